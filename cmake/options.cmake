@@ -1,0 +1,31 @@
+# Flags for all of our own code, ccache, sanitizers and the helper that declares a test.
+
+find_program(KVD_CCACHE ccache)
+if(KVD_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${KVD_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${KVD_CCACHE})
+endif()
+
+add_library(kvd_flags INTERFACE)
+target_include_directories(kvd_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(kvd_flags INTERFACE -Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wconversion> -Werror
+  # One numeric form everywhere: a multiply-add is fused only where the source says so.
+  -ffp-contract=off)
+if(KVD_SANITIZE)
+  add_compile_options(-fsanitize=${KVD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${KVD_SANITIZE})
+endif()
+
+# kvd_test(NAME SOURCES... LIBS...): a GoogleTest binary run from the project's root, so that ../shared is found.
+function(kvd_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE kvd_flags ${ARG_LIBS} GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 600)
+  endif()
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "KVD_BIN=${CMAKE_BINARY_DIR}/bin")
+endfunction()
