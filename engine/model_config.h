@@ -1,0 +1,102 @@
+// The numbers of a model that its GGUF metadata declares, validated.
+//
+// `ModelConfig` is a plain value: read once at load, then shared read-only. Every number in it is
+// in the range its comment gives, so code behind it does no checks of its own. Defaults for missing
+// keys are those of llama.cpp's loader.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/gguf_file.h"
+#include "shm/error.h"
+
+namespace kvd {
+
+enum class Architecture : std::uint8_t { kLlama, kQwen2, kQwen3 };
+
+// What distinguishes an architecture of the llama family from its siblings. One row of a table in
+// model_config.cc.
+struct ArchitectureTraits {
+  Architecture architecture;
+  std::string_view name;           // general.architecture
+  bool rope_interleaved;           // pairs (2i, 2i+1) rotate together; else (i, i + rotated_dim/2)
+  bool has_qk_norm;                // q and k are RMS-normed per head before the rotation
+  bool has_rope_factors;           // reads rope_freqs.weight (llama3 scaling)
+  bool has_attention_output_bias;  // reads attn_output.bias
+  bool has_feed_forward_bias;      // reads ffn_{gate,up,down}.bias
+  bool has_feed_forward_scale;  // applies ffn_{gate,up,down}.scale (qwen2 accepts and ignores them)
+  bool has_output_bias;         // reads output.bias
+};
+
+std::span<const ArchitectureTraits> SupportedArchitectures();
+const ArchitectureTraits& Traits(Architecture architecture);
+
+// How positions beyond the trained context are mapped. For display; the numbers in RopeConfig say
+// it all.
+enum class RopeScaling : std::uint8_t { kNone, kLinear, kYarn, kLlama3 };
+std::string_view RopeScalingName(RopeScaling scaling);
+
+// The rotation of pair i at position p, i in [0, rotated_dim/2):
+//   extrapolated = p * freq_base^(-2i/rotated_dim) / factor[i]     (factor:
+//   ModelWeights::rope_factors, else 1) interpolated = extrapolated * freq_scale angle        =
+//   interpolated * (1 - mix) + extrapolated * mix,  mix = yarn_ext_factor * ramp(i) ramp(i)      =
+//   1 - clamp((i - yarn_low) / max(0.001, yarn_high - yarn_low), 0, 1) cos and sin are both
+//   multiplied by attention_factor.
+// Source: Peng et al., YaRN (arXiv:2309.00071) section 3, as ggml computes it (rope_yarn in
+// ggml-cpu/ops.cpp).
+struct RopeConfig {
+  bool interleaved = false;
+  std::uint32_t rotated_dim = 0;  // leading elements of a head that rotate: even, 2 to head_dim_k
+  float freq_base = 10000.0f;     // finite, > 0
+  float freq_scale = 1.0f;        // 1 / rope.scaling.factor; finite, > 0
+  RopeScaling scaling = RopeScaling::kNone;
+  std::uint32_t original_context_length = 0;  // positions the model was trained on before scaling
+  float yarn_ext_factor = 0.0f;               // 0: the ramp is not used
+  float yarn_beta_fast = 32.0f;
+  float yarn_beta_slow = 1.0f;
+  float yarn_low = 0.0f;  // the pairs between which the ramp falls, computed from the betas
+  float yarn_high = 0.0f;
+  float attention_factor =
+      1.0f;  // all of it: the file's attn_factor times YaRN's 1 + 0.1 ln(1/freq_scale)
+};
+
+struct ModelConfig {
+  static constexpr std::uint32_t kLayerCountMax = 1024;
+  static constexpr std::uint32_t kVocabSizeMax = 1u << 24;
+  static constexpr std::uint32_t kEmbeddingSizeMax = 1u << 18;
+  static constexpr std::uint32_t kFeedForwardSizeMax = 1u << 21;
+  static constexpr std::uint32_t kHeadCountMax = 1u << 13;
+  static constexpr std::uint32_t kHeadDimMax = 1u << 13;
+
+  Architecture architecture = Architecture::kLlama;
+  std::string name;                  // general.name, or empty
+  std::uint32_t vocab_size = 0;      // 1 to kVocabSizeMax
+  std::uint32_t embedding_size = 0;  // 1 to kEmbeddingSizeMax
+  std::uint32_t layer_count = 0;     // 1 to kLayerCountMax
+  std::uint32_t context_length = 0;  // positions trained on, 1 to INT32_MAX
+  // One number per layer; head_count[l] is a multiple of kv_head_count[l], all at least 1.
+  std::vector<std::uint32_t> head_count;
+  std::vector<std::uint32_t> kv_head_count;
+  std::vector<std::uint32_t> feed_forward_size;
+  std::uint32_t head_dim_k = 0;  // elements of one head of q and k
+  std::uint32_t head_dim_v = 0;  // elements of one head of v
+  float rms_epsilon = 0.0f;      // finite, > 0
+  float attention_scale = 0.0f;  // q·k is multiplied by it: 1/sqrt(head_dim_k)
+  RopeConfig rope;
+  bool tied_embeddings = false;  // no output.weight: the token embedding serves as output
+  bool has_qkv_bias = false;     // layer 0 has a bias on q, k or v
+
+  std::string_view architecture_name() const { return Traits(architecture).name; }
+  const ArchitectureTraits& traits() const { return Traits(architecture); }
+};
+
+// kUnsupported: an architecture or a feature that we do not have (the message lists those we do);
+// kNotFound: a required key is missing; kCorrupt: a number out of its range (the message names the
+// key, the number and the limit).
+Result<ModelConfig> ReadModelConfig(const GgufFile& file);
+
+}  // namespace kvd
