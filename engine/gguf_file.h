@@ -34,6 +34,8 @@
 
 namespace kvd {
 
+struct GgufHeader;
+
 // The value types of GGUF metadata, by their numbers in the file.
 enum class GgufType : std::uint32_t {
   kU8 = 0,
@@ -54,6 +56,9 @@ enum class GgufType : std::uint32_t {
 // "u32", "string", ...; "unknown" for a number that is none of them.
 std::string_view GgufTypeName(GgufType type);
 
+// Text of a file for a message: at most 80 bytes, everything but printable ASCII as \xNN.
+std::string PrintableText(std::string_view text);
+
 // One metadata entry as it lies in the file.
 struct GgufEntry {
   std::string_view key;
@@ -71,6 +76,15 @@ struct GgufTensor {
   std::uint64_t byte_offset = 0;                     // from the start of the file
   std::uint64_t bytes = 0;
   const std::byte* data = nullptr;  // aligned to the file's alignment, at least 8
+};
+
+// Frees what holds a file's bytes: a mapping, a heap copy, or nothing (bytes that someone else
+// owns).
+struct ReleaseGgufBytes {
+  enum class Kind { kBorrowed, kMapped, kHeap } kind = Kind::kBorrowed;
+  std::size_t bytes = 0;
+
+  void operator()(const std::byte* storage) const;
 };
 
 class GgufFile {
@@ -130,25 +144,23 @@ class GgufFile {
   // Null when there is none.
   const GgufEntry* FindEntry(std::string_view key) const;
   const GgufTensor* FindTensor(std::string_view name) const;
+  // The tensors in the order of their names. REQUIRES: rank < tensors().size().
+  const GgufTensor& tensor_by_name(std::size_t rank) const {
+    return tensors_[tensors_by_name_[rank]];
+  }
 
   std::uint32_t version() const { return version_; }
   std::uint64_t alignment() const { return alignment_; }
   std::uint64_t file_bytes() const { return file_bytes_; }
 
  private:
-  // Frees what holds the weights: a mapping, a heap copy, or nothing (bytes that someone else
-  // owns).
-  struct ReleaseStorage {
-    enum class Kind { kBorrowed, kMapped, kHeap } kind = Kind::kBorrowed;
-    std::size_t bytes = 0;
-    void operator()(const std::byte* storage) const;
-  };
-  using Storage = std::unique_ptr<const std::byte, ReleaseStorage>;
+  using Storage = std::unique_ptr<const std::byte, ReleaseGgufBytes>;
 
   GgufFile() = default;
-  // Adopts a validated header (see gguf_header.h); resolves the tensors against `storage`.
-  static Result<GgufFile> FromStorage(Storage storage, std::uint64_t file_bytes);
-  Status Adopt(struct GgufHeader header);
+  // Parses `bytes`, the whole file, which `storage` holds.
+  static Result<GgufFile> FromBorrowedOrHeap(Storage storage, std::span<const std::byte> bytes);
+  // Takes over a validated header and finds the tensors' data in `storage`.
+  void Adopt(GgufHeader header, Storage storage, std::uint64_t file_bytes);
 
   std::vector<std::byte> header_;  // empty when the bytes are borrowed or on the heap
   Storage storage_;

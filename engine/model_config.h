@@ -34,6 +34,8 @@ struct ArchitectureTraits {
 
 std::span<const ArchitectureTraits> SupportedArchitectures();
 const ArchitectureTraits& Traits(Architecture architecture);
+// kUnsupported, naming the ones that are supported.
+Result<Architecture> ArchitectureByName(std::string_view name);
 
 // How positions beyond the trained context are mapped. For display; the numbers in RopeConfig say
 // it all.
@@ -73,7 +75,7 @@ struct ModelConfig {
   static constexpr std::uint32_t kHeadDimMax = 1u << 13;
 
   Architecture architecture = Architecture::kLlama;
-  std::string name;                  // general.name, or empty
+  std::string name;                  // general.name as printable ASCII, or empty
   std::uint32_t vocab_size = 0;      // 1 to kVocabSizeMax
   std::uint32_t embedding_size = 0;  // 1 to kEmbeddingSizeMax
   std::uint32_t layer_count = 0;     // 1 to kLayerCountMax

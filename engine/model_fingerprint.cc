@@ -1,1 +1,143 @@
-// (being written)
+// SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012) run four times under different keys over
+// one byte string: the config's numbers, then each tensor's line of the table and its samples. Variable-length parts
+// carry their length, so that no two inputs share a string.
+#include "engine/model_fingerprint.h"
+
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+namespace kvd {
+namespace {
+
+constexpr std::uint64_t kFormat = 1;  // bump when what is covered changes
+constexpr std::uint64_t kSampleBytes = 64;
+constexpr std::uint64_t kSampleCount = 16;
+
+struct SipState {
+  std::uint64_t v0, v1, v2, v3;
+
+  void Round() {
+    v0 += v1;
+    v2 += v3;
+    v1 = std::rotl(v1, 13) ^ v0;
+    v3 = std::rotl(v3, 16) ^ v2;
+    v0 = std::rotl(v0, 32);
+    v2 += v1;
+    v0 += v3;
+    v1 = std::rotl(v1, 17) ^ v2;
+    v3 = std::rotl(v3, 21) ^ v0;
+    v2 = std::rotl(v2, 32);
+  }
+  void Absorb(std::uint64_t word) {
+    v3 ^= word;
+    Round();
+    Round();
+    v0 ^= word;
+  }
+};
+
+std::uint64_t SipHash24(std::uint64_t key0, std::uint64_t key1, std::string_view bytes) {
+  SipState s{key0 ^ 0x736f6d6570736575, key1 ^ 0x646f72616e646f6d, key0 ^ 0x6c7967656e657261,
+             key1 ^ 0x7465646279746573};
+  std::size_t whole = bytes.size() / 8 * 8;
+  for (std::size_t i = 0; i < whole; i += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes.data() + i, 8);
+    s.Absorb(word);
+  }
+  std::uint64_t last = static_cast<std::uint64_t>(bytes.size()) << 56;
+  for (std::size_t i = whole; i < bytes.size(); ++i) {
+    last |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * (i - whole));
+  }
+  s.Absorb(last);
+  s.v2 ^= 0xff;
+  for (int i = 0; i < 4; ++i) s.Round();
+  return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
+}
+
+class Text {
+ public:
+  void Add(std::uint64_t number) { Raw(&number, sizeof number); }
+  void Add(float number) { Add(std::uint64_t{std::bit_cast<std::uint32_t>(number)}); }
+  void Add(std::string_view text) {
+    Add(std::uint64_t{text.size()});
+    Raw(text.data(), text.size());
+  }
+  void Add(const std::vector<std::uint32_t>& numbers) {
+    Add(std::uint64_t{numbers.size()});
+    for (std::uint32_t number : numbers) Add(std::uint64_t{number});
+  }
+  void Raw(const void* data, std::size_t bytes) {
+    bytes_.append(static_cast<const char*>(data), bytes);
+  }
+  std::string_view bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+void AddConfig(Text& text, const ModelConfig& config) {
+  text.Add(kFormat);
+  text.Add(config.architecture_name());
+  for (std::uint32_t number :
+       {config.vocab_size, config.embedding_size, config.layer_count, config.context_length,
+        config.head_dim_k, config.head_dim_v, config.rope.rotated_dim,
+        config.rope.original_context_length, std::uint32_t{config.rope.interleaved}}) {
+    text.Add(std::uint64_t{number});
+  }
+  text.Add(config.head_count);
+  text.Add(config.kv_head_count);
+  text.Add(config.feed_forward_size);
+  for (float number : {config.rms_epsilon, config.attention_scale, config.rope.freq_base,
+                       config.rope.freq_scale, config.rope.yarn_ext_factor, config.rope.yarn_low,
+                       config.rope.yarn_high, config.rope.attention_factor}) {
+    text.Add(number);
+  }
+}
+
+void AddTensor(Text& text, const GgufTensor& tensor) {
+  text.Add(tensor.name);
+  text.Add(static_cast<std::uint64_t>(tensor.type));
+  for (std::uint64_t dim : tensor.dims) text.Add(dim);
+  if (tensor.bytes <= kSampleCount * kSampleBytes) {
+    text.Raw(tensor.data, tensor.bytes);
+    return;
+  }
+  std::uint64_t last = tensor.bytes - kSampleBytes;
+  for (std::uint64_t i = 0; i < kSampleCount; ++i) {
+    // Divided first: last * i could overflow for absurd sizes.
+    std::uint64_t offset = i + 1 == kSampleCount ? last : last / (kSampleCount - 1) * i;
+    text.Raw(tensor.data + offset, kSampleBytes);
+  }
+}
+
+}  // namespace
+
+ModelFingerprint ComputeFingerprint(const GgufFile& file, const ModelConfig& config) {
+  Text text;
+  AddConfig(text, config);
+  text.Add(std::uint64_t{file.tensors().size()});
+  // By name, so that two files that only order their tensors differently agree.
+  for (std::size_t i = 0; i < file.tensors().size(); ++i) {
+    AddTensor(text, file.tensor_by_name(i));
+  }
+  ModelFingerprint fingerprint;
+  for (std::uint64_t i = 0; i < fingerprint.words.size(); ++i) {
+    fingerprint.words[i] = SipHash24(0x6b76642066696e67 + i, 0x65727072696e7421 ^ i, text.bytes());
+  }
+  return fingerprint;
+}
+
+std::string ModelFingerprint::ToHex() const {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  for (std::uint64_t word : words) {
+    for (int shift = 60; shift >= 0; shift -= 4) hex += kDigits[(word >> shift) & 15];
+  }
+  return hex;
+}
+
+}  // namespace kvd

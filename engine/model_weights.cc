@@ -1,1 +1,137 @@
-// (being written)
+// One pass over the architecture's description: each tensor is looked up by its name, compared with the shape that the
+// config needs and marked as used; what is left unused at the end is a tensor whose effect we would silently leave out.
+#include "engine/model_weights.h"
+
+#include <cmath>
+#include <string>
+
+#include "engine/model_tensors.h"
+
+namespace kvd {
+namespace {
+
+using kernels::DataType;
+
+std::string ShapeText(const GgufTensor& tensor) {
+  std::string text = "[" + std::to_string(tensor.dims[0]);
+  for (std::uint32_t d = 1; d < tensor.rank; ++d) text += ", " + std::to_string(tensor.dims[d]);
+  return text + "]";
+}
+
+class Binder : public TensorVisitor {
+ public:
+  explicit Binder(const GgufFile& file) : file_(file), used_(file.tensors().size(), false) {}
+
+  Status Matrix(const std::string& name, std::uint64_t in_features, std::uint64_t out_features,
+                Presence presence, WeightView& target) override {
+    KVD_TRY(const GgufTensor* tensor, Use(name, in_features, out_features, presence));
+    if (tensor != nullptr) target = {tensor->type, in_features, out_features, tensor->data};
+    return {};
+  }
+
+  Status Vector(const std::string& name, std::uint64_t element_count, VectorRole role,
+                Presence presence, const float*& target) override {
+    KVD_TRY(const GgufTensor* tensor, Use(name, element_count, 1, presence));
+    if (tensor == nullptr) return {};
+    if (tensor->type != DataType::kF32) {
+      return Fail(Code::kUnsupported,
+                  "tensor " + name + ": must be f32, is " + kernels::DataTypeName(tensor->type));
+    }
+    target = reinterpret_cast<const float*>(tensor->data);
+    if (role != VectorRole::kRopeFactors) return {};
+    for (std::uint64_t i = 0; i < element_count; ++i) {
+      // Angles are divided by them.
+      if (!std::isfinite(target[i]) || target[i] == 0.0f) {
+        return Fail(Code::kCorrupt, "tensor " + name + ": element " + std::to_string(i) + " is " +
+                                        std::to_string(target[i]) + ", must be finite and not 0");
+      }
+    }
+    return {};
+  }
+
+  Status Scale(const std::string& name, float& target) override {
+    const float* scale = nullptr;
+    KVD_CHECK_OK(Vector(name, 1, VectorRole::kBias, Presence::kOptional, scale));
+    if (scale == nullptr) return {};
+    if (!std::isfinite(*scale)) return Fail(Code::kCorrupt, "tensor " + name + ": not finite");
+    target = *scale;
+    return {};
+  }
+
+  Status Ignore(const std::string& name) override {
+    if (const GgufTensor* tensor = file_.FindTensor(name)) MarkUsed(tensor);
+    return {};
+  }
+
+  Result<bool> Fused(const std::string& name, std::uint64_t in_features,
+                     std::span<const FusedPart> parts) override {
+    if (file_.FindTensor(name + ".weight") == nullptr) return false;
+    std::uint64_t out_features = 0;
+    for (const FusedPart& part : parts) out_features += part.out_features;
+    LinearView whole;
+    KVD_CHECK_OK(
+        Matrix(name + ".weight", in_features, out_features, Presence::kRequired, whole.weight));
+    KVD_CHECK_OK(
+        Vector(name + ".bias", out_features, VectorRole::kBias, Presence::kOptional, whole.bias));
+    KVD_CHECK_OK(Scale(name + ".scale", whole.scale));
+    KVD_CHECK_OK(Ignore(name + ".input_scale"));
+    std::uint64_t row = 0;
+    std::size_t row_bytes = kernels::RowBytes(whole.weight.type, in_features);
+    for (const FusedPart& part : parts) {
+      *part.target = whole;
+      part.target->weight.out_features = part.out_features;
+      part.target->weight.data += row * row_bytes;
+      if (whole.bias != nullptr) part.target->bias = whole.bias + row;
+      row += part.out_features;
+    }
+    return true;
+  }
+
+  // An error when the file has a tensor that nobody asked for.
+  Status CheckAllUsed() const {
+    for (std::size_t i = 0; i < used_.size(); ++i) {
+      if (used_[i]) continue;
+      return Fail(Code::kCorrupt, "tensor " + std::string(file_.tensors()[i].name) +
+                                      ": unknown to this architecture, or beyond its layers");
+    }
+    return {};
+  }
+
+ private:
+  void MarkUsed(const GgufTensor* tensor) {
+    used_[static_cast<std::size_t>(tensor - file_.tensors().data())] = true;
+  }
+
+  // The tensor of that name and shape; null for an optional one that is not there. A vector is a matrix of one row.
+  Result<const GgufTensor*> Use(const std::string& name, std::uint64_t in_features,
+                                std::uint64_t out_features, Presence presence) {
+    const GgufTensor* tensor = file_.FindTensor(name);
+    if (tensor == nullptr) {
+      if (presence == Presence::kOptional) return nullptr;
+      return Fail(Code::kNotFound, "tensor " + name + ": missing from the file");
+    }
+    const auto& dims = tensor->dims;
+    if (dims[0] != in_features || dims[1] != out_features || dims[2] != 1 || dims[3] != 1) {
+      return Fail(Code::kCorrupt, "tensor " + name + ": shape " + ShapeText(*tensor) +
+                                      ", must be [" + std::to_string(in_features) + ", " +
+                                      std::to_string(out_features) + "]");
+    }
+    MarkUsed(tensor);
+    return tensor;
+  }
+
+  const GgufFile& file_;
+  std::vector<bool> used_;
+};
+
+}  // namespace
+
+Result<ModelWeights> BindWeights(const GgufFile& file, const ModelConfig& config) {
+  ModelWeights weights;
+  Binder binder(file);
+  KVD_CHECK_OK(VisitTensors(config, binder, weights));
+  KVD_CHECK_OK(binder.CheckAllUsed());
+  return weights;
+}
+
+}  // namespace kvd

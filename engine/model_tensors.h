@@ -1,0 +1,52 @@
+// The tensors that each architecture has: their names, shapes and places in ModelWeights, said once.
+//
+// VisitTensors walks the description of a config's architecture. BindWeights visits to find and check the tensors in a
+// file; make-model visits to learn what to write. Adding an architecture adds one Describe... function to
+// model_tensors.cc and one row to the table of traits in model_config.cc.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "engine/model_config.h"
+#include "engine/model_weights.h"
+#include "shm/error.h"
+
+namespace kvd {
+
+enum class Presence : std::uint8_t { kRequired, kOptional };
+
+// What a vector is for: make-model fills each kind with other numbers.
+enum class VectorRole : std::uint8_t { kNorm, kBias, kRopeFactors };
+
+// A slice of the rows of a fused matrix.
+struct FusedPart {
+  std::uint64_t out_features;
+  LinearView* target;
+};
+
+// Both visitors are called with the whole name of a tensor and the place that it fills; a visitor that only lists
+// leaves the place as it is.
+class TensorVisitor {
+ public:
+  virtual ~TensorVisitor() = default;
+  // A matrix [out_features, in_features].
+  virtual Status Matrix(const std::string& name, std::uint64_t in_features,
+                        std::uint64_t out_features, Presence presence, WeightView& target) = 0;
+  // An f32 vector.
+  virtual Status Vector(const std::string& name, std::uint64_t element_count, VectorRole role,
+                        Presence presence, const float*& target) = 0;
+  // An optional single f32.
+  virtual Status Scale(const std::string& name, float& target) = 0;
+  // An optional tensor without effect.
+  virtual Status Ignore(const std::string& name) = 0;
+  // NAME.weight and NAME.bias that hold the rows of several matrices; false when the file has them apart.
+  virtual Result<bool> Fused(const std::string& name, std::uint64_t in_features,
+                             std::span<const FusedPart> parts) = 0;
+};
+
+// Sizes weights.layers and visits every tensor that the architecture knows.
+Status VisitTensors(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights);
+
+}  // namespace kvd
