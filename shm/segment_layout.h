@@ -215,6 +215,13 @@ struct RequestsHeader {
 };
 static_assert(std::is_standard_layout_v<RequestsHeader> && sizeof(RequestsHeader) == 256);
 
+// What ResultsHeader::daemon_sleeps says. A release that the daemon does not wait for costs no system call.
+enum DaemonSleep : std::uint32_t {
+  kDaemonAwake = 0,    // it looks by itself
+  kDaemonSleeps = 1,   // ring it when something is submitted
+  kDaemonStalled = 2,  // ring it also when completions are read or output is released: an answer waits for room
+};
+
 struct ResultsHeader {
   std::uint64_t magic;                               // kResultsMagic
   std::uint32_t completion_entries;                  // a power of two
@@ -223,7 +230,7 @@ struct ResultsHeader {
   std::uint64_t arena_bytes;
   alignas(64) std::atomic<std::uint64_t> submission_head;   // submissions copied out: entry and payload may be reused
   alignas(64) std::atomic<std::uint64_t> completion_tail;   // completions written
-  alignas(64) std::atomic<std::uint32_t> daemon_sleeps;     // 1: ring me when something is submitted or released
+  alignas(64) std::atomic<std::uint32_t> daemon_sleeps;     // DaemonSleep
 };
 static_assert(std::is_standard_layout_v<ResultsHeader> && sizeof(ResultsHeader) == 256);
 
