@@ -1,0 +1,38 @@
+// How the K and V rows of a cell are read from its block: the memory's layout of one block, with the element types.
+//
+// One head's K (or V) of one block is a dense matrix [kBlockCells, dim]. A value, made once from the memory's geometry.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "engine/memory/geometry.h"
+#include "kernels/data_type.h"
+
+namespace kvd {
+
+struct CellLayout {
+  kernels::DataType k_type = kernels::DataType::kF16;
+  kernels::DataType v_type = kernels::DataType::kF16;
+  std::vector<LayerLayout> layers;
+
+  // Offset of a cell's row from its block's start.
+  std::size_t KRow(std::size_t layer, std::size_t head, std::size_t cell) const {
+    const LayerLayout& at = layers[layer];
+    return at.k_offset + head * at.k_head_bytes + cell * at.k_row_bytes;
+  }
+  std::size_t VRow(std::size_t layer, std::size_t head, std::size_t cell) const {
+    const LayerLayout& at = layers[layer];
+    return at.v_offset + head * at.v_head_bytes + cell * at.v_row_bytes;
+  }
+  // K and V of one token in all layers.
+  std::size_t cell_bytes() const {
+    std::size_t bytes = 0;
+    for (const LayerLayout& at : layers) {
+      bytes += std::size_t{at.kv_head_count} * (at.k_row_bytes + at.v_row_bytes);
+    }
+    return bytes;
+  }
+};
+
+}  // namespace kvd

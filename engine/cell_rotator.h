@@ -1,0 +1,37 @@
+// Re-rotates the keys of a cell for another position: what dividing positions needs, and defragmentation later.
+//
+// Owned by the engine, called on its thread.
+#pragma once
+
+#include <vector>
+
+#include "engine/cell_layout.h"
+#include "engine/memory/memory.h"
+#include "engine/model_config.h"
+#include "engine/rope_table.h"
+#include "kernels/kernel_table.h"
+
+namespace kvd {
+
+class ModelCellRotator final : public CellRotator {
+ public:
+  // The arguments outlive the object.
+  ModelCellRotator(const ModelConfig& config, const CellLayout& cells, const kernels::KernelTable& kernels,
+                   const RopeTable& rope, Memory& memory);
+
+  // kNumerical when a key is not finite in the cells' type after the rotation.
+  Status RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from, BlockId destination_block,
+                    std::uint32_t destination_cell, Pos to) override;
+
+ private:
+  const ModelConfig& config_;
+  const CellLayout& cells_;
+  const kernels::KernelTable& kernels_;
+  const RopeTable& rope_;
+  Memory& memory_;
+  std::vector<float> key_;     // [head_dim_k]
+  std::vector<float> cosine_;  // [pairs]
+  std::vector<float> sine_;
+};
+
+}  // namespace kvd

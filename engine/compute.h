@@ -1,0 +1,39 @@
+// What a layer needs to compute: the kernel table, the threads, and one private workspace per thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include "engine/thread_pool.h"
+#include "kernels/kernel_table.h"
+
+namespace kvd {
+
+// Floats aligned to a cache line, allocated once.
+class FloatBuffer {
+ public:
+  FloatBuffer() = default;
+  explicit FloatBuffer(std::size_t float_count)
+      : data_(static_cast<float*>(::operator new(float_count * sizeof(float), std::align_val_t{64}))) {}
+  float* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(float* p) const { ::operator delete(p, std::align_val_t{64}); }
+  };
+  std::unique_ptr<float, Free> data_;
+};
+
+struct Compute {
+  const kernels::KernelTable* kernels = nullptr;
+  ThreadPool* pool = nullptr;
+  bool exact = false;                // --deterministic: the numeric form of kernels/kernel_table.h everywhere
+  float* workspaces = nullptr;       // [thread_count, workspace_floats]
+  std::size_t workspace_floats = 0;  // a multiple of 16
+
+  float* workspace(std::uint32_t worker) const { return workspaces + worker * workspace_floats; }
+};
+
+}  // namespace kvd

@@ -1,0 +1,243 @@
+// Loads the model, lays out the memory, and turns step items into ubatches: reserve cells, run the forward pass, commit
+// sequence by sequence. Whatever fails in between leaves its own sequence as it was and no other touched.
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/bundled_model.h"
+#include "engine/cell_layout.h"
+#include "engine/cell_rotator.h"
+#include "engine/forward.h"
+#include "engine/gguf_file.h"
+#include "engine/memory/geometry.h"
+#include "engine/memory/unified_memory.h"
+#include "engine/model_config.h"
+#include "engine/model_fingerprint.h"
+#include "engine/model_weights.h"
+#include "engine/thread_pool.h"
+#include "engine/vocabulary/read_vocabulary.h"
+#include "engine/vocabulary/vocabulary.h"
+#include "shm/check.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::uint64_t kCellsDefaultMin = 4096;
+constexpr std::uint32_t kThreadsMax = 256;
+constexpr std::uint32_t kUbatchTokensMax = 1u << 16;
+
+Result<const kernels::KernelTable*> ChooseKernels(const std::string& wanted) {
+  const char* name = wanted.empty() ? std::getenv("KVD_KERNELS") : wanted.c_str();
+  const kernels::KernelChoice choice = kernels::SelectKernels(name);
+  if (choice.table != nullptr) return choice.table;
+  return Fail(Code::kUnsupported, std::string("kernels '") + name + "': " + choice.problem);
+}
+
+Status CheckOptions(const EngineOptions& options) {
+  if (options.threads > kThreadsMax) {
+    return Fail(Code::kInvalidArgument,
+                "threads: " + std::to_string(options.threads) + ", at most " + std::to_string(kThreadsMax));
+  }
+  if (options.ubatch_tokens == 0 || options.ubatch_tokens > kUbatchTokensMax) {
+    return Fail(Code::kInvalidArgument, "ubatch tokens: " + std::to_string(options.ubatch_tokens) + ", 1 to " +
+                                            std::to_string(kUbatchTokensMax));
+  }
+  for (const kernels::DataType type : {options.k_type, options.v_type}) {
+    if (type != kernels::DataType::kF32 && type != kernels::DataType::kF16 && type != kernels::DataType::kBF16) {
+      return Fail(Code::kUnsupported,
+                  std::string("cell type ") + kernels::DataTypeName(type) + ": cells are f32, f16 or bf16");
+    }
+  }
+  return {};
+}
+
+// Everything read from the model file, which stays mapped. Not movable: views point into it.
+struct Model {
+  GgufFile file;
+  ModelConfig config;
+  ModelWeights weights;
+  ModelFingerprint fingerprint;
+  std::unique_ptr<Vocabulary> vocabulary;
+  std::uint64_t weight_bytes = 0;
+};
+
+Result<std::unique_ptr<Model>> LoadModel(const std::string& path) {
+  KVD_TRY(GgufFile file, path.empty() ? GgufFile::FromStaticBytes(BundledModel()) : GgufFile::Open(path));
+  KVD_TRY(ModelConfig config, ReadModelConfig(file));
+  KVD_TRY(ModelWeights weights, BindWeights(file, config));
+  KVD_TRY(std::unique_ptr<Vocabulary> vocabulary, ReadVocabulary(file, config.vocab_size));
+  const ModelFingerprint fingerprint = ComputeFingerprint(file, config);
+  std::uint64_t weight_bytes = 0;
+  for (const GgufTensor& tensor : file.tensors()) weight_bytes += tensor.bytes;
+  return std::unique_ptr<Model>(new Model{.file = std::move(file),
+                                          .config = std::move(config),
+                                          .weights = std::move(weights),
+                                          .fingerprint = fingerprint,
+                                          .vocabulary = std::move(vocabulary),
+                                          .weight_bytes = weight_bytes});
+}
+
+MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& config) {
+  MemoryOptions memory{.cells = options.cells,
+                       .layers = {},
+                       .k_type = options.k_type,
+                       .v_type = options.v_type,
+                       .sequence_capacity = options.sequence_capacity,
+                       .snapshot_capacity = options.snapshot_capacity,
+                       .session_capacity = options.session_capacity};
+  for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
+    memory.layers.push_back({.kv_head_count = config.kv_head_count[layer],
+                             .k_dim = config.head_dim_k,
+                             .v_dim = config.head_dim_v});
+  }
+  return memory;
+}
+
+Result<std::unique_ptr<Memory>> CreateMemory(const EngineOptions& options, const MemoryGeometry& geometry,
+                                             const ModelFingerprint& fingerprint) {
+  const auto bytes = std::bit_cast<FingerprintBytes>(fingerprint.words);
+  KVD_TRY(MemorySegments segments, options.state_directory < 0
+                                       ? MemorySegments::CreateAnonymous(geometry, bytes)
+                                       : MemorySegments::CreateInDirectory(options.state_directory, geometry, bytes));
+  return UnifiedMemory::Create(std::move(segments));
+}
+
+class EngineImpl final : public Engine {
+ public:
+  EngineImpl(EngineOptions options, std::unique_ptr<Model> model, CellLayout cells, const kernels::KernelTable& kernels,
+             std::unique_ptr<Memory> memory)
+      : options_(std::move(options)),
+        model_(std::move(model)),
+        cells_(std::move(cells)),
+        kernels_(kernels),
+        memory_(std::move(memory)),
+        pool_(options_.threads),
+        forward_(model_->config, model_->weights, cells_, kernels_, pool_, options_.deterministic, options_.ubatch_tokens),
+        rotator_(model_->config, cells_, kernels_, forward_.rope(), *memory_) {}
+
+  Memory& memory() override { return *memory_; }
+  const Vocabulary& vocabulary() const override { return *model_->vocabulary; }
+  const ModelConfig& config() const override { return model_->config; }
+  const kernels::KernelTable& kernels() const override { return kernels_; }
+  const EngineOptions& options() const override { return options_; }
+  std::uint64_t weight_bytes() const override { return model_->weight_bytes; }
+  std::uint64_t cell_bytes() const override { return cells_.cell_bytes(); }
+  EngineCounters counters() const override {
+    return {.steps = steps_.load(std::memory_order_relaxed),
+            .tokens_computed = tokens_computed_.load(std::memory_order_relaxed)};
+  }
+
+  void Step(std::span<StepItem> items) override {
+    Plan(items);
+    if (plan_.count != 0) {
+      Compute(items);
+      Commit(items);
+      steps_.fetch_add(1, std::memory_order_relaxed);
+    }
+    memory_->EndStep(plan_);
+  }
+
+  Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor) override {
+    return memory_->DividePositions(sequence, range, divisor, rotator_);
+  }
+
+ private:
+  Status CheckItem(const StepItem& item) const {
+    if (item.tokens.empty()) return Fail(Code::kInvalidArgument, "tokens: none given");
+    for (std::size_t i = 0; i < item.tokens.size(); ++i) {
+      const TokenId token = item.tokens[i];
+      if (token < 0 || static_cast<std::uint32_t>(token) >= model_->config.vocab_size) {
+        return Fail(Code::kInvalidArgument, "token " + std::to_string(i) + ": id " + std::to_string(token) +
+                                                ", the vocabulary has " + std::to_string(model_->config.vocab_size));
+      }
+    }
+    return {};
+  }
+
+  // Reserves cells for every item that can have them; planned_[i] is the item of plan_.sequences[i].
+  void Plan(std::span<StepItem> items) {
+    plan_.count = 0;
+    planned_.clear();
+    std::size_t rows = 0;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      items[i].status = CheckItem(items[i]);
+      if (!items[i].status) continue;
+      rows += items[i].tokens.size();
+      planned_.push_back(i);
+    }
+    KVD_ASSERT(rows <= options_.ubatch_tokens);
+    while (!planned_.empty()) {
+      requests_.clear();
+      for (const std::size_t i : planned_) {
+        requests_.push_back({.handle = items[i].sequence, .pos = items[i].pos, .tokens = items[i].tokens});
+      }
+      std::size_t failed = requests_.size() - 1;
+      const Status reserved = memory_->Reserve(requests_, &plan_, &failed);
+      if (reserved) return;
+      items[planned_[failed]].status = reserved;
+      planned_.erase(planned_.begin() + static_cast<std::ptrdiff_t>(failed));
+    }
+  }
+
+  void Compute(std::span<StepItem> items) {
+    forward_items_.clear();
+    for (const std::size_t i : planned_) {
+      forward_items_.push_back({.first_logits_row = items[i].first_logits_row, .logits = items[i].logits});
+    }
+    forward_.Run(plan_, *memory_, forward_items_);
+  }
+
+  void Commit(std::span<StepItem> items) {
+    for (std::size_t s = 0; s < plan_.count; ++s) {
+      StepItem& item = items[planned_[s]];
+      if (forward_items_[s].finite) {
+        item.status = memory_->Commit(plan_, s);
+      } else {
+        memory_->Abandon(plan_, s);
+        item.status = Fail(Code::kNumerical, "a key, value or logit is not finite; nothing was committed");
+      }
+      if (item.status) tokens_computed_.fetch_add(item.tokens.size(), std::memory_order_relaxed);
+    }
+  }
+
+  const EngineOptions options_;
+  const std::unique_ptr<Model> model_;
+  const CellLayout cells_;
+  const kernels::KernelTable& kernels_;
+  const std::unique_ptr<Memory> memory_;
+  ThreadPool pool_;
+  Forward forward_;
+  ModelCellRotator rotator_;
+  // Of the step at hand; kept so that nothing is allocated per token.
+  StepPlan plan_;
+  std::vector<std::size_t> planned_;
+  std::vector<AppendRequest> requests_;
+  std::vector<ForwardItem> forward_items_;
+  std::atomic<std::uint64_t> steps_{0};
+  std::atomic<std::uint64_t> tokens_computed_{0};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& wanted) {
+  KVD_CHECK_OK(CheckOptions(wanted));
+  EngineOptions options = wanted;
+  KVD_TRY(const kernels::KernelTable* kernels, ChooseKernels(options.kernel_table));
+  options.kernel_table = kernels->name;
+  KVD_TRY(std::unique_ptr<Model> model, LoadModel(options.model_path));
+  if (options.threads == 0) options.threads = std::max(1u, std::min(kThreadsMax, std::thread::hardware_concurrency()));
+  if (options.cells == 0) options.cells = std::max<std::uint64_t>(kCellsDefaultMin, model->config.context_length);
+  KVD_TRY(const MemoryGeometry geometry, ComputeGeometry(MemoryOptionsOf(options, model->config)));
+  KVD_TRY(std::unique_ptr<Memory> memory, CreateMemory(options, geometry, model->fingerprint));
+  CellLayout cells{.k_type = options.k_type, .v_type = options.v_type, .layers = geometry.layers};
+  return std::make_unique<EngineImpl>(std::move(options), std::move(model), std::move(cells), *kernels, std::move(memory));
+}
+
+}  // namespace kvd

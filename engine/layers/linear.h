@@ -1,0 +1,23 @@
+// Linear layers: products of weight matrices with all rows of a ubatch, shared out over the threads by output columns.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "engine/compute.h"
+#include "engine/model_weights.h"
+
+namespace kvd {
+
+struct LinearJob {
+  const LinearView* linear = nullptr;
+  const float* x = nullptr;        // [row_count, x_stride]
+  std::size_t x_stride = 0;
+  float* const* y = nullptr;       // [row_count] rows of out_features
+  float* const* add_to = nullptr;  // null, or [row_count] rows to which y is added (the residual stream)
+};
+
+// y = W x (+ bias) for every job, in one pass over the threads.
+void RunLinear(const Compute& compute, std::span<const LinearJob> jobs, std::size_t row_count);
+
+}  // namespace kvd

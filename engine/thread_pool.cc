@@ -1,0 +1,80 @@
+// A generation counter starts a task, a counter of busy workers ends it. Both are waited for by a short spin (a layer's next
+// product usually follows within microseconds), then by the futex of std::atomic::wait.
+#include "engine/thread_pool.h"
+
+#include <immintrin.h>
+
+#include "shm/check.h"
+
+namespace kvd {
+namespace {
+
+constexpr int kSpinsMax = 4000;  // some tens of microseconds
+
+// Waits until `value` is no longer `old`; returns what it is then.
+std::uint32_t AwaitChange(std::atomic<std::uint32_t>& value, std::uint32_t old) {
+  for (int spin = 0; spin < kSpinsMax; ++spin) {
+    const std::uint32_t now = value.load(std::memory_order_acquire);
+    if (now != old) return now;
+    _mm_pause();
+  }
+  for (;;) {
+    value.wait(old, std::memory_order_acquire);
+    const std::uint32_t now = value.load(std::memory_order_acquire);
+    if (now != old) return now;
+  }
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(std::uint32_t thread_count) : thread_count_(thread_count) {
+  KVD_ASSERT(thread_count >= 1);
+  threads_.reserve(thread_count - 1);
+  for (std::uint32_t worker = 1; worker < thread_count; ++worker) {
+    threads_.emplace_back([this, worker] { WorkerLoop(worker); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stopping_.store(true, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::TakeUnits(std::uint32_t worker) {
+  for (;;) {
+    const std::size_t unit = next_unit_.fetch_add(1, std::memory_order_relaxed);
+    if (unit >= unit_count_) return;
+    call_(task_, worker, unit);
+  }
+}
+
+void ThreadPool::RunErased(std::size_t unit_count, Erased call, void* task) {
+  if (thread_count_ == 1 || unit_count <= 1) {
+    for (std::size_t unit = 0; unit < unit_count; ++unit) call(task, 0, unit);
+    return;
+  }
+  call_ = call;
+  task_ = task;
+  unit_count_ = unit_count;
+  next_unit_.store(0, std::memory_order_relaxed);
+  busy_.store(thread_count_ - 1, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  TakeUnits(0);
+  std::uint32_t busy = busy_.load(std::memory_order_acquire);
+  while (busy != 0) busy = AwaitChange(busy_, busy);
+}
+
+void ThreadPool::WorkerLoop(std::uint32_t worker) {
+  std::uint32_t seen = 0;
+  for (;;) {
+    seen = AwaitChange(generation_, seen);
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    TakeUnits(worker);
+    if (busy_.fetch_sub(1, std::memory_order_release) == 1) busy_.notify_one();
+  }
+}
+
+}  // namespace kvd

@@ -1,0 +1,55 @@
+// The compute threads: they run one task together and meet at its end. Workers spin briefly between tasks, then sleep.
+//
+// One pool per engine; Run is called by the engine thread only, which is worker 0 of every task. Threads live as long as
+// the pool. A task is a plain function over shared data: nothing is allocated, nothing is queued.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace kvd {
+
+class ThreadPool {
+ public:
+  // thread_count >= 1, the caller of Run included.
+  explicit ThreadPool(std::uint32_t thread_count);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  std::uint32_t thread_count() const { return thread_count_; }
+
+  // Calls task(worker, unit) once for each unit in [0, unit_count), shared out as workers become free, and returns when all
+  // have ended. worker < thread_count(). With one unit or one thread everything runs on the caller.
+  template <class Task>
+  void Run(std::size_t unit_count, const Task& task) {
+    RunErased(unit_count, &Call<Task>, const_cast<void*>(static_cast<const void*>(&task)));
+  }
+
+ private:
+  using Erased = void (*)(void* task, std::uint32_t worker, std::size_t unit);
+  template <class Task>
+  static void Call(void* task, std::uint32_t worker, std::size_t unit) {
+    (*static_cast<const Task*>(task))(worker, unit);
+  }
+
+  void RunErased(std::size_t unit_count, Erased call, void* task);
+  void WorkerLoop(std::uint32_t worker);
+  void TakeUnits(std::uint32_t worker);
+
+  const std::uint32_t thread_count_;
+  // The task at hand; written before generation_ is raised, read after it was seen.
+  Erased call_ = nullptr;
+  void* task_ = nullptr;
+  std::size_t unit_count_ = 0;
+  alignas(64) std::atomic<std::size_t> next_unit_{0};
+  alignas(64) std::atomic<std::uint32_t> generation_{0};
+  alignas(64) std::atomic<std::uint32_t> busy_{0};
+  std::atomic<bool> stopping_{false};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace kvd

@@ -1,0 +1,73 @@
+#include "tools/golden/run_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <span>
+
+namespace kvd::golden {
+namespace {
+
+struct Errors {
+  double worst = 0;
+  double sum = 0;
+  std::size_t rows = 0;
+};
+
+// Normalised mean squared error: sum of squared differences / sum of squares. NaN if anything is.
+double Nmse(std::span<const float> got, std::span<const float> expected) {
+  double difference = 0, square = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    difference += std::pow(static_cast<double>(got[i]) - expected[i], 2);
+    square += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  return difference / square;
+}
+
+Status RunScenario(const Case& golden, const Scenario& scenario, Backend& backend, Errors* errors) {
+  KVD_CHECK_OK(backend.Reset());
+  std::vector<float> logits;
+  for (const Step& step : scenario.steps) {
+    logits.clear();
+    if (step.op == Op::kDecode) {
+      KVD_CHECK_OK(backend.Decode(step, &logits));
+    } else if (step.op == Op::kDecodeBatch) {
+      KVD_CHECK_OK(backend.DecodeBatch(step, &logits));
+    } else {
+      KVD_CHECK_OK(backend.Edit(step));
+    }
+    if (logits.size() != step.expect_rows * golden.vocab_size) {
+      return Fail(Code::kInternal, std::to_string(logits.size() / golden.vocab_size) + " rows answered, " +
+                                       std::to_string(step.expect_rows) + " expected");
+    }
+    for (std::size_t row = 0; row < step.expect_rows; ++row) {
+      const double error =
+          Nmse(std::span(logits).subspan(row * golden.vocab_size, golden.vocab_size),
+               std::span(golden.expected).subspan(step.expect_offset + row * golden.vocab_size, golden.vocab_size));
+      errors->worst = std::isnan(error) ? error : std::max(errors->worst, error);
+      errors->sum += error;
+      ++errors->rows;
+      if (!(error <= golden.tolerance)) {
+        return Fail(Code::kNumerical, "row " + std::to_string(row) + " at pos " + std::to_string(step.pos) + ": NMSE " +
+                                          std::to_string(error) + " is above " + std::to_string(golden.tolerance));
+      }
+    }
+  }
+  if (errors->rows == 0) return Fail(Code::kCorrupt, "compares no row");
+  return {};
+}
+
+}  // namespace
+
+void RunCase(const Case& golden, Backend& backend, Tally* tally) {
+  for (const Scenario& scenario : golden.scenarios) {
+    Errors errors;
+    const Status status = RunScenario(golden, scenario, backend, &errors);
+    const double mean = errors.rows == 0 ? 0 : errors.sum / static_cast<double>(errors.rows);
+    std::printf("%s %-14s rows %4zu  worst %.3g  mean %.3g  %s\n", golden.folder.c_str(), scenario.name.c_str(), errors.rows,
+                errors.worst, mean, status ? "ok" : status.error().message.c_str());
+    ++(status ? tally->passed : tally->failed);
+  }
+}
+
+}  // namespace kvd::golden
