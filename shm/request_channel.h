@@ -62,7 +62,7 @@ class SubmissionProducer {
 // A submission as the daemon copied it. `check` is ValidateSubmission's answer on the copy: a bad
 // field is an error reply to that request and ends nothing else; the payload is then empty.
 struct ReceivedSubmission {
-  wire::Submission submission;
+  wire::Submission submission{};
   std::vector<std::byte> payload;
   Status check;
 };

@@ -38,7 +38,7 @@ Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome);
 
 // Verb and flags known and fit for each other, reserved zero, payload inside the arena and no larger
 // than it, a payload where the verb wants one and none elsewhere, arguments in their ranges as far
-// as that needs no state. Error: kInvalidArgument (kNoSpace for fork counts beyond kForksMax).
+// as that needs no state. Error: kInvalidArgument.
 Status ValidateSubmission(const Submission& submission, std::uint64_t request_arena_bytes);
 
 // Verb, code and flags known, output inside the arena and not across its end. Error: kCorrupt.

@@ -1,0 +1,129 @@
+#include "shm/fd_passing.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace kvd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Room for one more than the limit, so that too many are seen as such and closed.
+constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int) * (kDescriptorsMax + 1));
+
+// True: readable or hung up. False: the deadline passed.
+Result<bool> WaitReadable(int socket, bool has_deadline, Clock::time_point deadline) {
+  for (;;) {
+    int wait_ms = -1;
+    if (has_deadline) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+      wait_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000'000));
+    }
+    pollfd entry{socket, POLLIN, 0};
+    const int ready = ::poll(&entry, 1, wait_ms);
+    if (ready > 0) return true;
+    if (ready == 0) return false;
+    if (errno != EINTR) return FailErrno("poll");
+  }
+}
+
+// Moves the descriptors of a message into `received`. False: control data of another kind.
+bool TakeDescriptors(msghdr& message, std::vector<UniqueFd>& received) {
+  bool is_known = true;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+      is_known = false;
+      continue;
+    }
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof descriptor);
+      received.emplace_back(descriptor);
+    }
+  }
+  return is_known;
+}
+
+}  // namespace
+
+Status SendWithDescriptors(int socket, std::span<const std::byte> bytes,
+                           std::span<const int> descriptors) {
+  if (bytes.empty() || descriptors.size() > kDescriptorsMax) {
+    return Fail(Code::kInvalidArgument, "descriptors: " + std::to_string(descriptors.size()) +
+                                            " with " + std::to_string(bytes.size()) +
+                                            " bytes, at most " + std::to_string(kDescriptorsMax) +
+                                            " with at least 1 byte");
+  }
+  alignas(cmsghdr) std::byte control[kControlBytes] = {};
+  while (!bytes.empty()) {
+    iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    if (!descriptors.empty()) {
+      message.msg_control = control;
+      message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+      cmsghdr* header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+      std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+    }
+    const ssize_t sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EPIPE || errno == ECONNRESET) {
+        return Fail(Code::kDisconnected, "the peer has hung up");
+      }
+      if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        return Fail(Code::kBusy, "the peer's socket buffer is full");
+      }
+      return FailErrno("sendmsg");
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(sent));
+    descriptors = {};
+  }
+  return {};
+}
+
+Result<std::vector<UniqueFd>> ReceiveWithDescriptors(int socket, std::span<std::byte> bytes,
+                                                     std::chrono::milliseconds timeout) {
+  const bool has_deadline = timeout.count() >= 0;
+  const Clock::time_point deadline = Clock::now() + (has_deadline ? timeout : timeout.zero());
+  std::vector<UniqueFd> received;
+  while (!bytes.empty()) {
+    KVD_TRY(const bool is_readable, WaitReadable(socket, has_deadline, deadline));
+    if (!is_readable) return Fail(Code::kTimeout, "nothing came from the peer in the time allowed");
+    alignas(cmsghdr) std::byte control[kControlBytes];
+    iovec vector{bytes.data(), bytes.size()};
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0) {
+      if (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK) continue;
+      if (errno == ECONNRESET) return Fail(Code::kDisconnected, "the peer has hung up");
+      return FailErrno("recvmsg");
+    }
+    const bool is_known = TakeDescriptors(message, received);
+    if (got == 0) return Fail(Code::kDisconnected, "the peer has hung up");
+    if (!is_known) return Fail(Code::kCorrupt, "unexpected control data from the peer");
+    if ((message.msg_flags & MSG_CTRUNC) != 0 || received.size() > kDescriptorsMax) {
+      return Fail(Code::kCorrupt, "more than " + std::to_string(kDescriptorsMax) +
+                                      " descriptors came, or the descriptor table is full");
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+  }
+  return received;
+}
+
+}  // namespace kvd

@@ -1,0 +1,280 @@
+// Counts are checked against their limits, then the payload's length against the counts (in 64 bits),
+// and only then is anything read or allocated. A payload must be used up exactly.
+#include "shm/payload_codec.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "shm/check.h"
+#include "shm/utf8.h"
+#include "shm/wire_check.h"
+
+namespace kvd::wire {
+namespace {
+
+std::unexpected<Error> Bad(std::string_view field, const std::string& sentence) {
+  return Fail(Code::kInvalidArgument, std::string(field) + ": " + sentence);
+}
+
+// Reads a payload front to back. REQUIRES of Take and TakeSpan: Left() covers it.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  std::size_t Left() const { return bytes_.size(); }
+  std::span<const std::byte> TakeSpan(std::size_t byte_count) {
+    KVD_ASSERT(byte_count <= bytes_.size());
+    const auto taken = bytes_.first(byte_count);
+    bytes_ = bytes_.subspan(byte_count);
+    return taken;
+  }
+  template <class T>
+  T Take() {
+    T value;
+    std::memcpy(&value, TakeSpan(sizeof value).data(), sizeof value);
+    return value;
+  }
+  std::string_view TakeText(std::size_t byte_count) {
+    const auto taken = TakeSpan(byte_count);
+    return {reinterpret_cast<const char*>(taken.data()), taken.size()};
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+class Writer {
+ public:
+  explicit Writer(std::span<std::byte> bytes) : bytes_(bytes) {}
+  ~Writer() { KVD_ASSERT(bytes_.empty()); }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+  void Put(const void* source, std::size_t byte_count) {
+    KVD_ASSERT(byte_count <= bytes_.size());
+    if (byte_count != 0) std::memcpy(bytes_.data(), source, byte_count);
+    bytes_ = bytes_.subspan(byte_count);
+  }
+  template <class T>
+  void PutValue(const T& value) {
+    Put(&value, sizeof value);
+  }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+// False for NaN, whatever the bounds.
+bool IsWithin(float value, float low, float high) { return value >= low && value <= high; }
+
+Status CheckFloat(std::string_view field, float value, bool is_good, std::string_view wanted) {
+  if (is_good) return {};
+  return Bad(field, std::to_string(value) + ", " + std::string(wanted) + " wanted");
+}
+
+Status CheckCount(std::string_view field, std::int64_t found, std::int64_t low, std::int64_t high) {
+  if (found >= low && found <= high) return {};
+  return Bad(field, std::to_string(found) + " is not in [" + std::to_string(low) + ", " +
+                        std::to_string(high) + "]");
+}
+
+Status CheckToken(std::string_view field, std::size_t index, TokenId token,
+                  std::uint32_t vocab_size) {
+  if (token >= 0 && static_cast<std::uint32_t>(token) < vocab_size) return {};
+  return Bad(field, "number " + std::to_string(index) + " is " + std::to_string(token) +
+                        ", the vocabulary has " + std::to_string(vocab_size));
+}
+
+std::size_t StopBytes(std::span<const std::string_view> stops) {
+  std::size_t stop_bytes = 0;
+  for (const std::string_view stop : stops) stop_bytes += sizeof(std::uint32_t) + stop.size();
+  return stop_bytes;
+}
+
+Result<std::vector<std::string>> ParseStops(Reader reader, std::uint32_t stop_count) {
+  std::vector<std::string> stops;
+  for (std::uint32_t i = 0; i < stop_count; ++i) {
+    if (reader.Left() < sizeof(std::uint32_t)) {
+      return Bad("generate.stop_bytes", "end inside stop string " + std::to_string(i));
+    }
+    const auto byte_count = reader.Take<std::uint32_t>();
+    if (byte_count > reader.Left()) {
+      return Bad("generate.stop", "number " + std::to_string(i) + " has " +
+                                      std::to_string(byte_count) + " bytes, " +
+                                      std::to_string(reader.Left()) + " are left");
+    }
+    const std::string_view stop = reader.TakeText(byte_count);
+    KVD_CHECK_OK(ValidateStop(stop));
+    stops.emplace_back(stop);
+  }
+  if (reader.Left() != 0) {
+    return Bad("generate.stop_bytes",
+               std::to_string(reader.Left()) + " bytes behind the last stop string");
+  }
+  return stops;
+}
+
+}  // namespace
+
+Status ValidateGenerateParams(const GenerateParams& params) {
+  KVD_CHECK_OK(CheckCount("generate.token_count", params.token_count, 1, INT32_MAX));
+  KVD_CHECK_OK(CheckCount("generate.predict_max", params.predict_max, -1, INT32_MAX));
+  KVD_CHECK_OK(CheckFloat("generate.temperature", params.temperature,
+                          params.temperature >= 0 && std::isfinite(params.temperature),
+                          "a finite number of at least 0"));
+  KVD_CHECK_OK(CheckCount("generate.top_k", params.top_k, 0, INT32_MAX));
+  KVD_CHECK_OK(
+      CheckFloat("generate.top_p", params.top_p, params.top_p > 0 && params.top_p <= 1, "(0, 1]"));
+  KVD_CHECK_OK(CheckFloat("generate.min_p", params.min_p, IsWithin(params.min_p, 0, 1), "[0, 1]"));
+  KVD_CHECK_OK(CheckFloat("generate.typical_p", params.typical_p,
+                          params.typical_p > 0 && params.typical_p <= 1, "(0, 1]"));
+  KVD_CHECK_OK(CheckFloat("generate.repeat_penalty", params.repeat_penalty,
+                          params.repeat_penalty > 0 && std::isfinite(params.repeat_penalty),
+                          "a finite number above 0"));
+  KVD_CHECK_OK(CheckFloat("generate.presence_penalty", params.presence_penalty,
+                          IsWithin(params.presence_penalty, -2, 2), "[-2, 2]"));
+  KVD_CHECK_OK(CheckFloat("generate.frequency_penalty", params.frequency_penalty,
+                          IsWithin(params.frequency_penalty, -2, 2), "[-2, 2]"));
+  KVD_CHECK_OK(CheckCount("generate.repeat_last", params.repeat_last, -1, INT32_MAX));
+  KVD_CHECK_OK(CheckCount("generate.logprob_count", params.logprob_count, 0, kLogprobsMax));
+  if ((params.flags & ~kGenerateFlagsAll) != 0) {
+    return Bad("generate.flags", std::to_string(params.flags) + " has unknown bits");
+  }
+  KVD_CHECK_OK(CheckCount("generate.bias_count", params.bias_count, 0, kBiasesMax));
+  return CheckCount("generate.stop_count", params.stop_count, 0, kStopsMax);
+}
+
+Status ValidateLogitBias(const LogitBias& bias, std::uint32_t vocab_size) {
+  if (bias.token < 0 || static_cast<std::uint32_t>(bias.token) >= vocab_size) {
+    return Bad("generate.bias", "token " + std::to_string(bias.token) + ", the vocabulary has " +
+                                    std::to_string(vocab_size));
+  }
+  const bool is_forbidden = std::isinf(bias.bias) && bias.bias < 0;
+  return CheckFloat("generate.bias", bias.bias,
+                    is_forbidden || IsWithin(bias.bias, -kBiasMax, kBiasMax),
+                    "[-1000, 1000] or -infinity");
+}
+
+Status ValidateStop(std::string_view stop) {
+  KVD_CHECK_OK(
+      CheckCount("generate.stop bytes", static_cast<std::int64_t>(stop.size()), 1, kStopBytesMax));
+  if (!IsValidUtf8(stop)) return Bad("generate.stop", "not valid UTF-8");
+  return {};
+}
+
+std::size_t GenerateBytes(const GenerateView& generate) {
+  return sizeof(GenerateParams) + generate.tokens.size_bytes() + generate.biases.size_bytes() +
+         StopBytes(generate.stops);
+}
+
+void EncodeGenerate(const GenerateView& generate, std::span<std::byte> out) {
+  GenerateParams params = generate.params;
+  params.token_count = static_cast<std::uint32_t>(generate.tokens.size());
+  params.bias_count = static_cast<std::uint32_t>(generate.biases.size());
+  params.stop_count = static_cast<std::uint32_t>(generate.stops.size());
+  params.stop_bytes = static_cast<std::uint32_t>(StopBytes(generate.stops));
+  Writer writer(out);
+  writer.PutValue(params);
+  writer.Put(generate.tokens.data(), generate.tokens.size_bytes());
+  writer.Put(generate.biases.data(), generate.biases.size_bytes());
+  for (const std::string_view stop : generate.stops) {
+    writer.PutValue(static_cast<std::uint32_t>(stop.size()));
+    writer.Put(stop.data(), stop.size());
+  }
+}
+
+Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
+                                      std::uint32_t vocab_size) {
+  Reader reader(payload);
+  if (reader.Left() < sizeof(GenerateParams)) {
+    return Bad("generate", std::to_string(payload.size()) + " bytes, at least " +
+                               std::to_string(sizeof(GenerateParams)) + " wanted");
+  }
+  GenerateRequest request;
+  request.params = reader.Take<GenerateParams>();
+  const GenerateParams& params = request.params;
+  KVD_CHECK_OK(ValidateGenerateParams(params));
+  const std::uint64_t wanted_bytes = std::uint64_t{params.token_count} * sizeof(TokenId) +
+                                     std::uint64_t{params.bias_count} * sizeof(LogitBias) +
+                                     params.stop_bytes;
+  if (wanted_bytes != reader.Left()) {
+    return Bad("generate", "lists of " + std::to_string(reader.Left()) + " bytes, the counts say " +
+                               std::to_string(wanted_bytes));
+  }
+  KVD_TRY(request.tokens,
+          ParseTokens(reader.TakeSpan(params.token_count * sizeof(TokenId)), vocab_size));
+  request.biases.resize(params.bias_count);
+  for (LogitBias& bias : request.biases) {
+    bias = reader.Take<LogitBias>();
+    KVD_CHECK_OK(ValidateLogitBias(bias, vocab_size));
+  }
+  KVD_TRY(request.stops, ParseStops(reader, params.stop_count));
+  return request;
+}
+
+Result<std::vector<TokenId>> ParseTokens(std::span<const std::byte> payload,
+                                         std::uint32_t vocab_size) {
+  if (payload.empty() || payload.size() % sizeof(TokenId) != 0) {
+    return Bad("tokens",
+               std::to_string(payload.size()) + " bytes, a positive multiple of 4 wanted");
+  }
+  std::vector<TokenId> tokens(payload.size() / sizeof(TokenId));
+  std::memcpy(tokens.data(), payload.data(), payload.size());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    KVD_CHECK_OK(CheckToken("tokens", i, tokens[i], vocab_size));
+  }
+  return tokens;
+}
+
+std::size_t ChatBytes(std::span<const ChatTurn> turns) {
+  std::size_t byte_count = 0;
+  for (const ChatTurn& turn : turns) {
+    byte_count += sizeof(ChatMessage) + turn.role.size() + turn.content.size();
+  }
+  return byte_count;
+}
+
+void EncodeChat(std::span<const ChatTurn> turns, std::span<std::byte> out) {
+  Writer writer(out);
+  for (const ChatTurn& turn : turns) {
+    writer.PutValue(ChatMessage{static_cast<std::uint32_t>(turn.role.size()),
+                                static_cast<std::uint32_t>(turn.content.size())});
+    writer.Put(turn.role.data(), turn.role.size());
+    writer.Put(turn.content.data(), turn.content.size());
+  }
+}
+
+Result<std::vector<OwnedChatTurn>> ParseChat(std::span<const std::byte> payload) {
+  Reader reader(payload);
+  std::vector<OwnedChatTurn> turns;
+  while (reader.Left() != 0) {
+    const std::string field = "chat message " + std::to_string(turns.size());
+    if (reader.Left() < sizeof(ChatMessage)) return Bad(field, "the payload ends inside it");
+    const auto message = reader.Take<ChatMessage>();
+    const std::uint64_t wanted_bytes =
+        std::uint64_t{message.role_bytes} + std::uint64_t{message.content_bytes};
+    if (wanted_bytes > reader.Left()) {
+      return Bad(field, "role and content of " + std::to_string(wanted_bytes) + " bytes, " +
+                            std::to_string(reader.Left()) + " are left");
+    }
+    const std::string_view role = reader.TakeText(message.role_bytes);
+    const std::string_view content = reader.TakeText(message.content_bytes);
+    if (auto check = ValidateName(role); !check) return Bad(field, "role " + check.error().message);
+    if (!IsValidUtf8(content)) return Bad(field, "content is not valid UTF-8");
+    turns.push_back({std::string(role), std::string(content)});
+  }
+  if (turns.empty()) return Bad("chat", "no message");
+  return turns;
+}
+
+Result<std::string> ParseName(std::span<const std::byte> payload) {
+  std::string name(reinterpret_cast<const char*>(payload.data()), payload.size());
+  KVD_CHECK_OK(ValidateName(name));
+  return name;
+}
+
+Result<std::string> ParseText(std::span<const std::byte> payload) {
+  std::string text(reinterpret_cast<const char*>(payload.data()), payload.size());
+  if (!IsValidUtf8(text)) return Bad("text", "not valid UTF-8");
+  return text;
+}
+
+}  // namespace kvd::wire

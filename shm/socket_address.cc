@@ -1,0 +1,122 @@
+#include "shm/socket_address.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+#include "shm/unique_fd.h"
+#include "shm/wire_check.h"
+
+namespace kvd {
+namespace {
+
+// The variable's value where it is an absolute path, else empty.
+std::string AbsolutePathFrom(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && value[0] == '/' ? std::string(value) : std::string();
+}
+
+std::string DirectoryOf(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  return std::string(path.substr(0, slash == 0 ? 1 : slash));
+}
+
+std::string Octal(mode_t mode) {
+  std::string digits;
+  for (int shift = 9; shift >= 0; shift -= 3) {
+    digits += static_cast<char>('0' + ((mode >> shift) & 7));
+  }
+  return digits;
+}
+
+}  // namespace
+
+Result<SocketAddress> MakeSocketAddress(std::string_view path) {
+  SocketAddress result{};
+  if (path.empty()) return Fail(Code::kInvalidArgument, "socket path: empty");
+  if (path.find('\0') != std::string_view::npos) {
+    return Fail(Code::kInvalidArgument, "socket path: holds a zero byte");
+  }
+  const std::size_t path_bytes_max = sizeof(result.address.sun_path) - 1;
+  if (path.size() > path_bytes_max) {
+    return Fail(Code::kInvalidArgument, "socket path: " + std::to_string(path.size()) +
+                                            " bytes, at most " + std::to_string(path_bytes_max) +
+                                            ": " + std::string(path));
+  }
+  result.address.sun_family = AF_UNIX;
+  std::memcpy(result.address.sun_path, path.data(), path.size());
+  result.address_bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+  return result;
+}
+
+Result<std::string> DefaultSocketPath(std::string_view daemon_name) {
+  if (auto check = wire::ValidateName(daemon_name); !check) {
+    return Fail(Code::kInvalidArgument, "daemon " + check.error().message);
+  }
+  const std::string file = "/" + std::string(daemon_name) + ".sock";
+  if (std::string runtime = AbsolutePathFrom("XDG_RUNTIME_DIR"); !runtime.empty()) {
+    return runtime + "/kvd" + file;
+  }
+  if (::geteuid() == 0) return "/run/kvd" + file;
+  std::string temporary = AbsolutePathFrom("TMPDIR");
+  if (temporary.empty()) temporary = "/tmp";
+  return temporary + "/kvd-" + std::to_string(::geteuid()) + file;
+}
+
+Result<std::string> ClientSocketPath(std::string_view explicit_path, std::string_view daemon_name) {
+  if (!explicit_path.empty()) return std::string(explicit_path);
+  if (daemon_name.empty()) {
+    if (const char* path = std::getenv("KVD_SOCKET"); path != nullptr && *path != '\0') return path;
+    daemon_name = kDefaultDaemonName;
+  }
+  KVD_TRY(std::string path, DefaultSocketPath(daemon_name));
+  // A missing directory is not this function's to report: connecting says it with more advice.
+  if (auto check = CheckSocketDirectory(path); !check && check.error().code != Code::kNotFound) {
+    return std::unexpected(std::move(check).error());
+  }
+  return path;
+}
+
+Status PrepareSocketDirectory(std::string_view socket_path) {
+  const std::string directory = DirectoryOf(socket_path);
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return FailErrno("socket directory " + directory);
+  }
+  return CheckSocketDirectory(socket_path);
+}
+
+Status CheckSocketDirectory(std::string_view socket_path) {
+  const std::string directory = DirectoryOf(socket_path);
+  const UniqueFd descriptor(
+      ::open(directory.c_str(), O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor) {
+    if (errno == ENOENT)
+      return Fail(Code::kNotFound, "socket directory " + directory + ": missing");
+    if (errno == ENOTDIR || errno == ELOOP) {
+      return Fail(Code::kPermission,
+                  "socket directory " + directory + ": not a directory, or a link");
+    }
+    return FailErrno("socket directory " + directory);
+  }
+  struct stat status;
+  if (::fstat(descriptor.get(), &status) != 0) return FailErrno("socket directory " + directory);
+  if (status.st_uid != ::geteuid() && status.st_uid != 0) {
+    return Fail(Code::kPermission, "socket directory " + directory + ": owned by uid " +
+                                       std::to_string(status.st_uid) + ", not by " +
+                                       std::to_string(::geteuid()) + " or root");
+  }
+  const mode_t mode = status.st_mode & 07777;
+  if ((mode & 0067) != 0) {
+    return Fail(Code::kPermission, "socket directory " + directory + ": mode " + Octal(mode) +
+                                       ", 0700 or 0710 wanted");
+  }
+  return {};
+}
+
+}  // namespace kvd

@@ -1,0 +1,265 @@
+// What each verb may carry is one table; a verb added to wire_messages.h gets a row here.
+#include "shm/wire_check.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "shm/utf8.h"
+
+namespace kvd::wire {
+namespace {
+
+constexpr std::uint32_t kPingBytesMax = 4096;
+constexpr std::uint32_t kAnyBytes = std::numeric_limits<std::uint32_t>::max();
+constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
+
+enum class Range : std::uint8_t { kNone, kHalfOpen, kStart };  // what p0 and p1 are to a verb
+
+struct VerbRule {
+  std::string_view name;
+  std::uint16_t flags;
+  std::uint8_t sequences;  // handles wanted
+  Range range;
+  std::uint32_t payload_bytes_min;
+  std::uint32_t payload_bytes_max;
+  std::uint32_t payload_unit;
+  std::int64_t argument_min;
+  std::int64_t argument_max;
+};
+
+constexpr std::uint32_t kGenerateBytesMin = sizeof(GenerateParams) + sizeof(std::int32_t);
+
+// Indexed by verb; row 0 is none.
+constexpr VerbRule kRules[] = {
+    {"none", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
+    {"ping", 0, 0, Range::kNone, 0, kPingBytesMax, 1, 0, 0},
+    {"info", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
+    {"create", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
+    {"fork", 0, 1, Range::kStart, 0, 0, 1, 1, layout::kForksMax},
+    {"drop", kFlagForce, 1, Range::kNone, 0, 0, 1, 0, 0},
+    {"copy_range", kFlagForce, 2, Range::kHalfOpen, 0, 0, 1, 0, 0},
+    {"remove_range", kFlagForce, 1, Range::kHalfOpen, 0, 0, 1, 0, 0},
+    {"keep", 0, 1, Range::kNone, 0, 0, 1, 0, 0},
+    {"clear", kFlagForce, 1, Range::kNone, 0, 0, 1, 0, 0},
+    {"add", kFlagForce, 1, Range::kHalfOpen, 0, 0, 1, -kInt32Max, kInt32Max},
+    {"divide", kFlagForce, 1, Range::kHalfOpen, 0, 0, 1, 1, kInt32Max},
+    {"query", 0, 1, Range::kNone, 0, 0, 1, 0, 0},
+    {"decode", kFlagForce | kFlagProgress, 1, Range::kStart, 4, kAnyBytes, 4, 0, 2},
+    {"generate", kFlagForce | kFlagProgress, 1, Range::kStart, kGenerateBytesMin, kAnyBytes, 1, 0,
+     0},
+    {"cancel", 0, 0, Range::kNone, 0, 0, 1, std::numeric_limits<std::int64_t>::min(),
+     std::numeric_limits<std::int64_t>::max()},
+    {"read_tokens", 0, 1, Range::kStart, 0, 0, 1, -1, kInt32Max},
+    {"read_text", kFlagSpecial, 1, Range::kNone, 0, 0, 1, 0, 0},
+    {"list", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
+    {"publish", kFlagForce | kFlagPublic, 1, Range::kNone, 1, layout::kNameBytesMax, 1, 0, 0},
+    {"unpublish", kFlagForce, 0, Range::kNone, 1, layout::kNameBytesMax, 1, 0, 0},
+    {"attach", 0, 0, Range::kNone, 1, layout::kNameBytesMax, 1, 0, 0},
+    {"snapshots", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
+    {"tokenize", kFlagAddSpecial | kFlagParseSpecial, 0, Range::kNone, 0, kAnyBytes, 1, 0, 0},
+    {"detokenize", kFlagSpecial, 0, Range::kNone, 4, kAnyBytes, 4, 0, 0},
+    {"chat", kFlagAddAssistant, 0, Range::kNone, sizeof(ChatMessage), kAnyBytes, 1, 0, 0},
+};
+static_assert(std::size(kRules) == kVerbLast + 1);
+
+std::unexpected<Error> Bad(const std::string& field, std::string_view sentence) {
+  return Fail(Code::kInvalidArgument, field + ": " + std::string(sentence));
+}
+
+template <class Integer>
+std::string Text(Integer number) {
+  return std::to_string(number);
+}
+
+Status CheckRange(const VerbRule& rule, const std::string& verb, const Submission& submission) {
+  const std::int32_t p0 = submission.p0;
+  const std::int32_t p1 = submission.p1;
+  switch (rule.range) {
+    case Range::kNone:
+      if (p0 == 0 && p1 == 0) return {};
+      return Bad(verb + ".p0, p1", Text(p0) + ", " + Text(p1) + ", 0 wanted: it has no range");
+    case Range::kStart:
+      if (p0 < -1) return Bad(verb + ".p0", Text(p0) + ", at least -1 wanted");
+      if (p1 != 0) return Bad(verb + ".p1", Text(p1) + ", 0 wanted: it has no end");
+      return {};
+    case Range::kHalfOpen:
+      if (p1 >= 0 && p1 < p0) {
+        return Bad(verb + ".p1", Text(p1) + " is before p0, " + Text(p0));
+      }
+      return {};
+  }
+  return {};
+}
+
+Status CheckPayload(const VerbRule& rule, const std::string& verb, const Submission& submission,
+                    std::uint64_t arena_bytes) {
+  const std::uint32_t payload_bytes = submission.payload_bytes;
+  if (payload_bytes < rule.payload_bytes_min || payload_bytes > rule.payload_bytes_max) {
+    return Bad(verb + ".payload_bytes", Text(payload_bytes) + " is not in [" +
+                                            Text(rule.payload_bytes_min) + ", " +
+                                            Text(rule.payload_bytes_max) + "]");
+  }
+  if (payload_bytes % rule.payload_unit != 0) {
+    return Bad(verb + ".payload_bytes",
+               Text(payload_bytes) + " is no multiple of " + Text(rule.payload_unit));
+  }
+  if (payload_bytes > arena_bytes || submission.payload_offset > arena_bytes - payload_bytes) {
+    return Bad(verb + ".payload_offset", Text(submission.payload_offset) + " + " +
+                                             Text(payload_bytes) + " bytes, the arena has " +
+                                             Text(arena_bytes));
+  }
+  return {};
+}
+
+bool IsPrintableAscii(char c) { return c >= 0x20 && c <= 0x7e; }
+
+}  // namespace
+
+std::string_view VerbName(std::uint16_t verb) {
+  return verb >= 1 && verb <= kVerbLast ? kRules[verb].name : "unknown";
+}
+
+Status ValidateName(std::string_view name) {
+  const auto is_first = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+  };
+  if (name.empty() || name.size() > layout::kNameBytesMax) {
+    return Bad("name",
+               Text(name.size()) + " bytes, 1 to " + Text(layout::kNameBytesMax) + " wanted");
+  }
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (is_first(name[i]) || (i > 0 && name[i] == '.')) continue;
+    return Bad("name", "byte " + Text(i) + " is " + Text(static_cast<unsigned char>(name[i])) +
+                           "; letters, digits, '_', '-' and (not first) '.' wanted");
+  }
+  return {};
+}
+
+Result<CheckedHello> ValidateHello(const Hello& hello) {
+  if (hello.magic != kHelloMagic) {
+    return Bad("hello.magic", Text(hello.magic) + ": this is no kvd client");
+  }
+  if (hello.version != kProtocolVersion) {
+    return Fail(Code::kVersionMismatch, "hello.version: the client speaks protocol " +
+                                            Text(hello.version) + ", the daemon " +
+                                            Text(kProtocolVersion));
+  }
+  if (hello.flags != 0) return Bad("hello.flags", Text(hello.flags) + ", 0 wanted");
+  if (std::ranges::any_of(hello.reserved, [](std::uint8_t byte) { return byte != 0; })) {
+    return Bad("hello.reserved", "not zero");
+  }
+  CheckedHello checked;
+  ChannelGeometry& geometry = checked.geometry;
+  if (hello.submission_entries != 0) geometry.submission_entries = hello.submission_entries;
+  // Doubled only inside the limits; a number beyond them is refused as it is.
+  geometry.completion_entries = std::min(geometry.submission_entries, kEntriesMax / 2) * 2;
+  if (hello.completion_entries != 0) geometry.completion_entries = hello.completion_entries;
+  if (hello.request_arena_bytes != 0) geometry.request_arena_bytes = hello.request_arena_bytes;
+  if (hello.result_arena_bytes != 0) geometry.result_arena_bytes = hello.result_arena_bytes;
+  if (auto check = ValidateGeometry(geometry); !check) {
+    return Bad("hello." + check.error().message.substr(0, check.error().message.find(':')),
+               check.error().message.substr(check.error().message.find(':') + 2));
+  }
+  std::ranges::copy(hello.session_token, checked.session_token.begin());
+  checked.has_session_token =
+      std::ranges::any_of(checked.session_token, [](std::uint8_t byte) { return byte != 0; });
+  const std::string_view name(hello.name, sizeof hello.name);
+  const std::size_t name_bytes = std::min(name.find('\0'), name.size());
+  checked.name = name.substr(0, name_bytes);
+  if (!std::ranges::all_of(checked.name, IsPrintableAscii)) {
+    return Bad("hello.name", "holds bytes that are not printable ASCII");
+  }
+  if (name.find_first_not_of('\0', name_bytes) != std::string_view::npos) {
+    return Bad("hello.name", "bytes behind its end are not zero");
+  }
+  return checked;
+}
+
+Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome) {
+  if (welcome.magic != kWelcomeMagic) {
+    return Fail(Code::kCorrupt,
+                "welcome.magic: " + Text(welcome.magic) + ": this is no kvd daemon");
+  }
+  if (welcome.version != kProtocolVersion) {
+    return Fail(Code::kVersionMismatch, "welcome.version: the daemon speaks protocol " +
+                                            Text(welcome.version) + ", this client " +
+                                            Text(kProtocolVersion));
+  }
+  if (welcome.code > static_cast<std::uint8_t>(Code::kTimeout)) {
+    return Fail(Code::kCorrupt, "welcome.code: " + Text(welcome.code) + " is no code");
+  }
+  if (welcome.code != static_cast<std::uint8_t>(Code::kOk)) {
+    std::string message(welcome.message, ::strnlen(welcome.message, sizeof welcome.message));
+    if (!IsValidUtf8(message)) message = "refused, with a message that is not UTF-8";
+    return Fail(static_cast<Code>(welcome.code), std::move(message));
+  }
+  if (welcome.descriptor_count != 2) {
+    return Fail(Code::kCorrupt,
+                "welcome.descriptor_count: " + Text(welcome.descriptor_count) + ", 2 wanted");
+  }
+  if (welcome.reserved0 != 0) {
+    return Fail(Code::kCorrupt, "welcome.reserved0: " + Text(welcome.reserved0) + ", 0 wanted");
+  }
+  if (welcome.vocab_size == 0) return Fail(Code::kCorrupt, "welcome.vocab_size: 0");
+  auto geometry = GeometryOfSegments(welcome.submission_entries, welcome.completion_entries,
+                                     welcome.request_segment_bytes, welcome.result_segment_bytes);
+  if (!geometry) return Fail(Code::kCorrupt, "welcome." + geometry.error().message);
+  return *geometry;
+}
+
+Status ValidateSubmission(const Submission& submission, std::uint64_t request_arena_bytes) {
+  if (submission.verb == 0 || submission.verb > kVerbLast) {
+    return Bad("verb", Text(submission.verb) + ", 1 to " + Text(kVerbLast) + " wanted");
+  }
+  const VerbRule& rule = kRules[submission.verb];
+  const std::string verb(rule.name);
+  const auto unknown_flags = submission.flags & ~static_cast<unsigned>(rule.flags);
+  if (unknown_flags != 0) {
+    return Bad(verb + ".flags", Text(submission.flags) + ", of which " + Text(unknown_flags) +
+                                    " mean nothing to it");
+  }
+  if (submission.reserved != 0) {
+    return Bad(verb + ".reserved", Text(submission.reserved) + ", 0 wanted");
+  }
+  if ((submission.sequence != 0) != (rule.sequences >= 1)) {
+    return Bad(verb + ".sequence", Text(submission.sequence) +
+                                       (rule.sequences >= 1 ? ", a handle wanted" : ", 0 wanted"));
+  }
+  if ((submission.sequence2 != 0) != (rule.sequences >= 2)) {
+    return Bad(verb + ".sequence2", Text(submission.sequence2) +
+                                        (rule.sequences >= 2 ? ", a handle wanted" : ", 0 wanted"));
+  }
+  KVD_CHECK_OK(CheckRange(rule, verb, submission));
+  if (submission.argument < rule.argument_min || submission.argument > rule.argument_max) {
+    return Bad(verb + ".argument", Text(submission.argument) + " is not in [" +
+                                       Text(rule.argument_min) + ", " + Text(rule.argument_max) +
+                                       "]");
+  }
+  return CheckPayload(rule, verb, submission, request_arena_bytes);
+}
+
+Status ValidateCompletion(const Completion& completion, std::uint64_t result_arena_bytes) {
+  if (completion.verb == 0 || completion.verb > kVerbLast) {
+    return Fail(Code::kCorrupt, "completion.verb: " + Text(completion.verb) + " is no verb");
+  }
+  if (completion.code > static_cast<std::uint8_t>(Code::kTimeout)) {
+    return Fail(Code::kCorrupt, "completion.code: " + Text(completion.code) + " is no code");
+  }
+  if ((completion.flags & ~static_cast<unsigned>(kMore)) != 0) {
+    return Fail(Code::kCorrupt,
+                "completion.flags: " + Text(completion.flags) + " has unknown bits");
+  }
+  if (completion.output_bytes == 0) return {};
+  const std::uint64_t offset = completion.output_cursor % result_arena_bytes;
+  if (offset % kOutputAlignment != 0 || completion.output_bytes > result_arena_bytes - offset) {
+    return Fail(Code::kCorrupt, "completion.output_cursor: " + Text(completion.output_cursor) +
+                                    " + " + Text(completion.output_bytes) +
+                                    " bytes is no piece of an arena of " +
+                                    Text(result_arena_bytes));
+  }
+  return {};
+}
+
+}  // namespace kvd::wire
