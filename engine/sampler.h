@@ -1,15 +1,16 @@
 // Draws the next token of one sequence from a row of logits.
 //
-// The chain, in llama.cpp's default order: biases, penalties, top-k, locally typical, top-p, min-p, temperature, draw.
-// Temperature 0 takes the most likely token after biases and penalties; of equals the lowest id.
+// The chain, in llama.cpp's default order: biases, penalties, top-k, locally typical, top-p, min-p,
+// temperature, draw. Temperature 0 takes the most likely token after biases and penalties; of
+// equals the lowest id.
 //
-// Owner: one request. Not thread-safe; different samplers may run on different threads. Working memory (at most 20 bytes
-// per vocabulary entry) belongs to the calling thread and is shared by all samplers that run on it, so a Sampler itself
-// is small, and nothing is allocated per token once a thread has sampled (but the history that `repeat_last` = -1 keeps
-// grows with the sequence).
+// Owner: one request. Not thread-safe; different samplers may run on different threads. Working
+// memory (at most 20 bytes per vocabulary entry) belongs to the calling thread and is shared by all
+// samplers that run on it, so a Sampler itself is small, and nothing is allocated per token once a
+// thread has sampled (but the history that `repeat_last` = -1 keeps grows with the sequence).
 //
-// The same seed, logits and history give the same tokens on every machine and with every compiler: the generator and the
-// exponential are our own, and sums are taken in one order.
+// The same seed, logits and history give the same tokens on every machine and with every compiler:
+// the generator and the exponential are our own, and sums are taken in one order.
 #pragma once
 
 #include <cstdint>
@@ -22,23 +23,21 @@
 
 namespace kvd {
 
-// Ranges are those of wire::GenerateParams. The defaults switch everything off but a draw at temperature 1.
+// Ranges are those of wire::GenerateParams. The defaults switch everything off but a draw at
+// temperature 1.
 struct SamplingParams {
   float temperature = 1.0f;  // 0: greedy; >= 0, finite
   std::int32_t top_k = 0;    // the k most likely; 0: off; more than the vocabulary is all of it
   float top_p = 1.0f;        // (0, 1]: the fewest most likely tokens that hold this much; 1: off
-  float min_p = 0.0f;  // [0, 1]: at least this share of the most likely one's probability; 0: off
-  float typical_p =
-      1.0f;  // (0, 1]: those nearest the expected surprise that hold this much; 1: off
-  float repeat_penalty =
-      1.0f;  // > 0, finite: divides positive logits of seen tokens, multiplies others; 1: off
-  float presence_penalty = 0.0f;   // [-2, 2]: taken from the logit of each token seen
-  float frequency_penalty = 0.0f;  // [-2, 2]: taken once per time that it was seen
-  std::int32_t repeat_last =
-      0;                   // tokens the penalties look back at; 0: none, -1: the whole sequence
-  std::uint64_t seed = 0;  // used as it is: drawing one for "0" is the caller's
-  std::uint32_t logprob_count = 0;      // length of top_logprobs(), at most wire::kLogprobsMax
-  bool ignore_eos = false;              // end tokens are never sampled
+  float min_p = 0.0f;        // [0, 1]: at least this share of the likeliest's probability; 0: off
+  float typical_p = 1.0f;    // (0, 1]: nearest to the expected surprise, holding this much; 1: off
+  float repeat_penalty = 1.0f;      // > 0: divides seen tokens' positive logits, multiplies others
+  float presence_penalty = 0.0f;    // [-2, 2]: taken from the logit of each token seen
+  float frequency_penalty = 0.0f;   // [-2, 2]: taken once per time that it was seen
+  std::int32_t repeat_last = 0;     // tokens that penalties look back at; 0: none, -1: all
+  std::uint64_t seed = 0;           // used as it is: drawing one for "0" is the caller's
+  std::uint32_t logprob_count = 0;  // length of top_logprobs(), at most wire::kLogprobsMax
+  bool ignore_eos = false;          // end tokens are never sampled
   std::vector<wire::LogitBias> biases;  // at most wire::kBiasesMax; biases of one token add up
 };
 
@@ -47,35 +46,36 @@ Status ValidateSampling(const SamplingParams& params, std::uint32_t vocab_size);
 
 // What a Sampler must remember to go on where it was, beside its parameters.
 struct SamplerState {
-  std::uint64_t draw_count = 0;  // draw n of a seed is a function of both: see sampler.cc
-  std::vector<TokenId>
-      history;  // accepted tokens that penalties look at, oldest first from `history_begin`, cyclic
-  std::uint64_t history_begin = 0;
+  std::uint64_t draw_count = 0;     // draw n of a seed is a function of seed and n: sampler.cc
+  std::vector<TokenId> history;     // accepted tokens that penalties look at; a ring once full
+  std::uint64_t history_begin = 0;  // index of the oldest
 };
 
 struct SampledToken {
   TokenId token = 0;
-  float logprob = 0.0f;  // natural logarithm; of the model's own distribution, see top_logprobs()
+  float logprob = 0.0f;  // natural logarithm, of the distribution that top_logprobs() describes
 };
 
 class Sampler {
  public:
-  // `end_tokens`: the model's end-of-generation tokens, used by `ignore_eos` only. Errors: ValidateSampling's;
-  // kInvalidArgument when an end token is outside the vocabulary or when no token is left that may be sampled.
+  // `end_tokens`: the model's end-of-generation tokens, used by `ignore_eos` only. Errors:
+  // ValidateSampling's; kInvalidArgument when an end token is outside the vocabulary or when no
+  // token is left that may be sampled.
   static Result<Sampler> Create(const SamplingParams& params, std::uint32_t vocab_size,
                                 std::span<const TokenId> end_tokens);
 
-  // Adds a token to the history that the penalties look at: the prompt's and each sampled one, in order. Sample does not
-  // do it by itself. Free when no penalty is on. REQUIRES: a token of the vocabulary.
+  // Adds a token to the history that the penalties look at: the prompt's and each sampled one, in
+  // order. Sample does not do it by itself. Free when no penalty is on.
+  // REQUIRES: a token of the vocabulary.
   void Accept(TokenId token);
 
-  // Draws a token. Error: kNumerical when a logit is NaN or +infinity or no allowed token is finite; nothing is drawn
-  // then. REQUIRES: logits.size() == vocab_size.
+  // Draws a token. Error: kNumerical when a logit is NaN or +infinity or no allowed token's is
+  // finite; nothing is drawn then. REQUIRES: logits.size() == vocab_size.
   Result<SampledToken> Sample(std::span<const float> logits);
 
-  // The `logprob_count` most likely tokens of the last sampled row and their log-probabilities, most likely first, of
-  // equals the lowest id first. Log-softmax of the logits as given to Sample: before biases, penalties, temperature and
-  // truncation. Valid until the next Sample.
+  // The `logprob_count` most likely tokens of the last sampled row and their log-probabilities,
+  // most likely first, of equals the lowest id first. Log-softmax of the logits as given to Sample:
+  // before biases, penalties, truncation and temperature. Valid until the next Sample.
   std::span<const wire::TokenLogprob> top_logprobs() const { return top_logprobs_; }
 
   const SamplerState& state() const { return state_; }
@@ -84,9 +84,9 @@ class Sampler {
   Sampler(const SamplingParams& params, std::uint32_t vocab_size, std::vector<TokenId> forbidden);
   bool penalises() const;
   std::span<const float> Adjust(std::span<const float> logits) const;
-  void ApplyPenalties(std::span<float> logits) const;
-  TokenId Draw(std::span<const float> logits);
-  void FillTopLogprobs(std::span<const float> logits, double log_total);
+  void Penalise(std::span<float> logits) const;
+  Result<TokenId> Draw(std::span<const float> logits);
+  double NextUniform();
 
   SamplingParams params_;
   std::uint32_t vocab_size_;

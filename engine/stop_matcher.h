@@ -1,8 +1,8 @@
-// Finds stop strings in text that arrives in pieces, and says how much of the text may be shown already.
+// Finds stop strings in text that arrives in pieces, and says how much of it may be shown already.
 //
-// Text whose end might be the beginning of a stop string is held back until the next pieces decide. The result does not
-// depend on how the text was cut into pieces: the first byte at which any stop is complete ends the text, and of the
-// stops complete there the longest is cut off.
+// Text whose end might be the beginning of a stop string is held back until the next pieces decide.
+// The result does not depend on how the text was cut into pieces: the first byte at which any stop
+// is complete ends the text, and of the stops complete there the longest is cut off.
 //
 // Owner: one request. Not thread-safe. Work per byte is proportional to the number of stops.
 #pragma once
@@ -21,15 +21,16 @@ namespace kvd {
 
 class StopMatcher {
  public:
-  // Bytes are compared as they are. Errors (kInvalidArgument): more than wire::kStopsMax stops; one that is empty or
-  // longer than wire::kStopBytesMax. None at all is allowed: then nothing is held back.
+  // Bytes are compared as they are. Errors (kInvalidArgument): more than wire::kStopsMax stops; one
+  // that is empty or longer than wire::kStopBytesMax. None at all is allowed: nothing is held back.
   static Result<StopMatcher> Create(std::vector<std::string> stops);
 
-  // Takes the next piece and returns the text that may be shown now. Once a stop has matched everything is swallowed.
-  // The view is valid until the next call.
+  // Takes the next piece and returns the text that may be shown now. Once a stop has matched
+  // everything is swallowed. The view is valid until the next call.
   std::string_view Feed(std::string_view piece);
 
-  // No more text comes: returns what was still held back; nothing if a stop matched. Valid until the next call.
+  // No more text comes: returns what was still held back; nothing if a stop matched. The view is
+  // valid until the next call.
   std::string_view Flush();
 
   // Index of the stop that ended the text.
