@@ -72,7 +72,13 @@ Result<std::unique_ptr<Model>> LoadModel(const std::string& path) {
   KVD_TRY(GgufFile file, path.empty() ? GgufFile::FromStaticBytes(BundledModel()) : GgufFile::Open(path));
   KVD_TRY(ModelConfig config, ReadModelConfig(file));
   KVD_TRY(ModelWeights weights, BindWeights(file, config));
-  KVD_TRY(std::unique_ptr<Vocabulary> vocabulary, ReadVocabulary(file, config.vocab_size));
+  KVD_TRY(VocabularyData vocabulary_data, ReadVocabulary(file));
+  if (vocabulary_data.tokens.empty()) vocabulary_data.vocab_size = config.vocab_size;
+  KVD_TRY(std::unique_ptr<Vocabulary> vocabulary, Vocabulary::Create(std::move(vocabulary_data)));
+  if (vocabulary->vocab_size() > config.vocab_size) {
+    return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: " + std::to_string(vocabulary->vocab_size()) +
+                                    " tokens, the model has rows for " + std::to_string(config.vocab_size));
+  }
   const ModelFingerprint fingerprint = ComputeFingerprint(file, config);
   std::uint64_t weight_bytes = 0;
   for (const GgufTensor& tensor : file.tensors()) weight_bytes += tensor.bytes;

@@ -20,7 +20,7 @@ class Vocabulary;
 struct ModelConfig;
 
 struct EngineOptions {
-  std::string model_path;              // empty: the bundled model
+  std::string model_path{};            // empty: the bundled model
   std::uint64_t cells = 0;             // of the pool; 0: the model's trained context, at least 4096. -c 0 is the flag's error
   std::uint32_t sequence_capacity = 16384;
   std::uint32_t snapshot_capacity = 1024;
@@ -31,7 +31,7 @@ struct EngineOptions {
   kernels::DataType k_type = kernels::DataType::kF16;
   kernels::DataType v_type = kernels::DataType::kF16;
   bool deterministic = false;
-  std::string kernel_table;            // "": $KVD_KERNELS, else the best
+  std::string kernel_table{};          // "": $KVD_KERNELS, else the best
   int state_directory = -1;            // descriptor of a private directory for pool and meta; -1: anonymous memory
 };
 
@@ -39,13 +39,13 @@ struct EngineOptions {
 struct StepItem {
   SequenceHandle sequence = SequenceHandle::kNone;
   Pos pos;                             // of the first token: the sequence's next position
-  std::span<const TokenId> tokens;     // at least one
+  std::span<const TokenId> tokens{};   // at least one
   // Rows are written for tokens [first_logits_row, tokens.size()); tokens.size(): none.
   std::size_t first_logits_row = 0;
   // Row k lands at logits + k * vocab_size, written there by the last product itself. REQUIRES: room for all rows.
   float* logits = nullptr;
   // Out: whether this item's cells were committed; on error nothing of it was, and the other items are not affected.
-  Status status;
+  Status status{};
 };
 
 struct EngineCounters {

@@ -1,0 +1,204 @@
+// What --deterministic promises, on every kernel table that this machine has: a token's logits depend on its sequence alone,
+// bit for bit, whatever the chunks, the batch, the forks, the threads and the table.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "engine/engine.h"
+#include "engine/model_config.h"
+#include "tests/support/tiny_model.h"
+
+namespace kvd {
+namespace {
+
+using test::Feed;
+using test::MakeEngine;
+using test::RandomTokens;
+using test::TinyLlama;
+
+constexpr std::size_t kTokens = 300;
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && !a.empty() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+double WorstNmse(const std::vector<float>& got, const std::vector<float>& expected, std::size_t width) {
+  double worst = 0;
+  for (std::size_t row = 0; row < expected.size() / width; ++row) {
+    double difference = 0, square = 0;
+    for (std::size_t i = row * width; i < (row + 1) * width; ++i) {
+      difference += std::pow(static_cast<double>(got[i]) - expected[i], 2);
+      square += std::pow(static_cast<double>(expected[i]), 2);
+    }
+    worst = std::max(worst, difference / square);
+  }
+  return worst;
+}
+
+std::vector<std::string> Tables() {
+  std::vector<std::string> names;
+  for (const kernels::KernelTable* table : {kernels::ScalarTable(), kernels::Avx2Table(), kernels::Avx512Table()}) {
+    if (table != nullptr) names.push_back(table->name);
+  }
+  return names;
+}
+
+struct Named {
+  std::string name;
+  ModelShape shape;
+};
+
+std::vector<Named> Shapes() {
+  std::vector<Named> shapes;
+  const auto add = [&](std::string name, Architecture architecture, RopeScaling scaling) {
+    ModelShape shape = TinyLlama();
+    shape.architecture = architecture;
+    shape.rope_scaling = scaling;
+    if (scaling != RopeScaling::kNone) {
+      shape.rope_factor = 4.0f;
+      shape.rope_original_context = 64;
+      shape.context = 512;
+    }
+    shapes.push_back({std::move(name), shape});
+  };
+  add("llama", Architecture::kLlama, RopeScaling::kNone);
+  add("llama_linear", Architecture::kLlama, RopeScaling::kLinear);
+  add("llama_yarn", Architecture::kLlama, RopeScaling::kYarn);
+  add("llama_llama3", Architecture::kLlama, RopeScaling::kLlama3);
+  add("qwen2", Architecture::kQwen2, RopeScaling::kNone);
+  add("qwen3", Architecture::kQwen3, RopeScaling::kNone);
+  return shapes;
+}
+
+class SelfCheckTest : public ::testing::TestWithParam<Named> {};
+
+TEST_P(SelfCheckTest, ChunksOfAnySizeOnAnyTableGiveTheScalarBitsTokenByToken) {
+  const std::vector<TokenId> tokens = RandomTokens(7, kTokens, GetParam().shape.vocab);
+  std::vector<float> truth;
+  for (const std::string& table : Tables()) {
+    const auto engine = MakeEngine(GetParam().shape, {.cells = 2048, .threads = 2, .deterministic = true, .kernel_table = table});
+    ASSERT_NE(engine, nullptr);
+    for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{64}, kTokens}) {
+      const SequenceHandle sequence = *engine->memory().Create({});
+      const std::vector<float> logits = Feed(*engine, sequence, tokens, chunk);
+      if (truth.empty()) truth = logits;
+      EXPECT_TRUE(SameBits(logits, truth)) << table << ", chunks of " << chunk;
+      ASSERT_TRUE(engine->memory().Drop(sequence).has_value());
+    }
+  }
+}
+
+TEST_P(SelfCheckTest, WithoutTheFlagChunksAgreeWithinTheGoldenTolerance) {
+  const std::vector<TokenId> tokens = RandomTokens(8, kTokens, GetParam().shape.vocab);
+  for (const std::string& table : Tables()) {
+    const auto engine = MakeEngine(GetParam().shape, {.cells = 2048, .threads = 2, .kernel_table = table});
+    ASSERT_NE(engine, nullptr);
+    std::vector<float> truth;
+    for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{64}, kTokens}) {
+      const SequenceHandle sequence = *engine->memory().Create({});
+      const std::vector<float> logits = Feed(*engine, sequence, tokens, chunk);
+      if (truth.empty()) truth = logits;
+      EXPECT_LT(WorstNmse(logits, truth, GetParam().shape.vocab), 2e-7) << table << ", chunks of " << chunk;
+      ASSERT_TRUE(engine->memory().Drop(sequence).has_value());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryArchitecture, SelfCheckTest, ::testing::ValuesIn(Shapes()),
+                         [](const auto& info) { return info.param.name; });
+
+class DeterminismTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    engine_ = MakeEngine(TinyLlama(), {.cells = 4096, .threads = 2, .deterministic = true});
+    ASSERT_NE(engine_, nullptr);
+  }
+  SequenceHandle Create() { return *engine_->memory().Create({}); }
+  SequenceHandle Fork(SequenceHandle source) {
+    SequenceHandle fork = SequenceHandle::kNone;
+    EXPECT_TRUE(engine_->memory().Fork(source, {}, {&fork, 1}).has_value());
+    return fork;
+  }
+
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(DeterminismTest, AForkContinuesWithTheBitsOfASequenceComputedFromScratch) {
+  const auto prefix = RandomTokens(1, 77, 96);
+  const auto rest = RandomTokens(2, 50, 96);
+  const SequenceHandle base = Create();
+  Feed(*engine_, base, prefix, 64);
+  const SequenceHandle first = Fork(base);
+  const SequenceHandle second = Fork(base);
+  Feed(*engine_, first, RandomTokens(3, 20, 96), 20);  // takes the tail of the block that both share
+  const auto forked = Feed(*engine_, second, rest, 9);
+  const SequenceHandle fresh = Create();
+  Feed(*engine_, fresh, prefix, 5);
+  EXPECT_TRUE(SameBits(forked, Feed(*engine_, fresh, rest, 50)));
+}
+
+TEST_F(DeterminismTest, TheBatchAroundARowDoesNotChangeIt) {
+  const auto prefix = RandomTokens(4, 45, 96);
+  std::vector<SequenceHandle> sequences;
+  for (int i = 0; i < 5; ++i) sequences.push_back(Create());
+  for (std::size_t i = 0; i < sequences.size(); ++i) Feed(*engine_, sequences[i], RandomTokens(100 + i, 20 + i * 13, 96), 64);
+  const SequenceHandle alone = Create();
+  const SequenceHandle together = Create();
+  Feed(*engine_, alone, prefix, 64);
+  Feed(*engine_, together, prefix, 64);
+  const TokenId token = 17;
+  std::vector<float> expected = Feed(*engine_, alone, {token}, 1);
+  std::vector<float> got(96);
+  std::vector<float> others(96 * sequences.size());
+  std::vector<StepItem> items;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    items.push_back({.sequence = sequences[i], .pos = engine_->memory().Query(sequences[i])->next_pos, .tokens = {&token, 1},
+                     .first_logits_row = 0, .logits = others.data() + i * 96});
+  }
+  items.insert(items.begin() + 2, {.sequence = together, .pos = Pos{45}, .tokens = {&token, 1}, .first_logits_row = 0,
+                                   .logits = got.data()});
+  engine_->Step(items);
+  for (const StepItem& item : items) ASSERT_TRUE(item.status.has_value()) << item.status.error().message;
+  EXPECT_TRUE(SameBits(got, expected));
+}
+
+TEST_F(DeterminismTest, ThreadsDoNotChangeARow) {
+  const auto one = MakeEngine(TinyLlama(), {.cells = 1024, .threads = 1, .deterministic = true});
+  const auto three = MakeEngine(TinyLlama(), {.cells = 1024, .threads = 3, .deterministic = true});
+  const auto tokens = RandomTokens(5, 200, 96);
+  EXPECT_TRUE(SameBits(Feed(*one, *one->memory().Create({}), tokens, 64), Feed(*three, *three->memory().Create({}), tokens, 200)));
+}
+
+TEST_F(DeterminismTest, AShiftLeavesTheSiblingsBitsAndMatchesACopyOfItself) {
+  const auto prefix = RandomTokens(6, 90, 96);
+  const auto next = RandomTokens(7, 10, 96);
+  const SequenceHandle base = Create();
+  Feed(*engine_, base, prefix, 64);
+  const SequenceHandle untouched = Fork(base);
+  const SequenceHandle shifted = Fork(base);
+  ASSERT_TRUE(engine_->memory().RemoveRange(shifted, {.begin = Pos{10}, .end = Pos{40}}).has_value());
+  ASSERT_TRUE(engine_->memory().AddPositions(shifted, {.begin = Pos{40}, .end = kPosEnd}, -30).has_value());
+  const auto after_shift = Feed(*engine_, shifted, next, 10);
+  const SequenceHandle twin = Fork(base);
+  const auto before = Feed(*engine_, untouched, next, 10);
+  EXPECT_TRUE(SameBits(before, Feed(*engine_, twin, next, 3)));
+  EXPECT_FALSE(SameBits(before, after_shift));
+}
+
+TEST_F(DeterminismTest, AShiftOfEverythingChangesNoLogitsBeyondRounding) {
+  // Scores depend on differences of positions only.
+  const auto prefix = RandomTokens(8, 70, 96);
+  const auto next = RandomTokens(9, 8, 96);
+  const SequenceHandle base = Create();
+  Feed(*engine_, base, prefix, 64);
+  const SequenceHandle moved = Fork(base);
+  ASSERT_TRUE(engine_->memory().AddPositions(moved, {.begin = Pos{0}, .end = kPosEnd}, 500).has_value());
+  EXPECT_EQ(engine_->memory().Query(moved)->next_pos, Pos{570});
+  const auto plain = Feed(*engine_, base, next, 8);
+  const auto shifted = Feed(*engine_, moved, next, 8);
+  EXPECT_TRUE(SameBits(plain, shifted)) << "a query at p + 500 against delta 500 is rotated for p";
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,104 @@
+#include "tests/support/tiny_model.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <random>
+
+#include "engine/model_config.h"
+#include "tools/make_model/model_maker.h"
+
+namespace kvd::test {
+namespace {
+
+// The models of this process; removed with it.
+class Files {
+ public:
+  Files() : folder_(std::filesystem::temp_directory_path() / ("kvd-test-" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~Files() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  std::string PathOf(const ModelShape& shape) {
+    const std::string key = shape.name + "-" + std::string(Traits(shape.architecture).name) + "-" +
+                            kernels::DataTypeName(shape.type) + "-" + std::to_string(shape.seed) + "-" +
+                            std::to_string(static_cast<int>(shape.rope_scaling));
+    std::string& path = made_[key];
+    if (path.empty()) {
+      const std::string wanted = (folder_ / (key + ".gguf")).string();
+      const auto made = MakeModelFile(shape, nullptr, wanted);
+      EXPECT_TRUE(made.has_value()) << made.error().message;
+      path = wanted;
+    }
+    return path;
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::map<std::string, std::string> made_;
+};
+
+}  // namespace
+
+std::string TinyModelPath(const ModelShape& shape) {
+  static Files files;
+  return files.PathOf(shape);
+}
+
+ModelShape TinyLlama() {
+  ModelShape shape;
+  shape.name = "tiny-test";
+  shape.layers = 3;
+  shape.embedding = 64;
+  shape.heads = 4;
+  shape.kv_heads = 2;
+  shape.ffn = 96;
+  shape.vocab = 96;
+  shape.type = kernels::DataType::kQ8_0;
+  return shape;
+}
+
+std::unique_ptr<Engine> MakeEngine(const ModelShape& shape, EngineOptions options) {
+  options.model_path = TinyModelPath(shape);
+  auto engine = Engine::Create(options);
+  if (!engine) {
+    ADD_FAILURE() << engine.error().message;
+    return nullptr;
+  }
+  return std::move(*engine);
+}
+
+std::vector<TokenId> RandomTokens(std::uint64_t seed, std::size_t count, std::uint32_t vocab_size) {
+  std::mt19937_64 random(seed);
+  std::vector<TokenId> tokens(count);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(random() % vocab_size);
+  return tokens;
+}
+
+std::vector<float> Feed(Engine& engine, SequenceHandle sequence, const std::vector<TokenId>& tokens, std::size_t chunk) {
+  const std::size_t vocab_size = engine.config().vocab_size;
+  std::vector<float> logits(tokens.size() * vocab_size);
+  std::int32_t pos = engine.memory().Query(sequence)->next_pos.value;
+  for (std::size_t done = 0; done < tokens.size();) {
+    const std::size_t take = std::min(chunk, tokens.size() - done);
+    StepItem item{.sequence = sequence,
+                  .pos = Pos{pos},
+                  .tokens = std::span(tokens).subspan(done, take),
+                  .first_logits_row = 0,
+                  .logits = logits.data() + done * vocab_size};
+    engine.Step({&item, 1});
+    if (!item.status) {
+      ADD_FAILURE() << item.status.error().message;
+      return {};
+    }
+    done += take;
+    pos += static_cast<std::int32_t>(take);
+  }
+  return logits;
+}
+
+}  // namespace kvd::test

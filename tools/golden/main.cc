@@ -1,0 +1,98 @@
+// kvd-golden [--spawn] PATH...: runs golden folders and vocabulary cases and says how close the answers are.
+//
+// PATH is a folder with script.json, a vocabulary X.gguf with X.gguf.inp and X.gguf.out beside it, or a folder that holds
+// such things. Exits with 0 if everything passed, 1 if not, 2 on wrong usage.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tools/golden/backend.h"
+#include "tools/golden/golden_case.h"
+#include "tools/golden/run_case.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using kvd::golden::Tally;
+
+struct Flags {
+  bool spawn = false;
+  std::string kvd_path;
+  kvd::golden::BackendOptions backend;
+};
+
+// What a cell type adds to the tolerance of f32 cells (README of the golden folders).
+double CellTolerance(const std::string& type) {
+  if (type == "f16") return 2e-7;
+  if (type == "bf16") return 1e-5;
+  if (type == "q8_0") return 2e-5;
+  return 0;
+}
+
+void RunFolder(const std::string& folder, const Flags& flags, Tally* tally) {
+  const auto fail = [&](const kvd::Error& error) {
+    std::printf("%s: %s\n", folder.c_str(), error.message.c_str());
+    ++tally->failed;
+  };
+  auto golden = kvd::golden::ReadCase(folder);
+  if (!golden) return fail(golden.error());
+  golden->tolerance += std::max(CellTolerance(flags.backend.k_type), CellTolerance(flags.backend.v_type));
+  kvd::golden::BackendOptions options = flags.backend;
+  options.model_path = golden->model_path;
+  const auto backend =
+      flags.spawn ? kvd::golden::MakeDaemonBackend(flags.kvd_path, options) : kvd::golden::MakeEngineBackend(options);
+  if (!backend) return fail(backend.error());
+  kvd::golden::RunCase(*golden, **backend, tally);
+}
+
+void RunPath(const fs::path& path, const Flags& flags, bool named, Tally* tally) {
+  if (path.extension() == ".gguf") {
+    if (named || fs::exists(path.string() + ".inp")) kvd::golden::RunVocabulary(path.string(), tally);
+  } else if (fs::exists(path / "script.json")) {
+    RunFolder(path.string(), flags, tally);
+  } else if (named && fs::is_directory(path)) {
+    std::vector<fs::path> children(fs::directory_iterator(path), fs::directory_iterator());
+    std::sort(children.begin(), children.end());
+    const int before = tally->passed + tally->failed;
+    for (const fs::path& child : children) RunPath(child, flags, false, tally);
+    if (tally->passed + tally->failed == before) {
+      std::printf("%s: no golden folder and no vocabulary here\n", path.c_str());
+      ++tally->failed;
+    }
+  } else if (named) {
+    std::printf("%s: no script.json\n", path.c_str());
+    ++tally->failed;
+  }
+}
+
+}  // namespace
+
+int main(int argument_count, char** arguments) {
+  CLI::App app{"Runs golden folders and vocabulary cases"};
+  Flags flags;
+  std::vector<std::string> paths;
+  flags.kvd_path = (fs::read_symlink("/proc/self/exe").parent_path() / "kvd").string();
+  app.add_flag("--spawn", flags.spawn, "through a kvd started for each folder, instead of in this process");
+  app.add_option("--kvd", flags.kvd_path, "the daemon that --spawn starts");
+  app.add_option("--ctk", flags.backend.k_type, "type of the K cells")->capture_default_str();
+  app.add_option("--ctv", flags.backend.v_type, "type of the V cells")->capture_default_str();
+  app.add_flag("--deterministic", flags.backend.deterministic);
+  app.add_option("PATH", paths, "golden folders, vocabularies, or folders of them")->required();
+  try {
+    app.parse(argument_count, arguments);
+  } catch (const CLI::ParseError& problem) {
+    return app.exit(problem) == 0 ? 0 : 2;
+  }
+  Tally tally;
+  try {
+    for (const std::string& path : paths) RunPath(path, flags, true, &tally);
+  } catch (const std::exception& problem) {
+    std::printf("%s\n", problem.what());
+    ++tally.failed;
+  }
+  std::printf("%d passed, %d failed\n", tally.passed, tally.failed);
+  return tally.failed == 0 ? 0 : 1;
+}
