@@ -29,3 +29,8 @@ function(kvd_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "KVD_BIN=${CMAKE_BINARY_DIR}/bin")
 endfunction()
+
+# Libraries from the distribution, found once for everyone.
+find_package(Threads REQUIRED)
+find_package(Boost 1.81 REQUIRED COMPONENTS json)
+find_package(CLI11 REQUIRED)
