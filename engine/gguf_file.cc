@@ -121,9 +121,12 @@ Result<GgufFile> GgufFile::Open(const std::string& path) {
 }
 
 Result<GgufFile> GgufFile::FromBorrowedOrHeap(Storage storage, std::span<const std::byte> bytes) {
-  KVD_TRY(auto header, ParseGgufHeader(bytes, bytes.size()));
+  auto header = ParseGgufHeader(bytes, bytes.size());
+  if (!header) return std::unexpected(std::move(header).error());
+  // A window as long as the file is never too short.
+  if (!*header) return Fail(Code::kInternal, "header: longer than its file");
   GgufFile file;
-  file.Adopt(std::move(*header), std::move(storage), bytes.size());
+  file.Adopt(std::move(**header), std::move(storage), bytes.size());
   return file;
 }
 

@@ -104,6 +104,8 @@ Status DescribeLlama(const ModelConfig& config, TensorVisitor& visitor, ModelWei
     KVD_CHECK_OK(VisitAttention(config, visitor, block, layer, weights.layers[layer]));
     KVD_CHECK_OK(VisitFeedForward(config, visitor, block, layer, weights.layers[layer]));
   }
+  // The head of a reranker: no part of the logits.
+  KVD_CHECK_OK(visitor.Ignore("cls.output.weight"));
   return VisitOutput(config, visitor, weights);
 }
 

@@ -1,0 +1,205 @@
+// The shape becomes metadata; the metadata, read back by ReadModelConfig, becomes the config whose tensors are listed and
+// written. So whatever the reader refuses is refused here, in its words, before a byte is written.
+#include "tools/make_model/model_maker.h"
+
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include "engine/gguf_writer.h"
+#include "engine/model_tensors.h"
+#include "tools/make_model/random_weights.h"
+
+namespace kvd {
+namespace {
+
+using kernels::DataType;
+
+void AddMetadata(const ModelShape& shape, const GgufFile* vocabulary, GgufWriter& writer) {
+  std::string prefix = std::string(Traits(shape.architecture).name) + ".";
+  writer.AddString("general.architecture", Traits(shape.architecture).name);
+  writer.AddString("general.name", shape.name);
+  writer.AddU32(prefix + "context_length", shape.context);
+  writer.AddU32(prefix + "embedding_length", shape.embedding);
+  writer.AddU32(prefix + "block_count", shape.layers);
+  writer.AddU32(prefix + "feed_forward_length", shape.ffn);
+  writer.AddU32(prefix + "attention.head_count", shape.heads);
+  writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
+  if (shape.head_dim != 0) {
+    writer.AddU32(prefix + "attention.key_length", shape.head_dim);
+    writer.AddU32(prefix + "attention.value_length", shape.head_dim);
+    writer.AddU32(prefix + "rope.dimension_count", shape.head_dim);
+  }
+  writer.AddF32(prefix + "attention.layer_norm_rms_epsilon", shape.rms_epsilon);
+  writer.AddF32(prefix + "rope.freq_base", shape.rope_base);
+  if (shape.rope_scaling == RopeScaling::kLinear || shape.rope_scaling == RopeScaling::kYarn) {
+    writer.AddString(prefix + "rope.scaling.type", RopeScalingName(shape.rope_scaling));
+    writer.AddF32(prefix + "rope.scaling.factor", shape.rope_factor);
+    if (shape.rope_original_context != 0) {
+      writer.AddU32(prefix + "rope.scaling.original_context_length", shape.rope_original_context);
+    }
+  }
+  if (vocabulary == nullptr) {
+    writer.AddU32(prefix + "vocab_size", shape.vocab);
+    writer.AddString("tokenizer.ggml.model", "no_vocab");
+    return;
+  }
+  for (const GgufEntry& entry : vocabulary->entries()) {
+    if (entry.key.starts_with("tokenizer.")) writer.AddEntry(entry);
+  }
+}
+
+// A tensor to write: its numbers are drawn when it is streamed.
+struct PlannedTensor {
+  std::optional<VectorRole> vector_role;  // unset: a matrix
+  DataType type = DataType::kF32;
+  std::uint64_t in_features = 0;
+  std::uint64_t element_count = 0;
+};
+
+// Lists the tensors of the config into the writer's table.
+class Planner : public TensorVisitor {
+ public:
+  Planner(const ModelShape& shape, GgufWriter& writer)
+      : shape_(shape), writer_(writer), biases_(shape.bias.value_or(DefaultBiases(shape))) {}
+
+  Status Matrix(const std::string& name, std::uint64_t in_features, std::uint64_t out_features,
+                Presence presence, WeightView&) override {
+    if (presence == Presence::kOptional) return {};
+    DataType type = MatrixType(shape_, name, in_features);
+    if (in_features % kernels::ElementsPerBlock(type) != 0) {
+      return Fail(Code::kInvalidArgument, name + ": rows of " + std::to_string(in_features) +
+                                              " elements are no multiple of " +
+                                              std::to_string(kernels::ElementsPerBlock(type)) +
+                                              ", the block of " + kernels::DataTypeName(type));
+    }
+    std::array<std::uint64_t, 2> dims = {in_features, out_features};
+    writer_.AddTensor(name, type, dims);
+    planned_.push_back({std::nullopt, type, in_features, in_features * out_features});
+    return {};
+  }
+
+  Status Vector(const std::string& name, std::uint64_t element_count, VectorRole role,
+                Presence presence, const float*&) override {
+    if (presence == Presence::kOptional && !Wanted(name, role)) return {};
+    writer_.AddTensor(name, DataType::kF32, std::span(&element_count, 1));
+    planned_.push_back({role, DataType::kF32, element_count, element_count});
+    return {};
+  }
+
+  Status Scale(const std::string&, float&) override { return {}; }
+  Status Ignore(const std::string&) override { return {}; }
+  Result<bool> Fused(const std::string&, std::uint64_t, std::span<const FusedPart>) override {
+    return false;
+  }
+
+  const std::vector<PlannedTensor>& planned() const { return planned_; }
+
+ private:
+  static BiasSet DefaultBiases(const ModelShape& shape) {
+    return shape.architecture == Architecture::kQwen2 ? BiasSet::kQkv : BiasSet::kNone;
+  }
+
+  bool Wanted(const std::string& name, VectorRole role) const {
+    switch (role) {
+      case VectorRole::kNorm: return false;
+      case VectorRole::kRopeFactors: return shape_.rope_scaling == RopeScaling::kLlama3;
+      case VectorRole::kBias: break;
+    }
+    if (biases_ == BiasSet::kAll) return true;
+    return biases_ == BiasSet::kQkv &&
+           (name.contains("attn_q.") || name.contains("attn_k.") || name.contains("attn_v."));
+  }
+
+  const ModelShape& shape_;
+  GgufWriter& writer_;
+  BiasSet biases_;
+  std::vector<PlannedTensor> planned_;
+};
+
+// What each pair's frequency is divided by so that low frequencies are slowed by `factor` and high ones are kept.
+// Source: Llama 3.1's published rope_scaling (low_freq_factor 1, high_freq_factor 4).
+std::vector<float> Llama3Factors(const ModelShape& shape, const ModelConfig& config) {
+  constexpr float kLowFrequency = 1.0f, kHighFrequency = 4.0f;
+  auto original = static_cast<float>(shape.rope_original_context != 0 ? shape.rope_original_context
+                                                                      : shape.context);
+  std::vector<float> factors;
+  for (std::uint32_t i = 0; i < config.rope.rotated_dim / 2; ++i) {
+    float exponent = 2.0f * static_cast<float>(i) / static_cast<float>(config.rope.rotated_dim);
+    float wave = 2.0f * std::numbers::pi_v<float> * std::pow(config.rope.freq_base, exponent);
+    float turns = original / wave;
+    float smooth = std::fmin(
+        1.0f, std::fmax(0.0f, (turns - kLowFrequency) / (kHighFrequency - kLowFrequency)));
+    factors.push_back(1.0f / ((1.0f - smooth) / shape.rope_factor + smooth));
+  }
+  return factors;
+}
+
+struct Plan {
+  GgufWriter writer;
+  ModelConfig config;
+  std::vector<PlannedTensor> tensors;
+};
+
+Result<Plan> PlanModel(const ModelShape& shape, const GgufFile* vocabulary) {
+  if (shape.rope_scaling == RopeScaling::kLlama3 && !Traits(shape.architecture).has_rope_factors) {
+    return Fail(Code::kInvalidArgument, "rope scaling: llama3 needs the architecture llama");
+  }
+  if (vocabulary != nullptr && !vocabulary->Has("tokenizer.ggml.tokens")) {
+    return Fail(Code::kInvalidArgument, "vocabulary: the file has no tokenizer.ggml.tokens");
+  }
+  Plan plan;
+  AddMetadata(shape, vocabulary, plan.writer);
+  KVD_TRY(auto metadata, plan.writer.ToBytes({}));
+  KVD_TRY(auto file, GgufFile::FromBytes(metadata));
+  KVD_TRY(plan.config, ReadModelConfig(file));
+  plan.config.tied_embeddings = shape.tied;
+  Planner planner(shape, plan.writer);
+  ModelWeights unused;
+  KVD_CHECK_OK(VisitTensors(plan.config, planner, unused));
+  plan.tensors = planner.planned();
+  return plan;
+}
+
+GgufWriter::Producer ProducerFor(const ModelShape& shape, const Plan& plan, RandomWeights& random) {
+  return [&](std::size_t index, GgufSink& sink) -> Status {
+    const PlannedTensor& tensor = plan.tensors[index];
+    if (!tensor.vector_role) {
+      float deviation = 1.0f / std::sqrt(static_cast<float>(tensor.in_features));
+      return random.Matrix(tensor.type, tensor.element_count, deviation, sink);
+    }
+    switch (*tensor.vector_role) {
+      case VectorRole::kNorm: return random.Vector(tensor.element_count, 1.0f, 0.1f, sink);
+      case VectorRole::kBias: return random.Vector(tensor.element_count, 0.0f, 0.1f, sink);
+      case VectorRole::kRopeFactors: {
+        std::vector<float> factors = Llama3Factors(shape, plan.config);
+        return sink.Append(std::as_bytes(std::span(factors)));
+      }
+    }
+    return {};
+  };
+}
+
+}  // namespace
+
+Result<MadeModel> MakeModelFile(const ModelShape& shape, const GgufFile* vocabulary,
+                                const std::string& path) {
+  KVD_TRY(auto plan, PlanModel(shape, vocabulary));
+  RandomWeights random(shape.seed);
+  KVD_CHECK_OK(plan.writer.WriteFile(path, ProducerFor(shape, plan, random)));
+  MadeModel made;
+  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
+    made.parameter_count += plan.tensors[i].element_count;
+    made.tensor_bytes += plan.writer.tensor_bytes(i);
+  }
+  return made;
+}
+
+Result<std::vector<std::byte>> MakeModelBytes(const ModelShape& shape, const GgufFile* vocabulary) {
+  KVD_TRY(auto plan, PlanModel(shape, vocabulary));
+  RandomWeights random(shape.seed);
+  return plan.writer.ToBytes(ProducerFor(shape, plan, random));
+}
+
+}  // namespace kvd

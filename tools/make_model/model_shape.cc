@@ -1,0 +1,115 @@
+#include "tools/make_model/model_shape.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+
+namespace kvd {
+namespace {
+
+using kernels::DataType;
+
+constexpr std::array kTypes = {DataType::kF32,  DataType::kF16,  DataType::kBF16, DataType::kQ8_0,
+                               DataType::kQ4_0, DataType::kQ4_1, DataType::kQ5_0, DataType::kQ5_1,
+                               DataType::kQ4_K, DataType::kQ5_K, DataType::kQ6_K};
+
+// Sizes from the published configurations of the models.
+// clang-format off
+const std::array<ModelShape, 8> kShapes = {{
+    {.name = "tiny"},
+    {.name = "small", .layers = 4, .embedding = 512, .heads = 8, .kv_heads = 4, .ffn = 1536, .vocab = 4096, .context = 2048},
+    {.name = "smol-135m", .layers = 30, .embedding = 576, .heads = 9, .kv_heads = 3, .ffn = 1536, .vocab = 49152, .context = 8192,
+     .tied = true, .rope_base = 100000.0f},
+    {.name = "qwen2-0.5b", .architecture = Architecture::kQwen2, .layers = 24, .embedding = 896, .heads = 14, .kv_heads = 2, .ffn = 4864,
+     .vocab = 151936, .context = 32768, .rms_epsilon = 1e-6f, .tied = true, .rope_base = 1e6f},
+    {.name = "qwen3-0.6b", .architecture = Architecture::kQwen3, .layers = 28, .embedding = 1024, .heads = 16, .kv_heads = 8, .head_dim = 128,
+     .ffn = 3072, .vocab = 151936, .context = 40960, .rms_epsilon = 1e-6f, .tied = true, .rope_base = 1e6f},
+    {.name = "tinyllama-1.1b", .layers = 22, .embedding = 2048, .heads = 32, .kv_heads = 4, .ffn = 5632, .vocab = 32000, .context = 2048},
+    {.name = "llama3.2-1b", .layers = 16, .embedding = 2048, .heads = 32, .kv_heads = 8, .ffn = 8192, .vocab = 128256, .context = 131072,
+     .tied = true, .rope_base = 500000.0f, .rope_scaling = RopeScaling::kLlama3, .rope_factor = 32.0f, .rope_original_context = 8192},
+    {.name = "llama3-8b", .layers = 32, .embedding = 4096, .heads = 32, .kv_heads = 8, .ffn = 14336, .vocab = 128256, .context = 8192,
+     .rope_base = 500000.0f},
+}};
+// clang-format on
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(parts, [&](std::string_view part) { return name.contains(part); });
+}
+
+// llama.cpp's *_K_M mixtures keep the first and last eighth of the layers and every third between finer.
+bool IsFinerLayer(std::string_view tensor_name, std::uint32_t layers) {
+  constexpr std::string_view kBlock = "blk.";
+  std::uint32_t layer = 0;
+  std::from_chars(tensor_name.data() + kBlock.size(), tensor_name.data() + tensor_name.size(),
+                  layer);
+  return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
+}
+
+// A type for rows that no block of 256 divides.
+DataType Fallback(DataType type) {
+  switch (type) {
+    case DataType::kQ4_K: return DataType::kQ5_0;
+    case DataType::kQ5_K: return DataType::kQ5_1;
+    case DataType::kQ6_K: return DataType::kQ8_0;
+    default: return type;
+  }
+}
+
+}  // namespace
+
+Result<ModelShape> NamedShape(std::string_view name) {
+  std::string names;
+  for (const ModelShape& shape : kShapes) {
+    if (shape.name == name) return shape;
+    names += " " + shape.name;
+  }
+  return Fail(Code::kNotFound, "shape: no " + std::string(name) + "; there are" + names);
+}
+
+Result<DataType> DataTypeByName(std::string_view name) {
+  std::string names;
+  for (DataType type : kTypes) {
+    if (Lower(kernels::DataTypeName(type)) == Lower(name)) return type;
+    names += std::string(" ") + kernels::DataTypeName(type);
+  }
+  return Fail(Code::kNotFound, "type: no " + std::string(name) + "; there are" + names);
+}
+
+Status SetType(ModelShape& shape, std::string_view name) {
+  shape.mixture = true;
+  if (Lower(name) == "q4_k_m") {
+    shape.type = DataType::kQ4_K;
+    return {};
+  }
+  if (Lower(name) == "q5_k_m") {
+    shape.type = DataType::kQ5_K;
+    return {};
+  }
+  shape.mixture = false;
+  auto type = DataTypeByName(name);
+  if (!type) return Fail(type.error().code, type.error().message + " q4_k_m q5_k_m");
+  shape.type = *type;
+  return {};
+}
+
+DataType MatrixType(const ModelShape& shape, std::string_view tensor_name,
+                    std::uint64_t in_features) {
+  bool is_embedding = tensor_name == "token_embd.weight";
+  bool is_output = tensor_name == "output.weight" || (is_embedding && shape.tied);
+  if (is_embedding && shape.embedding_type) return *shape.embedding_type;
+  if (is_output && shape.output_type) return *shape.output_type;
+  if (!shape.mixture) return shape.type;
+  bool is_finer = is_output || (IsOneOf(tensor_name, {"attn_v.", "ffn_down."}) &&
+                                IsFinerLayer(tensor_name, shape.layers));
+  DataType type = is_finer ? DataType::kQ6_K : shape.type;
+  return in_features % kernels::ElementsPerBlock(type) == 0 ? type : Fallback(type);
+}
+
+}  // namespace kvd
