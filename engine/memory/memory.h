@@ -109,14 +109,17 @@ class Memory {
   // Errors: kNotFound, kInvalidArgument (no handles, more than kForksMax, cell_count > source's), kNoSpace (sequences, lists).
   virtual Status Fork(SequenceHandle source, const SequenceOwner& owner, std::span<SequenceHandle> handles,
                       std::optional<std::uint32_t> cell_count = std::nullopt) = 0;
-  // Frees the handle and its references. Errors: kNotFound.
+  // Frees the handle and its references. Errors: kNotFound; kPermission (published: see Unpublish).
   virtual Status Drop(SequenceHandle handle) = 0;
-  // Frees all of the handles in one commit, or none. Errors: kNotFound; kInvalidArgument (a handle twice).
+  // Frees all of the handles in one commit, or none. Errors: kNotFound; kPermission; kInvalidArgument (a handle twice);
+  // kNoSpace (more than one commit record holds: some 40,000).
   virtual Status DropAll(std::span<const SequenceHandle> handles) = 0;
   // Drops every sequence of `session` but `kept`; published ones stay. Errors: kNotFound, kPermission (kept is another's).
   virtual Status Keep(SequenceHandle kept, SessionId session) = 0;
 
   // ---- edits. All errors of the ranges: kInvalidArgument (begin > end, begin < 0). kPermission: published sequences.
+  // kNoSpace: a list that is rewritten finds no room in the list arena. Positions are 0 to INT32_MAX - 1, so that the next
+  // one is a position too. A range without cells changes nothing and is no edit.
   // Removes the cells with positions in range; holes stay, the next position becomes last + 1. Returns cells removed.
   virtual Result<std::uint32_t> RemoveRange(SequenceHandle handle, PosRange range) = 0;
   virtual Status Clear(SequenceHandle handle) = 0;
@@ -125,10 +128,12 @@ class Memory {
   virtual Result<std::uint32_t> CopyRange(SequenceHandle source, SequenceHandle destination, PosRange range) = 0;
   // Shifts positions in range by delta: metadata only. Errors: kInvalidArgument (overlap, reorder, below 0, overflow).
   virtual Status AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta) = 0;
-  // Divides positions in range by divisor (> 0), through fresh cells. Returns cells rewritten. Errors: kNoSpace, kInvalidArgument.
+  // Divides positions in range by divisor (> 0), through fresh cells. Returns cells rewritten (0 for divisor 1). A step of its
+  // own: engine thread, none in progress. Errors: kNoSpace, kInvalidArgument (before a cell outside), kConflict, the rotator's.
   virtual Result<std::uint32_t> DividePositions(SequenceHandle handle, PosRange range, std::int32_t divisor,
                                                 CellRotator& rotator) = 0;
-  // Hands the sequence to another owner or changes its flags (kSequenceRetained, kSequencePinned).
+  // Hands the sequence to another owner or changes its flags (kSequenceRetained, kSequencePinned). No conflict for a step.
+  // Errors: kNotFound, kPermission, kInvalidArgument (other flags, or one both ways).
   virtual Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set, std::uint32_t flags_clear) = 0;
 
   // ---- snapshots
@@ -153,12 +158,13 @@ class Memory {
   // Errors, with the numbers: kNoSpace (needed, free, reclaimable); kInvalidArgument (wrong position, a sequence twice);
   // kNotFound; kPermission (published). `failed` (may be null) gets the index of the request at fault, if one is.
   virtual Status Reserve(std::span<const AppendRequest> requests, StepPlan* plan, std::size_t* failed) = 0;
-  // Appends the new cells of plan.sequences[index] to their sequence. kConflict if that was edited or dropped meanwhile:
-  // its reserved cells are then free again. REQUIRES: K and V of the new cells are in the pool.
+  // Appends the new cells of plan.sequences[index] to their sequence. kConflict if that was edited or dropped meanwhile;
+  // kNoSpace if forks made meanwhile took the list room that Reserve saw. On error its part is as if abandoned.
+  // REQUIRES: K and V of the new cells are in the pool.
   virtual Status Commit(StepPlan& plan, std::size_t index) = 0;
   // Gives up one sequence's part of the step.
   virtual void Abandon(StepPlan& plan, std::size_t index) = 0;
-  // Ends the step: every part must be committed or abandoned. Blocks freed during the step become free now.
+  // Ends the step: every part must be committed or abandoned. Blocks freed during the step become free now; plan.count is 0.
   virtual void EndStep(StepPlan& plan) = 0;
 
   // ---- the bytes

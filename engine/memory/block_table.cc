@@ -1,0 +1,169 @@
+// A reference that adds to a count which is not zero changes nothing but the count: that is the fast path. Everything else
+// compares the block's state before and after, so that the totals cannot drift from the counts.
+#include "engine/memory/block_table.h"
+
+#include "shm/check.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::uint32_t MaskOf(Piece piece) {
+  const std::uint32_t ones = piece.count == 32 ? ~0u : (1u << piece.count) - 1;
+  return ones << piece.first;
+}
+
+constexpr bool IsFull(Piece piece) { return piece.count == layout::kBlockCells; }
+
+constexpr std::size_t IndexOf(Holder holder) { return static_cast<std::size_t>(holder); }
+
+}  // namespace
+
+BlockTable::BlockTable(std::uint32_t block_count) : full_(block_count), partial_slot_(block_count) {
+  // Room for the worst case, so that no verb allocates; untouched pages cost nothing.
+  partials_.reserve(std::size_t{block_count} + 1);
+  free_partials_.reserve(block_count);
+  partials_.emplace_back();
+}
+
+BlockTable::BlockState BlockTable::StateOf(std::uint32_t block) const {
+  const FullCounts& full = full_[block];
+  const PartialCounts& partial = partials_[partial_slot_[block]];
+  BlockState state;
+  const bool is_full = (full.by_holder[0] | full.by_holder[1]) != 0;
+  state.live_mask = is_full ? ~0u : partial.live_mask;
+  state.is_used = state.live_mask != 0;
+  state.is_reclaimable = state.is_used && full.by_holder[IndexOf(Holder::kHeld)] == 0 &&
+                         partial.by_holder[IndexOf(Holder::kHeld)] == 0;
+  return state;
+}
+
+void BlockTable::Account(BlockState before, BlockState after) {
+  live_cells_ += static_cast<std::uint64_t>(std::popcount(after.live_mask));
+  live_cells_ -= static_cast<std::uint64_t>(std::popcount(before.live_mask));
+  used_blocks_ += after.is_used;
+  used_blocks_ -= before.is_used;
+  reclaimable_blocks_ += after.is_reclaimable;
+  reclaimable_blocks_ -= before.is_reclaimable;
+}
+
+void BlockTable::AddList(ExtentView view, Holder holder, std::uint32_t times) {
+  for (std::size_t index = 0; index < view.entries.size(); ++index) {
+    const layout::Extent& extent = view.entries[index];
+    if (view.CountOf(index) == layout::kBlockCells) {
+      std::uint32_t& count = full_[extent.block].by_holder[IndexOf(holder)];
+      if (count != 0) {
+        count += times;
+        continue;
+      }
+    }
+    AddSlow(view.PieceAt(index), holder, times);
+  }
+}
+
+void BlockTable::DropList(ExtentView view, Holder holder, std::vector<std::uint32_t>* freed) {
+  for (std::size_t index = 0; index < view.entries.size(); ++index) {
+    const layout::Extent& extent = view.entries[index];
+    if (view.CountOf(index) == layout::kBlockCells) {
+      std::uint32_t& count = full_[extent.block].by_holder[IndexOf(holder)];
+      if (count > 1) {
+        --count;
+        continue;
+      }
+    }
+    DropSlow(view.PieceAt(index), holder, freed);
+  }
+}
+
+void BlockTable::Add(Piece piece, Holder holder, std::uint32_t times) {
+  AddSlow(piece, holder, times);
+}
+
+void BlockTable::Drop(Piece piece, Holder holder, std::vector<std::uint32_t>* freed) {
+  DropSlow(piece, holder, freed);
+}
+
+void BlockTable::AddSlow(Piece piece, Holder holder, std::uint32_t times) {
+  const BlockState before = StateOf(piece.block);
+  if (IsFull(piece)) {
+    full_[piece.block].by_holder[IndexOf(holder)] += times;
+  } else {
+    std::uint32_t& slot = partial_slot_[piece.block];
+    if (slot == 0) {
+      if (free_partials_.empty()) {
+        slot = static_cast<std::uint32_t>(partials_.size());
+        partials_.emplace_back();
+      } else {
+        slot = free_partials_.back();
+        free_partials_.pop_back();
+      }
+    }
+    PartialCounts& partial = partials_[slot];
+    for (std::uint32_t cell = piece.first; cell < piece.first + std::uint32_t{piece.count};
+         ++cell) {
+      partial.cells[cell] += times;
+    }
+    partial.by_holder[IndexOf(holder)] += times;
+    partial.live_mask |= MaskOf(piece);
+  }
+  Account(before, StateOf(piece.block));
+}
+
+void BlockTable::DropSlow(Piece piece, Holder holder, std::vector<std::uint32_t>* freed) {
+  const BlockState before = StateOf(piece.block);
+  if (IsFull(piece)) {
+    std::uint32_t& count = full_[piece.block].by_holder[IndexOf(holder)];
+    KVD_ASSERT(count != 0);
+    --count;
+  } else {
+    const std::uint32_t slot = partial_slot_[piece.block];
+    PartialCounts& partial = partials_[slot];
+    KVD_ASSERT(slot != 0 && partial.by_holder[IndexOf(holder)] != 0);
+    for (std::uint32_t cell = piece.first; cell < piece.first + std::uint32_t{piece.count};
+         ++cell) {
+      if (--partial.cells[cell] == 0) partial.live_mask &= ~(1u << cell);
+    }
+    --partial.by_holder[IndexOf(holder)];
+    if ((partial.by_holder[0] | partial.by_holder[1]) == 0) {
+      partial_slot_[piece.block] = 0;
+      free_partials_.push_back(slot);
+    }
+  }
+  const BlockState after = StateOf(piece.block);
+  Account(before, after);
+  if (before.is_used && !after.is_used) freed->push_back(piece.block);
+}
+
+std::uint32_t BlockTable::references(std::uint32_t block, std::uint32_t cell) const {
+  return full_[block].by_holder[0] + full_[block].by_holder[1] +
+         partials_[partial_slot_[block]].cells[cell];
+}
+
+std::uint32_t BlockTable::CountShared(Piece piece) const {
+  const std::uint32_t full = full_[piece.block].by_holder[0] + full_[piece.block].by_holder[1];
+  if (full >= 2) return piece.count;
+  const PartialCounts& partial = partials_[partial_slot_[piece.block]];
+  if (full == 1) {
+    return static_cast<std::uint32_t>(std::popcount(partial.live_mask & MaskOf(piece)));
+  }
+  std::uint32_t shared = 0;
+  for (std::uint32_t cell = piece.first; cell < piece.first + std::uint32_t{piece.count}; ++cell) {
+    shared += partial.cells[cell] >= 2;
+  }
+  return shared;
+}
+
+bool operator==(const BlockTable& a, const BlockTable& b) {
+  if (a.full_ != b.full_ || a.live_cells_ != b.live_cells_ || a.used_blocks_ != b.used_blocks_ ||
+      a.reclaimable_blocks_ != b.reclaimable_blocks_) {
+    return false;
+  }
+  // Slots of the side table are handed out in the order of use, which is not part of the state.
+  for (std::uint32_t block = 0; block < a.block_count(); ++block) {
+    const std::uint32_t slot_a = a.partial_slot_[block];
+    const std::uint32_t slot_b = b.partial_slot_[block];
+    if ((slot_a | slot_b) != 0 && !(a.partials_[slot_a] == b.partials_[slot_b])) return false;
+  }
+  return true;
+}
+
+}  // namespace kvd

@@ -1,0 +1,90 @@
+// The header's CRC covers every byte before it; the commit word, which changes, lies behind.
+#include "engine/memory/meta_segment.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "shm/crc32c.h"
+
+namespace kvd {
+namespace {
+
+// The system's boot id as 16 bytes; zeros where it cannot be read.
+std::array<std::uint8_t, 16> ReadBootId() {
+  std::array<std::uint8_t, 16> boot_id = {};
+  const UniqueFd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  char text[36];
+  if (!file || ::read(file.get(), text, sizeof text) != sizeof text) return boot_id;
+  std::size_t digit_count = 0;
+  for (const char letter : text) {
+    if (letter == '-' || digit_count == 32) continue;
+    const int digit = letter <= '9' ? letter - '0' : letter - 'a' + 10;
+    boot_id[digit_count / 2] =
+        static_cast<std::uint8_t>((boot_id[digit_count / 2] << 4) | (digit & 0xf));
+    ++digit_count;
+  }
+  return boot_id;
+}
+
+}  // namespace
+
+std::uint32_t CellCheck(std::int32_t token, std::int32_t stored_pos, std::uint32_t group,
+                        std::uint32_t block, std::uint32_t cell) {
+  struct {
+    std::int32_t token, stored_pos;
+    std::uint32_t group, block, cell;
+  } const parts{token, stored_pos, group, block, cell};
+  return Crc32cOf(0, parts);
+}
+
+Result<MetaSegment> MetaSegment::Create(UniqueFd descriptor, const MemoryGeometry& geometry,
+                                        const std::array<std::uint8_t, 32>& model_fingerprint) {
+  const std::uint64_t total_bytes = geometry.offsets.total_bytes;
+  int failed = 0;
+  do {
+    failed = ::fallocate(descriptor.get(), 0, 0, static_cast<off_t>(total_bytes)) == 0 ? 0 : errno;
+  } while (failed == EINTR);
+  if (failed == ENOSPC || failed == EFBIG || failed == ENOMEM) {
+    return Fail(Code::kNoSpace, "meta: " + std::to_string(total_bytes) +
+                                    " bytes could not be reserved: " + std::strerror(failed));
+  }
+  if (failed != 0) {
+    errno = failed;
+    return FailErrno("meta: fallocate");
+  }
+
+  MetaSegment segment;
+  KVD_TRY(segment.mapping_, Mapping<kReadWrite>::MapRange(descriptor.get(), 0, total_bytes));
+  segment.descriptor_ = std::move(descriptor);
+  segment.view_ = MetaView(segment.mapping_.data(), geometry.offsets, geometry.meta);
+
+  // A fresh file reads as zeros: only what is not zero is written.
+  auto* header = ::new (segment.mapping_.data()) layout::MetaHeader();
+  header->magic = layout::kMetaMagic;
+  header->version = layout::kLayoutVersion;
+  header->header_bytes = sizeof(layout::MetaHeader);
+  header->layout_signature = layout::LayoutSignature();
+  header->total_bytes = total_bytes;
+  std::memcpy(header->model_fingerprint, model_fingerprint.data(), model_fingerprint.size());
+  const std::array<std::uint8_t, 16> boot_id = ReadBootId();
+  std::memcpy(header->boot_id, boot_id.data(), boot_id.size());
+  header->geometry = geometry.meta;
+  header->commit_offset = geometry.offsets.commit;
+  header->sequences_offset = geometry.offsets.sequences;
+  header->snapshots_offset = geometry.offsets.snapshots;
+  header->sessions_offset = geometry.offsets.sessions;
+  header->lists_offset = geometry.offsets.lists;
+  std::memcpy(header->cells_offset, geometry.offsets.cells.data(), sizeof header->cells_offset);
+  header->header_crc =
+      Crc32c(0, segment.mapping_.bytes().first(offsetof(layout::MetaHeader, header_crc)));
+  for (layout::SequenceRecord& record : segment.view_.sequences()) record.generation = 1;
+  return segment;
+}
+
+}  // namespace kvd

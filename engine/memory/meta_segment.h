@@ -1,0 +1,101 @@
+// MetaSegment: the mapping of `meta`, and typed access to its parts.
+//
+// Owner: MemorySegments, then the memory built on it. `MetaView` is a pair of pointers: it does not own the bytes and is
+// valid while the mapping is. Nothing here decides what is committed: see CommitLog.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "engine/memory/geometry.h"
+#include "shm/error.h"
+#include "shm/mapping.h"
+#include "shm/segment_layout.h"
+#include "shm/unique_fd.h"
+
+namespace kvd {
+
+// The parts of a `meta` whose offsets have been validated. Byte is std::byte or const std::byte.
+template <class Byte>
+class BasicMetaView {
+  template <class T>
+  using Like = std::conditional_t<std::is_const_v<Byte>, const T, T>;
+
+ public:
+  BasicMetaView() = default;
+  // REQUIRES: `base` is the start of offsets.total_bytes bytes, 64-byte aligned.
+  BasicMetaView(Byte* base, const MetaOffsets& offsets, const layout::MetaGeometry& geometry)
+      : base_(base), offsets_(offsets), geometry_(geometry) {}
+
+  Like<layout::MetaHeader>& header() const { return *At<layout::MetaHeader>(0); }
+  const layout::MetaGeometry& geometry() const { return geometry_; }
+  const MetaOffsets& offsets() const { return offsets_; }
+  std::span<Byte> bytes() const { return {base_, offsets_.total_bytes}; }
+
+  std::span<Like<layout::SequenceRecord>> sequences() const {
+    return {At<layout::SequenceRecord>(offsets_.sequences), geometry_.sequence_capacity};
+  }
+  std::span<Like<layout::SnapshotRecord>> snapshots() const {
+    return {At<layout::SnapshotRecord>(offsets_.snapshots), geometry_.snapshot_capacity};
+  }
+  std::uint64_t sequence_offset(std::uint32_t index) const {
+    return offsets_.sequences + std::uint64_t{index} * sizeof(layout::SequenceRecord);
+  }
+  std::uint64_t snapshot_offset(std::uint32_t index) const {
+    return offsets_.snapshots + std::uint64_t{index} * sizeof(layout::SnapshotRecord);
+  }
+  // The first entry of a list. REQUIRES: first_unit < list_unit_count.
+  Like<layout::Extent>* list(std::uint32_t first_unit) const {
+    return At<layout::Extent>(offsets_.lists + std::uint64_t{first_unit} * layout::kListUnitBytes);
+  }
+  // The committed entries of a list.
+  std::span<Like<layout::Extent>> entries(const layout::ListRoot& root) const {
+    if (root.entry_count == 0) return {};
+    return {list(root.first_unit), root.entry_count};
+  }
+  // The cells of one block of group 0; cells(0) is the start of [block][kBlockCells].
+  Like<layout::CellRecord>* cells(std::uint32_t block = 0) const {
+    return At<layout::CellRecord>(offsets_.cells[0]) + std::size_t{block} * layout::kBlockCells;
+  }
+
+ private:
+  template <class T>
+  Like<T>* At(std::uint64_t offset) const {
+    return reinterpret_cast<Like<T>*>(base_ + offset);
+  }
+
+  Byte* base_ = nullptr;
+  MetaOffsets offsets_;
+  layout::MetaGeometry geometry_ = {};
+};
+
+using MetaView = BasicMetaView<std::byte>;
+using ConstMetaView = BasicMetaView<const std::byte>;
+
+inline constexpr layout::ListRoot kEmptyList{layout::kNoSlot, 0, 0, 0};
+
+// The check of a cell's record: of what it says and of where it lies.
+std::uint32_t CellCheck(std::int32_t token, std::int32_t stored_pos, std::uint32_t group,
+                        std::uint32_t block, std::uint32_t cell);
+
+class MetaSegment {
+ public:
+  // Sizes, reserves and maps `descriptor` and writes an empty meta into it: no sequences, every generation 1. Errors:
+  // kNoSpace (the bytes needed), kIo.
+  static Result<MetaSegment> Create(UniqueFd descriptor, const MemoryGeometry& geometry,
+                                    const std::array<std::uint8_t, 32>& model_fingerprint);
+
+  MetaView view() const { return view_; }
+
+ private:
+  MetaSegment() = default;
+
+  UniqueFd descriptor_;
+  Mapping<kReadWrite> mapping_;
+  MetaView view_;
+};
+
+}  // namespace kvd

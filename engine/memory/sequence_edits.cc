@@ -1,0 +1,165 @@
+// Edits of ranges of positions. All of them turn the sequence's pieces into other pieces; none touches the pool.
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "engine/memory/record_functions.h"
+#include "engine/memory/unified_memory.h"
+#include "shm/check.h"
+#include "shm/crc32c.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
+
+}  // namespace
+
+Result<std::uint32_t> UnifiedMemory::RemoveRange(SequenceHandle handle, PosRange range) {
+  std::uint32_t removed = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    KVD_TRY(const Found found, FindMutable(handle));
+    KVD_TRY(const CellRange cells, FindCells(*found.record, range));
+    if (cells.begin == cells.end) return removed;
+    removed = cells.end - cells.begin;
+    if (cells.end == found.record->cell_count) {
+      KVD_CHECK_OK(CutTail(found.index, cells.begin));
+    } else {
+      const ExtentView view = ViewOf(*found.record);
+      old_pieces_.clear();
+      new_pieces_.clear();
+      AppendCells(&old_pieces_, view, 0, view.cell_count);
+      AppendCells(&new_pieces_, view, 0, cells.begin);
+      AppendCells(&new_pieces_, view, cells.end, view.cell_count);
+      KVD_CHECK_OK(ReplaceList(found.index, std::min(found.record->pristine_cells, cells.begin)));
+    }
+  }
+  ReturnUnusedSlabs();
+  return removed;
+}
+
+Status UnifiedMemory::Clear(SequenceHandle handle) {
+  KVD_CHECK_OK(RemoveRange(handle, PosRange{}));
+  return {};
+}
+
+Status UnifiedMemory::CutTail(std::uint32_t index, std::uint32_t cell_count) {
+  const layout::SequenceRecord old = meta_.sequences()[index];
+  const CellList cells = CellsOf(old);
+  layout::SequenceRecord record = old;
+  record.cell_count = cell_count;
+  record.next_pos = 0;
+  std::uint32_t recounted_from = 0;  // the first cell of the extent that is cut
+  if (cell_count == 0) {
+    record.extents[0] = kEmptyList;
+  } else {
+    // The first entries of the list are the new list: entries behind entry_count are not committed.
+    layout::ListRoot& root = record.extents[0];
+    root.entry_count = static_cast<std::uint32_t>(FindExtent(cells.view, cell_count - 1)) + 1;
+    if (root.entry_count != old.extents[0].entry_count) {
+      root.crc = Crc32c(0, std::as_bytes(meta_.entries(root)));
+    }
+    record.next_pos = static_cast<std::int32_t>(cells.PositionAt(cell_count - 1)) + 1;
+    recounted_from = cells.view.entries[root.entry_count - 1].start;
+  }
+  SetPristine(&record, old.pristine_cells);
+  ++record.edit_number;
+  old_pieces_.clear();
+  new_pieces_.clear();
+  AppendCells(&old_pieces_, cells.view, recounted_from, old.cell_count);
+  AppendCells(&new_pieces_, cells.view, recounted_from, cell_count);
+
+  log_.Begin();
+  PutRecord(index, record);
+  KVD_CHECK_OK(log_.Commit());
+  ++content_numbers_[index];
+  RecountPieces(holders_[index]);
+  if (cell_count == 0) FreeList(old.extents[0]);
+  return {};
+}
+
+Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHandle destination,
+                                               PosRange range) {
+  const std::scoped_lock lock(mutex_);
+  if (source == destination) {
+    return Fail(Code::kInvalidArgument,
+                HandleText(source) + ": source and destination are the same");
+  }
+  KVD_TRY(const Found from, Find(source));
+  KVD_TRY(const Found to, FindMutable(destination));
+  KVD_TRY(const CellRange copied, FindCells(*from.record, range));
+  const std::uint32_t copied_count = copied.end - copied.begin;
+  if (copied_count == 0) return copied_count;
+
+  const CellList source_cells = CellsOf(*from.record);
+  const CellList cells = CellsOf(*to.record);
+  const std::int64_t first = source_cells.PositionAt(copied.begin);
+  const std::int64_t last = source_cells.PositionAt(copied.end - 1);
+  const std::uint32_t at = cells.LowerBound(first);
+  if (at != cells.LowerBound(last + 1)) {
+    return Fail(Code::kExists, HandleText(destination) + ": has position " +
+                                   std::to_string(cells.PositionAt(at)) + " inside the copied " +
+                                   std::to_string(first) + " to " + std::to_string(last));
+  }
+  constexpr std::uint32_t kCellsMax = std::numeric_limits<std::int32_t>::max();
+  if (copied_count > kCellsMax - cells.view.cell_count) {
+    return Fail(Code::kNoSpace, "cells of one sequence: more than " + std::to_string(kCellsMax));
+  }
+
+  old_pieces_.clear();
+  new_pieces_.clear();
+  AppendCells(&old_pieces_, cells.view, 0, cells.view.cell_count);
+  AppendCells(&new_pieces_, cells.view, 0, at);
+  AppendCells(&new_pieces_, source_cells.view, copied.begin, copied.end);
+  AppendCells(&new_pieces_, cells.view, at, cells.view.cell_count);
+  // Into an empty sequence the source's first cells stay what they are: the pristine part of a prefix is a pristine prefix.
+  const bool is_prefix = cells.view.cell_count == 0 && copied.begin == 0;
+  const std::uint32_t pristine = is_prefix ? std::min(from.record->pristine_cells, copied_count)
+                                           : std::min(to.record->pristine_cells, at);
+  KVD_CHECK_OK(ReplaceList(to.index, pristine));
+  return copied_count;
+}
+
+Status UnifiedMemory::AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta) {
+  const std::scoped_lock lock(mutex_);
+  KVD_TRY(const Found found, FindMutable(handle));
+  KVD_TRY(const CellRange shifted, FindCells(*found.record, range));
+  if (shifted.begin == shifted.end || delta == 0) return {};
+
+  const CellList cells = CellsOf(*found.record);
+  const std::int64_t first = cells.PositionAt(shifted.begin) + delta;
+  const std::int64_t last = cells.PositionAt(shifted.end - 1) + delta;
+  if (first < 0 || last > kLastPos) {
+    return Fail(Code::kInvalidArgument, "delta: " + std::to_string(delta) + " moves positions to " +
+                                            std::to_string(first) + " to " + std::to_string(last) +
+                                            ", must be 0 to " + std::to_string(kLastPos));
+  }
+  if ((shifted.begin > 0 && cells.PositionAt(shifted.begin - 1) >= first) ||
+      (shifted.end < cells.view.cell_count && cells.PositionAt(shifted.end) <= last)) {
+    return Fail(Code::kInvalidArgument, "delta: " + std::to_string(delta) + " moves positions to " +
+                                            std::to_string(first) + " to " + std::to_string(last) +
+                                            ", onto or past cells outside of the range");
+  }
+
+  old_pieces_.clear();
+  new_pieces_.clear();
+  moved_pieces_.clear();
+  AppendCells(&old_pieces_, cells.view, 0, cells.view.cell_count);
+  AppendCells(&new_pieces_, cells.view, 0, shifted.begin);
+  AppendCells(&moved_pieces_, cells.view, shifted.begin, shifted.end);
+  for (Piece piece : moved_pieces_) {
+    const std::int64_t sum = std::int64_t{piece.delta} + delta;
+    if (sum < std::numeric_limits<std::int32_t>::min() ||
+        sum > std::numeric_limits<std::int32_t>::max()) {
+      return Fail(Code::kInvalidArgument, "delta: " + std::to_string(delta) + " beside " +
+                                              std::to_string(piece.delta) + " of earlier shifts");
+    }
+    piece.delta = static_cast<std::int32_t>(sum);
+    AppendPiece(&new_pieces_, piece);
+  }
+  AppendCells(&new_pieces_, cells.view, shifted.end, cells.view.cell_count);
+  return ReplaceList(found.index, std::min(found.record->pristine_cells, shifted.begin));
+}
+
+}  // namespace kvd

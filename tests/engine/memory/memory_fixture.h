@@ -1,0 +1,83 @@
+// A small memory for tests, and the few calls that every test of it makes.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/memory/rebuild.h"
+#include "engine/memory/unified_memory.h"
+
+namespace kvd {
+
+// One layer, one head, two elements of f32: a cell is 16 bytes of pool.
+inline MemoryOptions SmallOptions(std::uint64_t cells) {
+  MemoryOptions options;
+  options.cells = cells;
+  options.layers = {{1, 2, 2}};
+  options.k_type = kernels::DataType::kF32;
+  options.v_type = kernels::DataType::kF32;
+  options.sequence_capacity = 12;
+  options.snapshot_capacity = 4;
+  options.session_capacity = 1;
+  return options;
+}
+
+inline std::unique_ptr<UnifiedMemory> MakeMemory(const MemoryOptions& options) {
+  Result<MemoryGeometry> geometry = ComputeGeometry(options);
+  if (!geometry) throw std::runtime_error(geometry.error().message);
+  Result<MemorySegments> segments = MemorySegments::CreateAnonymous(*geometry);
+  if (!segments) throw std::runtime_error(segments.error().message);
+  return std::move(*UnifiedMemory::Create(std::move(*segments)));
+}
+
+// The bytes of `meta`, as a later process would find them.
+struct MetaCopy {
+  explicit MetaCopy(std::span<const std::byte> bytes)
+      : byte_count(bytes.size()),
+        data(static_cast<std::byte*>(std::aligned_alloc(64, bytes.size()))) {
+    std::memcpy(data.get(), bytes.data(), byte_count);
+  }
+  std::span<std::byte> bytes() const { return {data.get(), byte_count}; }
+
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::size_t byte_count;
+  std::unique_ptr<std::byte, Free> data;
+};
+
+// Tokens first, first + 1, … appended to the sequence in a step of its own.
+inline Status AppendTokens(Memory& memory, SequenceHandle handle, TokenId first,
+                           std::size_t count) {
+  std::vector<TokenId> tokens;
+  for (std::size_t k = 0; k < count; ++k) tokens.push_back(first + static_cast<TokenId>(k));
+  Result<SequenceInfo> info = memory.Query(handle);
+  if (!info) return std::unexpected(info.error());
+  StepPlan plan;
+  const AppendRequest request{handle, info->next_pos, tokens};
+  KVD_CHECK_OK(memory.Reserve({&request, 1}, &plan, nullptr));
+  Status status = memory.Commit(plan, 0);
+  memory.EndStep(plan);
+  return status;
+}
+
+struct Contents {
+  std::vector<TokenId> tokens;
+  std::vector<std::int32_t> positions;
+  friend bool operator==(const Contents&, const Contents&) = default;
+};
+
+inline Contents ContentsOf(const Memory& memory, SequenceHandle handle) {
+  Contents contents;
+  std::vector<Pos> positions;
+  const Status status = memory.ReadCells(handle, 0, ~0u, &contents.tokens, &positions);
+  if (!status) ADD_FAILURE() << status.error().message;
+  for (const Pos pos : positions) contents.positions.push_back(pos.value);
+  return contents;
+}
+
+}  // namespace kvd

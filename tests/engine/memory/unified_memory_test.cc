@@ -1,0 +1,341 @@
+#include "engine/memory/unified_memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/memory/memory_fixture.h"
+
+namespace kvd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr SequenceOwner kOwner{1000, SessionId{7}, 0};
+
+// Checks after each test that what the memory derived is what its bytes say.
+class UnifiedMemoryTest : public testing::Test {
+ protected:
+  void Use(const MemoryOptions& options) { memory_ = MakeMemory(options); }
+  void SetUp() override { Use(SmallOptions(256)); }
+  void TearDown() override { ExpectConsistent(); }
+
+  void ExpectConsistent() {
+    const MetaCopy copy(memory_->meta_bytes());
+    const Result<DerivedTables> rebuilt = RebuildTables(copy.bytes());
+    ASSERT_TRUE(rebuilt) << rebuilt.error().message;
+    EXPECT_TRUE(*rebuilt == memory_->derived());
+  }
+  SequenceHandle Make(std::size_t token_count, TokenId first = 100) {
+    const SequenceHandle handle = *memory_->Create(kOwner);
+    if (token_count > 0) {
+      const Status status = AppendTokens(*memory_, handle, first, token_count);
+      EXPECT_TRUE(status) << status.error().message;
+    }
+    return handle;
+  }
+  SequenceHandle ForkOf(SequenceHandle source, std::optional<std::uint32_t> cells = std::nullopt) {
+    SequenceHandle fork = SequenceHandle::kNone;
+    const Status status = memory_->Fork(source, kOwner, {&fork, 1}, cells);
+    EXPECT_TRUE(status) << status.error().message;
+    return fork;
+  }
+  Code CodeOf(const Status& status) { return status ? Code::kOk : status.error().code; }
+
+  std::unique_ptr<UnifiedMemory> memory_;
+};
+
+TEST_F(UnifiedMemoryTest, AnAppendedSequenceReadsBackAndIsPristine) {
+  const SequenceHandle handle = Make(70);
+  const SequenceInfo info = *memory_->Query(handle);
+  EXPECT_EQ(info.cell_count, 70u);
+  EXPECT_EQ(info.pristine_cells, 70u);
+  EXPECT_EQ(info.extent_count, 3u);
+  EXPECT_EQ(info.shared_cells, 0u);
+  EXPECT_EQ(info.next_pos.value, 70);
+  const Contents contents = ContentsOf(*memory_, handle);
+  for (int k = 0; k < 70; ++k) {
+    EXPECT_EQ(contents.tokens[static_cast<std::size_t>(k)], 100 + k);
+    EXPECT_EQ(contents.positions[static_cast<std::size_t>(k)], k);
+  }
+}
+
+TEST_F(UnifiedMemoryTest, ForkSharesCellsUntilOneSequenceDiverges) {
+  const SequenceHandle source = Make(40);
+  const SequenceHandle fork = ForkOf(source);
+  EXPECT_EQ(memory_->Query(fork)->shared_cells, 40u);
+  EXPECT_EQ(memory_->Usage().live_cells, 40u);
+  ASSERT_TRUE(AppendTokens(*memory_, source, 500, 2));
+  ASSERT_TRUE(AppendTokens(*memory_, fork, 600, 2));
+  // The first takes the block's tail, the second starts a block.
+  EXPECT_EQ(memory_->Query(source)->extent_count, 2u);
+  EXPECT_EQ(memory_->Query(fork)->extent_count, 3u);
+  EXPECT_EQ(memory_->Query(fork)->shared_cells, 40u);
+  EXPECT_EQ(memory_->Usage().live_cells, 44u);
+  EXPECT_EQ(ContentsOf(*memory_, source).tokens[40], 500);
+  EXPECT_EQ(ContentsOf(*memory_, fork).tokens[40], 600);
+}
+
+TEST_F(UnifiedMemoryTest, TwoForksInOneStepTakeTheTailOnce) {
+  const SequenceHandle a = Make(10);
+  const SequenceHandle b = ForkOf(a);
+  const std::vector<TokenId> tokens = {1, 2};
+  const AppendRequest requests[] = {{a, Pos{10}, tokens}, {b, Pos{10}, tokens}};
+  StepPlan plan;
+  ASSERT_TRUE(memory_->Reserve(requests, &plan, nullptr));
+  EXPECT_EQ(plan.sequences[0].extents.size(), 1u);
+  EXPECT_EQ(plan.sequences[0].first_new_extent, 0u);
+  EXPECT_EQ(plan.sequences[1].extents.size(), 2u);
+  EXPECT_EQ(plan.sequences[1].first_new_extent, 1u);
+  ExpectConsistent();
+  ASSERT_TRUE(memory_->Commit(plan, 1));
+  ASSERT_TRUE(memory_->Commit(plan, 0));
+  memory_->EndStep(plan);
+}
+
+TEST_F(UnifiedMemoryTest, ATailThatNobodyRefersToIsFilledAgain) {
+  const SequenceHandle a = Make(20);
+  const SequenceHandle b = ForkOf(a, 10);
+  ASSERT_TRUE(memory_->Drop(a));
+  ASSERT_TRUE(AppendTokens(*memory_, b, 900, 3));
+  EXPECT_EQ(memory_->Query(b)->extent_count, 1u);
+  EXPECT_EQ(memory_->Query(b)->pristine_cells, 13u);
+}
+
+TEST_F(UnifiedMemoryTest, RemovingAMiddleLeavesAHoleAndAppendingGoesOnBehindTheLast) {
+  const SequenceHandle handle = Make(10);
+  EXPECT_EQ(*memory_->RemoveRange(handle, {Pos{3}, Pos{6}}), 3u);
+  EXPECT_THAT(ContentsOf(*memory_, handle).positions, ElementsAre(0, 1, 2, 6, 7, 8, 9));
+  EXPECT_EQ(memory_->Query(handle)->pristine_cells, 3u);
+  EXPECT_TRUE((memory_->Query(handle)->flags & layout::kSequenceEdited) != 0);
+  ASSERT_TRUE(AppendTokens(*memory_, handle, 1, 1));
+  EXPECT_EQ(memory_->Query(handle)->next_pos.value, 11);
+  EXPECT_EQ(memory_->Query(handle)->pristine_cells, 3u);
+}
+
+TEST_F(UnifiedMemoryTest, CuttingTheEditedTailMakesASequencePristineAgain) {
+  const SequenceHandle handle = Make(10);
+  ASSERT_TRUE(memory_->RemoveRange(handle, {Pos{3}, Pos{6}}));
+  EXPECT_EQ(*memory_->RemoveRange(handle, {Pos{3}, kPosEnd}), 4u);
+  EXPECT_EQ(memory_->Query(handle)->flags, static_cast<std::uint32_t>(layout::kSequenceLive));
+  ASSERT_TRUE(AppendTokens(*memory_, handle, 1, 5));
+  EXPECT_EQ(memory_->Query(handle)->pristine_cells, 8u);
+}
+
+TEST_F(UnifiedMemoryTest, AShiftChangesNoForkAndAppendedCellsTakeTheLastDelta) {
+  const SequenceHandle handle = Make(40);
+  const SequenceHandle fork = ForkOf(handle);
+  const Contents before = ContentsOf(*memory_, fork);
+  ASSERT_TRUE(memory_->RemoveRange(handle, {Pos{4}, Pos{20}}));
+  ASSERT_TRUE(memory_->AddPositions(handle, {Pos{20}, kPosEnd}, -16));
+  EXPECT_EQ(memory_->Query(handle)->next_pos.value, 24);
+  EXPECT_EQ(memory_->Query(handle)->delta_count, 2u);
+  ASSERT_TRUE(AppendTokens(*memory_, handle, 1, 1));
+  EXPECT_EQ(memory_->Query(handle)->delta_count, 2u);
+  EXPECT_EQ(memory_->Query(handle)->next_pos.value, 25);
+  EXPECT_EQ(ContentsOf(*memory_, fork), before);
+  EXPECT_EQ(ContentsOf(*memory_, handle).positions[24], 24);
+}
+
+TEST_F(UnifiedMemoryTest, AShiftThatOverlapsReordersOrLeavesTheRangeIsRefused) {
+  const SequenceHandle handle = Make(10);
+  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{5}, kPosEnd}, -1)), Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{0}, Pos{5}}, 1)), Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{0}, Pos{5}}, -1)), Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{5}, kPosEnd}, kPosEnd.value)),
+            Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{6}, Pos{5}}, 1)), Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{-1}, Pos{5}}, 1)), Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{50}, Pos{60}}, -100)), Code::kOk);
+  EXPECT_EQ(memory_->Query(handle)->pristine_cells, 10u);
+  EXPECT_EQ(memory_->Query(handle)->edit_number, 2u);
+}
+
+TEST_F(UnifiedMemoryTest, CopyingAPrefixIntoAnEmptySequenceKeepsItPristine) {
+  const SequenceHandle source = Make(40);
+  const SequenceHandle destination = Make(0);
+  EXPECT_EQ(*memory_->CopyRange(source, destination, {Pos{0}, Pos{35}}), 35u);
+  EXPECT_EQ(memory_->Query(destination)->pristine_cells, 35u);
+  EXPECT_EQ(memory_->CopyRange(source, destination, {Pos{34}, Pos{36}}).error().code,
+            Code::kExists);
+  EXPECT_EQ(*memory_->CopyRange(source, destination, {Pos{36}, kPosEnd}), 4u);
+  EXPECT_EQ(memory_->Query(destination)->pristine_cells, 35u);
+  EXPECT_EQ(*memory_->CopyRange(source, destination, {Pos{35}, Pos{36}}), 1u);
+  EXPECT_EQ(ContentsOf(*memory_, destination), ContentsOf(*memory_, source));
+  // Pieces of one block that meet again are one extent again.
+  EXPECT_EQ(memory_->Query(destination)->extent_count, 2u);
+}
+
+TEST_F(UnifiedMemoryTest, ACellHeldTwiceByOneSequenceAloneIsNotShared) {
+  const SequenceHandle a = Make(10);
+  const SequenceHandle b = ForkOf(a);
+  ASSERT_TRUE(memory_->AddPositions(b, {}, 100));
+  ASSERT_TRUE(memory_->CopyRange(b, a, {}));
+  EXPECT_EQ(memory_->Query(a)->cell_count, 20u);
+  EXPECT_EQ(memory_->Query(a)->shared_cells, 20u);
+  ASSERT_TRUE(memory_->Drop(b));
+  EXPECT_EQ(memory_->Query(a)->shared_cells, 0u);
+  EXPECT_EQ(memory_->Usage().live_cells, 10u);
+}
+
+TEST_F(UnifiedMemoryTest, AStaleHandleIsNotFoundByAnyVerb) {
+  const SequenceHandle handle = Make(5);
+  ASSERT_TRUE(memory_->Drop(handle));
+  const SequenceHandle next = Make(5);
+  EXPECT_EQ(IndexOf(handle), IndexOf(next));
+  EXPECT_NE(handle, next);
+  SequenceHandle fork{};
+  EXPECT_EQ(CodeOf(memory_->Drop(handle)), Code::kNotFound);
+  EXPECT_EQ(CodeOf(memory_->Fork(handle, kOwner, {&fork, 1}, std::nullopt)), Code::kNotFound);
+  EXPECT_EQ(CodeOf(memory_->Clear(handle)), Code::kNotFound);
+  EXPECT_EQ(memory_->CopyRange(handle, next, {}).error().code, Code::kNotFound);
+  EXPECT_EQ(memory_->CopyRange(next, handle, {}).error().code, Code::kNotFound);
+  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {}, 1)), Code::kNotFound);
+  EXPECT_EQ(CodeOf(memory_->SetOwner(handle, kOwner, 0, 0)), Code::kNotFound);
+  EXPECT_EQ(CodeOf(memory_->Keep(handle, kOwner.session)), Code::kNotFound);
+  EXPECT_EQ(memory_->Publish(handle, kOwner, "x", false, false).error().code, Code::kNotFound);
+  EXPECT_THAT(memory_->Query(handle).error().message,
+              HasSubstr(std::to_string(static_cast<std::uint64_t>(handle))));
+}
+
+TEST_F(UnifiedMemoryTest, NoSpaceNamesTheNumbersAndChangesNothing) {
+  Use(SmallOptions(64));
+  const SequenceHandle a = Make(40);
+  const SequenceHandle b = Make(0);
+  ASSERT_TRUE(memory_->SetOwner(a, kOwner, layout::kSequenceRetained, 0));
+  const Status status = AppendTokens(*memory_, b, 1, 1);
+  EXPECT_EQ(status.error().code, Code::kNoSpace);
+  EXPECT_EQ(status.error().message, "cells: 1 blocks needed, 0 free, 2 reclaimable");
+  ASSERT_TRUE(memory_->SetOwner(a, kOwner, layout::kSequencePinned, 0));
+  EXPECT_EQ(memory_->Usage().reclaimable_blocks, 0u);
+}
+
+TEST_F(UnifiedMemoryTest, AnEditDuringAStepIsAConflictOfThatSequenceAlone) {
+  const SequenceHandle a = Make(40);
+  const SequenceHandle b = Make(40);
+  const std::vector<TokenId> tokens(30, 3);
+  const AppendRequest requests[] = {{a, Pos{40}, tokens}, {b, Pos{40}, tokens}};
+  StepPlan plan;
+  ASSERT_TRUE(memory_->Reserve(requests, &plan, nullptr));
+  ASSERT_TRUE(memory_->RemoveRange(a, {Pos{39}, kPosEnd}));
+  ASSERT_TRUE(memory_->SetOwner(b, kOwner, layout::kSequenceRetained, 0));
+  EXPECT_EQ(CodeOf(memory_->Commit(plan, 0)), Code::kConflict);
+  EXPECT_EQ(CodeOf(memory_->Commit(plan, 1)), Code::kOk);
+  memory_->EndStep(plan);
+  EXPECT_EQ(memory_->Query(a)->cell_count, 39u);
+  EXPECT_EQ(memory_->Query(b)->cell_count, 70u);
+  EXPECT_EQ(memory_->Usage().free_blocks, 8u - 5u);
+}
+
+TEST_F(UnifiedMemoryTest, BlocksDroppedDuringAStepAreFreeAtItsEnd) {
+  const SequenceHandle a = Make(40);
+  const SequenceHandle b = Make(1);
+  const std::vector<TokenId> tokens(1, 3);
+  const AppendRequest request{b, Pos{1}, tokens};
+  StepPlan plan;
+  ASSERT_TRUE(memory_->Reserve({&request, 1}, &plan, nullptr));
+  ASSERT_TRUE(memory_->Drop(a));
+  EXPECT_EQ(memory_->Usage().free_blocks, 5u);
+  memory_->Abandon(plan, 0);
+  memory_->EndStep(plan);
+  EXPECT_EQ(memory_->Usage().free_blocks, 7u);
+}
+
+TEST_F(UnifiedMemoryTest, ASnapshotIsImmutableAndReplacedInOneCommit) {
+  const SequenceHandle a = Make(40);
+  const SequenceHandle first = *memory_->Publish(a, kOwner, "prompt", true, false);
+  EXPECT_EQ(memory_->Publish(a, kOwner, "prompt", true, false).error().code, Code::kExists);
+  EXPECT_EQ(CodeOf(memory_->Drop(first)), Code::kPermission);
+  EXPECT_EQ(CodeOf(AppendTokens(*memory_, first, 1, 1)), Code::kPermission);
+  const SequenceHandle fork = ForkOf(first);
+  const SequenceHandle second = *memory_->Publish(a, kOwner, "prompt", false, true);
+  EXPECT_EQ(memory_->Query(first).error().code, Code::kNotFound);
+  EXPECT_EQ(memory_->FindSnapshot("prompt")->sequence, second);
+  EXPECT_FALSE(memory_->FindSnapshot("prompt")->is_public);
+  EXPECT_EQ(memory_->Query(fork)->cell_count, 40u);
+  ASSERT_TRUE(memory_->Unpublish("prompt"));
+  EXPECT_EQ(CodeOf(memory_->Unpublish("prompt")), Code::kNotFound);
+  EXPECT_EQ(memory_->Query(second).error().code, Code::kNotFound);
+  EXPECT_TRUE(memory_->Snapshots().empty());
+}
+
+TEST_F(UnifiedMemoryTest, KeepDropsTheSessionsOtherSequencesOnly) {
+  const SequenceHandle kept = Make(3);
+  const SequenceHandle dropped = Make(3);
+  const SequenceHandle published = *memory_->Publish(kept, kOwner, "p", false, false);
+  const SequenceHandle others = *memory_->Create({1000, SessionId{8}, 0});
+  EXPECT_EQ(CodeOf(memory_->Keep(others, kOwner.session)), Code::kPermission);
+  ASSERT_TRUE(memory_->Keep(kept, kOwner.session));
+  EXPECT_TRUE(memory_->Query(kept));
+  EXPECT_TRUE(memory_->Query(published));
+  EXPECT_TRUE(memory_->Query(others));
+  EXPECT_FALSE(memory_->Query(dropped));
+}
+
+TEST_F(UnifiedMemoryTest, DropAllIsAllOrNothing) {
+  const SequenceHandle a = Make(3);
+  const SequenceHandle b = Make(3);
+  const SequenceHandle with_stale[] = {a, MakeHandle(IndexOf(b), 77)};
+  EXPECT_EQ(CodeOf(memory_->DropAll(with_stale)), Code::kNotFound);
+  const SequenceHandle twice[] = {a, b, a};
+  EXPECT_EQ(CodeOf(memory_->DropAll(twice)), Code::kInvalidArgument);
+  const SequenceHandle both[] = {a, b};
+  EXPECT_EQ(CodeOf(memory_->DropAll(both)), Code::kOk);
+  EXPECT_EQ(memory_->Usage().free_blocks, 8u);
+}
+
+class CopyingRotator : public CellRotator {
+ public:
+  explicit CopyingRotator(Code code = Code::kOk) : code_(code) {}
+  Status RotateCell(BlockId, std::uint32_t, Pos from, BlockId, std::uint32_t, Pos to) override {
+    moves.emplace_back(from.value, to.value);
+    if (code_ != Code::kOk) return Fail(code_, "refused");
+    return {};
+  }
+  std::vector<std::pair<int, int>> moves;
+
+ private:
+  Code code_;
+};
+
+TEST_F(UnifiedMemoryTest, DivisionRewritesTheCellsOfTheRangeAlone) {
+  const SequenceHandle a = Make(8);
+  const SequenceHandle fork = ForkOf(a);
+  ASSERT_TRUE(memory_->AddPositions(a, {Pos{4}, kPosEnd}, 4));  // 0..3, 8..11
+  CopyingRotator rotator;
+  EXPECT_EQ(*memory_->DividePositions(a, {Pos{8}, kPosEnd}, 2, rotator), 4u);
+  EXPECT_THAT(ContentsOf(*memory_, a).positions, ElementsAre(0, 1, 2, 3, 4, 4, 5, 5));
+  EXPECT_THAT(rotator.moves,
+              ElementsAre(std::pair(4, 4), std::pair(5, 4), std::pair(6, 5), std::pair(7, 5)));
+  EXPECT_EQ(memory_->Query(a)->shared_cells, 4u);
+  EXPECT_THAT(ContentsOf(*memory_, fork).positions, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_EQ(memory_->DividePositions(a, {Pos{5}, kPosEnd}, 2, rotator).error().code,
+            Code::kInvalidArgument);
+  EXPECT_EQ(memory_->DividePositions(a, {}, 0, rotator).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(*memory_->DividePositions(a, {}, 1, rotator), 0u);
+  const std::uint32_t free_blocks = memory_->Usage().free_blocks;
+  CopyingRotator refusing(Code::kNumerical);
+  EXPECT_EQ(memory_->DividePositions(a, {}, 2, refusing).error().code, Code::kNumerical);
+  EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
+}
+
+TEST_F(UnifiedMemoryTest, AThousandForksAreOneCommit) {
+  MemoryOptions options = SmallOptions(256);
+  options.sequence_capacity = 2000;
+  Use(options);
+  const SequenceHandle source = Make(100);
+  std::vector<SequenceHandle> forks(layout::kForksMax);
+  ASSERT_TRUE(memory_->Fork(source, kOwner, forks, std::nullopt));
+  EXPECT_EQ(memory_->Usage().live_cells, 100u);
+  EXPECT_EQ(memory_->Usage().live_sequences, 1025u);
+  forks.resize(layout::kForksMax + 1);
+  EXPECT_EQ(CodeOf(memory_->Fork(source, kOwner, forks, std::nullopt)), Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->Fork(source, kOwner, {}, std::nullopt)), Code::kInvalidArgument);
+  forks.resize(layout::kForksMax);
+  EXPECT_EQ(CodeOf(memory_->Fork(source, kOwner, forks, std::nullopt)), Code::kNoSpace);
+  ASSERT_TRUE(memory_->Keep(source, kOwner.session));
+  EXPECT_EQ(memory_->Usage().live_sequences, 1u);
+}
+
+}  // namespace
+}  // namespace kvd
