@@ -1,0 +1,157 @@
+// Client: a session with a kvd daemon, and every verb of the protocol as one function.
+//
+//   KVD_TRY(kvd::Client client, kvd::Client::Connect());
+//   KVD_TRY(kvd::Sequence sequence, client.NewSequence());
+//   KVD_TRY(auto tokens, client.Tokenize("Once upon a time", kvd::wire::kFlagAddSpecial));
+//   KVD_TRY(auto generation, sequence.Generate({.tokens = tokens, .predict_max = 32}));
+//   for (;;) { KVD_TRY(auto piece, generation.Next()); if (!piece) break; Show(piece->text); }
+//
+// Caveats, the same as in kvd.h: use nothing of it in a forked child; threads may share a Client;
+// sequences are private to the session and go when it ends, unless published; logits and pieces
+// that are not let go fill this session's own output arena and stall its own answers.
+//
+// A Client is a handle: copies share one session, which ends with the last of them and of the
+// sequences, logits and generations made from it.
+//
+// Errors of every call, beside those named: kTimeout (the call's time is over; it may still be
+// applied), kDisconnected, kCorrupt (the daemon broke the protocol), kInvalidArgument (a forked
+// child, or a number out of range), kNoSpace (a payload larger than the request arena).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/connection.h"
+#include "client/generation.h"
+#include "client/logits.h"
+#include "client/types.h"
+#include "shm/error.h"
+#include "shm/ids.h"
+#include "shm/payload_codec.h"
+#include "shm/wire_messages.h"
+
+namespace kvd {
+
+class Sequence;
+
+class Client {
+ public:
+  // Errors: ShakeHands'.
+  static Result<Client> Connect(const ConnectOptions& options = {});
+
+  const SessionInfo& session() const { return connection_->info(); }
+  const std::shared_ptr<Connection>& connection() const { return connection_; }
+
+  // ------------------------------------------------------------------------------- the daemon
+  // One round trip with `payload_bytes` (at most 4096) there and back, compared.
+  Result<RoundTrip> Ping(std::size_t payload_bytes = 0) const;
+  Result<wire::InfoReply> Info() const;
+  // Sequences that this user may see, and snapshots.
+  Result<std::vector<wire::SequenceEntry>> List() const;
+  Result<std::vector<SnapshotInfo>> Snapshots() const;
+
+  // --------------------------------------------------------------------- sequences that clean up
+  // Errors: kNoSpace (too many sequences).
+  Result<Sequence> NewSequence() const;
+  // A fork of a published snapshot. Errors: kNotFound, kNoSpace.
+  Result<Sequence> AttachSnapshot(std::string_view name, ForkInfo* info = nullptr) const;
+
+  // ---------------------------------------------------------------------- sequences by handle
+  // Errors of all: kNotFound (no such handle, or not one that this user may see), kPermission (it
+  // is another session's), kBusy (it is being computed).
+  Result<SequenceHandle> Create() const;
+  Result<SequenceHandle> Attach(std::string_view name, ForkInfo* info = nullptr) const;
+  // `count` forks (1..kForksMax) of the first `cell_count` cells (negative: all).
+  Result<std::vector<SequenceHandle>> Fork(SequenceHandle source, std::int32_t cell_count,
+                                           std::uint32_t count, ForkInfo* info = nullptr) const;
+  Status Drop(SequenceHandle sequence, Force force = Force::kNo) const;
+  void DropLater(SequenceHandle sequence) const;  // without waiting for the answer
+  // Cells copied, removed, rewritten. Ranges are half-open positions.
+  Result<std::uint64_t> CopyRange(SequenceHandle source, SequenceHandle destination,
+                                  PosRange range) const;
+  Result<std::uint64_t> RemoveRange(SequenceHandle sequence, PosRange range) const;
+  Status Keep(SequenceHandle sequence) const;  // drops this session's others
+  Status Clear(SequenceHandle sequence) const;
+  // A shift that would overlap, reorder or go below 0 is refused (kInvalidArgument).
+  Status Add(SequenceHandle sequence, PosRange range, std::int32_t delta) const;
+  Result<std::uint64_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor) const;
+  Result<wire::SequenceEntry> Query(SequenceHandle sequence) const;
+  Result<std::vector<TokenAt>> ReadTokens(SequenceHandle sequence, std::int32_t first_cell = 0,
+                                          std::int32_t cell_count = -1) const;
+  // Errors: kNoTokenizer. flags: kFlagSpecial.
+  Result<std::string> ReadText(SequenceHandle sequence, std::uint16_t flags = 0) const;
+
+  // --------------------------------------------------------------------------------- computing
+  // Tokens go to the end of the sequence: any other position than its next is refused
+  // (kInvalidArgument). Errors: kNoSpace (cells), kNumerical, kConflict, kBusy.
+  Result<Decoding> StartDecode(SequenceHandle sequence, std::span<const TokenId> tokens, Pos pos,
+                               wire::LogitsWanted wanted) const;
+  Result<Generation> StartGenerate(SequenceHandle sequence, const GenerateOptions& options) const;
+  // False: that request had ended.
+  Result<bool> Cancel(RequestId request) const { return connection_->Cancel(request); }
+
+  // --------------------------------------------------------------------------------- snapshots
+  // flags: kFlagPublic, kFlagForce (replace). Errors: kExists, kInvalidArgument (name), kNoSpace.
+  Result<SequenceHandle> Publish(SequenceHandle sequence, std::string_view name,
+                                 std::uint16_t flags = 0) const;
+  Status Unpublish(std::string_view name, Force force = Force::kNo) const;
+
+  // -------------------------------------------------------------------------------------- text
+  // Errors: kNoTokenizer, kInvalidArgument (text that is not UTF-8).
+  // flags: kFlagAddSpecial, kFlagParseSpecial.
+  Result<std::vector<TokenId>> Tokenize(std::string_view text, std::uint16_t flags) const;
+  Result<std::string> Detokenize(std::span<const TokenId> tokens, std::uint16_t flags = 0) const;
+  // The prompt text of a conversation by the model's own template; tokenize it with
+  // kFlagParseSpecial. flags: kFlagAddAssistant.
+  Result<std::string> Chat(std::span<const wire::ChatTurn> turns, std::uint16_t flags) const;
+
+ private:
+  explicit Client(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
+  std::shared_ptr<Connection> connection_;
+};
+
+// A sequence that is dropped with its object, unless detached. Move-only; one thread at a time.
+// A sequence that is still being computed when it is dropped stays until the session ends.
+class Sequence {
+ public:
+  Sequence(Client client, SequenceHandle handle) : client_(std::move(client)), handle_(handle) {}
+  Sequence(Sequence&& other) noexcept
+      : client_(other.client_), handle_(std::exchange(other.handle_, SequenceHandle::kNone)) {}
+  Sequence& operator=(Sequence&& other) noexcept;
+  ~Sequence();
+
+  SequenceHandle handle() const { return handle_; }
+  const Client& client() const { return client_; }
+  // The handle lives on, until the session ends or someone drops it.
+  [[nodiscard]] SequenceHandle Detach() { return std::exchange(handle_, SequenceHandle::kNone); }
+
+  // Client's calls of the same names, with their errors.
+  Result<Sequence> Fork(std::int32_t cell_count = -1, ForkInfo* info = nullptr) const;
+  Result<std::vector<Sequence>> ForkMany(std::uint32_t count, std::int32_t cell_count = -1,
+                                         ForkInfo* info = nullptr) const;
+  Result<std::uint64_t> CopyRangeTo(const Sequence& destination, PosRange range) const;
+  Result<std::uint64_t> RemoveRange(PosRange range) const;
+  Status Keep() const;
+  Status Clear() const;
+  Status Add(PosRange range, std::int32_t delta) const;
+  Result<std::uint64_t> Divide(PosRange range, std::int32_t divisor) const;
+  Result<wire::SequenceEntry> Query() const;
+  Result<std::string> ReadText(std::uint16_t flags = 0) const;
+  Result<SequenceHandle> Publish(std::string_view name, std::uint16_t flags = 0) const;
+  // Waits for all rows. Errors: also kNoSpace (they exceed the output arena: StartDecode).
+  Result<Logits> Decode(std::span<const TokenId> tokens, Pos pos,
+                        wire::LogitsWanted wanted = wire::LogitsWanted::kLast) const;
+  Result<Decoding> StartDecode(std::span<const TokenId> tokens, Pos pos,
+                               wire::LogitsWanted wanted) const;
+  Result<Generation> Generate(const GenerateOptions& options) const;
+
+ private:
+  Client client_;
+  SequenceHandle handle_;
+};
+
+}  // namespace kvd

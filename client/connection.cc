@@ -1,0 +1,395 @@
+// Waiting. Whoever waits first empties the completion ring for everybody (Pump). If its own answer is
+// not there, it becomes the leader: sets client_sleeps, looks at the ring once more, lets the mutex
+// go and sleeps on the socket; or, with a leader there, it sleeps on `changed_`. A leader that wakes
+// up wakes the followers, one of which leads next. Nobody else reads the socket, and every
+// completion published while the flag is up is followed by a byte, so no wake-up is lost, whoever
+// empties the ring meanwhile.
+#include "client/connection.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "shm/doorbell.h"
+#include "shm/utf8.h"
+
+namespace kvd {
+namespace {
+
+// How many forks lie between this process and the one that loaded the library. Counting them costs
+// nothing per call, unlike getpid.
+std::atomic<std::uint64_t> fork_count{0};
+
+std::uint64_t CountedForks() {
+  static const int registered = ::pthread_atfork(
+      nullptr, nullptr, [] { fork_count.fetch_add(1, std::memory_order_relaxed); });
+  (void)registered;
+  return fork_count.load(std::memory_order_relaxed);
+}
+
+// How long to sleep for room in the request ring: the daemon rings for completions only.
+constexpr std::chrono::milliseconds kRoomPoll{1};
+constexpr std::chrono::milliseconds kForgetfulWait{100};
+
+std::unexpected<Error> TimedOut() {
+  return Fail(Code::kTimeout, "no answer from the daemon in the time allowed");
+}
+
+}  // namespace
+
+Payload PayloadOf(const std::span<const std::byte>& bytes) {
+  return {bytes.size(),
+          [](const void* context, std::span<std::byte> out) {
+            const auto& source = *static_cast<const std::span<const std::byte>*>(context);
+            if (!source.empty()) std::memcpy(out.data(), source.data(), source.size());
+          },
+          &bytes};
+}
+
+std::chrono::nanoseconds Connection::Deadline::left() const {
+  if (!is_set) return std::chrono::nanoseconds(-1);
+  return std::max(std::chrono::nanoseconds(at - Clock::now()), std::chrono::nanoseconds(0));
+}
+
+bool Connection::Deadline::has_passed() const { return is_set && Clock::now() >= at; }
+
+Connection::Deadline Connection::DeadlineOf(Timeout timeout) {
+  // A wait of more than a year is one for ever: the clock's arithmetic stays in range.
+  if (timeout.count() < 0 || timeout > std::chrono::hours(24 * 366)) return {};
+  return {true, Clock::now() + timeout};
+}
+
+Result<std::shared_ptr<Connection>> Connection::Open(const ConnectOptions& options) {
+  CountedForks();
+  KVD_TRY(Handshake handshake, ShakeHands(options));
+  return std::make_shared<Connection>(std::move(handshake), options.call_timeout);
+}
+
+Connection::Connection(Handshake handshake, Timeout call_timeout)
+    : fork_count_(CountedForks()),
+      info_(std::move(handshake.info)),
+      call_timeout_(call_timeout),
+      socket_(std::move(handshake.socket)),
+      channel_(std::move(handshake.channel)) {}
+
+Status Connection::CheckProcess() const {
+  if (fork_count.load(std::memory_order_relaxed) == fork_count_) return {};
+  return Fail(
+      Code::kInvalidArgument,
+      "this connection was opened before fork(2): it belongs to the parent process; connect again");
+}
+
+Status Connection::Failure() const {
+  if (!failure_) return {};
+  return std::unexpected(*failure_);
+}
+
+Error Connection::ErrorOf(const PendingRequest& request) {
+  const auto code = static_cast<Code>(request.final.code);
+  std::string message(reinterpret_cast<const char*>(request.collected.data()),
+                      request.collected.size());
+  if (!IsValidUtf8(message)) message = "the daemon's message is not UTF-8";
+  if (message.empty()) message = CodeName(code);
+  return {code, std::move(message)};
+}
+
+// Takes what the daemon has written so far. True: something was there. An Error is for ever.
+Result<bool> Connection::Pump() {
+  bool has_any = false;
+  wire::Completion completion;
+  for (;;) {
+    auto next = channel_.completions().Next(completion);
+    Status status;
+    if (!next) {
+      status = std::unexpected(std::move(next).error());
+    } else if (*next) {
+      has_any = true;
+      status = Deliver(completion);
+    }
+    if (!status) {
+      if (!failure_) failure_ = status.error();
+      changed_.notify_all();
+      return std::unexpected(std::move(status).error());
+    }
+    if (!*next) break;
+  }
+  if (has_any) {
+    RingIfStalled();
+    if (follower_count_ != 0) changed_.notify_all();
+  }
+  return has_any;
+}
+
+Status Connection::Deliver(const wire::Completion& completion) {
+  PendingRequest* request = requests_.Find(static_cast<RequestId>(completion.request));
+  if (request == nullptr || request->is_final) {
+    return Fail(Code::kCorrupt,
+                "completion.request: " + std::to_string(completion.request) + " is not in flight");
+  }
+  const bool is_final = (completion.flags & wire::kMore) == 0;
+  const bool is_failed = completion.code != static_cast<std::uint8_t>(Code::kOk);
+  if (is_failed && !is_final) {
+    return Fail(Code::kCorrupt, "completion.code: " + std::to_string(completion.code) +
+                                    " in a piece that is not the last");
+  }
+  const bool stays_in_place =
+      request->mode == OutputMode::kInPlace && !is_failed && !request->is_abandoned;
+  ++request->piece_count;
+  std::uint64_t ticket = 0;
+  if (completion.output_bytes != 0) {
+    ticket = ledger_.Hold(CompletionConsumer::ReleaseEnd(completion));
+    if (!stays_in_place) {
+      const auto output = channel_.completions().output(completion);
+      if (is_failed) request->collected.clear();
+      if (!request->is_abandoned) {
+        request->collected.insert(request->collected.end(), output.begin(), output.end());
+      }
+      ReleaseLocked(ticket);
+    }
+  } else if (is_failed) {
+    request->collected.clear();
+  }
+  if (stays_in_place) request->pieces.push_back({completion, ticket});
+  if (!is_final) return {};
+  request->final = completion;
+  request->is_final = true;
+  if (request->is_abandoned) requests_.Free(request);
+  return {};
+}
+
+void Connection::ReleaseLocked(std::uint64_t ticket) {
+  const OutputLedger::Released released = ledger_.Release(ticket);
+  if (released.cursor) channel_.completions().ReleaseUpTo(*released.cursor);
+}
+
+void Connection::RingIfStalled() {
+  // A daemon that has hung up is noticed by whoever waits.
+  if (channel_.completions().daemon_stalled()) (void)RingDoorbell(socket_.get());
+}
+
+Result<bool> Connection::WaitRound(Lock& lock, const Deadline& deadline) {
+  KVD_TRY(const bool has_any, Pump());
+  if (has_any) return true;
+  KVD_CHECK_OK(Failure());
+  if (deadline.has_passed()) return false;
+  if (has_leader_) {
+    ++follower_count_;
+    if (deadline.is_set) {
+      changed_.wait_until(lock, deadline.at);
+    } else {
+      changed_.wait(lock);
+    }
+    --follower_count_;
+    return true;
+  }
+  if (!channel_.completions().PrepareToSleep()) return true;
+  has_leader_ = true;
+  lock.unlock();
+  const auto rung = WaitDoorbell(socket_.get(), deadline.left());
+  lock.lock();
+  has_leader_ = false;
+  channel_.completions().WakeUp();
+  // What the daemon said before it hung up still counts, so it is taken first.
+  if (!rung) {
+    KVD_TRY([[maybe_unused]] const bool has_last, Pump());
+    failure_ =
+        rung.error().code == Code::kDisconnected
+            ? Error{Code::kDisconnected, "the daemon at " + info_.socket_path + " (pid " +
+                                             std::to_string(info_.daemon_pid) + ") has hung up"}
+            : rung.error();
+  }
+  if (follower_count_ != 0) changed_.notify_all();
+  return true;
+}
+
+Result<PendingRequest*> Connection::SubmitLocked(Lock& lock, wire::Submission submission,
+                                                 const Payload& payload, OutputMode mode,
+                                                 const Deadline& deadline) {
+  KVD_CHECK_OK(Failure());
+  std::optional<std::span<std::byte>> room;
+  for (;;) {
+    auto reserved = channel_.submissions().Reserve(payload.byte_count);
+    if (!reserved && reserved.error().code == Code::kCorrupt) failure_ = reserved.error();
+    KVD_TRY(room, std::move(reserved));
+    if (room) break;
+    if (deadline.has_passed()) return TimedOut();
+    Deadline soon = DeadlineOf(kRoomPoll);
+    if (deadline.is_set) soon.at = std::min(soon.at, deadline.at);
+    KVD_TRY([[maybe_unused]] const bool is_in_time, WaitRound(lock, soon));
+  }
+  PendingRequest* request = requests_.Add(mode);
+  if (request == nullptr) {
+    return Fail(Code::kNoSpace, "requests: " + std::to_string(RequestTable::kRequestsMax) +
+                                    " are in flight or not taken; take or abandon some");
+  }
+  if (payload.byte_count != 0) payload.write(payload.context, *room);
+  submission.request = static_cast<std::uint64_t>(request->id);
+  if (channel_.submissions().Submit(submission)) {
+    // A hang-up shows in the waiting, where it is said once and for all.
+    (void)RingDoorbell(socket_.get());
+  }
+  return request;
+}
+
+Result<wire::Completion> Connection::Call(wire::Submission submission, const Payload& payload,
+                                          std::vector<std::byte>* output) {
+  KVD_CHECK_OK(CheckProcess());
+  const Deadline deadline = DeadlineOf(call_timeout_);
+  Lock lock(mutex_);
+  KVD_TRY(PendingRequest * request,
+          SubmitLocked(lock, submission, payload, OutputMode::kCollect, deadline));
+  while (!request->is_final) {
+    auto is_in_time = WaitRound(lock, deadline);
+    if (request->is_final) break;
+    if (!is_in_time) {
+      requests_.Free(request);
+      return std::unexpected(std::move(is_in_time).error());
+    }
+    if (!*is_in_time) {
+      AbandonLocked(request);
+      return TimedOut();
+    }
+  }
+  const wire::Completion final = request->final;
+  if (final.code != static_cast<std::uint8_t>(Code::kOk)) {
+    Error error = ErrorOf(*request);
+    requests_.Free(request);
+    return std::unexpected(std::move(error));
+  }
+  // Swapped, not moved: the capacity goes round.
+  if (output != nullptr) output->swap(request->collected);
+  requests_.Free(request);
+  return final;
+}
+
+Result<RequestId> Connection::Submit(wire::Submission submission, const Payload& payload,
+                                     OutputMode mode) {
+  KVD_CHECK_OK(CheckProcess());
+  Lock lock(mutex_);
+  KVD_TRY(const PendingRequest* request,
+          SubmitLocked(lock, submission, payload, mode, DeadlineOf(call_timeout_)));
+  return request->id;
+}
+
+void Connection::SubmitAndForget(wire::Submission submission, const Payload& payload) {
+  if (!CheckProcess()) return;
+  Lock lock(mutex_);
+  auto request =
+      SubmitLocked(lock, submission, payload, OutputMode::kCollect, DeadlineOf(kForgetfulWait));
+  if (request) (*request)->is_abandoned = true;
+}
+
+Result<Connection::Piece> Connection::Next(RequestId id, Timeout timeout) {
+  KVD_CHECK_OK(CheckProcess());
+  const Deadline deadline = DeadlineOf(timeout);
+  Lock lock(mutex_);
+  for (;;) {
+    PendingRequest* request = requests_.Find(id);
+    if (request == nullptr || request->is_abandoned || request->mode != OutputMode::kInPlace) {
+      return Fail(Code::kNotFound, "request " + std::to_string(static_cast<std::uint64_t>(id)) +
+                                       ": not in flight, or its last piece was taken");
+    }
+    if (request->has_piece()) {
+      const auto taken = request->pieces[request->pieces_taken++];
+      if (!request->has_piece()) {
+        request->pieces.clear();
+        request->pieces_taken = 0;
+      }
+      Piece piece{taken.completion, {}, taken.ticket};
+      if (taken.ticket != 0) piece.output = channel_.completions().output(taken.completion);
+      if ((taken.completion.flags & wire::kMore) == 0) requests_.Free(request);
+      return piece;
+    }
+    if (request->is_final) {
+      Error error = ErrorOf(*request);
+      requests_.Free(request);
+      return std::unexpected(std::move(error));
+    }
+    auto is_in_time = WaitRound(lock, deadline);
+    if (is_in_time && *is_in_time) continue;
+    request = requests_.Find(id);
+    if (request == nullptr || request->has_piece() || request->is_final) continue;
+    if (is_in_time) return TimedOut();
+    requests_.Free(request);
+    return std::unexpected(std::move(is_in_time).error());
+  }
+}
+
+bool Connection::Release(std::uint64_t ticket) {
+  if (!CheckProcess()) return false;
+  Lock lock(mutex_);
+  const OutputLedger::Released released = ledger_.Release(ticket);
+  if (released.cursor) {
+    channel_.completions().ReleaseUpTo(*released.cursor);
+    RingIfStalled();
+  }
+  return released.was_held;
+}
+
+Result<std::size_t> Connection::WaitAny(std::span<const RequestId> ids, Timeout timeout) {
+  KVD_CHECK_OK(CheckProcess());
+  const Deadline deadline = DeadlineOf(timeout);
+  Lock lock(mutex_);
+  for (;;) {
+    bool has_any = false;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const PendingRequest* request = requests_.Find(ids[i]);
+      if (request == nullptr || request->is_abandoned) continue;
+      if (request->has_piece() || request->is_final) return i;
+      has_any = true;
+    }
+    if (!has_any) return Fail(Code::kNotFound, "requests: none of them is in flight");
+    KVD_TRY(const bool is_in_time, WaitRound(lock, deadline));
+    if (!is_in_time) return TimedOut();
+  }
+}
+
+Result<bool> Connection::Cancel(RequestId id) {
+  wire::Submission submission{};
+  submission.verb = static_cast<std::uint16_t>(wire::Verb::kCancel);
+  submission.argument = static_cast<std::int64_t>(id);
+  KVD_TRY(const wire::Completion completion, Call(submission, {}, nullptr));
+  return completion.value0 != 0;
+}
+
+void Connection::Abandon(RequestId id) {
+  if (!CheckProcess()) return;
+  Lock lock(mutex_);
+  PendingRequest* request = requests_.Find(id);
+  if (request != nullptr && !request->is_abandoned) AbandonLocked(request);
+  RingIfStalled();
+}
+
+void Connection::AbandonLocked(PendingRequest* request) {
+  for (std::size_t i = request->pieces_taken; i < request->pieces.size(); ++i) {
+    if (request->pieces[i].ticket != 0) ReleaseLocked(request->pieces[i].ticket);
+  }
+  request->pieces.clear();
+  request->pieces_taken = 0;
+  if (request->is_final || failure_) {
+    requests_.Free(request);
+    return;
+  }
+  request->is_abandoned = true;
+  request->collected.clear();
+  CancelLocked(request->id);
+}
+
+// Asks for the end of a request without waiting for the answer, if there is room to ask at once.
+void Connection::CancelLocked(RequestId id) {
+  const auto room = channel_.submissions().Reserve(0);
+  PendingRequest* request = room && *room ? requests_.Add(OutputMode::kCollect) : nullptr;
+  if (request == nullptr) return;
+  request->is_abandoned = true;
+  wire::Submission submission{};
+  submission.request = static_cast<std::uint64_t>(request->id);
+  submission.verb = static_cast<std::uint16_t>(wire::Verb::kCancel);
+  submission.argument = static_cast<std::int64_t>(id);
+  if (channel_.submissions().Submit(submission)) (void)RingDoorbell(socket_.get());
+}
+
+}  // namespace kvd

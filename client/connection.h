@@ -1,0 +1,128 @@
+// Connection: one session with a daemon: its socket, its rings, the requests in flight, and waiting.
+//
+// Owner: shared by Client, Sequence, Logits and Generation objects; the session ends with the last.
+// Every call may come from any thread: one mutex guards the rings, and of the threads that wait one
+// sleeps on the socket for all (the leader) while the others sleep on a condition variable.
+//
+// Invariants: only the leader reads the socket; a completion that was taken from its ring is in the
+// request table; `failure_` is set once and ends every call that would have to wait.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "client/handshake.h"
+#include "client/output_ledger.h"
+#include "client/request_table.h"
+#include "shm/error.h"
+#include "shm/ids.h"
+#include "shm/wire_messages.h"
+
+namespace kvd {
+
+// What a request carries, written straight into the arena. `context` outlives the call.
+struct Payload {
+  std::size_t byte_count = 0;
+  void (*write)(const void* context, std::span<std::byte> out) = nullptr;
+  const void* context = nullptr;
+};
+// A view of bytes as payload. `bytes` itself (the span) must outlive the call.
+Payload PayloadOf(const std::span<const std::byte>& bytes);
+
+class Connection {
+ public:
+  using Timeout = std::chrono::milliseconds;  // negative: for ever
+
+  // Errors: ShakeHands'.
+  static Result<std::shared_ptr<Connection>> Open(const ConnectOptions& options);
+  Connection(Handshake handshake, Timeout call_timeout);
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  const SessionInfo& info() const { return info_; }
+  const ChannelGeometry& geometry() const { return channel_.geometry(); }
+  Timeout call_timeout() const { return call_timeout_; }
+
+  // Submits and waits for the last completion. `output`: takes all output, pieces put together;
+  // may be null. Errors: the daemon's, kNoSpace (the payload can never fit), kTimeout (the request
+  // is abandoned, and may still be applied), kDisconnected, kCorrupt, kInvalidArgument (a forked
+  // process).
+  Result<wire::Completion> Call(wire::Submission submission, const Payload& payload,
+                                std::vector<std::byte>* output);
+
+  // Submits only; waits at most for room in the ring. Errors as Call.
+  Result<RequestId> Submit(wire::Submission submission, const Payload& payload, OutputMode mode);
+  // Submits and wants no answer. Does not wait for room longer than a moment.
+  void SubmitAndForget(wire::Submission submission, const Payload& payload);
+
+  // The next piece of an in-place request. completion.flags says whether it is the last (no kMore):
+  // the request is over then, also after an error other than kTimeout. `ticket` must be released
+  // if not 0. Errors: as Call, and kNotFound (no such request).
+  struct Piece {
+    wire::Completion completion;
+    std::span<const std::byte> output;
+    std::uint64_t ticket = 0;
+  };
+  Result<Piece> Next(RequestId request, Timeout timeout);
+  // Gives an output back. False: it was not held.
+  bool Release(std::uint64_t ticket);
+
+  // Waits until one of the requests has something to take (or failed); its index. Errors: kTimeout,
+  // kNotFound (none of them exists), kDisconnected.
+  Result<std::size_t> WaitAny(std::span<const RequestId> requests, Timeout timeout);
+
+  // Asks the daemon to end a request; it then ends kCancelled. False: it had ended before.
+  Result<bool> Cancel(RequestId request);
+  // Cancels it and throws away what it still says. Unknown requests are ignored.
+  void Abandon(RequestId request);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Lock = std::unique_lock<std::mutex>;
+  struct Deadline {
+    bool is_set = false;
+    Clock::time_point at;
+    std::chrono::nanoseconds left() const;  // negative: for ever
+    bool has_passed() const;
+  };
+
+  static Deadline DeadlineOf(Timeout timeout);
+  Status CheckProcess() const;
+  Result<PendingRequest*> SubmitLocked(Lock& lock, wire::Submission submission,
+                                       const Payload& payload, OutputMode mode,
+                                       const Deadline& deadline);
+  // One round of waiting: returns when something may have changed. False: the deadline passed.
+  Result<bool> WaitRound(Lock& lock, const Deadline& deadline);
+  Result<bool> Pump();
+  Status Deliver(const wire::Completion& completion);
+  void ReleaseLocked(std::uint64_t ticket);
+  void RingIfStalled();
+  Status Failure() const;
+  void AbandonLocked(PendingRequest* request);
+  void CancelLocked(RequestId request);
+  static Error ErrorOf(const PendingRequest& request);
+
+  const std::uint64_t fork_count_;
+  const SessionInfo info_;
+  const Timeout call_timeout_;
+  const UniqueFd socket_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // requests moved on, or the lead is free
+  // Below: guarded by mutex_.
+  ClientChannel channel_;
+  RequestTable requests_;
+  OutputLedger ledger_;
+  bool has_leader_ = false;         // a thread sleeps on the socket
+  std::size_t follower_count_ = 0;  // threads that sleep on changed_
+  std::optional<Error> failure_;
+};
+
+}  // namespace kvd

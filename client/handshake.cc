@@ -1,0 +1,108 @@
+#include "client/handshake.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "shm/fd_passing.h"
+#include "shm/socket_address.h"
+#include "shm/wire_check.h"
+
+namespace kvd {
+namespace {
+
+std::unexpected<Error> ConnectError(const std::string& path) {
+  switch (errno) {
+    case ENOENT:
+    case ECONNREFUSED:
+      return Fail(Code::kDisconnected,
+                  "no daemon at " + path + "; start one with: kvd --model FILE.gguf");
+    case EACCES:
+    case EPERM: return Fail(Code::kPermission, path + ": this user may not connect to that daemon");
+    case EAGAIN: return Fail(Code::kTimeout, path + ": the daemon accepts no connection");
+    default: return FailErrno("connect " + path);
+  }
+}
+
+Status SetSendTimeout(int socket, std::chrono::milliseconds timeout) {
+  const auto milliseconds = std::max<std::int64_t>(timeout.count(), 0);
+  const timeval value{static_cast<time_t>(milliseconds / 1000),
+                      static_cast<suseconds_t>(milliseconds % 1000 * 1000)};
+  if (::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &value, sizeof value) == 0) return {};
+  return FailErrno("SO_SNDTIMEO");
+}
+
+// A blocking socket; connecting to a full backlog waits no longer than `timeout`.
+Result<UniqueFd> ConnectTo(const std::string& path, std::chrono::milliseconds timeout) {
+  KVD_TRY(const SocketAddress address, MakeSocketAddress(path));
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) return FailErrno("socket");
+  KVD_CHECK_OK(SetSendTimeout(
+      socket.get(), std::max(timeout, std::chrono::milliseconds(timeout.count() < 0 ? 0 : 1))));
+  int result;
+  do {
+    result = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.address),
+                       address.address_bytes);
+  } while (result != 0 && errno == EINTR);
+  if (result != 0) return ConnectError(path);
+  KVD_CHECK_OK(SetSendTimeout(socket.get(), std::chrono::milliseconds(0)));
+  return socket;
+}
+
+Result<wire::Hello> HelloOf(const ConnectOptions& options) {
+  wire::Hello hello{};
+  hello.magic = wire::kHelloMagic;
+  hello.version = wire::kProtocolVersion;
+  hello.submission_entries = options.submission_entries;
+  hello.completion_entries = options.completion_entries;
+  hello.request_arena_bytes = options.request_arena_bytes;
+  hello.result_arena_bytes = options.result_arena_bytes;
+  std::ranges::copy(options.session_token, hello.session_token);
+  if (options.client_name.size() > sizeof hello.name) {
+    return Fail(Code::kInvalidArgument,
+                "client_name: " + std::to_string(options.client_name.size()) + " bytes, at most " +
+                    std::to_string(sizeof hello.name));
+  }
+  std::ranges::copy(options.client_name, hello.name);
+  // The daemon's own check, made here too: a mistake is named before it travels.
+  KVD_TRY([[maybe_unused]] const auto checked, wire::ValidateHello(hello));
+  return hello;
+}
+
+}  // namespace
+
+Result<Handshake> ShakeHands(const ConnectOptions& options) {
+  KVD_TRY(const wire::Hello hello, HelloOf(options));
+  KVD_TRY(const std::string path, ClientSocketPath(options.socket_path, options.daemon_name));
+  KVD_TRY(UniqueFd socket, ConnectTo(path, options.connect_timeout));
+  // A refusal may have come before the hello was read: the answer is worth reading all the same.
+  (void)SendWithDescriptors(socket.get(), std::as_bytes(std::span(&hello, 1)), {});
+  wire::Welcome welcome{};
+  auto descriptors = ReceiveWithDescriptors(
+      socket.get(), std::as_writable_bytes(std::span(&welcome, 1)), options.connect_timeout);
+  if (!descriptors) {
+    return Fail(descriptors.error().code, path + ": no welcome: " + descriptors.error().message);
+  }
+  KVD_TRY(const ChannelGeometry geometry, wire::ValidateWelcome(welcome));
+  if (descriptors->size() != welcome.descriptor_count) {
+    return Fail(Code::kCorrupt, "welcome: " + std::to_string(descriptors->size()) +
+                                    " descriptors came, " +
+                                    std::to_string(welcome.descriptor_count) + " announced");
+  }
+  KVD_TRY(auto channel,
+          ClientChannel::Attach(geometry, (*descriptors)[0].get(), (*descriptors)[1].get()));
+  SessionInfo info;
+  info.session = welcome.session;
+  std::ranges::copy(welcome.session_token, info.session_token.begin());
+  info.vocab_size = welcome.vocab_size;
+  info.daemon_pid = welcome.daemon_pid;
+  info.pool_cells = welcome.pool_cells;
+  info.socket_path = path;
+  return Handshake{std::move(socket), std::move(channel), std::move(info)};
+}
+
+}  // namespace kvd

@@ -1,0 +1,48 @@
+// Finding a daemon and saying hello: from a path to a connected socket and mapped segments.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "shm/channel.h"
+#include "shm/error.h"
+#include "shm/unique_fd.h"
+
+namespace kvd {
+
+struct ConnectOptions {
+  std::string socket_path;  // empty: ClientSocketPath's rules
+  std::string daemon_name;  // of the default path; empty: KVD_SOCKET, else "default"
+  std::string client_name;  // shown in lists and logs: printable ASCII, at most 32 bytes
+  std::array<std::uint8_t, 16> session_token{};  // all zero: a new session
+  std::uint32_t submission_entries = 0;          // 0: the daemon's default; so the three below
+  std::uint32_t completion_entries = 0;
+  std::uint64_t request_arena_bytes = 0;
+  std::uint64_t result_arena_bytes = 0;
+  std::chrono::milliseconds connect_timeout{10'000};  // negative: for ever
+  std::chrono::milliseconds call_timeout{-1};         // of each call; negative: for ever
+};
+
+// What Welcome said.
+struct SessionInfo {
+  std::uint64_t session = 0;
+  std::array<std::uint8_t, 16> session_token{};
+  std::uint32_t vocab_size = 0;
+  std::uint32_t daemon_pid = 0;
+  std::uint64_t pool_cells = 0;
+  std::string socket_path;
+};
+
+struct Handshake {
+  UniqueFd socket;
+  ClientChannel channel;
+  SessionInfo info;
+};
+
+// Errors: kInvalidArgument (path, name, sizes), kDisconnected (no daemon there; the message says how
+// to start one), kPermission, kVersionMismatch, kTimeout, kNoSpace (the daemon's limits), kCorrupt.
+Result<Handshake> ShakeHands(const ConnectOptions& options);
+
+}  // namespace kvd

@@ -1,0 +1,45 @@
+#include "client/logits.h"
+
+#include <string>
+#include <utility>
+
+namespace kvd {
+
+Decoding& Decoding::operator=(Decoding&& other) noexcept {
+  std::swap(connection_, other.connection_);
+  std::swap(request_, other.request_);
+  return *this;
+}
+
+Decoding::~Decoding() {
+  if (connection_ && request_ != RequestId{}) connection_->Abandon(request_);
+}
+
+Result<Logits> Decoding::Next(Connection::Timeout timeout) {
+  auto logits = NextOf(connection_, request_, timeout);
+  const bool is_over = logits ? !logits->has_more() : logits.error().code != Code::kTimeout;
+  if (is_over) request_ = RequestId{};
+  return logits;
+}
+
+Result<Logits> Decoding::NextOf(const std::shared_ptr<Connection>& connection, RequestId request,
+                                Connection::Timeout timeout) {
+  KVD_TRY(const Connection::Piece piece, connection->Next(request, timeout));
+  Logits logits;
+  logits.output_ = HeldOutput(connection, piece.ticket);
+  logits.row_floats_ = connection->info().vocab_size;
+  logits.row_first_ = static_cast<std::uint64_t>(piece.completion.value1);
+  logits.cell_count_ = static_cast<std::uint64_t>(piece.completion.value0);
+  logits.has_more_ = (piece.completion.flags & wire::kMore) != 0;
+  if (piece.output.size() % (logits.row_floats_ * sizeof(float)) != 0) {
+    connection->Abandon(request);
+    return Fail(Code::kCorrupt, "logits: " + std::to_string(piece.output.size()) +
+                                    " bytes are no whole rows of " +
+                                    std::to_string(logits.row_floats_));
+  }
+  logits.values_ = {reinterpret_cast<const float*>(piece.output.data()),
+                    piece.output.size() / sizeof(float)};
+  return logits;
+}
+
+}  // namespace kvd

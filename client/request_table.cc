@@ -1,0 +1,43 @@
+#include "client/request_table.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::uint64_t kIndexMask = RequestTable::kRequestsMax - 1;
+
+}  // namespace
+
+PendingRequest* RequestTable::Add(OutputMode mode) {
+  if (free_.empty()) {
+    if (entries_.size() == kRequestsMax) return nullptr;
+    free_.push_back(static_cast<std::uint32_t>(entries_.size()));
+    entries_.push_back(std::make_unique<PendingRequest>());
+  }
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  PendingRequest* request = entries_[index].get();
+  request->id = static_cast<RequestId>(++counter_ * kRequestsMax + index);
+  request->mode = mode;
+  return request;
+}
+
+PendingRequest* RequestTable::Find(RequestId id) {
+  const auto index = static_cast<std::uint64_t>(id) & kIndexMask;
+  if (id == RequestId{} || index >= entries_.size() || entries_[index]->id != id) return nullptr;
+  return entries_[index].get();
+}
+
+void RequestTable::Free(PendingRequest* request) {
+  const auto index = static_cast<std::uint64_t>(request->id) & kIndexMask;
+  // Buffers are emptied and kept: the next request of this entry allocates nothing.
+  request->id = RequestId{};
+  request->is_abandoned = false;
+  request->is_final = false;
+  request->piece_count = 0;
+  request->collected.clear();
+  request->pieces.clear();
+  request->pieces_taken = 0;
+  free_.push_back(static_cast<std::uint32_t>(index));
+}
+
+}  // namespace kvd

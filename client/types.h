@@ -1,0 +1,65 @@
+// What the client's calls take and return, as plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shm/ids.h"
+#include "shm/piece_codec.h"
+#include "shm/wire_messages.h"
+
+namespace kvd {
+
+struct ForkInfo {
+  std::uint64_t engine_ns = 0;   // spent in the daemon's engine
+  std::uint64_t cell_count = 0;  // in each fork
+};
+
+struct TokenAt {
+  TokenId token = 0;
+  Pos pos;
+};
+
+struct SnapshotInfo {
+  std::string name;
+  SequenceHandle sequence = SequenceHandle::kNone;
+  std::uint32_t owner_uid = 0;
+  bool is_public = false;
+  std::uint32_t cell_count = 0;
+  std::uint64_t age_ms = 0;
+};
+
+struct RoundTrip {
+  std::uint64_t ns = 0;
+};
+
+// Changing what another session of the same user owns, or replacing a name.
+enum class Force : bool { kNo, kYes };
+
+// How to sample; the defaults are llama.cpp's. Ranges: wire::GenerateParams.
+struct GenerateOptions {
+  std::span<const TokenId> tokens;  // to append first; at least one
+  std::optional<Pos> pos;           // of the first; none: the sequence's next position
+  std::int32_t predict_max = -1;    // 0: only compute the prompt; -1: until an end token
+  float temperature = 0.8f;         // 0: greedy
+  std::int32_t top_k = 40;          // 0: off
+  float top_p = 0.95f;              // 1: off
+  float min_p = 0.05f;              // 0: off
+  float typical_p = 1.0f;           // 1: off
+  float repeat_penalty = 1.0f;      // 1: off
+  float presence_penalty = 0.0f;
+  float frequency_penalty = 0.0f;
+  std::int32_t repeat_last = 64;    // -1: whole sequence
+  std::uint32_t logprob_count = 0;  // top n with each token
+  std::uint64_t seed = 0;           // 0: drawn by the daemon
+  std::uint32_t flags = 0;          // wire::GenerateFlags
+  bool wants_progress = false;      // pieces of kPieceProgress while the prompt is computed
+  std::span<const wire::LogitBias> biases;
+  std::span<const std::string_view> stops;
+};
+
+}  // namespace kvd
