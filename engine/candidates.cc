@@ -3,9 +3,12 @@
 #include "engine/candidates.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "engine/portable_exp.h"
 
@@ -25,31 +28,41 @@ float MaxLogit(std::span<const Candidate> candidates) {
   return logit_max;
 }
 
-// Keeps the shortest run, in the order `before`, that holds `share` of the probability. Only what
-// is looked at is sorted: ever longer runs, until they hold enough.
-template <class Before>
-void KeepShare(std::vector<Candidate>& candidates, double share, Before before) {
-  constexpr std::ptrdiff_t kFirstRun = 128;
-  constexpr std::ptrdiff_t kRunGrowth = 8;
+double Weight(const Candidate& candidate, float logit_max) {
+  return PortableExp(candidate.logit - logit_max);
+}
+
+// Keeps those of the smallest keys (0 or more) that hold `share` of the probability. Summing up by
+// buckets of keys finds in one pass where the cut lies; only the bucket that it splits is sorted.
+template <class Key>
+void KeepShare(std::vector<Candidate>& candidates, double share, Key key) {
+  constexpr std::size_t kBuckets = 512;
+  constexpr double kBucketsPerNat = 16;
+  const auto bucket_of = [&](const Candidate& candidate) {
+    return static_cast<std::size_t>(
+        std::min(key(candidate) * kBucketsPerNat, static_cast<double>(kBuckets - 1)));
+  };
   const float logit_max = MaxLogit(candidates);
-  double total = 0;
-  for (const Candidate& candidate : candidates) total += PortableExp(candidate.logit - logit_max);
-  const auto count = std::ssize(candidates);
-  std::ptrdiff_t sorted = 0;
-  std::ptrdiff_t kept = 0;
+  std::array<double, kBuckets> weights{};
+  for (const Candidate& candidate : candidates)
+    weights[bucket_of(candidate)] += Weight(candidate, logit_max);
+  const double goal = share * std::accumulate(weights.begin(), weights.end(), 0.0);
   double held = 0;
-  while (kept < count && held < share * total) {
-    if (kept == sorted) {
-      sorted = std::min(count, std::max(kFirstRun, sorted * kRunGrowth));
-      const auto first = candidates.begin() + kept;
-      if (sorted == count)
-        std::sort(first, candidates.end(), before);
-      else
-        std::partial_sort(first, candidates.begin() + sorted, candidates.end(), before);
-    }
-    held += PortableExp(candidates[static_cast<std::size_t>(kept++)].logit - logit_max);
-  }
-  candidates.resize(static_cast<std::size_t>(kept));
+  std::size_t cut = 0;
+  while (cut + 1 < kBuckets && held + weights[cut] < goal) held += weights[cut++];
+
+  std::erase_if(candidates, [&](const Candidate& candidate) { return bucket_of(candidate) > cut; });
+  std::size_t kept = 0;
+  for (Candidate& candidate : candidates)
+    if (bucket_of(candidate) < cut) std::swap(candidate, candidates[kept++]);
+  std::sort(candidates.begin() + static_cast<std::ptrdiff_t>(kept), candidates.end(),
+            [&](const Candidate& a, const Candidate& b) {
+              const double key_a = key(a);
+              const double key_b = key(b);
+              return key_a < key_b || (key_a == key_b && Likelier(a, b));
+            });
+  while (kept < candidates.size() && held < goal) held += Weight(candidates[kept++], logit_max);
+  candidates.resize(kept);
 }
 
 }  // namespace
@@ -82,7 +95,9 @@ void CollectAll(std::span<const float> logits, std::vector<Candidate>& out) {
 }
 
 void KeepTop(std::vector<Candidate>& candidates, double share) {
-  KeepShare(candidates, share, Likelier);
+  KeepShare(candidates, share, [logit_max = MaxLogit(candidates)](const Candidate& candidate) {
+    return static_cast<double>(logit_max) - candidate.logit;
+  });
 }
 
 // Surprise and its expectation contain the same log-sum, so the distance is that of the logit to
@@ -92,23 +107,19 @@ void KeepTypical(std::vector<Candidate>& candidates, double share) {
   double total = 0;
   double logit_sum = 0;
   for (const Candidate& candidate : candidates) {
-    const double weight = PortableExp(candidate.logit - logit_max);
+    const double weight = Weight(candidate, logit_max);
     total += weight;
     logit_sum += weight * candidate.logit;
   }
   const double mean = logit_sum / total;
-  KeepShare(candidates, share, [mean](const Candidate& a, const Candidate& b) {
-    const double distance_a = std::fabs(a.logit - mean);
-    const double distance_b = std::fabs(b.logit - mean);
-    return distance_a < distance_b || (distance_a == distance_b && Likelier(a, b));
-  });
+  KeepShare(candidates, share,
+            [mean](const Candidate& candidate) { return std::fabs(candidate.logit - mean); });
 }
 
 void KeepMinShare(std::vector<Candidate>& candidates, float min_p) {
   const float logit_max = MaxLogit(candidates);
-  std::erase_if(candidates, [=](const Candidate& candidate) {
-    return PortableExp(candidate.logit - logit_max) < min_p;
-  });
+  std::erase_if(candidates,
+                [=](const Candidate& candidate) { return Weight(candidate, logit_max) < min_p; });
 }
 
 TokenId Pick(std::span<const Candidate> candidates, float temperature, double uniform) {

@@ -1,5 +1,5 @@
-// One template serves a single float and four lanes at once (GCC and clang's vector types, SSE2 on
-// x86-64): each lane does exactly what the single float does.
+// Four lanes at once (GCC and clang's vector types, SSE2 on x86-64), each of which does exactly what
+// the single float does.
 #include "engine/portable_exp.h"
 
 #include <algorithm>
@@ -16,29 +16,6 @@ constexpr std::size_t kLanes = 4;
 using Float4 = float __attribute__((vector_size(16)));
 using Int4 = std::int32_t __attribute__((vector_size(16)));
 
-constexpr float kBelow = -87.0f;
-constexpr float kInverseLn2 = 0x1.715476p+0f;
-constexpr float kRound = 0x1.8p+23f;        // adding it leaves the nearest integer in the low bits
-constexpr float kLn2High = 0x1.62e400p-1f;  // few bits, so that n * kLn2High is exact
-constexpr float kLn2Low = 0x1.7f7d1cp-20f;
-constexpr int kExponentShift = 23;
-
-// REQUIRES: kBelow <= x <= 0 in every lane.
-template <class Floats, class Ints>
-Floats ExpInRange(Floats x) {
-  const Floats shifted = x * kInverseLn2 + kRound;
-  const Floats n = shifted - kRound;
-  const Floats r = (x - n * kLn2High) - n * kLn2Low;
-  Floats p = r * (1.0f / 720) + (1.0f / 120);
-  p = p * r + (1.0f / 24);
-  p = p * r + (1.0f / 6);
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  return std::bit_cast<Floats>(std::bit_cast<Ints>(p) +
-                               (std::bit_cast<Ints>(shifted) << kExponentShift));
-}
-
 Float4 Load4(const float* from) {
   Float4 four;
   std::memcpy(&four, from, sizeof(four));
@@ -46,8 +23,6 @@ Float4 Load4(const float* from) {
 }
 
 }  // namespace
-
-float PortableExp(float x) { return x < kBelow ? 0.0f : ExpInRange<float, std::uint32_t>(x); }
 
 double SumExp(std::span<const float> logits, float logit_max) {
   // Lanes are summed in f32 over short runs only, then in double.
@@ -59,10 +34,11 @@ double SumExp(std::span<const float> logits, float logit_max) {
     Float4 sum = {0, 0, 0, 0};
     for (; i < run_end; i += kLanes) {
       const Float4 x = Load4(&logits[i]) - logit_max;
-      const Int4 tiny = x < kBelow;
+      const Int4 tiny = x < kPortableExpBelow;
       const Float4 clamped =
           std::bit_cast<Float4>((std::bit_cast<Int4>(x) & ~tiny));  // 0 in lanes of no weight
-      sum += std::bit_cast<Float4>(std::bit_cast<Int4>(ExpInRange<Float4, Int4>(clamped)) & ~tiny);
+      sum += std::bit_cast<Float4>(std::bit_cast<Int4>(PortableExpInRange<Float4, Int4>(clamped)) &
+                                   ~tiny);
     }
     total += (static_cast<double>(sum[0]) + sum[1]) + (static_cast<double>(sum[2]) + sum[3]);
   }
