@@ -54,7 +54,8 @@ void RunPath(const fs::path& path, const Flags& flags, bool named, Tally* tally)
   } else if (fs::exists(path / "script.json")) {
     RunFolder(path.string(), flags, tally);
   } else if (named && fs::is_directory(path)) {
-    std::vector<fs::path> children(fs::directory_iterator(path), fs::directory_iterator());
+    std::vector<fs::path> children;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path)) children.push_back(entry.path());
     std::sort(children.begin(), children.end());
     const int before = tally->passed + tally->failed;
     for (const fs::path& child : children) RunPath(child, flags, false, tally);
