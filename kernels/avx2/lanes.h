@@ -1,0 +1,195 @@
+// Sixteen f32 lanes in two ymm registers: what kernels/lanes needs to know of AVX2, FMA and F16C.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/exp_poly.h"
+#include "kernels/lanes/static_for.h"
+
+namespace kvd::kernels::avx2 {
+
+struct Lanes {
+  struct V {  // lane i is partial sum i of the numeric form
+    __m256 low;
+    __m256 high;
+  };
+  struct Mask {
+    __m256i low;
+    __m256i high;
+  };
+
+  // Register blocks. 16 registers: a wide tile holds 3 * 2 sums of two registers each, 2 weights and a row.
+  static constexpr int kWideRows = 3;
+  static constexpr int kWideOuts = 2;
+  static constexpr int kNarrowRowsMax = 4;
+  static constexpr int kScoreRowsMax = 2;
+  static constexpr int kValueBlocks = 2;  // of 32 elements
+  static constexpr int NarrowOuts(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }
+
+  static KVD_ALWAYS_INLINE V Zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+  static KVD_ALWAYS_INLINE V Set(float value) {
+    return {_mm256_set1_ps(value), _mm256_set1_ps(value)};
+  }
+  static KVD_ALWAYS_INLINE V Load(const float* from) {
+    return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)};
+  }
+  static KVD_ALWAYS_INLINE void Store(float* to, V v) {
+    _mm256_storeu_ps(to, v.low);
+    _mm256_storeu_ps(to + 8, v.high);
+  }
+
+  // The first n < 16 lanes. Loads give 0 in the others, stores leave them.
+  static KVD_ALWAYS_INLINE Mask FirstLanes(std::size_t n) {
+    const __m256i count = _mm256_set1_epi32(static_cast<int>(n));
+    const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return {_mm256_cmpgt_epi32(count, index),
+            _mm256_cmpgt_epi32(count, _mm256_add_epi32(index, _mm256_set1_epi32(8)))};
+  }
+  static KVD_ALWAYS_INLINE V Load(const float* from, Mask mask) {
+    return {_mm256_maskload_ps(from, mask.low), _mm256_maskload_ps(from + 8, mask.high)};
+  }
+  static KVD_ALWAYS_INLINE void Store(float* to, V v, Mask mask) {
+    _mm256_maskstore_ps(to, mask.low, v.low);
+    _mm256_maskstore_ps(to + 8, mask.high, v.high);
+  }
+  static KVD_ALWAYS_INLINE V Select(Mask mask, V chosen, V otherwise) {
+    return {_mm256_blendv_ps(otherwise.low, chosen.low, _mm256_castsi256_ps(mask.low)),
+            _mm256_blendv_ps(otherwise.high, chosen.high, _mm256_castsi256_ps(mask.high))};
+  }
+
+  static KVD_ALWAYS_INLINE V Add(V a, V b) {
+    return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+  }
+  static KVD_ALWAYS_INLINE V Sub(V a, V b) {
+    return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
+  }
+  static KVD_ALWAYS_INLINE V Mul(V a, V b) {
+    return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+  }
+  static KVD_ALWAYS_INLINE V Div(V a, V b) {
+    return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
+  }
+  static KVD_ALWAYS_INLINE V Min(V a, V b) {
+    return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)};
+  }
+  static KVD_ALWAYS_INLINE V Max(V a, V b) {
+    return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
+  }
+  static KVD_ALWAYS_INLINE V Fma(V a, V b, V c) {
+    return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+  }
+  // Lanes outside the mask keep c.
+  static KVD_ALWAYS_INLINE V Fma(V a, V b, V c, Mask mask) { return Select(mask, Fma(a, b, c), c); }
+  static KVD_ALWAYS_INLINE V Negate(V a) {
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return {_mm256_xor_ps(a.low, sign), _mm256_xor_ps(a.high, sign)};
+  }
+
+  // Of kernels/exp_poly.h.
+  static KVD_ALWAYS_INLINE V Exp(V x) {
+    x = Min(Set(kExpAbove), x);
+    x = Max(Set(kExpBelow), x);
+    V t = Fma(x, Set(kLog2E), Set(kExpRound));
+    const __m256i n_low = IntegerOf(t.low), n_high = IntegerOf(t.high);
+    t = Sub(t, Set(kExpRound));
+    V r = Fma(t, Set(-kLn2High), x);
+    r = Fma(t, Set(-kLn2Low), r);
+    V p = Set(kExpC6);
+    p = Fma(p, r, Set(kExpC5));
+    p = Fma(p, r, Set(kExpC4));
+    p = Fma(p, r, Set(kExpC3));
+    p = Fma(p, r, Set(kExpC2));
+    p = Fma(p, r, Set(1.0f));
+    p = Fma(p, r, Set(1.0f));
+    return {TimesPowerOfTwo(p.low, n_low), TimesPowerOfTwo(p.high, n_high)};
+  }
+
+  // The fixed tree over the lanes.
+  static KVD_ALWAYS_INLINE float Total(V v) {
+    const __m256 eight = _mm256_add_ps(v.low, v.high);
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_permute_ps(four, 0x4e));
+    return _mm_cvtss_f32(_mm_add_ps(two, _mm_permute_ps(two, 0xb1)));
+  }
+  // totals[i] = Total(v[i]): the same additions, for four vectors at once.
+  static KVD_ALWAYS_INLINE void Totals4(const V* v, float* totals) {
+    const __m256 a = _mm256_add_ps(v[0].low, v[0].high), b = _mm256_add_ps(v[1].low, v[1].high);
+    const __m256 c = _mm256_add_ps(v[2].low, v[2].high), d = _mm256_add_ps(v[3].low, v[3].high);
+    const __m256 ab =
+        _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+    const __m256 cd =
+        _mm256_add_ps(_mm256_permute2f128_ps(c, d, 0x20), _mm256_permute2f128_ps(c, d, 0x31));
+    const __m256 two =
+        _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    const __m256 one = _mm256_add_ps(two, _mm256_permute_ps(two, 0xb1));  // A A C C | B B D D
+    const __m128 ac = _mm256_castps256_ps128(one), bd = _mm256_extractf128_ps(one, 1);
+    _mm_storeu_ps(totals, _mm_movelh_ps(_mm_unpacklo_ps(ac, bd), _mm_unpackhi_ps(ac, bd)));
+  }
+  static KVD_ALWAYS_INLINE float Largest(V v) {
+    const __m256 eight = _mm256_max_ps(v.low, v.high);
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    m = _mm_max_ps(m, _mm_permute_ps(m, 0x4e));
+    return _mm_cvtss_f32(_mm_max_ps(m, _mm_permute_ps(m, 0xb1)));
+  }
+
+  // One bit per lane.
+  static KVD_ALWAYS_INLINE unsigned EqualBits(V a, V b) {
+    return Bits(_mm256_cmp_ps(a.low, b.low, _CMP_EQ_OQ), _mm256_cmp_ps(a.high, b.high, _CMP_EQ_OQ));
+  }
+  static KVD_ALWAYS_INLINE unsigned NotFiniteBits(V v) {
+    return Bits(NotFinite(v.low), NotFinite(v.high));
+  }
+
+  // (a0 a1 a2 ...)(b0 b1 ...) to (a0 a2 ... b0 b2 ...)(a1 a3 ... b1 b3 ...), and back.
+  static KVD_ALWAYS_INLINE void Deinterleave(V* a, V* b) {
+    const V evens = {Evens(a->low, a->high), Evens(b->low, b->high)};
+    *b = {Odds(a->low, a->high), Odds(b->low, b->high)};
+    *a = evens;
+  }
+  static KVD_ALWAYS_INLINE void Interleave(V* a, V* b) {
+    const V lows = {LowPairs(a->low, b->low), HighPairs(a->low, b->low)};
+    *b = {LowPairs(a->high, b->high), HighPairs(a->high, b->high)};
+    *a = lows;
+  }
+
+ private:
+  static KVD_ALWAYS_INLINE __m256i IntegerOf(__m256 t) {
+    return _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_castps_si256(_mm256_set1_ps(kExpRound)));
+  }
+  static KVD_ALWAYS_INLINE __m256 PowerOfTwo(__m256i n) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+  }
+  static KVD_ALWAYS_INLINE __m256 TimesPowerOfTwo(__m256 p, __m256i n) {
+    const __m256i half = _mm256_srai_epi32(n, 1);
+    return _mm256_mul_ps(_mm256_mul_ps(p, PowerOfTwo(half)), PowerOfTwo(_mm256_sub_epi32(n, half)));
+  }
+  static KVD_ALWAYS_INLINE unsigned Bits(__m256 low, __m256 high) {
+    return static_cast<unsigned>(_mm256_movemask_ps(low)) |
+           static_cast<unsigned>(_mm256_movemask_ps(high)) << 8;
+  }
+  static KVD_ALWAYS_INLINE __m256 NotFinite(__m256 v) {
+    const __m256i exponent = _mm256_set1_epi32(0x7f800000);
+    return _mm256_castsi256_ps(
+        _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_castps_si256(v), exponent), exponent));
+  }
+  static KVD_ALWAYS_INLINE __m256 InOrder(__m256 v) {  // 64-bit quarters 0 2 1 3
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8));
+  }
+  static KVD_ALWAYS_INLINE __m256 Evens(__m256 a, __m256 b) {
+    return InOrder(_mm256_shuffle_ps(a, b, 0x88));
+  }
+  static KVD_ALWAYS_INLINE __m256 Odds(__m256 a, __m256 b) {
+    return InOrder(_mm256_shuffle_ps(a, b, 0xdd));
+  }
+  static KVD_ALWAYS_INLINE __m256 LowPairs(__m256 a, __m256 b) {
+    return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x20);
+  }
+  static KVD_ALWAYS_INLINE __m256 HighPairs(__m256 a, __m256 b) {
+    return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x31);
+  }
+};
+
+}  // namespace kvd::kernels::avx2

@@ -1,0 +1,22 @@
+#include "kernels/avx2/functions.h"
+
+namespace kvd::kernels::avx2 {
+
+const KernelTable kTable = {
+    .name = "avx2",
+    .matmul = Matmul,
+    .decode_row = DecodeRow,
+    .encode_row = EncodeRow,
+    .scores = Scores,
+    .softmax_run = SoftmaxRun,
+    .add_values = AddValues,
+    .rms_norm = RmsNorm,
+    .rope = Rope,
+    .silu_multiply = SiluMultiply,
+    .add = Add,
+    .scale = Scale,
+    .all_finite = AllFinite,
+    .argmax = Argmax,
+};
+
+}  // namespace kvd::kernels::avx2

@@ -1,0 +1,28 @@
+// The functions of the avx512 table, one declaration per entry of KernelTable.
+#pragma once
+
+#include "kernels/kernel_table.h"
+
+namespace kvd::kernels::avx512 {
+
+extern const KernelTable kTable;
+
+void Matmul(const MatmulArgs& args);
+void DecodeRow(DataType type, const void* source, float* destination, std::size_t element_count);
+bool EncodeRow(DataType type, const float* source, void* destination, std::size_t element_count);
+void Scores(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim, const float* q,
+            std::size_t q_stride, std::size_t row_count, float scale, float* scores,
+            std::size_t score_stride);
+float SoftmaxRun(float* scores, std::size_t cell_count, SoftmaxState* state);
+void AddValues(DataType v_type, const void* v, std::size_t cell_count, std::size_t dim,
+               const float* p, float rescale, float* values);
+void RmsNorm(const float* x, const float* weight, std::size_t n, float epsilon, float* y);
+void Rope(float* x, std::size_t head_count, std::size_t head_dim, std::size_t rotated_dim,
+          bool interleaved, const float* cosine, const float* sine);
+void SiluMultiply(const float* gate, const float* up, std::size_t n, float* y);
+void Add(const float* a, const float* b, std::size_t n, float* y);
+void Scale(const float* a, float factor, std::size_t n, float* y);
+bool AllFinite(const float* x, std::size_t n);
+std::size_t Argmax(const float* x, std::size_t n);
+
+}  // namespace kvd::kernels::avx512

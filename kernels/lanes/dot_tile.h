@@ -1,0 +1,106 @@
+// The dot products of a few rows of x with a few weight rows, decoded in registers as they are read.
+//
+// Every (row, output) pair has its own sixteen partial sums and walks the elements in order, so that its bits are the same
+// in whatever tile it is computed. Used where the weights are read about once: matmul of few rows, and attention scores.
+#pragma once
+
+#include "kernels/lanes/dispatch.h"
+
+namespace kvd::kernels {
+
+// Totals of kCount vectors, each by the fixed tree.
+template <class L, int kCount>
+KVD_ALWAYS_INLINE void StoreTotals(const typename L::V* sums, float* totals) {
+  if constexpr (kCount == 4) {
+    L::Totals4(sums, totals);
+  } else {
+    StaticFor<kCount>([&](auto i) KVD_INLINE_LAMBDA { totals[i.value] = L::Total(sums[i.value]); });
+  }
+}
+
+// y[r][o] = Dot(x + r * x_stride, weight row o, n), times `scale` if kScaled; r < kRows, o < kOuts.
+template <class Isa, class D, int kRows, int kOuts, bool kScaled>
+KVD_ALWAYS_INLINE void DotTile(const std::uint8_t* weights, std::size_t weight_stride,
+                               const float* x, std::size_t x_stride, std::size_t n, float scale,
+                               float* const* y) {
+  using L = typename Isa::Lanes;
+  using V = typename L::V;
+  V sums[kRows][kOuts];
+  StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+    StaticFor<kOuts>([&](auto o) KVD_INLINE_LAMBDA { sums[r.value][o.value] = L::Zero(); });
+  });
+
+  std::size_t j = 0;
+  const std::uint8_t* block = weights;
+  for (; j + D::kElements <= n; j += D::kElements, block += D::kBytes) {
+    typename D::State states[kOuts];
+    StaticFor<kOuts>([&](auto o) KVD_INLINE_LAMBDA {
+      states[o.value] = D::Open(block + o.value * weight_stride);
+    });
+    StaticFor<D::kElements / 32>([&](auto pair) KVD_INLINE_LAMBDA {
+      const float* from = x + j + 32 * pair.value;
+      StaticFor<kOuts>([&](auto o) KVD_INLINE_LAMBDA {
+        V a, b;
+        D::template Pair<pair.value>(states[o.value], &a, &b);
+        StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+          V& sum = sums[r.value][o.value];
+          sum = L::Fma(L::Load(from + r.value * x_stride), a, sum);
+          sum = L::Fma(L::Load(from + r.value * x_stride + 16), b, sum);
+        });
+      });
+    });
+  }
+  if constexpr (D::kPlain) {
+    if (j + 16 <= n) {
+      StaticFor<kOuts>([&](auto o) KVD_INLINE_LAMBDA {
+        const V w = D::Group(block + o.value * weight_stride);
+        StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+          V& sum = sums[r.value][o.value];
+          sum = L::Fma(L::Load(x + j + r.value * x_stride), w, sum);
+        });
+      });
+      j += 16;
+      block += 16 * D::kElementBytes;
+    }
+    if (j < n) {
+      const auto mask = L::FirstLanes(n - j);
+      StaticFor<kOuts>([&](auto o) KVD_INLINE_LAMBDA {
+        const V w = D::Group(block + o.value * weight_stride, n - j);
+        StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+          V& sum = sums[r.value][o.value];
+          sum = L::Fma(L::Load(x + j + r.value * x_stride, mask), w, sum, mask);
+        });
+      });
+    }
+  }
+
+  StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+    float* to = y[r.value];
+    StoreTotals<L, kOuts>(sums[r.value], to);
+    if constexpr (kScaled) {
+      StaticFor<kOuts>([&](auto o) KVD_INLINE_LAMBDA { to[o.value] = scale * to[o.value]; });
+    }
+  });
+}
+
+// The same for out_count outputs: y[r][0 .. out_count).
+template <class Isa, class D, int kRows, bool kScaled>
+void DotRows(const std::uint8_t* weights, std::size_t out_count, const float* x,
+             std::size_t x_stride, std::size_t n, float scale, float* const* y) {
+  constexpr int kOuts = Isa::Lanes::NarrowOuts(kRows);
+  const std::size_t stride = DecoderRowBytes<D>(n);
+  float* to[kRows];
+  std::size_t o = 0;
+  for (; o + kOuts <= out_count; o += kOuts) {
+    StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA { to[r.value] = y[r.value] + o; });
+    DotTile<Isa, D, kRows, kOuts, kScaled>(weights + o * stride, stride, x, x_stride, n, scale, to);
+  }
+  if constexpr (kOuts > 1) {
+    for (; o < out_count; ++o) {
+      StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA { to[r.value] = y[r.value] + o; });
+      DotTile<Isa, D, kRows, 1, kScaled>(weights + o * stride, stride, x, x_stride, n, scale, to);
+    }
+  }
+}
+
+}  // namespace kvd::kernels

@@ -1,0 +1,189 @@
+// DecodeRow and EncodeRow straight from the formats of kernels/quant_blocks.h.
+#include <cmath>
+#include <cstring>
+
+#include "kernels/half.h"
+#include "kernels/quant_blocks.h"
+#include "kernels/scalar/functions.h"
+
+namespace kvd::kernels::scalar {
+namespace {
+
+template <class Block>
+Block BlockAt(const void* source, std::size_t index) {
+  Block block;
+  std::memcpy(&block, static_cast<const std::byte*>(source) + index * sizeof(Block), sizeof(Block));
+  return block;
+}
+
+// The nibble of element j (of 32) in 16 bytes.
+int Nibble(const std::uint8_t* qs, std::size_t j) { return j < 16 ? qs[j] & 15 : qs[j - 16] >> 4; }
+
+int Bit(const std::uint8_t* bytes, std::size_t j) { return (bytes[j / 8] >> (j % 8)) & 1; }
+
+void Decode(const BlockQ4_0& block, float* y) {
+  const float d = F32FromF16(block.d);
+  for (std::size_t j = 0; j < 32; ++j) y[j] = static_cast<float>(Nibble(block.qs, j) - 8) * d;
+}
+
+void Decode(const BlockQ4_1& block, float* y) {
+  const float d = F32FromF16(block.d), m = F32FromF16(block.m);
+  for (std::size_t j = 0; j < 32; ++j) {
+    y[j] = std::fma(static_cast<float>(Nibble(block.qs, j)), d, m);
+  }
+}
+
+void Decode(const BlockQ5_0& block, float* y) {
+  const float d = F32FromF16(block.d);
+  for (std::size_t j = 0; j < 32; ++j) {
+    y[j] = static_cast<float>(Nibble(block.qs, j) + 16 * Bit(block.qh, j) - 16) * d;
+  }
+}
+
+void Decode(const BlockQ5_1& block, float* y) {
+  const float d = F32FromF16(block.d), m = F32FromF16(block.m);
+  for (std::size_t j = 0; j < 32; ++j) {
+    y[j] = std::fma(static_cast<float>(Nibble(block.qs, j) + 16 * Bit(block.qh, j)), d, m);
+  }
+}
+
+void Decode(const BlockQ8_0& block, float* y) {
+  const float d = F32FromF16(block.d);
+  for (std::size_t j = 0; j < 32; ++j) y[j] = static_cast<float>(block.qs[j]) * d;
+}
+
+// The scale and the minimum of part s of a q4_K or q5_K block.
+struct ScaleAndMinimum {
+  int scale;
+  int minimum;
+};
+ScaleAndMinimum PartOf(const std::uint8_t* scales, std::size_t s) {
+  if (s < 4) return {scales[s] & 63, scales[s + 4] & 63};
+  return {(scales[s + 4] & 15) | (scales[s - 4] >> 6 << 4),
+          (scales[s + 4] >> 4) | (scales[s] >> 6 << 4)};
+}
+
+void Decode(const BlockQ4_K& block, float* y) {
+  const float d = F32FromF16(block.d), dmin = F32FromF16(block.dmin);
+  for (std::size_t s = 0; s < 8; ++s) {
+    const ScaleAndMinimum part = PartOf(block.scales, s);
+    const float scale = d * static_cast<float>(part.scale);
+    const float minimum = dmin * static_cast<float>(part.minimum);
+    for (std::size_t j = 0; j < 32; ++j) {
+      const int q = (block.qs[s / 2 * 32 + j] >> (s % 2 * 4)) & 15;
+      y[32 * s + j] = std::fma(static_cast<float>(q), scale, -minimum);
+    }
+  }
+}
+
+void Decode(const BlockQ5_K& block, float* y) {
+  const float d = F32FromF16(block.d), dmin = F32FromF16(block.dmin);
+  for (std::size_t s = 0; s < 8; ++s) {
+    const ScaleAndMinimum part = PartOf(block.scales, s);
+    const float scale = d * static_cast<float>(part.scale);
+    const float minimum = dmin * static_cast<float>(part.minimum);
+    for (std::size_t j = 0; j < 32; ++j) {
+      const int q = ((block.qs[s / 2 * 32 + j] >> (s % 2 * 4)) & 15) | ((block.qh[j] >> s) & 1)
+                                                                           << 4;
+      y[32 * s + j] = std::fma(static_cast<float>(q), scale, -minimum);
+    }
+  }
+}
+
+void Decode(const BlockQ6_K& block, float* y) {
+  const float d = F32FromF16(block.d);
+  for (std::size_t p = 0; p < 8; ++p) {
+    const std::size_t h = p / 4, s = p % 4;
+    for (std::size_t j = 0; j < 32; ++j) {
+      const int low = (block.ql[64 * h + 32 * (s % 2) + j] >> (s / 2 * 4)) & 15;
+      const int high = (block.qh[32 * h + j] >> (2 * s)) & 3;
+      const float scale = d * static_cast<float>(block.scales[2 * p + j / 16]);
+      y[32 * p + j] = static_cast<float>((low | high << 4) - 32) * scale;
+    }
+  }
+}
+
+template <class Block, std::size_t kElements>
+void DecodeBlocks(const void* source, float* destination, std::size_t element_count) {
+  for (std::size_t b = 0; b < element_count / kElements; ++b) {
+    Decode(BlockAt<Block>(source, b), destination + b * kElements);
+  }
+}
+
+// ggml's quantize_row_q8_0_ref: d = max |x| / 127, q = round(x / d), halves away from zero, with 1 / d rounded once.
+// A block with a value that is not finite gets d = NaN and zeros. Where 1 / d overflows, d is zero in f16 anyway.
+bool EncodeQ8_0(const float* x, void* destination) {
+  BlockQ8_0 block = {};
+  bool finite = true;
+  float magnitude = 0.0f;
+  for (std::size_t j = 0; j < 32; ++j) {
+    finite &= IsFinite(x[j]);
+    if (std::fabs(x[j]) > magnitude) magnitude = std::fabs(x[j]);
+  }
+  if (finite) {
+    const float d = magnitude / 127.0f;
+    const float inverse = d < 0x1p-126f ? 0.0f : 1.0f / d;
+    block.d = F16FromF32(d);
+    for (std::size_t j = 0; j < 32; ++j) {
+      block.qs[j] = static_cast<std::int8_t>(std::round(x[j] * inverse));
+    }
+    finite = IsFinite(F32FromF16(block.d));
+  } else {
+    block.d = 0x7e00;
+  }
+  std::memcpy(destination, &block, sizeof block);
+  return finite;
+}
+
+}  // namespace
+
+void DecodeRow(DataType type, const void* source, float* destination, std::size_t element_count) {
+  switch (type) {
+    case DataType::kF32:
+      if (element_count != 0) std::memcpy(destination, source, element_count * sizeof(float));
+      return;
+    case DataType::kF16:
+      for (std::size_t j = 0; j < element_count; ++j) {
+        destination[j] = F32FromF16(BlockAt<std::uint16_t>(source, j));
+      }
+      return;
+    case DataType::kBF16:
+      for (std::size_t j = 0; j < element_count; ++j) {
+        destination[j] = F32FromBF16(BlockAt<std::uint16_t>(source, j));
+      }
+      return;
+    case DataType::kQ4_0: return DecodeBlocks<BlockQ4_0, 32>(source, destination, element_count);
+    case DataType::kQ4_1: return DecodeBlocks<BlockQ4_1, 32>(source, destination, element_count);
+    case DataType::kQ5_0: return DecodeBlocks<BlockQ5_0, 32>(source, destination, element_count);
+    case DataType::kQ5_1: return DecodeBlocks<BlockQ5_1, 32>(source, destination, element_count);
+    case DataType::kQ8_0: return DecodeBlocks<BlockQ8_0, 32>(source, destination, element_count);
+    case DataType::kQ4_K: return DecodeBlocks<BlockQ4_K, 256>(source, destination, element_count);
+    case DataType::kQ5_K: return DecodeBlocks<BlockQ5_K, 256>(source, destination, element_count);
+    case DataType::kQ6_K: return DecodeBlocks<BlockQ6_K, 256>(source, destination, element_count);
+  }
+}
+
+bool EncodeRow(DataType type, const float* source, void* destination, std::size_t element_count) {
+  auto* bytes = static_cast<std::byte*>(destination);
+  bool finite = true;
+  if (type == DataType::kF32) {
+    if (element_count != 0) std::memcpy(destination, source, element_count * sizeof(float));
+    return AllFinite(source, element_count);
+  }
+  if (type == DataType::kQ8_0) {
+    for (std::size_t b = 0; b < element_count / 32; ++b) {
+      finite &= EncodeQ8_0(source + 32 * b, bytes + sizeof(BlockQ8_0) * b);
+    }
+    return finite;
+  }
+  if (type != DataType::kF16 && type != DataType::kBF16) return false;
+  for (std::size_t j = 0; j < element_count; ++j) {
+    const bool f16 = type == DataType::kF16;
+    const std::uint16_t half = f16 ? F16FromF32(source[j]) : BF16FromF32(source[j]);
+    finite &= IsFinite(f16 ? F32FromF16(half) : F32FromBF16(half));
+    std::memcpy(bytes + 2 * j, &half, sizeof half);
+  }
+  return finite;
+}
+
+}  // namespace kvd::kernels::scalar

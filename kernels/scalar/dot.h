@@ -1,0 +1,51 @@
+// The 16 partial sums of the numeric form, and Exp, in plain code. Not for files with special -m flags.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+#include <initializer_list>
+
+#include "kernels/exp_poly.h"
+
+namespace kvd::kernels::scalar {
+
+// Element j of a sum goes to s[j % 16]; Total() adds the sixteen in the fixed tree.
+struct PartialSums {
+  float s[16] = {};
+
+  float Total() const {
+    float t[8];
+    for (std::size_t i = 0; i < 8; ++i) t[i] = s[i] + s[i + 8];
+    for (std::size_t i = 0; i < 4; ++i) t[i] += t[i + 4];
+    for (std::size_t i = 0; i < 2; ++i) t[i] += t[i + 2];
+    return t[0] + t[1];
+  }
+};
+
+// sums += the products of n further elements. REQUIRES: the elements before them were a multiple of 16.
+inline void AddProducts(const float* a, const float* b, std::size_t n, PartialSums* sums) {
+  for (std::size_t j = 0; j < n; ++j) sums->s[j % 16] = std::fma(a[j], b[j], sums->s[j % 16]);
+}
+
+inline float Exp(float x) {
+  // The comparisons are false for a NaN, so that it passes.
+  if (x > kExpAbove) x = kExpAbove;
+  if (x < kExpBelow) x = kExpBelow;
+  float t = std::fma(x, kLog2E, kExpRound);
+  const std::uint32_t n = std::bit_cast<std::uint32_t>(t) - std::bit_cast<std::uint32_t>(kExpRound);
+  t -= kExpRound;
+  float r = std::fma(t, -kLn2High, x);
+  r = std::fma(t, -kLn2Low, r);
+  float p = kExpC6;
+  for (const float c : {kExpC5, kExpC4, kExpC3, kExpC2, 1.0f, 1.0f}) p = std::fma(p, r, c);
+  const std::uint32_t half = static_cast<std::uint32_t>(static_cast<std::int32_t>(n) >> 1);
+  const float first = std::bit_cast<float>((half + 127) << 23);
+  const float second = std::bit_cast<float>((n - half + 127) << 23);
+  return (p * first) * second;
+}
+
+}  // namespace kvd::kernels::scalar

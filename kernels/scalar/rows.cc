@@ -1,0 +1,58 @@
+// Operations on rows of f32, as the numeric form states them.
+#include "kernels/half.h"
+#include "kernels/scalar/dot.h"
+#include "kernels/scalar/functions.h"
+
+namespace kvd::kernels::scalar {
+
+void RmsNorm(const float* x, const float* weight, std::size_t n, float epsilon, float* y) {
+  if (n == 0) return;
+  PartialSums squares;
+  AddProducts(x, x, n, &squares);
+  const float inverse = 1.0f / std::sqrt(squares.Total() / static_cast<float>(n) + epsilon);
+  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * inverse * weight[i];
+}
+
+void Rope(float* x, std::size_t head_count, std::size_t head_dim, std::size_t rotated_dim,
+          bool interleaved, const float* cosine, const float* sine) {
+  const std::size_t half = rotated_dim / 2;
+  for (std::size_t h = 0; h < head_count; ++h) {
+    float* head = x + h * head_dim;
+    for (std::size_t i = 0; i < half; ++i) {
+      float* a = head + (interleaved ? 2 * i : i);
+      float* b = interleaved ? a + 1 : a + half;
+      const float x0 = *a, x1 = *b;
+      *a = x0 * cosine[i] - x1 * sine[i];
+      *b = x0 * sine[i] + x1 * cosine[i];
+    }
+  }
+}
+
+void SiluMultiply(const float* gate, const float* up, std::size_t n, float* y) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = gate[i] / (1.0f + Exp(-gate[i])) * up[i];
+}
+
+void Add(const float* a, const float* b, std::size_t n, float* y) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
+}
+
+void Scale(const float* a, float factor, std::size_t n, float* y) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = a[i] * factor;
+}
+
+bool AllFinite(const float* x, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!IsFinite(x[i])) return false;
+  }
+  return true;
+}
+
+std::size_t Argmax(const float* x, std::size_t n) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < n; ++i) {
+    if (x[i] > x[best]) best = i;
+  }
+  return best;
+}
+
+}  // namespace kvd::kernels::scalar

@@ -1,0 +1,22 @@
+#include "kernels/scalar/functions.h"
+
+namespace kvd::kernels::scalar {
+
+const KernelTable kTable = {
+    .name = "scalar",
+    .matmul = Matmul,
+    .decode_row = DecodeRow,
+    .encode_row = EncodeRow,
+    .scores = Scores,
+    .softmax_run = SoftmaxRun,
+    .add_values = AddValues,
+    .rms_norm = RmsNorm,
+    .rope = Rope,
+    .silu_multiply = SiluMultiply,
+    .add = Add,
+    .scale = Scale,
+    .all_finite = AllFinite,
+    .argmax = Argmax,
+};
+
+}  // namespace kvd::kernels::scalar

@@ -1,0 +1,104 @@
+// Which tables the machine can run (CPUID for the instructions, XGETBV for the registers that the system saves), and the
+// choice among them.
+#include <cpuid.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/avx2/functions.h"
+#include "kernels/avx512/functions.h"
+#include "kernels/kernel_table.h"
+#include "kernels/matmul_panel.h"
+#include "kernels/scalar/functions.h"
+
+namespace kvd::kernels {
+namespace {
+
+struct Machine {
+  std::uint32_t leaf1_ecx = 0;
+  std::uint32_t leaf7_ebx = 0;
+  std::uint64_t xcr0 = 0;
+};
+
+Machine AskMachine() {
+  Machine machine;
+  std::uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) != 0) machine.leaf1_ecx = c;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) machine.leaf7_ebx = b;
+  if ((machine.leaf1_ecx & bit_OSXSAVE) != 0) {
+    std::uint32_t low = 0, high = 0;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    machine.xcr0 = std::uint64_t{high} << 32 | low;
+  }
+  return machine;
+}
+
+constexpr std::uint64_t kYmmState = 0x06;  // SSE and AVX state
+constexpr std::uint64_t kZmmState = 0xe6;  // those, and the mask and zmm state
+
+// Null if the machine can run the avx2 table.
+const char* LackingForAvx2(const Machine& machine) {
+  if ((machine.leaf7_ebx & bit_AVX2) == 0) return "the machine lacks AVX2";
+  if ((machine.leaf1_ecx & bit_FMA) == 0) return "the machine lacks FMA";
+  if ((machine.leaf1_ecx & bit_F16C) == 0) return "the machine lacks F16C";
+  if ((machine.xcr0 & kYmmState) != kYmmState) return "the system does not save the AVX registers";
+  return nullptr;
+}
+
+// Null if the machine can run the avx512 table, which uses everything that avx2 does.
+const char* LackingForAvx512(const Machine& machine) {
+  if (const char* lacking = LackingForAvx2(machine)) return lacking;
+  if ((machine.leaf7_ebx & bit_AVX512F) == 0) return "the machine lacks AVX-512 F";
+  if ((machine.leaf7_ebx & bit_AVX512BW) == 0) return "the machine lacks AVX-512 BW";
+  if ((machine.leaf7_ebx & bit_AVX512VL) == 0) return "the machine lacks AVX-512 VL";
+  if ((machine.leaf7_ebx & bit_AVX512DQ) == 0) return "the machine lacks AVX-512 DQ";
+  if ((machine.xcr0 & kZmmState) != kZmmState)
+    return "the system does not save the AVX-512 registers";
+  return nullptr;
+}
+
+}  // namespace
+
+std::size_t PanelOutputs(std::size_t in_features) {
+  const std::size_t row_floats = (in_features + 15) / 16 * 16;
+  if (row_floats * kPanelOutputsMax <= kPanelFloatsMax) return kPanelOutputsMax;
+  const std::size_t fitting = kPanelFloatsMax / row_floats / 4 * 4;
+  return fitting < kPanelOutputsMin ? kPanelOutputsMin : fitting;
+}
+
+std::size_t MatmulWorkspaceFloats(std::size_t in_features, std::size_t /*row_count*/) {
+  return PanelOutputs(in_features) * ((in_features + 15) / 16 * 16) + kPanelSumFloats;
+}
+
+const KernelTable* ScalarTable() { return &scalar::kTable; }
+
+const KernelTable* Avx2Table() {
+  return LackingForAvx2(AskMachine()) == nullptr ? &avx2::kTable : nullptr;
+}
+
+const KernelTable* Avx512Table() {
+  return LackingForAvx512(AskMachine()) == nullptr ? &avx512::kTable : nullptr;
+}
+
+KernelChoice SelectKernels(const char* name) {
+  const Machine machine = AskMachine();
+  const char* lacking_for_avx2 = LackingForAvx2(machine);
+  const char* lacking_for_avx512 = LackingForAvx512(machine);
+  if (name == nullptr || *name == '\0') {
+    if (lacking_for_avx512 == nullptr) return {&avx512::kTable, nullptr};
+    if (lacking_for_avx2 == nullptr) return {&avx2::kTable, nullptr};
+    return {&scalar::kTable, nullptr};
+  }
+  if (std::strcmp(name, "scalar") == 0) return {&scalar::kTable, nullptr};
+  if (std::strcmp(name, "avx2") == 0) {
+    if (lacking_for_avx2 != nullptr) return {nullptr, lacking_for_avx2};
+    return {&avx2::kTable, nullptr};
+  }
+  if (std::strcmp(name, "avx512") == 0) {
+    if (lacking_for_avx512 != nullptr) return {nullptr, lacking_for_avx512};
+    return {&avx512::kTable, nullptr};
+  }
+  return {nullptr, "no such table (scalar, avx2, avx512)"};
+}
+
+}  // namespace kvd::kernels

@@ -1,0 +1,191 @@
+#include <memory>
+
+#include "tests/kernels/kernel_inputs.h"
+#include "tests/kernels/naive_decode.h"
+
+namespace kvd::kernels {
+namespace {
+
+constexpr float kUntouched = 77.0f;
+
+// A product of random numbers: weights [out_features, in_features], x [row_count, in_features + 3].
+struct Product {
+  Product(Numbers* numbers, DataType weight_type, std::size_t n, std::size_t outs, std::size_t rows)
+      : type(weight_type), in_features(n), out_features(outs), row_count(rows), x_stride(n + 3) {
+    for (std::size_t o = 0; o < outs; ++o) {
+      const std::vector<std::uint8_t> row = numbers->WeightRow(type, n);
+      weights.insert(weights.end(), row.begin(), row.end());
+    }
+    x = numbers->Row(rows == 0 ? 0 : (rows - 1) * x_stride + n);
+  }
+
+  // y [row_count, out_features]; outputs outside [first, last) keep kUntouched. Rows from first_row on.
+  std::vector<float> Run(const KernelTable& table, std::size_t first, std::size_t last,
+                         bool exact = true, std::size_t first_row = 0,
+                         std::size_t rows = SIZE_MAX) const {
+    rows = std::min(rows, row_count - first_row);
+    const Misaligned<std::uint8_t> unaligned_weights(weights, type == DataType::kF32 ? 4 : 2);
+    const Misaligned<float> unaligned_x(x, 4);
+    std::vector<float> y(rows * out_features, kUntouched);
+    std::vector<float*> y_rows(rows);
+    for (std::size_t r = 0; r < rows; ++r) y_rows[r] = y.data() + r * out_features;
+    const std::size_t workspace_floats = MatmulWorkspaceFloats(in_features, rows);
+    std::vector<float> storage(workspace_floats + 16, NAN);
+    void* workspace = storage.data();
+    std::size_t space = storage.size() * sizeof(float);
+    workspace = std::align(64, workspace_floats * sizeof(float), workspace, space);
+    table.matmul({.weight_type = type,
+                  .exact = exact,
+                  .weights = unaligned_weights.get(),
+                  .in_features = in_features,
+                  .x = unaligned_x.get() + first_row * x_stride,
+                  .x_stride = x_stride,
+                  .row_count = rows,
+                  .y = y_rows.data(),
+                  .first_out = first,
+                  .last_out = last,
+                  .workspace = static_cast<float*>(workspace)});
+    return y;
+  }
+
+  DataType type;
+  std::size_t in_features, out_features, row_count, x_stride;
+  std::vector<std::uint8_t> weights;
+  std::vector<float> x;
+};
+
+class MatmulTest : public TableTest {};
+
+TEST_P(MatmulTest, GivesTheScalarBits) {
+  Numbers numbers(11);
+  for (const DataType type : kAllTypes) {
+    for (const std::size_t n : kLengths) {
+      if (n % ElementsPerBlock(type) != 0) continue;
+      for (const std::size_t rows : kRowCounts) {
+        const Product product(&numbers, type, n, 11, rows);
+        for (const auto& [first, last] : {std::pair{0, 11}, {1, 10}, {3, 4}, {5, 5}, {2, 7}}) {
+          const auto from = static_cast<std::size_t>(first), to = static_cast<std::size_t>(last);
+          ASSERT_TRUE(SameBits(product.Run(*scalar_, from, to), product.Run(*table_, from, to)))
+              << DataTypeName(type) << " n " << n << " rows " << rows << " outputs " << from << ".."
+              << to;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(MatmulTest, GivesTheScalarBitsOverSeveralPanelsAndSteps) {
+  Numbers numbers(12);
+  for (const DataType type : {DataType::kF32, DataType::kBF16, DataType::kQ8_0, DataType::kQ4_K}) {
+    const std::size_t n = type == DataType::kF32 || type == DataType::kBF16 ? 2571 : 2816;
+    for (const std::size_t rows : {1, 4, 14}) {
+      const Product product(&numbers, type, n, 135, rows);
+      ASSERT_TRUE(SameBits(product.Run(*scalar_, 1, 134), product.Run(*table_, 1, 134)))
+          << DataTypeName(type) << " rows " << rows;
+    }
+  }
+}
+
+TEST_P(MatmulTest, TakesRowsLongerThanAPanel) {
+  Numbers numbers(13);
+  const Product product(&numbers, DataType::kF16, 50001, 6, 7);
+  ASSERT_TRUE(SameBits(product.Run(*scalar_, 0, 6), product.Run(*table_, 0, 6)));
+}
+
+TEST_P(MatmulTest, ARowDoesNotDependOnItsCompanions) {
+  Numbers numbers(14);
+  for (const DataType type : kAllTypes) {
+    const std::size_t rows = 23, outs = 9;
+    const Product product(&numbers, type, 512, outs, rows);
+    const std::vector<float> together = product.Run(*table_, 0, outs);
+    for (const std::size_t count : {1, 2, 3, 4, 5, 8, 11}) {
+      for (std::size_t r = 0; r + count <= rows; r += 3) {
+        const std::vector<float> apart = product.Run(*table_, 0, outs, true, r, count);
+        const auto first = together.begin() + static_cast<std::ptrdiff_t>(r * outs);
+        ASSERT_TRUE(SameBits({first, first + static_cast<std::ptrdiff_t>(count * outs)}, apart))
+            << DataTypeName(type) << " rows " << r << " and " << count;
+      }
+    }
+  }
+}
+
+TEST_P(MatmulTest, AnOutputDoesNotDependOnTheRange) {
+  Numbers numbers(15);
+  for (const std::size_t rows : {1, 3, 9}) {
+    const Product product(&numbers, DataType::kQ4_0, 256, 70, rows);
+    const std::vector<float> together = product.Run(*table_, 0, 70);
+    std::vector<float> assembled(together.size(), kUntouched);
+    for (std::size_t first = 0, last = 0; first < 70; first = last) {
+      last = std::min<std::size_t>(70, first + 1 + numbers.Byte() % 9);
+      const std::vector<float> part = product.Run(*table_, first, last);
+      for (std::size_t r = 0; r < rows; ++r) {
+        for (std::size_t o = first; o < last; ++o) assembled[r * 70 + o] = part[r * 70 + o];
+      }
+    }
+    ASSERT_TRUE(SameBits(together, assembled)) << rows;
+  }
+}
+
+TEST_P(MatmulTest, WritesOnlyItsRange) {
+  Numbers numbers(16);
+  for (const std::size_t rows : {1, 2, 4, 7}) {
+    const Product product(&numbers, DataType::kQ8_0, 64, 21, rows);
+    const std::vector<float> y = product.Run(*table_, 5, 16);
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t o = 0; o < 21; ++o) {
+        if (o < 5 || o >= 16) {
+          ASSERT_EQ(y[r * 21 + o], kUntouched);
+        }
+      }
+    }
+  }
+}
+
+// Sums of products that are small beside their terms lose the same digits in any order, so the error is measured against
+// the sum of magnitudes.
+TEST_P(MatmulTest, ComesCloseToTheTrueProduct) {
+  Numbers numbers(17);
+  for (const bool exact : {true, false}) {
+    for (const DataType type : kAllTypes) {
+      for (const std::size_t rows : {1, 3, 8, 64}) {
+        const std::size_t n = 768, outs = 66;
+        const Product product(&numbers, type, n, outs, rows);
+        const std::vector<float> y = product.Run(*table_, 0, outs, exact);
+        for (std::size_t r = 0; r < rows; r += 5) {
+          for (std::size_t o = 0; o < outs; o += 3) {
+            double sum = 0, magnitude = 0;
+            for (std::size_t j = 0; j < n; ++j) {
+              const double term =
+                  double{product.x[r * product.x_stride + j]} *
+                  NaiveElement(type, product.weights.data() + o * RowBytes(type, n), j);
+              sum += term;
+              magnitude += std::fabs(term);
+            }
+            ASSERT_LE(std::fabs(y[r * outs + o] - sum), 1e-6 * magnitude)
+                << DataTypeName(type) << " row " << r << " output " << o << " exact " << exact;
+          }
+        }
+      }
+    }
+  }
+}
+
+KVD_FOR_EVERY_TABLE(MatmulTest);
+
+// The definition itself, written out once more for one product.
+TEST(NumericFormTest, IsSixteenPartialSumsAndATree) {
+  Numbers numbers(18);
+  const std::size_t n = 77;
+  const Product product(&numbers, DataType::kF32, n, 1, 1);
+  const std::vector<float> y = product.Run(*ScalarTable(), 0, 1);
+  const auto* w = reinterpret_cast<const float*>(product.weights.data());
+  float s[16] = {};
+  for (std::size_t j = 0; j < n; ++j) s[j % 16] = std::fma(product.x[j], w[j], s[j % 16]);
+  for (const std::size_t width : {8, 4, 2, 1}) {
+    for (std::size_t i = 0; i < width; ++i) s[i] += s[i + width];
+  }
+  EXPECT_EQ(BitsOf(y[0]), BitsOf(s[0]));
+}
+
+}  // namespace
+}  // namespace kvd::kernels

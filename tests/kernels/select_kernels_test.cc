@@ -1,0 +1,60 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "kernels/kernel_table.h"
+
+namespace kvd::kernels {
+namespace {
+
+TEST(SelectKernelsTest, GivesATableUnderItsOwnNameOrSaysWhatIsLacking) {
+  for (const char* name : {"scalar", "avx2", "avx512"}) {
+    const KernelChoice choice = SelectKernels(name);
+    if (choice.table != nullptr) {
+      EXPECT_STREQ(choice.table->name, name);
+      EXPECT_EQ(choice.problem, nullptr);
+    } else {
+      EXPECT_NE(choice.problem, nullptr);
+      EXPECT_STRNE(name, "scalar");
+    }
+  }
+}
+
+TEST(SelectKernelsTest, GivesTheBestTableWhenNoneIsNamed) {
+  const KernelTable* best = Avx512Table();
+  if (best == nullptr) best = Avx2Table();
+  if (best == nullptr) best = ScalarTable();
+  EXPECT_EQ(SelectKernels(nullptr).table, best);
+  EXPECT_EQ(SelectKernels("").table, best);
+}
+
+TEST(SelectKernelsTest, RefusesAnUnknownName) {
+  for (const char* name : {"amx", "AVX2", "avx", "scalar "}) {
+    const KernelChoice choice = SelectKernels(name);
+    EXPECT_EQ(choice.table, nullptr);
+    EXPECT_STREQ(choice.problem, "no such table (scalar, avx2, avx512)");
+  }
+}
+
+TEST(SelectKernelsTest, EveryTableIsComplete) {
+  for (const KernelTable* table : {ScalarTable(), Avx2Table(), Avx512Table()}) {
+    if (table == nullptr) continue;
+    EXPECT_TRUE(table->matmul && table->decode_row && table->encode_row && table->scores &&
+                table->softmax_run && table->add_values && table->rms_norm && table->rope &&
+                table->silu_multiply && table->add && table->scale && table->all_finite &&
+                table->argmax)
+        << table->name;
+  }
+}
+
+TEST(DataTypeTest, KnowsItsNumbers) {
+  EXPECT_TRUE(IsDataType(30));
+  EXPECT_TRUE(IsDataType(14));
+  for (const std::uint32_t number : {4u, 5u, 9u, 10u, 11u, 15u, 29u, 31u, 255u, 256u, 286u}) {
+    EXPECT_FALSE(IsDataType(number)) << number;
+  }
+  EXPECT_EQ(RowBytes(DataType::kQ4_K, 512), 288u);
+}
+
+}  // namespace
+}  // namespace kvd::kernels
