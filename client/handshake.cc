@@ -20,7 +20,7 @@ std::unexpected<Error> ConnectError(const std::string& path) {
     case ENOENT:
     case ECONNREFUSED:
       return Fail(Code::kDisconnected,
-                  "no daemon at " + path + "; start one with: kvd --model FILE.gguf");
+                  "no daemon at " + path + "; start one with: kvd [--model FILE.gguf]");
     case EACCES:
     case EPERM: return Fail(Code::kPermission, path + ": this user may not connect to that daemon");
     case EAGAIN: return Fail(Code::kTimeout, path + ": the daemon accepts no connection");

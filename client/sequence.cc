@@ -55,8 +55,9 @@ Result<Logits> Sequence::Decode(std::span<const TokenId> tokens, Pos pos,
   KVD_TRY(auto decoding, client_.StartDecode(handle_, tokens, pos, wanted));
   KVD_TRY(auto logits, decoding.Next());
   if (logits.has_more()) {
-    return Fail(Code::kNoSpace, "decode: the rows exceed the output arena; take them in pieces "
-                                "with StartDecode, or connect with a larger result_arena_bytes");
+    return Fail(Code::kNoSpace,
+                "decode: the rows exceed the output arena; take them in pieces "
+                "with StartDecode, or connect with a larger result_arena_bytes");
   }
   return logits;
 }

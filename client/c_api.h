@@ -1,0 +1,100 @@
+// What the translation units of the C interface share. Internal to kvd.h's implementation.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "client/client.h"
+#include "client/kvd.h"
+
+// Generations started by kvd_generate_submit live here until their end: each holds the piece that
+// was handed out last.
+struct kvd_client {
+  explicit kvd_client(kvd::Client connected) : client(std::move(connected)) {}
+
+  kvd::Client client;
+  std::mutex generations_mutex;
+  std::map<kvd_request, std::shared_ptr<kvd::Generation>> generations;
+};
+
+namespace kvd {
+
+// Keeps the error for kvd_error_message of this thread; its code.
+int KeepError(Error error);
+
+inline Status NotNull(const void* pointer, const char* what) {
+  if (pointer != nullptr) return {};
+  return Fail(Code::kInvalidArgument, std::string(what) + ": a null pointer");
+}
+
+// Runs one call of the C interface: no exception and no unkept error leaves it.
+template <class Body>
+int CallBody(Body body) {
+  try {
+    Status status = body();
+    return status ? KVD_OK : KeepError(std::move(status).error());
+  } catch (const std::bad_alloc&) {
+    return KeepError({Code::kNoSpace, "out of memory"});
+  } catch (const std::exception& exception) {
+    return KeepError({Code::kInternal, exception.what()});
+  }
+}
+
+// A caller's struct with a size member, over our defaults: an older caller's is shorter, a newer one's
+// extra members must be zero (what we do not know, we do not ignore).
+template <class T>
+Status ReadSized(const T& theirs, T& ours) {
+  if (theirs.size < sizeof(T::size)) {
+    return Fail(Code::kInvalidArgument, "size: " + std::to_string(theirs.size) + " bytes");
+  }
+  const auto* bytes = reinterpret_cast<const std::byte*>(&theirs);
+  for (std::size_t i = sizeof(T); i < theirs.size; ++i) {
+    if (bytes[i] != std::byte{0}) {
+      return Fail(Code::kInvalidArgument, "size: a member that this library does not know is set");
+    }
+  }
+  std::memcpy(static_cast<void*>(&ours), bytes, std::min(theirs.size, sizeof(T)));
+  return {};
+}
+
+// The other way: as much of ours as the caller's struct has room for.
+template <class T>
+Status WriteSized(T ours, T* theirs) {
+  const std::size_t room = theirs->size;
+  if (room < sizeof(T::size)) {
+    return Fail(Code::kInvalidArgument, "size: " + std::to_string(room) + " bytes");
+  }
+  ours.size = room;
+  std::memcpy(static_cast<void*>(theirs), &ours, std::min(room, sizeof(T)));
+  return {};
+}
+
+// malloc'd copy with a zero byte behind it, for kvd_free. Throws bad_alloc.
+template <class T>
+T* CopyForCaller(const T* source, std::size_t count) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const std::size_t byte_count = count * sizeof(T);
+  void* copy = std::malloc(byte_count + sizeof(T));
+  if (copy == nullptr) throw std::bad_alloc();
+  if (byte_count != 0) std::memcpy(copy, source, byte_count);
+  std::memset(static_cast<std::byte*>(copy) + byte_count, 0, sizeof(T));
+  return static_cast<T*>(copy);
+}
+
+inline SequenceHandle HandleFrom(kvd_sequence sequence) {
+  return static_cast<SequenceHandle>(sequence);
+}
+
+// Flags of the C interface are the wire's; any other bit is refused.
+Result<std::uint16_t> FlagsFrom(std::uint32_t flags, std::uint32_t allowed);
+
+}  // namespace kvd

@@ -1,0 +1,397 @@
+/* kvd.h: the C interface to kvd, the daemon that owns one language model and its cached state.
+ *
+ * Read this first:
+ *
+ *  - fork(2). A kvd_client belongs to the process that opened it. In a forked child every call on it
+ *    fails with KVD_INVALID_ARGUMENT, except kvd_close; open another one there. A child that
+ *    neither execs nor closes it keeps the parent's session open after the parent has ended.
+ *  - Threads. Any number of threads may use one kvd_client at once, and cancel each other's requests.
+ *    One request is waited for by one thread at a time; a kvd_logits or kvd_piece is used by one
+ *    thread at a time. kvd_close must be the last call on its client.
+ *  - Lifetimes. Rows of logits lie in shared memory where the daemon wrote them: they are valid until
+ *    kvd_release, a piece until the next call on its request, both at the latest until kvd_close.
+ *  - What is not given back (logits not released, pieces not taken) fills this client's own output
+ *    arena. When it is full, further answers to this client wait, also those of other threads:
+ *    release first, or allow a timeout. No other client notices.
+ *  - Sequences are private to their session and end with it (kvd_close, exit, a crash), unless
+ *    published as a snapshot.
+ *  - Versions. The library and the daemon must speak the same protocol version; otherwise
+ *    kvd_connect fails with KVD_VERSION_MISMATCH and its message names both. Structs with a `size`
+ *    member grow at their end: set it to sizeof the struct (kvd_..._init does).
+ *  - Signals. The library ignores EINTR, raises no SIGPIPE, and installs no handlers.
+ *
+ * Every function that returns int returns KVD_OK or the code of its error; the text of this thread's
+ * last error is kvd_error_message(). Outputs are written only on success, unless said otherwise.
+ * Codes that any call on a client may return, beside those named with it:
+ *    KVD_INVALID_ARGUMENT  a null pointer, a number out of range, a forked child
+ *    KVD_TIMEOUT           the client's timeout_ms has passed; the request may still be applied
+ *    KVD_DISCONNECTED      the daemon is gone: close this client and connect again
+ *    KVD_CORRUPT           the daemon broke the protocol
+ *    KVD_NO_SPACE          the arguments exceed the request arena, or memory is exhausted
+ * Calls on a sequence also: KVD_NOT_FOUND (no such sequence, or not one that this user may see),
+ * KVD_PERMISSION (it is another session's), KVD_BUSY (it is being computed).
+ */
+#ifndef KVD_KVD_H_
+#define KVD_KVD_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kvd_client kvd_client;
+typedef uint64_t kvd_sequence; /* a handle; 0 is none */
+typedef uint64_t kvd_request;  /* of an asynchronous call; 0 is none */
+typedef int32_t kvd_token;
+
+/* Numbers are stable; new ones are added at the end. */
+enum kvd_code {
+  KVD_OK = 0,
+  KVD_INVALID_ARGUMENT = 1,
+  KVD_NOT_FOUND = 2,
+  KVD_PERMISSION = 3,
+  KVD_NO_SPACE = 4,
+  KVD_BUSY = 5,
+  KVD_EXISTS = 6,
+  KVD_UNSUPPORTED = 7,
+  KVD_CORRUPT = 8,
+  KVD_IO = 9,
+  KVD_NUMERICAL = 10,
+  KVD_CANCELLED = 11,
+  KVD_DISCONNECTED = 12,
+  KVD_VERSION_MISMATCH = 13,
+  KVD_NO_TOKENIZER = 14,
+  KVD_CONFLICT = 15,
+  KVD_INTERNAL = 16,
+  KVD_TIMEOUT = 17
+};
+
+/* The message of this thread's last error; never null, valid until this thread's next call. */
+const char* kvd_error_message(void);
+/* "no_space" for KVD_NO_SPACE; "unknown" for a number that is no code. */
+const char* kvd_code_name(int code);
+/* The protocol version that this library speaks. */
+uint32_t kvd_protocol_version(void);
+/* Frees what a call returned by pointer (text, lists). Null is fine. */
+void kvd_free(void* pointer);
+
+/* ------------------------------------------------------------------------------------ connection */
+
+typedef struct kvd_connect_options {
+  size_t size;                  /* sizeof(kvd_connect_options) */
+  const char* socket_path;      /* null: KVD_SOCKET, else the default path of daemon_name */
+  const char* daemon_name;      /* null: "default" */
+  const char* client_name;      /* shown in lists; printable ASCII, at most 32 bytes; null: none */
+  uint32_t submission_entries;  /* requests that may wait, a power of two 8..4096; 0: 256 */
+  uint32_t completion_entries;  /* at least twice that; 0: twice that */
+  uint64_t request_arena_bytes; /* bounds the arguments of one call; 0: 1 MiB */
+  uint64_t result_arena_bytes;  /* bounds logits not yet released; 0: 4 MiB */
+  int32_t connect_timeout_ms;   /* negative: for ever; default 10,000 */
+  int32_t timeout_ms;           /* of each call; negative (default): for ever */
+} kvd_connect_options;
+/* Fills in the defaults. `size`: sizeof *options. */
+void kvd_connect_options_init(kvd_connect_options* options, size_t size);
+
+/* Opens a session. `options` may be null. Errors: KVD_DISCONNECTED (no daemon there: the message says
+ * how to start one), KVD_PERMISSION, KVD_VERSION_MISMATCH, KVD_NO_SPACE (the daemon's limits). */
+int kvd_connect(const kvd_connect_options* options, kvd_client** client);
+/* Ends the session: its sequences are dropped, requests in flight are cancelled. Null is fine. */
+void kvd_close(kvd_client* client);
+
+typedef struct kvd_session_info {
+  size_t size; /* sizeof(kvd_session_info), set by the caller */
+  uint64_t session;
+  uint64_t pool_cells;
+  uint32_t vocab_size; /* floats of one row of logits */
+  uint32_t daemon_pid;
+} kvd_session_info;
+/* What the daemon said when the session was opened; no round trip. */
+int kvd_session(kvd_client* client, kvd_session_info* info);
+
+typedef struct kvd_daemon_info {
+  size_t size; /* sizeof(kvd_daemon_info), set by the caller */
+  char model_name[64];
+  char architecture[32];
+  char kernels[16];
+  char version[16];
+  uint64_t weight_bytes;
+  uint64_t pool_cells;
+  uint64_t free_cells;
+  uint64_t live_cells;
+  uint64_t cell_bytes;
+  uint64_t uptime_ms;
+  uint32_t vocab_size;
+  uint32_t context_trained;
+  uint32_t layer_count;
+  uint32_t embedding_size;
+  uint32_t sequences_live;
+  uint32_t sessions;
+  uint32_t has_tokenizer;
+  int32_t bos_token; /* -1: none */
+  int32_t eos_token; /* -1: none */
+} kvd_daemon_info;
+int kvd_info(kvd_client* client, kvd_daemon_info* info);
+
+/* One round trip; its nanoseconds. `payload_bytes` at most 4096. */
+int kvd_ping(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds);
+
+/* ------------------------------------------------------------------------------------- sequences
+ *
+ * A sequence is a list of tokens with their computed state. Ranges are half-open positions [p0, p1);
+ * p1 < 0 is the end. */
+
+enum kvd_flags {
+  KVD_FORCE = 1,         /* also what another session of this user owns; replace a name */
+  KVD_PUBLIC = 2,        /* publish: for every user that may connect */
+  KVD_ADD_SPECIAL = 4,   /* tokenize: put the model's begin token in front */
+  KVD_PARSE_SPECIAL = 8, /* tokenize: "<|eot|>" in the text is that token */
+  KVD_SPECIAL = 16,      /* detokenize, read_text: show special tokens */
+  KVD_ADD_ASSISTANT = 32 /* chat: end with the opening of the assistant's turn */
+};
+
+/* An empty sequence. Errors: KVD_NO_SPACE (too many sequences). */
+int kvd_sequence_create(kvd_client* client, kvd_sequence* sequence);
+
+typedef struct kvd_fork_info {
+  uint64_t engine_ns;  /* spent in the daemon's engine */
+  uint64_t cell_count; /* in each fork */
+} kvd_fork_info;
+/* `count` (1..1024) forks of the first `cell_count` cells (negative: all). Nothing is copied. `forks`
+ * has room for `count`; `info` may be null. Errors: KVD_NO_SPACE. */
+int kvd_sequence_fork(kvd_client* client, kvd_sequence sequence, int32_t cell_count, uint32_t count,
+                      kvd_sequence* forks, kvd_fork_info* info);
+/* flags: KVD_FORCE. */
+int kvd_sequence_drop(kvd_client* client, kvd_sequence sequence, uint32_t flags);
+/* Copies a range into another sequence. Errors: KVD_EXISTS (that one has cells there),
+ * KVD_UNSUPPORTED (recurrent models: ranges that do not start at 0). `cells` may be null. */
+int kvd_sequence_copy(kvd_client* client, kvd_sequence source, kvd_sequence destination, int32_t p0,
+                      int32_t p1, uint64_t* cells);
+/* `cells` may be null. Errors: KVD_UNSUPPORTED (the memory kind cannot go back that far). */
+int kvd_sequence_remove(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
+                        uint64_t* cells);
+/* Drops every other sequence of this session. */
+int kvd_sequence_keep(kvd_client* client, kvd_sequence sequence);
+int kvd_sequence_clear(kvd_client* client, kvd_sequence sequence);
+/* Shifts positions. A shift that would overlap, reorder or go below 0: KVD_INVALID_ARGUMENT. */
+int kvd_sequence_add(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
+                     int32_t delta);
+/* Divides positions by `divisor` (at least 1). `cells` (rewritten) may be null. */
+int kvd_sequence_divide(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
+                        int32_t divisor, uint64_t* cells);
+
+enum kvd_sequence_flags {
+  KVD_SEQUENCE_LIVE = 1,
+  KVD_SEQUENCE_RETAINED = 2,
+  KVD_SEQUENCE_PINNED = 4,
+  KVD_SEQUENCE_PUBLISHED = 8,
+  KVD_SEQUENCE_EDITED = 16
+};
+typedef struct kvd_sequence_info {
+  kvd_sequence handle;
+  uint64_t session;
+  uint32_t owner_uid;
+  uint32_t owner_pid; /* 0: unknown */
+  uint32_t flags;     /* kvd_sequence_flags */
+  uint32_t cell_count;
+  uint32_t shared_cells; /* of which other sequences hold too */
+  uint32_t extent_count;
+  uint32_t delta_count; /* distinct shifts */
+  int32_t first_pos;
+  int32_t next_pos; /* where kvd_decode goes on */
+  uint32_t reserved;
+  uint64_t age_ms;
+} kvd_sequence_info;
+int kvd_sequence_query(kvd_client* client, kvd_sequence sequence, kvd_sequence_info* info);
+/* All that this user may see. Free *list with kvd_free. */
+int kvd_list(kvd_client* client, kvd_sequence_info** list, size_t* count);
+
+/* ------------------------------------------------------------------------------------- computing */
+
+enum kvd_logits_wanted { KVD_LOGITS_NONE = 0, KVD_LOGITS_LAST = 1, KVD_LOGITS_ALL = 2 };
+
+/* Rows of logits, [row_count][row_floats], in the daemon's memory. */
+typedef struct kvd_logits {
+  const float* rows;   /* null when row_count is 0 */
+  uint32_t row_count;  /* of this piece */
+  uint32_t row_floats; /* the vocabulary */
+  uint64_t row_first;  /* which of the decode's rows rows[0] is */
+  uint64_t cell_count; /* of the sequence, computed by now */
+  int32_t has_more;    /* 1: further pieces come by kvd_decode_next */
+  uint32_t reserved;
+  kvd_request request;
+  uint64_t ticket; /* for kvd_release */
+} kvd_logits;
+
+/* Appends tokens at position `pos`, which must be the sequence's next one (negative: whatever that
+ * is), and waits for the first piece of logits: all of them unless they exceed the output arena.
+ * Errors: KVD_NO_SPACE (cells), KVD_NUMERICAL, KVD_CONFLICT; nothing is appended then. */
+int kvd_decode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
+               size_t token_count, int32_t pos, int wanted, kvd_logits* logits);
+/* Gives rows back; `logits->rows` becomes null. In any order; the arena is free again in the order in
+ * which it was filled. Errors: KVD_NOT_FOUND (released before). */
+int kvd_release(kvd_client* client, kvd_logits* logits);
+
+/* The same without waiting: many requests, of many sequences, may be in flight. */
+int kvd_decode_submit(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
+                      size_t token_count, int32_t pos, int wanted, kvd_request* request);
+/* Waits for a request's next piece. Errors: those of kvd_decode, which end the request; KVD_TIMEOUT,
+ * which does not; KVD_NOT_FOUND (its last piece was taken). */
+int kvd_decode_next(kvd_client* client, kvd_request request, int32_t timeout_ms,
+                    kvd_logits* logits);
+
+typedef struct kvd_logit_bias {
+  kvd_token token;
+  float bias; /* [-1000, 1000], or -infinity to forbid the token */
+} kvd_logit_bias;
+
+enum kvd_generate_flags { KVD_IGNORE_EOS = 1, KVD_NO_TEXT = 2, KVD_SHOW_SPECIAL = 4 };
+
+typedef struct kvd_generate_params {
+  size_t size;              /* sizeof(kvd_generate_params) */
+  const kvd_token* tokens;  /* to append first; at least one */
+  size_t token_count;
+  int32_t pos;              /* of the first; negative (default): the sequence's next */
+  int32_t predict_max;      /* 0: only compute the prompt; -1 (default): until an end token */
+  float temperature;        /* 0: greedy; default 0.8 */
+  int32_t top_k;            /* 0: off; default 40 */
+  float top_p;              /* (0, 1]; 1: off; default 0.95 */
+  float min_p;              /* [0, 1]; 0: off; default 0.05 */
+  float typical_p;          /* (0, 1]; 1 (default): off */
+  float repeat_penalty;     /* > 0; 1 (default): off */
+  float presence_penalty;   /* [-2, 2]; default 0 */
+  float frequency_penalty;  /* [-2, 2]; default 0 */
+  int32_t repeat_last;      /* tokens that penalties look back at; -1: all; default 64 */
+  uint32_t logprob_count;   /* top n with each token, 0..64 */
+  uint64_t seed;            /* 0 (default): drawn by the daemon, reported in the result */
+  uint32_t flags;           /* kvd_generate_flags */
+  uint32_t wants_progress;  /* 1: pieces of KVD_PIECE_PROGRESS while the prompt is computed */
+  const kvd_logit_bias* biases;
+  size_t bias_count;        /* at most 1024 */
+  const char* const* stops; /* UTF-8, 1..256 bytes each */
+  size_t stop_count;        /* at most 16 */
+} kvd_generate_params;
+/* Fills in the defaults. `size`: sizeof *params. */
+void kvd_generate_params_init(kvd_generate_params* params, size_t size);
+
+typedef struct kvd_token_logprob {
+  kvd_token token;
+  float logprob;
+} kvd_token_logprob;
+
+enum kvd_piece_kind { KVD_PIECE_END = 0, KVD_PIECE_PROGRESS = 1, KVD_PIECE_TOKENS = 2 };
+typedef struct kvd_piece {
+  uint32_t kind; /* kvd_piece_kind */
+  uint32_t token_count;
+  const kvd_token* tokens;
+  const char* text; /* UTF-8, not zero terminated */
+  size_t text_bytes;
+  const kvd_token_logprob* logprobs; /* for each token its own, then the top n */
+  size_t logprob_count;
+  uint64_t done;  /* progress: prompt tokens computed */
+  uint64_t total; /* progress: prompt tokens */
+  kvd_request request;
+} kvd_piece;
+
+enum kvd_finish { KVD_FINISH_END = 1, KVD_FINISH_STOP = 2, KVD_FINISH_LENGTH = 3 };
+typedef struct kvd_generate_result {
+  uint64_t seed;
+  uint32_t finish; /* kvd_finish */
+  uint32_t prompt_reused;
+  uint32_t prompt_computed;
+  uint32_t predicted;
+  uint64_t prompt_ns;
+  uint64_t predict_ns;
+} kvd_generate_result;
+
+/* Called in the calling thread for every piece; 0 goes on, anything else cancels. It may call any
+ * function of this client but must not wait for its own request. */
+typedef int (*kvd_piece_function)(void* user, const kvd_piece* piece);
+
+/* Appends the prompt, samples, and hands out pieces until the end. `on_piece` and `result` may be null.
+ * Errors: KVD_CANCELLED (by the callback or kvd_cancel; what was computed stays in the sequence),
+ * KVD_NO_SPACE, KVD_NUMERICAL, KVD_CONFLICT. After KVD_TIMEOUT the request is cancelled. */
+int kvd_generate(kvd_client* client, kvd_sequence sequence, const kvd_generate_params* params,
+                 kvd_piece_function on_piece, void* user, kvd_generate_result* result);
+
+/* The same without waiting, then piece by piece. A piece is valid until the next call for its request;
+ * KVD_PIECE_END is the last one, with which `result` (may be null) is filled. Errors as
+ * kvd_decode_next. */
+int kvd_generate_submit(kvd_client* client, kvd_sequence sequence,
+                        const kvd_generate_params* params, kvd_request* request);
+int kvd_generate_next(kvd_client* client, kvd_request request, int32_t timeout_ms, kvd_piece* piece,
+                      kvd_generate_result* result);
+
+/* Waits until one of the requests has something to take; *index says which. Errors: KVD_NOT_FOUND
+ * (none of them is in flight). */
+int kvd_wait_any(kvd_client* client, const kvd_request* requests, size_t count, int32_t timeout_ms,
+                 size_t* index);
+/* Ends a request from any thread: it then fails with KVD_CANCELLED. `was_found` (may be null) becomes
+ * 0 when it had ended before. */
+int kvd_cancel(kvd_client* client, kvd_request request, int* was_found);
+/* Cancels it and throws away what it still says. Unknown requests are ignored. */
+void kvd_abandon(kvd_client* client, kvd_request request);
+
+/* ------------------------------------------------------------------------------------- snapshots
+ *
+ * Names: [A-Za-z0-9_-][A-Za-z0-9._-]{0,63}. */
+
+/* Publishes the sequence as it is now; it lives on until unpublished. flags: KVD_PUBLIC, KVD_FORCE
+ * (replace). `snapshot` (may be null) is the immutable sequence behind the name. Errors: KVD_EXISTS,
+ * KVD_NO_SPACE. */
+int kvd_publish(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
+                kvd_sequence* snapshot);
+int kvd_unpublish(kvd_client* client, const char* name, uint32_t flags);
+/* A fork of a snapshot. `info` may be null. */
+int kvd_attach(kvd_client* client, const char* name, kvd_sequence* sequence, kvd_fork_info* info);
+
+typedef struct kvd_snapshot_info {
+  char name[72]; /* zero terminated */
+  kvd_sequence sequence;
+  uint32_t owner_uid;
+  uint32_t is_public;
+  uint32_t cell_count;
+  uint32_t reserved;
+  uint64_t age_ms;
+} kvd_snapshot_info;
+/* Free *list with kvd_free. */
+int kvd_snapshots(kvd_client* client, kvd_snapshot_info** list, size_t* count);
+
+/* ------------------------------------------------------------------------------------------ text
+ *
+ * Errors of all: KVD_NO_TOKENIZER. Text is UTF-8; what is returned is zero terminated beyond its byte
+ * count, and freed with kvd_free. */
+
+/* flags: KVD_ADD_SPECIAL, KVD_PARSE_SPECIAL. */
+int kvd_tokenize(kvd_client* client, const char* text, size_t text_bytes, uint32_t flags,
+                 kvd_token** tokens, size_t* token_count);
+/* flags: KVD_SPECIAL. */
+int kvd_detokenize(kvd_client* client, const kvd_token* tokens, size_t token_count, uint32_t flags,
+                   char** text, size_t* text_bytes);
+
+typedef struct kvd_chat_message {
+  const char* role; /* "system", "user", "assistant", ... */
+  const char* content;
+} kvd_chat_message;
+/* A conversation as one prompt, by the model's own template; tokenize it with KVD_PARSE_SPECIAL.
+ * flags: KVD_ADD_ASSISTANT. Errors: KVD_UNSUPPORTED (the model has no template that we know). */
+int kvd_chat(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
+             uint32_t flags, char** text, size_t* text_bytes);
+
+typedef struct kvd_token_at {
+  kvd_token token;
+  int32_t pos;
+} kvd_token_at;
+/* `cell_count` (negative: all) cells from `first_cell` on. */
+int kvd_read_tokens(kvd_client* client, kvd_sequence sequence, int32_t first_cell,
+                    int32_t cell_count, kvd_token_at** tokens, size_t* token_count);
+/* flags: KVD_SPECIAL. */
+int kvd_read_text(kvd_client* client, kvd_sequence sequence, uint32_t flags, char** text,
+                  size_t* text_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KVD_KVD_H_ */

@@ -1,0 +1,282 @@
+// The computing half of the C interface: decode, generate, waiting, cancelling.
+#include <chrono>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "client/c_api.h"
+#include "client/kvd.h"
+
+namespace kvd {
+namespace {
+
+static_assert(sizeof(kvd_logit_bias) == sizeof(wire::LogitBias));
+static_assert(sizeof(kvd_token_logprob) == sizeof(wire::TokenLogprob));
+static_assert(sizeof(kvd_generate_result) == sizeof(wire::GenerateResult));
+static_assert(wire::kShowSpecial == static_cast<std::uint32_t>(KVD_SHOW_SPECIAL));
+static_assert(wire::kPieceTokens == static_cast<std::uint32_t>(KVD_PIECE_TOKENS));
+
+std::chrono::milliseconds TimeoutFrom(std::int32_t timeout_ms) {
+  return std::chrono::milliseconds(timeout_ms);
+}
+
+// The params as Client takes them. Views point into the caller's memory and into `stops`.
+Result<GenerateOptions> OptionsFrom(const kvd_generate_params* theirs,
+                                    std::vector<std::string_view>& stops) {
+  KVD_CHECK_OK(NotNull(theirs, "params"));
+  kvd_generate_params ours;
+  kvd_generate_params_init(&ours, sizeof ours);
+  KVD_CHECK_OK(ReadSized(*theirs, ours));
+  KVD_CHECK_OK(NotNull(ours.tokens, "params.tokens"));
+  if (ours.bias_count != 0) KVD_CHECK_OK(NotNull(ours.biases, "params.biases"));
+  if (ours.stop_count != 0) KVD_CHECK_OK(NotNull(ours.stops, "params.stops"));
+  if (ours.stop_count > wire::kStopsMax || ours.bias_count > wire::kBiasesMax) {
+    return Fail(Code::kInvalidArgument,
+                "params: " + std::to_string(ours.stop_count) + " stops, at most 16, and " +
+                    std::to_string(ours.bias_count) + " biases, at most 1024");
+  }
+  for (std::size_t i = 0; i < ours.stop_count; ++i) {
+    KVD_CHECK_OK(NotNull(ours.stops[i], "params.stops"));
+    stops.emplace_back(ours.stops[i]);
+  }
+  GenerateOptions options;
+  options.tokens = {ours.tokens, ours.token_count};
+  if (ours.pos >= 0) options.pos = Pos{ours.pos};
+  options.predict_max = ours.predict_max;
+  options.temperature = ours.temperature;
+  options.top_k = ours.top_k;
+  options.top_p = ours.top_p;
+  options.min_p = ours.min_p;
+  options.typical_p = ours.typical_p;
+  options.repeat_penalty = ours.repeat_penalty;
+  options.presence_penalty = ours.presence_penalty;
+  options.frequency_penalty = ours.frequency_penalty;
+  options.repeat_last = ours.repeat_last;
+  options.logprob_count = ours.logprob_count;
+  options.seed = ours.seed;
+  options.flags = ours.flags;
+  options.wants_progress = ours.wants_progress != 0;
+  options.biases = {reinterpret_cast<const wire::LogitBias*>(ours.biases), ours.bias_count};
+  options.stops = stops;
+  return options;
+}
+
+kvd_piece PieceFrom(const wire::PieceView& view, RequestId request) {
+  kvd_piece piece{};
+  piece.kind = view.kind;
+  piece.token_count = static_cast<std::uint32_t>(view.tokens.size());
+  piece.tokens = view.tokens.data();
+  piece.text = view.text.data();
+  piece.text_bytes = view.text.size();
+  piece.logprobs = reinterpret_cast<const kvd_token_logprob*>(view.logprobs.data());
+  piece.logprob_count = view.logprobs.size();
+  piece.done = view.done;
+  piece.total = view.total;
+  piece.request = static_cast<kvd_request>(request);
+  return piece;
+}
+
+void Give(const wire::GenerateResult& result, kvd_generate_result* out) {
+  if (out == nullptr) return;
+  *out = {result.seed,      result.finish,    result.prompt_reused, result.prompt_computed,
+          result.predicted, result.prompt_ns, result.predict_ns};
+}
+
+Result<Decoding> StartDecode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
+                             std::size_t token_count, std::int32_t pos, int wanted) {
+  KVD_CHECK_OK(NotNull(client, "client"));
+  KVD_CHECK_OK(NotNull(tokens, "tokens"));
+  if (wanted < KVD_LOGITS_NONE || wanted > KVD_LOGITS_ALL) {
+    return Fail(Code::kInvalidArgument, "wanted: " + std::to_string(wanted) + ", 0 to 2 wanted");
+  }
+  return client->client.StartDecode(HandleFrom(sequence), {tokens, token_count},
+                                    Pos{pos < 0 ? -1 : pos},
+                                    static_cast<wire::LogitsWanted>(wanted));
+}
+
+void Give(Logits logits, kvd_request request, kvd_logits* out) {
+  *out = {};
+  out->rows = logits.values().empty() ? nullptr : logits.values().data();
+  out->row_count = static_cast<std::uint32_t>(logits.row_count());
+  out->row_floats = static_cast<std::uint32_t>(logits.row_count() == 0 ? 0 : logits.row(0).size());
+  out->row_first = logits.row_first();
+  out->cell_count = logits.cell_count();
+  out->has_more = logits.has_more() ? 1 : 0;
+  out->request = request;
+  out->ticket = logits.TakeTicket();
+}
+
+std::shared_ptr<Generation> TakeGeneration(kvd_client* client, kvd_request request, bool keep) {
+  const std::lock_guard lock(client->generations_mutex);
+  const auto found = client->generations.find(request);
+  if (found == client->generations.end()) return nullptr;
+  auto generation = found->second;
+  if (!keep) client->generations.erase(found);
+  return generation;
+}
+
+}  // namespace
+}  // namespace kvd
+
+using namespace kvd;
+
+int kvd_decode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
+               size_t token_count, int32_t pos, int wanted, kvd_logits* logits) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(logits, "logits"));
+    KVD_TRY(Decoding decoding, StartDecode(client, sequence, tokens, token_count, pos, wanted));
+    const RequestId request = decoding.request();
+    KVD_TRY(Logits piece, decoding.Next());
+    if (piece.has_more()) (void)decoding.Detach();
+    Give(std::move(piece), static_cast<kvd_request>(request), logits);
+    return {};
+  });
+}
+
+int kvd_release(kvd_client* client, kvd_logits* logits) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    KVD_CHECK_OK(NotNull(logits, "logits"));
+    const std::uint64_t ticket = std::exchange(logits->ticket, 0);
+    const bool has_rows = std::exchange(logits->rows, nullptr) != nullptr;
+    logits->row_count = 0;
+    if (ticket == 0 && !has_rows) return {};
+    if (client->client.connection()->Release(ticket)) return {};
+    return Fail(Code::kNotFound, "logits: released before, or not of this process");
+  });
+}
+
+int kvd_decode_submit(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
+                      size_t token_count, int32_t pos, int wanted, kvd_request* request) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(request, "request"));
+    KVD_TRY(Decoding decoding, StartDecode(client, sequence, tokens, token_count, pos, wanted));
+    *request = static_cast<kvd_request>(decoding.Detach());
+    return {};
+  });
+}
+
+int kvd_decode_next(kvd_client* client, kvd_request request, int32_t timeout_ms,
+                    kvd_logits* logits) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    KVD_CHECK_OK(NotNull(logits, "logits"));
+    KVD_TRY(Logits piece,
+            Decoding::NextOf(client->client.connection(), static_cast<RequestId>(request),
+                             TimeoutFrom(timeout_ms)));
+    Give(std::move(piece), request, logits);
+    return {};
+  });
+}
+
+void kvd_generate_params_init(kvd_generate_params* params, size_t size) {
+  const GenerateOptions defaults;
+  kvd_generate_params ours{};
+  ours.size = size;
+  ours.pos = -1;
+  ours.predict_max = defaults.predict_max;
+  ours.temperature = defaults.temperature;
+  ours.top_k = defaults.top_k;
+  ours.top_p = defaults.top_p;
+  ours.min_p = defaults.min_p;
+  ours.typical_p = defaults.typical_p;
+  ours.repeat_penalty = defaults.repeat_penalty;
+  ours.repeat_last = defaults.repeat_last;
+  std::memset(params, 0, size);
+  std::memcpy(params, &ours, std::min(size, sizeof ours));
+}
+
+int kvd_generate(kvd_client* client, kvd_sequence sequence, const kvd_generate_params* params,
+                 kvd_piece_function on_piece, void* user, kvd_generate_result* result) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    std::vector<std::string_view> stops;
+    KVD_TRY(const GenerateOptions options, OptionsFrom(params, stops));
+    KVD_TRY(Generation generation, client->client.StartGenerate(HandleFrom(sequence), options));
+    bool is_cancelled = false;
+    for (;;) {
+      KVD_TRY(const auto view, generation.Next());
+      if (!view) break;
+      if (on_piece == nullptr || is_cancelled) continue;
+      const kvd_piece piece = PieceFrom(*view, generation.request());
+      if (on_piece(user, &piece) != 0) {
+        generation.Cancel();
+        is_cancelled = true;
+      }
+    }
+    Give(generation.result(), result);
+    return {};
+  });
+}
+
+int kvd_generate_submit(kvd_client* client, kvd_sequence sequence,
+                        const kvd_generate_params* params, kvd_request* request) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    KVD_CHECK_OK(NotNull(request, "request"));
+    std::vector<std::string_view> stops;
+    KVD_TRY(const GenerateOptions options, OptionsFrom(params, stops));
+    KVD_TRY(Generation generation, client->client.StartGenerate(HandleFrom(sequence), options));
+    const auto id = static_cast<kvd_request>(generation.request());
+    const std::lock_guard lock(client->generations_mutex);
+    client->generations.emplace(id, std::make_shared<Generation>(std::move(generation)));
+    *request = id;
+    return {};
+  });
+}
+
+int kvd_generate_next(kvd_client* client, kvd_request request, int32_t timeout_ms, kvd_piece* piece,
+                      kvd_generate_result* result) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    KVD_CHECK_OK(NotNull(piece, "piece"));
+    const auto generation = TakeGeneration(client, request, true);
+    if (!generation) {
+      return Fail(Code::kNotFound,
+                  "request " + std::to_string(request) + ": no generation in flight");
+    }
+    auto view = generation->Next(TimeoutFrom(timeout_ms));
+    if (view && *view) {
+      *piece = PieceFrom(**view, generation->request());
+      return {};
+    }
+    if (!view && view.error().code == Code::kTimeout) return std::unexpected(view.error());
+    (void)TakeGeneration(client, request, false);
+    if (!view) return std::unexpected(std::move(view).error());
+    *piece = {};
+    piece->kind = KVD_PIECE_END;
+    piece->request = request;
+    Give(generation->result(), result);
+    return {};
+  });
+}
+
+int kvd_wait_any(kvd_client* client, const kvd_request* requests, size_t count, int32_t timeout_ms,
+                 size_t* index) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    KVD_CHECK_OK(NotNull(requests, "requests"));
+    KVD_CHECK_OK(NotNull(index, "index"));
+    std::vector<RequestId> ids;
+    for (std::size_t i = 0; i < count; ++i) ids.push_back(static_cast<RequestId>(requests[i]));
+    KVD_TRY(const std::size_t found,
+            client->client.connection()->WaitAny(ids, TimeoutFrom(timeout_ms)));
+    *index = found;
+    return {};
+  });
+}
+
+int kvd_cancel(kvd_client* client, kvd_request request, int* was_found) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    KVD_TRY(const bool found, client->client.Cancel(static_cast<RequestId>(request)));
+    if (was_found != nullptr) *was_found = found ? 1 : 0;
+    return {};
+  });
+}
+
+void kvd_abandon(kvd_client* client, kvd_request request) {
+  if (client == nullptr) return;
+  const auto generation = TakeGeneration(client, request, false);
+  client->client.connection()->Abandon(static_cast<RequestId>(request));
+}
