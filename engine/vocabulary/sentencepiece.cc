@@ -1,0 +1,136 @@
+// All pairs of neighbours that form a token wait in a heap, best score first, leftmost first among equals. A pair is merged
+// when it comes up, unless one of its halves was merged meanwhile, which shows in the bytes that the two now have together.
+// Every merge is a token, so n characters take at most n merges and 3n candidates: O(n log n).
+#include "engine/vocabulary/sentencepiece.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "engine/vocabulary/merge_chain.h"
+#include "engine/vocabulary/utf8.h"
+
+namespace kvd {
+namespace {
+
+struct Candidate {
+  float score;
+  std::int32_t left;
+  std::int32_t right;
+  std::uint32_t bytes;
+  TokenId token;
+
+  // The top of the heap is the best score, then the leftmost.
+  friend bool operator<(const Candidate& a, const Candidate& b) {
+    return a.score < b.score || (a.score == b.score && a.left > b.left);
+  }
+};
+
+class Merger {
+ public:
+  Merger(const TokenTable& tokens, std::string_view text) : tokens_(tokens), text_(text) {}
+
+  void AppendCharacters() {
+    std::size_t offset = 0;
+    while (offset < text_.size()) {
+      std::size_t bytes = std::min(AnnouncedBytes(text_[offset]), text_.size() - offset);
+      chain_.Append(static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes),
+                    tokens_.Find(text_.substr(offset, bytes)));
+      offset += bytes;
+    }
+  }
+
+  void Merge() {
+    for (std::int32_t right = 1; right < chain_.symbol_count(); ++right) Consider(right - 1, right);
+    while (!candidates_.empty()) {
+      Candidate best = candidates_.top();
+      candidates_.pop();
+      const ChainSymbol& left = chain_[best.left];
+      const ChainSymbol& right = chain_[best.right];
+      if (left.bytes == 0 || right.bytes == 0 || left.bytes + right.bytes != best.bytes) continue;
+      chain_.MergeIntoLeft(best.left, best.right, best.token);
+      Consider(left.previous, best.left);
+      Consider(best.left, left.next);
+    }
+  }
+
+  void Output(const std::array<TokenId, 256>& byte_tokens, std::vector<TokenId>& tokens) {
+    std::int32_t index = chain_.symbol_count() > 0 ? 0 : -1;
+    for (; index >= 0; index = chain_[index].next) {
+      const ChainSymbol& symbol = chain_[index];
+      if (symbol.id != kNoToken) {
+        tokens.push_back(symbol.id);
+        continue;
+      }
+      for (char byte : text_.substr(symbol.begin, symbol.bytes)) {
+        TokenId token = byte_tokens[static_cast<unsigned char>(byte)];
+        if (token != kNoToken) tokens.push_back(token);
+      }
+    }
+  }
+
+ private:
+  void Consider(std::int32_t left, std::int32_t right) {
+    if (left < 0 || right < 0) return;
+    std::uint32_t bytes = chain_[left].bytes + chain_[right].bytes;
+    TokenId token = tokens_.Find(text_.substr(chain_[left].begin, bytes));
+    if (token != kNoToken) candidates_.push({tokens_.score(token), left, right, bytes, token});
+  }
+
+  const TokenTable& tokens_;
+  const std::string_view text_;
+  MergeChain chain_;
+  std::priority_queue<Candidate> candidates_;
+};
+
+std::string EscapeSpaces(std::string_view text, bool prefix) {
+  std::string escaped;
+  auto spaces = static_cast<std::size_t>(std::ranges::count(text, ' '));
+  escaped.reserve(text.size() + (spaces + 1) * kEscapedSpace.size());
+  if (prefix) escaped.append(kEscapedSpace);
+  for (char byte : text) {
+    if (byte == ' ') {
+      escaped.append(kEscapedSpace);
+    } else {
+      escaped.push_back(byte);
+    }
+  }
+  return escaped;
+}
+
+}  // namespace
+
+std::string UnescapeSpaces(std::string_view text) {
+  std::string unescaped;
+  while (!text.empty()) {
+    bool space = text.starts_with(kEscapedSpace);
+    unescaped.push_back(space ? ' ' : text[0]);
+    text.remove_prefix(space ? kEscapedSpace.size() : 1);
+  }
+  return unescaped;
+}
+
+SentencePiece::SentencePiece(const TokenTable& tokens, bool add_space_prefix, TokenId unk)
+    : tokens_(tokens), add_space_prefix_(add_space_prefix) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  for (std::size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
+    const char hex[] = {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
+    TokenId token = tokens.Find(std::string_view(hex, sizeof hex));
+    if (token == kNoToken) {
+      char raw = static_cast<char>(byte);
+      token = tokens.Find(std::string_view(&raw, 1));
+    }
+    byte_tokens_[byte] = token == kNoToken ? unk : token;
+  }
+}
+
+Status SentencePiece::Append(std::string_view text, bool at_start,
+                             std::vector<TokenId>& tokens) const {
+  std::string escaped = EscapeSpaces(text, add_space_prefix_ && at_start);
+  Merger merger(tokens_, escaped);
+  merger.AppendCharacters();
+  merger.Merge();
+  merger.Output(byte_tokens_, tokens);
+  return {};
+}
+
+}  // namespace kvd

@@ -1,0 +1,85 @@
+// The tokens of a vocabulary: text, score and attributes by id, and the id by text.
+//
+// Made once by `Create`, which validates the arrays of a `VocabularyData`; `ResolveSpecialTokens` then adjusts attributes,
+// and from there on the table is constant and any thread may read it. Views of text live as long as the table; moving it
+// keeps them valid.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/vocabulary/vocabulary_data.h"
+#include "shm/error.h"
+#include "shm/ids.h"
+
+namespace kvd {
+
+// No token.
+inline constexpr TokenId kNoToken = -1;
+
+// Bits of a token's attributes. A token starts with one of the first six or none ("undefined"); kControl may be added to it.
+namespace token_attribute {
+inline constexpr std::uint8_t kUnknown = 1;
+inline constexpr std::uint8_t kUnused = 2;
+inline constexpr std::uint8_t kNormal = 4;
+inline constexpr std::uint8_t kControl = 8;
+inline constexpr std::uint8_t kUserDefined = 16;
+inline constexpr std::uint8_t kByte = 32;
+inline constexpr std::uint8_t kStripLeft =
+    64;  // swallows white space before it when it is found in a text
+inline constexpr std::uint8_t kStripRight = 128;              // the same after it
+inline constexpr std::uint8_t kHidden = kUnknown | kControl;  // shown, and parsed, only on demand
+}  // namespace token_attribute
+
+class TokenTable {
+ public:
+  // Limits; real vocabularies stay far below.
+  static constexpr std::size_t kTokenCountMax = 1u << 22;
+  static constexpr std::size_t kTokenBytesMax = 1u << 16;
+  static constexpr std::size_t kTextBytesMax = 1u << 30;  // of all tokens together
+
+  // Takes tokens, scores and token_types out of `data`. An empty text becomes "[EMPTY_<id>]", as in llama.cpp. kCorrupt: an
+  // array of the wrong length, too many tokens, a text that is too long or occurs twice, texts that are too long together, a score that is not a number, a
+  // byte token whose text is not "<0xHH>".
+  static Result<TokenTable> Create(VocabularyData& data);
+
+  std::uint32_t token_count() const { return static_cast<std::uint32_t>(texts_.size()); }
+  bool Contains(TokenId token) const {
+    return token >= 0 && static_cast<std::size_t>(token) < texts_.size();
+  }
+
+  // REQUIRES of the four: Contains(token).
+  std::string_view text(TokenId token) const { return texts_[static_cast<std::size_t>(token)]; }
+  float score(TokenId token) const { return scores_[static_cast<std::size_t>(token)]; }
+  std::uint8_t attributes(TokenId token) const {
+    return attributes_[static_cast<std::size_t>(token)];
+  }
+  void SetAttributes(TokenId token, std::uint8_t attributes) {
+    attributes_[static_cast<std::size_t>(token)] = attributes;
+  }
+
+  // The token of exactly this text, or kNoToken.
+  TokenId Find(std::string_view text) const;
+  // No text is longer.
+  std::size_t text_bytes_max() const { return text_bytes_max_; }
+
+ private:
+  TokenTable() = default;
+  Status CheckArrays() const;
+  Status AddTexts();
+
+  std::vector<std::string> texts_;
+  std::vector<float> scores_;
+  std::vector<std::uint8_t> attributes_;
+  std::unordered_map<std::string_view, TokenId> ids_;
+  std::size_t text_bytes_max_ = 0;
+};
+
+// The byte of a text "<0xHH>"; -1 for any other.
+int ByteOfHexText(std::string_view text);
+
+}  // namespace kvd

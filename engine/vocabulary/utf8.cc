@@ -1,0 +1,114 @@
+// The second byte of a character has a range that depends on the lead byte (that is what excludes overlong forms, surrogates
+// and too large values); all later ones are 0x80 to 0xBF.
+#include "engine/vocabulary/utf8.h"
+
+#include <algorithm>
+
+namespace kvd {
+namespace {
+
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+
+struct CharacterForm {
+  std::size_t bytes;  // 0: no lead byte of a well-formed character
+  unsigned char second_min;
+  unsigned char second_max;
+};
+
+CharacterForm FormOf(unsigned char lead) {
+  if (lead < 0x80) return {1, 0, 0};
+  if (lead < 0xc2) return {0, 0, 0};
+  if (lead < 0xe0) return {2, 0x80, 0xbf};
+  if (lead == 0xe0) return {3, 0xa0, 0xbf};
+  if (lead == 0xed) return {3, 0x80, 0x9f};
+  if (lead < 0xf0) return {3, 0x80, 0xbf};
+  if (lead == 0xf0) return {4, 0x90, 0xbf};
+  if (lead < 0xf4) return {4, 0x80, 0xbf};
+  if (lead == 0xf4) return {4, 0x80, 0x8f};
+  return {0, 0, 0};
+}
+
+// How many of the leading bytes of `text` fit `form`.
+std::size_t FittingBytes(std::string_view text, const CharacterForm& form) {
+  std::size_t fitting = 1;
+  while (fitting < form.bytes && fitting < text.size()) {
+    auto byte = static_cast<unsigned char>(text[fitting]);
+    unsigned char low = fitting == 1 ? form.second_min : 0x80;
+    unsigned char high = fitting == 1 ? form.second_max : 0xbf;
+    if (byte < low || byte > high) break;
+    ++fitting;
+  }
+  return fitting;
+}
+
+}  // namespace
+
+std::size_t WellFormedBytes(std::string_view text) {
+  if (text.empty()) return 0;
+  CharacterForm form = FormOf(static_cast<unsigned char>(text[0]));
+  if (form.bytes <= 1) return form.bytes;
+  return FittingBytes(text, form) == form.bytes ? form.bytes : 0;
+}
+
+std::size_t IncompleteTailBytes(std::string_view text) {
+  std::size_t longest = std::min<std::size_t>(3, text.size());
+  for (std::size_t tail_bytes = longest; tail_bytes > 0; --tail_bytes) {
+    std::string_view tail = text.substr(text.size() - tail_bytes);
+    CharacterForm form = FormOf(static_cast<unsigned char>(tail[0]));
+    if (form.bytes > tail_bytes && FittingBytes(tail, form) == tail_bytes) return tail_bytes;
+  }
+  return 0;
+}
+
+std::size_t AnnouncedBytes(char lead) {
+  auto byte = static_cast<unsigned char>(lead);
+  if (byte < 0xc0) return 1;
+  if (byte < 0xe0) return 2;
+  return byte < 0xf0 ? 3 : 4;
+}
+
+void AppendUtf8(std::uint32_t code_point, std::string& text) {
+  auto push = [&text](std::uint32_t byte) { text.push_back(static_cast<char>(byte)); };
+  if (code_point < 0x80) {
+    push(code_point);
+    return;
+  }
+  if (code_point < 0x800) {
+    push(0xc0 | (code_point >> 6));
+  } else if (code_point < 0x10000) {
+    push(0xe0 | (code_point >> 12));
+    push(0x80 | ((code_point >> 6) & 0x3f));
+  } else {
+    push(0xf0 | (code_point >> 18));
+    push(0x80 | ((code_point >> 12) & 0x3f));
+    push(0x80 | ((code_point >> 6) & 0x3f));
+  }
+  push(0x80 | (code_point & 0x3f));
+}
+
+WellFormedText::WellFormedText(std::string_view text) : view_(text) {
+  std::size_t offset = 0;
+  std::size_t copied = 0;
+  while (offset < text.size()) {
+    std::size_t bytes = WellFormedBytes(text.substr(offset, 4));
+    if (bytes > 0) {
+      offset += bytes;
+      continue;
+    }
+    storage_.append(text.substr(copied, offset - copied));
+    replacements_.push_back(storage_.size());
+    storage_.append(kReplacement);
+    copied = ++offset;
+  }
+  if (replacements_.empty()) return;
+  storage_.append(text.substr(copied));
+  view_ = storage_;
+}
+
+std::size_t WellFormedText::OriginalOffset(std::size_t offset) const {
+  auto before = std::lower_bound(replacements_.begin(), replacements_.end(), offset);
+  auto replaced = static_cast<std::size_t>(before - replacements_.begin());
+  return offset - replaced * (kReplacement.size() - 1);
+}
+
+}  // namespace kvd

@@ -1,0 +1,210 @@
+// Create: validate the arrays, decide the kind, resolve the special tokens (which also adjusts attributes), then build the
+// tokenizer and the pieces from what is constant by then.
+#include "engine/vocabulary/vocabulary.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "engine/vocabulary/byte_alphabet.h"
+#include "engine/vocabulary/byte_pair.h"
+#include "engine/vocabulary/pretokenizers.h"
+#include "engine/vocabulary/sentencepiece.h"
+
+namespace kvd {
+namespace {
+
+// Ids are int32.
+constexpr std::uint32_t kVocabSizeMax = 1u << 30;
+
+SpecialTokenDefaults DefaultsOf(Vocabulary::Kind kind, const Pretokenizer* pretokenizer) {
+  switch (kind) {
+    case Vocabulary::Kind::kSentencePiece:
+      return {.bos = 1,
+              .eos = 2,
+              .unk = 0,
+              .add_bos = true,
+              .add_eos = false,
+              .add_space_prefix = true};
+    case Vocabulary::Kind::kBytePair:
+      return {.bos = pretokenizer->default_bos ? 11 : kNoToken,
+              .eos = 11,
+              .add_bos = pretokenizer->add_bos};
+    case Vocabulary::Kind::kNone: break;
+  }
+  return {};
+}
+
+bool IsNoVocab(std::string_view model) { return model == "no_vocab" || model == "none"; }
+
+}  // namespace
+
+std::string_view VocabularyKindName(Vocabulary::Kind kind) {
+  switch (kind) {
+    case Vocabulary::Kind::kSentencePiece: return "sentencepiece";
+    case Vocabulary::Kind::kBytePair: return "byte_pair";
+    case Vocabulary::Kind::kNone: break;
+  }
+  return "none";
+}
+
+Result<std::unique_ptr<Vocabulary>> Vocabulary::Create(VocabularyData data) {
+  KVD_TRY(TokenTable tokens, TokenTable::Create(data));
+  std::unique_ptr<Vocabulary> made(new Vocabulary(std::move(tokens)));
+  KVD_CHECK_OK(made->Initialize(data));
+  return made;
+}
+
+Status Vocabulary::Initialize(VocabularyData& data) {
+  chat_template_ = std::move(data.chat_template);
+  vocab_size_ = std::max(tokens_.token_count(), tokens_.token_count() == 0 ? data.vocab_size : 0);
+  if (vocab_size_ > kVocabSizeMax) {
+    return Fail(Code::kCorrupt, "vocab_size: " + std::to_string(vocab_size_) + ", the limit is " +
+                                    std::to_string(kVocabSizeMax));
+  }
+  KVD_CHECK_OK(MakeTokenizer(data));
+  if (tokenizer_ != nullptr) {
+    partition_ = std::make_unique<SpecialPartition>(tokens_);
+    MakePieces();
+  }
+  return {};
+}
+
+Status Vocabulary::MakeTokenizer(const VocabularyData& data) {
+  const Pretokenizer* pretokenizer = nullptr;
+  if (data.model == "llama") {
+    kind_ = Kind::kSentencePiece;
+  } else if (data.model == "gpt2") {
+    pretokenizer = FindPretokenizer(data.pre);
+    if (pretokenizer != nullptr) kind_ = Kind::kBytePair;
+    if (pretokenizer == nullptr)
+      no_tokenizer_reason_ = "tokenizer.ggml.pre: '" + data.pre + "' is not known";
+  } else if (IsNoVocab(data.model)) {
+    no_tokenizer_reason_ = "the model has no vocabulary";
+  } else if (data.model.empty()) {
+    no_tokenizer_reason_ = "tokenizer.ggml.model: missing";
+  } else {
+    no_tokenizer_reason_ = "tokenizer.ggml.model: '" + data.model + "' is not known";
+  }
+  if (kind_ != Kind::kNone && tokens_.token_count() == 0) {
+    return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: missing or empty");
+  }
+  // As in llama.cpp, "no vocabulary" also means no special tokens, whatever else the file says.
+  if (IsNoVocab(data.model)) return {};
+  KVD_TRY(special_,
+          ResolveSpecialTokens(data, DefaultsOf(kind_, pretokenizer), vocab_size_, tokens_));
+  if (kind_ == Kind::kSentencePiece) {
+    tokenizer_ = std::make_unique<SentencePiece>(tokens_, special_.add_space_prefix, special_.unk);
+  } else if (kind_ == Kind::kBytePair) {
+    KVD_TRY(tokenizer_, BytePair::Create(tokens_, data.merges, *pretokenizer));
+  }
+  return {};
+}
+
+void Vocabulary::MakePieces() {
+  piece_ends_.reserve(tokens_.token_count());
+  for (TokenId token = 0; tokens_.Contains(token); ++token) {
+    pieces_.append(PieceOf(token));
+    piece_ends_.push_back(static_cast<std::uint32_t>(pieces_.size()));
+  }
+}
+
+std::string Vocabulary::PieceOf(TokenId token) const {
+  std::uint8_t attributes = tokens_.attributes(token);
+  std::string_view text = tokens_.text(token);
+  if ((attributes & (token_attribute::kHidden | token_attribute::kUserDefined)) != 0)
+    return std::string(text);
+  if ((attributes & token_attribute::kNormal) != 0) {
+    if (kind_ == Kind::kSentencePiece) return UnescapeSpaces(text);
+    std::string bytes;
+    AppendDecodedBytes(text, bytes);
+    return bytes;
+  }
+  if ((attributes & token_attribute::kByte) != 0)
+    return std::string(1, static_cast<char>(ByteOfHexText(text)));
+  return {};  // unused and undefined tokens are silent
+}
+
+bool Vocabulary::HasAttribute(TokenId token, std::uint8_t attribute) const {
+  return tokens_.Contains(token) && (tokens_.attributes(token) & attribute) != 0;
+}
+
+bool Vocabulary::IsEndOfGeneration(TokenId token) const {
+  return std::ranges::binary_search(special_.end_of_generation, token);
+}
+
+Status Vocabulary::RequireTokenizer() const {
+  if (tokenizer_ != nullptr) return {};
+  return Fail(Code::kNoTokenizer, "no tokenizer: " + no_tokenizer_reason_);
+}
+
+Status Vocabulary::RequireToken(TokenId token) const {
+  if (tokens_.Contains(token)) return {};
+  return Fail(Code::kInvalidArgument, "token " + std::to_string(token) + ": the vocabulary has " +
+                                          std::to_string(tokens_.token_count()));
+}
+
+Result<std::vector<TokenId>> Vocabulary::Tokenize(std::string_view text,
+                                                  TokenizeOptions options) const {
+  KVD_CHECK_OK(RequireTokenizer());
+  if (text.size() > kTextBytesMax) {
+    return Fail(Code::kInvalidArgument, "text: " + std::to_string(text.size()) +
+                                            " bytes, the limit is " +
+                                            std::to_string(kTextBytesMax));
+  }
+  std::vector<TokenId> tokens;
+  if (options.add_special && special_.add_bos) tokens.push_back(special_.bos);
+  bool at_start = true;
+  for (const TextFragment& fragment : partition_->Cut(text, options.parse_special)) {
+    at_start = at_start || fragment.token != kNoToken;
+    if (fragment.token != kNoToken) {
+      tokens.push_back(fragment.token);
+      continue;
+    }
+    KVD_CHECK_OK(tokenizer_->Append(fragment.text, at_start, tokens));
+    at_start = false;
+  }
+  if (options.add_special && special_.add_eos) tokens.push_back(special_.eos);
+  return tokens;
+}
+
+Result<std::string> Vocabulary::Detokenize(std::span<const TokenId> tokens,
+                                           DetokenizeOptions options) const {
+  KVD_CHECK_OK(RequireTokenizer());
+  bool remove_space = special_.add_space_prefix;
+  if (options.remove_special && special_.add_bos && !tokens.empty() &&
+      tokens.front() == special_.bos) {
+    tokens = tokens.subspan(1);
+    remove_space = false;
+  }
+  if (options.remove_special && special_.add_eos && !tokens.empty() &&
+      tokens.back() == special_.eos) {
+    tokens = tokens.first(tokens.size() - 1);
+  }
+  std::string text;
+  for (TokenId token : tokens) {
+    KVD_TRY(std::string_view piece, Piece(token, options.unparse_special));
+    if (remove_space && piece.starts_with(' ')) piece.remove_prefix(1);
+    remove_space = false;
+    text.append(piece);
+  }
+  return text;
+}
+
+Result<std::string_view> Vocabulary::Piece(TokenId token, bool special) const {
+  KVD_CHECK_OK(RequireTokenizer());
+  KVD_CHECK_OK(RequireToken(token));
+  if (!special && (tokens_.attributes(token) & token_attribute::kHidden) != 0)
+    return std::string_view();
+  auto index = static_cast<std::size_t>(token);
+  std::size_t begin = index == 0 ? 0 : piece_ends_[index - 1];
+  return std::string_view(pieces_).substr(begin, piece_ends_[index] - begin);
+}
+
+Result<std::string_view> Vocabulary::TokenText(TokenId token) const {
+  KVD_CHECK_OK(RequireTokenizer());
+  KVD_CHECK_OK(RequireToken(token));
+  return tokens_.text(token);
+}
+
+}  // namespace kvd
