@@ -1,0 +1,105 @@
+// ComputingRequest: one kDecode, kGenerate or kDivide from its submission to its final answer.
+//
+// Owner: the scheduler; the engine thread runs it, other threads may only cancel it. Each kind is one derived class. A
+// request holds at most one piece that waits for room: while it does, it computes nothing, and nobody else notices.
+//
+//   wanted_tokens ► Fill ► (the step) ► Finish ► Flush ► … ► finishing ► Flush ► ended
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/session.h"
+#include "engine/engine.h"
+#include "shm/error.h"
+#include "shm/ids.h"
+#include "shm/wire_messages.h"
+
+namespace kvd {
+
+// Whose request it is and how to answer it.
+struct RequestOrigin {
+  std::shared_ptr<Session> session;
+  RequestId request{};
+  wire::Verb verb{};
+  bool wants_progress = false;  // kFlagProgress
+};
+
+class ComputingRequest {
+ public:
+  ComputingRequest(RequestOrigin origin, SequenceHandle sequence);
+  virtual ~ComputingRequest() = default;
+  ComputingRequest(const ComputingRequest&) = delete;
+  ComputingRequest& operator=(const ComputingRequest&) = delete;
+
+  Session& session() const { return *origin_.session; }
+  RequestId id() const { return origin_.request; }
+  SequenceHandle sequence() const { return sequence_; }
+
+  // Any thread. The request ends soon with kCancelled; what was committed stays.
+  void Cancel() { cancelled_.store(true, std::memory_order_release); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+
+  // ---- engine thread
+  // Tokens it would compute next; 0: none now. 1 is a decode row.
+  virtual std::size_t wanted_tokens() const = 0;
+  // Whether computing that many of them needs a row of the scheduler's own for logits.
+  virtual bool needs_row(std::size_t tokens) const = 0;
+  // Fills `item` with at most tokens_max tokens; `row` as needs_row said, else null. False: no room for the output now.
+  virtual bool Fill(std::size_t tokens_max, float* row, StepItem& item) = 0;
+  // Takes the step's outcome for the item that Fill filled last; `row` is the one that Fill was given.
+  virtual void Finish(const StepItem& item, std::span<const float> row) = 0;
+  // For what is no step (kDivide): does it all. REQUIRES: runs_alone().
+  virtual bool runs_alone() const { return false; }
+  virtual void RunAlone(Engine&) {}
+  // Acts on Cancel, once; may ask for one more step if the client has seen a token that is not committed yet.
+  virtual void OnCancel();
+  // Tokens drawn by Finish since the last call.
+  virtual std::uint64_t TakeSampledCount() { return 0; }
+
+  // Ends the request with an error.
+  void EndWith(const Error& error);
+  // The final answer is known: the sequence is free for others.
+  bool finishing() const { return final_.has_value(); }
+  // Sends what waits. False: no room now.
+  bool Flush();
+  // The final answer was sent.
+  bool ended() const { return ended_; }
+  bool waits_for_room() const { return piece_.has_value() || (final_.has_value() && !ended_); }
+
+  // Kept by the scheduler: OnCancel was called; it found no room in this round.
+  bool cancel_seen = false;
+  bool stalled = false;
+
+ protected:
+  struct Answer {
+    wire::Completion completion{};
+    std::vector<std::byte> output;
+  };
+
+  const RequestOrigin& origin() const { return origin_; }
+  wire::Completion MakeCompletion() const;
+  bool has_piece() const { return piece_.has_value(); }
+  void DropPiece() { piece_.reset(); }
+  // Keeps a piece to be sent by Flush. REQUIRES: !has_piece().
+  void SetPiece(Answer piece) { piece_ = std::move(piece); }
+  void SetFinal(Answer final) { final_ = std::move(final); }
+  // The final answer has been published by other means (logits in place).
+  void SetEnded();
+  // A piece of kPieceProgress, if the client wants them and there is room: progress waits for nobody.
+  void TryProgress(std::uint64_t done, std::uint64_t total);
+
+ private:
+  const RequestOrigin origin_;
+  const SequenceHandle sequence_;
+  std::atomic<bool> cancelled_ = false;
+  std::optional<Answer> piece_;
+  std::optional<Answer> final_;
+  bool ended_ = false;
+};
+
+}  // namespace kvd

@@ -1,0 +1,78 @@
+// A chunk's rows: kAll: one per token; kLast: one, in the chunk that holds the last token; kNone: none. The chunk that ends
+// the tokens is answered finally, the others that have rows with kMore.
+#include "daemon/decode_request.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shm/check.h"
+
+namespace kvd {
+
+DecodeRequest::DecodeRequest(RequestOrigin origin, SequenceHandle sequence, Pos pos,
+                             std::vector<TokenId> tokens, wire::LogitsWanted wanted,
+                             std::uint32_t vocab_size)
+    : ComputingRequest(std::move(origin), sequence),
+      pos_(pos),
+      tokens_(std::move(tokens)),
+      wanted_(wanted),
+      row_bytes_(std::size_t{vocab_size} * sizeof(float)) {}
+
+std::size_t DecodeRequest::wanted_tokens() const { return finishing() ? 0 : left(); }
+
+bool DecodeRequest::Fill(std::size_t tokens_max, float*, StepItem& item) {
+  std::size_t tokens = std::min(tokens_max, left());
+  std::size_t rows = 0;
+  if (wanted_ == wire::LogitsWanted::kAll) rows = tokens;
+  if (wanted_ == wire::LogitsWanted::kLast && tokens == left()) rows = 1;
+  if (rows > 0) {
+    // Fewer rows than tokens may have room: then fewer tokens are computed.
+    space_ = session().ReserveLogits(row_bytes_, rows, /*more_follows=*/tokens < left());
+    if (!space_) return false;
+    if (space_->rows < rows) tokens = space_->rows;
+    rows = space_->rows;
+  }
+  item.sequence = sequence();
+  item.pos = Pos{pos_.value + static_cast<std::int32_t>(done_)};
+  item.tokens = std::span(tokens_).subspan(done_, tokens);
+  item.first_logits_row = tokens - rows;
+  item.logits = rows > 0 ? reinterpret_cast<float*>(space_->piece.bytes.data()) : nullptr;
+  return true;
+}
+
+void DecodeRequest::Finish(const StepItem& item, std::span<const float>) {
+  const auto space = std::exchange(space_, std::nullopt);
+  if (!item.status) {
+    if (space) session().AbandonLogits(*space);
+    EndWith(cancelled() ? Error{Code::kCancelled, "cancelled; what was committed stays"}
+                        : item.status.error());
+    return;
+  }
+  done_ += item.tokens.size();
+  wire::Completion completion = MakeCompletion();
+  completion.value0 = static_cast<std::int64_t>(done_);
+  completion.value1 = static_cast<std::int64_t>(done_ - (space ? space->rows : 0));
+  if (space) {
+    const bool is_final = !space->holds_slot;
+    KVD_ASSERT(is_final == (left() == 0));
+    session().PublishLogits(*space, completion);
+    if (is_final) SetEnded();
+  } else if (left() == 0) {
+    SetFinal({.completion = completion, .output = {}});
+  }
+  if (left() > 0) TryProgress(done_, tokens_.size());
+}
+
+DivideRequest::DivideRequest(RequestOrigin origin, SequenceHandle sequence, PosRange range,
+                             std::int32_t divisor)
+    : ComputingRequest(std::move(origin), sequence), range_(range), divisor_(divisor) {}
+
+void DivideRequest::RunAlone(Engine& engine) {
+  const Result<std::uint32_t> cells = engine.Divide(sequence(), range_, divisor_);
+  if (!cells) return EndWith(cells.error());
+  wire::Completion completion = MakeCompletion();
+  completion.value0 = *cells;
+  SetFinal({.completion = completion, .output = {}});
+}
+
+}  // namespace kvd

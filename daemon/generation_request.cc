@@ -1,0 +1,198 @@
+// States: prompt_left() > 0: computing the prompt; drawn_: a token waits to be computed; finish_: that was the last.
+#include "daemon/generation_request.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "shm/check.h"
+#include "shm/piece_codec.h"
+
+namespace kvd {
+namespace {
+
+SamplingParams SamplingOf(const wire::GenerateRequest& generate) {
+  const wire::GenerateParams& params = generate.params;
+  return SamplingParams{.temperature = params.temperature,
+                        .top_k = params.top_k,
+                        .top_p = params.top_p,
+                        .min_p = params.min_p,
+                        .typical_p = params.typical_p,
+                        .repeat_penalty = params.repeat_penalty,
+                        .presence_penalty = params.presence_penalty,
+                        .frequency_penalty = params.frequency_penalty,
+                        .repeat_last = params.repeat_last,
+                        .seed = params.seed,
+                        .logprob_count = params.logprob_count,
+                        .ignore_eos = (params.flags & wire::kIgnoreEos) != 0,
+                        .biases = generate.biases};
+}
+
+template <class T>
+std::vector<std::byte> BytesOf(const T& value) {
+  std::vector<std::byte> bytes(sizeof value);
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GenerationRequest>> GenerationRequest::Create(
+    RequestOrigin origin, SequenceHandle sequence, Pos pos, std::uint32_t cells_held,
+    wire::GenerateRequest generate, std::span<const TokenId> history, const Vocabulary& vocabulary,
+    std::uint32_t vocab_size) {
+  KVD_TRY(Sampler sampler,
+          Sampler::Create(SamplingOf(generate), vocab_size, vocabulary.end_of_generation()));
+  for (const TokenId token : history) sampler.Accept(token);
+  for (const TokenId token : generate.tokens) sampler.Accept(token);
+  if (!generate.stops.empty() && vocabulary.kind() == Vocabulary::Kind::kNone) {
+    return Fail(Code::kNoTokenizer,
+                "stop strings: " + std::string(vocabulary.no_tokenizer_reason()));
+  }
+  KVD_TRY(StopMatcher stops, StopMatcher::Create(std::move(generate.stops)));
+  return std::unique_ptr<GenerationRequest>(
+      new GenerationRequest(std::move(origin), sequence, pos, cells_held, std::move(generate),
+                            vocabulary, std::move(sampler), std::move(stops)));
+}
+
+GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequence, Pos pos,
+                                     std::uint32_t cells_held, wire::GenerateRequest generate,
+                                     const Vocabulary& vocabulary, Sampler sampler,
+                                     StopMatcher stops)
+    : ComputingRequest(std::move(origin), sequence),
+      vocabulary_(vocabulary),
+      params_(generate.params),
+      prompt_(std::move(generate.tokens)),
+      cells_held_(cells_held),
+      sampler_(std::move(sampler)),
+      stops_(std::move(stops)),
+      detokenizer_(vocabulary, (params_.flags & wire::kShowSpecial) != 0),
+      has_text_(vocabulary.kind() != Vocabulary::Kind::kNone &&
+                (params_.flags & wire::kNoText) == 0),
+      reads_text_(has_text_ || params_.stop_count > 0),
+      next_pos_(pos) {}
+
+std::size_t GenerationRequest::wanted_tokens() const {
+  if (finishing() || has_piece()) return 0;
+  return prompt_left() > 0 ? prompt_left() : 1;
+}
+
+bool GenerationRequest::needs_row(std::size_t tokens) const {
+  if (prompt_left() > 0) return tokens == prompt_left() && params_.predict_max != 0;
+  return !finish_ && !cancelling_;
+}
+
+bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item) {
+  if (!started_) started_ = Clock::now();
+  item.sequence = sequence();
+  item.pos = next_pos_;
+  if (prompt_left() > 0) {
+    item.tokens = std::span(prompt_).subspan(prompt_done_, std::min(tokens_max, prompt_left()));
+  } else {
+    KVD_ASSERT(drawn_.has_value());
+    item.tokens = std::span(&*drawn_, 1);
+  }
+  item.first_logits_row = item.tokens.size() - (row != nullptr ? 1 : 0);
+  item.logits = row;
+  return true;
+}
+
+void GenerationRequest::Finish(const StepItem& item, std::span<const float> row) {
+  if (!item.status) {
+    return EndWith(cancelled() ? Error{Code::kCancelled, "cancelled; what was committed stays"}
+                               : item.status.error());
+  }
+  next_pos_.value += static_cast<std::int32_t>(item.tokens.size());
+  if (prompt_left() > 0) {
+    prompt_done_ += item.tokens.size();
+    if (prompt_left() > 0) return TryProgress(prompt_done_, prompt_.size());
+    prompt_ended_ = Clock::now();
+    if (params_.predict_max == 0) finish_ = wire::kFinishLength;
+  } else {
+    drawn_.reset();
+  }
+  if (cancelling_) return ComputingRequest::OnCancel();
+  if (finish_) return Conclude();
+  Draw(row);
+}
+
+void GenerationRequest::Draw(std::span<const float> row) {
+  const Result<SampledToken> drawn = sampler_.Sample(row);
+  if (!drawn) return EndWith(drawn.error());
+  sampler_.Accept(drawn->token);
+  drawn_ = drawn->token;
+  ++predicted_;
+  ++sampled_count_;
+  std::string text;
+  if (reads_text_) {
+    Result<std::string> shown = TextOf(drawn->token);
+    if (!shown) return EndWith(shown.error());
+    text = std::move(*shown);
+  }
+  if (!finish_ && vocabulary_.IsEndOfGeneration(drawn->token)) finish_ = wire::kFinishEnd;
+  if (!finish_ && params_.predict_max > 0 &&
+      predicted_ == static_cast<std::uint32_t>(params_.predict_max)) {
+    finish_ = wire::kFinishLength;
+  }
+  if (finish_ && reads_text_) {
+    text += stops_.Feed(detokenizer_.Flush());
+    text += stops_.Flush();
+  }
+  StreamToken(*drawn, has_text_ ? std::string_view(text) : std::string_view());
+}
+
+Result<std::string> GenerationRequest::TextOf(TokenId token) {
+  // A row may be longer than the vocabulary: what has no name has no text.
+  if (!vocabulary_.Contains(token)) return std::string();
+  KVD_TRY(const std::string whole, detokenizer_.Push(token));
+  std::string shown(stops_.Feed(whole));
+  if (stops_.matched()) finish_ = wire::kFinishStop;
+  return shown;
+}
+
+void GenerationRequest::StreamToken(const SampledToken& drawn, std::string_view text) {
+  std::vector<wire::TokenLogprob> logprobs;
+  if (params_.logprob_count > 0) {
+    logprobs.push_back({.token = drawn.token, .logprob = drawn.logprob});
+    const auto top = sampler_.top_logprobs();
+    logprobs.insert(logprobs.end(), top.begin(), top.end());
+  }
+  const wire::PieceView view{
+      .kind = wire::kPieceTokens,
+      .done = predicted_,
+      .total = params_.predict_max > 0 ? static_cast<std::uint64_t>(params_.predict_max) : 0,
+      .tokens = std::span(&drawn.token, 1),
+      .text = text,
+      .logprobs = logprobs};
+  Answer piece{.completion = MakeCompletion(), .output = {}};
+  piece.output.resize(wire::PieceBytes(view));
+  wire::EncodePiece(view, piece.output);
+  SetPiece(std::move(piece));
+}
+
+void GenerationRequest::Conclude() {
+  const auto now = Clock::now();
+  const auto nanoseconds = [](Clock::duration duration) {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
+  };
+  const wire::GenerateResult result{.seed = params_.seed,
+                                    .finish = *finish_,
+                                    .prompt_reused = cells_held_,
+                                    .prompt_computed = static_cast<std::uint32_t>(prompt_.size()),
+                                    .predicted = predicted_,
+                                    .prompt_ns = nanoseconds(prompt_ended_ - *started_),
+                                    .predict_ns = nanoseconds(now - prompt_ended_)};
+  SetFinal({.completion = MakeCompletion(), .output = BytesOf(result)});
+}
+
+void GenerationRequest::OnCancel() {
+  // A token that the client has seen but that is not computed yet still becomes part of the sequence.
+  if (drawn_ && !has_piece() && !session().closed()) {
+    cancelling_ = true;
+    return;
+  }
+  ComputingRequest::OnCancel();
+}
+
+}  // namespace kvd

@@ -1,0 +1,75 @@
+// GenerationRequest: kGenerate: a prompt is computed, then tokens are drawn, streamed and computed one by one.
+//
+// Every drawn token is committed, the last one included: a token is streamed as soon as it is drawn, and computed in the
+// next step, without logits if it is the last. So what the client has seen is what the sequence holds when the final answer
+// comes, also after a cancel; an error (a full pool) is the exception, and its answer is the error.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/computing_request.h"
+#include "engine/sampler.h"
+#include "engine/stop_matcher.h"
+#include "engine/vocabulary/streaming_detokenizer.h"
+#include "engine/vocabulary/vocabulary.h"
+#include "shm/payload_codec.h"
+
+namespace kvd {
+
+class GenerationRequest final : public ComputingRequest {
+ public:
+  // `generate` has passed wire::ParseGenerate; `history` are the sequence's tokens that penalties look back at; `pos` is
+  // where the first prompt token goes; `cells_held` what the sequence holds already. `vocab_size` is the length of a row of
+  // logits, which may be more than the vocabulary has tokens. `vocabulary` outlives the request.
+  // Errors: ValidateSampling's, StopMatcher's, kNoTokenizer (stop strings without a tokenizer).
+  static Result<std::unique_ptr<GenerationRequest>> Create(
+      RequestOrigin origin, SequenceHandle sequence, Pos pos, std::uint32_t cells_held,
+      wire::GenerateRequest generate, std::span<const TokenId> history,
+      const Vocabulary& vocabulary, std::uint32_t vocab_size);
+
+  std::size_t wanted_tokens() const override;
+  bool needs_row(std::size_t tokens) const override;
+  bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;
+  void Finish(const StepItem& item, std::span<const float> row) override;
+  void OnCancel() override;
+  std::uint64_t TakeSampledCount() override { return std::exchange(sampled_count_, 0); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  GenerationRequest(RequestOrigin origin, SequenceHandle sequence, Pos pos,
+                    std::uint32_t cells_held, wire::GenerateRequest generate,
+                    const Vocabulary& vocabulary, Sampler sampler, StopMatcher stops);
+
+  std::size_t prompt_left() const { return prompt_.size() - prompt_done_; }
+  void Draw(std::span<const float> row);
+  // The text of a drawn token that may be shown now; ends the generation where a stop string is complete.
+  Result<std::string> TextOf(TokenId token);
+  void StreamToken(const SampledToken& drawn, std::string_view text);
+  void Conclude();
+
+  const Vocabulary& vocabulary_;
+  const wire::GenerateParams params_;
+  const std::vector<TokenId> prompt_;
+  const std::uint32_t cells_held_;
+  Sampler sampler_;
+  StopMatcher stops_;
+  StreamingDetokenizer detokenizer_;
+  const bool has_text_;    // pieces carry text
+  const bool reads_text_;  // text is made at all: shown, or looked at for stop strings
+
+  Pos next_pos_;
+  std::size_t prompt_done_ = 0;
+  std::optional<TokenId> drawn_;              // streamed, not computed yet
+  std::optional<wire::FinishReason> finish_;  // known once the last token is drawn
+  bool cancelling_ = false;  // the drawn token is computed, then the request ends kCancelled
+  std::uint32_t predicted_ = 0;
+  std::uint64_t sampled_count_ = 0;
+  std::optional<Clock::time_point> started_;
+  Clock::time_point prompt_ended_;
+};
+
+}  // namespace kvd

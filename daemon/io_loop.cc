@@ -1,0 +1,88 @@
+// A watch is one pending async_wait that its own handler renews. The state that the handler needs is shared between handle
+// and handler, so that destroying the handle while the handler is queued leaves nothing dangling.
+#include "daemon/io_loop.h"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <utility>
+
+namespace kvd {
+namespace {
+
+namespace asio = boost::asio;
+
+struct WatchState {
+  WatchState(asio::io_context& context, int descriptor, std::function<void()> callback)
+      : stream(context, descriptor), ready(std::move(callback)) {}
+  asio::posix::stream_descriptor stream;
+  std::function<void()> ready;
+  bool closed = false;
+};
+
+void Arm(const std::shared_ptr<WatchState>& state) {
+  state->stream.async_wait(asio::posix::stream_descriptor::wait_read,
+                           [state](const boost::system::error_code& error) {
+                             if (state->closed || error) return;
+                             state->ready();
+                             if (!state->closed) Arm(state);
+                           });
+}
+
+class Watch final : public IoLoop::Handle {
+ public:
+  explicit Watch(std::shared_ptr<WatchState> state) : state_(std::move(state)) {}
+  ~Watch() override {
+    state_->closed = true;
+    state_->stream.release();  // cancels the wait; the descriptor is the caller's
+  }
+
+ private:
+  std::shared_ptr<WatchState> state_;
+};
+
+class Timer final : public IoLoop::Handle {
+ public:
+  Timer(asio::io_context& context, std::chrono::milliseconds delay, std::function<void()> due)
+      : alive_(std::make_shared<bool>(true)), timer_(context, delay) {
+    timer_.async_wait(
+        [alive = alive_, due = std::move(due)](const boost::system::error_code& error) {
+          if (*alive && !error) due();
+        });
+  }
+  ~Timer() override { *alive_ = false; }
+
+ private:
+  std::shared_ptr<bool> alive_;
+  asio::steady_timer timer_;
+};
+
+}  // namespace
+
+struct IoLoop::Impl {
+  asio::io_context context{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
+};
+
+IoLoop::IoLoop() : impl_(std::make_unique<Impl>()) {}
+IoLoop::~IoLoop() = default;
+
+std::unique_ptr<IoLoop::Handle> IoLoop::WatchReadable(int descriptor, std::function<void()> ready) {
+  auto state = std::make_shared<WatchState>(impl_->context, descriptor, std::move(ready));
+  Arm(state);
+  return std::make_unique<Watch>(std::move(state));
+}
+
+std::unique_ptr<IoLoop::Handle> IoLoop::After(std::chrono::milliseconds delay,
+                                              std::function<void()> due) {
+  return std::make_unique<Timer>(impl_->context, delay, std::move(due));
+}
+
+void IoLoop::Post(std::function<void()> call) { asio::post(impl_->context, std::move(call)); }
+
+void IoLoop::Run() { impl_->context.run(); }
+void IoLoop::Stop() { impl_->context.stop(); }
+
+}  // namespace kvd

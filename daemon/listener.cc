@@ -1,0 +1,168 @@
+// Modes first, listen last: nobody can connect before the socket has its final mode.
+#include "daemon/listener.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <utility>
+
+#include "daemon/log.h"
+#include "shm/socket_address.h"
+
+namespace kvd {
+namespace {
+
+constexpr int kBacklog = 128;
+constexpr int kAcceptsAtOnce = 16;
+constexpr std::chrono::milliseconds kAcceptPause{50};
+constexpr std::size_t kGroupsMax = 1024;
+
+Result<gid_t> FindGroup(const std::string& name) {
+  gid_t number = 0;
+  const auto end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data(), end, number);
+  if (parsed.ec == std::errc() && parsed.ptr == end) return number;
+  // Start-up only, one thread.
+  const struct group* const found = ::getgrnam(name.c_str());
+  if (found == nullptr) {
+    return Fail(Code::kInvalidArgument, "--socket-group: no group " + Quoted(name));
+  }
+  return found->gr_gid;
+}
+
+// The group that reaches the socket; none where nobody else may connect, or our own will do.
+std::optional<gid_t> ReachingGroup(const ListenerOptions& options, std::optional<gid_t> admitted) {
+  if (admitted || options.allowed_uids.empty() || ::geteuid() != 0) return admitted;
+  const uid_t uid = options.allowed_uids.front();
+  const struct passwd* const entry = ::getpwuid(uid);
+  return entry != nullptr ? entry->pw_gid : static_cast<gid_t>(uid);
+}
+
+Status SetModes(const ListenerOptions& options, const std::string& directory,
+                std::optional<gid_t> group) {
+  const std::string& path = options.socket_path;
+  const bool for_others = options.group.has_value() || !options.allowed_uids.empty();
+  constexpr auto kKeep = static_cast<uid_t>(-1);
+  if (group && (::lchown(path.c_str(), kKeep, *group) != 0 ||
+                ::lchown(directory.c_str(), kKeep, *group) != 0)) {
+    return FailFile("socket " + path, "group cannot be set");
+  }
+  if (::chmod(path.c_str(), for_others ? 0660 : 0600) != 0) {
+    return FailFile("socket " + path, "mode cannot be set");
+  }
+  if (for_others && ::chmod(directory.c_str(), 0710) != 0) {
+    return FailFile("socket directory " + directory, "mode cannot be set");
+  }
+  return {};
+}
+
+// Whether the peer was of that group when it connected.
+bool PeerHasGroup(int socket, const PeerCredentials& peer, gid_t group) {
+  if (peer.gid == group) return true;
+  std::vector<gid_t> groups(kGroupsMax);
+  auto bytes = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &bytes) != 0) return false;
+  groups.resize(bytes / sizeof(gid_t));
+  return std::ranges::find(groups, group) != groups.end();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Listener>> Listener::Create(const ListenerOptions& options) {
+  const std::string& path = options.socket_path;
+  KVD_TRY(const SocketAddress address, MakeSocketAddress(path));
+  std::optional<gid_t> group;
+  if (options.group) {
+    KVD_TRY(group, FindGroup(*options.group));
+  }
+  const std::size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const std::string file = slash == std::string::npos ? path : path.substr(slash + 1);
+  if (file.empty()) return Fail(Code::kInvalidArgument, "socket path " + path + ": names no file");
+  KVD_CHECK_OK(PrepareSocketDirectory(path));
+  const UniqueFd directory_fd(
+      ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!directory_fd) return FailFile("socket directory " + directory, "cannot be opened");
+  KVD_TRY(LockFile lock, LockFile::Take(directory_fd.get(), file + ".lock", "socket " + path));
+
+  struct stat old{};
+  if (::lstat(path.c_str(), &old) == 0) {
+    if (!S_ISSOCK(old.st_mode)) {
+      return Fail(Code::kExists, "socket " + path + ": a file that is no socket is in the way");
+    }
+    if (::unlink(path.c_str()) != 0) return FailFile("socket " + path, "stale, cannot be removed");
+  }
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) return FailFile("socket " + path, "cannot be made");
+  const auto* const generic = reinterpret_cast<const sockaddr*>(&address.address);
+  if (::bind(socket.get(), generic, address.address_bytes) != 0) {
+    return FailFile("socket " + path, "cannot be bound");
+  }
+  KVD_CHECK_OK(SetModes(options, directory, ReachingGroup(options, group)));
+  if (::listen(socket.get(), kBacklog) != 0) return FailFile("socket " + path, "cannot listen");
+  return std::unique_ptr<Listener>(
+      new Listener(options, group, std::move(lock), std::move(socket)));
+}
+
+Listener::Listener(ListenerOptions options, std::optional<gid_t> group, LockFile lock,
+                   UniqueFd socket)
+    : options_(std::move(options)),
+      group_(group),
+      lock_(std::move(lock)),
+      socket_(std::move(socket)) {}
+
+Listener::~Listener() { Stop(); }
+
+void Listener::Start(IoLoop& loop, Accepted accepted) {
+  loop_ = &loop;
+  accepted_ = std::move(accepted);
+  Watch();
+}
+
+void Listener::Watch() {
+  pause_.reset();
+  watch_ = loop_->WatchReadable(socket_.get(), [this] { OnReadable(); });
+}
+
+void Listener::Stop() {
+  watch_.reset();
+  pause_.reset();
+  if (!socket_) return;
+  socket_.reset();
+  (void)::unlink(options_.socket_path.c_str());
+}
+
+void Listener::OnReadable() {
+  for (int i = 0; i < kAcceptsAtOnce; ++i) {
+    UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) {
+      if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
+      // Out of descriptors or memory: the waiting connection would wake us again and again.
+      Log(LogLevel::kWarning, "accept_failed", FailErrno("accept").error().message);
+      watch_.reset();
+      pause_ = loop_->After(kAcceptPause, [this] { Watch(); });
+      return;
+    }
+    const Result<PeerCredentials> peer = ReadPeerCredentials(socket.get());
+    if (!peer) continue;
+    Status admitted = CheckAdmitted(socket.get(), *peer);
+    accepted_(std::move(socket), *peer, std::move(admitted));
+  }
+}
+
+Status Listener::CheckAdmitted(int socket, const PeerCredentials& peer) const {
+  if (peer.uid == ::geteuid()) return {};
+  if (std::ranges::find(options_.allowed_uids, peer.uid) != options_.allowed_uids.end()) return {};
+  if (group_ && PeerHasGroup(socket, peer, *group_)) return {};
+  return Fail(Code::kPermission,
+              "uid " + std::to_string(peer.uid) + " is not let in by this daemon");
+}
+
+}  // namespace kvd

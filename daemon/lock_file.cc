@@ -1,0 +1,52 @@
+// flock and not fcntl: the lock belongs to the open file, so that nothing else that this process opens gives it up.
+#include "daemon/lock_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <system_error>
+
+namespace kvd {
+namespace {
+
+std::string HolderOf(int file) {
+  std::array<char, 32> text{};
+  const ssize_t got = ::pread(file, text.data(), text.size() - 1, 0);
+  const long pid = got > 0 ? std::strtol(text.data(), nullptr, 10) : 0;
+  return pid > 0 ? "pid " + std::to_string(pid) : std::string("pid not known yet");
+}
+
+}  // namespace
+
+std::unexpected<Error> FailFile(const std::string& what, const char* detail) {
+  const int saved = errno;
+  const Code code = saved == ENOSPC || saved == EDQUOT ? Code::kNoSpace : Code::kIo;
+  return Fail(code, what + ": " + detail + ": " + std::generic_category().message(saved));
+}
+
+Result<LockFile> LockFile::Take(int directory, const std::string& name, const std::string& what) {
+  UniqueFd file(::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) return FailFile(what, "lock cannot be opened");
+  struct stat found{};
+  if (::fstat(file.get(), &found) != 0) return FailFile(what, "lock cannot be examined");
+  if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid()) {
+    return Fail(Code::kPermission, what + ": lock is not a regular file of our own");
+  }
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return FailFile(what, "lock cannot be taken");
+    return Fail(Code::kBusy, what + ": in use by another kvd, " + HolderOf(file.get()));
+  }
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(file.get(), 0) != 0 ||
+      ::pwrite(file.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+    return FailFile(what, "pid cannot be written");
+  }
+  return LockFile(std::move(file));
+}
+
+}  // namespace kvd

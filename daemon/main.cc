@@ -1,0 +1,175 @@
+// kvd: start, serve, stop. Exit status: 0 stopped as asked, 1 could not start or go on, 2 the command line is wrong.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <variant>
+
+#include "daemon/io_loop.h"
+#include "daemon/listener.h"
+#include "daemon/log.h"
+#include "daemon/options.h"
+#include "daemon/pool_shares.h"
+#include "daemon/scheduler.h"
+#include "daemon/server.h"
+#include "daemon/state_directory.h"
+#include "engine/engine.h"
+#include "engine/model_config.h"
+#include "shm/socket_address.h"
+
+namespace kvd {
+namespace {
+
+// Pages of tmpfs that cannot be had, or a file truncated by somebody with our uid: nothing can be saved, say so and go.
+extern "C" void OnBusError(int) {
+  static constexpr char kText[] = "kvd: a mapped file shrank or its memory ran out (SIGBUS)\n";
+  (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
+  ::_exit(1);
+}
+
+// SIGTERM and SIGINT, blocked in every thread, arrive here.
+Result<UniqueFd> OpenSignals() {
+  sigset_t stops;
+  ::sigemptyset(&stops);
+  ::sigaddset(&stops, SIGTERM);
+  ::sigaddset(&stops, SIGINT);
+  if (::pthread_sigmask(SIG_BLOCK, &stops, nullptr) != 0) return FailErrno("signals");
+  UniqueFd signals(::signalfd(-1, &stops, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!signals) return FailErrno("signals");
+  struct sigaction on_bus{};
+  on_bus.sa_handler = OnBusError;
+  ::sigaction(SIGBUS, &on_bus, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Metadata verbs wait for nobody's computing: where we may, the io thread goes before the compute threads.
+void PreferThisThread() {
+  (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), -5);
+}
+
+Result<StateDirectory> OpenState(const DaemonOptions& options) {
+  if (options.state_directory) return StateDirectory::Open(*options.state_directory);
+  // Slabs are reserved as they are needed: what must be there at the start is little.
+  constexpr std::uint64_t kNeededBytes = 128u << 20;
+  return StateDirectory::OpenDefault(options.name, kNeededBytes);
+}
+
+std::string StartText(Engine& engine, const std::string& socket_path, const StateDirectory& state) {
+  const PoolUsage usage = engine.memory().Usage();
+  return "pid=" + std::to_string(::getpid()) + " socket=" + Quoted(socket_path) +
+         " state=" + Quoted(state.path()) +
+         " cells=" + std::to_string(std::uint64_t{usage.total_blocks} * layout::kBlockCells) +
+         " vocab=" + std::to_string(engine.config().vocab_size) +
+         " kernels=" + engine.kernels().name +
+         " threads=" + std::to_string(engine.options().threads);
+}
+
+Status Serve(const DaemonOptions& options, int signals) {
+  KVD_TRY(StateDirectory state, OpenState(options));
+  std::string socket_path = options.socket_path.value_or("");
+  if (socket_path.empty()) {
+    KVD_TRY(socket_path, DefaultSocketPath(options.name));
+  }
+  KVD_TRY(auto listener, Listener::Create({.socket_path = socket_path,
+                                           .allowed_uids = options.allowed_uids,
+                                           .group = options.socket_group}));
+  EngineOptions engine_options = options.engine;
+  engine_options.state_directory = state.descriptor();
+  KVD_TRY(const auto engine, Engine::Create(engine_options));
+  if (!state.on_tmpfs()) {
+    Log(LogLevel::kWarning, "state_not_in_memory",
+        Quoted(state.path()) + " is not on tmpfs: the pool is written to a disk");
+  }
+
+  const QuotaPolicy quotas(options.quotas, ::geteuid(), options.admits_others());
+  PoolShares shares(engine->memory(), quotas);
+  IoLoop loop;
+  IoLoop worker;
+  Scheduler scheduler(*engine, engine->config().vocab_size,
+                      {.prefill_chunk_tokens = options.prefill_chunk,
+                       .admit = [&shares](const ComputingRequest& request, std::size_t tokens) {
+                         return shares.Admit(request.session().uid(), tokens);
+                       }});
+  Server server({.loop = loop,
+                 .worker = worker,
+                 .engine = *engine,
+                 .scheduler = scheduler,
+                 .quotas = quotas,
+                 .shares = shares},
+                {.hello_deadline = std::chrono::milliseconds(options.hello_timeout_ms)});
+
+  std::thread engine_thread([&scheduler] { scheduler.Run(); });
+  std::thread worker_thread([&worker] { worker.Run(); });
+  const auto on_signal = loop.WatchReadable(signals, [&] {
+    signalfd_siginfo info{};
+    if (::read(signals, &info, sizeof info) != sizeof info) return;
+    Log(LogLevel::kInfo, "stopping",
+        "signal=" + std::to_string(info.ssi_signo) + " from_pid=" + std::to_string(info.ssi_pid));
+    loop.Stop();
+  });
+  server.Start(std::move(listener));
+  Log(LogLevel::kInfo, "start", StartText(*engine, socket_path, state));
+  PreferThisThread();
+  loop.Run();
+
+  // No new clients; the requests that run end with kCancelled, which their clients still get; then everybody goes.
+  server.StopListening();
+  scheduler.Stop();
+  engine_thread.join();
+  worker.Stop();
+  worker_thread.join();
+  server.CloseAll();
+  state.RemoveState();
+  Log(LogLevel::kInfo, "stop", "pid=" + std::to_string(::getpid()));
+  return {};
+}
+
+int Main(int argument_count, char** arguments) {
+  // Before anything secret is read: a process of the same uid could open our memory through /proc. Opened again once the
+  // command line has been read, if it says so.
+  (void)::prctl(PR_SET_DUMPABLE, 0);
+  (void)::umask(077);
+  const auto parsed = ParseOptions(argument_count, arguments);
+  if (!parsed) {
+    std::fprintf(stderr, "kvd: %s\n", parsed.error().message.c_str());
+    return 2;
+  }
+  if (const auto* const print = std::get_if<PrintAndExit>(&*parsed)) {
+    std::fputs(print->text.c_str(), stdout);
+    return 0;
+  }
+  const DaemonOptions& options = std::get<DaemonOptions>(*parsed);
+  if (options.allow_debug) (void)::prctl(PR_SET_DUMPABLE, 1);
+  SetLogLevel(options.log_level);
+  RaiseDescriptorLimit();
+  const Result<UniqueFd> signals = OpenSignals();
+  const Status served =
+      signals ? Serve(options, signals->get()) : Status(std::unexpected(signals.error()));
+  if (!served) {
+    std::fprintf(stderr, "kvd: %s\n", served.error().message.c_str());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace kvd
+
+int main(int argument_count, char** arguments) { return kvd::Main(argument_count, arguments); }

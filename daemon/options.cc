@@ -1,0 +1,249 @@
+// Every value is taken as text and parsed here, so that all refusals have one form: "-c: 0 is not a number from 1 to …".
+// CLI11 knows one-letter short flags only: llama.cpp's -ctk, -ctv and -ub are respelled before it sees them.
+#include "daemon/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+namespace kvd {
+namespace {
+
+constexpr std::uint64_t kCellsMax = 1ull << 32;
+constexpr std::uint32_t kSequencesMax = 1u << 20;
+constexpr std::uint32_t kThreadsMax = 1024;
+constexpr std::uint32_t kUbatchTokensMax = 16384;
+
+using Parsed = Result<std::variant<DaemonOptions, PrintAndExit>>;
+
+std::string RangeText(std::string_view flag, std::string_view given, const std::string& range) {
+  return std::string(flag) + ": " + Quoted(given) + " is not " + range;
+}
+
+// The flags of one command line and the first value that was refused.
+class FlagReader {
+ public:
+  explicit FlagReader(CLI::App& app) : app_(app) {}
+
+  const std::optional<std::string>& refusal() const { return refusal_; }
+
+  void Text(const std::string& names, std::string* value, const std::string& help) {
+    Each(names, help, [this, names, value](const std::string& given) {
+      if (given.empty()) return Refuse(names + ": the value is empty");
+      if (given.find('\0') != std::string::npos) return Refuse(names + ": holds a zero byte");
+      *value = given;
+    });
+  }
+  void Text(const std::string& names, std::optional<std::string>* value, const std::string& help) {
+    Each(names, help, [this, names, value](const std::string& given) {
+      if (given.empty()) return Refuse(names + ": the value is empty");
+      *value = given;
+    });
+  }
+  template <class T>
+  void Number(const std::string& names, T* value, std::uint64_t least, std::uint64_t most,
+              const std::string& help) {
+    Each(names, help, [this, names, value, least, most](const std::string& given) {
+      if (const auto number = ParseNumber(given, least, most)) {
+        *value = static_cast<T>(*number);
+      } else {
+        Refuse(RangeText(names, given,
+                         "a number from " + std::to_string(least) + " to " + std::to_string(most)));
+      }
+    });
+  }
+  void Share(const std::string& names, double* value, const std::string& help) {
+    Each(names, help, [this, names, value](const std::string& given) {
+      double share = 0;
+      const auto end = given.data() + given.size();
+      const auto parsed = std::from_chars(given.data(), end, share);
+      if (parsed.ec == std::errc() && parsed.ptr == end && std::isfinite(share) && share >= 0 &&
+          share <= 1) {
+        *value = share;
+      } else {
+        Refuse(RangeText(names, given, "a share from 0 to 1"));
+      }
+    });
+  }
+  void Numbers(const std::string& names, std::vector<std::uint32_t>* values, std::uint64_t most,
+               const std::string& help) {
+    Each(names, help, [this, names, values, most](const std::string& given) {
+      if (const auto number = ParseNumber(given, 0, most)) {
+        values->push_back(static_cast<std::uint32_t>(*number));
+      } else {
+        Refuse(RangeText(names, given, "a number from 0 to " + std::to_string(most)));
+      }
+    });
+  }
+  void CellType(const std::string& names, kernels::DataType* value, const std::string& help) {
+    Each(names, help, [this, names, value](const std::string& given) {
+      static constexpr std::array kTypes = {kernels::DataType::kF32, kernels::DataType::kF16,
+                                            kernels::DataType::kBF16, kernels::DataType::kQ8_0};
+      for (const kernels::DataType type : kTypes) {
+        if (given == kernels::DataTypeName(type)) {
+          *value = type;
+          return;
+        }
+      }
+      Refuse(RangeText(names, given, "f32, f16, bf16 or q8_0"));
+    });
+  }
+  void Level(const std::string& names, LogLevel* value, const std::string& help) {
+    Each(names, help, [this, value](const std::string& given) {
+      if (auto level = ParseLogLevel(given)) {
+        *value = *level;
+      } else {
+        Refuse(level.error().message);
+      }
+    });
+  }
+
+ private:
+  template <class Take>
+  void Each(const std::string& names, const std::string& help, Take take) {
+    // "-c,--cells" in CLI11's spelling; every occurrence of the flag is taken, the last one stays.
+    app_.add_option_function<std::vector<std::string>>(
+            names,
+            [take](const std::vector<std::string>& all) {
+              for (const std::string& given : all) take(given);
+            },
+            help)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->expected(1)
+        ->allow_extra_args(false);
+  }
+  static std::optional<std::uint64_t> ParseNumber(std::string_view text, std::uint64_t least,
+                                                  std::uint64_t most) {
+    std::uint64_t number = 0;
+    const auto end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data(), end, number);
+    if (parsed.ec != std::errc() || parsed.ptr != end || number < least || number > most) {
+      return std::nullopt;
+    }
+    return number;
+  }
+  void Refuse(std::string why) {
+    if (!refusal_) refusal_ = std::move(why);
+  }
+
+  CLI::App& app_;
+  std::optional<std::string> refusal_;
+};
+
+void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
+  EngineOptions& engine = options.engine;
+  flags.Text("-m,--model", &engine.model_path, "model file (GGUF); the bundled model without it");
+  flags.Number("-c,--cells,--ctx-size", &engine.cells, 1, kCellsMax,
+               "tokens that the pool holds; the model's trained context without it");
+  flags.Number("--state-slots", &engine.state_slots, 0, kSequencesMax,
+               "recurrent states kept, for models that have them");
+  flags.Number("--max-sequences", &engine.sequence_capacity, 1, kSequencesMax, "live sequences");
+  flags.Number("-t,--threads", &engine.threads, 0, kThreadsMax, "compute threads; 0: one a core");
+  flags.Number("--ubatch-size", &engine.ubatch_tokens, 1, kUbatchTokensMax,
+               "tokens of one pass through the model (-ub)");
+  flags.CellType("--cache-type-k", &engine.k_type, "type of K cells (-ctk)");
+  flags.CellType("--cache-type-v", &engine.v_type, "type of V cells (-ctv)");
+  flags.Text("--kernels", &engine.kernel_table, "instruction set to use: scalar, avx2, …");
+  app.add_flag("--deterministic", engine.deterministic,
+               "logits of a token depend on its sequence alone, bit for bit");
+
+  flags.Text("--name", &options.name, "of this daemon: NAME.sock in the runtime directory");
+  flags.Text("--socket", &options.socket_path, "path of the socket instead");
+  flags.Text("--state-dir", &options.state_directory, "private directory of the cached state");
+  flags.Numbers("--allow-uid", &options.allowed_uids, 0xfffffffeu, "may connect too; repeatable");
+  flags.Text("--socket-group", &options.socket_group, "its members may connect too");
+  flags.Number("--prefill-chunk", &options.prefill_chunk, 1, kUbatchTokensMax,
+               "prompt tokens of one step beside decoding");
+  flags.Number("--hello-timeout-ms", &options.hello_timeout_ms, 1, 600'000,
+               "time that a connection has to introduce itself");
+
+  UidLimits& own = options.quotas.own;
+  UidLimits& others = options.quotas.others;
+  flags.Number("--max-connections", &own.connections, 1, 65536, "of the daemon's own uid");
+  flags.Number("--other-connections", &others.connections, 1, 65536, "of every other uid");
+  flags.Number("--other-sequences", &others.sequences, 1, kSequencesMax, "of every other uid");
+  flags.Number("--other-requests", &others.requests_in_flight, 1, 1u << 20, "of every other uid");
+  flags.Number("--other-result-bytes", &others.result_arena_bytes, 1u << 16, 1ull << 40,
+               "result arenas of every other uid");
+  flags.Share("--other-pool-share", &others.pool_share, "of the pool, for every other uid");
+  flags.Share("--reserve-share", &options.quotas.reserve_share,
+              "of the pool, kept for others where others may connect");
+
+  flags.Level("--log-level", &options.log_level, "debug, info, warning, error, off");
+  app.add_flag("--allow-debug", options.allow_debug,
+               "leave the process open to debuggers and /proc readers of the same uid");
+}
+
+std::vector<std::string> Respell(int argument_count, const char* const* arguments) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kShort = {
+      {{"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-ub", "--ubatch-size"}}};
+  std::vector<std::string> respelled;
+  for (int i = 1; i < argument_count; ++i) {
+    std::string argument = arguments[i];
+    for (const auto& [given, full] : kShort) {
+      if (argument == given || argument.starts_with(std::string(given) + "=")) {
+        argument.replace(0, given.size(), full);
+        break;
+      }
+    }
+    respelled.push_back(std::move(argument));
+  }
+  // CLI11 takes a vector from its back.
+  std::ranges::reverse(respelled);
+  return respelled;
+}
+
+Status CheckTogether(const DaemonOptions& options) {
+  if (!IsSafeName(options.name)) {
+    return Fail(Code::kInvalidArgument,
+                "--name: " + Quoted(options.name) +
+                    " is not 1 to 63 letters, digits, '_', '-' or '.', the first no '.'");
+  }
+  if (options.prefill_chunk > options.engine.ubatch_tokens) {
+    return Fail(Code::kInvalidArgument,
+                "--prefill-chunk: " + std::to_string(options.prefill_chunk) +
+                    " is more than --ubatch-size " + std::to_string(options.engine.ubatch_tokens));
+  }
+  return {};
+}
+
+}  // namespace
+
+bool IsSafeName(std::string_view name) {
+  if (name.empty() || name.size() > 63 || name.front() == '.') return false;
+  return std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  });
+}
+
+Parsed ParseOptions(int argument_count, const char* const* arguments) {
+  DaemonOptions options;
+  CLI::App app("kvd: one language model and its cached state, shared between local processes",
+               "kvd");
+  app.set_version_flag("--version", std::string("kvd ") + kVersionText);
+  FlagReader flags(app);
+  bool chunk_given = false;
+  try {
+    DeclareFlags(flags, app, options);
+    app.parse(Respell(argument_count, arguments));
+    chunk_given = app.count("--prefill-chunk") > 0;
+  } catch (const CLI::CallForHelp&) {
+    return PrintAndExit{app.help()};
+  } catch (const CLI::CallForVersion&) {
+    return PrintAndExit{app.version() + "\n"};
+  } catch (const CLI::Error& error) {
+    return Fail(Code::kInvalidArgument, error.what());
+  }
+  if (flags.refusal()) return Fail(Code::kInvalidArgument, *flags.refusal());
+  if (!chunk_given) {
+    options.prefill_chunk = std::min(options.prefill_chunk, options.engine.ubatch_tokens);
+  }
+  KVD_CHECK_OK(CheckTogether(options));
+  return options;
+}
+
+}  // namespace kvd

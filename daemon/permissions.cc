@@ -1,0 +1,51 @@
+// The table of the header, read top-down: the first row that fits decides.
+#include "daemon/permissions.h"
+
+#include <string>
+
+namespace kvd {
+
+SequenceAccess AccessOf(const Caller& caller, const SequenceInfo& sequence,
+                        bool in_public_snapshot) {
+  // Published sequences are immutable for everyone: they go with kUnpublish, by name.
+  const bool published = (sequence.flags & layout::kSequencePublished) != 0;
+  if (sequence.owner.uid != caller.uid) {
+    return published && in_public_snapshot ? SequenceAccess::kRead : SequenceAccess::kNone;
+  }
+  if (published) return SequenceAccess::kRead;
+  if (sequence.owner.session == caller.session) return SequenceAccess::kChange;
+  if ((sequence.flags & layout::kSequenceRetained) != 0) return SequenceAccess::kChange;
+  return SequenceAccess::kChangeByForce;
+}
+
+std::unexpected<Error> FailNotFound(const char* what, SequenceHandle handle) {
+  return Fail(Code::kNotFound, std::string(what) + " " +
+                                   std::to_string(static_cast<std::uint64_t>(handle)) +
+                                   ": no such sequence");
+}
+
+Status CheckRead(SequenceAccess access, const char* what, SequenceHandle handle) {
+  if (access == SequenceAccess::kNone) return FailNotFound(what, handle);
+  return {};
+}
+
+Status CheckChange(SequenceAccess access, bool force, const char* what,
+                   const SequenceInfo& sequence) {
+  const std::string name =
+      std::string(what) + " " + std::to_string(static_cast<std::uint64_t>(sequence.handle)) + ": ";
+  switch (access) {
+    case SequenceAccess::kNone: return FailNotFound(what, sequence.handle);
+    case SequenceAccess::kChange: return {};
+    case SequenceAccess::kChangeByForce:
+      if (force) return {};
+      return Fail(Code::kPermission,
+                  name + "belongs to session " +
+                      std::to_string(static_cast<std::uint64_t>(sequence.owner.session)) +
+                      "; fork it, or set the force flag");
+    case SequenceAccess::kRead:
+      return Fail(Code::kPermission, name + "is published and immutable; fork it");
+  }
+  return Fail(Code::kInternal, name + "access " + std::to_string(static_cast<int>(access)));
+}
+
+}  // namespace kvd

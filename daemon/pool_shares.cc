@@ -1,0 +1,59 @@
+// The daemon's own uid is held to the whole pool less the reserve, by what is used altogether; and not at all where nobody
+// else may connect, since the pool itself says no then.
+#include "daemon/pool_shares.h"
+
+#include "shm/segment_layout.h"
+
+namespace kvd {
+namespace {
+
+std::uint64_t BlocksOf(std::uint64_t cells) {
+  return (cells + layout::kBlockCells - 1) / layout::kBlockCells;
+}
+
+}  // namespace
+
+PoolShares::PoolShares(const Memory& memory, const QuotaPolicy& quotas)
+    : memory_(memory), quotas_(quotas) {}
+
+void PoolShares::RefreshIfOld() {
+  const auto now = std::chrono::steady_clock::now();
+  if (refreshed_ != std::chrono::steady_clock::time_point{} && now - refreshed_ < kMaxAge) return;
+  refreshed_ = now;
+  cells_.clear();
+  admitted_cells_ = 0;
+  for (const SequenceInfo& sequence : memory_.Sequences()) {
+    cells_[sequence.owner.uid] += BlocksOf(sequence.cell_count) * layout::kBlockCells;
+  }
+  const PoolUsage usage = memory_.Usage();
+  total_blocks_ = usage.total_blocks;
+  used_blocks_ = usage.total_blocks - usage.free_blocks;
+}
+
+Status PoolShares::Check(std::uint32_t uid, std::uint64_t tokens) {
+  RefreshIfOld();
+  // Whole blocks only: the tail of a block that is charged already is free, so a uid passes its share by at most one
+  // block for each sequence.
+  const std::uint64_t wanted = tokens / layout::kBlockCells;
+  const std::uint64_t held = quotas_.is_own(uid)
+                                 ? used_blocks_ + admitted_cells_ / layout::kBlockCells
+                                 : cells_[uid] / layout::kBlockCells;
+  return quotas_.CheckBlocks(uid, held, wanted, total_blocks_);
+}
+
+Status PoolShares::CheckAppend(std::uint32_t uid, std::uint64_t tokens) {
+  if (!quotas_.limits_pool(uid)) return {};
+  const std::lock_guard lock(mutex_);
+  return Check(uid, tokens);
+}
+
+Status PoolShares::Admit(std::uint32_t uid, std::uint64_t tokens) {
+  if (!quotas_.limits_pool(uid)) return {};
+  const std::lock_guard lock(mutex_);
+  KVD_CHECK_OK(Check(uid, tokens));
+  cells_[uid] += tokens;
+  admitted_cells_ += tokens;
+  return {};
+}
+
+}  // namespace kvd

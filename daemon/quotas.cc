@@ -1,0 +1,57 @@
+// Every check has one form: held + wanted <= limit, without overflow.
+#include "daemon/quotas.h"
+
+#include <algorithm>
+#include <string>
+
+namespace kvd {
+namespace {
+
+Status Check(const char* what, std::uint32_t uid, std::uint64_t held, std::uint64_t wanted,
+             std::uint64_t limit) {
+  if (held <= limit && wanted <= limit - held) return {};
+  return Fail(Code::kNoSpace, std::string(what) + ": " + std::to_string(wanted) +
+                                  " more wanted, uid " + std::to_string(uid) + " holds " +
+                                  std::to_string(held) + " of " + std::to_string(limit));
+}
+
+}  // namespace
+
+QuotaPolicy::QuotaPolicy(const Quotas& quotas, std::uint32_t daemon_uid, bool others_admitted)
+    : quotas_(quotas), daemon_uid_(daemon_uid), others_admitted_(others_admitted) {}
+
+const UidLimits& QuotaPolicy::Limits(std::uint32_t uid) const {
+  return is_own(uid) ? quotas_.own : quotas_.others;
+}
+
+Status QuotaPolicy::CheckConnections(std::uint32_t uid, std::uint32_t held) const {
+  return Check("connections", uid, held, 1, Limits(uid).connections);
+}
+
+Status QuotaPolicy::CheckSequences(std::uint32_t uid, std::uint64_t held,
+                                   std::uint64_t wanted) const {
+  return Check("sequences", uid, held, wanted, Limits(uid).sequences);
+}
+
+Status QuotaPolicy::CheckRequests(std::uint32_t uid, std::uint32_t held) const {
+  return Check("requests in flight", uid, held, 1, Limits(uid).requests_in_flight);
+}
+
+Status QuotaPolicy::CheckResultBytes(std::uint32_t uid, std::uint64_t held,
+                                     std::uint64_t wanted) const {
+  return Check("result arena bytes", uid, held, wanted, Limits(uid).result_arena_bytes);
+}
+
+std::uint64_t QuotaPolicy::BlocksMax(std::uint32_t uid, std::uint64_t total) const {
+  double share = Limits(uid).pool_share;
+  if (is_own(uid) && others_admitted_) share = std::min(share, 1.0 - quotas_.reserve_share);
+  const auto blocks = static_cast<std::uint64_t>(share * static_cast<double>(total));
+  return std::clamp<std::uint64_t>(blocks, 1, std::max<std::uint64_t>(total, 1));
+}
+
+Status QuotaPolicy::CheckBlocks(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted,
+                                std::uint64_t total) const {
+  return Check("pool blocks", uid, held, wanted, BlocksMax(uid, total));
+}
+
+}  // namespace kvd

@@ -1,0 +1,63 @@
+// How much one uid may take: the limits of SAFETY.md, each a flag, and the sentences that refuse.
+//
+// Pure values and functions: counting is done by whoever owns the thing counted. The daemon's own uid is bounded by the
+// pool and the tables alone; every other uid that was let in by the limits of `others`.
+#pragma once
+
+#include <cstdint>
+
+#include "shm/error.h"
+
+namespace kvd {
+
+struct UidLimits {
+  std::uint32_t connections = 0;
+  std::uint32_t sequences = 0;
+  double pool_share = 1.0;               // of the pool's blocks, (0, 1]
+  std::uint32_t requests_in_flight = 0;  // submitted and not yet answered for the last time
+  std::uint64_t result_arena_bytes = 0;  // result arenas of all its connections together
+};
+
+struct Quotas {
+  // Part of the pool that the daemon's own uid leaves free for the others once others may connect.
+  double reserve_share = 0.05;
+  UidLimits own{.connections = 256,
+                .sequences = 16384,
+                .pool_share = 1.0,
+                .requests_in_flight = 16384,
+                .result_arena_bytes = 4ull << 30};
+  UidLimits others{.connections = 8,
+                   .sequences = 64,
+                   .pool_share = 0.25,
+                   .requests_in_flight = 256,
+                   .result_arena_bytes = 64ull << 20};
+};
+
+class QuotaPolicy {
+ public:
+  // `others_admitted`: whether any uid but `daemon_uid` may connect; if not, nothing is held in reserve.
+  QuotaPolicy(const Quotas& quotas, std::uint32_t daemon_uid, bool others_admitted);
+
+  bool is_own(std::uint32_t uid) const { return uid == daemon_uid_; }
+  const UidLimits& Limits(std::uint32_t uid) const;
+  // Whether the uid is held to less than the whole pool.
+  bool limits_pool(std::uint32_t uid) const { return !is_own(uid) || others_admitted_; }
+
+  // Each: whether a uid that holds `held` may take `wanted` more. Errors: kNoSpace with the numbers.
+  Status CheckConnections(std::uint32_t uid, std::uint32_t held) const;
+  Status CheckSequences(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
+  Status CheckRequests(std::uint32_t uid, std::uint32_t held) const;
+  Status CheckResultBytes(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
+  // Blocks: `held` are those its sequences refer to; for the own uid those of everybody. `total` is the pool's.
+  Status CheckBlocks(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted,
+                     std::uint64_t total) const;
+  // Blocks that CheckBlocks allows the uid altogether. At least 1.
+  std::uint64_t BlocksMax(std::uint32_t uid, std::uint64_t total) const;
+
+ private:
+  Quotas quotas_;
+  std::uint32_t daemon_uid_;
+  bool others_admitted_;
+};
+
+}  // namespace kvd

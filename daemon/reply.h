@@ -1,0 +1,52 @@
+// Reply: what a metadata verb answers, before it is cut into completions.
+//
+// A plain value, made by the service (on the io thread, or on the worker for what takes long), sent by the conversation.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "shm/error.h"
+#include "shm/ids.h"
+
+namespace kvd {
+
+struct Reply {
+  Code code = Code::kOk;  // else `output` is the error's message
+  SequenceHandle sequence = SequenceHandle::kNone;
+  std::int64_t value0 = 0;
+  std::int64_t value1 = 0;
+  std::int64_t value2 = 0;
+  std::vector<std::byte> output;
+  // Output larger than one piece is cut at multiples of this; 0: only if it is larger than the arena.
+  std::uint32_t unit_bytes = 0;
+
+  template <class T>
+  void Append(const T& value) {
+    AppendBytes(std::as_bytes(std::span(&value, 1)));
+  }
+  void AppendText(std::string_view text) { AppendBytes(std::as_bytes(std::span(text))); }
+  void AppendBytes(std::span<const std::byte> bytes) {
+    if (bytes.empty()) return;
+    const std::size_t held_bytes = output.size();
+    output.resize(held_bytes + bytes.size());
+    std::memcpy(output.data() + held_bytes, bytes.data(), bytes.size());
+  }
+};
+
+inline Reply ErrorReply(const Error& error) {
+  Reply reply{.code = error.code, .output = {}};
+  reply.AppendText(error.message);
+  return reply;
+}
+
+// How a submission goes on: answered now; answered by a call that the worker thread makes; or by the scheduler.
+struct AnsweredByScheduler {};
+using Outcome = std::variant<Reply, std::function<Reply()>, AnsweredByScheduler>;
+
+}  // namespace kvd

@@ -1,0 +1,246 @@
+// A round: take in, act on cancels, flush, plan, fill, compute, finish, flush. Logits that lie in clients' segments are
+// published before anything else of the step, since pieces of a segment are published in the order of their allocation.
+#include "daemon/scheduler.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace kvd {
+namespace {
+
+std::string RequestName(const ComputingRequest& request) {
+  return "request " + std::to_string(static_cast<std::uint64_t>(request.id())) + " of session " +
+         std::to_string(static_cast<std::uint64_t>(request.session().id()));
+}
+
+}  // namespace
+
+Scheduler::Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions options)
+    : engine_(engine),
+      vocab_size_(vocab_size),
+      options_(std::move(options)),
+      planner_({.step_tokens = engine.options().ubatch_tokens,
+                .prefill_tokens = std::min<std::size_t>(options_.prefill_chunk_tokens,
+                                                        engine.options().ubatch_tokens)}) {}
+
+Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
+  std::shared_ptr<ComputingRequest> shared = std::move(request);
+  const RequestKey key{shared->session().id(), shared->id()};
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return Fail(Code::kCancelled, "the daemon stops");
+    if (const auto busy = computing_.find(shared->sequence()); busy != computing_.end()) {
+      return Fail(Code::kBusy, "sequence " +
+                                   std::to_string(static_cast<std::uint64_t>(shared->sequence())) +
+                                   ": is being computed by " + RequestName(*busy->second));
+    }
+    if (!requests_.try_emplace(key, shared).second) {
+      return Fail(Code::kInvalidArgument,
+                  "request: id " + std::to_string(static_cast<std::uint64_t>(key.request)) +
+                      " is in flight already");
+    }
+    computing_.emplace(shared->sequence(), shared);
+    submitted_.push_back(std::move(shared));
+    woken_ = true;
+  }
+  wake_.notify_one();
+  return {};
+}
+
+bool Scheduler::Cancel(SessionId session, RequestId request) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = requests_.find({session, request});
+    if (found == requests_.end()) return false;
+    found->second->Cancel();
+    woken_ = true;
+  }
+  wake_.notify_one();
+  return true;
+}
+
+void Scheduler::CancelSession(SessionId session) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, request] : requests_) {
+      if (key.session == session) request->Cancel();
+    }
+    woken_ = true;
+  }
+  wake_.notify_one();
+}
+
+void Scheduler::CancelSequence(SequenceHandle sequence) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = computing_.find(sequence);
+    if (found == computing_.end()) return;
+    found->second->Cancel();
+    woken_ = true;
+  }
+  wake_.notify_one();
+}
+
+Status Scheduler::CheckIdle(SequenceHandle sequence) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = computing_.find(sequence);
+  if (found == computing_.end()) return {};
+  return Fail(Code::kBusy, "sequence " + std::to_string(static_cast<std::uint64_t>(sequence)) +
+                               ": is being computed by " + RequestName(*found->second));
+}
+
+void Scheduler::WakeUp() {
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  wake_.notify_one();
+}
+
+void Scheduler::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    woken_ = true;
+  }
+  wake_.notify_one();
+}
+
+void Scheduler::Run() {
+  for (;;) {
+    const bool worked = RunOnce();
+    std::unique_lock lock(mutex_);
+    if (stopping_) break;
+    if (!worked) {
+      wake_.wait(lock, [this] { return woken_; });
+    }
+    woken_ = false;
+  }
+  TakeIn();
+  for (const auto& request : active_) {
+    request->EndWith({Code::kCancelled, "the daemon stops; what was committed stays"});
+  }
+  Settle();
+}
+
+bool Scheduler::RunOnce() {
+  TakeIn();
+  bool worked = HandleCancels();
+  Settle();
+  worked = RunLoners() || worked;
+  worked = Step() || worked;
+  Settle();
+  return worked;
+}
+
+void Scheduler::TakeIn() {
+  const std::lock_guard lock(mutex_);
+  active_.insert(active_.end(), std::make_move_iterator(submitted_.begin()),
+                 std::make_move_iterator(submitted_.end()));
+  submitted_.clear();
+}
+
+bool Scheduler::HandleCancels() {
+  bool any = false;
+  for (const auto& request : active_) {
+    if (!request->cancelled() || request->cancel_seen || request->finishing()) continue;
+    request->cancel_seen = true;
+    request->OnCancel();
+    any = true;
+  }
+  return any;
+}
+
+bool Scheduler::RunLoners() {
+  bool any = false;
+  for (const auto& request : active_) {
+    if (!request->runs_alone() || request->finishing()) continue;
+    request->RunAlone(engine_);
+    any = true;
+  }
+  return any;
+}
+
+// Chooses and fills items_ and parts_. False: nobody can compute.
+bool Scheduler::FillStep() {
+  candidates_.clear();
+  for (const auto& request : active_) {
+    candidates_.push_back({.session = request->session().id(),
+                           .wanted_tokens = request->finishing() ? 0 : request->wanted_tokens()});
+  }
+  items_.clear();
+  parts_.clear();
+  const auto shares = planner_.Plan(candidates_);
+  const std::size_t rows_max =
+      std::max<std::size_t>(1, options_.scratch_floats_max / std::max(vocab_size_, 1u));
+  // Rows are handed out as pointers: the scratch is brought to its size first.
+  std::size_t rows_wanted = 0;
+  for (const StepShare& share : shares) {
+    rows_wanted += active_[share.candidate]->needs_row(share.tokens) ? 1 : 0;
+  }
+  scratch_.resize(std::max(scratch_.size(), std::min(rows_wanted, rows_max) * vocab_size_));
+  std::size_t rows_used = 0;
+  for (const StepShare& share : shares) {
+    const auto& request = active_[share.candidate];
+    if (options_.admit) {
+      if (Status admitted = options_.admit(*request, share.tokens); !admitted) {
+        request->EndWith(admitted.error());
+        continue;
+      }
+    }
+    const bool needs_row = request->needs_row(share.tokens);
+    if (needs_row && rows_used == rows_max) continue;
+    float* const row = needs_row ? scratch_.data() + rows_used * vocab_size_ : nullptr;
+    StepItem item;
+    if (!request->Fill(share.tokens, row, item)) {
+      request->stalled = true;
+      continue;
+    }
+    rows_used += needs_row ? 1 : 0;
+    items_.push_back(std::move(item));
+    parts_.push_back({request, row});
+  }
+  return !items_.empty();
+}
+
+bool Scheduler::Step() {
+  if (!FillStep()) return false;
+  engine_.Step(items_);
+  std::uint64_t sampled = 0;
+  for (const bool in_place : {true, false}) {
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      if ((parts_[i].row == nullptr) != in_place) continue;
+      ComputingRequest& request = *parts_[i].request;
+      if (items_[i].status) planner_.AddServed(request.session().id(), items_[i].tokens.size());
+      request.Finish(items_[i], parts_[i].row != nullptr
+                                    ? std::span<const float>(parts_[i].row, vocab_size_)
+                                    : std::span<const float>());
+      sampled += request.TakeSampledCount();
+    }
+  }
+  tokens_sampled_.fetch_add(sampled, std::memory_order_relaxed);
+  parts_.clear();
+  return true;
+}
+
+void Scheduler::Settle() {
+  for (const auto& request : active_) {
+    if (request->finishing()) Forget(*request);
+    if (!request->Flush()) request->stalled = true;
+    if (std::exchange(request->stalled, false)) request->session().WantRoom();
+  }
+  std::erase_if(active_, [](const auto& request) { return request->ended(); });
+}
+
+void Scheduler::Forget(const ComputingRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const auto known = requests_.find({request.session().id(), request.id()});
+  if (known != requests_.end() && known->second.get() == &request) requests_.erase(known);
+  const auto computing = computing_.find(request.sequence());
+  if (computing != computing_.end() && computing->second.get() == &request) {
+    computing_.erase(computing);
+  }
+}
+
+}  // namespace kvd

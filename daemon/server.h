@@ -1,0 +1,79 @@
+// Server: the io side of the daemon put together: listener, hellos, conversations, service.
+//
+// Owner: main. Everything but the constructor's caller and Wake-ups posted by other threads happens on the io thread. The
+// scheduler's thread and the worker's are main's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "daemon/conversation.h"
+#include "daemon/io_loop.h"
+#include "daemon/listener.h"
+#include "daemon/pending_hello.h"
+#include "daemon/pool_shares.h"
+#include "daemon/quotas.h"
+#include "daemon/scheduler.h"
+#include "daemon/service.h"
+#include "engine/engine.h"
+
+namespace kvd {
+
+struct ServerOptions {
+  std::chrono::milliseconds hello_deadline{5000};
+};
+
+class Server {
+ public:
+  // All outlive the server.
+  struct Parts {
+    IoLoop& loop;
+    IoLoop& worker;
+    Engine& engine;
+    Scheduler& scheduler;
+    const QuotaPolicy& quotas;
+    PoolShares& shares;
+  };
+
+  Server(const Parts& parts, const ServerOptions& options);
+  ~Server();
+
+  // Serves the listener's connections from now on.
+  void Start(std::unique_ptr<Listener> listener);
+  // Serves one connection that was made elsewhere (tests).
+  void Adopt(UniqueFd socket, const PeerCredentials& peer);
+  // Accepts no more and removes the socket.
+  void StopListening();
+  // Hangs up on everybody.
+  void CloseAll();
+
+ private:
+  // What a uid has of what is counted by connection.
+  struct UidCounts {
+    std::uint32_t connections = 0;  // those that have not said hello included
+    std::uint64_t result_bytes = 0;
+  };
+
+  void Accept(UniqueFd socket, const PeerCredentials& peer, const Status& admitted);
+  void Introduce(PendingHello& waiting, const wire::CheckedHello& hello);
+  Status Open(PendingHello& waiting, const wire::CheckedHello& hello);
+  void Refuse(int socket, const PeerCredentials& peer, const Error& why);
+  void EndHello(PendingHello& waiting);
+  // The conversation, out of its map: to be destroyed where it is not in one of its own calls.
+  std::shared_ptr<Conversation> EndSession(SessionId session, const Error& why);
+  void ReleaseConnection(std::uint32_t uid);
+  void WantPump(SessionId session);  // any thread
+
+  const Parts parts_;
+  const ServerOptions options_;
+  Service service_;
+  std::unique_ptr<Listener> listener_;
+  std::uint64_t last_session_ = 0;
+  std::unordered_map<std::uint32_t, UidCounts> counts_;  // by uid
+  std::unordered_map<PendingHello*, std::unique_ptr<PendingHello>> hellos_;
+  std::unordered_map<SessionId, std::unique_ptr<Conversation>> conversations_;
+};
+
+}  // namespace kvd

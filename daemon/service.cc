@@ -1,0 +1,148 @@
+// Dispatch, and what several verbs share: the way from a handle to a sequence that the caller may use.
+#include "daemon/service.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "shm/wire_check.h"
+
+namespace kvd {
+
+Service::Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas,
+                 PoolShares& shares, Surroundings surroundings)
+    : engine_(engine),
+      memory_(engine.memory()),
+      scheduler_(scheduler),
+      quotas_(quotas),
+      shares_(shares),
+      surroundings_(std::move(surroundings)) {}
+
+Outcome Service::Handle(const std::shared_ptr<Session>& session,
+                        const ReceivedSubmission& received) {
+  if (!received.check) return ErrorReply(received.check.error());
+  // The one just taken counts itself.
+  const std::uint32_t others_in_flight = session->requests_in_flight() - 1;
+  if (Status allowed = quotas_.CheckRequests(session->uid(), others_in_flight); !allowed) {
+    return ErrorReply(allowed.error());
+  }
+  const Request request{.session = session,
+                        .submission = received.submission,
+                        .payload = received.payload,
+                        .caller = {.session = session->id(), .uid = session->uid()}};
+  Result<Outcome> outcome = Dispatch(request);
+  if (!outcome) return ErrorReply(outcome.error());
+  return std::move(*outcome);
+}
+
+Result<Outcome> Service::Dispatch(const Request& request) {
+  using wire::Verb;
+  switch (static_cast<Verb>(request.submission.verb)) {
+    case Verb::kPing: {
+      Reply reply;
+      reply.output.assign(request.payload.begin(), request.payload.end());
+      return reply;
+    }
+    case Verb::kInfo: return Info(request);
+    case Verb::kCreate: return Create(request);
+    case Verb::kFork: return Fork(request);
+    case Verb::kDrop: return Drop(request);
+    case Verb::kCopyRange: return CopyRange(request);
+    case Verb::kRemoveRange: return RemoveRange(request);
+    case Verb::kKeep: return Keep(request);
+    case Verb::kClear: return Clear(request);
+    case Verb::kAdd: return Add(request);
+    case Verb::kDivide: return Divide(request);
+    case Verb::kQuery: return Query(request);
+    case Verb::kDecode: return Decode(request);
+    case Verb::kGenerate: return Generate(request);
+    case Verb::kCancel: return Cancel(request);
+    case Verb::kReadTokens: return ReadTokens(request);
+    case Verb::kReadText: return ReadText(request);
+    case Verb::kList: return List(request);
+    case Verb::kPublish: return Publish(request);
+    case Verb::kUnpublish: return Unpublish(request);
+    case Verb::kAttach: return Attach(request);
+    case Verb::kSnapshots: return Snapshots(request);
+    case Verb::kTokenize: return Tokenize(request);
+    case Verb::kDetokenize: return Detokenize(request);
+    case Verb::kChat: return Chat(request);
+  }
+  return Fail(Code::kInvalidArgument,
+              "verb: " + std::to_string(request.submission.verb) + " is not known");
+}
+
+void Service::SessionClosed(SessionId session) {
+  scheduler_.CancelSession(session);
+  std::vector<SequenceHandle> left;
+  for (const SequenceInfo& sequence : memory_.Sequences()) {
+    const bool stays =
+        (sequence.flags & (layout::kSequencePublished | layout::kSequenceRetained)) != 0;
+    if (sequence.owner.session == session && !stays) left.push_back(sequence.handle);
+  }
+  // In portions of what one commit holds. A sequence that went meanwhile must not keep the others.
+  for (std::size_t first = 0; first < left.size(); first += layout::kForksMax) {
+    const auto portion = std::span(left).subspan(
+        first, std::min<std::size_t>(layout::kForksMax, left.size() - first));
+    if (memory_.DropAll(portion)) continue;
+    for (const SequenceHandle handle : portion) (void)memory_.Drop(handle);
+  }
+}
+
+bool Service::IsInPublicSnapshot(SequenceHandle handle) const {
+  return std::ranges::any_of(memory_.Snapshots(), [handle](const SnapshotInfo& snapshot) {
+    return snapshot.sequence == handle && snapshot.is_public;
+  });
+}
+
+SequenceAccess Service::AccessTo(const Caller& caller, const SequenceInfo& info) const {
+  // Only strangers need the look into the snapshots.
+  const bool in_public_snapshot = info.owner.uid != caller.uid &&
+                                  (info.flags & layout::kSequencePublished) != 0 &&
+                                  IsInPublicSnapshot(info.handle);
+  return AccessOf(caller, info, in_public_snapshot);
+}
+
+Result<SequenceInfo> Service::FindReadable(const Request& request, const char* field,
+                                           SequenceHandle handle) const {
+  Result<SequenceInfo> info = memory_.Query(handle);
+  if (!info) {
+    if (info.error().code == Code::kNotFound) return FailNotFound(field, handle);
+    return std::unexpected(info.error());
+  }
+  KVD_CHECK_OK(CheckRead(AccessTo(request.caller, *info), field, handle));
+  return info;
+}
+
+Result<SequenceInfo> Service::FindChangeable(const Request& request, const char* field,
+                                             SequenceHandle handle) const {
+  KVD_TRY(const SequenceInfo info, FindReadable(request, field, handle));
+  KVD_CHECK_OK(
+      CheckChange(AccessTo(request.caller, info), request.has(wire::kFlagForce), field, info));
+  KVD_CHECK_OK(scheduler_.CheckIdle(handle));
+  return info;
+}
+
+SequenceOwner Service::OwnerFor(const Caller& caller) const {
+  return {.uid = caller.uid, .session = caller.session, .namespace_salt = 0};
+}
+
+Status Service::CheckSequenceQuota(std::uint32_t uid, std::uint64_t wanted) const {
+  // The own uid is bounded by the sequence table, which says so itself.
+  if (quotas_.is_own(uid)) return {};
+  const auto held = std::ranges::count_if(
+      memory_.Sequences(), [uid](const SequenceInfo& info) { return info.owner.uid == uid; });
+  return quotas_.CheckSequences(uid, static_cast<std::uint64_t>(held), wanted);
+}
+
+Result<PosRange> RangeOf(const wire::Submission& submission) {
+  const PosRange range{.begin = Pos{std::max(submission.p0, 0)},
+                       .end = submission.p1 < 0 ? kPosEnd : Pos{submission.p1}};
+  if (range.begin > range.end) {
+    return Fail(Code::kInvalidArgument, "p0: " + std::to_string(submission.p0) +
+                                            " is more than p1, " + std::to_string(submission.p1));
+  }
+  return range;
+}
+
+}  // namespace kvd

@@ -1,0 +1,114 @@
+// Service: policy. What each verb means, who may use it on what, and which errors name what is wrong.
+//
+// Owner: the server; its methods belong to the io thread. Metadata verbs act on the engine's memory directly (locked inside,
+// microseconds) and never wait for a computing step; what takes long on the processor (text) is returned as a call for the
+// worker thread; computing verbs go to the scheduler. Arguments of submissions have passed wire::ValidateSubmission and are
+// a private copy; everything else about them is checked here, before anything changes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "daemon/permissions.h"
+#include "daemon/pool_shares.h"
+#include "daemon/quotas.h"
+#include "daemon/reply.h"
+#include "daemon/scheduler.h"
+#include "daemon/session.h"
+#include "engine/engine.h"
+
+namespace kvd {
+
+class Service {
+ public:
+  struct Surroundings {
+    std::function<std::uint32_t(SessionId)> pid_of_session;  // 0: unknown
+    std::function<std::uint32_t()> session_count;
+  };
+
+  // All outlive the service.
+  Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas, PoolShares& shares,
+          Surroundings surroundings);
+
+  Outcome Handle(const std::shared_ptr<Session>& session, const ReceivedSubmission& received);
+
+  // The client is gone: its requests are cancelled and its private sequences dropped. Whoever keeps them as retained
+  // prefixes, or for a client that comes back, does it here.
+  void SessionClosed(SessionId session);
+
+ private:
+  struct Request {
+    const std::shared_ptr<Session>& session;
+    const wire::Submission& submission;
+    std::span<const std::byte> payload;
+    Caller caller;
+
+    SequenceHandle sequence() const { return static_cast<SequenceHandle>(submission.sequence); }
+    SequenceHandle sequence2() const { return static_cast<SequenceHandle>(submission.sequence2); }
+    bool has(wire::SubmissionFlags flag) const { return (submission.flags & flag) != 0; }
+  };
+
+  Result<Outcome> Dispatch(const Request& request);
+
+  // ---- what a caller may reach
+  bool IsInPublicSnapshot(SequenceHandle handle) const;
+  SequenceAccess AccessTo(const Caller& caller, const SequenceInfo& info) const;
+  Result<SequenceInfo> FindReadable(const Request& request, const char* field,
+                                    SequenceHandle handle) const;
+  // Also not being computed (kBusy).
+  Result<SequenceInfo> FindChangeable(const Request& request, const char* field,
+                                      SequenceHandle handle) const;
+  SequenceOwner OwnerFor(const Caller& caller) const;
+  // Whether the uid may have that many more sequences.
+  Status CheckSequenceQuota(std::uint32_t uid, std::uint64_t wanted) const;
+
+  // ---- verbs_sequences.cc
+  Result<Reply> Create(const Request& request);
+  Result<Reply> Fork(const Request& request);
+  Result<Reply> Drop(const Request& request);
+  Result<Reply> CopyRange(const Request& request);
+  Result<Reply> RemoveRange(const Request& request);
+  Result<Reply> Keep(const Request& request);
+  Result<Reply> Clear(const Request& request);
+  Result<Reply> Add(const Request& request);
+  Result<Reply> Query(const Request& request);
+  Result<Reply> List(const Request& request);
+  Result<Reply> ReadTokens(const Request& request);
+  // ---- verbs_snapshots.cc
+  Result<Reply> Publish(const Request& request);
+  Result<Reply> Unpublish(const Request& request);
+  Result<Reply> Attach(const Request& request);
+  Result<Reply> Snapshots(const Request& request);
+  // ---- verbs_text.cc
+  Result<Outcome> Tokenize(const Request& request);
+  Result<Outcome> Detokenize(const Request& request);
+  Result<Outcome> Chat(const Request& request);
+  Result<Outcome> ReadText(const Request& request);
+  // ---- verbs_computing.cc
+  Result<Outcome> Decode(const Request& request);
+  Result<Outcome> Generate(const Request& request);
+  Result<Outcome> Divide(const Request& request);
+  Result<Reply> Cancel(const Request& request);
+  // Room in the pool at all, and in the uid's share.
+  Status CheckTokenCount(const Request& request, std::uint64_t tokens) const;
+  Result<Pos> CheckNextPos(const SequenceInfo& info, std::int32_t p0) const;
+  // ---- verbs_info.cc
+  Result<Outcome> Info(const Request& request);
+
+  Engine& engine_;
+  Memory& memory_;
+  Scheduler& scheduler_;
+  const QuotaPolicy& quotas_;
+  PoolShares& shares_;
+  const Surroundings surroundings_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  std::vector<SequenceHandle> fork_handles_;  // scratch of Fork
+};
+
+// [p0, p1) of a submission: a negative begin is 0, a negative end is open. Error: kInvalidArgument (p0 > p1).
+Result<PosRange> RangeOf(const wire::Submission& submission);
+
+}  // namespace kvd

@@ -1,0 +1,214 @@
+// Slots: free_slots() counts what is reserved for nobody; held_slots_ of those are promised to logits in flight, so all
+// others here leave that many free.
+#include "daemon/session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "shm/check.h"
+#include "shm/doorbell.h"
+
+namespace kvd {
+
+Session::Session(SessionIdentity identity, UniqueFd socket, DaemonChannel channel,
+                 std::function<void(SessionId)> pump_wanted)
+    : identity_(std::move(identity)),
+      socket_(std::move(socket)),
+      pump_wanted_(std::move(pump_wanted)),
+      channel_(std::move(channel)) {
+  output_bytes_max_ = channel_.completions().output_bytes_max();
+  spares_.reserve(kSpareCount);
+}
+
+Result<bool> Session::TakeSubmission(ReceivedSubmission& into) {
+  const std::lock_guard lock(mutex_);
+  submission_waits_ = false;
+  KVD_TRY(const std::uint32_t waiting, channel_.submissions().Waiting());
+  if (waiting == 0) return false;
+  if (channel_.completions().free_slots() <= held_slots_ || !channel_.completions().Reserve()) {
+    submission_waits_ = true;
+    return false;
+  }
+  KVD_TRY(const bool taken, channel_.submissions().Take(into));
+  KVD_ASSERT(taken);
+  in_flight_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+Status Session::RefreshLocked() {
+  CompletionProducer& completions = channel_.completions();
+  const std::uint32_t slots_before = completions.free_slots();
+  const std::uint64_t outstanding_before = completions.output_bytes_outstanding();
+  KVD_CHECK_OK(completions.Refresh());
+  if (completions.free_slots() != slots_before ||
+      completions.output_bytes_outstanding() != outstanding_before) {
+    room_changed_ = true;
+  }
+  return {};
+}
+
+Status Session::Refresh() {
+  const std::lock_guard lock(mutex_);
+  return RefreshLocked();
+}
+
+Result<bool> Session::Sleep(bool answer_waits) {
+  const std::lock_guard lock(mutex_);
+  const bool stalled = answer_waits || room_wanted_;
+  KVD_TRY(const bool sleeps, channel_.PrepareToSleep(stalled));
+  // PrepareToSleep looks at the client's cursors itself where something waits for them.
+  if (!sleeps && stalled) room_changed_ = true;
+  return sleeps;
+}
+
+void Session::WakeUp() {
+  const std::lock_guard lock(mutex_);
+  channel_.WakeUp();
+}
+
+bool Session::TakeRoomForComputing() {
+  const std::lock_guard lock(mutex_);
+  if (!room_wanted_ || !room_changed_) return false;
+  room_wanted_ = room_changed_ = false;
+  return true;
+}
+
+std::optional<OutputPiece> Session::PieceFor(std::size_t output_bytes) {
+  CompletionProducer& completions = channel_.completions();
+  if (output_bytes == 0) return OutputPiece{};
+  if (pieces_in_flight_ == 0) return completions.AllocateOutput(output_bytes);
+  if (output_bytes > kSpareBytes || spares_.empty()) {
+    small_answer_waits_ = true;
+    return std::nullopt;
+  }
+  const OutputPiece spare = spares_.back();
+  spares_.pop_back();
+  return spare;
+}
+
+void Session::PublishAndRing() {
+  if (channel_.completions().Publish()) {
+    // A client that is gone is noticed by its hang-up; a full socket holds bells already.
+    (void)RingDoorbell(socket_.get());
+  }
+}
+
+bool Session::Try(const wire::Completion& completion, std::span<const std::byte> output,
+                  bool is_final) {
+  CompletionProducer& completions = channel_.completions();
+  if (!is_final && completions.free_slots() <= held_slots_) return false;
+  const auto piece = PieceFor(output.size());
+  if (!piece) return false;
+  if (!output.empty()) std::memcpy(piece->bytes.data(), output.data(), output.size());
+  const auto output_bytes = static_cast<std::uint32_t>(output.size());
+  if (is_final) {
+    completions.WriteFinal(completion, *piece, output_bytes);
+    in_flight_.fetch_sub(1, std::memory_order_relaxed);
+  } else {
+    completions.WriteMore(completion, *piece, output_bytes);
+  }
+  PublishAndRing();
+  return true;
+}
+
+bool Session::TryMore(const wire::Completion& completion, std::span<const std::byte> output) {
+  if (closed()) return true;
+  const std::lock_guard lock(mutex_);
+  if (Try(completion, output, /*is_final=*/false)) return true;
+  // Corrupt cursors are the io thread's to act on.
+  return RefreshLocked() && Try(completion, output, /*is_final=*/false);
+}
+
+bool Session::TryFinal(const wire::Completion& completion, std::span<const std::byte> output) {
+  if (closed()) return true;
+  const std::lock_guard lock(mutex_);
+  if (Try(completion, output, /*is_final=*/true)) return true;
+  return RefreshLocked() && Try(completion, output, /*is_final=*/true);
+}
+
+std::optional<Session::LogitsSpace> Session::ReserveLogits(std::size_t row_bytes,
+                                                           std::size_t rows_max,
+                                                           bool more_follows) {
+  const std::lock_guard lock(mutex_);
+  CompletionProducer& completions = channel_.completions();
+  // A client whose cursors are corrupt is closed by the io thread; until then what was believed last holds.
+  if (!RefreshLocked()) return std::nullopt;
+  const bool wants_spares =
+      pieces_in_flight_ == 0 &&
+      completions.output_space() >= kSpareCount * kSpareBytes + rows_max * row_bytes;
+  const std::size_t rows = std::min(rows_max, completions.output_space() / row_bytes);
+  const bool needs_slot = more_follows || rows < rows_max;
+  if (rows == 0 || (needs_slot && completions.free_slots() <= held_slots_)) return std::nullopt;
+  if (wants_spares) {
+    for (std::size_t i = 0; i < kSpareCount; ++i) {
+      if (const auto spare = completions.AllocateOutput(kSpareBytes)) spares_.push_back(*spare);
+    }
+    std::ranges::reverse(spares_);
+  }
+  const auto piece = completions.AllocateOutput(rows * row_bytes);
+  if (!piece) {
+    // The spares took the room that the arena's end left over.
+    if (pieces_in_flight_ == 0) AbandonSpares();
+    return std::nullopt;
+  }
+  ++pieces_in_flight_;
+  if (needs_slot) ++held_slots_;
+  return LogitsSpace{.piece = *piece, .rows = rows, .holds_slot = needs_slot};
+}
+
+void Session::AbandonSpares() {
+  for (const OutputPiece& spare : spares_) channel_.completions().AbandonOutput(spare);
+  spares_.clear();
+}
+
+bool Session::EndInFlightPiece() {
+  KVD_ASSERT(pieces_in_flight_ > 0);
+  if (--pieces_in_flight_ > 0) return false;
+  AbandonSpares();
+  return std::exchange(small_answer_waits_, false);
+}
+
+void Session::PublishLogits(const LogitsSpace& space, const wire::Completion& completion) {
+  bool pump = false;
+  {
+    const std::lock_guard lock(mutex_);
+    // They lie before the logits, and pieces are published in order: now they are of no more use.
+    AbandonSpares();
+    CompletionProducer& completions = channel_.completions();
+    const auto output_bytes = static_cast<std::uint32_t>(space.piece.bytes.size());
+    if (space.holds_slot) {
+      --held_slots_;
+      completions.WriteMore(completion, space.piece, output_bytes);
+    } else {
+      completions.WriteFinal(completion, space.piece, output_bytes);
+      in_flight_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    pump = EndInFlightPiece();
+    PublishAndRing();
+  }
+  if (pump) pump_wanted_(id());
+}
+
+void Session::AbandonLogits(const LogitsSpace& space) {
+  bool pump = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (space.holds_slot) --held_slots_;
+    channel_.completions().AbandonOutput(space.piece);
+    pump = EndInFlightPiece();
+  }
+  if (pump) pump_wanted_(id());
+}
+
+void Session::WantRoom() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(room_wanted_, true) && !room_changed_) return;
+  }
+  if (!closed()) pump_wanted_(id());
+}
+
+void Session::Close() { closed_.store(true, std::memory_order_release); }
+
+}  // namespace kvd

@@ -1,0 +1,138 @@
+// The verbs that compute: everything about them that can be refused is refused here, before the scheduler has them.
+#include <sys/random.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "daemon/decode_request.h"
+#include "daemon/generation_request.h"
+#include "daemon/service.h"
+#include "engine/model_config.h"
+#include "shm/payload_codec.h"
+
+namespace kvd {
+namespace {
+
+std::uint64_t DrawSeed() {
+  std::uint64_t seed = 0;
+  while (seed == 0) {
+    if (::getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 0x9e3779b97f4a7c15u;
+  }
+  return seed;
+}
+
+// How many of the sequence's last tokens the penalties look at beside the prompt.
+std::uint32_t HistoryCells(const wire::GenerateRequest& generate, std::uint32_t cell_count) {
+  const wire::GenerateParams& params = generate.params;
+  const bool penalises = params.repeat_penalty != 1.0f || params.presence_penalty != 0.0f ||
+                         params.frequency_penalty != 0.0f;
+  if (!penalises || params.repeat_last == 0) return 0;
+  if (params.repeat_last < 0) return cell_count;
+  const std::size_t wanted = static_cast<std::size_t>(params.repeat_last);
+  if (generate.tokens.size() >= wanted) return 0;
+  return static_cast<std::uint32_t>(
+      std::min<std::size_t>(wanted - generate.tokens.size(), cell_count));
+}
+
+}  // namespace
+
+Status Service::CheckTokenCount(const Request& request, std::uint64_t tokens) const {
+  const std::uint64_t pool_cells =
+      std::uint64_t{memory_.Usage().total_blocks} * layout::kBlockCells;
+  if (tokens > pool_cells) {
+    return Fail(Code::kNoSpace, "tokens: " + std::to_string(tokens) + ", the pool has " +
+                                    std::to_string(pool_cells) + " cells");
+  }
+  return shares_.CheckAppend(request.caller.uid, tokens);
+}
+
+Result<Pos> Service::CheckNextPos(const SequenceInfo& info, std::int32_t p0) const {
+  if (p0 != info.next_pos.value) {
+    return Fail(Code::kInvalidArgument,
+                "p0: " + std::to_string(p0) + " is not the next position of sequence " +
+                    std::to_string(static_cast<std::uint64_t>(info.handle)) + ", " +
+                    std::to_string(info.next_pos.value));
+  }
+  return info.next_pos;
+}
+
+Result<Outcome> Service::Decode(const Request& request) {
+  const std::uint32_t vocab_size = engine_.config().vocab_size;
+  const std::int64_t wanted = request.submission.argument;
+  if (wanted < 0 || wanted > static_cast<std::int64_t>(wire::LogitsWanted::kAll)) {
+    return Fail(Code::kInvalidArgument,
+                "argument: " + std::to_string(wanted) + " is not 0 (none), 1 (last) or 2 (all)");
+  }
+  const auto logits = static_cast<wire::LogitsWanted>(wanted);
+  const std::size_t row_bytes = std::size_t{vocab_size} * sizeof(float);
+  if (logits != wire::LogitsWanted::kNone && row_bytes > request.session->output_bytes_max()) {
+    return Fail(Code::kNoSpace, "result arena: a row of logits has " + std::to_string(row_bytes) +
+                                    " bytes, the arena " +
+                                    std::to_string(request.session->output_bytes_max()));
+  }
+  KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(request.payload, vocab_size));
+  KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
+  KVD_TRY(const Pos pos, CheckNextPos(info, request.submission.p0));
+  KVD_CHECK_OK(CheckTokenCount(request, tokens.size()));
+  KVD_CHECK_OK(scheduler_.Submit(std::make_unique<DecodeRequest>(
+      RequestOrigin{.session = request.session,
+                    .request = static_cast<RequestId>(request.submission.request),
+                    .verb = wire::Verb::kDecode,
+                    .wants_progress = request.has(wire::kFlagProgress)},
+      info.handle, pos, std::move(tokens), logits, vocab_size)));
+  return AnsweredByScheduler{};
+}
+
+Result<Outcome> Service::Generate(const Request& request) {
+  const std::uint32_t vocab_size = engine_.config().vocab_size;
+  KVD_TRY(wire::GenerateRequest generate, wire::ParseGenerate(request.payload, vocab_size));
+  KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
+  Pos pos = info.next_pos;
+  if (request.submission.p0 != -1) {
+    KVD_TRY(pos, CheckNextPos(info, request.submission.p0));
+  }
+  KVD_CHECK_OK(CheckTokenCount(request, generate.tokens.size()));
+  if (generate.params.seed == 0) generate.params.seed = DrawSeed();
+  std::vector<TokenId> history;
+  std::vector<Pos> positions;
+  if (const std::uint32_t cells = HistoryCells(generate, info.cell_count); cells > 0) {
+    KVD_CHECK_OK(
+        memory_.ReadCells(info.handle, info.cell_count - cells, cells, &history, &positions));
+  }
+  KVD_TRY(auto generation,
+          GenerationRequest::Create({.session = request.session,
+                                     .request = static_cast<RequestId>(request.submission.request),
+                                     .verb = wire::Verb::kGenerate,
+                                     .wants_progress = request.has(wire::kFlagProgress)},
+                                    info.handle, pos, info.cell_count, std::move(generate), history,
+                                    engine_.vocabulary(), vocab_size));
+  KVD_CHECK_OK(scheduler_.Submit(std::move(generation)));
+  return AnsweredByScheduler{};
+}
+
+Result<Outcome> Service::Divide(const Request& request) {
+  const std::int64_t divisor = request.submission.argument;
+  if (divisor < 1 || divisor > INT32_MAX) {
+    return Fail(Code::kInvalidArgument,
+                "argument: " + std::to_string(divisor) + " is no divisor; at least 1");
+  }
+  KVD_TRY(const PosRange range, RangeOf(request.submission));
+  KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
+  KVD_CHECK_OK(shares_.CheckAppend(request.caller.uid, info.cell_count));
+  KVD_CHECK_OK(scheduler_.Submit(std::make_unique<DivideRequest>(
+      RequestOrigin{.session = request.session,
+                    .request = static_cast<RequestId>(request.submission.request),
+                    .verb = wire::Verb::kDivide},
+      info.handle, range, static_cast<std::int32_t>(divisor))));
+  return AnsweredByScheduler{};
+}
+
+Result<Reply> Service::Cancel(const Request& request) {
+  const auto target = static_cast<RequestId>(request.submission.argument);
+  Reply reply;
+  reply.value0 = scheduler_.Cancel(request.caller.session, target) ? 1 : 0;
+  return reply;
+}
+
+}  // namespace kvd

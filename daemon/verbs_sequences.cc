@@ -1,0 +1,188 @@
+// The verbs on sequences and their positions: nothing here computes, everything acts on what is committed.
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "daemon/service.h"
+
+namespace kvd {
+namespace {
+
+std::uint64_t UnixMilliseconds() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+}
+
+wire::SequenceEntry EntryOf(const SequenceInfo& info, std::uint32_t owner_pid,
+                            std::uint64_t now_ms) {
+  return wire::SequenceEntry{
+      .handle = static_cast<std::uint64_t>(info.handle),
+      .session = static_cast<std::uint64_t>(info.owner.session),
+      .owner_uid = info.owner.uid,
+      .owner_pid = owner_pid,
+      .flags = info.flags,
+      .cell_count = info.cell_count,
+      .shared_cells = info.shared_cells,
+      .extent_count = info.extent_count,
+      .delta_count = info.delta_count,
+      .first_pos = info.first_pos.value,
+      .next_pos = info.next_pos.value,
+      .reserved = 0,
+      .age_ms = now_ms > info.created_unix_ms ? now_ms - info.created_unix_ms : 0};
+}
+
+Reply CountReply(std::int64_t count) {
+  Reply reply;
+  reply.value0 = count;
+  return reply;
+}
+
+}  // namespace
+
+Result<Reply> Service::Create(const Request& request) {
+  KVD_CHECK_OK(CheckSequenceQuota(request.caller.uid, 1));
+  Reply reply;
+  KVD_TRY(reply.sequence, memory_.Create(OwnerFor(request.caller)));
+  return reply;
+}
+
+Result<Reply> Service::Fork(const Request& request) {
+  const std::int64_t count = request.submission.argument;
+  if (count < 1 || count > layout::kForksMax) {
+    return Fail(count > layout::kForksMax ? Code::kNoSpace : Code::kInvalidArgument,
+                "argument: " + std::to_string(count) + " forks, a request makes 1 to " +
+                    std::to_string(layout::kForksMax));
+  }
+  KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
+  KVD_CHECK_OK(CheckSequenceQuota(request.caller.uid, static_cast<std::uint64_t>(count)));
+  const std::int32_t cells = request.submission.p0;
+  fork_handles_.assign(static_cast<std::size_t>(count), SequenceHandle::kNone);
+  const auto before = std::chrono::steady_clock::now();
+  KVD_CHECK_OK(
+      memory_.Fork(request.sequence(), OwnerFor(request.caller), fork_handles_,
+                   cells < 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(cells))));
+  const auto after = std::chrono::steady_clock::now();
+  Reply reply;
+  reply.sequence = fork_handles_.front();
+  reply.value0 = std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
+  reply.value1 = cells < 0 ? info.cell_count : cells;
+  const auto handles = std::as_bytes(std::span(fork_handles_));
+  reply.output.assign(handles.begin(), handles.end());
+  return reply;
+}
+
+Result<Reply> Service::Drop(const Request& request) {
+  // A computing request on it is no obstacle: it is cancelled.
+  KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
+  KVD_CHECK_OK(
+      CheckChange(AccessTo(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
+  scheduler_.CancelSequence(info.handle);
+  KVD_CHECK_OK(memory_.Drop(info.handle));
+  return Reply{};
+}
+
+Result<Reply> Service::CopyRange(const Request& request) {
+  KVD_TRY(const PosRange range, RangeOf(request.submission));
+  KVD_TRY(const SequenceInfo source, FindReadable(request, "sequence", request.sequence()));
+  KVD_TRY(const SequenceInfo destination,
+          FindChangeable(request, "sequence2", request.sequence2()));
+  KVD_CHECK_OK(shares_.CheckAppend(destination.owner.uid, source.cell_count));
+  KVD_TRY(const std::uint32_t cells, memory_.CopyRange(source.handle, destination.handle, range));
+  return CountReply(cells);
+}
+
+Result<Reply> Service::RemoveRange(const Request& request) {
+  KVD_TRY(const PosRange range, RangeOf(request.submission));
+  KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
+  KVD_TRY(const std::uint32_t cells, memory_.RemoveRange(info.handle, range));
+  return CountReply(cells);
+}
+
+Result<Reply> Service::Keep(const Request& request) {
+  KVD_TRY(const SequenceInfo kept, FindReadable(request, "sequence", request.sequence()));
+  if (kept.owner.session != request.caller.session ||
+      (kept.flags & layout::kSequencePublished) != 0) {
+    return Fail(Code::kPermission, "sequence " +
+                                       std::to_string(static_cast<std::uint64_t>(kept.handle)) +
+                                       ": is not one of this session's own");
+  }
+  for (const SequenceInfo& other : memory_.Sequences()) {
+    const bool goes = other.owner.session == request.caller.session && other.handle != kept.handle;
+    if (goes) scheduler_.CancelSequence(other.handle);
+  }
+  KVD_CHECK_OK(memory_.Keep(kept.handle, request.caller.session));
+  return Reply{};
+}
+
+Result<Reply> Service::Clear(const Request& request) {
+  KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
+  KVD_CHECK_OK(memory_.Clear(info.handle));
+  return Reply{};
+}
+
+Result<Reply> Service::Add(const Request& request) {
+  KVD_TRY(const PosRange range, RangeOf(request.submission));
+  const std::int64_t delta = request.submission.argument;
+  if (delta < INT32_MIN || delta > INT32_MAX) {
+    return Fail(Code::kInvalidArgument,
+                "argument: a shift by " + std::to_string(delta) + " does not fit a position");
+  }
+  KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
+  KVD_CHECK_OK(memory_.AddPositions(info.handle, range, static_cast<std::int32_t>(delta)));
+  return Reply{};
+}
+
+Result<Reply> Service::Query(const Request& request) {
+  KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
+  Reply reply;
+  reply.sequence = info.handle;
+  reply.Append(EntryOf(info, surroundings_.pid_of_session(info.owner.session), UnixMilliseconds()));
+  return reply;
+}
+
+Result<Reply> Service::List(const Request& request) {
+  const std::uint64_t now_ms = UnixMilliseconds();
+  Reply reply;
+  reply.unit_bytes = sizeof(wire::SequenceEntry);
+  for (const SequenceInfo& info : memory_.Sequences()) {
+    if (AccessTo(request.caller, info) == SequenceAccess::kNone) continue;
+    reply.Append(EntryOf(info, surroundings_.pid_of_session(info.owner.session), now_ms));
+  }
+  return reply;
+}
+
+Result<Reply> Service::ReadTokens(const Request& request) {
+  const std::int64_t first = request.submission.p0;
+  const std::int64_t wanted = request.submission.argument;
+  KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
+  if (first < 0 || first > info.cell_count) {
+    return Fail(Code::kInvalidArgument, "p0: cell " + std::to_string(first) +
+                                            " of a sequence that has " +
+                                            std::to_string(info.cell_count));
+  }
+  if (wanted < -1) {
+    return Fail(Code::kInvalidArgument,
+                "argument: " + std::to_string(wanted) + " is no number of cells, nor -1 for all");
+  }
+  const std::int64_t left = std::int64_t{info.cell_count} - first;
+  const std::int64_t count = wanted < 0 ? left : std::min(wanted, left);
+  std::vector<TokenId> tokens;
+  std::vector<Pos> positions;
+  if (count > 0) {
+    KVD_CHECK_OK(memory_.ReadCells(info.handle, static_cast<std::uint32_t>(first),
+                                   static_cast<std::uint32_t>(count), &tokens, &positions));
+  }
+  Reply reply;
+  reply.sequence = info.handle;
+  reply.value0 = static_cast<std::int64_t>(tokens.size());
+  reply.unit_bytes = 2 * sizeof(std::int32_t);
+  reply.output.reserve(tokens.size() * reply.unit_bytes);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    reply.Append(tokens[i]);
+    reply.Append(positions[i].value);
+  }
+  return reply;
+}
+
+}  // namespace kvd
