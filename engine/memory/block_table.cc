@@ -75,10 +75,24 @@ void BlockTable::DropList(ExtentView view, Holder holder, std::vector<std::uint3
 }
 
 void BlockTable::Add(Piece piece, Holder holder, std::uint32_t times) {
+  if (IsFull(piece)) {
+    std::uint32_t& count = full_[piece.block].by_holder[IndexOf(holder)];
+    if (count != 0) {
+      count += times;
+      return;
+    }
+  }
   AddSlow(piece, holder, times);
 }
 
 void BlockTable::Drop(Piece piece, Holder holder, std::vector<std::uint32_t>* freed) {
+  if (IsFull(piece)) {
+    std::uint32_t& count = full_[piece.block].by_holder[IndexOf(holder)];
+    if (count > 1) {
+      --count;
+      return;
+    }
+  }
   DropSlow(piece, holder, freed);
 }
 

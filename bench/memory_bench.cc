@@ -1,0 +1,222 @@
+// What the metadata verbs cost, in an otherwise idle memory, beside the memcpy of the extents they move.
+//
+// tokens: length of the sequence. Every verb is measured on a sequence of whole blocks and put back outside of the timing.
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "engine/memory/rebuild.h"
+#include "engine/memory/unified_memory.h"
+
+namespace {
+
+using namespace kvd;
+
+constexpr SequenceOwner kOwner{1000, SessionId{1}, 0};
+
+template <class T>
+T Must(Result<T> result) {
+  if (!result) {
+    std::fprintf(stderr, "memory_bench: %s\n", result.error().message.c_str());
+    std::abort();
+  }
+  return std::move(*result);
+}
+void Must(Status status) {
+  if (!status) {
+    std::fprintf(stderr, "memory_bench: %s\n", status.error().message.c_str());
+    std::abort();
+  }
+}
+
+// A memory of 131,072 cells whose pool is tiny: the verbs never touch it.
+std::unique_ptr<UnifiedMemory> MakeMemory() {
+  MemoryOptions options;
+  options.cells = 131072;
+  options.layers = {{1, 2, 2}};
+  options.sequence_capacity = 4096;
+  return Must(
+      UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options))))));
+}
+
+void Append(Memory& memory, SequenceHandle handle, std::size_t token_count) {
+  const std::vector<TokenId> tokens(token_count, 7);
+  StepPlan plan;
+  const AppendRequest request{handle, Must(memory.Query(handle)).next_pos, tokens};
+  Must(memory.Reserve({&request, 1}, &plan, nullptr));
+  Must(memory.Commit(plan, 0));
+  memory.EndStep(plan);
+}
+
+SequenceHandle MakeSequence(Memory& memory, std::size_t token_count) {
+  const SequenceHandle handle = Must(memory.Create(kOwner));
+  // In chunks, as a prompt is computed.
+  for (std::size_t done = 0; done < token_count; done += 512) {
+    Append(memory, handle, std::min<std::size_t>(512, token_count - done));
+  }
+  return handle;
+}
+
+SequenceHandle ForkOf(Memory& memory, SequenceHandle source) {
+  SequenceHandle fork = SequenceHandle::kNone;
+  Must(memory.Fork(source, kOwner, {&fork, 1}, std::nullopt));
+  return fork;
+}
+
+std::size_t TokensOf(const benchmark::State& state) {
+  return static_cast<std::size_t>(state.range(0));
+}
+
+void BM_SequenceFork(benchmark::State& state) {
+  const auto memory = MakeMemory();
+  const SequenceHandle source = MakeSequence(*memory, TokensOf(state));
+  for (auto _ : state) {
+    const SequenceHandle fork = ForkOf(*memory, source);
+    state.PauseTiming();
+    Must(memory->Drop(fork));
+    state.ResumeTiming();
+  }
+}
+
+void BM_SequenceForkThousand(benchmark::State& state) {
+  const auto memory = MakeMemory();
+  const SequenceHandle source = MakeSequence(*memory, TokensOf(state));
+  std::vector<SequenceHandle> forks(1000);
+  for (auto _ : state) {
+    Must(memory->Fork(source, kOwner, forks, std::nullopt));
+    state.PauseTiming();
+    Must(memory->DropAll(forks));
+    state.ResumeTiming();
+  }
+}
+
+void BM_SequenceForkAndDrop(benchmark::State& state) {
+  const auto memory = MakeMemory();
+  const SequenceHandle source = MakeSequence(*memory, TokensOf(state));
+  for (auto _ : state) Must(memory->Drop(ForkOf(*memory, source)));
+}
+
+// The same bytes as the fork's list, copied alone.
+void BM_ExtentsMemcpy(benchmark::State& state) {
+  const std::size_t bytes = TokensOf(state) / layout::kBlockCells * sizeof(layout::Extent);
+  std::vector<std::byte> from(bytes, std::byte{1});
+  std::vector<std::byte> to(bytes);
+  for (auto _ : state) {
+    std::memcpy(to.data(), from.data(), bytes);
+    benchmark::DoNotOptimize(to.data());
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(bytes) *
+                          static_cast<std::int64_t>(state.iterations()));
+}
+
+void BM_RangeCopy(benchmark::State& state) {
+  const auto memory = MakeMemory();
+  const SequenceHandle source = MakeSequence(*memory, TokensOf(state));
+  const SequenceHandle destination = Must(memory->Create(kOwner));
+  const PosRange range{Pos{0}, Pos{static_cast<std::int32_t>(TokensOf(state) / 2 + 5)}};
+  for (auto _ : state) {
+    Must(memory->CopyRange(source, destination, range));
+    state.PauseTiming();
+    Must(memory->Clear(destination));
+    state.ResumeTiming();
+  }
+}
+
+void BM_RangeRemoveMiddle(benchmark::State& state) {
+  const auto memory = MakeMemory();
+  const SequenceHandle source = MakeSequence(*memory, TokensOf(state));
+  const auto quarter = static_cast<std::int32_t>(TokensOf(state) / 4);
+  for (auto _ : state) {
+    state.PauseTiming();
+    const SequenceHandle fork = ForkOf(*memory, source);
+    state.ResumeTiming();
+    Must(memory->RemoveRange(fork, {Pos{quarter + 5}, Pos{2 * quarter + 5}}));
+    state.PauseTiming();
+    Must(memory->Drop(fork));
+    state.ResumeTiming();
+  }
+}
+
+void BM_RangeRemoveTail(benchmark::State& state) {
+  const auto memory = MakeMemory();
+  const SequenceHandle source = MakeSequence(*memory, TokensOf(state));
+  const auto half = static_cast<std::int32_t>(TokensOf(state) / 2);
+  for (auto _ : state) {
+    state.PauseTiming();
+    const SequenceHandle fork = ForkOf(*memory, source);
+    state.ResumeTiming();
+    Must(memory->RemoveRange(fork, {Pos{half + 5}, kPosEnd}));
+    state.PauseTiming();
+    Must(memory->Drop(fork));
+    state.ResumeTiming();
+  }
+}
+
+// All tokens behind the first 32, there and back.
+void BM_PositionsShift(benchmark::State& state) {
+  const auto memory = MakeMemory();
+  const SequenceHandle handle = MakeSequence(*memory, TokensOf(state) + 32);
+  std::int32_t delta = 16;
+  for (auto _ : state) {
+    Must(memory->AddPositions(handle, {Pos{32}, kPosEnd}, delta));
+    delta = -delta;
+  }
+}
+
+// One token at a time: Reserve, Commit and EndStep.
+void BM_StepAppend(benchmark::State& state) {
+  const auto memory = MakeMemory();
+  const SequenceHandle handle = MakeSequence(*memory, TokensOf(state));
+  const TokenId token = 7;
+  StepPlan plan;
+  auto next_pos = static_cast<std::int32_t>(TokensOf(state));
+  const std::int32_t first_pos = next_pos;
+  for (auto _ : state) {
+    const AppendRequest request{handle, Pos{next_pos++}, {&token, 1}};
+    Must(memory->Reserve({&request, 1}, &plan, nullptr));
+    Must(memory->Commit(plan, 0));
+    memory->EndStep(plan);
+    if (next_pos == first_pos + 4096) {
+      state.PauseTiming();
+      Must(memory->RemoveRange(handle, {Pos{first_pos}, kPosEnd}));
+      next_pos = first_pos;
+      state.ResumeTiming();
+    }
+  }
+}
+
+void BM_TablesRebuild(benchmark::State& state) {
+  const auto memory = MakeMemory();
+  const SequenceHandle source = MakeSequence(*memory, TokensOf(state));
+  for (int fork = 0; fork < 15; ++fork) ForkOf(*memory, source);
+  for (auto _ : state) benchmark::DoNotOptimize(Must(RebuildTables(memory->meta_bytes())));
+  state.counters["cells"] = static_cast<double>(TokensOf(state) * 16);
+}
+
+}  // namespace
+
+BENCHMARK(BM_SequenceFork)->ArgName("tokens")->Arg(4096)->Arg(32768);
+BENCHMARK(BM_ExtentsMemcpy)->ArgName("tokens")->Arg(4096)->Arg(32768);
+BENCHMARK(BM_SequenceForkAndDrop)->ArgName("tokens")->Arg(4096)->Arg(32768);
+BENCHMARK(BM_SequenceForkThousand)
+    ->ArgName("tokens")
+    ->Arg(4096)
+    ->Arg(32768)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_RangeCopy)->ArgName("tokens")->Arg(4096)->Arg(32768);
+BENCHMARK(BM_RangeRemoveMiddle)->ArgName("tokens")->Arg(4096)->Arg(32768);
+BENCHMARK(BM_RangeRemoveTail)->ArgName("tokens")->Arg(4096)->Arg(32768);
+BENCHMARK(BM_PositionsShift)->ArgName("tokens")->Arg(16384)->Arg(32768);
+BENCHMARK(BM_StepAppend)->ArgName("tokens")->Arg(4096)->Arg(32768);
+BENCHMARK(BM_TablesRebuild)
+    ->ArgName("tokens")
+    ->Arg(4096)
+    ->Arg(32768)
+    ->Unit(benchmark::kMicrosecond);
+
+BENCHMARK_MAIN();
