@@ -1,0 +1,134 @@
+#include "engine/vocabulary/read_vocabulary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "engine/gguf_writer.h"
+#include "engine/vocabulary/chat_template.h"
+#include "tests/engine/vocabulary/vocabulary_case.h"
+
+namespace kvd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// What is read from a file with this metadata, and an embedding of 7 rows.
+Result<VocabularyData> Read(const std::function<void(GgufWriter&)>& add) {
+  GgufWriter writer;
+  add(writer);
+  const std::uint64_t dims[] = {4, 7};
+  writer.AddTensor("token_embd.weight", kernels::DataType::kF32, dims);
+  auto zeros = [&writer](std::size_t index, GgufSink& sink) {
+    return sink.Append(std::vector<std::byte>(writer.tensor_bytes(index)));
+  };
+  KVD_TRY(std::vector<std::byte> bytes, writer.ToBytes(zeros));
+  KVD_TRY(GgufFile file, GgufFile::FromBytes(bytes));
+  return ReadVocabulary(file);
+}
+
+TEST(ReadVocabularyTest, EveryKeyIsRead) {
+  Result<VocabularyData> data = Read([](GgufWriter& writer) {
+    writer.AddString("general.architecture", "llama");
+    writer.AddString("general.name", "Name");
+    writer.AddU32("llama.vocab_size", 3);
+    writer.AddString("tokenizer.ggml.model", "gpt2");
+    writer.AddString("tokenizer.ggml.pre", "qwen2");
+    writer.AddString("tokenizer.chat_template", "chatml");
+    const std::string_view tokens[] = {"a", "b", "ab"};
+    const float scores[] = {1, 2, 3};
+    const std::int32_t types[] = {1, 1, 3};
+    const std::string_view merges[] = {"a b"};
+    writer.AddStringArray("tokenizer.ggml.tokens", tokens);
+    writer.AddF32Array("tokenizer.ggml.scores", scores);
+    writer.AddI32Array("tokenizer.ggml.token_type", types);
+    writer.AddStringArray("tokenizer.ggml.merges", merges);
+    std::uint32_t next = 10;
+    for (const char* name : {"bos", "eos", "eot", "eom", "unknown", "seperator", "padding", "mask",
+                             "fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep", "fim_sep"}) {
+      writer.AddU32("tokenizer.ggml." + std::string(name) + "_token_id", next++);
+    }
+    writer.AddBool("tokenizer.ggml.add_bos_token", true);
+    writer.AddBool("tokenizer.ggml.add_eos_token", false);
+    writer.AddBool("tokenizer.ggml.add_space_prefix", true);
+  });
+  ASSERT_TRUE(data.has_value()) << data.error().message;
+  EXPECT_EQ(data->model, "gpt2");
+  EXPECT_EQ(data->pre, "qwen2");
+  EXPECT_EQ(data->general_name, "Name");
+  EXPECT_EQ(data->chat_template, "chatml");
+  EXPECT_THAT(data->tokens, ElementsAre("a", "b", "ab"));
+  EXPECT_THAT(data->scores, ElementsAre(1, 2, 3));
+  EXPECT_THAT(data->token_types, ElementsAre(1, 1, 3));
+  EXPECT_THAT(data->merges, ElementsAre("a b"));
+  EXPECT_THAT((std::vector{data->bos, data->eos, data->eot, data->eom, data->unk, data->sep,
+                           data->pad, data->mask, data->fim_pre, data->fim_suf, data->fim_mid,
+                           data->fim_pad, data->fim_rep, data->fim_sep}),
+              ElementsAre(10u, 11u, 12u, 13u, 14u, 15u, 16u, 17u, 18u, 19u, 20u, 21u, 22u, 23u));
+  EXPECT_EQ(data->add_bos, true);
+  EXPECT_EQ(data->add_eos, false);
+  EXPECT_EQ(data->add_space_prefix, true);
+  EXPECT_EQ(data->vocab_size, 3u);
+}
+
+TEST(ReadVocabularyTest, WhatTheFileLacksIsEmptyAndTheSizeIsTheEmbeddings) {
+  Result<VocabularyData> data = Read([](GgufWriter&) {});
+  ASSERT_TRUE(data.has_value()) << data.error().message;
+  EXPECT_EQ(data->model, "");
+  EXPECT_TRUE(data->tokens.empty());
+  EXPECT_FALSE(data->bos.has_value());
+  EXPECT_FALSE(data->add_bos.has_value());
+  EXPECT_EQ(data->vocab_size, 7u);
+}
+
+TEST(ReadVocabularyTest, OlderKeysAndNegativeIdsAreUnderstood) {
+  Result<VocabularyData> data = Read([](GgufWriter& writer) {
+    writer.AddU32("tokenizer.ggml.prefix_token_id", 5);
+    writer.AddI32("tokenizer.ggml.bos_token_id", -1);
+    writer.AddI32("tokenizer.ggml.eos_token_id", 6);
+    const std::int32_t scores[] = {-7};
+    writer.AddI32Array("tokenizer.ggml.scores", scores);
+  });
+  ASSERT_TRUE(data.has_value()) << data.error().message;
+  EXPECT_EQ(data->fim_pre, 5u);
+  EXPECT_FALSE(data->bos.has_value());
+  EXPECT_EQ(data->eos, 6u);
+  EXPECT_THAT(data->scores, ElementsAre(-7));
+}
+
+TEST(ReadVocabularyTest, AKeyOfTheWrongTypeIsNamed) {
+  for (std::string key :
+       {"general.name", "tokenizer.ggml.model", "tokenizer.ggml.pre", "tokenizer.chat_template",
+        "tokenizer.ggml.tokens", "tokenizer.ggml.merges", "tokenizer.ggml.scores",
+        "tokenizer.ggml.token_type", "tokenizer.ggml.bos_token_id",
+        "tokenizer.ggml.add_bos_token"}) {
+    Result<VocabularyData> data = Read([&key](GgufWriter& writer) { writer.AddF32(key, 1); });
+    ASSERT_FALSE(data.has_value()) << key;
+    EXPECT_EQ(data.error().code, Code::kCorrupt);
+    EXPECT_THAT(data.error().message, HasSubstr(key));
+  }
+}
+
+TEST(ReadVocabularyTest, TheBundledModelsVocabularySpeaksItsChatTemplate) {
+  const std::string path = "../shared/train/notebook-1m-q8_0.gguf";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << ": not there";
+  auto vocabulary = LoadVocabularyFile(path);
+  ASSERT_NE(vocabulary, nullptr);
+  ASSERT_EQ(RecogniseChatTemplate(vocabulary->chat_template()), ChatTemplate::kNotebook);
+  const ChatMessage chat[] = {{"user", "hi"}};
+  Result<std::string> text = ApplyChatTemplateText(vocabulary->chat_template(), chat, true);
+  ASSERT_TRUE(text.has_value());
+  Result<std::vector<TokenId>> tokens =
+      vocabulary->Tokenize(*text, {.add_special = true, .parse_special = true});
+  ASSERT_TRUE(tokens.has_value());
+  EXPECT_EQ(tokens->front(), vocabulary->bos());
+  EXPECT_EQ(*vocabulary->TokenText((*tokens)[1]), "<|user|>");
+  EXPECT_EQ(*vocabulary->TokenText(tokens->back()), "<|assistant|>");
+  EXPECT_TRUE(vocabulary->IsEndOfGeneration((*tokens)[tokens->size() - 2]));
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,127 @@
+#include "engine/vocabulary/sentencepiece.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine/vocabulary/utf8.h"
+#include "tests/engine/vocabulary/vocabulary_case.h"
+
+namespace kvd {
+namespace {
+
+using testing::ElementsAre;
+
+// Ids of SmallSentencePieceData.
+constexpr TokenId kByte0 = 3;
+constexpr TokenId kSpace = 259, kL = 262, kO = 263, kHell = 266, kHello = 267, kSpaceHello = 268,
+                  kUser = 269;
+
+std::vector<TokenId> TokensOf(const Vocabulary& vocabulary, std::string_view text,
+                              TokenizeOptions options = {}) {
+  Result<std::vector<TokenId>> tokens = vocabulary.Tokenize(text, options);
+  EXPECT_TRUE(tokens.has_value()) << tokens.error().message;
+  return tokens ? *tokens : std::vector<TokenId>();
+}
+
+std::string TextOf(const Vocabulary& vocabulary, std::span<const TokenId> tokens,
+                   DetokenizeOptions options = {}) {
+  Result<std::string> text = vocabulary.Detokenize(tokens, options);
+  EXPECT_TRUE(text.has_value()) << text.error().message;
+  return text ? *text : std::string();
+}
+
+TEST(SentencePieceTest, ASpaceIsPutBeforeATextAndTakenAwayAgain) {
+  auto vocabulary = MakeVocabulary(SmallSentencePieceData());
+  EXPECT_THAT(TokensOf(*vocabulary, "hello"), ElementsAre(kSpaceHello));
+  EXPECT_THAT(TokensOf(*vocabulary, "hello hello"), ElementsAre(kSpaceHello, kSpaceHello));
+  EXPECT_THAT(TokensOf(*vocabulary, " hello"), ElementsAre(kSpace, kSpaceHello));
+  EXPECT_THAT(TokensOf(*vocabulary, ""), ElementsAre());
+  EXPECT_EQ(TextOf(*vocabulary, TokensOf(*vocabulary, "hello")), "hello");
+  EXPECT_EQ(TextOf(*vocabulary, TokensOf(*vocabulary, " hello")), " hello");
+}
+
+TEST(SentencePieceTest, NoSpaceIsPutWhereTheFileSaysSo) {
+  VocabularyData data = SmallSentencePieceData();
+  data.add_space_prefix = false;
+  auto vocabulary = MakeVocabulary(data);
+  EXPECT_THAT(TokensOf(*vocabulary, "hello"), ElementsAre(kHello));
+  EXPECT_EQ(TextOf(*vocabulary, TokensOf(*vocabulary, " hello")), " hello");
+}
+
+TEST(SentencePieceTest, ASpaceIsPutAfterEverySpecialToken) {
+  auto vocabulary = MakeVocabulary(SmallSentencePieceData());
+  EXPECT_THAT(TokensOf(*vocabulary, "hello<user>hello"),
+              ElementsAre(kSpaceHello, kUser, kSpaceHello));
+  EXPECT_THAT(TokensOf(*vocabulary, "hello</s>hello", {.add_special = true, .parse_special = true}),
+              ElementsAre(1, kSpaceHello, 2, kSpaceHello));
+}
+
+TEST(SentencePieceTest, ACharacterThatIsNoTokenBecomesItsBytes) {
+  auto vocabulary = MakeVocabulary(SmallSentencePieceData());
+  EXPECT_THAT(TokensOf(*vocabulary, "\u20ac"),
+              ElementsAre(kSpace, kByte0 + 0xe2, kByte0 + 0x82, kByte0 + 0xac));
+  EXPECT_THAT(TokensOf(*vocabulary, "\xff"), ElementsAre(kSpace, kByte0 + 0xff));
+}
+
+TEST(SentencePieceTest, AByteWithoutATokenBecomesItsOneByteTextOrTheUnknownToken) {
+  VocabularyData data;
+  data.model = "llama";
+  data.tokens = {"<unk>", "<s>", "</s>", "a", "\n"};
+  data.token_types = {2, 3, 3, 1, 1};
+  data.add_space_prefix = false;
+  EXPECT_THAT(TokensOf(*MakeVocabulary(data), "az\na"), ElementsAre(3, 0, 4, 3));
+}
+
+TEST(SentencePieceTest, TheBestScoreIsMergedFirst) {
+  VocabularyData data = SmallSentencePieceData();
+  data.add_space_prefix = false;
+  data.tokens.push_back("lo");
+  data.token_types.push_back(1);
+  data.scores.push_back(-1);  // better than "he" and "ll"
+  EXPECT_THAT(TokensOf(*MakeVocabulary(data), "hello"), ElementsAre(264, kL, 270));
+  data.scores.back() = -100;
+  EXPECT_THAT(TokensOf(*MakeVocabulary(data), "hello"), ElementsAre(kHello));
+  EXPECT_THAT(TokensOf(*MakeVocabulary(data), "hellllo"), ElementsAre(kHell, 265, kO));
+}
+
+TEST(SentencePieceTest, AnyBytesComeBackFromTheirTokensButForTheEscapedSpace) {
+  auto small = MakeVocabulary(SmallSentencePieceData());
+  std::vector<const Vocabulary*> vocabularies = {small.get()};
+  auto published = LoadVocabulary("llama-spm");
+  if (published != nullptr) vocabularies.push_back(published.get());
+  std::mt19937 random(4);
+  for (const Vocabulary* vocabulary : vocabularies) {
+    for (int i = 0; i < 1000 * TestScale(); ++i) {
+      std::string text;
+      for (auto length = random() % 30; length > 0; --length) {
+        if (random() % 3 == 0) text.push_back(static_cast<char>(random()));
+        text.append(random() % 2 == 0 ? "hello " : "\u20ac");
+      }
+      // Two stray bytes may happen to complete one.
+      if (text.find(kEscapedSpace) != text.npos) continue;
+      EXPECT_EQ(TextOf(*vocabulary, TokensOf(*vocabulary, text)), text);
+      std::vector<TokenId> with_bos = TokensOf(*vocabulary, text, {.add_special = true});
+      std::string expected = text.empty() ? text : " " + text;
+      EXPECT_EQ(TextOf(*vocabulary, with_bos, {.remove_special = true}), expected);
+    }
+  }
+}
+
+TEST(SentencePieceTest, AnEscapedSpaceOfTheTextComesBackAsASpace) {
+  auto vocabulary = MakeVocabulary(SmallSentencePieceData());
+  EXPECT_EQ(TextOf(*vocabulary, TokensOf(*vocabulary, "h\u2581o")), "h o");
+  EXPECT_EQ(UnescapeSpaces("\u2581a\u2581\u2581\xe2\x96"), " a  \xe2\x96");
+}
+
+TEST(SentencePieceTest, MegabytesOfOneCharacterAreTokenized) {
+  auto vocabulary = MakeVocabulary(SmallSentencePieceData());
+  for (char letter : {'l', ' ', '\0', '\xff'}) {
+    std::string text(2'000'000, letter);
+    EXPECT_EQ(TextOf(*vocabulary, TokensOf(*vocabulary, text)), text);
+  }
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,43 @@
+// Every text of ../shared/vocab gives the tokens that the model's own tokenizer gives, and comes back from them.
+#include <gtest/gtest.h>
+
+#include "tests/engine/vocabulary/vocabulary_case.h"
+
+namespace kvd {
+namespace {
+
+TEST(VocabularyCasesTest, EveryTextOfEveryVocabularyHasTheTokensOfTheModelsOwnTokenizer) {
+  std::vector<std::string> names = VocabularyNames();
+  if (names.empty())
+    GTEST_SKIP() << VocabularyFolder() << ": no vocabularies there, nothing compared";
+  for (const std::string& name : names) {
+    std::unique_ptr<Vocabulary> vocabulary = LoadVocabulary(name);
+    ASSERT_NE(vocabulary, nullptr) << name;
+    std::vector<VocabularyCase> cases = LoadCases(name);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      Result<std::vector<TokenId>> tokens = vocabulary->Tokenize(cases[i].text, {});
+      ASSERT_TRUE(tokens.has_value()) << name << ": " << tokens.error().message;
+      EXPECT_EQ(*tokens, cases[i].tokens)
+          << name << ", text " << i << ": '" << cases[i].text << "'";
+    }
+    RecordProperty(name, static_cast<int>(cases.size()));
+  }
+}
+
+TEST(VocabularyCasesTest, EveryTextComesBackFromItsTokens) {
+  std::vector<std::string> names = VocabularyNames();
+  if (names.empty())
+    GTEST_SKIP() << VocabularyFolder() << ": no vocabularies there, nothing compared";
+  for (const std::string& name : names) {
+    std::unique_ptr<Vocabulary> vocabulary = LoadVocabulary(name);
+    ASSERT_NE(vocabulary, nullptr) << name;
+    for (const VocabularyCase& one : LoadCases(name)) {
+      Result<std::string> text = vocabulary->Detokenize(one.tokens, {});
+      ASSERT_TRUE(text.has_value()) << text.error().message;
+      EXPECT_EQ(*text, one.text) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvd
