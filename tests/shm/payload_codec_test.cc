@@ -1,0 +1,197 @@
+#include "shm/payload_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+
+namespace kvd::wire {
+namespace {
+
+constexpr std::uint32_t kVocab = 100;
+
+GenerateParams GoodParams() {
+  return {.token_count = 1,
+          .predict_max = -1,
+          .temperature = 0.8f,
+          .top_k = 40,
+          .top_p = 1,
+          .min_p = 0,
+          .typical_p = 1,
+          .repeat_penalty = 1,
+          .presence_penalty = 0,
+          .frequency_penalty = 0,
+          .repeat_last = -1,
+          .logprob_count = 0,
+          .seed = 0,
+          .flags = 0,
+          .bias_count = 0,
+          .stop_count = 0,
+          .stop_bytes = 0};
+}
+
+std::vector<std::byte> Encode(const GenerateView& view) {
+  std::vector<std::byte> bytes(GenerateBytes(view));
+  EncodeGenerate(view, bytes);
+  return bytes;
+}
+
+template <class T>
+std::string FieldOf(const Result<T>& result) {
+  EXPECT_FALSE(result.has_value());
+  if (result) return "";
+  EXPECT_EQ(result.error().code, Code::kInvalidArgument);
+  return result.error().message.substr(0, result.error().message.find(':'));
+}
+
+TEST(GenerateCodecTest, WhatIsEncodedIsParsed) {
+  const TokenId tokens[] = {1, 2, 99};
+  const LogitBias biases[] = {{3, 1.5f}, {4, -std::numeric_limits<float>::infinity()}};
+  const std::string_view stops[] = {"\n\n", "\xe2\x82\xac"};
+  const auto parsed = ParseGenerate(Encode({GoodParams(), tokens, biases, stops}), kVocab);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->tokens, std::vector<TokenId>({1, 2, 99}));
+  ASSERT_EQ(parsed->biases.size(), 2u);
+  EXPECT_EQ(parsed->biases[0].token, 3);
+  EXPECT_EQ(parsed->stops, std::vector<std::string>({"\n\n", "\xe2\x82\xac"}));
+  EXPECT_EQ(parsed->params.top_k, 40);
+}
+
+TEST(GenerateCodecTest, EachBadParameterIsNamed) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto field = [](const std::function<void(GenerateParams&)>& spoil) {
+    GenerateParams params = GoodParams();
+    spoil(params);
+    return FieldOf(ValidateGenerateParams(params));
+  };
+  using P = GenerateParams;
+  EXPECT_EQ(field([](P& p) { p.token_count = 0; }), "generate.token_count");
+  EXPECT_EQ(field([](P& p) { p.token_count = 1u << 31; }), "generate.token_count");
+  EXPECT_EQ(field([](P& p) { p.predict_max = -2; }), "generate.predict_max");
+  for (const float bad : {kNan, kInfinity, -0.1f}) {
+    EXPECT_EQ(field([bad](P& p) { p.temperature = bad; }), "generate.temperature");
+  }
+  EXPECT_EQ(field([](P& p) { p.top_k = -1; }), "generate.top_k");
+  for (const float bad : {kNan, 0.0f, 1.1f}) {
+    EXPECT_EQ(field([bad](P& p) { p.top_p = bad; }), "generate.top_p");
+    EXPECT_EQ(field([bad](P& p) { p.typical_p = bad; }), "generate.typical_p");
+  }
+  for (const float bad : {kNan, -0.1f, 1.1f}) {
+    EXPECT_EQ(field([bad](P& p) { p.min_p = bad; }), "generate.min_p");
+  }
+  for (const float bad : {kNan, 0.0f, -1.0f, kInfinity}) {
+    EXPECT_EQ(field([bad](P& p) { p.repeat_penalty = bad; }), "generate.repeat_penalty");
+  }
+  for (const float bad : {kNan, -2.1f, 2.1f}) {
+    EXPECT_EQ(field([bad](P& p) { p.presence_penalty = bad; }), "generate.presence_penalty");
+    EXPECT_EQ(field([bad](P& p) { p.frequency_penalty = bad; }), "generate.frequency_penalty");
+  }
+  EXPECT_EQ(field([](P& p) { p.repeat_last = -2; }), "generate.repeat_last");
+  EXPECT_EQ(field([](P& p) { p.logprob_count = 65; }), "generate.logprob_count");
+  EXPECT_EQ(field([](P& p) { p.flags = 8; }), "generate.flags");
+  EXPECT_EQ(field([](P& p) { p.bias_count = 1025; }), "generate.bias_count");
+  EXPECT_EQ(field([](P& p) { p.stop_count = 17; }), "generate.stop_count");
+}
+
+TEST(GenerateCodecTest, EachBadListIsNamed) {
+  const TokenId tokens[] = {1};
+  const TokenId bad_tokens[] = {100};
+  const TokenId negative_tokens[] = {-1};
+  EXPECT_EQ(FieldOf(ParseGenerate({}, kVocab)), "generate");
+  EXPECT_EQ(FieldOf(ParseGenerate(Encode({GoodParams(), bad_tokens, {}, {}}), kVocab)), "tokens");
+  EXPECT_EQ(FieldOf(ParseGenerate(Encode({GoodParams(), negative_tokens, {}, {}}), kVocab)),
+            "tokens");
+  const float bad_biases[] = {std::numeric_limits<float>::quiet_NaN(), 1001.0f, -1001.0f,
+                              std::numeric_limits<float>::infinity()};
+  for (const float bad : bad_biases) {
+    const LogitBias biases[] = {{1, bad}};
+    EXPECT_EQ(FieldOf(ParseGenerate(Encode({GoodParams(), tokens, biases, {}}), kVocab)),
+              "generate.bias");
+  }
+  const LogitBias bias_of_unknown[] = {{100, 1}};
+  EXPECT_EQ(FieldOf(ParseGenerate(Encode({GoodParams(), tokens, bias_of_unknown, {}}), kVocab)),
+            "generate.bias");
+  const std::string_view empty_stop[] = {""};
+  EXPECT_EQ(FieldOf(ParseGenerate(Encode({GoodParams(), tokens, {}, empty_stop}), kVocab)),
+            "generate.stop bytes");
+  const std::string long_text(257, 'x');
+  const std::string_view long_stop[] = {long_text};
+  EXPECT_EQ(FieldOf(ParseGenerate(Encode({GoodParams(), tokens, {}, long_stop}), kVocab)),
+            "generate.stop bytes");
+  const std::string_view malformed_stop[] = {"\xff"};
+  EXPECT_EQ(FieldOf(ParseGenerate(Encode({GoodParams(), tokens, {}, malformed_stop}), kVocab)),
+            "generate.stop");
+}
+
+TEST(GenerateCodecTest, CountsThatDoNotFitThePayloadAreNamed) {
+  const TokenId tokens[] = {1};
+  const std::string_view stops[] = {"ab"};
+  const auto spoiled = [&](const std::function<void(GenerateParams&)>& spoil) {
+    auto bytes = Encode({GoodParams(), tokens, {}, stops});
+    GenerateParams params;
+    std::memcpy(&params, bytes.data(), sizeof params);
+    spoil(params);
+    std::memcpy(bytes.data(), &params, sizeof params);
+    return FieldOf(ParseGenerate(bytes, kVocab));
+  };
+  EXPECT_EQ(spoiled([](GenerateParams& p) { p.token_count = 0x7fffffff; }), "generate");
+  EXPECT_EQ(spoiled([](GenerateParams& p) { p.stop_bytes = ~0u; }), "generate");
+  EXPECT_EQ(spoiled([](GenerateParams& p) { p.stop_count = 0; }), "generate.stop_bytes");
+  EXPECT_EQ(spoiled([](GenerateParams& p) { p.stop_count = 2; }), "generate.stop_bytes");
+  auto bytes = Encode({GoodParams(), tokens, {}, stops});
+  const std::uint32_t huge = ~0u;
+  std::memcpy(bytes.data() + sizeof(GenerateParams) + sizeof(TokenId), &huge, sizeof huge);
+  EXPECT_EQ(FieldOf(ParseGenerate(bytes, kVocab)), "generate.stop");
+}
+
+TEST(TokensTest, OddLengthsAndNoneAreNamed) {
+  const TokenId token = 4;
+  EXPECT_TRUE(ParseTokens(std::as_bytes(std::span(&token, 1)), kVocab));
+  EXPECT_EQ(FieldOf(ParseTokens({}, kVocab)), "tokens");
+  EXPECT_EQ(FieldOf(ParseTokens(std::as_bytes(std::span(&token, 1)).first(3), kVocab)), "tokens");
+}
+
+TEST(ChatCodecTest, WhatIsEncodedIsParsed) {
+  const ChatTurn turns[] = {{"system", "Be brief."}, {"user", ""}};
+  std::vector<std::byte> bytes(ChatBytes(turns));
+  EncodeChat(turns, bytes);
+  const auto parsed = ParseChat(bytes);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  ASSERT_EQ(parsed->size(), 2u);
+  EXPECT_EQ((*parsed)[0].role, "system");
+  EXPECT_EQ((*parsed)[0].content, "Be brief.");
+  EXPECT_EQ((*parsed)[1].content, "");
+}
+
+TEST(ChatCodecTest, EachBadRecordIsNamed) {
+  const auto parse = [](std::initializer_list<ChatTurn> turns, std::size_t cut) {
+    std::vector<std::byte> bytes(ChatBytes({turns.begin(), turns.size()}));
+    EncodeChat({turns.begin(), turns.size()}, bytes);
+    bytes.resize(bytes.size() - cut);
+    return FieldOf(ParseChat(bytes));
+  };
+  EXPECT_EQ(FieldOf(ParseChat({})), "chat");
+  EXPECT_EQ(parse({{"user", "abc"}}, 1), "chat message 0");
+  EXPECT_EQ(parse({{"user", "abc"}, {"user", ""}}, 5), "chat message 1");
+  EXPECT_EQ(parse({{"us er", "abc"}}, 0), "chat message 0");
+  EXPECT_EQ(parse({{"", "abc"}}, 0), "chat message 0");
+  EXPECT_EQ(parse({{"user", "\xc0"}}, 0), "chat message 0");
+  const ChatMessage huge{~0u, ~0u};
+  EXPECT_EQ(FieldOf(ParseChat(std::as_bytes(std::span(&huge, 1)))), "chat message 0");
+}
+
+TEST(TextTest, NamesAndTextsAreChecked) {
+  const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text)); };
+  EXPECT_EQ(ParseName(bytes("snap-1")).value(), "snap-1");
+  EXPECT_EQ(FieldOf(ParseName(bytes("../x"))), "name");
+  EXPECT_EQ(ParseText(bytes("")).value(), "");
+  EXPECT_EQ(ParseText(bytes("h\xc3\xa9")).value(), "h\xc3\xa9");
+  EXPECT_EQ(FieldOf(ParseText(bytes("\xc3"))), "text");
+}
+
+}  // namespace
+}  // namespace kvd::wire

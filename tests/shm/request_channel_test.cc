@@ -1,0 +1,173 @@
+#include "shm/request_channel.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "tests/shm/support/shared_segments.h"
+
+namespace kvd {
+namespace {
+
+wire::Submission Ping(std::uint64_t request) {
+  wire::Submission submission{};
+  submission.request = request;
+  submission.verb = static_cast<std::uint16_t>(wire::Verb::kTokenize);
+  return submission;
+}
+
+class RequestChannelTest : public testing::Test {
+ protected:
+  // False: no room now.
+  bool Send(std::uint64_t request, std::size_t payload_bytes, std::byte fill) {
+    auto room = producer_.Reserve(payload_bytes);
+    EXPECT_TRUE(room.has_value());
+    if (!*room) return false;
+    EXPECT_EQ((*room)->size(), payload_bytes);
+    std::fill((*room)->begin(), (*room)->end(), fill);
+    was_rung_ = producer_.Submit(Ping(request));
+    return true;
+  }
+
+  SharedSegments segments_{SmallGeometry()};
+  SubmissionProducer producer_{segments_.requests(), segments_.results(), segments_.geometry()};
+  SubmissionConsumer consumer_{segments_.requests(), segments_.results(), segments_.geometry()};
+  ReceivedSubmission received_;
+  bool was_rung_ = false;
+};
+
+TEST_F(RequestChannelTest, SubmissionsArriveInOrderWithTheirPayloads) {
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    ASSERT_TRUE(Send(i, i * 7, static_cast<std::byte>(i)));
+    EXPECT_EQ(consumer_.Waiting().value(), 1u);
+    ASSERT_TRUE(consumer_.Take(received_).value());
+    EXPECT_TRUE(received_.check);
+    EXPECT_EQ(received_.submission.request, i);
+    EXPECT_EQ(received_.payload, std::vector<std::byte>(i * 7, static_cast<std::byte>(i)));
+    EXPECT_FALSE(consumer_.Take(received_).value());
+  }
+}
+
+TEST_F(RequestChannelTest, AFullRingHasNoRoomUntilOneIsTaken) {
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(Send(i, 0, {}));
+  EXPECT_FALSE(Send(8, 0, {}));
+  EXPECT_EQ(producer_.unread_count(), 8u);
+  ASSERT_TRUE(consumer_.Take(received_).value());
+  EXPECT_TRUE(Send(8, 0, {}));
+}
+
+TEST_F(RequestChannelTest, AFullArenaHasNoRoomUntilPayloadsAreCopied) {
+  ASSERT_TRUE(Send(1, 40000, std::byte{1}));
+  EXPECT_FALSE(Send(2, 40000, std::byte{2}));
+  ASSERT_TRUE(consumer_.Take(received_).value());
+  ASSERT_TRUE(Send(2, 40000, std::byte{2}));
+  ASSERT_TRUE(consumer_.Take(received_).value());
+  EXPECT_EQ(received_.payload, std::vector<std::byte>(40000, std::byte{2}));
+}
+
+TEST_F(RequestChannelTest, ThePayloadOfAWholeArenaFitsAtAnyTime) {
+  ASSERT_TRUE(Send(1, 100, std::byte{1}));
+  ASSERT_TRUE(consumer_.Take(received_).value());
+  ASSERT_TRUE(Send(2, 65536, std::byte{2}));
+  ASSERT_TRUE(consumer_.Take(received_).value());
+  EXPECT_EQ(received_.payload, std::vector<std::byte>(65536, std::byte{2}));
+}
+
+TEST_F(RequestChannelTest, APayloadLargerThanTheArenaIsRefusedWithBothNumbers) {
+  const auto room = producer_.Reserve(65537);
+  ASSERT_FALSE(room);
+  EXPECT_EQ(room.error().code, Code::kNoSpace);
+  EXPECT_NE(room.error().message.find("65537"), std::string::npos);
+  EXPECT_NE(room.error().message.find("65536"), std::string::npos);
+}
+
+TEST_F(RequestChannelTest, TheProducerRingsOnlyASleepingDaemon) {
+  Send(1, 0, {});
+  EXPECT_FALSE(was_rung_);
+  segments_.results_header().daemon_sleeps = layout::kDaemonSleeps;
+  Send(2, 0, {});
+  EXPECT_TRUE(was_rung_);
+  segments_.results_header().daemon_sleeps = layout::kDaemonStalled;
+  Send(3, 0, {});
+  EXPECT_TRUE(was_rung_);
+}
+
+TEST_F(RequestChannelTest, ATailThatJumpsAheadIsNamed) {
+  segments_.requests_header().submission_tail = 9;
+  const auto waiting = consumer_.Waiting();
+  ASSERT_FALSE(waiting);
+  EXPECT_EQ(waiting.error().code, Code::kCorrupt);
+  EXPECT_NE(waiting.error().message.find("submission_tail: 9"), std::string::npos);
+  EXPECT_FALSE(consumer_.Take(received_));
+}
+
+TEST_F(RequestChannelTest, ATailThatMovesBackwardsIsNamed) {
+  Send(1, 0, {});
+  Send(2, 0, {});
+  ASSERT_EQ(consumer_.Waiting().value(), 2u);
+  segments_.requests_header().submission_tail = 1;
+  const auto waiting = consumer_.Waiting();
+  ASSERT_FALSE(waiting);
+  EXPECT_NE(waiting.error().message.find("backwards"), std::string::npos);
+}
+
+TEST_F(RequestChannelTest, APayloadOutsideTheArenaIsABadRequestAndNothingIsRead) {
+  Send(7, 16, {});
+  auto* entry = reinterpret_cast<wire::Submission*>(segments_.requests().data() +
+                                                    sizeof(layout::RequestsHeader));
+  entry->payload_offset = ~std::uint64_t{0} - 8;
+  ASSERT_TRUE(consumer_.Take(received_).value());
+  ASSERT_FALSE(received_.check);
+  EXPECT_EQ(received_.check.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(received_.submission.request, 7u);
+  EXPECT_TRUE(received_.payload.empty());
+  // The channel goes on.
+  Send(8, 4, std::byte{4});
+  ASSERT_TRUE(consumer_.Take(received_).value());
+  EXPECT_TRUE(received_.check);
+}
+
+TEST_F(RequestChannelTest, ADaemonCursorOutOfRangeIsNamed) {
+  segments_.results_header().submission_head = 1;
+  const auto room = producer_.Reserve(0);
+  ASSERT_FALSE(room);
+  EXPECT_EQ(room.error().code, Code::kCorrupt);
+  EXPECT_NE(room.error().message.find("submission_head"), std::string::npos);
+}
+
+TEST_F(RequestChannelTest, ASubmissionChangedAfterTheCopyChangesNothing) {
+  Send(5, 8, std::byte{5});
+  ASSERT_TRUE(consumer_.Take(received_).value());
+  std::memset(segments_.requests().data() + sizeof(layout::RequestsHeader), 0xff, 4096);
+  EXPECT_EQ(received_.submission.request, 5u);
+  EXPECT_EQ(received_.payload, std::vector<std::byte>(8, std::byte{5}));
+}
+
+TEST_F(RequestChannelTest, TwoThreadsPassAMillionBytesUnharmed) {
+  constexpr std::uint64_t kCount = 5000;
+  std::thread daemon([&] {
+    ReceivedSubmission received;
+    for (std::uint64_t i = 0; i < kCount;) {
+      const auto taken = consumer_.Take(received);
+      ASSERT_TRUE(taken.has_value());
+      if (!*taken) {
+        std::this_thread::yield();
+        continue;
+      }
+      ASSERT_EQ(received.submission.request, i);
+      for (const std::byte byte : received.payload) ASSERT_EQ(byte, static_cast<std::byte>(i));
+      ++i;
+    }
+  });
+  std::mt19937 random(1);
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    while (!Send(i, random() % 5000, static_cast<std::byte>(i))) std::this_thread::yield();
+  }
+  daemon.join();
+}
+
+}  // namespace
+}  // namespace kvd
