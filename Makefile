@@ -1,0 +1,58 @@
+# Everything is one command; each installs first what is missing (tools/bootstrap).
+#
+#   make demo [SEED=n]      build, then watch processes share one context
+#   make test               build, then run every test
+#   make bench [MODEL=file] build, then run every bench (on the bundled model, or on a GGUF file)
+#   make check              format, lint, headers, include directions, both sanitizers
+#   make build | asan | tsan | fuzz | format | clean
+#
+# Builds of one folder wait for each other, so any number of these may run at the same time.
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+SEED ?= 1
+MODEL ?=
+# How much of the random tests' volume the sanitizer builds run; they are 10 to 50 times slower.
+SANITIZER_TEST_SCALE ?= 0.05
+FUZZ_SECONDS ?= 20
+# --strict: a test skipped without need fails the run, where the shared test data is there.
+STRICT ?=
+
+.PHONY: build demo test bench check asan tsan fuzz format clean bootstrap bootstrap-check
+.PHONY: check-format check-includes check-headers check-tidy
+
+build: build-release
+test: build-release
+	tools/check/run_tests $(STRICT) build/release
+demo: build-release
+	tools/demo --bin build/release/bin --seed $(SEED)
+bench: build-release
+	tools/check/run_benches build/release $(MODEL)
+asan tsan: %: build-%
+	KVD_TEST_SCALE=$(SANITIZER_TEST_SCALE) tools/check/run_tests $(STRICT) build/$*
+fuzz: build-fuzz
+	tools/check/run_fuzz build/fuzz $(FUZZ_SECONDS)
+
+check: check-format check-includes check-headers check-tidy asan tsan
+check-format: bootstrap-check
+	tools/check/sources | xargs clang-format-19 --dry-run -Werror
+check-includes:
+	tools/check/include_directions
+check-headers: bootstrap
+	tools/check/headers_alone $(JOBS)
+check-tidy: build-release bootstrap-check
+	tools/check/tidy build/release $(JOBS)
+format: bootstrap-check
+	tools/check/sources | xargs clang-format-19 -i
+clean:
+	rm -rf build
+
+bootstrap:
+	@tools/bootstrap
+bootstrap-check:
+	@tools/bootstrap --check
+
+# The fuzz build is clang's.
+build-fuzz: bootstrap-check
+.PHONY: build-release build-asan build-tsan build-fuzz
+build-release build-asan build-tsan build-fuzz: build-%: bootstrap
+	@tools/check/build $* $(JOBS)
