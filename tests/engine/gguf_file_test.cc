@@ -273,6 +273,39 @@ TEST(GgufFileTest, OpenReadsHeadersLongerThanTheFirstWindow) {
   std::filesystem::remove(path);
 }
 
+TEST(GgufFileTest, AHeaderBeyondItsLimitIsRefusedBeforeItIsRead) {
+  GgufBytes bytes = GgufBytes::WithHeader(0, 1).Key("k", GgufType::kString).U64(1ull << 29);
+  auto header = ParseGgufHeader(bytes.bytes(), 1ull << 30);
+  ASSERT_FALSE(header.has_value());
+  EXPECT_EQ(header.error().code, Code::kCorrupt);
+  EXPECT_THAT(header.error().message, HasSubstr("k: the header is longer than 268435456 bytes"));
+}
+
+TEST(GgufFileTest, AHeaderRewrittenAfterOpeningChangesNothing) {
+  GgufWriter writer;
+  writer.AddString("text", "hello");
+  std::string path = TemporaryPath("rewritten");
+  ASSERT_TRUE(writer.WriteFile(path, {}));
+  auto file = GgufFile::Open(path);
+  ASSERT_TRUE(file.has_value());
+  int fd = open(path.c_str(), O_WRONLY);
+  std::vector<std::byte> ones(file->file_bytes(), std::byte{0xff});
+  ASSERT_EQ(pwrite(fd, ones.data(), ones.size(), 0), static_cast<ssize_t>(ones.size()));
+  close(fd);
+  EXPECT_EQ(file->GetString("text"), "hello");
+  std::filesystem::remove(path);
+}
+
+TEST(GgufFileTest, AFileThatMayNotBeReadIsAPermissionError) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  std::string path = TemporaryPath("secret");
+  close(open(path.c_str(), O_CREAT | O_WRONLY, 0));
+  auto file = GgufFile::Open(path);
+  std::filesystem::remove(path);
+  ASSERT_FALSE(file.has_value());
+  EXPECT_EQ(file.error().code, Code::kPermission);
+}
+
 TEST(GgufFileTest, OpenNamesWhatIsNoReadableRegularFile) {
   auto missing = GgufFile::Open("/nonexistent/model.gguf");
   ASSERT_FALSE(missing.has_value());

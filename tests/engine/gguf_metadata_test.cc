@@ -54,6 +54,15 @@ TEST(GgufMetadataTest, IntegerGettersTakeEveryIntegerTypeThatFits) {
   EXPECT_EQ(file.GetU64("u32"), 0xffffffffull);
 }
 
+TEST(GgufMetadataTest, ValuesOfEveryTypeAreNamedInMessages) {
+  GgufFile file = AllTypes();
+  for (const char* key : {"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f64"}) {
+    EXPECT_EQ(file.GetString(key).error().message,
+              std::string(key) + ": must be string, is " + key);
+  }
+  EXPECT_EQ(GgufTypeName(static_cast<GgufType>(99)), "unknown");
+}
+
 TEST(GgufMetadataTest, AnIntegerThatDoesNotFitIsNamed) {
   GgufFile file = AllTypes();
   EXPECT_EQ(file.GetU32("u64").error().message, "u64: 1099511627776 does not fit u32");

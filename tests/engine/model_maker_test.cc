@@ -2,9 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <random>
 
 #include "engine/gguf_writer.h"
@@ -131,6 +135,43 @@ TEST(ModelMakerTest, AVocabularyIsCopiedWithItsSize) {
   auto without = GgufFile::FromBytes(*GgufWriter().ToBytes({}));
   EXPECT_THAT(MakeModelBytes(ModelShape{}, &*without).error().message,
               HasSubstr("no tokenizer.ggml.tokens"));
+}
+
+// Exit code of the built tool; -1 when it did not run.
+int RunMakeModel(const std::string& arguments) {
+  const char* bin = std::getenv("KVD_BIN");
+  std::string tool = std::string(bin != nullptr ? bin : "") + "/make-model";
+  int status = std::system((tool + " " + arguments + " >/dev/null 2>&1").c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(MakeModelToolTest, ExitCodesTellUsageFromFailure) {
+  const char* bin = std::getenv("KVD_BIN");
+  if (bin == nullptr || access((std::string(bin) + "/make-model").c_str(), X_OK) != 0) {
+    GTEST_SKIP() << "make-model is not built";
+  }
+  std::string path = (std::filesystem::temp_directory_path() /
+                      ("kvd_make_model_" + std::to_string(getpid()) + ".gguf"))
+                         .string();
+  EXPECT_EQ(RunMakeModel("--arch qwen3 --head-dim 128 --type q4_K --embedding-type q6_K "
+                         "--rope-scaling yarn --rope-factor 2 --seed 9 -o " +
+                         path),
+            0);
+  auto file = GgufFile::Open(path);
+  ASSERT_TRUE(file.has_value()) << file.error().message;
+  EXPECT_EQ(file->FindTensor("token_embd.weight")->type, DataType::kQ6_K);
+  EXPECT_EQ(ReadModelConfig(*file)->head_dim_k, 128u);
+  std::filesystem::remove(path);
+  EXPECT_EQ(RunMakeModel("--help"), 0);
+  EXPECT_EQ(RunMakeModel(""), 2);
+  for (const char* wrong : {"--arch x", "--type x", "--embedding-type x", "--output-type x",
+                            "--shape x", "--bias x", "--rope-scaling x", "--layers x", "--x"}) {
+    EXPECT_EQ(RunMakeModel(std::string(wrong) + " -o " + path), 2) << wrong;
+  }
+  EXPECT_EQ(RunMakeModel("--kv-heads 3 -o " + path), 1);
+  EXPECT_EQ(RunMakeModel("--vocab-from /nonexistent -o " + path), 1);
+  EXPECT_EQ(RunMakeModel("-o /nonexistent/x.gguf"), 1);
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 // Root mean square of the error over that of the values.
