@@ -134,7 +134,7 @@ class Episode {
       return dead_[static_cast<std::size_t>(
           random_.In(0, static_cast<std::int64_t>(dead_.size()) - 1))];
     }
-    if (random_.OneIn(200)) return static_cast<SequenceHandle>(random_.In(0, INT64_MAX));
+    if (random_.OneIn(200)) return static_cast<SequenceHandle>(random_.In(0, INT64_MAX - 1));
     if (reference_.sequences.empty()) return SequenceHandle::kNone;
     if (!hot_.empty() && random_.OneIn(3)) {
       return hot_[static_cast<std::size_t>(

@@ -1,0 +1,81 @@
+#include "engine/memory/geometry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/memory/memory_fixture.h"
+
+namespace kvd {
+namespace {
+
+using testing::HasSubstr;
+
+void ExpectRefused(const MemoryOptions& options, const char* field) {
+  const Result<MemoryGeometry> geometry = ComputeGeometry(options);
+  ASSERT_FALSE(geometry) << field;
+  EXPECT_EQ(geometry.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(geometry.error().message, HasSubstr(field));
+}
+
+TEST(GeometryTest, BlocksHoldEveryLayersPlanesOnCacheLines) {
+  MemoryOptions options;
+  options.cells = 100;
+  options.layers = {{2, 64, 32}, {1, 128, 128}};
+  options.k_type = kernels::DataType::kQ8_0;
+  const MemoryGeometry geometry = *ComputeGeometry(options);
+  EXPECT_EQ(geometry.meta.block_count[0], 4u);
+  ASSERT_EQ(geometry.layers.size(), 2u);
+  EXPECT_EQ(geometry.layers[0].k_row_bytes, 68u);
+  EXPECT_EQ(geometry.layers[0].v_offset, 2u * 32 * 68);
+  EXPECT_EQ(geometry.layers[1].k_offset, 2u * 32 * 68 + 2u * 32 * 64);
+  for (const LayerLayout& layer : geometry.layers) {
+    EXPECT_EQ(layer.k_offset % 64, 0u);
+    EXPECT_EQ(layer.v_offset % 64, 0u);
+    EXPECT_EQ(layer.k_head_bytes % 64, 0u);
+  }
+  EXPECT_EQ(geometry.meta.block_stride_bytes[0] % 4096, 0u);
+  EXPECT_GE(geometry.meta.block_stride_bytes[0], geometry.block_bytes);
+  EXPECT_EQ(geometry.pool_bytes, 4 * geometry.meta.block_stride_bytes[0]);
+  EXPECT_EQ(*LayOut(geometry.meta), geometry.offsets);
+}
+
+TEST(GeometryTest, EveryOptionOutOfItsRangeIsNamed) {
+  const MemoryOptions good = SmallOptions(32);
+  ASSERT_TRUE(ComputeGeometry(good));
+  const auto with = [&](auto change) {
+    MemoryOptions options = good;
+    change(options);
+    return options;
+  };
+  ExpectRefused(with([](auto& o) { o.cells = 0; }), "cells: 0");
+  ExpectRefused(with([](auto& o) { o.cells = ~0ull; }), "cells");
+  ExpectRefused(with([](auto& o) { o.layers.clear(); }), "layers: 0");
+  ExpectRefused(with([](auto& o) { o.layers[0].kv_head_count = 0; }), "layer 0 kv_head_count");
+  ExpectRefused(with([](auto& o) { o.layers[0].k_dim = 0; }), "layer 0 k_dim");
+  ExpectRefused(with([](auto& o) { o.layers[0].v_dim = 1u << 31; }), "layer 0 v_dim");
+  ExpectRefused(with([](auto& o) { o.k_type = kernels::DataType::kQ4_K; }), "k_type: q4_K");
+  ExpectRefused(with([](auto& o) { o.v_type = kernels::DataType::kQ8_0; }),
+                "layer 0 v_dim: 2 is not");
+  ExpectRefused(with([](auto& o) { o.sequence_capacity = 0; }), "sequence_capacity");
+  ExpectRefused(with([](auto& o) { o.snapshot_capacity = ~0u; }), "snapshot_capacity");
+  ExpectRefused(with([](auto& o) { o.session_capacity = ~0u; }), "session_capacity");
+  ExpectRefused(with([](auto& o) { o.list_unit_count = ~0u; }), "list_unit_count");
+  ExpectRefused(with([](auto& o) { o.layers.assign(1000, {1u << 16, 1u << 16, 1u << 16}); }),
+                "bytes of one block");
+  ExpectRefused(with([](auto& o) {
+                  o.layers.assign(2, {1u << 12, 1u << 16, 1u << 16});
+                  o.cells = 1ull << 31;
+                }),
+                "pool: ");
+}
+
+TEST(GeometryTest, ListsHaveSlackAndRoomForOneMore) {
+  EXPECT_EQ(ListUnitsFor(0), 0u);
+  EXPECT_EQ(ListUnitsFor(1), 1u);
+  EXPECT_EQ(ListUnitsFor(15), 1u);
+  EXPECT_EQ(ListUnitsFor(16), 2u);
+  EXPECT_EQ(ListUnitsFor(1024), 72u);
+}
+
+}  // namespace
+}  // namespace kvd

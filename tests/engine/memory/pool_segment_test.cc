@@ -1,0 +1,114 @@
+#include "engine/memory/pool_segment.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "tests/engine/memory/memory_fixture.h"
+
+namespace kvd {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::uint64_t kSlab = 1 << 20;
+
+std::uint64_t AllocatedBytes(int descriptor) {
+  struct stat status;
+  EXPECT_EQ(::fstat(descriptor, &status), 0);
+  return static_cast<std::uint64_t>(status.st_blocks) * 512;
+}
+
+TEST(PoolSegmentTest, ReservesSlabsBeforeUseAndReturnsAllButOneUnused) {
+  UniqueFd file(::memfd_create("pool", MFD_CLOEXEC));
+  const UniqueFd watched(::dup(file.get()));
+  PoolSegment pool = *PoolSegment::Create(std::move(file), 4 * kSlab + 8192, kSlab);
+  EXPECT_EQ(pool.reserved_bytes(), 0u);
+  EXPECT_EQ(AllocatedBytes(watched.get()), 0u);
+  pool.AddUse(0, 4096);
+  ASSERT_TRUE(pool.EnsureReserved(0, 4096));
+  EXPECT_EQ(pool.reserved_bytes(), kSlab);
+  EXPECT_GE(AllocatedBytes(watched.get()), kSlab);
+  // Across an edge, and the short last slab.
+  pool.AddUse(2 * kSlab - 4096, 8192);
+  ASSERT_TRUE(pool.EnsureReserved(2 * kSlab - 4096, 8192));
+  pool.AddUse(4 * kSlab, 4096);
+  ASSERT_TRUE(pool.EnsureReserved(4 * kSlab, 4096));
+  EXPECT_EQ(pool.reserved_bytes(), 3 * kSlab + 8192);
+
+  pool.DropUse(2 * kSlab - 4096, 8192);
+  EXPECT_TRUE(pool.has_unused());
+  pool.PunchUnused();  // slabs 1 and 2: one is kept
+  EXPECT_EQ(pool.reserved_bytes(), 2 * kSlab + 8192);
+  EXPECT_FALSE(pool.has_unused());
+  pool.DropUse(0, 4096);
+  pool.DropUse(4 * kSlab, 4096);
+  pool.PunchUnused();
+  EXPECT_EQ(pool.reserved_bytes(), kSlab);
+  EXPECT_LE(AllocatedBytes(watched.get()), kSlab);
+}
+
+TEST(PoolSegmentTest, NoSpaceIsAnErrorWithTheNumbers) {
+  // More than any disk has: the system refuses at once.
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("kvd-pool-test-" + std::to_string(::getpid()));
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  ASSERT_TRUE(file);
+  std::filesystem::remove(path);
+  constexpr std::uint64_t kHuge = 1ull << 43;
+  Result<PoolSegment> pool = PoolSegment::Create(std::move(file), kHuge, kHuge);
+  if (!pool) GTEST_SKIP() << pool.error().message;  // a file system without such files
+  const Status status = pool->EnsureReserved(0, 4096);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kNoSpace);
+  EXPECT_THAT(status.error().message, HasSubstr(std::to_string(kHuge)));
+  EXPECT_EQ(pool->reserved_bytes(), 0u);
+}
+
+TEST(MemorySegmentsTest, FilesArePrivateAndReplaceWhatLayThere) {
+  std::string name = (std::filesystem::temp_directory_path() / "kvd-segments-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(name.data()), nullptr);
+  const UniqueFd directory(::open(name.c_str(), O_DIRECTORY | O_CLOEXEC));
+  const std::filesystem::path target = std::filesystem::path(name) / "elsewhere";
+  ASSERT_EQ(::symlinkat(target.c_str(), directory.get(), "meta"), 0);
+  const MemoryGeometry geometry = *ComputeGeometry(SmallOptions(64));
+  const Result<MemorySegments> segments =
+      MemorySegments::CreateInDirectory(directory.get(), geometry);
+  ASSERT_TRUE(segments) << segments.error().message;
+  EXPECT_FALSE(std::filesystem::exists(target));
+  for (const char* file : {"meta", "pool"}) {
+    struct stat status;
+    ASSERT_EQ(::fstatat(directory.get(), file, &status, AT_SYMLINK_NOFOLLOW), 0);
+    EXPECT_EQ(status.st_mode, static_cast<mode_t>(S_IFREG | 0600));
+  }
+  EXPECT_TRUE(RebuildTables(segments->meta.view().bytes()));
+  EXPECT_EQ(MemorySegments::CreateInDirectory(-1, geometry).error().code, Code::kIo);
+  std::filesystem::remove_all(name);
+}
+
+TEST(MemorySegmentsTest, BlocksOfAnIdleMemoryGoBackToTheSystem) {
+  MemoryOptions options = SmallOptions(64 * 32);
+  const MemoryGeometry geometry = *ComputeGeometry(options);
+  // Four blocks to a slab.
+  const auto memory = *UnifiedMemory::Create(
+      *MemorySegments::CreateAnonymous(geometry, {}, 4 * geometry.meta.block_stride_bytes[0]));
+  const std::uint64_t slab = 4 * geometry.meta.block_stride_bytes[0];
+  const SequenceHandle handle = *memory->Create(SequenceOwner{});
+  EXPECT_EQ(memory->Usage().reserved_bytes, 0u);
+  ASSERT_TRUE(AppendTokens(*memory, handle, 0, 40 * 32));
+  EXPECT_EQ(memory->Usage().reserved_bytes, 10 * slab);
+  ASSERT_TRUE(memory->RemoveRange(handle, {Pos{9 * 32}, kPosEnd}));
+  EXPECT_EQ(memory->Usage().reserved_bytes, 4 * slab);
+  ASSERT_TRUE(memory->Drop(handle));
+  EXPECT_EQ(memory->Usage().reserved_bytes, slab);
+}
+
+}  // namespace
+}  // namespace kvd

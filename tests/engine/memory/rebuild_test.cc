@@ -1,0 +1,314 @@
+#include "engine/memory/rebuild.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "shm/crc32c.h"
+#include "tests/engine/memory/memory_fixture.h"
+
+namespace kvd {
+namespace {
+
+using layout::SequenceRecord;
+using testing::HasSubstr;
+
+// A meta with sequence 0 (70 pristine cells, 3 extents), 1 (edited fork of it), 2 (published as "snap"), 3 (dropped).
+class RebuildTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    memory_ = MakeMemory(SmallOptions(256));
+    const SequenceOwner owner{1000, SessionId{1}, 0};
+    const SequenceHandle a = *memory_->Create(owner);
+    ASSERT_TRUE(AppendTokens(*memory_, a, 100, 70));
+    SequenceHandle b{};
+    ASSERT_TRUE(memory_->Fork(a, owner, {&b, 1}, std::nullopt));
+    ASSERT_TRUE(memory_->RemoveRange(b, {Pos{10}, Pos{20}}));
+    ASSERT_TRUE(memory_->Publish(a, owner, "snap", true, false));
+    const SequenceHandle dropped = *memory_->Create(owner);
+    ASSERT_TRUE(memory_->Drop(dropped));
+    view_ = *ValidateHeader(memory_->meta_bytes());
+  }
+
+  // A damaged copy, with the typed parts that a test damages.
+  struct Copy : MetaCopy {
+    Copy(std::span<const std::byte> bytes, const ConstMetaView& view)
+        : MetaCopy(bytes), meta(this->bytes().data(), view.offsets(), view.geometry()) {}
+    MetaView meta;
+
+    layout::MetaHeader& header() const { return meta.header(); }
+    SequenceRecord& record(std::uint32_t index) const { return meta.sequences()[index]; }
+    layout::SnapshotRecord& snapshot() const { return meta.snapshots()[0]; }
+    layout::Extent& extent(std::uint32_t sequence, std::size_t index) const {
+      return meta.list(record(sequence).extents[0].first_unit)[index];
+    }
+    layout::CellRecord& cell(std::uint32_t sequence, std::uint32_t ordinal) const {
+      return const_cast<layout::CellRecord&>(CellList{
+          {meta.entries(record(sequence).extents[0]), record(sequence).cell_count}, meta.cells()}
+                                                 .RecordAt(ordinal));
+    }
+    // Sums that a forger would set right.
+    void SealHeader() const {
+      header().header_crc = Crc32c(0, bytes().first(offsetof(layout::MetaHeader, header_crc)));
+    }
+    void SealList(std::uint32_t sequence) const {
+      layout::ListRoot& root = record(sequence).extents[0];
+      root.crc = Crc32c(0, std::as_bytes(meta.entries(root)));
+    }
+    void SealCell(std::uint32_t sequence, std::uint32_t ordinal) const {
+      const ExtentView view{meta.entries(record(sequence).extents[0]), record(sequence).cell_count};
+      const layout::Extent& found = view.entries[FindExtent(view, ordinal)];
+      layout::CellRecord& damaged = cell(sequence, ordinal);
+      damaged.check = CellCheck(damaged.token, damaged.stored_pos, 0, found.block,
+                                found.first + (ordinal - found.start));
+    }
+  };
+  Copy MakeCopy() const { return Copy(memory_->meta_bytes(), view_); }
+
+  template <class Damage>
+  void Expect(const char* field, Damage damage, Code code = Code::kCorrupt) const {
+    const Copy copy = MakeCopy();
+    damage(copy);
+    const Result<DerivedTables> tables = RebuildTables(copy.bytes());
+    ASSERT_FALSE(tables) << field;
+    EXPECT_EQ(tables.error().code, code) << tables.error().message;
+    EXPECT_THAT(tables.error().message, HasSubstr(field));
+  }
+  template <class Damage>
+  void ExpectHeader(const char* field, Damage damage, Code code = Code::kCorrupt) const {
+    Expect(
+        field,
+        [&](const Copy& copy) {
+          damage(copy.header());
+          copy.SealHeader();
+        },
+        code);
+  }
+  template <class Damage>
+  void ExpectRecord(const char* field, Damage damage) const {
+    Expect(field, [&](const Copy& copy) { damage(copy.record(1)); });
+  }
+
+  std::unique_ptr<UnifiedMemory> memory_;
+  ConstMetaView view_;
+};
+
+TEST_F(RebuildTest, TheTablesOfUndamagedBytesAreTheLiveOnes) {
+  const Copy copy = MakeCopy();
+  const Result<DerivedTables> tables = RebuildTables(copy.bytes());
+  ASSERT_TRUE(tables) << tables.error().message;
+  EXPECT_TRUE(*tables == memory_->derived());
+  EXPECT_EQ(tables->blocks.live_cells(), 70u);
+  EXPECT_EQ(tables->snapshots_by_name.at("snap"), 0u);
+}
+
+TEST_F(RebuildTest, DamagedHeadersAreNamed) {
+  using layout::MetaHeader;
+  Expect("magic", [](const Copy& copy) { ++copy.header().magic; });
+  Expect("version", [](const Copy& copy) { ++copy.header().version; }, Code::kVersionMismatch);
+  Expect("header_crc", [](const Copy& copy) { ++copy.header().boot_id[3]; });
+  ExpectHeader("header_bytes", [](MetaHeader& header) { ++header.header_bytes; });
+  ExpectHeader(
+      "layout_signature", [](MetaHeader& header) { ++header.layout_signature; },
+      Code::kVersionMismatch);
+  Expect("reserved", [](const Copy& copy) { copy.header().reserved = 1; });
+  ExpectHeader("total_bytes", [](MetaHeader& header) { ++header.total_bytes; });
+  ExpectHeader("offsets", [](MetaHeader& header) { header.lists_offset += 64; });
+  ExpectHeader("offsets", [](MetaHeader& header) { header.cells_offset[0] -= 4096; });
+  ExpectHeader("total_bytes", [](MetaHeader& header) { header.geometry.block_count[0] *= 2; });
+  ExpectHeader("block_cells", [](MetaHeader& header) { header.geometry.block_cells = 16; });
+  ExpectHeader("group_count", [](MetaHeader& header) { header.geometry.group_count = 5; });
+  ExpectHeader("block_count[0]", [](MetaHeader& header) { header.geometry.block_count[0] = 0; });
+  ExpectHeader("block_count[0]", [](MetaHeader& header) { header.geometry.block_count[0] = ~0u; });
+  ExpectHeader("block_count[2]", [](MetaHeader& header) { header.geometry.block_count[2] = 1; });
+  ExpectHeader("block_stride_bytes[0]",
+               [](MetaHeader& header) { header.geometry.block_stride_bytes[0] = 0; });
+  ExpectHeader("block_stride_bytes[0]",
+               [](MetaHeader& header) { header.geometry.block_stride_bytes[0] = 4100; });
+  ExpectHeader("sequence_capacity",
+               [](MetaHeader& header) { header.geometry.sequence_capacity = 0; });
+  ExpectHeader("snapshot_capacity",
+               [](MetaHeader& header) { header.geometry.snapshot_capacity = ~0u; });
+  ExpectHeader("session_capacity",
+               [](MetaHeader& header) { header.geometry.session_capacity = ~0u; });
+  ExpectHeader("state_slot_count",
+               [](MetaHeader& header) { header.geometry.state_slot_count = ~0u; });
+  ExpectHeader("list_unit_count", [](MetaHeader& header) { header.geometry.list_unit_count = 0; });
+  ExpectHeader("geometry.reserved", [](MetaHeader& header) { header.geometry.reserved = 1; });
+}
+
+TEST_F(RebuildTest, SeveralBlockGroupsAreUnsupportedNotMisread) {
+  layout::MetaGeometry geometry = view_.geometry();
+  geometry.group_count = 2;
+  geometry.block_count[1] = 1;
+  geometry.block_stride_bytes[1] = 4096;
+  const MemoryGeometry other{geometry, *LayOut(geometry), 8192, 4096, {}};
+  const MemorySegments segments = *MemorySegments::CreateAnonymous(other);
+  EXPECT_EQ(RebuildTables(segments.meta.view().bytes()).error().code, Code::kUnsupported);
+}
+
+TEST_F(RebuildTest, ShortOrMisalignedBytesAreRefused) {
+  const Copy copy = MakeCopy();
+  EXPECT_EQ(RebuildTables(copy.bytes().first(100)).error().code, Code::kCorrupt);
+  EXPECT_EQ(RebuildTables({}).error().code, Code::kCorrupt);
+  EXPECT_EQ(RebuildTables(copy.bytes().first(copy.bytes().size() - 4096)).error().code,
+            Code::kCorrupt);
+  EXPECT_EQ(RebuildTables(copy.bytes().subspan(8)).error().code, Code::kInvalidArgument);
+}
+
+TEST_F(RebuildTest, DamagedRecordsAreNamed) {
+  ExpectRecord("sequence 1 generation", [](SequenceRecord& record) { record.generation = 0; });
+  ExpectRecord("sequence 1 flags", [](SequenceRecord& record) { record.flags |= 1u << 9; });
+  ExpectRecord("sequence 1 flags",
+               [](SequenceRecord& record) { record.flags = layout::kSequencePinned; });
+  ExpectRecord("sequence 1 flags", [](SequenceRecord& record) { record.flags &= ~16u; });  // edited
+  ExpectRecord("sequence 1 flags: published",
+               [](SequenceRecord& record) { record.flags |= layout::kSequencePublished; });
+  ExpectRecord("cell_count", [](SequenceRecord& record) {
+    record.extents[0] = kEmptyList;
+    record.pristine_cells = 0;
+  });
+  ExpectRecord("extent 3 end", [](SequenceRecord& record) { record.cell_count += 27; });
+  ExpectRecord("extent 3 end", [](SequenceRecord& record) { record.cell_count = 30; });
+  ExpectRecord("pristine_cells", [](SequenceRecord& record) { record.pristine_cells = 1000; });
+  ExpectRecord("pristine", [](SequenceRecord& record) { record.pristine_cells = 11; });
+  ExpectRecord("next_pos", [](SequenceRecord& record) { ++record.next_pos; });
+  ExpectRecord("state_slot", [](SequenceRecord& record) { record.state_slot = 0; });
+  ExpectRecord("logits_slot", [](SequenceRecord& record) { record.logits_slot = 0; });
+  ExpectRecord("cross_slot", [](SequenceRecord& record) { record.cross_slot = 0; });
+  ExpectRecord("extents[2]", [](SequenceRecord& record) { record.extents[2].first_unit = 0; });
+  ExpectRecord("checkpoints", [](SequenceRecord& record) { record.checkpoints.entry_count = 1; });
+  ExpectRecord("sampler", [](SequenceRecord& record) { record.sampler.crc = 1; });
+  ExpectRecord("first_cell", [](SequenceRecord& record) { record.first_cell[0] = 1; });
+  ExpectRecord("reserved", [](SequenceRecord& record) { record.reserved0 = 1; });
+  ExpectRecord("reserved", [](SequenceRecord& record) { record.reserved1[71] = 1; });
+  Expect("sequence 3 generation", [](const Copy& copy) { copy.record(3).generation = 0; });
+  Expect("sequence 3 flags",
+         [](const Copy& copy) { copy.record(3).flags = layout::kSequenceRetained; });
+}
+
+TEST_F(RebuildTest, DamagedListsAreNamed) {
+  ExpectRecord("extents[0]: an empty list",
+               [](SequenceRecord& record) { record.extents[0].capacity_units = 0; });
+  ExpectRecord("first_unit",
+               [](SequenceRecord& record) { record.extents[0].first_unit = layout::kNoSlot; });
+  ExpectRecord("first_unit",
+               [](SequenceRecord& record) { record.extents[0].capacity_units = ~0u; });
+  ExpectRecord("entry_count", [](SequenceRecord& record) { record.extents[0].entry_count = 0; });
+  ExpectRecord("entry_count", [](SequenceRecord& record) { record.extents[0].entry_count = 17; });
+  ExpectRecord("crc", [](SequenceRecord& record) { ++record.extents[0].crc; });
+  Expect("crc", [](const Copy& copy) { ++copy.extent(1, 2).delta; });
+  Expect("sequence 1 extents[0]: overlaps", [](const Copy& copy) {
+    copy.record(1).extents[0] = copy.record(0).extents[0];
+    copy.record(1).cell_count = copy.record(1).pristine_cells = copy.record(0).cell_count;
+    copy.record(1).flags = copy.record(0).flags;
+    copy.record(1).next_pos = copy.record(0).next_pos;
+  });
+}
+
+TEST_F(RebuildTest, DamagedExtentsAreNamed) {
+  const auto expect = [&](const char* field, auto damage) {
+    Expect(field, [&](const Copy& copy) {
+      damage(copy);
+      copy.SealList(1);
+    });
+  };
+  expect("extent 0 start", [](const Copy& copy) { copy.extent(1, 0).start = 1; });
+  expect("extent 1 block", [](const Copy& copy) { copy.extent(1, 1).block = 8; });
+  expect("extent 1 reserved", [](const Copy& copy) { copy.extent(1, 1).reserved = 1; });
+  expect("extent 1 first", [](const Copy& copy) { copy.extent(1, 1).first = 32; });
+  expect("extent 1 end", [](const Copy& copy) { copy.extent(1, 1).first = 21; });
+  expect("extent 1 end",
+         [](const Copy& copy) { copy.extent(1, 2).start = copy.extent(1, 1).start; });
+  expect("extent 0 end", [](const Copy& copy) { copy.extent(1, 1).start = 33; });
+  expect("position", [](const Copy& copy) { copy.extent(1, 2).delta = -40; });
+  expect("position", [](const Copy& copy) { copy.extent(1, 3).delta = INT32_MAX; });
+  expect("cell 0 position", [](const Copy& copy) { copy.extent(1, 0).delta = -1; });
+}
+
+TEST_F(RebuildTest, DamagedCellsAreNamed) {
+  Expect("cell 5 check", [](const Copy& copy) { ++copy.cell(0, 5).token; });
+  Expect("cell 5 check", [](const Copy& copy) { ++copy.cell(0, 5).stored_pos; });
+  Expect("cell 5 reserved", [](const Copy& copy) { copy.cell(0, 5).reserved = 1; });
+  // A cell of another place is damage too: its check says where it belongs.
+  Expect("cell 5 check", [](const Copy& copy) { copy.cell(0, 5) = copy.cell(0, 6); });
+  Expect("cell 6 position", [](const Copy& copy) {
+    copy.cell(0, 6).stored_pos = 5;
+    copy.SealCell(0, 6);
+  });
+}
+
+TEST_F(RebuildTest, DamagedSnapshotsAreNamed) {
+  const auto expect = [&](const char* field, auto damage) {
+    Expect(field, [&](const Copy& copy) { damage(copy.snapshot()); });
+  };
+  using layout::SnapshotRecord;
+  expect("snapshot 0 name", [](SnapshotRecord& record) { record.name[10] = 'x'; });
+  expect("snapshot 0 name", [](SnapshotRecord& record) { record.name[0] = 0; });
+  expect("snapshot 0 sequence",
+         [](SnapshotRecord& record) { std::memset(record.name, 0, sizeof record.name); });
+  expect("snapshot 0 is_public", [](SnapshotRecord& record) { record.is_public = 2; });
+  expect("snapshot 0 reserved", [](SnapshotRecord& record) { record.reserved[0] = 1; });
+  expect("snapshot 0 sequence", [](SnapshotRecord& record) { record.sequence = ~0ull; });
+  expect("snapshot 0 sequence", [](SnapshotRecord& record) { record.sequence += 1ull << 32; });
+  expect("snapshot 0 sequence", [](SnapshotRecord& record) { record.sequence -= 1; });
+  expect("sequence 2 flags", [](SnapshotRecord& record) { record = {}; });
+  Expect("snapshot 1 sequence", [](const Copy& copy) {
+    copy.meta.snapshots()[1] = copy.snapshot();
+    copy.meta.snapshots()[1].name[0] = 'x';
+  });
+}
+
+TEST_F(RebuildTest, TwoSnapshotsOfOneNameAreRefused) {
+  ASSERT_TRUE(memory_->Publish(MakeHandle(0, 1), {}, "other", false, false));
+  Expect("snapshot 1 name", [](const Copy& copy) {
+    std::memcpy(copy.meta.snapshots()[1].name, copy.snapshot().name, sizeof copy.snapshot().name);
+  });
+}
+
+TEST_F(RebuildTest, APublishedRecordIsAppliedToACopy) {
+  std::vector<MetaCopy> published;
+  memory_->commit_log_for_test().set_probe_for_test([&](CommitLog::Moment moment) {
+    if (moment == CommitLog::Moment::kPublished) published.emplace_back(memory_->meta_bytes());
+  });
+  ASSERT_TRUE(memory_->Drop(MakeHandle(1, 1)));
+  const MetaCopy untouched(published.at(0).bytes());
+  const Result<DerivedTables> tables = RebuildTables(published[0].bytes());
+  ASSERT_TRUE(tables) << tables.error().message;
+  EXPECT_TRUE(*tables == memory_->derived());
+  EXPECT_EQ(
+      std::memcmp(untouched.bytes().data(), published[0].bytes().data(), untouched.bytes().size()),
+      0);
+  ++reinterpret_cast<layout::CommitHeader*>(published[0].bytes().data() + view_.offsets().commit)
+        ->crc;
+  EXPECT_THAT(RebuildTables(published[0].bytes()).error().message, HasSubstr("commit record"));
+}
+
+TEST_F(RebuildTest, RandomDamageIsAnErrorOrHarmlessNeverACrash) {
+  std::mt19937_64 random(5);
+  const MetaOffsets& offsets = view_.offsets();
+  const Copy copy = MakeCopy();
+  for (int trial = 0; trial < 20000; ++trial) {
+    // Where things are: records, the lists in use, the first cells.
+    const std::uint64_t begin = trial % 3 == 0   ? offsets.lists
+                                : trial % 3 == 1 ? offsets.sequences
+                                                 : offsets.cells[0];
+    const std::uint64_t span = trial % 3 == 1 ? 4 * sizeof(SequenceRecord) : 2048;
+    const auto at = static_cast<std::size_t>(begin + random() % span);
+    const std::byte old = copy.bytes()[at];
+    copy.bytes()[at] = static_cast<std::byte>(random());
+    for (std::uint32_t index = 0; index < 3; ++index) {
+      const layout::ListRoot root = copy.record(index).extents[0];
+      if (root.first_unit < 100 && root.entry_count <= 16 && trial % 2 == 0) copy.SealList(index);
+    }
+    (void)RebuildTables(copy.bytes());
+    copy.bytes()[at] = old;
+    for (std::uint32_t index = 0; index < 3; ++index) copy.SealList(index);
+  }
+  EXPECT_TRUE(RebuildTables(copy.bytes()));
+}
+
+}  // namespace
+}  // namespace kvd
