@@ -13,9 +13,9 @@
 namespace kvd {
 
 struct ConnectOptions {
-  std::string socket_path;  // empty: ClientSocketPath's rules
-  std::string daemon_name;  // of the default path; empty: KVD_SOCKET, else "default"
-  std::string client_name;  // shown in lists and logs: printable ASCII, at most 32 bytes
+  std::string socket_path{};  // empty: ClientSocketPath's rules
+  std::string daemon_name{};  // of the default path; empty: KVD_SOCKET, else "default"
+  std::string client_name{};  // shown in lists and logs: printable ASCII, at most 32 bytes
   std::array<std::uint8_t, 16> session_token{};  // all zero: a new session
   std::uint32_t submission_entries = 0;          // 0: the daemon's default; so the three below
   std::uint32_t completion_entries = 0;

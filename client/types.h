@@ -43,7 +43,7 @@ enum class Force : bool { kNo, kYes };
 // How to sample; the defaults are llama.cpp's. Ranges: wire::GenerateParams.
 struct GenerateOptions {
   std::span<const TokenId> tokens;  // to append first; at least one
-  std::optional<Pos> pos;           // of the first; none: the sequence's next position
+  std::optional<Pos> pos{};         // of the first; none: the sequence's next position
   std::int32_t predict_max = -1;    // 0: only compute the prompt; -1: until an end token
   float temperature = 0.8f;         // 0: greedy
   std::int32_t top_k = 40;          // 0: off
@@ -58,8 +58,8 @@ struct GenerateOptions {
   std::uint64_t seed = 0;           // 0: drawn by the daemon
   std::uint32_t flags = 0;          // wire::GenerateFlags
   bool wants_progress = false;      // pieces of kPieceProgress while the prompt is computed
-  std::span<const wire::LogitBias> biases;
-  std::span<const std::string_view> stops;
+  std::span<const wire::LogitBias> biases{};
+  std::span<const std::string_view> stops{};
 };
 
 }  // namespace kvd
