@@ -119,6 +119,12 @@ void CompletionProducer::AbandonOutput(const OutputPiece& piece) {
   KVD_ASSERT(found != pieces_.end() && found->begin == piece.cursor);
   KVD_ASSERT(found->state == Piece::State::kAllocated);
   found->state = Piece::State::kAbandoned;
+  // From the end, room comes back at once; from the middle, when the older pieces are free.
+  while (!pieces_.empty() && pieces_.back().state == Piece::State::kAbandoned) {
+    arena_tail_ = pieces_.back().begin;
+    pieces_.pop_back();
+  }
+  if (!pieces_.empty()) arena_tail_ = pieces_.back().end;
   FreePieces();
 }
 

@@ -163,6 +163,18 @@ TEST_F(ResultChannelTest, AnAbandonedPieceHoldsUpNothing) {
   EXPECT_EQ(producer_.output_bytes_outstanding(), 0u);
 }
 
+TEST_F(ResultChannelTest, AnAbandonedPieceAtTheEndGivesItsRoomBackAtOnce) {
+  const OutputPiece kept = Allocate(30000);
+  for (int i = 0; i < 10; ++i) {
+    const OutputPiece middle = Allocate(10000);
+    const OutputPiece last = Allocate(20000);
+    producer_.AbandonOutput(middle);
+    producer_.AbandonOutput(last);
+  }
+  EXPECT_EQ(producer_.output_space(), kArena - 30016);
+  Finish(1, kept);
+}
+
 TEST_F(ResultChannelTest, APieceBeingWrittenIsNotFreedByAReleaseBeyondIt) {
   const OutputPiece writing = Allocate(64);
   producer_.AbandonOutput(Allocate(64));
