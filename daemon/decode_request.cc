@@ -51,7 +51,9 @@ void DecodeRequest::Finish(const StepItem& item, std::span<const float>) {
   done_ += item.tokens.size();
   wire::Completion completion = MakeCompletion();
   completion.value0 = static_cast<std::int64_t>(done_);
-  completion.value1 = static_cast<std::int64_t>(done_ - (space ? space->rows : 0));
+  // Rows are counted among those wanted: with kLast there is one, row 0.
+  const bool wants_all = wanted_ == wire::LogitsWanted::kAll;
+  completion.value1 = wants_all ? static_cast<std::int64_t>(done_ - space->rows) : 0;
   if (space) {
     const bool is_final = !space->holds_slot;
     KVD_ASSERT(is_final == (left() == 0));

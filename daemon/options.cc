@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kCellsMax = 1ull << 32;
 constexpr std::uint32_t kSequencesMax = 1u << 20;
-constexpr std::uint32_t kThreadsMax = 1024;
+constexpr std::uint32_t kThreadsMax = 256;
 constexpr std::uint32_t kUbatchTokensMax = 16384;
 
 using Parsed = Result<std::variant<DaemonOptions, PrintAndExit>>;

@@ -1,0 +1,96 @@
+#include "daemon/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace kvd {
+namespace {
+
+using ::testing::HasSubstr;
+
+Result<std::variant<DaemonOptions, PrintAndExit>> Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "kvd");
+  return ParseOptions(static_cast<int>(arguments.size()), arguments.data());
+}
+
+DaemonOptions MustParse(std::vector<const char*> arguments) {
+  auto parsed = Parse(std::move(arguments));
+  EXPECT_TRUE(parsed) << parsed.error().message;
+  return parsed ? std::get<DaemonOptions>(*parsed) : DaemonOptions{};
+}
+
+struct BadFlag {
+  std::vector<const char*> arguments;
+  const char* named;
+};
+
+class OptionsBadFlagTest : public ::testing::TestWithParam<BadFlag> {};
+
+TEST_P(OptionsBadFlagTest, IsRefusedByName) {
+  const auto parsed = Parse(GetParam().arguments);
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(parsed.error().message, HasSubstr(GetParam().named));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, OptionsBadFlagTest,
+    ::testing::Values(
+        BadFlag{{"-c", "0"}, "\"0\" is not a number from 1"},
+        BadFlag{{"-c", "18446744073709551616"}, "18446744073709551616"},
+        BadFlag{{"-c", "99999999999"}, "--cells"}, BadFlag{{"-c", "-1"}, "-1"},
+        BadFlag{{"-c", "4k"}, "4k"}, BadFlag{{"-c", ""}, "--cells"}, BadFlag{{"-c"}, "--cells"},
+        BadFlag{{"--max-sequences", "0"}, "--max-sequences"},
+        BadFlag{{"-t", "100000"}, "--threads"}, BadFlag{{"-ub", "0"}, "--ubatch-size"},
+        BadFlag{{"-ctk", "q4_0"}, "--cache-type-k"}, BadFlag{{"-ctv", "int8"}, "--cache-type-v"},
+        BadFlag{{"--name", "a/b"}, "--name"}, BadFlag{{"--name", ".hidden"}, "--name"},
+        BadFlag{{"--name", ""}, "--name"}, BadFlag{{"--socket", ""}, "--socket"},
+        BadFlag{{"--allow-uid", "root"}, "--allow-uid"},
+        BadFlag{{"--allow-uid", "4294967295"}, "--allow-uid"},
+        BadFlag{{"--prefill-chunk", "513"}, "--prefill-chunk"},
+        BadFlag{{"--other-pool-share", "1.5"}, "--other-pool-share"},
+        BadFlag{{"--other-pool-share", "nan"}, "--other-pool-share"},
+        BadFlag{{"--hello-timeout-ms", "0"}, "--hello-timeout-ms"},
+        BadFlag{{"--log-level", "loud"}, "--log-level"},
+        BadFlag{{"--no-such-flag"}, "--no-such-flag"}, BadFlag{{"stray"}, "stray"}));
+
+TEST(OptionsTest, LlamaCppSpellingsOfTwoLettersAreUnderstood) {
+  const DaemonOptions options = MustParse({"-ctk", "f32", "-ctv=bf16", "-ub", "64"});
+  EXPECT_EQ(options.engine.k_type, kernels::DataType::kF32);
+  EXPECT_EQ(options.engine.v_type, kernels::DataType::kBF16);
+  EXPECT_EQ(options.engine.ubatch_tokens, 64u);
+}
+
+TEST(OptionsTest, DefaultPrefillChunkFollowsASmallUbatch) {
+  EXPECT_EQ(MustParse({"-ub", "64"}).prefill_chunk, 64u);
+  EXPECT_EQ(MustParse({}).prefill_chunk, 256u);
+}
+
+TEST(OptionsTest, AllowUidMayBeGivenSeveralTimes) {
+  const DaemonOptions options = MustParse({"--allow-uid", "1000", "--allow-uid", "1001"});
+  EXPECT_EQ(options.allowed_uids, (std::vector<std::uint32_t>{1000, 1001}));
+  EXPECT_TRUE(options.admits_others());
+  EXPECT_FALSE(MustParse({}).admits_others());
+}
+
+TEST(OptionsTest, LastOfARepeatedFlagCounts) {
+  EXPECT_EQ(MustParse({"-c", "64", "-c", "128"}).engine.cells, 128u);
+}
+
+TEST(OptionsTest, HelpAndVersionArePrinted) {
+  for (const char* const flag : {"--help", "--version"}) {
+    const auto parsed = Parse({flag});
+    ASSERT_TRUE(parsed);
+    ASSERT_TRUE(std::holds_alternative<PrintAndExit>(*parsed));
+    EXPECT_THAT(std::get<PrintAndExit>(*parsed).text, HasSubstr("kvd"));
+  }
+}
+
+TEST(OptionsTest, QuotedKeepsALogLineWhole) {
+  EXPECT_EQ(Quoted("a\"b\n\xff"), "\"a\\x22b\\x0a\\xff\"");
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,55 @@
+#include "daemon/quotas.h"
+
+#include <gtest/gtest.h>
+
+namespace kvd {
+namespace {
+
+constexpr std::uint32_t kOwn = 0;
+constexpr std::uint32_t kOther = 1000;
+
+TEST(QuotasTest, OtherUidsHaveEightConnectionsAndTheNinthIsRefusedWithNumbers) {
+  const QuotaPolicy policy({}, kOwn, true);
+  EXPECT_TRUE(policy.CheckConnections(kOther, 7));
+  const auto refused = policy.CheckConnections(kOther, 8);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kNoSpace);
+  EXPECT_NE(refused.error().message.find("holds 8 of 8"), std::string::npos);
+  EXPECT_TRUE(policy.CheckConnections(kOwn, 255));
+  EXPECT_FALSE(policy.CheckConnections(kOwn, 256));
+}
+
+TEST(QuotasTest, SequencesAreCountedTogetherWithThoseWanted) {
+  const QuotaPolicy policy({}, kOwn, true);
+  EXPECT_TRUE(policy.CheckSequences(kOther, 0, 64));
+  EXPECT_FALSE(policy.CheckSequences(kOther, 1, 64));
+  EXPECT_FALSE(policy.CheckSequences(kOther, 0, ~std::uint64_t{0}));
+}
+
+TEST(QuotasTest, OtherUidsHaveAQuarterOfThePool) {
+  const QuotaPolicy policy({}, kOwn, true);
+  EXPECT_EQ(policy.BlocksMax(kOther, 100), 25u);
+  EXPECT_TRUE(policy.CheckBlocks(kOther, 20, 5, 100));
+  EXPECT_FALSE(policy.CheckBlocks(kOther, 20, 6, 100));
+}
+
+TEST(QuotasTest, OwnUidLeavesAReserveOnlyWhereOthersMayConnect) {
+  EXPECT_EQ(QuotaPolicy({}, kOwn, true).BlocksMax(kOwn, 100), 95u);
+  EXPECT_EQ(QuotaPolicy({}, kOwn, false).BlocksMax(kOwn, 100), 100u);
+  EXPECT_FALSE(QuotaPolicy({}, kOwn, false).limits_pool(kOwn));
+}
+
+TEST(QuotasTest, ResultArenasOfAllConnectionsCountTogether) {
+  const QuotaPolicy policy({}, kOwn, true);
+  EXPECT_TRUE(policy.CheckResultBytes(kOther, 60u << 20, 4u << 20));
+  EXPECT_FALSE(policy.CheckResultBytes(kOther, 61u << 20, 4u << 20));
+}
+
+TEST(QuotasTest, RequestsInFlightAreLimited) {
+  const QuotaPolicy policy({}, kOwn, true);
+  EXPECT_TRUE(policy.CheckRequests(kOther, 255));
+  EXPECT_FALSE(policy.CheckRequests(kOther, 256));
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,444 @@
+#include "daemon/scheduler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "daemon/decode_request.h"
+#include "daemon/generation_request.h"
+#include "tests/daemon/support/fake_engine.h"
+#include "tests/daemon/support/test_session.h"
+
+namespace kvd {
+namespace {
+
+using test::FakeEngine;
+using test::ReceivedCompletion;
+using test::TestSession;
+using ::testing::HasSubstr;
+
+class SchedulerTest : public ::testing::Test {
+ protected:
+  explicit SchedulerTest(const test::FakeEngineOptions& options = {})
+      : engine_(options), scheduler_(engine_, options.vocab_size, {.prefill_chunk_tokens = 64}) {}
+
+  SequenceHandle NewSequence(const TestSession& client) {
+    return *engine_.memory().Create(
+        {.uid = client.session()->uid(), .session = client.session()->id()});
+  }
+  RequestOrigin Begin(TestSession& client, std::uint64_t request, wire::Verb verb) {
+    wire::Submission submission{};
+    submission.request = request;
+    submission.verb = static_cast<std::uint16_t>(wire::Verb::kPing);
+    (void)client.Send(submission);
+    return {.session = client.session(), .request = static_cast<RequestId>(request), .verb = verb};
+  }
+  Status Decode(TestSession& client, std::uint64_t request, SequenceHandle sequence,
+                std::vector<TokenId> tokens, wire::LogitsWanted wanted) {
+    const Pos pos = engine_.memory().Query(sequence)->next_pos;
+    return scheduler_.Submit(
+        std::make_unique<DecodeRequest>(Begin(client, request, wire::Verb::kDecode), sequence, pos,
+                                        std::move(tokens), wanted, engine_.config().vocab_size));
+  }
+  // Greedy; `prompt` of letters.
+  Status Generate(TestSession& client, std::uint64_t request, SequenceHandle sequence,
+                  std::string_view prompt, std::int32_t predict_max,
+                  std::vector<std::string> stops = {}) {
+    wire::GenerateRequest generate;
+    generate.params = {.token_count = static_cast<std::uint32_t>(prompt.size()),
+                       .predict_max = predict_max,
+                       .temperature = 0.0f,
+                       .top_k = 0,
+                       .top_p = 1.0f,
+                       .min_p = 0.0f,
+                       .typical_p = 1.0f,
+                       .repeat_penalty = 1.0f,
+                       .presence_penalty = 0.0f,
+                       .frequency_penalty = 0.0f,
+                       .repeat_last = 0,
+                       .logprob_count = 0,
+                       .seed = 1,
+                       .flags = 0,
+                       .bias_count = 0,
+                       .stop_count = static_cast<std::uint32_t>(stops.size()),
+                       .stop_bytes = 0};
+    for (const char letter : prompt) generate.tokens.push_back(FakeEngine::Letter(letter));
+    generate.stops = std::move(stops);
+    const SequenceInfo info = *engine_.memory().Query(sequence);
+    auto made = GenerationRequest::Create(Begin(client, request, wire::Verb::kGenerate), sequence,
+                                          info.next_pos, info.cell_count, std::move(generate), {},
+                                          engine_.vocabulary(), engine_.config().vocab_size);
+    if (!made) return std::unexpected(made.error());
+    return scheduler_.Submit(std::move(*made));
+  }
+  void RunDry() {
+    while (scheduler_.RunOnce()) {
+    }
+  }
+  std::uint32_t Cells(SequenceHandle sequence) {
+    return engine_.memory().Query(sequence)->cell_count;
+  }
+  std::vector<TokenId> Tokens(SequenceHandle sequence) {
+    std::vector<TokenId> tokens;
+    std::vector<Pos> positions;
+    EXPECT_TRUE(engine_.memory().ReadCells(sequence, 0, Cells(sequence), &tokens, &positions));
+    return tokens;
+  }
+
+  struct Streamed {
+    std::string text;
+    std::vector<TokenId> tokens;
+    std::optional<ReceivedCompletion> last;
+  };
+  static Streamed Collect(TestSession& client, std::uint64_t request) {
+    Streamed streamed;
+    for (const ReceivedCompletion& received : client.All()) {
+      if (received.completion.request != request) continue;
+      if (received.is_final()) {
+        streamed.last = received;
+        continue;
+      }
+      const auto piece = wire::ParsePiece(received.output);
+      EXPECT_TRUE(piece) << piece.error().message;
+      streamed.text += piece->text;
+      streamed.tokens.insert(streamed.tokens.end(), piece->tokens.begin(), piece->tokens.end());
+    }
+    return streamed;
+  }
+
+  FakeEngine engine_;
+  Scheduler scheduler_;
+};
+
+TEST_F(SchedulerTest, GenerationCommitsEveryTokenItStreamedTheLastIncluded) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, sequence, "abc", 4));
+  RunDry();
+  const Streamed streamed = Collect(client, 1);
+  EXPECT_EQ(streamed.text, "defg");
+  ASSERT_TRUE(streamed.last);
+  ASSERT_EQ(streamed.last->code(), Code::kOk);
+  const auto result = streamed.last->value<wire::GenerateResult>();
+  EXPECT_EQ(result.predicted, 4u);
+  EXPECT_EQ(result.finish, wire::kFinishLength);
+  EXPECT_EQ(result.prompt_computed, 3u);
+  EXPECT_EQ(Cells(sequence), 7u);
+  EXPECT_EQ(Tokens(sequence).back(), FakeEngine::Letter('g'));
+}
+
+TEST_F(SchedulerTest, PredictingNothingOnlyComputesThePrompt) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, sequence, "abc", 0));
+  RunDry();
+  const Streamed streamed = Collect(client, 1);
+  EXPECT_TRUE(streamed.tokens.empty());
+  EXPECT_EQ(streamed.last->value<wire::GenerateResult>().predicted, 0u);
+  EXPECT_EQ(Cells(sequence), 3u);
+}
+
+TEST_F(SchedulerTest, AnEndTokenEndsTheGenerationAndIsCommitted) {
+  TestSession client(1);
+  engine_.EndAfter(FakeEngine::Letter('e'));
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, sequence, "abc", -1));
+  RunDry();
+  const Streamed streamed = Collect(client, 1);
+  EXPECT_EQ(streamed.text, "de");
+  EXPECT_EQ(streamed.last->value<wire::GenerateResult>().finish, wire::kFinishEnd);
+  EXPECT_EQ(Tokens(sequence).back(), FakeEngine::kEos);
+}
+
+TEST_F(SchedulerTest, AStopStringIsFoundAcrossTokenBordersAndNotShown) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, sequence, "a", 20, {"efg", "xyz"}));
+  RunDry();
+  const Streamed streamed = Collect(client, 1);
+  EXPECT_EQ(streamed.text, "bcd");
+  EXPECT_EQ(streamed.last->value<wire::GenerateResult>().finish, wire::kFinishStop);
+  EXPECT_EQ(Tokens(sequence).back(), FakeEngine::Letter('g')) << "what was drawn is committed";
+}
+
+TEST_F(SchedulerTest, TextHeldBackForAStopStringComesBeforeTheEnd) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, sequence, "a", 4, {"efz"}));
+  RunDry();
+  EXPECT_EQ(Collect(client, 1).text, "bcde");
+}
+
+TEST_F(SchedulerTest, DecodeWritesItsLogitsIntoTheClientsSegment) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Decode(client, 1, sequence, {5, 6, 7}, wire::LogitsWanted::kAll));
+  RunDry();
+  const auto answers = client.All();
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].completion.value0, 3);
+  EXPECT_EQ(answers[0].completion.value1, 0);
+  ASSERT_EQ(answers[0].output.size(), 3 * 64 * sizeof(float));
+  const auto* const rows = reinterpret_cast<const float*>(answers[0].output.data());
+  EXPECT_EQ(rows[engine_.NextToken(5)], 10.0f);
+  EXPECT_EQ(rows[2 * 64 + engine_.NextToken(7)], 10.0f);
+}
+
+TEST_F(SchedulerTest, LogitsLargerThanTheArenaComeInPieces) {
+  // 64 KiB hold 256 rows of 64 floats; 600 rows are wanted.
+  TestSession client(1, 1000,
+                     {.submission_entries = 8,
+                      .completion_entries = 64,
+                      .request_arena_bytes = 64u << 10,
+                      .result_arena_bytes = 64u << 10});
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Decode(client, 1, sequence, std::vector<TokenId>(600, 9), wire::LogitsWanted::kAll));
+  std::int64_t next_row = 0;
+  bool ended = false;
+  for (int round = 0; round < 100 && !ended; ++round) {
+    RunDry();
+    for (const ReceivedCompletion& piece : client.All()) {
+      EXPECT_EQ(piece.completion.value1, next_row);
+      next_row += static_cast<std::int64_t>(piece.output.size() / (64 * sizeof(float)));
+      EXPECT_EQ(piece.completion.value0, next_row);
+      ended = piece.is_final();
+    }
+  }
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(next_row, 600);
+}
+
+TEST_F(SchedulerTest, AFullArenaStallsItsOwnClientAlone) {
+  const ChannelGeometry small{.submission_entries = 8,
+                              .completion_entries = 16,
+                              .request_arena_bytes = 64u << 10,
+                              .result_arena_bytes = 64u << 10};
+  TestSession hoarder(1, 1000, small);
+  TestSession other(2);
+  hoarder.HoldOutputs();
+  const SequenceHandle first = NewSequence(hoarder);
+  const SequenceHandle second = NewSequence(other);
+  ASSERT_TRUE(Decode(hoarder, 1, first, std::vector<TokenId>(600, 9), wire::LogitsWanted::kAll));
+  RunDry();
+  const auto held = hoarder.All();
+  ASSERT_FALSE(held.empty());
+  const std::uint32_t cells = Cells(first);
+  EXPECT_LT(cells, 600u);
+  EXPECT_GT(hoarder.pumps(), 0) << "the io thread must ask to be rung on release";
+
+  ASSERT_TRUE(Generate(other, 1, second, "abc", 8));
+  RunDry();
+  EXPECT_EQ(Collect(other, 1).text, "defghijk");
+  EXPECT_EQ(Cells(first), cells) << "nothing is computed that has no room";
+
+  hoarder.client().completions().Release(held.back().completion);
+  ASSERT_TRUE(hoarder.session()->Refresh());
+  EXPECT_TRUE(hoarder.session()->TakeRoomForComputing());
+  RunDry();
+  EXPECT_GT(Cells(first), cells);
+}
+
+TEST_F(SchedulerTest, AFullCompletionRingStallsItsOwnGenerationAlone) {
+  const ChannelGeometry small{.submission_entries = 8,
+                              .completion_entries = 16,
+                              .request_arena_bytes = 64u << 10,
+                              .result_arena_bytes = 64u << 10};
+  TestSession sleeper(1, 1000, small);
+  TestSession other(2);
+  const SequenceHandle first = NewSequence(sleeper);
+  const SequenceHandle second = NewSequence(other);
+  ASSERT_TRUE(Generate(sleeper, 1, first, "a", 100));
+  ASSERT_TRUE(Generate(other, 1, second, "a", 100));
+  RunDry();
+  EXPECT_EQ(Collect(other, 1).tokens.size(), 100u);
+  EXPECT_LT(Cells(first), 20u);
+
+  std::size_t tokens = 0;
+  bool ended = false;
+  for (int round = 0; round < 100 && !ended; ++round) {
+    const Streamed streamed = Collect(sleeper, 1);
+    tokens += streamed.tokens.size();
+    ended = streamed.last.has_value();
+    RunDry();
+  }
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(tokens, 100u);
+}
+
+TEST_F(SchedulerTest, ASecondRequestOnASequenceIsBusyAndNamesTheFirst) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 41, sequence, "abc", 4));
+  const Status second = Generate(client, 42, sequence, "abc", 4);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kBusy);
+  EXPECT_THAT(second.error().message, HasSubstr("request 41 of session 1"));
+  EXPECT_FALSE(scheduler_.CheckIdle(sequence));
+  RunDry();
+  EXPECT_TRUE(scheduler_.CheckIdle(sequence));
+}
+
+TEST_F(SchedulerTest, ARequestIdInFlightIsNotTakenTwice) {
+  TestSession client(1);
+  ASSERT_TRUE(Generate(client, 1, NewSequence(client), "abc", 4));
+  const Status second = Generate(client, 1, NewSequence(client), "abc", 4);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kInvalidArgument);
+}
+
+TEST_F(SchedulerTest, ACancelledGenerationKeepsWhatItStreamed) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, sequence, "abc", 1000));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(scheduler_.RunOnce());
+  EXPECT_TRUE(scheduler_.Cancel(client.session()->id(), RequestId{1}));
+  RunDry();
+  const Streamed streamed = Collect(client, 1);
+  ASSERT_TRUE(streamed.last);
+  EXPECT_EQ(streamed.last->code(), Code::kCancelled);
+  EXPECT_EQ(Cells(sequence), 3 + streamed.tokens.size());
+  EXPECT_EQ(Tokens(sequence).back(), streamed.tokens.back());
+  EXPECT_FALSE(scheduler_.Cancel(client.session()->id(), RequestId{1})) << "it has ended";
+}
+
+TEST_F(SchedulerTest, CancellingDuringThePromptKeepsItsCommittedChunks) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, sequence, std::string(300, 'a'), 10));
+  ASSERT_TRUE(scheduler_.RunOnce());
+  EXPECT_TRUE(scheduler_.Cancel(client.session()->id(), RequestId{1}));
+  RunDry();
+  EXPECT_EQ(Collect(client, 1).last->code(), Code::kCancelled);
+  EXPECT_EQ(Cells(sequence), 128u);
+}
+
+TEST_F(SchedulerTest, DroppingASequenceUnderItsGenerationEndsThatCancelled) {
+  TestSession client(1);
+  TestSession other(2);
+  const SequenceHandle sequence = NewSequence(client);
+  const SequenceHandle second = NewSequence(other);
+  ASSERT_TRUE(Generate(client, 1, sequence, "abc", 1000));
+  ASSERT_TRUE(Generate(other, 1, second, "abc", 20));
+  // Dropped while a step computes on it.
+  int step = 0;
+  engine_.OnStep([&] {
+    if (++step != 3) return;
+    scheduler_.CancelSequence(sequence);
+    ASSERT_TRUE(engine_.memory().Drop(sequence));
+  });
+  RunDry();
+  EXPECT_EQ(Collect(client, 1).last->code(), Code::kCancelled);
+  EXPECT_EQ(Collect(other, 1).tokens.size(), 20u);
+}
+
+TEST_F(SchedulerTest, RequestsOfAClosedSessionEndUnheard) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, sequence, "abc", -1));
+  ASSERT_TRUE(scheduler_.RunOnce());
+  client.session()->Close();
+  scheduler_.CancelSession(client.session()->id());
+  RunDry();
+  EXPECT_TRUE(scheduler_.CheckIdle(sequence));
+  EXPECT_EQ(client.session().use_count(), 1) << "the scheduler has let go";
+}
+
+TEST_F(SchedulerTest, AFailedItemEndsItsRequestAndNobodyElses) {
+  TestSession bad(1);
+  TestSession good(2);
+  engine_.FailAt(FakeEngine::Letter('z'));
+  const SequenceHandle first = NewSequence(bad);
+  const SequenceHandle second = NewSequence(good);
+  ASSERT_TRUE(Generate(bad, 1, first, "w", 10));
+  ASSERT_TRUE(Generate(good, 1, second, "a", 10));
+  RunDry();
+  const Streamed failed = Collect(bad, 1);
+  EXPECT_EQ(failed.last->code(), Code::kNumerical);
+  EXPECT_EQ(Cells(first), 3u) << "w, x, y were committed and stay";
+  EXPECT_EQ(Collect(good, 1).tokens.size(), 10u);
+}
+
+TEST_F(SchedulerTest, DecodeRowsGoOnBesideALongPrompt) {
+  TestSession decoder(1);
+  TestSession prompter(2);
+  const SequenceHandle first = NewSequence(decoder);
+  const SequenceHandle second = NewSequence(prompter);
+  ASSERT_TRUE(Generate(decoder, 1, first, "a", 8));
+  ASSERT_TRUE(scheduler_.RunOnce());
+  ASSERT_TRUE(Generate(prompter, 1, second, std::string(500, 'a'), 1));
+  RunDry();
+  std::size_t mixed = 0;
+  for (const auto& step : engine_.steps()) {
+    if (step.size() < 2) continue;
+    ++mixed;
+    EXPECT_EQ(step[0].sequence, first) << "decode rows first";
+    EXPECT_EQ(step[0].tokens, 1u);
+    EXPECT_LE(step[1].tokens, 64u) << "a prompt is held to its chunk";
+  }
+  EXPECT_GE(mixed, 7u);
+}
+
+TEST_F(SchedulerTest, DivideAnswersHowManyCellsWereRewritten) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Decode(client, 1, sequence, std::vector<TokenId>(8, 4), wire::LogitsWanted::kNone));
+  RunDry();
+  ASSERT_TRUE(scheduler_.Submit(std::make_unique<DivideRequest>(
+      Begin(client, 2, wire::Verb::kDivide), sequence, PosRange{}, 1)));
+  RunDry();
+  const auto answers = client.All();
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(answers[1].code(), Code::kOk) << answers[1].text();
+}
+
+TEST_F(SchedulerTest, ProgressIsReportedWhereAskedFor) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  RequestOrigin origin = Begin(client, 1, wire::Verb::kDecode);
+  origin.wants_progress = true;
+  ASSERT_TRUE(scheduler_.Submit(std::make_unique<DecodeRequest>(std::move(origin), sequence, Pos{0},
+                                                                std::vector<TokenId>(300, 4),
+                                                                wire::LogitsWanted::kLast, 64)));
+  RunDry();
+  std::vector<std::uint64_t> done;
+  for (const ReceivedCompletion& received : client.All()) {
+    if (received.is_final()) continue;
+    const auto piece = wire::ParsePiece(received.output);
+    ASSERT_TRUE(piece);
+    EXPECT_EQ(piece->kind, wire::kPieceProgress);
+    EXPECT_EQ(piece->total, 300u);
+    done.push_back(piece->done);
+  }
+  EXPECT_EQ(done, (std::vector<std::uint64_t>{128, 256}));
+}
+
+TEST_F(SchedulerTest, StoppingEndsEveryRequestCancelled) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  engine_.OnStep([this, steps = 0]() mutable {
+    if (++steps == 4) scheduler_.Stop();
+  });
+  ASSERT_TRUE(Generate(client, 1, sequence, "abc", -1));
+  scheduler_.Run();
+  EXPECT_EQ(Collect(client, 1).last->code(), Code::kCancelled);
+  EXPECT_FALSE(Generate(client, 2, sequence, "abc", 1)) << "nothing is taken any more";
+}
+
+class SmallPoolTest : public SchedulerTest {
+ protected:
+  SmallPoolTest() : SchedulerTest({.cells = 64, .ubatch_tokens = 16}) {}
+};
+
+TEST_F(SmallPoolTest, AFullPoolEndsTheRequestWithNumbersAndKeepsWhatWasCommitted) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, sequence, "abc", -1));
+  RunDry();
+  const Streamed streamed = Collect(client, 1);
+  ASSERT_TRUE(streamed.last);
+  EXPECT_EQ(streamed.last->code(), Code::kNoSpace);
+  EXPECT_FALSE(streamed.last->text().empty());
+  EXPECT_EQ(Cells(sequence), 64u);
+}
+
+}  // namespace
+}  // namespace kvd

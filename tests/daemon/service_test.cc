@@ -1,0 +1,474 @@
+#include "daemon/service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "shm/payload_codec.h"
+#include "tests/daemon/support/fake_engine.h"
+#include "tests/daemon/support/test_session.h"
+
+namespace kvd {
+namespace {
+
+using test::FakeEngine;
+using test::TestSession;
+using ::testing::HasSubstr;
+using wire::Verb;
+
+constexpr std::uint32_t kOwn = 1000;    // the daemon's uid
+constexpr std::uint32_t kOther = 1001;  // another one that is let in
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  explicit ServiceTest(const test::FakeEngineOptions& options = {})
+      : engine_(options),
+        scheduler_(engine_, options.vocab_size, {}),
+        service_(
+            engine_, scheduler_, quotas_, shares_,
+            {.pid_of_session = [](SessionId) { return 7u; }, .session_count = [] { return 1u; }}) {}
+
+  static wire::Submission Make(Verb verb, SequenceHandle sequence = SequenceHandle::kNone) {
+    wire::Submission submission{};
+    submission.verb = static_cast<std::uint16_t>(verb);
+    submission.sequence = static_cast<std::uint64_t>(sequence);
+    submission.p1 = -1;
+    return submission;
+  }
+  // The answer of a metadata verb; what the scheduler would answer is an empty reply.
+  Reply Call(TestSession& client, wire::Submission submission,
+             std::span<const std::byte> payload = {}) {
+    submission.request = ++last_request_;
+    const ReceivedSubmission received = client.Send(submission, payload);
+    Outcome outcome = service_.Handle(client.session(), received);
+    Reply reply;
+    if (auto* const direct = std::get_if<Reply>(&outcome)) {
+      reply = std::move(*direct);
+    } else if (auto* const call = std::get_if<std::function<Reply()>>(&outcome)) {
+      reply = (*call)();
+    } else {
+      return reply;
+    }
+    wire::Completion completion{};
+    completion.request = submission.request;
+    completion.verb = submission.verb;
+    EXPECT_TRUE(client.session()->TryFinal(completion, {}));
+    (void)client.All();
+    return reply;
+  }
+  Reply CallText(TestSession& client, wire::Submission submission, std::string_view text) {
+    return Call(client, submission, std::as_bytes(std::span(text)));
+  }
+  Reply CallTokens(TestSession& client, wire::Submission submission,
+                   const std::vector<TokenId>& tokens) {
+    return Call(client, submission, std::as_bytes(std::span(tokens)));
+  }
+  SequenceHandle Create(TestSession& client) {
+    const Reply reply = Call(client, Make(Verb::kCreate));
+    EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
+    return reply.sequence;
+  }
+  // A sequence that holds that many cells.
+  SequenceHandle Filled(TestSession& client, std::size_t cells) {
+    const SequenceHandle sequence = Create(client);
+    const Reply reply =
+        CallTokens(client, Make(Verb::kDecode, sequence), std::vector<TokenId>(cells, 5));
+    EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
+    RunDry();
+    (void)client.All();
+    return sequence;
+  }
+  void RunDry() {
+    while (scheduler_.RunOnce()) {
+    }
+  }
+  static std::string Text(const Reply& reply) {
+    return {reinterpret_cast<const char*>(reply.output.data()), reply.output.size()};
+  }
+  void ExpectRefused(const Reply& reply, Code code, const char* named) {
+    EXPECT_EQ(reply.code, code) << Text(reply);
+    EXPECT_THAT(Text(reply), HasSubstr(named));
+  }
+  std::uint32_t Cells(SequenceHandle sequence) {
+    return engine_.memory().Query(sequence)->cell_count;
+  }
+
+  FakeEngine engine_;
+  QuotaPolicy quotas_{{}, kOwn, true};
+  PoolShares shares_{engine_.memory(), quotas_};
+  Scheduler scheduler_;
+  Service service_;
+  TestSession client_{1, kOwn};
+  TestSession sibling_{2, kOwn};
+  TestSession stranger_{3, kOther};
+  std::uint64_t last_request_ = 0;
+};
+
+TEST_F(ServiceTest, PingAnswersTheSameBytes) {
+  EXPECT_EQ(Text(CallText(client_, Make(Verb::kPing), "hello")), "hello");
+}
+
+TEST_F(ServiceTest, UnknownAndStaleHandlesAreNotFoundByEveryVerb) {
+  const SequenceHandle stale = Create(client_);
+  ASSERT_EQ(Call(client_, Make(Verb::kDrop, stale)).code, Code::kOk);
+  for (const SequenceHandle handle : {stale, SequenceHandle::kNone, MakeHandle(0xffffffffu, 1),
+                                      static_cast<SequenceHandle>(~std::uint64_t{0})}) {
+    for (const Verb verb : {Verb::kDrop, Verb::kRemoveRange, Verb::kKeep, Verb::kClear, Verb::kAdd,
+                            Verb::kQuery, Verb::kReadTokens, Verb::kReadText}) {
+      ExpectRefused(Call(client_, Make(verb, handle)), Code::kNotFound, "no such sequence");
+    }
+    wire::Submission fork = Make(Verb::kFork, handle);
+    fork.p0 = -1;
+    fork.argument = 1;
+    ExpectRefused(Call(client_, fork), Code::kNotFound, "no such sequence");
+    ExpectRefused(CallTokens(client_, Make(Verb::kDecode, handle), {5}), Code::kNotFound,
+                  "no such sequence");
+  }
+}
+
+TEST_F(ServiceTest, ForkOfZeroOrAMillionIsRefusedAndMakesNothing) {
+  const SequenceHandle sequence = Filled(client_, 40);
+  const std::uint32_t live = engine_.memory().Usage().live_sequences;
+  for (const std::int64_t count : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1'000'000},
+                                   std::numeric_limits<std::int64_t>::max()}) {
+    wire::Submission fork = Make(Verb::kFork, sequence);
+    fork.p0 = -1;
+    fork.argument = count;
+    const Reply reply = Call(client_, fork);
+    EXPECT_EQ(reply.code, count > 0 ? Code::kNoSpace : Code::kInvalidArgument) << Text(reply);
+  }
+  EXPECT_EQ(engine_.memory().Usage().live_sequences, live);
+}
+
+TEST_F(ServiceTest, ForkReportsHandlesCellsAndNanoseconds) {
+  const SequenceHandle sequence = Filled(client_, 40);
+  wire::Submission fork = Make(Verb::kFork, sequence);
+  fork.p0 = 33;
+  fork.argument = 3;
+  const Reply reply = Call(client_, fork);
+  ASSERT_EQ(reply.code, Code::kOk) << Text(reply);
+  EXPECT_EQ(reply.value1, 33);
+  EXPECT_GT(reply.value0, 0);
+  ASSERT_EQ(reply.output.size(), 3 * sizeof(std::uint64_t));
+  for (std::size_t i = 0; i < 3; ++i) {
+    SequenceHandle handle{};
+    std::memcpy(&handle, reply.output.data() + i * sizeof handle, sizeof handle);
+    EXPECT_EQ(Cells(handle), 33u);
+  }
+}
+
+TEST_F(ServiceTest, TokensOutsideTheVocabularyAreNamedByIndexAndNothingIsComputed) {
+  const SequenceHandle sequence = Create(client_);
+  for (const TokenId bad : {64, -1, std::numeric_limits<TokenId>::max()}) {
+    const Reply reply = CallTokens(client_, Make(Verb::kDecode, sequence), {5, 6, bad});
+    ExpectRefused(reply, Code::kInvalidArgument, std::to_string(bad).c_str());
+    EXPECT_THAT(Text(reply), HasSubstr("2"));
+  }
+  ExpectRefused(CallTokens(client_, Make(Verb::kDecode, sequence), {}), Code::kInvalidArgument,
+                "payload");
+  RunDry();
+  EXPECT_EQ(Cells(sequence), 0u);
+}
+
+TEST_F(ServiceTest, AnyPositionButTheNextIsRefused) {
+  const SequenceHandle sequence = Filled(client_, 10);
+  for (const std::int32_t pos : {0, 9, 11, -5, std::numeric_limits<std::int32_t>::max()}) {
+    wire::Submission decode = Make(Verb::kDecode, sequence);
+    decode.p0 = pos;
+    EXPECT_EQ(CallTokens(client_, decode, {5}).code, Code::kInvalidArgument) << pos;
+  }
+  RunDry();
+  EXPECT_EQ(Cells(sequence), 10u);
+}
+
+TEST_F(ServiceTest, MoreTokensThanThePoolHasCellsAreRefusedAtOnce) {
+  const SequenceHandle sequence = Create(client_);
+  ExpectRefused(CallTokens(client_, Make(Verb::kDecode, sequence), std::vector<TokenId>(1025, 5)),
+                Code::kNoSpace, "1025");
+}
+
+TEST_F(ServiceTest, AReversedRangeIsRefused) {
+  const SequenceHandle sequence = Filled(client_, 10);
+  wire::Submission remove = Make(Verb::kRemoveRange, sequence);
+  remove.p0 = 7;
+  remove.p1 = 3;
+  ExpectRefused(Call(client_, remove), Code::kInvalidArgument, "p0");
+  EXPECT_EQ(Cells(sequence), 10u);
+}
+
+TEST_F(ServiceTest, AnOverlappingOrNegativeShiftIsRefusedAndChangesNothing) {
+  const SequenceHandle sequence = Filled(client_, 10);
+  for (const std::int64_t delta :
+       {std::int64_t{-3}, std::int64_t{1} << 31, std::int64_t{-1} << 40}) {
+    wire::Submission add = Make(Verb::kAdd, sequence);
+    add.p0 = 5;
+    add.argument = delta;
+    EXPECT_EQ(Call(client_, add).code, Code::kInvalidArgument) << delta;
+  }
+  EXPECT_EQ(engine_.memory().Query(sequence)->next_pos.value, 10);
+}
+
+TEST_F(ServiceTest, DividingByZeroIsRefused) {
+  const SequenceHandle sequence = Filled(client_, 10);
+  EXPECT_EQ(Call(client_, Make(Verb::kDivide, sequence)).code, Code::kInvalidArgument);
+}
+
+TEST_F(ServiceTest, EditsOfASequenceThatIsBeingComputedAreBusyButForksAreNot) {
+  const SequenceHandle sequence = Filled(client_, 10);
+  wire::Submission decode = Make(Verb::kDecode, sequence);
+  decode.p0 = 10;
+  ASSERT_EQ(CallTokens(client_, decode, {5, 6}).code, Code::kOk);
+  for (const Verb verb : {Verb::kRemoveRange, Verb::kClear, Verb::kAdd}) {
+    ExpectRefused(Call(client_, Make(verb, sequence)), Code::kBusy, "is being computed by request");
+  }
+  wire::Submission fork = Make(Verb::kFork, sequence);
+  fork.p0 = -1;
+  fork.argument = 1;
+  const Reply forked = Call(client_, fork);
+  ASSERT_EQ(forked.code, Code::kOk);
+  EXPECT_EQ(Cells(forked.sequence), 10u) << "what is committed";
+  EXPECT_EQ(Call(client_, Make(Verb::kQuery, sequence)).code, Code::kOk);
+  RunDry();
+  EXPECT_EQ(Cells(sequence), 12u);
+}
+
+TEST_F(ServiceTest, DroppingASequenceThatIsBeingComputedCancelsIt) {
+  const SequenceHandle sequence = Filled(client_, 10);
+  wire::Submission decode = Make(Verb::kDecode, sequence);
+  decode.p0 = 10;
+  ASSERT_EQ(CallTokens(client_, decode, {5, 6}).code, Code::kOk);
+  EXPECT_EQ(Call(client_, Make(Verb::kDrop, sequence)).code, Code::kOk);
+  RunDry();
+  const auto answers = client_.All();
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].code(), Code::kCancelled);
+}
+
+TEST_F(ServiceTest, ASiblingReadsAndForksButChangesOnlyByForce) {
+  const SequenceHandle sequence = Filled(client_, 10);
+  EXPECT_EQ(Call(sibling_, Make(Verb::kQuery, sequence)).code, Code::kOk);
+  EXPECT_EQ(Call(sibling_, Make(Verb::kReadText, sequence)).code, Code::kOk);
+  ExpectRefused(Call(sibling_, Make(Verb::kClear, sequence)), Code::kPermission, "force");
+  EXPECT_EQ(Cells(sequence), 10u);
+  wire::Submission drop = Make(Verb::kDrop, sequence);
+  drop.flags = wire::kFlagForce;
+  EXPECT_EQ(Call(sibling_, drop).code, Code::kOk);
+}
+
+TEST_F(ServiceTest, AStrangerCannotTellAPrivateSequenceFromNone) {
+  const SequenceHandle sequence = Filled(client_, 10);
+  for (const Verb verb : {Verb::kQuery, Verb::kClear, Verb::kDrop, Verb::kReadText}) {
+    wire::Submission submission = Make(verb, sequence);
+    const Reply reply = Call(stranger_, submission);
+    EXPECT_EQ(reply.code, Code::kNotFound);
+  }
+  EXPECT_TRUE(Call(stranger_, Make(Verb::kList)).output.empty());
+  EXPECT_EQ(Call(sibling_, Make(Verb::kList)).output.size(), sizeof(wire::SequenceEntry));
+}
+
+TEST_F(ServiceTest, PublicSnapshotsReachStrangersAndPrivateOnesDoNot) {
+  const SequenceHandle sequence = Filled(client_, 10);
+  ASSERT_EQ(CallText(client_, Make(Verb::kPublish, sequence), "mine").code, Code::kOk);
+  wire::Submission publish = Make(Verb::kPublish, sequence);
+  publish.flags = wire::kFlagPublic;
+  ASSERT_EQ(CallText(client_, publish, "ours").code, Code::kOk);
+
+  ExpectRefused(CallText(stranger_, Make(Verb::kAttach), "mine"), Code::kNotFound, "mine");
+  const Reply attached = CallText(stranger_, Make(Verb::kAttach), "ours");
+  ASSERT_EQ(attached.code, Code::kOk) << Text(attached);
+  EXPECT_EQ(attached.value1, 10);
+  EXPECT_EQ(engine_.memory().Query(attached.sequence)->owner.uid, kOther);
+  EXPECT_EQ(Call(stranger_, Make(Verb::kSnapshots)).output.size(), sizeof(wire::SnapshotEntry));
+  EXPECT_EQ(Call(client_, Make(Verb::kSnapshots)).output.size(), 2 * sizeof(wire::SnapshotEntry));
+
+  ExpectRefused(CallText(stranger_, Make(Verb::kUnpublish), "ours"), Code::kPermission, "uid 1000");
+  ExpectRefused(CallText(stranger_, Make(Verb::kUnpublish), "mine"), Code::kNotFound, "mine");
+  EXPECT_EQ(CallText(sibling_, Make(Verb::kUnpublish), "ours").code, Code::kOk);
+}
+
+TEST_F(ServiceTest, ASnapshotsNameIsTakenOnceAndReplacedOnlyByForceAndItsOwner) {
+  const SequenceHandle sequence = Filled(client_, 10);
+  ASSERT_EQ(CallText(client_, Make(Verb::kPublish, sequence), "name").code, Code::kOk);
+  ExpectRefused(CallText(client_, Make(Verb::kPublish, sequence), "name"), Code::kExists, "force");
+  wire::Submission replace = Make(Verb::kPublish, sequence);
+  replace.flags = wire::kFlagForce;
+  EXPECT_EQ(CallText(client_, replace, "name").code, Code::kOk);
+  const SequenceHandle theirs = Create(stranger_);
+  replace.sequence = static_cast<std::uint64_t>(theirs);
+  ExpectRefused(CallText(stranger_, replace, "name"), Code::kExists, "taken");
+}
+
+TEST_F(ServiceTest, UnsafeSnapshotNamesAreRefused) {
+  const SequenceHandle sequence = Create(client_);
+  for (const std::string& name :
+       {std::string(), std::string("../x"), std::string("a/b"), std::string(".x"),
+        std::string(64, 'n'), std::string("a\0b", 3), std::string("a b")}) {
+    EXPECT_EQ(CallText(client_, Make(Verb::kPublish, sequence), name).code, Code::kInvalidArgument)
+        << name;
+  }
+}
+
+TEST_F(ServiceTest, PublishedSequencesAreImmutable) {
+  const SequenceHandle sequence = Filled(client_, 10);
+  const Reply published = CallText(client_, Make(Verb::kPublish, sequence), "name");
+  ASSERT_EQ(published.code, Code::kOk);
+  for (const Verb verb : {Verb::kClear, Verb::kRemoveRange, Verb::kDrop}) {
+    wire::Submission submission = Make(verb, published.sequence);
+    submission.flags = verb == Verb::kDrop ? wire::kFlagForce : 0;
+    EXPECT_EQ(Call(client_, submission).code, Code::kPermission);
+  }
+}
+
+TEST_F(ServiceTest, KeepDropsTheOtherSequencesOfItsSessionOnly) {
+  const SequenceHandle kept = Filled(client_, 10);
+  const SequenceHandle other = Filled(client_, 10);
+  const SequenceHandle siblings = Filled(sibling_, 10);
+  ASSERT_EQ(Call(client_, Make(Verb::kKeep, kept)).code, Code::kOk);
+  EXPECT_TRUE(engine_.memory().Query(kept));
+  EXPECT_FALSE(engine_.memory().Query(other));
+  EXPECT_TRUE(engine_.memory().Query(siblings));
+  ExpectRefused(Call(client_, Make(Verb::kKeep, siblings)), Code::kPermission, "own");
+}
+
+TEST_F(ServiceTest, WhatASessionLeavesBehindGoesButPublishedOnesStay) {
+  const SequenceHandle mine = Filled(client_, 10);
+  const SequenceHandle siblings = Filled(sibling_, 10);
+  ASSERT_EQ(CallText(client_, Make(Verb::kPublish, mine), "stays").code, Code::kOk);
+  client_.session()->Close();
+  service_.SessionClosed(client_.session()->id());
+  EXPECT_FALSE(engine_.memory().Query(mine));
+  EXPECT_TRUE(engine_.memory().Query(siblings));
+  EXPECT_TRUE(engine_.memory().FindSnapshot("stays"));
+}
+
+TEST_F(ServiceTest, AStrangersSequencesAreLimited) {
+  for (int i = 0; i < 64; ++i) (void)Create(stranger_);
+  ExpectRefused(Call(stranger_, Make(Verb::kCreate)), Code::kNoSpace, "holds 64 of 64");
+  EXPECT_EQ(Call(client_, Make(Verb::kCreate)).code, Code::kOk);
+}
+
+TEST_F(ServiceTest, AStrangersShareOfThePoolIsLimited) {
+  // 32 blocks: a quarter are 8, 256 cells.
+  const SequenceHandle sequence = Create(stranger_);
+  ExpectRefused(CallTokens(stranger_, Make(Verb::kDecode, sequence), std::vector<TokenId>(300, 5)),
+                Code::kNoSpace, "pool blocks");
+}
+
+TEST_F(ServiceTest, TextGoesToTokensAndBack) {
+  const Reply tokens = CallText(client_, Make(Verb::kTokenize), "abc");
+  ASSERT_EQ(tokens.code, Code::kOk) << Text(tokens);
+  EXPECT_EQ(tokens.value0, 3);
+  EXPECT_EQ(Text(Call(client_, Make(Verb::kDetokenize), tokens.output)), "abc");
+}
+
+TEST_F(ServiceTest, ReadTokensGivesCellsWithTheirPositions) {
+  const SequenceHandle sequence = Filled(client_, 10);
+  wire::Submission read = Make(Verb::kReadTokens, sequence);
+  read.p0 = 8;
+  read.argument = -1;
+  const Reply reply = Call(client_, read);
+  ASSERT_EQ(reply.output.size(), 2 * 2 * sizeof(std::int32_t));
+  std::int32_t values[4];
+  std::memcpy(values, reply.output.data(), sizeof values);
+  EXPECT_THAT(values, ::testing::ElementsAre(5, 8, 5, 9));
+  read.p0 = 11;
+  ExpectRefused(Call(client_, read), Code::kInvalidArgument, "p0");
+}
+
+TEST_F(ServiceTest, InfoTellsTheModelThePoolAndTheProcess) {
+  const Reply reply = Call(client_, Make(Verb::kInfo));
+  ASSERT_EQ(reply.output.size(), sizeof(wire::InfoReply));
+  wire::InfoReply info;
+  std::memcpy(&info, reply.output.data(), sizeof info);
+  EXPECT_STREQ(info.model_name, "fake");
+  EXPECT_EQ(info.pool_cells, 1024u);
+  EXPECT_EQ(info.vocab_size, 64u);
+  EXPECT_EQ(info.has_tokenizer, 1u);
+  EXPECT_GT(info.resident_anonymous_bytes, 0u);
+  EXPECT_GT(info.descriptors, 0u);
+  EXPECT_GT(info.mappings, 0u);
+}
+
+TEST_F(ServiceTest, CancelSaysWhetherTheRequestWasThere) {
+  wire::Submission cancel = Make(Verb::kCancel);
+  cancel.argument = 999;
+  EXPECT_EQ(Call(client_, cancel).value0, 0);
+}
+
+struct BadGenerate {
+  const char* name;
+  void (*spoil)(wire::GenerateRequest&);
+};
+class ServiceGenerateTest : public ServiceTest,
+                            public ::testing::WithParamInterface<BadGenerate> {};
+
+TEST_P(ServiceGenerateTest, IsRefusedAndNothingIsComputed) {
+  const SequenceHandle sequence = Create(client_);
+  wire::GenerateRequest request;
+  request.params.predict_max = 4;
+  request.params.temperature = 1.0f;
+  request.params.top_p = request.params.typical_p = request.params.repeat_penalty = 1.0f;
+  request.tokens = {5, 6};
+  GetParam().spoil(request);
+  std::vector<std::string_view> stops(request.stops.begin(), request.stops.end());
+  const wire::GenerateView view{
+      .params = request.params, .tokens = request.tokens, .biases = request.biases, .stops = stops};
+  std::vector<std::byte> payload(wire::GenerateBytes(view));
+  wire::EncodeGenerate(view, payload);
+  wire::Submission generate = Make(Verb::kGenerate, sequence);
+  generate.p0 = -1;
+  const Reply reply = Call(client_, generate, payload);
+  EXPECT_EQ(reply.code, Code::kInvalidArgument) << Text(reply);
+  EXPECT_FALSE(Text(reply).empty());
+  RunDry();
+  EXPECT_EQ(Cells(sequence), 0u);
+}
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+INSTANTIATE_TEST_SUITE_P(
+    All, ServiceGenerateTest,
+    ::testing::Values(
+        BadGenerate{"nan_temperature",
+                    [](wire::GenerateRequest& r) { r.params.temperature = kNan; }},
+        BadGenerate{"negative_temperature",
+                    [](wire::GenerateRequest& r) { r.params.temperature = -1; }},
+        BadGenerate{"negative_top_k", [](wire::GenerateRequest& r) { r.params.top_k = -1; }},
+        BadGenerate{"top_p_0", [](wire::GenerateRequest& r) { r.params.top_p = 0; }},
+        BadGenerate{"top_p_2", [](wire::GenerateRequest& r) { r.params.top_p = 2; }},
+        BadGenerate{"nan_min_p", [](wire::GenerateRequest& r) { r.params.min_p = kNan; }},
+        BadGenerate{"typical_p_0", [](wire::GenerateRequest& r) { r.params.typical_p = 0; }},
+        BadGenerate{"repeat_penalty_0",
+                    [](wire::GenerateRequest& r) { r.params.repeat_penalty = 0; }},
+        BadGenerate{"presence_3", [](wire::GenerateRequest& r) { r.params.presence_penalty = 3; }},
+        BadGenerate{"frequency_nan",
+                    [](wire::GenerateRequest& r) { r.params.frequency_penalty = kNan; }},
+        BadGenerate{"logprobs_65", [](wire::GenerateRequest& r) { r.params.logprob_count = 65; }},
+        BadGenerate{"unknown_flag", [](wire::GenerateRequest& r) { r.params.flags = 1u << 9; }},
+        BadGenerate{"predict_minus_2", [](wire::GenerateRequest& r) { r.params.predict_max = -2; }},
+        BadGenerate{"no_tokens", [](wire::GenerateRequest& r) { r.tokens.clear(); }},
+        BadGenerate{"token_64", [](wire::GenerateRequest& r) { r.tokens = {64}; }},
+        BadGenerate{"bias_1001", [](wire::GenerateRequest& r) { r.biases = {{5, 1001.0f}}; }},
+        BadGenerate{"bias_nan", [](wire::GenerateRequest& r) { r.biases = {{5, kNan}}; }},
+        BadGenerate{"bias_token", [](wire::GenerateRequest& r) { r.biases = {{64, 1.0f}}; }},
+        BadGenerate{"empty_stop", [](wire::GenerateRequest& r) { r.stops = {""}; }},
+        BadGenerate{"long_stop",
+                    [](wire::GenerateRequest& r) { r.stops = {std::string(257, 'x')}; }},
+        BadGenerate{"malformed_stop", [](wire::GenerateRequest& r) { r.stops = {"\xff"}; }}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+class NoTokenizerTest : public ServiceTest {
+ protected:
+  NoTokenizerTest() : ServiceTest({.has_tokenizer = false}) {}
+};
+
+TEST_F(NoTokenizerTest, TextVerbsSayThatThereIsNoTokenizerAndTokensStillWork) {
+  EXPECT_EQ(CallText(client_, Make(Verb::kTokenize), "abc").code, Code::kNoTokenizer);
+  EXPECT_EQ(CallTokens(client_, Make(Verb::kDetokenize), {5}).code, Code::kNoTokenizer);
+  const SequenceHandle sequence = Filled(client_, 4);
+  EXPECT_EQ(Call(client_, Make(Verb::kReadText, sequence)).code, Code::kNoTokenizer);
+  EXPECT_EQ(Cells(sequence), 4u);
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,159 @@
+#include <gtest/gtest.h>
+
+#include "tests/daemon/support/test_session.h"
+
+namespace kvd {
+namespace {
+
+using test::TestSession;
+
+wire::Submission Ping(std::uint64_t request) {
+  wire::Submission submission{};
+  submission.request = request;
+  submission.verb = static_cast<std::uint16_t>(wire::Verb::kPing);
+  return submission;
+}
+
+wire::Completion AnswerTo(std::uint64_t request) {
+  wire::Completion completion{};
+  completion.request = request;
+  completion.verb = static_cast<std::uint16_t>(wire::Verb::kPing);
+  return completion;
+}
+
+constexpr ChannelGeometry kSmall{.submission_entries = 8,
+                                 .completion_entries = 16,
+                                 .request_arena_bytes = 64u << 10,
+                                 .result_arena_bytes = 64u << 10};
+
+TEST(SessionTest, MetadataAnswersPassLogitsThatAreInFlight) {
+  TestSession client(1);
+  (void)client.Send(Ping(1));
+  (void)client.Send(Ping(2));
+  const auto logits = client.session()->ReserveLogits(4096, 4, /*more_follows=*/false);
+  ASSERT_TRUE(logits);
+  EXPECT_EQ(logits->rows, 4u);
+
+  const std::vector<std::byte> handle(8, std::byte{7});
+  EXPECT_TRUE(client.session()->TryFinal(AnswerTo(2), handle));
+  auto answer = client.Next();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->completion.request, 2u);
+  EXPECT_EQ(answer->output, handle);
+
+  std::ranges::fill(logits->piece.bytes, std::byte{9});
+  client.session()->PublishLogits(*logits, AnswerTo(1));
+  answer = client.Next();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->completion.request, 1u);
+  EXPECT_EQ(answer->output, std::vector<std::byte>(4 * 4096, std::byte{9}));
+}
+
+TEST(SessionTest, LargeAnswersWaitForLogitsInFlightAndAreAskedForAfterThem) {
+  TestSession client(1);
+  (void)client.Send(Ping(1));
+  (void)client.Send(Ping(2));
+  const auto logits = client.session()->ReserveLogits(4096, 1, false);
+  ASSERT_TRUE(logits);
+  const std::vector<std::byte> large(2048);
+  EXPECT_FALSE(client.session()->TryFinal(AnswerTo(2), large));
+  EXPECT_EQ(client.pumps(), 0);
+  client.session()->PublishLogits(*logits, AnswerTo(1));
+  EXPECT_EQ(client.pumps(), 1);
+  EXPECT_TRUE(client.session()->TryFinal(AnswerTo(2), large));
+}
+
+TEST(SessionTest, TwoLogitsOfOneStepArePublishedInOrderWithAnswersAmongThem) {
+  TestSession client(1);
+  for (std::uint64_t request = 1; request <= 4; ++request) (void)client.Send(Ping(request));
+  const auto first = client.session()->ReserveLogits(4096, 1, false);
+  const auto second = client.session()->ReserveLogits(4096, 1, false);
+  ASSERT_TRUE(first && second);
+  const std::vector<std::byte> small(16);
+  EXPECT_TRUE(client.session()->TryFinal(AnswerTo(3), small));
+  client.session()->PublishLogits(*first, AnswerTo(1));
+  EXPECT_FALSE(client.session()->TryFinal(AnswerTo(4), small)) << "it would come out of order";
+  client.session()->PublishLogits(*second, AnswerTo(2));
+  EXPECT_TRUE(client.session()->TryFinal(AnswerTo(4), small));
+  EXPECT_EQ(client.All().size(), 4u);
+}
+
+TEST(SessionTest, AFullArenaGivesFewerRowsAndThenNone) {
+  TestSession client(1, 1000, kSmall);
+  client.HoldOutputs();
+  (void)client.Send(Ping(1));
+  const auto some = client.session()->ReserveLogits(10000, 100, false);
+  ASSERT_TRUE(some);
+  EXPECT_EQ(some->rows, 6u);
+  EXPECT_TRUE(some->holds_slot) << "what does not hold all rows is not final";
+  client.session()->PublishLogits(*some, AnswerTo(1));
+  EXPECT_FALSE(client.session()->ReserveLogits(10000, 1, false));
+
+  auto answer = client.Next();
+  ASSERT_TRUE(answer);
+  client.client().completions().Release(answer->completion);
+  EXPECT_TRUE(client.session()->ReserveLogits(10000, 1, false));
+}
+
+TEST(SessionTest, ASubmissionWithoutASlotForItsAnswerStaysInItsRing) {
+  TestSession client(1, 1000, kSmall);
+  // 16 slots: 16 answers are owed, the 17th submission waits.
+  for (std::uint64_t request = 1; request <= 16; ++request) (void)client.Send(Ping(request));
+  auto room = client.client().submissions().Reserve(0);
+  ASSERT_TRUE(room && *room);
+  (void)client.client().submissions().Submit(Ping(17));
+  ReceivedSubmission received;
+  auto taken = client.session()->TakeSubmission(received);
+  ASSERT_TRUE(taken);
+  EXPECT_FALSE(*taken);
+  EXPECT_TRUE(client.session()->submission_waits());
+
+  EXPECT_TRUE(client.session()->TryFinal(AnswerTo(1), {}));
+  ASSERT_TRUE(client.Next());
+  ASSERT_TRUE(client.session()->Refresh());
+  taken = client.session()->TakeSubmission(received);
+  ASSERT_TRUE(taken);
+  EXPECT_TRUE(*taken);
+  EXPECT_EQ(received.submission.request, 17u);
+}
+
+TEST(SessionTest, SlotsPromisedToLogitsAreNotGivenToOthers) {
+  TestSession client(1, 1000, kSmall);
+  for (std::uint64_t request = 1; request <= 15; ++request) (void)client.Send(Ping(request));
+  const auto logits = client.session()->ReserveLogits(1024, 1, /*more_follows=*/true);
+  ASSERT_TRUE(logits);
+  EXPECT_FALSE(client.session()->TryMore(AnswerTo(2), {}));
+  client.session()->PublishLogits(*logits, AnswerTo(1));
+  EXPECT_EQ(client.All().size(), 1u);
+}
+
+TEST(SessionTest, RoomForComputingIsReportedOnceAfterTheClientReleased) {
+  TestSession client(1, 1000, kSmall);
+  client.HoldOutputs();
+  (void)client.Send(Ping(1));
+  const auto all = client.session()->ReserveLogits(60000, 1, true);
+  ASSERT_TRUE(all);
+  client.session()->PublishLogits(*all, AnswerTo(1));
+  EXPECT_FALSE(client.session()->ReserveLogits(60000, 1, true));
+  client.session()->WantRoom();
+  EXPECT_EQ(client.pumps(), 1);
+  ASSERT_TRUE(client.session()->Refresh());
+  EXPECT_FALSE(client.session()->TakeRoomForComputing()) << "nothing was released yet";
+
+  auto answer = client.Next();
+  client.client().completions().Release(answer->completion);
+  ASSERT_TRUE(client.session()->Refresh());
+  EXPECT_TRUE(client.session()->TakeRoomForComputing());
+  EXPECT_FALSE(client.session()->TakeRoomForComputing());
+}
+
+TEST(SessionTest, CompletionsOfAClosedSessionGoNowhere) {
+  TestSession client(1);
+  (void)client.Send(Ping(1));
+  client.session()->Close();
+  EXPECT_TRUE(client.session()->TryFinal(AnswerTo(1), {}));
+  EXPECT_FALSE(client.Next());
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,131 @@
+#include "daemon/state_directory.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace kvd {
+namespace {
+
+using ::testing::HasSubstr;
+
+class StateDirectoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = "/tmp/kvd-state-test-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  std::string At(const char* name) const { return root_ + "/" + name; }
+  std::string root_;
+};
+
+TEST_F(StateDirectoryTest, IsCreatedPrivateAndHoldsOurPid) {
+  const auto state = StateDirectory::Open(At("new"));
+  ASSERT_TRUE(state) << state.error().message;
+  struct stat found{};
+  ASSERT_EQ(::stat(At("new").c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 07777u, 0700u);
+  std::ifstream lock(At("new") + "/lock");
+  long pid = 0;
+  lock >> pid;
+  EXPECT_EQ(pid, ::getpid());
+}
+
+TEST_F(StateDirectoryTest, ASecondDaemonIsRefusedAndToldTheFirstsPid) {
+  const auto first = StateDirectory::Open(At("state"));
+  ASSERT_TRUE(first);
+  const auto second = StateDirectory::Open(At("state"));
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kBusy);
+  EXPECT_THAT(second.error().message, HasSubstr("pid " + std::to_string(::getpid())));
+}
+
+TEST_F(StateDirectoryTest, IsFreeAgainWhenTheFirstIsGone) {
+  ASSERT_TRUE(StateDirectory::Open(At("state")));
+  EXPECT_TRUE(StateDirectory::Open(At("state")));
+}
+
+TEST_F(StateDirectoryTest, ADirectoryThatOthersMayEnterIsRefused) {
+  ASSERT_EQ(::mkdir(At("open").c_str(), 0700), 0);
+  ASSERT_EQ(::chmod(At("open").c_str(), 0750), 0);
+  const auto state = StateDirectory::Open(At("open"));
+  ASSERT_FALSE(state);
+  EXPECT_EQ(state.error().code, Code::kPermission);
+  EXPECT_THAT(state.error().message, HasSubstr("0750"));
+}
+
+TEST_F(StateDirectoryTest, ADirectoryOfAnotherUidIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to give a directory away";
+  ASSERT_EQ(::mkdir(At("theirs").c_str(), 0700), 0);
+  ASSERT_EQ(::chown(At("theirs").c_str(), 12345, 12345), 0);
+  const auto state = StateDirectory::Open(At("theirs"));
+  ASSERT_FALSE(state);
+  EXPECT_EQ(state.error().code, Code::kPermission);
+  EXPECT_THAT(state.error().message, HasSubstr("12345"));
+}
+
+TEST_F(StateDirectoryTest, ASymbolicLinkIsRefused) {
+  ASSERT_EQ(::mkdir(At("real").c_str(), 0700), 0);
+  ASSERT_EQ(::symlink(At("real").c_str(), At("link").c_str()), 0);
+  const auto state = StateDirectory::Open(At("link"));
+  ASSERT_FALSE(state);
+  EXPECT_EQ(state.error().code, Code::kInvalidArgument);
+}
+
+TEST_F(StateDirectoryTest, AFileIsRefused) {
+  std::ofstream(At("file")) << "x";
+  const auto state = StateDirectory::Open(At("file"));
+  ASSERT_FALSE(state);
+  EXPECT_EQ(state.error().code, Code::kInvalidArgument);
+}
+
+TEST_F(StateDirectoryTest, AMissingParentIsNamed) {
+  const auto state = StateDirectory::Open(At("none/below"));
+  ASSERT_FALSE(state);
+  EXPECT_EQ(state.error().code, Code::kIo);
+  EXPECT_THAT(state.error().message, HasSubstr("none/below"));
+}
+
+TEST_F(StateDirectoryTest, ALockThatIsALinkIsNotFollowed) {
+  ASSERT_EQ(::mkdir(At("state").c_str(), 0700), 0);
+  std::ofstream(At("precious")) << "precious";
+  ASSERT_EQ(::symlink(At("precious").c_str(), (At("state") + "/lock").c_str()), 0);
+  EXPECT_FALSE(StateDirectory::Open(At("state")));
+  EXPECT_EQ(std::filesystem::file_size(At("precious")), 8u);
+}
+
+TEST_F(StateDirectoryTest, DefaultPlaceIsByNameSoThatTwoNamesDoNotCollide) {
+  ::setenv("XDG_RUNTIME_DIR", root_.c_str(), 1);
+  ::setenv("TMPDIR", root_.c_str(), 1);
+  const auto first = StateDirectory::OpenDefault("one", 0);
+  const auto second = StateDirectory::OpenDefault("two", 0);
+  const auto again = StateDirectory::OpenDefault("one", 0);
+  ::unsetenv("XDG_RUNTIME_DIR");
+  ::unsetenv("TMPDIR");
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_TRUE(second);
+  EXPECT_FALSE(again);
+}
+
+TEST_F(StateDirectoryTest, RemovingTheStateLeavesNothingButTheLock) {
+  auto state = StateDirectory::Open(At("state"));
+  ASSERT_TRUE(state);
+  std::ofstream(At("state") + "/pool") << "x";
+  std::ofstream(At("state") + "/meta") << "x";
+  state->RemoveState();
+  EXPECT_FALSE(std::filesystem::exists(At("state") + "/pool"));
+  EXPECT_FALSE(std::filesystem::exists(At("state") + "/meta"));
+  EXPECT_TRUE(std::filesystem::exists(At("state") + "/lock"));
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,122 @@
+#include "tests/daemon/support/fake_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/memory/memory_segments.h"
+#include "shm/check.h"
+
+namespace kvd::test {
+namespace {
+
+VocabularyData MakeVocabulary(const FakeEngineOptions& options) {
+  VocabularyData data;
+  data.vocab_size = options.vocab_size;
+  data.model = "no_vocab";
+  if (!options.has_tokenizer) return data;
+  data.model = "llama";
+  data.tokens = {"<unk>", "<s>", "</s>"};
+  data.token_types = {2, 3, 3};
+  for (std::uint32_t id = FakeEngine::kFirstLetter; id < options.vocab_size; ++id) {
+    const auto letter = static_cast<char>('a' + (id - FakeEngine::kFirstLetter));
+    data.tokens.push_back(letter <= 'z' ? std::string(1, letter) : "[" + std::to_string(id) + "]");
+    data.token_types.push_back(1);
+  }
+  data.scores.assign(data.tokens.size(), 0.0f);
+  data.bos = FakeEngine::kBos;
+  data.eos = FakeEngine::kEos;
+  data.unk = 0;
+  data.add_bos = false;
+  data.add_space_prefix = false;
+  return data;
+}
+
+template <class T>
+T Must(Result<T> result) {
+  if (!result) std::fprintf(stderr, "%s\n", result.error().message.c_str());
+  KVD_ASSERT(result.has_value());
+  return std::move(*result);
+}
+
+}  // namespace
+
+FakeEngine::FakeEngine(const FakeEngineOptions& options) {
+  options_.cells = options.cells;
+  options_.ubatch_tokens = options.ubatch_tokens;
+  options_.threads = 1;
+  config_.name = "fake";
+  config_.vocab_size = options.vocab_size;
+  config_.context_length = 4096;
+  config_.layer_count = 1;
+  vocabulary_ = Must(Vocabulary::Create(MakeVocabulary(options)));
+  const MemoryGeometry geometry =
+      Must(ComputeGeometry({.cells = options.cells,
+                            .layers = {{.kv_head_count = 1, .k_dim = 2, .v_dim = 2}},
+                            .sequence_capacity = 256,
+                            .snapshot_capacity = 16,
+                            .session_capacity = 16}));
+  memory_ = Must(UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(geometry))));
+}
+
+FakeEngine::~FakeEngine() = default;
+
+const kernels::KernelTable& FakeEngine::kernels() const {
+  static const kernels::KernelTable table = [] {
+    kernels::KernelTable made{};
+    made.name = "fake";
+    return made;
+  }();
+  return table;
+}
+
+TokenId FakeEngine::NextToken(TokenId token) const {
+  if (token == end_after_) return kEos;
+  const auto letters = static_cast<TokenId>(config_.vocab_size) - kFirstLetter;
+  return kFirstLetter + (std::max(token, kFirstLetter) - kFirstLetter + 1) % letters;
+}
+
+void FakeEngine::Step(std::span<StepItem> items) {
+  if (on_step_) on_step_();
+  {
+    const std::lock_guard lock(mutex_);
+    auto& step = steps_.emplace_back();
+    for (const StepItem& item : items) {
+      step.push_back(
+          {item.sequence, item.tokens.size(), item.first_logits_row < item.tokens.size()});
+    }
+  }
+  for (StepItem& item : items) {
+    const AppendRequest request{.handle = item.sequence, .pos = item.pos, .tokens = item.tokens};
+    item.status = memory_->Reserve(std::span(&request, 1), &plan_, nullptr);
+    if (!item.status) continue;
+    if (std::ranges::find(item.tokens, fail_at_) != item.tokens.end()) {
+      memory_->Abandon(plan_, 0);
+      item.status = Fail(Code::kNumerical, "not finite");
+    } else {
+      item.status = memory_->Commit(plan_, 0);
+    }
+    memory_->EndStep(plan_);
+    for (std::size_t row = item.first_logits_row; row < item.tokens.size(); ++row) {
+      float* const logits = item.logits + (row - item.first_logits_row) * config_.vocab_size;
+      std::fill_n(logits, config_.vocab_size, 0.0f);
+      logits[NextToken(item.tokens[row])] = 10.0f;
+    }
+  }
+}
+
+Result<std::uint32_t> FakeEngine::Divide(SequenceHandle sequence, PosRange range,
+                                         std::int32_t divisor) {
+  struct NoRotation final : CellRotator {
+    Status RotateCell(BlockId, std::uint32_t, Pos, BlockId, std::uint32_t, Pos) override {
+      return {};
+    }
+  } rotator;
+  return memory_->DividePositions(sequence, range, divisor, rotator);
+}
+
+std::vector<std::vector<RecordedItem>> FakeEngine::steps() const {
+  const std::lock_guard lock(mutex_);
+  return steps_;
+}
+
+}  // namespace kvd::test

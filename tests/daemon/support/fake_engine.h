@@ -1,0 +1,82 @@
+// FakeEngine: an Engine over real memory whose "model" is one line: the likeliest token after t is NextToken(t).
+//
+// For tests of everything above the engine. Step appends to real sequences (K and V are left as they are) and records what
+// it was asked to compute; a test may hold steps at a gate to look at what happens meanwhile.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/memory/unified_memory.h"
+#include "engine/model_config.h"
+#include "engine/vocabulary/vocabulary.h"
+
+namespace kvd::test {
+
+// What one item of a step was.
+struct RecordedItem {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  std::size_t tokens = 0;
+  bool wants_logits = false;
+};
+
+struct FakeEngineOptions {
+  std::uint64_t cells = 1024;
+  std::uint32_t ubatch_tokens = 128;
+  std::uint32_t vocab_size = 64;
+  bool has_tokenizer = true;
+};
+
+class FakeEngine final : public Engine {
+ public:
+  explicit FakeEngine(const FakeEngineOptions& options = {});
+  ~FakeEngine() override;
+
+  static constexpr TokenId kBos = 1;
+  static constexpr TokenId kEos = 2;
+  static constexpr TokenId kFirstLetter = 3;  // "a", then "b" …, in a circle
+  TokenId NextToken(TokenId token) const;
+  // The id of a letter 'a'..'z'.
+  static TokenId Letter(char letter) { return kFirstLetter + (letter - 'a'); }
+
+  Memory& memory() override { return *memory_; }
+  const Vocabulary& vocabulary() const override { return *vocabulary_; }
+  const ModelConfig& config() const override { return config_; }
+  const kernels::KernelTable& kernels() const override;
+  const EngineOptions& options() const override { return options_; }
+  std::uint64_t weight_bytes() const override { return 1000; }
+  std::uint64_t cell_bytes() const override { return 8; }
+  void Step(std::span<StepItem> items) override;
+  Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
+                               std::int32_t divisor) override;
+  EngineCounters counters() const override { return {}; }
+
+  // Every step so far.
+  std::vector<std::vector<RecordedItem>> steps() const;
+  // Called at the start of every step, on the engine thread.
+  void OnStep(std::function<void()> hook) { on_step_ = std::move(hook); }
+  // Computed after that token is the end token.
+  void EndAfter(TokenId token) { end_after_ = token; }
+  // Items that append this token fail with kNumerical.
+  void FailAt(TokenId token) { fail_at_ = token; }
+
+ private:
+  EngineOptions options_;
+  ModelConfig config_;
+  std::unique_ptr<Vocabulary> vocabulary_;
+  std::unique_ptr<UnifiedMemory> memory_;
+  std::function<void()> on_step_;
+  TokenId end_after_ = -1;
+  TokenId fail_at_ = -1;
+  StepPlan plan_;
+  mutable std::mutex mutex_;  // guards steps_
+  std::vector<std::vector<RecordedItem>> steps_;
+};
+
+}  // namespace kvd::test
