@@ -285,7 +285,7 @@ Result<Generation> Client::StartGenerate(SequenceHandle sequence,
                                          const GenerateOptions& options) const {
   KVD_TRY(const wire::GenerateView view, ViewOf(options, session().vocab_size));
   wire::Submission submission =
-      Request(Verb::kGenerate, sequence, options.wants_progress ? wire::kFlagProgress : 0);
+      Request(Verb::kGenerate, sequence, FlagIf(options.wants_progress, wire::kFlagProgress));
   submission.p0 = options.pos ? options.pos->value : -1;
   const Payload payload{wire::GenerateBytes(view),
                         [](const void* context, std::span<std::byte> out) {

@@ -249,24 +249,24 @@ typedef struct kvd_logit_bias {
 enum kvd_generate_flags { KVD_IGNORE_EOS = 1, KVD_NO_TEXT = 2, KVD_SHOW_SPECIAL = 4 };
 
 typedef struct kvd_generate_params {
-  size_t size;              /* sizeof(kvd_generate_params) */
-  const kvd_token* tokens;  /* to append first; at least one */
+  size_t size;             /* sizeof(kvd_generate_params) */
+  const kvd_token* tokens; /* to append first; at least one */
   size_t token_count;
-  int32_t pos;              /* of the first; negative (default): the sequence's next */
-  int32_t predict_max;      /* 0: only compute the prompt; -1 (default): until an end token */
-  float temperature;        /* 0: greedy; default 0.8 */
-  int32_t top_k;            /* 0: off; default 40 */
-  float top_p;              /* (0, 1]; 1: off; default 0.95 */
-  float min_p;              /* [0, 1]; 0: off; default 0.05 */
-  float typical_p;          /* (0, 1]; 1 (default): off */
-  float repeat_penalty;     /* > 0; 1 (default): off */
-  float presence_penalty;   /* [-2, 2]; default 0 */
-  float frequency_penalty;  /* [-2, 2]; default 0 */
-  int32_t repeat_last;      /* tokens that penalties look back at; -1: all; default 64 */
-  uint32_t logprob_count;   /* top n with each token, 0..64 */
-  uint64_t seed;            /* 0 (default): drawn by the daemon, reported in the result */
-  uint32_t flags;           /* kvd_generate_flags */
-  uint32_t wants_progress;  /* 1: pieces of KVD_PIECE_PROGRESS while the prompt is computed */
+  int32_t pos;             /* of the first; negative (default): the sequence's next */
+  int32_t predict_max;     /* 0: only compute the prompt; -1 (default): until an end token */
+  float temperature;       /* 0: greedy; default 0.8 */
+  int32_t top_k;           /* 0: off; default 40 */
+  float top_p;             /* (0, 1]; 1: off; default 0.95 */
+  float min_p;             /* [0, 1]; 0: off; default 0.05 */
+  float typical_p;         /* (0, 1]; 1 (default): off */
+  float repeat_penalty;    /* > 0; 1 (default): off */
+  float presence_penalty;  /* [-2, 2]; default 0 */
+  float frequency_penalty; /* [-2, 2]; default 0 */
+  int32_t repeat_last;     /* tokens that penalties look back at; -1: all; default 64 */
+  uint32_t logprob_count;  /* top n with each token, 0..64 */
+  uint64_t seed;           /* 0 (default): drawn by the daemon, reported in the result */
+  uint32_t flags;          /* kvd_generate_flags */
+  uint32_t wants_progress; /* 1: pieces of KVD_PIECE_PROGRESS while the prompt is computed */
   const kvd_logit_bias* biases;
   size_t bias_count;        /* at most 1024 */
   const char* const* stops; /* UTF-8, 1..256 bytes each */

@@ -40,6 +40,11 @@ struct RoundTrip {
 // Changing what another session of the same user owns, or replacing a name.
 enum class Force : bool { kNo, kYes };
 
+// A flag of a submission, or none.
+constexpr std::uint16_t FlagIf(bool is_wanted, wire::SubmissionFlags flag) {
+  return is_wanted ? static_cast<std::uint16_t>(flag) : std::uint16_t{0};
+}
+
 // How to sample; the defaults are llama.cpp's. Ranges: wire::GenerateParams.
 struct GenerateOptions {
   std::span<const TokenId> tokens;  // to append first; at least one

@@ -1,0 +1,141 @@
+// kvctl info, ping, tokenize.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "client/kvctl/json_output.h"
+#include "client/kvctl/terminal.h"
+#include "client/kvctl/verbs.h"
+
+namespace kvd::kvctl {
+namespace {
+
+template <std::size_t size>
+std::string FieldText(const char (&field)[size]) {
+  return {field, ::strnlen(field, size)};
+}
+
+Json JsonOf(const wire::InfoReply& info) {
+  Json json = Json::Object();
+  json.Set("model_name", FieldText(info.model_name))
+      .Set("architecture", FieldText(info.architecture))
+      .Set("kernels", FieldText(info.kernels))
+      .Set("k_type", FieldText(info.k_type))
+      .Set("v_type", FieldText(info.v_type))
+      .Set("version", FieldText(info.version))
+      .Set("weight_bytes", info.weight_bytes)
+      .Set("pool_cells", info.pool_cells)
+      .Set("free_cells", info.free_cells)
+      .Set("reclaimable_cells", info.reclaimable_cells)
+      .Set("live_cells", info.live_cells)
+      .Set("cell_bytes", info.cell_bytes)
+      .Set("pool_reserved_bytes", info.pool_reserved_bytes)
+      .Set("resident_anonymous_bytes", info.resident_anonymous_bytes)
+      .Set("resident_shared_bytes", info.resident_shared_bytes)
+      .Set("resident_file_bytes", info.resident_file_bytes)
+      .Set("tokens_computed", info.tokens_computed)
+      .Set("tokens_sampled", info.tokens_sampled)
+      .Set("steps", info.steps)
+      .Set("uptime_ms", info.uptime_ms)
+      .Set("vocab_size", std::uint64_t{info.vocab_size})
+      .Set("context_trained", std::uint64_t{info.context_trained})
+      .Set("layer_count", std::uint64_t{info.layer_count})
+      .Set("embedding_size", std::uint64_t{info.embedding_size})
+      .Set("sequences_live", std::uint64_t{info.sequences_live})
+      .Set("sequence_capacity", std::uint64_t{info.sequence_capacity})
+      .Set("sessions", std::uint64_t{info.sessions})
+      .Set("threads", std::uint64_t{info.threads})
+      .Set("descriptors", std::uint64_t{info.descriptors})
+      .Set("mappings", std::uint64_t{info.mappings})
+      .Set("deterministic", info.deterministic != 0)
+      .Set("pid", std::uint64_t{info.pid})
+      .Set("has_tokenizer", info.has_tokenizer != 0)
+      .Set("bos_token", std::int64_t{info.bos_token})
+      .Set("eos_token", std::int64_t{info.eos_token})
+      .Set("adds_bos", info.adds_bos != 0);
+  return json;
+}
+
+}  // namespace
+
+Status ShowInfo(const GlobalOptions& global) {
+  KVD_TRY(const Client client, Client::Connect(global.connect));
+  KVD_TRY(const wire::InfoReply info, client.Info());
+  if (global.wants_json) {
+    std::puts(JsonOf(info).Text().c_str());
+    return {};
+  }
+  const auto number = [](std::uint64_t value) { return std::to_string(value); };
+  PrintTable(
+      {{"model", FieldText(info.model_name) + " (" + FieldText(info.architecture) + ")"},
+       {"weights", BytesText(info.weight_bytes)},
+       {"layers", number(info.layer_count) + ", embedding " + number(info.embedding_size) +
+                      ", vocabulary " + number(info.vocab_size)},
+       {"trained context", number(info.context_trained) + " tokens"},
+       {"pool", number(info.pool_cells) + " cells of " + BytesText(info.cell_bytes) + " (K " +
+                    FieldText(info.k_type) + ", V " + FieldText(info.v_type) + "), " +
+                    number(info.live_cells) + " live, " + number(info.free_cells) + " free, " +
+                    number(info.reclaimable_cells) + " reclaimable"},
+       {"sequences", number(info.sequences_live) + " of " + number(info.sequence_capacity)},
+       {"sessions", number(info.sessions)},
+       {"tokens", number(info.tokens_computed) + " computed, " + number(info.tokens_sampled) +
+                      " sampled, in " + number(info.steps) + " steps"},
+       {"memory", BytesText(info.resident_anonymous_bytes) + " private, " +
+                      BytesText(info.resident_shared_bytes) + " shared, " +
+                      BytesText(info.resident_file_bytes) + " file"},
+       {"daemon", "pid " + number(info.pid) + ", version " + FieldText(info.version) +
+                      ", kernels " + FieldText(info.kernels) + ", " + number(info.threads) +
+                      " threads, up " + AgeText(info.uptime_ms)},
+       {"socket", client.session().socket_path}},
+      "ll");
+  return {};
+}
+
+Status PingDaemon(const GlobalOptions& global, const PingOptions& options) {
+  KVD_TRY(const Client client, Client::Connect(global.connect));
+  std::vector<std::uint64_t> times_ns;
+  for (std::uint32_t i = 0; i < options.count; ++i) {
+    KVD_TRY(const RoundTrip round_trip, client.Ping(options.payload_bytes));
+    times_ns.push_back(round_trip.ns);
+  }
+  std::ranges::sort(times_ns);
+  const std::uint64_t median_ns = times_ns[times_ns.size() / 2];
+  if (global.wants_json) {
+    Json json = Json::Object();
+    json.Set("count", std::uint64_t{times_ns.size()})
+        .Set("min_us", static_cast<double>(times_ns.front()) / 1e3)
+        .Set("median_us", static_cast<double>(median_ns) / 1e3)
+        .Set("max_us", static_cast<double>(times_ns.back()) / 1e3);
+    std::puts(json.Text().c_str());
+  } else {
+    std::printf("%zu round trips: min %s, median %s, max %s\n", times_ns.size(),
+                DurationText(times_ns.front()).c_str(), DurationText(median_ns).c_str(),
+                DurationText(times_ns.back()).c_str());
+  }
+  return {};
+}
+
+Status TokenizeText(const GlobalOptions& global, const TextOptions& options) {
+  std::string text = options.text;
+  if (!options.has_text) {
+    KVD_TRY(text, ReadStandardInput());
+  }
+  KVD_TRY(const Client client, Client::Connect(global.connect));
+  const auto flags =
+      static_cast<std::uint16_t>((options.adds_special ? wire::kFlagAddSpecial : 0) |
+                                 (options.parses_special ? wire::kFlagParseSpecial : 0));
+  KVD_TRY(const auto tokens, client.Tokenize(text, flags));
+  if (global.wants_json) {
+    Json list = Json::Array();
+    for (const TokenId token : tokens) list.Add(std::int64_t{token});
+    std::puts(Json::Object().Set("tokens", std::move(list)).Text().c_str());
+    return {};
+  }
+  for (const TokenId token : tokens) std::printf("%d\n", token);
+  return {};
+}
+
+}  // namespace kvd::kvctl

@@ -1,0 +1,196 @@
+// kvctl: a kvd daemon from the command line. Exit codes: 0 done, 1 failed, 2 usage.
+//
+// The only place that meets CLI11. Parsing fills option structs; the chosen verb runs afterwards.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include "client/kvctl/json_output.h"
+#include "client/kvctl/verbs.h"
+#include "shm/socket_address.h"
+
+namespace {
+
+using kvd::Status;
+using namespace kvd::kvctl;
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+
+// Everything the command line can say, and the verb that it chose.
+struct CommandLine {
+  GlobalOptions global;
+  RunOptions run;
+  SequenceOptions sequence;
+  SnapshotOptions snapshot;
+  TextOptions text;
+  PingOptions ping;
+  std::int64_t timeout_ms = -1;
+  std::function<Status()> verb;
+};
+
+CLI::App* AddVerb(CLI::App& app, CommandLine& line, const char* name, const char* description,
+                  std::function<Status()> verb) {
+  CLI::App* sub = app.add_subcommand(name, description);
+  sub->callback([&line, verb = std::move(verb)] { line.verb = verb; });
+  return sub;
+}
+
+void AddRun(CLI::App& app, CommandLine& line) {
+  RunOptions& run = line.run;
+  CLI::App* sub =
+      AddVerb(app, line, "run", "Continue a prompt; the text streams to standard output",
+              [&line] { return Run(line.global, line.run); });
+  sub->add_option_function<std::string>(
+      "prompt",
+      [&run](const std::string& text) {
+        run.prompt = text;
+        run.has_prompt = true;
+      },
+      "the prompt; standard input without it");
+  auto* chat = sub->add_flag("--chat", run.is_chat,
+                             "the prompt is a user's message: use the model's chat template");
+  sub->add_option("--system", run.system, "the system message")->needs(chat);
+  auto* sequence = sub->add_option("--sequence", run.sequence,
+                                   "go on behind this sequence (a fork of it; see ps)");
+  sub->add_option("--from", run.snapshot, "go on behind this snapshot (see snapshots)")
+      ->excludes(sequence);
+  auto* keep =
+      sub->add_option("--keep", run.keep_as, "publish the result as this snapshot, for --from");
+  sub->add_flag("--force", run.replaces, "--keep replaces a snapshot of that name")->needs(keep);
+  sub->add_option("-n,--predict", run.predict_max,
+                  "tokens to predict at most; -1: until the model ends")
+      ->check(CLI::Range(-1, 1 << 30));
+  sub->add_option("-t,--temp", run.temperature, "temperature; 0: greedy [0.8]");
+  sub->add_option("--top-k", run.top_k, "0: off [40]");
+  sub->add_option("--top-p", run.top_p, "1: off [0.95]");
+  sub->add_option("--min-p", run.min_p, "0: off [0.05]");
+  sub->add_option("--typical", run.typical_p, "1: off [1]");
+  sub->add_option("--repeat-penalty", run.repeat_penalty, "1: off [1]");
+  sub->add_option("--repeat-last-n", run.repeat_last,
+                  "tokens that penalties look back at; -1: all [64]");
+  sub->add_option("--presence-penalty", run.presence_penalty, "0: off [0]");
+  sub->add_option("--frequency-penalty", run.frequency_penalty, "0: off [0]");
+  sub->add_option("-s,--seed", run.seed, "0: a fresh one, reported with --json");
+  sub->add_option("--stop", run.stops, "end before this text (may be given more than once)")
+      ->allow_extra_args(false);
+  sub->add_flag("--ignore-eos", run.ignores_eos, "never end by the model's own choice");
+  sub->add_flag("--special", run.shows_special, "show special tokens");
+}
+
+void AddSequenceVerbs(CLI::App& app, CommandLine& line) {
+  SequenceOptions& options = line.sequence;
+  const auto handle = [&options](CLI::App* sub) {
+    sub->add_option("handle", options.handles, "a sequence, as ps shows it")->required();
+  };
+  AddVerb(app, line, "ps", "List the sequences", [&line] { return ListSequences(line.global); });
+  CLI::App* fork = AddVerb(app, line, "fork", "Fork a sequence (no cell is copied)",
+                           [&line] { return ForkSequence(line.global, line.sequence); });
+  fork->add_option("handle", options.handles, "a sequence, as ps shows it")
+      ->required()
+      ->expected(1);
+  fork->add_option("-c,--count", options.fork_count, "how many")->check(CLI::Range(1, 1024));
+  fork->add_option("--cells", options.cell_count, "its first so many cells only")
+      ->check(CLI::Range(0, 0x7fffffff));
+  fork->add_flag("--hold", options.holds, "keep them until Ctrl-C");
+  CLI::App* rm = AddVerb(app, line, "rm", "Remove sequences",
+                         [&line] { return RemoveSequences(line.global, line.sequence); });
+  handle(rm);
+  rm->add_flag("-f,--force", options.is_forced, "also those that another session uses");
+  CLI::App* text = AddVerb(app, line, "text", "Show a sequence's text",
+                           [&line] { return ShowText(line.global, line.sequence); });
+  text->add_option("handle", options.handles, "a sequence, as ps shows it")
+      ->required()
+      ->expected(1);
+  text->add_flag("--special", options.shows_special, "show special tokens");
+}
+
+void AddSnapshotVerbs(CLI::App& app, CommandLine& line) {
+  SnapshotOptions& options = line.snapshot;
+  CLI::App* publish = AddVerb(app, line, "publish", "Publish a sequence as a named snapshot",
+                              [&line] { return PublishSnapshot(line.global, line.snapshot); });
+  publish->add_option("handle", options.handle, "a sequence, as ps shows it")->required();
+  publish->add_option("name", options.name, "the snapshot's name")->required();
+  publish->add_flag("--public", options.is_public, "for every user that may connect");
+  publish->add_flag("-f,--force", options.is_forced, "replace a snapshot of that name");
+  CLI::App* attach = AddVerb(app, line, "attach", "Fork a snapshot",
+                             [&line] { return AttachSnapshot(line.global, line.snapshot); });
+  attach->add_option("name", options.name, "the snapshot's name")->required();
+  attach->add_flag("--hold", options.holds, "keep the fork until Ctrl-C");
+  CLI::App* unpublish = AddVerb(app, line, "unpublish", "Take a snapshot's name away",
+                                [&line] { return UnpublishSnapshot(line.global, line.snapshot); });
+  unpublish->add_option("name", options.name, "the snapshot's name")->required();
+  unpublish->add_flag("-f,--force", options.is_forced, "also one that another session published");
+  AddVerb(app, line, "snapshots", "List the snapshots",
+          [&line] { return ListSnapshots(line.global); });
+}
+
+void AddDaemonVerbs(CLI::App& app, CommandLine& line) {
+  CLI::App* tokenize = AddVerb(app, line, "tokenize", "Show the tokens of a text",
+                               [&line] { return TokenizeText(line.global, line.text); });
+  tokenize->add_option_function<std::string>(
+      "text",
+      [&line](const std::string& text) {
+        line.text.text = text;
+        line.text.has_text = true;
+      },
+      "the text; standard input without it");
+  tokenize->add_flag("--add-special", line.text.adds_special, "with the model's begin token");
+  tokenize->add_flag("--parse-special", line.text.parses_special,
+                     "names of special tokens in the text are those tokens");
+  AddVerb(app, line, "info", "Show the model, the pool and the daemon",
+          [&line] { return ShowInfo(line.global); });
+  CLI::App* ping = AddVerb(app, line, "ping", "Measure round trips",
+                           [&line] { return PingDaemon(line.global, line.ping); });
+  ping->add_option("-c,--count", line.ping.count, "how many [10]")->check(CLI::Range(1, 1'000'000));
+  ping->add_option("--bytes", line.ping.payload_bytes, "there and back [0]")
+      ->check(CLI::Range(0, 4096));
+}
+
+void PrintError(const kvd::Error& error, bool wants_json) {
+  const std::string code(kvd::CodeName(error.code));
+  if (!wants_json) {
+    std::fprintf(stderr, "kvctl: %s: %s\n", code.c_str(), error.message.c_str());
+    return;
+  }
+  Json inner = Json::Object();
+  inner.Set("code", code).Set("message", error.message);
+  std::fprintf(stderr, "%s\n", Json::Object().Set("error", std::move(inner)).Text().c_str());
+}
+
+}  // namespace
+
+int main(int argument_count, char** arguments) {
+  // A closed pipe (kvctl run ... | head) ends kvctl like any other filter: SIGPIPE stays as it is.
+  CommandLine line;
+  line.global.connect.client_name = "kvctl";
+  CLI::App app("kvctl: talk to a kvd daemon", "kvctl");
+  app.require_subcommand(1);
+  app.fallthrough();
+  auto* socket = app.add_option("--socket", line.global.connect.socket_path,
+                                "the daemon's socket [KVD_SOCKET]");
+  app.add_option("--name", line.global.connect.daemon_name,
+                 "the daemon's name, for the default socket path")
+      ->excludes(socket);
+  app.add_option("--timeout-ms", line.timeout_ms, "of each request; without it they wait");
+  app.add_flag("--json", line.global.wants_json, "print JSON");
+  AddRun(app, line);
+  AddSequenceVerbs(app, line);
+  AddSnapshotVerbs(app, line);
+  AddDaemonVerbs(app, line);
+  try {
+    app.parse(argument_count, arguments);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::Error& error) {
+    app.exit(error);
+    return kExitUsage;
+  }
+  line.global.connect.call_timeout = std::chrono::milliseconds(line.timeout_ms);
+  const Status status = line.verb();
+  if (status) return 0;
+  PrintError(status.error(), line.global.wants_json);
+  return kExitFailed;
+}

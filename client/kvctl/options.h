@@ -1,0 +1,66 @@
+// What the command line says, as plain values; main.cc fills them, one verb each reads them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/handshake.h"
+
+namespace kvd::kvctl {
+
+struct GlobalOptions {
+  ConnectOptions connect;
+  bool wants_json = false;
+};
+
+struct RunOptions {
+  std::string prompt;
+  bool has_prompt = false;  // else from standard input
+  bool is_chat = false;
+  std::string system;     // chat only
+  std::string sequence;   // handle to go on from, in a fork
+  std::string snapshot;   // name to go on from
+  std::string keep_as;    // snapshot to publish the result as
+  bool replaces = false;  // keep_as may exist
+  std::int32_t predict_max = -1;
+  std::optional<float> temperature, top_p, min_p, typical_p, repeat_penalty, presence_penalty,
+      frequency_penalty;
+  std::optional<std::int32_t> top_k, repeat_last;
+  std::uint64_t seed = 0;
+  std::vector<std::string> stops;
+  bool ignores_eos = false;
+  bool shows_special = false;
+};
+
+struct SequenceOptions {
+  std::vector<std::string> handles;
+  bool is_forced = false;
+  bool shows_special = false;
+  bool holds = false;  // fork: stay until Ctrl-C
+  std::int32_t cell_count = -1;
+  std::uint32_t fork_count = 1;
+};
+
+struct SnapshotOptions {
+  std::string handle;
+  std::string name;
+  bool is_public = false;
+  bool is_forced = false;
+  bool holds = false;
+};
+
+struct TextOptions {
+  std::string text;
+  bool has_text = false;
+  bool adds_special = false;
+  bool parses_special = false;
+};
+
+struct PingOptions {
+  std::uint32_t count = 10;
+  std::uint32_t payload_bytes = 0;
+};
+
+}  // namespace kvd::kvctl

@@ -1,0 +1,137 @@
+// kvctl run: the prompt's tokens, a sequence to put them behind, and the generation's pieces as they
+// come.
+#include <unistd.h>
+
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/client.h"
+#include "client/kvctl/json_output.h"
+#include "client/kvctl/terminal.h"
+#include "client/kvctl/verbs.h"
+
+namespace kvd::kvctl {
+namespace {
+
+// A sequence of this session: new, or a fork of what the user named.
+Result<Sequence> StartingPoint(const Client& client, const RunOptions& options) {
+  if (!options.snapshot.empty()) return client.AttachSnapshot(options.snapshot);
+  if (options.sequence.empty()) return client.NewSequence();
+  KVD_TRY(const SequenceHandle source, ParseHandle(options.sequence));
+  KVD_TRY(const auto forks, client.Fork(source, -1, 1));
+  return Sequence(client, forks.front());
+}
+
+Result<std::string> PromptText(const RunOptions& options) {
+  if (options.has_prompt) return options.prompt;
+  return ReadStandardInput();
+}
+
+Result<std::vector<TokenId>> PromptTokens(const Client& client, const RunOptions& options,
+                                          bool is_new_sequence) {
+  KVD_TRY(std::string prompt, PromptText(options));
+  if (prompt.empty()) return Fail(Code::kInvalidArgument, "prompt: empty");
+  if (!options.is_chat) {
+    return client.Tokenize(prompt, FlagIf(is_new_sequence, wire::kFlagAddSpecial));
+  }
+  std::vector<wire::ChatTurn> turns;
+  if (!options.system.empty()) turns.push_back({"system", options.system});
+  turns.push_back({"user", prompt});
+  KVD_TRY(const std::string text, client.Chat(turns, wire::kFlagAddAssistant));
+  return client.Tokenize(text, wire::kFlagParseSpecial);
+}
+
+GenerateOptions SamplingOf(const RunOptions& options) {
+  GenerateOptions generate;
+  generate.predict_max = options.predict_max;
+  generate.temperature = options.temperature.value_or(generate.temperature);
+  generate.top_k = options.top_k.value_or(generate.top_k);
+  generate.top_p = options.top_p.value_or(generate.top_p);
+  generate.min_p = options.min_p.value_or(generate.min_p);
+  generate.typical_p = options.typical_p.value_or(generate.typical_p);
+  generate.repeat_penalty = options.repeat_penalty.value_or(generate.repeat_penalty);
+  generate.presence_penalty = options.presence_penalty.value_or(generate.presence_penalty);
+  generate.frequency_penalty = options.frequency_penalty.value_or(generate.frequency_penalty);
+  generate.repeat_last = options.repeat_last.value_or(generate.repeat_last);
+  generate.seed = options.seed;
+  generate.flags = (options.ignores_eos ? wire::kIgnoreEos : 0u) |
+                   (options.shows_special ? wire::kShowSpecial : 0u);
+  return generate;
+}
+
+std::string_view FinishText(std::uint32_t finish) {
+  switch (finish) {
+    case wire::kFinishEnd: return "end";
+    case wire::kFinishStop: return "stop";
+    case wire::kFinishLength: return "length";
+    default: return "unknown";
+  }
+}
+
+void PrintJson(const Sequence& sequence, const std::string& text, const Json::Scalar& kept_as,
+               Json tokens, const wire::GenerateResult& result) {
+  Json json = Json::Object();
+  json.Set("sequence", HandleText(sequence.handle()))
+      .Set("text", text)
+      .Set("tokens", std::move(tokens))
+      .Set("finish", std::string(FinishText(result.finish)))
+      .Set("tokens_reused", std::uint64_t{result.prompt_reused})
+      .Set("tokens_computed", std::uint64_t{result.prompt_computed})
+      .Set("tokens_predicted", std::uint64_t{result.predicted})
+      .Set("prompt_ms", static_cast<double>(result.prompt_ns) / 1e6)
+      .Set("predict_ms", static_cast<double>(result.predict_ns) / 1e6)
+      .Set("seed", std::to_string(result.seed))
+      .Set("kept_as", kept_as);
+  std::puts(json.Text().c_str());
+}
+
+}  // namespace
+
+Status Run(const GlobalOptions& global, const RunOptions& options) {
+  KVD_TRY(const Client client, Client::Connect(global.connect));
+  const bool is_new_sequence = options.snapshot.empty() && options.sequence.empty();
+  KVD_TRY(const auto tokens, PromptTokens(client, options, is_new_sequence));
+  KVD_TRY(const Sequence sequence, StartingPoint(client, options));
+
+  ProgressBar progress;
+  const std::vector<std::string_view> stops(options.stops.begin(), options.stops.end());
+  GenerateOptions generate = SamplingOf(options);
+  generate.tokens = tokens;
+  generate.stops = stops;
+  generate.wants_progress = progress.is_shown();
+  KVD_TRY(Generation generation, sequence.Generate(generate));
+
+  std::string text;
+  Json predicted = Json::Array();
+  for (;;) {
+    KVD_TRY(const auto piece, generation.Next());
+    if (!piece) break;
+    if (piece->kind == wire::kPieceProgress) {
+      progress.Show(piece->done, piece->total);
+      continue;
+    }
+    progress.Erase();
+    if (global.wants_json) {
+      text += piece->text;
+      for (const TokenId token : piece->tokens) predicted.Add(std::int64_t{token});
+      continue;
+    }
+    std::fwrite(piece->text.data(), 1, piece->text.size(), stdout);
+    std::fflush(stdout);
+  }
+  if (!options.keep_as.empty()) {
+    const std::uint16_t flags = FlagIf(options.replaces, wire::kFlagForce);
+    KVD_TRY([[maybe_unused]] const auto snapshot, sequence.Publish(options.keep_as, flags));
+  }
+  if (global.wants_json) {
+    PrintJson(sequence, text, options.keep_as, std::move(predicted), generation.result());
+  } else {
+    std::puts("");
+  }
+  return {};
+}
+
+}  // namespace kvd::kvctl

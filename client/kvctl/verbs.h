@@ -1,0 +1,26 @@
+// kvctl's verbs. Each connects, does its work, prints the result (JSON with --json), and returns what
+// went wrong for main to print.
+#pragma once
+
+#include "client/kvctl/options.h"
+#include "shm/error.h"
+
+namespace kvd::kvctl {
+
+Status Run(const GlobalOptions& global, const RunOptions& options);
+
+Status ListSequences(const GlobalOptions& global);
+Status ForkSequence(const GlobalOptions& global, const SequenceOptions& options);
+Status RemoveSequences(const GlobalOptions& global, const SequenceOptions& options);
+Status ShowText(const GlobalOptions& global, const SequenceOptions& options);
+
+Status PublishSnapshot(const GlobalOptions& global, const SnapshotOptions& options);
+Status AttachSnapshot(const GlobalOptions& global, const SnapshotOptions& options);
+Status UnpublishSnapshot(const GlobalOptions& global, const SnapshotOptions& options);
+Status ListSnapshots(const GlobalOptions& global);
+
+Status TokenizeText(const GlobalOptions& global, const TextOptions& options);
+Status ShowInfo(const GlobalOptions& global);
+Status PingDaemon(const GlobalOptions& global, const PingOptions& options);
+
+}  // namespace kvd::kvctl
