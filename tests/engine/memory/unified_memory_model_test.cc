@@ -227,7 +227,17 @@ class Episode {
     digest_ = digest;
     ASSERT_NO_FATAL_FAILURE(inspector_->ExpectTables(step_is_running_));
     ASSERT_NO_FATAL_FAILURE(inspector_->ExpectEqual(reference_));
+    if (step_is_running_) ExpectStepKeepsItsBlocks();
     ArmMoments();
+  }
+
+  // A step reads its snapshot of the extents without the lock: whatever the verbs do, those blocks are not handed out.
+  void ExpectStepKeepsItsBlocks() const {
+    for (std::size_t index = 0; index < plan_.count; ++index) {
+      for (const layout::Extent& extent : plan_.sequences[index].extents) {
+        ASSERT_FALSE(memory_->is_free_block(extent.block)) << "block " << extent.block;
+      }
+    }
   }
 
   // Every now and then the bytes are copied at each moment of the operation's commit, as a kill would leave them.
