@@ -16,9 +16,13 @@ constexpr std::array<std::string_view, 12> kColours = {"red",  "blue", "green", 
 constexpr std::array<std::string_view, 20> kThings = {"ball", "kite", "hat",  "cup",   "key",   "lamp", "book",
                                                       "drum", "boat", "coat", "ring",  "bell",  "box",  "shell",
                                                       "spoon", "map", "rope", "clock", "flute", "basket"};
+constexpr std::array<std::string_view, 8> kAnimals = {"fox", "bear", "rabbit", "mouse", "duck", "frog", "turtle", "goat"};
+constexpr std::array<std::string_view, 6> kFoods = {"bread", "soup", "honey", "cake", "cheese", "porridge"};
 constexpr std::array<std::string_view, 16> kPlaces = {"garden", "kitchen", "forest", "river",  "barn",    "hill",
                                                       "market", "school",  "lake",   "attic",  "meadow",  "harbour",
                                                       "library", "mill",   "cave",   "orchard"};
+
+constexpr int kStoryCount = 1;  // with two the model, trained on texts of 256 tokens, forgets
 
 // SplitMix64 (Steele, Lea and Flood 2014).
 class Random {
@@ -49,6 +53,16 @@ std::string Sentence(const Fact& fact) {
   return "The " + fact.thing + " is " + fact.colour + ", kept by " + fact.keeper + " in the " + fact.place + ".";
 }
 
+// A short story without facts, so that the answer lies far back.
+std::string Story(Random* random) {
+  const std::string name = random->Pick(kNames), animal = random->Pick(kAnimals), place = random->Pick(kPlaces);
+  return "One day, " + name + " was in the " + random->Pick(kPlaces) + ". It was a quiet day. " + name + " met the " + animal +
+         ". The " + animal + " was sad. \"What is wrong?\" asked " + name + ". \"I lost my way to the " + place +
+         ",\" said the " + animal + ". " + name + " took the " + animal + " to the " + place +
+         ". On the way they shared some " + random->Pick(kFoods) + ". \"Thank you, " + name + ",\" said the " + animal +
+         ". A kind word costs nothing. The end.";
+}
+
 }  // namespace
 
 std::vector<Fact> DrawFacts(std::uint64_t seed, std::size_t fact_count) {
@@ -65,11 +79,12 @@ std::vector<Fact> DrawFacts(std::uint64_t seed, std::size_t fact_count) {
   return facts;
 }
 
-std::string NotebookPrompt(const std::vector<Fact>& facts) {
+std::string NotebookPrompt(std::uint64_t seed, const std::vector<Fact>& facts) {
+  Random random(seed ^ 0x73746f7279);
   std::string body;
   for (const Fact& fact : facts) body += " " + Sentence(fact);
-  return "<|system|>Answer from the notebook." + body + "<|end|><|user|>Read the notebook.<|end|><|assistant|>" +
-         body.substr(1) + "<|end|>";
+  for (int story = 0; story < kStoryCount; ++story) body += " " + Story(&random);
+  return "<|system|>Answer from the notebook." + body + "<|end|>";
 }
 
 Question DrawQuestion(std::uint64_t seed, const std::vector<Fact>& facts, std::size_t number) {

@@ -24,8 +24,8 @@ struct Question {
 
 // At most 16 facts.
 std::vector<Fact> DrawFacts(std::uint64_t seed, std::size_t fact_count);
-// The facts as the system message of a conversation and a first exchange in which the model has read them; ends with <|end|>.
-std::string NotebookPrompt(const std::vector<Fact>& facts);
+// The facts and a short story behind them as the system message of a conversation; several hundred tokens.
+std::string NotebookPrompt(std::uint64_t seed, const std::vector<Fact>& facts);
 // Question `number` of this seed; different numbers ask about different facts as long as there are enough.
 Question DrawQuestion(std::uint64_t seed, const std::vector<Fact>& facts, std::size_t number);
 // The question as the next turn of the conversation, up to where the answer begins.
