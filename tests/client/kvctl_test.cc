@@ -1,0 +1,211 @@
+// kvctl as a user runs it: the binary against a fake daemon, its output and exit codes.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "shm/payload_codec.h"
+#include "shm/piece_codec.h"
+#include "tests/client/support/fake_daemon.h"
+
+namespace kvd {
+namespace {
+
+using wire::Verb;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string output;  // standard output and error
+};
+
+template <class T>
+std::span<const std::byte> BytesOf(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+// A daemon whose model answers "a b c".
+bool Answer(FakeSession& session, const ReceivedSubmission& received) {
+  const wire::Submission& submission = received.submission;
+  switch (static_cast<Verb>(submission.verb)) {
+    case Verb::kTokenize: {
+      const TokenId tokens[] = {3, 1, 2};
+      session.Final(submission, std::as_bytes(std::span(tokens)), {});
+      return true;
+    }
+    case Verb::kChat: {
+      const auto turns = wire::ParseChat(received.payload);
+      std::string text;
+      for (const auto& turn : *turns) text += turn.role + "=" + turn.content + ";";
+      session.Final(submission, std::as_bytes(std::span(text)), {});
+      return true;
+    }
+    case Verb::kReadText:
+      session.Final(submission, std::as_bytes(std::span("its text", 8)), {});
+      return true;
+    case Verb::kFork: {
+      const std::vector<std::uint64_t> forks(static_cast<std::size_t>(submission.argument),
+                                             0x200000005);
+      session.Final(submission, std::as_bytes(std::span(forks)), {0, 2500, 30000});
+      return true;
+    }
+    case Verb::kList: {
+      wire::SequenceEntry entry{};
+      entry.handle = 0x100000003;
+      entry.owner_uid = 1000;
+      entry.owner_pid = 42;
+      entry.flags = layout::kSequenceLive;
+      entry.cell_count = 300;
+      entry.shared_cells = 100;
+      entry.age_ms = 65'000;
+      session.Final(submission, BytesOf(entry), {});
+      return true;
+    }
+    case Verb::kSnapshots: {
+      wire::SnapshotEntry entry{};
+      std::strcpy(entry.name, "news");
+      entry.sequence = 9;
+      session.Final(submission, BytesOf(entry), {});
+      return true;
+    }
+    case Verb::kInfo: {
+      wire::InfoReply info{};
+      std::strcpy(info.model_name, "tiny");
+      session.Final(submission, BytesOf(info), {});
+      return true;
+    }
+    case Verb::kDrop:
+      if ((submission.flags & wire::kFlagForce) != 0) return false;
+      session.Fail(submission, Code::kPermission, "sequence 3: another session's");
+      return true;
+    case Verb::kGenerate: {
+      const auto request = wire::ParseGenerate(received.payload, FakeDaemon::kVocab);
+      EXPECT_TRUE(request);
+      TokenId token = 4;
+      for (const std::string_view text : {"a", " b", " c"}) {
+        const wire::PieceView piece{wire::kPieceTokens, 0, 0, {&token, 1}, text, {}};
+        std::vector<std::byte> bytes(wire::PieceBytes(piece));
+        wire::EncodePiece(piece, bytes);
+        session.More(submission, bytes, {});
+      }
+      const wire::GenerateResult result{
+          request->params.seed, wire::kFinishEnd, 7, 3, 3, 1000, 2000};
+      session.Final(submission, BytesOf(result), {});
+      return true;
+    }
+    default: return false;
+  }
+}
+
+class KvctlTest : public testing::Test {
+ protected:
+  Outcome Kvctl(const std::string& arguments, const std::string& input = "") {
+    const char* folder = std::getenv("KVD_BIN");
+    const std::string command = "printf '%s' '" + input + "' | { " +
+                                (folder == nullptr ? "build/bin" : folder) + "/kvctl --socket " +
+                                daemon_.socket_path() + " " + arguments + "; } 2>&1";
+    Outcome outcome;
+    FILE* pipe = ::popen(command.c_str(), "r");
+    std::array<char, 4096> buffer;
+    while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
+      outcome.output.append(buffer.data(), got);
+    }
+    outcome.exit_code = WEXITSTATUS(::pclose(pipe));
+    return outcome;
+  }
+  static testing::AssertionResult Holds(const Outcome& outcome, std::string_view part) {
+    if (outcome.output.find(part) != std::string::npos) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << outcome.output << "\n does not hold " << part;
+  }
+
+  FakeDaemon daemon_{Answer};
+};
+
+TEST_F(KvctlTest, RunStreamsTheText) {
+  const Outcome outcome = Kvctl("run 'Once upon' -n 3 --temp 0");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.output, "a b c\n");
+  EXPECT_EQ(Kvctl("run", "from standard input").output, "a b c\n");
+}
+
+TEST_F(KvctlTest, RunPrintsJson) {
+  const Outcome outcome = Kvctl("run x --json --seed 5");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(Holds(outcome, R"("text":"a b c")"));
+  EXPECT_TRUE(Holds(outcome, R"("tokens":[4,4,4])"));
+  EXPECT_TRUE(Holds(outcome, R"("tokens_reused":7,"tokens_computed":3,"tokens_predicted":3)"));
+  EXPECT_TRUE(Holds(outcome, R"("seed":"5")"));
+}
+
+TEST_F(KvctlTest, RunGoesOnFromWhatIsNamed) {
+  EXPECT_EQ(Kvctl("run x --chat --system brief --from news --keep later --force").output,
+            "a b c\n");
+  EXPECT_EQ(Kvctl("run x --sequence 0x100000003").output, "a b c\n");
+  EXPECT_EQ(Kvctl("run x --sequence 1 --from news").exit_code, 2);
+  EXPECT_EQ(Kvctl("run x --system brief").exit_code, 2);
+  EXPECT_EQ(Kvctl("run").exit_code, 1);  // an empty prompt
+  EXPECT_TRUE(Holds(Kvctl("run x --top-p 3"), "invalid_argument: generate.top_p: 3"));
+}
+
+TEST_F(KvctlTest, PsShowsSequences) {
+  const Outcome outcome = Kvctl("ps");
+  EXPECT_TRUE(Holds(outcome, "HANDLE"));
+  EXPECT_TRUE(Holds(outcome, "0x100000003  uid 1000, pid 42     300     100  200  1m 5s  live"));
+  EXPECT_TRUE(Holds(Kvctl("ps --json"), R"([{"handle":"0x100000003")"));
+}
+
+TEST_F(KvctlTest, ForkShowsWhatItDid) {
+  const Outcome outcome = Kvctl("fork 0x100000003 --count 2");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(Holds(outcome, "0x200000005\n"));
+  EXPECT_TRUE(Holds(outcome, "30000 cells each, forked in 2.5 µs; gone with this session"));
+  EXPECT_TRUE(Holds(Kvctl("fork 4294967299 --json"), R"("engine_us":2.5)"));
+  EXPECT_EQ(Kvctl("fork 1 --count 0").exit_code, 2);
+}
+
+TEST_F(KvctlTest, HoldStaysUntilInterrupted) {
+  const Outcome outcome =
+      Kvctl("attach news --hold & sleep 0.3; kill -INT $!; wait $!; echo code $?");
+  EXPECT_TRUE(Holds(outcome, "held until Ctrl-C"));
+  EXPECT_TRUE(Holds(outcome, "code 0"));
+}
+
+TEST_F(KvctlTest, RmNeedsForceForAnothersSequence) {
+  const Outcome outcome = Kvctl("rm 3");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.output, "kvctl: permission: sequence 3: another session's\n");
+  EXPECT_EQ(Kvctl("rm --force 3 4").exit_code, 0);
+  EXPECT_TRUE(Holds(Kvctl("rm 3 --json"), R"({"error":{"code":"permission","message":)"));
+}
+
+TEST_F(KvctlTest, SnapshotVerbsWork) {
+  EXPECT_TRUE(Holds(Kvctl("publish 3 news --public"), "news  30000 cells"));
+  EXPECT_TRUE(Holds(Kvctl("attach news"), "30 cells, attached in 1.5 µs"));
+  EXPECT_TRUE(Holds(Kvctl("snapshots"), "news"));
+  EXPECT_TRUE(Holds(Kvctl("snapshots --json"), R"("name":"news")"));
+  EXPECT_EQ(Kvctl("unpublish news --force").exit_code, 0);
+}
+
+TEST_F(KvctlTest, TheOtherVerbsWork) {
+  EXPECT_EQ(Kvctl("text 3").output, "its text\n");
+  EXPECT_EQ(Kvctl("tokenize hello").output, "3\n1\n2\n");
+  EXPECT_EQ(Kvctl("tokenize --json", "hello").output, "{\"tokens\":[3,1,2]}\n");
+  EXPECT_TRUE(Holds(Kvctl("info"), "tiny"));
+  EXPECT_TRUE(Holds(Kvctl("info --json"), R"("model_name":"tiny")"));
+  EXPECT_TRUE(Holds(Kvctl("ping -c 5 --bytes 64"), "5 round trips: min"));
+  EXPECT_TRUE(Holds(Kvctl("ping -c 5 --json"), R"("count":5)"));
+}
+
+TEST_F(KvctlTest, UsageErrorsExitWithTwo) {
+  EXPECT_EQ(Kvctl("").exit_code, 2);
+  EXPECT_EQ(Kvctl("frobnicate").exit_code, 2);
+  EXPECT_EQ(Kvctl("ps --unknown").exit_code, 2);
+  EXPECT_EQ(Kvctl("--help").exit_code, 0);
+}
+
+}  // namespace
+}  // namespace kvd
