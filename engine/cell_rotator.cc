@@ -4,9 +4,10 @@
 
 namespace kvd {
 
-ModelCellRotator::ModelCellRotator(const ModelConfig& config, const CellLayout& cells, const kernels::KernelTable& kernels,
-                                   const RopeTable& rope, Memory& memory)
-    : config_(config),
+ModelCellRotator::ModelCellRotator(RotationKind kind, const ModelConfig& config, const CellLayout& cells,
+                                   const kernels::KernelTable& kernels, const RopeTable& rope, Memory& memory)
+    : kind_(kind),
+      config_(config),
       cells_(cells),
       kernels_(kernels),
       rope_(rope),
@@ -17,7 +18,8 @@ ModelCellRotator::ModelCellRotator(const ModelConfig& config, const CellLayout& 
 
 Status ModelCellRotator::RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from, BlockId destination_block,
                                     std::uint32_t destination_cell, Pos to) {
-  rope_.FillDifference(from, to, cosine_.data(), sine_.data());
+  const bool backwards = kind_ == RotationKind::kLlamaDivide;
+  rope_.FillDifference(backwards ? to : from, backwards ? from : to, cosine_.data(), sine_.data());
   const std::byte* source = memory_.BlockBytes(source_block);
   std::byte* destination = memory_.BlockBytes(destination_block);
   bool finite = true;
@@ -26,6 +28,9 @@ Status ModelCellRotator::RotateCell(BlockId source_block, std::uint32_t source_c
       kernels_.decode_row(cells_.k_type, source + cells_.KRow(layer, head, source_cell), key_.data(), config_.head_dim_k);
       kernels_.rope(key_.data(), 1, config_.head_dim_k, config_.rope.rotated_dim, config_.rope.interleaved, cosine_.data(),
                     sine_.data());
+      if (kind_ == RotationKind::kLlamaShift) {
+        kernels_.scale(key_.data(), config_.rope.attention_factor, config_.rope.rotated_dim, key_.data());
+      }
       finite &= kernels_.encode_row(cells_.k_type, key_.data(), destination + cells_.KRow(layer, head, destination_cell),
                                     config_.head_dim_k);
       std::memcpy(destination + cells_.VRow(layer, head, destination_cell), source + cells_.VRow(layer, head, source_cell),

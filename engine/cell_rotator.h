@@ -1,8 +1,9 @@
-// Re-rotates the keys of a cell for another position: what dividing positions needs, and defragmentation later.
+// Re-rotates the key of a cell for another position: what dividing positions and settling shifted cells need.
 //
 // Owned by the engine, called on its thread.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "engine/cell_layout.h"
@@ -13,10 +14,15 @@
 
 namespace kvd {
 
+// kExact: the key as if it had been computed at the new position. The other two repeat what llama.cpp of August 2026 does
+// (docs/decisions/0005): its division turns a key by old - new instead of new - old, and its shift multiplies by the attention
+// factor of YaRN once more.
+enum class RotationKind : std::uint8_t { kExact, kLlamaDivide, kLlamaShift };
+
 class ModelCellRotator final : public CellRotator {
  public:
   // The arguments outlive the object.
-  ModelCellRotator(const ModelConfig& config, const CellLayout& cells, const kernels::KernelTable& kernels,
+  ModelCellRotator(RotationKind kind, const ModelConfig& config, const CellLayout& cells, const kernels::KernelTable& kernels,
                    const RopeTable& rope, Memory& memory);
 
   // kNumerical when a key is not finite in the cells' type after the rotation.
@@ -24,6 +30,7 @@ class ModelCellRotator final : public CellRotator {
                     std::uint32_t destination_cell, Pos to) override;
 
  private:
+  const RotationKind kind_;
   const ModelConfig& config_;
   const CellLayout& cells_;
   const kernels::KernelTable& kernels_;

@@ -126,7 +126,9 @@ class EngineImpl final : public Engine {
         memory_(std::move(memory)),
         pool_(options_.threads),
         forward_(model_->config, model_->weights, cells_, kernels_, pool_, options_.deterministic, options_.ubatch_tokens),
-        rotator_(model_->config, cells_, kernels_, forward_.rope(), *memory_) {}
+        divider_(options_.llama_shifts ? RotationKind::kLlamaDivide : RotationKind::kExact, model_->config, cells_, kernels_,
+                 forward_.rope(), *memory_),
+        llama_shifter_(RotationKind::kLlamaShift, model_->config, cells_, kernels_, forward_.rope(), *memory_) {}
 
   Memory& memory() override { return *memory_; }
   const Vocabulary& vocabulary() const override { return *model_->vocabulary; }
@@ -151,7 +153,7 @@ class EngineImpl final : public Engine {
   }
 
   Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor) override {
-    return memory_->DividePositions(sequence, range, divisor, rotator_);
+    return memory_->DividePositions(sequence, range, divisor, divider_);
   }
 
  private:
@@ -167,6 +169,12 @@ class EngineImpl final : public Engine {
     return {};
   }
 
+  // llama.cpp applies the shifts of a sequence to its keys before the next decode.
+  Status SettleAsLlama(SequenceHandle sequence) {
+    KVD_TRY([[maybe_unused]] const auto cells, memory_->Settle(sequence, Memory::SettleScope::kAll, llama_shifter_));
+    return {};
+  }
+
   // Reserves cells for every item that can have them; planned_[i] is the item of plan_.sequences[i].
   void Plan(std::span<StepItem> items) {
     plan_.count = 0;
@@ -174,6 +182,7 @@ class EngineImpl final : public Engine {
     std::size_t rows = 0;
     for (std::size_t i = 0; i < items.size(); ++i) {
       items[i].status = CheckItem(items[i]);
+      if (items[i].status && options_.llama_shifts) items[i].status = SettleAsLlama(items[i].sequence);
       if (!items[i].status) continue;
       rows += items[i].tokens.size();
       planned_.push_back(i);
@@ -220,7 +229,8 @@ class EngineImpl final : public Engine {
   const std::unique_ptr<Memory> memory_;
   ThreadPool pool_;
   Forward forward_;
-  ModelCellRotator rotator_;
+  ModelCellRotator divider_;
+  ModelCellRotator llama_shifter_;
   // Of the step at hand; kept so that nothing is allocated per token.
   StepPlan plan_;
   std::vector<std::size_t> planned_;

@@ -31,6 +31,7 @@ struct EngineOptions {
   kernels::DataType k_type = kernels::DataType::kF16;
   kernels::DataType v_type = kernels::DataType::kF16;
   bool deterministic = false;
+  bool llama_shifts = false;           // shift and divide as llama.cpp of August 2026 does (docs/decisions/0005)
   std::string kernel_table{};          // "": $KVD_KERNELS, else the best
   int state_directory = -1;            // descriptor of a private directory for pool and meta; -1: anonymous memory
 };

@@ -132,6 +132,11 @@ class Memory {
   // own: engine thread, none in progress. Errors: kNoSpace, kInvalidArgument (before a cell outside), kConflict, the rotator's.
   virtual Result<std::uint32_t> DividePositions(SequenceHandle handle, PosRange range, std::int32_t divisor,
                                                 CellRotator& rotator) = 0;
+  // Rewrites cells into fresh ones that are stored at their effective positions, so that no delta is left. kShifted: the shortest
+  // run of cells that holds all shifted ones; kAll: every cell, if any is shifted. Returns cells rewritten; 0: none was shifted.
+  // A step of its own, as dividing. Errors: kNotFound, kPermission, kNoSpace, kConflict, the rotator's.
+  enum class SettleScope : std::uint8_t { kShifted, kAll };
+  virtual Result<std::uint32_t> Settle(SequenceHandle handle, SettleScope scope, CellRotator& rotator) = 0;
   // Hands the sequence to another owner or changes its flags (kSequenceRetained, kSequencePinned). No conflict for a step.
   // Errors: kNotFound, kPermission, kInvalidArgument (other flags, or one both ways).
   virtual Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set, std::uint32_t flags_clear) = 0;

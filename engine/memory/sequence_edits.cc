@@ -142,6 +142,8 @@ Status UnifiedMemory::AddPositions(SequenceHandle handle, PosRange range, std::i
                                             ", onto or past cells outside of the range");
   }
 
+  KVD_TRY(const bool shifted_whole, ShiftWholeExtents(found, shifted, delta));
+  if (shifted_whole) return {};
   old_pieces_.clear();
   new_pieces_.clear();
   moved_pieces_.clear();
@@ -160,6 +162,49 @@ Status UnifiedMemory::AddPositions(SequenceHandle handle, PosRange range, std::i
   }
   AppendCells(&new_pieces_, cells.view, shifted.end, cells.view.cell_count);
   return ReplaceList(found.index, std::min(found.record->pristine_cells, shifted.begin));
+}
+
+Result<bool> UnifiedMemory::ShiftWholeExtents(const Found& found, CellRange shifted,
+                                              std::int32_t delta) {
+  const layout::SequenceRecord old = *found.record;
+  const ExtentView view = ViewOf(old);
+  const std::size_t first = FindExtent(view, shifted.begin);
+  const std::size_t last = FindExtent(view, shifted.end - 1);
+  if (view.entries[first].start != shifted.begin || view.EndOf(last) != shifted.end) return false;
+  // The entries on both sides keep their deltas and could become one with a shifted neighbour.
+  const auto joins = [&](std::size_t left) {
+    const layout::Extent& a = view.entries[left];
+    const layout::Extent& b = view.entries[left + 1];
+    return a.block == b.block && a.first + view.CountOf(left) == b.first;
+  };
+  if ((first > 0 && joins(first - 1)) || (last + 1 < view.entries.size() && joins(last))) return false;
+
+  KVD_TRY(layout::ListRoot root, AllocateList(static_cast<std::uint32_t>(view.entries.size())));
+  layout::Extent* entries = meta_.list(root.first_unit);
+  std::copy(view.entries.begin(), view.entries.end(), entries);
+  for (std::size_t e = first; e <= last; ++e) {
+    if (__builtin_add_overflow(entries[e].delta, delta, &entries[e].delta)) {
+      FreeList(root);
+      return Fail(Code::kInvalidArgument, "delta: " + std::to_string(delta) + " beside " +
+                                              std::to_string(view.entries[e].delta) +
+                                              " of earlier shifts");
+    }
+  }
+  root.crc = Crc32c(0, std::as_bytes(meta_.entries(root)));
+  layout::SequenceRecord record = old;
+  record.extents[0] = root;
+  if (last + 1 == view.entries.size()) record.next_pos += delta;
+  SetPristine(&record, std::min(old.pristine_cells, shifted.begin));
+  ++record.edit_number;
+  log_.Begin();
+  PutRecord(found.index, record);
+  if (Status status = log_.Commit(); !status) {
+    FreeList(root);
+    return std::unexpected(std::move(status).error());
+  }
+  ++content_numbers_[found.index];
+  FreeList(old.extents[0]);
+  return true;
 }
 
 }  // namespace kvd

@@ -12,7 +12,7 @@
 // An edit writes the new list out of place and frees the old one after the commit. Two edits are cheaper: an append writes
 // behind the committed entries of the list, and cutting a tail keeps the list and lowers its counts.
 //
-// Files: sequence_verbs.cc (create … drop), sequence_edits.cc (ranges), snapshot_verbs.cc, step_verbs.cc, divide_positions.cc;
+// Files: sequence_verbs.cc (create … drop), sequence_edits.cc (ranges), snapshot_verbs.cc, step_verbs.cc, rewrite_cells.cc;
 // unified_memory.cc holds what they share and the queries.
 #pragma once
 
@@ -52,6 +52,7 @@ class UnifiedMemory final : public Memory {
   Status AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta) override;
   Result<std::uint32_t> DividePositions(SequenceHandle handle, PosRange range, std::int32_t divisor,
                                         CellRotator& rotator) override;
+  Result<std::uint32_t> Settle(SequenceHandle handle, SettleScope scope, CellRotator& rotator) override;
   Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set,
                   std::uint32_t flags_clear) override;
   Result<SequenceHandle> Publish(SequenceHandle source, const SequenceOwner& owner,
@@ -135,6 +136,9 @@ class UnifiedMemory final : public Memory {
   Status DropCollected();
   // After the commit that freed it.
   void ForgetSequence(std::uint32_t index);
+  // Shifts the cells of a range without looking at each list of pieces; false: the range cuts an extent, or a shifted one
+  // would join its neighbour. Errors: kNoSpace (lists), kInvalidArgument (a delta out of range).
+  Result<bool> ShiftWholeExtents(const Found& found, CellRange shifted, std::int32_t delta);
   // Keeps the first cell_count cells.
   Status CutTail(std::uint32_t index, std::uint32_t cell_count);
   void SettleFreedBlocks();
@@ -142,7 +146,7 @@ class UnifiedMemory final : public Memory {
 
   // ---- steps
   struct NewCells;
-  struct Division;
+  struct Rewriting;
   Status CheckAppend(const AppendRequest& request, Found* found) const;
   Status CheckListRoom(const layout::SequenceRecord& record, const NewCells& cells) const;
   NewCells PlanAppend(const layout::SequenceRecord& record, std::uint32_t new_cells) const;
@@ -153,9 +157,13 @@ class UnifiedMemory final : public Memory {
   void WriteCells(const StepSequence& part);
   void WriteCell(std::uint32_t block, std::uint32_t cell, TokenId token, std::int32_t stored_pos);
   void ReleasePart(StepPlan& plan, std::size_t index);
-  Result<Division> PlanDivision(SequenceHandle handle, PosRange range, std::int32_t divisor) const;
-  Status RotateCells(const Division& division, std::int32_t divisor, CellRotator& rotator);
-  Status CommitDivision(SequenceHandle handle, const Division& division);
+  Result<Rewriting> PlanDivision(SequenceHandle handle, PosRange range, std::int32_t divisor) const;
+  Result<Rewriting> PlanSettling(SequenceHandle handle, SettleScope scope) const;
+  Status CollectSources(const layout::SequenceRecord& record, Rewriting* rewriting) const;
+  Result<std::uint32_t> Rewrite(SequenceHandle handle, Rewriting rewriting, CellRotator& rotator,
+                                std::unique_lock<std::mutex> lock);
+  Status RotateCells(const Rewriting& rewriting, CellRotator& rotator);
+  Status CommitRewriting(SequenceHandle handle, const Rewriting& rewriting);
 
   MemorySegments segments_;
   MetaView meta_;

@@ -105,7 +105,7 @@ class DaemonBackend : public Backend {
 
 Result<std::unique_ptr<Backend>> MakeDaemonBackend(const std::string& kvd_path, const BackendOptions& options) {
   DaemonProcess::Options start{.kvd_path = kvd_path,
-                               .arguments = {"-m", options.model_path, "-c", "4096", "-ctk", options.k_type, "-ctv", options.v_type}};
+                               .arguments = {"-m", options.model_path, "-c", "4096", "-ctk", options.k_type, "-ctv", options.v_type, "--llama-shifts"}};
   if (options.deterministic) start.arguments.push_back("--deterministic");
   KVD_TRY(DaemonProcess daemon, DaemonProcess::Start(start));
   KVD_TRY(Client client, Client::Connect({.socket_path = daemon.socket_path(), .client_name = "kvd-golden"}));

@@ -126,7 +126,8 @@ class EngineBackend : public Backend {
 }  // namespace
 
 Result<std::unique_ptr<Backend>> MakeEngineBackend(const BackendOptions& options) {
-  EngineOptions engine_options{.model_path = options.model_path, .cells = 4096, .deterministic = options.deterministic};
+  EngineOptions engine_options{.model_path = options.model_path, .cells = 4096, .deterministic = options.deterministic,
+                               .llama_shifts = true};
   KVD_TRY(engine_options.k_type, CellType(options.k_type));
   KVD_TRY(engine_options.v_type, CellType(options.v_type));
   KVD_TRY(std::unique_ptr<Engine> engine, Engine::Create(engine_options));

@@ -1,7 +1,8 @@
 // kvd-golden [--spawn] PATH...: runs golden folders and vocabulary cases and says how close the answers are.
 //
 // PATH is a folder with script.json, a vocabulary X.gguf with X.gguf.inp and X.gguf.out beside it, or a folder that holds
-// such things. Exits with 0 if everything passed, 1 if not, 2 on wrong usage.
+// such things. The expected numbers are llama.cpp's, its arithmetic of shifts included, so that is switched on (llama_shifts).
+// Exits with 0 if everything passed, 1 if not, 2 on wrong usage.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Division is the one edit that needs other K bytes: the cells are re-rotated into fresh blocks, and the sequence's list then
-// refers to those. It is a step of its own: reserve, compute without the lock, commit.
+// Dividing positions and settling shifted cells are the edits that need other K bytes: the cells are re-rotated into fresh
+// blocks, and the sequence's list then refers to those. Each is a step of its own: reserve, compute without the lock, commit.
 #include <algorithm>
 #include <string>
 
@@ -9,18 +9,19 @@
 
 namespace kvd {
 
-// One division between its two locked parts.
-struct UnifiedMemory::Division {
+// One division or settling between its two locked parts. The new position of a cell is its old one divided by `divisor`.
+struct UnifiedMemory::Rewriting {
   std::uint32_t index = 0;  // of the sequence
   std::uint64_t content_number = 0;
+  std::int32_t divisor = 1;
   CellRange cells;
-  std::vector<Piece> sources;       // the divided cells as they are
+  std::vector<Piece> sources;       // the cells as they are
   std::vector<Piece> destinations;  // fresh blocks, delta 0
 };
 
-Result<UnifiedMemory::Division> UnifiedMemory::PlanDivision(SequenceHandle handle, PosRange range,
+Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanDivision(SequenceHandle handle, PosRange range,
                                                             std::int32_t divisor) const {
-  Division division;
+  Rewriting division;
   KVD_TRY(const Found found, FindMutable(handle));
   KVD_TRY(division.cells, FindCells(*found.record, range));
   if (divisor <= 0) {
@@ -29,6 +30,7 @@ Result<UnifiedMemory::Division> UnifiedMemory::PlanDivision(SequenceHandle handl
   }
   division.index = found.index;
   division.content_number = content_numbers_[found.index];
+  division.divisor = divisor;
   const CellList cells = CellsOf(*found.record);
   const auto [begin, end] = division.cells;
   if (begin == end || divisor == 1) {
@@ -43,16 +45,42 @@ Result<UnifiedMemory::Division> UnifiedMemory::PlanDivision(SequenceHandle handl
                     std::to_string(first) + ", before " +
                     std::to_string(cells.PositionAt(begin - 1)) + " outside of the range");
   }
+  KVD_CHECK_OK(CollectSources(*found.record, &division));
+  return division;
+}
+
+Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanSettling(SequenceHandle handle,
+                                                             SettleScope scope) const {
+  Rewriting settling;
+  KVD_TRY(const Found found, FindMutable(handle));
+  settling.index = found.index;
+  settling.content_number = content_numbers_[found.index];
+  const ExtentView view = ViewOf(*found.record);
+  bool any = false;
+  for (std::size_t e = 0; e < view.entries.size(); ++e) {
+    if (view.entries[e].delta == 0) continue;
+    if (!any) settling.cells.begin = view.entries[e].start;
+    settling.cells.end = view.EndOf(e);
+    any = true;
+  }
+  if (any && scope == SettleScope::kAll) settling.cells = {0, view.cell_count};
+  if (any) KVD_CHECK_OK(CollectSources(*found.record, &settling));
+  return settling;
+}
+
+// The cells to rewrite, if there are blocks for them.
+Status UnifiedMemory::CollectSources(const layout::SequenceRecord& record,
+                                     Rewriting* rewriting) const {
+  const auto [begin, end] = rewriting->cells;
   const std::uint32_t blocks = (end - begin + layout::kBlockCells - 1) / layout::kBlockCells;
   if (blocks > allocator_.free_blocks()) {
     return Fail(Code::kNoSpace, NoBlocks(blocks, allocator_.free_blocks()));
   }
-  AppendCells(&division.sources, cells.view, begin, end);
-  return division;
+  AppendCells(&rewriting->sources, ViewOf(record), begin, end);
+  return {};
 }
 
-Status UnifiedMemory::RotateCells(const Division& division, std::int32_t divisor,
-                                  CellRotator& rotator) {
+Status UnifiedMemory::RotateCells(const Rewriting& division, CellRotator& rotator) {
   const std::uint64_t stride = meta_.geometry().block_stride_bytes[0];
   for (const Piece& piece : division.destinations) {
     KVD_CHECK_OK(segments_.pool.EnsureReserved(piece.block * stride, stride));
@@ -68,7 +96,7 @@ Status UnifiedMemory::RotateCells(const Division& division, std::int32_t divisor
       }
       const layout::CellRecord& record = meta_.cells(source.block)[cell];
       const std::int64_t position = std::int64_t{record.stored_pos} + source.delta;
-      const auto divided = static_cast<std::int32_t>(position / divisor);
+      const auto divided = static_cast<std::int32_t>(position / division.divisor);
       KVD_CHECK_OK(
           rotator.RotateCell(static_cast<BlockId>(source.block), cell, Pos{record.stored_pos},
                              static_cast<BlockId>(destination->block), written, Pos{divided}));
@@ -79,10 +107,10 @@ Status UnifiedMemory::RotateCells(const Division& division, std::int32_t divisor
   return {};
 }
 
-Status UnifiedMemory::CommitDivision(SequenceHandle handle, const Division& division) {
+Status UnifiedMemory::CommitRewriting(SequenceHandle handle, const Rewriting& division) {
   const Result<Found> found = Find(handle);
   if (!found || content_numbers_[found->index] != division.content_number) {
-    return Fail(Code::kConflict, HandleText(handle) + ": changed while its positions were divided");
+    return Fail(Code::kConflict, HandleText(handle) + ": changed while its cells were rewritten");
   }
   const ExtentView view = ViewOf(*found->record);
   old_pieces_.clear();
@@ -96,30 +124,44 @@ Status UnifiedMemory::CommitDivision(SequenceHandle handle, const Division& divi
 
 Result<std::uint32_t> UnifiedMemory::DividePositions(SequenceHandle handle, PosRange range,
                                                      std::int32_t divisor, CellRotator& rotator) {
-  std::unique_lock growth(growth_mutex_);
+  const std::scoped_lock growth(growth_mutex_);
   std::unique_lock lock(mutex_);
+  KVD_TRY(Rewriting division, PlanDivision(handle, range, divisor));
+  return Rewrite(handle, std::move(division), rotator, std::move(lock));
+}
+
+Result<std::uint32_t> UnifiedMemory::Settle(SequenceHandle handle, SettleScope scope,
+                                            CellRotator& rotator) {
+  const std::scoped_lock growth(growth_mutex_);
+  std::unique_lock lock(mutex_);
+  KVD_TRY(Rewriting settling, PlanSettling(handle, scope));
+  return Rewrite(handle, std::move(settling), rotator, std::move(lock));
+}
+
+// REQUIRES: growth_mutex_ is held; `lock` holds mutex_.
+Result<std::uint32_t> UnifiedMemory::Rewrite(SequenceHandle handle, Rewriting rewriting,
+                                             CellRotator& rotator,
+                                             std::unique_lock<std::mutex> lock) {
   KVD_ASSERT(!allocator_.step_is_running());
-  KVD_TRY(Division division, PlanDivision(handle, range, divisor));
-  const std::uint32_t cell_count = division.cells.end - division.cells.begin;
+  const std::uint32_t cell_count = rewriting.cells.end - rewriting.cells.begin;
   if (cell_count == 0) return cell_count;
   allocator_.BeginStep();
   for (std::uint32_t left = cell_count; left > 0;) {
     const std::uint32_t count = std::min(left, layout::kBlockCells);
-    division.destinations.push_back(
+    rewriting.destinations.push_back(
         {allocator_.ReserveFresh(count), 0, static_cast<std::uint16_t>(count), 0});
     left -= count;
   }
   lock.unlock();
 
-  Status status = RotateCells(division, divisor, rotator);
+  Status status = RotateCells(rewriting, rotator);
 
   lock.lock();
-  if (status) status = CommitDivision(handle, division);
-  for (const Piece& piece : division.destinations) allocator_.Release(piece.block, tables_.blocks);
+  if (status) status = CommitRewriting(handle, rewriting);
+  for (const Piece& piece : rewriting.destinations) allocator_.Release(piece.block, tables_.blocks);
   allocator_.EndStep();
   lock.unlock();
-  growth.unlock();
-  ReturnUnusedSlabs();
+  if (segments_.pool.has_unused()) segments_.pool.PunchUnused();
   if (!status) return std::unexpected(std::move(status).error());
   return cell_count;
 }

@@ -1,0 +1,236 @@
+// Through the socket: the empty round trip beside a bare blocking Unix-socket ping-pong pinned alike, forks while the daemon is
+// idle and while another client decodes, the zero-copy shift, and what one more client costs.
+//
+// `--model FILE` serves another model than the bundled one (the loaded figures want a large one). The bench runs on the first
+// processor, the peer (echo process or kvd) on the second and, where it computes, on all.
+#include <benchmark/benchmark.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "bench/bench_model.h"
+#include "client/client.h"
+#include "tools/daemon_process/daemon_process.h"
+
+namespace kvd::bench {
+namespace {
+
+std::string model_path;
+
+template <class T>
+T Must(Result<T> result) {
+  if (result) return std::move(*result);
+  std::fprintf(stderr, "%s\n", result.error().message.c_str());
+  std::exit(1);
+}
+void Must(const Status& status) {
+  if (status) return;
+  std::fprintf(stderr, "%s\n", status.error().message.c_str());
+  std::exit(1);
+}
+
+void PinTo(int first, int last) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int cpu = first; cpu <= last; ++cpu) CPU_SET(static_cast<std::size_t>(cpu), &set);
+  (void)::sched_setaffinity(0, sizeof set, &set);
+}
+
+int LastCpu() { return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)) - 1; }
+
+// A daemon that runs on processors [first, last]; this process goes back to the first one.
+DaemonProcess StartDaemon(int first, int last, std::vector<std::string> arguments) {
+  if (!model_path.empty()) arguments.insert(arguments.end(), {"-m", model_path});
+  PinTo(first, last);
+  DaemonProcess daemon = Must(DaemonProcess::Start({.kvd_path = BinaryFolder() + "/kvd", .arguments = std::move(arguments)}));
+  PinTo(0, 0);
+  return daemon;
+}
+
+Client ConnectTo(const DaemonProcess& daemon) {
+  return Must(Client::Connect({.socket_path = daemon.socket_path(), .client_name = "ipc-bench"}));
+}
+
+// Times each call by itself and reports median and 99th percentile in microseconds.
+void TimeCalls(benchmark::State& state, const std::function<void()>& call, const std::function<void()>& clean_up = [] {}) {
+  std::vector<double> micros;
+  for (auto _ : state) {
+    const auto start = std::chrono::steady_clock::now();
+    call();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    state.SetIterationTime(took.count());
+    micros.push_back(took.count() * 1e6);
+    clean_up();
+  }
+  std::sort(micros.begin(), micros.end());
+  state.counters["median_us"] = micros[micros.size() / 2];
+  state.counters["p99_us"] = micros[micros.size() * 99 / 100];
+}
+
+// A sequence of `token_count` tokens in its own extents: 512 computed, then doubled by shifted copies of its own cells, so that a
+// long one needs no hours on a large model. Its list is as long as that of a computed one.
+SequenceHandle LongSequence(const Client& client, std::int32_t token_count) {
+  constexpr std::int32_t kComputed = 512;
+  const SequenceHandle sequence = Must(client.Create());
+  std::vector<TokenId> tokens(kComputed);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(i % client.session().vocab_size);
+  Must(Must(client.StartDecode(sequence, tokens, Pos{0}, wire::LogitsWanted::kNone)).Next());
+  for (std::int32_t held = kComputed; held < token_count; held *= 2) {
+    const SequenceHandle copy = Must(client.Fork(sequence, -1, 1)).front();
+    Must(client.Add(copy, {}, held));
+    Must(client.CopyRange(copy, sequence, {}));
+    Must(client.Drop(copy));
+  }
+  return sequence;
+}
+
+void BM_UnixSocketPingPong(benchmark::State& state) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) std::exit(1);
+  PinTo(0, 0);
+  const pid_t child = ::fork();
+  char bytes[64] = {};
+  if (child == 0) {
+    PinTo(LastCpu(), LastCpu());
+    while (::recv(ends[1], bytes, sizeof bytes, MSG_WAITALL) == sizeof bytes) (void)!::send(ends[1], bytes, sizeof bytes, 0);
+    ::_exit(0);
+  }
+  TimeCalls(state, [&] {
+    (void)!::send(ends[0], bytes, sizeof bytes, 0);
+    (void)!::recv(ends[0], bytes, sizeof bytes, MSG_WAITALL);
+  });
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+BENCHMARK(BM_UnixSocketPingPong)->UseManualTime()->Iterations(20000)->Unit(benchmark::kMicrosecond);
+
+void BM_ClientPing(benchmark::State& state) {
+  DaemonProcess daemon = StartDaemon(LastCpu(), LastCpu(), {"-t", "1", "-c", "4096"});
+  {
+    const Client client = ConnectTo(daemon);
+    TimeCalls(state, [&] { Must(client.Ping()); });
+  }
+}
+BENCHMARK(BM_ClientPing)->UseManualTime()->Iterations(20000)->Unit(benchmark::kMicrosecond);
+
+void BM_ClientForkIdle(benchmark::State& state) {
+  DaemonProcess daemon = StartDaemon(LastCpu(), LastCpu(), {"-t", "1", "-c", "40960"});
+  {
+    const Client client = ConnectTo(daemon);
+    const SequenceHandle sequence = LongSequence(client, static_cast<std::int32_t>(state.range(0)));
+    std::vector<SequenceHandle> fork;
+    std::uint64_t engine_ns = 0;
+    TimeCalls(
+        state,
+        [&] {
+          ForkInfo info;
+          fork = Must(client.Fork(sequence, -1, 1, &info));
+          engine_ns += info.engine_ns;
+        },
+        [&] { Must(client.Drop(fork.front())); });
+    state.counters["engine_us"] = static_cast<double>(engine_ns) / 1e3 / static_cast<double>(state.iterations());
+    state.counters["extents"] = Must(client.Query(sequence)).extent_count;
+  }
+}
+BENCHMARK(BM_ClientForkIdle)->ArgName("tokens")->Arg(4096)->Arg(32768)->UseManualTime()->Iterations(5000)->Unit(benchmark::kMicrosecond);
+
+void BM_ClientShiftIdle(benchmark::State& state) {
+  DaemonProcess daemon = StartDaemon(LastCpu(), LastCpu(), {"-t", "1", "-c", "40960"});
+  {
+    const Client client = ConnectTo(daemon);
+    const SequenceHandle sequence = LongSequence(client, static_cast<std::int32_t>(state.range(0)));
+    std::int32_t delta = 1;
+    TimeCalls(state, [&] {
+      Must(client.Add(sequence, {}, delta));
+      delta = -delta;
+    });
+  }
+}
+BENCHMARK(BM_ClientShiftIdle)->ArgName("tokens")->Arg(32768)->UseManualTime()->Iterations(5000)->Unit(benchmark::kMicrosecond);
+
+// Another process generates without an end while this one forks.
+void BM_ClientForkWhileDecoding(benchmark::State& state) {
+  DaemonProcess daemon = StartDaemon(0, LastCpu(), {"-c", "40960"});
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Client client = ConnectTo(daemon);
+    const Sequence sequence = Must(client.NewSequence());
+    const TokenId token = 1;
+    Generation generation =
+        Must(sequence.Generate({.tokens = {&token, 1}, .predict_max = 30000, .flags = wire::kIgnoreEos | wire::kNoText}));
+    while (Must(generation.Next())) {
+    }
+    ::_exit(0);
+  }
+  {
+    PinTo(0, LastCpu());
+    const Client client = ConnectTo(daemon);
+    const SequenceHandle sequence = LongSequence(client, static_cast<std::int32_t>(state.range(0)));
+    const auto before = Must(client.Info());
+    std::vector<SequenceHandle> fork;
+    TimeCalls(
+        state, [&] { fork = Must(client.Fork(sequence, -1, 1)); },
+        [&] {
+          Must(client.Drop(fork.front()));
+          ::usleep(2000);
+        });
+    const auto after = Must(client.Info());
+    state.counters["steps_meanwhile"] = static_cast<double>(after.steps - before.steps);
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+BENCHMARK(BM_ClientForkWhileDecoding)->ArgName("tokens")->Arg(32768)->UseManualTime()->Iterations(2000)->Unit(benchmark::kMicrosecond);
+
+// What one more client costs the daemon: anonymous and shared resident bytes, after it has pinged, forked and decoded.
+void BM_ClientResident(benchmark::State& state) {
+  constexpr std::size_t kClients = 32;
+  DaemonProcess daemon = StartDaemon(0, LastCpu(), {"-c", "4096"});
+  {
+    const Client observer = ConnectTo(daemon);
+    const auto resident = [&] {
+      const auto info = Must(observer.Info());
+      return static_cast<double>(info.resident_anonymous_bytes + info.resident_shared_bytes);
+    };
+    const auto use = [](const Client& client) {
+      Must(client.Ping());
+      const Sequence sequence = Must(client.NewSequence());
+      const TokenId token = 1;
+      Must(sequence.Decode({&token, 1}, Pos{0}));
+    };
+    use(observer);
+    for (auto _ : state) {
+      const double before = resident();
+      std::vector<Client> clients;
+      for (std::size_t i = 0; i < kClients; ++i) {
+        clients.push_back(ConnectTo(daemon));
+        use(clients.back());
+      }
+      state.counters["bytes_each"] = (resident() - before) / kClients;
+      state.SetIterationTime(1e-3);
+    }
+  }
+}
+BENCHMARK(BM_ClientResident)->UseManualTime()->Iterations(3);
+
+}  // namespace
+}  // namespace kvd::bench
+
+int main(int argument_count, char** arguments) {
+  kvd::bench::model_path = kvd::bench::TakeModelFlag(&argument_count, arguments);
+  benchmark::Initialize(&argument_count, arguments);
+  if (benchmark::ReportUnrecognizedArguments(argument_count, arguments)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+}
