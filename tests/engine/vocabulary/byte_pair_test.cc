@@ -46,7 +46,7 @@ TEST(BytePairTest, MergesAreAppliedInTheOrderOfTheList) {
 
 TEST(BytePairTest, AWordThatIsATokenIsMergedAnywayUnlessThePretokenizerIgnoresMerges) {
   VocabularyData data = SmallBytePairData();
-  data.tokens.push_back("lo");
+  data.tokens.emplace_back("lo");
   data.token_types.push_back(1);
   data.scores.push_back(0);
   EXPECT_THAT(TokensOf(*MakeVocabulary(data), "lo"), ElementsAre('l', 'o'));
@@ -136,7 +136,7 @@ TEST(BytePairTest, RandomVocabulariesMergeAsTheDefinitionSays) {
       if (joined.size() > 12 || std::ranges::find(data.tokens, joined) != data.tokens.end())
         continue;
       ranks.emplace(std::pair(left, right), static_cast<int>(data.merges.size()));
-      data.merges.push_back(left + " " + right);
+      data.merges.push_back(std::string(left).append(" ").append(right));
       data.tokens.push_back(joined);
       known.push_back(joined);
     }

@@ -77,7 +77,7 @@ TEST(SentencePieceTest, AByteWithoutATokenBecomesItsOneByteTextOrTheUnknownToken
 TEST(SentencePieceTest, TheBestScoreIsMergedFirst) {
   VocabularyData data = SmallSentencePieceData();
   data.add_space_prefix = false;
-  data.tokens.push_back("lo");
+  data.tokens.emplace_back("lo");
   data.token_types.push_back(1);
   data.scores.push_back(-1);  // better than "he" and "ll"
   EXPECT_THAT(TokensOf(*MakeVocabulary(data), "hello"), ElementsAre(264, kL, 270));

@@ -79,6 +79,7 @@ std::vector<VocabularyCase> LoadCases(const std::string& name) {
   std::size_t begin = 0;
   for (std::string line; std::getline(lines, line);) {
     std::size_t end = texts.find(separator, begin);
+    EXPECT_NE(end, texts.npos) << name << ": more lines in .out than texts in .inp";
     if (end == texts.npos) break;
     VocabularyCase& added = cases.emplace_back();
     added.text = texts.substr(begin, end - begin);
@@ -86,6 +87,7 @@ std::vector<VocabularyCase> LoadCases(const std::string& name) {
     std::istringstream numbers(line);
     for (TokenId token; numbers >> token;) added.tokens.push_back(token);
   }
+  EXPECT_EQ(begin, texts.size()) << name << ": more texts in .inp than lines in .out";
   return cases;
 }
 

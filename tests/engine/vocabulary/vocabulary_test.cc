@@ -169,10 +169,9 @@ TEST(VocabularyTest, PiecesAreWhatATokenAddsToAText) {
 }
 
 TEST(VocabularyTest, UnusedAndUndefinedTokensAreSilent) {
-  for (GgufTokenType type :
-       {GgufTokenType::kUnused, GgufTokenType::kUndefined, static_cast<GgufTokenType>(99)}) {
+  for (std::int32_t type : {static_cast<std::int32_t>(GgufTokenType::kUnused), 0, 99, -1}) {
     VocabularyData data = SmallBytePairData();
-    data.token_types[262] = static_cast<std::int32_t>(type);
+    data.token_types[262] = type;
     EXPECT_EQ(*MakeVocabulary(data)->Piece(262, true), "");
   }
 }
