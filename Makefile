@@ -24,7 +24,7 @@ build: build-release
 test: build-release
 	tools/check/run_tests $(STRICT) build/release
 demo: build-release
-	tools/demo --bin build/release/bin --seed $(SEED)
+	build/release/bin/kvd-demo --seed $(SEED)
 bench: build-release
 	tools/check/run_benches build/release $(MODEL)
 asan tsan: %: build-%
