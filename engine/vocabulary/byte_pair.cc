@@ -1,6 +1,7 @@
-// A word starts as one symbol for each byte. Every pair of neighbours that the merge table knows waits in a heap, lowest rank
-// first, leftmost first among equals; a pair that no longer stands as it was queued is skipped. n bytes take at most n merges
-// and 3n candidates: O(n log n), whatever the word.
+// A word starts as one symbol for each byte. Every pair of neighbours that the merge table knows
+// waits in a heap, lowest rank first, leftmost first among equals; a pair that no longer stands as
+// it was queued is skipped. n bytes take at most n merges and 3n candidates: O(n log n), whatever
+// the word.
 #include "engine/vocabulary/byte_pair.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The tokenizer of tokenizer.ggml.model "gpt2": byte-level BPE. Text is split into words, and the bytes of a word are merged
-// pair by pair, in the order of the vocabulary's list of merges.
+// The tokenizer of tokenizer.ggml.model "gpt2": byte-level BPE. Text is split into words, and the
+// bytes of a word are merged pair by pair, in the order of the vocabulary's list of merges.
 //
 // Bytes that are not well-formed UTF-8 are split like U+FFFD, one for each byte, and tokenized as
 // the bytes that they are, so a text comes back from its tokens (llama.cpp tokenizes the U+FFFD
@@ -23,8 +23,8 @@
 
 namespace kvd {
 
-// What two neighbouring symbols become. A symbol is a text: the token of that text where there is one, else a number beyond
-// the tokens.
+// What two neighbouring symbols become. A symbol is a text: the token of that text where there is
+// one, else a number beyond the tokens.
 struct MergeRule {
   std::int32_t rank = -1;  // lower first; -1: the two do not merge
   std::int32_t merged = -1;
@@ -54,7 +54,8 @@ class BytePair final : public TextTokenizer {
  public:
   static constexpr std::size_t kMergeCountMax = 1u << 23;
 
-  // kCorrupt: no merges, too many, or one that is not "LEFT RIGHT". kInternal as WordSplitter::Create.
+  // kCorrupt: no merges, too many, or one that is not "LEFT RIGHT". kInternal as
+  // WordSplitter::Create.
   static Result<std::unique_ptr<BytePair>> Create(const TokenTable& tokens,
                                                   std::span<const std::string> merges,
                                                   const Pretokenizer& pretokenizer);

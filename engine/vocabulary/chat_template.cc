@@ -1,4 +1,5 @@
-// Most formats are one frame around every message. The others (Llama 2, Mistral, Gemma) treat the three roles differently.
+// Most formats are one frame around every message. The others (Llama 2, Mistral, Gemma) treat the
+// three roles differently.
 #include "engine/vocabulary/chat_template.h"
 
 #include <algorithm>
@@ -54,8 +55,8 @@ ChatTemplate RecogniseInstTemplate(std::string_view text) {
   return Has(text, "<<SYS>>") ? ChatTemplate::kLlama2Sys : ChatTemplate::kLlama2;
 }
 
-// Phi-3's template and the bundled model's have the same markers; only Phi-3's writes line ends: as an escape, within quotes,
-// or behind a marker.
+// Phi-3's template and the bundled model's have the same markers; only Phi-3's writes line ends: as
+// an escape, within quotes, or behind a marker.
 bool WritesLineEnds(std::string_view text) {
   return Has(text, "\\n") || Has(text, "'\n") || Has(text, "\"\n") || Has(text, "|>\n");
 }
@@ -121,7 +122,8 @@ std::string WriteLlama2(ChatTemplate kind, std::span<const ChatMessage> messages
   return text;
 }
 
-// Mistral's first versions differ in the spaces around "[INST]" and in whether the answer is trimmed.
+// Mistral's first versions differ in the spaces around "[INST]" and in whether the answer is
+// trimmed.
 std::string WriteMistral(ChatTemplate kind, std::span<const ChatMessage> messages) {
   std::string_view before = kind == ChatTemplate::kMistralV1 ? " " : "";
   std::string_view after = kind == ChatTemplate::kMistralV3Tekken ? "" : " ";

@@ -1,11 +1,12 @@
 // Chat templates: the messages of a chat as the one text that the model was trained on.
 //
-// A model file holds its template as a Jinja program (tokenizer.chat_template). Programs of a file are not run; the formats
-// that people meet are recognised by the markers in the program's text, as llama.cpp does it, and written by hand here.
-// Pure functions, any thread.
+// A model file holds its template as a Jinja program (tokenizer.chat_template). Programs of a file
+// are not run; the formats that people meet are recognised by the markers in the program's text, as
+// llama.cpp does it, and written by hand here. Pure functions, any thread.
 //
-// The text begins without BOS: tokenize it with `add_special` and `parse_special`. A message's text is not escaped, so a
-// user who writes "<|end|>" ends the turn, in every program that formats this way.
+// The text begins without BOS: tokenize it with `add_special` and `parse_special`. A message's text
+// is not escaped, so a user who writes "<|end|>" ends the turn, in every program that formats this
+// way.
 #pragma once
 
 #include <cstdint>
@@ -48,9 +49,10 @@ ChatTemplate RecogniseChatTemplate(std::string_view template_text);
 // "chatml", "llama2-sys", ...; llama.cpp's names where it has the format. "unknown" for kUnknown.
 std::string_view ChatTemplateName(ChatTemplate kind);
 
-// The chat's text, after it the beginning of the assistant's turn if `add_assistant` (formats in which nothing begins that
-// turn stay as they are). `eos_text` is the text of the vocabulary's EOS, for kZephyrEos. kUnsupported: kUnknown;
-// kInvalidArgument: no messages, or a role that is none of the three.
+// The chat's text, after it the beginning of the assistant's turn if `add_assistant` (formats in
+// which nothing begins that turn stay as they are). `eos_text` is the text of the vocabulary's EOS,
+// for kZephyrEos. kUnsupported: kUnknown; kInvalidArgument: no messages, or a role that is none of
+// the three.
 Result<std::string> ApplyChatTemplate(ChatTemplate kind, std::span<const ChatMessage> messages,
                                       bool add_assistant, std::string_view eos_text = "</s>");
 

@@ -1,4 +1,5 @@
-// The linked list of neighbouring symbols that both merging tokenizers shrink pair by pair. Scratch of one call.
+// The linked list of neighbouring symbols that both merging tokenizers shrink pair by pair. Scratch
+// of one call.
 #pragma once
 
 #include <cstddef>

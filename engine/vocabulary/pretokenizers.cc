@@ -1,6 +1,7 @@
-// Two expressions are not written as published, to the same effect: a trailing run of white space is matched from its first
-// character only (otherwise each of its characters would start a search of its own and a long run cost quadratic time), and
-// where llama.cpp's collapsed matching keeps white space out of a class that holds some, the class here does not hold it.
+// Two expressions are not written as published, to the same effect: a trailing run of white space
+// is matched from its first character only (otherwise each of its characters would start a search
+// of its own and a long run cost quadratic time), and where llama.cpp's collapsed matching keeps
+// white space out of a class that holds some, the class here does not hold it.
 #include "engine/vocabulary/pretokenizers.h"
 
 #include <algorithm>

@@ -14,7 +14,8 @@ struct IdKey {
   std::optional<std::uint32_t> VocabularyData::* id;
 };
 
-// Where two keys name the same role, the later one counts: the last three are how files named them before.
+// Where two keys name the same role, the later one counts: the last three are how files named them
+// before.
 constexpr IdKey kIdKeys[] = {
     {"tokenizer.ggml.bos_token_id", &VocabularyData::bos},
     {"tokenizer.ggml.eos_token_id", &VocabularyData::eos},

@@ -1,4 +1,5 @@
-// Reads what a GGUF file says about its vocabulary. The values are passed on as they are; `Vocabulary::Create` judges them.
+// Reads what a GGUF file says about its vocabulary. The values are passed on as they are;
+// `Vocabulary::Create` judges them.
 #pragma once
 
 #include "engine/gguf_file.h"

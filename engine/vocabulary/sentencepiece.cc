@@ -1,6 +1,7 @@
-// All pairs of neighbours that form a token wait in a heap, best score first, leftmost first among equals. A pair is merged
-// when it comes up, unless one of its halves was merged meanwhile, which shows in the bytes that the two now have together.
-// Every merge is a token, so n characters take at most n merges and 3n candidates: O(n log n).
+// All pairs of neighbours that form a token wait in a heap, best score first, leftmost first among
+// equals. A pair is merged when it comes up, unless one of its halves was merged meanwhile, which
+// shows in the bytes that the two now have together. Every merge is a token, so n characters take
+// at most n merges and 3n candidates: O(n log n).
 #include "engine/vocabulary/sentencepiece.h"
 
 #include <algorithm>

@@ -1,8 +1,10 @@
-// The tokenizer of tokenizer.ggml.model "llama": SentencePiece's BPE. Neighbouring characters are merged into tokens, best
-// score first; a character that is no token becomes its bytes (tokens "<0x00>" to "<0xFF>").
+// The tokenizer of tokenizer.ggml.model "llama": SentencePiece's BPE. Neighbouring characters are
+// merged into tokens, best score first; a character that is no token becomes its bytes (tokens
+// "<0x00>" to "<0xFF>").
 //
-// A space is written U+2581, and one is put before a text that stands at the start (`add_space_prefix`). A byte that has no
-// token of its own becomes the unknown token, or nothing where the vocabulary has none.
+// A space is written U+2581, and one is put before a text that stands at the start
+// (`add_space_prefix`). A byte that has no token of its own becomes the unknown token, or nothing
+// where the vocabulary has none.
 #pragma once
 
 #include <array>

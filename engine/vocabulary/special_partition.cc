@@ -1,5 +1,5 @@
-// Vocabularies hold thousands of special tokens, and a text few of them. So the text's runs of four bytes are put into a
-// bitmap first, and only tokens all of whose runs are in it are searched for.
+// Vocabularies hold thousands of special tokens, and a text few of them. So the text's runs of four
+// bytes are put into a bitmap first, and only tokens all of whose runs are in it are searched for.
 #include "engine/vocabulary/special_partition.h"
 
 #include <algorithm>

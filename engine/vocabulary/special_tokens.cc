@@ -1,6 +1,7 @@
-// The file's ids come first. A role that it leaves open goes to the first token, in the order of the list of its texts, that
-// the vocabulary has. Generation ends at eos, eot, eom, at the padding, repository and file tokens of fill-in-the-middle, and
-// at every token of one of the known texts; two families of models use such a text for something else and are excepted.
+// The file's ids come first. A role that it leaves open goes to the first token, in the order of
+// the list of its texts, that the vocabulary has. Generation ends at eos, eot, eom, at the padding,
+// repository and file tokens of fill-in-the-middle, and at every token of one of the known texts;
+// two families of models use such a text for something else and are excepted.
 #include "engine/vocabulary/special_tokens.h"
 
 #include <algorithm>
@@ -136,9 +137,9 @@ class TokenSet {
   std::vector<TokenId> tokens_;
 };
 
-// Models in which a text of the list does not end generation: where "<|return|>" and "<|call|>", or "<|calls|>" and
-// "<|flush|>", end it, "<|end|>" only ends a message (gpt-oss, solar-open); where "<|tool_response>" does, "</s>" is a
-// plain token (gemma 4).
+// Models in which a text of the list does not end generation: where "<|return|>" and "<|call|>", or
+// "<|calls|>" and "<|flush|>", end it, "<|end|>" only ends a message (gpt-oss, solar-open); where
+// "<|tool_response>" does, "</s>" is a plain token (gemma 4).
 void RemoveExceptions(TokenTable& tokens, TokenSet& ends) {
   auto has = [&](std::string_view text) { return ends.Has(tokens.Find(text)); };
   bool calls = has("<|call|>") || has("<|calls|>");
@@ -187,7 +188,8 @@ bool ContainsAny(std::string_view text, std::initializer_list<std::string_view> 
       parts, [text](std::string_view part) { return text.find(part) != text.npos; });
 }
 
-// Which special tokens swallow the white space beside them stands in no key of the file: it is known by the model's name.
+// Which special tokens swallow the white space beside them stands in no key of the file: it is
+// known by the model's name.
 void SetStripping(const VocabularyData& data, TokenTable& tokens) {
   auto strip_left = [&tokens](std::string_view text) {
     TokenId token = tokens.Find(text);

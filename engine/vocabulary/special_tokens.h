@@ -1,5 +1,6 @@
-// Which tokens begin and end texts, turns and generation, as llama.cpp's loader decides it: by the ids in the file, by the
-// defaults of the tokenizer's kind, and by the texts that well-known models use.
+// Which tokens begin and end texts, turns and generation, as llama.cpp's loader decides it: by the
+// ids in the file, by the defaults of the tokenizer's kind, and by the texts that well-known models
+// use.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +45,10 @@ struct SpecialTokens {
   std::vector<TokenId> end_of_generation;  // ascending
 };
 
-// Also adjusts attributes in `tokens`: a token found by its text becomes a control token, and the models that swallow white
-// space around special tokens get that. An id of 0xffffffff means none. kCorrupt: an id of the file that is no token; a
-// default that is none is dropped. REQUIRES: id_count is tokens.token_count(), or the size of a vocabulary without tokens.
+// Also adjusts attributes in `tokens`: a token found by its text becomes a control token, and the
+// models that swallow white space around special tokens get that. An id of 0xffffffff means none.
+// kCorrupt: an id of the file that is no token; a default that is none is dropped. REQUIRES:
+// id_count is tokens.token_count(), or the size of a vocabulary without tokens.
 Result<SpecialTokens> ResolveSpecialTokens(const VocabularyData& data,
                                            const SpecialTokenDefaults& defaults,
                                            std::uint32_t id_count, TokenTable& tokens);

@@ -1,7 +1,7 @@
 // What a kind of tokenizer does: text without special tokens in, token ids out.
 //
-// One implementation for each tokenizer.ggml.model (sentencepiece.h, byte_pair.h). Immutable after creation, any thread;
-// refers to the vocabulary's `TokenTable`, which outlives it.
+// One implementation for each tokenizer.ggml.model (sentencepiece.h, byte_pair.h). Immutable after
+// creation, any thread; refers to the vocabulary's `TokenTable`, which outlives it.
 #pragma once
 
 #include <string_view>
@@ -16,7 +16,8 @@ class TextTokenizer {
  public:
   virtual ~TextTokenizer() = default;
 
-  // Appends the tokens of `text`, any bytes. `at_start`: nothing, or a special token, stands before it.
+  // Appends the tokens of `text`, any bytes. `at_start`: nothing, or a special token, stands before
+  // it.
   virtual Status Append(std::string_view text, bool at_start,
                         std::vector<TokenId>& tokens) const = 0;
 };

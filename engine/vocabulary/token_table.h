@@ -1,8 +1,8 @@
 // The tokens of a vocabulary: text, score and attributes by id, and the id by text.
 //
-// Made once by `Create`, which validates the arrays of a `VocabularyData`; `ResolveSpecialTokens` then adjusts attributes,
-// and from there on the table is constant and any thread may read it. Views of text live as long as the table; moving it
-// keeps them valid.
+// Made once by `Create`, which validates the arrays of a `VocabularyData`; `ResolveSpecialTokens`
+// then adjusts attributes, and from there on the table is constant and any thread may read it.
+// Views of text live as long as the table; moving it keeps them valid.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ namespace kvd {
 // No token.
 inline constexpr TokenId kNoToken = -1;
 
-// Bits of a token's attributes. A token starts with one of the first six or none ("undefined"); kControl may be added to it.
+// Bits of a token's attributes. A token starts with one of the first six or none ("undefined");
+// kControl may be added to it.
 namespace token_attribute {
 inline constexpr std::uint8_t kUnknown = 1;
 inline constexpr std::uint8_t kUnused = 2;
@@ -42,9 +43,10 @@ class TokenTable {
   static constexpr std::size_t kTokenBytesMax = 1u << 16;
   static constexpr std::size_t kTextBytesMax = 1u << 30;  // of all tokens together
 
-  // Takes tokens, scores and token_types out of `data`. An empty text becomes "[EMPTY_<id>]", as in llama.cpp. kCorrupt: an
-  // array of the wrong length, too many tokens, a text that is too long or occurs twice, texts that are too long together, a score that is not a number, a
-  // byte token whose text is not "<0xHH>".
+  // Takes tokens, scores and token_types out of `data`. An empty text becomes "[EMPTY_<id>]", as in
+  // llama.cpp. kCorrupt: an array of the wrong length, too many tokens, a text that is too long or
+  // occurs twice, texts that are too long together, a score that is not a number, a byte token
+  // whose text is not "<0xHH>".
   static Result<TokenTable> Create(VocabularyData& data);
 
   std::uint32_t token_count() const { return static_cast<std::uint32_t>(texts_.size()); }

@@ -1,5 +1,5 @@
-// The second byte of a character has a range that depends on the lead byte (that is what excludes overlong forms, surrogates
-// and too large values); all later ones are 0x80 to 0xBF.
+// The second byte of a character has a range that depends on the lead byte (that is what excludes
+// overlong forms, surrogates and too large values); all later ones are 0x80 to 0xBF.
 #include "engine/vocabulary/utf8.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// UTF-8 as the tokenizers need it: what is well formed, what could still become so, and a well-formed stand-in for what is
-// neither. Pure functions, any thread. "Well formed" is the Unicode Standard's table 3-7: no overlong forms, no surrogates,
-// nothing above U+10FFFF.
+// UTF-8 as the tokenizers need it: what is well formed, what could still become so, and a
+// well-formed stand-in for what is neither. Pure functions, any thread. "Well formed" is the
+// Unicode Standard's table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,9 @@ std::size_t AnnouncedBytes(char lead);
 // Appends the character `code_point`. REQUIRES: code_point is at most U+10FFFF.
 void AppendUtf8(std::uint32_t code_point, std::string& text);
 
-// A view of `text` in which each byte that is part of no well-formed character is replaced by U+FFFD, so that regular
-// expressions can run over it, with the way back to the original offsets. A well-formed text is not copied and must outlive
-// the object.
+// A view of `text` in which each byte that is part of no well-formed character is replaced by
+// U+FFFD, so that regular expressions can run over it, with the way back to the original offsets. A
+// well-formed text is not copied and must outlive the object.
 class WellFormedText {
  public:
   explicit WellFormedText(std::string_view text);

@@ -1,5 +1,5 @@
-// Create: validate the arrays, decide the kind, resolve the special tokens (which also adjusts attributes), then build the
-// tokenizer and the pieces from what is constant by then.
+// Create: validate the arrays, decide the kind, resolve the special tokens (which also adjusts
+// attributes), then build the tokenizer and the pieces from what is constant by then.
 #include "engine/vocabulary/vocabulary.h"
 
 #include <algorithm>

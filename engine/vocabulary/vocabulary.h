@@ -1,12 +1,14 @@
-// A model's vocabulary: tokens by id, text to tokens and back, and which tokens end a text or a turn.
+// A model's vocabulary: tokens by id, text to tokens and back, and which tokens end a text or a
+// turn.
 //
-// Made once from a file's metadata and immutable from then on: every function may be called from any thread. Views of text
-// live as long as the object. Behaviour is llama.cpp's, so that prompts mean the same to a model here and there; where it
-// differs, the function says so.
+// Made once from a file's metadata and immutable from then on: every function may be called from
+// any thread. Views of text live as long as the object. Behaviour is llama.cpp's, so that prompts
+// mean the same to a model here and there; where it differs, the function says so.
 //
-// A vocabulary whose tokenizer is not known here (another tokenizer.ggml.model, a pre-tokenizer without its expressions) is
-// usable without text: sizes and special ids work, text verbs answer kNoTokenizer with the reason. Nothing is ever guessed:
-// a prompt that is split in the wrong way makes a model worse without a sign of why.
+// A vocabulary whose tokenizer is not known here (another tokenizer.ggml.model, a pre-tokenizer
+// without its expressions) is usable without text: sizes and special ids work, text verbs answer
+// kNoTokenizer with the reason. Nothing is ever guessed: a prompt that is split in the wrong way
+// makes a model worse without a sign of why.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +48,8 @@ class Vocabulary {
   // Limit on the text of one call.
   static constexpr std::size_t kTextBytesMax = std::size_t{16} << 20;
 
-  // kCorrupt: the file contradicts itself (the message names the key). An unknown tokenizer is no error, see above.
+  // kCorrupt: the file contradicts itself (the message names the key). An unknown tokenizer is no
+  // error, see above.
   static Result<std::unique_ptr<Vocabulary>> Create(VocabularyData data);
 
   Vocabulary(const Vocabulary&) = delete;
@@ -55,13 +58,14 @@ class Vocabulary {
   // Any bytes are a text. kNoTokenizer; kInvalidArgument: longer than kTextBytesMax.
   Result<std::vector<TokenId>> Tokenize(std::string_view text, TokenizeOptions options) const;
 
-  // The bytes of the tokens, which may end within a character. The space that the tokenizer puts before a text is taken away
-  // again. Unlike llama.cpp's, byte-level vocabularies give the bytes back as they are: no clean-up of spaces before
-  // punctuation. kNoTokenizer; kInvalidArgument: an id that is no token.
+  // The bytes of the tokens, which may end within a character. The space that the tokenizer puts
+  // before a text is taken away again. Unlike llama.cpp's, byte-level vocabularies give the bytes
+  // back as they are: no clean-up of spaces before punctuation. kNoTokenizer; kInvalidArgument: an
+  // id that is no token.
   Result<std::string> Detokenize(std::span<const TokenId> tokens, DetokenizeOptions options) const;
 
-  // The bytes that one token contributes to a text; empty for a control or unknown token unless `special`. The text of
-  // generated tokens is the concatenation of these. Errors as Detokenize.
+  // The bytes that one token contributes to a text; empty for a control or unknown token unless
+  // `special`. The text of generated tokens is the concatenation of these. Errors as Detokenize.
   Result<std::string_view> Piece(TokenId token, bool special) const;
 
   // The token's text as the vocabulary stores it, escaped or byte-encoded. Errors as Detokenize.

@@ -1,7 +1,9 @@
-// Everything that a model file says about its vocabulary, as plain values; `Vocabulary::Create` validates it.
+// Everything that a model file says about its vocabulary, as plain values; `Vocabulary::Create`
+// validates it.
 //
-// Field by field the metadata of GGUF (ggml/docs/gguf.md, "Tokenizer"); a key that the file lacks is empty here. Filled by
-// `ReadVocabulary`, or by hand in tests. Owned by whoever filled it until `Vocabulary::Create` takes it.
+// Field by field the metadata of GGUF (ggml/docs/gguf.md, "Tokenizer"); a key that the file lacks
+// is empty here. Filled by `ReadVocabulary`, or by hand in tests. Owned by whoever filled it until
+// `Vocabulary::Create` takes it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Each expression is matched again and again over each piece that the one before left. A piece is a subject of its own:
-// look-around does not see the neighbouring text, and `$` is the end of the piece.
+// Each expression is matched again and again over each piece that the one before left. A piece is a
+// subject of its own: look-around does not see the neighbouring text, and `$` is the end of the
+// piece.
 #include "engine/vocabulary/word_splitter.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -31,8 +32,9 @@ struct Set {
 constexpr std::array<Set, 4> kSets = {{
     {R"(\s)", kSpaces},
     {R"(\p{L})",
-     R"(\p{L}\x{1123f}-\x{11240}\x{11f02}\x{11f04}-\x{11f10}\x{11f12}-\x{11f33}\x{1342f}\x{13441}-\x{13446})"
-     R"(\x{1b132}\x{1b155}\x{1df25}-\x{1df2a}\x{1e030}-\x{1e06d}\x{1e4d0}-\x{1e4eb}\x{2b739}\x{2ebf0}-\x{2ee5d})"
+     R"(\p{L}\x{1123f}-\x{11240}\x{11f02}\x{11f04}-\x{11f10}\x{11f12}-\x{11f33}\x{1342f})"
+      R"(\x{13441}-\x{13446}\x{1b132}\x{1b155}\x{1df25}-\x{1df2a}\x{1e030}-\x{1e06d})"
+     R"(\x{1e4d0}-\x{1e4eb}\x{2b739}\x{2ebf0}-\x{2ee5d})"
      R"(\x{31350}-\x{323af})"},
     {R"(\p{N})", R"(\p{N}\x{11f50}-\x{11f59}\x{1d2c0}-\x{1d2d3}\x{1e4f0}-\x{1e4f9})"},
     {R"(\p{P})", R"(\p{P}\x{11b00}-\x{11b09}\x{11f43}-\x{11f4f})"},
@@ -60,7 +62,8 @@ Result<Pcre2Ptr<pcre2_code>> Compile(std::string_view expression) {
     return Fail(Code::kInternal, "pretokenizer: " + Pcre2Message(error) + " at " +
                                      std::to_string(offset) + " of " + widened);
   }
-  // Without machine code, where the build or the system forbids it, the same expression is interpreted.
+  // Without machine code, where the build or the system forbids it, the same expression is
+  // interpreted.
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
   return code;
 }

@@ -1,11 +1,13 @@
-// Splits text into words by a pretokenizer's regular expressions. PCRE2 is met here and nowhere else.
+// Splits text into words by a pretokenizer's regular expressions. PCRE2 is met here and nowhere
+// else.
 //
-// Compiled once, immutable, any thread. An expression is widened before it is compiled: `\s`, `\S`, `\p{L}`, `\p{N}` and
-// `\p{P}` become the sets of Unicode 15.1 (the library's own, which may know an older version, and what came later), and
-// `\s` is white space as Unicode has it: PCRE2 also counts U+180E.
+// Compiled once, immutable, any thread. An expression is widened before it is compiled: `\s`, `\S`,
+// `\p{L}`, `\p{N}` and `\p{P}` become the sets of Unicode 15.1 (the library's own, which may know
+// an older version, and what came later), and `\s` is white space as Unicode has it: PCRE2 also
+// counts U+180E.
 //
-// Time is linear in the text for the expressions of pretokenizers.h. The library's match limit grows with the text, so it
-// stops an expression that backtracks without bound and nothing else.
+// Time is linear in the text for the expressions of pretokenizers.h. The library's match limit
+// grows with the text, so it stops an expression that backtracks without bound and nothing else.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +30,8 @@ class WordSplitter {
   WordSplitter& operator=(WordSplitter&&) noexcept;
   ~WordSplitter();
 
-  // The bytes of each word, in order; they sum to text.size(). kInternal: the library gave up. REQUIRES: text is
-  // well-formed UTF-8.
+  // The bytes of each word, in order; they sum to text.size(). kInternal: the library gave up.
+  // REQUIRES: text is well-formed UTF-8.
   Result<std::vector<std::size_t>> Split(std::string_view text) const;
 
  private:

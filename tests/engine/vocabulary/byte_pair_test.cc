@@ -101,7 +101,8 @@ TEST(BytePairTest, AnyBytesComeBackFromTheTokensOfPublishedVocabularies) {
   }
 }
 
-// The definition: of all pairs of neighbours, merge the one of lowest rank, leftmost first, until none is left.
+// The definition: of all pairs of neighbours, merge the one of lowest rank, leftmost first, until
+// none is left.
 std::vector<std::string> NaiveMerge(
     std::vector<std::string> symbols,
     const std::map<std::pair<std::string, std::string>, int>& ranks) {

@@ -1,4 +1,5 @@
-// Every text of ../shared/vocab gives the tokens that the model's own tokenizer gives, and comes back from them.
+// Every text of ../shared/vocab gives the tokens that the model's own tokenizer gives, and comes
+// back from them.
 #include <gtest/gtest.h>
 
 #include "tests/engine/vocabulary/vocabulary_case.h"
