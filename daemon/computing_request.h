@@ -51,6 +51,9 @@ class ComputingRequest {
   virtual bool needs_row(std::size_t tokens) const = 0;
   // Fills `item` with at most tokens_max tokens; `row` as needs_row said, else null. False: no room for the output now.
   virtual bool Fill(std::size_t tokens_max, float* row, StepItem& item) = 0;
+  // Whether Finish will send the final answer itself, so that the sequence must be free before: whoever has read the answer
+  // may use it at once.
+  virtual bool ends_with(const StepItem&) const { return false; }
   // Takes the step's outcome for the item that Fill filled last; `row` is the one that Fill was given.
   virtual void Finish(const StepItem& item, std::span<const float> row) = 0;
   // For what is no step (kDivide): does it all. REQUIRES: runs_alone().

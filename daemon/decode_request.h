@@ -20,6 +20,7 @@ class DecodeRequest final : public ComputingRequest {
   std::size_t wanted_tokens() const override;
   bool needs_row(std::size_t) const override { return false; }
   bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;
+  bool ends_with(const StepItem& item) const override { return item.tokens.size() == left(); }
   void Finish(const StepItem& item, std::span<const float> row) override;
 
  private:

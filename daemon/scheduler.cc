@@ -213,6 +213,7 @@ bool Scheduler::Step() {
       if ((parts_[i].row == nullptr) != in_place) continue;
       ComputingRequest& request = *parts_[i].request;
       if (items_[i].status) planner_.AddServed(request.session().id(), items_[i].tokens.size());
+      if (request.ends_with(items_[i])) Forget(request);
       request.Finish(items_[i], parts_[i].row != nullptr
                                     ? std::span<const float>(parts_[i].row, vocab_size_)
                                     : std::span<const float>());
