@@ -223,7 +223,7 @@ void BM_ClientResident(benchmark::State& state) {
     }
   }
 }
-BENCHMARK(BM_ClientResident)->UseManualTime()->Iterations(3);
+BENCHMARK(BM_ClientResident)->UseManualTime()->Iterations(1);
 
 }  // namespace
 }  // namespace kvd::bench

@@ -1,0 +1,89 @@
+// Every golden folder and vocabulary, with kvd-golden, for every kernel table of this machine: in process, through a daemon, and
+// (scenarios are short) with --deterministic.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel_table.h"
+
+namespace kvd {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int status = -1;
+  std::string text;
+};
+
+Outcome RunGolden(const std::string& arguments) {
+  const char* folder = std::getenv("KVD_BIN");
+  const std::string command = std::string(folder == nullptr ? "build/release/bin" : folder) + "/kvd-golden " + arguments + " 2>&1";
+  Outcome outcome;
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return outcome;
+  std::array<char, 4096> buffer;
+  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe)) outcome.text.append(buffer.data(), got);
+  outcome.status = WEXITSTATUS(::pclose(pipe));
+  return outcome;
+}
+
+// The folders of the architectures that are built, as arguments.
+std::string Folders() {
+  std::string folders;
+  for (const auto& entry : fs::directory_iterator("../shared/golden")) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("llama") || name == "qwen2" || name == "qwen3") folders += " " + entry.path().string();
+  }
+  return folders;
+}
+
+class GoldenTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!fs::exists("../shared/golden")) GTEST_SKIP() << "../shared/golden is not here";
+    const kernels::KernelChoice choice = kernels::SelectKernels(GetParam());
+    if (choice.table == nullptr) GTEST_SKIP() << GetParam() << ": " << choice.problem;
+    ::setenv("KVD_KERNELS", GetParam(), 1);
+  }
+  void TearDown() override { ::unsetenv("KVD_KERNELS"); }
+  static void ExpectAllPass(const std::string& arguments) {
+    const Outcome outcome = RunGolden(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_NE(outcome.text.find(" passed, 0 failed"), std::string::npos) << outcome.text;
+  }
+};
+
+TEST_P(GoldenTest, EveryScenarioPassesInProcess) { ExpectAllPass(Folders()); }
+TEST_P(GoldenTest, EveryScenarioPassesThroughADaemon) { ExpectAllPass("--spawn" + Folders()); }
+TEST_P(GoldenTest, EveryScenarioPassesWithTheDeterministicForm) { ExpectAllPass("--deterministic" + Folders()); }
+TEST_P(GoldenTest, EveryScenarioPassesWithF16Cells) { ExpectAllPass("--ctk f16 --ctv f16" + Folders()); }
+TEST_P(GoldenTest, EveryScenarioPassesWithBf16Cells) { ExpectAllPass("--ctk bf16 --ctv bf16" + Folders()); }
+
+INSTANTIATE_TEST_SUITE_P(EveryTable, GoldenTest, ::testing::Values("scalar", "avx2", "avx512"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(GoldenToolTest, EveryVocabularyPasses) {
+  if (!fs::exists("../shared/vocab")) GTEST_SKIP() << "../shared/vocab is not here";
+  const Outcome outcome = RunGolden("../shared/vocab");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+}
+
+TEST(GoldenToolTest, AFolderWithoutAnythingOrMissingFails) {
+  EXPECT_EQ(RunGolden("docs").status, 1);
+  EXPECT_EQ(RunGolden("no/such/folder").status, 1);
+}
+
+TEST(GoldenToolTest, WrongUsageIsTwo) {
+  EXPECT_EQ(RunGolden("").status, 2);
+  EXPECT_EQ(RunGolden("--no-such-flag docs").status, 2);
+}
+
+}  // namespace
+}  // namespace kvd
