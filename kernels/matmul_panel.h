@@ -1,23 +1,23 @@
-// How much of the weights a wide product decodes at a time, and the workspace that takes.
+// How a wide product is cut to the caches, and the workspace that takes.
 //
-// A product of many rows decodes a panel of weight rows to f32 once and multiplies every row of x by it. The panel should
-// be large, since each row of x is read again per panel, and yet stay in the second-level cache.
+// A product of many rows decodes a panel of weights to f32 and multiplies every row of x by it, in tiles of a few rows. The
+// panel has many outputs, since each row of x is read again for the next ones, and few enough elements of each to stay in
+// the second-level cache beside what streams by, and to keep a tile's rows of x in the first-level cache. Partial sums
+// wait in the workspace from one panel to the next along the elements, which changes no bit of them.
 #pragma once
 
 #include <cstddef>
 
 namespace kvd::kernels {
 
-inline constexpr std::size_t kPanelFloatsMax = 128 * 1024;  // 512 KiB of a cache of 1 MiB or more
-inline constexpr std::size_t kPanelOutputsMax = 64;
-inline constexpr std::size_t kPanelOutputsMin = 4;
-// Elements of a row that a tile walks before the next tile, so that its rows of x stay in the first-level cache. A
-// multiple of 16; the partial sums wait in the workspace meanwhile.
-inline constexpr std::size_t kTileElements = 1024;
-inline constexpr std::size_t kTileRowsMax = 6;
-inline constexpr std::size_t kPanelSumFloats = kTileRowsMax * kPanelOutputsMax * 16;
+inline constexpr std::size_t kPanelOutputs = 64;
+inline constexpr std::size_t kPanelElements =
+    1024;  // 64 x 1024 floats are 256 KiB; 6 rows of x, 24 KiB
+inline constexpr std::size_t kPassRows =
+    510;  // rows whose partial sums can wait; further rows decode again
+inline constexpr std::size_t kTileRowsMax = 6;  // of any instruction set
 
-// Weight rows of a panel: a multiple of 4, in [kPanelOutputsMin, kPanelOutputsMax].
-std::size_t PanelOutputs(std::size_t in_features);
+// Elements are cut at multiples of every block and of the sixteen partial sums.
+static_assert(kPanelElements % 256 == 0);
 
 }  // namespace kvd::kernels

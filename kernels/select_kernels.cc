@@ -2,6 +2,7 @@
 // choice among them.
 #include <cpuid.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -59,15 +60,12 @@ const char* LackingForAvx512(const Machine& machine) {
 
 }  // namespace
 
-std::size_t PanelOutputs(std::size_t in_features) {
-  const std::size_t row_floats = (in_features + 15) / 16 * 16;
-  if (row_floats * kPanelOutputsMax <= kPanelFloatsMax) return kPanelOutputsMax;
-  const std::size_t fitting = kPanelFloatsMax / row_floats / 4 * 4;
-  return fitting < kPanelOutputsMin ? kPanelOutputsMin : fitting;
-}
-
-std::size_t MatmulWorkspaceFloats(std::size_t in_features, std::size_t /*row_count*/) {
-  return PanelOutputs(in_features) * ((in_features + 15) / 16 * 16) + kPanelSumFloats;
+std::size_t MatmulWorkspaceFloats(std::size_t in_features, std::size_t row_count) {
+  const std::size_t panel_elements = std::min(kPanelElements, (in_features + 15) / 16 * 16);
+  // Partial sums of one tile if the elements fit one panel, else of all tiles of a pass, the last of which may be short.
+  const std::size_t sum_rows =
+      in_features <= kPanelElements ? kTileRowsMax : std::min(row_count, kPassRows) + kTileRowsMax;
+  return kPanelOutputs * (panel_elements + sum_rows * 16);
 }
 
 const KernelTable* ScalarTable() { return &scalar::kTable; }

@@ -83,6 +83,26 @@ struct Lanes {
   }
   // Lanes outside the mask keep c.
   static KVD_ALWAYS_INLINE V Fma(V a, V b, V c, Mask mask) { return Select(mask, Fma(a, b, c), c); }
+  // sums[r][o] += products of sixteen elements of row r of x and output o of the panel. Half by half, and with each
+  // operand pinned to a register: the compiler would rather load it again for each multiply-add.
+  template <int kRows>
+  static KVD_ALWAYS_INLINE void AddProducts(const float* x, std::size_t x_stride,
+                                            const float* panel, V (&sums)[kRows][kWideOuts]) {
+    StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
+      __m256 rows[kRows];
+      StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+        rows[r.value] = Pinned(_mm256_loadu_ps(x + r.value * x_stride + 8 * half.value));
+      });
+      StaticFor<kWideOuts>([&](auto o) KVD_INLINE_LAMBDA {
+        const __m256 w = Pinned(_mm256_loadu_ps(panel + 16 * o.value + 8 * half.value));
+        StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+          V& sum = sums[r.value][o.value];
+          __m256& part = half.value == 0 ? sum.low : sum.high;
+          part = _mm256_fmadd_ps(rows[r.value], w, part);
+        });
+      });
+    });
+  }
   static KVD_ALWAYS_INLINE V Negate(V a) {
     const __m256 sign = _mm256_set1_ps(-0.0f);
     return {_mm256_xor_ps(a.low, sign), _mm256_xor_ps(a.high, sign)};
@@ -156,6 +176,10 @@ struct Lanes {
   }
 
  private:
+  static KVD_ALWAYS_INLINE __m256 Pinned(__m256 v) {
+    __asm__("" : "+x"(v));
+    return v;
+  }
   static KVD_ALWAYS_INLINE __m256i IntegerOf(__m256 t) {
     return _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_castps_si256(_mm256_set1_ps(kExpRound)));
   }

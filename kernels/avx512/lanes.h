@@ -52,6 +52,20 @@ struct Lanes {
   static KVD_ALWAYS_INLINE V Fma(V a, V b, V c, Mask mask) {
     return _mm512_mask3_fmadd_ps(a, b, c, mask);
   }
+  // sums[r][o] += products of sixteen elements of row r of x and output o of the panel.
+  template <int kRows>
+  static KVD_ALWAYS_INLINE void AddProducts(const float* x, std::size_t x_stride,
+                                            const float* panel, V (&sums)[kRows][kWideOuts]) {
+    V w[kWideOuts];
+    StaticFor<kWideOuts>([&](auto o)
+                             KVD_INLINE_LAMBDA { w[o.value] = Load(panel + 16 * o.value); });
+    StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+      const V row = Load(x + r.value * x_stride);
+      StaticFor<kWideOuts>([&](auto o) KVD_INLINE_LAMBDA {
+        sums[r.value][o.value] = Fma(row, w[o.value], sums[r.value][o.value]);
+      });
+    });
+  }
   static KVD_ALWAYS_INLINE V Negate(V a) {
     return _mm512_castsi512_ps(
         _mm512_xor_si512(_mm512_castps_si512(a), _mm512_set1_epi32(INT32_MIN)));

@@ -18,6 +18,14 @@ KVD_ALWAYS_INLINE void StoreTotals(const typename L::V* sums, float* totals) {
   }
 }
 
+// The rows of a tile are too short, and the tiles too many, for the hardware to foresee: each block read asks for the block
+// at the same place in the next tile. Beyond the last tile that asks for nothing of use, and faults on nothing.
+template <std::size_t kBytes>
+KVD_ALWAYS_INLINE void PrefetchBlock(const std::uint8_t* block) {
+  StaticFor<(kBytes + 63) / 64>(
+      [&](auto line) KVD_INLINE_LAMBDA { __builtin_prefetch(block + 64 * line.value); });
+}
+
 // y[r][o] = Dot(x + r * x_stride, weight row o, n), times `scale` if kScaled; r < kRows, o < kOuts.
 template <class Isa, class D, int kRows, int kOuts, bool kScaled>
 KVD_ALWAYS_INLINE void DotTile(const std::uint8_t* weights, std::size_t weight_stride,
@@ -36,6 +44,7 @@ KVD_ALWAYS_INLINE void DotTile(const std::uint8_t* weights, std::size_t weight_s
     typename D::State states[kOuts];
     StaticFor<kOuts>([&](auto o) KVD_INLINE_LAMBDA {
       states[o.value] = D::Open(block + o.value * weight_stride);
+      PrefetchBlock<D::kBytes>(block + (o.value + kOuts) * weight_stride);
     });
     StaticFor<D::kElements / 32>([&](auto pair) KVD_INLINE_LAMBDA {
       const float* from = x + j + 32 * pair.value;

@@ -1,10 +1,9 @@
 // y = x W^T for every weight type.
 //
 // Few rows of x: the weights are decoded in registers as they stream by (kernels/lanes/dot_tile.h); memory is the limit.
-// Many rows: a panel of weight rows is decoded once into the workspace, in groups of kWideOuts rows interleaved by sixteen
+// Many rows: a panel of weights is decoded once into the workspace, in groups of kWideOuts outputs interleaved by sixteen
 // elements, and every row of x is multiplied by it in tiles of kWideRows x kWideOuts; the multiply-adds are the limit.
-// A tile walks kTileElements elements at a time for all groups of the panel while its rows of x lie in the first-level
-// cache; its partial sums wait in the workspace, which changes no bit of them.
+// kernels/matmul_panel.h says how it is cut to the caches.
 #pragma once
 
 #include "kernels/kernel_table.h"
@@ -45,14 +44,7 @@ void WideTile(const WideStep& step) {
   const float* x = step.x;
   const std::size_t x_stride = step.x_stride;
   for (std::size_t g = 0; g < step.group_count; ++g, panel += 16 * kOuts, x += 16) {
-    V w[kOuts];
-    StaticFor<kOuts>([&](auto o) KVD_INLINE_LAMBDA { w[o.value] = L::Load(panel + 16 * o.value); });
-    StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
-      const V row = L::Load(x + r.value * x_stride);
-      StaticFor<kOuts>([&](auto o) KVD_INLINE_LAMBDA {
-        sums[r.value][o.value] = L::Fma(row, w[o.value], sums[r.value][o.value]);
-      });
-    });
+    L::template AddProducts<kRows>(x, x_stride, panel, sums);
   }
   if (step.tail != 0) {
     const auto mask = L::FirstLanes(step.tail);
@@ -83,81 +75,99 @@ void WideTile(const WideStep& step) {
   });
 }
 
-// kRows rows of x, from args.x + row * args.x_stride, times the outputs [first_out, last_out) that the panel holds.
+// One panel: elements [first_element, first_element + element_count) of the outputs [first_out, last_out).
+struct Panel {
+  const float*
+      weights;  // [outputs / kWideOuts, rounded up][groups of sixteen elements][kWideOuts][16]
+  std::size_t first_element = 0;
+  std::size_t element_count = 0;
+  std::size_t first_out = 0;
+  std::size_t last_out = 0;
+};
+
+// kRows rows of x from `row` on times a panel. sums: [outputs of the panel][kRows][16], kept between panels.
 template <class L, int kRows>
-void WideRows(const MatmulArgs& args, const float* panel, float* sums, std::size_t row,
-              std::size_t first_out, std::size_t last_out) {
+void WideRows(const MatmulArgs& args, const Panel& panel, std::size_t row, float* sums) {
   constexpr std::size_t kOuts = L::kWideOuts;
-  const std::size_t n = args.in_features;
-  const std::size_t group_floats = (n + 15) / 16 * 16 * kOuts;  // of the panel, per kOuts outputs
-  std::size_t j = 0;
-  do {
-    const std::size_t count = n - j < kTileElements ? n - j : kTileElements;
-    WideStep step = {.panel = panel + j * kOuts,
-                     .x = args.x + row * args.x_stride + j,
-                     .x_stride = args.x_stride,
-                     .group_count = count / 16,
-                     .tail = count % 16,
-                     .first = j == 0,
-                     .last = j + count == n,
-                     .sums = sums,
-                     .y = args.y + row,
-                     .out = first_out,
-                     .out_count = kOuts};
-    for (; step.out < last_out; step.out += kOuts) {
-      if (last_out - step.out < kOuts) step.out_count = last_out - step.out;
-      WideTile<L, kRows>(step);
-      step.panel += group_floats;
-      step.sums += kRows * kOuts * 16;
-    }
-    j += count;
-  } while (j < n);
+  const std::size_t count = panel.element_count;
+  WideStep step = {.panel = panel.weights,
+                   .x = args.x + row * args.x_stride + panel.first_element,
+                   .x_stride = args.x_stride,
+                   .group_count = count / 16,
+                   .tail = count % 16,
+                   .first = panel.first_element == 0,
+                   .last = panel.first_element + count == args.in_features,
+                   .sums = sums,
+                   .y = args.y + row,
+                   .out = panel.first_out,
+                   .out_count = kOuts};
+  for (; step.out < panel.last_out; step.out += kOuts) {
+    if (panel.last_out - step.out < kOuts) step.out_count = panel.last_out - step.out;
+    WideTile<L, kRows>(step);
+    step.panel += (count + 15) / 16 * 16 * kOuts;
+    step.sums += kRows * kOuts * 16;
+  }
 }
 
-template <class L, int kRowsMax>
-KVD_ALWAYS_INLINE void WideRowsOf(std::size_t row_count, const MatmulArgs& args, const float* panel,
-                                  float* sums, std::size_t row, std::size_t first_out,
-                                  std::size_t last_out) {
-  StaticFor<kRowsMax>([&](auto r) KVD_INLINE_LAMBDA {
-    constexpr int kRows = decltype(r)::value + 1;
-    if (row_count == kRows) WideRows<L, kRows>(args, panel, sums, row, first_out, last_out);
-  });
+// Decodes a panel. The last group of outputs is filled up with copies, whose products nobody reads.
+template <class Isa, class D>
+KVD_ALWAYS_INLINE void DecodePanel(const MatmulArgs& args, const Panel& panel, float* to) {
+  constexpr std::size_t kOuts = Isa::Lanes::kWideOuts;
+  const std::size_t row_bytes = DecoderRowBytes<D>(args.in_features);
+  const std::size_t row_floats = (panel.element_count + 15) / 16 * 16;
+  const auto* weights =
+      static_cast<const std::uint8_t*>(args.weights) + DecoderRowBytes<D>(panel.first_element);
+  for (std::size_t o = panel.first_out; o < panel.last_out || (o - panel.first_out) % kOuts != 0;
+       ++o) {
+    const std::size_t at = o - panel.first_out;
+    const std::size_t source = o < panel.last_out ? o : panel.last_out - 1;
+    DecodeGroups<Isa, D, true>(weights + source * row_bytes, panel.element_count,
+                               to + at / kOuts * kOuts * row_floats + at % kOuts * 16, 16 * kOuts);
+  }
+}
+
+// Rows [first_row, first_row + row_count) of x, at most kPassRows.
+template <class Isa, class D>
+void WidePass(const MatmulArgs& args, std::size_t first_row, std::size_t row_count) {
+  using L = typename Isa::Lanes;
+  const std::size_t n = args.in_features;
+  const std::size_t panel_elements = n < kPanelElements ? (n + 15) / 16 * 16 : kPanelElements;
+  float* weights = args.workspace;
+  float* sums = weights + kPanelOutputs * panel_elements;
+  // One tile's sums serve all, if none has to wait for another panel.
+  const std::size_t sum_floats = n <= kPanelElements ? 0 : L::kWideRows * kPanelOutputs * 16;
+  // Tiles of about equal height, so that none is too low to fill the pipelines.
+  const std::size_t tile_count = (row_count + L::kWideRows - 1) / L::kWideRows;
+
+  Panel panel = {.weights = weights};
+  for (panel.first_out = args.first_out; panel.first_out < args.last_out;
+       panel.first_out = panel.last_out) {
+    const std::size_t outs_left = args.last_out - panel.first_out;
+    panel.last_out = panel.first_out + (outs_left < kPanelOutputs ? outs_left : kPanelOutputs);
+    panel.first_element = 0;
+    do {
+      const std::size_t elements_left = n - panel.first_element;
+      panel.element_count = elements_left < kPanelElements ? elements_left : kPanelElements;
+      DecodePanel<Isa, D>(args, panel, weights);
+      for (std::size_t t = 0; t < tile_count; ++t) {
+        const std::size_t row = row_count * t / tile_count;
+        const std::size_t rows = row_count * (t + 1) / tile_count - row;
+        StaticFor<L::kWideRows>([&](auto r) KVD_INLINE_LAMBDA {
+          constexpr int kRows = decltype(r)::value + 1;
+          if (rows == kRows)
+            WideRows<L, kRows>(args, panel, first_row + row, sums + t * sum_floats);
+        });
+      }
+      panel.first_element += panel.element_count;
+    } while (panel.first_element < n);
+  }
 }
 
 template <class Isa, class D>
-void WideMatmul(const MatmulArgs& args) {
-  using L = typename Isa::Lanes;
-  constexpr std::size_t kOuts = L::kWideOuts;
-  const std::size_t n = args.in_features;
-  const std::size_t row_bytes = DecoderRowBytes<D>(n);
-  const std::size_t panel_outs = PanelOutputs(n);
-  const std::size_t panel_row_floats = (n + 15) / 16 * 16;
-  const auto* weights = static_cast<const std::uint8_t*>(args.weights);
-  float* panel = args.workspace;
-  float* sums = args.workspace + panel_outs * panel_row_floats;
-  // Tiles of about equal height, so that none is too low to fill the pipelines.
-  const std::size_t tile_count = (args.row_count + L::kWideRows - 1) / L::kWideRows;
-
-  for (std::size_t first = args.first_out; first < args.last_out; first += panel_outs) {
-    const std::size_t last =
-        first + panel_outs < args.last_out ? first + panel_outs : args.last_out;
-    for (std::size_t o = first; o < last; ++o) {
-      const std::size_t at = o - first;
-      DecodeGroups<Isa, D, true>(weights + o * row_bytes, n,
-                                 panel + at / kOuts * kOuts * panel_row_floats + at % kOuts * 16,
-                                 16 * kOuts);
-    }
-    // The last group of outputs is filled up with copies of its first row, whose products nobody reads.
-    for (std::size_t at = last - first; at % kOuts != 0; ++at) {
-      DecodeGroups<Isa, D, true>(weights + (last - 1) * row_bytes, n,
-                                 panel + at / kOuts * kOuts * panel_row_floats + at % kOuts * 16,
-                                 16 * kOuts);
-    }
-    for (std::size_t t = 0; t < tile_count; ++t) {
-      const std::size_t row = args.row_count * t / tile_count;
-      const std::size_t row_end = args.row_count * (t + 1) / tile_count;
-      WideRowsOf<L, L::kWideRows>(row_end - row, args, panel, sums, row, first, last);
-    }
+KVD_ALWAYS_INLINE void WideMatmul(const MatmulArgs& args) {
+  for (std::size_t row = 0; row < args.row_count; row += kPassRows) {
+    const std::size_t left = args.row_count - row;
+    WidePass<Isa, D>(args, row, left < kPassRows ? left : kPassRows);
   }
 }
 

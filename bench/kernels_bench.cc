@@ -1,0 +1,297 @@
+// Products, decoding and attention per table of kernels, beside the limits of the machine in the same run.
+//
+// BM_Machine*: what one core reads from memory (stream), copies, and multiplies and adds. Read the other figures against
+// these: `GB/s` of a narrow product against BM_MachineReads, `GFLOP/s` of a wide one against BM_MachineMultiplyAdds.
+#include <benchmark/benchmark.h>
+#include <immintrin.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/half.h"
+#include "kernels/kernel_table.h"
+
+namespace kvd::kernels {
+namespace {
+
+constexpr DataType kTypes[] = {DataType::kF32,  DataType::kF16,  DataType::kBF16, DataType::kQ4_0,
+                               DataType::kQ4_1, DataType::kQ5_0, DataType::kQ5_1, DataType::kQ8_0,
+                               DataType::kQ4_K, DataType::kQ5_K, DataType::kQ6_K};
+constexpr std::size_t kInFeatures = 2048, kOutFeatures = 5632;
+// More bytes than the caches hold: the matrices of narrow products are walked in turn.
+constexpr std::size_t kStreamBytes = std::size_t{192} << 20;
+
+template <class T>
+struct FreeDeleter {
+  void operator()(T* p) const { std::free(p); }
+};
+template <class T>
+using Buffer = std::unique_ptr<T[], FreeDeleter<T>>;
+template <class T>
+Buffer<T> AlignedBuffer(std::size_t count) {
+  const std::size_t bytes = (count * sizeof(T) + 4095) / 4096 * 4096 + 4096;
+  Buffer<T> buffer(static_cast<T*>(std::aligned_alloc(4096, bytes)));
+  if (buffer == nullptr) std::abort();
+  std::memset(buffer.get(), 0, bytes);
+  return buffer;
+}
+
+void FillFloats(float* to, std::size_t count) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+  for (std::size_t i = 0; i < count; ++i) to[i] = uniform(random);
+}
+
+// Random blocks with finite scales.
+void FillWeights(DataType type, std::uint8_t* to, std::size_t bytes) {
+  std::mt19937 random(9);
+  if (type == DataType::kF32) return FillFloats(reinterpret_cast<float*>(to), bytes / 4);
+  for (std::size_t i = 0; i < bytes; ++i) to[i] = static_cast<std::uint8_t>(random());
+  const std::uint16_t scale = F16FromF32(0.01f);
+  const std::size_t block = BytesPerBlock(type);
+  const bool minimum = type == DataType::kQ4_1 || type == DataType::kQ5_1 ||
+                       type == DataType::kQ4_K || type == DataType::kQ5_K;
+  for (std::size_t at = 0; at < bytes; at += block) {
+    std::memcpy(to + at + (type == DataType::kQ6_K ? 208 : 0), &scale, 2);
+    if (minimum) std::memcpy(to + at + 2, &scale, 2);
+  }
+}
+
+double RateOf(double per_iteration, const benchmark::State& state) {
+  return per_iteration * static_cast<double>(state.iterations());
+}
+
+benchmark::Counter PerSecond(double amount) {
+  return benchmark::Counter(amount * 1e-9, benchmark::Counter::kIsRate);
+}
+
+// ---- the machine
+
+void BM_MachineReads(benchmark::State& state) {
+  const std::size_t words = kStreamBytes / 8;
+  const Buffer<std::uint64_t> data = AlignedBuffer<std::uint64_t>(words);
+  for (auto _ : state) {
+    std::uint64_t sums[8] = {};
+    const std::uint64_t* from = data.get();
+    for (std::size_t i = 0; i < words; i += 8) {
+      for (std::size_t k = 0; k < 8; ++k) sums[k] += from[i + k];
+    }
+    for (const std::uint64_t sum : sums) benchmark::DoNotOptimize(sum);
+  }
+  state.counters["GB/s"] = PerSecond(RateOf(static_cast<double>(kStreamBytes), state));
+}
+BENCHMARK(BM_MachineReads)->Unit(benchmark::kMillisecond);
+
+void BM_MachineCopies(benchmark::State& state) {
+  const Buffer<std::uint8_t> from = AlignedBuffer<std::uint8_t>(kStreamBytes);
+  const Buffer<std::uint8_t> to = AlignedBuffer<std::uint8_t>(kStreamBytes);
+  for (auto _ : state) {
+    std::memcpy(to.get(), from.get(), kStreamBytes);
+    benchmark::ClobberMemory();
+  }
+  state.counters["GB/s"] = PerSecond(RateOf(2.0 * static_cast<double>(kStreamBytes), state));
+}
+BENCHMARK(BM_MachineCopies)->Unit(benchmark::kMillisecond);
+
+// Independent fused multiply-adds on registers alone, 12 sums to hide their latency.
+__attribute__((target("avx512f"))) void MultiplyAdds512(std::size_t count) {
+  __m512 s[12];
+  for (__m512& sum : s) sum = _mm512_set1_ps(1.0f);
+  const __m512 a = _mm512_set1_ps(0.5f), b = _mm512_set1_ps(0.25f);
+  for (std::size_t i = 0; i < count; ++i) {
+#pragma GCC unroll 12
+    for (__m512& sum : s) {
+      sum = _mm512_fmadd_ps(sum, a, b);
+      __asm__ volatile("" : "+v"(sum));
+    }
+  }
+}
+__attribute__((target("avx2,fma"))) void MultiplyAdds256(std::size_t count) {
+  __m256 s[12];
+  for (__m256& sum : s) sum = _mm256_set1_ps(1.0f);
+  const __m256 a = _mm256_set1_ps(0.5f), b = _mm256_set1_ps(0.25f);
+  for (std::size_t i = 0; i < count; ++i) {
+#pragma GCC unroll 12
+    for (__m256& sum : s) {
+      sum = _mm256_fmadd_ps(sum, a, b);
+      __asm__ volatile("" : "+x"(sum));
+    }
+  }
+}
+
+void BM_MachineMultiplyAdds(benchmark::State& state) {
+  const bool wide = state.range(0) == 512;
+  if (wide ? Avx512Table() == nullptr : Avx2Table() == nullptr) {
+    state.SkipWithError("the machine lacks the instructions");
+    return;
+  }
+  constexpr std::size_t kCount = 1 << 20;
+  for (auto _ : state) {
+    if (wide) {
+      MultiplyAdds512(kCount);
+    } else {
+      MultiplyAdds256(kCount);
+    }
+  }
+  state.counters["GFLOP/s"] =
+      PerSecond(RateOf(2.0 * 12 * kCount * static_cast<double>(state.range(0) / 32), state));
+}
+BENCHMARK(BM_MachineMultiplyAdds)->ArgName("bits")->Arg(256)->Arg(512);
+
+// ---- products
+
+void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType type, bool exact,
+                  std::size_t row_count) {
+  const std::size_t matrix_bytes = kOutFeatures * RowBytes(type, kInFeatures);
+  // A narrow product reads each matrix once, as decoding does: several matrices, so that none is in the cache. A wide
+  // product is at home in the caches anyway.
+  const std::size_t matrix_count = row_count <= 16 ? kStreamBytes / matrix_bytes + 1 : 1;
+  const Buffer<std::uint8_t> weights = AlignedBuffer<std::uint8_t>(matrix_count * matrix_bytes);
+  FillWeights(type, weights.get(), matrix_bytes);
+  for (std::size_t m = 1; m < matrix_count; ++m) {
+    std::memcpy(weights.get() + m * matrix_bytes, weights.get(), matrix_bytes);
+  }
+  const Buffer<float> x = AlignedBuffer<float>(row_count * kInFeatures);
+  FillFloats(x.get(), row_count * kInFeatures);
+  const Buffer<float> y = AlignedBuffer<float>(row_count * kOutFeatures);
+  std::vector<float*> rows(row_count);
+  for (std::size_t r = 0; r < row_count; ++r) rows[r] = y.get() + r * kOutFeatures;
+  const Buffer<float> workspace =
+      AlignedBuffer<float>(MatmulWorkspaceFloats(kInFeatures, row_count));
+  std::size_t m = 0;
+  for (auto _ : state) {
+    table.matmul({.weight_type = type,
+                  .exact = exact,
+                  .weights = weights.get() + m * matrix_bytes,
+                  .in_features = kInFeatures,
+                  .x = x.get(),
+                  .x_stride = kInFeatures,
+                  .row_count = row_count,
+                  .y = rows.data(),
+                  .first_out = 0,
+                  .last_out = kOutFeatures,
+                  .workspace = workspace.get()});
+    benchmark::ClobberMemory();
+    m = (m + 1) % matrix_count;
+  }
+  const double flops = 2.0 * static_cast<double>(row_count * kInFeatures * kOutFeatures);
+  state.counters["GB/s"] = PerSecond(RateOf(static_cast<double>(matrix_bytes), state));
+  state.counters["GFLOP/s"] = PerSecond(RateOf(flops, state));
+}
+
+void RegisterProducts(const KernelTable& table) {
+  for (const DataType type : kTypes) {
+    for (const std::size_t rows : {1, 4, 8, 16, 64, 512}) {
+      for (const bool exact : {true, false}) {
+        if (!exact && (rows < 64 || type != DataType::kF32)) continue;
+        const std::string name = std::string("BM_MatmulRuns/table:") + table.name +
+                                 "/type:" + DataTypeName(type) + "/rows:" + std::to_string(rows) +
+                                 (exact ? "/exact:1" : "/exact:0");
+        benchmark::RegisterBenchmark(name.c_str(), [&table, type, exact,
+                                                    rows](benchmark::State& state) {
+          MultiplyRows(state, table, type, exact, rows);
+        })->Unit(benchmark::kMillisecond);
+      }
+    }
+  }
+}
+
+void DecodeRows(benchmark::State& state, const KernelTable& table, DataType type) {
+  constexpr std::size_t kElements = 8192;
+  const Buffer<std::uint8_t> source = AlignedBuffer<std::uint8_t>(RowBytes(type, kElements));
+  FillWeights(type, source.get(), RowBytes(type, kElements));
+  const Buffer<float> decoded = AlignedBuffer<float>(kElements);
+  for (auto _ : state) {
+    table.decode_row(type, source.get(), decoded.get(), kElements);
+    benchmark::ClobberMemory();
+  }
+  state.counters["Gelements/s"] = PerSecond(RateOf(kElements, state));
+}
+
+// ---- attention
+
+// One layer of a grouped-query model: 4 query heads per key head of 128, `rows` tokens against `depth` cells.
+void Attend(benchmark::State& state, const KernelTable& table, DataType type, std::size_t depth,
+            std::size_t rows) {
+  constexpr std::size_t kDim = 128, kKeyHeads = 8, kRun = 32;
+  const std::size_t query_rows = 4 * rows;
+  const std::size_t cells_bytes = RowBytes(type, kDim) * depth;
+  const Buffer<std::uint8_t> k = AlignedBuffer<std::uint8_t>(kKeyHeads * cells_bytes);
+  const Buffer<std::uint8_t> v = AlignedBuffer<std::uint8_t>(kKeyHeads * cells_bytes);
+  std::vector<float> row(kDim);
+  for (std::size_t c = 0; c < kKeyHeads * depth; ++c) {
+    FillFloats(row.data(), kDim);
+    table.encode_row(type, row.data(), k.get() + c * RowBytes(type, kDim), kDim);
+    table.encode_row(type, row.data(), v.get() + c * RowBytes(type, kDim), kDim);
+  }
+  const Buffer<float> q = AlignedBuffer<float>(query_rows * kDim);
+  FillFloats(q.get(), query_rows * kDim);
+  const Buffer<float> values = AlignedBuffer<float>(query_rows * kDim);
+  std::vector<float> scores(query_rows * kRun);
+  std::vector<SoftmaxState> states(query_rows);
+  for (auto _ : state) {
+    for (std::size_t h = 0; h < kKeyHeads; ++h) {
+      for (SoftmaxState& softmax : states) softmax = {-INFINITY, 0.0f};
+      for (std::size_t c = 0; c < depth; c += kRun) {
+        const std::size_t at = h * cells_bytes + c * RowBytes(type, kDim);
+        table.scores(type, k.get() + at, kRun, kDim, q.get(), kDim, query_rows, 0.088f,
+                     scores.data(), kRun);
+        for (std::size_t r = 0; r < query_rows; ++r) {
+          float* p = scores.data() + r * kRun;
+          const float rescale = table.softmax_run(p, kRun, &states[r]);
+          table.add_values(type, v.get() + at, kRun, kDim, p, rescale, values.get() + r * kDim);
+        }
+      }
+    }
+    benchmark::ClobberMemory();
+  }
+  const double flops = 4.0 * static_cast<double>(kKeyHeads * query_rows * depth * kDim);
+  state.counters["GB/s"] =
+      PerSecond(RateOf(2.0 * static_cast<double>(kKeyHeads * cells_bytes), state));
+  state.counters["GFLOP/s"] = PerSecond(RateOf(flops, state));
+}
+
+void RegisterOthers(const KernelTable& table) {
+  for (const DataType type : kTypes) {
+    const std::string name =
+        std::string("BM_RowDecodes/table:") + table.name + "/type:" + DataTypeName(type);
+    benchmark::RegisterBenchmark(
+        name.c_str(), [&table, type](benchmark::State& state) { DecodeRows(state, table, type); });
+  }
+  for (const DataType type : {DataType::kF32, DataType::kF16, DataType::kBF16, DataType::kQ8_0}) {
+    for (const std::size_t rows : {1, 32}) {
+      for (const std::size_t depth : {512, 4096, 32768}) {
+        if (rows > 1 && depth > 4096) continue;
+        const std::string name = std::string("BM_AttentionRuns/table:") + table.name +
+                                 "/type:" + DataTypeName(type) + "/rows:" + std::to_string(rows) +
+                                 "/depth:" + std::to_string(depth);
+        benchmark::RegisterBenchmark(name.c_str(), [&table, type, depth,
+                                                    rows](benchmark::State& state) {
+          Attend(state, table, type, depth, rows);
+        })->Unit(benchmark::kMicrosecond);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvd::kernels
+
+int main(int argc, char** argv) {
+  for (const kvd::kernels::KernelTable* table :
+       {kvd::kernels::Avx512Table(), kvd::kernels::Avx2Table()}) {
+    if (table == nullptr) continue;
+    kvd::kernels::RegisterProducts(*table);
+    kvd::kernels::RegisterOthers(*table);
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
