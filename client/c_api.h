@@ -49,7 +49,7 @@ int CallBody(Body body) {
   }
 }
 
-// A caller's struct with a size member, over our defaults: an older caller's is shorter, a newer one's
+// A caller's struct with a size member, over our defaults: an older one is shorter, a newer one's
 // extra members must be zero (what we do not know, we do not ignore).
 template <class T>
 Status ReadSized(const T& theirs, T& ours) {

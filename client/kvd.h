@@ -224,9 +224,10 @@ typedef struct kvd_logits {
   uint64_t ticket; /* for kvd_release */
 } kvd_logits;
 
-/* Appends tokens at position `pos`, which must be the sequence's next one (negative: whatever that
- * is), and waits for the first piece of logits: all of them unless they exceed the output arena.
- * Errors: KVD_NO_SPACE (cells), KVD_NUMERICAL, KVD_CONFLICT; nothing is appended then. */
+/* Appends tokens at position `pos`, which must be the sequence's next one (next_pos of
+ * kvd_sequence_query), and waits for the first piece of logits: all of them unless they exceed the
+ * output arena. Errors: KVD_INVALID_ARGUMENT (another position), KVD_NO_SPACE (cells),
+ * KVD_NUMERICAL, KVD_CONFLICT; nothing is appended then. */
 int kvd_decode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                size_t token_count, int32_t pos, int wanted, kvd_logits* logits);
 /* Gives rows back; `logits->rows` becomes null. In any order; the arena is free again in the order in
@@ -309,14 +310,14 @@ typedef struct kvd_generate_result {
  * function of this client but must not wait for its own request. */
 typedef int (*kvd_piece_function)(void* user, const kvd_piece* piece);
 
-/* Appends the prompt, samples, and hands out pieces until the end. `on_piece` and `result` may be null.
- * Errors: KVD_CANCELLED (by the callback or kvd_cancel; what was computed stays in the sequence),
+/* Appends the prompt, samples, and hands out pieces until the end. `on_piece` and `result` may be
+ * null. Errors: KVD_CANCELLED (by the callback or kvd_cancel; what was computed stays in the sequence),
  * KVD_NO_SPACE, KVD_NUMERICAL, KVD_CONFLICT. After KVD_TIMEOUT the request is cancelled. */
 int kvd_generate(kvd_client* client, kvd_sequence sequence, const kvd_generate_params* params,
                  kvd_piece_function on_piece, void* user, kvd_generate_result* result);
 
-/* The same without waiting, then piece by piece. A piece is valid until the next call for its request;
- * KVD_PIECE_END is the last one, with which `result` (may be null) is filled. Errors as
+/* The same without waiting, then piece by piece. A piece is valid until the next call for its
+ * request; KVD_PIECE_END is the last one, with which `result` (may be null) is filled. Errors as
  * kvd_decode_next. */
 int kvd_generate_submit(kvd_client* client, kvd_sequence sequence,
                         const kvd_generate_params* params, kvd_request* request);

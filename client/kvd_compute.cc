@@ -89,8 +89,7 @@ Result<Decoding> StartDecode(kvd_client* client, kvd_sequence sequence, const kv
   if (wanted < KVD_LOGITS_NONE || wanted > KVD_LOGITS_ALL) {
     return Fail(Code::kInvalidArgument, "wanted: " + std::to_string(wanted) + ", 0 to 2 wanted");
   }
-  return client->client.StartDecode(HandleFrom(sequence), {tokens, token_count},
-                                    Pos{pos < 0 ? -1 : pos},
+  return client->client.StartDecode(HandleFrom(sequence), {tokens, token_count}, Pos{pos},
                                     static_cast<wire::LogitsWanted>(wanted));
 }
 

@@ -1,8 +1,8 @@
 // Doorbells: single bytes on the connection's own socket that say "look at the rings".
 //
 // A byte means nothing but that; several may be drained as one, and a spare one costs a look. The
-// protocol that decides when one is owed is in shm/README.md, rules 11 to 13. Never a shared eventfd: its
-// status flags would be the client's to change.
+// protocol that decides when one is owed is in shm/README.md, rules 11 to 13. Never a shared
+// eventfd: its status flags would be the client's to change.
 #pragma once
 
 #include <chrono>

@@ -14,7 +14,8 @@ constexpr std::uint32_t kPingBytesMax = 4096;
 constexpr std::uint32_t kAnyBytes = std::numeric_limits<std::uint32_t>::max();
 constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
 
-enum class Range : std::uint8_t { kNone, kHalfOpen, kStart };  // what p0 and p1 are to a verb
+// What p0 and p1 are to a verb; kStart's p0 may be -1, kPosition's may not.
+enum class Range : std::uint8_t { kNone, kHalfOpen, kStart, kPosition };
 
 struct VerbRule {
   std::string_view name;
@@ -45,7 +46,7 @@ constexpr VerbRule kRules[] = {
     {"add", kFlagForce, 1, Range::kHalfOpen, 0, 0, 1, -kInt32Max, kInt32Max},
     {"divide", kFlagForce, 1, Range::kHalfOpen, 0, 0, 1, 1, kInt32Max},
     {"query", 0, 1, Range::kNone, 0, 0, 1, 0, 0},
-    {"decode", kFlagForce | kFlagProgress, 1, Range::kStart, 4, kAnyBytes, 4, 0, 2},
+    {"decode", kFlagForce | kFlagProgress, 1, Range::kPosition, 4, kAnyBytes, 4, 0, 2},
     {"generate", kFlagForce | kFlagProgress, 1, Range::kStart, kGenerateBytesMin, kAnyBytes, 1, 0,
      0},
     {"cancel", 0, 0, Range::kNone, 0, 0, 1, std::numeric_limits<std::int64_t>::min(),
@@ -80,9 +81,13 @@ Status CheckRange(const VerbRule& rule, const std::string& verb, const Submissio
       if (p0 == 0 && p1 == 0) return {};
       return Bad(verb + ".p0, p1", Text(p0) + ", " + Text(p1) + ", 0 wanted: it has no range");
     case Range::kStart:
-      if (p0 < -1) return Bad(verb + ".p0", Text(p0) + ", at least -1 wanted");
+    case Range::kPosition: {
+      const std::int32_t p0_min = rule.range == Range::kStart ? -1 : 0;
+      if (p0 < p0_min)
+        return Bad(verb + ".p0", Text(p0) + ", at least " + Text(p0_min) + " wanted");
       if (p1 != 0) return Bad(verb + ".p1", Text(p1) + ", 0 wanted: it has no end");
       return {};
+    }
     case Range::kHalfOpen:
       if (p1 >= 0 && p1 < p0) {
         return Bad(verb + ".p1", Text(p1) + " is before p0, " + Text(p0));

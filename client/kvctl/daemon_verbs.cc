@@ -106,9 +106,9 @@ Status PingDaemon(const GlobalOptions& global, const PingOptions& options) {
   if (global.wants_json) {
     Json json = Json::Object();
     json.Set("count", std::uint64_t{times_ns.size()})
-        .Set("min_us", static_cast<double>(times_ns.front()) / 1e3)
-        .Set("median_us", static_cast<double>(median_ns) / 1e3)
-        .Set("max_us", static_cast<double>(times_ns.back()) / 1e3);
+        .Set("min_ns", times_ns.front())
+        .Set("median_ns", median_ns)
+        .Set("max_ns", times_ns.back());
     std::puts(json.Text().c_str());
   } else {
     std::printf("%zu round trips: min %s, median %s, max %s\n", times_ns.size(),

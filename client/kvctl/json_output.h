@@ -1,6 +1,7 @@
 // JSON for --json: one value per command, on one line. The only place that meets Boost.JSON.
 //
-// Handles are strings ("0x100000003"): they do not fit a JavaScript number.
+// Handles, sessions and seeds are strings ("4294967299"): they do not fit a JavaScript number. Times
+// are whole nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace kvd::kvctl {
 
 class Json {
  public:
-  using Scalar = std::variant<bool, std::int64_t, std::uint64_t, double, std::string>;
+  using Scalar = std::variant<bool, std::int64_t, std::uint64_t, std::string>;
 
   static Json Object();
   static Json Array();

@@ -81,8 +81,8 @@ void PrintJson(const Sequence& sequence, const std::string& text, const Json::Sc
       .Set("tokens_reused", std::uint64_t{result.prompt_reused})
       .Set("tokens_computed", std::uint64_t{result.prompt_computed})
       .Set("tokens_predicted", std::uint64_t{result.predicted})
-      .Set("prompt_ms", static_cast<double>(result.prompt_ns) / 1e6)
-      .Set("predict_ms", static_cast<double>(result.predict_ns) / 1e6)
+      .Set("prompt_ns", result.prompt_ns)
+      .Set("predict_ns", result.predict_ns)
       .Set("seed", std::to_string(result.seed))
       .Set("kept_as", kept_as);
   std::puts(json.Text().c_str());

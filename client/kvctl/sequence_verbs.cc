@@ -85,7 +85,7 @@ Status ForkSequence(const GlobalOptions& global, const SequenceOptions& options)
     Json json = Json::Object();
     json.Set("forks", std::move(handles))
         .Set("cells", info.cell_count)
-        .Set("engine_us", static_cast<double>(info.engine_ns) / 1e3);
+        .Set("engine_ns", info.engine_ns);
     std::puts(json.Text().c_str());
   } else {
     for (const SequenceHandle fork : forks) std::puts(HandleText(fork).c_str());

@@ -43,7 +43,7 @@ Status AttachSnapshot(const GlobalOptions& global, const SnapshotOptions& option
     json.Set("name", options.name)
         .Set("sequence", HandleText(handle))
         .Set("cells", info.cell_count)
-        .Set("engine_us", static_cast<double>(info.engine_ns) / 1e3);
+        .Set("engine_ns", info.engine_ns);
     std::puts(json.Text().c_str());
   } else {
     std::puts(HandleText(handle).c_str());

@@ -36,10 +36,7 @@ std::size_t WidthOf(std::string_view text) {
 }  // namespace
 
 std::string HandleText(SequenceHandle handle) {
-  std::array<char, 20> digits;
-  const auto end =
-      std::to_chars(digits.begin(), digits.end(), static_cast<std::uint64_t>(handle), 16).ptr;
-  return "0x" + std::string(digits.data(), end);
+  return std::to_string(static_cast<std::uint64_t>(handle));
 }
 
 Result<SequenceHandle> ParseHandle(std::string_view text) {

@@ -11,7 +11,8 @@
 
 namespace kvd::kvctl {
 
-// "0x100000003", as ps shows it; ParseHandle also takes decimal. Error: kInvalidArgument.
+// "4294967299", as ps and the daemon's errors show it; ParseHandle also takes 0x100000003. Error:
+// kInvalidArgument.
 std::string HandleText(SequenceHandle handle);
 Result<SequenceHandle> ParseHandle(std::string_view text);
 

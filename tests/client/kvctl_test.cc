@@ -154,16 +154,16 @@ TEST_F(KvctlTest, RunGoesOnFromWhatIsNamed) {
 TEST_F(KvctlTest, PsShowsSequences) {
   const Outcome outcome = Kvctl("ps");
   EXPECT_TRUE(Holds(outcome, "HANDLE"));
-  EXPECT_TRUE(Holds(outcome, "0x100000003  uid 1000, pid 42     300     100  200  1m 5s  live"));
-  EXPECT_TRUE(Holds(Kvctl("ps --json"), R"([{"handle":"0x100000003")"));
+  EXPECT_TRUE(Holds(outcome, "4294967299  uid 1000, pid 42     300     100  200  1m 5s  live"));
+  EXPECT_TRUE(Holds(Kvctl("ps --json"), R"([{"handle":"4294967299")"));
 }
 
 TEST_F(KvctlTest, ForkShowsWhatItDid) {
   const Outcome outcome = Kvctl("fork 0x100000003 --count 2");
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_TRUE(Holds(outcome, "0x200000005\n"));
+  EXPECT_TRUE(Holds(outcome, "8589934597\n"));
   EXPECT_TRUE(Holds(outcome, "30000 cells each, forked in 2.5 µs; gone with this session"));
-  EXPECT_TRUE(Holds(Kvctl("fork 4294967299 --json"), R"("engine_us":2.5)"));
+  EXPECT_TRUE(Holds(Kvctl("fork 4294967299 --json"), R"("engine_ns":2500)"));
   EXPECT_EQ(Kvctl("fork 1 --count 0").exit_code, 2);
 }
 

@@ -170,7 +170,7 @@ TEST_F(KvdHTest, GenerationsRunBesideEachOther) {
 TEST_F(KvdHTest, LogitsAreReleasedOnce) {
   kvd_logits logits;
   // The fake answers a decode without rows.
-  ASSERT_EQ(kvd_decode(client_, 1, tokens_, 2, -1, KVD_LOGITS_LAST, &logits), KVD_OK)
+  ASSERT_EQ(kvd_decode(client_, 1, tokens_, 2, 0, KVD_LOGITS_LAST, &logits), KVD_OK)
       << kvd_error_message();
   EXPECT_EQ(logits.rows, nullptr);
   EXPECT_EQ(logits.has_more, 0);
@@ -180,7 +180,8 @@ TEST_F(KvdHTest, LogitsAreReleasedOnce) {
   forged.rows = &row;
   forged.ticket = 12345;
   EXPECT_EQ(kvd_release(client_, &forged), KVD_NOT_FOUND);
-  EXPECT_EQ(kvd_decode(client_, 1, tokens_, 2, -1, 3, &logits), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_decode(client_, 1, tokens_, 2, 0, 3, &logits), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_decode(client_, 1, tokens_, 2, -1, 0, &logits), KVD_INVALID_ARGUMENT);
 }
 
 TEST_F(KvdHTest, TextIsZeroTerminatedAndFreedByTheCaller) {

@@ -202,6 +202,8 @@ TEST(SubmissionTest, EachBadFieldIsNamed) {
   EXPECT_EQ(field(GoodOn(Verb::kDecode), [](S& s) { s.payload_bytes = 4, s.argument = 3; }),
             "decode.argument");
   EXPECT_EQ(field(GoodOn(Verb::kDecode), [](S&) {}), "decode.payload_bytes");
+  EXPECT_EQ(field(GoodOn(Verb::kDecode), [](S& s) { s.payload_bytes = 4, s.p0 = -1; }),
+            "decode.p0");
   EXPECT_EQ(field(GoodOn(Verb::kDecode), [](S& s) { s.payload_bytes = 5; }),
             "decode.payload_bytes");
   EXPECT_EQ(field(Good(Verb::kPing), [](S& s) { s.payload_bytes = 4097; }), "ping.payload_bytes");
