@@ -162,10 +162,10 @@ Result<std::vector<wire::SequenceEntry>> Client::List() const {
   return CallForList<wire::SequenceEntry>(*connection_, Request(Verb::kList));
 }
 
-Result<std::vector<SnapshotInfo>> Client::Snapshots() const {
+Result<std::vector<Snapshot>> Client::Snapshots() const {
   KVD_TRY(const auto entries,
           CallForList<wire::SnapshotEntry>(*connection_, Request(Verb::kSnapshots)));
-  std::vector<SnapshotInfo> snapshots;
+  std::vector<Snapshot> snapshots;
   for (const wire::SnapshotEntry& entry : entries) {
     snapshots.push_back({std::string(entry.name, ::strnlen(entry.name, sizeof entry.name)),
                          static_cast<SequenceHandle>(entry.sequence), entry.owner_uid,

@@ -52,7 +52,7 @@ class Client {
   Result<wire::InfoReply> Info() const;
   // Sequences that this user may see, and snapshots.
   Result<std::vector<wire::SequenceEntry>> List() const;
-  Result<std::vector<SnapshotInfo>> Snapshots() const;
+  Result<std::vector<Snapshot>> Snapshots() const;
 
   // --------------------------------------------------------------------- sequences that clean up
   // Errors: kNoSpace (too many sequences).

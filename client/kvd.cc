@@ -325,7 +325,7 @@ int kvd_snapshots(kvd_client* client, kvd_snapshot_info** list, size_t* count) {
     KVD_CHECK_OK(NotNull(count, "count"));
     KVD_TRY(const auto snapshots, client->client.Snapshots());
     std::vector<kvd_snapshot_info> infos;
-    for (const SnapshotInfo& snapshot : snapshots) {
+    for (const Snapshot& snapshot : snapshots) {
       kvd_snapshot_info info{};
       std::memcpy(info.name, snapshot.name.data(),
                   std::min(snapshot.name.size(), sizeof info.name - 1));

@@ -24,7 +24,7 @@ struct TokenAt {
   Pos pos;
 };
 
-struct SnapshotInfo {
+struct Snapshot {
   std::string name;
   SequenceHandle sequence = SequenceHandle::kNone;
   std::uint32_t owner_uid = 0;

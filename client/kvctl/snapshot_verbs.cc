@@ -70,7 +70,7 @@ Status ListSnapshots(const GlobalOptions& global) {
   KVD_TRY(const auto snapshots, client.Snapshots());
   if (global.wants_json) {
     Json list = Json::Array();
-    for (const SnapshotInfo& snapshot : snapshots) {
+    for (const Snapshot& snapshot : snapshots) {
       Json json = Json::Object();
       json.Set("name", snapshot.name)
           .Set("sequence", HandleText(snapshot.sequence))
@@ -85,7 +85,7 @@ Status ListSnapshots(const GlobalOptions& global) {
   }
   std::vector<std::vector<std::string>> rows{
       {"NAME", "OWNER", "PUBLIC", "LENGTH", "AGE", "HANDLE"}};
-  for (const SnapshotInfo& snapshot : snapshots) {
+  for (const Snapshot& snapshot : snapshots) {
     rows.push_back({snapshot.name, "uid " + std::to_string(snapshot.owner_uid),
                     snapshot.is_public ? "yes" : "no", std::to_string(snapshot.cell_count),
                     AgeText(snapshot.age_ms), HandleText(snapshot.sequence)});

@@ -106,7 +106,7 @@ TEST_P(SelfCheckTest, WithoutTheFlagChunksAgreeWithinTheGoldenTolerance) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryArchitecture, SelfCheckTest, ::testing::ValuesIn(Shapes()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& tested) { return tested.param.name; });
 
 class DeterminismTest : public ::testing::Test {
  protected:

@@ -81,7 +81,7 @@ TEST_F(EngineStepTest, AFullPoolFailsTheRequestWithItsNumbersAndTheOthersGoOn) {
   EXPECT_NE(items[1].status.error().message.find("free"), std::string::npos) << items[1].status.error().message;
   EXPECT_EQ(memory().Query(late)->cell_count, 0u);
   ASSERT_TRUE(memory().Drop(small).has_value());
-  EXPECT_EQ(StepOne(late, 0, {1}), Status{});
+  EXPECT_TRUE(StepOne(late, 0, {1}).has_value());
 }
 
 TEST_F(EngineStepTest, LogitsAreWrittenWhereTheItemSays) {

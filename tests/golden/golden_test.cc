@@ -67,7 +67,7 @@ TEST_P(GoldenTest, EveryScenarioPassesWithF16Cells) { ExpectAllPass("--ctk f16 -
 TEST_P(GoldenTest, EveryScenarioPassesWithBf16Cells) { ExpectAllPass("--ctk bf16 --ctv bf16" + Folders()); }
 
 INSTANTIATE_TEST_SUITE_P(EveryTable, GoldenTest, ::testing::Values("scalar", "avx2", "avx512"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& tested) { return std::string(tested.param); });
 
 TEST(GoldenToolTest, EveryVocabularyPasses) {
   if (!fs::exists("../shared/vocab")) GTEST_SKIP() << "../shared/vocab is not here";
