@@ -143,13 +143,11 @@ class EngineImpl final : public Engine {
   }
 
   void Step(std::span<StepItem> items) override {
-    Plan(items);
-    if (plan_.count != 0) {
-      Compute(items);
-      Commit(items);
-      steps_.fetch_add(1, std::memory_order_relaxed);
-    }
+    if (!Plan(items)) return;
+    Compute(items);
+    Commit(items);
     memory_->EndStep(plan_);
+    steps_.fetch_add(1, std::memory_order_relaxed);
   }
 
   Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor) override {
@@ -175,8 +173,8 @@ class EngineImpl final : public Engine {
     return {};
   }
 
-  // Reserves cells for every item that can have them; planned_[i] is the item of plan_.sequences[i].
-  void Plan(std::span<StepItem> items) {
+  // Reserves cells for every item that can have them; planned_[i] is the item of plan_.sequences[i]. False: no item can.
+  bool Plan(std::span<StepItem> items) {
     plan_.count = 0;
     planned_.clear();
     std::size_t rows = 0;
@@ -195,10 +193,11 @@ class EngineImpl final : public Engine {
       }
       std::size_t failed = requests_.size() - 1;
       const Status reserved = memory_->Reserve(requests_, &plan_, &failed);
-      if (reserved) return;
+      if (reserved) return true;
       items[planned_[failed]].status = reserved;
       planned_.erase(planned_.begin() + static_cast<std::ptrdiff_t>(failed));
     }
+    return false;
   }
 
   void Compute(std::span<StepItem> items) {
