@@ -29,7 +29,7 @@ struct SchedulerOptions {
   // Floats of the scratch rows that sampling in the daemon reads; at least one row is always there.
   std::size_t scratch_floats_max = (64u << 20) / sizeof(float);
   // Asked before every step for every request: whether its uid may append that many more tokens to the sequence.
-  std::function<Status(const ComputingRequest&, std::size_t tokens)> admit;
+  std::function<Status(const ComputingRequest&, std::size_t tokens)> admit{};
 };
 
 class Scheduler {

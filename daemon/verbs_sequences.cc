@@ -50,9 +50,9 @@ Result<Reply> Service::Create(const Request& request) {
 Result<Reply> Service::Fork(const Request& request) {
   const std::int64_t count = request.submission.argument;
   if (count < 1 || count > layout::kForksMax) {
-    return Fail(count > layout::kForksMax ? Code::kNoSpace : Code::kInvalidArgument,
-                "argument: " + std::to_string(count) + " forks, a request makes 1 to " +
-                    std::to_string(layout::kForksMax));
+    return Fail(Code::kInvalidArgument, "argument: " + std::to_string(count) +
+                                            " forks, a request makes 1 to " +
+                                            std::to_string(layout::kForksMax));
   }
   KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
   KVD_CHECK_OK(CheckSequenceQuota(request.caller.uid, static_cast<std::uint64_t>(count)));

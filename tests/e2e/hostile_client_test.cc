@@ -1,0 +1,355 @@
+// Clients that break every rule, against the real daemon. After each of them another client gets its right answer.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "tests/e2e/support/raw_client.h"
+#include "tests/e2e/support/served_daemon.h"
+
+namespace kvd {
+namespace {
+
+using test::ConnectRaw;
+using test::GoodHello;
+using test::RawClient;
+using ::testing::HasSubstr;
+using wire::Verb;
+
+constexpr int kSoon =
+    5000;  // milliseconds in which the daemon must have acted; not a figure of merit
+
+wire::Submission Make(Verb verb, std::uint64_t request) {
+  wire::Submission submission{};
+  submission.request = request;
+  submission.verb = static_cast<std::uint16_t>(verb);
+  return submission;
+}
+
+class HostileClientTest : public test::ServedDaemonTest {
+ protected:
+  HostileClientTest() : ServedDaemonTest({"--hello-timeout-ms", "500"}) {}
+
+  RawClient Raw() {
+    auto client = RawClient::Connect(socket_path());
+    EXPECT_TRUE(client.has_value());
+    return std::move(*client);
+  }
+  wire::InfoReply Info() { return *Connect().Info(); }
+  // Sessions that ended are forgotten by the daemon soon, not at once.
+  void ExpectSessions(std::uint32_t count) {
+    std::uint32_t found = 0;
+    for (int i = 0; i < kSoon / 10; ++i) {
+      found = Info().sessions;
+      if (found == count) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_EQ(found, count);
+  }
+};
+
+TEST_F(HostileClientTest, ATailThatJumpsClosesThatClientAlone) {
+  for (const std::uint64_t tail : {std::uint64_t{257}, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
+    RawClient client = Raw();
+    client.requests_header().submission_tail.store(tail);
+    client.Ring();
+    EXPECT_TRUE(client.HungUpWithin(kSoon)) << tail;
+  }
+  EXPECT_THAT(daemon_->log_text(), HasSubstr("protocol_violation"));
+  EXPECT_THAT(daemon_->log_text(), HasSubstr("submission_tail"));
+  ExpectServesOthers();
+}
+
+TEST_F(HostileClientTest, CursorsBeyondWhatWasHandedOutCloseThatClientAlone) {
+  {
+    RawClient client = Raw();
+    client.requests_header().completion_head.store(5);
+    client.Ring();
+    EXPECT_TRUE(client.HungUpWithin(kSoon));
+  }
+  {
+    RawClient client = Raw();
+    client.requests_header().output_released.store(~std::uint64_t{0});
+    client.Ring();
+    EXPECT_TRUE(client.HungUpWithin(kSoon));
+  }
+  ExpectServesOthers();
+}
+
+TEST_F(HostileClientTest, RandomBytesInTheRingsWhileTheDaemonReadsThem) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 20; ++round) {
+    RawClient client = Raw();
+    const auto entries = client.request_bytes().subspan(sizeof(layout::RequestsHeader));
+    std::atomic<bool> stop = false;
+    std::thread scribbler([&, seed = random()] {
+      std::mt19937_64 bytes(seed);
+      while (!stop) entries[bytes() % entries.size()] = static_cast<std::byte>(bytes());
+    });
+    for (int i = 0; i < 200; ++i) {
+      // Half of them start out well.
+      wire::Submission submission = Make(static_cast<Verb>(random() % 30), random());
+      submission.flags = static_cast<std::uint16_t>(random() % 3 == 0 ? random() : 0);
+      submission.sequence = random() % 8;
+      submission.p0 = static_cast<std::int32_t>(random());
+      submission.argument = static_cast<std::int64_t>(random() % 1000);
+      std::vector<std::byte> payload(random() % 100);
+      for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
+      (void)client.Submit(submission, payload);
+      wire::Completion completion{};
+      const auto next = client.channel().completions().Next(completion);
+      if (next && *next) client.channel().completions().Release(completion);
+    }
+    stop = true;
+    scribbler.join();
+  }
+  ExpectServesOthers();
+}
+
+TEST_F(HostileClientTest, RandomBytesEverywhereInTheRequestsSegment) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 50; ++round) {
+    RawClient client = Raw();
+    const auto bytes = client.request_bytes();
+    for (int i = 0; i < 50; ++i) {
+      const auto header_bytes = sizeof(layout::RequestsHeader) + 4096;
+      bytes[random() % header_bytes] = static_cast<std::byte>(random());
+      client.Ring();
+    }
+  }
+  ExpectServesOthers();
+}
+
+TEST_F(HostileClientTest, ASlowHelloIsClosedAndToldWhy) {
+  const UniqueFd silent = ConnectRaw(socket_path());
+  const UniqueFd half = ConnectRaw(socket_path());
+  const wire::Hello hello = GoodHello();
+  ASSERT_EQ(::send(half.get(), &hello, sizeof hello / 2, MSG_NOSIGNAL), sizeof hello / 2);
+  for (const int socket : {silent.get(), half.get()}) {
+    wire::Welcome welcome{};
+    ASSERT_EQ(::recv(socket, &welcome, sizeof welcome, MSG_WAITALL), sizeof welcome);
+    EXPECT_EQ(static_cast<Code>(welcome.code), Code::kTimeout);
+    EXPECT_THAT(welcome.message, HasSubstr("hello"));
+    EXPECT_EQ(::recv(socket, &welcome, 1, 0), 0) << "closed";
+  }
+  ExpectServesOthers();
+}
+
+TEST_F(HostileClientTest, HellosThatAreNoneAreRefusedByName) {
+  const auto refuse = [this](auto spoil) {
+    wire::Hello hello = GoodHello();
+    spoil(hello);
+    wire::Welcome welcome{};
+    EXPECT_FALSE(RawClient::Connect(socket_path(), hello, &welcome));
+    return welcome;
+  };
+  EXPECT_THAT(refuse([](wire::Hello& h) { h.magic = 1; }).message, HasSubstr("magic"));
+  EXPECT_EQ(static_cast<Code>(refuse([](wire::Hello& h) { h.version = 99; }).code),
+            Code::kVersionMismatch);
+  EXPECT_NE(refuse([](wire::Hello& h) { h.flags = 1; }).code, 0);
+  EXPECT_NE(refuse([](wire::Hello& h) { h.submission_entries = 100; }).code, 0);
+  EXPECT_NE(refuse([](wire::Hello& h) { h.submission_entries = 1u << 31; }).code, 0);
+  EXPECT_NE(refuse([](wire::Hello& h) { h.result_arena_bytes = ~0ull; }).code, 0);
+  EXPECT_NE(refuse([](wire::Hello& h) { h.request_arena_bytes = 1; }).code, 0);
+  EXPECT_NE(refuse([](wire::Hello& h) { h.name[0] = '\n'; }).code, 0);
+  EXPECT_NE(refuse([](wire::Hello& h) { h.reserved[39] = 1; }).code, 0);
+  ExpectServesOthers();
+}
+
+TEST_F(HostileClientTest, SmuggledDescriptorsAreDropped) {
+  RawClient client = Raw();
+  const std::uint32_t before = Info().descriptors;
+  for (int i = 0; i < 100; ++i) {
+    int descriptors[8];
+    std::ranges::fill(descriptors, client.socket());
+    std::byte byte{1};
+    iovec part{&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptors)] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof descriptors);
+    std::memcpy(CMSG_DATA(header), descriptors, sizeof descriptors);
+    ASSERT_EQ(::sendmsg(client.socket(), &message, MSG_NOSIGNAL), 1);
+  }
+  EXPECT_EQ(Info().descriptors, before);
+  ExpectServesOthers();
+}
+
+TEST_F(HostileClientTest, SegmentsCanNeitherBeTruncatedNorWrittenWhereTheyAreTheDaemons) {
+  RawClient client = Raw();
+  for (const int descriptor : {client.requests_descriptor(), client.results_descriptor()}) {
+    EXPECT_NE(::ftruncate(descriptor, 4096), 0);
+    EXPECT_NE(::ftruncate(descriptor, 1 << 30), 0);
+    EXPECT_NE(::fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) == 0 &&
+                  descriptor == client.results_descriptor(),
+              true);
+  }
+  const int results = client.results_descriptor();
+  EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, results, 0), MAP_FAILED);
+  const std::string again = "/proc/self/fd/" + std::to_string(results);
+  const UniqueFd reopened(::open(again.c_str(), O_RDWR | O_CLOEXEC));
+  if (reopened) {
+    EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, reopened.get(), 0),
+              MAP_FAILED);
+    EXPECT_LT(::pwrite(reopened.get(), "x", 1, 0), 0);
+  }
+  ExpectServesOthers();
+}
+
+TEST_F(HostileClientTest, AFloodOfBellsKeepsNobodyFromBeingServed) {
+  RawClient client = Raw();
+  std::atomic<bool> stop = false;
+  std::thread flooder([&] {
+    const std::vector<std::byte> bells(64 << 10, std::byte{1});
+    while (!stop)
+      (void)::send(client.socket(), bells.data(), bells.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  });
+  for (int i = 0; i < 20; ++i) ExpectServesOthers();
+  stop = true;
+  flooder.join();
+}
+
+TEST_F(HostileClientTest, AClientThatNeverReadsStallsItselfAlone) {
+  RawClient client = Raw();
+  ASSERT_TRUE(client.Submit(Make(Verb::kCreate, 1)));
+  const auto created = client.Wait(kSoon);
+  ASSERT_TRUE(created);
+  std::uint64_t request = 2;
+  // Until nothing more goes in: the rings are full of what it does not read.
+  for (int i = 0; i < 5000; ++i) {
+    wire::Submission submission = Make(i % 3 == 0 ? Verb::kInfo : Verb::kPing, request++);
+    const std::vector<std::byte> payload(i % 3 == 0 ? 0 : 4096);
+    if (!client.Submit(submission, payload)) break;
+  }
+  ExpectServesOthers();
+  // And goes on when it reads after all.
+  std::uint64_t answers = 0;
+  while (const auto completion = client.Wait(answers == 0 ? kSoon : 500)) {
+    client.channel().completions().Release(*completion);
+    client.Ring();
+    ++answers;
+  }
+  EXPECT_EQ(answers, request - 2);
+}
+
+TEST_F(HostileClientTest, AClientThatNeverReleasesStallsItselfAlone) {
+  const Client hoarder = Connect();
+  auto sequence = hoarder.NewSequence();
+  ASSERT_TRUE(sequence);
+  const std::vector<TokenId> tokens(2000, 7);
+  auto decoding = sequence->StartDecode(tokens, Pos{0}, wire::LogitsWanted::kAll);
+  ASSERT_TRUE(decoding);
+  std::vector<Logits> held;
+  for (;;) {
+    auto piece = decoding->Next(std::chrono::milliseconds(1000));
+    if (!piece) {
+      EXPECT_EQ(piece.error().code, Code::kTimeout) << piece.error().message;
+      break;
+    }
+    const bool more = piece->has_more();
+    held.push_back(std::move(*piece));
+    if (!more) break;
+  }
+  ASSERT_FALSE(held.empty());
+  EXPECT_TRUE(held.back().has_more()) << "2000 rows of 1024 floats do not fit 4 MiB";
+  ExpectServesOthers();
+  std::size_t rows = 0;
+  for (const Logits& piece : held) rows += piece.row_count();
+  held.clear();
+  for (bool more = true; more;) {
+    auto piece = decoding->Next(std::chrono::milliseconds(kSoon));
+    ASSERT_TRUE(piece) << piece.error().message;
+    EXPECT_EQ(piece->row_first(), rows);
+    rows += piece->row_count();
+    more = piece->has_more();
+  }
+  EXPECT_EQ(rows, 2000u);
+}
+
+TEST_F(HostileClientTest, MoreConnectionsThanAllowedAreRefusedAndFreedAgain) {
+  std::vector<UniqueFd> sockets;
+  for (int i = 0; i < 400; ++i) {
+    UniqueFd socket = ConnectRaw(socket_path());
+    if (socket) sockets.push_back(std::move(socket));
+  }
+  wire::Welcome welcome{};
+  ASSERT_EQ(::recv(sockets.back().get(), &welcome, sizeof welcome, MSG_WAITALL), sizeof welcome);
+  EXPECT_EQ(static_cast<Code>(welcome.code), Code::kNoSpace);
+  EXPECT_THAT(welcome.message, HasSubstr("connections"));
+  sockets.clear();
+  ExpectSessions(1);
+  ExpectServesOthers();
+}
+
+TEST_F(HostileClientTest, AKilledClientsSequencesGoAndNobodyNotices) {
+  const Client other = Connect();
+  auto kept = other.NewSequence();
+  ASSERT_TRUE(kept);
+  const std::uint32_t before = Info().sequences_live;
+  for (int round = 0; round < 5; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto client = RawClient::Connect(socket_path());
+      if (!client) ::_exit(1);
+      for (std::uint64_t request = 1; request < 1000; ++request) {
+        (void)client->Submit(Make(Verb::kCreate, request));
+      }
+      for (;;) ::pause();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+  ExpectSessions(2);
+  EXPECT_EQ(Info().sequences_live, before);
+  EXPECT_TRUE(kept->Query());
+  ExpectServesOthers();
+}
+
+TEST_F(HostileClientTest, AnotherSessionsHandlesAndRequestsAreOutOfReach) {
+  const Client victim = Connect();
+  auto sequence = victim.NewSequence();
+  ASSERT_TRUE(sequence);
+  const Client thief = Connect();
+  EXPECT_EQ(thief.Clear(sequence->handle()).error().code, Code::kPermission);
+  EXPECT_EQ(thief.Drop(sequence->handle()).error().code, Code::kPermission);
+  EXPECT_EQ(thief.Keep(sequence->handle()).error().code, Code::kPermission);
+  const std::vector<TokenId> prompt = {1, 2, 3};
+  auto generation =
+      sequence->Generate({.tokens = prompt, .predict_max = 64, .flags = wire::kIgnoreEos});
+  ASSERT_TRUE(generation);
+  const auto cancelled = thief.Cancel(generation->request());
+  ASSERT_TRUE(cancelled);
+  EXPECT_FALSE(*cancelled) << "request ids are each session's own";
+  for (;;) {
+    auto piece = generation->Next();
+    ASSERT_TRUE(piece) << piece.error().message;
+    if (!*piece) break;
+  }
+  ExpectServesOthers();
+}
+
+TEST_F(HostileClientTest, TheDaemonsMemoryIsClosedToItsOwnUid) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root reads everything";
+  const std::string folder = "/proc/" + std::to_string(daemon_->pid());
+  EXPECT_LT(::open((folder + "/mem").c_str(), O_RDONLY), 0);
+  EXPECT_LT(::open((folder + "/fd/0").c_str(), O_RDONLY), 0);
+}
+
+}  // namespace
+}  // namespace kvd
