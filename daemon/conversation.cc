@@ -76,6 +76,7 @@ void Conversation::Pump() {
 Result<bool> Conversation::PumpOnce() {
   KVD_CHECK_OK(session_->Refresh());
   if (session_->TakeRoomForComputing()) parts_.scheduler.WakeUp();
+  if (on_worker_) return false;
   if (pending_ && !SendPending()) return false;
   for (int handled = 0; handled < kBurst; ++handled) {
     if (pending_ || on_worker_) return false;

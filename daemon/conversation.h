@@ -65,7 +65,7 @@ class Conversation {
   const std::shared_ptr<Mailbox> mailbox_;
   ReceivedSubmission received_;
   std::optional<Pending> pending_;
-  bool on_worker_ = false;
+  bool on_worker_ = false;  // pending_ awaits its contents
   bool closed_ = false;
   std::unique_ptr<IoLoop::Handle> retry_;
   std::unique_ptr<IoLoop::Handle> watch_;
