@@ -5,6 +5,7 @@
 #include <benchmark/benchmark.h>
 #include <immintrin.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,10 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#if KVD_BENCH_OPENBLAS
+#include <cblas.h>
+#endif
 
 #include "kernels/half.h"
 #include "kernels/kernel_table.h"
@@ -72,17 +77,23 @@ benchmark::Counter PerSecond(double amount) {
 
 // ---- the machine
 
-void BM_MachineReads(benchmark::State& state) {
-  const std::size_t words = kStreamBytes / 8;
-  const Buffer<std::uint64_t> data = AlignedBuffer<std::uint64_t>(words);
-  for (auto _ : state) {
-    std::uint64_t sums[8] = {};
-    const std::uint64_t* from = data.get();
-    for (std::size_t i = 0; i < words; i += 8) {
-      for (std::size_t k = 0; k < 8; ++k) sums[k] += from[i + k];
+__attribute__((target("avx2"))) void ReadAll(const std::uint8_t* from, std::size_t bytes) {
+  __m256i sums[4] = {};
+  for (std::size_t i = 0; i + 128 <= bytes; i += 128) {
+    __builtin_prefetch(from + i + 8192);
+    __builtin_prefetch(from + i + 8256);
+#pragma GCC unroll 4
+    for (std::size_t k = 0; k < 4; ++k) {
+      const auto* at = reinterpret_cast<const __m256i*>(from + i + 32 * k);
+      sums[k] = _mm256_xor_si256(sums[k], _mm256_load_si256(at));
     }
-    for (const std::uint64_t sum : sums) benchmark::DoNotOptimize(sum);
   }
+  for (__m256i& sum : sums) benchmark::DoNotOptimize(sum);
+}
+
+void BM_MachineReads(benchmark::State& state) {
+  const Buffer<std::uint8_t> data = AlignedBuffer<std::uint8_t>(kStreamBytes);
+  for (auto _ : state) ReadAll(data.get(), kStreamBytes);
   state.counters["GB/s"] = PerSecond(RateOf(static_cast<double>(kStreamBytes), state));
 }
 BENCHMARK(BM_MachineReads)->Unit(benchmark::kMillisecond);
@@ -186,9 +197,9 @@ void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType ty
 
 void RegisterProducts(const KernelTable& table) {
   for (const DataType type : kTypes) {
-    for (const std::size_t rows : {1, 4, 8, 16, 64, 512}) {
+    for (const std::size_t rows : {1u, 4u, 8u, 16u, 64u, 512u}) {
       for (const bool exact : {true, false}) {
-        if (!exact && (rows < 64 || type != DataType::kF32)) continue;
+        if (!exact && (rows < 64 || type != DataType::kF32)) continue;  // where a table may differ
         const std::string name = std::string("BM_MatmulRuns/table:") + table.name +
                                  "/type:" + DataTypeName(type) + "/rows:" + std::to_string(rows) +
                                  (exact ? "/exact:1" : "/exact:0");
@@ -200,6 +211,28 @@ void RegisterProducts(const KernelTable& table) {
     }
   }
 }
+
+#if KVD_BENCH_OPENBLAS
+// The same product of f32 by OpenBLAS on one thread, with the kernels that it picks itself (OPENBLAS_CORETYPE overrides).
+void BM_OpenblasMultiplies(benchmark::State& state) {
+  openblas_set_num_threads(1);
+  const auto row_count = static_cast<std::size_t>(state.range(0));
+  const Buffer<float> weights = AlignedBuffer<float>(kOutFeatures * kInFeatures);
+  const Buffer<float> x = AlignedBuffer<float>(row_count * kInFeatures);
+  const Buffer<float> y = AlignedBuffer<float>(row_count * kOutFeatures);
+  FillFloats(weights.get(), kOutFeatures * kInFeatures);
+  FillFloats(x.get(), row_count * kInFeatures);
+  for (auto _ : state) {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<blasint>(row_count),
+                kOutFeatures, kInFeatures, 1.0f, x.get(), kInFeatures, weights.get(), kInFeatures,
+                0.0f, y.get(), kOutFeatures);
+    benchmark::ClobberMemory();
+  }
+  const double flops = 2.0 * static_cast<double>(row_count * kInFeatures * kOutFeatures);
+  state.counters["GFLOP/s"] = PerSecond(RateOf(flops, state));
+}
+BENCHMARK(BM_OpenblasMultiplies)->ArgName("rows")->Arg(64)->Arg(512)->Unit(benchmark::kMillisecond);
+#endif
 
 void DecodeRows(benchmark::State& state, const KernelTable& table, DataType type) {
   constexpr std::size_t kElements = 8192;
@@ -264,8 +297,8 @@ void RegisterOthers(const KernelTable& table) {
         name.c_str(), [&table, type](benchmark::State& state) { DecodeRows(state, table, type); });
   }
   for (const DataType type : {DataType::kF32, DataType::kF16, DataType::kBF16, DataType::kQ8_0}) {
-    for (const std::size_t rows : {1, 32}) {
-      for (const std::size_t depth : {512, 4096, 32768}) {
+    for (const std::size_t rows : {1u, 32u}) {
+      for (const std::size_t depth : {512u, 4096u, 32768u}) {
         if (rows > 1 && depth > 4096) continue;
         const std::string name = std::string("BM_AttentionRuns/table:") + table.name +
                                  "/type:" + DataTypeName(type) + "/rows:" + std::to_string(rows) +

@@ -3,7 +3,8 @@
 // `kernels/scalar` defines what each function computes; `kernels/avx2` and `kernels/avx512` compute THE SAME BITS, because
 // the order of every sum is part of the definition (below). So a row's result depends neither on how many rows are computed
 // together, nor on the thread, nor on the table: that is what `--deterministic` rests on. Where `exact` is false in the
-// arguments a table may use another order (OpenBLAS for wide f32 products), within the golden tolerances.
+// arguments a table may use another order, within the golden tolerances; none does today, for none was found that is faster
+// (kernels/lanes/matmul.h has the figures, OpenBLAS among them).
 //
 // THE NUMERIC FORM
 //   Dot(a, b, n): 16 partial sums s[0..15] start at 0; element j is added to s[j % 16] by a fused multiply-add, j ascending;

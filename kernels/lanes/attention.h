@@ -15,9 +15,10 @@ KVD_ALWAYS_INLINE void ScoresWith(DataType k_type, const void* k, std::size_t ce
   const auto* cells = static_cast<const std::uint8_t*>(k);
   WithCellDecoder<Isa>(k_type, [&](auto decoder) KVD_INLINE_LAMBDA {
     using D = decltype(decoder);
-    for (std::size_t row = 0; row < row_count;) {
-      const std::size_t left = row_count - row;
-      const std::size_t rows = left < kRowsMax ? left : kRowsMax;
+    const std::size_t tile_count = (row_count + kRowsMax - 1) / kRowsMax;
+    for (std::size_t t = 0; t < tile_count; ++t) {
+      const std::size_t row = row_count * t / tile_count;
+      const std::size_t rows = row_count * (t + 1) / tile_count - row;
       StaticFor<kRowsMax>([&](auto r) KVD_INLINE_LAMBDA {
         constexpr int kRows = decltype(r)::value + 1;
         if (rows != kRows) return;
@@ -26,7 +27,6 @@ KVD_ALWAYS_INLINE void ScoresWith(DataType k_type, const void* k, std::size_t ce
         DotRows<Isa, D, kRows, true>(cells, cell_count, q + row * q_stride, q_stride, dim, scale,
                                      y);
       });
-      row += rows;
     }
   });
 }

@@ -4,6 +4,11 @@
 // Many rows: a panel of weights is decoded once into the workspace, in groups of kWideOuts outputs interleaved by sixteen
 // elements, and every row of x is multiplied by it in tiles of kWideRows x kWideOuts; the multiply-adds are the limit.
 // kernels/matmul_panel.h says how it is cut to the caches.
+//
+// `exact` changes nothing here: the fixed order costs no speed, since a tile has a sum per lane anyway. OpenBLAS 0.3.21, one
+// thread, f32, [510, 2048] x [1024, 2048]^T on a Zen 5 core (peak 262 GFLOP/s with 512-bit registers, 131 with 256-bit):
+// sgemm 122 GFLOP/s with the kernels it picks there (Haswell) and 220 when told to use SkylakeX's; this file 220 with
+// AVX-512 and 118 with AVX2. So the product of f32 stays here too (bench/kernels_bench.cc has both).
 #pragma once
 
 #include "kernels/kernel_table.h"
@@ -171,18 +176,32 @@ KVD_ALWAYS_INLINE void WideMatmul(const MatmulArgs& args) {
   }
 }
 
+// Four outputs at a time for all rows, so that the weights of the second tile of rows on come from the first-level cache.
 template <class Isa, class D>
 KVD_ALWAYS_INLINE void NarrowMatmul(const MatmulArgs& args) {
-  const auto* weights = static_cast<const std::uint8_t*>(args.weights) +
-                        args.first_out * DecoderRowBytes<D>(args.in_features);
-  StaticFor<Isa::Lanes::kNarrowRowsMax>([&](auto r) KVD_INLINE_LAMBDA {
-    constexpr int kRows = decltype(r)::value + 1;
-    if (args.row_count != kRows) return;
-    float* y[kRows];
-    for (int i = 0; i < kRows; ++i) y[i] = args.y[i] + args.first_out;
-    DotRows<Isa, D, kRows, false>(weights, args.last_out - args.first_out, args.x, args.x_stride,
-                                  args.in_features, 1.0f, y);
-  });
+  constexpr std::size_t kTileRows = Isa::Lanes::kNarrowTileRows;
+  const std::size_t row_bytes = DecoderRowBytes<D>(args.in_features);
+  const auto* weights = static_cast<const std::uint8_t*>(args.weights);
+  const std::size_t tile_count = (args.row_count + kTileRows - 1) / kTileRows;
+  // All outputs at once if there is but one tile of rows.
+  const std::size_t outs_at_once = tile_count == 1 ? args.last_out - args.first_out : 4;
+  for (std::size_t out = args.first_out; out < args.last_out; out += outs_at_once) {
+    const std::size_t left = args.last_out - out;
+    const std::size_t out_count = left < outs_at_once ? left : outs_at_once;
+    for (std::size_t t = 0; t < tile_count; ++t) {
+      const std::size_t row = args.row_count * t / tile_count;
+      const std::size_t rows = args.row_count * (t + 1) / tile_count - row;
+      StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
+        constexpr int kRows = decltype(r)::value + 1;
+        if (rows != kRows) return;
+        float* y[kRows];
+        for (std::size_t i = 0; i < kRows; ++i) y[i] = args.y[row + i] + out;
+        DotRows<Isa, D, kRows, false>(weights + out * row_bytes, out_count,
+                                      args.x + row * args.x_stride, args.x_stride, args.in_features,
+                                      1.0f, y);
+      });
+    }
+  }
 }
 
 template <class Isa>

@@ -30,7 +30,7 @@ TEST_P(ScoresTest, GiveTheScalarBits) {
     for (const std::size_t dim : kLengths) {
       if (dim % ElementsPerBlock(type) != 0) continue;
       for (const std::size_t cells : kCellCounts) {
-        for (const std::size_t rows : {0, 1, 2, 3, 5, 6, 7, 14}) {
+        for (const std::size_t rows : {0u, 1u, 2u, 3u, 5u, 6u, 7u, 14u}) {
           const std::size_t q_stride = dim + 5, score_stride = cells + 2;
           const Misaligned<std::uint8_t> k(Cells(&numbers, type, cells, dim),
                                            type == DataType::kF32 ? 4 : 2);
@@ -139,7 +139,7 @@ TEST_P(AttentionTest, OverRunsIsTheSoftmaxOverAllCells) {
   Numbers numbers(25);
   const std::size_t dim = 64;
   for (const DataType type : kCellTypes) {
-    for (const std::size_t depth : {1, 31, 32, 33, 100, 257}) {
+    for (const std::size_t depth : {1u, 31u, 32u, 33u, 100u, 257u}) {
       const std::vector<std::uint8_t> k = Cells(&numbers, type, depth, dim),
                                       v = Cells(&numbers, type, depth, dim);
       const std::vector<float> q = numbers.Row(dim);

@@ -78,7 +78,7 @@ TEST_P(MatmulTest, GivesTheScalarBitsOverSeveralPanelsAndSteps) {
   Numbers numbers(12);
   for (const DataType type : {DataType::kF32, DataType::kBF16, DataType::kQ8_0, DataType::kQ4_K}) {
     const std::size_t n = type == DataType::kF32 || type == DataType::kBF16 ? 2571 : 2816;
-    for (const std::size_t rows : {1, 4, 14}) {
+    for (const std::size_t rows : {1u, 4u, 14u}) {
       const Product product(&numbers, type, n, 135, rows);
       ASSERT_TRUE(SameBits(product.Run(*scalar_, 1, 134), product.Run(*table_, 1, 134)))
           << DataTypeName(type) << " rows " << rows;
@@ -98,7 +98,7 @@ TEST_P(MatmulTest, ARowDoesNotDependOnItsCompanions) {
     const std::size_t rows = 23, outs = 9;
     const Product product(&numbers, type, 512, outs, rows);
     const std::vector<float> together = product.Run(*table_, 0, outs);
-    for (const std::size_t count : {1, 2, 3, 4, 5, 8, 11}) {
+    for (const std::size_t count : {1u, 2u, 3u, 4u, 5u, 8u, 11u}) {
       for (std::size_t r = 0; r + count <= rows; r += 3) {
         const std::vector<float> apart = product.Run(*table_, 0, outs, true, r, count);
         const auto first = together.begin() + static_cast<std::ptrdiff_t>(r * outs);
@@ -111,7 +111,7 @@ TEST_P(MatmulTest, ARowDoesNotDependOnItsCompanions) {
 
 TEST_P(MatmulTest, AnOutputDoesNotDependOnTheRange) {
   Numbers numbers(15);
-  for (const std::size_t rows : {1, 3, 9}) {
+  for (const std::size_t rows : {1u, 3u, 9u}) {
     const Product product(&numbers, DataType::kQ4_0, 256, 70, rows);
     const std::vector<float> together = product.Run(*table_, 0, 70);
     std::vector<float> assembled(together.size(), kUntouched);
@@ -128,7 +128,7 @@ TEST_P(MatmulTest, AnOutputDoesNotDependOnTheRange) {
 
 TEST_P(MatmulTest, WritesOnlyItsRange) {
   Numbers numbers(16);
-  for (const std::size_t rows : {1, 2, 4, 7}) {
+  for (const std::size_t rows : {1u, 2u, 4u, 7u}) {
     const Product product(&numbers, DataType::kQ8_0, 64, 21, rows);
     const std::vector<float> y = product.Run(*table_, 5, 16);
     for (std::size_t r = 0; r < rows; ++r) {
@@ -147,7 +147,7 @@ TEST_P(MatmulTest, ComesCloseToTheTrueProduct) {
   Numbers numbers(17);
   for (const bool exact : {true, false}) {
     for (const DataType type : kAllTypes) {
-      for (const std::size_t rows : {1, 3, 8, 64}) {
+      for (const std::size_t rows : {1u, 3u, 8u, 64u}) {
         const std::size_t n = 768, outs = 66;
         const Product product(&numbers, type, n, outs, rows);
         const std::vector<float> y = product.Run(*table_, 0, outs, exact);
@@ -181,7 +181,7 @@ TEST(NumericFormTest, IsSixteenPartialSumsAndATree) {
   const auto* w = reinterpret_cast<const float*>(product.weights.data());
   float s[16] = {};
   for (std::size_t j = 0; j < n; ++j) s[j % 16] = std::fma(product.x[j], w[j], s[j % 16]);
-  for (const std::size_t width : {8, 4, 2, 1}) {
+  for (const std::size_t width : {8u, 4u, 2u, 1u}) {
     for (std::size_t i = 0; i < width; ++i) s[i] += s[i + width];
   }
   EXPECT_EQ(BitsOf(y[0]), BitsOf(s[0]));

@@ -40,7 +40,7 @@ TEST_P(RowsTest, NormMakesTheMeanSquareOne) {
 TEST_P(RowsTest, RopeGivesTheScalarBits) {
   Numbers numbers(33);
   for (const bool interleaved : {false, true}) {
-    for (const std::size_t head_dim : {2, 6, 32, 34, 64, 80, 128, 130}) {
+    for (const std::size_t head_dim : {2u, 6u, 32u, 34u, 64u, 80u, 128u, 130u}) {
       for (const std::size_t rotated : {std::size_t{0}, head_dim / 4 * 2, head_dim}) {
         const Misaligned<float> cosine(numbers.Row(rotated / 2), 4),
             sine(numbers.Row(rotated / 2), 4);

@@ -1,0 +1,8 @@
+# Included after the target kernels_bench: OpenBLAS, where it is installed, is measured beside our own products.
+find_path(KVD_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas x86_64-linux-gnu x86_64-linux-gnu/openblas-pthread)
+find_library(KVD_OPENBLAS openblas)
+if(KVD_CBLAS_INCLUDE AND KVD_OPENBLAS)
+  target_compile_definitions(kernels_bench PRIVATE KVD_BENCH_OPENBLAS=1)
+  target_include_directories(kernels_bench SYSTEM PRIVATE ${KVD_CBLAS_INCLUDE})
+  target_link_libraries(kernels_bench PRIVATE ${KVD_OPENBLAS})
+endif()
