@@ -1,8 +1,9 @@
-// The engine without a daemon: prefill and decode in tokens/s, decode by depth, by forks, and by the number of distinct
-// position deltas of a sequence. `--model FILE` runs it on another model than the bundled one.
+// The engine without a daemon: prefill and decode in tokens/s, decode by depth, by forks, and by
+// the number of distinct position deltas of a sequence. `--model FILE` runs it on another model
+// than the bundled one.
 //
-// Beside the decode figures stands the limit: the bytes of weights and cells that a step must read, at the bandwidth that
-// a plain sum over a large array reaches in the same run.
+// Beside the decode figures stands the limit: the bytes of weights and cells that a step must read,
+// at the bandwidth that a plain sum over a large array reaches in the same run.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -44,12 +45,14 @@ void Check(const Status& status) {
 }
 
 // Appends tokens to `sequence`, with logits of the last one if `logits` is given.
-void Append(SequenceHandle sequence, std::size_t first_pos, std::size_t token_count, float* logits) {
+void Append(SequenceHandle sequence, std::size_t first_pos, std::size_t token_count,
+            float* logits) {
   Engine& engine = TheEngine();
   std::vector<TokenId> tokens(token_count);
   for (std::size_t i = 0; i < token_count; ++i) tokens[i] = TokenAt(first_pos + i);
   for (std::size_t done = 0; done < token_count;) {
-    const std::size_t take = std::min<std::size_t>(engine.options().ubatch_tokens, token_count - done);
+    const std::size_t take =
+        std::min<std::size_t>(engine.options().ubatch_tokens, token_count - done);
     const bool last = done + take == token_count && logits != nullptr;
     StepItem item{.sequence = sequence,
                   .pos = Pos{static_cast<std::int32_t>(first_pos + done)},
@@ -69,17 +72,19 @@ SequenceHandle Prefilled(std::size_t token_count) {
 }
 
 void CutBack(SequenceHandle sequence, std::size_t length) {
-  const auto removed =
-      TheEngine().memory().RemoveRange(sequence, {.begin = Pos{static_cast<std::int32_t>(length)}, .end = kPosEnd});
+  const auto removed = TheEngine().memory().RemoveRange(
+      sequence, {.begin = Pos{static_cast<std::int32_t>(length)}, .end = kPosEnd});
   if (!removed) Check(std::unexpected(removed.error()));
 }
 
 void SetDecodeCounters(benchmark::State& state, std::size_t depth, std::size_t sequences) {
-  const double read = static_cast<double>(TheEngine().weight_bytes() + TheEngine().cell_bytes() * depth);
+  const double read =
+      static_cast<double>(TheEngine().weight_bytes() + TheEngine().cell_bytes() * depth);
   state.counters["tokens/s"] =
-      benchmark::Counter(static_cast<double>(sequences) * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
-  state.counters["read_GB/s"] =
-      benchmark::Counter(read * static_cast<double>(state.iterations()) / 1e9, benchmark::Counter::kIsRate);
+      benchmark::Counter(static_cast<double>(sequences) * static_cast<double>(state.iterations()),
+                         benchmark::Counter::kIsRate);
+  state.counters["read_GB/s"] = benchmark::Counter(
+      read * static_cast<double>(state.iterations()) / 1e9, benchmark::Counter::kIsRate);
 }
 
 void BM_MemoryRead(benchmark::State& state) {
@@ -91,9 +96,10 @@ void BM_MemoryRead(benchmark::State& state) {
     }
     benchmark::DoNotOptimize(std::accumulate(sums, sums + 8, 0.0));
   }
-  state.counters["read_GB/s"] = benchmark::Counter(
-      static_cast<double>(data.size() * sizeof(double)) * static_cast<double>(state.iterations()) / 1e9,
-      benchmark::Counter::kIsRate);
+  state.counters["read_GB/s"] =
+      benchmark::Counter(static_cast<double>(data.size() * sizeof(double)) *
+                             static_cast<double>(state.iterations()) / 1e9,
+                         benchmark::Counter::kIsRate);
 }
 BENCHMARK(BM_MemoryRead);
 
@@ -103,8 +109,9 @@ void BM_EnginePrefill(benchmark::State& state) {
     const SequenceHandle sequence = Prefilled(tokens);
     Check(TheEngine().memory().Drop(sequence));
   }
-  state.counters["tokens/s"] = benchmark::Counter(static_cast<double>(tokens) * static_cast<double>(state.iterations()),
-                                                  benchmark::Counter::kIsRate);
+  state.counters["tokens/s"] =
+      benchmark::Counter(static_cast<double>(tokens) * static_cast<double>(state.iterations()),
+                         benchmark::Counter::kIsRate);
 }
 BENCHMARK(BM_EnginePrefill)->ArgName("tokens")->Arg(64)->Arg(512)->Unit(benchmark::kMillisecond);
 
@@ -119,7 +126,12 @@ void BM_EngineDecode(benchmark::State& state) {
   SetDecodeCounters(state, depth, 1);
   Check(TheEngine().memory().Drop(sequence));
 }
-BENCHMARK(BM_EngineDecode)->ArgName("depth")->Arg(0)->Arg(512)->Arg(2048)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_EngineDecode)
+    ->ArgName("depth")
+    ->Arg(0)
+    ->Arg(512)
+    ->Arg(2048)
+    ->Unit(benchmark::kMicrosecond);
 
 void BM_EngineDecodeForks(benchmark::State& state) {
   constexpr std::size_t kDepth = 2048;
@@ -150,7 +162,8 @@ void BM_EngineDecodeForks(benchmark::State& state) {
 }
 BENCHMARK(BM_EngineDecodeForks)->ArgName("forks")->Arg(1)->Arg(8)->Unit(benchmark::kMicrosecond);
 
-// A sequence of 2,048 cells in runs of equal length with `deltas` distinct deltas: what a rolling context looks like.
+// A sequence of 2,048 cells in runs of equal length with `deltas` distinct deltas: what a rolling
+// context looks like.
 void BM_EngineDecodeDeltas(benchmark::State& state) {
   constexpr std::int32_t kCells = 2048;
   const auto deltas = static_cast<std::int32_t>(state.range(0));
@@ -172,7 +185,13 @@ void BM_EngineDecodeDeltas(benchmark::State& state) {
   SetDecodeCounters(state, kCells, 1);
   Check(memory.Drop(sequence));
 }
-BENCHMARK(BM_EngineDecodeDeltas)->ArgName("deltas")->Arg(1)->Arg(2)->Arg(4)->Arg(8)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_EngineDecodeDeltas)
+    ->ArgName("deltas")
+    ->Arg(1)
+    ->Arg(2)
+    ->Arg(4)
+    ->Arg(8)
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace kvd::bench

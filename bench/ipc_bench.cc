@@ -1,8 +1,10 @@
-// Through the socket: the empty round trip beside a bare blocking Unix-socket ping-pong pinned alike, forks while the daemon is
-// idle and while another client decodes, the zero-copy shift, and what one more client costs.
+// Through the socket: the empty round trip beside a bare blocking Unix-socket ping-pong pinned
+// alike, forks while the daemon is idle and while another client decodes, the zero-copy shift, and
+// what one more client costs.
 //
-// `--model FILE` serves another model than the bundled one (the loaded figures want a large one). The bench runs on the first
-// processor, the peer (echo process or kvd) on the second and, where it computes, on all.
+// `--model FILE` serves another model than the bundled one (the loaded figures want a large one).
+// The bench runs on the first processor, the peer (echo process or kvd) on the second and, where it
+// computes, on all.
 #include <benchmark/benchmark.h>
 #include <sched.h>
 #include <signal.h>
@@ -52,7 +54,8 @@ int LastCpu() { return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)) - 1; }
 DaemonProcess StartDaemon(int first, int last, std::vector<std::string> arguments) {
   if (!model_path.empty()) arguments.insert(arguments.end(), {"-m", model_path});
   PinTo(first, last);
-  DaemonProcess daemon = Must(DaemonProcess::Start({.kvd_path = BinaryFolder() + "/kvd", .arguments = std::move(arguments)}));
+  DaemonProcess daemon = Must(DaemonProcess::Start(
+      {.kvd_path = BinaryFolder() + "/kvd", .arguments = std::move(arguments)}));
   PinTo(0, 0);
   return daemon;
 }
@@ -62,7 +65,9 @@ Client ConnectTo(const DaemonProcess& daemon) {
 }
 
 // Times each call by itself and reports median and 99th percentile in microseconds.
-void TimeCalls(benchmark::State& state, const std::function<void()>& call, const std::function<void()>& clean_up = [] {}) {
+void TimeCalls(
+    benchmark::State& state, const std::function<void()>& call,
+    const std::function<void()>& clean_up = [] {}) {
   std::vector<double> micros;
   for (auto _ : state) {
     const auto start = std::chrono::steady_clock::now();
@@ -77,13 +82,15 @@ void TimeCalls(benchmark::State& state, const std::function<void()>& call, const
   state.counters["p99_us"] = micros[micros.size() * 99 / 100];
 }
 
-// A sequence of `token_count` tokens in its own extents: 512 computed, then doubled by shifted copies of its own cells, so that a
-// long one needs no hours on a large model. Its list is as long as that of a computed one.
+// A sequence of `token_count` tokens in its own extents: 512 computed, then doubled by shifted
+// copies of its own cells, so that a long one needs no hours on a large model. Its list is as long
+// as that of a computed one.
 SequenceHandle LongSequence(const Client& client, std::int32_t token_count) {
   constexpr std::int32_t kComputed = 512;
   const SequenceHandle sequence = Must(client.Create());
   std::vector<TokenId> tokens(kComputed);
-  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(i % client.session().vocab_size);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<TokenId>(i % client.session().vocab_size);
   Must(Must(client.StartDecode(sequence, tokens, Pos{0}, wire::LogitsWanted::kNone)).Next());
   for (std::int32_t held = kComputed; held < token_count; held *= 2) {
     const SequenceHandle copy = Must(client.Fork(sequence, -1, 1)).front();
@@ -102,7 +109,8 @@ void BM_UnixSocketPingPong(benchmark::State& state) {
   char bytes[64] = {};
   if (child == 0) {
     PinTo(LastCpu(), LastCpu());
-    while (::recv(ends[1], bytes, sizeof bytes, MSG_WAITALL) == sizeof bytes) (void)!::send(ends[1], bytes, sizeof bytes, 0);
+    while (::recv(ends[1], bytes, sizeof bytes, MSG_WAITALL) == sizeof bytes)
+      (void)!::send(ends[1], bytes, sizeof bytes, 0);
     ::_exit(0);
   }
   TimeCalls(state, [&] {
@@ -140,11 +148,18 @@ void BM_ClientForkIdle(benchmark::State& state) {
           engine_ns += info.engine_ns;
         },
         [&] { Must(client.Drop(fork.front())); });
-    state.counters["engine_us"] = static_cast<double>(engine_ns) / 1e3 / static_cast<double>(state.iterations());
+    state.counters["engine_us"] =
+        static_cast<double>(engine_ns) / 1e3 / static_cast<double>(state.iterations());
     state.counters["extents"] = Must(client.Query(sequence)).extent_count;
   }
 }
-BENCHMARK(BM_ClientForkIdle)->ArgName("tokens")->Arg(4096)->Arg(32768)->UseManualTime()->Iterations(5000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_ClientForkIdle)
+    ->ArgName("tokens")
+    ->Arg(4096)
+    ->Arg(32768)
+    ->UseManualTime()
+    ->Iterations(5000)
+    ->Unit(benchmark::kMicrosecond);
 
 void BM_ClientShiftIdle(benchmark::State& state) {
   DaemonProcess daemon = StartDaemon(LastCpu(), LastCpu(), {"-t", "1", "-c", "40960"});
@@ -158,7 +173,12 @@ void BM_ClientShiftIdle(benchmark::State& state) {
     });
   }
 }
-BENCHMARK(BM_ClientShiftIdle)->ArgName("tokens")->Arg(32768)->UseManualTime()->Iterations(5000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_ClientShiftIdle)
+    ->ArgName("tokens")
+    ->Arg(32768)
+    ->UseManualTime()
+    ->Iterations(5000)
+    ->Unit(benchmark::kMicrosecond);
 
 // Another process generates without an end while this one forks.
 void BM_ClientForkWhileDecoding(benchmark::State& state) {
@@ -168,8 +188,8 @@ void BM_ClientForkWhileDecoding(benchmark::State& state) {
     const Client client = ConnectTo(daemon);
     const Sequence sequence = Must(client.NewSequence());
     const TokenId token = 1;
-    Generation generation =
-        Must(sequence.Generate({.tokens = {&token, 1}, .predict_max = 30000, .flags = wire::kIgnoreEos | wire::kNoText}));
+    Generation generation = Must(sequence.Generate(
+        {.tokens = {&token, 1}, .predict_max = 30000, .flags = wire::kIgnoreEos | wire::kNoText}));
     while (Must(generation.Next())) {
     }
     ::_exit(0);
@@ -192,9 +212,15 @@ void BM_ClientForkWhileDecoding(benchmark::State& state) {
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
 }
-BENCHMARK(BM_ClientForkWhileDecoding)->ArgName("tokens")->Arg(32768)->UseManualTime()->Iterations(2000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_ClientForkWhileDecoding)
+    ->ArgName("tokens")
+    ->Arg(32768)
+    ->UseManualTime()
+    ->Iterations(2000)
+    ->Unit(benchmark::kMicrosecond);
 
-// What one more client costs the daemon: anonymous and shared resident bytes, after it has pinged, forked and decoded.
+// What one more client costs the daemon: anonymous and shared resident bytes, after it has pinged,
+// forked and decoded.
 void BM_ClientResident(benchmark::State& state) {
   constexpr std::size_t kClients = 32;
   DaemonProcess daemon = StartDaemon(0, LastCpu(), {"-c", "4096"});

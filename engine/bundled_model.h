@@ -1,4 +1,5 @@
-// The model that kvd serves when none is named: models/notebook-1m-q8_0.gguf, linked into the binary.
+// The model that kvd serves when none is named: models/notebook-1m-q8_0.gguf, linked into the
+// binary.
 #pragma once
 
 #include <cstddef>

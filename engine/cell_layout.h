@@ -1,6 +1,8 @@
-// How the K and V rows of a cell are read from its block: the memory's layout of one block, with the element types.
+// How the K and V rows of a cell are read from its block: the memory's layout of one block, with
+// the element types.
 //
-// One head's K (or V) of one block is a dense matrix [kBlockCells, dim]. A value, made once from the memory's geometry.
+// One head's K (or V) of one block is a dense matrix [kBlockCells, dim]. A value, made once from
+// the memory's geometry.
 #pragma once
 
 #include <cstddef>

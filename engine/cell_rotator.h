@@ -1,4 +1,5 @@
-// Re-rotates the key of a cell for another position: what dividing positions and settling shifted cells need.
+// Re-rotates the key of a cell for another position: what dividing positions and settling shifted
+// cells need.
 //
 // Owned by the engine, called on its thread.
 #pragma once
@@ -14,20 +15,20 @@
 
 namespace kvd {
 
-// kExact: the key as if it had been computed at the new position. The other two repeat what llama.cpp of August 2026 does
-// (docs/decisions/0005): its division turns a key by old - new instead of new - old, and its shift multiplies by the attention
-// factor of YaRN once more.
+// kExact: the key as if it had been computed at the new position. The other two repeat what
+// llama.cpp of August 2026 does (docs/decisions/0005): its division turns a key by old - new
+// instead of new - old, and its shift multiplies by the attention factor of YaRN once more.
 enum class RotationKind : std::uint8_t { kExact, kLlamaDivide, kLlamaShift };
 
 class ModelCellRotator final : public CellRotator {
  public:
   // The arguments outlive the object.
-  ModelCellRotator(RotationKind kind, const ModelConfig& config, const CellLayout& cells, const kernels::KernelTable& kernels,
-                   const RopeTable& rope, Memory& memory);
+  ModelCellRotator(RotationKind kind, const ModelConfig& config, const CellLayout& cells,
+                   const kernels::KernelTable& kernels, const RopeTable& rope, Memory& memory);
 
   // kNumerical when a key is not finite in the cells' type after the rotation.
-  Status RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from, BlockId destination_block,
-                    std::uint32_t destination_cell, Pos to) override;
+  Status RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from,
+                    BlockId destination_block, std::uint32_t destination_cell, Pos to) override;
 
  private:
   const RotationKind kind_;

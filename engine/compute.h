@@ -1,4 +1,5 @@
-// What a layer needs to compute: the kernel table, the threads, and one private workspace per thread.
+// What a layer needs to compute: the kernel table, the threads, and one private workspace per
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,8 @@ class FloatBuffer {
  public:
   FloatBuffer() = default;
   explicit FloatBuffer(std::size_t float_count)
-      : data_(static_cast<float*>(::operator new(float_count * sizeof(float), std::align_val_t{64}))) {}
+      : data_(static_cast<float*>(
+            ::operator new(float_count * sizeof(float), std::align_val_t{64}))) {}
   float* data() const { return data_.get(); }
 
  private:
@@ -29,7 +31,7 @@ class FloatBuffer {
 struct Compute {
   const kernels::KernelTable* kernels = nullptr;
   ThreadPool* pool = nullptr;
-  bool exact = false;                // --deterministic: the numeric form of kernels/kernel_table.h everywhere
+  bool exact = false;  // --deterministic: the numeric form of kernels/kernel_table.h everywhere
   float* workspaces = nullptr;       // [thread_count, workspace_floats]
   std::size_t workspace_floats = 0;  // a multiple of 16
 

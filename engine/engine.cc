@@ -1,5 +1,6 @@
-// Loads the model, lays out the memory, and turns step items into ubatches: reserve cells, run the forward pass, commit
-// sequence by sequence. Whatever fails in between leaves its own sequence as it was and no other touched.
+// Loads the model, lays out the memory, and turns step items into ubatches: reserve cells, run the
+// forward pass, commit sequence by sequence. Whatever fails in between leaves its own sequence as
+// it was and no other touched.
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -42,17 +43,18 @@ Result<const kernels::KernelTable*> ChooseKernels(const std::string& wanted) {
 
 Status CheckOptions(const EngineOptions& options) {
   if (options.threads > kThreadsMax) {
-    return Fail(Code::kInvalidArgument,
-                "threads: " + std::to_string(options.threads) + ", at most " + std::to_string(kThreadsMax));
+    return Fail(Code::kInvalidArgument, "threads: " + std::to_string(options.threads) +
+                                            ", at most " + std::to_string(kThreadsMax));
   }
   if (options.ubatch_tokens == 0 || options.ubatch_tokens > kUbatchTokensMax) {
-    return Fail(Code::kInvalidArgument, "ubatch tokens: " + std::to_string(options.ubatch_tokens) + ", 1 to " +
-                                            std::to_string(kUbatchTokensMax));
+    return Fail(Code::kInvalidArgument, "ubatch tokens: " + std::to_string(options.ubatch_tokens) +
+                                            ", 1 to " + std::to_string(kUbatchTokensMax));
   }
   for (const kernels::DataType type : {options.k_type, options.v_type}) {
-    if (type != kernels::DataType::kF32 && type != kernels::DataType::kF16 && type != kernels::DataType::kBF16) {
-      return Fail(Code::kUnsupported,
-                  std::string("cell type ") + kernels::DataTypeName(type) + ": cells are f32, f16 or bf16");
+    if (type != kernels::DataType::kF32 && type != kernels::DataType::kF16 &&
+        type != kernels::DataType::kBF16) {
+      return Fail(Code::kUnsupported, std::string("cell type ") + kernels::DataTypeName(type) +
+                                          ": cells are f32, f16 or bf16");
     }
   }
   return {};
@@ -69,15 +71,17 @@ struct Model {
 };
 
 Result<std::unique_ptr<Model>> LoadModel(const std::string& path) {
-  KVD_TRY(GgufFile file, path.empty() ? GgufFile::FromStaticBytes(BundledModel()) : GgufFile::Open(path));
+  KVD_TRY(GgufFile file,
+          path.empty() ? GgufFile::FromStaticBytes(BundledModel()) : GgufFile::Open(path));
   KVD_TRY(ModelConfig config, ReadModelConfig(file));
   KVD_TRY(ModelWeights weights, BindWeights(file, config));
   KVD_TRY(VocabularyData vocabulary_data, ReadVocabulary(file));
   if (vocabulary_data.tokens.empty()) vocabulary_data.vocab_size = config.vocab_size;
   KVD_TRY(std::unique_ptr<Vocabulary> vocabulary, Vocabulary::Create(std::move(vocabulary_data)));
   if (vocabulary->vocab_size() > config.vocab_size) {
-    return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: " + std::to_string(vocabulary->vocab_size()) +
-                                    " tokens, the model has rows for " + std::to_string(config.vocab_size));
+    return Fail(Code::kCorrupt,
+                "tokenizer.ggml.tokens: " + std::to_string(vocabulary->vocab_size()) +
+                    " tokens, the model has rows for " + std::to_string(config.vocab_size));
   }
   const ModelFingerprint fingerprint = ComputeFingerprint(file, config);
   std::uint64_t weight_bytes = 0;
@@ -106,29 +110,33 @@ MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& c
   return memory;
 }
 
-Result<std::unique_ptr<Memory>> CreateMemory(const EngineOptions& options, const MemoryGeometry& geometry,
+Result<std::unique_ptr<Memory>> CreateMemory(const EngineOptions& options,
+                                             const MemoryGeometry& geometry,
                                              const ModelFingerprint& fingerprint) {
   const auto bytes = std::bit_cast<FingerprintBytes>(fingerprint.words);
-  KVD_TRY(MemorySegments segments, options.state_directory < 0
-                                       ? MemorySegments::CreateAnonymous(geometry, bytes)
-                                       : MemorySegments::CreateInDirectory(options.state_directory, geometry, bytes));
+  KVD_TRY(MemorySegments segments,
+          options.state_directory < 0
+              ? MemorySegments::CreateAnonymous(geometry, bytes)
+              : MemorySegments::CreateInDirectory(options.state_directory, geometry, bytes));
   return UnifiedMemory::Create(std::move(segments));
 }
 
 class EngineImpl final : public Engine {
  public:
-  EngineImpl(EngineOptions options, std::unique_ptr<Model> model, CellLayout cells, const kernels::KernelTable& kernels,
-             std::unique_ptr<Memory> memory)
+  EngineImpl(EngineOptions options, std::unique_ptr<Model> model, CellLayout cells,
+             const kernels::KernelTable& kernels, std::unique_ptr<Memory> memory)
       : options_(std::move(options)),
         model_(std::move(model)),
         cells_(std::move(cells)),
         kernels_(kernels),
         memory_(std::move(memory)),
         pool_(options_.threads),
-        forward_(model_->config, model_->weights, cells_, kernels_, pool_, options_.deterministic, options_.ubatch_tokens),
-        divider_(options_.llama_shifts ? RotationKind::kLlamaDivide : RotationKind::kExact, model_->config, cells_, kernels_,
-                 forward_.rope(), *memory_),
-        llama_shifter_(RotationKind::kLlamaShift, model_->config, cells_, kernels_, forward_.rope(), *memory_) {}
+        forward_(model_->config, model_->weights, cells_, kernels_, pool_, options_.deterministic,
+                 options_.ubatch_tokens),
+        divider_(options_.llama_shifts ? RotationKind::kLlamaDivide : RotationKind::kExact,
+                 model_->config, cells_, kernels_, forward_.rope(), *memory_),
+        llama_shifter_(RotationKind::kLlamaShift, model_->config, cells_, kernels_, forward_.rope(),
+                       *memory_) {}
 
   Memory& memory() override { return *memory_; }
   const Vocabulary& vocabulary() const override { return *model_->vocabulary; }
@@ -150,7 +158,8 @@ class EngineImpl final : public Engine {
     steps_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor) override {
+  Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
+                               std::int32_t divisor) override {
     return memory_->DividePositions(sequence, range, divisor, divider_);
   }
 
@@ -160,8 +169,9 @@ class EngineImpl final : public Engine {
     for (std::size_t i = 0; i < item.tokens.size(); ++i) {
       const TokenId token = item.tokens[i];
       if (token < 0 || static_cast<std::uint32_t>(token) >= model_->config.vocab_size) {
-        return Fail(Code::kInvalidArgument, "token " + std::to_string(i) + ": id " + std::to_string(token) +
-                                                ", the vocabulary has " + std::to_string(model_->config.vocab_size));
+        return Fail(Code::kInvalidArgument, "token " + std::to_string(i) + ": id " +
+                                                std::to_string(token) + ", the vocabulary has " +
+                                                std::to_string(model_->config.vocab_size));
       }
     }
     return {};
@@ -169,18 +179,21 @@ class EngineImpl final : public Engine {
 
   // llama.cpp applies the shifts of a sequence to its keys before the next decode.
   Status SettleAsLlama(SequenceHandle sequence) {
-    KVD_TRY([[maybe_unused]] const auto cells, memory_->Settle(sequence, Memory::SettleScope::kAll, llama_shifter_));
+    KVD_TRY([[maybe_unused]] const auto cells,
+            memory_->Settle(sequence, Memory::SettleScope::kAll, llama_shifter_));
     return {};
   }
 
-  // Reserves cells for every item that can have them; planned_[i] is the item of plan_.sequences[i]. False: no item can.
+  // Reserves cells for every item that can have them; planned_[i] is the item of
+  // plan_.sequences[i]. False: no item can.
   bool Plan(std::span<StepItem> items) {
     plan_.count = 0;
     planned_.clear();
     std::size_t rows = 0;
     for (std::size_t i = 0; i < items.size(); ++i) {
       items[i].status = CheckItem(items[i]);
-      if (items[i].status && options_.llama_shifts) items[i].status = SettleAsLlama(items[i].sequence);
+      if (items[i].status && options_.llama_shifts)
+        items[i].status = SettleAsLlama(items[i].sequence);
       if (!items[i].status) continue;
       rows += items[i].tokens.size();
       planned_.push_back(i);
@@ -189,7 +202,8 @@ class EngineImpl final : public Engine {
     while (!planned_.empty()) {
       requests_.clear();
       for (const std::size_t i : planned_) {
-        requests_.push_back({.handle = items[i].sequence, .pos = items[i].pos, .tokens = items[i].tokens});
+        requests_.push_back(
+            {.handle = items[i].sequence, .pos = items[i].pos, .tokens = items[i].tokens});
       }
       std::size_t failed = requests_.size() - 1;
       const Status reserved = memory_->Reserve(requests_, &plan_, &failed);
@@ -203,7 +217,8 @@ class EngineImpl final : public Engine {
   void Compute(std::span<StepItem> items) {
     forward_items_.clear();
     for (const std::size_t i : planned_) {
-      forward_items_.push_back({.first_logits_row = items[i].first_logits_row, .logits = items[i].logits});
+      forward_items_.push_back(
+          {.first_logits_row = items[i].first_logits_row, .logits = items[i].logits});
     }
     forward_.Run(plan_, *memory_, forward_items_);
   }
@@ -215,7 +230,8 @@ class EngineImpl final : public Engine {
         item.status = memory_->Commit(plan_, s);
       } else {
         memory_->Abandon(plan_, s);
-        item.status = Fail(Code::kNumerical, "a key, value or logit is not finite; nothing was committed");
+        item.status =
+            Fail(Code::kNumerical, "a key, value or logit is not finite; nothing was committed");
       }
       if (item.status) tokens_computed_.fetch_add(item.tokens.size(), std::memory_order_relaxed);
     }
@@ -247,12 +263,15 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& wanted) {
   KVD_TRY(const kernels::KernelTable* kernels, ChooseKernels(options.kernel_table));
   options.kernel_table = kernels->name;
   KVD_TRY(std::unique_ptr<Model> model, LoadModel(options.model_path));
-  if (options.threads == 0) options.threads = std::max(1u, std::min(kThreadsMax, std::thread::hardware_concurrency()));
-  if (options.cells == 0) options.cells = std::max<std::uint64_t>(kCellsDefaultMin, model->config.context_length);
+  if (options.threads == 0)
+    options.threads = std::max(1u, std::min(kThreadsMax, std::thread::hardware_concurrency()));
+  if (options.cells == 0)
+    options.cells = std::max<std::uint64_t>(kCellsDefaultMin, model->config.context_length);
   KVD_TRY(const MemoryGeometry geometry, ComputeGeometry(MemoryOptionsOf(options, model->config)));
   KVD_TRY(std::unique_ptr<Memory> memory, CreateMemory(options, geometry, model->fingerprint));
   CellLayout cells{.k_type = options.k_type, .v_type = options.v_type, .layers = geometry.layers};
-  return std::make_unique<EngineImpl>(std::move(options), std::move(model), std::move(cells), *kernels, std::move(memory));
+  return std::make_unique<EngineImpl>(std::move(options), std::move(model), std::move(cells),
+                                      *kernels, std::move(memory));
 }
 
 }  // namespace kvd

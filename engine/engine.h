@@ -1,7 +1,9 @@
-// The engine: tokens in, logits out. Owns the weights (a mapped GGUF), the memory and the compute threads; knows no client.
+// The engine: tokens in, logits out. Owns the weights (a mapped GGUF), the memory and the compute
+// threads; knows no client.
 //
-// Threads: `memory()`'s verbs may be called from any thread; Step and Divide from one (the engine thread) only.
-// Lifetime: one per daemon. Everything a step needs is allocated at creation: no allocation per token.
+// Threads: `memory()`'s verbs may be called from any thread; Step and Divide from one (the engine
+// thread) only. Lifetime: one per daemon. Everything a step needs is allocated at creation: no
+// allocation per token.
 #pragma once
 
 #include <cstdint>
@@ -20,32 +22,37 @@ class Vocabulary;
 struct ModelConfig;
 
 struct EngineOptions {
-  std::string model_path{};            // empty: the bundled model
-  std::uint64_t cells = 0;             // of the pool; 0: the model's trained context, at least 4096. -c 0 is the flag's error
+  std::string model_path{};  // empty: the bundled model
+  std::uint64_t cells =
+      0;  // of the pool; 0: the model's trained context, at least 4096. -c 0 is the flag's error
   std::uint32_t sequence_capacity = 16384;
   std::uint32_t snapshot_capacity = 1024;
   std::uint32_t session_capacity = 1024;
   std::uint32_t state_slots = 0;
-  std::uint32_t threads = 0;           // 0: as many as cores
-  std::uint32_t ubatch_tokens = 512;   // rows of one pass
+  std::uint32_t threads = 0;          // 0: as many as cores
+  std::uint32_t ubatch_tokens = 512;  // rows of one pass
   kernels::DataType k_type = kernels::DataType::kF16;
   kernels::DataType v_type = kernels::DataType::kF16;
   bool deterministic = false;
-  bool llama_shifts = false;           // shift and divide as llama.cpp of August 2026 does (docs/decisions/0005)
-  std::string kernel_table{};          // "": $KVD_KERNELS, else the best
-  int state_directory = -1;            // descriptor of a private directory for pool and meta; -1: anonymous memory
+  bool llama_shifts =
+      false;  // shift and divide as llama.cpp of August 2026 does (docs/decisions/0005)
+  std::string kernel_table{};  // "": $KVD_KERNELS, else the best
+  int state_directory =
+      -1;  // descriptor of a private directory for pool and meta; -1: anonymous memory
 };
 
 // One sequence's tokens in a step.
 struct StepItem {
   SequenceHandle sequence = SequenceHandle::kNone;
-  Pos pos;                             // of the first token: the sequence's next position
-  std::span<const TokenId> tokens{};   // at least one
+  Pos pos;                            // of the first token: the sequence's next position
+  std::span<const TokenId> tokens{};  // at least one
   // Rows are written for tokens [first_logits_row, tokens.size()); tokens.size(): none.
   std::size_t first_logits_row = 0;
-  // Row k lands at logits + k * vocab_size, written there by the last product itself. REQUIRES: room for all rows.
+  // Row k lands at logits + k * vocab_size, written there by the last product itself. REQUIRES:
+  // room for all rows.
   float* logits = nullptr;
-  // Out: whether this item's cells were committed; on error nothing of it was, and the other items are not affected.
+  // Out: whether this item's cells were committed; on error nothing of it was, and the other items
+  // are not affected.
   Status status{};
 };
 
@@ -56,8 +63,8 @@ struct EngineCounters {
 
 class Engine {
  public:
-  // Errors: those of the GGUF reader and model config (named), kInvalidArgument (options), kNoSpace, kUnsupported
-  // (architecture, a kernel table that this machine lacks).
+  // Errors: those of the GGUF reader and model config (named), kInvalidArgument (options),
+  // kNoSpace, kUnsupported (architecture, a kernel table that this machine lacks).
   static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;
 
@@ -67,15 +74,17 @@ class Engine {
   virtual const kernels::KernelTable& kernels() const = 0;
   virtual const EngineOptions& options() const = 0;  // with defaults filled in
   virtual std::uint64_t weight_bytes() const = 0;
-  virtual std::uint64_t cell_bytes() const = 0;      // K and V of one token in all layers
+  virtual std::uint64_t cell_bytes() const = 0;  // K and V of one token in all layers
 
-  // One pass through the model over all items together; each item's status is set. The tokens of all items are at most
-  // options().ubatch_tokens. A sequence may appear once. Items whose cells cannot be had fail alone (kNoSpace with the
-  // numbers), the others go on. Never blocks metadata verbs.
+  // One pass through the model over all items together; each item's status is set. The tokens of
+  // all items are at most options().ubatch_tokens. A sequence may appear once. Items whose cells
+  // cannot be had fail alone (kNoSpace with the numbers), the others go on. Never blocks metadata
+  // verbs.
   virtual void Step(std::span<StepItem> items) = 0;
   // Memory::DividePositions with this model's rotation.
-  virtual Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor) = 0;
-  virtual EngineCounters counters() const = 0;       // any thread
+  virtual Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
+                                       std::int32_t divisor) = 0;
+  virtual EngineCounters counters() const = 0;  // any thread
 };
 
 }  // namespace kvd

@@ -1,5 +1,6 @@
-// Reads as the paper does: for each layer, x += Attention(Norm(x)), x += FeedForward(Norm(x)); then Output(Norm(x)).
-// (Touvron et al. 2023; Vaswani et al. 2017.) Rows of all sequences go through the products together.
+// Reads as the paper does: for each layer, x += Attention(Norm(x)), x += FeedForward(Norm(x)); then
+// Output(Norm(x)). (Touvron et al. 2023; Vaswani et al. 2017.) Rows of all sequences go through the
+// products together.
 #include "engine/forward.h"
 
 #include <algorithm>
@@ -13,7 +14,9 @@ namespace {
 // Rows of f32 work handed to one thread at a time.
 constexpr std::size_t kRowsPerUnit = 16;
 
-std::size_t RoundUp(std::size_t value, std::size_t step) { return (value + step - 1) / step * step; }
+std::size_t RoundUp(std::size_t value, std::size_t step) {
+  return (value + step - 1) / step * step;
+}
 
 // task(first_row, last_row) over all rows, on several threads where there are many.
 template <class Task>
@@ -41,13 +44,16 @@ void Forward::Rows::Allocate(std::size_t row_count_max, std::size_t width) {
   stride = width;
   buffer = FloatBuffer(row_count_max * stride);
   pointers.resize(row_count_max);
-  for (std::size_t row = 0; row < row_count_max; ++row) pointers[row] = buffer.data() + row * stride;
+  for (std::size_t row = 0; row < row_count_max; ++row)
+    pointers[row] = buffer.data() + row * stride;
 }
 
 Forward::Forward(const ModelConfig& config, const ModelWeights& weights, const CellLayout& cells,
-                 const kernels::KernelTable& kernels, ThreadPool& pool, bool exact, std::size_t row_count_max)
+                 const kernels::KernelTable& kernels, ThreadPool& pool, bool exact,
+                 std::size_t row_count_max)
     : config_(config), weights_(weights), cells_(cells), rope_(config.rope, weights.rope_factors) {
-  std::size_t q_width = 0, k_width = 0, v_width = 0, attended_width = 0, ffn_width = 0, workspace = 0;
+  std::size_t q_width = 0, k_width = 0, v_width = 0, attended_width = 0, ffn_width = 0,
+              workspace = 0;
   std::size_t in_features = config.embedding_size;
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
     const AttentionShape shape = ShapeOf(config, layer);
@@ -60,9 +66,14 @@ Forward::Forward(const ModelConfig& config, const ModelWeights& weights, const C
     tile_rows_ = std::min(tile_rows_, AttentionTileRows(shape.head_count / shape.kv_head_count));
   }
   in_features = std::max({in_features, attended_width, ffn_width});
-  workspace = RoundUp(std::max(workspace, kernels::MatmulWorkspaceFloats(in_features, row_count_max)), 16);
+  workspace =
+      RoundUp(std::max(workspace, kernels::MatmulWorkspaceFloats(in_features, row_count_max)), 16);
   workspaces_ = FloatBuffer(workspace * pool.thread_count());
-  compute_ = {.kernels = &kernels, .pool = &pool, .exact = exact, .workspaces = workspaces_.data(), .workspace_floats = workspace};
+  compute_ = {.kernels = &kernels,
+              .pool = &pool,
+              .exact = exact,
+              .workspaces = workspaces_.data(),
+              .workspace_floats = workspace};
 
   stream_.Allocate(row_count_max, config.embedding_size);
   normed_.Allocate(row_count_max, config.embedding_size);
@@ -99,25 +110,31 @@ void Forward::Embed(const StepPlan& plan) {
     const StepSequence& sequence = plan.sequences[s];
     const std::int32_t delta = sequence.extents.back().delta;
     for (std::size_t i = 0; i < sequence.new_cells; ++i, ++row) {
-      compute_.kernels->decode_row(embedding.type, embedding.data + static_cast<std::size_t>(sequence.tokens[i]) * row_bytes,
-                                   stream_[row], embedding.in_features);
+      compute_.kernels->decode_row(
+          embedding.type, embedding.data + static_cast<std::size_t>(sequence.tokens[i]) * row_bytes,
+          stream_[row], embedding.in_features);
       rope_.Fill(std::int64_t{sequence.first_new_pos.value} + static_cast<std::int64_t>(i) - delta,
-                 key_cosine_.data() + row * rope_.pair_count(), key_sine_.data() + row * rope_.pair_count());
+                 key_cosine_.data() + row * rope_.pair_count(),
+                 key_sine_.data() + row * rope_.pair_count());
     }
   }
   row_count_ = row;
 }
 
-void Forward::Norm(const float* const* rows, std::size_t row_count, const float* weight, float* const* out) {
+void Forward::Norm(const float* const* rows, std::size_t row_count, const float* weight,
+                   float* const* out) {
   ForRows(*compute_.pool, row_count, [&](std::size_t first, std::size_t last) {
     for (std::size_t row = first; row < last; ++row) {
-      compute_.kernels->rms_norm(rows[row], weight, config_.embedding_size, config_.rms_epsilon, out[row]);
+      compute_.kernels->rms_norm(rows[row], weight, config_.embedding_size, config_.rms_epsilon,
+                                 out[row]);
     }
   });
 }
 
-// Rotates the new keys for their stored positions and encodes both into the cells reserved for them.
-void Forward::StoreKeysAndValues(const StepPlan& plan, Memory& memory, std::size_t layer, std::span<ForwardItem> items) {
+// Rotates the new keys for their stored positions and encodes both into the cells reserved for
+// them.
+void Forward::StoreKeysAndValues(const StepPlan& plan, Memory& memory, std::size_t layer,
+                                 std::span<ForwardItem> items) {
   const AttentionShape shape = ShapeOf(config_, layer);
   std::size_t row = 0;
   for (std::size_t s = 0; s < plan.count; ++s) {
@@ -126,12 +143,14 @@ void Forward::StoreKeysAndValues(const StepPlan& plan, Memory& memory, std::size
     std::size_t extent = sequence.first_new_extent;
     for (std::size_t i = 0; i < sequence.new_cells; ++i, ++row) {
       const std::size_t cell = sequence.past_cells + i;
-      while (extent + 1 < sequence.extents.size() && sequence.extents[extent + 1].start <= cell) ++extent;
+      while (extent + 1 < sequence.extents.size() && sequence.extents[extent + 1].start <= cell)
+        ++extent;
       const layout::Extent& home = sequence.extents[extent];
       std::byte* block = memory.BlockBytes(BlockId{home.block});
       const std::size_t block_cell = home.first + (cell - home.start);
-      compute_.kernels->rope(k_[row], shape.kv_head_count, shape.head_dim_k, shape.rotated_dim, shape.rope_interleaved,
-                             key_cosine_.data() + row * rope_.pair_count(), key_sine_.data() + row * rope_.pair_count());
+      compute_.kernels->rope(k_[row], shape.kv_head_count, shape.head_dim_k, shape.rotated_dim,
+                             shape.rope_interleaved, key_cosine_.data() + row * rope_.pair_count(),
+                             key_sine_.data() + row * rope_.pair_count());
       for (std::size_t head = 0; head < shape.kv_head_count; ++head) {
         finite &= compute_.kernels->encode_row(cells_.k_type, k_[row] + head * shape.head_dim_k,
                                                block + cells_.KRow(layer, head, block_cell),
@@ -146,13 +165,15 @@ void Forward::StoreKeysAndValues(const StepPlan& plan, Memory& memory, std::size
 }
 
 // stream += O(attention(Q(x), K(x), V(x))), x = norm(stream)
-void Forward::Attention(const StepPlan& plan, Memory& memory, std::size_t layer, std::span<ForwardItem> items) {
+void Forward::Attention(const StepPlan& plan, Memory& memory, std::size_t layer,
+                        std::span<ForwardItem> items) {
   const LayerWeights& weights = weights_.layers[layer];
   const AttentionShape shape = ShapeOf(config_, layer);
   Norm(stream_.pointers.data(), row_count_, weights.attn_norm, normed_.pointers.data());
   // Rows of q, k and v lie back to back, at this layer's own widths.
   const auto spread = [&](Rows& rows, std::size_t width) {
-    for (std::size_t row = 0; row < row_count_; ++row) rows.pointers[row] = rows.buffer.data() + row * width;
+    for (std::size_t row = 0; row < row_count_; ++row)
+      rows.pointers[row] = rows.buffer.data() + row * width;
   };
   spread(q_, shape.head_count * shape.head_dim_k);
   spread(k_, shape.kv_head_count * shape.head_dim_k);
@@ -193,9 +214,14 @@ void Forward::FeedForward(std::size_t layer) {
   const LayerWeights& weights = weights_.layers[layer];
   const std::size_t width = config_.feed_forward_size[layer];
   Norm(stream_.pointers.data(), row_count_, weights.ffn_norm, normed_.pointers.data());
-  const LinearJob projections[] = {
-      {.linear = &weights.gate, .x = normed_[0], .x_stride = normed_.stride, .y = gate_.pointers.data()},
-      {.linear = &weights.up, .x = normed_[0], .x_stride = normed_.stride, .y = up_.pointers.data()}};
+  const LinearJob projections[] = {{.linear = &weights.gate,
+                                    .x = normed_[0],
+                                    .x_stride = normed_.stride,
+                                    .y = gate_.pointers.data()},
+                                   {.linear = &weights.up,
+                                    .x = normed_[0],
+                                    .x_stride = normed_.stride,
+                                    .y = up_.pointers.data()}};
   RunLinear(compute_, projections, row_count_);
   ForRows(*compute_.pool, row_count_, [&](std::size_t first, std::size_t last) {
     for (std::size_t row = first; row < last; ++row) {
@@ -219,20 +245,24 @@ void Forward::Logits(std::span<ForwardItem> items) {
     const std::size_t rows = attention_plan_.sequences[s].row_count;
     for (std::size_t i = items[s].first_logits_row; i < rows; ++i) {
       logits_input_.push_back(stream_[row + i]);
-      logits_output_.push_back(items[s].logits + (i - items[s].first_logits_row) * config_.vocab_size);
+      logits_output_.push_back(items[s].logits +
+                               (i - items[s].first_logits_row) * config_.vocab_size);
     }
     row += rows;
   }
   if (logits_output_.empty()) return;
   Norm(logits_input_.data(), logits_input_.size(), weights_.output_norm, normed_.pointers.data());
-  const LinearJob output{
-      .linear = &weights_.output, .x = normed_[0], .x_stride = normed_.stride, .y = logits_output_.data()};
+  const LinearJob output{.linear = &weights_.output,
+                         .x = normed_[0],
+                         .x_stride = normed_.stride,
+                         .y = logits_output_.data()};
   RunLinear(compute_, {&output, 1}, logits_output_.size());
   std::size_t next = 0;
   for (std::size_t s = 0; s < items.size(); ++s) {
     const std::size_t rows = attention_plan_.sequences[s].row_count;
     for (std::size_t i = items[s].first_logits_row; i < rows; ++i, ++next) {
-      items[s].finite = items[s].finite && compute_.kernels->all_finite(logits_output_[next], config_.vocab_size);
+      items[s].finite =
+          items[s].finite && compute_.kernels->all_finite(logits_output_[next], config_.vocab_size);
     }
   }
 }

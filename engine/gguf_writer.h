@@ -1,7 +1,9 @@
-// Writes GGUF v3: metadata and tensor table first, then each tensor's bytes as its producer streams them.
+// Writes GGUF v3: metadata and tensor table first, then each tensor's bytes as its producer streams
+// them.
 //
-// For tools and tests; single-threaded. The order is: Add... all metadata, AddTensor for all tensors, then WriteFile or
-// ToBytes. Keys and names are the caller's own: nothing is validated here but what would make the file unreadable.
+// For tools and tests; single-threaded. The order is: Add... all metadata, AddTensor for all
+// tensors, then WriteFile or ToBytes. Keys and names are the caller's own: nothing is validated
+// here but what would make the file unreadable.
 #pragma once
 
 #include <cstddef>

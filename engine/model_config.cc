@@ -1,5 +1,6 @@
-// Each number is read by a function that knows its key and its range, so that every refusal names both. The defaults and
-// the order of precedence are those of llama.cpp (src/llama-model.cpp, load_hparams; src/llama-context.cpp for YaRN).
+// Each number is read by a function that knows its key and its range, so that every refusal names
+// both. The defaults and the order of precedence are those of llama.cpp (src/llama-model.cpp,
+// load_hparams; src/llama-context.cpp for YaRN).
 #include "engine/model_config.h"
 
 #include <algorithm>

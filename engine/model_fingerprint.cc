@@ -1,6 +1,7 @@
-// SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012) run four times under different keys over
-// one byte string: the config's numbers, then each tensor's line of the table and its samples. Variable-length parts
-// carry their length, so that no two inputs share a string.
+// SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012) run four times
+// under different keys over one byte string: the config's numbers, then each tensor's line of the
+// table and its samples. Variable-length parts carry their length, so that no two inputs share a
+// string.
 #include "engine/model_fingerprint.h"
 
 #include <bit>

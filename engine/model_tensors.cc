@@ -1,4 +1,5 @@
-// Names and shapes are those of llama.cpp (src/llama-arch.cpp; load_arch_tensors in src/models/*.cpp).
+// Names and shapes are those of llama.cpp (src/llama-arch.cpp; load_arch_tensors in
+// src/models/*.cpp).
 #include "engine/model_tensors.h"
 
 #include <array>
@@ -18,7 +19,8 @@ Status VisitLinear(TensorVisitor& visitor, const std::string& name, std::uint64_
                                 Presence::kOptional, target.bias));
   }
   target.scale_after_bias = scale == ScaleOrder::kAfterBias;
-  // The scale of activations quantised beforehand; it has no part in a product with float activations.
+  // The scale of activations quantised beforehand; it has no part in a product with float
+  // activations.
   KVD_CHECK_OK(visitor.Ignore(name + ".input_scale"));
   if (scale == ScaleOrder::kIgnored) return visitor.Ignore(name + ".scale");
   return visitor.Scale(name + ".scale", target.scale);

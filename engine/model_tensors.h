@@ -1,8 +1,10 @@
-// The tensors that each architecture has: their names, shapes and places in ModelWeights, said once.
+// The tensors that each architecture has: their names, shapes and places in ModelWeights, said
+// once.
 //
-// VisitTensors walks the description of a config's architecture. BindWeights visits to find and check the tensors in a
-// file; make-model visits to learn what to write. Adding an architecture adds one Describe... function to
-// model_tensors.cc and one row to the table of traits in model_config.cc.
+// VisitTensors walks the description of a config's architecture. BindWeights visits to find and
+// check the tensors in a file; make-model visits to learn what to write. Adding an architecture
+// adds one Describe... function to model_tensors.cc and one row to the table of traits in
+// model_config.cc.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +28,8 @@ struct FusedPart {
   LinearView* target;
 };
 
-// Both visitors are called with the whole name of a tensor and the place that it fills; a visitor that only lists
-// leaves the place as it is.
+// Both visitors are called with the whole name of a tensor and the place that it fills; a visitor
+// that only lists leaves the place as it is.
 class TensorVisitor {
  public:
   virtual ~TensorVisitor() = default;
@@ -41,7 +43,8 @@ class TensorVisitor {
   virtual Status Scale(const std::string& name, float& target) = 0;
   // An optional tensor without effect.
   virtual Status Ignore(const std::string& name) = 0;
-  // NAME.weight and NAME.bias that hold the rows of several matrices; false when the file has them apart.
+  // NAME.weight and NAME.bias that hold the rows of several matrices; false when the file has them
+  // apart.
   virtual Result<bool> Fused(const std::string& name, std::uint64_t in_features,
                              std::span<const FusedPart> parts) = 0;
 };

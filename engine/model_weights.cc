@@ -1,5 +1,6 @@
-// One pass over the architecture's description: each tensor is looked up by its name, compared with the shape that the
-// config needs and marked as used; what is left unused at the end is a tensor whose effect we would silently leave out.
+// One pass over the architecture's description: each tensor is looked up by its name, compared with
+// the shape that the config needs and marked as used; what is left unused at the end is a tensor
+// whose effect we would silently leave out.
 #include "engine/model_weights.h"
 
 #include <cmath>
@@ -102,7 +103,8 @@ class Binder : public TensorVisitor {
     used_[static_cast<std::size_t>(tensor - file_.tensors().data())] = true;
   }
 
-  // The tensor of that name and shape; null for an optional one that is not there. A vector is a matrix of one row.
+  // The tensor of that name and shape; null for an optional one that is not there. A vector is a
+  // matrix of one row.
   Result<const GgufTensor*> Use(const std::string& name, std::uint64_t in_features,
                                 std::uint64_t out_features, Presence presence) {
     const GgufTensor* tensor = file_.FindTensor(name);

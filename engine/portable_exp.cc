@@ -1,5 +1,5 @@
-// Four lanes at once (GCC and clang's vector types, SSE2 on x86-64), each of which does exactly what
-// the single float does.
+// Four lanes at once (GCC and clang's vector types, SSE2 on x86-64), each of which does exactly
+// what the single float does.
 #include "engine/portable_exp.h"
 
 #include <algorithm>

@@ -1,8 +1,9 @@
-// Rotary position embedding (Su et al. 2021): the angle of each pair of a head's elements at a position.
+// Rotary position embedding (Su et al. 2021): the angle of each pair of a head's elements at a
+// position.
 //
-// Angles are computed in double precision from the config's formula (linear, YaRN and llama3 scaling included, see
-// RopeConfig), so that a query rotated for position - delta meets a key stored at position - delta in the same bits.
-// Immutable after creation, any thread.
+// Angles are computed in double precision from the config's formula (linear, YaRN and llama3
+// scaling included, see RopeConfig), so that a query rotated for position - delta meets a key
+// stored at position - delta in the same bits. Immutable after creation, any thread.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +20,11 @@ class RopeTable {
   RopeTable(const RopeConfig& config, const float* factors);
 
   std::size_t pair_count() const { return frequencies_.size(); }
-  // cosine, sine: [pair_count()], the attention factor included. `pos` may be negative (a query seen from a shifted extent).
+  // cosine, sine: [pair_count()], the attention factor included. `pos` may be negative (a query
+  // seen from a shifted extent).
   void Fill(std::int64_t pos, float* cosine, float* sine) const;
-  // The rotation that takes a row stored for `from` to one stored for `to`: no attention factor, it is in the row already.
+  // The rotation that takes a row stored for `from` to one stored for `to`: no attention factor, it
+  // is in the row already.
   void FillDifference(Pos from, Pos to, float* cosine, float* sine) const;
 
  private:

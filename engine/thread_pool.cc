@@ -1,5 +1,6 @@
-// A generation counter starts a task, a counter of busy workers ends it. Both are waited for by a short spin (a layer's next
-// product usually follows within microseconds), then by the futex of std::atomic::wait.
+// A generation counter starts a task, a counter of busy workers ends it. Both are waited for by a
+// short spin (a layer's next product usually follows within microseconds), then by the futex of
+// std::atomic::wait.
 #include "engine/thread_pool.h"
 
 #include <immintrin.h>

@@ -1,7 +1,9 @@
-// The compute threads: they run one task together and meet at its end. Workers spin briefly between tasks, then sleep.
+// The compute threads: they run one task together and meet at its end. Workers spin briefly between
+// tasks, then sleep.
 //
-// One pool per engine; Run is called by the engine thread only, which is worker 0 of every task. Threads live as long as
-// the pool. A task is a plain function over shared data: nothing is allocated, nothing is queued.
+// One pool per engine; Run is called by the engine thread only, which is worker 0 of every task.
+// Threads live as long as the pool. A task is a plain function over shared data: nothing is
+// allocated, nothing is queued.
 #pragma once
 
 #include <atomic>
@@ -22,8 +24,9 @@ class ThreadPool {
 
   std::uint32_t thread_count() const { return thread_count_; }
 
-  // Calls task(worker, unit) once for each unit in [0, unit_count), shared out as workers become free, and returns when all
-  // have ended. worker < thread_count(). With one unit or one thread everything runs on the caller.
+  // Calls task(worker, unit) once for each unit in [0, unit_count), shared out as workers become
+  // free, and returns when all have ended. worker < thread_count(). With one unit or one thread
+  // everything runs on the caller.
   template <class Task>
   void Run(std::size_t unit_count, const Task& task) {
     RunErased(unit_count, &Call<Task>, const_cast<void*>(static_cast<const void*>(&task)));

@@ -2,7 +2,8 @@
 // rings that lie in them, as each side sees them.
 //
 // Owner: a session in the daemon, a connection in the client. One thread at a time. The daemon
-// creates the segments and never maps a descriptor that a client sent; it maps `requests` read-only.
+// creates the segments and never maps a descriptor that a client sent; it maps `requests`
+// read-only.
 #pragma once
 
 #include <array>
@@ -23,10 +24,10 @@ class DaemonChannel {
   CompletionProducer& completions() { return completions_; }
   const ChannelGeometry& geometry() const { return geometry_; }
 
-  // The sleeper's half of the doorbell protocol: sets the flag and looks once more. False: something
-  // waits (the flag is down again), go on working. After a true the client rings when it submits,
-  // and if `stalled` (some answer waits for a completion slot or output space) also when it reads
-  // or releases. Errors as SubmissionConsumer::Waiting and CompletionProducer::Refresh.
+  // The sleeper's half of the doorbell protocol: sets the flag and looks once more. False:
+  // something waits (the flag is down again), go on working. After a true the client rings when it
+  // submits, and if `stalled` (some answer waits for a completion slot or output space) also when
+  // it reads or releases. Errors as SubmissionConsumer::Waiting and CompletionProducer::Refresh.
   Result<bool> PrepareToSleep(bool stalled);
   // Takes the flag down: the client sends no doorbells while the daemon looks by itself.
   void WakeUp();

@@ -22,9 +22,9 @@ inline constexpr std::size_t kDescriptorsMax = 8;  // of one message
 Status SendWithDescriptors(int socket, std::span<const std::byte> bytes,
                            std::span<const int> descriptors);
 
-// Receives exactly bytes.size() bytes and whatever descriptors come with them, close-on-exec; all of
-// them are closed on an error. `timeout` < 0: for ever. Errors: kDisconnected, kTimeout, kCorrupt
-// (more than kDescriptorsMax came, or other control data), kIo.
+// Receives exactly bytes.size() bytes and whatever descriptors come with them, close-on-exec; all
+// of them are closed on an error. `timeout` < 0: for ever. Errors: kDisconnected, kTimeout,
+// kCorrupt (more than kDescriptorsMax came, or other control data), kIo.
 Result<std::vector<UniqueFd>> ReceiveWithDescriptors(int socket, std::span<std::byte> bytes,
                                                      std::chrono::milliseconds timeout);
 

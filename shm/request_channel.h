@@ -32,8 +32,8 @@ class SubmissionProducer {
   // next Reserve. Errors: kNoSpace (larger than the arena: never), kCorrupt (the daemon's cursor).
   Result<std::optional<std::span<std::byte>>> Reserve(std::size_t payload_bytes);
 
-  // Publishes the submission that the last Reserve made room for; payload fields are filled in here.
-  // True: the daemon sleeps and must be rung. REQUIRES: a reservation.
+  // Publishes the submission that the last Reserve made room for; payload fields are filled in
+  // here. True: the daemon sleeps and must be rung. REQUIRES: a reservation.
   [[nodiscard]] bool Submit(wire::Submission submission);
 
   // Submissions not copied out by the daemon yet, as of the last Reserve.
@@ -78,8 +78,8 @@ class SubmissionConsumer {
   // entries ahead, or moved backwards): close that client.
   Result<std::uint32_t> Waiting();
 
-  // Copies the next submission and its payload once, lets the client reuse both, and checks the copy.
-  // False: none waits. `into.payload`'s capacity is reused. Errors as Waiting.
+  // Copies the next submission and its payload once, lets the client reuse both, and checks the
+  // copy. False: none waits. `into.payload`'s capacity is reused. Errors as Waiting.
   // Back-pressure is the caller's: take only what CompletionProducer::Reserve found a slot for.
   Result<bool> Take(ReceivedSubmission& into);
 

@@ -49,8 +49,9 @@ class CompletionProducer {
   void Unreserve();  // REQUIRES: a reservation of which no final completion was written
 
   // A contiguous piece of `byte_count` bytes, 64-byte aligned; nullopt: not before the client
-  // releases some. Pieces are published or abandoned in any mix, but published in the order of their
-  // allocation. 0 bytes: an empty piece, always there. REQUIRES: byte_count <= output_bytes_max().
+  // releases some. Pieces are published or abandoned in any mix, but published in the order of
+  // their allocation. 0 bytes: an empty piece, always there. REQUIRES: byte_count <=
+  // output_bytes_max().
   std::optional<OutputPiece> AllocateOutput(std::size_t byte_count);
   // The largest piece that AllocateOutput would grant now, a multiple of 64.
   std::size_t output_space() const;

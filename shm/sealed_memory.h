@@ -28,8 +28,8 @@ struct CreatedMemory {
   Mapping<kReadWrite> mapping;
 };
 
-// A zeroed memfd of `segment_bytes` (a positive multiple of the page), mode 0600, close-on-exec, not
-// executable where the kernel knows that flag. `name` shows in /proc/PID/maps. Errors:
+// A zeroed memfd of `segment_bytes` (a positive multiple of the page), mode 0600, close-on-exec,
+// not executable where the kernel knows that flag. `name` shows in /proc/PID/maps. Errors:
 // kInvalidArgument (size), kIo (the system's text).
 Result<CreatedMemory> CreateSealedMemory(std::string_view name, std::size_t segment_bytes,
                                          Sealing sealing);

@@ -1,14 +1,18 @@
-// Every byte that lies in a shared segment, as plain structs: this file and shm/wire_messages.h are the whole format.
+// Every byte that lies in a shared segment, as plain structs: this file and shm/wire_messages.h are
+// the whole format.
 //
 //   pool      K/V blocks and recurrent state; a file, written by the daemon alone
-//   meta      what is committed: sequences, their cell lists, snapshots, and the commit record; a file beside it
+//   meta      what is committed: sequences, their cell lists, snapshots, and the commit record; a
+//   file beside it
 //   requests  one per client, written by the client: submission ring, payload arena
 //   results   one per client, written by the daemon: completion ring, output arena
 //
-// Rules: fixed-width fields, offsets from the segment's base, reserved bytes are zero, one writer per byte, groups written
-// by different sides on different cache lines. Little-endian. shm/README.md holds the access rules by number.
+// Rules: fixed-width fields, offsets from the segment's base, reserved bytes are zero, one writer
+// per byte, groups written by different sides on different cache lines. Little-endian.
+// shm/README.md holds the access rules by number.
 //
-// kLayoutVersion is raised whenever a struct of `meta` or `pool` changes its size, order or meaning:
+// kLayoutVersion is raised whenever a struct of `meta` or `pool` changes its size, order or
+// meaning:
 //   1  first layout
 #pragma once
 
@@ -21,15 +25,17 @@ namespace kvd::layout {
 
 inline constexpr std::uint32_t kLayoutVersion = 1;
 inline constexpr std::uint64_t kMetaMagic = 0x3154454d5f44564bull;  // "KVD_MET1"
-inline constexpr std::uint32_t kBlockCells = 32;      // cells of one block
-inline constexpr std::uint32_t kGroupsMax = 4;        // block groups of one model
+inline constexpr std::uint32_t kBlockCells = 32;                    // cells of one block
+inline constexpr std::uint32_t kGroupsMax = 4;                      // block groups of one model
 inline constexpr std::uint32_t kNoSlot = 0xffffffffu;
-inline constexpr std::uint32_t kListUnitBytes = 256;  // unit of allocation of the list arena: 16 extents
+inline constexpr std::uint32_t kListUnitBytes =
+    256;  // unit of allocation of the list arena: 16 extents
 inline constexpr std::uint32_t kCommitRecordBytes = 1u << 20;  // redo record, header included
-inline constexpr std::uint32_t kForksMax = 1024;      // forks of one request, so that one commit holds them
+inline constexpr std::uint32_t kForksMax =
+    1024;  // forks of one request, so that one commit holds them
 inline constexpr std::uint32_t kNameBytesMax = 64;
 
-// ---------------------------------------------------------------------------------------------------------------- meta
+// ------------------------------------------------------------------------------------------ meta
 //
 //   0              MetaHeader                     one page
 //   commit_offset  CommitHeader, entries          kCommitRecordBytes
@@ -39,11 +45,12 @@ inline constexpr std::uint32_t kNameBytesMax = 64;
 //   lists          list arena: units of kListUnitBytes
 //   cells[g]       CellRecord[block_count[g]][kBlockCells]
 //
-// A value is committed if it is reachable from a live SequenceRecord or SnapshotRecord (or is one). All else does not exist.
+// A value is committed if it is reachable from a live SequenceRecord or SnapshotRecord (or is one).
+// All else does not exist.
 
 struct MetaGeometry {
-  std::uint32_t block_cells;          // kBlockCells
-  std::uint32_t group_count;          // 1..kGroupsMax; 0 for a model without attention
+  std::uint32_t block_cells;  // kBlockCells
+  std::uint32_t group_count;  // 1..kGroupsMax; 0 for a model without attention
   std::uint32_t block_count[kGroupsMax];
   std::uint32_t sequence_capacity;
   std::uint32_t snapshot_capacity;
@@ -53,7 +60,7 @@ struct MetaGeometry {
   std::uint32_t reserved;
   std::uint64_t block_stride_bytes[kGroupsMax];  // bytes of one block in `pool`, page rounded
   std::uint64_t state_slot_bytes;
-  std::uint8_t k_type;                // kernels::DataType numbers
+  std::uint8_t k_type;  // kernels::DataType numbers
   std::uint8_t v_type;
   std::uint8_t reserved2[6];
   friend bool operator==(const MetaGeometry&, const MetaGeometry&) = default;
@@ -61,13 +68,13 @@ struct MetaGeometry {
 static_assert(sizeof(MetaGeometry) == 96 && std::is_standard_layout_v<MetaGeometry>);
 
 struct MetaHeader {
-  std::uint64_t magic;                // kMetaMagic
-  std::uint32_t version;              // kLayoutVersion
-  std::uint32_t header_bytes;         // sizeof(MetaHeader)
-  std::uint64_t layout_signature;     // LayoutSignature(): changes when a struct's size does
-  std::uint64_t total_bytes;          // of the segment
+  std::uint64_t magic;             // kMetaMagic
+  std::uint32_t version;           // kLayoutVersion
+  std::uint32_t header_bytes;      // sizeof(MetaHeader)
+  std::uint64_t layout_signature;  // LayoutSignature(): changes when a struct's size does
+  std::uint64_t total_bytes;       // of the segment
   std::uint8_t model_fingerprint[32];
-  std::uint8_t boot_id[16];           // /proc/sys/kernel/random/boot_id at creation
+  std::uint8_t boot_id[16];  // /proc/sys/kernel/random/boot_id at creation
   MetaGeometry geometry;
   std::uint64_t commit_offset;
   std::uint64_t sequences_offset;
@@ -75,10 +82,11 @@ struct MetaHeader {
   std::uint64_t sessions_offset;
   std::uint64_t lists_offset;
   std::uint64_t cells_offset[kGroupsMax];
-  std::uint32_t header_crc;           // CRC32C of the bytes above
+  std::uint32_t header_crc;  // CRC32C of the bytes above
   std::uint32_t reserved;
-  // The commit point of everything: 0 while no record is being applied, else the number of the published record. A
-  // release store of a number makes the record in the commit area true; whoever finds it set applies the record again.
+  // The commit point of everything: 0 while no record is being applied, else the number of the
+  // published record. A release store of a number makes the record in the commit area true; whoever
+  // finds it set applies the record again.
   alignas(64) std::atomic<std::uint64_t> commit_word;
 };
 static_assert(sizeof(MetaHeader) <= 4096 && std::is_standard_layout_v<MetaHeader>);
@@ -86,24 +94,24 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 // The redo record: header, then entry_count times {CommitEntry, payload padded to 8 bytes}.
 struct CommitHeader {
-  std::uint64_t number;               // equals commit_word while published
+  std::uint64_t number;  // equals commit_word while published
   std::uint32_t entry_count;
-  std::uint32_t body_bytes;           // entries and payloads
-  std::uint32_t crc;                  // CRC32C of number, entry_count, body_bytes and the body
+  std::uint32_t body_bytes;  // entries and payloads
+  std::uint32_t crc;         // CRC32C of number, entry_count, body_bytes and the body
   std::uint32_t reserved;
 };
 static_assert(sizeof(CommitHeader) == 24);
 struct CommitEntry {
-  std::uint64_t offset;               // in meta, a multiple of 8, inside sequences, snapshots or sessions
-  std::uint32_t payload_bytes;        // a multiple of 8
+  std::uint64_t offset;         // in meta, a multiple of 8, inside sequences, snapshots or sessions
+  std::uint32_t payload_bytes;  // a multiple of 8
   std::uint32_t reserved;
 };
 static_assert(sizeof(CommitEntry) == 16);
 
-// A list in the arena: entry_count entries from unit first_unit on, room for capacity_units units, CRC32C of the entries.
-// Entries behind entry_count are not committed.
+// A list in the arena: entry_count entries from unit first_unit on, room for capacity_units units,
+// CRC32C of the entries. Entries behind entry_count are not committed.
 struct ListRoot {
-  std::uint32_t first_unit;           // kNoSlot where capacity_units is 0
+  std::uint32_t first_unit;  // kNoSlot where capacity_units is 0
   std::uint32_t capacity_units;
   std::uint32_t entry_count;
   std::uint32_t crc;
@@ -111,13 +119,14 @@ struct ListRoot {
 };
 static_assert(sizeof(ListRoot) == 16);
 
-// A run of cells in one block as one sequence sees it. It covers the sequence's cells [start, start of the next extent),
-// the last one up to the sequence's cell count in that group: so appending to a block's tail changes the count alone.
-// Effective position = stored position + delta. Cells of an extent lie side by side: block cells first, first + 1, …
+// A run of cells in one block as one sequence sees it. It covers the sequence's cells [start, start
+// of the next extent), the last one up to the sequence's cell count in that group: so appending to
+// a block's tail changes the count alone. Effective position = stored position + delta. Cells of an
+// extent lie side by side: block cells first, first + 1, …
 struct Extent {
   std::uint32_t block;
-  std::uint32_t start;                // ordinal of its first cell in the sequence's list of this group
-  std::uint16_t first;                // 0..kBlockCells-1
+  std::uint32_t start;  // ordinal of its first cell in the sequence's list of this group
+  std::uint16_t first;  // 0..kBlockCells-1
   std::uint16_t reserved;
   std::int32_t delta;
   friend bool operator==(const Extent&, const Extent&) = default;
@@ -133,20 +142,20 @@ enum SequenceFlags : std::uint32_t {
 };
 
 struct SequenceRecord {
-  std::uint32_t generation;           // of the handle; raised when the record is freed, never 0
-  std::uint32_t flags;                // SequenceFlags; 0 when free
+  std::uint32_t generation;  // of the handle; raised when the record is freed, never 0
+  std::uint32_t flags;       // SequenceFlags; 0 when free
   std::uint32_t owner_uid;
   std::uint32_t reserved0;
-  std::uint64_t owner_session;        // SessionId
-  std::uint64_t namespace_salt;       // 0: the uid's own namespace
+  std::uint64_t owner_session;   // SessionId
+  std::uint64_t namespace_salt;  // 0: the uid's own namespace
   std::uint64_t created_unix_ms;
-  std::uint64_t edit_number;          // raised by every commit that changes this record
-  std::uint32_t cell_count;           // cells of group 0 (all tokens it holds)
-  std::uint32_t pristine_cells;       // leading cells computed from position 0 in order
-  std::int32_t next_pos;              // last effective position + 1; 0 when empty
-  std::uint32_t state_slot;           // recurrent state, or kNoSlot
-  std::uint32_t logits_slot;          // last logits row, or kNoSlot
-  std::uint32_t cross_slot;           // cross-attention state, or kNoSlot
+  std::uint64_t edit_number;     // raised by every commit that changes this record
+  std::uint32_t cell_count;      // cells of group 0 (all tokens it holds)
+  std::uint32_t pristine_cells;  // leading cells computed from position 0 in order
+  std::int32_t next_pos;         // last effective position + 1; 0 when empty
+  std::uint32_t state_slot;      // recurrent state, or kNoSlot
+  std::uint32_t logits_slot;     // last logits row, or kNoSlot
+  std::uint32_t cross_slot;      // cross-attention state, or kNoSlot
   ListRoot extents[kGroupsMax];
   ListRoot checkpoints;
   ListRoot sampler;
@@ -156,18 +165,18 @@ struct SequenceRecord {
 static_assert(sizeof(SequenceRecord) == 256 && std::is_standard_layout_v<SequenceRecord>);
 
 struct SnapshotRecord {
-  char name[kNameBytesMax];           // zero padded; all zero when free
-  std::uint64_t sequence;             // SequenceHandle of a published sequence
+  char name[kNameBytesMax];  // zero padded; all zero when free
+  std::uint64_t sequence;    // SequenceHandle of a published sequence
   std::uint64_t published_unix_ms;
   std::uint32_t owner_uid;
-  std::uint32_t is_public;            // 1: every uid that may connect can fork it
+  std::uint32_t is_public;  // 1: every uid that may connect can fork it
   std::uint8_t reserved[40];
 };
 static_assert(sizeof(SnapshotRecord) == 128);
 
 // Room for exactly-once requests across restarts.
 struct SessionRecord {
-  std::uint64_t session;              // SessionId; 0 when free
+  std::uint64_t session;  // SessionId; 0 when free
   std::uint64_t token_hash;
   std::uint32_t owner_uid;
   std::uint32_t reserved0;
@@ -175,11 +184,12 @@ struct SessionRecord {
 };
 static_assert(sizeof(SessionRecord) == 512);
 
-// One per cell of a group, written before the commit that makes the cell reachable and not changed while it is.
+// One per cell of a group, written before the commit that makes the cell reachable and not changed
+// while it is.
 struct CellRecord {
   std::int32_t token;
   std::int32_t stored_pos;
-  std::uint32_t check;                // CRC32C of token, stored_pos, group, block and cell number
+  std::uint32_t check;  // CRC32C of token, stored_pos, group, block and cell number
   std::uint32_t reserved;
 };
 static_assert(sizeof(CellRecord) == 16);
@@ -188,49 +198,54 @@ static_assert(sizeof(CellRecord) == 16);
 constexpr std::uint64_t LayoutSignature() {
   std::uint64_t signature = kLayoutVersion;
   for (std::uint64_t part :
-       {sizeof(MetaHeader), sizeof(CommitHeader), sizeof(CommitEntry), sizeof(SequenceRecord), sizeof(SnapshotRecord),
-        sizeof(SessionRecord), sizeof(CellRecord), sizeof(Extent), std::size_t{kBlockCells}, std::size_t{kListUnitBytes}}) {
+       {sizeof(MetaHeader), sizeof(CommitHeader), sizeof(CommitEntry), sizeof(SequenceRecord),
+        sizeof(SnapshotRecord), sizeof(SessionRecord), sizeof(CellRecord), sizeof(Extent),
+        std::size_t{kBlockCells}, std::size_t{kListUnitBytes}}) {
     signature = (signature ^ part) * 0x100000001b3ull;
   }
   return signature;
 }
 
-// ------------------------------------------------------------------------------------------------- requests and results
+// -------------------------------------------------------------------------- requests and results
 //
 //   requests: RequestsHeader | wire::Submission[submission_entries] | payload arena
 //   results:  ResultsHeader  | wire::Completion[completion_entries] | output arena
 //
-// Cursors count from 0 for ever; an index is cursor % entries, an output position is cursor % arena bytes.
+// Cursors count from 0 for ever; an index is cursor % entries, an output position is cursor % arena
+// bytes.
 
 struct RequestsHeader {
-  std::uint64_t magic;                               // kRequestsMagic, written by the daemon at creation, then left alone
-  std::uint32_t submission_entries;                  // a power of two; the daemon trusts its own copy only
+  std::uint64_t magic;  // kRequestsMagic, written by the daemon at creation, then left alone
+  std::uint32_t submission_entries;  // a power of two; the daemon trusts its own copy only
   std::uint32_t reserved0;
   std::uint64_t arena_offset;
   std::uint64_t arena_bytes;
-  alignas(64) std::atomic<std::uint64_t> submission_tail;   // entries written
-  alignas(64) std::atomic<std::uint64_t> completion_head;   // completions read
-  std::atomic<std::uint64_t> output_released;               // output arena bytes given back
-  alignas(64) std::atomic<std::uint32_t> client_sleeps;     // 1: ring me when a completion is written
+  alignas(64) std::atomic<std::uint64_t> submission_tail;  // entries written
+  alignas(64) std::atomic<std::uint64_t> completion_head;  // completions read
+  std::atomic<std::uint64_t> output_released;              // output arena bytes given back
+  alignas(64) std::atomic<std::uint32_t> client_sleeps;  // 1: ring me when a completion is written
 };
 static_assert(std::is_standard_layout_v<RequestsHeader> && sizeof(RequestsHeader) == 256);
 
-// What ResultsHeader::daemon_sleeps says. A release that the daemon does not wait for costs no system call.
+// What ResultsHeader::daemon_sleeps says. A release that the daemon does not wait for costs no
+// system call.
 enum DaemonSleep : std::uint32_t {
-  kDaemonAwake = 0,    // it looks by itself
-  kDaemonSleeps = 1,   // ring it when something is submitted
-  kDaemonStalled = 2,  // ring it also when completions are read or output is released: an answer waits for room
+  kDaemonAwake = 0,   // it looks by itself
+  kDaemonSleeps = 1,  // ring it when something is submitted
+  kDaemonStalled =
+      2,  // ring it also when completions are read or output is released: an answer waits for room
 };
 
 struct ResultsHeader {
-  std::uint64_t magic;                               // kResultsMagic
-  std::uint32_t completion_entries;                  // a power of two
+  std::uint64_t magic;               // kResultsMagic
+  std::uint32_t completion_entries;  // a power of two
   std::uint32_t reserved0;
   std::uint64_t arena_offset;
   std::uint64_t arena_bytes;
-  alignas(64) std::atomic<std::uint64_t> submission_head;   // submissions copied out: entry and payload may be reused
-  alignas(64) std::atomic<std::uint64_t> completion_tail;   // completions written
-  alignas(64) std::atomic<std::uint32_t> daemon_sleeps;     // DaemonSleep
+  alignas(64) std::atomic<
+      std::uint64_t> submission_head;  // submissions copied out: entry and payload may be reused
+  alignas(64) std::atomic<std::uint64_t> completion_tail;  // completions written
+  alignas(64) std::atomic<std::uint32_t> daemon_sleeps;    // DaemonSleep
 };
 static_assert(std::is_standard_layout_v<ResultsHeader> && sizeof(ResultsHeader) == 256);
 

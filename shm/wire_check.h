@@ -1,5 +1,5 @@
-// Validators of the fixed-size messages that a peer sends: the daemon's of Hello and Submission, the
-// client's of Welcome and Completion. Payload parsers are in shm/payload_codec.h.
+// Validators of the fixed-size messages that a peer sends: the daemon's of Hello and Submission,
+// the client's of Welcome and Completion. Payload parsers are in shm/payload_codec.h.
 //
 // Pure functions of a private copy; every message names the field, what was found and the limit.
 #pragma once
@@ -36,9 +36,9 @@ Result<CheckedHello> ValidateHello(const Hello& hello);
 // else: kCorrupt (not a Welcome, a field), kVersionMismatch.
 Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome);
 
-// Verb and flags known and fit for each other, reserved zero, payload inside the arena and no larger
-// than it, a payload where the verb wants one and none elsewhere, arguments in their ranges as far
-// as that needs no state. Error: kInvalidArgument.
+// Verb and flags known and fit for each other, reserved zero, payload inside the arena and no
+// larger than it, a payload where the verb wants one and none elsewhere, arguments in their ranges
+// as far as that needs no state. Error: kInvalidArgument.
 Status ValidateSubmission(const Submission& submission, std::uint64_t request_arena_bytes);
 
 // Verb, code and flags known, output inside the arena and not across its end. Error: kCorrupt.

@@ -1,17 +1,21 @@
-// Every message between a client and the daemon, as plain structs: hello and welcome on the socket, submissions and
-// completions in the rings, and the payloads that lie in the arenas.
+// Every message between a client and the daemon, as plain structs: hello and welcome on the socket,
+// submissions and completions in the rings, and the payloads that lie in the arenas.
 //
 //   client                                   daemon
 //     │ ── Hello ─────────────────────────────► │   once, on the socket
-//     │ ◄───────────── Welcome + descriptors ── │   requests, results (SCM_RIGHTS); none when refused
-//     │ ── Submission + payload (requests) ───► │   doorbell byte on the socket only if daemon_sleeps
+//     │ ◄───────────── Welcome + descriptors ── │   requests, results (SCM_RIGHTS); none when
+//     refused
+//     │ ── Submission + payload (requests) ───► │   doorbell byte on the socket only if
+//     daemon_sleeps
 //     │ ◄── Completion + output (results) ───── │   doorbell byte only if client_sleeps
 //
-// A request is one Submission with a fresh request id; its answer is zero or more Completions with kMore and one without.
-// code != kOk: the output is the error's message (UTF-8). Requests of one session on metadata are applied in order;
-// computing requests (kDecode, kGenerate, kDivide) run beside them and may end in another order.
+// A request is one Submission with a fresh request id; its answer is zero or more Completions with
+// kMore and one without. code != kOk: the output is the error's message (UTF-8). Requests of one
+// session on metadata are applied in order; computing requests (kDecode, kGenerate, kDivide) run
+// beside them and may end in another order.
 //
-// kProtocolVersion is raised with every incompatible change; hello refuses another one by naming both:
+// kProtocolVersion is raised with every incompatible change; hello refuses another one by naming
+// both:
 //   1  first protocol
 #pragma once
 
@@ -26,7 +30,8 @@ inline constexpr std::uint32_t kProtocolVersion = 1;
 inline constexpr std::uint64_t kHelloMagic = 0x314f4c4c4544564bull;    // "KVDELLO1"
 inline constexpr std::uint64_t kWelcomeMagic = 0x31434c455744564bull;  // "KVDWELC1"
 
-// Ring and arena sizes that a hello may ask for: powers of two (entries), multiples of 4096 (arenas).
+// Ring and arena sizes that a hello may ask for: powers of two (entries), multiples of 4096
+// (arenas).
 inline constexpr std::uint32_t kEntriesMin = 8;
 inline constexpr std::uint32_t kEntriesMax = 4096;
 inline constexpr std::uint32_t kEntriesDefault = 256;
@@ -43,20 +48,21 @@ struct Hello {
   std::uint32_t completion_entries;   // 0: default; at least twice the submission entries
   std::uint64_t request_arena_bytes;  // 0: default
   std::uint64_t result_arena_bytes;   // 0: default
-  std::uint8_t session_token[16];     // of an earlier session that this one takes up again; zero: a new one
-  char name[32];                      // shown in logs and lists; printable ASCII, zero padded
+  std::uint8_t
+      session_token[16];  // of an earlier session that this one takes up again; zero: a new one
+  char name[32];          // shown in logs and lists; printable ASCII, zero padded
   std::uint8_t reserved[40];
 };
 static_assert(sizeof(Hello) == 128 && std::is_standard_layout_v<Hello>);
 
 struct Welcome {
   std::uint64_t magic;
-  std::uint32_t version;              // the daemon's
-  std::uint8_t code;                  // kvd::Code; not kOk: refused, message says why, no descriptors come
-  std::uint8_t descriptor_count;      // 2: requests, results
+  std::uint32_t version;  // the daemon's
+  std::uint8_t code;      // kvd::Code; not kOk: refused, message says why, no descriptors come
+  std::uint8_t descriptor_count;  // 2: requests, results
   std::uint16_t reserved0;
   std::uint64_t session;
-  std::uint8_t session_token[16];     // keep it to take the session up again
+  std::uint8_t session_token[16];  // keep it to take the session up again
   std::uint32_t submission_entries;
   std::uint32_t completion_entries;
   std::uint64_t request_segment_bytes;
@@ -64,41 +70,68 @@ struct Welcome {
   std::uint32_t vocab_size;
   std::uint32_t daemon_pid;
   std::uint64_t pool_cells;
-  char message[160];                  // zero terminated
+  char message[160];  // zero terminated
 };
 static_assert(sizeof(Welcome) == 240 && std::is_standard_layout_v<Welcome>);
 
-// Numbers are stored and sent: append only.
+// Numbers are sent: append only. Each verb: what it takes from the submission and its payload;
+// then, after "out", what the last completion carries, in `sequence`, value0, value1 and its
+// output. "In pieces": with kMore before the last.
 enum class Verb : std::uint16_t {
-  kPing = 1,         // in: payload of at most 4096 bytes; out: the same bytes
-  kInfo = 2,         // out: InfoReply
-  kCreate = 3,       // out: sequence
-  kFork = 4,         // sequence; p0 = cells to take or -1 for all; argument = how many (1..kForksMax); out: u64 handles[n]; value0 = ns
-                     //   spent in the engine, value1 = cells in each
-  kDrop = 5,         // sequence; kFlagForce: another session's (same uid)
-  kCopyRange = 6,    // sequence (source), sequence2 (destination), p0, p1; value0 = cells
-  kRemoveRange = 7,  // sequence, p0, p1; value0 = cells
-  kKeep = 8,         // sequence; drops this session's others
-  kClear = 9,        // sequence
-  kAdd = 10,         // sequence, p0, p1, argument = delta
-  kDivide = 11,      // sequence, p0, p1, argument = divisor; value0 = cells rewritten
-  kQuery = 12,       // sequence; out: SequenceEntry
-  kDecode = 13,      // sequence, p0 = position of the first token; payload: i32 tokens[]; argument: LogitsWanted; value0 = cells
-                     //   computed by now, value1 = first row of this piece; out: f32 logits[rows][vocab]
-  kGenerate = 14,    // sequence, p0 = position of the first token or -1 for the next one; payload: GenerateParams and lists;
-                     //   pieces (kMore): GeneratePiece; last: GenerateResult
-  kCancel = 15,      // argument = request id of this session; value0 = 1 if it was found. The request ends kCancelled
-  kReadTokens = 16,  // sequence, p0 = first cell, argument = count (or -1); out: {i32 token, i32 pos}[]; in pieces
-  kReadText = 17,    // sequence; out: UTF-8 text of all its tokens, special tokens shown if kFlagSpecial; in pieces
-  kList = 18,        // out: SequenceEntry[] that the caller may see; in pieces
-  kPublish = 19,     // sequence; payload: name; kFlagPublic, kFlagForce (replace); out: sequence of the snapshot
-  kUnpublish = 20,   // payload: name
-  kAttach = 21,      // payload: name; forks the snapshot; out: sequence; value0 = ns in the engine, value1 = cells
-  kSnapshots = 22,   // out: SnapshotEntry[]
-  kTokenize = 23,    // payload: text; kFlagAddSpecial, kFlagParseSpecial; out: i32 tokens[]
-  kDetokenize = 24,  // payload: i32 tokens[]; kFlagSpecial: show special tokens; out: text
-  kChat = 25,        // payload: ChatMessage records; kFlagAddAssistant; out: text by the model's template (tokenize it with
-                     //   kFlagParseSpecial)
+  // payload: at most 4096 bytes; out: the same bytes
+  kPing = 1,
+  // out: InfoReply
+  kInfo = 2,
+  // out: sequence
+  kCreate = 3,
+  // sequence, p0 = cells to take or -1 for all, argument = how many (1..kForksMax);
+  // out: u64 handles[n], value0 = ns spent in the engine, value1 = cells in each
+  kFork = 4,
+  // sequence; kFlagForce: another session's of the same uid
+  kDrop = 5,
+  // sequence (source), sequence2 (destination), p0, p1; out: value0 = cells
+  kCopyRange = 6,
+  // sequence, p0, p1; out: value0 = cells
+  kRemoveRange = 7,
+  // sequence: drops this session's others
+  kKeep = 8,
+  // sequence
+  kClear = 9,
+  // sequence, p0, p1, argument = delta
+  kAdd = 10,
+  // sequence, p0, p1, argument = divisor; out: value0 = cells rewritten
+  kDivide = 11,
+  // sequence; out: SequenceEntry
+  kQuery = 12,
+  // sequence, p0 = position of the first token, argument = LogitsWanted; payload: i32 tokens[];
+  // out, in pieces: f32 logits[rows][vocab], value0 = cells computed by now, value1 = first row
+  kDecode = 13,
+  // sequence, p0 = position of the first token or -1 for the next one; payload: GenerateParams and
+  // lists; pieces: GeneratePiece; out: GenerateResult
+  kGenerate = 14,
+  // argument = request id of this session, which ends kCancelled; out: value0 = 1 if it was found
+  kCancel = 15,
+  // sequence, p0 = first cell, argument = count or -1; out, in pieces: {i32 token, i32 pos}[]
+  kReadTokens = 16,
+  // sequence; kFlagSpecial: special tokens are shown; out, in pieces: UTF-8 text of all its tokens
+  kReadText = 17,
+  // out, in pieces: SequenceEntry[] that the caller may see
+  kList = 18,
+  // sequence; payload: name; kFlagPublic, kFlagForce (replace); out: sequence of the snapshot
+  kPublish = 19,
+  // payload: name
+  kUnpublish = 20,
+  // payload: name; forks the snapshot; out: sequence, value0 = ns in the engine, value1 = cells
+  kAttach = 21,
+  // out: SnapshotEntry[]
+  kSnapshots = 22,
+  // payload: text; kFlagAddSpecial, kFlagParseSpecial; out: i32 tokens[]
+  kTokenize = 23,
+  // payload: i32 tokens[]; kFlagSpecial: special tokens are shown; out: text
+  kDetokenize = 24,
+  // payload: ChatMessage records; kFlagAddAssistant; out: text by the model's template, to be
+  // tokenized with kFlagParseSpecial
+  kChat = 25,
 };
 inline constexpr std::uint16_t kVerbLast = 25;
 
@@ -109,7 +142,8 @@ enum SubmissionFlags : std::uint16_t {
   kFlagParseSpecial = 1u << 3,
   kFlagSpecial = 1u << 4,
   kFlagAddAssistant = 1u << 5,
-  kFlagProgress = 1u << 6,  // kDecode, kGenerate: pieces of kind kPieceProgress while the prompt is computed
+  kFlagProgress =
+      1u << 6,  // kDecode, kGenerate: pieces of kind kPieceProgress while the prompt is computed
 };
 inline constexpr std::uint16_t kSubmissionFlagsAll = (1u << 7) - 1;
 
@@ -123,10 +157,10 @@ struct Submission {
   std::uint64_t payload_offset;  // in the request arena
   std::uint64_t sequence;
   std::uint64_t sequence2;
-  std::int32_t p0;               // ranges: negative begin is 0
-  std::int32_t p1;               // ranges: negative end is open
+  std::int32_t p0;  // ranges: negative begin is 0
+  std::int32_t p1;  // ranges: negative end is open
   std::int64_t argument;
-  std::uint64_t reserved;        // 0
+  std::uint64_t reserved;  // 0
 };
 static_assert(sizeof(Submission) == 64 && std::is_standard_layout_v<Submission>);
 
@@ -138,8 +172,10 @@ struct Completion {
   std::uint8_t code;
   std::uint8_t flags;
   std::uint32_t output_bytes;
-  std::uint64_t output_cursor;   // position in the output stream: arena offset is cursor % arena bytes, never wraps inside.
-                                 // Giving back is up to and including cursor + output_bytes rounded up to kOutputAlignment
+  std::uint64_t
+      output_cursor;  // position in the output stream: arena offset is cursor % arena bytes, never
+                      // wraps inside.
+  // Giving back is up to and including cursor + output_bytes rounded up to kOutputAlignment
   std::uint64_t sequence;
   std::int64_t value0;
   std::int64_t value1;
@@ -149,40 +185,43 @@ struct Completion {
 static_assert(sizeof(Completion) == 64 && std::is_standard_layout_v<Completion>);
 inline constexpr std::uint64_t kOutputAlignment = 64;
 
-// ------------------------------------------------------------------------------------------------------------- payloads
+// -------------------------------------------------------------------------------------- payloads
 
 enum GenerateFlags : std::uint32_t {
-  kIgnoreEos = 1u << 0,     // end-of-generation tokens are never sampled (their logits become -infinity)
-  kNoText = 1u << 1,        // pieces carry tokens only (always so without a tokenizer)
-  kShowSpecial = 1u << 2,   // special tokens appear in the text
+  kIgnoreEos =
+      1u << 0,        // end-of-generation tokens are never sampled (their logits become -infinity)
+  kNoText = 1u << 1,  // pieces carry tokens only (always so without a tokenizer)
+  kShowSpecial = 1u << 2,  // special tokens appear in the text
 };
 inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 3) - 1;
 inline constexpr std::uint32_t kStopsMax = 16;
-inline constexpr std::uint32_t kStopBytesMax = 256;   // each; at least 1, valid UTF-8
+inline constexpr std::uint32_t kStopBytesMax = 256;  // each; at least 1, valid UTF-8
 inline constexpr std::uint32_t kBiasesMax = 1024;
 inline constexpr std::uint32_t kLogprobsMax = 64;
-inline constexpr float kBiasMax = 1000.0f;            // |bias|, or -infinity to forbid a token
+inline constexpr float kBiasMax = 1000.0f;  // |bias|, or -infinity to forbid a token
 
-// Payload of kGenerate: GenerateParams | i32 tokens[token_count] | LogitBias[bias_count] | StopString[stop_count] (each a u32
-// byte count and the bytes, unpadded).
+// Payload of kGenerate: GenerateParams | i32 tokens[token_count] | LogitBias[bias_count] |
+// StopString[stop_count] (each a u32 byte count and the bytes, unpadded).
 struct GenerateParams {
-  std::uint32_t token_count;      // prompt tokens to append first; at least 1
-  std::int32_t predict_max;       // tokens to sample; 0: only compute the prompt; -1: until an end token or a full pool
-  float temperature;              // 0: greedy; >= 0
-  std::int32_t top_k;             // 0: off
-  float top_p;                    // (0, 1]; 1: off
-  float min_p;                    // [0, 1]; 0: off
-  float typical_p;                // (0, 1]; 1: off
-  float repeat_penalty;           // > 0; 1: off
-  float presence_penalty;         // [-2, 2]; 0: off
-  float frequency_penalty;        // [-2, 2]; 0: off
-  std::int32_t repeat_last;       // tokens looked back at: 0 off, -1 whole sequence
-  std::uint32_t logprob_count;    // top-n log-probabilities with each token, 0..kLogprobsMax
-  std::uint64_t seed;             // 0: the daemon draws one and reports it
-  std::uint32_t flags;            // GenerateFlags
+  std::uint32_t token_count;  // prompt tokens to append first; at least 1
+  std::int32_t
+      predict_max;     // tokens to sample; 0: only compute the prompt; -1: until an end token or a
+                       // full pool
+  float temperature;   // 0: greedy; >= 0
+  std::int32_t top_k;  // 0: off
+  float top_p;         // (0, 1]; 1: off
+  float min_p;         // [0, 1]; 0: off
+  float typical_p;     // (0, 1]; 1: off
+  float repeat_penalty;         // > 0; 1: off
+  float presence_penalty;       // [-2, 2]; 0: off
+  float frequency_penalty;      // [-2, 2]; 0: off
+  std::int32_t repeat_last;     // tokens looked back at: 0 off, -1 whole sequence
+  std::uint32_t logprob_count;  // top-n log-probabilities with each token, 0..kLogprobsMax
+  std::uint64_t seed;           // 0: the daemon draws one and reports it
+  std::uint32_t flags;          // GenerateFlags
   std::uint32_t bias_count;
   std::uint32_t stop_count;
-  std::uint32_t stop_bytes;       // of all StopString records together
+  std::uint32_t stop_bytes;  // of all StopString records together
 };
 static_assert(sizeof(GenerateParams) == 72 && std::is_standard_layout_v<GenerateParams>);
 
@@ -194,13 +233,14 @@ static_assert(sizeof(LogitBias) == 8);
 
 // Output of a kGenerate or kDecode piece (kMore):
 //   kPieceProgress: nothing behind it; done and total are prompt tokens
-//   kPieceTokens:   GeneratePiece | i32 tokens[token_count] | text[text_bytes], padded to 4 | TokenLogprob[logprob_count]
+//   kPieceTokens:   GeneratePiece | i32 tokens[token_count] | text[text_bytes], padded to 4 |
+//   TokenLogprob[logprob_count]
 enum PieceKind : std::uint32_t { kPieceProgress = 1, kPieceTokens = 2 };
 struct GeneratePiece {
   std::uint32_t kind;
   std::uint32_t token_count;
   std::uint32_t text_bytes;
-  std::uint32_t logprob_count;    // records: for each token first its own, then the top n
+  std::uint32_t logprob_count;  // records: for each token first its own, then the top n
   std::uint64_t done;
   std::uint64_t total;
 };
@@ -208,19 +248,20 @@ static_assert(sizeof(GeneratePiece) == 32);
 
 struct TokenLogprob {
   std::int32_t token;
-  float logprob;                  // natural logarithm, of the distribution before temperature and truncation
+  float logprob;  // natural logarithm, of the distribution before temperature and truncation
 };
 static_assert(sizeof(TokenLogprob) == 8);
 
 enum FinishReason : std::uint32_t { kFinishEnd = 1, kFinishStop = 2, kFinishLength = 3 };
 
-// Output of the last completion of a kGenerate. The tail of the text that stop-string matching had held back precedes it as a piece.
+// Output of the last completion of a kGenerate. The tail of the text that stop-string matching had
+// held back precedes it as a piece.
 struct GenerateResult {
   std::uint64_t seed;             // used
   std::uint32_t finish;           // FinishReason
   std::uint32_t prompt_reused;    // cells the sequence already held
   std::uint32_t prompt_computed;  // prompt tokens computed
-  std::uint32_t predicted;        // tokens sampled; every one of them is committed, the last included
+  std::uint32_t predicted;  // tokens sampled; every one of them is committed, the last included
   std::uint64_t prompt_ns;
   std::uint64_t predict_ns;
 };
@@ -230,8 +271,8 @@ struct SequenceEntry {
   std::uint64_t handle;
   std::uint64_t session;
   std::uint32_t owner_uid;
-  std::uint32_t owner_pid;        // 0 when unknown
-  std::uint32_t flags;            // layout::SequenceFlags
+  std::uint32_t owner_pid;  // 0 when unknown
+  std::uint32_t flags;      // layout::SequenceFlags
   std::uint32_t cell_count;
   std::uint32_t shared_cells;
   std::uint32_t extent_count;
@@ -263,15 +304,15 @@ struct InfoReply {
   char version[16];
   std::uint64_t weight_bytes;
   std::uint64_t pool_cells;
-  std::uint64_t free_cells;          // in free blocks
+  std::uint64_t free_cells;  // in free blocks
   std::uint64_t reclaimable_cells;
   std::uint64_t live_cells;
-  std::uint64_t cell_bytes;          // K and V of one token in all layers
+  std::uint64_t cell_bytes;  // K and V of one token in all layers
   std::uint64_t pool_reserved_bytes;
   std::uint64_t resident_anonymous_bytes;
   std::uint64_t resident_shared_bytes;
   std::uint64_t resident_file_bytes;
-  std::uint64_t tokens_computed;     // since start
+  std::uint64_t tokens_computed;  // since start
   std::uint64_t tokens_sampled;
   std::uint64_t steps;
   std::uint64_t uptime_ms;
@@ -283,12 +324,12 @@ struct InfoReply {
   std::uint32_t sequence_capacity;
   std::uint32_t sessions;
   std::uint32_t threads;
-  std::uint32_t descriptors;         // open in the daemon
+  std::uint32_t descriptors;  // open in the daemon
   std::uint32_t mappings;
   std::uint32_t deterministic;
   std::uint32_t pid;
   std::uint32_t has_tokenizer;
-  std::int32_t bos_token;            // -1: none
+  std::int32_t bos_token;  // -1: none
   std::int32_t eos_token;
   std::uint32_t adds_bos;
 };

@@ -1,5 +1,6 @@
-// A unit of work is a tile of query rows times one kv head; the query rows of all heads of the group go through a run of
-// cells together. Pieces of a run hold scores side by side, so softmax sees the whole run whatever blocks it lies in.
+// A unit of work is a tile of query rows times one kv head; the query rows of all heads of the
+// group go through a run of cells together. Pieces of a run hold scores side by side, so softmax
+// sees the whole run whatever blocks it lies in.
 #include "engine/layers/attention.h"
 
 #include <algorithm>
@@ -17,7 +18,8 @@ constexpr std::size_t kTileQueries = 32;
 constexpr std::size_t kInlineProducts = 128 * 1024;
 
 // Cuts a sequence's extents into runs of kRunCells cells.
-void AppendRuns(const StepSequence& source, Memory& memory, AttentionPlan* plan, SequenceView* view) {
+void AppendRuns(const StepSequence& source, Memory& memory, AttentionPlan* plan,
+                SequenceView* view) {
   const std::size_t cell_count = std::size_t{source.past_cells} + source.new_cells;
   view->first_piece = plan->pieces.size();
   view->first_run = plan->run_starts.size();
@@ -25,7 +27,8 @@ void AppendRuns(const StepSequence& source, Memory& memory, AttentionPlan* plan,
   std::size_t in_run = kRunCells;
   for (std::size_t e = 0; e < source.extents.size(); ++e) {
     const layout::Extent& extent = source.extents[e];
-    const std::size_t end = e + 1 < source.extents.size() ? source.extents[e + 1].start : cell_count;
+    const std::size_t end =
+        e + 1 < source.extents.size() ? source.extents[e + 1].start : cell_count;
     const auto known = plan->deltas.begin() + static_cast<std::ptrdiff_t>(view->first_delta);
     const auto found = std::find(known, plan->deltas.end(), extent.delta);
     const auto delta_index = static_cast<std::uint32_t>(found - known);
@@ -34,7 +37,8 @@ void AppendRuns(const StepSequence& source, Memory& memory, AttentionPlan* plan,
     std::size_t first = extent.first;
     for (std::size_t left = end - extent.start; left > 0;) {
       if (in_run == kRunCells) {
-        plan->run_starts.push_back(static_cast<std::uint32_t>(plan->pieces.size() - view->first_piece));
+        plan->run_starts.push_back(
+            static_cast<std::uint32_t>(plan->pieces.size() - view->first_piece));
         in_run = 0;
       }
       const std::size_t take = std::min(left, kRunCells - in_run);
@@ -60,8 +64,9 @@ void AppendRuns(const StepSequence& source, Memory& memory, AttentionPlan* plan,
 //   state    [tile queries]                        running maximum and sum
 class Tile {
  public:
-  Tile(const Compute& compute, const AttentionPlan& plan, const CellLayout& cells, const AttentionShape& shape,
-       const AttentionPlan::Unit& unit, std::size_t kv_head, float* workspace)
+  Tile(const Compute& compute, const AttentionPlan& plan, const CellLayout& cells,
+       const AttentionShape& shape, const AttentionPlan::Unit& unit, std::size_t kv_head,
+       float* workspace)
       : kernels_(*compute.kernels),
         plan_(plan),
         cells_(cells),
@@ -73,7 +78,8 @@ class Tile {
         rotated_(workspace),
         scores_(rotated_ + kTileQueriesMax(group_) * shape.head_dim_k),
         values_(scores_ + kTileQueriesMax(group_) * kRunCells),
-        states_(reinterpret_cast<kernels::SoftmaxState*>(values_ + kTileQueriesMax(group_) * shape.head_dim_v)) {}
+        states_(reinterpret_cast<kernels::SoftmaxState*>(values_ + kTileQueriesMax(group_) *
+                                                                       shape.head_dim_v)) {}
 
   static std::size_t kTileQueriesMax(std::size_t group) { return std::max(kTileQueries, group); }
 
@@ -103,10 +109,12 @@ class Tile {
     const std::size_t row_floats = shape_.head_count * shape_.head_dim_k;
     for (std::size_t row = 0; row < unit_.row_count; ++row) {
       float* rotated = rotated_ + row * group_ * shape_.head_dim_k;
-      std::memcpy(rotated, q_ + (unit_.first_row + row) * row_floats + kv_head_ * group_ * shape_.head_dim_k,
+      std::memcpy(rotated,
+                  q_ + (unit_.first_row + row) * row_floats + kv_head_ * group_ * shape_.head_dim_k,
                   group_ * shape_.head_dim_k * sizeof(float));
       const std::size_t angle =
-          view_.first_angle + (delta_index * view_.row_count + (unit_.first_row - view_.first_row) + row) * pairs;
+          view_.first_angle +
+          (delta_index * view_.row_count + (unit_.first_row - view_.first_row) + row) * pairs;
       kernels_.rope(rotated, group_, shape_.head_dim_k, shape_.rotated_dim, shape_.rope_interleaved,
                     plan_.cosine.data() + angle, plan_.sine.data() + angle);
     }
@@ -125,8 +133,9 @@ class Tile {
       const RunPiece& piece = plan_.pieces[view_.first_piece + p];
       Rotate(piece.delta_index);
       kernels_.scores(cells_.k_type, piece.block + cells_.KRow(shape_.layer, kv_head_, piece.first),
-                      piece.cell_count, shape_.head_dim_k, rotated_ + first_query * shape_.head_dim_k, shape_.head_dim_k,
-                      query_count, shape_.scale, scores_ + first_query * kRunCells + column, kRunCells);
+                      piece.cell_count, shape_.head_dim_k,
+                      rotated_ + first_query * shape_.head_dim_k, shape_.head_dim_k, query_count,
+                      shape_.scale, scores_ + first_query * kRunCells + column, kRunCells);
       column += piece.cell_count;
     }
     for (std::size_t row = first_row; row < unit_.row_count; ++row) {
@@ -139,9 +148,9 @@ class Tile {
         for (std::uint32_t p = starts[0]; p < starts[1] && done < visible; ++p) {
           const RunPiece& piece = plan_.pieces[view_.first_piece + p];
           const std::size_t take = std::min<std::size_t>(piece.cell_count, visible - done);
-          kernels_.add_values(cells_.v_type,
-                              piece.block + cells_.VRow(shape_.layer, kv_head_, piece.first), take,
-                              shape_.head_dim_v, scores + done, rescale, values_ + query * shape_.head_dim_v);
+          kernels_.add_values(
+              cells_.v_type, piece.block + cells_.VRow(shape_.layer, kv_head_, piece.first), take,
+              shape_.head_dim_v, scores + done, rescale, values_ + query * shape_.head_dim_v);
           rescale = 1.0f;
           done += take;
         }
@@ -154,9 +163,10 @@ class Tile {
     for (std::size_t row = 0; row < unit_.row_count; ++row) {
       for (std::size_t g = 0; g < group_; ++g) {
         const std::size_t query = row * group_ + g;
-        float* destination =
-            out + (unit_.first_row + row) * row_floats + (kv_head_ * group_ + g) * shape_.head_dim_v;
-        kernels_.scale(values_ + query * shape_.head_dim_v, 1.0f / states_[query].sum, shape_.head_dim_v, destination);
+        float* destination = out + (unit_.first_row + row) * row_floats +
+                             (kv_head_ * group_ + g) * shape_.head_dim_v;
+        kernels_.scale(values_ + query * shape_.head_dim_v, 1.0f / states_[query].sum,
+                       shape_.head_dim_v, destination);
       }
     }
   }
@@ -179,7 +189,8 @@ class Tile {
 
 }  // namespace
 
-void AttentionPlan::Build(const StepPlan& plan, Memory& memory, const RopeTable& rope, std::size_t tile_rows) {
+void AttentionPlan::Build(const StepPlan& plan, Memory& memory, const RopeTable& rope,
+                          std::size_t tile_rows) {
   sequences.clear();
   pieces.clear();
   run_starts.clear();
@@ -202,15 +213,16 @@ void AttentionPlan::Build(const StepPlan& plan, Memory& memory, const RopeTable&
     for (std::size_t d = 0; d < view.delta_count; ++d) {
       for (std::size_t row = 0; row < view.row_count; ++row) {
         const std::size_t angle = view.first_angle + (d * view.row_count + row) * pairs;
-        const std::int64_t pos = std::int64_t{source.first_new_pos.value} + static_cast<std::int64_t>(row) -
-                                 deltas[view.first_delta + d];
+        const std::int64_t pos = std::int64_t{source.first_new_pos.value} +
+                                 static_cast<std::int64_t>(row) - deltas[view.first_delta + d];
         rope.Fill(pos, cosine.data() + angle, sine.data() + angle);
       }
     }
     for (std::size_t row = 0; row < view.row_count; row += tile_rows) {
-      tiles.push_back({.sequence = static_cast<std::uint32_t>(s),
-                       .first_row = static_cast<std::uint32_t>(first_row + row),
-                       .row_count = static_cast<std::uint32_t>(std::min(tile_rows, view.row_count - row))});
+      tiles.push_back(
+          {.sequence = static_cast<std::uint32_t>(s),
+           .first_row = static_cast<std::uint32_t>(first_row + row),
+           .row_count = static_cast<std::uint32_t>(std::min(tile_rows, view.row_count - row))});
     }
     first_row += view.row_count;
     sequences.push_back(view);
@@ -223,19 +235,23 @@ std::size_t AttentionTileRows(std::size_t heads_per_kv_head) {
 
 std::size_t AttentionWorkspaceFloats(const AttentionShape& shape) {
   const std::size_t queries = Tile::kTileQueriesMax(shape.head_count / shape.kv_head_count);
-  return queries * (shape.head_dim_k + kRunCells + shape.head_dim_v + sizeof(kernels::SoftmaxState) / sizeof(float));
+  return queries * (shape.head_dim_k + kRunCells + shape.head_dim_v +
+                    sizeof(kernels::SoftmaxState) / sizeof(float));
 }
 
-void RunAttention(const Compute& compute, const AttentionPlan& plan, const CellLayout& cells, const AttentionShape& shape,
-                  const float* q, float* out) {
+void RunAttention(const Compute& compute, const AttentionPlan& plan, const CellLayout& cells,
+                  const AttentionShape& shape, const float* q, float* out) {
   const auto run = [&](std::uint32_t worker, std::size_t unit) {
     // Later tiles see more cells: start with them, so that the threads end together.
-    const AttentionPlan::Unit& tile = plan.tiles[plan.tiles.size() - 1 - unit / shape.kv_head_count];
-    Tile(compute, plan, cells, shape, tile, unit % shape.kv_head_count, compute.workspace(worker)).Run(q, out);
+    const AttentionPlan::Unit& tile =
+        plan.tiles[plan.tiles.size() - 1 - unit / shape.kv_head_count];
+    Tile(compute, plan, cells, shape, tile, unit % shape.kv_head_count, compute.workspace(worker))
+        .Run(q, out);
   };
   const std::size_t unit_count = plan.tiles.size() * shape.kv_head_count;
   std::size_t seen = 0;
-  for (const SequenceView& view : plan.sequences) seen += view.row_count * (view.past_cells + view.row_count);
+  for (const SequenceView& view : plan.sequences)
+    seen += view.row_count * (view.past_cells + view.row_count);
   if (seen * shape.head_count * (shape.head_dim_k + shape.head_dim_v) < kInlineProducts) {
     for (std::size_t unit = 0; unit < unit_count; ++unit) run(0, unit);
   } else {

@@ -1,9 +1,11 @@
-// Grouped-query attention (Ainslie et al. 2023) of a ubatch over the cells of its sequences, block by block.
+// Grouped-query attention (Ainslie et al. 2023) of a ubatch over the cells of its sequences, block
+// by block.
 //
-// A query sees the cells of its own sequence up to itself. Softmax and weighted values are summed online by runs of
-// kBlockCells cells counted from the sequence's first cell, merged in order: the result depends neither on which blocks the
-// cells lie in nor on what else is in the ubatch. Keys are never rewritten by a position shift: an extent's `delta` is taken
-// off the query's position instead, so a query is rotated once per distinct delta of its sequence (docs/decisions/0002).
+// A query sees the cells of its own sequence up to itself. Softmax and weighted values are summed
+// online by runs of kBlockCells cells counted from the sequence's first cell, merged in order: the
+// result depends neither on which blocks the cells lie in nor on what else is in the ubatch. Keys
+// are never rewritten by a position shift: an extent's `delta` is taken off the query's position
+// instead, so a query is rotated once per distinct delta of its sequence (docs/decisions/0002).
 #pragma once
 
 #include <cstddef>
@@ -22,36 +24,39 @@ struct RunPiece {
   const std::byte* block = nullptr;  // the block's bytes
   std::uint16_t first = 0;           // cell in the block
   std::uint16_t cell_count = 0;
-  std::uint32_t delta_index = 0;     // into SequenceView::deltas
+  std::uint32_t delta_index = 0;  // into SequenceView::deltas
 };
 
 // One sequence of the ubatch as attention sees it.
 struct SequenceView {
-  std::size_t first_row = 0;         // its rows in the ubatch: [first_row, first_row + row_count)
+  std::size_t first_row = 0;  // its rows in the ubatch: [first_row, first_row + row_count)
   std::size_t row_count = 0;
-  std::size_t past_cells = 0;        // row i sees cells [0, past_cells + i]
-  std::size_t first_piece = 0;       // into AttentionPlan::pieces
-  std::size_t first_run = 0;         // into AttentionPlan::run_starts; runs 0.. of kBlockCells cells each
+  std::size_t past_cells = 0;   // row i sees cells [0, past_cells + i]
+  std::size_t first_piece = 0;  // into AttentionPlan::pieces
+  std::size_t first_run = 0;  // into AttentionPlan::run_starts; runs 0.. of kBlockCells cells each
   std::size_t run_count = 0;
-  std::size_t first_delta = 0;       // into AttentionPlan::deltas
-  std::size_t delta_count = 0;       // at least 1
-  std::size_t first_angle = 0;       // into AttentionPlan::cosine: [delta][row][pair]
+  std::size_t first_delta = 0;  // into AttentionPlan::deltas
+  std::size_t delta_count = 0;  // at least 1
+  std::size_t first_angle = 0;  // into AttentionPlan::cosine: [delta][row][pair]
 };
 
-// Everything about a step's cells that is the same in all layers; rebuilt per step, its vectors keep their room.
+// Everything about a step's cells that is the same in all layers; rebuilt per step, its vectors
+// keep their room.
 struct AttentionPlan {
   std::vector<SequenceView> sequences;
   std::vector<RunPiece> pieces;
-  std::vector<std::uint32_t> run_starts;   // per run: index of its first piece, relative to the sequence's first_piece; and an end
+  std::vector<std::uint32_t>
+      run_starts;  // per run: index of its first piece, relative to the sequence's first_piece; and
+                   // an end
   std::vector<std::int32_t> deltas;
-  std::vector<float> cosine;               // rotation of query rows per delta: [pair_count] each
+  std::vector<float> cosine;  // rotation of query rows per delta: [pair_count] each
   std::vector<float> sine;
   struct Unit {
     std::uint32_t sequence;
-    std::uint32_t first_row;               // of the ubatch
+    std::uint32_t first_row;  // of the ubatch
     std::uint32_t row_count;
   };
-  std::vector<Unit> tiles;                 // row tiles; a unit of work is one tile of one kv head
+  std::vector<Unit> tiles;  // row tiles; a unit of work is one tile of one kv head
 
   // Cells and tiles of `plan`'s sequences, rows in plan order. tile_rows: query rows of one tile.
   void Build(const StepPlan& plan, Memory& memory, const RopeTable& rope, std::size_t tile_rows);

@@ -1,5 +1,5 @@
-// A unit of work is a range of output columns of one job: each weight byte is read once per ubatch, and a column's result
-// does not depend on how the columns were cut.
+// A unit of work is a range of output columns of one job: each weight byte is read once per ubatch,
+// and a column's result does not depend on how the columns were cut.
 #include "engine/layers/linear.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace {
 constexpr std::size_t kInlineProducts = 128 * 1024;
 constexpr std::size_t kColumnStep = 16;
 
-void RunColumns(const Compute& compute, const LinearJob& job, std::size_t row_count, std::size_t first,
-                std::size_t last, std::uint32_t worker) {
+void RunColumns(const Compute& compute, const LinearJob& job, std::size_t row_count,
+                std::size_t first, std::size_t last, std::uint32_t worker) {
   const LinearView& linear = *job.linear;
   compute.kernels->matmul({.weight_type = linear.weight.type,
                            .exact = compute.exact,
@@ -71,7 +71,8 @@ void RunLinear(const Compute& compute, std::span<const LinearJob> jobs, std::siz
       const std::size_t job_units = (out_features + unit_columns - 1) / unit_columns;
       if (unit < job_units) {
         const std::size_t first = unit * unit_columns;
-        RunColumns(compute, job, row_count, first, std::min(first + unit_columns, out_features), worker);
+        RunColumns(compute, job, row_count, first, std::min(first + unit_columns, out_features),
+                   worker);
         return;
       }
       unit -= job_units;

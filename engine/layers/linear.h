@@ -1,4 +1,5 @@
-// Linear layers: products of weight matrices with all rows of a ubatch, shared out over the threads by output columns.
+// Linear layers: products of weight matrices with all rows of a ubatch, shared out over the threads
+// by output columns.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +12,11 @@ namespace kvd {
 
 struct LinearJob {
   const LinearView* linear = nullptr;
-  const float* x = nullptr;        // [row_count, x_stride]
+  const float* x = nullptr;  // [row_count, x_stride]
   std::size_t x_stride = 0;
-  float* const* y = nullptr;       // [row_count] rows of out_features
-  float* const* add_to = nullptr;  // null, or [row_count] rows to which y is added (the residual stream)
+  float* const* y = nullptr;  // [row_count] rows of out_features
+  float* const* add_to =
+      nullptr;  // null, or [row_count] rows to which y is added (the residual stream)
 };
 
 // y = W x (+ bias) for every job, in one pass over the threads.

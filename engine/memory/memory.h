@@ -1,12 +1,15 @@
-// Memory: all cached state of one model, as sequences of immutable cells. The verbs are the same for every memory kind.
+// Memory: all cached state of one model, as sequences of immutable cells. The verbs are the same
+// for every memory kind.
 //
-// One object per daemon, over two mappings (`pool` and `meta`, see shm/segment_layout.h). It is the only writer of both.
-// Threads: every method may be called from any thread; a mutex inside is held for microseconds and never while a kernel
-// runs. The engine thread alone calls Reserve, Commit, Abandon and DividePositions, one step at a time.
+// One object per daemon, over two mappings (`pool` and `meta`, see shm/segment_layout.h). It is the
+// only writer of both. Threads: every method may be called from any thread; a mutex inside is held
+// for microseconds and never while a kernel runs. The engine thread alone calls Reserve, Commit,
+// Abandon and DividePositions, one step at a time.
 //
-// Invariants: a committed cell is never written again; every change of what is committed goes through one CommitLog commit
-// (all of it or nothing); a method that returns an error has changed nothing; what is derived (reference counts, free
-// lists, fill levels) can be rebuilt from `meta` alone at any moment between two calls.
+// Invariants: a committed cell is never written again; every change of what is committed goes
+// through one CommitLog commit (all of it or nothing); a method that returns an error has changed
+// nothing; what is derived (reference counts, free lists, fill levels) can be rebuilt from `meta`
+// alone at any moment between two calls.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +34,13 @@ struct SequenceOwner {
 struct SequenceInfo {
   SequenceHandle handle = SequenceHandle::kNone;
   SequenceOwner owner;
-  std::uint32_t flags = 0;           // layout::SequenceFlags
+  std::uint32_t flags = 0;  // layout::SequenceFlags
   std::uint32_t cell_count = 0;
-  std::uint32_t shared_cells = 0;    // of cell_count: also referred to by another sequence
+  std::uint32_t shared_cells = 0;  // of cell_count: also referred to by another sequence
   std::uint32_t pristine_cells = 0;
   std::uint32_t extent_count = 0;
-  std::uint32_t delta_count = 0;     // distinct deltas
-  Pos first_pos;                     // of the first cell; 0 when empty
+  std::uint32_t delta_count = 0;  // distinct deltas
+  Pos first_pos;                  // of the first cell; 0 when empty
   Pos next_pos;
   std::uint64_t created_unix_ms = 0;
   std::uint64_t edit_number = 0;
@@ -51,7 +54,7 @@ struct SnapshotInfo {
   std::uint64_t published_unix_ms = 0;
 };
 
-struct PoolUsage {                   // of block group 0; blocks of kBlockCells cells
+struct PoolUsage {  // of block group 0; blocks of kBlockCells cells
   std::uint32_t total_blocks = 0;
   std::uint32_t free_blocks = 0;
   std::uint32_t reclaimable_blocks = 0;  // held by retained, unpinned sequences alone
@@ -62,25 +65,27 @@ struct PoolUsage {                   // of block group 0; blocks of kBlockCells 
   std::uint64_t list_units_free = 0;
 };
 
-// One sequence's part of a step: what its new tokens see, and where their cells go. Valid from Reserve until Commit or
-// Abandon of the whole step. Extents are copies: metadata verbs may go on meanwhile.
+// One sequence's part of a step: what its new tokens see, and where their cells go. Valid from
+// Reserve until Commit or Abandon of the whole step. Extents are copies: metadata verbs may go on
+// meanwhile.
 struct StepSequence {
   SequenceHandle handle = SequenceHandle::kNone;
-  std::uint32_t past_cells = 0;      // committed cells before the new ones
+  std::uint32_t past_cells = 0;  // committed cells before the new ones
   std::uint32_t new_cells = 0;
-  Pos first_new_pos;                 // effective position of the first new token
-  // Extents of group 0 over past and new cells together, in order; `start` counts from 0; the last one ends at
-  // past_cells + new_cells. New cells have the delta of the last past extent (0 for an empty sequence).
+  Pos first_new_pos;  // effective position of the first new token
+  // Extents of group 0 over past and new cells together, in order; `start` counts from 0; the last
+  // one ends at past_cells + new_cells. New cells have the delta of the last past extent (0 for an
+  // empty sequence).
   std::vector<layout::Extent> extents;
   std::uint32_t first_new_extent = 0;  // index of the extent that holds cell past_cells
-  std::vector<TokenId> tokens;       // the new tokens
-  std::uint64_t edit_number = 0;     // of the record when reserved
+  std::vector<TokenId> tokens;         // the new tokens
+  std::uint64_t edit_number = 0;       // of the record when reserved
 };
 
 struct AppendRequest {
   SequenceHandle handle = SequenceHandle::kNone;
-  Pos pos;                           // must be the sequence's next position
-  std::span<const TokenId> tokens;   // at least one; range-checked by the caller
+  Pos pos;                          // must be the sequence's next position
+  std::span<const TokenId> tokens;  // at least one; range-checked by the caller
 };
 
 // The plan of one step. Reused from step to step so that nothing is allocated per token.
@@ -89,13 +94,14 @@ struct StepPlan {
   std::size_t count = 0;
 };
 
-// Rewrites the K rows of one cell while positions are divided: reads the cell at `source`, whose K is rotated for
-// stored position `from`, and writes it to `destination` rotated for `to` (V copied). Given by the engine.
+// Rewrites the K rows of one cell while positions are divided: reads the cell at `source`, whose K
+// is rotated for stored position `from`, and writes it to `destination` rotated for `to` (V
+// copied). Given by the engine.
 class CellRotator {
  public:
   virtual ~CellRotator() = default;
-  virtual Status RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from, BlockId destination_block,
-                            std::uint32_t destination_cell, Pos to) = 0;
+  virtual Status RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from,
+                            BlockId destination_block, std::uint32_t destination_cell, Pos to) = 0;
 };
 
 class Memory {
@@ -105,47 +111,61 @@ class Memory {
   // ---- sequences
   // Errors: kNoSpace (sequence table full).
   virtual Result<SequenceHandle> Create(const SequenceOwner& owner) = 0;
-  // Makes handles.size() sequences that refer to the cells [0, cell_count) of `source` (all if nullopt), all or none.
-  // Errors: kNotFound, kInvalidArgument (no handles, more than kForksMax, cell_count > source's), kNoSpace (sequences, lists).
-  virtual Status Fork(SequenceHandle source, const SequenceOwner& owner, std::span<SequenceHandle> handles,
+  // Makes handles.size() sequences that refer to the cells [0, cell_count) of `source` (all if
+  // nullopt), all or none. Errors: kNotFound, kInvalidArgument (no handles, more than kForksMax,
+  // cell_count > source's), kNoSpace (sequences, lists).
+  virtual Status Fork(SequenceHandle source, const SequenceOwner& owner,
+                      std::span<SequenceHandle> handles,
                       std::optional<std::uint32_t> cell_count = std::nullopt) = 0;
   // Frees the handle and its references. Errors: kNotFound; kPermission (published: see Unpublish).
   virtual Status Drop(SequenceHandle handle) = 0;
-  // Frees all of the handles in one commit, or none. Errors: kNotFound; kPermission; kInvalidArgument (a handle twice);
-  // kNoSpace (more than one commit record holds: some 40,000).
+  // Frees all of the handles in one commit, or none. Errors: kNotFound; kPermission;
+  // kInvalidArgument (a handle twice); kNoSpace (more than one commit record holds: some 40,000).
   virtual Status DropAll(std::span<const SequenceHandle> handles) = 0;
-  // Drops every sequence of `session` but `kept`; published ones stay. Errors: kNotFound, kPermission (kept is another's).
+  // Drops every sequence of `session` but `kept`; published ones stay. Errors: kNotFound,
+  // kPermission (kept is another's).
   virtual Status Keep(SequenceHandle kept, SessionId session) = 0;
 
-  // ---- edits. All errors of the ranges: kInvalidArgument (begin > end, begin < 0). kPermission: published sequences.
-  // kNoSpace: a list that is rewritten finds no room in the list arena. Positions are 0 to INT32_MAX - 1, so that the next
-  // one is a position too. A range without cells changes nothing and is no edit.
-  // Removes the cells with positions in range; holes stay, the next position becomes last + 1. Returns cells removed.
+  // ---- edits. All errors of the ranges: kInvalidArgument (begin > end, begin < 0). kPermission:
+  // published sequences. kNoSpace: a list that is rewritten finds no room in the list arena.
+  // Positions are 0 to INT32_MAX - 1, so that the next one is a position too. A range without cells
+  // changes nothing and is no edit. Removes the cells with positions in range; holes stay, the next
+  // position becomes last + 1. Returns cells removed.
   virtual Result<std::uint32_t> RemoveRange(SequenceHandle handle, PosRange range) = 0;
   virtual Status Clear(SequenceHandle handle) = 0;
-  // Adds references to source's cells in range, at their positions. Errors: kExists (destination holds a position inside
-  // [first, last] of what is copied), kNoSpace. source == destination is kInvalidArgument. Returns cells copied.
-  virtual Result<std::uint32_t> CopyRange(SequenceHandle source, SequenceHandle destination, PosRange range) = 0;
-  // Shifts positions in range by delta: metadata only. Errors: kInvalidArgument (overlap, reorder, below 0, overflow).
+  // Adds references to source's cells in range, at their positions. Errors: kExists (destination
+  // holds a position inside
+  // [first, last] of what is copied), kNoSpace. source == destination is kInvalidArgument. Returns
+  // cells copied.
+  virtual Result<std::uint32_t> CopyRange(SequenceHandle source, SequenceHandle destination,
+                                          PosRange range) = 0;
+  // Shifts positions in range by delta: metadata only. Errors: kInvalidArgument (overlap, reorder,
+  // below 0, overflow).
   virtual Status AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta) = 0;
-  // Divides positions in range by divisor (> 0), through fresh cells. Returns cells rewritten (0 for divisor 1). A step of its
-  // own: engine thread, none in progress. Errors: kNoSpace, kInvalidArgument (before a cell outside), kConflict, the rotator's.
-  virtual Result<std::uint32_t> DividePositions(SequenceHandle handle, PosRange range, std::int32_t divisor,
-                                                CellRotator& rotator) = 0;
-  // Rewrites cells into fresh ones that are stored at their effective positions, so that no delta is left. kShifted: the shortest
-  // run of cells that holds all shifted ones; kAll: every cell, if any is shifted. Returns cells rewritten; 0: none was shifted.
-  // A step of its own, as dividing. Errors: kNotFound, kPermission, kNoSpace, kConflict, the rotator's.
+  // Divides positions in range by divisor (> 0), through fresh cells. Returns cells rewritten (0
+  // for divisor 1). A step of its own: engine thread, none in progress. Errors: kNoSpace,
+  // kInvalidArgument (before a cell outside), kConflict, the rotator's.
+  virtual Result<std::uint32_t> DividePositions(SequenceHandle handle, PosRange range,
+                                                std::int32_t divisor, CellRotator& rotator) = 0;
+  // Rewrites cells into fresh ones that are stored at their effective positions, so that no delta
+  // is left. kShifted: the shortest run of cells that holds all shifted ones; kAll: every cell, if
+  // any is shifted. Returns cells rewritten; 0: none was shifted. A step of its own, as dividing.
+  // Errors: kNotFound, kPermission, kNoSpace, kConflict, the rotator's.
   enum class SettleScope : std::uint8_t { kShifted, kAll };
-  virtual Result<std::uint32_t> Settle(SequenceHandle handle, SettleScope scope, CellRotator& rotator) = 0;
-  // Hands the sequence to another owner or changes its flags (kSequenceRetained, kSequencePinned). No conflict for a step.
-  // Errors: kNotFound, kPermission, kInvalidArgument (other flags, or one both ways).
-  virtual Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set, std::uint32_t flags_clear) = 0;
+  virtual Result<std::uint32_t> Settle(SequenceHandle handle, SettleScope scope,
+                                       CellRotator& rotator) = 0;
+  // Hands the sequence to another owner or changes its flags (kSequenceRetained, kSequencePinned).
+  // No conflict for a step. Errors: kNotFound, kPermission, kInvalidArgument (other flags, or one
+  // both ways).
+  virtual Status SetOwner(SequenceHandle handle, const SequenceOwner& owner,
+                          std::uint32_t flags_set, std::uint32_t flags_clear) = 0;
 
   // ---- snapshots
-  // Publishes a fork of `source` under `name` (validated by the caller). Returns the snapshot's sequence. An existing name
-  // is kExists unless `replace` (then the old snapshot's sequence is dropped in the same commit; forks of it live on).
-  virtual Result<SequenceHandle> Publish(SequenceHandle source, const SequenceOwner& owner, std::string_view name, bool is_public,
-                                         bool replace) = 0;
+  // Publishes a fork of `source` under `name` (validated by the caller). Returns the snapshot's
+  // sequence. An existing name is kExists unless `replace` (then the old snapshot's sequence is
+  // dropped in the same commit; forks of it live on).
+  virtual Result<SequenceHandle> Publish(SequenceHandle source, const SequenceOwner& owner,
+                                         std::string_view name, bool is_public, bool replace) = 0;
   virtual Status Unpublish(std::string_view name) = 0;
   virtual Result<SnapshotInfo> FindSnapshot(std::string_view name) const = 0;
   virtual std::vector<SnapshotInfo> Snapshots() const = 0;
@@ -154,22 +174,26 @@ class Memory {
   virtual Result<SequenceInfo> Query(SequenceHandle handle) const = 0;
   virtual std::vector<SequenceInfo> Sequences() const = 0;
   virtual PoolUsage Usage() const = 0;
-  // Tokens and effective positions of the cells [first_cell, first_cell + count) of a sequence; fewer at its end.
-  virtual Status ReadCells(SequenceHandle handle, std::uint32_t first_cell, std::uint32_t count, std::vector<TokenId>* tokens,
-                           std::vector<Pos>* positions) const = 0;
+  // Tokens and effective positions of the cells [first_cell, first_cell + count) of a sequence;
+  // fewer at its end.
+  virtual Status ReadCells(SequenceHandle handle, std::uint32_t first_cell, std::uint32_t count,
+                           std::vector<TokenId>* tokens, std::vector<Pos>* positions) const = 0;
 
   // ---- steps (engine thread)
-  // Finds cells for every request, or fails changing nothing. Reserved cells belong to no sequence until committed.
-  // Errors, with the numbers: kNoSpace (needed, free, reclaimable); kInvalidArgument (wrong position, a sequence twice);
-  // kNotFound; kPermission (published). `failed` (may be null) gets the index of the request at fault, if one is.
-  virtual Status Reserve(std::span<const AppendRequest> requests, StepPlan* plan, std::size_t* failed) = 0;
-  // Appends the new cells of plan.sequences[index] to their sequence. kConflict if that was edited or dropped meanwhile;
-  // kNoSpace if forks made meanwhile took the list room that Reserve saw. On error its part is as if abandoned.
-  // REQUIRES: K and V of the new cells are in the pool.
+  // Finds cells for every request, or fails changing nothing. Reserved cells belong to no sequence
+  // until committed. Errors, with the numbers: kNoSpace (needed, free, reclaimable);
+  // kInvalidArgument (wrong position, a sequence twice); kNotFound; kPermission (published).
+  // `failed` (may be null) gets the index of the request at fault, if one is.
+  virtual Status Reserve(std::span<const AppendRequest> requests, StepPlan* plan,
+                         std::size_t* failed) = 0;
+  // Appends the new cells of plan.sequences[index] to their sequence. kConflict if that was edited
+  // or dropped meanwhile; kNoSpace if forks made meanwhile took the list room that Reserve saw. On
+  // error its part is as if abandoned. REQUIRES: K and V of the new cells are in the pool.
   virtual Status Commit(StepPlan& plan, std::size_t index) = 0;
   // Gives up one sequence's part of the step.
   virtual void Abandon(StepPlan& plan, std::size_t index) = 0;
-  // Ends the step: every part must be committed or abandoned. Blocks freed during the step become free now; plan.count is 0.
+  // Ends the step: every part must be committed or abandoned. Blocks freed during the step become
+  // free now; plan.count is 0.
   virtual void EndStep(StepPlan& plan) = 0;
 
   // ---- the bytes

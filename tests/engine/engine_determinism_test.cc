@@ -1,5 +1,6 @@
-// What --deterministic promises, on every kernel table that this machine has: a token's logits depend on its sequence alone,
-// bit for bit, whatever the chunks, the batch, the forks, the threads and the table.
+// What --deterministic promises, on every kernel table that this machine has: a token's logits
+// depend on its sequence alone, bit for bit, whatever the chunks, the batch, the forks, the threads
+// and the table.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,10 +21,12 @@ using test::TinyLlama;
 constexpr std::size_t kTokens = 300;
 
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && !a.empty() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return a.size() == b.size() && !a.empty() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-double WorstNmse(const std::vector<float>& got, const std::vector<float>& expected, std::size_t width) {
+double WorstNmse(const std::vector<float>& got, const std::vector<float>& expected,
+                 std::size_t width) {
   double worst = 0;
   for (std::size_t row = 0; row < expected.size() / width; ++row) {
     double difference = 0, square = 0;
@@ -38,7 +41,8 @@ double WorstNmse(const std::vector<float>& got, const std::vector<float>& expect
 
 std::vector<std::string> Tables() {
   std::vector<std::string> names;
-  for (const kernels::KernelTable* table : {kernels::ScalarTable(), kernels::Avx2Table(), kernels::Avx512Table()}) {
+  for (const kernels::KernelTable* table :
+       {kernels::ScalarTable(), kernels::Avx2Table(), kernels::Avx512Table()}) {
     if (table != nullptr) names.push_back(table->name);
   }
   return names;
@@ -77,7 +81,9 @@ TEST_P(SelfCheckTest, ChunksOfAnySizeOnAnyTableGiveTheScalarBitsTokenByToken) {
   const std::vector<TokenId> tokens = RandomTokens(7, kTokens, GetParam().shape.vocab);
   std::vector<float> truth;
   for (const std::string& table : Tables()) {
-    const auto engine = MakeEngine(GetParam().shape, {.cells = 2048, .threads = 2, .deterministic = true, .kernel_table = table});
+    const auto engine =
+        MakeEngine(GetParam().shape,
+                   {.cells = 2048, .threads = 2, .deterministic = true, .kernel_table = table});
     ASSERT_NE(engine, nullptr);
     for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{64}, kTokens}) {
       const SequenceHandle sequence = *engine->memory().Create({});
@@ -92,14 +98,16 @@ TEST_P(SelfCheckTest, ChunksOfAnySizeOnAnyTableGiveTheScalarBitsTokenByToken) {
 TEST_P(SelfCheckTest, WithoutTheFlagChunksAgreeWithinTheGoldenTolerance) {
   const std::vector<TokenId> tokens = RandomTokens(8, kTokens, GetParam().shape.vocab);
   for (const std::string& table : Tables()) {
-    const auto engine = MakeEngine(GetParam().shape, {.cells = 2048, .threads = 2, .kernel_table = table});
+    const auto engine =
+        MakeEngine(GetParam().shape, {.cells = 2048, .threads = 2, .kernel_table = table});
     ASSERT_NE(engine, nullptr);
     std::vector<float> truth;
     for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{64}, kTokens}) {
       const SequenceHandle sequence = *engine->memory().Create({});
       const std::vector<float> logits = Feed(*engine, sequence, tokens, chunk);
       if (truth.empty()) truth = logits;
-      EXPECT_LT(WorstNmse(logits, truth, GetParam().shape.vocab), 2e-7) << table << ", chunks of " << chunk;
+      EXPECT_LT(WorstNmse(logits, truth, GetParam().shape.vocab), 2e-7)
+          << table << ", chunks of " << chunk;
       ASSERT_TRUE(engine->memory().Drop(sequence).has_value());
     }
   }
@@ -131,7 +139,8 @@ TEST_F(DeterminismTest, AForkContinuesWithTheBitsOfASequenceComputedFromScratch)
   Feed(*engine_, base, prefix, 64);
   const SequenceHandle first = Fork(base);
   const SequenceHandle second = Fork(base);
-  Feed(*engine_, first, RandomTokens(3, 20, 96), 20);  // takes the tail of the block that both share
+  Feed(*engine_, first, RandomTokens(3, 20, 96),
+       20);  // takes the tail of the block that both share
   const auto forked = Feed(*engine_, second, rest, 9);
   const SequenceHandle fresh = Create();
   Feed(*engine_, fresh, prefix, 5);
@@ -142,7 +151,8 @@ TEST_F(DeterminismTest, TheBatchAroundARowDoesNotChangeIt) {
   const auto prefix = RandomTokens(4, 45, 96);
   std::vector<SequenceHandle> sequences;
   for (int i = 0; i < 5; ++i) sequences.push_back(Create());
-  for (std::size_t i = 0; i < sequences.size(); ++i) Feed(*engine_, sequences[i], RandomTokens(100 + i, 20 + i * 13, 96), 64);
+  for (std::size_t i = 0; i < sequences.size(); ++i)
+    Feed(*engine_, sequences[i], RandomTokens(100 + i, 20 + i * 13, 96), 64);
   const SequenceHandle alone = Create();
   const SequenceHandle together = Create();
   Feed(*engine_, alone, prefix, 64);
@@ -153,13 +163,20 @@ TEST_F(DeterminismTest, TheBatchAroundARowDoesNotChangeIt) {
   std::vector<float> others(96 * sequences.size());
   std::vector<StepItem> items;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
-    items.push_back({.sequence = sequences[i], .pos = engine_->memory().Query(sequences[i])->next_pos, .tokens = {&token, 1},
-                     .first_logits_row = 0, .logits = others.data() + i * 96});
+    items.push_back({.sequence = sequences[i],
+                     .pos = engine_->memory().Query(sequences[i])->next_pos,
+                     .tokens = {&token, 1},
+                     .first_logits_row = 0,
+                     .logits = others.data() + i * 96});
   }
-  items.insert(items.begin() + 2, {.sequence = together, .pos = Pos{45}, .tokens = {&token, 1}, .first_logits_row = 0,
+  items.insert(items.begin() + 2, {.sequence = together,
+                                   .pos = Pos{45},
+                                   .tokens = {&token, 1},
+                                   .first_logits_row = 0,
                                    .logits = got.data()});
   engine_->Step(items);
-  for (const StepItem& item : items) ASSERT_TRUE(item.status.has_value()) << item.status.error().message;
+  for (const StepItem& item : items)
+    ASSERT_TRUE(item.status.has_value()) << item.status.error().message;
   EXPECT_TRUE(SameBits(got, expected));
 }
 
@@ -167,7 +184,8 @@ TEST_F(DeterminismTest, ThreadsDoNotChangeARow) {
   const auto one = MakeEngine(TinyLlama(), {.cells = 1024, .threads = 1, .deterministic = true});
   const auto three = MakeEngine(TinyLlama(), {.cells = 1024, .threads = 3, .deterministic = true});
   const auto tokens = RandomTokens(5, 200, 96);
-  EXPECT_TRUE(SameBits(Feed(*one, *one->memory().Create({}), tokens, 64), Feed(*three, *three->memory().Create({}), tokens, 200)));
+  EXPECT_TRUE(SameBits(Feed(*one, *one->memory().Create({}), tokens, 64),
+                       Feed(*three, *three->memory().Create({}), tokens, 200)));
 }
 
 TEST_F(DeterminismTest, AShiftLeavesTheSiblingsBitsAndMatchesACopyOfItself) {
@@ -177,8 +195,10 @@ TEST_F(DeterminismTest, AShiftLeavesTheSiblingsBitsAndMatchesACopyOfItself) {
   Feed(*engine_, base, prefix, 64);
   const SequenceHandle untouched = Fork(base);
   const SequenceHandle shifted = Fork(base);
-  ASSERT_TRUE(engine_->memory().RemoveRange(shifted, {.begin = Pos{10}, .end = Pos{40}}).has_value());
-  ASSERT_TRUE(engine_->memory().AddPositions(shifted, {.begin = Pos{40}, .end = kPosEnd}, -30).has_value());
+  ASSERT_TRUE(
+      engine_->memory().RemoveRange(shifted, {.begin = Pos{10}, .end = Pos{40}}).has_value());
+  ASSERT_TRUE(
+      engine_->memory().AddPositions(shifted, {.begin = Pos{40}, .end = kPosEnd}, -30).has_value());
   const auto after_shift = Feed(*engine_, shifted, next, 10);
   const SequenceHandle twin = Fork(base);
   const auto before = Feed(*engine_, untouched, next, 10);
@@ -193,7 +213,8 @@ TEST_F(DeterminismTest, AShiftOfEverythingChangesNoLogitsBeyondRounding) {
   const SequenceHandle base = Create();
   Feed(*engine_, base, prefix, 64);
   const SequenceHandle moved = Fork(base);
-  ASSERT_TRUE(engine_->memory().AddPositions(moved, {.begin = Pos{0}, .end = kPosEnd}, 500).has_value());
+  ASSERT_TRUE(
+      engine_->memory().AddPositions(moved, {.begin = Pos{0}, .end = kPosEnd}, 500).has_value());
   EXPECT_EQ(engine_->memory().Query(moved)->next_pos, Pos{570});
   const auto plain = Feed(*engine_, base, next, 8);
   const auto shifted = Feed(*engine_, moved, next, 8);

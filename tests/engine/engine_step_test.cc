@@ -23,7 +23,8 @@ class EngineStepTest : public ::testing::Test {
   }
   Memory& memory() { return engine_->memory(); }
   Status StepOne(SequenceHandle sequence, std::int32_t pos, std::vector<TokenId> tokens) {
-    StepItem item{.sequence = sequence, .pos = Pos{pos}, .tokens = tokens, .first_logits_row = tokens.size()};
+    StepItem item{
+        .sequence = sequence, .pos = Pos{pos}, .tokens = tokens, .first_logits_row = tokens.size()};
     engine_->Step({&item, 1});
     return item.status;
   }
@@ -33,11 +34,13 @@ class EngineStepTest : public ::testing::Test {
 
 TEST_F(EngineStepTest, RefusesTokensOutsideTheVocabularyByNumber) {
   const SequenceHandle sequence = *memory().Create({});
-  for (const TokenId bad : {-1, 96, std::numeric_limits<TokenId>::max(), std::numeric_limits<TokenId>::min()}) {
+  for (const TokenId bad :
+       {-1, 96, std::numeric_limits<TokenId>::max(), std::numeric_limits<TokenId>::min()}) {
     const Status status = StepOne(sequence, 0, {1, bad});
     ASSERT_FALSE(status.has_value());
     EXPECT_EQ(status.error().code, Code::kInvalidArgument);
-    EXPECT_NE(status.error().message.find(std::to_string(bad)), std::string::npos) << status.error().message;
+    EXPECT_NE(status.error().message.find(std::to_string(bad)), std::string::npos)
+        << status.error().message;
   }
   EXPECT_EQ(memory().Query(sequence)->cell_count, 0u);
 }
@@ -56,7 +59,8 @@ TEST_F(EngineStepTest, ASequenceTwiceInABatchFailsOnceAndIsComputedOnce) {
   const SequenceHandle sequence = *memory().Create({});
   const TokenId token = 5;
   StepItem items[2];
-  for (StepItem& item : items) item = {.sequence = sequence, .pos = Pos{0}, .tokens = {&token, 1}, .first_logits_row = 1};
+  for (StepItem& item : items)
+    item = {.sequence = sequence, .pos = Pos{0}, .tokens = {&token, 1}, .first_logits_row = 1};
   engine_->Step(items);
   EXPECT_NE(items[0].status.has_value(), items[1].status.has_value());
   EXPECT_EQ(memory().Query(sequence)->cell_count, 1u);
@@ -65,20 +69,23 @@ TEST_F(EngineStepTest, ASequenceTwiceInABatchFailsOnceAndIsComputedOnce) {
 TEST_F(EngineStepTest, AFullPoolFailsTheRequestWithItsNumbersAndTheOthersGoOn) {
   const SequenceHandle big = *memory().Create({});
   Feed(*engine_, big, RandomTokens(1, 64, 96), 64);
-  Feed(*engine_, big, RandomTokens(2, 31, 96), 31);  // 95 of 128 cells: the last of four blocks is free
+  Feed(*engine_, big, RandomTokens(2, 31, 96),
+       31);  // 95 of 128 cells: the last of four blocks is free
   const SequenceHandle small = *memory().Create({});
   const SequenceHandle late = *memory().Create({});
   const TokenId token = 5;
   const std::vector<TokenId> many(40, 6);
-  StepItem items[3] = {{.sequence = small, .pos = Pos{0}, .tokens = {&token, 1}, .first_logits_row = 1},
-                       {.sequence = late, .pos = Pos{0}, .tokens = many, .first_logits_row = 40},
-                       {.sequence = big, .pos = Pos{95}, .tokens = {&token, 1}, .first_logits_row = 1}};
+  StepItem items[3] = {
+      {.sequence = small, .pos = Pos{0}, .tokens = {&token, 1}, .first_logits_row = 1},
+      {.sequence = late, .pos = Pos{0}, .tokens = many, .first_logits_row = 40},
+      {.sequence = big, .pos = Pos{95}, .tokens = {&token, 1}, .first_logits_row = 1}};
   engine_->Step(items);
   EXPECT_TRUE(items[0].status.has_value());
   EXPECT_TRUE(items[2].status.has_value());
   ASSERT_FALSE(items[1].status.has_value());
   EXPECT_EQ(items[1].status.error().code, Code::kNoSpace);
-  EXPECT_NE(items[1].status.error().message.find("free"), std::string::npos) << items[1].status.error().message;
+  EXPECT_NE(items[1].status.error().message.find("free"), std::string::npos)
+      << items[1].status.error().message;
   EXPECT_EQ(memory().Query(late)->cell_count, 0u);
   ASSERT_TRUE(memory().Drop(small).has_value());
   EXPECT_TRUE(StepOne(late, 0, {1}).has_value());
@@ -88,7 +95,11 @@ TEST_F(EngineStepTest, LogitsAreWrittenWhereTheItemSays) {
   const SequenceHandle sequence = *memory().Create({});
   const auto tokens = RandomTokens(3, 4, 96);
   std::vector<float> room(96 * 4, -7.0f);
-  StepItem item{.sequence = sequence, .pos = Pos{0}, .tokens = tokens, .first_logits_row = 2, .logits = room.data() + 96};
+  StepItem item{.sequence = sequence,
+                .pos = Pos{0},
+                .tokens = tokens,
+                .first_logits_row = 2,
+                .logits = room.data() + 96};
   engine_->Step({&item, 1});
   ASSERT_TRUE(item.status.has_value());
   for (std::size_t i = 0; i < 96; ++i) {
@@ -108,17 +119,23 @@ TEST_F(EngineStepTest, CountsWhatItCommitted) {
 }
 
 TEST(EngineOptionsTest, RefusesATableThatDoesNotExistByName) {
-  const auto engine = Engine::Create({.model_path = test::TinyModelPath(TinyLlama()), .kernel_table = "sse9"});
+  const auto engine =
+      Engine::Create({.model_path = test::TinyModelPath(TinyLlama()), .kernel_table = "sse9"});
   ASSERT_FALSE(engine.has_value());
   EXPECT_NE(engine.error().message.find("sse9"), std::string::npos);
 }
 
 TEST(EngineOptionsTest, RefusesCellTypesAndSizesByName) {
   const std::string path = test::TinyModelPath(TinyLlama());
-  EXPECT_EQ(Engine::Create({.model_path = path, .k_type = kernels::DataType::kQ4_0}).error().code, Code::kUnsupported);
-  EXPECT_EQ(Engine::Create({.model_path = path, .threads = 100000}).error().code, Code::kInvalidArgument);
-  EXPECT_EQ(Engine::Create({.model_path = path, .ubatch_tokens = 0}).error().code, Code::kInvalidArgument);
-  EXPECT_FALSE(Engine::Create({.model_path = path, .cells = std::numeric_limits<std::uint64_t>::max()}).has_value());
+  EXPECT_EQ(Engine::Create({.model_path = path, .k_type = kernels::DataType::kQ4_0}).error().code,
+            Code::kUnsupported);
+  EXPECT_EQ(Engine::Create({.model_path = path, .threads = 100000}).error().code,
+            Code::kInvalidArgument);
+  EXPECT_EQ(Engine::Create({.model_path = path, .ubatch_tokens = 0}).error().code,
+            Code::kInvalidArgument);
+  EXPECT_FALSE(
+      Engine::Create({.model_path = path, .cells = std::numeric_limits<std::uint64_t>::max()})
+          .has_value());
   EXPECT_FALSE(Engine::Create({.model_path = path + ".missing"}).has_value());
 }
 

@@ -47,7 +47,8 @@ std::vector<float> RandomLogits(std::mt19937& random, std::size_t count, float w
   return logits;
 }
 
-// ------------------------------------------------------------------------------------ a naive model
+// ------------------------------------------------------------------------------------ a naive
+// model
 
 struct Choice {
   TokenId token;
@@ -147,7 +148,8 @@ TEST(SamplerModelTest, EveryCutKeepsWhatTheNaiveModelKeeps) {
   }
 }
 
-// ------------------------------------------------------------------------------------------- greedy
+// -------------------------------------------------------------------------------------------
+// greedy
 
 TEST(SamplerTest, GreedyTakesTheMostLikelyToken) {
   EXPECT_EQ(SampleOne(Greedy(), {0.5f, -1.0f, 3.0f, 2.9f}), 2);
@@ -169,7 +171,8 @@ TEST(SamplerTest, GreedyDrawsNothingFromTheGenerator) {
   EXPECT_EQ(sampler.state().draw_count, 0u);
 }
 
-// ---------------------------------------------------------------------------------- draws and seeds
+// ---------------------------------------------------------------------------------- draws and
+// seeds
 
 TEST(SamplerTest, SeedGivesTheSameTokensOnEveryMachine) {
   SamplingParams params;
@@ -225,7 +228,8 @@ TEST(SamplerTest, TopKKeepsTheLowestIdsOfEquals) {
     EXPECT_LT(SampleOne(params, std::vector<float>(300, 1.5f)), 2);
 }
 
-// -------------------------------------------------------------------------------- biases, penalties
+// -------------------------------------------------------------------------------- biases,
+// penalties
 
 TEST(SamplerTest, BiasesMoveAndForbid) {
   SamplingParams params = Greedy();
@@ -301,7 +305,8 @@ TEST(SamplerTest, PenaltyThatOverflowsPoisonsNothing) {
   EXPECT_EQ(sampler.Sample(std::vector{3.0e30f, 1.0f, 2.0f})->token, 0);
 }
 
-// ------------------------------------------------------------------------------------------ logprobs
+// ------------------------------------------------------------------------------------------
+// logprobs
 
 TEST(SamplerTest, LogprobsAreOfTheModelsOwnDistribution) {
   std::mt19937 random(7);
@@ -351,7 +356,8 @@ TEST(SamplerTest, LogprobsHoldFarFromZero) {
   EXPECT_NEAR(sampled.logprob, -std::log1p(std::exp(-1.0)), 1e-5);
 }
 
-// --------------------------------------------------------------------------------------------- rows
+// ---------------------------------------------------------------------------------------------
+// rows
 
 TEST(SamplerTest, RowsThatAreNotFiniteAreRefusedAndDrawNothing) {
   Sampler sampler = Make({}, 9);
@@ -396,7 +402,8 @@ TEST(SamplerTest, NothingIsAllocatedPerToken) {
   EXPECT_EQ(AllocationCount() - before, 0u);
 }
 
-// --------------------------------------------------------------------------------------- validation
+// ---------------------------------------------------------------------------------------
+// validation
 
 void ExpectRefused(const SamplingParams& params, const std::string& message) {
   const Status status = ValidateSampling(params, 100);

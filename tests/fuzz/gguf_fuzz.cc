@@ -1,6 +1,8 @@
-// Any bytes as a model file: opened, every value read as every type, config, weights and fingerprint.
+// Any bytes as a model file: opened, every value read as every type, config, weights and
+// fingerprint.
 //
-// Seeds: make_gguf_corpus DIRECTORY. Whatever the bytes, each step answers with a value or a named error.
+// Seeds: make_gguf_corpus DIRECTORY. Whatever the bytes, each step answers with a value or a named
+// error.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -10,12 +10,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
     kvd::wire::Hello hello;
     std::memcpy(&hello, data, sizeof hello);
     // What is accepted must be something that a channel can be made of.
-    if (const auto checked = kvd::wire::ValidateHello(hello); checked && !kvd::ValidateGeometry(checked->geometry)) std::abort();
+    if (const auto checked = kvd::wire::ValidateHello(hello);
+        checked && !kvd::ValidateGeometry(checked->geometry))
+      std::abort();
   }
   if (byte_count >= sizeof(kvd::wire::Welcome)) {
     kvd::wire::Welcome welcome;
     std::memcpy(&welcome, data, sizeof welcome);
-    if (const auto geometry = kvd::wire::ValidateWelcome(welcome); geometry && !kvd::ValidateGeometry(*geometry)) std::abort();
+    if (const auto geometry = kvd::wire::ValidateWelcome(welcome);
+        geometry && !kvd::ValidateGeometry(*geometry))
+      std::abort();
   }
   return 0;
 }

@@ -1,4 +1,5 @@
-// Writes the seeds of gguf_fuzz into a directory: one small model per architecture, type and rope scaling.
+// Writes the seeds of gguf_fuzz into a directory: one small model per architecture, type and rope
+// scaling.
 #include <cstdio>
 #include <string>
 

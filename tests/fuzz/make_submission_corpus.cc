@@ -1,4 +1,5 @@
-// make_submission_corpus FOLDER: a valid submission of every verb, with its payload, for submission_fuzz to start from.
+// make_submission_corpus FOLDER: a valid submission of every verb, with its payload, for
+// submission_fuzz to start from.
 #include <cstring>
 #include <string_view>
 #include <vector>

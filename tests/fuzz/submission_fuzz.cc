@@ -1,4 +1,5 @@
-// A submission entry and its payload as a hostile client may write them: the entry's validator, then the payload's parser.
+// A submission entry and its payload as a hostile client may write them: the entry's validator,
+// then the payload's parser.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -36,12 +37,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   kvd::wire::Submission submission{};
   if (byte_count < sizeof submission) return 0;
   std::memcpy(&submission, data, sizeof submission);
-  const auto payload = std::as_bytes(std::span(data + sizeof submission, byte_count - sizeof submission));
+  const auto payload =
+      std::as_bytes(std::span(data + sizeof submission, byte_count - sizeof submission));
   if (kvd::wire::ValidateSubmission(submission, kArenaBytes) &&
       submission.payload_bytes > kArenaBytes - submission.payload_offset) {
     std::abort();
   }
-  // The parser sees whatever the arena held, also for an entry that is refused: it must not rely on the entry.
+  // The parser sees whatever the arena held, also for an entry that is refused: it must not rely on
+  // the entry.
   Parse(static_cast<kvd::wire::Verb>(submission.verb), payload);
   return 0;
 }

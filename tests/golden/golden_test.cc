@@ -1,5 +1,5 @@
-// Every golden folder and vocabulary, with kvd-golden, for every kernel table of this machine: in process, through a daemon, and
-// (scenarios are short) with --deterministic.
+// Every golden folder and vocabulary, with kvd-golden, for every kernel table of this machine: in
+// process, through a daemon, and (scenarios are short) with --deterministic.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -24,12 +24,14 @@ struct Outcome {
 
 Outcome RunGolden(const std::string& arguments) {
   const char* folder = std::getenv("KVD_BIN");
-  const std::string command = std::string(folder == nullptr ? "build/release/bin" : folder) + "/kvd-golden " + arguments + " 2>&1";
+  const std::string command = std::string(folder == nullptr ? "build/release/bin" : folder) +
+                              "/kvd-golden " + arguments + " 2>&1";
   Outcome outcome;
   std::FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) return outcome;
   std::array<char, 4096> buffer;
-  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe)) outcome.text.append(buffer.data(), got);
+  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    outcome.text.append(buffer.data(), got);
   outcome.status = WEXITSTATUS(::pclose(pipe));
   return outcome;
 }
@@ -71,9 +73,13 @@ class GoldenTest : public ::testing::TestWithParam<const char*> {
 
 TEST_P(GoldenTest, EveryScenarioPassesInProcess) { ExpectAllPass("", true); }
 TEST_P(GoldenTest, EveryScenarioPassesThroughADaemon) { ExpectAllPass("--spawn", true); }
-TEST_P(GoldenTest, EveryScenarioPassesWithTheDeterministicForm) { ExpectAllPass("--deterministic", false); }
+TEST_P(GoldenTest, EveryScenarioPassesWithTheDeterministicForm) {
+  ExpectAllPass("--deterministic", false);
+}
 TEST_P(GoldenTest, EveryScenarioPassesWithF16Cells) { ExpectAllPass("--ctk f16 --ctv f16", false); }
-TEST_P(GoldenTest, EveryScenarioPassesWithBf16Cells) { ExpectAllPass("--ctk bf16 --ctv bf16", false); }
+TEST_P(GoldenTest, EveryScenarioPassesWithBf16Cells) {
+  ExpectAllPass("--ctk bf16 --ctv bf16", false);
+}
 
 INSTANTIATE_TEST_SUITE_P(EveryTable, GoldenTest, ::testing::Values("scalar", "avx2", "avx512"),
                          [](const auto& tested) { return std::string(tested.param); });

@@ -16,7 +16,9 @@ namespace {
 // The models of this process; removed with it.
 class Files {
  public:
-  Files() : folder_(std::filesystem::temp_directory_path() / ("kvd-test-" + std::to_string(::getpid()))) {
+  Files()
+      : folder_(std::filesystem::temp_directory_path() /
+                ("kvd-test-" + std::to_string(::getpid()))) {
     std::filesystem::create_directories(folder_);
   }
   ~Files() {
@@ -25,8 +27,8 @@ class Files {
   }
   std::string PathOf(const ModelShape& shape) {
     const std::string key = shape.name + "-" + std::string(Traits(shape.architecture).name) + "-" +
-                            kernels::DataTypeName(shape.type) + "-" + std::to_string(shape.seed) + "-" +
-                            std::to_string(static_cast<int>(shape.rope_scaling));
+                            kernels::DataTypeName(shape.type) + "-" + std::to_string(shape.seed) +
+                            "-" + std::to_string(static_cast<int>(shape.rope_scaling));
     std::string& path = made_[key];
     if (path.empty()) {
       const std::string wanted = (folder_ / (key + ".gguf")).string();
@@ -79,7 +81,8 @@ std::vector<TokenId> RandomTokens(std::uint64_t seed, std::size_t count, std::ui
   return tokens;
 }
 
-std::vector<float> Feed(Engine& engine, SequenceHandle sequence, const std::vector<TokenId>& tokens, std::size_t chunk) {
+std::vector<float> Feed(Engine& engine, SequenceHandle sequence, const std::vector<TokenId>& tokens,
+                        std::size_t chunk) {
   const std::size_t vocab_size = engine.config().vocab_size;
   std::vector<float> logits(tokens.size() * vocab_size);
   std::int32_t pos = engine.memory().Query(sequence)->next_pos.value;

@@ -1,4 +1,5 @@
-// A small random model on disk and an engine over it, for tests. Files are made once per process and removed at its end.
+// A small random model on disk and an engine over it, for tests. Files are made once per process
+// and removed at its end.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,9 @@ std::unique_ptr<Engine> MakeEngine(const ModelShape& shape, EngineOptions option
 // `count` token ids drawn by seed.
 std::vector<TokenId> RandomTokens(std::uint64_t seed, std::size_t count, std::uint32_t vocab_size);
 
-// Appends tokens in chunks of `chunk` and returns the logits of every token, [tokens, vocab_size]. Fails the test on errors.
-std::vector<float> Feed(Engine& engine, SequenceHandle sequence, const std::vector<TokenId>& tokens, std::size_t chunk);
+// Appends tokens in chunks of `chunk` and returns the logits of every token, [tokens, vocab_size].
+// Fails the test on errors.
+std::vector<float> Feed(Engine& engine, SequenceHandle sequence, const std::vector<TokenId>& tokens,
+                        std::size_t chunk);
 
 }  // namespace kvd::test

@@ -36,7 +36,8 @@ constexpr auto kPollInterval = std::chrono::milliseconds(5);
 }  // namespace
 
 std::string BinaryFolder() {
-  if (const char* folder = std::getenv("KVD_BIN"); folder != nullptr && *folder != '\0') return folder;
+  if (const char* folder = std::getenv("KVD_BIN"); folder != nullptr && *folder != '\0')
+    return folder;
   std::error_code ignored;
   return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path().string();
 }
@@ -52,7 +53,8 @@ Result<DaemonProcess> DaemonProcess::Start(const Options& options) {
   std::filesystem::create_directory(folder + "/run", problem);
   std::filesystem::permissions(folder + "/run", std::filesystem::perms::owner_all, problem);
 
-  std::vector<std::string> arguments = {options.kvd_path, "--socket", daemon.socket_path_, "--state-dir", folder + "/state"};
+  std::vector<std::string> arguments = {options.kvd_path, "--socket", daemon.socket_path_,
+                                        "--state-dir", folder + "/state"};
   arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
@@ -76,10 +78,12 @@ Status DaemonProcess::WaitUntilReady(int seconds_max) {
       pid_ = -1;
       return Fail(Code::kDisconnected, "kvd ended at its start:\n" + log_text());
     }
-    if (::access(socket_path_.c_str(), F_OK) == 0 && Client::Connect({.socket_path = socket_path_})) return {};
+    if (::access(socket_path_.c_str(), F_OK) == 0 && Client::Connect({.socket_path = socket_path_}))
+      return {};
     std::this_thread::sleep_for(kPollInterval);
   }
-  return Fail(Code::kTimeout, "kvd takes no connections after " + std::to_string(seconds_max) + " s:\n" + log_text());
+  return Fail(Code::kTimeout, "kvd takes no connections after " + std::to_string(seconds_max) +
+                                  " s:\n" + log_text());
 }
 
 DaemonProcess::DaemonProcess(DaemonProcess&& other) noexcept
@@ -109,12 +113,14 @@ Status DaemonProcess::Stop() {
     if (std::chrono::steady_clock::now() > deadline) {
       ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);
-      return Fail(Code::kTimeout, "kvd did not stop within " + std::to_string(kStopSecondsMax) + " s and was killed");
+      return Fail(Code::kTimeout, "kvd did not stop within " + std::to_string(kStopSecondsMax) +
+                                      " s and was killed");
     }
     std::this_thread::sleep_for(kPollInterval);
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  return Fail(Code::kInternal, "kvd ended with status " + std::to_string(status) + ":\n" + log_text());
+  return Fail(Code::kInternal,
+              "kvd ended with status " + std::to_string(status) + ":\n" + log_text());
 }
 
 }  // namespace kvd

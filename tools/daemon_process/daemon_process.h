@@ -1,7 +1,7 @@
 // DaemonProcess: a kvd of one's own, in a private directory, for demonstrations, tests and benches.
 //
-// Owner: whoever started it. Stopping (at the latest in the destructor) ends the process and removes the directory. The child
-// dies with its parent. One thread.
+// Owner: whoever started it. Stopping (at the latest in the destructor) ends the process and
+// removes the directory. The child dies with its parent. One thread.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,8 @@ class DaemonProcess {
     std::string log_path{};                // "": a file in its directory, see log_text()
     int start_seconds_max = 60;
   };
-  // Returns when the daemon takes connections. Errors: kIo; kDisconnected with the daemon's own words if it ended; kTimeout.
+  // Returns when the daemon takes connections. Errors: kIo; kDisconnected with the daemon's own
+  // words if it ended; kTimeout.
   static Result<DaemonProcess> Start(const Options& options);
 
   DaemonProcess(DaemonProcess&& other) noexcept;
@@ -31,16 +32,17 @@ class DaemonProcess {
   const std::string& socket_path() const { return socket_path_; }
   const std::string& folder() const { return folder_; }
   pid_t pid() const { return pid_; }
-  std::string log_text() const;            // what it has written so far
+  std::string log_text() const;  // what it has written so far
 
-  // SIGTERM, then waits. Errors: kTimeout (killed after 30 s), kInternal (an exit status other than 0, in the message).
+  // SIGTERM, then waits. Errors: kTimeout (killed after 30 s), kInternal (an exit status other than
+  // 0, in the message).
   Status Stop();
 
  private:
   DaemonProcess() = default;
   Status WaitUntilReady(int seconds_max);
 
-  std::string folder_;                     // 0700; holds socket, state and log
+  std::string folder_;  // 0700; holds socket, state and log
   std::string socket_path_;
   std::string log_path_;
   pid_t pid_ = -1;

@@ -1,5 +1,6 @@
-// ChildProcess: a process of the demonstration that starts together with others, sends one plain value back, and stays until
-// it is let go: so that what all of them hold can be looked at while they hold it.
+// ChildProcess: a process of the demonstration that starts together with others, sends one plain
+// value back, and stays until it is let go: so that what all of them hold can be looked at while
+// they hold it.
 //
 // Owner: the demonstration's main process. Killed and reaped in the destructor at the latest.
 #pragma once
@@ -21,7 +22,8 @@ namespace kvd::demo {
 template <class Report>
 class ChildProcess {
  public:
-  // What the child does between Start and its end: `report` sends the value (once or more), `hold` waits to be let go.
+  // What the child does between Start and its end: `report` sends the value (once or more), `hold`
+  // waits to be let go.
   class Side {
    public:
     Side(int go, int out) : go_(go), out_(out) {}
@@ -60,7 +62,9 @@ class ChildProcess {
   }
 
   ChildProcess(ChildProcess&& other) noexcept
-      : go_(std::move(other.go_)), out_(std::move(other.out_)), pid_(std::exchange(other.pid_, -1)) {}
+      : go_(std::move(other.go_)),
+        out_(std::move(other.out_)),
+        pid_(std::exchange(other.pid_, -1)) {}
   ChildProcess& operator=(ChildProcess&&) = delete;
   ~ChildProcess() {
     if (pid_ > 0) Kill();
@@ -70,7 +74,8 @@ class ChildProcess {
   // The child's next value. kDisconnected if it ended without one.
   Result<Report> Receive() {
     Report report;
-    if (::read(out_.get(), &report, sizeof report) == static_cast<ssize_t>(sizeof report)) return report;
+    if (::read(out_.get(), &report, sizeof report) == static_cast<ssize_t>(sizeof report))
+      return report;
     return Fail(Code::kDisconnected, "process " + std::to_string(pid_) + " ended without a word");
   }
   // Lets it end, and reaps it.

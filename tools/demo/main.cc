@@ -1,7 +1,8 @@
 // kvd-demo: eight processes share one context, and each gets its own right answer.
 //
-// Starts a kvd of its own on the bundled model, runs the demonstration once (or for several seeds), checks what it shows, and
-// leaves nothing behind. Exits with 0 if everything went right, 1 if not, 2 on wrong usage.
+// Starts a kvd of its own on the bundled model, runs the demonstration once (or for several seeds),
+// checks what it shows, and leaves nothing behind. Exits with 0 if everything went right, 1 if not,
+// 2 on wrong usage.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -47,20 +48,25 @@ std::uint64_t ResidentBytes(const wire::InfoReply& info) {
 class Demonstration {
  public:
   Demonstration(const std::string& socket_path, const Client& client, std::uint64_t seed)
-      : socket_path_(socket_path), client_(client), seed_(seed), facts_(DrawFacts(seed, kFactCount)) {}
+      : socket_path_(socket_path),
+        client_(client),
+        seed_(seed),
+        facts_(DrawFacts(seed, kFactCount)) {}
 
   Status Run(Score* score) {
     KVD_TRY(const wire::InfoReply start, client_.Info());
     KVD_TRY(const Report notebook, ReadInAnotherProcess());
     KVD_TRY(const wire::InfoReply before, client_.Info());
-    std::printf("seed %llu: one process read %u tokens of notebook in %.1f ms, published them, and ended\n",
-                static_cast<unsigned long long>(seed_), notebook.computed, Milli(notebook.total_ns));
+    std::printf(
+        "seed %llu: one process read %u tokens of notebook in %.1f ms, published them, and ended\n",
+        static_cast<unsigned long long>(seed_), notebook.computed, Milli(notebook.total_ns));
     KVD_TRY(std::uint64_t computed, AskAll(before, score));
     computed += notebook.computed;
     KVD_TRY(const wire::InfoReply after, client_.Info());
     if (after.tokens_computed - start.tokens_computed != computed) {
-      return Fail(Code::kInternal, "kvd computed " + std::to_string(after.tokens_computed - start.tokens_computed) +
-                                       " tokens; notebook, questions and answers are " + std::to_string(computed));
+      return Fail(Code::kInternal,
+                  "kvd computed " + std::to_string(after.tokens_computed - start.tokens_computed) +
+                      " tokens; notebook, questions and answers are " + std::to_string(computed));
     }
     std::printf("  checked: %llu tokens computed = notebook %u + questions and answers %llu\n",
                 static_cast<unsigned long long>(computed), notebook.computed,
@@ -101,9 +107,11 @@ class Demonstration {
   Result<std::uint64_t> AskAll(const wire::InfoReply& before, Score* score) {
     std::vector<Question> questions;
     std::vector<Child> askers;
-    for (std::size_t i = 0; i < kAskerCount; ++i) questions.push_back(DrawQuestion(seed_, facts_, i));
+    for (std::size_t i = 0; i < kAskerCount; ++i)
+      questions.push_back(DrawQuestion(seed_, facts_, i));
     for (std::size_t i = 0; i < kAskerCount; ++i) {
-      KVD_TRY(Child asker, StartChild([&questions, i](const Client& client, const Child::Side& side) {
+      KVD_TRY(Child asker,
+              StartChild([&questions, i](const Client& client, const Child::Side& side) {
                 const auto answered = Ask(client, questions[i]);
                 side.Send(answered ? answered->report : FailedReport(answered.error()));
                 side.Hold();
@@ -116,9 +124,11 @@ class Demonstration {
     for (std::size_t i = 0; i < kAskerCount; ++i) {
       KVD_TRY(const Report report, ReceiveFrom(askers[i]));
       const bool is_right = report.text == questions[i].answer;
-      std::printf("  %zu %-28s %-46s %s  reused %u, computed %2u, fork %5.1f us (seen by the process: %.0f us)\n", i + 1,
-                  questions[i].text.c_str(), report.text, is_right ? "right" : "WRONG", report.reused, report.computed,
-                  Micro(report.fork_ns), Micro(report.attach_ns));
+      std::printf(
+          "  %zu %-28s %-46s %s  reused %u, computed %2u, fork %5.1f us (seen by the process: %.0f "
+          "us)\n",
+          i + 1, questions[i].text.c_str(), report.text, is_right ? "right" : "WRONG",
+          report.reused, report.computed, Micro(report.fork_ns), Micro(report.attach_ns));
       right += is_right;
       computed += report.computed;
       reused = report.reused;
@@ -126,13 +136,19 @@ class Demonstration {
     KVD_TRY(const wire::InfoReply after, client_.Info());
     const std::uint64_t own_cells = after.live_cells - before.live_cells;
     const std::uint64_t separate_cells = kAskerCount * reused + own_cells;
-    std::printf("  cells: %llu before, %llu with eight processes (eight caches apart: %llu); of %llu bytes each\n",
-                static_cast<unsigned long long>(before.live_cells), static_cast<unsigned long long>(after.live_cells),
-                static_cast<unsigned long long>(separate_cells), static_cast<unsigned long long>(after.cell_bytes));
-    std::printf("  kvd's resident memory without the model file: %.2f MiB before, %.2f MiB with eight processes;\n"
-                "  eight caches and eight copies of the weights would be %.2f MiB\n",
-                Mib(ResidentBytes(before)), Mib(ResidentBytes(after)),
-                Mib(separate_cells * after.cell_bytes + kAskerCount * after.weight_bytes));
+    std::printf(
+        "  cells: %llu before, %llu with eight processes (eight caches apart: %llu); of %llu bytes "
+        "each\n",
+        static_cast<unsigned long long>(before.live_cells),
+        static_cast<unsigned long long>(after.live_cells),
+        static_cast<unsigned long long>(separate_cells),
+        static_cast<unsigned long long>(after.cell_bytes));
+    std::printf(
+        "  kvd's resident memory without the model file: %.2f MiB before, %.2f MiB with eight "
+        "processes;\n"
+        "  eight caches and eight copies of the weights would be %.2f MiB\n",
+        Mib(ResidentBytes(before)), Mib(ResidentBytes(after)),
+        Mib(separate_cells * after.cell_bytes + kAskerCount * after.weight_bytes));
     for (Child& asker : askers) asker.LetGo();
     score->right += right;
     score->asked += kAskerCount;
@@ -155,14 +171,18 @@ class Demonstration {
       KVD_TRY(const wire::InfoReply now, client_.Info());
       const auto waited = std::chrono::steady_clock::now() - start;
       if (now.free_cells == before.free_cells && now.live_cells == before.live_cells) {
-        std::printf("  one more was killed (SIGKILL) in the middle of its answer with %llu cells of its own: all back after %.1f ms\n",
-                    static_cast<unsigned long long>(talking.live_cells - before.live_cells),
-                    std::chrono::duration<double, std::milli>(waited).count());
+        std::printf(
+            "  one more was killed (SIGKILL) in the middle of its answer with %llu cells of its "
+            "own: all back after %.1f ms\n",
+            static_cast<unsigned long long>(talking.live_cells - before.live_cells),
+            std::chrono::duration<double, std::milli>(waited).count());
         return {};
       }
       if (waited > kCellsBackMax) {
-        return Fail(Code::kInternal, "the killed process's cells did not come back: " + std::to_string(before.free_cells) +
-                                         " cells were free before, " + std::to_string(now.free_cells) + " are now");
+        return Fail(
+            Code::kInternal,
+            "the killed process's cells did not come back: " + std::to_string(before.free_cells) +
+                " cells were free before, " + std::to_string(now.free_cells) + " are now");
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -174,7 +194,8 @@ class Demonstration {
     for (;;) {
       KVD_TRY(const wire::InfoReply info, client_.Info());
       if (info.sessions == 1) return info;
-      if (std::chrono::steady_clock::now() > deadline) return Fail(Code::kInternal, "the askers' sessions did not end");
+      if (std::chrono::steady_clock::now() > deadline)
+        return Fail(Code::kInternal, "the askers' sessions did not end");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -190,10 +211,12 @@ Status RunAll(const Flags& flags) {
   if (!flags.model.empty()) options.arguments.insert(options.arguments.end(), {"-m", flags.model});
   KVD_TRY(DaemonProcess daemon, DaemonProcess::Start(options));
   std::printf("kvd %d serves %s in %s\n", static_cast<int>(daemon.pid()),
-              flags.model.empty() ? "its bundled model" : flags.model.c_str(), daemon.folder().c_str());
+              flags.model.empty() ? "its bundled model" : flags.model.c_str(),
+              daemon.folder().c_str());
   Score score;
   {
-    KVD_TRY(const Client client, Client::Connect({.socket_path = daemon.socket_path(), .client_name = "kvd-demo"}));
+    KVD_TRY(const Client client,
+            Client::Connect({.socket_path = daemon.socket_path(), .client_name = "kvd-demo"}));
     for (std::uint64_t seed = flags.seed; seed < flags.seed + flags.seed_count; ++seed) {
       std::fflush(stdout);  // or children print it again
       KVD_CHECK_OK(Demonstration(daemon.socket_path(), client, seed).Run(&score));
@@ -201,7 +224,8 @@ Status RunAll(const Flags& flags) {
   }
   KVD_CHECK_OK(daemon.Stop());
   const double share = static_cast<double>(score.right) / static_cast<double>(score.asked);
-  std::printf("%zu of %zu answers right to the letter; kvd stopped, its directory is removed\n", score.right, score.asked);
+  std::printf("%zu of %zu answers right to the letter; kvd stopped, its directory is removed\n",
+              score.right, score.asked);
   // One seed asks too few questions to judge the model's recall by 90 %: one slip is allowed.
   const double wanted = flags.seed_count == 1 ? 1.0 - 1.0 / kAskerCount : kRightShareMin;
   if (share < wanted) return Fail(Code::kInternal, "too few right answers");
@@ -215,8 +239,10 @@ int main(int argument_count, char** arguments) {
   ::signal(SIGPIPE, SIG_IGN);  // a child may have ended before it is let go
   CLI::App app{"Eight processes share one context of a kvd of its own"};
   kvd::demo::Flags flags;
-  app.add_option("--seed", flags.seed, "draws the notebook and the questions")->capture_default_str();
-  app.add_option("--seeds", flags.seed_count, "runs so many seeds, from --seed on")->check(CLI::PositiveNumber);
+  app.add_option("--seed", flags.seed, "draws the notebook and the questions")
+      ->capture_default_str();
+  app.add_option("--seeds", flags.seed_count, "runs so many seeds, from --seed on")
+      ->check(CLI::PositiveNumber);
   app.add_option("--kvd", flags.kvd_path, "the daemon to start");
   app.add_option("-m,--model", flags.model, "another model than the bundled one");
   try {

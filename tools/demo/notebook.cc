@@ -9,18 +9,22 @@ namespace kvd::demo {
 namespace {
 
 constexpr std::array<std::string_view, 24> kNames = {
-    "Mia",  "Tom",  "Ann",  "Ben", "Lily", "Sam",   "Zoe",  "Max",  "Ella", "Leo",   "Nora", "Jack",
-    "Ruby", "Finn", "Ivy", "Hugo", "Clara", "Otto", "Rosa", "Theo", "Wren", "Felix", "June", "Oscar"};
-constexpr std::array<std::string_view, 12> kColours = {"red",  "blue", "green", "yellow", "white",  "black",
-                                                       "brown", "pink", "grey",  "orange", "purple", "silver"};
-constexpr std::array<std::string_view, 20> kThings = {"ball", "kite", "hat",  "cup",   "key",   "lamp", "book",
-                                                      "drum", "boat", "coat", "ring",  "bell",  "box",  "shell",
-                                                      "spoon", "map", "rope", "clock", "flute", "basket"};
-constexpr std::array<std::string_view, 8> kAnimals = {"fox", "bear", "rabbit", "mouse", "duck", "frog", "turtle", "goat"};
-constexpr std::array<std::string_view, 6> kFoods = {"bread", "soup", "honey", "cake", "cheese", "porridge"};
-constexpr std::array<std::string_view, 16> kPlaces = {"garden", "kitchen", "forest", "river",  "barn",    "hill",
-                                                      "market", "school",  "lake",   "attic",  "meadow",  "harbour",
-                                                      "library", "mill",   "cave",   "orchard"};
+    "Mia",   "Tom",  "Ann",  "Ben",  "Lily", "Sam",   "Zoe",  "Max",
+    "Ella",  "Leo",  "Nora", "Jack", "Ruby", "Finn",  "Ivy",  "Hugo",
+    "Clara", "Otto", "Rosa", "Theo", "Wren", "Felix", "June", "Oscar"};
+constexpr std::array<std::string_view, 12> kColours = {"red",   "blue",   "green",  "yellow",
+                                                       "white", "black",  "brown",  "pink",
+                                                       "grey",  "orange", "purple", "silver"};
+constexpr std::array<std::string_view, 20> kThings = {
+    "ball", "kite", "hat", "cup",   "key",   "lamp", "book", "drum",  "boat",  "coat",
+    "ring", "bell", "box", "shell", "spoon", "map",  "rope", "clock", "flute", "basket"};
+constexpr std::array<std::string_view, 8> kAnimals = {"fox",  "bear", "rabbit", "mouse",
+                                                      "duck", "frog", "turtle", "goat"};
+constexpr std::array<std::string_view, 6> kFoods = {"bread", "soup",   "honey",
+                                                    "cake",  "cheese", "porridge"};
+constexpr std::array<std::string_view, 16> kPlaces = {
+    "garden", "kitchen", "forest", "river",   "barn",    "hill", "market", "school",
+    "lake",   "attic",   "meadow", "harbour", "library", "mill", "cave",   "orchard"};
 
 constexpr int kStoryCount = 1;  // with two the model, trained on texts of 256 tokens, forgets
 
@@ -35,7 +39,9 @@ class Random {
     return z ^ (z >> 31);
   }
   std::size_t Below(std::size_t limit) { return Next() % limit; }
-  std::string Pick(std::span<const std::string_view> words) { return std::string(words[Below(words.size())]); }
+  std::string Pick(std::span<const std::string_view> words) {
+    return std::string(words[Below(words.size())]);
+  }
   // The first `count` of 0..limit-1 in random order.
   std::vector<std::size_t> Draw(std::size_t limit, std::size_t count) {
     std::vector<std::size_t> order(limit);
@@ -50,16 +56,19 @@ class Random {
 };
 
 std::string Sentence(const Fact& fact) {
-  return "The " + fact.thing + " is " + fact.colour + ", kept by " + fact.keeper + " in the " + fact.place + ".";
+  return "The " + fact.thing + " is " + fact.colour + ", kept by " + fact.keeper + " in the " +
+         fact.place + ".";
 }
 
 // A short story without facts, so that the answer lies far back.
 std::string Story(Random* random) {
-  const std::string name = random->Pick(kNames), animal = random->Pick(kAnimals), place = random->Pick(kPlaces);
-  return "One day, " + name + " was in the " + random->Pick(kPlaces) + ". It was a quiet day. " + name + " met the " + animal +
-         ". The " + animal + " was sad. \"What is wrong?\" asked " + name + ". \"I lost my way to the " + place +
-         ",\" said the " + animal + ". " + name + " took the " + animal + " to the " + place +
-         ". On the way they shared some " + random->Pick(kFoods) + ". \"Thank you, " + name + ",\" said the " + animal +
+  const std::string name = random->Pick(kNames), animal = random->Pick(kAnimals),
+                    place = random->Pick(kPlaces);
+  return "One day, " + name + " was in the " + random->Pick(kPlaces) + ". It was a quiet day. " +
+         name + " met the " + animal + ". The " + animal + " was sad. \"What is wrong?\" asked " +
+         name + ". \"I lost my way to the " + place + ",\" said the " + animal + ". " + name +
+         " took the " + animal + " to the " + place + ". On the way they shared some " +
+         random->Pick(kFoods) + ". \"Thank you, " + name + ",\" said the " + animal +
          ". A kind word costs nothing. The end.";
 }
 
@@ -94,9 +103,15 @@ Question DrawQuestion(std::uint64_t seed, const std::vector<Fact>& facts, std::s
   Random random(seed * 1000 + number);
   switch (random.Below(4)) {
     case 0: return {"Tell me about the " + fact.thing + ".", Sentence(fact)};
-    case 1: return {"What colour is the " + fact.thing + "?", "The " + fact.thing + " is " + fact.colour + "."};
-    case 2: return {"Who keeps the " + fact.thing + "?", "The " + fact.thing + " is kept by " + fact.keeper + "."};
-    default: return {"Where is the " + fact.thing + "?", "The " + fact.thing + " is in the " + fact.place + "."};
+    case 1:
+      return {"What colour is the " + fact.thing + "?",
+              "The " + fact.thing + " is " + fact.colour + "."};
+    case 2:
+      return {"Who keeps the " + fact.thing + "?",
+              "The " + fact.thing + " is kept by " + fact.keeper + "."};
+    default:
+      return {"Where is the " + fact.thing + "?",
+              "The " + fact.thing + " is in the " + fact.place + "."};
   }
 }
 

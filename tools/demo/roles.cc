@@ -11,7 +11,8 @@ constexpr std::int32_t kAnswerTokensMax = 64;
 
 std::uint64_t Since(std::chrono::steady_clock::time_point start) {
   return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
+          .count());
 }
 
 void CopyText(const std::string& text, char (&into)[256]) {
@@ -30,7 +31,8 @@ Report FailedReport(const Error& error) {
 
 Result<Report> ReadNotebook(const Client& client, const std::string& notebook) {
   const auto start = std::chrono::steady_clock::now();
-  KVD_TRY(const auto tokens, client.Tokenize(notebook, wire::kFlagAddSpecial | wire::kFlagParseSpecial));
+  KVD_TRY(const auto tokens,
+          client.Tokenize(notebook, wire::kFlagAddSpecial | wire::kFlagParseSpecial));
   KVD_TRY(const Sequence sequence, client.NewSequence());
   KVD_TRY(Generation generation, sequence.Generate({.tokens = tokens, .predict_max = 0}));
   for (;;) {
@@ -47,8 +49,9 @@ Result<Answered> Ask(const Client& client, const Question& question) {
   KVD_TRY(Sequence sequence, client.AttachSnapshot(kSnapshotName, &fork));
   Report report{.fork_ns = fork.engine_ns, .attach_ns = Since(start)};
   KVD_TRY(const auto tokens, client.Tokenize(QuestionPrompt(question), wire::kFlagParseSpecial));
-  KVD_TRY(Generation generation,
-          sequence.Generate({.tokens = tokens, .predict_max = kAnswerTokensMax, .temperature = 0.0f}));
+  KVD_TRY(
+      Generation generation,
+      sequence.Generate({.tokens = tokens, .predict_max = kAnswerTokensMax, .temperature = 0.0f}));
   std::string answer;
   for (;;) {
     KVD_TRY(const auto piece, generation.Next());
@@ -64,8 +67,10 @@ Result<Answered> Ask(const Client& client, const Question& question) {
 
 Status Ramble(const Client& client, const std::function<void()>& started) {
   KVD_TRY(Sequence sequence, client.AttachSnapshot(kSnapshotName));
-  KVD_TRY(const auto tokens, client.Tokenize("<|user|>Tell me a story.<|end|><|assistant|>", wire::kFlagParseSpecial));
-  KVD_TRY(Generation generation, sequence.Generate({.tokens = tokens, .predict_max = 100'000, .flags = wire::kIgnoreEos}));
+  KVD_TRY(const auto tokens,
+          client.Tokenize("<|user|>Tell me a story.<|end|><|assistant|>", wire::kFlagParseSpecial));
+  KVD_TRY(Generation generation,
+          sequence.Generate({.tokens = tokens, .predict_max = 100'000, .flags = wire::kIgnoreEos}));
   for (int pieces = 0;; ++pieces) {
     KVD_TRY(const auto piece, generation.Next());
     if (!piece) return {};

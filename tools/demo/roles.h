@@ -1,4 +1,5 @@
-// What each process of the demonstration does with the daemon: one reads a notebook and publishes it, others ask about it.
+// What each process of the demonstration does with the daemon: one reads a notebook and publishes
+// it, others ask about it.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ Report FailedReport(const Error& error);
 
 // Computes the notebook in a sequence of its own and publishes it.
 Result<Report> ReadNotebook(const Client& client, const std::string& notebook);
-// Attaches the notebook and asks. The sequence with the answer is handed out, so that its cells live as long as the caller likes.
+// Attaches the notebook and asks. The sequence with the answer is handed out, so that its cells
+// live as long as the caller likes.
 struct Answered {
   Report report;
   Sequence sequence;

@@ -17,8 +17,8 @@ class Backend {
   virtual ~Backend() = default;
   // Forgets all sequences: every scenario starts on a fresh cache.
   virtual Status Reset() = 0;
-  // Appends the rows of `step` (a decode, or a decode_batch with its rows in one batch where the backend can) and appends
-  // the wanted logits, row after row, to `logits`.
+  // Appends the rows of `step` (a decode, or a decode_batch with its rows in one batch where the
+  // backend can) and appends the wanted logits, row after row, to `logits`.
   virtual Status Decode(const Step& step, std::vector<float>* logits) = 0;
   virtual Status DecodeBatch(const Step& step, std::vector<float>* logits) = 0;
   virtual Status Edit(const Step& step) = 0;  // seq_cp, seq_rm, seq_keep, seq_add, seq_div
@@ -33,6 +33,7 @@ struct BackendOptions {
 
 Result<std::unique_ptr<Backend>> MakeEngineBackend(const BackendOptions& options);
 // Starts `kvd_path` on a private socket and state directory, stops it at the end.
-Result<std::unique_ptr<Backend>> MakeDaemonBackend(const std::string& kvd_path, const BackendOptions& options);
+Result<std::unique_ptr<Backend>> MakeDaemonBackend(const std::string& kvd_path,
+                                                   const BackendOptions& options);
 
 }  // namespace kvd::golden

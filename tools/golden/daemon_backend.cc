@@ -22,7 +22,8 @@ Status Collect(Decoding decoding, std::vector<float>* logits) {
 
 class DaemonBackend : public Backend {
  public:
-  DaemonBackend(DaemonProcess daemon, Client client) : daemon_(std::move(daemon)), client_(std::move(client)) {}
+  DaemonBackend(DaemonProcess daemon, Client client)
+      : daemon_(std::move(daemon)), client_(std::move(client)) {}
 
   Status Reset() override {
     sequences_.clear();
@@ -31,9 +32,9 @@ class DaemonBackend : public Backend {
 
   Status Decode(const Step& step, std::vector<float>* logits) override {
     KVD_TRY(const Sequence* sequence, Named(step.sequence));
-    KVD_TRY(Decoding decoding,
-            sequence->StartDecode(step.tokens, Pos{step.pos},
-                                  step.all_rows ? wire::LogitsWanted::kAll : wire::LogitsWanted::kLast));
+    KVD_TRY(Decoding decoding, sequence->StartDecode(step.tokens, Pos{step.pos},
+                                                     step.all_rows ? wire::LogitsWanted::kAll
+                                                                   : wire::LogitsWanted::kLast));
     return Collect(std::move(decoding), logits);
   }
 
@@ -42,7 +43,8 @@ class DaemonBackend : public Backend {
     std::vector<Decoding> decodings;
     for (const BatchRow& row : step.rows) {
       KVD_TRY(const Sequence* sequence, Named(row.sequence));
-      KVD_TRY(Decoding decoding, sequence->StartDecode({&row.token, 1}, Pos{row.pos}, wire::LogitsWanted::kLast));
+      KVD_TRY(Decoding decoding,
+              sequence->StartDecode({&row.token, 1}, Pos{row.pos}, wire::LogitsWanted::kLast));
       decodings.push_back(std::move(decoding));
     }
     for (Decoding& decoding : decodings) KVD_CHECK_OK(Collect(std::move(decoding), logits));
@@ -59,7 +61,8 @@ class DaemonBackend : public Backend {
           return {};
         }
         KVD_TRY(const Sequence* destination, Named(step.destination));
-        KVD_TRY([[maybe_unused]] const auto cells, source->CopyRangeTo(*destination, RangeOf(step)));
+        KVD_TRY([[maybe_unused]] const auto cells,
+                source->CopyRangeTo(*destination, RangeOf(step)));
         return {};
       }
       case Op::kRemove: {
@@ -103,12 +106,16 @@ class DaemonBackend : public Backend {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> MakeDaemonBackend(const std::string& kvd_path, const BackendOptions& options) {
-  DaemonProcess::Options start{.kvd_path = kvd_path,
-                               .arguments = {"-m", options.model_path, "-c", "4096", "-ctk", options.k_type, "-ctv", options.v_type, "--llama-shifts"}};
+Result<std::unique_ptr<Backend>> MakeDaemonBackend(const std::string& kvd_path,
+                                                   const BackendOptions& options) {
+  DaemonProcess::Options start{
+      .kvd_path = kvd_path,
+      .arguments = {"-m", options.model_path, "-c", "4096", "-ctk", options.k_type, "-ctv",
+                    options.v_type, "--llama-shifts"}};
   if (options.deterministic) start.arguments.push_back("--deterministic");
   KVD_TRY(DaemonProcess daemon, DaemonProcess::Start(start));
-  KVD_TRY(Client client, Client::Connect({.socket_path = daemon.socket_path(), .client_name = "kvd-golden"}));
+  KVD_TRY(Client client,
+          Client::Connect({.socket_path = daemon.socket_path(), .client_name = "kvd-golden"}));
   return std::make_unique<DaemonBackend>(std::move(daemon), std::move(client));
 }
 

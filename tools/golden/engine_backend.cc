@@ -9,7 +9,8 @@ namespace kvd::golden {
 namespace {
 
 Result<kernels::DataType> CellType(const std::string& name) {
-  for (const auto type : {kernels::DataType::kF32, kernels::DataType::kF16, kernels::DataType::kBF16}) {
+  for (const auto type :
+       {kernels::DataType::kF32, kernels::DataType::kF16, kernels::DataType::kBF16}) {
     if (name == kernels::DataTypeName(type)) return type;
   }
   return Fail(Code::kInvalidArgument, "cell type '" + name + "': f32, f16 or bf16");
@@ -36,9 +37,13 @@ class EngineBackend : public Backend {
     std::size_t wanted_from = step.all_rows ? 0 : tokens.size() - 1;
     // The script's batches may be larger than a ubatch.
     for (std::size_t done = 0; done < tokens.size();) {
-      const std::size_t take = std::min<std::size_t>(tokens.size() - done, engine_->options().ubatch_tokens);
+      const std::size_t take =
+          std::min<std::size_t>(tokens.size() - done, engine_->options().ubatch_tokens);
       const std::size_t first_row = std::min(take, wanted_from > done ? wanted_from - done : 0);
-      StepItem item{.sequence = handle, .pos = Pos{pos}, .tokens = tokens.subspan(done, take), .first_logits_row = first_row};
+      StepItem item{.sequence = handle,
+                    .pos = Pos{pos},
+                    .tokens = tokens.subspan(done, take),
+                    .first_logits_row = first_row};
       const std::size_t old_floats = logits->size();
       logits->resize(old_floats + (take - first_row) * vocab_size());
       item.logits = logits->data() + old_floats;
@@ -80,7 +85,8 @@ class EngineBackend : public Backend {
           return {};
         }
         KVD_TRY(const SequenceHandle destination, Named(step.destination));
-        KVD_TRY([[maybe_unused]] const auto cells, memory().CopyRange(source, destination, RangeOf(step)));
+        KVD_TRY([[maybe_unused]] const auto cells,
+                memory().CopyRange(source, destination, RangeOf(step)));
         return {};
       }
       case Op::kRemove: {
@@ -100,7 +106,8 @@ class EngineBackend : public Backend {
       }
       case Op::kDivide: {
         KVD_TRY(const SequenceHandle handle, Named(step.sequence));
-        KVD_TRY([[maybe_unused]] const auto cells, engine_->Divide(handle, RangeOf(step), step.number));
+        KVD_TRY([[maybe_unused]] const auto cells,
+                engine_->Divide(handle, RangeOf(step), step.number));
         return {};
       }
       default: return Fail(Code::kUnsupported, "this model has no such operation yet");
@@ -126,7 +133,9 @@ class EngineBackend : public Backend {
 }  // namespace
 
 Result<std::unique_ptr<Backend>> MakeEngineBackend(const BackendOptions& options) {
-  EngineOptions engine_options{.model_path = options.model_path, .cells = 4096, .deterministic = options.deterministic,
+  EngineOptions engine_options{.model_path = options.model_path,
+                               .cells = 4096,
+                               .deterministic = options.deterministic,
                                .llama_shifts = true};
   KVD_TRY(engine_options.k_type, CellType(options.k_type));
   KVD_TRY(engine_options.v_type, CellType(options.v_type));

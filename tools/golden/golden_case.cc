@@ -19,7 +19,8 @@ Result<std::string> ReadFile(const std::string& path) {
   return bytes;
 }
 
-// The rest throws Boost.JSON's exceptions on a missing or mistyped field; ReadCase turns them into errors.
+// The rest throws Boost.JSON's exceptions on a missing or mistyped field; ReadCase turns them into
+// errors.
 std::int32_t Number(const json::object& object, const char* key, std::int32_t fallback) {
   const json::value* value = object.if_contains(key);
   return value == nullptr ? fallback : value->to_number<std::int32_t>();
@@ -27,9 +28,11 @@ std::int32_t Number(const json::object& object, const char* key, std::int32_t fa
 
 Step ReadStep(const json::object& object) {
   static const std::map<std::string, Op> kOps = {
-      {"decode", Op::kDecode}, {"decode_batch", Op::kDecodeBatch}, {"seq_cp", Op::kCopy},
-      {"seq_rm", Op::kRemove}, {"seq_keep", Op::kKeep},            {"seq_add", Op::kAdd},
-      {"seq_div", Op::kDivide}, {"encode", Op::kEncode},           {"embed", Op::kEmbed}};
+      {"decode", Op::kDecode},  {"decode_batch", Op::kDecodeBatch},
+      {"seq_cp", Op::kCopy},    {"seq_rm", Op::kRemove},
+      {"seq_keep", Op::kKeep},  {"seq_add", Op::kAdd},
+      {"seq_div", Op::kDivide}, {"encode", Op::kEncode},
+      {"embed", Op::kEmbed}};
   Step step;
   step.op = kOps.at(json::value_to<std::string>(object.at("op")));
   step.sequence = Number(object, object.contains("src") ? "src" : "seq", 0);
@@ -38,17 +41,21 @@ Step ReadStep(const json::object& object) {
   step.p0 = Number(object, "p0", -1);
   step.p1 = Number(object, "p1", -1);
   step.number = Number(object, object.contains("divisor") ? "divisor" : "delta", 0);
-  if (const json::value* logits = object.if_contains("logits")) step.all_rows = logits->as_string() == "all";
+  if (const json::value* logits = object.if_contains("logits"))
+    step.all_rows = logits->as_string() == "all";
   if (const json::value* tokens = object.if_contains("tokens")) {
-    for (const json::value& token : tokens->as_array()) step.tokens.push_back(token.to_number<TokenId>());
+    for (const json::value& token : tokens->as_array())
+      step.tokens.push_back(token.to_number<TokenId>());
   }
   if (const json::value* rows = object.if_contains("rows")) {
     for (const json::value& row : rows->as_array()) {
       const json::object& fields = row.as_object();
-      step.rows.push_back({Number(fields, "seq", 0), Number(fields, "pos", 0), Number(fields, "token", 0)});
+      step.rows.push_back(
+          {Number(fields, "seq", 0), Number(fields, "pos", 0), Number(fields, "token", 0)});
     }
   }
-  if (const json::value* pooling = object.if_contains("pooling")) step.pooling = pooling->as_string().c_str();
+  if (const json::value* pooling = object.if_contains("pooling"))
+    step.pooling = pooling->as_string().c_str();
   step.expect_offset = static_cast<std::size_t>(Number(object, "expect_offset", 0));
   step.expect_rows = static_cast<std::size_t>(Number(object, "expect_rows", 0));
   return step;
@@ -58,16 +65,18 @@ Status CheckRows(const Case& golden) {
   for (const Scenario& scenario : golden.scenarios) {
     for (const Step& step : scenario.steps) {
       const std::size_t width = step.op == Op::kEmbed ? golden.embedding_size : golden.vocab_size;
-      const std::size_t rows = step.op == Op::kDecode        ? (step.all_rows ? step.tokens.size() : 1)
+      const std::size_t rows = step.op == Op::kDecode ? (step.all_rows ? step.tokens.size() : 1)
                                : step.op == Op::kDecodeBatch ? step.rows.size()
                                : step.op == Op::kEmbed       ? 1
                                                              : 0;
       if (step.expect_rows != rows) {
-        return Fail(Code::kCorrupt, scenario.name + ": expect_rows " + std::to_string(step.expect_rows) +
-                                        ", the step has " + std::to_string(rows));
+        return Fail(Code::kCorrupt, scenario.name + ": expect_rows " +
+                                        std::to_string(step.expect_rows) + ", the step has " +
+                                        std::to_string(rows));
       }
       if (rows != 0 && step.expect_offset + rows * width > golden.expected.size()) {
-        return Fail(Code::kCorrupt, scenario.name + ": expect_offset " + std::to_string(step.expect_offset) +
+        return Fail(Code::kCorrupt, scenario.name + ": expect_offset " +
+                                        std::to_string(step.expect_offset) +
                                         " reaches behind expect.f32");
       }
     }
@@ -100,7 +109,8 @@ Result<Case> ReadCase(const std::string& folder) {
     golden.embedding_size = script.at("embedding_size").to_number<std::size_t>();
     for (const json::value& item : script.at("scenarios").as_array()) {
       Scenario scenario{.name = json::value_to<std::string>(item.at("name")), .steps = {}};
-      for (const json::value& step : item.at("steps").as_array()) scenario.steps.push_back(ReadStep(step.as_object()));
+      for (const json::value& step : item.at("steps").as_array())
+        scenario.steps.push_back(ReadStep(step.as_object()));
       golden.scenarios.push_back(std::move(scenario));
     }
   } catch (const std::exception& problem) {

@@ -1,4 +1,5 @@
-// A golden folder: script.json and expect.f32, read and checked. Format: README of the golden folders.
+// A golden folder: script.json and expect.f32, read and checked. Format: README of the golden
+// folders.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +22,17 @@ struct BatchRow {
 
 struct Step {
   Op op = Op::kDecode;
-  std::int64_t sequence = 0;             // "seq", or "src" of a copy
-  std::int64_t destination = 0;          // "dst" of a copy
+  std::int64_t sequence = 0;     // "seq", or "src" of a copy
+  std::int64_t destination = 0;  // "dst" of a copy
   std::int32_t pos = 0;
-  std::int32_t p0 = -1;                  // negative: open
+  std::int32_t p0 = -1;  // negative: open
   std::int32_t p1 = -1;
-  std::int32_t number = 0;               // delta or divisor
-  bool all_rows = false;                 // "logits": "all", else the last one
+  std::int32_t number = 0;  // delta or divisor
+  bool all_rows = false;    // "logits": "all", else the last one
   std::vector<TokenId> tokens;
-  std::vector<BatchRow> rows;            // of a decode_batch
-  std::string pooling;                   // of an embed
-  std::size_t expect_offset = 0;         // floats
+  std::vector<BatchRow> rows;     // of a decode_batch
+  std::string pooling;            // of an embed
+  std::size_t expect_offset = 0;  // floats
   std::size_t expect_rows = 0;
 };
 
@@ -49,10 +50,11 @@ struct Case {
   std::size_t embedding_size = 0;
   std::vector<Scenario> scenarios;
   std::vector<float> expected;
-  double tolerance = 0;                  // NMSE of a row, for an f32 cache
+  double tolerance = 0;  // NMSE of a row, for an f32 cache
 };
 
-// kIo, kCorrupt (names the field): a folder without scenarios, rows outside expect.f32, an unknown op or weight type.
+// kIo, kCorrupt (names the field): a folder without scenarios, rows outside expect.f32, an unknown
+// op or weight type.
 Result<Case> ReadCase(const std::string& folder);
 
 }  // namespace kvd::golden

@@ -1,8 +1,10 @@
-// kvd-golden [--spawn] PATH...: runs golden folders and vocabulary cases and says how close the answers are.
+// kvd-golden [--spawn] PATH...: runs golden folders and vocabulary cases and says how close the
+// answers are.
 //
-// PATH is a folder with script.json, a vocabulary X.gguf with X.gguf.inp and X.gguf.out beside it, or a folder that holds
-// such things. The expected numbers are llama.cpp's, its arithmetic of shifts included, so that is switched on (llama_shifts).
-// Exits with 0 if everything passed, 1 if not, 2 on wrong usage.
+// PATH is a folder with script.json, a vocabulary X.gguf with X.gguf.inp and X.gguf.out beside it,
+// or a folder that holds such things. The expected numbers are llama.cpp's, its arithmetic of
+// shifts included, so that is switched on (llama_shifts). Exits with 0 if everything passed, 1 if
+// not, 2 on wrong usage.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -40,23 +42,26 @@ void RunFolder(const std::string& folder, const Flags& flags, Tally* tally) {
   };
   auto golden = kvd::golden::ReadCase(folder);
   if (!golden) return fail(golden.error());
-  golden->tolerance += std::max(CellTolerance(flags.backend.k_type), CellTolerance(flags.backend.v_type));
+  golden->tolerance +=
+      std::max(CellTolerance(flags.backend.k_type), CellTolerance(flags.backend.v_type));
   kvd::golden::BackendOptions options = flags.backend;
   options.model_path = golden->model_path;
-  const auto backend =
-      flags.spawn ? kvd::golden::MakeDaemonBackend(flags.kvd_path, options) : kvd::golden::MakeEngineBackend(options);
+  const auto backend = flags.spawn ? kvd::golden::MakeDaemonBackend(flags.kvd_path, options)
+                                   : kvd::golden::MakeEngineBackend(options);
   if (!backend) return fail(backend.error());
   kvd::golden::RunCase(*golden, **backend, tally);
 }
 
 void RunPath(const fs::path& path, const Flags& flags, bool named, Tally* tally) {
   if (path.extension() == ".gguf") {
-    if (named || fs::exists(path.string() + ".inp")) kvd::golden::RunVocabulary(path.string(), tally);
+    if (named || fs::exists(path.string() + ".inp"))
+      kvd::golden::RunVocabulary(path.string(), tally);
   } else if (fs::exists(path / "script.json")) {
     RunFolder(path.string(), flags, tally);
   } else if (named && fs::is_directory(path)) {
     std::vector<fs::path> children;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path)) children.push_back(entry.path());
+    for (const fs::directory_entry& entry : fs::directory_iterator(path))
+      children.push_back(entry.path());
     std::sort(children.begin(), children.end());
     const int before = tally->passed + tally->failed;
     for (const fs::path& child : children) RunPath(child, flags, false, tally);
@@ -77,7 +82,8 @@ int main(int argument_count, char** arguments) {
   Flags flags;
   std::vector<std::string> paths;
   flags.kvd_path = (fs::read_symlink("/proc/self/exe").parent_path() / "kvd").string();
-  app.add_flag("--spawn", flags.spawn, "through a kvd started for each folder, instead of in this process");
+  app.add_flag("--spawn", flags.spawn,
+               "through a kvd started for each folder, instead of in this process");
   app.add_option("--kvd", flags.kvd_path, "the daemon that --spawn starts");
   app.add_option("--ctk", flags.backend.k_type, "type of the K cells")->capture_default_str();
   app.add_option("--ctv", flags.backend.v_type, "type of the V cells")->capture_default_str();

@@ -37,19 +37,23 @@ Status RunScenario(const Case& golden, const Scenario& scenario, Backend& backen
       KVD_CHECK_OK(backend.Edit(step));
     }
     if (logits.size() != step.expect_rows * golden.vocab_size) {
-      return Fail(Code::kInternal, std::to_string(logits.size() / golden.vocab_size) + " rows answered, " +
-                                       std::to_string(step.expect_rows) + " expected");
+      return Fail(Code::kInternal, std::to_string(logits.size() / golden.vocab_size) +
+                                       " rows answered, " + std::to_string(step.expect_rows) +
+                                       " expected");
     }
     for (std::size_t row = 0; row < step.expect_rows; ++row) {
       const double error =
           Nmse(std::span(logits).subspan(row * golden.vocab_size, golden.vocab_size),
-               std::span(golden.expected).subspan(step.expect_offset + row * golden.vocab_size, golden.vocab_size));
+               std::span(golden.expected)
+                   .subspan(step.expect_offset + row * golden.vocab_size, golden.vocab_size));
       errors->worst = std::isnan(error) ? error : std::max(errors->worst, error);
       errors->sum += error;
       ++errors->rows;
       if (!(error <= golden.tolerance)) {
-        return Fail(Code::kNumerical, "row " + std::to_string(row) + " at pos " + std::to_string(step.pos) + ": NMSE " +
-                                          std::to_string(error) + " is above " + std::to_string(golden.tolerance));
+        return Fail(Code::kNumerical, "row " + std::to_string(row) + " at pos " +
+                                          std::to_string(step.pos) + ": NMSE " +
+                                          std::to_string(error) + " is above " +
+                                          std::to_string(golden.tolerance));
       }
     }
   }
@@ -64,8 +68,9 @@ void RunCase(const Case& golden, Backend& backend, Tally* tally) {
     Errors errors;
     const Status status = RunScenario(golden, scenario, backend, &errors);
     const double mean = errors.rows == 0 ? 0 : errors.sum / static_cast<double>(errors.rows);
-    std::printf("%s %-14s rows %4zu  worst %.3g  mean %.3g  %s\n", golden.folder.c_str(), scenario.name.c_str(), errors.rows,
-                errors.worst, mean, status ? "ok" : status.error().message.c_str());
+    std::printf("%s %-14s rows %4zu  worst %.3g  mean %.3g  %s\n", golden.folder.c_str(),
+                scenario.name.c_str(), errors.rows, errors.worst, mean,
+                status ? "ok" : status.error().message.c_str());
     ++(status ? tally->passed : tally->failed);
   }
 }

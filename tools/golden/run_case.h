@@ -17,7 +17,8 @@ struct Tally {
 // Prints a line per scenario: name, rows, worst and mean NMSE, ok or what failed.
 void RunCase(const Case& golden, Backend& backend, Tally* tally);
 
-// Tokenizes each text of PATH.inp with the vocabulary of the GGUF file PATH and compares with PATH.out.
+// Tokenizes each text of PATH.inp with the vocabulary of the GGUF file PATH and compares with
+// PATH.out.
 void RunVocabulary(const std::string& path, Tally* tally);
 
 }  // namespace kvd::golden

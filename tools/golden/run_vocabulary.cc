@@ -34,7 +34,8 @@ Result<VocabularyCase> ReadVocabularyCase(const std::string& path) {
   KVD_TRY(const std::string input, ReadFile(path + ".inp"));
   KVD_TRY(const std::string output, ReadFile(path + ".out"));
   std::size_t begin = 0;
-  for (std::size_t end; (end = input.find(kSeparator, begin)) != std::string::npos; begin = end + kSeparator.size()) {
+  for (std::size_t end; (end = input.find(kSeparator, begin)) != std::string::npos;
+       begin = end + kSeparator.size()) {
     read.texts.push_back(input.substr(begin, end - begin));
   }
   std::istringstream lines(output);
@@ -60,11 +61,13 @@ void RunVocabulary(const std::string& path, Tally* tally) {
   }
   int right = 0;
   for (std::size_t i = 0; i < read->texts.size(); ++i) {
-    const auto tokens = read->vocabulary->Tokenize(read->texts[i], {.add_special = false, .parse_special = false});
+    const auto tokens =
+        read->vocabulary->Tokenize(read->texts[i], {.add_special = false, .parse_special = false});
     if (tokens && *tokens == read->tokens[i]) {
       ++right;
     } else {
-      std::printf("%s text %zu: %s\n", path.c_str(), i, tokens ? "other tokens" : tokens.error().message.c_str());
+      std::printf("%s text %zu: %s\n", path.c_str(), i,
+                  tokens ? "other tokens" : tokens.error().message.c_str());
     }
   }
   std::printf("%s: %d of %zu texts\n", path.c_str(), right, read->texts.size());

@@ -1,4 +1,5 @@
-// make-model: writes a GGUF model of seeded random weights. Exit codes: 0 written, 1 failed, 2 wrong usage.
+// make-model: writes a GGUF model of seeded random weights. Exit codes: 0 written, 1 failed, 2
+// wrong usage.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>

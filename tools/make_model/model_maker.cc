@@ -1,5 +1,6 @@
-// The shape becomes metadata; the metadata, read back by ReadModelConfig, becomes the config whose tensors are listed and
-// written. So whatever the reader refuses is refused here, in its words, before a byte is written.
+// The shape becomes metadata; the metadata, read back by ReadModelConfig, becomes the config whose
+// tensors are listed and written. So whatever the reader refuses is refused here, in its words,
+// before a byte is written.
 #include "tools/make_model/model_maker.h"
 
 #include <array>
@@ -118,8 +119,9 @@ class Planner : public TensorVisitor {
   std::vector<PlannedTensor> planned_;
 };
 
-// What each pair's frequency is divided by so that low frequencies are slowed by `factor` and high ones are kept.
-// Source: Llama 3.1's published rope_scaling (low_freq_factor 1, high_freq_factor 4).
+// What each pair's frequency is divided by so that low frequencies are slowed by `factor` and high
+// ones are kept. Source: Llama 3.1's published rope_scaling (low_freq_factor 1, high_freq_factor
+// 4).
 std::vector<float> Llama3Factors(const ModelShape& shape, const ModelConfig& config) {
   constexpr float kLowFrequency = 1.0f, kHighFrequency = 4.0f;
   auto original = static_cast<float>(shape.rope_original_context != 0 ? shape.rope_original_context

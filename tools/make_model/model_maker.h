@@ -1,8 +1,8 @@
 // Turns a ModelShape into a GGUF model of seeded random weights that the engine loads.
 //
-// Which tensors there are comes from the engine's own description (engine/model_tensors.h), so a new architecture needs
-// no list here. Weights have deviation 1/sqrt(in_features), norms lie around 1, biases around 0: activations stay sane.
-// The same shape and seed give the same bytes.
+// Which tensors there are comes from the engine's own description (engine/model_tensors.h), so a
+// new architecture needs no list here. Weights have deviation 1/sqrt(in_features), norms lie around
+// 1, biases around 0: activations stay sane. The same shape and seed give the same bytes.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,9 @@ struct MadeModel {
   std::uint64_t tensor_bytes = 0;
 };
 
-// `vocabulary`: a GGUF whose tokenizer.* entries are copied and whose token count replaces shape.vocab; null: the model
-// has no tokenizer ("no_vocab"). Errors: kInvalidArgument names the size that does not fit, kIo, kNoSpace.
+// `vocabulary`: a GGUF whose tokenizer.* entries are copied and whose token count replaces
+// shape.vocab; null: the model has no tokenizer ("no_vocab"). Errors: kInvalidArgument names the
+// size that does not fit, kIo, kNoSpace.
 Result<MadeModel> MakeModelFile(const ModelShape& shape, const GgufFile* vocabulary,
                                 const std::string& path);
 Result<std::vector<std::byte>> MakeModelBytes(const ModelShape& shape,

@@ -43,7 +43,8 @@ bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> part
   return std::ranges::any_of(parts, [&](std::string_view part) { return name.contains(part); });
 }
 
-// llama.cpp's *_K_M mixtures keep the first and last eighth of the layers and every third between finer.
+// llama.cpp's *_K_M mixtures keep the first and last eighth of the layers and every third between
+// finer.
 bool IsFinerLayer(std::string_view tensor_name, std::uint32_t layers) {
   constexpr std::string_view kBlock = "blk.";
   std::uint32_t layer = 0;

@@ -48,7 +48,8 @@ struct ModelShape {
 // "tiny", "small" and shapes of published models. kNotFound lists those there are.
 Result<ModelShape> NamedShape(std::string_view name);
 
-// Sets type and mixture from "q8_0", ..., "q4_k_m", "q5_k_m"; case does not matter. kNotFound lists those there are.
+// Sets type and mixture from "q8_0", ..., "q4_k_m", "q5_k_m"; case does not matter. kNotFound lists
+// those there are.
 Status SetType(ModelShape& shape, std::string_view name);
 Result<kernels::DataType> DataTypeByName(std::string_view name);
 

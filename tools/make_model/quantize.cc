@@ -1,6 +1,6 @@
-// A block type stores q with value = d*q (symmetric: the extreme value maps to the extreme q) or d*q + m (the least value
-// maps to 0, the greatest to the greatest q). K types store such pairs for 8 or 16 parts, themselves as integers times
-// one d for the block of 256.
+// A block type stores q with value = d*q (symmetric: the extreme value maps to the extreme q) or
+// d*q + m (the least value maps to 0, the greatest to the greatest q). K types store such pairs for
+// 8 or 16 parts, themselves as integers times one d for the block of 256.
 #include "tools/make_model/quantize.h"
 
 #include <algorithm>

@@ -26,7 +26,8 @@ std::uint64_t RandomWeights::Next() {
 }
 
 float RandomWeights::NextNormal() {
-  // The sum of four uniform 16-bit numbers, centred: the same on every machine, unlike std::normal_distribution.
+  // The sum of four uniform 16-bit numbers, centred: the same on every machine, unlike
+  // std::normal_distribution.
   std::uint64_t bits = Next();
   std::int32_t sum = 0;
   for (int i = 0; i < 4; ++i) sum += static_cast<std::int32_t>((bits >> (16 * i)) & 0xffff);

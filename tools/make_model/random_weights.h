@@ -1,8 +1,9 @@
 // A stream of seeded random weights in any type, as fast as a copy.
 //
-// One pool of normal numbers is drawn per seed; for each pair of type and deviation it is encoded once, and tensors are
-// cut from the encoded pool at random places. So two tensors share runs of weights, which no test or bench minds, and
-// the bytes depend on the seed and the order of the calls alone.
+// One pool of normal numbers is drawn per seed; for each pair of type and deviation it is encoded
+// once, and tensors are cut from the encoded pool at random places. So two tensors share runs of
+// weights, which no test or bench minds, and the bytes depend on the seed and the order of the
+// calls alone.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@ class RandomWeights {
  public:
   explicit RandomWeights(std::uint64_t seed);
 
-  // `element_count` weights of mean 0 and the given deviation. REQUIRES: a multiple of the type's block.
+  // `element_count` weights of mean 0 and the given deviation. REQUIRES: a multiple of the type's
+  // block.
   Status Matrix(kernels::DataType type, std::uint64_t element_count, float deviation,
                 GgufSink& sink);
   // `element_count` f32 of the given mean and deviation.
