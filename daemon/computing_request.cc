@@ -55,7 +55,7 @@ bool ComputingRequest::Flush() {
 
 void ComputingRequest::SetEnded() {
   KVD_ASSERT(!final_);
-  final_.emplace();
+  final_ = Answer{};
   ended_ = true;
 }
 

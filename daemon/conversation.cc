@@ -89,7 +89,7 @@ Result<bool> Conversation::PumpOnce() {
 
 void Conversation::HandleSubmission() {
   Outcome outcome = parts_.service.Handle(session_, received_);
-  pending_.emplace();
+  pending_ = Pending{};
   pending_->completion.request = received_.submission.request;
   pending_->completion.verb = received_.submission.verb;
   if (auto* const reply = std::get_if<Reply>(&outcome)) return Answer(std::move(*reply));
