@@ -36,12 +36,13 @@ extern "C" void OnBusError(int) {
   ::_exit(1);
 }
 
-// SIGTERM and SIGINT, blocked in every thread, arrive here.
+// SIGTERM, SIGINT and SIGHUP, blocked in every thread, arrive here.
 Result<UniqueFd> OpenSignals() {
   sigset_t stops;
   ::sigemptyset(&stops);
   ::sigaddset(&stops, SIGTERM);
   ::sigaddset(&stops, SIGINT);
+  ::sigaddset(&stops, SIGHUP);
   if (::pthread_sigmask(SIG_BLOCK, &stops, nullptr) != 0) return FailErrno("signals");
   UniqueFd signals(::signalfd(-1, &stops, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!signals) return FailErrno("signals");

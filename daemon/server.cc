@@ -40,8 +40,16 @@ Server::Server(const Parts& parts, const ServerOptions& options)
              if (found == conversations_.end()) return 0;
              return static_cast<std::uint32_t>(found->second->session()->identity().peer.pid);
            },
-           .session_count = [this] { return static_cast<std::uint32_t>(conversations_.size()); }}) {
-}
+           .session_count = [this] { return static_cast<std::uint32_t>(conversations_.size()); },
+           .requests_in_flight =
+               [this](std::uint32_t uid) {
+                 std::uint32_t requests = 0;
+                 for (const auto& [id, conversation] : conversations_) {
+                   const Session& session = *conversation->session();
+                   if (session.uid() == uid) requests += session.requests_in_flight();
+                 }
+                 return requests;
+               }}) {}
 
 Server::~Server() = default;
 

@@ -27,6 +27,7 @@ class Service {
   struct Surroundings {
     std::function<std::uint32_t(SessionId)> pid_of_session;  // 0: unknown
     std::function<std::uint32_t()> session_count;
+    std::function<std::uint32_t(std::uint32_t uid)> requests_in_flight;  // of all its sessions
   };
 
   // All outlive the service.
@@ -94,7 +95,8 @@ class Service {
   Result<Reply> Cancel(const Request& request);
   // Room in the pool at all, and in the uid's share.
   Status CheckTokenCount(const Request& request, std::uint64_t tokens) const;
-  Result<Pos> CheckNextPos(const SequenceInfo& info, std::int32_t p0) const;
+  // Error: kInvalidArgument (p0 is not the next position, or positions would overflow).
+  Result<Pos> CheckNextPos(const SequenceInfo& info, std::int32_t p0, std::size_t tokens) const;
   // ---- verbs_info.cc
   Result<Outcome> Info(const Request& request);
 

@@ -47,12 +47,18 @@ Status Service::CheckTokenCount(const Request& request, std::uint64_t tokens) co
   return shares_.CheckAppend(request.caller.uid, tokens);
 }
 
-Result<Pos> Service::CheckNextPos(const SequenceInfo& info, std::int32_t p0) const {
+Result<Pos> Service::CheckNextPos(const SequenceInfo& info, std::int32_t p0,
+                                  std::size_t tokens) const {
   if (p0 != info.next_pos.value) {
     return Fail(Code::kInvalidArgument,
                 "p0: " + std::to_string(p0) + " is not the next position of sequence " +
                     std::to_string(static_cast<std::uint64_t>(info.handle)) + ", " +
                     std::to_string(info.next_pos.value));
+  }
+  if (tokens > static_cast<std::size_t>(kPosEnd.value - p0)) {
+    return Fail(Code::kInvalidArgument, "tokens: " + std::to_string(tokens) + " from position " +
+                                            std::to_string(p0) + " on pass the last position, " +
+                                            std::to_string(kPosEnd.value - 1));
   }
   return info.next_pos;
 }
@@ -73,7 +79,7 @@ Result<Outcome> Service::Decode(const Request& request) {
   }
   KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(request.payload, vocab_size));
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
-  KVD_TRY(const Pos pos, CheckNextPos(info, request.submission.p0));
+  KVD_TRY(const Pos pos, CheckNextPos(info, request.submission.p0, tokens.size()));
   KVD_CHECK_OK(CheckTokenCount(request, tokens.size()));
   KVD_CHECK_OK(scheduler_.Submit(std::make_unique<DecodeRequest>(
       RequestOrigin{.session = request.session,
@@ -88,10 +94,8 @@ Result<Outcome> Service::Generate(const Request& request) {
   const std::uint32_t vocab_size = engine_.config().vocab_size;
   KVD_TRY(wire::GenerateRequest generate, wire::ParseGenerate(request.payload, vocab_size));
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
-  Pos pos = info.next_pos;
-  if (request.submission.p0 != -1) {
-    KVD_TRY(pos, CheckNextPos(info, request.submission.p0));
-  }
+  const std::int32_t p0 = request.submission.p0 == -1 ? info.next_pos.value : request.submission.p0;
+  KVD_TRY(const Pos pos, CheckNextPos(info, p0, generate.tokens.size()));
   KVD_CHECK_OK(CheckTokenCount(request, generate.tokens.size()));
   if (generate.params.seed == 0) generate.params.seed = DrawSeed();
   std::vector<TokenId> history;

@@ -25,9 +25,13 @@ class ServiceTest : public ::testing::Test {
   explicit ServiceTest(const test::FakeEngineOptions& options = {})
       : engine_(options),
         scheduler_(engine_, options.vocab_size, {}),
-        service_(
-            engine_, scheduler_, quotas_, shares_,
-            {.pid_of_session = [](SessionId) { return 7u; }, .session_count = [] { return 1u; }}) {}
+        service_(engine_, scheduler_, quotas_, shares_,
+                 {.pid_of_session = [](SessionId) { return 7u; },
+                  .session_count = [] { return 1u; },
+                  .requests_in_flight =
+                      [this](std::uint32_t uid) {
+                        return uid == kOther ? stranger_.session()->requests_in_flight() : 1u;
+                      }}) {}
 
   static wire::Submission Make(Verb verb, SequenceHandle sequence = SequenceHandle::kNone) {
     wire::Submission submission{};
@@ -355,6 +359,30 @@ TEST_F(ServiceTest, AStrangersShareOfThePoolIsLimited) {
   const SequenceHandle sequence = Create(stranger_);
   ExpectRefused(CallTokens(stranger_, Make(Verb::kDecode, sequence), std::vector<TokenId>(300, 5)),
                 Code::kNoSpace, "pool blocks");
+}
+
+TEST_F(ServiceTest, AStrangersRequestsInFlightAreLimited) {
+  wire::Submission ping = Make(Verb::kPing);
+  for (ping.request = 1; ping.request <= 256; ++ping.request) {
+    const ReceivedSubmission received = stranger_.Send(ping);
+    const Outcome outcome = service_.Handle(stranger_.session(), received);
+    EXPECT_EQ(std::get<Reply>(outcome).code, Code::kOk);
+  }
+  const Outcome outcome = service_.Handle(stranger_.session(), stranger_.Send(ping));
+  ExpectRefused(std::get<Reply>(outcome), Code::kNoSpace, "requests in flight");
+}
+
+TEST_F(ServiceTest, PositionsThatWouldOverflowAreRefused) {
+  const SequenceHandle sequence = Filled(client_, 10);
+  wire::Submission add = Make(Verb::kAdd, sequence);
+  add.p0 = 0;
+  add.argument = std::numeric_limits<std::int32_t>::max() - 12;
+  const Reply shifted = Call(client_, add);
+  if (shifted.code != Code::kOk) return;  // refused earlier: as good
+  wire::Submission decode = Make(Verb::kDecode, sequence);
+  decode.p0 = engine_.memory().Query(sequence)->next_pos.value;
+  ExpectRefused(CallTokens(client_, decode, std::vector<TokenId>(100, 5)), Code::kInvalidArgument,
+                "last position");
 }
 
 TEST_F(ServiceTest, TextGoesToTokensAndBack) {

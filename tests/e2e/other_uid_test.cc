@@ -1,0 +1,107 @@
+// Who may connect and what another uid sees, with processes that really have another uid. Needs root to become one.
+#include <gmock/gmock.h>
+#include <grp.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "tests/e2e/support/served_daemon.h"
+
+namespace kvd {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uid_t kOther = 65534;
+
+class OtherUidTest : public test::ServedDaemonTest {
+ protected:
+  explicit OtherUidTest(std::vector<std::string> arguments = {"--allow-uid", "65534"})
+      : ServedDaemonTest(std::move(arguments)) {}
+
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root to run a process of another uid";
+    ServedDaemonTest::SetUp();
+    // The socket's own directory is the wall to be tested, not the one around it.
+    ASSERT_EQ(::chmod(daemon_->folder().c_str(), 0711), 0);
+  }
+  // The exit status of `body` in a process of another uid; nonzero says which expectation failed.
+  static int AsOther(const std::function<int()>& body) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const bool became =
+          ::setgroups(0, nullptr) == 0 && ::setgid(kOther) == 0 && ::setuid(kOther) == 0;
+      ::_exit(became ? body() : 99);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+  }
+};
+
+TEST_F(OtherUidTest, AnAllowedUidConnectsAndSeesPublicSnapshotsOnly) {
+  const Client owner = Connect();
+  auto sequence = owner.NewSequence();
+  ASSERT_TRUE(sequence);
+  ASSERT_TRUE(sequence->Decode(std::vector<TokenId>(40, 7), Pos{0}, wire::LogitsWanted::kNone));
+  ASSERT_TRUE(sequence->Publish("private"));
+  ASSERT_TRUE(sequence->Publish("public", wire::kFlagPublic));
+  EXPECT_EQ(AsOther([&] {
+              const auto client = Client::Connect({.socket_path = socket_path()});
+              if (!client) return 1;
+              if (client->Query(sequence->handle())) return 2;
+              if (client->AttachSnapshot("private")) return 3;
+              auto attached = client->AttachSnapshot("public");
+              if (!attached) return 4;
+              if (!attached->Decode(std::vector<TokenId>{9}, Pos{40})) return 5;
+              const auto list = client->List();
+              if (!list) return 6;
+              for (const wire::SequenceEntry& entry : *list) {
+                if (entry.handle == static_cast<std::uint64_t>(sequence->handle())) return 7;
+              }
+              return 0;
+            }),
+            0);
+  ExpectServesOthers();
+}
+
+TEST_F(OtherUidTest, ItsConnectionsAreLimitedToEight) {
+  EXPECT_EQ(AsOther([&] {
+              std::vector<Client> clients;
+              for (int i = 0; i < 8; ++i) {
+                auto client = Client::Connect({.socket_path = socket_path()});
+                if (!client) return 1;
+                clients.push_back(std::move(*client));
+              }
+              const auto ninth = Client::Connect({.socket_path = socket_path()});
+              return !ninth && ninth.error().code == Code::kNoSpace ? 0 : 2;
+            }),
+            0);
+  ExpectServesOthers();
+}
+
+class ClosedToOthersTest : public OtherUidTest {
+ protected:
+  ClosedToOthersTest() : OtherUidTest({}) {}
+};
+
+TEST_F(ClosedToOthersTest, AnotherUidDoesNotReachTheSocket) {
+  EXPECT_EQ(AsOther([&] { return Client::Connect({.socket_path = socket_path()}) ? 1 : 0; }), 0);
+}
+
+TEST_F(ClosedToOthersTest, AnotherUidThatReachesTheSocketAfterAllIsRefusedByItsCredentials) {
+  ASSERT_EQ(::chmod((daemon_->folder() + "/run").c_str(), 0711), 0);
+  ASSERT_EQ(::chmod(socket_path().c_str(), 0666), 0);
+  EXPECT_EQ(AsOther([&] {
+              const auto client = Client::Connect({.socket_path = socket_path()});
+              return !client && client.error().code == Code::kPermission ? 0 : 1;
+            }),
+            0);
+  EXPECT_THAT(daemon_->log_text(), HasSubstr("uid 65534 is not let in"));
+  ExpectServesOthers();
+}
+
+}  // namespace
+}  // namespace kvd
