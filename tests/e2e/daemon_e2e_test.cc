@@ -191,8 +191,14 @@ TEST_F(DaemonE2eTest, ASnapshotOutlivesItsPublisher) {
 
 TEST_F(DaemonE2eTest, OneMoreClientCostsLittleBesideItsSegments) {
   const Client first = Connect();
-  const auto before = first.Info();
+  auto before = first.Info();
+  // Until the daemon has seen that those who came before have gone.
+  for (int i = 0; i < 500 && before && before->sessions > 1; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    before = first.Info();
+  }
   ASSERT_TRUE(before);
+  ASSERT_EQ(before->sessions, 1u);
   std::vector<Client> clients;
   for (int i = 0; i < 20; ++i) clients.push_back(Connect());
   const auto after = first.Info();
