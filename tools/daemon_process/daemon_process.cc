@@ -39,7 +39,12 @@ std::string BinaryFolder() {
   if (const char* folder = std::getenv("KVD_BIN"); folder != nullptr && *folder != '\0')
     return folder;
   std::error_code ignored;
-  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path().string();
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  // Tests and benches lie beside the binaries' folder.
+  const auto beside = folder.parent_path() / "bin";
+  const bool is_beside = !std::filesystem::exists(folder / "kvd", ignored) &&
+                         std::filesystem::exists(beside / "kvd", ignored);
+  return (is_beside ? beside : folder).string();
 }
 
 Result<DaemonProcess> DaemonProcess::Start(const Options& options) {

@@ -48,7 +48,7 @@ class DaemonProcess {
   pid_t pid_ = -1;
 };
 
-// The folder of the running program: where kvd lies beside it. KVD_BIN overrides it.
+// Where kvd lies: the running program's folder, or bin/ beside it. KVD_BIN overrides both.
 std::string BinaryFolder();
 
 }  // namespace kvd
