@@ -43,18 +43,21 @@ Status Session::RefreshLocked() {
   KVD_CHECK_OK(completions.Refresh());
   if (completions.free_slots() != slots_before ||
       completions.output_bytes_outstanding() != outstanding_before) {
-    room_changed_ = true;
+    room_changed_ = room_unseen_ = true;
   }
   return {};
 }
 
 Status Session::Refresh() {
   const std::lock_guard lock(mutex_);
-  return RefreshLocked();
+  KVD_CHECK_OK(RefreshLocked());
+  room_unseen_ = false;
+  return {};
 }
 
 Result<bool> Session::Sleep(bool answer_waits) {
   const std::lock_guard lock(mutex_);
+  if (answer_waits && room_unseen_) return false;
   const bool stalled = answer_waits || room_wanted_;
   KVD_TRY(const bool sleeps, channel_.PrepareToSleep(stalled));
   // PrepareToSleep looks at the client's cursors itself where something waits for them.
