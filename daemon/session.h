@@ -115,7 +115,10 @@ class Session {
   std::uint32_t held_slots_ = 0;        // free slots promised to logits that are not final
   std::uint32_t pieces_in_flight_ = 0;  // logits reserved, not yet published
   bool small_answer_waits_ = false;     // an answer found no spare while logits were in flight
-  bool room_wanted_ = false;            // by a computing request
+  // Found by whichever thread looked at the client's cursors while its own answer had no room; each
+  // flag tells the other thread, which would look and find nothing new.
+  bool room_unseen_ = false;  // by the io thread, since its last Refresh
+  bool room_wanted_ = false;  // by a computing request
   bool room_changed_ =
       false;  // the client has read or released something that room_wanted_ was not told of
   std::vector<OutputPiece>

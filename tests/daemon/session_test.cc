@@ -147,6 +147,26 @@ TEST(SessionTest, RoomForComputingIsReportedOnceAfterTheClientReleased) {
   EXPECT_FALSE(client.session()->TakeRoomForComputing());
 }
 
+TEST(SessionTest, RoomThatTheEngineThreadSawFirstKeepsTheIoThreadAwake) {
+  TestSession client(1, 1000, kSmall);
+  client.HoldOutputs();
+  for (std::uint64_t request = 1; request <= 3; ++request) (void)client.Send(Ping(request));
+  const std::vector<std::byte> half(40000);
+  ASSERT_TRUE(client.session()->TryFinal(AnswerTo(1), half));
+  ASSERT_TRUE(client.session()->Refresh());
+  // The io thread finds no room; before it sleeps the client releases and the engine thread looks.
+  EXPECT_FALSE(client.session()->TryFinal(AnswerTo(2), half));
+  client.client().completions().Release(client.Next()->completion);
+  EXPECT_TRUE(client.session()->TryMore(AnswerTo(3), std::vector<std::byte>(30000)));
+  const auto sleeps = client.session()->Sleep(/*answer_waits=*/true);
+  ASSERT_TRUE(sleeps);
+  EXPECT_FALSE(*sleeps);
+  ASSERT_TRUE(client.session()->Refresh());
+  const auto now = client.session()->Sleep(/*answer_waits=*/true);
+  ASSERT_TRUE(now);
+  EXPECT_TRUE(*now) << "nothing new since";
+}
+
 TEST(SessionTest, CompletionsOfAClosedSessionGoNowhere) {
   TestSession client(1);
   (void)client.Send(Ping(1));
