@@ -50,6 +50,8 @@ Result<UniqueFd> OpenSignals() {
   on_bus.sa_handler = OnBusError;
   ::sigaction(SIGBUS, &on_bus, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
+  // A file past RLIMIT_FSIZE is then EFBIG, an error with a name: clients' segments are files too.
+  ::signal(SIGXFSZ, SIG_IGN);
   return signals;
 }
 
