@@ -181,7 +181,7 @@ void BM_EngineDecodeDeltas(benchmark::State& state) {
     Append(sequence, kCells, 1, logits.data());
     CutBack(sequence, kCells);
   }
-  state.counters["deltas"] = memory.Query(sequence)->delta_count;
+  state.counters["deltas"] = memory.QueryUse(sequence)->delta_count;
   SetDecodeCounters(state, kCells, 1);
   Check(memory.Drop(sequence));
 }

@@ -1,7 +1,9 @@
-// Products, decoding and attention per table of kernels, beside the limits of the machine in the same run.
+// Products, decoding and attention per table of kernels, beside the limits of the machine in the
+// same run.
 //
-// BM_Machine*: what one core reads from memory (stream), copies, and multiplies and adds. Read the other figures against
-// these: `GB/s` of a narrow product against BM_MachineReads, `GFLOP/s` of a wide one against BM_MachineMultiplyAdds.
+// BM_Machine*: what one core reads from memory (stream), copies, and multiplies and adds. Read the
+// other figures against these: `GB/s` of a narrow product against BM_MachineReads, `GFLOP/s` of a
+// wide one against BM_MachineMultiplyAdds.
 #include <benchmark/benchmark.h>
 #include <immintrin.h>
 
@@ -159,8 +161,8 @@ BENCHMARK(BM_MachineMultiplyAdds)->ArgName("bits")->Arg(256)->Arg(512);
 void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType type, bool exact,
                   std::size_t row_count) {
   const std::size_t matrix_bytes = kOutFeatures * RowBytes(type, kInFeatures);
-  // A narrow product reads each matrix once, as decoding does: several matrices, so that none is in the cache. A wide
-  // product is at home in the caches anyway.
+  // A narrow product reads each matrix once, as decoding does: several matrices, so that none is in
+  // the cache. A wide product is at home in the caches anyway.
   const std::size_t matrix_count = row_count <= 16 ? kStreamBytes / matrix_bytes + 1 : 1;
   const Buffer<std::uint8_t> weights = AlignedBuffer<std::uint8_t>(matrix_count * matrix_bytes);
   FillWeights(type, weights.get(), matrix_bytes);
@@ -213,7 +215,8 @@ void RegisterProducts(const KernelTable& table) {
 }
 
 #if KVD_BENCH_OPENBLAS
-// The same product of f32 by OpenBLAS on one thread, with the kernels that it picks itself (OPENBLAS_CORETYPE overrides).
+// The same product of f32 by OpenBLAS on one thread, with the kernels that it picks itself
+// (OPENBLAS_CORETYPE overrides).
 void BM_OpenblasMultiplies(benchmark::State& state) {
   openblas_set_num_threads(1);
   const auto row_count = static_cast<std::size_t>(state.range(0));
@@ -248,7 +251,8 @@ void DecodeRows(benchmark::State& state, const KernelTable& table, DataType type
 
 // ---- attention
 
-// One layer of a grouped-query model: 4 query heads per key head of 128, `rows` tokens against `depth` cells.
+// One layer of a grouped-query model: 4 query heads per key head of 128, `rows` tokens against
+// `depth` cells.
 void Attend(benchmark::State& state, const KernelTable& table, DataType type, std::size_t depth,
             std::size_t rows) {
   constexpr std::size_t kDim = 128, kKeyHeads = 8, kRun = 32;

@@ -1,6 +1,8 @@
-// What the metadata verbs cost, in an otherwise idle memory, beside the memcpy of the extents they move.
+// What the metadata verbs cost, in an otherwise idle memory, beside the memcpy of the extents they
+// move.
 //
-// tokens: length of the sequence. Every verb is measured on a sequence of whole blocks and put back outside of the timing.
+// tokens: length of the sequence. Every verb is measured on a sequence of whole blocks and put back
+// outside of the timing.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>

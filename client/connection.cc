@@ -1,9 +1,9 @@
-// Waiting. Whoever waits first empties the completion ring for everybody (Pump). If its own answer is
-// not there, it becomes the leader: sets client_sleeps, looks at the ring once more, lets the mutex
-// go and sleeps on the socket; or, with a leader there, it sleeps on `changed_`. A leader that wakes
-// up wakes the followers, one of which leads next. Nobody else reads the socket, and every
-// completion published while the flag is up is followed by a byte, so no wake-up is lost, whoever
-// empties the ring meanwhile.
+// Waiting. Whoever waits first empties the completion ring for everybody (Pump). If its own answer
+// is not there, it becomes the leader: sets client_sleeps, looks at the ring once more, lets the
+// mutex go and sleeps on the socket; or, with a leader there, it sleeps on `changed_`. A leader
+// that wakes up wakes the followers, one of which leads next. Nobody else reads the socket, and
+// every completion published while the flag is up is followed by a byte, so no wake-up is lost,
+// whoever empties the ring meanwhile.
 #include "client/connection.h"
 
 #include <pthread.h>

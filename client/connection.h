@@ -1,4 +1,5 @@
-// Connection: one session with a daemon: its socket, its rings, the requests in flight, and waiting.
+// Connection: one session with a daemon: its socket, its rings, the requests in flight, and
+// waiting.
 //
 // Owner: shared by Client, Sequence, Logits and Generation objects; the session ends with the last.
 // Every call may come from any thread: one mutex guards the rings, and of the threads that wait one

@@ -41,8 +41,9 @@ struct Handshake {
   SessionInfo info;
 };
 
-// Errors: kInvalidArgument (path, name, sizes), kDisconnected (no daemon there; the message says how
-// to start one), kPermission, kVersionMismatch, kTimeout, kNoSpace (the daemon's limits), kCorrupt.
+// Errors: kInvalidArgument (path, name, sizes), kDisconnected (no daemon there; the message says
+// how to start one), kPermission, kVersionMismatch, kTimeout, kNoSpace (the daemon's limits),
+// kCorrupt.
 Result<Handshake> ShakeHands(const ConnectOptions& options);
 
 }  // namespace kvd

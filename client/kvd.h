@@ -2,14 +2,15 @@
  *
  * Read this first:
  *
- *  - fork(2). A kvd_client belongs to the process that opened it. In a forked child every call on it
- *    fails with KVD_INVALID_ARGUMENT, except kvd_close; open another one there. A child that
+ *  - fork(2). A kvd_client belongs to the process that opened it. In a forked child every call on
+ *    it fails with KVD_INVALID_ARGUMENT, except kvd_close; open another one there. A child that
  *    neither execs nor closes it keeps the parent's session open after the parent has ended.
- *  - Threads. Any number of threads may use one kvd_client at once, and cancel each other's requests.
- *    One request is waited for by one thread at a time; a kvd_logits or kvd_piece is used by one
- *    thread at a time. kvd_close must be the last call on its client.
- *  - Lifetimes. Rows of logits lie in shared memory where the daemon wrote them: they are valid until
- *    kvd_release, a piece until the next call on its request, both at the latest until kvd_close.
+ *  - Threads. Any number of threads may use one kvd_client at once, and cancel each other's
+ *    requests. One request is waited for by one thread at a time; a kvd_logits or kvd_piece is used
+ *    by one thread at a time. kvd_close must be the last call on its client.
+ *  - Lifetimes. Rows of logits lie in shared memory where the daemon wrote them: they are valid
+ *    until kvd_release, a piece until the next call on its request, both at the latest until
+ *    kvd_close.
  *  - What is not given back (logits not released, pieces not taken) fills this client's own output
  *    arena. When it is full, further answers to this client wait, also those of other threads:
  *    release first, or allow a timeout. No other client notices.
@@ -20,9 +21,9 @@
  *    member grow at their end: set it to sizeof the struct (kvd_..._init does).
  *  - Signals. The library ignores EINTR, raises no SIGPIPE, and installs no handlers.
  *
- * Every function that returns int returns KVD_OK or the code of its error; the text of this thread's
- * last error is kvd_error_message(). Outputs are written only on success, unless said otherwise.
- * Codes that any call on a client may return, beside those named with it:
+ * Every function that returns int returns KVD_OK or the code of its error; the text of this
+ * thread's last error is kvd_error_message(). Outputs are written only on success, unless said
+ * otherwise. Codes that any call on a client may return, beside those named with it:
  *    KVD_INVALID_ARGUMENT  a null pointer, a number out of range, a forked child
  *    KVD_TIMEOUT           the client's timeout_ms has passed; the request may still be applied
  *    KVD_DISCONNECTED      the daemon is gone: close this client and connect again
@@ -77,7 +78,7 @@ uint32_t kvd_protocol_version(void);
 /* Frees what a call returned by pointer (text, lists). Null is fine. */
 void kvd_free(void* pointer);
 
-/* ------------------------------------------------------------------------------------ connection */
+/* ----------------------------------------------------------------------------------- connection */
 
 typedef struct kvd_connect_options {
   size_t size;                  /* sizeof(kvd_connect_options) */
@@ -94,8 +95,9 @@ typedef struct kvd_connect_options {
 /* Fills in the defaults. `size`: sizeof *options. */
 void kvd_connect_options_init(kvd_connect_options* options, size_t size);
 
-/* Opens a session. `options` may be null. Errors: KVD_DISCONNECTED (no daemon there: the message says
- * how to start one), KVD_PERMISSION, KVD_VERSION_MISMATCH, KVD_NO_SPACE (the daemon's limits). */
+/* Opens a session. `options` may be null. Errors: KVD_DISCONNECTED (no daemon there: the message
+ * says how to start one), KVD_PERMISSION, KVD_VERSION_MISMATCH, KVD_NO_SPACE
+ * (the daemon's limits). */
 int kvd_connect(const kvd_connect_options* options, kvd_client** client);
 /* Ends the session: its sequences are dropped, requests in flight are cancelled. Null is fine. */
 void kvd_close(kvd_client* client);
@@ -139,8 +141,8 @@ int kvd_ping(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds);
 
 /* ------------------------------------------------------------------------------------- sequences
  *
- * A sequence is a list of tokens with their computed state. Ranges are half-open positions [p0, p1);
- * p1 < 0 is the end. */
+ * A sequence is a list of tokens with their computed state. Ranges are half-open positions [p0,
+ * p1); p1 < 0 is the end. */
 
 enum kvd_flags {
   KVD_FORCE = 1,         /* also what another session of this user owns; replace a name */
@@ -158,8 +160,8 @@ typedef struct kvd_fork_info {
   uint64_t engine_ns;  /* spent in the daemon's engine */
   uint64_t cell_count; /* in each fork */
 } kvd_fork_info;
-/* `count` (1..1024) forks of the first `cell_count` cells (negative: all). Nothing is copied. `forks`
- * has room for `count`; `info` may be null. Errors: KVD_NO_SPACE. */
+/* `count` (1..1024) forks of the first `cell_count` cells (negative: all). Nothing is copied.
+ * `forks` has room for `count`; `info` may be null. Errors: KVD_NO_SPACE. */
 int kvd_sequence_fork(kvd_client* client, kvd_sequence sequence, int32_t cell_count, uint32_t count,
                       kvd_sequence* forks, kvd_fork_info* info);
 /* flags: KVD_FORCE. */
@@ -207,7 +209,7 @@ int kvd_sequence_query(kvd_client* client, kvd_sequence sequence, kvd_sequence_i
 /* All that this user may see. Free *list with kvd_free. */
 int kvd_list(kvd_client* client, kvd_sequence_info** list, size_t* count);
 
-/* ------------------------------------------------------------------------------------- computing */
+/* ------------------------------------------------------------------------------------ computing */
 
 enum kvd_logits_wanted { KVD_LOGITS_NONE = 0, KVD_LOGITS_LAST = 1, KVD_LOGITS_ALL = 2 };
 
@@ -230,15 +232,15 @@ typedef struct kvd_logits {
  * KVD_NUMERICAL, KVD_CONFLICT; nothing is appended then. */
 int kvd_decode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                size_t token_count, int32_t pos, int wanted, kvd_logits* logits);
-/* Gives rows back; `logits->rows` becomes null. In any order; the arena is free again in the order in
- * which it was filled. Errors: KVD_NOT_FOUND (released before). */
+/* Gives rows back; `logits->rows` becomes null. In any order; the arena is free again in the order
+ * in which it was filled. Errors: KVD_NOT_FOUND (released before). */
 int kvd_release(kvd_client* client, kvd_logits* logits);
 
 /* The same without waiting: many requests, of many sequences, may be in flight. */
 int kvd_decode_submit(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                       size_t token_count, int32_t pos, int wanted, kvd_request* request);
-/* Waits for a request's next piece. Errors: those of kvd_decode, which end the request; KVD_TIMEOUT,
- * which does not; KVD_NOT_FOUND (its last piece was taken). */
+/* Waits for a request's next piece. Errors: those of kvd_decode, which end the request;
+ * KVD_TIMEOUT, which does not; KVD_NOT_FOUND (its last piece was taken). */
 int kvd_decode_next(kvd_client* client, kvd_request request, int32_t timeout_ms,
                     kvd_logits* logits);
 
@@ -311,8 +313,9 @@ typedef struct kvd_generate_result {
 typedef int (*kvd_piece_function)(void* user, const kvd_piece* piece);
 
 /* Appends the prompt, samples, and hands out pieces until the end. `on_piece` and `result` may be
- * null. Errors: KVD_CANCELLED (by the callback or kvd_cancel; what was computed stays in the sequence),
- * KVD_NO_SPACE, KVD_NUMERICAL, KVD_CONFLICT. After KVD_TIMEOUT the request is cancelled. */
+ * null. Errors: KVD_CANCELLED (by the callback or kvd_cancel; what was computed stays in the
+ * sequence), KVD_NO_SPACE, KVD_NUMERICAL, KVD_CONFLICT. After KVD_TIMEOUT the request is
+ * cancelled. */
 int kvd_generate(kvd_client* client, kvd_sequence sequence, const kvd_generate_params* params,
                  kvd_piece_function on_piece, void* user, kvd_generate_result* result);
 
@@ -328,8 +331,8 @@ int kvd_generate_next(kvd_client* client, kvd_request request, int32_t timeout_m
  * (none of them is in flight). */
 int kvd_wait_any(kvd_client* client, const kvd_request* requests, size_t count, int32_t timeout_ms,
                  size_t* index);
-/* Ends a request from any thread: it then fails with KVD_CANCELLED. `was_found` (may be null) becomes
- * 0 when it had ended before. */
+/* Ends a request from any thread: it then fails with KVD_CANCELLED. `was_found` (may be null)
+ * becomes 0 when it had ended before. */
 int kvd_cancel(kvd_client* client, kvd_request request, int* was_found);
 /* Cancels it and throws away what it still says. Unknown requests are ignored. */
 void kvd_abandon(kvd_client* client, kvd_request request);
@@ -339,8 +342,8 @@ void kvd_abandon(kvd_client* client, kvd_request request);
  * Names: [A-Za-z0-9_-][A-Za-z0-9._-]{0,63}. */
 
 /* Publishes the sequence as it is now; it lives on until unpublished. flags: KVD_PUBLIC, KVD_FORCE
- * (replace). `snapshot` (may be null) is the immutable sequence behind the name. Errors: KVD_EXISTS,
- * KVD_NO_SPACE. */
+ * (replace). `snapshot` (may be null) is the immutable sequence behind the name. Errors:
+ * KVD_EXISTS, KVD_NO_SPACE. */
 int kvd_publish(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
                 kvd_sequence* snapshot);
 int kvd_unpublish(kvd_client* client, const char* name, uint32_t flags);
@@ -361,8 +364,8 @@ int kvd_snapshots(kvd_client* client, kvd_snapshot_info** list, size_t* count);
 
 /* ------------------------------------------------------------------------------------------ text
  *
- * Errors of all: KVD_NO_TOKENIZER. Text is UTF-8; what is returned is zero terminated beyond its byte
- * count, and freed with kvd_free. */
+ * Errors of all: KVD_NO_TOKENIZER. Text is UTF-8; what is returned is zero terminated beyond its
+ * byte count, and freed with kvd_free. */
 
 /* flags: KVD_ADD_SPECIAL, KVD_PARSE_SPECIAL. */
 int kvd_tokenize(kvd_client* client, const char* text, size_t text_bytes, uint32_t flags,

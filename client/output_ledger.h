@@ -1,4 +1,5 @@
-// OutputLedger: which outputs of the arena are still held, so that they are given back oldest first.
+// OutputLedger: which outputs of the arena are still held, so that they are given back oldest
+// first.
 //
 // The daemon knows one release cursor only. An output released before an older one is held until
 // that one is released too. Owner: a Connection, under its mutex. Invariant: entries lie in the

@@ -10,7 +10,8 @@
 namespace kvd {
 namespace {
 
-// Error messages are cut to this: so they fit the smallest arena, and the pieces kept for small answers.
+// Error messages are cut to this: so they fit the smallest arena, and the pieces kept for small
+// answers.
 constexpr std::size_t kMessageBytesMax = 512;
 
 }  // namespace

@@ -1,7 +1,8 @@
 // ComputingRequest: one kDecode, kGenerate or kDivide from its submission to its final answer.
 //
-// Owner: the scheduler; the engine thread runs it, other threads may only cancel it. Each kind is one derived class. A
-// request holds at most one piece that waits for room: while it does, it computes nothing, and nobody else notices.
+// Owner: the scheduler; the engine thread runs it, other threads may only cancel it. Each kind is
+// one derived class. A request holds at most one piece that waits for room: while it does, it
+// computes nothing, and nobody else notices.
 //
 //   wanted_tokens ► Fill ► (the step) ► Finish ► Flush ► … ► finishing ► Flush ► ended
 #pragma once
@@ -49,17 +50,20 @@ class ComputingRequest {
   virtual std::size_t wanted_tokens() const = 0;
   // Whether computing that many of them needs a row of the scheduler's own for logits.
   virtual bool needs_row(std::size_t tokens) const = 0;
-  // Fills `item` with at most tokens_max tokens; `row` as needs_row said, else null. False: no room for the output now.
+  // Fills `item` with at most tokens_max tokens; `row` as needs_row said, else null. False: no room
+  // for the output now.
   virtual bool Fill(std::size_t tokens_max, float* row, StepItem& item) = 0;
-  // Whether Finish will send the final answer itself, so that the sequence must be free before: whoever has read the answer
-  // may use it at once.
+  // Whether Finish will send the final answer itself, so that the sequence must be free before:
+  // whoever has read the answer may use it at once.
   virtual bool ends_with(const StepItem&) const { return false; }
-  // Takes the step's outcome for the item that Fill filled last; `row` is the one that Fill was given.
+  // Takes the step's outcome for the item that Fill filled last; `row` is the one that Fill was
+  // given.
   virtual void Finish(const StepItem& item, std::span<const float> row) = 0;
   // For what is no step (kDivide): does it all. REQUIRES: runs_alone().
   virtual bool runs_alone() const { return false; }
   virtual void RunAlone(Engine&) {}
-  // Acts on Cancel, once; may ask for one more step if the client has seen a token that is not committed yet.
+  // Acts on Cancel, once; may ask for one more step if the client has seen a token that is not
+  // committed yet.
   virtual void OnCancel();
   // Tokens drawn by Finish since the last call.
   virtual std::uint64_t TakeSampledCount() { return 0; }
@@ -93,7 +97,8 @@ class ComputingRequest {
   void SetFinal(Answer final) { final_ = std::move(final); }
   // The final answer has been published by other means (logits in place).
   void SetEnded();
-  // A piece of kPieceProgress, if the client wants them and there is room: progress waits for nobody.
+  // A piece of kPieceProgress, if the client wants them and there is room: progress waits for
+  // nobody.
   void TryProgress(std::uint64_t done, std::uint64_t total);
 
  private:

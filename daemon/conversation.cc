@@ -1,4 +1,5 @@
-// Pump: take and answer until nothing is left or something must wait; then say that we sleep, and look once more.
+// Pump: take and answer until nothing is left or something must wait; then say that we sleep, and
+// look once more.
 #include "daemon/conversation.h"
 
 #include <sys/socket.h>
@@ -13,8 +14,8 @@ namespace {
 
 // Submissions of one client handled before others get their turn.
 constexpr int kBurst = 64;
-// A client whose submissions wait behind an answer that has no room is looked at this often: the doorbell protocol has no
-// word for "ring when you release, not when you submit".
+// A client whose submissions wait behind an answer that has no room is looked at this often: the
+// doorbell protocol has no word for "ring when you release, not when you submit".
 constexpr std::chrono::milliseconds kStalledRetry{10};
 constexpr std::size_t kPieceBytesMax = 256 << 10;
 
@@ -29,8 +30,8 @@ Conversation::Conversation(const Parts& parts, std::shared_ptr<Session> session)
 Conversation::~Conversation() { mailbox_->conversation = nullptr; }
 
 void Conversation::OnReadable() {
-  // One portion, so that a client that floods its socket gets no more than its turn. No control buffer: descriptors that a
-  // client smuggles in are dropped by the kernel.
+  // One portion, so that a client that floods its socket gets no more than its turn. No control
+  // buffer: descriptors that a client smuggles in are dropped by the kernel.
   std::array<std::byte, 4096> bells;
   const ssize_t got = ::recv(session_->socket(), bells.data(), bells.size(), MSG_DONTWAIT);
   if (got == 0 || (got < 0 && errno == ECONNRESET)) {

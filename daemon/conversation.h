@@ -1,7 +1,9 @@
-// Conversation: the io thread's side of one session: doorbells in, submissions handled in order, answers out.
+// Conversation: the io thread's side of one session: doorbells in, submissions handled in order,
+// answers out.
 //
-// Owner: the server. io thread only. Answers of metadata verbs keep the order of their submissions: while one waits for room
-// in the client's segments, or for the worker thread, the next submission stays in its ring, and the client alone waits.
+// Owner: the server. io thread only. Answers of metadata verbs keep the order of their submissions:
+// while one waits for room in the client's segments, or for the worker thread, the next submission
+// stays in its ring, and the client alone waits.
 #pragma once
 
 #include <functional>
@@ -18,8 +20,9 @@ namespace kvd {
 
 class Conversation {
  public:
-  // `closed` is called once, when the client has hung up or broken the protocol (`why` names how); the owner then destroys
-  // the conversation, not before the call returns. Everything given outlives the conversation.
+  // `closed` is called once, when the client has hung up or broken the protocol (`why` names how);
+  // the owner then destroys the conversation, not before the call returns. Everything given
+  // outlives the conversation.
   struct Parts {
     IoLoop& loop;
     IoLoop& worker;

@@ -1,5 +1,5 @@
-// A chunk's rows: kAll: one per token; kLast: one, in the chunk that holds the last token; kNone: none. The chunk that ends
-// the tokens is answered finally, the others that have rows with kMore.
+// A chunk's rows: kAll: one per token; kLast: one, in the chunk that holds the last token; kNone:
+// none. The chunk that ends the tokens is answered finally, the others that have rows with kMore.
 #include "daemon/decode_request.h"
 
 #include <algorithm>

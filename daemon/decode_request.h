@@ -1,7 +1,8 @@
-// DecodeRequest: kDecode: tokens in, logits written by the last product directly into the client's results segment.
+// DecodeRequest: kDecode: tokens in, logits written by the last product directly into the client's
+// results segment.
 //
-// Room for the rows is reserved before each step; as many tokens are computed as rows have room, so that outputs larger
-// than the arena come in pieces.
+// Room for the rows is reserved before each step; as many tokens are computed as rows have room, so
+// that outputs larger than the arena come in pieces.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
-// States: prompt_left() > 0: computing the prompt; drawn_: a token waits to be computed; finish_: that was the last.
+// States: prompt_left() > 0: computing the prompt; drawn_: a token waits to be computed; finish_:
+// that was the last.
 #include "daemon/generation_request.h"
 
 #include <algorithm>
@@ -187,7 +188,8 @@ void GenerationRequest::Conclude() {
 }
 
 void GenerationRequest::OnCancel() {
-  // A token that the client has seen but that is not computed yet still becomes part of the sequence.
+  // A token that the client has seen but that is not computed yet still becomes part of the
+  // sequence.
   if (drawn_ && !has_piece() && !session().closed()) {
     cancelling_ = true;
     return;

@@ -1,8 +1,10 @@
-// GenerationRequest: kGenerate: a prompt is computed, then tokens are drawn, streamed and computed one by one.
+// GenerationRequest: kGenerate: a prompt is computed, then tokens are drawn, streamed and computed
+// one by one.
 //
-// Every drawn token is committed, the last one included: a token is streamed as soon as it is drawn, and computed in the
-// next step, without logits if it is the last. So what the client has seen is what the sequence holds when the final answer
-// comes, also after a cancel; an error (a full pool) is the exception, and its answer is the error.
+// Every drawn token is committed, the last one included: a token is streamed as soon as it is
+// drawn, and computed in the next step, without logits if it is the last. So what the client has
+// seen is what the sequence holds when the final answer comes, also after a cancel; an error (a
+// full pool) is the exception, and its answer is the error.
 #pragma once
 
 #include <chrono>
@@ -21,10 +23,11 @@ namespace kvd {
 
 class GenerationRequest final : public ComputingRequest {
  public:
-  // `generate` has passed wire::ParseGenerate; `history` are the sequence's tokens that penalties look back at; `pos` is
-  // where the first prompt token goes; `cells_held` what the sequence holds already. `vocab_size` is the length of a row of
-  // logits, which may be more than the vocabulary has tokens. `vocabulary` outlives the request.
-  // Errors: ValidateSampling's, StopMatcher's, kNoTokenizer (stop strings without a tokenizer).
+  // `generate` has passed wire::ParseGenerate; `history` are the sequence's tokens that penalties
+  // look back at; `pos` is where the first prompt token goes; `cells_held` what the sequence holds
+  // already. `vocab_size` is the length of a row of logits, which may be more than the vocabulary
+  // has tokens. `vocabulary` outlives the request. Errors: ValidateSampling's, StopMatcher's,
+  // kNoTokenizer (stop strings without a tokenizer).
   static Result<std::unique_ptr<GenerationRequest>> Create(
       RequestOrigin origin, SequenceHandle sequence, Pos pos, std::uint32_t cells_held,
       wire::GenerateRequest generate, std::span<const TokenId> history,
@@ -46,7 +49,8 @@ class GenerationRequest final : public ComputingRequest {
 
   std::size_t prompt_left() const { return prompt_.size() - prompt_done_; }
   void Draw(std::span<const float> row);
-  // The text of a drawn token that may be shown now; ends the generation where a stop string is complete.
+  // The text of a drawn token that may be shown now; ends the generation where a stop string is
+  // complete.
   Result<std::string> TextOf(TokenId token);
   void StreamToken(const SampledToken& drawn, std::string_view text);
   void Conclude();

@@ -1,5 +1,6 @@
-// A watch is one pending async_wait that its own handler renews. The state that the handler needs is shared between handle
-// and handler, so that destroying the handle while the handler is queued leaves nothing dangling.
+// A watch is one pending async_wait that its own handler renews. The state that the handler needs
+// is shared between handle and handler, so that destroying the handle while the handler is queued
+// leaves nothing dangling.
 #include "daemon/io_loop.h"
 
 // ThreadSanitizer knows no fences; the loop's own mutex orders what Post hands over.

@@ -1,15 +1,17 @@
-// Listener: the daemon's socket: made with the right owner, group and modes, accepting only uids that are let in.
+// Listener: the daemon's socket: made with the right owner, group and modes, accepting only uids
+// that are let in.
 //
-// Owner: the server. io thread only. A stale socket file is removed under a lock beside it ("PATH.lock"), so that never two
-// daemons think it theirs. The socket file goes with the listener.
+// Owner: the server. io thread only. A stale socket file is removed under a lock beside it
+// ("PATH.lock"), so that never two daemons think it theirs. The socket file goes with the listener.
 //
 //   who may connect        directory  socket
 //   the daemon's own uid   0700       0600
-//   others too             0710       0660, both of --socket-group; without one, of the first allowed uid's own group if
+//   others too             0710       0660, both of --socket-group; without one, of the first
+//   allowed uid's own group if
 //                                     the daemon is root, else of the daemon's group
 //
-// File modes decide who reaches the socket, the peer's uid (SO_PEERCRED) and groups (SO_PEERGROUPS) who is let in: our own
-// uid, the allowed uids, members of --socket-group.
+// File modes decide who reaches the socket, the peer's uid (SO_PEERCRED) and groups (SO_PEERGROUPS)
+// who is let in: our own uid, the allowed uids, members of --socket-group.
 #pragma once
 
 #include <sys/types.h>
@@ -41,7 +43,8 @@ class Listener {
   using Accepted =
       std::function<void(UniqueFd socket, const PeerCredentials& peer, Status admitted)>;
 
-  // Errors: kInvalidArgument (path too long, unknown group), kPermission (directory), kBusy (another daemon; its pid), kIo.
+  // Errors: kInvalidArgument (path too long, unknown group), kPermission (directory), kBusy
+  // (another daemon; its pid), kIo.
   static Result<std::unique_ptr<Listener>> Create(const ListenerOptions& options);
   ~Listener();
   Listener(const Listener&) = delete;

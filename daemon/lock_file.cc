@@ -1,4 +1,5 @@
-// flock and not fcntl: the lock belongs to the open file, so that nothing else that this process opens gives it up.
+// flock and not fcntl: the lock belongs to the open file, so that nothing else that this process
+// opens gives it up.
 #include "daemon/lock_file.h"
 
 #include <fcntl.h>

@@ -1,6 +1,8 @@
-// LockFile: a file that one process holds, with its pid inside, so that a second one can be told who the first is.
+// LockFile: a file that one process holds, with its pid inside, so that a second one can be told
+// who the first is.
 //
-// Owner: whoever holds the object; the lock goes with the process however it ends. The file itself stays.
+// Owner: whoever holds the object; the lock goes with the process however it ends. The file itself
+// stays.
 #pragma once
 
 #include <string>
@@ -12,8 +14,9 @@ namespace kvd {
 
 class LockFile {
  public:
-  // Takes the lock of the file `name` in `directory` (created with mode 0600) and writes our pid into it. `what` begins
-  // every message. Errors: kBusy (held; names the holder's pid), kPermission (not a regular file of our own), kNoSpace, kIo.
+  // Takes the lock of the file `name` in `directory` (created with mode 0600) and writes our pid
+  // into it. `what` begins every message. Errors: kBusy (held; names the holder's pid), kPermission
+  // (not a regular file of our own), kNoSpace, kIo.
   static Result<LockFile> Take(int directory, const std::string& name, const std::string& what);
 
  private:

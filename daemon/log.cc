@@ -1,4 +1,5 @@
-// spdlog is met here and nowhere else. Its sink is a mutex and a write: lines of several threads never mix.
+// spdlog is met here and nowhere else. Its sink is a mutex and a write: lines of several threads
+// never mix.
 #include "daemon/log.h"
 
 #include <spdlog/sinks/stdout_sinks.h>

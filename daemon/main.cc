@@ -1,4 +1,5 @@
-// kvd: start, serve, stop. Exit status: 0 stopped as asked, 1 could not start or go on, 2 the command line is wrong.
+// kvd: start, serve, stop. Exit status: 0 stopped as asked, 1 could not start or go on, 2 the
+// command line is wrong.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -29,7 +30,8 @@
 namespace kvd {
 namespace {
 
-// Pages of tmpfs that cannot be had, or a file truncated by somebody with our uid: nothing can be saved, say so and go.
+// Pages of tmpfs that cannot be had, or a file truncated by somebody with our uid: nothing can be
+// saved, say so and go.
 extern "C" void OnBusError(int) {
   static constexpr char kText[] = "kvd: a mapped file shrank or its memory ran out (SIGBUS)\n";
   (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
@@ -62,7 +64,8 @@ void RaiseDescriptorLimit() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Metadata verbs wait for nobody's computing: where we may, the io thread goes before the compute threads.
+// Metadata verbs wait for nobody's computing: where we may, the io thread goes before the compute
+// threads.
 void PreferThisThread() {
   (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), -5);
 }
@@ -132,7 +135,8 @@ Status Serve(const DaemonOptions& options, int signals) {
   PreferThisThread();
   loop.Run();
 
-  // No new clients; the requests that run end with kCancelled, which their clients still get; then everybody goes.
+  // No new clients; the requests that run end with kCancelled, which their clients still get; then
+  // everybody goes.
   server.StopListening();
   scheduler.Stop();
   engine_thread.join();
@@ -145,8 +149,8 @@ Status Serve(const DaemonOptions& options, int signals) {
 }
 
 int Main(int argument_count, char** arguments) {
-  // Before anything secret is read: a process of the same uid could open our memory through /proc. Opened again once the
-  // command line has been read, if it says so.
+  // Before anything secret is read: a process of the same uid could open our memory through /proc.
+  // Opened again once the command line has been read, if it says so.
   (void)::prctl(PR_SET_DUMPABLE, 0);
   (void)::umask(077);
   const auto parsed = ParseOptions(argument_count, arguments);

@@ -1,5 +1,6 @@
-// Every value is taken as text and parsed here, so that all refusals have one form: "-c: 0 is not a number from 1 to …".
-// CLI11 knows one-letter short flags only: llama.cpp's -ctk, -ctv and -ub are respelled before it sees them.
+// Every value is taken as text and parsed here, so that all refusals have one form: "-c: 0 is not a
+// number from 1 to …". CLI11 knows one-letter short flags only: llama.cpp's -ctk, -ctv and -ub are
+// respelled before it sees them.
 #include "daemon/options.h"
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,5 @@
-// What the command line asks of the daemon, validated: every number is in the range its comment gives.
+// What the command line asks of the daemon, validated: every number is in the range its comment
+// gives.
 //
 // A plain value, made once at start. CLI11 is met in options.cc and nowhere else.
 #pragma once
@@ -43,7 +44,8 @@ struct PrintAndExit {
 Result<std::variant<DaemonOptions, PrintAndExit>> ParseOptions(int argument_count,
                                                                const char* const* arguments);
 
-// Whether a name that a user or client gave is one safe path component: [A-Za-z0-9_-][A-Za-z0-9._-]*, at most 63 bytes.
+// Whether a name that a user or client gave is one safe path component:
+// [A-Za-z0-9_-][A-Za-z0-9._-]*, at most 63 bytes.
 bool IsSafeName(std::string_view name);
 
 }  // namespace kvd

@@ -1,6 +1,8 @@
-// PendingHello: a connection that has not introduced itself yet: hello within a deadline, or it is closed.
+// PendingHello: a connection that has not introduced itself yet: hello within a deadline, or it is
+// closed.
 //
-// Owner: the server. io thread only. Everything a peer sends here is copied, checked whole, and then used.
+// Owner: the server. io thread only. Everything a peer sends here is copied, checked whole, and
+// then used.
 #pragma once
 
 #include <array>
@@ -20,7 +22,8 @@ namespace kvd {
 
 class PendingHello {
  public:
-  // Exactly one of the two is called, once; the owner then destroys the object, not before the call returns.
+  // Exactly one of the two is called, once; the owner then destroys the object, not before the call
+  // returns.
   struct Callbacks {
     std::function<void(PendingHello&, const wire::CheckedHello&)> introduced;
     std::function<void(PendingHello&, const Error& why)> failed;

@@ -5,7 +5,8 @@
 //   another session of the same uid       yes                  retained, or with force
 //   another uid                           of a public snapshot no
 //
-// What a caller may not see does not exist for it: kNotFound, with the same words as for a handle that never was.
+// What a caller may not see does not exist for it: kNotFound, with the same words as for a handle
+// that never was.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +33,12 @@ enum class SequenceAccess : std::uint8_t {
 SequenceAccess AccessOf(const Caller& caller, const SequenceInfo& sequence,
                         bool in_public_snapshot);
 
-// The errors of a sequence that the caller may not see or change. `what` names the field ("sequence", "sequence2").
+// The errors of a sequence that the caller may not see or change. `what` names the field
+// ("sequence", "sequence2").
 std::unexpected<Error> FailNotFound(const char* what, SequenceHandle handle);
 
-// Status of reading or changing with that access. Errors: kNotFound, kPermission (the message names kFlagForce's
-// spelling where it would help, and the owner where it would not).
+// Status of reading or changing with that access. Errors: kNotFound, kPermission (the message names
+// kFlagForce's spelling where it would help, and the owner where it would not).
 Status CheckRead(SequenceAccess access, const char* what, SequenceHandle handle);
 Status CheckChange(SequenceAccess access, bool force, const char* what,
                    const SequenceInfo& sequence);

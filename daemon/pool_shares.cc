@@ -1,5 +1,5 @@
-// The daemon's own uid is held to the whole pool less the reserve, by what is used altogether; and not at all where nobody
-// else may connect, since the pool itself says no then.
+// The daemon's own uid is held to the whole pool less the reserve, by what is used altogether; and
+// not at all where nobody else may connect, since the pool itself says no then.
 #include "daemon/pool_shares.h"
 
 #include "shm/segment_layout.h"
@@ -32,8 +32,8 @@ void PoolShares::RefreshIfOld() {
 
 Status PoolShares::Check(std::uint32_t uid, std::uint64_t tokens) {
   RefreshIfOld();
-  // Whole blocks only: the tail of a block that is charged already is free, so a uid passes its share by at most one
-  // block for each sequence.
+  // Whole blocks only: the tail of a block that is charged already is free, so a uid passes its
+  // share by at most one block for each sequence.
   const std::uint64_t wanted = tokens / layout::kBlockCells;
   const std::uint64_t held = quotas_.is_own(uid)
                                  ? used_blocks_ + admitted_cells_ / layout::kBlockCells

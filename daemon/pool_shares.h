@@ -1,8 +1,8 @@
 // PoolShares: which part of the pool each uid's sequences refer to, so that one uid cannot fill it.
 //
-// Threads: any. Memory is charged in blocks, to every sequence that refers to them: a uid's forks of one prefix are each
-// charged for it (sharing is free for the pool, but what would be left if the others went is not). Figures are at most
-// kMaxAge old, plus what was admitted since.
+// Threads: any. Memory is charged in blocks, to every sequence that refers to them: a uid's forks
+// of one prefix are each charged for it (sharing is free for the pool, but what would be left if
+// the others went is not). Figures are at most kMaxAge old, plus what was admitted since.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// RssAnon, RssFile and RssShmem of /proc/self/status (proc(5)); entries of /proc/self/fd; lines of /proc/self/maps.
+// RssAnon, RssFile and RssShmem of /proc/self/status (proc(5)); entries of /proc/self/fd; lines of
+// /proc/self/maps.
 #include "daemon/process_usage.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
-// What the daemon's process holds, read from /proc/self: with PR_SET_DUMPABLE 0 nobody else can read it.
+// What the daemon's process holds, read from /proc/self: with PR_SET_DUMPABLE 0 nobody else can
+// read it.
 //
 // Pure query, any thread, some 100 µs (mappings are counted line by line).
 #pragma once

@@ -1,7 +1,8 @@
 // How much one uid may take: the limits of SAFETY.md, each a flag, and the sentences that refuse.
 //
-// Pure values and functions: counting is done by whoever owns the thing counted. The daemon's own uid is bounded by the
-// pool and the tables alone; every other uid that was let in by the limits of `others`.
+// Pure values and functions: counting is done by whoever owns the thing counted. The daemon's own
+// uid is bounded by the pool and the tables alone; every other uid that was let in by the limits of
+// `others`.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,8 @@ struct Quotas {
 
 class QuotaPolicy {
  public:
-  // `others_admitted`: whether any uid but `daemon_uid` may connect; if not, nothing is held in reserve.
+  // `others_admitted`: whether any uid but `daemon_uid` may connect; if not, nothing is held in
+  // reserve.
   QuotaPolicy(const Quotas& quotas, std::uint32_t daemon_uid, bool others_admitted);
 
   bool is_own(std::uint32_t uid) const { return uid == daemon_uid_; }
@@ -43,12 +45,14 @@ class QuotaPolicy {
   // Whether the uid is held to less than the whole pool.
   bool limits_pool(std::uint32_t uid) const { return !is_own(uid) || others_admitted_; }
 
-  // Each: whether a uid that holds `held` may take `wanted` more. Errors: kNoSpace with the numbers.
+  // Each: whether a uid that holds `held` may take `wanted` more. Errors: kNoSpace with the
+  // numbers.
   Status CheckConnections(std::uint32_t uid, std::uint32_t held) const;
   Status CheckSequences(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
   Status CheckRequests(std::uint32_t uid, std::uint32_t held) const;
   Status CheckResultBytes(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
-  // Blocks: `held` are those its sequences refer to; for the own uid those of everybody. `total` is the pool's.
+  // Blocks: `held` are those its sequences refer to; for the own uid those of everybody. `total` is
+  // the pool's.
   Status CheckBlocks(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted,
                      std::uint64_t total) const;
   // Blocks that CheckBlocks allows the uid altogether. At least 1.

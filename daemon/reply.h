@@ -1,6 +1,7 @@
 // Reply: what a metadata verb answers, before it is cut into completions.
 //
-// A plain value, made by the service (on the io thread, or on the worker for what takes long), sent by the conversation.
+// A plain value, made by the service (on the io thread, or on the worker for what takes long), sent
+// by the conversation.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ struct Reply {
   std::int64_t value1 = 0;
   std::int64_t value2 = 0;
   std::vector<std::byte> output;
-  // Output larger than one piece is cut at multiples of this; 0: only if it is larger than the arena.
+  // Output larger than one piece is cut at multiples of this; 0: only if it is larger than the
+  // arena.
   std::uint32_t unit_bytes = 0;
 
   template <class T>
@@ -45,7 +47,8 @@ inline Reply ErrorReply(const Error& error) {
   return reply;
 }
 
-// How a submission goes on: answered now; answered by a call that the worker thread makes; or by the scheduler.
+// How a submission goes on: answered now; answered by a call that the worker thread makes; or by
+// the scheduler.
 struct AnsweredByScheduler {};
 using Outcome = std::variant<Reply, std::function<Reply()>, AnsweredByScheduler>;
 

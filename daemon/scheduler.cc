@@ -1,5 +1,6 @@
-// A round: take in, act on cancels, flush, plan, fill, compute, finish, flush. Logits that lie in clients' segments are
-// published before anything else of the step, since pieces of a segment are published in the order of their allocation.
+// A round: take in, act on cancels, flush, plan, fill, compute, finish, flush. Logits that lie in
+// clients' segments are published before anything else of the step, since pieces of a segment are
+// published in the order of their allocation.
 #include "daemon/scheduler.h"
 
 #include <algorithm>

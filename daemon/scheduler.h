@@ -1,10 +1,12 @@
-// Scheduler: the computing requests of all clients, and the engine thread's loop over them: continuous batching.
+// Scheduler: the computing requests of all clients, and the engine thread's loop over them:
+// continuous batching.
 //
-// Owner: main. Threads: Run (or RunOnce) belongs to the engine thread; everything else may be called from any thread and
-// never waits for a step. One computing request per sequence at a time.
-// Invariants: a request is in `requests_` and its sequence in `computing_` from Submit until its final answer is known, so
-// that whoever has read that answer finds the sequence free. Requests that wait for room in their client's segments are
-// skipped; the io thread calls WakeUp when room may have come.
+// Owner: main. Threads: Run (or RunOnce) belongs to the engine thread; everything else may be
+// called from any thread and never waits for a step. One computing request per sequence at a time.
+// Invariants: a request is in `requests_` and its sequence in `computing_` from Submit until its
+// final answer is known, so that whoever has read that answer finds the sequence free. Requests
+// that wait for room in their client's segments are skipped; the io thread calls WakeUp when room
+// may have come.
 #pragma once
 
 #include <atomic>
@@ -28,7 +30,8 @@ struct SchedulerOptions {
   std::size_t prefill_chunk_tokens = 256;
   // Floats of the scratch rows that sampling in the daemon reads; at least one row is always there.
   std::size_t scratch_floats_max = (64u << 20) / sizeof(float);
-  // Asked before every step for every request: whether its uid may append that many more tokens to the sequence.
+  // Asked before every step for every request: whether its uid may append that many more tokens to
+  // the sequence.
   std::function<Status(const ComputingRequest&, std::size_t tokens)> admit{};
 };
 
@@ -36,8 +39,9 @@ class Scheduler {
  public:
   Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions options);
 
-  // Errors: kBusy (the sequence is being computed; names the request), kInvalidArgument (the session has a request of
-  // that id in flight). The request is unchanged then, and the caller answers.
+  // Errors: kBusy (the sequence is being computed; names the request), kInvalidArgument (the
+  // session has a request of that id in flight). The request is unchanged then, and the caller
+  // answers.
   Status Submit(std::unique_ptr<ComputingRequest> request);
   // Whether the session has such a computing request; it ends kCancelled.
   bool Cancel(SessionId session, RequestId request);
@@ -51,7 +55,8 @@ class Scheduler {
   // Runs until Stop; then ends every request with kCancelled.
   void Run();
   void Stop();
-  // One round: takes in what was submitted, at most one step, answers. False: there was nothing to do.
+  // One round: takes in what was submitted, at most one step, answers. False: there was nothing to
+  // do.
   bool RunOnce();
 
   std::uint64_t tokens_sampled() const { return tokens_sampled_.load(std::memory_order_relaxed); }

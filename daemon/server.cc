@@ -1,4 +1,5 @@
-// A hello or a conversation ends inside its own callback: it is taken out of its map at once and destroyed by a posted call.
+// A hello or a conversation ends inside its own callback: it is taken out of its map at once and
+// destroyed by a posted call.
 #include "daemon/server.h"
 
 #include <sys/random.h>
@@ -125,7 +126,8 @@ void Server::Introduce(PendingHello& waiting, const wire::CheckedHello& hello) {
   EndHello(waiting);
 }
 
-// A session token is handed out but not taken up again yet: private sequences go with their connection.
+// A session token is handed out but not taken up again yet: private sequences go with their
+// connection.
 Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello) {
   const PeerCredentials peer = waiting.peer();
   UidCounts& counts = counts_[peer.uid];

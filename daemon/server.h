@@ -1,7 +1,7 @@
 // Server: the io side of the daemon put together: listener, hellos, conversations, service.
 //
-// Owner: main. Everything but the constructor's caller and Wake-ups posted by other threads happens on the io thread. The
-// scheduler's thread and the worker's are main's.
+// Owner: main. Everything but the constructor's caller and Wake-ups posted by other threads happens
+// on the io thread. The scheduler's thread and the worker's are main's.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Dispatch, and what several verbs share: the way from a handle to a sequence that the caller may use.
+// Dispatch, and what several verbs share: the way from a handle to a sequence that the caller may
+// use.
 #include "daemon/service.h"
 
 #include <algorithm>

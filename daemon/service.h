@@ -1,9 +1,11 @@
-// Service: policy. What each verb means, who may use it on what, and which errors name what is wrong.
+// Service: policy. What each verb means, who may use it on what, and which errors name what is
+// wrong.
 //
-// Owner: the server; its methods belong to the io thread. Metadata verbs act on the engine's memory directly (locked inside,
-// microseconds) and never wait for a computing step; what takes long on the processor (text) is returned as a call for the
-// worker thread; computing verbs go to the scheduler. Arguments of submissions have passed wire::ValidateSubmission and are
-// a private copy; everything else about them is checked here, before anything changes.
+// Owner: the server; its methods belong to the io thread. Metadata verbs act on the engine's memory
+// directly (locked inside, microseconds) and never wait for a computing step; what takes long on
+// the processor (text) is returned as a call for the worker thread; computing verbs go to the
+// scheduler. Arguments of submissions have passed wire::ValidateSubmission and are a private copy;
+// everything else about them is checked here, before anything changes.
 #pragma once
 
 #include <chrono>
@@ -36,8 +38,8 @@ class Service {
 
   Outcome Handle(const std::shared_ptr<Session>& session, const ReceivedSubmission& received);
 
-  // The client is gone: its requests are cancelled and its private sequences dropped. Whoever keeps them as retained
-  // prefixes, or for a client that comes back, does it here.
+  // The client is gone: its requests are cancelled and its private sequences dropped. Whoever keeps
+  // them as retained prefixes, or for a client that comes back, does it here.
   void SessionClosed(SessionId session);
 
  private:
@@ -110,7 +112,8 @@ class Service {
   std::vector<SequenceHandle> fork_handles_;  // scratch of Fork
 };
 
-// [p0, p1) of a submission: a negative begin is 0, a negative end is open. Error: kInvalidArgument (p0 > p1).
+// [p0, p1) of a submission: a negative begin is 0, a negative end is open. Error: kInvalidArgument
+// (p0 > p1).
 Result<PosRange> RangeOf(const wire::Submission& submission);
 
 }  // namespace kvd

@@ -1,5 +1,5 @@
-// Slots: free_slots() counts what is reserved for nobody; held_slots_ of those are promised to logits in flight, so all
-// others here leave that many free.
+// Slots: free_slots() counts what is reserved for nobody; held_slots_ of those are promised to
+// logits in flight, so all others here leave that many free.
 #include "daemon/session.h"
 
 #include <algorithm>
@@ -135,7 +135,8 @@ std::optional<Session::LogitsSpace> Session::ReserveLogits(std::size_t row_bytes
                                                            bool more_follows) {
   const std::lock_guard lock(mutex_);
   CompletionProducer& completions = channel_.completions();
-  // A client whose cursors are corrupt is closed by the io thread; until then what was believed last holds.
+  // A client whose cursors are corrupt is closed by the io thread; until then what was believed
+  // last holds.
   if (!RefreshLocked()) return std::nullopt;
   const bool wants_spares =
       pieces_in_flight_ == 0 &&

@@ -1,14 +1,17 @@
-// Session: one connected client as the daemon sees it: who it is, its two segments, its socket. Bytes only, no policy.
+// Session: one connected client as the daemon sees it: who it is, its two segments, its socket.
+// Bytes only, no policy.
 //
-// Owner: shared by the io thread (server.cc) and by the computing requests that it has in flight; its segments are unmapped
-// when the last of them lets go. Threads: TakeSubmission, Sleep and WakeUp belong to the io thread; the rest may be called
-// from any thread: completions are written by the io thread and the engine thread under the session's own mutex, which is
-// held for a copy and never across a computing step. Nothing here ever blocks on the client.
+// Owner: shared by the io thread (server.cc) and by the computing requests that it has in flight;
+// its segments are unmapped when the last of them lets go. Threads: TakeSubmission, Sleep and
+// WakeUp belong to the io thread; the rest may be called from any thread: completions are written
+// by the io thread and the engine thread under the session's own mutex, which is held for a copy
+// and never across a computing step. Nothing here ever blocks on the client.
 //
-// Invariants. Every submission taken holds one completion slot until its final answer, so a final answer waits for output
-// space alone. Output pieces are published in the order of their allocation: while logits are in flight (allocated before
-// a step, published after it) small answers use spare pieces that were allocated before them, so that metadata answers do
-// not wait for a step; larger ones wait for its end.
+// Invariants. Every submission taken holds one completion slot until its final answer, so a final
+// answer waits for output space alone. Output pieces are published in the order of their
+// allocation: while logits are in flight (allocated before a step, published after it) small
+// answers use spare pieces that were allocated before them, so that metadata answers do not wait
+// for a step; larger ones wait for its end.
 #pragma once
 
 #include <array>
@@ -38,8 +41,8 @@ struct SessionIdentity {
 
 class Session {
  public:
-  // `room_wanted` is called, from any thread and under no lock, when something of this session waits that the io thread
-  // must look at again: it posts a call of the server's pump.
+  // `room_wanted` is called, from any thread and under no lock, when something of this session
+  // waits that the io thread must look at again: it posts a call of the server's pump.
   Session(SessionIdentity identity, UniqueFd socket, DaemonChannel channel,
           std::function<void(SessionId)> pump_wanted);
 
@@ -51,29 +54,33 @@ class Session {
   std::uint32_t requests_in_flight() const { return in_flight_.load(std::memory_order_relaxed); }
 
   // ---- io thread
-  // The next submission, if there is one and a completion slot for its answer. Errors: kCorrupt (a cursor): close it.
+  // The next submission, if there is one and a completion slot for its answer. Errors: kCorrupt (a
+  // cursor): close it.
   Result<bool> TakeSubmission(ReceivedSubmission& into);
   // Reads the client's cursors. Errors: kCorrupt: close it.
   Status Refresh();
-  // Sets the flag that makes the client ring, asking for rings on releases too if something waits for room. False:
-  // something came meanwhile, look again. Errors: kCorrupt.
+  // Sets the flag that makes the client ring, asking for rings on releases too if something waits
+  // for room. False: something came meanwhile, look again. Errors: kCorrupt.
   Result<bool> Sleep(bool answer_waits);
   void WakeUp();
-  // Whether a computing request waits for room and some may have come: then the caller wakes the scheduler.
+  // Whether a computing request waits for room and some may have come: then the caller wakes the
+  // scheduler.
   bool TakeRoomForComputing();
   // Whether submissions wait that TakeSubmission will not take for want of a slot.
   bool submission_waits() const { return submission_waits_; }
 
   // ---- any thread
-  // Writes a completion with this output and rings if the client sleeps. False: no room now, nothing happened. True also
-  // when the session is closed. REQUIRES: output.size() <= output_bytes_max().
+  // Writes a completion with this output and rings if the client sleeps. False: no room now,
+  // nothing happened. True also when the session is closed. REQUIRES: output.size() <=
+  // output_bytes_max().
   bool TryMore(const wire::Completion& completion, std::span<const std::byte> output);
   bool TryFinal(const wire::Completion& completion, std::span<const std::byte> output);
 
   // ---- engine thread
-  // Space for up to `rows_max` rows of `row_bytes`, as many as fit now, to be published (or abandoned) after the step, in
-  // the order of reservation. The answer is final unless `more_follows` or fewer rows than rows_max have room. nullopt:
-  // no room for one row, or no slot for an answer that is not final. REQUIRES: row_bytes <= output_bytes_max().
+  // Space for up to `rows_max` rows of `row_bytes`, as many as fit now, to be published (or
+  // abandoned) after the step, in the order of reservation. The answer is final unless
+  // `more_follows` or fewer rows than rows_max have room. nullopt: no room for one row, or no slot
+  // for an answer that is not final. REQUIRES: row_bytes <= output_bytes_max().
   struct LogitsSpace {
     OutputPiece piece;
     std::size_t rows = 0;
@@ -83,7 +90,8 @@ class Session {
                                            bool more_follows);
   void PublishLogits(const LogitsSpace& space, const wire::Completion& completion);
   void AbandonLogits(const LogitsSpace& space);
-  // A computing request found no room: makes sure that the io thread hears of the client's next release.
+  // A computing request found no room: makes sure that the io thread hears of the client's next
+  // release.
   void WantRoom();
 
   // The client is gone: from here on completions go nowhere. Pieces in flight stay writable.

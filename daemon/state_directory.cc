@@ -1,4 +1,5 @@
-// Everything is checked on the open descriptor, never on the path: what was checked is what is used.
+// Everything is checked on the open descriptor, never on the path: what was checked is what is
+// used.
 #include "daemon/state_directory.h"
 
 #include <fcntl.h>

@@ -1,7 +1,9 @@
-// The private directory that holds `pool` and `meta`, and the lock that keeps a second daemon out of it.
+// The private directory that holds `pool` and `meta`, and the lock that keeps a second daemon out
+// of it.
 //
-// Owner: main, for the daemon's whole life; the lock goes with the process however it ends. The directory is ours alone:
-// a real directory (no symbolic link), of our own uid, mode 0700; so no one else can truncate what we have mapped.
+// Owner: main, for the daemon's whole life; the lock goes with the process however it ends. The
+// directory is ours alone: a real directory (no symbolic link), of our own uid, mode 0700; so no
+// one else can truncate what we have mapped.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +18,18 @@ namespace kvd {
 
 class StateDirectory {
  public:
-  // Opens `path`, creating its last component if it is missing, checks owner and mode, takes the lock and writes our pid
-  // into it. Errors, each naming the path: kPermission (another owner, others may enter), kInvalidArgument (not a
-  // directory, a symbolic link), kBusy (another daemon has it; its pid), kNoSpace, kIo (the system's text).
+  // Opens `path`, creating its last component if it is missing, checks owner and mode, takes the
+  // lock and writes our pid into it. Errors, each naming the path: kPermission (another owner,
+  // others may enter), kInvalidArgument (not a directory, a symbolic link), kBusy (another daemon
+  // has it; its pid), kNoSpace, kIo (the system's text).
   static Result<StateDirectory> Open(const std::string& path);
-  // The default place for a daemon of that name: the first of the runtime directory and /dev/shm that is tmpfs and has
-  // `needed_bytes` free, else a directory under the temporary directory (`on_tmpfs` is then false).
+  // The default place for a daemon of that name: the first of the runtime directory and /dev/shm
+  // that is tmpfs and has `needed_bytes` free, else a directory under the temporary directory
+  // (`on_tmpfs` is then false).
   static Result<StateDirectory> OpenDefault(const std::string& name, std::uint64_t needed_bytes);
 
-  // Removes the state that lies there. The one place that decides that state does not outlive the daemon: called at exit.
+  // Removes the state that lies there. The one place that decides that state does not outlive the
+  // daemon: called at exit.
   void RemoveState();
 
   int descriptor() const { return directory_.get(); }

@@ -1,11 +1,13 @@
-// Water-filling: the least served session's oldest candidate gets one more portion, until the step is full.
+// Water-filling: the least served session's oldest candidate gets one more portion, until the step
+// is full.
 #include "daemon/step_planner.h"
 
 #include <algorithm>
 
 namespace kvd {
 
-// Accounts of sessions that are not candidates any more go; new ones start level with the least served.
+// Accounts of sessions that are not candidates any more go; new ones start level with the least
+// served.
 void StepPlanner::UpdateAccounts(std::span<const StepCandidate> candidates) {
   ++plan_number_;
   for (const StepCandidate& candidate : candidates) {

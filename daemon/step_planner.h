@@ -1,8 +1,10 @@
-// StepPlanner: which requests compute how many tokens in the next step. Fair between sessions, decode rows first.
+// StepPlanner: which requests compute how many tokens in the next step. Fair between sessions,
+// decode rows first.
 //
-// Owner: the scheduler, engine thread only. Fairness is by tokens served: of sessions that want more than there is, the one
-// that was served least comes first, in portions of one block. A session that comes (back) starts level with the least
-// served of those that are active: having been idle is no credit.
+// Owner: the scheduler, engine thread only. Fairness is by tokens served: of sessions that want
+// more than there is, the one that was served least comes first, in portions of one block. A
+// session that comes (back) starts level with the least served of those that are active: having
+// been idle is no credit.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +38,8 @@ class StepPlanner {
 
   explicit StepPlanner(StepLimits limits) : limits_(limits) {}
 
-  // Shares of the candidates that take part, decode rows first; each candidate at most once. Valid until the next call.
+  // Shares of the candidates that take part, decode rows first; each candidate at most once. Valid
+  // until the next call.
   std::span<const StepShare> Plan(std::span<const StepCandidate> candidates);
   // What was really computed.
   void AddServed(SessionId session, std::size_t tokens) { accounts_[session].served += tokens; }

@@ -1,4 +1,5 @@
-// The verbs that compute: everything about them that can be refused is refused here, before the scheduler has them.
+// The verbs that compute: everything about them that can be refused is refused here, before the
+// scheduler has them.
 #include <sys/random.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The verbs on sequences and their positions: nothing here computes, everything acts on what is committed.
+// The verbs on sequences and their positions: nothing here computes, everything acts on what is
+// committed.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -14,8 +15,8 @@ std::uint64_t UnixMilliseconds() {
                                         .count());
 }
 
-wire::SequenceEntry EntryOf(const SequenceInfo& info, std::uint32_t owner_pid,
-                            std::uint64_t now_ms) {
+wire::SequenceEntry EntryOf(const SequenceInfo& info, const SequenceUse& use,
+                            std::uint32_t owner_pid, std::uint64_t now_ms) {
   return wire::SequenceEntry{
       .handle = static_cast<std::uint64_t>(info.handle),
       .session = static_cast<std::uint64_t>(info.owner.session),
@@ -23,9 +24,9 @@ wire::SequenceEntry EntryOf(const SequenceInfo& info, std::uint32_t owner_pid,
       .owner_pid = owner_pid,
       .flags = info.flags,
       .cell_count = info.cell_count,
-      .shared_cells = info.shared_cells,
+      .shared_cells = use.shared_cells,
       .extent_count = info.extent_count,
-      .delta_count = info.delta_count,
+      .delta_count = use.delta_count,
       .first_pos = info.first_pos.value,
       .next_pos = info.next_pos.value,
       .reserved = 0,
@@ -135,9 +136,11 @@ Result<Reply> Service::Add(const Request& request) {
 
 Result<Reply> Service::Query(const Request& request) {
   KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
+  KVD_TRY(const SequenceUse use, memory_.QueryUse(info.handle));
   Reply reply;
   reply.sequence = info.handle;
-  reply.Append(EntryOf(info, surroundings_.pid_of_session(info.owner.session), UnixMilliseconds()));
+  reply.Append(
+      EntryOf(info, use, surroundings_.pid_of_session(info.owner.session), UnixMilliseconds()));
   return reply;
 }
 
@@ -147,7 +150,9 @@ Result<Reply> Service::List(const Request& request) {
   reply.unit_bytes = sizeof(wire::SequenceEntry);
   for (const SequenceInfo& info : memory_.Sequences()) {
     if (AccessTo(request.caller, info) == SequenceAccess::kNone) continue;
-    reply.Append(EntryOf(info, surroundings_.pid_of_session(info.owner.session), now_ms));
+    const Result<SequenceUse> use = memory_.QueryUse(info.handle);
+    if (!use) continue;  // dropped meanwhile
+    reply.Append(EntryOf(info, *use, surroundings_.pid_of_session(info.owner.session), now_ms));
   }
   return reply;
 }

@@ -1,5 +1,5 @@
-// Snapshots: published, named, immutable sequences. Names are one space for all uids; a name that a caller may not see is
-// as if it were not there, but cannot be taken either.
+// Snapshots: published, named, immutable sequences. Names are one space for all uids; a name that a
+// caller may not see is as if it were not there, but cannot be taken either.
 #include <chrono>
 #include <cstring>
 #include <string>

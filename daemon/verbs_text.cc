@@ -1,5 +1,5 @@
-// Text: tokens from text and back. Work that grows with the text is a call for the worker thread, which touches only what
-// may be used from any thread: the vocabulary and the memory's queries.
+// Text: tokens from text and back. Work that grows with the text is a call for the worker thread,
+// which touches only what may be used from any thread: the vocabulary and the memory's queries.
 #include <cstring>
 #include <string>
 #include <utility>

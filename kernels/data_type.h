@@ -1,7 +1,8 @@
 // The element types of weights and cells, by their ggml numbers, with their block shapes.
 //
-// A row of n elements of type t occupies RowBytes(t, n) bytes; n must be a multiple of ElementsPerBlock(t).
-// Layouts are those of ggml (ggml/src/ggml-common.h of llama.cpp): see kernels/quant_blocks.h.
+// A row of n elements of type t occupies RowBytes(t, n) bytes; n must be a multiple of
+// ElementsPerBlock(t). Layouts are those of ggml (ggml/src/ggml-common.h of llama.cpp): see
+// kernels/quant_blocks.h.
 #pragma once
 
 #include <cstddef>

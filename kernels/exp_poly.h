@@ -1,19 +1,23 @@
-// Exp, the exponential of the numeric form: its constants, and the order of operations that every table follows.
+// Exp, the exponential of the numeric form: its constants, and the order of operations that every
+// table follows.
 //
 //   x <- min(x, kExpAbove), then max(that, kExpBelow)        a NaN passes
-//   t  = fma(x, kLog2E, kExpRound)                           kExpRound = 1.5 * 2^23: the low bits of t are n = round(x / ln 2)
+//   t  = fma(x, kLog2E, kExpRound)                           kExpRound = 1.5 * 2^23: the low bits
+//   of t are n = round(x / ln 2)
 //   n  = the bits of t - the bits of kExpRound
 //   t  = t - kExpRound                                       n as a float
 //   r  = fma(t, -kLn2High, x); r = fma(t, -kLn2Low, r)       |r| <= ln(2) / 2 and a little
 //   p  = kExpC6; p = fma(p, r, kExpC5); ... kExpC2; p = fma(p, r, 1); p = fma(p, r, 1)
-//   result = p * 2^n, rounded once: (p * 2^(n >> 1)) * 2^(n - (n >> 1)), of which only the second product can round
+//   result = p * 2^n, rounded once: (p * 2^(n >> 1)) * 2^(n - (n >> 1)), of which only the second
+//   product can round
 //
-// Within 1 ulp of the true value over all floats. -infinity and everything below -104 give +0, results under 2^-126
-// are subnormal as they should be, results over the largest float are +infinity, Exp(+-0) is exactly 1, and only a NaN
-// gives a NaN.
+// Within 1 ulp of the true value over all floats. -infinity and everything below -104 give +0,
+// results under 2^-126 are subnormal as they should be, results over the largest float are
+// +infinity, Exp(+-0) is exactly 1, and only a NaN gives a NaN.
 //
-// kExpC2 ... kExpC6: the minimax polynomial of degree 4 (Remez) for (e^r - 1 - r) / r^2 under the weight r^2 / e^r,
-// that is of the relative error of e^r, which is 3.1e-9 before the coefficients are rounded to f32.
+// kExpC2 ... kExpC6: the minimax polynomial of degree 4 (Remez) for (e^r - 1 - r) / r^2 under the
+// weight r^2 / e^r, that is of the relative error of e^r, which is 3.1e-9 before the coefficients
+// are rounded to f32.
 #pragma once
 
 namespace kvd::kernels {

@@ -1,7 +1,9 @@
-// Conversions between f32 and the two 16-bit floats, one value at a time and without special instructions.
+// Conversions between f32 and the two 16-bit floats, one value at a time and without special
+// instructions.
 //
-// To 16 bits: round to nearest, ties to even; too large becomes infinity; a NaN stays a quiet NaN with its top payload
-// bits, as F16C does. Not for files with special -m flags: these functions are inline.
+// To 16 bits: round to nearest, ties to even; too large becomes infinity; a NaN stays a quiet NaN
+// with its top payload bits, as F16C does. Not for files with special -m flags: these functions are
+// inline.
 #pragma once
 
 #include <bit>

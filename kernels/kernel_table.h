@@ -1,20 +1,25 @@
 // The arithmetic of the project as one table of function pointers per instruction set.
 //
-// `kernels/scalar` defines what each function computes; `kernels/avx2` and `kernels/avx512` compute THE SAME BITS, because
-// the order of every sum is part of the definition (below). So a row's result depends neither on how many rows are computed
-// together, nor on the thread, nor on the table: that is what `--deterministic` rests on. Where `exact` is false in the
-// arguments a table may use another order, within the golden tolerances; none does today, for none was found that is faster
-// (kernels/lanes/matmul.h has the figures, OpenBLAS among them).
+// `kernels/scalar` defines what each function computes; `kernels/avx2` and `kernels/avx512` compute
+// THE SAME BITS, because the order of every sum is part of the definition (below). So a row's
+// result depends neither on how many rows are computed together, nor on the thread, nor on the
+// table: that is what `--deterministic` rests on. Where `exact` is false in the arguments a table
+// may use another order, within the golden tolerances; none does today, for none was found that is
+// faster (kernels/lanes/matmul.h has the figures, OpenBLAS among them).
 //
 // THE NUMERIC FORM
-//   Dot(a, b, n): 16 partial sums s[0..15] start at 0; element j is added to s[j % 16] by a fused multiply-add, j ascending;
-//     then s[i] += s[i + 8] (i < 8), s[i] += s[i + 4] (i < 4), s[i] += s[i + 2] (i < 2), and s[0] + s[1] is the result.
-//   Weights of a quantised type are decoded to f32 exactly as DecodeRow does, one rounding per element, then enter Dot.
+//   Dot(a, b, n): 16 partial sums s[0..15] start at 0; element j is added to s[j % 16] by a fused
+//   multiply-add, j ascending;
+//     then s[i] += s[i + 8] (i < 8), s[i] += s[i + 4] (i < 4), s[i] += s[i + 2] (i < 2), and s[0] +
+//     s[1] is the result.
+//   Weights of a quantised type are decoded to f32 exactly as DecodeRow does, one rounding per
+//   element, then enter Dot.
 //   Exp(x): the polynomial of kernels/exp_poly.h, the same operations in every table.
 //   Sums over a run or a row (softmax, norms) use the same 16 partial sums.
 //
-// Threads: every function is reentrant, allocates nothing, and reads and writes only what its arguments name. n may be 0.
-// Pointers to f32 data need alignment 4 only. Finite inputs are the caller's concern unless said otherwise.
+// Threads: every function is reentrant, allocates nothing, and reads and writes only what its
+// arguments name. n may be 0. Pointers to f32 data need alignment 4 only. Finite inputs are the
+// caller's concern unless said otherwise.
 #pragma once
 
 #include <cstddef>
@@ -27,19 +32,23 @@ namespace kvd::kernels {
 // y[r][o] = Dot(x[r], w[o], in_features)  for r in [0, row_count), o in [first_out, last_out).
 struct MatmulArgs {
   DataType weight_type;
-  bool exact;                 // true: the numeric form; false: the fastest order may be used
-  const void* weights;        // [out_features, in_features], rows of RowBytes(weight_type, in_features)
-  std::size_t in_features;    // a multiple of ElementsPerBlock(weight_type)
-  const float* x;             // [row_count, x_stride]
-  std::size_t x_stride;       // floats from one row of x to the next
+  bool exact;               // true: the numeric form; false: the fastest order may be used
+  const void* weights;      // [out_features, in_features], rows of RowBytes(weight_type,
+                            // in_features)
+  std::size_t in_features;  // a multiple of ElementsPerBlock(weight_type)
+  const float* x;           // [row_count, x_stride]
+  std::size_t x_stride;     // floats from one row of x to the next
   std::size_t row_count;
-  float* const* y;            // [row_count] pointers to rows; y[r][o] is written for o in the range only
+  float* const* y;  // [row_count] pointers to rows; y[r][o] is written for o in the range
+                    // only
   std::size_t first_out;
   std::size_t last_out;
-  float* workspace;           // MatmulWorkspaceFloats(in_features, row_count) floats, private to the caller; 64-byte aligned
+  float* workspace;  // MatmulWorkspaceFloats(in_features, row_count) floats, private to
+                     // the caller; 64-byte aligned
 };
 
-// Running state of an online softmax for one query row (Milakov and Gimelshein 2018): maximum, sum, weighted values.
+// Running state of an online softmax for one query row (Milakov and Gimelshein 2018): maximum, sum,
+// weighted values.
 struct SoftmaxState {
   float max;  // -infinity at the start
   float sum;  // 0 at the start
@@ -51,39 +60,49 @@ struct KernelTable {
   // ---- weights
   void (*matmul)(const MatmulArgs& args);
   // Decodes element_count elements (a multiple of the block) to f32.
-  void (*decode_row)(DataType type, const void* source, float* destination, std::size_t element_count);
-  // Encodes to f32, f16 or bf16 (round to nearest even) or q8_0 (ggml's quantize_row_q8_0 form). False if a value was not
-  // finite before or after rounding; the destination is written in either case.
-  bool (*encode_row)(DataType type, const float* source, void* destination, std::size_t element_count);
+  void (*decode_row)(DataType type, const void* source, float* destination,
+                     std::size_t element_count);
+  // Encodes to f32, f16 or bf16 (round to nearest even) or q8_0 (ggml's quantize_row_q8_0 form).
+  // False if a value was not finite before or after rounding; the destination is written in either
+  // case.
+  bool (*encode_row)(DataType type, const float* source, void* destination,
+                     std::size_t element_count);
 
   // ---- attention over one run of at most 32 cells that lie densely in one block
-  // scores[r * score_stride + c] = scale * Dot(q + r * q_stride, k[c], dim), r < row_count, c < cell_count;
-  // k: cell_count rows of `dim` elements of k_type, back to back.
-  void (*scores)(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim, const float* q, std::size_t q_stride,
-                 std::size_t row_count, float scale, float* scores, std::size_t score_stride);
-  // For one query row and the scores of one run (cell_count <= 32, all of them visible): m = max(state.max, max of scores);
-  // scores[c] = Exp(scores[c] - m); state.sum = state.sum * rescale + sum of scores; returns rescale = Exp(state.max - m)
-  // (exactly 1 when the maximum stays; 0 for the first run), by which the caller rescales its values before adding.
-  // REQUIRES: cell_count > 0.
+  // scores[r * score_stride + c] = scale * Dot(q + r * q_stride, k[c], dim), r < row_count, c <
+  // cell_count; k: cell_count rows of `dim` elements of k_type, back to back.
+  void (*scores)(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim,
+                 const float* q, std::size_t q_stride, std::size_t row_count, float scale,
+                 float* scores, std::size_t score_stride);
+  // For one query row and the scores of one run (cell_count <= 32, all of them visible): m =
+  // max(state.max, max of scores); scores[c] = Exp(scores[c] - m); state.sum = state.sum * rescale
+  // + sum of scores; returns rescale = Exp(state.max - m) (exactly 1 when the maximum stays; 0 for
+  // the first run), by which the caller rescales its values before adding. REQUIRES: cell_count >
+  // 0.
   float (*softmax_run)(float* scores, std::size_t cell_count, SoftmaxState* state);
-  // values[d] = values[d] * rescale, then for c ascending values[d] = fma(p[c], v[c][d], values[d]); d < dim.
-  // rescale == 1 multiplies nothing; rescale == 0 starts from 0 whatever `values` held.
-  void (*add_values)(DataType v_type, const void* v, std::size_t cell_count, std::size_t dim, const float* p, float rescale,
-                     float* values);
+  // values[d] = values[d] * rescale, then for c ascending values[d] = fma(p[c], v[c][d],
+  // values[d]); d < dim. rescale == 1 multiplies nothing; rescale == 0 starts from 0 whatever
+  // `values` held.
+  void (*add_values)(DataType v_type, const void* v, std::size_t cell_count, std::size_t dim,
+                     const float* p, float rescale, float* values);
 
   // ---- rows of f32
-  // y[i] = x[i] * (1 / sqrt(mean of squares + epsilon)) * weight[i]   (Zhang and Sennrich 2019). y may be x.
+  // y[i] = x[i] * (1 / sqrt(mean of squares + epsilon)) * weight[i]   (Zhang and Sennrich 2019). y
+  // may be x.
   void (*rms_norm)(const float* x, const float* weight, std::size_t n, float epsilon, float* y);
   // In place: rotates the first rotated_dim of each head. cosine, sine: [rotated_dim / 2].
-  // interleaved: pairs (2i, 2i+1) ("norm" rope of llama); else (i, i + rotated_dim / 2) ("neox" rope of qwen).
-  void (*rope)(float* x, std::size_t head_count, std::size_t head_dim, std::size_t rotated_dim, bool interleaved,
-               const float* cosine, const float* sine);
+  // interleaved: pairs (2i, 2i+1) ("norm" rope of llama); else (i, i + rotated_dim / 2) ("neox"
+  // rope of qwen).
+  void (*rope)(float* x, std::size_t head_count, std::size_t head_dim, std::size_t rotated_dim,
+               bool interleaved, const float* cosine, const float* sine);
   // y[i] = gate[i] / (1 + Exp(-gate[i])) * up[i]. y may be gate or up.
   void (*silu_multiply)(const float* gate, const float* up, std::size_t n, float* y);
-  void (*add)(const float* a, const float* b, std::size_t n, float* y);         // y may be a or b
-  void (*scale)(const float* a, float factor, std::size_t n, float* y);         // y may be a
+  void (*add)(const float* a, const float* b, std::size_t n, float* y);  // y may be a or b
+  void (*scale)(const float* a, float factor, std::size_t n, float* y);  // y may be a
   bool (*all_finite)(const float* x, std::size_t n);
-  std::size_t (*argmax)(const float* x, std::size_t n);                          // the lowest index of the maximum; n > 0
+  std::size_t (*argmax)(const float* x, std::size_t n);  // the lowest index
+                                                         // of the maximum;
+                                                         // n > 0
 };
 
 // Floats of workspace that matmul needs for these sizes, in any table.
@@ -96,10 +115,11 @@ const KernelTable* Avx512Table();  // AVX-512 F, BW, VL, DQ
 
 struct KernelChoice {
   const KernelTable* table;  // null if refused
-  const char* problem;       // null if chosen; else what is wrong, for a message: "no such table" or the lacking feature
+  const char* problem;       // null if chosen; else what is wrong, for a message: "no such table"
+                             // or the lacking feature
 };
-// The table named `name` ("scalar", "avx2", "avx512"), or the best one for null or "". A table that the machine lacks is
-// refused, never replaced.
+// The table named `name` ("scalar", "avx2", "avx512"), or the best one for null or "". A table that
+// the machine lacks is refused, never replaced.
 KernelChoice SelectKernels(const char* name);
 
 }  // namespace kvd::kernels

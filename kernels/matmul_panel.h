@@ -1,9 +1,10 @@
 // How a wide product is cut to the caches, and the workspace that takes.
 //
-// A product of many rows decodes a panel of weights to f32 and multiplies every row of x by it, in tiles of a few rows. The
-// panel has many outputs, since each row of x is read again for the next ones, and few enough elements of each to stay in
-// the second-level cache beside what streams by, and to keep a tile's rows of x in the first-level cache. Partial sums
-// wait in the workspace from one panel to the next along the elements, which changes no bit of them.
+// A product of many rows decodes a panel of weights to f32 and multiplies every row of x by it, in
+// tiles of a few rows. The panel has many outputs, since each row of x is read again for the next
+// ones, and few enough elements of each to stay in the second-level cache beside what streams by,
+// and to keep a tile's rows of x in the first-level cache. Partial sums wait in the workspace from
+// one panel to the next along the elements, which changes no bit of them.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Which tables the machine can run (CPUID for the instructions, XGETBV for the registers that the system saves), and the
-// choice among them.
+// Which tables the machine can run (CPUID for the instructions, XGETBV for the registers that the
+// system saves), and the choice among them.
 #include <cpuid.h>
 
 #include <algorithm>
@@ -62,7 +62,8 @@ const char* LackingForAvx512(const Machine& machine) {
 
 std::size_t MatmulWorkspaceFloats(std::size_t in_features, std::size_t row_count) {
   const std::size_t panel_elements = std::min(kPanelElements, (in_features + 15) / 16 * 16);
-  // Partial sums of one tile if the elements fit one panel, else of all tiles of a pass, the last of which may be short.
+  // Partial sums of one tile if the elements fit one panel, else of all tiles of a pass, the last
+  // of which may be short.
   const std::size_t sum_rows =
       in_features <= kPanelElements ? kTileRowsMax : std::min(row_count, kPassRows) + kTileRowsMax;
   return kPanelOutputs * (panel_elements + sum_rows * 16);

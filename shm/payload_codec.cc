@@ -1,5 +1,5 @@
-// Counts are checked against their limits, then the payload's length against the counts (in 64 bits),
-// and only then is anything read or allocated. A payload must be used up exactly.
+// Counts are checked against their limits, then the payload's length against the counts (in 64
+// bits), and only then is anything read or allocated. A payload must be used up exactly.
 #include "shm/payload_codec.h"
 
 #include <cmath>

@@ -1,8 +1,8 @@
 // Publication: entry and payload are written, then submission_tail is stored; the daemon loads the
 // tail before it reads either. Reuse: the daemon has copied both, then submission_head is stored;
 // the client loads the head before it writes there again. The tail's store and the load of
-// daemon_sleeps behind it are sequentially consistent, as are the daemon's store of the flag and its
-// second look at the tail: one of the two sees the other.
+// daemon_sleeps behind it are sequentially consistent, as are the daemon's store of the flag and
+// its second look at the tail: one of the two sees the other.
 #include "shm/request_channel.h"
 
 #include <algorithm>

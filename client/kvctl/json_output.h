@@ -1,7 +1,7 @@
 // JSON for --json: one value per command, on one line. The only place that meets Boost.JSON.
 //
-// Handles, sessions and seeds are strings ("4294967299"): they do not fit a JavaScript number. Times
-// are whole nanoseconds.
+// Handles, sessions and seeds are strings ("4294967299"): they do not fit a JavaScript number.
+// Times are whole nanoseconds.
 #pragma once
 
 #include <cstdint>

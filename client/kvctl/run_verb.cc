@@ -1,5 +1,5 @@
-// kvctl run: the prompt's tokens, a sequence to put them behind, and the generation's pieces as they
-// come.
+// kvctl run: the prompt's tokens, a sequence to put them behind, and the generation's pieces as
+// they come.
 #include <unistd.h>
 
 #include <cstdio>

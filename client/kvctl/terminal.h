@@ -23,8 +23,8 @@ std::string DurationText(std::uint64_t ns);
 // "4.2 GiB".
 std::string BytesText(std::uint64_t byte_count);
 
-// Columns as wide as their widest cell, to standard output; the first row is the heading. Columns of
-// `right_aligned` (one 'r' or 'l' each) are aligned so.
+// Columns as wide as their widest cell, to standard output; the first row is the heading. Columns
+// of `right_aligned` (one 'r' or 'l' each) are aligned so.
 void PrintTable(const std::vector<std::vector<std::string>>& rows, std::string_view alignment);
 
 // All of standard input. Error: kIo.

@@ -1,5 +1,5 @@
-// kvctl's verbs. Each connects, does its work, prints the result (JSON with --json), and returns what
-// went wrong for main to print.
+// kvctl's verbs. Each connects, does its work, prints the result (JSON with --json), and returns
+// what went wrong for main to print.
 #pragma once
 
 #include "client/kvctl/options.h"

@@ -1,12 +1,16 @@
-// BlockAllocator: which blocks may be handed out. Beside what lists refer to (BlockTable) it knows what only this process
-// knows: cells reserved by the step in progress, and blocks that the step may still read.
+// BlockAllocator: which blocks may be handed out. Beside what lists refer to (BlockTable) it knows
+// what only this process knows: cells reserved by the step in progress, and blocks that the step
+// may still read.
 //
-// A block is free if no list refers to it, no reservation holds it and it is not in limbo. While a step runs (BeginStep to
-// EndStep) blocks that lose their last holder go to limbo: the step reads its snapshot of extents without the lock.
+// A block is free if no list refers to it, no reservation holds it and it is not in limbo. While a
+// step runs (BeginStep to EndStep) blocks that lose their last holder go to limbo: the step reads
+// its snapshot of extents without the lock.
 //
-// At most one reservation holds a block at a time: it begins where the block is filled and nothing else ends there.
+// At most one reservation holds a block at a time: it begins where the block is filled and nothing
+// else ends there.
 //
-// Not thread-safe. Takes the pool's use counts along; reserving the pool's bytes is the caller's, outside of its lock.
+// Not thread-safe. Takes the pool's use counts along; reserving the pool's bytes is the caller's,
+// outside of its lock.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +44,8 @@ class BlockAllocator {
   // What is in limbo becomes free. REQUIRES: no reservation is left.
   void EndStep();
 
-  // The lowest free block, now reserved up to cell `end`. REQUIRES: a step is running, free_blocks() > 0.
+  // The lowest free block, now reserved up to cell `end`. REQUIRES: a step is running,
+  // free_blocks() > 0.
   std::uint32_t ReserveFresh(std::uint32_t end);
   // Reserves the tail of a used block up to cell `end`. REQUIRES: the block is not reserved.
   void ReserveTail(std::uint32_t block, std::uint32_t end);

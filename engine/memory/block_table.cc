@@ -1,5 +1,6 @@
-// A reference that adds to a count which is not zero changes nothing but the count: that is the fast path. Everything else
-// compares the block's state before and after, so that the totals cannot drift from the counts.
+// A reference that adds to a count which is not zero changes nothing but the count: that is the
+// fast path. Everything else compares the block's state before and after, so that the totals cannot
+// drift from the counts.
 #include "engine/memory/block_table.h"
 
 #include "shm/check.h"

@@ -1,8 +1,10 @@
-// BlockTable: which cells of which blocks the committed lists of one block group refer to. Derived from the lists alone.
+// BlockTable: which cells of which blocks the committed lists of one block group refer to. Derived
+// from the lists alone.
 //
-// Most extents cover a whole block: those are counted in 8 bytes per block, which is all that a fork touches. Extents of a
-// part of a block are counted cell by cell in a side table that exists only for blocks that have such extents. From both
-// follow exactly: which cells are live, how far a block is filled, and which blocks are held by reclaimable lists alone.
+// Most extents cover a whole block: those are counted in 8 bytes per block, which is all that a
+// fork touches. Extents of a part of a block are counted cell by cell in a side table that exists
+// only for blocks that have such extents. From both follow exactly: which cells are live, how far a
+// block is filled, and which blocks are held by reclaimable lists alone.
 //
 // Not thread-safe. Knows neither reservations nor what a running step reads: see BlockAllocator.
 #pragma once
@@ -18,7 +20,8 @@
 
 namespace kvd {
 
-// Who refers to a block: a sequence somebody wants, or one that may be evicted (retained, neither pinned nor published).
+// Who refers to a block: a sequence somebody wants, or one that may be evicted (retained, neither
+// pinned nor published).
 enum class Holder : std::uint8_t { kHeld, kReclaimable };
 
 // The holder that a live sequence with these flags is.
@@ -35,7 +38,8 @@ class BlockTable {
 
   // Counts `times` lists that are all equal to `view`.
   void AddList(ExtentView view, Holder holder, std::uint32_t times = 1);
-  // Uncounts one; blocks that nothing refers to any more are appended to `freed`. REQUIRES: it was counted.
+  // Uncounts one; blocks that nothing refers to any more are appended to `freed`. REQUIRES: it was
+  // counted.
   void DropList(ExtentView view, Holder holder, std::vector<std::uint32_t>* freed);
   void Add(Piece piece, Holder holder, std::uint32_t times = 1);
   void Drop(Piece piece, Holder holder, std::vector<std::uint32_t>* freed);

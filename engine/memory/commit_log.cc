@@ -1,5 +1,6 @@
-// The only reader that matters is a later process that finds the mapping after a kill. For it the order of the stores in the
-// instruction stream is everything: signal fences keep the compiler from moving stores of the record across the commit word.
+// The only reader that matters is a later process that finds the mapping after a kill. For it the
+// order of the stores in the instruction stream is everything: signal fences keep the compiler from
+// moving stores of the record across the commit word.
 #include "engine/memory/commit_log.h"
 
 #include <cstring>
@@ -117,7 +118,8 @@ Result<bool> CommitLog::Replay(MetaView meta) {
   KVD_CHECK_OK(CheckField(header.reserved == 0, "reserved: not zero"));
   KVD_CHECK_OK(CheckField(header.crc == RecordCrc(header, body), "crc: does not match"));
 
-  // A record with a good CRC was written by this code, unless somebody forged it: walk it once to check, once to apply.
+  // A record with a good CRC was written by this code, unless somebody forged it: walk it once to
+  // check, once to apply.
   for (const bool applies : {false, true}) {
     std::uint64_t at = 0;
     for (std::uint32_t index = 0; index < header.entry_count; ++index) {

@@ -1,11 +1,14 @@
-// CommitLog: the one way in which committed state changes. All entries of a record become true together, or none does.
+// CommitLog: the one way in which committed state changes. All entries of a record become true
+// together, or none does.
 //
-// A killed process leaves the mapping exactly as its stores were, in program order. So: the record (entries, then header
-// with number and CRC) is written into the commit area while nothing points there; one release store of its number into
-// `commit_word` makes it true; it is applied; a release store of 0 ends it. Whoever finds a number in commit_word applies
-// the record again, which is harmless.
+// A killed process leaves the mapping exactly as its stores were, in program order. So: the record
+// (entries, then header with number and CRC) is written into the commit area while nothing points
+// there; one release store of its number into `commit_word` makes it true; it is applied; a release
+// store of 0 ends it. Whoever finds a number in commit_word applies the record again, which is
+// harmless.
 //
-// New data that a record refers to (list entries, cells) is written before Commit, where nothing committed refers to it.
+// New data that a record refers to (list entries, cells) is written before Commit, where nothing
+// committed refers to it.
 //
 // Owner: the memory; not thread-safe (its mutex). Nothing is allocated.
 #pragma once
@@ -36,13 +39,15 @@ class CommitLog {
 
   // Starts a record; what an earlier Begin collected is forgotten.
   void Begin();
-  // Adds an entry. REQUIRES: offset and bytes.size() are multiples of 8, inside sequences, snapshots or sessions.
+  // Adds an entry. REQUIRES: offset and bytes.size() are multiples of 8, inside sequences,
+  // snapshots or sessions.
   void Put(std::uint64_t offset, std::span<const std::byte> bytes);
   // Error: kNoSpace, if the entries do not fit one record; nothing has changed then.
   Status Commit();
 
-  // Recovery: applies the published record of `meta`, if there is one; true if there was. Errors: kCorrupt, naming the
-  // field; nothing has changed then. The bytes may be anything; the view's offsets must have been validated.
+  // Recovery: applies the published record of `meta`, if there is one; true if there was. Errors:
+  // kCorrupt, naming the field; nothing has changed then. The bytes may be anything; the view's
+  // offsets must have been validated.
   static Result<bool> Replay(MetaView meta);
 
   void set_probe_for_test(std::function<void(Moment)> probe) { probe_ = std::move(probe); }

@@ -1,7 +1,8 @@
-// DerivedTables: everything that a memory keeps beside `meta` and could rebuild from it at any moment.
+// DerivedTables: everything that a memory keeps beside `meta` and could rebuild from it at any
+// moment.
 //
-// The memory changes them along with each commit; RebuildTables makes them from the bytes alone. That both are equal after
-// every operation is what the model test checks.
+// The memory changes them along with each commit; RebuildTables makes them from the bytes alone.
+// That both are equal after every operation is what the model test checks.
 #pragma once
 
 #include <cstdint>

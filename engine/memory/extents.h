@@ -1,9 +1,12 @@
-// Extents: pure functions over one sequence's list of cells. Nothing here allocates, counts or commits.
+// Extents: pure functions over one sequence's list of cells. Nothing here allocates, counts or
+// commits.
 //
-// A list has two forms. As stored (layout::Extent) an entry says where it starts and ends where the next one starts, the
-// last one at the sequence's cell count: appending to a block's tail changes no entry. For editing, `Piece` says its count.
+// A list has two forms. As stored (layout::Extent) an entry says where it starts and ends where the
+// next one starts, the last one at the sequence's cell count: appending to a block's tail changes
+// no entry. For editing, `Piece` says its count.
 //
-// Invariant of both (normal form): pieces are not empty, lie within one block, and no two neighbours could be one piece.
+// Invariant of both (normal form): pieces are not empty, lie within one block, and no two
+// neighbours could be one piece.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +44,8 @@ struct ExtentView {
 // The entry that holds the cell `ordinal`. REQUIRES: ordinal < view.cell_count.
 std::size_t FindExtent(ExtentView view, std::uint32_t ordinal);
 
-// Appends a piece, as part of the last one where they touch in one block with one delta. Empty pieces are dropped.
+// Appends a piece, as part of the last one where they touch in one block with one delta. Empty
+// pieces are dropped.
 void AppendPiece(std::vector<Piece>* pieces, Piece piece);
 // Appends the cells [begin, end) of the view. REQUIRES: begin <= end <= view.cell_count.
 void AppendCells(std::vector<Piece>* pieces, ExtentView view, std::uint32_t begin,

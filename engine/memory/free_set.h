@@ -1,4 +1,5 @@
-// FreeSet: which numbers of [0, capacity) are free, lowest first. For blocks, sequence records and snapshot records.
+// FreeSet: which numbers of [0, capacity) are free, lowest first. For blocks, sequence records and
+// snapshot records.
 //
 // Not thread-safe. Invariant: no free number is below 64 * hint_.
 #pragma once

@@ -1,5 +1,6 @@
-// Limits first, arithmetic after: every factor is bounded so that no product of the layout leaves 64 bits, and the bounds
-// are checked by name. Products that depend on the model's shapes are checked one by one.
+// Limits first, arithmetic after: every factor is bounded so that no product of the layout leaves
+// 64 bits, and the bounds are checked by name. Products that depend on the model's shapes are
+// checked one by one.
 #include "engine/memory/geometry.h"
 
 #include <algorithm>

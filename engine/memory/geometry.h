@@ -1,7 +1,9 @@
-// Geometry: how many blocks, records and bytes the two segments of a memory hold, and where each of them lies.
+// Geometry: how many blocks, records and bytes the two segments of a memory hold, and where each of
+// them lies.
 //
-// Plain values, computed once. `LayOut` is the one place that knows the order of the parts of `meta`: creating and
-// validating both call it, so that a header whose offsets are not what its own geometry gives is refused.
+// Plain values, computed once. `LayOut` is the one place that knows the order of the parts of
+// `meta`: creating and validating both call it, so that a header whose offsets are not what its own
+// geometry gives is refused.
 #pragma once
 
 #include <array>
@@ -45,8 +47,8 @@ struct MetaOffsets {
   friend bool operator==(const MetaOffsets&, const MetaOffsets&) = default;
 };
 
-// Where K and V of one layer lie in a block. Plane of head h: [kBlockCells][dim] at *_offset + h * *_head_bytes; every
-// plane is a multiple of 64 bytes.
+// Where K and V of one layer lie in a block. Plane of head h: [kBlockCells][dim] at *_offset + h *
+// *_head_bytes; every plane is a multiple of 64 bytes.
 struct LayerLayout {
   std::uint64_t k_offset = 0;
   std::uint64_t v_offset = 0;
@@ -65,17 +67,19 @@ struct MemoryGeometry {
   std::vector<LayerLayout> layers;  // of one block
 };
 
-// Units that hold a list of `entry_count` extents with ~12.5 % of slack and room for at least one more. 0 for no entries.
+// Units that hold a list of `entry_count` extents with ~12.5 % of slack and room for at least one
+// more. 0 for no entries.
 std::uint32_t ListUnitsFor(std::uint32_t entry_count);
 
-// Every sequence a list of 4 units, and beside that the forks of one request over a sequence of 32,768 tokens (or the
-// whole pool if that is smaller).
+// Every sequence a list of 4 units, and beside that the forks of one request over a sequence of
+// 32,768 tokens (or the whole pool if that is smaller).
 std::uint64_t DefaultListUnits(std::uint64_t block_count, std::uint32_t sequence_capacity);
 
 // Errors: kInvalidArgument, naming the option, the number found and the limit.
 Result<MemoryGeometry> ComputeGeometry(const MemoryOptions& options);
 
-// The parts of a `meta` of this geometry. The numbers may come from a damaged segment: errors are kCorrupt, naming the field.
+// The parts of a `meta` of this geometry. The numbers may come from a damaged segment: errors are
+// kCorrupt, naming the field.
 Result<MetaOffsets> LayOut(const layout::MetaGeometry& geometry);
 
 }  // namespace kvd

@@ -1,7 +1,9 @@
-// ListArena: which units of the list region are free. Derived: rebuilt from the roots of all live records.
+// ListArena: which units of the list region are free. Derived: rebuilt from the roots of all live
+// records.
 //
-// Best fit (the smallest run that is long enough, lowest first), neighbours joined when freed. Not thread-safe. Invariant:
-// free runs are not empty and do not touch each other, so equal sets of free units are equal arenas.
+// Best fit (the smallest run that is long enough, lowest first), neighbours joined when freed. Not
+// thread-safe. Invariant: free runs are not empty and do not touch each other, so equal sets of
+// free units are equal arenas.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // MemorySegments: `pool` and `meta` of one memory, freshly created; a memory takes them over.
 //
-// Two homes: files in the daemon's private directory (0700, same uid; they survive the daemon), or anonymous memory (tests
-// and tools in one process). Creating removes what lay there under these names.
+// Two homes: files in the daemon's private directory (0700, same uid; they survive the daemon), or
+// anonymous memory (tests and tools in one process). Creating removes what lay there under these
+// names.
 #pragma once
 
 #include <array>
@@ -25,7 +26,8 @@ struct MemorySegments {
   static Result<MemorySegments> CreateAnonymous(const MemoryGeometry& geometry,
                                                 const FingerprintBytes& model_fingerprint = {},
                                                 std::uint64_t slab_bytes = kSlabBytes);
-  // The files "pool" and "meta" in `directory`, mode 0600. REQUIRES: the caller holds the directory's lock file.
+  // The files "pool" and "meta" in `directory`, mode 0600. REQUIRES: the caller holds the
+  // directory's lock file.
   static Result<MemorySegments> CreateInDirectory(int directory, const MemoryGeometry& geometry,
                                                   const FingerprintBytes& model_fingerprint = {},
                                                   std::uint64_t slab_bytes = kSlabBytes);

@@ -1,7 +1,8 @@
 // MetaSegment: the mapping of `meta`, and typed access to its parts.
 //
-// Owner: MemorySegments, then the memory built on it. `MetaView` is a pair of pointers: it does not own the bytes and is
-// valid while the mapping is. Nothing here decides what is committed: see CommitLog.
+// Owner: MemorySegments, then the memory built on it. `MetaView` is a pair of pointers: it does not
+// own the bytes and is valid while the mapping is. Nothing here decides what is committed: see
+// CommitLog.
 #pragma once
 
 #include <array>
@@ -83,8 +84,8 @@ std::uint32_t CellCheck(std::int32_t token, std::int32_t stored_pos, std::uint32
 
 class MetaSegment {
  public:
-  // Sizes, reserves and maps `descriptor` and writes an empty meta into it: no sequences, every generation 1. Errors:
-  // kNoSpace (the bytes needed), kIo.
+  // Sizes, reserves and maps `descriptor` and writes an empty meta into it: no sequences, every
+  // generation 1. Errors: kNoSpace (the bytes needed), kIo.
   static Result<MetaSegment> Create(UniqueFd descriptor, const MemoryGeometry& geometry,
                                     const std::array<std::uint8_t, 32>& model_fingerprint);
 

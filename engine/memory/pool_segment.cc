@@ -1,5 +1,5 @@
-// Invariant: unused_slabs counts the slabs with is_reserved and uses == 0. AddUse and PunchUnused never run at the same time,
-// so a slab seen without a use stays without one until it is punched.
+// Invariant: unused_slabs counts the slabs with is_reserved and uses == 0. AddUse and PunchUnused
+// never run at the same time, so a slab seen without a use stays without one until it is punched.
 #include "engine/memory/pool_segment.h"
 
 #include <fcntl.h>

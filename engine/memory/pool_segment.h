@@ -1,11 +1,14 @@
-// PoolSegment: the mapping of `pool`, whose bytes the system reserves slab by slab, before they are first written.
+// PoolSegment: the mapping of `pool`, whose bytes the system reserves slab by slab, before they are
+// first written.
 //
-// A page of a sparse file that the system cannot find at the first store to it is a SIGBUS; a slab that it cannot reserve
-// is an error of the request that needs it. A slab that nothing uses any more is given back (hole punched), one spare kept
-// so that a pool at a slab's edge does not reserve and punch in turns.
+// A page of a sparse file that the system cannot find at the first store to it is a SIGBUS; a slab
+// that it cannot reserve is an error of the request that needs it. A slab that nothing uses any
+// more is given back (hole punched), one spare kept so that a pool at a slab's edge does not
+// reserve and punch in turns.
 //
-// Owner: MemorySegments, then the memory built on it. Threads: `AddUse` and `EnsureReserved` and `PunchUnused` by one thread
-// at a time (the memory's growth mutex); `DropUse` and the accessors by any.
+// Owner: MemorySegments, then the memory built on it. Threads: `AddUse` and `EnsureReserved` and
+// `PunchUnused` by one thread at a time (the memory's growth mutex); `DropUse` and the accessors by
+// any.
 #pragma once
 
 #include <atomic>
@@ -24,8 +27,8 @@ inline constexpr std::uint64_t kSlabBytes = 64ull << 20;
 
 class PoolSegment {
  public:
-  // Sizes and maps `descriptor`; reserves nothing yet. Slabs are of slab_bytes, or the pool's size if that is smaller.
-  // Errors: kIo, kNoSpace.
+  // Sizes and maps `descriptor`; reserves nothing yet. Slabs are of slab_bytes, or the pool's size
+  // if that is smaller. Errors: kIo, kNoSpace.
   static Result<PoolSegment> Create(UniqueFd descriptor, std::uint64_t pool_bytes,
                                     std::uint64_t slab_bytes = kSlabBytes);
 

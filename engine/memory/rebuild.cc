@@ -1,6 +1,6 @@
-// Order of trust: the header says where things are only after its own sums and the size agree; a record is read only inside
-// the parts so found; a list only inside the arena; a cell only inside its block. Everything read is checked before it is
-// used as an index or a count.
+// Order of trust: the header says where things are only after its own sums and the size agree; a
+// record is read only inside the parts so found; a list only inside the arena; a cell only inside
+// its block. Everything read is checked before it is used as an index or a count.
 #include "engine/memory/rebuild.h"
 
 #include <cstring>
@@ -25,6 +25,7 @@ constexpr std::uint32_t kFlagsKnown = layout::kSequenceLive | layout::kSequenceR
                                       layout::kSequencePinned | layout::kSequencePublished |
                                       layout::kSequenceEdited;
 constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
+constexpr std::uint32_t kCellsMax = std::numeric_limits<std::int32_t>::max();  // of one sequence
 
 std::unexpected<Error> Corrupt(const std::string& field, const std::string& text) {
   return Fail(Code::kCorrupt, "meta: " + field + ": " + text);
@@ -49,7 +50,7 @@ struct AlignedDelete {
 };
 using AlignedBytes = std::unique_ptr<std::byte, AlignedDelete>;
 
-// ------------------------------------------------------------------------------------------------------------ sequences
+// --------------------------------------------------------------------------------------- sequences
 
 Status ValidateListRoot(ConstMetaView meta, const std::string& name, const layout::ListRoot& root) {
   if (root.capacity_units == 0) {
@@ -95,11 +96,19 @@ Status ValidateExtents(ConstMetaView meta, const std::string& name, ExtentView v
                                        std::to_string(extent.start) + " and first " +
                                        std::to_string(extent.first));
     }
+    // Normal form: an edit uncounts pieces that it has joined, so they must have been counted as
+    // one.
+    if (index > 0 && view.entries[index - 1].block == extent.block &&
+        view.entries[index - 1].delta == extent.delta &&
+        view.entries[index - 1].first + view.CountOf(index - 1) == extent.first) {
+      return Corrupt(field("first"), "goes on where the extent before it ends");
+    }
   }
   return {};
 }
 
-// Cells, positions, and the fields of the record that follow from them. REQUIRES: the extents are valid.
+// Cells, positions, and the fields of the record that follow from them. REQUIRES: the extents are
+// valid.
 Status ValidateCells(ConstMetaView meta, const std::string& name,
                      const layout::SequenceRecord& record, ExtentView view) {
   std::int64_t last = -1;
@@ -120,6 +129,9 @@ Status ValidateCells(ConstMetaView meta, const std::string& name,
         return Corrupt(field("check"), "does not match");
       }
       if (cell_record.reserved != 0) return Corrupt(field("reserved"), cell_record.reserved);
+      if (cell_record.stored_pos < 0) {
+        return Corrupt(field("stored_pos"), std::to_string(cell_record.stored_pos));
+      }
       const std::int64_t position = std::int64_t{cell_record.stored_pos} + piece.delta;
       if (position < 0 || position > kLastPos || position < last) {
         return Corrupt(field("position"),
@@ -164,7 +176,7 @@ Status ValidateOtherState(ConstMetaView meta, const std::string& name,
   return {};
 }
 
-// ------------------------------------------------------------------------------------------------------------ snapshots
+// --------------------------------------------------------------------------------------- snapshots
 
 // Adds the snapshot to the tables. `owner` is, by sequence index, the snapshot that names it.
 Status AddSnapshot(ConstMetaView meta, std::uint32_t index, std::vector<std::uint32_t>* owner,
@@ -253,6 +265,7 @@ Status ValidateSequence(ConstMetaView meta, std::uint32_t index) {
     if (record.flags != 0) return Corrupt(name + " flags", record.flags);
     return {};
   }
+  if (record.cell_count > kCellsMax) return Corrupt(name + " cell_count", record.cell_count);
   KVD_CHECK_OK(ValidateListRoot(meta, name + " extents[0]", record.extents[0]));
   const ExtentView view{meta.entries(record.extents[0]), record.cell_count};
   KVD_CHECK_OK(ValidateExtents(meta, name, view));

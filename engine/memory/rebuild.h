@@ -1,7 +1,8 @@
 // RebuildTables: derives a memory's tables from the bytes of its `meta`, believing none of them.
 //
-// For attaching after a restart, and for tests. The bytes may come from another program, another version or a damaged file:
-// whatever they are, the answer is tables or an error that names the field, never a crash.
+// For attaching after a restart, and for tests. The bytes may come from another program, another
+// version or a damaged file: whatever they are, the answer is tables or an error that names the
+// field, never a crash.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +15,13 @@
 
 namespace kvd {
 
-// Checks the header against the size of the bytes and against itself. Errors: kCorrupt, kVersionMismatch (another layout).
+// Checks the header against the size of the bytes and against itself. Errors: kCorrupt,
+// kVersionMismatch (another layout).
 Result<ConstMetaView> ValidateHeader(std::span<const std::byte> meta_bytes);
 
-// Applies a published commit record first (to a copy of its own), then validates every record, list, cell and snapshot.
-// REQUIRES: the bytes are 64-byte aligned and do not change meanwhile. Errors: those of ValidateHeader; kCorrupt;
-// kUnsupported (several block groups).
+// Applies a published commit record first (to a copy of its own), then validates every record,
+// list, cell and snapshot. REQUIRES: the bytes are 64-byte aligned and do not change meanwhile.
+// Errors: those of ValidateHeader; kCorrupt; kUnsupported (several block groups).
 Result<DerivedTables> RebuildTables(std::span<const std::byte> meta_bytes);
 
 // The lists and cells of one live record, without its neighbours. Errors: kCorrupt.

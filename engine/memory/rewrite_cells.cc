@@ -1,5 +1,6 @@
-// Dividing positions and settling shifted cells are the edits that need other K bytes: the cells are re-rotated into fresh
-// blocks, and the sequence's list then refers to those. Each is a step of its own: reserve, compute without the lock, commit.
+// Dividing positions and settling shifted cells are the edits that need other K bytes: the cells
+// are re-rotated into fresh blocks, and the sequence's list then refers to those. Each is a step of
+// its own: reserve, compute without the lock, commit.
 #include <algorithm>
 #include <string>
 
@@ -9,9 +10,9 @@
 
 namespace kvd {
 
-// One division or settling between its two locked parts. The new position of a cell is its old one divided by `divisor`.
+// One division or settling between its two locked parts. The new position of a cell is its old one
+// divided by `divisor`.
 struct UnifiedMemory::Rewriting {
-  std::uint32_t index = 0;  // of the sequence
   std::uint64_t content_number = 0;
   std::int32_t divisor = 1;
   CellRange cells;
@@ -20,7 +21,7 @@ struct UnifiedMemory::Rewriting {
 };
 
 Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanDivision(SequenceHandle handle, PosRange range,
-                                                            std::int32_t divisor) const {
+                                                             std::int32_t divisor) const {
   Rewriting division;
   KVD_TRY(const Found found, FindMutable(handle));
   KVD_TRY(division.cells, FindCells(*found.record, range));
@@ -28,7 +29,6 @@ Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanDivision(SequenceHandle hand
     return Fail(Code::kInvalidArgument,
                 "divisor: " + std::to_string(divisor) + ", must be above 0");
   }
-  division.index = found.index;
   division.content_number = content_numbers_[found.index];
   division.divisor = divisor;
   const CellList cells = CellsOf(*found.record);
@@ -53,7 +53,6 @@ Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanSettling(SequenceHandle hand
                                                              SettleScope scope) const {
   Rewriting settling;
   KVD_TRY(const Found found, FindMutable(handle));
-  settling.index = found.index;
   settling.content_number = content_numbers_[found.index];
   const ExtentView view = ViewOf(*found.record);
   bool any = false;

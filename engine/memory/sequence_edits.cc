@@ -1,4 +1,9 @@
-// Edits of ranges of positions. All of them turn the sequence's pieces into other pieces; none touches the pool.
+// Edits of ranges of positions. All of them turn the sequence's pieces into other pieces; none
+// touches the pool.
+//
+// Stored positions are never negative, and neither are effective ones. So a delta, the difference
+// of both, fits 32 bits however many shifts it is the sum of: a shift checks where the cells end up
+// and no more.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -113,7 +118,8 @@ Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHa
   AppendCells(&new_pieces_, cells.view, 0, at);
   AppendCells(&new_pieces_, source_cells.view, copied.begin, copied.end);
   AppendCells(&new_pieces_, cells.view, at, cells.view.cell_count);
-  // Into an empty sequence the source's first cells stay what they are: the pristine part of a prefix is a pristine prefix.
+  // Into an empty sequence the source's first cells stay what they are: the pristine part of a
+  // prefix is a pristine prefix.
   const bool is_prefix = cells.view.cell_count == 0 && copied.begin == 0;
   const std::uint32_t pristine = is_prefix ? std::min(from.record->pristine_cells, copied_count)
                                            : std::min(to.record->pristine_cells, at);
@@ -151,13 +157,7 @@ Status UnifiedMemory::AddPositions(SequenceHandle handle, PosRange range, std::i
   AppendCells(&new_pieces_, cells.view, 0, shifted.begin);
   AppendCells(&moved_pieces_, cells.view, shifted.begin, shifted.end);
   for (Piece piece : moved_pieces_) {
-    const std::int64_t sum = std::int64_t{piece.delta} + delta;
-    if (sum < std::numeric_limits<std::int32_t>::min() ||
-        sum > std::numeric_limits<std::int32_t>::max()) {
-      return Fail(Code::kInvalidArgument, "delta: " + std::to_string(delta) + " beside " +
-                                              std::to_string(piece.delta) + " of earlier shifts");
-    }
-    piece.delta = static_cast<std::int32_t>(sum);
+    piece.delta += delta;
     AppendPiece(&new_pieces_, piece);
   }
   AppendCells(&new_pieces_, cells.view, shifted.end, cells.view.cell_count);
@@ -177,19 +177,13 @@ Result<bool> UnifiedMemory::ShiftWholeExtents(const Found& found, CellRange shif
     const layout::Extent& b = view.entries[left + 1];
     return a.block == b.block && a.first + view.CountOf(left) == b.first;
   };
-  if ((first > 0 && joins(first - 1)) || (last + 1 < view.entries.size() && joins(last))) return false;
+  if ((first > 0 && joins(first - 1)) || (last + 1 < view.entries.size() && joins(last)))
+    return false;
 
   KVD_TRY(layout::ListRoot root, AllocateList(static_cast<std::uint32_t>(view.entries.size())));
   layout::Extent* entries = meta_.list(root.first_unit);
   std::copy(view.entries.begin(), view.entries.end(), entries);
-  for (std::size_t e = first; e <= last; ++e) {
-    if (__builtin_add_overflow(entries[e].delta, delta, &entries[e].delta)) {
-      FreeList(root);
-      return Fail(Code::kInvalidArgument, "delta: " + std::to_string(delta) + " beside " +
-                                              std::to_string(view.entries[e].delta) +
-                                              " of earlier shifts");
-    }
-  }
+  for (std::size_t e = first; e <= last; ++e) entries[e].delta += delta;
   root.crc = Crc32c(0, std::as_bytes(meta_.entries(root)));
   layout::SequenceRecord record = old;
   record.extents[0] = root;

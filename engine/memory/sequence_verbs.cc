@@ -1,4 +1,5 @@
-// Verbs on whole sequences. A fork is: a free record, a copy of the extents, one commit, one pass over the block counts.
+// Verbs on whole sequences. A fork is: a free record, a copy of the extents, one commit, one pass
+// over the block counts.
 #include <algorithm>
 #include <string>
 

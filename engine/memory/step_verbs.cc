@@ -1,8 +1,9 @@
-// A step: Reserve finds cells and tells what each sequence sees; the caller computes without the lock; Commit appends. Between
-// them the reserved cells are used, but no list refers to them: a process killed meanwhile leaves nothing behind.
+// A step: Reserve finds cells and tells what each sequence sees; the caller computes without the
+// lock; Commit appends. Between them the reserved cells are used, but no list refers to them: a
+// process killed meanwhile leaves nothing behind.
 //
-// The pool's bytes are reserved from the system and the new cells' records written after the lock is let go: the cells are
-// ours alone by then.
+// The pool's bytes are reserved from the system and the new cells' records written after the lock
+// is let go: the cells are ours alone by then.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -18,7 +19,8 @@ namespace {
 constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
 constexpr std::int64_t kStoredPosMax = std::numeric_limits<std::int32_t>::max();
 
-// The blocks of a part that hold reserved cells, in order: those of the extents from first_new_extent on.
+// The blocks of a part that hold reserved cells, in order: those of the extents from
+// first_new_extent on.
 template <class Visit>
 void ForEachReservedBlock(const StepSequence& part, Visit visit) {
   for (std::size_t at = part.first_new_extent; at < part.extents.size(); ++at) {

@@ -1,5 +1,6 @@
-// What the verbs share, and the queries. Invariant between two calls: tables_ equals RebuildTables(meta), and a block is
-// taken in allocator_ exactly if tables_ refers to it, a reservation holds it or it is in limbo.
+// What the verbs share, and the queries. Invariant between two calls: tables_ equals
+// RebuildTables(meta), and a block is taken in allocator_ exactly if tables_ refers to it, a
+// reservation holds it or it is in limbo.
 #include "engine/memory/unified_memory.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ std::byte* UnifiedMemory::BlockBytes(BlockId block) {
   return segments_.pool.data() + number * meta_.geometry().block_stride_bytes[0];
 }
 
-// ----------------------------------------------------------------------------------------------------------------- find
+// -------------------------------------------------------------------------------------------- find
 
 Result<UnifiedMemory::Found> UnifiedMemory::Find(SequenceHandle handle) const {
   const std::uint32_t index = IndexOf(handle);
@@ -108,7 +109,7 @@ bool UnifiedMemory::Mark(std::vector<std::uint64_t>* marks, std::uint32_t number
   return std::exchange((*marks)[number], mark_) != mark_;
 }
 
-// ---------------------------------------------------------------------------------------------------------------- lists
+// ------------------------------------------------------------------------------------------- lists
 
 Result<layout::ListRoot> UnifiedMemory::AllocateList(std::uint32_t entry_count) {
   if (entry_count == 0) return kEmptyList;
@@ -141,7 +142,7 @@ void UnifiedMemory::FreeList(const layout::ListRoot& root) {
   if (root.capacity_units != 0) tables_.lists.Free(root.first_unit, root.capacity_units);
 }
 
-// --------------------------------------------------------------------------------------------------------------- commit
+// ------------------------------------------------------------------------------------------ commit
 
 void UnifiedMemory::PutRecord(std::uint32_t index, const layout::SequenceRecord& record) {
   log_.Put(meta_.sequence_offset(index), std::as_bytes(std::span(&record, 1)));
@@ -212,11 +213,12 @@ void UnifiedMemory::ReturnUnusedSlabs() {
   if (growth.owns_lock()) segments_.pool.PunchUnused();
 }
 
-// -------------------------------------------------------------------------------------------------------------- queries
+// ----------------------------------------------------------------------------------------- queries
 
 std::uint32_t UnifiedMemory::CountSharedCells(ExtentView view) const {
-  // A reference beside the sequence's own makes a cell shared, so two of its own must not count: a sequence may hold a cell
-  // twice (copied back at other positions). Only then does it meet a block twice, and the exact count is taken.
+  // A reference beside the sequence's own makes a cell shared, so two of its own must not count: a
+  // sequence may hold a cell twice (copied back at other positions). Only then does it meet a block
+  // twice, and the exact count is taken.
   BeginMarks();
   std::uint32_t shared = 0;
   bool meets_twice = false;
@@ -257,10 +259,8 @@ SequenceInfo UnifiedMemory::Describe(std::uint32_t index,
                 record.namespace_salt};
   info.flags = record.flags;
   info.cell_count = record.cell_count;
-  info.shared_cells = CountSharedCells(cells.view);
   info.pristine_cells = record.pristine_cells;
   info.extent_count = record.extents[0].entry_count;
-  info.delta_count = CountDeltas(cells.view);
   info.first_pos = Pos{record.cell_count == 0 ? 0 : static_cast<std::int32_t>(cells.PositionAt(0))};
   info.next_pos = Pos{record.next_pos};
   info.created_unix_ms = record.created_unix_ms;
@@ -272,6 +272,13 @@ Result<SequenceInfo> UnifiedMemory::Query(SequenceHandle handle) const {
   const std::scoped_lock lock(mutex_);
   KVD_TRY(const Found found, Find(handle));
   return Describe(found.index, *found.record);
+}
+
+Result<SequenceUse> UnifiedMemory::QueryUse(SequenceHandle handle) const {
+  const std::scoped_lock lock(mutex_);
+  KVD_TRY(const Found found, Find(handle));
+  const ExtentView view = ViewOf(*found.record);
+  return SequenceUse{.shared_cells = CountSharedCells(view), .delta_count = CountDeltas(view)};
 }
 
 std::vector<SequenceInfo> UnifiedMemory::Sequences() const {

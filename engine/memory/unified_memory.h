@@ -1,19 +1,24 @@
-// UnifiedMemory: the Memory of a model whose attention layers all keep the same cells (one block group, no recurrent state).
+// UnifiedMemory: the Memory of a model whose attention layers all keep the same cells (one block
+// group, no recurrent state).
 //
 // Owner: the engine. Threads: see Memory. Two mutexes:
 //   mutex_         everything below it; held for microseconds.
-//   growth_mutex_  whoever takes blocks out of the free set or returns pool bytes to the system, taken before mutex_. It is
-//                  held over system calls (reserving a slab takes milliseconds), so metadata verbs never wait for it: Drop
+//   growth_mutex_  whoever takes blocks out of the free set or returns pool bytes to the system,
+//   taken before mutex_. It is
+//                  held over system calls (reserving a slab takes milliseconds), so metadata verbs
+//                  never wait for it: Drop
 //                  only tries it.
 //
-// Every verb is three steps: find (const; all errors are found here), write new data where nothing committed refers to it,
-// then one CommitLog commit followed by the same change of the derived tables, which cannot fail.
+// Every verb is three steps: find (const; all errors are found here), write new data where nothing
+// committed refers to it, then one CommitLog commit followed by the same change of the derived
+// tables, which cannot fail.
 //
-// An edit writes the new list out of place and frees the old one after the commit. Two edits are cheaper: an append writes
-// behind the committed entries of the list, and cutting a tail keeps the list and lowers its counts.
+// An edit writes the new list out of place and frees the old one after the commit. Two edits are
+// cheaper: an append writes behind the committed entries of the list, and cutting a tail keeps the
+// list and lowers its counts.
 //
-// Files: sequence_verbs.cc (create … drop), sequence_edits.cc (ranges), snapshot_verbs.cc, step_verbs.cc, rewrite_cells.cc;
-// unified_memory.cc holds what they share and the queries.
+// Files: sequence_verbs.cc (create … drop), sequence_edits.cc (ranges), snapshot_verbs.cc,
+// step_verbs.cc, rewrite_cells.cc; unified_memory.cc holds what they share and the queries.
 #pragma once
 
 #include <memory>
@@ -52,7 +57,8 @@ class UnifiedMemory final : public Memory {
   Status AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta) override;
   Result<std::uint32_t> DividePositions(SequenceHandle handle, PosRange range, std::int32_t divisor,
                                         CellRotator& rotator) override;
-  Result<std::uint32_t> Settle(SequenceHandle handle, SettleScope scope, CellRotator& rotator) override;
+  Result<std::uint32_t> Settle(SequenceHandle handle, SettleScope scope,
+                               CellRotator& rotator) override;
   Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set,
                   std::uint32_t flags_clear) override;
   Result<SequenceHandle> Publish(SequenceHandle source, const SequenceOwner& owner,
@@ -61,6 +67,7 @@ class UnifiedMemory final : public Memory {
   Result<SnapshotInfo> FindSnapshot(std::string_view name) const override;
   std::vector<SnapshotInfo> Snapshots() const override;
   Result<SequenceInfo> Query(SequenceHandle handle) const override;
+  Result<SequenceUse> QueryUse(SequenceHandle handle) const override;
   std::vector<SequenceInfo> Sequences() const override;
   PoolUsage Usage() const override;
   Status ReadCells(SequenceHandle handle, std::uint32_t first_cell, std::uint32_t count,
@@ -122,22 +129,26 @@ class UnifiedMemory final : public Memory {
   // ---- commit, then derive
   void PutRecord(std::uint32_t index, const layout::SequenceRecord& record);
   void PutFreed(std::uint32_t index);
-  // Gives the sequence new_pieces_ as its list, in one commit. REQUIRES: old_pieces_ is its list now. Errors: kNoSpace.
+  // Gives the sequence new_pieces_ as its list, in one commit. REQUIRES: old_pieces_ is its list
+  // now. Errors: kNoSpace.
   Status ReplaceList(std::uint32_t index, std::uint32_t pristine_cells);
   // The counts of old_pieces_ replaced by those of new_pieces_.
   void RecountPieces(Holder holder);
-  // Writes `count` forks of the first cell_count cells of `source` as records ready to be put; lists are allocated.
+  // Writes `count` forks of the first cell_count cells of `source` as records ready to be put;
+  // lists are allocated.
   Status PrepareForks(const layout::SequenceRecord& source, const SequenceOwner& owner,
                       std::uint32_t flags, std::uint32_t cell_count, std::size_t count);
   void UndoForks();
-  // After the commit: counts the forks; returns the first one's handle and all of them in `handles`, unless that is empty.
+  // After the commit: counts the forks; returns the first one's handle and all of them in
+  // `handles`, unless that is empty.
   SequenceHandle AdoptForks(std::span<SequenceHandle> handles);
   // Drops dropped_ in one commit. Errors: kNoSpace (more than one record holds).
   Status DropCollected();
   // After the commit that freed it.
   void ForgetSequence(std::uint32_t index);
-  // Shifts the cells of a range without looking at each list of pieces; false: the range cuts an extent, or a shifted one
-  // would join its neighbour. Errors: kNoSpace (lists), kInvalidArgument (a delta out of range).
+  // Shifts the cells of a range without looking at each list of pieces; false: the range cuts an
+  // extent, or a shifted one could join its neighbour. Errors: kNoSpace (lists).
+  // REQUIRES: the cells may have the positions that they get.
   Result<bool> ShiftWholeExtents(const Found& found, CellRange shifted, std::int32_t delta);
   // Keeps the first cell_count cells.
   Status CutTail(std::uint32_t index, std::uint32_t cell_count);

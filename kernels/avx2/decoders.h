@@ -1,7 +1,9 @@
 // How each weight type becomes f32 lanes in AVX2 registers; kernels/quant_blocks.h has the formats.
 //
-// A decoder opens a block of kElements elements (what it reads once per block is its State) and yields it as kElements /
-// 32 pairs of sixteen lanes. Plain types (kPlain) have no blocks: theirs are 32 elements, and Group serves the rest.
+// A decoder opens a block of kElements elements (what it reads once per block is its State) and
+// yields it as kElements /
+// 32 pairs of sixteen lanes. Plain types (kPlain) have no blocks: theirs are 32 elements, and Group
+// serves the rest.
 #pragma once
 
 #include "kernels/avx2/lanes.h"

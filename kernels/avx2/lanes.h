@@ -21,8 +21,8 @@ struct Lanes {
     __m256i high;
   };
 
-  // Register blocks. 16 registers: a wide tile holds 3 * 2 sums of two registers each, 3 rows and a weight. Up to
-  // kNarrowRowsMax rows decoding in registers beats a panel (measured on Zen 5).
+  // Register blocks. 16 registers: a wide tile holds 3 * 2 sums of two registers each, 3 rows and a
+  // weight. Up to kNarrowRowsMax rows decoding in registers beats a panel (measured on Zen 5).
   static constexpr int kWideRows = 3;
   static constexpr int kWideOuts = 2;
   static constexpr int kNarrowTileRows = 4;
@@ -85,8 +85,9 @@ struct Lanes {
   }
   // Lanes outside the mask keep c.
   static KVD_ALWAYS_INLINE V Fma(V a, V b, V c, Mask mask) { return Select(mask, Fma(a, b, c), c); }
-  // sums[r][o] += products of sixteen elements of row r of x and output o of the panel. Half by half, and with each
-  // operand pinned to a register: the compiler would rather load it again for each multiply-add.
+  // sums[r][o] += products of sixteen elements of row r of x and output o of the panel. Half by
+  // half, and with each operand pinned to a register: the compiler would rather load it again for
+  // each multiply-add.
   template <int kRows>
   static KVD_ALWAYS_INLINE void AddProducts(const float* x, std::size_t x_stride,
                                             const float* panel, V (&sums)[kRows][kWideOuts]) {

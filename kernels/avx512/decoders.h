@@ -1,10 +1,13 @@
-// How each weight type becomes f32 lanes in AVX-512 registers; kernels/quant_blocks.h has the formats.
+// How each weight type becomes f32 lanes in AVX-512 registers; kernels/quant_blocks.h has the
+// formats.
 //
-// A decoder opens a block of kElements elements (what it reads once per block is its State) and yields it as kElements /
-// 32 pairs of sixteen lanes. Plain types (kPlain) have no blocks: theirs are 32 elements, and Group serves the rest.
+// A decoder opens a block of kElements elements (what it reads once per block is its State) and
+// yields it as kElements /
+// 32 pairs of sixteen lanes. Plain types (kPlain) have no blocks: theirs are 32 elements, and Group
+// serves the rest.
 //
-// The 4- and 5-bit types look their value up in a table of all 16 or 32 values of the block: a permutation reads only
-// the low 4 bits of each index, so the high bits of a byte need no clearing.
+// The 4- and 5-bit types look their value up in a table of all 16 or 32 values of the block: a
+// permutation reads only the low 4 bits of each index, so the high bits of a byte need no clearing.
 #pragma once
 
 #include "kernels/avx512/lanes.h"

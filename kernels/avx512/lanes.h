@@ -15,8 +15,9 @@ struct Lanes {
   using V = __m512;  // lane i is partial sum i of the numeric form
   using Mask = __mmask16;
 
-  // Register blocks. 32 registers: a wide tile holds 6 * 4 sums, 4 weights and a row. Up to kNarrowRowsMax rows decoding in
-  // registers beats a panel (measured on Zen 5 from memory and from cache).
+  // Register blocks. 32 registers: a wide tile holds 6 * 4 sums, 4 weights and a row. Up to
+  // kNarrowRowsMax rows decoding in registers beats a panel (measured on Zen 5 from memory and from
+  // cache).
   static constexpr int kWideRows = 6;
   static constexpr int kWideOuts = 4;
   static constexpr int kNarrowTileRows = 6;
@@ -73,7 +74,8 @@ struct Lanes {
         _mm512_xor_si512(_mm512_castps_si512(a), _mm512_set1_epi32(INT32_MIN)));
   }
 
-  // Of kernels/exp_poly.h. scalef multiplies by 2^n with one rounding, as the two products there do.
+  // Of kernels/exp_poly.h. scalef multiplies by 2^n with one rounding, as the two products there
+  // do.
   static KVD_ALWAYS_INLINE V Exp(V x) {
     x = _mm512_min_ps(Set(kExpAbove), x);
     x = _mm512_max_ps(Set(kExpBelow), x);

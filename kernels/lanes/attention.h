@@ -45,7 +45,8 @@ KVD_ALWAYS_INLINE float SoftmaxRunWith(float* scores, std::size_t cell_count, So
   }
   const float max = L::Largest(maxima) + 0.0f;  // a zero maximum is +0, whichever zero came first
 
-  // Exp gives no -0, so adding +0 in the lanes after the last cell leaves the partial sums as they are.
+  // Exp gives no -0, so adding +0 in the lanes after the last cell leaves the partial sums as they
+  // are.
   V sums = L::Zero();
   for (std::size_t c = 0; c < whole; c += 16) {
     const V e = L::Exp(L::Sub(L::Load(scores + c), L::Set(max)));

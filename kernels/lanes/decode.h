@@ -6,8 +6,8 @@
 
 namespace kvd::kernels {
 
-// Group g of sixteen elements goes to destination + g * group_stride. The last group of a plain type may be short: its
-// rest is zeros if kPadded, else not written.
+// Group g of sixteen elements goes to destination + g * group_stride. The last group of a plain
+// type may be short: its rest is zeros if kPadded, else not written.
 template <class Isa, class D, bool kPadded>
 KVD_ALWAYS_INLINE void DecodeGroups(const std::uint8_t* source, std::size_t n, float* destination,
                                     std::size_t group_stride) {
@@ -51,7 +51,8 @@ KVD_ALWAYS_INLINE void DecodeRowWith(DataType type, const void* source, float* d
   });
 }
 
-// Encoder: static V-taking functions F16(V) and BF16(V), which give 16 halves, and Q8_0(a, b, block), which writes a block.
+// Encoder: static V-taking functions F16(V) and BF16(V), which give 16 halves, and Q8_0(a, b,
+// block), which writes a block.
 template <class Isa, class Encoder>
 KVD_ALWAYS_INLINE bool EncodeRowWith(DataType type, const float* source, void* destination,
                                      std::size_t element_count) {

@@ -38,7 +38,8 @@ KVD_ALWAYS_INLINE void WithCellDecoder(DataType type, const F& body) {
   }
 }
 
-// RowBytes (kernels/data_type.h) of a decoder's type. A template, because an inline function may not come from here.
+// RowBytes (kernels/data_type.h) of a decoder's type. A template, because an inline function may
+// not come from here.
 template <class Decoder>
 KVD_ALWAYS_INLINE std::size_t DecoderRowBytes(std::size_t element_count) {
   if constexpr (Decoder::kPlain) return element_count * Decoder::kElementBytes;

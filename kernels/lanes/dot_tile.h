@@ -1,7 +1,9 @@
-// The dot products of a few rows of x with a few weight rows, decoded in registers as they are read.
+// The dot products of a few rows of x with a few weight rows, decoded in registers as they are
+// read.
 //
-// Every (row, output) pair has its own sixteen partial sums and walks the elements in order, so that its bits are the same
-// in whatever tile it is computed. Used where the weights are read about once: matmul of few rows, and attention scores.
+// Every (row, output) pair has its own sixteen partial sums and walks the elements in order, so
+// that its bits are the same in whatever tile it is computed. Used where the weights are read about
+// once: matmul of few rows, and attention scores.
 #pragma once
 
 #include "kernels/lanes/dispatch.h"
@@ -18,8 +20,9 @@ KVD_ALWAYS_INLINE void StoreTotals(const typename L::V* sums, float* totals) {
   }
 }
 
-// The rows of a tile are too short, and the tiles too many, for the hardware to foresee: each block read asks for the block
-// at the same place in the next tile. Beyond the last tile that asks for nothing of use, and faults on nothing.
+// The rows of a tile are too short, and the tiles too many, for the hardware to foresee: each block
+// read asks for the block at the same place in the next tile. Beyond the last tile that asks for
+// nothing of use, and faults on nothing.
 template <std::size_t kBytes>
 KVD_ALWAYS_INLINE void PrefetchBlock(const std::uint8_t* block) {
   StaticFor<(kBytes + 63) / 64>(

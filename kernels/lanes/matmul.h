@@ -1,14 +1,16 @@
 // y = x W^T for every weight type.
 //
-// Few rows of x: the weights are decoded in registers as they stream by (kernels/lanes/dot_tile.h); memory is the limit.
-// Many rows: a panel of weights is decoded once into the workspace, in groups of kWideOuts outputs interleaved by sixteen
-// elements, and every row of x is multiplied by it in tiles of kWideRows x kWideOuts; the multiply-adds are the limit.
-// kernels/matmul_panel.h says how it is cut to the caches.
+// Few rows of x: the weights are decoded in registers as they stream by (kernels/lanes/dot_tile.h);
+// memory is the limit. Many rows: a panel of weights is decoded once into the workspace, in groups
+// of kWideOuts outputs interleaved by sixteen elements, and every row of x is multiplied by it in
+// tiles of kWideRows x kWideOuts; the multiply-adds are the limit. kernels/matmul_panel.h says how
+// it is cut to the caches.
 //
-// `exact` changes nothing here: the fixed order costs no speed, since a tile has a sum per lane anyway. OpenBLAS 0.3.21, one
-// thread, f32, [510, 2048] x [1024, 2048]^T on a Zen 5 core (peak 262 GFLOP/s with 512-bit registers, 131 with 256-bit):
-// sgemm 122 GFLOP/s with the kernels it picks there (Haswell) and 220 when told to use SkylakeX's; this file 220 with
-// AVX-512 and 118 with AVX2. So the product of f32 stays here too (bench/kernels_bench.cc has both).
+// `exact` changes nothing here: the fixed order costs no speed, since a tile has a sum per lane
+// anyway. OpenBLAS 0.3.21, one thread, f32, [510, 2048] x [1024, 2048]^T on a Zen 5 core (peak 262
+// GFLOP/s with 512-bit registers, 131 with 256-bit): sgemm 122 GFLOP/s with the kernels it picks
+// there (Haswell) and 220 when told to use SkylakeX's; this file 220 with AVX-512 and 118 with
+// AVX2. So the product of f32 stays here too (bench/kernels_bench.cc has both).
 #pragma once
 
 #include "kernels/kernel_table.h"
@@ -80,7 +82,8 @@ void WideTile(const WideStep& step) {
   });
 }
 
-// One panel: elements [first_element, first_element + element_count) of the outputs [first_out, last_out).
+// One panel: elements [first_element, first_element + element_count) of the outputs [first_out,
+// last_out).
 struct Panel {
   const float*
       weights;  // [outputs / kWideOuts, rounded up][groups of sixteen elements][kWideOuts][16]
@@ -90,7 +93,8 @@ struct Panel {
   std::size_t last_out = 0;
 };
 
-// kRows rows of x from `row` on times a panel. sums: [outputs of the panel][kRows][16], kept between panels.
+// kRows rows of x from `row` on times a panel. sums: [outputs of the panel][kRows][16], kept
+// between panels.
 template <class L, int kRows>
 void WideRows(const MatmulArgs& args, const Panel& panel, std::size_t row, float* sums) {
   constexpr std::size_t kOuts = L::kWideOuts;
@@ -176,7 +180,8 @@ KVD_ALWAYS_INLINE void WideMatmul(const MatmulArgs& args) {
   }
 }
 
-// Four outputs at a time for all rows, so that the weights of the second tile of rows on come from the first-level cache.
+// Four outputs at a time for all rows, so that the weights of the second tile of rows on come from
+// the first-level cache.
 template <class Isa, class D>
 KVD_ALWAYS_INLINE void NarrowMatmul(const MatmulArgs& args) {
   constexpr std::size_t kTileRows = Isa::Lanes::kNarrowTileRows;

@@ -7,7 +7,8 @@
 
 namespace kvd::kernels {
 
-// body(j, load, store) for each group of sixteen: load(p) gives the lanes of p + j that exist, store(p, v) writes them.
+// body(j, load, store) for each group of sixteen: load(p) gives the lanes of p + j that exist,
+// store(p, v) writes them.
 template <class Isa, class F>
 KVD_ALWAYS_INLINE void ForGroups(std::size_t n, const F& body) {
   using L = typename Isa::Lanes;

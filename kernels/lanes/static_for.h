@@ -1,8 +1,10 @@
-// Loops that the compiler unrolls before anything else, so that arrays of vectors stay in registers.
+// Loops that the compiler unrolls before anything else, so that arrays of vectors stay in
+// registers.
 //
-// RULE for everything under kernels/lanes: it is included by files with special -m flags, so each function is a template
-// over a type of one instruction set (kvd::kernels::avx2 or avx512). Its symbol then names the set, and the linker can
-// never pick a copy compiled for one machine on behalf of another. Of std:: there are types only, never functions.
+// RULE for everything under kernels/lanes: it is included by files with special -m flags, so each
+// function is a template over a type of one instruction set (kvd::kernels::avx2 or avx512). Its
+// symbol then names the set, and the linker can never pick a copy compiled for one machine on
+// behalf of another. Of std:: there are types only, never functions.
 #pragma once
 
 #include <utility>

@@ -110,8 +110,9 @@ void DecodeBlocks(const void* source, float* destination, std::size_t element_co
   }
 }
 
-// ggml's quantize_row_q8_0_ref: d = max |x| / 127, q = round(x / d), halves away from zero, with 1 / d rounded once.
-// A block with a value that is not finite gets d = NaN and zeros. Where 1 / d overflows, d is zero in f16 anyway.
+// ggml's quantize_row_q8_0_ref: d = max |x| / 127, q = round(x / d), halves away from zero, with 1
+// / d rounded once. A block with a value that is not finite gets d = NaN and zeros. Where 1 / d
+// overflows, d is zero in f16 anyway.
 bool EncodeQ8_0(const float* x, void* destination) {
   BlockQ8_0 block = {};
   bool finite = true;

@@ -1,4 +1,5 @@
-// The 16 partial sums of the numeric form, and Exp, in plain code. Not for files with special -m flags.
+// The 16 partial sums of the numeric form, and Exp, in plain code. Not for files with special -m
+// flags.
 #pragma once
 
 #include <bit>
@@ -26,7 +27,8 @@ struct PartialSums {
   }
 };
 
-// sums += the products of n further elements. REQUIRES: the elements before them were a multiple of 16.
+// sums += the products of n further elements. REQUIRES: the elements before them were a multiple of
+// 16.
 inline void AddProducts(const float* a, const float* b, std::size_t n, PartialSums* sums) {
   for (std::size_t j = 0; j < n; ++j) sums->s[j % 16] = std::fma(a[j], b[j], sums->s[j % 16]);
 }

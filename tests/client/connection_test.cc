@@ -1,4 +1,5 @@
-// Handshake, waiting, pieces, release order, timeouts, threads, death and fork(2), against a fake daemon.
+// Handshake, waiting, pieces, release order, timeouts, threads, death and fork(2), against a fake
+// daemon.
 #include "client/connection.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Bad input of every kind, through the client library and, where that looks first, as it travels: each is refused by name
-// and changes nothing.
+// Bad input of every kind, through the client library and, where that looks first, as it travels:
+// each is refused by name and changes nothing.
 #include <gmock/gmock.h>
 
 #include <cmath>

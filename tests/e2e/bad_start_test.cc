@@ -1,5 +1,5 @@
-// What a daemon cannot start with or go on without: the exit status, the words, and that nothing is left behind; and that a
-// disk or a limit that says no later is a refused request and no death.
+// What a daemon cannot start with or go on without: the exit status, the words, and that nothing is
+// left behind; and that a disk or a limit that says no later is a refused request and no death.
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <sys/mount.h>

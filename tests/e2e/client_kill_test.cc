@@ -1,5 +1,6 @@
-// Clients that are killed (SIGKILL) wherever they happen to be: whatever they held comes back to the last block, descriptor
-// and mapping, and another client computes on as if nobody had been there.
+// Clients that are killed (SIGKILL) wherever they happen to be: whatever they held comes back to
+// the last block, descriptor and mapping, and another client computes on as if nobody had been
+// there.
 //
 // KVD_TEST_SEED replays a run, as far as scheduling allows; KVD_TEST_SCALE multiplies the rounds.
 #include <fcntl.h>
@@ -37,12 +38,14 @@ std::uint64_t Seed() {
   return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
 }
 
-// ------------------------------------------------------------------------------ the one to be killed
+// ------------------------------------------------------------------------------ the one to be
+// killed
 
 constexpr std::size_t kSequencesHeld = 5;
 constexpr std::int32_t kCellsHeld = 150;  // of one sequence, about
 
-// Does one thing after the other with its sequences, until it is killed. Errors are its own business.
+// Does one thing after the other with its sequences, until it is killed. Errors are its own
+// business.
 class Victim {
  public:
   Victim(Client client, std::uint64_t seed) : client_(std::move(client)), random_(seed) {}
@@ -179,7 +182,8 @@ struct VictimProcess {
   }
 };
 
-// ------------------------------------------------------------------------------ what must be as before
+// ------------------------------------------------------------------------------ what must be as
+// before
 
 // What a client may take from the daemon and must have given back.
 struct Holdings {

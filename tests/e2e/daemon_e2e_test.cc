@@ -1,4 +1,5 @@
-// The daemon as a process: how it starts, whom it refuses, how it stops, and that its verbs hang together.
+// The daemon as a process: how it starts, whom it refuses, how it stops, and that its verbs hang
+// together.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

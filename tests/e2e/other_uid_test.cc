@@ -1,4 +1,5 @@
-// Who may connect and what another uid sees, with processes that really have another uid. Needs root to become one.
+// Who may connect and what another uid sees, with processes that really have another uid. Needs
+// root to become one.
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <sys/stat.h>

@@ -1,7 +1,8 @@
-// The table of daemon/permissions.h and the quotas of SAFETY.md, as clients meet them. Processes of other uids need root; all
-// that one uid can try runs without.
+// The table of daemon/permissions.h and the quotas of SAFETY.md, as clients meet them. Processes of
+// other uids need root; all that one uid can try runs without.
 //
-// Requests are submitted as they travel, below the client library: it does not offer every flag that the protocol has.
+// Requests are submitted as they travel, below the client library: it does not offer every flag
+// that the protocol has.
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <sys/stat.h>
@@ -76,7 +77,8 @@ std::vector<std::byte> GeneratePayload() {
   return payload;
 }
 
-// Everything that changes a sequence of kCells cells, the last of which ends it. `source` is a sequence of the caller's.
+// Everything that changes a sequence of kCells cells, the last of which ends it. `source` is a
+// sequence of the caller's.
 std::vector<Attempt> Changes(SequenceHandle source) {
   const auto token = std::as_bytes(std::span(kOneToken));
   wire::Submission copy = Ask(Verb::kCopyRange, 0, -1);
@@ -220,7 +222,8 @@ TEST_F(PermissionTest, WhatIsPublishedIsChangedByNobodyNotEvenByForce) {
   EXPECT_TRUE(owner.Unpublish("fixed"));
 }
 
-// ---------------------------------------------------------------------------------------- other uids
+// ---------------------------------------------------------------------------------------- other
+// uids
 
 constexpr uid_t kOther = 65534;
 constexpr uid_t kThird = 65533;

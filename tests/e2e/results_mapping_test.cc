@@ -1,5 +1,6 @@
-// Zero copy, as it can be seen from outside: the rows of a decode and the text of a generation lie where the daemon wrote them,
-// in the session's results segment; which the client can read, and neither write nor resize by any way that the system offers.
+// Zero copy, as it can be seen from outside: the rows of a decode and the text of a generation lie
+// where the daemon wrote them, in the session's results segment; which the client can read, and
+// neither write nor resize by any way that the system offers.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -129,7 +130,8 @@ TEST_F(ResultsMappingTest, TheMappingCannotBeMadeWritable) {
   EXPECT_NE(::mprotect(begin, results_.byte_count(), PROT_READ | PROT_WRITE), 0);
   EXPECT_EQ(errno, EACCES);
   EXPECT_NE(::mprotect(begin, results_.byte_count(), PROT_WRITE), 0);
-  // Nor through the descriptor behind it, if the system shows it: that takes CAP_CHECKPOINT_RESTORE.
+  // Nor through the descriptor behind it, if the system shows it: that takes
+  // CAP_CHECKPOINT_RESTORE.
   char link[80];
   std::snprintf(link, sizeof link, "/proc/self/map_files/%" PRIxPTR "-%" PRIxPTR, results_.begin,
                 results_.end);

@@ -90,7 +90,8 @@ TEST_P(SelfCheckTest, ChunksOfAnySizeOnAnyTableGiveTheScalarBitsTokenByToken) {
         MakeEngine(GetParam().shape,
                    {.cells = 2048, .threads = 2, .deterministic = true, .kernel_table = table});
     ASSERT_NE(engine, nullptr);
-    for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{64}, tokens.size()}) {
+    for (const std::size_t chunk :
+         {std::size_t{1}, std::size_t{7}, std::size_t{64}, tokens.size()}) {
       const SequenceHandle sequence = *engine->memory().Create({});
       const std::vector<float> logits = Feed(*engine, sequence, tokens, chunk);
       if (truth.empty()) truth = logits;
@@ -107,7 +108,8 @@ TEST_P(SelfCheckTest, WithoutTheFlagChunksAgreeWithinTheGoldenTolerance) {
         MakeEngine(GetParam().shape, {.cells = 2048, .threads = 2, .kernel_table = table});
     ASSERT_NE(engine, nullptr);
     std::vector<float> truth;
-    for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{64}, tokens.size()}) {
+    for (const std::size_t chunk :
+         {std::size_t{1}, std::size_t{7}, std::size_t{64}, tokens.size()}) {
       const SequenceHandle sequence = *engine->memory().Create({});
       const std::vector<float> logits = Feed(*engine, sequence, tokens, chunk);
       if (truth.empty()) truth = logits;

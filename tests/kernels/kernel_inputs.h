@@ -1,4 +1,5 @@
-// Inputs and comparisons for the tests of kernels: seeded numbers, random blocks of each type, equality of bits.
+// Inputs and comparisons for the tests of kernels: seeded numbers, random blocks of each type,
+// equality of bits.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -112,7 +113,8 @@ inline ::testing::AssertionResult SameBits(const std::vector<float>& expected,
   return ::testing::AssertionSuccess();
 }
 
-// A copy of a vector that starts `offset` bytes after an aligned address, in an allocation with no byte to spare.
+// A copy of a vector that starts `offset` bytes after an aligned address, in an allocation with no
+// byte to spare.
 template <class T>
 class Misaligned {
  public:

@@ -19,7 +19,8 @@ struct Product {
     x = numbers->Row(rows == 0 ? 0 : (rows - 1) * x_stride + n);
   }
 
-  // y [row_count, out_features]; outputs outside [first, last) keep kUntouched. Rows from first_row on.
+  // y [row_count, out_features]; outputs outside [first, last) keep kUntouched. Rows from first_row
+  // on.
   std::vector<float> Run(const KernelTable& table, std::size_t first, std::size_t last,
                          bool exact = true, std::size_t first_row = 0,
                          std::size_t rows = SIZE_MAX) const {
@@ -141,8 +142,8 @@ TEST_P(MatmulTest, WritesOnlyItsRange) {
   }
 }
 
-// Sums of products that are small beside their terms lose the same digits in any order, so the error is measured against
-// the sum of magnitudes.
+// Sums of products that are small beside their terms lose the same digits in any order, so the
+// error is measured against the sum of magnitudes.
 TEST_P(MatmulTest, ComesCloseToTheTrueProduct) {
   Numbers numbers(17);
   for (const bool exact : {true, false}) {

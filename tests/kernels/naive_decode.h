@@ -1,4 +1,5 @@
-// The value of one element of a row, in double, from the description of each format: ggml's own, written a second time.
+// The value of one element of a row, in double, from the description of each format: ggml's own,
+// written a second time.
 #pragma once
 
 #include <cmath>
@@ -41,7 +42,8 @@ inline double NaiveElement(DataType type, const std::uint8_t* row, std::size_t i
     case DataType::kQ8_0: return static_cast<std::int8_t>(b[2 + j]) * NaiveHalf(b);
     case DataType::kQ4_K:
     case DataType::kQ5_K: {
-      // 12 bytes of scales: 4 x (scale low 6, with 2 high bits of part + 4), 4 x the same of minima, 4 x two low nibbles.
+      // 12 bytes of scales: 4 x (scale low 6, with 2 high bits of part + 4), 4 x the same of
+      // minima, 4 x two low nibbles.
       const std::uint8_t* s = b + 4;
       const std::size_t part = j / 32, l = j % 32;
       const int scale = part < 4 ? s[part] % 64 : s[part + 4] % 16 + s[part - 4] / 64 * 16;

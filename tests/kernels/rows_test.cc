@@ -7,7 +7,8 @@ namespace {
 
 class RowsTest : public TableTest {};
 
-// Calls call(table, inputs..., y) for both tables and compares y, which starts with 16 elements too many.
+// Calls call(table, inputs..., y) for both tables and compares y, which starts with 16 elements too
+// many.
 template <class F>
 ::testing::AssertionResult SameRow(const KernelTable& expected_table,
                                    const KernelTable& actual_table, std::size_t n, const F& call) {

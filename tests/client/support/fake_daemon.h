@@ -1,5 +1,5 @@
-// FakeDaemon: a daemon without an engine, in threads of the test: it shakes hands and answers as the
-// test says. What is not scripted is answered by DefaultAnswer.
+// FakeDaemon: a daemon without an engine, in threads of the test: it shakes hands and answers as
+// the test says. What is not scripted is answered by DefaultAnswer.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,9 @@
-// FakeEngine: an Engine over real memory whose "model" is one line: the likeliest token after t is NextToken(t).
+// FakeEngine: an Engine over real memory whose "model" is one line: the likeliest token after t is
+// NextToken(t).
 //
-// For tests of everything above the engine. Step appends to real sequences (K and V are left as they are) and records what
-// it was asked to compute; a test may hold steps at a gate to look at what happens meanwhile.
+// For tests of everything above the engine. Step appends to real sequences (K and V are left as
+// they are) and records what it was asked to compute; a test may hold steps at a gate to look at
+// what happens meanwhile.
 #pragma once
 
 #include <condition_variable>

@@ -1,6 +1,7 @@
 // RawClient: a client that speaks the protocol byte by byte, and so can break every rule of it.
 //
-// What it maps it maps by itself: the fields of both segments are open to any store. One thread, unless a test says so.
+// What it maps it maps by itself: the fields of both segments are open to any store. One thread,
+// unless a test says so.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// ServedDaemonTest: a test fixture with a real daemon over the bundled model, and a client that knows what the right answer is.
+// ServedDaemonTest: a test fixture with a real daemon over the bundled model, and a client that
+// knows what the right answer is.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -55,7 +55,8 @@ TEST(ExtentsTest, LowerBoundFindsPositionsAcrossHolesDeltasAndEqualOnes) {
     cells[4 * 32 + k].stored_pos = static_cast<std::int32_t>(k / 2);
   for (std::uint32_t k = 0; k < 10; ++k)
     cells[2 * 32 + 3 + k].stored_pos = static_cast<std::int32_t>(28 + k);
-  // Effective: 0 0 1 1 … 15 15 | 20 … 29 | block 4, cells 10..14 are 5 5 6 6 7 at delta 40: 45 45 46 46 47
+  // Effective: 0 0 1 1 … 15 15 | 20 … 29 | block 4, cells 10..14 are 5 5 6 6 7 at delta 40: 45 45
+  // 46 46 47
   const std::vector<layout::Extent> entries = {
       {4, 0, 0, 0, 0}, {2, 32, 3, 0, -8}, {4, 42, 10, 0, 40}};
   const CellList list{{entries, 47}, cells.data()};

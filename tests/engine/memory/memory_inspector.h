@@ -1,7 +1,9 @@
-// MemoryInspector: looks at a memory's bytes from outside and says whether they are what a ReferenceMemory holds.
+// MemoryInspector: looks at a memory's bytes from outside and says whether they are what a
+// ReferenceMemory holds.
 //
-// Every cell of the pool is tagged: its K row holds {k_id, stored position}, its V row {v_id, token}. The pool is write-protected
-// except between OpenPool and ClosePool, so a verb that touches it dies at once.
+// Every cell of the pool is tagged: its K row holds {k_id, stored position}, its V row {v_id,
+// token}. The pool is write-protected except between OpenPool and ClosePool, so a verb that touches
+// it dies at once.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -48,14 +50,26 @@ class MemoryInspector {
     std::memcpy(Row(block, cell, false), &v, sizeof v);
   }
 
-  // A sum over all records: two equal ones are two equal committed states (lists have their sums in the records).
+  // A sum over all records: two equal ones are two equal committed states (lists have their sums in
+  // the records).
   std::uint32_t RecordsDigest(std::span<const std::byte> meta_bytes) const {
     const MetaOffsets& offsets = meta_.offsets();
     return Crc32c(0, meta_bytes.subspan(offsets.sequences, offsets.lists - offsets.sequences));
   }
   std::uint32_t RecordsDigest() const { return RecordsDigest(memory_->meta_bytes()); }
 
-  // Tables rebuilt from the bytes alone equal the live ones.
+  // Where the extents of a sequence's list start; its last element is the cell count.
+  std::vector<std::uint32_t> ExtentBounds(SequenceHandle handle) const {
+    const layout::SequenceRecord& record = meta_.sequences()[IndexOf(handle)];
+    std::vector<std::uint32_t> bounds;
+    for (const layout::Extent& extent : meta_.entries(record.extents[0])) {
+      bounds.push_back(extent.start);
+    }
+    bounds.push_back(record.cell_count);
+    return bounds;
+  }
+
+  // Tables rebuilt from the bytes alone equal the live ones, and every list is in normal form.
   void ExpectTables(bool step_is_running) const {
     ASSERT_EQ(meta_.header().commit_word.load(), 0u);
     const Result<DerivedTables> rebuilt = RebuildTables(memory_->meta_bytes());
@@ -151,8 +165,10 @@ class MemoryInspector {
       shared += holders_[cell.k_id].has_several;
       if (shifts_.empty() || shifts_.back() != cell.shift) shifts_.push_back(cell.shift);
     }
-    ASSERT_EQ(info->shared_cells, shared);
-    ASSERT_EQ(info->delta_count, std::set<std::int64_t>(shifts_.begin(), shifts_.end()).size());
+    const auto use = memory_->QueryUse(handle);
+    ASSERT_TRUE(use);
+    ASSERT_EQ(use->shared_cells, shared);
+    ASSERT_EQ(use->delta_count, std::set<std::int64_t>(shifts_.begin(), shifts_.end()).size());
   }
 
   void ExpectCells(SequenceHandle handle, const ReferenceSequence& sequence) {

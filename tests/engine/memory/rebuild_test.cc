@@ -15,7 +15,8 @@ namespace {
 using layout::SequenceRecord;
 using testing::HasSubstr;
 
-// A meta with sequence 0 (70 pristine cells, 3 extents), 1 (edited fork of it), 2 (published as "snap"), 3 (dropped).
+// A meta with sequence 0 (70 pristine cells, 3 extents), 1 (edited fork of it), 2 (published as
+// "snap"), 3 (dropped).
 class RebuildTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -170,6 +171,7 @@ TEST_F(RebuildTest, DamagedRecordsAreNamed) {
     record.extents[0] = kEmptyList;
     record.pristine_cells = 0;
   });
+  ExpectRecord("cell_count", [](SequenceRecord& record) { record.cell_count = 1u << 31; });
   ExpectRecord("extent 3 end", [](SequenceRecord& record) { record.cell_count += 27; });
   ExpectRecord("extent 3 end", [](SequenceRecord& record) { record.cell_count = 30; });
   ExpectRecord("pristine_cells", [](SequenceRecord& record) { record.pristine_cells = 1000; });
@@ -223,6 +225,7 @@ TEST_F(RebuildTest, DamagedExtentsAreNamed) {
   expect("extent 1 end",
          [](const Copy& copy) { copy.extent(1, 2).start = copy.extent(1, 1).start; });
   expect("extent 0 end", [](const Copy& copy) { copy.extent(1, 1).start = 33; });
+  expect("extent 1 first: goes on", [](const Copy& copy) { copy.extent(1, 1).first = 10; });
   expect("position", [](const Copy& copy) { copy.extent(1, 2).delta = -40; });
   expect("position", [](const Copy& copy) { copy.extent(1, 3).delta = INT32_MAX; });
   expect("cell 0 position", [](const Copy& copy) { copy.extent(1, 0).delta = -1; });
@@ -234,6 +237,10 @@ TEST_F(RebuildTest, DamagedCellsAreNamed) {
   Expect("cell 5 reserved", [](const Copy& copy) { copy.cell(0, 5).reserved = 1; });
   // A cell of another place is damage too: its check says where it belongs.
   Expect("cell 5 check", [](const Copy& copy) { copy.cell(0, 5) = copy.cell(0, 6); });
+  Expect("cell 0 stored_pos: -1", [](const Copy& copy) {
+    copy.cell(0, 0).stored_pos = -1;
+    copy.SealCell(0, 0);
+  });
   Expect("cell 6 position", [](const Copy& copy) {
     copy.cell(0, 6).stored_pos = 5;
     copy.SealCell(0, 6);

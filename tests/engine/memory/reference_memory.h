@@ -1,8 +1,10 @@
-// ReferenceMemory: what a Memory should do, as naively as it can be said. Every sequence owns a list of its cells; nothing is
-// shared, counted or planned. Includes nothing of the memory under test.
+// ReferenceMemory: what a Memory should do, as naively as it can be said. Every sequence owns a
+// list of its cells; nothing is shared, counted or planned. Includes nothing of the memory under
+// test.
 //
-// Each verb comes twice: Check… says which error the arguments earn (kOk if none), and the verb itself, called only after
-// kOk, does it. Running out of blocks or list room is not modelled: the test allows for it.
+// Each verb comes twice: Check… says which error the arguments earn (kOk if none), and the verb
+// itself, called only after kOk, does it. Running out of blocks or list room is not modelled: the
+// test allows for it.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shm/error.h"
@@ -23,7 +26,7 @@ struct ReferenceCell {
   TokenId token = 0;
   std::int64_t position = 0;
   std::int64_t shift = 0;  // by which the position has moved since the K row was computed
-  std::uint32_t k_id = 0;  // identity of the K row; division makes a new one
+  std::uint32_t k_id = 0;  // identity of the K row; dividing and settling make new ones
   std::uint32_t v_id = 0;
   std::uint32_t parent_id = 0;      // k_id of the cell before it when it was computed; 0: none
   std::int64_t computed_at = 0;     // position then
@@ -165,7 +168,8 @@ class ReferenceMemory {
   Code CheckAdd(SequenceHandle handle, PosRange range, std::int32_t delta) const {
     if (const Code code = CheckRemove(handle, range); code != Code::kOk) return code;
     std::vector<ReferenceCell> cells = Find(handle)->cells;
-    // Moved one by one: no moved cell may leave the range of positions or change sides with one that stays.
+    // Moved one by one: no moved cell may leave the range of positions or change sides with one
+    // that stays.
     for (std::size_t a = 0; a < cells.size(); ++a) {
       if (!IsIn(cells[a], range)) continue;
       const std::int64_t moved = cells[a].position + delta;
@@ -224,6 +228,32 @@ class ReferenceMemory {
       cell.in_pristine_prefix = false;
     }
     Edited(&sequence, first);
+  }
+
+  // The cells that settling rewrites: ordinals [first, second), equal if none is shifted.
+  std::pair<std::size_t, std::size_t> SettledCells(SequenceHandle handle, bool all) const {
+    const auto& cells = Find(handle)->cells;
+    std::size_t begin = cells.size();
+    std::size_t end = 0;
+    for (std::size_t at = 0; at < cells.size(); ++at) {
+      if (cells[at].shift == 0) continue;
+      begin = std::min(begin, at);
+      end = at + 1;
+    }
+    if (begin >= end) return {0, 0};
+    return all ? std::pair{std::size_t{0}, cells.size()} : std::pair{begin, end};
+  }
+  // The settled cells get the K identities first_id, first_id + 1, …
+  void Settle(SequenceHandle handle, bool all, std::uint32_t first_id) {
+    const auto [begin, end] = SettledCells(handle, all);
+    if (begin == end) return;
+    ReferenceSequence& sequence = sequences.at(handle);
+    for (std::size_t at = begin; at < end; ++at) {
+      sequence.cells[at].shift = 0;
+      sequence.cells[at].k_id = first_id++;
+      sequence.cells[at].in_pristine_prefix = false;
+    }
+    Edited(&sequence, static_cast<std::uint32_t>(begin));
   }
 
   Code CheckAppend(SequenceHandle handle, std::int64_t position, std::size_t token_count) const {

@@ -1,16 +1,20 @@
 // Seeded random operations on a UnifiedMemory and on a naive reference, compared after each one.
 //
-// KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the number of operations (100,000). The run is cut into episodes,
-// each with a fresh memory of random size, most of them so small that space runs out often.
+// KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the number of operations (100,000). The
+// run is cut into episodes, each with a fresh memory of random size, most of them so small that
+// space runs out often.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "engine/memory/unified_memory.h"
 #include "tests/engine/memory/memory_inspector.h"
@@ -42,37 +46,70 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// Rewrites tags as a rotation would, and checks that it is asked for the cells that the reference divides, in order.
+// Rewrites tags as a rotation would, and checks that it is asked for the cells that the reference
+// rewrites, in order, and that the cells it writes to are nobody's.
 class TagRotator : public CellRotator {
  public:
-  TagRotator(const MemoryInspector& inspector, std::vector<ReferenceCell> cells,
-             std::uint32_t first_id, int fails_at)
-      : inspector_(inspector), cells_(std::move(cells)), next_id_(first_id), fails_at_(fails_at) {}
+  TagRotator(const UnifiedMemory& memory, const MemoryInspector& inspector,
+             std::vector<ReferenceCell> cells, std::int32_t divisor, std::uint32_t first_id)
+      : memory_(memory),
+        inspector_(inspector),
+        cells_(std::move(cells)),
+        divisor_(divisor),
+        next_id_(first_id) {}
+
+  void FailAt(std::int64_t cell) { fails_at_ = cell; }
+  // Calls `interrupt` before the cell is rotated.
+  void InterruptAt(std::int64_t cell, std::function<void()> interrupt) {
+    interrupted_at_ = cell;
+    interrupt_ = std::move(interrupt);
+  }
+  bool has_failed() const { return has_failed_; }
+  std::size_t rotated() const { return rotated_; }
 
   Status RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from,
                     BlockId destination_block, std::uint32_t destination_cell, Pos to) override {
-    if (fails_at_ == static_cast<int>(done_))
+    const auto number = static_cast<std::int64_t>(rotated_);
+    if (number == interrupted_at_) interrupt_();
+    if (number == fails_at_) {
+      has_failed_ = true;
       return Fail(Code::kNumerical, "rotator: told to fail");
-    const ReferenceCell& cell = cells_.at(done_++);
+    }
+    const ReferenceCell& cell = cells_.at(rotated_);
+    EXPECT_EQ(from.value, cell.position - cell.shift);
+    EXPECT_EQ(to.value, cell.position / divisor_);
     const auto source = static_cast<std::uint32_t>(source_block);
     const CellTag k = inspector_.ReadK(source, source_cell);
     const CellTag v = inspector_.ReadV(source, source_cell);
     EXPECT_EQ(k, (CellTag{cell.k_id, from.value}));
     EXPECT_EQ(v, (CellTag{cell.v_id, cell.token}));
-    EXPECT_EQ(from.value, cell.position - cell.shift);
+    EXPECT_FALSE(memory_.is_free_block(source));
+
+    const auto destination = static_cast<std::uint32_t>(destination_block);
+    EXPECT_FALSE(memory_.is_free_block(destination));
+    EXPECT_FALSE(memory_.derived().blocks.is_used(destination));
+    EXPECT_EQ(destination_cell, rotated_ % layout::kBlockCells);
+    EXPECT_TRUE(destination_cell == 0 || destination == last_destination_);
+    last_destination_ = destination;
     inspector_.OpenPool();
-    inspector_.Write(static_cast<std::uint32_t>(destination_block), destination_cell,
-                     {next_id_++, to.value}, v);
+    inspector_.Write(destination, destination_cell, {next_id_++, to.value}, v);
     inspector_.ClosePool();
+    ++rotated_;
     return {};
   }
 
  private:
+  const UnifiedMemory& memory_;
   const MemoryInspector& inspector_;
   std::vector<ReferenceCell> cells_;
+  std::int32_t divisor_;
   std::uint32_t next_id_;
-  int fails_at_;
-  std::size_t done_ = 0;
+  std::int64_t fails_at_ = -1;
+  std::int64_t interrupted_at_ = -1;
+  std::function<void()> interrupt_;
+  bool has_failed_ = false;
+  std::size_t rotated_ = 0;
+  std::uint32_t last_destination_ = 0;
 };
 
 struct Tally {
@@ -113,6 +150,8 @@ class Episode {
       Step();
     } else if (choice < 40) {
       Divide();
+    } else if (choice < 45) {
+      Settle();
     } else {
       Verb();
     }
@@ -171,6 +210,22 @@ class Episode {
     if (begin > end) std::swap(begin, end);
     if (!random_.OneIn(4) && end != kPosEnd.value) end = std::min(end, begin + 20);
     return {Pos{begin}, Pos{end}};
+  }
+  // Of some extents side by side.
+  PosRange AnyWholeExtents(SequenceHandle handle) {
+    const ReferenceSequence* sequence = reference_.Find(handle);
+    if (sequence == nullptr || sequence->cells.empty()) return {};
+    const std::vector<std::uint32_t> bounds = inspector_->ExtentBounds(handle);
+    const auto extent_count = static_cast<std::int64_t>(bounds.size()) - 1;
+    const std::int64_t first = random_.In(0, extent_count - 1);
+    const std::int64_t last = random_.OneIn(2) ? extent_count : random_.In(first + 1, extent_count);
+    const auto position = [&](std::int64_t bound) {
+      const std::size_t ordinal = bounds[static_cast<std::size_t>(bound)];
+      return ordinal == sequence->cells.size()
+                 ? kPosEnd
+                 : Pos{static_cast<std::int32_t>(sequence->cells[ordinal].position)};
+    };
+    return {position(first), position(last)};
   }
   std::int32_t AnyDelta(PosRange range) {
     switch (random_.In(0, 9)) {
@@ -231,7 +286,8 @@ class Episode {
     ArmMoments();
   }
 
-  // A step reads its snapshot of the extents without the lock: whatever the verbs do, those blocks are not handed out.
+  // A step reads its snapshot of the extents without the lock: whatever the verbs do, those blocks
+  // are not handed out.
   void ExpectStepKeepsItsBlocks() const {
     for (std::size_t index = 0; index < plan_.count; ++index) {
       for (const layout::Extent& extent : plan_.sequences[index].extents) {
@@ -240,7 +296,8 @@ class Episode {
     }
   }
 
-  // Every now and then the bytes are copied at each moment of the operation's commit, as a kill would leave them.
+  // Every now and then the bytes are copied at each moment of the operation's commit, as a kill
+  // would leave them.
   void ArmMoments() {
     if (!random_.OneIn(kProbeEvery)) return;
     memory_->commit_log_for_test().set_probe_for_test(
@@ -401,6 +458,7 @@ class Episode {
     const SequenceHandle handle = AnyHandle();
     PosRange range = AnyRange(handle);
     if (random_.OneIn(3)) range.end = kPosEnd;  // the usual shift
+    if (random_.OneIn(3)) range = AnyWholeExtents(handle);
     const std::int32_t delta = AnyDelta(range);
     const Code expected = reference_.CheckAdd(handle, range, delta);
     const bool done = Judge("add", expected, memory_->AddPositions(handle, range, delta), true);
@@ -478,34 +536,105 @@ class Episode {
     Check(done);
   }
 
+  // ---- rewriting cells
   void Divide() {
     const SequenceHandle handle = AnyHandle();
     const PosRange range = AnyRange(handle);
     const auto divisor =
         static_cast<std::int32_t>(random_.OneIn(10) ? random_.In(-1, 0) : random_.In(1, 5));
-    Code expected = reference_.CheckDivide(handle, range, divisor);
+    const Code expected = reference_.CheckDivide(handle, range, divisor);
     std::vector<ReferenceCell> cells;
-    int fails_at = -1;
     if (expected == Code::kOk && divisor > 1) {
       for (const ReferenceCell& cell : reference_.Find(handle)->cells) {
         if (ReferenceMemory::IsIn(cell, range)) cells.push_back(cell);
       }
-      if (!cells.empty() && random_.OneIn(8)) {
-        fails_at = static_cast<int>(random_.In(0, static_cast<std::int64_t>(cells.size()) - 1));
-        expected = Code::kNumerical;
-      }
     }
     const auto cell_count = static_cast<std::uint32_t>(cells.size());
-    TagRotator rotator(*inspector_, cells, next_id_, fails_at);
-    const Result<std::uint32_t> divided = memory_->DividePositions(handle, range, divisor, rotator);
-    if (fails_at >= 0 && !divided && divided.error().code == Code::kNoSpace) expected = Code::kOk;
-    const bool done = Judge("divide", expected, ToStatus(divided), true);
+    const bool done =
+        Rewrite("divide", handle, expected, std::move(cells), divisor, [&](CellRotator& rotator) {
+          return memory_->DividePositions(handle, range, divisor, rotator);
+        });
+    if (done && cell_count > 0) reference_.Divide(handle, range, divisor, next_id_);
+    next_id_ += cell_count;
+    Check(done);
+  }
+
+  void Settle() {
+    SequenceHandle handle = AnyHandle();
+    for (int tries = 0; tries < 4 && !HasShifted(handle); ++tries) handle = AnyHandle();
+    const bool all = random_.OneIn(2);
+    const Code expected = reference_.CheckMutable(handle);
+    std::vector<ReferenceCell> cells;
+    if (expected == Code::kOk) {
+      const auto [begin, end] = reference_.SettledCells(handle, all);
+      const auto first = reference_.Find(handle)->cells.begin();
+      cells.assign(first + static_cast<std::ptrdiff_t>(begin),
+                   first + static_cast<std::ptrdiff_t>(end));
+    }
+    const auto cell_count = static_cast<std::uint32_t>(cells.size());
+    const auto scope = all ? Memory::SettleScope::kAll : Memory::SettleScope::kShifted;
+    const bool done =
+        Rewrite("settle", handle, expected, std::move(cells), 1,
+                [&](CellRotator& rotator) { return memory_->Settle(handle, scope, rotator); });
     if (done) {
-      EXPECT_EQ(*divided, cell_count);
-      if (cell_count > 0) reference_.Divide(handle, range, divisor, next_id_);
+      reference_.Settle(handle, all, next_id_);
+      EXPECT_EQ(reference_.SettledCells(handle, true), (std::pair<std::size_t, std::size_t>()));
     }
     next_id_ += cell_count;
     Check(done);
+  }
+  bool HasShifted(SequenceHandle handle) const {
+    if (reference_.CheckMutable(handle) != Code::kOk) return false;
+    const auto [begin, end] = reference_.SettledCells(handle, false);
+    return begin != end;
+  }
+
+  // Rewrites `cells` of the sequence by `call`; now and then the rotator fails, or other verbs come
+  // in between. True if the reference should do it too.
+  template <class Call>
+  bool Rewrite(const char* verb, SequenceHandle handle, Code expected,
+               std::vector<ReferenceCell> cells, std::int32_t divisor, Call call) {
+    const auto cell_count = static_cast<std::uint32_t>(cells.size());
+    TagRotator rotator(*memory_, *inspector_, std::move(cells), divisor, next_id_);
+    std::uint64_t content_number = 0;
+    if (cell_count > 0) {
+      content_number = reference_.Find(handle)->content_number;
+      if (random_.OneIn(8)) rotator.FailAt(random_.In(0, cell_count - 1));
+      if (random_.OneIn(3)) {
+        rotator.InterruptAt(random_.In(0, cell_count - 1), [this, handle] { Interrupt(handle); });
+      }
+    }
+    const Result<std::uint32_t> rewritten = call(rotator);
+    if (rotator.has_failed()) {
+      expected = Code::kNumerical;
+    } else if (cell_count > 0) {
+      const ReferenceSequence* sequence = reference_.Find(handle);
+      if (sequence == nullptr || sequence->content_number != content_number) {
+        expected = Code::kConflict;
+        ++tally_->conflicts;
+      }
+    }
+    const bool done = Judge(verb, expected, ToStatus(rewritten), true);
+    if (done) {
+      EXPECT_EQ(*rewritten, cell_count);
+      EXPECT_EQ(rotator.rotated(), cell_count);
+    }
+    return done;
+  }
+  // Other verbs while cells are rewritten. From a thread of their own, as a daemon would: the one
+  // that rewrites holds the memory's growth mutex.
+  void Interrupt(SequenceHandle rewritten) {
+    const std::size_t longest_drawn = longest_drawn_;
+    std::thread([&] {
+      step_is_running_ = true;
+      hot_ = {rewritten};
+      do {
+        Verb();
+      } while (random_.OneIn(2) && !testing::Test::HasFatalFailure());
+      hot_.clear();
+      step_is_running_ = false;
+    }).join();
+    longest_drawn_ = longest_drawn;
   }
 
   // ---- steps

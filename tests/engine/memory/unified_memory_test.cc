@@ -51,7 +51,7 @@ TEST_F(UnifiedMemoryTest, AnAppendedSequenceReadsBackAndIsPristine) {
   EXPECT_EQ(info.cell_count, 70u);
   EXPECT_EQ(info.pristine_cells, 70u);
   EXPECT_EQ(info.extent_count, 3u);
-  EXPECT_EQ(info.shared_cells, 0u);
+  EXPECT_EQ(memory_->QueryUse(handle)->shared_cells, 0u);
   EXPECT_EQ(info.next_pos.value, 70);
   const Contents contents = ContentsOf(*memory_, handle);
   for (int k = 0; k < 70; ++k) {
@@ -63,14 +63,14 @@ TEST_F(UnifiedMemoryTest, AnAppendedSequenceReadsBackAndIsPristine) {
 TEST_F(UnifiedMemoryTest, ForkSharesCellsUntilOneSequenceDiverges) {
   const SequenceHandle source = Make(40);
   const SequenceHandle fork = ForkOf(source);
-  EXPECT_EQ(memory_->Query(fork)->shared_cells, 40u);
+  EXPECT_EQ(memory_->QueryUse(fork)->shared_cells, 40u);
   EXPECT_EQ(memory_->Usage().live_cells, 40u);
   ASSERT_TRUE(AppendTokens(*memory_, source, 500, 2));
   ASSERT_TRUE(AppendTokens(*memory_, fork, 600, 2));
   // The first takes the block's tail, the second starts a block.
   EXPECT_EQ(memory_->Query(source)->extent_count, 2u);
   EXPECT_EQ(memory_->Query(fork)->extent_count, 3u);
-  EXPECT_EQ(memory_->Query(fork)->shared_cells, 40u);
+  EXPECT_EQ(memory_->QueryUse(fork)->shared_cells, 40u);
   EXPECT_EQ(memory_->Usage().live_cells, 44u);
   EXPECT_EQ(ContentsOf(*memory_, source).tokens[40], 500);
   EXPECT_EQ(ContentsOf(*memory_, fork).tokens[40], 600);
@@ -129,9 +129,9 @@ TEST_F(UnifiedMemoryTest, AShiftChangesNoForkAndAppendedCellsTakeTheLastDelta) {
   ASSERT_TRUE(memory_->RemoveRange(handle, {Pos{4}, Pos{20}}));
   ASSERT_TRUE(memory_->AddPositions(handle, {Pos{20}, kPosEnd}, -16));
   EXPECT_EQ(memory_->Query(handle)->next_pos.value, 24);
-  EXPECT_EQ(memory_->Query(handle)->delta_count, 2u);
+  EXPECT_EQ(memory_->QueryUse(handle)->delta_count, 2u);
   ASSERT_TRUE(AppendTokens(*memory_, handle, 1, 1));
-  EXPECT_EQ(memory_->Query(handle)->delta_count, 2u);
+  EXPECT_EQ(memory_->QueryUse(handle)->delta_count, 2u);
   EXPECT_EQ(memory_->Query(handle)->next_pos.value, 25);
   EXPECT_EQ(ContentsOf(*memory_, fork), before);
   EXPECT_EQ(ContentsOf(*memory_, handle).positions[24], 24);
@@ -172,9 +172,9 @@ TEST_F(UnifiedMemoryTest, ACellHeldTwiceByOneSequenceAloneIsNotShared) {
   ASSERT_TRUE(memory_->AddPositions(b, {}, 100));
   ASSERT_TRUE(memory_->CopyRange(b, a, {}));
   EXPECT_EQ(memory_->Query(a)->cell_count, 20u);
-  EXPECT_EQ(memory_->Query(a)->shared_cells, 20u);
+  EXPECT_EQ(memory_->QueryUse(a)->shared_cells, 20u);
   ASSERT_TRUE(memory_->Drop(b));
-  EXPECT_EQ(memory_->Query(a)->shared_cells, 0u);
+  EXPECT_EQ(memory_->QueryUse(a)->shared_cells, 0u);
   EXPECT_EQ(memory_->Usage().live_cells, 10u);
 }
 
@@ -307,7 +307,7 @@ TEST_F(UnifiedMemoryTest, DivisionRewritesTheCellsOfTheRangeAlone) {
   EXPECT_THAT(ContentsOf(*memory_, a).positions, ElementsAre(0, 1, 2, 3, 4, 4, 5, 5));
   EXPECT_THAT(rotator.moves,
               ElementsAre(std::pair(4, 4), std::pair(5, 4), std::pair(6, 5), std::pair(7, 5)));
-  EXPECT_EQ(memory_->Query(a)->shared_cells, 4u);
+  EXPECT_EQ(memory_->QueryUse(a)->shared_cells, 4u);
   EXPECT_THAT(ContentsOf(*memory_, fork).positions, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
   EXPECT_EQ(memory_->DividePositions(a, {Pos{5}, kPosEnd}, 2, rotator).error().code,
             Code::kInvalidArgument);
@@ -317,6 +317,58 @@ TEST_F(UnifiedMemoryTest, DivisionRewritesTheCellsOfTheRangeAlone) {
   CopyingRotator refusing(Code::kNumerical);
   EXPECT_EQ(memory_->DividePositions(a, {}, 2, refusing).error().code, Code::kNumerical);
   EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
+}
+
+TEST_F(UnifiedMemoryTest, SettlingRewritesWhatIsShiftedAndNothingElse) {
+  const SequenceHandle a = Make(70);
+  const SequenceHandle fork = ForkOf(a);
+  CopyingRotator rotator;
+  EXPECT_EQ(*memory_->Settle(a, Memory::SettleScope::kAll, rotator), 0u) << "nothing is shifted";
+  ASSERT_TRUE(memory_->RemoveRange(a, {Pos{10}, Pos{40}}));
+  ASSERT_TRUE(memory_->AddPositions(a, {Pos{40}, Pos{60}}, -30));
+  const Contents before = ContentsOf(*memory_, a);
+  EXPECT_EQ(memory_->QueryUse(a)->delta_count, 2u);
+  EXPECT_EQ(*memory_->Settle(a, Memory::SettleScope::kShifted, rotator), 20u);
+  EXPECT_EQ(rotator.moves.size(), 20u);
+  EXPECT_EQ(rotator.moves.front(), std::pair(40, 10));
+  EXPECT_EQ(memory_->QueryUse(a)->delta_count, 1u);
+  EXPECT_EQ(memory_->QueryUse(a)->shared_cells, 20u);
+  EXPECT_EQ(ContentsOf(*memory_, a), before);
+  EXPECT_EQ(memory_->Query(fork)->cell_count, 70u);
+
+  ASSERT_TRUE(memory_->AddPositions(a, {Pos{60}, kPosEnd}, 5));
+  EXPECT_EQ(*memory_->Settle(a, Memory::SettleScope::kAll, rotator), 40u);
+  EXPECT_EQ(memory_->QueryUse(a)->shared_cells, 0u);
+  EXPECT_EQ(memory_->Query(a)->extent_count, 2u) << "its blocks are its own and in order";
+  ASSERT_TRUE(memory_->AddPositions(a, {}, 1));
+  const std::uint32_t free_blocks = memory_->Usage().free_blocks;
+  CopyingRotator refusing(Code::kNumerical);
+  EXPECT_EQ(memory_->Settle(a, Memory::SettleScope::kAll, refusing).error().code, Code::kNumerical);
+  EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
+  EXPECT_EQ(memory_->QueryUse(a)->delta_count, 1u);
+}
+
+// Whole extents keep their list's form; a cut or a join makes another one. All of them shift the
+// same cells.
+TEST_F(UnifiedMemoryTest, ShiftsOfWholeExtentsAndOfPartsShiftTheSameCells) {
+  const auto shift = [&](SequenceHandle handle, std::int32_t begin, std::int32_t delta) {
+    Contents expected = ContentsOf(*memory_, handle);
+    for (std::int32_t& pos : expected.positions) pos += pos >= begin ? delta : 0;
+    ASSERT_TRUE(memory_->AddPositions(handle, {Pos{begin}, kPosEnd}, delta));
+    EXPECT_EQ(ContentsOf(*memory_, handle), expected);
+    ExpectConsistent();
+  };
+  const SequenceHandle a = Make(100);
+  shift(a, 0, 7);
+  EXPECT_EQ(memory_->Query(a)->extent_count, 4u);
+  shift(a, 39, 3);  // from the second block on
+  EXPECT_EQ(memory_->Query(a)->extent_count, 4u);
+  EXPECT_EQ(memory_->QueryUse(a)->delta_count, 2u);
+  shift(a, 60, 1);  // cuts the second block's extent
+  EXPECT_EQ(memory_->Query(a)->extent_count, 5u);
+  shift(a, 61, -1);  // joins it again
+  EXPECT_EQ(memory_->Query(a)->extent_count, 4u);
+  EXPECT_EQ(CodeOf(memory_->AddPositions(a, {Pos{42}, kPosEnd}, -4)), Code::kInvalidArgument);
 }
 
 TEST_F(UnifiedMemoryTest, AThousandForksAreOneCommit) {
