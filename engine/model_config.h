@@ -18,36 +18,18 @@ namespace kvd {
 
 enum class Architecture : std::uint8_t { kLlama, kQwen2, kQwen3 };
 
-// What distinguishes an architecture of the llama family from its siblings. One row of a table in
-// model_config.cc.
-struct ArchitectureTraits {
-  Architecture architecture;
-  std::string_view name;           // general.architecture
-  bool rope_interleaved;           // pairs (2i, 2i+1) rotate together; else (i, i + rotated_dim/2)
-  bool has_qk_norm;                // q and k are RMS-normed per head before the rotation
-  bool has_rope_factors;           // reads rope_freqs.weight (llama3 scaling)
-  bool has_attention_output_bias;  // reads attn_output.bias
-  bool has_feed_forward_bias;      // reads ffn_{gate,up,down}.bias
-  bool has_feed_forward_scale;  // applies ffn_{gate,up,down}.scale (qwen2 accepts and ignores them)
-  bool has_output_bias;         // reads output.bias
-};
-
-std::span<const ArchitectureTraits> SupportedArchitectures();
-const ArchitectureTraits& Traits(Architecture architecture);
-// kUnsupported, naming the ones that are supported.
-Result<Architecture> ArchitectureByName(std::string_view name);
-
 // How positions beyond the trained context are mapped. For display; the numbers in RopeConfig say
 // it all.
 enum class RopeScaling : std::uint8_t { kNone, kLinear, kYarn, kLlama3 };
 std::string_view RopeScalingName(RopeScaling scaling);
 
 // The rotation of pair i at position p, i in [0, rotated_dim/2):
-//   extrapolated = p * freq_base^(-2i/rotated_dim) / factor[i]     (factor:
-//   ModelWeights::rope_factors, else 1) interpolated = extrapolated * freq_scale angle        =
-//   interpolated * (1 - mix) + extrapolated * mix,  mix = yarn_ext_factor * ramp(i) ramp(i)      =
-//   1 - clamp((i - yarn_low) / max(0.001, yarn_high - yarn_low), 0, 1) cos and sin are both
-//   multiplied by attention_factor.
+//   extrapolated = p * freq_base^(-2i/rotated_dim) / factor[i]
+//   interpolated = extrapolated * freq_scale
+//   angle        = interpolated * (1 - mix) + extrapolated * mix
+//   mix          = yarn_ext_factor * ramp(i)
+//   ramp(i)      = 1 - clamp((i - yarn_low) / max(0.001, yarn_high - yarn_low), 0, 1)
+// factor: ModelWeights::rope_factors, else 1. cos and sin are both multiplied by attention_factor.
 // Source: Peng et al., YaRN (arXiv:2309.00071) section 3, as ggml computes it (rope_yarn in
 // ggml-cpu/ops.cpp).
 struct RopeConfig {
@@ -66,6 +48,9 @@ struct RopeConfig {
       1.0f;  // all of it: the file's attn_factor times YaRN's 1 + 0.1 ln(1/freq_scale)
 };
 
+// What a layer keeps of the past: a cell per token, or one state.
+enum class LayerKind : std::uint8_t { kAttention, kRecurrent };
+
 struct ModelConfig {
   static constexpr std::uint32_t kLayerCountMax = 1024;
   static constexpr std::uint32_t kVocabSizeMax = 1u << 24;
@@ -80,20 +65,33 @@ struct ModelConfig {
   std::uint32_t embedding_size = 0;  // 1 to kEmbeddingSizeMax
   std::uint32_t layer_count = 0;     // 1 to kLayerCountMax
   std::uint32_t context_length = 0;  // positions trained on, 1 to INT32_MAX
-  // One number per layer; head_count[l] is a multiple of kv_head_count[l], all at least 1.
+  // One number per layer. head_count[l] is a multiple of kv_head_count[l], both at least 1 where
+  // the layer is attention; kv_head_count[l] is 0 elsewhere.
+  std::vector<LayerKind> layer_kind;
   std::vector<std::uint32_t> head_count;
   std::vector<std::uint32_t> kv_head_count;
-  std::vector<std::uint32_t> feed_forward_size;
+  std::vector<std::uint32_t> feed_forward_size;  // 0: the layer has none
+  // Positions that a query of the layer reaches back to, its own included; 0: all.
+  std::vector<std::uint32_t> window;
   std::uint32_t head_dim_k = 0;  // elements of one head of q and k
   std::uint32_t head_dim_v = 0;  // elements of one head of v
   float rms_epsilon = 0.0f;      // finite, > 0
-  float attention_scale = 0.0f;  // q·k is multiplied by it: 1/sqrt(head_dim_k)
-  RopeConfig rope;
-  bool tied_embeddings = false;  // no output.weight: the token embedding serves as output
-  bool has_qkv_bias = false;     // layer 0 has a bias on q, k or v
+  float attention_scale = 0.0f;  // q·k is multiplied by it: 1/sqrt(head_dim_k) unless the file says
+  float attention_softcap = 0.0f;  // scores become cap * tanh(score / cap); 0: as they are
+  float logit_softcap = 0.0f;      // the same of logits
+  float embedding_scale = 1.0f;    // token embeddings are multiplied by it
+  float residual_scale = 1.0f;     // what a layer adds to the residual stream likewise
+  float logit_scale = 1.0f;        // logits likewise
+  bool has_rope = true;            // false: attention knows no positions beside the mask
+  RopeConfig rope;                 // of layers without a window
+  RopeConfig window_rope;          // of layers with one
+  bool tied_embeddings = false;    // no output.weight: the token embedding serves as output
+  bool has_qkv_bias = false;       // layer 0 has a bias on q, k or v
 
-  std::string_view architecture_name() const { return Traits(architecture).name; }
-  const ArchitectureTraits& traits() const { return Traits(architecture); }
+  std::string_view architecture_name() const;
+  const RopeConfig& rope_of(std::size_t layer) const {
+    return window[layer] != 0 ? window_rope : rope;
+  }
 };
 
 // kUnsupported: an architecture or a feature that we do not have (the message lists those we do);

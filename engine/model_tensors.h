@@ -2,9 +2,7 @@
 // once.
 //
 // VisitTensors walks the description of a config's architecture. BindWeights visits to find and
-// check the tensors in a file; make-model visits to learn what to write. Adding an architecture
-// adds one Describe... function to model_tensors.cc and one row to the table of traits in
-// model_config.cc.
+// check the tensors in a file; make-model visits to learn what to write.
 #pragma once
 
 #include <cstdint>

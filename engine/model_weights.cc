@@ -3,6 +3,7 @@
 // whose effect we would silently leave out.
 #include "engine/model_weights.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -26,7 +27,9 @@ class Binder : public TensorVisitor {
   Status Matrix(const std::string& name, std::uint64_t in_features, std::uint64_t out_features,
                 Presence presence, WeightView& target) override {
     KVD_TRY(const GgufTensor* tensor, Use(name, in_features, out_features, presence));
-    if (tensor != nullptr) target = {tensor->type, in_features, out_features, tensor->data};
+    if (tensor == nullptr) return {};
+    target = {tensor->type, in_features, out_features, tensor->data};
+    in_features_max_ = std::max<std::size_t>(in_features_max_, in_features);
     return {};
   }
 
@@ -88,6 +91,8 @@ class Binder : public TensorVisitor {
     return true;
   }
 
+  std::size_t in_features_max() const { return in_features_max_; }
+
   // An error when the file has a tensor that nobody asked for.
   Status CheckAllUsed() const {
     for (std::size_t i = 0; i < used_.size(); ++i) {
@@ -124,6 +129,7 @@ class Binder : public TensorVisitor {
 
   const GgufFile& file_;
   std::vector<bool> used_;
+  std::size_t in_features_max_ = 0;
 };
 
 }  // namespace
@@ -133,6 +139,7 @@ Result<ModelWeights> BindWeights(const GgufFile& file, const ModelConfig& config
   Binder binder(file);
   KVD_CHECK_OK(VisitTensors(config, binder, weights));
   KVD_CHECK_OK(binder.CheckAllUsed());
+  weights.in_features_max = binder.in_features_max();
   return weights;
 }
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "engine/compute.h"
-#include "engine/model_weights.h"
+#include "engine/weight_view.h"
 
 namespace kvd {
 

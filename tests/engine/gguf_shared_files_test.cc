@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "engine/architectures/architecture.h"
 #include "engine/gguf_file.h"
 #include "engine/model_fingerprint.h"
 #include "engine/model_weights.h"
@@ -43,7 +44,7 @@ TEST(GgufSharedFilesTest, EveryOtherGoldenModelOpensAndItsArchitectureIsNamed) {
     auto file = GgufFile::Open((folder.path() / "model.gguf").string());
     ASSERT_TRUE(file.has_value()) << file.error().message;
     std::string architecture(*file->GetString("general.architecture"));
-    if (ArchitectureByName(architecture)) continue;
+    if (DefinitionByName(architecture)) continue;
     auto config = ReadModelConfig(*file);
     ASSERT_FALSE(config.has_value());
     EXPECT_EQ(config.error().code, Code::kUnsupported);

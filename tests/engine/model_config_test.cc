@@ -129,8 +129,6 @@ TEST(ModelConfigTest, SiblingsOfLlamaRotateHalves) {
     EXPECT_EQ(config->architecture_name(), architecture);
     EXPECT_FALSE(config->rope.interleaved);
   }
-  EXPECT_TRUE(Metadata("qwen3").Read()->traits().has_qk_norm);
-  EXPECT_FALSE(Metadata("qwen2").Read()->traits().has_qk_norm);
 }
 
 TEST(ModelConfigTest, UnknownArchitecturesAreRefusedWithTheListOfThoseSupported) {

@@ -1,4 +1,5 @@
 #include "tools/make_model/model_maker.h"
+#include "engine/architectures/architecture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,13 +28,13 @@ constexpr std::array kTypes = {DataType::kF32,  DataType::kF16,  DataType::kBF16
                                DataType::kQ4_K, DataType::kQ5_K, DataType::kQ6_K};
 
 TEST(ModelMakerTest, EveryArchitectureAndTypeBinds) {
-  for (const ArchitectureTraits& traits : SupportedArchitectures()) {
+  for (const ArchitectureDefinition* definition : Architectures()) {
     for (DataType type : kTypes) {
       for (bool tied : {false, true}) {
         for (BiasSet bias : {BiasSet::kNone, BiasSet::kQkv, BiasSet::kAll}) {
           ModelShape shape{
-              .architecture = traits.architecture, .tied = tied, .bias = bias, .type = type};
-          SCOPED_TRACE(std::string(traits.name) + " " + kernels::DataTypeName(type));
+              .architecture = definition->architecture, .tied = tied, .bias = bias, .type = type};
+          SCOPED_TRACE(std::string(definition->name) + " " + kernels::DataTypeName(type));
           auto bytes = MakeModelBytes(shape);
           ASSERT_TRUE(bytes.has_value()) << bytes.error().message;
           auto file = GgufFile::FromBytes(*bytes);
@@ -43,8 +44,8 @@ TEST(ModelMakerTest, EveryArchitectureAndTypeBinds) {
           EXPECT_EQ(config->tied_embeddings, tied);
           auto weights = BindWeights(*file, *config);
           ASSERT_TRUE(weights.has_value()) << weights.error().message;
-          EXPECT_EQ(weights->layers[1].gate.weight.type, type);
-          EXPECT_EQ(weights->layers[0].q.bias != nullptr, bias != BiasSet::kNone);
+          EXPECT_EQ(weights->layers[1].feed_forward.gate.weight.type, type);
+          EXPECT_EQ(weights->layers[0].attention.q.bias != nullptr, bias != BiasSet::kNone);
         }
       }
     }

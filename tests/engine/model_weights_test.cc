@@ -115,15 +115,15 @@ TEST(ModelWeightsTest, ViewsPointIntoTheFileWithTheirShapes) {
   EXPECT_EQ(bound.weights.token_embedding.data, Data(bound, "token_embd.weight"));
   EXPECT_EQ(bound.weights.output.weight.data, Data(bound, "output.weight"));
   EXPECT_EQ(bound.weights.output.weight.out_features, 40u);
-  EXPECT_EQ(layer.k.weight.data, Data(bound, "blk.1.attn_k.weight"));
-  EXPECT_EQ(layer.k.weight.in_features, 64u);
-  EXPECT_EQ(layer.k.weight.out_features, 32u);
-  EXPECT_EQ(layer.k.weight.type, DataType::kQ8_0);
-  EXPECT_EQ(layer.down.weight.in_features, 96u);
-  EXPECT_EQ(layer.q.bias, nullptr);
-  EXPECT_EQ(layer.q.scale, 1.0f);
-  EXPECT_EQ(layer.q_norm, nullptr);
-  EXPECT_EQ(reinterpret_cast<const std::byte*>(layer.ffn_norm),
+  EXPECT_EQ(layer.attention.k.weight.data, Data(bound, "blk.1.attn_k.weight"));
+  EXPECT_EQ(layer.attention.k.weight.in_features, 64u);
+  EXPECT_EQ(layer.attention.k.weight.out_features, 32u);
+  EXPECT_EQ(layer.attention.k.weight.type, DataType::kQ8_0);
+  EXPECT_EQ(layer.feed_forward.down.weight.in_features, 96u);
+  EXPECT_EQ(layer.attention.q.bias, nullptr);
+  EXPECT_EQ(layer.attention.q.scale, 1.0f);
+  EXPECT_EQ(layer.attention.q_norm, nullptr);
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(layer.feed_forward.norm),
             Data(bound, "blk.1.ffn_norm.weight"));
   EXPECT_EQ(bound.weights.rope_factors, nullptr);
 }
@@ -145,12 +145,12 @@ TEST(ModelWeightsTest, OptionalBiasesAndScalesAreBoundInTheirOrder) {
   model.Add("blk.0.ffn_up.input_scale", DataType::kF32, {1}).Fill(3.0f);
   Bound bound = Bind(model);
   const LayerWeights& layer = bound.weights.layers[0];
-  EXPECT_NE(layer.q.bias, nullptr);
-  EXPECT_EQ(layer.q.scale, 0.5f);
-  EXPECT_FALSE(layer.q.scale_after_bias);
-  EXPECT_NE(layer.up.bias, nullptr);
-  EXPECT_EQ(layer.up.scale, -2.0f);
-  EXPECT_TRUE(layer.up.scale_after_bias);
+  EXPECT_NE(layer.attention.q.bias, nullptr);
+  EXPECT_EQ(layer.attention.q.scale, 0.5f);
+  EXPECT_FALSE(layer.attention.q.scale_after_bias);
+  EXPECT_NE(layer.feed_forward.up.bias, nullptr);
+  EXPECT_EQ(layer.feed_forward.up.scale, -2.0f);
+  EXPECT_TRUE(layer.feed_forward.up.scale_after_bias);
 }
 
 TEST(ModelWeightsTest, Qwen2TakesAnOutputBiasAndLeavesFeedForwardScalesOut) {
@@ -159,17 +159,17 @@ TEST(ModelWeightsTest, Qwen2TakesAnOutputBiasAndLeavesFeedForwardScalesOut) {
   model.Add("blk.0.ffn_up.scale", DataType::kF32, {1}).Fill(7.0f);
   Bound bound = Bind(model);
   EXPECT_NE(bound.weights.output.bias, nullptr);
-  EXPECT_EQ(bound.weights.layers[0].up.scale, 1.0f);
-  EXPECT_NE(bound.weights.layers[0].q.bias, nullptr);
+  EXPECT_EQ(bound.weights.layers[0].feed_forward.up.scale, 1.0f);
+  EXPECT_NE(bound.weights.layers[0].attention.q.bias, nullptr);
 }
 
 TEST(ModelWeightsTest, Qwen3HasHeadsWiderThanTheEmbeddingAndNormsOnThem) {
   Bound bound = Bind(EditableModel({.architecture = Architecture::kQwen3, .head_dim = 48}));
   const LayerWeights& layer = bound.weights.layers[0];
-  EXPECT_EQ(layer.q.weight.out_features, 4u * 48);
-  EXPECT_EQ(layer.attn_out.weight.in_features, 4u * 48);
-  EXPECT_NE(layer.q_norm, nullptr);
-  EXPECT_NE(layer.k_norm, nullptr);
+  EXPECT_EQ(layer.attention.q.weight.out_features, 4u * 48);
+  EXPECT_EQ(layer.attention.out.weight.in_features, 4u * 48);
+  EXPECT_NE(layer.attention.q_norm, nullptr);
+  EXPECT_NE(layer.attention.k_norm, nullptr);
 }
 
 TEST(ModelWeightsTest, AFusedMatrixIsSlicedByRows) {
@@ -182,11 +182,11 @@ TEST(ModelWeightsTest, AFusedMatrixIsSlicedByRows) {
   Bound bound = Bind(model);
   const LayerWeights& layer = bound.weights.layers[0];
   std::size_t row_bytes = kernels::RowBytes(DataType::kQ8_0, 64);
-  EXPECT_EQ(layer.q.weight.data, Data(bound, "blk.0.attn_qkv.weight"));
-  EXPECT_EQ(layer.k.weight.data, layer.q.weight.data + 64 * row_bytes);
-  EXPECT_EQ(layer.v.weight.data, layer.k.weight.data + 32 * row_bytes);
-  EXPECT_EQ(layer.v.weight.out_features, 32u);
-  EXPECT_EQ(layer.v.bias, layer.q.bias + 96);
+  EXPECT_EQ(layer.attention.q.weight.data, Data(bound, "blk.0.attn_qkv.weight"));
+  EXPECT_EQ(layer.attention.k.weight.data, layer.attention.q.weight.data + 64 * row_bytes);
+  EXPECT_EQ(layer.attention.v.weight.data, layer.attention.k.weight.data + 32 * row_bytes);
+  EXPECT_EQ(layer.attention.v.weight.out_features, 32u);
+  EXPECT_EQ(layer.attention.v.bias, layer.attention.q.bias + 96);
 }
 
 TEST(ModelWeightsTest, EveryMissingTensorIsNamed) {

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "engine/architectures/architecture.h"
 #include "tools/make_model/model_maker.h"
 
 namespace {
@@ -37,10 +38,10 @@ int main(int argc, char** argv) {
   }
   std::string prefix = std::string(argv[1]) + "/";
   int failed = 0;
-  for (const kvd::ArchitectureTraits& traits : kvd::SupportedArchitectures()) {
+  for (const kvd::ArchitectureDefinition* definition : kvd::Architectures()) {
     kvd::ModelShape shape = SeedShape();
-    shape.architecture = traits.architecture;
-    failed |= Write(shape, prefix + std::string(traits.name));
+    shape.architecture = definition->architecture;
+    failed |= Write(shape, prefix + std::string(definition->name));
   }
   for (const char* type : {"f32", "bf16", "q4_0", "q5_1"}) {
     kvd::ModelShape shape = SeedShape();

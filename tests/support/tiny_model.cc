@@ -1,4 +1,5 @@
 #include "tests/support/tiny_model.h"
+#include "engine/architectures/architecture.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -26,9 +27,10 @@ class Files {
     std::filesystem::remove_all(folder_, ignored);
   }
   std::string PathOf(const ModelShape& shape) {
-    const std::string key = shape.name + "-" + std::string(Traits(shape.architecture).name) + "-" +
-                            kernels::DataTypeName(shape.type) + "-" + std::to_string(shape.seed) +
-                            "-" + std::to_string(static_cast<int>(shape.rope_scaling));
+    const std::string key = shape.name + "-" + std::string(DefinitionOf(shape.architecture).name) +
+                            "-" + kernels::DataTypeName(shape.type) + "-" +
+                            std::to_string(shape.seed) + "-" +
+                            std::to_string(static_cast<int>(shape.rope_scaling));
     std::string& path = made_[key];
     if (path.empty()) {
       const std::string wanted = (folder_ / (key + ".gguf")).string();

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/architectures/architecture.h"
 #include "engine/gguf_file.h"
 #include "tools/make_model/model_maker.h"
 #include "tools/make_model/model_shape.h"
@@ -73,7 +74,8 @@ void Override(T& target, const std::optional<T>& flag) {
 
 kvd::Status OverrideNames(const Flags& flags, kvd::ModelShape& shape) {
   if (flags.architecture) {
-    KVD_TRY(shape.architecture, kvd::ArchitectureByName(*flags.architecture));
+    KVD_TRY(const auto* definition, kvd::DefinitionByName(*flags.architecture));
+    shape.architecture = definition->architecture;
   }
   if (flags.type) KVD_CHECK_OK(kvd::SetType(shape, *flags.type));
   if (flags.embedding_type) {
@@ -143,7 +145,7 @@ int Run(int argc, char** argv) {
   auto made = kvd::MakeModelFile(*shape, vocabulary ? &*vocabulary : nullptr, flags.output);
   if (!made) return Complain(made.error(), kFailed);
   std::printf("%s: %s, %.1f M parameters, %.1f MiB\n", flags.output.c_str(),
-              std::string(kvd::Traits(shape->architecture).name).c_str(),
+              std::string(kvd::DefinitionOf(shape->architecture).name).c_str(),
               static_cast<double>(made->parameter_count) / 1e6,
               static_cast<double>(made->tensor_bytes) / (1024.0 * 1024.0));
   return 0;

@@ -2,6 +2,7 @@
 // tensors are listed and written. So whatever the reader refuses is refused here, in its words,
 // before a byte is written.
 #include "tools/make_model/model_maker.h"
+#include "engine/architectures/llama.h"
 
 #include <array>
 #include <cmath>
@@ -18,8 +19,8 @@ namespace {
 using kernels::DataType;
 
 void AddMetadata(const ModelShape& shape, const GgufFile* vocabulary, GgufWriter& writer) {
-  std::string prefix = std::string(Traits(shape.architecture).name) + ".";
-  writer.AddString("general.architecture", Traits(shape.architecture).name);
+  std::string prefix = std::string(DefinitionOf(shape.architecture).name) + ".";
+  writer.AddString("general.architecture", DefinitionOf(shape.architecture).name);
   writer.AddString("general.name", shape.name);
   writer.AddU32(prefix + "context_length", shape.context);
   writer.AddU32(prefix + "embedding_length", shape.embedding);
@@ -145,7 +146,8 @@ struct Plan {
 };
 
 Result<Plan> PlanModel(const ModelShape& shape, const GgufFile* vocabulary) {
-  if (shape.rope_scaling == RopeScaling::kLlama3 && !Traits(shape.architecture).has_rope_factors) {
+  if (shape.rope_scaling == RopeScaling::kLlama3 &&
+      !LlamaTraitsOf(shape.architecture).has_rope_factors) {
     return Fail(Code::kInvalidArgument, "rope scaling: llama3 needs the architecture llama");
   }
   if (vocabulary != nullptr && !vocabulary->Has("tokenizer.ggml.tokens")) {

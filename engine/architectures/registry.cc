@@ -1,0 +1,35 @@
+#include <array>
+#include <string>
+
+#include "engine/architectures/architecture.h"
+#include "engine/architectures/llama.h"
+#include "shm/check.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::array kArchitectures = {&kLlamaDefinition, &kQwen2Definition, &kQwen3Definition};
+
+}  // namespace
+
+std::span<const ArchitectureDefinition* const> Architectures() { return kArchitectures; }
+
+const ArchitectureDefinition& DefinitionOf(Architecture architecture) {
+  for (const ArchitectureDefinition* definition : kArchitectures) {
+    if (definition->architecture == architecture) return *definition;
+  }
+  KVD_ASSERT(false);  // every enumerator has its definition
+  return *kArchitectures.front();
+}
+
+Result<const ArchitectureDefinition*> DefinitionByName(std::string_view name) {
+  std::string supported;
+  for (const ArchitectureDefinition* definition : kArchitectures) {
+    if (definition->name == name) return definition;
+    supported += (supported.empty() ? "" : ", ") + std::string(definition->name);
+  }
+  return Fail(Code::kUnsupported, "general.architecture: " + PrintableText(name) +
+                                      " is not supported; those that are: " + supported);
+}
+
+}  // namespace kvd

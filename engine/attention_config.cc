@@ -1,0 +1,158 @@
+// The defaults and the order of precedence are those of llama.cpp (src/llama-model.cpp,
+// load_hparams; src/llama-context.cpp for YaRN).
+#include "engine/attention_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace kvd {
+
+Status RequireCausal(const ConfigReader& reader) {
+  KVD_TRY(auto causal, reader.file().GetBoolOr(reader.Key("attention.causal"), true));
+  if (causal) return {};
+  return Fail(Code::kUnsupported,
+              reader.Key("attention.causal") + ": false, only causal attention is supported");
+}
+
+Status ReadHeads(const ConfigReader& reader, HeadRule rule, ModelConfig& config) {
+  KVD_TRY(config.head_count,
+          reader.PerLayer("attention.head_count", config.layer_count, ModelConfig::kHeadCountMax));
+  config.kv_head_count = config.head_count;
+  if (reader.Has("attention.head_count_kv")) {
+    const std::uint32_t min = rule == HeadRule::kEveryLayer ? 1 : 0;
+    KVD_TRY(config.kv_head_count, reader.PerLayer("attention.head_count_kv", config.layer_count,
+                                                  ModelConfig::kHeadCountMax, min));
+  }
+  config.layer_kind.assign(config.layer_count, LayerKind::kAttention);
+  for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
+    if (config.kv_head_count[layer] == 0) {
+      config.layer_kind[layer] = LayerKind::kRecurrent;
+      continue;
+    }
+    if (config.head_count[layer] % config.kv_head_count[layer] != 0) {
+      return Fail(Code::kCorrupt, reader.Key("attention.head_count") + ": " +
+                                      std::to_string(config.head_count[layer]) + " of layer " +
+                                      std::to_string(layer) + " is no multiple of its " +
+                                      std::to_string(config.kv_head_count[layer]) + " KV heads");
+    }
+  }
+  // Without an explicit length the heads divide the embedding among them.
+  if (!reader.Has("attention.key_length") &&
+      config.embedding_size % config.head_count.front() != 0) {
+    return Fail(Code::kCorrupt, reader.Key("embedding_length") + ": " +
+                                    std::to_string(config.embedding_size) +
+                                    " is no multiple of the " +
+                                    std::to_string(config.head_count.front()) + " heads");
+  }
+  std::uint32_t head_dim = config.embedding_size / config.head_count.front();
+  KVD_TRY(config.head_dim_k,
+          reader.CountOr("attention.key_length", head_dim, ModelConfig::kHeadDimMax));
+  KVD_TRY(config.head_dim_v,
+          reader.CountOr("attention.value_length", head_dim, ModelConfig::kHeadDimMax));
+  if (config.head_dim_k > ModelConfig::kHeadDimMax || config.head_dim_k == 0) {
+    return FailRange(reader.Key("attention.key_length"), config.head_dim_k, 1,
+                     ModelConfig::kHeadDimMax);
+  }
+  if (config.head_dim_v != config.head_dim_k) {
+    return Fail(Code::kUnsupported,
+                reader.Key("attention.value_length") + ": " + std::to_string(config.head_dim_v) +
+                    " differs from the key length " + std::to_string(config.head_dim_k));
+  }
+  config.attention_scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim_k));
+  return {};
+}
+
+namespace {
+
+// The pair of a head that turns `rotations` times within the original context.
+float YarnPair(const RopeConfig& rope, float rotations) {
+  auto context = static_cast<float>(rope.original_context_length);
+  return static_cast<float>(rope.rotated_dim) *
+         std::log(context / (rotations * 2.0f * std::numbers::pi_v<float>)) /
+         (2.0f * std::log(rope.freq_base));
+}
+
+Status ReadYarn(const ConfigReader& reader, RopeConfig& rope) {
+  KVD_TRY(rope.yarn_ext_factor,
+          reader.file().GetF32Or(reader.Key("rope.scaling.yarn_ext_factor"), 1.0f));
+  // A negative number stands for "not set".
+  if (rope.yarn_ext_factor < 0.0f) rope.yarn_ext_factor = 1.0f;
+  if (!(rope.yarn_ext_factor <= 1.0f)) {
+    return Fail(Code::kCorrupt, reader.Key("rope.scaling.yarn_ext_factor") + ": " +
+                                    std::to_string(rope.yarn_ext_factor) + ", must be 0 to 1");
+  }
+  KVD_TRY(rope.yarn_beta_fast, reader.Positive("rope.scaling.yarn_beta_fast", 32.0f));
+  KVD_TRY(rope.yarn_beta_slow, reader.Positive("rope.scaling.yarn_beta_slow", 1.0f));
+  float low = std::floor(YarnPair(rope, rope.yarn_beta_fast));
+  float high = std::ceil(YarnPair(rope, rope.yarn_beta_slow));
+  if (!std::isfinite(low) || !std::isfinite(high)) {
+    return Fail(Code::kCorrupt, reader.Key("rope.freq_base") + ": " +
+                                    std::to_string(rope.freq_base) +
+                                    " leaves YaRN's ramp undefined");
+  }
+  rope.yarn_low = std::max(0.0f, low);
+  rope.yarn_high = std::min(static_cast<float>(rope.rotated_dim - 1), high);
+  // cos and sin grow by 1 + 0.1 ln(factor) where positions are compressed.
+  if (rope.yarn_ext_factor != 0.0f && rope.freq_scale < 1.0f) {
+    rope.attention_factor *= 1.0f + 0.1f * std::log(1.0f / rope.freq_scale);
+  }
+  return {};
+}
+
+Result<RopeScaling> ReadScaling(const ConfigReader& reader) {
+  std::string key = reader.Key("rope.scaling.type");
+  KVD_TRY(auto type, reader.file().GetStringOr(key, "linear"));
+  if (type == "none") return RopeScaling::kNone;
+  if (type == "linear") return RopeScaling::kLinear;
+  if (type == "yarn") return RopeScaling::kYarn;
+  return Fail(Code::kUnsupported,
+              key + ": " + PrintableText(type) + ", those supported are none, linear and yarn");
+}
+
+// 1 / rope.scaling.factor; files of 2023 call it rope.scale_linear; 0 stands for 1.
+Result<float> ReadFrequencyScale(const ConfigReader& reader) {
+  std::string key = reader.Key("rope.scaling.factor");
+  if (!reader.file().Has(key)) key = reader.Key("rope.scale_linear");
+  KVD_TRY(auto factor, reader.file().GetF32Or(key, 0.0f));
+  if (factor == 0.0f) return 1.0f;
+  float scale = 1.0f / factor;
+  if (!std::isnormal(factor) || factor < 0.0f || !std::isnormal(scale)) {
+    return Fail(Code::kCorrupt,
+                key + ": " + std::to_string(factor) + ", must be finite and above 0");
+  }
+  return scale;
+}
+
+}  // namespace
+
+Status ReadRope(const ConfigReader& reader, bool interleaved, ModelConfig& config) {
+  RopeConfig& rope = config.rope;
+  rope.interleaved = interleaved;
+  KVD_TRY(rope.rotated_dim,
+          reader.CountOr("rope.dimension_count", config.head_dim_k, config.head_dim_k));
+  if (rope.rotated_dim % 2 != 0) {
+    return Fail(Code::kCorrupt, reader.Key("rope.dimension_count") + ": " +
+                                    std::to_string(rope.rotated_dim) + " is odd");
+  }
+  KVD_TRY(rope.freq_base, reader.Positive("rope.freq_base", 10000.0f));
+  KVD_TRY(rope.original_context_length,
+          reader.CountOr("rope.scaling.original_context_length", config.context_length,
+                         std::numeric_limits<std::int32_t>::max()));
+  KVD_TRY(rope.attention_factor, reader.Positive("rope.scaling.attn_factor", 1.0f));
+  KVD_TRY(rope.scaling, ReadScaling(reader));
+  KVD_TRY(rope.freq_scale, ReadFrequencyScale(reader));
+  switch (rope.scaling) {
+    case RopeScaling::kYarn: KVD_CHECK_OK(ReadYarn(reader, rope)); break;
+    case RopeScaling::kNone: rope.freq_scale = 1.0f; break;
+    case RopeScaling::kLinear:
+    case RopeScaling::kLlama3:
+      if (rope.freq_scale == 1.0f) rope.scaling = RopeScaling::kNone;
+      break;
+  }
+  config.window_rope = rope;
+  return {};
+}
+
+}  // namespace kvd

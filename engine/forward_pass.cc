@@ -1,0 +1,195 @@
+#include "engine/forward_pass.h"
+
+#include <algorithm>
+
+#include "engine/architectures/architecture.h"
+#include "shm/check.h"
+
+namespace kvd {
+namespace {
+
+std::size_t RoundUp(std::size_t value, std::size_t step) {
+  return (value + step - 1) / step * step;
+}
+
+// Per layer where its state starts, in floats; and an end.
+std::vector<std::size_t> StateOffsets(const ModelConfig& config) {
+  const auto state_floats = DefinitionOf(config.architecture).state_floats;
+  std::vector<std::size_t> offsets = {0};
+  for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
+    const std::size_t floats = state_floats == nullptr ? 0 : state_floats(config, layer);
+    KVD_ASSERT(floats % 16 == 0);
+    offsets.push_back(offsets.back() + floats);
+  }
+  return offsets;
+}
+
+}  // namespace
+
+std::size_t StateFloats(const ModelConfig& config) { return StateOffsets(config).back(); }
+
+void RowBuffer::Shape(std::size_t row_count_max, std::size_t width) {
+  if (width == width_) return;
+  if (row_count_max * width > capacity_) {
+    capacity_ = row_count_max * width;
+    buffer_ = FloatBuffer(capacity_);
+  }
+  width_ = width;
+  pointers_.resize(row_count_max);
+  for (std::size_t row = 0; row < row_count_max; ++row) {
+    pointers_[row] = buffer_.data() + row * width;
+  }
+}
+
+ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
+                         const CellLayout& cells, const kernels::KernelTable& kernels,
+                         ThreadPool& pool, bool exact, std::size_t row_count_max)
+    : config_(config),
+      weights_(weights),
+      cells_(cells),
+      row_count_max_(row_count_max),
+      state_offsets_(StateOffsets(config)) {
+  const bool has_window =
+      std::ranges::any_of(config.window, [](std::uint32_t window) { return window != 0; });
+  const std::size_t plan_count = has_window ? 2 : 1;
+  ropes_.emplace_back(config.rope, weights.rope_factors);
+  if (has_window) ropes_.emplace_back(config.window_rope, nullptr);
+  plans_.resize(plan_count);
+  tile_rows_.assign(plan_count, AttentionTileRows(1));
+  key_cosine_.resize(plan_count);
+  key_sine_.resize(plan_count);
+  std::size_t workspace = kernels::MatmulWorkspaceFloats(weights.in_features_max, row_count_max);
+  for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
+    if (config.kv_head_count[layer] == 0) continue;
+    const AttentionShape shape = ShapeOf(layer);
+    std::size_t& rows = tile_rows_[rope_index(layer)];
+    rows = std::min(rows, AttentionTileRows(shape.head_count / shape.kv_head_count));
+    workspace = std::max(workspace, AttentionWorkspaceFloats(shape));
+  }
+  workspace = RoundUp(workspace, 16);
+  workspaces_ = FloatBuffer(workspace * pool.thread_count());
+  compute_ = {.kernels = &kernels,
+              .pool = &pool,
+              .exact = exact,
+              .workspaces = workspaces_.data(),
+              .workspace_floats = workspace};
+  stream_.Shape(row_count_max, config.embedding_size);
+}
+
+void ForwardPass::Begin(const StepPlan& plan, Memory& memory, std::span<ForwardItem> items) {
+  KVD_ASSERT(items.size() == plan.count);
+  plan_ = &plan;
+  memory_ = &memory;
+  items_ = items;
+  sequences_.clear();
+  row_count_ = 0;
+  for (std::size_t s = 0; s < plan.count; ++s) {
+    sequences_.push_back({row_count_, plan.sequences[s].new_cells});
+    row_count_ += plan.sequences[s].new_cells;
+  }
+  KVD_ASSERT(row_count_ <= row_count_max_);
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    plans_[i].Build(plan, memory, ropes_[i], tile_rows_[i]);
+  }
+  FillKeyAngles();
+}
+
+void ForwardPass::FillKeyAngles() {
+  for (std::size_t i = 0; i < ropes_.size(); ++i) {
+    const std::size_t pairs = ropes_[i].pair_count();
+    key_cosine_[i].resize(row_count_max_ * pairs);
+    key_sine_[i].resize(row_count_max_ * pairs);
+    for (std::size_t s = 0; s < plan_->count; ++s) {
+      const StepSequence& sequence = plan_->sequences[s];
+      const std::int32_t delta = sequence.extents.back().delta;
+      for (std::size_t row = 0; row < sequence.new_cells; ++row) {
+        const std::size_t at = (sequences_[s].first_row + row) * pairs;
+        ropes_[i].Fill(
+            std::int64_t{sequence.first_new_pos.value} + static_cast<std::int64_t>(row) - delta,
+            key_cosine_[i].data() + at, key_sine_[i].data() + at);
+      }
+    }
+  }
+}
+
+LayerState ForwardPass::State(std::size_t sequence, std::size_t layer) const {
+  const ForwardItem& item = items_[sequence];
+  KVD_ASSERT(item.state_to != nullptr && state_offsets_[layer] < state_offsets_[layer + 1]);
+  const std::size_t offset = state_offsets_[layer];
+  return {.from = item.state_from == nullptr
+                      ? nullptr
+                      : reinterpret_cast<const float*>(item.state_from) + offset,
+          .to = reinterpret_cast<float*>(item.state_to) + offset};
+}
+
+const RowBuffer& ForwardPass::Rows(Scratch name, std::size_t width) {
+  RowBuffer& rows = scratch_[static_cast<std::size_t>(name)];
+  rows.Shape(row_count_max_, width);
+  return rows;
+}
+
+const RowBuffer& ForwardPass::NormedStream(const float* weight) {
+  const RowBuffer& normed = Rows(Scratch::kNormed, config_.embedding_size);
+  ForRows(row_count_, [&](std::size_t first, std::size_t last) {
+    for (std::size_t row = first; row < last; ++row) {
+      compute_.kernels->rms_norm(stream_[row], weight, config_.embedding_size, config_.rms_epsilon,
+                                 normed[row]);
+    }
+  });
+  return normed;
+}
+
+void ForwardPass::Project(const LinearView& linear, const RowBuffer& x, const RowBuffer& y) {
+  const LinearJob job{.linear = &linear, .x = x[0], .x_stride = x.width(), .y = y.pointers()};
+  RunLinear(compute_, {&job, 1}, row_count_);
+}
+
+void ForwardPass::AddToStream(const LinearView& linear, const RowBuffer& x,
+                              const float* post_norm) {
+  const std::size_t width = config_.embedding_size;
+  const RowBuffer& projected = Rows(Scratch::kProjected, width);
+  const bool adds_at_once = post_norm == nullptr && config_.residual_scale == 1.0f;
+  const LinearJob job{.linear = &linear,
+                      .x = x[0],
+                      .x_stride = x.width(),
+                      .y = projected.pointers(),
+                      .add_to = adds_at_once ? stream_.pointers() : nullptr};
+  RunLinear(compute_, {&job, 1}, row_count_);
+  if (adds_at_once) return;
+  ForRows(row_count_, [&](std::size_t first, std::size_t last) {
+    for (std::size_t row = first; row < last; ++row) {
+      float* y = projected[row];
+      if (post_norm != nullptr) {
+        compute_.kernels->rms_norm(y, post_norm, width, config_.rms_epsilon, y);
+      }
+      if (config_.residual_scale != 1.0f) {
+        compute_.kernels->scale(y, config_.residual_scale, width, y);
+      }
+      compute_.kernels->add(stream_[row], y, width, stream_[row]);
+    }
+  });
+}
+
+AttentionShape ForwardPass::ShapeOf(std::size_t layer) const {
+  const RopeConfig& rope = config_.rope_of(layer);
+  return {.layer = layer,
+          .head_count = config_.head_count[layer],
+          .kv_head_count = config_.kv_head_count[layer],
+          .head_dim_k = config_.head_dim_k,
+          .head_dim_v = config_.head_dim_v,
+          .rotated_dim = config_.has_rope ? rope.rotated_dim : 0,
+          .rope_interleaved = rope.interleaved,
+          .scale = config_.attention_scale};
+}
+
+const float* ForwardPass::KeyCosine(std::size_t layer, std::size_t row) const {
+  const std::size_t i = rope_index(layer);
+  return key_cosine_[i].data() + row * ropes_[i].pair_count();
+}
+
+const float* ForwardPass::KeySine(std::size_t layer, std::size_t row) const {
+  const std::size_t i = rope_index(layer);
+  return key_sine_[i].data() + row * ropes_[i].pair_count();
+}
+
+}  // namespace kvd

@@ -1,0 +1,19 @@
+// Weights of an attention layer.
+#pragma once
+
+#include "engine/weight_view.h"
+
+namespace kvd {
+
+struct AttentionWeights {
+  const float* norm = nullptr;       // [embedding_size]: of the layer's input
+  LinearView q;                      // embedding_size -> head_count * head_dim_k
+  LinearView k;                      // embedding_size -> kv_head_count * head_dim_k
+  LinearView v;                      // embedding_size -> kv_head_count * head_dim_v
+  const float* q_norm = nullptr;     // [head_dim_k]; null without qk norm
+  const float* k_norm = nullptr;     // [head_dim_k]
+  LinearView out;                    // head_count * head_dim_v -> embedding_size
+  const float* post_norm = nullptr;  // [embedding_size] of what goes into the stream; or null
+};
+
+}  // namespace kvd
