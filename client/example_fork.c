@@ -18,7 +18,8 @@ static int Ask(kvd_client* client, const char* snapshot, const char* question) {
   params.temperature = 0.0f;
   int code = kvd_attach(client, snapshot, &fork, &info); /* microseconds: no cell is copied */
   if (code == KVD_OK) {
-    code = kvd_tokenize(client, question, strlen(question), KVD_PARSE_SPECIAL, &tokens, &params.token_count);
+    code = kvd_tokenize(client, question, strlen(question), KVD_PARSE_SPECIAL, &tokens,
+                        &params.token_count);
   }
   params.tokens = tokens;
   if (code == KVD_OK) code = kvd_generate(client, fork, &params, Show, NULL, NULL);
@@ -31,10 +32,12 @@ static int Ask(kvd_client* client, const char* snapshot, const char* question) {
 
 int main(int argument_count, char** arguments) {
   kvd_client* client = NULL;
-  if (argument_count < 3) return fprintf(stderr, "usage: %s SNAPSHOT QUESTION...\n", arguments[0]), 2;
+  if (argument_count < 3)
+    return fprintf(stderr, "usage: %s SNAPSHOT QUESTION...\n", arguments[0]), 2;
   if (kvd_connect(NULL, &client) != KVD_OK) return fprintf(stderr, "%s\n", kvd_error_message()), 1;
   int failed = 0;
-  for (int i = 2; i < argument_count; ++i) failed |= Ask(client, arguments[1], arguments[i]) != KVD_OK;
+  for (int i = 2; i < argument_count; ++i)
+    failed |= Ask(client, arguments[1], arguments[i]) != KVD_OK;
   kvd_close(client);
   return failed;
 }

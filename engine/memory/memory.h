@@ -38,7 +38,7 @@ struct SequenceInfo {
   std::uint32_t cell_count = 0;
   std::uint32_t pristine_cells = 0;
   std::uint32_t extent_count = 0;
-  Pos first_pos;                  // of the first cell; 0 when empty
+  Pos first_pos;  // of the first cell; 0 when empty
   Pos next_pos;
   std::uint64_t created_unix_ms = 0;
   std::uint64_t edit_number = 0;
