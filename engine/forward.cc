@@ -1,7 +1,5 @@
 #include "engine/forward.h"
 
-#include <cmath>
-
 #include "engine/architectures/architecture.h"
 
 namespace kvd {
@@ -81,9 +79,8 @@ void Forward::Logits() {
       if (config.logit_scale != 1.0f) {
         kernels.scale(logits, config.logit_scale, config.vocab_size, logits);
       }
-      if (config.logit_softcap == 0.0f) continue;
-      for (std::size_t k = 0; k < config.vocab_size; ++k) {
-        logits[k] = config.logit_softcap * std::tanh(logits[k] / config.logit_softcap);
+      if (config.logit_softcap != 0.0f) {
+        kernels.softcap(logits, config.logit_softcap, config.vocab_size, logits);
       }
     }
   });

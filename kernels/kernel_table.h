@@ -14,7 +14,7 @@
 //     s[1] is the result.
 //   Weights of a quantised type are decoded to f32 exactly as DecodeRow does, one rounding per
 //   element, then enter Dot.
-//   Exp(x): the polynomial of kernels/exp_poly.h, the same operations in every table.
+//   Exp(x), Tanh(x): the polynomial of kernels/exp_poly.h, the same operations in every table.
 //   Sums over a run or a row (softmax, norms) use the same 16 partial sums.
 //
 // Threads: every function is reentrant, allocates nothing, and reads and writes only what its
@@ -97,6 +97,11 @@ struct KernelTable {
                bool interleaved, const float* cosine, const float* sine);
   // y[i] = gate[i] / (1 + Exp(-gate[i])) * up[i]. y may be gate or up.
   void (*silu_multiply)(const float* gate, const float* up, std::size_t n, float* y);
+  // y[i] = gate[i] / (1 + Exp(-gate[i] * (kGeluC1 + kGeluC3 * gate[i] * gate[i]))) * up[i]: the
+  // tanh form of GELU (Hendrycks and Gimpel 2016), as a logistic function. y may be gate or up.
+  void (*gelu_multiply)(const float* gate, const float* up, std::size_t n, float* y);
+  // y[i] = cap * Tanh(x[i] / cap), cap > 0. y may be x.
+  void (*softcap)(const float* x, float cap, std::size_t n, float* y);
   void (*add)(const float* a, const float* b, std::size_t n, float* y);  // y may be a or b
   void (*scale)(const float* a, float factor, std::size_t n, float* y);  // y may be a
   bool (*all_finite)(const float* x, std::size_t n);

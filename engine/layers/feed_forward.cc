@@ -1,16 +1,6 @@
 #include "engine/layers/feed_forward.h"
 
-#include <cmath>
-
 namespace kvd {
-namespace {
-
-float Gelu(float x) {
-  constexpr float kSqrt2OverPi = 0.79788456080286535588f;
-  return 0.5f * x * (1.0f + std::tanh(kSqrt2OverPi * x * (1.0f + 0.044715f * x * x)));
-}
-
-}  // namespace
 
 void RunFeedForwardOn(ForwardPass& pass, std::size_t layer, const FeedForwardWeights& weights,
                       Activation activation, const RowBuffer& x) {
@@ -24,11 +14,10 @@ void RunFeedForwardOn(ForwardPass& pass, std::size_t layer, const FeedForwardWei
   RunLinear(pass.compute(), projections, pass.row_count());
   pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
     for (std::size_t row = first; row < last; ++row) {
-      if (activation == Activation::kSilu) {
-        pass.compute().kernels->silu_multiply(gate[row], up[row], width, gate[row]);
-      } else {
-        for (std::size_t i = 0; i < width; ++i) gate[row][i] = Gelu(gate[row][i]) * up[row][i];
-      }
+      const kernels::KernelTable& kernels = *pass.compute().kernels;
+      const auto multiply =
+          activation == Activation::kSilu ? kernels.silu_multiply : kernels.gelu_multiply;
+      multiply(gate[row], up[row], width, gate[row]);
     }
   });
   pass.AddToStream(weights.down, gate, weights.post_norm);

@@ -130,6 +130,25 @@ struct Lanes {
     return {TimesPowerOfTwo(p.low, n_low), TimesPowerOfTwo(p.high, n_high)};
   }
 
+  static KVD_ALWAYS_INLINE V Tanh(V x) {
+    x = Add(x, x);
+    x = Min(Set(kTanhBound), x);
+    x = Max(Set(-kTanhBound), x);
+    V t = Fma(x, Set(kLog2E), Set(kExpRound));
+    const V power = {PowerOfTwo(IntegerOf(t.low)), PowerOfTwo(IntegerOf(t.high))};
+    t = Sub(t, Set(kExpRound));
+    V r = Fma(t, Set(-kLn2High), x);
+    r = Fma(t, Set(-kLn2Low), r);
+    V c = Set(kExpC6);
+    c = Fma(c, r, Set(kExpC5));
+    c = Fma(c, r, Set(kExpC4));
+    c = Fma(c, r, Set(kExpC3));
+    c = Fma(c, r, Set(kExpC2));
+    const V q = Fma(Mul(c, r), r, r);
+    const V m = Fma(q, power, Sub(power, Set(1.0f)));
+    return Div(m, Add(m, Set(2.0f)));
+  }
+
   // The fixed tree over the lanes.
   static KVD_ALWAYS_INLINE float Total(V v) {
     const __m256 eight = _mm256_add_ps(v.low, v.high);

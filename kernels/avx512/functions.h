@@ -20,6 +20,8 @@ void RmsNorm(const float* x, const float* weight, std::size_t n, float epsilon, 
 void Rope(float* x, std::size_t head_count, std::size_t head_dim, std::size_t rotated_dim,
           bool interleaved, const float* cosine, const float* sine);
 void SiluMultiply(const float* gate, const float* up, std::size_t n, float* y);
+void GeluMultiply(const float* gate, const float* up, std::size_t n, float* y);
+void Softcap(const float* x, float cap, std::size_t n, float* y);
 void Add(const float* a, const float* b, std::size_t n, float* y);
 void Scale(const float* a, float factor, std::size_t n, float* y);
 bool AllFinite(const float* x, std::size_t n);

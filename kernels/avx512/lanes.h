@@ -93,6 +93,25 @@ struct Lanes {
     return _mm512_scalef_ps(p, t);
   }
 
+  static KVD_ALWAYS_INLINE V Tanh(V x) {
+    x = Add(x, x);
+    x = _mm512_min_ps(Set(kTanhBound), x);
+    x = _mm512_max_ps(Set(-kTanhBound), x);
+    V t = Fma(x, Set(kLog2E), Set(kExpRound));
+    t = Sub(t, Set(kExpRound));
+    const V power = _mm512_scalef_ps(Set(1.0f), t);
+    V r = Fma(t, Set(-kLn2High), x);
+    r = Fma(t, Set(-kLn2Low), r);
+    V c = Set(kExpC6);
+    c = Fma(c, r, Set(kExpC5));
+    c = Fma(c, r, Set(kExpC4));
+    c = Fma(c, r, Set(kExpC3));
+    c = Fma(c, r, Set(kExpC2));
+    const V q = Fma(Mul(c, r), r, r);
+    const V m = Fma(q, power, Sub(power, Set(1.0f)));
+    return Div(m, Add(m, Set(2.0f)));
+  }
+
   // The fixed tree over the lanes.
   static KVD_ALWAYS_INLINE float Total(V v) {
     const __m512 eight = Add(v, _mm512_shuffle_f32x4(v, v, 0x4e));

@@ -19,6 +19,12 @@ void SiluMultiply(const float* gate, const float* up, std::size_t n, float* y) {
   SiluMultiplyWith<Isa>(gate, up, n, y);
 }
 
+void GeluMultiply(const float* gate, const float* up, std::size_t n, float* y) {
+  GeluMultiplyWith<Isa>(gate, up, n, y);
+}
+
+void Softcap(const float* x, float cap, std::size_t n, float* y) { SoftcapWith<Isa>(x, cap, n, y); }
+
 void Add(const float* a, const float* b, std::size_t n, float* y) { AddWith<Isa>(a, b, n, y); }
 
 void Scale(const float* a, float factor, std::size_t n, float* y) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "kernels/exp_poly.h"
 #include "kernels/lanes/static_for.h"
 
 namespace kvd::kernels {
@@ -83,6 +84,26 @@ KVD_ALWAYS_INLINE void SiluMultiplyWith(const float* gate, const float* up, std:
   ForGroups<Isa>(n, [&](auto load, auto store) KVD_INLINE_LAMBDA {
     const V g = load(gate);
     store(y, L::Mul(L::Div(g, L::Add(L::Set(1.0f), L::Exp(L::Negate(g)))), load(up)));
+  });
+}
+
+template <class Isa>
+KVD_ALWAYS_INLINE void GeluMultiplyWith(const float* gate, const float* up, std::size_t n,
+                                        float* y) {
+  using L = typename Isa::Lanes;
+  using V = typename L::V;
+  ForGroups<Isa>(n, [&](auto load, auto store) KVD_INLINE_LAMBDA {
+    const V g = load(gate);
+    const V u = L::Mul(g, L::Fma(L::Mul(g, g), L::Set(kGeluC3), L::Set(kGeluC1)));
+    store(y, L::Mul(L::Div(g, L::Add(L::Set(1.0f), L::Exp(L::Negate(u)))), load(up)));
+  });
+}
+
+template <class Isa>
+KVD_ALWAYS_INLINE void SoftcapWith(const float* x, float cap, std::size_t n, float* y) {
+  using L = typename Isa::Lanes;
+  ForGroups<Isa>(n, [&](auto load, auto store) KVD_INLINE_LAMBDA {
+    store(y, L::Mul(L::Tanh(L::Div(load(x), L::Set(cap))), L::Set(cap)));
   });
 }
 

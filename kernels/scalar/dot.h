@@ -1,4 +1,4 @@
-// The 16 partial sums of the numeric form, and Exp, in plain code. Not for files with special -m
+// The 16 partial sums of the numeric form, Exp and Tanh, in plain code. Not for files with special -m
 // flags.
 #pragma once
 
@@ -48,6 +48,23 @@ inline float Exp(float x) {
   const float first = std::bit_cast<float>((half + 127) << 23);
   const float second = std::bit_cast<float>((n - half + 127) << 23);
   return (p * first) * second;
+}
+
+inline float Tanh(float x) {
+  x *= 2.0f;
+  if (x > kTanhBound) x = kTanhBound;
+  if (x < -kTanhBound) x = -kTanhBound;
+  float t = std::fma(x, kLog2E, kExpRound);
+  const std::uint32_t n = std::bit_cast<std::uint32_t>(t) - std::bit_cast<std::uint32_t>(kExpRound);
+  t -= kExpRound;
+  float r = std::fma(t, -kLn2High, x);
+  r = std::fma(t, -kLn2Low, r);
+  float c = kExpC6;
+  for (const float next : {kExpC5, kExpC4, kExpC3, kExpC2}) c = std::fma(c, r, next);
+  const float q = std::fma(c * r, r, r);
+  const float power = std::bit_cast<float>((n + 127) << 23);
+  const float m = std::fma(q, power, power - 1.0f);
+  return m / (m + 2.0f);
 }
 
 }  // namespace kvd::kernels::scalar

@@ -32,6 +32,17 @@ void SiluMultiply(const float* gate, const float* up, std::size_t n, float* y) {
   for (std::size_t i = 0; i < n; ++i) y[i] = gate[i] / (1.0f + Exp(-gate[i])) * up[i];
 }
 
+void GeluMultiply(const float* gate, const float* up, std::size_t n, float* y) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float g = gate[i];
+    y[i] = g / (1.0f + Exp(-(g * std::fma(g * g, kGeluC3, kGeluC1)))) * up[i];
+  }
+}
+
+void Softcap(const float* x, float cap, std::size_t n, float* y) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = Tanh(x[i] / cap) * cap;
+}
+
 void Add(const float* a, const float* b, std::size_t n, float* y) {
   for (std::size_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }

@@ -98,6 +98,53 @@ TEST_P(RowsTest, SiluIsCloseToTheTruthAndFinite) {
   }
 }
 
+TEST_P(RowsTest, GeluAndSoftcapGiveTheScalarBits) {
+  Numbers numbers(38);
+  for (const std::size_t n : kLengths) {
+    std::vector<float> values = numbers.Row(n);
+    for (std::size_t i = 0; i < n; i += 3) values[i] *= 60.0f;  // where both reach their ends
+    for (std::size_t i = 1; i < n; i += 5) values[i] *= 1e-3f;  // where e^x - 1 would cancel
+    for (std::size_t i = 17; i < n; i += 50) values[i] = NAN;
+    const Misaligned<float> x(values, 4), up(numbers.Row(n), 4);
+    ASSERT_TRUE(SameRow(*scalar_, *table_, n, [&](const KernelTable& table, float* y) {
+      table.gelu_multiply(x.get(), up.get(), n, y);
+    })) << n;
+    ASSERT_TRUE(SameRow(*scalar_, *table_, n, [&](const KernelTable& table, float* y) {
+      table.softcap(x.get(), 5.0f, n, y);
+    })) << n;
+  }
+}
+
+TEST_P(RowsTest, GeluIsCloseToTheTruthAndFinite) {
+  for (float gate = -60.0f; gate <= 60.0f; gate += 0.037f) {
+    const float up = 3.0f;
+    float y = 0;
+    table_->gelu_multiply(&gate, &up, 1, &y);
+    const double u = std::sqrt(2.0 / M_PI) * (gate + 0.044715 * std::pow(double{gate}, 3));
+    const double truth = gate / (1.0 + std::exp(-2.0 * u)) * 3.0;
+    // The relative error of Exp is that of its argument, absolute.
+    ASSERT_NEAR(y, truth, 1e-6 * (1.0 + std::fabs(u)) * std::fabs(truth) + 1e-36) << gate;
+  }
+}
+
+TEST_P(RowsTest, SoftcapIsCloseToTheTruthFromTinyToHuge) {
+  for (const float sign : {-1.0f, 1.0f}) {
+    for (float magnitude = 1e-30f; magnitude < 1e30f; magnitude *= 1.07f) {
+      const float x = sign * magnitude;
+      float y = 0;
+      table_->softcap(&x, 30.0f, 1, &y);
+      const double truth = 30.0 * std::tanh(double{x} / 30.0);
+      ASSERT_NEAR(y, truth, 4e-7 * std::fabs(truth)) << x;
+    }
+  }
+  const float ends[] = {INFINITY, -INFINITY, 0.0f};
+  float y[3];
+  table_->softcap(ends, 50.0f, 3, y);
+  EXPECT_EQ(y[0], 50.0f);
+  EXPECT_EQ(y[1], -50.0f);
+  EXPECT_EQ(y[2], 0.0f);
+}
+
 TEST_P(RowsTest, AddAndScaleGiveTheScalarBits) {
   Numbers numbers(35);
   for (const std::size_t n : kLengths) {
