@@ -55,6 +55,13 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   ropes_.emplace_back(config.rope, weights.rope_factors);
   if (has_window) ropes_.emplace_back(config.window_rope, nullptr);
   plans_.resize(plan_count);
+  reaches_.resize(plan_count);
+  for (AttentionReach& reach : reaches_) {
+    reach.has_position_bias = weights.position_bias.distances != 0;
+  }
+  for (const std::uint32_t window : config.window) {
+    if (window != 0) reaches_[1].window = window;
+  }
   tile_rows_.assign(plan_count, AttentionTileRows(1));
   key_cosine_.resize(plan_count);
   key_sine_.resize(plan_count);
@@ -89,7 +96,7 @@ void ForwardPass::Begin(const StepPlan& plan, Memory& memory, std::span<ForwardI
   }
   KVD_ASSERT(row_count_ <= row_count_max_);
   for (std::size_t i = 0; i < plans_.size(); ++i) {
-    plans_[i].Build(plan, memory, ropes_[i], tile_rows_[i]);
+    plans_[i].Build(plan, memory, ropes_[i], reaches_[i], tile_rows_[i]);
   }
   FillKeyAngles();
 }
@@ -179,7 +186,10 @@ AttentionShape ForwardPass::ShapeOf(std::size_t layer) const {
           .head_dim_v = config_.head_dim_v,
           .rotated_dim = config_.has_rope ? rope.rotated_dim : 0,
           .rope_interleaved = rope.interleaved,
-          .scale = config_.attention_scale};
+          .scale = config_.attention_scale,
+          .softcap = config_.attention_softcap,
+          .position_bias = weights_.position_bias.table.data(),
+          .bias_distances = weights_.position_bias.distances};
 }
 
 const float* ForwardPass::KeyCosine(std::size_t layer, std::size_t row) const {

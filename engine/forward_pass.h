@@ -162,6 +162,7 @@ class ForwardPass {
   // One for layers without a window; a second one for layers with a window, if there are any.
   std::vector<RopeTable> ropes_;
   std::vector<AttentionPlan> plans_;
+  std::vector<AttentionReach> reaches_;
   std::vector<std::size_t> tile_rows_;
   std::vector<std::vector<float>> key_cosine_;  // [rows, pairs]
   std::vector<std::vector<float>> key_sine_;

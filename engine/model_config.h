@@ -71,7 +71,8 @@ struct ModelConfig {
   std::vector<std::uint32_t> head_count;
   std::vector<std::uint32_t> kv_head_count;
   std::vector<std::uint32_t> feed_forward_size;  // 0: the layer has none
-  // Positions that a query of the layer reaches back to, its own included; 0: all.
+  // Positions that a query of the layer reaches back to, its own included; 0: all. At most one
+  // number beside 0.
   std::vector<std::uint32_t> window;
   std::uint32_t head_dim_k = 0;  // elements of one head of q and k
   std::uint32_t head_dim_v = 0;  // elements of one head of v

@@ -23,11 +23,19 @@ struct LayerWeights {
   FeedForwardWeights feed_forward;
 };
 
+// What is added to the attention scores of every layer, by the distance of the query's position
+// from the key's (t5). Filled by the architecture's visit_tensors.
+struct PositionBias {
+  std::vector<float> table;   // [head_count, distances]; the last one is that of all larger ones
+  std::size_t distances = 0;  // 0: none
+};
+
 struct ModelWeights {
   WeightView token_embedding;  // [vocab_size, embedding_size]
   LinearView output;           // embedding_size -> vocab_size; the token embedding when tied
   const float* output_norm = nullptr;   // [embedding_size]
   const float* rope_factors = nullptr;  // [rotated_dim / 2], finite and not 0; null: all 1
+  PositionBias position_bias;
   std::vector<LayerWeights> layers;
   std::size_t in_features_max = 0;  // of all matrices
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "shm/check.h"
 
@@ -17,44 +18,118 @@ constexpr std::size_t kTileQueries = 32;
 // Below this many multiply-adds waking a second thread costs more than it gains.
 constexpr std::size_t kInlineProducts = 128 * 1024;
 
-// Cuts a sequence's extents into runs of kRunCells cells.
-void AppendRuns(const StepSequence& source, Memory& memory, AttentionPlan* plan,
-                SequenceView* view) {
+// Effective positions of a sequence's cells, one after the other. Extents are in order of both.
+class PositionCursor {
+ public:
+  // Stands at the first cell whose position is at least `limit`, which the sequence has.
+  PositionCursor(const StepSequence& source, const Memory& memory, std::int64_t limit)
+      : source_(source), memory_(memory), extent_(source.extents.size()) {
+    do {
+      Enter(extent_ - 1);
+    } while (extent_ > 0 && position() >= limit);
+    while (position() < limit) Next();
+  }
+
+  std::uint32_t cell() const { return cell_; }
+  std::int64_t position() const {
+    return std::int64_t{records_[cell_ - first_].stored_pos} + source_.extents[extent_].delta;
+  }
+  // REQUIRES: it is not the last cell.
+  void Next() {
+    ++cell_;
+    if (extent_ + 1 < source_.extents.size() && source_.extents[extent_ + 1].start == cell_) {
+      Enter(extent_ + 1);
+    }
+  }
+
+ private:
+  void Enter(std::size_t index) {
+    const layout::Extent& extent = source_.extents[index];
+    extent_ = index;
+    first_ = cell_ = extent.start;
+    records_ = memory_.BlockCells(BlockId{extent.block}) + extent.first;
+  }
+
+  const StepSequence& source_;
+  const Memory& memory_;
+  std::size_t extent_;
+  std::uint32_t cell_ = 0;
+  std::uint32_t first_ = 0;                      // of the extent
+  const layout::CellRecord* records_ = nullptr;  // of the extent
+};
+
+// What each row of the sequence sees first.
+void AppendFirstSeen(const StepSequence& source, const Memory& memory, std::uint32_t window,
+                     AttentionPlan* plan) {
+  if (window == 0) {
+    plan->first_seen.resize(plan->first_seen.size() + source.new_cells, 0);
+    return;
+  }
+  const std::int64_t first_limit = std::int64_t{source.first_new_pos.value} - window + 1;
+  PositionCursor cursor(source, memory, first_limit);
+  for (std::uint32_t row = 0; row < source.new_cells; ++row) {
+    while (cursor.position() < first_limit + row) cursor.Next();
+    plan->first_seen.push_back(cursor.cell());
+  }
+}
+
+void AppendPositions(const StepSequence& source, const Memory& memory, AttentionPlan* plan,
+                     SequenceView* view) {
   const std::size_t cell_count = std::size_t{source.past_cells} + source.new_cells;
-  view->first_piece = plan->pieces.size();
-  view->first_run = plan->run_starts.size();
-  view->first_delta = plan->deltas.size();
-  std::size_t in_run = kRunCells;
+  view->first_position = plan->positions.size();
   for (std::size_t e = 0; e < source.extents.size(); ++e) {
     const layout::Extent& extent = source.extents[e];
     const std::size_t end =
         e + 1 < source.extents.size() ? source.extents[e + 1].start : cell_count;
+    const layout::CellRecord* records = memory.BlockCells(BlockId{extent.block}) + extent.first;
+    const std::size_t skipped = view->skipped_runs * kRunCells;
+    for (std::size_t cell = std::max<std::size_t>(extent.start, skipped); cell < end; ++cell) {
+      plan->positions.push_back(records[cell - extent.start].stored_pos + extent.delta);
+    }
+  }
+}
+
+// Cuts a sequence's extents into runs of kRunCells cells, from the first run that a row sees on.
+void AppendRuns(const StepSequence& source, Memory& memory, AttentionPlan* plan,
+                SequenceView* view) {
+  const std::size_t cell_count = std::size_t{source.past_cells} + source.new_cells;
+  const std::size_t first_cell = plan->first_seen[view->first_row];
+  view->first_piece = plan->pieces.size();
+  view->first_run = plan->run_starts.size();
+  view->skipped_runs = first_cell / kRunCells;
+  view->first_delta = plan->deltas.size();
+  std::size_t next_run = view->skipped_runs;
+  for (std::size_t e = 0; e < source.extents.size(); ++e) {
+    const layout::Extent& extent = source.extents[e];
+    const std::size_t end =
+        e + 1 < source.extents.size() ? source.extents[e + 1].start : cell_count;
+    if (end <= first_cell) continue;
     const auto known = plan->deltas.begin() + static_cast<std::ptrdiff_t>(view->first_delta);
     const auto found = std::find(known, plan->deltas.end(), extent.delta);
     const auto delta_index = static_cast<std::uint32_t>(found - known);
     if (found == plan->deltas.end()) plan->deltas.push_back(extent.delta);
     const std::byte* block = memory.BlockBytes(BlockId{extent.block});
-    std::size_t first = extent.first;
-    for (std::size_t left = end - extent.start; left > 0;) {
-      if (in_run == kRunCells) {
+    for (std::size_t cell = std::max<std::size_t>(extent.start, first_cell); cell < end;) {
+      const std::size_t column = cell % kRunCells;
+      if (cell / kRunCells == next_run) {
         plan->run_starts.push_back(
             static_cast<std::uint32_t>(plan->pieces.size() - view->first_piece));
-        in_run = 0;
+        ++next_run;
       }
-      const std::size_t take = std::min(left, kRunCells - in_run);
-      plan->pieces.push_back({.block = block,
-                              .first = static_cast<std::uint16_t>(first),
-                              .cell_count = static_cast<std::uint16_t>(take),
-                              .delta_index = delta_index});
-      first += take;
-      in_run += take;
-      left -= take;
+      const std::size_t take = std::min(end - cell, kRunCells - column);
+      plan->pieces.push_back(
+          {.block = block,
+           .first = static_cast<std::uint16_t>(extent.first + (cell - extent.start)),
+           .cell_count = static_cast<std::uint16_t>(take),
+           .column = static_cast<std::uint16_t>(column),
+           .delta_index = delta_index});
+      cell += take;
     }
   }
   view->run_count = plan->run_starts.size() - view->first_run;
   plan->run_starts.push_back(static_cast<std::uint32_t>(plan->pieces.size() - view->first_piece));
   view->delta_count = plan->deltas.size() - view->first_delta;
-  KVD_ASSERT(view->run_count == (cell_count + kRunCells - 1) / kRunCells);
+  KVD_ASSERT(view->skipped_runs + view->run_count == (cell_count + kRunCells - 1) / kRunCells);
 }
 
 // One tile of one kv head; everything it needs lies in its worker's workspace:
@@ -90,14 +165,15 @@ class Tile {
       states_[i] = {.max = -std::numeric_limits<float>::infinity(), .sum = 0.0f};
     }
     rotated_delta_ = std::numeric_limits<std::uint32_t>::max();
-    // The last row sees the most.
+    // The last row sees furthest, the first one furthest back.
     const std::size_t seen = SeenCells(unit_.row_count - 1);
-    for (std::size_t run = 0; run * kRunCells < seen; ++run) RunCells(run);
+    for (std::size_t run = FirstSeen(0) / kRunCells; run * kRunCells < seen; ++run) RunCells(run);
     Finish(out);
   }
 
  private:
-  // Cells that the tile's row sees.
+  // The tile's row sees cells [FirstSeen, SeenCells).
+  std::size_t FirstSeen(std::size_t row) const { return plan_.first_seen[unit_.first_row + row]; }
   std::size_t SeenCells(std::size_t row) const {
     return view_.past_cells + (unit_.first_row - view_.first_row) + row + 1;
   }
@@ -121,40 +197,78 @@ class Tile {
   }
 
   void RunCells(std::size_t run) {
-    const std::uint32_t* starts = plan_.run_starts.data() + view_.first_run + run;
     const std::size_t first_cell = run * kRunCells;
-    // Rows before this one see nothing of the run.
+    // Rows before these see nothing of the run yet, rows behind them nothing any more.
     std::size_t first_row = 0;
     while (SeenCells(first_row) <= first_cell) ++first_row;
-    const std::size_t first_query = first_row * group_;
-    const std::size_t query_count = unit_.row_count * group_ - first_query;
-    std::size_t column = 0;
-    for (std::uint32_t p = starts[0]; p < starts[1]; ++p) {
-      const RunPiece& piece = plan_.pieces[view_.first_piece + p];
-      Rotate(piece.delta_index);
-      kernels_.scores(cells_.k_type, piece.block + cells_.KRow(shape_.layer, kv_head_, piece.first),
-                      piece.cell_count, shape_.head_dim_k,
-                      rotated_ + first_query * shape_.head_dim_k, shape_.head_dim_k, query_count,
-                      shape_.scale, scores_ + first_query * kRunCells + column, kRunCells);
-      column += piece.cell_count;
-    }
-    for (std::size_t row = first_row; row < unit_.row_count; ++row) {
-      const std::size_t visible = std::min(SeenCells(row) - first_cell, column);
+    std::size_t end_row = unit_.row_count;
+    while (FirstSeen(end_row - 1) >= first_cell + kRunCells) --end_row;
+    const std::span<const RunPiece> pieces = PiecesOf(run);
+    Score(pieces, first_row, end_row);
+    const std::size_t end_column = pieces.back().column + std::size_t{pieces.back().cell_count};
+    for (std::size_t row = first_row; row < end_row; ++row) {
+      const std::size_t first = std::max(FirstSeen(row), first_cell) - first_cell;
+      const std::size_t end = std::min(SeenCells(row) - first_cell, end_column);
       for (std::size_t g = 0; g < group_; ++g) {
         const std::size_t query = row * group_ + g;
         float* scores = scores_ + query * kRunCells;
-        float rescale = kernels_.softmax_run(scores, visible, &states_[query]);
-        std::size_t done = 0;
-        for (std::uint32_t p = starts[0]; p < starts[1] && done < visible; ++p) {
-          const RunPiece& piece = plan_.pieces[view_.first_piece + p];
-          const std::size_t take = std::min<std::size_t>(piece.cell_count, visible - done);
-          kernels_.add_values(
-              cells_.v_type, piece.block + cells_.VRow(shape_.layer, kv_head_, piece.first), take,
-              shape_.head_dim_v, scores + done, rescale, values_ + query * shape_.head_dim_v);
-          rescale = 1.0f;
-          done += take;
-        }
+        Adjust(run, row, g, first, end, scores);
+        AddRun(pieces, first, end, scores, query);
       }
+    }
+  }
+
+  std::span<const RunPiece> PiecesOf(std::size_t run) const {
+    const std::uint32_t* starts =
+        plan_.run_starts.data() + view_.first_run + (run - view_.skipped_runs);
+    return std::span(plan_.pieces).subspan(view_.first_piece + starts[0], starts[1] - starts[0]);
+  }
+
+  // Products of the queries of rows [first_row, end_row) with the keys of a run.
+  void Score(std::span<const RunPiece> pieces, std::size_t first_row, std::size_t end_row) {
+    const std::size_t first_query = first_row * group_;
+    for (const RunPiece& piece : pieces) {
+      Rotate(piece.delta_index);
+      kernels_.scores(cells_.k_type, piece.block + cells_.KRow(shape_.layer, kv_head_, piece.first),
+                      piece.cell_count, shape_.head_dim_k,
+                      rotated_ + first_query * shape_.head_dim_k, shape_.head_dim_k,
+                      (end_row - first_row) * group_, shape_.scale,
+                      scores_ + first_query * kRunCells + piece.column, kRunCells);
+    }
+  }
+
+  // Soft-caps and biases the scores of columns [first, end) of one query.
+  void Adjust(std::size_t run, std::size_t row, std::size_t g, std::size_t first, std::size_t end,
+              float* scores) const {
+    if (shape_.softcap != 0.0f) {
+      kernels_.softcap(scores + first, shape_.softcap, end - first, scores + first);
+    }
+    if (shape_.bias_distances == 0) return;
+    const float* bias = shape_.position_bias + (kv_head_ * group_ + g) * shape_.bias_distances;
+    const std::int32_t* positions =
+        plan_.positions.data() + view_.first_position + (run - view_.skipped_runs) * kRunCells;
+    const std::int64_t own =
+        view_.first_pos + static_cast<std::int64_t>(unit_.first_row - view_.first_row + row);
+    for (std::size_t column = first; column < end; ++column) {
+      const auto distance = static_cast<std::size_t>(own - positions[column]);
+      scores[column] += bias[std::min(distance, shape_.bias_distances - 1)];
+    }
+  }
+
+  // Softmax and weighted values of columns [first, end), merged into the query's state.
+  void AddRun(std::span<const RunPiece> pieces, std::size_t first, std::size_t end, float* scores,
+              std::size_t query) {
+    float rescale = kernels_.softmax_run(scores + first, end - first, &states_[query]);
+    for (const RunPiece& piece : pieces) {
+      const std::size_t begin = std::max<std::size_t>(piece.column, first);
+      const std::size_t stop = std::min<std::size_t>(piece.column + piece.cell_count, end);
+      if (begin >= stop) continue;
+      kernels_.add_values(
+          cells_.v_type,
+          piece.block + cells_.VRow(shape_.layer, kv_head_, piece.first + (begin - piece.column)),
+          stop - begin, shape_.head_dim_v, scores + begin, rescale,
+          values_ + query * shape_.head_dim_v);
+      rescale = 1.0f;
     }
   }
 
@@ -190,10 +304,12 @@ class Tile {
 }  // namespace
 
 void AttentionPlan::Build(const StepPlan& plan, Memory& memory, const RopeTable& rope,
-                          std::size_t tile_rows) {
+                          const AttentionReach& reach, std::size_t tile_rows) {
   sequences.clear();
   pieces.clear();
   run_starts.clear();
+  first_seen.clear();
+  positions.clear();
   deltas.clear();
   cosine.clear();
   sine.clear();
@@ -205,7 +321,10 @@ void AttentionPlan::Build(const StepPlan& plan, Memory& memory, const RopeTable&
     view.first_row = first_row;
     view.row_count = source.new_cells;
     view.past_cells = source.past_cells;
+    view.first_pos = source.first_new_pos.value;
+    AppendFirstSeen(source, memory, reach.window, this);
     AppendRuns(source, memory, this, &view);
+    if (reach.has_position_bias) AppendPositions(source, memory, this, &view);
     const std::size_t pairs = rope.pair_count();
     view.first_angle = cosine.size();
     cosine.resize(cosine.size() + view.delta_count * view.row_count * pairs);
@@ -251,7 +370,7 @@ void RunAttention(const Compute& compute, const AttentionPlan& plan, const CellL
   const std::size_t unit_count = plan.tiles.size() * shape.kv_head_count;
   std::size_t seen = 0;
   for (const SequenceView& view : plan.sequences)
-    seen += view.row_count * (view.past_cells + view.row_count);
+    seen += view.row_count * view.run_count * kRunCells;
   if (seen * shape.head_count * (shape.head_dim_k + shape.head_dim_v) < kInlineProducts) {
     for (std::size_t unit = 0; unit < unit_count; ++unit) run(0, unit);
   } else {

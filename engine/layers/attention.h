@@ -1,7 +1,9 @@
 // Grouped-query attention (Ainslie et al. 2023) of a ubatch over the cells of its sequences, block
 // by block.
 //
-// A query sees the cells of its own sequence up to itself. Softmax and weighted values are summed
+// A query sees the cells of its own sequence up to itself, or the last `window` positions of them.
+// Windows and position biases go by effective positions, which ascend within a sequence, so what a
+// row sees is one run of cells. Softmax and weighted values are summed
 // online by runs of kBlockCells cells counted from the sequence's first cell, merged in order: the
 // result depends neither on which blocks the cells lie in nor on what else is in the ubatch. Keys
 // are never rewritten by a position shift: an extent's `delta` is taken off the query's position
@@ -24,6 +26,7 @@ struct RunPiece {
   const std::byte* block = nullptr;  // the block's bytes
   std::uint16_t first = 0;           // cell in the block
   std::uint16_t cell_count = 0;
+  std::uint16_t column = 0;       // place of its first cell in the run
   std::uint32_t delta_index = 0;  // into SequenceView::deltas
 };
 
@@ -31,23 +34,37 @@ struct RunPiece {
 struct SequenceView {
   std::size_t first_row = 0;  // its rows in the ubatch: [first_row, first_row + row_count)
   std::size_t row_count = 0;
-  std::size_t past_cells = 0;   // row i sees cells [0, past_cells + i]
+  std::size_t past_cells = 0;   // row i sees cells [first_seen, past_cells + i]
+  std::int32_t first_pos = 0;   // effective position of its first row
   std::size_t first_piece = 0;  // into AttentionPlan::pieces
-  std::size_t first_run = 0;  // into AttentionPlan::run_starts; runs 0.. of kBlockCells cells each
-  std::size_t run_count = 0;
-  std::size_t first_delta = 0;  // into AttentionPlan::deltas
-  std::size_t delta_count = 0;  // at least 1
-  std::size_t first_angle = 0;  // into AttentionPlan::cosine: [delta][row][pair]
+  // Into AttentionPlan::run_starts: run `skipped_runs`, `skipped_runs` + 1, ... of the sequence.
+  std::size_t first_run = 0;
+  std::size_t skipped_runs = 0;    // out of sight of every row
+  std::size_t run_count = 0;       // those left
+  std::size_t first_position = 0;  // into AttentionPlan::positions: of cell skipped_runs *
+                                   // kBlockCells, and so on
+  std::size_t first_delta = 0;     // into AttentionPlan::deltas
+  std::size_t delta_count = 0;     // at least 1
+  std::size_t first_angle = 0;     // into AttentionPlan::cosine: [delta][row][pair]
 };
 
-// Everything about a step's cells that is the same in all layers; rebuilt per step, its vectors
-// keep their room.
+// What layers that share a plan have in common.
+struct AttentionReach {
+  std::uint32_t window = 0;  // positions that a query reaches back to, its own included; 0: all
+  bool has_position_bias = false;
+};
+
+// Everything about a step's cells that is the same in all layers of one reach; rebuilt per step,
+// its vectors keep their room.
 struct AttentionPlan {
   std::vector<SequenceView> sequences;
   std::vector<RunPiece> pieces;
   std::vector<std::uint32_t>
       run_starts;  // per run: index of its first piece, relative to the sequence's first_piece; and
                    // an end
+  // Per row of the ubatch: the sequence's first cell that it sees.
+  std::vector<std::uint32_t> first_seen;
+  std::vector<std::int32_t> positions;  // effective ones; filled for layers with a bias only
   std::vector<std::int32_t> deltas;
   std::vector<float> cosine;  // rotation of query rows per delta: [pair_count] each
   std::vector<float> sine;
@@ -59,7 +76,8 @@ struct AttentionPlan {
   std::vector<Unit> tiles;  // row tiles; a unit of work is one tile of one kv head
 
   // Cells and tiles of `plan`'s sequences, rows in plan order. tile_rows: query rows of one tile.
-  void Build(const StepPlan& plan, Memory& memory, const RopeTable& rope, std::size_t tile_rows);
+  void Build(const StepPlan& plan, Memory& memory, const RopeTable& rope,
+             const AttentionReach& reach, std::size_t tile_rows);
 };
 
 struct AttentionShape {
@@ -70,7 +88,12 @@ struct AttentionShape {
   std::size_t head_dim_v = 0;
   std::size_t rotated_dim = 0;
   bool rope_interleaved = false;
+  // A score is softcap(scale * q.k) + position_bias[head][min(distance, bias_distances - 1)], with
+  // distance = the query's effective position - the key's.
   float scale = 1.0f;
+  float softcap = 0.0f;                  // 0: none
+  const float* position_bias = nullptr;  // [head_count, bias_distances]
+  std::size_t bias_distances = 0;        // 0: no bias
 };
 
 // Query rows of a tile: as many as keep a tile's queries and values in the first-level cache.

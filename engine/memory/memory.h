@@ -204,6 +204,9 @@ class Memory {
   // ---- the bytes
   // Start of a block of group 0 in the pool; [layer][K|V][kv head][cell][dim].
   virtual std::byte* BlockBytes(BlockId block) = 0;
+  // The records of a block of group 0: kBlockCells of them. For blocks that a step's extents refer
+  // to, during the step.
+  virtual const layout::CellRecord* BlockCells(BlockId block) const = 0;
 };
 
 }  // namespace kvd

@@ -42,6 +42,12 @@ std::byte* UnifiedMemory::BlockBytes(BlockId block) {
   return segments_.pool.data() + number * meta_.geometry().block_stride_bytes[0];
 }
 
+const layout::CellRecord* UnifiedMemory::BlockCells(BlockId block) const {
+  const auto number = static_cast<std::uint32_t>(block);
+  KVD_ASSERT(number < meta_.geometry().block_count[0]);
+  return meta_.cells(number);
+}
+
 // -------------------------------------------------------------------------------------------- find
 
 Result<UnifiedMemory::Found> UnifiedMemory::Find(SequenceHandle handle) const {

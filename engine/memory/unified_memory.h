@@ -78,6 +78,7 @@ class UnifiedMemory final : public Memory {
   void Abandon(StepPlan& plan, std::size_t index) override;
   void EndStep(StepPlan& plan) override;
   std::byte* BlockBytes(BlockId block) override;
+  const layout::CellRecord* BlockCells(BlockId block) const override;
 
   const MemoryGeometry& geometry() const { return segments_.geometry; }
   // For tests and `kvctl fsck`-like checks. REQUIRES: no other thread is in a verb.
