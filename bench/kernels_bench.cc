@@ -151,8 +151,8 @@ void BM_MachineMultiplyAdds(benchmark::State& state) {
       MultiplyAdds256(kCount);
     }
   }
-  state.counters["GFLOP/s"] =
-      PerSecond(RateOf(2.0 * 12 * kCount * static_cast<double>(state.range(0) / 32), state));
+  const double lanes = wide ? 16.0 : 8.0;
+  state.counters["GFLOP/s"] = PerSecond(RateOf(2.0 * 12 * kCount * lanes, state));
 }
 BENCHMARK(BM_MachineMultiplyAdds)->ArgName("bits")->Arg(256)->Arg(512);
 

@@ -120,7 +120,8 @@ class Sequence {
  public:
   Sequence(Client client, SequenceHandle handle) : client_(std::move(client)), handle_(handle) {}
   Sequence(Sequence&& other) noexcept
-      : client_(other.client_), handle_(std::exchange(other.handle_, SequenceHandle::kNone)) {}
+      : client_(std::move(other.client_)),
+        handle_(std::exchange(other.handle_, SequenceHandle::kNone)) {}
   Sequence& operator=(Sequence&& other) noexcept;
   ~Sequence();
 

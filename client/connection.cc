@@ -102,10 +102,10 @@ Result<bool> Connection::Pump() {
   bool has_any = false;
   wire::Completion completion;
   for (;;) {
-    auto next = channel_.completions().Next(completion);
+    const auto next = channel_.completions().Next(completion);
     Status status;
     if (!next) {
-      status = std::unexpected(std::move(next).error());
+      status = std::unexpected(next.error());
     } else if (*next) {
       has_any = true;
       status = Deliver(completion);

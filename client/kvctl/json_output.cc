@@ -24,7 +24,7 @@ Json::~Json() = default;
 Json Json::Object() { return Json(std::make_unique<Value>(Value{boost::json::object()})); }
 Json Json::Array() { return Json(std::make_unique<Value>(Value{boost::json::array()})); }
 
-Json& Json::Set(std::string_view key, Scalar value) {
+Json& Json::Set(std::string_view key, const Scalar& value) {
   value_->json.as_object()[{key.data(), key.size()}] = ValueOf(value);
   return *this;
 }
@@ -32,7 +32,7 @@ Json& Json::Set(std::string_view key, Json value) {
   value_->json.as_object()[{key.data(), key.size()}] = std::move(value.value_->json);
   return *this;
 }
-Json& Json::Add(Scalar value) {
+Json& Json::Add(const Scalar& value) {
   value_->json.as_array().push_back(ValueOf(value));
   return *this;
 }

@@ -26,10 +26,10 @@ class Json {
   ~Json();
 
   // REQUIRES: an object. Members keep their order.
-  Json& Set(std::string_view key, Scalar value);
+  Json& Set(std::string_view key, const Scalar& value);
   Json& Set(std::string_view key, Json value);
   // REQUIRES: an array.
-  Json& Add(Scalar value);
+  Json& Add(const Scalar& value);
   Json& Add(Json value);
 
   std::string Text() const;
