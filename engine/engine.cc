@@ -22,6 +22,7 @@
 #include "engine/model_config.h"
 #include "engine/model_fingerprint.h"
 #include "engine/model_weights.h"
+#include "engine/replay_slice.h"
 #include "engine/thread_pool.h"
 #include "engine/vocabulary/read_vocabulary.h"
 #include "engine/vocabulary/vocabulary.h"
@@ -33,6 +34,12 @@ namespace {
 constexpr std::uint64_t kCellsDefaultMin = 4096;
 constexpr std::uint32_t kThreadsMax = 256;
 constexpr std::uint32_t kUbatchTokensMax = 1u << 16;
+constexpr std::uint64_t kStateBytesDefault = 1ull << 30;
+constexpr std::uint64_t kStateSlotsMin = 16;
+constexpr std::uint64_t kStateSlotsMax = 1024;
+constexpr std::uint64_t kLogitsBytesDefault = 64ull << 20;
+constexpr std::uint64_t kLogitsRowsMin = 4;
+constexpr std::uint64_t kLogitsRowsMax = 1024;
 
 Result<const kernels::KernelTable*> ChooseKernels(const std::string& wanted) {
   const char* name = wanted.empty() ? std::getenv("KVD_KERNELS") : wanted.c_str();
@@ -103,11 +110,39 @@ MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& c
                        .snapshot_capacity = options.snapshot_capacity,
                        .session_capacity = options.session_capacity};
   for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
+    if (config.kv_head_count[layer] == 0) continue;
     memory.layers.push_back({.kv_head_count = config.kv_head_count[layer],
                              .k_dim = config.head_dim_k,
                              .v_dim = config.head_dim_v});
   }
+  memory.state_bytes = StateFloats(config) * sizeof(float);
+  if (memory.state_bytes == 0) return memory;
+  memory.state_slots = options.state_slots;
+  if (memory.state_slots == 0) {
+    memory.state_slots = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+        kStateBytesDefault / memory.state_bytes, kStateSlotsMin, kStateSlotsMax));
+  }
+  const std::uint64_t checkpoint_bytes = std::uint64_t{options.checkpoint_mb} << 20;
+  memory.checkpoint_slots =
+      options.checkpoint_mb == 0
+          ? memory.state_slots / 2
+          : static_cast<std::uint32_t>(std::min<std::uint64_t>(
+                checkpoint_bytes / memory.state_bytes, memory.state_slots - 1));
+  memory.logits_bytes = std::uint64_t{config.vocab_size} * sizeof(float);
+  memory.logits_rows = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      kLogitsBytesDefault / memory.logits_bytes, kLogitsRowsMin, kLogitsRowsMax));
   return memory;
+}
+
+// The layers of a block by layer of the model; those without K and V have none.
+CellLayout CellLayoutOf(const EngineOptions& options, const ModelConfig& config,
+                        const MemoryGeometry& geometry) {
+  CellLayout cells{.k_type = options.k_type, .v_type = options.v_type, .layers = {}};
+  auto next = geometry.layers.begin();
+  for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
+    cells.layers.push_back(config.kv_head_count[layer] == 0 ? LayerLayout{} : *next++);
+  }
+  return cells;
 }
 
 Result<std::unique_ptr<Memory>> CreateMemory(const EngineOptions& options,
@@ -145,6 +180,7 @@ class EngineImpl final : public Engine {
   const EngineOptions& options() const override { return options_; }
   std::uint64_t weight_bytes() const override { return model_->weight_bytes; }
   std::uint64_t cell_bytes() const override { return cells_.cell_bytes(); }
+  std::uint64_t state_bytes() const override { return StateFloats(model_->config) * sizeof(float); }
   EngineCounters counters() const override {
     return {.steps = steps_.load(std::memory_order_relaxed),
             .tokens_computed = tokens_computed_.load(std::memory_order_relaxed)};
@@ -158,12 +194,43 @@ class EngineImpl final : public Engine {
     steps_.fetch_add(1, std::memory_order_relaxed);
   }
 
+  std::size_t TokensToCheckpoint(std::uint32_t cell_count, std::size_t wanted) const override {
+    if (options_.checkpoint_every == 0 || state_bytes() == 0) return wanted;
+    return std::min<std::size_t>(
+        wanted, options_.checkpoint_every - cell_count % options_.checkpoint_every);
+  }
+
+  Result<bool> Replay(Rewind& rewind) override {
+    if (rewind.tokens.empty()) {  // a checkpoint has come since
+      KVD_CHECK_OK(memory_->CommitRewind(rewind));
+      return true;
+    }
+    replay_.Fill(rewind, options_.ubatch_tokens);
+    ForwardItem item{.first_logits_row = replay_.row_count(),
+                     .state_from = StateOrNull(replay_.state_from()),
+                     .state_to = memory_->StateBytes(replay_.state_to()),
+                     .writes_cells = false};
+    forward_.Run(replay_.plan(), *memory_, {&item, 1});
+    tokens_computed_.fetch_add(replay_.row_count(), std::memory_order_relaxed);
+    if (!item.finite) {
+      memory_->AbandonRewind(rewind);
+      return Fail(Code::kNumerical, "a state is not finite; nothing was changed");
+    }
+    if (!replay_.Advance(rewind)) return false;
+    KVD_CHECK_OK(memory_->CommitRewind(rewind));
+    return true;
+  }
+
   Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
                                std::int32_t divisor) override {
     return memory_->DividePositions(sequence, range, divisor, divider_);
   }
 
  private:
+  const std::byte* StateOrNull(std::uint32_t slot) {
+    return slot == layout::kNoSlot ? nullptr : memory_->StateBytes(slot);
+  }
+
   Status CheckItem(const StepItem& item) const {
     if (item.tokens.empty()) return Fail(Code::kInvalidArgument, "tokens: none given");
     for (std::size_t i = 0; i < item.tokens.size(); ++i) {
@@ -216,9 +283,15 @@ class EngineImpl final : public Engine {
 
   void Compute(std::span<StepItem> items) {
     forward_items_.clear();
-    for (const std::size_t i : planned_) {
-      forward_items_.push_back(
-          {.first_logits_row = items[i].first_logits_row, .logits = items[i].logits});
+    for (std::size_t s = 0; s < planned_.size(); ++s) {
+      const StepItem& item = items[planned_[s]];
+      const StepSequence& sequence = plan_.sequences[s];
+      forward_items_.push_back({.first_logits_row = item.first_logits_row,
+                                .logits = item.logits,
+                                .state_from = StateOrNull(sequence.state_from),
+                                .state_to = sequence.state_to == layout::kNoSlot
+                                                ? nullptr
+                                                : memory_->StateBytes(sequence.state_to)});
     }
     forward_.Run(plan_, *memory_, forward_items_);
   }
@@ -233,7 +306,21 @@ class EngineImpl final : public Engine {
         item.status =
             Fail(Code::kNumerical, "a key, value or logit is not finite; nothing was committed");
       }
-      if (item.status) tokens_computed_.fetch_add(item.tokens.size(), std::memory_order_relaxed);
+      if (!item.status) continue;
+      tokens_computed_.fetch_add(item.tokens.size(), std::memory_order_relaxed);
+      if (plan_.sequences[s].state_to != layout::kNoSlot) KeepState(item, plan_.sequences[s]);
+    }
+  }
+
+  // Checkpoints and kept logits are a cache: a failure to keep one is none of the step's.
+  void KeepState(const StepItem& item, const StepSequence& sequence) {
+    const std::uint32_t cell_count = sequence.past_cells + sequence.new_cells;
+    const bool is_due =
+        options_.checkpoint_every != 0 && cell_count % options_.checkpoint_every == 0;
+    if (item.keeps_state || is_due) (void)memory_->KeepCheckpoint(item.sequence);
+    if (item.keeps_state && item.first_logits_row < item.tokens.size()) {
+      const std::size_t last = item.tokens.size() - 1 - item.first_logits_row;
+      (void)memory_->KeepLogits(item.sequence, item.logits + last * model_->config.vocab_size);
     }
   }
 
@@ -248,6 +335,7 @@ class EngineImpl final : public Engine {
   ModelCellRotator llama_shifter_;
   // Of the step at hand; kept so that nothing is allocated per token.
   StepPlan plan_;
+  ReplaySlice replay_;
   std::vector<std::size_t> planned_;
   std::vector<AppendRequest> requests_;
   std::vector<ForwardItem> forward_items_;
@@ -269,7 +357,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& wanted) {
     options.cells = std::max<std::uint64_t>(kCellsDefaultMin, model->config.context_length);
   KVD_TRY(const MemoryGeometry geometry, ComputeGeometry(MemoryOptionsOf(options, model->config)));
   KVD_TRY(std::unique_ptr<Memory> memory, CreateMemory(options, geometry, model->fingerprint));
-  CellLayout cells{.k_type = options.k_type, .v_type = options.v_type, .layers = geometry.layers};
+  CellLayout cells = CellLayoutOf(options, model->config, geometry);
   return std::make_unique<EngineImpl>(std::move(options), std::move(model), std::move(cells),
                                       *kernels, std::move(memory));
 }

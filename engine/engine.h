@@ -28,9 +28,13 @@ struct EngineOptions {
   std::uint32_t sequence_capacity = 16384;
   std::uint32_t snapshot_capacity = 1024;
   std::uint32_t session_capacity = 1024;
+  // Recurrent models: states that are kept (of sequences and of checkpoints); 0: what 1 GiB holds, 16
+  // to 1024.
   std::uint32_t state_slots = 0;
-  std::uint32_t threads = 0;          // 0: as many as cores
-  std::uint32_t ubatch_tokens = 512;  // rows of one pass
+  std::uint32_t checkpoint_mb = 0;       // of those, for checkpoints; 0: half of the slots
+  std::uint32_t checkpoint_every = 512;  // tokens; 0: at prompt ends and forks alone
+  std::uint32_t threads = 0;             // 0: as many as cores
+  std::uint32_t ubatch_tokens = 512;     // rows of one pass
   kernels::DataType k_type = kernels::DataType::kF16;
   kernels::DataType v_type = kernels::DataType::kF16;
   bool deterministic = false;
@@ -51,6 +55,9 @@ struct StepItem {
   // Row k lands at logits + k * vocab_size, written there by the last product itself. REQUIRES:
   // room for all rows.
   float* logits = nullptr;
+  // Recurrent models: the state behind the last token becomes a checkpoint, and its row of logits is
+  // kept if it is among those wanted. For the ends of prompts.
+  bool keeps_state = false;
   // Out: whether this item's cells were committed; on error nothing of it was, and the other items
   // are not affected.
   Status status{};
@@ -74,13 +81,20 @@ class Engine {
   virtual const kernels::KernelTable& kernels() const = 0;
   virtual const EngineOptions& options() const = 0;  // with defaults filled in
   virtual std::uint64_t weight_bytes() const = 0;
-  virtual std::uint64_t cell_bytes() const = 0;  // K and V of one token in all layers
+  virtual std::uint64_t cell_bytes() const = 0;   // K and V of one token in all layers
+  virtual std::uint64_t state_bytes() const = 0;  // recurrent state of one sequence; 0: none
 
   // One pass through the model over all items together; each item's status is set. The tokens of
   // all items are at most options().ubatch_tokens. A sequence may appear once. Items whose cells
   // cannot be had fail alone (kNoSpace with the numbers), the others go on. Never blocks metadata
   // verbs.
   virtual void Step(std::span<StepItem> items) = 0;
+  // How many of `wanted` next tokens of a sequence (of which cell_count cells are held) may be
+  // computed in one step, so that steps end where checkpoints are due.
+  virtual std::size_t TokensToCheckpoint(std::uint32_t cell_count, std::size_t wanted) const = 0;
+  // One ubatch of a rewind's replay (Memory::BeginRewind); the last one commits. Returns whether it
+  // is done. Errors: kNumerical, CommitRewind's; the rewind is over then and nothing has changed.
+  virtual Result<bool> Replay(Rewind& rewind) = 0;
   // Memory::DividePositions with this model's rotation.
   virtual Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
                                        std::int32_t divisor) = 0;

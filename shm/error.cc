@@ -25,6 +25,7 @@ std::string_view CodeName(Code code) {
     case Code::kConflict: return "conflict";
     case Code::kInternal: return "internal";
     case Code::kTimeout: return "timeout";
+    case Code::kNeedsReplay: return "needs_replay";
   }
   return "unknown";
 }

@@ -34,6 +34,7 @@ enum class Code : std::uint8_t {
   kConflict = 15,         // the sequence changed while a step computed on it
   kInternal = 16,         // a bug of ours; please report
   kTimeout = 17,          // nothing came in the time allowed
+  kNeedsReplay = 18,      // inside the daemon: the state at the cut has to be computed again
 };
 
 // The code's stable lower_snake name ("no_space"), used in logs and JSON. Never empty.

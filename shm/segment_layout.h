@@ -14,6 +14,7 @@
 // kLayoutVersion is raised whenever a struct of `meta` or `pool` changes its size, order or
 // meaning:
 //   1  first layout
+//   2  recurrent state slots, checkpoints and rows of logits
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,7 @@
 
 namespace kvd::layout {
 
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 2;
 inline constexpr std::uint64_t kMetaMagic = 0x3154454d5f44564bull;  // "KVD_MET1"
 inline constexpr std::uint32_t kBlockCells = 32;                    // cells of one block
 inline constexpr std::uint32_t kGroupsMax = 4;                      // block groups of one model
@@ -50,22 +51,25 @@ inline constexpr std::uint32_t kNameBytesMax = 64;
 
 struct MetaGeometry {
   std::uint32_t block_cells;  // kBlockCells
-  std::uint32_t group_count;  // 1..kGroupsMax; 0 for a model without attention
+  std::uint32_t group_count;  // 1..kGroupsMax; group 0 holds every token
   std::uint32_t block_count[kGroupsMax];
   std::uint32_t sequence_capacity;
   std::uint32_t snapshot_capacity;
   std::uint32_t session_capacity;
   std::uint32_t state_slot_count;
   std::uint32_t list_unit_count;
-  std::uint32_t reserved;
-  std::uint64_t block_stride_bytes[kGroupsMax];  // bytes of one block in `pool`, page rounded
-  std::uint64_t state_slot_bytes;
-  std::uint8_t k_type;  // kernels::DataType numbers
+  std::uint32_t logits_row_count;
+  // Bytes of one block in `pool`, page rounded; 0 where no layer has K and V: its cells are tokens
+  // and positions alone.
+  std::uint64_t block_stride_bytes[kGroupsMax];
+  std::uint64_t state_slot_bytes;  // in `pool`, behind the blocks, page rounded
+  std::uint64_t logits_row_bytes;  // in `pool`, behind the state slots, page rounded
+  std::uint8_t k_type;             // kernels::DataType numbers
   std::uint8_t v_type;
   std::uint8_t reserved2[6];
   friend bool operator==(const MetaGeometry&, const MetaGeometry&) = default;
 };
-static_assert(sizeof(MetaGeometry) == 96 && std::is_standard_layout_v<MetaGeometry>);
+static_assert(sizeof(MetaGeometry) == 104 && std::is_standard_layout_v<MetaGeometry>);
 
 struct MetaHeader {
   std::uint64_t magic;             // kMetaMagic
@@ -133,6 +137,15 @@ struct Extent {
 };
 static_assert(sizeof(Extent) == 16);
 
+// The recurrent state of a sequence as it was behind its first cell_count cells.
+struct Checkpoint {
+  std::uint32_t cell_count;
+  std::uint32_t state_slot;
+  std::uint32_t reserved[2];
+  friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
+};
+static_assert(sizeof(Checkpoint) == sizeof(Extent));  // both are entries of the list arena
+
 enum SequenceFlags : std::uint32_t {
   kSequenceLive = 1u << 0,
   kSequenceRetained = 1u << 1,
@@ -153,11 +166,11 @@ struct SequenceRecord {
   std::uint32_t cell_count;      // cells of group 0 (all tokens it holds)
   std::uint32_t pristine_cells;  // leading cells computed from position 0 in order
   std::int32_t next_pos;         // last effective position + 1; 0 when empty
-  std::uint32_t state_slot;      // recurrent state, or kNoSlot
-  std::uint32_t logits_slot;     // last logits row, or kNoSlot
+  std::uint32_t state_slot;      // recurrent state behind all its cells; kNoSlot: none or zeros
+  std::uint32_t logits_slot;     // row of logits of its last token, or kNoSlot
   std::uint32_t cross_slot;      // cross-attention state, or kNoSlot
   ListRoot extents[kGroupsMax];
-  ListRoot checkpoints;
+  ListRoot checkpoints;  // of Checkpoint, by cell_count, each at most the record's
   ListRoot sampler;
   std::uint32_t first_cell[kGroupsMax];  // ordinal of the first cell a group still holds (windows)
   std::uint8_t reserved1[72];

@@ -19,10 +19,25 @@ void BlockAllocator::EndStep() {
 std::uint32_t BlockAllocator::ReserveFresh(std::uint32_t end) {
   KVD_ASSERT(step_is_running_ && end > 0 && end <= layout::kBlockCells && free_.free_count() > 0);
   const std::uint32_t block = *free_.TakeLowest();
-  pool_->AddUse(block * block_stride_bytes_, block_stride_bytes_);
+  AddUse(block);
   reserved_end_[block] = static_cast<std::uint8_t>(end);
   ++reserved_blocks_;
   return block;
+}
+
+void BlockAllocator::AddUse(std::uint32_t block) {
+  if (block_stride_bytes_ != 0) pool_->AddUse(OffsetOf(block), block_stride_bytes_);
+}
+
+std::uint32_t BlockAllocator::Hold() {
+  KVD_ASSERT(free_.free_count() > 0);
+  const std::uint32_t block = *free_.TakeLowest();
+  AddUse(block);
+  return block;
+}
+
+void BlockAllocator::LetGo(std::uint32_t block, const BlockTable& table) {
+  if (!table.is_used(block)) Unreferenced(block);
 }
 
 void BlockAllocator::ReserveTail(std::uint32_t block, std::uint32_t end) {
@@ -49,7 +64,7 @@ void BlockAllocator::Unreferenced(std::uint32_t block) {
 
 void BlockAllocator::Free(std::uint32_t block) {
   free_.Give(block);
-  pool_->DropUse(block * block_stride_bytes_, block_stride_bytes_);
+  if (block_stride_bytes_ != 0) pool_->DropUse(OffsetOf(block), block_stride_bytes_);
 }
 
 }  // namespace kvd

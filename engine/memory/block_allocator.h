@@ -9,6 +9,9 @@
 // At most one reservation holds a block at a time: it begins where the block is filled and nothing
 // else ends there.
 //
+// State slots and rows of logits are handed out by allocators of their own: each is a block whose
+// only piece is all of it.
+//
 // Not thread-safe. Takes the pool's use counts along; reserving the pool's bytes is the caller's,
 // outside of its lock.
 #pragma once
@@ -25,9 +28,12 @@ namespace kvd {
 
 class BlockAllocator {
  public:
-  BlockAllocator(std::uint32_t block_count, std::uint64_t block_stride_bytes, PoolSegment* pool)
+  // The blocks lie in the pool from base_offset on; a stride of 0: they have no bytes there.
+  BlockAllocator(std::uint32_t block_count, std::uint64_t base_offset,
+                 std::uint64_t block_stride_bytes, PoolSegment* pool)
       : free_(block_count),
         reserved_end_(block_count),
+        base_offset_(base_offset),
         block_stride_bytes_(block_stride_bytes),
         pool_(pool) {}
 
@@ -54,12 +60,25 @@ class BlockAllocator {
   // Nothing refers to the block any more.
   void Unreferenced(std::uint32_t block);
 
+  // A free block that stays taken across steps until LetGo, whatever the table says of it.
+  // REQUIRES: free_blocks() > 0.
+  std::uint32_t Hold();
+  void LetGo(std::uint32_t block, const BlockTable& table);
+
+  // Offset of the block's bytes in the pool.
+  std::uint64_t OffsetOf(std::uint32_t block) const {
+    return base_offset_ + block * block_stride_bytes_;
+  }
+  std::uint64_t block_stride_bytes() const { return block_stride_bytes_; }
+
  private:
+  void AddUse(std::uint32_t block);
   void Free(std::uint32_t block);
 
   FreeSet free_;
   std::vector<std::uint8_t> reserved_end_;  // by block: end of the reserved cells, 0 for none
   std::vector<std::uint32_t> limbo_;
+  std::uint64_t base_offset_;
   std::uint64_t block_stride_bytes_;
   PoolSegment* pool_;
   std::uint32_t reserved_blocks_ = 0;

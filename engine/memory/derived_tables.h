@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 
 #include "engine/memory/block_table.h"
@@ -15,8 +16,15 @@
 
 namespace kvd {
 
+// A reference to a slot, as a table of blocks counts it.
+constexpr Piece SlotPiece(std::uint32_t slot) { return {slot, 0, layout::kBlockCells, 0}; }
+
 struct DerivedTables {
   BlockTable blocks;  // of group 0
+  // References to state slots and rows of logits: one to a slot is a piece of all its block.
+  BlockTable states;
+  BlockTable logits;
+  BlockTable checkpoints;  // of those to state slots, the ones from checkpoints
   ListArena lists;
   FreeSet sequences;  // free records
   FreeSet snapshots;
@@ -26,9 +34,28 @@ struct DerivedTables {
   // Of an empty meta.
   explicit DerivedTables(const layout::MetaGeometry& geometry)
       : blocks(geometry.block_count[0]),
+        states(geometry.state_slot_count),
+        logits(geometry.logits_row_count),
+        checkpoints(geometry.state_slot_count),
         lists(geometry.list_unit_count),
         sequences(geometry.sequence_capacity),
         snapshots(geometry.snapshot_capacity) {}
+
+  // Counts what `times` records that are all equal to `record` refer to beside their cells.
+  void AddState(const layout::SequenceRecord& record,
+                std::span<const layout::Checkpoint> record_checkpoints, Holder holder,
+                std::uint32_t times) {
+    if (record.state_slot != layout::kNoSlot) {
+      states.Add(SlotPiece(record.state_slot), holder, times);
+    }
+    if (record.logits_slot != layout::kNoSlot) {
+      logits.Add(SlotPiece(record.logits_slot), holder, times);
+    }
+    for (const layout::Checkpoint& checkpoint : record_checkpoints) {
+      states.Add(SlotPiece(checkpoint.state_slot), holder, times);
+      checkpoints.Add(SlotPiece(checkpoint.state_slot), holder, times);
+    }
+  }
 
   friend bool operator==(const DerivedTables&, const DerivedTables&) = default;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <tuple>
 
 namespace kvd {
 namespace {
@@ -59,6 +60,19 @@ Result<std::uint32_t> RowBytesOf(const char* field, std::size_t layer, kernels::
   return static_cast<std::uint32_t>(kernels::RowBytes(type, dim));
 }
 
+// *pool_bytes += count * bytes.
+Status AddToPool(const char* what, std::uint64_t count, std::uint64_t bytes,
+                 std::uint64_t* pool_bytes) {
+  std::uint64_t added = 0;
+  if (__builtin_mul_overflow(count, bytes, &added) || added > kPoolBytesMax - *pool_bytes) {
+    return Fail(Code::kInvalidArgument, "pool: " + std::to_string(count) + " " + what + " of " +
+                                            std::to_string(bytes) + " bytes, at most " +
+                                            std::to_string(kPoolBytesMax) + " bytes together");
+  }
+  *pool_bytes += added;
+  return {};
+}
+
 }  // namespace
 
 std::uint32_t ListUnitsFor(std::uint32_t entry_count) {
@@ -81,21 +95,28 @@ Result<MetaOffsets> LayOut(const layout::MetaGeometry& geometry) {
   };
   KVD_CHECK_OK(check("geometry.block_cells", geometry.block_cells, layout::kBlockCells,
                      layout::kBlockCells));
-  KVD_CHECK_OK(check("geometry.group_count", geometry.group_count, 0, layout::kGroupsMax));
+  KVD_CHECK_OK(check("geometry.group_count", geometry.group_count, 1, layout::kGroupsMax));
   KVD_CHECK_OK(check("geometry.sequence_capacity", geometry.sequence_capacity, 1, kRecordsMax));
   KVD_CHECK_OK(check("geometry.snapshot_capacity", geometry.snapshot_capacity, 0, kRecordsMax));
   KVD_CHECK_OK(check("geometry.session_capacity", geometry.session_capacity, 0, kRecordsMax));
   KVD_CHECK_OK(check("geometry.state_slot_count", geometry.state_slot_count, 0, kRecordsMax));
   KVD_CHECK_OK(check("geometry.list_unit_count", geometry.list_unit_count, 1, kListUnitsMax));
-  KVD_CHECK_OK(check("geometry.reserved", geometry.reserved, 0, 0));
+  KVD_CHECK_OK(check("geometry.logits_row_count", geometry.logits_row_count, 0, kRecordsMax));
+  for (const auto& [field, bytes, count] :
+       {std::tuple{"geometry.state_slot_bytes", geometry.state_slot_bytes,
+                   geometry.state_slot_count},
+        std::tuple{"geometry.logits_row_bytes", geometry.logits_row_bytes,
+                   geometry.logits_row_count}}) {
+    KVD_CHECK_OK(check(field, bytes, count != 0 ? kPageBytes : 0, count != 0 ? kBlockBytesMax : 0));
+    KVD_CHECK_OK(check((std::string(field) + " modulo page").c_str(), bytes % kPageBytes, 0, 0));
+  }
   for (std::uint32_t group = 0; group < layout::kGroupsMax; ++group) {
     const bool used = group < geometry.group_count;
     const std::string name = "[" + std::to_string(group) + "]";
     KVD_CHECK_OK(check(("geometry.block_count" + name).c_str(), geometry.block_count[group],
                        used ? 1 : 0, used ? kBlocksMax : 0));
     KVD_CHECK_OK(check(("geometry.block_stride_bytes" + name).c_str(),
-                       geometry.block_stride_bytes[group], used ? kPageBytes : 0,
-                       used ? kBlockBytesMax : 0));
+                       geometry.block_stride_bytes[group], 0, used ? kBlockBytesMax : 0));
     KVD_CHECK_OK(check(("geometry.block_stride_bytes" + name + " modulo page").c_str(),
                        geometry.block_stride_bytes[group] % kPageBytes, 0, 0));
   }
@@ -128,7 +149,13 @@ Result<MemoryGeometry> ComputeGeometry(const MemoryOptions& options) {
     return CheckRange(Code::kInvalidArgument, field, value, least, most);
   };
   KVD_CHECK_OK(check("cells", options.cells, 1, std::uint64_t{kBlocksMax} * layout::kBlockCells));
-  KVD_CHECK_OK(check("layers", options.layers.size(), 1, 1u << 16));
+  KVD_CHECK_OK(check("layers", options.layers.size(), 0, 1u << 16));
+  KVD_CHECK_OK(check("state_slots", options.state_slots, 0, kRecordsMax));
+  KVD_CHECK_OK(check("logits_rows", options.logits_rows, 0, kRecordsMax));
+  KVD_CHECK_OK(check("state_bytes", options.state_bytes, options.state_slots != 0 ? 1 : 0,
+                     options.state_slots != 0 ? kBlockBytesMax : 0));
+  KVD_CHECK_OK(check("logits_bytes", options.logits_bytes, options.logits_rows != 0 ? 1 : 0,
+                     options.logits_rows != 0 ? kBlockBytesMax : 0));
   KVD_CHECK_OK(check("sequence_capacity", options.sequence_capacity, 1, kRecordsMax));
   KVD_CHECK_OK(check("snapshot_capacity", options.snapshot_capacity, 0, kRecordsMax));
   KVD_CHECK_OK(check("session_capacity", options.session_capacity, 0, kRecordsMax));
@@ -172,14 +199,21 @@ Result<MemoryGeometry> ComputeGeometry(const MemoryOptions& options) {
                 DefaultListUnits(meta.block_count[0], options.sequence_capacity), kListUnitsMax);
   meta.list_unit_count = static_cast<std::uint32_t>(units);
 
-  if (__builtin_mul_overflow(meta.block_stride_bytes[0], std::uint64_t{meta.block_count[0]},
-                             &geometry.pool_bytes) ||
-      geometry.pool_bytes > kPoolBytesMax) {
-    return Fail(Code::kInvalidArgument,
-                "pool: " + std::to_string(meta.block_count[0]) + " blocks of " +
-                    std::to_string(meta.block_stride_bytes[0]) + " bytes, at most " +
-                    std::to_string(kPoolBytesMax) + " bytes together");
-  }
+  meta.state_slot_count = options.state_slots;
+  meta.state_slot_bytes = RoundUp(options.state_bytes, kPageBytes);
+  meta.logits_row_count = options.logits_rows;
+  meta.logits_row_bytes = RoundUp(options.logits_bytes, kPageBytes);
+
+  KVD_CHECK_OK(
+      AddToPool("blocks", meta.block_count[0], meta.block_stride_bytes[0], &geometry.pool_bytes));
+  geometry.logits_bytes = options.logits_bytes;
+  geometry.checkpoint_slots = options.checkpoint_slots;
+  geometry.states_offset = geometry.pool_bytes;
+  KVD_CHECK_OK(
+      AddToPool("state slots", meta.state_slot_count, meta.state_slot_bytes, &geometry.pool_bytes));
+  geometry.logits_offset = geometry.pool_bytes;
+  KVD_CHECK_OK(AddToPool("rows of logits", meta.logits_row_count, meta.logits_row_bytes,
+                         &geometry.pool_bytes));
   KVD_TRY(geometry.offsets, LayOut(meta));
   return geometry;
 }

@@ -26,13 +26,21 @@ struct LayerShape {
 
 struct MemoryOptions {
   std::uint64_t cells = 0;                             // rounded up to whole blocks
-  std::vector<LayerShape> layers;                      // those with a cache, in order
+  std::vector<LayerShape> layers;                      // those with K and V, in order; or none
   kernels::DataType k_type = kernels::DataType::kF16;  // f32, f16, bf16 or q8_0
   kernels::DataType v_type = kernels::DataType::kF16;
   std::uint32_t sequence_capacity = 16384;
   std::uint32_t snapshot_capacity = 1024;
   std::uint32_t session_capacity = 1024;
   std::uint32_t list_unit_count = 0;  // of the list arena; 0: DefaultListUnits()
+  // Recurrent state: bytes of one sequence's state in all layers, and how many are kept. 0: none.
+  std::uint64_t state_bytes = 0;
+  std::uint32_t state_slots = 0;
+  // Last rows of logits: bytes of one, and how many are kept.
+  std::uint64_t logits_bytes = 0;
+  std::uint32_t logits_rows = 0;
+  // State slots that checkpoints may hold together; a bound of this process, not of the segments.
+  std::uint32_t checkpoint_slots = 0;
 };
 
 // Where the parts of `meta` lie, from its start.
@@ -62,6 +70,10 @@ struct LayerLayout {
 struct MemoryGeometry {
   layout::MetaGeometry meta = {};
   MetaOffsets offsets;
+  std::uint64_t logits_bytes = 0;  // of one row, not rounded
+  std::uint32_t checkpoint_slots = 0;
+  std::uint64_t states_offset = 0;  // in the pool: of the first state slot
+  std::uint64_t logits_offset = 0;  // of the first row of logits
   std::uint64_t pool_bytes = 0;
   std::uint64_t block_bytes = 0;    // of K and V; the stride is this rounded up to pages
   std::vector<LayerLayout> layers;  // of one block

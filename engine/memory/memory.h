@@ -12,6 +12,7 @@
 // alone at any moment between two calls.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -67,6 +68,12 @@ struct PoolUsage {  // of block group 0; blocks of kBlockCells cells
   std::uint64_t live_cells = 0;      // cells some sequence refers to, each counted once
   std::uint64_t reserved_bytes = 0;  // of the pool file that the system has reserved for us
   std::uint64_t list_units_free = 0;
+  // Recurrent state; all 0 for models without.
+  std::uint32_t state_slots = 0;
+  std::uint32_t free_state_slots = 0;
+  std::uint32_t checkpoint_slots = 0;  // held by checkpoints
+  std::uint32_t logits_rows = 0;
+  std::uint32_t free_logits_rows = 0;
 };
 
 // One sequence's part of a step: what its new tokens see, and where their cells go. Valid from
@@ -83,7 +90,10 @@ struct StepSequence {
   std::vector<layout::Extent> extents;
   std::uint32_t first_new_extent = 0;  // index of the extent that holds cell past_cells
   std::vector<TokenId> tokens;         // the new tokens
-  std::uint64_t edit_number = 0;       // of the record when reserved
+  // Recurrent models: the slot to read the state from (kNoSlot: zeros), and the one to write to.
+  std::uint32_t state_from = layout::kNoSlot;
+  std::uint32_t state_to = layout::kNoSlot;
+  std::uint64_t edit_number = 0;  // of the record when reserved
 };
 
 struct AppendRequest {
@@ -96,6 +106,25 @@ struct AppendRequest {
 struct StepPlan {
   std::vector<StepSequence> sequences;  // [0, count)
   std::size_t count = 0;
+};
+
+// A removal from a sequence whose recurrent state has to be computed again: the tokens behind the
+// nearest checkpoint are replayed, then CommitRewind changes list and state together.
+struct Rewind {
+  SequenceHandle handle = SequenceHandle::kNone;
+  PosRange range;
+  std::uint32_t removed_cells = 0;
+  std::vector<layout::Extent> extents;  // the list as it will be
+  std::uint32_t cell_count = 0;         // of that list
+  std::uint32_t replay_from = 0;        // its first cell to be replayed
+  std::vector<TokenId> tokens;          // of the cells [replay_from, cell_count)
+  std::vector<Pos> positions;
+  std::uint32_t state_from = layout::kNoSlot;  // before the first of them; kNoSlot: zeros
+  std::array<std::uint32_t, 2> slots = {layout::kNoSlot, layout::kNoSlot};  // written in turns
+  // Kept by whoever replays: how many tokens are done, and the slot that has the state after them.
+  std::size_t done = 0;
+  std::uint32_t last_slot = layout::kNoSlot;
+  std::uint64_t content_number = 0;  // of the sequence, for the commit
 };
 
 // Rewrites the K rows of one cell while positions are divided: reads the cell at `source`, whose K
@@ -115,6 +144,7 @@ class Memory {
   // ---- sequences
   // Errors: kNoSpace (sequence table full).
   virtual Result<SequenceHandle> Create(const SequenceOwner& owner) = 0;
+  // kNeedsReplay of this and of the edits: recurrent models, see BeginRewind.
   // Makes handles.size() sequences that refer to the cells [0, cell_count) of `source` (all if
   // nullopt), all or none. Errors: kNotFound, kInvalidArgument (no handles, more than kForksMax,
   // cell_count > source's), kNoSpace (sequences, lists).
@@ -200,6 +230,25 @@ class Memory {
   // Ends the step: every part must be committed or abandoned. Blocks freed during the step become
   // free now; plan.count is 0.
   virtual void EndStep(StepPlan& plan) = 0;
+
+  // ---- recurrent state (engine thread)
+  // Keeps the state behind the sequence's last cell, so that it can go back there. False: the model
+  // has none, the sequence is empty, or there is no room for one more. Errors: kNotFound, kNoSpace.
+  virtual Result<bool> KeepCheckpoint(SequenceHandle handle) = 0;
+  // Keeps the row of logits of its last token; it goes with the next edit or token. False: the
+  // model keeps none.
+  virtual Result<bool> KeepLogits(SequenceHandle handle, const float* row) = 0;
+  // Any thread. Copies the kept row; false: there is none.
+  virtual Result<bool> ReadLogits(SequenceHandle handle, float* row) const = 0;
+  // What RemoveRange refused with kNeedsReplay. Errors: its own; kNoSpace (two state slots are
+  // needed meanwhile, with the numbers). Other verbs and steps may come in between.
+  virtual Status BeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind) = 0;
+  // REQUIRES: rewind.done == rewind.tokens.size(). Errors: kConflict (the sequence was changed),
+  // kNoSpace (lists); nothing has changed then. Ends the rewind either way.
+  virtual Status CommitRewind(Rewind& rewind) = 0;
+  virtual void AbandonRewind(Rewind& rewind) = 0;
+  // A state slot in the pool: MemoryOptions::state_bytes of f32.
+  virtual std::byte* StateBytes(std::uint32_t slot) = 0;
 
   // ---- the bytes
   // Start of a block of group 0 in the pool; [layer][K|V][kv head][cell][dim].

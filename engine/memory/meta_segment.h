@@ -57,6 +57,10 @@ class BasicMetaView {
     if (root.entry_count == 0) return {};
     return {list(root.first_unit), root.entry_count};
   }
+  std::span<const layout::Checkpoint> checkpoints(const layout::ListRoot& root) const {
+    if (root.entry_count == 0) return {};
+    return {reinterpret_cast<const layout::Checkpoint*>(list(root.first_unit)), root.entry_count};
+  }
   // The cells of one block of group 0; cells(0) is the start of [block][kBlockCells].
   Like<layout::CellRecord>* cells(std::uint32_t block = 0) const {
     return At<layout::CellRecord>(offsets_.cells[0]) + std::size_t{block} * layout::kBlockCells;

@@ -154,13 +154,35 @@ Status ValidateCells(ConstMetaView meta, const std::string& name,
   return {};
 }
 
-Status ValidateOtherState(ConstMetaView meta, const std::string& name,
-                          const layout::SequenceRecord& record) {
+Status ValidateState(ConstMetaView meta, const std::string& name,
+                     const layout::SequenceRecord& record) {
   const std::uint32_t slot_count = meta.geometry().state_slot_count;
-  if (record.state_slot != kNoSlot && record.state_slot >= slot_count) {
+  const bool needs_slot = slot_count != 0 && record.cell_count != 0;
+  if (needs_slot ? record.state_slot >= slot_count : record.state_slot != kNoSlot) {
     return Corrupt(name + " state_slot", record.state_slot);
   }
-  if (record.logits_slot != kNoSlot) return Corrupt(name + " logits_slot", record.logits_slot);
+  if (record.logits_slot != kNoSlot &&
+      (record.logits_slot >= meta.geometry().logits_row_count || record.cell_count == 0)) {
+    return Corrupt(name + " logits_slot", record.logits_slot);
+  }
+  KVD_CHECK_OK(ValidateListRoot(meta, name + " checkpoints", record.checkpoints));
+  std::uint32_t last = 0;
+  for (const layout::Checkpoint& checkpoint : meta.checkpoints(record.checkpoints)) {
+    if (checkpoint.cell_count <= last || checkpoint.cell_count > record.cell_count) {
+      return Corrupt(name + " checkpoints cell_count", checkpoint.cell_count);
+    }
+    if (checkpoint.state_slot >= slot_count) {
+      return Corrupt(name + " checkpoints state_slot", checkpoint.state_slot);
+    }
+    if (!IsZero(checkpoint.reserved)) return Corrupt(name + " checkpoints reserved", "not zero");
+    last = checkpoint.cell_count;
+  }
+  return {};
+}
+
+Status ValidateOtherState(ConstMetaView meta, const std::string& name,
+                          const layout::SequenceRecord& record) {
+  KVD_CHECK_OK(ValidateState(meta, name, record));
   if (record.cross_slot != kNoSlot) return Corrupt(name + " cross_slot", record.cross_slot);
   for (std::uint32_t group = 1; group < layout::kGroupsMax; ++group) {
     if (!(record.extents[group] == kEmptyList)) {
@@ -168,7 +190,6 @@ Status ValidateOtherState(ConstMetaView meta, const std::string& name,
                      "of a group that is not there");
     }
   }
-  if (!(record.checkpoints == kEmptyList)) return Corrupt(name + " checkpoints", "not empty");
   if (!(record.sampler == kEmptyList)) return Corrupt(name + " sampler", "not empty");
   if (!IsZero(record.first_cell)) return Corrupt(name + " first_cell", "not zero");
   if (record.reserved0 != 0 || !IsZero(record.reserved1))
@@ -298,7 +319,12 @@ Result<DerivedTables> RebuildTables(std::span<const std::byte> meta_bytes) {
     if (root.capacity_units != 0 && !tables.lists.Take(root.first_unit, root.capacity_units)) {
       return Corrupt(Name("sequence", index) + " extents[0]", "overlaps another list");
     }
+    if (record.checkpoints.capacity_units != 0 &&
+        !tables.lists.Take(record.checkpoints.first_unit, record.checkpoints.capacity_units)) {
+      return Corrupt(Name("sequence", index) + " checkpoints", "overlaps another list");
+    }
     tables.blocks.AddList({meta.entries(root), record.cell_count}, HolderOf(record.flags));
+    tables.AddState(record, meta.checkpoints(record.checkpoints), HolderOf(record.flags), 1);
   }
 
   std::vector<std::uint32_t> owner(meta.geometry().sequence_capacity, kNoSlot);

@@ -80,9 +80,8 @@ Status UnifiedMemory::CollectSources(const layout::SequenceRecord& record,
 }
 
 Status UnifiedMemory::RotateCells(const Rewriting& division, CellRotator& rotator) {
-  const std::uint64_t stride = meta_.geometry().block_stride_bytes[0];
   for (const Piece& piece : division.destinations) {
-    KVD_CHECK_OK(segments_.pool.EnsureReserved(piece.block * stride, stride));
+    KVD_CHECK_OK(EnsureBytes(allocator_, piece.block));
   }
   auto destination = division.destinations.begin();
   std::uint32_t written = 0;  // cells of *destination
@@ -118,7 +117,9 @@ Status UnifiedMemory::CommitRewriting(SequenceHandle handle, const Rewriting& di
   AppendCells(&new_pieces_, view, 0, division.cells.begin);
   for (const Piece& piece : division.destinations) AppendPiece(&new_pieces_, piece);
   AppendCells(&new_pieces_, view, division.cells.end, view.cell_count);
-  return ReplaceList(found->index, std::min(found->record->pristine_cells, division.cells.begin));
+  return ReplaceList(found->index, {.pristine_cells = std::min(found->record->pristine_cells,
+                                                               division.cells.begin),
+                                    .unchanged_cells = found->record->cell_count});
 }
 
 Result<std::uint32_t> UnifiedMemory::DividePositions(SequenceHandle handle, PosRange range,
@@ -144,7 +145,7 @@ Result<std::uint32_t> UnifiedMemory::Rewrite(SequenceHandle handle, Rewriting re
   KVD_ASSERT(!allocator_.step_is_running());
   const std::uint32_t cell_count = rewriting.cells.end - rewriting.cells.begin;
   if (cell_count == 0) return cell_count;
-  allocator_.BeginStep();
+  BeginStep();
   for (std::uint32_t left = cell_count; left > 0;) {
     const std::uint32_t count = std::min(left, layout::kBlockCells);
     rewriting.destinations.push_back(
@@ -158,7 +159,7 @@ Result<std::uint32_t> UnifiedMemory::Rewrite(SequenceHandle handle, Rewriting re
   lock.lock();
   if (status) status = CommitRewriting(handle, rewriting);
   for (const Piece& piece : rewriting.destinations) allocator_.Release(piece.block, tables_.blocks);
-  allocator_.EndStep();
+  EndAllocations();
   lock.unlock();
   if (segments_.pool.has_unused()) segments_.pool.PunchUnused();
   if (!status) return std::unexpected(std::move(status).error());

@@ -37,7 +37,9 @@ Result<std::uint32_t> UnifiedMemory::RemoveRange(SequenceHandle handle, PosRange
       AppendCells(&old_pieces_, view, 0, view.cell_count);
       AppendCells(&new_pieces_, view, 0, cells.begin);
       AppendCells(&new_pieces_, view, cells.end, view.cell_count);
-      KVD_CHECK_OK(ReplaceList(found.index, std::min(found.record->pristine_cells, cells.begin)));
+      KVD_CHECK_OK(ReplaceList(
+          found.index, {.pristine_cells = std::min(found.record->pristine_cells, cells.begin),
+                        .unchanged_cells = cells.begin}));
     }
   }
   ReturnUnusedSlabs();
@@ -69,6 +71,7 @@ Status UnifiedMemory::CutTail(std::uint32_t index, std::uint32_t cell_count) {
     recounted_from = cells.view.entries[root.entry_count - 1].start;
   }
   SetPristine(&record, old.pristine_cells);
+  KVD_CHECK_OK(PlanState(old, cell_count, cell_count, &record));
   ++record.edit_number;
   old_pieces_.clear();
   new_pieces_.clear();
@@ -81,6 +84,7 @@ Status UnifiedMemory::CutTail(std::uint32_t index, std::uint32_t cell_count) {
   ++content_numbers_[index];
   RecountPieces(holders_[index]);
   if (cell_count == 0) FreeList(old.extents[0]);
+  RecountState(old, record, holders_[index]);
   return {};
 }
 
@@ -107,6 +111,11 @@ Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHa
                                    std::to_string(cells.PositionAt(at)) + " inside the copied " +
                                    std::to_string(first) + " to " + std::to_string(last));
   }
+  if (has_state() && (copied.begin != 0 || cells.view.cell_count != 0)) {
+    return Fail(Code::kUnsupported,
+                "copying into a sequence with cells, or cells that do not begin with the source's "
+                "first: a recurrent state cannot be put together");
+  }
   constexpr std::uint32_t kCellsMax = std::numeric_limits<std::int32_t>::max();
   if (copied_count > kCellsMax - cells.view.cell_count) {
     return Fail(Code::kNoSpace, "cells of one sequence: more than " + std::to_string(kCellsMax));
@@ -123,7 +132,9 @@ Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHa
   const bool is_prefix = cells.view.cell_count == 0 && copied.begin == 0;
   const std::uint32_t pristine = is_prefix ? std::min(from.record->pristine_cells, copied_count)
                                            : std::min(to.record->pristine_cells, at);
-  KVD_CHECK_OK(ReplaceList(to.index, pristine));
+  KVD_CHECK_OK(ReplaceList(to.index, {.pristine_cells = pristine,
+                                      .unchanged_cells = has_state() ? copied.end : at,
+                                      .state_source = has_state() ? from.record : nullptr}));
   return copied_count;
 }
 
@@ -161,7 +172,9 @@ Status UnifiedMemory::AddPositions(SequenceHandle handle, PosRange range, std::i
     AppendPiece(&new_pieces_, piece);
   }
   AppendCells(&new_pieces_, cells.view, shifted.end, cells.view.cell_count);
-  return ReplaceList(found.index, std::min(found.record->pristine_cells, shifted.begin));
+  return ReplaceList(found.index,
+                     {.pristine_cells = std::min(found.record->pristine_cells, shifted.begin),
+                      .unchanged_cells = found.record->cell_count});
 }
 
 Result<bool> UnifiedMemory::ShiftWholeExtents(const Found& found, CellRange shifted,
@@ -189,6 +202,7 @@ Result<bool> UnifiedMemory::ShiftWholeExtents(const Found& found, CellRange shif
   record.extents[0] = root;
   if (last + 1 == view.entries.size()) record.next_pos += delta;
   SetPristine(&record, std::min(old.pristine_cells, shifted.begin));
+  record.logits_slot = layout::kNoSlot;
   ++record.edit_number;
   log_.Begin();
   PutRecord(found.index, record);
@@ -198,6 +212,7 @@ Result<bool> UnifiedMemory::ShiftWholeExtents(const Found& found, CellRange shif
   }
   ++content_numbers_[found.index];
   FreeList(old.extents[0]);
+  RecountState(old, record, holders_[found.index]);
   return true;
 }
 

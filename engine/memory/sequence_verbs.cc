@@ -77,6 +77,11 @@ Status UnifiedMemory::PrepareForks(const layout::SequenceRecord& source, const S
     record.next_pos = static_cast<std::int32_t>(cells.PositionAt(cell_count - 1)) + 1;
   }
   SetPristine(&record, source.pristine_cells);
+  checkpoints_.clear();
+  if (has_state() && cell_count > 0) {
+    KVD_CHECK_OK(PlanFork(source, cell_count, &record));
+    CollectCheckpoints(source, cell_count, record.state_slot);
+  }
 
   forks_.clear();
   for (std::size_t fork = 0; fork < count; ++fork) {
@@ -85,8 +90,15 @@ Status UnifiedMemory::PrepareForks(const layout::SequenceRecord& source, const S
       UndoForks();
       return std::unexpected(std::move(root).error());
     }
+    Result<layout::ListRoot> checkpoints = WriteCheckpoints(checkpoints_);
+    if (!checkpoints) {
+      FreeList(*root);
+      UndoForks();
+      return std::unexpected(std::move(checkpoints).error());
+    }
     const std::uint32_t index = *tables_.sequences.TakeLowest();
     record.extents[0] = *root;
+    record.checkpoints = *checkpoints;
     record.generation = meta_.sequences()[index].generation;
     forks_.push_back({index, record});
   }
@@ -96,6 +108,7 @@ Status UnifiedMemory::PrepareForks(const layout::SequenceRecord& source, const S
 void UnifiedMemory::UndoForks() {
   for (const PreparedFork& fork : forks_) {
     FreeList(fork.record.extents[0]);
+    FreeList(fork.record.checkpoints);
     tables_.sequences.Give(fork.index);
   }
   forks_.clear();
@@ -106,6 +119,7 @@ SequenceHandle UnifiedMemory::AdoptForks(std::span<SequenceHandle> handles) {
   const layout::SequenceRecord& first = forks_[0].record;
   // Forks are held, whatever their source is: retained is not inherited.
   tables_.blocks.AddList(ViewOf(first), Holder::kHeld, static_cast<std::uint32_t>(forks_.size()));
+  AddStateReferences(first, Holder::kHeld, static_cast<std::uint32_t>(forks_.size()));
   for (std::size_t fork = 0; fork < forks_.size(); ++fork) {
     ++content_numbers_[forks_[fork].index];
     holders_[forks_[fork].index] = Holder::kHeld;
@@ -171,7 +185,9 @@ void UnifiedMemory::ForgetSequence(std::uint32_t index) {
   // The commit changed the record's first 8 bytes: what the list was can still be read.
   const layout::SequenceRecord& record = meta_.sequences()[index];
   tables_.blocks.DropList(ViewOf(record), holders_[index], &freed_blocks_);
+  DropStateReferences(record, holders_[index]);
   FreeList(record.extents[0]);
+  FreeList(record.checkpoints);
   tables_.sequences.Give(index);
   ++content_numbers_[index];
 }
@@ -201,6 +217,8 @@ Status UnifiedMemory::SetOwner(SequenceHandle handle, const SequenceOwner& owner
     const ExtentView view = ViewOf(record);
     tables_.blocks.AddList(view, holder);
     tables_.blocks.DropList(view, holders_[found.index], &freed_blocks_);
+    AddStateReferences(record, holder, 1);
+    DropStateReferences(record, holders_[found.index]);
     KVD_ASSERT(freed_blocks_.empty());
     holders_[found.index] = holder;
   }

@@ -109,6 +109,9 @@ void UnifiedMemory::ReservePart(const AppendRequest& request, const Found& found
   part->edit_number = record.edit_number;
   part->tokens.assign(request.tokens.begin(), request.tokens.end());
   part->extents.assign(view.entries.begin(), view.entries.end());
+  part->state_from = record.state_slot;
+  part->state_to =
+      has_state() ? state_allocator_.ReserveFresh(layout::kBlockCells) : layout::kNoSlot;
 
   const std::int32_t delta = view.entries.empty() ? 0 : view.entries.back().delta;
   part->first_new_extent = record.extents[0].entry_count - (cells.tail_count > 0 ? 1 : 0);
@@ -143,7 +146,8 @@ Status UnifiedMemory::Reserve(std::span<const AppendRequest> requests, StepPlan*
     if (plan->sequences.size() < requests.size()) plan->sequences.resize(requests.size());
     open_parts_.assign(requests.size(), {});
     plan->count = 0;
-    allocator_.BeginStep();
+    if (has_state()) GiveUpCheckpoints(requests.size());
+    BeginStep();
     for (std::size_t index = 0; index < requests.size(); ++index) {
       const layout::SequenceRecord& record = *found[index].record;
       // More tokens than the pool has cells: bounded before it is counted in 32 bits.
@@ -155,6 +159,9 @@ Status UnifiedMemory::Reserve(std::span<const AppendRequest> requests, StepPlan*
         status = Fail(Code::kNoSpace, NoBlocks(cells.fresh_blocks, allocator_.free_blocks()));
       } else {
         status = CheckListRoom(record, cells);
+      }
+      if (status && has_state() && state_allocator_.free_blocks() == 0) {
+        status = Fail(Code::kNoSpace, NoStates(1));
       }
       if (!status) {
         SetFailed(failed, index);
@@ -178,15 +185,16 @@ Status UnifiedMemory::Reserve(std::span<const AppendRequest> requests, StepPlan*
 void UnifiedMemory::UndoReserve(StepPlan* plan) {
   for (std::size_t index = 0; index < plan->count; ++index) ReleasePart(*plan, index);
   plan->count = 0;
-  allocator_.EndStep();
+  EndAllocations();
 }
 
 Status UnifiedMemory::GrowPool(const StepPlan& plan, std::size_t* failed) {
-  const std::uint64_t stride = meta_.geometry().block_stride_bytes[0];
   for (std::size_t index = 0; index < plan.count; ++index) {
+    const StepSequence& part = plan.sequences[index];
     Status status = {};
-    ForEachReservedBlock(plan.sequences[index], [&](std::uint32_t block) {
-      if (status) status = segments_.pool.EnsureReserved(block * stride, stride);
+    if (part.state_to != layout::kNoSlot) status = EnsureBytes(state_allocator_, part.state_to);
+    ForEachReservedBlock(part, [&](std::uint32_t block) {
+      if (status) status = EnsureBytes(allocator_, block);
     });
     if (!status) {
       SetFailed(failed, index);
@@ -260,6 +268,8 @@ Status UnifiedMemory::Commit(StepPlan& plan, std::size_t index) {
       static_cast<std::int32_t>(std::int64_t{part.first_new_pos.value} + part.new_cells);
   SetPristine(&record,
               old.pristine_cells == old.cell_count ? record.cell_count : old.pristine_cells);
+  record.state_slot = part.state_to;
+  record.logits_slot = layout::kNoSlot;
   ++record.edit_number;
   log_.Begin();
   PutRecord(found->index, record);
@@ -283,6 +293,7 @@ Status UnifiedMemory::Commit(StepPlan& plan, std::size_t index) {
   }
   RecountPieces(holders_[found->index]);
   if (moves) FreeList(old_root);
+  RecountState(old, record, holders_[found->index]);
   ReleasePart(plan, index);
   return {};
 }
@@ -290,6 +301,8 @@ Status UnifiedMemory::Commit(StepPlan& plan, std::size_t index) {
 void UnifiedMemory::ReleasePart(StepPlan& plan, std::size_t index) {
   KVD_ASSERT(open_parts_[index].is_open);
   open_parts_[index].is_open = false;
+  const std::uint32_t state = plan.sequences[index].state_to;
+  if (state != layout::kNoSlot) state_allocator_.Release(state, tables_.states);
   ForEachReservedBlock(plan.sequences[index],
                        [&](std::uint32_t block) { allocator_.Release(block, tables_.blocks); });
 }
@@ -306,7 +319,7 @@ void UnifiedMemory::EndStep(StepPlan& plan) {
     for (std::size_t index = 0; index < plan.count; ++index)
       KVD_ASSERT(!open_parts_[index].is_open);
     plan.count = 0;
-    allocator_.EndStep();
+    EndAllocations();
   }
   ReturnUnusedSlabs();
 }

@@ -26,13 +26,18 @@ UnifiedMemory::UnifiedMemory(MemorySegments segments)
     : segments_(std::move(segments)),
       meta_(segments_.meta.view()),
       tables_(meta_.geometry()),
-      allocator_(meta_.geometry().block_count[0], meta_.geometry().block_stride_bytes[0],
+      allocator_(meta_.geometry().block_count[0], 0, meta_.geometry().block_stride_bytes[0],
                  &segments_.pool),
+      state_allocator_(meta_.geometry().state_slot_count, segments_.geometry.states_offset,
+                       meta_.geometry().state_slot_bytes, &segments_.pool),
+      logits_allocator_(meta_.geometry().logits_row_count, segments_.geometry.logits_offset,
+                        meta_.geometry().logits_row_bytes, &segments_.pool),
       log_(meta_),
       content_numbers_(meta_.geometry().sequence_capacity),
       holders_(meta_.geometry().sequence_capacity, Holder::kHeld),
       block_marks_(meta_.geometry().block_count[0]),
-      sequence_marks_(meta_.geometry().sequence_capacity) {}
+      sequence_marks_(meta_.geometry().sequence_capacity),
+      checkpoint_slots_max_(segments_.geometry.checkpoint_slots) {}
 
 UnifiedMemory::~UnifiedMemory() = default;
 
@@ -163,25 +168,44 @@ void UnifiedMemory::PutFreed(std::uint32_t index) {
   log_.Put(meta_.sequence_offset(index), std::as_bytes(std::span(start)));
 }
 
-Status UnifiedMemory::ReplaceList(std::uint32_t index, std::uint32_t pristine_cells) {
+Status UnifiedMemory::ReplaceList(std::uint32_t index, ListChange change) {
   const layout::SequenceRecord old = meta_.sequences()[index];
-  KVD_TRY(const layout::ListRoot root, WriteList(new_pieces_));
   layout::SequenceRecord record = old;
+  const layout::SequenceRecord& state_source =
+      change.state_source != nullptr ? *change.state_source : old;
+  Status planned =
+      PlanState(state_source, change.unchanged_cells, CountCells(new_pieces_), &record);
+  if (!planned && !change.state_slot) return planned;
+  if (change.state_slot) record.state_slot = *change.state_slot;
+  if (change.state_source != nullptr && has_state()) {
+    if (record.state_slot == layout::kNoSlot) record.state_slot = state_source.state_slot;
+    CollectCheckpoints(state_source, change.unchanged_cells, record.state_slot);
+    KVD_TRY(record.checkpoints, WriteCheckpoints(checkpoints_));
+  }
+  const bool has_own_checkpoints = record.checkpoints.first_unit != old.checkpoints.first_unit;
+  Result<layout::ListRoot> list = WriteList(new_pieces_);
+  if (!list) {
+    if (has_own_checkpoints) FreeList(record.checkpoints);
+    return std::unexpected(std::move(list).error());
+  }
+  const layout::ListRoot root = *list;
   record.extents[0] = root;
   record.cell_count = CountCells(new_pieces_);
   record.next_pos = static_cast<std::int32_t>(NextPosition(new_pieces_));
-  SetPristine(&record, pristine_cells);
+  SetPristine(&record, change.pristine_cells);
   ++record.edit_number;
 
   log_.Begin();
   PutRecord(index, record);
   if (Status status = log_.Commit(); !status) {
     FreeList(root);
+    if (has_own_checkpoints) FreeList(record.checkpoints);
     return status;
   }
   ++content_numbers_[index];
   RecountPieces(holders_[index]);
   FreeList(old.extents[0]);
+  RecountState(old, record, holders_[index]);
   return {};
 }
 
@@ -308,6 +332,11 @@ PoolUsage UnifiedMemory::Usage() const {
   usage.live_cells = tables_.blocks.live_cells();
   usage.reserved_bytes = segments_.pool.reserved_bytes();
   usage.list_units_free = tables_.lists.free_units();
+  usage.state_slots = meta_.geometry().state_slot_count;
+  usage.free_state_slots = state_allocator_.free_blocks();
+  usage.checkpoint_slots = tables_.checkpoints.used_blocks();
+  usage.logits_rows = meta_.geometry().logits_row_count;
+  usage.free_logits_rows = logits_allocator_.free_blocks();
   return usage;
 }
 

@@ -77,6 +77,13 @@ class UnifiedMemory final : public Memory {
   Status Commit(StepPlan& plan, std::size_t index) override;
   void Abandon(StepPlan& plan, std::size_t index) override;
   void EndStep(StepPlan& plan) override;
+  Result<bool> KeepCheckpoint(SequenceHandle handle) override;
+  Result<bool> KeepLogits(SequenceHandle handle, const float* row) override;
+  Result<bool> ReadLogits(SequenceHandle handle, float* row) const override;
+  Status BeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind) override;
+  Status CommitRewind(Rewind& rewind) override;
+  void AbandonRewind(Rewind& rewind) override;
+  std::byte* StateBytes(std::uint32_t slot) override;
   std::byte* BlockBytes(BlockId block) override;
   const layout::CellRecord* BlockCells(BlockId block) const override;
 
@@ -130,9 +137,18 @@ class UnifiedMemory final : public Memory {
   // ---- commit, then derive
   void PutRecord(std::uint32_t index, const layout::SequenceRecord& record);
   void PutFreed(std::uint32_t index);
+  // What an edit of a list means for the rest of the record.
+  struct ListChange {
+    std::uint32_t pristine_cells = 0;
+    std::uint32_t unchanged_cells = 0;  // leading cells that are what they were
+    // The recurrent state behind the new list; unset: that of a checkpoint, or the old one.
+    std::optional<std::uint32_t> state_slot = {};
+    // Whose first unchanged_cells cells the list consists of; null: the sequence's own.
+    const layout::SequenceRecord* state_source = nullptr;
+  };
   // Gives the sequence new_pieces_ as its list, in one commit. REQUIRES: old_pieces_ is its list
-  // now. Errors: kNoSpace.
-  Status ReplaceList(std::uint32_t index, std::uint32_t pristine_cells);
+  // now. Errors: kNoSpace, kNeedsReplay.
+  Status ReplaceList(std::uint32_t index, ListChange change);
   // The counts of old_pieces_ replaced by those of new_pieces_.
   void RecountPieces(Holder holder);
   // Writes `count` forks of the first cell_count cells of `source` as records ready to be put;
@@ -155,6 +171,40 @@ class UnifiedMemory final : public Memory {
   Status CutTail(std::uint32_t index, std::uint32_t cell_count);
   void SettleFreedBlocks();
   void ReturnUnusedSlabs();
+
+  // ---- recurrent state
+  static constexpr std::size_t kCheckpointsMax = 16;  // of one sequence
+  bool has_state() const { return meta_.geometry().state_slot_count != 0; }
+  std::span<const layout::Checkpoint> CheckpointsOf(const layout::SequenceRecord& record) const;
+  void AddStateReferences(const layout::SequenceRecord& record, Holder holder, std::uint32_t times);
+  void DropStateReferences(const layout::SequenceRecord& record, Holder holder);
+  // The counts of one record's state replaced by those of the other; frees the old checkpoints'
+  // list if it is another one.
+  void RecountState(const layout::SequenceRecord& old_record,
+                    const layout::SequenceRecord& new_record, Holder holder);
+  // State, logits and checkpoints of a record whose list becomes one of cell_count cells, the first
+  // unchanged_cells of them those of `old`. Errors: kNeedsReplay.
+  Status PlanState(const layout::SequenceRecord& old, std::uint32_t unchanged_cells,
+                   std::uint32_t cell_count, layout::SequenceRecord* record) const;
+  // State and logits of a fork of the first cell_count (> 0) cells of `source`. Errors:
+  // kNeedsReplay.
+  Status PlanFork(const layout::SequenceRecord& source, std::uint32_t cell_count,
+                  layout::SequenceRecord* record) const;
+  Result<layout::ListRoot> WriteCheckpoints(std::span<const layout::Checkpoint> checkpoints);
+  void CollectCheckpoints(const layout::SequenceRecord& source, std::uint32_t cell_count,
+                          std::uint32_t state_slot);
+  // Commits a record that differs in its state alone.
+  Status CommitState(const Found& found, const layout::SequenceRecord& record);
+  // Gives up checkpoints, of the sequence that has most of them first, until that many state slots
+  // are free or no checkpoint is left. REQUIRES: no step is running.
+  void GiveUpCheckpoints(std::size_t slots_wanted);
+  // The next sequence in turn that has a row loses it, until one is free.
+  void GiveUpLogits();
+  std::string NoStates(std::uint64_t needed) const;
+  // Reserves a block's bytes from the system. REQUIRES: growth_mutex_ is held.
+  Status EnsureBytes(const BlockAllocator& allocator, std::uint32_t block);
+  void BeginStep();
+  void EndAllocations();
 
   // ---- steps
   struct NewCells;
@@ -185,6 +235,8 @@ class UnifiedMemory final : public Memory {
   // Everything below: mutex_.
   DerivedTables tables_;
   BlockAllocator allocator_;
+  BlockAllocator state_allocator_;
+  BlockAllocator logits_allocator_;
   CommitLog log_;
   std::vector<std::uint64_t>
       content_numbers_;  // by sequence: raised by edits of its cells, not by a change of owner
@@ -195,6 +247,8 @@ class UnifiedMemory final : public Memory {
   std::vector<Piece> new_pieces_;
   std::vector<Piece> moved_pieces_;
   std::vector<std::uint32_t> freed_blocks_;
+  std::vector<std::uint32_t> freed_slots_;
+  std::vector<layout::Checkpoint> checkpoints_;
   std::vector<std::uint32_t> dropped_;
   std::vector<Found> found_;
   struct PreparedFork {
@@ -205,6 +259,8 @@ class UnifiedMemory final : public Memory {
   mutable std::vector<std::uint64_t> block_marks_;
   mutable std::vector<std::uint64_t> sequence_marks_;
   mutable std::uint64_t mark_ = 0;
+  const std::uint32_t checkpoint_slots_max_;
+  std::uint32_t logits_victim_ = 0;
 };
 
 }  // namespace kvd

@@ -40,7 +40,7 @@ T Must(Result<T> result) {
 
 }  // namespace
 
-FakeEngine::FakeEngine(const FakeEngineOptions& options) {
+FakeEngine::FakeEngine(const FakeEngineOptions& options) : has_state_(options.has_state) {
   options_.cells = options.cells;
   options_.ubatch_tokens = options.ubatch_tokens;
   options_.threads = 1;
@@ -49,12 +49,20 @@ FakeEngine::FakeEngine(const FakeEngineOptions& options) {
   config_.context_length = 4096;
   config_.layer_count = 1;
   vocabulary_ = Must(Vocabulary::Create(MakeVocabulary(options)));
-  const MemoryGeometry geometry =
-      Must(ComputeGeometry({.cells = options.cells,
-                            .layers = {{.kv_head_count = 1, .k_dim = 2, .v_dim = 2}},
-                            .sequence_capacity = 256,
-                            .snapshot_capacity = 16,
-                            .session_capacity = 16}));
+  options_.checkpoint_every = 16;
+  MemoryOptions memory{.cells = options.cells,
+                       .layers = {{.kv_head_count = 1, .k_dim = 2, .v_dim = 2}},
+                       .sequence_capacity = 256,
+                       .snapshot_capacity = 16,
+                       .session_capacity = 16};
+  if (has_state_) {
+    memory.state_bytes = 64;
+    memory.state_slots = 32;
+    memory.checkpoint_slots = 16;
+    memory.logits_bytes = options.vocab_size * sizeof(float);
+    memory.logits_rows = 4;
+  }
+  const MemoryGeometry geometry = Must(ComputeGeometry(memory));
   memory_ = Must(UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(geometry))));
 }
 
@@ -101,7 +109,32 @@ void FakeEngine::Step(std::span<StepItem> items) {
       std::fill_n(logits, config_.vocab_size, 0.0f);
       logits[NextToken(item.tokens[row])] = 10.0f;
     }
+    if (item.status && item.keeps_state && has_state_) {
+      (void)memory_->KeepCheckpoint(item.sequence);
+      const std::size_t rows = item.tokens.size() - item.first_logits_row;
+      if (rows > 0) {
+        (void)memory_->KeepLogits(item.sequence, item.logits + (rows - 1) * config_.vocab_size);
+      }
+    }
   }
+}
+
+std::size_t FakeEngine::TokensToCheckpoint(std::uint32_t cell_count, std::size_t wanted) const {
+  if (!has_state_) return wanted;
+  return std::min<std::size_t>(wanted,
+                               options_.checkpoint_every - cell_count % options_.checkpoint_every);
+}
+
+// A token a call.
+Result<bool> FakeEngine::Replay(Rewind& rewind) {
+  if (on_step_) on_step_();
+  if (rewind.done < rewind.tokens.size()) {
+    rewind.last_slot = rewind.slots[rewind.done % 2];
+    ++rewind.done;
+  }
+  if (rewind.done < rewind.tokens.size()) return false;
+  KVD_CHECK_OK(memory_->CommitRewind(rewind));
+  return true;
 }
 
 Result<std::uint32_t> FakeEngine::Divide(SequenceHandle sequence, PosRange range,

@@ -33,6 +33,7 @@ struct FakeEngineOptions {
   std::uint32_t ubatch_tokens = 128;
   std::uint32_t vocab_size = 64;
   bool has_tokenizer = true;
+  bool has_state = false;  // a recurrent model
 };
 
 class FakeEngine final : public Engine {
@@ -54,6 +55,9 @@ class FakeEngine final : public Engine {
   const EngineOptions& options() const override { return options_; }
   std::uint64_t weight_bytes() const override { return 1000; }
   std::uint64_t cell_bytes() const override { return 8; }
+  std::uint64_t state_bytes() const override { return has_state_ ? 64 : 0; }
+  std::size_t TokensToCheckpoint(std::uint32_t cell_count, std::size_t wanted) const override;
+  Result<bool> Replay(Rewind& rewind) override;
   void Step(std::span<StepItem> items) override;
   Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
                                std::int32_t divisor) override;
@@ -76,6 +80,7 @@ class FakeEngine final : public Engine {
   std::function<void()> on_step_;
   TokenId end_after_ = -1;
   TokenId fail_at_ = -1;
+  bool has_state_ = false;
   StepPlan plan_;
   mutable std::mutex mutex_;  // guards steps_
   std::vector<std::vector<RecordedItem>> steps_;

@@ -49,7 +49,10 @@ TEST(GeometryTest, EveryOptionOutOfItsRangeIsNamed) {
   };
   ExpectRefused(with([](auto& o) { o.cells = 0; }), "cells: 0");
   ExpectRefused(with([](auto& o) { o.cells = ~0ull; }), "cells");
-  ExpectRefused(with([](auto& o) { o.layers.clear(); }), "layers: 0");
+  ExpectRefused(with([](auto& o) { o.state_slots = 1; }), "state_bytes: 0");
+  ExpectRefused(with([](auto& o) { o.state_bytes = 1; }), "state_bytes: 1");
+  ExpectRefused(with([](auto& o) { o.state_slots = ~0u; }), "state_slots");
+  ExpectRefused(with([](auto& o) { o.logits_rows = 1; }), "logits_bytes: 0");
   ExpectRefused(with([](auto& o) { o.layers[0].kv_head_count = 0; }), "layer 0 kv_head_count");
   ExpectRefused(with([](auto& o) { o.layers[0].k_dim = 0; }), "layer 0 k_dim");
   ExpectRefused(with([](auto& o) { o.layers[0].v_dim = 1u << 31; }), "layer 0 v_dim");
@@ -67,6 +70,20 @@ TEST(GeometryTest, EveryOptionOutOfItsRangeIsNamed) {
                   o.cells = 1ull << 31;
                 }),
                 "pool: ");
+}
+
+TEST(GeometryTest, StatesAndLogitsLieBehindTheBlocks) {
+  MemoryOptions options = SmallOptions(32);
+  options.layers.clear();
+  options.state_bytes = 5000;
+  options.state_slots = 3;
+  options.logits_bytes = 100;
+  options.logits_rows = 2;
+  const MemoryGeometry geometry = *ComputeGeometry(options);
+  EXPECT_EQ(geometry.meta.block_stride_bytes[0], 0u) << "cells of tokens alone";
+  EXPECT_EQ(geometry.states_offset, 0u);
+  EXPECT_EQ(geometry.logits_offset, 3 * 8192u);
+  EXPECT_EQ(geometry.pool_bytes, 3 * 8192u + 2 * 4096u);
 }
 
 TEST(GeometryTest, ListsHaveSlackAndRoomForOneMore) {

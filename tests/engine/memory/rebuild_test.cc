@@ -125,7 +125,7 @@ TEST_F(RebuildTest, DamagedHeadersAreNamed) {
   ExpectHeader("block_count[0]", [](MetaHeader& header) { header.geometry.block_count[0] = ~0u; });
   ExpectHeader("block_count[2]", [](MetaHeader& header) { header.geometry.block_count[2] = 1; });
   ExpectHeader("block_stride_bytes[0]",
-               [](MetaHeader& header) { header.geometry.block_stride_bytes[0] = 0; });
+               [](MetaHeader& header) { header.geometry.block_stride_bytes[0] = 1; });
   ExpectHeader("block_stride_bytes[0]",
                [](MetaHeader& header) { header.geometry.block_stride_bytes[0] = 4100; });
   ExpectHeader("sequence_capacity",
@@ -137,7 +137,10 @@ TEST_F(RebuildTest, DamagedHeadersAreNamed) {
   ExpectHeader("state_slot_count",
                [](MetaHeader& header) { header.geometry.state_slot_count = ~0u; });
   ExpectHeader("list_unit_count", [](MetaHeader& header) { header.geometry.list_unit_count = 0; });
-  ExpectHeader("geometry.reserved", [](MetaHeader& header) { header.geometry.reserved = 1; });
+  ExpectHeader("logits_row_count",
+               [](MetaHeader& header) { header.geometry.logits_row_count = ~0u; });
+  ExpectHeader("state_slot_bytes",
+               [](MetaHeader& header) { header.geometry.state_slot_bytes = 4096; });
 }
 
 TEST_F(RebuildTest, SeveralBlockGroupsAreUnsupportedNotMisread) {
@@ -145,7 +148,11 @@ TEST_F(RebuildTest, SeveralBlockGroupsAreUnsupportedNotMisread) {
   geometry.group_count = 2;
   geometry.block_count[1] = 1;
   geometry.block_stride_bytes[1] = 4096;
-  const MemoryGeometry other{geometry, *LayOut(geometry), 8192, 4096, {}};
+  MemoryGeometry other;
+  other.meta = geometry;
+  other.offsets = *LayOut(geometry);
+  other.pool_bytes = 8192;
+  other.block_bytes = 4096;
   const MemorySegments segments = *MemorySegments::CreateAnonymous(other);
   EXPECT_EQ(RebuildTables(segments.meta.view().bytes()).error().code, Code::kUnsupported);
 }

@@ -1,0 +1,45 @@
+#include "engine/replay_slice.h"
+
+#include <algorithm>
+
+#include "shm/check.h"
+
+namespace kvd {
+
+void ReplaySlice::Fill(const Rewind& rewind, std::size_t tokens_max) {
+  KVD_ASSERT(rewind.done < rewind.tokens.size());
+  const std::size_t end = std::min(rewind.tokens.size(), rewind.done + tokens_max);
+  // A ubatch has one first position: behind a hole begins another one.
+  std::size_t last = rewind.done + 1;
+  while (last < end && rewind.positions[last].value == rewind.positions[last - 1].value + 1) ++last;
+
+  plan_.sequences.resize(1);
+  plan_.count = 1;
+  StepSequence& slice = plan_.sequences[0];
+  slice.handle = rewind.handle;
+  slice.past_cells = rewind.replay_from + static_cast<std::uint32_t>(rewind.done);
+  slice.new_cells = static_cast<std::uint32_t>(last - rewind.done);
+  slice.first_new_pos = rewind.positions[rewind.done];
+  slice.tokens.assign(rewind.tokens.begin() + static_cast<std::ptrdiff_t>(rewind.done),
+                      rewind.tokens.begin() + static_cast<std::ptrdiff_t>(last));
+  const std::uint32_t cell_count = slice.past_cells + slice.new_cells;
+  slice.extents.clear();
+  slice.first_new_extent = 0;
+  for (const layout::Extent& extent : rewind.extents) {
+    if (extent.start >= cell_count) break;
+    if (extent.start <= slice.past_cells) {
+      slice.first_new_extent = static_cast<std::uint32_t>(slice.extents.size());
+    }
+    slice.extents.push_back(extent);
+  }
+  slice.state_from = rewind.done == 0 ? rewind.state_from : rewind.last_slot;
+  slice.state_to = rewind.last_slot == rewind.slots[0] ? rewind.slots[1] : rewind.slots[0];
+}
+
+bool ReplaySlice::Advance(Rewind& rewind) const {
+  rewind.done += row_count();
+  rewind.last_slot = state_to();
+  return rewind.done == rewind.tokens.size();
+}
+
+}  // namespace kvd
