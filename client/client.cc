@@ -82,8 +82,11 @@ Result<std::string> CallForText(Connection& connection, const wire::Submission& 
   return TextOf(output);
 }
 
-Result<std::uint64_t> CallForCells(Connection& connection, const wire::Submission& submission) {
+// `replayed` (may be null): tokens computed again.
+Result<std::uint64_t> CallForCells(Connection& connection, const wire::Submission& submission,
+                                   std::uint64_t* replayed = nullptr) {
   KVD_TRY(const auto completion, connection.Call(submission, {}, nullptr));
+  if (replayed != nullptr) *replayed = static_cast<std::uint64_t>(completion.value1);
   return static_cast<std::uint64_t>(completion.value0);
 }
 
@@ -100,7 +103,8 @@ Result<SequenceHandle> HandleOf(const wire::Completion& completion) {
 
 ForkInfo ForkInfoOf(const wire::Completion& completion) {
   return {static_cast<std::uint64_t>(completion.value0),
-          static_cast<std::uint64_t>(completion.value1)};
+          static_cast<std::uint64_t>(completion.value1),
+          static_cast<std::uint64_t>(completion.value2)};
 }
 
 // What the user asked, as the wire has it, with the user's own mistakes named here.
@@ -222,16 +226,17 @@ void Client::DropLater(SequenceHandle sequence) const {
 }
 
 Result<std::uint64_t> Client::CopyRange(SequenceHandle source, SequenceHandle destination,
-                                        PosRange range) const {
+                                        PosRange range, std::uint64_t* replayed) const {
   KVD_CHECK_OK(CheckRange(range));
   wire::Submission submission = RangeRequest(Verb::kCopyRange, source, range);
   submission.sequence2 = static_cast<std::uint64_t>(destination);
-  return CallForCells(*connection_, submission);
+  return CallForCells(*connection_, submission, replayed);
 }
 
-Result<std::uint64_t> Client::RemoveRange(SequenceHandle sequence, PosRange range) const {
+Result<std::uint64_t> Client::RemoveRange(SequenceHandle sequence, PosRange range,
+                                          std::uint64_t* replayed) const {
   KVD_CHECK_OK(CheckRange(range));
-  return CallForCells(*connection_, RangeRequest(Verb::kRemoveRange, sequence, range));
+  return CallForCells(*connection_, RangeRequest(Verb::kRemoveRange, sequence, range), replayed);
 }
 
 Status Client::Keep(SequenceHandle sequence) const {

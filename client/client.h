@@ -70,10 +70,12 @@ class Client {
                                            std::uint32_t count, ForkInfo* info = nullptr) const;
   Status Drop(SequenceHandle sequence, Force force = Force::kNo) const;
   void DropLater(SequenceHandle sequence) const;  // without waiting for the answer
-  // Cells copied, removed, rewritten. Ranges are half-open positions.
-  Result<std::uint64_t> CopyRange(SequenceHandle source, SequenceHandle destination,
-                                  PosRange range) const;
-  Result<std::uint64_t> RemoveRange(SequenceHandle sequence, PosRange range) const;
+  // Cells copied, removed, rewritten. Ranges are half-open positions. `replayed` (may be null):
+  // tokens that a recurrent model computed again to arrive there.
+  Result<std::uint64_t> CopyRange(SequenceHandle source, SequenceHandle destination, PosRange range,
+                                  std::uint64_t* replayed = nullptr) const;
+  Result<std::uint64_t> RemoveRange(SequenceHandle sequence, PosRange range,
+                                    std::uint64_t* replayed = nullptr) const;
   Status Keep(SequenceHandle sequence) const;  // drops this session's others
   Status Clear(SequenceHandle sequence) const;
   // A shift that would overlap, reorder or go below 0 is refused (kInvalidArgument).
@@ -134,8 +136,9 @@ class Sequence {
   Result<Sequence> Fork(std::int32_t cell_count = -1, ForkInfo* info = nullptr) const;
   Result<std::vector<Sequence>> ForkMany(std::uint32_t count, std::int32_t cell_count = -1,
                                          ForkInfo* info = nullptr) const;
-  Result<std::uint64_t> CopyRangeTo(const Sequence& destination, PosRange range) const;
-  Result<std::uint64_t> RemoveRange(PosRange range) const;
+  Result<std::uint64_t> CopyRangeTo(const Sequence& destination, PosRange range,
+                                    std::uint64_t* replayed = nullptr) const;
+  Result<std::uint64_t> RemoveRange(PosRange range, std::uint64_t* replayed = nullptr) const;
   Status Keep() const;
   Status Clear() const;
   Status Add(PosRange range, std::int32_t delta) const;

@@ -52,7 +52,7 @@ Status GiveCells(const Result<std::uint64_t>& cells, std::uint64_t* out) {
 }
 
 void Give(const ForkInfo& info, kvd_fork_info* out) {
-  if (out != nullptr) *out = {info.engine_ns, info.cell_count};
+  if (out != nullptr) *out = {info.engine_ns, info.cell_count, info.tokens_replayed};
 }
 
 std::string TextOrEmpty(const char* text) { return text == nullptr ? "" : text; }
@@ -209,21 +209,22 @@ int kvd_sequence_drop(kvd_client* client, kvd_sequence sequence, uint32_t flags)
 }
 
 int kvd_sequence_copy(kvd_client* client, kvd_sequence source, kvd_sequence destination, int32_t p0,
-                      int32_t p1, uint64_t* cells) {
+                      int32_t p1, uint64_t* cells, uint64_t* replayed) {
   return CallBody([&]() -> Status {
     KVD_CHECK_OK(NotNull(client, "client"));
     KVD_TRY(const PosRange range, RangeFrom(p0, p1));
-    return GiveCells(client->client.CopyRange(HandleFrom(source), HandleFrom(destination), range),
-                     cells);
+    return GiveCells(
+        client->client.CopyRange(HandleFrom(source), HandleFrom(destination), range, replayed),
+        cells);
   });
 }
 
 int kvd_sequence_remove(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                        uint64_t* cells) {
+                        uint64_t* cells, uint64_t* replayed) {
   return CallBody([&]() -> Status {
     KVD_CHECK_OK(NotNull(client, "client"));
     KVD_TRY(const PosRange range, RangeFrom(p0, p1));
-    return GiveCells(client->client.RemoveRange(HandleFrom(sequence), range), cells);
+    return GiveCells(client->client.RemoveRange(HandleFrom(sequence), range, replayed), cells);
   });
 }
 

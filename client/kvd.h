@@ -159,6 +159,8 @@ int kvd_sequence_create(kvd_client* client, kvd_sequence* sequence);
 typedef struct kvd_fork_info {
   uint64_t engine_ns;  /* spent in the daemon's engine */
   uint64_t cell_count; /* in each fork */
+  /* Recurrent models, where no checkpoint is at that cell: tokens computed again. */
+  uint64_t tokens_replayed;
 } kvd_fork_info;
 /* `count` (1..1024) forks of the first `cell_count` cells (negative: all). Nothing is copied.
  * `forks` has room for `count`; `info` may be null. Errors: KVD_NO_SPACE. */
@@ -167,12 +169,15 @@ int kvd_sequence_fork(kvd_client* client, kvd_sequence sequence, int32_t cell_co
 /* flags: KVD_FORCE. */
 int kvd_sequence_drop(kvd_client* client, kvd_sequence sequence, uint32_t flags);
 /* Copies a range into another sequence. Errors: KVD_EXISTS (that one has cells there),
- * KVD_UNSUPPORTED (recurrent models: ranges that do not start at 0). `cells` may be null. */
+ * KVD_UNSUPPORTED (recurrent models: ranges that do not start at the source's first cell, and
+ * destinations that have cells). `cells` and `replayed` (tokens that a recurrent model computed
+ * again to arrive there) may be null. */
 int kvd_sequence_copy(kvd_client* client, kvd_sequence source, kvd_sequence destination, int32_t p0,
-                      int32_t p1, uint64_t* cells);
-/* `cells` may be null. Errors: KVD_UNSUPPORTED (the memory kind cannot go back that far). */
+                      int32_t p1, uint64_t* cells, uint64_t* replayed);
+/* `cells` and `replayed` may be null. Errors: KVD_NO_SPACE (recurrent models: no state slots), KVD_UNSUPPORTED (the
+ * memory kind cannot go back that far). */
 int kvd_sequence_remove(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                        uint64_t* cells);
+                        uint64_t* cells, uint64_t* replayed);
 /* Drops every other sequence of this session. */
 int kvd_sequence_keep(kvd_client* client, kvd_sequence sequence);
 int kvd_sequence_clear(kvd_client* client, kvd_sequence sequence);
@@ -249,7 +254,13 @@ typedef struct kvd_logit_bias {
   float bias; /* [-1000, 1000], or -infinity to forbid the token */
 } kvd_logit_bias;
 
-enum kvd_generate_flags { KVD_IGNORE_EOS = 1, KVD_NO_TEXT = 2, KVD_SHOW_SPECIAL = 4 };
+enum kvd_generate_flags {
+  KVD_IGNORE_EOS = 1,
+  KVD_NO_TEXT = 2,
+  KVD_SHOW_SPECIAL = 4,
+  /* No prompt: goes on from the logits that are kept with the sequence (recurrent models). */
+  KVD_CONTINUE = 8
+};
 
 typedef struct kvd_generate_params {
   size_t size;             /* sizeof(kvd_generate_params) */

@@ -14,6 +14,7 @@ static_assert(sizeof(kvd_logit_bias) == sizeof(wire::LogitBias));
 static_assert(sizeof(kvd_token_logprob) == sizeof(wire::TokenLogprob));
 static_assert(sizeof(kvd_generate_result) == sizeof(wire::GenerateResult));
 static_assert(wire::kShowSpecial == static_cast<std::uint32_t>(KVD_SHOW_SPECIAL));
+static_assert(wire::kContinue == static_cast<std::uint32_t>(KVD_CONTINUE));
 static_assert(wire::kPieceTokens == static_cast<std::uint32_t>(KVD_PIECE_TOKENS));
 
 std::chrono::milliseconds TimeoutFrom(std::int32_t timeout_ms) {
@@ -27,7 +28,7 @@ Result<GenerateOptions> OptionsFrom(const kvd_generate_params* theirs,
   kvd_generate_params ours;
   kvd_generate_params_init(&ours, sizeof ours);
   KVD_CHECK_OK(ReadSized(*theirs, ours));
-  KVD_CHECK_OK(NotNull(ours.tokens, "params.tokens"));
+  if ((ours.flags & KVD_CONTINUE) == 0) KVD_CHECK_OK(NotNull(ours.tokens, "params.tokens"));
   if (ours.bias_count != 0) KVD_CHECK_OK(NotNull(ours.biases, "params.biases"));
   if (ours.stop_count != 0) KVD_CHECK_OK(NotNull(ours.stops, "params.stops"));
   if (ours.stop_count > wire::kStopsMax || ours.bias_count > wire::kBiasesMax) {

@@ -28,11 +28,12 @@ Result<std::vector<Sequence>> Sequence::ForkMany(std::uint32_t count, std::int32
   return sequences;
 }
 
-Result<std::uint64_t> Sequence::CopyRangeTo(const Sequence& destination, PosRange range) const {
-  return client_.CopyRange(handle_, destination.handle_, range);
+Result<std::uint64_t> Sequence::CopyRangeTo(const Sequence& destination, PosRange range,
+                                            std::uint64_t* replayed) const {
+  return client_.CopyRange(handle_, destination.handle_, range, replayed);
 }
-Result<std::uint64_t> Sequence::RemoveRange(PosRange range) const {
-  return client_.RemoveRange(handle_, range);
+Result<std::uint64_t> Sequence::RemoveRange(PosRange range, std::uint64_t* replayed) const {
+  return client_.RemoveRange(handle_, range, replayed);
 }
 Status Sequence::Keep() const { return client_.Keep(handle_); }
 Status Sequence::Clear() const { return client_.Clear(handle_); }

@@ -17,6 +17,8 @@ namespace kvd {
 struct ForkInfo {
   std::uint64_t engine_ns = 0;   // spent in the daemon's engine
   std::uint64_t cell_count = 0;  // in each fork
+  // Recurrent models, where no checkpoint is at that cell: tokens computed again for its state.
+  std::uint64_t tokens_replayed = 0;
 };
 
 struct TokenAt {

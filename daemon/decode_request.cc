@@ -36,6 +36,8 @@ bool DecodeRequest::Fill(std::size_t tokens_max, float*, StepItem& item) {
   item.pos = Pos{pos_.value + static_cast<std::int32_t>(done_)};
   item.tokens = std::span(tokens_).subspan(done_, tokens);
   item.first_logits_row = tokens - rows;
+  // The end of a prompt; a client that decodes token by token is in the middle of its answer.
+  item.keeps_state = tokens == left() && tokens_.size() > 1;
   item.logits = rows > 0 ? reinterpret_cast<float*>(space_->piece.bytes.data()) : nullptr;
   return true;
 }

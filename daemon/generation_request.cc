@@ -41,7 +41,7 @@ std::vector<std::byte> BytesOf(const T& value) {
 Result<std::unique_ptr<GenerationRequest>> GenerationRequest::Create(
     RequestOrigin origin, SequenceHandle sequence, Pos pos, std::uint32_t cells_held,
     wire::GenerateRequest generate, std::span<const TokenId> history, const Vocabulary& vocabulary,
-    std::uint32_t vocab_size) {
+    std::uint32_t vocab_size, GenerationState state) {
   KVD_TRY(Sampler sampler,
           Sampler::Create(SamplingOf(generate), vocab_size, vocabulary.end_of_generation()));
   for (const TokenId token : history) sampler.Accept(token);
@@ -53,18 +53,19 @@ Result<std::unique_ptr<GenerationRequest>> GenerationRequest::Create(
   KVD_TRY(StopMatcher stops, StopMatcher::Create(std::move(generate.stops)));
   return std::unique_ptr<GenerationRequest>(
       new GenerationRequest(std::move(origin), sequence, pos, cells_held, std::move(generate),
-                            vocabulary, std::move(sampler), std::move(stops)));
+                            vocabulary, std::move(sampler), std::move(stops), std::move(state)));
 }
 
 GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequence, Pos pos,
                                      std::uint32_t cells_held, wire::GenerateRequest generate,
                                      const Vocabulary& vocabulary, Sampler sampler,
-                                     StopMatcher stops)
+                                     StopMatcher stops, GenerationState state)
     : ComputingRequest(std::move(origin), sequence),
       vocabulary_(vocabulary),
       params_(generate.params),
       prompt_(std::move(generate.tokens)),
       cells_held_(cells_held),
+      state_(std::move(state)),
       sampler_(std::move(sampler)),
       stops_(std::move(stops)),
       detokenizer_(vocabulary, (params_.flags & wire::kShowSpecial) != 0),
@@ -74,12 +75,14 @@ GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequen
       next_pos_(pos) {}
 
 std::size_t GenerationRequest::wanted_tokens() const {
-  if (finishing() || has_piece()) return 0;
+  if (finishing() || has_piece() || runs_alone()) return 0;
   return prompt_left() > 0 ? prompt_left() : 1;
 }
 
 bool GenerationRequest::needs_row(std::size_t tokens) const {
-  if (prompt_left() > 0) return tokens == prompt_left() && params_.predict_max != 0;
+  if (prompt_left() > 0) {
+    return tokens == prompt_left() && (params_.predict_max != 0 || state_.keeps_logits);
+  }
   return !finish_ && !cancelling_;
 }
 
@@ -95,6 +98,8 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
   }
   item.first_logits_row = item.tokens.size() - (row != nullptr ? 1 : 0);
   item.logits = row;
+  // The ends of the prompt and of the answer.
+  item.keeps_state = prompt_left() > 0 ? item.tokens.size() == prompt_left() : finish_.has_value();
   return true;
 }
 
@@ -114,6 +119,17 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
   }
   if (cancelling_) return ComputingRequest::OnCancel();
   if (finish_) return Conclude();
+  Draw(row);
+}
+
+void GenerationRequest::RunAlone(Engine&) {
+  started_ = Clock::now();
+  prompt_ended_ = *started_;
+  const std::vector<float> row = std::exchange(state_.last_logits, {});
+  if (params_.predict_max == 0) {
+    finish_ = wire::kFinishLength;
+    return Conclude();
+  }
   Draw(row);
 }
 

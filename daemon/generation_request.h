@@ -21,6 +21,12 @@
 
 namespace kvd {
 
+// What a model with recurrent state adds to a generation.
+struct GenerationState {
+  bool keeps_logits = false;       // of the prompt's last token, also if nothing is drawn
+  std::vector<float> last_logits;  // kContinue: the first token is drawn from these
+};
+
 class GenerationRequest final : public ComputingRequest {
  public:
   // `generate` has passed wire::ParseGenerate; `history` are the sequence's tokens that penalties
@@ -31,13 +37,16 @@ class GenerationRequest final : public ComputingRequest {
   static Result<std::unique_ptr<GenerationRequest>> Create(
       RequestOrigin origin, SequenceHandle sequence, Pos pos, std::uint32_t cells_held,
       wire::GenerateRequest generate, std::span<const TokenId> history,
-      const Vocabulary& vocabulary, std::uint32_t vocab_size);
+      const Vocabulary& vocabulary, std::uint32_t vocab_size, GenerationState state = {});
 
   std::size_t wanted_tokens() const override;
   bool needs_row(std::size_t tokens) const override;
   bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;
   void Finish(const StepItem& item, std::span<const float> row) override;
   void OnCancel() override;
+  // The first draw of a generation without a prompt.
+  bool runs_alone() const override { return !state_.last_logits.empty() && !has_piece(); }
+  void RunAlone(Engine& engine) override;
   std::uint64_t TakeSampledCount() override { return std::exchange(sampled_count_, 0); }
 
  private:
@@ -45,7 +54,8 @@ class GenerationRequest final : public ComputingRequest {
 
   GenerationRequest(RequestOrigin origin, SequenceHandle sequence, Pos pos,
                     std::uint32_t cells_held, wire::GenerateRequest generate,
-                    const Vocabulary& vocabulary, Sampler sampler, StopMatcher stops);
+                    const Vocabulary& vocabulary, Sampler sampler, StopMatcher stops,
+                    GenerationState state);
 
   std::size_t prompt_left() const { return prompt_.size() - prompt_done_; }
   void Draw(std::span<const float> row);
@@ -59,6 +69,7 @@ class GenerationRequest final : public ComputingRequest {
   const wire::GenerateParams params_;
   const std::vector<TokenId> prompt_;
   const std::uint32_t cells_held_;
+  GenerationState state_;
   Sampler sampler_;
   StopMatcher stops_;
   StreamingDetokenizer detokenizer_;

@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint64_t kCellsMax = 1ull << 32;
 constexpr std::uint32_t kSequencesMax = 1u << 20;
 constexpr std::uint32_t kThreadsMax = 256;
+constexpr std::uint32_t kCheckpointEveryMax = 1u << 30;
+constexpr std::uint32_t kCheckpointMbMax = 1u << 24;
 constexpr std::uint32_t kUbatchTokensMax = 16384;
 
 using Parsed = Result<std::variant<DaemonOptions, PrintAndExit>>;
@@ -140,7 +142,11 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
   flags.Number("-c,--cells,--ctx-size", &engine.cells, 1, kCellsMax,
                "tokens that the pool holds; the model's trained context without it");
   flags.Number("--state-slots", &engine.state_slots, 0, kSequencesMax,
-               "recurrent states kept, for models that have them");
+               "recurrent states kept, for models that have them; what 1 GiB holds without it");
+  flags.Number("--checkpoint-every", &engine.checkpoint_every, 0, kCheckpointEveryMax,
+               "tokens between two checkpoints of a recurrent state; 0: at prompt ends only");
+  flags.Number("--checkpoint-mb", &engine.checkpoint_mb, 0, kCheckpointMbMax,
+               "bytes of recurrent state that checkpoints may hold; half of all without it");
   flags.Number("--max-sequences", &engine.sequence_capacity, 1, kSequencesMax, "live sequences");
   flags.Number("-t,--threads", &engine.threads, 0, kThreadsMax, "compute threads; 0: one a core");
   flags.Number("--ubatch-size", &engine.ubatch_tokens, 1, kUbatchTokensMax,

@@ -163,6 +163,13 @@ bool Scheduler::RunLoners() {
   return any;
 }
 
+// Steps of recurrent models end where checkpoints are due.
+std::size_t Scheduler::TokensNow(const ComputingRequest& request, std::size_t tokens) const {
+  if (tokens <= 1 || engine_.state_bytes() == 0) return tokens;
+  const Result<SequenceInfo> info = engine_.memory().Query(request.sequence());
+  return info ? engine_.TokensToCheckpoint(info->cell_count, tokens) : tokens;
+}
+
 // Chooses and fills items_ and parts_. False: nobody can compute.
 bool Scheduler::FillStep() {
   candidates_.clear();
@@ -178,7 +185,8 @@ bool Scheduler::FillStep() {
   // Rows are handed out as pointers: the scratch is brought to its size first.
   std::size_t rows_wanted = 0;
   for (const StepShare& share : shares) {
-    rows_wanted += active_[share.candidate]->needs_row(share.tokens) ? 1 : 0;
+    const ComputingRequest& request = *active_[share.candidate];
+    rows_wanted += request.needs_row(TokensNow(request, share.tokens)) ? 1 : 0;
   }
   scratch_.resize(std::max(scratch_.size(), std::min(rows_wanted, rows_max) * vocab_size_));
   std::size_t rows_used = 0;
@@ -190,11 +198,12 @@ bool Scheduler::FillStep() {
         continue;
       }
     }
-    const bool needs_row = request->needs_row(share.tokens);
+    const std::size_t tokens = TokensNow(*request, share.tokens);
+    const bool needs_row = request->needs_row(tokens);
     if (needs_row && rows_used == rows_max) continue;
     float* const row = needs_row ? scratch_.data() + rows_used * vocab_size_ : nullptr;
     StepItem item;
-    if (!request->Fill(share.tokens, row, item)) {
+    if (!request->Fill(tokens, row, item)) {
       request->stalled = true;
       continue;
     }

@@ -85,6 +85,7 @@ class Scheduler {
   bool RunLoners();
   bool Step();
   bool FillStep();
+  std::size_t TokensNow(const ComputingRequest& request, std::size_t tokens) const;
   void Settle();                                 // flushes, forgets what has ended
   void Forget(const ComputingRequest& request);  // from the maps
 

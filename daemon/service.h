@@ -17,6 +17,7 @@
 #include "daemon/permissions.h"
 #include "daemon/pool_shares.h"
 #include "daemon/quotas.h"
+#include "daemon/replay_request.h"
 #include "daemon/reply.h"
 #include "daemon/scheduler.h"
 #include "daemon/session.h"
@@ -70,16 +71,23 @@ class Service {
 
   // ---- verbs_sequences.cc
   Result<Reply> Create(const Request& request);
-  Result<Reply> Fork(const Request& request);
+  Result<Outcome> Fork(const Request& request);
   Result<Reply> Drop(const Request& request);
-  Result<Reply> CopyRange(const Request& request);
-  Result<Reply> RemoveRange(const Request& request);
+  Result<Outcome> CopyRange(const Request& request);
+  Result<Outcome> RemoveRange(const Request& request);
   Result<Reply> Keep(const Request& request);
   Result<Reply> Clear(const Request& request);
   Result<Reply> Add(const Request& request);
   Result<Reply> Query(const Request& request);
   Result<Reply> List(const Request& request);
   Result<Reply> ReadTokens(const Request& request);
+  // ---- verbs_replays.cc: the same where tokens have to be computed again
+  Result<Outcome> RemoveWithReplay(const Request& request, SequenceHandle sequence, PosRange range);
+  Result<Outcome> ForkWithReplay(const Request& request, std::uint32_t cell_count,
+                                 std::size_t count);
+  Result<Outcome> CopyWithReplay(const Request& request, PosRange range);
+  Result<Outcome> SubmitReplay(const Request& request, SequenceHandle sequence, PosRange range,
+                               AfterReplay after);
   // ---- verbs_snapshots.cc
   Result<Reply> Publish(const Request& request);
   Result<Reply> Unpublish(const Request& request);

@@ -98,6 +98,16 @@ Result<Outcome> Service::Generate(const Request& request) {
   const std::int32_t p0 = request.submission.p0 == -1 ? info.next_pos.value : request.submission.p0;
   KVD_TRY(const Pos pos, CheckNextPos(info, p0, generate.tokens.size()));
   KVD_CHECK_OK(CheckTokenCount(request, generate.tokens.size()));
+  GenerationState state{.keeps_logits = engine_.state_bytes() != 0, .last_logits = {}};
+  if ((generate.params.flags & wire::kContinue) != 0) {
+    state.last_logits.resize(vocab_size);
+    KVD_TRY(const bool has_logits, memory_.ReadLogits(info.handle, state.last_logits.data()));
+    if (!has_logits) {
+      return Fail(Code::kUnsupported, "generate.flags: continue: no logits are kept of sequence " +
+                                          std::to_string(static_cast<std::uint64_t>(info.handle)) +
+                                          "; generate from its last token");
+    }
+  }
   if (generate.params.seed == 0) generate.params.seed = DrawSeed();
   std::vector<TokenId> history;
   std::vector<Pos> positions;
@@ -111,7 +121,7 @@ Result<Outcome> Service::Generate(const Request& request) {
                                      .verb = wire::Verb::kGenerate,
                                      .wants_progress = request.has(wire::kFlagProgress)},
                                     info.handle, pos, info.cell_count, std::move(generate), history,
-                                    engine_.vocabulary(), vocab_size));
+                                    engine_.vocabulary(), vocab_size, std::move(state)));
   KVD_CHECK_OK(scheduler_.Submit(std::move(generation)));
   return AnsweredByScheduler{};
 }

@@ -48,7 +48,7 @@ Result<Reply> Service::Create(const Request& request) {
   return reply;
 }
 
-Result<Reply> Service::Fork(const Request& request) {
+Result<Outcome> Service::Fork(const Request& request) {
   const std::int64_t count = request.submission.argument;
   if (count < 1 || count > layout::kForksMax) {
     return Fail(Code::kInvalidArgument, "argument: " + std::to_string(count) +
@@ -60,9 +60,13 @@ Result<Reply> Service::Fork(const Request& request) {
   const std::int32_t cells = request.submission.p0;
   fork_handles_.assign(static_cast<std::size_t>(count), SequenceHandle::kNone);
   const auto before = std::chrono::steady_clock::now();
-  KVD_CHECK_OK(
+  const Status forked =
       memory_.Fork(request.sequence(), OwnerFor(request.caller), fork_handles_,
-                   cells < 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(cells))));
+                   cells < 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(cells)));
+  if (!forked && forked.error().code == Code::kNeedsReplay) {
+    return ForkWithReplay(request, static_cast<std::uint32_t>(cells), fork_handles_.size());
+  }
+  KVD_CHECK_OK(forked);
   const auto after = std::chrono::steady_clock::now();
   Reply reply;
   reply.sequence = fork_handles_.front();
@@ -83,21 +87,27 @@ Result<Reply> Service::Drop(const Request& request) {
   return Reply{};
 }
 
-Result<Reply> Service::CopyRange(const Request& request) {
+Result<Outcome> Service::CopyRange(const Request& request) {
   KVD_TRY(const PosRange range, RangeOf(request.submission));
   KVD_TRY(const SequenceInfo source, FindReadable(request, "sequence", request.sequence()));
   KVD_TRY(const SequenceInfo destination,
           FindChangeable(request, "sequence2", request.sequence2()));
   KVD_CHECK_OK(shares_.CheckAppend(destination.owner.uid, source.cell_count));
-  KVD_TRY(const std::uint32_t cells, memory_.CopyRange(source.handle, destination.handle, range));
-  return CountReply(cells);
+  const Result<std::uint32_t> cells = memory_.CopyRange(source.handle, destination.handle, range);
+  if (!cells && cells.error().code == Code::kNeedsReplay) return CopyWithReplay(request, range);
+  if (!cells) return std::unexpected(cells.error());
+  return CountReply(*cells);
 }
 
-Result<Reply> Service::RemoveRange(const Request& request) {
+Result<Outcome> Service::RemoveRange(const Request& request) {
   KVD_TRY(const PosRange range, RangeOf(request.submission));
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
-  KVD_TRY(const std::uint32_t cells, memory_.RemoveRange(info.handle, range));
-  return CountReply(cells);
+  const Result<std::uint32_t> cells = memory_.RemoveRange(info.handle, range);
+  if (!cells && cells.error().code == Code::kNeedsReplay) {
+    return RemoveWithReplay(request, info.handle, range);
+  }
+  if (!cells) return std::unexpected(cells.error());
+  return CountReply(*cells);
 }
 
 Result<Reply> Service::Keep(const Request& request) {

@@ -115,7 +115,9 @@ Result<std::vector<std::string>> ParseStops(Reader reader, std::uint32_t stop_co
 }  // namespace
 
 Status ValidateGenerateParams(const GenerateParams& params) {
-  KVD_CHECK_OK(CheckCount("generate.token_count", params.token_count, 1, INT32_MAX));
+  const bool continues = (params.flags & kContinue) != 0;
+  KVD_CHECK_OK(CheckCount("generate.token_count", params.token_count, continues ? 0 : 1,
+                          continues ? 0 : INT32_MAX));
   KVD_CHECK_OK(CheckCount("generate.predict_max", params.predict_max, -1, INT32_MAX));
   KVD_CHECK_OK(CheckFloat("generate.temperature", params.temperature,
                           params.temperature >= 0 && std::isfinite(params.temperature),
@@ -199,8 +201,10 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
     return Bad("generate", "lists of " + std::to_string(reader.Left()) + " bytes, the counts say " +
                                std::to_string(wanted_bytes));
   }
-  KVD_TRY(request.tokens,
-          ParseTokens(reader.TakeSpan(params.token_count * sizeof(TokenId)), vocab_size));
+  if ((params.flags & kContinue) == 0) {
+    KVD_TRY(request.tokens,
+            ParseTokens(reader.TakeSpan(params.token_count * sizeof(TokenId)), vocab_size));
+  }
   request.biases.resize(params.bias_count);
   for (LogitBias& bias : request.biases) {
     bias = reader.Take<LogitBias>();

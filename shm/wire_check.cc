@@ -29,7 +29,7 @@ struct VerbRule {
   std::int64_t argument_max;
 };
 
-constexpr std::uint32_t kGenerateBytesMin = sizeof(GenerateParams) + sizeof(std::int32_t);
+constexpr std::uint32_t kGenerateBytesMin = sizeof(GenerateParams);
 
 // Indexed by verb; row 0 is none.
 constexpr VerbRule kRules[] = {

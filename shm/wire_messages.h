@@ -85,13 +85,14 @@ enum class Verb : std::uint16_t {
   // out: sequence
   kCreate = 3,
   // sequence, p0 = cells to take or -1 for all, argument = how many (1..kForksMax);
-  // out: u64 handles[n], value0 = ns spent in the engine, value1 = cells in each
+  // out: u64 handles[n], value0 = ns spent in the engine, value1 = cells in each, value2 = tokens
+  // replayed (recurrent models, where no checkpoint is at that cell)
   kFork = 4,
   // sequence; kFlagForce: another session's of the same uid
   kDrop = 5,
-  // sequence (source), sequence2 (destination), p0, p1; out: value0 = cells
+  // sequence (source), sequence2 (destination), p0, p1; out: value0 = cells, value1 = tokens replayed
   kCopyRange = 6,
-  // sequence, p0, p1; out: value0 = cells
+  // sequence, p0, p1; out: value0 = cells, value1 = tokens replayed
   kRemoveRange = 7,
   // sequence: drops this session's others
   kKeep = 8,
@@ -192,8 +193,10 @@ enum GenerateFlags : std::uint32_t {
       1u << 0,        // end-of-generation tokens are never sampled (their logits become -infinity)
   kNoText = 1u << 1,  // pieces carry tokens only (always so without a tokenizer)
   kShowSpecial = 1u << 2,  // special tokens appear in the text
+  // No prompt: the first token is drawn from the logits kept with the sequence (recurrent models).
+  kContinue = 1u << 3,
 };
-inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 3) - 1;
+inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 4) - 1;
 inline constexpr std::uint32_t kStopsMax = 16;
 inline constexpr std::uint32_t kStopBytesMax = 256;  // each; at least 1, valid UTF-8
 inline constexpr std::uint32_t kBiasesMax = 1024;
@@ -203,7 +206,7 @@ inline constexpr float kBiasMax = 1000.0f;  // |bias|, or -infinity to forbid a 
 // Payload of kGenerate: GenerateParams | i32 tokens[token_count] | LogitBias[bias_count] |
 // StopString[stop_count] (each a u32 byte count and the bytes, unpadded).
 struct GenerateParams {
-  std::uint32_t token_count;  // prompt tokens to append first; at least 1
+  std::uint32_t token_count;  // prompt tokens to append first; at least 1, with kContinue 0
   std::int32_t
       predict_max;     // tokens to sample; 0: only compute the prompt; -1: until an end token or a
                        // full pool

@@ -85,7 +85,8 @@ Status ForkSequence(const GlobalOptions& global, const SequenceOptions& options)
     Json json = Json::Object();
     json.Set("forks", std::move(handles))
         .Set("cells", info.cell_count)
-        .Set("engine_ns", info.engine_ns);
+        .Set("engine_ns", info.engine_ns)
+        .Set("tokens_replayed", info.tokens_replayed);
     std::puts(json.Text().c_str());
   } else {
     for (const SequenceHandle fork : forks) std::puts(HandleText(fork).c_str());

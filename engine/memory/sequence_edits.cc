@@ -103,6 +103,11 @@ Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHa
 
   const CellList source_cells = CellsOf(*from.record);
   const CellList cells = CellsOf(*to.record);
+  if (has_state() && (copied.begin != 0 || cells.view.cell_count != 0)) {
+    return Fail(Code::kUnsupported,
+                "copying into a sequence with cells, or cells that do not begin with the source's "
+                "first: a recurrent state cannot be put together");
+  }
   const std::int64_t first = source_cells.PositionAt(copied.begin);
   const std::int64_t last = source_cells.PositionAt(copied.end - 1);
   const std::uint32_t at = cells.LowerBound(first);
@@ -110,11 +115,6 @@ Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHa
     return Fail(Code::kExists, HandleText(destination) + ": has position " +
                                    std::to_string(cells.PositionAt(at)) + " inside the copied " +
                                    std::to_string(first) + " to " + std::to_string(last));
-  }
-  if (has_state() && (copied.begin != 0 || cells.view.cell_count != 0)) {
-    return Fail(Code::kUnsupported,
-                "copying into a sequence with cells, or cells that do not begin with the source's "
-                "first: a recurrent state cannot be put together");
   }
   constexpr std::uint32_t kCellsMax = std::numeric_limits<std::int32_t>::max();
   if (copied_count > kCellsMax - cells.view.cell_count) {

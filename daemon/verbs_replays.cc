@@ -1,0 +1,94 @@
+// Removals, forks and copies on models with recurrent state that need the state at a cell where no
+// checkpoint is. A fork or copy is made of a sequence of its own, forked whole and then cut.
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "daemon/service.h"
+
+namespace kvd {
+namespace {
+
+// From which position on a sequence has cells beyond the first cell_count.
+Result<PosRange> RangeBehind(const Memory& memory, SequenceHandle sequence,
+                             std::uint32_t cell_count) {
+  std::vector<TokenId> tokens;
+  std::vector<Pos> positions;
+  KVD_CHECK_OK(memory.ReadCells(sequence, cell_count, 1, &tokens, &positions));
+  if (positions.empty()) {
+    return Fail(Code::kConflict, "cell_count: the source has become shorter meanwhile");
+  }
+  return PosRange{positions[0], kPosEnd};
+}
+
+}  // namespace
+
+Result<Outcome> Service::SubmitReplay(const Request& request, SequenceHandle sequence,
+                                      PosRange range, AfterReplay after) {
+  RequestOrigin origin{.session = request.session,
+                       .request = static_cast<RequestId>(request.submission.request),
+                       .verb = static_cast<wire::Verb>(request.submission.verb),
+                       .wants_progress = request.has(wire::kFlagProgress)};
+  KVD_CHECK_OK(scheduler_.Submit(std::make_unique<ReplayRequest>(
+      std::move(origin), engine_, sequence, range, std::move(after))));
+  return AnsweredByScheduler{};
+}
+
+Result<Outcome> Service::RemoveWithReplay(const Request& request, SequenceHandle sequence,
+                                          PosRange range) {
+  const auto finish = [](const Rewind& rewind) -> Result<AfterReplay::Answer> {
+    AfterReplay::Answer answer;
+    answer.completion.value0 = rewind.removed_cells;
+    answer.completion.value1 = static_cast<std::int64_t>(rewind.tokens.size());
+    return answer;
+  };
+  return SubmitReplay(request, sequence, range, {.finish = finish, .undo = {}});
+}
+
+Result<Outcome> Service::ForkWithReplay(const Request& request, std::uint32_t cell_count,
+                                        std::size_t count) {
+  const SequenceOwner owner = OwnerFor(request.caller);
+  SequenceHandle fork = SequenceHandle::kNone;
+  KVD_CHECK_OK(memory_.Fork(request.sequence(), owner, {&fork, 1}));
+  const auto undo = [this, fork] { (void)memory_.Drop(fork); };
+  const auto finish = [this, fork, owner, count,
+                       cell_count](const Rewind& rewind) -> Result<AfterReplay::Answer> {
+    std::vector<SequenceHandle> handles(count, fork);
+    if (count > 1) {
+      KVD_CHECK_OK(memory_.Fork(fork, owner, std::span(handles).subspan(1)));
+    }
+    AfterReplay::Answer answer;
+    answer.completion.sequence = static_cast<std::uint64_t>(fork);
+    answer.completion.value1 = cell_count;
+    answer.completion.value2 = static_cast<std::int64_t>(rewind.tokens.size());
+    const auto bytes = std::as_bytes(std::span(handles));
+    answer.output.assign(bytes.begin(), bytes.end());
+    return answer;
+  };
+  const Result<PosRange> range = RangeBehind(memory_, fork, cell_count);
+  if (!range) {
+    undo();
+    return std::unexpected(range.error());
+  }
+  return SubmitReplay(request, fork, *range, {.finish = finish, .undo = undo});
+}
+
+Result<Outcome> Service::CopyWithReplay(const Request& request, PosRange range) {
+  const SequenceHandle destination = request.sequence2();
+  SequenceHandle fork = SequenceHandle::kNone;
+  KVD_CHECK_OK(memory_.Fork(request.sequence(), OwnerFor(request.caller), {&fork, 1}));
+  const auto undo = [this, fork] { (void)memory_.Drop(fork); };
+  const auto finish = [this, fork,
+                       destination](const Rewind& rewind) -> Result<AfterReplay::Answer> {
+    KVD_CHECK_OK(scheduler_.CheckIdle(destination));
+    KVD_TRY(const std::uint32_t cells, memory_.CopyRange(fork, destination, {}));
+    (void)memory_.Drop(fork);
+    AfterReplay::Answer answer;
+    answer.completion.value0 = cells;
+    answer.completion.value1 = static_cast<std::int64_t>(rewind.tokens.size());
+    return answer;
+  };
+  return SubmitReplay(request, fork, {range.end, kPosEnd}, {.finish = finish, .undo = undo});
+}
+
+}  // namespace kvd

@@ -1,0 +1,163 @@
+// Removals, forks and copies on a model with recurrent state (the fake one replays a token a call).
+#include <cstring>
+
+#include "shm/payload_codec.h"
+#include "tests/daemon/support/service_fixture.h"
+
+namespace kvd {
+namespace {
+
+using test::ServiceTest;
+using wire::Verb;
+
+class ReplayTest : public ServiceTest {
+ protected:
+  ReplayTest() : ServiceTest({.has_state = true}) {}
+
+  // Runs what the scheduler has and returns the last completion of the client.
+  test::ReceivedCompletion Answer(wire::Submission submission,
+                                  std::span<const std::byte> payload = {}) {
+    const Reply direct = Call(client_, submission, payload);
+    EXPECT_EQ(direct.code, Code::kOk) << Text(direct);
+    RunDry();
+    auto all = client_.All();
+    EXPECT_EQ(all.size(), 1u);
+    return all.empty() ? test::ReceivedCompletion{} : all.back();
+  }
+  static wire::Submission Range(Verb verb, SequenceHandle sequence, std::int32_t p0,
+                                std::int32_t p1) {
+    wire::Submission submission = Make(verb, sequence);
+    submission.p0 = p0;
+    submission.p1 = p1;
+    return submission;
+  }
+  std::uint32_t FreeSlots() { return engine_.memory().Usage().free_state_slots; }
+  std::uint32_t Live() { return engine_.memory().Usage().live_sequences; }
+};
+
+TEST_F(ReplayTest, PromptsEndInCheckpointsAndStepsEndWhereOneIsDue) {
+  const SequenceHandle sequence = Filled(client_, 40);
+  std::vector<std::size_t> tokens;
+  for (const auto& step : engine_.steps()) tokens.push_back(step.at(0).tokens);
+  EXPECT_EQ(tokens, (std::vector<std::size_t>{16, 16, 8}));
+  EXPECT_EQ(engine_.memory().Usage().checkpoint_slots, 1u) << "the fake keeps prompt ends alone";
+  const Reply removed = Call(client_, Range(Verb::kRemoveRange, sequence, 40, -1));
+  EXPECT_EQ(removed.value0, 0);
+}
+
+TEST_F(ReplayTest, ARemovedTailIsReplayedFromTheStartWithoutACheckpointBeforeIt) {
+  const SequenceHandle sequence = Filled(client_, 40);
+  const auto answer = Answer(Range(Verb::kRemoveRange, sequence, 30, -1));
+  EXPECT_EQ(static_cast<Code>(answer.completion.code), Code::kOk);
+  EXPECT_EQ(answer.completion.value0, 10);
+  EXPECT_EQ(answer.completion.value1, 30);
+  EXPECT_EQ(Cells(sequence), 30u);
+  EXPECT_EQ(FreeSlots(), 31u);
+}
+
+TEST_F(ReplayTest, AWholeTailBackToACheckpointIsAtOnce) {
+  const SequenceHandle sequence = Filled(client_, 20);
+  wire::Submission more = Make(Verb::kDecode, sequence);
+  more.p0 = 20;
+  (void)CallTokens(client_, more, std::vector<TokenId>(7, 5));
+  RunDry();
+  (void)client_.All();
+  const Reply reply = Call(client_, Range(Verb::kRemoveRange, sequence, 20, -1));
+  EXPECT_EQ(reply.code, Code::kOk);
+  EXPECT_EQ(reply.value0, 7);
+  EXPECT_EQ(reply.value1, 0);
+}
+
+TEST_F(ReplayTest, ForksOfFewerCellsAreCutAfterTheyAreMade) {
+  const SequenceHandle sequence = Filled(client_, 40);
+  wire::Submission fork = Make(Verb::kFork, sequence);
+  fork.p0 = 25;
+  fork.argument = 3;
+  const auto answer = Answer(fork);
+  EXPECT_EQ(answer.completion.value1, 25);
+  EXPECT_EQ(answer.completion.value2, 25);
+  ASSERT_EQ(answer.output.size(), 3 * sizeof(SequenceHandle));
+  std::vector<SequenceHandle> handles(3);
+  std::memcpy(handles.data(), answer.output.data(), answer.output.size());
+  for (const SequenceHandle handle : handles) EXPECT_EQ(Cells(handle), 25u);
+  EXPECT_EQ(Cells(sequence), 40u);
+  EXPECT_EQ(Live(), 4u);
+}
+
+TEST_F(ReplayTest, ACopyOfAPrefixGoesThroughAForkThatIsGoneAfterwards) {
+  const SequenceHandle sequence = Filled(client_, 40);
+  const SequenceHandle destination = Create(client_);
+  wire::Submission copy = Range(Verb::kCopyRange, sequence, 0, 12);
+  copy.sequence2 = static_cast<std::uint64_t>(destination);
+  const auto answer = Answer(copy);
+  EXPECT_EQ(answer.completion.value0, 12);
+  EXPECT_EQ(answer.completion.value1, 12);
+  EXPECT_EQ(Cells(destination), 12u);
+  EXPECT_EQ(Live(), 2u);
+  copy.p0 = 5;
+  ExpectRefused(Call(client_, copy), Code::kUnsupported, "recurrent state");
+}
+
+TEST_F(ReplayTest, WhileItIsReplayedTheSequenceIsBusyAndACancelLeavesItAsItWas) {
+  const SequenceHandle sequence = Filled(client_, 40);
+  (void)Call(client_, Range(Verb::kRemoveRange, sequence, 30, -1));
+  const std::uint64_t request = last_request_;
+  ASSERT_TRUE(scheduler_.RunOnce());
+  EXPECT_EQ(FreeSlots(), 29u);
+  ExpectRefused(Call(client_, Make(Verb::kClear, sequence)), Code::kBusy, "being computed");
+  EXPECT_TRUE(scheduler_.Cancel(SessionId{1}, static_cast<RequestId>(request)));
+  RunDry();
+  const auto all = client_.All();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(static_cast<Code>(all[0].completion.code), Code::kCancelled);
+  EXPECT_EQ(Cells(sequence), 40u);
+  EXPECT_EQ(FreeSlots(), 31u);
+}
+
+TEST_F(ReplayTest, AGenerationGoesOnFromTheLogitsThatTheSnapshotKept) {
+  const SequenceHandle sequence = Filled(client_, 4);
+  wire::GenerateRequest generate;
+  wire::GenerateView view;
+  view.params = {.token_count = 0,
+                 .predict_max = 2,
+                 .temperature = 0.0f,
+                 .top_k = 0,
+                 .top_p = 1.0f,
+                 .min_p = 0.0f,
+                 .typical_p = 1.0f,
+                 .repeat_penalty = 1.0f,
+                 .presence_penalty = 0.0f,
+                 .frequency_penalty = 0.0f,
+                 .repeat_last = 0,
+                 .logprob_count = 0,
+                 .seed = 1,
+                 .flags = wire::kContinue,
+                 .bias_count = 0,
+                 .stop_count = 0,
+                 .stop_bytes = 0};
+  std::vector<std::byte> payload(wire::GenerateBytes(view));
+  wire::EncodeGenerate(view, payload);
+  wire::Submission submission = Make(Verb::kGenerate, sequence);
+  submission.p0 = -1;
+  // A decode that asked for no logits kept none.
+  ExpectRefused(Call(client_, submission, payload), Code::kUnsupported, "no logits are kept");
+
+  const SequenceHandle other = Create(client_);
+  wire::Submission decode = Make(Verb::kDecode, other);
+  decode.argument = static_cast<std::int64_t>(wire::LogitsWanted::kLast);
+  (void)CallTokens(client_, decode, {5, 6, 7});
+  RunDry();
+  (void)client_.All();
+  submission.sequence = static_cast<std::uint64_t>(other);
+  (void)Call(client_, submission, payload);
+  RunDry();
+  EXPECT_EQ(Cells(other), 5u);
+  std::vector<TokenId> tokens;
+  std::vector<Pos> positions;
+  ASSERT_TRUE(engine_.memory().ReadCells(other, 3, 2, &tokens, &positions));
+  EXPECT_EQ(tokens,
+            (std::vector<TokenId>{engine_.NextToken(7), engine_.NextToken(engine_.NextToken(7))}));
+}
+
+}  // namespace
+}  // namespace kvd

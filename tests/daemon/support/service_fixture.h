@@ -1,0 +1,115 @@
+// A service over a FakeEngine, with clients of the daemon's own uid and of another one.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/service.h"
+#include "tests/daemon/support/fake_engine.h"
+#include "tests/daemon/support/test_session.h"
+
+namespace kvd::test {
+
+using wire::Verb;
+
+inline constexpr std::uint32_t kOwn = 1000;    // the daemon's uid
+inline constexpr std::uint32_t kOther = 1001;  // another one that is let in
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  explicit ServiceTest(const FakeEngineOptions& options = {})
+      : engine_(options),
+        scheduler_(engine_, options.vocab_size, {}),
+        service_(engine_, scheduler_, quotas_, shares_,
+                 {.pid_of_session = [](SessionId) { return 7u; },
+                  .session_count = [] { return 1u; },
+                  .requests_in_flight =
+                      [this](std::uint32_t uid) {
+                        return uid == kOther ? stranger_.session()->requests_in_flight() : 1u;
+                      }}) {}
+
+  static wire::Submission Make(Verb verb, SequenceHandle sequence = SequenceHandle::kNone) {
+    wire::Submission submission{};
+    submission.verb = static_cast<std::uint16_t>(verb);
+    submission.sequence = static_cast<std::uint64_t>(sequence);
+    const bool has_range = verb == Verb::kRemoveRange || verb == Verb::kCopyRange ||
+                           verb == Verb::kAdd || verb == Verb::kDivide;
+    submission.p1 = has_range ? -1 : 0;
+    return submission;
+  }
+  // The answer of a metadata verb; what the scheduler would answer is an empty reply.
+  Reply Call(TestSession& client, wire::Submission submission,
+             std::span<const std::byte> payload = {}) {
+    submission.request = ++last_request_;
+    const ReceivedSubmission received = client.Send(submission, payload);
+    Outcome outcome = service_.Handle(client.session(), received);
+    Reply reply;
+    if (auto* const direct = std::get_if<Reply>(&outcome)) {
+      reply = std::move(*direct);
+    } else if (auto* const call = std::get_if<std::function<Reply()>>(&outcome)) {
+      reply = (*call)();
+    } else {
+      return reply;
+    }
+    wire::Completion completion{};
+    completion.request = submission.request;
+    completion.verb = submission.verb;
+    EXPECT_TRUE(client.session()->TryFinal(completion, {}));
+    (void)client.All();
+    return reply;
+  }
+  Reply CallText(TestSession& client, wire::Submission submission, std::string_view text) {
+    return Call(client, submission, std::as_bytes(std::span(text)));
+  }
+  Reply CallTokens(TestSession& client, wire::Submission submission,
+                   const std::vector<TokenId>& tokens) {
+    return Call(client, submission, std::as_bytes(std::span(tokens)));
+  }
+  SequenceHandle Create(TestSession& client) {
+    const Reply reply = Call(client, Make(Verb::kCreate));
+    EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
+    return reply.sequence;
+  }
+  // A sequence that holds that many cells.
+  SequenceHandle Filled(TestSession& client, std::size_t cells) {
+    const SequenceHandle sequence = Create(client);
+    const Reply reply =
+        CallTokens(client, Make(Verb::kDecode, sequence), std::vector<TokenId>(cells, 5));
+    EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
+    RunDry();
+    (void)client.All();
+    return sequence;
+  }
+  void RunDry() {
+    while (scheduler_.RunOnce()) {
+    }
+  }
+  static std::string Text(const Reply& reply) {
+    return {reinterpret_cast<const char*>(reply.output.data()), reply.output.size()};
+  }
+  void ExpectRefused(const Reply& reply, Code code, const char* named) {
+    EXPECT_EQ(reply.code, code) << Text(reply);
+    EXPECT_THAT(Text(reply), testing::HasSubstr(named));
+  }
+  std::uint32_t Cells(SequenceHandle sequence) {
+    return engine_.memory().Query(sequence)->cell_count;
+  }
+
+  FakeEngine engine_;
+  QuotaPolicy quotas_{{}, kOwn, true};
+  PoolShares shares_{engine_.memory(), quotas_};
+  Scheduler scheduler_;
+  Service service_;
+  TestSession client_{1, kOwn};
+  TestSession sibling_{2, kOwn};
+  TestSession stranger_{3, kOther};
+  std::uint64_t last_request_ = 0;
+};
+
+}  // namespace kvd::test
