@@ -127,6 +127,53 @@ Result<float> ReadFrequencyScale(const ConfigReader& reader) {
 
 }  // namespace
 
+Status ReadWindows(const ConfigReader& reader, std::uint32_t window, std::uint32_t period_default,
+                   ModelConfig& config) {
+  const std::string key = reader.Key("attention.sliding_window_pattern");
+  const GgufEntry* entry = reader.file().FindEntry(key);
+  if (entry != nullptr && entry->type == GgufType::kArray) {
+    KVD_TRY(const auto has_window, reader.file().GetBoolArray(key));
+    if (has_window.size() != config.layer_count) {
+      return Fail(Code::kCorrupt, key + ": " + std::to_string(has_window.size()) +
+                                      " elements, there are " + std::to_string(config.layer_count) +
+                                      " layers");
+    }
+    for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
+      config.window[layer] = has_window[layer] ? window : 0;
+    }
+    return {};
+  }
+  KVD_TRY(const auto period, reader.file().GetU64Or(key, period_default));
+  if (period > ModelConfig::kLayerCountMax) {
+    return FailRange(key, period, 0, ModelConfig::kLayerCountMax);
+  }
+  for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
+    config.window[layer] = period == 0 || layer % period + 1 < period ? window : 0;
+  }
+  return {};
+}
+
+Status ReadWindowRope(const ConfigReader& reader, float freq_base_default, float freq_scale,
+                      ModelConfig& config) {
+  for (const auto& [suffix, expected] : {std::pair{"attention.key_length_swa", config.head_dim_k},
+                                         {"attention.value_length_swa", config.head_dim_v},
+                                         {"rope.dimension_count_swa", config.rope.rotated_dim}}) {
+    KVD_TRY(const auto found, reader.file().GetU64Or(reader.Key(suffix), expected));
+    if (found == expected) continue;
+    return Fail(Code::kUnsupported, reader.Key(suffix) + ": " + std::to_string(found) +
+                                        " differs from the " + std::to_string(expected) +
+                                        " of the other layers");
+  }
+  RopeConfig& rope = config.window_rope;
+  rope = config.rope;
+  KVD_TRY(rope.freq_base, reader.Positive("rope.freq_base_swa", freq_base_default));
+  rope.freq_scale = freq_scale;
+  KVD_TRY(rope.attention_factor, reader.Positive("rope.scaling.attn_factor", 1.0f));
+  if (rope.scaling == RopeScaling::kYarn) return ReadYarn(reader, rope);
+  rope.scaling = freq_scale == 1.0f ? RopeScaling::kNone : RopeScaling::kLinear;
+  return {};
+}
+
 Status ReadRope(const ConfigReader& reader, bool interleaved, ModelConfig& config) {
   RopeConfig& rope = config.rope;
   rope.interleaved = interleaved;

@@ -10,7 +10,7 @@
 #include "engine/cell_layout.h"
 #include "engine/memory/memory.h"
 #include "engine/model_config.h"
-#include "engine/rope_table.h"
+#include "engine/model_ropes.h"
 #include "kernels/kernel_table.h"
 
 namespace kvd {
@@ -24,7 +24,7 @@ class ModelCellRotator final : public CellRotator {
  public:
   // The arguments outlive the object.
   ModelCellRotator(RotationKind kind, const ModelConfig& config, const CellLayout& cells,
-                   const kernels::KernelTable& kernels, const RopeTable& rope, Memory& memory);
+                   const kernels::KernelTable& kernels, const ModelRopes& ropes, Memory& memory);
 
   // kNumerical when a key is not finite in the cells' type after the rotation.
   Status RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from,
@@ -35,10 +35,10 @@ class ModelCellRotator final : public CellRotator {
   const ModelConfig& config_;
   const CellLayout& cells_;
   const kernels::KernelTable& kernels_;
-  const RopeTable& rope_;
+  const ModelRopes& ropes_;
   Memory& memory_;
   std::vector<float> key_;     // [head_dim_k]
-  std::vector<float> cosine_;  // [pairs]
+  std::vector<float> cosine_;  // [kind of layer, pairs of the kind with most]
   std::vector<float> sine_;
 };
 

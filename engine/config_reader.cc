@@ -59,6 +59,12 @@ Result<float> ConfigReader::Positive(std::string_view suffix, float fallback) co
   return number;
 }
 
+Result<float> ConfigReader::PositiveOrNone(std::string_view suffix) const {
+  KVD_TRY(const auto number, file_.GetF32Or(Key(suffix), 0.0f));
+  if (number == 0.0f) return 0.0f;
+  return Positive(suffix, 0.0f);
+}
+
 Result<float> ConfigReader::RequiredPositive(std::string_view suffix) const {
   if (!Has(suffix)) return Fail(Code::kNotFound, Key(suffix) + ": missing from the metadata");
   return Positive(suffix, 0.0f);

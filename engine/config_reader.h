@@ -35,6 +35,8 @@ class ConfigReader {
                                               std::uint32_t max, std::uint32_t min = 1) const;
   // Finite and above 0.
   Result<float> Positive(std::string_view suffix, float fallback) const;
+  // The same, or 0 where the key is missing or 0.
+  Result<float> PositiveOrNone(std::string_view suffix) const;
   // The same without a fallback.
   Result<float> RequiredPositive(std::string_view suffix) const;
 

@@ -169,9 +169,9 @@ class EngineImpl final : public Engine {
         forward_(model_->config, model_->weights, cells_, kernels_, pool_, options_.deterministic,
                  options_.ubatch_tokens),
         divider_(options_.llama_shifts ? RotationKind::kLlamaDivide : RotationKind::kExact,
-                 model_->config, cells_, kernels_, forward_.rope(), *memory_),
-        llama_shifter_(RotationKind::kLlamaShift, model_->config, cells_, kernels_, forward_.rope(),
-                       *memory_) {}
+                 model_->config, cells_, kernels_, forward_.ropes(), *memory_),
+        llama_shifter_(RotationKind::kLlamaShift, model_->config, cells_, kernels_,
+                       forward_.ropes(), *memory_) {}
 
   Memory& memory() override { return *memory_; }
   const Vocabulary& vocabulary() const override { return *model_->vocabulary; }

@@ -24,7 +24,7 @@ class Forward {
   // items.size() == plan.count; the rows of all sequences together are at most row_count_max.
   void Run(const StepPlan& plan, Memory& memory, std::span<ForwardItem> items);
 
-  const RopeTable& rope() const { return pass_.rope(); }
+  const ModelRopes& ropes() const { return pass_.ropes(); }
 
  private:
   void Embed();

@@ -48,12 +48,9 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
       weights_(weights),
       cells_(cells),
       row_count_max_(row_count_max),
+      ropes_(config, weights),
       state_offsets_(StateOffsets(config)) {
-  const bool has_window =
-      std::ranges::any_of(config.window, [](std::uint32_t window) { return window != 0; });
-  const std::size_t plan_count = has_window ? 2 : 1;
-  ropes_.emplace_back(config.rope, weights.rope_factors);
-  if (has_window) ropes_.emplace_back(config.window_rope, nullptr);
+  const std::size_t plan_count = ropes_.kind_count();
   plans_.resize(plan_count);
   reaches_.resize(plan_count);
   for (AttentionReach& reach : reaches_) {
@@ -69,7 +66,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
     if (config.kv_head_count[layer] == 0) continue;
     const AttentionShape shape = ShapeOf(layer);
-    std::size_t& rows = tile_rows_[rope_index(layer)];
+    std::size_t& rows = tile_rows_[kind(layer)];
     rows = std::min(rows, AttentionTileRows(shape.head_count / shape.kv_head_count));
     workspace = std::max(workspace, AttentionWorkspaceFloats(shape));
   }
@@ -96,14 +93,14 @@ void ForwardPass::Begin(const StepPlan& plan, Memory& memory, std::span<ForwardI
   }
   KVD_ASSERT(row_count_ <= row_count_max_);
   for (std::size_t i = 0; i < plans_.size(); ++i) {
-    plans_[i].Build(plan, memory, ropes_[i], reaches_[i], tile_rows_[i]);
+    plans_[i].Build(plan, memory, ropes_.table(i), reaches_[i], tile_rows_[i]);
   }
   FillKeyAngles();
 }
 
 void ForwardPass::FillKeyAngles() {
-  for (std::size_t i = 0; i < ropes_.size(); ++i) {
-    const std::size_t pairs = ropes_[i].pair_count();
+  for (std::size_t i = 0; i < ropes_.kind_count(); ++i) {
+    const std::size_t pairs = ropes_.table(i).pair_count();
     key_cosine_[i].resize(row_count_max_ * pairs);
     key_sine_[i].resize(row_count_max_ * pairs);
     for (std::size_t s = 0; s < plan_->count; ++s) {
@@ -111,7 +108,7 @@ void ForwardPass::FillKeyAngles() {
       const std::int32_t delta = sequence.extents.back().delta;
       for (std::size_t row = 0; row < sequence.new_cells; ++row) {
         const std::size_t at = (sequences_[s].first_row + row) * pairs;
-        ropes_[i].Fill(
+        ropes_.table(i).Fill(
             std::int64_t{sequence.first_new_pos.value} + static_cast<std::int64_t>(row) - delta,
             key_cosine_[i].data() + at, key_sine_[i].data() + at);
       }
@@ -193,13 +190,13 @@ AttentionShape ForwardPass::ShapeOf(std::size_t layer) const {
 }
 
 const float* ForwardPass::KeyCosine(std::size_t layer, std::size_t row) const {
-  const std::size_t i = rope_index(layer);
-  return key_cosine_[i].data() + row * ropes_[i].pair_count();
+  const std::size_t i = kind(layer);
+  return key_cosine_[i].data() + row * ropes_.table(i).pair_count();
 }
 
 const float* ForwardPass::KeySine(std::size_t layer, std::size_t row) const {
-  const std::size_t i = rope_index(layer);
-  return key_sine_[i].data() + row * ropes_[i].pair_count();
+  const std::size_t i = kind(layer);
+  return key_sine_[i].data() + row * ropes_.table(i).pair_count();
 }
 
 }  // namespace kvd

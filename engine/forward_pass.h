@@ -17,8 +17,8 @@
 #include "engine/layers/linear.h"
 #include "engine/memory/memory.h"
 #include "engine/model_config.h"
+#include "engine/model_ropes.h"
 #include "engine/model_weights.h"
-#include "engine/rope_table.h"
 
 namespace kvd {
 
@@ -126,13 +126,11 @@ class ForwardPass {
 
   // ---- attention
   AttentionShape ShapeOf(std::size_t layer) const;
-  const AttentionPlan& attention_plan(std::size_t layer) const {
-    return plans_[config_.window[layer] != 0 ? 1 : 0];
-  }
+  const AttentionPlan& attention_plan(std::size_t layer) const { return plans_[kind(layer)]; }
   // Rotation of the key of a row at its stored position: [pairs of the layer's rope].
   const float* KeyCosine(std::size_t layer, std::size_t row) const;
   const float* KeySine(std::size_t layer, std::size_t row) const;
-  const RopeTable& rope() const { return ropes_[0]; }
+  const ModelRopes& ropes() const { return ropes_; }
 
  private:
   friend class Forward;
@@ -140,7 +138,7 @@ class ForwardPass {
   // Takes a new ubatch; the stream is not filled yet.
   void Begin(const StepPlan& plan, Memory& memory, std::span<ForwardItem> items);
   void FillKeyAngles();
-  std::size_t rope_index(std::size_t layer) const { return config_.window[layer] != 0 ? 1 : 0; }
+  std::size_t kind(std::size_t layer) const { return ModelRopes::KindOf(config_, layer); }
 
   const ModelConfig& config_;
   const ModelWeights& weights_;
@@ -148,6 +146,7 @@ class ForwardPass {
   Compute compute_;
   FloatBuffer workspaces_;
   const std::size_t row_count_max_;
+  const ModelRopes ropes_;
   std::vector<std::size_t> state_offsets_;  // per layer, in floats; and an end
 
   const StepPlan* plan_ = nullptr;
@@ -159,8 +158,7 @@ class ForwardPass {
   RowBuffer stream_;
   std::array<RowBuffer, kScratchCount> scratch_;
 
-  // One for layers without a window; a second one for layers with a window, if there are any.
-  std::vector<RopeTable> ropes_;
+  // Per kind of layer (ModelRopes).
   std::vector<AttentionPlan> plans_;
   std::vector<AttentionReach> reaches_;
   std::vector<std::size_t> tile_rows_;

@@ -173,6 +173,13 @@ void GgufWriter::AddF32Array(std::string_view key, std::span<const float> values
   BeginArray(key, GgufType::kF32, values.size());
   AppendRaw(values.data(), values.size_bytes());
 }
+void GgufWriter::AddBoolArray(std::string_view key, const std::vector<bool>& values) {
+  BeginArray(key, GgufType::kBool, values.size());
+  for (const bool value : values) {
+    const auto byte = static_cast<std::uint8_t>(value);
+    AppendRaw(&byte, 1);
+  }
+}
 void GgufWriter::AddStringArray(std::string_view key, std::span<const std::string_view> values) {
   BeginArray(key, GgufType::kString, values.size());
   for (std::string_view value : values) AppendString(value);

@@ -44,6 +44,7 @@ class GgufWriter {
   void AddU32Array(std::string_view key, std::span<const std::uint32_t> values);
   void AddI32Array(std::string_view key, std::span<const std::int32_t> values);
   void AddF32Array(std::string_view key, std::span<const float> values);
+  void AddBoolArray(std::string_view key, const std::vector<bool>& values);
   void AddStringArray(std::string_view key, std::span<const std::string_view> values);
   // An entry of another file, as it is.
   void AddEntry(const GgufEntry& entry);

@@ -16,7 +16,7 @@
 
 namespace kvd {
 
-enum class Architecture : std::uint8_t { kLlama, kQwen2, kQwen3 };
+enum class Architecture : std::uint8_t { kLlama, kQwen2, kQwen3, kGemma2, kGemma3 };
 
 // How positions beyond the trained context are mapped. For display; the numbers in RopeConfig say
 // it all.

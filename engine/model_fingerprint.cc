@@ -13,7 +13,7 @@
 namespace kvd {
 namespace {
 
-constexpr std::uint64_t kFormat = 1;  // bump when what is covered changes
+constexpr std::uint64_t kFormat = 2;  // bump when what is covered changes
 constexpr std::uint64_t kSampleBytes = 64;
 constexpr std::uint64_t kSampleCount = 16;
 
@@ -80,23 +80,36 @@ class Text {
   std::string bytes_;
 };
 
+void AddRope(Text& text, const RopeConfig& rope) {
+  for (std::uint32_t number :
+       {rope.rotated_dim, rope.original_context_length, std::uint32_t{rope.interleaved}}) {
+    text.Add(std::uint64_t{number});
+  }
+  for (float number : {rope.freq_base, rope.freq_scale, rope.yarn_ext_factor, rope.yarn_low,
+                       rope.yarn_high, rope.attention_factor}) {
+    text.Add(number);
+  }
+}
+
 void AddConfig(Text& text, const ModelConfig& config) {
   text.Add(kFormat);
   text.Add(config.architecture_name());
   for (std::uint32_t number :
        {config.vocab_size, config.embedding_size, config.layer_count, config.context_length,
-        config.head_dim_k, config.head_dim_v, config.rope.rotated_dim,
-        config.rope.original_context_length, std::uint32_t{config.rope.interleaved}}) {
+        config.head_dim_k, config.head_dim_v, std::uint32_t{config.has_rope}}) {
     text.Add(std::uint64_t{number});
   }
   text.Add(config.head_count);
   text.Add(config.kv_head_count);
   text.Add(config.feed_forward_size);
-  for (float number : {config.rms_epsilon, config.attention_scale, config.rope.freq_base,
-                       config.rope.freq_scale, config.rope.yarn_ext_factor, config.rope.yarn_low,
-                       config.rope.yarn_high, config.rope.attention_factor}) {
+  text.Add(config.window);
+  for (float number :
+       {config.rms_epsilon, config.attention_scale, config.attention_softcap, config.logit_softcap,
+        config.embedding_scale, config.residual_scale, config.logit_scale}) {
     text.Add(number);
   }
+  AddRope(text, config.rope);
+  AddRope(text, config.window_rope);
 }
 
 void AddTensor(Text& text, const GgufTensor& tensor) {

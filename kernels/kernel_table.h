@@ -15,7 +15,8 @@
 //   Weights of a quantised type are decoded to f32 exactly as DecodeRow does, one rounding per
 //   element, then enter Dot.
 //   Exp(x), Tanh(x): the polynomial of kernels/exp_poly.h, the same operations in every table.
-//   Sums over a run or a row (softmax, norms) use the same 16 partial sums.
+//   Sums over a run (softmax) use the same 16 partial sums; those of squares over a row (norms)
+//   too, of products in f32 summed in double.
 //
 // Threads: every function is reentrant, allocates nothing, and reads and writes only what its
 // arguments name. n may be 0. Pointers to f32 data need alignment 4 only. Finite inputs are the
@@ -97,10 +98,10 @@ struct KernelTable {
                bool interleaved, const float* cosine, const float* sine);
   // y[i] = gate[i] / (1 + Exp(-gate[i])) * up[i]. y may be gate or up.
   void (*silu_multiply)(const float* gate, const float* up, std::size_t n, float* y);
-  // y[i] = gate[i] / (1 + Exp(-gate[i] * (kGeluC1 + kGeluC3 * gate[i] * gate[i]))) * up[i]: the
-  // tanh form of GELU (Hendrycks and Gimpel 2016), as a logistic function. y may be gate or up.
+  // y[i] = Gelu(gate[i]) * up[i], with Gelu(x) = GeluTable()[x as f16] for |x| <= kGeluBound, else
+  // 0 or x (kernels/gelu_table.h). y may be gate or up.
   void (*gelu_multiply)(const float* gate, const float* up, std::size_t n, float* y);
-  // y[i] = cap * Tanh(x[i] / cap), cap > 0. y may be x.
+  // y[i] = cap * Tanh(x[i] * (1 / cap)), cap > 0. y may be x.
   void (*softcap)(const float* x, float cap, std::size_t n, float* y);
   void (*add)(const float* a, const float* b, std::size_t n, float* y);  // y may be a or b
   void (*scale)(const float* a, float factor, std::size_t n, float* y);  // y may be a

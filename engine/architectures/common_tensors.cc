@@ -59,6 +59,10 @@ Status VisitAttention(const ModelConfig& config, TensorVisitor& visitor, std::si
     KVD_CHECK_OK(VisitNorm(visitor, block + "attn_q_norm", config.head_dim_k, weights.q_norm));
     KVD_CHECK_OK(VisitNorm(visitor, block + "attn_k_norm", config.head_dim_k, weights.k_norm));
   }
+  if (options.has_post_norm) {
+    KVD_CHECK_OK(VisitNorm(visitor, block + "post_attention_norm", config.embedding_size,
+                           weights.post_norm));
+  }
   return VisitLinear(
       visitor, block + "attn_output", std::uint64_t{config.head_count[layer]} * config.head_dim_v,
       config.embedding_size, options.output_bias, ScaleRule::kBeforeBias, weights.out);
@@ -70,6 +74,9 @@ Status VisitFeedForward(const ModelConfig& config, TensorVisitor& visitor, std::
   const std::uint64_t embedding = config.embedding_size;
   const std::uint64_t hidden = config.feed_forward_size[layer];
   KVD_CHECK_OK(VisitNorm(visitor, block + "ffn_norm", embedding, weights.norm));
+  if (options.has_post_norm) {
+    KVD_CHECK_OK(VisitNorm(visitor, block + "post_ffw_norm", embedding, weights.post_norm));
+  }
   KVD_CHECK_OK(VisitLinear(visitor, block + "ffn_gate", embedding, hidden, options.bias,
                            options.scale, weights.gate));
   KVD_CHECK_OK(VisitLinear(visitor, block + "ffn_up", embedding, hidden, options.bias,

@@ -25,17 +25,19 @@ std::string BlockPrefix(std::size_t layer);
 
 struct AttentionTensors {
   bool has_qk_norm = false;
+  bool has_post_norm = false;
   BiasRule output_bias = BiasRule::kNone;
 };
-// attn_norm, attn_q, attn_k, attn_v (or attn_qkv), attn_output.
+// attn_norm, attn_q, attn_k, attn_v (or attn_qkv), attn_output, post_attention_norm.
 Status VisitAttention(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
                       const AttentionTensors& options, AttentionWeights& weights);
 
 struct FeedForwardTensors {
   BiasRule bias = BiasRule::kNone;
   ScaleRule scale = ScaleRule::kIgnored;
+  bool has_post_norm = false;
 };
-// ffn_norm, ffn_gate, ffn_up, ffn_down.
+// ffn_norm, ffn_gate, ffn_up, ffn_down, post_ffw_norm.
 Status VisitFeedForward(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
                         const FeedForwardTensors& options, FeedForwardWeights& weights);
 

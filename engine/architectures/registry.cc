@@ -2,13 +2,16 @@
 #include <string>
 
 #include "engine/architectures/architecture.h"
+#include "engine/architectures/gemma.h"
 #include "engine/architectures/llama.h"
 #include "shm/check.h"
 
 namespace kvd {
 namespace {
 
-constexpr std::array kArchitectures = {&kLlamaDefinition, &kQwen2Definition, &kQwen3Definition};
+constexpr std::array kArchitectures = {
+    &kLlamaDefinition, &kQwen2Definition, &kQwen3Definition, &kGemma2Definition, &kGemma3Definition,
+};
 
 }  // namespace
 

@@ -130,23 +130,20 @@ struct Lanes {
     return {TimesPowerOfTwo(p.low, n_low), TimesPowerOfTwo(p.high, n_high)};
   }
 
+  // Each lane as f16, replaced by the table's entry for its bits.
+  static KVD_ALWAYS_INLINE V LookedUpAsF16(V v, const std::uint16_t* table) {
+    std::uint16_t halves[16];
+    const auto at = [&](int half)
+                        KVD_INLINE_LAMBDA { return reinterpret_cast<__m128i*>(halves + 8 * half); };
+    _mm_storeu_si128(at(0), _mm256_cvtps_ph(v.low, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(at(1), _mm256_cvtps_ph(v.high, _MM_FROUND_TO_NEAREST_INT));
+    for (std::uint16_t& half : halves) half = table[half];
+    return {_mm256_cvtph_ps(_mm_loadu_si128(at(0))), _mm256_cvtph_ps(_mm_loadu_si128(at(1)))};
+  }
+
   static KVD_ALWAYS_INLINE V Tanh(V x) {
-    x = Add(x, x);
-    x = Min(Set(kTanhBound), x);
-    x = Max(Set(-kTanhBound), x);
-    V t = Fma(x, Set(kLog2E), Set(kExpRound));
-    const V power = {PowerOfTwo(IntegerOf(t.low)), PowerOfTwo(IntegerOf(t.high))};
-    t = Sub(t, Set(kExpRound));
-    V r = Fma(t, Set(-kLn2High), x);
-    r = Fma(t, Set(-kLn2Low), r);
-    V c = Set(kExpC6);
-    c = Fma(c, r, Set(kExpC5));
-    c = Fma(c, r, Set(kExpC4));
-    c = Fma(c, r, Set(kExpC3));
-    c = Fma(c, r, Set(kExpC2));
-    const V q = Fma(Mul(c, r), r, r);
-    const V m = Fma(q, power, Sub(power, Set(1.0f)));
-    return Div(m, Add(m, Set(2.0f)));
+    return {Joined(Tanh4(_mm256_castps256_ps128(x.low)), Tanh4(_mm256_extractf128_ps(x.low, 1))),
+            Joined(Tanh4(_mm256_castps256_ps128(x.high)), Tanh4(_mm256_extractf128_ps(x.high, 1)))};
   }
 
   // The fixed tree over the lanes.
@@ -155,6 +152,27 @@ struct Lanes {
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     const __m128 two = _mm_add_ps(four, _mm_permute_ps(four, 0x4e));
     return _mm_cvtss_f32(_mm_add_ps(two, _mm_permute_ps(two, 0xb1)));
+  }
+  // Sixteen sums in double of products in f32.
+  struct Doubles {
+    __m256d quarters[4];
+  };
+  static KVD_ALWAYS_INLINE Doubles ZeroDoubles() {
+    const __m256d zero = _mm256_setzero_pd();
+    return {{zero, zero, zero, zero}};
+  }
+  static KVD_ALWAYS_INLINE void AddSquares(V v, Doubles* sums) {
+    const V squares = Mul(v, v);
+    AddTo(&sums->quarters[0], _mm256_castps256_ps128(squares.low));
+    AddTo(&sums->quarters[1], _mm256_extractf128_ps(squares.low, 1));
+    AddTo(&sums->quarters[2], _mm256_castps256_ps128(squares.high));
+    AddTo(&sums->quarters[3], _mm256_extractf128_ps(squares.high, 1));
+  }
+  static KVD_ALWAYS_INLINE double Total(const Doubles& sums) {
+    const __m256d four = _mm256_add_pd(_mm256_add_pd(sums.quarters[0], sums.quarters[2]),
+                                       _mm256_add_pd(sums.quarters[1], sums.quarters[3]));
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_pd(two, _mm_unpackhi_pd(two, two)));
   }
   // totals[i] = Total(v[i]): the same additions, for four vectors at once.
   static KVD_ALWAYS_INLINE void Totals4(const V* v, float* totals) {
@@ -198,6 +216,32 @@ struct Lanes {
   }
 
  private:
+  static KVD_ALWAYS_INLINE __m256 Joined(__m128 low, __m128 high) {
+    return _mm256_set_m128(high, low);
+  }
+  static KVD_ALWAYS_INLINE __m128 Tanh4(__m128 x) {
+    const auto set = [](double value) KVD_INLINE_LAMBDA { return _mm256_set1_pd(value); };
+    __m256d d = _mm256_cvtps_pd(x);
+    d = _mm256_min_pd(set(kTanhBound), _mm256_add_pd(d, d));
+    d = _mm256_max_pd(set(-kTanhBound), d);
+    __m256d t = _mm256_fmadd_pd(d, set(kTanhLog2E), set(kTanhRound));
+    const __m256i n =
+        _mm256_sub_epi64(_mm256_castpd_si256(t), _mm256_castpd_si256(set(kTanhRound)));
+    t = _mm256_sub_pd(t, set(kTanhRound));
+    __m256d r = _mm256_fmadd_pd(t, set(-kTanhLn2High), d);
+    r = _mm256_fmadd_pd(t, set(-kTanhLn2Low), r);
+    __m256d c = set(kTanhC[0]);
+    StaticFor<7>([&](auto i)
+                     KVD_INLINE_LAMBDA { c = _mm256_fmadd_pd(c, r, set(kTanhC[i.value + 1])); });
+    const __m256d q = _mm256_fmadd_pd(_mm256_mul_pd(c, r), r, r);
+    const __m256d power =
+        _mm256_castsi256_pd(_mm256_slli_epi64(_mm256_add_epi64(n, _mm256_set1_epi64x(1023)), 52));
+    const __m256d m = _mm256_fmadd_pd(q, power, _mm256_sub_pd(power, set(1.0)));
+    return _mm256_cvtpd_ps(_mm256_div_pd(m, _mm256_add_pd(m, set(2.0))));
+  }
+  static KVD_ALWAYS_INLINE void AddTo(__m256d* sum, __m128 v) {
+    *sum = _mm256_add_pd(*sum, _mm256_cvtps_pd(v));
+  }
   static KVD_ALWAYS_INLINE __m256 Pinned(__m256 v) {
     __asm__("" : "+x"(v));
     return v;

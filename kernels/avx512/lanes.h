@@ -49,6 +49,7 @@ struct Lanes {
   static KVD_ALWAYS_INLINE V Sub(V a, V b) { return _mm512_sub_ps(a, b); }
   static KVD_ALWAYS_INLINE V Mul(V a, V b) { return _mm512_mul_ps(a, b); }
   static KVD_ALWAYS_INLINE V Div(V a, V b) { return _mm512_div_ps(a, b); }
+  static KVD_ALWAYS_INLINE V Min(V a, V b) { return _mm512_min_ps(a, b); }
   static KVD_ALWAYS_INLINE V Max(V a, V b) { return _mm512_max_ps(a, b); }
   static KVD_ALWAYS_INLINE V Fma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
   // Lanes outside the mask keep c.
@@ -93,23 +94,18 @@ struct Lanes {
     return _mm512_scalef_ps(p, t);
   }
 
+  // Each lane as f16, replaced by the table's entry for its bits.
+  static KVD_ALWAYS_INLINE V LookedUpAsF16(V v, const std::uint16_t* table) {
+    std::uint16_t halves[16];
+    auto* all = reinterpret_cast<__m256i*>(halves);
+    _mm256_storeu_si256(all, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    for (std::uint16_t& half : halves) half = table[half];
+    return _mm512_cvtph_ps(_mm256_loadu_si256(all));
+  }
+
   static KVD_ALWAYS_INLINE V Tanh(V x) {
-    x = Add(x, x);
-    x = _mm512_min_ps(Set(kTanhBound), x);
-    x = _mm512_max_ps(Set(-kTanhBound), x);
-    V t = Fma(x, Set(kLog2E), Set(kExpRound));
-    t = Sub(t, Set(kExpRound));
-    const V power = _mm512_scalef_ps(Set(1.0f), t);
-    V r = Fma(t, Set(-kLn2High), x);
-    r = Fma(t, Set(-kLn2Low), r);
-    V c = Set(kExpC6);
-    c = Fma(c, r, Set(kExpC5));
-    c = Fma(c, r, Set(kExpC4));
-    c = Fma(c, r, Set(kExpC3));
-    c = Fma(c, r, Set(kExpC2));
-    const V q = Fma(Mul(c, r), r, r);
-    const V m = Fma(q, power, Sub(power, Set(1.0f)));
-    return Div(m, Add(m, Set(2.0f)));
+    const __m256 low = Tanh8(_mm512_castps512_ps256(x));
+    return _mm512_insertf32x8(_mm512_castps256_ps512(low), Tanh8(_mm512_extractf32x8_ps(x, 1)), 1);
   }
 
   // The fixed tree over the lanes.
@@ -118,6 +114,26 @@ struct Lanes {
     const __m512 four = Add(eight, _mm512_shuffle_f32x4(eight, eight, 0xb1));
     const __m512 two = Add(four, _mm512_permute_ps(four, 0x4e));
     return _mm512_cvtss_f32(Add(two, _mm512_permute_ps(two, 0xb1)));
+  }
+  // Sixteen sums in double of products in f32.
+  struct Doubles {
+    __m512d low;
+    __m512d high;
+  };
+  static KVD_ALWAYS_INLINE Doubles ZeroDoubles() {
+    return {_mm512_setzero_pd(), _mm512_setzero_pd()};
+  }
+  static KVD_ALWAYS_INLINE void AddSquares(V v, Doubles* sums) {
+    const V squares = Mul(v, v);
+    sums->low = _mm512_add_pd(sums->low, _mm512_cvtps_pd(_mm512_castps512_ps256(squares)));
+    sums->high = _mm512_add_pd(sums->high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(squares, 1)));
+  }
+  static KVD_ALWAYS_INLINE double Total(const Doubles& sums) {
+    const __m512d eight = _mm512_add_pd(sums.low, sums.high);
+    const __m256d four =
+        _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd(eight, 1));
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_pd(two, _mm_unpackhi_pd(two, two)));
   }
   // totals[i] = Total(v[i]): the same additions, for four vectors at once.
   static KVD_ALWAYS_INLINE void Totals4(const V* v, float* totals) {
@@ -162,6 +178,28 @@ struct Lanes {
     const V lows = _mm512_permutex2var_ps(*a, low, *b);
     *b = _mm512_permutex2var_ps(*a, high, *b);
     *a = lows;
+  }
+
+ private:
+  static KVD_ALWAYS_INLINE __m256 Tanh8(__m256 x) {
+    const auto set = [](double value) KVD_INLINE_LAMBDA { return _mm512_set1_pd(value); };
+    __m512d d = _mm512_cvtps_pd(x);
+    d = _mm512_min_pd(set(kTanhBound), _mm512_add_pd(d, d));
+    d = _mm512_max_pd(set(-kTanhBound), d);
+    __m512d t = _mm512_fmadd_pd(d, set(kTanhLog2E), set(kTanhRound));
+    const __m512i n =
+        _mm512_sub_epi64(_mm512_castpd_si512(t), _mm512_castpd_si512(set(kTanhRound)));
+    t = _mm512_sub_pd(t, set(kTanhRound));
+    __m512d r = _mm512_fmadd_pd(t, set(-kTanhLn2High), d);
+    r = _mm512_fmadd_pd(t, set(-kTanhLn2Low), r);
+    __m512d c = set(kTanhC[0]);
+    StaticFor<7>([&](auto i)
+                     KVD_INLINE_LAMBDA { c = _mm512_fmadd_pd(c, r, set(kTanhC[i.value + 1])); });
+    const __m512d q = _mm512_fmadd_pd(_mm512_mul_pd(c, r), r, r);
+    const __m512d power =
+        _mm512_castsi512_pd(_mm512_slli_epi64(_mm512_add_epi64(n, _mm512_set1_epi64(1023)), 52));
+    const __m512d m = _mm512_fmadd_pd(q, power, _mm512_sub_pd(power, set(1.0)));
+    return _mm512_cvtpd_ps(_mm512_div_pd(m, _mm512_add_pd(m, set(2.0))));
   }
 };
 

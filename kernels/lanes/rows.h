@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "kernels/exp_poly.h"
+#include "kernels/gelu_table.h"
 #include "kernels/lanes/static_for.h"
 
 namespace kvd::kernels {
@@ -30,16 +31,13 @@ template <class Isa>
 KVD_ALWAYS_INLINE void RmsNormWith(const float* x, const float* weight, std::size_t n,
                                    float epsilon, float* y) {
   using L = typename Isa::Lanes;
-  using V = typename L::V;
   if (n == 0) return;
-  V squares = L::Zero();
+  typename L::Doubles squares = L::ZeroDoubles();
   std::size_t j = 0;
-  for (; j + 16 <= n; j += 16) squares = L::Fma(L::Load(x + j), L::Load(x + j), squares);
-  if (j < n) {
-    const auto mask = L::FirstLanes(n - j);
-    squares = L::Fma(L::Load(x + j, mask), L::Load(x + j, mask), squares, mask);
-  }
-  const float inverse = 1.0f / __builtin_sqrtf(L::Total(squares) / static_cast<float>(n) + epsilon);
+  for (; j + 16 <= n; j += 16) L::AddSquares(L::Load(x + j), &squares);
+  if (j < n) L::AddSquares(L::Load(x + j, L::FirstLanes(n - j)), &squares);
+  const float mean = static_cast<float>(L::Total(squares)) / static_cast<float>(n);
+  const float inverse = 1.0f / __builtin_sqrtf(mean + epsilon);
   ForGroups<Isa>(n, [&](auto load, auto store) KVD_INLINE_LAMBDA {
     store(y, L::Mul(L::Mul(load(x), L::Set(inverse)), load(weight)));
   });
@@ -92,18 +90,22 @@ KVD_ALWAYS_INLINE void GeluMultiplyWith(const float* gate, const float* up, std:
                                         float* y) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
+  const std::uint16_t* table = GeluTable();
   ForGroups<Isa>(n, [&](auto load, auto store) KVD_INLINE_LAMBDA {
     const V g = load(gate);
-    const V u = L::Mul(g, L::Fma(L::Mul(g, g), L::Set(kGeluC3), L::Set(kGeluC1)));
-    store(y, L::Mul(L::Div(g, L::Add(L::Set(1.0f), L::Exp(L::Negate(u)))), load(up)));
+    const V beyond = L::Max(L::Set(0.0f), L::Sub(g, L::Set(kGeluBound)));
+    const V inside = L::Max(L::Set(-kGeluBound), L::Min(L::Set(kGeluBound), g));
+    const V gelu = L::LookedUpAsF16(inside, table);
+    store(y, L::Mul(L::Add(gelu, beyond), load(up)));
   });
 }
 
 template <class Isa>
 KVD_ALWAYS_INLINE void SoftcapWith(const float* x, float cap, std::size_t n, float* y) {
   using L = typename Isa::Lanes;
+  const float inverse = 1.0f / cap;
   ForGroups<Isa>(n, [&](auto load, auto store) KVD_INLINE_LAMBDA {
-    store(y, L::Mul(L::Tanh(L::Div(load(x), L::Set(cap))), L::Set(cap)));
+    store(y, L::Mul(L::Tanh(L::Mul(load(x), L::Set(inverse))), L::Set(cap)));
   });
 }
 

@@ -7,25 +7,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-
-#include <initializer_list>
+#include <iterator>
 
 #include "kernels/exp_poly.h"
 
 namespace kvd::kernels::scalar {
 
 // Element j of a sum goes to s[j % 16]; Total() adds the sixteen in the fixed tree.
-struct PartialSums {
-  float s[16] = {};
+template <class T>
+struct PartialSumsOf {
+  T s[16] = {};
 
-  float Total() const {
-    float t[8];
+  T Total() const {
+    T t[8];
     for (std::size_t i = 0; i < 8; ++i) t[i] = s[i] + s[i + 8];
     for (std::size_t i = 0; i < 4; ++i) t[i] += t[i + 4];
     for (std::size_t i = 0; i < 2; ++i) t[i] += t[i + 2];
     return t[0] + t[1];
   }
 };
+using PartialSums = PartialSumsOf<float>;
 
 // sums += the products of n further elements. REQUIRES: the elements before them were a multiple of
 // 16.
@@ -51,20 +52,21 @@ inline float Exp(float x) {
 }
 
 inline float Tanh(float x) {
-  x *= 2.0f;
-  if (x > kTanhBound) x = kTanhBound;
-  if (x < -kTanhBound) x = -kTanhBound;
-  float t = std::fma(x, kLog2E, kExpRound);
-  const std::uint32_t n = std::bit_cast<std::uint32_t>(t) - std::bit_cast<std::uint32_t>(kExpRound);
-  t -= kExpRound;
-  float r = std::fma(t, -kLn2High, x);
-  r = std::fma(t, -kLn2Low, r);
-  float c = kExpC6;
-  for (const float next : {kExpC5, kExpC4, kExpC3, kExpC2}) c = std::fma(c, r, next);
-  const float q = std::fma(c * r, r, r);
-  const float power = std::bit_cast<float>((n + 127) << 23);
-  const float m = std::fma(q, power, power - 1.0f);
-  return m / (m + 2.0f);
+  double d = 2.0 * static_cast<double>(x);
+  if (d > kTanhBound) d = kTanhBound;
+  if (d < -kTanhBound) d = -kTanhBound;
+  double t = std::fma(d, kTanhLog2E, kTanhRound);
+  const std::uint64_t n =
+      std::bit_cast<std::uint64_t>(t) - std::bit_cast<std::uint64_t>(kTanhRound);
+  t -= kTanhRound;
+  double r = std::fma(t, -kTanhLn2High, d);
+  r = std::fma(t, -kTanhLn2Low, r);
+  double c = kTanhC[0];
+  for (std::size_t i = 1; i < std::size(kTanhC); ++i) c = std::fma(c, r, kTanhC[i]);
+  const double q = std::fma(c * r, r, r);
+  const double power = std::bit_cast<double>((n + 1023) << 52);
+  const double m = std::fma(q, power, power - 1.0);
+  return static_cast<float>(m / (m + 2.0));
 }
 
 }  // namespace kvd::kernels::scalar

@@ -1,4 +1,5 @@
 // Operations on rows of f32, as the numeric form states them.
+#include "kernels/gelu_table.h"
 #include "kernels/half.h"
 #include "kernels/scalar/dot.h"
 #include "kernels/scalar/functions.h"
@@ -7,9 +8,12 @@ namespace kvd::kernels::scalar {
 
 void RmsNorm(const float* x, const float* weight, std::size_t n, float epsilon, float* y) {
   if (n == 0) return;
-  PartialSums squares;
-  AddProducts(x, x, n, &squares);
-  const float inverse = 1.0f / std::sqrt(squares.Total() / static_cast<float>(n) + epsilon);
+  PartialSumsOf<double> squares;
+  for (std::size_t i = 0; i < n; ++i) {
+    squares.s[i % 16] += static_cast<double>(x[i] * x[i]);
+  }
+  const float mean = static_cast<float>(squares.Total()) / static_cast<float>(n);
+  const float inverse = 1.0f / std::sqrt(mean + epsilon);
   for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * inverse * weight[i];
 }
 
@@ -33,14 +37,21 @@ void SiluMultiply(const float* gate, const float* up, std::size_t n, float* y) {
 }
 
 void GeluMultiply(const float* gate, const float* up, std::size_t n, float* y) {
+  const std::uint16_t* table = GeluTable();
   for (std::size_t i = 0; i < n; ++i) {
-    const float g = gate[i];
-    y[i] = g / (1.0f + Exp(-(g * std::fma(g * g, kGeluC3, kGeluC1)))) * up[i];
+    // The comparisons are false for a NaN, so that it passes.
+    float inside = gate[i];
+    if (inside > kGeluBound) inside = kGeluBound;
+    if (inside < -kGeluBound) inside = -kGeluBound;
+    float beyond = gate[i] - kGeluBound;
+    if (beyond < 0.0f) beyond = 0.0f;
+    y[i] = (F32FromF16(table[F16FromF32(inside)]) + beyond) * up[i];
   }
 }
 
 void Softcap(const float* x, float cap, std::size_t n, float* y) {
-  for (std::size_t i = 0; i < n; ++i) y[i] = Tanh(x[i] / cap) * cap;
+  const float inverse = 1.0f / cap;
+  for (std::size_t i = 0; i < n; ++i) y[i] = Tanh(x[i] * inverse) * cap;
 }
 
 void Add(const float* a, const float* b, std::size_t n, float* y) {

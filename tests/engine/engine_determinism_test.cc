@@ -77,6 +77,12 @@ std::vector<Named> Shapes() {
   add("llama_llama3", Architecture::kLlama, RopeScaling::kLlama3);
   add("qwen2", Architecture::kQwen2, RopeScaling::kNone);
   add("qwen3", Architecture::kQwen3, RopeScaling::kNone);
+  // Windows that begin and end within runs of cells, in the middle of the 300 tokens.
+  add("gemma2", Architecture::kGemma2, RopeScaling::kNone);
+  shapes.back().shape.window = 45;
+  add("gemma3", Architecture::kGemma3, RopeScaling::kLinear);
+  shapes.back().shape.window = 20;
+  shapes.back().shape.window_period = 2;
   return shapes;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,11 +45,12 @@ bool IsScaledDown() {
 
 // The folders of the architectures that are built, as arguments; `few`: one of each architecture.
 std::string Folders(bool few) {
+  static const std::set<std::string> kOthers = {"qwen2", "qwen3", "gemma2", "gemma3"};
   std::string folders;
   for (const auto& entry : fs::directory_iterator("../shared/golden")) {
     const std::string name = entry.path().filename();
     if (few ? name == "llama" : name.starts_with("llama")) folders += " " + entry.path().string();
-    if (name == "qwen2" || name == "qwen3") folders += " " + entry.path().string();
+    if (kOthers.contains(name)) folders += " " + entry.path().string();
   }
   return folders;
 }

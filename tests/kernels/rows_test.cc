@@ -122,8 +122,12 @@ TEST_P(RowsTest, GeluIsCloseToTheTruthAndFinite) {
     table_->gelu_multiply(&gate, &up, 1, &y);
     const double u = std::sqrt(2.0 / M_PI) * (gate + 0.044715 * std::pow(double{gate}, 3));
     const double truth = gate / (1.0 + std::exp(-2.0 * u)) * 3.0;
-    // The relative error of Exp is that of its argument, absolute.
-    ASSERT_NEAR(y, truth, 1e-6 * (1.0 + std::fabs(u)) * std::fabs(truth) + 1e-36) << gate;
+    // Half an ulp of f16 before and after, and where it is subnormal an absolute error; the slope
+    // is steep against the value itself where that is small.
+    ASSERT_NEAR(y, truth, 1e-3 * (1.0 + 2.0 * std::fabs(u)) * std::fabs(truth) + 1e-6) << gate;
+    if (std::fabs(gate) >= 10.0f) {
+      ASSERT_NEAR(y, gate < 0 ? 0.0f : 3.0f * gate, 1e-5f * std::fabs(gate)) << gate;
+    }
   }
 }
 
@@ -134,7 +138,7 @@ TEST_P(RowsTest, SoftcapIsCloseToTheTruthFromTinyToHuge) {
       float y = 0;
       table_->softcap(&x, 30.0f, 1, &y);
       const double truth = 30.0 * std::tanh(double{x} / 30.0);
-      ASSERT_NEAR(y, truth, 4e-7 * std::fabs(truth)) << x;
+      ASSERT_NEAR(y, truth, 2.4e-7 * std::fabs(truth)) << x;
     }
   }
   const float ends[] = {INFINITY, -INFINITY, 0.0f};

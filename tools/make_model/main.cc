@@ -27,7 +27,7 @@ struct Flags {
   std::string vocabulary;
   std::optional<std::string> name, architecture, type, embedding_type, output_type, scaling, bias;
   std::optional<std::uint32_t> layers, embedding, heads, kv_heads, head_dim, ffn, vocab, context;
-  std::optional<std::uint32_t> original_context;
+  std::optional<std::uint32_t> original_context, window, window_period;
   std::optional<float> rope_base, rope_factor, rms_epsilon;
   std::optional<bool> tied;
   std::optional<std::uint64_t> seed;
@@ -39,7 +39,7 @@ void Declare(CLI::App& app, Flags& flags) {
                  "tiny, small, smol-135m, qwen2-0.5b, qwen3-0.6b, tinyllama-1.1b, llama3.2-1b or "
                  "llama3-8b; the other flags change it")
       ->capture_default_str();
-  app.add_option("--arch", flags.architecture, "llama, qwen2 or qwen3");
+  app.add_option("--arch", flags.architecture, "llama, qwen2, qwen3, gemma2 or gemma3");
   app.add_option("--layers", flags.layers, "number of layers");
   app.add_option("--embedding", flags.embedding, "width of the residual stream");
   app.add_option("--heads", flags.heads, "query heads of a layer");
@@ -61,6 +61,9 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_option("--rope-factor", flags.rope_factor, "by which positions are compressed");
   app.add_option("--rope-original-context", flags.original_context,
                  "context before scaling; 0: --context");
+  app.add_option("--window", flags.window, "positions in reach of layers with a window");
+  app.add_option("--window-period", flags.window_period,
+                 "of so many layers the last has no window");
   app.add_option("--seed", flags.seed, "of the weights");
   app.add_option("--name", flags.name, "general.name");
   app.add_option("--vocab-from", flags.vocabulary,
@@ -121,6 +124,8 @@ kvd::Result<kvd::ModelShape> ShapeFromFlags(const Flags& flags) {
   Override(shape.rope_base, flags.rope_base);
   Override(shape.rope_factor, flags.rope_factor);
   Override(shape.rope_original_context, flags.original_context);
+  Override(shape.window, flags.window);
+  Override(shape.window_period, flags.window_period);
   Override(shape.seed, flags.seed);
   return shape;
 }

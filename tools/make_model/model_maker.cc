@@ -42,6 +42,10 @@ void AddMetadata(const ModelShape& shape, const GgufFile* vocabulary, GgufWriter
       writer.AddU32(prefix + "rope.scaling.original_context_length", shape.rope_original_context);
     }
   }
+  if (shape.window != 0) writer.AddU32(prefix + "attention.sliding_window", shape.window);
+  if (shape.window_period != 0) {
+    writer.AddU32(prefix + "attention.sliding_window_pattern", shape.window_period);
+  }
   if (vocabulary == nullptr) {
     writer.AddU32(prefix + "vocab_size", shape.vocab);
     writer.AddString("tokenizer.ggml.model", "no_vocab");

@@ -36,6 +36,11 @@ struct ModelShape {
   float rope_factor = 1.0f;
   std::uint32_t rope_original_context = 0;  // 0: context
 
+  // Positions in reach of layers with a window, and of how many layers the last has none; 0: not
+  // written, the architecture's default. For gemma2 and gemma3.
+  std::uint32_t window = 0;
+  std::uint32_t window_period = 0;
+
   kernels::DataType type = kernels::DataType::kQ8_0;     // of the matrices
   std::optional<kernels::DataType> embedding_type = {};  // unset: that of the matrices
   std::optional<kernels::DataType> output_type = {};     // unset: that of the matrices
