@@ -106,7 +106,7 @@ class FlagReader {
 
  private:
   template <class Take>
-  void Each(const std::string& names, const std::string& help, Take take) {
+  void Each(const std::string& names, const std::string& help, const Take& take) {
     // "-c,--cells" in CLI11's spelling; every occurrence of the flag is taken, the last one stays.
     app_.add_option_function<std::vector<std::string>>(
             names,

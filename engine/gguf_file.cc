@@ -49,7 +49,7 @@ std::unexpected<Error> FailOpen(const std::string& path) {
   return FailErrno(path);
 }
 
-std::unexpected<Error> WithPath(const std::string& path, Error error) {
+std::unexpected<Error> WithPath(const std::string& path, const Error& error) {
   return Fail(error.code, path + ": " + error.message);
 }
 

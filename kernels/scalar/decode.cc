@@ -97,7 +97,8 @@ void Decode(const BlockQ6_K& block, float* y) {
     for (std::size_t j = 0; j < 32; ++j) {
       const int low = (block.ql[64 * h + 32 * (s % 2) + j] >> (s / 2 * 4)) & 15;
       const int high = (block.qh[32 * h + j] >> (2 * s)) & 3;
-      const float scale = d * static_cast<float>(block.scales[2 * p + j / 16]);
+      const std::size_t sixteenth = 2 * p + j / 16;
+      const float scale = d * static_cast<float>(block.scales[sixteenth]);
       y[32 * p + j] = static_cast<float>((low | high << 4) - 32) * scale;
     }
   }

@@ -126,6 +126,7 @@ TEST_F(ResultsMappingTest, TextAndTokensOfAGenerationLieThereToo) {
 }
 
 TEST_F(ResultsMappingTest, TheMappingCannotBeMadeWritable) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the address comes as text from /proc.
   void* const begin = reinterpret_cast<void*>(results_.begin);
   EXPECT_NE(::mprotect(begin, results_.byte_count(), PROT_READ | PROT_WRITE), 0);
   EXPECT_EQ(errno, EACCES);

@@ -48,7 +48,7 @@ std::vector<std::string> Tables() {
   std::vector<std::string> names;
   for (const kernels::KernelTable* table :
        {kernels::ScalarTable(), kernels::Avx2Table(), kernels::Avx512Table()}) {
-    if (table != nullptr) names.push_back(table->name);
+    if (table != nullptr) names.emplace_back(table->name);
   }
   return names;
 }

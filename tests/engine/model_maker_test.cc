@@ -70,7 +70,7 @@ TEST(ModelMakerTest, EveryNamedShapeIsAModel) {
 }
 
 TEST(ModelMakerTest, RopeScalingsArriveInTheConfig) {
-  auto config = [](ModelShape shape) {
+  auto config = [](const ModelShape& shape) {
     auto bytes = MakeModelBytes(shape);
     EXPECT_TRUE(bytes.has_value()) << bytes.error().message;
     return *ReadModelConfig(*GgufFile::FromBytes(*bytes));

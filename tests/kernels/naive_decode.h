@@ -59,7 +59,7 @@ inline double NaiveElement(DataType type, const std::uint8_t* row, std::size_t i
       const std::uint8_t low = b[half * 64 + quarter % 2 * 32 + l];
       const int high = (b[128 + half * 32 + l] >> (2 * quarter)) % 4;
       const int q = (quarter < 2 ? low % 16 : low / 16) + 16 * high - 32;
-      const int scale = static_cast<std::int8_t>(b[192 + half * 8 + quarter * 2 + l / 16]);
+      const auto scale = static_cast<std::int8_t>(b[192 + half * 8 + quarter * 2 + l / 16]);
       return NaiveHalf(b + 208) * scale * q;
     }
   }

@@ -112,7 +112,7 @@ Result<std::unique_ptr<Backend>> MakeDaemonBackend(const std::string& kvd_path,
       .kvd_path = kvd_path,
       .arguments = {"-m", options.model_path, "-c", "4096", "-ctk", options.k_type, "-ctv",
                     options.v_type, "--llama-shifts"}};
-  if (options.deterministic) start.arguments.push_back("--deterministic");
+  if (options.deterministic) start.arguments.emplace_back("--deterministic");
   KVD_TRY(DaemonProcess daemon, DaemonProcess::Start(start));
   KVD_TRY(Client client,
           Client::Connect({.socket_path = daemon.socket_path(), .client_name = "kvd-golden"}));
