@@ -31,6 +31,7 @@ void FillModel(wire::InfoReply& info, const Engine& engine) {
   CopyText(info.version, kVersionText);
   info.weight_bytes = engine.weight_bytes();
   info.cell_bytes = engine.cell_bytes();
+  info.state_bytes = engine.state_bytes();
   info.vocab_size = config.vocab_size;
   info.context_trained = config.context_length;
   info.layer_count = config.layer_count;
@@ -50,6 +51,9 @@ void FillPool(wire::InfoReply& info, const PoolUsage& usage) {
   info.live_cells = usage.live_cells;
   info.pool_reserved_bytes = usage.reserved_bytes;
   info.sequences_live = usage.live_sequences;
+  info.state_slots = usage.state_slots;
+  info.free_state_slots = usage.free_state_slots;
+  info.checkpoint_slots = usage.checkpoint_slots;
   info.sequence_capacity = usage.sequence_capacity;
 }
 

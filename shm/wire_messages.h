@@ -335,8 +335,13 @@ struct InfoReply {
   std::int32_t bos_token;  // -1: none
   std::int32_t eos_token;
   std::uint32_t adds_bos;
+  std::uint64_t state_bytes;  // recurrent state of one sequence; 0: the model has none
+  std::uint32_t state_slots;
+  std::uint32_t free_state_slots;
+  std::uint32_t checkpoint_slots;  // of those in use, held by checkpoints
+  std::uint32_t reserved;
 };
-static_assert(sizeof(InfoReply) == 320 && std::is_standard_layout_v<InfoReply>);
+static_assert(sizeof(InfoReply) == 344 && std::is_standard_layout_v<InfoReply>);
 
 // Payload of kChat: records {ChatMessage, role bytes, content bytes}, unpadded, back to back.
 struct ChatMessage {

@@ -55,7 +55,11 @@ Json JsonOf(const wire::InfoReply& info) {
       .Set("has_tokenizer", info.has_tokenizer != 0)
       .Set("bos_token", std::int64_t{info.bos_token})
       .Set("eos_token", std::int64_t{info.eos_token})
-      .Set("adds_bos", info.adds_bos != 0);
+      .Set("adds_bos", info.adds_bos != 0)
+      .Set("state_bytes", info.state_bytes)
+      .Set("state_slots", std::uint64_t{info.state_slots})
+      .Set("free_state_slots", std::uint64_t{info.free_state_slots})
+      .Set("checkpoint_slots", std::uint64_t{info.checkpoint_slots});
   return json;
 }
 
@@ -69,6 +73,12 @@ Status ShowInfo(const GlobalOptions& global) {
     return {};
   }
   const auto number = [](std::uint64_t value) { return std::to_string(value); };
+  std::string states = "none";
+  if (info.state_slots != 0) {
+    states = number(info.state_slots) + " slots of " + BytesText(info.state_bytes) + ", " +
+             number(info.free_state_slots) + " free, " + number(info.checkpoint_slots) +
+             " held by checkpoints";
+  }
   PrintTable(
       {{"model", FieldText(info.model_name) + " (" + FieldText(info.architecture) + ")"},
        {"weights", BytesText(info.weight_bytes)},
@@ -79,6 +89,7 @@ Status ShowInfo(const GlobalOptions& global) {
                     FieldText(info.k_type) + ", V " + FieldText(info.v_type) + "), " +
                     number(info.live_cells) + " live, " + number(info.free_cells) + " free, " +
                     number(info.reclaimable_cells) + " reclaimable"},
+       {"recurrent state", states},
        {"sequences", number(info.sequences_live) + " of " + number(info.sequence_capacity)},
        {"sessions", number(info.sessions)},
        {"tokens", number(info.tokens_computed) + " computed, " + number(info.tokens_sampled) +
