@@ -17,9 +17,29 @@ ModelCellRotator::ModelCellRotator(RotationKind kind, const ModelConfig& config,
       cosine_(ropes.kind_count() * ropes.pair_count_max()),
       sine_(cosine_.size()) {}
 
+void ModelCellRotator::CopyCell(BlockId source_block, std::uint32_t source_cell,
+                                BlockId destination_block, std::uint32_t destination_cell) {
+  const std::byte* source = memory_.BlockBytes(source_block);
+  std::byte* destination = memory_.BlockBytes(destination_block);
+  for (std::size_t layer = 0; layer < config_.layer_count; ++layer) {
+    for (std::size_t head = 0; head < config_.kv_head_count[layer]; ++head) {
+      std::memcpy(destination + cells_.KRow(layer, head, destination_cell),
+                  source + cells_.KRow(layer, head, source_cell), cells_.layers[layer].k_row_bytes);
+      std::memcpy(destination + cells_.VRow(layer, head, destination_cell),
+                  source + cells_.VRow(layer, head, source_cell), cells_.layers[layer].v_row_bytes);
+    }
+  }
+}
+
 Status ModelCellRotator::RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from,
                                     BlockId destination_block, std::uint32_t destination_cell,
                                     Pos to) {
+  // Through f32 and back would lose bits of a q8_0 key.
+  const bool turns = config_.has_rope && from != to;
+  if (!turns && kind_ != RotationKind::kLlamaShift) {
+    CopyCell(source_block, source_cell, destination_block, destination_cell);
+    return {};
+  }
   const bool backwards = kind_ == RotationKind::kLlamaDivide;
   const std::size_t stride = ropes_.pair_count_max();
   for (std::size_t kind = 0; kind < ropes_.kind_count(); ++kind) {

@@ -31,6 +31,9 @@ class ModelCellRotator final : public CellRotator {
                     BlockId destination_block, std::uint32_t destination_cell, Pos to) override;
 
  private:
+  void CopyCell(BlockId source_block, std::uint32_t source_cell, BlockId destination_block,
+                std::uint32_t destination_cell);
+
   const RotationKind kind_;
   const ModelConfig& config_;
   const CellLayout& cells_;

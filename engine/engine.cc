@@ -57,14 +57,28 @@ Status CheckOptions(const EngineOptions& options) {
     return Fail(Code::kInvalidArgument, "ubatch tokens: " + std::to_string(options.ubatch_tokens) +
                                             ", 1 to " + std::to_string(kUbatchTokensMax));
   }
-  for (const kernels::DataType type : {options.k_type, options.v_type}) {
-    if (type != kernels::DataType::kF32 && type != kernels::DataType::kF16 &&
-        type != kernels::DataType::kBF16) {
-      return Fail(Code::kUnsupported, std::string("cell type ") + kernels::DataTypeName(type) +
-                                          ": cells are f32, f16 or bf16");
-    }
-  }
   return {};
+}
+
+Status CheckCellType(const std::string& option, kernels::DataType type, std::uint32_t head_dim) {
+  const std::string given = option + " " + kernels::DataTypeName(type) + ": ";
+  if (type != kernels::DataType::kF32 && type != kernels::DataType::kF16 &&
+      type != kernels::DataType::kBF16 && type != kernels::DataType::kQ8_0) {
+    return Fail(Code::kUnsupported, given + "cells are f32, f16, bf16 or q8_0");
+  }
+  const std::size_t packed = kernels::ElementsPerBlock(type);
+  if (head_dim % packed == 0) return {};
+  return Fail(Code::kUnsupported, given + "packs " + std::to_string(packed) +
+                                      " elements of a head together, this model's heads have " +
+                                      std::to_string(head_dim));
+}
+
+// Whether the heads of the model, if it has any, can be stored in the types asked for.
+Status CheckCellTypes(const EngineOptions& options, const ModelConfig& config) {
+  const bool has_heads =
+      std::ranges::any_of(config.kv_head_count, [](std::uint32_t heads) { return heads != 0; });
+  KVD_CHECK_OK(CheckCellType("cache-type-k", options.k_type, has_heads ? config.head_dim_k : 0));
+  return CheckCellType("cache-type-v", options.v_type, has_heads ? config.head_dim_v : 0);
 }
 
 // Everything read from the model file, which stays mapped. Not movable: views point into it.
@@ -351,6 +365,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& wanted) {
   KVD_TRY(const kernels::KernelTable* kernels, ChooseKernels(options.kernel_table));
   options.kernel_table = kernels->name;
   KVD_TRY(std::unique_ptr<Model> model, LoadModel(options.model_path));
+  KVD_CHECK_OK(CheckCellTypes(options, model->config));
   if (options.threads == 0)
     options.threads = std::max(1u, std::min(kThreadsMax, std::thread::hardware_concurrency()));
   if (options.cells == 0)

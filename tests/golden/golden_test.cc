@@ -43,13 +43,21 @@ bool IsScaledDown() {
   return scale != nullptr && std::atof(scale) < 1.0;
 }
 
+// A folder whose heads are a multiple of what q8_0 packs together.
+bool HasWideHeads(const std::string& name) {
+  return (name.starts_with("llama-") && name != "llama-plain") || name == "qwen3" ||
+         name == "qwen35" || name.starts_with("gemma");
+}
+
 // The folders of the architectures that are built, as arguments; `few`: one of each architecture.
-std::string Folders(bool few) {
+std::string Folders(bool few, bool wide_heads) {
   static const std::set<std::string> kOthers = {"qwen2", "qwen3", "gemma2", "gemma3"};
   std::string folders;
   for (const auto& entry : fs::directory_iterator("../shared/golden")) {
     const std::string name = entry.path().filename();
-    if (few ? name == "llama" : name.starts_with("llama")) folders += " " + entry.path().string();
+    if (wide_heads && !HasWideHeads(name)) continue;
+    if (few ? name == (wide_heads ? "llama-f16" : "llama") : name.starts_with("llama"))
+      folders += " " + entry.path().string();
     if (kOthers.contains(name)) folders += " " + entry.path().string();
   }
   return folders;
@@ -65,9 +73,10 @@ class GoldenTest : public ::testing::TestWithParam<const char*> {
   }
   void TearDown() override { ::unsetenv("KVD_KERNELS"); }
   // The scalar table is slow: it sees every weight type once, with f32 cells.
-  static void ExpectAllPass(const std::string& flags, bool every_weight_type) {
+  static void ExpectAllPass(const std::string& flags, bool every_weight_type,
+                            bool wide_heads = false) {
     const bool few = std::string(GetParam()) == "scalar" && (!every_weight_type || IsScaledDown());
-    const Outcome outcome = RunGolden(flags + Folders(few));
+    const Outcome outcome = RunGolden(flags + Folders(few, wide_heads));
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     EXPECT_NE(outcome.text.find(" passed, 0 failed"), std::string::npos) << outcome.text;
   }
@@ -81,6 +90,10 @@ TEST_P(GoldenTest, EveryScenarioPassesWithTheDeterministicForm) {
 TEST_P(GoldenTest, EveryScenarioPassesWithF16Cells) { ExpectAllPass("--ctk f16 --ctv f16", false); }
 TEST_P(GoldenTest, EveryScenarioPassesWithBf16Cells) {
   ExpectAllPass("--ctk bf16 --ctv bf16", false);
+}
+TEST_P(GoldenTest, EveryScenarioPassesWithQ8CellsWhereTheHeadsAllowThem) {
+  ExpectAllPass("-ctk q8_0 -ctv q8_0", false, true);
+  ExpectAllPass("--spawn -ctk q8_0 -ctv f16", false, true);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryTable, GoldenTest, ::testing::Values("scalar", "avx2", "avx512"),

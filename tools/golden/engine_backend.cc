@@ -9,11 +9,11 @@ namespace kvd::golden {
 namespace {
 
 Result<kernels::DataType> CellType(const std::string& name) {
-  for (const auto type :
-       {kernels::DataType::kF32, kernels::DataType::kF16, kernels::DataType::kBF16}) {
+  for (const auto type : {kernels::DataType::kF32, kernels::DataType::kF16,
+                          kernels::DataType::kBF16, kernels::DataType::kQ8_0}) {
     if (name == kernels::DataTypeName(type)) return type;
   }
-  return Fail(Code::kInvalidArgument, "cell type '" + name + "': f32, f16 or bf16");
+  return Fail(Code::kInvalidArgument, "cell type '" + name + "': f32, f16, bf16 or q8_0");
 }
 
 PosRange RangeOf(const Step& step) {

@@ -85,12 +85,20 @@ int main(int argument_count, char** arguments) {
   app.add_flag("--spawn", flags.spawn,
                "through a kvd started for each folder, instead of in this process");
   app.add_option("--kvd", flags.kvd_path, "the daemon that --spawn starts");
-  app.add_option("--ctk", flags.backend.k_type, "type of the K cells")->capture_default_str();
-  app.add_option("--ctv", flags.backend.v_type, "type of the V cells")->capture_default_str();
+  app.add_option("--ctk,--cache-type-k", flags.backend.k_type, "type of the K cells")
+      ->capture_default_str();
+  app.add_option("--ctv,--cache-type-v", flags.backend.v_type, "type of the V cells")
+      ->capture_default_str();
   app.add_flag("--deterministic", flags.backend.deterministic);
   app.add_option("PATH", paths, "golden folders, vocabularies, or folders of them")->required();
+  // CLI11 knows one-letter short flags only, and takes a vector from its back.
+  std::vector<std::string> respelled(arguments + 1, arguments + argument_count);
+  for (std::string& argument : respelled) {
+    if (argument == "-ctk" || argument == "-ctv") argument.insert(0, "-");
+  }
+  std::ranges::reverse(respelled);
   try {
-    app.parse(argument_count, arguments);
+    app.parse(respelled);
   } catch (const CLI::ParseError& problem) {
     return app.exit(problem) == 0 ? 0 : 2;
   }
