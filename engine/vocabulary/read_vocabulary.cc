@@ -55,6 +55,9 @@ Status ReadFlags(const GgufFile& file, VocabularyData& data) {
       {"tokenizer.ggml.add_bos_token", &VocabularyData::add_bos},
       {"tokenizer.ggml.add_eos_token", &VocabularyData::add_eos},
       {"tokenizer.ggml.add_space_prefix", &VocabularyData::add_space_prefix},
+      {"tokenizer.ggml.remove_extra_whitespaces", &VocabularyData::remove_extra_whitespaces},
+      {"tokenizer.ggml.normalizer.lowercase", &VocabularyData::lowercase},
+      {"tokenizer.ggml.normalizer.strip_accents", &VocabularyData::strip_accents},
   };
   for (const auto& [key, flag] : keys) {
     if (!file.Has(key)) continue;
@@ -80,6 +83,17 @@ Status ReadScores(const GgufFile& file, std::vector<float>& scores) {
     return {};
   }
   KVD_TRY(scores, file.GetF32Array(key));
+  return {};
+}
+
+Status ReadCharsmap(const GgufFile& file, std::vector<std::byte>& charsmap) {
+  constexpr std::string_view key = "tokenizer.ggml.precompiled_charsmap";
+  const GgufEntry* entry = file.FindEntry(key);
+  if (entry == nullptr) return {};
+  bool bytes = entry->element_type == GgufType::kI8 || entry->element_type == GgufType::kU8;
+  if (entry->type != GgufType::kArray || !bytes)
+    return Fail(Code::kCorrupt, std::string(key) + ": not an array of bytes");
+  charsmap.assign(entry->value.begin(), entry->value.end());
   return {};
 }
 
@@ -109,6 +123,7 @@ Result<VocabularyData> ReadVocabulary(const GgufFile& file) {
   }
   KVD_CHECK_OK(ReadIds(file, data));
   KVD_CHECK_OK(ReadFlags(file, data));
+  KVD_CHECK_OK(ReadCharsmap(file, data.precompiled_charsmap));
   KVD_TRY(data.vocab_size, ReadVocabSize(file));
   return data;
 }

@@ -220,12 +220,19 @@ Result<SpecialTokens> ResolveSpecialTokens(const VocabularyData& data,
   special.bos = defaults.bos;
   special.eos = defaults.eos;
   special.unk = defaults.unk;
+  special.sep = defaults.sep;
+  special.pad = defaults.pad;
+  special.mask = defaults.mask;
   for (const Role& role : kRoles) {
     KVD_TRY(special.*role.resolved,
             ResolveRole(role, data, special.*role.resolved, id_count, tokens));
   }
-  special.add_bos = data.add_bos.value_or(defaults.add_bos) && special.bos != kNoToken;
-  special.add_eos = data.add_eos.value_or(defaults.add_eos) && special.eos != kNoToken;
+  auto flag = [&defaults](std::optional<bool> in_file, bool fallback) {
+    return defaults.flags_are_fixed ? fallback : in_file.value_or(fallback);
+  };
+  special.add_bos = flag(data.add_bos, defaults.add_bos) && special.bos != kNoToken;
+  special.add_eos = flag(data.add_eos, defaults.add_eos) && special.eos != kNoToken;
+  special.add_sep = defaults.add_sep && special.sep != kNoToken;
   special.add_space_prefix = data.add_space_prefix.value_or(defaults.add_space_prefix);
   special.end_of_generation = FindEndsOfGeneration(special, tokens);
   SetStripping(data, tokens);

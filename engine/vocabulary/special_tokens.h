@@ -18,8 +18,13 @@ struct SpecialTokenDefaults {
   TokenId bos = kNoToken;
   TokenId eos = kNoToken;
   TokenId unk = kNoToken;
+  TokenId sep = kNoToken;
+  TokenId pad = kNoToken;
+  TokenId mask = kNoToken;
   bool add_bos = false;
   bool add_eos = false;
+  bool add_sep = false;
+  bool flags_are_fixed = false;  // what the file says about adding bos and eos does not count
   bool add_space_prefix = false;
 };
 
@@ -39,8 +44,9 @@ struct SpecialTokens {
   TokenId fim_pad = kNoToken;
   TokenId fim_rep = kNoToken;
   TokenId fim_sep = kNoToken;
-  bool add_bos = false;  // never without a bos; the same for eos
+  bool add_bos = false;  // never without a bos; the same for eos and sep
   bool add_eos = false;
+  bool add_sep = false;  // sep in the place of eos
   bool add_space_prefix = false;
   std::vector<TokenId> end_of_generation;  // ascending
 };

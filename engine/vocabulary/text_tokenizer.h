@@ -1,6 +1,7 @@
 // What a kind of tokenizer does: text without special tokens in, token ids out.
 //
-// One implementation for each tokenizer.ggml.model (sentencepiece.h, byte_pair.h). Immutable after
+// One implementation for each tokenizer.ggml.model (sentencepiece.h, byte_pair.h,
+// wordpiece.h, unigram.h). Immutable after
 // creation, any thread; refers to the vocabulary's `TokenTable`, which outlives it.
 #pragma once
 

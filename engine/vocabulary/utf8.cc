@@ -67,6 +67,15 @@ std::size_t AnnouncedBytes(char lead) {
   return byte < 0xf0 ? 3 : 4;
 }
 
+std::uint32_t CodePointOf(std::string_view character) {
+  auto lead = static_cast<unsigned char>(character[0]);
+  if (lead < 0x80) return lead;
+  std::uint32_t code_point = lead & (0x7fu >> character.size());
+  for (char byte : character.substr(1))
+    code_point = (code_point << 6) | (static_cast<unsigned char>(byte) & 0x3fu);
+  return code_point;
+}
+
 void AppendUtf8(std::uint32_t code_point, std::string& text) {
   auto push = [&text](std::uint32_t byte) { text.push_back(static_cast<char>(byte)); };
   if (code_point < 0x80) {

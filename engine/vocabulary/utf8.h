@@ -20,6 +20,9 @@ std::size_t IncompleteTailBytes(std::string_view text);
 // Bytes that the lead byte announces, by its high bits alone; 1 for anything that is no lead byte.
 std::size_t AnnouncedBytes(char lead);
 
+// REQUIRES: `character` is one well-formed character.
+std::uint32_t CodePointOf(std::string_view character);
+
 // Appends the character `code_point`. REQUIRES: code_point is at most U+10FFFF.
 void AppendUtf8(std::uint32_t code_point, std::string& text);
 

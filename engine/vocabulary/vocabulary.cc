@@ -8,8 +8,11 @@
 
 #include "engine/vocabulary/byte_alphabet.h"
 #include "engine/vocabulary/byte_pair.h"
+#include "engine/vocabulary/precompiled_charsmap.h"
 #include "engine/vocabulary/pretokenizers.h"
 #include "engine/vocabulary/sentencepiece.h"
+#include "engine/vocabulary/unigram.h"
+#include "engine/vocabulary/wordpiece.h"
 
 namespace kvd {
 namespace {
@@ -30,6 +33,16 @@ SpecialTokenDefaults DefaultsOf(Vocabulary::Kind kind, const Pretokenizer* preto
       return {.bos = pretokenizer->default_bos ? 11 : kNoToken,
               .eos = 11,
               .add_bos = pretokenizer->add_bos};
+    case Vocabulary::Kind::kWordPiece:
+      return {.bos = 101,
+              .unk = 100,
+              .sep = 102,
+              .pad = 0,
+              .mask = 103,
+              .add_bos = true,
+              .add_sep = true,
+              .flags_are_fixed = true};
+    case Vocabulary::Kind::kUnigram: return {.eos = 1, .unk = 2, .pad = 0, .add_eos = true};
     case Vocabulary::Kind::kNone: break;
   }
   return {};
@@ -43,6 +56,8 @@ std::string_view VocabularyKindName(Vocabulary::Kind kind) {
   switch (kind) {
     case Vocabulary::Kind::kSentencePiece: return "sentencepiece";
     case Vocabulary::Kind::kBytePair: return "byte_pair";
+    case Vocabulary::Kind::kWordPiece: return "wordpiece";
+    case Vocabulary::Kind::kUnigram: return "unigram";
     case Vocabulary::Kind::kNone: break;
   }
   return "none";
@@ -74,6 +89,10 @@ Status Vocabulary::MakeTokenizer(const VocabularyData& data) {
   const Pretokenizer* pretokenizer = nullptr;
   if (data.model == "llama") {
     kind_ = Kind::kSentencePiece;
+  } else if (data.model == "bert") {
+    kind_ = Kind::kWordPiece;
+  } else if (data.model == "t5") {
+    kind_ = Kind::kUnigram;
   } else if (data.model == "gpt2") {
     pretokenizer = FindPretokenizer(data.pre);
     if (pretokenizer != nullptr) kind_ = Kind::kBytePair;
@@ -97,6 +116,20 @@ Status Vocabulary::MakeTokenizer(const VocabularyData& data) {
     tokenizer_ = std::make_unique<SentencePiece>(tokens_, special_.add_space_prefix, special_.unk);
   } else if (kind_ == Kind::kBytePair) {
     KVD_TRY(tokenizer_, BytePair::Create(tokens_, data.merges, *pretokenizer));
+  } else if (kind_ == Kind::kWordPiece) {
+    bool lowercase = data.lowercase.value_or(true);
+    WordPieceOptions options = {.lowercase = lowercase,
+                                .strip_accents = data.strip_accents.value_or(lowercase)};
+    KVD_TRY(tokenizer_, WordPiece::Create(tokens_, special_.unk, options));
+  } else if (kind_ == Kind::kUnigram) {
+    UnigramOptions options = {
+        .add_space_prefix = special_.add_space_prefix,
+        .remove_extra_whitespaces = data.remove_extra_whitespaces.value_or(false)};
+    std::optional<PrecompiledCharsmap> charsmap;
+    if (!data.precompiled_charsmap.empty()) {
+      KVD_TRY(charsmap, PrecompiledCharsmap::Create(data.precompiled_charsmap));
+    }
+    KVD_TRY(tokenizer_, Unigram::Create(tokens_, special_.unk, std::move(charsmap), options));
   }
   return {};
 }
@@ -115,7 +148,7 @@ std::string Vocabulary::PieceOf(TokenId token) const {
   if ((attributes & (token_attribute::kHidden | token_attribute::kUserDefined)) != 0)
     return std::string(text);
   if ((attributes & token_attribute::kNormal) != 0) {
-    if (kind_ == Kind::kSentencePiece) return UnescapeSpaces(text);
+    if (kind_ != Kind::kBytePair) return UnescapeSpaces(text);
     std::string bytes;
     AppendDecodedBytes(text, bytes);
     return bytes;
@@ -164,6 +197,7 @@ Result<std::vector<TokenId>> Vocabulary::Tokenize(std::string_view text,
     KVD_CHECK_OK(tokenizer_->Append(fragment.text, at_start, tokens));
     at_start = false;
   }
+  if (options.add_special && special_.add_sep) tokens.push_back(special_.sep);
   if (options.add_special && special_.add_eos) tokens.push_back(special_.eos);
   return tokens;
 }
@@ -171,11 +205,15 @@ Result<std::vector<TokenId>> Vocabulary::Tokenize(std::string_view text,
 Result<std::string> Vocabulary::Detokenize(std::span<const TokenId> tokens,
                                            DetokenizeOptions options) const {
   KVD_CHECK_OK(RequireTokenizer());
-  bool remove_space = special_.add_space_prefix;
+  bool remove_space = special_.add_space_prefix || kind_ == Kind::kWordPiece;
   if (options.remove_special && special_.add_bos && !tokens.empty() &&
       tokens.front() == special_.bos) {
     tokens = tokens.subspan(1);
-    remove_space = false;
+    remove_space = kind_ == Kind::kWordPiece;
+  }
+  if (options.remove_special && special_.add_sep && !tokens.empty() &&
+      tokens.back() == special_.sep) {
+    tokens = tokens.first(tokens.size() - 1);
   }
   if (options.remove_special && special_.add_eos && !tokens.empty() &&
       tokens.back() == special_.eos) {
@@ -185,9 +223,10 @@ Result<std::string> Vocabulary::Detokenize(std::span<const TokenId> tokens,
   for (TokenId token : tokens) {
     KVD_TRY(std::string_view piece, Piece(token, options.unparse_special));
     if (remove_space && piece.starts_with(' ')) piece.remove_prefix(1);
-    remove_space = false;
+    remove_space = remove_space && kind_ == Kind::kWordPiece && piece.empty();
     text.append(piece);
   }
+  if (kind_ == Kind::kWordPiece) return CleanUpSpaces(text);
   return text;
 }
 

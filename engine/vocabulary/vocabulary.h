@@ -30,20 +30,20 @@ namespace kvd {
 
 struct TokenizeOptions {
   bool add_special =
-      false;  // put BOS before and EOS after the text, as far as the vocabulary wants them
+      false;  // put BOS (CLS) before and EOS (SEP) after the text, as far as the vocabulary wants them
   bool parse_special =
       false;  // control tokens that stand in the text become tokens; never for text of a stranger
 };
 
 struct DetokenizeOptions {
-  bool remove_special = false;  // leave out the BOS and EOS that add_special put there
+  bool remove_special = false;  // leave out the BOS, EOS and SEP that add_special put there
   bool unparse_special =
       false;  // write control and unknown tokens by their text; otherwise they are silent
 };
 
 class Vocabulary {
  public:
-  enum class Kind { kNone, kSentencePiece, kBytePair };
+  enum class Kind { kNone, kSentencePiece, kBytePair, kWordPiece, kUnigram };
 
   // Limit on the text of one call.
   static constexpr std::size_t kTextBytesMax = std::size_t{16} << 20;
@@ -59,9 +59,10 @@ class Vocabulary {
   Result<std::vector<TokenId>> Tokenize(std::string_view text, TokenizeOptions options) const;
 
   // The bytes of the tokens, which may end within a character. The space that the tokenizer puts
-  // before a text is taken away again. Unlike llama.cpp's, byte-level vocabularies give the bytes
-  // back as they are: no clean-up of spaces before punctuation. kNoTokenizer; kInvalidArgument: an
-  // id that is no token.
+  // before a text is taken away again. Of a WordPiece text, which is words with spaces between
+  // them, the space before the first and those before punctuation go, too (CleanUpSpaces). Unlike
+  // llama.cpp's, byte-level vocabularies give the bytes back as they are. kNoTokenizer;
+  // kInvalidArgument: an id that is no token.
   Result<std::string> Detokenize(std::span<const TokenId> tokens, DetokenizeOptions options) const;
 
   // The bytes that one token contributes to a text; empty for a control or unknown token unless
@@ -89,6 +90,7 @@ class Vocabulary {
   TokenId eot() const { return special_.eot; }
   bool add_bos() const { return special_.add_bos; }
   bool add_eos() const { return special_.add_eos; }
+  bool add_sep() const { return special_.add_sep; }
 
   // Generation stops at these. "Ignore EOS" means that none of them may be sampled.
   bool IsEndOfGeneration(TokenId token) const;
@@ -120,7 +122,7 @@ class Vocabulary {
   std::vector<std::uint32_t> piece_ends_;  // by token
 };
 
-// "none", "sentencepiece" or "byte_pair".
+// "none", "sentencepiece", "byte_pair", "wordpiece" or "unigram".
 std::string_view VocabularyKindName(Vocabulary::Kind kind);
 
 }  // namespace kvd

@@ -6,6 +6,7 @@
 // `Vocabulary::Create` takes it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,7 +15,7 @@
 namespace kvd {
 
 struct VocabularyData {
-  std::string model;         // tokenizer.ggml.model: "llama", "gpt2", "no_vocab", ...
+  std::string model;         // tokenizer.ggml.model: "llama", "gpt2", "bert", "t5", "no_vocab", ...
   std::string pre;           // tokenizer.ggml.pre: how "gpt2" splits text into words
   std::string general_name;  // general.name: decides quirks that the file states nowhere else
   std::vector<std::string> tokens;        // text of token i, as stored (escaped or byte-encoded)
@@ -41,6 +42,10 @@ struct VocabularyData {
   std::optional<bool> add_bos;
   std::optional<bool> add_eos;
   std::optional<bool> add_space_prefix;
+  std::optional<bool> remove_extra_whitespaces;
+  std::optional<bool> lowercase;                // tokenizer.ggml.normalizer.lowercase
+  std::optional<bool> strip_accents;            // tokenizer.ggml.normalizer.strip_accents
+  std::vector<std::byte> precompiled_charsmap;  // rules of normalisation; empty: none
 
   std::string chat_template;     // tokenizer.chat_template, Jinja text
   std::uint32_t vocab_size = 0;  // for a vocabulary without tokens: ids are 0 to vocab_size - 1

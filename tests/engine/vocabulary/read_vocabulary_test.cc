@@ -54,6 +54,9 @@ TEST(ReadVocabularyTest, EveryKeyIsRead) {
     writer.AddBool("tokenizer.ggml.add_bos_token", true);
     writer.AddBool("tokenizer.ggml.add_eos_token", false);
     writer.AddBool("tokenizer.ggml.add_space_prefix", true);
+    writer.AddBool("tokenizer.ggml.remove_extra_whitespaces", true);
+    writer.AddBool("tokenizer.ggml.normalizer.lowercase", false);
+    writer.AddBool("tokenizer.ggml.normalizer.strip_accents", true);
   });
   ASSERT_TRUE(data.has_value()) << data.error().message;
   EXPECT_EQ(data->model, "gpt2");
@@ -71,6 +74,10 @@ TEST(ReadVocabularyTest, EveryKeyIsRead) {
   EXPECT_EQ(data->add_bos, true);
   EXPECT_EQ(data->add_eos, false);
   EXPECT_EQ(data->add_space_prefix, true);
+  EXPECT_EQ(data->remove_extra_whitespaces, true);
+  EXPECT_EQ(data->lowercase, false);
+  EXPECT_EQ(data->strip_accents, true);
+  EXPECT_TRUE(data->precompiled_charsmap.empty());
   EXPECT_EQ(data->vocab_size, 3u);
 }
 
@@ -99,12 +106,34 @@ TEST(ReadVocabularyTest, OlderKeysAndNegativeIdsAreUnderstood) {
   EXPECT_THAT(data->scores, ElementsAre(-7));
 }
 
+TEST(ReadVocabularyTest, TheCharsmapIsAnArrayOfBytes) {
+  const std::byte value[] = {std::byte{1}, std::byte{0xff}};
+  const auto add = [&](GgufType type) {
+    return Read([&](GgufWriter& writer) {
+      writer.AddEntry({.key = "tokenizer.ggml.precompiled_charsmap",
+                       .type = GgufType::kArray,
+                       .element_type = type,
+                       .count = 2,
+                       .value = value});
+    });
+  };
+  for (GgufType type : {GgufType::kU8, GgufType::kI8}) {
+    Result<VocabularyData> data = add(type);
+    ASSERT_TRUE(data.has_value()) << data.error().message;
+    EXPECT_THAT(data->precompiled_charsmap, ElementsAre(value[0], value[1]));
+  }
+  Result<VocabularyData> data = add(GgufType::kBool);
+  ASSERT_FALSE(data.has_value());
+  EXPECT_EQ(data.error().code, Code::kCorrupt);
+  EXPECT_THAT(data.error().message, HasSubstr("precompiled_charsmap"));
+}
+
 TEST(ReadVocabularyTest, AKeyOfTheWrongTypeIsNamed) {
   for (std::string key :
        {"general.name", "tokenizer.ggml.model", "tokenizer.ggml.pre", "tokenizer.chat_template",
         "tokenizer.ggml.tokens", "tokenizer.ggml.merges", "tokenizer.ggml.scores",
-        "tokenizer.ggml.token_type", "tokenizer.ggml.bos_token_id",
-        "tokenizer.ggml.add_bos_token"}) {
+        "tokenizer.ggml.token_type", "tokenizer.ggml.bos_token_id", "tokenizer.ggml.add_bos_token",
+        "tokenizer.ggml.normalizer.lowercase", "tokenizer.ggml.precompiled_charsmap"}) {
     Result<VocabularyData> data = Read([&key](GgufWriter& writer) { writer.AddF32(key, 1); });
     ASSERT_FALSE(data.has_value()) << key;
     EXPECT_EQ(data.error().code, Code::kCorrupt);

@@ -93,7 +93,7 @@ TEST(VocabularyTest, WithoutATokenizerIdsWorkAndTextVerbsSayWhy) {
   };
   for (const Case& one :
        {Case{"no_vocab", "", "no vocabulary"}, Case{"none", "", "no vocabulary"},
-        Case{"", "", "tokenizer.ggml.model: missing"}, Case{"bert", "", "'bert' is not known"},
+        Case{"", "", "tokenizer.ggml.model: missing"}, Case{"rwkv", "", "'rwkv' is not known"},
         Case{"gpt2", "tekken-9", "tokenizer.ggml.pre: 'tekken-9' is not known"}}) {
     VocabularyData data;
     data.model = one.model;
@@ -189,6 +189,8 @@ TEST(VocabularyTest, KindsHaveNames) {
   EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kNone), "none");
   EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kSentencePiece), "sentencepiece");
   EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kBytePair), "byte_pair");
+  EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kWordPiece), "wordpiece");
+  EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kUnigram), "unigram");
 }
 
 }  // namespace

@@ -1,0 +1,63 @@
+// Built level by level from the sorted texts: a node's tokens are a range of them, and the ranges of
+// its children are cut out of that range by the byte that follows.
+#include "engine/vocabulary/token_trie.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace kvd {
+
+Result<TokenTrie> TokenTrie::Create(const TokenTable& tokens, std::vector<TokenId> ids) {
+  std::ranges::sort(ids, {}, [&tokens](TokenId id) { return tokens.text(id); });
+  struct Range {
+    std::size_t begin;
+    std::size_t end;
+    std::size_t depth;  // bytes of the prefix
+  };
+  TokenTrie trie;
+  trie.nodes_.emplace_back();
+  std::vector<Range> ranges = {{0, ids.size(), 0}};  // of each node
+  for (std::size_t node = 0; node < ranges.size(); ++node) {
+    Range range = ranges[node];
+    if (range.begin < range.end && tokens.text(ids[range.begin]).size() == range.depth)
+      trie.nodes_[node].token = ids[range.begin++];
+    trie.nodes_[node].child_begin = static_cast<std::uint32_t>(ranges.size());
+    while (range.begin < range.end) {
+      char byte = tokens.text(ids[range.begin])[range.depth];
+      std::size_t end = range.begin + 1;
+      while (end < range.end && tokens.text(ids[end])[range.depth] == byte) ++end;
+      if (ranges.size() == kNodeCountMax) {
+        return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: the texts have more than " +
+                                        std::to_string(kNodeCountMax) + " different prefixes");
+      }
+      ranges.push_back({range.begin, end, range.depth + 1});
+      trie.nodes_.emplace_back().byte = static_cast<unsigned char>(byte);
+      ++trie.nodes_[node].child_count;
+      range.begin = end;
+    }
+  }
+  return trie;
+}
+
+std::uint32_t TokenTrie::Child(std::uint32_t node, char byte) const {
+  auto wanted = static_cast<unsigned char>(byte);
+  const Node* begin = nodes_.data() + nodes_[node].child_begin;
+  const Node* end = begin + nodes_[node].child_count;
+  const Node* found = std::ranges::lower_bound(begin, end, wanted, {}, &Node::byte);
+  if (found == end || found->byte != wanted) return kRoot;
+  return static_cast<std::uint32_t>(found - nodes_.data());
+}
+
+TokenTrie::Match TokenTrie::LongestPrefix(std::string_view text) const {
+  Match longest;
+  std::uint32_t node = kRoot;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    node = Child(node, text[i]);
+    if (node == kRoot) break;
+    if (nodes_[node].token != kNoToken) longest = {i + 1, nodes_[node].token};
+  }
+  return longest;
+}
+
+}  // namespace kvd

@@ -1,0 +1,135 @@
+// Viterbi's search: from left to right, every character boundary knows the best way to get there and
+// offers it to the ends of the tokens that begin there. Every boundary is reached, if only by
+// unknown tokens. Sums are double, as in SentencePiece.
+#include "engine/vocabulary/unigram.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "engine/vocabulary/sentencepiece.h"
+#include "engine/vocabulary/utf8.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+constexpr float kUnknownPenalty = 10.0f;
+
+// The best way to a place in the text: its last token, where that begins, and the sum of scores.
+struct Step {
+  TokenId token;
+  std::uint32_t begin;
+  double score = -std::numeric_limits<double>::max();
+};
+
+void Offer(Step& best, TokenId token, std::size_t begin, double score) {
+  if (score > best.score) best = {token, static_cast<std::uint32_t>(begin), score};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Unigram>> Unigram::Create(const TokenTable& tokens, TokenId unk,
+                                                 std::optional<PrecompiledCharsmap> charsmap,
+                                                 UnigramOptions options) {
+  std::vector<TokenId> ids;
+  for (TokenId token = 0; tokens.Contains(token); ++token) {
+    std::uint8_t attributes = tokens.attributes(token);
+    if ((attributes & (token_attribute::kNormal | token_attribute::kUnused)) != 0)
+      ids.push_back(token);
+  }
+  KVD_TRY(TokenTrie trie, TokenTrie::Create(tokens, std::move(ids)));
+  return std::unique_ptr<Unigram>(
+      new Unigram(tokens, std::move(trie), unk, std::move(charsmap), options));
+}
+
+Unigram::Unigram(const TokenTable& tokens, TokenTrie trie, TokenId unk,
+                 std::optional<PrecompiledCharsmap> charsmap, UnigramOptions options)
+    : tokens_(tokens),
+      trie_(std::move(trie)),
+      unk_(unk),
+      charsmap_(std::move(charsmap)),
+      options_(options) {
+  float worst = std::numeric_limits<float>::max();
+  for (TokenId token = 0; tokens.Contains(token); ++token) {
+    if ((tokens.attributes(token) & token_attribute::kNormal) != 0)
+      worst = std::min(worst, tokens.score(token));
+  }
+  unknown_score_ = worst - kUnknownPenalty;
+}
+
+Result<std::string> Unigram::Normalize(std::string_view text) const {
+  std::string normalized;
+  bool in_word = false;
+  bool prefix_due = options_.add_space_prefix;
+  while (!text.empty()) {
+    PrecompiledCharsmap::Match rule;
+    if (charsmap_) rule = charsmap_->LongestPrefix(text);
+    if (rule.bytes == 0) {
+      std::size_t bytes = WellFormedBytes(text);
+      rule.bytes = std::max<std::size_t>(bytes, 1);
+      rule.replacement = bytes == 0 ? kReplacement : text.substr(0, bytes);
+    }
+    text.remove_prefix(rule.bytes);
+    for (char byte : rule.replacement) {
+      if (byte == ' ') {
+        in_word = false;
+        if (!options_.remove_extra_whitespaces) normalized.append(kEscapedSpace);
+        continue;
+      }
+      if (!in_word && (prefix_due || options_.remove_extra_whitespaces)) {
+        normalized.append(kEscapedSpace);
+        prefix_due = false;
+      }
+      in_word = true;
+      normalized.push_back(byte);
+    }
+    if (normalized.size() > kNormalizedBytesMax) {
+      return Fail(Code::kInvalidArgument, "text: normalised, it is longer than " +
+                                              std::to_string(kNormalizedBytesMax) +
+                                              " bytes, the limit");
+    }
+  }
+  return normalized;
+}
+
+Status Unigram::Append(std::string_view text, bool /*at_start*/,
+                       std::vector<TokenId>& tokens) const {
+  KVD_TRY(std::string normalized, Normalize(text));
+  if (normalized.empty()) return {};
+  std::vector<Step> best(normalized.size() + 1, Step{unk_, 0});
+  best[0].score = 0;
+  for (std::size_t begin = 0; begin < normalized.size();) {
+    std::size_t character_bytes =
+        std::min(AnnouncedBytes(normalized[begin]), normalized.size() - begin);
+    bool is_token = false;
+    std::uint32_t node = TokenTrie::kRoot;
+    for (std::size_t end = begin; end < normalized.size();) {
+      node = trie_.Child(node, normalized[end++]);
+      if (node == TokenTrie::kRoot) break;
+      TokenId token = trie_.TokenAt(node);
+      if (token == kNoToken) continue;
+      is_token = is_token || end - begin == character_bytes;
+      Offer(best[end], token, begin, best[begin].score + tokens_.score(token));
+    }
+    if (!is_token)
+      Offer(best[begin + character_bytes], unk_, begin, best[begin].score + unknown_score_);
+    begin += character_bytes;
+  }
+  // Back from the end, then turned around.
+  auto first = static_cast<std::ptrdiff_t>(tokens.size());
+  bool after_unknown = false;
+  std::size_t end = normalized.size();
+  do {
+    const Step& step = best[end];
+    bool unknown = step.token == unk_;
+    bool silent = unknown && (after_unknown || unk_ == kNoToken);
+    if (!silent) tokens.push_back(step.token);
+    after_unknown = unknown;
+    end = step.begin;
+  } while (end != 0);
+  std::reverse(tokens.begin() + first, tokens.end());
+  return {};
+}
+
+}  // namespace kvd
