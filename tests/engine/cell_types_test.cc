@@ -109,6 +109,21 @@ TEST_P(CellTypesTest, RewrittenCellsWhosePositionStaysKeepTheirBits) {
   EXPECT_TRUE(SameBits(Feed(*engine, divided, next, 6), Feed(*engine, sibling, next, 6)));
 }
 
+TEST_P(CellTypesTest, AShiftLeavesTheSiblingsBits) {
+  const auto engine = MakeEngine(WideHeads(), Options());
+  ASSERT_NE(engine, nullptr);
+  const SequenceHandle shifted = *engine->memory().Create({});
+  Feed(*engine, shifted, RandomTokens(6, 70, 96), 64);
+  SequenceHandle siblings[2];
+  ASSERT_TRUE(engine->memory().Fork(shifted, {}, siblings));
+  const auto next = RandomTokens(7, 6, 96);
+  const auto before = Feed(*engine, siblings[0], next, 6);
+  ASSERT_EQ(*engine->memory().RemoveRange(shifted, {.begin = Pos{5}, .end = Pos{25}}), 20u);
+  ASSERT_TRUE(engine->memory().AddPositions(shifted, {.begin = Pos{25}, .end = kPosEnd}, -20));
+  EXPECT_FALSE(SameBits(Feed(*engine, shifted, next, 6), before));
+  EXPECT_TRUE(SameBits(Feed(*engine, siblings[1], next, 6), before));
+}
+
 TEST_P(CellTypesTest, KeysTurnedForOtherPositionsAreCloseToThoseOfF32Cells) {
   const auto tokens = RandomTokens(4, 60, 96), next = RandomTokens(5, 5, 96);
   const auto run = [&](EngineOptions options) {
