@@ -12,14 +12,16 @@ std::size_t RoundUp(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
 }
 
-// Per layer where its state starts, in floats; and an end.
-std::vector<std::size_t> StateOffsets(const ModelConfig& config) {
+std::size_t LayerStateFloats(const ModelConfig& config, std::size_t layer) {
   const auto state_floats = DefinitionOf(config.architecture).state_floats;
+  return state_floats == nullptr ? 0 : state_floats(config, layer);
+}
+
+// Per layer where its state starts, in floats, on a cache line; and an end.
+std::vector<std::size_t> StateOffsets(const ModelConfig& config) {
   std::vector<std::size_t> offsets = {0};
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
-    const std::size_t floats = state_floats == nullptr ? 0 : state_floats(config, layer);
-    KVD_ASSERT(floats % 16 == 0);
-    offsets.push_back(offsets.back() + floats);
+    offsets.push_back(offsets.back() + RoundUp(LayerStateFloats(config, layer), 16));
   }
   return offsets;
 }
@@ -96,6 +98,18 @@ void ForwardPass::Begin(const StepPlan& plan, Memory& memory, std::span<ForwardI
     plans_[i].Build(plan, memory, ropes_.table(i), reaches_[i], tile_rows_[i]);
   }
   FillKeyAngles();
+  ClearStateEnds();
+}
+
+void ForwardPass::ClearStateEnds() {
+  for (const ForwardItem& item : items_) {
+    if (item.state_to == nullptr) continue;
+    auto* const state = reinterpret_cast<float*>(item.state_to);
+    for (std::size_t layer = 0; layer < config_.layer_count; ++layer) {
+      std::fill(state + state_offsets_[layer] + LayerStateFloats(config_, layer),
+                state + state_offsets_[layer + 1], 0.0f);
+    }
+  }
 }
 
 void ForwardPass::FillKeyAngles() {
@@ -118,8 +132,8 @@ void ForwardPass::FillKeyAngles() {
 
 LayerState ForwardPass::State(std::size_t sequence, std::size_t layer) const {
   const ForwardItem& item = items_[sequence];
-  KVD_ASSERT(item.state_to != nullptr && state_offsets_[layer] < state_offsets_[layer + 1]);
   const std::size_t offset = state_offsets_[layer];
+  KVD_ASSERT(item.state_to != nullptr && offset < state_offsets_[layer + 1]);
   return {.from = item.state_from == nullptr
                       ? nullptr
                       : reinterpret_cast<const float*>(item.state_from) + offset,

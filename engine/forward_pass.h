@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -124,6 +125,22 @@ class ForwardPass {
                        });
   }
 
+  // task(unit) for units [0, unit_count), on several threads where `operations` (of all units
+  // together) are worth waking them.
+  template <class Task>
+  void ForUnits(std::size_t unit_count, std::size_t operations, const Task& task) {
+    if (operations < kInlineOperations) {
+      for (std::size_t unit = 0; unit < unit_count; ++unit) task(unit);
+      return;
+    }
+    compute_.pool->Run(unit_count, [&](std::uint32_t, std::size_t unit) { task(unit); });
+  }
+  // Marks the sequence's item if one of the numbers is not finite. Any thread of a task.
+  void CheckFinite(std::size_t sequence, const float* x, std::size_t count) const {
+    if (compute_.kernels->all_finite(x, count)) return;
+    std::atomic_ref(items_[sequence].finite).store(false, std::memory_order_relaxed);
+  }
+
   // ---- attention
   AttentionShape ShapeOf(std::size_t layer) const;
   const AttentionPlan& attention_plan(std::size_t layer) const { return plans_[kind(layer)]; }
@@ -135,9 +152,12 @@ class ForwardPass {
  private:
   friend class Forward;
   static constexpr std::size_t kRowsPerUnit = 16;
+  static constexpr std::size_t kInlineOperations = 64 * 1024;
   // Takes a new ubatch; the stream is not filled yet.
   void Begin(const StepPlan& plan, Memory& memory, std::span<ForwardItem> items);
   void FillKeyAngles();
+  // Zeros behind the states of layers whose length is no multiple of a cache line.
+  void ClearStateEnds();
   std::size_t kind(std::size_t layer) const { return ModelRopes::KindOf(config_, layer); }
 
   const ModelConfig& config_;

@@ -16,7 +16,7 @@
 
 namespace kvd {
 
-enum class Architecture : std::uint8_t { kLlama, kQwen2, kQwen3, kGemma2, kGemma3 };
+enum class Architecture : std::uint8_t { kLlama, kQwen2, kQwen3, kGemma2, kGemma3, kLfm2 };
 
 // How positions beyond the trained context are mapped. For display; the numbers in RopeConfig say
 // it all.
@@ -52,6 +52,7 @@ struct RopeConfig {
 enum class LayerKind : std::uint8_t { kAttention, kRecurrent };
 
 struct ModelConfig {
+  static constexpr std::uint32_t kConvolutionWidthMax = 32;
   static constexpr std::uint32_t kLayerCountMax = 1024;
   static constexpr std::uint32_t kVocabSizeMax = 1u << 24;
   static constexpr std::uint32_t kEmbeddingSizeMax = 1u << 18;
@@ -86,8 +87,9 @@ struct ModelConfig {
   bool has_rope = true;            // false: attention knows no positions beside the mask
   RopeConfig rope;                 // of layers without a window
   RopeConfig window_rope;          // of layers with one
-  bool tied_embeddings = false;    // no output.weight: the token embedding serves as output
-  bool has_qkv_bias = false;       // layer 0 has a bias on q, k or v
+  std::uint32_t short_convolution_width = 0;  // taps, 2 to kConvolutionWidthMax; 0: no such layer
+  bool tied_embeddings = false;  // no output.weight: the token embedding serves as output
+  bool has_qkv_bias = false;     // layer 0 has a bias on q, k or v
 
   std::string_view architecture_name() const;
   const RopeConfig& rope_of(std::size_t layer) const {

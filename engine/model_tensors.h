@@ -17,8 +17,13 @@ namespace kvd {
 
 enum class Presence : std::uint8_t { kRequired, kOptional };
 
-// What a vector is for: make-model fills each kind with other numbers.
-enum class VectorRole : std::uint8_t { kNorm, kBias, kRopeFactors };
+// What f32 numbers are for: make-model fills each kind with other numbers.
+enum class VectorRole : std::uint8_t {
+  kNorm,
+  kBias,
+  kRopeFactors,
+  kTaps,  // of a convolution
+};
 
 // A slice of the rows of a fused matrix.
 struct FusedPart {
@@ -34,9 +39,18 @@ class TensorVisitor {
   // A matrix [out_features, in_features].
   virtual Status Matrix(const std::string& name, std::uint64_t in_features,
                         std::uint64_t out_features, Presence presence, WeightView& target) = 0;
-  // An f32 vector.
-  virtual Status Vector(const std::string& name, std::uint64_t element_count, VectorRole role,
-                        Presence presence, const float*& target) = 0;
+  // Matrices [out_features, in_features], `count` of them back to back in one tensor; the target
+  // sees the rows of all.
+  virtual Status MatrixStack(const std::string& name, std::uint64_t in_features,
+                             std::uint64_t out_features, std::uint64_t count, Presence presence,
+                             WeightView& target) = 0;
+  // f32 numbers of this shape, fastest first.
+  virtual Status Floats(const std::string& name, std::span<const std::uint64_t> dims,
+                        VectorRole role, Presence presence, const float*& target) = 0;
+  Status Vector(const std::string& name, std::uint64_t element_count, VectorRole role,
+                Presence presence, const float*& target) {
+    return Floats(name, {&element_count, 1}, role, presence, target);
+  }
   // An optional single f32.
   virtual Status Scale(const std::string& name, float& target) = 0;
   // An optional tensor without effect.

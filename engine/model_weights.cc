@@ -4,6 +4,7 @@
 #include "engine/model_weights.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -14,9 +15,12 @@ namespace {
 
 using kernels::DataType;
 
-std::string ShapeText(const GgufTensor& tensor) {
-  std::string text = "[" + std::to_string(tensor.dims[0]);
-  for (std::uint32_t d = 1; d < tensor.rank; ++d) text += ", " + std::to_string(tensor.dims[d]);
+// Two dimensions at least: a vector is a matrix of one row.
+std::string ShapeText(std::span<const std::uint64_t, 4> dims) {
+  std::size_t rank = 4;
+  while (rank > 2 && dims[rank - 1] == 1) --rank;
+  std::string text = "[" + std::to_string(dims[0]);
+  for (std::size_t d = 1; d < rank; ++d) text += ", " + std::to_string(dims[d]);
   return text + "]";
 }
 
@@ -26,16 +30,23 @@ class Binder : public TensorVisitor {
 
   Status Matrix(const std::string& name, std::uint64_t in_features, std::uint64_t out_features,
                 Presence presence, WeightView& target) override {
-    KVD_TRY(const GgufTensor* tensor, Use(name, in_features, out_features, presence));
+    return MatrixStack(name, in_features, out_features, 1, presence, target);
+  }
+
+  Status MatrixStack(const std::string& name, std::uint64_t in_features, std::uint64_t out_features,
+                     std::uint64_t count, Presence presence, WeightView& target) override {
+    const std::array dims = {in_features, out_features, count};
+    KVD_TRY(const GgufTensor* tensor,
+            Use(name, std::span(dims).first(count == 1 ? 2 : 3), presence));
     if (tensor == nullptr) return {};
-    target = {tensor->type, in_features, out_features, tensor->data};
+    target = {tensor->type, in_features, out_features * count, tensor->data};
     in_features_max_ = std::max<std::size_t>(in_features_max_, in_features);
     return {};
   }
 
-  Status Vector(const std::string& name, std::uint64_t element_count, VectorRole role,
+  Status Floats(const std::string& name, std::span<const std::uint64_t> dims, VectorRole role,
                 Presence presence, const float*& target) override {
-    KVD_TRY(const GgufTensor* tensor, Use(name, element_count, 1, presence));
+    KVD_TRY(const GgufTensor* tensor, Use(name, dims, presence));
     if (tensor == nullptr) return {};
     if (tensor->type != DataType::kF32) {
       return Fail(Code::kUnsupported,
@@ -43,7 +54,7 @@ class Binder : public TensorVisitor {
     }
     target = reinterpret_cast<const float*>(tensor->data);
     if (role != VectorRole::kRopeFactors) return {};
-    for (std::uint64_t i = 0; i < element_count; ++i) {
+    for (std::uint64_t i = 0; i < dims[0]; ++i) {
       // Angles are divided by them.
       if (!std::isfinite(target[i]) || target[i] == 0.0f) {
         return Fail(Code::kCorrupt, "tensor " + name + ": element " + std::to_string(i) + " is " +
@@ -108,20 +119,20 @@ class Binder : public TensorVisitor {
     used_[static_cast<std::size_t>(tensor - file_.tensors().data())] = true;
   }
 
-  // The tensor of that name and shape; null for an optional one that is not there. A vector is a
-  // matrix of one row.
-  Result<const GgufTensor*> Use(const std::string& name, std::uint64_t in_features,
-                                std::uint64_t out_features, Presence presence) {
+  // The tensor of that name and shape, whose dimensions beyond those given are 1; null for an
+  // optional one that is not there.
+  Result<const GgufTensor*> Use(const std::string& name, std::span<const std::uint64_t> wanted,
+                                Presence presence) {
     const GgufTensor* tensor = file_.FindTensor(name);
     if (tensor == nullptr) {
       if (presence == Presence::kOptional) return nullptr;
       return Fail(Code::kNotFound, "tensor " + name + ": missing from the file");
     }
-    const auto& dims = tensor->dims;
-    if (dims[0] != in_features || dims[1] != out_features || dims[2] != 1 || dims[3] != 1) {
-      return Fail(Code::kCorrupt, "tensor " + name + ": shape " + ShapeText(*tensor) +
-                                      ", must be [" + std::to_string(in_features) + ", " +
-                                      std::to_string(out_features) + "]");
+    std::array<std::uint64_t, 4> dims = {1, 1, 1, 1};
+    std::ranges::copy(wanted, dims.begin());
+    if (tensor->dims != dims) {
+      return Fail(Code::kCorrupt, "tensor " + name + ": shape " + ShapeText(tensor->dims) +
+                                      ", must be " + ShapeText(dims));
     }
     MarkUsed(tensor);
     return tensor;

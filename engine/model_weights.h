@@ -11,6 +11,7 @@
 #include "engine/gguf_file.h"
 #include "engine/layers/attention_weights.h"
 #include "engine/layers/feed_forward_weights.h"
+#include "engine/layers/short_convolution_weights.h"
 #include "engine/model_config.h"
 #include "engine/weight_view.h"
 #include "shm/error.h"
@@ -21,6 +22,7 @@ namespace kvd {
 struct LayerWeights {
   AttentionWeights attention;
   FeedForwardWeights feed_forward;
+  ShortConvolutionWeights short_convolution;
 };
 
 // What is added to the attention scores of every layer, by the distance of the query's position

@@ -28,7 +28,7 @@ struct ArchitectureDefinition {
   // stream = what the layer makes of stream.
   void (*run_layer)(ForwardPass& pass, std::size_t layer);
 
-  // Floats of recurrent state that the layer keeps, a multiple of 16; null: no layer keeps any.
+  // Floats of recurrent state that the layer keeps; null: no layer keeps any.
   std::size_t (*state_floats)(const ModelConfig& config, std::size_t layer) = nullptr;
   // Called once the (scaled) token embeddings are in the stream, before the first layer; or null.
   void (*begin)(ForwardPass& pass) = nullptr;

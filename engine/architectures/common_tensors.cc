@@ -93,6 +93,11 @@ Status VisitEmbedding(const ModelConfig& config, TensorVisitor& visitor, ModelWe
 Status VisitOutput(const ModelConfig& config, TensorVisitor& visitor, BiasRule bias,
                    ModelWeights& weights) {
   KVD_CHECK_OK(VisitNorm(visitor, "output_norm", config.embedding_size, weights.output_norm));
+  return VisitOutputMatrix(config, visitor, bias, weights);
+}
+
+Status VisitOutputMatrix(const ModelConfig& config, TensorVisitor& visitor, BiasRule bias,
+                         ModelWeights& weights) {
   if (!config.tied_embeddings) {
     return VisitLinear(visitor, "output", config.embedding_size, config.vocab_size, bias,
                        ScaleRule::kBeforeBias, weights.output);

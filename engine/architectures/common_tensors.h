@@ -43,7 +43,10 @@ Status VisitFeedForward(const ModelConfig& config, TensorVisitor& visitor, std::
 
 // token_embd
 Status VisitEmbedding(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights);
-// output_norm, and output or the tied token embedding.
+// output, or the tied token embedding.
+Status VisitOutputMatrix(const ModelConfig& config, TensorVisitor& visitor, BiasRule bias,
+                         ModelWeights& weights);
+// output_norm, and that.
 Status VisitOutput(const ModelConfig& config, TensorVisitor& visitor, BiasRule bias,
                    ModelWeights& weights);
 

@@ -3,6 +3,7 @@
 
 #include "engine/architectures/architecture.h"
 #include "engine/architectures/gemma.h"
+#include "engine/architectures/lfm2.h"
 #include "engine/architectures/llama.h"
 #include "shm/check.h"
 
@@ -10,7 +11,8 @@ namespace kvd {
 namespace {
 
 constexpr std::array kArchitectures = {
-    &kLlamaDefinition, &kQwen2Definition, &kQwen3Definition, &kGemma2Definition, &kGemma3Definition,
+    &kLlamaDefinition,  &kQwen2Definition,  &kQwen3Definition,
+    &kGemma2Definition, &kGemma3Definition, &kLfm2Definition,
 };
 
 }  // namespace

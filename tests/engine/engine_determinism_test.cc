@@ -83,6 +83,7 @@ std::vector<Named> Shapes() {
   add("gemma3", Architecture::kGemma3, RopeScaling::kLinear);
   shapes.back().shape.window = 20;
   shapes.back().shape.window_period = 2;
+  add("lfm2", Architecture::kLfm2, RopeScaling::kNone);
   return shapes;
 }
 

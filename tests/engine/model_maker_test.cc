@@ -45,7 +45,9 @@ TEST(ModelMakerTest, EveryArchitectureAndTypeBinds) {
           auto weights = BindWeights(*file, *config);
           ASSERT_TRUE(weights.has_value()) << weights.error().message;
           EXPECT_EQ(weights->layers[1].feed_forward.gate.weight.type, type);
-          EXPECT_EQ(weights->layers[0].attention.q.bias != nullptr, bias != BiasSet::kNone);
+          const bool has_attention = config->layer_kind[1] == LayerKind::kAttention;
+          EXPECT_EQ(weights->layers[1].attention.q.bias != nullptr,
+                    has_attention && bias != BiasSet::kNone);
         }
       }
     }

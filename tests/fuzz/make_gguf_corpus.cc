@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   for (const kvd::ArchitectureDefinition* definition : kvd::Architectures()) {
     kvd::ModelShape shape = SeedShape();
     shape.architecture = definition->architecture;
+    shape.layers = 2;  // a hybrid has its first attention in the second
     failed |= Write(shape, prefix + std::string(definition->name));
   }
   for (const char* type : {"f32", "bf16", "q4_0", "q5_1"}) {

@@ -37,9 +37,9 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_option("-o,--output", flags.output, "file to write")->required();
   app.add_option("--shape", flags.shape,
                  "tiny, small, smol-135m, qwen2-0.5b, qwen3-0.6b, tinyllama-1.1b, llama3.2-1b or "
-                 "llama3-8b; the other flags change it")
+                 "llama3-8b, lfm2-350m; the other flags change it")
       ->capture_default_str();
-  app.add_option("--arch", flags.architecture, "llama, qwen2, qwen3, gemma2 or gemma3");
+  app.add_option("--arch", flags.architecture, "llama, qwen2, qwen3, gemma2, gemma3 or lfm2");
   app.add_option("--layers", flags.layers, "number of layers");
   app.add_option("--embedding", flags.embedding, "width of the residual stream");
   app.add_option("--heads", flags.heads, "query heads of a layer");

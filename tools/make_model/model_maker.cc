@@ -11,6 +11,7 @@
 
 #include "engine/gguf_writer.h"
 #include "engine/model_tensors.h"
+#include "tools/make_model/architecture_metadata.h"
 #include "tools/make_model/random_weights.h"
 
 namespace kvd {
@@ -27,7 +28,6 @@ void AddMetadata(const ModelShape& shape, const GgufFile* vocabulary, GgufWriter
   writer.AddU32(prefix + "block_count", shape.layers);
   writer.AddU32(prefix + "feed_forward_length", shape.ffn);
   writer.AddU32(prefix + "attention.head_count", shape.heads);
-  writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
   if (shape.head_dim != 0) {
     writer.AddU32(prefix + "attention.key_length", shape.head_dim);
     writer.AddU32(prefix + "attention.value_length", shape.head_dim);
@@ -46,6 +46,7 @@ void AddMetadata(const ModelShape& shape, const GgufFile* vocabulary, GgufWriter
   if (shape.window_period != 0) {
     writer.AddU32(prefix + "attention.sliding_window_pattern", shape.window_period);
   }
+  AddArchitectureMetadata(shape, prefix, writer);
   if (vocabulary == nullptr) {
     writer.AddU32(prefix + "vocab_size", shape.vocab);
     writer.AddString("tokenizer.ggml.model", "no_vocab");
@@ -71,7 +72,12 @@ class Planner : public TensorVisitor {
       : shape_(shape), writer_(writer), biases_(shape.bias.value_or(DefaultBiases(shape))) {}
 
   Status Matrix(const std::string& name, std::uint64_t in_features, std::uint64_t out_features,
-                Presence presence, WeightView&) override {
+                Presence presence, WeightView& target) override {
+    return MatrixStack(name, in_features, out_features, 1, presence, target);
+  }
+
+  Status MatrixStack(const std::string& name, std::uint64_t in_features, std::uint64_t out_features,
+                     std::uint64_t count, Presence presence, WeightView&) override {
     if (presence == Presence::kOptional) return {};
     DataType type = MatrixType(shape_, name, in_features);
     if (in_features % kernels::ElementsPerBlock(type) != 0) {
@@ -80,17 +86,19 @@ class Planner : public TensorVisitor {
                                               std::to_string(kernels::ElementsPerBlock(type)) +
                                               ", the block of " + kernels::DataTypeName(type));
     }
-    std::array<std::uint64_t, 2> dims = {in_features, out_features};
-    writer_.AddTensor(name, type, dims);
-    planned_.push_back({std::nullopt, type, in_features, in_features * out_features});
+    std::array<std::uint64_t, 3> dims = {in_features, out_features, count};
+    writer_.AddTensor(name, type, std::span(dims).first(count == 1 ? 2 : 3));
+    planned_.push_back({std::nullopt, type, in_features, in_features * out_features * count});
     return {};
   }
 
-  Status Vector(const std::string& name, std::uint64_t element_count, VectorRole role,
+  Status Floats(const std::string& name, std::span<const std::uint64_t> dims, VectorRole role,
                 Presence presence, const float*&) override {
     if (presence == Presence::kOptional && !Wanted(name, role)) return {};
-    writer_.AddTensor(name, DataType::kF32, std::span(&element_count, 1));
-    planned_.push_back({role, DataType::kF32, element_count, element_count});
+    writer_.AddTensor(name, DataType::kF32, dims);
+    std::uint64_t element_count = 1;
+    for (const std::uint64_t dim : dims) element_count *= dim;
+    planned_.push_back({role, DataType::kF32, dims[0], element_count});
     return {};
   }
 
@@ -109,7 +117,8 @@ class Planner : public TensorVisitor {
 
   bool Wanted(const std::string& name, VectorRole role) const {
     switch (role) {
-      case VectorRole::kNorm: return false;
+      case VectorRole::kNorm:
+      case VectorRole::kTaps: return false;
       case VectorRole::kRopeFactors: return shape_.rope_scaling == RopeScaling::kLlama3;
       case VectorRole::kBias: break;
     }
@@ -180,6 +189,10 @@ GgufWriter::Producer ProducerFor(const ModelShape& shape, const Plan& plan, Rand
     switch (*tensor.vector_role) {
       case VectorRole::kNorm: return random.Vector(tensor.element_count, 1.0f, 0.1f, sink);
       case VectorRole::kBias: return random.Vector(tensor.element_count, 0.0f, 0.1f, sink);
+      case VectorRole::kTaps: {
+        const float deviation = 1.0f / std::sqrt(static_cast<float>(tensor.in_features));
+        return random.Vector(tensor.element_count, 0.0f, deviation, sink);
+      }
       case VectorRole::kRopeFactors: {
         std::vector<float> factors = Llama3Factors(shape, plan.config);
         return sink.Append(std::as_bytes(std::span(factors)));

@@ -14,9 +14,9 @@ constexpr std::array kTypes = {DataType::kF32,  DataType::kF16,  DataType::kBF16
                                DataType::kQ4_0, DataType::kQ4_1, DataType::kQ5_0, DataType::kQ5_1,
                                DataType::kQ4_K, DataType::kQ5_K, DataType::kQ6_K};
 
-// Sizes from the published configurations of the models.
+// Sizes from the published configurations of the models (of hybrids all but which layers are which).
 // clang-format off
-const std::array<ModelShape, 8> kShapes = {{
+const std::array<ModelShape, 9> kShapes = {{
     {.name = "tiny"},
     {.name = "small", .layers = 4, .embedding = 512, .heads = 8, .kv_heads = 4, .ffn = 1536, .vocab = 4096, .context = 2048},
     {.name = "smol-135m", .layers = 30, .embedding = 576, .heads = 9, .kv_heads = 3, .ffn = 1536, .vocab = 49152, .context = 8192,
@@ -30,6 +30,8 @@ const std::array<ModelShape, 8> kShapes = {{
      .tied = true, .rope_base = 500000.0f, .rope_scaling = RopeScaling::kLlama3, .rope_factor = 32.0f, .rope_original_context = 8192},
     {.name = "llama3-8b", .layers = 32, .embedding = 4096, .heads = 32, .kv_heads = 8, .ffn = 14336, .vocab = 128256, .context = 8192,
      .rope_base = 500000.0f},
+    {.name = "lfm2-350m", .architecture = Architecture::kLfm2, .layers = 16, .embedding = 1024, .heads = 16, .kv_heads = 8, .ffn = 4608,
+     .vocab = 65536, .context = 128000, .tied = true, .rope_base = 1e6f},
 }};
 // clang-format on
 

@@ -41,6 +41,8 @@ struct ModelShape {
   std::uint32_t window = 0;
   std::uint32_t window_period = 0;
 
+  std::uint32_t convolution_width = 3;  // lfm2
+
   kernels::DataType type = kernels::DataType::kQ8_0;     // of the matrices
   std::optional<kernels::DataType> embedding_type = {};  // unset: that of the matrices
   std::optional<kernels::DataType> output_type = {};     // unset: that of the matrices
