@@ -163,11 +163,11 @@ bool Scheduler::RunLoners() {
   return any;
 }
 
-// Steps of recurrent models end where checkpoints are due.
+// Steps end where checkpoints are due, and where a sequence changes its rotation.
 std::size_t Scheduler::TokensNow(const ComputingRequest& request, std::size_t tokens) const {
-  if (tokens <= 1 || engine_.state_bytes() == 0) return tokens;
+  if (tokens <= 1) return tokens;
   const Result<SequenceInfo> info = engine_.memory().Query(request.sequence());
-  return info ? engine_.TokensToCheckpoint(info->cell_count, tokens) : tokens;
+  return info ? engine_.StepTokens(info->cell_count, info->next_pos, tokens) : tokens;
 }
 
 // Chooses and fills items_ and parts_. False: nobody can compute.

@@ -101,12 +101,14 @@ Status ReadYarn(const ConfigReader& reader, RopeConfig& rope) {
   return {};
 }
 
-Result<RopeScaling> ReadScaling(const ConfigReader& reader) {
+Result<RopeScaling> ReadScaling(const ConfigReader& reader, Architecture architecture) {
   std::string key = reader.Key("rope.scaling.type");
   KVD_TRY(auto type, reader.file().GetStringOr(key, "linear"));
   if (type == "none") return RopeScaling::kNone;
   if (type == "linear") return RopeScaling::kLinear;
   if (type == "yarn") return RopeScaling::kYarn;
+  // Its factors are tensors of phi3; elsewhere they would be left out.
+  if (type == "longrope" && architecture == Architecture::kPhi3) return RopeScaling::kLongRope;
   return Fail(Code::kUnsupported,
               key + ": " + PrintableText(type) + ", those supported are none, linear and yarn");
 }
@@ -188,11 +190,12 @@ Status ReadRope(const ConfigReader& reader, bool interleaved, ModelConfig& confi
           reader.CountOr("rope.scaling.original_context_length", config.context_length,
                          std::numeric_limits<std::int32_t>::max()));
   KVD_TRY(rope.attention_factor, reader.Positive("rope.scaling.attn_factor", 1.0f));
-  KVD_TRY(rope.scaling, ReadScaling(reader));
+  KVD_TRY(rope.scaling, ReadScaling(reader, config.architecture));
   KVD_TRY(rope.freq_scale, ReadFrequencyScale(reader));
   switch (rope.scaling) {
     case RopeScaling::kYarn: KVD_CHECK_OK(ReadYarn(reader, rope)); break;
     case RopeScaling::kNone: rope.freq_scale = 1.0f; break;
+    case RopeScaling::kLongRope: break;
     case RopeScaling::kLinear:
     case RopeScaling::kLlama3:
       if (rope.freq_scale == 1.0f) rope.scaling = RopeScaling::kNone;

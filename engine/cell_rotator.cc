@@ -6,8 +6,10 @@ namespace kvd {
 
 ModelCellRotator::ModelCellRotator(RotationKind kind, const ModelConfig& config,
                                    const CellLayout& cells, const kernels::KernelTable& kernels,
-                                   const ModelRopes& ropes, Memory& memory)
+                                   const ModelRopes& ropes, Memory& memory,
+                                   std::optional<std::uint32_t> key_form)
     : kind_(kind),
+      key_form_(key_form),
       config_(config),
       cells_(cells),
       kernels_(kernels),
@@ -42,9 +44,12 @@ Status ModelCellRotator::RotateCell(BlockId source_block, std::uint32_t source_c
   }
   const bool backwards = kind_ == RotationKind::kLlamaDivide;
   const std::size_t stride = ropes_.pair_count_max();
+  const std::uint32_t from_form = memory_.BlockCells(source_block)[source_cell].key_form;
+  const std::uint32_t to_form = key_form_.value_or(from_form);
   for (std::size_t kind = 0; kind < ropes_.kind_count(); ++kind) {
-    ropes_.table(kind).FillDifference(backwards ? to : from, backwards ? from : to,
-                                      cosine_.data() + kind * stride, sine_.data() + kind * stride);
+    ropes_.table(kind, to_form)
+        .FillDifference(ropes_.table(kind, from_form), backwards ? to : from, backwards ? from : to,
+                        cosine_.data() + kind * stride, sine_.data() + kind * stride);
   }
   const std::byte* source = memory_.BlockBytes(source_block);
   std::byte* destination = memory_.BlockBytes(destination_block);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/cell_layout.h"
@@ -23,8 +24,10 @@ enum class RotationKind : std::uint8_t { kExact, kLlamaDivide, kLlamaShift };
 class ModelCellRotator final : public CellRotator {
  public:
   // The arguments outlive the object.
+  // key_form: of the rotated cells; unset: that which they had.
   ModelCellRotator(RotationKind kind, const ModelConfig& config, const CellLayout& cells,
-                   const kernels::KernelTable& kernels, const ModelRopes& ropes, Memory& memory);
+                   const kernels::KernelTable& kernels, const ModelRopes& ropes, Memory& memory,
+                   std::optional<std::uint32_t> key_form = std::nullopt);
 
   // kNumerical when a key is not finite in the cells' type after the rotation.
   Status RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from,
@@ -35,6 +38,7 @@ class ModelCellRotator final : public CellRotator {
                 std::uint32_t destination_cell);
 
   const RotationKind kind_;
+  const std::optional<std::uint32_t> key_form_;
   const ModelConfig& config_;
   const CellLayout& cells_;
   const kernels::KernelTable& kernels_;

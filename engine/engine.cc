@@ -185,7 +185,13 @@ class EngineImpl final : public Engine {
         divider_(options_.llama_shifts ? RotationKind::kLlamaDivide : RotationKind::kExact,
                  model_->config, cells_, kernels_, forward_.ropes(), *memory_),
         llama_shifter_(RotationKind::kLlamaShift, model_->config, cells_, kernels_,
-                       forward_.ropes(), *memory_) {}
+                       forward_.ropes(), *memory_) {
+    const std::uint32_t forms = forward_.ropes().form_count();
+    for (std::uint32_t form = 0; forms > 1 && form < forms; ++form) {
+      form_changers_.emplace_back(RotationKind::kExact, model_->config, cells_, kernels_,
+                                  forward_.ropes(), *memory_, form);
+    }
+  }
 
   Memory& memory() override { return *memory_; }
   const Vocabulary& vocabulary() const override { return *model_->vocabulary; }
@@ -208,7 +214,13 @@ class EngineImpl final : public Engine {
     steps_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  std::size_t TokensToCheckpoint(std::uint32_t cell_count, std::size_t wanted) const override {
+  std::size_t StepTokens(std::uint32_t cell_count, Pos next_pos,
+                         std::size_t wanted) const override {
+    const std::uint32_t long_from = model_->config.long_rope_from;
+    if (long_from != 0 && std::cmp_less(next_pos.value, long_from)) {
+      wanted =
+          std::min<std::size_t>(wanted, long_from - static_cast<std::uint32_t>(next_pos.value));
+    }
     if (options_.checkpoint_every == 0 || state_bytes() == 0) return wanted;
     return std::min<std::size_t>(
         wanted, options_.checkpoint_every - cell_count % options_.checkpoint_every);
@@ -247,6 +259,13 @@ class EngineImpl final : public Engine {
 
   Status CheckItem(const StepItem& item) const {
     if (item.tokens.empty()) return Fail(Code::kInvalidArgument, "tokens: none given");
+    if (FormOf(item, 0) != FormOf(item, item.tokens.size() - 1)) {
+      return Fail(Code::kInvalidArgument, "tokens: " + std::to_string(item.tokens.size()) +
+                                              " from position " + std::to_string(item.pos.value) +
+                                              ", a step ends at position " +
+                                              std::to_string(model_->config.long_rope_from) +
+                                              ", where the rotation changes");
+    }
     for (std::size_t i = 0; i < item.tokens.size(); ++i) {
       const TokenId token = item.tokens[i];
       if (token < 0 || static_cast<std::uint32_t>(token) >= model_->config.vocab_size) {
@@ -265,6 +284,20 @@ class EngineImpl final : public Engine {
     return {};
   }
 
+  // The form of keys of a sequence that ends with this token of the item.
+  std::uint32_t FormOf(const StepItem& item, std::size_t token) const {
+    return KeyFormAt(model_->config, item.pos.value + static_cast<std::int64_t>(token));
+  }
+
+  // A sequence whose length passes the limit of a rotation gets its keys rotated by the other one.
+  Status EnsureKeyForm(const StepItem& item) {
+    if (form_changers_.empty()) return {};
+    const std::uint32_t form = FormOf(item, 0);
+    KVD_TRY([[maybe_unused]] const auto cells,
+            memory_->ChangeKeyForm(item.sequence, form, form_changers_[form]));
+    return {};
+  }
+
   // Reserves cells for every item that can have them; planned_[i] is the item of
   // plan_.sequences[i]. False: no item can.
   bool Plan(std::span<StepItem> items) {
@@ -275,6 +308,7 @@ class EngineImpl final : public Engine {
       items[i].status = CheckItem(items[i]);
       if (items[i].status && options_.llama_shifts)
         items[i].status = SettleAsLlama(items[i].sequence);
+      if (items[i].status) items[i].status = EnsureKeyForm(items[i]);
       if (!items[i].status) continue;
       rows += items[i].tokens.size();
       planned_.push_back(i);
@@ -283,8 +317,10 @@ class EngineImpl final : public Engine {
     while (!planned_.empty()) {
       requests_.clear();
       for (const std::size_t i : planned_) {
-        requests_.push_back(
-            {.handle = items[i].sequence, .pos = items[i].pos, .tokens = items[i].tokens});
+        requests_.push_back({.handle = items[i].sequence,
+                             .pos = items[i].pos,
+                             .tokens = items[i].tokens,
+                             .key_form = FormOf(items[i], 0)});
       }
       std::size_t failed = requests_.size() - 1;
       const Status reserved = memory_->Reserve(requests_, &plan_, &failed);
@@ -347,6 +383,7 @@ class EngineImpl final : public Engine {
   Forward forward_;
   ModelCellRotator divider_;
   ModelCellRotator llama_shifter_;
+  std::vector<ModelCellRotator> form_changers_;  // by form; empty where there is one
   // Of the step at hand; kept so that nothing is allocated per token.
   StepPlan plan_;
   ReplaySlice replay_;

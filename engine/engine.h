@@ -89,9 +89,11 @@ class Engine {
   // cannot be had fail alone (kNoSpace with the numbers), the others go on. Never blocks metadata
   // verbs.
   virtual void Step(std::span<StepItem> items) = 0;
-  // How many of `wanted` next tokens of a sequence (of which cell_count cells are held) may be
-  // computed in one step, so that steps end where checkpoints are due.
-  virtual std::size_t TokensToCheckpoint(std::uint32_t cell_count, std::size_t wanted) const = 0;
+  // How many of `wanted` next tokens of a sequence that holds cell_count cells may be computed in
+  // one step: steps end where a checkpoint is due, and where the rotation changes with the
+  // sequence's length. Step refuses an item that passes the latter (kInvalidArgument).
+  virtual std::size_t StepTokens(std::uint32_t cell_count, Pos next_pos,
+                                 std::size_t wanted) const = 0;
   // One ubatch of a rewind's replay (Memory::BeginRewind); the last one commits. Returns whether it
   // is done. Errors: kNumerical, CommitRewind's; the rewind is over then and nothing has changed.
   virtual Result<bool> Replay(Rewind& rewind) = 0;

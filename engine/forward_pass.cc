@@ -95,7 +95,7 @@ void ForwardPass::Begin(const StepPlan& plan, Memory& memory, std::span<ForwardI
   }
   KVD_ASSERT(row_count_ <= row_count_max_);
   for (std::size_t i = 0; i < plans_.size(); ++i) {
-    plans_[i].Build(plan, memory, ropes_.table(i), reaches_[i], tile_rows_[i]);
+    plans_[i].Build(plan, memory, ropes_, i, reaches_[i], tile_rows_[i]);
   }
   FillKeyAngles();
   ClearStateEnds();
@@ -114,15 +114,16 @@ void ForwardPass::ClearStateEnds() {
 
 void ForwardPass::FillKeyAngles() {
   for (std::size_t i = 0; i < ropes_.kind_count(); ++i) {
-    const std::size_t pairs = ropes_.table(i).pair_count();
+    const std::size_t pairs = ropes_.pair_count(i);
     key_cosine_[i].resize(row_count_max_ * pairs);
     key_sine_[i].resize(row_count_max_ * pairs);
     for (std::size_t s = 0; s < plan_->count; ++s) {
       const StepSequence& sequence = plan_->sequences[s];
       const std::int32_t delta = sequence.extents.back().delta;
+      const RopeTable& rope = ropes_.table(i, sequence.key_form);
       for (std::size_t row = 0; row < sequence.new_cells; ++row) {
         const std::size_t at = (sequences_[s].first_row + row) * pairs;
-        ropes_.table(i).Fill(
+        rope.Fill(
             std::int64_t{sequence.first_new_pos.value} + static_cast<std::int64_t>(row) - delta,
             key_cosine_[i].data() + at, key_sine_[i].data() + at);
       }
@@ -205,12 +206,12 @@ AttentionShape ForwardPass::ShapeOf(std::size_t layer) const {
 
 const float* ForwardPass::KeyCosine(std::size_t layer, std::size_t row) const {
   const std::size_t i = kind(layer);
-  return key_cosine_[i].data() + row * ropes_.table(i).pair_count();
+  return key_cosine_[i].data() + row * ropes_.pair_count(i);
 }
 
 const float* ForwardPass::KeySine(std::size_t layer, std::size_t row) const {
   const std::size_t i = kind(layer);
-  return key_sine_[i].data() + row * ropes_.table(i).pair_count();
+  return key_sine_[i].data() + row * ropes_.pair_count(i);
 }
 
 }  // namespace kvd

@@ -38,6 +38,7 @@ std::string_view RopeScalingName(RopeScaling scaling) {
     case RopeScaling::kLinear: return "linear";
     case RopeScaling::kYarn: return "yarn";
     case RopeScaling::kLlama3: return "llama3";
+    case RopeScaling::kLongRope: return "longrope";
   }
   return "unknown";
 }

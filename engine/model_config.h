@@ -16,11 +16,19 @@
 
 namespace kvd {
 
-enum class Architecture : std::uint8_t { kLlama, kQwen2, kQwen3, kGemma2, kGemma3, kLfm2 };
+enum class Architecture : std::uint8_t {
+  kLlama,
+  kQwen2,
+  kQwen3,
+  kGemma2,
+  kGemma3,
+  kLfm2,
+  kPhi3,
+};
 
 // How positions beyond the trained context are mapped. For display; the numbers in RopeConfig say
 // it all.
-enum class RopeScaling : std::uint8_t { kNone, kLinear, kYarn, kLlama3 };
+enum class RopeScaling : std::uint8_t { kNone, kLinear, kYarn, kLlama3, kLongRope };
 std::string_view RopeScalingName(RopeScaling scaling);
 
 // The rotation of pair i at position p, i in [0, rotated_dim/2):
@@ -88,6 +96,9 @@ struct ModelConfig {
   RopeConfig rope;                 // of layers without a window
   RopeConfig window_rope;          // of layers with one
   std::uint32_t short_convolution_width = 0;  // taps, 2 to kConvolutionWidthMax; 0: no such layer
+  // A sequence that holds this position or a later one rotates by ModelWeights::long_rope_factors
+  // instead of rope_factors; 0: none does.
+  std::uint32_t long_rope_from = 0;
   bool tied_embeddings = false;  // no output.weight: the token embedding serves as output
   bool has_qkv_bias = false;     // layer 0 has a bias on q, k or v
 

@@ -94,9 +94,10 @@ void AddRope(Text& text, const RopeConfig& rope) {
 void AddConfig(Text& text, const ModelConfig& config) {
   text.Add(kFormat);
   text.Add(config.architecture_name());
-  for (std::uint32_t number : {config.vocab_size, config.embedding_size, config.layer_count,
-                               config.context_length, config.head_dim_k, config.head_dim_v,
-                               std::uint32_t{config.has_rope}, config.short_convolution_width}) {
+  for (std::uint32_t number :
+       {config.vocab_size, config.embedding_size, config.layer_count, config.context_length,
+        config.head_dim_k, config.head_dim_v, std::uint32_t{config.has_rope},
+        config.short_convolution_width, config.long_rope_from}) {
     text.Add(std::uint64_t{number});
   }
   text.Add(config.head_count);

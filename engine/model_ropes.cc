@@ -4,10 +4,14 @@
 
 namespace kvd {
 
-ModelRopes::ModelRopes(const ModelConfig& config, const ModelWeights& weights) {
+ModelRopes::ModelRopes(const ModelConfig& config, const ModelWeights& weights)
+    : form_count_(config.long_rope_from != 0 ? 2 : 1) {
   tables_.emplace_back(config.rope, weights.rope_factors);
+  if (form_count_ == 2) tables_.emplace_back(config.rope, weights.long_rope_factors);
   if (std::ranges::any_of(config.window, [](std::uint32_t window) { return window != 0; })) {
-    tables_.emplace_back(config.window_rope, nullptr);
+    for (std::uint32_t form = 0; form < form_count_; ++form) {
+      tables_.emplace_back(config.window_rope, nullptr);
+    }
   }
 }
 

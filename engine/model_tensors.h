@@ -22,6 +22,7 @@ enum class VectorRole : std::uint8_t {
   kNorm,
   kBias,
   kRopeFactors,
+  kLongRopeFactors,
   kTaps,  // of a convolution
 };
 

@@ -53,7 +53,7 @@ class Binder : public TensorVisitor {
                   "tensor " + name + ": must be f32, is " + kernels::DataTypeName(tensor->type));
     }
     target = reinterpret_cast<const float*>(tensor->data);
-    if (role != VectorRole::kRopeFactors) return {};
+    if (role != VectorRole::kRopeFactors && role != VectorRole::kLongRopeFactors) return {};
     for (std::uint64_t i = 0; i < dims[0]; ++i) {
       // Angles are divided by them.
       if (!std::isfinite(target[i]) || target[i] == 0.0f) {

@@ -35,8 +35,9 @@ struct PositionBias {
 struct ModelWeights {
   WeightView token_embedding;  // [vocab_size, embedding_size]
   LinearView output;           // embedding_size -> vocab_size; the token embedding when tied
-  const float* output_norm = nullptr;   // [embedding_size]
-  const float* rope_factors = nullptr;  // [rotated_dim / 2], finite and not 0; null: all 1
+  const float* output_norm = nullptr;        // [embedding_size]
+  const float* rope_factors = nullptr;       // [rotated_dim / 2], finite and not 0; null: all 1
+  const float* long_rope_factors = nullptr;  // the same beyond ModelConfig::long_rope_from
   PositionBias position_bias;
   std::vector<LayerWeights> layers;
   std::size_t in_features_max = 0;  // of all matrices

@@ -32,9 +32,10 @@ void RopeTable::Fill(std::int64_t pos, float* cosine, float* sine) const {
   }
 }
 
-void RopeTable::FillDifference(Pos from, Pos to, float* cosine, float* sine) const {
+void RopeTable::FillDifference(const RopeTable& from_table, Pos from, Pos to, float* cosine,
+                               float* sine) const {
   for (std::size_t i = 0; i < frequencies_.size(); ++i) {
-    const double angle = (static_cast<double>(to.value) - from.value) * frequencies_[i];
+    const double angle = to.value * frequencies_[i] - from.value * from_table.frequencies_[i];
     cosine[i] = static_cast<float>(std::cos(angle));
     sine[i] = static_cast<float>(std::sin(angle));
   }

@@ -23,9 +23,10 @@ class RopeTable {
   // cosine, sine: [pair_count()], the attention factor included. `pos` may be negative (a query
   // seen from a shifted extent).
   void Fill(std::int64_t pos, float* cosine, float* sine) const;
-  // The rotation that takes a row stored for `from` to one stored for `to`: no attention factor, it
-  // is in the row already.
-  void FillDifference(Pos from, Pos to, float* cosine, float* sine) const;
+  // The rotation that takes a row that `from_table` rotated for `from` to one that this table
+  // rotates for `to`: no attention factor, it is in the row already.
+  void FillDifference(const RopeTable& from_table, Pos from, Pos to, float* cosine,
+                      float* sine) const;
 
  private:
   std::vector<double> frequencies_;  // radians per position

@@ -15,6 +15,7 @@
 // meaning:
 //   1  first layout
 //   2  recurrent state slots, checkpoints and rows of logits
+//   3  a cell says by which of the model's rotations its keys are rotated
 #pragma once
 
 #include <atomic>
@@ -24,10 +25,11 @@
 
 namespace kvd::layout {
 
-inline constexpr std::uint32_t kLayoutVersion = 2;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 inline constexpr std::uint64_t kMetaMagic = 0x3154454d5f44564bull;  // "KVD_MET1"
 inline constexpr std::uint32_t kBlockCells = 32;                    // cells of one block
 inline constexpr std::uint32_t kGroupsMax = 4;                      // block groups of one model
+inline constexpr std::uint32_t kKeyFormsMax = 2;                    // rotations of one model
 inline constexpr std::uint32_t kNoSlot = 0xffffffffu;
 inline constexpr std::uint32_t kListUnitBytes =
     256;  // unit of allocation of the list arena: 16 extents
@@ -202,8 +204,9 @@ static_assert(sizeof(SessionRecord) == 512);
 struct CellRecord {
   std::int32_t token;
   std::int32_t stored_pos;
-  std::uint32_t check;  // CRC32C of token, stored_pos, group, block and cell number
-  std::uint32_t reserved;
+  std::uint32_t check;     // CRC32C of token, stored_pos, group, block, cell number and key_form
+  std::uint32_t key_form;  // which of the model's rotations its keys have, below kKeyFormsMax; 0
+                           // where there is one
 };
 static_assert(sizeof(CellRecord) == 16);
 

@@ -303,8 +303,8 @@ class Tile {
 
 }  // namespace
 
-void AttentionPlan::Build(const StepPlan& plan, Memory& memory, const RopeTable& rope,
-                          const AttentionReach& reach, std::size_t tile_rows) {
+void AttentionPlan::Build(const StepPlan& plan, Memory& memory, const ModelRopes& ropes,
+                          std::size_t kind, const AttentionReach& reach, std::size_t tile_rows) {
   sequences.clear();
   pieces.clear();
   run_starts.clear();
@@ -325,6 +325,7 @@ void AttentionPlan::Build(const StepPlan& plan, Memory& memory, const RopeTable&
     AppendFirstSeen(source, memory, reach.window, this);
     AppendRuns(source, memory, this, &view);
     if (reach.has_position_bias) AppendPositions(source, memory, this, &view);
+    const RopeTable& rope = ropes.table(kind, source.key_form);
     const std::size_t pairs = rope.pair_count();
     view.first_angle = cosine.size();
     cosine.resize(cosine.size() + view.delta_count * view.row_count * pairs);

@@ -17,7 +17,7 @@
 #include "engine/cell_layout.h"
 #include "engine/compute.h"
 #include "engine/memory/memory.h"
-#include "engine/rope_table.h"
+#include "engine/model_ropes.h"
 
 namespace kvd {
 
@@ -76,7 +76,8 @@ struct AttentionPlan {
   std::vector<Unit> tiles;  // row tiles; a unit of work is one tile of one kv head
 
   // Cells and tiles of `plan`'s sequences, rows in plan order. tile_rows: query rows of one tile.
-  void Build(const StepPlan& plan, Memory& memory, const RopeTable& rope,
+  // kind: of layers (ModelRopes).
+  void Build(const StepPlan& plan, Memory& memory, const ModelRopes& ropes, std::size_t kind,
              const AttentionReach& reach, std::size_t tile_rows);
 };
 

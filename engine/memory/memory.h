@@ -90,6 +90,8 @@ struct StepSequence {
   std::vector<layout::Extent> extents;
   std::uint32_t first_new_extent = 0;  // index of the extent that holds cell past_cells
   std::vector<TokenId> tokens;         // the new tokens
+  std::uint32_t key_form = 0;          // of the new cells; the engine sees to it that all past
+                                       // ones have it too
   // Recurrent models: the slot to read the state from (kNoSlot: zeros), and the one to write to.
   std::uint32_t state_from = layout::kNoSlot;
   std::uint32_t state_to = layout::kNoSlot;
@@ -100,6 +102,7 @@ struct AppendRequest {
   SequenceHandle handle = SequenceHandle::kNone;
   Pos pos;                          // must be the sequence's next position
   std::span<const TokenId> tokens;  // at least one; range-checked by the caller
+  std::uint32_t key_form = 0;       // layout::CellRecord::key_form of the new cells
 };
 
 // The plan of one step. Reused from step to step so that nothing is allocated per token.
@@ -188,6 +191,11 @@ class Memory {
   enum class SettleScope : std::uint8_t { kShifted, kAll };
   virtual Result<std::uint32_t> Settle(SequenceHandle handle, SettleScope scope,
                                        CellRotator& rotator) = 0;
+  // Rewrites the shortest run of cells that holds all whose keys have another form into fresh ones
+  // of this form, stored at their effective positions. Returns cells rewritten. A step of its own, with the errors of
+  // Settle; kInvalidArgument (a form that is none).
+  virtual Result<std::uint32_t> ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
+                                              CellRotator& rotator) = 0;
   // Hands the sequence to another owner or changes its flags (kSequenceRetained, kSequencePinned).
   // No conflict for a step. Errors: kNotFound, kPermission, kInvalidArgument (other flags, or one
   // both ways).

@@ -35,11 +35,11 @@ std::array<std::uint8_t, 16> ReadBootId() {
 }  // namespace
 
 std::uint32_t CellCheck(std::int32_t token, std::int32_t stored_pos, std::uint32_t group,
-                        std::uint32_t block, std::uint32_t cell) {
+                        std::uint32_t block, std::uint32_t cell, std::uint32_t key_form) {
   struct {
     std::int32_t token, stored_pos;
-    std::uint32_t group, block, cell;
-  } const parts{token, stored_pos, group, block, cell};
+    std::uint32_t group, block, cell, key_form;
+  } const parts{token, stored_pos, group, block, cell, key_form};
   return Crc32cOf(0, parts);
 }
 

@@ -84,7 +84,7 @@ inline constexpr layout::ListRoot kEmptyList{layout::kNoSlot, 0, 0, 0};
 
 // The check of a cell's record: of what it says and of where it lies.
 std::uint32_t CellCheck(std::int32_t token, std::int32_t stored_pos, std::uint32_t group,
-                        std::uint32_t block, std::uint32_t cell);
+                        std::uint32_t block, std::uint32_t cell, std::uint32_t key_form);
 
 class MetaSegment {
  public:

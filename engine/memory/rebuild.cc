@@ -124,11 +124,13 @@ Status ValidateCells(ConstMetaView meta, const std::string& name,
       const auto field = [&](const char* which) {
         return name + " cell " + std::to_string(ordinal) + " " + which;
       };
-      if (cell_record.check !=
-          CellCheck(cell_record.token, cell_record.stored_pos, 0, piece.block, cell)) {
+      if (cell_record.check != CellCheck(cell_record.token, cell_record.stored_pos, 0, piece.block,
+                                         cell, cell_record.key_form)) {
         return Corrupt(field("check"), "does not match");
       }
-      if (cell_record.reserved != 0) return Corrupt(field("reserved"), cell_record.reserved);
+      if (cell_record.key_form >= layout::kKeyFormsMax) {
+        return Corrupt(field("key_form"), cell_record.key_form);
+      }
       if (cell_record.stored_pos < 0) {
         return Corrupt(field("stored_pos"), std::to_string(cell_record.stored_pos));
       }

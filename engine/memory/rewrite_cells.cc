@@ -1,7 +1,8 @@
-// Dividing positions and settling shifted cells are the edits that need other K bytes: the cells
-// are re-rotated into fresh blocks, and the sequence's list then refers to those. Each is a step of
+// Dividing positions, settling shifted cells and changing the form of keys are the edits that need
+// other K bytes: the cells are re-rotated into fresh blocks, and the sequence's list then refers to those. Each is a step of
 // its own: reserve, compute without the lock, commit.
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "engine/memory/record_functions.h"
@@ -10,11 +11,12 @@
 
 namespace kvd {
 
-// One division or settling between its two locked parts. The new position of a cell is its old one
-// divided by `divisor`.
+// One division, settling or change of form between its two locked parts. The new position of a cell
+// is its old one divided by `divisor`.
 struct UnifiedMemory::Rewriting {
   std::uint64_t content_number = 0;
   std::int32_t divisor = 1;
+  std::optional<std::uint32_t> key_form;  // unset: as it was
   CellRange cells;
   std::vector<Piece> sources;       // the cells as they are
   std::vector<Piece> destinations;  // fresh blocks, delta 0
@@ -67,6 +69,32 @@ Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanSettling(SequenceHandle hand
   return settling;
 }
 
+Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanReforming(SequenceHandle handle,
+                                                              std::uint32_t key_form) const {
+  Rewriting reforming;
+  if (key_form >= layout::kKeyFormsMax) {
+    return Fail(Code::kInvalidArgument, "key form: " + std::to_string(key_form) + ", there are " +
+                                            std::to_string(layout::kKeyFormsMax));
+  }
+  KVD_TRY(const Found found, FindMutable(handle));
+  reforming.content_number = content_numbers_[found.index];
+  reforming.key_form = key_form;
+  const ExtentView view = ViewOf(*found.record);
+  bool any = false;
+  for (std::size_t e = 0; e < view.entries.size(); ++e) {
+    const Piece piece = view.PieceAt(e);
+    const layout::CellRecord* records = meta_.cells(piece.block) + piece.first;
+    for (std::uint32_t i = 0; i < piece.count; ++i) {
+      if (records[i].key_form == key_form) continue;
+      if (!any) reforming.cells.begin = view.entries[e].start + i;
+      reforming.cells.end = view.entries[e].start + i + 1;
+      any = true;
+    }
+  }
+  if (any) KVD_CHECK_OK(CollectSources(*found.record, &reforming));
+  return reforming;
+}
+
 // The cells to rewrite, if there are blocks for them.
 Status UnifiedMemory::CollectSources(const layout::SequenceRecord& record,
                                      Rewriting* rewriting) const {
@@ -98,7 +126,8 @@ Status UnifiedMemory::RotateCells(const Rewriting& division, CellRotator& rotato
       KVD_CHECK_OK(
           rotator.RotateCell(static_cast<BlockId>(source.block), cell, Pos{record.stored_pos},
                              static_cast<BlockId>(destination->block), written, Pos{divided}));
-      WriteCell(destination->block, written, record.token, divided);
+      WriteCell(destination->block, written, record.token, divided,
+                division.key_form.value_or(record.key_form));
       ++written;
     }
   }
@@ -136,6 +165,14 @@ Result<std::uint32_t> UnifiedMemory::Settle(SequenceHandle handle, SettleScope s
   std::unique_lock lock(mutex_);
   KVD_TRY(Rewriting settling, PlanSettling(handle, scope));
   return Rewrite(handle, std::move(settling), rotator, std::move(lock));
+}
+
+Result<std::uint32_t> UnifiedMemory::ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
+                                                   CellRotator& rotator) {
+  const std::scoped_lock growth(growth_mutex_);
+  std::unique_lock lock(mutex_);
+  KVD_TRY(Rewriting reforming, PlanReforming(handle, key_form));
+  return Rewrite(handle, std::move(reforming), rotator, std::move(lock));
 }
 
 // REQUIRES: growth_mutex_ is held; `lock` holds mutex_.

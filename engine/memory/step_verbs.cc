@@ -106,6 +106,7 @@ void UnifiedMemory::ReservePart(const AppendRequest& request, const Found& found
   part->past_cells = record.cell_count;
   part->new_cells = static_cast<std::uint32_t>(request.tokens.size());
   part->first_new_pos = request.pos;
+  part->key_form = request.key_form;
   part->edit_number = record.edit_number;
   part->tokens.assign(request.tokens.begin(), request.tokens.end());
   part->extents.assign(view.entries.begin(), view.entries.end());
@@ -214,14 +215,15 @@ void UnifiedMemory::WriteCells(const StepSequence& part) {
       const std::uint32_t written = ordinal - part.past_cells;
       const std::int64_t position = std::int64_t{part.first_new_pos.value} + written;
       WriteCell(extent.block, extent.first + (ordinal - extent.start), part.tokens[written],
-                static_cast<std::int32_t>(position - extent.delta));
+                static_cast<std::int32_t>(position - extent.delta), part.key_form);
     }
   }
 }
 
 void UnifiedMemory::WriteCell(std::uint32_t block, std::uint32_t cell, TokenId token,
-                              std::int32_t stored_pos) {
-  meta_.cells(block)[cell] = {token, stored_pos, CellCheck(token, stored_pos, 0, block, cell), 0};
+                              std::int32_t stored_pos, std::uint32_t key_form) {
+  meta_.cells(block)[cell] = {token, stored_pos,
+                              CellCheck(token, stored_pos, 0, block, cell, key_form), key_form};
 }
 
 Status UnifiedMemory::Commit(StepPlan& plan, std::size_t index) {

@@ -59,6 +59,8 @@ class UnifiedMemory final : public Memory {
                                         CellRotator& rotator) override;
   Result<std::uint32_t> Settle(SequenceHandle handle, SettleScope scope,
                                CellRotator& rotator) override;
+  Result<std::uint32_t> ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
+                                      CellRotator& rotator) override;
   Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set,
                   std::uint32_t flags_clear) override;
   Result<SequenceHandle> Publish(SequenceHandle source, const SequenceOwner& owner,
@@ -217,9 +219,11 @@ class UnifiedMemory final : public Memory {
   Status GrowPool(const StepPlan& plan, std::size_t* failed);
   void UndoReserve(StepPlan* plan);
   void WriteCells(const StepSequence& part);
-  void WriteCell(std::uint32_t block, std::uint32_t cell, TokenId token, std::int32_t stored_pos);
+  void WriteCell(std::uint32_t block, std::uint32_t cell, TokenId token, std::int32_t stored_pos,
+                 std::uint32_t key_form);
   void ReleasePart(StepPlan& plan, std::size_t index);
   Result<Rewriting> PlanDivision(SequenceHandle handle, PosRange range, std::int32_t divisor) const;
+  Result<Rewriting> PlanReforming(SequenceHandle handle, std::uint32_t key_form) const;
   Result<Rewriting> PlanSettling(SequenceHandle handle, SettleScope scope) const;
   Status CollectSources(const layout::SequenceRecord& record, Rewriting* rewriting) const;
   Result<std::uint32_t> Rewrite(SequenceHandle handle, Rewriting rewriting, CellRotator& rotator,

@@ -84,6 +84,8 @@ std::vector<Named> Shapes() {
   shapes.back().shape.window = 20;
   shapes.back().shape.window_period = 2;
   add("lfm2", Architecture::kLfm2, RopeScaling::kNone);
+  // The rotation changes at position 64.
+  add("phi3", Architecture::kPhi3, RopeScaling::kLongRope);
   return shapes;
 }
 

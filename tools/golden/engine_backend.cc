@@ -37,8 +37,10 @@ class EngineBackend : public Backend {
     std::size_t wanted_from = step.all_rows ? 0 : tokens.size() - 1;
     // The script's batches may be larger than a ubatch.
     for (std::size_t done = 0; done < tokens.size();) {
-      const std::size_t take =
-          std::min<std::size_t>(tokens.size() - done, engine_->options().ubatch_tokens);
+      KVD_TRY(const SequenceInfo info, memory().Query(handle));
+      const std::size_t take = engine_->StepTokens(
+          info.cell_count, Pos{pos},
+          std::min<std::size_t>(tokens.size() - done, engine_->options().ubatch_tokens));
       const std::size_t first_row = std::min(take, wanted_from > done ? wanted_from - done : 0);
       StepItem item{.sequence = handle,
                     .pos = Pos{pos},

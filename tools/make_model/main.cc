@@ -39,7 +39,7 @@ void Declare(CLI::App& app, Flags& flags) {
                  "tiny, small, smol-135m, qwen2-0.5b, qwen3-0.6b, tinyllama-1.1b, llama3.2-1b or "
                  "llama3-8b, lfm2-350m; the other flags change it")
       ->capture_default_str();
-  app.add_option("--arch", flags.architecture, "llama, qwen2, qwen3, gemma2, gemma3 or lfm2");
+  app.add_option("--arch", flags.architecture, "llama, qwen2, qwen3, gemma2, gemma3, lfm2 or phi3");
   app.add_option("--layers", flags.layers, "number of layers");
   app.add_option("--embedding", flags.embedding, "width of the residual stream");
   app.add_option("--heads", flags.heads, "query heads of a layer");
@@ -57,7 +57,7 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_option("--tied", flags.tied, "true: the token embedding serves as output");
   app.add_option("--bias", flags.bias, "biases to write: none, qkv or all");
   app.add_option("--rope-base", flags.rope_base, "base of the rotation frequencies");
-  app.add_option("--rope-scaling", flags.scaling, "none, linear, yarn or llama3");
+  app.add_option("--rope-scaling", flags.scaling, "none, linear, yarn, llama3 or longrope (phi3)");
   app.add_option("--rope-factor", flags.rope_factor, "by which positions are compressed");
   app.add_option("--rope-original-context", flags.original_context,
                  "context before scaling; 0: --context");
@@ -98,13 +98,13 @@ kvd::Status OverrideNames(const Flags& flags, kvd::ModelShape& shape) {
   }
   if (!flags.scaling) return {};
   for (auto scaling : {kvd::RopeScaling::kNone, kvd::RopeScaling::kLinear, kvd::RopeScaling::kYarn,
-                       kvd::RopeScaling::kLlama3}) {
+                       kvd::RopeScaling::kLlama3, kvd::RopeScaling::kLongRope}) {
     if (kvd::RopeScalingName(scaling) != *flags.scaling) continue;
     shape.rope_scaling = scaling;
     return {};
   }
   return kvd::Fail(kvd::Code::kInvalidArgument,
-                   "rope scaling: must be none, linear, yarn or llama3");
+                   "rope scaling: must be none, linear, yarn, llama3 or longrope");
 }
 
 kvd::Result<kvd::ModelShape> ShapeFromFlags(const Flags& flags) {

@@ -2,13 +2,13 @@
 // tensors are listed and written. So whatever the reader refuses is refused here, in its words,
 // before a byte is written.
 #include "tools/make_model/model_maker.h"
-#include "engine/architectures/llama.h"
 
 #include <array>
 #include <cmath>
 #include <numbers>
 #include <optional>
 
+#include "engine/architectures/architecture.h"
 #include "engine/gguf_writer.h"
 #include "engine/model_tensors.h"
 #include "tools/make_model/architecture_metadata.h"
@@ -35,9 +35,11 @@ void AddMetadata(const ModelShape& shape, const GgufFile* vocabulary, GgufWriter
   }
   writer.AddF32(prefix + "attention.layer_norm_rms_epsilon", shape.rms_epsilon);
   writer.AddF32(prefix + "rope.freq_base", shape.rope_base);
-  if (shape.rope_scaling == RopeScaling::kLinear || shape.rope_scaling == RopeScaling::kYarn) {
+  const bool has_factors = shape.rope_scaling == RopeScaling::kLongRope;
+  if (shape.rope_scaling == RopeScaling::kLinear || shape.rope_scaling == RopeScaling::kYarn ||
+      has_factors) {
     writer.AddString(prefix + "rope.scaling.type", RopeScalingName(shape.rope_scaling));
-    writer.AddF32(prefix + "rope.scaling.factor", shape.rope_factor);
+    if (!has_factors) writer.AddF32(prefix + "rope.scaling.factor", shape.rope_factor);
     if (shape.rope_original_context != 0) {
       writer.AddU32(prefix + "rope.scaling.original_context_length", shape.rope_original_context);
     }
@@ -119,7 +121,10 @@ class Planner : public TensorVisitor {
     switch (role) {
       case VectorRole::kNorm:
       case VectorRole::kTaps: return false;
-      case VectorRole::kRopeFactors: return shape_.rope_scaling == RopeScaling::kLlama3;
+      case VectorRole::kRopeFactors:
+        return shape_.rope_scaling == RopeScaling::kLlama3 ||
+               shape_.rope_scaling == RopeScaling::kLongRope;
+      case VectorRole::kLongRopeFactors: return shape_.rope_scaling == RopeScaling::kLongRope;
       case VectorRole::kBias: break;
     }
     if (biases_ == BiasSet::kAll) return true;
@@ -152,6 +157,22 @@ std::vector<float> Llama3Factors(const ModelShape& shape, const ModelConfig& con
   return factors;
 }
 
+// From 1 for the fastest pair to `last` for the slowest.
+std::vector<float> RampFactors(const ModelConfig& config, float last) {
+  std::vector<float> factors(config.rope.rotated_dim / 2, 1.0f);
+  for (std::size_t i = 1; i < factors.size(); ++i) {
+    factors[i] += (last - 1.0f) * static_cast<float>(i) / static_cast<float>(factors.size() - 1);
+  }
+  return factors;
+}
+
+// rope_freqs of llama, or the shorter of phi3's pair.
+std::vector<float> ShortFactors(const ModelShape& shape, const ModelConfig& config) {
+  constexpr float kLastShort = 1.25f;
+  if (shape.rope_scaling == RopeScaling::kLongRope) return RampFactors(config, kLastShort);
+  return Llama3Factors(shape, config);
+}
+
 struct Plan {
   GgufWriter writer;
   ModelConfig config;
@@ -159,8 +180,7 @@ struct Plan {
 };
 
 Result<Plan> PlanModel(const ModelShape& shape, const GgufFile* vocabulary) {
-  if (shape.rope_scaling == RopeScaling::kLlama3 &&
-      !LlamaTraitsOf(shape.architecture).has_rope_factors) {
+  if (shape.rope_scaling == RopeScaling::kLlama3 && shape.architecture != Architecture::kLlama) {
     return Fail(Code::kInvalidArgument, "rope scaling: llama3 needs the architecture llama");
   }
   if (vocabulary != nullptr && !vocabulary->Has("tokenizer.ggml.tokens")) {
@@ -194,7 +214,11 @@ GgufWriter::Producer ProducerFor(const ModelShape& shape, const Plan& plan, Rand
         return random.Vector(tensor.element_count, 0.0f, deviation, sink);
       }
       case VectorRole::kRopeFactors: {
-        std::vector<float> factors = Llama3Factors(shape, plan.config);
+        std::vector<float> factors = ShortFactors(shape, plan.config);
+        return sink.Append(std::as_bytes(std::span(factors)));
+      }
+      case VectorRole::kLongRopeFactors: {
+        std::vector<float> factors = RampFactors(plan.config, shape.rope_factor);
         return sink.Append(std::as_bytes(std::span(factors)));
       }
     }

@@ -119,7 +119,7 @@ void FakeEngine::Step(std::span<StepItem> items) {
   }
 }
 
-std::size_t FakeEngine::TokensToCheckpoint(std::uint32_t cell_count, std::size_t wanted) const {
+std::size_t FakeEngine::StepTokens(std::uint32_t cell_count, Pos, std::size_t wanted) const {
   if (!has_state_) return wanted;
   return std::min<std::size_t>(wanted,
                                options_.checkpoint_every - cell_count % options_.checkpoint_every);

@@ -56,7 +56,7 @@ class FakeEngine final : public Engine {
   std::uint64_t weight_bytes() const override { return 1000; }
   std::uint64_t cell_bytes() const override { return 8; }
   std::uint64_t state_bytes() const override { return has_state_ ? 64 : 0; }
-  std::size_t TokensToCheckpoint(std::uint32_t cell_count, std::size_t wanted) const override;
+  std::size_t StepTokens(std::uint32_t cell_count, Pos next_pos, std::size_t wanted) const override;
   Result<bool> Replay(Rewind& rewind) override;
   void Step(std::span<StepItem> items) override;
   Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,

@@ -63,7 +63,7 @@ class RebuildTest : public testing::Test {
       const layout::Extent& found = view.entries[FindExtent(view, ordinal)];
       layout::CellRecord& damaged = cell(sequence, ordinal);
       damaged.check = CellCheck(damaged.token, damaged.stored_pos, 0, found.block,
-                                found.first + (ordinal - found.start));
+                                found.first + (ordinal - found.start), damaged.key_form);
     }
   };
   Copy MakeCopy() const { return Copy(memory_->meta_bytes(), view_); }
@@ -241,7 +241,11 @@ TEST_F(RebuildTest, DamagedExtentsAreNamed) {
 TEST_F(RebuildTest, DamagedCellsAreNamed) {
   Expect("cell 5 check", [](const Copy& copy) { ++copy.cell(0, 5).token; });
   Expect("cell 5 check", [](const Copy& copy) { ++copy.cell(0, 5).stored_pos; });
-  Expect("cell 5 reserved", [](const Copy& copy) { copy.cell(0, 5).reserved = 1; });
+  Expect("cell 5 check", [](const Copy& copy) { copy.cell(0, 5).key_form = 1; });
+  Expect("cell 5 key_form", [](const Copy& copy) {
+    copy.cell(0, 5).key_form = layout::kKeyFormsMax;
+    copy.SealCell(0, 5);
+  });
   // A cell of another place is damage too: its check says where it belongs.
   Expect("cell 5 check", [](const Copy& copy) { copy.cell(0, 5) = copy.cell(0, 6); });
   Expect("cell 0 stored_pos: -1", [](const Copy& copy) {

@@ -319,6 +319,33 @@ TEST_F(UnifiedMemoryTest, DivisionRewritesTheCellsOfTheRangeAlone) {
   EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
 }
 
+TEST_F(UnifiedMemoryTest, ChangingTheFormOfKeysRewritesThoseOfAnotherForm) {
+  const SequenceHandle a = Make(70);
+  const SequenceHandle fork = ForkOf(a);
+  CopyingRotator rotator;
+  EXPECT_EQ(*memory_->ChangeKeyForm(a, 0, rotator), 0u) << "all have it";
+  ASSERT_TRUE(memory_->AddPositions(a, {Pos{60}, kPosEnd}, 5));
+  const Contents before = ContentsOf(*memory_, a);
+  EXPECT_EQ(*memory_->ChangeKeyForm(a, 1, rotator), 70u);
+  EXPECT_EQ(rotator.moves.at(3), std::pair(3, 3));
+  EXPECT_EQ(rotator.moves.back(), std::pair(69, 74)) << "stored where it is seen";
+  EXPECT_EQ(ContentsOf(*memory_, a), before);
+  EXPECT_EQ(memory_->QueryUse(a)->shared_cells, 0u);
+  EXPECT_EQ(memory_->QueryUse(a)->delta_count, 1u);
+  EXPECT_EQ(*memory_->ChangeKeyForm(a, 1, rotator), 0u);
+
+  // Cells of the other form among its own: the run that holds them.
+  const SequenceHandle mixed = Make(10);
+  ASSERT_TRUE(memory_->CopyRange(a, mixed, {Pos{20}, Pos{30}}).has_value());
+  EXPECT_EQ(*memory_->ChangeKeyForm(mixed, 0, rotator), 10u);
+  EXPECT_EQ(*memory_->ChangeKeyForm(fork, 0, rotator), 0u) << "a fork keeps the cells it has";
+
+  EXPECT_EQ(memory_->ChangeKeyForm(a, 2, rotator).error().code, Code::kInvalidArgument);
+  CopyingRotator refusing(Code::kNumerical);
+  EXPECT_EQ(memory_->ChangeKeyForm(a, 0, refusing).error().code, Code::kNumerical);
+  EXPECT_EQ(*memory_->ChangeKeyForm(a, 1, rotator), 0u) << "nothing has changed";
+}
+
 TEST_F(UnifiedMemoryTest, SettlingRewritesWhatIsShiftedAndNothingElse) {
   const SequenceHandle a = Make(70);
   const SequenceHandle fork = ForkOf(a);

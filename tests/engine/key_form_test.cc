@@ -1,0 +1,180 @@
+// A model with two rotations: which one a sequence has follows from its own length, wherever its
+// chunks end and whatever its forks do (docs/decisions/0008).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "engine/engine.h"
+#include "engine/model_config.h"
+#include "tests/support/tiny_model.h"
+
+namespace kvd {
+namespace {
+
+using kernels::DataType;
+using test::Feed;
+using test::MakeEngine;
+using test::RandomTokens;
+
+constexpr std::uint32_t kLongFrom = 64;
+
+ModelShape LongRope(std::uint32_t original_context, std::uint32_t layers) {
+  ModelShape shape = test::TinyLlama();
+  shape.name = "long-rope-" + std::to_string(original_context) + "-" + std::to_string(layers);
+  shape.architecture = Architecture::kPhi3;
+  shape.layers = layers;
+  shape.rope_scaling = RopeScaling::kLongRope;
+  shape.rope_factor = 16.0f;
+  shape.rope_original_context = original_context;
+  return shape;
+}
+
+EngineOptions F32Cells() {
+  return {.cells = 1024,
+          .threads = 1,
+          .k_type = DataType::kF32,
+          .v_type = DataType::kF32,
+          .deterministic = true};
+}
+
+double Nmse(std::span<const float> got, std::span<const float> expected) {
+  double difference = 0, square = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += std::pow(static_cast<double>(got[i]) - expected[i], 2);
+    square += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  return difference / square;
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+class KeyFormTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    engine_ = MakeEngine(LongRope(kLongFrom, 3), F32Cells());
+    ASSERT_NE(engine_, nullptr);
+  }
+  SequenceHandle Create() { return *engine_->memory().Create({}); }
+  SequenceHandle Fork(SequenceHandle source) {
+    SequenceHandle fork = SequenceHandle::kNone;
+    EXPECT_TRUE(engine_->memory().Fork(source, {}, {&fork, 1}).has_value());
+    return fork;
+  }
+  Status Step(SequenceHandle sequence, std::int32_t pos, std::span<const TokenId> tokens) {
+    StepItem item{
+        .sequence = sequence, .pos = Pos{pos}, .tokens = tokens, .first_logits_row = tokens.size()};
+    engine_->Step({&item, 1});
+    return item.status;
+  }
+
+  std::unique_ptr<Engine> engine_;
+};
+
+// In the only layer of a model keys depend on their token alone, so behind the limit everything is
+// as if the other factors had been there from the start.
+TEST_F(KeyFormTest, BehindTheLimitAllKeysHaveTheLongRotation) {
+  const auto crossing = MakeEngine(LongRope(kLongFrom, 1), F32Cells());
+  const auto always_long = MakeEngine(LongRope(1, 1), F32Cells());
+  ASSERT_TRUE(crossing != nullptr && always_long != nullptr);
+  const auto tokens = RandomTokens(1, 100, 96);
+  const auto got = Feed(*crossing, *crossing->memory().Create({}), tokens, 33);
+  const auto expected = Feed(*always_long, *always_long->memory().Create({}), tokens, 33);
+  const std::size_t limit = kLongFrom * 96;
+  EXPECT_LT(Nmse(std::span(got).subspan(limit), std::span(expected).subspan(limit)), 1e-10);
+  EXPECT_GT(Nmse(std::span(got).subspan(limit / 2, limit / 2),
+                 std::span(expected).subspan(limit / 2, limit / 2)),
+            1e-6);
+}
+
+TEST_F(KeyFormTest, AStepEndsAtTheLimit) {
+  EXPECT_EQ(engine_->StepTokens(60, Pos{60}, 100), 4u);
+  EXPECT_EQ(engine_->StepTokens(60, Pos{60}, 3), 3u);
+  EXPECT_EQ(engine_->StepTokens(64, Pos{64}, 100), 100u);
+  EXPECT_EQ(engine_->StepTokens(10, Pos{300}, 100), 100u);
+  const SequenceHandle sequence = Create();
+  const auto tokens = RandomTokens(2, 100, 96);
+  const Status crossing = Step(sequence, 0, tokens);
+  ASSERT_FALSE(crossing.has_value());
+  EXPECT_EQ(crossing.error().code, Code::kInvalidArgument);
+  EXPECT_NE(crossing.error().message.find("a step ends at position 64"), std::string::npos);
+  EXPECT_EQ(engine_->memory().Query(sequence)->cell_count, 0u);
+}
+
+TEST_F(KeyFormTest, ForksWithinTheLimitKeepTheirCells) {
+  const auto prefix = RandomTokens(3, 60, 96);
+  const auto next = RandomTokens(4, 4, 96);
+  const SequenceHandle base = Create();
+  Feed(*engine_, base, prefix, 64);
+  const SequenceHandle longer = Fork(base);
+  Feed(*engine_, longer, RandomTokens(5, 40, 96), 7);
+  EXPECT_EQ(engine_->memory().QueryUse(longer)->shared_cells, 0u) << "rewritten at the limit";
+  const SequenceHandle fresh = Create();
+  Feed(*engine_, fresh, prefix, 5);
+  EXPECT_TRUE(SameBits(Feed(*engine_, base, next, 4), Feed(*engine_, fresh, next, 1)));
+}
+
+TEST_F(KeyFormTest, ALongSequenceThatIsCutGoesBack) {
+  const auto tokens = RandomTokens(6, 90, 96);
+  const auto next = RandomTokens(7, 10, 96);
+  const SequenceHandle cut = Create();
+  Feed(*engine_, cut, tokens, 90);
+  ASSERT_TRUE(engine_->memory().RemoveRange(cut, {.begin = Pos{40}, .end = kPosEnd}).has_value());
+  const SequenceHandle fresh = Create();
+  Feed(*engine_, fresh, {tokens.begin(), tokens.begin() + 40}, 64);
+  EXPECT_LT(Nmse(Feed(*engine_, cut, next, 10), Feed(*engine_, fresh, next, 10)), 1e-9);
+}
+
+TEST_F(KeyFormTest, AMixtureOfBothGetsOneForm) {
+  const auto tokens = RandomTokens(8, 90, 96);
+  const auto next = RandomTokens(9, 5, 96);
+  const SequenceHandle source = Create();
+  Feed(*engine_, source, tokens, 90);
+  // Twenty cells of its own, in the short form, then ten of a long sequence.
+  const SequenceHandle mixed = Create();
+  Feed(*engine_, mixed, {tokens.begin(), tokens.begin() + 20}, 64);
+  ASSERT_TRUE(
+      engine_->memory().CopyRange(source, mixed, {.begin = Pos{20}, .end = Pos{30}}).has_value());
+  const auto got = Feed(*engine_, mixed, next, 5);
+  const SequenceHandle fresh = Create();
+  Feed(*engine_, fresh, {tokens.begin(), tokens.begin() + 30}, 64);
+  EXPECT_LT(Nmse(got, Feed(*engine_, fresh, next, 5)), 1e-9);
+}
+
+TEST_F(KeyFormTest, WithoutRoomForTheRewrittenCellsNothingChanges) {
+  EngineOptions options = F32Cells();
+  options.cells = 128;
+  engine_ = MakeEngine(LongRope(kLongFrom, 3), options);
+  const auto tokens = RandomTokens(10, 64, 96);
+  const SequenceHandle sequence = Create();
+  Feed(*engine_, sequence, tokens, 64);
+  Feed(*engine_, Create(), RandomTokens(11, 33, 96), 64);  // two more of the four blocks
+  const Status full = Step(sequence, 64, std::span(tokens).first(1));
+  ASSERT_FALSE(full.has_value());
+  EXPECT_EQ(full.error().code, Code::kNoSpace) << full.error().message;
+  EXPECT_EQ(engine_->memory().Query(sequence)->cell_count, 64u);
+}
+
+TEST_F(KeyFormTest, DividingAndShiftingKeepTheForm) {
+  const auto tokens = RandomTokens(12, 90, 96);
+  const SequenceHandle sequence = Create();
+  Feed(*engine_, sequence, tokens, 90);
+  ASSERT_TRUE(
+      engine_->memory().AddPositions(sequence, {.begin = Pos{0}, .end = kPosEnd}, 100).has_value());
+  const SequenceHandle divided = Fork(sequence);
+  ASSERT_TRUE(engine_->Divide(divided, {.begin = Pos{0}, .end = kPosEnd}, 1).has_value());
+  // A shift of everything changes no difference of positions.
+  const auto next = RandomTokens(13, 6, 96);
+  const SequenceHandle plain = Create();
+  Feed(*engine_, plain, tokens, 90);
+  EXPECT_TRUE(SameBits(Feed(*engine_, sequence, next, 6), Feed(*engine_, plain, next, 6)));
+  // Divided to below the limit, and the rotation is the short one again.
+  ASSERT_TRUE(engine_->Divide(divided, {.begin = Pos{0}, .end = kPosEnd}, 4).has_value());
+  EXPECT_EQ(engine_->memory().Query(divided)->next_pos, Pos{48});
+  EXPECT_EQ(Feed(*engine_, divided, next, 6).size(), 6u * 96u);
+}
+
+}  // namespace
+}  // namespace kvd
