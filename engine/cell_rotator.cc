@@ -36,16 +36,16 @@ void ModelCellRotator::CopyCell(BlockId source_block, std::uint32_t source_cell,
 Status ModelCellRotator::RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from,
                                     BlockId destination_block, std::uint32_t destination_cell,
                                     Pos to) {
+  const std::uint32_t from_form = memory_.BlockCells(source_block)[source_cell].key_form;
+  const std::uint32_t to_form = key_form_.value_or(from_form);
   // Through f32 and back would lose bits of a q8_0 key.
-  const bool turns = config_.has_rope && from != to;
+  const bool turns = config_.has_rope && (from != to || from_form != to_form);
   if (!turns && kind_ != RotationKind::kLlamaShift) {
     CopyCell(source_block, source_cell, destination_block, destination_cell);
     return {};
   }
   const bool backwards = kind_ == RotationKind::kLlamaDivide;
   const std::size_t stride = ropes_.pair_count_max();
-  const std::uint32_t from_form = memory_.BlockCells(source_block)[source_cell].key_form;
-  const std::uint32_t to_form = key_form_.value_or(from_form);
   for (std::size_t kind = 0; kind < ropes_.kind_count(); ++kind) {
     ropes_.table(kind, to_form)
         .FillDifference(ropes_.table(kind, from_form), backwards ? to : from, backwards ? from : to,

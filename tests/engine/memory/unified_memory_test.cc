@@ -341,6 +341,8 @@ TEST_F(UnifiedMemoryTest, ChangingTheFormOfKeysRewritesThoseOfAnotherForm) {
   EXPECT_EQ(*memory_->ChangeKeyForm(fork, 0, rotator), 0u) << "a fork keeps the cells it has";
 
   EXPECT_EQ(memory_->ChangeKeyForm(a, 2, rotator).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(memory_->ChangeKeyForm(a, 0, rotator).error().code, Code::kNoSpace);
+  ASSERT_TRUE(memory_->Drop(fork));
   CopyingRotator refusing(Code::kNumerical);
   EXPECT_EQ(memory_->ChangeKeyForm(a, 0, refusing).error().code, Code::kNumerical);
   EXPECT_EQ(*memory_->ChangeKeyForm(a, 1, rotator), 0u) << "nothing has changed";
