@@ -4,6 +4,12 @@
 
 namespace kvd {
 
+std::uint32_t BlockAllocator::CountFreeBelow(std::uint32_t block) const {
+  std::uint32_t count = 0;
+  for (std::uint32_t below = 0; below < block; ++below) count += free_.is_free(below);
+  return count;
+}
+
 void BlockAllocator::BeginStep() {
   KVD_ASSERT(!step_is_running_);
   step_is_running_ = true;

@@ -44,6 +44,8 @@ class BlockAllocator {
     return std::max<std::uint32_t>(table.fill(block), reserved_end_[block]);
   }
   bool is_reserved(std::uint32_t block) const { return reserved_end_[block] != 0; }
+  // Of the blocks in front of this one.
+  std::uint32_t CountFreeBelow(std::uint32_t block) const;
   bool step_is_running() const { return step_is_running_; }
 
   void BeginStep();

@@ -140,6 +140,24 @@ class CellRotator {
                             BlockId destination_block, std::uint32_t destination_cell, Pos to) = 0;
 };
 
+// Copies the bytes of cells that lie side by side in one block to another one, as they are. Given by
+// the engine.
+class CellMover {
+ public:
+  virtual ~CellMover() = default;
+  virtual void MoveCells(BlockId source_block, std::uint32_t source_cell, BlockId destination_block,
+                         std::uint32_t destination_cell, std::uint32_t count) = 0;
+};
+
+// What one slice of a defragmentation did.
+struct DefragSlice {
+  std::uint64_t cells_moved = 0;
+  std::uint32_t sequences_rewritten = 0;
+  std::uint32_t blocks_freed = 0;
+  std::uint64_t bytes_returned = 0;  // to the system
+  bool is_done = false;              // nothing is left to pack
+};
+
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -196,6 +214,10 @@ class Memory {
   // Settle; kInvalidArgument (a form that is none).
   virtual Result<std::uint32_t> ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
                                               CellRotator& rotator) = 0;
+  // Packs the cells of some sparse blocks, about cells_max of them, and gives the system back what is
+  // unused then. A step of its own, as dividing. Deltas, positions and what is shared stay. Errors:
+  // kNoSpace (lists, bytes of the pool); nothing has changed then.
+  virtual Result<DefragSlice> Defragment(std::uint32_t cells_max, CellMover& mover) = 0;
   // Hands the sequence to another owner or changes its flags (kSequenceRetained, kSequencePinned).
   // No conflict for a step. Errors: kNotFound, kPermission, kInvalidArgument (other flags, or one
   // both ways).

@@ -329,6 +329,7 @@ Status UnifiedMemory::BeginRewind(SequenceHandle handle, PosRange range, Rewind*
       }
     }
     for (std::uint32_t& slot : rewind->slots) slot = state_allocator_.Hold();
+    ++open_rewinds_;
   }
   for (const std::uint32_t slot : rewind->slots) {
     if (Status status = EnsureBytes(state_allocator_, slot); !status) {
@@ -341,6 +342,7 @@ Status UnifiedMemory::BeginRewind(SequenceHandle handle, PosRange range, Rewind*
 
 void UnifiedMemory::AbandonRewind(Rewind& rewind) {
   const std::scoped_lock lock(mutex_);
+  --open_rewinds_;
   for (const std::uint32_t slot : rewind.slots) state_allocator_.LetGo(slot, tables_.states);
   rewind.slots = {layout::kNoSlot, layout::kNoSlot};
 }
@@ -349,6 +351,7 @@ Status UnifiedMemory::CommitRewind(Rewind& rewind) {
   Status status = {};
   {
     const std::scoped_lock lock(mutex_);
+    --open_rewinds_;
     const Result<Found> found = Find(rewind.handle);
     if (!found || content_numbers_[found->index] != rewind.content_number) {
       status = Fail(Code::kConflict,

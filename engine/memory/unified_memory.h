@@ -61,6 +61,7 @@ class UnifiedMemory final : public Memory {
                                CellRotator& rotator) override;
   Result<std::uint32_t> ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
                                       CellRotator& rotator) override;
+  Result<DefragSlice> Defragment(std::uint32_t cells_max, CellMover& mover) override;
   Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set,
                   std::uint32_t flags_clear) override;
   Result<SequenceHandle> Publish(SequenceHandle source, const SequenceOwner& owner,
@@ -208,6 +209,14 @@ class UnifiedMemory final : public Memory {
   void BeginStep();
   void EndAllocations();
 
+  // ---- defragmentation
+  struct Moves;
+  void ChooseSources(std::uint32_t cells_max, Moves* moves) const;
+  void PlaceCells(Moves* moves);
+  bool MapPieces(ExtentView view, Moves* moves);
+  Status CopyCells(const Moves& moves, CellMover& mover);
+  Result<std::uint32_t> RewriteLists(Moves* moves);
+
   // ---- steps
   struct NewCells;
   struct Rewriting;
@@ -265,6 +274,7 @@ class UnifiedMemory final : public Memory {
   mutable std::uint64_t mark_ = 0;
   const std::uint32_t checkpoint_slots_max_;
   std::uint32_t logits_victim_ = 0;
+  std::uint32_t open_rewinds_ = 0;
 };
 
 }  // namespace kvd

@@ -1,0 +1,242 @@
+// Packing: the live cells of sparse blocks, and of blocks behind the point where the pool could end,
+// are copied into the lowest free blocks, in the order in which sequences see them; then every list
+// that refers to them is rewritten, one commit a sequence. A cell moves with its bytes, its record
+// and its delta, so nothing that is computed from it changes, and cells that were shared stay so.
+//
+// A slice takes some blocks; between two slices steps and verbs run. While cells are copied no step
+// runs, and verbs may come in between: what a new list refers to is found when the lists are
+// rewritten, since all of it was live when the slice was planned.
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "engine/memory/record_functions.h"
+#include "engine/memory/unified_memory.h"
+#include "shm/check.h"
+
+namespace kvd {
+namespace {
+
+// A block with fewer live cells is worth emptying.
+constexpr int kSparseCells = 24;
+
+}  // namespace
+
+// Where the cells of the slice's blocks go.
+struct UnifiedMemory::Moves {
+  static constexpr std::uint32_t kNowhere = ~0u;
+  struct Target {
+    std::uint32_t block = kNowhere;
+    std::uint32_t cell = 0;
+  };
+  struct Run {
+    std::uint32_t from_block, from_cell, to_block, to_cell, count;
+  };
+  std::vector<std::uint32_t> sources;         // blocks to be emptied
+  std::vector<std::uint32_t> slot_of_source;  // by block: index + 1 into `targets`, 0: none
+  std::vector<std::array<Target, layout::kBlockCells>> targets;
+  std::vector<std::uint32_t> destinations;
+  std::vector<Run> runs;
+  std::uint64_t cells = 0;
+
+  bool is_source(std::uint32_t block) const { return slot_of_source[block] != 0; }
+  Target& TargetOf(std::uint32_t block, std::uint32_t cell) {
+    return targets[slot_of_source[block] - 1][cell];
+  }
+};
+
+// The blocks to empty next: the sparsest first, then those farthest behind. Their cells fit fewer
+// blocks, or blocks farther in front.
+void UnifiedMemory::ChooseSources(std::uint32_t cells_max, Moves* moves) const {
+  const std::uint32_t block_count = meta_.geometry().block_count[0];
+  const std::uint64_t needed =
+      (tables_.blocks.live_cells() + layout::kBlockCells - 1) / layout::kBlockCells;
+  struct Candidate {
+    std::uint32_t block;
+    int live;
+    bool is_behind;
+  };
+  std::vector<Candidate> candidates;
+  for (std::uint32_t block = 0; block < block_count; ++block) {
+    if (!tables_.blocks.is_used(block)) continue;
+    const int live = std::popcount(tables_.blocks.live_mask(block));
+    const bool is_behind = block >= needed + needed / 16 + 1;
+    if (live < kSparseCells || is_behind) candidates.push_back({block, live, is_behind});
+  }
+  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
+    const bool a_sparse = a.live < kSparseCells, b_sparse = b.live < kSparseCells;
+    if (a_sparse != b_sparse) return a_sparse;
+    if (a_sparse && a.live != b.live) return a.live < b.live;
+    return a.block > b.block;
+  });
+  moves->slot_of_source.assign(block_count, 0);
+  std::uint64_t cells = 0;
+  std::uint32_t sparse = 0;
+  for (const Candidate& candidate : candidates) {
+    const auto live = static_cast<std::uint64_t>(candidate.live);
+    if (cells + live > cells_max && !moves->sources.empty()) break;
+    const std::uint64_t blocks = (cells + live + layout::kBlockCells - 1) / layout::kBlockCells;
+    if (blocks > allocator_.free_blocks()) break;
+    cells += live;
+    sparse += candidate.live < kSparseCells;
+    moves->sources.push_back(candidate.block);
+  }
+  // Sparse blocks alone must become fewer; blocks from behind must find a place in front.
+  const std::uint64_t blocks = (cells + layout::kBlockCells - 1) / layout::kBlockCells;
+  const bool gains = blocks < moves->sources.size();
+  const bool comes_forward =
+      sparse < moves->sources.size() && allocator_.CountFreeBelow(moves->sources.back()) >= blocks;
+  if (!gains && !comes_forward) moves->sources.clear();
+  for (std::size_t i = 0; i < moves->sources.size(); ++i) {
+    moves->slot_of_source[moves->sources[i]] = static_cast<std::uint32_t>(i) + 1;
+  }
+  moves->targets.resize(moves->sources.size());
+}
+
+// Gives each live cell of the sources a place, in the order in which sequences see them.
+void UnifiedMemory::PlaceCells(Moves* moves) {
+  std::uint32_t room = 0;  // cells left in the last destination
+  const auto place = [&](std::uint32_t block, std::uint32_t cell) {
+    Moves::Target& target = moves->TargetOf(block, cell);
+    if (target.block != Moves::kNowhere) return;
+    if (room == 0) {
+      moves->destinations.push_back(allocator_.ReserveFresh(layout::kBlockCells));
+      room = layout::kBlockCells;
+    }
+    target = {moves->destinations.back(), layout::kBlockCells - room};
+    --room;
+    ++moves->cells;
+    if (!moves->runs.empty()) {
+      Moves::Run& last = moves->runs.back();
+      if (last.from_block == block && last.from_cell + last.count == cell &&
+          last.to_block == target.block && last.to_cell + last.count == target.cell) {
+        ++last.count;
+        return;
+      }
+    }
+    moves->runs.push_back({block, cell, target.block, target.cell, 1});
+  };
+  for (std::uint32_t index = 0; index < meta_.geometry().sequence_capacity; ++index) {
+    const layout::SequenceRecord& record = meta_.sequences()[index];
+    if ((record.flags & layout::kSequenceLive) == 0) continue;
+    const ExtentView view = ViewOf(record);
+    for (std::size_t e = 0; e < view.entries.size(); ++e) {
+      const Piece piece = view.PieceAt(e);
+      if (!moves->is_source(piece.block)) continue;
+      for (std::uint32_t k = 0; k < piece.count; ++k) place(piece.block, piece.first + k);
+    }
+  }
+}
+
+// The list of one sequence with the moved cells where they are now; false: it has none of them.
+bool UnifiedMemory::MapPieces(ExtentView view, Moves* moves) {
+  old_pieces_.clear();
+  new_pieces_.clear();
+  bool changes = false;
+  for (std::size_t e = 0; e < view.entries.size(); ++e) {
+    const Piece piece = view.PieceAt(e);
+    old_pieces_.push_back(piece);
+    if (!moves->is_source(piece.block)) {
+      AppendPiece(&new_pieces_, piece);
+      continue;
+    }
+    changes = true;
+    for (std::uint32_t k = 0; k < piece.count; ++k) {
+      const Moves::Target& target = moves->TargetOf(piece.block, piece.first + k);
+      KVD_ASSERT(target.block != Moves::kNowhere);
+      AppendPiece(&new_pieces_,
+                  {target.block, static_cast<std::uint16_t>(target.cell), 1, piece.delta});
+    }
+  }
+  return changes;
+}
+
+Status UnifiedMemory::CopyCells(const Moves& moves, CellMover& mover) {
+  for (const std::uint32_t block : moves.destinations) KVD_CHECK_OK(EnsureBytes(allocator_, block));
+  for (const Moves::Run& run : moves.runs) {
+    mover.MoveCells(static_cast<BlockId>(run.from_block), run.from_cell,
+                    static_cast<BlockId>(run.to_block), run.to_cell, run.count);
+    for (std::uint32_t k = 0; k < run.count; ++k) {
+      const layout::CellRecord& record = meta_.cells(run.from_block)[run.from_cell + k];
+      WriteCell(run.to_block, run.to_cell + k, record.token, record.stored_pos);
+    }
+  }
+  return {};
+}
+
+// All lists are written before the first one is committed: were some left behind, cells that their
+// sequences share with others would be there twice. Returns how many there were.
+Result<std::uint32_t> UnifiedMemory::RewriteLists(Moves* moves) {
+  std::vector<std::pair<std::uint32_t, layout::ListRoot>> written;  // by sequence
+  for (std::uint32_t index = 0; index < meta_.geometry().sequence_capacity; ++index) {
+    const layout::SequenceRecord& record = meta_.sequences()[index];
+    if ((record.flags & layout::kSequenceLive) == 0) continue;
+    if (!MapPieces(ViewOf(record), moves)) continue;
+    Result<layout::ListRoot> root = WriteList(new_pieces_);
+    if (!root) {
+      for (const auto& [other, its_root] : written) FreeList(its_root);
+      return std::unexpected(std::move(root).error());
+    }
+    written.emplace_back(index, *root);
+  }
+  for (const auto& [index, root] : written) {
+    const layout::SequenceRecord old = meta_.sequences()[index];
+    MapPieces(ViewOf(old), moves);
+    // Neither content nor edit number changes: the cells are the same.
+    layout::SequenceRecord record = old;
+    record.extents[0] = root;
+    log_.Begin();
+    PutRecord(index, record);
+    const Status committed = log_.Commit();
+    KVD_ASSERT(committed.has_value());  // one record fits
+    RecountPieces(holders_[index]);
+    FreeList(old.extents[0]);
+  }
+  return static_cast<std::uint32_t>(written.size());
+}
+
+Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover& mover) {
+  const std::scoped_lock growth(growth_mutex_);
+  DefragSlice slice;
+  Moves moves;
+  const std::uint64_t reserved_before = segments_.pool.reserved_bytes();
+  {
+    const std::scoped_lock lock(mutex_);
+    KVD_ASSERT(!allocator_.step_is_running());
+    if (open_rewinds_ > 0) return slice;  // they hold lists of their own
+    ChooseSources(cells_max, &moves);
+    if (moves.sources.empty()) {
+      slice.is_done = true;
+      return slice;
+    }
+    BeginStep();
+    PlaceCells(&moves);
+  }
+  Status status = CopyCells(moves, mover);
+  {
+    const std::scoped_lock lock(mutex_);
+    const std::uint32_t used_before = tables_.blocks.used_blocks();
+    if (status) {
+      const Result<std::uint32_t> rewritten = RewriteLists(&moves);
+      if (rewritten) {
+        slice.sequences_rewritten = *rewritten;
+        slice.cells_moved = moves.cells;
+      } else {
+        status = std::unexpected(rewritten.error());
+      }
+    }
+    for (const std::uint32_t block : moves.destinations) {
+      allocator_.Release(block, tables_.blocks);
+    }
+    EndAllocations();
+    const std::uint32_t used = tables_.blocks.used_blocks();
+    slice.blocks_freed = used_before > used ? used_before - used : 0;
+  }
+  segments_.pool.PunchUnused();
+  const std::uint64_t reserved = segments_.pool.reserved_bytes();
+  slice.bytes_returned = reserved_before > reserved ? reserved_before - reserved : 0;
+  if (!status) return std::unexpected(std::move(status).error());
+  return slice;
+}
+
+}  // namespace kvd
