@@ -258,6 +258,10 @@ Result<std::uint64_t> Client::Divide(SequenceHandle sequence, PosRange range,
   return CallForCells(*connection_, RangeRequest(Verb::kDivide, sequence, range, divisor));
 }
 
+Result<wire::DefragReply> Client::Defrag() const {
+  return CallForOne<wire::DefragReply>(*connection_, Request(Verb::kDefrag));
+}
+
 Result<wire::SequenceEntry> Client::Query(SequenceHandle sequence) const {
   return CallForOne<wire::SequenceEntry>(*connection_, Request(Verb::kQuery, sequence));
 }

@@ -110,6 +110,9 @@ class Client {
   // The prompt text of a conversation by the model's own template; tokenize it with
   // kFlagParseSpecial. flags: kFlagAddAssistant.
   Result<std::string> Chat(std::span<const wire::ChatTurn> turns, std::uint16_t flags) const;
+  // Packs the pool between the steps of others. Errors: kPermission (another uid than the daemon's),
+  // kBusy (one is going on), kNoSpace (it gave up; what was done stays).
+  Result<wire::DefragReply> Defrag() const;
 
  private:
   explicit Client(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}

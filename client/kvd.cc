@@ -167,6 +167,18 @@ int kvd_info(kvd_client* client, kvd_daemon_info* info) {
   });
 }
 
+int kvd_defrag(kvd_client* client, kvd_defrag_report* report) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    KVD_TRY(const wire::DefragReply reply, client->client.Defrag());
+    if (report != nullptr) {
+      *report = {reply.cells_moved,    reply.cells_settled, reply.blocks_freed,
+                 reply.bytes_returned, reply.packing_ns,    reply.settling_ns};
+    }
+    return {};
+  });
+}
+
 int kvd_ping(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds) {
   return CallBody([&]() -> Status {
     KVD_CHECK_OK(NotNull(client, "client"));

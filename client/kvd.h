@@ -139,6 +139,19 @@ int kvd_info(kvd_client* client, kvd_daemon_info* info);
 /* One round trip; its nanoseconds. `payload_bytes` at most 4096. */
 int kvd_ping(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds);
 
+typedef struct kvd_defrag_report {
+  uint64_t cells_moved;
+  uint64_t cells_settled; /* of sequences with many shifts, which have none now */
+  uint64_t blocks_freed;
+  uint64_t bytes_returned; /* to the system */
+  uint64_t packing_ns;
+  uint64_t settling_ns;
+} kvd_defrag_report;
+/* Packs the pool, between the steps of others. `report` may be null. Errors: KVD_PERMISSION (another
+ * user than the daemon's), KVD_BUSY (one is going on), KVD_NO_SPACE (it gave up; what was done
+ * stays). */
+int kvd_defrag(kvd_client* client, kvd_defrag_report* report);
+
 /* ------------------------------------------------------------------------------------- sequences
  *
  * A sequence is a list of tokens with their computed state. Ranges are half-open positions [p0,

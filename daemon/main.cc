@@ -110,6 +110,7 @@ Status Serve(const DaemonOptions& options, int signals) {
   IoLoop worker;
   Scheduler scheduler(*engine, engine->config().vocab_size,
                       {.prefill_chunk_tokens = options.prefill_chunk,
+                       .defrag_threshold = options.defrag_threshold / 100.0,
                        .admit = [&shares](const ComputingRequest& request, std::size_t tokens) {
                          return shares.Admit(request.session().uid(), tokens);
                        }});

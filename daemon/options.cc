@@ -164,6 +164,8 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
   flags.Text("--state-dir", &options.state_directory, "private directory of the cached state");
   flags.Numbers("--allow-uid", &options.allowed_uids, 0xfffffffeu, "may connect too; repeatable");
   flags.Text("--socket-group", &options.socket_group, "its members may connect too");
+  flags.Number("--defrag-threshold", &options.defrag_threshold, 0, 100,
+               "defragment when more percent of the used blocks is waste; 0: never by itself");
   flags.Number("--prefill-chunk", &options.prefill_chunk, 1, kUbatchTokensMax,
                "prompt tokens of one step beside decoding");
   flags.Number("--hello-timeout-ms", &options.hello_timeout_ms, 1, 600'000,

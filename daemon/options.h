@@ -26,6 +26,7 @@ struct DaemonOptions {
   std::optional<std::string> state_directory;
   std::vector<std::uint32_t> allowed_uids;  // beside the daemon's own
   std::optional<std::string> socket_group;  // its members may connect
+  std::uint32_t defrag_threshold = 30;      // percent of the used blocks; 0: never by itself
   std::uint32_t prefill_chunk = 256;        // tokens; 1 to engine.ubatch_tokens
   std::uint32_t hello_timeout_ms = 5000;    // 1 to 600,000
   Quotas quotas;

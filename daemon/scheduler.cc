@@ -131,8 +131,25 @@ bool Scheduler::RunOnce() {
   Settle();
   worked = RunLoners() || worked;
   worked = Step() || worked;
+  worked = DefragmentSome() || worked;
   Settle();
   return worked;
+}
+
+bool Scheduler::DefragmentSome() {
+  constexpr std::uint64_t kRoundsBetweenChecks = 64;
+  if (options_.defrag_threshold <= 0.0) return false;
+  if (!defragmentation_) {
+    if (++rounds_ < next_waste_check_) return false;
+    next_waste_check_ = rounds_ + kRoundsBetweenChecks;
+    if (PoolWaste(engine_.memory().Usage()) <= options_.defrag_threshold) return false;
+    defragmentation_.emplace(engine_.StartDefragmentation());
+  }
+  // An error (no room for lists) ends it; the next check may find more.
+  if (!defragmentation_->Slice().value_or(true)) return true;
+  defragmentation_.reset();
+  next_waste_check_ = rounds_ + 16 * kRoundsBetweenChecks;
+  return true;
 }
 
 void Scheduler::TakeIn() {

@@ -30,6 +30,8 @@ struct SchedulerOptions {
   std::size_t prefill_chunk_tokens = 256;
   // Floats of the scratch rows that sampling in the daemon reads; at least one row is always there.
   std::size_t scratch_floats_max = (64u << 20) / sizeof(float);
+  // Defragments by itself when more than this part of the used blocks is waste; 0: never.
+  double defrag_threshold = 0.0;
   // Asked before every step for every request: whether its uid may append that many more tokens to
   // the sequence.
   std::function<Status(const ComputingRequest&, std::size_t tokens)> admit{};
@@ -83,6 +85,8 @@ class Scheduler {
   void TakeIn();
   bool HandleCancels();
   bool RunLoners();
+  // A slice of the automatic defragmentation, if one is on or due.
+  bool DefragmentSome();
   bool Step();
   bool FillStep();
   std::size_t TokensNow(const ComputingRequest& request, std::size_t tokens) const;
@@ -110,6 +114,9 @@ class Scheduler {
   std::vector<StepItem> items_;
   std::vector<Part> parts_;     // parallel to items_
   std::vector<float> scratch_;  // [rows, vocab_size]
+  std::optional<Defragmentation> defragmentation_;
+  std::uint64_t rounds_ = 0;
+  std::uint64_t next_waste_check_ = 0;  // round
 };
 
 }  // namespace kvd

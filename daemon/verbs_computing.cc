@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/decode_request.h"
+#include "daemon/defrag_request.h"
 #include "daemon/generation_request.h"
 #include "daemon/service.h"
 #include "engine/model_config.h"
@@ -140,6 +141,17 @@ Result<Outcome> Service::Divide(const Request& request) {
                     .request = static_cast<RequestId>(request.submission.request),
                     .verb = wire::Verb::kDivide},
       info.handle, range, static_cast<std::int32_t>(divisor))));
+  return AnsweredByScheduler{};
+}
+
+Result<Outcome> Service::Defrag(const Request& request) {
+  if (!quotas_.is_own(request.caller.uid)) {
+    return Fail(Code::kPermission, "defrag: for the daemon's own user");
+  }
+  KVD_CHECK_OK(scheduler_.Submit(std::make_unique<DefragRequest>(
+      RequestOrigin{.session = request.session,
+                    .request = static_cast<RequestId>(request.submission.request),
+                    .verb = wire::Verb::kDefrag})));
   return AnsweredByScheduler{};
 }
 

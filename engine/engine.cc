@@ -14,6 +14,7 @@
 
 #include "engine/bundled_model.h"
 #include "engine/cell_layout.h"
+#include "engine/cell_mover.h"
 #include "engine/cell_rotator.h"
 #include "engine/forward.h"
 #include "engine/gguf_file.h"
@@ -185,7 +186,10 @@ class EngineImpl final : public Engine {
         divider_(options_.llama_shifts ? RotationKind::kLlamaDivide : RotationKind::kExact,
                  model_->config, cells_, kernels_, forward_.ropes(), *memory_),
         llama_shifter_(RotationKind::kLlamaShift, model_->config, cells_, kernels_,
-                       forward_.ropes(), *memory_) {
+                       forward_.ropes(), *memory_),
+        settler_(RotationKind::kExact, model_->config, cells_, kernels_, forward_.ropes(),
+                 *memory_),
+        mover_(cells_, *memory_) {
     const std::uint32_t forms = forward_.ropes().form_count();
     for (std::uint32_t form = 0; forms > 1 && form < forms; ++form) {
       form_changers_.emplace_back(RotationKind::kExact, model_->config, cells_, kernels_,
@@ -246,6 +250,8 @@ class EngineImpl final : public Engine {
     KVD_CHECK_OK(memory_->CommitRewind(rewind));
     return true;
   }
+
+  Defragmentation StartDefragmentation() override { return {*memory_, mover_, settler_}; }
 
   Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
                                std::int32_t divisor) override {
@@ -384,6 +390,8 @@ class EngineImpl final : public Engine {
   ModelCellRotator divider_;
   ModelCellRotator llama_shifter_;
   std::vector<ModelCellRotator> form_changers_;  // by form; empty where there is one
+  ModelCellRotator settler_;
+  PoolCellMover mover_;
   // Of the step at hand; kept so that nothing is allocated per token.
   StepPlan plan_;
   ReplaySlice replay_;

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "engine/defragmentation.h"
 #include "engine/memory/memory.h"
 #include "kernels/kernel_table.h"
 #include "shm/error.h"
@@ -100,6 +101,8 @@ class Engine {
   // Memory::DividePositions with this model's rotation.
   virtual Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
                                        std::int32_t divisor) = 0;
+  // A defragmentation with this model's cells, to be done slice by slice between steps.
+  virtual Defragmentation StartDefragmentation() = 0;
   virtual EngineCounters counters() const = 0;  // any thread
 };
 

@@ -133,8 +133,10 @@ enum class Verb : std::uint16_t {
   // payload: ChatMessage records; kFlagAddAssistant; out: text by the model's template, to be
   // tokenized with kFlagParseSpecial
   kChat = 25,
+  // out: DefragReply; between the steps of others. kBusy while another one is asked for.
+  kDefrag = 26,
 };
-inline constexpr std::uint16_t kVerbLast = 25;
+inline constexpr std::uint16_t kVerbLast = 26;
 
 enum SubmissionFlags : std::uint16_t {
   kFlagForce = 1u << 0,
@@ -342,6 +344,18 @@ struct InfoReply {
   std::uint32_t reserved;
 };
 static_assert(sizeof(InfoReply) == 344 && std::is_standard_layout_v<InfoReply>);
+
+struct DefragReply {
+  std::uint64_t cells_moved;
+  std::uint64_t cells_settled;  // re-rotated: their sequences have no shifts any more
+  std::uint64_t blocks_freed;
+  std::uint64_t bytes_returned;  // to the system
+  std::uint64_t packing_ns;
+  std::uint64_t settling_ns;
+  std::uint32_t sequences_settled;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(DefragReply) == 56 && std::is_standard_layout_v<DefragReply>);
 
 // Payload of kChat: records {ChatMessage, role bytes, content bytes}, unpadded, back to back.
 struct ChatMessage {

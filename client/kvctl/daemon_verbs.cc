@@ -105,6 +105,32 @@ Status ShowInfo(const GlobalOptions& global) {
   return {};
 }
 
+Status Defragment(const GlobalOptions& global) {
+  KVD_TRY(const Client client, Client::Connect(global.connect));
+  KVD_TRY(const wire::DefragReply report, client.Defrag());
+  if (global.wants_json) {
+    Json json = Json::Object();
+    json.Set("cells_moved", report.cells_moved)
+        .Set("cells_settled", report.cells_settled)
+        .Set("sequences_settled", std::uint64_t{report.sequences_settled})
+        .Set("blocks_freed", report.blocks_freed)
+        .Set("bytes_returned", report.bytes_returned)
+        .Set("packing_ns", report.packing_ns)
+        .Set("settling_ns", report.settling_ns);
+    std::puts(json.Text().c_str());
+    return {};
+  }
+  std::printf("%llu cells moved in %s, %llu blocks freed, %s returned to the system\n",
+              static_cast<unsigned long long>(report.cells_moved),
+              DurationText(report.packing_ns).c_str(),
+              static_cast<unsigned long long>(report.blocks_freed),
+              BytesText(report.bytes_returned).c_str());
+  std::printf("%llu cells of %u sequences settled in %s\n",
+              static_cast<unsigned long long>(report.cells_settled), report.sequences_settled,
+              DurationText(report.settling_ns).c_str());
+  return {};
+}
+
 Status PingDaemon(const GlobalOptions& global, const PingOptions& options) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
   std::vector<std::uint64_t> times_ns;

@@ -142,6 +142,8 @@ void AddDaemonVerbs(CLI::App& app, CommandLine& line) {
                      "names of special tokens in the text are those tokens");
   AddVerb(app, line, "info", "Show the model, the pool and the daemon",
           [&line] { return ShowInfo(line.global); });
+  AddVerb(app, line, "defrag", "Pack the pool and settle sequences with many shifts",
+          [&line] { return Defragment(line.global); });
   CLI::App* ping = AddVerb(app, line, "ping", "Measure round trips",
                            [&line] { return PingDaemon(line.global, line.ping); });
   ping->add_option("-c,--count", line.ping.count, "how many [10]")->check(CLI::Range(1, 1'000'000));

@@ -21,6 +21,7 @@ Status ListSnapshots(const GlobalOptions& global);
 
 Status TokenizeText(const GlobalOptions& global, const TextOptions& options);
 Status ShowInfo(const GlobalOptions& global);
+Status Defragment(const GlobalOptions& global);
 Status PingDaemon(const GlobalOptions& global, const PingOptions& options);
 
 }  // namespace kvd::kvctl

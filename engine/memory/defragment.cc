@@ -158,7 +158,7 @@ Status UnifiedMemory::CopyCells(const Moves& moves, CellMover& mover) {
                     static_cast<BlockId>(run.to_block), run.to_cell, run.count);
     for (std::uint32_t k = 0; k < run.count; ++k) {
       const layout::CellRecord& record = meta_.cells(run.from_block)[run.from_cell + k];
-      WriteCell(run.to_block, run.to_cell + k, record.token, record.stored_pos);
+      WriteCell(run.to_block, run.to_cell + k, record.token, record.stored_pos, record.key_form);
     }
   }
   return {};

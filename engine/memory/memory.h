@@ -49,6 +49,7 @@ struct SequenceInfo {
 struct SequenceUse {
   std::uint32_t shared_cells = 0;  // also referred to by another sequence
   std::uint32_t delta_count = 0;   // distinct deltas
+  std::int64_t delta_max = 0;      // the largest |delta|
 };
 
 struct SnapshotInfo {

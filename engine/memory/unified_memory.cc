@@ -4,6 +4,7 @@
 #include "engine/memory/unified_memory.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <string>
 
@@ -308,7 +309,13 @@ Result<SequenceUse> UnifiedMemory::QueryUse(SequenceHandle handle) const {
   const std::scoped_lock lock(mutex_);
   KVD_TRY(const Found found, Find(handle));
   const ExtentView view = ViewOf(*found.record);
-  return SequenceUse{.shared_cells = CountSharedCells(view), .delta_count = CountDeltas(view)};
+  std::int64_t delta_max = 0;
+  for (const layout::Extent& extent : view.entries) {
+    delta_max = std::max(delta_max, std::abs(std::int64_t{extent.delta}));
+  }
+  return SequenceUse{.shared_cells = CountSharedCells(view),
+                     .delta_count = CountDeltas(view),
+                     .delta_max = delta_max};
 }
 
 std::vector<SequenceInfo> UnifiedMemory::Sequences() const {

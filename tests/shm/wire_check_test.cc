@@ -154,6 +154,7 @@ TEST(SubmissionTest, EveryVerbHasAGoodForm) {
     switch (verb) {
       case Verb::kPing:
       case Verb::kInfo:
+      case Verb::kDefrag:
       case Verb::kCreate:
       case Verb::kCancel:
       case Verb::kList:
@@ -236,7 +237,7 @@ TEST(CompletionTest, EachBadFieldIsNamed) {
     return FieldOf(ValidateCompletion(completion, kArena));
   };
   EXPECT_EQ(field([](Completion& c) { c.verb = 0; }), "completion.verb");
-  EXPECT_EQ(field([](Completion& c) { c.verb = 26; }), "completion.verb");
+  EXPECT_EQ(field([](Completion& c) { c.verb = kVerbLast + 1; }), "completion.verb");
   EXPECT_EQ(field([](Completion& c) { c.code = 18; }), "completion.code");
   EXPECT_EQ(field([](Completion& c) { c.flags = 2; }), "completion.flags");
   EXPECT_EQ(field([](Completion& c) { c.output_cursor += 1; }), "completion.output_cursor");
@@ -249,7 +250,7 @@ TEST(CompletionTest, EachBadFieldIsNamed) {
 
 TEST(VerbNameTest, UnknownNumbersHaveAName) {
   EXPECT_EQ(VerbName(1), "ping");
-  EXPECT_EQ(VerbName(kVerbLast), "chat");
+  EXPECT_EQ(VerbName(static_cast<std::uint16_t>(Verb::kChat)), "chat");
   EXPECT_EQ(VerbName(0), "unknown");
   EXPECT_EQ(VerbName(999), "unknown");
 }

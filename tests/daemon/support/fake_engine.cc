@@ -147,6 +147,17 @@ Result<std::uint32_t> FakeEngine::Divide(SequenceHandle sequence, PosRange range
   return memory_->DividePositions(sequence, range, divisor, rotator);
 }
 
+Defragmentation FakeEngine::StartDefragmentation() {
+  struct Nothing final : CellRotator, CellMover {
+    Status RotateCell(BlockId, std::uint32_t, Pos, BlockId, std::uint32_t, Pos) override {
+      return {};
+    }
+    void MoveCells(BlockId, std::uint32_t, BlockId, std::uint32_t, std::uint32_t) override {}
+  };
+  static Nothing nothing;
+  return {*memory_, nothing, nothing};
+}
+
 std::vector<std::vector<RecordedItem>> FakeEngine::steps() const {
   const std::lock_guard lock(mutex_);
   return steps_;

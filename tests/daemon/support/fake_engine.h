@@ -61,6 +61,7 @@ class FakeEngine final : public Engine {
   void Step(std::span<StepItem> items) override;
   Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
                                std::int32_t divisor) override;
+  Defragmentation StartDefragmentation() override;
   EngineCounters counters() const override { return {}; }
 
   // Every step so far.

@@ -400,6 +400,61 @@ TEST_F(UnifiedMemoryTest, ShiftsOfWholeExtentsAndOfPartsShiftTheSameCells) {
   EXPECT_EQ(CodeOf(memory_->AddPositions(a, {Pos{42}, kPosEnd}, -4)), Code::kInvalidArgument);
 }
 
+// Counts cells; a cell's bytes are nothing here.
+class CountingMover : public CellMover {
+ public:
+  void MoveCells(BlockId, std::uint32_t, BlockId, std::uint32_t, std::uint32_t count) override {
+    cells += count;
+  }
+  std::uint64_t cells = 0;
+};
+
+TEST_F(UnifiedMemoryTest, PackingMovesSparseBlocksTogetherAndKeepsWhatIsShared) {
+  std::vector<SequenceHandle> handles;
+  for (int i = 0; i < 8; ++i) handles.push_back(Make(4, 100 * (i + 1)));
+  const SequenceHandle fork = ForkOf(handles[3]);
+  ASSERT_TRUE(memory_->AddPositions(fork, {}, 5));
+  std::vector<Contents> before;
+  for (const SequenceHandle handle : handles) before.push_back(ContentsOf(*memory_, handle));
+  const Contents shifted = ContentsOf(*memory_, fork);
+  EXPECT_EQ(memory_->Usage().free_blocks, 0u);
+  EXPECT_EQ(memory_->Defragment(1000, *std::make_unique<CountingMover>())->is_done, true)
+      << "without a free block nothing can be packed";
+
+  ASSERT_TRUE(memory_->Drop(handles[7]));
+  handles.pop_back();
+  CountingMover mover;
+  const DefragSlice slice = *memory_->Defragment(1000, mover);
+  EXPECT_EQ(slice.cells_moved, 28u);
+  EXPECT_EQ(mover.cells, 28u);
+  EXPECT_EQ(slice.sequences_rewritten, 8u);
+  EXPECT_EQ(slice.blocks_freed, 6u);
+  EXPECT_EQ(memory_->Usage().free_blocks, 7u);
+  EXPECT_EQ(memory_->Usage().live_cells, 28u);
+  EXPECT_EQ(memory_->QueryUse(fork)->shared_cells, 4u);
+  EXPECT_EQ(ContentsOf(*memory_, fork), shifted);
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    EXPECT_EQ(ContentsOf(*memory_, handles[i]), before[i]);
+    EXPECT_EQ(memory_->Query(handles[i])->pristine_cells, 4u);
+  }
+  EXPECT_EQ(memory_->Defragment(1000, mover)->cells_moved, 28u)
+      << "from the last block to the first";
+  EXPECT_TRUE(memory_->Defragment(1000, mover)->is_done);
+}
+
+TEST_F(UnifiedMemoryTest, PackingBringsTheFarEndOfThePoolForward) {
+  const SequenceHandle first = Make(96);
+  const SequenceHandle last = Make(64, 1000);
+  const Contents before = ContentsOf(*memory_, last);
+  ASSERT_TRUE(memory_->Drop(first));
+  CountingMover mover;
+  EXPECT_EQ(memory_->Defragment(1000, mover)->cells_moved, 64u);
+  EXPECT_TRUE(memory_->is_free_block(3));
+  EXPECT_TRUE(memory_->is_free_block(4));
+  EXPECT_EQ(ContentsOf(*memory_, last), before);
+  EXPECT_TRUE(memory_->Defragment(1000, mover)->is_done);
+}
+
 TEST_F(UnifiedMemoryTest, AThousandForksAreOneCommit) {
   MemoryOptions options = SmallOptions(256);
   options.sequence_capacity = 2000;

@@ -1,0 +1,56 @@
+// Defragmentation: packs the pool and settles sequences that have gathered many shifts, a slice at a
+// time, so that steps can come in between.
+//
+// Engine thread. One at a time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "engine/memory/memory.h"
+#include "shm/error.h"
+
+namespace kvd {
+
+struct DefragReport {
+  std::uint64_t cells_moved = 0;
+  std::uint64_t cells_settled = 0;  // re-rotated, so that their sequence has no shifts any more
+  std::uint64_t blocks_freed = 0;
+  std::uint64_t bytes_returned = 0;  // to the system
+  std::uint32_t sequences_settled = 0;
+  std::chrono::nanoseconds packing{0};
+  std::chrono::nanoseconds settling{0};
+};
+
+class Defragmentation {
+ public:
+  // About as long as a small step takes.
+  static constexpr std::uint32_t kSliceCells = 1024;
+  // A sequence with more distinct shifts than this is settled: attention turns each query that often.
+  static constexpr std::uint32_t kDeltasMax = 4;
+  // So is one with a cell that was stored this far from where it is: angles lose no precision.
+  static constexpr std::int64_t kShiftMax = 1 << 20;
+
+  // All outlive the object.
+  Defragmentation(Memory& memory, CellMover& mover, CellRotator& rotator);
+
+  // True: it is done. Errors: kNoSpace, kNumerical; what was done stays done.
+  Result<bool> Slice();
+  const DefragReport& report() const { return report_; }
+
+ private:
+  Result<bool> SettleNext();
+
+  Memory& memory_;
+  CellMover& mover_;
+  CellRotator& rotator_;
+  DefragReport report_;
+  std::vector<SequenceHandle> to_settle_;
+};
+
+// The part of the used blocks' cells that no sequence refers to, 0 to 1; 0 for a pool that is nearly
+// empty.
+double PoolWaste(const PoolUsage& usage);
+
+}  // namespace kvd
