@@ -1,0 +1,65 @@
+// Defragmentation on a real model: what is computed afterwards has the same bits.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "engine/engine.h"
+#include "tests/support/tiny_model.h"
+
+namespace kvd {
+namespace {
+
+using test::Feed;
+using test::MakeEngine;
+using test::RandomTokens;
+using test::TinyLlama;
+
+TEST(DefragmentationTest, LogitsAreBitIdenticalWhereNothingIsSettled) {
+  const auto engine = MakeEngine(TinyLlama(), {.cells = 4096, .threads = 2, .deterministic = true});
+  ASSERT_NE(engine, nullptr);
+  Memory& memory = engine->memory();
+  const std::vector<TokenId> tokens = RandomTokens(3, 60, TinyLlama().vocab);
+  const std::vector<TokenId> next = RandomTokens(4, 5, TinyLlama().vocab);
+  std::vector<SequenceHandle> sequences;
+  for (int i = 0; i < 12; ++i) {
+    sequences.push_back(*memory.Create({}));
+    (void)Feed(*engine, sequences.back(), tokens, 60);
+  }
+  // Holes, a shift and a fork in what stays; every second one goes.
+  ASSERT_TRUE(memory.RemoveRange(sequences[1], {Pos{10}, Pos{30}}));
+  ASSERT_TRUE(memory.AddPositions(sequences[1], {Pos{30}, kPosEnd}, -20));
+  SequenceHandle fork = SequenceHandle::kNone;
+  ASSERT_TRUE(memory.Fork(sequences[1], {}, {&fork, 1}));
+  SequenceHandle twin = SequenceHandle::kNone;
+  ASSERT_TRUE(memory.Fork(sequences[3], {}, {&twin, 1}, 40));
+  for (int i = 0; i < 12; i += 2) {
+    ASSERT_TRUE(memory.Drop(sequences[static_cast<std::size_t>(i)]));
+  }
+  const auto continued = [&](SequenceHandle sequence) {
+    SequenceHandle copy = SequenceHandle::kNone;
+    EXPECT_TRUE(memory.Fork(sequence, {}, {&copy, 1}));
+    std::vector<float> logits = Feed(*engine, copy, next, 2);
+    EXPECT_TRUE(memory.Drop(copy));
+    return logits;
+  };
+  std::vector<std::vector<float>> before;
+  for (const SequenceHandle sequence : {sequences[1], sequences[3], fork, twin}) {
+    before.push_back(continued(sequence));
+  }
+
+  Defragmentation work = engine->StartDefragmentation();
+  while (!*work.Slice()) {
+  }
+  EXPECT_GT(work.report().cells_moved, 100u);
+  EXPECT_EQ(work.report().cells_settled, 0u);
+  std::size_t at = 0;
+  for (const SequenceHandle sequence : {sequences[1], sequences[3], fork, twin}) {
+    const std::vector<float> after = continued(sequence);
+    ASSERT_EQ(after.size(), before[at].size());
+    EXPECT_EQ(std::memcmp(after.data(), before[at].data(), after.size() * sizeof(float)), 0);
+    ++at;
+  }
+}
+
+}  // namespace
+}  // namespace kvd
