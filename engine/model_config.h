@@ -24,6 +24,8 @@ enum class Architecture : std::uint8_t {
   kGemma3,
   kLfm2,
   kPhi3,
+  kRwkv6,
+  kRwkv7,
 };
 
 // How positions beyond the trained context are mapped. For display; the numbers in RopeConfig say
@@ -59,6 +61,18 @@ struct RopeConfig {
 // What a layer keeps of the past: a cell per token, or one state.
 enum class LayerKind : std::uint8_t { kAttention, kRecurrent };
 
+// Sizes of the layers of rwkv6 and rwkv7: of a head, 1 to kLinearHeadSizeMax and a divisor of
+// embedding_size, and of their low-rank matrices; 0 where the architecture has none.
+struct RwkvConfig {
+  std::uint32_t head_size = 0;
+  std::uint32_t mix_rank = 0;
+  std::uint32_t decay_rank = 0;
+  std::uint32_t rate_rank = 0;
+  std::uint32_t value_rank = 0;
+  std::uint32_t gate_rank = 0;
+  std::uint32_t halving_period = 0;  // the stream is halved behind every so many layers; 0: never
+};
+
 struct ModelConfig {
   static constexpr std::uint32_t kConvolutionWidthMax = 32;
   static constexpr std::uint32_t kLayerCountMax = 1024;
@@ -87,14 +101,16 @@ struct ModelConfig {
   std::uint32_t head_dim_v = 0;  // elements of one head of v
   float rms_epsilon = 0.0f;      // finite, > 0
   float attention_scale = 0.0f;  // q·k is multiplied by it: 1/sqrt(head_dim_k) unless the file says
-  float attention_softcap = 0.0f;  // scores become cap * tanh(score / cap); 0: as they are
-  float logit_softcap = 0.0f;      // the same of logits
-  float embedding_scale = 1.0f;    // token embeddings are multiplied by it
-  float residual_scale = 1.0f;     // what a layer adds to the residual stream likewise
-  float logit_scale = 1.0f;        // logits likewise
-  bool has_rope = true;            // false: attention knows no positions beside the mask
-  RopeConfig rope;                 // of layers without a window
-  RopeConfig window_rope;          // of layers with one
+  float attention_softcap = 0.0f;   // scores become cap * tanh(score / cap); 0: as they are
+  float logit_softcap = 0.0f;       // the same of logits
+  float embedding_scale = 1.0f;     // token embeddings are multiplied by it
+  float residual_scale = 1.0f;      // what a layer adds to the residual stream likewise
+  float logit_scale = 1.0f;         // logits likewise
+  bool has_rope = true;             // false: attention knows no positions beside the mask
+  RopeConfig rope;                  // of layers without a window
+  RopeConfig window_rope;           // of layers with one
+  float layer_norm_epsilon = 0.0f;  // of layer norms; finite, > 0 where there are any
+  RwkvConfig rwkv;
   std::uint32_t short_convolution_width = 0;  // taps, 2 to kConvolutionWidthMax; 0: no such layer
   // A sequence that holds this position or a later one rotates by ModelWeights::long_rope_factors
   // instead of rope_factors; 0: none does.

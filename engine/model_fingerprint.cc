@@ -104,9 +104,14 @@ void AddConfig(Text& text, const ModelConfig& config) {
   text.Add(config.kv_head_count);
   text.Add(config.feed_forward_size);
   text.Add(config.window);
-  for (float number :
-       {config.rms_epsilon, config.attention_scale, config.attention_softcap, config.logit_softcap,
-        config.embedding_scale, config.residual_scale, config.logit_scale}) {
+  for (std::uint32_t number :
+       {config.rwkv.head_size, config.rwkv.mix_rank, config.rwkv.decay_rank, config.rwkv.rate_rank,
+        config.rwkv.value_rank, config.rwkv.gate_rank, config.rwkv.halving_period}) {
+    text.Add(std::uint64_t{number});
+  }
+  for (float number : {config.rms_epsilon, config.layer_norm_epsilon, config.attention_scale,
+                       config.attention_softcap, config.logit_softcap, config.embedding_scale,
+                       config.residual_scale, config.logit_scale}) {
     text.Add(number);
   }
   AddRope(text, config.rope);

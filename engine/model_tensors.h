@@ -24,6 +24,7 @@ enum class VectorRole : std::uint8_t {
   kRopeFactors,
   kLongRopeFactors,
   kTaps,  // of a convolution
+  kMix,   // shares, 0 to 1
 };
 
 // A slice of the rows of a fused matrix.

@@ -11,6 +11,7 @@
 #include "engine/gguf_file.h"
 #include "engine/layers/attention_weights.h"
 #include "engine/layers/feed_forward_weights.h"
+#include "engine/layers/rwkv_weights.h"
 #include "engine/layers/short_convolution_weights.h"
 #include "engine/model_config.h"
 #include "engine/weight_view.h"
@@ -23,6 +24,9 @@ struct LayerWeights {
   AttentionWeights attention;
   FeedForwardWeights feed_forward;
   ShortConvolutionWeights short_convolution;
+  Rwkv6TimeMix rwkv6;
+  Rwkv7TimeMix rwkv7;
+  RwkvChannelMix channel_mix;
 };
 
 // What is added to the attention scores of every layer, by the distance of the query's position
@@ -36,6 +40,8 @@ struct ModelWeights {
   WeightView token_embedding;  // [vocab_size, embedding_size]
   LinearView output;           // embedding_size -> vocab_size; the token embedding when tied
   const float* output_norm = nullptr;        // [embedding_size]
+  const float* output_norm_bias = nullptr;   // [embedding_size]; null where that is an RMS norm
+  LayerNormWeights embedding_norm;           // [embedding_size] of the token embeddings; or none
   const float* rope_factors = nullptr;       // [rotated_dim / 2], finite and not 0; null: all 1
   const float* long_rope_factors = nullptr;  // the same beyond ModelConfig::long_rope_from
   PositionBias position_bias;

@@ -26,6 +26,13 @@ Status VisitNorm(TensorVisitor& visitor, const std::string& name, std::uint64_t 
                         target);
 }
 
+Status VisitLayerNorm(TensorVisitor& visitor, const std::string& name, std::uint64_t element_count,
+                      LayerNormWeights& target) {
+  KVD_CHECK_OK(VisitNorm(visitor, name, element_count, target.weight));
+  return visitor.Vector(name + ".bias", element_count, VectorRole::kBias, Presence::kRequired,
+                        target.bias);
+}
+
 std::string BlockPrefix(std::size_t layer) { return "blk." + std::to_string(layer) + "."; }
 
 namespace {

@@ -20,6 +20,10 @@ Status VisitLinear(TensorVisitor& visitor, const std::string& name, std::uint64_
 Status VisitNorm(TensorVisitor& visitor, const std::string& name, std::uint64_t element_count,
                  const float*& target);
 
+// NAME.weight and NAME.bias.
+Status VisitLayerNorm(TensorVisitor& visitor, const std::string& name, std::uint64_t element_count,
+                      LayerNormWeights& target);
+
 // "blk.LAYER."
 std::string BlockPrefix(std::size_t layer);
 

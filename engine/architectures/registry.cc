@@ -6,14 +6,15 @@
 #include "engine/architectures/lfm2.h"
 #include "engine/architectures/llama.h"
 #include "engine/architectures/phi3.h"
+#include "engine/architectures/rwkv.h"
 #include "shm/check.h"
 
 namespace kvd {
 namespace {
 
 constexpr std::array kArchitectures = {
-    &kLlamaDefinition,  &kQwen2Definition, &kQwen3Definition, &kGemma2Definition,
-    &kGemma3Definition, &kLfm2Definition,  &kPhi3Definition,
+    &kLlamaDefinition, &kQwen2Definition, &kQwen3Definition, &kGemma2Definition, &kGemma3Definition,
+    &kLfm2Definition,  &kPhi3Definition,  &kRwkv6Definition, &kRwkv7Definition,
 };
 
 }  // namespace

@@ -86,6 +86,8 @@ std::vector<Named> Shapes() {
   add("lfm2", Architecture::kLfm2, RopeScaling::kNone);
   // The rotation changes at position 64.
   add("phi3", Architecture::kPhi3, RopeScaling::kLongRope);
+  add("rwkv6", Architecture::kRwkv6, RopeScaling::kNone);
+  add("rwkv7", Architecture::kRwkv7, RopeScaling::kNone);
   return shapes;
 }
 

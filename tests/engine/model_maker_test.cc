@@ -44,7 +44,7 @@ TEST(ModelMakerTest, EveryArchitectureAndTypeBinds) {
           EXPECT_EQ(config->tied_embeddings, tied);
           auto weights = BindWeights(*file, *config);
           ASSERT_TRUE(weights.has_value()) << weights.error().message;
-          EXPECT_EQ(weights->layers[1].feed_forward.gate.weight.type, type);
+          EXPECT_EQ(weights->token_embedding.type, type);
           const bool has_attention = config->layer_kind[1] == LayerKind::kAttention;
           EXPECT_EQ(weights->layers[1].attention.q.bias != nullptr,
                     has_attention && bias != BiasSet::kNone);

@@ -12,16 +12,35 @@ std::vector<std::uint32_t> KvHeadsOfHybrid(const ModelShape& shape) {
   return kv_heads;
 }
 
+void AddRwkv(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  writer.AddF32(prefix + "attention.layer_norm_epsilon", shape.rms_epsilon);
+  writer.AddU32(prefix + "wkv.head_size",
+                shape.head_dim != 0 ? shape.head_dim : shape.embedding / shape.heads);
+  const std::uint32_t rank = shape.low_rank;
+  if (shape.architecture == Architecture::kRwkv6) {
+    writer.AddU32(prefix + "time_mix_extra_dim", rank);
+    writer.AddU32(prefix + "time_decay_extra_dim", 2 * rank);
+    return;
+  }
+  writer.AddU32(prefix + "attention.decay_lora_rank", 2 * rank);
+  writer.AddU32(prefix + "attention.iclr_lora_rank", rank);
+  writer.AddU32(prefix + "attention.value_residual_mix_lora_rank", rank);
+  writer.AddU32(prefix + "attention.gate_lora_rank", 2 * rank);
+}
+
 }  // namespace
 
 void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
                              GgufWriter& writer) {
-  if (shape.architecture == Architecture::kLfm2) {
-    writer.AddU32Array(prefix + "attention.head_count_kv", KvHeadsOfHybrid(shape));
-    writer.AddU32(prefix + "shortconv.l_cache", shape.convolution_width);
-    return;
+  switch (shape.architecture) {
+    case Architecture::kLfm2:
+      writer.AddU32Array(prefix + "attention.head_count_kv", KvHeadsOfHybrid(shape));
+      writer.AddU32(prefix + "shortconv.l_cache", shape.convolution_width);
+      break;
+    case Architecture::kRwkv6:
+    case Architecture::kRwkv7: AddRwkv(shape, prefix, writer); break;
+    default: writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
   }
-  writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
 }
 
 }  // namespace kvd

@@ -33,13 +33,22 @@ struct Flags {
   std::optional<std::uint64_t> seed;
 };
 
+// "llama, qwen2, ..."
+std::string ArchitectureNames() {
+  std::string names;
+  for (const kvd::ArchitectureDefinition* definition : kvd::Architectures()) {
+    names += (names.empty() ? "" : ", ") + std::string(definition->name);
+  }
+  return names;
+}
+
 void Declare(CLI::App& app, Flags& flags) {
   app.add_option("-o,--output", flags.output, "file to write")->required();
   app.add_option("--shape", flags.shape,
                  "tiny, small, smol-135m, qwen2-0.5b, qwen3-0.6b, tinyllama-1.1b, llama3.2-1b or "
                  "llama3-8b, lfm2-350m; the other flags change it")
       ->capture_default_str();
-  app.add_option("--arch", flags.architecture, "llama, qwen2, qwen3, gemma2, gemma3, lfm2 or phi3");
+  app.add_option("--arch", flags.architecture, ArchitectureNames());
   app.add_option("--layers", flags.layers, "number of layers");
   app.add_option("--embedding", flags.embedding, "width of the residual stream");
   app.add_option("--heads", flags.heads, "query heads of a layer");

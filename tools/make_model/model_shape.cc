@@ -104,6 +104,11 @@ Status SetType(ModelShape& shape, std::string_view name) {
 
 DataType MatrixType(const ModelShape& shape, std::string_view tensor_name,
                     std::uint64_t in_features) {
+  // llama.cpp's converter and quantiser leave the low-rank matrices of RWKV as they are.
+  if (IsOneOf(tensor_name, {"time_mix_w", "time_mix_a", "time_mix_v1", "time_mix_v2", "time_mix_g1",
+                            "time_mix_g2", "time_mix_decay_w"})) {
+    return DataType::kF32;
+  }
   bool is_embedding = tensor_name == "token_embd.weight";
   bool is_output = tensor_name == "output.weight" || (is_embedding && shape.tied);
   if (is_embedding && shape.embedding_type) return *shape.embedding_type;

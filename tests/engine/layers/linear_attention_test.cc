@@ -1,0 +1,145 @@
+// Each recurrence against its formula in double, and in pieces of any length.
+#include "engine/layers/linear_attention.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <vector>
+
+namespace kvd {
+namespace {
+
+constexpr std::size_t kRows = 50;
+constexpr std::size_t kFirst = 3;  // where the head lies in its rows
+
+// Inputs of one head, some tokens long, each at its place in rows that are wider.
+struct Input {
+  std::size_t size;
+  std::vector<std::vector<float>> rows;
+  std::vector<float*> pointers;
+
+  Input(std::size_t head_size, float low, float high, std::uint64_t seed) : size(head_size) {
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<float> uniform(low, high);
+    rows.resize(kRows, std::vector<float>(kFirst + head_size + 2));
+    for (auto& row : rows) {
+      for (float& number : row) number = uniform(random);
+      pointers.push_back(row.data());
+    }
+  }
+  double at(std::size_t row, std::size_t i) const { return rows[row][kFirst + i]; }
+};
+
+using Matrix = std::vector<std::vector<double>>;  // [key][value]
+
+class LinearAttentionTest : public ::testing::TestWithParam<std::size_t> {
+ protected:
+  using Scan = std::function<void(const LinearAttentionPiece&, std::size_t first_row)>;
+
+  // The state behind all rows, which are scanned `chunk` at a time.
+  std::vector<float> Run(const Scan& scan, std::size_t chunk) const {
+    std::vector<float> from;
+    for (std::size_t done = 0; done < kRows; done += chunk) {
+      std::vector<float> to(GetParam() * GetParam(), NAN);
+      scan({.row_count = std::min(chunk, kRows - done),
+            .head_size = GetParam(),
+            .from = done == 0 ? nullptr : from.data(),
+            .to = to.data()},
+           done);
+      from = to;
+    }
+    return from;
+  }
+
+  // expected(row, state) makes one token's result and moves the state on.
+  void Check(const Scan& scan, Input& y,
+             const std::function<std::vector<double>(std::size_t, Matrix&)>& expected) const {
+    const std::size_t size = GetParam();
+    const std::vector<float> state = Run(scan, kRows);
+    const auto whole = y.rows;
+    Matrix truth(size, std::vector<double>(size, 0.0));
+    for (std::size_t row = 0; row < kRows; ++row) {
+      const std::vector<double> wanted = expected(row, truth);
+      for (std::size_t j = 0; j < size; ++j) {
+        ASSERT_NEAR(y.at(row, j), wanted[j], 1e-4 * (1 + std::fabs(wanted[j])))
+            << "row " << row << " value " << j;
+      }
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      for (std::size_t j = 0; j < size; ++j) {
+        ASSERT_NEAR(state[i * size + j], truth[i][j], 1e-4 * (1 + std::fabs(truth[i][j])));
+      }
+    }
+    for (const std::size_t chunk : {1, 7, 49}) {
+      EXPECT_EQ(Run(scan, chunk), state) << "in pieces of " << chunk;
+      EXPECT_EQ(y.rows, whole) << "in pieces of " << chunk;
+    }
+  }
+
+  const std::size_t size_ = GetParam();
+  Input r_{size_, -1, 1, 1}, k_{size_, -1, 1, 2}, v_{size_, -1, 1, 3}, w_{size_, 0.5f, 1, 4};
+  Input y_{size_, 0, 0, 5};
+};
+
+TEST_P(LinearAttentionTest, Wkv6WeighsTheTokenItselfApart) {
+  const Input u(size_, -1, 1, 6);
+  const Scan scan = [&](const LinearAttentionPiece& piece, std::size_t row) {
+    ScanWkv6(piece, {.r = r_.pointers.data() + row,
+                     .k = k_.pointers.data() + row,
+                     .v = v_.pointers.data() + row,
+                     .w = w_.pointers.data() + row,
+                     .u = u.rows[0].data() + kFirst,
+                     .y = y_.pointers.data() + row,
+                     .first = kFirst});
+  };
+  Check(scan, y_, [&](std::size_t row, Matrix& state) {
+    std::vector<double> y(size_, 0.0);
+    for (std::size_t i = 0; i < size_; ++i) {
+      for (std::size_t j = 0; j < size_; ++j) {
+        const double kv = k_.at(row, i) * v_.at(row, j);
+        y[j] += r_.at(row, i) * (u.at(0, i) * kv + state[i][j]);
+        state[i][j] = state[i][j] * w_.at(row, i) + kv;
+      }
+    }
+    return y;
+  });
+}
+
+TEST_P(LinearAttentionTest, Wkv7ReplacesWhatTheStateHoldsForAKey) {
+  const float length = std::sqrt(static_cast<float>(size_));
+  const Input a(size_, -1 / length, 1 / length, 7), b(size_, -1 / length, 1 / length, 8);
+  const Scan scan = [&](const LinearAttentionPiece& piece, std::size_t row) {
+    ScanWkv7(piece, {.r = r_.pointers.data() + row,
+                     .w = w_.pointers.data() + row,
+                     .k = k_.pointers.data() + row,
+                     .v = v_.pointers.data() + row,
+                     .a = a.pointers.data() + row,
+                     .b = b.pointers.data() + row,
+                     .y = y_.pointers.data() + row,
+                     .first = kFirst});
+  };
+  Check(scan, y_, [&](std::size_t row, Matrix& state) {
+    std::vector<double> y(size_, 0.0), sa(size_, 0.0);
+    for (std::size_t i = 0; i < size_; ++i) {
+      for (std::size_t j = 0; j < size_; ++j) sa[j] += a.at(row, i) * state[i][j];
+    }
+    for (std::size_t i = 0; i < size_; ++i) {
+      for (std::size_t j = 0; j < size_; ++j) {
+        state[i][j] =
+            state[i][j] * w_.at(row, i) + v_.at(row, j) * k_.at(row, i) + sa[j] * b.at(row, i);
+        y[j] += state[i][j] * r_.at(row, i);
+      }
+    }
+    return y;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(HeadSizes, LinearAttentionTest,
+                         ::testing::Values(1, 5, 16, 64, kLinearHeadSizeMax),
+                         [](const auto& named) { return "size_" + std::to_string(named.param); });
+
+}  // namespace
+}  // namespace kvd
