@@ -38,8 +38,7 @@ void Must(Status status) {
 // A memory of 131,072 cells whose pool is tiny: the verbs never touch it.
 std::unique_ptr<UnifiedMemory> MakeMemory() {
   MemoryOptions options;
-  options.cells = 131072;
-  options.layers = {{1, 2, 2}};
+  options.groups = {{.cells = 131072, .layers = {{1, 2, 2}}}};
   options.sequence_capacity = 4096;
   return Must(
       UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options))))));

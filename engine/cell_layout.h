@@ -16,7 +16,8 @@ namespace kvd {
 struct CellLayout {
   kernels::DataType k_type = kernels::DataType::kF16;
   kernels::DataType v_type = kernels::DataType::kF16;
-  std::vector<LayerLayout> layers;
+  std::vector<LayerLayout> layers;    // by layer of the model
+  std::vector<std::uint32_t> groups;  // the block group that the layer's cells lie in
 
   // Offset of a cell's row from its block's start.
   std::size_t KRow(std::size_t layer, std::size_t head, std::size_t cell) const {

@@ -19,11 +19,13 @@ ModelCellRotator::ModelCellRotator(RotationKind kind, const ModelConfig& config,
       cosine_(ropes.kind_count() * ropes.pair_count_max()),
       sine_(cosine_.size()) {}
 
-void ModelCellRotator::CopyCell(BlockId source_block, std::uint32_t source_cell,
-                                BlockId destination_block, std::uint32_t destination_cell) {
-  const std::byte* source = memory_.BlockBytes(source_block);
-  std::byte* destination = memory_.BlockBytes(destination_block);
+void ModelCellRotator::CopyCell(std::uint32_t group, BlockId source_block,
+                                std::uint32_t source_cell, BlockId destination_block,
+                                std::uint32_t destination_cell) {
+  const std::byte* source = memory_.BlockBytes(group, source_block);
+  std::byte* destination = memory_.BlockBytes(group, destination_block);
   for (std::size_t layer = 0; layer < config_.layer_count; ++layer) {
+    if (cells_.groups[layer] != group) continue;
     for (std::size_t head = 0; head < config_.kv_head_count[layer]; ++head) {
       std::memcpy(destination + cells_.KRow(layer, head, destination_cell),
                   source + cells_.KRow(layer, head, source_cell), cells_.layers[layer].k_row_bytes);
@@ -33,15 +35,15 @@ void ModelCellRotator::CopyCell(BlockId source_block, std::uint32_t source_cell,
   }
 }
 
-Status ModelCellRotator::RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from,
-                                    BlockId destination_block, std::uint32_t destination_cell,
-                                    Pos to) {
-  const std::uint32_t from_form = memory_.BlockCells(source_block)[source_cell].key_form;
+Status ModelCellRotator::RotateCell(std::uint32_t group, BlockId source_block,
+                                    std::uint32_t source_cell, Pos from, BlockId destination_block,
+                                    std::uint32_t destination_cell, Pos to) {
+  const std::uint32_t from_form = memory_.BlockCells(group, source_block)[source_cell].key_form;
   const std::uint32_t to_form = key_form_.value_or(from_form);
   // Through f32 and back would lose bits of a q8_0 key.
   const bool turns = config_.has_rope && (from != to || from_form != to_form);
   if (!turns && kind_ != RotationKind::kLlamaShift) {
-    CopyCell(source_block, source_cell, destination_block, destination_cell);
+    CopyCell(group, source_block, source_cell, destination_block, destination_cell);
     return {};
   }
   const bool backwards = kind_ == RotationKind::kLlamaDivide;
@@ -51,10 +53,11 @@ Status ModelCellRotator::RotateCell(BlockId source_block, std::uint32_t source_c
         .FillDifference(ropes_.table(kind, from_form), backwards ? to : from, backwards ? from : to,
                         cosine_.data() + kind * stride, sine_.data() + kind * stride);
   }
-  const std::byte* source = memory_.BlockBytes(source_block);
-  std::byte* destination = memory_.BlockBytes(destination_block);
+  const std::byte* source = memory_.BlockBytes(group, source_block);
+  std::byte* destination = memory_.BlockBytes(group, destination_block);
   bool finite = true;
   for (std::size_t layer = 0; layer < config_.layer_count; ++layer) {
+    if (cells_.groups[layer] != group) continue;
     const RopeConfig& rope = config_.rope_of(layer);
     const std::size_t angle = ModelRopes::KindOf(config_, layer) * stride;
     for (std::size_t head = 0; head < config_.kv_head_count[layer]; ++head) {

@@ -30,12 +30,12 @@ class ModelCellRotator final : public CellRotator {
                    std::optional<std::uint32_t> key_form = std::nullopt);
 
   // kNumerical when a key is not finite in the cells' type after the rotation.
-  Status RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from,
+  Status RotateCell(std::uint32_t group, BlockId source_block, std::uint32_t source_cell, Pos from,
                     BlockId destination_block, std::uint32_t destination_cell, Pos to) override;
 
  private:
-  void CopyCell(BlockId source_block, std::uint32_t source_cell, BlockId destination_block,
-                std::uint32_t destination_cell);
+  void CopyCell(std::uint32_t group, BlockId source_block, std::uint32_t source_cell,
+                BlockId destination_block, std::uint32_t destination_cell);
 
   const RotationKind kind_;
   const std::optional<std::uint32_t> key_form_;

@@ -117,8 +117,7 @@ Result<std::unique_ptr<Model>> LoadModel(const std::string& path) {
 }
 
 MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& config) {
-  MemoryOptions memory{.cells = options.cells,
-                       .layers = {},
+  MemoryOptions memory{.groups = {{.cells = options.cells, .layers = {}}},
                        .k_type = options.k_type,
                        .v_type = options.v_type,
                        .sequence_capacity = options.sequence_capacity,
@@ -126,9 +125,9 @@ MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& c
                        .session_capacity = options.session_capacity};
   for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
     if (config.kv_head_count[layer] == 0) continue;
-    memory.layers.push_back({.kv_head_count = config.kv_head_count[layer],
-                             .k_dim = config.head_dim_k,
-                             .v_dim = config.head_dim_v});
+    memory.groups[0].layers.push_back({.kv_head_count = config.kv_head_count[layer],
+                                       .k_dim = config.head_dim_k,
+                                       .v_dim = config.head_dim_v});
   }
   memory.state_bytes = StateFloats(config) * sizeof(float);
   if (memory.state_bytes == 0) return memory;
@@ -152,10 +151,11 @@ MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& c
 // The layers of a block by layer of the model; those without K and V have none.
 CellLayout CellLayoutOf(const EngineOptions& options, const ModelConfig& config,
                         const MemoryGeometry& geometry) {
-  CellLayout cells{.k_type = options.k_type, .v_type = options.v_type, .layers = {}};
-  auto next = geometry.layers.begin();
+  CellLayout cells{.k_type = options.k_type, .v_type = options.v_type, .layers = {}, .groups = {}};
+  auto next = geometry.groups[0].layers.begin();
   for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
     cells.layers.push_back(config.kv_head_count[layer] == 0 ? LayerLayout{} : *next++);
+    cells.groups.push_back(0);
   }
   return cells;
 }

@@ -119,7 +119,7 @@ void ForwardPass::FillKeyAngles() {
     key_sine_[i].resize(row_count_max_ * pairs);
     for (std::size_t s = 0; s < plan_->count; ++s) {
       const StepSequence& sequence = plan_->sequences[s];
-      const std::int32_t delta = sequence.extents.back().delta;
+      const std::int32_t delta = sequence.groups[0].extents.back().delta;
       const RopeTable& rope = ropes_.table(i, sequence.key_form);
       for (std::size_t row = 0; row < sequence.new_cells; ++row) {
         const std::size_t at = (sequences_[s].first_row + row) * pairs;

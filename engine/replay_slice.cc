@@ -23,14 +23,19 @@ void ReplaySlice::Fill(const Rewind& rewind, std::size_t tokens_max) {
   slice.tokens.assign(rewind.tokens.begin() + static_cast<std::ptrdiff_t>(rewind.done),
                       rewind.tokens.begin() + static_cast<std::ptrdiff_t>(last));
   const std::uint32_t cell_count = slice.past_cells + slice.new_cells;
-  slice.extents.clear();
-  slice.first_new_extent = 0;
-  for (const layout::Extent& extent : rewind.extents) {
-    if (extent.start >= cell_count) break;
-    if (extent.start <= slice.past_cells) {
-      slice.first_new_extent = static_cast<std::uint32_t>(slice.extents.size());
+  for (std::size_t group = 0; group < slice.groups.size(); ++group) {
+    const GroupPart& whole = rewind.groups[group];
+    GroupPart& part = slice.groups[group];
+    part.first_cell = whole.first_cell;
+    part.extents.clear();
+    // A text that is encoded is seen as a whole.
+    const bool is_cut = whole.cell_count == rewind.cell_count;
+    part.cell_count = is_cut ? cell_count : whole.cell_count;
+    for (const layout::Extent& extent : whole.extents) {
+      if (extent.start >= part.cell_count) break;
+      part.extents.push_back(extent);
     }
-    slice.extents.push_back(extent);
+    part.first_new_extent = static_cast<std::uint32_t>(part.extents.size());
   }
   slice.state_from = rewind.done == 0 ? rewind.state_from : rewind.last_slot;
   slice.state_to = rewind.last_slot == rewind.slots[0] ? rewind.slots[1] : rewind.slots[0];

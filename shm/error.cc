@@ -26,6 +26,7 @@ std::string_view CodeName(Code code) {
     case Code::kInternal: return "internal";
     case Code::kTimeout: return "timeout";
     case Code::kNeedsReplay: return "needs_replay";
+    case Code::kWindowLost: return "window_lost";
   }
   return "unknown";
 }

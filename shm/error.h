@@ -35,6 +35,7 @@ enum class Code : std::uint8_t {
   kInternal = 16,         // a bug of ours; please report
   kTimeout = 17,          // nothing came in the time allowed
   kNeedsReplay = 18,      // inside the daemon: the state at the cut has to be computed again
+  kWindowLost = 19,       // the edit needs cells that a sliding window has dropped
 };
 
 // The code's stable lower_snake name ("no_space"), used in logs and JSON. Never empty.

@@ -16,6 +16,7 @@
 //   1  first layout
 //   2  recurrent state slots, checkpoints and rows of logits
 //   3  a cell says by which of the model's rotations its keys are rotated
+//   4  several block groups, windows, cells of an encoded text
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@
 
 namespace kvd::layout {
 
-inline constexpr std::uint32_t kLayoutVersion = 3;
+inline constexpr std::uint32_t kLayoutVersion = 4;
 inline constexpr std::uint64_t kMetaMagic = 0x3154454d5f44564bull;  // "KVD_MET1"
 inline constexpr std::uint32_t kBlockCells = 32;                    // cells of one block
 inline constexpr std::uint32_t kGroupsMax = 4;                      // block groups of one model
@@ -51,27 +52,31 @@ inline constexpr std::uint32_t kNameBytesMax = 64;
 // A value is committed if it is reachable from a live SequenceRecord or SnapshotRecord (or is one).
 // All else does not exist.
 
+// Group 0 holds every token of a sequence. A group with a window keeps the last of the same cells;
+// the cross group holds the cells of an encoded text.
 struct MetaGeometry {
   std::uint32_t block_cells;  // kBlockCells
   std::uint32_t group_count;  // 1..kGroupsMax; group 0 holds every token
   std::uint32_t block_count[kGroupsMax];
+  std::uint32_t window[kGroupsMax];  // a query at p reaches positions above p - window; 0: all
+  std::uint32_t cross_group;         // 1..group_count-1, or kNoSlot
   std::uint32_t sequence_capacity;
   std::uint32_t snapshot_capacity;
   std::uint32_t session_capacity;
   std::uint32_t state_slot_count;
   std::uint32_t list_unit_count;
   std::uint32_t logits_row_count;
+  std::uint8_t k_type;  // kernels::DataType numbers
+  std::uint8_t v_type;
+  std::uint8_t reserved[2];
   // Bytes of one block in `pool`, page rounded; 0 where no layer has K and V: its cells are tokens
   // and positions alone.
   std::uint64_t block_stride_bytes[kGroupsMax];
   std::uint64_t state_slot_bytes;  // in `pool`, behind the blocks, page rounded
   std::uint64_t logits_row_bytes;  // in `pool`, behind the state slots, page rounded
-  std::uint8_t k_type;             // kernels::DataType numbers
-  std::uint8_t v_type;
-  std::uint8_t reserved2[6];
   friend bool operator==(const MetaGeometry&, const MetaGeometry&) = default;
 };
-static_assert(sizeof(MetaGeometry) == 104 && std::is_standard_layout_v<MetaGeometry>);
+static_assert(sizeof(MetaGeometry) == 120 && std::is_standard_layout_v<MetaGeometry>);
 
 struct MetaHeader {
   std::uint64_t magic;             // kMetaMagic
@@ -170,11 +175,12 @@ struct SequenceRecord {
   std::int32_t next_pos;         // last effective position + 1; 0 when empty
   std::uint32_t state_slot;      // recurrent state behind all its cells; kNoSlot: none or zeros
   std::uint32_t logits_slot;     // row of logits of its last token, or kNoSlot
-  std::uint32_t cross_slot;      // cross-attention state, or kNoSlot
+  std::uint32_t cross_cells;     // cells of the cross group; 0: no text is encoded
   ListRoot extents[kGroupsMax];
   ListRoot checkpoints;  // of Checkpoint, by cell_count, each at most the record's
   ListRoot sampler;
-  std::uint32_t first_cell[kGroupsMax];  // ordinal of the first cell a group still holds (windows)
+  std::uint32_t
+      first_cell[kGroupsMax];  // ordinal of the first cell that a window group still holds
   std::uint8_t reserved1[72];
 };
 static_assert(sizeof(SequenceRecord) == 256 && std::is_standard_layout_v<SequenceRecord>);

@@ -23,7 +23,7 @@ class PositionCursor {
  public:
   // Stands at the first cell whose position is at least `limit`, which the sequence has.
   PositionCursor(const StepSequence& source, const Memory& memory, std::int64_t limit)
-      : source_(source), memory_(memory), extent_(source.extents.size()) {
+      : source_(source), memory_(memory), extent_(source.groups[0].extents.size()) {
     do {
       Enter(extent_ - 1);
     } while (extent_ > 0 && position() >= limit);
@@ -32,22 +32,24 @@ class PositionCursor {
 
   std::uint32_t cell() const { return cell_; }
   std::int64_t position() const {
-    return std::int64_t{records_[cell_ - first_].stored_pos} + source_.extents[extent_].delta;
+    return std::int64_t{records_[cell_ - first_].stored_pos} +
+           source_.groups[0].extents[extent_].delta;
   }
   // REQUIRES: it is not the last cell.
   void Next() {
     ++cell_;
-    if (extent_ + 1 < source_.extents.size() && source_.extents[extent_ + 1].start == cell_) {
+    if (extent_ + 1 < source_.groups[0].extents.size() &&
+        source_.groups[0].extents[extent_ + 1].start == cell_) {
       Enter(extent_ + 1);
     }
   }
 
  private:
   void Enter(std::size_t index) {
-    const layout::Extent& extent = source_.extents[index];
+    const layout::Extent& extent = source_.groups[0].extents[index];
     extent_ = index;
     first_ = cell_ = extent.start;
-    records_ = memory_.BlockCells(BlockId{extent.block}) + extent.first;
+    records_ = memory_.BlockCells(0, BlockId{extent.block}) + extent.first;
   }
 
   const StepSequence& source_;
@@ -77,11 +79,12 @@ void AppendPositions(const StepSequence& source, const Memory& memory, Attention
                      SequenceView* view) {
   const std::size_t cell_count = std::size_t{source.past_cells} + source.new_cells;
   view->first_position = plan->positions.size();
-  for (std::size_t e = 0; e < source.extents.size(); ++e) {
-    const layout::Extent& extent = source.extents[e];
-    const std::size_t end =
-        e + 1 < source.extents.size() ? source.extents[e + 1].start : cell_count;
-    const layout::CellRecord* records = memory.BlockCells(BlockId{extent.block}) + extent.first;
+  for (std::size_t e = 0; e < source.groups[0].extents.size(); ++e) {
+    const layout::Extent& extent = source.groups[0].extents[e];
+    const std::size_t end = e + 1 < source.groups[0].extents.size()
+                                ? source.groups[0].extents[e + 1].start
+                                : cell_count;
+    const layout::CellRecord* records = memory.BlockCells(0, BlockId{extent.block}) + extent.first;
     const std::size_t skipped = view->skipped_runs * kRunCells;
     for (std::size_t cell = std::max<std::size_t>(extent.start, skipped); cell < end; ++cell) {
       plan->positions.push_back(records[cell - extent.start].stored_pos + extent.delta);
@@ -99,16 +102,17 @@ void AppendRuns(const StepSequence& source, Memory& memory, AttentionPlan* plan,
   view->skipped_runs = first_cell / kRunCells;
   view->first_delta = plan->deltas.size();
   std::size_t next_run = view->skipped_runs;
-  for (std::size_t e = 0; e < source.extents.size(); ++e) {
-    const layout::Extent& extent = source.extents[e];
-    const std::size_t end =
-        e + 1 < source.extents.size() ? source.extents[e + 1].start : cell_count;
+  for (std::size_t e = 0; e < source.groups[0].extents.size(); ++e) {
+    const layout::Extent& extent = source.groups[0].extents[e];
+    const std::size_t end = e + 1 < source.groups[0].extents.size()
+                                ? source.groups[0].extents[e + 1].start
+                                : cell_count;
     if (end <= first_cell) continue;
     const auto known = plan->deltas.begin() + static_cast<std::ptrdiff_t>(view->first_delta);
     const auto found = std::find(known, plan->deltas.end(), extent.delta);
     const auto delta_index = static_cast<std::uint32_t>(found - known);
     if (found == plan->deltas.end()) plan->deltas.push_back(extent.delta);
-    const std::byte* block = memory.BlockBytes(BlockId{extent.block});
+    const std::byte* block = memory.BlockBytes(0, BlockId{extent.block});
     for (std::size_t cell = std::max<std::size_t>(extent.start, first_cell); cell < end;) {
       const std::size_t column = cell % kRunCells;
       if (cell / kRunCells == next_run) {

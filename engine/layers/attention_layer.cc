@@ -36,15 +36,17 @@ void StoreKeysAndValues(ForwardPass& pass, std::size_t layer, const RowBuffer& k
     const StepSequence& sequence = pass.plan().sequences[s];
     if (!pass.item(s).writes_cells) continue;
     bool finite = true;
-    std::size_t extent = sequence.first_new_extent;
+    const std::uint32_t group = cells.groups[layer];
+    const std::vector<layout::Extent>& extents = sequence.groups[group].extents;
+    std::size_t extent = sequence.groups[group].first_new_extent;
     for (std::size_t i = 0; i < sequence.new_cells; ++i) {
       const std::size_t row = pass.sequences()[s].first_row + i;
       const std::size_t cell = sequence.past_cells + i;
-      while (extent + 1 < sequence.extents.size() && sequence.extents[extent + 1].start <= cell) {
+      while (extent + 1 < extents.size() && extents[extent + 1].start <= cell) {
         ++extent;
       }
-      const layout::Extent& home = sequence.extents[extent];
-      std::byte* block = pass.memory().BlockBytes(BlockId{home.block});
+      const layout::Extent& home = extents[extent];
+      std::byte* block = pass.memory().BlockBytes(group, BlockId{home.block});
       const std::size_t block_cell = home.first + (cell - home.start);
       if (shape.rotated_dim != 0) {
         kernels.rope(k[row], shape.kv_head_count, shape.head_dim_k, shape.rotated_dim,

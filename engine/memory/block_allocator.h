@@ -2,15 +2,12 @@
 // what only this process knows: cells reserved by the step in progress, and blocks that the step
 // may still read.
 //
-// A block is free if no list refers to it, no reservation holds it and it is not in limbo. While a
-// step runs (BeginStep to EndStep) blocks that lose their last holder go to limbo: the step reads
-// its snapshot of extents without the lock.
+// A block is free if no list refers to it, no reservation holds it and it is not in limbo. While
+// somebody reads (BeginRead to EndRead: a step, a rewind; several may) blocks that lose their last
+// holder go to limbo: a reader reads its snapshot of extents without the lock.
 //
 // At most one reservation holds a block at a time: it begins where the block is filled and nothing
 // else ends there.
-//
-// State slots and rows of logits are handed out by allocators of their own: each is a block whose
-// only piece is all of it.
 //
 // Not thread-safe. Takes the pool's use counts along; reserving the pool's bytes is the caller's,
 // outside of its lock.
@@ -28,12 +25,12 @@ namespace kvd {
 
 class BlockAllocator {
  public:
-  // The blocks lie in the pool from base_offset on; a stride of 0: they have no bytes there.
-  BlockAllocator(std::uint32_t block_count, std::uint64_t base_offset,
+  // Block 0 lies at pool_offset; a stride of 0: the blocks have no bytes.
+  BlockAllocator(std::uint32_t block_count, std::uint64_t pool_offset,
                  std::uint64_t block_stride_bytes, PoolSegment* pool)
       : free_(block_count),
         reserved_end_(block_count),
-        base_offset_(base_offset),
+        pool_offset_(pool_offset),
         block_stride_bytes_(block_stride_bytes),
         pool_(pool) {}
 
@@ -46,14 +43,20 @@ class BlockAllocator {
   bool is_reserved(std::uint32_t block) const { return reserved_end_[block] != 0; }
   // Of the blocks in front of this one.
   std::uint32_t CountFreeBelow(std::uint32_t block) const;
-  bool step_is_running() const { return step_is_running_; }
+  // The block's bytes in the pool.
+  std::byte* bytes(std::uint32_t block) const { return pool_->data() + OffsetOf(block); }
+  // Makes them safe to write. Errors: kNoSpace, kIo. Outside of the memory's lock.
+  Status EnsureReserved(std::uint32_t block) const {
+    if (block_stride_bytes_ == 0) return {};
+    return pool_->EnsureReserved(OffsetOf(block), block_stride_bytes_);
+  }
 
-  void BeginStep();
-  // What is in limbo becomes free. REQUIRES: no reservation is left.
-  void EndStep();
+  void BeginRead() { ++readers_; }
+  // With the last reader, what is in limbo becomes free.
+  void EndRead();
 
-  // The lowest free block, now reserved up to cell `end`. REQUIRES: a step is running,
-  // free_blocks() > 0.
+  // The lowest free block, now reserved up to cell `end`. REQUIRES: somebody reads, free_blocks() >
+  // 0.
   std::uint32_t ReserveFresh(std::uint32_t end);
   // Reserves the tail of a used block up to cell `end`. REQUIRES: the block is not reserved.
   void ReserveTail(std::uint32_t block, std::uint32_t end);
@@ -62,29 +65,19 @@ class BlockAllocator {
   // Nothing refers to the block any more.
   void Unreferenced(std::uint32_t block);
 
-  // A free block that stays taken across steps until LetGo, whatever the table says of it.
-  // REQUIRES: free_blocks() > 0.
-  std::uint32_t Hold();
-  void LetGo(std::uint32_t block, const BlockTable& table);
-
-  // Offset of the block's bytes in the pool.
-  std::uint64_t OffsetOf(std::uint32_t block) const {
-    return base_offset_ + block * block_stride_bytes_;
-  }
-  std::uint64_t block_stride_bytes() const { return block_stride_bytes_; }
-
  private:
-  void AddUse(std::uint32_t block);
   void Free(std::uint32_t block);
+  std::uint64_t OffsetOf(std::uint32_t block) const {
+    return pool_offset_ + block * block_stride_bytes_;
+  }
 
   FreeSet free_;
   std::vector<std::uint8_t> reserved_end_;  // by block: end of the reserved cells, 0 for none
   std::vector<std::uint32_t> limbo_;
-  std::uint64_t base_offset_;
+  std::uint64_t pool_offset_;
   std::uint64_t block_stride_bytes_;
   PoolSegment* pool_;
-  std::uint32_t reserved_blocks_ = 0;
-  bool step_is_running_ = false;
+  std::uint32_t readers_ = 0;
 };
 
 }  // namespace kvd

@@ -24,6 +24,7 @@ constexpr int kSparseCells = 24;
 
 // Where the cells of the slice's blocks go.
 struct UnifiedMemory::Moves {
+  explicit Moves(std::uint32_t of_group) : group(of_group) {}
   static constexpr std::uint32_t kNowhere = ~0u;
   struct Target {
     std::uint32_t block = kNowhere;
@@ -32,6 +33,7 @@ struct UnifiedMemory::Moves {
   struct Run {
     std::uint32_t from_block, from_cell, to_block, to_cell, count;
   };
+  std::uint32_t group;
   std::vector<std::uint32_t> sources;         // blocks to be emptied
   std::vector<std::uint32_t> slot_of_source;  // by block: index + 1 into `targets`, 0: none
   std::vector<std::array<Target, layout::kBlockCells>> targets;
@@ -48,9 +50,11 @@ struct UnifiedMemory::Moves {
 // The blocks to empty next: the sparsest first, then those farthest behind. Their cells fit fewer
 // blocks, or blocks farther in front.
 void UnifiedMemory::ChooseSources(std::uint32_t cells_max, Moves* moves) const {
-  const std::uint32_t block_count = meta_.geometry().block_count[0];
+  const BlockTable& blocks_in_use = tables_.blocks[moves->group];
+  const BlockAllocator& allocator = allocators_[moves->group];
+  const std::uint32_t block_count = meta_.geometry().block_count[moves->group];
   const std::uint64_t needed =
-      (tables_.blocks.live_cells() + layout::kBlockCells - 1) / layout::kBlockCells;
+      (blocks_in_use.live_cells() + layout::kBlockCells - 1) / layout::kBlockCells;
   struct Candidate {
     std::uint32_t block;
     int live;
@@ -58,8 +62,8 @@ void UnifiedMemory::ChooseSources(std::uint32_t cells_max, Moves* moves) const {
   };
   std::vector<Candidate> candidates;
   for (std::uint32_t block = 0; block < block_count; ++block) {
-    if (!tables_.blocks.is_used(block)) continue;
-    const int live = std::popcount(tables_.blocks.live_mask(block));
+    if (!blocks_in_use.is_used(block)) continue;
+    const int live = std::popcount(blocks_in_use.live_mask(block));
     const bool is_behind = block >= needed + needed / 16 + 1;
     if (live < kSparseCells || is_behind) candidates.push_back({block, live, is_behind});
   }
@@ -76,7 +80,7 @@ void UnifiedMemory::ChooseSources(std::uint32_t cells_max, Moves* moves) const {
     const auto live = static_cast<std::uint64_t>(candidate.live);
     if (cells + live > cells_max && !moves->sources.empty()) break;
     const std::uint64_t blocks = (cells + live + layout::kBlockCells - 1) / layout::kBlockCells;
-    if (blocks > allocator_.free_blocks()) break;
+    if (blocks > allocator.free_blocks()) break;
     cells += live;
     sparse += candidate.live < kSparseCells;
     moves->sources.push_back(candidate.block);
@@ -85,7 +89,7 @@ void UnifiedMemory::ChooseSources(std::uint32_t cells_max, Moves* moves) const {
   const std::uint64_t blocks = (cells + layout::kBlockCells - 1) / layout::kBlockCells;
   const bool gains = blocks < moves->sources.size();
   const bool comes_forward =
-      sparse < moves->sources.size() && allocator_.CountFreeBelow(moves->sources.back()) >= blocks;
+      sparse < moves->sources.size() && allocator.CountFreeBelow(moves->sources.back()) >= blocks;
   if (!gains && !comes_forward) moves->sources.clear();
   for (std::size_t i = 0; i < moves->sources.size(); ++i) {
     moves->slot_of_source[moves->sources[i]] = static_cast<std::uint32_t>(i) + 1;
@@ -100,7 +104,7 @@ void UnifiedMemory::PlaceCells(Moves* moves) {
     Moves::Target& target = moves->TargetOf(block, cell);
     if (target.block != Moves::kNowhere) return;
     if (room == 0) {
-      moves->destinations.push_back(allocator_.ReserveFresh(layout::kBlockCells));
+      moves->destinations.push_back(allocators_[moves->group].ReserveFresh(layout::kBlockCells));
       room = layout::kBlockCells;
     }
     target = {moves->destinations.back(), layout::kBlockCells - room};
@@ -119,7 +123,7 @@ void UnifiedMemory::PlaceCells(Moves* moves) {
   for (std::uint32_t index = 0; index < meta_.geometry().sequence_capacity; ++index) {
     const layout::SequenceRecord& record = meta_.sequences()[index];
     if ((record.flags & layout::kSequenceLive) == 0) continue;
-    const ExtentView view = ViewOf(record);
+    const ExtentView view = ViewOf(record, moves->group);
     for (std::size_t e = 0; e < view.entries.size(); ++e) {
       const Piece piece = view.PieceAt(e);
       if (!moves->is_source(piece.block)) continue;
@@ -128,23 +132,24 @@ void UnifiedMemory::PlaceCells(Moves* moves) {
   }
 }
 
-// The list of one sequence with the moved cells where they are now; false: it has none of them.
-bool UnifiedMemory::MapPieces(ExtentView view, Moves* moves) {
-  old_pieces_.clear();
-  new_pieces_.clear();
+bool UnifiedMemory::MapPieces(const layout::SequenceRecord& record, Moves* moves) {
+  const ExtentView view = ViewOf(record, moves->group);
+  GroupEdit& edit = edits_[moves->group];
+  edit.old_pieces.clear();
+  edit.new_pieces.clear();
   bool changes = false;
   for (std::size_t e = 0; e < view.entries.size(); ++e) {
     const Piece piece = view.PieceAt(e);
-    old_pieces_.push_back(piece);
+    edit.old_pieces.push_back(piece);
     if (!moves->is_source(piece.block)) {
-      AppendPiece(&new_pieces_, piece);
+      AppendPiece(&edit.new_pieces, piece);
       continue;
     }
     changes = true;
     for (std::uint32_t k = 0; k < piece.count; ++k) {
       const Moves::Target& target = moves->TargetOf(piece.block, piece.first + k);
       KVD_ASSERT(target.block != Moves::kNowhere);
-      AppendPiece(&new_pieces_,
+      AppendPiece(&edit.new_pieces,
                   {target.block, static_cast<std::uint16_t>(target.cell), 1, piece.delta});
     }
   }
@@ -152,13 +157,20 @@ bool UnifiedMemory::MapPieces(ExtentView view, Moves* moves) {
 }
 
 Status UnifiedMemory::CopyCells(const Moves& moves, CellMover& mover) {
-  for (const std::uint32_t block : moves.destinations) KVD_CHECK_OK(EnsureBytes(allocator_, block));
+  for (const std::uint32_t block : moves.destinations) {
+    KVD_CHECK_OK(allocators_[moves.group].EnsureReserved(block));
+  }
+  const bool has_bytes = meta_.geometry().block_stride_bytes[moves.group] != 0;
   for (const Moves::Run& run : moves.runs) {
-    mover.MoveCells(static_cast<BlockId>(run.from_block), run.from_cell,
-                    static_cast<BlockId>(run.to_block), run.to_cell, run.count);
+    if (has_bytes) {
+      mover.MoveCells(moves.group, static_cast<BlockId>(run.from_block), run.from_cell,
+                      static_cast<BlockId>(run.to_block), run.to_cell, run.count);
+    }
     for (std::uint32_t k = 0; k < run.count; ++k) {
-      const layout::CellRecord& record = meta_.cells(run.from_block)[run.from_cell + k];
-      WriteCell(run.to_block, run.to_cell + k, record.token, record.stored_pos, record.key_form);
+      const layout::CellRecord& record =
+          meta_.cells(moves.group, run.from_block)[run.from_cell + k];
+      WriteCell(moves.group, run.to_block, run.to_cell + k, record.token, record.stored_pos,
+                record.key_form);
     }
   }
   return {};
@@ -171,8 +183,9 @@ Result<std::uint32_t> UnifiedMemory::RewriteLists(Moves* moves) {
   for (std::uint32_t index = 0; index < meta_.geometry().sequence_capacity; ++index) {
     const layout::SequenceRecord& record = meta_.sequences()[index];
     if ((record.flags & layout::kSequenceLive) == 0) continue;
-    if (!MapPieces(ViewOf(record), moves)) continue;
-    Result<layout::ListRoot> root = WriteList(new_pieces_);
+    if (!MapPieces(record, moves)) continue;
+    Result<layout::ListRoot> root =
+        WriteList(edits_[moves->group].new_pieces, record.first_cell[moves->group]);
     if (!root) {
       for (const auto& [other, its_root] : written) FreeList(its_root);
       return std::unexpected(std::move(root).error());
@@ -181,16 +194,17 @@ Result<std::uint32_t> UnifiedMemory::RewriteLists(Moves* moves) {
   }
   for (const auto& [index, root] : written) {
     const layout::SequenceRecord old = meta_.sequences()[index];
-    MapPieces(ViewOf(old), moves);
+    MapPieces(old, moves);
     // Neither content nor edit number changes: the cells are the same.
     layout::SequenceRecord record = old;
-    record.extents[0] = root;
+    record.extents[moves->group] = root;
     log_.Begin();
     PutRecord(index, record);
     const Status committed = log_.Commit();
     KVD_ASSERT(committed.has_value());  // one record fits
-    RecountPieces(holders_[index]);
-    FreeList(old.extents[0]);
+    RecountPieces(moves->group, holders_[index]);
+    FreeList(old.extents[moves->group]);
+    SettleFreed();
   }
   return static_cast<std::uint32_t>(written.size());
 }
@@ -198,24 +212,29 @@ Result<std::uint32_t> UnifiedMemory::RewriteLists(Moves* moves) {
 Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover& mover) {
   const std::scoped_lock growth(growth_mutex_);
   DefragSlice slice;
-  Moves moves;
+  Moves moves(0);
   const std::uint64_t reserved_before = segments_.pool.reserved_bytes();
   {
     const std::scoped_lock lock(mutex_);
-    KVD_ASSERT(!allocator_.step_is_running());
+    KVD_ASSERT(!step_is_running_);
     if (open_rewinds_ > 0) return slice;  // they hold lists of their own
-    ChooseSources(cells_max, &moves);
+    // One group a slice, those with something to gain one after the other.
+    for (std::uint32_t group = 0; group < group_count() && moves.sources.empty(); ++group) {
+      moves = Moves(group);
+      ChooseSources(cells_max, &moves);
+    }
     if (moves.sources.empty()) {
       slice.is_done = true;
       return slice;
     }
-    BeginStep();
+    BeginRead();
     PlaceCells(&moves);
   }
   Status status = CopyCells(moves, mover);
   {
     const std::scoped_lock lock(mutex_);
-    const std::uint32_t used_before = tables_.blocks.used_blocks();
+    const BlockTable& blocks = tables_.blocks[moves.group];
+    const std::uint32_t used_before = blocks.used_blocks();
     if (status) {
       const Result<std::uint32_t> rewritten = RewriteLists(&moves);
       if (rewritten) {
@@ -226,10 +245,10 @@ Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover
       }
     }
     for (const std::uint32_t block : moves.destinations) {
-      allocator_.Release(block, tables_.blocks);
+      allocators_[moves.group].Release(block, blocks);
     }
-    EndAllocations();
-    const std::uint32_t used = tables_.blocks.used_blocks();
+    EndRead();
+    const std::uint32_t used = blocks.used_blocks();
     slice.blocks_freed = used_before > used ? used_before - used : 0;
   }
   segments_.pool.PunchUnused();

@@ -5,26 +5,36 @@
 // That both are equal after every operation is what the model test checks.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "engine/memory/block_table.h"
 #include "engine/memory/free_set.h"
 #include "engine/memory/list_arena.h"
+#include "engine/memory/slot_table.h"
 
 namespace kvd {
 
-// A reference to a slot, as a table of blocks counts it.
-constexpr Piece SlotPiece(std::uint32_t slot) { return {slot, 0, layout::kBlockCells, 0}; }
+// Cells of one group in a record's list end at this ordinal.
+constexpr std::uint32_t CellCountOf(const layout::SequenceRecord& record,
+                                    const layout::MetaGeometry& geometry, std::uint32_t group) {
+  return group == geometry.cross_group ? record.cross_cells : record.cell_count;
+}
+
+// What lost its last reference, by number.
+struct FreedParts {
+  std::array<std::vector<std::uint32_t>, layout::kGroupsMax> blocks;
+  std::vector<std::uint32_t> states;
+  std::vector<std::uint32_t> logits;
+};
 
 struct DerivedTables {
-  BlockTable blocks;  // of group 0
-  // References to state slots and rows of logits: one to a slot is a piece of all its block.
-  BlockTable states;
-  BlockTable logits;
-  BlockTable checkpoints;  // of those to state slots, the ones from checkpoints
+  std::array<BlockTable, layout::kGroupsMax> blocks;  // by group
+  SlotTable states;
+  SlotTable logits;
   ListArena lists;
   FreeSet sequences;  // free records
   FreeSet snapshots;
@@ -33,28 +43,67 @@ struct DerivedTables {
   DerivedTables() = default;
   // Of an empty meta.
   explicit DerivedTables(const layout::MetaGeometry& geometry)
-      : blocks(geometry.block_count[0]),
-        states(geometry.state_slot_count),
+      : states(geometry.state_slot_count),
         logits(geometry.logits_row_count),
-        checkpoints(geometry.state_slot_count),
         lists(geometry.list_unit_count),
         sequences(geometry.sequence_capacity),
-        snapshots(geometry.snapshot_capacity) {}
+        snapshots(geometry.snapshot_capacity) {
+    for (std::uint32_t group = 0; group < layout::kGroupsMax; ++group) {
+      blocks[group] = BlockTable(geometry.block_count[group]);
+    }
+  }
 
-  // Counts what `times` records that are all equal to `record` refer to beside their cells.
-  void AddState(const layout::SequenceRecord& record,
-                std::span<const layout::Checkpoint> record_checkpoints, Holder holder,
-                std::uint32_t times) {
-    if (record.state_slot != layout::kNoSlot) {
-      states.Add(SlotPiece(record.state_slot), holder, times);
+  // Counts the cells, slots and checkpoints that `times` records like this one refer to; not the
+  // room of its lists.
+  template <class Meta>
+  void AddReferences(const Meta& meta, const layout::SequenceRecord& record, Holder holder,
+                     std::uint32_t times = 1) {
+    const layout::MetaGeometry& geometry = meta.geometry();
+    for (std::uint32_t group = 0; group < geometry.group_count; ++group) {
+      blocks[group].AddList(
+          {meta.entries(record.extents[group]), CellCountOf(record, geometry, group)}, holder,
+          times);
     }
-    if (record.logits_slot != layout::kNoSlot) {
-      logits.Add(SlotPiece(record.logits_slot), holder, times);
+    AddSlots(meta, record, holder, times);
+  }
+  template <class Meta>
+  void AddSlots(const Meta& meta, const layout::SequenceRecord& record, Holder holder,
+                std::uint32_t times = 1) {
+    AddSlot(&states, record.state_slot, UseOf(holder), times);
+    AddSlot(&logits, record.logits_slot, UseOf(holder), times);
+    for (const layout::Checkpoint& checkpoint : meta.checkpoints(record.checkpoints)) {
+      AddSlot(&states, checkpoint.state_slot, SlotUse::kCheckpoint, times);
     }
-    for (const layout::Checkpoint& checkpoint : record_checkpoints) {
-      states.Add(SlotPiece(checkpoint.state_slot), holder, times);
-      checkpoints.Add(SlotPiece(checkpoint.state_slot), holder, times);
+  }
+  // Uncounts one.
+  template <class Meta>
+  void DropReferences(const Meta& meta, const layout::SequenceRecord& record, Holder holder,
+                      FreedParts* freed) {
+    const layout::MetaGeometry& geometry = meta.geometry();
+    for (std::uint32_t group = 0; group < geometry.group_count; ++group) {
+      blocks[group].DropList(
+          {meta.entries(record.extents[group]), CellCountOf(record, geometry, group)}, holder,
+          &freed->blocks[group]);
     }
+    DropSlots(meta, record, holder, freed);
+  }
+  template <class Meta>
+  void DropSlots(const Meta& meta, const layout::SequenceRecord& record, Holder holder,
+                 FreedParts* freed) {
+    DropSlot(&states, record.state_slot, UseOf(holder), &freed->states);
+    DropSlot(&logits, record.logits_slot, UseOf(holder), &freed->logits);
+    for (const layout::Checkpoint& checkpoint : meta.checkpoints(record.checkpoints)) {
+      DropSlot(&states, checkpoint.state_slot, SlotUse::kCheckpoint, &freed->states);
+    }
+  }
+
+  // kNoSlot counts nothing.
+  static void AddSlot(SlotTable* table, std::uint32_t slot, SlotUse use, std::uint32_t times = 1) {
+    if (slot != layout::kNoSlot) table->Add(slot, use, times);
+  }
+  static void DropSlot(SlotTable* table, std::uint32_t slot, SlotUse use,
+                       std::vector<std::uint32_t>* freed) {
+    if (slot != layout::kNoSlot && table->Drop(slot, use)) freed->push_back(slot);
   }
 
   friend bool operator==(const DerivedTables&, const DerivedTables&) = default;

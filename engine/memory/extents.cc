@@ -15,7 +15,7 @@ const layout::CellRecord& CellAt(const layout::CellRecord* cells, const layout::
 }  // namespace
 
 std::size_t FindExtent(ExtentView view, std::uint32_t ordinal) {
-  KVD_ASSERT(ordinal < view.cell_count);
+  KVD_ASSERT(ordinal >= view.first_cell() && ordinal < view.cell_count);
   const auto after = std::upper_bound(
       view.entries.begin(), view.entries.end(), ordinal,
       [](std::uint32_t cell, const layout::Extent& extent) { return cell < extent.start; });
@@ -37,8 +37,8 @@ void AppendPiece(std::vector<Piece>* pieces, Piece piece) {
 
 void AppendCells(std::vector<Piece>* pieces, ExtentView view, std::uint32_t begin,
                  std::uint32_t end) {
-  KVD_ASSERT(begin <= end && end <= view.cell_count);
   if (begin == end) return;
+  KVD_ASSERT(begin < end && end <= view.cell_count);
   for (std::size_t index = FindExtent(view, begin);
        index < view.entries.size() && view.entries[index].start < end; ++index) {
     const layout::Extent& extent = view.entries[index];
@@ -56,11 +56,18 @@ std::uint32_t CountCells(std::span<const Piece> pieces) {
   return cell_count;
 }
 
-void StoreExtents(std::span<const Piece> pieces, layout::Extent* entries) {
-  std::uint32_t start = 0;
+void StoreExtents(std::span<const Piece> pieces, std::uint32_t first_cell,
+                  layout::Extent* entries) {
+  std::uint32_t start = first_cell;
   for (const Piece& piece : pieces) {
     *entries++ = {piece.block, start, piece.first, 0, piece.delta};
     start += piece.count;
+  }
+}
+
+void AppendEntries(std::vector<Piece>* pieces, ExtentView view, std::size_t first) {
+  for (std::size_t index = first; index < view.entries.size(); ++index) {
+    pieces->push_back(view.PieceAt(index));
   }
 }
 

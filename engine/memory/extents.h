@@ -26,11 +26,13 @@ struct Piece {
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
-// A sequence's list as it is stored. Does not own the entries.
+// A sequence's list as it is stored. Does not own the entries. That of a window group starts at the
+// ordinal of the first cell that it still holds.
 struct ExtentView {
   std::span<const layout::Extent> entries;
   std::uint32_t cell_count = 0;
 
+  std::uint32_t first_cell() const { return entries.empty() ? cell_count : entries[0].start; }
   std::uint32_t EndOf(std::size_t index) const {
     return index + 1 < entries.size() ? entries[index + 1].start : cell_count;
   }
@@ -41,18 +43,23 @@ struct ExtentView {
   }
 };
 
-// The entry that holds the cell `ordinal`. REQUIRES: ordinal < view.cell_count.
+// The entry that holds the cell `ordinal`. REQUIRES: view.first_cell() <= ordinal <
+// view.cell_count.
 std::size_t FindExtent(ExtentView view, std::uint32_t ordinal);
 
 // Appends a piece, as part of the last one where they touch in one block with one delta. Empty
 // pieces are dropped.
 void AppendPiece(std::vector<Piece>* pieces, Piece piece);
-// Appends the cells [begin, end) of the view. REQUIRES: begin <= end <= view.cell_count.
+// Appends the cells [begin, end) of the view. REQUIRES: begin == end, or view.first_cell() <= begin
+// <= end <= view.cell_count.
 void AppendCells(std::vector<Piece>* pieces, ExtentView view, std::uint32_t begin,
                  std::uint32_t end);
 std::uint32_t CountCells(std::span<const Piece> pieces);
-// Stores pieces as entries. REQUIRES: room for pieces.size() entries.
-void StoreExtents(std::span<const Piece> pieces, layout::Extent* entries);
+// Stores pieces as entries, the first cell's ordinal being first_cell. REQUIRES: room for
+// pieces.size() entries.
+void StoreExtents(std::span<const Piece> pieces, std::uint32_t first_cell, layout::Extent* entries);
+// The pieces of the entries from `first` on.
+void AppendEntries(std::vector<Piece>* pieces, ExtentView view, std::size_t first);
 
 // A view together with the records of its cells: positions.
 struct CellList {

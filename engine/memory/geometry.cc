@@ -15,6 +15,7 @@ constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint32_t kBlocksMax = 1u << 26;     // 2^31 cells
 constexpr std::uint32_t kRecordsMax = 1u << 20;    // sequences, snapshots, sessions, state slots
 constexpr std::uint32_t kListUnitsMax = 1u << 28;  // 64 GiB of lists
+constexpr std::uint64_t kWindowMax = 1u << 30;     // positions
 constexpr std::uint64_t kBlockBytesMax = 1ull << 40;
 constexpr std::uint64_t kPoolBytesMax = 1ull << 62;
 
@@ -60,19 +61,6 @@ Result<std::uint32_t> RowBytesOf(const char* field, std::size_t layer, kernels::
   return static_cast<std::uint32_t>(kernels::RowBytes(type, dim));
 }
 
-// *pool_bytes += count * bytes.
-Status AddToPool(const char* what, std::uint64_t count, std::uint64_t bytes,
-                 std::uint64_t* pool_bytes) {
-  std::uint64_t added = 0;
-  if (__builtin_mul_overflow(count, bytes, &added) || added > kPoolBytesMax - *pool_bytes) {
-    return Fail(Code::kInvalidArgument, "pool: " + std::to_string(count) + " " + what + " of " +
-                                            std::to_string(bytes) + " bytes, at most " +
-                                            std::to_string(kPoolBytesMax) + " bytes together");
-  }
-  *pool_bytes += added;
-  return {};
-}
-
 }  // namespace
 
 std::uint32_t ListUnitsFor(std::uint32_t entry_count) {
@@ -82,10 +70,15 @@ std::uint32_t ListUnitsFor(std::uint32_t entry_count) {
       RoundUp(wanted * sizeof(layout::Extent), layout::kListUnitBytes) / layout::kListUnitBytes);
 }
 
-std::uint64_t DefaultListUnits(std::uint64_t block_count, std::uint32_t sequence_capacity) {
-  const auto long_list = static_cast<std::uint32_t>(std::min<std::uint64_t>(block_count, 1024));
-  return 4ull * sequence_capacity +
-         std::uint64_t{std::min(layout::kForksMax, sequence_capacity)} * ListUnitsFor(long_list);
+std::uint64_t DefaultListUnits(const layout::MetaGeometry& geometry) {
+  const std::uint64_t sequences = geometry.sequence_capacity;
+  const std::uint64_t forks = std::min(layout::kForksMax, geometry.sequence_capacity);
+  std::uint64_t units = geometry.state_slot_count == 0 ? 0 : sequences;
+  for (std::uint32_t group = 0; group < geometry.group_count; ++group) {
+    const std::uint32_t long_list = std::min(geometry.block_count[group], 1024u);
+    units += 4 * sequences + forks * ListUnitsFor(long_list);
+  }
+  return units;
 }
 
 Result<MetaOffsets> LayOut(const layout::MetaGeometry& geometry) {
@@ -100,7 +93,6 @@ Result<MetaOffsets> LayOut(const layout::MetaGeometry& geometry) {
   KVD_CHECK_OK(check("geometry.snapshot_capacity", geometry.snapshot_capacity, 0, kRecordsMax));
   KVD_CHECK_OK(check("geometry.session_capacity", geometry.session_capacity, 0, kRecordsMax));
   KVD_CHECK_OK(check("geometry.state_slot_count", geometry.state_slot_count, 0, kRecordsMax));
-  KVD_CHECK_OK(check("geometry.list_unit_count", geometry.list_unit_count, 1, kListUnitsMax));
   KVD_CHECK_OK(check("geometry.logits_row_count", geometry.logits_row_count, 0, kRecordsMax));
   for (const auto& [field, bytes, count] :
        {std::tuple{"geometry.state_slot_bytes", geometry.state_slot_bytes,
@@ -109,6 +101,12 @@ Result<MetaOffsets> LayOut(const layout::MetaGeometry& geometry) {
                    geometry.logits_row_count}}) {
     KVD_CHECK_OK(check(field, bytes, count != 0 ? kPageBytes : 0, count != 0 ? kBlockBytesMax : 0));
     KVD_CHECK_OK(check((std::string(field) + " modulo page").c_str(), bytes % kPageBytes, 0, 0));
+  }
+  KVD_CHECK_OK(check("geometry.list_unit_count", geometry.list_unit_count, 1, kListUnitsMax));
+  KVD_CHECK_OK(check("geometry.reserved", geometry.reserved[0] | geometry.reserved[1], 0, 0));
+  if (geometry.cross_group != layout::kNoSlot) {
+    KVD_CHECK_OK(check("geometry.cross_group", geometry.cross_group, 1,
+                       std::uint64_t{geometry.group_count} - 1));
   }
   for (std::uint32_t group = 0; group < layout::kGroupsMax; ++group) {
     const bool used = group < geometry.group_count;
@@ -119,6 +117,9 @@ Result<MetaOffsets> LayOut(const layout::MetaGeometry& geometry) {
                        geometry.block_stride_bytes[group], 0, used ? kBlockBytesMax : 0));
     KVD_CHECK_OK(check(("geometry.block_stride_bytes" + name + " modulo page").c_str(),
                        geometry.block_stride_bytes[group] % kPageBytes, 0, 0));
+    const bool may_have_window = used && group != 0 && group != geometry.cross_group;
+    KVD_CHECK_OK(check(("geometry.window" + name).c_str(), geometry.window[group], 0,
+                       may_have_window ? kWindowMax : 0));
   }
 
   MetaOffsets offsets;
@@ -143,31 +144,25 @@ Result<MetaOffsets> LayOut(const layout::MetaGeometry& geometry) {
   return offsets;
 }
 
-Result<MemoryGeometry> ComputeGeometry(const MemoryOptions& options) {
-  const auto check = [](const char* field, std::uint64_t value, std::uint64_t least,
-                        std::uint64_t most) {
-    return CheckRange(Code::kInvalidArgument, field, value, least, most);
-  };
-  KVD_CHECK_OK(check("cells", options.cells, 1, std::uint64_t{kBlocksMax} * layout::kBlockCells));
-  KVD_CHECK_OK(check("layers", options.layers.size(), 0, 1u << 16));
-  KVD_CHECK_OK(check("state_slots", options.state_slots, 0, kRecordsMax));
-  KVD_CHECK_OK(check("logits_rows", options.logits_rows, 0, kRecordsMax));
-  KVD_CHECK_OK(check("state_bytes", options.state_bytes, options.state_slots != 0 ? 1 : 0,
-                     options.state_slots != 0 ? kBlockBytesMax : 0));
-  KVD_CHECK_OK(check("logits_bytes", options.logits_bytes, options.logits_rows != 0 ? 1 : 0,
-                     options.logits_rows != 0 ? kBlockBytesMax : 0));
-  KVD_CHECK_OK(check("sequence_capacity", options.sequence_capacity, 1, kRecordsMax));
-  KVD_CHECK_OK(check("snapshot_capacity", options.snapshot_capacity, 0, kRecordsMax));
-  KVD_CHECK_OK(check("session_capacity", options.session_capacity, 0, kRecordsMax));
-  KVD_CHECK_OK(check("list_unit_count", options.list_unit_count, 0, kListUnitsMax));
-  KVD_CHECK_OK(CheckCellType("k_type", options.k_type));
-  KVD_CHECK_OK(CheckCellType("v_type", options.v_type));
+namespace {
 
-  MemoryGeometry geometry;
-  for (std::size_t index = 0; index < options.layers.size(); ++index) {
-    const LayerShape& shape = options.layers[index];
-    KVD_CHECK_OK(check(("layer " + std::to_string(index) + " kv_head_count").c_str(),
-                       shape.kv_head_count, 1, 1u << 16));
+// The layout of one block; fills the group's part of `meta`.
+Result<GroupGeometry> ComputeGroup(const MemoryOptions& options, std::size_t number,
+                                   layout::MetaGeometry* meta) {
+  const GroupOptions& group = options.groups[number];
+  const std::string prefix = number == 0 ? "" : "group " + std::to_string(number) + " ";
+  const auto check = [&](const std::string& field, std::uint64_t value, std::uint64_t least,
+                         std::uint64_t most) {
+    return CheckRange(Code::kInvalidArgument, (prefix + field).c_str(), value, least, most);
+  };
+  KVD_CHECK_OK(check("cells", group.cells, 1, std::uint64_t{kBlocksMax} * layout::kBlockCells));
+  KVD_CHECK_OK(check("layers", group.layers.size(), 0, 1u << 16));
+  KVD_CHECK_OK(check("window", group.window, 0, number == 0 || group.is_cross ? 0 : kWindowMax));
+  GroupGeometry geometry;
+  for (std::size_t index = 0; index < group.layers.size(); ++index) {
+    const LayerShape& shape = group.layers[index];
+    KVD_CHECK_OK(check("layer " + std::to_string(index) + " kv_head_count", shape.kv_head_count, 1,
+                       1u << 16));
     LayerLayout layer;
     layer.kv_head_count = shape.kv_head_count;
     KVD_TRY(layer.k_row_bytes, RowBytesOf("k_dim", index, options.k_type, shape.k_dim));
@@ -180,40 +175,94 @@ Result<MemoryGeometry> ComputeGeometry(const MemoryOptions& options) {
     KVD_CHECK_OK(check("bytes of one block", geometry.block_bytes, 1, kBlockBytesMax));
     geometry.layers.push_back(layer);
   }
+  meta->block_count[number] =
+      static_cast<std::uint32_t>((group.cells + layout::kBlockCells - 1) / layout::kBlockCells);
+  meta->block_stride_bytes[number] = RoundUp(geometry.block_bytes, kPageBytes);
+  meta->window[number] = group.window;
+  if (group.is_cross) {
+    if (number == 0 || meta->cross_group != layout::kNoSlot) {
+      return Fail(Code::kInvalidArgument,
+                  "group " + std::to_string(number) + " is_cross: of group 0, or a second one");
+    }
+    meta->cross_group = static_cast<std::uint32_t>(number);
+  }
+  return geometry;
+}
 
+}  // namespace
+
+Result<PoolOffsets> LayOutPool(const layout::MetaGeometry& geometry) {
+  PoolOffsets offsets;
+  std::uint64_t end = 0;
+  const auto place = [&](const std::string& what, std::uint64_t count, std::uint64_t stride_bytes,
+                         std::uint64_t* offset) -> Status {
+    *offset = end;
+    std::uint64_t bytes = 0;
+    if (__builtin_mul_overflow(count, stride_bytes, &bytes) || bytes > kPoolBytesMax ||
+        end + bytes > kPoolBytesMax) {
+      return Fail(Code::kInvalidArgument, "pool: " + std::to_string(count) + " " + what + " of " +
+                                              std::to_string(stride_bytes) + " bytes, at most " +
+                                              std::to_string(kPoolBytesMax) + " bytes together");
+    }
+    end = RoundUp(end + bytes, kPageBytes);
+    return {};
+  };
+  for (std::uint32_t group = 0; group < geometry.group_count; ++group) {
+    KVD_CHECK_OK(place("blocks", geometry.block_count[group], geometry.block_stride_bytes[group],
+                       &offsets.blocks[group]));
+  }
+  KVD_CHECK_OK(
+      place("state slots", geometry.state_slot_count, geometry.state_slot_bytes, &offsets.states));
+  KVD_CHECK_OK(place("rows of logits", geometry.logits_row_count, geometry.logits_row_bytes,
+                     &offsets.logits));
+  offsets.total_bytes = std::max(end, kPageBytes);  // nothing of no bytes can be mapped
+  return offsets;
+}
+
+Result<MemoryGeometry> ComputeGeometry(const MemoryOptions& options) {
+  const auto check = [](const char* field, std::uint64_t value, std::uint64_t least,
+                        std::uint64_t most) {
+    return CheckRange(Code::kInvalidArgument, field, value, least, most);
+  };
+  KVD_CHECK_OK(check("groups", options.groups.size(), 1, layout::kGroupsMax));
+  KVD_CHECK_OK(check("sequence_capacity", options.sequence_capacity, 1, kRecordsMax));
+  KVD_CHECK_OK(check("snapshot_capacity", options.snapshot_capacity, 0, kRecordsMax));
+  KVD_CHECK_OK(check("session_capacity", options.session_capacity, 0, kRecordsMax));
+  KVD_CHECK_OK(check("list_unit_count", options.list_unit_count, 0, kListUnitsMax));
+  KVD_CHECK_OK(check("state_slots", options.state_slots, 0, kRecordsMax));
+  KVD_CHECK_OK(check("logits_rows", options.logits_rows, 0, kRecordsMax));
+  KVD_CHECK_OK(check("state_bytes", options.state_bytes, options.state_slots != 0 ? 1 : 0,
+                     options.state_slots != 0 ? kBlockBytesMax : 0));
+  KVD_CHECK_OK(check("logits_bytes", options.logits_bytes, options.logits_rows != 0 ? 1 : 0,
+                     options.logits_rows != 0 ? kBlockBytesMax : 0));
+  KVD_CHECK_OK(CheckCellType("k_type", options.k_type));
+  KVD_CHECK_OK(CheckCellType("v_type", options.v_type));
+
+  MemoryGeometry geometry;
+  geometry.logits_bytes = options.logits_bytes;
+  geometry.checkpoint_slots = options.checkpoint_slots;
   layout::MetaGeometry& meta = geometry.meta;
   meta.block_cells = layout::kBlockCells;
-  meta.group_count = 1;
-  meta.block_count[0] =
-      static_cast<std::uint32_t>((options.cells + layout::kBlockCells - 1) / layout::kBlockCells);
-  meta.block_stride_bytes[0] = RoundUp(geometry.block_bytes, kPageBytes);
+  meta.group_count = static_cast<std::uint32_t>(options.groups.size());
+  meta.cross_group = layout::kNoSlot;
+  for (std::size_t group = 0; group < options.groups.size(); ++group) {
+    KVD_TRY(GroupGeometry computed, ComputeGroup(options, group, &meta));
+    geometry.groups.push_back(std::move(computed));
+  }
   meta.sequence_capacity = options.sequence_capacity;
   meta.snapshot_capacity = options.snapshot_capacity;
   meta.session_capacity = options.session_capacity;
-  meta.k_type = static_cast<std::uint8_t>(options.k_type);
-  meta.v_type = static_cast<std::uint8_t>(options.v_type);
-  const std::uint64_t units =
-      options.list_unit_count != 0
-          ? options.list_unit_count
-          : std::min<std::uint64_t>(
-                DefaultListUnits(meta.block_count[0], options.sequence_capacity), kListUnitsMax);
-  meta.list_unit_count = static_cast<std::uint32_t>(units);
-
   meta.state_slot_count = options.state_slots;
   meta.state_slot_bytes = RoundUp(options.state_bytes, kPageBytes);
   meta.logits_row_count = options.logits_rows;
   meta.logits_row_bytes = RoundUp(options.logits_bytes, kPageBytes);
-
-  KVD_CHECK_OK(
-      AddToPool("blocks", meta.block_count[0], meta.block_stride_bytes[0], &geometry.pool_bytes));
-  geometry.logits_bytes = options.logits_bytes;
-  geometry.checkpoint_slots = options.checkpoint_slots;
-  geometry.states_offset = geometry.pool_bytes;
-  KVD_CHECK_OK(
-      AddToPool("state slots", meta.state_slot_count, meta.state_slot_bytes, &geometry.pool_bytes));
-  geometry.logits_offset = geometry.pool_bytes;
-  KVD_CHECK_OK(AddToPool("rows of logits", meta.logits_row_count, meta.logits_row_bytes,
-                         &geometry.pool_bytes));
+  meta.k_type = static_cast<std::uint8_t>(options.k_type);
+  meta.v_type = static_cast<std::uint8_t>(options.v_type);
+  const std::uint64_t units = options.list_unit_count != 0
+                                  ? options.list_unit_count
+                                  : std::min<std::uint64_t>(DefaultListUnits(meta), kListUnitsMax);
+  meta.list_unit_count = static_cast<std::uint32_t>(units);
+  KVD_TRY(geometry.pool, LayOutPool(meta));
   KVD_TRY(geometry.offsets, LayOut(meta));
   return geometry;
 }

@@ -24,9 +24,17 @@ struct LayerShape {
   std::uint32_t v_dim = 0;
 };
 
+// Layers that keep and drop the same cells.
+struct GroupOptions {
+  std::uint64_t cells = 0;         // rounded up to whole blocks
+  std::vector<LayerShape> layers;  // in order; none: the group's cells have no bytes in the pool
+  std::uint32_t window = 0;  // a query at position p reaches positions above p - window; 0: all
+  bool is_cross = false;     // cells of an encoded text; at most one such group
+};
+
 struct MemoryOptions {
-  std::uint64_t cells = 0;                             // rounded up to whole blocks
-  std::vector<LayerShape> layers;                      // those with K and V, in order; or none
+  // Group 0 first, which holds every token of a sequence: neither window nor cross.
+  std::vector<GroupOptions> groups;
   kernels::DataType k_type = kernels::DataType::kF16;  // f32, f16, bf16 or q8_0
   kernels::DataType v_type = kernels::DataType::kF16;
   std::uint32_t sequence_capacity = 16384;
@@ -67,16 +75,26 @@ struct LayerLayout {
   std::uint32_t kv_head_count = 0;
 };
 
+struct GroupGeometry {
+  std::uint64_t block_bytes = 0;    // of K and V; the stride is this rounded up to pages
+  std::vector<LayerLayout> layers;  // of one block
+};
+
+// Where the parts of `pool` lie, from its start; each starts a page.
+struct PoolOffsets {
+  std::array<std::uint64_t, layout::kGroupsMax> blocks = {};
+  std::uint64_t states = 0;
+  std::uint64_t logits = 0;
+  std::uint64_t total_bytes = 0;
+};
+
 struct MemoryGeometry {
   layout::MetaGeometry meta = {};
   MetaOffsets offsets;
+  PoolOffsets pool;
+  std::vector<GroupGeometry> groups;
   std::uint64_t logits_bytes = 0;  // of one row, not rounded
   std::uint32_t checkpoint_slots = 0;
-  std::uint64_t states_offset = 0;  // in the pool: of the first state slot
-  std::uint64_t logits_offset = 0;  // of the first row of logits
-  std::uint64_t pool_bytes = 0;
-  std::uint64_t block_bytes = 0;    // of K and V; the stride is this rounded up to pages
-  std::vector<LayerLayout> layers;  // of one block
 };
 
 // Units that hold a list of `entry_count` extents with ~12.5 % of slack and room for at least one
@@ -84,8 +102,9 @@ struct MemoryGeometry {
 std::uint32_t ListUnitsFor(std::uint32_t entry_count);
 
 // Every sequence a list of 4 units, and beside that the forks of one request over a sequence of
-// 32,768 tokens (or the whole pool if that is smaller).
-std::uint64_t DefaultListUnits(std::uint64_t block_count, std::uint32_t sequence_capacity);
+// 32,768 tokens (or all of group 0 if that is smaller); twice that for each further group, and a
+// unit per sequence for checkpoints.
+std::uint64_t DefaultListUnits(const layout::MetaGeometry& geometry);
 
 // Errors: kInvalidArgument, naming the option, the number found and the limit.
 Result<MemoryGeometry> ComputeGeometry(const MemoryOptions& options);
@@ -93,5 +112,9 @@ Result<MemoryGeometry> ComputeGeometry(const MemoryOptions& options);
 // The parts of a `meta` of this geometry. The numbers may come from a damaged segment: errors are
 // kCorrupt, naming the field.
 Result<MetaOffsets> LayOut(const layout::MetaGeometry& geometry);
+
+// The parts of a `pool` of this geometry. Errors: kInvalidArgument (more bytes than a pool may
+// have), with the numbers.
+Result<PoolOffsets> LayOutPool(const layout::MetaGeometry& geometry);
 
 }  // namespace kvd

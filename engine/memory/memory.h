@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/memory/extents.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 #include "shm/segment_layout.h"
@@ -38,7 +39,9 @@ struct SequenceInfo {
   std::uint32_t flags = 0;  // layout::SequenceFlags
   std::uint32_t cell_count = 0;
   std::uint32_t pristine_cells = 0;
-  std::uint32_t extent_count = 0;
+  std::uint32_t extent_count = 0;  // of group 0
+  std::uint32_t cross_cells = 0;   // of the encoded text; 0: none is encoded
+  std::uint32_t checkpoint_count = 0;
   Pos first_pos;  // of the first cell; 0 when empty
   Pos next_pos;
   std::uint64_t created_unix_ms = 0;
@@ -60,7 +63,15 @@ struct SnapshotInfo {
   std::uint64_t published_unix_ms = 0;
 };
 
-struct PoolUsage {  // of block group 0; blocks of kBlockCells cells
+// Blocks of one group, of kBlockCells cells each.
+struct GroupUsage {
+  std::uint32_t total_blocks = 0;
+  std::uint32_t free_blocks = 0;
+  std::uint32_t reclaimable_blocks = 0;  // held by retained, unpinned sequences alone
+  std::uint64_t live_cells = 0;          // cells some sequence refers to, each counted once
+};
+
+struct PoolUsage {  // blocks and cells: of group 0
   std::uint32_t total_blocks = 0;
   std::uint32_t free_blocks = 0;
   std::uint32_t reclaimable_blocks = 0;  // held by retained, unpinned sequences alone
@@ -75,27 +86,44 @@ struct PoolUsage {  // of block group 0; blocks of kBlockCells cells
   std::uint32_t checkpoint_slots = 0;  // held by checkpoints
   std::uint32_t logits_rows = 0;
   std::uint32_t free_logits_rows = 0;
+  std::uint32_t reclaimable_state_slots = 0;  // held by retained, unpinned sequences alone
+  // Every group, group 0 once more.
+  std::uint32_t group_count = 0;
+  std::array<GroupUsage, layout::kGroupsMax> groups = {};
 };
 
-// One sequence's part of a step: what its new tokens see, and where their cells go. Valid from
-// Reserve until Commit or Abandon of the whole step. Extents are copies: metadata verbs may go on
-// meanwhile.
+// The cells of one block group that a step's sequence sees, and where its new ones go.
+struct GroupPart {
+  // Over past and new cells together, in order; `start` is the ordinal in the sequence, also in a
+  // window group, whose first extent starts at first_cell. New cells have the delta of the last
+  // past extent of group 0 (0 for an empty sequence).
+  std::vector<layout::Extent> extents;
+  std::uint32_t first_cell = 0;        // ordinal of the first cell that the group still holds
+  std::uint32_t cell_count = 0;        // ordinal behind the last cell, new ones included
+  std::uint32_t first_new_extent = 0;  // index of the extent that holds the first new cell;
+                                       // extents.size() where the group gets no new cell
+  ExtentView view() const { return {extents, cell_count}; }
+};
+
+// One sequence's part of a step: what its new tokens see, and where their cells and state go. Valid
+// from Reserve until Commit or Abandon of the whole step. Extents are copies: metadata verbs may go
+// on meanwhile.
 struct StepSequence {
   SequenceHandle handle = SequenceHandle::kNone;
   std::uint32_t past_cells = 0;  // committed cells before the new ones
   std::uint32_t new_cells = 0;
   Pos first_new_pos;  // effective position of the first new token
-  // Extents of group 0 over past and new cells together, in order; `start` counts from 0; the last
-  // one ends at past_cells + new_cells. New cells have the delta of the last past extent (0 for an
-  // empty sequence).
-  std::vector<layout::Extent> extents;
-  std::uint32_t first_new_extent = 0;  // index of the extent that holds cell past_cells
-  std::vector<TokenId> tokens;         // the new tokens
-  std::uint32_t key_form = 0;          // of the new cells; the engine sees to it that all past
-                                       // ones have it too
-  // Recurrent models: the slot to read the state from (kNoSlot: zeros), and the one to write to.
+  // By block group. Groups without a window hold past_cells + new_cells cells; the cross group
+  // holds those of the encoded text and gets new ones by encoding alone.
+  std::array<GroupPart, layout::kGroupsMax> groups;
+  bool is_encoding = false;  // the tokens are a text to encode: new cells of the cross group alone
+  // Recurrent state before the first new token (kNoSlot: zeros) and where the one behind the last
+  // is written, all of it: Memory::StateBytes. Both kNoSlot for a model without state.
   std::uint32_t state_from = layout::kNoSlot;
   std::uint32_t state_to = layout::kNoSlot;
+  std::vector<TokenId> tokens;    // the new tokens
+  std::uint32_t key_form = 0;     // of the new cells; the engine sees to it that all past ones have
+                                  // it too
   std::uint64_t edit_number = 0;  // of the record when reserved
 };
 
@@ -104,6 +132,9 @@ struct AppendRequest {
   Pos pos;                          // must be the sequence's next position
   std::span<const TokenId> tokens;  // at least one; range-checked by the caller
   std::uint32_t key_form = 0;       // layout::CellRecord::key_form of the new cells
+  // The tokens are the text that the sequence's decoder attends to: they become cells of the cross
+  // group, at positions 0, 1, …, once per sequence and before its first cell. `pos` is 0.
+  bool is_encoding = false;
 };
 
 // The plan of one step. Reused from step to step so that nothing is allocated per token.
@@ -113,15 +144,17 @@ struct StepPlan {
 };
 
 // A removal from a sequence whose recurrent state has to be computed again: the tokens behind the
-// nearest checkpoint are replayed, then CommitRewind changes list and state together.
+// nearest checkpoint are replayed, then CommitRewind changes list and state together. Its slots
+// stay what they are until the rewind is committed or abandoned.
 struct Rewind {
   SequenceHandle handle = SequenceHandle::kNone;
   PosRange range;
   std::uint32_t removed_cells = 0;
-  std::vector<layout::Extent> extents;  // the list as it will be
-  std::uint32_t cell_count = 0;         // of that list
-  std::uint32_t replay_from = 0;        // its first cell to be replayed
-  std::vector<TokenId> tokens;          // of the cells [replay_from, cell_count)
+  // The lists as they will be, by block group; nothing of them is new.
+  std::array<GroupPart, layout::kGroupsMax> groups;
+  std::uint32_t cell_count = 0;   // of group 0
+  std::uint32_t replay_from = 0;  // its first cell to be replayed
+  std::vector<TokenId> tokens;    // of the cells [replay_from, cell_count)
   std::vector<Pos> positions;
   std::uint32_t state_from = layout::kNoSlot;  // before the first of them; kNoSlot: zeros
   std::array<std::uint32_t, 2> slots = {layout::kNoSlot, layout::kNoSlot};  // written in turns
@@ -131,23 +164,25 @@ struct Rewind {
   std::uint64_t content_number = 0;  // of the sequence, for the commit
 };
 
-// Rewrites the K rows of one cell while positions are divided: reads the cell at `source`, whose K
-// is rotated for stored position `from`, and writes it to `destination` rotated for `to` (V
-// copied). Given by the engine.
+// Rewrites the K rows of one cell of a group while positions are divided: reads the cell at
+// `source`, whose K is rotated for stored position `from`, and writes it to `destination` rotated
+// for `to` (V copied). Given by the engine.
 class CellRotator {
  public:
   virtual ~CellRotator() = default;
-  virtual Status RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from,
-                            BlockId destination_block, std::uint32_t destination_cell, Pos to) = 0;
+  virtual Status RotateCell(std::uint32_t group, BlockId source_block, std::uint32_t source_cell,
+                            Pos from, BlockId destination_block, std::uint32_t destination_cell,
+                            Pos to) = 0;
 };
 
-// Copies the bytes of cells that lie side by side in one block to another one, as they are. Given by
-// the engine.
+// Copies the bytes of cells that lie side by side in one block of a group to another one, as they
+// are. Given by the engine.
 class CellMover {
  public:
   virtual ~CellMover() = default;
-  virtual void MoveCells(BlockId source_block, std::uint32_t source_cell, BlockId destination_block,
-                         std::uint32_t destination_cell, std::uint32_t count) = 0;
+  virtual void MoveCells(std::uint32_t group, BlockId source_block, std::uint32_t source_cell,
+                         BlockId destination_block, std::uint32_t destination_cell,
+                         std::uint32_t count) = 0;
 };
 
 // What one slice of a defragmentation did.
@@ -185,14 +220,18 @@ class Memory {
   // ---- edits. All errors of the ranges: kInvalidArgument (begin > end, begin < 0). kPermission:
   // published sequences. kNoSpace: a list that is rewritten finds no room in the list arena.
   // Positions are 0 to INT32_MAX - 1, so that the next one is a position too. A range without cells
-  // changes nothing and is no edit. Removes the cells with positions in range; holes stay, the next
-  // position becomes last + 1. Returns cells removed.
+  // changes nothing and is no edit. kWindowLost: a token behind the edited sequence would reach
+  // cells that a window group has dropped.
+  // Removes the cells with positions in range; holes stay, the next position becomes last + 1.
+  // Returns cells removed.
   virtual Result<std::uint32_t> RemoveRange(SequenceHandle handle, PosRange range) = 0;
   virtual Status Clear(SequenceHandle handle) = 0;
   // Adds references to source's cells in range, at their positions. Errors: kExists (destination
   // holds a position inside
-  // [first, last] of what is copied), kNoSpace. source == destination is kInvalidArgument. Returns
-  // cells copied.
+  // [first, last] of what is copied), kNoSpace. source == destination is kInvalidArgument;
+  // kUnsupported: a model with state copies the source's first cells into an empty sequence only, a
+  // model with a cross group into one without an encoded text or with the same one. Returns cells
+  // copied.
   virtual Result<std::uint32_t> CopyRange(SequenceHandle source, SequenceHandle destination,
                                           PosRange range) = 0;
   // Shifts positions in range by delta: metadata only. Errors: kInvalidArgument (overlap, reorder,
@@ -211,8 +250,8 @@ class Memory {
   virtual Result<std::uint32_t> Settle(SequenceHandle handle, SettleScope scope,
                                        CellRotator& rotator) = 0;
   // Rewrites the shortest run of cells that holds all whose keys have another form into fresh ones
-  // of this form, stored at their effective positions. Returns cells rewritten. A step of its own, with the errors of
-  // Settle; kInvalidArgument (a form that is none).
+  // of this form, stored at their effective positions. Returns cells rewritten. A step of its own,
+  // with the errors of Settle; kInvalidArgument (a form that is none).
   virtual Result<std::uint32_t> ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
                                               CellRotator& rotator) = 0;
   // Packs the cells of some sparse blocks, about cells_max of them, and gives the system back what is
@@ -246,15 +285,18 @@ class Memory {
                            std::vector<TokenId>* tokens, std::vector<Pos>* positions) const = 0;
 
   // ---- steps (engine thread)
-  // Finds cells for every request, or fails changing nothing. Reserved cells belong to no sequence
-  // until committed. Errors, with the numbers: kNoSpace (needed, free, reclaimable);
-  // kInvalidArgument (wrong position, a sequence twice); kNotFound; kPermission (published).
+  // Finds cells and a state slot for every request, or fails changing nothing. Reserved ones belong
+  // to no sequence until committed. Errors, with the numbers: kNoSpace (needed, free, reclaimable);
+  // kInvalidArgument (wrong position, a sequence twice, no encoded text where the model has a cross
+  // group, an encoding of a sequence with cells); kExists (encoded already); kUnsupported (no cross
+  // group); kNotFound; kPermission (published).
   // `failed` (may be null) gets the index of the request at fault, if one is.
   virtual Status Reserve(std::span<const AppendRequest> requests, StepPlan* plan,
                          std::size_t* failed) = 0;
   // Appends the new cells of plan.sequences[index] to their sequence. kConflict if that was edited
   // or dropped meanwhile; kNoSpace if forks or other parts took the list room that Reserve saw. On
-  // error its part is as if abandoned. REQUIRES: K and V of the new cells are in the pool.
+  // error its part is as if abandoned. REQUIRES: K and V of the new cells and the state are in the
+  // pool. Window groups drop their blocks that the next token does not reach any more.
   virtual Status Commit(StepPlan& plan, std::size_t index) = 0;
   // Gives up one sequence's part of the step.
   virtual void Abandon(StepPlan& plan, std::size_t index) = 0;
@@ -267,7 +309,7 @@ class Memory {
   // has none, the sequence is empty, or there is no room for one more. Errors: kNotFound, kNoSpace.
   virtual Result<bool> KeepCheckpoint(SequenceHandle handle) = 0;
   // Keeps the row of logits of its last token; it goes with the next edit or token. False: the
-  // model keeps none.
+  // model keeps none, or the sequence was changed since its last step.
   virtual Result<bool> KeepLogits(SequenceHandle handle, const float* row) = 0;
   // Any thread. Copies the kept row; false: there is none.
   virtual Result<bool> ReadLogits(SequenceHandle handle, float* row) const = 0;
@@ -282,11 +324,12 @@ class Memory {
   virtual std::byte* StateBytes(std::uint32_t slot) = 0;
 
   // ---- the bytes
-  // Start of a block of group 0 in the pool; [layer][K|V][kv head][cell][dim].
-  virtual std::byte* BlockBytes(BlockId block) = 0;
-  // The records of a block of group 0: kBlockCells of them. For blocks that a step's extents refer
+  // Start of a block of a group in the pool; [layer][K|V][kv head][cell][dim]. REQUIRES: the group
+  // has layers.
+  virtual std::byte* BlockBytes(std::uint32_t group, BlockId block) = 0;
+  // The records of a block of a group: kBlockCells of them. For blocks that a step's extents refer
   // to, during the step.
-  virtual const layout::CellRecord* BlockCells(BlockId block) const = 0;
+  virtual const layout::CellRecord* BlockCells(std::uint32_t group, BlockId block) const = 0;
 };
 
 }  // namespace kvd

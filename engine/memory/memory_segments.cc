@@ -36,7 +36,7 @@ Result<MemorySegments> Assemble(UniqueFd meta_file, UniqueFd pool_file,
                                 std::uint64_t slab_bytes) {
   KVD_TRY(MetaSegment meta, MetaSegment::Create(std::move(meta_file), geometry, model_fingerprint));
   KVD_TRY(PoolSegment pool,
-          PoolSegment::Create(std::move(pool_file), geometry.pool_bytes, slab_bytes));
+          PoolSegment::Create(std::move(pool_file), geometry.pool.total_bytes, slab_bytes));
   return MemorySegments{geometry, std::move(meta), std::move(pool)};
 }
 

@@ -57,13 +57,18 @@ class BasicMetaView {
     if (root.entry_count == 0) return {};
     return {list(root.first_unit), root.entry_count};
   }
-  std::span<const layout::Checkpoint> checkpoints(const layout::ListRoot& root) const {
+  // The committed entries of a list of checkpoints, and where the first one lies.
+  std::span<Like<layout::Checkpoint>> checkpoints(const layout::ListRoot& root) const {
     if (root.entry_count == 0) return {};
-    return {reinterpret_cast<const layout::Checkpoint*>(list(root.first_unit)), root.entry_count};
+    return {checkpoint_list(root.first_unit), root.entry_count};
   }
-  // The cells of one block of group 0; cells(0) is the start of [block][kBlockCells].
-  Like<layout::CellRecord>* cells(std::uint32_t block = 0) const {
-    return At<layout::CellRecord>(offsets_.cells[0]) + std::size_t{block} * layout::kBlockCells;
+  Like<layout::Checkpoint>* checkpoint_list(std::uint32_t first_unit) const {
+    return At<layout::Checkpoint>(offsets_.lists +
+                                  std::uint64_t{first_unit} * layout::kListUnitBytes);
+  }
+  // The cells of one block of a group; those of block 0 are the start of [block][kBlockCells].
+  Like<layout::CellRecord>* cells(std::uint32_t group, std::uint32_t block) const {
+    return At<layout::CellRecord>(offsets_.cells[group]) + std::size_t{block} * layout::kBlockCells;
   }
 
  private:

@@ -74,18 +74,22 @@ Status ValidateListRoot(ConstMetaView meta, const std::string& name, const layou
   return {};
 }
 
-Status ValidateExtents(ConstMetaView meta, const std::string& name, ExtentView view) {
+// first_cell: where the list must start, at most view.cell_count.
+Status ValidateExtents(ConstMetaView meta, const std::string& name, std::uint32_t group,
+                       std::uint32_t first_cell, ExtentView view) {
   if (view.entries.empty()) {
-    if (view.cell_count != 0) return Corrupt(name + " cell_count", view.cell_count);
+    if (view.cell_count != first_cell) return Corrupt(name + " cell_count", view.cell_count);
     return {};
   }
-  if (view.entries[0].start != 0) return Corrupt(name + " extent 0 start", view.entries[0].start);
+  if (view.entries[0].start != first_cell) {
+    return Corrupt(name + " extent 0 start", view.entries[0].start);
+  }
   for (std::size_t index = 0; index < view.entries.size(); ++index) {
     const layout::Extent& extent = view.entries[index];
     const auto field = [&](const char* which) {
       return name + " extent " + std::to_string(index) + " " + which;
     };
-    if (extent.block >= meta.geometry().block_count[0]) {
+    if (extent.block >= meta.geometry().block_count[group]) {
       return Corrupt(field("block"), extent.block);
     }
     if (extent.reserved != 0) return Corrupt(field("reserved"), extent.reserved);
@@ -107,44 +111,61 @@ Status ValidateExtents(ConstMetaView meta, const std::string& name, ExtentView v
   return {};
 }
 
-// Cells, positions, and the fields of the record that follow from them. REQUIRES: the extents are
-// valid.
-Status ValidateCells(ConstMetaView meta, const std::string& name,
-                     const layout::SequenceRecord& record, ExtentView view) {
-  std::int64_t last = -1;
-  std::uint32_t ordinal = 0;
-  if (record.pristine_cells > record.cell_count) {
-    return Corrupt(name + " pristine_cells", record.pristine_cells);
+// The record of one cell. REQUIRES: the extents are valid.
+Status ValidateCell(const layout::CellRecord& cell_record, const std::string& name,
+                    std::uint32_t group, std::uint32_t block, std::uint32_t cell) {
+  if (cell_record.check != CellCheck(cell_record.token, cell_record.stored_pos, group, block, cell,
+                                     cell_record.key_form)) {
+    return Corrupt(name + " check", "does not match");
   }
+  if (cell_record.key_form >= layout::kKeyFormsMax) {
+    return Corrupt(name + " key_form", cell_record.key_form);
+  }
+  if (cell_record.stored_pos < 0) {
+    return Corrupt(name + " stored_pos", std::to_string(cell_record.stored_pos));
+  }
+  return {};
+}
+
+// visit(ordinal, piece, record of the cell): stops at its first error.
+template <class Visit>
+Status ForEachCell(ConstMetaView meta, const std::string& name, std::uint32_t group,
+                   ExtentView view, Visit visit) {
+  std::uint32_t ordinal = view.first_cell();
   for (std::size_t index = 0; index < view.entries.size(); ++index) {
     const Piece piece = view.PieceAt(index);
     for (std::uint32_t cell = piece.first; cell < piece.first + std::uint32_t{piece.count};
          ++cell, ++ordinal) {
-      const layout::CellRecord& cell_record = meta.cells(piece.block)[cell];
-      const auto field = [&](const char* which) {
-        return name + " cell " + std::to_string(ordinal) + " " + which;
-      };
-      if (cell_record.check != CellCheck(cell_record.token, cell_record.stored_pos, 0, piece.block,
-                                         cell, cell_record.key_form)) {
-        return Corrupt(field("check"), "does not match");
-      }
-      if (cell_record.key_form >= layout::kKeyFormsMax) {
-        return Corrupt(field("key_form"), cell_record.key_form);
-      }
-      if (cell_record.stored_pos < 0) {
-        return Corrupt(field("stored_pos"), std::to_string(cell_record.stored_pos));
-      }
-      const std::int64_t position = std::int64_t{cell_record.stored_pos} + piece.delta;
-      if (position < 0 || position > kLastPos || position < last) {
-        return Corrupt(field("position"),
-                       std::to_string(position) + " after " + std::to_string(last));
-      }
-      if (ordinal < record.pristine_cells && position != ordinal) {
-        return Corrupt(field("position"), std::to_string(position) + " but pristine");
-      }
-      last = position;
+      const layout::CellRecord& record = meta.cells(group, piece.block)[cell];
+      const std::string cell_name = name + " cell " + std::to_string(ordinal);
+      KVD_CHECK_OK(ValidateCell(record, cell_name, group, piece.block, cell));
+      KVD_CHECK_OK(visit(ordinal, piece, record));
     }
   }
+  return {};
+}
+
+// Cells of group 0, positions, and the fields of the record that follow from them.
+Status ValidateCells(ConstMetaView meta, const std::string& name,
+                     const layout::SequenceRecord& record, ExtentView view) {
+  std::int64_t last = -1;
+  if (record.pristine_cells > record.cell_count) {
+    return Corrupt(name + " pristine_cells", record.pristine_cells);
+  }
+  KVD_CHECK_OK(ForEachCell(
+      meta, name, 0, view,
+      [&](std::uint32_t ordinal, const Piece& piece, const layout::CellRecord& cell) -> Status {
+        const std::string field = name + " cell " + std::to_string(ordinal) + " position";
+        const std::int64_t position = std::int64_t{cell.stored_pos} + piece.delta;
+        if (position < 0 || position > kLastPos || position < last) {
+          return Corrupt(field, std::to_string(position) + " after " + std::to_string(last));
+        }
+        if (ordinal < record.pristine_cells && position != ordinal) {
+          return Corrupt(field, std::to_string(position) + " but pristine");
+        }
+        last = position;
+        return {};
+      }));
   if (record.next_pos != last + 1) {
     return Corrupt(name + " next_pos",
                    std::to_string(record.next_pos) + " after " + std::to_string(last));
@@ -156,44 +177,105 @@ Status ValidateCells(ConstMetaView meta, const std::string& name,
   return {};
 }
 
-Status ValidateState(ConstMetaView meta, const std::string& name,
-                     const layout::SequenceRecord& record) {
-  const std::uint32_t slot_count = meta.geometry().state_slot_count;
-  const bool needs_slot = slot_count != 0 && record.cell_count != 0;
-  if (needs_slot ? record.state_slot >= slot_count : record.state_slot != kNoSlot) {
-    return Corrupt(name + " state_slot", record.state_slot);
+// Group 0 knows all cells: another group holds the last ones of the same, and what it has dropped
+// no token to come may reach. REQUIRES: group 0 is valid.
+Status ValidateGroup(ConstMetaView meta, const std::string& name, std::uint32_t group,
+                     const layout::SequenceRecord& record, ExtentView view) {
+  const CellList all{{meta.entries(record.extents[0]), record.cell_count}, meta.cells(0, 0)};
+  const std::uint32_t first = record.first_cell[group];
+  const std::int64_t window = meta.geometry().window[group];
+  if (first > 0 && record.next_pos - all.PositionAt(first - 1) < window) {
+    return Corrupt(name + " first_cell", std::to_string(first) + " is too late for the window");
   }
-  if (record.logits_slot != kNoSlot &&
-      (record.logits_slot >= meta.geometry().logits_row_count || record.cell_count == 0)) {
-    return Corrupt(name + " logits_slot", record.logits_slot);
+  return ForEachCell(
+      meta, name, group, view,
+      [&](std::uint32_t ordinal, const Piece& piece, const layout::CellRecord& cell) -> Status {
+        if (cell.token != all.RecordAt(ordinal).token ||
+            std::int64_t{cell.stored_pos} + piece.delta != all.PositionAt(ordinal)) {
+          return Corrupt(name + " cell " + std::to_string(ordinal), "is another one in group 0");
+        }
+        return {};
+      });
+}
+
+// The encoded text: positions are 0, 1, ….
+Status ValidateCross(ConstMetaView meta, const std::string& name, std::uint32_t group,
+                     ExtentView view) {
+  return ForEachCell(
+      meta, name, group, view,
+      [&](std::uint32_t ordinal, const Piece& piece, const layout::CellRecord& cell) -> Status {
+        if (std::int64_t{cell.stored_pos} + piece.delta != ordinal) {
+          return Corrupt(name + " cell " + std::to_string(ordinal) + " position",
+                         std::to_string(cell.stored_pos));
+        }
+        return {};
+      });
+}
+
+Status ValidateGroups(ConstMetaView meta, const std::string& name,
+                      const layout::SequenceRecord& record) {
+  const layout::MetaGeometry& geometry = meta.geometry();
+  if (geometry.cross_group == kNoSlot ? record.cross_cells != 0 : record.cross_cells > kCellsMax) {
+    return Corrupt(name + " cross_cells", record.cross_cells);
   }
-  KVD_CHECK_OK(ValidateListRoot(meta, name + " checkpoints", record.checkpoints));
-  std::uint32_t last = 0;
-  for (const layout::Checkpoint& checkpoint : meta.checkpoints(record.checkpoints)) {
-    if (checkpoint.cell_count <= last || checkpoint.cell_count > record.cell_count) {
-      return Corrupt(name + " checkpoints cell_count", checkpoint.cell_count);
+  for (std::uint32_t group = 0; group < layout::kGroupsMax; ++group) {
+    const std::string suffix = "[" + std::to_string(group) + "]";
+    const layout::ListRoot& root = record.extents[group];
+    if (group >= geometry.group_count) {
+      if (!(root == kEmptyList) || record.first_cell[group] != 0) {
+        return Corrupt(name + " extents" + suffix, "of a group that is not there");
+      }
+      continue;
     }
-    if (checkpoint.state_slot >= slot_count) {
-      return Corrupt(name + " checkpoints state_slot", checkpoint.state_slot);
+    KVD_CHECK_OK(ValidateListRoot(meta, name + " extents" + suffix, root));
+    const ExtentView view{meta.entries(root), CellCountOf(record, geometry, group)};
+    const std::uint32_t first = record.first_cell[group];
+    if (first > (geometry.window[group] == 0 ? 0 : view.cell_count)) {
+      return Corrupt(name + " first_cell" + suffix, first);
     }
-    if (!IsZero(checkpoint.reserved)) return Corrupt(name + " checkpoints reserved", "not zero");
-    last = checkpoint.cell_count;
+    const std::string group_name = group == 0 ? name : name + " group " + std::to_string(group);
+    KVD_CHECK_OK(ValidateExtents(meta, group_name, group, first, view));
+    if (group == 0) {
+      KVD_CHECK_OK(ValidateCells(meta, name, record, view));
+    } else if (group == geometry.cross_group) {
+      KVD_CHECK_OK(ValidateCross(meta, group_name, group, view));
+    } else {
+      KVD_CHECK_OK(ValidateGroup(meta, group_name, group, record, view));
+    }
   }
   return {};
 }
 
-Status ValidateOtherState(ConstMetaView meta, const std::string& name,
-                          const layout::SequenceRecord& record) {
-  KVD_CHECK_OK(ValidateState(meta, name, record));
-  if (record.cross_slot != kNoSlot) return Corrupt(name + " cross_slot", record.cross_slot);
-  for (std::uint32_t group = 1; group < layout::kGroupsMax; ++group) {
-    if (!(record.extents[group] == kEmptyList)) {
-      return Corrupt(name + " extents[" + std::to_string(group) + "]",
-                     "of a group that is not there");
+Status ValidateState(ConstMetaView meta, const std::string& name,
+                     const layout::SequenceRecord& record) {
+  const std::uint32_t state_count = meta.geometry().state_slot_count;
+  const std::uint32_t logits_count = meta.geometry().logits_row_count;
+  const bool has_state = state_count != 0 && record.cell_count != 0;
+  if (has_state ? record.state_slot >= state_count : record.state_slot != kNoSlot) {
+    return Corrupt(name + " state_slot", record.state_slot);
+  }
+  if (record.logits_slot != kNoSlot &&
+      (record.logits_slot >= logits_count || record.cell_count == 0)) {
+    return Corrupt(name + " logits_slot", record.logits_slot);
+  }
+  KVD_CHECK_OK(ValidateListRoot(meta, name + " checkpoints", record.checkpoints));
+  if (record.checkpoints.entry_count != 0 && !has_state) {
+    return Corrupt(name + " checkpoints", "of a sequence without state");
+  }
+  std::uint32_t last = 0;
+  for (const layout::Checkpoint& checkpoint : meta.checkpoints(record.checkpoints)) {
+    const std::string field = name + " checkpoint at " + std::to_string(checkpoint.cell_count);
+    if (checkpoint.cell_count <= last || checkpoint.cell_count > record.cell_count) {
+      return Corrupt(field, "after " + std::to_string(last) + " of " +
+                                std::to_string(record.cell_count) + " cells");
     }
+    if (checkpoint.state_slot >= state_count) {
+      return Corrupt(field + " state_slot", checkpoint.state_slot);
+    }
+    if (!IsZero(checkpoint.reserved)) return Corrupt(field + " reserved", "not zero");
+    last = checkpoint.cell_count;
   }
   if (!(record.sampler == kEmptyList)) return Corrupt(name + " sampler", "not empty");
-  if (!IsZero(record.first_cell)) return Corrupt(name + " first_cell", "not zero");
   if (record.reserved0 != 0 || !IsZero(record.reserved1))
     return Corrupt(name + " reserved", "not zero");
   return {};
@@ -289,20 +371,12 @@ Status ValidateSequence(ConstMetaView meta, std::uint32_t index) {
     return {};
   }
   if (record.cell_count > kCellsMax) return Corrupt(name + " cell_count", record.cell_count);
-  KVD_CHECK_OK(ValidateListRoot(meta, name + " extents[0]", record.extents[0]));
-  const ExtentView view{meta.entries(record.extents[0]), record.cell_count};
-  KVD_CHECK_OK(ValidateExtents(meta, name, view));
-  KVD_CHECK_OK(ValidateCells(meta, name, record, view));
-  return ValidateOtherState(meta, name, record);
+  KVD_CHECK_OK(ValidateGroups(meta, name, record));
+  return ValidateState(meta, name, record);
 }
 
 Result<DerivedTables> RebuildTables(std::span<const std::byte> meta_bytes) {
   KVD_TRY(ConstMetaView meta, ValidateHeader(meta_bytes));
-  if (meta.geometry().group_count != 1) {
-    return Fail(Code::kUnsupported,
-                "meta: geometry.group_count: " + std::to_string(meta.geometry().group_count) +
-                    ", this memory serves 1");
-  }
   AlignedBytes copy;
   if (meta.header().commit_word.load(std::memory_order_acquire) != 0) {
     copy.reset(static_cast<std::byte*>(::operator new(meta_bytes.size(), std::align_val_t{64})));
@@ -317,16 +391,17 @@ Result<DerivedTables> RebuildTables(std::span<const std::byte> meta_bytes) {
     const layout::SequenceRecord& record = meta.sequences()[index];
     if ((record.flags & layout::kSequenceLive) == 0) continue;
     tables.sequences.Take(index);
-    const layout::ListRoot& root = record.extents[0];
-    if (root.capacity_units != 0 && !tables.lists.Take(root.first_unit, root.capacity_units)) {
-      return Corrupt(Name("sequence", index) + " extents[0]", "overlaps another list");
+    const auto take = [&](const layout::ListRoot& root, const std::string& field) -> Status {
+      if (root.capacity_units == 0 || tables.lists.Take(root.first_unit, root.capacity_units)) {
+        return {};
+      }
+      return Corrupt(Name("sequence", index) + " " + field, "overlaps another list");
+    };
+    for (std::uint32_t group = 0; group < meta.geometry().group_count; ++group) {
+      KVD_CHECK_OK(take(record.extents[group], "extents[" + std::to_string(group) + "]"));
     }
-    if (record.checkpoints.capacity_units != 0 &&
-        !tables.lists.Take(record.checkpoints.first_unit, record.checkpoints.capacity_units)) {
-      return Corrupt(Name("sequence", index) + " checkpoints", "overlaps another list");
-    }
-    tables.blocks.AddList({meta.entries(root), record.cell_count}, HolderOf(record.flags));
-    tables.AddState(record, meta.checkpoints(record.checkpoints), HolderOf(record.flags), 1);
+    KVD_CHECK_OK(take(record.checkpoints, "checkpoints"));
+    tables.AddReferences(meta, record, HolderOf(record.flags));
   }
 
   std::vector<std::uint32_t> owner(meta.geometry().sequence_capacity, kNoSlot);

@@ -21,7 +21,7 @@ Result<ConstMetaView> ValidateHeader(std::span<const std::byte> meta_bytes);
 
 // Applies a published commit record first (to a copy of its own), then validates every record,
 // list, cell and snapshot. REQUIRES: the bytes are 64-byte aligned and do not change meanwhile.
-// Errors: those of ValidateHeader; kCorrupt; kUnsupported (several block groups).
+// Errors: those of ValidateHeader; kCorrupt.
 Result<DerivedTables> RebuildTables(std::span<const std::byte> meta_bytes);
 
 // The lists and cells of one live record, without its neighbours. Errors: kCorrupt.

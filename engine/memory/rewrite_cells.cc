@@ -1,6 +1,6 @@
 // Dividing positions, settling shifted cells and changing the form of keys are the edits that need
-// other K bytes: the cells are re-rotated into fresh blocks, and the sequence's list then refers to those. Each is a step of
-// its own: reserve, compute without the lock, commit.
+// other K bytes: the cells are re-rotated into fresh blocks, and the sequence's lists then refer to
+// those. Each is a step of its own: reserve, compute without the lock, commit.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -18,9 +18,17 @@ struct UnifiedMemory::Rewriting {
   std::int32_t divisor = 1;
   std::optional<std::uint32_t> key_form;  // unset: as it was
   CellRange cells;
-  std::vector<Piece> sources;       // the cells as they are
-  std::vector<Piece> destinations;  // fresh blocks, delta 0
+  struct Group {
+    std::vector<Piece> sources;       // the cells as they are, as far as the group holds them
+    std::vector<Piece> destinations;  // fresh blocks, delta 0
+  };
+  std::array<Group, layout::kGroupsMax> groups;
 };
+
+void UnifiedMemory::AppendRewritten(const Rewriting& rewriting, std::uint32_t group,
+                                    std::vector<Piece>* pieces) {
+  for (const Piece& piece : rewriting.groups[group].destinations) AppendPiece(pieces, piece);
+}
 
 Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanDivision(SequenceHandle handle, PosRange range,
                                                              std::int32_t divisor) const {
@@ -83,7 +91,7 @@ Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanReforming(SequenceHandle han
   bool any = false;
   for (std::size_t e = 0; e < view.entries.size(); ++e) {
     const Piece piece = view.PieceAt(e);
-    const layout::CellRecord* records = meta_.cells(piece.block) + piece.first;
+    const layout::CellRecord* records = meta_.cells(0, piece.block) + piece.first;
     for (std::uint32_t i = 0; i < piece.count; ++i) {
       if (records[i].key_form == key_form) continue;
       if (!any) reforming.cells.begin = view.entries[e].start + i;
@@ -98,35 +106,44 @@ Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanReforming(SequenceHandle han
 // The cells to rewrite, if there are blocks for them.
 Status UnifiedMemory::CollectSources(const layout::SequenceRecord& record,
                                      Rewriting* rewriting) const {
-  const auto [begin, end] = rewriting->cells;
-  const std::uint32_t blocks = (end - begin + layout::kBlockCells - 1) / layout::kBlockCells;
-  if (blocks > allocator_.free_blocks()) {
-    return Fail(Code::kNoSpace, NoBlocks(blocks, allocator_.free_blocks()));
+  for (std::uint32_t group = 0; group < group_count(); ++group) {
+    if (is_cross(group)) continue;
+    const auto [from, end] = rewriting->cells;
+    const std::uint32_t begin = std::clamp(record.first_cell[group], from, end);
+    const std::uint32_t blocks = (end - begin + layout::kBlockCells - 1) / layout::kBlockCells;
+    if (blocks > allocators_[group].free_blocks()) {
+      return Fail(Code::kNoSpace, NoBlocks(group, blocks));
+    }
+    AppendCells(&rewriting->groups[group].sources, ViewOf(record, group), begin, end);
   }
-  AppendCells(&rewriting->sources, ViewOf(record), begin, end);
   return {};
 }
 
-Status UnifiedMemory::RotateCells(const Rewriting& division, CellRotator& rotator) {
-  for (const Piece& piece : division.destinations) {
-    KVD_CHECK_OK(EnsureBytes(allocator_, piece.block));
+Status UnifiedMemory::RotateCells(const Rewriting& division, std::uint32_t group,
+                                  CellRotator& rotator) {
+  const auto& [sources, destinations] = division.groups[group];
+  const bool has_bytes = meta_.geometry().block_stride_bytes[group] != 0;
+  for (const Piece& piece : destinations) {
+    KVD_CHECK_OK(allocators_[group].EnsureReserved(piece.block));
   }
-  auto destination = division.destinations.begin();
+  auto destination = destinations.begin();
   std::uint32_t written = 0;  // cells of *destination
-  for (const Piece& source : division.sources) {
+  for (const Piece& source : sources) {
     for (std::uint32_t cell = source.first; cell < source.first + std::uint32_t{source.count};
          ++cell) {
       if (written == destination->count) {
         ++destination;
         written = 0;
       }
-      const layout::CellRecord& record = meta_.cells(source.block)[cell];
+      const layout::CellRecord& record = meta_.cells(group, source.block)[cell];
       const std::int64_t position = std::int64_t{record.stored_pos} + source.delta;
       const auto divided = static_cast<std::int32_t>(position / division.divisor);
-      KVD_CHECK_OK(
-          rotator.RotateCell(static_cast<BlockId>(source.block), cell, Pos{record.stored_pos},
-                             static_cast<BlockId>(destination->block), written, Pos{divided}));
-      WriteCell(destination->block, written, record.token, divided,
+      if (has_bytes) {
+        KVD_CHECK_OK(rotator.RotateCell(
+            group, static_cast<BlockId>(source.block), cell, Pos{record.stored_pos},
+            static_cast<BlockId>(destination->block), written, Pos{divided}));
+      }
+      WriteCell(group, destination->block, written, record.token, divided,
                 division.key_form.value_or(record.key_form));
       ++written;
     }
@@ -139,16 +156,12 @@ Status UnifiedMemory::CommitRewriting(SequenceHandle handle, const Rewriting& di
   if (!found || content_numbers_[found->index] != division.content_number) {
     return Fail(Code::kConflict, HandleText(handle) + ": changed while its cells were rewritten");
   }
-  const ExtentView view = ViewOf(*found->record);
-  old_pieces_.clear();
-  new_pieces_.clear();
-  AppendCells(&old_pieces_, view, 0, view.cell_count);
-  AppendCells(&new_pieces_, view, 0, division.cells.begin);
-  for (const Piece& piece : division.destinations) AppendPiece(&new_pieces_, piece);
-  AppendCells(&new_pieces_, view, division.cells.end, view.cell_count);
-  return ReplaceList(found->index, {.pristine_cells = std::min(found->record->pristine_cells,
-                                                               division.cells.begin),
-                                    .unchanged_cells = found->record->cell_count});
+  const layout::SequenceRecord& old = *found->record;
+  const auto [begin, end] = division.cells;
+  const Segment segments[] = {
+      {&old, 0, begin}, {&old, begin, end, 0, &division}, {&old, end, old.cell_count}};
+  return ReplaceLists(found->index, segments, std::min(old.pristine_cells, begin),
+                      {old.state_slot, layout::kNoSlot, old.checkpoints});
 }
 
 Result<std::uint32_t> UnifiedMemory::DividePositions(SequenceHandle handle, PosRange range,
@@ -179,24 +192,34 @@ Result<std::uint32_t> UnifiedMemory::ChangeKeyForm(SequenceHandle handle, std::u
 Result<std::uint32_t> UnifiedMemory::Rewrite(SequenceHandle handle, Rewriting rewriting,
                                              CellRotator& rotator,
                                              std::unique_lock<std::mutex> lock) {
-  KVD_ASSERT(!allocator_.step_is_running());
+  KVD_ASSERT(!step_is_running_);
   const std::uint32_t cell_count = rewriting.cells.end - rewriting.cells.begin;
   if (cell_count == 0) return cell_count;
-  BeginStep();
-  for (std::uint32_t left = cell_count; left > 0;) {
-    const std::uint32_t count = std::min(left, layout::kBlockCells);
-    rewriting.destinations.push_back(
-        {allocator_.ReserveFresh(count), 0, static_cast<std::uint16_t>(count), 0});
-    left -= count;
+  BeginRead();
+  for (std::uint32_t group = 0; group < group_count(); ++group) {
+    auto& [sources, destinations] = rewriting.groups[group];
+    for (std::uint32_t left = CountCells(sources); left > 0;) {
+      const std::uint32_t count = std::min(left, layout::kBlockCells);
+      destinations.push_back(
+          {allocators_[group].ReserveFresh(count), 0, static_cast<std::uint16_t>(count), 0});
+      left -= count;
+    }
   }
   lock.unlock();
 
-  Status status = RotateCells(rewriting, rotator);
+  Status status = {};
+  for (std::uint32_t group = 0; group < group_count() && status; ++group) {
+    if (!is_cross(group)) status = RotateCells(rewriting, group, rotator);
+  }
 
   lock.lock();
   if (status) status = CommitRewriting(handle, rewriting);
-  for (const Piece& piece : rewriting.destinations) allocator_.Release(piece.block, tables_.blocks);
-  EndAllocations();
+  for (std::uint32_t group = 0; group < group_count(); ++group) {
+    for (const Piece& piece : rewriting.groups[group].destinations) {
+      allocators_[group].Release(piece.block, tables_.blocks[group]);
+    }
+  }
+  EndRead();
   lock.unlock();
   if (segments_.pool.has_unused()) segments_.pool.PunchUnused();
   if (!status) return std::unexpected(std::move(status).error());

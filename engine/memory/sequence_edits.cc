@@ -28,18 +28,19 @@ Result<std::uint32_t> UnifiedMemory::RemoveRange(SequenceHandle handle, PosRange
     KVD_TRY(const CellRange cells, FindCells(*found.record, range));
     if (cells.begin == cells.end) return removed;
     removed = cells.end - cells.begin;
-    if (cells.end == found.record->cell_count) {
+    const std::uint32_t cell_count = found.record->cell_count;
+    if (cells.end == cell_count) {
       KVD_CHECK_OK(CutTail(found.index, cells.begin));
     } else {
-      const ExtentView view = ViewOf(*found.record);
-      old_pieces_.clear();
-      new_pieces_.clear();
-      AppendCells(&old_pieces_, view, 0, view.cell_count);
-      AppendCells(&new_pieces_, view, 0, cells.begin);
-      AppendCells(&new_pieces_, view, cells.end, view.cell_count);
-      KVD_CHECK_OK(ReplaceList(
-          found.index, {.pristine_cells = std::min(found.record->pristine_cells, cells.begin),
-                        .unchanged_cells = cells.begin}));
+      if (has_state()) {
+        return Fail(Code::kNeedsReplay, HandleText(handle) + ": the " +
+                                            std::to_string(cell_count - cells.end) +
+                                            " tokens behind the range must be replayed");
+      }
+      const Segment segments[] = {{found.record, 0, cells.begin},
+                                  {found.record, cells.end, cell_count}};
+      KVD_CHECK_OK(ReplaceLists(found.index, segments,
+                                std::min(found.record->pristine_cells, cells.begin), NewState{}));
     }
   }
   ReturnUnusedSlabs();
@@ -53,39 +54,67 @@ Status UnifiedMemory::Clear(SequenceHandle handle) {
 
 Status UnifiedMemory::CutTail(std::uint32_t index, std::uint32_t cell_count) {
   const layout::SequenceRecord old = meta_.sequences()[index];
-  const CellList cells = CellsOf(old);
   layout::SequenceRecord record = old;
   record.cell_count = cell_count;
   record.next_pos = 0;
-  std::uint32_t recounted_from = 0;  // the first cell of the extent that is cut
-  if (cell_count == 0) {
-    record.extents[0] = kEmptyList;
-  } else {
+  if (cell_count > 0) {
+    record.next_pos = static_cast<std::int32_t>(CellsOf(old).PositionAt(cell_count - 1)) + 1;
+  }
+  KVD_TRY(const NewState state, StateAt(old, cell_count));
+  record.state_slot = state.state_slot;
+  record.logits_slot = state.logits_slot;
+  record.checkpoints = state.checkpoints;
+  for (std::uint32_t group = 0; group < group_count(); ++group) {
+    if (is_cross(group)) continue;
+    const ExtentView view = ViewOf(old, group);
+    GroupEdit& edit = edits_[group];
+    edit.old_pieces.clear();
+    edit.new_pieces.clear();
     // The first entries of the list are the new list: entries behind entry_count are not committed.
-    layout::ListRoot& root = record.extents[0];
-    root.entry_count = static_cast<std::uint32_t>(FindExtent(cells.view, cell_count - 1)) + 1;
-    if (root.entry_count != old.extents[0].entry_count) {
-      root.crc = Crc32c(0, std::as_bytes(meta_.entries(root)));
+    layout::ListRoot& root = record.extents[group];
+    std::uint32_t recounted_from = old.first_cell[group];  // a cell of the extent that is cut
+    if (cell_count <= old.first_cell[group]) {
+      root = kEmptyList;
+      record.first_cell[group] = cell_count;
+    } else {
+      root.entry_count = static_cast<std::uint32_t>(FindExtent(view, cell_count - 1)) + 1;
+      if (root.entry_count != old.extents[group].entry_count) {
+        root.crc = Crc32c(0, std::as_bytes(meta_.entries(root)));
+      }
+      recounted_from = view.entries[root.entry_count - 1].start;
+      AppendCells(&edit.new_pieces, view, recounted_from, cell_count);
     }
-    record.next_pos = static_cast<std::int32_t>(cells.PositionAt(cell_count - 1)) + 1;
-    recounted_from = cells.view.entries[root.entry_count - 1].start;
+    if (cell_count > 0 && record.first_cell[group] > 0) {
+      const std::int64_t last_dropped = CellsOf(old).PositionAt(record.first_cell[group] - 1);
+      KVD_CHECK_OK(CheckWindow(group, last_dropped, record.next_pos));
+    }
+    AppendCells(&edit.old_pieces, view, recounted_from, old.cell_count);
   }
   SetPristine(&record, old.pristine_cells);
-  KVD_CHECK_OK(PlanState(old, cell_count, cell_count, &record));
   ++record.edit_number;
-  old_pieces_.clear();
-  new_pieces_.clear();
-  AppendCells(&old_pieces_, cells.view, recounted_from, old.cell_count);
-  AppendCells(&new_pieces_, cells.view, recounted_from, cell_count);
-
-  log_.Begin();
-  PutRecord(index, record);
-  KVD_CHECK_OK(log_.Commit());
+  KVD_CHECK_OK(CommitRecord(index, record));
   ++content_numbers_[index];
-  RecountPieces(holders_[index]);
-  if (cell_count == 0) FreeList(old.extents[0]);
-  RecountState(old, record, holders_[index]);
+  for (std::uint32_t group = 0; group < group_count(); ++group) {
+    if (is_cross(group)) continue;
+    RecountPieces(group, holders_[index]);
+    FreeReplaced(old.extents[group], record.extents[group]);
+  }
+  FreeReplaced(old.checkpoints, record.checkpoints);
+  SettleFreed();
   return {};
+}
+
+Status UnifiedMemory::CheckCross(const layout::SequenceRecord& from,
+                                 const layout::SequenceRecord& to) const {
+  if (to.cross_cells == 0 && to.cell_count == 0) return {};
+  const std::uint32_t group = meta_.geometry().cross_group;
+  const ExtentView a = ViewOf(from, group);
+  const ExtentView b = ViewOf(to, group);
+  if (a.cell_count == b.cell_count &&
+      std::equal(a.entries.begin(), a.entries.end(), b.entries.begin(), b.entries.end())) {
+    return {};
+  }
+  return Fail(Code::kUnsupported, "copy: the destination has another encoded text");
 }
 
 Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHandle destination,
@@ -100,10 +129,11 @@ Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHa
   KVD_TRY(const CellRange copied, FindCells(*from.record, range));
   const std::uint32_t copied_count = copied.end - copied.begin;
   if (copied_count == 0) return copied_count;
+  const layout::SequenceRecord& old = *to.record;
 
   const CellList source_cells = CellsOf(*from.record);
-  const CellList cells = CellsOf(*to.record);
-  if (has_state() && (copied.begin != 0 || cells.view.cell_count != 0)) {
+  const CellList cells = CellsOf(old);
+  if (has_state() && (copied.begin != 0 || old.cell_count != 0)) {
     return Fail(Code::kUnsupported,
                 "copying into a sequence with cells, or cells that do not begin with the source's "
                 "first: a recurrent state cannot be put together");
@@ -117,24 +147,29 @@ Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHa
                                    std::to_string(first) + " to " + std::to_string(last));
   }
   constexpr std::uint32_t kCellsMax = std::numeric_limits<std::int32_t>::max();
-  if (copied_count > kCellsMax - cells.view.cell_count) {
+  if (copied_count > kCellsMax - old.cell_count) {
     return Fail(Code::kNoSpace, "cells of one sequence: more than " + std::to_string(kCellsMax));
   }
+  NewState state;
+  if (has_state()) {
+    KVD_TRY(state, StateAt(*from.record, copied.end));
+  }
+  if (meta_.geometry().cross_group != layout::kNoSlot) {
+    KVD_CHECK_OK(CheckCross(*from.record, old));
+  }
 
-  old_pieces_.clear();
-  new_pieces_.clear();
-  AppendCells(&old_pieces_, cells.view, 0, cells.view.cell_count);
-  AppendCells(&new_pieces_, cells.view, 0, at);
-  AppendCells(&new_pieces_, source_cells.view, copied.begin, copied.end);
-  AppendCells(&new_pieces_, cells.view, at, cells.view.cell_count);
   // Into an empty sequence the source's first cells stay what they are: the pristine part of a
   // prefix is a pristine prefix.
-  const bool is_prefix = cells.view.cell_count == 0 && copied.begin == 0;
+  const bool is_prefix = old.cell_count == 0 && copied.begin == 0;
   const std::uint32_t pristine = is_prefix ? std::min(from.record->pristine_cells, copied_count)
-                                           : std::min(to.record->pristine_cells, at);
-  KVD_CHECK_OK(ReplaceList(to.index, {.pristine_cells = pristine,
-                                      .unchanged_cells = has_state() ? copied.end : at,
-                                      .state_source = has_state() ? from.record : nullptr}));
+                                           : std::min(old.pristine_cells, at);
+  if (has_state()) {
+    CollectCheckpoints(*from.record, copied.end, state.state_slot);
+    KVD_TRY(state.checkpoints, WriteCheckpoints(checkpoints_));
+  }
+  const Segment segments[] = {
+      {&old, 0, at}, {from.record, copied.begin, copied.end}, {&old, at, old.cell_count}};
+  KVD_CHECK_OK(ReplaceLists(to.index, segments, pristine, state, from.record));
   return copied_count;
 }
 
@@ -161,24 +196,17 @@ Status UnifiedMemory::AddPositions(SequenceHandle handle, PosRange range, std::i
 
   KVD_TRY(const bool shifted_whole, ShiftWholeExtents(found, shifted, delta));
   if (shifted_whole) return {};
-  old_pieces_.clear();
-  new_pieces_.clear();
-  moved_pieces_.clear();
-  AppendCells(&old_pieces_, cells.view, 0, cells.view.cell_count);
-  AppendCells(&new_pieces_, cells.view, 0, shifted.begin);
-  AppendCells(&moved_pieces_, cells.view, shifted.begin, shifted.end);
-  for (Piece piece : moved_pieces_) {
-    piece.delta += delta;
-    AppendPiece(&new_pieces_, piece);
-  }
-  AppendCells(&new_pieces_, cells.view, shifted.end, cells.view.cell_count);
-  return ReplaceList(found.index,
-                     {.pristine_cells = std::min(found.record->pristine_cells, shifted.begin),
-                      .unchanged_cells = found.record->cell_count});
+  const layout::SequenceRecord& old = *found.record;
+  const Segment segments[] = {{&old, 0, shifted.begin},
+                              {&old, shifted.begin, shifted.end, delta},
+                              {&old, shifted.end, old.cell_count}};
+  return ReplaceLists(found.index, segments, std::min(old.pristine_cells, shifted.begin),
+                      {old.state_slot, layout::kNoSlot, old.checkpoints});
 }
 
 Result<bool> UnifiedMemory::ShiftWholeExtents(const Found& found, CellRange shifted,
                                               std::int32_t delta) {
+  if (group_count() != 1) return false;
   const layout::SequenceRecord old = *found.record;
   const ExtentView view = ViewOf(old);
   const std::size_t first = FindExtent(view, shifted.begin);
@@ -204,15 +232,13 @@ Result<bool> UnifiedMemory::ShiftWholeExtents(const Found& found, CellRange shif
   SetPristine(&record, std::min(old.pristine_cells, shifted.begin));
   record.logits_slot = layout::kNoSlot;
   ++record.edit_number;
-  log_.Begin();
-  PutRecord(found.index, record);
-  if (Status status = log_.Commit(); !status) {
+  if (Status status = CommitRecord(found.index, record); !status) {
     FreeList(root);
     return std::unexpected(std::move(status).error());
   }
   ++content_numbers_[found.index];
   FreeList(old.extents[0]);
-  RecountState(old, record, holders_[found.index]);
+  SettleFreed();
   return true;
 }
 

@@ -11,8 +11,9 @@ namespace kvd {
 
 Result<SequenceHandle> UnifiedMemory::Create(const SequenceOwner& owner) {
   const std::scoped_lock lock(mutex_);
-  const layout::SequenceRecord nothing = {};
-  KVD_CHECK_OK(PrepareForks(nothing, owner, layout::kSequenceLive, 0, 1));
+  layout::SequenceRecord nothing = {};
+  for (layout::ListRoot& root : nothing.extents) root = kEmptyList;
+  KVD_CHECK_OK(PrepareForks(nothing, owner, layout::kSequenceLive, 0, NewState{}, 1));
   log_.Begin();
   PutRecord(forks_[0].index, forks_[0].record);
   if (Status status = log_.Commit(); !status) {
@@ -37,7 +38,9 @@ Status UnifiedMemory::Fork(SequenceHandle source, const SequenceOwner& owner,
                                             HandleText(source) + " has " +
                                             std::to_string(found.record->cell_count));
   }
-  KVD_CHECK_OK(PrepareForks(*found.record, owner, layout::kSequenceLive, wanted, handles.size()));
+  KVD_TRY(const NewState state, StateAt(*found.record, wanted));
+  KVD_CHECK_OK(
+      PrepareForks(*found.record, owner, layout::kSequenceLive, wanted, state, handles.size()));
   log_.Begin();
   for (const PreparedFork& fork : forks_) PutRecord(fork.index, fork.record);
   if (Status status = log_.Commit(); !status) {
@@ -50,7 +53,7 @@ Status UnifiedMemory::Fork(SequenceHandle source, const SequenceOwner& owner,
 
 Status UnifiedMemory::PrepareForks(const layout::SequenceRecord& source, const SequenceOwner& owner,
                                    std::uint32_t flags, std::uint32_t cell_count,
-                                   std::size_t count) {
+                                   const NewState& state, std::size_t count) {
   if (tables_.sequences.free_count() < count) {
     return Fail(Code::kNoSpace, "sequences: " + std::to_string(count) + " needed, " +
                                     std::to_string(tables_.sequences.free_count()) + " free of " +
@@ -64,51 +67,68 @@ Status UnifiedMemory::PrepareForks(const layout::SequenceRecord& source, const S
   record.created_unix_ms = NowUnixMs();
   record.edit_number = 1;
   record.cell_count = cell_count;
-  record.state_slot = layout::kNoSlot;
-  record.logits_slot = layout::kNoSlot;
-  record.cross_slot = layout::kNoSlot;
-  for (layout::ListRoot& root : record.extents) root = kEmptyList;
-  record.checkpoints = kEmptyList;
+  record.cross_cells = source.cross_cells;
+  record.state_slot = state.state_slot;
+  record.logits_slot = state.logits_slot;
   record.sampler = kEmptyList;
-  std::uint32_t entry_count = 0;
   if (cell_count > 0) {
-    const CellList cells = CellsOf(source);
-    entry_count = static_cast<std::uint32_t>(FindExtent(cells.view, cell_count - 1)) + 1;
-    record.next_pos = static_cast<std::int32_t>(cells.PositionAt(cell_count - 1)) + 1;
+    record.next_pos = static_cast<std::int32_t>(CellsOf(source).PositionAt(cell_count - 1)) + 1;
   }
   SetPristine(&record, source.pristine_cells);
-  checkpoints_.clear();
-  if (has_state() && cell_count > 0) {
-    KVD_CHECK_OK(PlanFork(source, cell_count, &record));
-    CollectCheckpoints(source, cell_count, record.state_slot);
+  for (std::uint32_t group = 0; group < group_count(); ++group) {
+    if (is_cross(group)) continue;
+    const std::uint32_t first = std::min(source.first_cell[group], cell_count);
+    record.first_cell[group] = first;
+    if (first > 0) {
+      KVD_CHECK_OK(CheckWindow(group, CellsOf(source).PositionAt(first - 1), record.next_pos));
+    }
   }
+
+  checkpoints_.clear();
+  if (state.state_slot != layout::kNoSlot) CollectCheckpoints(source, cell_count, state.state_slot);
 
   forks_.clear();
   for (std::size_t fork = 0; fork < count; ++fork) {
-    Result<layout::ListRoot> root = CopyList(source.extents[0], entry_count);
-    if (!root) {
+    if (Status status = WriteForkLists(source, &record); !status) {
       UndoForks();
-      return std::unexpected(std::move(root).error());
-    }
-    Result<layout::ListRoot> checkpoints = WriteCheckpoints(checkpoints_);
-    if (!checkpoints) {
-      FreeList(*root);
-      UndoForks();
-      return std::unexpected(std::move(checkpoints).error());
+      return status;
     }
     const std::uint32_t index = *tables_.sequences.TakeLowest();
-    record.extents[0] = *root;
-    record.checkpoints = *checkpoints;
     record.generation = meta_.sequences()[index].generation;
     forks_.push_back({index, record});
   }
   return {};
 }
 
+Status UnifiedMemory::WriteForkLists(const layout::SequenceRecord& source,
+                                     layout::SequenceRecord* record) {
+  for (layout::ListRoot& root : record->extents) root = kEmptyList;
+  record->checkpoints = kEmptyList;
+  const auto write = [&]() -> Status {
+    for (std::uint32_t group = 0; group < group_count(); ++group) {
+      const ExtentView view = ViewOf(source, group);
+      const std::uint32_t cell_count = CellCountOf(*record, meta_.geometry(), group);
+      if (cell_count <= view.first_cell()) continue;
+      const std::size_t entry_count = FindExtent(view, cell_count - 1) + 1;
+      KVD_TRY(record->extents[group],
+              CopyList(source.extents[group], static_cast<std::uint32_t>(entry_count)));
+    }
+    KVD_TRY(record->checkpoints, WriteCheckpoints(checkpoints_));
+    return {};
+  };
+  Status status = write();
+  if (!status) FreeLists(*record);
+  return status;
+}
+
+void UnifiedMemory::FreeLists(const layout::SequenceRecord& record) {
+  for (std::uint32_t group = 0; group < group_count(); ++group) FreeList(record.extents[group]);
+  FreeList(record.checkpoints);
+}
+
 void UnifiedMemory::UndoForks() {
   for (const PreparedFork& fork : forks_) {
-    FreeList(fork.record.extents[0]);
-    FreeList(fork.record.checkpoints);
+    FreeLists(fork.record);
     tables_.sequences.Give(fork.index);
   }
   forks_.clear();
@@ -118,8 +138,7 @@ SequenceHandle UnifiedMemory::AdoptForks(std::span<SequenceHandle> handles) {
   KVD_ASSERT(!forks_.empty() && (handles.empty() || handles.size() == forks_.size()));
   const layout::SequenceRecord& first = forks_[0].record;
   // Forks are held, whatever their source is: retained is not inherited.
-  tables_.blocks.AddList(ViewOf(first), Holder::kHeld, static_cast<std::uint32_t>(forks_.size()));
-  AddStateReferences(first, Holder::kHeld, static_cast<std::uint32_t>(forks_.size()));
+  tables_.AddReferences(meta_, first, Holder::kHeld, static_cast<std::uint32_t>(forks_.size()));
   for (std::size_t fork = 0; fork < forks_.size(); ++fork) {
     ++content_numbers_[forks_[fork].index];
     holders_[forks_[fork].index] = Holder::kHeld;
@@ -177,17 +196,15 @@ Status UnifiedMemory::DropCollected() {
   for (const std::uint32_t index : dropped_) PutFreed(index);
   KVD_CHECK_OK(log_.Commit());
   for (const std::uint32_t index : dropped_) ForgetSequence(index);
-  SettleFreedBlocks();
+  SettleFreed();
   return {};
 }
 
 void UnifiedMemory::ForgetSequence(std::uint32_t index) {
-  // The commit changed the record's first 8 bytes: what the list was can still be read.
+  // The commit changed the record's first 8 bytes: what the lists were can still be read.
   const layout::SequenceRecord& record = meta_.sequences()[index];
-  tables_.blocks.DropList(ViewOf(record), holders_[index], &freed_blocks_);
-  DropStateReferences(record, holders_[index]);
-  FreeList(record.extents[0]);
-  FreeList(record.checkpoints);
+  tables_.DropReferences(meta_, record, holders_[index], &freed_);
+  FreeLists(record);
   tables_.sequences.Give(index);
   ++content_numbers_[index];
 }
@@ -214,12 +231,9 @@ Status UnifiedMemory::SetOwner(SequenceHandle handle, const SequenceOwner& owner
 
   const Holder holder = HolderOf(record.flags);
   if (holder != holders_[found.index]) {
-    const ExtentView view = ViewOf(record);
-    tables_.blocks.AddList(view, holder);
-    tables_.blocks.DropList(view, holders_[found.index], &freed_blocks_);
-    AddStateReferences(record, holder, 1);
-    DropStateReferences(record, holders_[found.index]);
-    KVD_ASSERT(freed_blocks_.empty());
+    tables_.AddReferences(meta_, record, holder);
+    tables_.DropReferences(meta_, record, holders_[found.index], &freed_);
+    SettleFreed();
     holders_[found.index] = holder;
   }
   return {};

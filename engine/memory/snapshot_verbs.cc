@@ -39,9 +39,10 @@ Result<SequenceHandle> UnifiedMemory::Publish(SequenceHandle source, const Seque
       return Fail(Code::kNoSpace,
                   "snapshots: all " + std::to_string(tables_.snapshots.capacity()) + " are taken");
     }
+    KVD_TRY(const NewState state, StateAt(*found.record, found.record->cell_count));
     KVD_CHECK_OK(PrepareForks(*found.record, owner,
                               layout::kSequenceLive | layout::kSequencePublished,
-                              found.record->cell_count, 1));
+                              found.record->cell_count, state, 1));
     const PreparedFork& fork = forks_[0];
     layout::SnapshotRecord record = {};
     std::memcpy(record.name, name.data(), name.size());
@@ -67,7 +68,7 @@ Result<SequenceHandle> UnifiedMemory::Publish(SequenceHandle source, const Seque
     handle = AdoptForks({});
     if (replaces) {
       ForgetSequence(replaced);
-      SettleFreedBlocks();
+      SettleFreed();
     } else {
       tables_.snapshots_by_name.emplace(name, snapshot);
     }
@@ -90,7 +91,7 @@ Status UnifiedMemory::Unpublish(std::string_view name) {
     log_.Put(meta_.snapshot_offset(snapshot), std::as_bytes(std::span(&nothing, 1)));
     KVD_CHECK_OK(log_.Commit());
     ForgetSequence(sequence);
-    SettleFreedBlocks();
+    SettleFreed();
     tables_.snapshots.Give(snapshot);
     tables_.snapshots_by_name.erase(existing);
   }

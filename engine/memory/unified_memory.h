@@ -1,5 +1,7 @@
-// UnifiedMemory: the Memory of a model whose attention layers all keep the same cells (one block
-// group, no recurrent state).
+// UnifiedMemory: the Memory of every kind of model. One record and one commit hold all that a
+// sequence consists of: its cells in each block group (all tokens; those in reach of a window; an
+// encoded text), its recurrent state, checkpoints and last logits. So an operation on a hybrid
+// model changes all of it or nothing.
 //
 // Owner: the engine. Threads: see Memory. Two mutexes:
 //   mutex_         everything below it; held for microseconds.
@@ -18,9 +20,11 @@
 // list and lowers its counts.
 //
 // Files: sequence_verbs.cc (create … drop), sequence_edits.cc (ranges), snapshot_verbs.cc,
-// step_verbs.cc, rewrite_cells.cc; unified_memory.cc holds what they share and the queries.
+// step_verbs.cc, step_commit.cc, state_verbs.cc, rewind_verbs.cc, rewrite_cells.cc; record_lists.cc
+// (lists, commits, counts) and unified_memory.cc (finding, queries) hold what they share.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -40,7 +44,7 @@ namespace kvd {
 
 class UnifiedMemory final : public Memory {
  public:
-  // Takes over segments that were just created. Errors: kUnsupported (other than one block group).
+  // Takes over segments that were just created.
   static Result<std::unique_ptr<UnifiedMemory>> Create(MemorySegments segments);
   ~UnifiedMemory() override;
 
@@ -87,14 +91,18 @@ class UnifiedMemory final : public Memory {
   Status CommitRewind(Rewind& rewind) override;
   void AbandonRewind(Rewind& rewind) override;
   std::byte* StateBytes(std::uint32_t slot) override;
-  std::byte* BlockBytes(BlockId block) override;
-  const layout::CellRecord* BlockCells(BlockId block) const override;
+  std::byte* BlockBytes(std::uint32_t group, BlockId block) override;
+  const layout::CellRecord* BlockCells(std::uint32_t group, BlockId block) const override;
 
   const MemoryGeometry& geometry() const { return segments_.geometry; }
   // For tests and `kvctl fsck`-like checks. REQUIRES: no other thread is in a verb.
   const DerivedTables& derived() const { return tables_; }
   std::span<const std::byte> meta_bytes() const { return meta_.bytes(); }
-  bool is_free_block(std::uint32_t block) const { return allocator_.is_free(block); }
+  bool is_free_block(std::uint32_t group, std::uint32_t block) const {
+    return allocators_[group].is_free(block);
+  }
+  bool is_free_state(std::uint32_t slot) const { return states_.is_free(slot); }
+  bool is_free_logits(std::uint32_t slot) const { return logits_.is_free(slot); }
   CommitLog& commit_log_for_test() { return log_; }
 
  private:
@@ -113,6 +121,28 @@ class UnifiedMemory final : public Memory {
     bool is_open = false;
     std::uint64_t content_number = 0;
   };
+  struct Rewriting;
+  // Cells [begin, end) of a record, shifted; or the fresh cells that were written in their place.
+  // An edit makes a sequence of segments, one after the other.
+  struct Segment {
+    const layout::SequenceRecord* record = nullptr;
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+    std::int32_t delta = 0;
+    const Rewriting* rewriting = nullptr;
+  };
+  // The state half of an edited sequence.
+  struct NewState {
+    std::uint32_t state_slot = layout::kNoSlot;
+    std::uint32_t logits_slot = layout::kNoSlot;
+    layout::ListRoot checkpoints = kEmptyList;
+  };
+  // An edit's lists of one group. Scratch, kept so that verbs do not allocate.
+  struct GroupEdit {
+    std::vector<Piece> old_pieces;
+    std::vector<Piece> new_pieces;
+    std::uint32_t first_cell = 0;
+  };
 
   explicit UnifiedMemory(MemorySegments segments);
 
@@ -120,12 +150,23 @@ class UnifiedMemory final : public Memory {
   Result<Found> Find(SequenceHandle handle) const;
   Result<Found> FindMutable(SequenceHandle handle) const;
   Result<CellRange> FindCells(const layout::SequenceRecord& record, PosRange range) const;
-  ExtentView ViewOf(const layout::SequenceRecord& record) const;
-  CellList CellsOf(const layout::SequenceRecord& record) const;
-  std::int64_t NextPosition(std::span<const Piece> pieces) const;
+  std::uint32_t group_count() const { return meta_.geometry().group_count; }
+  bool is_cross(std::uint32_t group) const { return group == meta_.geometry().cross_group; }
+  bool has_state() const { return meta_.geometry().state_slot_count != 0; }
+  ExtentView ViewOf(const layout::SequenceRecord& record, std::uint32_t group = 0) const;
+  CellList CellsOf(const layout::SequenceRecord& record) const;  // of group 0
+  // Effective position of a cell of group 0.
+  std::int64_t PositionIn(std::span<const Piece> pieces, std::uint32_t ordinal) const;
+  // kWindowLost, if the next token reaches a cell before first_cell; last_dropped is the position
+  // of the one just before it.
+  Status CheckWindow(std::uint32_t group, std::int64_t last_dropped, std::int64_t next_pos) const;
+  // The state behind the first cell_count cells of the record, as far as it is at hand;
+  // checkpoints: those of these cells, in the record's own list. Errors: kNeedsReplay.
+  Result<NewState> StateAt(const layout::SequenceRecord& record, std::uint32_t cell_count) const;
   SequenceInfo Describe(std::uint32_t index, const layout::SequenceRecord& record) const;
   std::uint32_t CountSharedCells(ExtentView view) const;
-  std::string NoBlocks(std::uint64_t needed, std::uint64_t free) const;
+  std::string NoBlocks(std::uint32_t group, std::uint64_t needed) const;
+  std::string NoStates(std::uint64_t needed) const;
   std::unexpected<Error> NoListUnits(std::uint32_t units) const;
   // True at the first call for this number in a pass; passes are begun by BeginMarks.
   void BeginMarks() const;
@@ -133,31 +174,44 @@ class UnifiedMemory final : public Memory {
 
   // ---- write (not committed yet)
   Result<layout::ListRoot> AllocateList(std::uint32_t entry_count);
-  Result<layout::ListRoot> WriteList(std::span<const Piece> pieces);
+  Result<layout::ListRoot> WriteList(std::span<const Piece> pieces, std::uint32_t first_cell);
   Result<layout::ListRoot> CopyList(const layout::ListRoot& source, std::uint32_t entry_count);
+  Result<layout::ListRoot> WriteCheckpoints(std::span<const layout::Checkpoint> checkpoints);
+  // The list's first entries, in their place.
+  layout::ListRoot CutCheckpoints(const layout::ListRoot& root, std::size_t count) const;
   void FreeList(const layout::ListRoot& root);
+  // Frees `gone` unless `kept` lies in its place.
+  void FreeReplaced(const layout::ListRoot& gone, const layout::ListRoot& kept);
 
   // ---- commit, then derive
   void PutRecord(std::uint32_t index, const layout::SequenceRecord& record);
   void PutFreed(std::uint32_t index);
-  // What an edit of a list means for the rest of the record.
-  struct ListChange {
-    std::uint32_t pristine_cells = 0;
-    std::uint32_t unchanged_cells = 0;  // leading cells that are what they were
-    // The recurrent state behind the new list; unset: that of a checkpoint, or the old one.
-    std::optional<std::uint32_t> state_slot = {};
-    // Whose first unchanged_cells cells the list consists of; null: the sequence's own.
-    const layout::SequenceRecord* state_source = nullptr;
-  };
-  // Gives the sequence new_pieces_ as its list, in one commit. REQUIRES: old_pieces_ is its list
-  // now. Errors: kNoSpace, kNeedsReplay.
-  Status ReplaceList(std::uint32_t index, ListChange change);
-  // The counts of old_pieces_ replaced by those of new_pieces_.
-  void RecountPieces(Holder holder);
+  // Gives the sequence the cells of the segments in every group but the cross group, and the state,
+  // in one commit; and the encoded text of cross_source, if it has none. Frees the list of
+  // state.checkpoints if that is not the sequence's own and the edit fails. Errors: kNoSpace,
+  // kWindowLost.
+  Status ReplaceLists(std::uint32_t index, std::span<const Segment> segments,
+                      std::uint32_t pristine_cells, const NewState& state,
+                      const layout::SequenceRecord* cross_source = nullptr);
+  void BuildPieces(std::uint32_t group, std::span<const Segment> segments);
+  // The rewriting's fresh cells of a group.
+  static void AppendRewritten(const Rewriting& rewriting, std::uint32_t group,
+                              std::vector<Piece>* pieces);
+  // Puts the record in one commit, then counts its slots and checkpoints. Errors: kNoSpace.
+  Status CommitRecord(std::uint32_t index, const layout::SequenceRecord& record);
+  // The counts of a group's old pieces replaced by those of its new ones.
+  void RecountPieces(std::uint32_t group, Holder holder);
+  void RecountSlots(const layout::SequenceRecord& old, const layout::SequenceRecord& record,
+                    Holder holder);
   // Writes `count` forks of the first cell_count cells of `source` as records ready to be put;
   // lists are allocated.
   Status PrepareForks(const layout::SequenceRecord& source, const SequenceOwner& owner,
-                      std::uint32_t flags, std::uint32_t cell_count, std::size_t count);
+                      std::uint32_t flags, std::uint32_t cell_count, const NewState& state,
+                      std::size_t count);
+  // Copies of the source's lists, as far as the record's counts go, and checkpoints_. Errors:
+  // kNoSpace.
+  Status WriteForkLists(const layout::SequenceRecord& source, layout::SequenceRecord* record);
+  void FreeLists(const layout::SequenceRecord& record);
   void UndoForks();
   // After the commit: counts the forks; returns the first one's handle and all of them in
   // `handles`, unless that is empty.
@@ -167,69 +221,73 @@ class UnifiedMemory final : public Memory {
   // After the commit that freed it.
   void ForgetSequence(std::uint32_t index);
   // Shifts the cells of a range without looking at each list of pieces; false: the range cuts an
-  // extent, or a shifted one could join its neighbour. Errors: kNoSpace (lists).
-  // REQUIRES: the cells may have the positions that they get.
+  // extent, or a shifted one could join its neighbour, or there are several groups. Errors:
+  // kNoSpace (lists). REQUIRES: the cells may have the positions that they get.
   Result<bool> ShiftWholeExtents(const Found& found, CellRange shifted, std::int32_t delta);
   // Keeps the first cell_count cells.
   Status CutTail(std::uint32_t index, std::uint32_t cell_count);
-  void SettleFreedBlocks();
+  // What kept the cross groups of both sequences apart, if they are: see CopyRange.
+  Status CheckCross(const layout::SequenceRecord& from, const layout::SequenceRecord& to) const;
+  void SettleFreed();
   void ReturnUnusedSlabs();
 
   // ---- recurrent state
   static constexpr std::size_t kCheckpointsMax = 16;  // of one sequence
-  bool has_state() const { return meta_.geometry().state_slot_count != 0; }
-  std::span<const layout::Checkpoint> CheckpointsOf(const layout::SequenceRecord& record) const;
-  void AddStateReferences(const layout::SequenceRecord& record, Holder holder, std::uint32_t times);
-  void DropStateReferences(const layout::SequenceRecord& record, Holder holder);
-  // The counts of one record's state replaced by those of the other; frees the old checkpoints'
-  // list if it is another one.
-  void RecountState(const layout::SequenceRecord& old_record,
-                    const layout::SequenceRecord& new_record, Holder holder);
-  // State, logits and checkpoints of a record whose list becomes one of cell_count cells, the first
-  // unchanged_cells of them those of `old`. Errors: kNeedsReplay.
-  Status PlanState(const layout::SequenceRecord& old, std::uint32_t unchanged_cells,
-                   std::uint32_t cell_count, layout::SequenceRecord* record) const;
-  // State and logits of a fork of the first cell_count (> 0) cells of `source`. Errors:
-  // kNeedsReplay.
-  Status PlanFork(const layout::SequenceRecord& source, std::uint32_t cell_count,
-                  layout::SequenceRecord* record) const;
-  Result<layout::ListRoot> WriteCheckpoints(std::span<const layout::Checkpoint> checkpoints);
+  // checkpoints_ = those of `source` up to cell_count, and one there if there is room for it.
   void CollectCheckpoints(const layout::SequenceRecord& source, std::uint32_t cell_count,
                           std::uint32_t state_slot);
-  // Commits a record that differs in its state alone.
-  Status CommitState(const Found& found, const layout::SequenceRecord& record);
-  // Gives up checkpoints, of the sequence that has most of them first, until that many state slots
-  // are free or no checkpoint is left. REQUIRES: no step is running.
-  void GiveUpCheckpoints(std::size_t slots_wanted);
+  // Gives up checkpoints, the least useful ones over all sequences first, until that many state
+  // slots are free or no checkpoint is left that holds a slot alone.
+  void GiveUpCheckpoints(std::uint32_t slots_wanted);
+  void ScoreCheckpoints();
+  void DropVictims(std::uint32_t score_max);
   // The next sequence in turn that has a row loses it, until one is free.
   void GiveUpLogits();
-  std::string NoStates(std::uint64_t needed) const;
-  // Reserves a block's bytes from the system. REQUIRES: growth_mutex_ is held.
-  Status EnsureBytes(const BlockAllocator& allocator, std::uint32_t block);
-  void BeginStep();
-  void EndAllocations();
+  // Makes sure of `wanted` free state slots. Errors: kNoSpace, with nothing given up.
+  Status FindStates(std::uint32_t wanted);
+  // State slots that checkpoints alone hold and nobody reads.
+  std::uint32_t CountSpareStates() const;
+  // The lists, tokens and positions of a rewind. Errors: kWindowLost.
+  Status FillRewind(const layout::SequenceRecord& record, CellRange removed, Rewind* rewind);
+  void ReleaseRewind(Rewind* rewind);
 
   // ---- defragmentation
   struct Moves;
   void ChooseSources(std::uint32_t cells_max, Moves* moves) const;
   void PlaceCells(Moves* moves);
-  bool MapPieces(ExtentView view, Moves* moves);
+  // edits_ of the group with the moved cells where they are now; false: the record has none of them.
+  bool MapPieces(const layout::SequenceRecord& record, Moves* moves);
   Status CopyCells(const Moves& moves, CellMover& mover);
   Result<std::uint32_t> RewriteLists(Moves* moves);
 
   // ---- steps
   struct NewCells;
-  struct Rewriting;
+  void BeginRead();
+  void EndRead();
   Status CheckAppend(const AppendRequest& request, Found* found) const;
-  Status CheckListRoom(const layout::SequenceRecord& record, const NewCells& cells) const;
-  NewCells PlanAppend(const layout::SequenceRecord& record, std::uint32_t new_cells) const;
-  void ReservePart(const AppendRequest& request, const Found& found, const NewCells& cells,
-                   StepSequence* part);
+  Status CheckEncoding(const AppendRequest& request, const layout::SequenceRecord& record) const;
+  Status CheckListRoom(const layout::ListRoot& root, std::uint32_t fresh_blocks) const;
+  NewCells PlanAppend(const layout::SequenceRecord& record, std::uint32_t group,
+                      std::uint32_t new_cells) const;
+  Status ReservePart(const AppendRequest& request, const Found& found, StepSequence* part);
+  Status ReserveGroup(const layout::SequenceRecord& record, std::uint32_t group,
+                      std::uint32_t new_cells, GroupPart* part);
+  Status ReserveStates(StepPlan* plan, std::size_t* failed);
   Status GrowPool(const StepPlan& plan, std::size_t* failed);
   void UndoReserve(StepPlan* plan);
-  void WriteCells(const StepSequence& part);
-  void WriteCell(std::uint32_t block, std::uint32_t cell, TokenId token, std::int32_t stored_pos,
-                 std::uint32_t key_form);
+  void WriteCells(const StepSequence& part, std::uint32_t group);
+  void WriteCell(std::uint32_t group, std::uint32_t block, std::uint32_t cell, TokenId token,
+                 std::int32_t stored_pos, std::uint32_t key_form);
+  // The list of one group with the part's new cells, without its first `dropped` extents. Errors:
+  // kNoSpace.
+  Result<layout::ListRoot> AppendToList(const layout::SequenceRecord& old, std::uint32_t group,
+                                        const GroupPart& part, std::size_t dropped);
+  // The record's lists with the part's new cells, and edits_ to recount. Errors: kNoSpace.
+  Status AppendGroups(const layout::SequenceRecord& old, const StepSequence& part,
+                      layout::SequenceRecord* record);
+  std::size_t CountOutOfReach(std::uint32_t group, const GroupPart& part,
+                              std::int64_t next_pos) const;
+  void ReleaseGroup(const GroupPart& part, std::uint32_t group);
   void ReleasePart(StepPlan& plan, std::size_t index);
   Result<Rewriting> PlanDivision(SequenceHandle handle, PosRange range, std::int32_t divisor) const;
   Result<Rewriting> PlanReforming(SequenceHandle handle, std::uint32_t key_form) const;
@@ -237,7 +295,7 @@ class UnifiedMemory final : public Memory {
   Status CollectSources(const layout::SequenceRecord& record, Rewriting* rewriting) const;
   Result<std::uint32_t> Rewrite(SequenceHandle handle, Rewriting rewriting, CellRotator& rotator,
                                 std::unique_lock<std::mutex> lock);
-  Status RotateCells(const Rewriting& rewriting, CellRotator& rotator);
+  Status RotateCells(const Rewriting& rewriting, std::uint32_t group, CellRotator& rotator);
   Status CommitRewriting(SequenceHandle handle, const Rewriting& rewriting);
 
   MemorySegments segments_;
@@ -247,21 +305,20 @@ class UnifiedMemory final : public Memory {
   mutable std::mutex mutex_;
   // Everything below: mutex_.
   DerivedTables tables_;
-  BlockAllocator allocator_;
-  BlockAllocator state_allocator_;
-  BlockAllocator logits_allocator_;
+  std::vector<BlockAllocator> allocators_;  // by group
+  SlotAllocator states_;
+  SlotAllocator logits_;
   CommitLog log_;
   std::vector<std::uint64_t>
       content_numbers_;  // by sequence: raised by edits of its cells, not by a change of owner
-  std::vector<Holder> holders_;       // by sequence: how its list is counted in tables_.blocks
-  std::vector<OpenPart> open_parts_;  // by index of the step's plan
+  std::vector<std::uint64_t> computed_numbers_;  // by sequence: content number of its last step
+  std::vector<Holder> holders_;                  // by sequence: how it is counted in tables_
+  std::vector<OpenPart> open_parts_;             // by index of the step's plan
+  bool step_is_running_ = false;
   // Scratch, kept so that verbs do not allocate.
-  std::vector<Piece> old_pieces_;
-  std::vector<Piece> new_pieces_;
+  std::array<GroupEdit, layout::kGroupsMax> edits_;
   std::vector<Piece> moved_pieces_;
-  std::vector<std::uint32_t> freed_blocks_;
-  std::vector<std::uint32_t> freed_slots_;
-  std::vector<layout::Checkpoint> checkpoints_;
+  FreedParts freed_;
   std::vector<std::uint32_t> dropped_;
   std::vector<Found> found_;
   struct PreparedFork {
@@ -269,10 +326,12 @@ class UnifiedMemory final : public Memory {
     layout::SequenceRecord record = {};
   };
   std::vector<PreparedFork> forks_;
+  std::vector<layout::Checkpoint> checkpoints_;
+  std::vector<std::uint32_t> slot_scores_;  // by state slot
+  std::vector<std::uint32_t> scores_;
   mutable std::vector<std::uint64_t> block_marks_;
   mutable std::vector<std::uint64_t> sequence_marks_;
   mutable std::uint64_t mark_ = 0;
-  const std::uint32_t checkpoint_slots_max_;
   std::uint32_t logits_victim_ = 0;
   std::uint32_t open_rewinds_ = 0;
 };

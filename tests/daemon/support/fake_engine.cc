@@ -50,8 +50,8 @@ FakeEngine::FakeEngine(const FakeEngineOptions& options) : has_state_(options.ha
   config_.layer_count = 1;
   vocabulary_ = Must(Vocabulary::Create(MakeVocabulary(options)));
   options_.checkpoint_every = 16;
-  MemoryOptions memory{.cells = options.cells,
-                       .layers = {{.kv_head_count = 1, .k_dim = 2, .v_dim = 2}},
+  MemoryOptions memory{.groups = {{.cells = options.cells,
+                                   .layers = {{.kv_head_count = 1, .k_dim = 2, .v_dim = 2}}}},
                        .sequence_capacity = 256,
                        .snapshot_capacity = 16,
                        .session_capacity = 16};
@@ -140,7 +140,8 @@ Result<bool> FakeEngine::Replay(Rewind& rewind) {
 Result<std::uint32_t> FakeEngine::Divide(SequenceHandle sequence, PosRange range,
                                          std::int32_t divisor) {
   struct NoRotation final : CellRotator {
-    Status RotateCell(BlockId, std::uint32_t, Pos, BlockId, std::uint32_t, Pos) override {
+    Status RotateCell(std::uint32_t, BlockId, std::uint32_t, Pos, BlockId, std::uint32_t,
+                      Pos) override {
       return {};
     }
   } rotator;
@@ -152,7 +153,7 @@ Defragmentation FakeEngine::StartDefragmentation() {
     Status RotateCell(BlockId, std::uint32_t, Pos, BlockId, std::uint32_t, Pos) override {
       return {};
     }
-    void MoveCells(BlockId, std::uint32_t, BlockId, std::uint32_t, std::uint32_t) override {}
+    void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t, std::uint32_t) override {}
   };
   static Nothing nothing;
   return {*memory_, nothing, nothing};

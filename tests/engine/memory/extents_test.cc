@@ -45,7 +45,7 @@ TEST(ExtentsTest, PiecesMergeOnlyWithinABlockSideBySideAtOneDelta) {
   EXPECT_THAT(pieces, ElementsAre(Piece{1, 0, 4, 0}, Piece{1, 5, 1, 0}, Piece{1, 6, 1, 1},
                                   Piece{2, 7, 2, 1}));
   std::vector<layout::Extent> stored(4);
-  StoreExtents(pieces, stored.data());
+  StoreExtents(pieces, 0, stored.data());
   EXPECT_EQ(stored[3], (layout::Extent{2, 6, 7, 0, 1}));
 }
 

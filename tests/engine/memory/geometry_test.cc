@@ -19,23 +19,22 @@ void ExpectRefused(const MemoryOptions& options, const char* field) {
 
 TEST(GeometryTest, BlocksHoldEveryLayersPlanesOnCacheLines) {
   MemoryOptions options;
-  options.cells = 100;
-  options.layers = {{2, 64, 32}, {1, 128, 128}};
+  options.groups = {{.cells = 100, .layers = {{2, 64, 32}, {1, 128, 128}}}};
   options.k_type = kernels::DataType::kQ8_0;
   const MemoryGeometry geometry = *ComputeGeometry(options);
   EXPECT_EQ(geometry.meta.block_count[0], 4u);
-  ASSERT_EQ(geometry.layers.size(), 2u);
-  EXPECT_EQ(geometry.layers[0].k_row_bytes, 68u);
-  EXPECT_EQ(geometry.layers[0].v_offset, 2u * 32 * 68);
-  EXPECT_EQ(geometry.layers[1].k_offset, 2u * 32 * 68 + 2u * 32 * 64);
-  for (const LayerLayout& layer : geometry.layers) {
+  ASSERT_EQ(geometry.groups[0].layers.size(), 2u);
+  EXPECT_EQ(geometry.groups[0].layers[0].k_row_bytes, 68u);
+  EXPECT_EQ(geometry.groups[0].layers[0].v_offset, 2u * 32 * 68);
+  EXPECT_EQ(geometry.groups[0].layers[1].k_offset, 2u * 32 * 68 + 2u * 32 * 64);
+  for (const LayerLayout& layer : geometry.groups[0].layers) {
     EXPECT_EQ(layer.k_offset % 64, 0u);
     EXPECT_EQ(layer.v_offset % 64, 0u);
     EXPECT_EQ(layer.k_head_bytes % 64, 0u);
   }
   EXPECT_EQ(geometry.meta.block_stride_bytes[0] % 4096, 0u);
-  EXPECT_GE(geometry.meta.block_stride_bytes[0], geometry.block_bytes);
-  EXPECT_EQ(geometry.pool_bytes, 4 * geometry.meta.block_stride_bytes[0]);
+  EXPECT_GE(geometry.meta.block_stride_bytes[0], geometry.groups[0].block_bytes);
+  EXPECT_EQ(geometry.pool.total_bytes, 4 * geometry.meta.block_stride_bytes[0]);
   EXPECT_EQ(*LayOut(geometry.meta), geometry.offsets);
 }
 
@@ -47,15 +46,36 @@ TEST(GeometryTest, EveryOptionOutOfItsRangeIsNamed) {
     change(options);
     return options;
   };
-  ExpectRefused(with([](auto& o) { o.cells = 0; }), "cells: 0");
-  ExpectRefused(with([](auto& o) { o.cells = ~0ull; }), "cells");
+  ExpectRefused(with([](auto& o) { o.groups[0].cells = 0; }), "cells: 0");
+  ExpectRefused(with([](auto& o) { o.groups[0].cells = ~0ull; }), "cells");
+  ExpectRefused(with([](auto& o) { o.groups.clear(); }), "groups: 0");
+  ExpectRefused(with([](auto& o) { o.groups.resize(5, o.groups[0]); }), "groups: 5");
+  ExpectRefused(with([](auto& o) { o.groups[0].window = 1; }), "window: 1");
+  ExpectRefused(with([](auto& o) { o.groups[0].is_cross = true; }), "group 0 is_cross");
+  const auto with_second = [&](auto change) {
+    return with([&](auto& o) {
+      o.groups.resize(3, o.groups[0]);
+      change(o.groups[1], o.groups[2]);
+    });
+  };
+  ExpectRefused(with_second([](auto& second, auto&) { second.cells = 0; }), "group 1 cells: 0");
+  ExpectRefused(with_second([](auto& second, auto&) { second.window = ~0u; }), "group 1 window");
+  ExpectRefused(
+      with_second([](auto& second, auto& third) { second.is_cross = third.is_cross = true; }),
+      "group 2 is_cross");
+  ExpectRefused(with_second([](auto& second, auto&) {
+                  second.is_cross = true;
+                  second.window = 8;
+                }),
+                "group 1 window: 8");
   ExpectRefused(with([](auto& o) { o.state_slots = 1; }), "state_bytes: 0");
   ExpectRefused(with([](auto& o) { o.state_bytes = 1; }), "state_bytes: 1");
   ExpectRefused(with([](auto& o) { o.state_slots = ~0u; }), "state_slots");
   ExpectRefused(with([](auto& o) { o.logits_rows = 1; }), "logits_bytes: 0");
-  ExpectRefused(with([](auto& o) { o.layers[0].kv_head_count = 0; }), "layer 0 kv_head_count");
-  ExpectRefused(with([](auto& o) { o.layers[0].k_dim = 0; }), "layer 0 k_dim");
-  ExpectRefused(with([](auto& o) { o.layers[0].v_dim = 1u << 31; }), "layer 0 v_dim");
+  ExpectRefused(with([](auto& o) { o.groups[0].layers[0].kv_head_count = 0; }),
+                "layer 0 kv_head_count");
+  ExpectRefused(with([](auto& o) { o.groups[0].layers[0].k_dim = 0; }), "layer 0 k_dim");
+  ExpectRefused(with([](auto& o) { o.groups[0].layers[0].v_dim = 1u << 31; }), "layer 0 v_dim");
   ExpectRefused(with([](auto& o) { o.k_type = kernels::DataType::kQ4_K; }), "k_type: q4_K");
   ExpectRefused(with([](auto& o) { o.v_type = kernels::DataType::kQ8_0; }),
                 "layer 0 v_dim: 2 is not");
@@ -63,27 +83,44 @@ TEST(GeometryTest, EveryOptionOutOfItsRangeIsNamed) {
   ExpectRefused(with([](auto& o) { o.snapshot_capacity = ~0u; }), "snapshot_capacity");
   ExpectRefused(with([](auto& o) { o.session_capacity = ~0u; }), "session_capacity");
   ExpectRefused(with([](auto& o) { o.list_unit_count = ~0u; }), "list_unit_count");
-  ExpectRefused(with([](auto& o) { o.layers.assign(1000, {1u << 16, 1u << 16, 1u << 16}); }),
-                "bytes of one block");
+  ExpectRefused(
+      with([](auto& o) { o.groups[0].layers.assign(1000, {1u << 16, 1u << 16, 1u << 16}); }),
+      "bytes of one block");
   ExpectRefused(with([](auto& o) {
-                  o.layers.assign(2, {1u << 12, 1u << 16, 1u << 16});
-                  o.cells = 1ull << 31;
+                  o.groups[0].layers.assign(2, {1u << 12, 1u << 16, 1u << 16});
+                  o.groups[0].cells = 1ull << 31;
                 }),
                 "pool: ");
 }
 
+TEST(GeometryTest, GroupsLieOneAfterTheOther) {
+  MemoryOptions options = SmallOptions(64);
+  options.groups.push_back({.cells = 33, .layers = {{2, 64, 64}}, .window = 16});
+  options.groups.push_back({.cells = 32, .layers = {{1, 4, 4}}, .is_cross = true});
+  const MemoryGeometry geometry = *ComputeGeometry(options);
+  EXPECT_EQ(geometry.meta.group_count, 3u);
+  EXPECT_EQ(geometry.meta.window[1], 16u);
+  EXPECT_EQ(geometry.meta.cross_group, 2u);
+  EXPECT_EQ(geometry.pool.blocks[1], 2 * geometry.meta.block_stride_bytes[0]);
+  EXPECT_EQ(geometry.pool.blocks[2],
+            geometry.pool.blocks[1] + 2 * geometry.meta.block_stride_bytes[1]);
+  EXPECT_EQ(geometry.pool.total_bytes,
+            geometry.pool.blocks[2] + geometry.meta.block_stride_bytes[2]);
+  EXPECT_EQ(*LayOut(geometry.meta), geometry.offsets);
+}
+
 TEST(GeometryTest, StatesAndLogitsLieBehindTheBlocks) {
   MemoryOptions options = SmallOptions(32);
-  options.layers.clear();
+  options.groups[0].layers.clear();
   options.state_bytes = 5000;
   options.state_slots = 3;
   options.logits_bytes = 100;
   options.logits_rows = 2;
   const MemoryGeometry geometry = *ComputeGeometry(options);
   EXPECT_EQ(geometry.meta.block_stride_bytes[0], 0u) << "cells of tokens alone";
-  EXPECT_EQ(geometry.states_offset, 0u);
-  EXPECT_EQ(geometry.logits_offset, 3 * 8192u);
-  EXPECT_EQ(geometry.pool_bytes, 3 * 8192u + 2 * 4096u);
+  EXPECT_EQ(geometry.pool.states, 0u);
+  EXPECT_EQ(geometry.pool.logits, 3 * 8192u);
+  EXPECT_EQ(geometry.pool.total_bytes, 3 * 8192u + 2 * 4096u);
 }
 
 TEST(GeometryTest, ListsHaveSlackAndRoomForOneMore) {

@@ -16,8 +16,7 @@ namespace kvd {
 // One layer, one head, two elements of f32: a cell is 16 bytes of pool.
 inline MemoryOptions SmallOptions(std::uint64_t cells) {
   MemoryOptions options;
-  options.cells = cells;
-  options.layers = {{1, 2, 2}};
+  options.groups = {{.cells = cells, .layers = {{1, 2, 2}}}};
   options.k_type = kernels::DataType::kF32;
   options.v_type = kernels::DataType::kF32;
   options.sequence_capacity = 12;

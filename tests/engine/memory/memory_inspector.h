@@ -75,9 +75,9 @@ class MemoryInspector {
     const Result<DerivedTables> rebuilt = RebuildTables(memory_->meta_bytes());
     ASSERT_TRUE(rebuilt) << rebuilt.error().message;
     ASSERT_TRUE(*rebuilt == memory_->derived());
-    const BlockTable& blocks = memory_->derived().blocks;
+    const BlockTable& blocks = memory_->derived().blocks[0];
     for (std::uint32_t block = 0; block < blocks.block_count(); ++block) {
-      if (memory_->is_free_block(block)) {
+      if (memory_->is_free_block(0, block)) {
         ASSERT_FALSE(blocks.is_used(block)) << block;
       } else if (!step_is_running) {
         ASSERT_TRUE(blocks.is_used(block)) << block << " leaked";
@@ -106,12 +106,13 @@ class MemoryInspector {
 
  private:
   void Protect(int protection) const {
-    ASSERT_EQ(
-        ::mprotect(memory_->BlockBytes(BlockId{0}), memory_->geometry().pool_bytes, protection), 0);
+    ASSERT_EQ(::mprotect(memory_->BlockBytes(0, BlockId{0}), memory_->geometry().pool.total_bytes,
+                         protection),
+              0);
   }
   std::byte* Row(std::uint32_t block, std::uint32_t cell, bool is_k) const {
-    const LayerLayout& layer = memory_->geometry().layers[0];
-    return memory_->BlockBytes(static_cast<BlockId>(block)) +
+    const LayerLayout& layer = memory_->geometry().groups[0].layers[0];
+    return memory_->BlockBytes(0, static_cast<BlockId>(block)) +
            (is_k ? layer.k_offset : layer.v_offset) +
            cell * (is_k ? layer.k_row_bytes : layer.v_row_bytes);
   }

@@ -73,11 +73,11 @@ TEST(MemoryStepTest, ExtentsOfThePlanCoverPastAndNewCells) {
   ASSERT_TRUE(memory->Reserve({&request, 1}, &plan, nullptr));
   const StepSequence& part = plan.sequences[0];
   // Cells 0..19, 20..31 (+5), 32..63 (+5, of which 32..39 are past), 64..69.
-  ASSERT_EQ(part.extents.size(), 4u);
-  EXPECT_EQ(part.first_new_extent, 2u);
-  EXPECT_EQ(part.extents[2].start, 32u);
-  EXPECT_EQ(part.extents[3].start, 64u);
-  EXPECT_EQ(part.extents[3].delta, 5);
+  ASSERT_EQ(part.groups[0].extents.size(), 4u);
+  EXPECT_EQ(part.groups[0].first_new_extent, 2u);
+  EXPECT_EQ(part.groups[0].extents[2].start, 32u);
+  EXPECT_EQ(part.groups[0].extents[3].start, 64u);
+  EXPECT_EQ(part.groups[0].extents[3].delta, 5);
   EXPECT_EQ(part.past_cells + part.new_cells, 70u);
   ASSERT_TRUE(memory->Commit(plan, 0));
   memory->EndStep(plan);

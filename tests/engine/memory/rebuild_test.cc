@@ -46,9 +46,10 @@ class RebuildTest : public testing::Test {
       return meta.list(record(sequence).extents[0].first_unit)[index];
     }
     layout::CellRecord& cell(std::uint32_t sequence, std::uint32_t ordinal) const {
-      return const_cast<layout::CellRecord&>(CellList{
-          {meta.entries(record(sequence).extents[0]), record(sequence).cell_count}, meta.cells()}
-                                                 .RecordAt(ordinal));
+      return const_cast<layout::CellRecord&>(
+          CellList{{meta.entries(record(sequence).extents[0]), record(sequence).cell_count},
+                   meta.cells(0, 0)}
+              .RecordAt(ordinal));
     }
     // Sums that a forger would set right.
     void SealHeader() const {
@@ -101,7 +102,7 @@ TEST_F(RebuildTest, TheTablesOfUndamagedBytesAreTheLiveOnes) {
   const Result<DerivedTables> tables = RebuildTables(copy.bytes());
   ASSERT_TRUE(tables) << tables.error().message;
   EXPECT_TRUE(*tables == memory_->derived());
-  EXPECT_EQ(tables->blocks.live_cells(), 70u);
+  EXPECT_EQ(tables->blocks[0].live_cells(), 70u);
   EXPECT_EQ(tables->snapshots_by_name.at("snap"), 0u);
 }
 
@@ -128,6 +129,11 @@ TEST_F(RebuildTest, DamagedHeadersAreNamed) {
                [](MetaHeader& header) { header.geometry.block_stride_bytes[0] = 1; });
   ExpectHeader("block_stride_bytes[0]",
                [](MetaHeader& header) { header.geometry.block_stride_bytes[0] = 4100; });
+  ExpectHeader("window[0]", [](MetaHeader& header) { header.geometry.window[0] = 1; });
+  ExpectHeader("window[1]", [](MetaHeader& header) { header.geometry.window[1] = 1; });
+  ExpectHeader("cross_group", [](MetaHeader& header) { header.geometry.cross_group = 0; });
+  ExpectHeader("cross_group", [](MetaHeader& header) { header.geometry.cross_group = 1; });
+  ExpectHeader("geometry.reserved", [](MetaHeader& header) { header.geometry.reserved[1] = 1; });
   ExpectHeader("sequence_capacity",
                [](MetaHeader& header) { header.geometry.sequence_capacity = 0; });
   ExpectHeader("snapshot_capacity",
@@ -141,20 +147,6 @@ TEST_F(RebuildTest, DamagedHeadersAreNamed) {
                [](MetaHeader& header) { header.geometry.logits_row_count = ~0u; });
   ExpectHeader("state_slot_bytes",
                [](MetaHeader& header) { header.geometry.state_slot_bytes = 4096; });
-}
-
-TEST_F(RebuildTest, SeveralBlockGroupsAreUnsupportedNotMisread) {
-  layout::MetaGeometry geometry = view_.geometry();
-  geometry.group_count = 2;
-  geometry.block_count[1] = 1;
-  geometry.block_stride_bytes[1] = 4096;
-  MemoryGeometry other;
-  other.meta = geometry;
-  other.offsets = *LayOut(geometry);
-  other.pool_bytes = 8192;
-  other.block_bytes = 4096;
-  const MemorySegments segments = *MemorySegments::CreateAnonymous(other);
-  EXPECT_EQ(RebuildTables(segments.meta.view().bytes()).error().code, Code::kUnsupported);
 }
 
 TEST_F(RebuildTest, ShortOrMisalignedBytesAreRefused) {
@@ -186,11 +178,12 @@ TEST_F(RebuildTest, DamagedRecordsAreNamed) {
   ExpectRecord("next_pos", [](SequenceRecord& record) { ++record.next_pos; });
   ExpectRecord("state_slot", [](SequenceRecord& record) { record.state_slot = 0; });
   ExpectRecord("logits_slot", [](SequenceRecord& record) { record.logits_slot = 0; });
-  ExpectRecord("cross_slot", [](SequenceRecord& record) { record.cross_slot = 0; });
+  ExpectRecord("cross_cells", [](SequenceRecord& record) { record.cross_cells = 1; });
   ExpectRecord("extents[2]", [](SequenceRecord& record) { record.extents[2].first_unit = 0; });
   ExpectRecord("checkpoints", [](SequenceRecord& record) { record.checkpoints.entry_count = 1; });
   ExpectRecord("sampler", [](SequenceRecord& record) { record.sampler.crc = 1; });
-  ExpectRecord("first_cell", [](SequenceRecord& record) { record.first_cell[0] = 1; });
+  ExpectRecord("first_cell[0]", [](SequenceRecord& record) { record.first_cell[0] = 1; });
+  ExpectRecord("extents[1]", [](SequenceRecord& record) { record.first_cell[1] = 1; });
   ExpectRecord("reserved", [](SequenceRecord& record) { record.reserved0 = 1; });
   ExpectRecord("reserved", [](SequenceRecord& record) { record.reserved1[71] = 1; });
   Expect("sequence 3 generation", [](const Copy& copy) { copy.record(3).generation = 0; });

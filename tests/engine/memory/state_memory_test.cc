@@ -22,7 +22,7 @@ class StateMemoryTest : public testing::Test {
   void TearDown() override { ExpectConsistent(); }
   void Use(std::uint32_t slots, std::uint32_t checkpoint_slots) {
     MemoryOptions options = SmallOptions(2048);
-    options.layers.clear();
+    options.groups[0].layers.clear();
     options.state_bytes = (kStateTokens + 1) * sizeof(TokenId);
     options.state_slots = slots;
     options.checkpoint_slots = checkpoint_slots;

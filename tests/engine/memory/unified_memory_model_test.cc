@@ -67,7 +67,7 @@ class TagRotator : public CellRotator {
   bool has_failed() const { return has_failed_; }
   std::size_t rotated() const { return rotated_; }
 
-  Status RotateCell(BlockId source_block, std::uint32_t source_cell, Pos from,
+  Status RotateCell(std::uint32_t, BlockId source_block, std::uint32_t source_cell, Pos from,
                     BlockId destination_block, std::uint32_t destination_cell, Pos to) override {
     const auto number = static_cast<std::int64_t>(rotated_);
     if (number == interrupted_at_) interrupt_();
@@ -83,11 +83,11 @@ class TagRotator : public CellRotator {
     const CellTag v = inspector_.ReadV(source, source_cell);
     EXPECT_EQ(k, (CellTag{cell.k_id, from.value}));
     EXPECT_EQ(v, (CellTag{cell.v_id, cell.token}));
-    EXPECT_FALSE(memory_.is_free_block(source));
+    EXPECT_FALSE(memory_.is_free_block(0, source));
 
     const auto destination = static_cast<std::uint32_t>(destination_block);
-    EXPECT_FALSE(memory_.is_free_block(destination));
-    EXPECT_FALSE(memory_.derived().blocks.is_used(destination));
+    EXPECT_FALSE(memory_.is_free_block(0, destination));
+    EXPECT_FALSE(memory_.derived().blocks[0].is_used(destination));
     EXPECT_EQ(destination_cell, rotated_ % layout::kBlockCells);
     EXPECT_TRUE(destination_cell == 0 || destination == last_destination_);
     last_destination_ = destination;
@@ -118,7 +118,7 @@ class TagMover : public CellMover {
   TagMover(const MemoryInspector& inspector, std::function<void()> interrupt)
       : inspector_(inspector), interrupt_(std::move(interrupt)) {}
 
-  void MoveCells(BlockId source_block, std::uint32_t source_cell, BlockId destination_block,
+  void MoveCells(std::uint32_t, BlockId source_block, std::uint32_t source_cell, BlockId destination_block,
                  std::uint32_t destination_cell, std::uint32_t count) override {
     interrupt_();
     inspector_.OpenPool();
@@ -152,9 +152,11 @@ class Episode {
   Episode(std::uint64_t seed, Tally* tally) : random_(seed), tally_(tally) {
     MemoryOptions options;
     const bool is_tiny = random_.OneIn(4);
-    options.cells = static_cast<std::uint64_t>(is_tiny ? random_.In(2, 10) : random_.In(20, 80)) *
-                    layout::kBlockCells;
-    options.layers = {{1, 2, 2}};
+    options.groups.resize(1);
+    options.groups[0].cells =
+        static_cast<std::uint64_t>(is_tiny ? random_.In(2, 10) : random_.In(20, 80)) *
+        layout::kBlockCells;
+    options.groups[0].layers = {{1, 2, 2}};
     options.k_type = kernels::DataType::kF32;
     options.v_type = kernels::DataType::kF32;
     options.sequence_capacity = static_cast<std::uint32_t>(random_.In(4, 14));
@@ -319,8 +321,8 @@ class Episode {
   // are not handed out.
   void ExpectStepKeepsItsBlocks() const {
     for (std::size_t index = 0; index < plan_.count; ++index) {
-      for (const layout::Extent& extent : plan_.sequences[index].extents) {
-        ASSERT_FALSE(memory_->is_free_block(extent.block)) << "block " << extent.block;
+      for (const layout::Extent& extent : plan_.sequences[index].groups[0].extents) {
+        ASSERT_FALSE(memory_->is_free_block(0, extent.block)) << "block " << extent.block;
       }
     }
   }
@@ -785,7 +787,7 @@ class Episode {
     EXPECT_EQ(reserved.past_cells, sequence.cells.size());
     EXPECT_EQ(reserved.tokens, part->tokens);
     EXPECT_EQ(reserved.edit_number, sequence.edit_number);
-    const ExtentView view{reserved.extents, reserved.past_cells + reserved.new_cells};
+    const ExtentView view{reserved.groups[0].extents, reserved.past_cells + reserved.new_cells};
     inspector_->OpenPool();
     for (std::uint32_t ordinal = 0; ordinal < view.cell_count; ++ordinal) {
       const std::size_t index = FindExtent(view, ordinal);
@@ -795,7 +797,7 @@ class Episode {
         EXPECT_EQ(inspector_->ReadK(extent.block, cell).id, sequence.cells[ordinal].k_id);
         continue;
       }
-      EXPECT_GE(index, reserved.first_new_extent);
+      EXPECT_GE(index, reserved.groups[0].first_new_extent);
       const std::uint32_t k = ordinal - reserved.past_cells;
       const std::int32_t stored =
           static_cast<std::int32_t>(std::int64_t{part->pos.value} + k - extent.delta);

@@ -83,10 +83,10 @@ TEST_F(UnifiedMemoryTest, TwoForksInOneStepTakeTheTailOnce) {
   const AppendRequest requests[] = {{a, Pos{10}, tokens}, {b, Pos{10}, tokens}};
   StepPlan plan;
   ASSERT_TRUE(memory_->Reserve(requests, &plan, nullptr));
-  EXPECT_EQ(plan.sequences[0].extents.size(), 1u);
-  EXPECT_EQ(plan.sequences[0].first_new_extent, 0u);
-  EXPECT_EQ(plan.sequences[1].extents.size(), 2u);
-  EXPECT_EQ(plan.sequences[1].first_new_extent, 1u);
+  EXPECT_EQ(plan.sequences[0].groups[0].extents.size(), 1u);
+  EXPECT_EQ(plan.sequences[0].groups[0].first_new_extent, 0u);
+  EXPECT_EQ(plan.sequences[1].groups[0].extents.size(), 2u);
+  EXPECT_EQ(plan.sequences[1].groups[0].first_new_extent, 1u);
   ExpectConsistent();
   ASSERT_TRUE(memory_->Commit(plan, 1));
   ASSERT_TRUE(memory_->Commit(plan, 0));
@@ -287,7 +287,8 @@ TEST_F(UnifiedMemoryTest, DropAllIsAllOrNothing) {
 class CopyingRotator : public CellRotator {
  public:
   explicit CopyingRotator(Code code = Code::kOk) : code_(code) {}
-  Status RotateCell(BlockId, std::uint32_t, Pos from, BlockId, std::uint32_t, Pos to) override {
+  Status RotateCell(std::uint32_t, BlockId, std::uint32_t, Pos from, BlockId, std::uint32_t,
+                    Pos to) override {
     moves.emplace_back(from.value, to.value);
     if (code_ != Code::kOk) return Fail(code_, "refused");
     return {};
@@ -403,7 +404,7 @@ TEST_F(UnifiedMemoryTest, ShiftsOfWholeExtentsAndOfPartsShiftTheSameCells) {
 // Counts cells; a cell's bytes are nothing here.
 class CountingMover : public CellMover {
  public:
-  void MoveCells(BlockId, std::uint32_t, BlockId, std::uint32_t, std::uint32_t count) override {
+  void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t, std::uint32_t count) override {
     cells += count;
   }
   std::uint64_t cells = 0;

@@ -1,0 +1,56 @@
+#include "engine/memory/slot_table.h"
+
+#include "shm/check.h"
+
+namespace kvd {
+
+void SlotTable::Account(std::uint32_t slot, std::uint32_t times) {
+  if (counts_[slot][0] == 0 && counts_[slot][1] != 0) reclaimable_slots_ += times;
+  if (is_checkpoint(slot)) checkpoint_slots_ += times;
+}
+
+void SlotTable::Add(std::uint32_t slot, SlotUse use, std::uint32_t times) {
+  KVD_ASSERT(slot < counts_.size() && times > 0);
+  Account(slot, ~0u);
+  counts_[slot][static_cast<std::size_t>(use)] += times;
+  Account(slot, 1);
+}
+
+bool SlotTable::Drop(std::uint32_t slot, SlotUse use) {
+  KVD_ASSERT(counts_[slot][static_cast<std::size_t>(use)] != 0);
+  Account(slot, ~0u);
+  --counts_[slot][static_cast<std::size_t>(use)];
+  Account(slot, 1);
+  return !is_used(slot);
+}
+
+std::uint32_t SlotAllocator::TakePinned() {
+  KVD_ASSERT(free_.free_count() > 0);
+  const std::uint32_t slot = *free_.TakeLowest();
+  pool_->AddUse(pool_offset_ + slot * slot_bytes_, slot_bytes_);
+  pins_[slot] = 1;
+  return slot;
+}
+
+void SlotAllocator::Pin(std::uint32_t slot) {
+  if (slot == layout::kNoSlot) return;
+  KVD_ASSERT(!free_.is_free(slot));
+  ++pins_[slot];
+}
+
+void SlotAllocator::Unpin(std::uint32_t slot, const SlotTable& table) {
+  if (slot == layout::kNoSlot) return;
+  KVD_ASSERT(pins_[slot] != 0);
+  if (--pins_[slot] == 0 && !table.is_used(slot)) Free(slot);
+}
+
+void SlotAllocator::Unreferenced(std::uint32_t slot) {
+  if (pins_[slot] == 0) Free(slot);
+}
+
+void SlotAllocator::Free(std::uint32_t slot) {
+  free_.Give(slot);
+  pool_->DropUse(pool_offset_ + slot * slot_bytes_, slot_bytes_);
+}
+
+}  // namespace kvd
