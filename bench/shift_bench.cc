@@ -45,21 +45,22 @@ struct FilledMemory {
         dim(static_cast<std::uint32_t>(state.range(3))) {
     const auto heads = static_cast<std::uint32_t>(state.range(2));
     const MemoryOptions options{
-        .cells = token_count + kKeptCells,
-        .layers = std::vector<LayerShape>(static_cast<std::size_t>(state.range(1)),
-                                          {.kv_head_count = heads, .k_dim = dim, .v_dim = dim}),
+        .groups = {{.cells = token_count + kKeptCells,
+                    .layers = std::vector<LayerShape>(
+                        static_cast<std::size_t>(state.range(1)),
+                        {.kv_head_count = heads, .k_dim = dim, .v_dim = dim})}},
         .k_type = type,
         .v_type = type,
         .sequence_capacity = 16};
     memory = Must(UnifiedMemory::Create(
         Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options))))));
     sequence = Must(memory->Create(SequenceOwner{}));
-    const std::vector<TokenId> tokens(options.cells, 7);
+    const std::vector<TokenId> tokens(options.groups[0].cells, 7);
     StepPlan plan;
     const AppendRequest request{sequence, Pos{0}, tokens};
     Must(memory->Reserve({&request, 1}, &plan, nullptr));
-    for (const layout::Extent& extent : plan.sequences[0].extents) {
-      blocks.push_back(memory->BlockBytes(BlockId{extent.block}));
+    for (const layout::Extent& extent : plan.sequences[0].groups[0].extents) {
+      blocks.push_back(memory->BlockBytes(0, BlockId{extent.block}));
     }
     FillKeys();
     Must(memory->Commit(plan, 0));
@@ -70,7 +71,7 @@ struct FilledMemory {
   template <class Visit>
   void ForEachPlane(std::size_t first_block, Visit visit) const {
     for (std::size_t b = first_block; b < blocks.size(); ++b) {
-      for (const LayerLayout& layer : memory->geometry().layers) {
+      for (const LayerLayout& layer : memory->geometry().groups[0].layers) {
         for (std::uint32_t head = 0; head < layer.kv_head_count; ++head) {
           visit(blocks[b] + layer.k_offset + head * layer.k_head_bytes);
         }
@@ -121,7 +122,7 @@ void BM_KeysRotate(benchmark::State& state, kernels::DataType k_type) {
     });
     delta = -delta;
   }
-  const LayerLayout& layer = filled.memory->geometry().layers[0];
+  const LayerLayout& layer = filled.memory->geometry().groups[0].layers[0];
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * filled.token_count *
                           state.range(1) * layer.kv_head_count * layer.k_row_bytes);
 }
