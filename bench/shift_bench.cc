@@ -113,7 +113,7 @@ void BM_KeysRotate(benchmark::State& state, kernels::DataType k_type) {
   std::vector<float> keys(count), cosine(rope.pair_count()), sine(rope.pair_count());
   std::int32_t delta = 16;
   for (auto _ : state) {
-    rope.FillDifference(Pos{0}, Pos{delta}, cosine.data(), sine.data());
+    rope.FillDifference(rope, Pos{0}, Pos{delta}, cosine.data(), sine.data());
     filled.ForEachPlane(kKeptCells / layout::kBlockCells, [&](std::byte* plane) {
       filled.table->decode_row(k_type, plane, keys.data(), count);
       filled.table->rope(keys.data(), layout::kBlockCells, filled.dim, filled.dim, true,

@@ -1,0 +1,325 @@
+// Window groups and the cells of an encoded text: what is dropped when, what an edit may not bring
+// back, and that every group moves with group 0.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shm/crc32c.h"
+#include "tests/engine/memory/memory_fixture.h"
+
+namespace kvd {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr SequenceOwner kOwner{1000, SessionId{7}, 0};
+constexpr std::uint32_t kWindow = 40;
+
+class GroupsTest : public testing::Test {
+ protected:
+  void TearDown() override { ExpectConsistent(); }
+  // Group 1 has a window of kWindow.
+  void UseWindow(std::uint64_t window_cells = 512) {
+    MemoryOptions options = SmallOptions(1024);
+    options.groups.push_back(
+        {.cells = window_cells, .layers = {{1, 2, 2}, {1, 2, 2}}, .window = kWindow});
+    memory_ = MakeMemory(options);
+  }
+  // Group 1 holds encoded texts.
+  void UseCross() {
+    MemoryOptions options = SmallOptions(512);
+    options.groups.push_back({.cells = 256, .layers = {{1, 2, 2}}, .is_cross = true});
+    memory_ = MakeMemory(options);
+  }
+  void ExpectConsistent() {
+    const MetaCopy copy(memory_->meta_bytes());
+    const Result<DerivedTables> rebuilt = RebuildTables(copy.bytes());
+    ASSERT_TRUE(rebuilt) << rebuilt.error().message;
+    EXPECT_TRUE(*rebuilt == memory_->derived());
+  }
+  SequenceHandle Make(std::size_t count) {
+    const SequenceHandle handle = *memory_->Create(kOwner);
+    if (count > 0) {
+      EXPECT_TRUE(AppendTokens(*memory_, handle, 100, count));
+    }
+    return handle;
+  }
+  SequenceHandle ForkOf(SequenceHandle source) {
+    SequenceHandle fork = SequenceHandle::kNone;
+    EXPECT_TRUE(memory_->Fork(source, kOwner, {&fork, 1}, std::nullopt));
+    return fork;
+  }
+  Status Encode(SequenceHandle handle, std::size_t count, StepPlan* seen = nullptr) {
+    const std::vector<TokenId> tokens(count, 5);
+    StepPlan plan;
+    const AppendRequest request{
+        .handle = handle, .pos = Pos{0}, .tokens = tokens, .is_encoding = true};
+    KVD_CHECK_OK(memory_->Reserve({&request, 1}, &plan, nullptr));
+    if (seen != nullptr) *seen = plan;
+    const Status status = memory_->Commit(plan, 0);
+    memory_->EndStep(plan);
+    return status;
+  }
+  // What a step of one more token would see.
+  StepSequence Seen(SequenceHandle handle) {
+    StepPlan plan;
+    const TokenId token = 1;
+    const AppendRequest request{handle, memory_->Query(handle)->next_pos, {&token, 1}};
+    const Status status = memory_->Reserve({&request, 1}, &plan, nullptr);
+    EXPECT_TRUE(status) << status.error().message;
+    StepSequence part = plan.sequences[0];
+    memory_->Abandon(plan, 0);
+    memory_->EndStep(plan);
+    return part;
+  }
+  std::uint32_t FirstCell(SequenceHandle handle) { return Seen(handle).groups[1].first_cell; }
+  std::uint32_t UsedBlocks() {
+    const GroupUsage usage = memory_->Usage().groups[1];
+    return usage.total_blocks - usage.free_blocks;
+  }
+  template <class T>
+  static Code CodeOf(const Result<T>& result) {
+    return result ? Code::kOk : result.error().code;
+  }
+
+  std::unique_ptr<UnifiedMemory> memory_;
+};
+
+TEST_F(GroupsTest, CommitDropsTheBlocksThatNoTokenToComeReaches) {
+  UseWindow();
+  const SequenceHandle a = Make(32);
+  EXPECT_EQ(FirstCell(a), 0u);
+  ASSERT_TRUE(AppendTokens(*memory_, a, 1, 39));  // next is 71: reaches 32 and later
+  EXPECT_EQ(FirstCell(a), 32u);
+  EXPECT_EQ(UsedBlocks(), 2u);
+  ASSERT_TRUE(AppendTokens(*memory_, a, 1, 200));  // next is 271: reaches 232
+  EXPECT_EQ(FirstCell(a), 224u);
+  EXPECT_EQ(UsedBlocks(), 2u);
+  EXPECT_EQ(memory_->Usage().free_blocks, 32u - 9u) << "group 0 keeps all";
+  const StepSequence seen = Seen(a);
+  EXPECT_EQ(seen.groups[1].extents.front().start, 224u);
+  EXPECT_EQ(seen.groups[1].cell_count, 272u);
+  EXPECT_EQ(seen.groups[0].extents.size(), 9u);
+  EXPECT_NE(memory_->BlockBytes(0, BlockId{0}), memory_->BlockBytes(1, BlockId{0}));
+}
+
+TEST_F(GroupsTest, ForksAndSnapshotsKeepWhatTheyReach) {
+  UseWindow();
+  const SequenceHandle a = Make(64);
+  const SequenceHandle fork = ForkOf(a);
+  ASSERT_TRUE(memory_->Publish(a, kOwner, "name", false, false));
+  ASSERT_TRUE(AppendTokens(*memory_, a, 1, 100));
+  EXPECT_EQ(FirstCell(a), 96u);
+  EXPECT_EQ(FirstCell(fork), 0u);
+  EXPECT_EQ(UsedBlocks(), 2u + 3u);
+  ASSERT_TRUE(memory_->Drop(fork));
+  ASSERT_TRUE(memory_->Unpublish("name"));
+  EXPECT_EQ(UsedBlocks(), 3u);
+}
+
+TEST_F(GroupsTest, AnEditThatReachesBackToDroppedCellsIsRefusedAndChangesNothing) {
+  UseWindow();
+  const SequenceHandle a = Make(200);  // reaches 161, holds 160 and later
+  ASSERT_EQ(FirstCell(a), 160u);
+  const Contents before = ContentsOf(*memory_, a);
+  EXPECT_EQ(CodeOf(memory_->RemoveRange(a, {Pos{198}, kPosEnd})), Code::kWindowLost);
+  EXPECT_EQ(CodeOf(memory_->RemoveRange(a, {Pos{100}, kPosEnd})), Code::kWindowLost);
+  EXPECT_THAT(memory_->RemoveRange(a, {Pos{198}, kPosEnd}).error().message,
+              HasSubstr("reaches back to 159, but cells up to position 159 are dropped"));
+  // The end comes nearer to what was dropped.
+  const SequenceHandle holed = ForkOf(a);
+  EXPECT_EQ(*memory_->RemoveRange(holed, {Pos{190}, Pos{199}}), 9u);
+  EXPECT_EQ(CodeOf(memory_->AddPositions(holed, {Pos{199}, kPosEnd}, -9)), Code::kWindowLost);
+  SequenceHandle fork{};
+  EXPECT_EQ(CodeOf(memory_->Fork(a, kOwner, {&fork, 1}, 150)), Code::kWindowLost);
+  const SequenceHandle empty = Make(0);
+  EXPECT_EQ(CodeOf(memory_->CopyRange(a, empty, {Pos{0}, Pos{150}})), Code::kWindowLost);
+  EXPECT_EQ(ContentsOf(*memory_, a), before);
+  ExpectConsistent();
+
+  EXPECT_EQ(CodeOf(memory_->RemoveRange(a, {Pos{199}, kPosEnd})), Code::kOk);
+  EXPECT_EQ(CodeOf(memory_->RemoveRange(a, {Pos{4}, Pos{20}})), Code::kOk);
+  EXPECT_EQ(FirstCell(a), 144u);
+  EXPECT_EQ(CodeOf(memory_->AddPositions(a, {Pos{20}, kPosEnd}, -16)), Code::kOk);
+  ExpectConsistent();
+  EXPECT_EQ(*memory_->CopyRange(a, empty, {}), 183u);
+  EXPECT_EQ(FirstCell(empty), 144u);
+  EXPECT_EQ(CodeOf(memory_->Clear(a)), Code::kOk);
+  EXPECT_EQ(FirstCell(a), 0u);
+}
+
+TEST_F(GroupsTest, ACopyBehindDropsWhatTheSourceHasDropped) {
+  UseWindow();
+  const SequenceHandle source = Make(200);
+  const SequenceHandle a = Make(10);
+  ASSERT_TRUE(memory_->RemoveRange(source, {Pos{0}, Pos{20}}));
+  EXPECT_EQ(*memory_->CopyRange(source, a, {Pos{20}, kPosEnd}), 180u);
+  EXPECT_EQ(FirstCell(a), 150u);
+  ExpectConsistent();
+  // Cells in between that only the destination holds go as well.
+  const SequenceHandle b = Make(0);
+  ASSERT_TRUE(memory_->CopyRange(source, b, {Pos{150}, Pos{155}}).error().code ==
+              Code::kWindowLost);
+}
+
+TEST_F(GroupsTest, ShiftsDivisionsAndSettlingMoveEveryGroup) {
+  class Rotator : public CellRotator {
+   public:
+    Status RotateCell(std::uint32_t group, BlockId, std::uint32_t, Pos, BlockId, std::uint32_t,
+                      Pos) override {
+      ++cells[group];
+      return {};
+    }
+    std::array<int, 2> cells = {};
+  };
+  UseWindow();
+  const SequenceHandle a = Make(200);
+  ASSERT_TRUE(memory_->AddPositions(a, {Pos{100}, kPosEnd}, 50));
+  EXPECT_EQ(Seen(a).groups[1].extents.back().delta, 50);
+  ExpectConsistent();
+  Rotator rotator;
+  EXPECT_EQ(*memory_->Settle(a, Memory::SettleScope::kAll, rotator), 200u);
+  EXPECT_EQ(rotator.cells, (std::array<int, 2>{200, 40}));
+  EXPECT_EQ(Seen(a).groups[1].first_cell, 160u);
+  ExpectConsistent();
+  // Positions halved would bring dropped cells near.
+  EXPECT_EQ(CodeOf(memory_->DividePositions(a, {}, 2, rotator)), Code::kWindowLost);
+  ASSERT_TRUE(AppendTokens(*memory_, a, 1, 30));
+  ExpectConsistent();
+}
+
+TEST_F(GroupsTest, AStepThatLacksWindowBlocksNamesTheGroup) {
+  UseWindow(96);
+  const SequenceHandle a = Make(64);
+  const SequenceHandle b = Make(0);
+  const Status status = AppendTokens(*memory_, b, 1, 64);
+  EXPECT_EQ(CodeOf(status), Code::kNoSpace);
+  EXPECT_THAT(status.error().message, StartsWith("cells of group 1: 2 blocks needed, 1 free"));
+  EXPECT_EQ(memory_->Usage().free_blocks, 30u);
+  ASSERT_TRUE(AppendTokens(*memory_, a, 1, 32));
+  for (int k = 0; k < 20; ++k) ASSERT_TRUE(AppendTokens(*memory_, a, 1, 16));
+  EXPECT_LE(UsedBlocks(), 3u);
+}
+
+TEST_F(GroupsTest, ATextIsEncodedOnceAndBeforeTheFirstCell) {
+  UseCross();
+  const SequenceHandle a = Make(0);
+  EXPECT_THAT(AppendTokens(*memory_, a, 1, 3).error().message, HasSubstr("no text is encoded"));
+  StepPlan plan;
+  ASSERT_TRUE(Encode(a, 40, &plan));
+  EXPECT_TRUE(plan.sequences[0].is_encoding);
+  EXPECT_TRUE(plan.sequences[0].groups[0].extents.empty());
+  EXPECT_EQ(plan.sequences[0].groups[1].extents.size(), 2u);
+  EXPECT_EQ(plan.sequences[0].groups[1].first_new_extent, 0u);
+  EXPECT_EQ(memory_->Query(a)->cross_cells, 40u);
+  EXPECT_EQ(memory_->Query(a)->cell_count, 0u);
+  ExpectConsistent();
+  EXPECT_EQ(CodeOf(Encode(a, 3)), Code::kExists);
+  ASSERT_TRUE(AppendTokens(*memory_, a, 1, 3));
+  const StepSequence seen = Seen(a);
+  EXPECT_EQ(seen.groups[1].cell_count, 40u);
+  EXPECT_EQ(seen.groups[1].first_new_extent, seen.groups[1].extents.size());
+  EXPECT_EQ(seen.groups[0].cell_count, 4u);
+  EXPECT_EQ(CodeOf(Encode(a, 3)), Code::kExists);
+  ASSERT_TRUE(memory_->Clear(a));
+  EXPECT_EQ(memory_->Query(a)->cross_cells, 40u);
+  const std::vector<TokenId> tokens(3, 1);
+  const AppendRequest late{.handle = Make(0), .pos = Pos{2}, .tokens = tokens, .is_encoding = true};
+  EXPECT_EQ(CodeOf(memory_->Reserve({&late, 1}, &plan, nullptr)), Code::kInvalidArgument);
+}
+
+TEST_F(GroupsTest, ForksAndCopiesShareTheEncodedText) {
+  UseCross();
+  const SequenceHandle a = Make(0);
+  ASSERT_TRUE(Encode(a, 40));
+  ASSERT_TRUE(AppendTokens(*memory_, a, 1, 5));
+  const SequenceHandle fork = ForkOf(a);
+  EXPECT_EQ(UsedBlocks(), 2u);
+  EXPECT_EQ(memory_->Query(fork)->cross_cells, 40u);
+  const SequenceHandle copy = Make(0);
+  EXPECT_EQ(*memory_->CopyRange(a, copy, {}), 5u);
+  EXPECT_EQ(memory_->Query(copy)->cross_cells, 40u);
+  EXPECT_EQ(UsedBlocks(), 2u);
+  const SequenceHandle other = Make(0);
+  ASSERT_TRUE(Encode(other, 40));
+  EXPECT_EQ(CodeOf(memory_->CopyRange(a, other, {})), Code::kUnsupported);
+  ASSERT_TRUE(memory_->Clear(fork));
+  EXPECT_EQ(*memory_->CopyRange(a, fork, {}), 5u) << "the same text";
+  ASSERT_TRUE(memory_->DropAll(std::vector{a, fork, copy, other}));
+  EXPECT_EQ(UsedBlocks(), 0u);
+}
+
+TEST_F(GroupsTest, AModelWithoutAnEncoderRefusesToEncode) {
+  UseWindow();
+  EXPECT_EQ(CodeOf(Encode(Make(0), 3)), Code::kUnsupported);
+}
+
+TEST_F(GroupsTest, AnAbandonedEncodingLeavesNothing) {
+  UseCross();
+  const SequenceHandle a = Make(0);
+  const std::vector<TokenId> tokens(40, 1);
+  const AppendRequest request{.handle = a, .pos = Pos{0}, .tokens = tokens, .is_encoding = true};
+  StepPlan plan;
+  ASSERT_TRUE(memory_->Reserve({&request, 1}, &plan, nullptr));
+  memory_->Abandon(plan, 0);
+  memory_->EndStep(plan);
+  EXPECT_EQ(UsedBlocks(), 0u);
+  EXPECT_EQ(memory_->Query(a)->cross_cells, 0u);
+  ASSERT_TRUE(Encode(a, 3));
+}
+
+// Damage to what the groups add: named, not believed.
+class GroupsDamageTest : public GroupsTest {
+ protected:
+  template <class Damage>
+  void Expect(const char* field, Damage damage) {
+    const ConstMetaView view = *ValidateHeader(memory_->meta_bytes());
+    const MetaCopy copy(memory_->meta_bytes());
+    const MetaView meta(copy.bytes().data(), view.offsets(), view.geometry());
+    damage(meta, meta.sequences()[0]);
+    for (layout::ListRoot& root : meta.sequences()[0].extents) {
+      if (root.entry_count != 0) root.crc = Crc32c(0, std::as_bytes(meta.entries(root)));
+    }
+    const Result<DerivedTables> tables = RebuildTables(copy.bytes());
+    ASSERT_FALSE(tables) << field;
+    EXPECT_EQ(tables.error().code, Code::kCorrupt);
+    EXPECT_THAT(tables.error().message, HasSubstr(field));
+  }
+};
+
+TEST_F(GroupsDamageTest, OfAWindowGroup) {
+  UseWindow();
+  (void)Make(200);
+  using Record = layout::SequenceRecord;
+  Expect("first_cell[1]", [](MetaView, Record& record) { record.first_cell[1] = 201; });
+  Expect("group 1 extent 0 start", [](MetaView, Record& record) { record.first_cell[1] = 159; });
+  Expect("group 1 cell_count", [](MetaView, Record& record) { record.extents[1] = kEmptyList; });
+  Expect("too late for the window", [](MetaView meta, Record& record) {
+    layout::Extent* const entries = meta.list(record.extents[1].first_unit);
+    entries[0] = entries[1];
+    record.extents[1].entry_count = 1;
+    record.first_cell[1] = entries[0].start;
+  });
+  Expect("is another one in group 0", [](MetaView meta, Record& record) {
+    meta.list(record.extents[1].first_unit)[0].delta = 1;
+  });
+  Expect("group 1 extent 0 block", [](MetaView meta, Record& record) {
+    meta.list(record.extents[1].first_unit)[0].block = 16;
+  });
+  Expect("cross_cells", [](MetaView, Record& record) { record.cross_cells = 1; });
+}
+
+TEST_F(GroupsDamageTest, OfAnEncodedText) {
+  UseCross();
+  ASSERT_TRUE(Encode(Make(0), 40));
+  using Record = layout::SequenceRecord;
+  Expect("cross_cells", [](MetaView, Record& record) { record.cross_cells = 1u << 31; });
+  Expect("group 1 extent 1 end", [](MetaView, Record& record) { record.cross_cells = 100; });
+  Expect("group 1 cell 0 position", [](MetaView meta, Record& record) {
+    meta.list(record.extents[1].first_unit)[0].delta = 1;
+  });
+  Expect("first_cell[1]", [](MetaView, Record& record) { record.first_cell[1] = 1; });
+}
+
+}  // namespace
+}  // namespace kvd
