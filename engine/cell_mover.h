@@ -13,8 +13,9 @@ class PoolCellMover final : public CellMover {
   // The arguments outlive the object.
   PoolCellMover(const CellLayout& cells, Memory& memory) : cells_(cells), memory_(memory) {}
 
-  void MoveCells(std::uint32_t group, BlockId source_block, std::uint32_t source_cell, BlockId destination_block,
-                 std::uint32_t destination_cell, std::uint32_t count) override;
+  void MoveCells(std::uint32_t group, BlockId source_block, std::uint32_t source_cell,
+                 BlockId destination_block, std::uint32_t destination_cell,
+                 std::uint32_t count) override;
 
  private:
   const CellLayout& cells_;

@@ -307,9 +307,8 @@ void UnifiedMemory::WriteCells(const StepSequence& part, std::uint32_t group) {
 
 void UnifiedMemory::WriteCell(std::uint32_t group, std::uint32_t block, std::uint32_t cell,
                               TokenId token, std::int32_t stored_pos, std::uint32_t key_form) {
-  meta_.cells(group, block)[cell] = {token, stored_pos,
-                                     CellCheck(token, stored_pos, group, block, cell, key_form),
-                                     key_form};
+  meta_.cells(group, block)[cell] = {
+      token, stored_pos, CellCheck(token, stored_pos, group, block, cell, key_form), key_form};
 }
 
 }  // namespace kvd

@@ -153,7 +153,8 @@ Defragmentation FakeEngine::StartDefragmentation() {
     Status RotateCell(BlockId, std::uint32_t, Pos, BlockId, std::uint32_t, Pos) override {
       return {};
     }
-    void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t, std::uint32_t) override {}
+    void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t,
+                   std::uint32_t) override {}
   };
   static Nothing nothing;
   return {*memory_, nothing, nothing};

@@ -118,8 +118,9 @@ class TagMover : public CellMover {
   TagMover(const MemoryInspector& inspector, std::function<void()> interrupt)
       : inspector_(inspector), interrupt_(std::move(interrupt)) {}
 
-  void MoveCells(std::uint32_t, BlockId source_block, std::uint32_t source_cell, BlockId destination_block,
-                 std::uint32_t destination_cell, std::uint32_t count) override {
+  void MoveCells(std::uint32_t, BlockId source_block, std::uint32_t source_cell,
+                 BlockId destination_block, std::uint32_t destination_cell,
+                 std::uint32_t count) override {
     interrupt_();
     inspector_.OpenPool();
     for (std::uint32_t k = 0; k < count; ++k) {

@@ -404,7 +404,8 @@ TEST_F(UnifiedMemoryTest, ShiftsOfWholeExtentsAndOfPartsShiftTheSameCells) {
 // Counts cells; a cell's bytes are nothing here.
 class CountingMover : public CellMover {
  public:
-  void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t, std::uint32_t count) override {
+  void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t,
+                 std::uint32_t count) override {
     cells += count;
   }
   std::uint64_t cells = 0;
@@ -450,8 +451,8 @@ TEST_F(UnifiedMemoryTest, PackingBringsTheFarEndOfThePoolForward) {
   ASSERT_TRUE(memory_->Drop(first));
   CountingMover mover;
   EXPECT_EQ(memory_->Defragment(1000, mover)->cells_moved, 64u);
-  EXPECT_TRUE(memory_->is_free_block(3));
-  EXPECT_TRUE(memory_->is_free_block(4));
+  EXPECT_TRUE(memory_->is_free_block(0, 3));
+  EXPECT_TRUE(memory_->is_free_block(0, 4));
   EXPECT_EQ(ContentsOf(*memory_, last), before);
   EXPECT_TRUE(memory_->Defragment(1000, mover)->is_done);
 }
