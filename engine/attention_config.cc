@@ -176,6 +176,29 @@ Status ReadWindowRope(const ConfigReader& reader, float freq_base_default, float
   return {};
 }
 
+bool IsStillPair(const RopeConfig& rope, std::uint32_t pair) {
+  const std::array<std::uint32_t, 4>& sections = rope.sections;
+  const std::uint32_t total = sections[0] + sections[1] + sections[2] + sections[3];
+  if (total == 0) return false;
+  const std::uint32_t turn = pair % total;
+  return turn >= 3 * sections[turn % 3];
+}
+
+Status ReadRopeSections(const ConfigReader& reader, ModelConfig& config) {
+  const std::string key = reader.Key("rope.dimension_sections");
+  KVD_TRY(const auto sections, reader.file().GetU32Array(key));
+  if (sections.size() != config.rope.sections.size()) {
+    return Fail(Code::kCorrupt, key + ": " + std::to_string(sections.size()) +
+                                    " elements, there are " +
+                                    std::to_string(config.rope.sections.size()) + " components");
+  }
+  std::uint64_t total = 0;
+  for (const std::uint32_t section : sections) total += section;
+  if (total < 1 || total > config.head_dim_k) return FailRange(key, total, 1, config.head_dim_k);
+  std::ranges::copy(sections, config.rope.sections.begin());
+  return {};
+}
+
 Status ReadRope(const ConfigReader& reader, bool interleaved, ModelConfig& config) {
   RopeConfig& rope = config.rope;
   rope.interleaved = interleaved;

@@ -17,6 +17,9 @@ Status ReadHeads(const ConfigReader& reader, HeadRule rule, ModelConfig& config)
 // rope, and window_rope as the same. REQUIRES: context_length and head_dim_k are read.
 Status ReadRope(const ConfigReader& reader, bool interleaved, ModelConfig& config);
 
+// rope.sections; their sum is 1 to head_dim_k. REQUIRES: ReadRope was called.
+Status ReadRopeSections(const ConfigReader& reader, ModelConfig& config);
+
 // window of each layer, as "attention.sliding_window_pattern" says: of every so many layers the last
 // has none (0: all have one, 1: none has), or a list that tells of each layer whether it has one.
 Status ReadWindows(const ConfigReader& reader, std::uint32_t window, std::uint32_t period_default,

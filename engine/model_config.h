@@ -5,6 +5,7 @@
 // keys are those of llama.cpp's loader.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,6 +27,7 @@ enum class Architecture : std::uint8_t {
   kPhi3,
   kRwkv6,
   kRwkv7,
+  kQwen35,
 };
 
 // How positions beyond the trained context are mapped. For display; the numbers in RopeConfig say
@@ -56,7 +58,15 @@ struct RopeConfig {
   float yarn_high = 0.0f;
   float attention_factor =
       1.0f;  // all of it: the file's attn_factor times YaRN's 1 + 0.1 ln(1/freq_scale)
+  // How many pairs turn with each component of a position (Qwen-VL's multimodal rotation): in text
+  // the first three are the position and the fourth is 0. All 0: a position has one component.
+  std::array<std::uint32_t, 4> sections = {};
 };
+
+// Whether pair i turns with a component that is 0 in text, and so not at all. The components take
+// turns over the pairs, the first three of them as long as each has pairs left (Qwen3-VL; ggml's
+// "imrope", ggml_mrope_cache_init in ggml-cpu/ops.cpp).
+bool IsStillPair(const RopeConfig& rope, std::uint32_t pair);
 
 // What a layer keeps of the past: a cell per token, or one state.
 enum class LayerKind : std::uint8_t { kAttention, kRecurrent };
@@ -71,6 +81,14 @@ struct RwkvConfig {
   std::uint32_t value_rank = 0;
   std::uint32_t gate_rank = 0;
   std::uint32_t halving_period = 0;  // the stream is halved behind every so many layers; 0: never
+};
+
+// Sizes of the gated delta net layers of qwen35.
+struct DeltaNetConfig {
+  std::uint32_t convolution_width = 0;  // taps, 1 to ModelConfig::kConvolutionWidthMax
+  std::uint32_t head_size = 0;          // of keys and values, 1 to kLinearHeadSizeMax
+  std::uint32_t key_heads = 0;          // at least 1
+  std::uint32_t value_heads = 0;        // a multiple of key_heads
 };
 
 struct ModelConfig {
@@ -111,6 +129,7 @@ struct ModelConfig {
   RopeConfig window_rope;           // of layers with one
   float layer_norm_epsilon = 0.0f;  // of layer norms; finite, > 0 where there are any
   RwkvConfig rwkv;
+  DeltaNetConfig delta_net;
   std::uint32_t short_convolution_width = 0;  // taps, 2 to kConvolutionWidthMax; 0: no such layer
   // A sequence that holds this position or a later one rotates by ModelWeights::long_rope_factors
   // instead of rope_factors; 0: none does.

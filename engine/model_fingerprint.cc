@@ -85,6 +85,7 @@ void AddRope(Text& text, const RopeConfig& rope) {
        {rope.rotated_dim, rope.original_context_length, std::uint32_t{rope.interleaved}}) {
     text.Add(std::uint64_t{number});
   }
+  for (std::uint32_t section : rope.sections) text.Add(std::uint64_t{section});
   for (float number : {rope.freq_base, rope.freq_scale, rope.yarn_ext_factor, rope.yarn_low,
                        rope.yarn_high, rope.attention_factor}) {
     text.Add(number);
@@ -106,7 +107,9 @@ void AddConfig(Text& text, const ModelConfig& config) {
   text.Add(config.window);
   for (std::uint32_t number :
        {config.rwkv.head_size, config.rwkv.mix_rank, config.rwkv.decay_rank, config.rwkv.rate_rank,
-        config.rwkv.value_rank, config.rwkv.gate_rank, config.rwkv.halving_period}) {
+        config.rwkv.value_rank, config.rwkv.gate_rank, config.rwkv.halving_period,
+        config.delta_net.convolution_width, config.delta_net.head_size, config.delta_net.key_heads,
+        config.delta_net.value_heads}) {
     text.Add(std::uint64_t{number});
   }
   for (float number : {config.rms_epsilon, config.layer_norm_epsilon, config.attention_scale,

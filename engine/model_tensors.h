@@ -23,8 +23,9 @@ enum class VectorRole : std::uint8_t {
   kBias,
   kRopeFactors,
   kLongRopeFactors,
-  kTaps,  // of a convolution
-  kMix,   // shares, 0 to 1
+  kTaps,        // of a convolution
+  kMix,         // shares, 0 to 1
+  kDecayScale,  // below 0
 };
 
 // A slice of the rows of a fused matrix.

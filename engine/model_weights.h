@@ -11,6 +11,7 @@
 #include "engine/gguf_file.h"
 #include "engine/layers/attention_weights.h"
 #include "engine/layers/feed_forward_weights.h"
+#include "engine/layers/gated_delta_net_weights.h"
 #include "engine/layers/rwkv_weights.h"
 #include "engine/layers/short_convolution_weights.h"
 #include "engine/model_config.h"
@@ -27,6 +28,7 @@ struct LayerWeights {
   Rwkv6TimeMix rwkv6;
   Rwkv7TimeMix rwkv7;
   RwkvChannelMix channel_mix;
+  GatedDeltaNetWeights delta_net;
 };
 
 // What is added to the attention scores of every layer, by the distance of the query's position

@@ -20,7 +20,8 @@ RopeTable::RopeTable(const RopeConfig& config, const float* factors)
       const double ramp = (static_cast<double>(i) - config.yarn_low) / width;
       mix = config.yarn_ext_factor * (1.0 - std::clamp(ramp, 0.0, 1.0));
     }
-    frequencies_[i] = interpolated * (1.0 - mix) + extrapolated * mix;
+    const bool is_still = IsStillPair(config, static_cast<std::uint32_t>(i));
+    frequencies_[i] = is_still ? 0.0 : interpolated * (1.0 - mix) + extrapolated * mix;
   }
 }
 

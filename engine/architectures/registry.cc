@@ -6,6 +6,7 @@
 #include "engine/architectures/lfm2.h"
 #include "engine/architectures/llama.h"
 #include "engine/architectures/phi3.h"
+#include "engine/architectures/qwen35.h"
 #include "engine/architectures/rwkv.h"
 #include "shm/check.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::array kArchitectures = {
     &kLlamaDefinition, &kQwen2Definition, &kQwen3Definition, &kGemma2Definition, &kGemma3Definition,
-    &kLfm2Definition,  &kPhi3Definition,  &kRwkv6Definition, &kRwkv7Definition,
+    &kLfm2Definition,  &kPhi3Definition,  &kRwkv6Definition, &kRwkv7Definition,  &kQwen35Definition,
 };
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "engine/layers/attention_layer.h"
 
+#include <algorithm>
+
+#include "engine/layers/activations.h"
 #include "engine/layers/attention.h"
 
 namespace kvd {
@@ -21,6 +24,33 @@ void NormHeads(ForwardPass& pass, const AttentionShape& shape, const AttentionWe
     for (std::size_t row = first; row < last; ++row) {
       norm(q[row], shape.head_count, weights.q_norm);
       norm(k[row], shape.kv_head_count, weights.k_norm);
+    }
+  });
+}
+
+// q = the first half of each head of rows that hold queries and gates.
+void TakeQueries(ForwardPass& pass, const AttentionShape& shape, const RowBuffer& both,
+                 const RowBuffer& q) {
+  const std::size_t dim = shape.head_dim_k;
+  for (std::size_t row = 0; row < pass.row_count(); ++row) {
+    for (std::size_t head = 0; head < shape.head_count; ++head) {
+      std::copy_n(both[row] + 2 * head * dim, dim, q[row] + head * dim);
+    }
+  }
+}
+
+// attended *= logistic(gate), the second half of each head.
+void ApplyGates(ForwardPass& pass, const AttentionShape& shape, const RowBuffer& both,
+                const RowBuffer& attended) {
+  const std::size_t dim = shape.head_dim_v;
+  pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
+    for (std::size_t row = first; row < last; ++row) {
+      for (std::size_t head = 0; head < shape.head_count; ++head) {
+        float* gate = both[row] + (2 * head + 1) * dim;
+        float* x = attended[row] + head * dim;
+        Logistics(gate, dim, gate);
+        for (std::size_t i = 0; i < dim; ++i) x[i] *= gate[i];
+      }
     }
   });
 }
@@ -73,13 +103,18 @@ const RowBuffer& Attend(ForwardPass& pass, std::size_t layer, const AttentionWei
   const auto job = [&](const LinearView& linear, const RowBuffer& y) {
     return LinearJob{.linear = &linear, .x = x[0], .x_stride = x.width(), .y = y.pointers()};
   };
-  const LinearJob projections[] = {job(weights.q, q), job(weights.k, k), job(weights.v, v)};
+  const std::size_t q_width = q.width() * (weights.has_output_gate ? 2 : 1);
+  const RowBuffer& q_projected = weights.has_output_gate ? pass.Rows(Scratch::kA, q_width) : q;
+  const LinearJob projections[] = {job(weights.q, q_projected), job(weights.k, k),
+                                   job(weights.v, v)};
   RunLinear(pass.compute(), projections, pass.row_count());
+  if (weights.has_output_gate) TakeQueries(pass, shape, q_projected, q);
   if (weights.q_norm != nullptr || weights.k_norm != nullptr) {
     NormHeads(pass, shape, weights, q, k);
   }
   StoreKeysAndValues(pass, layer, k, v);
   RunAttention(pass.compute(), pass.attention_plan(layer), pass.cells(), shape, q[0], attended[0]);
+  if (weights.has_output_gate) ApplyGates(pass, shape, q_projected, attended);
   return attended;
 }
 

@@ -6,8 +6,11 @@
 namespace kvd {
 
 struct AttentionWeights {
-  const float* norm = nullptr;       // [embedding_size]: of the layer's input
-  LinearView q;                      // embedding_size -> head_count * head_dim_k
+  const float* norm = nullptr;  // [embedding_size]: of the layer's input
+  // embedding_size -> head_count * head_dim_k; with an output gate, of each head the query and then
+  // the gate, which multiplies what the head attended to by its logistic function (Qiu et al. 2025)
+  LinearView q;
+  bool has_output_gate = false;
   LinearView k;                      // embedding_size -> kv_head_count * head_dim_k
   LinearView v;                      // embedding_size -> kv_head_count * head_dim_v
   const float* q_norm = nullptr;     // [head_dim_k]; null without qk norm

@@ -41,4 +41,13 @@ void LayerNorm(const float* x, const LayerNormWeights& weights, std::size_t n, f
   for (std::size_t i = 0; i < n; ++i) y[i] = y[i] * weights.weight[i] + weights.bias[i];
 }
 
+void ScaleToUnitLength(float* x, std::size_t n, float length_min) {
+  const double squares =
+      Sum(n, [&](std::size_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+  // Not std::max: what is not a number stays so.
+  const auto length = static_cast<float>(std::sqrt(squares));
+  const float inverse = 1.0f / (length < length_min ? length_min : length);
+  for (std::size_t i = 0; i < n; ++i) x[i] *= inverse;
+}
+
 }  // namespace kvd

@@ -1,4 +1,4 @@
-// Layer normalisation (Ba et al. 2016).
+// Layer normalisation (Ba et al. 2016), and that of a vector to length 1.
 #pragma once
 
 #include <cstddef>
@@ -14,5 +14,8 @@ struct LayerNormWeights {
 // factor alone. Sums are in double. y may be x. n > 0.
 void LayerNorm(const float* x, const LayerNormWeights& weights, std::size_t n, float epsilon,
                float* y);
+
+// x[i] / max(length of x, length_min), in place; the length's squares are summed in double.
+void ScaleToUnitLength(float* x, std::size_t n, float length_min);
 
 }  // namespace kvd

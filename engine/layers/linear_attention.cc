@@ -71,4 +71,37 @@ void ScanWkv7(const LinearAttentionPiece& piece, const Wkv7& head) {
   }
 }
 
+void ScanDeltaRule(const LinearAttentionPiece& piece, const DeltaRule& head) {
+  TakeState(piece);
+  const std::size_t size = piece.head_size;
+  for (std::size_t row = 0; row < piece.row_count; ++row) {
+    const float* q = head.rows[row] + head.q_first;
+    const float* k = head.rows[row] + head.k_first;
+    const float* v = head.rows[row] + head.v_first;
+    const float decay = head.decay[row][head.head];
+    const float beta = head.beta[row][head.head];
+    float held[kLinearHeadSizeMax] = {};
+    for (std::size_t i = 0; i < size; ++i) {
+      float* state = piece.to + i * size;
+      const float ki = k[i];
+      for (std::size_t j = 0; j < size; ++j) {
+        state[j] *= decay;
+        held[j] += state[j] * ki;
+      }
+    }
+    float delta[kLinearHeadSizeMax];
+    for (std::size_t j = 0; j < size; ++j) delta[j] = (v[j] - held[j]) * beta;
+    float y[kLinearHeadSizeMax] = {};
+    for (std::size_t i = 0; i < size; ++i) {
+      float* state = piece.to + i * size;
+      const float ki = k[i], qi = q[i];
+      for (std::size_t j = 0; j < size; ++j) {
+        state[j] += ki * delta[j];
+        y[j] += state[j] * qi;
+      }
+    }
+    std::copy_n(y, size, head.y[row] + head.y_first);
+  }
+}
+
 }  // namespace kvd

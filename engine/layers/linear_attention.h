@@ -45,4 +45,19 @@ struct Wkv7 {
 };
 void ScanWkv7(const LinearAttentionPiece& piece, const Wkv7& head);
 
+// S = decay S, S = S + k (beta (v - S^T k))^T, then y = S^T q   (Yang et al. 2024, "Gated Delta
+// Networks")
+struct DeltaRule {
+  const float* const* rows = nullptr;  // [row_count] rows that hold queries, keys and values
+  std::size_t q_first = 0;
+  std::size_t k_first = 0;
+  std::size_t v_first = 0;
+  const float* const* decay = nullptr;  // [row_count] rows: that of `head`, 0 to 1
+  const float* const* beta = nullptr;   // [row_count] rows: that of `head`, 0 to 1
+  std::size_t head = 0;
+  float* const* y = nullptr;
+  std::size_t y_first = 0;
+};
+void ScanDeltaRule(const LinearAttentionPiece& piece, const DeltaRule& head);
+
 }  // namespace kvd

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cmath>
-
 #include "engine/layers/activations.h"
 #include "engine/layers/rwkv.h"
 #include "engine/layers/rwkv_heads.h"
@@ -12,6 +9,7 @@ namespace {
 // Where the six mixes of a token with the one before it lie, in the order of Rwkv7TimeMix::mix.
 constexpr std::array kMixes = {Scratch::kA, Scratch::kB, Scratch::kC,
                                Scratch::kD, Scratch::kE, Scratch::kF};
+constexpr float kLengthMin = 1e-12f;
 constexpr float kDecayScale = -0.606531f;  // -e^(-1/2)
 
 enum class Between : std::uint8_t { kNothing, kTanh, kLogistic };
@@ -41,18 +39,6 @@ struct TokenRows {
   float* b;     // out: the normed key times its rate
 };
 
-// Of one head: first divides by the length of the vector.
-void NormKey(const float* k, const float* k_k, std::size_t size, float* out) {
-  constexpr float kLengthMin = 1e-12f;
-  double squares = 0;
-  for (std::size_t c = 0; c < size; ++c) {
-    out[c] = k[c] * k_k[c];
-    squares += static_cast<double>(out[c]) * out[c];
-  }
-  const float inverse = 1.0f / std::max(static_cast<float>(std::sqrt(squares)), kLengthMin);
-  for (std::size_t c = 0; c < size; ++c) out[c] *= inverse;
-}
-
 void Prepare(const ModelConfig& config, const Rwkv7TimeMix& weights, const TokenRows& rows) {
   const std::size_t width = config.embedding_size;
   const std::size_t size = config.rwkv.head_size;
@@ -62,8 +48,9 @@ void Prepare(const ModelConfig& config, const Rwkv7TimeMix& weights, const Token
   }
   Exponentials(rows.w, width, rows.w);
   Logistics(rows.rate, width, rows.rate);
+  for (std::size_t c = 0; c < width; ++c) rows.a[c] = rows.k[c] * weights.k_k[c];
   for (std::size_t at = 0; at < width; at += size) {
-    NormKey(rows.k + at, weights.k_k + at, size, rows.a + at);
+    ScaleToUnitLength(rows.a + at, size, kLengthMin);
   }
   for (std::size_t c = 0; c < width; ++c) {
     rows.b[c] = rows.a[c] * rows.rate[c];

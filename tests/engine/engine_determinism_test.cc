@@ -88,6 +88,7 @@ std::vector<Named> Shapes() {
   add("phi3", Architecture::kPhi3, RopeScaling::kLongRope);
   add("rwkv6", Architecture::kRwkv6, RopeScaling::kNone);
   add("rwkv7", Architecture::kRwkv7, RopeScaling::kNone);
+  add("qwen35", Architecture::kQwen35, RopeScaling::kNone);
   return shapes;
 }
 

@@ -108,5 +108,85 @@ TEST(RecurrentConfigTest, TheNumbersOfRwkvAreRequiredAndBounded) {
                 "rwkv6.token_shift_count: 1, only 2 is supported");
 }
 
+// Heads of 16, two of them for keys.
+Metadata Qwen35() {
+  Metadata metadata("qwen35");
+  metadata.U32("full_attention_interval", 3).U32s("rope.dimension_sections", {3, 3, 2, 0});
+  metadata.U32("ssm.conv_kernel", 4).U32("ssm.state_size", 16).U32("ssm.group_count", 2);
+  metadata.U32("ssm.time_step_rank", 4).U32("ssm.inner_size", 64);
+  return metadata;
+}
+
+TEST(RecurrentConfigTest, TheLastLayerOfEachIntervalOfQwen35IsAttention) {
+  const auto config = Qwen35().Read();
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_THAT(config->layer_kind,
+              ElementsAre(LayerKind::kRecurrent, LayerKind::kRecurrent, LayerKind::kAttention));
+  EXPECT_THAT(config->kv_head_count, ElementsAre(0, 0, 2));
+  EXPECT_EQ(config->delta_net.convolution_width, 4u);
+  EXPECT_EQ(config->delta_net.head_size, 16u);
+  EXPECT_EQ(config->delta_net.key_heads, 2u);
+  EXPECT_EQ(config->delta_net.value_heads, 4u);
+  EXPECT_THAT(Qwen35().Without("qwen35.full_attention_interval").Read()->kv_head_count, Each(0));
+}
+
+TEST(RecurrentConfigTest, AListTellsWhichLayersOfQwen35AreRecurrent) {
+  const auto list = [](const std::vector<bool>& recurrent) {
+    return Qwen35().Bools("attention.recurrent_layers", recurrent);
+  };
+  EXPECT_THAT(list({false, true, false}).Read()->kv_head_count, ElementsAre(2, 0, 2));
+  ExpectRefused(list({false, true}), Code::kCorrupt,
+                "qwen35.attention.recurrent_layers: 2 elements, there are 3 layers");
+}
+
+TEST(RecurrentConfigTest, PairsOfTheFourthComponentOfAPositionStandStill) {
+  const auto still = [](const std::vector<std::uint32_t>& sections) {
+    const auto config = Qwen35().U32s("rope.dimension_sections", sections).Read();
+    EXPECT_TRUE(config.has_value()) << config.error().message;
+    std::vector<bool> pairs;
+    for (std::uint32_t pair = 0; pair < 8; ++pair) pairs.push_back(IsStillPair(config->rope, pair));
+    return pairs;
+  };
+  EXPECT_THAT(still({3, 3, 2, 0}), Each(false));
+  EXPECT_THAT(still({2, 2, 2, 2}),
+              ElementsAre(false, false, false, false, false, false, true, true));
+  EXPECT_THAT(still({1, 3, 1, 1}),
+              ElementsAre(false, false, false, true, false, true, false, false));
+  EXPECT_FALSE(IsStillPair(RopeConfig{}, 0));
+}
+
+TEST(RecurrentConfigTest, TheNumbersOfQwen35AreRequiredAndBounded) {
+  for (const char* suffix : {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count",
+                             "ssm.time_step_rank", "ssm.inner_size", "rope.dimension_sections",
+                             "feed_forward_length", "attention.layer_norm_rms_epsilon"}) {
+    const std::string key = "qwen35." + std::string(suffix);
+    ExpectRefused(Qwen35().Without(key), Code::kNotFound, key);
+  }
+  ExpectRefused(Qwen35().U32("ssm.conv_kernel", 33), Code::kCorrupt, "33, must be 1 to 32");
+  ExpectRefused(Qwen35().U32("ssm.state_size", 257), Code::kCorrupt, "257, must be 1 to 256");
+  ExpectRefused(Qwen35().U32("ssm.group_count", 0), Code::kCorrupt, "0, must be 1 to 8192");
+  ExpectRefused(Qwen35().U32("ssm.time_step_rank", 8193), Code::kCorrupt, "must be 1 to 8192");
+  ExpectRefused(Qwen35().U32("ssm.time_step_rank", 5), Code::kCorrupt,
+                "qwen35.ssm.time_step_rank: 5 is no multiple of the 2 groups");
+  ExpectRefused(Qwen35().U32("ssm.inner_size", 65), Code::kCorrupt,
+                "qwen35.ssm.inner_size: 65, must be 64 to 64");
+  ExpectRefused(Qwen35().U32s("rope.dimension_sections", {3, 3, 2}), Code::kCorrupt,
+                "3 elements, there are 4 components");
+  ExpectRefused(Qwen35().U32s("rope.dimension_sections", {0, 0, 0, 0}), Code::kCorrupt,
+                "qwen35.rope.dimension_sections: 0, must be 1 to 16");
+  ExpectRefused(Qwen35().U32s("rope.dimension_sections", {0xffffffff, 1, 0, 0}), Code::kCorrupt,
+                "4294967296, must be 1 to 16");
+  ExpectRefused(Qwen35().U32("full_attention_interval", 0), Code::kCorrupt, "0, must be 1 to 1024");
+  ExpectRefused(Qwen35().U32s("attention.head_count_kv", {0, 0, 0}), Code::kCorrupt,
+                "qwen35.attention.head_count_kv: 0, must be 1 to 8192");
+}
+
+TEST(RecurrentConfigTest, WhatOfQwen35IsNotComputedIsRefusedByName) {
+  ExpectRefused(Qwen35().U32("nextn_predict_layers", 1), Code::kUnsupported,
+                "qwen35.nextn_predict_layers: 1");
+  ExpectRefused(Qwen35().U32("expert_count", 8), Code::kUnsupported, "mixtures of experts");
+  ExpectRefused(Qwen35().Architecture("qwen35moe"), Code::kUnsupported, "qwen35moe");
+}
+
 }  // namespace
 }  // namespace kvd

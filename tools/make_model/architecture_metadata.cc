@@ -28,6 +28,21 @@ void AddRwkv(const ModelShape& shape, const std::string& prefix, GgufWriter& wri
   writer.AddU32(prefix + "attention.gate_lora_rank", 2 * rank);
 }
 
+// The sizes of the recurrent layers are those of the attention's heads.
+void AddQwen35(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  const std::uint32_t head_dim =
+      shape.head_dim != 0 ? shape.head_dim : shape.embedding / shape.heads;
+  writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
+  writer.AddU32(prefix + "full_attention_interval", 2);
+  writer.AddU32Array(prefix + "rope.dimension_sections",
+                     std::vector<std::uint32_t>{1, 1, head_dim / 4, 1});
+  writer.AddU32(prefix + "ssm.conv_kernel", shape.convolution_width);
+  writer.AddU32(prefix + "ssm.state_size", head_dim);
+  writer.AddU32(prefix + "ssm.group_count", shape.kv_heads);
+  writer.AddU32(prefix + "ssm.time_step_rank", shape.heads);
+  writer.AddU32(prefix + "ssm.inner_size", shape.heads * head_dim);
+}
+
 }  // namespace
 
 void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
@@ -39,6 +54,7 @@ void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
       break;
     case Architecture::kRwkv6:
     case Architecture::kRwkv7: AddRwkv(shape, prefix, writer); break;
+    case Architecture::kQwen35: AddQwen35(shape, prefix, writer); break;
     default: writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
   }
 }

@@ -121,7 +121,8 @@ class Planner : public TensorVisitor {
     switch (role) {
       case VectorRole::kNorm:
       case VectorRole::kTaps:
-      case VectorRole::kMix: return false;
+      case VectorRole::kMix:
+      case VectorRole::kDecayScale: return false;
       case VectorRole::kRopeFactors:
         return shape_.rope_scaling == RopeScaling::kLlama3 ||
                shape_.rope_scaling == RopeScaling::kLongRope;
@@ -210,6 +211,7 @@ GgufWriter::Producer ProducerFor(const ModelShape& shape, const Plan& plan, Rand
     switch (*tensor.vector_role) {
       case VectorRole::kNorm: return random.Vector(tensor.element_count, 1.0f, 0.1f, sink);
       case VectorRole::kBias: return random.Vector(tensor.element_count, 0.0f, 0.1f, sink);
+      case VectorRole::kDecayScale: return random.Vector(tensor.element_count, -0.6f, 0.1f, sink);
       case VectorRole::kMix: return random.Vector(tensor.element_count, 0.5f, 0.1f, sink);
       case VectorRole::kTaps: {
         const float deviation = 1.0f / std::sqrt(static_cast<float>(tensor.in_features));

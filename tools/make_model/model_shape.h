@@ -41,7 +41,7 @@ struct ModelShape {
   std::uint32_t window = 0;
   std::uint32_t window_period = 0;
 
-  std::uint32_t convolution_width = 3;  // lfm2
+  std::uint32_t convolution_width = 3;  // lfm2, qwen35
   std::uint32_t low_rank = 16;  // rwkv6, rwkv7: of their low-rank matrices; twice that of some
 
   kernels::DataType type = kernels::DataType::kQ8_0;     // of the matrices

@@ -80,5 +80,18 @@ TEST(LayerNormTest, CentresAndScalesRowsOfAnyLength) {
   }
 }
 
+TEST(LayerNormTest, VectorsAreScaledToLengthOneUnlessTheyAreTooShort) {
+  std::vector<float> x = {3, 0, 4, 0, 0, 0, 0, 0, 12};
+  ScaleToUnitLength(x.data(), x.size(), 1e-6f);
+  EXPECT_FLOAT_EQ(x[0], 3.0f / 13);
+  EXPECT_FLOAT_EQ(x[8], 12.0f / 13);
+  std::vector<float> small = {3e-9f, 4e-9f};
+  ScaleToUnitLength(small.data(), small.size(), 1e-6f);
+  EXPECT_FLOAT_EQ(small[1], 4e-3f);
+  std::vector<float> broken = {1, kNan};
+  ScaleToUnitLength(broken.data(), broken.size(), 1e-6f);
+  EXPECT_TRUE(std::isnan(broken[0]));
+}
+
 }  // namespace
 }  // namespace kvd

@@ -137,6 +137,46 @@ TEST_P(LinearAttentionTest, Wkv7ReplacesWhatTheStateHoldsForAKey) {
   });
 }
 
+TEST_P(LinearAttentionTest, TheDeltaRuleWritesWhatTheValueDiffersByFromWhatIsHeld) {
+  // Queries, keys and values lie in one row.
+  Input rows(3 * size_, -1, 1, 9), gates(2, 0.5f, 1, 10);
+  const float length = std::sqrt(static_cast<float>(size_));
+  for (auto& row : rows.rows) {
+    for (std::size_t i = 0; i < size_; ++i) row[kFirst + size_ + i] /= length;
+  }
+  std::vector<float*> betas;
+  for (float* gate : gates.pointers) betas.push_back(gate + 1);
+  const Scan scan = [&](const LinearAttentionPiece& piece, std::size_t row) {
+    ScanDeltaRule(piece, {.rows = rows.pointers.data() + row,
+                          .q_first = kFirst,
+                          .k_first = kFirst + size_,
+                          .v_first = kFirst + 2 * size_,
+                          .decay = gates.pointers.data() + row,
+                          .beta = betas.data() + row,
+                          .head = kFirst,
+                          .y = y_.pointers.data() + row,
+                          .y_first = kFirst});
+  };
+  Check(scan, y_, [&](std::size_t row, Matrix& state) {
+    const auto q = [&](std::size_t i) { return rows.at(row, i); };
+    const auto k = [&](std::size_t i) { return rows.at(row, size_ + i); };
+    const auto v = [&](std::size_t i) { return rows.at(row, 2 * size_ + i); };
+    std::vector<double> y(size_, 0.0);
+    for (std::size_t j = 0; j < size_; ++j) {
+      double held = 0;
+      for (std::size_t i = 0; i < size_; ++i) {
+        state[i][j] *= gates.at(row, 0);
+        held += state[i][j] * k(i);
+      }
+      for (std::size_t i = 0; i < size_; ++i) {
+        state[i][j] += k(i) * gates.at(row, 1) * (v(j) - held);
+        y[j] += state[i][j] * q(i);
+      }
+    }
+    return y;
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(HeadSizes, LinearAttentionTest,
                          ::testing::Values(1, 5, 16, 64, kLinearHeadSizeMax),
                          [](const auto& named) { return "size_" + std::to_string(named.param); });
