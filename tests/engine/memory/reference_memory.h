@@ -31,6 +31,7 @@ struct ReferenceCell {
   std::uint32_t parent_id = 0;      // k_id of the cell before it when it was computed; 0: none
   std::int64_t computed_at = 0;     // position then
   bool in_pristine_prefix = false;  // it was computed onto a prefix that was pristine
+  bool is_dropped = false;          // a window group does not hold it any more
 };
 
 struct ReferenceSequence {
@@ -275,7 +276,7 @@ class ReferenceMemory {
       const std::uint32_t parent = sequence.cells.empty() ? 0 : sequence.cells.back().k_id;
       const std::int64_t shift = sequence.cells.empty() ? 0 : sequence.cells.back().shift;
       sequence.cells.push_back(
-          {token, position, shift, first_id, first_id, parent, position, is_pristine});
+          {token, position, shift, first_id, first_id, parent, position, is_pristine, false});
       ++first_id;
     }
     if (is_pristine) sequence.pristine = static_cast<std::uint32_t>(sequence.cells.size());
