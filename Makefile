@@ -1,8 +1,11 @@
 # Everything is one command; each installs first what is missing (tools/bootstrap).
 #
-#   make demo [SEED=n]      build, then watch processes share one context
+#   make demo [SEED=n] [MODEL=hybrid|file]
+#                           build, then watch processes share one context (of the bundled model, of the bundled hybrid
+#                           whose layers are partly recurrent, or of a GGUF file made like them)
 #   make test               build, then run every test
-#   make bench [MODEL=file] build, then run every bench (on the bundled model, or on a GGUF file)
+#   make bench [MODEL=hybrid|file]
+#                           build, then run every bench (on the same choice of models; any GGUF file)
 #   make check              format, lint, headers, include directions, both sanitizers
 #   make build | asan | tsan | fuzz | format | clean
 #
@@ -11,6 +14,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 SEED ?= 1
 MODEL ?=
+MODEL_FILE = $(if $(filter hybrid,$(MODEL)),models/notebook-1m-hybrid-q8_0.gguf,$(MODEL))
 # How much of the random tests' volume the sanitizer builds run; they are 10 to 50 times slower.
 SANITIZER_TEST_SCALE ?= 0.05
 FUZZ_SECONDS ?= 20
@@ -24,9 +28,9 @@ build: build-release
 test: build-release
 	tools/check/run_tests $(STRICT) build/release
 demo: build-release
-	build/release/bin/kvd-demo --seed $(SEED)
+	build/release/bin/kvd-demo --seed $(SEED) $(if $(MODEL),--model $(MODEL))
 bench: build-release
-	tools/check/run_benches build/release $(MODEL)
+	tools/check/run_benches build/release $(MODEL_FILE)
 asan tsan: %: build-%
 	KVD_TEST_SCALE=$(SANITIZER_TEST_SCALE) tools/check/run_tests $(STRICT) build/$*
 fuzz: build-fuzz

@@ -63,10 +63,14 @@ std::size_t CountOf(const std::string& part, const std::string& text) {
   return count;
 }
 
-TEST_F(DemonstrationTest, NineOfTenAnswersAreRightToTheLetterAndKilledProcessesGiveAllBack) {
+// The argument: how the model is named to kvd-demo.
+class EveryBundledModelTest : public DemonstrationTest,
+                              public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(EveryBundledModelTest, NineOfTenAnswersAreRightToTheLetterAndKilledProcessesGiveAllBack) {
   const std::size_t seeds = SeedCount();
   const std::size_t asked = 8 * seeds;  // 160 of 20 seeds
-  const Ended ended = Demonstrate("--seed 1 --seeds " + std::to_string(seeds));
+  const Ended ended = Demonstrate("--seed 1 --seeds " + std::to_string(seeds) + GetParam());
   ASSERT_EQ(ended.status, 0) << ended.text;
   const std::size_t line = ended.text.rfind('\n', ended.text.size() - 2) + 1;
   std::size_t right = 0, of = 0;
@@ -77,6 +81,11 @@ TEST_F(DemonstrationTest, NineOfTenAnswersAreRightToTheLetterAndKilledProcessesG
   EXPECT_EQ(CountOf("was killed (SIGKILL)", ended.text), seeds);
   EXPECT_EQ(CountOf("checked: ", ended.text), seeds) << "every token computed is accounted for";
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, EveryBundledModelTest, ::testing::Values("", " --model hybrid"),
+                         [](const auto& named) {
+                           return std::string(named.param).empty() ? "plain" : "hybrid";
+                         });
 
 TEST_F(DemonstrationTest, ADaemonThatIsNotThereIsStatusOneAndSaid) {
   const Ended ended = Demonstrate("--kvd " + folder_ + "/no-kvd-here");

@@ -1,6 +1,6 @@
 // kvd-demo: eight processes share one context, and each gets its own right answer.
 //
-// Starts a kvd of its own on the bundled model, runs the demonstration once (or for several seeds),
+// Starts a kvd of its own on the bundled model (or the bundled hybrid, or a file), runs the demonstration once (or for several seeds),
 // checks what it shows, and leaves nothing behind. Exits with 0 if everything went right, 1 if not,
 // 2 on wrong usage.
 #include <CLI/CLI.hpp>
@@ -28,8 +28,13 @@ struct Flags {
   std::uint64_t seed = 1;
   std::uint64_t seed_count = 1;
   std::string kvd_path = BinaryFolder() + "/kvd";
-  std::string model;
+  std::string model;  // "": the bundled one; "hybrid"; or a path
 };
+
+// Empty for the model in the daemon's binary.
+std::string ModelPath(const Flags& flags) {
+  return flags.model == "hybrid" ? KVD_HYBRID_MODEL : flags.model;
+}
 
 struct Score {
   std::size_t right = 0;
@@ -208,11 +213,11 @@ class Demonstration {
 
 Status RunAll(const Flags& flags) {
   DaemonProcess::Options options{.kvd_path = flags.kvd_path, .arguments = {"-c", "16384"}};
-  if (!flags.model.empty()) options.arguments.insert(options.arguments.end(), {"-m", flags.model});
+  const std::string model = ModelPath(flags);
+  if (!model.empty()) options.arguments.insert(options.arguments.end(), {"-m", model});
   KVD_TRY(DaemonProcess daemon, DaemonProcess::Start(options));
   std::printf("kvd %d serves %s in %s\n", static_cast<int>(daemon.pid()),
-              flags.model.empty() ? "its bundled model" : flags.model.c_str(),
-              daemon.folder().c_str());
+              model.empty() ? "its bundled model" : model.c_str(), daemon.folder().c_str());
   Score score;
   {
     KVD_TRY(const Client client,
@@ -244,7 +249,8 @@ int main(int argument_count, char** arguments) {
   app.add_option("--seeds", flags.seed_count, "runs so many seeds, from --seed on")
       ->check(CLI::PositiveNumber);
   app.add_option("--kvd", flags.kvd_path, "the daemon to start");
-  app.add_option("-m,--model", flags.model, "another model than the bundled one");
+  app.add_option("-m,--model", flags.model,
+                 "hybrid (the bundled model with recurrent layers) or a file");
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& problem) {
