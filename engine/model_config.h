@@ -28,6 +28,11 @@ enum class Architecture : std::uint8_t {
   kRwkv6,
   kRwkv7,
   kQwen35,
+  kMamba,
+  kMamba2,
+  kJamba,
+  kGraniteHybrid,
+  kFalconH1,
 };
 
 // How positions beyond the trained context are mapped. For display; the numbers in RopeConfig say
@@ -91,6 +96,17 @@ struct DeltaNetConfig {
   std::uint32_t value_heads = 0;        // a multiple of key_heads
 };
 
+// A state-space mixer. Heads and groups are those of the second kind (Mamba-2).
+struct SsmConfig {
+  std::uint32_t conv_width = 0;      // taps of its convolution, 2 to kConvolutionWidthMax
+  std::uint32_t inner_size = 0;      // channels; a multiple of the heads
+  std::uint32_t state_size = 0;      // numbers kept per channel
+  std::uint32_t time_step_rank = 0;  // of the time step's projection; or the number of heads
+  std::uint32_t group_count = 0;     // heads share B and C within a group; divides the heads
+
+  std::uint32_t convolved_channels() const { return inner_size + 2 * group_count * state_size; }
+};
+
 struct ModelConfig {
   static constexpr std::uint32_t kConvolutionWidthMax = 32;
   static constexpr std::uint32_t kLayerCountMax = 1024;
@@ -130,6 +146,7 @@ struct ModelConfig {
   float layer_norm_epsilon = 0.0f;  // of layer norms; finite, > 0 where there are any
   RwkvConfig rwkv;
   DeltaNetConfig delta_net;
+  SsmConfig ssm;  // all 0: no such layer
   std::uint32_t short_convolution_width = 0;  // taps, 2 to kConvolutionWidthMax; 0: no such layer
   // A sequence that holds this position or a later one rotates by ModelWeights::long_rope_factors
   // instead of rope_factors; 0: none does.

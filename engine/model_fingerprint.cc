@@ -98,7 +98,9 @@ void AddConfig(Text& text, const ModelConfig& config) {
   for (std::uint32_t number :
        {config.vocab_size, config.embedding_size, config.layer_count, config.context_length,
         config.head_dim_k, config.head_dim_v, std::uint32_t{config.has_rope},
-        config.short_convolution_width, config.long_rope_from}) {
+        config.short_convolution_width, config.long_rope_from, config.ssm.conv_width,
+        config.ssm.inner_size, config.ssm.state_size, config.ssm.time_step_rank,
+        config.ssm.group_count}) {
     text.Add(std::uint64_t{number});
   }
   text.Add(config.head_count);

@@ -13,6 +13,7 @@
 #include "engine/layers/feed_forward_weights.h"
 #include "engine/layers/gated_delta_net_weights.h"
 #include "engine/layers/rwkv_weights.h"
+#include "engine/layers/mamba_weights.h"
 #include "engine/layers/short_convolution_weights.h"
 #include "engine/model_config.h"
 #include "engine/weight_view.h"
@@ -29,6 +30,7 @@ struct LayerWeights {
   Rwkv7TimeMix rwkv7;
   RwkvChannelMix channel_mix;
   GatedDeltaNetWeights delta_net;
+  MambaWeights mamba;
 };
 
 // What is added to the attention scores of every layer, by the distance of the query's position

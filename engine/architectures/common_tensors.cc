@@ -80,7 +80,8 @@ Status VisitFeedForward(const ModelConfig& config, TensorVisitor& visitor, std::
   const std::string block = BlockPrefix(layer);
   const std::uint64_t embedding = config.embedding_size;
   const std::uint64_t hidden = config.feed_forward_size[layer];
-  KVD_CHECK_OK(VisitNorm(visitor, block + options.norm, embedding, weights.norm));
+  KVD_CHECK_OK(visitor.Vector(block + options.norm + options.norm_suffix, embedding,
+                              VectorRole::kNorm, Presence::kRequired, weights.norm));
   if (options.has_post_norm) {
     KVD_CHECK_OK(VisitNorm(visitor, block + "post_ffw_norm", embedding, weights.post_norm));
   }

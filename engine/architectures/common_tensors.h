@@ -41,6 +41,7 @@ struct FeedForwardTensors {
   ScaleRule scale = ScaleRule::kIgnored;
   bool has_post_norm = false;
   const char* norm = "ffn_norm";  // of the layer's input
+  const char* norm_suffix = ".weight";
 };
 // ffn_norm, ffn_gate, ffn_up, ffn_down, post_ffw_norm.
 Status VisitFeedForward(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,

@@ -5,6 +5,7 @@
 #include "engine/architectures/gemma.h"
 #include "engine/architectures/lfm2.h"
 #include "engine/architectures/llama.h"
+#include "engine/architectures/mamba.h"
 #include "engine/architectures/phi3.h"
 #include "engine/architectures/qwen35.h"
 #include "engine/architectures/rwkv.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr std::array kArchitectures = {
     &kLlamaDefinition, &kQwen2Definition, &kQwen3Definition, &kGemma2Definition, &kGemma3Definition,
     &kLfm2Definition,  &kPhi3Definition,  &kRwkv6Definition, &kRwkv7Definition,  &kQwen35Definition,
+    &kMambaDefinition, &kMamba2Definition, &kJambaDefinition, &kGraniteHybridDefinition, &kFalconH1Definition,
 };
 
 }  // namespace

@@ -84,6 +84,11 @@ std::vector<Named> Shapes() {
   shapes.back().shape.window = 20;
   shapes.back().shape.window_period = 2;
   add("lfm2", Architecture::kLfm2, RopeScaling::kNone);
+  add("mamba", Architecture::kMamba, RopeScaling::kNone);
+  add("mamba2", Architecture::kMamba2, RopeScaling::kNone);
+  add("jamba", Architecture::kJamba, RopeScaling::kNone);
+  add("granitehybrid", Architecture::kGraniteHybrid, RopeScaling::kNone);
+  add("falcon_h1", Architecture::kFalconH1, RopeScaling::kNone);
   // The rotation changes at position 64.
   add("phi3", Architecture::kPhi3, RopeScaling::kLongRope);
   add("rwkv6", Architecture::kRwkv6, RopeScaling::kNone);

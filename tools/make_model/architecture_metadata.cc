@@ -1,5 +1,6 @@
 #include "tools/make_model/architecture_metadata.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace kvd {
@@ -43,6 +44,28 @@ void AddQwen35(const ModelShape& shape, const std::string& prefix, GgufWriter& w
   writer.AddU32(prefix + "ssm.inner_size", shape.heads * head_dim);
 }
 
+void AddSsm(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  const bool is_second =
+      shape.architecture != Architecture::kMamba && shape.architecture != Architecture::kJamba;
+  const std::uint32_t inner = 2 * shape.embedding;
+  const std::uint32_t heads = std::max(1u, inner / shape.ssm_head_dim);
+  writer.AddU32(prefix + "ssm.conv_kernel", 4);
+  writer.AddU32(prefix + "ssm.inner_size", inner);
+  writer.AddU32(prefix + "ssm.state_size", shape.state_size);
+  writer.AddU32(prefix + "ssm.time_step_rank", is_second ? heads : (shape.embedding + 15) / 16);
+  if (is_second) writer.AddU32(prefix + "ssm.group_count", 1);
+  switch (shape.architecture) {
+    case Architecture::kJamba:
+    case Architecture::kGraniteHybrid:
+      writer.AddU32Array(prefix + "attention.head_count_kv", KvHeadsOfHybrid(shape));
+      break;
+    case Architecture::kFalconH1:
+      writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
+      break;
+    default: break;
+  }
+}
+
 }  // namespace
 
 void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
@@ -55,6 +78,11 @@ void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
     case Architecture::kRwkv6:
     case Architecture::kRwkv7: AddRwkv(shape, prefix, writer); break;
     case Architecture::kQwen35: AddQwen35(shape, prefix, writer); break;
+    case Architecture::kMamba:
+    case Architecture::kMamba2:
+    case Architecture::kJamba:
+    case Architecture::kGraniteHybrid:
+    case Architecture::kFalconH1: AddSsm(shape, prefix, writer); break;
     default: writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
   }
 }

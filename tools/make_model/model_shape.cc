@@ -16,7 +16,7 @@ constexpr std::array kTypes = {DataType::kF32,  DataType::kF16,  DataType::kBF16
 
 // Sizes from the published configurations of the models (of hybrids all but which layers are which).
 // clang-format off
-const std::array<ModelShape, 9> kShapes = {{
+const std::array<ModelShape, 11> kShapes = {{
     {.name = "tiny"},
     {.name = "small", .layers = 4, .embedding = 512, .heads = 8, .kv_heads = 4, .ffn = 1536, .vocab = 4096, .context = 2048},
     {.name = "smol-135m", .layers = 30, .embedding = 576, .heads = 9, .kv_heads = 3, .ffn = 1536, .vocab = 49152, .context = 8192,
@@ -32,6 +32,10 @@ const std::array<ModelShape, 9> kShapes = {{
      .rope_base = 500000.0f},
     {.name = "lfm2-350m", .architecture = Architecture::kLfm2, .layers = 16, .embedding = 1024, .heads = 16, .kv_heads = 8, .ffn = 4608,
      .vocab = 65536, .context = 128000, .tied = true, .rope_base = 1e6f},
+    {.name = "mamba-130m", .architecture = Architecture::kMamba, .layers = 24, .embedding = 768, .ffn = 0, .vocab = 50280, .context = 1048576,
+     .tied = true, .state_size = 16},
+    {.name = "jamba-small", .architecture = Architecture::kJamba, .layers = 8, .embedding = 1024, .heads = 16, .kv_heads = 8, .ffn = 3584,
+     .vocab = 65536, .context = 262144, .state_size = 16},
 }};
 // clang-format on
 
@@ -113,6 +117,8 @@ DataType MatrixType(const ModelShape& shape, std::string_view tensor_name,
   bool is_output = tensor_name == "output.weight" || (is_embedding && shape.tied);
   if (is_embedding && shape.embedding_type) return *shape.embedding_type;
   if (is_output && shape.output_type) return *shape.output_type;
+  // Small, and of rows that few blocks divide: published files keep them as they are.
+  if (IsOneOf(tensor_name, {"ssm_x.", "ssm_dt."})) return DataType::kF32;
   if (!shape.mixture) return shape.type;
   bool is_finer = is_output || (IsOneOf(tensor_name, {"attn_v.", "ffn_down."}) &&
                                 IsFinerLayer(tensor_name, shape.layers));
