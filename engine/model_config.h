@@ -146,7 +146,7 @@ struct ModelConfig {
   float layer_norm_epsilon = 0.0f;  // of layer norms; finite, > 0 where there are any
   RwkvConfig rwkv;
   DeltaNetConfig delta_net;
-  SsmConfig ssm;  // all 0: no such layer
+  SsmConfig ssm;                              // all 0: no such layer
   std::uint32_t short_convolution_width = 0;  // taps, 2 to kConvolutionWidthMax; 0: no such layer
   // A sequence that holds this position or a later one rotates by ModelWeights::long_rope_factors
   // instead of rope_factors; 0: none does.

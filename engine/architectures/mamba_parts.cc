@@ -91,8 +91,8 @@ Status VisitMamba2(const ModelConfig& config, TensorVisitor& visitor, std::size_
   KVD_CHECK_OK(visitor.Vector(block + "ssm_dt.bias", heads, VectorRole::kBias, Presence::kRequired,
                               weights.dt_bias));
   const std::array<std::uint64_t, 2> by_head = {1, heads};
-  KVD_CHECK_OK(
-      visitor.Floats(block + "ssm_a", by_head, VectorRole::kDecayScale, Presence::kRequired, weights.a));
+  KVD_CHECK_OK(visitor.Floats(block + "ssm_a", by_head, VectorRole::kDecayScale,
+                              Presence::kRequired, weights.a));
   KVD_CHECK_OK(
       visitor.Floats(block + "ssm_d", by_head, VectorRole::kNorm, Presence::kRequired, weights.d));
   const std::array<std::uint64_t, 2> groups = {inner / ssm.group_count, ssm.group_count};

@@ -15,9 +15,10 @@ namespace kvd {
 namespace {
 
 constexpr std::array kArchitectures = {
-    &kLlamaDefinition, &kQwen2Definition, &kQwen3Definition, &kGemma2Definition, &kGemma3Definition,
-    &kLfm2Definition,  &kPhi3Definition,  &kRwkv6Definition, &kRwkv7Definition,  &kQwen35Definition,
-    &kMambaDefinition, &kMamba2Definition, &kJambaDefinition, &kGraniteHybridDefinition, &kFalconH1Definition,
+    &kLlamaDefinition,  &kQwen2Definition,         &kQwen3Definition,    &kGemma2Definition,
+    &kGemma3Definition, &kLfm2Definition,          &kPhi3Definition,     &kRwkv6Definition,
+    &kRwkv7Definition,  &kQwen35Definition,        &kMambaDefinition,    &kMamba2Definition,
+    &kJambaDefinition,  &kGraniteHybridDefinition, &kFalconH1Definition,
 };
 
 }  // namespace
