@@ -359,8 +359,8 @@ class EngineImpl final : public Engine {
         item.status = memory_->Commit(plan_, s);
       } else {
         memory_->Abandon(plan_, s);
-        item.status =
-            Fail(Code::kNumerical, "a key, value or logit is not finite; nothing was committed");
+        item.status = Fail(Code::kNumerical,
+                           "a key, value, state or logit is not finite; nothing was committed");
       }
       if (!item.status) continue;
       tokens_computed_.fetch_add(item.tokens.size(), std::memory_order_relaxed);

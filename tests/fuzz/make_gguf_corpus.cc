@@ -17,6 +17,7 @@ kvd::ModelShape SeedShape() {
   shape.kv_heads = 1;
   shape.ffn = 32;
   shape.vocab = 16;
+  shape.low_rank = 4;
   shape.rope_factor = 4.0f;
   shape.bias = kvd::BiasSet::kAll;
   return shape;
