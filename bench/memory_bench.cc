@@ -5,6 +5,8 @@
 // outside of the timing.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -191,6 +193,70 @@ void BM_StepAppend(benchmark::State& state) {
   }
 }
 
+// Of a sequence of 4,096 tokens with that much recurrent state: the state is referred to, not copied.
+void BM_RecurrentFork(benchmark::State& state) {
+  MemoryOptions options;
+  options.groups = {{.cells = 8192, .layers = {}}};
+  options.sequence_capacity = 64;
+  options.state_bytes = static_cast<std::uint64_t>(state.range(0)) << 20;
+  options.state_slots = 4;
+  options.checkpoint_slots = 2;
+  const auto memory = Must(
+      UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options))))));
+  const SequenceHandle source = MakeSequence(*memory, 4096);
+  for (auto _ : state) {
+    const SequenceHandle fork = ForkOf(*memory, source);
+    state.PauseTiming();
+    Must(memory->Drop(fork));
+    state.ResumeTiming();
+  }
+}
+
+double MedianUs(std::vector<double> seconds) {
+  std::ranges::nth_element(seconds,
+                           seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2));
+  return seconds[seconds.size() / 2] * 1e6;
+}
+
+// 10,000 live forks of one prefix of 4,096 tokens, then a token of its own for each. What one costs
+// is its record, the room of its list and, with a token of its own, the counts of a shared block.
+void BM_TenThousandForks(benchmark::State& state) {
+  constexpr std::size_t kForks = 10000, kTokens = 4096, kEnd = 100;
+  MemoryOptions options;
+  options.groups = {{.cells = kTokens + kForks * layout::kBlockCells, .layers = {{1, 2, 2}}}};
+  const auto memory = Must(
+      UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options))))));
+  for (auto _ : state) {
+    const SequenceHandle source = MakeSequence(*memory, kTokens);
+    const PoolUsage before = memory->Usage();
+    std::vector<SequenceHandle> forks;
+    std::vector<double> seconds;
+    for (std::size_t fork = 0; fork < kForks; ++fork) {
+      const auto start = std::chrono::steady_clock::now();
+      forks.push_back(ForkOf(*memory, source));
+      seconds.push_back(
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    const PoolUsage forked = memory->Usage();
+    for (const SequenceHandle fork : forks) Append(*memory, fork, 1);
+    const PoolUsage appended = memory->Usage();
+    const auto bytes = [&](const PoolUsage& now) {
+      return static_cast<double>(sizeof(layout::SequenceRecord)) +
+             static_cast<double>((before.list_units_free - now.list_units_free) *
+                                 layout::kListUnitBytes) /
+                 kForks;
+    };
+    state.counters["first_us"] = MedianUs({seconds.begin(), seconds.begin() + kEnd});
+    state.counters["last_us"] = MedianUs({seconds.end() - kEnd, seconds.end()});
+    state.counters["bytes"] = bytes(forked);
+    state.counters["bytes_with_token"] = bytes(appended);
+    state.counters["blocks_with_token"] =
+        static_cast<double>(forked.free_blocks - appended.free_blocks) / kForks;
+    Must(memory->DropAll(forks));
+    Must(memory->Drop(source));
+  }
+}
+
 void BM_TablesRebuild(benchmark::State& state) {
   const auto memory = MakeMemory();
   const SequenceHandle source = MakeSequence(*memory, TokensOf(state));
@@ -214,6 +280,8 @@ BENCHMARK(BM_RangeRemoveMiddle)->ArgName("tokens")->Arg(4096)->Arg(32768);
 BENCHMARK(BM_RangeRemoveTail)->ArgName("tokens")->Arg(4096)->Arg(32768);
 BENCHMARK(BM_PositionsShift)->ArgName("tokens")->Arg(16384)->Arg(32768);
 BENCHMARK(BM_StepAppend)->ArgName("tokens")->Arg(4096)->Arg(32768);
+BENCHMARK(BM_RecurrentFork)->ArgName("state_mib")->Arg(1)->Arg(16)->Arg(128);
+BENCHMARK(BM_TenThousandForks)->Iterations(3)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_TablesRebuild)
     ->ArgName("tokens")
     ->Arg(4096)

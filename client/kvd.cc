@@ -13,7 +13,7 @@ namespace {
 
 thread_local std::string last_message;
 
-static_assert(static_cast<int>(Code::kTimeout) == KVD_TIMEOUT);
+static_assert(static_cast<int>(Code::kWindowLost) == KVD_WINDOW_LOST);
 constexpr bool IsSame(std::uint32_t wire_flag, std::uint32_t our_flag) {
   return wire_flag == our_flag;
 }
@@ -95,7 +95,7 @@ using namespace kvd;
 const char* kvd_error_message(void) { return last_message.c_str(); }
 
 const char* kvd_code_name(int code) {
-  if (code < 0 || code > KVD_TIMEOUT) return "unknown";
+  if (code < 0 || code > KVD_WINDOW_LOST) return "unknown";
   return CodeName(static_cast<Code>(code)).data();
 }
 

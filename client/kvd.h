@@ -66,7 +66,9 @@ enum kvd_code {
   KVD_NO_TOKENIZER = 14,
   KVD_CONFLICT = 15,
   KVD_INTERNAL = 16,
-  KVD_TIMEOUT = 17
+  KVD_TIMEOUT = 17,
+  /* 18 stays inside the daemon */
+  KVD_WINDOW_LOST = 19 /* an edit needs cells that a sliding window has dropped; nothing changed */
 };
 
 /* The message of this thread's last error; never null, valid until this thread's next call. */
@@ -187,8 +189,8 @@ int kvd_sequence_drop(kvd_client* client, kvd_sequence sequence, uint32_t flags)
  * again to arrive there) may be null. */
 int kvd_sequence_copy(kvd_client* client, kvd_sequence source, kvd_sequence destination, int32_t p0,
                       int32_t p1, uint64_t* cells, uint64_t* replayed);
-/* `cells` and `replayed` may be null. Errors: KVD_NO_SPACE (recurrent models: no state slots), KVD_UNSUPPORTED (the
- * memory kind cannot go back that far). */
+/* `cells` and `replayed` may be null. Errors: KVD_NO_SPACE (recurrent models: no state slots),
+ * KVD_WINDOW_LOST (sliding windows: the next token would reach cells that are gone). */
 int kvd_sequence_remove(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
                         uint64_t* cells, uint64_t* replayed);
 /* Drops every other sequence of this session. */

@@ -154,6 +154,9 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
   flags.CellType("--cache-type-k", &engine.k_type, "type of K cells (-ctk)");
   flags.CellType("--cache-type-v", &engine.v_type, "type of V cells (-ctv)");
   flags.Text("--kernels", &engine.kernel_table, "instruction set to use: scalar, avx2, …");
+  app.add_flag("--swa-full", engine.swa_full,
+               "layers with a sliding window keep all cells, so that no edit is refused as "
+               "window_lost");
   app.add_flag("--llama-shifts", engine.llama_shifts,
                "shift and divide positions as llama.cpp of August 2026 does (docs/decisions/0005)");
   app.add_flag("--deterministic", engine.deterministic,

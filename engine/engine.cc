@@ -116,6 +116,12 @@ Result<std::unique_ptr<Model>> LoadModel(const std::string& path) {
                                           .weight_bytes = weight_bytes});
 }
 
+// The block group that a layer's cells lie in: those with a sliding window drop cells by themselves.
+std::uint32_t GroupOf(const EngineOptions& options, const ModelConfig& config,
+                      std::uint32_t layer) {
+  return config.window[layer] != 0 && !options.swa_full ? 1 : 0;
+}
+
 MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& config) {
   MemoryOptions memory{.groups = {{.cells = options.cells, .layers = {}}},
                        .k_type = options.k_type,
@@ -125,9 +131,15 @@ MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& c
                        .session_capacity = options.session_capacity};
   for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
     if (config.kv_head_count[layer] == 0) continue;
-    memory.groups[0].layers.push_back({.kv_head_count = config.kv_head_count[layer],
-                                       .k_dim = config.head_dim_k,
-                                       .v_dim = config.head_dim_v});
+    const std::uint32_t group = GroupOf(options, config, layer);
+    if (group == memory.groups.size()) {
+      // As many cells: sequences hold fewer of them, and what none holds has no bytes.
+      memory.groups.push_back(
+          {.cells = options.cells, .layers = {}, .window = config.window[layer]});
+    }
+    memory.groups[group].layers.push_back({.kv_head_count = config.kv_head_count[layer],
+                                           .k_dim = config.head_dim_k,
+                                           .v_dim = config.head_dim_v});
   }
   memory.state_bytes = StateFloats(config) * sizeof(float);
   if (memory.state_bytes == 0) return memory;
@@ -152,10 +164,14 @@ MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& c
 CellLayout CellLayoutOf(const EngineOptions& options, const ModelConfig& config,
                         const MemoryGeometry& geometry) {
   CellLayout cells{.k_type = options.k_type, .v_type = options.v_type, .layers = {}, .groups = {}};
-  auto next = geometry.groups[0].layers.begin();
+  std::vector<std::size_t> placed(geometry.groups.size());  // layers of each group
   for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
-    cells.layers.push_back(config.kv_head_count[layer] == 0 ? LayerLayout{} : *next++);
-    cells.groups.push_back(0);
+    const std::uint32_t group =
+        config.kv_head_count[layer] == 0 ? 0 : GroupOf(options, config, layer);
+    cells.layers.push_back(config.kv_head_count[layer] == 0
+                               ? LayerLayout{}
+                               : geometry.groups[group].layers[placed[group]++]);
+    cells.groups.push_back(group);
   }
   return cells;
 }

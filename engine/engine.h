@@ -34,8 +34,10 @@ struct EngineOptions {
   std::uint32_t state_slots = 0;
   std::uint32_t checkpoint_mb = 0;       // of those, for checkpoints; 0: half of the slots
   std::uint32_t checkpoint_every = 512;  // tokens; 0: at prompt ends and forks alone
-  std::uint32_t threads = 0;             // 0: as many as cores
-  std::uint32_t ubatch_tokens = 512;     // rows of one pass
+  // Layers with a sliding window keep all cells, so that every edit is possible.
+  bool swa_full = false;
+  std::uint32_t threads = 0;          // 0: as many as cores
+  std::uint32_t ubatch_tokens = 512;  // rows of one pass
   kernels::DataType k_type = kernels::DataType::kF16;
   kernels::DataType v_type = kernels::DataType::kF16;
   bool deterministic = false;

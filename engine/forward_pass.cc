@@ -58,8 +58,10 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   for (AttentionReach& reach : reaches_) {
     reach.has_position_bias = weights.position_bias.distances != 0;
   }
-  for (const std::uint32_t window : config.window) {
-    if (window != 0) reaches_[1].window = window;
+  for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
+    if (config.window[layer] == 0) continue;
+    reaches_[1].window = config.window[layer];
+    reaches_[1].group = cells.groups[layer];
   }
   tile_rows_.assign(plan_count, AttentionTileRows(1));
   key_cosine_.resize(plan_count);

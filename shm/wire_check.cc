@@ -193,7 +193,7 @@ Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome) {
                                             Text(welcome.version) + ", this client " +
                                             Text(kProtocolVersion));
   }
-  if (welcome.code > static_cast<std::uint8_t>(Code::kTimeout)) {
+  if (welcome.code > static_cast<std::uint8_t>(Code::kWindowLost)) {
     return Fail(Code::kCorrupt, "welcome.code: " + Text(welcome.code) + " is no code");
   }
   if (welcome.code != static_cast<std::uint8_t>(Code::kOk)) {
@@ -250,7 +250,7 @@ Status ValidateCompletion(const Completion& completion, std::uint64_t result_are
   if (completion.verb == 0 || completion.verb > kVerbLast) {
     return Fail(Code::kCorrupt, "completion.verb: " + Text(completion.verb) + " is no verb");
   }
-  if (completion.code > static_cast<std::uint8_t>(Code::kTimeout)) {
+  if (completion.code > static_cast<std::uint8_t>(Code::kWindowLost)) {
     return Fail(Code::kCorrupt, "completion.code: " + Text(completion.code) + " is no code");
   }
   if ((completion.flags & ~static_cast<unsigned>(kMore)) != 0) {

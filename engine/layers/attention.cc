@@ -22,8 +22,9 @@ constexpr std::size_t kInlineProducts = 128 * 1024;
 class PositionCursor {
  public:
   // Stands at the first cell whose position is at least `limit`, which the sequence has.
-  PositionCursor(const StepSequence& source, const Memory& memory, std::int64_t limit)
-      : source_(source), memory_(memory), extent_(source.groups[0].extents.size()) {
+  PositionCursor(const GroupPart& part, std::uint32_t group, const Memory& memory,
+                 std::int64_t limit)
+      : part_(part), group_(group), memory_(memory), extent_(part.extents.size()) {
     do {
       Enter(extent_ - 1);
     } while (extent_ > 0 && position() >= limit);
@@ -32,27 +33,26 @@ class PositionCursor {
 
   std::uint32_t cell() const { return cell_; }
   std::int64_t position() const {
-    return std::int64_t{records_[cell_ - first_].stored_pos} +
-           source_.groups[0].extents[extent_].delta;
+    return std::int64_t{records_[cell_ - first_].stored_pos} + part_.extents[extent_].delta;
   }
   // REQUIRES: it is not the last cell.
   void Next() {
     ++cell_;
-    if (extent_ + 1 < source_.groups[0].extents.size() &&
-        source_.groups[0].extents[extent_ + 1].start == cell_) {
+    if (extent_ + 1 < part_.extents.size() && part_.extents[extent_ + 1].start == cell_) {
       Enter(extent_ + 1);
     }
   }
 
  private:
   void Enter(std::size_t index) {
-    const layout::Extent& extent = source_.groups[0].extents[index];
+    const layout::Extent& extent = part_.extents[index];
     extent_ = index;
     first_ = cell_ = extent.start;
-    records_ = memory_.BlockCells(0, BlockId{extent.block}) + extent.first;
+    records_ = memory_.BlockCells(group_, BlockId{extent.block}) + extent.first;
   }
 
-  const StepSequence& source_;
+  const GroupPart& part_;
+  const std::uint32_t group_;
   const Memory& memory_;
   std::size_t extent_;
   std::uint32_t cell_ = 0;
@@ -61,31 +61,33 @@ class PositionCursor {
 };
 
 // What each row of the sequence sees first.
-void AppendFirstSeen(const StepSequence& source, const Memory& memory, std::uint32_t window,
+void AppendFirstSeen(const StepSequence& source, const Memory& memory, const AttentionReach& reach,
                      AttentionPlan* plan) {
-  if (window == 0) {
+  if (reach.window == 0) {
     plan->first_seen.resize(plan->first_seen.size() + source.new_cells, 0);
     return;
   }
-  const std::int64_t first_limit = std::int64_t{source.first_new_pos.value} - window + 1;
-  PositionCursor cursor(source, memory, first_limit);
+  const std::int64_t first_limit = std::int64_t{source.first_new_pos.value} - reach.window + 1;
+  PositionCursor cursor(source.groups[reach.group], reach.group, memory, first_limit);
   for (std::uint32_t row = 0; row < source.new_cells; ++row) {
     while (cursor.position() < first_limit + row) cursor.Next();
     plan->first_seen.push_back(cursor.cell());
   }
 }
 
-void AppendPositions(const StepSequence& source, const Memory& memory, AttentionPlan* plan,
-                     SequenceView* view) {
+void AppendPositions(const StepSequence& source, std::uint32_t group, const Memory& memory,
+                     AttentionPlan* plan, SequenceView* view) {
+  const GroupPart& part = source.groups[group];
   const std::size_t cell_count = std::size_t{source.past_cells} + source.new_cells;
+  const std::size_t skipped = view->skipped_runs * kRunCells;
   view->first_position = plan->positions.size();
-  for (std::size_t e = 0; e < source.groups[0].extents.size(); ++e) {
-    const layout::Extent& extent = source.groups[0].extents[e];
-    const std::size_t end = e + 1 < source.groups[0].extents.size()
-                                ? source.groups[0].extents[e + 1].start
-                                : cell_count;
-    const layout::CellRecord* records = memory.BlockCells(0, BlockId{extent.block}) + extent.first;
-    const std::size_t skipped = view->skipped_runs * kRunCells;
+  // Of cells that a window group has dropped, which nobody sees: any.
+  for (std::size_t cell = skipped; cell < part.first_cell; ++cell) plan->positions.push_back(0);
+  for (std::size_t e = 0; e < part.extents.size(); ++e) {
+    const layout::Extent& extent = part.extents[e];
+    const std::size_t end = e + 1 < part.extents.size() ? part.extents[e + 1].start : cell_count;
+    const layout::CellRecord* records =
+        memory.BlockCells(group, BlockId{extent.block}) + extent.first;
     for (std::size_t cell = std::max<std::size_t>(extent.start, skipped); cell < end; ++cell) {
       plan->positions.push_back(records[cell - extent.start].stored_pos + extent.delta);
     }
@@ -93,8 +95,9 @@ void AppendPositions(const StepSequence& source, const Memory& memory, Attention
 }
 
 // Cuts a sequence's extents into runs of kRunCells cells, from the first run that a row sees on.
-void AppendRuns(const StepSequence& source, Memory& memory, AttentionPlan* plan,
-                SequenceView* view) {
+void AppendRuns(const StepSequence& source, std::uint32_t group, Memory& memory,
+                AttentionPlan* plan, SequenceView* view) {
+  const GroupPart& part = source.groups[group];
   const std::size_t cell_count = std::size_t{source.past_cells} + source.new_cells;
   const std::size_t first_cell = plan->first_seen[view->first_row];
   view->first_piece = plan->pieces.size();
@@ -102,17 +105,15 @@ void AppendRuns(const StepSequence& source, Memory& memory, AttentionPlan* plan,
   view->skipped_runs = first_cell / kRunCells;
   view->first_delta = plan->deltas.size();
   std::size_t next_run = view->skipped_runs;
-  for (std::size_t e = 0; e < source.groups[0].extents.size(); ++e) {
-    const layout::Extent& extent = source.groups[0].extents[e];
-    const std::size_t end = e + 1 < source.groups[0].extents.size()
-                                ? source.groups[0].extents[e + 1].start
-                                : cell_count;
+  for (std::size_t e = 0; e < part.extents.size(); ++e) {
+    const layout::Extent& extent = part.extents[e];
+    const std::size_t end = e + 1 < part.extents.size() ? part.extents[e + 1].start : cell_count;
     if (end <= first_cell) continue;
     const auto known = plan->deltas.begin() + static_cast<std::ptrdiff_t>(view->first_delta);
     const auto found = std::find(known, plan->deltas.end(), extent.delta);
     const auto delta_index = static_cast<std::uint32_t>(found - known);
     if (found == plan->deltas.end()) plan->deltas.push_back(extent.delta);
-    const std::byte* block = memory.BlockBytes(0, BlockId{extent.block});
+    const std::byte* block = memory.BlockBytes(group, BlockId{extent.block});
     for (std::size_t cell = std::max<std::size_t>(extent.start, first_cell); cell < end;) {
       const std::size_t column = cell % kRunCells;
       if (cell / kRunCells == next_run) {
@@ -326,9 +327,9 @@ void AttentionPlan::Build(const StepPlan& plan, Memory& memory, const ModelRopes
     view.row_count = source.new_cells;
     view.past_cells = source.past_cells;
     view.first_pos = source.first_new_pos.value;
-    AppendFirstSeen(source, memory, reach.window, this);
-    AppendRuns(source, memory, this, &view);
-    if (reach.has_position_bias) AppendPositions(source, memory, this, &view);
+    AppendFirstSeen(source, memory, reach, this);
+    AppendRuns(source, reach.group, memory, this, &view);
+    if (reach.has_position_bias) AppendPositions(source, reach.group, memory, this, &view);
     const RopeTable& rope = ropes.table(kind, source.key_form);
     const std::size_t pairs = rope.pair_count();
     view.first_angle = cosine.size();

@@ -52,6 +52,7 @@ struct SequenceView {
 struct AttentionReach {
   std::uint32_t window = 0;  // positions that a query reaches back to, its own included; 0: all
   bool has_position_bias = false;
+  std::uint32_t group = 0;  // the block group that their cells lie in
 };
 
 // Everything about a step's cells that is the same in all layers of one reach; rebuilt per step,

@@ -111,7 +111,7 @@ Result<std::unique_ptr<Backend>> MakeDaemonBackend(const std::string& kvd_path,
   DaemonProcess::Options start{
       .kvd_path = kvd_path,
       .arguments = {"-m", options.model_path, "-c", "4096", "-ctk", options.k_type, "-ctv",
-                    options.v_type, "--llama-shifts"}};
+                    options.v_type, "--llama-shifts", "--swa-full"}};
   if (options.deterministic) start.arguments.emplace_back("--deterministic");
   KVD_TRY(DaemonProcess daemon, DaemonProcess::Start(start));
   KVD_TRY(Client client,

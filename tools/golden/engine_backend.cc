@@ -137,6 +137,7 @@ class EngineBackend : public Backend {
 Result<std::unique_ptr<Backend>> MakeEngineBackend(const BackendOptions& options) {
   EngineOptions engine_options{.model_path = options.model_path,
                                .cells = 4096,
+                               .swa_full = true,
                                .deterministic = options.deterministic,
                                .llama_shifts = true};
   KVD_TRY(engine_options.k_type, CellType(options.k_type));

@@ -3,8 +3,8 @@
 //
 // PATH is a folder with script.json, a vocabulary X.gguf with X.gguf.inp and X.gguf.out beside it,
 // or a folder that holds such things. The expected numbers are llama.cpp's, its arithmetic of
-// shifts included, so that is switched on (llama_shifts). Exits with 0 if everything passed, 1 if
-// not, 2 on wrong usage.
+// shifts included, so that is switched on (llama_shifts), and its cache kept every cell of a sliding
+// window (swa_full). Exits with 0 if everything passed, 1 if not, 2 on wrong usage.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
