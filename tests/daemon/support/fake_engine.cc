@@ -150,7 +150,8 @@ Result<std::uint32_t> FakeEngine::Divide(SequenceHandle sequence, PosRange range
 
 Defragmentation FakeEngine::StartDefragmentation() {
   struct Nothing final : CellRotator, CellMover {
-    Status RotateCell(BlockId, std::uint32_t, Pos, BlockId, std::uint32_t, Pos) override {
+    Status RotateCell(std::uint32_t, BlockId, std::uint32_t, Pos, BlockId, std::uint32_t,
+                      Pos) override {
       return {};
     }
     void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t,
