@@ -1,4 +1,4 @@
-// Packing: the live cells of sparse blocks, and of blocks behind the point where the pool could end,
+// Packing: the live cells of sparse blocks, and of blocks behind the point where a group could end,
 // are copied into the lowest free blocks, in the order in which sequences see them; then every list
 // that refers to them is rewritten, one commit a sequence. A cell moves with its bytes, its record
 // and its delta, so nothing that is computed from it changes, and cells that were shared stay so.

@@ -254,9 +254,9 @@ class Memory {
   // with the errors of Settle; kInvalidArgument (a form that is none).
   virtual Result<std::uint32_t> ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
                                               CellRotator& rotator) = 0;
-  // Packs the cells of some sparse blocks, about cells_max of them, and gives the system back what is
-  // unused then. A step of its own, as dividing. Deltas, positions and what is shared stay. Errors:
-  // kNoSpace (lists, bytes of the pool); nothing has changed then.
+  // Packs the cells of some sparse blocks of one group, about cells_max of them, and gives the
+  // system back what is unused then. A step of its own, as dividing. Deltas, positions and what is
+  // shared stay. Errors: kNoSpace (lists, bytes of the pool); nothing has changed then.
   virtual Result<DefragSlice> Defragment(std::uint32_t cells_max, CellMover& mover) = 0;
   // Hands the sequence to another owner or changes its flags (kSequenceRetained, kSequencePinned).
   // No conflict for a step. Errors: kNotFound, kPermission, kInvalidArgument (other flags, or one

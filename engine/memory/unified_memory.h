@@ -255,7 +255,8 @@ class UnifiedMemory final : public Memory {
   struct Moves;
   void ChooseSources(std::uint32_t cells_max, Moves* moves) const;
   void PlaceCells(Moves* moves);
-  // edits_ of the group with the moved cells where they are now; false: the record has none of them.
+  // edits_ of the group with the moved cells where they are now; false: the record has none of
+  // them.
   bool MapPieces(const layout::SequenceRecord& record, Moves* moves);
   Status CopyCells(const Moves& moves, CellMover& mover);
   Result<std::uint32_t> RewriteLists(Moves* moves);
