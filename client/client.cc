@@ -306,6 +306,26 @@ Result<Generation> Client::StartGenerate(SequenceHandle sequence,
   return Generation(connection_, request);
 }
 
+Result<TextEmbedding> Client::Embed(std::span<const TokenId> tokens, std::uint16_t flags) const {
+  const auto payload = std::as_bytes(tokens);
+  std::vector<std::byte> output;
+  KVD_TRY(const auto completion,
+          connection_->Call(Request(Verb::kEmbed, SequenceHandle::kNone, flags), PayloadOf(payload),
+                            &output));
+  TextEmbedding embedding;
+  embedding.values.resize(output.size() / sizeof(float));
+  const auto rows = static_cast<std::uint64_t>(completion.value0);
+  const auto width = static_cast<std::uint64_t>(completion.value1);
+  if (rows == 0 || rows > embedding.values.size() || width != embedding.values.size() / rows ||
+      rows * width * sizeof(float) != output.size()) {
+    return BadAnswer(Verb::kEmbed, output.size(), sizeof(float));
+  }
+  std::memcpy(embedding.values.data(), output.data(), output.size());
+  embedding.row_count = rows;
+  embedding.width = width;
+  return embedding;
+}
+
 Result<SequenceHandle> Client::Publish(SequenceHandle sequence, std::string_view name,
                                        std::uint16_t flags) const {
   const auto payload = BytesOf(name);

@@ -93,6 +93,10 @@ class Client {
   Result<Decoding> StartDecode(SequenceHandle sequence, std::span<const TokenId> tokens, Pos pos,
                                wire::LogitsWanted wanted) const;
   Result<Generation> StartGenerate(SequenceHandle sequence, const GenerateOptions& options) const;
+  // The embedding of a text, which is read at once and kept nowhere. flags: kFlagNormalize (rows of
+  // length 1; else as they are). Errors: kUnsupported (the model embeds no texts), kNoSpace (the
+  // rows exceed the output arena), kNumerical.
+  Result<TextEmbedding> Embed(std::span<const TokenId> tokens, std::uint16_t flags = 0) const;
   // False: that request had ended.
   Result<bool> Cancel(RequestId request) const { return connection_->Cancel(request); }
 

@@ -160,12 +160,13 @@ int kvd_defrag(kvd_client* client, kvd_defrag_report* report);
  * p1); p1 < 0 is the end. */
 
 enum kvd_flags {
-  KVD_FORCE = 1,         /* also what another session of this user owns; replace a name */
-  KVD_PUBLIC = 2,        /* publish: for every user that may connect */
-  KVD_ADD_SPECIAL = 4,   /* tokenize: put the model's begin token in front */
-  KVD_PARSE_SPECIAL = 8, /* tokenize: "<|eot|>" in the text is that token */
-  KVD_SPECIAL = 16,      /* detokenize, read_text: show special tokens */
-  KVD_ADD_ASSISTANT = 32 /* chat: end with the opening of the assistant's turn */
+  KVD_FORCE = 1,          /* also what another session of this user owns; replace a name */
+  KVD_PUBLIC = 2,         /* publish: for every user that may connect */
+  KVD_ADD_SPECIAL = 4,    /* tokenize: put the model's begin token in front */
+  KVD_PARSE_SPECIAL = 8,  /* tokenize: "<|eot|>" in the text is that token */
+  KVD_SPECIAL = 16,       /* detokenize, read_text: show special tokens */
+  KVD_ADD_ASSISTANT = 32, /* chat: end with the opening of the assistant's turn */
+  KVD_NORMALIZE = 128     /* embed: rows of length 1 */
 };
 
 /* An empty sequence. Errors: KVD_NO_SPACE (too many sequences). */
@@ -263,6 +264,13 @@ int kvd_decode_submit(kvd_client* client, kvd_sequence sequence, const kvd_token
  * KVD_TIMEOUT, which does not; KVD_NOT_FOUND (its last piece was taken). */
 int kvd_decode_next(kvd_client* client, kvd_request request, int32_t timeout_ms,
                     kvd_logits* logits);
+
+/* The embedding of a text (models with an encoder alone): *values is [row_count][row_floats], one
+ * row, or one for each token where the model pools none; free it with kvd_free. The tokens are read
+ * at once and kept nowhere. flags: KVD_NORMALIZE. Errors: KVD_UNSUPPORTED (the model embeds no
+ * texts), KVD_NO_SPACE (the output arena), KVD_NUMERICAL. */
+int kvd_embed(kvd_client* client, const kvd_token* tokens, size_t token_count, uint32_t flags,
+              float** values, size_t* row_count, size_t* row_floats);
 
 typedef struct kvd_logit_bias {
   kvd_token token;

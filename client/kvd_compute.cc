@@ -120,6 +120,23 @@ std::shared_ptr<Generation> TakeGeneration(kvd_client* client, kvd_request reque
 
 using namespace kvd;
 
+int kvd_embed(kvd_client* client, const kvd_token* tokens, size_t token_count, uint32_t flags,
+              float** values, size_t* row_count, size_t* row_floats) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    KVD_CHECK_OK(NotNull(tokens, "tokens"));
+    KVD_CHECK_OK(NotNull(values, "values"));
+    KVD_CHECK_OK(NotNull(row_count, "row_count"));
+    KVD_CHECK_OK(NotNull(row_floats, "row_floats"));
+    KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_NORMALIZE));
+    KVD_TRY(const TextEmbedding embedding, client->client.Embed({tokens, token_count}, wire_flags));
+    *values = CopyForCaller(embedding.values.data(), embedding.values.size());
+    *row_count = embedding.row_count;
+    *row_floats = embedding.width;
+    return {};
+  });
+}
+
 int kvd_decode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                size_t token_count, int32_t pos, int wanted, kvd_logits* logits) {
   return CallBody([&]() -> Status {

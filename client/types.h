@@ -35,6 +35,16 @@ struct Snapshot {
   std::uint64_t age_ms = 0;
 };
 
+// Numbers of a text: [row_count, width]; one row, or one for each token (models without pooling).
+struct TextEmbedding {
+  std::vector<float> values;
+  std::size_t row_count = 0;
+  std::size_t width = 0;
+  std::span<const float> row(std::size_t index) const {
+    return std::span(values).subspan(index * width, width);
+  }
+};
+
 struct RoundTrip {
   std::uint64_t ns = 0;
 };

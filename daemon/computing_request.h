@@ -1,4 +1,4 @@
-// ComputingRequest: one kDecode, kGenerate or kDivide from its submission to its final answer.
+// ComputingRequest: one kDecode, kGenerate, kDivide or kEmbed from its submission to its final answer.
 //
 // Owner: the scheduler; the engine thread runs it, other threads may only cancel it. Each kind is
 // one derived class. A request holds at most one piece that waits for room: while it does, it
@@ -39,6 +39,7 @@ class ComputingRequest {
 
   Session& session() const { return *origin_.session; }
   RequestId id() const { return origin_.request; }
+  // kNone: it works on none, or on all.
   SequenceHandle sequence() const { return sequence_; }
 
   // Any thread. The request ends soon with kCancelled; what was committed stays.
@@ -59,6 +60,8 @@ class ComputingRequest {
   // Takes the step's outcome for the item that Fill filled last; `row` is the one that Fill was
   // given.
   virtual void Finish(const StepItem& item, std::span<const float> row) = 0;
+  // Whether no other request may have the same sequence (or none) meanwhile.
+  virtual bool excludes_others() const { return true; }
   // For what is no step (kDivide): does it all. REQUIRES: runs_alone().
   virtual bool runs_alone() const { return false; }
   virtual void RunAlone(Engine&) {}

@@ -31,7 +31,8 @@ Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return Fail(Code::kCancelled, "the daemon stops");
-    if (const auto busy = computing_.find(shared->sequence()); busy != computing_.end()) {
+    const auto busy = computing_.find(shared->sequence());
+    if (shared->excludes_others() && busy != computing_.end()) {
       return Fail(Code::kBusy, "sequence " +
                                    std::to_string(static_cast<std::uint64_t>(shared->sequence())) +
                                    ": is being computed by " + RequestName(*busy->second));
@@ -41,7 +42,7 @@ Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
                   "request: id " + std::to_string(static_cast<std::uint64_t>(key.request)) +
                       " is in flight already");
     }
-    computing_.emplace(shared->sequence(), shared);
+    if (shared->excludes_others()) computing_.emplace(shared->sequence(), shared);
     submitted_.push_back(std::move(shared));
     woken_ = true;
   }

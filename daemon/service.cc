@@ -71,6 +71,7 @@ Result<Outcome> Service::Dispatch(const Request& request) {
     case Verb::kDetokenize: return Detokenize(request);
     case Verb::kChat: return Chat(request);
     case Verb::kDefrag: return Defrag(request);
+    case Verb::kEmbed: return Embed(request);
   }
   return Fail(Code::kInvalidArgument,
               "verb: " + std::to_string(request.submission.verb) + " is not known");

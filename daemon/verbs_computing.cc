@@ -8,8 +8,10 @@
 
 #include "daemon/decode_request.h"
 #include "daemon/defrag_request.h"
+#include "daemon/embed_request.h"
 #include "daemon/generation_request.h"
 #include "daemon/service.h"
+#include "engine/encoder.h"
 #include "engine/model_config.h"
 #include "shm/payload_codec.h"
 
@@ -66,6 +68,7 @@ Result<Pos> Service::CheckNextPos(const SequenceInfo& info, std::int32_t p0,
 }
 
 Result<Outcome> Service::Decode(const Request& request) {
+  KVD_CHECK_OK(CheckDecoder(engine_.config()));
   const std::uint32_t vocab_size = engine_.config().vocab_size;
   const std::int64_t wanted = request.submission.argument;
   if (wanted < 0 || wanted > static_cast<std::int64_t>(wire::LogitsWanted::kAll)) {
@@ -93,6 +96,7 @@ Result<Outcome> Service::Decode(const Request& request) {
 }
 
 Result<Outcome> Service::Generate(const Request& request) {
+  KVD_CHECK_OK(CheckDecoder(engine_.config()));
   const std::uint32_t vocab_size = engine_.config().vocab_size;
   KVD_TRY(wire::GenerateRequest generate, wire::ParseGenerate(request.payload, vocab_size));
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
@@ -152,6 +156,25 @@ Result<Outcome> Service::Defrag(const Request& request) {
       RequestOrigin{.session = request.session,
                     .request = static_cast<RequestId>(request.submission.request),
                     .verb = wire::Verb::kDefrag})));
+  return AnsweredByScheduler{};
+}
+
+Result<Outcome> Service::Embed(const Request& request) {
+  const ModelConfig& config = engine_.config();
+  KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(request.payload, config.vocab_size));
+  KVD_CHECK_OK(CheckEmbed(config, tokens));
+  const std::size_t rows = config.encoder.pooling == Pooling::kNone ? tokens.size() : 1;
+  const std::size_t bytes = rows * config.embedding_size * sizeof(float);
+  if (bytes > request.session->output_bytes_max()) {
+    return Fail(Code::kNoSpace, "result arena: the rows have " + std::to_string(bytes) +
+                                    " bytes, the arena " +
+                                    std::to_string(request.session->output_bytes_max()));
+  }
+  KVD_CHECK_OK(scheduler_.Submit(std::make_unique<EmbedRequest>(
+      RequestOrigin{.session = request.session,
+                    .request = static_cast<RequestId>(request.submission.request),
+                    .verb = wire::Verb::kEmbed},
+      std::move(tokens), request.has(wire::kFlagNormalize))));
   return AnsweredByScheduler{};
 }
 

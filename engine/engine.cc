@@ -16,6 +16,7 @@
 #include "engine/cell_layout.h"
 #include "engine/cell_mover.h"
 #include "engine/cell_rotator.h"
+#include "engine/encoder.h"
 #include "engine/forward.h"
 #include "engine/gguf_file.h"
 #include "engine/memory/geometry.h"
@@ -141,6 +142,11 @@ MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& c
                                            .k_dim = config.head_dim_k,
                                            .v_dim = config.head_dim_v});
   }
+  if (!config.has_decoder) {
+    // Sequences of such a model stay empty; a mapping has at least one page.
+    memory.logits_bytes = sizeof(float);
+    memory.logits_rows = 1;
+  }
   memory.state_bytes = StateFloats(config) * sizeof(float);
   if (memory.state_bytes == 0) return memory;
   memory.state_slots = options.state_slots;
@@ -199,6 +205,7 @@ class EngineImpl final : public Engine {
         pool_(options_.threads),
         forward_(model_->config, model_->weights, cells_, kernels_, pool_, options_.deterministic,
                  options_.ubatch_tokens),
+        encoder_(model_->config, model_->weights, kernels_, pool_, options_.deterministic),
         divider_(options_.llama_shifts ? RotationKind::kLlamaDivide : RotationKind::kExact,
                  model_->config, cells_, kernels_, forward_.ropes(), *memory_),
         llama_shifter_(RotationKind::kLlamaShift, model_->config, cells_, kernels_,
@@ -274,12 +281,19 @@ class EngineImpl final : public Engine {
     return memory_->DividePositions(sequence, range, divisor, divider_);
   }
 
+  Result<Embedding> Embed(std::span<const TokenId> tokens) override {
+    KVD_TRY(Embedding embedding, encoder_.Embed(tokens));
+    tokens_computed_.fetch_add(tokens.size(), std::memory_order_relaxed);
+    return embedding;
+  }
+
  private:
   const std::byte* StateOrNull(std::uint32_t slot) {
     return slot == layout::kNoSlot ? nullptr : memory_->StateBytes(slot);
   }
 
   Status CheckItem(const StepItem& item) const {
+    KVD_CHECK_OK(CheckDecoder(model_->config));
     if (item.tokens.empty()) return Fail(Code::kInvalidArgument, "tokens: none given");
     if (FormOf(item, 0) != FormOf(item, item.tokens.size() - 1)) {
       return Fail(Code::kInvalidArgument, "tokens: " + std::to_string(item.tokens.size()) +
@@ -403,6 +417,7 @@ class EngineImpl final : public Engine {
   const std::unique_ptr<Memory> memory_;
   ThreadPool pool_;
   Forward forward_;
+  Encoder encoder_;
   ModelCellRotator divider_;
   ModelCellRotator llama_shifter_;
   std::vector<ModelCellRotator> form_changers_;  // by form; empty where there is one

@@ -1,7 +1,7 @@
 // The engine: tokens in, logits out. Owns the weights (a mapped GGUF), the memory and the compute
 // threads; knows no client.
 //
-// Threads: `memory()`'s verbs may be called from any thread; Step and Divide from one (the engine
+// Threads: `memory()`'s verbs may be called from any thread; Step, Divide and Embed from one (the engine
 // thread) only. Lifetime: one per daemon. Everything a step needs is allocated at creation: no
 // allocation per token.
 #pragma once
@@ -66,6 +66,8 @@ struct StepItem {
   Status status{};
 };
 
+struct Embedding;
+
 struct EngineCounters {
   std::uint64_t steps = 0;
   std::uint64_t tokens_computed = 0;
@@ -105,6 +107,9 @@ class Engine {
                                        std::int32_t divisor) = 0;
   // A defragmentation with this model's cells, to be done slice by slice between steps.
   virtual Defragmentation StartDefragmentation() = 0;
+  // The embedding of a text, which may be as long as the model's trained context, in one go. Models
+  // with an encoder alone. Errors: CheckEmbed's (engine/encoder.h), kNumerical.
+  virtual Result<Embedding> Embed(std::span<const TokenId> tokens) = 0;
   virtual EngineCounters counters() const = 0;  // any thread
 };
 

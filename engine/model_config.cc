@@ -43,6 +43,13 @@ std::string_view RopeScalingName(RopeScaling scaling) {
   return "unknown";
 }
 
+Status CheckDecoder(const ModelConfig& config) {
+  if (config.has_decoder) return {};
+  return Fail(Code::kUnsupported, "decode: a model of architecture " +
+                                      std::string(config.architecture_name()) +
+                                      " has no decoder; it embeds texts");
+}
+
 Result<ModelConfig> ReadModelConfig(const GgufFile& file) {
   KVD_TRY(auto name, file.GetString("general.architecture"));
   KVD_TRY(const ArchitectureDefinition* definition, DefinitionByName(name));

@@ -33,6 +33,7 @@ enum class Architecture : std::uint8_t {
   kJamba,
   kGraniteHybrid,
   kFalconH1,
+  kBert,
 };
 
 // How positions beyond the trained context are mapped. For display; the numbers in RopeConfig say
@@ -107,6 +108,21 @@ struct SsmConfig {
   std::uint32_t convolved_channels() const { return inner_size + 2 * group_count * state_size; }
 };
 
+// What an embedding of a text is made of. The numbers of a file's pooling_type.
+enum class Pooling : std::uint8_t { kNone = 0, kMean = 1, kCls = 2, kLast = 3, kRank = 4 };
+
+// The half of a model that reads a whole text at once and keeps nothing.
+struct EncoderConfig {
+  std::uint32_t layer_count = 0;  // 0: the model has no encoder
+  std::uint32_t head_count = 0;   // as many of k and v as of q
+  std::uint32_t head_dim = 0;
+  std::uint32_t feed_forward_size = 0;
+  float attention_scale = 0.0f;
+  std::uint32_t type_count = 0;      // of segments that the file tells apart
+  float norm_epsilon = 0.0f;         // of LayerNorm; RMS norms have rms_epsilon
+  Pooling pooling = Pooling::kNone;  // of embeddings
+};
+
 struct ModelConfig {
   static constexpr std::uint32_t kConvolutionWidthMax = 32;
   static constexpr std::uint32_t kLayerCountMax = 1024;
@@ -151,6 +167,8 @@ struct ModelConfig {
   // A sequence that holds this position or a later one rotates by ModelWeights::long_rope_factors
   // instead of rope_factors; 0: none does.
   std::uint32_t long_rope_from = 0;
+  EncoderConfig encoder;
+  bool has_decoder = true;       // false: it embeds texts and continues none
   bool tied_embeddings = false;  // no output.weight: the token embedding serves as output
   bool has_qkv_bias = false;     // layer 0 has a bias on q, k or v
 
@@ -164,5 +182,8 @@ struct ModelConfig {
 // kNotFound: a required key is missing; kCorrupt: a number out of its range (the message names the
 // key, the number and the limit).
 Result<ModelConfig> ReadModelConfig(const GgufFile& file);
+
+// kUnsupported: the model embeds texts and continues none.
+Status CheckDecoder(const ModelConfig& config);
 
 }  // namespace kvd

@@ -10,6 +10,7 @@
 
 #include "engine/gguf_file.h"
 #include "engine/layers/attention_weights.h"
+#include "engine/layers/encoder_layer_weights.h"
 #include "engine/layers/feed_forward_weights.h"
 #include "engine/layers/gated_delta_net_weights.h"
 #include "engine/layers/rwkv_weights.h"
@@ -50,6 +51,7 @@ struct ModelWeights {
   const float* long_rope_factors = nullptr;  // the same beyond ModelConfig::long_rope_from
   PositionBias position_bias;
   std::vector<LayerWeights> layers;
+  EncoderWeights encoder;
   std::size_t in_features_max = 0;  // of all matrices
 };
 

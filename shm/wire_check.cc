@@ -62,6 +62,7 @@ constexpr VerbRule kRules[] = {
     {"detokenize", kFlagSpecial, 0, Range::kNone, 4, kAnyBytes, 4, 0, 0},
     {"chat", kFlagAddAssistant, 0, Range::kNone, sizeof(ChatMessage), kAnyBytes, 1, 0, 0},
     {"defrag", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
+    {"embed", kFlagNormalize, 0, Range::kNone, 4, kAnyBytes, 4, 0, 0},
 };
 static_assert(std::size(kRules) == kVerbLast + 1);
 

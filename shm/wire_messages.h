@@ -11,7 +11,7 @@
 //
 // A request is one Submission with a fresh request id; its answer is zero or more Completions with
 // kMore and one without. code != kOk: the output is the error's message (UTF-8). Requests of one
-// session on metadata are applied in order; computing requests (kDecode, kGenerate, kDivide) run
+// session on metadata are applied in order; computing requests (kDecode, kGenerate, kDivide, kEmbed) run
 // beside them and may end in another order.
 //
 // kProtocolVersion is raised with every incompatible change; hello refuses another one by naming
@@ -135,8 +135,10 @@ enum class Verb : std::uint16_t {
   kChat = 25,
   // out: DefragReply; between the steps of others. kBusy while another one is asked for.
   kDefrag = 26,
+  // payload: i32 tokens[] of a text; kFlagNormalize: rows of length 1; out: f32 rows[value0][value1]
+  kEmbed = 27,
 };
-inline constexpr std::uint16_t kVerbLast = 26;
+inline constexpr std::uint16_t kVerbLast = 27;
 
 enum SubmissionFlags : std::uint16_t {
   kFlagForce = 1u << 0,
@@ -147,8 +149,9 @@ enum SubmissionFlags : std::uint16_t {
   kFlagAddAssistant = 1u << 5,
   kFlagProgress =
       1u << 6,  // kDecode, kGenerate: pieces of kind kPieceProgress while the prompt is computed
+  kFlagNormalize = 1u << 7,
 };
-inline constexpr std::uint16_t kSubmissionFlagsAll = (1u << 7) - 1;
+inline constexpr std::uint16_t kSubmissionFlagsAll = (1u << 8) - 1;
 
 enum class LogitsWanted : std::int64_t { kNone = 0, kLast = 1, kAll = 2 };
 

@@ -17,7 +17,7 @@ namespace kvd::kvctl {
 
 class Json {
  public:
-  using Scalar = std::variant<bool, std::int64_t, std::uint64_t, std::string>;
+  using Scalar = std::variant<bool, std::int64_t, std::uint64_t, double, std::string>;
 
   static Json Object();
   static Json Array();

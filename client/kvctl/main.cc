@@ -26,6 +26,7 @@ struct CommandLine {
   SequenceOptions sequence;
   SnapshotOptions snapshot;
   TextOptions text;
+  EmbedOptions embed;
   PingOptions ping;
   std::int64_t timeout_ms = -1;
   std::function<Status()> verb;
@@ -140,6 +141,16 @@ void AddDaemonVerbs(CLI::App& app, CommandLine& line) {
   tokenize->add_flag("--add-special", line.text.adds_special, "with the model's begin token");
   tokenize->add_flag("--parse-special", line.text.parses_special,
                      "names of special tokens in the text are those tokens");
+  CLI::App* embed = AddVerb(app, line, "embed", "Show the embedding of a text, of length 1",
+                            [&line] { return EmbedText(line.global, line.embed); });
+  embed->add_option_function<std::string>(
+      "text",
+      [&line](const std::string& text) {
+        line.embed.text = text;
+        line.embed.has_text = true;
+      },
+      "the text; standard input without it");
+  embed->add_flag("--raw", line.embed.is_raw, "as the model gives it, not normalised");
   AddVerb(app, line, "info", "Show the model, the pool and the daemon",
           [&line] { return ShowInfo(line.global); });
   AddVerb(app, line, "defrag", "Pack the pool and settle sequences with many shifts",

@@ -58,6 +58,12 @@ struct TextOptions {
   bool parses_special = false;
 };
 
+struct EmbedOptions {
+  std::string text;
+  bool has_text = false;
+  bool is_raw = false;  // not normalised
+};
+
 struct PingOptions {
   std::uint32_t count = 10;
   std::uint32_t payload_bytes = 0;

@@ -20,6 +20,7 @@ Status UnpublishSnapshot(const GlobalOptions& global, const SnapshotOptions& opt
 Status ListSnapshots(const GlobalOptions& global);
 
 Status TokenizeText(const GlobalOptions& global, const TextOptions& options);
+Status EmbedText(const GlobalOptions& global, const EmbedOptions& options);
 Status ShowInfo(const GlobalOptions& global);
 Status Defragment(const GlobalOptions& global);
 Status PingDaemon(const GlobalOptions& global, const PingOptions& options);

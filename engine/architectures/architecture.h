@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "engine/config_reader.h"
+#include "engine/encoder_pass.h"
 #include "engine/forward_pass.h"
 #include "engine/model_config.h"
 #include "engine/model_tensors.h"
@@ -25,7 +26,7 @@ struct ArchitectureDefinition {
   Status (*read_config)(const ConfigReader& reader, ModelConfig& config);
   // Visits every tensor that the architecture knows; weights.layers has its size.
   Status (*visit_tensors)(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights);
-  // stream = what the layer makes of stream.
+  // stream = what the layer makes of stream. Null: the model has no decoder.
   void (*run_layer)(ForwardPass& pass, std::size_t layer);
 
   // Floats of recurrent state that the layer keeps; null: no layer keeps any.
@@ -36,6 +37,8 @@ struct ArchitectureDefinition {
   // norm with weights.output_norm.
   void (*final_norm)(ForwardPass& pass, std::span<const float* const> rows,
                      float* const* out) = nullptr;
+  // The whole encoder: stream = the last hidden rows of the pass's tokens; null: it has none.
+  void (*encode)(EncoderPass& pass) = nullptr;
 };
 
 std::span<const ArchitectureDefinition* const> Architectures();

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "engine/architectures/architecture.h"
+#include "engine/architectures/bert.h"
 #include "engine/architectures/gemma.h"
 #include "engine/architectures/lfm2.h"
 #include "engine/architectures/llama.h"
@@ -18,7 +19,7 @@ constexpr std::array kArchitectures = {
     &kLlamaDefinition,  &kQwen2Definition,         &kQwen3Definition,    &kGemma2Definition,
     &kGemma3Definition, &kLfm2Definition,          &kPhi3Definition,     &kRwkv6Definition,
     &kRwkv7Definition,  &kQwen35Definition,        &kMambaDefinition,    &kMamba2Definition,
-    &kJambaDefinition,  &kGraniteHybridDefinition, &kFalconH1Definition,
+    &kJambaDefinition,  &kGraniteHybridDefinition, &kFalconH1Definition, &kBertDefinition,
 };
 
 }  // namespace

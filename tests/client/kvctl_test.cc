@@ -37,6 +37,12 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
       session.Final(submission, std::as_bytes(std::span(tokens)), {});
       return true;
     }
+    case Verb::kEmbed: {
+      const bool is_raw = (submission.flags & wire::kFlagNormalize) == 0;
+      const float rows[] = {is_raw ? 3.0f : 0.5f, 4.0f};
+      session.Final(submission, std::as_bytes(std::span(rows)), {0, 1, 2});
+      return true;
+    }
     case Verb::kChat: {
       const auto turns = wire::ParseChat(received.payload);
       std::string text;
@@ -194,6 +200,10 @@ TEST_F(KvctlTest, TheOtherVerbsWork) {
   EXPECT_EQ(Kvctl("text 3").output, "its text\n");
   EXPECT_EQ(Kvctl("tokenize hello").output, "3\n1\n2\n");
   EXPECT_EQ(Kvctl("tokenize --json", "hello").output, "{\"tokens\":[3,1,2]}\n");
+  EXPECT_EQ(Kvctl("embed hello").output, "0.5 4\n");
+  EXPECT_EQ(Kvctl("embed --raw", "hello").output, "3 4\n");
+  EXPECT_EQ(Kvctl("embed --json hello").output,
+            "{\"tokens\":3,\"normalized\":true,\"rows\":[[5E-1,4E0]]}\n");
   EXPECT_TRUE(Holds(Kvctl("info"), "tiny"));
   EXPECT_TRUE(Holds(Kvctl("info --json"), R"("model_name":"tiny")"));
   EXPECT_TRUE(Holds(Kvctl("ping -c 5 --bytes 64"), "5 round trips: min"));

@@ -405,5 +405,56 @@ TEST_F(NoTokenizerTest, TextVerbsSayThatThereIsNoTokenizerAndTokensStillWork) {
   EXPECT_EQ(Cells(sequence), 4u);
 }
 
+TEST_F(ServiceTest, AModelWithADecoderEmbedsNothing) {
+  ExpectRefused(CallTokens(client_, Make(Verb::kEmbed), {5}), Code::kUnsupported, "embed");
+}
+
+class EncoderServiceTest : public ServiceTest {
+ protected:
+  EncoderServiceTest() : ServiceTest({.is_encoder = true}) {}
+
+  // Those that the scheduler answers: submitted, then run.
+  std::vector<test::ReceivedCompletion> Embed(std::uint16_t flags, int times) {
+    const std::vector<TokenId> tokens = {5, 6};
+    for (int i = 0; i < times; ++i) {
+      wire::Submission embed = Make(Verb::kEmbed);
+      embed.flags = flags;
+      EXPECT_EQ(CallTokens(client_, embed, tokens).code, Code::kOk);
+    }
+    RunDry();
+    return client_.All();
+  }
+};
+
+TEST_F(EncoderServiceTest, EmbeddingsComeAsTheyAreOrNormalised) {
+  for (const std::uint16_t flags : {std::uint16_t{0}, std::uint16_t{wire::kFlagNormalize}}) {
+    const auto answers = Embed(flags, 1);
+    ASSERT_EQ(answers.size(), 1u);
+    EXPECT_EQ(answers[0].completion.value0, 1);
+    EXPECT_EQ(answers[0].completion.value1, 2);
+    ASSERT_EQ(answers[0].output.size(), 2 * sizeof(float));
+    float row[2];
+    std::memcpy(row, answers[0].output.data(), sizeof row);
+    EXPECT_EQ(row[0], flags == 0 ? 3.0f : 0.6f);
+    EXPECT_EQ(row[1], flags == 0 ? 4.0f : 0.8f);
+  }
+}
+
+TEST_F(EncoderServiceTest, SeveralTextsMayBeInFlight) { EXPECT_EQ(Embed(0, 3).size(), 3u); }
+
+TEST_F(EncoderServiceTest, WhatNeedsADecoderIsRefusedByName) {
+  const SequenceHandle sequence = Create(client_);
+  ExpectRefused(CallTokens(client_, Make(Verb::kDecode, sequence), {5}), Code::kUnsupported,
+                "no decoder");
+  wire::Submission generate = Make(Verb::kGenerate, sequence);
+  ExpectRefused(Call(client_, generate), Code::kUnsupported, "no decoder");
+}
+
+TEST_F(EncoderServiceTest, TextsThatTheModelCannotReadAreRefused) {
+  ExpectRefused(CallTokens(client_, Make(Verb::kEmbed), {64}), Code::kInvalidArgument, "64");
+  ExpectRefused(CallTokens(client_, Make(Verb::kEmbed), std::vector<TokenId>(4097, 5)),
+                Code::kInvalidArgument, "at most 4096");
+}
+
 }  // namespace
 }  // namespace kvd

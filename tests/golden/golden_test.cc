@@ -52,8 +52,8 @@ bool HasWideHeads(const std::string& name) {
 // The folders of the architectures that are built, as arguments; `few`: one of each architecture.
 std::string Folders(bool few, bool wide_heads) {
   static const std::set<std::string> kOthers = {
-      "qwen2", "qwen3",  "gemma2", "gemma3", "lfm2",  "phi3",          "rwkv6",
-      "rwkv7", "qwen35", "mamba",  "mamba2", "jamba", "granitehybrid", "falcon-h1"};
+      "qwen2",  "qwen3", "gemma2", "gemma3", "lfm2",          "phi3",      "rwkv6", "rwkv7",
+      "qwen35", "mamba", "mamba2", "jamba",  "granitehybrid", "falcon-h1", "bert"};
   std::string folders;
   for (const auto& entry : fs::directory_iterator("../shared/golden")) {
     const std::string name = entry.path().filename();

@@ -163,6 +163,7 @@ TEST(SubmissionTest, EveryVerbHasAGoodForm) {
       case Verb::kUnpublish:
       case Verb::kAttach: submission.payload_bytes = 3; break;
       case Verb::kDetokenize:
+      case Verb::kEmbed:
       case Verb::kChat: submission.payload_bytes = 8; break;
       case Verb::kCopyRange: submission.sequence2 = 6; [[fallthrough]];
       default: submission.sequence = 5;

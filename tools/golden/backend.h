@@ -21,6 +21,9 @@ class Backend {
   // backend can) and appends the wanted logits, row after row, to `logits`.
   virtual Status Decode(const Step& step, std::vector<float>* logits) = 0;
   virtual Status DecodeBatch(const Step& step, std::vector<float>* logits) = 0;
+  // Appends the row of the text's embedding, as it is.
+  virtual Status Embed(const Step& step, std::vector<float>* rows) = 0;
+  virtual Status Encode(const Step& step) = 0;
   virtual Status Edit(const Step& step) = 0;  // seq_cp, seq_rm, seq_keep, seq_add, seq_div
 };
 

@@ -51,6 +51,16 @@ class DaemonBackend : public Backend {
     return {};
   }
 
+  Status Embed(const Step& step, std::vector<float>* rows) override {
+    KVD_TRY(const TextEmbedding embedding, client_.Embed(step.tokens));
+    rows->insert(rows->end(), embedding.values.begin(), embedding.values.end());
+    return {};
+  }
+
+  Status Encode(const Step&) override {
+    return Fail(Code::kUnsupported, "this model has no such operation yet");
+  }
+
   Status Edit(const Step& step) override {
     switch (step.op) {
       case Op::kCopy: {

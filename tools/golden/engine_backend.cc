@@ -1,6 +1,7 @@
 // Answers golden scripts with an engine in this process, over anonymous memory.
 #include <map>
 
+#include "engine/encoder.h"
 #include "engine/engine.h"
 #include "engine/model_config.h"
 #include "tools/golden/backend.h"
@@ -73,6 +74,16 @@ class EngineBackend : public Backend {
       if (!item.status) return item.status;
     }
     return {};
+  }
+
+  Status Embed(const Step& step, std::vector<float>* rows) override {
+    KVD_TRY(const Embedding embedding, engine_->Embed(step.tokens));
+    rows->insert(rows->end(), embedding.values.begin(), embedding.values.end());
+    return {};
+  }
+
+  Status Encode(const Step&) override {
+    return Fail(Code::kUnsupported, "this model has no such operation yet");
   }
 
   Status Edit(const Step& step) override {

@@ -33,19 +33,23 @@ Status RunScenario(const Case& golden, const Scenario& scenario, Backend& backen
       KVD_CHECK_OK(backend.Decode(step, &logits));
     } else if (step.op == Op::kDecodeBatch) {
       KVD_CHECK_OK(backend.DecodeBatch(step, &logits));
+    } else if (step.op == Op::kEmbed) {
+      KVD_CHECK_OK(backend.Embed(step, &logits));
+    } else if (step.op == Op::kEncode) {
+      KVD_CHECK_OK(backend.Encode(step));
     } else {
       KVD_CHECK_OK(backend.Edit(step));
     }
-    if (logits.size() != step.expect_rows * golden.vocab_size) {
-      return Fail(Code::kInternal, std::to_string(logits.size() / golden.vocab_size) +
-                                       " rows answered, " + std::to_string(step.expect_rows) +
-                                       " expected");
+    const std::size_t width = step.op == Op::kEmbed ? golden.embedding_size : golden.vocab_size;
+    if (logits.size() != step.expect_rows * width) {
+      return Fail(Code::kInternal, std::to_string(logits.size()) + " numbers answered, " +
+                                       std::to_string(step.expect_rows) + " rows of " +
+                                       std::to_string(width) + " expected");
     }
     for (std::size_t row = 0; row < step.expect_rows; ++row) {
       const double error =
-          Nmse(std::span(logits).subspan(row * golden.vocab_size, golden.vocab_size),
-               std::span(golden.expected)
-                   .subspan(step.expect_offset + row * golden.vocab_size, golden.vocab_size));
+          Nmse(std::span(logits).subspan(row * width, width),
+               std::span(golden.expected).subspan(step.expect_offset + row * width, width));
       errors->worst = std::isnan(error) ? error : std::max(errors->worst, error);
       errors->sum += error;
       ++errors->rows;

@@ -16,7 +16,7 @@ constexpr std::array kTypes = {DataType::kF32,  DataType::kF16,  DataType::kBF16
 
 // Sizes from the published configurations of the models (of hybrids all but which layers are which).
 // clang-format off
-const std::array<ModelShape, 11> kShapes = {{
+const std::array<ModelShape, 12> kShapes = {{
     {.name = "tiny"},
     {.name = "small", .layers = 4, .embedding = 512, .heads = 8, .kv_heads = 4, .ffn = 1536, .vocab = 4096, .context = 2048},
     {.name = "smol-135m", .layers = 30, .embedding = 576, .heads = 9, .kv_heads = 3, .ffn = 1536, .vocab = 49152, .context = 8192,
@@ -36,6 +36,8 @@ const std::array<ModelShape, 11> kShapes = {{
      .tied = true, .state_size = 16},
     {.name = "jamba-small", .architecture = Architecture::kJamba, .layers = 8, .embedding = 1024, .heads = 16, .kv_heads = 8, .ffn = 3584,
      .vocab = 65536, .context = 262144, .state_size = 16},
+    {.name = "bge-small", .architecture = Architecture::kBert, .layers = 12, .embedding = 384, .heads = 12, .kv_heads = 12, .ffn = 1536,
+     .vocab = 30522, .context = 512, .pooling = Pooling::kCls},
 }};
 // clang-format on
 

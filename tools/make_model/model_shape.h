@@ -42,9 +42,10 @@ struct ModelShape {
   std::uint32_t window_period = 0;
 
   std::uint32_t convolution_width = 3;  // lfm2, qwen35
-  std::uint32_t low_rank = 16;      // rwkv6, rwkv7: of their low-rank matrices; twice that of some
-  std::uint32_t state_size = 16;    // of state-space layers, per channel
-  std::uint32_t ssm_head_dim = 64;  // of those of the second kind
+  std::uint32_t low_rank = 16;       // rwkv6, rwkv7: of their low-rank matrices; twice that of some
+  std::uint32_t state_size = 16;     // of state-space layers, per channel
+  std::uint32_t ssm_head_dim = 64;   // of those of the second kind
+  Pooling pooling = Pooling::kMean;  // bert
 
   kernels::DataType type = kernels::DataType::kQ8_0;     // of the matrices
   std::optional<kernels::DataType> embedding_type = {};  // unset: that of the matrices

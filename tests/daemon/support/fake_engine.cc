@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/encoder.h"
 #include "engine/memory/memory_segments.h"
 #include "shm/check.h"
 
@@ -48,6 +49,12 @@ FakeEngine::FakeEngine(const FakeEngineOptions& options) : has_state_(options.ha
   config_.vocab_size = options.vocab_size;
   config_.context_length = 4096;
   config_.layer_count = 1;
+  if (options.is_encoder) {
+    config_.has_decoder = false;
+    config_.embedding_size = 2;
+    config_.encoder.layer_count = 1;
+    config_.encoder.pooling = Pooling::kMean;
+  }
   vocabulary_ = Must(Vocabulary::Create(MakeVocabulary(options)));
   options_.checkpoint_every = 16;
   MemoryOptions memory{.groups = {{.cells = options.cells,
@@ -135,6 +142,11 @@ Result<bool> FakeEngine::Replay(Rewind& rewind) {
   if (rewind.done < rewind.tokens.size()) return false;
   KVD_CHECK_OK(memory_->CommitRewind(rewind));
   return true;
+}
+
+Result<Embedding> FakeEngine::Embed(std::span<const TokenId> tokens) {
+  KVD_CHECK_OK(CheckEmbed(config_, tokens));
+  return Embedding{.values = {3.0f, 4.0f}, .row_count = 1, .width = 2};
 }
 
 Result<std::uint32_t> FakeEngine::Divide(SequenceHandle sequence, PosRange range,

@@ -33,7 +33,8 @@ struct FakeEngineOptions {
   std::uint32_t ubatch_tokens = 128;
   std::uint32_t vocab_size = 64;
   bool has_tokenizer = true;
-  bool has_state = false;  // a recurrent model
+  bool has_state = false;   // a recurrent model
+  bool is_encoder = false;  // its rows are {3, 4}
 };
 
 class FakeEngine final : public Engine {
@@ -62,6 +63,7 @@ class FakeEngine final : public Engine {
   Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
                                std::int32_t divisor) override;
   Defragmentation StartDefragmentation() override;
+  Result<Embedding> Embed(std::span<const TokenId> tokens) override;
   EngineCounters counters() const override { return {}; }
 
   // Every step so far.

@@ -1,0 +1,28 @@
+// EmbedRequest: kEmbed: a text through the encoder, between two steps of the others.
+#pragma once
+
+#include <vector>
+
+#include "daemon/computing_request.h"
+
+namespace kvd {
+
+class EmbedRequest final : public ComputingRequest {
+ public:
+  // REQUIRES: CheckEmbed is content with the tokens; the rows fit one piece of the client's arena.
+  EmbedRequest(RequestOrigin origin, std::vector<TokenId> tokens, bool normalizes);
+
+  std::size_t wanted_tokens() const override { return 0; }
+  bool needs_row(std::size_t) const override { return false; }
+  bool Fill(std::size_t, float*, StepItem&) override { return false; }
+  void Finish(const StepItem&, std::span<const float>) override {}
+  bool excludes_others() const override { return false; }
+  bool runs_alone() const override { return true; }
+  void RunAlone(Engine& engine) override;
+
+ private:
+  const std::vector<TokenId> tokens_;
+  const bool normalizes_;
+};
+
+}  // namespace kvd

@@ -1,0 +1,33 @@
+// Attention in which every query sees every key, over keys and values in f32 that no cache keeps
+// (Vaswani et al. 2017; Devlin et al. 2018).
+//
+// Keys and values lie by head: [head_count, key_count, head_dim]. Softmax and weighted values are
+// summed online by runs of 32 keys from the first, so a row's result depends on its text alone.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/compute.h"
+
+namespace kvd {
+
+struct BidirectionalShape {
+  std::size_t head_count = 0;
+  std::size_t head_dim = 0;
+  std::size_t key_count = 0;
+  float scale = 1.0f;
+};
+
+// packed = rows [row_count, head_count * head_dim] by head.
+void PackHeads(const float* rows, std::size_t row_count, std::size_t head_count,
+               std::size_t head_dim, float* packed);
+
+// Floats of workspace per thread.
+std::size_t BidirectionalWorkspaceFloats(std::size_t head_dim);
+
+// q: [query_count, head_count * head_dim]; out the same; k and v packed. REQUIRES: key_count > 0.
+void RunBidirectionalAttention(const Compute& compute, const BidirectionalShape& shape,
+                               std::size_t query_count, const float* q, const float* k,
+                               const float* v, float* out);
+
+}  // namespace kvd
