@@ -447,7 +447,8 @@ TEST_F(EncoderServiceTest, WhatNeedsADecoderIsRefusedByName) {
   ExpectRefused(CallTokens(client_, Make(Verb::kDecode, sequence), {5}), Code::kUnsupported,
                 "no decoder");
   wire::Submission generate = Make(Verb::kGenerate, sequence);
-  ExpectRefused(Call(client_, generate), Code::kUnsupported, "no decoder");
+  const std::vector<std::byte> params(sizeof(wire::GenerateParams));
+  ExpectRefused(Call(client_, generate, params), Code::kUnsupported, "no decoder");
 }
 
 TEST_F(EncoderServiceTest, TextsThatTheModelCannotReadAreRefused) {
