@@ -64,7 +64,8 @@ void EncoderPass::AddRow(const WeightView& matrix, std::size_t row, std::size_t 
 
 void EncoderPass::Norm(const LayerNormWeights& norm) {
   ForRows([&](std::size_t row) {
-    LayerNorm(stream_[row], norm, config_.embedding_size, config_.encoder.norm_epsilon, stream_[row]);
+    LayerNorm(stream_[row], norm, config_.embedding_size, config_.encoder.norm_epsilon,
+              stream_[row]);
   });
 }
 

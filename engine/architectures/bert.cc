@@ -86,7 +86,8 @@ Status VisitBert(const ModelConfig& config, TensorVisitor& visitor, ModelWeights
                               encoder.type_embedding));
   KVD_CHECK_OK(visitor.Matrix("position_embd.weight", config.embedding_size, config.context_length,
                               Presence::kRequired, encoder.position_embedding));
-  KVD_CHECK_OK(VisitLayerNorm(visitor, "token_embd_norm", config.embedding_size, encoder.embedding_norm));
+  KVD_CHECK_OK(
+      VisitLayerNorm(visitor, "token_embd_norm", config.embedding_size, encoder.embedding_norm));
   for (std::size_t layer = 0; layer < config.encoder.layer_count; ++layer) {
     KVD_CHECK_OK(VisitLayer(config, visitor, BlockPrefix(layer), encoder.layers[layer]));
   }

@@ -83,6 +83,10 @@ void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
     case Architecture::kJamba:
     case Architecture::kGraniteHybrid:
     case Architecture::kFalconH1: AddSsm(shape, prefix, writer); break;
+    case Architecture::kBert:
+      writer.AddF32(prefix + "attention.layer_norm_epsilon", shape.rms_epsilon);
+      writer.AddU32(prefix + "pooling_type", static_cast<std::uint32_t>(shape.pooling));
+      break;
     default: writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
   }
 }

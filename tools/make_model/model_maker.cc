@@ -44,13 +44,6 @@ void AddMetadata(const ModelShape& shape, const GgufFile* vocabulary, GgufWriter
       writer.AddU32(prefix + "rope.scaling.original_context_length", shape.rope_original_context);
     }
   }
-  if (shape.architecture == Architecture::kBert) {
-    writer.AddF32(prefix + "attention.layer_norm_epsilon", shape.rms_epsilon);
-    writer.AddU32(prefix + "pooling_type", static_cast<std::uint32_t>(shape.pooling));
-    // A vocabulary may say it itself.
-    if (vocabulary == nullptr || !vocabulary->Has("tokenizer.ggml.token_type_count"))
-      writer.AddU32("tokenizer.ggml.token_type_count", 2);
-  }
   if (shape.window != 0) writer.AddU32(prefix + "attention.sliding_window", shape.window);
   if (shape.window_period != 0) {
     writer.AddU32(prefix + "attention.sliding_window_pattern", shape.window_period);
@@ -59,6 +52,8 @@ void AddMetadata(const ModelShape& shape, const GgufFile* vocabulary, GgufWriter
   if (vocabulary == nullptr) {
     writer.AddU32(prefix + "vocab_size", shape.vocab);
     writer.AddString("tokenizer.ggml.model", "no_vocab");
+    if (shape.architecture == Architecture::kBert)
+      writer.AddU32("tokenizer.ggml.token_type_count", 2);
     return;
   }
   for (const GgufEntry& entry : vocabulary->entries()) {
