@@ -27,6 +27,7 @@
 
 #include "client/connection.h"
 #include "client/generation.h"
+#include "client/live_map.h"
 #include "client/logits.h"
 #include "client/types.h"
 #include "shm/error.h"
@@ -53,6 +54,10 @@ class Client {
   // Sequences that this user may see, and snapshots.
   Result<std::vector<wire::SequenceEntry>> List() const;
   Result<std::vector<Snapshot>> Snapshots() const;
+
+  // The daemon's live map of what this user may see; waits for its first publication. Reading it
+  // makes no request. Errors: kInvalidArgument (ConnectOptions::wants_map was not set).
+  Result<LiveMap> OpenMap() const { return LiveMap::Open(connection_); }
 
   // --------------------------------------------------------------------- sequences that clean up
   // Errors: kNoSpace (too many sequences).

@@ -74,6 +74,7 @@ Connection::Connection(Handshake handshake, Timeout call_timeout)
       info_(std::move(handshake.info)),
       call_timeout_(call_timeout),
       socket_(std::move(handshake.socket)),
+      map_(std::move(handshake.map)),
       channel_(std::move(handshake.channel)) {}
 
 Status Connection::CheckProcess() const {

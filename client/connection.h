@@ -50,6 +50,8 @@ class Connection {
   const SessionInfo& info() const { return info_; }
   const ChannelGeometry& geometry() const { return channel_.geometry(); }
   Timeout call_timeout() const { return call_timeout_; }
+  // The map's; -1 where ConnectOptions::wants_map was not set.
+  int map_descriptor() const { return map_.get(); }
 
   // Submits and waits for the last completion. `output`: takes all output, pieces put together;
   // may be null. Errors: the daemon's, kNoSpace (the payload can never fit), kTimeout (the request
@@ -114,6 +116,7 @@ class Connection {
   const SessionInfo info_;
   const Timeout call_timeout_;
   const UniqueFd socket_;
+  const UniqueFd map_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // requests moved on, or the lead is free

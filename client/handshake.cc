@@ -57,6 +57,7 @@ Result<wire::Hello> HelloOf(const ConnectOptions& options) {
   wire::Hello hello{};
   hello.magic = wire::kHelloMagic;
   hello.version = wire::kProtocolVersion;
+  hello.flags = options.wants_map ? std::uint32_t{wire::kHelloMap} : 0u;
   hello.submission_entries = options.submission_entries;
   hello.completion_entries = options.completion_entries;
   hello.request_arena_bytes = options.request_arena_bytes;
@@ -93,6 +94,11 @@ Result<Handshake> ShakeHands(const ConnectOptions& options) {
                                     " descriptors came, " +
                                     std::to_string(welcome.descriptor_count) + " announced");
   }
+  if (options.wants_map != (welcome.descriptor_count == 3)) {
+    return Fail(Code::kCorrupt,
+                "welcome.descriptor_count: " + std::to_string(welcome.descriptor_count) +
+                    ", not what hello asked for");
+  }
   KVD_TRY(auto channel,
           ClientChannel::Attach(geometry, (*descriptors)[0].get(), (*descriptors)[1].get()));
   SessionInfo info;
@@ -102,7 +108,9 @@ Result<Handshake> ShakeHands(const ConnectOptions& options) {
   info.daemon_pid = welcome.daemon_pid;
   info.pool_cells = welcome.pool_cells;
   info.socket_path = path;
-  return Handshake{std::move(socket), std::move(channel), std::move(info)};
+  UniqueFd map;
+  if (options.wants_map) map = std::move((*descriptors)[2]);
+  return Handshake{std::move(socket), std::move(channel), std::move(info), std::move(map)};
 }
 
 }  // namespace kvd

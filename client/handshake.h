@@ -21,6 +21,7 @@ struct ConnectOptions {
   std::uint32_t completion_entries = 0;
   std::uint64_t request_arena_bytes = 0;
   std::uint64_t result_arena_bytes = 0;
+  bool wants_map = false;                             // for Client::OpenMap
   std::chrono::milliseconds connect_timeout{10'000};  // negative: for ever
   std::chrono::milliseconds call_timeout{-1};         // of each call; negative: for ever
 };
@@ -39,6 +40,7 @@ struct Handshake {
   UniqueFd socket;
   ClientChannel channel;
   SessionInfo info;
+  UniqueFd map;  // if it was wanted
 };
 
 // Errors: kInvalidArgument (path, name, sizes), kDisconnected (no daemon there; the message says

@@ -71,6 +71,11 @@ Result<ConnectOptions> OptionsFrom(const kvd_connect_options* theirs) {
   options.result_arena_bytes = ours.result_arena_bytes;
   options.connect_timeout = std::chrono::milliseconds(ours.connect_timeout_ms);
   options.call_timeout = std::chrono::milliseconds(ours.timeout_ms);
+  if (ours.wants_map > 1) {
+    return Fail(Code::kInvalidArgument,
+                "wants_map: " + std::to_string(ours.wants_map) + ", 0 or 1 wanted");
+  }
+  options.wants_map = ours.wants_map != 0;
   return options;
 }
 

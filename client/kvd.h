@@ -93,6 +93,8 @@ typedef struct kvd_connect_options {
   uint64_t result_arena_bytes;  /* bounds logits not yet released; 0: 4 MiB */
   int32_t connect_timeout_ms;   /* negative: for ever; default 10,000 */
   int32_t timeout_ms;           /* of each call; negative (default): for ever */
+  uint32_t wants_map;           /* 1: kvd_map_open will be called; default 0 */
+  uint32_t reserved;            /* 0 */
 } kvd_connect_options;
 /* Fills in the defaults. `size`: sizeof *options. */
 void kvd_connect_options_init(kvd_connect_options* options, size_t size);
@@ -137,6 +139,65 @@ typedef struct kvd_daemon_info {
   int32_t eos_token; /* -1: none */
 } kvd_daemon_info;
 int kvd_info(kvd_client* client, kvd_daemon_info* info);
+
+/* ------------------------------------------------------------------------------------- live map */
+
+/* What the daemon holds, as it publishes it at most 20 times a second: the sequences that this user
+ * may see, the blocks of the pool, and totals. Reading it makes no request. One thread at a time;
+ * a map may be used until kvd_map_close, also after kvd_close. */
+typedef struct kvd_map kvd_map;
+
+enum kvd_map_state {
+  KVD_MAP_LIVE = 0,
+  KVD_MAP_STOPPED = 1, /* stale: the daemon has stopped; what is shown is its last */
+  KVD_MAP_KILLED = 2   /* stale: it is gone without a word */
+};
+
+typedef struct kvd_map_totals {
+  size_t size; /* sizeof(kvd_map_totals), set by the caller */
+  uint64_t live_cells;
+  uint64_t tokens_computed;
+  uint64_t tokens_sampled;
+  uint64_t steps;
+  uint32_t block_cells; /* cells of one block */
+  uint32_t total_blocks;
+  uint32_t free_blocks;
+  uint32_t reclaimable_blocks;
+  uint32_t sequences;
+  uint32_t sessions;
+  uint32_t state_slots;
+  uint32_t free_state_slots;
+  uint32_t checkpoint_slots;
+  uint32_t daemon_pid;
+} kvd_map_totals;
+
+typedef struct kvd_map_sequence {
+  kvd_sequence sequence;
+  uint64_t session;
+  uint32_t owner_uid;
+  uint32_t flags; /* as kvd_sequence_info's */
+  uint32_t cell_count;
+  uint32_t shared_cells;
+  uint32_t checkpoint_count;
+  int32_t next_pos;
+} kvd_map_sequence;
+
+typedef struct kvd_map_block {
+  kvd_sequence sequence; /* one that uses it; 0: free, or used by what this user may not see */
+  uint32_t used_cells;
+  uint32_t shared_cells;
+} kvd_map_block;
+
+/* REQUIRES wants_map in the options of kvd_connect (else KVD_INVALID_ARGUMENT). */
+int kvd_map_open(kvd_client* client, kvd_map** map);
+/* Takes over what has changed. `state` (may be null): enum kvd_map_state. */
+int kvd_map_refresh(kvd_map* map, int* state);
+/* As of the last refresh. Lists are given back with kvd_free. */
+int kvd_map_read_totals(const kvd_map* map, kvd_map_totals* totals);
+int kvd_map_read_sequences(const kvd_map* map, kvd_map_sequence** sequences, size_t* count);
+int kvd_map_read_blocks(const kvd_map* map, kvd_map_block** blocks, size_t* count);
+/* Null is fine. */
+void kvd_map_close(kvd_map* map);
 
 /* One round trip; its nanoseconds. `payload_bytes` at most 4096. */
 int kvd_ping(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds);

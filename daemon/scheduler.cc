@@ -245,7 +245,9 @@ bool Scheduler::Step() {
       request.Finish(items_[i], parts_[i].row != nullptr
                                     ? std::span<const float>(parts_[i].row, vocab_size_)
                                     : std::span<const float>());
-      sampled += request.TakeSampledCount();
+      const std::uint64_t sampled_now = request.TakeSampledCount();
+      request.session().CountTokens(items_[i].status ? items_[i].tokens.size() : 0, sampled_now);
+      sampled += sampled_now;
     }
   }
   tokens_sampled_.fetch_add(sampled, std::memory_order_relaxed);

@@ -50,7 +50,21 @@ Server::Server(const Parts& parts, const ServerOptions& options)
                    if (session.uid() == uid) requests += session.requests_in_flight();
                  }
                  return requests;
-               }}) {}
+               }}),
+      maps_(parts.loop, parts.engine.memory(),
+            {.counters =
+                 [this] {
+                   const EngineCounters engine = parts_.engine.counters();
+                   return MapCounters{
+                       .tokens_computed = engine.tokens_computed,
+                       .tokens_sampled = parts_.scheduler.tokens_sampled(),
+                       .steps = engine.steps,
+                       .sessions = static_cast<std::uint32_t>(conversations_.size())};
+                 },
+             .sessions =
+                 [this](std::uint32_t uid, std::vector<layout::MapSession>* sessions) {
+                   DescribeSessions(uid, sessions);
+                 }}) {}
 
 Server::~Server() = default;
 
@@ -154,15 +168,24 @@ Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello) {
   welcome.daemon_pid = static_cast<std::uint32_t>(::getpid());
   welcome.pool_cells =
       std::uint64_t{parts_.engine.memory().Usage().total_blocks} * layout::kBlockCells;
-  const std::array<int, 2> descriptors = {created.descriptors[0].get(),
-                                          created.descriptors[1].get()};
-  KVD_CHECK_OK(
-      SendWithDescriptors(waiting.socket(), std::as_bytes(std::span(&welcome, 1)), descriptors));
+  std::vector<int> descriptors = {created.descriptors[0].get(), created.descriptors[1].get()};
+  if (hello.wants_map) {
+    KVD_TRY(const int map, maps_.Watch(peer.uid));
+    descriptors.push_back(map);
+    welcome.descriptor_count = 3;
+  }
+  if (Status sent =
+          SendWithDescriptors(waiting.socket(), std::as_bytes(std::span(&welcome, 1)), descriptors);
+      !sent) {
+    if (hello.wants_map) maps_.Unwatch(peer.uid);
+    return sent;
+  }
 
   counts.result_bytes += result_bytes;
   auto session = std::make_shared<Session>(
-      SessionIdentity{.id = id, .peer = peer, .name = hello.name}, waiting.TakeSocket(),
-      std::move(created.channel), [this](SessionId wanting) { WantPump(wanting); });
+      SessionIdentity{.id = id, .peer = peer, .name = hello.name, .watches_map = hello.wants_map},
+      waiting.TakeSocket(), std::move(created.channel),
+      [this](SessionId wanting) { WantPump(wanting); });
   conversations_.emplace(
       id, std::make_unique<Conversation>(
               Conversation::Parts{.loop = parts_.loop,
@@ -190,11 +213,26 @@ std::shared_ptr<Conversation> Server::EndSession(SessionId id, const Error& why)
   service_.SessionClosed(id);
   counts_[session.uid()].result_bytes -= session.output_bytes_max();
   ReleaseConnection(session.uid());
+  if (session.identity().watches_map) maps_.Unwatch(session.uid());
   const bool is_hang_up = why.code == Code::kDisconnected;
   Log(is_hang_up ? LogLevel::kInfo : LogLevel::kWarning,
       is_hang_up ? "disconnect" : "protocol_violation",
       SessionText(id) + " " + PeerText(session.identity().peer) + " " + ErrorText(why));
   return ended;
+}
+
+void Server::DescribeSessions(std::uint32_t uid, std::vector<layout::MapSession>* sessions) const {
+  for (const auto& [id, conversation] : conversations_) {
+    const Session& session = *conversation->session();
+    if (session.uid() != uid) continue;
+    layout::MapSession entry{};
+    entry.session = static_cast<std::uint64_t>(id);
+    entry.uid = uid;
+    entry.pid = static_cast<std::uint32_t>(session.identity().peer.pid);
+    entry.tokens_computed = session.tokens_computed();
+    entry.tokens_sampled = session.tokens_sampled();
+    sessions->push_back(entry);
+  }
 }
 
 void Server::WantPump(SessionId session) {

@@ -12,6 +12,7 @@
 #include "daemon/conversation.h"
 #include "daemon/io_loop.h"
 #include "daemon/listener.h"
+#include "daemon/map_publisher.h"
 #include "daemon/pending_hello.h"
 #include "daemon/pool_shares.h"
 #include "daemon/quotas.h"
@@ -65,6 +66,8 @@ class Server {
   std::shared_ptr<Conversation> EndSession(SessionId session, const Error& why);
   void ReleaseConnection(std::uint32_t uid);
   void WantPump(SessionId session);  // any thread
+  // What the map shows of the uid's sessions, and their number.
+  void DescribeSessions(std::uint32_t uid, std::vector<layout::MapSession>* sessions) const;
 
   const Parts parts_;
   const ServerOptions options_;
@@ -74,6 +77,7 @@ class Server {
   std::unordered_map<std::uint32_t, UidCounts> counts_;  // by uid
   std::unordered_map<PendingHello*, std::unique_ptr<PendingHello>> hellos_;
   std::unordered_map<SessionId, std::unique_ptr<Conversation>> conversations_;
+  MapPublisher maps_;
 };
 
 }  // namespace kvd

@@ -37,6 +37,7 @@ struct SessionIdentity {
   SessionId id = SessionId::kNone;
   PeerCredentials peer;
   std::string name;  // printable, from hello
+  bool watches_map = false;
 };
 
 class Session {
@@ -52,6 +53,13 @@ class Session {
   int socket() const { return socket_.get(); }
   std::size_t output_bytes_max() const { return output_bytes_max_; }
   std::uint32_t requests_in_flight() const { return in_flight_.load(std::memory_order_relaxed); }
+  // Tokens that its requests have had computed and sampled. Any thread; CountTokens: engine thread.
+  std::uint64_t tokens_computed() const { return tokens_computed_.load(std::memory_order_relaxed); }
+  std::uint64_t tokens_sampled() const { return tokens_sampled_.load(std::memory_order_relaxed); }
+  void CountTokens(std::uint64_t computed, std::uint64_t sampled) {
+    tokens_computed_.fetch_add(computed, std::memory_order_relaxed);
+    tokens_sampled_.fetch_add(sampled, std::memory_order_relaxed);
+  }
 
   // ---- io thread
   // The next submission, if there is one and a completion slot for its answer. Errors: kCorrupt (a
@@ -116,7 +124,9 @@ class Session {
   std::size_t output_bytes_max_ = 0;
   std::atomic<bool> closed_ = false;
   std::atomic<std::uint32_t> in_flight_ = 0;  // submissions taken and not answered finally
-  bool submission_waits_ = false;             // io thread only
+  std::atomic<std::uint64_t> tokens_computed_ = 0;
+  std::atomic<std::uint64_t> tokens_sampled_ = 0;
+  bool submission_waits_ = false;  // io thread only
 
   std::mutex mutex_;  // guards what follows
   DaemonChannel channel_;

@@ -6,6 +6,7 @@
 //   file beside it
 //   requests  one per client, written by the client: submission ring, payload arena
 //   results   one per client, written by the daemon: completion ring, output arena
+//   map       one per uid that looks, written by the daemon: who holds which cells, in figures
 //
 // Rules: fixed-width fields, offsets from the segment's base, reserved bytes are zero, one writer
 // per byte, groups written by different sides on different cache lines. Little-endian.
@@ -273,5 +274,95 @@ static_assert(std::is_standard_layout_v<ResultsHeader> && sizeof(ResultsHeader) 
 
 inline constexpr std::uint64_t kRequestsMagic = 0x315145525f44564bull;  // "KVD_REQ1"
 inline constexpr std::uint64_t kResultsMagic = 0x315345525f44564bull;   // "KVD_RES1"
+
+// ------------------------------------------------------------------------------------------- map
+//
+//   0              MapHeader                    one page
+//   kMapPageBytes  std::atomic<u64> locks[]     one per shard, page rounded
+//   then           shards of kMapPageBytes:
+//     1            MapTotals
+//     sessions     MapSession[64] each          those of the viewer's uid, by age; 0: none
+//     blocks       MapBlock[512] each           by block of group 0
+//     sequences    MapSequence[64] each         by index of the handle; those the viewer may see
+//
+// One map per uid that looks; it holds no tokens and no names. A lock is odd while its shard is
+// being written and 0 while it never was. The daemon holds an open-file-description lock (F_OFD) on
+// the memfd as long as it lives: the kernel takes it away at its death.
+
+inline constexpr std::uint64_t kMapMagic = 0x3150414d5f44564bull;  // "KVD_MAP1"
+inline constexpr std::uint32_t kMapVersion = 1;
+inline constexpr std::uint32_t kMapPageBytes = 4096;
+inline constexpr std::uint32_t kMapOthers = 0xffffffffu;
+
+struct MapHeader {
+  std::uint64_t magic;  // kMapMagic
+  std::uint32_t version;
+  std::uint32_t header_bytes;  // sizeof(MapHeader)
+  std::uint64_t total_bytes;   // of the segment
+  std::uint64_t created_unix_ms;
+  std::uint32_t daemon_pid;
+  std::uint32_t viewer_uid;
+  std::uint32_t block_count;
+  std::uint32_t sequence_capacity;
+  std::uint32_t session_capacity;
+  std::uint32_t reserved;
+  alignas(64) std::atomic<std::uint64_t> is_over;  // 1: nothing will be written any more
+};
+static_assert(std::is_standard_layout_v<MapHeader> && sizeof(MapHeader) == 128);
+
+struct MapTotals {             // of all uids
+  std::uint64_t pass;          // publications so far; 0: the first one is not complete
+  std::uint64_t published_ms;  // monotonic clock
+  std::uint64_t live_cells;
+  std::uint64_t tokens_computed;
+  std::uint64_t tokens_sampled;
+  std::uint64_t steps;
+  std::uint32_t total_blocks;
+  std::uint32_t free_blocks;
+  std::uint32_t reclaimable_blocks;
+  std::uint32_t live_sequences;
+  std::uint32_t sequence_capacity;
+  std::uint32_t sessions;
+  std::uint32_t state_slots;
+  std::uint32_t free_state_slots;
+  std::uint32_t checkpoint_slots;
+  std::uint32_t logits_rows;
+  std::uint32_t free_logits_rows;
+  std::uint32_t reserved;
+  friend bool operator==(const MapTotals&, const MapTotals&) = default;
+};
+static_assert(sizeof(MapTotals) == 96);
+
+struct MapSession {
+  std::uint64_t session;  // 0: none
+  std::uint32_t uid;
+  std::uint32_t pid;
+  std::uint64_t tokens_computed;
+  std::uint64_t tokens_sampled;
+  std::uint64_t reserved[4];
+};
+static_assert(sizeof(MapSession) == 64);
+
+struct MapBlock {
+  std::uint32_t sequence;  // the first sequence that the viewer may see, by index, + 1; 0: unused;
+                           // kMapOthers: used by others alone
+  std::uint8_t used_cells;
+  std::uint8_t shared_cells;
+  std::uint16_t reserved;
+};
+static_assert(sizeof(MapBlock) == 8);
+
+struct MapSequence {
+  std::uint64_t handle;  // 0: none
+  std::uint64_t session;
+  std::uint32_t owner_uid;
+  std::uint32_t flags;  // SequenceFlags
+  std::uint32_t cell_count;
+  std::uint32_t shared_cells;
+  std::uint32_t checkpoint_count;
+  std::int32_t next_pos;
+  std::uint64_t reserved[3];
+};
+static_assert(sizeof(MapSequence) == 64);
 
 }  // namespace kvd::layout

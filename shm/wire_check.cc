@@ -153,7 +153,10 @@ Result<CheckedHello> ValidateHello(const Hello& hello) {
                                             Text(hello.version) + ", the daemon " +
                                             Text(kProtocolVersion));
   }
-  if (hello.flags != 0) return Bad("hello.flags", Text(hello.flags) + ", 0 wanted");
+  if ((hello.flags & ~kHelloFlagsAll) != 0) {
+    return Bad("hello.flags", Text(hello.flags) + ", of which " +
+                                  Text(hello.flags & ~kHelloFlagsAll) + " are not known");
+  }
   if (std::ranges::any_of(hello.reserved, [](std::uint8_t byte) { return byte != 0; })) {
     return Bad("hello.reserved", "not zero");
   }
@@ -170,6 +173,7 @@ Result<CheckedHello> ValidateHello(const Hello& hello) {
                check.error().message.substr(check.error().message.find(':') + 2));
   }
   std::ranges::copy(hello.session_token, checked.session_token.begin());
+  checked.wants_map = (hello.flags & kHelloMap) != 0;
   checked.has_session_token =
       std::ranges::any_of(checked.session_token, [](std::uint8_t byte) { return byte != 0; });
   const std::string_view name(hello.name, sizeof hello.name);
@@ -202,9 +206,9 @@ Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome) {
     if (!IsValidUtf8(message)) message = "refused, with a message that is not UTF-8";
     return Fail(static_cast<Code>(welcome.code), std::move(message));
   }
-  if (welcome.descriptor_count != 2) {
+  if (welcome.descriptor_count != 2 && welcome.descriptor_count != 3) {
     return Fail(Code::kCorrupt,
-                "welcome.descriptor_count: " + Text(welcome.descriptor_count) + ", 2 wanted");
+                "welcome.descriptor_count: " + Text(welcome.descriptor_count) + ", 2 or 3 wanted");
   }
   if (welcome.reserved0 != 0) {
     return Fail(Code::kCorrupt, "welcome.reserved0: " + Text(welcome.reserved0) + ", 0 wanted");

@@ -26,6 +26,7 @@ struct CheckedHello {
   ChannelGeometry geometry;
   std::array<std::uint8_t, 16> session_token;  // all zero: a new session
   bool has_session_token = false;
+  bool wants_map = false;
   std::string name;
 };
 

@@ -3,8 +3,8 @@
 //
 //   client                                   daemon
 //     │ ── Hello ─────────────────────────────► │   once, on the socket
-//     │ ◄───────────── Welcome + descriptors ── │   requests, results (SCM_RIGHTS); none when
-//     refused
+//     │ ◄───────────── Welcome + descriptors ── │   requests, results, map if asked for
+//     (SCM_RIGHTS); none when refused
 //     │ ── Submission + payload (requests) ───► │   doorbell byte on the socket only if
 //     daemon_sleeps
 //     │ ◄── Completion + output (results) ───── │   doorbell byte only if client_sleeps
@@ -40,10 +40,15 @@ inline constexpr std::uint64_t kArenaBytesMax = 1ull << 30;
 inline constexpr std::uint64_t kRequestArenaBytesDefault = 1u << 20;
 inline constexpr std::uint64_t kResultArenaBytesDefault = 4u << 20;
 
+enum HelloFlags : std::uint32_t {
+  kHelloMap = 1u << 0,  // send the descriptor of this uid's map too
+};
+inline constexpr std::uint32_t kHelloFlagsAll = 1;
+
 struct Hello {
   std::uint64_t magic;
   std::uint32_t version;
-  std::uint32_t flags;                // 0
+  std::uint32_t flags;                // HelloFlags
   std::uint32_t submission_entries;   // 0: default
   std::uint32_t completion_entries;   // 0: default; at least twice the submission entries
   std::uint64_t request_arena_bytes;  // 0: default
@@ -59,7 +64,7 @@ struct Welcome {
   std::uint64_t magic;
   std::uint32_t version;  // the daemon's
   std::uint8_t code;      // kvd::Code; not kOk: refused, message says why, no descriptors come
-  std::uint8_t descriptor_count;  // 2: requests, results
+  std::uint8_t descriptor_count;  // 2: requests, results; 3: and the map, if hello asked for it
   std::uint16_t reserved0;
   std::uint64_t session;
   std::uint8_t session_token[16];  // keep it to take the session up again

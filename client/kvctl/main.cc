@@ -28,6 +28,7 @@ struct CommandLine {
   TextOptions text;
   EmbedOptions embed;
   PingOptions ping;
+  MapOptions map;
   std::int64_t timeout_ms = -1;
   std::function<Status()> verb;
 };
@@ -162,6 +163,17 @@ void AddDaemonVerbs(CLI::App& app, CommandLine& line) {
       ->check(CLI::Range(0, 4096));
 }
 
+void AddMapVerbs(CLI::App& app, CommandLine& line) {
+  CLI::App* map = AddVerb(app, line, "map", "Show which sequences hold which cells",
+                          [&line] { return ShowMap(line.global, line.map); });
+  map->add_flag("--svg", line.map.wants_svg, "as a picture");
+  CLI::App* top = AddVerb(app, line, "top", "The same and who computes, until Ctrl-C",
+                          [&line] { return ShowTop(line.global, line.map); });
+  top->add_flag("--once", line.map.is_once, "show it once");
+  top->add_option("--period-ms", line.map.period_ms, "between two looks [500]")
+      ->check(CLI::Range(50, 60'000));
+}
+
 void PrintError(const kvd::Error& error, bool wants_json) {
   const std::string code(kvd::CodeName(error.code));
   if (!wants_json) {
@@ -193,6 +205,7 @@ int main(int argument_count, char** arguments) {
   AddSequenceVerbs(app, line);
   AddSnapshotVerbs(app, line);
   AddDaemonVerbs(app, line);
+  AddMapVerbs(app, line);
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::Success& help) {

@@ -22,6 +22,8 @@ Status ListSnapshots(const GlobalOptions& global);
 Status TokenizeText(const GlobalOptions& global, const TextOptions& options);
 Status EmbedText(const GlobalOptions& global, const EmbedOptions& options);
 Status ShowInfo(const GlobalOptions& global);
+Status ShowMap(const GlobalOptions& global, const MapOptions& options);
+Status ShowTop(const GlobalOptions& global, const MapOptions& options);
 Status Defragment(const GlobalOptions& global);
 Status PingDaemon(const GlobalOptions& global, const PingOptions& options);
 

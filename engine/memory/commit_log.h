@@ -44,6 +44,8 @@ class CommitLog {
   void Put(std::uint64_t offset, std::span<const std::byte> bytes);
   // Error: kNoSpace, if the entries do not fit one record; nothing has changed then.
   Status Commit();
+  // Raised by every commit.
+  std::uint64_t next_number() const { return next_number_; }
 
   // Recovery: applies the published record of `meta`, if there is one; true if there was. Errors:
   // kCorrupt, naming the field; nothing has changed then. The bytes may be anything; the view's

@@ -92,6 +92,21 @@ struct PoolUsage {  // blocks and cells: of group 0
   std::array<GroupUsage, layout::kGroupsMax> groups = {};
 };
 
+// What the live map shows of a block of group 0.
+struct BlockUse {
+  std::uint8_t used_cells = 0;    // some sequence refers to them
+  std::uint8_t shared_cells = 0;  // more than one reference
+};
+
+// Called with one live sequence after another while the memory is locked: microseconds, no verbs.
+class SequenceVisitor {
+ public:
+  virtual ~SequenceVisitor() = default;
+  // `extents`: of group 0; valid during the call.
+  virtual void Visit(const SequenceInfo& info, std::uint32_t shared_cells,
+                     std::uint32_t checkpoint_count, std::span<const layout::Extent> extents) = 0;
+};
+
 // The cells of one block group that a step's sequence sees, and where its new ones go.
 struct GroupPart {
   // Over past and new cells together, in order; `start` is the ordinal in the sequence, also in a
@@ -283,6 +298,16 @@ class Memory {
   // fewer at its end.
   virtual Status ReadCells(SequenceHandle handle, std::uint32_t first_cell, std::uint32_t count,
                            std::vector<TokenId>* tokens, std::vector<Pos>* positions) const = 0;
+
+  // ---- the live map (map_view.cc)
+  // Another number after every commit.
+  virtual std::uint64_t commit_number() const = 0;
+  // Visits the live sequences whose records have the indices [first_index, end_index), until some
+  // extents_max extents have been looked at; the index to go on from. end_index: all are done.
+  virtual std::uint32_t VisitSequences(std::uint32_t first_index, std::uint32_t end_index,
+                                       std::size_t extents_max, SequenceVisitor& visitor) const = 0;
+  // The blocks [first_block, first_block + uses.size()) of group 0; those behind the last are empty.
+  virtual void VisitBlocks(std::uint32_t first_block, std::span<BlockUse> uses) const = 0;
 
   // ---- steps (engine thread)
   // Finds cells and a state slot for every request, or fails changing nothing. Reserved ones belong

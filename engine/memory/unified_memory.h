@@ -79,6 +79,10 @@ class UnifiedMemory final : public Memory {
   PoolUsage Usage() const override;
   Status ReadCells(SequenceHandle handle, std::uint32_t first_cell, std::uint32_t count,
                    std::vector<TokenId>* tokens, std::vector<Pos>* positions) const override;
+  std::uint64_t commit_number() const override;
+  std::uint32_t VisitSequences(std::uint32_t first_index, std::uint32_t end_index,
+                               std::size_t extents_max, SequenceVisitor& visitor) const override;
+  void VisitBlocks(std::uint32_t first_block, std::span<BlockUse> uses) const override;
   Status Reserve(std::span<const AppendRequest> requests, StepPlan* plan,
                  std::size_t* failed) override;
   Status Commit(StepPlan& plan, std::size_t index) override;

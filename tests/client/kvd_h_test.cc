@@ -198,5 +198,19 @@ TEST_F(KvdHTest, TextIsZeroTerminatedAndFreedByTheCaller) {
   kvd_free(list);
 }
 
+TEST(KvdHTest, AMapIsRefusedWhereItWasNotAskedForAndNullsAreNamed) {
+  EXPECT_EQ(kvd_map_open(nullptr, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_map_refresh(nullptr, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_map_read_totals(nullptr, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_map_read_sequences(nullptr, nullptr, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_map_read_blocks(nullptr, nullptr, nullptr), KVD_INVALID_ARGUMENT);
+  kvd_map_close(nullptr);
+  kvd_connect_options options;
+  kvd_connect_options_init(&options, sizeof options);
+  options.wants_map = 2;
+  kvd_client* client = nullptr;
+  EXPECT_EQ(kvd_connect(&options, &client), KVD_INVALID_ARGUMENT);
+}
+
 }  // namespace
 }  // namespace kvd

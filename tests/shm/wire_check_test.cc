@@ -66,7 +66,7 @@ TEST(HelloTest, EachBadFieldIsNamed) {
   };
   EXPECT_EQ(field([](Hello& h) { h.magic = 1; }), "hello.magic");
   EXPECT_EQ(field([](Hello& h) { h.version = 2; }), "hello.version");
-  EXPECT_EQ(field([](Hello& h) { h.flags = 1; }), "hello.flags");
+  EXPECT_EQ(field([](Hello& h) { h.flags = 2; }), "hello.flags");
   EXPECT_EQ(field([](Hello& h) { h.reserved[39] = 1; }), "hello.reserved");
   EXPECT_EQ(field([](Hello& h) { h.submission_entries = 7; }), "hello.submission_entries");
   EXPECT_EQ(field([](Hello& h) { h.submission_entries = 1u << 31; }), "hello.submission_entries");
@@ -126,7 +126,7 @@ TEST(WelcomeTest, EachBadFieldIsNamed) {
   EXPECT_EQ(field([](Welcome& w) { w.magic = 0; }), "welcome.magic");
   EXPECT_EQ(field([](Welcome& w) { w.version = 9; }), "welcome.version");
   EXPECT_EQ(field([](Welcome& w) { w.code = 200; }), "welcome.code");
-  EXPECT_EQ(field([](Welcome& w) { w.descriptor_count = 3; }), "welcome.descriptor_count");
+  EXPECT_EQ(field([](Welcome& w) { w.descriptor_count = 4; }), "welcome.descriptor_count");
   EXPECT_EQ(field([](Welcome& w) { w.reserved0 = 3; }), "welcome.reserved0");
   EXPECT_EQ(field([](Welcome& w) { w.vocab_size = 0; }), "welcome.vocab_size");
   EXPECT_EQ(field([](Welcome& w) { w.submission_entries = 3; }), "welcome.submission_entries");

@@ -1,0 +1,32 @@
+// The live map as text: a terminal's screen, an SVG picture, a JSON value. Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "client/kvctl/json_output.h"
+#include "shm/map_reader.h"
+
+namespace kvd::kvctl {
+
+// Tokens per second of each session since the last look.
+struct SessionRates {
+  std::map<std::uint64_t, double> computed;
+  std::map<std::uint64_t, double> sampled;
+};
+
+struct ScreenSize {
+  std::size_t columns = 80;
+  std::size_t rows = 24;
+};
+
+// Lines separated by \n, none longer than `columns` nor more than `rows`. Without colour there are
+// no escape sequences in it.
+std::string DrawScreen(const MapReader& map, MapState state, const SessionRates& rates,
+                       ScreenSize size, bool has_colour);
+std::string DrawSvg(const MapReader& map, MapState state);
+Json MapJson(const MapReader& map, MapState state);
+
+}  // namespace kvd::kvctl

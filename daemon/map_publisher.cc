@@ -1,0 +1,243 @@
+// A pass: sequences by index, which also finds whose blocks are whose; then blocks; then sessions
+// and totals, whose pass number says that all before is there.
+#include "daemon/map_publisher.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace kvd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kExtentsAtOnce = 1024;      // looked at under one lock of the memory
+constexpr std::chrono::microseconds kSlice{500};  // of the io thread
+
+template <class T>
+std::span<const std::uint64_t> WordsOf(const std::vector<T>& entries) {
+  return {reinterpret_cast<const std::uint64_t*>(entries.data()),
+          entries.size() * sizeof(T) / sizeof(std::uint64_t)};
+}
+
+}  // namespace
+
+// One uid's map, and the shard of it that is being put together.
+struct MapPublisher::View {
+  View(std::uint32_t viewer_uid, MapWriter made)
+      : uid(viewer_uid), writer(std::move(made)), owners(writer.geometry().block_count) {
+    sequences.resize(MapEntries(MapPart::kSequences));
+    blocks.resize(MapEntries(MapPart::kBlocks));
+  }
+  const std::uint32_t uid;
+  std::uint32_t watchers = 0;
+  MapWriter writer;
+  std::vector<std::uint32_t> owners;  // by block: MapBlock::sequence
+  std::vector<layout::MapSequence> sequences;
+  std::vector<layout::MapBlock> blocks;
+  std::vector<layout::MapSession> sessions;
+};
+
+class MapPublisher::Stager final : public SequenceVisitor {
+ public:
+  explicit Stager(MapPublisher& publisher) : publisher_(publisher) {}
+  void Visit(const SequenceInfo& info, std::uint32_t shared_cells, std::uint32_t checkpoint_count,
+             std::span<const layout::Extent> extents) override {
+    layout::MapSequence entry{};
+    entry.handle = static_cast<std::uint64_t>(info.handle);
+    entry.session = static_cast<std::uint64_t>(info.owner.session);
+    entry.owner_uid = info.owner.uid;
+    entry.flags = info.flags;
+    entry.cell_count = info.cell_count;
+    entry.shared_cells = shared_cells;
+    entry.checkpoint_count = checkpoint_count;
+    entry.next_pos = info.next_pos.value;
+    const bool is_public = std::ranges::binary_search(publisher_.public_, info.handle);
+    const std::uint32_t index = IndexOf(info.handle);
+    for (const auto& [uid, view] : publisher_.views_) {
+      if (uid != info.owner.uid && !is_public) continue;
+      view->sequences[index % view->sequences.size()] = entry;
+      for (const layout::Extent& extent : extents) {
+        if (view->owners[extent.block] == 0) view->owners[extent.block] = index + 1;
+      }
+    }
+  }
+
+ private:
+  MapPublisher& publisher_;
+};
+
+MapPublisher::MapPublisher(IoLoop& loop, const Memory& memory, Sources sources)
+    : loop_(loop), memory_(memory), sources_(std::move(sources)) {
+  const PoolUsage usage = memory_.Usage();
+  geometry_ = {.block_count = usage.total_blocks,
+               .sequence_capacity = usage.sequence_capacity,
+               .session_capacity = kSessionsShown};
+  uses_.resize(MapEntries(MapPart::kBlocks));
+}
+
+MapPublisher::~MapPublisher() = default;
+
+Result<int> MapPublisher::Watch(std::uint32_t uid) {
+  auto found = views_.find(uid);
+  if (found == views_.end()) {
+    KVD_TRY(MapWriter writer, MapWriter::Create(geometry_, uid));
+    found = views_.emplace(uid, std::make_unique<View>(uid, std::move(writer))).first;
+    // A pass that is on has left out what it walked before.
+    stage_ = Stage::kIdle;
+    is_forced_ = true;
+    Arm(std::chrono::milliseconds(0));
+  }
+  ++found->second->watchers;
+  return found->second->writer.descriptor();
+}
+
+void MapPublisher::Unwatch(std::uint32_t uid) {
+  const auto found = views_.find(uid);
+  if (found == views_.end() || --found->second->watchers != 0) return;
+  views_.erase(found);
+  if (views_.empty()) {
+    timer_.reset();
+    stage_ = Stage::kIdle;
+  }
+}
+
+void MapPublisher::Arm(std::chrono::milliseconds delay) {
+  timer_ = loop_.After(delay, [this] { OnTimer(); });
+}
+
+void MapPublisher::OnTimer() {
+  const auto start = Clock::now();
+  if (stage_ == Stage::kIdle && !Begin()) return Arm(kPeriod);
+  bool goes_on = true;
+  while (goes_on && Clock::now() - start < kSlice) goes_on = Continue();
+  spent_ += Clock::now() - start;
+  if (goes_on) return Arm(std::chrono::milliseconds(0));
+  const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(spent_ * kRest);
+  Arm(std::max(kPeriod, rest));
+}
+
+void MapPublisher::PublishNow() {
+  if (stage_ == Stage::kIdle && !Begin()) return;
+  while (Continue()) {
+  }
+}
+
+layout::MapTotals MapPublisher::Totals() const {
+  const PoolUsage usage = memory_.Usage();
+  const MapCounters counters = sources_.counters();
+  layout::MapTotals totals{};
+  totals.live_cells = usage.live_cells;
+  totals.tokens_computed = counters.tokens_computed;
+  totals.tokens_sampled = counters.tokens_sampled;
+  totals.steps = counters.steps;
+  totals.total_blocks = usage.total_blocks;
+  totals.free_blocks = usage.free_blocks;
+  totals.reclaimable_blocks = usage.reclaimable_blocks;
+  totals.live_sequences = usage.live_sequences;
+  totals.sequence_capacity = usage.sequence_capacity;
+  totals.sessions = counters.sessions;
+  totals.state_slots = usage.state_slots;
+  totals.free_state_slots = usage.free_state_slots;
+  totals.checkpoint_slots = usage.checkpoint_slots;
+  totals.logits_rows = usage.logits_rows;
+  totals.free_logits_rows = usage.free_logits_rows;
+  return totals;
+}
+
+bool MapPublisher::Begin() {
+  commit_ = memory_.commit_number();
+  totals_ = Totals();
+  if (!is_forced_ && commit_ == shown_commit_ && totals_ == shown_) return false;
+  is_forced_ = false;
+  spent_ = {};
+  public_.clear();
+  for (const SnapshotInfo& snapshot : memory_.Snapshots()) {
+    if (snapshot.is_public) public_.push_back(snapshot.sequence);
+  }
+  std::ranges::sort(public_);
+  for (const auto& [uid, view] : views_) {
+    std::ranges::fill(view->owners, 0u);
+    std::ranges::fill(view->sequences, layout::MapSequence{});
+  }
+  cursor_ = 0;
+  stage_ = Stage::kSequences;
+  return true;
+}
+
+bool MapPublisher::Continue() {
+  switch (stage_) {
+    case Stage::kIdle: return false;
+    case Stage::kSequences: VisitSomeSequences(); return true;
+    case Stage::kBlocks:
+      if (cursor_ < geometry_.ShardCount(MapPart::kBlocks)) {
+        WriteBlocks();
+        return true;
+      }
+      Finish();
+      stage_ = Stage::kIdle;
+      return false;
+  }
+  return false;
+}
+
+void MapPublisher::VisitSomeSequences() {
+  const std::uint32_t per_shard = MapEntries(MapPart::kSequences);
+  const std::uint32_t shard = cursor_ / per_shard;
+  const std::uint32_t shard_end = std::min((shard + 1) * per_shard, geometry_.sequence_capacity);
+  Stager stager(*this);
+  cursor_ = memory_.VisitSequences(cursor_, shard_end, kExtentsAtOnce, stager);
+  if (cursor_ < shard_end) return;
+  for (const auto& [uid, view] : views_) {
+    view->writer.Write(MapPart::kSequences, shard, WordsOf(view->sequences));
+    std::ranges::fill(view->sequences, layout::MapSequence{});
+  }
+  if (cursor_ < geometry_.sequence_capacity) return;
+  stage_ = Stage::kBlocks;
+  cursor_ = 0;
+}
+
+void MapPublisher::WriteBlocks() {
+  const std::uint32_t first = cursor_ * MapEntries(MapPart::kBlocks);
+  memory_.VisitBlocks(first, uses_);
+  for (const auto& [uid, view] : views_) {
+    for (std::size_t i = 0; i < uses_.size(); ++i) {
+      layout::MapBlock& block = view->blocks[i];
+      block = {};
+      if (uses_[i].used_cells == 0) continue;
+      const std::uint32_t owner = view->owners[first + i];
+      block.sequence = owner == 0 ? layout::kMapOthers : owner;
+      block.used_cells = uses_[i].used_cells;
+      block.shared_cells = uses_[i].shared_cells;
+    }
+    view->writer.Write(MapPart::kBlocks, cursor_, WordsOf(view->blocks));
+  }
+  ++cursor_;
+}
+
+void MapPublisher::Finish() {
+  for (const auto& [uid, view] : views_) {
+    view->sessions.clear();
+    sources_.sessions(uid, &view->sessions);
+    std::ranges::sort(view->sessions, {}, &layout::MapSession::session);
+    view->sessions.resize(geometry_.ShardCount(MapPart::kSessions) *
+                          MapEntries(MapPart::kSessions));
+    const std::span all = WordsOf(view->sessions);
+    const std::size_t shard_words = layout::kMapPageBytes / sizeof(std::uint64_t);
+    for (std::uint32_t shard = 0; shard < geometry_.ShardCount(MapPart::kSessions); ++shard) {
+      view->writer.Write(MapPart::kSessions, shard, all.subspan(shard * shard_words, shard_words));
+    }
+  }
+  shown_ = totals_;
+  shown_commit_ = commit_;
+  layout::MapTotals told = totals_;
+  told.pass = ++passes_;
+  told.published_ms = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch())
+          .count());
+  std::array<std::uint64_t, sizeof told / sizeof(std::uint64_t)> words;
+  std::memcpy(words.data(), &told, sizeof told);
+  for (const auto& [uid, view] : views_) view->writer.Write(MapPart::kTotals, 0, words);
+}
+
+}  // namespace kvd

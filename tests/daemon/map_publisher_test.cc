@@ -1,0 +1,146 @@
+#include "daemon/map_publisher.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "shm/map_reader.h"
+#include "tests/daemon/support/fake_engine.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::uint32_t kOwn = 1000;
+constexpr std::uint32_t kOther = 1001;
+
+class MapPublisherTest : public ::testing::Test {
+ protected:
+  Memory& memory() { return engine_.memory(); }
+  MapReader Read(std::uint32_t uid) {
+    auto descriptor = publisher_.Watch(uid);
+    auto reader = MapReader::Open(UniqueFd(::dup(*descriptor)));
+    return std::move(*reader);
+  }
+  SequenceHandle MakeSequence(std::uint32_t uid, std::size_t cells) {
+    const SequenceHandle handle = *memory().Create({uid, SessionId{uid}, 0});
+    const std::vector<TokenId> tokens(cells, 3);
+    StepPlan plan;
+    const AppendRequest request{handle, Pos{0}, tokens};
+    EXPECT_TRUE(memory().Reserve({&request, 1}, &plan, nullptr));
+    EXPECT_TRUE(memory().Commit(plan, 0));
+    memory().EndStep(plan);
+    return handle;
+  }
+  static std::vector<std::uint64_t> Handles(const MapReader& map) {
+    std::vector<std::uint64_t> handles;
+    for (const auto& entry : map.sequences()) {
+      if (entry.handle != 0) handles.push_back(entry.handle);
+    }
+    return handles;
+  }
+  static std::vector<std::uint64_t> Numbers(std::vector<SequenceHandle> handles) {
+    std::vector<std::uint64_t> numbers;
+    for (const SequenceHandle handle : handles) {
+      numbers.push_back(static_cast<std::uint64_t>(handle));
+    }
+    return numbers;
+  }
+
+  test::FakeEngine engine_;
+  IoLoop loop_;
+  MapCounters counters_;
+  MapPublisher publisher_{loop_,
+                          engine_.memory(),
+                          {.counters = [this] { return counters_; },
+                           .sessions =
+                               [](std::uint32_t uid, std::vector<layout::MapSession>* sessions) {
+                                 layout::MapSession entry{};
+                                 entry.session = uid;
+                                 entry.uid = uid;
+                                 sessions->push_back(entry);
+                               }}};
+};
+
+TEST_F(MapPublisherTest, AUidSeesItsOwnAndPublicSequencesAndTotalsOfAll) {
+  const SequenceHandle mine = MakeSequence(kOwn, 40);
+  const SequenceHandle theirs = MakeSequence(kOther, 10);
+  const SequenceHandle shown = *memory().Publish(mine, {kOwn, SessionId{1}, 0}, "all", true, false);
+  const SequenceHandle hidden =
+      *memory().Publish(mine, {kOwn, SessionId{1}, 0}, "own", false, false);
+  MapReader own = Read(kOwn);
+  MapReader other = Read(kOther);
+  publisher_.PublishNow();
+  EXPECT_EQ(own.Refresh(), MapState::kLive);
+  EXPECT_EQ(other.Refresh(), MapState::kLive);
+  EXPECT_EQ(Handles(own), Numbers({mine, shown, hidden}));
+  EXPECT_EQ(Handles(other), Numbers({theirs, shown}));
+  for (const MapReader* map : {&own, &other}) {
+    EXPECT_EQ(map->totals().live_sequences, 4u);
+    EXPECT_EQ(map->totals().live_cells, 50u);
+    EXPECT_EQ(map->sessions()[0].session, map->viewer_uid());
+    EXPECT_EQ(map->sessions()[1].session, 0u);
+  }
+  EXPECT_EQ(own.sequences()[IndexOf(mine)].shared_cells, 40u);
+  ASSERT_TRUE(memory().Unpublish("all"));
+  publisher_.PublishNow();
+  EXPECT_TRUE(other.Refresh());
+  EXPECT_EQ(Handles(other), Numbers({theirs}));
+  std::uint32_t others_cells = 0;
+  for (const layout::MapBlock& block : other.blocks()) {
+    if (block.sequence == layout::kMapOthers) others_cells += block.used_cells;
+  }
+  EXPECT_EQ(others_cells, 40u);
+}
+
+TEST_F(MapPublisherTest, NothingIsWrittenUntilSomethingChanges) {
+  MakeSequence(kOwn, 5);
+  MapReader map = Read(kOwn);
+  publisher_.PublishNow();
+  EXPECT_TRUE(map.Refresh());
+  const std::uint64_t pass = map.totals().pass;
+  EXPECT_NE(pass, 0u);
+  publisher_.PublishNow();
+  EXPECT_TRUE(map.Refresh());
+  EXPECT_EQ(map.totals().pass, pass);
+  counters_.tokens_computed = 9;
+  publisher_.PublishNow();
+  EXPECT_TRUE(map.Refresh());
+  EXPECT_EQ(map.totals().pass, pass + 1);
+  EXPECT_EQ(map.totals().tokens_computed, 9u);
+}
+
+TEST_F(MapPublisherTest, WhoComesDuringAPassSeesAllOfTheNext) {
+  const SequenceHandle mine = MakeSequence(kOwn, 5);
+  MapReader first = Read(kOwn);
+  publisher_.PublishNow();
+  MapReader second = Read(kOther);
+  publisher_.PublishNow();
+  EXPECT_TRUE(second.Refresh());
+  EXPECT_TRUE(second.has_content());
+  EXPECT_TRUE(first.Refresh());
+  EXPECT_EQ(Handles(first), Numbers({mine}));
+}
+
+TEST_F(MapPublisherTest, AMapIsOverWhenNobodyLooksAnyMore) {
+  MapReader map = Read(kOwn);
+  ASSERT_TRUE(publisher_.Watch(kOwn));
+  publisher_.Unwatch(kOwn);
+  EXPECT_EQ(map.Refresh(), MapState::kLive);
+  publisher_.Unwatch(kOwn);
+  EXPECT_EQ(map.Refresh(), MapState::kStopped);
+}
+
+TEST_F(MapPublisherTest, TheTimerPublishesByItself) {
+  MapReader map = Read(kOwn);
+  std::unique_ptr<IoLoop::Handle> look;
+  std::function<void()> again = [&] {
+    EXPECT_TRUE(map.Refresh());
+    if (map.has_content()) return loop_.Stop();
+    look = loop_.After(std::chrono::milliseconds(1), again);
+  };
+  look = loop_.After(std::chrono::milliseconds(1), again);
+  loop_.Run();
+  EXPECT_TRUE(map.has_content());
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,84 @@
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/engine/memory/memory_fixture.h"
+
+namespace kvd {
+namespace {
+
+constexpr SequenceOwner kOwner{1000, SessionId{1}, 0};
+
+struct Seen {
+  std::uint32_t cells = 0;
+  std::uint32_t shared = 0;
+};
+
+class Collector final : public SequenceVisitor {
+ public:
+  void Visit(const SequenceInfo& info, std::uint32_t shared_cells, std::uint32_t,
+             std::span<const layout::Extent> extents) override {
+    seen[info.handle] = {info.cell_count, shared_cells};
+    extent_count += extents.size();
+  }
+  std::map<SequenceHandle, Seen> seen;
+  std::size_t extent_count = 0;
+};
+
+TEST(MapViewTest, SequencesAndBlocksAreSeenWithWhatTheyShare) {
+  const auto memory = MakeMemory(SmallOptions(256));
+  const SequenceHandle a = *memory->Create(kOwner);
+  ASSERT_TRUE(AppendTokens(*memory, a, 0, 40));
+  SequenceHandle fork{};
+  ASSERT_TRUE(memory->Fork(a, kOwner, {&fork, 1}, 34));
+  Collector collector;
+  EXPECT_EQ(memory->VisitSequences(0, 12, 1000, collector), 12u);
+  ASSERT_EQ(collector.seen.size(), 2u);
+  EXPECT_EQ(collector.seen[a].cells, 40u);
+  EXPECT_EQ(collector.seen[a].shared, 34u);
+  EXPECT_EQ(collector.seen[fork].shared, 34u);
+  EXPECT_EQ(collector.extent_count, 4u);
+  std::vector<BlockUse> uses(16);
+  memory->VisitBlocks(0, uses);
+  std::uint32_t used = 0;
+  std::uint32_t shared = 0;
+  for (const BlockUse& use : uses) {
+    used += use.used_cells;
+    shared += use.shared_cells;
+  }
+  EXPECT_EQ(used, 40u);
+  EXPECT_EQ(shared, 34u);
+}
+
+TEST(MapViewTest, AVisitEndsWhenItHasSeenEnoughAndGoesOn) {
+  const auto memory = MakeMemory(SmallOptions(256));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(AppendTokens(*memory, *memory->Create(kOwner), 0, 40));
+  }
+  Collector collector;
+  std::uint32_t next = 0;
+  int visits = 0;
+  while (next < 12) {
+    const std::uint32_t from = next;
+    next = memory->VisitSequences(next, 12, 1, collector);
+    ASSERT_GT(next, from);
+    ++visits;
+  }
+  EXPECT_EQ(collector.seen.size(), 3u);
+  EXPECT_GE(visits, 3);
+}
+
+TEST(MapViewTest, TheCommitNumberChangesWithEveryCommitAlone) {
+  const auto memory = MakeMemory(SmallOptions(256));
+  const std::uint64_t before = memory->commit_number();
+  (void)memory->Sequences();
+  EXPECT_EQ(memory->commit_number(), before);
+  const SequenceHandle a = *memory->Create(kOwner);
+  const std::uint64_t created = memory->commit_number();
+  EXPECT_NE(created, before);
+  ASSERT_TRUE(AppendTokens(*memory, a, 0, 1));
+  EXPECT_NE(memory->commit_number(), created);
+}
+
+}  // namespace
+}  // namespace kvd
