@@ -198,7 +198,7 @@ TEST_F(KvdHTest, TextIsZeroTerminatedAndFreedByTheCaller) {
   kvd_free(list);
 }
 
-TEST(KvdHTest, AMapIsRefusedWhereItWasNotAskedForAndNullsAreNamed) {
+TEST_F(KvdHTest, AMapIsRefusedWhereItWasNotAskedForAndNullsAreNamed) {
   EXPECT_EQ(kvd_map_open(nullptr, nullptr), KVD_INVALID_ARGUMENT);
   EXPECT_EQ(kvd_map_refresh(nullptr, nullptr), KVD_INVALID_ARGUMENT);
   EXPECT_EQ(kvd_map_read_totals(nullptr, nullptr), KVD_INVALID_ARGUMENT);
