@@ -62,6 +62,8 @@ struct EmbedOptions {
   std::string text;
   bool has_text = false;
   bool is_raw = false;  // not normalised
+};
+
 struct MapOptions {
   bool wants_svg = false;
   bool is_once = false;
