@@ -18,7 +18,7 @@ void BlockAllocator::EndRead() {
 }
 
 std::uint32_t BlockAllocator::ReserveFresh(std::uint32_t end) {
-  KVD_ASSERT(readers_ != 0 && end > 0 && end <= layout::kBlockCells && free_.free_count() > 0);
+  KVD_ASSERT(end > 0 && end <= layout::kBlockCells && free_.free_count() > 0);
   const std::uint32_t block = *free_.TakeLowest();
   if (block_stride_bytes_ != 0) pool_->AddUse(OffsetOf(block), block_stride_bytes_);
   reserved_end_[block] = static_cast<std::uint8_t>(end);
@@ -36,8 +36,23 @@ void BlockAllocator::Release(std::uint32_t block, const BlockTable& table) {
   if (!table.is_used(block)) Unreferenced(block);
 }
 
+void BlockAllocator::Hold(std::uint32_t block, std::uint32_t end) {
+  KVD_ASSERT(end > 0 && end <= layout::kBlockCells && !free_.is_free(block));
+  Holds& holds = holds_[block];
+  ++holds.count;
+  holds.end = std::max(holds.end, static_cast<std::uint8_t>(end));
+}
+
+void BlockAllocator::EndHold(std::uint32_t block, const BlockTable& table) {
+  Holds& holds = holds_[block];
+  KVD_ASSERT(holds.count != 0);
+  if (--holds.count != 0) return;
+  holds.end = 0;
+  if (!table.is_used(block)) Unreferenced(block);
+}
+
 void BlockAllocator::Unreferenced(std::uint32_t block) {
-  if (reserved_end_[block] != 0) return;  // Release comes back to it
+  if (reserved_end_[block] != 0 || holds_[block].count != 0) return;  // their ends come back to it
   if (readers_ != 0) {
     limbo_.push_back(block);
   } else {

@@ -2,7 +2,8 @@
 // what only this process knows: cells reserved by the step in progress, and blocks that the step
 // may still read.
 //
-// A block is free if no list refers to it, no reservation holds it and it is not in limbo. While
+// A block is free if no list refers to it, no reservation and no hold keeps it and it is not in
+// limbo. While
 // somebody reads (BeginRead to EndRead: a step, a rewind; several may) blocks that lose their last
 // holder go to limbo: a reader reads its snapshot of extents without the lock.
 //
@@ -30,15 +31,16 @@ class BlockAllocator {
                  std::uint64_t block_stride_bytes, PoolSegment* pool)
       : free_(block_count),
         reserved_end_(block_count),
+        holds_(block_count),
         pool_offset_(pool_offset),
         block_stride_bytes_(block_stride_bytes),
         pool_(pool) {}
 
   std::uint32_t free_blocks() const { return free_.free_count(); }
   bool is_free(std::uint32_t block) const { return free_.is_free(block); }
-  // How far the block is filled, reservations included.
+  // How far the block is filled, reservations and holds included.
   std::uint32_t fill(std::uint32_t block, const BlockTable& table) const {
-    return std::max<std::uint32_t>(table.fill(block), reserved_end_[block]);
+    return std::max<std::uint32_t>({table.fill(block), reserved_end_[block], holds_[block].end});
   }
   bool is_reserved(std::uint32_t block) const { return reserved_end_[block] != 0; }
   // Of the blocks in front of this one.
@@ -55,13 +57,17 @@ class BlockAllocator {
   // With the last reader, what is in limbo becomes free.
   void EndRead();
 
-  // The lowest free block, now reserved up to cell `end`. REQUIRES: somebody reads, free_blocks() >
-  // 0.
+  // The lowest free block, now reserved up to cell `end`. REQUIRES: free_blocks() > 0.
   std::uint32_t ReserveFresh(std::uint32_t end);
   // Reserves the tail of a used block up to cell `end`. REQUIRES: the block is not reserved.
   void ReserveTail(std::uint32_t block, std::uint32_t end);
   // Ends the block's reservation, whether its cells were committed or not.
   void Release(std::uint32_t block, const BlockTable& table);
+  // Keeps the cells before `end` as they are, whether lists refer to them or not. REQUIRES: a list
+  // does now, to cells up to `end`.
+  void Hold(std::uint32_t block, std::uint32_t end);
+  // Ends one hold. While others are left the block stays filled up to the furthest of all of them.
+  void EndHold(std::uint32_t block, const BlockTable& table);
   // Nothing refers to the block any more.
   void Unreferenced(std::uint32_t block);
 
@@ -71,8 +77,14 @@ class BlockAllocator {
     return pool_offset_ + block * block_stride_bytes_;
   }
 
+  struct Holds {
+    std::uint32_t count = 0;
+    std::uint8_t end = 0;
+  };
+
   FreeSet free_;
   std::vector<std::uint8_t> reserved_end_;  // by block: end of the reserved cells, 0 for none
+  std::vector<Holds> holds_;                // by block
   std::vector<std::uint32_t> limbo_;
   std::uint64_t pool_offset_;
   std::uint64_t block_stride_bytes_;

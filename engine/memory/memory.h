@@ -209,6 +209,10 @@ struct DefragSlice {
   bool is_done = false;              // nothing is left to pack
 };
 
+struct SequenceHold;  // engine/memory/hold_and_restore.h
+struct RestoreRequest;
+struct Restore;
+
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -347,6 +351,24 @@ class Memory {
   virtual void AbandonRewind(Rewind& rewind) = 0;
   // A state slot in the pool: MemoryOptions::state_bytes of f32.
   virtual std::byte* StateBytes(std::uint32_t slot) = 0;
+  // A row of logits in the pool: MemoryOptions::logits_bytes of f32.
+  virtual std::byte* LogitsBytes(std::uint32_t slot) = 0;
+
+  // ---- holds and restores (any thread)
+  // Keeps all that the sequence consists of readable until ReleaseHold, whatever becomes of the
+  // sequence. Error: kNotFound.
+  virtual Status Hold(SequenceHandle handle, SequenceHold* hold) = 0;
+  virtual void ReleaseHold(SequenceHold& hold) = 0;
+  // Finds fresh cells and slots for the content of a sequence that is empty. They belong to no
+  // sequence until CommitRestore. Errors: kNotFound; kPermission (published); kExists (it is not
+  // empty); kInvalidArgument (a number of the request out of its range, by name); kWindowLost (the
+  // next token would reach cells before first_cell); kUnsupported (a state or an encoded text that
+  // the model does not have); kNoSpace, with the numbers.
+  virtual Status BeginRestore(const RestoreRequest& request, Restore* restore) = 0;
+  // Gives the sequence all of it in one commit. Errors: kConflict (the sequence was changed or
+  // dropped meanwhile), kNoSpace (lists); nothing has changed then. Ends the restore either way.
+  virtual Status CommitRestore(Restore& restore) = 0;
+  virtual void AbandonRestore(Restore& restore) = 0;
 
   // ---- the bytes
   // Start of a block of a group in the pool; [layer][K|V][kv head][cell][dim]. REQUIRES: the group

@@ -40,6 +40,11 @@ std::byte* UnifiedMemory::StateBytes(std::uint32_t slot) {
   return states_.bytes(slot);
 }
 
+std::byte* UnifiedMemory::LogitsBytes(std::uint32_t slot) {
+  KVD_ASSERT(slot < meta_.geometry().logits_row_count);
+  return logits_.bytes(slot);
+}
+
 Result<UnifiedMemory::NewState> UnifiedMemory::StateAt(const layout::SequenceRecord& record,
                                                        std::uint32_t cell_count) const {
   if (cell_count == record.cell_count) {

@@ -20,8 +20,9 @@
 // list and lowers its counts.
 //
 // Files: sequence_verbs.cc (create … drop), sequence_edits.cc (ranges), snapshot_verbs.cc,
-// step_verbs.cc, step_commit.cc, state_verbs.cc, rewind_verbs.cc, rewrite_cells.cc; record_lists.cc
-// (lists, commits, counts) and unified_memory.cc (finding, queries) hold what they share.
+// step_verbs.cc, step_commit.cc, state_verbs.cc, rewind_verbs.cc, rewrite_cells.cc, hold_verbs.cc,
+// restore_verbs.cc; record_lists.cc (lists, commits, counts) and unified_memory.cc (finding,
+// queries) hold what they share.
 #pragma once
 
 #include <array>
@@ -94,7 +95,13 @@ class UnifiedMemory final : public Memory {
   Status BeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind) override;
   Status CommitRewind(Rewind& rewind) override;
   void AbandonRewind(Rewind& rewind) override;
+  Status Hold(SequenceHandle handle, SequenceHold* hold) override;
+  void ReleaseHold(SequenceHold& hold) override;
+  Status BeginRestore(const RestoreRequest& request, Restore* restore) override;
+  Status CommitRestore(Restore& restore) override;
+  void AbandonRestore(Restore& restore) override;
   std::byte* StateBytes(std::uint32_t slot) override;
+  std::byte* LogitsBytes(std::uint32_t slot) override;
   std::byte* BlockBytes(std::uint32_t group, BlockId block) override;
   const layout::CellRecord* BlockCells(std::uint32_t group, BlockId block) const override;
 
@@ -254,6 +261,18 @@ class UnifiedMemory final : public Memory {
   // The lists, tokens and positions of a rewind. Errors: kWindowLost.
   Status FillRewind(const layout::SequenceRecord& record, CellRange removed, Rewind* rewind);
   void ReleaseRewind(Rewind* rewind);
+
+  // ---- restores
+  Status CheckRestore(const RestoreRequest& request) const;
+  // The sequence, if it is empty. Errors: kNotFound, kPermission, kExists.
+  Result<Found> FindEmpty(SequenceHandle handle) const;
+  Status ReserveRestored(const RestoreRequest& request, Restore* restore);
+  void ReserveRestoredSlots(const RestoreRequest& request, Restore* restore);
+  // Makes the bytes of what was reserved safe to write, a little at a time.
+  Status GrowForRestore(const Restore& restore);
+  void WriteRestoredCells(const RestoreRequest& request, const Restore& restore);
+  Status CommitRestored(std::uint32_t index, const Restore& restore);
+  void ReleaseRestore(Restore* restore);
 
   // ---- defragmentation
   struct Moves;

@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 
+#include "engine/memory/hold_and_restore.h"
 #include "shm/crc32c.h"
 #include "tests/engine/memory/memory_fixture.h"
 #include "tests/engine/memory/reference_memory.h"
@@ -79,6 +80,7 @@ class KindEpisode {
     if (choice < 52 && has_state_) return GoBack();
     if (choice < 58) return Rewrite();
     if (choice < 61) return Defragment();
+    if (choice < 65) return SaveAndRestore();
     Verb();
   }
 
@@ -192,7 +194,7 @@ class KindEpisode {
       ASSERT_NO_FATAL_FAILURE(ExpectCells(handle, &sequence));
       ASSERT_NO_FATAL_FAILURE(ExpectState(handle, sequence));
     }
-    if (!step_is_open_ && !rewind_is_open_) ExpectNothingLeaks();
+    if (!step_is_open_ && !rewind_is_open_ && lent_ == 0) ExpectNothingLeaks();
   }
   void ExpectNothingLeaks() const {
     const DerivedTables& tables = memory_->derived();
@@ -742,6 +744,166 @@ class KindEpisode {
     Check(done);
   }
 
+  // ---- holds and restores
+  void Meanwhile() {
+    while (OneIn(2) && !testing::Test::HasFatalFailure()) {
+      if (step_is_open_ || OneIn(2)) {
+        Verb();
+      } else if (OneIn(4)) {
+        Defragment();
+      } else {
+        Step();
+      }
+    }
+  }
+  // Holds a sequence, brings what the hold says back as another one, others in between.
+  void SaveAndRestore() {
+    const SequenceHandle source = Any();
+    const ReferenceSequence* found = reference_.Find(source);
+    SequenceHold hold;
+    const Code expected = found == nullptr ? Code::kNotFound : Code::kOk;
+    if (!Judge("hold", expected, memory_->Hold(source, &hold))) return Check(false);
+    ++lent_;
+    const std::vector<ReferenceCell> cells = found->cells;
+    const std::vector<std::uint32_t> text = texts_[source];
+    ASSERT_NO_FATAL_FAILURE(ExpectHeld(hold, cells, text));
+    ASSERT_NO_FATAL_FAILURE(Check(false));
+    ASSERT_NO_FATAL_FAILURE(Meanwhile());
+    ASSERT_NO_FATAL_FAILURE(ExpectHeld(hold, cells, text));
+    ASSERT_NO_FATAL_FAILURE(RestoreFrom(hold, cells, text));
+    ASSERT_NO_FATAL_FAILURE(ExpectHeld(hold, cells, text));
+    memory_->ReleaseHold(hold);
+    --lent_;
+    verb_ = "release hold";
+    Check(false);
+  }
+  void ExpectHeld(const SequenceHold& hold, const std::vector<ReferenceCell>& cells,
+                  const std::vector<std::uint32_t>& text) const {
+    ASSERT_EQ(hold.info.cell_count, cells.size());
+    for (std::uint32_t group = 0; group < hold.group_count; ++group) {
+      const GroupPart& part = hold.parts[group];
+      const bool is_cross = group == hold.cross_group;
+      ASSERT_EQ(part.cell_count, is_cross ? text.size() : cells.size());
+      for (std::uint32_t at = part.first_cell; at < part.cell_count; ++at) {
+        const layout::Extent& extent = part.extents[FindExtent(part.view(), at)];
+        const std::uint32_t cell = extent.first + (at - extent.start);
+        ASSERT_FALSE(memory_->is_free_block(group, extent.block));
+        if (has_bytes(group)) {
+          ASSERT_EQ(*Tag(group, extent.block, cell), is_cross ? text[at] : cells[at].k_id);
+        }
+        const layout::CellRecord& record = memory_->BlockCells(group, BlockId{extent.block})[cell];
+        if (!is_cross) {
+          ASSERT_EQ(record.token, cells[at].token);
+          ASSERT_EQ(record.stored_pos + std::int64_t{extent.delta}, cells[at].position);
+        }
+      }
+    }
+    if (!has_state_) return;
+    ASSERT_EQ(StateIn(hold.state_slot), SumOf(cells));
+    for (const layout::Checkpoint& checkpoint : hold.checkpoints) {
+      ASSERT_EQ(StateIn(checkpoint.state_slot),
+                SumOf(std::span(cells).first(checkpoint.cell_count)));
+    }
+    if (hold.logits_slot == layout::kNoSlot) return;
+    Sum sum = 0;
+    std::memcpy(&sum, memory_->LogitsBytes(hold.logits_slot), sizeof sum);
+    ASSERT_EQ(sum, SumOf(cells));
+  }
+  void RestoreFrom(const SequenceHold& hold, const std::vector<ReferenceCell>& cells,
+                   const std::vector<std::uint32_t>& text) {
+    const Result<SequenceHandle> fresh = memory_->Create({1000, SessionId{1}, 0});
+    const bool is_created = Judge("create", reference_.CheckRoom(1), fresh);
+    if (is_created) reference_.sequences[*fresh] = {};
+    Check(is_created);
+    if (!is_created) return;
+    const SequenceHandle handle = OneIn(10) ? Any() : *fresh;
+    std::vector<TokenId> tokens, cross_tokens(text.size(), 7);
+    std::vector<Pos> positions;
+    for (const ReferenceCell& cell : cells) {
+      tokens.push_back(cell.token);
+      positions.push_back(Pos{static_cast<std::int32_t>(cell.position)});
+    }
+    std::vector<std::uint32_t> checkpoints;
+    for (const layout::Checkpoint& at : hold.checkpoints) checkpoints.push_back(at.cell_count);
+    RestoreRequest request{.handle = handle,
+                           .tokens = tokens,
+                           .positions = positions,
+                           .cross_tokens = cross_tokens,
+                           .has_state = has_state_ && !cells.empty(),
+                           .checkpoint_cells = checkpoints,
+                           .has_logits = hold.logits_slot != layout::kNoSlot};
+    for (std::uint32_t group = 1; group < hold.group_count; ++group) {
+      if (group != hold.cross_group) request.first_cell[group] = hold.parts[group].first_cell;
+    }
+    const ReferenceSequence* target = reference_.Find(handle);
+    Code expected = reference_.CheckMutable(handle);
+    if (expected == Code::kOk && !(target->cells.empty() && texts_[handle].empty())) {
+      expected = Code::kExists;
+    }
+    Restore restore;
+    const bool has_begun =
+        Judge("begin restore", expected, memory_->BeginRestore(request, &restore));
+    for (auto at = texts_.begin(); at != texts_.end();) {
+      at = reference_.Find(at->first) == nullptr ? texts_.erase(at) : std::next(at);
+    }
+    Check(has_state_);  // checkpoints and rows of logits may have been given up
+    if (!has_begun) return;
+    ++lent_;
+    const std::uint64_t content_number = target->content_number;
+    std::vector<ReferenceCell> restored = cells;
+    std::vector<std::uint32_t> restored_text;
+    for (ReferenceCell& cell : restored) {
+      cell.shift = 0;
+      cell.k_id = next_id_++;
+    }
+    for (std::size_t at = 0; at < text.size(); ++at) restored_text.push_back(next_id_++);
+    Fill(restore, restored, restored_text);
+    ASSERT_NO_FATAL_FAILURE(Meanwhile());
+    --lent_;
+    if (OneIn(4)) {
+      memory_->AbandonRestore(restore);
+      ++lent_;  // nothing of the hold can be seen to leak yet
+      verb_ = "abandon restore";
+      Check(false);
+      --lent_;
+      return;
+    }
+    target = reference_.Find(handle);
+    const bool conflicts = target == nullptr || target->content_number != content_number ||
+                           !target->cells.empty() || !texts_[handle].empty() ||
+                           target->is_published;
+    if (target == nullptr) texts_.erase(handle);
+    const bool done = Judge("commit restore", conflicts ? Code::kConflict : Code::kOk,
+                            memory_->CommitRestore(restore));
+    if (done) {
+      ReferenceSequence& sequence = reference_.sequences.at(handle);
+      sequence.cells = restored;
+      ++sequence.content_number;
+      texts_[handle] = restored_text;
+    }
+    Check(done);
+  }
+  void Fill(const Restore& restore, const std::vector<ReferenceCell>& cells,
+            const std::vector<std::uint32_t>& text) {
+    for (std::uint32_t group = 0; group < meta_.geometry().group_count; ++group) {
+      const GroupPart& part = restore.parts[group];
+      const bool is_cross = group == meta_.geometry().cross_group;
+      if (!has_bytes(group)) continue;
+      for (std::uint32_t at = part.first_cell; at < part.cell_count; ++at) {
+        const layout::Extent& extent = part.extents[FindExtent(part.view(), at)];
+        *Tag(group, extent.block, at - extent.start) = is_cross ? text[at] : cells[at].k_id;
+      }
+    }
+    const Sum sum = SumOf(cells);
+    if (restore.state_slot != layout::kNoSlot) WriteState(restore.state_slot, sum);
+    if (restore.logits_slot != layout::kNoSlot) {
+      std::memcpy(memory_->LogitsBytes(restore.logits_slot), &sum, sizeof sum);
+    }
+    for (const layout::Checkpoint& checkpoint : restore.checkpoints) {
+      WriteState(checkpoint.state_slot, SumOf(std::span(cells).first(checkpoint.cell_count)));
+    }
+  }
+
   std::mt19937_64 random_;
   KindTally* tally_;
   const bool has_state_;
@@ -755,6 +917,7 @@ class KindEpisode {
   std::uint32_t digest_ = 0;
   bool step_is_open_ = false;
   bool rewind_is_open_ = false;
+  int lent_ = 0;  // holds and restores that are open
   const char* verb_ = "";
 };
 
