@@ -225,6 +225,9 @@ class EngineImpl final : public Engine {
   const ModelConfig& config() const override { return model_->config; }
   const kernels::KernelTable& kernels() const override { return kernels_; }
   const EngineOptions& options() const override { return options_; }
+  const ModelFingerprint& fingerprint() const override { return model_->fingerprint; }
+  const CellLayout& cell_layout() const override { return cells_; }
+  const ModelRopes& ropes() const override { return forward_.ropes(); }
   std::uint64_t weight_bytes() const override { return model_->weight_bytes; }
   std::uint64_t cell_bytes() const override { return cells_.cell_bytes(); }
   std::uint64_t state_bytes() const override { return StateFloats(model_->config) * sizeof(float); }

@@ -19,8 +19,11 @@
 
 namespace kvd {
 
+class ModelRopes;
 class Vocabulary;
+struct CellLayout;
 struct ModelConfig;
+struct ModelFingerprint;
 
 struct EngineOptions {
   std::string model_path{};  // empty: the bundled model
@@ -85,6 +88,10 @@ class Engine {
   virtual const ModelConfig& config() const = 0;
   virtual const kernels::KernelTable& kernels() const = 0;
   virtual const EngineOptions& options() const = 0;  // with defaults filled in
+  virtual const ModelFingerprint& fingerprint() const = 0;
+  // How rows lie in a block of cells, and how keys are rotated.
+  virtual const CellLayout& cell_layout() const = 0;
+  virtual const ModelRopes& ropes() const = 0;
   virtual std::uint64_t weight_bytes() const = 0;
   virtual std::uint64_t cell_bytes() const = 0;   // K and V of one token in all layers
   virtual std::uint64_t state_bytes() const = 0;  // recurrent state of one sequence; 0: none

@@ -49,6 +49,9 @@ FakeEngine::FakeEngine(const FakeEngineOptions& options) : has_state_(options.ha
   config_.vocab_size = options.vocab_size;
   config_.context_length = 4096;
   config_.layer_count = 1;
+  config_.head_dim_k = 2;
+  config_.head_dim_v = 2;
+  config_.has_rope = false;
   if (options.is_encoder) {
     config_.has_decoder = false;
     config_.embedding_size = 2;
@@ -70,6 +73,7 @@ FakeEngine::FakeEngine(const FakeEngineOptions& options) : has_state_(options.ha
     memory.logits_rows = 4;
   }
   const MemoryGeometry geometry = Must(ComputeGeometry(memory));
+  cell_layout_ = {.layers = geometry.groups[0].layers, .groups = {0}};
   memory_ = Must(UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(geometry))));
 }
 

@@ -14,9 +14,12 @@
 #include <string>
 #include <vector>
 
+#include "engine/cell_layout.h"
 #include "engine/engine.h"
 #include "engine/memory/unified_memory.h"
 #include "engine/model_config.h"
+#include "engine/model_fingerprint.h"
+#include "engine/model_ropes.h"
 #include "engine/vocabulary/vocabulary.h"
 
 namespace kvd::test {
@@ -54,6 +57,9 @@ class FakeEngine final : public Engine {
   const ModelConfig& config() const override { return config_; }
   const kernels::KernelTable& kernels() const override;
   const EngineOptions& options() const override { return options_; }
+  const ModelFingerprint& fingerprint() const override { return fingerprint_; }
+  const CellLayout& cell_layout() const override { return cell_layout_; }
+  const ModelRopes& ropes() const override { return ropes_; }
   std::uint64_t weight_bytes() const override { return 1000; }
   std::uint64_t cell_bytes() const override { return 8; }
   std::uint64_t state_bytes() const override { return has_state_ ? 64 : 0; }
@@ -78,6 +84,9 @@ class FakeEngine final : public Engine {
  private:
   EngineOptions options_;
   ModelConfig config_;
+  ModelFingerprint fingerprint_{{1, 2, 3, 4}};
+  CellLayout cell_layout_;
+  ModelRopes ropes_{{}, {}};  // nothing is rotated
   std::unique_ptr<Vocabulary> vocabulary_;
   std::unique_ptr<UnifiedMemory> memory_;
   std::function<void()> on_step_;

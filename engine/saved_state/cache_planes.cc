@@ -1,0 +1,109 @@
+#include "engine/saved_state/cache_planes.h"
+
+#include <cstring>
+
+#include "kernels/quant_blocks.h"
+
+namespace kvd {
+
+std::vector<CachePlane> CachePlanesOf(const ModelConfig& config, const CellLayout& cells) {
+  std::vector<CachePlane> planes;
+  for (std::uint32_t layer = 0; layer < cells.layers.size(); ++layer) {
+    const LayerLayout& at = cells.layers[layer];
+    if (at.kv_head_count == 0) continue;
+    planes.push_back({.layer = layer,
+                      .side = CacheSide::kKeys,
+                      .group = cells.groups[layer],
+                      .head_count = at.kv_head_count,
+                      .dim = config.head_dim_k,
+                      .type = cells.k_type});
+    planes.push_back({.layer = layer,
+                      .side = CacheSide::kValues,
+                      .group = cells.groups[layer],
+                      .head_count = at.kv_head_count,
+                      .dim = config.head_dim_v,
+                      .type = cells.v_type});
+  }
+  return planes;
+}
+
+std::string PlaneText(const CachePlane& plane) {
+  return (plane.side == CacheSide::kKeys ? "keys of layer " : "values of layer ") +
+         std::to_string(plane.layer);
+}
+
+Status CheckRowType(const CachePlane& plane, kernels::DataType type) {
+  switch (type) {
+    case kernels::DataType::kF32:
+    case kernels::DataType::kF16:
+    case kernels::DataType::kBF16:
+    case kernels::DataType::kQ8_0: break;
+    default:
+      return Fail(Code::kUnsupported, PlaneText(plane) + ": " + kernels::DataTypeName(type) +
+                                          "; f32, f16, bf16 and q8_0 can be saved");
+  }
+  if (plane.dim % kernels::ElementsPerBlock(type) == 0) return {};
+  return Fail(Code::kUnsupported, PlaneText(plane) + ": " + kernels::DataTypeName(type) +
+                                      " packs " + std::to_string(kernels::ElementsPerBlock(type)) +
+                                      " elements of a head together, this model's heads have " +
+                                      std::to_string(plane.dim));
+}
+
+RowPlacement HeadMajor(const CachePlane& plane, kernels::DataType type, std::size_t cell_count) {
+  return {.head_stride_bytes = cell_count * plane.row_bytes(type),
+          .cell_stride_bytes = plane.row_bytes(type)};
+}
+
+RowPlacement CellMajor(const CachePlane& plane, kernels::DataType type) {
+  return {.head_stride_bytes = plane.row_bytes(type), .cell_stride_bytes = plane.cell_bytes(type)};
+}
+
+namespace {
+
+// Without a branch in the loops, so that they become vector code.
+bool AllFinite16(const std::byte* elements, std::size_t count, std::uint16_t exponent_mask) {
+  std::uint16_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint16_t bits;
+    std::memcpy(&bits, elements + i * sizeof bits, sizeof bits);
+    found = static_cast<std::uint16_t>(
+        found | static_cast<std::uint16_t>((bits & exponent_mask) == exponent_mask));
+  }
+  return found == 0;
+}
+
+bool AllFinite32(const std::byte* elements, std::size_t count) {
+  constexpr std::uint32_t kExponentMask = 0x7f800000u;
+  std::uint32_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint32_t bits;
+    std::memcpy(&bits, elements + i * sizeof bits, sizeof bits);
+    found |= static_cast<std::uint32_t>((bits & kExponentMask) == kExponentMask);
+  }
+  return found == 0;
+}
+
+}  // namespace
+
+bool AllFinite(kernels::DataType type, const std::byte* elements, std::size_t element_count) {
+  constexpr std::uint16_t kF16Exponent = 0x7c00;
+  constexpr std::uint16_t kBF16Exponent = 0x7f80;
+  switch (type) {
+    case kernels::DataType::kF32: return AllFinite32(elements, element_count);
+    case kernels::DataType::kF16: return AllFinite16(elements, element_count, kF16Exponent);
+    case kernels::DataType::kBF16: return AllFinite16(elements, element_count, kBF16Exponent);
+    case kernels::DataType::kQ8_0: {
+      // A block starts with its scale, an f16.
+      const std::size_t block_bytes = kernels::BytesPerBlock(type);
+      const std::size_t blocks = element_count / kernels::ElementsPerBlock(type);
+      bool is_finite = true;
+      for (std::size_t block = 0; block < blocks; ++block) {
+        is_finite &= AllFinite16(elements + block * block_bytes, 1, kF16Exponent);
+      }
+      return is_finite;
+    }
+    default: return false;
+  }
+}
+
+}  // namespace kvd
