@@ -1,0 +1,72 @@
+// Writes state files of llama.cpp in the layout of February 2025 (see llama_state_file.h), which is
+// what most tools around it read: the exact size first, then every byte into memory of that size.
+//
+// A plan is a plain description whose spans must outlive the call. Rows are asked for, many cells
+// of one layer at a time, and written where they belong; nothing but a transposed layer's rows is
+// copied twice.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/saved_state/llama_state_file.h"
+#include "kernels/data_type.h"
+#include "shm/error.h"
+#include "shm/ids.h"
+
+namespace kvd {
+
+struct LlamaRowShape {
+  kernels::DataType type = kernels::DataType::kF16;  // f32, f16, bf16 or q8_0
+  std::uint64_t elements = 0;                        // of one cell; whole blocks of the type
+};
+
+// One cache: the cells of attention layers, or the states of recurrent ones. A hybrid model has the
+// first, then the second.
+struct LlamaCachePlan {
+  std::vector<LlamaCell> cells;  // in a sequence file id_count is 0
+  std::vector<std::int32_t> sequence_ids;
+  bool is_v_transposed = false;  // llama.cpp without flash attention wants it so; f32, f16, bf16
+  std::uint32_t declared_layers = 0;  // k.size(), or more where only some layers are recurrent
+  std::vector<LlamaRowShape> k;       // by layers that have rows
+  std::vector<LlamaRowShape> v;
+};
+
+struct LlamaStatePlan {
+  LlamaFileKind kind = LlamaFileKind::kSequence;
+  std::span<const TokenId> tokens;
+  std::vector<LlamaCachePlan> caches;
+  // Of a session alone.
+  std::string architecture;
+  std::span<const std::int32_t> output_positions;
+  std::span<const float> logits;
+  std::span<const float> embeddings;
+};
+
+enum class LlamaRowKind : std::uint8_t { kK, kV };
+
+// Where the rows come from. Given by whoever has the cells.
+class LlamaRowSource {
+ public:
+  virtual ~LlamaRowSource() = default;
+  // Writes the rows of the plan's cells [first_cell, first_cell + cell_count) of one layer, in the
+  // plan's type: rows.size() == cell_count * bytes of one. `layer`: index into the plan's k and v.
+  virtual Status ReadRows(std::size_t cache, LlamaRowKind kind, std::size_t layer,
+                          std::uint32_t first_cell, std::uint32_t cell_count,
+                          std::span<std::byte> rows) = 0;
+};
+
+// The file's size. Errors: kInvalidArgument, naming what the layout cannot hold (more than 2^32 - 1
+// of something, rows that are no whole blocks, a quantised V transposed, a name too long, more than
+// 2^63 bytes).
+Result<std::uint64_t> LlamaStateBytes(const LlamaStatePlan& plan);
+
+// Writes the file. Errors: LlamaStateBytes', kInvalidArgument (`file` is not of that size) and the
+// source's; what is in `file` then is of no use.
+Status WriteLlamaState(const LlamaStatePlan& plan, LlamaRowSource& source,
+                       std::span<std::byte> file);
+
+}  // namespace kvd
