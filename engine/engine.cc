@@ -279,9 +279,9 @@ class EngineImpl final : public Engine {
 
   Defragmentation StartDefragmentation() override { return {*memory_, mover_, settler_}; }
 
-  Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
-                               std::int32_t divisor) override {
-    return memory_->DividePositions(sequence, range, divisor, divider_);
+  Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor,
+                               const AppliedRequest& applied) override {
+    return memory_->DividePositions(sequence, range, divisor, divider_, applied);
   }
 
   Result<Embedding> Embed(std::span<const TokenId> tokens) override {
@@ -359,7 +359,8 @@ class EngineImpl final : public Engine {
         requests_.push_back({.handle = items[i].sequence,
                              .pos = items[i].pos,
                              .tokens = items[i].tokens,
-                             .key_form = FormOf(items[i], 0)});
+                             .key_form = FormOf(items[i], 0),
+                             .applied = items[i].applied});
       }
       std::size_t failed = requests_.size() - 1;
       const Status reserved = memory_->Reserve(requests_, &plan_, &failed);

@@ -64,6 +64,7 @@ struct StepItem {
   // Recurrent models: the state behind the last token becomes a checkpoint, and its row of logits is
   // kept if it is among those wanted. For the ends of prompts.
   bool keeps_state = false;
+  AppliedRequest applied{};  // whose tokens they are
   // Out: whether this item's cells were committed; on error nothing of it was, and the other items
   // are not affected.
   Status status{};
@@ -111,7 +112,8 @@ class Engine {
   virtual Result<bool> Replay(Rewind& rewind) = 0;
   // Memory::DividePositions with this model's rotation.
   virtual Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
-                                       std::int32_t divisor) = 0;
+                                       std::int32_t divisor,
+                                       const AppliedRequest& applied = {}) = 0;
   // A defragmentation with this model's cells, to be done slice by slice between steps.
   virtual Defragmentation StartDefragmentation() = 0;
   // The embedding of a text, which may be as long as the model's trained context, in one go. Models

@@ -18,6 +18,7 @@
 //   2  recurrent state slots, checkpoints and rows of logits
 //   3  a cell says by which of the model's rotations its keys are rotated
 //   4  several block groups, windows, cells of an encoded text
+//   5  sessions with a window of applied requests; sequences say which request computes them
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@
 
 namespace kvd::layout {
 
-inline constexpr std::uint32_t kLayoutVersion = 4;
+inline constexpr std::uint32_t kLayoutVersion = 5;
 inline constexpr std::uint64_t kMetaMagic = 0x3154454d5f44564bull;  // "KVD_MET1"
 inline constexpr std::uint32_t kBlockCells = 32;                    // cells of one block
 inline constexpr std::uint32_t kGroupsMax = 4;                      // block groups of one model
@@ -39,6 +40,7 @@ inline constexpr std::uint32_t kCommitRecordBytes = 1u << 20;  // redo record, h
 inline constexpr std::uint32_t kForksMax =
     1024;  // forks of one request, so that one commit holds them
 inline constexpr std::uint32_t kNameBytesMax = 64;
+inline constexpr std::uint32_t kAppliedMax = 62;  // requests that a session's window remembers
 
 // ------------------------------------------------------------------------------------------ meta
 //
@@ -182,7 +184,13 @@ struct SequenceRecord {
   ListRoot sampler;
   std::uint32_t
       first_cell[kGroupsMax];  // ordinal of the first cell that a window group still holds
-  std::uint8_t reserved1[72];
+  std::uint64_t created_by;    // request of the owner's session that made it; 0: none it waits for
+  // The last request that computed tokens of it, and its first one: a request that is sent again
+  // after a restart goes on from there. 0: none.
+  std::uint64_t request;
+  std::uint64_t request_session;
+  std::uint32_t request_first_cell;  // ordinal; kNoSlot: cells were edited since; 0 without request
+  std::uint8_t reserved1[44];
 };
 static_assert(sizeof(SequenceRecord) == 256 && std::is_standard_layout_v<SequenceRecord>);
 
@@ -196,15 +204,30 @@ struct SnapshotRecord {
 };
 static_assert(sizeof(SnapshotRecord) == 128);
 
-// Room for exactly-once requests across restarts.
+// A request that was applied, in the same commit as its change, and what its answer says.
+struct AppliedRecord {
+  std::uint64_t request;   // RequestId; 0: free
+  std::uint64_t sequence;  // SequenceHandle: the first that it made, or the one that it changed
+  std::uint32_t cells;     // as its verb counts them
+  std::uint32_t replayed;  // tokens computed again
+  std::uint16_t verb;
+  std::uint16_t created;  // sequences that it made
+  std::uint32_t reserved;
+};
+static_assert(sizeof(AppliedRecord) == 32);
+
+// A client that may come back: by its token, of which only a keyed hash is kept. The window's place
+// of the lowest request id is used again first.
 struct SessionRecord {
   std::uint64_t session;  // SessionId; 0 when free
-  std::uint64_t token_hash;
   std::uint32_t owner_uid;
   std::uint32_t reserved0;
-  std::uint8_t reserved[488];
+  std::uint8_t token_key[16];   // drawn with the token
+  std::uint8_t token_hash[16];  // zero: nobody can take it up
+  std::uint8_t reserved1[16];
+  AppliedRecord applied[kAppliedMax];
 };
-static_assert(sizeof(SessionRecord) == 512);
+static_assert(sizeof(SessionRecord) == 2048);
 
 // One per cell of a group, written before the commit that makes the cell reachable and not changed
 // while it is.
@@ -222,8 +245,8 @@ constexpr std::uint64_t LayoutSignature() {
   std::uint64_t signature = kLayoutVersion;
   for (std::uint64_t part :
        {sizeof(MetaHeader), sizeof(CommitHeader), sizeof(CommitEntry), sizeof(SequenceRecord),
-        sizeof(SnapshotRecord), sizeof(SessionRecord), sizeof(CellRecord), sizeof(Extent),
-        std::size_t{kBlockCells}, std::size_t{kListUnitBytes}}) {
+        sizeof(SnapshotRecord), sizeof(SessionRecord), sizeof(AppliedRecord), sizeof(CellRecord),
+        sizeof(Extent), std::size_t{kBlockCells}, std::size_t{kListUnitBytes}}) {
     signature = (signature ^ part) * 0x100000001b3ull;
   }
   return signature;

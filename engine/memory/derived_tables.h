@@ -39,6 +39,8 @@ struct DerivedTables {
   FreeSet sequences;  // free records
   FreeSet snapshots;
   std::map<std::string, std::uint32_t, std::less<>> snapshots_by_name;  // index of the record
+  FreeSet sessions;
+  std::map<std::uint64_t, std::uint32_t> sessions_by_id;  // index of the record
 
   DerivedTables() = default;
   // Of an empty meta.
@@ -47,7 +49,8 @@ struct DerivedTables {
         logits(geometry.logits_row_count),
         lists(geometry.list_unit_count),
         sequences(geometry.sequence_capacity),
-        snapshots(geometry.snapshot_capacity) {
+        snapshots(geometry.snapshot_capacity),
+        sessions(geometry.session_capacity) {
     for (std::uint32_t group = 0; group < layout::kGroupsMax; ++group) {
       blocks[group] = BlockTable(geometry.block_count[group]);
     }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "engine/memory/extents.h"
+#include "engine/memory/session_store.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 #include "shm/segment_layout.h"
@@ -46,6 +47,11 @@ struct SequenceInfo {
   Pos next_pos;
   std::uint64_t created_unix_ms = 0;
   std::uint64_t edit_number = 0;
+  // The last request that computed tokens of it, and where they begin; nullopt: its cells were
+  // edited since.
+  SessionId request_session = SessionId::kNone;
+  RequestId request{};
+  std::optional<std::uint32_t> request_first_cell;
 };
 
 // What takes a look at every extent of a sequence: 10 to 20 us for 32,768 cells.
@@ -132,6 +138,7 @@ struct StepSequence {
   // holds those of the encoded text and gets new ones by encoding alone.
   std::array<GroupPart, layout::kGroupsMax> groups;
   bool is_encoding = false;  // the tokens are a text to encode: new cells of the cross group alone
+  AppliedRequest applied;    // whose tokens they are
   // Recurrent state before the first new token (kNoSlot: zeros) and where the one behind the last
   // is written, all of it: Memory::StateBytes. Both kNoSlot for a model without state.
   std::uint32_t state_from = layout::kNoSlot;
@@ -150,6 +157,8 @@ struct AppendRequest {
   // The tokens are the text that the sequence's decoder attends to: they become cells of the cross
   // group, at positions 0, 1, …, once per sequence and before its first cell. `pos` is 0.
   bool is_encoding = false;
+  // Whose tokens they are: committed with them, so that the request can be gone on with.
+  AppliedRequest applied{};
 };
 
 // The plan of one step. Reused from step to step so that nothing is allocated per token.
@@ -177,6 +186,7 @@ struct Rewind {
   std::size_t done = 0;
   std::uint32_t last_slot = layout::kNoSlot;
   std::uint64_t content_number = 0;  // of the sequence, for the commit
+  AppliedRequest applied;            // whose removal it is, remembered with the commit
 };
 
 // Rewrites the K rows of one cell of a group while positions are divided: reads the cell at
@@ -213,28 +223,30 @@ struct SequenceHold;  // engine/memory/hold_and_restore.h
 struct RestoreRequest;
 struct Restore;
 
-class Memory {
+class Memory : public SessionStore {
  public:
-  virtual ~Memory() = default;
-
-  // ---- sequences
+  // ---- sequences. `applied`: the request that a verb is called for is remembered in the verb's own
+  // commit, also where the verb finds nothing to change.
   // Errors: kNoSpace (sequence table full).
-  virtual Result<SequenceHandle> Create(const SequenceOwner& owner) = 0;
+  virtual Result<SequenceHandle> Create(const SequenceOwner& owner,
+                                        const AppliedRequest& applied = {}) = 0;
   // kNeedsReplay of this and of the edits: recurrent models, see BeginRewind.
   // Makes handles.size() sequences that refer to the cells [0, cell_count) of `source` (all if
   // nullopt), all or none. Errors: kNotFound, kInvalidArgument (no handles, more than kForksMax,
   // cell_count > source's), kNoSpace (sequences, lists).
   virtual Status Fork(SequenceHandle source, const SequenceOwner& owner,
                       std::span<SequenceHandle> handles,
-                      std::optional<std::uint32_t> cell_count = std::nullopt) = 0;
+                      std::optional<std::uint32_t> cell_count = std::nullopt,
+                      const AppliedRequest& applied = {}) = 0;
   // Frees the handle and its references. Errors: kNotFound; kPermission (published: see Unpublish).
-  virtual Status Drop(SequenceHandle handle) = 0;
+  virtual Status Drop(SequenceHandle handle, const AppliedRequest& applied = {}) = 0;
   // Frees all of the handles in one commit, or none. Errors: kNotFound; kPermission;
   // kInvalidArgument (a handle twice); kNoSpace (more than one commit record holds: some 40,000).
   virtual Status DropAll(std::span<const SequenceHandle> handles) = 0;
   // Drops every sequence of `session` but `kept`; published ones stay. Errors: kNotFound,
   // kPermission (kept is another's).
-  virtual Status Keep(SequenceHandle kept, SessionId session) = 0;
+  virtual Status Keep(SequenceHandle kept, SessionId session,
+                      const AppliedRequest& applied = {}) = 0;
 
   // ---- edits. All errors of the ranges: kInvalidArgument (begin > end, begin < 0). kPermission:
   // published sequences. kNoSpace: a list that is rewritten finds no room in the list arena.
@@ -243,8 +255,9 @@ class Memory {
   // cells that a window group has dropped.
   // Removes the cells with positions in range; holes stay, the next position becomes last + 1.
   // Returns cells removed.
-  virtual Result<std::uint32_t> RemoveRange(SequenceHandle handle, PosRange range) = 0;
-  virtual Status Clear(SequenceHandle handle) = 0;
+  virtual Result<std::uint32_t> RemoveRange(SequenceHandle handle, PosRange range,
+                                            const AppliedRequest& applied = {}) = 0;
+  virtual Status Clear(SequenceHandle handle, const AppliedRequest& applied = {}) = 0;
   // Adds references to source's cells in range, at their positions. Errors: kExists (destination
   // holds a position inside
   // [first, last] of what is copied), kNoSpace. source == destination is kInvalidArgument;
@@ -252,15 +265,17 @@ class Memory {
   // model with a cross group into one without an encoded text or with the same one. Returns cells
   // copied.
   virtual Result<std::uint32_t> CopyRange(SequenceHandle source, SequenceHandle destination,
-                                          PosRange range) = 0;
+                                          PosRange range, const AppliedRequest& applied = {}) = 0;
   // Shifts positions in range by delta: metadata only. Errors: kInvalidArgument (overlap, reorder,
   // below 0, overflow).
-  virtual Status AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta) = 0;
+  virtual Status AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta,
+                              const AppliedRequest& applied = {}) = 0;
   // Divides positions in range by divisor (> 0), through fresh cells. Returns cells rewritten (0
   // for divisor 1). A step of its own: engine thread, none in progress. Errors: kNoSpace,
   // kInvalidArgument (before a cell outside), kConflict, the rotator's.
   virtual Result<std::uint32_t> DividePositions(SequenceHandle handle, PosRange range,
-                                                std::int32_t divisor, CellRotator& rotator) = 0;
+                                                std::int32_t divisor, CellRotator& rotator,
+                                                const AppliedRequest& applied = {}) = 0;
   // Rewrites cells into fresh ones that are stored at their effective positions, so that no delta
   // is left. kShifted: the shortest run of cells that holds all shifted ones; kAll: every cell, if
   // any is shifted. Returns cells rewritten; 0: none was shifted. A step of its own, as dividing.
@@ -288,8 +303,9 @@ class Memory {
   // sequence. An existing name is kExists unless `replace` (then the old snapshot's sequence is
   // dropped in the same commit; forks of it live on).
   virtual Result<SequenceHandle> Publish(SequenceHandle source, const SequenceOwner& owner,
-                                         std::string_view name, bool is_public, bool replace) = 0;
-  virtual Status Unpublish(std::string_view name) = 0;
+                                         std::string_view name, bool is_public, bool replace,
+                                         const AppliedRequest& applied = {}) = 0;
+  virtual Status Unpublish(std::string_view name, const AppliedRequest& applied = {}) = 0;
   virtual Result<SnapshotInfo> FindSnapshot(std::string_view name) const = 0;
   virtual std::vector<SnapshotInfo> Snapshots() const = 0;
 
@@ -344,6 +360,7 @@ class Memory {
   virtual Result<bool> ReadLogits(SequenceHandle handle, float* row) const = 0;
   // What RemoveRange refused with kNeedsReplay. Errors: its own; kNoSpace (two state slots are
   // needed meanwhile, with the numbers). Other verbs and steps may come in between.
+  // `rewind->applied` stays what it is.
   virtual Status BeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind) = 0;
   // REQUIRES: rewind.done == rewind.tokens.size(). Errors: kConflict (the sequence was changed),
   // kNoSpace (lists); nothing has changed then. Ends the rewind either way.

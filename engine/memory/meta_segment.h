@@ -42,6 +42,12 @@ class BasicMetaView {
   std::span<Like<layout::SnapshotRecord>> snapshots() const {
     return {At<layout::SnapshotRecord>(offsets_.snapshots), geometry_.snapshot_capacity};
   }
+  std::span<Like<layout::SessionRecord>> sessions() const {
+    return {At<layout::SessionRecord>(offsets_.sessions), geometry_.session_capacity};
+  }
+  std::uint64_t session_offset(std::uint32_t index) const {
+    return offsets_.sessions + std::uint64_t{index} * sizeof(layout::SessionRecord);
+  }
   std::uint64_t sequence_offset(std::uint32_t index) const {
     return offsets_.sequences + std::uint64_t{index} * sizeof(layout::SequenceRecord);
   }

@@ -276,6 +276,15 @@ Status ValidateState(ConstMetaView meta, const std::string& name,
     last = checkpoint.cell_count;
   }
   if (!(record.sampler == kEmptyList)) return Corrupt(name + " sampler", "not empty");
+  const bool is_computed = record.request != 0;
+  if (is_computed != (record.request_session != 0) ||
+      (!is_computed && record.request_first_cell != 0) ||
+      (record.request_first_cell != kNoSlot && record.request_first_cell > record.cell_count)) {
+    return Corrupt(name + " request_first_cell",
+                   std::to_string(record.request_first_cell) + " of request " +
+                       std::to_string(record.request) + " of session " +
+                       std::to_string(record.request_session));
+  }
   if (record.reserved0 != 0 || !IsZero(record.reserved1))
     return Corrupt(name + " reserved", "not zero");
   return {};
@@ -315,6 +324,36 @@ Status AddSnapshot(ConstMetaView meta, std::uint32_t index, std::vector<std::uin
     return Corrupt(name + " name", "belongs to another snapshot too");
   }
   tables->snapshots.Take(index);
+  return {};
+}
+
+// ---------------------------------------------------------------------------------------- sessions
+
+Status AddSession(ConstMetaView meta, std::uint32_t index, DerivedTables* tables) {
+  const layout::SessionRecord& record = meta.sessions()[index];
+  const std::string name = Name("session", index);
+  if (record.session == 0) {
+    const layout::SessionRecord nothing = {};
+    if (std::memcmp(&record, &nothing, sizeof record) != 0) {
+      return Corrupt(name, "a free record that is not zero");
+    }
+    return {};
+  }
+  if (record.reserved0 != 0 || !IsZero(record.reserved1)) {
+    return Corrupt(name + " reserved", "not zero");
+  }
+  for (const layout::AppliedRecord& applied : record.applied) {
+    const layout::AppliedRecord nothing = {};
+    if (applied.reserved != 0 ||
+        (applied.request == 0 && std::memcmp(&applied, &nothing, sizeof applied) != 0)) {
+      return Corrupt(name + " applied", "a free place or reserved bytes that are not zero");
+    }
+    if (applied.created > layout::kForksMax) return Corrupt(name + " created", applied.created);
+  }
+  if (!tables->sessions_by_id.emplace(record.session, index).second) {
+    return Corrupt(name + " session", std::to_string(record.session) + " is another one's too");
+  }
+  tables->sessions.Take(index);
   return {};
 }
 
@@ -413,6 +452,9 @@ Result<DerivedTables> RebuildTables(std::span<const std::byte> meta_bytes) {
         owner[index] == kNoSlot) {
       return Corrupt(Name("sequence", index) + " flags", "published, but no snapshot names it");
     }
+  }
+  for (std::uint32_t index = 0; index < meta.geometry().session_capacity; ++index) {
+    KVD_CHECK_OK(AddSession(meta, index, &tables));
   }
   return tables;
 }

@@ -82,10 +82,12 @@ void UnifiedMemory::PutFreed(std::uint32_t index) {
   log_.Put(meta_.sequence_offset(index), std::as_bytes(std::span(start)));
 }
 
-Status UnifiedMemory::CommitRecord(std::uint32_t index, const layout::SequenceRecord& record) {
+Status UnifiedMemory::CommitRecord(std::uint32_t index, const layout::SequenceRecord& record,
+                                   std::uint32_t cells) {
   const layout::SequenceRecord old = meta_.sequences()[index];
   log_.Begin();
   PutRecord(index, record);
+  PutApplied(MakeHandle(index, record.generation), cells);
   KVD_CHECK_OK(log_.Commit());
   RecountSlots(old, record, holders_[index]);
   return {};
@@ -124,6 +126,7 @@ void UnifiedMemory::BuildPieces(std::uint32_t group, std::span<const Segment> se
 
 Status UnifiedMemory::ReplaceLists(std::uint32_t index, std::span<const Segment> segments,
                                    std::uint32_t pristine_cells, const NewState& state,
+                                   std::uint32_t cells,
                                    const layout::SequenceRecord* cross_source) {
   const layout::SequenceRecord old = meta_.sequences()[index];
   layout::SequenceRecord record = old;
@@ -178,8 +181,9 @@ Status UnifiedMemory::ReplaceLists(std::uint32_t index, std::span<const Segment>
   record.state_slot = state.state_slot;
   record.logits_slot = state.logits_slot;
   record.checkpoints = state.checkpoints;
+  if (record.cell_count != old.cell_count) EndRequest(&record);
   ++record.edit_number;
-  if (Status status = CommitRecord(index, record); !status) return undo(std::move(status));
+  if (Status status = CommitRecord(index, record, cells); !status) return undo(std::move(status));
   ++content_numbers_[index];
   for (std::uint32_t group = 0; group < group_count(); ++group) {
     RecountPieces(group, holders_[index]);

@@ -69,7 +69,9 @@ Status UnifiedMemory::BeginRewind(SequenceHandle handle, PosRange range, Rewind*
     if (!has_state() || removed.begin == removed.end) {
       return Fail(Code::kInvalidArgument, HandleText(handle) + ": nothing to go back for");
     }
+    const AppliedRequest applied = rewind->applied;
     *rewind = {};
+    rewind->applied = applied;
     rewind->handle = handle;
     rewind->range = range;
     rewind->content_number = content_numbers_[found.index];
@@ -109,6 +111,9 @@ Status UnifiedMemory::CommitRewind(Rewind& rewind) {
   Status status = {};
   {
     const std::scoped_lock lock(mutex_);
+    AppliedRequest applied = rewind.applied;
+    applied.replayed = static_cast<std::uint32_t>(rewind.tokens.size());
+    const Applying applying(this, applied);
     const Result<Found> found = Find(rewind.handle);
     if (!found || content_numbers_[found->index] != rewind.content_number) {
       status = Fail(Code::kConflict,
@@ -129,7 +134,7 @@ Status UnifiedMemory::CommitRewind(Rewind& rewind) {
       const Segment segments[] = {{&record, 0, removed.begin},
                                   {&record, removed.end, record.cell_count}};
       status = ReplaceLists(found->index, segments, std::min(record.pristine_cells, removed.begin),
-                            state);
+                            state, rewind.removed_cells);
       if (status) computed_numbers_[found->index] = content_numbers_[found->index];
     }
     ReleaseRewind(&rewind);

@@ -18,6 +18,7 @@ struct UnifiedMemory::Rewriting {
   std::int32_t divisor = 1;
   std::optional<std::uint32_t> key_form;  // unset: as it was
   CellRange cells;
+  AppliedRequest applied;
   struct Group {
     std::vector<Piece> sources;       // the cells as they are, as far as the group holds them
     std::vector<Piece> destinations;  // fresh blocks, delta 0
@@ -161,14 +162,16 @@ Status UnifiedMemory::CommitRewriting(SequenceHandle handle, const Rewriting& di
   const Segment segments[] = {
       {&old, 0, begin}, {&old, begin, end, 0, &division}, {&old, end, old.cell_count}};
   return ReplaceLists(found->index, segments, std::min(old.pristine_cells, begin),
-                      {old.state_slot, layout::kNoSlot, old.checkpoints});
+                      {old.state_slot, layout::kNoSlot, old.checkpoints}, end - begin);
 }
 
 Result<std::uint32_t> UnifiedMemory::DividePositions(SequenceHandle handle, PosRange range,
-                                                     std::int32_t divisor, CellRotator& rotator) {
+                                                     std::int32_t divisor, CellRotator& rotator,
+                                                     const AppliedRequest& applied) {
   const std::scoped_lock growth(growth_mutex_);
   std::unique_lock lock(mutex_);
   KVD_TRY(Rewriting division, PlanDivision(handle, range, divisor));
+  division.applied = applied;
   return Rewrite(handle, std::move(division), rotator, std::move(lock));
 }
 
@@ -194,7 +197,11 @@ Result<std::uint32_t> UnifiedMemory::Rewrite(SequenceHandle handle, Rewriting re
                                              std::unique_lock<std::mutex> lock) {
   KVD_ASSERT(!step_is_running_);
   const std::uint32_t cell_count = rewriting.cells.end - rewriting.cells.begin;
-  if (cell_count == 0) return cell_count;
+  if (cell_count == 0) {
+    const Applying applying(this, rewriting.applied);
+    KVD_CHECK_OK(CommitNothing(handle));
+    return cell_count;
+  }
   BeginRead();
   for (std::uint32_t group = 0; group < group_count(); ++group) {
     auto& [sources, destinations] = rewriting.groups[group];
@@ -213,7 +220,10 @@ Result<std::uint32_t> UnifiedMemory::Rewrite(SequenceHandle handle, Rewriting re
   }
 
   lock.lock();
-  if (status) status = CommitRewriting(handle, rewriting);
+  if (status) {
+    const Applying applying(this, rewriting.applied);
+    status = CommitRewriting(handle, rewriting);
+  }
   for (std::uint32_t group = 0; group < group_count(); ++group) {
     for (const Piece& piece : rewriting.groups[group].destinations) {
       allocators_[group].Release(piece.block, tables_.blocks[group]);

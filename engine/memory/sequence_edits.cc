@@ -20,13 +20,18 @@ constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
 
 }  // namespace
 
-Result<std::uint32_t> UnifiedMemory::RemoveRange(SequenceHandle handle, PosRange range) {
+Result<std::uint32_t> UnifiedMemory::RemoveRange(SequenceHandle handle, PosRange range,
+                                                 const AppliedRequest& applied) {
   std::uint32_t removed = 0;
   {
     const std::scoped_lock lock(mutex_);
+    const Applying applying(this, applied);
     KVD_TRY(const Found found, FindMutable(handle));
     KVD_TRY(const CellRange cells, FindCells(*found.record, range));
-    if (cells.begin == cells.end) return removed;
+    if (cells.begin == cells.end) {
+      KVD_CHECK_OK(CommitNothing(handle));
+      return removed;
+    }
     removed = cells.end - cells.begin;
     const std::uint32_t cell_count = found.record->cell_count;
     if (cells.end == cell_count) {
@@ -40,15 +45,16 @@ Result<std::uint32_t> UnifiedMemory::RemoveRange(SequenceHandle handle, PosRange
       const Segment segments[] = {{found.record, 0, cells.begin},
                                   {found.record, cells.end, cell_count}};
       KVD_CHECK_OK(ReplaceLists(found.index, segments,
-                                std::min(found.record->pristine_cells, cells.begin), NewState{}));
+                                std::min(found.record->pristine_cells, cells.begin), NewState{},
+                                removed));
     }
   }
   ReturnUnusedSlabs();
   return removed;
 }
 
-Status UnifiedMemory::Clear(SequenceHandle handle) {
-  KVD_CHECK_OK(RemoveRange(handle, PosRange{}));
+Status UnifiedMemory::Clear(SequenceHandle handle, const AppliedRequest& applied) {
+  KVD_CHECK_OK(RemoveRange(handle, PosRange{}, applied));
   return {};
 }
 
@@ -91,8 +97,9 @@ Status UnifiedMemory::CutTail(std::uint32_t index, std::uint32_t cell_count) {
     AppendCells(&edit.old_pieces, view, recounted_from, old.cell_count);
   }
   SetPristine(&record, old.pristine_cells);
+  EndRequest(&record);
   ++record.edit_number;
-  KVD_CHECK_OK(CommitRecord(index, record));
+  KVD_CHECK_OK(CommitRecord(index, record, old.cell_count - cell_count));
   ++content_numbers_[index];
   for (std::uint32_t group = 0; group < group_count(); ++group) {
     if (is_cross(group)) continue;
@@ -118,8 +125,9 @@ Status UnifiedMemory::CheckCross(const layout::SequenceRecord& from,
 }
 
 Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHandle destination,
-                                               PosRange range) {
+                                               PosRange range, const AppliedRequest& applied) {
   const std::scoped_lock lock(mutex_);
+  const Applying applying(this, applied);
   if (source == destination) {
     return Fail(Code::kInvalidArgument,
                 HandleText(source) + ": source and destination are the same");
@@ -128,7 +136,10 @@ Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHa
   KVD_TRY(const Found to, FindMutable(destination));
   KVD_TRY(const CellRange copied, FindCells(*from.record, range));
   const std::uint32_t copied_count = copied.end - copied.begin;
-  if (copied_count == 0) return copied_count;
+  if (copied_count == 0) {
+    KVD_CHECK_OK(CommitNothing(destination));
+    return copied_count;
+  }
   const layout::SequenceRecord& old = *to.record;
 
   const CellList source_cells = CellsOf(*from.record);
@@ -169,15 +180,17 @@ Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHa
   }
   const Segment segments[] = {
       {&old, 0, at}, {from.record, copied.begin, copied.end}, {&old, at, old.cell_count}};
-  KVD_CHECK_OK(ReplaceLists(to.index, segments, pristine, state, from.record));
+  KVD_CHECK_OK(ReplaceLists(to.index, segments, pristine, state, copied_count, from.record));
   return copied_count;
 }
 
-Status UnifiedMemory::AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta) {
+Status UnifiedMemory::AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta,
+                                   const AppliedRequest& applied) {
   const std::scoped_lock lock(mutex_);
+  const Applying applying(this, applied);
   KVD_TRY(const Found found, FindMutable(handle));
   KVD_TRY(const CellRange shifted, FindCells(*found.record, range));
-  if (shifted.begin == shifted.end || delta == 0) return {};
+  if (shifted.begin == shifted.end || delta == 0) return CommitNothing(handle);
 
   const CellList cells = CellsOf(*found.record);
   const std::int64_t first = cells.PositionAt(shifted.begin) + delta;

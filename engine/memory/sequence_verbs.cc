@@ -9,13 +9,16 @@
 
 namespace kvd {
 
-Result<SequenceHandle> UnifiedMemory::Create(const SequenceOwner& owner) {
+Result<SequenceHandle> UnifiedMemory::Create(const SequenceOwner& owner,
+                                             const AppliedRequest& applied) {
   const std::scoped_lock lock(mutex_);
+  const Applying applying(this, applied);
   layout::SequenceRecord nothing = {};
   for (layout::ListRoot& root : nothing.extents) root = kEmptyList;
   KVD_CHECK_OK(PrepareForks(nothing, owner, layout::kSequenceLive, 0, NewState{}, 1));
   log_.Begin();
   PutRecord(forks_[0].index, forks_[0].record);
+  PutApplied(MakeHandle(forks_[0].index, forks_[0].record.generation), 0, 1);
   if (Status status = log_.Commit(); !status) {
     UndoForks();
     return std::unexpected(std::move(status).error());
@@ -25,8 +28,9 @@ Result<SequenceHandle> UnifiedMemory::Create(const SequenceOwner& owner) {
 
 Status UnifiedMemory::Fork(SequenceHandle source, const SequenceOwner& owner,
                            std::span<SequenceHandle> handles,
-                           std::optional<std::uint32_t> cell_count) {
+                           std::optional<std::uint32_t> cell_count, const AppliedRequest& applied) {
   const std::scoped_lock lock(mutex_);
+  const Applying applying(this, applied);
   if (handles.empty() || handles.size() > layout::kForksMax) {
     return Fail(Code::kInvalidArgument, "forks: " + std::to_string(handles.size()) +
                                             ", must be 1 to " + std::to_string(layout::kForksMax));
@@ -43,6 +47,7 @@ Status UnifiedMemory::Fork(SequenceHandle source, const SequenceOwner& owner,
       PrepareForks(*found.record, owner, layout::kSequenceLive, wanted, state, handles.size()));
   log_.Begin();
   for (const PreparedFork& fork : forks_) PutRecord(fork.index, fork.record);
+  PutApplied(MakeHandle(forks_[0].index, forks_[0].record.generation), wanted, forks_.size());
   if (Status status = log_.Commit(); !status) {
     UndoForks();
     return status;
@@ -65,6 +70,7 @@ Status UnifiedMemory::PrepareForks(const layout::SequenceRecord& source, const S
   record.owner_session = static_cast<std::uint64_t>(owner.session);
   record.namespace_salt = owner.namespace_salt;
   record.created_unix_ms = NowUnixMs();
+  record.created_by = applying_ != nullptr ? static_cast<std::uint64_t>(applying_->request) : 0;
   record.edit_number = 1;
   record.cell_count = cell_count;
   record.cross_cells = source.cross_cells;
@@ -148,7 +154,17 @@ SequenceHandle UnifiedMemory::AdoptForks(std::span<SequenceHandle> handles) {
   return MakeHandle(forks_[0].index, first.generation);
 }
 
-Status UnifiedMemory::Drop(SequenceHandle handle) { return DropAll({&handle, 1}); }
+Status UnifiedMemory::Drop(SequenceHandle handle, const AppliedRequest& applied) {
+  {
+    const std::scoped_lock lock(mutex_);
+    const Applying applying(this, applied);
+    KVD_TRY(const Found found, FindMutable(handle));
+    dropped_.assign(1, found.index);
+    KVD_CHECK_OK(DropCollected());
+  }
+  ReturnUnusedSlabs();
+  return {};
+}
 
 Status UnifiedMemory::DropAll(std::span<const SequenceHandle> handles) {
   {
@@ -168,9 +184,10 @@ Status UnifiedMemory::DropAll(std::span<const SequenceHandle> handles) {
   return {};
 }
 
-Status UnifiedMemory::Keep(SequenceHandle kept, SessionId session) {
+Status UnifiedMemory::Keep(SequenceHandle kept, SessionId session, const AppliedRequest& applied) {
   {
     const std::scoped_lock lock(mutex_);
+    const Applying applying(this, applied);
     KVD_TRY(const Found found, Find(kept));
     if (found.record->owner_session != static_cast<std::uint64_t>(session)) {
       return Fail(Code::kPermission, HandleText(kept) + ": belongs to another session");
@@ -191,9 +208,10 @@ Status UnifiedMemory::Keep(SequenceHandle kept, SessionId session) {
 }
 
 Status UnifiedMemory::DropCollected() {
-  if (dropped_.empty()) return {};
+  if (dropped_.empty()) return CommitNothing(SequenceHandle::kNone);
   log_.Begin();
   for (const std::uint32_t index : dropped_) PutFreed(index);
+  PutApplied(SequenceHandle::kNone, 0);
   KVD_CHECK_OK(log_.Commit());
   for (const std::uint32_t index : dropped_) ForgetSequence(index);
   SettleFreed();
@@ -220,6 +238,10 @@ Status UnifiedMemory::SetOwner(SequenceHandle handle, const SequenceOwner& owner
   const std::scoped_lock lock(mutex_);
   KVD_TRY(const Found found, FindMutable(handle));
   layout::SequenceRecord record = *found.record;
+  if (record.owner_session != static_cast<std::uint64_t>(owner.session)) {
+    record.created_by = record.request = record.request_session = 0;
+    record.request_first_cell = 0;
+  }
   record.owner_uid = owner.uid;
   record.owner_session = static_cast<std::uint64_t>(owner.session);
   record.namespace_salt = owner.namespace_salt;

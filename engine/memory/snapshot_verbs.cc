@@ -20,7 +20,8 @@ std::unexpected<Error> NoSnapshot(std::string_view name) {
 }  // namespace
 
 Result<SequenceHandle> UnifiedMemory::Publish(SequenceHandle source, const SequenceOwner& owner,
-                                              std::string_view name, bool is_public, bool replace) {
+                                              std::string_view name, bool is_public, bool replace,
+                                              const AppliedRequest& applied) {
   if (name.empty() || name.size() > layout::kNameBytesMax || name.find('\0') != name.npos) {
     return Fail(Code::kInvalidArgument,
                 "snapshot name: " + std::to_string(name.size()) + " bytes, must be 1 to " +
@@ -29,6 +30,7 @@ Result<SequenceHandle> UnifiedMemory::Publish(SequenceHandle source, const Seque
   SequenceHandle handle = SequenceHandle::kNone;
   {
     const std::scoped_lock lock(mutex_);
+    const Applying applying(this, applied);
     KVD_TRY(const Found found, Find(source));
     const auto existing = tables_.snapshots_by_name.find(name);
     const bool replaces = existing != tables_.snapshots_by_name.end();
@@ -60,6 +62,7 @@ Result<SequenceHandle> UnifiedMemory::Publish(SequenceHandle source, const Seque
       PutFreed(replaced);
     }
     log_.Put(meta_.snapshot_offset(snapshot), std::as_bytes(std::span(&record, 1)));
+    PutApplied(static_cast<SequenceHandle>(record.sequence), fork.record.cell_count, 1);
     if (Status status = log_.Commit(); !status) {
       UndoForks();
       if (!replaces) tables_.snapshots.Give(snapshot);
@@ -77,9 +80,10 @@ Result<SequenceHandle> UnifiedMemory::Publish(SequenceHandle source, const Seque
   return handle;
 }
 
-Status UnifiedMemory::Unpublish(std::string_view name) {
+Status UnifiedMemory::Unpublish(std::string_view name, const AppliedRequest& applied) {
   {
     const std::scoped_lock lock(mutex_);
+    const Applying applying(this, applied);
     const auto existing = tables_.snapshots_by_name.find(name);
     if (existing == tables_.snapshots_by_name.end()) return NoSnapshot(name);
     const std::uint32_t snapshot = existing->second;
@@ -89,6 +93,7 @@ Status UnifiedMemory::Unpublish(std::string_view name) {
     log_.Begin();
     PutFreed(sequence);
     log_.Put(meta_.snapshot_offset(snapshot), std::as_bytes(std::span(&nothing, 1)));
+    PutApplied(SequenceHandle::kNone, 0);
     KVD_CHECK_OK(log_.Commit());
     ForgetSequence(sequence);
     SettleFreed();

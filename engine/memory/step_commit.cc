@@ -90,6 +90,16 @@ Status UnifiedMemory::AppendGroups(const layout::SequenceRecord& old, const Step
   return {};
 }
 
+void UnifiedMemory::MarkRequest(const AppliedRequest& applied, std::uint32_t past_cells,
+                                layout::SequenceRecord* record) {
+  const auto request = static_cast<std::uint64_t>(applied.request);
+  const auto session = static_cast<std::uint64_t>(applied.session);
+  if (record->request == request && record->request_session == session) return;
+  record->request = request;
+  record->request_session = request != 0 ? session : 0;
+  record->request_first_cell = request != 0 ? past_cells : 0;
+}
+
 Status UnifiedMemory::Commit(StepPlan& plan, std::size_t index) {
   const std::scoped_lock lock(mutex_);
   KVD_ASSERT(index < plan.count && open_parts_[index].is_open);
@@ -114,6 +124,7 @@ Status UnifiedMemory::Commit(StepPlan& plan, std::size_t index) {
     record.state_slot = part.state_to;
     record.logits_slot = layout::kNoSlot;
   }
+  if (!part.is_encoding) MarkRequest(part.applied, old.cell_count, &record);
   ++record.edit_number;
   Status status = AppendGroups(old, part, &record);
   if (status) {

@@ -187,6 +187,11 @@ SequenceInfo UnifiedMemory::Describe(std::uint32_t index,
   info.next_pos = Pos{record.next_pos};
   info.created_unix_ms = record.created_unix_ms;
   info.edit_number = record.edit_number;
+  info.request_session = static_cast<SessionId>(record.request_session);
+  info.request = static_cast<RequestId>(record.request);
+  if (record.request != 0 && record.request_first_cell <= record.cell_count) {
+    info.request_first_cell = record.request_first_cell;
+  }
   return info;
 }
 

@@ -21,7 +21,7 @@
 //
 // Files: sequence_verbs.cc (create … drop), sequence_edits.cc (ranges), snapshot_verbs.cc,
 // step_verbs.cc, step_commit.cc, state_verbs.cc, rewind_verbs.cc, rewrite_cells.cc, hold_verbs.cc,
-// restore_verbs.cc; record_lists.cc (lists, commits, counts) and unified_memory.cc (finding,
+// restore_verbs.cc, session_verbs.cc; record_lists.cc (lists, commits, counts) and unified_memory.cc (finding,
 // queries) hold what they share.
 #pragma once
 
@@ -49,19 +49,24 @@ class UnifiedMemory final : public Memory {
   static Result<std::unique_ptr<UnifiedMemory>> Create(MemorySegments segments);
   ~UnifiedMemory() override;
 
-  Result<SequenceHandle> Create(const SequenceOwner& owner) override;
+  Result<SequenceHandle> Create(const SequenceOwner& owner,
+                                const AppliedRequest& applied = {}) override;
   Status Fork(SequenceHandle source, const SequenceOwner& owner, std::span<SequenceHandle> handles,
-              std::optional<std::uint32_t> cell_count) override;
-  Status Drop(SequenceHandle handle) override;
+              std::optional<std::uint32_t> cell_count = std::nullopt,
+              const AppliedRequest& applied = {}) override;
+  Status Drop(SequenceHandle handle, const AppliedRequest& applied = {}) override;
   Status DropAll(std::span<const SequenceHandle> handles) override;
-  Status Keep(SequenceHandle kept, SessionId session) override;
-  Result<std::uint32_t> RemoveRange(SequenceHandle handle, PosRange range) override;
-  Status Clear(SequenceHandle handle) override;
-  Result<std::uint32_t> CopyRange(SequenceHandle source, SequenceHandle destination,
-                                  PosRange range) override;
-  Status AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta) override;
+  Status Keep(SequenceHandle kept, SessionId session, const AppliedRequest& applied = {}) override;
+  Result<std::uint32_t> RemoveRange(SequenceHandle handle, PosRange range,
+                                    const AppliedRequest& applied = {}) override;
+  Status Clear(SequenceHandle handle, const AppliedRequest& applied = {}) override;
+  Result<std::uint32_t> CopyRange(SequenceHandle source, SequenceHandle destination, PosRange range,
+                                  const AppliedRequest& applied = {}) override;
+  Status AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta,
+                      const AppliedRequest& applied = {}) override;
   Result<std::uint32_t> DividePositions(SequenceHandle handle, PosRange range, std::int32_t divisor,
-                                        CellRotator& rotator) override;
+                                        CellRotator& rotator,
+                                        const AppliedRequest& applied = {}) override;
   Result<std::uint32_t> Settle(SequenceHandle handle, SettleScope scope,
                                CellRotator& rotator) override;
   Result<std::uint32_t> ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
@@ -70,8 +75,9 @@ class UnifiedMemory final : public Memory {
   Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set,
                   std::uint32_t flags_clear) override;
   Result<SequenceHandle> Publish(SequenceHandle source, const SequenceOwner& owner,
-                                 std::string_view name, bool is_public, bool replace) override;
-  Status Unpublish(std::string_view name) override;
+                                 std::string_view name, bool is_public, bool replace,
+                                 const AppliedRequest& applied = {}) override;
+  Status Unpublish(std::string_view name, const AppliedRequest& applied = {}) override;
   Result<SnapshotInfo> FindSnapshot(std::string_view name) const override;
   std::vector<SnapshotInfo> Snapshots() const override;
   Result<SequenceInfo> Query(SequenceHandle handle) const override;
@@ -95,6 +101,13 @@ class UnifiedMemory final : public Memory {
   Status BeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind) override;
   Status CommitRewind(Rewind& rewind) override;
   void AbandonRewind(Rewind& rewind) override;
+  Status OpenSession(const StoredSession& session) override;
+  Status CloseSession(SessionId session) override;
+  std::vector<StoredSession> StoredSessions() const override;
+  SessionId LastSession() const override;
+  Result<AppliedReply> FindApplied(SessionId session, RequestId request) const override;
+  RequestId LastRequest(SessionId session) const override;
+  std::vector<SequenceHandle> CreatedBy(SessionId session, RequestId request) const override;
   Status Hold(SequenceHandle handle, SequenceHold* hold) override;
   void ReleaseHold(SequenceHold& hold) override;
   Status BeginRestore(const RestoreRequest& request, Restore* restore) override;
@@ -157,6 +170,20 @@ class UnifiedMemory final : public Memory {
 
   explicit UnifiedMemory(MemorySegments segments);
 
+  // While it lives, under mutex_, commits remember the request (PutApplied).
+  class Applying {
+   public:
+    Applying(UnifiedMemory* memory, const AppliedRequest& applied) : memory_(memory) {
+      memory_->applying_ = applied.is_somebodys() ? &applied : nullptr;
+    }
+    ~Applying() { memory_->applying_ = nullptr; }
+    Applying(const Applying&) = delete;
+    Applying& operator=(const Applying&) = delete;
+
+   private:
+    UnifiedMemory* const memory_;
+  };
+
   // ---- find (REQUIRES: mutex_ is held). Errors of FindMutable: kNotFound, kPermission.
   Result<Found> Find(SequenceHandle handle) const;
   Result<Found> FindMutable(SequenceHandle handle) const;
@@ -202,14 +229,23 @@ class UnifiedMemory final : public Memory {
   // state.checkpoints if that is not the sequence's own and the edit fails. Errors: kNoSpace,
   // kWindowLost.
   Status ReplaceLists(std::uint32_t index, std::span<const Segment> segments,
-                      std::uint32_t pristine_cells, const NewState& state,
+                      std::uint32_t pristine_cells, const NewState& state, std::uint32_t cells = 0,
                       const layout::SequenceRecord* cross_source = nullptr);
   void BuildPieces(std::uint32_t group, std::span<const Segment> segments);
   // The rewriting's fresh cells of a group.
   static void AppendRewritten(const Rewriting& rewriting, std::uint32_t group,
                               std::vector<Piece>* pieces);
-  // Puts the record in one commit, then counts its slots and checkpoints. Errors: kNoSpace.
-  Status CommitRecord(std::uint32_t index, const layout::SequenceRecord& record);
+  // Puts the record in one commit, then counts its slots and checkpoints; `cells` is what an
+  // applied request is answered. Errors: kNoSpace.
+  Status CommitRecord(std::uint32_t index, const layout::SequenceRecord& record,
+                      std::uint32_t cells = 0);
+  // Adds the request that a verb was called for to the commit that is being put together.
+  void PutApplied(SequenceHandle sequence, std::uint32_t cells, std::size_t created = 0);
+  // A verb that finds nothing to change: remembers its request all the same.
+  Status CommitNothing(SequenceHandle sequence);
+  // The record's tokens are not those that its last request computed any more, if a client asked
+  // for this edit.
+  void EndRequest(layout::SequenceRecord* record) const;
   // The counts of a group's old pieces replaced by those of its new ones.
   void RecountPieces(std::uint32_t group, Holder holder);
   void RecountSlots(const layout::SequenceRecord& old, const layout::SequenceRecord& record,
@@ -311,6 +347,9 @@ class UnifiedMemory final : public Memory {
                       layout::SequenceRecord* record);
   std::size_t CountOutOfReach(std::uint32_t group, const GroupPart& part,
                               std::int64_t next_pos) const;
+  // A step of that request appends to the record, which had past_cells.
+  static void MarkRequest(const AppliedRequest& applied, std::uint32_t past_cells,
+                          layout::SequenceRecord* record);
   void ReleaseGroup(const GroupPart& part, std::uint32_t group);
   void ReleasePart(StepPlan& plan, std::size_t index);
   Result<Rewriting> PlanDivision(SequenceHandle handle, PosRange range, std::int32_t divisor) const;
@@ -356,6 +395,7 @@ class UnifiedMemory final : public Memory {
   mutable std::vector<std::uint64_t> block_marks_;
   mutable std::vector<std::uint64_t> sequence_marks_;
   mutable std::uint64_t mark_ = 0;
+  const AppliedRequest* applying_ = nullptr;  // see Applying
   std::uint32_t logits_victim_ = 0;
   std::uint32_t open_rewinds_ = 0;
 };

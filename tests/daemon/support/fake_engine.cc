@@ -105,7 +105,8 @@ void FakeEngine::Step(std::span<StepItem> items) {
     }
   }
   for (StepItem& item : items) {
-    const AppendRequest request{.handle = item.sequence, .pos = item.pos, .tokens = item.tokens};
+    const AppendRequest request{
+        .handle = item.sequence, .pos = item.pos, .tokens = item.tokens, .applied = item.applied};
     item.status = memory_->Reserve(std::span(&request, 1), &plan_, nullptr);
     if (!item.status) continue;
     if (std::ranges::find(item.tokens, fail_at_) != item.tokens.end()) {
@@ -154,14 +155,14 @@ Result<Embedding> FakeEngine::Embed(std::span<const TokenId> tokens) {
 }
 
 Result<std::uint32_t> FakeEngine::Divide(SequenceHandle sequence, PosRange range,
-                                         std::int32_t divisor) {
+                                         std::int32_t divisor, const AppliedRequest& applied) {
   struct NoRotation final : CellRotator {
     Status RotateCell(std::uint32_t, BlockId, std::uint32_t, Pos, BlockId, std::uint32_t,
                       Pos) override {
       return {};
     }
   } rotator;
-  return memory_->DividePositions(sequence, range, divisor, rotator);
+  return memory_->DividePositions(sequence, range, divisor, rotator, applied);
 }
 
 Defragmentation FakeEngine::StartDefragmentation() {

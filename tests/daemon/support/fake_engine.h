@@ -66,8 +66,8 @@ class FakeEngine final : public Engine {
   std::size_t StepTokens(std::uint32_t cell_count, Pos next_pos, std::size_t wanted) const override;
   Result<bool> Replay(Rewind& rewind) override;
   void Step(std::span<StepItem> items) override;
-  Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
-                               std::int32_t divisor) override;
+  Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor,
+                               const AppliedRequest& applied) override;
   Defragmentation StartDefragmentation() override;
   Result<Embedding> Embed(std::span<const TokenId> tokens) override;
   EngineCounters counters() const override { return {}; }

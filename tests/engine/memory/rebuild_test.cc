@@ -185,7 +185,7 @@ TEST_F(RebuildTest, DamagedRecordsAreNamed) {
   ExpectRecord("first_cell[0]", [](SequenceRecord& record) { record.first_cell[0] = 1; });
   ExpectRecord("extents[1]", [](SequenceRecord& record) { record.first_cell[1] = 1; });
   ExpectRecord("reserved", [](SequenceRecord& record) { record.reserved0 = 1; });
-  ExpectRecord("reserved", [](SequenceRecord& record) { record.reserved1[71] = 1; });
+  ExpectRecord("reserved", [](SequenceRecord& record) { record.reserved1[43] = 1; });
   Expect("sequence 3 generation", [](const Copy& copy) { copy.record(3).generation = 0; });
   Expect("sequence 3 flags",
          [](const Copy& copy) { copy.record(3).flags = layout::kSequenceRetained; });

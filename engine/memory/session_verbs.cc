@@ -1,0 +1,177 @@
+// Sessions and their windows of applied requests: records of `meta`, changed by the same commits as
+// everything else.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "engine/memory/record_functions.h"
+#include "engine/memory/unified_memory.h"
+
+namespace kvd {
+namespace {
+
+std::string SessionText(SessionId session) {
+  return "session " + std::to_string(static_cast<std::uint64_t>(session));
+}
+
+}  // namespace
+
+Status UnifiedMemory::OpenSession(const StoredSession& session) {
+  const std::scoped_lock lock(mutex_);
+  const auto id = static_cast<std::uint64_t>(session.id);
+  if (id == 0) return Fail(Code::kInvalidArgument, "session: 0 is none");
+  if (tables_.sessions_by_id.contains(id)) {
+    return Fail(Code::kExists, SessionText(session.id) + ": is stored already");
+  }
+  const auto index = tables_.sessions.TakeLowest();
+  if (!index) {
+    return Fail(Code::kNoSpace, "sessions: all " + std::to_string(tables_.sessions.capacity()) +
+                                    " records are taken");
+  }
+  layout::SessionRecord record = {};
+  record.session = id;
+  record.owner_uid = session.owner_uid;
+  std::ranges::copy(session.token_key, record.token_key);
+  std::ranges::copy(session.token_hash, record.token_hash);
+  log_.Begin();
+  log_.Put(meta_.session_offset(*index), std::as_bytes(std::span(&record, 1)));
+  if (Status status = log_.Commit(); !status) {
+    tables_.sessions.Give(*index);
+    return status;
+  }
+  tables_.sessions_by_id.emplace(id, *index);
+  return {};
+}
+
+Status UnifiedMemory::CloseSession(SessionId session) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = tables_.sessions_by_id.find(static_cast<std::uint64_t>(session));
+  if (found == tables_.sessions_by_id.end()) {
+    return Fail(Code::kNotFound, SessionText(session) + ": is not stored");
+  }
+  const layout::SessionRecord nothing = {};
+  log_.Begin();
+  log_.Put(meta_.session_offset(found->second), std::as_bytes(std::span(&nothing, 1)));
+  KVD_CHECK_OK(log_.Commit());
+  tables_.sessions.Give(found->second);
+  tables_.sessions_by_id.erase(found);
+  return {};
+}
+
+std::vector<StoredSession> UnifiedMemory::StoredSessions() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<StoredSession> sessions;
+  for (const auto& [id, index] : tables_.sessions_by_id) {
+    const layout::SessionRecord& record = meta_.sessions()[index];
+    StoredSession& session = sessions.emplace_back();
+    session.id = static_cast<SessionId>(id);
+    session.owner_uid = record.owner_uid;
+    std::ranges::copy(record.token_key, session.token_key.begin());
+    std::ranges::copy(record.token_hash, session.token_hash.begin());
+  }
+  return sessions;
+}
+
+SessionId UnifiedMemory::LastSession() const {
+  const std::scoped_lock lock(mutex_);
+  std::uint64_t last = tables_.sessions_by_id.empty() ? 0 : tables_.sessions_by_id.rbegin()->first;
+  for (const layout::SequenceRecord& record : meta_.sequences()) {
+    if ((record.flags & layout::kSequenceLive) != 0) last = std::max(last, record.owner_session);
+  }
+  return static_cast<SessionId>(last);
+}
+
+Result<AppliedReply> UnifiedMemory::FindApplied(SessionId session, RequestId request) const {
+  const std::scoped_lock lock(mutex_);
+  const auto wanted = static_cast<std::uint64_t>(request);
+  const std::string name = "request " + std::to_string(wanted) + " of " + SessionText(session);
+  const auto found = tables_.sessions_by_id.find(static_cast<std::uint64_t>(session));
+  if (found == tables_.sessions_by_id.end() || wanted == 0) {
+    return Fail(Code::kNotFound, name + ": nothing is known of it");
+  }
+  bool may_be_forgotten = true;
+  for (const layout::AppliedRecord& applied : meta_.sessions()[found->second].applied) {
+    if (applied.request == wanted) {
+      return AppliedReply{.sequence = static_cast<SequenceHandle>(applied.sequence),
+                          .cells = applied.cells,
+                          .replayed = applied.replayed,
+                          .verb = applied.verb,
+                          .created = applied.created};
+    }
+    // The places of the lowest ids are used again: only below all of them something may be missing.
+    may_be_forgotten = may_be_forgotten && applied.request > wanted;
+  }
+  if (may_be_forgotten) {
+    return Fail(Code::kConflict, name + ": " + std::to_string(layout::kAppliedMax) +
+                                     " later ones were applied, so it is not known any more "
+                                     "whether it was");
+  }
+  return Fail(Code::kNotFound, name + ": was not applied");
+}
+
+RequestId UnifiedMemory::LastRequest(SessionId session) const {
+  const std::scoped_lock lock(mutex_);
+  const auto id = static_cast<std::uint64_t>(session);
+  std::uint64_t last = 0;
+  if (const auto found = tables_.sessions_by_id.find(id); found != tables_.sessions_by_id.end()) {
+    for (const layout::AppliedRecord& applied : meta_.sessions()[found->second].applied) {
+      last = std::max(last, applied.request);
+    }
+  }
+  for (const layout::SequenceRecord& record : meta_.sequences()) {
+    if ((record.flags & layout::kSequenceLive) == 0) continue;
+    if (record.owner_session == id) last = std::max(last, record.created_by);
+    if (record.request_session == id) last = std::max(last, record.request);
+  }
+  return static_cast<RequestId>(last);
+}
+
+std::vector<SequenceHandle> UnifiedMemory::CreatedBy(SessionId session, RequestId request) const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<SequenceHandle> handles;
+  if (request == RequestId{}) return handles;
+  for (std::uint32_t index = 0; index < meta_.geometry().sequence_capacity; ++index) {
+    const layout::SequenceRecord& record = meta_.sequences()[index];
+    if ((record.flags & layout::kSequenceLive) != 0 &&
+        record.owner_session == static_cast<std::uint64_t>(session) &&
+        record.created_by == static_cast<std::uint64_t>(request)) {
+      handles.push_back(MakeHandle(index, record.generation));
+    }
+  }
+  return handles;
+}
+
+void UnifiedMemory::PutApplied(SequenceHandle sequence, std::uint32_t cells, std::size_t created) {
+  if (applying_ == nullptr || !applying_->completes) return;
+  const auto found = tables_.sessions_by_id.find(static_cast<std::uint64_t>(applying_->session));
+  if (found == tables_.sessions_by_id.end()) return;  // a session that cannot be taken up again
+  const auto& window = meta_.sessions()[found->second].applied;
+  const auto place = static_cast<std::uint64_t>(
+      std::ranges::min_element(window, {}, &layout::AppliedRecord::request) - window);
+  const layout::AppliedRecord record{.request = static_cast<std::uint64_t>(applying_->request),
+                                     .sequence = static_cast<std::uint64_t>(sequence),
+                                     .cells = cells,
+                                     .replayed = applying_->replayed,
+                                     .verb = applying_->verb,
+                                     .created = static_cast<std::uint16_t>(created),
+                                     .reserved = 0};
+  log_.Put(meta_.session_offset(found->second) + offsetof(layout::SessionRecord, applied) +
+               place * sizeof record,
+           std::as_bytes(std::span(&record, 1)));
+}
+
+Status UnifiedMemory::CommitNothing(SequenceHandle sequence) {
+  if (applying_ == nullptr || !applying_->completes) return {};
+  log_.Begin();
+  PutApplied(sequence, 0);
+  return log_.Commit();
+}
+
+void UnifiedMemory::EndRequest(layout::SequenceRecord* record) const {
+  if (record->request == 0) return;
+  if (applying_ != nullptr || record->request_first_cell > record->cell_count) {
+    record->request_first_cell = layout::kNoSlot;
+  }
+}
+
+}  // namespace kvd

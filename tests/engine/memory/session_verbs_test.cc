@@ -1,0 +1,319 @@
+// Sessions in `meta`, and that a request is remembered in the commit that applies it: at every
+// moment of every verb's commit, a later process finds both or neither.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include "engine/memory/commit_log.h"
+#include "tests/engine/memory/memory_fixture.h"
+
+namespace kvd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr SessionId kSession{7};
+constexpr SequenceOwner kOwner{.uid = 1000, .session = kSession, .namespace_salt = 0};
+
+StoredSession MakeSession(SessionId id) {
+  StoredSession session{.id = id, .owner_uid = 1000, .token_key = {}, .token_hash = {}};
+  session.token_key.fill(1);
+  session.token_hash.fill(2);
+  return session;
+}
+
+MemoryOptions Options() {
+  MemoryOptions options = SmallOptions(256);
+  options.session_capacity = 2;
+  return options;
+}
+
+class SessionVerbsTest : public testing::Test {
+ protected:
+  SessionVerbsTest() : memory_(MakeMemory(Options())) {
+    EXPECT_TRUE(memory_->OpenSession(MakeSession(kSession)));
+  }
+
+  AppliedRequest Next() {
+    return {.session = kSession, .request = static_cast<RequestId>(++request_), .verb = 3};
+  }
+  SequenceHandle Filled(std::size_t cells) {
+    const SequenceHandle handle = *memory_->Create(kOwner);
+    EXPECT_TRUE(AppendTokens(*memory_, handle, 10, cells));
+    return handle;
+  }
+  Status Append(SequenceHandle handle, std::size_t count, const AppliedRequest& applied) {
+    const std::vector<TokenId> tokens(count, 5);
+    const AppendRequest request{.handle = handle,
+                                .pos = memory_->Query(handle)->next_pos,
+                                .tokens = tokens,
+                                .applied = applied};
+    StepPlan plan;
+    KVD_CHECK_OK(memory_->Reserve({&request, 1}, &plan, nullptr));
+    Status status = memory_->Commit(plan, 0);
+    memory_->EndStep(plan);
+    return status;
+  }
+
+  // What a later process finds in the bytes as they are now: the records but the sessions', and
+  // whether the request is remembered.
+  struct Seen {
+    std::vector<std::byte> records;
+    bool is_applied = false;
+    friend bool operator==(const Seen&, const Seen&) = default;
+    friend auto operator<=>(const Seen&, const Seen&) = default;
+  };
+  Seen Look(RequestId request) {
+    const MetaCopy copy(memory_->meta_bytes());
+    const auto tables = RebuildTables(copy.bytes());
+    EXPECT_TRUE(tables) << tables.error().message;
+    const auto checked = ValidateHeader(copy.bytes());
+    const MetaView meta(copy.bytes().data(), checked->offsets(), checked->geometry());
+    EXPECT_TRUE(CommitLog::Replay(meta));
+    Seen seen;
+    const auto records = meta.bytes().subspan(meta.offsets().sequences,
+                                              meta.offsets().sessions - meta.offsets().sequences);
+    seen.records.assign(records.begin(), records.end());
+    for (const layout::AppliedRecord& applied : meta.sessions()[0].applied) {
+      seen.is_applied = seen.is_applied || applied.request == static_cast<std::uint64_t>(request);
+    }
+    return seen;
+  }
+  // Calls the verb and looks at every moment of its commits.
+  AppliedReply ExpectTogether(const std::function<void(const AppliedRequest&)>& verb,
+                              bool changes = true) {
+    const AppliedRequest applied = Next();
+    const Seen before = Look(applied.request);
+    std::vector<Seen> moments;
+    memory_->commit_log_for_test().set_probe_for_test(
+        [&](CommitLog::Moment) { moments.push_back(Look(applied.request)); });
+    verb(applied);
+    memory_->commit_log_for_test().set_probe_for_test({});
+    const Seen after = Look(applied.request);
+    EXPECT_FALSE(before.is_applied);
+    EXPECT_TRUE(after.is_applied);
+    EXPECT_EQ(after.records != before.records, changes);
+    EXPECT_GE(moments.size(), 4u);
+    for (const Seen& moment : moments) EXPECT_TRUE(moment == before || moment == after);
+    const auto reply = memory_->FindApplied(kSession, applied.request);
+    EXPECT_TRUE(reply) << reply.error().message;
+    return reply.value_or(AppliedReply{});
+  }
+
+  std::unique_ptr<UnifiedMemory> memory_;
+  std::uint64_t request_ = 100;
+};
+
+TEST_F(SessionVerbsTest, EveryVerbIsRememberedWithItsChange) {
+  SequenceHandle made = SequenceHandle::kNone;
+  AppliedReply reply = ExpectTogether(
+      [&](const AppliedRequest& applied) { made = *memory_->Create(kOwner, applied); });
+  EXPECT_EQ(reply.sequence, made);
+  EXPECT_EQ(reply.created, 1u);
+  EXPECT_EQ(reply.verb, 3u);
+
+  ASSERT_TRUE(AppendTokens(*memory_, made, 10, 40));
+  std::array<SequenceHandle, 3> forks;
+  reply = ExpectTogether([&](const AppliedRequest& applied) {
+    EXPECT_TRUE(memory_->Fork(made, kOwner, forks, 33, applied));
+  });
+  EXPECT_EQ(reply.sequence, forks[0]);
+  EXPECT_EQ(reply.created, 3u);
+  EXPECT_EQ(reply.cells, 33u);
+  EXPECT_THAT(memory_->CreatedBy(kSession, static_cast<RequestId>(request_)),
+              ElementsAre(forks[0], forks[1], forks[2]));
+
+  reply = ExpectTogether([&](const AppliedRequest& applied) {
+    EXPECT_EQ(memory_->RemoveRange(made, {Pos{30}, kPosEnd}, applied), 10u);
+  });
+  EXPECT_EQ(reply.cells, 10u);
+  reply = ExpectTogether([&](const AppliedRequest& applied) {
+    EXPECT_EQ(memory_->RemoveRange(made, {Pos{3}, Pos{5}}, applied), 2u);
+  });
+  EXPECT_EQ(reply.cells, 2u);
+  ExpectTogether([&](const AppliedRequest& applied) {
+    EXPECT_TRUE(memory_->AddPositions(made, {Pos{20}, kPosEnd}, 7, applied));
+  });
+  ExpectTogether([&](const AppliedRequest& applied) {
+    EXPECT_TRUE(memory_->AddPositions(made, {}, 9, applied));
+  });
+  ExpectTogether(
+      [&](const AppliedRequest& applied) { EXPECT_TRUE(memory_->Clear(forks[2], applied)); });
+  reply = ExpectTogether([&](const AppliedRequest& applied) {
+    EXPECT_EQ(memory_->CopyRange(forks[0], forks[2], {Pos{4}, Pos{9}}, applied), 5u);
+  });
+  EXPECT_EQ(reply.sequence, forks[2]);
+  EXPECT_EQ(reply.cells, 5u);
+  reply = ExpectTogether([&](const AppliedRequest& applied) {
+    made = *memory_->Publish(forks[0], kOwner, "name", false, false, applied);
+  });
+  EXPECT_EQ(reply.sequence, made);
+  EXPECT_EQ(reply.cells, 33u);
+  ExpectTogether(
+      [&](const AppliedRequest& applied) { EXPECT_TRUE(memory_->Unpublish("name", applied)); });
+  ExpectTogether(
+      [&](const AppliedRequest& applied) { EXPECT_TRUE(memory_->Drop(forks[1], applied)); });
+  ExpectTogether([&](const AppliedRequest& applied) {
+    EXPECT_TRUE(memory_->Keep(forks[0], kSession, applied));
+  });
+}
+
+TEST_F(SessionVerbsTest, DivisionsAreRememberedWithTheirChange) {
+  struct NoRotation final : CellRotator {
+    Status RotateCell(std::uint32_t, BlockId, std::uint32_t, Pos, BlockId, std::uint32_t,
+                      Pos) override {
+      return {};
+    }
+  } rotator;
+  const SequenceHandle handle = *memory_->Create(kOwner);
+  ASSERT_TRUE(AppendTokens(*memory_, handle, 10, 1));
+  ASSERT_TRUE(memory_->AddPositions(handle, {}, 8));
+  const AppliedReply reply = ExpectTogether([&](const AppliedRequest& applied) {
+    EXPECT_EQ(memory_->DividePositions(handle, {}, 2, rotator, applied), 1u);
+  });
+  EXPECT_EQ(reply.cells, 1u);
+  ExpectTogether(
+      [&](const AppliedRequest& applied) {
+        EXPECT_EQ(memory_->DividePositions(handle, {}, 1, rotator, applied), 0u);
+      },
+      /*changes=*/false);
+}
+
+TEST_F(SessionVerbsTest, WhatFindsNothingToChangeIsRememberedToo) {
+  const SequenceHandle handle = Filled(5);
+  const SequenceHandle other = *memory_->Create(kOwner);
+  const auto expect = [&](const std::function<void(const AppliedRequest&)>& verb) {
+    ExpectTogether(verb, /*changes=*/false);
+  };
+  expect([&](const AppliedRequest& applied) {
+    EXPECT_EQ(memory_->RemoveRange(handle, {Pos{50}, kPosEnd}, applied), 0u);
+  });
+  expect([&](const AppliedRequest& applied) {
+    EXPECT_TRUE(memory_->AddPositions(handle, {}, 0, applied));
+  });
+  expect([&](const AppliedRequest& applied) {
+    EXPECT_EQ(memory_->CopyRange(other, handle, {}, applied), 0u);
+  });
+  ASSERT_TRUE(memory_->Drop(other));
+  expect([&](const AppliedRequest& applied) {
+    EXPECT_TRUE(memory_->Keep(handle, kSession, applied));
+  });
+}
+
+TEST_F(SessionVerbsTest, PartsOfARequestMarkWhatTheyMakeAndNoMore) {
+  AppliedRequest part = Next();
+  part.completes = false;
+  const SequenceHandle made = *memory_->Create(kOwner, part);
+  EXPECT_EQ(memory_->FindApplied(kSession, part.request).error().code, Code::kNotFound);
+  EXPECT_THAT(memory_->CreatedBy(kSession, part.request), ElementsAre(made));
+  EXPECT_THAT(memory_->CreatedBy(SessionId{8}, part.request), ElementsAre());
+  EXPECT_EQ(memory_->LastRequest(kSession), part.request);
+}
+
+TEST_F(SessionVerbsTest, TheWindowForgetsTheLowestRequests) {
+  const SequenceHandle handle = Filled(1);
+  const std::uint64_t first = request_ + 1;
+  for (std::uint32_t i = 0; i < layout::kAppliedMax + 3; ++i) {
+    ASSERT_TRUE(memory_->AddPositions(handle, {}, 1, Next()));
+  }
+  const auto code = [&](std::uint64_t request) {
+    const auto found = memory_->FindApplied(kSession, static_cast<RequestId>(request));
+    return found ? Code::kOk : found.error().code;
+  };
+  EXPECT_EQ(code(first + 2), Code::kConflict);
+  EXPECT_EQ(code(first + 3), Code::kOk);
+  EXPECT_EQ(code(request_), Code::kOk);
+  EXPECT_EQ(code(request_ + 1), Code::kNotFound);
+  EXPECT_EQ(memory_->LastRequest(kSession), static_cast<RequestId>(request_));
+}
+
+TEST_F(SessionVerbsTest, StepsMarkTheirRequest) {
+  const SequenceHandle handle = Filled(4);
+  EXPECT_EQ(memory_->Query(handle)->request, RequestId{});
+  const AppliedRequest computing = Next();
+  ASSERT_TRUE(Append(handle, 3, computing));
+  ASSERT_TRUE(Append(handle, 2, computing));
+  SequenceInfo info = *memory_->Query(handle);
+  EXPECT_EQ(info.request, computing.request);
+  EXPECT_EQ(info.request_session, kSession);
+  EXPECT_EQ(info.request_first_cell, 4u);
+  // Taking a token back is nobody's request: the mark stays.
+  ASSERT_EQ(memory_->RemoveRange(handle, {Pos{8}, kPosEnd}), 1u);
+  EXPECT_EQ(memory_->Query(handle)->request_first_cell, 4u);
+  ASSERT_EQ(memory_->RemoveRange(handle, {Pos{7}, kPosEnd}, Next()), 1u);
+  info = *memory_->Query(handle);
+  EXPECT_EQ(info.request, computing.request);
+  EXPECT_EQ(info.request_first_cell, std::nullopt);
+  ASSERT_TRUE(Append(handle, 1, computing));
+  EXPECT_EQ(memory_->Query(handle)->request_first_cell, std::nullopt);
+  const AppliedRequest next = Next();
+  ASSERT_TRUE(Append(handle, 1, next));
+  EXPECT_EQ(memory_->Query(handle)->request_first_cell, 8u);
+  // Cut to before its first token.
+  ASSERT_EQ(memory_->RemoveRange(handle, {Pos{2}, kPosEnd}), 7u);
+  EXPECT_EQ(memory_->Query(handle)->request_first_cell, std::nullopt);
+  const auto tables = RebuildTables(memory_->meta_bytes());
+  ASSERT_TRUE(tables) << tables.error().message;
+  ASSERT_TRUE(memory_->SetOwner(handle, {.uid = 1000}, layout::kSequenceRetained, 0));
+  EXPECT_EQ(memory_->Query(handle)->request, RequestId{});
+}
+
+TEST_F(SessionVerbsTest, SessionsComeAndGo) {
+  EXPECT_EQ(memory_->OpenSession(MakeSession(kSession)).error().code, Code::kExists);
+  EXPECT_EQ(memory_->OpenSession(MakeSession(SessionId::kNone)).error().code,
+            Code::kInvalidArgument);
+  ASSERT_TRUE(memory_->OpenSession(MakeSession(SessionId{9})));
+  const Status full = memory_->OpenSession(MakeSession(SessionId{10}));
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, Code::kNoSpace);
+  EXPECT_THAT(full.error().message, HasSubstr("2 records"));
+  const auto stored = memory_->StoredSessions();
+  ASSERT_EQ(stored.size(), 2u);
+  EXPECT_EQ(stored[1].id, SessionId{9});
+  EXPECT_EQ(stored[1].owner_uid, 1000u);
+  EXPECT_EQ(stored[1].token_hash, MakeSession(SessionId{9}).token_hash);
+  EXPECT_EQ(memory_->LastSession(), SessionId{9});
+  EXPECT_EQ(*RebuildTables(memory_->meta_bytes()), memory_->derived());
+  ASSERT_TRUE(memory_->CloseSession(SessionId{9}));
+  EXPECT_EQ(memory_->CloseSession(SessionId{9}).error().code, Code::kNotFound);
+  EXPECT_EQ(*RebuildTables(memory_->meta_bytes()), memory_->derived());
+  ASSERT_TRUE(memory_->OpenSession(MakeSession(SessionId{11})));
+  // Requests of a session that is not stored are applied and not remembered.
+  ASSERT_TRUE(memory_->CloseSession(kSession));
+  const AppliedRequest applied = Next();
+  ASSERT_TRUE(memory_->Create(kOwner, applied));
+  EXPECT_EQ(memory_->FindApplied(kSession, applied.request).error().code, Code::kNotFound);
+}
+
+TEST_F(SessionVerbsTest, DamagedSessionsAreNamed) {
+  ASSERT_TRUE(memory_->Create(kOwner, Next()));
+  const auto expect = [&](const char* named, const std::function<void(MetaView)>& damage) {
+    const MetaCopy copy(memory_->meta_bytes());
+    const auto checked = ValidateHeader(copy.bytes());
+    damage(MetaView(copy.bytes().data(), checked->offsets(), checked->geometry()));
+    const auto tables = RebuildTables(copy.bytes());
+    ASSERT_FALSE(tables) << named;
+    EXPECT_EQ(tables.error().code, Code::kCorrupt);
+    EXPECT_THAT(tables.error().message, HasSubstr(named));
+  };
+  expect("session 1: a free record", [](MetaView meta) { meta.sessions()[1].owner_uid = 1; });
+  expect("reserved", [](MetaView meta) { meta.sessions()[0].reserved0 = 1; });
+  expect("reserved", [](MetaView meta) { meta.sessions()[0].reserved1[15] = 1; });
+  expect("applied", [](MetaView meta) { meta.sessions()[0].applied[0].reserved = 1; });
+  expect("applied", [](MetaView meta) { meta.sessions()[0].applied[9].cells = 1; });
+  expect("created", [](MetaView meta) { meta.sessions()[0].applied[0].created = 1025; });
+  expect("another one's", [](MetaView meta) { meta.sessions()[1].session = 7; });
+  expect("request_first_cell", [](MetaView meta) { meta.sequences()[0].request_first_cell = 1; });
+  expect("request_first_cell", [](MetaView meta) { meta.sequences()[0].request_session = 1; });
+  expect("request_first_cell", [](MetaView meta) {
+    meta.sequences()[0].request = meta.sequences()[0].request_session = 1;
+    meta.sequences()[0].request_first_cell = 1;
+  });
+}
+
+}  // namespace
+}  // namespace kvd
