@@ -326,6 +326,15 @@ Result<TextEmbedding> Client::Embed(std::span<const TokenId> tokens, std::uint16
   return embedding;
 }
 
+Result<EncodedText> Client::Encode(SequenceHandle sequence, std::span<const TokenId> tokens) const {
+  const auto payload = std::as_bytes(tokens);
+  KVD_TRY(const auto completion,
+          connection_->Call(Request(Verb::kEncode, sequence), PayloadOf(payload), nullptr));
+  EncodedText text{.token_count = static_cast<std::uint64_t>(completion.value0)};
+  if (completion.value1 >= 0) text.start_token = static_cast<TokenId>(completion.value1);
+  return text;
+}
+
 Result<SequenceHandle> Client::Publish(SequenceHandle sequence, std::string_view name,
                                        std::uint16_t flags) const {
   const auto payload = BytesOf(name);

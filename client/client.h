@@ -102,6 +102,10 @@ class Client {
   // length 1; else as they are). Errors: kUnsupported (the model embeds no texts), kNoSpace (the
   // rows exceed the output arena), kNumerical.
   Result<TextEmbedding> Embed(std::span<const TokenId> tokens, std::uint16_t flags = 0) const;
+  // The text that the sequence's decoder attends to; once, before its first token. Forks share what
+  // is kept of it. Errors: kUnsupported (the model has no encoder with a decoder behind it), kExists,
+  // kInvalidArgument (the sequence has tokens), kNoSpace, kNumerical.
+  Result<EncodedText> Encode(SequenceHandle sequence, std::span<const TokenId> tokens) const;
   // False: that request had ended.
   Result<bool> Cancel(RequestId request) const { return connection_->Cancel(request); }
 
@@ -164,6 +168,7 @@ class Sequence {
   Result<Decoding> StartDecode(std::span<const TokenId> tokens, Pos pos,
                                wire::LogitsWanted wanted) const;
   Result<Generation> Generate(const GenerateOptions& options) const;
+  Result<EncodedText> Encode(std::span<const TokenId> tokens) const;
 
  private:
   Client client_;

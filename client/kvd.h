@@ -333,6 +333,14 @@ int kvd_decode_next(kvd_client* client, kvd_request request, int32_t timeout_ms,
 int kvd_embed(kvd_client* client, const kvd_token* tokens, size_t token_count, uint32_t flags,
               float** values, size_t* row_count, size_t* row_floats);
 
+/* The text that the sequence's decoder attends to (models with an encoder and a decoder, such as
+ * t5): once per sequence, before its first token; forks share what is kept of it. *start_token (may
+ * be null) becomes the token that decoding starts with, -1 where the model names none. Errors:
+ * KVD_UNSUPPORTED (another kind of model), KVD_EXISTS (it has one), KVD_INVALID_ARGUMENT (it has
+ * tokens), KVD_NO_SPACE, KVD_NUMERICAL. */
+int kvd_encode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
+               size_t token_count, kvd_token* start_token);
+
 typedef struct kvd_logit_bias {
   kvd_token token;
   float bias; /* [-1000, 1000], or -infinity to forbid the token */

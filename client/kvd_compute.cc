@@ -137,6 +137,18 @@ int kvd_embed(kvd_client* client, const kvd_token* tokens, size_t token_count, u
   });
 }
 
+int kvd_encode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
+               size_t token_count, kvd_token* start_token) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    KVD_CHECK_OK(NotNull(tokens, "tokens"));
+    KVD_TRY(const EncodedText text,
+            client->client.Encode(static_cast<SequenceHandle>(sequence), {tokens, token_count}));
+    if (start_token != nullptr) *start_token = text.start_token.value_or(-1);
+    return {};
+  });
+}
+
 int kvd_decode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                size_t token_count, int32_t pos, int wanted, kvd_logits* logits) {
   return CallBody([&]() -> Status {

@@ -68,6 +68,10 @@ Result<Decoding> Sequence::StartDecode(std::span<const TokenId> tokens, Pos pos,
   return client_.StartDecode(handle_, tokens, pos, wanted);
 }
 
+Result<EncodedText> Sequence::Encode(std::span<const TokenId> tokens) const {
+  return client_.Encode(handle_, tokens);
+}
+
 Result<Generation> Sequence::Generate(const GenerateOptions& options) const {
   return client_.StartGenerate(handle_, options);
 }

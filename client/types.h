@@ -36,6 +36,12 @@ struct Snapshot {
 };
 
 // Numbers of a text: [row_count, width]; one row, or one for each token (models without pooling).
+// What a sequence's decoder attends to.
+struct EncodedText {
+  std::uint64_t token_count = 0;
+  std::optional<TokenId> start_token{};  // that decoding starts with, where the model names one
+};
+
 struct TextEmbedding {
   std::vector<float> values;
   std::size_t row_count = 0;

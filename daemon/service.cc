@@ -72,6 +72,7 @@ Result<Outcome> Service::Dispatch(const Request& request) {
     case Verb::kChat: return Chat(request);
     case Verb::kDefrag: return Defrag(request);
     case Verb::kEmbed: return Embed(request);
+    case Verb::kEncode: return Encode(request);
   }
   return Fail(Code::kInvalidArgument,
               "verb: " + std::to_string(request.submission.verb) + " is not known");

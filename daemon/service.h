@@ -104,6 +104,7 @@ class Service {
   Result<Outcome> Divide(const Request& request);
   Result<Outcome> Defrag(const Request& request);
   Result<Outcome> Embed(const Request& request);
+  Result<Outcome> Encode(const Request& request);
   Result<Reply> Cancel(const Request& request);
   // Room in the pool at all, and in the uid's share.
   Status CheckTokenCount(const Request& request, std::uint64_t tokens) const;

@@ -9,6 +9,7 @@
 #include "daemon/decode_request.h"
 #include "daemon/defrag_request.h"
 #include "daemon/embed_request.h"
+#include "daemon/encode_request.h"
 #include "daemon/generation_request.h"
 #include "daemon/service.h"
 #include "engine/encoder.h"
@@ -175,6 +176,20 @@ Result<Outcome> Service::Embed(const Request& request) {
                     .request = static_cast<RequestId>(request.submission.request),
                     .verb = wire::Verb::kEmbed},
       std::move(tokens), request.has(wire::kFlagNormalize))));
+  return AnsweredByScheduler{};
+}
+
+Result<Outcome> Service::Encode(const Request& request) {
+  const ModelConfig& config = engine_.config();
+  KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(request.payload, config.vocab_size));
+  KVD_CHECK_OK(CheckEncode(config, tokens));
+  KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
+  KVD_CHECK_OK(CheckTokenCount(request, tokens.size()));
+  KVD_CHECK_OK(scheduler_.Submit(std::make_unique<EncodeRequest>(
+      RequestOrigin{.session = request.session,
+                    .request = static_cast<RequestId>(request.submission.request),
+                    .verb = wire::Verb::kEncode},
+      info.handle, std::move(tokens), config.decoder_start_token)));
   return AnsweredByScheduler{};
 }
 

@@ -37,6 +37,7 @@ void FillModel(wire::InfoReply& info, const Engine& engine) {
   info.layer_count = config.layer_count;
   info.embedding_size = config.embedding_size;
   info.threads = options.threads;
+  info.wants_encode = config.has_cross_attention() ? 1 : 0;
   info.deterministic = options.deterministic ? 1 : 0;
   info.has_tokenizer = vocabulary.kind() != Vocabulary::Kind::kNone ? 1 : 0;
   info.bos_token = vocabulary.bos();

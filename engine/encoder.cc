@@ -18,6 +18,16 @@ void Mean(const EncoderRows& rows, std::size_t row_count, std::vector<float>* me
   }
 }
 
+Status CheckTokens(const ModelConfig& config, std::span<const TokenId> tokens) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && static_cast<std::uint32_t>(tokens[i]) < config.vocab_size) continue;
+    return Fail(Code::kInvalidArgument, "token " + std::to_string(i) + ": id " +
+                                            std::to_string(tokens[i]) + ", the vocabulary has " +
+                                            std::to_string(config.vocab_size));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::size_t EncoderTokensMax(const ModelConfig& config) { return config.context_length; }
@@ -36,21 +46,29 @@ Status CheckEmbed(const ModelConfig& config, std::span<const TokenId> tokens) {
                                             ", the model reads at most " +
                                             std::to_string(EncoderTokensMax(config)));
   }
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i] >= 0 && static_cast<std::uint32_t>(tokens[i]) < config.vocab_size) continue;
-    return Fail(Code::kInvalidArgument, "token " + std::to_string(i) + ": id " +
-                                            std::to_string(tokens[i]) + ", the vocabulary has " +
-                                            std::to_string(config.vocab_size));
+  return CheckTokens(config, tokens);
+}
+
+Status CheckEncode(const ModelConfig& config, std::span<const TokenId> tokens) {
+  if (!config.has_cross_attention()) {
+    return Fail(Code::kUnsupported, "encode: a model of architecture " +
+                                        std::string(config.architecture_name()) +
+                                        " has no encoder with a decoder behind it");
   }
-  return {};
+  if (tokens.empty()) return Fail(Code::kInvalidArgument, "tokens: none given");
+  return CheckTokens(config, tokens);
+}
+
+EncoderPass& Encoder::Encode(std::span<const TokenId> tokens) {
+  pass_.Begin(tokens);
+  DefinitionOf(pass_.config().architecture).encode(pass_);
+  return pass_;
 }
 
 Result<Embedding> Encoder::Embed(std::span<const TokenId> tokens) {
   const ModelConfig& config = pass_.config();
   KVD_CHECK_OK(CheckEmbed(config, tokens));
-  pass_.Begin(tokens);
-  DefinitionOf(config.architecture).encode(pass_);
-  const EncoderRows& rows = pass_.stream();
+  const EncoderRows& rows = Encode(tokens).stream();
   const auto append = [&](Embedding& into, std::size_t row) {
     into.values.insert(into.values.end(), rows[row], rows[row] + rows.width());
   };

@@ -28,6 +28,10 @@ std::size_t EncoderTokensMax(const ModelConfig& config);
 // no token).
 Status CheckEmbed(const ModelConfig& config, std::span<const TokenId> tokens);
 
+// Errors: kUnsupported (no encoder with a decoder behind it); kInvalidArgument (no tokens, an id that
+// is no token).
+Status CheckEncode(const ModelConfig& config, std::span<const TokenId> tokens);
+
 class Encoder {
  public:
   // The arguments outlive the object.
@@ -37,6 +41,9 @@ class Encoder {
 
   // The text's embedding as it is, not normalised. Errors: CheckEmbed's; kNumerical.
   Result<Embedding> Embed(std::span<const TokenId> tokens);
+  // The text through the encoder; the rows of the pass's stream are what a decoder attends to, until
+  // the next text. REQUIRES: CheckEncode is content.
+  EncoderPass& Encode(std::span<const TokenId> tokens);
 
  private:
   EncoderPass pass_;

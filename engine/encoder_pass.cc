@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "engine/layers/activations.h"
 #include "engine/layers/bidirectional_attention.h"
 #include "engine/layers/layer_norm.h"
 #include "engine/layers/linear.h"
+#include "engine/layers/plain_attention.h"
 
 namespace kvd {
 
@@ -69,45 +71,83 @@ void EncoderPass::Norm(const LayerNormWeights& norm) {
   });
 }
 
-void EncoderPass::AddAttention(const EncoderLayerWeights& layer) {
+const EncoderRows& EncoderPass::RmsNormed(const float* weight) {
+  normed_.Shape(tokens_.size(), config_.embedding_size);
+  ForRows([&](std::size_t row) {
+    compute_.kernels->rms_norm(stream_[row], weight, config_.embedding_size, config_.rms_epsilon,
+                               normed_[row]);
+  });
+  return normed_;
+}
+
+void EncoderPass::RmsNorm(const float* weight) {
+  ForRows([&](std::size_t row) {
+    compute_.kernels->rms_norm(stream_[row], weight, config_.embedding_size, config_.rms_epsilon,
+                               stream_[row]);
+  });
+}
+
+void EncoderPass::AddToStream(const LinearView& linear, const EncoderRows& x) {
+  const LinearJob job{.linear = &linear,
+                      .x = x[0],
+                      .x_stride = x.width(),
+                      .y = projected_.pointers(),
+                      .add_to = stream_.pointers()};
+  RunLinear(compute_, {&job, 1}, tokens_.size());
+}
+
+void EncoderPass::AddAttention(const EncoderLayerWeights& layer, const EncoderRows& x) {
   const EncoderConfig& encoder = config_.encoder;
   const auto job = [&](const LinearView& linear, const EncoderRows& y) {
-    return LinearJob{
-        .linear = &linear, .x = stream_[0], .x_stride = stream_.width(), .y = y.pointers()};
+    return LinearJob{.linear = &linear, .x = x[0], .x_stride = x.width(), .y = y.pointers()};
   };
   const LinearJob projections[] = {job(layer.q, q_), job(layer.k, k_), job(layer.v, v_)};
   RunLinear(compute_, projections, tokens_.size());
-  PackHeads(k_[0], tokens_.size(), encoder.head_count, encoder.head_dim, packed_k_.data());
-  PackHeads(v_[0], tokens_.size(), encoder.head_count, encoder.head_dim, packed_v_.data());
-  RunBidirectionalAttention(compute_,
-                            {.head_count = encoder.head_count,
-                             .head_dim = encoder.head_dim,
-                             .key_count = tokens_.size(),
-                             .scale = encoder.attention_scale},
-                            tokens_.size(), q_[0], packed_k_.data(), packed_v_.data(),
-                            attended_[0]);
-  const LinearJob out{.linear = &layer.out,
-                      .x = attended_[0],
-                      .x_stride = attended_.width(),
-                      .y = projected_.pointers(),
-                      .add_to = stream_.pointers()};
-  RunLinear(compute_, {&out, 1}, tokens_.size());
+  if (layer.position_bias.distances != 0) {
+    RunPlainTextAttention(compute_, tokens_.size(), encoder.head_count, encoder.head_dim,
+                          layer.position_bias, q_[0], k_[0], v_[0], attended_[0]);
+  } else {
+    PackHeads(k_[0], tokens_.size(), encoder.head_count, encoder.head_dim, packed_k_.data());
+    PackHeads(v_[0], tokens_.size(), encoder.head_count, encoder.head_dim, packed_v_.data());
+    RunBidirectionalAttention(compute_,
+                              {.head_count = encoder.head_count,
+                               .head_dim = encoder.head_dim,
+                               .key_count = tokens_.size(),
+                               .scale = encoder.attention_scale},
+                              tokens_.size(), q_[0], packed_k_.data(), packed_v_.data(),
+                              attended_[0]);
+  }
+  AddToStream(layer.out, attended_);
 }
 
-void EncoderPass::AddFeedForward(const EncoderLayerWeights& layer) {
+void EncoderPass::AddFeedForward(const EncoderLayerWeights& layer, const EncoderRows& x) {
   const std::size_t width = config_.encoder.feed_forward_size;
   const LinearJob up{
-      .linear = &layer.up, .x = stream_[0], .x_stride = stream_.width(), .y = hidden_.pointers()};
+      .linear = &layer.up, .x = x[0], .x_stride = x.width(), .y = hidden_.pointers()};
   RunLinear(compute_, {&up, 1}, tokens_.size());
   ForRows([&](std::size_t row) {
     compute_.kernels->gelu_multiply(hidden_[row], ones_.data(), width, hidden_[row]);
   });
-  const LinearJob down{.linear = &layer.down,
-                       .x = hidden_[0],
-                       .x_stride = hidden_.width(),
-                       .y = projected_.pointers(),
-                       .add_to = stream_.pointers()};
-  RunLinear(compute_, {&down, 1}, tokens_.size());
+  AddToStream(layer.down, hidden_);
+}
+
+void EncoderPass::AddT5FeedForward(const EncoderLayerWeights& layer, const EncoderRows& x) {
+  const std::size_t width = config_.encoder.feed_forward_size;
+  const bool is_gated = static_cast<bool>(layer.gate.weight);
+  if (is_gated) gate_.Shape(tokens_.size(), width);
+  const auto job = [&](const LinearView& linear, const EncoderRows& y) {
+    return LinearJob{.linear = &linear, .x = x[0], .x_stride = x.width(), .y = y.pointers()};
+  };
+  const LinearJob projections[] = {job(layer.up, hidden_), job(layer.gate, gate_)};
+  RunLinear(compute_, std::span(projections).first(is_gated ? 2 : 1), tokens_.size());
+  ForRows([&](std::size_t row) {
+    if (is_gated) {
+      compute_.kernels->gelu_multiply(gate_[row], hidden_[row], width, hidden_[row]);
+    } else {
+      Relu(hidden_[row], width, hidden_[row]);
+    }
+  });
+  AddToStream(layer.down, hidden_);
 }
 
 }  // namespace kvd

@@ -53,15 +53,23 @@ class EncoderPass {
   }
   // Norms each row of the stream by itself.
   void Norm(const LayerNormWeights& norm);
-  // stream += Out(Attention(Q(x), K(x), V(x))), x = stream.
-  void AddAttention(const EncoderLayerWeights& layer);
-  // stream += Down(Gelu(Up(x))), x = stream.
-  void AddFeedForward(const EncoderLayerWeights& layer);
+  // RMS norms of the rows of the stream, until the next call.
+  const EncoderRows& RmsNormed(const float* weight);
+  // The same in place.
+  void RmsNorm(const float* weight);
+  // stream += Out(Attention(Q(x), K(x), V(x))), with the layer's position bias if it has one.
+  void AddAttention(const EncoderLayerWeights& layer, const EncoderRows& x);
+  // stream += Down(Gelu(Up(x)))
+  void AddFeedForward(const EncoderLayerWeights& layer, const EncoderRows& x);
+  // stream += Down(Gelu(Gate(x)) * Up(x)), without a gate Down(Relu(Up(x))).
+  void AddT5FeedForward(const EncoderLayerWeights& layer, const EncoderRows& x);
 
  private:
   friend class Encoder;
   void Begin(std::span<const TokenId> tokens);
   void AddRow(const WeightView& matrix, std::size_t row, std::size_t token);
+  // stream += linear(x)
+  void AddToStream(const LinearView& linear, const EncoderRows& x);
   void DecodeRow(const WeightView& matrix, std::size_t row, float* out) const;
   // task(row) for every row, on several threads.
   template <class Task>
@@ -80,7 +88,7 @@ class EncoderPass {
   Compute compute_;
   FloatBuffer workspaces_;
   std::span<const TokenId> tokens_;
-  EncoderRows stream_, q_, k_, v_, attended_, hidden_, projected_;
+  EncoderRows stream_, normed_, q_, k_, v_, attended_, gate_, hidden_, projected_;
   std::vector<float> packed_k_, packed_v_;  // [head_count, tokens, head_dim]
   std::vector<float> row_, ones_;
 };

@@ -19,6 +19,7 @@
 #include "engine/encoder.h"
 #include "engine/forward.h"
 #include "engine/gguf_file.h"
+#include "engine/layers/cross_attention.h"
 #include "engine/memory/geometry.h"
 #include "engine/memory/unified_memory.h"
 #include "engine/model_config.h"
@@ -142,6 +143,11 @@ MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& c
                                            .k_dim = config.head_dim_k,
                                            .v_dim = config.head_dim_v});
   }
+  if (config.has_cross_attention()) {
+    // Every layer has K and V of the encoded text as of the tokens.
+    memory.groups.push_back(
+        {.cells = options.cells, .layers = memory.groups[0].layers, .is_cross = true});
+  }
   if (!config.has_decoder) {
     // Sequences of such a model stay empty; a mapping has at least one page.
     memory.logits_bytes = sizeof(float);
@@ -178,6 +184,12 @@ CellLayout CellLayoutOf(const EngineOptions& options, const ModelConfig& config,
                                ? LayerLayout{}
                                : geometry.groups[group].layers[placed[group]++]);
     cells.groups.push_back(group);
+  }
+  if (!config.has_cross_attention()) return cells;
+  cells.cross_group = geometry.meta.cross_group;
+  for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
+    cells.layers.push_back(geometry.groups[cells.cross_group].layers[layer]);
+    cells.groups.push_back(cells.cross_group);
   }
   return cells;
 }
@@ -275,6 +287,25 @@ class EngineImpl final : public Engine {
     if (!replay_.Advance(rewind)) return false;
     KVD_CHECK_OK(memory_->CommitRewind(rewind));
     return true;
+  }
+
+  Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens) override {
+    KVD_CHECK_OK(CheckEncode(model_->config, tokens));
+    const AppendRequest request{
+        .handle = sequence, .pos = Pos{0}, .tokens = tokens, .is_encoding = true};
+    KVD_CHECK_OK(memory_->Reserve({&request, 1}, &plan_, nullptr));
+    Status status;
+    if (StoreCrossCells(encoder_.Encode(tokens), cells_, plan_.sequences[0], *memory_)) {
+      status = memory_->Commit(plan_, 0);
+    } else {
+      memory_->Abandon(plan_, 0);
+      status = Fail(Code::kNumerical,
+                    "a key or value of the text is not finite; nothing was "
+                    "committed");
+    }
+    memory_->EndStep(plan_);
+    if (status) tokens_computed_.fetch_add(tokens.size(), std::memory_order_relaxed);
+    return status;
   }
 
   Defragmentation StartDefragmentation() override { return {*memory_, mover_, settler_}; }

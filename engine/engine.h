@@ -1,7 +1,7 @@
 // The engine: tokens in, logits out. Owns the weights (a mapped GGUF), the memory and the compute
 // threads; knows no client.
 //
-// Threads: `memory()`'s verbs may be called from any thread; Step, Divide and Embed from one (the engine
+// Threads: `memory()`'s verbs may be called from any thread; Step, Divide, Embed and Encode from one (the engine
 // thread) only. Lifetime: one per daemon. Everything a step needs is allocated at creation: no
 // allocation per token.
 #pragma once
@@ -119,6 +119,11 @@ class Engine {
   // The embedding of a text, which may be as long as the model's trained context, in one go. Models
   // with an encoder alone. Errors: CheckEmbed's (engine/encoder.h), kNumerical.
   virtual Result<Embedding> Embed(std::span<const TokenId> tokens) = 0;
+  // The text that the sequence's decoder attends to, through the encoder in one go; its keys and
+  // values become cells that forks share. Before the sequence's first token, once. Errors:
+  // CheckEncode's; Memory::Reserve's (kExists: it has one; kInvalidArgument: it has tokens; kNoSpace);
+  // kNumerical; Memory::Commit's. Nothing has changed then.
+  virtual Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens) = 0;
   virtual EngineCounters counters() const = 0;  // any thread
 };
 

@@ -55,9 +55,6 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   const std::size_t plan_count = ropes_.kind_count();
   plans_.resize(plan_count);
   reaches_.resize(plan_count);
-  for (AttentionReach& reach : reaches_) {
-    reach.has_position_bias = weights.position_bias.distances != 0;
-  }
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
     if (config.window[layer] == 0) continue;
     reaches_[1].window = config.window[layer];
@@ -201,9 +198,7 @@ AttentionShape ForwardPass::ShapeOf(std::size_t layer) const {
           .rotated_dim = config_.has_rope ? rope.rotated_dim : 0,
           .rope_interleaved = rope.interleaved,
           .scale = config_.attention_scale,
-          .softcap = config_.attention_softcap,
-          .position_bias = weights_.position_bias.table.data(),
-          .bias_distances = weights_.position_bias.distances};
+          .softcap = config_.attention_softcap};
 }
 
 const float* ForwardPass::KeyCosine(std::size_t layer, std::size_t row) const {

@@ -34,6 +34,7 @@ enum class Architecture : std::uint8_t {
   kGraniteHybrid,
   kFalconH1,
   kBert,
+  kT5,
 };
 
 // How positions beyond the trained context are mapped. For display; the numbers in RopeConfig say
@@ -131,6 +132,9 @@ struct ModelConfig {
   static constexpr std::uint32_t kFeedForwardSizeMax = 1u << 21;
   static constexpr std::uint32_t kHeadCountMax = 1u << 13;
   static constexpr std::uint32_t kHeadDimMax = 1u << 13;
+  // Two sides of at least one exact distance and a range each; fewer exact ones than kBiasReach.
+  static constexpr std::uint32_t kBiasBucketsMin = 4;
+  static constexpr std::uint32_t kBiasBucketsMax = 254;
 
   Architecture architecture = Architecture::kLlama;
   std::string name;                  // general.name as printable ASCII, or empty
@@ -168,11 +172,18 @@ struct ModelConfig {
   // instead of rope_factors; 0: none does.
   std::uint32_t long_rope_from = 0;
   EncoderConfig encoder;
-  bool has_decoder = true;       // false: it embeds texts and continues none
+  bool has_decoder = true;  // false: it embeds texts and continues none
+  // Scores get a bias by the distance between query and key (engine/layers/position_bias.h), learnt
+  // for so many ranges of distances: kBiasBucketsMin to kBiasBucketsMax; 0: none.
+  std::uint32_t bias_bucket_count = 0;
+  // Decoding behind an encoded text starts with this token; -1: the file names none.
+  std::int32_t decoder_start_token = -1;
   bool tied_embeddings = false;  // no output.weight: the token embedding serves as output
   bool has_qkv_bias = false;     // layer 0 has a bias on q, k or v
 
   std::string_view architecture_name() const;
+  // The decoder attends to a text that the encoder has read.
+  bool has_cross_attention() const { return has_decoder && encoder.layer_count != 0; }
   const RopeConfig& rope_of(std::size_t layer) const {
     return window[layer] != 0 ? window_rope : rope;
   }

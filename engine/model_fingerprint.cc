@@ -13,7 +13,7 @@
 namespace kvd {
 namespace {
 
-constexpr std::uint64_t kFormat = 2;  // bump when what is covered changes
+constexpr std::uint64_t kFormat = 3;  // bump when what is covered changes
 constexpr std::uint64_t kSampleBytes = 64;
 constexpr std::uint64_t kSampleCount = 16;
 
@@ -111,7 +111,7 @@ void AddConfig(Text& text, const ModelConfig& config) {
        {config.rwkv.head_size, config.rwkv.mix_rank, config.rwkv.decay_rank, config.rwkv.rate_rank,
         config.rwkv.value_rank, config.rwkv.gate_rank, config.rwkv.halving_period,
         config.delta_net.convolution_width, config.delta_net.head_size, config.delta_net.key_heads,
-        config.delta_net.value_heads}) {
+        config.delta_net.value_heads, config.bias_bucket_count}) {
     text.Add(std::uint64_t{number});
   }
   for (float number : {config.rms_epsilon, config.layer_norm_epsilon, config.attention_scale,

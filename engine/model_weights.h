@@ -13,8 +13,9 @@
 #include "engine/layers/encoder_layer_weights.h"
 #include "engine/layers/feed_forward_weights.h"
 #include "engine/layers/gated_delta_net_weights.h"
-#include "engine/layers/rwkv_weights.h"
 #include "engine/layers/mamba_weights.h"
+#include "engine/layers/position_bias.h"
+#include "engine/layers/rwkv_weights.h"
 #include "engine/layers/short_convolution_weights.h"
 #include "engine/model_config.h"
 #include "engine/weight_view.h"
@@ -25,6 +26,8 @@ namespace kvd {
 // What a layer has; what its architecture does not use stays empty.
 struct LayerWeights {
   AttentionWeights attention;
+  PositionBias position_bias;        // of attention
+  AttentionWeights cross_attention;  // to an encoded text, behind attention
   FeedForwardWeights feed_forward;
   ShortConvolutionWeights short_convolution;
   Rwkv6TimeMix rwkv6;
@@ -32,13 +35,6 @@ struct LayerWeights {
   RwkvChannelMix channel_mix;
   GatedDeltaNetWeights delta_net;
   MambaWeights mamba;
-};
-
-// What is added to the attention scores of every layer, by the distance of the query's position
-// from the key's (t5). Filled by the architecture's visit_tensors.
-struct PositionBias {
-  std::vector<float> table;   // [head_count, distances]; the last one is that of all larger ones
-  std::size_t distances = 0;  // 0: none
 };
 
 struct ModelWeights {
@@ -49,7 +45,6 @@ struct ModelWeights {
   LayerNormWeights embedding_norm;           // [embedding_size] of the token embeddings; or none
   const float* rope_factors = nullptr;       // [rotated_dim / 2], finite and not 0; null: all 1
   const float* long_rope_factors = nullptr;  // the same beyond ModelConfig::long_rope_from
-  PositionBias position_bias;
   std::vector<LayerWeights> layers;
   EncoderWeights encoder;
   std::size_t in_features_max = 0;  // of all matrices

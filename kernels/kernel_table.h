@@ -87,6 +87,20 @@ struct KernelTable {
   void (*add_values)(DataType v_type, const void* v, std::size_t cell_count, std::size_t dim,
                      const float* p, float rescale, float* values);
 
+  // ---- plain attention: all scores of a query at once (engine/layers/plain_attention.h)
+  // out[i] = PlainDot(a, rows + i * stride, n), i < count, with another order of sums than Dot's:
+  // four times sixteen partial sums by fused multiply-add over whole groups of 64, s[j % 64], added
+  // s[i] + s[i + 32] (i < 32), s[i] + s[i + 16] (i < 16) and on as in Dot; then the elements up to
+  // the last multiple of 8 one by one, product and sum each rounded; then the rest by fused
+  // multiply-add.
+  void (*plain_dots)(const float* a, const float* rows, std::size_t stride, std::size_t count,
+                     std::size_t n, float* out);
+  // x[i] = e^(x[i] - max of x) / the sum of them, i < n. The first lane_count elements, a multiple of
+  // 16, take the e^x of kernels/plain_exp.h and are summed by groups of sixteen in Dot's tree, the
+  // rest take a correctly rounded one; the sum of groups and rest is in double, its inverse rounded
+  // to f32. n > 0; some x[i] is finite.
+  void (*plain_softmax)(float* x, std::size_t n, std::size_t lane_count);
+
   // ---- rows of f32
   // y[i] = x[i] * (1 / sqrt(mean of squares + epsilon)) * weight[i]   (Zhang and Sennrich 2019). y
   // may be x.

@@ -63,6 +63,7 @@ constexpr VerbRule kRules[] = {
     {"chat", kFlagAddAssistant, 0, Range::kNone, sizeof(ChatMessage), kAnyBytes, 1, 0, 0},
     {"defrag", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
     {"embed", kFlagNormalize, 0, Range::kNone, 4, kAnyBytes, 4, 0, 0},
+    {"encode", kFlagForce, 1, Range::kNone, 4, kAnyBytes, 4, 0, 0},
 };
 static_assert(std::size(kRules) == kVerbLast + 1);
 

@@ -11,7 +11,7 @@
 //
 // A request is one Submission with a fresh request id; its answer is zero or more Completions with
 // kMore and one without. code != kOk: the output is the error's message (UTF-8). Requests of one
-// session on metadata are applied in order; computing requests (kDecode, kGenerate, kDivide, kEmbed) run
+// session on metadata are applied in order; computing requests (kDecode, kGenerate, kDivide, kEmbed, kEncode) run
 // beside them and may end in another order.
 //
 // kProtocolVersion is raised with every incompatible change; hello refuses another one by naming
@@ -142,8 +142,11 @@ enum class Verb : std::uint16_t {
   kDefrag = 26,
   // payload: i32 tokens[] of a text; kFlagNormalize: rows of length 1; out: f32 rows[value0][value1]
   kEmbed = 27,
+  // sequence without cells; payload: i32 tokens[] of the text that its decoder attends to; out:
+  // value0 = tokens read, value1 = the token that decoding starts with, or -1
+  kEncode = 28,
 };
-inline constexpr std::uint16_t kVerbLast = 27;
+inline constexpr std::uint16_t kVerbLast = 28;
 
 enum SubmissionFlags : std::uint16_t {
   kFlagForce = 1u << 0,
@@ -349,7 +352,7 @@ struct InfoReply {
   std::uint32_t state_slots;
   std::uint32_t free_state_slots;
   std::uint32_t checkpoint_slots;  // of those in use, held by checkpoints
-  std::uint32_t reserved;
+  std::uint32_t wants_encode;      // 1: a sequence starts with kEncode
 };
 static_assert(sizeof(InfoReply) == 344 && std::is_standard_layout_v<InfoReply>);
 

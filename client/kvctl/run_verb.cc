@@ -93,8 +93,14 @@ void PrintJson(const Sequence& sequence, const std::string& text, const Json::Sc
 Status Run(const GlobalOptions& global, const RunOptions& options) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
   const bool is_new_sequence = options.snapshot.empty() && options.sequence.empty();
-  KVD_TRY(const auto tokens, PromptTokens(client, options, is_new_sequence));
+  KVD_TRY(auto tokens, PromptTokens(client, options, is_new_sequence));
   KVD_TRY(const Sequence sequence, StartingPoint(client, options));
+  KVD_TRY(const wire::InfoReply info, client.Info());
+  if (info.wants_encode != 0 && is_new_sequence) {
+    KVD_TRY(const EncodedText text, sequence.Encode(tokens));
+    // What is decoded stands behind the text's answer so far: nothing.
+    tokens = {text.start_token.value_or(info.bos_token)};
+  }
 
   ProgressBar progress;
   const std::vector<std::string_view> stops(options.stops.begin(), options.stops.end());

@@ -105,9 +105,9 @@ void Encode(EncoderPass& pass) {
   pass.AddRows(weights.position_embedding, [](std::size_t position) { return position; });
   pass.Norm(weights.embedding_norm);
   for (const EncoderLayerWeights& layer : weights.layers) {
-    pass.AddAttention(layer);
+    pass.AddAttention(layer, pass.stream());
     pass.Norm(layer.attention_norm);
-    pass.AddFeedForward(layer);
+    pass.AddFeedForward(layer, pass.stream());
     pass.Norm(layer.output_norm);
   }
 }

@@ -10,6 +10,7 @@
 #include "engine/architectures/phi3.h"
 #include "engine/architectures/qwen35.h"
 #include "engine/architectures/rwkv.h"
+#include "engine/architectures/t5.h"
 #include "shm/check.h"
 
 namespace kvd {
@@ -20,6 +21,7 @@ constexpr std::array kArchitectures = {
     &kGemma3Definition, &kLfm2Definition,          &kPhi3Definition,     &kRwkv6Definition,
     &kRwkv7Definition,  &kQwen35Definition,        &kMambaDefinition,    &kMamba2Definition,
     &kJambaDefinition,  &kGraniteHybridDefinition, &kFalconH1Definition, &kBertDefinition,
+    &kT5Definition,
 };
 
 }  // namespace

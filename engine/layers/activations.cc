@@ -12,6 +12,10 @@ void Logistics(const float* x, std::size_t n, float* y) {
   for (std::size_t i = 0; i < n; ++i) y[i] = Logistic(x[i]);
 }
 
+void Relu(const float* x, std::size_t n, float* y) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] < 0.0f ? 0.0f : x[i];
+}
+
 void SquaredRelu(const float* x, std::size_t n, float* y) {
   for (std::size_t i = 0; i < n; ++i) {
     const float positive = x[i] < 0.0f ? 0.0f : x[i];

@@ -26,6 +26,8 @@ inline float Logistic(float x) {
 // y[i] = the function of x[i]; y may be x.
 void Exponentials(const float* x, std::size_t n, float* y);
 void Logistics(const float* x, std::size_t n, float* y);
+// max(x, 0)
+void Relu(const float* x, std::size_t n, float* y);
 // max(x, 0)^2 (So et al. 2021)
 void SquaredRelu(const float* x, std::size_t n, float* y);
 // ln(1 + e^x), without overflow.

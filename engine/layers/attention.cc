@@ -75,25 +75,6 @@ void AppendFirstSeen(const StepSequence& source, const Memory& memory, const Att
   }
 }
 
-void AppendPositions(const StepSequence& source, std::uint32_t group, const Memory& memory,
-                     AttentionPlan* plan, SequenceView* view) {
-  const GroupPart& part = source.groups[group];
-  const std::size_t cell_count = std::size_t{source.past_cells} + source.new_cells;
-  const std::size_t skipped = view->skipped_runs * kRunCells;
-  view->first_position = plan->positions.size();
-  // Of cells that a window group has dropped, which nobody sees: any.
-  for (std::size_t cell = skipped; cell < part.first_cell; ++cell) plan->positions.push_back(0);
-  for (std::size_t e = 0; e < part.extents.size(); ++e) {
-    const layout::Extent& extent = part.extents[e];
-    const std::size_t end = e + 1 < part.extents.size() ? part.extents[e + 1].start : cell_count;
-    const layout::CellRecord* records =
-        memory.BlockCells(group, BlockId{extent.block}) + extent.first;
-    for (std::size_t cell = std::max<std::size_t>(extent.start, skipped); cell < end; ++cell) {
-      plan->positions.push_back(records[cell - extent.start].stored_pos + extent.delta);
-    }
-  }
-}
-
 // Cuts a sequence's extents into runs of kRunCells cells, from the first run that a row sees on.
 void AppendRuns(const StepSequence& source, std::uint32_t group, Memory& memory,
                 AttentionPlan* plan, SequenceView* view) {
@@ -217,7 +198,9 @@ class Tile {
       for (std::size_t g = 0; g < group_; ++g) {
         const std::size_t query = row * group_ + g;
         float* scores = scores_ + query * kRunCells;
-        Adjust(run, row, g, first, end, scores);
+        if (shape_.softcap != 0.0f) {
+          kernels_.softcap(scores + first, shape_.softcap, end - first, scores + first);
+        }
         AddRun(pieces, first, end, scores, query);
       }
     }
@@ -239,24 +222,6 @@ class Tile {
                       rotated_ + first_query * shape_.head_dim_k, shape_.head_dim_k,
                       (end_row - first_row) * group_, shape_.scale,
                       scores_ + first_query * kRunCells + piece.column, kRunCells);
-    }
-  }
-
-  // Soft-caps and biases the scores of columns [first, end) of one query.
-  void Adjust(std::size_t run, std::size_t row, std::size_t g, std::size_t first, std::size_t end,
-              float* scores) const {
-    if (shape_.softcap != 0.0f) {
-      kernels_.softcap(scores + first, shape_.softcap, end - first, scores + first);
-    }
-    if (shape_.bias_distances == 0) return;
-    const float* bias = shape_.position_bias + (kv_head_ * group_ + g) * shape_.bias_distances;
-    const std::int32_t* positions =
-        plan_.positions.data() + view_.first_position + (run - view_.skipped_runs) * kRunCells;
-    const std::int64_t own =
-        view_.first_pos + static_cast<std::int64_t>(unit_.first_row - view_.first_row + row);
-    for (std::size_t column = first; column < end; ++column) {
-      const auto distance = static_cast<std::size_t>(own - positions[column]);
-      scores[column] += bias[std::min(distance, shape_.bias_distances - 1)];
     }
   }
 
@@ -314,7 +279,6 @@ void AttentionPlan::Build(const StepPlan& plan, Memory& memory, const ModelRopes
   pieces.clear();
   run_starts.clear();
   first_seen.clear();
-  positions.clear();
   deltas.clear();
   cosine.clear();
   sine.clear();
@@ -326,10 +290,8 @@ void AttentionPlan::Build(const StepPlan& plan, Memory& memory, const ModelRopes
     view.first_row = first_row;
     view.row_count = source.new_cells;
     view.past_cells = source.past_cells;
-    view.first_pos = source.first_new_pos.value;
     AppendFirstSeen(source, memory, reach, this);
     AppendRuns(source, reach.group, memory, this, &view);
-    if (reach.has_position_bias) AppendPositions(source, reach.group, memory, this, &view);
     const RopeTable& rope = ropes.table(kind, source.key_form);
     const std::size_t pairs = rope.pair_count();
     view.first_angle = cosine.size();

@@ -2,7 +2,7 @@
 // by block.
 //
 // A query sees the cells of its own sequence up to itself, or the last `window` positions of them.
-// Windows and position biases go by effective positions, which ascend within a sequence, so what a
+// Windows go by effective positions, which ascend within a sequence, so what a
 // row sees is one run of cells. Softmax and weighted values are summed
 // online by runs of kBlockCells cells counted from the sequence's first cell, merged in order: the
 // result depends neither on which blocks the cells lie in nor on what else is in the ubatch. Keys
@@ -35,24 +35,20 @@ struct SequenceView {
   std::size_t first_row = 0;  // its rows in the ubatch: [first_row, first_row + row_count)
   std::size_t row_count = 0;
   std::size_t past_cells = 0;   // row i sees cells [first_seen, past_cells + i]
-  std::int32_t first_pos = 0;   // effective position of its first row
   std::size_t first_piece = 0;  // into AttentionPlan::pieces
   // Into AttentionPlan::run_starts: run `skipped_runs`, `skipped_runs` + 1, ... of the sequence.
   std::size_t first_run = 0;
-  std::size_t skipped_runs = 0;    // out of sight of every row
-  std::size_t run_count = 0;       // those left
-  std::size_t first_position = 0;  // into AttentionPlan::positions: of cell skipped_runs *
-                                   // kBlockCells, and so on
-  std::size_t first_delta = 0;     // into AttentionPlan::deltas
-  std::size_t delta_count = 0;     // at least 1
-  std::size_t first_angle = 0;     // into AttentionPlan::cosine: [delta][row][pair]
+  std::size_t skipped_runs = 0;  // out of sight of every row
+  std::size_t run_count = 0;     // those left
+  std::size_t first_delta = 0;   // into AttentionPlan::deltas
+  std::size_t delta_count = 0;   // at least 1
+  std::size_t first_angle = 0;   // into AttentionPlan::cosine: [delta][row][pair]
 };
 
 // What layers that share a plan have in common.
 struct AttentionReach {
   std::uint32_t window = 0;  // positions that a query reaches back to, its own included; 0: all
-  bool has_position_bias = false;
-  std::uint32_t group = 0;  // the block group that their cells lie in
+  std::uint32_t group = 0;   // the block group that their cells lie in
 };
 
 // Everything about a step's cells that is the same in all layers of one reach; rebuilt per step,
@@ -65,7 +61,6 @@ struct AttentionPlan {
                    // an end
   // Per row of the ubatch: the sequence's first cell that it sees.
   std::vector<std::uint32_t> first_seen;
-  std::vector<std::int32_t> positions;  // effective ones; filled for layers with a bias only
   std::vector<std::int32_t> deltas;
   std::vector<float> cosine;  // rotation of query rows per delta: [pair_count] each
   std::vector<float> sine;
@@ -90,12 +85,9 @@ struct AttentionShape {
   std::size_t head_dim_v = 0;
   std::size_t rotated_dim = 0;
   bool rope_interleaved = false;
-  // A score is softcap(scale * q.k) + position_bias[head][min(distance, bias_distances - 1)], with
-  // distance = the query's effective position - the key's.
+  // A score is softcap(scale * q.k).
   float scale = 1.0f;
-  float softcap = 0.0f;                  // 0: none
-  const float* position_bias = nullptr;  // [head_count, bias_distances]
-  std::size_t bias_distances = 0;        // 0: no bias
+  float softcap = 0.0f;  // 0: none
 };
 
 // Query rows of a tile: as many as keep a tile's queries and values in the first-level cache.

@@ -4,6 +4,7 @@
 
 #include "engine/layers/activations.h"
 #include "engine/layers/attention.h"
+#include "engine/layers/cell_writer.h"
 
 namespace kvd {
 namespace {
@@ -61,34 +62,23 @@ void StoreKeysAndValues(ForwardPass& pass, std::size_t layer, const RowBuffer& k
                         const RowBuffer& v) {
   const AttentionShape shape = pass.ShapeOf(layer);
   const kernels::KernelTable& kernels = *pass.compute().kernels;
-  const CellLayout& cells = pass.cells();
+  const std::uint32_t group = pass.cells().groups[layer];
   for (std::size_t s = 0; s < pass.plan().count; ++s) {
     const StepSequence& sequence = pass.plan().sequences[s];
     if (!pass.item(s).writes_cells) continue;
-    bool finite = true;
-    const std::uint32_t group = cells.groups[layer];
-    const std::vector<layout::Extent>& extents = sequence.groups[group].extents;
-    std::size_t extent = sequence.groups[group].first_new_extent;
-    for (std::size_t i = 0; i < sequence.new_cells; ++i) {
-      const std::size_t row = pass.sequences()[s].first_row + i;
-      const std::size_t cell = sequence.past_cells + i;
-      while (extent + 1 < extents.size() && extents[extent + 1].start <= cell) {
-        ++extent;
-      }
-      const layout::Extent& home = extents[extent];
-      std::byte* block = pass.memory().BlockBytes(group, BlockId{home.block});
-      const std::size_t block_cell = home.first + (cell - home.start);
-      if (shape.rotated_dim != 0) {
-        kernels.rope(k[row], shape.kv_head_count, shape.head_dim_k, shape.rotated_dim,
-                     shape.rope_interleaved, pass.KeyCosine(layer, row), pass.KeySine(layer, row));
-      }
-      for (std::size_t head = 0; head < shape.kv_head_count; ++head) {
-        finite &= kernels.encode_row(cells.k_type, k[row] + head * shape.head_dim_k,
-                                     block + cells.KRow(layer, head, block_cell), shape.head_dim_k);
-        finite &= kernels.encode_row(cells.v_type, v[row] + head * shape.head_dim_v,
-                                     block + cells.VRow(layer, head, block_cell), shape.head_dim_v);
-      }
+    const std::size_t first_row = pass.sequences()[s].first_row;
+    for (std::size_t row = first_row;
+         shape.rotated_dim != 0 && row < first_row + sequence.new_cells; ++row) {
+      kernels.rope(k[row], shape.kv_head_count, shape.head_dim_k, shape.rotated_dim,
+                   shape.rope_interleaved, pass.KeyCosine(layer, row), pass.KeySine(layer, row));
     }
+    const NewCells target{.part = &sequence.groups[group],
+                          .group = group,
+                          .first_cell = sequence.past_cells,
+                          .cell_count = sequence.new_cells};
+    const bool finite =
+        WriteCells(kernels, pass.cells(), pass.memory(), target, layer, shape.head_dim_k,
+                   shape.head_dim_v, k.pointers() + first_row, v.pointers() + first_row);
     pass.item(s).finite = pass.item(s).finite && finite;
   }
 }

@@ -5,12 +5,16 @@
 #include <vector>
 
 #include "engine/layers/layer_norm.h"
+#include "engine/layers/position_bias.h"
 #include "engine/weight_view.h"
 
 namespace kvd {
 
 // What its architecture does not use stays empty.
 struct EncoderLayerWeights {
+  const float* attention_pre_norm = nullptr;  // [embedding_size]: RMS norm of what attention reads
+  const float* feed_forward_pre_norm = nullptr;  // the same of the feed-forward
+  PositionBias position_bias;
   LinearView q;                     // embedding_size -> head_count * head_dim
   LinearView k;                     // the same
   LinearView v;                     // the same
@@ -27,6 +31,7 @@ struct EncoderWeights {
   WeightView type_embedding;      // [types, embedding_size]
   LayerNormWeights embedding_norm;
   std::vector<EncoderLayerWeights> layers;
+  const float* output_norm = nullptr;  // [embedding_size]: RMS norm behind the last layer
 };
 
 }  // namespace kvd

@@ -1,9 +1,26 @@
 #include "engine/layers/feed_forward.h"
 
+#include "engine/layers/activations.h"
+
 namespace kvd {
+namespace {
+
+void RunUngated(ForwardPass& pass, std::size_t layer, const FeedForwardWeights& weights,
+                const RowBuffer& x) {
+  const std::size_t width = pass.config().feed_forward_size[layer];
+  const RowBuffer& up = pass.Rows(Scratch::kUp, width);
+  pass.Project(weights.up, x, up);
+  pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
+    for (std::size_t row = first; row < last; ++row) Relu(up[row], width, up[row]);
+  });
+  pass.AddToStream(weights.down, up, weights.post_norm);
+}
+
+}  // namespace
 
 void RunFeedForwardOn(ForwardPass& pass, std::size_t layer, const FeedForwardWeights& weights,
                       Activation activation, const RowBuffer& x) {
+  if (activation == Activation::kRelu) return RunUngated(pass, layer, weights, x);
   const std::size_t width = pass.config().feed_forward_size[layer];
   const RowBuffer& gate = pass.Rows(Scratch::kGate, width);
   const RowBuffer& up = pass.Rows(Scratch::kUp, width);

@@ -1,4 +1,4 @@
-// The gated feed-forward layer.
+// The feed-forward layer, gated or not.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@ namespace kvd {
 enum class Activation : std::uint8_t {
   kSilu,
   kGelu,  // the tanh form (Hendrycks and Gimpel 2016)
+  kRelu,  // without a gate: max(0, Up(x)) goes into Down
 };
 
 // stream += residual_scale * PostNorm(Down(activation(Gate(x)) * Up(x))), x = rms_norm(stream)

@@ -130,6 +130,12 @@ struct Lanes {
     return {TimesPowerOfTwo(p.low, n_low), TimesPowerOfTwo(p.high, n_high)};
   }
 
+  // v * 2^n of whole numbers n >= -151, rounded once; a NaN where v is one.
+  static KVD_ALWAYS_INLINE V TimesPowerOfTwo(V v, V n) {
+    return {TimesPowerOfTwo(v.low, _mm256_cvtps_epi32(n.low)),
+            TimesPowerOfTwo(v.high, _mm256_cvtps_epi32(n.high))};
+  }
+
   // Each lane as f16, replaced by the table's entry for its bits.
   static KVD_ALWAYS_INLINE V LookedUpAsF16(V v, const std::uint16_t* table) {
     std::uint16_t halves[16];

@@ -94,6 +94,9 @@ struct Lanes {
     return _mm512_scalef_ps(p, t);
   }
 
+  // v * 2^n of whole numbers n, rounded once.
+  static KVD_ALWAYS_INLINE V TimesPowerOfTwo(V v, V n) { return _mm512_scalef_ps(v, n); }
+
   // Each lane as f16, replaced by the table's entry for its bits.
   static KVD_ALWAYS_INLINE V LookedUpAsF16(V v, const std::uint16_t* table) {
     std::uint16_t halves[16];

@@ -16,6 +16,9 @@ void Scores(DataType k_type, const void* k, std::size_t cell_count, std::size_t 
 float SoftmaxRun(float* scores, std::size_t cell_count, SoftmaxState* state);
 void AddValues(DataType v_type, const void* v, std::size_t cell_count, std::size_t dim,
                const float* p, float rescale, float* values);
+void PlainDots(const float* a, const float* rows, std::size_t stride, std::size_t count,
+               std::size_t n, float* out);
+void PlainSoftmax(float* x, std::size_t n, std::size_t lane_count);
 void RmsNorm(const float* x, const float* weight, std::size_t n, float epsilon, float* y);
 void Rope(float* x, std::size_t head_count, std::size_t head_dim, std::size_t rotated_dim,
           bool interleaved, const float* cosine, const float* sine);

@@ -451,6 +451,57 @@ TEST_F(EncoderServiceTest, WhatNeedsADecoderIsRefusedByName) {
   ExpectRefused(Call(client_, generate, params), Code::kUnsupported, "no decoder");
 }
 
+class CrossServiceTest : public ServiceTest {
+ protected:
+  CrossServiceTest() : ServiceTest({.has_cross_attention = true}) {}
+
+  // What the scheduler answers to a text for the sequence.
+  wire::Completion Encode(SequenceHandle sequence, const std::vector<TokenId>& tokens) {
+    EXPECT_EQ(CallTokens(client_, Make(Verb::kEncode, sequence), tokens).code, Code::kOk);
+    RunDry();
+    const auto answers = client_.All();
+    EXPECT_EQ(answers.size(), 1u);
+    return answers.empty() ? wire::Completion{} : answers.front().completion;
+  }
+};
+
+TEST_F(CrossServiceTest, ATextIsEncodedOnceBeforeTheFirstTokenAndForksShareIt) {
+  const SequenceHandle sequence = Create(client_);
+  const wire::Completion early = [&] {
+    wire::Submission decode = Make(Verb::kDecode, sequence);
+    EXPECT_EQ(CallTokens(client_, decode, {5}).code, Code::kOk);
+    RunDry();
+    return client_.All().front().completion;
+  }();
+  EXPECT_EQ(static_cast<Code>(early.code), Code::kInvalidArgument);
+
+  const wire::Completion encoded = Encode(sequence, {5, 6, 7});
+  EXPECT_EQ(static_cast<Code>(encoded.code), Code::kOk);
+  EXPECT_EQ(encoded.value0, 3);
+  EXPECT_EQ(encoded.value1, test::FakeEngine::kBos);
+  EXPECT_EQ(engine_.memory().Query(sequence)->cross_cells, 3u);
+  EXPECT_EQ(static_cast<Code>(Encode(sequence, {5}).code), Code::kExists);
+
+  wire::Submission fork = Make(Verb::kFork, sequence);
+  fork.p0 = -1;
+  fork.argument = 1;
+  ASSERT_EQ(Call(client_, fork).code, Code::kOk);
+  for (const SequenceInfo& info : engine_.memory().Sequences()) EXPECT_EQ(info.cross_cells, 3u);
+}
+
+TEST_F(CrossServiceTest, TextsThatAreNoneAreRefused) {
+  const SequenceHandle sequence = Create(client_);
+  ExpectRefused(CallTokens(client_, Make(Verb::kEncode, sequence), {64}), Code::kInvalidArgument,
+                "64");
+  ExpectRefused(CallTokens(client_, Make(Verb::kEncode, SequenceHandle{99}), {5}), Code::kNotFound,
+                "99");
+}
+
+TEST_F(ServiceTest, AModelWithoutAnEncoderEncodesNothing) {
+  ExpectRefused(CallTokens(client_, Make(Verb::kEncode, Create(client_)), {5}), Code::kUnsupported,
+                "no encoder");
+}
+
 TEST_F(EncoderServiceTest, TextsThatTheModelCannotReadAreRefused) {
   ExpectRefused(CallTokens(client_, Make(Verb::kEmbed), {64}), Code::kInvalidArgument, "64");
   ExpectRefused(CallTokens(client_, Make(Verb::kEmbed), std::vector<TokenId>(4097, 5)),

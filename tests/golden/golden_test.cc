@@ -53,7 +53,7 @@ bool HasWideHeads(const std::string& name) {
 std::string Folders(bool few, bool wide_heads) {
   static const std::set<std::string> kOthers = {
       "qwen2",  "qwen3", "gemma2", "gemma3", "lfm2",          "phi3",      "rwkv6", "rwkv7",
-      "qwen35", "mamba", "mamba2", "jamba",  "granitehybrid", "falcon-h1", "bert"};
+      "qwen35", "mamba", "mamba2", "jamba",  "granitehybrid", "falcon-h1", "bert",  "t5"};
   std::string folders;
   for (const auto& entry : fs::directory_iterator("../shared/golden")) {
     const std::string name = entry.path().filename();

@@ -170,7 +170,7 @@ TEST(SubmissionTest, EveryVerbHasAGoodForm) {
     }
     if (verb == Verb::kFork || verb == Verb::kDivide) submission.argument = 1;
     if (verb == Verb::kPublish) submission.payload_bytes = 3;
-    if (verb == Verb::kDecode) submission.payload_bytes = 8;
+    if (verb == Verb::kDecode || verb == Verb::kEncode) submission.payload_bytes = 8;
     if (verb == Verb::kGenerate) submission.payload_bytes = 100;
     const auto check = ValidateSubmission(submission, kArena);
     EXPECT_TRUE(check) << VerbName(number) << ": " << (check ? "" : check.error().message);

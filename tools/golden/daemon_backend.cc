@@ -57,8 +57,10 @@ class DaemonBackend : public Backend {
     return {};
   }
 
-  Status Encode(const Step&) override {
-    return Fail(Code::kUnsupported, "this model has no such operation yet");
+  Status Encode(const Step& step) override {
+    KVD_TRY(const Sequence* sequence, Named(step.sequence));
+    KVD_TRY([[maybe_unused]] const EncodedText text, sequence->Encode(step.tokens));
+    return {};
   }
 
   Status Edit(const Step& step) override {

@@ -82,8 +82,9 @@ class EngineBackend : public Backend {
     return {};
   }
 
-  Status Encode(const Step&) override {
-    return Fail(Code::kUnsupported, "this model has no such operation yet");
+  Status Encode(const Step& step) override {
+    KVD_TRY(const SequenceHandle handle, Named(step.sequence));
+    return engine_->Encode(handle, step.tokens);
   }
 
   Status Edit(const Step& step) override {

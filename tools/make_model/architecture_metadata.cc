@@ -87,6 +87,10 @@ void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
       writer.AddF32(prefix + "attention.layer_norm_epsilon", shape.rms_epsilon);
       writer.AddU32(prefix + "pooling_type", static_cast<std::uint32_t>(shape.pooling));
       break;
+    case Architecture::kT5:
+      writer.AddU32(prefix + "attention.relative_buckets_count", 32);
+      writer.AddU32(prefix + "decoder_start_token_id", 0);
+      break;
     default: writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
   }
 }

@@ -82,7 +82,8 @@ class Planner : public TensorVisitor {
 
   Status MatrixStack(const std::string& name, std::uint64_t in_features, std::uint64_t out_features,
                      std::uint64_t count, Presence presence, WeightView&) override {
-    if (presence == Presence::kOptional) return {};
+    if (presence == Presence::kOptional && !(shape_.gated && name.ends_with("ffn_gate.weight")))
+      return {};
     DataType type = MatrixType(shape_, name, in_features);
     if (in_features % kernels::ElementsPerBlock(type) != 0) {
       return Fail(Code::kInvalidArgument, name + ": rows of " + std::to_string(in_features) +

@@ -16,7 +16,7 @@ constexpr std::array kTypes = {DataType::kF32,  DataType::kF16,  DataType::kBF16
 
 // Sizes from the published configurations of the models (of hybrids all but which layers are which).
 // clang-format off
-const std::array<ModelShape, 12> kShapes = {{
+const std::array<ModelShape, 13> kShapes = {{
     {.name = "tiny"},
     {.name = "small", .layers = 4, .embedding = 512, .heads = 8, .kv_heads = 4, .ffn = 1536, .vocab = 4096, .context = 2048},
     {.name = "smol-135m", .layers = 30, .embedding = 576, .heads = 9, .kv_heads = 3, .ffn = 1536, .vocab = 49152, .context = 8192,
@@ -38,6 +38,8 @@ const std::array<ModelShape, 12> kShapes = {{
      .vocab = 65536, .context = 262144, .state_size = 16},
     {.name = "bge-small", .architecture = Architecture::kBert, .layers = 12, .embedding = 384, .heads = 12, .kv_heads = 12, .ffn = 1536,
      .vocab = 30522, .context = 512, .pooling = Pooling::kCls},
+    {.name = "flan-t5-small", .architecture = Architecture::kT5, .layers = 8, .embedding = 512, .heads = 6, .kv_heads = 6, .head_dim = 64,
+     .ffn = 1024, .vocab = 32128, .context = 512, .rms_epsilon = 1e-6f},
 }};
 // clang-format on
 
@@ -120,7 +122,7 @@ DataType MatrixType(const ModelShape& shape, std::string_view tensor_name,
   if (is_embedding && shape.embedding_type) return *shape.embedding_type;
   if (is_output && shape.output_type) return *shape.output_type;
   // Small, and of rows that few blocks divide: published files keep them as they are.
-  if (IsOneOf(tensor_name, {"ssm_x.", "ssm_dt."})) return DataType::kF32;
+  if (IsOneOf(tensor_name, {"ssm_x.", "ssm_dt.", "attn_rel_b."})) return DataType::kF32;
   if (!shape.mixture) return shape.type;
   bool is_finer = is_output || (IsOneOf(tensor_name, {"attn_v.", "ffn_down."}) &&
                                 IsFinerLayer(tensor_name, shape.layers));

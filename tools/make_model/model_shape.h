@@ -46,6 +46,7 @@ struct ModelShape {
   std::uint32_t state_size = 16;     // of state-space layers, per channel
   std::uint32_t ssm_head_dim = 64;   // of those of the second kind
   Pooling pooling = Pooling::kMean;  // bert
+  bool gated = true;                 // t5: its feed-forward layers
 
   kernels::DataType type = kernels::DataType::kQ8_0;     // of the matrices
   std::optional<kernels::DataType> embedding_type = {};  // unset: that of the matrices

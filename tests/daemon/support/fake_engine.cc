@@ -58,6 +58,10 @@ FakeEngine::FakeEngine(const FakeEngineOptions& options) : has_state_(options.ha
     config_.encoder.layer_count = 1;
     config_.encoder.pooling = Pooling::kMean;
   }
+  if (options.has_cross_attention) {
+    config_.encoder.layer_count = 1;
+    config_.decoder_start_token = kBos;
+  }
   vocabulary_ = Must(Vocabulary::Create(MakeVocabulary(options)));
   options_.checkpoint_every = 16;
   MemoryOptions memory{.groups = {{.cells = options.cells,
@@ -65,6 +69,10 @@ FakeEngine::FakeEngine(const FakeEngineOptions& options) : has_state_(options.ha
                        .sequence_capacity = 256,
                        .snapshot_capacity = 16,
                        .session_capacity = 16};
+  if (options.has_cross_attention) {
+    memory.groups.push_back(
+        {.cells = options.cells, .layers = memory.groups[0].layers, .is_cross = true});
+  }
   if (has_state_) {
     memory.state_bytes = 64;
     memory.state_slots = 32;
@@ -147,6 +155,16 @@ Result<bool> FakeEngine::Replay(Rewind& rewind) {
   if (rewind.done < rewind.tokens.size()) return false;
   KVD_CHECK_OK(memory_->CommitRewind(rewind));
   return true;
+}
+
+Status FakeEngine::Encode(SequenceHandle sequence, std::span<const TokenId> tokens) {
+  KVD_CHECK_OK(CheckEncode(config_, tokens));
+  const AppendRequest request{
+      .handle = sequence, .pos = Pos{0}, .tokens = tokens, .is_encoding = true};
+  KVD_CHECK_OK(memory_->Reserve({&request, 1}, &plan_, nullptr));
+  const Status status = memory_->Commit(plan_, 0);
+  memory_->EndStep(plan_);
+  return status;
 }
 
 Result<Embedding> FakeEngine::Embed(std::span<const TokenId> tokens) {

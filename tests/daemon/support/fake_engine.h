@@ -38,6 +38,7 @@ struct FakeEngineOptions {
   bool has_tokenizer = true;
   bool has_state = false;   // a recurrent model
   bool is_encoder = false;  // its rows are {3, 4}
+  bool has_cross_attention = false;
 };
 
 class FakeEngine final : public Engine {
@@ -70,6 +71,7 @@ class FakeEngine final : public Engine {
                                const AppliedRequest& applied) override;
   Defragmentation StartDefragmentation() override;
   Result<Embedding> Embed(std::span<const TokenId> tokens) override;
+  Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens) override;
   EngineCounters counters() const override { return {}; }
 
   // Every step so far.

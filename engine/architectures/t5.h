@@ -1,0 +1,9 @@
+#pragma once
+
+#include "engine/architectures/architecture.h"
+
+namespace kvd {
+
+extern const ArchitectureDefinition kT5Definition;
+
+}  // namespace kvd

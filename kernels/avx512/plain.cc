@@ -1,0 +1,18 @@
+// kernels/lanes/plain.h for AVX-512.
+#include "kernels/lanes/plain.h"
+
+#include "kernels/avx512/decoders.h"
+#include "kernels/avx512/functions.h"
+
+namespace kvd::kernels::avx512 {
+
+void PlainDots(const float* a, const float* rows, std::size_t stride, std::size_t count,
+               std::size_t n, float* out) {
+  PlainDotsWith<Isa>(a, rows, stride, count, n, out);
+}
+
+void PlainSoftmax(float* x, std::size_t n, std::size_t lane_count) {
+  PlainSoftmaxWith<Isa>(x, n, lane_count);
+}
+
+}  // namespace kvd::kernels::avx512
