@@ -10,6 +10,14 @@ std::uint32_t BlockAllocator::CountFreeBelow(std::uint32_t block) const {
   return count;
 }
 
+void BlockAllocator::Adopt(const BlockTable& table) {
+  for (std::uint32_t block = 0; block < free_.capacity(); ++block) {
+    if (!table.is_used(block)) continue;
+    free_.Take(block);
+    if (block_stride_bytes_ != 0) pool_->AddUse(OffsetOf(block), block_stride_bytes_);
+  }
+}
+
 void BlockAllocator::EndRead() {
   KVD_ASSERT(readers_ != 0);
   if (--readers_ != 0) return;

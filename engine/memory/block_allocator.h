@@ -53,6 +53,9 @@ class BlockAllocator {
     return pool_->EnsureReserved(OffsetOf(block), block_stride_bytes_);
   }
 
+  // After attaching: takes the blocks that the table refers to. REQUIRES: all are free.
+  void Adopt(const BlockTable& table);
+
   void BeginRead() { ++readers_; }
   // With the last reader, what is in limbo becomes free.
   void EndRead();

@@ -10,6 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "engine/memory/file_checks.h"
+#include "engine/memory/rebuild.h"
 #include "shm/crc32c.h"
 
 namespace kvd {
@@ -32,6 +34,28 @@ std::array<std::uint8_t, 16> ReadBootId() {
   return boot_id;
 }
 
+// Every byte of it can be written from now on; those that are there stay.
+Status ReserveMeta(int descriptor, std::uint64_t total_bytes) {
+  int failed = 0;
+  do {
+    failed = ::fallocate(descriptor, 0, 0, static_cast<off_t>(total_bytes)) == 0 ? 0 : errno;
+  } while (failed == EINTR);
+  if (failed == 0) return {};
+  if (failed == ENOSPC || failed == EFBIG || failed == ENOMEM) {
+    return Fail(Code::kNoSpace, "meta: " + std::to_string(total_bytes) +
+                                    " bytes could not be reserved: " + std::strerror(failed));
+  }
+  errno = failed;
+  return FailErrno("meta: fallocate");
+}
+
+std::string CountsText(const layout::MetaGeometry& geometry) {
+  return std::to_string(std::uint64_t{geometry.block_count[0]} * layout::kBlockCells) + " cells, " +
+         std::to_string(geometry.sequence_capacity) + " sequences, " +
+         std::to_string(geometry.state_slot_count) + " states, K and V of types " +
+         std::to_string(geometry.k_type) + " and " + std::to_string(geometry.v_type);
+}
+
 }  // namespace
 
 std::uint32_t CellCheck(std::int32_t token, std::int32_t stored_pos, std::uint32_t group,
@@ -46,18 +70,7 @@ std::uint32_t CellCheck(std::int32_t token, std::int32_t stored_pos, std::uint32
 Result<MetaSegment> MetaSegment::Create(UniqueFd descriptor, const MemoryGeometry& geometry,
                                         const std::array<std::uint8_t, 32>& model_fingerprint) {
   const std::uint64_t total_bytes = geometry.offsets.total_bytes;
-  int failed = 0;
-  do {
-    failed = ::fallocate(descriptor.get(), 0, 0, static_cast<off_t>(total_bytes)) == 0 ? 0 : errno;
-  } while (failed == EINTR);
-  if (failed == ENOSPC || failed == EFBIG || failed == ENOMEM) {
-    return Fail(Code::kNoSpace, "meta: " + std::to_string(total_bytes) +
-                                    " bytes could not be reserved: " + std::strerror(failed));
-  }
-  if (failed != 0) {
-    errno = failed;
-    return FailErrno("meta: fallocate");
-  }
+  KVD_CHECK_OK(ReserveMeta(descriptor.get(), total_bytes));
 
   MetaSegment segment;
   KVD_TRY(segment.mapping_, Mapping<kReadWrite>::MapRange(descriptor.get(), 0, total_bytes));
@@ -84,6 +97,39 @@ Result<MetaSegment> MetaSegment::Create(UniqueFd descriptor, const MemoryGeometr
   header->header_crc =
       Crc32c(0, segment.mapping_.bytes().first(offsetof(layout::MetaHeader, header_crc)));
   for (layout::SequenceRecord& record : segment.view_.sequences()) record.generation = 1;
+  return segment;
+}
+
+Result<MetaSegment> MetaSegment::Open(UniqueFd descriptor, const MemoryGeometry& geometry,
+                                      const std::array<std::uint8_t, 32>& model_fingerprint,
+                                      bool checks_boot) {
+  KVD_TRY(const std::uint64_t file_bytes, CheckOwnFile(descriptor.get(), "meta"));
+  if (file_bytes < sizeof(layout::MetaHeader)) {
+    return Fail(Code::kCorrupt,
+                "meta: size: " + std::to_string(file_bytes) + " bytes, less than a header");
+  }
+  MetaSegment segment;
+  KVD_TRY(segment.mapping_, Mapping<kReadWrite>::MapRange(descriptor.get(), 0, file_bytes));
+  KVD_TRY(const ConstMetaView found, ValidateHeader(segment.mapping_.bytes()));
+  const layout::MetaHeader& header = found.header();
+  if (std::memcmp(header.model_fingerprint, model_fingerprint.data(), model_fingerprint.size()) !=
+      0) {
+    return Fail(Code::kConflict, "meta: model_fingerprint: of another model");
+  }
+  if (!(found.geometry() == geometry.meta)) {
+    return Fail(Code::kConflict, "meta: geometry: of another configuration (" +
+                                     CountsText(found.geometry()) + "; now " +
+                                     CountsText(geometry.meta) + ")");
+  }
+  const std::array<std::uint8_t, 16> boot_id = ReadBootId();
+  if (checks_boot && (boot_id == std::array<std::uint8_t, 16>{} ||
+                      std::memcmp(header.boot_id, boot_id.data(), boot_id.size()) != 0)) {
+    return Fail(Code::kConflict,
+                "meta: boot_id: the system was started anew, and the directory is on a disk");
+  }
+  KVD_CHECK_OK(ReserveMeta(descriptor.get(), file_bytes));
+  segment.descriptor_ = std::move(descriptor);
+  segment.view_ = MetaView(segment.mapping_.data(), geometry.offsets, geometry.meta);
   return segment;
 }
 

@@ -103,6 +103,14 @@ class MetaSegment {
   // generation 1. Errors: kNoSpace (the bytes needed), kIo.
   static Result<MetaSegment> Create(UniqueFd descriptor, const MemoryGeometry& geometry,
                                     const std::array<std::uint8_t, 32>& model_fingerprint);
+  // Maps a meta that an earlier process left, if its header says that it is one of ours, of this
+  // geometry and this model. `checks_boot`: the home outlives a reboot, so a meta of another boot is
+  // refused: the system may have written any part of it, or none.
+  // Errors, naming what is wrong: kPermission (not a regular file of our own), kCorrupt,
+  // kVersionMismatch (another layout), kConflict (geometry, model, boot), kNoSpace, kIo.
+  static Result<MetaSegment> Open(UniqueFd descriptor, const MemoryGeometry& geometry,
+                                  const std::array<std::uint8_t, 32>& model_fingerprint,
+                                  bool checks_boot);
 
   MetaView view() const { return view_; }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine/memory/file_checks.h"
 #include "shm/check.h"
 
 namespace kvd {
@@ -24,6 +25,21 @@ Result<PoolSegment> PoolSegment::Create(UniqueFd descriptor, std::uint64_t pool_
     }
     return FailErrno("pool: ftruncate");
   }
+  return Map(std::move(descriptor), pool_bytes, slab_bytes);
+}
+
+Result<PoolSegment> PoolSegment::Open(UniqueFd descriptor, std::uint64_t pool_bytes,
+                                      std::uint64_t slab_bytes) {
+  KVD_TRY(const std::uint64_t file_bytes, CheckOwnFile(descriptor.get(), "pool"));
+  if (file_bytes != pool_bytes) {
+    return Fail(Code::kCorrupt, "pool: size: " + std::to_string(file_bytes) +
+                                    " bytes, but the geometry needs " + std::to_string(pool_bytes));
+  }
+  return Map(std::move(descriptor), pool_bytes, slab_bytes);
+}
+
+Result<PoolSegment> PoolSegment::Map(UniqueFd descriptor, std::uint64_t pool_bytes,
+                                     std::uint64_t slab_bytes) {
   PoolSegment segment;
   KVD_TRY(segment.mapping_, Mapping<kReadWrite>::MapRange(descriptor.get(), 0, pool_bytes));
   segment.descriptor_ = std::move(descriptor);
@@ -93,6 +109,30 @@ Status PoolSegment::EnsureReserved(std::uint64_t offset, std::uint64_t byte_coun
   return {};
 }
 
+bool PoolSegment::Punch(std::uint64_t offset, std::uint64_t byte_count) {
+  return ::fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                     static_cast<off_t>(offset), static_cast<off_t>(byte_count)) == 0;
+}
+
+Status PoolSegment::RecoverReserved() {
+  const std::size_t slab_count = state_->slabs.size();
+  for (std::size_t slab = 0; slab < slab_count;) {
+    if (state_->slabs[slab].uses.load(std::memory_order_relaxed) != 0) {
+      KVD_CHECK_OK(EnsureReserved(slab * slab_bytes_, SlabBytesAt(slab)));
+      ++slab;
+      continue;
+    }
+    // What cannot be given back is reserved again with its next use, which costs nothing then.
+    const std::size_t first = slab;
+    while (slab < slab_count && state_->slabs[slab].uses.load(std::memory_order_relaxed) == 0) {
+      ++slab;
+    }
+    const std::uint64_t end = std::min(slab * slab_bytes_, pool_bytes_);
+    (void)Punch(first * slab_bytes_, end - first * slab_bytes_);
+  }
+  return {};
+}
+
 void PoolSegment::PunchUnused() {
   bool has_spare = false;
   for (std::size_t slab = 0; slab < state_->slabs.size(); ++slab) {
@@ -103,10 +143,8 @@ void PoolSegment::PunchUnused() {
       continue;
     }
     const std::uint64_t bytes = SlabBytesAt(slab);
-    if (::fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                    static_cast<off_t>(slab * slab_bytes_), static_cast<off_t>(bytes)) != 0) {
-      return;  // a file system without holes: the slab stays ours
-    }
+    // A file system without holes: the slab stays ours.
+    if (!Punch(slab * slab_bytes_, bytes)) return;
     state.is_reserved = false;
     state_->reserved_bytes.fetch_sub(bytes, std::memory_order_relaxed);
     state_->unused_slabs.fetch_sub(1, std::memory_order_relaxed);

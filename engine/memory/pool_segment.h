@@ -32,6 +32,15 @@ class PoolSegment {
   static Result<PoolSegment> Create(UniqueFd descriptor, std::uint64_t pool_bytes,
                                     std::uint64_t slab_bytes = kSlabBytes);
 
+  // Maps the pool that an earlier process left. What it had reserved is not known yet: count the
+  // uses, then call RecoverReserved. Errors: kPermission (not a regular file of our own), kCorrupt
+  // (another size), kIo.
+  static Result<PoolSegment> Open(UniqueFd descriptor, std::uint64_t pool_bytes,
+                                  std::uint64_t slab_bytes = kSlabBytes);
+  // Reserves every slab that has a use (what is there stays) and gives all others back. Before any
+  // other thread knows the pool. Errors: those of EnsureReserved.
+  Status RecoverReserved();
+
   std::byte* data() const { return mapping_.data(); }
   std::uint64_t pool_bytes() const { return pool_bytes_; }
   std::uint64_t reserved_bytes() const {
@@ -61,6 +70,9 @@ class PoolSegment {
   };
 
   PoolSegment() = default;
+  static Result<PoolSegment> Map(UniqueFd descriptor, std::uint64_t pool_bytes,
+                                 std::uint64_t slab_bytes);
+  bool Punch(std::uint64_t offset, std::uint64_t byte_count);
   std::uint64_t SlabBytesAt(std::size_t slab) const;
 
   UniqueFd descriptor_;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/memory/commit_log.h"
@@ -52,7 +53,9 @@ using AlignedBytes = std::unique_ptr<std::byte, AlignedDelete>;
 
 // --------------------------------------------------------------------------------------- sequences
 
-Status ValidateListRoot(ConstMetaView meta, const std::string& name, const layout::ListRoot& root) {
+// Where the list lies.
+Status ValidateListPlace(ConstMetaView meta, const std::string& name,
+                         const layout::ListRoot& root) {
   if (root.capacity_units == 0) {
     if (!(root == kEmptyList)) return Corrupt(name, "an empty list with entries or a place");
     return {};
@@ -63,6 +66,12 @@ Status ValidateListRoot(ConstMetaView meta, const std::string& name, const layou
                                              std::to_string(root.capacity_units) + " of " +
                                              std::to_string(unit_count) + " units");
   }
+  return {};
+}
+
+Status ValidateListRoot(ConstMetaView meta, const std::string& name, const layout::ListRoot& root) {
+  KVD_CHECK_OK(ValidateListPlace(meta, name, root));
+  if (root.capacity_units == 0) return {};
   const std::uint64_t room =
       std::uint64_t{root.capacity_units} * (layout::kListUnitBytes / sizeof(layout::Extent));
   if (root.entry_count == 0 || root.entry_count > room) {
@@ -112,33 +121,41 @@ Status ValidateExtents(ConstMetaView meta, const std::string& name, std::uint32_
 }
 
 // The record of one cell. REQUIRES: the extents are valid.
-Status ValidateCell(const layout::CellRecord& cell_record, const std::string& name,
-                    std::uint32_t group, std::uint32_t block, std::uint32_t cell) {
+Status ValidateCell(const layout::CellRecord& cell_record, const std::string& sequence_name,
+                    std::uint32_t ordinal, const CellLimits& limits, std::uint32_t group,
+                    std::uint32_t block, std::uint32_t cell) {
+  const bool is_right = cell_record.check == CellCheck(cell_record.token, cell_record.stored_pos,
+                                                       group, block, cell, cell_record.key_form) &&
+                        cell_record.key_form < limits.key_forms && cell_record.stored_pos >= 0 &&
+                        cell_record.token >= 0 &&
+                        std::cmp_less(cell_record.token, limits.vocab_size);
+  if (is_right) [[likely]]
+    return {};
+  const std::string name = sequence_name + " cell " + std::to_string(ordinal);
   if (cell_record.check != CellCheck(cell_record.token, cell_record.stored_pos, group, block, cell,
                                      cell_record.key_form)) {
     return Corrupt(name + " check", "does not match");
   }
-  if (cell_record.key_form >= layout::kKeyFormsMax) {
+  if (cell_record.key_form >= limits.key_forms) {
     return Corrupt(name + " key_form", cell_record.key_form);
   }
   if (cell_record.stored_pos < 0) {
     return Corrupt(name + " stored_pos", std::to_string(cell_record.stored_pos));
   }
-  return {};
+  return Corrupt(name + " token", std::to_string(cell_record.token));
 }
 
 // visit(ordinal, piece, record of the cell): stops at its first error.
 template <class Visit>
 Status ForEachCell(ConstMetaView meta, const std::string& name, std::uint32_t group,
-                   ExtentView view, Visit visit) {
+                   ExtentView view, const CellLimits& limits, Visit visit) {
   std::uint32_t ordinal = view.first_cell();
   for (std::size_t index = 0; index < view.entries.size(); ++index) {
     const Piece piece = view.PieceAt(index);
     for (std::uint32_t cell = piece.first; cell < piece.first + std::uint32_t{piece.count};
          ++cell, ++ordinal) {
       const layout::CellRecord& record = meta.cells(group, piece.block)[cell];
-      const std::string cell_name = name + " cell " + std::to_string(ordinal);
-      KVD_CHECK_OK(ValidateCell(record, cell_name, group, piece.block, cell));
+      KVD_CHECK_OK(ValidateCell(record, name, ordinal, limits, group, piece.block, cell));
       KVD_CHECK_OK(visit(ordinal, piece, record));
     }
   }
@@ -147,21 +164,22 @@ Status ForEachCell(ConstMetaView meta, const std::string& name, std::uint32_t gr
 
 // Cells of group 0, positions, and the fields of the record that follow from them.
 Status ValidateCells(ConstMetaView meta, const std::string& name,
-                     const layout::SequenceRecord& record, ExtentView view) {
+                     const layout::SequenceRecord& record, ExtentView view,
+                     const CellLimits& limits) {
   std::int64_t last = -1;
   if (record.pristine_cells > record.cell_count) {
     return Corrupt(name + " pristine_cells", record.pristine_cells);
   }
   KVD_CHECK_OK(ForEachCell(
-      meta, name, 0, view,
+      meta, name, 0, view, limits,
       [&](std::uint32_t ordinal, const Piece& piece, const layout::CellRecord& cell) -> Status {
-        const std::string field = name + " cell " + std::to_string(ordinal) + " position";
+        const auto field = [&] { return name + " cell " + std::to_string(ordinal) + " position"; };
         const std::int64_t position = std::int64_t{cell.stored_pos} + piece.delta;
         if (position < 0 || position > kLastPos || position < last) {
-          return Corrupt(field, std::to_string(position) + " after " + std::to_string(last));
+          return Corrupt(field(), std::to_string(position) + " after " + std::to_string(last));
         }
         if (ordinal < record.pristine_cells && position != ordinal) {
-          return Corrupt(field, std::to_string(position) + " but pristine");
+          return Corrupt(field(), std::to_string(position) + " but pristine");
         }
         last = position;
         return {};
@@ -180,7 +198,8 @@ Status ValidateCells(ConstMetaView meta, const std::string& name,
 // Group 0 knows all cells: another group holds the last ones of the same, and what it has dropped
 // no token to come may reach. REQUIRES: group 0 is valid.
 Status ValidateGroup(ConstMetaView meta, const std::string& name, std::uint32_t group,
-                     const layout::SequenceRecord& record, ExtentView view) {
+                     const layout::SequenceRecord& record, ExtentView view,
+                     const CellLimits& limits) {
   const CellList all{{meta.entries(record.extents[0]), record.cell_count}, meta.cells(0, 0)};
   const std::uint32_t first = record.first_cell[group];
   const std::int64_t window = meta.geometry().window[group];
@@ -188,7 +207,7 @@ Status ValidateGroup(ConstMetaView meta, const std::string& name, std::uint32_t 
     return Corrupt(name + " first_cell", std::to_string(first) + " is too late for the window");
   }
   return ForEachCell(
-      meta, name, group, view,
+      meta, name, group, view, limits,
       [&](std::uint32_t ordinal, const Piece& piece, const layout::CellRecord& cell) -> Status {
         if (cell.token != all.RecordAt(ordinal).token ||
             std::int64_t{cell.stored_pos} + piece.delta != all.PositionAt(ordinal)) {
@@ -200,9 +219,9 @@ Status ValidateGroup(ConstMetaView meta, const std::string& name, std::uint32_t 
 
 // The encoded text: positions are 0, 1, ….
 Status ValidateCross(ConstMetaView meta, const std::string& name, std::uint32_t group,
-                     ExtentView view) {
+                     ExtentView view, const CellLimits& limits) {
   return ForEachCell(
-      meta, name, group, view,
+      meta, name, group, view, limits,
       [&](std::uint32_t ordinal, const Piece& piece, const layout::CellRecord& cell) -> Status {
         if (std::int64_t{cell.stored_pos} + piece.delta != ordinal) {
           return Corrupt(name + " cell " + std::to_string(ordinal) + " position",
@@ -213,7 +232,7 @@ Status ValidateCross(ConstMetaView meta, const std::string& name, std::uint32_t 
 }
 
 Status ValidateGroups(ConstMetaView meta, const std::string& name,
-                      const layout::SequenceRecord& record) {
+                      const layout::SequenceRecord& record, const CellLimits& limits) {
   const layout::MetaGeometry& geometry = meta.geometry();
   if (geometry.cross_group == kNoSlot ? record.cross_cells != 0 : record.cross_cells > kCellsMax) {
     return Corrupt(name + " cross_cells", record.cross_cells);
@@ -236,11 +255,11 @@ Status ValidateGroups(ConstMetaView meta, const std::string& name,
     const std::string group_name = group == 0 ? name : name + " group " + std::to_string(group);
     KVD_CHECK_OK(ValidateExtents(meta, group_name, group, first, view));
     if (group == 0) {
-      KVD_CHECK_OK(ValidateCells(meta, name, record, view));
+      KVD_CHECK_OK(ValidateCells(meta, name, record, view, limits));
     } else if (group == geometry.cross_group) {
-      KVD_CHECK_OK(ValidateCross(meta, group_name, group, view));
+      KVD_CHECK_OK(ValidateCross(meta, group_name, group, view, limits));
     } else {
-      KVD_CHECK_OK(ValidateGroup(meta, group_name, group, record, view));
+      KVD_CHECK_OK(ValidateGroup(meta, group_name, group, record, view, limits));
     }
   }
   return {};
@@ -288,6 +307,28 @@ Status ValidateState(ConstMetaView meta, const std::string& name,
   if (record.reserved0 != 0 || !IsZero(record.reserved1))
     return Corrupt(name + " reserved", "not zero");
   return {};
+}
+
+// What a damaged sequence alone could not have: its record says where lists lie, and a wrong place
+// may be a neighbour's. Takes the lists' units.
+Status ValidateRecord(ConstMetaView meta, std::uint32_t index, ListArena* lists) {
+  const layout::SequenceRecord& record = meta.sequences()[index];
+  const std::string name = Name("sequence", index);
+  if (record.generation == 0) return Corrupt(name + " generation", "0");
+  if ((record.flags & ~kFlagsKnown) != 0) return Corrupt(name + " flags", record.flags);
+  if ((record.flags & layout::kSequenceLive) == 0) {
+    if (record.flags != 0) return Corrupt(name + " flags", record.flags);
+    return {};
+  }
+  const auto take = [&](const layout::ListRoot& root, const std::string& field) -> Status {
+    KVD_CHECK_OK(ValidateListPlace(meta, name + " " + field, root));
+    if (root.capacity_units == 0 || lists->Take(root.first_unit, root.capacity_units)) return {};
+    return Corrupt(name + " " + field, "overlaps another list");
+  };
+  for (std::uint32_t group = 0; group < meta.geometry().group_count; ++group) {
+    KVD_CHECK_OK(take(record.extents[group], "extents[" + std::to_string(group) + "]"));
+  }
+  return take(record.checkpoints, "checkpoints");
 }
 
 // --------------------------------------------------------------------------------------- snapshots
@@ -400,47 +441,31 @@ Result<ConstMetaView> ValidateHeader(std::span<const std::byte> meta_bytes) {
   return ConstMetaView(meta_bytes.data(), expected, header.geometry);
 }
 
-Status ValidateSequence(ConstMetaView meta, std::uint32_t index) {
+Status ValidateSequence(ConstMetaView meta, std::uint32_t index, const CellLimits& limits) {
   const layout::SequenceRecord& record = meta.sequences()[index];
+  if ((record.flags & layout::kSequenceLive) == 0) return {};
   const std::string name = Name("sequence", index);
-  if (record.generation == 0) return Corrupt(name + " generation", "0");
-  if ((record.flags & ~kFlagsKnown) != 0) return Corrupt(name + " flags", record.flags);
-  if ((record.flags & layout::kSequenceLive) == 0) {
-    if (record.flags != 0) return Corrupt(name + " flags", record.flags);
-    return {};
-  }
   if (record.cell_count > kCellsMax) return Corrupt(name + " cell_count", record.cell_count);
-  KVD_CHECK_OK(ValidateGroups(meta, name, record));
+  KVD_CHECK_OK(ValidateGroups(meta, name, record, limits));
   return ValidateState(meta, name, record);
 }
 
-Result<DerivedTables> RebuildTables(std::span<const std::byte> meta_bytes) {
-  KVD_TRY(ConstMetaView meta, ValidateHeader(meta_bytes));
-  AlignedBytes copy;
-  if (meta.header().commit_word.load(std::memory_order_acquire) != 0) {
-    copy.reset(static_cast<std::byte*>(::operator new(meta_bytes.size(), std::align_val_t{64})));
-    std::memcpy(copy.get(), meta_bytes.data(), meta_bytes.size());
-    KVD_CHECK_OK(CommitLog::Replay(MetaView(copy.get(), meta.offsets(), meta.geometry())));
-    meta = ConstMetaView(copy.get(), meta.offsets(), meta.geometry());
-  }
-
-  DerivedTables tables(meta.geometry());
+Result<Recovery> RecoverTables(ConstMetaView meta, const CellLimits& limits) {
+  Recovery recovery{.tables = DerivedTables(meta.geometry()), .dropped = {}};
+  DerivedTables& tables = recovery.tables;
   for (std::uint32_t index = 0; index < meta.geometry().sequence_capacity; ++index) {
-    KVD_CHECK_OK(ValidateSequence(meta, index));
+    KVD_CHECK_OK(ValidateRecord(meta, index, &tables.lists));
     const layout::SequenceRecord& record = meta.sequences()[index];
     if ((record.flags & layout::kSequenceLive) == 0) continue;
     tables.sequences.Take(index);
-    const auto take = [&](const layout::ListRoot& root, const std::string& field) -> Status {
-      if (root.capacity_units == 0 || tables.lists.Take(root.first_unit, root.capacity_units)) {
-        return {};
-      }
-      return Corrupt(Name("sequence", index) + " " + field, "overlaps another list");
-    };
-    for (std::uint32_t group = 0; group < meta.geometry().group_count; ++group) {
-      KVD_CHECK_OK(take(record.extents[group], "extents[" + std::to_string(group) + "]"));
+    if (Status status = ValidateSequence(meta, index, limits); status) {
+      tables.AddReferences(meta, record, HolderOf(record.flags));
+    } else {
+      recovery.dropped.push_back({.index = index,
+                                  .handle = MakeHandle(index, record.generation),
+                                  .snapshot = {},
+                                  .error = std::move(status).error()});
     }
-    KVD_CHECK_OK(take(record.checkpoints, "checkpoints"));
-    tables.AddReferences(meta, record, HolderOf(record.flags));
   }
 
   std::vector<std::uint32_t> owner(meta.geometry().sequence_capacity, kNoSlot);
@@ -456,7 +481,24 @@ Result<DerivedTables> RebuildTables(std::span<const std::byte> meta_bytes) {
   for (std::uint32_t index = 0; index < meta.geometry().session_capacity; ++index) {
     KVD_CHECK_OK(AddSession(meta, index, &tables));
   }
-  return tables;
+  for (DroppedSequence& dropped : recovery.dropped) {
+    if (owner[dropped.index] != kNoSlot) dropped.snapshot = owner[dropped.index];
+  }
+  return recovery;
+}
+
+Result<DerivedTables> RebuildTables(std::span<const std::byte> meta_bytes) {
+  KVD_TRY(ConstMetaView meta, ValidateHeader(meta_bytes));
+  AlignedBytes copy;
+  if (meta.header().commit_word.load(std::memory_order_acquire) != 0) {
+    copy.reset(static_cast<std::byte*>(::operator new(meta_bytes.size(), std::align_val_t{64})));
+    std::memcpy(copy.get(), meta_bytes.data(), meta_bytes.size());
+    KVD_CHECK_OK(CommitLog::Replay(MetaView(copy.get(), meta.offsets(), meta.geometry())));
+    meta = ConstMetaView(copy.get(), meta.offsets(), meta.geometry());
+  }
+  KVD_TRY(Recovery recovery, RecoverTables(meta));
+  if (!recovery.dropped.empty()) return std::unexpected(recovery.dropped.front().error);
+  return std::move(recovery.tables);
 }
 
 }  // namespace kvd

@@ -24,6 +24,14 @@ bool SlotTable::Drop(std::uint32_t slot, SlotUse use) {
   return !is_used(slot);
 }
 
+void SlotAllocator::Adopt(const SlotTable& table) {
+  for (std::uint32_t slot = 0; slot < free_.capacity(); ++slot) {
+    if (!table.is_used(slot)) continue;
+    free_.Take(slot);
+    pool_->AddUse(pool_offset_ + slot * slot_bytes_, slot_bytes_);
+  }
+}
+
 std::uint32_t SlotAllocator::TakePinned() {
   KVD_ASSERT(free_.free_count() > 0);
   const std::uint32_t slot = *free_.TakeLowest();

@@ -79,6 +79,9 @@ class SlotAllocator {
     return pool_->EnsureReserved(pool_offset_ + slot * slot_bytes_, slot_bytes_);
   }
 
+  // After attaching: takes the slots that the table refers to. REQUIRES: all are free.
+  void Adopt(const SlotTable& table);
+
   // The lowest free slot, pinned. REQUIRES: free_slots() > 0.
   std::uint32_t TakePinned();
   // kNoSlot is nothing to pin.

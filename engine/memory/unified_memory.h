@@ -21,8 +21,8 @@
 //
 // Files: sequence_verbs.cc (create … drop), sequence_edits.cc (ranges), snapshot_verbs.cc,
 // step_verbs.cc, step_commit.cc, state_verbs.cc, rewind_verbs.cc, rewrite_cells.cc, hold_verbs.cc,
-// restore_verbs.cc, session_verbs.cc; record_lists.cc (lists, commits, counts) and unified_memory.cc (finding,
-// queries) hold what they share.
+// restore_verbs.cc, session_verbs.cc, attach.cc; record_lists.cc (lists, commits, counts) and
+// unified_memory.cc (finding, queries) hold what they share.
 #pragma once
 
 #include <array>
@@ -40,13 +40,27 @@
 #include "engine/memory/extents.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/memory_segments.h"
+#include "engine/memory/rebuild.h"
 
 namespace kvd {
+
+// A sequence that was damaged when its memory was attached to.
+struct LostSequence {
+  SequenceHandle handle = SequenceHandle::kNone;
+  std::string snapshot;  // its name, if it was published
+  std::string reason;
+};
 
 class UnifiedMemory final : public Memory {
  public:
   // Takes over segments that were just created.
   static Result<std::unique_ptr<UnifiedMemory>> Create(MemorySegments segments);
+  // Takes over segments that an earlier process left (attach.cc): their sequences are all there as
+  // committed, but for those that are damaged, which are freed and told in `lost`. Errors: kCorrupt
+  // (the commit record or the tables), kNoSpace, kIo.
+  static Result<std::unique_ptr<UnifiedMemory>> Attach(MemorySegments segments,
+                                                       const CellLimits& limits,
+                                                       std::vector<LostSequence>* lost);
   ~UnifiedMemory() override;
 
   Result<SequenceHandle> Create(const SequenceOwner& owner,
@@ -169,6 +183,8 @@ class UnifiedMemory final : public Memory {
   };
 
   explicit UnifiedMemory(MemorySegments segments);
+  Status Adopt(Recovery recovery, std::vector<LostSequence>* lost);
+  Status FreeDropped(std::span<const DroppedSequence> dropped, std::vector<LostSequence>* lost);
 
   // While it lives, under mutex_, commits remember the request (PutApplied).
   class Applying {

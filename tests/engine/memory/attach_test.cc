@@ -1,0 +1,304 @@
+// What a memory finds of what an earlier process left: everything that was committed, less what is
+// damaged; or nothing, with the reason.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+
+#include "engine/memory/memory_home.h"
+#include "shm/crc32c.h"
+#include "tests/engine/memory/memory_fixture.h"
+
+namespace kvd {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr SequenceOwner kOwner{1000, SessionId{7}, 0};
+
+class AttachTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "kvd-attach-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+    directory_ = UniqueFd(::open(pattern.c_str(), O_DIRECTORY | O_CLOEXEC));
+    options_ = SmallOptions(64 * 32);
+    model_[0] = 42;
+  }
+  void TearDown() override {
+    memory_.reset();
+    fs::remove_all(root_);
+  }
+
+  MemoryHome Home() const {
+    return {.directory = directory_.get(), .checks_boot = checks_boot_, .slab_bytes = 4 * 4096};
+  }
+  MemoryStart Open() {
+    memory_.reset();
+    Result<OpenedMemory> opened = OpenMemory(Home(), *ComputeGeometry(options_), model_, limits_);
+    if (!opened) throw std::runtime_error(opened.error().message);
+    memory_ = std::move(opened->memory);
+    return opened->start;
+  }
+  // Three sequences: 70 cells, a fork of it cut and shifted, and its snapshot.
+  void Fill() {
+    first_ = *memory_->Create(kOwner);
+    ASSERT_TRUE(AppendTokens(*memory_, first_, 100, 70));
+    ASSERT_TRUE(memory_->Fork(first_, kOwner, {&fork_, 1}, std::nullopt));
+    ASSERT_TRUE(memory_->RemoveRange(fork_, {Pos{10}, Pos{20}}));
+    ASSERT_TRUE(memory_->AddPositions(fork_, {Pos{20}, kPosEnd}, -10));
+    published_ = *memory_->Publish(first_, kOwner, "snap", true, false);
+    for (const SequenceHandle handle : {first_, fork_, published_}) {
+      contents_.push_back(ContentsOf(*memory_, handle));
+    }
+  }
+  // The bytes of meta, to be damaged while nobody has them.
+  void Damage(const std::function<void(MetaView)>& damage) {
+    memory_.reset();
+    UniqueFd file(::openat(directory_.get(), "meta", O_RDWR | O_CLOEXEC));
+    Mapping<kReadWrite> mapping = std::move(*Mapping<kReadWrite>::MapAll(file.get()));
+    const ConstMetaView view = *ValidateHeader(mapping.bytes());
+    damage(MetaView(mapping.data(), view.offsets(), view.geometry()));
+  }
+  void ExpectCold(const std::string& why) {
+    const MemoryStart start = Open();
+    EXPECT_FALSE(start.is_warm);
+    EXPECT_THAT(start.why_cold, HasSubstr(why));
+    EXPECT_TRUE(fs::exists(root_ / "meta.bad"));
+    EXPECT_TRUE(memory_->Sequences().empty());
+    EXPECT_EQ(memory_->Usage().reserved_bytes, 0u);
+    // What is made now is found again.
+    const SequenceHandle made = *memory_->Create(kOwner);
+    ASSERT_TRUE(AppendTokens(*memory_, made, 5, 3));
+    EXPECT_TRUE(Open().is_warm);
+    EXPECT_EQ(ContentsOf(*memory_, made).tokens, (std::vector<TokenId>{5, 6, 7}));
+  }
+  void ExpectColdAfter(const std::string& why, const std::function<void(MetaView)>& damage) {
+    Open();
+    Fill();
+    Damage(damage);
+    ExpectCold(why);
+  }
+  void ExpectSound() {
+    const Result<DerivedTables> rebuilt = RebuildTables(memory_->meta_bytes());
+    ASSERT_TRUE(rebuilt) << rebuilt.error().message;
+    EXPECT_TRUE(*rebuilt == memory_->derived());
+  }
+
+  fs::path root_;
+  UniqueFd directory_;
+  MemoryOptions options_;
+  FingerprintBytes model_ = {};
+  CellLimits limits_;
+  bool checks_boot_ = false;
+  std::unique_ptr<UnifiedMemory> memory_;
+  SequenceHandle first_{}, fork_{}, published_{};
+  std::vector<Contents> contents_;
+};
+
+TEST_F(AttachTest, WhereNothingIsTheStartIsColdWithoutAReason) {
+  const MemoryStart start = Open();
+  EXPECT_FALSE(start.is_warm);
+  EXPECT_EQ(start.why_cold, "");
+  EXPECT_FALSE(fs::exists(root_ / "meta.bad"));
+}
+
+TEST_F(AttachTest, WhatWasCommittedIsThereAndCanBeGoneOnWith) {
+  Open();
+  Fill();
+  std::memset(memory_->BlockBytes(0, BlockId{1}), 0x5a, 64);
+  const std::uint64_t reserved = memory_->Usage().reserved_bytes;
+  const std::uint32_t free_blocks = memory_->Usage().free_blocks;
+  const MemoryStart start = Open();
+  EXPECT_TRUE(start.is_warm);
+  EXPECT_EQ(start.sequences, 3u);
+  EXPECT_EQ(start.snapshots, 1u);
+  EXPECT_TRUE(start.lost.empty());
+  ExpectSound();
+  EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
+  EXPECT_EQ(ContentsOf(*memory_, fork_), contents_[1]);
+  EXPECT_EQ(ContentsOf(*memory_, memory_->FindSnapshot("snap")->sequence), contents_[2]);
+  EXPECT_EQ(memory_->Query(first_)->owner.session, SessionId{7});
+  EXPECT_EQ(static_cast<int>(memory_->BlockBytes(0, BlockId{1})[63]), 0x5a);
+  EXPECT_EQ(memory_->Usage().reserved_bytes, reserved);
+  EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
+
+  ASSERT_TRUE(AppendTokens(*memory_, first_, 500, 40));
+  ASSERT_TRUE(memory_->Drop(fork_));
+  ASSERT_TRUE(memory_->Unpublish("snap"));
+  ExpectSound();
+  ASSERT_TRUE(memory_->Drop(first_));
+  EXPECT_EQ(memory_->Usage().free_blocks, memory_->Usage().total_blocks);
+}
+
+TEST_F(AttachTest, BytesThatNoSequenceUsesGoBackToTheSystem) {
+  Open();
+  Fill();
+  const std::uint64_t reserved = memory_->Usage().reserved_bytes;
+  StepPlan plan;  // what a step had reserved when the process was killed
+  const std::vector<TokenId> tokens(30 * 32, 1);
+  const AppendRequest request{first_, memory_->Query(first_)->next_pos, tokens};
+  ASSERT_TRUE(memory_->Reserve({&request, 1}, &plan, nullptr));
+  EXPECT_GT(memory_->Usage().reserved_bytes, reserved);
+  Open();
+  EXPECT_EQ(memory_->Usage().reserved_bytes, reserved);
+  struct stat found{};
+  ASSERT_EQ(::fstatat(directory_.get(), "pool", &found, 0), 0);
+  // A disk's file system counts its own notes too.
+  EXPECT_LE(static_cast<std::uint64_t>(found.st_blocks) * 512, reserved + 8192);
+  EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
+}
+
+TEST_F(AttachTest, ARecordThatWasPublishedIsApplied) {
+  Open();
+  Fill();
+  std::vector<std::byte> bytes;
+  memory_->commit_log_for_test().set_probe_for_test([&](CommitLog::Moment moment) {
+    if (moment != CommitLog::Moment::kPublished) return;
+    bytes.assign(memory_->meta_bytes().begin(), memory_->meta_bytes().end());
+  });
+  ASSERT_TRUE(memory_->Drop(first_));
+  Damage([&](MetaView meta) { std::copy(bytes.begin(), bytes.end(), meta.bytes().begin()); });
+  EXPECT_TRUE(Open().is_warm);
+  EXPECT_FALSE(memory_->Query(first_));
+  EXPECT_EQ(ContentsOf(*memory_, fork_), contents_[1]);
+  ExpectSound();
+}
+
+TEST_F(AttachTest, DamageThatIsEverybodysStartsColdWithTheReason) {
+  ExpectColdAfter("magic", [](MetaView meta) { ++meta.header().magic; });
+  ExpectColdAfter("version", [](MetaView meta) { ++meta.header().version; });
+  ExpectColdAfter("header_crc", [](MetaView meta) { ++meta.header().total_bytes; });
+  ExpectColdAfter("layout_signature", [](MetaView meta) {
+    ++meta.header().layout_signature;
+    meta.header().header_crc =
+        Crc32c(0, meta.bytes().first(offsetof(layout::MetaHeader, header_crc)));
+  });
+  ExpectColdAfter("commit record", [](MetaView meta) { meta.header().commit_word.store(99); });
+  ExpectColdAfter("sequence 3 flags", [](MetaView meta) { meta.sequences()[3].flags = 1u << 9; });
+  ExpectColdAfter("sequence 1 generation",
+                  [](MetaView meta) { meta.sequences()[1].generation = 0; });
+  ExpectColdAfter("sequence 1 extents[0] first_unit",
+                  [](MetaView meta) { meta.sequences()[1].extents[0].first_unit = 1u << 30; });
+  ExpectColdAfter("overlaps another list", [](MetaView meta) {
+    meta.sequences()[1].extents[0].first_unit = meta.sequences()[0].extents[0].first_unit;
+  });
+  ExpectColdAfter("snapshot 0 sequence",
+                  [](MetaView meta) { meta.snapshots()[0].sequence = 1234; });
+}
+
+TEST_F(AttachTest, ADamagedSequenceIsDroppedAlone) {
+  const auto damages = std::to_array<std::function<void(MetaView)>>({
+      [](MetaView meta) { ++meta.list(meta.sequences()[1].extents[0].first_unit)->delta; },
+      [](MetaView meta) { ++meta.sequences()[1].extents[0].crc; },
+      [](MetaView meta) { ++meta.sequences()[1].next_pos; },
+      [](MetaView meta) { --meta.sequences()[1].cell_count; },
+      [](MetaView meta) { meta.sequences()[1].sampler.crc = 1; },
+  });
+  for (const auto& damage : damages) {
+    contents_.clear();
+    fs::remove(root_ / "meta");
+    Open();
+    Fill();
+    ASSERT_EQ(IndexOf(fork_), 1u);
+    Damage(damage);
+    const MemoryStart start = Open();
+    EXPECT_TRUE(start.is_warm) << start.why_cold;
+    ASSERT_EQ(start.lost.size(), 1u);
+    EXPECT_EQ(start.lost[0].handle, fork_);
+    EXPECT_THAT(start.lost[0].reason, HasSubstr("sequence 1"));
+    EXPECT_EQ(memory_->Query(fork_).error().code, Code::kNotFound);
+    EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
+    EXPECT_TRUE(memory_->FindSnapshot("snap"));
+    ExpectSound();
+    // Gone for good, and its handle with it.
+    EXPECT_TRUE(Open().lost.empty());
+    EXPECT_NE(*memory_->Create(kOwner), fork_);
+  }
+}
+
+TEST_F(AttachTest, ADamagedCellDropsAllThatReferToIt) {
+  Open();
+  Fill();
+  Damage([](MetaView meta) { ++meta.cells(0, 0)[15].token; });  // the fork has removed it
+  const MemoryStart start = Open();
+  ASSERT_EQ(start.lost.size(), 2u);
+  EXPECT_EQ(start.lost[0].handle, first_);
+  EXPECT_EQ(start.lost[0].snapshot, "");
+  EXPECT_THAT(start.lost[0].reason, HasSubstr("cell 15 check"));
+  EXPECT_EQ(start.lost[1].handle, published_);
+  EXPECT_EQ(start.lost[1].snapshot, "snap");
+  EXPECT_EQ(ContentsOf(*memory_, fork_), contents_[1]);
+  EXPECT_FALSE(memory_->FindSnapshot("snap"));
+  EXPECT_TRUE(memory_->Publish(fork_, kOwner, "snap", true, false));
+  ExpectSound();
+}
+
+TEST_F(AttachTest, TokensAndFormsThatTheModelDoesNotHaveDropTheirSequences) {
+  Open();
+  Fill();
+  limits_.vocab_size = 170;  // 100 to 169 are used
+  EXPECT_TRUE(Open().lost.empty());
+  limits_.vocab_size = 169;
+  const MemoryStart start = Open();
+  EXPECT_EQ(start.lost.size(), 3u);
+  EXPECT_THAT(start.lost[0].reason, HasSubstr("token: 169"));
+}
+
+TEST_F(AttachTest, AnotherModelOrConfigurationStartsCold) {
+  Open();
+  Fill();
+  ++model_[31];
+  ExpectCold("model_fingerprint");
+  options_.groups[0].cells = 32 * 32;
+  ExpectCold("geometry: of another configuration (2048 cells");
+}
+
+TEST_F(AttachTest, FilesThatAreNotWhatWeLeftStartCold) {
+  const auto expect = [&](const std::string& why, const std::function<void()>& change) {
+    Open();
+    Fill();
+    memory_.reset();
+    change();
+    ExpectCold(why);
+  };
+  expect("pool: no such file", [&] { fs::remove(root_ / "pool"); });
+  expect("pool: size", [&] { fs::resize_file(root_ / "pool", 4096); });
+  expect("meta: size", [&] { fs::resize_file(root_ / "meta", 100); });
+  expect("total_bytes", [&] { fs::resize_file(root_ / "meta", 8192); });
+  expect("meta: a symbolic link", [&] {
+    fs::rename(root_ / "meta", root_ / "else");
+    fs::create_symlink("else", root_ / "meta");
+  });
+  expect("meta: its mode lets others in",
+         [&] { fs::permissions(root_ / "meta", fs::perms::group_read, fs::perm_options::add); });
+  expect("pool: not a regular file", [&] {
+    fs::remove(root_ / "pool");
+    ASSERT_EQ(::mkfifo((root_ / "pool").c_str(), 0600), 0);
+  });
+}
+
+TEST_F(AttachTest, OnADiskAnotherBootStartsCold) {
+  const auto reboot = [](MetaView meta) {
+    ++meta.header().boot_id[0];
+    meta.header().header_crc =
+        Crc32c(0, meta.bytes().first(offsetof(layout::MetaHeader, header_crc)));
+  };
+  Open();
+  Fill();
+  Damage(reboot);
+  EXPECT_TRUE(Open().is_warm);  // tmpfs: no boot is survived
+  checks_boot_ = true;
+  ExpectCold("boot_id");
+  EXPECT_TRUE(Open().is_warm);
+}
+
+}  // namespace
+}  // namespace kvd
