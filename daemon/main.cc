@@ -24,6 +24,7 @@
 #include "daemon/server.h"
 #include "daemon/state_directory.h"
 #include "engine/engine.h"
+#include "engine/memory/memory_home.h"
 #include "engine/model_config.h"
 #include "shm/socket_address.h"
 
@@ -87,6 +88,34 @@ std::string StartText(Engine& engine, const std::string& socket_path, const Stat
          " threads=" + std::to_string(engine.options().threads);
 }
 
+void LogMemoryStart(const MemoryStart& start) {
+  for (const LostSequence& lost : start.lost) {
+    Log(LogLevel::kWarning, "sequence_dropped",
+        "sequence=" + std::to_string(static_cast<std::uint64_t>(lost.handle)) +
+            (lost.snapshot.empty() ? "" : " snapshot=" + Quoted(lost.snapshot)) +
+            " reason=" + Quoted(lost.reason));
+  }
+  if (start.is_warm) {
+    Log(LogLevel::kInfo, "warm_start",
+        "sequences=" + std::to_string(start.sequences) + " snapshots=" +
+            std::to_string(start.snapshots) + " dropped=" + std::to_string(start.lost.size()) +
+            (start.cells_checked ? " cells=checked" : " cells=not_checked (see --verify-pool)"));
+  } else if (start.why_cold.empty()) {
+    Log(LogLevel::kInfo, "cold_start", "nothing was kept");
+  } else {
+    Log(LogLevel::kWarning, "cold_start",
+        "what was kept cannot be used, its meta is set aside: reason=" + Quoted(start.why_cold));
+  }
+}
+
+Status Forget(const DaemonOptions& options) {
+  KVD_TRY(const std::vector<std::string> forgotten,
+          StateDirectory::Forget(options.state_directory, options.name));
+  for (const std::string& path : forgotten) std::printf("removed the state in %s\n", path.c_str());
+  if (forgotten.empty()) std::puts("no state was kept");
+  return {};
+}
+
 Status Serve(const DaemonOptions& options, int signals) {
   KVD_TRY(StateDirectory state, OpenState(options));
   std::string socket_path = options.socket_path.value_or("");
@@ -98,11 +127,14 @@ Status Serve(const DaemonOptions& options, int signals) {
                                            .group = options.socket_group}));
   EngineOptions engine_options = options.engine;
   engine_options.state_directory = state.descriptor();
+  engine_options.state_outlives_boot = !state.on_tmpfs();
   KVD_TRY(const auto engine, Engine::Create(engine_options));
   if (!state.on_tmpfs()) {
     Log(LogLevel::kWarning, "state_not_in_memory",
         Quoted(state.path()) + " is not on tmpfs: the pool is written to a disk");
   }
+
+  LogMemoryStart(engine->memory_start());
 
   const QuotaPolicy quotas(options.quotas, ::geteuid(), options.admits_others());
   PoolShares shares(engine->memory(), quotas);
@@ -144,7 +176,8 @@ Status Serve(const DaemonOptions& options, int signals) {
   worker.Stop();
   worker_thread.join();
   server.CloseAll();
-  state.RemoveState();
+  // An empty memory is not worth its room.
+  if (engine->memory().Usage().live_sequences == 0) (void)state.RemoveState();
   Log(LogLevel::kInfo, "stop", "pid=" + std::to_string(::getpid()));
   return {};
 }
@@ -168,8 +201,9 @@ int Main(int argument_count, char** arguments) {
   SetLogLevel(options.log_level);
   RaiseDescriptorLimit();
   const Result<UniqueFd> signals = OpenSignals();
-  const Status served =
-      signals ? Serve(options, signals->get()) : Status(std::unexpected(signals.error()));
+  const Status served = options.forgets ? Forget(options)
+                        : signals       ? Serve(options, signals->get())
+                                        : Status(std::unexpected(signals.error()));
   if (!served) {
     std::fprintf(stderr, "kvd: %s\n", served.error().message.c_str());
     return 1;

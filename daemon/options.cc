@@ -164,7 +164,13 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
 
   flags.Text("--name", &options.name, "of this daemon: NAME.sock in the runtime directory");
   flags.Text("--socket", &options.socket_path, "path of the socket instead");
-  flags.Text("--state-dir", &options.state_directory, "private directory of the cached state");
+  flags.Text("--state-dir", &options.state_directory,
+             "private directory of the cached state, which stays there when kvd ends");
+  app.add_flag("--forget", options.forgets,
+               "remove the cached state of this --state-dir or --name and end");
+  app.add_flag(
+      "--verify-pool", engine.verify_pool,
+      "look at every cell found at the start and drop sequences with a number that is none");
   flags.Numbers("--allow-uid", &options.allowed_uids, 0xfffffffeu, "may connect too; repeatable");
   flags.Text("--socket-group", &options.socket_group, "its members may connect too");
   flags.Number("--defrag-threshold", &options.defrag_threshold, 0, 100,

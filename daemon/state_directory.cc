@@ -7,6 +7,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -73,7 +74,30 @@ bool IsTmpfsWithRoom(const std::string& path, std::uint64_t needed_bytes) {
 struct Place {
   std::string root;
   std::vector<std::string> below;
+
+  std::string path() const {
+    std::string whole = root;
+    for (const std::string& part : below) whole += "/" + part;
+    return whole;
+  }
 };
+
+// In order of preference; the last one need not be tmpfs.
+std::vector<Place> DefaultPlaces(const std::string& name) {
+  const std::string uid = std::to_string(::geteuid());
+  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
+  const char* const temporary = std::getenv("TMPDIR");
+  std::vector<Place> places;
+  if (runtime != nullptr && runtime[0] == '/') {
+    places.push_back({.root = runtime, .below = {"kvd-state", name}});
+  } else if (::geteuid() == 0) {
+    places.push_back({.root = "/run", .below = {"kvd-state", name}});
+  }
+  places.push_back({.root = "/dev/shm", .below = {"kvd-" + uid, name}});
+  places.push_back({.root = temporary != nullptr && temporary[0] == '/' ? temporary : "/tmp",
+                    .below = {"kvd-" + uid + "-state", name}});
+  return places;
+}
 
 }  // namespace
 
@@ -86,31 +110,27 @@ Result<StateDirectory> StateDirectory::Open(const std::string& path) {
   return made;
 }
 
-void StateDirectory::RemoveState() {
-  for (const char* const name : {"pool", "meta"}) (void)::unlinkat(directory_.get(), name, 0);
+bool StateDirectory::RemoveState() {
+  bool found = false;
+  // "meta" first: without it the rest is nothing.
+  for (const char* const name : {"meta", "pool", "meta.bad", "meta.new"}) {
+    found |= ::unlinkat(directory_.get(), name, 0) == 0;
+  }
+  return found;
 }
 
 Result<StateDirectory> StateDirectory::OpenDefault(const std::string& name,
                                                    std::uint64_t needed_bytes) {
-  const std::string uid = std::to_string(::geteuid());
-  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
-  const char* const temporary = std::getenv("TMPDIR");
-  std::vector<Place> places;
-  if (runtime != nullptr && runtime[0] == '/') {
-    places.push_back({.root = runtime, .below = {"kvd-state", name}});
-  } else if (::geteuid() == 0) {
-    places.push_back({.root = "/run", .below = {"kvd-state", name}});
-  }
-  places.push_back({.root = "/dev/shm", .below = {"kvd-" + uid, name}});
-  const Place last{.root = temporary != nullptr && temporary[0] == '/' ? temporary : "/tmp",
-                   .below = {"kvd-" + uid + "-state", name}};
-
-  const Place* chosen = &last;
-  for (const Place& place : places) {
-    if (IsTmpfsWithRoom(place.root, needed_bytes)) {
-      chosen = &place;
-      break;
-    }
+  const std::vector<Place> places = DefaultPlaces(name);
+  const auto holds_state = [](const Place& place) {
+    return ::faccessat(AT_FDCWD, (place.path() + "/meta").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+  };
+  // Its own pool may be what left no room there.
+  auto chosen = std::ranges::find_if(places, holds_state);
+  if (chosen == places.end()) {
+    chosen = std::find_if(places.begin(), places.end() - 1, [&](const Place& place) {
+      return IsTmpfsWithRoom(place.root, needed_bytes);
+    });
   }
   std::string path = chosen->root;
   for (std::size_t i = 0; i + 1 < chosen->below.size(); ++i) {
@@ -118,6 +138,24 @@ Result<StateDirectory> StateDirectory::OpenDefault(const std::string& name,
     KVD_CHECK_OK(OpenPrivateDirectory(path));
   }
   return Open(path + "/" + chosen->below.back());
+}
+
+Result<std::vector<std::string>> StateDirectory::Forget(const std::optional<std::string>& path,
+                                                        const std::string& name) {
+  std::vector<std::string> paths;
+  if (path) {
+    paths.push_back(*path);
+  } else {
+    for (const Place& place : DefaultPlaces(name)) paths.push_back(place.path());
+  }
+  std::vector<std::string> forgotten;
+  for (std::string& candidate : paths) {
+    struct stat found{};
+    if (::lstat(candidate.c_str(), &found) != 0 && (errno == ENOENT || errno == ENOTDIR)) continue;
+    KVD_TRY(StateDirectory directory, Open(candidate));
+    if (directory.RemoveState()) forgotten.push_back(std::move(candidate));
+  }
+  return forgotten;
 }
 
 }  // namespace kvd

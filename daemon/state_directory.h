@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/lock_file.h"
 #include "shm/error.h"
@@ -23,14 +24,17 @@ class StateDirectory {
   // others may enter), kInvalidArgument (not a directory, a symbolic link), kBusy (another daemon
   // has it; its pid), kNoSpace, kIo (the system's text).
   static Result<StateDirectory> Open(const std::string& path);
-  // The default place for a daemon of that name: the first of the runtime directory and /dev/shm
-  // that is tmpfs and has `needed_bytes` free, else a directory under the temporary directory
-  // (`on_tmpfs` is then false).
+  // The default place for a daemon of that name: where an earlier one left its state; else the first
+  // of the runtime directory and /dev/shm that is tmpfs and has `needed_bytes` free, else a directory
+  // under the temporary directory (`on_tmpfs` is then false).
   static Result<StateDirectory> OpenDefault(const std::string& name, std::uint64_t needed_bytes);
 
-  // Removes the state that lies there. The one place that decides that state does not outlive the
-  // daemon: called at exit.
-  void RemoveState();
+  // Removes the state that lies there, also what was set aside. False: there was none.
+  bool RemoveState();
+  // The same for `path`, or for every default place of that name if it is nullopt. The paths where
+  // there was something. Errors: those of Open; a path that does not exist is none.
+  static Result<std::vector<std::string>> Forget(const std::optional<std::string>& path,
+                                                 const std::string& name);
 
   int descriptor() const { return directory_.get(); }
   const std::string& path() const { return path_; }

@@ -21,12 +21,14 @@
 #include "engine/gguf_file.h"
 #include "engine/layers/cross_attention.h"
 #include "engine/memory/geometry.h"
+#include "engine/memory/memory_home.h"
 #include "engine/memory/unified_memory.h"
 #include "engine/model_config.h"
 #include "engine/model_fingerprint.h"
 #include "engine/model_weights.h"
 #include "engine/replay_slice.h"
 #include "engine/thread_pool.h"
+#include "engine/verify_pool.h"
 #include "engine/vocabulary/read_vocabulary.h"
 #include "engine/vocabulary/vocabulary.h"
 #include "shm/check.h"
@@ -194,26 +196,34 @@ CellLayout CellLayoutOf(const EngineOptions& options, const ModelConfig& config,
   return cells;
 }
 
-Result<std::unique_ptr<Memory>> CreateMemory(const EngineOptions& options,
-                                             const MemoryGeometry& geometry,
-                                             const ModelFingerprint& fingerprint) {
-  const auto bytes = std::bit_cast<FingerprintBytes>(fingerprint.words);
-  KVD_TRY(MemorySegments segments,
-          options.state_directory < 0
-              ? MemorySegments::CreateAnonymous(geometry, bytes)
-              : MemorySegments::CreateInDirectory(options.state_directory, geometry, bytes));
-  return UnifiedMemory::Create(std::move(segments));
+Result<OpenedMemory> CreateMemory(const EngineOptions& options, const MemoryGeometry& geometry,
+                                  const Model& model) {
+  const CellLimits limits{.vocab_size = model.config.vocab_size,
+                          .key_forms = model.config.long_rope_from != 0 ? 2u : 1u};
+  KVD_TRY(
+      OpenedMemory opened,
+      OpenMemory({.directory = options.state_directory, .checks_boot = options.state_outlives_boot},
+                 geometry, std::bit_cast<FingerprintBytes>(model.fingerprint.words), limits));
+  if (options.verify_pool && opened.start.is_warm) {
+    for (LostSequence& lost : DropWhatIsNotFinite(*opened.memory)) {
+      opened.start.lost.push_back(std::move(lost));
+    }
+    opened.start.CountServed(*opened.memory);
+    opened.start.cells_checked = true;
+  }
+  return opened;
 }
 
 class EngineImpl final : public Engine {
  public:
   EngineImpl(EngineOptions options, std::unique_ptr<Model> model, CellLayout cells,
-             const kernels::KernelTable& kernels, std::unique_ptr<Memory> memory)
+             const kernels::KernelTable& kernels, OpenedMemory memory)
       : options_(std::move(options)),
         model_(std::move(model)),
         cells_(std::move(cells)),
         kernels_(kernels),
-        memory_(std::move(memory)),
+        memory_(std::move(memory.memory)),
+        memory_start_(std::move(memory.start)),
         pool_(options_.threads),
         forward_(model_->config, model_->weights, cells_, kernels_, pool_, options_.deterministic,
                  options_.ubatch_tokens),
@@ -240,6 +250,7 @@ class EngineImpl final : public Engine {
   const ModelFingerprint& fingerprint() const override { return model_->fingerprint; }
   const CellLayout& cell_layout() const override { return cells_; }
   const ModelRopes& ropes() const override { return forward_.ropes(); }
+  const MemoryStart& memory_start() const override { return memory_start_; }
   std::uint64_t weight_bytes() const override { return model_->weight_bytes; }
   std::uint64_t cell_bytes() const override { return cells_.cell_bytes(); }
   std::uint64_t state_bytes() const override { return StateFloats(model_->config) * sizeof(float); }
@@ -449,7 +460,8 @@ class EngineImpl final : public Engine {
   const std::unique_ptr<Model> model_;
   const CellLayout cells_;
   const kernels::KernelTable& kernels_;
-  const std::unique_ptr<Memory> memory_;
+  const std::unique_ptr<UnifiedMemory> memory_;
+  const MemoryStart memory_start_;
   ThreadPool pool_;
   Forward forward_;
   Encoder encoder_;
@@ -482,7 +494,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& wanted) {
   if (options.cells == 0)
     options.cells = std::max<std::uint64_t>(kCellsDefaultMin, model->config.context_length);
   KVD_TRY(const MemoryGeometry geometry, ComputeGeometry(MemoryOptionsOf(options, model->config)));
-  KVD_TRY(std::unique_ptr<Memory> memory, CreateMemory(options, geometry, model->fingerprint));
+  KVD_TRY(OpenedMemory memory, CreateMemory(options, geometry, *model));
   CellLayout cells = CellLayoutOf(options, model->config, geometry);
   return std::make_unique<EngineImpl>(std::move(options), std::move(model), std::move(cells),
                                       *kernels, std::move(memory));

@@ -24,6 +24,7 @@ class Vocabulary;
 struct CellLayout;
 struct ModelConfig;
 struct ModelFingerprint;
+struct MemoryStart;
 
 struct EngineOptions {
   std::string model_path{};  // empty: the bundled model
@@ -49,6 +50,8 @@ struct EngineOptions {
   std::string kernel_table{};  // "": $KVD_KERNELS, else the best
   int state_directory =
       -1;  // descriptor of a private directory for pool and meta; -1: anonymous memory
+  bool state_outlives_boot = false;  // that directory does: what an earlier boot left is not used
+  bool verify_pool = false;          // of what is found there, look at K, V and states too
 };
 
 // One sequence's tokens in a step.
@@ -93,6 +96,7 @@ class Engine {
   // How rows lie in a block of cells, and how keys are rotated.
   virtual const CellLayout& cell_layout() const = 0;
   virtual const ModelRopes& ropes() const = 0;
+  virtual const MemoryStart& memory_start() const = 0;
   virtual std::uint64_t weight_bytes() const = 0;
   virtual std::uint64_t cell_bytes() const = 0;   // K and V of one token in all layers
   virtual std::uint64_t state_bytes() const = 0;  // recurrent state of one sequence; 0: none

@@ -14,12 +14,16 @@ Result<OpenedMemory> TryAttach(const MemoryHome& home, const MemoryGeometry& geo
   OpenedMemory opened;
   KVD_TRY(opened.memory, UnifiedMemory::Attach(std::move(segments), limits, &opened.start.lost));
   opened.start.is_warm = true;
-  opened.start.sequences = opened.memory->Usage().live_sequences;
-  opened.start.snapshots = static_cast<std::uint32_t>(opened.memory->Snapshots().size());
+  opened.start.CountServed(*opened.memory);
   return opened;
 }
 
 }  // namespace
+
+void MemoryStart::CountServed(const UnifiedMemory& memory) {
+  sequences = memory.Usage().live_sequences;
+  snapshots = static_cast<std::uint32_t>(memory.Snapshots().size());
+}
 
 Result<OpenedMemory> OpenMemory(const MemoryHome& home, const MemoryGeometry& geometry,
                                 const FingerprintBytes& model_fingerprint,

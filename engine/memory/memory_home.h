@@ -27,7 +27,9 @@ struct MemoryStart {
   std::uint32_t sequences = 0;     // found and served, snapshots' included
   std::uint32_t snapshots = 0;     // of those
   std::vector<LostSequence> lost;  // found and dropped
-  bool cells_checked = false;      // K, V and states were looked at too (--verify-pool)
+  bool cells_checked = false;      // K, V and states were looked at too
+
+  void CountServed(const UnifiedMemory& memory);
 };
 
 struct OpenedMemory {

@@ -18,6 +18,7 @@
 #include "engine/engine.h"
 #include "engine/memory/unified_memory.h"
 #include "engine/model_config.h"
+#include "engine/memory/memory_home.h"
 #include "engine/model_fingerprint.h"
 #include "engine/model_ropes.h"
 #include "engine/vocabulary/vocabulary.h"
@@ -61,6 +62,7 @@ class FakeEngine final : public Engine {
   const ModelFingerprint& fingerprint() const override { return fingerprint_; }
   const CellLayout& cell_layout() const override { return cell_layout_; }
   const ModelRopes& ropes() const override { return ropes_; }
+  const MemoryStart& memory_start() const override { return memory_start_; }
   std::uint64_t weight_bytes() const override { return 1000; }
   std::uint64_t cell_bytes() const override { return 8; }
   std::uint64_t state_bytes() const override { return has_state_ ? 64 : 0; }
@@ -91,6 +93,7 @@ class FakeEngine final : public Engine {
   ModelRopes ropes_{{}, {}};  // nothing is rotated
   std::unique_ptr<Vocabulary> vocabulary_;
   std::unique_ptr<UnifiedMemory> memory_;
+  MemoryStart memory_start_;
   std::function<void()> on_step_;
   TokenId end_after_ = -1;
   TokenId fail_at_ = -1;
