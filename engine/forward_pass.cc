@@ -17,7 +17,8 @@ std::size_t LayerStateFloats(const ModelConfig& config, std::size_t layer) {
   return state_floats == nullptr ? 0 : state_floats(config, layer);
 }
 
-// Per layer where its state starts, in floats, on a cache line; and an end.
+}  // namespace
+
 std::vector<std::size_t> StateOffsets(const ModelConfig& config) {
   std::vector<std::size_t> offsets = {0};
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
@@ -25,8 +26,6 @@ std::vector<std::size_t> StateOffsets(const ModelConfig& config) {
   }
   return offsets;
 }
-
-}  // namespace
 
 std::size_t StateFloats(const ModelConfig& config) { return StateOffsets(config).back(); }
 

@@ -188,5 +188,7 @@ class ForwardPass {
 
 // Floats of the recurrent state of one sequence in all layers; 0: the model keeps none.
 std::size_t StateFloats(const ModelConfig& config);
+// Per layer where its state starts in that of all layers, in floats, on a cache line; and an end.
+std::vector<std::size_t> StateOffsets(const ModelConfig& config);
 
 }  // namespace kvd

@@ -1,0 +1,77 @@
+// Writes sequences as a state file of llama.cpp, in the layout of February 2025: one as a sequence
+// file, or several as a session whose ids are 0, 1, … in the order given.
+//
+// What is written is of the moment of Open; the sequences may be decoded or dropped meanwhile. Keys
+// are those of the effective positions. Cells that a sliding window has dropped are zeros: no query
+// reaches them. The tokens of a session are those of its sequences one after another.
+//
+// Threads: any one at a time. The engine outlives it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/saved_state/llama_state_writer.h"
+#include "engine/saved_state/llama_states.h"
+#include "engine/saved_state/sequence_export.h"
+#include "shm/error.h"
+
+namespace kvd {
+
+struct LlamaExportOptions {
+  LlamaFileKind kind = LlamaFileKind::kSequence;
+  std::optional<kernels::DataType> k_type{};  // absent: the pool's
+  std::optional<kernels::DataType> v_type{};
+  bool is_v_transposed = false;  // what llama.cpp without flash attention reads
+};
+
+class LlamaExport : private LlamaRowSource {
+ public:
+  // Errors: kNotFound; kInvalidArgument (no sequence, one without cells, several in a sequence
+  // file, a transposed q8_0); kUnsupported (a type that the model's heads cannot have, an encoded
+  // text).
+  static Result<std::unique_ptr<LlamaExport>> Open(Engine& engine,
+                                                   std::span<const SequenceHandle> handles,
+                                                   const LlamaExportOptions& options);
+  LlamaExport(const LlamaExport&) = delete;
+  LlamaExport& operator=(const LlamaExport&) = delete;
+
+  std::uint64_t bytes() const { return bytes_; }  // exact
+  std::uint32_t token_count() const { return static_cast<std::uint32_t>(tokens_.size()); }
+  // REQUIRES: file.size() == bytes(). Errors: kNumerical.
+  Status Write(std::span<std::byte> file);
+
+ private:
+  LlamaExport(Engine& engine, const LlamaExportOptions& options);
+  Status Add(SequenceHandle handle);
+  Status MakePlan();
+  LlamaCachePlan CellsPlan() const;
+  LlamaCachePlan StatesPlan() const;
+  Status ReadRows(std::size_t cache, LlamaRowKind kind, std::size_t layer, std::uint32_t first_cell,
+                  std::uint32_t cell_count, std::span<std::byte> rows) override;
+  // Cells [begin, end) of one sequence, zeros where its window has dropped them.
+  Status ReadCells(const SequenceExport& sequence, const CachePlane& plane, std::uint32_t begin,
+                   std::uint32_t end, std::byte* rows) const;
+
+  kernels::DataType TypeOf(const CachePlane& plane) const {
+    return (plane.side == CacheSide::kKeys ? options_.k_type : options_.v_type)
+        .value_or(plane.type);
+  }
+
+  Engine& engine_;
+  const LlamaExportOptions options_;
+  const std::vector<CachePlane> planes_;  // keys and values of a layer, by layer
+  const std::vector<LlamaStateShape> states_;
+  std::vector<SequenceExport> sequences_;
+  std::vector<TokenId> tokens_;
+  std::vector<std::int32_t> output_positions_;
+  LlamaStatePlan plan_;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace kvd

@@ -1,0 +1,43 @@
+// How the recurrent state of a layer lies in a state file of llama.cpp, and how it is brought from
+// there to the pool's order and back. Values are the same; only their order differs.
+//
+// A file has two rows of f32 per recurrent layer:
+//   R  the inputs of the convolution [channels, kept tokens], oldest first; in the pool [kept,
+//      channels]. RWKV: the rows of the last token of its two halves.
+//   S  what the scan carries, as in the pool; of RWKV-7 and of the gated delta net each head's
+//      matrix is [values, keys] in the file, [keys, values] in the pool. LFM2: empty.
+// Source: build_rs users in src/models of llama.cpp, ggml_compute_forward_rwkv_wkv6/7 and
+// ggml_compute_forward_gated_delta_net in ggml-cpu/ops.cpp.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "engine/model_config.h"
+
+namespace kvd {
+
+struct LlamaStateShape {
+  std::size_t layer = 0;
+  std::size_t offset = 0;  // floats from the start of a sequence's state
+  std::size_t kept = 0;
+  std::size_t channels = 0;
+  std::size_t scan_floats = 0;
+  std::size_t matrix_side = 0;  // of the square matrices that are turned; 0: none are
+
+  std::size_t r_floats() const { return kept * channels; }
+  std::size_t s_floats() const { return scan_floats; }
+  std::size_t floats() const { return r_floats() + s_floats(); }
+};
+
+// The layers that keep a state, by layer.
+std::vector<LlamaStateShape> LlamaStateShapesOf(const ModelConfig& config);
+
+// `state`: the floats of the layer in the pool, from shape.offset on, as many as floats().
+void StateToLlamaR(const LlamaStateShape& shape, std::span<const float> state, std::span<float> r);
+void StateToLlamaS(const LlamaStateShape& shape, std::span<const float> state, std::span<float> s);
+void StateFromLlama(const LlamaStateShape& shape, std::span<const float> r,
+                    std::span<const float> s, std::span<float> state);
+
+}  // namespace kvd

@@ -1,0 +1,462 @@
+// A sequence that was written as a file of llama.cpp and read again goes on with the same bits, for
+// every kind of memory and both layouts; a file of another model changes nothing.
+#include "engine/saved_state/llama_import.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "engine/architectures/architecture.h"
+#include "engine/model_config.h"
+#include "engine/saved_state/llama_export.h"
+#include "engine/saved_state/llama_sequence.h"
+#include "tests/engine/saved_state/llama_rewrite.h"
+#include "tests/support/tiny_model.h"
+
+namespace kvd {
+namespace {
+
+using kernels::DataType;
+using test::Feed;
+using test::LlamaRewrite;
+using test::LlamaRewriter;
+using test::MakeEngine;
+using test::RandomTokens;
+using test::TinyLlama;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && !a.empty() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+ModelShape ShapeOf(Architecture architecture) {
+  ModelShape shape = TinyLlama();
+  shape.architecture = architecture;
+  if (architecture == Architecture::kGemma2) shape.window = 45;
+  return shape;
+}
+
+EngineOptions Options() {
+  return {.cells = 4096, .checkpoint_every = 32, .threads = 2, .deterministic = true};
+}
+
+SequenceHandle Sequence(Engine& engine, std::size_t tokens, std::uint64_t seed = 3) {
+  const SequenceHandle sequence = *engine.memory().Create({});
+  (void)Feed(engine, sequence, RandomTokens(seed, tokens, engine.config().vocab_size), 50);
+  return sequence;
+}
+
+std::vector<std::byte> Exported(Engine& engine, std::vector<SequenceHandle> sequences,
+                                LlamaExportOptions options = {}) {
+  auto opened = LlamaExport::Open(engine, sequences, options);
+  if (!opened) {
+    ADD_FAILURE() << opened.error().message;
+    return {};
+  }
+  std::vector<std::byte> file((*opened)->bytes());
+  const Status written = (*opened)->Write(file);
+  EXPECT_TRUE(written) << written.error().message;
+  return file;
+}
+
+Result<LlamaImported> Import(Engine& engine, const std::vector<std::byte>& bytes,
+                             SequenceHandle destination, LlamaImportOptions options = {}) {
+  KVD_TRY(const LlamaStateFile file, ReadLlamaStateFile(bytes));
+  return ImportLlamaSequence(engine, bytes, file, destination, options);
+}
+
+SequenceHandle Imported(Engine& engine, const std::vector<std::byte>& bytes,
+                        LlamaImportOptions options = {}) {
+  const SequenceHandle sequence = *engine.memory().Create({});
+  const auto imported = Import(engine, bytes, sequence, options);
+  EXPECT_TRUE(imported) << imported.error().message;
+  return sequence;
+}
+
+std::string Refused(Engine& engine, const std::vector<std::byte>& bytes,
+                    LlamaImportOptions options = {}) {
+  const SequenceHandle sequence = *engine.memory().Create({});
+  const PoolUsage before = engine.memory().Usage();
+  const auto imported = Import(engine, bytes, sequence, options);
+  const PoolUsage after = engine.memory().Usage();
+  EXPECT_EQ(after.free_blocks, before.free_blocks);
+  EXPECT_EQ(after.free_state_slots, before.free_state_slots);
+  EXPECT_EQ(engine.memory().Query(sequence)->cell_count, 0u);
+  EXPECT_FALSE(imported);
+  return imported ? std::string() : imported.error().message;
+}
+
+class LlamaImportTest : public testing::TestWithParam<Architecture> {};
+
+TEST_P(LlamaImportTest, AFileOfFebruary2025GoesOnWithTheSameBits) {
+  const ModelShape shape = ShapeOf(GetParam());
+  const auto engine = MakeEngine(shape, Options());
+  const auto other = MakeEngine(shape, Options());
+  ASSERT_TRUE(engine != nullptr && other != nullptr);
+  const std::vector<TokenId> next = RandomTokens(4, 40, shape.vocab);
+  for (const std::size_t count : {1, 31, 150}) {
+    const SequenceHandle sequence = Sequence(*engine, count);
+    std::vector<SequenceHandle> copies;
+    for (const bool is_session : {false, true}) {
+      for (const bool is_transposed : {false, true}) {
+        const auto file =
+            Exported(*engine, {sequence},
+                     {.kind = is_session ? LlamaFileKind::kSession : LlamaFileKind::kSequence,
+                      .is_v_transposed = is_transposed});
+        copies.push_back(Imported(*other, file));
+      }
+    }
+    const std::vector<float> expected = Feed(*engine, sequence, next, 9);
+    for (const SequenceHandle copy : copies) {
+      EXPECT_EQ(other->memory().Query(copy)->pristine_cells, 0u);
+      EXPECT_TRUE(SameBits(Feed(*other, copy, next, 13), expected)) << count;
+    }
+  }
+}
+
+TEST_P(LlamaImportTest, AFileOf2026GoesOnWithTheSameBits) {
+  const ModelShape shape = ShapeOf(GetParam());
+  const auto engine = MakeEngine(shape, Options());
+  const auto other = MakeEngine(shape, Options());
+  const SequenceHandle sequence = Sequence(*engine, 150);
+  const ModelConfig& config = engine->config();
+  LlamaRewrite rewrite{.shuffles = true, .has_coordinates = true, .streams = 3};
+  rewrite.has_states = engine->state_bytes() != 0;
+  if (shape.window != 0) {
+    for (std::uint32_t window : config.window) rewrite.windowed.push_back(window != 0);
+    rewrite.window_cells = shape.window;
+  }
+  for (const bool is_transposed : {false, true}) {
+    const auto before = Exported(*engine, {sequence}, {.is_v_transposed = is_transposed});
+    const auto description = ReadLlamaStateFile(before);
+    ASSERT_TRUE(description);
+    const auto file = LlamaRewriter(before, *description, rewrite).Run();
+    const SequenceHandle copy = Imported(*other, file);
+    SequenceHandle twin{};
+    ASSERT_TRUE(engine->memory().Fork(sequence, {}, {&twin, 1}));
+    const std::vector<TokenId> next = RandomTokens(4, 40, shape.vocab);
+    EXPECT_TRUE(SameBits(Feed(*other, copy, next, 13), Feed(*engine, twin, next, 40)));
+  }
+}
+
+TEST_P(LlamaImportTest, SequencesOfASessionAreApartAgain) {
+  const ModelShape shape = ShapeOf(GetParam());
+  const auto engine = MakeEngine(shape, Options());
+  const std::vector<SequenceHandle> sequences = {Sequence(*engine, 40, 1), Sequence(*engine, 70, 2),
+                                                 Sequence(*engine, 3, 3)};
+  const auto file = Exported(*engine, sequences, {.kind = LlamaFileKind::kSession});
+  const auto description = ReadLlamaStateFile(file);
+  ASSERT_TRUE(description) << description.error().message;
+  EXPECT_THAT(LlamaSequenceIds(*description), ElementsAre(0, 1, 2));
+  const std::vector<TokenId> next = RandomTokens(4, 20, shape.vocab);
+  for (std::int32_t id = 0; id < 3; ++id) {
+    const SequenceHandle copy = Imported(*engine, file, {.sequence_id = id});
+    EXPECT_TRUE(SameBits(Feed(*engine, copy, next, 20),
+                         Feed(*engine, sequences[static_cast<std::size_t>(id)], next, 20)))
+        << id;
+  }
+  EXPECT_THAT(Refused(*engine, file), HasSubstr("3 sequences, from 0 to 2: name one"));
+  EXPECT_THAT(Refused(*engine, file, {.sequence_id = 3}),
+              HasSubstr("no sequence 3; 3 from 0 to 2"));
+}
+
+TEST_P(LlamaImportTest, FilesOfOtherModelsAreRefused) {
+  const ModelShape shape = ShapeOf(GetParam());
+  const auto engine = MakeEngine(shape, Options());
+  const SequenceHandle sequence = Sequence(*engine, 40);
+  const auto file = Exported(*engine, {sequence});
+  const auto session = Exported(*engine, {sequence}, {.kind = LlamaFileKind::kSession});
+  for (const Architecture architecture :
+       {Architecture::kLlama, Architecture::kMamba2, Architecture::kLfm2, Architecture::kRwkv7}) {
+    if (architecture == GetParam()) continue;
+    const auto other = MakeEngine(ShapeOf(architecture), Options());
+    EXPECT_THAT(Refused(*other, session), HasSubstr("architecture "));
+    // A layer of gemma2 has what one of llama has, one of rwkv6 what one of rwkv7 has.
+    if (GetParam() == Architecture::kGemma2 && architecture == Architecture::kLlama) continue;
+    if (GetParam() == Architecture::kRwkv6 && architecture == Architecture::kRwkv7) continue;
+    EXPECT_THAT(Refused(*other, file), HasSubstr("the model has"));
+  }
+  ModelShape deeper = shape;
+  deeper.name = "tiny-deeper";
+  deeper.layers += 2;
+  EXPECT_THAT(Refused(*MakeEngine(deeper, Options()), file), HasSubstr("layers of "));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, LlamaImportTest,
+                         testing::Values(Architecture::kLlama, Architecture::kGemma2,
+                                         Architecture::kMamba, Architecture::kMamba2,
+                                         Architecture::kRwkv6, Architecture::kRwkv7,
+                                         Architecture::kJamba, Architecture::kGraniteHybrid,
+                                         Architecture::kFalconH1, Architecture::kLfm2,
+                                         Architecture::kQwen35),
+                         [](const auto& named) {
+                           std::string name(DefinitionOf(named.param).name);
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+// ------------------------------------------------------------------------------------------- types
+
+ModelShape WideHeads() {
+  ModelShape shape = TinyLlama();
+  shape.name = "tiny-heads-64";
+  shape.embedding = 128;
+  shape.head_dim = 64;
+  return shape;
+}
+
+double RelativeError(const std::vector<float>& got, const std::vector<float>& expected) {
+  double difference = 0, square = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    difference += std::pow(double{got[i]} - expected[i], 2);
+    square += std::pow(double{expected[i]}, 2);
+  }
+  return difference / square;
+}
+
+TEST(LlamaImportTypesTest, FilesOfEveryTypeAreConverted) {
+  const ModelShape shape = WideHeads();
+  const auto source =
+      MakeEngine(shape, {.cells = 512, .k_type = DataType::kF32, .v_type = DataType::kF32});
+  const SequenceHandle sequence = Sequence(*source, 90);
+  const std::vector<TokenId> next = RandomTokens(4, 20, shape.vocab);
+  std::vector<std::vector<float>> all;
+  for (const DataType type : {DataType::kF32, DataType::kF16, DataType::kBF16, DataType::kQ8_0}) {
+    const auto file = Exported(*source, {sequence}, {.k_type = type, .v_type = type});
+    EXPECT_EQ(ReadLlamaStateFile(file)->parts[0].k[0].type, type);
+    for (const DataType pool : {DataType::kF16, DataType::kQ8_0}) {
+      const auto engine = MakeEngine(shape, {.cells = 512, .k_type = pool, .v_type = pool});
+      const SequenceHandle copy = *engine->memory().Create({});
+      const auto imported = Import(*engine, file, copy);
+      ASSERT_TRUE(imported) << imported.error().message;
+      EXPECT_EQ(imported->is_converted, pool != type);
+      all.push_back(Feed(*engine, copy, next, 20));
+    }
+  }
+  const std::vector<float> expected = Feed(*source, sequence, next, 20);
+  for (const std::vector<float>& got : all) EXPECT_LT(RelativeError(got, expected), 1e-3);
+}
+
+// y = H x, each element as a sum over all.
+void RotateNaively(std::span<float> x, std::size_t side) {
+  for (std::size_t piece = 0; piece < x.size(); piece += side) {
+    std::vector<float> y(side);
+    for (std::size_t row = 0; row < side; ++row) {
+      for (std::size_t column = 0; column < side; ++column) {
+        const float sign = __builtin_parityll(row & column) != 0 ? -1.0f : 1.0f;
+        y[row] += sign * x[piece + column] / std::sqrt(static_cast<float>(side));
+      }
+    }
+    std::ranges::copy(y, x.begin() + static_cast<std::ptrdiff_t>(piece));
+  }
+}
+
+TEST(LlamaImportTypesTest, HeadsThatThePeerHasRotatedAreTurnedBack) {
+  ModelShape shape = WideHeads();
+  shape.name = "tiny-heads-128";
+  shape.head_dim = 128;
+  shape.embedding = 256;
+  const auto source =
+      MakeEngine(shape, {.cells = 512, .k_type = DataType::kF32, .v_type = DataType::kF32});
+  const SequenceHandle sequence = Sequence(*source, 60);
+  const auto before =
+      Exported(*source, {sequence}, {.k_type = DataType::kQ8_0, .v_type = DataType::kQ8_0});
+  const auto description = ReadLlamaStateFile(before);
+  ASSERT_TRUE(description);
+  const kernels::KernelTable& kernels = source->kernels();
+  const LlamaRewrite rotated{.change = [&](bool is_key, const LlamaRows& rows, std::byte* row) {
+    std::vector<float> x(rows.elements);
+    kernels.decode_row(rows.type, row, x.data(), x.size());
+    RotateNaively(x, is_key ? 128 : 64);
+    EXPECT_TRUE(kernels.encode_row(rows.type, x.data(), row, x.size()));
+  }};
+  const auto file = LlamaRewriter(before, *description, rotated).Run();
+  const auto engine =
+      MakeEngine(shape, {.cells = 512, .k_type = DataType::kF32, .v_type = DataType::kF32});
+  const SequenceHandle right = Imported(*engine, file);
+  const SequenceHandle wrong = Imported(*engine, file, {.is_unrotated = true});
+  const auto plain_file = LlamaRewriter(before, *description, {}).Run();
+  const SequenceHandle plain = Imported(*engine, plain_file, {.is_unrotated = true});
+  const std::vector<TokenId> next = RandomTokens(4, 20, shape.vocab);
+  const std::vector<float> expected = Feed(*source, sequence, next, 20);
+  EXPECT_LT(RelativeError(Feed(*engine, right, next, 20), expected), 1e-3);
+  EXPECT_LT(RelativeError(Feed(*engine, plain, next, 20), expected), 1e-3);
+  EXPECT_GT(RelativeError(Feed(*engine, wrong, next, 20), expected), 1e-2);
+}
+
+TEST(LlamaImportTypesTest, TypesThatTheLayoutOrTheHeadsCannotHaveAreRefused) {
+  const auto engine = MakeEngine(TinyLlama(), Options());  // heads of 16
+  const SequenceHandle sequence = Sequence(*engine, 9);
+  const auto message = [&](const LlamaExportOptions& options) {
+    const auto opened = LlamaExport::Open(*engine, {&sequence, 1}, options);
+    EXPECT_FALSE(opened);
+    return opened ? std::string() : opened.error().message;
+  };
+  EXPECT_THAT(message({.k_type = DataType::kQ8_0}), HasSubstr("q8_0 packs 32 elements"));
+  EXPECT_THAT(message({.v_type = DataType::kQ4_0}), HasSubstr("q4_0; f32, f16"));
+  const auto wide = MakeEngine(WideHeads(), Options());
+  const SequenceHandle other = Sequence(*wide, 9);
+  const auto opened =
+      LlamaExport::Open(*wide, {&other, 1}, {.v_type = DataType::kQ8_0, .is_v_transposed = true});
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr("cannot lie transposed"));
+}
+
+// ------------------------------------------------------------------------------- tokens and cells
+
+std::vector<std::byte> WithTokens(const std::vector<std::byte>& file,
+                                  const std::vector<TokenId>& tokens) {
+  std::uint32_t old_count = 0;
+  std::memcpy(&old_count, file.data() + 8, sizeof old_count);
+  std::vector<std::byte> changed(file.begin(), file.begin() + 8);
+  const auto count = static_cast<std::uint32_t>(tokens.size());
+  const auto append = [&](std::span<const std::byte> bytes) {
+    changed.insert(changed.end(), bytes.begin(), bytes.end());
+  };
+  append(std::as_bytes(std::span(&count, 1)));
+  append(std::as_bytes(std::span(tokens)));
+  append(std::span(file).subspan(12 + old_count * sizeof(TokenId)));
+  return changed;
+}
+
+TEST(LlamaImportTokensTest, TokensBehindTheCellsAndCellsBehindTheTokensAreLeftOut) {
+  const auto engine = MakeEngine(TinyLlama(), Options());
+  const SequenceHandle sequence = Sequence(*engine, 40);
+  const auto file = Exported(*engine, {sequence});
+  const std::vector<TokenId> all = RandomTokens(3, 43, engine->config().vocab_size);
+  std::vector<TokenId> same = all;
+  same.resize(40);
+  SequenceHandle copy = *engine->memory().Create({});
+  auto imported = Import(*engine, WithTokens(file, all), copy);
+  ASSERT_TRUE(imported) << imported.error().message;
+  EXPECT_EQ(imported->cell_count, 40u);
+  EXPECT_EQ(imported->tokens_left_out, 3u);
+  same.resize(30);
+  copy = *engine->memory().Create({});
+  imported = Import(*engine, WithTokens(file, same), copy);
+  ASSERT_TRUE(imported) << imported.error().message;
+  EXPECT_EQ(imported->cell_count, 30u);
+  EXPECT_EQ(imported->cells_left_out, 10u);
+  EXPECT_EQ(engine->memory().Query(copy)->next_pos.value, 30);
+  EXPECT_THAT(Refused(*engine, WithTokens(file, {})), HasSubstr("40 cells and 0 tokens"));
+  same[7] = -1;
+  EXPECT_THAT(Refused(*engine, WithTokens(file, same)), HasSubstr("token 7: id -1"));
+}
+
+TEST(LlamaImportTokensTest, AStateNeedsAllItsTokens) {
+  for (const Architecture architecture : {Architecture::kMamba2, Architecture::kLfm2}) {
+    const auto engine = MakeEngine(ShapeOf(architecture), Options());
+    const SequenceHandle sequence = Sequence(*engine, 40);
+    const auto file = Exported(*engine, {sequence});
+    const std::vector<TokenId> tokens = RandomTokens(3, 39, engine->config().vocab_size);
+    EXPECT_THAT(Refused(*engine, WithTokens(file, tokens)), HasSubstr("recurrent state is behind"));
+  }
+}
+
+TEST(LlamaImportTokensTest, HolesNeedAsManyTokensAsCells) {
+  const auto engine = MakeEngine(TinyLlama(), Options());
+  const SequenceHandle sequence = Sequence(*engine, 40);
+  ASSERT_TRUE(engine->memory().RemoveRange(sequence, {Pos{10}, Pos{15}}));
+  const auto file = Exported(*engine, {sequence});
+  const SequenceHandle copy = Imported(*engine, file);
+  EXPECT_EQ(engine->memory().Query(copy)->next_pos.value, 40);
+  EXPECT_EQ(engine->memory().Query(copy)->cell_count, 35u);
+  EXPECT_THAT(Refused(*engine, WithTokens(file, RandomTokens(3, 40, 96))),
+              HasSubstr("35 cells and 40 tokens, and the positions have holes"));
+}
+
+TEST(LlamaImportTokensTest, EmptySequencesAndSeveralInOneFileAreRefused) {
+  const auto engine = MakeEngine(TinyLlama(), Options());
+  const SequenceHandle full = Sequence(*engine, 4);
+  const SequenceHandle empty = *engine->memory().Create({});
+  const auto message = [&](std::vector<SequenceHandle> handles) {
+    const auto opened = LlamaExport::Open(*engine, handles, {});
+    EXPECT_FALSE(opened);
+    return opened ? std::string() : opened.error().message;
+  };
+  EXPECT_THAT(message({}), HasSubstr("no sequences"));
+  EXPECT_THAT(message({empty}), HasSubstr("a sequence without cells"));
+  EXPECT_THAT(message({full, full}), HasSubstr("2 sequences in a sequence file"));
+  EXPECT_THAT(message({MakeHandle(77, 1)}), HasSubstr("no such handle"));
+}
+
+// Cells of a session by hand: what a file of the peer may hold and ours do not.
+LlamaStateFile Session(std::vector<std::vector<LlamaCells>> caches, std::size_t tokens) {
+  LlamaStateFile file;
+  file.kind = LlamaFileKind::kSession;
+  file.tokens.resize(tokens);
+  for (std::vector<LlamaCells>& parts : caches) {
+    for (LlamaCells& part : parts) {
+      part.cache = file.cache_count;
+      file.parts.push_back(std::move(part));
+    }
+    ++file.cache_count;
+  }
+  return file;
+}
+
+LlamaCells CellsAt(std::uint32_t stream, std::vector<std::pair<int, std::vector<int>>> cells) {
+  LlamaCells part;
+  part.stream = stream;
+  for (const auto& [pos, ids] : cells) {
+    part.cells.push_back({pos, static_cast<std::uint32_t>(part.sequence_ids.size()),
+                          static_cast<std::uint32_t>(ids.size())});
+    part.sequence_ids.insert(part.sequence_ids.end(), ids.begin(), ids.end());
+  }
+  return part;
+}
+
+TEST(LlamaSequenceTest, CellsAreInTheOrderOfTheirPositions) {
+  const LlamaCacheKinds attention{.has_attention = true};
+  const LlamaStateFile file =
+      Session({{CellsAt(0, {{2, {4}}, {0, {4, 9}}, {1, {4}}, {1, {9}}})}}, 3);
+  const auto first = SelectLlamaSequence(file, 4, attention);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_THAT(first->caches[0].indices, ElementsAre(1, 2, 0));
+  EXPECT_EQ(first->tokens.size(), 3u);
+  const auto second = SelectLlamaSequence(file, 9, attention);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kUnsupported);
+  EXPECT_THAT(second.error().message, HasSubstr("the file has the tokens of sequence 4 alone"));
+}
+
+TEST(LlamaSequenceTest, WhatDoesNotFitTogetherIsRefused) {
+  const auto message = [](const LlamaStateFile& file, const LlamaCacheKinds& kinds) {
+    if (const Status caches = CheckLlamaCaches(file, kinds); !caches) return caches.error().message;
+    const auto selected = SelectLlamaSequence(file, -1, kinds);
+    EXPECT_FALSE(selected);
+    return selected ? std::string() : selected.error().message;
+  };
+  const LlamaCacheKinds attention{.has_attention = true};
+  const LlamaCacheKinds windows{.has_attention = true, .has_windows = true};
+  const LlamaCacheKinds hybrid{.has_attention = true, .has_states = true};
+  const LlamaCacheKinds states{.has_states = true};
+  EXPECT_THAT(message(Session({{}}, 3), attention), HasSubstr("no cells"));
+  EXPECT_THAT(message(Session({{CellsAt(0, {{1, {0}}, {1, {0}}})}}, 2), attention),
+              HasSubstr("cache 0 has two cells at position 1"));
+  EXPECT_THAT(message(Session({{CellsAt(0, {{0, {0}}}), CellsAt(1, {{1, {0}}})}}, 2), attention),
+              HasSubstr("sequence 0 has cells in streams 0 and 1"));
+  EXPECT_THAT(message(Session({{CellsAt(0, {{0, {0}}})}, {CellsAt(0, {{0, {0}}})}}, 1), attention),
+              HasSubstr("2 caches in the file, the model has 1 cache"));
+  EXPECT_THAT(message(Session({{}, {}, {}}, 1), windows),
+              HasSubstr("3 caches in the file, the model has 1 or 2 caches"));
+  const LlamaCells two = CellsAt(0, {{0, {0}}, {1, {0}}});
+  EXPECT_THAT(message(Session({{two}, {CellsAt(0, {{0, {0}}})}}, 2), windows),
+              HasSubstr("the cells of cache 1 are not the last ones of cache 0"));
+  EXPECT_THAT(message(Session({{two}, {CellsAt(0, {{3, {1}}})}}, 2), windows),
+              HasSubstr("name one"));
+  EXPECT_THAT(message(Session({{two}, {}}, 2), windows), HasSubstr("no cells of sequence 0"));
+  EXPECT_THAT(message(Session({{two}, {CellsAt(0, {{0, {0}}})}}, 2), hybrid),
+              HasSubstr("the recurrent state is at position 0, the last cell at 1"));
+  EXPECT_THAT(message(Session({{two}, {}}, 2), hybrid), HasSubstr("no recurrent state"));
+  EXPECT_THAT(message(Session({{two}, {two}}, 2), hybrid), HasSubstr("2 recurrent states"));
+  EXPECT_THAT(message(Session({{CellsAt(0, {{7, {0}}})}}, 2), states),
+              HasSubstr("2 tokens, but the recurrent state is behind 8"));
+}
+
+}  // namespace
+}  // namespace kvd
