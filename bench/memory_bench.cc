@@ -257,6 +257,41 @@ void BM_TenThousandForks(benchmark::State& state) {
   }
 }
 
+// What the live map reads of 10,000 forks of 4,096 tokens, as the map publisher does: the whole pass,
+// and how long a verb may wait for one call of it.
+void BM_MapPass(benchmark::State& state) {
+  constexpr std::size_t kForks = 10000, kTokens = 4096, kCallExtents = 1024;
+  MemoryOptions options;
+  options.groups = {{.cells = kTokens + kForks * layout::kBlockCells, .layers = {{1, 2, 2}}}};
+  const auto memory = Must(
+      UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options))))));
+  const SequenceHandle source = MakeSequence(*memory, kTokens);
+  for (std::size_t fork = 0; fork < kForks; ++fork) ForkOf(*memory, source);
+  class Counter : public SequenceVisitor {
+   public:
+    void Visit(const SequenceInfo&, std::uint32_t shared_cells, std::uint32_t,
+               std::span<const layout::Extent>) override {
+      cells += shared_cells;
+    }
+    std::uint64_t cells = 0;
+  };
+  Counter counter;
+  std::vector<double> seconds;
+  const std::uint32_t capacity = memory->Usage().sequence_capacity;
+  for (auto _ : state) {
+    for (std::uint32_t index = 0; index < capacity;) {
+      const auto start = std::chrono::steady_clock::now();
+      index = memory->VisitSequences(index, capacity, kCallExtents, counter);
+      seconds.push_back(
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+  }
+  benchmark::DoNotOptimize(counter.cells);
+  std::ranges::sort(seconds);
+  state.counters["call_p50_us"] = seconds[seconds.size() / 2] * 1e6;
+  state.counters["call_p99_us"] = seconds[seconds.size() * 99 / 100] * 1e6;
+}
+
 void BM_TablesRebuild(benchmark::State& state) {
   const auto memory = MakeMemory();
   const SequenceHandle source = MakeSequence(*memory, TokensOf(state));
@@ -282,6 +317,7 @@ BENCHMARK(BM_PositionsShift)->ArgName("tokens")->Arg(16384)->Arg(32768);
 BENCHMARK(BM_StepAppend)->ArgName("tokens")->Arg(4096)->Arg(32768);
 BENCHMARK(BM_RecurrentFork)->ArgName("state_mib")->Arg(1)->Arg(16)->Arg(128);
 BENCHMARK(BM_TenThousandForks)->Iterations(3)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_MapPass)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_TablesRebuild)
     ->ArgName("tokens")
     ->Arg(4096)

@@ -177,8 +177,8 @@ int kvd_defrag(kvd_client* client, kvd_defrag_report* report) {
     KVD_CHECK_OK(NotNull(client, "client"));
     KVD_TRY(const wire::DefragReply reply, client->client.Defrag());
     if (report != nullptr) {
-      *report = {reply.cells_moved,    reply.cells_settled, reply.blocks_freed,
-                 reply.bytes_returned, reply.packing_ns,    reply.settling_ns};
+      *report = {reply.cells_moved, reply.cells_settled, reply.blocks_freed, reply.bytes_returned,
+                 reply.packing_ns,  reply.returning_ns,  reply.settling_ns};
     }
     return {};
   });

@@ -208,6 +208,7 @@ typedef struct kvd_defrag_report {
   uint64_t blocks_freed;
   uint64_t bytes_returned; /* to the system */
   uint64_t packing_ns;
+  uint64_t returning_ns; /* what giving bytes back took; no part of packing_ns */
   uint64_t settling_ns;
 } kvd_defrag_report;
 /* Packs the pool, between the steps of others. `report` may be null. Errors: KVD_PERMISSION (another

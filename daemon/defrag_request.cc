@@ -10,14 +10,16 @@ void DefragRequest::RunAlone(Engine& engine) {
   if (!is_done) return EndWith(is_done.error());
   if (!*is_done) return;
   const DefragReport& report = work_->report();
-  const wire::DefragReply reply{.cells_moved = report.cells_moved,
-                                .cells_settled = report.cells_settled,
-                                .blocks_freed = report.blocks_freed,
-                                .bytes_returned = report.bytes_returned,
-                                .packing_ns = static_cast<std::uint64_t>(report.packing.count()),
-                                .settling_ns = static_cast<std::uint64_t>(report.settling.count()),
-                                .sequences_settled = report.sequences_settled,
-                                .reserved = 0};
+  const wire::DefragReply reply{
+      .cells_moved = report.cells_moved,
+      .cells_settled = report.cells_settled,
+      .blocks_freed = report.blocks_freed,
+      .bytes_returned = report.bytes_returned,
+      .packing_ns = static_cast<std::uint64_t>(report.packing.count()),
+      .returning_ns = static_cast<std::uint64_t>(report.returning.count()),
+      .settling_ns = static_cast<std::uint64_t>(report.settling.count()),
+      .sequences_settled = report.sequences_settled,
+      .reserved = 0};
   std::vector<std::byte> output(sizeof reply);
   std::memcpy(output.data(), &reply, sizeof reply);
   SetFinal({.completion = MakeCompletion(), .output = std::move(output)});

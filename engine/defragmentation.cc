@@ -21,7 +21,8 @@ Result<bool> Defragmentation::Slice() {
     return settled;
   }
   KVD_TRY(const DefragSlice slice, memory_.Defragment(kSliceCells, mover_));
-  report_.packing += std::chrono::steady_clock::now() - begin;
+  report_.packing += std::chrono::steady_clock::now() - begin - slice.returning;
+  report_.returning += slice.returning;
   report_.cells_moved += slice.cells_moved;
   report_.blocks_freed += slice.blocks_freed;
   report_.bytes_returned += slice.bytes_returned;

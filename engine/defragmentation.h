@@ -20,6 +20,7 @@ struct DefragReport {
   std::uint64_t bytes_returned = 0;  // to the system
   std::uint32_t sequences_settled = 0;
   std::chrono::nanoseconds packing{0};
+  std::chrono::nanoseconds returning{0};  // emptied memory to the system
   std::chrono::nanoseconds settling{0};
 };
 

@@ -362,11 +362,12 @@ struct DefragReply {
   std::uint64_t blocks_freed;
   std::uint64_t bytes_returned;  // to the system
   std::uint64_t packing_ns;
+  std::uint64_t returning_ns;  // what giving bytes back took; no part of packing_ns
   std::uint64_t settling_ns;
   std::uint32_t sequences_settled;
   std::uint32_t reserved;
 };
-static_assert(sizeof(DefragReply) == 56 && std::is_standard_layout_v<DefragReply>);
+static_assert(sizeof(DefragReply) == 64 && std::is_standard_layout_v<DefragReply>);
 
 // Payload of kChat: records {ChatMessage, role bytes, content bytes}, unpadded, back to back.
 struct ChatMessage {

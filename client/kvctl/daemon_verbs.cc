@@ -116,15 +116,16 @@ Status Defragment(const GlobalOptions& global) {
         .Set("blocks_freed", report.blocks_freed)
         .Set("bytes_returned", report.bytes_returned)
         .Set("packing_ns", report.packing_ns)
+        .Set("returning_ns", report.returning_ns)
         .Set("settling_ns", report.settling_ns);
     std::puts(json.Text().c_str());
     return {};
   }
-  std::printf("%llu cells moved in %s, %llu blocks freed, %s returned to the system\n",
+  std::printf("%llu cells moved in %s, %llu blocks freed, %s returned to the system in %s\n",
               static_cast<unsigned long long>(report.cells_moved),
               DurationText(report.packing_ns).c_str(),
               static_cast<unsigned long long>(report.blocks_freed),
-              BytesText(report.bytes_returned).c_str());
+              BytesText(report.bytes_returned).c_str(), DurationText(report.returning_ns).c_str());
   std::printf("%llu cells of %u sequences settled in %s\n",
               static_cast<unsigned long long>(report.cells_settled), report.sequences_settled,
               DurationText(report.settling_ns).c_str());

@@ -251,7 +251,9 @@ Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover
     const std::uint32_t used = blocks.used_blocks();
     slice.blocks_freed = used_before > used ? used_before - used : 0;
   }
+  const auto begin = std::chrono::steady_clock::now();
   segments_.pool.PunchUnused();
+  slice.returning = std::chrono::steady_clock::now() - begin;
   const std::uint64_t reserved = segments_.pool.reserved_bytes();
   slice.bytes_returned = reserved_before > reserved ? reserved_before - reserved : 0;
   if (!status) return std::unexpected(std::move(status).error());

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -215,8 +216,9 @@ struct DefragSlice {
   std::uint64_t cells_moved = 0;
   std::uint32_t sequences_rewritten = 0;
   std::uint32_t blocks_freed = 0;
-  std::uint64_t bytes_returned = 0;  // to the system
-  bool is_done = false;              // nothing is left to pack
+  std::uint64_t bytes_returned = 0;       // to the system
+  std::chrono::nanoseconds returning{0};  // what giving them back took of the slice's time
+  bool is_done = false;                   // nothing is left to pack
 };
 
 struct SequenceHold;  // engine/memory/hold_and_restore.h
