@@ -22,6 +22,7 @@
 
 #include "kernels/half.h"
 #include "kernels/kernel_table.h"
+#include "kernels/quantized_row.h"
 
 namespace kvd::kernels {
 namespace {
@@ -176,14 +177,20 @@ void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType ty
   for (std::size_t r = 0; r < row_count; ++r) rows[r] = y.get() + r * kOutFeatures;
   const Buffer<float> workspace =
       AlignedBuffer<float>(MatmulWorkspaceFloats(kInFeatures, row_count));
+  const Buffer<std::uint8_t> quantized =
+      AlignedBuffer<std::uint8_t>(row_count * QuantizedRowBytes(kInFeatures));
   std::size_t m = 0;
   for (auto _ : state) {
+    if (IsQuantized(type)) {
+      table.quantize_rows(x.get(), kInFeatures, row_count, kInFeatures, quantized.get());
+    }
     table.matmul({.weight_type = type,
                   .exact = exact,
                   .weights = weights.get() + m * matrix_bytes,
                   .in_features = kInFeatures,
                   .x = x.get(),
                   .x_stride = kInFeatures,
+                  .quantized_x = quantized.get(),
                   .row_count = row_count,
                   .y = rows.data(),
                   .first_out = 0,

@@ -64,6 +64,10 @@ constexpr bool IsDataType(std::uint32_t number) {
   return number < 256 && ElementsPerBlock(static_cast<DataType>(number)) != 0;
 }
 
+// Whether elements come in blocks with scales, so that products quantise what they are multiplied
+// with.
+constexpr bool IsQuantized(DataType type) { return ElementsPerBlock(type) > 1; }
+
 constexpr std::size_t RowBytes(DataType type, std::size_t element_count) {
   return element_count / ElementsPerBlock(type) * BytesPerBlock(type);
 }

@@ -12,8 +12,14 @@
 //   multiply-add, j ascending;
 //     then s[i] += s[i + 8] (i < 8), s[i] += s[i + 4] (i < 4), s[i] += s[i + 2] (i < 2), and s[0] +
 //     s[1] is the result.
-//   Weights of a quantised type are decoded to f32 exactly as DecodeRow does, one rounding per
-//   element, then enter Dot.
+//   QuantDot(x, w, n), for a quantised weight type: x is first quantised to int8 in blocks of 32
+//   (kernels/quantized_row.h). Block b of 32 elements has the exact integer S = sum of x.q * w.q,
+//   where w.q is the element's integer in the weight's block (with q6_K the two halves' sums times
+//   their integer scales, added); then, by fused multiply-adds, b ascending,
+//     s[b % 4] += float(S) * (scale * x.d), and for types with a minimum after it
+//     s[b % 4] += minimum * x.scaled_sum;
+//   the result is (s[0] + s[2]) + (s[1] + s[3]). scale and minimum are those of the block in f32:
+//   d and m; for q4_K and q5_K d * scale and -(dmin * minimum); for q6_K d.
 //   Exp(x), Tanh(x): the polynomial of kernels/exp_poly.h, the same operations in every table.
 //   Sums over a run (softmax) use the same 16 partial sums; those of squares over a row (norms)
 //   too, of products in f32 summed in double.
@@ -30,7 +36,8 @@
 
 namespace kvd::kernels {
 
-// y[r][o] = Dot(x[r], w[o], in_features)  for r in [0, row_count), o in [first_out, last_out).
+// y[r][o] = Dot(x[r], w[o], in_features)  for r in [0, row_count), o in [first_out, last_out), or
+// QuantDot for a quantised type, which reads quantized_x and not x.
 struct MatmulArgs {
   DataType weight_type;
   bool exact;               // true: the numeric form; false: the fastest order may be used
@@ -39,6 +46,7 @@ struct MatmulArgs {
   std::size_t in_features;  // a multiple of ElementsPerBlock(weight_type)
   const float* x;           // [row_count, x_stride]
   std::size_t x_stride;     // floats from one row of x to the next
+  const void* quantized_x;  // [row_count] rows of quantize_rows if IsQuantized(weight_type)
   std::size_t row_count;
   float* const* y;  // [row_count] pointers to rows; y[r][o] is written for o in the range
                     // only
@@ -60,6 +68,10 @@ struct KernelTable {
 
   // ---- weights
   void (*matmul)(const MatmulArgs& args);
+  // Rows of x [row_count, x_stride] as matmul takes them for quantised weights: row r of n elements
+  // (a multiple of 32) goes to `to` + r * QuantizedRowBytes(n). `to` is 64-byte aligned.
+  void (*quantize_rows)(const float* x, std::size_t x_stride, std::size_t row_count, std::size_t n,
+                        void* to);
   // Decodes element_count elements (a multiple of the block) to f32.
   void (*decode_row)(DataType type, const void* source, float* destination,
                      std::size_t element_count);
@@ -125,13 +137,13 @@ struct KernelTable {
                                                          // n > 0
 };
 
-// Floats of workspace that matmul needs for these sizes, in any table.
+// Floats of workspace that matmul needs for these sizes or smaller ones, in any table.
 std::size_t MatmulWorkspaceFloats(std::size_t in_features, std::size_t row_count);
 
 // The tables, best last. Null where the machine lacks the instructions (asked by CPUID and XGETBV).
 const KernelTable* ScalarTable();
 const KernelTable* Avx2Table();    // AVX2, FMA, F16C
-const KernelTable* Avx512Table();  // AVX-512 F, BW, VL, DQ
+const KernelTable* Avx512Table();  // AVX-512 F, BW, VL, DQ, VNNI
 
 struct KernelChoice {
   const KernelTable* table;  // null if refused

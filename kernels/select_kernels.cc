@@ -10,6 +10,8 @@
 #include "kernels/avx512/functions.h"
 #include "kernels/kernel_table.h"
 #include "kernels/matmul_panel.h"
+#include "kernels/quant_panel.h"
+#include "kernels/quantized_row.h"
 #include "kernels/scalar/functions.h"
 
 namespace kvd::kernels {
@@ -18,6 +20,7 @@ namespace {
 struct Machine {
   std::uint32_t leaf1_ecx = 0;
   std::uint32_t leaf7_ebx = 0;
+  std::uint32_t leaf7_ecx = 0;
   std::uint64_t xcr0 = 0;
 };
 
@@ -25,7 +28,10 @@ Machine AskMachine() {
   Machine machine;
   std::uint32_t a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid(1, &a, &b, &c, &d) != 0) machine.leaf1_ecx = c;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) machine.leaf7_ebx = b;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) {
+    machine.leaf7_ebx = b;
+    machine.leaf7_ecx = c;
+  }
   if ((machine.leaf1_ecx & bit_OSXSAVE) != 0) {
     std::uint32_t low = 0, high = 0;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -53,6 +59,7 @@ const char* LackingForAvx512(const Machine& machine) {
   if ((machine.leaf7_ebx & bit_AVX512BW) == 0) return "the machine lacks AVX-512 BW";
   if ((machine.leaf7_ebx & bit_AVX512VL) == 0) return "the machine lacks AVX-512 VL";
   if ((machine.leaf7_ebx & bit_AVX512DQ) == 0) return "the machine lacks AVX-512 DQ";
+  if ((machine.leaf7_ecx & bit_AVX512VNNI) == 0) return "the machine lacks AVX-512 VNNI";
   if ((machine.xcr0 & kZmmState) != kZmmState)
     return "the system does not save the AVX-512 registers";
   return nullptr;
@@ -66,7 +73,8 @@ std::size_t MatmulWorkspaceFloats(std::size_t in_features, std::size_t row_count
   // of which may be short.
   const std::size_t sum_rows =
       in_features <= kPanelElements ? kTileRowsMax : std::min(row_count, kPassRows) + kTileRowsMax;
-  return kPanelOutputs * (panel_elements + sum_rows * 16);
+  const std::size_t plain = kPanelOutputs * (panel_elements + sum_rows * 16);
+  return std::max(plain, QuantPanelBytes(in_features / kQuantizedBlock) / sizeof(float));
 }
 
 const KernelTable* ScalarTable() { return &scalar::kTable; }

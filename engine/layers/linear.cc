@@ -3,17 +3,32 @@
 #include "engine/layers/linear.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+
+#include "kernels/quantized_row.h"
+#include "shm/check.h"
 
 namespace kvd {
 namespace {
 
 // Below this many multiply-adds waking a second thread costs more than it gains.
 constexpr std::size_t kInlineProducts = 128 * 1024;
-constexpr std::size_t kColumnStep = 16;
+constexpr std::size_t kColumnStep = 32;
+constexpr std::size_t kJobsAtOnce = 8;
+// Rows of a unit when inputs are quantised by several threads.
+constexpr std::size_t kQuantizedRows = 16;
 
-void RunColumns(const Compute& compute, const LinearJob& job, std::size_t row_count,
+// A job with its input quantised, if its weights are.
+struct ReadyJob {
+  const LinearJob* job = nullptr;
+  const void* quantized_x = nullptr;
+};
+using ReadyJobs = std::span<const ReadyJob>;
+
+void RunColumns(const Compute& compute, const ReadyJob& ready, std::size_t row_count,
                 std::size_t first, std::size_t last, std::uint32_t worker) {
+  const LinearJob& job = *ready.job;
   const LinearView& linear = *job.linear;
   compute.kernels->matmul({.weight_type = linear.weight.type,
                            .exact = compute.exact,
@@ -21,6 +36,7 @@ void RunColumns(const Compute& compute, const LinearJob& job, std::size_t row_co
                            .in_features = linear.weight.in_features,
                            .x = job.x,
                            .x_stride = job.x_stride,
+                           .quantized_x = ready.quantized_x,
                            .row_count = row_count,
                            .y = job.y,
                            .first_out = first,
@@ -43,18 +59,12 @@ void RunColumns(const Compute& compute, const LinearJob& job, std::size_t row_co
   }
 }
 
-}  // namespace
-
-void RunLinear(const Compute& compute, std::span<const LinearJob> jobs, std::size_t row_count) {
-  std::size_t products = 0;
+void RunPass(const Compute& compute, ReadyJobs jobs, std::size_t row_count, bool on_caller) {
   std::size_t columns = 0;
-  for (const LinearJob& job : jobs) {
-    columns += job.linear->weight.out_features;
-    products += job.linear->weight.in_features * job.linear->weight.out_features * row_count;
-  }
-  if (compute.pool->thread_count() == 1 || products < kInlineProducts) {
-    for (const LinearJob& job : jobs) {
-      RunColumns(compute, job, row_count, 0, job.linear->weight.out_features, 0);
+  for (const ReadyJob& ready : jobs) columns += ready.job->linear->weight.out_features;
+  if (on_caller) {
+    for (const ReadyJob& ready : jobs) {
+      RunColumns(compute, ready, row_count, 0, ready.job->linear->weight.out_features, 0);
     }
     return;
   }
@@ -62,22 +72,90 @@ void RunLinear(const Compute& compute, std::span<const LinearJob> jobs, std::siz
   const std::size_t wanted = columns / (std::size_t{compute.pool->thread_count()} * 8) + 1;
   const std::size_t unit_columns = (wanted + kColumnStep - 1) / kColumnStep * kColumnStep;
   std::size_t unit_count = 0;
-  for (const LinearJob& job : jobs) {
-    unit_count += (job.linear->weight.out_features + unit_columns - 1) / unit_columns;
+  for (const ReadyJob& ready : jobs) {
+    unit_count += (ready.job->linear->weight.out_features + unit_columns - 1) / unit_columns;
   }
   compute.pool->Run(unit_count, [&](std::uint32_t worker, std::size_t unit) {
-    for (const LinearJob& job : jobs) {
-      const std::size_t out_features = job.linear->weight.out_features;
+    for (const ReadyJob& ready : jobs) {
+      const std::size_t out_features = ready.job->linear->weight.out_features;
       const std::size_t job_units = (out_features + unit_columns - 1) / unit_columns;
       if (unit < job_units) {
         const std::size_t first = unit * unit_columns;
-        RunColumns(compute, job, row_count, first, std::min(first + unit_columns, out_features),
+        RunColumns(compute, ready, row_count, first, std::min(first + unit_columns, out_features),
                    worker);
         return;
       }
       unit -= job_units;
     }
   });
+}
+
+void Quantize(const Compute& compute, const LinearJob& job, std::size_t row_count, std::byte* to,
+              bool on_caller) {
+  const std::size_t n = job.linear->weight.in_features;
+  const auto rows = [&](std::size_t first, std::size_t count) {
+    compute.kernels->quantize_rows(job.x + first * job.x_stride, job.x_stride, count, n,
+                                   to + first * kernels::QuantizedRowBytes(n));
+  };
+  if (on_caller || row_count <= kQuantizedRows) return rows(0, row_count);
+  const std::size_t unit_count = (row_count + kQuantizedRows - 1) / kQuantizedRows;
+  compute.pool->Run(unit_count, [&](std::uint32_t, std::size_t unit) {
+    const std::size_t first = unit * kQuantizedRows;
+    rows(first, std::min(kQuantizedRows, row_count - first));
+  });
+}
+
+// Fills `ready` with the first jobs whose quantised inputs fit, at least one, and quantises them;
+// returns how many.
+std::size_t MakeReady(const Compute& compute, std::span<const LinearJob> jobs,
+                      std::size_t row_count, bool on_caller,
+                      std::array<ReadyJob, kJobsAtOnce>* ready) {
+  std::size_t count = 0;
+  std::size_t used = 0;
+  for (const LinearJob& job : jobs.first(std::min(jobs.size(), kJobsAtOnce))) {
+    ReadyJob made = {&job, nullptr};
+    if (kernels::IsQuantized(job.linear->weight.type)) {
+      for (std::size_t j = 0; j < count && made.quantized_x == nullptr; ++j) {
+        const LinearJob& other = *(*ready)[j].job;
+        if (other.x == job.x && other.x_stride == job.x_stride &&
+            other.linear->weight.in_features == job.linear->weight.in_features) {
+          made.quantized_x = (*ready)[j].quantized_x;
+        }
+      }
+      if (made.quantized_x == nullptr) {
+        const std::size_t bytes =
+            row_count * kernels::QuantizedRowBytes(job.linear->weight.in_features);
+        if (used + bytes > compute.quantized_bytes) break;
+        made.quantized_x = compute.quantized + used;
+        Quantize(compute, job, row_count, compute.quantized + used, on_caller);
+        used += bytes;
+      }
+    }
+    (*ready)[count++] = made;
+  }
+  KVD_ASSERT(count != 0);
+  return count;
+}
+
+}  // namespace
+
+std::size_t QuantizedInputBytes(std::size_t in_features_max, std::size_t row_count) {
+  return 2 * row_count * kernels::QuantizedRowBytes(in_features_max);
+}
+
+void RunLinear(const Compute& compute, std::span<const LinearJob> jobs, std::size_t row_count) {
+  if (row_count == 0) return;
+  std::size_t products = 0;
+  for (const LinearJob& job : jobs) {
+    products += job.linear->weight.in_features * job.linear->weight.out_features * row_count;
+  }
+  const bool on_caller = compute.pool->thread_count() == 1 || products < kInlineProducts;
+  std::array<ReadyJob, kJobsAtOnce> ready;
+  while (!jobs.empty()) {
+    const std::size_t count = MakeReady(compute, jobs, row_count, on_caller, &ready);
+    RunPass(compute, ReadyJobs(ready).first(count), row_count, on_caller);
+    jobs = jobs.subspan(count);
+  }
 }
 
 }  // namespace kvd

@@ -1,11 +1,46 @@
-// kernels/lanes/matmul.h for AVX2.
+// kernels/lanes/matmul.h and quant_matmul.h for AVX2.
 #include "kernels/lanes/matmul.h"
 
 #include "kernels/avx2/decoders.h"
 #include "kernels/avx2/functions.h"
+#include "kernels/avx2/quads.h"
+#include "kernels/avx2/quantize.h"
+#include "kernels/lanes/quant_tile.h"
+#include "kernels/lanes/quantize.h"
 
 namespace kvd::kernels::avx2 {
+namespace {
 
-void Matmul(const MatmulArgs& args) { MatmulWith<Isa>(args); }
+struct QuantIsa {
+  using Lanes = avx2::Lanes;
+  using Quad = avx2::Quad;
+  using Sums = avx2::Sums;
+  using QuadsQ4_0 = QuadQ4_0;
+  using QuadsQ4_1 = QuadQ4_1;
+  using QuadsQ5_0 = QuadQ5_0;
+  using QuadsQ5_1 = QuadQ5_1;
+  using QuadsQ8_0 = QuadQ8_0;
+  using QuadsQ4_K = QuadQ4_K;
+  using QuadsQ5_K = QuadQ5_K;
+  using QuadsQ6_K = QuadQ6_K;
+  static constexpr int kQuantTileRows = 2;
+};
+
+}  // namespace
+
+void Matmul(const MatmulArgs& args) {
+  if (args.row_count == 0 || args.first_out >= args.last_out) return;
+  WithQuads<QuantIsa>(args.weight_type, [&](auto quads) KVD_INLINE_LAMBDA {
+    NarrowQuantMatmul<QuantIsa, decltype(quads)>(args);
+  });
+  WithPlainDecoder<Isa>(args.weight_type, [&](auto decoder) KVD_INLINE_LAMBDA {
+    PlainMatmul<Isa, decltype(decoder)>(args);
+  });
+}
+
+void QuantizeRows(const float* x, std::size_t x_stride, std::size_t row_count, std::size_t n,
+                  void* to) {
+  QuantizeRowsWith<BlockQuantizer>(x, x_stride, row_count, n, to);
+}
 
 }  // namespace kvd::kernels::avx2

@@ -5,6 +5,7 @@ namespace kvd::kernels::avx2 {
 const KernelTable kTable = {
     .name = "avx2",
     .matmul = Matmul,
+    .quantize_rows = QuantizeRows,
     .decode_row = DecodeRow,
     .encode_row = EncodeRow,
     .scores = Scores,

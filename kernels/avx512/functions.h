@@ -8,6 +8,8 @@ namespace kvd::kernels::avx512 {
 extern const KernelTable kTable;
 
 void Matmul(const MatmulArgs& args);
+void QuantizeRows(const float* x, std::size_t x_stride, std::size_t row_count, std::size_t n,
+                  void* to);
 void DecodeRow(DataType type, const void* source, float* destination, std::size_t element_count);
 bool EncodeRow(DataType type, const float* source, void* destination, std::size_t element_count);
 void Scores(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim, const float* q,

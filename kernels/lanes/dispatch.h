@@ -26,6 +26,33 @@ KVD_ALWAYS_INLINE void WithDecoder(DataType type, const F& body) {
   }
 }
 
+// body(Decoder{}) for a type that is not quantised; nothing for another.
+template <class Isa, class F>
+KVD_ALWAYS_INLINE void WithPlainDecoder(DataType type, const F& body) {
+  switch (type) {
+    case DataType::kF32: return body(typename Isa::F32{});
+    case DataType::kF16: return body(typename Isa::F16{});
+    case DataType::kBF16: return body(typename Isa::BF16{});
+    default: return;
+  }
+}
+
+// body(Quads{}) for a quantised type; nothing for another.
+template <class Isa, class F>
+KVD_ALWAYS_INLINE void WithQuads(DataType type, const F& body) {
+  switch (type) {
+    case DataType::kQ4_0: return body(typename Isa::QuadsQ4_0{});
+    case DataType::kQ4_1: return body(typename Isa::QuadsQ4_1{});
+    case DataType::kQ5_0: return body(typename Isa::QuadsQ5_0{});
+    case DataType::kQ5_1: return body(typename Isa::QuadsQ5_1{});
+    case DataType::kQ8_0: return body(typename Isa::QuadsQ8_0{});
+    case DataType::kQ4_K: return body(typename Isa::QuadsQ4_K{});
+    case DataType::kQ5_K: return body(typename Isa::QuadsQ5_K{});
+    case DataType::kQ6_K: return body(typename Isa::QuadsQ6_K{});
+    default: return;
+  }
+}
+
 // The types that keys and values of the cache come in.
 template <class Isa, class F>
 KVD_ALWAYS_INLINE void WithCellDecoder(DataType type, const F& body) {

@@ -1,4 +1,4 @@
-// y = x W^T for every weight type.
+// y = x W^T for weights of f32, f16 and bf16 (quantised ones: kernels/lanes/quant_tile.h).
 //
 // Few rows of x: the weights are decoded in registers as they stream by (kernels/lanes/dot_tile.h);
 // memory is the limit. Many rows: a panel of weights is decoded once into the workspace, in groups
@@ -209,16 +209,14 @@ KVD_ALWAYS_INLINE void NarrowMatmul(const MatmulArgs& args) {
   }
 }
 
-template <class Isa>
-KVD_ALWAYS_INLINE void MatmulWith(const MatmulArgs& args) {
-  if (args.row_count == 0 || args.first_out >= args.last_out) return;
-  WithDecoder<Isa>(args.weight_type, [&](auto decoder) KVD_INLINE_LAMBDA {
-    if (args.row_count <= Isa::Lanes::kNarrowRowsMax) {
-      NarrowMatmul<Isa, decltype(decoder)>(args);
-    } else {
-      WideMatmul<Isa, decltype(decoder)>(args);
-    }
-  });
+// For the types that are not quantised.
+template <class Isa, class D>
+KVD_ALWAYS_INLINE void PlainMatmul(const MatmulArgs& args) {
+  if (args.row_count <= Isa::Lanes::kNarrowRowsMax) {
+    NarrowMatmul<Isa, D>(args);
+  } else {
+    WideMatmul<Isa, D>(args);
+  }
 }
 
 }  // namespace kvd::kernels

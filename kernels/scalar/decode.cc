@@ -4,22 +4,11 @@
 
 #include "kernels/half.h"
 #include "kernels/quant_blocks.h"
+#include "kernels/scalar/blocks.h"
 #include "kernels/scalar/functions.h"
 
 namespace kvd::kernels::scalar {
 namespace {
-
-template <class Block>
-Block BlockAt(const void* source, std::size_t index) {
-  Block block;
-  std::memcpy(&block, static_cast<const std::byte*>(source) + index * sizeof(Block), sizeof(Block));
-  return block;
-}
-
-// The nibble of element j (of 32) in 16 bytes.
-int Nibble(const std::uint8_t* qs, std::size_t j) { return j < 16 ? qs[j] & 15 : qs[j - 16] >> 4; }
-
-int Bit(const std::uint8_t* bytes, std::size_t j) { return (bytes[j / 8] >> (j % 8)) & 1; }
 
 void Decode(const BlockQ4_0& block, float* y) {
   const float d = F32FromF16(block.d);
@@ -52,17 +41,6 @@ void Decode(const BlockQ8_0& block, float* y) {
   for (std::size_t j = 0; j < 32; ++j) y[j] = static_cast<float>(block.qs[j]) * d;
 }
 
-// The scale and the minimum of part s of a q4_K or q5_K block.
-struct ScaleAndMinimum {
-  int scale;
-  int minimum;
-};
-ScaleAndMinimum PartOf(const std::uint8_t* scales, std::size_t s) {
-  if (s < 4) return {scales[s] & 63, scales[s + 4] & 63};
-  return {(scales[s + 4] & 15) | (scales[s - 4] >> 6 << 4),
-          (scales[s + 4] >> 4) | (scales[s] >> 6 << 4)};
-}
-
 void Decode(const BlockQ4_K& block, float* y) {
   const float d = F32FromF16(block.d), dmin = F32FromF16(block.dmin);
   for (std::size_t s = 0; s < 8; ++s) {
@@ -70,8 +48,7 @@ void Decode(const BlockQ4_K& block, float* y) {
     const float scale = d * static_cast<float>(part.scale);
     const float minimum = dmin * static_cast<float>(part.minimum);
     for (std::size_t j = 0; j < 32; ++j) {
-      const int q = (block.qs[s / 2 * 32 + j] >> (s % 2 * 4)) & 15;
-      y[32 * s + j] = std::fma(static_cast<float>(q), scale, -minimum);
+      y[32 * s + j] = std::fma(static_cast<float>(PartElement(block, s, j)), scale, -minimum);
     }
   }
 }
@@ -83,9 +60,7 @@ void Decode(const BlockQ5_K& block, float* y) {
     const float scale = d * static_cast<float>(part.scale);
     const float minimum = dmin * static_cast<float>(part.minimum);
     for (std::size_t j = 0; j < 32; ++j) {
-      const int q = ((block.qs[s / 2 * 32 + j] >> (s % 2 * 4)) & 15) | ((block.qh[j] >> s) & 1)
-                                                                           << 4;
-      y[32 * s + j] = std::fma(static_cast<float>(q), scale, -minimum);
+      y[32 * s + j] = std::fma(static_cast<float>(PartElement(block, s, j)), scale, -minimum);
     }
   }
 }
@@ -93,13 +68,10 @@ void Decode(const BlockQ5_K& block, float* y) {
 void Decode(const BlockQ6_K& block, float* y) {
   const float d = F32FromF16(block.d);
   for (std::size_t p = 0; p < 8; ++p) {
-    const std::size_t h = p / 4, s = p % 4;
     for (std::size_t j = 0; j < 32; ++j) {
-      const int low = (block.ql[64 * h + 32 * (s % 2) + j] >> (s / 2 * 4)) & 15;
-      const int high = (block.qh[32 * h + j] >> (2 * s)) & 3;
       const std::size_t sixteenth = 2 * p + j / 16;
       const float scale = d * static_cast<float>(block.scales[sixteenth]);
-      y[32 * p + j] = static_cast<float>((low | high << 4) - 32) * scale;
+      y[32 * p + j] = static_cast<float>(PartElement(block, p, j)) * scale;
     }
   }
 }

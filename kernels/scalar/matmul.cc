@@ -4,6 +4,7 @@
 
 #include "kernels/scalar/dot.h"
 #include "kernels/scalar/functions.h"
+#include "kernels/scalar/quantized.h"
 
 namespace kvd::kernels::scalar {
 namespace {
@@ -31,6 +32,14 @@ void Matmul(const MatmulArgs& args) {
   const std::size_t row_bytes = RowBytes(args.weight_type, args.in_features);
   for (std::size_t out = args.first_out; out < args.last_out; ++out) {
     const std::byte* weights = static_cast<const std::byte*>(args.weights) + out * row_bytes;
+    if (IsQuantized(args.weight_type)) {
+      for (std::size_t r = 0; r < args.row_count; ++r) {
+        args.y[r][out] =
+            QuantDot(args.weight_type, weights,
+                     QuantizedRowAt(args.quantized_x, args.in_features, r), args.in_features);
+      }
+      continue;
+    }
     for (std::size_t r = 0; r < args.row_count; r += kRowsAtOnce) {
       OneOutput(args, weights, out, r, std::min(kRowsAtOnce, args.row_count - r));
     }

@@ -5,6 +5,7 @@ namespace kvd::kernels::scalar {
 const KernelTable kTable = {
     .name = "scalar",
     .matmul = Matmul,
+    .quantize_rows = QuantizeRows,
     .decode_row = DecodeRow,
     .encode_row = EncodeRow,
     .scores = Scores,

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -129,6 +130,18 @@ class Misaligned {
   std::vector<std::uint8_t> bytes_;
   std::size_t offset_;
 };
+
+// Bytes at a 64-byte boundary, with none to spare, all 0xff at first.
+struct FreeAligned {
+  void operator()(std::uint8_t* p) const { std::free(p); }
+};
+using AlignedBytes = std::unique_ptr<std::uint8_t[], FreeAligned>;
+inline AlignedBytes MakeAlignedBytes(std::size_t count) {  // a multiple of 64
+  AlignedBytes bytes(
+      static_cast<std::uint8_t*>(std::aligned_alloc(64, std::max<std::size_t>(count, 64))));
+  std::memset(bytes.get(), 0xff, count);
+  return bytes;
+}
 
 // A test of one table of instructions against the scalar one.
 class TableTest : public ::testing::TestWithParam<const char*> {

@@ -1,5 +1,7 @@
+#include <limits>
 #include <memory>
 
+#include "kernels/quantized_row.h"
 #include "tests/kernels/kernel_inputs.h"
 #include "tests/kernels/naive_decode.h"
 
@@ -35,18 +37,28 @@ struct Product {
     void* workspace = storage.data();
     std::size_t space = storage.size() * sizeof(float);
     workspace = std::align(64, workspace_floats * sizeof(float), workspace, space);
+    const auto quantized = Quantized(table, unaligned_x.get() + first_row * x_stride, rows);
     table.matmul({.weight_type = type,
                   .exact = exact,
                   .weights = unaligned_weights.get(),
                   .in_features = in_features,
                   .x = unaligned_x.get() + first_row * x_stride,
                   .x_stride = x_stride,
+                  .quantized_x = quantized.get(),
                   .row_count = rows,
                   .y = y_rows.data(),
                   .first_out = first,
                   .last_out = last,
                   .workspace = static_cast<float*>(workspace)});
     return y;
+  }
+
+  // Rows of x as the table quantises them; null for a type that needs none.
+  AlignedBytes Quantized(const KernelTable& table, const float* from, std::size_t rows) const {
+    if (!IsQuantized(type)) return nullptr;
+    AlignedBytes bytes = MakeAlignedBytes(rows * QuantizedRowBytes(in_features));
+    table.quantize_rows(from, x_stride, rows, in_features, bytes.get());
+    return bytes;
   }
 
   DataType type;
@@ -77,8 +89,9 @@ TEST_P(MatmulTest, GivesTheScalarBits) {
 
 TEST_P(MatmulTest, GivesTheScalarBitsOverSeveralPanelsAndSteps) {
   Numbers numbers(12);
-  for (const DataType type : {DataType::kF32, DataType::kBF16, DataType::kQ8_0, DataType::kQ4_K}) {
-    const std::size_t n = type == DataType::kF32 || type == DataType::kBF16 ? 2571 : 2816;
+  for (const DataType type :
+       {DataType::kF32, DataType::kBF16, DataType::kQ8_0, DataType::kQ4_K, DataType::kQ6_K}) {
+    const std::size_t n = IsQuantized(type) ? 2816 : 2571;
     for (const std::size_t rows : {1u, 4u, 14u}) {
       const Product product(&numbers, type, n, 135, rows);
       ASSERT_TRUE(SameBits(product.Run(*scalar_, 1, 134), product.Run(*table_, 1, 134)))
@@ -91,6 +104,10 @@ TEST_P(MatmulTest, TakesRowsLongerThanAPanel) {
   Numbers numbers(13);
   const Product product(&numbers, DataType::kF16, 50001, 6, 7);
   ASSERT_TRUE(SameBits(product.Run(*scalar_, 0, 6), product.Run(*table_, 0, 6)));
+  for (const DataType type : {DataType::kQ5_1, DataType::kQ6_K}) {
+    const Product quantised(&numbers, type, 33 * 256, 70, 9);
+    ASSERT_TRUE(SameBits(quantised.Run(*scalar_, 1, 70), quantised.Run(*table_, 1, 70)));
+  }
 }
 
 TEST_P(MatmulTest, ARowDoesNotDependOnItsCompanions) {
@@ -143,7 +160,8 @@ TEST_P(MatmulTest, WritesOnlyItsRange) {
 }
 
 // Sums of products that are small beside their terms lose the same digits in any order, so the
-// error is measured against the sum of magnitudes.
+// error is measured against the sum of magnitudes. With a quantised weight what counts is x as it
+// was quantised.
 TEST_P(MatmulTest, ComesCloseToTheTrueProduct) {
   Numbers numbers(17);
   for (const bool exact : {true, false}) {
@@ -151,19 +169,79 @@ TEST_P(MatmulTest, ComesCloseToTheTrueProduct) {
       for (const std::size_t rows : {1u, 3u, 8u, 64u}) {
         const std::size_t n = 768, outs = 66;
         const Product product(&numbers, type, n, outs, rows);
+        const AlignedBytes quantized = product.Quantized(*table_, product.x.data(), rows);
         const std::vector<float> y = product.Run(*table_, 0, outs, exact);
         for (std::size_t r = 0; r < rows; r += 5) {
+          const QuantizedRow row = QuantizedRowAt(quantized.get(), n, r);
           for (std::size_t o = 0; o < outs; o += 3) {
             double sum = 0, magnitude = 0;
             for (std::size_t j = 0; j < n; ++j) {
+              const double x = IsQuantized(type) ? double{row.scales[j / 32]} * row.q[j]
+                                                 : double{product.x[r * product.x_stride + j]};
               const double term =
-                  double{product.x[r * product.x_stride + j]} *
-                  NaiveElement(type, product.weights.data() + o * RowBytes(type, n), j);
+                  x * NaiveElement(type, product.weights.data() + o * RowBytes(type, n), j);
               sum += term;
               magnitude += std::fabs(term);
             }
             ASSERT_LE(std::fabs(y[r * outs + o] - sum), 1e-6 * magnitude)
                 << DataTypeName(type) << " row " << r << " output " << o << " exact " << exact;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(MatmulTest, QuantisesRowsAsTheScalarTable) {
+  Numbers numbers(19);
+  for (const std::size_t n : {0u, 32u, 64u, 96u, 128u, 160u, 1056u}) {
+    for (const std::size_t rows : {0u, 1u, 3u}) {
+      const Product product(&numbers, DataType::kQ8_0, n, 1, rows);
+      const AlignedBytes expected = product.Quantized(*scalar_, product.x.data(), rows);
+      const AlignedBytes actual = product.Quantized(*table_, product.x.data(), rows);
+      ASSERT_EQ(std::memcmp(expected.get(), actual.get(), rows * QuantizedRowBytes(n)), 0)
+          << n << " " << rows;
+    }
+  }
+}
+
+// Blocks of zeros, of subnormals alone, of the largest numbers, and of halves between two integers.
+TEST_P(MatmulTest, QuantisesBlocksAtTheLimits) {
+  Numbers numbers(20);
+  Product product(&numbers, DataType::kQ8_0, 160, 1, 1);
+  for (std::size_t j = 0; j < 32; ++j) {
+    product.x[j] = j % 2 == 0 ? 0.0f : -0.0f;
+    product.x[32 + j] = std::bit_cast<float>(numbers.Bits() & 0x807fffffu);
+    product.x[64 + j] = j % 2 == 0 ? 0x1.fffffep127f : -0x1.8p127f;
+    product.x[96 + j] = j == 0 ? 127.0f : static_cast<float>(j) - 16.5f;
+  }
+  const AlignedBytes expected = product.Quantized(*scalar_, product.x.data(), 1);
+  const AlignedBytes actual = product.Quantized(*table_, product.x.data(), 1);
+  ASSERT_EQ(std::memcmp(expected.get(), actual.get(), QuantizedRowBytes(160)), 0);
+  const QuantizedRow row = QuantizedRowAt(actual.get(), 160, 0);
+  EXPECT_EQ(row.scales[0], 0.0f);
+  EXPECT_EQ(row.q[64], 127);
+  EXPECT_EQ(row.q[96 + 1], -16);  // -15.5
+  EXPECT_EQ(row.q[96 + 2], -14);  // -14.5
+}
+
+// So that a step whose activations are not finite ends with logits that are not.
+TEST_P(MatmulTest, AnInputThatIsNotFiniteSpoilsItsRowOnly) {
+  Numbers numbers(21);
+  for (const DataType type : kAllTypes) {
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+          -std::numeric_limits<float>::infinity()}) {
+      for (const std::size_t rows : {2u, 9u, 19u}) {
+        const std::size_t outs = 5;
+        Product product(&numbers, type, 512, outs, rows);
+        product.x[product.x_stride + 333] = bad;
+        // Times zero an infinity is a NaN too, so whatever the weight is.
+        const std::vector<float> y = product.Run(*table_, 0, outs);
+        for (std::size_t r = 0; r < rows; ++r) {
+          for (std::size_t o = 0; o < outs; ++o) {
+            ASSERT_EQ(std::isfinite(y[r * outs + o]), r != 1)
+                << DataTypeName(type) << " " << bad << " row " << r << " output " << o;
           }
         }
       }
@@ -186,6 +264,32 @@ TEST(NumericFormTest, IsSixteenPartialSumsAndATree) {
     for (std::size_t i = 0; i < width; ++i) s[i] += s[i + width];
   }
   EXPECT_EQ(BitsOf(y[0]), BitsOf(s[0]));
+}
+
+TEST(NumericFormTest, IsFourPartialSumsOfExactIntegersWithQuantisedWeights) {
+  Numbers numbers(22);
+  const std::size_t n = 7 * 32;
+  const Product product(&numbers, DataType::kQ4_1, n, 1, 1);
+  const std::vector<float> y = product.Run(*ScalarTable(), 0, 1);
+  float s[4] = {};
+  for (std::size_t b = 0; b < 7; ++b) {
+    const float* x = product.x.data() + 32 * b;
+    const std::uint8_t* block = product.weights.data() + 20 * b;
+    float largest = 0.0f;
+    for (std::size_t j = 0; j < 32; ++j) largest = std::max(largest, std::fabs(x[j]));
+    const float d = largest / 127.0f;
+    int products = 0, sum = 0;
+    for (std::size_t j = 0; j < 32; ++j) {
+      const int q = static_cast<int>(std::nearbyint(x[j] * (1.0f / d)));
+      products += q * (j < 16 ? block[4 + j] & 15 : block[4 + j - 16] >> 4);
+      sum += q;
+    }
+    std::uint16_t halves[2];
+    std::memcpy(halves, block, 4);
+    s[b % 4] = std::fma(static_cast<float>(products), F32FromF16(halves[0]) * d, s[b % 4]);
+    s[b % 4] = std::fma(F32FromF16(halves[1]), d * static_cast<float>(sum), s[b % 4]);
+  }
+  EXPECT_EQ(BitsOf(y[0]), BitsOf((s[0] + s[2]) + (s[1] + s[3])));
 }
 
 }  // namespace

@@ -1,0 +1,318 @@
+// Panels of weights for many quantised rows of x (kernels/lanes/quant_wide.h), for AVX-512.
+//
+// A panel holds groups of sixteen outputs, one per lane. Per block of 32 elements a group has the
+// scales, then the minimums or the integer scales of the two halves if the type has such, then
+// eight vectors of four bytes (w.q + kOffset) per output. Blocks 0, 4, 8, ... come first, then 1, 5,
+// 9, ...: each partial sum of the numeric form is one run of blocks.
+#pragma once
+
+#include "kernels/avx512/quads.h"
+#include "kernels/quant_panel.h"
+
+namespace kvd::kernels::avx512 {
+
+template <class Q>
+struct PanelShape {
+  static constexpr std::size_t kMinimums = 1, kParts = 1;  // vectors before them
+  static constexpr std::size_t kBytesAt = 1 + (Q::kMinimums ? 1 : 0) + (Q::kHalves ? 2 : 0);
+  static constexpr std::size_t kVectors = kBytesAt + 8;
+  static_assert(kVectors * 64 <= kQuantPanelBlockBytes);
+};
+
+struct Transposition {
+  // Lane i of 128 bits of in[q] becomes lane q of in[i].
+  static KVD_ALWAYS_INLINE void Of128(I (&v)[4]) {
+    const I a = _mm512_shuffle_i32x4(v[0], v[1], 0x44), b = _mm512_shuffle_i32x4(v[0], v[1], 0xee);
+    const I c = _mm512_shuffle_i32x4(v[2], v[3], 0x44), d = _mm512_shuffle_i32x4(v[2], v[3], 0xee);
+    v[0] = _mm512_shuffle_i32x4(a, c, 0x88);
+    v[1] = _mm512_shuffle_i32x4(a, c, 0xdd);
+    v[2] = _mm512_shuffle_i32x4(b, d, 0x88);
+    v[3] = _mm512_shuffle_i32x4(b, d, 0xdd);
+  }
+  // Word i of row q to lane q of v[i], for each lane of 128 bits by itself.
+  static KVD_ALWAYS_INLINE void WithinLanes(I (&v)[4]) {
+    const I a = _mm512_unpacklo_epi32(v[0], v[1]), b = _mm512_unpackhi_epi32(v[0], v[1]);
+    const I c = _mm512_unpacklo_epi32(v[2], v[3]), d = _mm512_unpackhi_epi32(v[2], v[3]);
+    v[0] = _mm512_unpacklo_epi64(a, c);
+    v[1] = _mm512_unpackhi_epi64(a, c);
+    v[2] = _mm512_unpacklo_epi64(b, d);
+    v[3] = _mm512_unpackhi_epi64(b, d);
+  }
+};
+
+// Four blocks of sixteen outputs into a panel. blocks: where each goes.
+template <class Q>
+KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[4], std::uint8_t* const (&blocks)[4]) {
+  using Shape = PanelShape<Q>;
+  const auto store = [&](std::size_t block, std::size_t vector, I v)
+                         KVD_INLINE_LAMBDA { _mm512_storeu_si512(blocks[block] + 64 * vector, v); };
+  StaticFor<2>([&](auto z) KVD_INLINE_LAMBDA {
+    I words[4][4];  // [quad][word % 4]
+    StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
+      StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
+        words[q.value][o.value] = quads[q.value].w[o.value][z.value];
+      });
+      Transposition::WithinLanes(words[q.value]);
+    });
+    StaticFor<4>([&](auto c) KVD_INLINE_LAMBDA {
+      I v[4] = {words[0][c.value], words[1][c.value], words[2][c.value], words[3][c.value]};
+      Transposition::Of128(v);
+      StaticFor<4>([&](auto lane) KVD_INLINE_LAMBDA {
+        constexpr std::size_t kWord = 4 * lane.value + c.value, kHalf = z.value;
+        if constexpr (Q::kOrder == QuadOrder::kPairs) {
+          store(2 * kHalf + kWord / 8, Shape::kBytesAt + kWord % 8, v[lane.value]);
+        } else if constexpr (Q::kOrder == QuadOrder::kEvenOdd) {
+          store(kHalf + 2 * (kWord / 8), Shape::kBytesAt + kWord % 8, v[lane.value]);
+        } else {
+          store(kWord / 4, Shape::kBytesAt + 4 * kHalf + kWord % 4, v[lane.value]);
+        }
+      });
+    });
+  });
+  const auto put = [&](std::size_t vector, auto of) KVD_INLINE_LAMBDA {
+    I v[4] = {of(quads[0]), of(quads[1]), of(quads[2]), of(quads[3])};
+    Transposition::Of128(v);
+    StaticFor<4>([&](auto b) KVD_INLINE_LAMBDA { store(b.value, vector, v[b.value]); });
+  };
+  put(0, [](const Quad& quad) KVD_INLINE_LAMBDA { return _mm512_castps_si512(quad.scales); });
+  if constexpr (Q::kMinimums) {
+    put(Shape::kMinimums,
+        [](const Quad& quad) KVD_INLINE_LAMBDA { return _mm512_castps_si512(quad.minimums); });
+  }
+  if constexpr (Q::kHalves) {
+    put(Shape::kParts, [](const Quad& quad) KVD_INLINE_LAMBDA { return quad.parts[0]; });
+    put(Shape::kParts + 1, [](const Quad& quad) KVD_INLINE_LAMBDA { return quad.parts[1]; });
+  }
+}
+
+// One group: outputs [out, out + 16), those from last_out on copies of the one before it.
+template <class Q>
+void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std::uint8_t* panel) {
+  const std::size_t block_count = args.in_features / kQuantizedBlock;
+  const std::size_t row_bytes = QuadRowBytes<Q>(args.in_features);
+  WeightRows rows[4];
+  StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
+    rows[q.value] = WeightRows::Of(args.weights, row_bytes, out + 4 * q.value, last_out);
+  });
+  constexpr std::size_t kBlockBytes = PanelShape<Q>::kVectors * 64;
+  std::uint8_t* to[4];  // the next block of each run
+  for (std::size_t p = 0, at = 0; p < 4; ++p) {
+    to[p] = panel + at * kBlockBytes;
+    at += RunBlocks(block_count, p);
+  }
+  Quad quads[4];
+  const auto put = [&] KVD_INLINE_LAMBDA {
+    PutQuads<Q>(quads, to);
+    StaticFor<4>([&](auto p) KVD_INLINE_LAMBDA { to[p.value] += kBlockBytes; });
+  };
+  std::size_t b = 0;
+  for (; b + 4 * Q::kGroups <= block_count; b += 4 * Q::kGroups) {
+    StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
+      StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
+        PrefetchBlock<Q::kBytes>(rows[q.value].at[o.value] + 16 * row_bytes);
+      });
+    });
+    typename Q::State states[4];
+    StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA { states[q.value] = Q::Open(rows[q.value]); });
+    StaticFor<Q::kGroups>([&](auto group) KVD_INLINE_LAMBDA {
+      StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
+        Q::template Group<group.value>(states[q.value], rows[q.value], &quads[q.value]);
+      });
+      put();
+    });
+    StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA { rows[q.value].Advance(Q::kBytes); });
+  }
+  if constexpr (Q::kGroups == 1) {
+    if (b == block_count) return;
+    std::uint8_t padded[4][4][Q::kBytes];
+    StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
+      rows[q.value].Pad((block_count - b) * (Q::kBytes / 4), padded[q.value]);
+      Q::template Group<0>(Q::Open(rows[q.value]), rows[q.value], &quads[q.value]);
+    });
+    // The runs without a block more must not write into the next run.
+    alignas(64) std::uint8_t nowhere[kBlockBytes];
+    for (std::size_t p = block_count - b; p < 4; ++p) to[p] = nowhere;
+    put();
+  }
+}
+
+// kRows rows of x times two groups.
+struct QuantWideStep {
+  const std::uint8_t* panel;  // two groups
+  const QuantizedRow* x;      // [kRows]
+  // [kRows][kHalves ? 2 : 1][PaddedBlocks]: where sums start, -kOffset * the sum of x.q; not read
+  // if kOffset is 0
+  const std::int32_t* starts;
+  std::size_t block_count;
+  float* const* y;  // [kRows]
+  std::size_t out;
+  std::size_t out_count;  // <= 32 outputs exist
+};
+
+template <class Q, int kRows>
+void QuantWideTile(const QuantWideStep& step) {
+  using Shape = PanelShape<Q>;
+  constexpr std::size_t kBlockBytes = Shape::kVectors * 64;
+  const std::size_t padded = (step.block_count + 3) / 4 * 4;
+  const std::size_t group_bytes = step.block_count * kBlockBytes;
+  const std::uint8_t* block = step.panel;
+  const auto vector = [&](std::size_t group, std::size_t v) KVD_INLINE_LAMBDA {
+    return _mm512_loadu_si512(block + group * group_bytes + 64 * v);
+  };
+  V totals[4][kRows][2];  // of the four runs
+  for (std::size_t p = 0; p < 4; ++p) {
+    V sums[kRows][2];
+    StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+      StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA { sums[r.value][g.value] = Lanes::Zero(); });
+    });
+    for (std::size_t b = p; b < step.block_count; b += 4, block += kBlockBytes) {
+      I s[kRows][2];
+      const auto start = [&](std::size_t half) KVD_INLINE_LAMBDA {
+        StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+          constexpr std::size_t kArrays = Q::kHalves ? 2 : 1;
+          const I from =
+              Q::kOffset == 0
+                  ? _mm512_setzero_si512()
+                  : _mm512_set1_epi32(step.starts[(r.value * kArrays + half) * padded + b]);
+          s[r.value][0] = s[r.value][1] = from;
+        });
+      };
+      const auto add = [&](auto first, auto count) KVD_INLINE_LAMBDA {
+        StaticFor<count.value>([&](auto i) KVD_INLINE_LAMBDA {
+          constexpr std::size_t kWord = first.value + i.value;
+          const I w0 = vector(0, Shape::kBytesAt + kWord), w1 = vector(1, Shape::kBytesAt + kWord);
+          StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+            int four = 0;
+            __builtin_memcpy(&four, step.x[r.value].q + kQuantizedBlock * b + 4 * kWord, 4);
+            const I x = _mm512_set1_epi32(four);
+            s[r.value][0] = _mm512_dpbusd_epi32(s[r.value][0], w0, x);
+            s[r.value][1] = _mm512_dpbusd_epi32(s[r.value][1], w1, x);
+          });
+        });
+      };
+      start(0);
+      if constexpr (Q::kHalves) {
+        add(Int<0>{}, Int<4>{});
+        I first[kRows][2];
+        StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
+          const I part = vector(g.value, Shape::kParts);
+          StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+            first[r.value][g.value] = _mm512_mullo_epi32(s[r.value][g.value], part);
+          });
+        });
+        start(1);
+        add(Int<4>{}, Int<4>{});
+        StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
+          const I part = vector(g.value, Shape::kParts + 1);
+          StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+            I& sum = s[r.value][g.value];
+            sum = _mm512_add_epi32(_mm512_mullo_epi32(sum, part), first[r.value][g.value]);
+          });
+        });
+      } else {
+        add(Int<0>{}, Int<8>{});
+      }
+      StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
+        const V scale = _mm512_castsi512_ps(vector(g.value, 0));
+        StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+          V& sum = sums[r.value][g.value];
+          sum = Lanes::Fma(_mm512_cvtepi32_ps(s[r.value][g.value]),
+                           Lanes::Mul(scale, Lanes::Set(step.x[r.value].scales[b])), sum);
+        });
+        if constexpr (Q::kMinimums) {
+          const V minimum = _mm512_castsi512_ps(vector(g.value, Shape::kMinimums));
+          StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+            V& sum = sums[r.value][g.value];
+            sum = Lanes::Fma(minimum, Lanes::Set(step.x[r.value].scaled_sums[b]), sum);
+          });
+        }
+      });
+    }
+    StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+      StaticFor<2>([&](auto g)
+                       KVD_INLINE_LAMBDA { totals[p][r.value][g.value] = sums[r.value][g.value]; });
+    });
+  }
+  StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
+    const std::size_t before = 16 * g.value;
+    const std::size_t left = step.out_count > before ? step.out_count - before : 0;
+    const Lanes::Mask mask = left >= 16 ? Lanes::Mask{0xffff} : Lanes::FirstLanes(left);
+    StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+      const auto of = [&](int p) KVD_INLINE_LAMBDA { return totals[p][r.value][g.value]; };
+      Lanes::Store(step.y[r.value] + step.out + before,
+                   Lanes::Add(Lanes::Add(of(0), of(2)), Lanes::Add(of(1), of(3))), mask);
+    });
+  });
+}
+
+// starts of one row (QuantWideStep).
+template <class Q>
+KVD_ALWAYS_INLINE void PutStarts(const QuantizedRow& x, std::size_t block_count,
+                                 std::int32_t* starts) {
+  const std::size_t padded = (block_count + 3) / 4 * 4;
+  const auto load = [](const std::int32_t* from) KVD_INLINE_LAMBDA { return Bytes::Load16(from); };
+  const auto put = [](std::int32_t* to, __m128i sums) KVD_INLINE_LAMBDA {
+    const __m128i negative = _mm_sub_epi32(_mm_setzero_si128(), sums);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                     _mm_slli_epi32(negative, __builtin_ctz(Q::kOffset)));
+  };
+  for (std::size_t b = 0; b < padded; b += 4) {
+    const __m128i sums = load(x.sums + b);
+    if constexpr (Q::kHalves) {
+      const __m128i halves = load(x.half_sums + b);
+      put(starts + b, halves);
+      put(starts + padded + b, _mm_sub_epi32(sums, halves));
+    } else {
+      put(starts + b, sums);
+    }
+  }
+}
+
+template <class Q>
+void WideQuantMatmul(const MatmulArgs& args) {
+  constexpr std::size_t kTileRows = Q::kHalves ? 4 : 6;
+  constexpr std::size_t kArrays = Q::kHalves ? 2 : 1;
+  const std::size_t block_count = args.in_features / kQuantizedBlock;
+  const std::size_t padded = (block_count + 3) / 4 * 4;
+  const std::size_t panel_outs = QuantPanelOuts(block_count);
+  const std::size_t group_bytes = block_count * PanelShape<Q>::kVectors * 64;
+  auto* const panel = reinterpret_cast<std::uint8_t*>(args.workspace);
+  auto* const starts = reinterpret_cast<std::int32_t*>(panel + QuantPanelBytes(block_count) -
+                                                       QuantStartsBytes(block_count));
+  const std::size_t tile_count = (args.row_count + kTileRows - 1) / kTileRows;
+  for (std::size_t first = args.first_out; first < args.last_out; first += panel_outs) {
+    const std::size_t left = args.last_out - first;
+    const std::size_t last = first + (left < panel_outs ? left : panel_outs);
+    const std::size_t group_count = (last - first + 31) / 32 * 2;
+    for (std::size_t g = 0; g < group_count; ++g) {
+      PutGroup<Q>(args, first + 16 * g, last, panel + g * group_bytes);
+    }
+    for (std::size_t t = 0; t < tile_count; ++t) {
+      const std::size_t row = args.row_count * t / tile_count;
+      const std::size_t rows = args.row_count * (t + 1) / tile_count - row;
+      QuantizedRow x[kTileRows];
+      for (std::size_t r = 0; r < rows; ++r) {
+        x[r] = QuantizedRowAt(args.quantized_x, args.in_features, row + r);
+        if constexpr (Q::kOffset != 0) {
+          PutStarts<Q>(x[r], block_count, starts + r * kArrays * padded);
+        }
+      }
+      QuantWideStep step = {.panel = panel,
+                            .x = x,
+                            .starts = starts,
+                            .block_count = block_count,
+                            .y = args.y + row,
+                            .out = first,
+                            .out_count = 32};
+      for (; step.out < last; step.out += 32, step.panel += 2 * group_bytes) {
+        if (last - step.out < 32) step.out_count = last - step.out;
+        StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
+          constexpr int kRows = decltype(r)::value + 1;
+          if (rows == kRows) QuantWideTile<Q, kRows>(step);
+        });
+      }
+    }
+  }
+}
+
+}  // namespace kvd::kernels::avx512

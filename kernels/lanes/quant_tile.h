@@ -1,0 +1,108 @@
+// Products of a few quantised rows of x with weight rows read four at a time, the integers taken
+// out of the blocks in registers: memory is the limit.
+//
+// Lane 4 * p + o of a vector of sums is partial sum p of output o.
+#pragma once
+
+#include "kernels/lanes/dot_tile.h"
+#include "kernels/lanes/quant_rows.h"
+
+namespace kvd::kernels {
+
+// sums[r] += a quad's blocks times blocks b.. of x; only the first block_count < 4 of them if
+// kPartial.
+template <class Isa, class Q, int kRows, bool kPartial>
+KVD_ALWAYS_INLINE void AddQuad(const typename Isa::Quad& quad, const QuantizedRow* x, std::size_t b,
+                               std::size_t block_count, typename Isa::Lanes::V* sums) {
+  using L = typename Isa::Lanes;
+  using V = typename L::V;
+  StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+    const QuantizedRow& row = x[r.value];
+    const V products = Isa::Sums::template Of<Q>(quad, row, b);
+    V& sum = sums[r.value];
+    V next = L::Fma(products, L::Mul(quad.scales, Isa::Sums::Expanded(row.scales + b)), sum);
+    if constexpr (Q::kMinimums) {
+      next = L::Fma(quad.minimums, Isa::Sums::Expanded(row.scaled_sums + b), next);
+    }
+    if constexpr (kPartial) next = L::Select(L::FirstLanes(4 * block_count), next, sum);
+    sum = next;
+  });
+}
+
+// y[r][0..4) = QuantDot(x[r], weight row o, n).
+template <class Isa, class Q, int kRows>
+KVD_ALWAYS_INLINE void QuantTile(WeightRows weights, std::size_t prefetch_bytes,
+                                 const QuantizedRow* x, std::size_t n, float (*y)[4]) {
+  using L = typename Isa::Lanes;
+  typename L::V sums[kRows];
+  StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA { sums[r.value] = L::Zero(); });
+  typename Isa::Quad quad;
+  const std::size_t block_count = n / kQuantizedBlock;
+  std::size_t b = 0;
+  for (; b + 4 * Q::kGroups <= block_count; b += 4 * Q::kGroups) {
+    StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
+      PrefetchBlock<Q::kBytes>(weights.at[o.value] + prefetch_bytes);
+    });
+    const typename Q::State state = Q::Open(weights);
+    StaticFor<Q::kGroups>([&](auto group) KVD_INLINE_LAMBDA {
+      Q::template Group<group.value>(state, weights, &quad);
+      AddQuad<Isa, Q, kRows, false>(quad, x, b + 4 * group.value, 4, sums);
+    });
+    weights.Advance(Q::kBytes);
+  }
+  if constexpr (Q::kGroups == 1) {
+    if (b < block_count) {
+      std::uint8_t padded[4][Q::kBytes];
+      weights.Pad((block_count - b) * (Q::kBytes / 4), padded);
+      Q::template Group<0>(Q::Open(weights), weights, &quad);
+      AddQuad<Isa, Q, kRows, true>(quad, x, b, block_count - b, sums);
+    }
+  }
+  StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA { L::StoreJoined(sums[r.value], y[r.value]); });
+}
+
+// kRows rows from `row` on times the outputs [first, last).
+template <class Isa, class Q, int kRows>
+void QuantRows(const MatmulArgs& args, std::size_t row, std::size_t first, std::size_t last) {
+  const std::size_t n = args.in_features, row_bytes = QuadRowBytes<Q>(n);
+  QuantizedRow x[kRows];
+  StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+    x[r.value] = QuantizedRowAt(args.quantized_x, n, row + r.value);
+  });
+  for (std::size_t out = first; out < last; out += 4) {
+    float y[kRows][4];
+    QuantTile<Isa, Q, kRows>(WeightRows::Of(args.weights, row_bytes, out, last), 4 * row_bytes, x,
+                             n, y);
+    StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+      float* to = args.y[row + r.value] + out;
+      if (last - out >= 4) {
+        __builtin_memcpy(to, y[r.value], sizeof y[r.value]);
+      } else {
+        for (std::size_t o = 0; o < last - out; ++o) to[o] = y[r.value][o];
+      }
+    });
+  }
+}
+
+// All rows in tiles of Isa::kQuantRows, a few outputs at a time, so that the weights of the second
+// tile on come from a cache.
+template <class Isa, class Q>
+void NarrowQuantMatmul(const MatmulArgs& args) {
+  constexpr std::size_t kTileRows = Isa::kQuantTileRows;
+  const std::size_t tile_count = (args.row_count + kTileRows - 1) / kTileRows;
+  const std::size_t outs_at_once = tile_count == 1 ? args.last_out - args.first_out : 4;
+  for (std::size_t out = args.first_out; out < args.last_out; out += outs_at_once) {
+    const std::size_t left = args.last_out - out;
+    const std::size_t last = out + (left < outs_at_once ? left : outs_at_once);
+    for (std::size_t t = 0; t < tile_count; ++t) {
+      const std::size_t row = args.row_count * t / tile_count;
+      const std::size_t rows = args.row_count * (t + 1) / tile_count - row;
+      StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
+        constexpr int kRows = decltype(r)::value + 1;
+        if (rows == kRows) QuantRows<Isa, Q, kRows>(args, row, out, last);
+      });
+    }
+  }
+}
+
+}  // namespace kvd::kernels

@@ -1,0 +1,73 @@
+// A row of activations as products with quantised weights take it: int8 in blocks of 32 elements.
+//
+// Per block b: d = (largest |x|) / 127; q = x * (1 / d) rounded to the nearest integer, halves to
+// even (0 where d is below 2^-126); the sum of the q, that of its first 16, and d * sum. A block
+// with a value that is not finite has d = NaN and q = 0, so that whatever it enters ends as NaN.
+// Rows are padded with zero blocks to a multiple of four, so that vectors may read past the end.
+//
+// One allocation holds everything: int8 q[32 B], then float d[B], float scaled_sums[B], int32
+// sums[B], int32 half_sums[B] for B padded blocks; 48 B bytes, a multiple of 64.
+//
+// Included by files with special -m flags: everything here is inlined always and leaves no symbol.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace kvd::kernels {
+
+inline constexpr std::size_t kQuantizedBlock = 32;
+inline constexpr std::uint32_t kQuantizedNan = 0x7fc00000u;  // the bits of d = NaN
+
+struct QuantizedRow {
+  const std::int8_t* q;
+  const float* scales;       // d
+  const float* scaled_sums;  // d * sum
+  const std::int32_t* sums;
+  const std::int32_t* half_sums;  // of elements 0..15
+};
+
+[[gnu::always_inline]] constexpr std::size_t PaddedBlocks(std::size_t element_count) {
+  return (element_count / kQuantizedBlock + 3) / 4 * 4;
+}
+
+// Bytes of a row of element_count (a multiple of 32) elements. A multiple of 64.
+[[gnu::always_inline]] constexpr std::size_t QuantizedRowBytes(std::size_t element_count) {
+  return PaddedBlocks(element_count) * (kQuantizedBlock + 16);
+}
+
+// Row `row` of those that start at `rows` (64-byte aligned).
+[[gnu::always_inline]] inline QuantizedRow QuantizedRowAt(const void* rows,
+                                                          std::size_t element_count,
+                                                          std::size_t row) {
+  const std::size_t blocks = PaddedBlocks(element_count);
+  const auto* bytes =
+      static_cast<const std::uint8_t*>(rows) + row * QuantizedRowBytes(element_count);
+  const auto* tail = bytes + blocks * kQuantizedBlock;
+  return {.q = reinterpret_cast<const std::int8_t*>(bytes),
+          .scales = reinterpret_cast<const float*>(tail),
+          .scaled_sums = reinterpret_cast<const float*>(tail + 4 * blocks),
+          .sums = reinterpret_cast<const std::int32_t*>(tail + 8 * blocks),
+          .half_sums = reinterpret_cast<const std::int32_t*>(tail + 12 * blocks)};
+}
+
+// The same, to be written.
+struct MutableQuantizedRow {
+  std::int8_t* q;
+  float* scales;
+  float* scaled_sums;
+  std::int32_t* sums;
+  std::int32_t* half_sums;
+};
+[[gnu::always_inline]] inline MutableQuantizedRow MutableQuantizedRowAt(void* rows,
+                                                                        std::size_t element_count,
+                                                                        std::size_t row) {
+  const QuantizedRow at = QuantizedRowAt(rows, element_count, row);
+  return {.q = const_cast<std::int8_t*>(at.q),
+          .scales = const_cast<float*>(at.scales),
+          .scaled_sums = const_cast<float*>(at.scaled_sums),
+          .sums = const_cast<std::int32_t*>(at.sums),
+          .half_sums = const_cast<std::int32_t*>(at.half_sums)};
+}
+
+}  // namespace kvd::kernels
