@@ -1,7 +1,6 @@
-// SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012) run four times
-// under different keys over one byte string: the config's numbers, then each tensor's line of the
-// table and its samples. Variable-length parts carry their length, so that no two inputs share a
-// string.
+// SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012) over four byte
+// strings: the config's shapes, its rotations, each tensor's line of the table, the tensors'
+// samples. Variable-length parts carry their length, so that no two inputs share a string.
 #include "engine/model_fingerprint.h"
 
 #include <bit>
@@ -93,7 +92,6 @@ void AddRope(Text& text, const RopeConfig& rope) {
 }
 
 void AddConfig(Text& text, const ModelConfig& config) {
-  text.Add(kFormat);
   text.Add(config.architecture_name());
   for (std::uint32_t number :
        {config.vocab_size, config.embedding_size, config.layer_count, config.context_length,
@@ -119,14 +117,15 @@ void AddConfig(Text& text, const ModelConfig& config) {
                        config.residual_scale, config.logit_scale}) {
     text.Add(number);
   }
-  AddRope(text, config.rope);
-  AddRope(text, config.window_rope);
 }
 
-void AddTensor(Text& text, const GgufTensor& tensor) {
+void AddTensorInfo(Text& text, const GgufTensor& tensor) {
   text.Add(tensor.name);
   text.Add(static_cast<std::uint64_t>(tensor.type));
   for (std::uint64_t dim : tensor.dims) text.Add(dim);
+}
+
+void AddTensorSamples(Text& text, const GgufTensor& tensor) {
   if (tensor.bytes <= kSampleCount * kSampleBytes) {
     text.Raw(tensor.data, tensor.bytes);
     return;
@@ -142,18 +141,35 @@ void AddTensor(Text& text, const GgufTensor& tensor) {
 }  // namespace
 
 ModelFingerprint ComputeFingerprint(const GgufFile& file, const ModelConfig& config) {
-  Text text;
-  AddConfig(text, config);
-  text.Add(std::uint64_t{file.tensors().size()});
+  std::array<Text, 4> parts;
+  for (Text& part : parts) part.Add(kFormat);
+  auto& [shapes, ropes, infos, data] = parts;
+  AddConfig(shapes, config);
+  AddRope(ropes, config.rope);
+  AddRope(ropes, config.window_rope);
+  infos.Add(std::uint64_t{file.tensors().size()});
   // By name, so that two files that only order their tensors differently agree.
   for (std::size_t i = 0; i < file.tensors().size(); ++i) {
-    AddTensor(text, file.tensor_by_name(i));
+    AddTensorInfo(infos, file.tensor_by_name(i));
+    AddTensorSamples(data, file.tensor_by_name(i));
   }
   ModelFingerprint fingerprint;
-  for (std::uint64_t i = 0; i < fingerprint.words.size(); ++i) {
-    fingerprint.words[i] = SipHash24(0x6b76642066696e67 + i, 0x65727072696e7421 ^ i, text.bytes());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    fingerprint.words[i] = SipHash24(0x6b76642066696e67 + i, 0x65727072696e7421 ^ i,
+                                     parts[i].bytes());
   }
   return fingerprint;
+}
+
+std::string DescribeDifference(const ModelFingerprint& a, const ModelFingerprint& b) {
+  constexpr const char* kParts[] = {"architecture or shapes", "rope parameters",
+                                    "names, types or dimensions of the tensors", "tensor data"};
+  std::string text;
+  for (std::size_t i = 0; i < a.words.size(); ++i) {
+    if (a.words[i] == b.words[i]) continue;
+    text += (text.empty() ? "" : ", ") + std::string(kParts[i]);
+  }
+  return text;
 }
 
 std::string ModelFingerprint::ToHex() const {

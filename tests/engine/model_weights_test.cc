@@ -273,6 +273,16 @@ TEST(ModelFingerprintTest, ChangesWithWeightsShapesAndRopeButNotWithNames) {
   reordered.Add(norm.name, norm.type, norm.dims).data = norm.data;
   EXPECT_EQ(base, print(reordered));
   EXPECT_EQ(base.ToHex().size(), 64u);
+
+  const auto difference = [&](const EditableModel& model) {
+    return DescribeDifference(base, print(model));
+  };
+  EXPECT_EQ(difference(EditableModel()), "");
+  EXPECT_EQ(difference(EditableModel({.seed = 2})), "tensor data");
+  EXPECT_EQ(difference(EditableModel({.rope_base = 5e5f})), "rope parameters");
+  EXPECT_EQ(difference(EditableModel({.rms_epsilon = 1e-6f})), "architecture or shapes");
+  EXPECT_EQ(difference(EditableModel({.type = DataType::kQ4_0})),
+            "names, types or dimensions of the tensors, tensor data");
 }
 
 }  // namespace

@@ -1,0 +1,273 @@
+#include "engine/saved_state/load_sequence.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/model_config.h"
+#include "engine/model_fingerprint.h"
+#include "engine/saved_state/section_workers.h"
+#include "engine/saved_state/sequence_import.h"
+
+namespace kvd {
+namespace {
+
+using state_file::SectionEntry;
+using state_file::SectionKind;
+
+std::unexpected<Error> Corrupt(std::size_t section, const std::string& what) {
+  return Fail(Code::kCorrupt, "state file: section " + std::to_string(section) + ": " + what);
+}
+
+template <class T>
+Status AppendSection(const StateFileReader& file, std::size_t at, StateFileReader::Buffers* buffers,
+                     std::vector<T>* values) {
+  KVD_TRY(const auto bytes, file.ReadSection(at, buffers));
+  const std::size_t held = values->size();
+  values->resize(held + bytes.size() / sizeof(T));
+  std::memcpy(values->data() + held, bytes.data(), bytes.size());
+  return {};
+}
+
+Status CheckTokens(std::span<const TokenId> tokens, std::uint32_t vocab_size) {
+  for (const TokenId token : tokens) {
+    if (token >= 0 && std::cmp_less(token, vocab_size)) continue;
+    return Fail(Code::kCorrupt, "state file: token " + std::to_string(token) +
+                                    ", the vocabulary has " + std::to_string(vocab_size));
+  }
+  return {};
+}
+
+// Where the rows of a section go.
+struct RowsPlace {
+  std::size_t plane = 0;
+  kernels::DataType type = kernels::DataType::kF16;
+};
+
+// Loads one sequence; lives as long as that takes.
+class Loader {
+ public:
+  Loader(Engine& engine, const StateFileReader& file, std::size_t number, unsigned threads)
+      : engine_(engine),
+        file_(file),
+        saved_(file.sequences()[number]),
+        header_(saved_.header),
+        planes_(CachePlanesOf(engine.config(), engine.cell_layout())),
+        buffers_(threads) {}
+
+  // Structure, before anything is reserved.
+  Status Check();
+  Result<std::unique_ptr<SequenceImport>> Begin(SequenceHandle handle, const SavedTokens& tokens);
+  Status Feed(SequenceImport& import, unsigned worker, std::size_t section);
+  bool is_converted() const { return is_converted_; }
+
+ private:
+  Result<RowsPlace> PlaceOf(std::size_t section) const;
+
+  Engine& engine_;
+  const StateFileReader& file_;
+  const SavedSequence& saved_;
+  const state_file::SequenceHeader& header_;
+  const std::vector<CachePlane> planes_;
+  std::vector<StateFileReader::Buffers> buffers_;  // by worker
+  std::vector<std::uint32_t> first_cells_;         // by plane
+  std::vector<std::uint32_t> checkpoint_cells_;
+  bool is_converted_ = false;
+};
+
+Result<RowsPlace> Loader::PlaceOf(std::size_t section) const {
+  const SectionEntry& entry = file_.sections()[section];
+  const auto plane = std::ranges::find_if(planes_, [&](const CachePlane& at) {
+    return at.layer == entry.layer && static_cast<std::uint8_t>(at.side) == entry.side;
+  });
+  if (plane == planes_.end()) {
+    return Corrupt(section, "rows of layer " + std::to_string(entry.layer) +
+                                ", which the model does not cache");
+  }
+  const std::uint32_t type = plane->side == CacheSide::kKeys ? header_.k_type : header_.v_type;
+  if (entry.type != type || !kernels::IsDataType(type)) {
+    return Corrupt(section, "rows of type " + std::to_string(entry.type));
+  }
+  const auto place = RowsPlace{.plane = static_cast<std::size_t>(plane - planes_.begin()),
+                               .type = static_cast<kernels::DataType>(type)};
+  KVD_CHECK_OK(CheckRowType(*plane, place.type));
+  if (entry.end > header_.cell_count) {
+    return Corrupt(section, "rows up to cell " + std::to_string(entry.end));
+  }
+  if ((entry.end - entry.begin) * plane->cell_bytes(place.type) != entry.raw_bytes) {
+    return Corrupt(section, std::to_string(entry.raw_bytes) + " bytes of " +
+                                std::to_string(entry.end - entry.begin) + " cells");
+  }
+  return place;
+}
+
+Status Loader::Check() {
+  if ((header_.flags & state_file::kHasRows) == 0 && header_.cell_count != 0) {
+    return Fail(Code::kUnsupported, "tokens alone were saved: they have to be computed again");
+  }
+  if ((header_.flags & state_file::kHasState) != 0 &&
+      header_.state_floats != engine_.state_bytes() / sizeof(float)) {
+    return Fail(Code::kCorrupt,
+                "state file: state_floats: " + std::to_string(header_.state_floats));
+  }
+  if ((header_.flags & state_file::kHasLogits) != 0 &&
+      header_.logits_floats != engine_.config().vocab_size) {
+    return Fail(Code::kCorrupt,
+                "state file: logits_floats: " + std::to_string(header_.logits_floats));
+  }
+  struct Cells {
+    std::uint32_t first = 0;
+    std::uint32_t end = 0;
+  };
+  std::vector<std::optional<Cells>> cells(planes_.size());
+  for (std::size_t at = saved_.first_section; at < saved_.end_section; ++at) {
+    const SectionEntry& entry = file_.sections()[at];
+    if (entry.kind == SectionKind::kState && entry.begin == 0) {
+      checkpoint_cells_.push_back(entry.cells);
+    }
+    if (entry.kind != SectionKind::kRows) continue;
+    KVD_TRY(const RowsPlace place, PlaceOf(at));
+    std::optional<Cells>& held = cells[place.plane];
+    if (!held) held = Cells{.first = static_cast<std::uint32_t>(entry.begin)};
+    held->end = static_cast<std::uint32_t>(entry.end);
+    is_converted_ |= place.type != planes_[place.plane].type;
+  }
+  for (std::size_t at = 0; at < planes_.size(); ++at) {
+    const std::uint32_t end = header_.cell_count;
+    if (cells[at].value_or(Cells{end, end}).end != end) {
+      return Fail(Code::kCorrupt, "state file: " + PlaneText(planes_[at]) + ": " +
+                                      std::to_string(cells[at]->end) + " of " +
+                                      std::to_string(end) + " cells");
+    }
+    first_cells_.push_back(cells[at].value_or(Cells{end, end}).first);
+  }
+  // The state itself comes last; it is a checkpoint too where the count says so.
+  if (!checkpoint_cells_.empty() && header_.checkpoint_count + 1 == checkpoint_cells_.size()) {
+    checkpoint_cells_.pop_back();
+  }
+  if (checkpoint_cells_.size() != header_.checkpoint_count) {
+    return Fail(Code::kCorrupt,
+                "state file: checkpoint_count: " + std::to_string(header_.checkpoint_count));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<SequenceImport>> Loader::Begin(SequenceHandle handle,
+                                                      const SavedTokens& tokens) {
+  return SequenceImport::Begin(engine_,
+                               {.handle = handle,
+                                .tokens = tokens.tokens,
+                                .positions = tokens.positions,
+                                .cross_tokens = tokens.cross_tokens,
+                                .pristine_cells = is_converted_ ? 0 : header_.pristine_cells,
+                                .first_cells = first_cells_,
+                                .has_state = (header_.flags & state_file::kHasState) != 0,
+                                .checkpoint_cells = checkpoint_cells_,
+                                .has_logits = (header_.flags & state_file::kHasLogits) != 0});
+}
+
+Status Loader::Feed(SequenceImport& import, unsigned worker, std::size_t section) {
+  const SectionEntry& entry = file_.sections()[section];
+  const bool is_fed = entry.kind == SectionKind::kRows || entry.kind == SectionKind::kState ||
+                      entry.kind == SectionKind::kLogits;
+  if (!is_fed) return {};
+  KVD_TRY(const auto bytes, file_.ReadSection(section, &buffers_[worker]));
+  if (entry.kind == SectionKind::kRows) {
+    KVD_TRY(const RowsPlace place, PlaceOf(section));
+    return import.FeedRows(place.plane, static_cast<std::uint32_t>(entry.begin),
+                           static_cast<std::uint32_t>(entry.end), place.type,
+                           HeadMajor(planes_[place.plane], place.type, entry.end - entry.begin),
+                           bytes.data());
+  }
+  // Buffers come from the allocator: aligned for any type.
+  const std::span floats(reinterpret_cast<const float*>(bytes.data()),
+                         bytes.size() / sizeof(float));
+  if (entry.kind == SectionKind::kLogits) return import.FeedLogits(entry.begin, floats);
+  return import.FeedState(entry.cells, entry.begin, floats);
+}
+
+}  // namespace
+
+Status CheckModel(const Engine& engine, const StateFileReader& file) {
+  ModelFingerprint saved;
+  std::ranges::copy(file.header().fingerprint, saved.words.begin());
+  const std::string difference = DescribeDifference(saved, engine.fingerprint());
+  if (difference.empty()) return {};
+  return Fail(Code::kUnsupported, "saved with another model, a " + file.architecture() +
+                                      ", this one is a " +
+                                      std::string(engine.config().architecture_name()) +
+                                      "; what differs: " + difference);
+}
+
+Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader& file,
+                                    std::size_t number) {
+  const SavedSequence& saved = file.sequences()[number];
+  for (const std::uint64_t cells : {saved.header.cell_count, saved.header.cross_cells}) {
+    if (cells > engine.options().cells) {
+      return Fail(Code::kNoSpace, "cells: " + std::to_string(cells) + " needed, the pool has " +
+                                      std::to_string(engine.options().cells));
+    }
+  }
+  SavedTokens read;
+  StateFileReader::Buffers buffers;
+  for (std::size_t at = saved.first_section; at < saved.end_section; ++at) {
+    switch (file.sections()[at].kind) {
+      case SectionKind::kTokens:
+        KVD_CHECK_OK(AppendSection(file, at, &buffers, &read.tokens));
+        break;
+      case SectionKind::kPositions:
+        KVD_CHECK_OK(AppendSection(file, at, &buffers, &read.positions));
+        break;
+      case SectionKind::kCrossTokens:
+        KVD_CHECK_OK(AppendSection(file, at, &buffers, &read.cross_tokens));
+        break;
+      case SectionKind::kSampler:
+        KVD_CHECK_OK(AppendSection(file, at, &buffers, &read.sampler));
+        break;
+      default: break;
+    }
+  }
+  KVD_CHECK_OK(CheckTokens(read.tokens, engine.config().vocab_size));
+  KVD_CHECK_OK(CheckTokens(read.cross_tokens, engine.config().vocab_size));
+  std::int32_t last = 0;
+  for (const Pos position : read.positions) {
+    if (position.value < last) {
+      return Fail(Code::kCorrupt, "state file: position " + std::to_string(position.value) +
+                                      " behind " + std::to_string(last));
+    }
+    last = position.value;
+  }
+  return read;
+}
+
+Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std::size_t number,
+                                SequenceHandle handle, unsigned threads,
+                                const std::atomic<bool>* cancelled) {
+  KVD_CHECK_OK(CheckModel(engine, file));
+  Loader loader(engine, file, number, threads);
+  KVD_CHECK_OK(loader.Check());
+  KVD_TRY(SavedTokens tokens, ReadSavedTokens(engine, file, number));
+  KVD_TRY(std::unique_ptr<SequenceImport> import, loader.Begin(handle, tokens));
+  const SavedSequence& saved = file.sequences()[number];
+  const auto feed = [&](unsigned worker, std::size_t at) -> Status {
+    if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
+      return Fail(Code::kCancelled, "cancelled; nothing was loaded");
+    }
+    return loader.Feed(*import, worker, saved.first_section + at);
+  };
+  KVD_CHECK_OK(ForSections(threads, saved.end_section - saved.first_section, feed, [] {}));
+  KVD_CHECK_OK(import->Commit());
+  LoadReport report{.cell_count = saved.header.cell_count,
+                    .k_type = static_cast<kernels::DataType>(saved.header.k_type),
+                    .v_type = static_cast<kernels::DataType>(saved.header.v_type),
+                    .is_converted = loader.is_converted(),
+                    .sampler = std::move(tokens.sampler)};
+  for (std::size_t at = saved.first_section; at < saved.end_section; ++at) {
+    report.raw_bytes += file.sections()[at].raw_bytes;
+  }
+  return report;
+}
+
+}  // namespace kvd

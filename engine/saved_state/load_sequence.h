@@ -1,0 +1,48 @@
+// Loading: one sequence of a state file into an empty sequence.
+//
+// All of it is checked (structure, sums, finiteness) before the sequence changes, in one commit.
+// Other sequences go on meanwhile. Any thread, for as long as it takes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/saved_state/state_file_reader.h"
+
+namespace kvd {
+
+struct LoadReport {
+  std::uint32_t cell_count = 0;
+  std::uint64_t raw_bytes = 0;                         // of the sequence's sections, not packed
+  kernels::DataType k_type = kernels::DataType::kF16;  // of the saved rows
+  kernels::DataType v_type = kernels::DataType::kF16;
+  bool is_converted = false;  // the pool has other types
+  std::vector<std::byte> sampler;
+};
+
+// What of a sequence can be read without its rows.
+struct SavedTokens {
+  std::vector<TokenId> tokens;
+  std::vector<Pos> positions;
+  std::vector<TokenId> cross_tokens;
+  std::vector<std::byte> sampler;
+};
+
+// Whether the file is of this engine's model. Error: kUnsupported, naming what differs.
+Status CheckModel(const Engine& engine, const StateFileReader& file);
+
+// Errors: those of ReadSection; kNoSpace (more cells than the pool has); kCorrupt (an id that the
+// vocabulary does not have, positions that fall). REQUIRES: number < file.sequences().size().
+Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader& file,
+                                    std::size_t number);
+
+// Errors: CheckModel's; kUnsupported (tokens alone were saved); kCorrupt, naming the section; those of
+// SequenceImport; kCancelled. Nothing has changed then. `cancelled` may be null. REQUIRES: number <
+// file.sequences().size(), threads > 0.
+Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std::size_t number,
+                                SequenceHandle handle, unsigned threads,
+                                const std::atomic<bool>* cancelled);
+
+}  // namespace kvd

@@ -1,0 +1,240 @@
+#include "engine/saved_state/save_sequences.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "engine/model_config.h"
+#include "engine/model_fingerprint.h"
+#include "engine/saved_state/section_workers.h"
+#include "engine/saved_state/state_file_writer.h"
+#include "shm/check.h"
+
+namespace kvd {
+namespace {
+
+using state_file::SectionEntry;
+using state_file::SectionKind;
+
+// What a thread works on stays in its second-level cache.
+constexpr std::uint64_t kSectionBytesWanted = 1u << 20;
+
+kernels::DataType TypeOf(const CachePlane& plane, const SaveProfile& profile) {
+  return profile.rows_type.value_or(plane.type);
+}
+
+SectionEntry EntryOf(SectionKind kind, std::uint32_t sequence, std::size_t element_bytes) {
+  SectionEntry entry = {};
+  entry.kind = kind;
+  entry.sequence = sequence;
+  entry.element_bytes = static_cast<std::uint8_t>(element_bytes);
+  return entry;
+}
+
+// `part` for the elements [begin, end) of bytes_each, a section's worth at a time.
+void AddRange(SectionEntry part, std::uint64_t begin, std::uint64_t end, std::uint64_t bytes_each,
+              std::vector<SectionEntry>* sections) {
+  const std::uint64_t at_once = std::max<std::uint64_t>(1, kSectionBytesWanted / bytes_each);
+  for (; begin < end; begin = part.end) {
+    part.begin = begin;
+    part.end = std::min(end, begin + at_once);
+    part.raw_bytes = static_cast<std::uint32_t>((part.end - begin) * bytes_each);
+    sections->push_back(part);
+  }
+}
+
+Status AddRows(const SequenceExport& from, const SaveProfile& profile, std::uint32_t sequence,
+               std::vector<SectionEntry>* sections) {
+  for (const CachePlane& plane : from.planes()) {
+    const kernels::DataType type = TypeOf(plane, profile);
+    KVD_CHECK_OK(CheckRowType(plane, type));
+    if (plane.cell_bytes(type) > state_file::kSectionBytesMax) {
+      return Fail(Code::kUnsupported, PlaneText(plane) + ": " +
+                                          std::to_string(plane.cell_bytes(type)) +
+                                          " bytes of one cell, a section holds " +
+                                          std::to_string(state_file::kSectionBytesMax));
+    }
+    SectionEntry part = EntryOf(SectionKind::kRows, sequence, kernels::BytesPerBlock(type));
+    part.layer = plane.layer;
+    part.side = static_cast<std::uint8_t>(plane.side);
+    part.type = static_cast<std::uint32_t>(type);
+    AddRange(part, from.first_cell(plane), from.end_cell(plane), plane.cell_bytes(type), sections);
+  }
+  return {};
+}
+
+void AddStates(const SequenceExport& from, std::uint32_t sequence,
+               std::vector<SectionEntry>* sections) {
+  SectionEntry part = EntryOf(SectionKind::kState, sequence, sizeof(float));
+  for (const layout::Checkpoint& checkpoint : from.checkpoints()) {
+    if (checkpoint.cell_count == from.cell_count()) continue;
+    part.cells = checkpoint.cell_count;
+    AddRange(part, 0, from.state().size(), sizeof(float), sections);
+  }
+  part.cells = from.cell_count();
+  AddRange(part, 0, from.state().size(), sizeof(float), sections);
+}
+
+state_file::SequenceHeader HeaderOf(const SaveItem& item, const SaveProfile& profile) {
+  const SequenceExport& from = *item.sequence;
+  state_file::SequenceHeader header = {};
+  header.cell_count = from.cell_count();
+  header.cross_cells = static_cast<std::uint32_t>(from.cross_tokens().size());
+  header.sampler_bytes = static_cast<std::uint32_t>(item.sampler.size());
+  header.handle = static_cast<std::uint64_t>(from.info().handle);
+  if (profile.tokens_only) return header;
+  header.flags = state_file::kHasRows;
+  bool is_converted = false;
+  for (const CachePlane& plane : from.planes()) {
+    const kernels::DataType type = TypeOf(plane, profile);
+    (plane.side == CacheSide::kKeys ? header.k_type : header.v_type) =
+        static_cast<std::uint32_t>(type);
+    is_converted |= type != plane.type;
+  }
+  header.pristine_cells = is_converted ? 0 : from.info().pristine_cells;
+  if (!from.state().empty()) {
+    header.flags |= state_file::kHasState;
+    header.state_floats = from.state().size();
+    header.checkpoint_count = static_cast<std::uint32_t>(from.checkpoints().size());
+  }
+  if (profile.with_logits && !from.logits().empty()) {
+    header.flags |= state_file::kHasLogits;
+    header.logits_floats = from.logits().size();
+  }
+  return header;
+}
+
+const CachePlane& PlaneOf(const SequenceExport& from, const SectionEntry& entry) {
+  const auto plane = std::ranges::find_if(from.planes(), [&](const CachePlane& at) {
+    return at.layer == entry.layer && static_cast<std::uint8_t>(at.side) == entry.side;
+  });
+  KVD_ASSERT(plane != from.planes().end());
+  return *plane;
+}
+
+std::span<const float> StateOf(const SequenceExport& from, std::uint32_t cells) {
+  if (cells == from.cell_count()) return from.state();
+  const auto checkpoint =
+      std::ranges::find(from.checkpoints(), cells, &layout::Checkpoint::cell_count);
+  KVD_ASSERT(checkpoint != from.checkpoints().end());
+  return from.checkpoint_state(*checkpoint);
+}
+
+// The bytes of a section: of the export, or in `buffer`.
+Result<std::span<const std::byte>> ReadRaw(const SaveItem& item, const SaveProfile& profile,
+                                           const SectionEntry& entry,
+                                           std::vector<std::byte>* buffer) {
+  const SequenceExport& from = *item.sequence;
+  const auto part = [&](auto values) -> std::span<const std::byte> {
+    return std::as_bytes(values.subspan(entry.begin, entry.end - entry.begin));
+  };
+  switch (entry.kind) {
+    case SectionKind::kTokens: return part(from.tokens());
+    case SectionKind::kPositions: return part(from.positions());
+    case SectionKind::kCrossTokens: return part(from.cross_tokens());
+    case SectionKind::kState: return part(StateOf(from, entry.cells));
+    case SectionKind::kLogits: return part(from.logits());
+    case SectionKind::kSampler: return part(item.sampler);
+    case SectionKind::kSequence: {
+      const state_file::SequenceHeader header = HeaderOf(item, profile);
+      buffer->resize(sizeof header);
+      std::memcpy(buffer->data(), &header, sizeof header);
+      return std::span<const std::byte>(*buffer);
+    }
+    case SectionKind::kRows: {
+      buffer->resize(entry.raw_bytes);
+      const CachePlane& plane = PlaneOf(from, entry);
+      const kernels::DataType type = TypeOf(plane, profile);
+      KVD_CHECK_OK(from.ReadRows(plane, static_cast<std::uint32_t>(entry.begin),
+                                 static_cast<std::uint32_t>(entry.end), type,
+                                 HeadMajor(plane, type, entry.end - entry.begin), buffer->data()));
+      return std::span<const std::byte>(*buffer);
+    }
+  }
+  return Fail(Code::kInternal, "a section of no kind");
+}
+
+std::uint64_t NowUnixMs() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
+}
+
+}  // namespace
+
+static_assert(sizeof(Pos) == sizeof(std::int32_t) && sizeof(TokenId) == sizeof(std::int32_t));
+
+Result<std::vector<SectionEntry>> PlanSections(std::span<const SaveItem> items,
+                                               const SaveProfile& profile) {
+  if (items.empty() || items.size() > state_file::kSequencesMax) {
+    return Fail(Code::kInvalidArgument, "sequences: " + std::to_string(items.size()) +
+                                            ", a file holds 1 to " +
+                                            std::to_string(state_file::kSequencesMax));
+  }
+  std::vector<SectionEntry> sections;
+  for (std::uint32_t number = 0; number < items.size(); ++number) {
+    const SequenceExport& from = *items[number].sequence;
+    const std::size_t sampler_bytes = items[number].sampler.size();
+    if (sampler_bytes > state_file::kSamplerBytesMax) {
+      return Fail(Code::kInvalidArgument, "sampler state: " + std::to_string(sampler_bytes) +
+                                              " bytes, at most " +
+                                              std::to_string(state_file::kSamplerBytesMax));
+    }
+    SectionEntry header = EntryOf(SectionKind::kSequence, number, 0);
+    header.raw_bytes = sizeof(state_file::SequenceHeader);
+    sections.push_back(header);
+    const auto add = [&](SectionKind kind, std::size_t element_bytes, std::size_t count) {
+      AddRange(EntryOf(kind, number, element_bytes), 0, count, element_bytes, &sections);
+    };
+    add(SectionKind::kTokens, sizeof(TokenId), from.tokens().size());
+    add(SectionKind::kPositions, sizeof(Pos), from.positions().size());
+    add(SectionKind::kCrossTokens, sizeof(TokenId), from.cross_tokens().size());
+    if (!profile.tokens_only) {
+      KVD_CHECK_OK(AddRows(from, profile, number, &sections));
+      AddStates(from, number, &sections);
+      if (profile.with_logits) add(SectionKind::kLogits, sizeof(float), from.logits().size());
+    }
+    add(SectionKind::kSampler, 1, sampler_bytes);
+  }
+  return sections;
+}
+
+Result<SaveReport> SaveSequences(const Engine& engine, std::span<const SaveItem> items,
+                                 const SaveProfile& profile, std::vector<SectionEntry> sections,
+                                 const SaveTarget& target, unsigned threads,
+                                 const std::atomic<bool>* cancelled) {
+  KVD_ASSERT(threads > 0);
+  const std::vector<SectionEntry> plan = sections;
+  KVD_TRY(std::unique_ptr<StateFileWriter> writer,
+          StateFileWriter::Create(target.directory, target.name, std::move(sections)));
+  struct Worker {
+    std::vector<std::byte> raw;
+    SectionCodec codec;
+  };
+  std::vector<Worker> workers(threads);
+  const auto write = [&](unsigned number, std::size_t at) -> Status {
+    if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
+      return Fail(Code::kCancelled, "cancelled; nothing was saved");
+    }
+    Worker& worker = workers[number];
+    const SectionEntry& entry = plan[at];
+    KVD_TRY(const auto raw, ReadRaw(items[entry.sequence], profile, entry, &worker.raw));
+    const bool packs = profile.packed && entry.element_bytes != 0;
+    return writer->Put(at, packs ? worker.codec.Pack(raw, entry.element_bytes)
+                                 : SectionCodec::Packed{.bytes = raw});
+  };
+  KVD_CHECK_OK(ForSections(threads, plan.size(), write, [&] { writer->GiveUp(); }));
+  state_file::FileHeader header = {};
+  header.sequence_count = static_cast<std::uint32_t>(items.size());
+  header.saved_unix_ms = NowUnixMs();
+  std::ranges::copy(engine.fingerprint().words, header.fingerprint);
+  const std::string_view architecture = engine.config().architecture_name();
+  architecture.copy(header.architecture, sizeof header.architecture - 1);
+  SaveReport report;
+  for (const SectionEntry& entry : plan) report.raw_bytes += entry.raw_bytes;
+  KVD_TRY(report.file_bytes, writer->Finish(header, target.replace));
+  return report;
+}
+
+}  // namespace kvd

@@ -1,0 +1,58 @@
+// Saving: sequences to one state file.
+//
+// What is saved is what the exports hold: the sequences go on meanwhile. Any thread, for as long as
+// it takes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/saved_state/sequence_export.h"
+#include "engine/saved_state/state_layout.h"
+
+namespace kvd {
+
+struct SaveProfile {
+  bool with_logits = true;
+  bool tokens_only = false;  // no rows, states and logits: they are computed again
+  bool packed = true;        // LZ4
+  std::optional<kernels::DataType> rows_type{};  // unset: as in the pool
+};
+
+struct SaveItem {
+  const SequenceExport* sequence = nullptr;
+  std::span<const std::byte> sampler{};  // at most kSamplerBytesMax, given back by loading
+};
+
+struct SaveReport {
+  std::uint64_t file_bytes = 0;
+  std::uint64_t raw_bytes = 0;  // of the sections, not packed
+};
+
+// The sections of a file with these sequences. Errors: kUnsupported (a type that the model's heads
+// do not allow, a cell larger than a section), kInvalidArgument (none or too many sequences, sampler
+// bytes).
+Result<std::vector<state_file::SectionEntry>> PlanSections(std::span<const SaveItem> items,
+                                                           const SaveProfile& profile);
+
+struct SaveTarget {
+  int directory = -1;  // open
+  std::string name;
+  bool replace = false;
+};
+
+// Writes the planned sections on up to `threads` threads. `cancelled` may be null. Errors: kIo,
+// kExists, kNumerical (a row does not fit the wanted type), kCancelled; no file is there then that
+// was not before.
+Result<SaveReport> SaveSequences(const Engine& engine, std::span<const SaveItem> items,
+                                 const SaveProfile& profile,
+                                 std::vector<state_file::SectionEntry> sections,
+                                 const SaveTarget& target, unsigned threads,
+                                 const std::atomic<bool>* cancelled);
+
+}  // namespace kvd

@@ -1,0 +1,164 @@
+// Header and table come first in the file and are written last: until then it is no state file, even
+// under its temporary name.
+#include "engine/saved_state/state_file_writer.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "shm/check.h"
+#include "shm/crc32c.h"
+
+namespace kvd {
+namespace {
+
+// No name that a client can give starts with a dot: ".kvd-PID-NUMBER".
+constexpr std::string_view kTemporaryPrefix = ".kvd-";
+
+std::string TemporaryName() {
+  static std::atomic<std::uint64_t> count{0};
+  return std::string(kTemporaryPrefix) + std::to_string(::getpid()) + "-" +
+         std::to_string(count.fetch_add(1));
+}
+
+Status WriteAt(int file, std::span<const std::byte> bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return FailErrno("writing the state file");
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += static_cast<std::uint64_t>(written);
+  }
+  return {};
+}
+
+std::uint64_t HeadBytes(std::size_t section_count) {
+  return sizeof(state_file::FileHeader) + section_count * sizeof(state_file::SectionEntry);
+}
+
+}  // namespace
+
+std::uint64_t UnpackedFileBytes(std::span<const state_file::SectionEntry> sections) {
+  std::uint64_t bytes = HeadBytes(sections.size());
+  for (const state_file::SectionEntry& section : sections) bytes += section.raw_bytes;
+  return bytes;
+}
+
+Result<std::unique_ptr<StateFileWriter>> StateFileWriter::Create(
+    int directory, std::string name, std::vector<state_file::SectionEntry> sections) {
+  if (sections.size() > state_file::kSectionsMax) {
+    return Fail(Code::kUnsupported, "sections: " + std::to_string(sections.size()) +
+                                        ", a file has at most " +
+                                        std::to_string(state_file::kSectionsMax));
+  }
+  std::string temporary = TemporaryName();
+  UniqueFd file(::openat(directory, temporary.c_str(),
+                         O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return FailErrno("creating " + temporary);
+  return std::unique_ptr<StateFileWriter>(new StateFileWriter(
+      directory, std::move(name), std::move(temporary), std::move(file), std::move(sections)));
+}
+
+StateFileWriter::StateFileWriter(int directory, std::string name, std::string temporary,
+                                 UniqueFd file, std::vector<state_file::SectionEntry> sections)
+    : directory_(directory),
+      name_(std::move(name)),
+      temporary_(std::move(temporary)),
+      file_(std::move(file)),
+      sections_(std::move(sections)),
+      end_(HeadBytes(sections_.size())) {}
+
+StateFileWriter::~StateFileWriter() {
+  if (!is_finished_) (void)::unlinkat(directory_, temporary_.c_str(), 0);
+}
+
+Status StateFileWriter::Put(std::size_t number, const SectionCodec::Packed& packed) {
+  const std::uint32_t crc = Crc32c(0, packed.bytes);
+  std::uint64_t offset = 0;
+  {
+    std::unique_lock lock(mutex_);
+    turn_came_.wait(lock, [&] { return turn_ == number || gave_up_; });
+    if (gave_up_) return Fail(Code::kCancelled, "the state file was given up");
+    state_file::SectionEntry& section = sections_[number];
+    section.offset = offset = end_;
+    section.stored_bytes = static_cast<std::uint32_t>(packed.bytes.size());
+    section.packing = packed.packing;
+    if (packed.packing == state_file::Packing::kNone) section.element_bytes = 0;
+    section.crc = crc;
+    end_ += packed.bytes.size();
+    ++turn_;
+  }
+  turn_came_.notify_all();
+  return WriteAt(file_.get(), packed.bytes, offset);
+}
+
+void StateFileWriter::GiveUp() {
+  {
+    const std::scoped_lock lock(mutex_);
+    gave_up_ = true;
+  }
+  turn_came_.notify_all();
+}
+
+Result<std::uint64_t> StateFileWriter::Finish(state_file::FileHeader header, bool replace) {
+  KVD_ASSERT(turn_ == sections_.size() && !gave_up_);
+  header.magic = state_file::kMagic;
+  header.version = state_file::kVersion;
+  header.header_bytes = sizeof header;
+  header.file_bytes = end_;
+  header.raw_bytes = 0;
+  for (const auto& section : sections_) header.raw_bytes += section.raw_bytes;
+  header.section_count = static_cast<std::uint32_t>(sections_.size());
+  const auto table = std::as_bytes(std::span(sections_));
+  header.table_crc = Crc32c(0, table);
+  const auto bytes = std::as_bytes(std::span(&header, 1));
+  header.header_crc = Crc32c(0, bytes.first(offsetof(state_file::FileHeader, header_crc)));
+  KVD_CHECK_OK(WriteAt(file_.get(), table, sizeof header));
+  KVD_CHECK_OK(WriteAt(file_.get(), bytes, 0));
+  if (::fsync(file_.get()) != 0) return FailErrno("syncing the state file");
+  const unsigned flags = replace ? 0 : RENAME_NOREPLACE;
+  if (::renameat2(directory_, temporary_.c_str(), directory_, name_.c_str(), flags) != 0) {
+    if (errno == EEXIST) return Fail(Code::kExists, "'" + name_ + "': exists already");
+    return FailErrno("naming the state file '" + name_ + "'");
+  }
+  is_finished_ = true;
+  if (::fsync(directory_) != 0) return FailErrno("syncing the directory of '" + name_ + "'");
+  return end_;
+}
+
+Status RemoveStaleTemporaries(int directory) {
+  const int copy = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (copy < 0) return FailErrno("opening the directory of state files");
+  struct Closer {
+    void operator()(DIR* open) const { ::closedir(open); }
+  };
+  const std::unique_ptr<DIR, Closer> listing(::fdopendir(copy));
+  if (listing == nullptr) {
+    ::close(copy);
+    return FailErrno("listing the directory of state files");
+  }
+  while (const dirent* entry = ::readdir(listing.get())) {
+    const std::string_view name = entry->d_name;
+    if (!name.starts_with(kTemporaryPrefix)) continue;
+    pid_t pid = 0;
+    const char* digits = name.data() + kTemporaryPrefix.size();
+    if (std::from_chars(digits, name.data() + name.size(), pid).ec != std::errc{} || pid <= 0) {
+      continue;
+    }
+    const bool is_gone = ::kill(pid, 0) != 0 && errno == ESRCH;
+    if (is_gone) (void)::unlinkat(directory, entry->d_name, 0);
+  }
+  return {};
+}
+
+}  // namespace kvd

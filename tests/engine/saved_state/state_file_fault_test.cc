@@ -1,0 +1,304 @@
+// Damaged and hostile state files: cut at each byte, each byte changed, each field extreme. Whatever
+// they say, they give a named error and change nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include "engine/architectures/architecture.h"
+#include "engine/saved_state/byte_planes.h"
+#include "engine/saved_state/state_file_writer.h"
+#include "tests/engine/saved_state/state_folder.h"
+#include "tests/support/tiny_model.h"
+
+namespace kvd {
+namespace {
+
+using state_file::SectionKind;
+using test::Feed;
+using test::MakeEngine;
+using test::RandomTokens;
+using test::StateBytes;
+using test::StateFolder;
+using test::TinyLlama;
+using testing::HasSubstr;
+
+class StateFileFaultTest : public testing::TestWithParam<Architecture> {
+ protected:
+  void SetUp() override {
+    ModelShape shape = TinyLlama();
+    shape.name = "tiny-fault";
+    shape.layers = 2;
+    shape.architecture = GetParam();
+    engine_ = MakeEngine(shape, {.cells = 128, .checkpoint_every = 4, .threads = 1});
+    const SequenceHandle sequence = *engine_->memory().Create({});
+    (void)Feed(*engine_, sequence, RandomTokens(3, 6, 96), 6);
+    ASSERT_TRUE(folder_.Save(*engine_, sequence, "good", {.packed = false}));
+    ASSERT_TRUE(folder_.Save(*engine_, sequence, "packed"));
+    free_blocks_ = engine_->memory().Usage().free_blocks;
+    free_states_ = engine_->memory().Usage().free_state_slots;
+  }
+  void TearDown() override {
+    EXPECT_EQ(engine_->memory().Usage().free_blocks, free_blocks_);
+    EXPECT_EQ(engine_->memory().Usage().free_state_slots, free_states_);
+    EXPECT_EQ(engine_->memory().Usage().live_sequences, 1u);
+  }
+  // A file without a disk: there are many.
+  static UniqueFd InMemory(const std::vector<char>& bytes) {
+    UniqueFd file(::memfd_create("damaged", MFD_CLOEXEC));
+    EXPECT_EQ(::write(file.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    return file;
+  }
+  // True: it was loaded, and dropped again.
+  bool Loads(const std::vector<char>& bytes) { return Loads(InMemory(bytes)); }
+  bool Loads(const UniqueFd& file) {
+    const auto loaded =
+        StateFolder::Load(*engine_, StateFileReader::Open(UniqueFd(::dup(file.get()))));
+    if (loaded) {
+      EXPECT_TRUE(engine_->memory().Drop(*loaded));
+      return true;
+    }
+    EXPECT_FALSE(loaded.error().message.empty());
+    last_error_ = loaded.error();
+    return false;
+  }
+
+  StateFolder folder_;
+  std::unique_ptr<Engine> engine_;
+  std::uint32_t free_blocks_ = 0, free_states_ = 0;
+  Error last_error_;
+};
+
+TEST_P(StateFileFaultTest, OneThatIsCutAtAnyByteIsRefused) {
+  for (const char* name : {"good", "packed"}) {
+    const std::vector<char> good = folder_.Bytes(name);
+    ASSERT_TRUE(Loads(good));
+    const UniqueFd file = InMemory(good);
+    for (std::size_t length = good.size(); length-- > 0;) {
+      ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(length)), 0);
+      ASSERT_FALSE(Loads(file)) << length;
+      ASSERT_EQ(last_error_.code, Code::kCorrupt) << last_error_.message;
+    }
+    std::vector<char> longer = good;
+    longer.push_back(0);
+    EXPECT_FALSE(Loads(longer));
+  }
+}
+
+TEST_P(StateFileFaultTest, OneWithAChangedByteIsRefused) {
+  for (const char* name : {"good", "packed"}) {
+    const std::vector<char> good = folder_.Bytes(name);
+    const UniqueFd file = InMemory(good);
+    for (std::size_t at = 0; at < good.size(); ++at) {
+      const char damaged = static_cast<char>(good[at] ^ (1 << (at % 8)));
+      ASSERT_EQ(::pwrite(file.get(), &damaged, 1, static_cast<off_t>(at)), 1);
+      ASSERT_FALSE(Loads(file)) << at;
+      ASSERT_EQ(::pwrite(file.get(), &good[at], 1, static_cast<off_t>(at)), 1);
+      if (at > 8192) at += 10;  // of a recurrent model's state
+    }
+    ASSERT_TRUE(Loads(file));
+  }
+}
+
+// The sums are right in all of these: only the fields are not.
+TEST_P(StateFileFaultTest, EveryFieldOfHeaderAndTableIsChecked) {
+  const std::vector<char> good = folder_.Bytes("good");
+  const std::size_t section_count = StateBytes(good).header().section_count;
+  constexpr std::size_t kStart = 8;  // of the header: behind the magic
+  for (std::size_t at = kStart; at < offsetof(state_file::FileHeader, header_crc); at += 4) {
+    const bool is_free_to_be = at >= offsetof(state_file::FileHeader, saved_unix_ms) &&
+                               at < offsetof(state_file::FileHeader, fingerprint);
+    const bool is_sum = at == offsetof(state_file::FileHeader, table_crc);
+    const bool is_name = at >= offsetof(state_file::FileHeader, architecture) &&
+                         at < offsetof(state_file::FileHeader, reserved);
+    if (is_free_to_be || is_sum || is_name) continue;
+    for (const std::uint32_t value : {0u, 1u, 0x7fffffffu, 0x80000000u, 0xffffffffu}) {
+      StateBytes damaged(good);
+      std::uint32_t old;
+      std::memcpy(&old, damaged.bytes.data() + at, sizeof old);
+      if (old == value) continue;
+      std::memcpy(damaged.bytes.data() + at, &value, sizeof value);
+      damaged.SumUpHeader();
+      EXPECT_FALSE(Loads(damaged.bytes)) << "header byte " << at << " value " << value;
+    }
+  }
+  for (std::size_t section = 0; section < section_count; ++section) {
+    for (std::size_t at = 0; at < sizeof(state_file::SectionEntry); at += 4) {
+      if (at == offsetof(state_file::SectionEntry, crc)) continue;
+      for (const std::uint32_t value : {0u, 1u, 0x7fffffffu, 0x80000000u, 0xffffffffu}) {
+        StateBytes damaged(good);
+        char* const field = reinterpret_cast<char*>(&damaged.section(section)) + at;
+        std::uint32_t old;
+        std::memcpy(&old, field, sizeof old);
+        // Another checkpoint's cells may be right, as far as one can see.
+        const bool is_checkpoint = damaged.section(section).kind == SectionKind::kState &&
+                                   at == offsetof(state_file::SectionEntry, cells) && value == 1;
+        if (old == value || is_checkpoint) continue;
+        std::memcpy(field, &value, sizeof value);
+        damaged.SumUp();
+        EXPECT_FALSE(Loads(damaged.bytes))
+            << "section " << section << " byte " << at << " value " << value;
+      }
+    }
+  }
+}
+
+TEST_P(StateFileFaultTest, EveryFieldOfTheSequenceIsChecked) {
+  const std::vector<char> good = folder_.Bytes("good");
+  for (std::size_t at = 0; at < sizeof(state_file::SequenceHeader); at += 4) {
+    const bool is_handle = at >= offsetof(state_file::SequenceHeader, handle) &&
+                           at < offsetof(state_file::SequenceHeader, reserved);
+    // Fewer pristine cells than there are is no damage.
+    const bool is_pristine = at == offsetof(state_file::SequenceHeader, pristine_cells);
+    for (const std::uint32_t value : {0u, 1u, 0x7fffffffu, 0x80000000u, 0xffffffffu}) {
+      StateBytes damaged(good);
+      std::uint32_t old;
+      std::memcpy(&old, damaged.content(0) + at, sizeof old);
+      if (old == value || is_handle || (is_pristine && value <= 1)) continue;
+      std::memcpy(damaged.content(0) + at, &value, sizeof value);
+      damaged.SumUp();
+      const bool has_rows = GetParam() != Architecture::kMamba2;
+      const bool is_type = at == offsetof(state_file::SequenceHeader, k_type) ||
+                           at == offsetof(state_file::SequenceHeader, v_type);
+      const bool is_unused =
+          (is_type && !has_rows) ||
+          (at == offsetof(state_file::SequenceHeader, logits_floats) && value <= 0x7fffffffu) ||
+          (at == offsetof(state_file::SequenceHeader, state_floats) &&
+           GetParam() == Architecture::kLlama && value <= 0x7fffffffu);
+      EXPECT_EQ(Loads(damaged.bytes), is_unused) << "byte " << at << " value " << value;
+    }
+  }
+}
+
+TEST_P(StateFileFaultTest, ContentThatIsNotOfThisModelOrNotFiniteIsRefused) {
+  const std::vector<char> good = folder_.Bytes("good");
+  StateBytes bytes(good);
+  for (std::size_t section = 0; section < bytes.header().section_count; ++section) {
+    StateBytes damaged(good);
+    const std::uint32_t raw_bytes = damaged.section(section).raw_bytes;
+    const char* expected = nullptr;
+    switch (damaged.section(section).kind) {
+      case SectionKind::kTokens: expected = "vocabulary has 96"; break;
+      case SectionKind::kPositions: expected = "position"; break;
+      case SectionKind::kRows:
+      case SectionKind::kState: expected = "not finite"; break;
+      default: continue;
+    }
+    std::memset(damaged.content(section) + raw_bytes - 4, 0xff, 4);  // -1, or a NaN
+    damaged.SumUp();
+    ASSERT_FALSE(Loads(damaged.bytes)) << section;
+    EXPECT_THAT(last_error_.message, HasSubstr(expected));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, StateFileFaultTest,
+                         testing::Values(Architecture::kLlama, Architecture::kMamba2,
+                                         Architecture::kLfm2),
+                         [](const auto& named) {
+                           return std::string(DefinitionOf(named.param).name);
+                         });
+
+// ------------------------------------------------------------------------------------------- sizes
+
+TEST(StateFileSizeTest, SectionsBehind4GiBAreFound) {
+  // 1,100 sections of 4 MiB, a hole but for the last one.
+  constexpr std::size_t kSections = 1100;
+  constexpr std::uint64_t kFloats = state_file::kSectionBytesMax / sizeof(float);
+  StateFolder folder;
+  std::vector<char> head(sizeof(state_file::FileHeader) +
+                         (kSections + 3) * sizeof(state_file::SectionEntry) + 64 + 8);
+  StateBytes file(head);
+  state_file::SequenceHeader sequence = {};
+  sequence.flags = state_file::kHasRows | state_file::kHasState;
+  sequence.cell_count = 1;
+  sequence.state_floats = kSections * kFloats;
+  file.header().magic = state_file::kMagic;
+  file.header().version = state_file::kVersion;
+  file.header().header_bytes = sizeof(state_file::FileHeader);
+  file.header().sequence_count = 1;
+  file.header().section_count = kSections + 3;
+  std::uint64_t offset = head.size() - 64 - 8;
+  const std::vector<char> zeros(state_file::kSectionBytesMax);
+  const std::uint32_t zeros_crc = Crc32c(0, std::as_bytes(std::span(zeros)));
+  std::vector<char> last = zeros;
+  last[77] = 5;
+  const auto add = [&](std::size_t number, SectionKind kind, std::uint32_t bytes,
+                       std::uint64_t begin, std::uint64_t end, std::uint32_t crc) {
+    state_file::SectionEntry& entry = file.section(number);
+    entry.offset = offset;
+    entry.stored_bytes = entry.raw_bytes = bytes;
+    entry.crc = crc;
+    entry.kind = kind;
+    entry.cells = kind == SectionKind::kState ? 1 : 0;
+    entry.begin = begin;
+    entry.end = end;
+    file.header().raw_bytes += bytes;
+    offset += bytes;
+  };
+  add(0, SectionKind::kSequence, 64, 0, 0, Crc32c(0, std::as_bytes(std::span(&sequence, 1))));
+  const auto four_zeros = Crc32c(0, std::as_bytes(std::span(zeros).first(4)));
+  add(1, SectionKind::kTokens, 4, 0, 1, four_zeros);
+  add(2, SectionKind::kPositions, 4, 0, 1, four_zeros);
+  for (std::size_t at = 0; at < kSections; ++at) {
+    const bool is_last = at + 1 == kSections;
+    add(at + 3, SectionKind::kState, state_file::kSectionBytesMax, at * kFloats, (at + 1) * kFloats,
+        is_last ? Crc32c(0, std::as_bytes(std::span(last))) : zeros_crc);
+  }
+  file.header().file_bytes = offset;
+  ASSERT_GT(offset, std::uint64_t{4} << 30);
+  std::memcpy(file.content(0), &sequence, sizeof sequence);
+  file.header().table_crc = Crc32c(0, std::as_bytes(std::span(&file.section(0), kSections + 3)));
+  file.SumUpHeader();
+  folder.Write("sparse", file.bytes);
+  const UniqueFd hole(::open(folder.PathOf("sparse").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::ftruncate(hole.get(), static_cast<off_t>(offset)), 0);
+  ASSERT_EQ(
+      ::pwrite(hole.get(), last.data(), last.size(), static_cast<off_t>(offset - last.size())),
+      static_cast<ssize_t>(last.size()));
+  struct stat about{};
+  ASSERT_EQ(::fstat(hole.get(), &about), 0);
+  if (about.st_blocks * 512 > (64 << 20)) GTEST_SKIP() << "no sparse files here";
+
+  const auto read = folder.Open("sparse");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->header().raw_bytes, kSections * std::uint64_t{4 << 20} + 72);
+  EXPECT_EQ(UnpackedFileBytes(read->sections()), offset);
+  StateFileReader::Buffers buffers;
+  const auto bytes = read->ReadSection(kSections + 2, &buffers);
+  ASSERT_TRUE(bytes) << bytes.error().message;
+  EXPECT_EQ((*bytes)[77], std::byte{5});
+  ASSERT_TRUE(read->ReadSection(kSections, &buffers));
+}
+
+// ------------------------------------------------------------------------------------------ packing
+
+TEST(SectionCodecTest, WhateverIsPackedComesBack) {
+  SectionCodec codec;
+  for (const std::size_t element_bytes : {1, 2, 3, 4, 8, 34, 64}) {
+    for (const std::size_t count : {1, 2, 33, 1000, 70000}) {
+      std::vector<std::byte> raw(count);
+      for (std::size_t i = 0; i < count; ++i) raw[i] = static_cast<std::byte>(i * i / 7 % 31);
+      std::vector<std::byte> planes(count), joined(count);
+      SplitPlanes(raw.data(), planes.data(), count, element_bytes);
+      JoinPlanes(planes.data(), joined.data(), count, element_bytes);
+      ASSERT_EQ(joined, raw);
+      const SectionCodec::Packed packed = codec.Pack(raw, element_bytes);
+      if (packed.packing == state_file::Packing::kNone) continue;
+      const std::vector<std::byte> kept(packed.bytes.begin(), packed.bytes.end());
+      const auto unpacked = codec.Unpack(kept, count, element_bytes);
+      ASSERT_TRUE(unpacked) << unpacked.error().message;
+      ASSERT_TRUE(std::ranges::equal(*unpacked, raw));
+      if (count < 1000) continue;
+      EXPECT_LT(kept.size(), count);
+      EXPECT_EQ(codec.Unpack(kept, count - 1, element_bytes).error().code, Code::kCorrupt);
+      EXPECT_EQ(codec.Unpack(kept, count + 1, element_bytes).error().code, Code::kCorrupt);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvd
