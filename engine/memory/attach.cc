@@ -42,6 +42,7 @@ Status UnifiedMemory::Adopt(Recovery recovery, std::vector<LostSequence>* lost) 
         dropped.subspan(first, std::min<std::size_t>(layout::kForksMax, dropped.size() - first));
     KVD_CHECK_OK(FreeDropped(portion, lost));
   }
+  RebuildPrefixes();
   return {};
 }
 

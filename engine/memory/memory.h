@@ -94,6 +94,7 @@ struct PoolUsage {  // blocks and cells: of group 0
   std::uint32_t logits_rows = 0;
   std::uint32_t free_logits_rows = 0;
   std::uint32_t reclaimable_state_slots = 0;  // held by retained, unpinned sequences alone
+  std::uint32_t retained_sequences = 0;       // unpinned ones
   // Every group, group 0 once more.
   std::uint32_t group_count = 0;
   std::array<GroupUsage, layout::kGroupsMax> groups = {};
@@ -103,6 +104,46 @@ struct PoolUsage {  // blocks and cells: of group 0
 struct BlockUse {
   std::uint8_t used_cells = 0;    // some sequence refers to them
   std::uint8_t shared_cells = 0;  // more than one reference
+};
+
+// Where the beginning of a prompt came from.
+enum class PrefixOrigin : std::uint8_t { kNone, kLive, kRetained, kSnapshot, kDisk };
+inline constexpr std::size_t kPrefixOrigins = 5;
+
+// Why not more of a prompt was taken.
+enum class PrefixLimit : std::uint8_t {
+  kComplete,      // all but the last token, which has to be computed for its logits
+  kNone,          // no sequence goes on like the prompt
+  kNamespace,     // one does, but it was computed without the caller's salt
+  kEdited,        // one does, but behind an edit: its cells are not those of this text
+  kEvicted,       // one did, and had to make room
+  kNoCheckpoint,  // one does, but its recurrent state is not kept there
+  kWindowLost,    // one does, but its windows are beyond there
+  kTooShort,      // the prompt is, or what it has in common
+  kNotEmpty,      // the sequence had cells already
+  kAllLogits,     // rows of all tokens are asked for
+  kOff,           // by request, session or daemon
+  kUnsupported,   // the model attends to an encoded text beside
+};
+
+// A prompt that begins a sequence.
+struct PrefixRequest {
+  // Empty, or holding the prompt's first cells by an earlier TakePrefix.
+  SequenceHandle destination = SequenceHandle::kNone;
+  std::span<const TokenId> tokens;  // all of the prompt
+  AppliedRequest applied{};         // whose prompt it is, as AppendRequest's
+};
+struct PrefixTaken {
+  std::uint32_t cells = 0;   // that the destination holds now
+  std::uint32_t common = 0;  // that some sequence has in common; more than cells if not to be taken
+  PrefixOrigin origin = PrefixOrigin::kNone;  // of the last cells taken; kNone: none were
+  PrefixLimit limit = PrefixLimit::kNone;
+  SequenceHandle source = SequenceHandle::kNone;
+};
+struct PrefixCounters {
+  std::array<std::uint64_t, kPrefixOrigins> tokens_reused = {};  // by PrefixOrigin
+  std::uint64_t evictions = 0;                                   // sequences
+  std::uint64_t tokens_evicted = 0;                              // that nothing else held
 };
 
 // Called with one live sequence after another while the memory is locked: microseconds, no verbs.
@@ -320,6 +361,25 @@ class Memory : public SessionStore {
   // fewer at its end.
   virtual Status ReadCells(SequenceHandle handle, std::uint32_t first_cell, std::uint32_t count,
                            std::vector<TokenId>* tokens, std::vector<Pos>* positions) const = 0;
+
+  // ---- prefix sharing (prefix_verbs.cc). Every live sequence's pristine part can be taken by
+  // prompts of its namespace: its owner's uid and salt; that of a snapshot by all who may see it.
+  // Takes as much of the prompt as the sequences hold in common with it, all but its last token at
+  // most, and no fewer than kPrefixCellsMin cells at a time. Nothing more to take is no error.
+  // Errors: kNotFound, kPermission, kConflict (the destination holds other cells), kNoSpace (lists).
+  static constexpr std::uint32_t kPrefixCellsMin = 16;
+  virtual Result<PrefixTaken> TakePrefix(const PrefixRequest& request) = 0;
+  // What TakePrefix into an empty sequence of that owner would find.
+  virtual PrefixTaken FindPrefix(const SequenceOwner& owner,
+                                 std::span<const TokenId> tokens) const = 0;
+  // Lets a sequence go that nobody needs any more: its pristine part stays as a retained prefix
+  // until room is needed; without one, or where others retain the same tokens, it is dropped.
+  // Returns whether it stays. Errors: kNotFound, kPermission (published).
+  virtual Result<bool> Retain(SequenceHandle handle) = 0;
+  // Drops retained, unpinned sequences, those of little use first, while more than this many are
+  // left. Returns how many went.
+  virtual std::uint32_t LimitRetained(std::uint32_t sequences_max) = 0;
+  virtual PrefixCounters prefix_counters() const = 0;
 
   // ---- the live map (map_view.cc)
   // Another number after every commit.

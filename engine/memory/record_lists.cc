@@ -90,6 +90,7 @@ Status UnifiedMemory::CommitRecord(std::uint32_t index, const layout::SequenceRe
   PutApplied(MakeHandle(index, record.generation), cells);
   KVD_CHECK_OK(log_.Commit());
   RecountSlots(old, record, holders_[index]);
+  SyncPrefix(index);
   return {};
 }
 
@@ -182,6 +183,7 @@ Status UnifiedMemory::ReplaceLists(std::uint32_t index, std::span<const Segment>
   record.logits_slot = state.logits_slot;
   record.checkpoints = state.checkpoints;
   if (record.cell_count != old.cell_count) EndRequest(&record);
+  if (taking_ != nullptr) MarkRequest(*taking_, 0, &record);
   ++record.edit_number;
   if (Status status = CommitRecord(index, record, cells); !status) return undo(std::move(status));
   ++content_numbers_[index];

@@ -119,6 +119,7 @@ Result<UnifiedMemory::Found> UnifiedMemory::FindEmpty(SequenceHandle handle) con
 // starts anew.
 Status UnifiedMemory::ReserveRestored(const RestoreRequest& request, Restore* restore) {
   std::array<std::uint32_t, layout::kGroupsMax> first_cell = request.first_cell;
+  Need need{.states = has_state() && restore->cell_count > 0 ? 1u : 0u};
   for (std::uint32_t group = 0; group < group_count(); ++group) {
     GroupPart& part = restore->parts[group];
     part.cell_count = is_cross(group) ? restore->cross_cells : restore->cell_count;
@@ -133,13 +134,16 @@ Status UnifiedMemory::ReserveRestored(const RestoreRequest& request, Restore* re
       }
     }
     part.first_cell = first;
-    const std::uint32_t blocks =
+    need.blocks[group] =
         (part.cell_count - first + layout::kBlockCells - 1) / layout::kBlockCells;
-    if (blocks > allocators_[group].free_blocks()) {
-      return Fail(Code::kNoSpace, NoBlocks(group, blocks));
+  }
+  MakeRoom(need, {IndexOf(restore->handle), layout::kNoSlot});
+  for (std::uint32_t group = 0; group < group_count(); ++group) {
+    if (need.blocks[group] > allocators_[group].free_blocks()) {
+      return Fail(Code::kNoSpace, NoBlocks(group, need.blocks[group]));
     }
   }
-  if (has_state() && restore->cell_count > 0) KVD_CHECK_OK(FindStates(1));
+  if (has_state() && restore->cell_count > 0) KVD_CHECK_OK(FindStates(1, /*may_evict=*/false));
   for (std::uint32_t group = 0; group < group_count(); ++group) {
     GroupPart& part = restore->parts[group];
     part.extents.clear();
@@ -187,6 +191,7 @@ Status UnifiedMemory::BeginRestore(const RestoreRequest& request, Restore* resto
     restore->pristine_cells = request.pristine_cells;
     restore->next_pos = request.positions.empty() ? 0 : request.positions.back().value + 1;
     restore->content_number = content_numbers_[found.index];
+    MakeRoomForLists({found.index, layout::kNoSlot});
     KVD_CHECK_OK(ReserveRestored(request, restore));
     restore->is_open = true;
   }

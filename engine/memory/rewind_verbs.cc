@@ -77,7 +77,7 @@ Status UnifiedMemory::BeginRewind(SequenceHandle handle, PosRange range, Rewind*
     rewind->content_number = content_numbers_[found.index];
     KVD_CHECK_OK(FillRewind(*found.record, removed, rewind));
     states_.Pin(rewind->state_from);
-    if (Status status = FindStates(2); !status) {
+    if (Status status = FindStates(2, /*may_evict=*/true); !status) {
       states_.Unpin(rewind->state_from, tables_.states);
       rewind->state_from = layout::kNoSlot;
       return status;

@@ -32,7 +32,7 @@ void UnifiedMemory::AppendRewritten(const Rewriting& rewriting, std::uint32_t gr
 }
 
 Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanDivision(SequenceHandle handle, PosRange range,
-                                                             std::int32_t divisor) const {
+                                                             std::int32_t divisor) {
   Rewriting division;
   KVD_TRY(const Found found, FindMutable(handle));
   KVD_TRY(division.cells, FindCells(*found.record, range));
@@ -56,12 +56,12 @@ Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanDivision(SequenceHandle hand
                     std::to_string(first) + ", before " +
                     std::to_string(cells.PositionAt(begin - 1)) + " outside of the range");
   }
-  KVD_CHECK_OK(CollectSources(*found.record, &division));
+  KVD_CHECK_OK(CollectSources(found, &division));
   return division;
 }
 
 Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanSettling(SequenceHandle handle,
-                                                             SettleScope scope) const {
+                                                             SettleScope scope) {
   Rewriting settling;
   KVD_TRY(const Found found, FindMutable(handle));
   settling.content_number = content_numbers_[found.index];
@@ -74,12 +74,12 @@ Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanSettling(SequenceHandle hand
     any = true;
   }
   if (any && scope == SettleScope::kAll) settling.cells = {0, view.cell_count};
-  if (any) KVD_CHECK_OK(CollectSources(*found.record, &settling));
+  if (any) KVD_CHECK_OK(CollectSources(found, &settling));
   return settling;
 }
 
 Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanReforming(SequenceHandle handle,
-                                                              std::uint32_t key_form) const {
+                                                              std::uint32_t key_form) {
   Rewriting reforming;
   if (key_form >= layout::kKeyFormsMax) {
     return Fail(Code::kInvalidArgument, "key form: " + std::to_string(key_form) + ", there are " +
@@ -100,22 +100,30 @@ Result<UnifiedMemory::Rewriting> UnifiedMemory::PlanReforming(SequenceHandle han
       any = true;
     }
   }
-  if (any) KVD_CHECK_OK(CollectSources(*found.record, &reforming));
+  if (any) KVD_CHECK_OK(CollectSources(found, &reforming));
   return reforming;
 }
 
 // The cells to rewrite, if there are blocks for them.
-Status UnifiedMemory::CollectSources(const layout::SequenceRecord& record,
-                                     Rewriting* rewriting) const {
+Status UnifiedMemory::CollectSources(const Found& found, Rewriting* rewriting) {
+  const layout::SequenceRecord& record = *found.record;
+  const auto first_of = [&](std::uint32_t group) {
+    return std::clamp(record.first_cell[group], rewriting->cells.begin, rewriting->cells.end);
+  };
+  Need need;
   for (std::uint32_t group = 0; group < group_count(); ++group) {
     if (is_cross(group)) continue;
-    const auto [from, end] = rewriting->cells;
-    const std::uint32_t begin = std::clamp(record.first_cell[group], from, end);
-    const std::uint32_t blocks = (end - begin + layout::kBlockCells - 1) / layout::kBlockCells;
-    if (blocks > allocators_[group].free_blocks()) {
-      return Fail(Code::kNoSpace, NoBlocks(group, blocks));
+    const std::uint32_t cells = rewriting->cells.end - first_of(group);
+    need.blocks[group] = (cells + layout::kBlockCells - 1) / layout::kBlockCells;
+  }
+  MakeRoom(need, {found.index, layout::kNoSlot});
+  for (std::uint32_t group = 0; group < group_count(); ++group) {
+    if (is_cross(group)) continue;
+    if (need.blocks[group] > allocators_[group].free_blocks()) {
+      return Fail(Code::kNoSpace, NoBlocks(group, need.blocks[group]));
     }
-    AppendCells(&rewriting->groups[group].sources, ViewOf(record, group), begin, end);
+    AppendCells(&rewriting->groups[group].sources, ViewOf(record, group), first_of(group),
+                rewriting->cells.end);
   }
   return {};
 }

@@ -34,6 +34,7 @@ Result<std::uint32_t> UnifiedMemory::RemoveRange(SequenceHandle handle, PosRange
     }
     removed = cells.end - cells.begin;
     const std::uint32_t cell_count = found.record->cell_count;
+    MakeRoomForLists({found.index, layout::kNoSlot});
     if (cells.end == cell_count) {
       KVD_CHECK_OK(CutTail(found.index, cells.begin));
     } else {
@@ -140,6 +141,8 @@ Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHa
     KVD_CHECK_OK(CommitNothing(destination));
     return copied_count;
   }
+  MakeRoomForLists({from.index, to.index});
+  last_uses_[from.index] = ++use_number_;
   const layout::SequenceRecord& old = *to.record;
 
   const CellList source_cells = CellsOf(*from.record);
@@ -191,6 +194,7 @@ Status UnifiedMemory::AddPositions(SequenceHandle handle, PosRange range, std::i
   KVD_TRY(const Found found, FindMutable(handle));
   KVD_TRY(const CellRange shifted, FindCells(*found.record, range));
   if (shifted.begin == shifted.end || delta == 0) return CommitNothing(handle);
+  MakeRoomForLists({found.index, layout::kNoSlot});
 
   const CellList cells = CellsOf(*found.record);
   const std::int64_t first = cells.PositionAt(shifted.begin) + delta;

@@ -13,6 +13,7 @@ Result<SequenceHandle> UnifiedMemory::Create(const SequenceOwner& owner,
                                              const AppliedRequest& applied) {
   const std::scoped_lock lock(mutex_);
   const Applying applying(this, applied);
+  MakeRoom({.sequences = 1});
   layout::SequenceRecord nothing = {};
   for (layout::ListRoot& root : nothing.extents) root = kEmptyList;
   KVD_CHECK_OK(PrepareForks(nothing, owner, layout::kSequenceLive, 0, NewState{}, 1));
@@ -42,7 +43,12 @@ Status UnifiedMemory::Fork(SequenceHandle source, const SequenceOwner& owner,
                                             HandleText(source) + " has " +
                                             std::to_string(found.record->cell_count));
   }
+  last_uses_[found.index] = ++use_number_;
+  MakeRoom({.sequences = static_cast<std::uint32_t>(handles.size())},
+           {found.index, layout::kNoSlot});
+  MakeRoomForLists({found.index, layout::kNoSlot});
   KVD_TRY(const NewState state, StateAt(*found.record, wanted));
+  fork_source_ = found.index;
   KVD_CHECK_OK(
       PrepareForks(*found.record, owner, layout::kSequenceLive, wanted, state, handles.size()));
   log_.Begin();
@@ -138,6 +144,7 @@ void UnifiedMemory::UndoForks() {
     tables_.sequences.Give(fork.index);
   }
   forks_.clear();
+  fork_source_ = layout::kNoSlot;
 }
 
 SequenceHandle UnifiedMemory::AdoptForks(std::span<SequenceHandle> handles) {
@@ -148,9 +155,11 @@ SequenceHandle UnifiedMemory::AdoptForks(std::span<SequenceHandle> handles) {
   for (std::size_t fork = 0; fork < forks_.size(); ++fork) {
     ++content_numbers_[forks_[fork].index];
     holders_[forks_[fork].index] = Holder::kHeld;
+    IndexFork(forks_[fork].index, fork == 0 ? fork_source_ : forks_[0].index);
     if (!handles.empty())
       handles[fork] = MakeHandle(forks_[fork].index, forks_[fork].record.generation);
   }
+  fork_source_ = layout::kNoSlot;
   return MakeHandle(forks_[0].index, first.generation);
 }
 
@@ -223,6 +232,8 @@ void UnifiedMemory::ForgetSequence(std::uint32_t index) {
   const layout::SequenceRecord& record = meta_.sequences()[index];
   tables_.DropReferences(meta_, record, holders_[index], &freed_);
   FreeLists(record);
+  SyncPrefix(index);
+  NoteRetained(index);
   tables_.sequences.Give(index);
   ++content_numbers_[index];
 }
@@ -247,17 +258,21 @@ Status UnifiedMemory::SetOwner(SequenceHandle handle, const SequenceOwner& owner
   record.namespace_salt = owner.namespace_salt;
   record.flags = (record.flags | flags_set) & ~flags_clear;
   ++record.edit_number;
-  log_.Begin();
-  PutRecord(found.index, record);
-  KVD_CHECK_OK(log_.Commit());
+  return PutOwner(found.index, record);
+}
 
+Status UnifiedMemory::PutOwner(std::uint32_t index, const layout::SequenceRecord& record) {
+  log_.Begin();
+  PutRecord(index, record);
+  KVD_CHECK_OK(log_.Commit());
+  SyncPrefix(index);
+  NoteRetained(index);
   const Holder holder = HolderOf(record.flags);
-  if (holder != holders_[found.index]) {
-    tables_.AddReferences(meta_, record, holder);
-    tables_.DropReferences(meta_, record, holders_[found.index], &freed_);
-    SettleFreed();
-    holders_[found.index] = holder;
-  }
+  if (holder == holders_[index]) return {};
+  tables_.AddReferences(meta_, record, holder);
+  tables_.DropReferences(meta_, record, holders_[index], &freed_);
+  SettleFreed();
+  holders_[index] = holder;
   return {};
 }
 

@@ -41,7 +41,10 @@ Result<SequenceHandle> UnifiedMemory::Publish(SequenceHandle source, const Seque
       return Fail(Code::kNoSpace,
                   "snapshots: all " + std::to_string(tables_.snapshots.capacity()) + " are taken");
     }
+    MakeRoom({.sequences = 1}, {found.index, layout::kNoSlot});
+    MakeRoomForLists({found.index, layout::kNoSlot});
     KVD_TRY(const NewState state, StateAt(*found.record, found.record->cell_count));
+    fork_source_ = found.index;
     KVD_CHECK_OK(PrepareForks(*found.record, owner,
                               layout::kSequenceLive | layout::kSequencePublished,
                               found.record->cell_count, state, 1));
@@ -69,6 +72,7 @@ Result<SequenceHandle> UnifiedMemory::Publish(SequenceHandle source, const Seque
       return std::unexpected(std::move(status).error());
     }
     handle = AdoptForks({});
+    IndexPublished(fork.index, is_public);
     if (replaces) {
       ForgetSequence(replaced);
       SettleFreed();

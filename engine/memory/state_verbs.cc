@@ -107,8 +107,9 @@ Result<bool> UnifiedMemory::KeepCheckpoint(SequenceHandle handle) {
   return is_kept;
 }
 
-Status UnifiedMemory::FindStates(std::uint32_t wanted) {
+Status UnifiedMemory::FindStates(std::uint32_t wanted, bool may_evict) {
   if (states_.free_slots() >= wanted) return {};
+  if (may_evict) MakeRoom({.states = wanted});
   if (states_.free_slots() + CountSpareStates() >= wanted) GiveUpCheckpoints(wanted);
   if (states_.free_slots() >= wanted) return {};
   return Fail(Code::kNoSpace, NoStates(wanted));

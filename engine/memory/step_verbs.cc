@@ -23,20 +23,13 @@ void SetFailed(std::size_t* failed, std::size_t index) {
   if (failed != nullptr) *failed = index;
 }
 
+}  // namespace
+
 // More tokens than a pool has cells: bounded before they are counted in 32 bits.
-std::uint32_t CountNewCells(const AppendRequest& request) {
+std::uint32_t UnifiedMemory::CountNewCells(const AppendRequest& request) {
   return static_cast<std::uint32_t>(
       std::min<std::size_t>(request.tokens.size(), std::numeric_limits<std::int32_t>::max()));
 }
-
-}  // namespace
-
-// Where the new cells of one group of one sequence go.
-struct UnifiedMemory::NewCells {
-  std::uint32_t tail_count = 0;   // into the free tail of the last block
-  std::uint32_t fresh_count = 0;  // into fresh blocks
-  std::uint32_t fresh_blocks = 0;
-};
 
 void UnifiedMemory::BeginRead() {
   for (BlockAllocator& allocator : allocators_) allocator.BeginRead();
@@ -196,7 +189,7 @@ Status UnifiedMemory::ReserveStates(StepPlan* plan, std::size_t* failed) {
   for (std::size_t index = 0; index < plan->count; ++index) {
     needed += plan->sequences[index].is_encoding ? 0 : 1;
   }
-  if (Status status = FindStates(needed); !status) {
+  if (Status status = FindStates(needed, /*may_evict=*/false); !status) {
     // All that can be found would do for the ones before the one at fault.
     std::uint32_t left = states_.free_slots() + CountSpareStates();
     for (std::size_t index = 0; index < plan->count; ++index) {
@@ -219,6 +212,8 @@ Status UnifiedMemory::Reserve(std::span<const AppendRequest> requests, StepPlan*
   {
     const std::scoped_lock lock(mutex_);
     KVD_ASSERT(!step_is_running_);
+    MakeRoom(NeedOf(requests));
+    MakeRoomForLists();
     std::vector<Found>& found = found_;
     found.resize(requests.size());
     BeginMarks();

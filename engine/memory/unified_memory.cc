@@ -31,7 +31,9 @@ UnifiedMemory::UnifiedMemory(MemorySegments segments)
       holders_(meta_.geometry().sequence_capacity, Holder::kHeld),
       slot_scores_(meta_.geometry().state_slot_count),
       block_marks_(meta_.geometry().block_count[0]),
-      sequence_marks_(meta_.geometry().sequence_capacity) {
+      sequence_marks_(meta_.geometry().sequence_capacity),
+      prefixes_(meta_.geometry().sequence_capacity),
+      last_uses_(meta_.geometry().sequence_capacity) {
   for (std::uint32_t group = 0; group < group_count(); ++group) {
     allocators_.emplace_back(meta_.geometry().block_count[group],
                              segments_.geometry.pool.blocks[group],
@@ -241,6 +243,7 @@ PoolUsage UnifiedMemory::Usage() const {
   usage.live_cells = usage.groups[0].live_cells;
   usage.sequence_capacity = geometry.sequence_capacity;
   usage.live_sequences = usage.sequence_capacity - tables_.sequences.free_count();
+  usage.retained_sequences = static_cast<std::uint32_t>(retained_.size());
   usage.reserved_bytes = segments_.pool.reserved_bytes();
   usage.list_units_free = tables_.lists.free_units();
   usage.state_slots = geometry.state_slot_count;

@@ -21,14 +21,15 @@
 //
 // Files: sequence_verbs.cc (create … drop), sequence_edits.cc (ranges), snapshot_verbs.cc,
 // step_verbs.cc, step_commit.cc, state_verbs.cc, rewind_verbs.cc, rewrite_cells.cc, hold_verbs.cc,
-// restore_verbs.cc, session_verbs.cc, attach.cc; record_lists.cc (lists, commits, counts) and
-// unified_memory.cc (finding, queries) hold what they share.
+// restore_verbs.cc, session_verbs.cc, attach.cc, prefix_verbs.cc, eviction.cc; record_lists.cc
+// (lists, commits, counts) and unified_memory.cc (finding, queries) hold what they share.
 #pragma once
 
 #include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,9 +38,11 @@
 #include "engine/memory/block_allocator.h"
 #include "engine/memory/commit_log.h"
 #include "engine/memory/derived_tables.h"
+#include "engine/memory/evicted_prefixes.h"
 #include "engine/memory/extents.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/memory_segments.h"
+#include "engine/memory/prefix_index.h"
 #include "engine/memory/rebuild.h"
 
 namespace kvd {
@@ -100,6 +103,12 @@ class UnifiedMemory final : public Memory {
   PoolUsage Usage() const override;
   Status ReadCells(SequenceHandle handle, std::uint32_t first_cell, std::uint32_t count,
                    std::vector<TokenId>* tokens, std::vector<Pos>* positions) const override;
+  Result<PrefixTaken> TakePrefix(const PrefixRequest& request) override;
+  PrefixTaken FindPrefix(const SequenceOwner& owner,
+                         std::span<const TokenId> tokens) const override;
+  Result<bool> Retain(SequenceHandle handle) override;
+  std::uint32_t LimitRetained(std::uint32_t sequences_max) override;
+  PrefixCounters prefix_counters() const override;
   std::uint64_t commit_number() const override;
   std::uint32_t VisitSequences(std::uint32_t first_index, std::uint32_t end_index,
                                std::size_t extents_max, SequenceVisitor& visitor) const override;
@@ -141,6 +150,9 @@ class UnifiedMemory final : public Memory {
   }
   bool is_free_state(std::uint32_t slot) const { return states_.is_free(slot); }
   bool is_free_logits(std::uint32_t slot) const { return logits_.is_free(slot); }
+  const PrefixIndex& prefixes() const { return prefixes_; }
+  // Then retained sequences stay, and what has no room is refused.
+  void DisableEvictionForTest() { evicts_ = false; }
   CommitLog& commit_log_for_test() { return log_; }
 
  private:
@@ -281,6 +293,8 @@ class UnifiedMemory final : public Memory {
   SequenceHandle AdoptForks(std::span<SequenceHandle> handles);
   // Drops dropped_ in one commit. Errors: kNoSpace (more than one record holds).
   Status DropCollected();
+  // Puts a record with another owner or other flags, then counts it as they say. Errors: kNoSpace.
+  Status PutOwner(std::uint32_t index, const layout::SequenceRecord& record);
   // After the commit that freed it.
   void ForgetSequence(std::uint32_t index);
   // Shifts the cells of a range without looking at each list of pieces; false: the range cuts an
@@ -307,7 +321,7 @@ class UnifiedMemory final : public Memory {
   // The next sequence in turn that has a row loses it, until one is free.
   void GiveUpLogits();
   // Makes sure of `wanted` free state slots. Errors: kNoSpace, with nothing given up.
-  Status FindStates(std::uint32_t wanted);
+  Status FindStates(std::uint32_t wanted, bool may_evict);
   // State slots that checkpoints alone hold and nobody reads.
   std::uint32_t CountSpareStates() const;
   // The lists, tokens and positions of a rewind. Errors: kWindowLost.
@@ -326,6 +340,50 @@ class UnifiedMemory final : public Memory {
   Status CommitRestored(std::uint32_t index, const Restore& restore);
   void ReleaseRestore(Restore* restore);
 
+  // ---- prefix sharing
+  // The index says what the record says. After every commit of a record.
+  void SyncPrefix(std::uint32_t index);
+  // Of a sequence that was just published.
+  void IndexPublished(std::uint32_t index, bool is_public);
+  void IndexRecord(std::uint32_t index, const PrefixSpace& space);
+  void IndexFork(std::uint32_t index, std::uint32_t source);
+  // All of it anew, from `meta`.
+  void RebuildPrefixes();
+  struct PrefixFound;
+  PrefixFound FindBestPrefix(const SequenceOwner& owner, std::span<const TokenId> tokens) const;
+  // `depth`, or 0 if one of the sequence's windows does not reach so far back.
+  std::uint32_t GivableCells(std::uint32_t index, std::uint32_t depth) const;
+  PrefixLimit WhyNotMore(const SequenceOwner& owner, std::span<const TokenId> tokens,
+                         const PrefixFound& found) const;
+  // Whether all its cells are the first ones of `tokens`. REQUIRES: no more cells than tokens.
+  bool HoldsTokens(const layout::SequenceRecord& record, std::span<const TokenId> tokens) const;
+  bool IsBehindEdit(const PrefixIndex::Match& match, std::span<const TokenId> tokens) const;
+  PrefixOrigin OriginOf(std::uint32_t index) const;
+  void NoteRetained(std::uint32_t index);  // after a change of flags
+  Result<bool> RetainFound(std::uint32_t index);
+  // Whether other retained sequences hold the same tokens, so that nothing is lost without it.
+  bool IsRetainedElsewhere(std::uint32_t index) const;
+
+  // ---- eviction. What is to be free; retained sequences make room for it.
+  struct Need {
+    std::array<std::uint64_t, layout::kGroupsMax> blocks = {};
+    std::uint32_t states = 0;
+    std::uint32_t sequences = 0;
+    std::uint32_t list_units = 0;
+  };
+  static constexpr std::array<std::uint32_t, 2> kNoneKept = {layout::kNoSlot, layout::kNoSlot};
+  bool IsMet(const Need& need) const;
+  bool CanBeMet(const Need& need) const;  // but for lists
+  // Evicts until the need is met, none of `kept`; nothing if it cannot be met. REQUIRES: no fork
+  // is prepared and no part of a step being reserved.
+  void MakeRoom(const Need& need, std::array<std::uint32_t, 2> kept = kNoneKept);
+  void MakeRoomForLists(std::array<std::uint32_t, 2> kept = kNoneKept);
+  // Retained and unpinned, the one to go first first.
+  std::vector<std::uint32_t> EvictionOrder() const;
+  void Evict(std::uint32_t index);
+  Status DropIndex(std::uint32_t index);
+  Need NeedOf(std::span<const AppendRequest> requests) const;
+
   // ---- defragmentation
   struct Moves;
   void ChooseSources(std::uint32_t cells_max, Moves* moves) const;
@@ -337,12 +395,18 @@ class UnifiedMemory final : public Memory {
   Result<std::uint32_t> RewriteLists(Moves* moves);
 
   // ---- steps
-  struct NewCells;
+  // Where the new cells of one group of one sequence go.
+  struct NewCells {
+    std::uint32_t tail_count = 0;   // into the free tail of the last block
+    std::uint32_t fresh_count = 0;  // into fresh blocks
+    std::uint32_t fresh_blocks = 0;
+  };
   void BeginRead();
   void EndRead();
   Status CheckAppend(const AppendRequest& request, Found* found) const;
   Status CheckEncoding(const AppendRequest& request, const layout::SequenceRecord& record) const;
   Status CheckListRoom(const layout::ListRoot& root, std::uint32_t fresh_blocks) const;
+  static std::uint32_t CountNewCells(const AppendRequest& request);
   NewCells PlanAppend(const layout::SequenceRecord& record, std::uint32_t group,
                       std::uint32_t new_cells) const;
   Status ReservePart(const AppendRequest& request, const Found& found, StepSequence* part);
@@ -368,10 +432,10 @@ class UnifiedMemory final : public Memory {
                           layout::SequenceRecord* record);
   void ReleaseGroup(const GroupPart& part, std::uint32_t group);
   void ReleasePart(StepPlan& plan, std::size_t index);
-  Result<Rewriting> PlanDivision(SequenceHandle handle, PosRange range, std::int32_t divisor) const;
-  Result<Rewriting> PlanReforming(SequenceHandle handle, std::uint32_t key_form) const;
-  Result<Rewriting> PlanSettling(SequenceHandle handle, SettleScope scope) const;
-  Status CollectSources(const layout::SequenceRecord& record, Rewriting* rewriting) const;
+  Result<Rewriting> PlanDivision(SequenceHandle handle, PosRange range, std::int32_t divisor);
+  Result<Rewriting> PlanReforming(SequenceHandle handle, std::uint32_t key_form);
+  Result<Rewriting> PlanSettling(SequenceHandle handle, SettleScope scope);
+  Status CollectSources(const Found& found, Rewriting* rewriting);
   Result<std::uint32_t> Rewrite(SequenceHandle handle, Rewriting rewriting, CellRotator& rotator,
                                 std::unique_lock<std::mutex> lock);
   Status RotateCells(const Rewriting& rewriting, std::uint32_t group, CellRotator& rotator);
@@ -412,7 +476,18 @@ class UnifiedMemory final : public Memory {
   mutable std::vector<std::uint64_t> sequence_marks_;
   mutable std::uint64_t mark_ = 0;
   const AppliedRequest* applying_ = nullptr;  // see Applying
+  const AppliedRequest* taking_ = nullptr;    // TakePrefix is at work for it
   std::uint32_t logits_victim_ = 0;
+  PrefixIndex prefixes_;
+  std::uint32_t fork_source_ = layout::kNoSlot;  // of forks_: index of the record; kNoSlot: none
+  std::set<std::uint32_t> retained_;             // unpinned ones, by sequence
+  bool evicts_ = true;
+  std::vector<std::uint64_t> last_uses_;  // by sequence: use number, 0: before this process
+  std::uint64_t use_number_ = 0;
+  EvictedPrefixes evicted_;
+  PrefixCounters prefix_counters_;
+  std::vector<TokenId> tokens_;  // scratch of the index
+  std::vector<std::uint32_t> points_;
   std::uint32_t open_rewinds_ = 0;
 };
 

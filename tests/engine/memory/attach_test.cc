@@ -45,6 +45,7 @@ class AttachTest : public testing::Test {
     Result<OpenedMemory> opened = OpenMemory(Home(), *ComputeGeometry(options_), model_, limits_);
     if (!opened) throw std::runtime_error(opened.error().message);
     memory_ = std::move(opened->memory);
+    ExpectPrefixIndex(*memory_);
     return opened->start;
   }
   // Three sequences: 70 cells, a fork of it cut and shifted, and its snapshot.

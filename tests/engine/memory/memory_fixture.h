@@ -33,6 +33,28 @@ inline std::unique_ptr<UnifiedMemory> MakeMemory(const MemoryOptions& options) {
   return std::move(*UnifiedMemory::Create(std::move(*segments)));
 }
 
+// The prefix index holds the pristine tokens of every live sequence, and nothing else.
+inline void ExpectPrefixIndex(const UnifiedMemory& memory) {
+  const PrefixIndex& prefixes = memory.prefixes();
+  std::vector<bool> is_live(memory.geometry().meta.sequence_capacity);
+  std::vector<TokenId> tokens;
+  std::vector<Pos> positions;
+  for (const SequenceInfo& info : memory.Sequences()) {
+    const std::uint32_t index = IndexOf(info.handle);
+    is_live[index] = true;
+    ASSERT_TRUE(prefixes.contains(index)) << index;
+    ASSERT_TRUE(memory.ReadCells(info.handle, 0, info.pristine_cells, &tokens, &positions));
+    if (memory.geometry().meta.cross_group != layout::kNoSlot) tokens.clear();
+    ASSERT_EQ(prefixes.Tokens(index), tokens) << index;
+    for (std::size_t at = 0; at < tokens.size(); ++at) {
+      ASSERT_EQ(positions[at].value, static_cast<std::int32_t>(at)) << "of a pristine cell";
+    }
+  }
+  for (std::uint32_t index = 0; index < is_live.size(); ++index) {
+    ASSERT_EQ(prefixes.contains(index), is_live[index]) << index;
+  }
+}
+
 // The bytes of `meta`, as a later process would find them.
 struct MetaCopy {
   explicit MetaCopy(std::span<const std::byte> bytes)

@@ -75,6 +75,7 @@ class MemoryInspector {
     const Result<DerivedTables> rebuilt = RebuildTables(memory_->meta_bytes());
     ASSERT_TRUE(rebuilt) << rebuilt.error().message;
     ASSERT_TRUE(*rebuilt == memory_->derived());
+    ASSERT_NO_FATAL_FAILURE(ExpectPrefixIndex(*memory_));
     const BlockTable& blocks = memory_->derived().blocks[0];
     for (std::uint32_t block = 0; block < blocks.block_count(); ++block) {
       if (memory_->is_free_block(0, block)) {

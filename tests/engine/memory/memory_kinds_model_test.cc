@@ -68,6 +68,7 @@ class KindEpisode {
     }
     options.list_unit_count = options.sequence_capacity * static_cast<std::uint32_t>(In(2, 9)) / 2;
     memory_ = MakeMemory(options);
+    memory_->DisableEvictionForTest();  // the reference knows nothing of it
     meta_ = *ValidateHeader(memory_->meta_bytes());
     reference_.sequence_capacity = options.sequence_capacity;
     reference_.snapshot_capacity = options.snapshot_capacity;
@@ -189,6 +190,7 @@ class KindEpisode {
     const Result<DerivedTables> rebuilt = RebuildTables(memory_->meta_bytes());
     ASSERT_TRUE(rebuilt) << rebuilt.error().message;
     ASSERT_TRUE(*rebuilt == memory_->derived());
+    ASSERT_NO_FATAL_FAILURE(ExpectPrefixIndex(*memory_));
     ASSERT_EQ(memory_->Usage().live_sequences, reference_.sequences.size());
     for (auto& [handle, sequence] : reference_.sequences) {
       ASSERT_NO_FATAL_FAILURE(ExpectCells(handle, &sequence));

@@ -167,6 +167,7 @@ class Episode {
     options.list_unit_count =
         options.sequence_capacity * static_cast<std::uint32_t>(random_.In(2, 8)) / 2;
     memory_ = MakeMemory(options);
+    memory_->DisableEvictionForTest();  // the reference knows nothing of it
     inspector_ = std::make_unique<MemoryInspector>(memory_.get());
     reference_.sequence_capacity = options.sequence_capacity;
     reference_.snapshot_capacity = options.snapshot_capacity;

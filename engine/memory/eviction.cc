@@ -1,0 +1,183 @@
+// Retained sequences: what stays of a sequence that its client let go, and what goes when room is
+// needed.
+//
+// The order: a retained sequence is worth the tokens that would have to be computed again without
+// it, those that no other sequence begins with, divided by how many uses of others lie since its
+// own last one. What is worth least goes first; pinned ones never go.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/memory/record_functions.h"
+#include "engine/memory/unified_memory.h"
+
+namespace kvd {
+
+Result<bool> UnifiedMemory::Retain(SequenceHandle handle) {
+  bool stays = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    KVD_TRY(const Found found, FindMutable(handle));
+    KVD_TRY(stays, RetainFound(found.index));
+  }
+  if (!stays) ReturnUnusedSlabs();
+  return stays;
+}
+
+Result<bool> UnifiedMemory::RetainFound(std::uint32_t index) {
+  const layout::SequenceRecord& record = meta_.sequences()[index];
+  if ((record.flags & layout::kSequenceRetained) != 0) return true;
+  const bool is_pinned = (record.flags & layout::kSequencePinned) != 0;
+  std::uint32_t kept = prefixes_.depth(index);
+  if (has_state() && kept < record.cell_count) {
+    // No further than a state is at hand.
+    const auto checkpoints = meta_.checkpoints(record.checkpoints);
+    const auto behind =
+        std::ranges::upper_bound(checkpoints, kept, {}, &layout::Checkpoint::cell_count);
+    kept = behind == checkpoints.begin() ? 0 : std::prev(behind)->cell_count;
+  }
+  if (!is_pinned &&
+      (kept < kPrefixCellsMin || (kept == record.cell_count && IsRetainedElsewhere(index)))) {
+    KVD_CHECK_OK(DropIndex(index));
+    return false;
+  }
+  if (kept < record.cell_count && !is_pinned && !CutTail(index, kept)) {
+    KVD_CHECK_OK(DropIndex(index));  // a window has lost what is before the cut
+    return false;
+  }
+  layout::SequenceRecord retained = meta_.sequences()[index];
+  retained.flags |= layout::kSequenceRetained;
+  ++retained.edit_number;
+  KVD_CHECK_OK(PutOwner(index, retained));
+  last_uses_[index] = ++use_number_;
+  return true;
+}
+
+bool UnifiedMemory::IsRetainedElsewhere(std::uint32_t index) const {
+  // A state serves where it is kept, and a window's cells only near their end.
+  const layout::MetaGeometry& geometry = meta_.geometry();
+  if (has_state() || std::ranges::any_of(geometry.window, [](auto cells) { return cells != 0; })) {
+    return false;
+  }
+  return prefixes_.IsCovered(index, [this](std::uint32_t other) {
+    return (meta_.sequences()[other].flags & layout::kSequenceRetained) != 0;
+  });
+}
+
+// ---------------------------------------------------------------------------------------- eviction
+
+bool UnifiedMemory::IsMet(const Need& need) const {
+  for (std::uint32_t group = 0; group < group_count(); ++group) {
+    if (allocators_[group].free_blocks() < need.blocks[group]) return false;
+  }
+  if (tables_.sequences.free_count() < need.sequences) return false;
+  if (tables_.lists.free_units() < need.list_units) return false;
+  return need.states == 0 || states_.free_slots() + CountSpareStates() >= need.states;
+}
+
+bool UnifiedMemory::CanBeMet(const Need& need) const {
+  for (std::uint32_t group = 0; group < group_count(); ++group) {
+    const std::uint64_t blocks =
+        allocators_[group].free_blocks() + tables_.blocks[group].reclaimable_blocks();
+    if (blocks < need.blocks[group]) return false;
+  }
+  if (tables_.sequences.free_count() + retained_.size() < need.sequences) return false;
+  return need.states == 0 ||
+         states_.free_slots() + CountSpareStates() + tables_.states.reclaimable_slots() >=
+             need.states;
+}
+
+void UnifiedMemory::MakeRoom(const Need& need, std::array<std::uint32_t, 2> kept) {
+  if (!evicts_ || retained_.empty() || IsMet(need) || !CanBeMet(need)) return;
+  // Finding an order looks at all of them: a little more goes than is needed now.
+  Need wanted = need;
+  for (std::uint32_t group = 0; group < group_count(); ++group) {
+    if (wanted.blocks[group] == 0) continue;
+    wanted.blocks[group] += std::min(meta_.geometry().block_count[group] / 256,
+                                     tables_.blocks[group].reclaimable_blocks() / 8);
+  }
+  if (wanted.sequences > 0) {
+    wanted.sequences += std::min(meta_.geometry().sequence_capacity / 256,
+                                 static_cast<std::uint32_t>(retained_.size() / 8));
+  }
+  for (const std::uint32_t index : EvictionOrder()) {
+    if (IsMet(wanted)) return;
+    if (std::ranges::find(kept, index) == kept.end()) Evict(index);
+  }
+}
+
+void UnifiedMemory::MakeRoomForLists(std::array<std::uint32_t, 2> kept) {
+  constexpr std::uint32_t kPart = 16;
+  MakeRoom({.list_units = meta_.geometry().list_unit_count / kPart}, kept);
+}
+
+std::vector<std::uint32_t> UnifiedMemory::EvictionOrder() const {
+  struct Worth {
+    double value;
+    std::uint32_t index;
+  };
+  std::vector<Worth> worths;
+  for (const std::uint32_t index : retained_) {
+    const double tokens = 1.0 + prefixes_.CountUnshared(index);
+    const double uses_since = static_cast<double>(1 + use_number_ - last_uses_[index]);
+    worths.push_back({tokens / uses_since, index});
+  }
+  std::ranges::sort(worths, {}, [this](const Worth& worth) {
+    return std::tuple(worth.value, meta_.sequences()[worth.index].created_unix_ms, worth.index);
+  });
+  std::vector<std::uint32_t> order;
+  for (const Worth& worth : worths) order.push_back(worth.index);
+  return order;
+}
+
+void UnifiedMemory::Evict(std::uint32_t index) {
+  const std::uint32_t unshared = prefixes_.CountUnshared(index);
+  const std::vector<TokenId> tokens = prefixes_.Tokens(index);
+  const PrefixSpace space = prefixes_.space(index);
+  if (!DropIndex(index)) return;
+  if (unshared > 0) evicted_.Add(space, tokens);
+  ++prefix_counters_.evictions;
+  prefix_counters_.tokens_evicted += unshared;
+}
+
+Status UnifiedMemory::DropIndex(std::uint32_t index) {
+  // Nothing that the verb at work asked for: no part of what it will be found to have done.
+  const AppliedRequest* const applying = std::exchange(applying_, nullptr);
+  dropped_.assign(1, index);
+  Status status = DropCollected();
+  applying_ = applying;
+  return status;
+}
+
+UnifiedMemory::Need UnifiedMemory::NeedOf(std::span<const AppendRequest> requests) const {
+  Need need;
+  for (const AppendRequest& request : requests) {
+    const Result<Found> found = Find(request.handle);
+    if (!found) continue;
+    if (has_state() && !request.is_encoding) ++need.states;
+    for (std::uint32_t group = 0; group < group_count(); ++group) {
+      if (is_cross(group) != request.is_encoding) continue;
+      const NewCells cells = PlanAppend(*found->record, group, CountNewCells(request));
+      // Of two that would fill one tail the second one finds it taken.
+      need.blocks[group] += cells.fresh_blocks + (cells.tail_count > 0 && requests.size() > 1);
+    }
+  }
+  return need;
+}
+
+std::uint32_t UnifiedMemory::LimitRetained(std::uint32_t sequences_max) {
+  std::uint32_t count = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (retained_.size() <= sequences_max) return 0;
+    for (const std::uint32_t index : EvictionOrder()) {
+      if (retained_.size() <= sequences_max) break;
+      Evict(index);
+      ++count;
+    }
+  }
+  ReturnUnusedSlabs();
+  return count;
+}
+
+}  // namespace kvd
