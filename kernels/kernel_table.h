@@ -64,7 +64,7 @@ struct SoftmaxState {
 };
 
 struct KernelTable {
-  const char* name;  // "scalar", "avx2", "avx512"
+  const char* name;  // "scalar", "avx2", "avx512", "amx"
 
   // ---- weights
   void (*matmul)(const MatmulArgs& args);
@@ -144,13 +144,14 @@ std::size_t MatmulWorkspaceFloats(std::size_t in_features, std::size_t row_count
 const KernelTable* ScalarTable();
 const KernelTable* Avx2Table();    // AVX2, FMA, F16C
 const KernelTable* Avx512Table();  // AVX-512 F, BW, VL, DQ, VNNI
+const KernelTable* AmxTable();     // those, AMX TILE and INT8, and the system's leave to use them
 
 struct KernelChoice {
   const KernelTable* table;  // null if refused
   const char* problem;       // null if chosen; else what is wrong, for a message: "no such table"
                              // or the lacking feature
 };
-// The table named `name` ("scalar", "avx2", "avx512"), or the best one for null or "". A table that
+// The table named `name` ("scalar", "avx2", "avx512", "amx"), or the best one for null or "". A table that
 // the machine lacks is refused, never replaced.
 KernelChoice SelectKernels(const char* name);
 

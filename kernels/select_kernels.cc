@@ -1,11 +1,14 @@
 // Which tables the machine can run (CPUID for the instructions, XGETBV for the registers that the
 // system saves), and the choice among them.
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/amx/functions.h"
 #include "kernels/avx2/functions.h"
 #include "kernels/avx512/functions.h"
 #include "kernels/kernel_table.h"
@@ -21,6 +24,7 @@ struct Machine {
   std::uint32_t leaf1_ecx = 0;
   std::uint32_t leaf7_ebx = 0;
   std::uint32_t leaf7_ecx = 0;
+  std::uint32_t leaf7_edx = 0;
   std::uint64_t xcr0 = 0;
 };
 
@@ -31,6 +35,7 @@ Machine AskMachine() {
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) {
     machine.leaf7_ebx = b;
     machine.leaf7_ecx = c;
+    machine.leaf7_edx = d;
   }
   if ((machine.leaf1_ecx & bit_OSXSAVE) != 0) {
     std::uint32_t low = 0, high = 0;
@@ -65,6 +70,38 @@ const char* LackingForAvx512(const Machine& machine) {
   return nullptr;
 }
 
+constexpr std::uint64_t kTileState = 0x60000;                      // XTILECFG and XTILEDATA
+constexpr std::uint32_t kAmxTile = 1u << 24, kAmxInt8 = 1u << 25;  // of leaf 7's edx
+
+// The tile registers are 8 KB of state per thread, which Linux (5.16 on) gives a process that asks.
+// The permission holds for all its threads, those to come included, so it is asked for when the
+// table is chosen, before any starts.
+bool MayUseTiles() {
+  constexpr long kArchReqXcompPerm = 0x1023, kXtileData = 18;
+  return ::syscall(SYS_arch_prctl, kArchReqXcompPerm, kXtileData) == 0;
+}
+
+// Null if the machine can run the amx table, which uses everything that avx512 does.
+const char* LackingForAmx(const Machine& machine) {
+  if (const char* lacking = LackingForAvx512(machine)) return lacking;
+  if ((machine.leaf7_edx & kAmxTile) == 0) return "the machine lacks AMX";
+  if ((machine.leaf7_edx & kAmxInt8) == 0) return "the machine lacks AMX INT8";
+  if ((machine.xcr0 & kTileState) != kTileState)
+    return "the system does not save the AMX registers";
+  if (!MayUseTiles()) return "the system does not let this process use AMX";
+  return nullptr;
+}
+
+const KernelTable* TheAmxTable() {
+  static const KernelTable table = [] {
+    KernelTable made = avx512::kTable;
+    made.name = "amx";
+    made.matmul = amx::Matmul;
+    return made;
+  }();
+  return &table;
+}
+
 }  // namespace
 
 std::size_t MatmulWorkspaceFloats(std::size_t in_features, std::size_t row_count) {
@@ -87,25 +124,27 @@ const KernelTable* Avx512Table() {
   return LackingForAvx512(AskMachine()) == nullptr ? &avx512::kTable : nullptr;
 }
 
+const KernelTable* AmxTable() {
+  return LackingForAmx(AskMachine()) == nullptr ? TheAmxTable() : nullptr;
+}
+
 KernelChoice SelectKernels(const char* name) {
-  const Machine machine = AskMachine();
-  const char* lacking_for_avx2 = LackingForAvx2(machine);
-  const char* lacking_for_avx512 = LackingForAvx512(machine);
   if (name == nullptr || *name == '\0') {
-    if (lacking_for_avx512 == nullptr) return {&avx512::kTable, nullptr};
-    if (lacking_for_avx2 == nullptr) return {&avx2::kTable, nullptr};
-    return {&scalar::kTable, nullptr};
+    for (const KernelTable* table : {AmxTable(), Avx512Table(), Avx2Table()}) {
+      if (table != nullptr) return {table, nullptr};
+    }
+    return {ScalarTable(), nullptr};
   }
-  if (std::strcmp(name, "scalar") == 0) return {&scalar::kTable, nullptr};
-  if (std::strcmp(name, "avx2") == 0) {
-    if (lacking_for_avx2 != nullptr) return {nullptr, lacking_for_avx2};
-    return {&avx2::kTable, nullptr};
-  }
-  if (std::strcmp(name, "avx512") == 0) {
-    if (lacking_for_avx512 != nullptr) return {nullptr, lacking_for_avx512};
-    return {&avx512::kTable, nullptr};
-  }
-  return {nullptr, "no such table (scalar, avx2, avx512)"};
+  const auto chosen = [](const KernelTable* table, const char* lacking) -> KernelChoice {
+    if (lacking != nullptr) return {nullptr, lacking};
+    return {table, nullptr};
+  };
+  const Machine machine = AskMachine();
+  if (std::strcmp(name, "scalar") == 0) return {ScalarTable(), nullptr};
+  if (std::strcmp(name, "avx2") == 0) return chosen(&avx2::kTable, LackingForAvx2(machine));
+  if (std::strcmp(name, "avx512") == 0) return chosen(&avx512::kTable, LackingForAvx512(machine));
+  if (std::strcmp(name, "amx") == 0) return chosen(TheAmxTable(), LackingForAmx(machine));
+  return {nullptr, "no such table (scalar, avx2, avx512, amx)"};
 }
 
 }  // namespace kvd::kernels

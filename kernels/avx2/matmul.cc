@@ -9,29 +9,12 @@
 #include "kernels/lanes/quantize.h"
 
 namespace kvd::kernels::avx2 {
-namespace {
-
-struct QuantIsa {
-  using Lanes = avx2::Lanes;
-  using Quad = avx2::Quad;
-  using Sums = avx2::Sums;
-  using QuadsQ4_0 = QuadQ4_0;
-  using QuadsQ4_1 = QuadQ4_1;
-  using QuadsQ5_0 = QuadQ5_0;
-  using QuadsQ5_1 = QuadQ5_1;
-  using QuadsQ8_0 = QuadQ8_0;
-  using QuadsQ4_K = QuadQ4_K;
-  using QuadsQ5_K = QuadQ5_K;
-  using QuadsQ6_K = QuadQ6_K;
-  static constexpr int kQuantTileRows = 2;
-};
-
-}  // namespace
+namespace {}  // namespace
 
 void Matmul(const MatmulArgs& args) {
   if (args.row_count == 0 || args.first_out >= args.last_out) return;
-  WithQuads<QuantIsa>(args.weight_type, [&](auto quads) KVD_INLINE_LAMBDA {
-    NarrowQuantMatmul<QuantIsa, decltype(quads)>(args);
+  WithQuads<QuadTypes>(args.weight_type, [&](auto quads) KVD_INLINE_LAMBDA {
+    NarrowQuantMatmul<QuadTypes, decltype(quads)>(args);
   });
   WithPlainDecoder<Isa>(args.weight_type, [&](auto decoder) KVD_INLINE_LAMBDA {
     PlainMatmul<Isa, decltype(decoder)>(args);

@@ -12,21 +12,6 @@
 namespace kvd::kernels::avx512 {
 namespace {
 
-struct QuantIsa {
-  using Lanes = avx512::Lanes;
-  using Quad = avx512::Quad;
-  using Sums = avx512::Sums;
-  using QuadsQ4_0 = QuadQ4_0;
-  using QuadsQ4_1 = QuadQ4_1;
-  using QuadsQ5_0 = QuadQ5_0;
-  using QuadsQ5_1 = QuadQ5_1;
-  using QuadsQ8_0 = QuadQ8_0;
-  using QuadsQ4_K = QuadQ4_K;
-  using QuadsQ5_K = QuadQ5_K;
-  using QuadsQ6_K = QuadQ6_K;
-  static constexpr int kQuantTileRows = 4;
-};
-
 // Up to so many rows reading the blocks in registers beats a panel.
 constexpr std::size_t kNarrowQuantRows = 4;
 
@@ -34,9 +19,9 @@ constexpr std::size_t kNarrowQuantRows = 4;
 
 void Matmul(const MatmulArgs& args) {
   if (args.row_count == 0 || args.first_out >= args.last_out) return;
-  WithQuads<QuantIsa>(args.weight_type, [&](auto quads) KVD_INLINE_LAMBDA {
+  WithQuads<QuadTypes>(args.weight_type, [&](auto quads) KVD_INLINE_LAMBDA {
     if (args.row_count <= kNarrowQuantRows) {
-      NarrowQuantMatmul<QuantIsa, decltype(quads)>(args);
+      NarrowQuantMatmul<QuadTypes, decltype(quads)>(args);
     } else {
       WideQuantMatmul<decltype(quads)>(args);
     }

@@ -284,4 +284,20 @@ struct Sums {
   }
 };
 
+// The list that dispatch by type goes through (kernels/lanes/dispatch.h).
+struct QuadTypes {
+  using Lanes = avx512::Lanes;
+  using Quad = avx512::Quad;
+  using Sums = avx512::Sums;
+  using QuadsQ4_0 = QuadQ4_0;
+  using QuadsQ4_1 = QuadQ4_1;
+  using QuadsQ5_0 = QuadQ5_0;
+  using QuadsQ5_1 = QuadQ5_1;
+  using QuadsQ8_0 = QuadQ8_0;
+  using QuadsQ4_K = QuadQ4_K;
+  using QuadsQ5_K = QuadQ5_K;
+  using QuadsQ6_K = QuadQ6_K;
+  static constexpr int kQuantTileRows = 4;
+};
+
 }  // namespace kvd::kernels::avx512

@@ -1,12 +1,14 @@
-// Panels of weights for many quantised rows of x (kernels/lanes/quant_wide.h), for AVX-512.
+// Products of many quantised rows of x with panels of unpacked weights (kernels/quant_panel.h), for
+// AVX-512.
 //
 // A panel holds groups of sixteen outputs, one per lane. Per block of 32 elements a group has the
 // scales, then the minimums or the integer scales of the two halves if the type has such, then
-// eight vectors of four bytes (w.q + kOffset) per output. Blocks 0, 4, 8, ... come first, then 1, 5,
-// 9, ...: each partial sum of the numeric form is one run of blocks.
+// eight vectors of four bytes per output: w.q + kOffset, or w.q itself if kSigned. Blocks 0, 4, 8,
+// ... come first, then 1, 5, 9, ...: each partial sum of the numeric form is one run of blocks.
 #pragma once
 
 #include "kernels/avx512/quads.h"
+#include "kernels/lanes/dot_tile.h"
 #include "kernels/quant_panel.h"
 
 namespace kvd::kernels::avx512 {
@@ -41,7 +43,7 @@ struct Transposition {
 };
 
 // Four blocks of sixteen outputs into a panel. blocks: where each goes.
-template <class Q>
+template <class Q, bool kSigned>
 KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[4], std::uint8_t* const (&blocks)[4]) {
   using Shape = PanelShape<Q>;
   const auto store = [&](std::size_t block, std::size_t vector, I v)
@@ -50,7 +52,11 @@ KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[4], std::uint8_t* const (&bl
     I words[4][4];  // [quad][word % 4]
     StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
       StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
-        words[q.value][o.value] = quads[q.value].w[o.value][z.value];
+        I& bytes = words[q.value][o.value];
+        bytes = quads[q.value].w[o.value][z.value];
+        if constexpr (kSigned && Q::kOffset != 0) {
+          bytes = _mm512_sub_epi8(bytes, _mm512_set1_epi8(static_cast<char>(Q::kOffset)));
+        }
       });
       Transposition::WithinLanes(words[q.value]);
     });
@@ -86,7 +92,7 @@ KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[4], std::uint8_t* const (&bl
 }
 
 // One group: outputs [out, out + 16), those from last_out on copies of the one before it.
-template <class Q>
+template <class Q, bool kSigned>
 void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std::uint8_t* panel) {
   const std::size_t block_count = args.in_features / kQuantizedBlock;
   const std::size_t row_bytes = QuadRowBytes<Q>(args.in_features);
@@ -102,7 +108,7 @@ void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std
   }
   Quad quads[4];
   const auto put = [&] KVD_INLINE_LAMBDA {
-    PutQuads<Q>(quads, to);
+    PutQuads<Q, kSigned>(quads, to);
     StaticFor<4>([&](auto p) KVD_INLINE_LAMBDA { to[p.value] += kBlockBytes; });
   };
   std::size_t b = 0;
@@ -285,7 +291,7 @@ void WideQuantMatmul(const MatmulArgs& args) {
     const std::size_t last = first + (left < panel_outs ? left : panel_outs);
     const std::size_t group_count = (last - first + 31) / 32 * 2;
     for (std::size_t g = 0; g < group_count; ++g) {
-      PutGroup<Q>(args, first + 16 * g, last, panel + g * group_bytes);
+      PutGroup<Q, false>(args, first + 16 * g, last, panel + g * group_bytes);
     }
     for (std::size_t t = 0; t < tile_count; ++t) {
       const std::size_t row = args.row_count * t / tile_count;

@@ -64,7 +64,7 @@ TEST(EncoderTest, PoolingTakesTheMeanTheFirstOrTheLastOfTheRows) {
 TEST(EncoderTest, ATextIsTheSameBitsInEveryTableWithAnyThreadsAndAfterAnyOther) {
   const std::vector<TokenId> tokens = SomeTokens(70);
   const std::vector<float> expected = Embed(*MakeBert(Pooling::kMean, "scalar"), tokens);
-  for (const char* table : {"avx2", "avx512"}) {
+  for (const char* table : {"avx2", "avx512", "amx"}) {
     if (kernels::SelectKernels(table).table == nullptr) continue;
     EXPECT_EQ(Embed(*MakeBert(Pooling::kMean, table), tokens), expected) << table;
   }

@@ -98,7 +98,8 @@ TEST_P(GoldenTest, EveryScenarioPassesWithQ8CellsWhereTheHeadsAllowThem) {
   ExpectAllPass("--spawn -ctk q8_0 -ctv f16", false, true);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTable, GoldenTest, ::testing::Values("scalar", "avx2", "avx512"),
+INSTANTIATE_TEST_SUITE_P(EveryTable, GoldenTest,
+                         ::testing::Values("scalar", "avx2", "avx512", "amx"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 TEST(GoldenToolTest, EveryVocabularyPasses) {

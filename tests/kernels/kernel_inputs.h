@@ -155,8 +155,8 @@ class TableTest : public ::testing::TestWithParam<const char*> {
   const KernelTable* scalar_ = ScalarTable();
 };
 
-#define KVD_FOR_EVERY_TABLE(Suite)                                                       \
-  INSTANTIATE_TEST_SUITE_P(Tables, Suite, ::testing::Values("scalar", "avx2", "avx512"), \
+#define KVD_FOR_EVERY_TABLE(Suite)                                                              \
+  INSTANTIATE_TEST_SUITE_P(Tables, Suite, ::testing::Values("scalar", "avx2", "avx512", "amx"), \
                            [](const auto& table) { return std::string(table.param); })
 
 }  // namespace kvd::kernels

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "kernels/quantized_row.h"
+#include "tests/kernels/emulated_tiles.h"
 #include "tests/kernels/kernel_inputs.h"
 #include "tests/kernels/naive_decode.h"
 
@@ -250,6 +251,31 @@ TEST_P(MatmulTest, AnInputThatIsNotFiniteSpoilsItsRowOnly) {
 }
 
 KVD_FOR_EVERY_TABLE(MatmulTest);
+
+// The amx table's own code, with the tile instructions in plain code: a machine that has them is not
+// needed.
+TEST(EmulatedTilesTest, GiveTheScalarBits) {
+  if (Avx512Table() == nullptr) GTEST_SKIP() << "the machine lacks AVX-512";
+  KernelTable table = *Avx512Table();
+  table.matmul = EmulatedTileMatmul;
+  Numbers numbers(23);
+  for (const DataType type : kAllTypes) {
+    if (!IsQuantized(type)) continue;
+    for (const std::size_t n : {32u, 64u, 96u, 160u, 256u, 2816u, 33u * 256u}) {
+      if (n % ElementsPerBlock(type) != 0) continue;
+      for (const std::size_t rows : {1u, 7u, 15u, 16u, 17u, 33u}) {
+        if (n > 256 && rows % 16 != 1) continue;
+        const Product product(&numbers, type, n, 83, rows);
+        for (const auto& [first, last] : {std::pair{0u, 83u}, {3u, 19u}, {5u, 6u}}) {
+          ASSERT_TRUE(
+              SameBits(product.Run(*ScalarTable(), first, last), product.Run(table, first, last)))
+              << DataTypeName(type) << " n " << n << " rows " << rows << " outputs " << first
+              << ".." << last;
+        }
+      }
+    }
+  }
+}
 
 // The definition itself, written out once more for one product.
 TEST(NumericFormTest, IsSixteenPartialSumsAndATree) {

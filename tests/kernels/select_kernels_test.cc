@@ -8,7 +8,7 @@ namespace kvd::kernels {
 namespace {
 
 TEST(SelectKernelsTest, GivesATableUnderItsOwnNameOrSaysWhatIsLacking) {
-  for (const char* name : {"scalar", "avx2", "avx512"}) {
+  for (const char* name : {"scalar", "avx2", "avx512", "amx"}) {
     const KernelChoice choice = SelectKernels(name);
     if (choice.table != nullptr) {
       EXPECT_STREQ(choice.table->name, name);
@@ -21,7 +21,8 @@ TEST(SelectKernelsTest, GivesATableUnderItsOwnNameOrSaysWhatIsLacking) {
 }
 
 TEST(SelectKernelsTest, GivesTheBestTableWhenNoneIsNamed) {
-  const KernelTable* best = Avx512Table();
+  const KernelTable* best = AmxTable();
+  if (best == nullptr) best = Avx512Table();
   if (best == nullptr) best = Avx2Table();
   if (best == nullptr) best = ScalarTable();
   EXPECT_EQ(SelectKernels(nullptr).table, best);
@@ -29,20 +30,20 @@ TEST(SelectKernelsTest, GivesTheBestTableWhenNoneIsNamed) {
 }
 
 TEST(SelectKernelsTest, RefusesAnUnknownName) {
-  for (const char* name : {"amx", "AVX2", "avx", "scalar "}) {
+  for (const char* name : {"amx512", "AVX2", "avx", "scalar "}) {
     const KernelChoice choice = SelectKernels(name);
     EXPECT_EQ(choice.table, nullptr);
-    EXPECT_STREQ(choice.problem, "no such table (scalar, avx2, avx512)");
+    EXPECT_STREQ(choice.problem, "no such table (scalar, avx2, avx512, amx)");
   }
 }
 
 TEST(SelectKernelsTest, EveryTableIsComplete) {
-  for (const KernelTable* table : {ScalarTable(), Avx2Table(), Avx512Table()}) {
+  for (const KernelTable* table : {ScalarTable(), Avx2Table(), Avx512Table(), AmxTable()}) {
     if (table == nullptr) continue;
-    EXPECT_TRUE(table->matmul && table->decode_row && table->encode_row && table->scores &&
-                table->softmax_run && table->add_values && table->rms_norm && table->rope &&
-                table->silu_multiply && table->add && table->scale && table->all_finite &&
-                table->argmax)
+    EXPECT_TRUE(table->matmul && table->quantize_rows && table->decode_row && table->encode_row &&
+                table->scores && table->softmax_run && table->add_values && table->rms_norm &&
+                table->rope && table->silu_multiply && table->add && table->scale &&
+                table->all_finite && table->argmax)
         << table->name;
   }
 }
