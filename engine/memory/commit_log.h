@@ -60,6 +60,9 @@ class CommitLog {
       probe_(moment);
   }
 
+  // Copies the entries to their places.
+  void Apply();
+
   MetaView meta_;
   std::uint64_t next_number_;
   std::uint32_t entry_count_ = 0;

@@ -1,0 +1,508 @@
+#include "tests/crash/operations.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "engine/memory/hold_and_restore.h"
+#include "tests/crash/recovered_state.h"
+
+namespace kvd::test {
+namespace {
+
+constexpr SequenceOwner kOwner{1000, SessionId{5}, 0};
+constexpr SequenceOwner kOther{1001, SessionId{6}, 3};
+
+class TagRotator final : public CellRotator {
+ public:
+  explicit TagRotator(UnifiedMemory& memory) : memory_(memory) {}
+  Status RotateCell(std::uint32_t group, BlockId source_block, std::uint32_t source_cell, Pos,
+                    BlockId destination_block, std::uint32_t destination_cell, Pos to) override {
+    const auto from = static_cast<std::uint32_t>(source_block);
+    const auto block = static_cast<std::uint32_t>(destination_block);
+    const auto token =
+        static_cast<TokenId>(*CellBytes(memory_, group, from, source_cell, true) >> 32);
+    *CellBytes(memory_, group, block, destination_cell, true) = CellTag(token, to.value);
+    *CellBytes(memory_, group, block, destination_cell, false) = CellTag(token, 0);
+    return {};
+  }
+
+ private:
+  UnifiedMemory& memory_;
+};
+
+class TagMover final : public CellMover {
+ public:
+  explicit TagMover(UnifiedMemory& memory) : memory_(memory) {}
+  void MoveCells(std::uint32_t group, BlockId source_block, std::uint32_t source_cell,
+                 BlockId destination_block, std::uint32_t destination_cell,
+                 std::uint32_t count) override {
+    for (const bool is_key : {true, false}) {
+      std::memcpy(
+          CellBytes(memory_, group, static_cast<std::uint32_t>(destination_block), destination_cell,
+                    is_key),
+          CellBytes(memory_, group, static_cast<std::uint32_t>(source_block), source_cell, is_key),
+          count * sizeof(std::uint64_t));
+    }
+  }
+
+ private:
+  UnifiedMemory& memory_;
+};
+
+}  // namespace
+
+const char* NameOf(OperationKind kind) {
+  static constexpr std::array<const char*, kOperationKinds> kNames = {
+      "create",       "fork",         "drop",       "drop all",    "keep",      "remove",
+      "clear",        "copy",         "shift",      "divide",      "settle",    "re-form",
+      "defragment",   "set owner",    "publish",    "replace",     "unpublish", "reserve",
+      "commit",       "encode",       "checkpoint", "keep logits", "rewind",    "restore",
+      "open session", "close session"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+MemoryOptions OptionsOf(MemoryKind kind) {
+  MemoryOptions options;
+  options.groups = {{.cells = 32 * 32, .layers = {{1, 2, 2}}}};
+  options.k_type = kernels::DataType::kF32;
+  options.v_type = kernels::DataType::kF32;
+  options.sequence_capacity = 12;
+  options.snapshot_capacity = 3;
+  options.session_capacity = 2;
+  options.list_unit_count = 96;
+  if (kind == MemoryKind::kHybrid) {
+    options.groups.push_back({.cells = 16 * 32, .layers = {{1, 2, 2}}, .window = 70});
+    options.state_bytes = 64;
+    options.state_slots = 20;
+    options.checkpoint_slots = 12;
+    options.logits_bytes = 64;
+    options.logits_rows = 3;
+  }
+  if (kind == MemoryKind::kEncoder) {
+    options.groups.push_back({.cells = 8 * 32, .layers = {{1, 2, 2}}, .is_cross = true});
+  }
+  return options;
+}
+
+bool Has(MemoryKind memory, OperationKind kind) {
+  switch (kind) {
+    case OperationKind::kEncode: return memory == MemoryKind::kEncoder;
+    case OperationKind::kCheckpoint:
+    case OperationKind::kLogits:
+    case OperationKind::kRewind: return memory == MemoryKind::kHybrid;
+    default: return true;
+  }
+}
+
+Operations::Operations(UnifiedMemory& memory, MemoryKind kind, std::uint64_t seed,
+                       StepWindow& window)
+    : memory_(memory), kind_(kind), random_(seed), window_(window) {
+  Must(memory_.OpenSession({.id = kOwner.session, .owner_uid = kOwner.uid}));
+  base_ = Make(70);
+  (void)Must(memory_.Publish(base_, kOwner, "base", true, false));
+}
+
+// What lies between the two stores is the operation; the signal tells the tracer that it begins.
+template <class Change>
+void Operations::Step(OperationKind kind, Change change, bool changes_something) {
+  window_.kind = kind;
+  window_.changes_something = changes_something;
+  window_.is_open.store(1);
+  ::raise(SIGTRAP);
+  auto result = change();
+  window_.is_open.store(0);
+  if (!result) Must(std::unexpected(std::move(result).error()));
+}
+
+void Operations::Must(const Status& status) {
+  if (status) return;
+  std::snprintf(window_.failure.data(), window_.failure.size(), "%s: %s", NameOf(window_.kind),
+                status.error().message.c_str());
+  ::_exit(3);
+}
+
+template <class T>
+T Operations::Must(Result<T> result) {
+  if (!result) Must(Status(std::unexpected(std::move(result).error())));
+  return std::move(*result);
+}
+
+std::uint32_t Operations::In(std::uint32_t least, std::uint32_t most) {
+  return least + static_cast<std::uint32_t>(random_() % (most - least + 1));
+}
+
+AppliedRequest Operations::Applied() {
+  if (In(0, 1) == 0) return {};
+  return {.session = kOwner.session, .request = RequestId{++last_request_}, .verb = 1};
+}
+
+std::vector<TokenId> Operations::Tokens(std::size_t count) {
+  std::vector<TokenId> tokens(count);
+  for (TokenId& token : tokens) token = last_token_ = (last_token_ + 1) % 10'000;
+  return tokens;
+}
+
+void Operations::Fill(const StepSequence& part) {
+  for (std::uint32_t group = 0; group < memory_.geometry().meta.group_count; ++group) {
+    const GroupPart& groups = part.groups[group];
+    const ExtentView view = groups.view();
+    const std::uint32_t first_new = groups.cell_count - part.new_cells;
+    const bool is_cross = group == memory_.geometry().meta.cross_group;
+    for (std::size_t at = groups.first_new_extent; at < view.entries.size(); ++at) {
+      const Piece piece = view.PieceAt(at);
+      for (std::uint32_t k = 0; k < piece.count; ++k) {
+        const std::uint32_t ordinal = view.entries[at].start + k;
+        if (ordinal < first_new) continue;
+        const TokenId token = part.tokens[ordinal - first_new];
+        const auto position = static_cast<std::int32_t>(ordinal - first_new) +
+                              (is_cross ? 0 : part.first_new_pos.value);
+        *CellBytes(memory_, group, piece.block, piece.first + k, true) =
+            CellTag(token, position - piece.delta);
+        *CellBytes(memory_, group, piece.block, piece.first + k, false) = CellTag(token, 0);
+      }
+    }
+  }
+  if (part.state_to == layout::kNoSlot) return;
+  std::uint64_t sum = kSumOfNothing;
+  if (part.state_from != layout::kNoSlot) {
+    std::memcpy(&sum, memory_.StateBytes(part.state_from), sizeof sum);
+  }
+  for (const TokenId token : part.tokens) sum = AddToSum(sum, token);
+  std::memcpy(memory_.StateBytes(part.state_to), &sum, sizeof sum);
+}
+
+void Operations::Append(SequenceHandle handle, std::size_t count, std::uint32_t key_form) {
+  const std::vector<TokenId> tokens = Tokens(count);
+  const AppendRequest request{.handle = handle,
+                              .pos = Must(memory_.Query(handle)).next_pos,
+                              .tokens = tokens,
+                              .key_form = key_form};
+  StepPlan plan;
+  Must(memory_.Reserve({&request, 1}, &plan, nullptr));
+  Fill(plan.sequences[0]);
+  Must(memory_.Commit(plan, 0));
+  memory_.EndStep(plan);
+}
+
+void Operations::Encode(SequenceHandle handle) {
+  const std::vector<TokenId> tokens = Tokens(In(5, 40));
+  const AppendRequest request{.handle = handle, .pos = {}, .tokens = tokens, .is_encoding = true};
+  StepPlan plan;
+  const auto encode = [&]() -> Status {
+    KVD_CHECK_OK(memory_.Reserve({&request, 1}, &plan, nullptr));
+    Fill(plan.sequences[0]);
+    const Status status = memory_.Commit(plan, 0);
+    memory_.EndStep(plan);
+    return status;
+  };
+  if (window_.kind == OperationKind::kEncode) {
+    Step(OperationKind::kEncode, encode);
+  } else {
+    Must(encode());
+  }
+}
+
+SequenceHandle Operations::Make(std::size_t cells, std::uint32_t key_form) {
+  const SequenceHandle handle = Must(memory_.Create(kOwner));
+  if (kind_ == MemoryKind::kEncoder) Encode(handle);
+  if (cells != 0) Append(handle, cells, key_form);
+  return handle;
+}
+
+SequenceHandle Operations::ForkOf(SequenceHandle source, SequenceOwner owner) {
+  SequenceHandle fork{};
+  Must(memory_.Fork(source, owner, {&fork, 1}));
+  return fork;
+}
+
+void Operations::Forget(std::span<const SequenceHandle> handles) { Must(memory_.DropAll(handles)); }
+
+void Operations::Run(OperationKind kind) {
+  using enum OperationKind;
+  window_.kind = kind;
+  switch (kind) {
+    case kCreate: {
+      SequenceHandle made{};
+      Step(kind, [&, applied = Applied()]() -> Status {
+        KVD_TRY(made, memory_.Create(kOwner, applied));
+        return {};
+      });
+      return Forget(made);
+    }
+    case kFork: {
+      std::vector<SequenceHandle> forks(In(1, 3));
+      std::optional<std::uint32_t> cells;
+      if (kind_ == MemoryKind::kAttention && In(0, 1) == 0) cells = In(1, 70);
+      Step(kind,
+           [&, applied = Applied()] { return memory_.Fork(base_, kOwner, forks, cells, applied); });
+      return Forget(forks);
+    }
+    case kDrop: {
+      const SequenceHandle fork = ForkOf(base_, kOwner);
+      if (In(0, 1) == 0) Append(fork, In(1, 40));
+      return Step(kind, [&, applied = Applied()] { return memory_.Drop(fork, applied); });
+    }
+    case kDropAll: {
+      const std::array forks = {ForkOf(base_, kOwner), ForkOf(base_, kOther), Make(5)};
+      return Step(kind, [&] { return memory_.DropAll(forks); });
+    }
+    case kKeep: {
+      const SequenceHandle kept = ForkOf(base_, kOther);
+      for (int i = 0; i < 2; ++i) (void)ForkOf(base_, kOther);
+      Step(kind, [&, applied = Applied()] { return memory_.Keep(kept, kOther.session, applied); });
+      return Forget(kept);
+    }
+    case kRemove: return RunRemove();
+    case kClear: {
+      const SequenceHandle fork = ForkOf(base_, kOwner);
+      Step(kind, [&, applied = Applied()] { return memory_.Clear(fork, applied); });
+      return Forget(fork);
+    }
+    case kCopy: return RunCopy();
+    case kShift: {
+      const SequenceHandle fork = ForkOf(base_, kOwner);
+      const PosRange range{Pos{static_cast<std::int32_t>(In(0, 2) * In(1, 32))}, kPosEnd};
+      const auto delta = static_cast<std::int32_t>(In(1, 9));
+      Step(kind,
+           [&, applied = Applied()] { return memory_.AddPositions(fork, range, delta, applied); });
+      return Forget(fork);
+    }
+    case kDivide:
+    case kSettle:
+    case kChangeForm: return RunDivide();
+    case kDefragment: return RunDefragment();
+    case kSetOwner: {
+      const SequenceHandle fork = ForkOf(base_, kOwner);
+      Step(kind, [&] { return memory_.SetOwner(fork, kOther, layout::kSequenceRetained, 0); });
+      return Forget(fork);
+    }
+    case kPublish:
+    case kReplace:
+    case kUnpublish: {
+      const auto publish = [&] {
+        return memory_.Publish(base_, kOwner, "name", In(0, 1) == 0, true);
+      };
+      if (kind == kPublish) {
+        Step(kind, publish);
+      } else {
+        (void)Must(publish());
+        if (kind == kReplace) Step(kind, publish);
+        if (kind == kUnpublish) return Step(kind, [&] { return memory_.Unpublish("name"); });
+      }
+      return Must(memory_.Unpublish("name"));
+    }
+    case kReserve:
+    case kCommit: return RunAppend();
+    case kEncode: return Forget(Make(0));
+    case kCheckpoint: {
+      const SequenceHandle made = Make(In(3, 20));
+      Step(kind, [&] { return memory_.KeepCheckpoint(made); });
+      return Forget(made);
+    }
+    case kLogits: {
+      const SequenceHandle made = Make(3);
+      std::array<float, 16> row{};
+      std::uint64_t sum = kSumOfNothing;
+      for (TokenId token = last_token_ - 2; token <= last_token_; ++token) {
+        sum = AddToSum(sum, (token + 10'000) % 10'000);
+      }
+      std::memcpy(row.data(), &sum, sizeof sum);
+      Step(kind, [&] { return memory_.KeepLogits(made, row.data()); });
+      return Forget(made);
+    }
+    case kRewind: return RunRewind();
+    case kRestore: return RunRestore();
+    case kOpenSession:
+    case kCloseSession: {
+      const StoredSession session{.id = kOther.session, .owner_uid = kOther.uid};
+      const auto open = [&] { return memory_.OpenSession(session); };
+      const auto close = [&] { return memory_.CloseSession(session.id); };
+      if (kind == kOpenSession) {
+        Step(kind, open);
+        return Must(close());
+      }
+      Must(open());
+      return Step(kind, close);
+    }
+  }
+}
+
+void Operations::RunRemove() {
+  SequenceHandle made = ForkOf(base_, kOwner);
+  PosRange range{Pos{static_cast<std::int32_t>(In(0, 60))}, kPosEnd};
+  if (kind_ == MemoryKind::kHybrid) {
+    // Back to a checkpoint, so that no state has to be computed again.
+    Forget(made);
+    made = Make(In(5, 30));
+    (void)Must(memory_.KeepCheckpoint(made));
+    range.begin = Must(memory_.Query(made)).next_pos;
+    Append(made, In(1, 20));
+  } else if (In(0, 1) == 0) {
+    range.end = Pos{range.begin.value + static_cast<std::int32_t>(In(1, 9))};
+  }
+  Step(OperationKind::kRemove,
+       [&, applied = Applied()] { return memory_.RemoveRange(made, range, applied); });
+  Forget(made);
+}
+
+void Operations::RunCopy() {
+  const SequenceHandle made = Must(memory_.Create(kOwner));
+  PosRange range{Pos{0}, kPosEnd};
+  if (kind_ != MemoryKind::kHybrid) {
+    range.begin = Pos{static_cast<std::int32_t>(In(0, 40))};
+    range.end = Pos{range.begin.value + static_cast<std::int32_t>(In(1, 40))};
+  }
+  Step(OperationKind::kCopy,
+       [&, applied = Applied()] { return memory_.CopyRange(base_, made, range, applied); });
+  Forget(made);
+}
+
+// What rewrites cells into fresh ones.
+void Operations::RunDivide() {
+  TagRotator rotator(memory_);
+  const SequenceHandle made = Make(In(4, 24));
+  switch (window_.kind) {
+    case OperationKind::kDivide:
+      Step(OperationKind::kDivide, [&, applied = Applied()] {
+        return memory_.DividePositions(made, {Pos{0}, kPosEnd}, 2, rotator, applied);
+      });
+      break;
+    case OperationKind::kSettle:
+      Must(memory_.AddPositions(made, {Pos{2}, kPosEnd}, 3));
+      Step(
+          OperationKind::kSettle,
+          [&] { return memory_.Settle(made, Memory::SettleScope::kAll, rotator); },
+          /*changes_something=*/false);
+      break;
+    default:
+      Step(OperationKind::kChangeForm, [&] { return memory_.ChangeKeyForm(made, 1, rotator); });
+  }
+  Forget(made);
+}
+
+void Operations::RunDefragment() {
+  TagMover mover(memory_);
+  std::vector<SequenceHandle> made;
+  for (int i = 0; i < 4; ++i) made.push_back(Make(40));
+  for (const std::size_t gone : {2u, 0u}) {
+    Forget(made[gone]);
+    made.erase(made.begin() + static_cast<std::ptrdiff_t>(gone));
+  }
+  Step(
+      OperationKind::kDefragment, [&] { return memory_.Defragment(64, mover); },
+      /*changes_something=*/false);
+  Forget(made);
+}
+
+void Operations::RunAppend() {
+  const bool steps_reserve = window_.kind == OperationKind::kReserve;
+  const std::array made = {ForkOf(base_, kOwner), Make(kind_ == MemoryKind::kEncoder ? 1 : 0)};
+  const std::array tokens = {Tokens(In(1, 12)), Tokens(In(1, 40))};
+  std::array<AppendRequest, 2> requests;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    requests[i] = {.handle = made[i],
+                   .pos = Must(memory_.Query(made[i])).next_pos,
+                   .tokens = tokens[i],
+                   .applied = Applied()};
+    requests[i].applied.completes = In(0, 1) == 0;
+  }
+  StepPlan plan;
+  const auto reserve = [&]() -> Status {
+    KVD_CHECK_OK(memory_.Reserve(requests, &plan, nullptr));
+    for (std::size_t i = 0; i < plan.count; ++i) Fill(plan.sequences[i]);
+    return {};
+  };
+  if (steps_reserve) {
+    Step(OperationKind::kReserve, reserve, /*changes_something=*/false);
+  } else {
+    Must(reserve());
+  }
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    // A part that is given up now and then.
+    if (i == 1 && In(0, 3) == 0) {
+      memory_.Abandon(plan, i);
+    } else if (steps_reserve) {
+      Must(memory_.Commit(plan, i));
+    } else {
+      Step(OperationKind::kCommit, [&] { return memory_.Commit(plan, i); });
+    }
+  }
+  memory_.EndStep(plan);
+  Forget(made);
+}
+
+void Operations::RunRewind() {
+  const SequenceHandle made = Make(In(5, 20));
+  (void)Must(memory_.KeepCheckpoint(made));
+  Append(made, In(5, 20));
+  const auto length = static_cast<std::uint32_t>(Must(memory_.Query(made)).next_pos.value);
+  Rewind rewind;
+  rewind.applied = Applied();
+  const Pos begin{static_cast<std::int32_t>(In(2, length - 2))};
+  const PosRange range{begin, In(0, 1) == 0 ? kPosEnd : Pos{begin.value + 1}};
+  Must(memory_.BeginRewind(made, range, &rewind));
+  std::uint64_t sum = kSumOfNothing;
+  if (rewind.state_from != layout::kNoSlot) {
+    std::memcpy(&sum, memory_.StateBytes(rewind.state_from), sizeof sum);
+  }
+  for (const TokenId token : rewind.tokens) sum = AddToSum(sum, token);
+  rewind.done = rewind.tokens.size();
+  rewind.last_slot = rewind.slots[0];
+  std::memcpy(memory_.StateBytes(rewind.last_slot), &sum, sizeof sum);
+  Step(OperationKind::kRewind, [&] { return memory_.CommitRewind(rewind); });
+  Forget(made);
+}
+
+void Operations::RunRestore() {
+  const SequenceHandle made = Must(memory_.Create(kOwner));
+  const bool is_hybrid = kind_ == MemoryKind::kHybrid;
+  const std::vector<TokenId> tokens = Tokens(In(1, 50));
+  const std::vector<TokenId> cross =
+      kind_ == MemoryKind::kEncoder ? Tokens(7) : std::vector<TokenId>();
+  std::vector<Pos> positions;
+  std::vector<std::uint64_t> sums = {kSumOfNothing};
+  for (const TokenId token : tokens) {
+    positions.push_back(Pos{static_cast<std::int32_t>(positions.size())});
+    sums.push_back(AddToSum(sums.back(), token));
+  }
+  const std::array checkpoints = {static_cast<std::uint32_t>(tokens.size())};
+  RestoreRequest request{.handle = made,
+                         .tokens = tokens,
+                         .positions = positions,
+                         .cross_tokens = cross,
+                         .pristine_cells = static_cast<std::uint32_t>(tokens.size()),
+                         .has_state = is_hybrid,
+                         .has_logits = is_hybrid};
+  if (is_hybrid) request.checkpoint_cells = checkpoints;
+  Step(OperationKind::kRestore, [&]() -> Status {
+    Restore restore;
+    KVD_CHECK_OK(memory_.BeginRestore(request, &restore));
+    for (std::uint32_t group = 0; group < memory_.geometry().meta.group_count; ++group) {
+      const ExtentView view = restore.parts[group].view();
+      const bool is_cross = group == memory_.geometry().meta.cross_group;
+      for (std::size_t at = 0; at < view.entries.size(); ++at) {
+        const Piece piece = view.PieceAt(at);
+        for (std::uint32_t k = 0; k < piece.count; ++k) {
+          const std::uint32_t ordinal = view.entries[at].start + k;
+          const TokenId token = is_cross ? cross[ordinal] : tokens[ordinal];
+          *CellBytes(memory_, group, piece.block, piece.first + k, true) =
+              CellTag(token, static_cast<std::int32_t>(ordinal));
+          *CellBytes(memory_, group, piece.block, piece.first + k, false) = CellTag(token, 0);
+        }
+      }
+    }
+    if (restore.state_slot != layout::kNoSlot) {
+      std::memcpy(memory_.StateBytes(restore.state_slot), &sums.back(), sizeof sums[0]);
+    }
+    if (restore.logits_slot != layout::kNoSlot) {
+      std::memcpy(memory_.LogitsBytes(restore.logits_slot), &sums.back(), sizeof sums[0]);
+    }
+    return memory_.CommitRestore(restore);
+  });
+  Forget(made);
+}
+
+}  // namespace kvd::test
