@@ -116,12 +116,49 @@ TEST_F(StateDirectoryTest, DefaultPlaceIsByNameSoThatTwoNamesDoNotCollide) {
   EXPECT_FALSE(again);
 }
 
+TEST_F(StateDirectoryTest, DefaultPlaceIsWhereAnEarlierDaemonLeftItsState) {
+  const std::string name = "kept-" + std::to_string(::getpid());
+  ::setenv("XDG_RUNTIME_DIR", (root_ + "/missing").c_str(), 1);
+  ::setenv("TMPDIR", root_.c_str(), 1);
+  // /dev/shm would be preferred; the last place has the state.
+  const std::string kept = root_ + "/kvd-" + std::to_string(::geteuid()) + "-state/" + name;
+  std::filesystem::create_directories(kept);
+  for (const std::string& made : {std::filesystem::path(kept).parent_path().string(), kept}) {
+    ASSERT_EQ(::chmod(made.c_str(), 0700), 0);
+  }
+  std::ofstream(kept + "/meta") << "x";
+  {
+    const auto state = StateDirectory::OpenDefault(name, 0);
+    ASSERT_TRUE(state) << state.error().message;
+    EXPECT_EQ(state->path(), kept);
+    EXPECT_EQ(StateDirectory::Forget(std::nullopt, name).error().code, Code::kBusy);
+  }
+  const auto forgotten = StateDirectory::Forget(std::nullopt, name);
+  const auto again = StateDirectory::Forget(std::nullopt, name);
+  ::unsetenv("XDG_RUNTIME_DIR");
+  ::unsetenv("TMPDIR");
+  ASSERT_TRUE(forgotten) << forgotten.error().message;
+  EXPECT_EQ(*forgotten, std::vector<std::string>{kept});
+  EXPECT_FALSE(std::filesystem::exists(kept + "/meta"));
+  EXPECT_TRUE(again && again->empty());
+}
+
+TEST_F(StateDirectoryTest, ForgettingWhatIsNotThereMakesNothing) {
+  const auto forgotten = StateDirectory::Forget(At("none"), "x");
+  ASSERT_TRUE(forgotten);
+  EXPECT_TRUE(forgotten->empty());
+  EXPECT_FALSE(std::filesystem::exists(At("none")));
+}
+
 TEST_F(StateDirectoryTest, RemovingTheStateLeavesNothingButTheLock) {
   auto state = StateDirectory::Open(At("state"));
   ASSERT_TRUE(state);
   std::ofstream(At("state") + "/pool") << "x";
   std::ofstream(At("state") + "/meta") << "x";
-  state->RemoveState();
+  std::ofstream(At("state") + "/meta.bad") << "x";
+  EXPECT_TRUE(state->RemoveState());
+  EXPECT_FALSE(state->RemoveState());
+  EXPECT_FALSE(std::filesystem::exists(At("state") + "/meta.bad"));
   EXPECT_FALSE(std::filesystem::exists(At("state") + "/pool"));
   EXPECT_FALSE(std::filesystem::exists(At("state") + "/meta"));
   EXPECT_TRUE(std::filesystem::exists(At("state") + "/lock"));

@@ -58,21 +58,44 @@ Result<DaemonProcess> DaemonProcess::Start(const Options& options) {
   std::filesystem::create_directory(folder + "/run", problem);
   std::filesystem::permissions(folder + "/run", std::filesystem::perms::owner_all, problem);
 
-  std::vector<std::string> arguments = {options.kvd_path, "--socket", daemon.socket_path_,
-                                        "--state-dir", folder + "/state"};
-  arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
+  daemon.options_ = options;
+  KVD_CHECK_OK(daemon.Launch());
+  return daemon;
+}
+
+Status DaemonProcess::Launch() {
+  std::vector<std::string> arguments = {options_.kvd_path, "--socket", socket_path_, "--state-dir",
+                                        folder_ + "/state"};
+  arguments.insert(arguments.end(), options_.arguments.begin(), options_.arguments.end());
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
-  const int log = ::open(daemon.log_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  if (log < 0) return FailErrno(daemon.log_path_);
+  const int log = ::open(log_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (log < 0) return FailErrno(log_path_);
   const pid_t child = ::fork();
-  if (child == 0) Exec(options.kvd_path.c_str(), pointers.data(), log);
+  if (child == 0) Exec(options_.kvd_path.c_str(), pointers.data(), log);
   ::close(log);
   if (child < 0) return FailErrno("fork");
-  daemon.pid_ = child;
-  KVD_CHECK_OK(daemon.WaitUntilReady(options.start_seconds_max));
-  return daemon;
+  pid_ = child;
+  return WaitUntilReady(options_.start_seconds_max);
+}
+
+void DaemonProcess::Kill() {
+  if (pid_ < 0) return;
+  const pid_t child = std::exchange(pid_, -1);
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+}
+
+Status DaemonProcess::StartAgain() {
+  KVD_CHECK_OK(Stop());
+  return Launch();
+}
+
+Status DaemonProcess::StartAgain(std::vector<std::string> arguments) {
+  options_.arguments = std::move(arguments);
+  return StartAgain();
 }
 
 Status DaemonProcess::WaitUntilReady(int seconds_max) {
@@ -92,7 +115,8 @@ Status DaemonProcess::WaitUntilReady(int seconds_max) {
 }
 
 DaemonProcess::DaemonProcess(DaemonProcess&& other) noexcept
-    : folder_(std::exchange(other.folder_, {})),
+    : options_(std::move(other.options_)),
+      folder_(std::exchange(other.folder_, {})),
       socket_path_(std::move(other.socket_path_)),
       log_path_(std::move(other.log_path_)),
       pid_(std::exchange(other.pid_, -1)) {}

@@ -1,7 +1,6 @@
 // DaemonProcess: a kvd of one's own, in a private directory, for demonstrations, tests and benches.
 //
-// Owner: whoever started it. Stopping (at the latest in the destructor) ends the process and
-// removes the directory. The child dies with its parent. One thread.
+// Owner: whoever started it. The destructor ends the process and removes the directory. The child dies with its parent. One thread.
 #pragma once
 
 #include <sys/types.h>
@@ -37,10 +36,19 @@ class DaemonProcess {
   // SIGTERM, then waits. Errors: kTimeout (killed after 30 s), kInternal (an exit status other than
   // 0, in the message).
   Status Stop();
+  // SIGKILL, then waits.
+  void Kill();
+  // After either: another process over the same directory, with other arguments if some are given.
+  // Returns when it takes connections, with the errors of Start.
+  Status StartAgain();
+  Status StartAgain(std::vector<std::string> arguments);
 
  private:
   DaemonProcess() = default;
+  Status Launch();
   Status WaitUntilReady(int seconds_max);
+
+  Options options_;
 
   std::string folder_;  // 0700; holds socket, state and log
   std::string socket_path_;
