@@ -20,6 +20,7 @@
 #include <cblas.h>
 #endif
 
+#include "kernels/bf16_panel.h"
 #include "kernels/half.h"
 #include "kernels/kernel_table.h"
 #include "kernels/quantized_row.h"
@@ -179,8 +180,15 @@ void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType ty
       AlignedBuffer<float>(MatmulWorkspaceFloats(kInFeatures, row_count));
   const Buffer<std::uint8_t> quantized =
       AlignedBuffer<std::uint8_t>(row_count * QuantizedRowBytes(kInFeatures));
+  const bool in_bf16 = (type == DataType::kF16 || type == DataType::kBF16) && !exact &&
+                       table.bf16_rows_min != 0 && row_count >= table.bf16_rows_min;
+  const Buffer<std::uint8_t> rounded =
+      AlignedBuffer<std::uint8_t>(row_count * Bf16RowBytes(kInFeatures));
   std::size_t m = 0;
   for (auto _ : state) {
+    if (in_bf16) {
+      table.round_rows(x.get(), kInFeatures, row_count, kInFeatures, rounded.get());
+    }
     if (IsQuantized(type)) {
       table.quantize_rows(x.get(), kInFeatures, row_count, kInFeatures, quantized.get());
     }
@@ -191,6 +199,7 @@ void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType ty
                   .x = x.get(),
                   .x_stride = kInFeatures,
                   .quantized_x = quantized.get(),
+                  .bf16_x = in_bf16 ? rounded.get() : nullptr,
                   .row_count = row_count,
                   .y = rows.data(),
                   .first_out = 0,
@@ -208,7 +217,8 @@ void RegisterProducts(const KernelTable& table) {
   for (const DataType type : kTypes) {
     for (const std::size_t rows : {1u, 4u, 8u, 16u, 64u, 512u}) {
       for (const bool exact : {true, false}) {
-        if (!exact && (rows < 64 || type != DataType::kF32)) continue;  // where a table may differ
+        if (!exact && (rows < 16 || (type != DataType::kF16 && type != DataType::kBF16)))
+          continue;  // where a table may differ
         const std::string name = std::string("BM_MatmulRuns/table:") + table.name +
                                  "/type:" + DataTypeName(type) + "/rows:" + std::to_string(rows) +
                                  (exact ? "/exact:1" : "/exact:0");
@@ -328,7 +338,7 @@ void RegisterOthers(const KernelTable& table) {
 
 int main(int argc, char** argv) {
   for (const kvd::kernels::KernelTable* table :
-       {kvd::kernels::Avx512Table(), kvd::kernels::Avx2Table()}) {
+       {kvd::kernels::AmxTable(), kvd::kernels::Avx512Table(), kvd::kernels::Avx2Table()}) {
     if (table == nullptr) continue;
     kvd::kernels::RegisterProducts(*table);
     kvd::kernels::RegisterOthers(*table);

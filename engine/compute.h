@@ -35,8 +35,8 @@ struct Compute {
   float* workspaces = nullptr;       // [thread_count, workspace_floats]
   std::size_t workspace_floats = 0;  // a multiple of 16
 
-  std::byte* quantized = nullptr;   // inputs of linear layers, shared by the threads
-  std::size_t quantized_bytes = 0;  // QuantizedInputBytes (engine/layers/linear.h)
+  std::byte* inputs = nullptr;  // inputs of linear layers, shared by the threads
+  std::size_t input_bytes = 0;  // LinearInputBytes (engine/layers/linear.h)
 
   float* workspace(std::uint32_t worker) const { return workspaces + worker * workspace_floats; }
 };

@@ -26,8 +26,8 @@ EncoderPass::EncoderPass(const ModelConfig& config, const ModelWeights& weights,
                .exact = exact,
                .workspaces = nullptr,
                .workspace_floats = 0,
-               .quantized = nullptr,
-               .quantized_bytes = 0},
+               .inputs = nullptr,
+               .input_bytes = 0},
       row_(config.embedding_size),
       ones_(config.encoder.feed_forward_size, 1.0f) {}
 
@@ -44,11 +44,11 @@ void EncoderPass::Begin(std::span<const TokenId> tokens) {
   const std::size_t wanted =
       std::max(kernels::MatmulWorkspaceFloats(weights_.in_features_max, tokens.size()),
                BidirectionalWorkspaceFloats(encoder.head_dim));
-  const std::size_t quantized_bytes = QuantizedInputBytes(weights_.in_features_max, tokens.size());
-  if (quantized_bytes > compute_.quantized_bytes) {
-    quantized_ = FloatBuffer(quantized_bytes / sizeof(float));
-    compute_.quantized = reinterpret_cast<std::byte*>(quantized_.data());
-    compute_.quantized_bytes = quantized_bytes;
+  const std::size_t input_bytes = LinearInputBytes(weights_.in_features_max, tokens.size());
+  if (input_bytes > compute_.input_bytes) {
+    inputs_ = FloatBuffer(input_bytes / sizeof(float));
+    compute_.inputs = reinterpret_cast<std::byte*>(inputs_.data());
+    compute_.input_bytes = input_bytes;
   }
   if (wanted <= compute_.workspace_floats) return;
   compute_.workspace_floats = (wanted + 15) / 16 * 16;

@@ -87,7 +87,7 @@ class EncoderPass {
   const ModelWeights& weights_;
   Compute compute_;
   FloatBuffer workspaces_;
-  FloatBuffer quantized_;
+  FloatBuffer inputs_;
   std::span<const TokenId> tokens_;
   EncoderRows stream_, normed_, q_, k_, v_, attended_, gate_, hidden_, projected_;
   std::vector<float> packed_k_, packed_v_;  // [head_count, tokens, head_dim]

@@ -71,16 +71,16 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
     workspace = std::max(workspace, AttentionWorkspaceFloats(shape));
   }
   workspace = RoundUp(workspace, 16);
-  const std::size_t quantized_bytes = QuantizedInputBytes(weights.in_features_max, row_count_max);
-  quantized_ = FloatBuffer(quantized_bytes / sizeof(float));
+  const std::size_t input_bytes = LinearInputBytes(weights.in_features_max, row_count_max);
+  inputs_ = FloatBuffer(input_bytes / sizeof(float));
   workspaces_ = FloatBuffer(workspace * pool.thread_count());
   compute_ = {.kernels = &kernels,
               .pool = &pool,
               .exact = exact,
               .workspaces = workspaces_.data(),
               .workspace_floats = workspace,
-              .quantized = reinterpret_cast<std::byte*>(quantized_.data()),
-              .quantized_bytes = quantized_bytes};
+              .inputs = reinterpret_cast<std::byte*>(inputs_.data()),
+              .input_bytes = input_bytes};
   stream_.Shape(row_count_max, config.embedding_size);
 }
 

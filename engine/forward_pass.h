@@ -165,7 +165,7 @@ class ForwardPass {
   const CellLayout& cells_;
   Compute compute_;
   FloatBuffer workspaces_;
-  FloatBuffer quantized_;
+  FloatBuffer inputs_;
   const std::size_t row_count_max_;
   const ModelRopes ropes_;
   std::vector<std::size_t> state_offsets_;  // per layer, in floats; and an end

@@ -4,8 +4,8 @@
 // THE SAME BITS, because the order of every sum is part of the definition (below). So a row's
 // result depends neither on how many rows are computed together, nor on the thread, nor on the
 // table: that is what `--deterministic` rests on. Where `exact` is false in the arguments a table
-// may use another order, within the golden tolerances; none does today, for none was found that is
-// faster (kernels/lanes/matmul.h has the figures, OpenBLAS among them).
+// may use another order, within the golden tolerances: wide products with weights of f16 and bf16
+// then go through bf16 where the machine multiplies that (never those with f32 weights).
 //
 // THE NUMERIC FORM
 //   Dot(a, b, n): 16 partial sums s[0..15] start at 0; element j is added to s[j % 16] by a fused
@@ -47,6 +47,9 @@ struct MatmulArgs {
   const float* x;           // [row_count, x_stride]
   std::size_t x_stride;     // floats from one row of x to the next
   const void* quantized_x;  // [row_count] rows of quantize_rows if IsQuantized(weight_type)
+  const void*
+      bf16_x;  // null, or rows of round_rows: products in bf16 are wanted. REQUIRES: !exact,
+               // f16 or bf16 weights, row_count >= bf16_rows_min
   std::size_t row_count;
   float* const* y;  // [row_count] pointers to rows; y[r][o] is written for o in the range
                     // only
@@ -72,6 +75,11 @@ struct KernelTable {
   // (a multiple of 32) goes to `to` + r * QuantizedRowBytes(n). `to` is 64-byte aligned.
   void (*quantize_rows)(const float* x, std::size_t x_stride, std::size_t row_count, std::size_t n,
                         void* to);
+  // Rows of x rounded to bf16, row r at `to` + r * Bf16RowBytes(n) (kernels/bf16_panel.h); `to` is
+  // 64-byte aligned. Null, and bf16_rows_min 0, where the machine has no products of bf16.
+  void (*round_rows)(const float* x, std::size_t x_stride, std::size_t row_count, std::size_t n,
+                     void* to);
+  std::size_t bf16_rows_min;  // rows from which on a product in bf16 is faster
   // Decodes element_count elements (a multiple of the block) to f32.
   void (*decode_row)(DataType type, const void* source, float* destination,
                      std::size_t element_count);

@@ -11,6 +11,8 @@
 #include "kernels/amx/functions.h"
 #include "kernels/avx2/functions.h"
 #include "kernels/avx512/functions.h"
+#include "kernels/avx512bf16/functions.h"
+#include "kernels/bf16_panel.h"
 #include "kernels/kernel_table.h"
 #include "kernels/matmul_panel.h"
 #include "kernels/quant_panel.h"
@@ -25,6 +27,7 @@ struct Machine {
   std::uint32_t leaf7_ebx = 0;
   std::uint32_t leaf7_ecx = 0;
   std::uint32_t leaf7_edx = 0;
+  std::uint32_t leaf7_1_eax = 0;
   std::uint64_t xcr0 = 0;
 };
 
@@ -37,6 +40,7 @@ Machine AskMachine() {
     machine.leaf7_ecx = c;
     machine.leaf7_edx = d;
   }
+  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) machine.leaf7_1_eax = a;
   if ((machine.leaf1_ecx & bit_OSXSAVE) != 0) {
     std::uint32_t low = 0, high = 0;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -70,8 +74,9 @@ const char* LackingForAvx512(const Machine& machine) {
   return nullptr;
 }
 
-constexpr std::uint64_t kTileState = 0x60000;                      // XTILECFG and XTILEDATA
-constexpr std::uint32_t kAmxTile = 1u << 24, kAmxInt8 = 1u << 25;  // of leaf 7's edx
+constexpr std::uint64_t kTileState = 0x60000;  // XTILECFG and XTILEDATA
+constexpr std::uint32_t kAmxBf16 = 1u << 22, kAmxTile = 1u << 24,
+                        kAmxInt8 = 1u << 25;  // leaf 7 edx
 
 // The tile registers are 8 KB of state per thread, which Linux (5.16 on) gives a process that asks.
 // The permission holds for all its threads, those to come included, so it is asked for when the
@@ -81,20 +86,36 @@ bool MayUseTiles() {
   return ::syscall(SYS_arch_prctl, kArchReqXcompPerm, kXtileData) == 0;
 }
 
+bool HasBf16(const Machine& machine) { return (machine.leaf7_1_eax & (1u << 5)) != 0; }
+
 // Null if the machine can run the amx table, which uses everything that avx512 does.
 const char* LackingForAmx(const Machine& machine) {
   if (const char* lacking = LackingForAvx512(machine)) return lacking;
   if ((machine.leaf7_edx & kAmxTile) == 0) return "the machine lacks AMX";
   if ((machine.leaf7_edx & kAmxInt8) == 0) return "the machine lacks AMX INT8";
+  if ((machine.leaf7_edx & kAmxBf16) == 0) return "the machine lacks AMX BF16";
+  if (!HasBf16(machine)) return "the machine lacks AVX512_BF16";
   if ((machine.xcr0 & kTileState) != kTileState)
     return "the system does not save the AMX registers";
   if (!MayUseTiles()) return "the system does not let this process use AMX";
   return nullptr;
 }
 
-const KernelTable* TheAmxTable() {
-  static const KernelTable table = [] {
+// The avx512 table, with products of bf16 where the machine has them.
+const KernelTable* TheAvx512Table(const Machine& machine) {
+  static const KernelTable with_bf16 = [] {
     KernelTable made = avx512::kTable;
+    made.matmul = avx512bf16::Matmul;
+    made.round_rows = avx512bf16::RoundRows;
+    made.bf16_rows_min = avx512bf16::kRowsMin;
+    return made;
+  }();
+  return HasBf16(machine) ? &with_bf16 : &avx512::kTable;
+}
+
+const KernelTable* TheAmxTable(const Machine& machine) {
+  static const KernelTable table = [&] {
+    KernelTable made = *TheAvx512Table(machine);
     made.name = "amx";
     made.matmul = amx::Matmul;
     return made;
@@ -111,7 +132,9 @@ std::size_t MatmulWorkspaceFloats(std::size_t in_features, std::size_t row_count
   const std::size_t sum_rows =
       in_features <= kPanelElements ? kTileRowsMax : std::min(row_count, kPassRows) + kTileRowsMax;
   const std::size_t plain = kPanelOutputs * (panel_elements + sum_rows * 16);
-  return std::max(plain, QuantPanelBytes(in_features / kQuantizedBlock) / sizeof(float));
+  const std::size_t panel_bytes =
+      std::max(QuantPanelBytes(in_features / kQuantizedBlock), Bf16PanelBytes(in_features));
+  return std::max(plain, panel_bytes / sizeof(float));
 }
 
 const KernelTable* ScalarTable() { return &scalar::kTable; }
@@ -121,11 +144,13 @@ const KernelTable* Avx2Table() {
 }
 
 const KernelTable* Avx512Table() {
-  return LackingForAvx512(AskMachine()) == nullptr ? &avx512::kTable : nullptr;
+  const Machine machine = AskMachine();
+  return LackingForAvx512(machine) == nullptr ? TheAvx512Table(machine) : nullptr;
 }
 
 const KernelTable* AmxTable() {
-  return LackingForAmx(AskMachine()) == nullptr ? TheAmxTable() : nullptr;
+  const Machine machine = AskMachine();
+  return LackingForAmx(machine) == nullptr ? TheAmxTable(machine) : nullptr;
 }
 
 KernelChoice SelectKernels(const char* name) {
@@ -142,8 +167,9 @@ KernelChoice SelectKernels(const char* name) {
   const Machine machine = AskMachine();
   if (std::strcmp(name, "scalar") == 0) return {ScalarTable(), nullptr};
   if (std::strcmp(name, "avx2") == 0) return chosen(&avx2::kTable, LackingForAvx2(machine));
-  if (std::strcmp(name, "avx512") == 0) return chosen(&avx512::kTable, LackingForAvx512(machine));
-  if (std::strcmp(name, "amx") == 0) return chosen(TheAmxTable(), LackingForAmx(machine));
+  if (std::strcmp(name, "avx512") == 0)
+    return chosen(TheAvx512Table(machine), LackingForAvx512(machine));
+  if (std::strcmp(name, "amx") == 0) return chosen(TheAmxTable(machine), LackingForAmx(machine));
   return {nullptr, "no such table (scalar, avx2, avx512, amx)"};
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/bf16_panel.h"
 #include "kernels/quantized_row.h"
 #include "shm/check.h"
 
@@ -16,13 +17,17 @@ namespace {
 constexpr std::size_t kInlineProducts = 128 * 1024;
 constexpr std::size_t kColumnStep = 32;
 constexpr std::size_t kJobsAtOnce = 8;
-// Rows of a unit when inputs are quantised by several threads.
-constexpr std::size_t kQuantizedRows = 16;
+// Rows of a unit when inputs are prepared by several threads.
+constexpr std::size_t kPreparedRows = 16;
 
-// A job with its input quantised, if its weights are.
+// In which form the product takes its input, besides the floats.
+enum class InputForm : std::uint8_t { kFloats, kQuantized, kBf16 };
+
+// A job with its input in the form that its product takes.
 struct ReadyJob {
   const LinearJob* job = nullptr;
-  const void* quantized_x = nullptr;
+  InputForm form = InputForm::kFloats;
+  const void* input = nullptr;  // null for kFloats
 };
 using ReadyJobs = std::span<const ReadyJob>;
 
@@ -30,18 +35,20 @@ void RunColumns(const Compute& compute, const ReadyJob& ready, std::size_t row_c
                 std::size_t first, std::size_t last, std::uint32_t worker) {
   const LinearJob& job = *ready.job;
   const LinearView& linear = *job.linear;
-  compute.kernels->matmul({.weight_type = linear.weight.type,
-                           .exact = compute.exact,
-                           .weights = linear.weight.data,
-                           .in_features = linear.weight.in_features,
-                           .x = job.x,
-                           .x_stride = job.x_stride,
-                           .quantized_x = ready.quantized_x,
-                           .row_count = row_count,
-                           .y = job.y,
-                           .first_out = first,
-                           .last_out = last,
-                           .workspace = compute.workspace(worker)});
+  compute.kernels->matmul(
+      {.weight_type = linear.weight.type,
+       .exact = compute.exact,
+       .weights = linear.weight.data,
+       .in_features = linear.weight.in_features,
+       .x = job.x,
+       .x_stride = job.x_stride,
+       .quantized_x = ready.form == InputForm::kQuantized ? ready.input : nullptr,
+       .bf16_x = ready.form == InputForm::kBf16 ? ready.input : nullptr,
+       .row_count = row_count,
+       .y = job.y,
+       .first_out = first,
+       .last_out = last,
+       .workspace = compute.workspace(worker)});
   const std::size_t count = last - first;
   for (std::size_t row = 0; row < row_count; ++row) {
     float* y = job.y[row] + first;
@@ -90,44 +97,65 @@ void RunPass(const Compute& compute, ReadyJobs jobs, std::size_t row_count, bool
   });
 }
 
-void Quantize(const Compute& compute, const LinearJob& job, std::size_t row_count, std::byte* to,
-              bool on_caller) {
+InputForm FormFor(const Compute& compute, const LinearJob& job, std::size_t row_count) {
+  const kernels::DataType type = job.linear->weight.type;
+  if (kernels::IsQuantized(type)) return InputForm::kQuantized;
+  const std::size_t rows_min = compute.kernels->bf16_rows_min;
+  const bool halves = type == kernels::DataType::kF16 || type == kernels::DataType::kBF16;
+  if (halves && !compute.exact && rows_min != 0 && row_count >= rows_min) return InputForm::kBf16;
+  return InputForm::kFloats;
+}
+
+std::size_t RowBytesOf(InputForm form, std::size_t n) {
+  if (form == InputForm::kQuantized) return kernels::QuantizedRowBytes(n);
+  return form == InputForm::kBf16 ? kernels::Bf16RowBytes(n) : 0;
+}
+
+// Writes the job's input in its form to `to`.
+void Prepare(const Compute& compute, const LinearJob& job, InputForm form, std::size_t row_count,
+             std::byte* to, bool on_caller) {
   const std::size_t n = job.linear->weight.in_features;
+  const auto prepare =
+      form == InputForm::kQuantized ? compute.kernels->quantize_rows : compute.kernels->round_rows;
   const auto rows = [&](std::size_t first, std::size_t count) {
-    compute.kernels->quantize_rows(job.x + first * job.x_stride, job.x_stride, count, n,
-                                   to + first * kernels::QuantizedRowBytes(n));
+    prepare(job.x + first * job.x_stride, job.x_stride, count, n, to + first * RowBytesOf(form, n));
   };
-  if (on_caller || row_count <= kQuantizedRows) return rows(0, row_count);
-  const std::size_t unit_count = (row_count + kQuantizedRows - 1) / kQuantizedRows;
+  if (on_caller || row_count <= kPreparedRows) return rows(0, row_count);
+  const std::size_t unit_count = (row_count + kPreparedRows - 1) / kPreparedRows;
   compute.pool->Run(unit_count, [&](std::uint32_t, std::size_t unit) {
-    const std::size_t first = unit * kQuantizedRows;
-    rows(first, std::min(kQuantizedRows, row_count - first));
+    const std::size_t first = unit * kPreparedRows;
+    rows(first, std::min(kPreparedRows, row_count - first));
   });
 }
 
-// Fills `ready` with the first jobs whose quantised inputs fit, at least one, and quantises them;
-// returns how many.
+// The input of an earlier job that `job` takes too, in the same form, or null.
+const void* SharedInput(ReadyJobs earlier, const LinearJob& job, InputForm form) {
+  for (const ReadyJob& ready : earlier) {
+    const LinearJob& other = *ready.job;
+    if (ready.form == form && other.x == job.x && other.x_stride == job.x_stride &&
+        other.linear->weight.in_features == job.linear->weight.in_features) {
+      return ready.input;
+    }
+  }
+  return nullptr;
+}
+
+// Fills `ready` with the first jobs whose inputs fit, at least one, and prepares them; returns how
+// many.
 std::size_t MakeReady(const Compute& compute, std::span<const LinearJob> jobs,
                       std::size_t row_count, bool on_caller,
                       std::array<ReadyJob, kJobsAtOnce>* ready) {
   std::size_t count = 0;
   std::size_t used = 0;
   for (const LinearJob& job : jobs.first(std::min(jobs.size(), kJobsAtOnce))) {
-    ReadyJob made = {&job, nullptr};
-    if (kernels::IsQuantized(job.linear->weight.type)) {
-      for (std::size_t j = 0; j < count && made.quantized_x == nullptr; ++j) {
-        const LinearJob& other = *(*ready)[j].job;
-        if (other.x == job.x && other.x_stride == job.x_stride &&
-            other.linear->weight.in_features == job.linear->weight.in_features) {
-          made.quantized_x = (*ready)[j].quantized_x;
-        }
-      }
-      if (made.quantized_x == nullptr) {
-        const std::size_t bytes =
-            row_count * kernels::QuantizedRowBytes(job.linear->weight.in_features);
-        if (used + bytes > compute.quantized_bytes) break;
-        made.quantized_x = compute.quantized + used;
-        Quantize(compute, job, row_count, compute.quantized + used, on_caller);
+    ReadyJob made = {&job, FormFor(compute, job, row_count), nullptr};
+    if (made.form != InputForm::kFloats) {
+      made.input = SharedInput(ReadyJobs(*ready).first(count), job, made.form);
+      if (made.input == nullptr) {
+        const std::size_t bytes = row_count * RowBytesOf(made.form, job.linear->weight.in_features);
+        if (used + bytes > compute.input_bytes) break;
+        Prepare(compute, job, made.form, row_count, compute.inputs + used, on_caller);
+        made.input = compute.inputs + used;
         used += bytes;
       }
     }
@@ -139,8 +167,10 @@ std::size_t MakeReady(const Compute& compute, std::span<const LinearJob> jobs,
 
 }  // namespace
 
-std::size_t QuantizedInputBytes(std::size_t in_features_max, std::size_t row_count) {
-  return 2 * row_count * kernels::QuantizedRowBytes(in_features_max);
+std::size_t LinearInputBytes(std::size_t in_features_max, std::size_t row_count) {
+  return 2 * row_count *
+         std::max(kernels::QuantizedRowBytes(in_features_max),
+                  kernels::Bf16RowBytes(in_features_max));
 }
 
 void RunLinear(const Compute& compute, std::span<const LinearJob> jobs, std::size_t row_count) {

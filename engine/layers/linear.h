@@ -19,12 +19,12 @@ struct LinearJob {
       nullptr;  // null, or [row_count] rows to which y is added (the residual stream)
 };
 
-// What Compute::quantized needs for jobs of at most these sizes: two different inputs at once.
-std::size_t QuantizedInputBytes(std::size_t in_features_max, std::size_t row_count);
+// What Compute::inputs needs for jobs of at most these sizes: two different inputs at once.
+std::size_t LinearInputBytes(std::size_t in_features_max, std::size_t row_count);
 
 // y = W x (+ bias) for every job, in one pass over the threads, after one that quantises the inputs
-// of quantised weights, each once however many jobs share it. Jobs with more different inputs than
-// Compute::quantized holds take several passes.
+// of quantised weights (or rounds those of wide bf16 products), each once however many jobs share
+// it. Jobs with more different inputs than Compute::inputs holds take several passes.
 void RunLinear(const Compute& compute, std::span<const LinearJob> jobs, std::size_t row_count);
 
 }  // namespace kvd

@@ -1,7 +1,9 @@
-// Products of many rows with quantised weights through the tile instructions; others as avx512.
+// Products of many rows with quantised, f16 and bf16 weights through the tile instructions; others as
+// avx512.
+#include "kernels/amx/bf16_product.h"
 #include "kernels/amx/functions.h"
 #include "kernels/amx/tile_product.h"
-#include "kernels/avx512/functions.h"
+#include "kernels/avx512bf16/functions.h"
 
 namespace kvd::kernels::amx {
 namespace {
@@ -21,19 +23,21 @@ struct Tiles {
 
   KVD_ALWAYS_INLINE void Configure(std::size_t tail_rows, std::size_t inner_bytes) {
     Configuration shapes = {};
-    shapes.palette = 1;
-    const auto set = [&](int tile, std::size_t rows, std::size_t bytes) KVD_INLINE_LAMBDA {
-      shapes.rows[tile] = static_cast<std::uint8_t>(rows);
-      shapes.row_bytes[tile] = static_cast<std::uint16_t>(bytes);
-    };
-    set(kWeights, inner_bytes / 4, 64);
-    set(kRowsOf<false>, kTileRows, inner_bytes);
-    set(kSumsOf<false>, kTileRows, 64);
-    if (tail_rows != 0) {
-      set(kRowsOf<true>, tail_rows, inner_bytes);
-      set(kSumsOf<true>, tail_rows, 64);
+    Set(&shapes, kWeights, inner_bytes / 4, 64);
+    Set(&shapes, kRowsOf<false>, kTileRows, inner_bytes);
+    Set(&shapes, kSumsOf<false>, kTileRows, 64);
+    Set(&shapes, kRowsOf<true>, tail_rows, inner_bytes);
+    Set(&shapes, kSumsOf<true>, tail_rows, 64);
+    Load(&shapes);
+  }
+  KVD_ALWAYS_INLINE void ConfigureHalves(std::size_t first_rows, std::size_t second_rows) {
+    Configuration shapes = {};
+    for (int i = 0; i < 2; ++i) {
+      const std::size_t rows = i == 0 ? first_rows : second_rows;
+      for (const int tile : {2 * i, 2 * i + 1, 4 + i}) Set(&shapes, tile, rows, 64);
+      Set(&shapes, 6 + i, kTileRows, 64);
     }
-    __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
+    Load(&shapes);
   }
   KVD_ALWAYS_INLINE void Release() { __asm__ volatile("tilerelease"); }
   template <int kTile>
@@ -61,6 +65,25 @@ struct Tiles {
                      :
                      : "n"(kSums), "n"(kRows), "n"(kWeightTile));
   }
+  template <int kSums, int kRows, int kWeightTile>
+  KVD_ALWAYS_INLINE void AddHalfProducts() {
+    __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0"
+                     :
+                     : "n"(kSums), "n"(kRows), "n"(kWeightTile));
+  }
+
+ private:
+  // A tile of no rows is left unconfigured.
+  static KVD_ALWAYS_INLINE void Set(Configuration* shapes, int tile, std::size_t rows,
+                                    std::size_t bytes) {
+    if (rows == 0) return;
+    shapes->rows[tile] = static_cast<std::uint8_t>(rows);
+    shapes->row_bytes[tile] = static_cast<std::uint16_t>(bytes);
+  }
+  static KVD_ALWAYS_INLINE void Load(Configuration* shapes) {
+    shapes->palette = 1;
+    __asm__ volatile("ldtilecfg %0" : : "m"(*shapes));
+  }
 };
 
 // Fewer rows leave too much of a tile empty.
@@ -70,8 +93,8 @@ constexpr std::size_t kRowsMin = 12;
 
 void Matmul(const MatmulArgs& args) {
   if (args.row_count < kRowsMin || args.first_out >= args.last_out ||
-      !TileMatmulOfType<Tiles>(args)) {
-    avx512::Matmul(args);
+      !(TileMatmulOfType<Tiles>(args) || HalfTileMatmulOfType<Tiles>(args))) {
+    avx512bf16::Matmul(args);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "kernels/amx/bf16_product.h"
 #include "kernels/amx/tile_product.h"
 
 namespace kvd::kernels {
@@ -19,6 +20,14 @@ class EmulatedTiles {
     shapes_[amx::kSumsOf<false>] = {amx::kTileRows, 64};
     shapes_[amx::kRowsOf<true>] = {tail_rows, inner_bytes};
     shapes_[amx::kSumsOf<true>] = {tail_rows, 64};
+  }
+  void ConfigureHalves(std::size_t first_rows, std::size_t second_rows) {
+    configured_ = true;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::size_t rows = i == 0 ? first_rows : second_rows;
+      for (const std::size_t tile : {2 * i, 2 * i + 1, 4 + i}) shapes_[tile] = {rows, 64};
+      shapes_[6 + i] = {16, 64};
+    }
   }
   void Release() { configured_ = false; }
 
@@ -63,7 +72,31 @@ class EmulatedTiles {
     }
   }
 
+  // Pairs of bf16; the instruction's rounding is not copied.
+  template <int kSums, int kRows, int kWeightTile>
+  void AddHalfProducts() {
+    const Shape sums = Checked(kSums), rows = Checked(kRows), weights = Checked(kWeightTile);
+    if (sums.rows != rows.rows || rows.row_bytes != 4 * weights.rows) std::abort();
+    for (std::size_t m = 0; m < sums.rows; ++m) {
+      for (std::size_t n = 0; n < 16; ++n) {
+        float sum = 0.0f;
+        __builtin_memcpy(&sum, bytes_[kSums][m] + 4 * n, 4);
+        for (std::size_t k = 0; k < rows.row_bytes / 2; ++k) {
+          sum += Half(bytes_[kRows][m] + 2 * k) *
+                 Half(bytes_[kWeightTile][k / 2] + 4 * n + 2 * (k % 2));
+        }
+        __builtin_memcpy(bytes_[kSums][m] + 4 * n, &sum, 4);
+      }
+    }
+  }
+
  private:
+  static float Half(const unsigned char* from) {
+    const std::uint32_t bits = std::uint32_t{from[0]} << 16 | std::uint32_t{from[1]} << 24;
+    float value = 0.0f;
+    __builtin_memcpy(&value, &bits, 4);
+    return value;
+  }
   struct Shape {
     std::size_t rows = 0;
     std::size_t row_bytes = 0;
@@ -81,6 +114,8 @@ class EmulatedTiles {
 
 }  // namespace
 
-void EmulatedTileMatmul(const MatmulArgs& args) { amx::TileMatmulOfType<EmulatedTiles>(args); }
+void EmulatedTileMatmul(const MatmulArgs& args) {
+  if (!amx::TileMatmulOfType<EmulatedTiles>(args)) amx::HalfTileMatmulOfType<EmulatedTiles>(args);
+}
 
 }  // namespace kvd::kernels

@@ -1,6 +1,7 @@
 #include <limits>
 #include <memory>
 
+#include "kernels/bf16_panel.h"
 #include "kernels/quantized_row.h"
 #include "tests/kernels/emulated_tiles.h"
 #include "tests/kernels/kernel_inputs.h"
@@ -39,6 +40,7 @@ struct Product {
     std::size_t space = storage.size() * sizeof(float);
     workspace = std::align(64, workspace_floats * sizeof(float), workspace, space);
     const auto quantized = Quantized(table, unaligned_x.get() + first_row * x_stride, rows);
+    const auto rounded = Rounded(table, unaligned_x.get() + first_row * x_stride, exact ? 0 : rows);
     table.matmul({.weight_type = type,
                   .exact = exact,
                   .weights = unaligned_weights.get(),
@@ -46,6 +48,7 @@ struct Product {
                   .x = unaligned_x.get() + first_row * x_stride,
                   .x_stride = x_stride,
                   .quantized_x = quantized.get(),
+                  .bf16_x = rounded.get(),
                   .row_count = rows,
                   .y = y_rows.data(),
                   .first_out = first,
@@ -59,6 +62,15 @@ struct Product {
     if (!IsQuantized(type)) return nullptr;
     AlignedBytes bytes = MakeAlignedBytes(rows * QuantizedRowBytes(in_features));
     table.quantize_rows(from, x_stride, rows, in_features, bytes.get());
+    return bytes;
+  }
+
+  // Rows of x as the table rounds them to bf16; null if a product in bf16 is not for them.
+  AlignedBytes Rounded(const KernelTable& table, const float* from, std::size_t rows) const {
+    if (type != DataType::kF16 && type != DataType::kBF16) return nullptr;
+    if (table.bf16_rows_min == 0 || rows < table.bf16_rows_min) return nullptr;
+    AlignedBytes bytes = MakeAlignedBytes(rows * Bf16RowBytes(in_features));
+    table.round_rows(from, x_stride, rows, in_features, bytes.get());
     return bytes;
   }
 
@@ -184,7 +196,9 @@ TEST_P(MatmulTest, ComesCloseToTheTrueProduct) {
               sum += term;
               magnitude += std::fabs(term);
             }
-            ASSERT_LE(std::fabs(y[r * outs + o] - sum), 1e-6 * magnitude)
+            // Both sides of a product in bf16 are rounded to 8 bits.
+            const bool halves = !exact && (type == DataType::kF16 || type == DataType::kBF16);
+            ASSERT_LE(std::fabs(y[r * outs + o] - sum), (halves ? 1e-3 : 1e-6) * magnitude)
                 << DataTypeName(type) << " row " << r << " output " << o << " exact " << exact;
           }
         }
@@ -250,8 +264,6 @@ TEST_P(MatmulTest, AnInputThatIsNotFiniteSpoilsItsRowOnly) {
   }
 }
 
-KVD_FOR_EVERY_TABLE(MatmulTest);
-
 // The amx table's own code, with the tile instructions in plain code: a machine that has them is not
 // needed.
 TEST(EmulatedTilesTest, GiveTheScalarBits) {
@@ -276,6 +288,60 @@ TEST(EmulatedTilesTest, GiveTheScalarBits) {
     }
   }
 }
+
+// Whole and partial panels, tiles and pairs, against sums in double of what was rounded.
+void ExpectProductsOfBf16(const KernelTable& table) {
+  Numbers numbers(24);
+  for (const DataType type : {DataType::kF16, DataType::kBF16}) {
+    for (const std::size_t n : {1u, 7u, 16u, 31u, 32u, 33u, 48u, 257u, 4128u}) {
+      for (const std::size_t rows : {9u, 15u, 16u, 17u, 31u, 32u, 33u, 41u}) {
+        if (n > 300 && rows % 8 != 1) continue;
+        const Product product(&numbers, type, n, 83, rows);
+        for (const auto& [first, last] : {std::pair{0u, 83u}, {3u, 19u}, {5u, 6u}}) {
+          const std::vector<float> y = product.Run(table, first, last, false);
+          for (std::size_t r = 0; r < rows; ++r) {
+            for (std::size_t o = 0; o < 83; ++o) {
+              if (o < first || o >= last) {
+                ASSERT_EQ(y[r * 83 + o], kUntouched);
+                continue;
+              }
+              double sum = 0, magnitude = 0;
+              for (std::size_t j = 0; j < n; ++j) {
+                const auto rounded = [](float value) {
+                  return double{F32FromBF16(BF16FromF32(value))};
+                };
+                const double term = rounded(product.x[r * product.x_stride + j]) *
+                                    rounded(static_cast<float>(NaiveElement(
+                                        type, product.weights.data() + o * RowBytes(type, n), j)));
+                sum += term;
+                magnitude += std::fabs(term);
+              }
+              ASSERT_LE(std::fabs(y[r * 83 + o] - sum), 2e-6 * magnitude + 1e-35)
+                  << DataTypeName(type) << " n " << n << " row " << r << " of " << rows
+                  << " output " << o << " of " << first << ".." << last;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(MatmulTest, MultipliesInBf16WhereItDoes) {
+  if (table_->bf16_rows_min == 0) GTEST_SKIP() << "no products of bf16";
+  ExpectProductsOfBf16(*table_);
+}
+
+TEST(EmulatedTilesTest, MultiplyInBf16) {
+  if (Avx512Table() == nullptr || Avx512Table()->bf16_rows_min == 0) {
+    GTEST_SKIP() << "the machine lacks AVX512_BF16";
+  }
+  KernelTable table = *Avx512Table();
+  table.matmul = EmulatedTileMatmul;
+  ExpectProductsOfBf16(table);
+}
+
+KVD_FOR_EVERY_TABLE(MatmulTest);
 
 // The definition itself, written out once more for one product.
 TEST(NumericFormTest, IsSixteenPartialSumsAndATree) {

@@ -1,0 +1,54 @@
+// Panels of weights in bf16 (kernels/bf16_panel.h), for AVX-512.
+#pragma once
+
+#include "kernels/avx512/quant_panel.h"
+#include "kernels/bf16_panel.h"
+
+namespace kvd::kernels::avx512 {
+
+// Sixteen pairs of bf16 from 32 elements, of which the first n exist.
+struct PairsOfBf16 {
+  static KVD_ALWAYS_INLINE I Load(const std::uint8_t* from, std::size_t n) {
+    const __mmask32 mask = n >= 32 ? ~__mmask32{0} : (__mmask32{1} << n) - 1;
+    return _mm512_maskz_loadu_epi16(mask, from);
+  }
+};
+
+// Round gives two vectors of floats as bf16.
+template <class Round>
+struct PairsOfF16 {
+  static KVD_ALWAYS_INLINE I Load(const std::uint8_t* from, std::size_t n) {
+    const I halves = PairsOfBf16::Load(from, n);
+    return Round::Of(_mm512_cvtph_ps(_mm512_castsi512_si256(halves)),
+                     _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)));
+  }
+};
+
+// One group: outputs [out, out + 16), those from last_out on copies of the one before it.
+template <class Pairs>
+void PutHalves(const MatmulArgs& args, std::size_t out, std::size_t last_out, std::uint8_t* to) {
+  const std::size_t n = args.in_features;
+  const auto* weights = static_cast<const std::uint8_t*>(args.weights);
+  for (std::size_t j = 0; j < n; j += 32, to += 16 * 64) {
+    I words[4][4];  // [four outputs][output, then pair % 4]
+    StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
+      StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
+        const std::size_t wanted = out + 4 * q.value + o.value;
+        const std::size_t row = wanted < last_out ? wanted : last_out - 1;
+        const std::uint8_t* from = weights + 2 * (row * n + j);
+        __builtin_prefetch(from + 32 * n);
+        words[q.value][o.value] = Pairs::Load(from, n - j);
+      });
+      Transposition::WithinLanes(words[q.value]);
+    });
+    StaticFor<4>([&](auto c) KVD_INLINE_LAMBDA {
+      I v[4] = {words[0][c.value], words[1][c.value], words[2][c.value], words[3][c.value]};
+      Transposition::Of128(v);
+      StaticFor<4>([&](auto lane) KVD_INLINE_LAMBDA {
+        _mm512_storeu_si512(to + 64 * (4 * lane.value + c.value), v[lane.value]);
+      });
+    });
+  }
+}
+
+}  // namespace kvd::kernels::avx512
