@@ -1,20 +1,30 @@
-// kernels/lanes/matmul.h and quant_matmul.h for AVX2.
+// Products for AVX2: kernels/lanes/matmul.h, kernels/lanes/quant_tile.h and panels of bytes.
 #include "kernels/lanes/matmul.h"
 
 #include "kernels/avx2/decoders.h"
 #include "kernels/avx2/functions.h"
 #include "kernels/avx2/quads.h"
+#include "kernels/avx2/quant_panel.h"
 #include "kernels/avx2/quantize.h"
 #include "kernels/lanes/quant_tile.h"
 #include "kernels/lanes/quantize.h"
 
 namespace kvd::kernels::avx2 {
-namespace {}  // namespace
+namespace {
+
+// Up to so many rows reading the blocks in registers beats a panel.
+constexpr std::size_t kNarrowQuantRows = 4;
+
+}  // namespace
 
 void Matmul(const MatmulArgs& args) {
   if (args.row_count == 0 || args.first_out >= args.last_out) return;
   WithQuads<QuadTypes>(args.weight_type, [&](auto quads) KVD_INLINE_LAMBDA {
-    NarrowQuantMatmul<QuadTypes, decltype(quads)>(args);
+    if (args.row_count <= kNarrowQuantRows) {
+      NarrowQuantMatmul<QuadTypes, decltype(quads)>(args);
+    } else {
+      WideQuantMatmul<decltype(quads)>(args);
+    }
   });
   WithPlainDecoder<Isa>(args.weight_type, [&](auto decoder) KVD_INLINE_LAMBDA {
     PlainMatmul<Isa, decltype(decoder)>(args);

@@ -2,7 +2,7 @@
 // quantised activations (kernels/lanes/quant_tile.h).
 //
 // A quad's vectors of sixteen lanes have lane 4 * b + o for block b of row o. The elements of a
-// block are bytes in one register, w.q + kOffset, or w.q itself if kSigned. A step is kGroups quads:
+// block are bytes in one register, w.q + kOffset, below 2^kBits, or w.q itself if kSigned. A step is kGroups quads:
 // the 256 elements of a K block, or four blocks of 32.
 //
 // Products of unsigned with signed bytes are added in pairs to 16 bits, which saturates: the largest
@@ -49,7 +49,7 @@ struct QuadBytes {
 
 struct QuadQ8_0 {
   static constexpr std::size_t kBytes = 4 * sizeof(BlockQ8_0);  // of a step
-  static constexpr int kGroups = 1, kOffset = 0;
+  static constexpr int kGroups = 1, kOffset = 0, kBits = 8;
   static constexpr bool kMinimums = false, kHalves = false, kSigned = true;
   using State = NoState;
   static KVD_ALWAYS_INLINE State Open(const WeightRows&) { return {}; }
@@ -68,7 +68,7 @@ struct QuadQ8_0 {
 template <class Block, int kQuadOffset>
 struct QuadOf4Bits {
   static constexpr std::size_t kBytes = 4 * sizeof(Block);
-  static constexpr int kGroups = 1, kOffset = kQuadOffset;
+  static constexpr int kGroups = 1, kOffset = kQuadOffset, kBits = 4;
   static constexpr bool kMinimums = kQuadOffset == 0, kHalves = false, kSigned = false;
   using State = NoState;
   static KVD_ALWAYS_INLINE State Open(const WeightRows&) { return {}; }
@@ -92,6 +92,7 @@ using QuadQ4_1 = QuadOf4Bits<BlockQ4_1, 0>;
 template <class Block, int kQuadOffset>
 struct QuadOf5Bits : QuadOf4Bits<Block, kQuadOffset> {
   using Base = QuadOf4Bits<Block, kQuadOffset>;
+  static constexpr int kBits = 5;
   template <int kGroup>
   static KVD_ALWAYS_INLINE void Group(const NoState& state, const WeightRows& rows, Quad* quad) {
     Base::template Group<kGroup>(state, rows, quad);
@@ -124,7 +125,7 @@ KVD_ALWAYS_INLINE V PartsTimes(__m128i bytes, __m128 d) {
 
 struct QuadQ4_K {
   static constexpr std::size_t kBytes = sizeof(BlockQ4_K);
-  static constexpr int kGroups = 2, kOffset = 0;
+  static constexpr int kGroups = 2, kOffset = 0, kBits = 4;
   static constexpr bool kMinimums = true, kHalves = false, kSigned = false;
   using State = Fields::Parts;
   static KVD_ALWAYS_INLINE State Open(const WeightRows& rows) { return Fields::PartsOf(rows); }
@@ -145,7 +146,7 @@ struct QuadQ4_K {
 
 struct QuadQ5_K {
   static constexpr std::size_t kBytes = sizeof(BlockQ5_K);
-  static constexpr int kGroups = 2, kOffset = 0;
+  static constexpr int kGroups = 2, kOffset = 0, kBits = 5;
   static constexpr bool kMinimums = true, kHalves = false, kSigned = false;
   using State = Fields::Parts;
   static KVD_ALWAYS_INLINE State Open(const WeightRows& rows) { return Fields::PartsOf(rows); }
@@ -171,7 +172,7 @@ struct QuadQ5_K {
 
 struct QuadQ6_K {
   static constexpr std::size_t kBytes = sizeof(BlockQ6_K);
-  static constexpr int kGroups = 2, kOffset = 32;
+  static constexpr int kGroups = 2, kOffset = 32, kBits = 6;
   static constexpr bool kMinimums = false, kHalves = true, kSigned = false;
   struct State {
     __m128 d;  // [row]

@@ -1,4 +1,4 @@
-// kernels/lanes/matmul.h and quant_matmul.h for AVX-512.
+// Products for AVX-512: kernels/lanes/matmul.h, kernels/lanes/quant_tile.h and panels of bytes.
 #include "kernels/lanes/matmul.h"
 
 #include "kernels/avx512/decoders.h"

@@ -1,0 +1,321 @@
+// Products of many quantised rows of x with panels of unpacked weights (kernels/quant_panel.h), for
+// AVX2.
+//
+// A panel holds groups of eight outputs, one per lane. Per block of 32 elements a group has the
+// scales, then the minimums or the integer scales of the two halves if the type has such, then
+// eight vectors of four bytes per output. Blocks 0, 4, 8, ... come first, then 1, 5, 9, ...: each
+// partial sum of the numeric form is one run of blocks.
+#pragma once
+
+#include "kernels/avx2/quads.h"
+#include "kernels/lanes/dot_tile.h"
+#include "kernels/quant_panel.h"
+
+namespace kvd::kernels::avx2 {
+
+template <class Q>
+struct PanelShape {
+  static constexpr std::size_t kMinimums = 1, kParts = 1;  // vectors before them
+  static constexpr std::size_t kBytesAt = 1 + (Q::kMinimums ? 1 : 0) + (Q::kHalves ? 2 : 0);
+  static constexpr std::size_t kVectors = kBytesAt + 8;
+  static_assert(2 * kVectors * 32 <= kQuantPanelBlockBytes);
+};
+
+// Word i of row r to lane r of v[i].
+KVD_ALWAYS_INLINE void Transpose8(__m256i (&v)[8]) {
+  __m256i a[8], b[8];
+  StaticFor<4>([&](auto i) KVD_INLINE_LAMBDA {
+    a[2 * i.value] = _mm256_unpacklo_epi32(v[2 * i.value], v[2 * i.value + 1]);
+    a[2 * i.value + 1] = _mm256_unpackhi_epi32(v[2 * i.value], v[2 * i.value + 1]);
+  });
+  StaticFor<2>([&](auto i) KVD_INLINE_LAMBDA {
+    constexpr int k = 4 * decltype(i)::value;
+    b[k] = _mm256_unpacklo_epi64(a[k], a[k + 2]);
+    b[k + 1] = _mm256_unpackhi_epi64(a[k], a[k + 2]);
+    b[k + 2] = _mm256_unpacklo_epi64(a[k + 1], a[k + 3]);
+    b[k + 3] = _mm256_unpackhi_epi64(a[k + 1], a[k + 3]);
+  });
+  StaticFor<4>([&](auto i) KVD_INLINE_LAMBDA {
+    v[i.value] = _mm256_permute2x128_si256(b[i.value], b[i.value + 4], 0x20);
+    v[i.value + 4] = _mm256_permute2x128_si256(b[i.value], b[i.value + 4], 0x31);
+  });
+}
+
+// Four blocks of eight outputs into a panel. blocks: where each goes.
+template <class Q>
+KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[2], std::uint8_t* const (&blocks)[4]) {
+  using Shape = PanelShape<Q>;
+  const auto store = [&](std::size_t block, std::size_t vector, __m256i v) KVD_INLINE_LAMBDA {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(blocks[block] + 32 * vector), v);
+  };
+  StaticFor<4>([&](auto b) KVD_INLINE_LAMBDA {
+    __m256i v[8];
+    StaticFor<8>(
+        [&](auto o) KVD_INLINE_LAMBDA { v[o.value] = quads[o.value / 4].w[o.value % 4][b.value]; });
+    Transpose8(v);
+    StaticFor<8>([&](auto k)
+                     KVD_INLINE_LAMBDA { store(b.value, Shape::kBytesAt + k.value, v[k.value]); });
+  });
+  const auto put = [&](std::size_t vector, auto of) KVD_INLINE_LAMBDA {
+    StaticFor<2>([&](auto pair) KVD_INLINE_LAMBDA {
+      const __m256i a = of(quads[0], pair), b = of(quads[1], pair);
+      store(2 * pair.value, vector, _mm256_permute2x128_si256(a, b, 0x20));
+      store(2 * pair.value + 1, vector, _mm256_permute2x128_si256(a, b, 0x31));
+    });
+  };
+  put(0, [](const Quad& quad, auto pair) KVD_INLINE_LAMBDA {
+    return _mm256_castps_si256(pair.value == 0 ? quad.scales.low : quad.scales.high);
+  });
+  if constexpr (Q::kMinimums) {
+    put(Shape::kMinimums, [](const Quad& quad, auto pair) KVD_INLINE_LAMBDA {
+      return _mm256_castps_si256(pair.value == 0 ? quad.minimums.low : quad.minimums.high);
+    });
+  }
+  if constexpr (Q::kHalves) {
+    StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
+      put(Shape::kParts + half.value, [](const Quad& quad, auto pair) KVD_INLINE_LAMBDA {
+        const Integers& parts = quad.parts[decltype(half)::value];
+        return pair.value == 0 ? parts.low : parts.high;
+      });
+    });
+  }
+}
+
+// One group: outputs [out, out + 8), those from last_out on copies of the one before it.
+template <class Q>
+void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std::uint8_t* panel) {
+  const std::size_t block_count = args.in_features / kQuantizedBlock;
+  const std::size_t row_bytes = QuadRowBytes<Q>(args.in_features);
+  WeightRows rows[2];
+  StaticFor<2>([&](auto q) KVD_INLINE_LAMBDA {
+    rows[q.value] = WeightRows::Of(args.weights, row_bytes, out + 4 * q.value, last_out);
+  });
+  constexpr std::size_t kBlockBytes = PanelShape<Q>::kVectors * 32;
+  std::uint8_t* to[4];  // the next block of each run
+  for (std::size_t p = 0, at = 0; p < 4; ++p) {
+    to[p] = panel + at * kBlockBytes;
+    at += RunBlocks(block_count, p);
+  }
+  Quad quads[2];
+  const auto put = [&] KVD_INLINE_LAMBDA {
+    PutQuads<Q>(quads, to);
+    StaticFor<4>([&](auto p) KVD_INLINE_LAMBDA { to[p.value] += kBlockBytes; });
+  };
+  std::size_t b = 0;
+  for (; b + 4 * Q::kGroups <= block_count; b += 4 * Q::kGroups) {
+    typename Q::State states[2];
+    StaticFor<2>([&](auto q) KVD_INLINE_LAMBDA {
+      StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
+        PrefetchBlock<Q::kBytes>(rows[q.value].at[o.value] + 8 * row_bytes);
+      });
+      states[q.value] = Q::Open(rows[q.value]);
+    });
+    StaticFor<Q::kGroups>([&](auto group) KVD_INLINE_LAMBDA {
+      StaticFor<2>([&](auto q) KVD_INLINE_LAMBDA {
+        Q::template Group<group.value>(states[q.value], rows[q.value], &quads[q.value]);
+      });
+      put();
+    });
+    StaticFor<2>([&](auto q) KVD_INLINE_LAMBDA { rows[q.value].Advance(Q::kBytes); });
+  }
+  if constexpr (Q::kGroups == 1) {
+    if (b == block_count) return;
+    std::uint8_t padded[2][4][Q::kBytes];
+    StaticFor<2>([&](auto q) KVD_INLINE_LAMBDA {
+      rows[q.value].Pad((block_count - b) * (Q::kBytes / 4), padded[q.value]);
+      Q::template Group<0>(Q::Open(rows[q.value]), rows[q.value], &quads[q.value]);
+    });
+    // The runs without a block more must not write into the next run.
+    std::uint8_t nowhere[kBlockBytes];
+    for (std::size_t p = block_count - b; p < 4; ++p) to[p] = nowhere;
+    put();
+  }
+}
+
+// Sums of products of one block of kRows rows of x and two groups of outputs.
+template <class Q, int kRows>
+struct BlockSums {
+  using Sums = __m256i[kRows][2];
+
+  // Elements [4 kFirst, 4 kFirst + 4 kCount) of a block; words: those of both groups.
+  template <int kFirst, int kCount>
+  static KVD_ALWAYS_INLINE void Of(const std::uint8_t* const (&words)[2],
+                                   const std::int8_t* const (&x)[kRows], Sums& sums) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    // So many pairs of products fit 16 bits.
+    constexpr int kRun = Q::kSigned ? 1 : Q::kBits == 4 ? 8 : Q::kBits == 5 ? 4 : 2;
+    constexpr int kStep = kRun < kCount ? kRun : kCount;
+    StaticFor<kCount / kStep>([&](auto step) KVD_INLINE_LAMBDA {
+      Sums pairs;
+      StaticFor<kStep>([&](auto i) KVD_INLINE_LAMBDA {
+        constexpr int kWord = kFirst + kStep * decltype(step)::value + decltype(i)::value;
+        const __m256i w[2] = {Bytes::Load32(words[0] + 32 * kWord),
+                              Bytes::Load32(words[1] + 32 * kWord)};
+        StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+          int four = 0;
+          __builtin_memcpy(&four, x[r.value] + 4 * kWord, sizeof four);
+          const __m256i row = _mm256_set1_epi32(four);
+          StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
+            const __m256i product = Pairs(w[g.value], row);
+            __m256i& pair = pairs[r.value][g.value];
+            pair = decltype(i)::value == 0 ? product : _mm256_add_epi16(pair, product);
+          });
+        });
+      });
+      StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+        StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
+          const __m256i sum = _mm256_madd_epi16(pairs[r.value][g.value], ones);
+          __m256i& to = sums[r.value][g.value];
+          to = decltype(step)::value == 0 ? sum : _mm256_add_epi32(to, sum);
+        });
+      });
+    });
+  }
+
+ private:
+  static KVD_ALWAYS_INLINE __m256i Pairs(__m256i w, __m256i x) {
+    if constexpr (Q::kSigned) {
+      return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+    }
+    return _mm256_maddubs_epi16(w, x);
+  }
+};
+
+// kRows rows of x times two groups.
+struct QuantWideStep {
+  const std::uint8_t* panel;  // two groups
+  const QuantizedRow* x;      // [kRows]
+  std::size_t block_count;
+  float* const* y;  // [kRows]
+  std::size_t out;
+  std::size_t out_count;  // <= 16 outputs exist
+};
+
+template <class Q, int kRows>
+void QuantWideTile(const QuantWideStep& step) {
+  using Shape = PanelShape<Q>;
+  using Products = BlockSums<Q, kRows>;
+  constexpr std::size_t kBlockBytes = Shape::kVectors * 32;
+  constexpr int kShift = Q::kOffset == 0 ? 0 : __builtin_ctz(Q::kOffset);
+  const std::size_t group_bytes = step.block_count * kBlockBytes;
+  const std::uint8_t* block = step.panel;
+  const auto vector = [&](std::size_t group, std::size_t v) KVD_INLINE_LAMBDA {
+    return Bytes::Load32(block + group * group_bytes + 32 * v);
+  };
+  __m256 totals[4][kRows][2];  // of the four runs
+  for (std::size_t p = 0; p < 4; ++p) {
+    __m256 sums[kRows][2];
+    StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+      sums[r.value][0] = sums[r.value][1] = _mm256_setzero_ps();
+    });
+    for (std::size_t b = p; b < step.block_count; b += 4, block += kBlockBytes) {
+      const std::uint8_t* const words[2] = {block + 32 * Shape::kBytesAt,
+                                            block + group_bytes + 32 * Shape::kBytesAt};
+      const std::int8_t* x[kRows];
+      StaticFor<kRows>(
+          [&](auto r) KVD_INLINE_LAMBDA { x[r.value] = step.x[r.value].q + kQuantizedBlock * b; });
+      typename Products::Sums s;
+      const auto less = [&](auto r, std::int32_t of_x) KVD_INLINE_LAMBDA {
+        const __m256i offset = _mm256_slli_epi32(_mm256_set1_epi32(of_x), kShift);
+        StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
+          s[r.value][g.value] = _mm256_sub_epi32(s[r.value][g.value], offset);
+        });
+      };
+      if constexpr (Q::kHalves) {
+        typename Products::Sums first;
+        StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
+          constexpr int kHalf = decltype(half)::value;
+          Products::template Of<4 * kHalf, 4>(words, x, s);
+          StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+            const QuantizedRow& row = step.x[r.value];
+            less(r, kHalf == 0 ? row.half_sums[b] : row.sums[b] - row.half_sums[b]);
+            StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
+              __m256i& sum = s[r.value][g.value];
+              sum = _mm256_mullo_epi32(sum, vector(g.value, Shape::kParts + kHalf));
+              if constexpr (kHalf == 0) {
+                first[r.value][g.value] = sum;
+              } else {
+                sum = _mm256_add_epi32(sum, first[r.value][g.value]);
+              }
+            });
+          });
+        });
+      } else {
+        Products::template Of<0, 8>(words, x, s);
+        if constexpr (Q::kOffset != 0) {
+          StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA { less(r, step.x[r.value].sums[b]); });
+        }
+      }
+      StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
+        const __m256 scale = _mm256_castsi256_ps(vector(g.value, 0));
+        StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+          __m256& sum = sums[r.value][g.value];
+          sum =
+              _mm256_fmadd_ps(_mm256_cvtepi32_ps(s[r.value][g.value]),
+                              _mm256_mul_ps(scale, _mm256_set1_ps(step.x[r.value].scales[b])), sum);
+        });
+        if constexpr (Q::kMinimums) {
+          const __m256 minimum = _mm256_castsi256_ps(vector(g.value, Shape::kMinimums));
+          StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+            __m256& sum = sums[r.value][g.value];
+            sum = _mm256_fmadd_ps(minimum, _mm256_set1_ps(step.x[r.value].scaled_sums[b]), sum);
+          });
+        }
+      });
+    }
+    StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+      totals[p][r.value][0] = sums[r.value][0];
+      totals[p][r.value][1] = sums[r.value][1];
+    });
+  }
+  StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+    float y[16];
+    StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
+      const auto of = [&](int p) KVD_INLINE_LAMBDA { return totals[p][r.value][g.value]; };
+      _mm256_storeu_ps(y + 8 * g.value,
+                       _mm256_add_ps(_mm256_add_ps(of(0), of(2)), _mm256_add_ps(of(1), of(3))));
+    });
+    __builtin_memcpy(step.y[r.value] + step.out, y, step.out_count * sizeof(float));
+  });
+}
+
+template <class Q>
+void WideQuantMatmul(const MatmulArgs& args) {
+  constexpr std::size_t kTileRows = 3;
+  const std::size_t block_count = args.in_features / kQuantizedBlock;
+  const std::size_t panel_outs = QuantPanelOuts(block_count);
+  const std::size_t group_bytes = block_count * PanelShape<Q>::kVectors * 32;
+  auto* const panel = reinterpret_cast<std::uint8_t*>(args.workspace);
+  const std::size_t tile_count = (args.row_count + kTileRows - 1) / kTileRows;
+  for (std::size_t first = args.first_out; first < args.last_out; first += panel_outs) {
+    const std::size_t left = args.last_out - first;
+    const std::size_t last = first + (left < panel_outs ? left : panel_outs);
+    const std::size_t group_count = (last - first + 15) / 16 * 2;
+    for (std::size_t g = 0; g < group_count; ++g) {
+      PutGroup<Q>(args, first + 8 * g, last, panel + g * group_bytes);
+    }
+    for (std::size_t t = 0; t < tile_count; ++t) {
+      const std::size_t row = args.row_count * t / tile_count;
+      const std::size_t rows = args.row_count * (t + 1) / tile_count - row;
+      QuantizedRow x[kTileRows];
+      for (std::size_t r = 0; r < rows; ++r) {
+        x[r] = QuantizedRowAt(args.quantized_x, args.in_features, row + r);
+      }
+      QuantWideStep step = {.panel = panel,
+                            .x = x,
+                            .block_count = block_count,
+                            .y = args.y + row,
+                            .out = first,
+                            .out_count = 16};
+      for (; step.out < last; step.out += 16, step.panel += 2 * group_bytes) {
+        if (last - step.out < 16) step.out_count = last - step.out;
+        StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
+          constexpr int kRows = decltype(r)::value + 1;
+          if (rows == kRows) QuantWideTile<Q, kRows>(step);
+        });
+      }
+    }
+  }
+}
+
+}  // namespace kvd::kernels::avx2
