@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <random>
 
 #include "engine/memory/memory_home.h"
 #include "shm/crc32c.h"
@@ -67,6 +68,11 @@ class AttachTest : public testing::Test {
     Mapping<kReadWrite> mapping = std::move(*Mapping<kReadWrite>::MapAll(file.get()));
     const ConstMetaView view = *ValidateHeader(mapping.bytes());
     damage(MetaView(mapping.data(), view.offsets(), view.geometry()));
+  }
+  void Restore(const std::vector<std::byte>& bytes) {
+    UniqueFd file(::openat(directory_.get(), "meta", O_RDWR | O_CLOEXEC));
+    Mapping<kReadWrite> mapping = std::move(*Mapping<kReadWrite>::MapAll(file.get()));
+    std::copy(bytes.begin(), bytes.end(), mapping.bytes().begin());
   }
   void ExpectCold(const std::string& why) {
     const MemoryStart start = Open();
@@ -299,6 +305,97 @@ TEST_F(AttachTest, OnADiskAnotherBootStartsCold) {
   checks_boot_ = true;
   ExpectCold("boot_id");
   EXPECT_TRUE(Open().is_warm);
+}
+
+// Attaching to a model with windows, recurrent states, checkpoints and logits: what is derived of
+// those too is there, and all of it can be used up.
+TEST_F(AttachTest, StatesCheckpointsAndLogitsAreKept) {
+  options_.groups.push_back({.cells = 32 * 32, .layers = {{1, 2, 2}}, .window = 16});
+  options_.state_bytes = 64;
+  options_.state_slots = 8;
+  options_.checkpoint_slots = 4;
+  options_.logits_bytes = 16;
+  options_.logits_rows = 2;
+  Open();
+  const SequenceHandle made = *memory_->Create(kOwner);
+  ASSERT_TRUE(AppendTokens(*memory_, made, 1, 40));
+  ASSERT_TRUE(*memory_->KeepCheckpoint(made));
+  ASSERT_TRUE(AppendTokens(*memory_, made, 50, 3));
+  const std::array<float, 4> kept = {1.5f, 2.5f, 3.5f, 4.5f};
+  ASSERT_TRUE(*memory_->KeepLogits(made, kept.data()));
+  const PoolUsage before = memory_->Usage();
+  const Contents contents = ContentsOf(*memory_, made);
+
+  EXPECT_TRUE(Open().is_warm);
+  ExpectSound();
+  const PoolUsage after = memory_->Usage();
+  EXPECT_EQ(after.free_state_slots, before.free_state_slots);
+  EXPECT_EQ(after.checkpoint_slots, 1u);
+  EXPECT_EQ(after.free_logits_rows, before.free_logits_rows);
+  EXPECT_EQ(after.groups[1].free_blocks, before.groups[1].free_blocks);
+  EXPECT_EQ(ContentsOf(*memory_, made), contents);
+  std::array<float, 4> row{};
+  EXPECT_TRUE(*memory_->ReadLogits(made, row.data()));
+  EXPECT_EQ(row, kept);
+  ASSERT_TRUE(memory_->RemoveRange(made, {Pos{40}, kPosEnd})) << "the checkpoint is there";
+  ASSERT_TRUE(AppendTokens(*memory_, made, 60, 20));
+  ASSERT_TRUE(memory_->Drop(made));
+  ExpectSound();
+  EXPECT_EQ(memory_->Usage().free_state_slots, 8u);
+  EXPECT_EQ(memory_->Usage().free_logits_rows, 2u);
+}
+
+// Whatever the bytes are: what is attached to is sound, and can be changed and dropped to the last
+// block.
+TEST_F(AttachTest, RandomDamageNeverGetsFurtherThanItsSequences) {
+  options_ = SmallOptions(16 * 32);
+  options_.list_unit_count = 64;
+  Open();
+  Fill();
+  ASSERT_TRUE(memory_->OpenSession({.id = SessionId{7}, .owner_uid = 1000}));
+  const std::vector<std::byte> good(memory_->meta_bytes().begin(), memory_->meta_bytes().end());
+  const char* const scale = std::getenv("KVD_TEST_SCALE");
+  const int rounds = static_cast<int>(1000 * (scale == nullptr ? 1.0 : std::atof(scale)));
+  std::mt19937_64 random(1);
+  std::size_t warm = 0;
+  std::size_t lost = 0;
+  for (int round = 0; round < rounds; ++round) {
+    SCOPED_TRACE(round);
+    memory_.reset();
+    if (fs::exists(root_ / "meta.bad")) fs::rename(root_ / "meta.bad", root_ / "meta");
+    Restore(good);
+    Damage([&](MetaView meta) {
+      const MetaOffsets& offsets = meta.offsets();
+      for (std::uint64_t left = 1 + random() % 4; left > 0; --left) {
+        // Where there is something: records, the lists' and cells' beginnings.
+        const std::array<std::uint64_t, 6> starts = {offsets.sequences, offsets.sequences + 256,
+                                                     offsets.snapshots, offsets.sessions,
+                                                     offsets.lists,     offsets.cells[0]};
+        const std::uint64_t at = starts[random() % starts.size()] + random() % 512;
+        meta.bytes()[at] ^= static_cast<std::byte>(1u << (random() % 8));
+      }
+    });
+    const MemoryStart start = Open();
+    warm += start.is_warm ? 1 : 0;
+    lost += start.lost.size();
+    ExpectSound();
+    for (const SequenceInfo& info : memory_->Sequences()) {
+      if ((info.flags & layout::kSequencePublished) == 0) {
+        (void)AppendTokens(*memory_, info.handle, 1, 3);
+        (void)memory_->RemoveRange(info.handle, {Pos{2}, Pos{5}});
+        EXPECT_TRUE(memory_->Drop(info.handle));
+      }
+    }
+    for (const SnapshotInfo& info : memory_->Snapshots())
+      EXPECT_TRUE(memory_->Unpublish(info.name));
+    ExpectSound();
+    EXPECT_EQ(memory_->Usage().free_blocks, memory_->Usage().total_blocks);
+    if (HasFailure()) return;
+  }
+  if (rounds >= 1000) {
+    EXPECT_GT(warm, 150u);
+    EXPECT_GT(lost, 150u);
+  }
 }
 
 }  // namespace
