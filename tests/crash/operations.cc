@@ -56,11 +56,11 @@ class TagMover final : public CellMover {
 
 const char* NameOf(OperationKind kind) {
   static constexpr std::array<const char*, kOperationKinds> kNames = {
-      "create",       "fork",         "drop",       "drop all",    "keep",      "remove",
-      "clear",        "copy",         "shift",      "divide",      "settle",    "re-form",
-      "defragment",   "set owner",    "publish",    "replace",     "unpublish", "reserve",
-      "commit",       "encode",       "checkpoint", "keep logits", "rewind",    "restore",
-      "open session", "close session"};
+      "create",       "fork",          "drop",        "drop all",    "keep",      "remove",
+      "clear",        "copy",          "shift",       "divide",      "settle",    "re-form",
+      "defragment",   "set owner",     "publish",     "replace",     "unpublish", "reserve",
+      "commit",       "encode",        "checkpoint",  "keep logits", "rewind",    "restore",
+      "open session", "close session", "take prefix", "retain",      "evict"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -93,6 +93,7 @@ bool Has(MemoryKind memory, OperationKind kind) {
     case OperationKind::kCheckpoint:
     case OperationKind::kLogits:
     case OperationKind::kRewind: return memory == MemoryKind::kHybrid;
+    case OperationKind::kTakePrefix: return memory != MemoryKind::kEncoder;
     default: return true;
   }
 }
@@ -102,6 +103,8 @@ Operations::Operations(UnifiedMemory& memory, MemoryKind kind, std::uint64_t see
     : memory_(memory), kind_(kind), random_(seed), window_(window) {
   Must(memory_.OpenSession({.id = kOwner.session, .owner_uid = kOwner.uid}));
   base_ = Make(70);
+  std::vector<Pos> positions;
+  Must(memory_.ReadCells(base_, 0, 70, &base_tokens_, &positions));
   (void)Must(memory_.Publish(base_, kOwner, "base", true, false));
 }
 
@@ -313,6 +316,9 @@ void Operations::Run(OperationKind kind) {
       Step(kind, [&] { return memory_.KeepLogits(made, row.data()); });
       return Forget(made);
     }
+    case kTakePrefix: return RunTakePrefix();
+    case kRetain:
+    case kEvict: return RunRetained();
     case kRewind: return RunRewind();
     case kRestore: return RunRestore();
     case kOpenSession:
@@ -432,6 +438,36 @@ void Operations::RunAppend() {
   }
   memory_.EndStep(plan);
   Forget(made);
+}
+
+void Operations::RunTakePrefix() {
+  const SequenceHandle made = Must(memory_.Create(kOwner));
+  std::vector<TokenId> tokens = base_tokens_;
+  // All of it and another token; or, where no state is needed there, a part.
+  tokens.resize(kind_ == MemoryKind::kHybrid ? tokens.size() : In(20, 70));
+  tokens.push_back(9'999);
+  Step(OperationKind::kTakePrefix, [&, applied = Applied()] {
+    return memory_.TakePrefix({.destination = made, .tokens = tokens, .applied = applied});
+  });
+  Forget(made);
+}
+
+void Operations::RunRetained() {
+  const SequenceHandle made = Make(In(24, 40));
+  // Behind an edit nothing is worth keeping.
+  if (kind_ == MemoryKind::kAttention && In(0, 1) == 0) {
+    (void)Must(memory_.RemoveRange(made, {Pos{20}, Pos{22}}));
+  }
+  const auto retain = [&] { return memory_.Retain(made); };
+  if (window_.kind == OperationKind::kRetain) {
+    Step(OperationKind::kRetain, retain);
+    return (void)memory_.Drop(made);
+  }
+  if (!Must(retain())) return;
+  Step(OperationKind::kEvict, [&]() -> Status {
+    (void)memory_.LimitRetained(0);
+    return {};
+  });
 }
 
 void Operations::RunRewind() {

@@ -42,8 +42,11 @@ enum class OperationKind : std::uint8_t {
   kRestore,
   kOpenSession,
   kCloseSession,
+  kTakePrefix,
+  kRetain,
+  kEvict,
 };
-inline constexpr std::size_t kOperationKinds = 26;
+inline constexpr std::size_t kOperationKinds = 29;
 const char* NameOf(OperationKind kind);
 
 // Cells in attention alone; in a window, with recurrent states, checkpoints and logits; with the
@@ -91,6 +94,8 @@ class Operations {
   void RunDivide();
   void RunDefragment();
   void RunAppend();
+  void RunTakePrefix();
+  void RunRetained();
   void RunRewind();
   void RunRestore();
 
@@ -99,6 +104,7 @@ class Operations {
   std::mt19937_64 random_;
   StepWindow& window_;
   SequenceHandle base_{};  // always there
+  std::vector<TokenId> base_tokens_;
   std::uint64_t last_request_ = 0;
   TokenId last_token_ = 0;
 };
