@@ -115,6 +115,23 @@ class Client {
                                  std::uint16_t flags = 0) const;
   Status Unpublish(std::string_view name, Force force = Force::kNo) const;
 
+  // ------------------------------------------------------------------------------ saved states
+  // Files in the daemon's --store, by names as of snapshots. Errors of all: kUnsupported (there is
+  // no store), kIo.
+  // The sequence as it is now, while it and others go on. Errors: kExists, kNoSpace (the disk, the
+  // user's bytes), kInvalidArgument (name).
+  Result<SaveInfo> Save(SequenceHandle sequence, std::string_view name,
+                        const SaveOptions& options = {}) const;
+  // All sequences of this session in one file.
+  Result<SaveInfo> SaveAll(std::string_view name, const SaveOptions& options = {}) const;
+  // What Save would write, exact if nothing is packed.
+  Result<SaveInfo> SaveSize(SequenceHandle sequence, const SaveOptions& options = {}) const;
+  // In fresh sequences of this session. Errors: kNotFound, kCorrupt (what is damaged), kUnsupported
+  // (another model; what differs), kNoSpace. None of them is there then.
+  Result<std::vector<LoadedSequence>> Load(std::string_view name) const;
+  Result<std::vector<wire::SavedEntry>> Saved() const;
+  Status RemoveSaved(std::string_view name) const;
+
   // -------------------------------------------------------------------------------------- text
   // Errors: kNoTokenizer, kInvalidArgument (text that is not UTF-8).
   // flags: kFlagAddSpecial, kFlagParseSpecial.

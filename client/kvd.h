@@ -466,6 +466,69 @@ typedef struct kvd_snapshot_info {
 /* Free *list with kvd_free. */
 int kvd_snapshots(kvd_client* client, kvd_snapshot_info** list, size_t* count);
 
+/* ---------------------------------------------------------------------------------- saved states
+ *
+ * Files in the daemon's --store, each with one or several sequences; names as of snapshots. Errors
+ * of all: KVD_UNSUPPORTED (the daemon has no store), KVD_IO. */
+
+enum {
+  KVD_SAVE_NO_LOGITS = 1,   /* without the last row of logits, which recurrent models keep */
+  KVD_SAVE_TOKENS_ONLY = 2, /* small; loading computes them again, at positions 0, 1, ... */
+  KVD_SAVE_UNPACKED = 4,    /* larger and faster */
+  KVD_SAVE_Q8_ROWS = 8,     /* K and V as q8_0 */
+  KVD_SAVE_REPLACE = 256    /* a saved state of that name */
+};
+
+typedef struct kvd_save_info {
+  uint64_t file_bytes;     /* 0 from kvd_save_size */
+  uint64_t unpacked_bytes; /* of a file in which nothing is packed: exact */
+  uint64_t cell_count;
+} kvd_save_info;
+
+/* Saves the sequence as it is now, while it and others go on. `info` may be null. Errors:
+ * KVD_EXISTS, KVD_NO_SPACE (the disk, the user's bytes), KVD_INVALID_ARGUMENT. */
+int kvd_save(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
+             kvd_save_info* info);
+/* All sequences of this session in one file. */
+int kvd_save_all(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info);
+/* What kvd_save would write. */
+int kvd_save_size(kvd_client* client, kvd_sequence sequence, uint32_t flags, kvd_save_info* info);
+
+typedef struct kvd_loaded_sequence {
+  kvd_sequence sequence;
+  uint64_t cell_count;
+  uint32_t is_converted; /* from k_type and v_type to the types of the pool */
+  uint32_t is_computed;  /* tokens alone were saved */
+  char k_type[8];        /* zero terminated */
+  char v_type[8];
+} kvd_loaded_sequence;
+/* The sequences of the file as fresh ones of this session, all or none; free *list with kvd_free.
+ * Errors: KVD_NOT_FOUND, KVD_CORRUPT (what is damaged), KVD_UNSUPPORTED (another model; the message
+ * says what differs), KVD_NO_SPACE. */
+int kvd_load(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count);
+
+enum {
+  KVD_SAVED_THIS_MODEL = 1,
+  KVD_SAVED_DAMAGED = 2, /* nothing else is known */
+  KVD_SAVED_TOKENS_ONLY = 4,
+  KVD_SAVED_LOGITS = 8
+};
+typedef struct kvd_saved_info {
+  char name[72]; /* zero terminated */
+  uint64_t file_bytes;
+  uint64_t raw_bytes; /* not packed */
+  uint64_t cell_count;
+  uint64_t age_ms;
+  uint32_t sequence_count;
+  uint32_t flags;  /* KVD_SAVED_... */
+  char k_type[8];  /* zero terminated */
+  char v_type[8];
+  char architecture[32];
+} kvd_saved_info;
+/* Those of this user; free *list with kvd_free. */
+int kvd_saved(kvd_client* client, kvd_saved_info** list, size_t* count);
+int kvd_remove_saved(kvd_client* client, const char* name);
+
 /* ------------------------------------------------------------------------------------------ text
  *
  * Errors of all: KVD_NO_TOKENIZER. Text is UTF-8; what is returned is zero terminated beyond its

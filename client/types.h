@@ -55,6 +55,29 @@ struct RoundTrip {
   std::uint64_t ns = 0;
 };
 
+struct SaveOptions {
+  bool with_logits = true;
+  bool tokens_only = false;  // small; loading computes them again, at positions 0, 1, ...
+  bool is_packed = true;
+  bool q8_rows = false;  // K and V as q8_0
+  bool replaces = false;
+};
+
+struct SaveInfo {
+  std::uint64_t file_bytes = 0;      // 0 where the size alone was asked for
+  std::uint64_t unpacked_bytes = 0;  // of a file in which nothing is packed
+  std::uint64_t cell_count = 0;
+};
+
+struct LoadedSequence {
+  SequenceHandle handle = SequenceHandle::kNone;
+  std::uint64_t cell_count = 0;
+  bool is_converted = false;  // from k_type and v_type to the types of the pool
+  bool is_computed = false;   // tokens alone were saved
+  std::string k_type;
+  std::string v_type;
+};
+
 // Changing what another session of the same user owns, or replacing a name.
 enum class Force : bool { kNo, kYes };
 

@@ -95,18 +95,26 @@ void Conversation::HandleSubmission() {
   pending_->completion.verb = received_.submission.verb;
   if (auto* const reply = std::get_if<Reply>(&outcome)) return Answer(std::move(*reply));
   if (auto* const call = std::get_if<std::function<Reply()>>(&outcome)) {
-    return HandleOnWorker(std::move(*call));
+    return HandleOn(parts_.worker, std::move(*call), {});
+  }
+  if (auto* const call = std::get_if<FileCall>(&outcome)) {
+    return HandleOn(parts_.files, std::move(call->call), std::move(call->abandoned));
   }
   pending_.reset();  // the scheduler answers
 }
 
-void Conversation::HandleOnWorker(std::function<Reply()> call) {
+void Conversation::HandleOn(IoLoop& thread, std::function<Reply()> call,
+                            std::function<void()> abandoned) {
   on_worker_ = true;
-  parts_.worker.Post([call = std::move(call), mailbox = mailbox_, &loop = parts_.loop] {
-    loop.Post([reply = call(), mailbox]() mutable {
+  thread.Post([call = std::move(call), abandoned = std::move(abandoned), mailbox = mailbox_,
+               &loop = parts_.loop] {
+    loop.Post([reply = call(), abandoned, mailbox]() mutable {
       // On the io thread again: the conversation cannot end while we look.
       Conversation* const conversation = mailbox->conversation;
-      if (conversation == nullptr) return;
+      if (conversation == nullptr) {
+        if (abandoned) abandoned();
+        return;
+      }
       conversation->on_worker_ = false;
       conversation->Answer(std::move(reply));
       conversation->Pump();

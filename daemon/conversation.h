@@ -26,6 +26,7 @@ class Conversation {
   struct Parts {
     IoLoop& loop;
     IoLoop& worker;
+    IoLoop& files;
     Service& service;
     Scheduler& scheduler;
     std::function<void(SessionId, const Error& why)> closed;
@@ -58,7 +59,8 @@ class Conversation {
   // One look; true if anything was done.
   Result<bool> PumpOnce();
   void HandleSubmission();
-  void HandleOnWorker(std::function<Reply()> call);
+  // Has the call made on that thread. `abandoned` (may be empty): see FileCall.
+  void HandleOn(IoLoop& thread, std::function<Reply()> call, std::function<void()> abandoned);
   void Answer(Reply reply);
   bool SendPending();  // true: nothing waits any more
   void Close(const Error& why);

@@ -20,6 +20,7 @@
 #include "daemon/log.h"
 #include "daemon/options.h"
 #include "daemon/pool_shares.h"
+#include "daemon/saved_states.h"
 #include "daemon/scheduler.h"
 #include "daemon/server.h"
 #include "daemon/state_directory.h"
@@ -140,6 +141,11 @@ Status Serve(const DaemonOptions& options, int signals) {
   PoolShares shares(engine->memory(), quotas);
   IoLoop loop;
   IoLoop worker;
+  IoLoop files;
+  std::unique_ptr<SavedStates> saved_states;
+  if (options.store) {
+    KVD_TRY(saved_states, SavedStates::Open(*options.store, *engine, quotas, shares));
+  }
   Scheduler scheduler(*engine, engine->config().vocab_size,
                       {.prefill_chunk_tokens = options.prefill_chunk,
                        .defrag_threshold = options.defrag_threshold / 100.0,
@@ -148,14 +154,17 @@ Status Serve(const DaemonOptions& options, int signals) {
                        }});
   Server server({.loop = loop,
                  .worker = worker,
+                 .files = files,
                  .engine = *engine,
                  .scheduler = scheduler,
                  .quotas = quotas,
-                 .shares = shares},
+                 .shares = shares,
+                 .saved_states = saved_states.get()},
                 {.hello_deadline = std::chrono::milliseconds(options.hello_timeout_ms)});
 
   std::thread engine_thread([&scheduler] { scheduler.Run(); });
   std::thread worker_thread([&worker] { worker.Run(); });
+  std::thread file_thread([&files] { files.Run(); });
   const auto on_signal = loop.WatchReadable(signals, [&] {
     signalfd_siginfo info{};
     if (::read(signals, &info, sizeof info) != sizeof info) return;
@@ -175,6 +184,9 @@ Status Serve(const DaemonOptions& options, int signals) {
   engine_thread.join();
   worker.Stop();
   worker_thread.join();
+  if (saved_states) saved_states->Stop();
+  files.Stop();
+  file_thread.join();
   server.CloseAll();
   // An empty memory is not worth its room.
   if (engine->memory().Usage().live_sequences == 0) (void)state.RemoveState();

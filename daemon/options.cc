@@ -166,6 +166,8 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
   flags.Text("--socket", &options.socket_path, "path of the socket instead");
   flags.Text("--state-dir", &options.state_directory,
              "private directory of the cached state, which stays there when kvd ends");
+  flags.Text("--store", &options.store,
+             "directory of the sequences that clients save; without it they can save none");
   app.add_flag("--forget", options.forgets,
                "remove the cached state of this --state-dir or --name and end");
   app.add_flag(
@@ -188,6 +190,8 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
   flags.Number("--other-requests", &others.requests_in_flight, 1, 1u << 20, "of every other uid");
   flags.Number("--other-result-bytes", &others.result_arena_bytes, 1u << 16, 1ull << 40,
                "result arenas of every other uid");
+  flags.Number("--other-saved-bytes", &others.saved_bytes, 0, 1ull << 50,
+               "saved states of every other uid");
   flags.Share("--other-pool-share", &others.pool_share, "of the pool, for every other uid");
   flags.Share("--reserve-share", &options.quotas.reserve_share,
               "of the pool, kept for others where others may connect");

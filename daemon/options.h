@@ -24,6 +24,7 @@ struct DaemonOptions {
   std::string name = "default";            // IsSafeName
   std::optional<std::string> socket_path;  // not empty; else by name
   std::optional<std::string> state_directory;
+  std::optional<std::string> store;  // directory of saved states
   bool forgets = false;  // remove the state that lies there and end
   std::vector<std::uint32_t> allowed_uids;  // beside the daemon's own
   std::optional<std::string> socket_group;  // its members may connect

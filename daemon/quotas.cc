@@ -42,6 +42,11 @@ Status QuotaPolicy::CheckResultBytes(std::uint32_t uid, std::uint64_t held,
   return Check("result arena bytes", uid, held, wanted, Limits(uid).result_arena_bytes);
 }
 
+Status QuotaPolicy::CheckSavedBytes(std::uint32_t uid, std::uint64_t held,
+                                    std::uint64_t wanted) const {
+  return Check("saved bytes", uid, held, wanted, Limits(uid).saved_bytes);
+}
+
 std::uint64_t QuotaPolicy::BlocksMax(std::uint32_t uid, std::uint64_t total) const {
   double share = Limits(uid).pool_share;
   if (is_own(uid) && others_admitted_) share = std::min(share, 1.0 - quotas_.reserve_share);

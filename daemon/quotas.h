@@ -17,6 +17,7 @@ struct UidLimits {
   double pool_share = 1.0;               // of the pool's blocks, (0, 1]
   std::uint32_t requests_in_flight = 0;  // submitted and not yet answered for the last time
   std::uint64_t result_arena_bytes = 0;  // result arenas of all its connections together
+  std::uint64_t saved_bytes = 0;         // of its saved states; the own uid's are not counted
 };
 
 struct Quotas {
@@ -26,12 +27,14 @@ struct Quotas {
                 .sequences = 16384,
                 .pool_share = 1.0,
                 .requests_in_flight = 16384,
-                .result_arena_bytes = 4ull << 30};
+                .result_arena_bytes = 4ull << 30,
+                .saved_bytes = 0};
   UidLimits others{.connections = 8,
                    .sequences = 64,
                    .pool_share = 0.25,
                    .requests_in_flight = 256,
-                   .result_arena_bytes = 64ull << 20};
+                   .result_arena_bytes = 64ull << 20,
+                   .saved_bytes = 4ull << 30};
 };
 
 class QuotaPolicy {
@@ -51,6 +54,7 @@ class QuotaPolicy {
   Status CheckSequences(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
   Status CheckRequests(std::uint32_t uid, std::uint32_t held) const;
   Status CheckResultBytes(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
+  Status CheckSavedBytes(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
   // Blocks: `held` are those its sequences refer to; for the own uid those of everybody. `total` is
   // the pool's.
   Status CheckBlocks(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted,

@@ -47,9 +47,15 @@ inline Reply ErrorReply(const Error& error) {
   return reply;
 }
 
-// How a submission goes on: answered now; answered by a call that the worker thread makes; or by
-// the scheduler.
+// How a submission goes on: answered now; by a call that the worker thread or the file thread makes;
+// or by the scheduler.
 struct AnsweredByScheduler {};
-using Outcome = std::variant<Reply, std::function<Reply()>, AnsweredByScheduler>;
+// Answered by a call that the file thread makes, which may take long.
+struct FileCall {
+  std::function<Reply()> call;
+  // On the io thread, instead of answering: the client has gone. May be empty.
+  std::function<void()> abandoned;
+};
+using Outcome = std::variant<Reply, std::function<Reply()>, FileCall, AnsweredByScheduler>;
 
 }  // namespace kvd

@@ -50,7 +50,8 @@ Server::Server(const Parts& parts, const ServerOptions& options)
                    if (session.uid() == uid) requests += session.requests_in_flight();
                  }
                  return requests;
-               }}),
+               },
+           .saved_states = parts.saved_states}),
       maps_(parts.loop, parts.engine.memory(),
             {.counters =
                  [this] {
@@ -190,6 +191,7 @@ Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello) {
       id, std::make_unique<Conversation>(
               Conversation::Parts{.loop = parts_.loop,
                                   .worker = parts_.worker,
+                                  .files = parts_.files,
                                   .service = service_,
                                   .scheduler = parts_.scheduler,
                                   .closed =

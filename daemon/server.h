@@ -32,10 +32,12 @@ class Server {
   struct Parts {
     IoLoop& loop;
     IoLoop& worker;
+    IoLoop& files;
     Engine& engine;
     Scheduler& scheduler;
     const QuotaPolicy& quotas;
     PoolShares& shares;
+    SavedStates* saved_states = nullptr;  // null: nothing can be saved
   };
 
   Server(const Parts& parts, const ServerOptions& options);

@@ -73,6 +73,11 @@ Result<Outcome> Service::Dispatch(const Request& request) {
     case Verb::kDefrag: return Defrag(request);
     case Verb::kEmbed: return Embed(request);
     case Verb::kEncode: return Encode(request);
+    case Verb::kSave: return Save(request);
+    case Verb::kLoad: return Load(request);
+    case Verb::kSaved: return Saved(request);
+    case Verb::kRemoveSaved: return RemoveSaved(request);
+    case Verb::kSaveAll: return SaveAll(request);
   }
   return Fail(Code::kInvalidArgument,
               "verb: " + std::to_string(request.submission.verb) + " is not known");

@@ -25,12 +25,15 @@
 
 namespace kvd {
 
+class SavedStates;
+
 class Service {
  public:
   struct Surroundings {
     std::function<std::uint32_t(SessionId)> pid_of_session;  // 0: unknown
     std::function<std::uint32_t()> session_count;
     std::function<std::uint32_t(std::uint32_t uid)> requests_in_flight;  // of all its sessions
+    SavedStates* saved_states = nullptr;  // null: nothing can be saved
   };
 
   // All outlive the service.
@@ -93,6 +96,14 @@ class Service {
   Result<Reply> Unpublish(const Request& request);
   Result<Reply> Attach(const Request& request);
   Result<Reply> Snapshots(const Request& request);
+  // ---- verbs_saved.cc
+  Result<SavedStates*> FindStore() const;  // kUnsupported: there is none
+  Result<Outcome> SaveSequences(const Request& request, std::vector<SequenceHandle> sequences);
+  Result<Outcome> Save(const Request& request);
+  Result<Outcome> SaveAll(const Request& request);
+  Result<Outcome> Load(const Request& request);
+  Result<Outcome> Saved(const Request& request);
+  Result<Outcome> RemoveSaved(const Request& request);
   // ---- verbs_text.cc
   Result<Outcome> Tokenize(const Request& request);
   Result<Outcome> Detokenize(const Request& request);

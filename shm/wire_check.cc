@@ -31,9 +31,11 @@ struct VerbRule {
 
 constexpr std::uint32_t kGenerateBytesMin = sizeof(GenerateParams);
 
+constexpr VerbRule kNoVerb = {"none", 0, 0, Range::kNone, 0, 0, 1, 0, 0};
+
 // Indexed by verb; row 0 is none.
 constexpr VerbRule kRules[] = {
-    {"none", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
+    kNoVerb,
     {"ping", 0, 0, Range::kNone, 0, kPingBytesMax, 1, 0, 0},
     {"info", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
     {"create", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
@@ -64,6 +66,14 @@ constexpr VerbRule kRules[] = {
     {"defrag", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
     {"embed", kFlagNormalize, 0, Range::kNone, 4, kAnyBytes, 4, 0, 0},
     {"encode", kFlagForce, 1, Range::kNone, 4, kAnyBytes, 4, 0, 0},
+    kNoVerb,
+    kNoVerb,
+    kNoVerb,
+    {"save", kFlagForce, 1, Range::kNone, 0, layout::kNameBytesMax, 1, 0, kSaveBitsAll},
+    {"load", 0, 0, Range::kNone, 1, layout::kNameBytesMax, 1, 0, 0},
+    {"saved", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
+    {"remove_saved", 0, 0, Range::kNone, 1, layout::kNameBytesMax, 1, 0, 0},
+    {"save_all", kFlagForce, 0, Range::kNone, 0, layout::kNameBytesMax, 1, 0, kSaveBitsAll},
 };
 static_assert(std::size(kRules) == kVerbLast + 1);
 
@@ -226,6 +236,7 @@ Status ValidateSubmission(const Submission& submission, std::uint64_t request_ar
     return Bad("verb", Text(submission.verb) + ", 1 to " + Text(kVerbLast) + " wanted");
   }
   const VerbRule& rule = kRules[submission.verb];
+  if (rule.name == kNoVerb.name) return Bad("verb", Text(submission.verb) + " is not known");
   const std::string verb(rule.name);
   const auto unknown_flags = submission.flags & ~static_cast<unsigned>(rule.flags);
   if (unknown_flags != 0) {

@@ -145,8 +145,25 @@ enum class Verb : std::uint16_t {
   // sequence without cells; payload: i32 tokens[] of the text that its decoder attends to; out:
   // value0 = tokens read, value1 = the token that decoding starts with, or -1
   kEncode = 28,
+  // 29 to 31 are not taken yet.
+  //
+  // The five below: kUnsupported where the daemon has no --store.
+  // sequence, argument = SaveBits; payload: name, at most 63 bytes (none with kSaveSizeOnly);
+  // kFlagForce: replaces that name; out: value0 = bytes of the file (0 with kSaveSizeOnly), value1 =
+  // bytes that it has if nothing is packed, value2 = cells. Others go on meanwhile, also with the
+  // sequence.
+  kSave = 32,
+  // payload: name; out: value0 = sequences, which are this session's; LoadedEntry[value0] | i32
+  // tokens of those of which tokens alone were saved, to be decoded
+  kLoad = 33,
+  // out, in pieces: SavedEntry[] of this uid
+  kSaved = 34,
+  // payload: name
+  kRemoveSaved = 35,
+  // kSave of all of this session's sequences, by handle
+  kSaveAll = 36,
 };
-inline constexpr std::uint16_t kVerbLast = 28;
+inline constexpr std::uint16_t kVerbLast = 36;
 
 enum SubmissionFlags : std::uint16_t {
   kFlagForce = 1u << 0,
@@ -160,6 +177,15 @@ enum SubmissionFlags : std::uint16_t {
   kFlagNormalize = 1u << 7,
 };
 inline constexpr std::uint16_t kSubmissionFlagsAll = (1u << 8) - 1;
+
+enum SaveBits : std::int64_t {
+  kSaveNoLogits = 1 << 0,
+  kSaveTokensOnly = 1 << 1,  // no cells, states and logits
+  kSaveUnpacked = 1 << 2,    // larger and faster
+  kSaveQ8Rows = 1 << 3,      // K and V as q8_0
+  kSaveSizeOnly = 1 << 4,    // nothing is saved
+};
+inline constexpr std::int64_t kSaveBitsAll = (1 << 5) - 1;
 
 enum class LogitsWanted : std::int64_t { kNone = 0, kLast = 1, kAll = 2 };
 
@@ -368,6 +394,41 @@ struct DefragReply {
   std::uint32_t reserved;
 };
 static_assert(sizeof(DefragReply) == 64 && std::is_standard_layout_v<DefragReply>);
+
+enum LoadedFlags : std::uint32_t {
+  kLoadedConverted = 1u << 0,  // to the pool's types, which are other ones
+};
+struct LoadedEntry {
+  std::uint64_t handle;
+  std::uint32_t cell_count;   // 0 where tokens alone were saved
+  std::uint32_t token_count;  // to be decoded; 0 where cells were saved
+  std::uint64_t raw_bytes;    // of what was saved, not packed
+  std::uint32_t flags;        // LoadedFlags
+  std::uint32_t reserved;
+  char k_type[8];  // that were saved
+  char v_type[8];
+};
+static_assert(sizeof(LoadedEntry) == 48 && std::is_standard_layout_v<LoadedEntry>);
+
+enum SavedFlags : std::uint32_t {
+  kSavedThisModel = 1u << 0,
+  kSavedDamaged = 1u << 1,  // nothing else is known
+  kSavedTokensOnly = 1u << 2,
+  kSavedLogits = 1u << 3,
+};
+struct SavedEntry {
+  char name[layout::kNameBytesMax];
+  std::uint64_t file_bytes;
+  std::uint64_t raw_bytes;  // not packed
+  std::uint64_t cell_count;
+  std::uint64_t age_ms;
+  std::uint32_t sequence_count;
+  std::uint32_t flags;  // SavedFlags
+  char k_type[8];
+  char v_type[8];
+  char architecture[32];
+};
+static_assert(sizeof(SavedEntry) == 152 && std::is_standard_layout_v<SavedEntry>);
 
 // Payload of kChat: records {ChatMessage, role bytes, content bytes}, unpadded, back to back.
 struct ChatMessage {

@@ -25,6 +25,7 @@ struct CommandLine {
   RunOptions run;
   SequenceOptions sequence;
   SnapshotOptions snapshot;
+  SavedOptions saved;
   TextOptions text;
   EmbedOptions embed;
   PingOptions ping;
@@ -129,6 +130,30 @@ void AddSnapshotVerbs(CLI::App& app, CommandLine& line) {
           [&line] { return ListSnapshots(line.global); });
 }
 
+void AddSavedVerbs(CLI::App& app, CommandLine& line) {
+  SavedOptions& options = line.saved;
+  CLI::App* save = AddVerb(app, line, "save", "Save a sequence to a file of the daemon's store",
+                           [&line] { return SaveSequence(line.global, line.saved); });
+  save->add_option("handle", options.handle, "a sequence, as ps shows it")->required();
+  auto* name = save->add_option("name", options.name, "of the file");
+  auto* size = save->add_flag("--size", options.size_only, "tell its size, save nothing");
+  name->excludes(size);
+  save->add_flag("--no-logits", options.no_logits, "without the last row of logits");
+  save->add_flag("--tokens-only", options.tokens_only,
+                 "tokens alone: small, and computed again when loaded");
+  save->add_flag("--unpacked", options.is_unpacked, "larger and faster");
+  save->add_flag("--q8", options.q8_rows, "keys and values as q8_0");
+  save->add_flag("-f,--force", options.is_forced, "replace a file of that name");
+  CLI::App* load = AddVerb(app, line, "load", "Load the sequences of a saved file",
+                           [&line] { return LoadSequences(line.global, line.saved); });
+  load->add_option("name", options.name, "of the file")->required();
+  load->add_flag("--hold", options.holds, "keep them until Ctrl-C");
+  load->add_option("--publish", options.publish_as, "publish the first one as this snapshot");
+  CLI::App* saved = AddVerb(app, line, "saved", "List the saved files",
+                            [&line] { return ListSaved(line.global, line.saved); });
+  saved->add_option("--rm", options.removed, "remove this one");
+}
+
 void AddDaemonVerbs(CLI::App& app, CommandLine& line) {
   CLI::App* tokenize = AddVerb(app, line, "tokenize", "Show the tokens of a text",
                                [&line] { return TokenizeText(line.global, line.text); });
@@ -204,6 +229,7 @@ int main(int argument_count, char** arguments) {
   AddRun(app, line);
   AddSequenceVerbs(app, line);
   AddSnapshotVerbs(app, line);
+  AddSavedVerbs(app, line);
   AddDaemonVerbs(app, line);
   AddMapVerbs(app, line);
   try {

@@ -51,6 +51,20 @@ struct SnapshotOptions {
   bool holds = false;
 };
 
+struct SavedOptions {
+  std::string handle;
+  std::string name;
+  bool no_logits = false;
+  bool tokens_only = false;
+  bool is_unpacked = false;
+  bool q8_rows = false;
+  bool is_forced = false;
+  bool size_only = false;
+  bool holds = false;
+  std::string publish_as;
+  std::string removed;
+};
+
 struct TextOptions {
   std::string text;
   bool has_text = false;

@@ -19,6 +19,10 @@ Status AttachSnapshot(const GlobalOptions& global, const SnapshotOptions& option
 Status UnpublishSnapshot(const GlobalOptions& global, const SnapshotOptions& options);
 Status ListSnapshots(const GlobalOptions& global);
 
+Status SaveSequence(const GlobalOptions& global, const SavedOptions& options);
+Status LoadSequences(const GlobalOptions& global, const SavedOptions& options);
+Status ListSaved(const GlobalOptions& global, const SavedOptions& options);
+
 Status TokenizeText(const GlobalOptions& global, const TextOptions& options);
 Status EmbedText(const GlobalOptions& global, const EmbedOptions& options);
 Status ShowInfo(const GlobalOptions& global);

@@ -65,6 +65,10 @@ class Loader {
 
  private:
   Result<RowsPlace> PlaceOf(std::size_t section) const;
+  std::uint32_t EndCell(const CachePlane& plane) const {
+    return plane.group == engine_.cell_layout().cross_group ? header_.cross_cells
+                                                            : header_.cell_count;
+  }
 
   Engine& engine_;
   const StateFileReader& file_;
@@ -93,7 +97,7 @@ Result<RowsPlace> Loader::PlaceOf(std::size_t section) const {
   const auto place = RowsPlace{.plane = static_cast<std::size_t>(plane - planes_.begin()),
                                .type = static_cast<kernels::DataType>(type)};
   KVD_CHECK_OK(CheckRowType(*plane, place.type));
-  if (entry.end > header_.cell_count) {
+  if (entry.end > EndCell(*plane)) {
     return Corrupt(section, "rows up to cell " + std::to_string(entry.end));
   }
   if ((entry.end - entry.begin) * plane->cell_bytes(place.type) != entry.raw_bytes) {
@@ -104,7 +108,8 @@ Result<RowsPlace> Loader::PlaceOf(std::size_t section) const {
 }
 
 Status Loader::Check() {
-  if ((header_.flags & state_file::kHasRows) == 0 && header_.cell_count != 0) {
+  if ((header_.flags & state_file::kHasRows) == 0 &&
+      (header_.cell_count | header_.cross_cells) != 0) {
     return Fail(Code::kUnsupported, "tokens alone were saved: they have to be computed again");
   }
   if ((header_.flags & state_file::kHasState) != 0 &&
@@ -135,7 +140,7 @@ Status Loader::Check() {
     is_converted_ |= place.type != planes_[place.plane].type;
   }
   for (std::size_t at = 0; at < planes_.size(); ++at) {
-    const std::uint32_t end = header_.cell_count;
+    const std::uint32_t end = EndCell(planes_[at]);
     if (cells[at].value_or(Cells{end, end}).end != end) {
       return Fail(Code::kCorrupt, "state file: " + PlaneText(planes_[at]) + ": " +
                                       std::to_string(cells[at]->end) + " of " +

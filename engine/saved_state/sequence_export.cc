@@ -82,7 +82,8 @@ Status SequenceExport::ReadRows(const CachePlane& plane, std::uint32_t begin, st
   KVD_ASSERT(first_cell(plane) <= begin && begin <= end && end <= end_cell(plane));
   KVD_CHECK_OK(CheckRowType(plane, type));
   if (begin == end) return {};
-  const bool may_rotate = plane.side == CacheSide::kKeys && engine_->config().has_rope;
+  const bool may_rotate = plane.side == CacheSide::kKeys && engine_->config().has_rope &&
+                          plane.group != hold_.cross_group;
   const ExtentView view = hold_.parts[plane.group].view();
   std::uint32_t at = begin;
   for (std::size_t e = FindExtent(view, begin); at < end; ++e) {

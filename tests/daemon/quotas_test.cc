@@ -45,6 +45,14 @@ TEST(QuotasTest, ResultArenasOfAllConnectionsCountTogether) {
   EXPECT_FALSE(policy.CheckResultBytes(kOther, 61u << 20, 4u << 20));
 }
 
+TEST(QuotasTest, SavedStatesOfAnotherUidCountTogether) {
+  const QuotaPolicy policy({}, kOwn, true);
+  EXPECT_TRUE(policy.CheckSavedBytes(kOther, 3ull << 30, 1ull << 30));
+  const Status refused = policy.CheckSavedBytes(kOther, 3ull << 30, (1ull << 30) + 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kNoSpace);
+}
+
 TEST(QuotasTest, RequestsInFlightAreLimited) {
   const QuotaPolicy policy({}, kOwn, true);
   EXPECT_TRUE(policy.CheckRequests(kOther, 255));

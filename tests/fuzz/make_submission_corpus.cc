@@ -38,7 +38,8 @@ int main(int argument_count, char** arguments) {
   Write(folder, wire::Verb::kDecode, std::as_bytes(std::span(tokens)));
   Write(folder, wire::Verb::kDetokenize, std::as_bytes(std::span(tokens)));
   const std::string_view name = "notebook";
-  for (const auto verb : {wire::Verb::kPublish, wire::Verb::kUnpublish, wire::Verb::kAttach}) {
+  for (const auto verb : {wire::Verb::kPublish, wire::Verb::kUnpublish, wire::Verb::kAttach,
+                          wire::Verb::kSave, wire::Verb::kLoad, wire::Verb::kRemoveSaved}) {
     Write(folder, verb, std::as_bytes(std::span(name)));
   }
   const wire::ChatTurn turns[] = {{"system", "Answer."}, {"user", "Where is the kite?"}};

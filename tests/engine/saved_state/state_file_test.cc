@@ -213,6 +213,27 @@ TEST_F(StateFileTest, AnotherTypeOfTheFileOrThePoolIsConvertedAndSaidSo) {
   }
 }
 
+TEST_F(StateFileTest, AnEncodedTextComesBackWithItsSequence) {
+  ModelShape shape = TinyLlama();
+  shape.architecture = Architecture::kT5;
+  const auto t5 = MakeEngine(shape, {.cells = 512, .deterministic = true});
+  ASSERT_NE(t5, nullptr);
+  const SequenceHandle sequence = *t5->memory().Create({});
+  const Status encoded = t5->Encode(sequence, RandomTokens(8, 37, shape.vocab));
+  ASSERT_TRUE(encoded) << encoded.error().message;
+  for (const std::size_t count : {0, 20}) {
+    if (count > 0) (void)Feed(*t5, sequence, RandomTokens(3, count, shape.vocab), 7);
+    ASSERT_TRUE(folder_.Save(*t5, sequence, "text"));
+    const auto loaded = folder_.Load(*t5, "text");
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_EQ(t5->memory().Query(*loaded)->cross_cells, 37u);
+    SequenceHandle twin{};
+    ASSERT_TRUE(t5->memory().Fork(sequence, {}, {&twin, 1}));
+    const std::vector<TokenId> next = RandomTokens(4, 10, shape.vocab);
+    EXPECT_TRUE(SameBits(Feed(*t5, *loaded, next, 3), Feed(*t5, twin, next, 10)));
+  }
+}
+
 TEST_F(StateFileTest, TokensAloneAreReadButNotLoaded) {
   ASSERT_TRUE(folder_.Save(*engine_, sequence_, "tokens", {.tokens_only = true}));
   const auto refused = folder_.Load(*engine_, "tokens");

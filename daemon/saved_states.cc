@@ -1,0 +1,293 @@
+#include "daemon/saved_states.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <string_view>
+
+#include "daemon/log.h"
+#include "daemon/options.h"
+#include "engine/saved_state/state_file_writer.h"
+
+namespace kvd {
+namespace {
+
+// A save or load takes two cores at most, for a short time.
+constexpr unsigned kThreads = 2;
+
+// Inside `folder`, through no symbolic link.
+UniqueFd OpenBeneath(int folder, const std::string& name, std::uint64_t flags) {
+  open_how how{};
+  how.flags = flags | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
+  return UniqueFd(static_cast<int>(::syscall(SYS_openat2, folder, name.c_str(), &how, sizeof how)));
+}
+
+std::unexpected<Error> NoSuchState(const std::string& name) {
+  return Fail(Code::kNotFound, "saved state " + Quoted(name) + ": no such saved state");
+}
+
+Result<std::vector<std::string>> NamesIn(int folder) {
+  const int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (copy < 0) return FailErrno("opening the folder of saved states");
+  struct Closer {
+    void operator()(DIR* open) const { ::closedir(open); }
+  };
+  const std::unique_ptr<DIR, Closer> listing(::fdopendir(copy));
+  if (listing == nullptr) {
+    ::close(copy);
+    return FailErrno("listing the folder of saved states");
+  }
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(listing.get())) {
+    if (IsSafeName(entry->d_name)) names.emplace_back(entry->d_name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+Status CheckName(const std::string& name) {
+  if (IsSafeName(name)) return {};
+  return Fail(Code::kInvalidArgument,
+              "name: " + Quoted(name) +
+                  " is not 1 to 63 letters, digits, '_', '-' or '.', the first no '.'");
+}
+
+// Zero terminated; the destination is zero.
+template <std::size_t kBytes>
+void CopyText(std::string_view text, char (&destination)[kBytes]) {
+  text.copy(destination, kBytes - 1);
+}
+
+std::uint64_t NowUnixMs() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SavedStates>> SavedStates::Open(const std::string& path, Engine& engine,
+                                                       const QuotaPolicy& quotas,
+                                                       PoolShares& shares) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return FailErrno("--store " + path);
+  UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!directory) return FailErrno("--store " + path);
+  struct stat about{};
+  if (::fstat(directory.get(), &about) != 0) return FailErrno("--store " + path);
+  if (about.st_uid != ::geteuid() || (about.st_mode & 022) != 0) {
+    return Fail(Code::kPermission,
+                "--store " + path + ": must be this user's, and others may not write there");
+  }
+  // Asked once, here, so that a kernel without it is an error at the start.
+  if (!OpenBeneath(directory.get(), ".", O_RDONLY | O_DIRECTORY)) {
+    return FailErrno("--store " + path + ": openat2");
+  }
+  return std::unique_ptr<SavedStates>(
+      new SavedStates(std::move(directory), engine, quotas, shares));
+}
+
+Result<UniqueFd> SavedStates::OpenFolder(std::uint32_t uid, bool creates) const {
+  const std::string name = std::to_string(uid);
+  if (creates && ::mkdirat(directory_.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
+    return FailErrno("making the folder of uid " + name);
+  }
+  UniqueFd folder = OpenBeneath(directory_.get(), name, O_RDONLY | O_DIRECTORY);
+  if (folder) return folder;
+  if (errno == ENOENT) return Fail(Code::kNotFound, "uid " + name + " has saved nothing");
+  return FailErrno("opening the folder of uid " + name);
+}
+
+Result<StateFileReader> SavedStates::OpenFile(int folder, const std::string& name) const {
+  // Not blocked by a pipe that somebody put there.
+  UniqueFd file = OpenBeneath(folder, name, O_RDONLY | O_NONBLOCK);
+  if (!file) {
+    if (errno == ENOENT) return NoSuchState(name);
+    return FailErrno("saved state " + Quoted(name));
+  }
+  struct stat about{};
+  if (::fstat(file.get(), &about) != 0) return FailErrno("saved state " + Quoted(name));
+  if (about.st_uid != ::geteuid()) {
+    return Fail(Code::kPermission,
+                "saved state " + Quoted(name) + ": belongs to uid " + std::to_string(about.st_uid));
+  }
+  return StateFileReader::Open(std::move(file));
+}
+
+Status SavedStates::CheckBytes(std::uint32_t uid, int folder, std::uint64_t wanted_bytes) const {
+  if (quotas_.is_own(uid)) return {};
+  KVD_TRY(const std::vector<std::string> names, NamesIn(folder));
+  std::uint64_t held_bytes = 0;
+  for (const std::string& name : names) {
+    struct stat about{};
+    if (::fstatat(folder, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0) {
+      held_bytes += static_cast<std::uint64_t>(about.st_size);
+    }
+  }
+  return quotas_.CheckSavedBytes(uid, held_bytes, wanted_bytes);
+}
+
+Result<Reply> SavedStates::Save(const SaveCall& call) {
+  const bool writes = !call.name.empty();
+  if (writes) KVD_CHECK_OK(CheckName(call.name));
+  std::vector<SequenceExport> exports;
+  exports.reserve(call.sequences.size());
+  std::uint64_t cells = 0;
+  for (const SequenceHandle handle : call.sequences) {
+    KVD_TRY(SequenceExport opened, SequenceExport::Open(engine_, handle));
+    cells += opened.cell_count();
+    exports.push_back(std::move(opened));
+  }
+  std::vector<SaveItem> items;
+  for (const SequenceExport& opened : exports) items.push_back({.sequence = &opened});
+  KVD_TRY(std::vector<state_file::SectionEntry> sections, PlanSections(items, call.profile));
+  const std::uint64_t unpacked_bytes = UnpackedFileBytes(sections);
+  Reply reply;
+  reply.value1 = static_cast<std::int64_t>(unpacked_bytes);
+  reply.value2 = static_cast<std::int64_t>(cells);
+  if (!writes) return reply;
+  KVD_TRY(const UniqueFd folder, OpenFolder(call.uid, true));
+  (void)RemoveStaleTemporaries(folder.get());
+  KVD_CHECK_OK(CheckBytes(call.uid, folder.get(), unpacked_bytes));
+  KVD_TRY(const SaveReport report,
+          SaveSequences(engine_, items, call.profile, std::move(sections),
+                        {.directory = folder.get(), .name = call.name, .replace = call.replace},
+                        kThreads, &stops_));
+  reply.value0 = static_cast<std::int64_t>(report.file_bytes);
+  Log(LogLevel::kInfo, "save",
+      "name=" + call.name + " sequences=" + std::to_string(call.sequences.size()) +
+          " cells=" + std::to_string(cells) + " bytes=" + std::to_string(report.file_bytes) +
+          " uid=" + std::to_string(call.uid));
+  return reply;
+}
+
+Status SavedStates::LoadOne(const StateFileReader& file, std::size_t number,
+                            wire::LoadedEntry* entry, std::vector<TokenId>* tokens) {
+  const auto handle = static_cast<SequenceHandle>(entry->handle);
+  const state_file::SequenceHeader& header = file.sequences()[number].header;
+  if ((header.flags & state_file::kHasRows) == 0) {
+    KVD_CHECK_OK(CheckModel(engine_, file));
+    KVD_TRY(const SavedTokens saved, ReadSavedTokens(engine_, file, number));
+    if (!saved.cross_tokens.empty()) {
+      return Fail(Code::kUnsupported, "tokens alone were saved, and of an encoded text");
+    }
+    entry->token_count = static_cast<std::uint32_t>(saved.tokens.size());
+    tokens->insert(tokens->end(), saved.tokens.begin(), saved.tokens.end());
+    return {};
+  }
+  KVD_TRY(const LoadReport report, LoadSequence(engine_, file, number, handle, kThreads, &stops_));
+  entry->cell_count = report.cell_count;
+  entry->flags = report.is_converted ? static_cast<std::uint32_t>(wire::kLoadedConverted) : 0u;
+  CopyText(kernels::DataTypeName(report.k_type), entry->k_type);
+  CopyText(kernels::DataTypeName(report.v_type), entry->v_type);
+  entry->raw_bytes = report.raw_bytes;
+  return {};
+}
+
+Status SavedStates::LoadAll(const SequenceOwner& owner, const StateFileReader& file,
+                            std::vector<wire::LoadedEntry>* entries, std::vector<TokenId>* tokens) {
+  for (std::size_t number = 0; number < file.sequences().size(); ++number) {
+    KVD_CHECK_OK(shares_.Admit(owner.uid, file.sequences()[number].header.cell_count));
+    KVD_TRY(const SequenceHandle handle, engine_.memory().Create(owner));
+    entries->push_back({});
+    entries->back().handle = static_cast<std::uint64_t>(handle);
+    KVD_CHECK_OK(LoadOne(file, number, &entries->back(), tokens));
+  }
+  return {};
+}
+
+Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& name) {
+  KVD_CHECK_OK(CheckName(name));
+  const Result<UniqueFd> folder = OpenFolder(owner.uid, false);
+  if (!folder && folder.error().code == Code::kNotFound) return NoSuchState(name);
+  if (!folder) return std::unexpected(folder.error());
+  KVD_TRY(const StateFileReader file, OpenFile(folder->get(), name));
+  if (!quotas_.is_own(owner.uid)) {
+    const auto held = std::ranges::count_if(
+        engine_.memory().Sequences(),
+        [&](const SequenceInfo& info) { return info.owner.uid == owner.uid; });
+    KVD_CHECK_OK(quotas_.CheckSequences(owner.uid, static_cast<std::uint64_t>(held),
+                                        file.sequences().size()));
+  }
+  std::vector<wire::LoadedEntry> entries;
+  std::vector<TokenId> tokens;
+  if (Status status = LoadAll(owner, file, &entries, &tokens); !status) {
+    for (const wire::LoadedEntry& entry : entries) {
+      (void)engine_.memory().Drop(static_cast<SequenceHandle>(entry.handle));
+    }
+    return std::unexpected(std::move(status).error());
+  }
+  Reply reply;
+  reply.sequence = static_cast<SequenceHandle>(entries.front().handle);
+  reply.value0 = static_cast<std::int64_t>(entries.size());
+  reply.AppendBytes(std::as_bytes(std::span(entries)));
+  reply.AppendBytes(std::as_bytes(std::span(tokens)));
+  Log(LogLevel::kInfo, "load",
+      "name=" + name + " sequences=" + std::to_string(entries.size()) +
+          " uid=" + std::to_string(owner.uid));
+  return reply;
+}
+
+wire::SavedEntry SavedStates::Describe(int folder, const std::string& name) const {
+  wire::SavedEntry entry = {};
+  CopyText(name, entry.name);
+  const Result<StateFileReader> file = OpenFile(folder, name);
+  if (!file) {
+    entry.flags = wire::kSavedDamaged;
+    return entry;
+  }
+  const std::uint64_t now_ms = NowUnixMs();
+  entry.file_bytes = file->header().file_bytes;
+  entry.raw_bytes = file->header().raw_bytes;
+  entry.age_ms = now_ms - std::min(now_ms, file->header().saved_unix_ms);
+  entry.sequence_count = file->header().sequence_count;
+  CopyText(file->architecture(), entry.architecture);
+  for (const SavedSequence& saved : file->sequences()) {
+    entry.cell_count += saved.header.cell_count;
+    const bool has_rows = (saved.header.flags & state_file::kHasRows) != 0;
+    if (!has_rows) entry.flags |= wire::kSavedTokensOnly;
+    if ((saved.header.flags & state_file::kHasLogits) != 0) entry.flags |= wire::kSavedLogits;
+    if (has_rows && kernels::IsDataType(saved.header.k_type)) {
+      CopyText(kernels::DataTypeName(static_cast<kernels::DataType>(saved.header.k_type)),
+               entry.k_type);
+    }
+    if (has_rows && kernels::IsDataType(saved.header.v_type)) {
+      CopyText(kernels::DataTypeName(static_cast<kernels::DataType>(saved.header.v_type)),
+               entry.v_type);
+    }
+  }
+  if (CheckModel(engine_, *file)) entry.flags |= wire::kSavedThisModel;
+  return entry;
+}
+
+Result<Reply> SavedStates::List(std::uint32_t uid) {
+  Reply reply;
+  reply.unit_bytes = sizeof(wire::SavedEntry);
+  const Result<UniqueFd> folder = OpenFolder(uid, false);
+  if (!folder && folder.error().code == Code::kNotFound) return reply;
+  if (!folder) return std::unexpected(folder.error());
+  KVD_TRY(const std::vector<std::string> names, NamesIn(folder->get()));
+  for (const std::string& name : names) reply.Append(Describe(folder->get(), name));
+  return reply;
+}
+
+Result<Reply> SavedStates::Remove(std::uint32_t uid, const std::string& name) {
+  KVD_CHECK_OK(CheckName(name));
+  const Result<UniqueFd> folder = OpenFolder(uid, false);
+  if (!folder && folder.error().code == Code::kNotFound) return NoSuchState(name);
+  if (!folder) return std::unexpected(folder.error());
+  if (::unlinkat(folder->get(), name.c_str(), 0) != 0) {
+    if (errno == ENOENT) return NoSuchState(name);
+    return FailErrno("removing the saved state " + Quoted(name));
+  }
+  return Reply{};
+}
+
+}  // namespace kvd

@@ -1,0 +1,72 @@
+// SavedStates: the sequences that clients save, as files in the directory of --store, one folder for
+// each uid.
+//
+// Owner: main. Calls are made on a thread of their own (the file thread), so that neither steps nor
+// metadata verbs wait for a disk. A name is one safe path component; it is opened inside the uid's
+// folder, through no symbolic link.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/pool_shares.h"
+#include "daemon/quotas.h"
+#include "daemon/reply.h"
+#include "engine/engine.h"
+#include "engine/saved_state/load_sequence.h"
+#include "engine/saved_state/save_sequences.h"
+#include "shm/unique_fd.h"
+#include "shm/wire_messages.h"
+
+namespace kvd {
+
+class SavedStates {
+ public:
+  // Opens the directory, making its last component if it is missing. Everything given outlives it.
+  // Errors, naming the path: kPermission (another owner, others may write), kIo.
+  static Result<std::unique_ptr<SavedStates>> Open(const std::string& path, Engine& engine,
+                                                   const QuotaPolicy& quotas, PoolShares& shares);
+
+  // Any thread: what runs ends with kCancelled, as does what comes later.
+  void Stop() { stops_.store(true, std::memory_order_relaxed); }
+
+  struct SaveCall {
+    std::uint32_t uid = 0;
+    std::vector<SequenceHandle> sequences;
+    SaveProfile profile;
+    std::string name;  // empty: the size alone is wanted
+    bool replace = false;
+  };
+  // ---- the file thread. Replies as wire::Verb says.
+  Result<Reply> Save(const SaveCall& call);
+  Result<Reply> Load(const SequenceOwner& owner, const std::string& name);
+  Result<Reply> List(std::uint32_t uid);
+  Result<Reply> Remove(std::uint32_t uid, const std::string& name);
+
+ private:
+  SavedStates(UniqueFd directory, Engine& engine, const QuotaPolicy& quotas, PoolShares& shares)
+      : directory_(std::move(directory)), engine_(engine), quotas_(quotas), shares_(shares) {}
+
+  // The uid's folder; made if `creates`. Error: kNotFound.
+  Result<UniqueFd> OpenFolder(std::uint32_t uid, bool creates) const;
+  Result<StateFileReader> OpenFile(int folder, const std::string& name) const;
+  // Whether the uid may hold that many more bytes.
+  Status CheckBytes(std::uint32_t uid, int folder, std::uint64_t wanted_bytes) const;
+  // The sequences of the file in fresh ones of the owner's, all or none.
+  Status LoadAll(const SequenceOwner& owner, const StateFileReader& file,
+                 std::vector<wire::LoadedEntry>* entries, std::vector<TokenId>* tokens);
+  Status LoadOne(const StateFileReader& file, std::size_t number, wire::LoadedEntry* entry,
+                 std::vector<TokenId>* tokens);
+  wire::SavedEntry Describe(int folder, const std::string& name) const;
+
+  const UniqueFd directory_;
+  Engine& engine_;
+  const QuotaPolicy& quotas_;
+  PoolShares& shares_;
+  std::atomic<bool> stops_{false};
+};
+
+}  // namespace kvd

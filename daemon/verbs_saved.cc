@@ -1,0 +1,88 @@
+// Saved states: what a caller may save, and where its sequences come back to. The work is done by
+// SavedStates on the file thread.
+#include <string>
+
+#include "daemon/saved_states.h"
+#include "daemon/service.h"
+#include "shm/payload_codec.h"
+
+namespace kvd {
+namespace {
+
+Reply ReplyOf(Result<Reply> result) {
+  if (!result) return ErrorReply(result.error());
+  return std::move(*result);
+}
+
+SaveProfile ProfileOf(std::int64_t bits) {
+  SaveProfile profile{.with_logits = (bits & wire::kSaveNoLogits) == 0,
+                      .tokens_only = (bits & wire::kSaveTokensOnly) != 0,
+                      .packed = (bits & wire::kSaveUnpacked) == 0};
+  if ((bits & wire::kSaveQ8Rows) != 0) profile.rows_type = kernels::DataType::kQ8_0;
+  return profile;
+}
+
+}  // namespace
+
+Result<SavedStates*> Service::FindStore() const {
+  if (surroundings_.saved_states != nullptr) return surroundings_.saved_states;
+  return Fail(Code::kUnsupported, "this daemon was started without --store: it saves nothing");
+}
+
+Result<Outcome> Service::SaveSequences(const Request& request,
+                                       std::vector<SequenceHandle> sequences) {
+  KVD_TRY(SavedStates* const store, FindStore());
+  SavedStates::SaveCall call{.uid = request.caller.uid,
+                             .sequences = std::move(sequences),
+                             .profile = ProfileOf(request.submission.argument),
+                             .name = {},
+                             .replace = request.has(wire::kFlagForce)};
+  if ((request.submission.argument & wire::kSaveSizeOnly) == 0) {
+    KVD_TRY(call.name, wire::ParseName(request.payload));
+  }
+  return FileCall{.call = [store, call = std::move(call)] { return ReplyOf(store->Save(call)); },
+                  .abandoned = {}};
+}
+
+Result<Outcome> Service::Save(const Request& request) {
+  KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
+  return SaveSequences(request, {info.handle});
+}
+
+Result<Outcome> Service::SaveAll(const Request& request) {
+  std::vector<SequenceHandle> sequences;
+  for (const SequenceInfo& info : memory_.Sequences()) {
+    const bool is_published = (info.flags & layout::kSequencePublished) != 0;
+    if (info.owner.session == request.caller.session && !is_published) {
+      sequences.push_back(info.handle);
+    }
+  }
+  if (sequences.empty()) return Fail(Code::kNotFound, "this session has no sequences to save");
+  return SaveSequences(request, std::move(sequences));
+}
+
+Result<Outcome> Service::Load(const Request& request) {
+  KVD_TRY(SavedStates* const store, FindStore());
+  KVD_TRY(std::string name, wire::ParseName(request.payload));
+  // A client that has gone meanwhile leaves no sequences behind.
+  return FileCall{
+      .call = [store, owner = OwnerFor(request.caller),
+               name = std::move(name)] { return ReplyOf(store->Load(owner, name)); },
+      .abandoned = [this, session = request.caller.session] { SessionClosed(session); }};
+}
+
+Result<Outcome> Service::Saved(const Request& request) {
+  KVD_TRY(SavedStates* const store, FindStore());
+  return FileCall{.call = [store, uid = request.caller.uid] { return ReplyOf(store->List(uid)); },
+                  .abandoned = {}};
+}
+
+Result<Outcome> Service::RemoveSaved(const Request& request) {
+  KVD_TRY(SavedStates* const store, FindStore());
+  KVD_TRY(std::string name, wire::ParseName(request.payload));
+  return FileCall{.call = [store, uid = request.caller.uid,
+                           name = std::move(name)] { return ReplyOf(store->Remove(uid, name)); },
+                  .abandoned = {}};
+}
+
+}  // namespace kvd
