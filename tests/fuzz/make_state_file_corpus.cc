@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/saved_state/save_sequences.h"
+#include "shm/unique_fd.h"
 
 int main(int argument_count, char** arguments) {
   using namespace kvd;
