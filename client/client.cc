@@ -162,6 +162,26 @@ Result<wire::InfoReply> Client::Info() const {
   return CallForOne<wire::InfoReply>(*connection_, Request(Verb::kInfo));
 }
 
+Result<bool> Client::Retain(SequenceHandle sequence, Force force) const {
+  KVD_TRY(const auto completion,
+          connection_->Call(Request(Verb::kRetain, sequence, ForceFlag(force)), {}, nullptr));
+  return completion.value0 != 0;
+}
+
+Status Client::Pin(SequenceHandle sequence, bool is_pinned, Force force) const {
+  wire::Submission submission = Request(Verb::kPin, sequence, ForceFlag(force));
+  submission.argument = is_pinned ? 1 : 0;
+  KVD_CHECK_OK(connection_->Call(submission, {}, nullptr));
+  return {};
+}
+
+Result<std::uint64_t> Client::DropRetained(Force force) const {
+  KVD_TRY(const auto completion,
+          connection_->Call(Request(Verb::kDropRetained, SequenceHandle::kNone, ForceFlag(force)),
+                            {}, nullptr));
+  return static_cast<std::uint64_t>(completion.value0);
+}
+
 Result<std::vector<wire::SequenceEntry>> Client::List() const {
   return CallForList<wire::SequenceEntry>(*connection_, Request(Verb::kList));
 }
@@ -188,8 +208,10 @@ Result<Sequence> Client::AttachSnapshot(std::string_view name, ForkInfo* info) c
   return Sequence(*this, handle);
 }
 
-Result<SequenceHandle> Client::Create() const {
-  KVD_TRY(const auto completion, connection_->Call(Request(Verb::kCreate), {}, nullptr));
+Result<SequenceHandle> Client::Create(std::uint64_t cache_salt) const {
+  wire::Submission submission = Request(Verb::kCreate);
+  submission.argument = static_cast<std::int64_t>(cache_salt);
+  KVD_TRY(const auto completion, connection_->Call(submission, {}, nullptr));
   return HandleOf(completion);
 }
 
@@ -280,8 +302,9 @@ Result<std::string> Client::ReadText(SequenceHandle sequence, std::uint16_t flag
 }
 
 Result<Decoding> Client::StartDecode(SequenceHandle sequence, std::span<const TokenId> tokens,
-                                     Pos pos, wire::LogitsWanted wanted) const {
-  wire::Submission submission = Request(Verb::kDecode, sequence);
+                                     Pos pos, wire::LogitsWanted wanted,
+                                     std::uint16_t flags) const {
+  wire::Submission submission = Request(Verb::kDecode, sequence, flags);
   submission.p0 = pos.value;
   submission.argument = static_cast<std::int64_t>(wanted);
   const auto payload = std::as_bytes(tokens);
@@ -294,7 +317,9 @@ Result<Generation> Client::StartGenerate(SequenceHandle sequence,
                                          const GenerateOptions& options) const {
   KVD_TRY(const wire::GenerateView view, ViewOf(options, session().vocab_size));
   wire::Submission submission =
-      Request(Verb::kGenerate, sequence, FlagIf(options.wants_progress, wire::kFlagProgress));
+      Request(Verb::kGenerate, sequence,
+              static_cast<std::uint16_t>(FlagIf(options.wants_progress, wire::kFlagProgress) |
+                                         FlagIf(!options.shares_prefix, wire::kFlagNoPrefix)));
   submission.p0 = options.pos ? options.pos->value : -1;
   const Payload payload{wire::GenerateBytes(view),
                         [](const void* context, std::span<std::byte> out) {

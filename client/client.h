@@ -7,7 +7,8 @@
 //   for (;;) { KVD_TRY(auto piece, generation.Next()); if (!piece) break; Show(piece->text); }
 //
 // Caveats, the same as in kvd.h: use nothing of it in a forked child; threads may share a Client;
-// sequences are private to the session and go when it ends, unless published; logits and pieces
+// sequences are private to the session and out of reach when it ends, unless published (what they
+// hold of plain text then stays as a prefix for later prompts, until room is needed); logits and pieces
 // that are not let go fill this session's own output arena and stall its own answers.
 //
 // A Client is a handle: copies share one session, which ends with the last of them and of the
@@ -68,7 +69,8 @@ class Client {
   // ---------------------------------------------------------------------- sequences by handle
   // Errors of all: kNotFound (no such handle, or not one that this user may see), kPermission (it
   // is another session's), kBusy (it is being computed).
-  Result<SequenceHandle> Create() const;
+  // cache_salt: of its namespace; 0: the session's.
+  Result<SequenceHandle> Create(std::uint64_t cache_salt = 0) const;
   Result<SequenceHandle> Attach(std::string_view name, ForkInfo* info = nullptr) const;
   // `count` forks (1..kForksMax) of the first `cell_count` cells (negative: all).
   Result<std::vector<SequenceHandle>> Fork(SequenceHandle source, std::int32_t cell_count,
@@ -81,6 +83,13 @@ class Client {
                                   std::uint64_t* replayed = nullptr) const;
   Result<std::uint64_t> RemoveRange(SequenceHandle sequence, PosRange range,
                                     std::uint64_t* replayed = nullptr) const;
+  // Lets a sequence go as if the session had ended: what it holds of plain text stays as a prefix
+  // for others until room is needed. Returns whether it stays; if not, it is dropped.
+  Result<bool> Retain(SequenceHandle sequence, Force force = Force::kNo) const;
+  // A pinned one is never evicted.
+  Status Pin(SequenceHandle sequence, bool is_pinned, Force force = Force::kNo) const;
+  // Drops this user's retained sequences; by force the pinned ones too. Returns how many.
+  Result<std::uint64_t> DropRetained(Force force = Force::kNo) const;
   Status Keep(SequenceHandle sequence) const;  // drops this session's others
   Status Clear(SequenceHandle sequence) const;
   // A shift that would overlap, reorder or go below 0 is refused (kInvalidArgument).
@@ -94,9 +103,10 @@ class Client {
 
   // --------------------------------------------------------------------------------- computing
   // Tokens go to the end of the sequence: any other position than its next is refused
-  // (kInvalidArgument). Errors: kNoSpace (cells), kNumerical, kConflict, kBusy.
+  // (kInvalidArgument). Errors: kNoSpace (cells), kNumerical, kConflict, kBusy. An empty sequence may
+  // begin with what others hold, but not where all rows are wanted. flags: kFlagNoPrefix (no).
   Result<Decoding> StartDecode(SequenceHandle sequence, std::span<const TokenId> tokens, Pos pos,
-                               wire::LogitsWanted wanted) const;
+                               wire::LogitsWanted wanted, std::uint16_t flags = 0) const;
   Result<Generation> StartGenerate(SequenceHandle sequence, const GenerateOptions& options) const;
   // The embedding of a text, which is read at once and kept nowhere. flags: kFlagNormalize (rows of
   // length 1; else as they are). Errors: kUnsupported (the model embeds no texts), kNoSpace (the

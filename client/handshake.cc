@@ -57,7 +57,9 @@ Result<wire::Hello> HelloOf(const ConnectOptions& options) {
   wire::Hello hello{};
   hello.magic = wire::kHelloMagic;
   hello.version = wire::kProtocolVersion;
-  hello.flags = options.wants_map ? std::uint32_t{wire::kHelloMap} : 0u;
+  hello.flags = (options.wants_map ? std::uint32_t{wire::kHelloMap} : 0u) |
+                (options.shares_prefixes ? 0u : std::uint32_t{wire::kHelloNoPrefix});
+  hello.cache_salt = options.cache_salt;
   hello.submission_entries = options.submission_entries;
   hello.completion_entries = options.completion_entries;
   hello.request_arena_bytes = options.request_arena_bytes;

@@ -21,7 +21,9 @@ struct ConnectOptions {
   std::uint32_t completion_entries = 0;
   std::uint64_t request_arena_bytes = 0;
   std::uint64_t result_arena_bytes = 0;
-  bool wants_map = false;                             // for Client::OpenMap
+  bool wants_map = false;        // for Client::OpenMap
+  bool shares_prefixes = true;   // false: prompts take nothing from other sequences
+  std::uint64_t cache_salt = 0;  // prompts take from sequences with the same one alone
   std::chrono::milliseconds connect_timeout{10'000};  // negative: for ever
   std::chrono::milliseconds call_timeout{-1};         // of each call; negative: for ever
 };

@@ -76,6 +76,12 @@ Result<ConnectOptions> OptionsFrom(const kvd_connect_options* theirs) {
                 "wants_map: " + std::to_string(ours.wants_map) + ", 0 or 1 wanted");
   }
   options.wants_map = ours.wants_map != 0;
+  if (ours.no_prefix > 1) {
+    return Fail(Code::kInvalidArgument,
+                "no_prefix: " + std::to_string(ours.no_prefix) + ", 0 or 1 wanted");
+  }
+  options.shares_prefixes = ours.no_prefix == 0;
+  options.cache_salt = ours.cache_salt;
   return options;
 }
 
@@ -182,6 +188,42 @@ int kvd_defrag(kvd_client* client, kvd_defrag_report* report) {
     }
     return {};
   });
+}
+
+int kvd_sequence_retain(kvd_client* client, kvd_sequence sequence, uint32_t flags,
+                        int* is_retained) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE));
+    const Force force = wire_flags != 0 ? Force::kYes : Force::kNo;
+    KVD_TRY(const bool stays, client->client.Retain(HandleFrom(sequence), force));
+    if (is_retained != nullptr) *is_retained = stays ? 1 : 0;
+    return {};
+  });
+}
+
+int kvd_sequence_pin(kvd_client* client, kvd_sequence sequence, int is_pinned, uint32_t flags) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE));
+    return client->client.Pin(HandleFrom(sequence), is_pinned != 0,
+                              wire_flags != 0 ? Force::kYes : Force::kNo);
+  });
+}
+
+int kvd_drop_retained(kvd_client* client, uint32_t flags, uint64_t* count) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE));
+    KVD_TRY(const std::uint64_t dropped,
+            client->client.DropRetained(wire_flags != 0 ? Force::kYes : Force::kNo));
+    if (count != nullptr) *count = dropped;
+    return {};
+  });
+}
+
+const char* kvd_prefix_limit_name(int limit) {
+  return PrefixLimitName(static_cast<PrefixLimit>(limit < 0 || limit > 255 ? 255 : limit)).data();
 }
 
 int kvd_ping(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds) {

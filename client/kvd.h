@@ -15,7 +15,8 @@
  *    arena. When it is full, further answers to this client wait, also those of other threads:
  *    release first, or allow a timeout. No other client notices.
  *  - Sequences are private to their session and end with it (kvd_close, exit, a crash), unless
- *    published as a snapshot.
+ *    published as a snapshot. What they hold of plain text then stays as a prefix for later prompts
+ *    of the same user, until room is needed; kvd_sequence_drop leaves nothing.
  *  - Versions. The library and the daemon must speak the same protocol version; otherwise
  *    kvd_connect fails with KVD_VERSION_MISMATCH and its message names both. Structs with a `size`
  *    member grow at their end: set it to sizeof the struct (kvd_..._init does).
@@ -94,7 +95,8 @@ typedef struct kvd_connect_options {
   int32_t connect_timeout_ms;   /* negative: for ever; default 10,000 */
   int32_t timeout_ms;           /* of each call; negative (default): for ever */
   uint32_t wants_map;           /* 1: kvd_map_open will be called; default 0 */
-  uint32_t reserved;            /* 0 */
+  uint32_t no_prefix;           /* 1: prompts take nothing from other sequences; default 0 */
+  uint64_t cache_salt;          /* prompts take from sequences with the same one alone; default 0 */
 } kvd_connect_options;
 /* Fills in the defaults. `size`: sizeof *options. */
 void kvd_connect_options_init(kvd_connect_options* options, size_t size);
@@ -103,7 +105,8 @@ void kvd_connect_options_init(kvd_connect_options* options, size_t size);
  * says how to start one), KVD_PERMISSION, KVD_VERSION_MISMATCH, KVD_NO_SPACE
  * (the daemon's limits). */
 int kvd_connect(const kvd_connect_options* options, kvd_client** client);
-/* Ends the session: its sequences are dropped, requests in flight are cancelled. Null is fine. */
+/* Ends the session: requests in flight are cancelled; what its sequences hold of plain text stays as
+ * prefixes for later prompts until room is needed (see kvd_sequence_retain). Null is fine. */
 void kvd_close(kvd_client* client);
 
 typedef struct kvd_session_info {
@@ -256,6 +259,17 @@ int kvd_sequence_copy(kvd_client* client, kvd_sequence source, kvd_sequence dest
  * KVD_WINDOW_LOST (sliding windows: the next token would reach cells that are gone). */
 int kvd_sequence_remove(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
                         uint64_t* cells, uint64_t* replayed);
+/* Lets a sequence go as if the session had ended: the cells that were computed from its start in
+ * order stay, as a prefix for later prompts of the same user and salt, until room is needed.
+ * *is_retained (may be null): 0: there were too few, or others hold the same, and it was dropped.
+ * flags: KVD_FORCE. */
+int kvd_sequence_retain(kvd_client* client, kvd_sequence sequence, uint32_t flags,
+                        int* is_retained);
+/* A pinned sequence is never evicted. flags: KVD_FORCE. */
+int kvd_sequence_pin(kvd_client* client, kvd_sequence sequence, int is_pinned, uint32_t flags);
+/* Drops this user's retained sequences. flags: KVD_FORCE (also pinned ones). `count` (may be null):
+ * how many. */
+int kvd_drop_retained(kvd_client* client, uint32_t flags, uint64_t* count);
 /* Drops every other sequence of this session. */
 int kvd_sequence_keep(kvd_client* client, kvd_sequence sequence);
 int kvd_sequence_clear(kvd_client* client, kvd_sequence sequence);
@@ -296,6 +310,33 @@ int kvd_list(kvd_client* client, kvd_sequence_info** list, size_t* count);
 
 enum kvd_logits_wanted { KVD_LOGITS_NONE = 0, KVD_LOGITS_LAST = 1, KVD_LOGITS_ALL = 2 };
 
+/* A prompt that begins an empty sequence takes the longest part that another sequence of the same
+ * user and salt (or a snapshot that this user may see) holds already: live ones, retained ones,
+ * snapshots, files. Where it came from, and why it was not more: */
+enum kvd_prefix_origin {
+  KVD_PREFIX_NOWHERE = 0,
+  KVD_PREFIX_LIVE = 1,
+  KVD_PREFIX_RETAINED = 2,
+  KVD_PREFIX_SNAPSHOT = 3,
+  KVD_PREFIX_DISK = 4
+};
+enum kvd_prefix_limit {
+  KVD_PREFIX_NONE = 0,          /* no sequence goes on like the prompt */
+  KVD_PREFIX_COMPLETE = 1,      /* all but the last token, which is computed for its logits */
+  KVD_PREFIX_NAMESPACE = 2,     /* one does, but not with this salt */
+  KVD_PREFIX_EDITED = 3,        /* one does, but behind an edit */
+  KVD_PREFIX_EVICTED = 4,       /* one did, and had to make room */
+  KVD_PREFIX_NO_CHECKPOINT = 5, /* one does, but its recurrent state is not kept there */
+  KVD_PREFIX_WINDOW_LOST = 6,   /* one does, but its sliding windows are beyond there */
+  KVD_PREFIX_TOO_SHORT = 7,     /* the prompt is, or what it has in common */
+  KVD_PREFIX_NOT_EMPTY = 8,     /* the sequence had cells already */
+  KVD_PREFIX_ALL_LOGITS = 9,    /* rows of all tokens were asked for */
+  KVD_PREFIX_OFF = 10,          /* by request, session or daemon */
+  KVD_PREFIX_UNSUPPORTED = 11   /* the model attends to an encoded text beside */
+};
+/* "no-checkpoint"; "unknown" for a number that is none. */
+const char* kvd_prefix_limit_name(int limit);
+
 /* Rows of logits, [row_count][row_floats], in the daemon's memory. */
 typedef struct kvd_logits {
   const float* rows;   /* null when row_count is 0 */
@@ -306,7 +347,10 @@ typedef struct kvd_logits {
   int32_t has_more;    /* 1: further pieces come by kvd_decode_next */
   uint32_t reserved;
   kvd_request request;
-  uint64_t ticket; /* for kvd_release */
+  uint64_t ticket;        /* for kvd_release */
+  uint32_t prompt_shared; /* tokens taken from another sequence */
+  uint16_t shared_origin; /* kvd_prefix_origin */
+  uint16_t share_limit;   /* kvd_prefix_limit: why not more */
 } kvd_logits;
 
 /* Appends tokens at position `pos`, which must be the sequence's next one (next_pos of
@@ -378,6 +422,8 @@ typedef struct kvd_generate_params {
   size_t bias_count;        /* at most 1024 */
   const char* const* stops; /* UTF-8, 1..256 bytes each */
   size_t stop_count;        /* at most 16 */
+  uint32_t no_prefix;       /* 1: takes nothing from other sequences; default 0 */
+  uint32_t reserved;        /* 0 */
 } kvd_generate_params;
 /* Fills in the defaults. `size`: sizeof *params. */
 void kvd_generate_params_init(kvd_generate_params* params, size_t size);
@@ -406,10 +452,14 @@ typedef struct kvd_generate_result {
   uint64_t seed;
   uint32_t finish; /* kvd_finish */
   uint32_t prompt_reused;
-  uint32_t prompt_computed;
+  uint32_t prompt_computed; /* of the prompt's tokens, those that were not shared */
   uint32_t predicted;
   uint64_t prompt_ns;
   uint64_t predict_ns;
+  uint32_t prompt_shared; /* of the prompt's tokens, taken from another sequence */
+  uint8_t shared_origin;  /* kvd_prefix_origin */
+  uint8_t share_limit;    /* kvd_prefix_limit: why not more */
+  uint16_t reserved;
 } kvd_generate_result;
 
 /* Called in the calling thread for every piece; 0 goes on, anything else cancels. It may call any

@@ -59,6 +59,7 @@ Result<GenerateOptions> OptionsFrom(const kvd_generate_params* theirs,
   options.wants_progress = ours.wants_progress != 0;
   options.biases = {reinterpret_cast<const wire::LogitBias*>(ours.biases), ours.bias_count};
   options.stops = stops;
+  options.shares_prefix = ours.no_prefix == 0;
   return options;
 }
 
@@ -79,8 +80,17 @@ kvd_piece PieceFrom(const wire::PieceView& view, RequestId request) {
 
 void Give(const wire::GenerateResult& result, kvd_generate_result* out) {
   if (out == nullptr) return;
-  *out = {result.seed,      result.finish,    result.prompt_reused, result.prompt_computed,
-          result.predicted, result.prompt_ns, result.predict_ns};
+  *out = {result.seed,
+          result.finish,
+          result.prompt_reused,
+          result.prompt_computed,
+          result.predicted,
+          result.prompt_ns,
+          result.predict_ns,
+          result.prompt_shared,
+          result.shared_origin,
+          result.share_limit,
+          0};
 }
 
 Result<Decoding> StartDecode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
@@ -104,6 +114,9 @@ void Give(Logits logits, kvd_request request, kvd_logits* out) {
   out->has_more = logits.has_more() ? 1 : 0;
   out->request = request;
   out->ticket = logits.TakeTicket();
+  out->prompt_shared = logits.reuse().tokens;
+  out->shared_origin = static_cast<std::uint16_t>(logits.reuse().origin);
+  out->share_limit = static_cast<std::uint16_t>(logits.reuse().limit);
 }
 
 std::shared_ptr<Generation> TakeGeneration(kvd_client* client, kvd_request request, bool keep) {

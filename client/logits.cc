@@ -30,6 +30,7 @@ Result<Logits> Decoding::NextOf(const std::shared_ptr<Connection>& connection, R
   logits.row_floats_ = connection->info().vocab_size;
   logits.row_first_ = static_cast<std::uint64_t>(piece.completion.value1);
   logits.cell_count_ = static_cast<std::uint64_t>(piece.completion.value0);
+  logits.reuse_ = UnpackReuse(piece.completion.value2);
   logits.has_more_ = (piece.completion.flags & wire::kMore) != 0;
   if (piece.output.size() % (logits.row_floats_ * sizeof(float)) != 0) {
     connection->Abandon(request);

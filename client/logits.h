@@ -55,6 +55,8 @@ class Logits {
   std::uint64_t row_first() const { return row_first_; }    // of the decode's rows, that row(0) is
   std::uint64_t cell_count() const { return cell_count_; }  // computed by now
   bool has_more() const { return has_more_; }
+  // What the prompt took from other sequences.
+  const PrefixReuse& reuse() const { return reuse_; }
 
   std::uint64_t TakeTicket() { return output_.Take(); }  // see HeldOutput::Take
 
@@ -66,6 +68,7 @@ class Logits {
   std::uint64_t row_first_ = 0;
   std::uint64_t cell_count_ = 0;
   bool has_more_ = false;
+  PrefixReuse reuse_;
 };
 
 // A decode in flight. Destroying it before its last piece cancels it.

@@ -104,6 +104,7 @@ struct GenerateOptions {
   std::uint64_t seed = 0;           // 0: drawn by the daemon
   std::uint32_t flags = 0;          // wire::GenerateFlags
   bool wants_progress = false;      // pieces of kPieceProgress while the prompt is computed
+  bool shares_prefix = true;        // an empty sequence may begin with what others hold
   std::span<const wire::LogitBias> biases{};
   std::span<const std::string_view> stops{};
 };

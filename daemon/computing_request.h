@@ -18,6 +18,7 @@
 #include "engine/engine.h"
 #include "shm/error.h"
 #include "shm/ids.h"
+#include "shm/prefix_reuse.h"
 #include "shm/wire_messages.h"
 
 namespace kvd {
@@ -28,6 +29,26 @@ struct RequestOrigin {
   RequestId request{};
   wire::Verb verb{};
   bool wants_progress = false;  // kFlagProgress
+};
+
+// How a prompt that begins an empty sequence comes by its cells (PrefixSharing).
+class ComputingRequest;
+struct OpeningState {
+  // Given with the request: whose namespace it is, and whether it takes from others; if not,
+  // reuse.limit says why.
+  std::uint32_t uid = 0;
+  std::uint64_t salt = 0;
+  bool may_take = false;
+  PrefixReuse reuse{};  // so far
+
+  // Kept by the scheduler.
+  bool is_looked_up = false;
+  bool is_stalled = false;  // found no room for its output when it last could have computed
+  bool waits = false;       // for the leader
+  const ComputingRequest* leader = nullptr;  // an earlier request, to be compared only
+  std::size_t common = 0;   // tokens in common with the leader, without the prompt's last
+  std::size_t seen = 0;     // tokens that the leader held at the last look
+  std::size_t keep_at = 0;  // recurrent state is worth keeping there; 0: nowhere
 };
 
 class ComputingRequest {
@@ -47,6 +68,12 @@ class ComputingRequest {
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
 
   // ---- engine thread
+  // The whole prompt while it is computed, if it began an empty sequence; else nothing.
+  virtual std::span<const TokenId> opening_prompt() const { return {}; }
+  // Its tokens that the sequence holds.
+  virtual std::size_t opening_done() const { return 0; }
+  // The sequence holds the prompt's first `cells` now, fewer than all. REQUIRES: an opening prompt.
+  virtual void SkipTo(std::size_t) {}
   // Tokens it would compute next; 0: none now. 1 is a decode row.
   virtual std::size_t wanted_tokens() const = 0;
   // Whether computing that many of them needs a row of the scheduler's own for logits.
@@ -81,6 +108,7 @@ class ComputingRequest {
   bool ended() const { return ended_; }
   bool waits_for_room() const { return piece_.has_value() || (final_.has_value() && !ended_); }
 
+  OpeningState opening;
   // Kept by the scheduler: OnCancel was called; it found no room in this round.
   bool cancel_seen = false;
   bool stalled = false;

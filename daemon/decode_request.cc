@@ -18,6 +18,11 @@ DecodeRequest::DecodeRequest(RequestOrigin origin, SequenceHandle sequence, Pos 
       wanted_(wanted),
       row_bytes_(std::size_t{vocab_size} * sizeof(float)) {}
 
+std::span<const TokenId> DecodeRequest::opening_prompt() const {
+  if (pos_ != Pos{0} || left() == 0) return {};
+  return tokens_;
+}
+
 std::size_t DecodeRequest::wanted_tokens() const { return finishing() ? 0 : left(); }
 
 bool DecodeRequest::Fill(std::size_t tokens_max, float*, StepItem& item) {
@@ -53,6 +58,7 @@ void DecodeRequest::Finish(const StepItem& item, std::span<const float>) {
   done_ += item.tokens.size();
   wire::Completion completion = MakeCompletion();
   completion.value0 = static_cast<std::int64_t>(done_);
+  completion.value2 = PackReuse(opening.reuse);
   // Rows are counted among those wanted: with kLast there is one, row 0.
   const bool wants_all = wanted_ == wire::LogitsWanted::kAll;
   completion.value1 = wants_all ? static_cast<std::int64_t>(done_ - space->rows) : 0;

@@ -18,6 +18,9 @@ class DecodeRequest final : public ComputingRequest {
   DecodeRequest(RequestOrigin origin, SequenceHandle sequence, Pos pos, std::vector<TokenId> tokens,
                 wire::LogitsWanted wanted, std::uint32_t vocab_size);
 
+  std::span<const TokenId> opening_prompt() const override;
+  std::size_t opening_done() const override { return done_; }
+  void SkipTo(std::size_t cells) override { done_ = cells; }
   std::size_t wanted_tokens() const override;
   bool needs_row(std::size_t) const override { return false; }
   bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;
@@ -31,7 +34,7 @@ class DecodeRequest final : public ComputingRequest {
   const std::vector<TokenId> tokens_;
   const wire::LogitsWanted wanted_;
   const std::size_t row_bytes_;
-  std::size_t done_ = 0;                       // tokens committed
+  std::size_t done_ = 0;                       // tokens committed, or taken
   std::optional<Session::LogitsSpace> space_;  // of the step in progress
 };
 

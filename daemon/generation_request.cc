@@ -74,6 +74,17 @@ GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequen
       reads_text_(has_text_ || params_.stop_count > 0),
       next_pos_(pos) {}
 
+std::span<const TokenId> GenerationRequest::opening_prompt() const {
+  if (cells_held_ != 0 || prompt_left() == 0) return {};
+  return prompt_;
+}
+
+void GenerationRequest::SkipTo(std::size_t cells) {
+  if (!started_) started_ = Clock::now();
+  prompt_done_ = cells;
+  next_pos_ = Pos{static_cast<std::int32_t>(cells)};
+}
+
 std::size_t GenerationRequest::wanted_tokens() const {
   if (finishing() || has_piece() || runs_alone()) return 0;
   return prompt_left() > 0 ? prompt_left() : 1;
@@ -193,13 +204,18 @@ void GenerationRequest::Conclude() {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
   };
-  const wire::GenerateResult result{.seed = params_.seed,
-                                    .finish = *finish_,
-                                    .prompt_reused = cells_held_,
-                                    .prompt_computed = static_cast<std::uint32_t>(prompt_.size()),
-                                    .predicted = predicted_,
-                                    .prompt_ns = nanoseconds(prompt_ended_ - *started_),
-                                    .predict_ns = nanoseconds(now - prompt_ended_)};
+  const wire::GenerateResult result{
+      .seed = params_.seed,
+      .finish = *finish_,
+      .prompt_reused = cells_held_,
+      .prompt_computed = static_cast<std::uint32_t>(prompt_.size() - opening.reuse.tokens),
+      .predicted = predicted_,
+      .prompt_ns = nanoseconds(prompt_ended_ - *started_),
+      .predict_ns = nanoseconds(now - prompt_ended_),
+      .prompt_shared = opening.reuse.tokens,
+      .shared_origin = static_cast<std::uint8_t>(opening.reuse.origin),
+      .share_limit = static_cast<std::uint8_t>(opening.reuse.limit),
+      .reserved = 0};
   SetFinal({.completion = MakeCompletion(), .output = BytesOf(result)});
 }
 

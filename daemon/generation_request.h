@@ -39,6 +39,9 @@ class GenerationRequest final : public ComputingRequest {
       wire::GenerateRequest generate, std::span<const TokenId> history,
       const Vocabulary& vocabulary, std::uint32_t vocab_size, GenerationState state = {});
 
+  std::span<const TokenId> opening_prompt() const override;
+  std::size_t opening_done() const override { return prompt_done_; }
+  void SkipTo(std::size_t cells) override;
   std::size_t wanted_tokens() const override;
   bool needs_row(std::size_t tokens) const override;
   bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;

@@ -160,7 +160,9 @@ Status Serve(const DaemonOptions& options, int signals) {
                  .quotas = quotas,
                  .shares = shares,
                  .saved_states = saved_states.get()},
-                {.hello_deadline = std::chrono::milliseconds(options.hello_timeout_ms)});
+                {.hello_deadline = std::chrono::milliseconds(options.hello_timeout_ms),
+                 .prefixes = {.is_shared = options.shares_prefixes,
+                              .retained_max = options.retained_max}});
 
   std::thread engine_thread([&scheduler] { scheduler.Run(); });
   std::thread worker_thread([&worker] { worker.Run(); });

@@ -179,6 +179,12 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
                "defragment when more percent of the used blocks is waste; 0: never by itself");
   flags.Number("--prefill-chunk", &options.prefill_chunk, 1, kUbatchTokensMax,
                "prompt tokens of one step beside decoding");
+  app.add_flag("!--no-prefix-sharing", options.shares_prefixes,
+               "prompts take nothing from other sequences");
+  flags.Number(
+      "--retain", &options.retained_max, 0, std::numeric_limits<std::uint32_t>::max(),
+      "sequences that stay as prefixes when their clients let them go, until their room is "
+      "needed; all without it");
   flags.Number("--hello-timeout-ms", &options.hello_timeout_ms, 1, 600'000,
                "time that a connection has to introduce itself");
 

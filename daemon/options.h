@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -31,6 +32,8 @@ struct DaemonOptions {
   std::uint32_t defrag_threshold = 30;      // percent of the used blocks; 0: never by itself
   std::uint32_t prefill_chunk = 256;        // tokens; 1 to engine.ubatch_tokens
   std::uint32_t hello_timeout_ms = 5000;    // 1 to 600,000
+  bool shares_prefixes = true;
+  std::uint32_t retained_max = std::numeric_limits<std::uint32_t>::max();  // sequences
   Quotas quotas;
   LogLevel log_level = LogLevel::kInfo;
   bool allow_debug = false;  // leave the process open to ptrace and /proc readers of the same uid

@@ -2,6 +2,7 @@
 // not at all where nobody else may connect, since the pool itself says no then.
 #include "daemon/pool_shares.h"
 
+#include "daemon/permissions.h"
 #include "shm/segment_layout.h"
 
 namespace kvd {
@@ -23,11 +24,12 @@ void PoolShares::RefreshIfOld() {
   cells_.clear();
   admitted_cells_ = 0;
   for (const SequenceInfo& sequence : memory_.Sequences()) {
+    if (IsEvictable(sequence.flags)) continue;
     cells_[sequence.owner.uid] += BlocksOf(sequence.cell_count) * layout::kBlockCells;
   }
   const PoolUsage usage = memory_.Usage();
   total_blocks_ = usage.total_blocks;
-  used_blocks_ = usage.total_blocks - usage.free_blocks;
+  used_blocks_ = usage.total_blocks - usage.free_blocks - usage.reclaimable_blocks;
 }
 
 Status PoolShares::Check(std::uint32_t uid, std::uint64_t tokens) {

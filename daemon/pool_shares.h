@@ -2,7 +2,7 @@
 //
 // Threads: any. Memory is charged in blocks, to every sequence that refers to them: a uid's forks
 // of one prefix are each charged for it (sharing is free for the pool, but what would be left if
-// the others went is not). Figures are at most kMaxAge old, plus what was admitted since.
+// the others went is not). Retained ones count for nobody: they make room. Figures are at most kMaxAge old, plus what was admitted since.
 #pragma once
 
 #include <chrono>

@@ -23,7 +23,8 @@ Scheduler::Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions 
       options_(std::move(options)),
       planner_({.step_tokens = engine.options().ubatch_tokens,
                 .prefill_tokens = std::min<std::size_t>(options_.prefill_chunk_tokens,
-                                                        engine.options().ubatch_tokens)}) {}
+                                                        engine.options().ubatch_tokens)}),
+      sharing_(engine) {}
 
 Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
   std::shared_ptr<ComputingRequest> shared = std::move(request);
@@ -181,19 +182,22 @@ bool Scheduler::RunLoners() {
   return any;
 }
 
-// Steps end where checkpoints are due, and where a sequence changes its rotation.
+// Steps end where checkpoints are due or worth having, and where a sequence changes its rotation.
 std::size_t Scheduler::TokensNow(const ComputingRequest& request, std::size_t tokens) const {
   if (tokens <= 1) return tokens;
+  tokens = sharing_.LimitTokens(request, tokens);
   const Result<SequenceInfo> info = engine_.memory().Query(request.sequence());
   return info ? engine_.StepTokens(info->cell_count, info->next_pos, tokens) : tokens;
 }
 
 // Chooses and fills items_ and parts_. False: nobody can compute.
 bool Scheduler::FillStep() {
+  sharing_.Prepare(active_);
   candidates_.clear();
   for (const auto& request : active_) {
+    const bool computes = !request->finishing() && !request->opening.waits;
     candidates_.push_back({.session = request->session().id(),
-                           .wanted_tokens = request->finishing() ? 0 : request->wanted_tokens()});
+                           .wanted_tokens = computes ? request->wanted_tokens() : 0});
   }
   items_.clear();
   parts_.clear();
@@ -208,6 +212,7 @@ bool Scheduler::FillStep() {
   }
   scratch_.resize(std::max(scratch_.size(), std::min(rows_wanted, rows_max) * vocab_size_));
   std::size_t rows_used = 0;
+  bool any_stalled = false;  // that did not before
   for (const StepShare& share : shares) {
     const auto& request = active_[share.candidate];
     if (options_.admit) {
@@ -221,14 +226,20 @@ bool Scheduler::FillStep() {
     if (needs_row && rows_used == rows_max) continue;
     float* const row = needs_row ? scratch_.data() + rows_used * vocab_size_ : nullptr;
     StepItem item;
-    if (!request->Fill(tokens, row, item)) {
+    const bool was_stalled = request->opening.is_stalled;
+    request->opening.is_stalled = !request->Fill(tokens, row, item);
+    if (request->opening.is_stalled) {
       request->stalled = true;
+      any_stalled = any_stalled || !was_stalled;
       continue;
     }
+    item.keeps_state |= sharing_.IsWorthKeeping(*request, item.tokens.size());
     rows_used += needs_row ? 1 : 0;
     items_.push_back(std::move(item));
     parts_.push_back({request, row});
   }
+  // Those that follow one that has stalled need not wait for it any more.
+  if (items_.empty() && any_stalled) return FillStep();
   return !items_.empty();
 }
 

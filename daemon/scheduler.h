@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "daemon/computing_request.h"
+#include "daemon/prefix_sharing.h"
 #include "daemon/step_planner.h"
 #include "engine/engine.h"
 #include "shm/error.h"
@@ -61,6 +62,7 @@ class Scheduler {
   // do.
   bool RunOnce();
 
+  const PrefixSharing& prefix_sharing() const { return sharing_; }
   std::uint64_t tokens_sampled() const { return tokens_sampled_.load(std::memory_order_relaxed); }
 
  private:
@@ -109,6 +111,7 @@ class Scheduler {
 
   // Engine thread only.
   StepPlanner planner_;
+  PrefixSharing sharing_;
   std::vector<std::shared_ptr<ComputingRequest>> active_;  // in order of arrival
   std::vector<StepCandidate> candidates_;
   std::vector<StepItem> items_;

@@ -51,7 +51,8 @@ Server::Server(const Parts& parts, const ServerOptions& options)
                  }
                  return requests;
                },
-           .saved_states = parts.saved_states}),
+           .saved_states = parts.saved_states},
+          options.prefixes),
       maps_(parts.loop, parts.engine.memory(),
             {.counters =
                  [this] {
@@ -183,10 +184,15 @@ Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello) {
   }
 
   counts.result_bytes += result_bytes;
-  auto session = std::make_shared<Session>(
-      SessionIdentity{.id = id, .peer = peer, .name = hello.name, .watches_map = hello.wants_map},
-      waiting.TakeSocket(), std::move(created.channel),
-      [this](SessionId wanting) { WantPump(wanting); });
+  auto session =
+      std::make_shared<Session>(SessionIdentity{.id = id,
+                                                .peer = peer,
+                                                .name = hello.name,
+                                                .watches_map = hello.wants_map,
+                                                .cache_salt = hello.cache_salt,
+                                                .shares_prefixes = hello.shares_prefixes},
+                                waiting.TakeSocket(), std::move(created.channel),
+                                [this](SessionId wanting) { WantPump(wanting); });
   conversations_.emplace(
       id, std::make_unique<Conversation>(
               Conversation::Parts{.loop = parts_.loop,

@@ -24,6 +24,7 @@ namespace kvd {
 
 struct ServerOptions {
   std::chrono::milliseconds hello_deadline{5000};
+  PrefixOptions prefixes{};
 };
 
 class Server {

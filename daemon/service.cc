@@ -11,13 +11,14 @@
 namespace kvd {
 
 Service::Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas,
-                 PoolShares& shares, Surroundings surroundings)
+                 PoolShares& shares, Surroundings surroundings, const PrefixOptions& prefixes)
     : engine_(engine),
       memory_(engine.memory()),
       scheduler_(scheduler),
       quotas_(quotas),
       shares_(shares),
-      surroundings_(std::move(surroundings)) {}
+      surroundings_(std::move(surroundings)),
+      prefixes_(prefixes) {}
 
 Outcome Service::Handle(const std::shared_ptr<Session>& session,
                         const ReceivedSubmission& received) {
@@ -29,10 +30,12 @@ Outcome Service::Handle(const std::shared_ptr<Session>& session,
       return ErrorReply(allowed.error());
     }
   }
-  const Request request{.session = session,
-                        .submission = received.submission,
-                        .payload = received.payload,
-                        .caller = {.session = session->id(), .uid = session->uid()}};
+  const Request request{
+      .session = session,
+      .submission = received.submission,
+      .payload = received.payload,
+      .caller = {
+          .session = session->id(), .uid = session->uid(), .salt = session->identity().cache_salt}};
   Result<Outcome> outcome = Dispatch(request);
   if (!outcome) return ErrorReply(outcome.error());
   return std::move(*outcome);
@@ -73,6 +76,9 @@ Result<Outcome> Service::Dispatch(const Request& request) {
     case Verb::kDefrag: return Defrag(request);
     case Verb::kEmbed: return Embed(request);
     case Verb::kEncode: return Encode(request);
+    case Verb::kRetain: return Retain(request);
+    case Verb::kPin: return Pin(request);
+    case Verb::kDropRetained: return DropRetained(request);
     case Verb::kSave: return Save(request);
     case Verb::kLoad: return Load(request);
     case Verb::kSaved: return Saved(request);
@@ -85,19 +91,13 @@ Result<Outcome> Service::Dispatch(const Request& request) {
 
 void Service::SessionClosed(SessionId session) {
   scheduler_.CancelSession(session);
-  std::vector<SequenceHandle> left;
   for (const SequenceInfo& sequence : memory_.Sequences()) {
     const bool stays =
         (sequence.flags & (layout::kSequencePublished | layout::kSequenceRetained)) != 0;
-    if (sequence.owner.session == session && !stays) left.push_back(sequence.handle);
+    // One that went meanwhile must not keep the others.
+    if (sequence.owner.session == session && !stays) (void)LetGo(sequence.handle);
   }
-  // In portions of what one commit holds. A sequence that went meanwhile must not keep the others.
-  for (std::size_t first = 0; first < left.size(); first += layout::kForksMax) {
-    const auto portion = std::span(left).subspan(
-        first, std::min<std::size_t>(layout::kForksMax, left.size() - first));
-    if (memory_.DropAll(portion)) continue;
-    for (const SequenceHandle handle : portion) (void)memory_.Drop(handle);
-  }
+  if (prefixes_.retained_max > 0) (void)memory_.LimitRetained(prefixes_.retained_max);
 }
 
 bool Service::IsInPublicSnapshot(SequenceHandle handle) const {
@@ -131,18 +131,27 @@ Result<SequenceInfo> Service::FindChangeable(const Request& request, const char*
   KVD_CHECK_OK(
       CheckChange(AccessTo(request.caller, info), request.has(wire::kFlagForce), field, info));
   KVD_CHECK_OK(scheduler_.CheckIdle(handle));
+  if ((info.flags & layout::kSequenceRetained) != 0) {
+    // Whoever goes on with a retained sequence has it from now on: it must not be evicted meanwhile.
+    SequenceOwner owner = OwnerFor(request.caller);
+    owner.namespace_salt = info.owner.namespace_salt;
+    KVD_CHECK_OK(memory_.SetOwner(handle, owner, 0, layout::kSequenceRetained));
+    return memory_.Query(handle);
+  }
   return info;
 }
 
 SequenceOwner Service::OwnerFor(const Caller& caller) const {
-  return {.uid = caller.uid, .session = caller.session, .namespace_salt = 0};
+  return {.uid = caller.uid, .session = caller.session, .namespace_salt = caller.salt};
 }
 
 Status Service::CheckSequenceQuota(std::uint32_t uid, std::uint64_t wanted) const {
   // The own uid is bounded by the sequence table, which says so itself.
   if (quotas_.is_own(uid)) return {};
-  const auto held = std::ranges::count_if(
-      memory_.Sequences(), [uid](const SequenceInfo& info) { return info.owner.uid == uid; });
+  // Retained ones make room.
+  const auto held = std::ranges::count_if(memory_.Sequences(), [uid](const SequenceInfo& info) {
+    return info.owner.uid == uid && !IsEvictable(info.flags);
+  });
   return quotas_.CheckSequences(uid, static_cast<std::uint64_t>(held), wanted);
 }
 

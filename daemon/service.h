@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string_view>
 
@@ -27,6 +28,12 @@ namespace kvd {
 
 class SavedStates;
 
+struct PrefixOptions {
+  bool is_shared = true;  // prompts take what other sequences hold
+  // Sequences that may stay when their clients let them go; 0: none does.
+  std::uint32_t retained_max = std::numeric_limits<std::uint32_t>::max();
+};
+
 class Service {
  public:
   struct Surroundings {
@@ -38,12 +45,12 @@ class Service {
 
   // All outlive the service.
   Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas, PoolShares& shares,
-          Surroundings surroundings);
+          Surroundings surroundings, const PrefixOptions& prefixes = {});
 
   Outcome Handle(const std::shared_ptr<Session>& session, const ReceivedSubmission& received);
 
-  // The client is gone: its requests are cancelled and its private sequences dropped. Whoever keeps
-  // them as retained prefixes, or for a client that comes back, does it here.
+  // The client is gone: its requests are cancelled, and what its private sequences hold of plain
+  // text stays as retained prefixes.
   void SessionClosed(SessionId session);
 
  private:
@@ -91,6 +98,14 @@ class Service {
   Result<Outcome> CopyWithReplay(const Request& request, PosRange range);
   Result<Outcome> SubmitReplay(const Request& request, SequenceHandle sequence, PosRange range,
                                AfterReplay after);
+  // ---- verbs_prefixes.cc
+  Result<Reply> Retain(const Request& request);
+  Result<Reply> Pin(const Request& request);
+  Result<Reply> DropRetained(const Request& request);
+  // How a prompt for that sequence is to come by its cells.
+  OpeningState OpeningFor(const Request& request, const SequenceInfo& info) const;
+  // Lets go of a sequence; whether it stays as a retained one.
+  Result<bool> LetGo(SequenceHandle handle);
   // ---- verbs_snapshots.cc
   Result<Reply> Publish(const Request& request);
   Result<Reply> Unpublish(const Request& request);
@@ -130,6 +145,7 @@ class Service {
   const QuotaPolicy& quotas_;
   PoolShares& shares_;
   const Surroundings surroundings_;
+  const PrefixOptions prefixes_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::vector<SequenceHandle> fork_handles_;  // scratch of Fork
 };

@@ -38,6 +38,8 @@ struct SessionIdentity {
   PeerCredentials peer;
   std::string name;  // printable, from hello
   bool watches_map = false;
+  std::uint64_t cache_salt = 0;  // of the namespace of its sequences
+  bool shares_prefixes = true;
 };
 
 class Session {

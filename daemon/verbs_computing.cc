@@ -87,12 +87,14 @@ Result<Outcome> Service::Decode(const Request& request) {
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
   KVD_TRY(const Pos pos, CheckNextPos(info, request.submission.p0, tokens.size()));
   KVD_CHECK_OK(CheckTokenCount(request, tokens.size()));
-  KVD_CHECK_OK(scheduler_.Submit(std::make_unique<DecodeRequest>(
+  auto decode = std::make_unique<DecodeRequest>(
       RequestOrigin{.session = request.session,
                     .request = static_cast<RequestId>(request.submission.request),
                     .verb = wire::Verb::kDecode,
                     .wants_progress = request.has(wire::kFlagProgress)},
-      info.handle, pos, std::move(tokens), logits, vocab_size)));
+      info.handle, pos, std::move(tokens), logits, vocab_size);
+  decode->opening = OpeningFor(request, info);
+  KVD_CHECK_OK(scheduler_.Submit(std::move(decode)));
   return AnsweredByScheduler{};
 }
 
@@ -128,6 +130,7 @@ Result<Outcome> Service::Generate(const Request& request) {
                                      .wants_progress = request.has(wire::kFlagProgress)},
                                     info.handle, pos, info.cell_count, std::move(generate), history,
                                     engine_.vocabulary(), vocab_size, std::move(state)));
+  generation->opening = OpeningFor(request, info);
   KVD_CHECK_OK(scheduler_.Submit(std::move(generation)));
   return AnsweredByScheduler{};
 }

@@ -52,6 +52,7 @@ void FillPool(wire::InfoReply& info, const PoolUsage& usage) {
   info.live_cells = usage.live_cells;
   info.pool_reserved_bytes = usage.reserved_bytes;
   info.sequences_live = usage.live_sequences;
+  info.sequences_retained = usage.retained_sequences;
   info.state_slots = usage.state_slots;
   info.free_state_slots = usage.free_state_slots;
   info.checkpoint_slots = usage.checkpoint_slots;
@@ -84,6 +85,12 @@ Result<Outcome> Service::Info(const Request&) {
         info.steps = counters.steps;
         info.tokens_computed = counters.tokens_computed;
         info.tokens_sampled = scheduler_.tokens_sampled();
+        const PrefixCounters prefixes = memory_.prefix_counters();
+        info.prefix_prompts = scheduler_.prefix_sharing().prompts();
+        info.prefix_hits = scheduler_.prefix_sharing().hits();
+        std::ranges::copy(prefixes.tokens_reused, info.prefix_tokens_reused);
+        info.prefix_evictions = prefixes.evictions;
+        info.prefix_tokens_evicted = prefixes.tokens_evicted;
         info.uptime_ms = uptime_ms;
         info.sessions = sessions;
         Reply reply;

@@ -44,7 +44,11 @@ Reply CountReply(std::int64_t count) {
 Result<Reply> Service::Create(const Request& request) {
   KVD_CHECK_OK(CheckSequenceQuota(request.caller.uid, 1));
   Reply reply;
-  KVD_TRY(reply.sequence, memory_.Create(OwnerFor(request.caller)));
+  SequenceOwner owner = OwnerFor(request.caller);
+  if (request.submission.argument != 0) {
+    owner.namespace_salt = static_cast<std::uint64_t>(request.submission.argument);
+  }
+  KVD_TRY(reply.sequence, memory_.Create(owner));
   return reply;
 }
 

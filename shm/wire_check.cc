@@ -38,7 +38,8 @@ constexpr VerbRule kRules[] = {
     kNoVerb,
     {"ping", 0, 0, Range::kNone, 0, kPingBytesMax, 1, 0, 0},
     {"info", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
-    {"create", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
+    {"create", 0, 0, Range::kNone, 0, 0, 1, std::numeric_limits<std::int64_t>::min(),
+     std::numeric_limits<std::int64_t>::max()},
     {"fork", 0, 1, Range::kStart, 0, 0, 1, 1, layout::kForksMax},
     {"drop", kFlagForce, 1, Range::kNone, 0, 0, 1, 0, 0},
     {"copy_range", kFlagForce, 2, Range::kHalfOpen, 0, 0, 1, 0, 0},
@@ -48,9 +49,10 @@ constexpr VerbRule kRules[] = {
     {"add", kFlagForce, 1, Range::kHalfOpen, 0, 0, 1, -kInt32Max, kInt32Max},
     {"divide", kFlagForce, 1, Range::kHalfOpen, 0, 0, 1, 1, kInt32Max},
     {"query", 0, 1, Range::kNone, 0, 0, 1, 0, 0},
-    {"decode", kFlagForce | kFlagProgress, 1, Range::kPosition, 4, kAnyBytes, 4, 0, 2},
-    {"generate", kFlagForce | kFlagProgress, 1, Range::kStart, kGenerateBytesMin, kAnyBytes, 1, 0,
-     0},
+    {"decode", kFlagForce | kFlagProgress | kFlagNoPrefix, 1, Range::kPosition, 4, kAnyBytes, 4, 0,
+     2},
+    {"generate", kFlagForce | kFlagProgress | kFlagNoPrefix, 1, Range::kStart, kGenerateBytesMin,
+     kAnyBytes, 1, 0, 0},
     {"cancel", 0, 0, Range::kNone, 0, 0, 1, std::numeric_limits<std::int64_t>::min(),
      std::numeric_limits<std::int64_t>::max()},
     {"read_tokens", 0, 1, Range::kStart, 0, 0, 1, -1, kInt32Max},
@@ -66,9 +68,9 @@ constexpr VerbRule kRules[] = {
     {"defrag", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
     {"embed", kFlagNormalize, 0, Range::kNone, 4, kAnyBytes, 4, 0, 0},
     {"encode", kFlagForce, 1, Range::kNone, 4, kAnyBytes, 4, 0, 0},
-    kNoVerb,
-    kNoVerb,
-    kNoVerb,
+    {"retain", kFlagForce, 1, Range::kNone, 0, 0, 1, 0, 0},
+    {"pin", kFlagForce, 1, Range::kNone, 0, 0, 1, 0, 1},
+    {"drop_retained", kFlagForce, 0, Range::kNone, 0, 0, 1, 0, 0},
     {"save", kFlagForce, 1, Range::kNone, 0, layout::kNameBytesMax, 1, 0, kSaveBitsAll},
     {"load", 0, 0, Range::kNone, 1, layout::kNameBytesMax, 1, 0, 0},
     {"saved", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
@@ -185,6 +187,8 @@ Result<CheckedHello> ValidateHello(const Hello& hello) {
   }
   std::ranges::copy(hello.session_token, checked.session_token.begin());
   checked.wants_map = (hello.flags & kHelloMap) != 0;
+  checked.shares_prefixes = (hello.flags & kHelloNoPrefix) == 0;
+  checked.cache_salt = hello.cache_salt;
   checked.has_session_token =
       std::ranges::any_of(checked.session_token, [](std::uint8_t byte) { return byte != 0; });
   const std::string_view name(hello.name, sizeof hello.name);

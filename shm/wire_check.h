@@ -27,6 +27,8 @@ struct CheckedHello {
   std::array<std::uint8_t, 16> session_token;  // all zero: a new session
   bool has_session_token = false;
   bool wants_map = false;
+  bool shares_prefixes = true;
+  std::uint64_t cache_salt = 0;
   std::string name;
 };
 

@@ -17,16 +17,18 @@
 // kProtocolVersion is raised with every incompatible change; hello refuses another one by naming
 // both:
 //   1  first protocol
+//   2  prompts begin with what other sequences hold: salts, flags, verbs 29 to 31, what replies say
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
+#include "shm/prefix_reuse.h"
 #include "shm/segment_layout.h"
 
 namespace kvd::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::uint64_t kHelloMagic = 0x314f4c4c4544564bull;    // "KVDELLO1"
 inline constexpr std::uint64_t kWelcomeMagic = 0x31434c455744564bull;  // "KVDWELC1"
 
@@ -41,9 +43,10 @@ inline constexpr std::uint64_t kRequestArenaBytesDefault = 1u << 20;
 inline constexpr std::uint64_t kResultArenaBytesDefault = 4u << 20;
 
 enum HelloFlags : std::uint32_t {
-  kHelloMap = 1u << 0,  // send the descriptor of this uid's map too
+  kHelloMap = 1u << 0,       // send the descriptor of this uid's map too
+  kHelloNoPrefix = 1u << 1,  // prompts of this session take nothing from other sequences
 };
-inline constexpr std::uint32_t kHelloFlagsAll = 1;
+inline constexpr std::uint32_t kHelloFlagsAll = 3;
 
 struct Hello {
   std::uint64_t magic;
@@ -56,7 +59,9 @@ struct Hello {
   std::uint8_t
       session_token[16];  // of an earlier session that this one takes up again; zero: a new one
   char name[32];          // shown in logs and lists; printable ASCII, zero padded
-  std::uint8_t reserved[40];
+  // Prompts take the beginnings of sequences with the same salt alone; 0: the uid's own namespace.
+  std::uint64_t cache_salt;
+  std::uint8_t reserved[32];
 };
 static_assert(sizeof(Hello) == 128 && std::is_standard_layout_v<Hello>);
 
@@ -87,7 +92,7 @@ enum class Verb : std::uint16_t {
   kPing = 1,
   // out: InfoReply
   kInfo = 2,
-  // out: sequence
+  // argument: salt of its namespace, 0: the session's; out: sequence
   kCreate = 3,
   // sequence, p0 = cells to take or -1 for all, argument = how many (1..kForksMax);
   // out: u64 handles[n], value0 = ns spent in the engine, value1 = cells in each, value2 = tokens
@@ -110,10 +115,11 @@ enum class Verb : std::uint16_t {
   // sequence; out: SequenceEntry
   kQuery = 12,
   // sequence, p0 = position of the first token, argument = LogitsWanted; payload: i32 tokens[];
-  // out, in pieces: f32 logits[rows][vocab], value0 = cells computed by now, value1 = first row
+  // out, in pieces: f32 logits[rows][vocab], value0 = cells computed by now, value1 = first row,
+  // value2 = PackReuse. kFlagNoPrefix.
   kDecode = 13,
   // sequence, p0 = position of the first token or -1 for the next one; payload: GenerateParams and
-  // lists; pieces: GeneratePiece; out: GenerateResult
+  // lists; pieces: GeneratePiece; out: GenerateResult. kFlagNoPrefix.
   kGenerate = 14,
   // argument = request id of this session, which ends kCancelled; out: value0 = 1 if it was found
   kCancel = 15,
@@ -145,8 +151,12 @@ enum class Verb : std::uint16_t {
   // sequence without cells; payload: i32 tokens[] of the text that its decoder attends to; out:
   // value0 = tokens read, value1 = the token that decoding starts with, or -1
   kEncode = 28,
-  // 29 to 31 are not taken yet.
-  //
+  // sequence: lets it go as if its session had ended; out: value0 = 1: it is retained, 0: dropped
+  kRetain = 29,
+  // sequence, argument = 1: never evicted, 0: like others
+  kPin = 30,
+  // drops this uid's retained sequences; kFlagForce: pinned ones too; out: value0 = how many
+  kDropRetained = 31,
   // The five below: kUnsupported where the daemon has no --store.
   // sequence, argument = SaveBits; payload: name, at most 63 bytes (none with kSaveSizeOnly);
   // kFlagForce: replaces that name; out: value0 = bytes of the file (0 with kSaveSizeOnly), value1 =
@@ -175,8 +185,9 @@ enum SubmissionFlags : std::uint16_t {
   kFlagProgress =
       1u << 6,  // kDecode, kGenerate: pieces of kind kPieceProgress while the prompt is computed
   kFlagNormalize = 1u << 7,
+  kFlagNoPrefix = 1u << 8,  // kDecode, kGenerate: nothing is taken from other sequences
 };
-inline constexpr std::uint16_t kSubmissionFlagsAll = (1u << 8) - 1;
+inline constexpr std::uint16_t kSubmissionFlagsAll = (1u << 9) - 1;
 
 enum SaveBits : std::int64_t {
   kSaveNoLogits = 1 << 0,
@@ -302,12 +313,16 @@ struct GenerateResult {
   std::uint64_t seed;             // used
   std::uint32_t finish;           // FinishReason
   std::uint32_t prompt_reused;    // cells the sequence already held
-  std::uint32_t prompt_computed;  // prompt tokens computed
+  std::uint32_t prompt_computed;  // prompt tokens computed: those that were not shared
   std::uint32_t predicted;  // tokens sampled; every one of them is committed, the last included
   std::uint64_t prompt_ns;
   std::uint64_t predict_ns;
+  std::uint32_t prompt_shared;  // prompt tokens taken from another sequence
+  std::uint8_t shared_origin;   // PrefixOrigin
+  std::uint8_t share_limit;     // PrefixLimit: why not more
+  std::uint16_t reserved;
 };
-static_assert(sizeof(GenerateResult) == 40);
+static_assert(sizeof(GenerateResult) == 48);
 
 struct SequenceEntry {
   std::uint64_t handle;
@@ -379,8 +394,16 @@ struct InfoReply {
   std::uint32_t free_state_slots;
   std::uint32_t checkpoint_slots;  // of those in use, held by checkpoints
   std::uint32_t wants_encode;      // 1: a sequence starts with kEncode
+  // Prefix sharing, since start.
+  std::uint64_t prefix_prompts;                        // that could have been shared
+  std::uint64_t prefix_hits;                           // of those, a part was
+  std::uint64_t prefix_tokens_reused[kPrefixOrigins];  // by PrefixOrigin
+  std::uint64_t prefix_evictions;                      // retained sequences that made room
+  std::uint64_t prefix_tokens_evicted;                 // that nothing else held
+  std::uint32_t sequences_retained;                    // that may be evicted
+  std::uint32_t reserved;
 };
-static_assert(sizeof(InfoReply) == 344 && std::is_standard_layout_v<InfoReply>);
+static_assert(sizeof(InfoReply) == 424 && std::is_standard_layout_v<InfoReply>);
 
 struct DefragReply {
   std::uint64_t cells_moved;

@@ -59,8 +59,32 @@ Json JsonOf(const wire::InfoReply& info) {
       .Set("state_bytes", info.state_bytes)
       .Set("state_slots", std::uint64_t{info.state_slots})
       .Set("free_state_slots", std::uint64_t{info.free_state_slots})
-      .Set("checkpoint_slots", std::uint64_t{info.checkpoint_slots});
+      .Set("checkpoint_slots", std::uint64_t{info.checkpoint_slots})
+      .Set("prefix_prompts", info.prefix_prompts)
+      .Set("prefix_hits", info.prefix_hits)
+      .Set("prefix_evictions", info.prefix_evictions)
+      .Set("prefix_tokens_evicted", info.prefix_tokens_evicted)
+      .Set("sequences_retained", std::uint64_t{info.sequences_retained});
+  Json reused = Json::Object();
+  for (std::size_t origin = 1; origin < kPrefixOrigins; ++origin) {
+    reused.Set(std::string(PrefixOriginName(static_cast<PrefixOrigin>(origin))),
+               info.prefix_tokens_reused[origin]);
+  }
+  json.Set("prefix_tokens_reused", std::move(reused));
   return json;
+}
+
+std::string PrefixText(const wire::InfoReply& info) {
+  std::string text = std::to_string(info.prefix_hits) + " of " +
+                     std::to_string(info.prefix_prompts) +
+                     " prompts began with one; tokens reused: ";
+  for (std::size_t origin = 1; origin < kPrefixOrigins; ++origin) {
+    if (origin > 1) text += ", ";
+    text += std::to_string(info.prefix_tokens_reused[origin]) + " " +
+            std::string(PrefixOriginName(static_cast<PrefixOrigin>(origin)));
+  }
+  return text + "; " + std::to_string(info.prefix_evictions) + " evicted, " +
+         std::to_string(info.prefix_tokens_evicted) + " tokens lost";
 }
 
 }  // namespace
@@ -90,7 +114,9 @@ Status ShowInfo(const GlobalOptions& global) {
                     number(info.live_cells) + " live, " + number(info.free_cells) + " free, " +
                     number(info.reclaimable_cells) + " reclaimable"},
        {"recurrent state", states},
-       {"sequences", number(info.sequences_live) + " of " + number(info.sequence_capacity)},
+       {"sequences", number(info.sequences_live) + " of " + number(info.sequence_capacity) + ", " +
+                         number(info.sequences_retained) + " retained"},
+       {"prefixes", PrefixText(info)},
        {"sessions", number(info.sessions)},
        {"tokens", number(info.tokens_computed) + " computed, " + number(info.tokens_sampled) +
                       " sampled, in " + number(info.steps) + " steps"},

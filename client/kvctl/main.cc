@@ -28,6 +28,7 @@ struct CommandLine {
   SavedOptions saved;
   TextOptions text;
   EmbedOptions embed;
+  PrefixOptions prefix;
   PingOptions ping;
   MapOptions map;
   std::int64_t timeout_ms = -1;
@@ -81,6 +82,7 @@ void AddRun(CLI::App& app, CommandLine& line) {
       ->allow_extra_args(false);
   sub->add_flag("--ignore-eos", run.ignores_eos, "never end by the model's own choice");
   sub->add_flag("--special", run.shows_special, "show special tokens");
+  sub->add_flag("--no-prefix", run.is_apart, "take nothing of the prompt from other sequences");
 }
 
 void AddSequenceVerbs(CLI::App& app, CommandLine& line) {
@@ -154,6 +156,29 @@ void AddSavedVerbs(CLI::App& app, CommandLine& line) {
   saved->add_option("--rm", options.removed, "remove this one");
 }
 
+void AddPrefixVerbs(CLI::App& app, CommandLine& line) {
+  PrefixOptions& options = line.prefix;
+  CLI::App* warm = AddVerb(app, line, "warm", "Compute a prompt ahead; it stays as a prefix",
+                           [&line] { return WarmPrefix(line.global, line.prefix); });
+  warm->add_option("file", options.file, "the prompt's text; -: standard input")->required();
+  warm->add_flag("--parse-special", options.parses_special,
+                 "names of special tokens in the text are those tokens");
+  warm->add_flag("--pin", options.is_pinned, "never evict it");
+  for (const bool is_pinned : {true, false}) {
+    CLI::App* pin = AddVerb(
+        app, line, is_pinned ? "pin" : "unpin",
+        is_pinned ? "Never evict these sequences" : "Evict these sequences like others",
+        [&line, is_pinned] { return PinSequences(line.global, line.prefix, is_pinned); });
+    pin->add_option("handle", options.handles, "a sequence, as ps shows it")->required();
+    pin->add_flag("-f,--force", options.is_forced, "also those that another session uses");
+  }
+  CLI::App* drop = AddVerb(app, line, "drop", "Drop the sequences that are only retained",
+                           [&line] { return DropSequences(line.global, line.prefix); });
+  drop->add_flag("--retained", options.only_retained, "all retained ones of this user")
+      ->required();
+  drop->add_flag("-f,--force", options.is_forced, "pinned ones too");
+}
+
 void AddDaemonVerbs(CLI::App& app, CommandLine& line) {
   CLI::App* tokenize = AddVerb(app, line, "tokenize", "Show the tokens of a text",
                                [&line] { return TokenizeText(line.global, line.text); });
@@ -224,12 +249,15 @@ int main(int argument_count, char** arguments) {
   app.add_option("--name", line.global.connect.daemon_name,
                  "the daemon's name, for the default socket path")
       ->excludes(socket);
+  app.add_option("--cache-salt", line.global.connect.cache_salt,
+                 "a number: prompts share with sequences of the same one alone [0]");
   app.add_option("--timeout-ms", line.timeout_ms, "of each request; without it they wait");
   app.add_flag("--json", line.global.wants_json, "print JSON");
   AddRun(app, line);
   AddSequenceVerbs(app, line);
   AddSnapshotVerbs(app, line);
   AddSavedVerbs(app, line);
+  AddPrefixVerbs(app, line);
   AddDaemonVerbs(app, line);
   AddMapVerbs(app, line);
   try {

@@ -32,6 +32,7 @@ struct RunOptions {
   std::vector<std::string> stops;
   bool ignores_eos = false;
   bool shows_special = false;
+  bool is_apart = false;  // takes no prefix of others
 };
 
 struct SequenceOptions {
@@ -70,6 +71,15 @@ struct TextOptions {
   bool has_text = false;
   bool adds_special = false;
   bool parses_special = false;
+};
+
+struct PrefixOptions {
+  std::string file;                  // warm: "-": standard input
+  bool parses_special = false;       // warm
+  bool is_pinned = false;            // warm
+  std::vector<std::string> handles;  // pin, unpin
+  bool only_retained = false;        // drop
+  bool is_forced = false;            // also another session's; drop: pinned ones too
 };
 
 struct EmbedOptions {

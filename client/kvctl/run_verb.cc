@@ -81,6 +81,11 @@ void PrintJson(const Sequence& sequence, const std::string& text, const Json::Sc
       .Set("tokens_reused", std::uint64_t{result.prompt_reused})
       .Set("tokens_computed", std::uint64_t{result.prompt_computed})
       .Set("tokens_predicted", std::uint64_t{result.predicted})
+      .Set("tokens_shared", std::uint64_t{result.prompt_shared})
+      .Set("shared_from",
+           std::string(PrefixOriginName(static_cast<PrefixOrigin>(result.shared_origin))))
+      .Set("share_limit",
+           std::string(PrefixLimitName(static_cast<PrefixLimit>(result.share_limit))))
       .Set("prompt_ns", result.prompt_ns)
       .Set("predict_ns", result.predict_ns)
       .Set("seed", std::to_string(result.seed))
@@ -94,7 +99,7 @@ Status Run(const GlobalOptions& global, const RunOptions& options) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
   const bool is_new_sequence = options.snapshot.empty() && options.sequence.empty();
   KVD_TRY(auto tokens, PromptTokens(client, options, is_new_sequence));
-  KVD_TRY(const Sequence sequence, StartingPoint(client, options));
+  KVD_TRY(Sequence sequence, StartingPoint(client, options));
   KVD_TRY(const wire::InfoReply info, client.Info());
   if (info.wants_encode != 0 && is_new_sequence) {
     KVD_TRY(const EncodedText text, sequence.Encode(tokens));
@@ -108,6 +113,7 @@ Status Run(const GlobalOptions& global, const RunOptions& options) {
   generate.tokens = tokens;
   generate.stops = stops;
   generate.wants_progress = progress.is_shown();
+  generate.shares_prefix = !options.is_apart;
   KVD_TRY(Generation generation, sequence.Generate(generate));
 
   std::string text;
@@ -137,6 +143,7 @@ Status Run(const GlobalOptions& global, const RunOptions& options) {
   } else {
     std::puts("");
   }
+  (void)sequence.Detach();  // what it holds stays as a prefix for the next run
   return {};
 }
 

@@ -23,6 +23,10 @@ Status SaveSequence(const GlobalOptions& global, const SavedOptions& options);
 Status LoadSequences(const GlobalOptions& global, const SavedOptions& options);
 Status ListSaved(const GlobalOptions& global, const SavedOptions& options);
 
+Status WarmPrefix(const GlobalOptions& global, const PrefixOptions& options);
+Status PinSequences(const GlobalOptions& global, const PrefixOptions& options, bool is_pinned);
+Status DropSequences(const GlobalOptions& global, const PrefixOptions& options);
+
 Status TokenizeText(const GlobalOptions& global, const TextOptions& options);
 Status EmbedText(const GlobalOptions& global, const EmbedOptions& options);
 Status ShowInfo(const GlobalOptions& global);

@@ -68,7 +68,9 @@ bool UnifiedMemory::IsRetainedElsewhere(std::uint32_t index) const {
 
 bool UnifiedMemory::IsMet(const Need& need) const {
   for (std::uint32_t group = 0; group < group_count(); ++group) {
-    if (allocators_[group].free_blocks() < need.blocks[group]) return false;
+    // Blocks that a step still reads are free at its end: more evictions would not help sooner.
+    const std::uint64_t coming = allocators_[group].free_blocks() + need.evicted[group];
+    if (coming < need.blocks[group]) return false;
   }
   if (tables_.sequences.free_count() < need.sequences) return false;
   if (tables_.lists.free_units() < need.list_units) return false;
@@ -102,7 +104,16 @@ void UnifiedMemory::MakeRoom(const Need& need, std::array<std::uint32_t, 2> kept
   }
   for (const std::uint32_t index : EvictionOrder()) {
     if (IsMet(wanted)) return;
-    if (std::ranges::find(kept, index) == kept.end()) Evict(index);
+    if (std::ranges::find(kept, index) != kept.end()) continue;
+    std::array<std::uint64_t, layout::kGroupsMax> accounted = {};  // used or free
+    for (std::uint32_t group = 0; group < group_count(); ++group) {
+      accounted[group] = tables_.blocks[group].used_blocks() + allocators_[group].free_blocks();
+    }
+    Evict(index);
+    for (std::uint32_t group = 0; group < group_count(); ++group) {
+      wanted.evicted[group] +=
+          accounted[group] - tables_.blocks[group].used_blocks() - allocators_[group].free_blocks();
+    }
   }
 }
 

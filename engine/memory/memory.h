@@ -25,6 +25,7 @@
 #include "engine/memory/session_store.h"
 #include "shm/error.h"
 #include "shm/ids.h"
+#include "shm/prefix_reuse.h"
 #include "shm/segment_layout.h"
 
 namespace kvd {
@@ -104,26 +105,6 @@ struct PoolUsage {  // blocks and cells: of group 0
 struct BlockUse {
   std::uint8_t used_cells = 0;    // some sequence refers to them
   std::uint8_t shared_cells = 0;  // more than one reference
-};
-
-// Where the beginning of a prompt came from.
-enum class PrefixOrigin : std::uint8_t { kNone, kLive, kRetained, kSnapshot, kDisk };
-inline constexpr std::size_t kPrefixOrigins = 5;
-
-// Why not more of a prompt was taken.
-enum class PrefixLimit : std::uint8_t {
-  kComplete,      // all but the last token, which has to be computed for its logits
-  kNone,          // no sequence goes on like the prompt
-  kNamespace,     // one does, but it was computed without the caller's salt
-  kEdited,        // one does, but behind an edit: its cells are not those of this text
-  kEvicted,       // one did, and had to make room
-  kNoCheckpoint,  // one does, but its recurrent state is not kept there
-  kWindowLost,    // one does, but its windows are beyond there
-  kTooShort,      // the prompt is, or what it has in common
-  kNotEmpty,      // the sequence had cells already
-  kAllLogits,     // rows of all tokens are asked for
-  kOff,           // by request, session or daemon
-  kUnsupported,   // the model attends to an encoded text beside
 };
 
 // A prompt that begins a sequence.
@@ -365,7 +346,7 @@ class Memory : public SessionStore {
   // ---- prefix sharing (prefix_verbs.cc). Every live sequence's pristine part can be taken by
   // prompts of its namespace: its owner's uid and salt; that of a snapshot by all who may see it.
   // Takes as much of the prompt as the sequences hold in common with it, all but its last token at
-  // most, and no fewer than kPrefixCellsMin cells at a time. Nothing more to take is no error.
+  // most, and no fewer than kPrefixCellsMin cells. Nothing more to take is no error.
   // Errors: kNotFound, kPermission, kConflict (the destination holds other cells), kNoSpace (lists).
   static constexpr std::uint32_t kPrefixCellsMin = 16;
   virtual Result<PrefixTaken> TakePrefix(const PrefixRequest& request) = 0;

@@ -224,7 +224,7 @@ Result<PrefixTaken> UnifiedMemory::TakePrefix(const PrefixRequest& request) {
   const PrefixFound found = FindBestPrefix(owner, request.tokens);
   PrefixTaken taken{.cells = held, .common = found.common};
   taken.limit = WhyNotMore(owner, request.tokens, found);
-  if (found.cells < held + kPrefixCellsMin) return taken;
+  if (found.cells < (held == 0 ? kPrefixCellsMin : held + 1)) return taken;
 
   const std::uint32_t source = found.source;
   last_uses_[source] = ++use_number_;

@@ -370,6 +370,8 @@ class UnifiedMemory final : public Memory {
     std::uint32_t states = 0;
     std::uint32_t sequences = 0;
     std::uint32_t list_units = 0;
+    // Blocks that were evicted for it and are not free yet.
+    std::array<std::uint64_t, layout::kGroupsMax> evicted = {};
   };
   static constexpr std::array<std::uint32_t, 2> kNoneKept = {layout::kNoSlot, layout::kNoSlot};
   bool IsMet(const Need& need) const;

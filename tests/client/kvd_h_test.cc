@@ -33,7 +33,8 @@ bool Generate(FakeSession& session, const ReceivedSubmission& received) {
     session.held.push_back(received.submission);
     return true;
   }
-  const wire::GenerateResult result{request->params.seed, wire::kFinishLength, 10, 5, 3, 100, 200};
+  const wire::GenerateResult result{
+      request->params.seed, wire::kFinishLength, 10, 5, 3, 100, 200, 4, 2, 1, 0};
   session.Final(received.submission, std::as_bytes(std::span(&result, 1)), {});
   return true;
 }

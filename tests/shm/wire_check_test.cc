@@ -51,8 +51,12 @@ TEST(HelloTest, NumbersAreTaken) {
   hello.submission_entries = 1024;
   hello.result_arena_bytes = 1 << 20;
   hello.session_token[3] = 1;
+  hello.cache_salt = 9;
+  hello.flags = kHelloNoPrefix;
   const auto checked = ValidateHello(hello);
   ASSERT_TRUE(checked) << checked.error().message;
+  EXPECT_EQ(checked->cache_salt, 9u);
+  EXPECT_FALSE(checked->shares_prefixes);
   EXPECT_EQ(checked->geometry.completion_entries, 2048u);
   EXPECT_EQ(checked->geometry.result_arena_bytes, 1u << 20);
   EXPECT_TRUE(checked->has_session_token);
@@ -65,9 +69,9 @@ TEST(HelloTest, EachBadFieldIsNamed) {
     return FieldOf(ValidateHello(hello));
   };
   EXPECT_EQ(field([](Hello& h) { h.magic = 1; }), "hello.magic");
-  EXPECT_EQ(field([](Hello& h) { h.version = 2; }), "hello.version");
-  EXPECT_EQ(field([](Hello& h) { h.flags = 2; }), "hello.flags");
-  EXPECT_EQ(field([](Hello& h) { h.reserved[39] = 1; }), "hello.reserved");
+  EXPECT_EQ(field([](Hello& h) { h.version = kProtocolVersion + 1; }), "hello.version");
+  EXPECT_EQ(field([](Hello& h) { h.flags = kHelloFlagsAll + 1; }), "hello.flags");
+  EXPECT_EQ(field([](Hello& h) { h.reserved[31] = 1; }), "hello.reserved");
   EXPECT_EQ(field([](Hello& h) { h.submission_entries = 7; }), "hello.submission_entries");
   EXPECT_EQ(field([](Hello& h) { h.submission_entries = 1u << 31; }), "hello.submission_entries");
   EXPECT_EQ(field([](Hello& h) { h.completion_entries = 256; }), "hello.completion_entries");
@@ -160,6 +164,7 @@ TEST(SubmissionTest, EveryVerbHasAGoodForm) {
       case Verb::kInfo:
       case Verb::kDefrag:
       case Verb::kCreate:
+      case Verb::kDropRetained:
       case Verb::kCancel:
       case Verb::kList:
       case Verb::kSnapshots:
@@ -225,6 +230,18 @@ TEST(SubmissionTest, EachBadFieldIsNamed) {
   EXPECT_EQ(
       field(Good(Verb::kTokenize), [](S& s) { s.payload_bytes = 2, s.payload_offset = ~0ull - 1; }),
       "tokenize.payload_offset");
+}
+
+TEST(PrefixReuseTest, OneNumberHoldsIt) {
+  for (const PrefixReuse reuse :
+       {PrefixReuse{}, PrefixReuse{0xffffffffu, PrefixOrigin::kDisk, PrefixLimit::kUnsupported},
+        PrefixReuse{7, PrefixOrigin::kRetained, PrefixLimit::kComplete}}) {
+    EXPECT_EQ(UnpackReuse(PackReuse(reuse)), reuse);
+  }
+  EXPECT_EQ(PrefixLimitName(PrefixLimit::kNoCheckpoint), "no-checkpoint");
+  EXPECT_EQ(PrefixLimitName(static_cast<PrefixLimit>(200)), "unknown");
+  EXPECT_EQ(PrefixOriginName(PrefixOrigin::kDisk), "disk");
+  EXPECT_EQ(PrefixOriginName(static_cast<PrefixOrigin>(200)), "unknown");
 }
 
 TEST(SubmissionTest, OpenRangesPass) {

@@ -1,0 +1,158 @@
+// What prefix sharing costs: a look-up among 10,000 retained sequences (at most 50 us wanted), a hit
+// on 16,384 tokens (at most 1 ms), and appending a token to a short and to a long sequence.
+//
+// Of the retained sequences every hundred begin alike with 1,024 tokens and part there.
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "engine/memory/unified_memory.h"
+
+namespace {
+
+using namespace kvd;
+
+constexpr SequenceOwner kOwner{1000, SessionId{1}, 0};
+
+template <class T>
+T Must(Result<T> result) {
+  if (!result) {
+    std::fprintf(stderr, "prefix_bench: %s\n", result.error().message.c_str());
+    std::abort();
+  }
+  return std::move(*result);
+}
+void Must(Status status) {
+  if (!status) {
+    std::fprintf(stderr, "prefix_bench: %s\n", status.error().message.c_str());
+    std::abort();
+  }
+}
+
+std::unique_ptr<UnifiedMemory> MakeMemory(std::uint64_t cells) {
+  MemoryOptions options;
+  options.groups = {{.cells = cells, .layers = {{1, 2, 2}}}};
+  options.sequence_capacity = 16384;
+  return Must(
+      UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options))))));
+}
+
+void Append(Memory& memory, SequenceHandle handle, std::span<const TokenId> tokens) {
+  StepPlan plan;
+  const AppendRequest request{handle, Must(memory.Query(handle)).next_pos, tokens};
+  Must(memory.Reserve({&request, 1}, &plan, nullptr));
+  Must(memory.Commit(plan, 0));
+  memory.EndStep(plan);
+}
+
+std::vector<TokenId> Prompt(TokenId first, std::size_t count) {
+  std::vector<TokenId> tokens(count);
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+constexpr int kRetained = 10'000;
+constexpr int kAlike = 100;
+
+std::vector<TokenId> RetainedPrompt(int number) {
+  std::vector<TokenId> tokens = Prompt(1'000'000 * (1 + number / kAlike), 1024);
+  const std::vector<TokenId> own = Prompt(500'000'000 + number * 1000, 64);
+  tokens.insert(tokens.end(), own.begin(), own.end());
+  return tokens;
+}
+
+UnifiedMemory& FullMemory() {
+  static const std::unique_ptr<UnifiedMemory> memory = [] {
+    auto made = MakeMemory(1u << 20);
+    for (int number = 0; number < kRetained; ++number) {
+      const std::vector<TokenId> tokens = RetainedPrompt(number);
+      const SequenceHandle handle = Must(made->Create(kOwner));
+      const PrefixTaken taken = Must(made->TakePrefix({.destination = handle, .tokens = tokens}));
+      Append(*made, handle, std::span(tokens).subspan(taken.cells));
+      if (!Must(made->Retain(handle))) std::abort();
+    }
+    if (made->Usage().retained_sequences != kRetained) std::abort();
+    return made;
+  }();
+  return *memory;
+}
+
+void BM_LookUpAmong10000(benchmark::State& state) {
+  const UnifiedMemory& memory = FullMemory();
+  std::vector<std::vector<TokenId>> prompts;
+  for (int i = 0; i < 64; ++i) {
+    prompts.push_back(RetainedPrompt(i * 151 % kRetained));
+    prompts.back().resize(1024 + 40);
+    const auto rest = Prompt(900'000'000, 1000);
+    prompts.back().insert(prompts.back().end(), rest.begin(), rest.end());
+  }
+  std::size_t next = 0;
+  for (auto _ : state) {
+    const PrefixTaken found = memory.FindPrefix(kOwner, prompts[next++ % prompts.size()]);
+    if (found.cells != 1064) state.SkipWithError("not found");
+  }
+}
+BENCHMARK(BM_LookUpAmong10000)->Unit(benchmark::kMicrosecond);
+
+void BM_MissAmong10000(benchmark::State& state) {
+  const UnifiedMemory& memory = FullMemory();
+  const std::vector<TokenId> prompt = Prompt(900'000'000, 2048);
+  for (auto _ : state) benchmark::DoNotOptimize(memory.FindPrefix(kOwner, prompt));
+}
+BENCHMARK(BM_MissAmong10000)->Unit(benchmark::kMicrosecond);
+
+// All that a hit adds to a prompt, into a new sequence.
+void BM_TakePrefix(benchmark::State& state) {
+  const auto memory = MakeMemory(1u << 17);
+  const std::vector<TokenId> prompt = Prompt(1, static_cast<std::size_t>(state.range(0)) + 1);
+  const SequenceHandle source = Must(memory->Create(kOwner));
+  for (std::size_t done = 0; done < prompt.size(); done += 512) {
+    const auto rest = std::span(prompt).subspan(done);
+    Append(*memory, source, rest.first(std::min<std::size_t>(512, rest.size())));
+  }
+  for (auto _ : state) {
+    const SequenceHandle handle = Must(memory->Create(kOwner));
+    const auto begin = std::chrono::steady_clock::now();
+    const PrefixTaken taken = Must(memory->TakePrefix({.destination = handle, .tokens = prompt}));
+    const auto end = std::chrono::steady_clock::now();
+    state.SetIterationTime(std::chrono::duration<double>(end - begin).count());
+    if (taken.cells + 1 != prompt.size()) state.SkipWithError("not taken");
+    Must(memory->Drop(handle));
+  }
+}
+BENCHMARK(BM_TakePrefix)->Arg(2048)->Arg(16384)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+// Reserve and commit of one token.
+void BM_AppendToken(benchmark::State& state) {
+  const auto memory = MakeMemory(1u << 17);
+  const SequenceHandle source = Must(memory->Create(kOwner));
+  Append(*memory, source, Prompt(1, static_cast<std::size_t>(state.range(0))));
+  TokenId token = 0;
+  for (auto _ : state) {
+    const TokenId next = 1000 + token++ % 1000;
+    Append(*memory, source, {&next, 1});
+    if (token % 4096 == 0) {
+      state.PauseTiming();
+      Must(memory->RemoveRange(source, {Pos{static_cast<std::int32_t>(state.range(0))}, kPosEnd}));
+      state.ResumeTiming();
+    }
+  }
+}
+BENCHMARK(BM_AppendToken)->Arg(512)->Arg(32768)->Unit(benchmark::kMicrosecond);
+
+// Eviction among 10,000 for one new sequence.
+void BM_Evict(benchmark::State& state) {
+  UnifiedMemory& memory = FullMemory();
+  std::uint32_t left = kRetained;
+  for (auto _ : state) {
+    if (memory.LimitRetained(--left) != 1) state.SkipWithError("nothing went");
+  }
+}
+BENCHMARK(BM_Evict)->Iterations(50)->Unit(benchmark::kMicrosecond);
+
+}  // namespace

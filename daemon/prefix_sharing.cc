@@ -1,0 +1,116 @@
+#include "daemon/prefix_sharing.h"
+
+#include <algorithm>
+
+namespace kvd {
+namespace {
+
+bool IsOpening(const ComputingRequest& request) {
+  return !request.finishing() && !request.cancelled() && !request.opening_prompt().empty();
+}
+
+// It computes, or will as soon as its turn comes.
+bool MayLead(const ComputingRequest& request) {
+  return IsOpening(request) && !request.opening.is_stalled && !request.waits_for_room();
+}
+
+std::size_t CommonTokens(std::span<const TokenId> a, std::span<const TokenId> b) {
+  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+}  // namespace
+
+void PrefixSharing::Prepare(Active active) {
+  for (std::size_t i = 0; i < active.size(); ++i) {
+    ComputingRequest& request = *active[i];
+    OpeningState& opening = request.opening;
+    opening.waits = false;
+    if (!opening.may_take || !IsOpening(request)) continue;
+    const Active earlier = active.first(i);
+    if (!opening.is_looked_up) {
+      opening.is_looked_up = true;
+      prompts_.fetch_add(1, std::memory_order_relaxed);
+      Take(request);
+      ChooseLeader(request, earlier);
+    }
+    opening.waits = opening.leader != nullptr && Follows(request, earlier);
+  }
+}
+
+void PrefixSharing::Take(ComputingRequest& request) {
+  OpeningState& opening = request.opening;
+  const Result<PrefixTaken> taken = engine_.memory().TakePrefix(
+      {.destination = request.sequence(),
+       .tokens = request.opening_prompt(),
+       .applied = {.session = request.session().id(), .request = request.id()}});
+  // Without room for lists the prompt is computed, as far as there is room for that. A sequence
+  // that is gone is found out by the step.
+  if (!taken) return;
+  const std::size_t done = request.opening_done();
+  opening.reuse.limit = taken->limit;
+  if (has_state_ && taken->common > taken->cells) opening.keep_at = taken->common;
+  if (taken->cells <= done) return;
+  if (opening.reuse.tokens == 0) hits_.fetch_add(1, std::memory_order_relaxed);
+  opening.reuse.tokens += static_cast<std::uint32_t>(taken->cells - done);
+  opening.reuse.origin = taken->origin;
+  request.SkipTo(taken->cells);
+}
+
+void PrefixSharing::ChooseLeader(ComputingRequest& request, Active earlier) {
+  OpeningState& opening = request.opening;
+  opening.leader = nullptr;
+  opening.common = request.opening_done() + Memory::kPrefixCellsMin - 1;
+  const std::span<const TokenId> prompt = request.opening_prompt();
+  for (const auto& other : earlier) {
+    const OpeningState& leading = other->opening;
+    if (!MayLead(*other) || leading.uid != opening.uid || leading.salt != opening.salt) continue;
+    const std::size_t common =
+        CommonTokens(prompt.first(prompt.size() - 1), other->opening_prompt());
+    if (common <= opening.common || other->opening_done() >= common) continue;
+    opening.common = common;
+    opening.leader = other.get();
+  }
+}
+
+bool PrefixSharing::Follows(ComputingRequest& request, Active earlier) {
+  OpeningState& opening = request.opening;
+  for (;;) {
+    const auto found =
+        std::ranges::find(earlier, opening.leader, &std::shared_ptr<ComputingRequest>::get);
+    ComputingRequest* const leader = found == earlier.end() ? nullptr : found->get();
+    const bool leads = leader != nullptr && MayLead(*leader);
+    const std::size_t ahead = leads ? leader->opening_done() : opening.common;
+    // Whatever became of the leader, what it has committed is there to be taken.
+    if (ahead > opening.seen) {
+      opening.seen = ahead;
+      Take(request);
+    }
+    if (leads && ahead < opening.common) {
+      std::size_t& keep_at = leader->opening.keep_at;
+      if (keep_at <= ahead || keep_at > opening.common) keep_at = opening.common;
+      return true;
+    }
+    opening.seen = 0;
+    ChooseLeader(request, earlier);
+    if (opening.leader == nullptr) return false;
+  }
+}
+
+std::size_t PrefixSharing::LimitTokens(const ComputingRequest& request, std::size_t tokens) const {
+  const std::span<const TokenId> prompt = request.opening_prompt();
+  if (!has_state_ || prompt.size() <= Memory::kPrefixCellsMin) return tokens;
+  const std::size_t done = request.opening_done();
+  for (const std::size_t end : {request.opening.keep_at, prompt.size() - 1}) {
+    if (end > done) tokens = std::min(tokens, end - done);
+  }
+  return tokens;
+}
+
+bool PrefixSharing::IsWorthKeeping(const ComputingRequest& request, std::size_t tokens) const {
+  const std::span<const TokenId> prompt = request.opening_prompt();
+  if (!has_state_ || prompt.size() <= Memory::kPrefixCellsMin) return false;
+  const std::size_t end = request.opening_done() + tokens;
+  return end == request.opening.keep_at || end == prompt.size() - 1;
+}
+
+}  // namespace kvd

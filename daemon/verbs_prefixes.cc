@@ -1,0 +1,81 @@
+// Prefix sharing: what becomes of sequences that nobody uses, and how a prompt may begin.
+#include <algorithm>
+
+#include "daemon/service.h"
+#include "engine/model_config.h"
+
+namespace kvd {
+
+Result<bool> Service::LetGo(SequenceHandle handle) {
+  if (prefixes_.retained_max > 0) return memory_.Retain(handle);
+  KVD_CHECK_OK(memory_.Drop(handle));
+  return false;
+}
+
+Result<Reply> Service::Retain(const Request& request) {
+  KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
+  KVD_CHECK_OK(
+      CheckChange(AccessTo(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
+  KVD_CHECK_OK(scheduler_.CheckIdle(info.handle));
+  Reply reply;
+  reply.sequence = info.handle;
+  KVD_TRY(const bool stays, LetGo(info.handle));
+  if (prefixes_.retained_max > 0) (void)memory_.LimitRetained(prefixes_.retained_max);
+  reply.value0 = stays ? 1 : 0;
+  return reply;
+}
+
+Result<Reply> Service::Pin(const Request& request) {
+  KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
+  KVD_CHECK_OK(
+      CheckChange(AccessTo(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
+  const bool is_pinned = request.submission.argument != 0;
+  if (is_pinned && IsEvictable(info.flags)) {
+    // It counts for its user from now on.
+    KVD_CHECK_OK(CheckSequenceQuota(info.owner.uid, 1));
+    KVD_CHECK_OK(shares_.CheckAppend(info.owner.uid, info.cell_count));
+  }
+  KVD_CHECK_OK(memory_.SetOwner(info.handle, info.owner, is_pinned ? layout::kSequencePinned : 0u,
+                                is_pinned ? 0u : layout::kSequencePinned));
+  Reply reply;
+  reply.sequence = info.handle;
+  return reply;
+}
+
+Result<Reply> Service::DropRetained(const Request& request) {
+  Reply reply;
+  for (const SequenceInfo& info : memory_.Sequences()) {
+    const bool is_meant =
+        IsEvictable(info.flags) ||
+        ((info.flags & layout::kSequenceRetained) != 0 && request.has(wire::kFlagForce));
+    if (info.owner.uid != request.caller.uid || !is_meant) continue;
+    if (memory_.Drop(info.handle)) ++reply.value0;
+  }
+  return reply;
+}
+
+OpeningState Service::OpeningFor(const Request& request, const SequenceInfo& info) const {
+  OpeningState opening;
+  opening.uid = info.owner.uid;
+  opening.salt = info.owner.namespace_salt;
+  opening.may_take = false;
+  const bool is_on = prefixes_.is_shared && request.session->identity().shares_prefixes &&
+                     !request.has(wire::kFlagNoPrefix);
+  const bool wants_all =
+      static_cast<wire::Verb>(request.submission.verb) == wire::Verb::kDecode &&
+      request.submission.argument == static_cast<std::int64_t>(wire::LogitsWanted::kAll);
+  if (!is_on) {
+    opening.reuse.limit = PrefixLimit::kOff;
+  } else if (info.cell_count != 0) {
+    opening.reuse.limit = PrefixLimit::kNotEmpty;
+  } else if (engine_.config().has_cross_attention()) {
+    opening.reuse.limit = PrefixLimit::kUnsupported;
+  } else if (wants_all) {
+    opening.reuse.limit = PrefixLimit::kAllLogits;
+  } else {
+    opening.may_take = true;
+  }
+  return opening;
+}
+
+}  // namespace kvd

@@ -1,0 +1,294 @@
+// Prompts over the scheduler: what they take from others, and that of those in flight which begin
+// alike one is computed.
+#include "daemon/prefix_sharing.h"
+
+#include <numeric>
+#include <optional>
+
+#include "tests/daemon/support/service_fixture.h"
+
+namespace kvd {
+namespace {
+
+using test::FakeEngine;
+using test::kOwn;
+using test::TestSession;
+using wire::Verb;
+using Tokens = std::vector<TokenId>;
+
+// Tokens of the fake engine's vocabulary of 64 that repeat after 60 * 59.
+Tokens Prompt(std::size_t count, TokenId kind = 0) {
+  Tokens tokens(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    tokens[i] = static_cast<TokenId>(3 + (i + (i / 60) * 7 + static_cast<std::size_t>(kind)) % 60);
+  }
+  return tokens;
+}
+Tokens Join(Tokens a, const Tokens& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+class PrefixSharingTest : public test::ServiceTest {
+ protected:
+  explicit PrefixSharingTest(const test::FakeEngineOptions& options = {.cells = 4096})
+      : ServiceTest(options) {}
+
+  // Asks for the prompt; its final answer comes with Finish.
+  void Start(TestSession& client, SequenceHandle sequence, const Tokens& prompt,
+             wire::LogitsWanted wanted = wire::LogitsWanted::kNone, std::uint16_t flags = 0) {
+    wire::Submission submission = Make(Verb::kDecode, sequence);
+    submission.argument = static_cast<std::int64_t>(wanted);
+    submission.flags = flags;
+    submission.request = ++last_request_;
+    const ReceivedSubmission received = client.Send(submission, std::as_bytes(std::span(prompt)));
+    const Outcome outcome = service_.Handle(client.session(), received);
+    ASSERT_TRUE(std::holds_alternative<AnsweredByScheduler>(outcome));
+  }
+  SequenceHandle Start(TestSession& client, const Tokens& prompt) {
+    const SequenceHandle sequence = Create(client);
+    Start(client, sequence, prompt);
+    return sequence;
+  }
+  // The final answer of the client's only request.
+  PrefixReuse Finish(TestSession& client) {
+    RunDry();
+    std::optional<PrefixReuse> reuse;
+    for (const test::ReceivedCompletion& received : client.All()) {
+      if (!received.is_final()) continue;
+      EXPECT_EQ(received.code(), Code::kOk) << received.text();
+      reuse = UnpackReuse(received.completion.value2);
+    }
+    EXPECT_TRUE(reuse) << "no answer";
+    return reuse.value_or(PrefixReuse{});
+  }
+  PrefixReuse Compute(TestSession& client, const Tokens& prompt) {
+    (void)Start(client, prompt);
+    return Finish(client);
+  }
+  std::size_t Computed() const {
+    std::size_t tokens = 0;
+    for (const auto& step : engine_.steps()) {
+      for (const test::RecordedItem& item : step) tokens += item.tokens;
+    }
+    return tokens;
+  }
+  void ExpectHolds(SequenceHandle sequence, const Tokens& expected) {
+    Tokens tokens;
+    std::vector<Pos> positions;
+    ASSERT_TRUE(engine_.memory().ReadCells(sequence, 0, UINT32_MAX, &tokens, &positions));
+    EXPECT_EQ(tokens, expected);
+  }
+};
+
+TEST_F(PrefixSharingTest, AnotherSessionsPromptIsNotComputedAgain) {
+  EXPECT_EQ(Compute(client_, Prompt(300)),
+            (PrefixReuse{0, PrefixOrigin::kNone, PrefixLimit::kNone}));
+  const Tokens longer = Join(Prompt(300), {7, 8, 9});
+  const SequenceHandle sequence = Start(sibling_, longer);
+  EXPECT_EQ(Finish(sibling_), (PrefixReuse{300, PrefixOrigin::kLive, PrefixLimit::kNone}));
+  ExpectHolds(sequence, longer);
+  EXPECT_EQ(Compute(sibling_, Prompt(300)),
+            (PrefixReuse{299, PrefixOrigin::kLive, PrefixLimit::kComplete}));
+  EXPECT_EQ(Computed(), 300u + 3u + 1u);
+  EXPECT_EQ(scheduler_.prefix_sharing().prompts(), 3u);
+  EXPECT_EQ(scheduler_.prefix_sharing().hits(), 2u);
+}
+
+TEST_F(PrefixSharingTest, WhatADepartedSessionLeavesIsTaken) {
+  const SequenceHandle left = Start(client_, Prompt(200));
+  (void)Finish(client_);
+  client_.session()->Close();
+  service_.SessionClosed(client_.session()->id());
+  EXPECT_TRUE(engine_.memory().Query(left)->flags & layout::kSequenceRetained);
+  EXPECT_EQ(Compute(sibling_, Prompt(200)),
+            (PrefixReuse{199, PrefixOrigin::kRetained, PrefixLimit::kComplete}));
+}
+
+TEST_F(PrefixSharingTest, OtherUidsAndOtherSaltsTakeNothing) {
+  EXPECT_EQ(Compute(client_, Prompt(100)).tokens, 0u);
+  EXPECT_EQ(Compute(stranger_, Prompt(100)).tokens, 0u);
+  wire::Submission create = Make(Verb::kCreate);
+  create.argument = 77;
+  const SequenceHandle salted = Call(client_, create).sequence;
+  Start(client_, salted, Prompt(100));
+  EXPECT_EQ(Finish(client_), (PrefixReuse{0, PrefixOrigin::kNone, PrefixLimit::kNamespace}));
+  EXPECT_EQ(Computed(), 300u);
+}
+
+TEST_F(PrefixSharingTest, ItCanBeSwitchedOffAndSaysWhyNot) {
+  (void)Compute(client_, Prompt(100));
+  const SequenceHandle off = Create(sibling_);
+  Start(sibling_, off, Prompt(100), wire::LogitsWanted::kNone, wire::kFlagNoPrefix);
+  EXPECT_EQ(Finish(sibling_).limit, PrefixLimit::kOff);
+  const SequenceHandle all = Create(sibling_);
+  Start(sibling_, all, Prompt(100), wire::LogitsWanted::kAll);
+  EXPECT_EQ(Finish(sibling_).limit, PrefixLimit::kAllLogits);
+  wire::Submission more = Make(Verb::kDecode, all);
+  more.p0 = 100;
+  more.request = ++last_request_;
+  const Tokens tokens = Prompt(30);
+  const ReceivedSubmission received = sibling_.Send(more, std::as_bytes(std::span(tokens)));
+  (void)service_.Handle(sibling_.session(), received);
+  EXPECT_EQ(Finish(sibling_).limit, PrefixLimit::kNotEmpty);
+  EXPECT_EQ(Compute(sibling_, Prompt(10)).limit, PrefixLimit::kTooShort);
+}
+
+TEST_F(PrefixSharingTest, OfPromptsInFlightThatBeginAlikeOneIsComputed) {
+  const Tokens first = Join(Prompt(300), {7, 8, 9});
+  const Tokens second = Join(Prompt(300), {20, 21});
+  const SequenceHandle a = Start(client_, first);
+  const SequenceHandle b = Start(sibling_, second);
+  const SequenceHandle c = Start(sibling_, second);
+  RunDry();
+  ExpectHolds(a, first);
+  ExpectHolds(b, second);
+  ExpectHolds(c, second);
+  EXPECT_EQ(Computed(), 303u + 2u + 1u);
+}
+
+TEST_F(PrefixSharingTest, OtherPrefixesGoOnBeside) {
+  (void)Start(client_, Prompt(300));
+  (void)Start(sibling_, Prompt(300, 5));
+  ASSERT_TRUE(scheduler_.RunOnce());
+  EXPECT_EQ(engine_.steps().front().size(), 2u);
+  RunDry();
+  EXPECT_EQ(Computed(), 600u);
+}
+
+TEST_F(PrefixSharingTest, WhoeverFollowsGoesOnWhenTheLeaderIsGone) {
+  const SequenceHandle a = Start(client_, Prompt(400));
+  const SequenceHandle b = Start(sibling_, Prompt(400));
+  ASSERT_TRUE(scheduler_.RunOnce());
+  ASSERT_TRUE(scheduler_.RunOnce());
+  EXPECT_EQ(Computed(), 256u);
+  EXPECT_EQ(Cells(b), 128u) << "what was committed before this round";
+  client_.session()->Close();
+  service_.SessionClosed(client_.session()->id());
+  EXPECT_EQ(Finish(sibling_).tokens, 256u);
+  EXPECT_EQ(Computed(), 400u);
+  ExpectHolds(b, Prompt(400));
+  EXPECT_TRUE(engine_.memory().Query(a)) << "retained";
+}
+
+TEST_F(PrefixSharingTest, ADroppedLeaderTakesNothingFromWhoeverFollows) {
+  const SequenceHandle a = Start(client_, Prompt(400));
+  const SequenceHandle b = Start(sibling_, Prompt(400));
+  ASSERT_TRUE(scheduler_.RunOnce());
+  ASSERT_TRUE(scheduler_.RunOnce());
+  EXPECT_EQ(Call(client_, Make(Verb::kDrop, a)).code, Code::kOk);
+  EXPECT_EQ(Finish(sibling_).tokens, 128u);
+  ExpectHolds(b, Prompt(400));
+  EXPECT_EQ(Computed(), 256u + (400u - 128u));
+}
+
+TEST_F(PrefixSharingTest, ACancelledFollowerEndsAtOnce) {
+  (void)Start(client_, Prompt(400));
+  (void)Start(sibling_, Prompt(400));
+  ASSERT_TRUE(scheduler_.RunOnce());
+  wire::Submission cancel = Make(Verb::kCancel);
+  cancel.argument = static_cast<std::int64_t>(last_request_);
+  EXPECT_EQ(Call(sibling_, cancel).value0, 1);
+  ASSERT_TRUE(scheduler_.RunOnce());
+  RunDry();
+  EXPECT_EQ(Computed(), 400u);
+}
+
+TEST_F(PrefixSharingTest, ALeaderThatWaitsForItsClientIsNotWaitedFor) {
+  ChannelGeometry small;
+  small.result_arena_bytes = wire::kArenaBytesMin;  // 256 rows of 64 floats
+  TestSession slow(9, kOwn, small);
+  slow.HoldOutputs();
+  const SequenceHandle a = Create(slow);
+  Start(slow, a, Prompt(600), wire::LogitsWanted::kAll);
+  const SequenceHandle b = Start(sibling_, Prompt(600));
+  const PrefixReuse reuse = Finish(sibling_);
+  EXPECT_LT(Cells(a), 600u);
+  EXPECT_GE(reuse.tokens, 128u);
+  ExpectHolds(b, Prompt(600));
+  service_.SessionClosed(slow.session()->id());
+  slow.session()->Close();
+  RunDry();
+}
+
+TEST_F(PrefixSharingTest, SequencesArePinnedRetainedAndDropped) {
+  const SequenceHandle kept = Start(client_, Prompt(100));
+  const SequenceHandle gone = Start(client_, Prompt(100, 9));
+  RunDry();
+  (void)client_.All();
+  wire::Submission pin = Make(Verb::kPin, kept);
+  pin.argument = 1;
+  EXPECT_EQ(Call(client_, pin).code, Code::kOk);
+  ExpectRefused(Call(sibling_, pin), Code::kPermission, "force");
+  EXPECT_EQ(Call(client_, Make(Verb::kRetain, kept)).value0, 1);
+  EXPECT_EQ(Call(client_, Make(Verb::kRetain, gone)).value0, 1);
+  ExpectRefused(Call(stranger_, Make(Verb::kRetain, gone)), Code::kNotFound, "no such");
+  EXPECT_EQ(Call(stranger_, Make(Verb::kDropRetained)).value0, 0);
+  EXPECT_EQ(Call(sibling_, Make(Verb::kDropRetained)).value0, 1);
+  EXPECT_FALSE(engine_.memory().Query(gone));
+  pin.argument = 0;
+  EXPECT_EQ(Call(sibling_, pin).code, Code::kOk) << "retained ones are everybody's of the uid";
+  EXPECT_EQ(Call(sibling_, Make(Verb::kDropRetained)).value0, 1);
+  EXPECT_FALSE(engine_.memory().Query(kept));
+}
+
+TEST_F(PrefixSharingTest, WhoeverGoesOnWithARetainedSequenceHasIt) {
+  const SequenceHandle sequence = Start(client_, Prompt(100));
+  (void)Finish(client_);
+  EXPECT_EQ(Call(client_, Make(Verb::kRetain, sequence)).value0, 1);
+  wire::Submission more = Make(Verb::kDecode, sequence);
+  more.p0 = 100;
+  EXPECT_EQ(CallTokens(sibling_, more, {5}).code, Code::kOk);
+  const SequenceInfo info = *engine_.memory().Query(sequence);
+  EXPECT_EQ(info.owner.session, sibling_.session()->id());
+  EXPECT_FALSE(info.flags & layout::kSequenceRetained);
+  RunDry();
+}
+
+class RetainsNothingTest : public PrefixSharingTest {
+ protected:
+  RetainsNothingTest()
+      : apart_(engine_, scheduler_, quotas_, shares_,
+               {.pid_of_session = [](SessionId) { return 7u; },
+                .session_count = [] { return 1u; },
+                .requests_in_flight = [](std::uint32_t) { return 1u; }},
+               {.is_shared = false, .retained_max = 0}) {}
+  Service apart_;
+};
+
+TEST_F(RetainsNothingTest, ADaemonMayKeepNothingOfThoseWhoLeave) {
+  const SequenceHandle sequence = Start(client_, Prompt(100));
+  (void)Finish(client_);
+  apart_.SessionClosed(client_.session()->id());
+  EXPECT_FALSE(engine_.memory().Query(sequence));
+}
+
+class RecurrentPrefixTest : public PrefixSharingTest {
+ protected:
+  RecurrentPrefixTest() : PrefixSharingTest({.cells = 4096, .has_state = true}) {}
+};
+
+TEST_F(RecurrentPrefixTest, TheSamePromptComputesItsLastTokenAlone) {
+  (void)Compute(client_, Prompt(100));
+  EXPECT_EQ(Compute(sibling_, Prompt(100)),
+            (PrefixReuse{99, PrefixOrigin::kLive, PrefixLimit::kComplete}));
+}
+
+TEST_F(RecurrentPrefixTest, WherePromptsPartedOnceTheNextOneFindsACheckpoint) {
+  (void)Compute(client_, Join(Prompt(100), Prompt(50, 11)));
+  const PrefixReuse second = Compute(sibling_, Join(Prompt(100), Prompt(50, 22)));
+  EXPECT_EQ(second.limit, PrefixLimit::kNoCheckpoint);
+  EXPECT_EQ(Compute(sibling_, Join(Prompt(100), Prompt(50, 33))).tokens, 100u);
+}
+
+TEST_F(RecurrentPrefixTest, AFollowerTakesTheStateWhereThePromptsPart) {
+  const Tokens second = Join(Prompt(300), Prompt(40, 22));
+  (void)Start(client_, Join(Prompt(300), Prompt(40, 11)));
+  const SequenceHandle b = Start(sibling_, second);
+  EXPECT_EQ(Finish(sibling_).tokens, 300u);
+  ExpectHolds(b, second);
+  EXPECT_EQ(Computed(), 300u + 40u + 40u);
+}
+
+}  // namespace
+}  // namespace kvd
