@@ -2,6 +2,7 @@
 // structs and are copied out of the collected bytes.
 #include "client/client.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <type_traits>
@@ -349,6 +350,62 @@ Result<TextEmbedding> Client::Embed(std::span<const TokenId> tokens, std::uint16
   embedding.row_count = rows;
   embedding.width = width;
   return embedding;
+}
+
+namespace {
+
+std::vector<std::byte> ExportPayload(std::span<const SequenceHandle> sequences,
+                                     const LlamaFileOptions& options, std::uint32_t flags) {
+  if (options.is_session) flags |= wire::kLlamaSession;
+  if (options.is_v_transposed) flags |= wire::kLlamaTransposed;
+  const wire::LlamaExportParams params{
+      .flags = flags, .k_type = options.k_type, .v_type = options.v_type, .reserved = 0};
+  std::vector<std::byte> payload(sizeof params + sequences.size_bytes());
+  std::memcpy(payload.data(), &params, sizeof params);
+  if (!sequences.empty()) {
+    std::memcpy(payload.data() + sizeof params, sequences.data(), sequences.size_bytes());
+  }
+  return payload;
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> Client::ExportLlama(std::span<const SequenceHandle> sequences,
+                                                   const LlamaFileOptions& options) const {
+  const std::vector<std::byte> payload = ExportPayload(sequences, options, 0);
+  const std::span<const std::byte> sent(payload);
+  std::vector<std::byte> file;
+  KVD_TRY(const auto completion,
+          connection_->Call(Request(Verb::kLlamaExport), PayloadOf(sent), &file));
+  if (static_cast<std::uint64_t>(completion.value0) != file.size()) {
+    return BadAnswer(Verb::kLlamaExport, file.size(), 1);
+  }
+  return file;
+}
+
+Result<std::uint64_t> Client::LlamaBytes(std::span<const SequenceHandle> sequences,
+                                         const LlamaFileOptions& options) const {
+  const std::vector<std::byte> payload = ExportPayload(sequences, options, wire::kLlamaSizeOnly);
+  const std::span<const std::byte> sent(payload);
+  KVD_TRY(const auto completion,
+          connection_->Call(Request(Verb::kLlamaExport), PayloadOf(sent), nullptr));
+  return static_cast<std::uint64_t>(completion.value0);
+}
+
+Result<std::vector<wire::LlamaEntry>> Client::ImportLlama(std::span<const std::byte> file,
+                                                          std::int32_t sequence_id,
+                                                          std::uint32_t flags) const {
+  if (file.empty()) return Fail(Code::kInvalidArgument, "file: no bytes");
+  const std::size_t piece_bytes = connection_->geometry().request_arena_bytes / 4;
+  for (std::size_t at = 0; at < file.size(); at += piece_bytes) {
+    const auto piece = file.subspan(at, std::min(piece_bytes, file.size() - at));
+    wire::Submission submission = Request(Verb::kLlamaUpload);
+    submission.argument = static_cast<std::int64_t>(at);
+    KVD_CHECK_OK(CallForNothing(*connection_, submission, PayloadOf(piece)));
+  }
+  const wire::LlamaImportParams params{.sequence_id = sequence_id, .flags = flags};
+  const auto sent = std::as_bytes(std::span(&params, 1));
+  return CallForList<wire::LlamaEntry>(*connection_, Request(Verb::kLlamaImport), PayloadOf(sent));
 }
 
 Result<EncodedText> Client::Encode(SequenceHandle sequence, std::span<const TokenId> tokens) const {

@@ -150,6 +150,24 @@ class Client {
   // The prompt text of a conversation by the model's own template; tokenize it with
   // kFlagParseSpecial. flags: kFlagAddAssistant.
   Result<std::string> Chat(std::span<const wire::ChatTurn> turns, std::uint16_t flags) const;
+  // -------------------------------------------------------------------- state files of llama.cpp
+  // Sequences as the bytes of a file, in the layout of February 2025; a session's ids are 0, 1, … in
+  // this order. None named: all of this session that have cells. Errors: kNotFound,
+  // kInvalidArgument (one without cells, several in a sequence file, a type that is none), kNoSpace
+  // (more than the daemon's limit), kUnsupported (a type that the model's heads cannot have).
+  Result<std::vector<std::byte>> ExportLlama(std::span<const SequenceHandle> sequences,
+                                             const LlamaFileOptions& options = {}) const;
+  // The size of that file.
+  Result<std::uint64_t> LlamaBytes(std::span<const SequenceHandle> sequences,
+                                   const LlamaFileOptions& options = {}) const;
+  // New sequences of a file's bytes, in either layout: that of one id, wire::kLlamaOnlySequence or
+  // wire::kLlamaEverySequence. flags: wire::LlamaImportFlags. Of one session one import at a time.
+  // Errors, none is made then: kCorrupt (the field and its byte), kInvalidArgument (the file is of
+  // another model, with what differs), kUnsupported, kNumerical, kNoSpace.
+  Result<std::vector<wire::LlamaEntry>> ImportLlama(
+      std::span<const std::byte> file, std::int32_t sequence_id = wire::kLlamaOnlySequence,
+      std::uint32_t flags = 0) const;
+
   // Packs the pool between the steps of others. Errors: kPermission (another uid than the daemon's),
   // kBusy (one is going on), kNoSpace (it gave up; what was done stays).
   Result<wire::DefragReply> Defrag() const;

@@ -12,6 +12,7 @@ namespace kvd {
 namespace {
 
 thread_local std::string last_message;
+thread_local int last_code = KVD_OK;
 
 static_assert(static_cast<int>(Code::kWindowLost) == KVD_WINDOW_LOST);
 constexpr bool IsSame(std::uint32_t wire_flag, std::uint32_t our_flag) {
@@ -89,7 +90,8 @@ Result<ConnectOptions> OptionsFrom(const kvd_connect_options* theirs) {
 
 int KeepError(Error error) {
   last_message = std::move(error.message);
-  return static_cast<int>(error.code);
+  last_code = static_cast<int>(error.code);
+  return last_code;
 }
 
 Result<std::uint16_t> FlagsFrom(std::uint32_t flags, std::uint32_t allowed) {
@@ -104,6 +106,7 @@ Result<std::uint16_t> FlagsFrom(std::uint32_t flags, std::uint32_t allowed) {
 using namespace kvd;
 
 const char* kvd_error_message(void) { return last_message.c_str(); }
+int kvd_error_code(void) { return last_code; }
 
 const char* kvd_code_name(int code) {
   if (code < 0 || code > KVD_WINDOW_LOST) return "unknown";

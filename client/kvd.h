@@ -600,6 +600,48 @@ typedef struct kvd_chat_message {
 int kvd_chat(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
              uint32_t flags, char** text, size_t* text_bytes);
 
+/* --------------------------------------------------------------------- llama.cpp's state verbs
+ *
+ * Sequences as state files of llama.cpp, in memory or on disk, with that library's names. What is
+ * written has the layout of February 2025; what is read may have that of 2026 too. Each returns how
+ * many bytes it told, wrote or read, or 0: then kvd_error_message() is the reason, kvd_error_code()
+ * its code, and nothing has changed. Sequences are not overwritten but made; they are this
+ * client's. "seq": a sequence file. Without: a session of all sequences of this client that have
+ * cells, ids 0, 1, ... from the oldest on. One call of these at a time per client.
+ *
+ * Errors: KVD_NOT_FOUND, KVD_CORRUPT (the field and its byte), KVD_INVALID_ARGUMENT (the file is of
+ * another model, with what differs; a sequence without cells), KVD_UNSUPPORTED, KVD_NUMERICAL,
+ * KVD_NO_SPACE, KVD_IO. */
+
+/* The code of this thread's last error; KVD_OK before the first. */
+int kvd_error_code(void);
+
+enum {
+  KVD_STATE_V_TRANSPOSED = 1, /* get and save: what llama.cpp without flash attention reads */
+  KVD_STATE_UNROTATED = 2     /* set and load: of a 2026 build that does not rotate quantised heads */
+};
+
+size_t kvd_state_seq_get_size(kvd_client* client, kvd_sequence sequence, uint32_t flags);
+/* KVD_NO_SPACE: `size` is less than needed; the message has both numbers. */
+size_t kvd_state_seq_get_data(kvd_client* client, kvd_sequence sequence, void* data, size_t size,
+                              uint32_t flags);
+size_t kvd_state_seq_set_data(kvd_client* client, const void* data, size_t size, uint32_t flags,
+                              kvd_sequence* sequence);
+/* Written beside `path`, synced, renamed. */
+size_t kvd_state_seq_save_file(kvd_client* client, kvd_sequence sequence, const char* path,
+                               uint32_t flags);
+size_t kvd_state_seq_load_file(kvd_client* client, const char* path, uint32_t flags,
+                               kvd_sequence* sequence);
+
+size_t kvd_state_get_size(kvd_client* client, uint32_t flags);
+size_t kvd_state_get_data(kvd_client* client, void* data, size_t size, uint32_t flags);
+/* *sequences, one for each id of the file in ascending order: free it with kvd_free. */
+size_t kvd_state_set_data(kvd_client* client, const void* data, size_t size, uint32_t flags,
+                          kvd_sequence** sequences, size_t* sequence_count);
+size_t kvd_state_save_file(kvd_client* client, const char* path, uint32_t flags);
+size_t kvd_state_load_file(kvd_client* client, const char* path, uint32_t flags,
+                           kvd_sequence** sequences, size_t* sequence_count);
+
 typedef struct kvd_token_at {
   kvd_token token;
   int32_t pos;

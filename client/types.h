@@ -78,6 +78,15 @@ struct LoadedSequence {
   std::string v_type;
 };
 
+// How sequences become a state file of llama.cpp. Types: their ggml numbers (f32 0, f16 1, q8_0 8,
+// bf16 30), or wire::kPoolType.
+struct LlamaFileOptions {
+  bool is_session = false;       // of any number of sequences; else of one
+  bool is_v_transposed = false;  // what llama.cpp without flash attention reads
+  std::uint8_t k_type = wire::kPoolType;
+  std::uint8_t v_type = wire::kPoolType;
+};
+
 // Changing what another session of the same user owns, or replacing a name.
 enum class Force : bool { kNo, kYes };
 

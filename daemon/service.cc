@@ -84,6 +84,9 @@ Result<Outcome> Service::Dispatch(const Request& request) {
     case Verb::kSaved: return Saved(request);
     case Verb::kRemoveSaved: return RemoveSaved(request);
     case Verb::kSaveAll: return SaveAll(request);
+    case Verb::kLlamaExport: return ExportLlama(request);
+    case Verb::kLlamaUpload: return UploadLlama(request);
+    case Verb::kLlamaImport: return ImportLlama(request);
   }
   return Fail(Code::kInvalidArgument,
               "verb: " + std::to_string(request.submission.verb) + " is not known");
@@ -91,6 +94,7 @@ Result<Outcome> Service::Dispatch(const Request& request) {
 
 void Service::SessionClosed(SessionId session) {
   scheduler_.CancelSession(session);
+  uploads_.erase(session);
   for (const SequenceInfo& sequence : memory_.Sequences()) {
     const bool stays =
         (sequence.flags & (layout::kSequencePublished | layout::kSequenceRetained)) != 0;

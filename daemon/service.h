@@ -12,8 +12,11 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "daemon/permissions.h"
 #include "daemon/pool_shares.h"
@@ -136,6 +139,16 @@ class Service {
   Status CheckTokenCount(const Request& request, std::uint64_t tokens) const;
   // Error: kInvalidArgument (p0 is not the next position, or positions would overflow).
   Result<Pos> CheckNextPos(const SequenceInfo& info, std::int32_t p0, std::size_t tokens) const;
+  // ---- verbs_llama.cc
+  Result<Outcome> ExportLlama(const Request& request);
+  Result<Reply> UploadLlama(const Request& request);
+  Result<Outcome> ImportLlama(const Request& request);
+  Result<Reply> ImportUploaded(const Session& session, const SequenceOwner& owner,
+                               const wire::LlamaImportParams& params,
+                               std::span<const std::byte> bytes);
+  std::vector<SequenceHandle> SequencesOf(SessionId session) const;
+  // Of an export or an upload.
+  std::uint64_t LlamaBytesMax(std::uint32_t uid) const;
   // ---- verbs_info.cc
   Result<Outcome> Info(const Request& request);
 
@@ -147,7 +160,8 @@ class Service {
   const Surroundings surroundings_;
   const PrefixOptions prefixes_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-  std::vector<SequenceHandle> fork_handles_;  // scratch of Fork
+  std::vector<SequenceHandle> fork_handles_;             // scratch of Fork
+  std::map<SessionId, std::vector<std::byte>> uploads_;  // files that are being sent
 };
 
 // [p0, p1) of a submission: a negative begin is 0, a negative end is open. Error: kInvalidArgument

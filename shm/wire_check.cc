@@ -31,6 +31,7 @@ struct VerbRule {
 
 constexpr std::uint32_t kGenerateBytesMin = sizeof(GenerateParams);
 
+// A number that is not given out.
 constexpr VerbRule kNoVerb = {"none", 0, 0, Range::kNone, 0, 0, 1, 0, 0};
 
 // Indexed by verb; row 0 is none.
@@ -76,6 +77,12 @@ constexpr VerbRule kRules[] = {
     {"saved", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
     {"remove_saved", 0, 0, Range::kNone, 1, layout::kNameBytesMax, 1, 0, 0},
     {"save_all", kFlagForce, 0, Range::kNone, 0, layout::kNameBytesMax, 1, 0, kSaveBitsAll},
+    {"llama_export", 0, 0, Range::kNone, sizeof(LlamaExportParams),
+     sizeof(LlamaExportParams) + kLlamaHandlesMax * 8, 8, 0, 0},
+    {"llama_upload", 0, 0, Range::kNone, 1, kAnyBytes, 1, 0,
+     std::numeric_limits<std::int64_t>::max()},
+    {"llama_import", 0, 0, Range::kNone, sizeof(LlamaImportParams), sizeof(LlamaImportParams), 1, 0,
+     0},
 };
 static_assert(std::size(kRules) == kVerbLast + 1);
 
@@ -132,12 +139,14 @@ Status CheckPayload(const VerbRule& rule, const std::string& verb, const Submiss
   return {};
 }
 
+bool IsVerb(std::uint16_t verb) { return verb <= kVerbLast && kRules[verb].name != kNoVerb.name; }
+
 bool IsPrintableAscii(char c) { return c >= 0x20 && c <= 0x7e; }
 
 }  // namespace
 
 std::string_view VerbName(std::uint16_t verb) {
-  return verb >= 1 && verb <= kVerbLast ? kRules[verb].name : "unknown";
+  return IsVerb(verb) ? kRules[verb].name : "unknown";
 }
 
 Status ValidateName(std::string_view name) {
@@ -236,11 +245,10 @@ Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome) {
 }
 
 Status ValidateSubmission(const Submission& submission, std::uint64_t request_arena_bytes) {
-  if (submission.verb == 0 || submission.verb > kVerbLast) {
-    return Bad("verb", Text(submission.verb) + ", 1 to " + Text(kVerbLast) + " wanted");
+  if (!IsVerb(submission.verb)) {
+    return Bad("verb", Text(submission.verb) + " is no verb");
   }
   const VerbRule& rule = kRules[submission.verb];
-  if (rule.name == kNoVerb.name) return Bad("verb", Text(submission.verb) + " is not known");
   const std::string verb(rule.name);
   const auto unknown_flags = submission.flags & ~static_cast<unsigned>(rule.flags);
   if (unknown_flags != 0) {
@@ -268,7 +276,7 @@ Status ValidateSubmission(const Submission& submission, std::uint64_t request_ar
 }
 
 Status ValidateCompletion(const Completion& completion, std::uint64_t result_arena_bytes) {
-  if (completion.verb == 0 || completion.verb > kVerbLast) {
+  if (!IsVerb(completion.verb)) {
     return Fail(Code::kCorrupt, "completion.verb: " + Text(completion.verb) + " is no verb");
   }
   if (completion.code > static_cast<std::uint8_t>(Code::kWindowLost)) {

@@ -172,8 +172,17 @@ enum class Verb : std::uint16_t {
   kRemoveSaved = 35,
   // kSave of all of this session's sequences, by handle
   kSaveAll = 36,
+  // payload: LlamaExportParams, u64 handles[] (none: all of the session's that have cells); out, in
+  // pieces: a state file of llama.cpp, value0 = its bytes, value1 = tokens in it
+  kLlamaExport = 37,
+  // argument = bytes of the file sent before, 0 starts anew; payload: the next bytes of a state file
+  // of llama.cpp, kept for kLlamaImport; out: value0 = bytes kept
+  kLlamaUpload = 38,
+  // payload: LlamaImportParams; makes sequences of the file that was sent, which is forgotten then;
+  // out: LlamaEntry[], all or none
+  kLlamaImport = 39,
 };
-inline constexpr std::uint16_t kVerbLast = 36;
+inline constexpr std::uint16_t kVerbLast = 39;
 
 enum SubmissionFlags : std::uint16_t {
   kFlagForce = 1u << 0,
@@ -452,6 +461,45 @@ struct SavedEntry {
   char architecture[32];
 };
 static_assert(sizeof(SavedEntry) == 152 && std::is_standard_layout_v<SavedEntry>);
+
+enum LlamaExportFlags : std::uint32_t {
+  kLlamaSession = 1u << 0,     // a session; else a sequence, of one handle
+  kLlamaTransposed = 1u << 1,  // V as llama.cpp without flash attention has it
+  kLlamaSizeOnly = 1u << 2,    // no output, the numbers alone
+};
+inline constexpr std::uint32_t kLlamaExportFlagsAll = (1u << 3) - 1;
+inline constexpr std::uint32_t kLlamaHandlesMax = 256;  // LLAMA_MAX_SEQ of llama.cpp
+
+// Element types of K and V by their ggml numbers, or kPoolType: as in the pool.
+inline constexpr std::uint8_t kPoolType = 255;
+struct LlamaExportParams {
+  std::uint32_t flags;
+  std::uint8_t k_type;
+  std::uint8_t v_type;
+  std::uint16_t reserved;  // 0
+};
+static_assert(sizeof(LlamaExportParams) == 8);
+
+enum LlamaImportFlags : std::uint32_t {
+  kLlamaUnrotated = 1u << 0,  // quantised heads are not rotated, which a file does not say
+};
+inline constexpr std::uint32_t kLlamaImportFlagsAll = 1;
+inline constexpr std::int32_t kLlamaOnlySequence = -1;
+inline constexpr std::int32_t kLlamaEverySequence = -2;
+struct LlamaImportParams {
+  std::int32_t sequence_id;  // of a session, or one of the two above
+  std::uint32_t flags;
+};
+static_assert(sizeof(LlamaImportParams) == 8);
+
+struct LlamaEntry {
+  std::uint64_t handle;
+  std::uint32_t cell_count;
+  std::uint32_t tokens_left_out;  // of the file: behind the last cell
+  std::uint32_t cells_left_out;   // of the file: behind the last token
+  std::uint32_t is_converted;     // K or V had another type than the pool's
+};
+static_assert(sizeof(LlamaEntry) == 24);
 
 // Payload of kChat: records {ChatMessage, role bytes, content bytes}, unpadded, back to back.
 struct ChatMessage {

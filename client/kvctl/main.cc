@@ -29,6 +29,7 @@ struct CommandLine {
   TextOptions text;
   EmbedOptions embed;
   PrefixOptions prefix;
+  LlamaOptions llama;
   PingOptions ping;
   MapOptions map;
   std::int64_t timeout_ms = -1;
@@ -179,6 +180,29 @@ void AddPrefixVerbs(CLI::App& app, CommandLine& line) {
   drop->add_flag("-f,--force", options.is_forced, "pinned ones too");
 }
 
+void AddLlamaVerbs(CLI::App& app, CommandLine& line) {
+  LlamaOptions& options = line.llama;
+  CLI::App* import =
+      AddVerb(app, line, "import", "Publish a sequence from a state file of llama.cpp",
+              [&line] { return ImportFile(line.global, line.llama); });
+  import->add_option("file", options.path, "a session or sequence file")->required();
+  import->add_option("name", options.name, "the snapshot's name [the file's]");
+  import->add_option("--seq", options.sequence_id, "which of a session's sequences")
+      ->check(CLI::Range(0, 0x7fffffff));
+  import->add_flag("--unrotated", options.is_unrotated,
+                   "a quantised file of a build that does not rotate heads");
+  import->add_flag("-f,--force", options.is_forced, "replace a snapshot of that name");
+  CLI::App* out = AddVerb(app, line, "export", "Write a sequence as a state file of llama.cpp",
+                          [&line] { return ExportFile(line.global, line.llama); });
+  out->add_option("handle", options.handle, "a sequence, as ps shows it")->required();
+  out->add_option("file", options.path, "written as February 2025 has it")->required();
+  out->add_flag("--session", options.is_session, "a session file, not a sequence file");
+  out->add_flag("--v-transposed", options.is_v_transposed,
+                "as llama.cpp without flash attention reads it");
+  out->add_option("--type-k", options.k_type, "f32, f16, bf16 or q8_0 [the pool's]");
+  out->add_option("--type-v", options.v_type, "f32, f16, bf16 or q8_0 [the pool's]");
+}
+
 void AddDaemonVerbs(CLI::App& app, CommandLine& line) {
   CLI::App* tokenize = AddVerb(app, line, "tokenize", "Show the tokens of a text",
                                [&line] { return TokenizeText(line.global, line.text); });
@@ -258,6 +282,7 @@ int main(int argument_count, char** arguments) {
   AddSnapshotVerbs(app, line);
   AddSavedVerbs(app, line);
   AddPrefixVerbs(app, line);
+  AddLlamaVerbs(app, line);
   AddDaemonVerbs(app, line);
   AddMapVerbs(app, line);
   try {

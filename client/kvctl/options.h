@@ -88,6 +88,19 @@ struct EmbedOptions {
   bool is_raw = false;  // not normalised
 };
 
+// State files of llama.cpp.
+struct LlamaOptions {
+  std::string path;
+  std::string name;               // import: of the snapshot; empty: the file's
+  std::int32_t sequence_id = -1;  // import: of a session; -1: the only one
+  bool is_unrotated = false;
+  bool is_forced = false;
+  std::string handle;  // export
+  bool is_session = false;
+  bool is_v_transposed = false;
+  std::string k_type, v_type;  // empty: the pool's
+};
+
 struct MapOptions {
   bool wants_svg = false;
   bool is_once = false;

@@ -22,6 +22,8 @@ Status ListSnapshots(const GlobalOptions& global);
 Status SaveSequence(const GlobalOptions& global, const SavedOptions& options);
 Status LoadSequences(const GlobalOptions& global, const SavedOptions& options);
 Status ListSaved(const GlobalOptions& global, const SavedOptions& options);
+Status ImportFile(const GlobalOptions& global, const LlamaOptions& options);
+Status ExportFile(const GlobalOptions& global, const LlamaOptions& options);
 
 Status WarmPrefix(const GlobalOptions& global, const PrefixOptions& options);
 Status PinSequences(const GlobalOptions& global, const PrefixOptions& options, bool is_pinned);

@@ -155,7 +155,7 @@ TEST(SubmissionTest, EveryVerbHasAGoodForm) {
   for (std::uint16_t number = 1; number <= kVerbLast; ++number) {
     const auto verb = static_cast<Verb>(number);
     Submission submission = Good(verb);
-    if (VerbName(number) == "none") {  // a number that no verb has yet
+    if (VerbName(number) == "unknown") {  // a number that no verb has yet
       EXPECT_FALSE(ValidateSubmission(submission, kArena));
       continue;
     }
@@ -177,6 +177,9 @@ TEST(SubmissionTest, EveryVerbHasAGoodForm) {
       case Verb::kAttach: submission.payload_bytes = 3; break;
       case Verb::kDetokenize:
       case Verb::kEmbed:
+      case Verb::kLlamaExport:
+      case Verb::kLlamaUpload:
+      case Verb::kLlamaImport:
       case Verb::kChat: submission.payload_bytes = 8; break;
       case Verb::kCopyRange: submission.sequence2 = 6; [[fallthrough]];
       default: submission.sequence = 5;

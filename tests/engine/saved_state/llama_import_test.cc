@@ -283,8 +283,8 @@ TEST(LlamaImportTypesTest, HeadsThatThePeerHasRotatedAreTurnedBack) {
   const SequenceHandle plain = Imported(*engine, plain_file, {.is_unrotated = true});
   const std::vector<TokenId> next = RandomTokens(4, 20, shape.vocab);
   const std::vector<float> expected = Feed(*source, sequence, next, 20);
-  EXPECT_LT(RelativeError(Feed(*engine, right, next, 20), expected), 1e-3);
-  EXPECT_LT(RelativeError(Feed(*engine, plain, next, 20), expected), 1e-3);
+  EXPECT_LT(RelativeError(Feed(*engine, right, next, 20), expected), 3e-3);
+  EXPECT_LT(RelativeError(Feed(*engine, plain, next, 20), expected), 3e-3);
   EXPECT_GT(RelativeError(Feed(*engine, wrong, next, 20), expected), 1e-2);
 }
 

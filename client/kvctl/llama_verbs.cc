@@ -1,0 +1,89 @@
+// kvctl import and export: state files of llama.cpp.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "client/kvctl/json_output.h"
+#include "client/kvctl/terminal.h"
+#include "client/kvctl/verbs.h"
+#include "client/whole_file.h"
+#include "shm/wire_check.h"
+
+namespace kvd::kvctl {
+namespace {
+
+Result<std::uint8_t> TypeFrom(const std::string& name) {
+  if (name.empty()) return wire::kPoolType;
+  if (name == "f32") return std::uint8_t{0};
+  if (name == "f16") return std::uint8_t{1};
+  if (name == "q8_0") return std::uint8_t{8};
+  if (name == "bf16") return std::uint8_t{30};
+  return Fail(Code::kInvalidArgument, name + ": f32, f16, bf16 or q8_0 wanted");
+}
+
+// The file's name without folder and ending.
+std::string NameFrom(const std::string& path) {
+  const std::string file = path.substr(path.rfind('/') + 1);
+  const std::size_t dot = file.rfind('.');
+  return dot == std::string::npos || dot == 0 ? file : file.substr(0, dot);
+}
+
+}  // namespace
+
+// What is imported is published: this session ends with the command.
+Status ImportFile(const GlobalOptions& global, const LlamaOptions& options) {
+  const std::string name = options.name.empty() ? NameFrom(options.path) : options.name;
+  KVD_CHECK_OK(wire::ValidateName(name));
+  KVD_TRY(const auto file, ReadWholeFile(options.path));
+  KVD_TRY(const Client client, Client::Connect(global.connect));
+  KVD_TRY(const auto made, client.ImportLlama(file, options.sequence_id,
+                                              options.is_unrotated ? wire::kLlamaUnrotated : 0u));
+  if (made.size() != 1) return Fail(Code::kCorrupt, "answer: no sequence in it");
+  const wire::LlamaEntry& entry = made.front();
+  KVD_TRY(const SequenceHandle snapshot,
+          client.Publish(static_cast<SequenceHandle>(entry.handle), name,
+                         FlagIf(options.is_forced, wire::kFlagForce)));
+  if (global.wants_json) {
+    Json json = Json::Object();
+    json.Set("name", name)
+        .Set("sequence", HandleText(snapshot))
+        .Set("cells", std::uint64_t{entry.cell_count})
+        .Set("tokens_left_out", std::uint64_t{entry.tokens_left_out})
+        .Set("cells_left_out", std::uint64_t{entry.cells_left_out})
+        .Set("converted", entry.is_converted != 0)
+        .Set("bytes", std::uint64_t{file.size()});
+    std::puts(json.Text().c_str());
+    return {};
+  }
+  std::printf("%s  %u cells  %s\n", name.c_str(), entry.cell_count, HandleText(snapshot).c_str());
+  if (entry.is_converted != 0) std::fprintf(stderr, "K and V converted to the pool's types\n");
+  if (entry.tokens_left_out != 0) {
+    std::fprintf(stderr, "%u tokens behind the last cell left out\n", entry.tokens_left_out);
+  }
+  if (entry.cells_left_out != 0) {
+    std::fprintf(stderr, "%u cells behind the last token left out\n", entry.cells_left_out);
+  }
+  return {};
+}
+
+Status ExportFile(const GlobalOptions& global, const LlamaOptions& options) {
+  LlamaFileOptions format{.is_session = options.is_session,
+                          .is_v_transposed = options.is_v_transposed};
+  KVD_TRY(format.k_type, TypeFrom(options.k_type));
+  KVD_TRY(format.v_type, TypeFrom(options.v_type));
+  KVD_TRY(const SequenceHandle handle, ParseHandle(options.handle));
+  KVD_TRY(const Client client, Client::Connect(global.connect));
+  KVD_TRY(const auto file, client.ExportLlama(std::span(&handle, 1), format));
+  KVD_CHECK_OK(WriteWholeFile(options.path, file));
+  if (global.wants_json) {
+    Json json = Json::Object();
+    json.Set("file", options.path).Set("bytes", std::uint64_t{file.size()});
+    std::puts(json.Text().c_str());
+  } else {
+    std::printf("%s  %s\n", options.path.c_str(), BytesText(file.size()).c_str());
+  }
+  return {};
+}
+
+}  // namespace kvd::kvctl

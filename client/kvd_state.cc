@@ -1,0 +1,169 @@
+// llama.cpp's state verbs of the C interface: how many bytes, or 0 with the reason kept.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "client/c_api.h"
+#include "client/kvd.h"
+#include "client/whole_file.h"
+
+namespace kvd {
+namespace {
+
+template <class Body>
+std::size_t BytesOf(Body body) {
+  std::size_t bytes = 0;
+  const int code = CallBody([&]() -> Status {
+    KVD_TRY(bytes, body());
+    return {};
+  });
+  return code == KVD_OK ? bytes : 0;
+}
+
+// One sequence, or none for all of the client's.
+struct Source {
+  kvd_client* client = nullptr;
+  std::vector<SequenceHandle> sequences{};
+  LlamaFileOptions options{};
+};
+
+Result<Source> SourceOf(kvd_client* client, const kvd_sequence* sequence, std::uint32_t flags) {
+  KVD_CHECK_OK(NotNull(client, "client"));
+  KVD_TRY(const auto known, FlagsFrom(flags, KVD_STATE_V_TRANSPOSED));
+  Source source{.client = client};
+  source.options.is_v_transposed = known != 0;
+  source.options.is_session = sequence == nullptr;
+  if (sequence != nullptr) source.sequences.push_back(HandleFrom(*sequence));
+  return source;
+}
+
+std::size_t GetSize(kvd_client* client, const kvd_sequence* sequence, std::uint32_t flags) {
+  return BytesOf([&]() -> Result<std::size_t> {
+    KVD_TRY(const Source source, SourceOf(client, sequence, flags));
+    return client->client.LlamaBytes(source.sequences, source.options);
+  });
+}
+
+std::size_t GetData(kvd_client* client, const kvd_sequence* sequence, void* data, std::size_t size,
+                    std::uint32_t flags) {
+  return BytesOf([&]() -> Result<std::size_t> {
+    KVD_CHECK_OK(NotNull(data, "data"));
+    KVD_TRY(const Source source, SourceOf(client, sequence, flags));
+    KVD_TRY(const auto file, client->client.ExportLlama(source.sequences, source.options));
+    if (file.size() > size) {
+      return Fail(Code::kNoSpace, "size: " + std::to_string(size) + " bytes, " +
+                                      std::to_string(file.size()) + " needed");
+    }
+    std::memcpy(data, file.data(), file.size());
+    return file.size();
+  });
+}
+
+std::size_t SaveFile(kvd_client* client, const kvd_sequence* sequence, const char* path,
+                     std::uint32_t flags) {
+  return BytesOf([&]() -> Result<std::size_t> {
+    KVD_CHECK_OK(NotNull(path, "path"));
+    KVD_TRY(const Source source, SourceOf(client, sequence, flags));
+    KVD_TRY(const auto file, client->client.ExportLlama(source.sequences, source.options));
+    KVD_CHECK_OK(WriteWholeFile(path, file));
+    return file.size();
+  });
+}
+
+Result<std::vector<wire::LlamaEntry>> Import(kvd_client* client, std::span<const std::byte> file,
+                                             std::uint32_t flags, std::int32_t sequence_id) {
+  KVD_CHECK_OK(NotNull(client, "client"));
+  KVD_TRY(const auto known, FlagsFrom(flags, KVD_STATE_UNROTATED));
+  return client->client.ImportLlama(file, sequence_id, known != 0 ? wire::kLlamaUnrotated : 0u);
+}
+
+Result<std::size_t> SetOne(kvd_client* client, std::span<const std::byte> file, std::uint32_t flags,
+                           kvd_sequence* sequence) {
+  KVD_CHECK_OK(NotNull(sequence, "sequence"));
+  KVD_TRY(const auto made, Import(client, file, flags, wire::kLlamaOnlySequence));
+  if (made.size() != 1) return Fail(Code::kCorrupt, "answer: no sequence in it");
+  *sequence = made[0].handle;
+  return file.size();
+}
+
+Result<std::size_t> SetAll(kvd_client* client, std::span<const std::byte> file, std::uint32_t flags,
+                           kvd_sequence** sequences, std::size_t* sequence_count) {
+  KVD_CHECK_OK(NotNull(sequences, "sequences"));
+  KVD_CHECK_OK(NotNull(sequence_count, "sequence_count"));
+  KVD_TRY(const auto made, Import(client, file, flags, wire::kLlamaEverySequence));
+  std::vector<kvd_sequence> handles;
+  for (const wire::LlamaEntry& entry : made) handles.push_back(entry.handle);
+  *sequences = CopyForCaller(handles.data(), handles.size());
+  *sequence_count = handles.size();
+  return file.size();
+}
+
+Result<std::span<const std::byte>> BytesFrom(const void* data, std::size_t size) {
+  KVD_CHECK_OK(NotNull(data, "data"));
+  return std::span(static_cast<const std::byte*>(data), size);
+}
+
+}  // namespace
+}  // namespace kvd
+
+using namespace kvd;
+
+size_t kvd_state_seq_get_size(kvd_client* client, kvd_sequence sequence, uint32_t flags) {
+  return GetSize(client, &sequence, flags);
+}
+
+size_t kvd_state_seq_get_data(kvd_client* client, kvd_sequence sequence, void* data, size_t size,
+                              uint32_t flags) {
+  return GetData(client, &sequence, data, size, flags);
+}
+
+size_t kvd_state_seq_set_data(kvd_client* client, const void* data, size_t size, uint32_t flags,
+                              kvd_sequence* sequence) {
+  return BytesOf([&]() -> Result<std::size_t> {
+    KVD_TRY(const auto file, BytesFrom(data, size));
+    return SetOne(client, file, flags, sequence);
+  });
+}
+
+size_t kvd_state_seq_save_file(kvd_client* client, kvd_sequence sequence, const char* path,
+                               uint32_t flags) {
+  return SaveFile(client, &sequence, path, flags);
+}
+
+size_t kvd_state_seq_load_file(kvd_client* client, const char* path, uint32_t flags,
+                               kvd_sequence* sequence) {
+  return BytesOf([&]() -> Result<std::size_t> {
+    KVD_CHECK_OK(NotNull(path, "path"));
+    KVD_TRY(const auto file, ReadWholeFile(path));
+    return SetOne(client, file, flags, sequence);
+  });
+}
+
+size_t kvd_state_get_size(kvd_client* client, uint32_t flags) {
+  return GetSize(client, nullptr, flags);
+}
+
+size_t kvd_state_get_data(kvd_client* client, void* data, size_t size, uint32_t flags) {
+  return GetData(client, nullptr, data, size, flags);
+}
+
+size_t kvd_state_set_data(kvd_client* client, const void* data, size_t size, uint32_t flags,
+                          kvd_sequence** sequences, size_t* sequence_count) {
+  return BytesOf([&]() -> Result<std::size_t> {
+    KVD_TRY(const auto file, BytesFrom(data, size));
+    return SetAll(client, file, flags, sequences, sequence_count);
+  });
+}
+
+size_t kvd_state_save_file(kvd_client* client, const char* path, uint32_t flags) {
+  return SaveFile(client, nullptr, path, flags);
+}
+
+size_t kvd_state_load_file(kvd_client* client, const char* path, uint32_t flags,
+                           kvd_sequence** sequences, size_t* sequence_count) {
+  return BytesOf([&]() -> Result<std::size_t> {
+    KVD_CHECK_OK(NotNull(path, "path"));
+    KVD_TRY(const auto file, ReadWholeFile(path));
+    return SetAll(client, file, flags, sequences, sequence_count);
+  });
+}

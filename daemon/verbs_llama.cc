@@ -1,0 +1,223 @@
+// State files of llama.cpp over the wire. An export is an answer in pieces; an import is sent in
+// pieces, kept here until it is whole, and then read by the worker. The daemon opens no file.
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "daemon/service.h"
+#include "engine/cell_layout.h"
+#include "engine/model_config.h"
+#include "engine/saved_state/llama_export.h"
+#include "engine/saved_state/llama_import.h"
+#include "engine/saved_state/llama_sequence.h"
+#include "shm/wire_check.h"
+
+namespace kvd {
+namespace {
+
+// What an export or an upload of another uid than the daemon's may have; the own one may have as
+// much as the pool holds.
+constexpr std::uint64_t kOthersBytesMax = 64ull << 20;
+// Of a file that is not rows: what it says of itself and of each cell.
+constexpr std::uint64_t kHeaderBytesMax = 64ull << 20;
+constexpr std::uint64_t kCellBytesMax = 64;
+
+// Everything that the pool can hold, in the widest type.
+std::uint64_t BytesMax(const Engine& engine, std::uint64_t pool_cells, bool is_own) {
+  if (!is_own) return kOthersBytesMax;
+  std::uint64_t floats = 0;
+  for (const CachePlane& plane : CachePlanesOf(engine.config(), engine.cell_layout())) {
+    floats += std::uint64_t{plane.head_count} * plane.dim;
+  }
+  return kHeaderBytesMax + pool_cells * (floats * sizeof(float) + kCellBytesMax) +
+         std::uint64_t{engine.options().state_slots} * engine.state_bytes();
+}
+
+Status CheckBytes(const char* what, std::uint64_t bytes, std::uint64_t bytes_max) {
+  if (bytes <= bytes_max) return {};
+  return Fail(Code::kNoSpace, std::string(what) + ": " + std::to_string(bytes) + " bytes, limit " +
+                                  std::to_string(bytes_max));
+}
+
+Result<std::optional<kernels::DataType>> TypeFrom(const char* field, std::uint8_t number) {
+  if (number == wire::kPoolType) return std::optional<kernels::DataType>{};
+  if (kernels::IsDataType(number)) return std::optional(static_cast<kernels::DataType>(number));
+  return Fail(Code::kInvalidArgument,
+              std::string(field) + ": " + std::to_string(number) + " is no type");
+}
+
+Result<LlamaExportOptions> OptionsFrom(const wire::LlamaExportParams& params) {
+  if ((params.flags & ~wire::kLlamaExportFlagsAll) != 0 || params.reserved != 0) {
+    return Fail(Code::kInvalidArgument, "llama_export.flags: " + std::to_string(params.flags) +
+                                            ", of which some are not known");
+  }
+  LlamaExportOptions options;
+  options.kind = (params.flags & wire::kLlamaSession) != 0 ? LlamaFileKind::kSession
+                                                           : LlamaFileKind::kSequence;
+  options.is_v_transposed = (params.flags & wire::kLlamaTransposed) != 0;
+  KVD_TRY(options.k_type, TypeFrom("llama_export.k_type", params.k_type));
+  KVD_TRY(options.v_type, TypeFrom("llama_export.v_type", params.v_type));
+  return options;
+}
+
+Result<Reply> Export(Engine& engine, std::span<const SequenceHandle> handles,
+                     const LlamaExportOptions& options, bool is_size_only,
+                     std::uint64_t bytes_max) {
+  KVD_TRY(const auto opened, LlamaExport::Open(engine, handles, options));
+  KVD_CHECK_OK(CheckBytes("export", opened->bytes(), bytes_max));
+  Reply reply;
+  reply.value0 = static_cast<std::int64_t>(opened->bytes());
+  reply.value1 = opened->token_count();
+  if (is_size_only) return reply;
+  try {
+    reply.output.resize(opened->bytes());
+  } catch (const std::bad_alloc&) {
+    return Fail(Code::kNoSpace,
+                "export: no memory for " + std::to_string(opened->bytes()) + " bytes");
+  }
+  KVD_CHECK_OK(opened->Write(reply.output));
+  return reply;
+}
+
+Reply ReplyOf(Result<Reply> result) {
+  return result ? std::move(*result) : ErrorReply(result.error());
+}
+
+// The sequences wanted of a file. Errors: kInvalidArgument.
+Result<std::vector<std::int32_t>> IdsOf(const LlamaStateFile& file, std::int32_t wanted) {
+  if (wanted != wire::kLlamaEverySequence) return std::vector<std::int32_t>{wanted};
+  std::vector<std::int32_t> ids = LlamaSequenceIds(file);
+  if (ids.empty()) return Fail(Code::kInvalidArgument, "llama.cpp state: no cells");
+  return ids;
+}
+
+}  // namespace
+
+// Sequences of a session that have cells, oldest first.
+std::vector<SequenceHandle> Service::SequencesOf(SessionId session) const {
+  std::vector<SequenceInfo> own;
+  for (const SequenceInfo& info : memory_.Sequences()) {
+    const bool is_private =
+        (info.flags & (layout::kSequencePublished | layout::kSequenceRetained)) == 0;
+    if (info.owner.session == session && is_private && info.cell_count != 0) own.push_back(info);
+  }
+  std::ranges::stable_sort(own, {}, &SequenceInfo::created_unix_ms);
+  std::vector<SequenceHandle> handles;
+  for (const SequenceInfo& info : own) handles.push_back(info.handle);
+  return handles;
+}
+
+Result<Outcome> Service::ExportLlama(const Request& request) {
+  wire::LlamaExportParams params;
+  std::memcpy(&params, request.payload.data(), sizeof params);
+  KVD_TRY(const LlamaExportOptions options, OptionsFrom(params));
+  const auto named = request.payload.subspan(sizeof params);
+  std::vector<SequenceHandle> handles(named.size() / sizeof(SequenceHandle));
+  if (!named.empty()) std::memcpy(handles.data(), named.data(), named.size());
+  for (const SequenceHandle handle : handles) {
+    KVD_TRY([[maybe_unused]] const SequenceInfo info, FindReadable(request, "handle", handle));
+  }
+  if (handles.empty()) handles = SequencesOf(request.caller.session);
+  if (handles.size() > wire::kLlamaHandlesMax) {
+    return Fail(Code::kInvalidArgument, "handles: " + std::to_string(handles.size()) +
+                                            " sequences, limit " +
+                                            std::to_string(wire::kLlamaHandlesMax));
+  }
+  return std::function<Reply()>([&engine = engine_, handles = std::move(handles), options,
+                                 is_size_only = (params.flags & wire::kLlamaSizeOnly) != 0,
+                                 bytes_max = LlamaBytesMax(request.caller.uid)] {
+    return ReplyOf(Export(engine, handles, options, is_size_only, bytes_max));
+  });
+}
+
+std::uint64_t Service::LlamaBytesMax(std::uint32_t uid) const {
+  const std::uint64_t pool_cells =
+      std::uint64_t{memory_.Usage().total_blocks} * layout::kBlockCells;
+  return BytesMax(engine_, pool_cells, quotas_.is_own(uid));
+}
+
+Result<Reply> Service::UploadLlama(const Request& request) {
+  std::vector<std::byte>& upload = uploads_[request.caller.session];
+  const auto offset = static_cast<std::uint64_t>(request.submission.argument);
+  if (offset == 0) upload.clear();
+  if (offset != upload.size()) {
+    return Fail(Code::kInvalidArgument, "llama_upload.argument: " + std::to_string(offset) +
+                                            ", but " + std::to_string(upload.size()) +
+                                            " bytes are here");
+  }
+  const std::uint64_t bytes = offset + request.payload.size();
+  if (const Status fits = CheckBytes("upload", bytes, LlamaBytesMax(request.caller.uid)); !fits) {
+    uploads_.erase(request.caller.session);
+    return std::unexpected(fits.error());
+  }
+  try {
+    upload.insert(upload.end(), request.payload.begin(), request.payload.end());
+  } catch (const std::bad_alloc&) {
+    uploads_.erase(request.caller.session);
+    return Fail(Code::kNoSpace, "upload: no memory for " + std::to_string(bytes) + " bytes");
+  }
+  Reply reply;
+  reply.value0 = static_cast<std::int64_t>(bytes);
+  return reply;
+}
+
+Result<Outcome> Service::ImportLlama(const Request& request) {
+  wire::LlamaImportParams params;
+  std::memcpy(&params, request.payload.data(), sizeof params);
+  if ((params.flags & ~wire::kLlamaImportFlagsAll) != 0 ||
+      params.sequence_id < wire::kLlamaEverySequence) {
+    return Fail(Code::kInvalidArgument, "llama_import: sequence " +
+                                            std::to_string(params.sequence_id) + ", flags " +
+                                            std::to_string(params.flags));
+  }
+  const auto upload = uploads_.extract(request.caller.session);
+  if (upload.empty()) {
+    return Fail(Code::kInvalidArgument, "llama_import: no file was uploaded");
+  }
+  return std::function<Reply()>([this, session = request.session, owner = OwnerFor(request.caller),
+                                 params, file = std::move(upload.mapped())] {
+    return ReplyOf(ImportUploaded(*session, owner, params, file));
+  });
+}
+
+// On the worker. A session that is gone by the end takes what was made with it: either it is seen
+// here, or its end finds the sequences.
+Result<Reply> Service::ImportUploaded(const Session& session, const SequenceOwner& owner,
+                                      const wire::LlamaImportParams& params,
+                                      std::span<const std::byte> bytes) {
+  KVD_TRY(const LlamaStateFile file, ReadLlamaStateFile(bytes));
+  KVD_TRY(const std::vector<std::int32_t> ids, IdsOf(file, params.sequence_id));
+  KVD_CHECK_OK(CheckSequenceQuota(owner.uid, ids.size()));
+  KVD_CHECK_OK(shares_.CheckAppend(owner.uid, file.tokens.size()));
+  Reply reply;
+  std::vector<SequenceHandle> made;
+  const auto import = [&]() -> Status {
+    for (const std::int32_t id : ids) {
+      KVD_TRY(const SequenceHandle handle, memory_.Create(owner));
+      made.push_back(handle);
+      const LlamaImportOptions options{
+          .sequence_id = id,
+          .is_unrotated = (params.flags & wire::kLlamaUnrotated) != 0,
+      };
+      KVD_TRY(const LlamaImported imported,
+              ImportLlamaSequence(engine_, bytes, file, handle, options));
+      reply.Append(wire::LlamaEntry{.handle = static_cast<std::uint64_t>(handle),
+                                    .cell_count = imported.cell_count,
+                                    .tokens_left_out = imported.tokens_left_out,
+                                    .cells_left_out = imported.cells_left_out,
+                                    .is_converted = imported.is_converted ? 1u : 0u});
+      reply.value0 += imported.cell_count;
+    }
+    if (session.closed()) return Fail(Code::kDisconnected, "the session has ended");
+    return {};
+  };
+  if (const Status imported = import(); !imported) {
+    for (const SequenceHandle handle : made) (void)memory_.Drop(handle);
+    return std::unexpected(imported.error());
+  }
+  reply.unit_bytes = sizeof(wire::LlamaEntry);
+  return reply;
+}
+
+}  // namespace kvd

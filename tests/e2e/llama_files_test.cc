@@ -1,0 +1,282 @@
+// State files of llama.cpp through the daemon: the C interface's state verbs, kvctl import and
+// export, and what a client may do wrong on the way.
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "client/kvd.h"
+#include "tests/e2e/support/served_daemon.h"
+
+namespace kvd {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// A client of the C interface whose sequences hold a prompt.
+class LlamaFilesTest : public test::ServedDaemonTest {
+ protected:
+  explicit LlamaFilesTest(std::vector<std::string> arguments = {})
+      : ServedDaemonTest(std::move(arguments)) {}
+
+  void SetUp() override {
+    ServedDaemonTest::SetUp();
+    kvd_connect_options options;
+    kvd_connect_options_init(&options, sizeof options);
+    options.socket_path = socket_path().c_str();
+    options.timeout_ms = 60'000;
+    ASSERT_EQ(kvd_connect(&options, &client_), KVD_OK) << kvd_error_message();
+  }
+  void TearDown() override {
+    kvd_close(client_);
+    ServedDaemonTest::TearDown();
+  }
+
+  // A sequence of `count` tokens.
+  kvd_sequence Prompted(std::int32_t first, std::size_t count) {
+    kvd_sequence sequence = 0;
+    EXPECT_EQ(kvd_sequence_create(client_, &sequence), KVD_OK) << kvd_error_message();
+    std::vector<kvd_token> tokens;
+    for (std::size_t i = 0; i < count; ++i) {
+      tokens.push_back(5 + (first + static_cast<std::int32_t>(i * 7)) % 200);
+    }
+    (void)Generated(sequence, tokens, 0);
+    return sequence;
+  }
+  std::vector<kvd_token> Generated(kvd_sequence sequence, const std::vector<kvd_token>& tokens,
+                                   std::int32_t predict_max) {
+    kvd_generate_params params;
+    kvd_generate_params_init(&params, sizeof params);
+    params.tokens = tokens.data();
+    params.token_count = tokens.size();
+    params.predict_max = predict_max;
+    params.temperature = 0.0f;
+    params.flags = KVD_IGNORE_EOS;
+    std::vector<kvd_token> drawn;
+    const auto take = [](void* user, const kvd_piece* piece) {
+      auto& all = *static_cast<std::vector<kvd_token>*>(user);
+      all.insert(all.end(), piece->tokens, piece->tokens + piece->token_count);
+      return 0;
+    };
+    EXPECT_EQ(kvd_generate(client_, sequence, &params, take, &drawn, nullptr), KVD_OK)
+        << kvd_error_message();
+    return drawn;
+  }
+  std::vector<kvd_token> Continued(kvd_sequence sequence) {
+    return Generated(sequence, {17, 23}, 12);
+  }
+  std::string Path(const std::string& name) { return daemon_->folder() + "/" + name; }
+
+  kvd_client* client_ = nullptr;
+};
+
+class HybridLlamaFilesTest : public LlamaFilesTest {
+ protected:
+  HybridLlamaFilesTest()
+      : LlamaFilesTest({"-m", std::filesystem::absolute("models/notebook-1m-hybrid-q8_0.gguf")}) {}
+};
+
+// The bytes that a call tells of, which are not 0.
+std::size_t Told(std::size_t bytes) {
+  EXPECT_NE(bytes, 0u) << kvd_error_message();
+  return bytes;
+}
+
+TEST_F(LlamaFilesTest, DataOfASequenceBecomesASequenceThatGoesOnTheSame) {
+  const kvd_sequence sequence = Prompted(3, 100);
+  for (const std::uint32_t flags : {0u, std::uint32_t{KVD_STATE_V_TRANSPOSED}}) {
+    const std::size_t bytes = Told(kvd_state_seq_get_size(client_, sequence, flags));
+    std::vector<std::byte> data(bytes);
+    EXPECT_EQ(kvd_state_seq_get_data(client_, sequence, data.data(), bytes, flags), bytes);
+    kvd_sequence copy = 0;
+    EXPECT_EQ(kvd_state_seq_set_data(client_, data.data(), bytes, 0, &copy), bytes)
+        << kvd_error_message();
+    kvd_sequence fork = 0;
+    ASSERT_EQ(kvd_sequence_fork(client_, sequence, -1, 1, &fork, nullptr), KVD_OK);
+    EXPECT_EQ(Continued(copy), Continued(fork));
+  }
+}
+
+TEST_F(HybridLlamaFilesTest, AFileOfASequenceGoesOnTheSame) {
+  const kvd_sequence sequence = Prompted(3, 100);
+  const std::string path = Path("sequence.bin");
+  const std::size_t bytes = Told(kvd_state_seq_save_file(client_, sequence, path.c_str(), 0));
+  EXPECT_EQ(std::filesystem::file_size(path), bytes);
+  kvd_sequence copy = 0;
+  EXPECT_EQ(kvd_state_seq_load_file(client_, path.c_str(), 0, &copy), bytes) << kvd_error_message();
+  EXPECT_EQ(Continued(copy), Continued(sequence));
+}
+
+TEST_F(LlamaFilesTest, AWholeContextComesBackAsItsSequences) {
+  const kvd_sequence first = Prompted(3, 60);
+  const kvd_sequence second = Prompted(90, 40);
+  kvd_sequence empty = 0;
+  ASSERT_EQ(kvd_sequence_create(client_, &empty), KVD_OK);
+  const std::size_t bytes = Told(kvd_state_get_size(client_, 0));
+  std::vector<std::byte> data(bytes);
+  EXPECT_EQ(kvd_state_get_data(client_, data.data(), bytes, 0), bytes);
+  const std::string path = Path("context.bin");
+  EXPECT_EQ(kvd_state_save_file(client_, path.c_str(), 0), bytes);
+  const std::vector<std::vector<kvd_token>> expected = {Continued(first), Continued(second)};
+  for (const bool is_file : {false, true}) {
+    kvd_sequence* list = nullptr;
+    std::size_t count = 0;
+    const std::size_t read =
+        is_file ? kvd_state_load_file(client_, path.c_str(), 0, &list, &count)
+                : kvd_state_set_data(client_, data.data(), bytes, 0, &list, &count);
+    EXPECT_EQ(read, bytes) << kvd_error_message();
+    ASSERT_EQ(count, 2u);
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(Continued(list[i]), expected[i]);
+    kvd_free(list);
+  }
+}
+
+TEST_F(LlamaFilesTest, EveryRefusalIsZeroWithAReasonAndChangesNothing) {
+  const kvd_sequence sequence = Prompted(3, 20);
+  const std::size_t bytes = Told(kvd_state_seq_get_size(client_, sequence, 0));
+  std::vector<std::byte> data(bytes);
+  EXPECT_EQ(kvd_state_seq_get_data(client_, sequence, data.data(), bytes, 0), bytes);
+  const std::size_t sequences = Connect().List()->size();
+  const auto refused = [](std::size_t result, int code, const char* reason) {
+    EXPECT_EQ(result, 0u);
+    EXPECT_EQ(kvd_error_code(), code) << kvd_error_message();
+    EXPECT_THAT(kvd_error_message(), HasSubstr(reason));
+  };
+  kvd_sequence made = 0;
+  refused(kvd_state_seq_get_data(client_, sequence, data.data(), bytes - 1, 0), KVD_NO_SPACE,
+          "bytes, ");
+  refused(kvd_state_seq_get_size(client_, 99, 0), KVD_NOT_FOUND, "99");
+  refused(kvd_state_seq_get_size(client_, sequence, 8), KVD_INVALID_ARGUMENT, "flags: 8");
+  refused(kvd_state_seq_get_size(nullptr, sequence, 0), KVD_INVALID_ARGUMENT, "client");
+  refused(kvd_state_seq_get_data(client_, sequence, nullptr, 1, 0), KVD_INVALID_ARGUMENT, "data");
+  refused(kvd_state_seq_set_data(client_, data.data(), bytes, 1, &made), KVD_INVALID_ARGUMENT,
+          "flags: 1");
+  refused(kvd_state_seq_set_data(client_, data.data(), 0, 0, &made), KVD_INVALID_ARGUMENT,
+          "file: no bytes");
+  refused(kvd_state_seq_set_data(client_, data.data(), bytes, 0, nullptr), KVD_INVALID_ARGUMENT,
+          "sequence");
+  refused(kvd_state_seq_save_file(client_, sequence, "/nowhere/x", 0), KVD_NOT_FOUND, "/nowhere");
+  refused(kvd_state_seq_load_file(client_, "/nowhere/x", 0, &made), KVD_NOT_FOUND, "/nowhere");
+  refused(kvd_state_seq_load_file(client_, "/tmp", 0, &made), KVD_INVALID_ARGUMENT,
+          "no regular file");
+  for (const std::size_t cut :
+       {std::size_t{1}, std::size_t{11}, std::size_t{40}, bytes / 2, bytes - 1}) {
+    refused(kvd_state_seq_set_data(client_, data.data(), cut, 0, &made), KVD_CORRUPT, "at byte");
+  }
+  std::vector<std::byte> other = data;
+  other[12] = other[13] = std::byte{0xff};  // a token
+  refused(kvd_state_seq_set_data(client_, other.data(), bytes, 0, &made), KVD_INVALID_ARGUMENT,
+          "token 0: id");
+  other = data;
+  std::memset(other.data() + bytes - 64, 0xff, 64);  // values
+  refused(kvd_state_seq_set_data(client_, other.data(), bytes, 0, &made), KVD_NUMERICAL,
+          "not finite");
+  EXPECT_THAT(*Connect().List(), SizeIs(sequences));
+  ExpectServesOthers();
+}
+
+TEST_F(HybridLlamaFilesTest, AFileOfAnotherModelIsRefused) {
+  auto plain =
+      DaemonProcess::Start({.kvd_path = test::KvdPath(), .arguments = {"-c", "512", "-t", "1"}});
+  ASSERT_TRUE(plain) << plain.error().message;
+  const auto other = Client::Connect({.socket_path = plain->socket_path()});
+  ASSERT_TRUE(other);
+  const kvd_sequence sequence = Prompted(3, 20);
+  for (const bool is_session : {false, true}) {
+    const SequenceHandle handle{sequence};
+    const auto file = Connect().ExportLlama({&handle, 1}, {.is_session = is_session});
+    ASSERT_TRUE(file) << file.error().message;
+    const auto refused = other->ImportLlama(*file);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(refused.error().message, HasSubstr("the model "));
+  }
+  EXPECT_THAT(*other->List(), SizeIs(0));
+  EXPECT_TRUE(plain->Stop());
+}
+
+TEST_F(LlamaFilesTest, KvctlExportsAndImports) {
+  const kvd_sequence sequence = Prompted(3, 50);
+  const auto run = [&](const std::string& verb) {
+    const std::string output = Path("output");
+    const std::string command =
+        BinaryFolder() + "/kvctl --socket " + socket_path() + " " + verb + " > " + output + " 2>&1";
+    const int status = std::system(command.c_str());
+    std::ifstream file(output);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return std::pair(WEXITSTATUS(status), text);
+  };
+  const std::string path = Path("kite.bin");
+  const auto exported = run("export " + std::to_string(sequence) + " " + path);
+  EXPECT_EQ(exported.first, 0) << exported.second;
+  const auto imported = run("--json import " + path);
+  EXPECT_EQ(imported.first, 0) << imported.second;
+  EXPECT_THAT(imported.second, HasSubstr("\"name\":\"kite\""));
+  EXPECT_THAT(imported.second, HasSubstr("\"cells\":50"));
+  EXPECT_THAT(run("import " + path).second, HasSubstr("kite"));  // exists
+  EXPECT_EQ(run("import " + path).first, 1);
+  EXPECT_EQ(run("import -f " + path + " kite").first, 0);
+  const auto narrow = run("export --session --v-transposed --type-k f32 --type-v f32 " +
+                          std::to_string(sequence) + " " + Path("wide.bin"));
+  EXPECT_EQ(narrow.first, 0) << narrow.second;
+  const auto converted = run("import --seq 0 " + Path("wide.bin") + " wide");
+  EXPECT_EQ(converted.first, 0) << converted.second;
+  EXPECT_THAT(converted.second, HasSubstr("converted to the pool's types"));
+  EXPECT_THAT(run("export --type-k f64 " + std::to_string(sequence) + " " + path).second,
+              HasSubstr("f32, f16, bf16 or q8_0 wanted"));
+  kvd_sequence attached = 0;
+  for (const char* name : {"kite", "wide"}) {
+    ASSERT_EQ(kvd_attach(client_, name, &attached, nullptr), KVD_OK) << kvd_error_message();
+    kvd_sequence fork = 0;
+    ASSERT_EQ(kvd_sequence_fork(client_, sequence, -1, 1, &fork, nullptr), KVD_OK);
+    EXPECT_EQ(Continued(attached), Continued(fork)) << name;
+  }
+}
+
+// ------------------------------------------------------------------------------ the wire's own way
+
+TEST_F(LlamaFilesTest, PiecesThatDoNotFollowEachOtherAreRefused) {
+  const Client client = Connect();
+  const std::vector<std::byte> bytes(100);
+  const std::span<const std::byte> piece(bytes);
+  const auto call = [&](wire::Verb verb, std::int64_t argument,
+                        std::span<const std::byte> payload) {
+    wire::Submission submission{};
+    submission.verb = static_cast<std::uint16_t>(verb);
+    submission.argument = argument;
+    auto answer = client.connection()->Call(submission, PayloadOf(payload), nullptr);
+    return answer ? std::string() : answer.error().message;
+  };
+  const wire::LlamaImportParams params{.sequence_id = -1, .flags = 0};
+  const auto import = std::as_bytes(std::span(&params, 1));
+  EXPECT_THAT(call(wire::Verb::kLlamaImport, 0, import), HasSubstr("no file was uploaded"));
+  EXPECT_THAT(call(wire::Verb::kLlamaUpload, 1, piece), HasSubstr("1, but 0 bytes are here"));
+  EXPECT_EQ(call(wire::Verb::kLlamaUpload, 0, piece), "");
+  EXPECT_EQ(call(wire::Verb::kLlamaUpload, 100, piece), "");
+  EXPECT_THAT(call(wire::Verb::kLlamaUpload, 100, piece), HasSubstr("100, but 200 bytes are here"));
+  EXPECT_THAT(call(wire::Verb::kLlamaUpload, -1, piece), HasSubstr("llama_upload.argument"));
+  const wire::LlamaImportParams unknown{.sequence_id = -3, .flags = 0};
+  EXPECT_THAT(call(wire::Verb::kLlamaImport, 0, std::as_bytes(std::span(&unknown, 1))),
+              HasSubstr("sequence -3"));
+  EXPECT_THAT(call(wire::Verb::kLlamaImport, 0, import), HasSubstr("magic at byte 0"));
+  EXPECT_THAT(call(wire::Verb::kLlamaImport, 0, import), HasSubstr("no file was uploaded"));
+  const wire::LlamaExportParams bad{.flags = 64, .k_type = 255, .v_type = 255, .reserved = 0};
+  EXPECT_THAT(call(wire::Verb::kLlamaExport, 0, std::as_bytes(std::span(&bad, 1))),
+              HasSubstr("llama_export.flags: 64"));
+  const wire::LlamaExportParams type{.flags = 1, .k_type = 77, .v_type = 255, .reserved = 0};
+  EXPECT_THAT(call(wire::Verb::kLlamaExport, 0, std::as_bytes(std::span(&type, 1))),
+              HasSubstr("llama_export.k_type: 77 is no type"));
+  const wire::LlamaExportParams none{.flags = 1, .k_type = 255, .v_type = 255, .reserved = 0};
+  EXPECT_THAT(call(wire::Verb::kLlamaExport, 0, std::as_bytes(std::span(&none, 1))),
+              HasSubstr("no sequences"));
+  ExpectServesOthers();
+}
+
+}  // namespace
+}  // namespace kvd
