@@ -82,6 +82,7 @@ class Attempt {
 
   LlamaStateCursor cursor_;
   const Reading& reading_;
+  bool has_cell_tokens_ = false;  // behind the coordinates, if there are any
   LlamaStateFile file_;
 };
 
@@ -122,12 +123,16 @@ Status Attempt::ReadHeader() {
   const bool is_session = magic == kLlamaSessionMagic;
   file_.kind = is_session ? LlamaFileKind::kSession : LlamaFileKind::kSequence;
   KVD_TRY(const std::uint32_t version, cursor_.Number<std::uint32_t>("version"));
-  const std::uint32_t known = is_session ? kLlamaSessionVersion : kLlamaSequenceVersion;
-  if (version != known) {
+  const bool is_known =
+      is_session ? version == kLlamaSessionVersion
+                 : version == kLlamaSequenceVersion || version == kLlamaSequenceVersionNewest;
+  if (!is_known) {
     return cursor_.Refuse(Code::kUnsupported, "version",
-                          std::to_string(version) + ", and only " + std::to_string(known) +
-                              " is read of a " + LlamaFileKindName(file_.kind));
+                          std::to_string(version) + ", and only " +
+                              (is_session ? "9 is" : "2 and 3 are") + " read of a " +
+                              LlamaFileKindName(file_.kind));
   }
+  has_cell_tokens_ = !is_session && version == kLlamaSequenceVersionNewest;
   KVD_TRY(const std::uint32_t count, cursor_.Count<std::uint32_t>("token_count", sizeof(TokenId)));
   KVD_TRY(const std::uint64_t at, cursor_.Skip("tokens", count, sizeof(TokenId)));
   file_.tokens.resize(count);
@@ -255,7 +260,12 @@ Status Attempt::ReadSequenceIds(CacheForm form, LlamaCells& part, LlamaCell& cel
 Status Attempt::ReadCoordinates(std::int32_t pos) {
   KVD_TRY(const std::int32_t x, cursor_.Number<std::int32_t>("x"));
   KVD_TRY(const std::int32_t y, cursor_.Number<std::int32_t>("y"));
-  if (x == y && (x == pos || x == 0)) return {};
+  if (x == y && (x == pos || x == 0)) {
+    if (has_cell_tokens_) {
+      KVD_TRY([[maybe_unused]] const auto token, cursor_.Number<TokenId>("cell_token"));
+    }
+    return {};
+  }
   return cursor_.Refuse(Code::kUnsupported, "y",
                         "coordinates (" + std::to_string(x) + ", " + std::to_string(y) +
                             ") at position " + std::to_string(pos) + " are an image's");

@@ -1,5 +1,5 @@
 // A state file of llama.cpp as it lies in memory: a session ("ggsn", version 9: a whole context) or
-// a sequence ("ggsq", version 2), validated completely and described without a model.
+// a sequence ("ggsq", versions 2 and 3), validated completely and described without a model.
 //
 // Two bodies share those version numbers: that of February 2025, and that of the releases which
 // split a cache into streams (seen in August 2026). Nothing in a file says which it is, nor whether
@@ -11,11 +11,11 @@
 //
 //   session   u32 magic; u32 9; u32 tokens; i32[]; u32 bytes; architecture[];
 //             2025: u32 outputs; i32[]; u64 logits; f32[]; u64 embeddings; f32[];    CACHES
-//   sequence  u32 magic; u32 2; u32 tokens; i32[]; CACHES
+//   sequence  u32 magic; u32 2 or 3; u32 tokens; i32[]; CACHES
 //   CACHES    2025: CELLS [STATES];  2026: STREAMS [STREAMS] [STATES], or CELLS
 //   STREAMS   u32 streams; each: u32 cells; nothing more if 0, else META DATA
 //   CELLS     u32 cells; META; DATA
-//   META      each cell: i32 position; u32 sequences; [i32 x, i32 y]; i32[]
+//   META      each cell: i32 position; u32 sequences; [i32 x, i32 y, version 3: i32 token]; i32[]
 //   DATA      u32 transposed; u32 layers; K of each layer; V of each layer
 //   K, V      i32 type; u64 row bytes; u8[cells * row bytes]
 //   V, transposed  i32 type; u32 element bytes; u32 elements; u8[elements][cells * element bytes]
@@ -39,6 +39,7 @@ inline constexpr std::uint32_t kLlamaSessionMagic = 0x6767736e;
 inline constexpr std::uint32_t kLlamaSessionVersion = 9;
 inline constexpr std::uint32_t kLlamaSequenceMagic = 0x67677371;
 inline constexpr std::uint32_t kLlamaSequenceVersion = 2;
+inline constexpr std::uint32_t kLlamaSequenceVersionNewest = 3;  // with the body of 2026
 inline constexpr std::uint32_t kLlamaArchitectureBytesMax = 64;
 
 enum class LlamaFileKind : std::uint8_t { kSession, kSequence };

@@ -32,6 +32,7 @@ struct LlamaSampleCache {
 struct LlamaSample {
   LlamaFileKind kind = LlamaFileKind::kSequence;
   LlamaLayout layout = LlamaLayout::kFebruary2025;
+  std::uint32_t sequence_version = kLlamaSequenceVersion;
   std::vector<LlamaSampleCache> caches = {{}};
 };
 
@@ -87,7 +88,7 @@ class LlamaSampleFile {
   void Build() {
     const bool is_session = sample_.kind == LlamaFileKind::kSession;
     U32("magic", is_session ? kLlamaSessionMagic : kLlamaSequenceMagic);
-    U32("version", is_session ? kLlamaSessionVersion : kLlamaSequenceVersion);
+    U32("version", is_session ? kLlamaSessionVersion : sample_.sequence_version);
     U32("token_count", 3);
     for (std::uint32_t token = 0; token < 3; ++token) U32("token", 5 + token);
     if (is_session) {
@@ -121,6 +122,9 @@ class LlamaSampleFile {
       if (cache.has_coordinates) {
         U32("x", cell);
         U32("y", cell);
+        if (!is_session && sample_.sequence_version == kLlamaSequenceVersionNewest) {
+          U32("cell_token", 5 + cell);
+        }
       }
       for (std::uint32_t id = 0; id < ids; ++id) U32("seq_id", id);
     }
@@ -177,7 +181,9 @@ inline std::vector<std::pair<std::string, LlamaSample>> LlamaSamples() {
   for (LlamaFileKind kind : {LlamaFileKind::kSequence, LlamaFileKind::kSession}) {
     const std::string prefix = LlamaFileKindName(kind);
     const auto add = [&](const std::string& name, LlamaLayout layout, std::vector<Cache> caches) {
-      samples.emplace_back(prefix + "_" + name, LlamaSample{kind, layout, std::move(caches)});
+      samples.emplace_back(
+          prefix + "_" + name,
+          LlamaSample{.kind = kind, .layout = layout, .caches = std::move(caches)});
     };
     for (DataType type : {DataType::kF32, DataType::kF16, DataType::kBF16, DataType::kQ8_0}) {
       Cache cache = plain;
@@ -209,6 +215,12 @@ inline std::vector<std::pair<std::string, LlamaSample>> LlamaSamples() {
     add("2026_window_hybrid", later, {streams, windowed, states});
     add("2026_states", later, {all_states});
   }
+  LlamaSample newest{.layout = LlamaLayout::kAugust2026,
+                     .sequence_version = kLlamaSequenceVersionNewest,
+                     .caches = {streams, states}};
+  samples.emplace_back("sequence_3_hybrid", newest);
+  newest.caches[0].has_coordinates = true;
+  samples.emplace_back("sequence_3_coordinates_hybrid", newest);
   return samples;
 }
 

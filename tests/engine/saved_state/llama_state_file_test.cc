@@ -178,7 +178,7 @@ TEST(LlamaStateFileTest, RefusalsNameTheFieldWhereItIsAndWhy) {
   const Code unsupported = Code::kUnsupported;
   const Refusal refusals[] = {
       {"sequence_2025_f16", "magic", 0, 0, corrupt, "magic at byte 0: 0 is neither"},
-      {"sequence_2025_f16", "version", 0, 3, unsupported, "version at byte 4: 3, and only 2"},
+      {"sequence_2025_f16", "version", 0, 4, unsupported, "version at byte 4: 4, and only 2 and 3"},
       {"session_2025_f16", "version", 0, 8, unsupported, "8, and only 9 is read of a session"},
       {"sequence_2025_f16", "token_count", 0, 0xffffffff, corrupt,
        "token_count at byte 8: 4294967295 of at least 4 bytes each, but"},
