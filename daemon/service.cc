@@ -18,7 +18,11 @@ Service::Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas
       quotas_(quotas),
       shares_(shares),
       surroundings_(std::move(surroundings)),
-      prefixes_(prefixes) {}
+      prefixes_(prefixes) {
+  // What an earlier daemon has left: its clients cannot take it up again, and a session of ours may
+  // have the number of one of its.
+  LetGoOf(std::nullopt);
+}
 
 Outcome Service::Handle(const std::shared_ptr<Session>& session,
                         const ReceivedSubmission& received) {
@@ -95,11 +99,15 @@ Result<Outcome> Service::Dispatch(const Request& request) {
 void Service::SessionClosed(SessionId session) {
   scheduler_.CancelSession(session);
   uploads_.erase(session);
+  LetGoOf(session);
+}
+
+void Service::LetGoOf(std::optional<SessionId> session) {
   for (const SequenceInfo& sequence : memory_.Sequences()) {
     const bool stays =
         (sequence.flags & (layout::kSequencePublished | layout::kSequenceRetained)) != 0;
     // One that went meanwhile must not keep the others.
-    if (sequence.owner.session == session && !stays) (void)LetGo(sequence.handle);
+    if ((!session || sequence.owner.session == *session) && !stays) (void)LetGo(sequence.handle);
   }
   if (prefixes_.retained_max > 0) (void)memory_.LimitRetained(prefixes_.retained_max);
 }

@@ -14,6 +14,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,8 @@ class Service {
   };
 
   Result<Outcome> Dispatch(const Request& request);
+  // Retains or drops the private sequences of that session, of all without one.
+  void LetGoOf(std::optional<SessionId> session);
 
   // ---- what a caller may reach
   bool IsInPublicSnapshot(SequenceHandle handle) const;
