@@ -27,6 +27,8 @@ ModelShape WideHeads() {
   shape.heads = 4;
   shape.kv_heads = 2;
   shape.head_dim = 64;
+  // Quantised weights quantise activations too: a last bit may become a step of theirs.
+  shape.type = kernels::DataType::kF32;
   return shape;
 }
 

@@ -27,6 +27,8 @@ ModelShape LongRope(std::uint32_t original_context, std::uint32_t layers) {
   shape.rope_scaling = RopeScaling::kLongRope;
   shape.rope_factor = 16.0f;
   shape.rope_original_context = original_context;
+  // Quantised weights quantise activations too: a last bit may become a step of theirs.
+  shape.type = kernels::DataType::kF32;
   return shape;
 }
 

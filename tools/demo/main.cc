@@ -41,6 +41,11 @@ struct Score {
   std::size_t asked = 0;
 };
 
+// Cells that new work can have.
+std::uint64_t RoomOf(const wire::InfoReply& info) {
+  return info.free_cells + info.reclaimable_cells;
+}
+
 double Mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 double Micro(std::uint64_t ns) { return static_cast<double>(ns) / 1e3; }
 double Milli(std::uint64_t ns) { return static_cast<double>(ns) / 1e6; }
@@ -175,19 +180,20 @@ class Demonstration {
     for (;;) {
       KVD_TRY(const wire::InfoReply now, client_.Info());
       const auto waited = std::chrono::steady_clock::now() - start;
-      if (now.free_cells == before.free_cells && now.live_cells == before.live_cells) {
+      // What it had computed stays as a prefix until its room is wanted.
+      if (RoomOf(now) == RoomOf(before)) {
         std::printf(
             "  one more was killed (SIGKILL) in the middle of its answer with %llu cells of its "
-            "own: all back after %.1f ms\n",
+            "own: their room is there again after %.1f ms\n",
             static_cast<unsigned long long>(talking.live_cells - before.live_cells),
             std::chrono::duration<double, std::milli>(waited).count());
         return {};
       }
       if (waited > kCellsBackMax) {
-        return Fail(
-            Code::kInternal,
-            "the killed process's cells did not come back: " + std::to_string(before.free_cells) +
-                " cells were free before, " + std::to_string(now.free_cells) + " are now");
+        return Fail(Code::kInternal,
+                    "the killed process's room did not come back: there was room for " +
+                        std::to_string(RoomOf(before)) + " cells before, for " +
+                        std::to_string(RoomOf(now)) + " now");
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
