@@ -327,8 +327,11 @@ void ExpectProductsOfBf16(const KernelTable& table) {
   }
 }
 
-TEST_P(MatmulTest, MultipliesInBf16WhereItDoes) {
-  if (table_->bf16_rows_min == 0) GTEST_SKIP() << "no products of bf16";
+// Of the tables that multiply in bf16 where the machine does.
+class Bf16MatmulTest : public TableTest {};
+
+TEST_P(Bf16MatmulTest, ProductsAreThoseOfRoundedRows) {
+  if (table_->bf16_rows_min == 0) GTEST_SKIP() << "the machine lacks AVX512_BF16";
   ExpectProductsOfBf16(*table_);
 }
 
@@ -342,6 +345,8 @@ TEST(EmulatedTilesTest, MultiplyInBf16) {
 }
 
 KVD_FOR_EVERY_TABLE(MatmulTest);
+INSTANTIATE_TEST_SUITE_P(Tables, Bf16MatmulTest, ::testing::Values("avx512", "amx"),
+                         [](const auto& table) { return std::string(table.param); });
 
 // The definition itself, written out once more for one product.
 TEST(NumericFormTest, IsSixteenPartialSumsAndATree) {
