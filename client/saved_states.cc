@@ -72,7 +72,7 @@ Result<std::vector<LoadedSequence>> Client::Load(std::string_view name) const {
                      std::to_string(output.size()) + " bytes");
   }
   std::vector<wire::LoadedEntry> entries(count);
-  std::memcpy(entries.data(), output.data(), count * sizeof(wire::LoadedEntry));
+  if (count != 0) std::memcpy(entries.data(), output.data(), count * sizeof(wire::LoadedEntry));
   std::span<const std::byte> rest = std::span(output).subspan(count * sizeof(wire::LoadedEntry));
   std::vector<LoadedSequence> loaded;
   for (const wire::LoadedEntry& entry : entries) {
@@ -85,7 +85,7 @@ Result<std::vector<LoadedSequence>> Client::Load(std::string_view name) const {
     const std::size_t token_bytes = std::size_t{entry.token_count} * sizeof(TokenId);
     if (token_bytes > rest.size()) return BadAnswer("tokens are missing");
     std::vector<TokenId> tokens(entry.token_count);
-    std::memcpy(tokens.data(), rest.data(), token_bytes);
+    if (token_bytes != 0) std::memcpy(tokens.data(), rest.data(), token_bytes);
     rest = rest.subspan(token_bytes);
     if (!tokens.empty()) {
       KVD_TRY(Decoding decoding,
@@ -109,7 +109,7 @@ Result<std::vector<wire::SavedEntry>> Client::Saved() const {
     return Fail(Code::kCorrupt, "answer to saved: " + std::to_string(output.size()) + " bytes");
   }
   std::vector<wire::SavedEntry> entries(output.size() / sizeof(wire::SavedEntry));
-  std::memcpy(entries.data(), output.data(), output.size());
+  if (!output.empty()) std::memcpy(entries.data(), output.data(), output.size());
   return entries;
 }
 

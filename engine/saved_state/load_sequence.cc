@@ -27,7 +27,7 @@ Status AppendSection(const StateFileReader& file, std::size_t at, StateFileReade
   KVD_TRY(const auto bytes, file.ReadSection(at, buffers));
   const std::size_t held = values->size();
   values->resize(held + bytes.size() / sizeof(T));
-  std::memcpy(values->data() + held, bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(values->data() + held, bytes.data(), bytes.size());
   return {};
 }
 

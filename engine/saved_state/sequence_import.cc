@@ -140,7 +140,7 @@ Status SequenceImport::FeedFloats(const char* what, std::byte* destination, std:
   if (!AllFinite(kernels::DataType::kF32, std::as_bytes(floats).data(), floats.size())) {
     return Fail(Code::kNumerical, std::string(what) + ": a value is not finite");
   }
-  if (destination == nullptr) return {};
+  if (destination == nullptr || floats.empty()) return {};
   std::memcpy(destination + first * sizeof(float), floats.data(), floats.size_bytes());
   floats_fed_.fetch_add(floats.size(), std::memory_order_relaxed);
   return {};
