@@ -18,7 +18,7 @@ using state_file::SectionEntry;
 using state_file::SectionKind;
 
 // What a thread works on stays in its second-level cache.
-constexpr std::uint64_t kSectionBytesWanted = 1u << 20;
+constexpr std::uint64_t kSectionBytesWanted = 256u << 10;
 
 kernels::DataType TypeOf(const CachePlane& plane, const SaveProfile& profile) {
   return profile.rows_type.value_or(plane.type);

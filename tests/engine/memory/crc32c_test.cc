@@ -35,5 +35,16 @@ TEST(Crc32cTest, BothFormsAgreeOnEveryLengthAndCut) {
   }
 }
 
+TEST(Crc32cTest, BothFormsAgreeOnLongRuns) {
+  std::vector<std::byte> bytes(20'000);
+  for (std::size_t k = 0; k < bytes.size(); ++k) bytes[k] = static_cast<std::byte>(k * k / 7 + k);
+  for (std::size_t end = 3'000; end <= bytes.size(); end += 41) {
+    for (const std::size_t begin : {0, 1, 13}) {
+      const auto part = std::span<const std::byte>(bytes).subspan(begin, end - begin);
+      EXPECT_EQ(Crc32c(0x1234567u, part), internal::Crc32cSoftware(0x1234567u, part)) << end;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kvd
