@@ -1,0 +1,237 @@
+// One row of the comparison with another engine: the engine without a daemon does one kind of work
+// several times and prints the seconds that each took, one a line. bench/compare runs it and the
+// peer's own bench by turns.
+//
+//   engine_rows [--model FILE] [--threads N] [--deterministic] [--repetitions N] WORK
+//     prefill TOKENS            a prompt into an empty sequence, logits of its last token
+//     decode DEPTH STEPS        STEPS tokens, one after the other, behind DEPTH tokens
+//     forks COUNT DEPTH STEPS   the same in COUNT forks of one prompt of DEPTH tokens
+//     unrelated COUNT DEPTH STEPS   the same in COUNT sequences that share nothing
+//     memory MEGABYTES          no model: an array of that size is read by all threads
+//
+// The first line tells what a step reads: "# WEIGHT_BYTES BYTES_OF_A_CELL BYTES_OF_A_STATE".
+// What a row needs beforehand (the prompts) is computed once, then the work is done once unmeasured
+// and REPETITIONS times measured. Exit codes: 0, 1 failed, 2 wrong usage.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/model_config.h"
+#include "engine/thread_pool.h"
+
+namespace kvd::bench {
+namespace {
+
+void Must(const Status& status) {
+  if (status) return;
+  std::fprintf(stderr, "engine_rows: %s\n", status.error().message.c_str());
+  std::exit(1);
+}
+template <class T>
+T Must(Result<T> result) {
+  if (!result) Must(Status(std::unexpected(result.error())));
+  return std::move(*result);
+}
+
+class Rows {
+ public:
+  explicit Rows(const EngineOptions& options)
+      : engine_(Must(Engine::Create(options))),
+        vocab_size_(engine_->config().vocab_size),
+        logits_(vocab_size_) {}
+
+  // A new sequence of `token_count` tokens; texts of different seeds part at once.
+  SequenceHandle Prefill(std::size_t token_count, std::size_t seed) {
+    const SequenceHandle sequence = Must(engine_->memory().Create({}));
+    std::vector<TokenId> tokens(token_count);
+    for (std::size_t i = 0; i < token_count; ++i) tokens[i] = TokenAt(seed + i);
+    for (std::size_t done = 0; done < token_count;) {
+      const std::size_t take = engine_->StepTokens(
+          static_cast<std::uint32_t>(done), PosAt(done),
+          std::min<std::size_t>(engine_->options().ubatch_tokens, token_count - done));
+      const bool last = done + take == token_count;
+      StepItem item{.sequence = sequence,
+                    .pos = PosAt(done),
+                    .tokens = std::span(tokens).subspan(done, take),
+                    .first_logits_row = last ? take - 1 : take,
+                    .logits = last ? logits_.data() : nullptr};
+      engine_->Step({&item, 1});
+      Must(item.status);
+      done += take;
+    }
+    return sequence;
+  }
+
+  // `steps` tokens behind `depth` in forks of each of `bases`, which stay as they are.
+  double Decode(std::span<const SequenceHandle> bases, std::size_t depth, std::size_t steps) {
+    std::vector<SequenceHandle> sequences;
+    for (const SequenceHandle base : bases) {
+      SequenceHandle fork;
+      Must(engine_->memory().Fork(base, {}, {&fork, 1}));
+      sequences.push_back(fork);
+    }
+    logits_.resize(vocab_size_ * sequences.size());
+    std::vector<TokenId> tokens(sequences.size());
+    std::vector<StepItem> items(sequences.size());
+    const auto begin = std::chrono::steady_clock::now();
+    for (std::size_t step = 0; step < steps; ++step) {
+      for (std::size_t i = 0; i < sequences.size(); ++i) {
+        tokens[i] = TokenAt(1000 * i + step);
+        items[i] = {.sequence = sequences[i],
+                    .pos = PosAt(depth + step),
+                    .tokens = {&tokens[i], 1},
+                    .first_logits_row = 0,
+                    .logits = logits_.data() + i * vocab_size_};
+      }
+      engine_->Step(items);
+      for (const StepItem& item : items) Must(item.status);
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    Must(engine_->memory().DropAll(sequences));
+    return took.count();
+  }
+
+  void PrintSizes() const {
+    std::printf("# %llu %llu %llu\n", static_cast<unsigned long long>(engine_->weight_bytes()),
+                static_cast<unsigned long long>(engine_->cell_bytes()),
+                static_cast<unsigned long long>(engine_->state_bytes()));
+  }
+
+  double TimedPrefill(std::size_t token_count) {
+    const auto begin = std::chrono::steady_clock::now();
+    const SequenceHandle sequence = Prefill(token_count, 0);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    Must(engine_->memory().Drop(sequence));
+    return took.count();
+  }
+
+ private:
+  TokenId TokenAt(std::size_t i) const {
+    return static_cast<TokenId>((i * 7919 + 13) % vocab_size_);
+  }
+  static Pos PosAt(std::size_t i) { return Pos{static_cast<std::int32_t>(i)}; }
+
+  const std::unique_ptr<Engine> engine_;
+  const std::size_t vocab_size_;
+  std::vector<float> logits_;
+};
+
+// Seconds in which the threads read `bytes` together, each its part, with nothing but loads and adds.
+double TimedRead(ThreadPool& pool, std::span<const std::uint64_t> words) {
+  constexpr std::size_t kLanes = 16;
+  const std::size_t part = words.size() / pool.thread_count() / kLanes * kLanes;
+  std::vector<std::uint64_t> sums(pool.thread_count() * kLanes);
+  const auto begin = std::chrono::steady_clock::now();
+  pool.Run(pool.thread_count(), [&](std::uint32_t, std::size_t unit) {
+    std::array<std::uint64_t, kLanes> sum{};
+    const std::uint64_t* const from = words.data() + unit * part;
+    for (std::size_t i = 0; i < part; i += kLanes) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) sum[lane] += from[i + lane];
+    }
+    std::ranges::copy(sum, sums.begin() + static_cast<std::ptrdiff_t>(unit * kLanes));
+  });
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (std::ranges::count(sums, 0u) != 0) std::exit(1);  // every word is 1
+  return took.count();
+}
+
+struct Work {
+  std::string kind;
+  std::size_t count = 1;  // sequences
+  std::size_t depth = 0;  // tokens before the measured work
+  std::size_t size = 0;   // tokens of a prefill, steps otherwise
+};
+
+// False: not one of the forms above.
+bool ParseWork(const std::vector<std::string>& words, Work& work) {
+  if (words.empty()) return false;
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    std::size_t number = 0;
+    if (!CLI::detail::lexical_cast(words[i], number)) return false;
+    numbers.push_back(number);
+  }
+  work.kind = words[0];
+  if ((work.kind == "prefill" || work.kind == "memory") && numbers.size() == 1) {
+    work.size = numbers[0];
+  } else if (work.kind == "decode" && numbers.size() == 2) {
+    work.depth = numbers[0];
+    work.size = numbers[1];
+  } else if ((work.kind == "forks" || work.kind == "unrelated") && numbers.size() == 3) {
+    work.count = numbers[0];
+    work.depth = numbers[1];
+    work.size = numbers[2];
+  } else {
+    return false;
+  }
+  return work.size != 0 && work.count != 0;
+}
+
+void MeasureMemory(std::uint32_t threads, std::size_t megabytes, int repetitions) {
+  ThreadPool pool(threads != 0 ? threads : std::max(1u, std::thread::hardware_concurrency()));
+  const std::vector<std::uint64_t> words(megabytes * 1'000'000 / sizeof(std::uint64_t), 1);
+  for (int i = -1; i < repetitions; ++i) {
+    const double seconds = TimedRead(pool, words);
+    if (i >= 0) std::printf("%.6f\n", seconds);
+  }
+}
+
+void Measure(const EngineOptions& options, const Work& work, int repetitions) {
+  Rows rows(options);
+  rows.PrintSizes();
+  std::vector<SequenceHandle> bases;
+  if (work.kind != "prefill") {
+    const bool shared = work.kind != "unrelated";
+    for (std::size_t i = 0; i < work.count; ++i) {
+      bases.push_back(shared && i > 0 ? bases[0] : rows.Prefill(work.depth, 1000 * i));
+    }
+  }
+  for (int i = -1; i < repetitions; ++i) {
+    const double seconds = work.kind == "prefill" ? rows.TimedPrefill(work.size)
+                                                  : rows.Decode(bases, work.depth, work.size);
+    if (i >= 0) std::printf("%.6f\n", seconds);
+  }
+}
+
+}  // namespace
+}  // namespace kvd::bench
+
+int main(int argument_count, char** arguments) {
+  CLI::App app("One row of a comparison: seconds of each repetition, one a line");
+  kvd::EngineOptions options;
+  int repetitions = 1;
+  std::vector<std::string> words;
+  app.add_option("--model", options.model_path, "GGUF file; without it the bundled model");
+  app.add_option("--threads", options.threads, "compute threads; 0: as many as cores");
+  app.add_flag("--deterministic", options.deterministic, "the same bits whatever runs beside");
+  app.add_option("--repetitions", repetitions, "how often to measure")->check(CLI::Range(1, 1000));
+  app.add_option("work", words,
+                 "prefill N | decode DEPTH STEPS | forks|unrelated COUNT DEPTH STEPS")
+      ->required();
+  try {
+    app.parse(argument_count, arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  kvd::bench::Work work;
+  if (!kvd::bench::ParseWork(words, work)) {
+    std::fprintf(stderr, "engine_rows: no such work; see --help\n");
+    return 2;
+  }
+  if (work.kind == "memory") {
+    kvd::bench::MeasureMemory(options.threads, work.size, repetitions);
+    return 0;
+  }
+  options.cells = std::max<std::uint64_t>(4096, work.count * (work.depth + work.size + 64));
+  kvd::bench::Measure(options, work, repetitions);
+  return 0;
+}
