@@ -113,7 +113,12 @@ void BM_EnginePrefill(benchmark::State& state) {
       benchmark::Counter(static_cast<double>(tokens) * static_cast<double>(state.iterations()),
                          benchmark::Counter::kIsRate);
 }
-BENCHMARK(BM_EnginePrefill)->ArgName("tokens")->Arg(64)->Arg(512)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_EnginePrefill)
+    ->ArgName("tokens")
+    ->Arg(64)
+    ->Arg(512)
+    ->Arg(2048)
+    ->Unit(benchmark::kMillisecond);
 
 void BM_EngineDecode(benchmark::State& state) {
   const auto depth = static_cast<std::size_t>(state.range(0));

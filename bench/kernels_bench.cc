@@ -272,7 +272,7 @@ void DecodeRows(benchmark::State& state, const KernelTable& table, DataType type
 // `depth` cells.
 void Attend(benchmark::State& state, const KernelTable& table, DataType type, std::size_t depth,
             std::size_t rows) {
-  constexpr std::size_t kDim = 128, kKeyHeads = 8, kRun = 32;
+  constexpr std::size_t kDim = 128, kKeyHeads = 8;
   const std::size_t query_rows = 4 * rows;
   const std::size_t cells_bytes = RowBytes(type, kDim) * depth;
   const Buffer<std::uint8_t> k = AlignedBuffer<std::uint8_t>(kKeyHeads * cells_bytes);
@@ -286,20 +286,21 @@ void Attend(benchmark::State& state, const KernelTable& table, DataType type, st
   const Buffer<float> q = AlignedBuffer<float>(query_rows * kDim);
   FillFloats(q.get(), query_rows * kDim);
   const Buffer<float> values = AlignedBuffer<float>(query_rows * kDim);
-  std::vector<float> scores(query_rows * kRun);
+  const Buffer<float> panel = AlignedBuffer<float>(KeyPanelFloats(kDim));
+  std::vector<float> scores(query_rows * kRunCells), rescales(query_rows);
   std::vector<SoftmaxState> states(query_rows);
   for (auto _ : state) {
     for (std::size_t h = 0; h < kKeyHeads; ++h) {
       for (SoftmaxState& softmax : states) softmax = {-INFINITY, 0.0f};
-      for (std::size_t c = 0; c < depth; c += kRun) {
+      for (std::size_t c = 0; c < depth; c += kRunCells) {
         const std::size_t at = h * cells_bytes + c * RowBytes(type, kDim);
-        table.scores(type, k.get() + at, kRun, kDim, q.get(), kDim, query_rows, 0.088f,
-                     scores.data(), kRun);
-        for (std::size_t r = 0; r < query_rows; ++r) {
-          float* p = scores.data() + r * kRun;
-          const float rescale = table.softmax_run(p, kRun, &states[r]);
-          table.add_values(type, v.get() + at, kRun, kDim, p, rescale, values.get() + r * kDim);
-        }
+        table.key_panel(type, k.get() + at, kRunCells, kDim, panel.get());
+        table.scores(panel.get(), kRunCells, kDim, q.get(), kDim, query_rows, 0.088f, scores.data(),
+                     kRunCells);
+        table.softmax_rows(scores.data(), kRunCells, query_rows, kRunCells, states.data(),
+                           rescales.data());
+        table.add_values(type, v.get() + at, kRunCells, kDim, scores.data(), kRunCells,
+                         rescales.data(), query_rows, values.get(), kDim);
       }
     }
     benchmark::ClobberMemory();

@@ -59,15 +59,14 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
     reaches_[1].window = config.window[layer];
     reaches_[1].group = cells.groups[layer];
   }
-  tile_rows_.assign(plan_count, AttentionTileRows(1));
+  tilings_.assign(plan_count, NoTiling(pool.thread_count()));
   key_cosine_.resize(plan_count);
   key_sine_.resize(plan_count);
   std::size_t workspace = kernels::MatmulWorkspaceFloats(weights.in_features_max, row_count_max);
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
     if (config.kv_head_count[layer] == 0) continue;
     const AttentionShape shape = ShapeOf(layer);
-    std::size_t& rows = tile_rows_[kind(layer)];
-    rows = std::min(rows, AttentionTileRows(shape.head_count / shape.kv_head_count));
+    IncludeLayer(shape, &tilings_[kind(layer)]);
     workspace = std::max(workspace, AttentionWorkspaceFloats(shape));
   }
   workspace = RoundUp(workspace, 16);
@@ -97,7 +96,7 @@ void ForwardPass::Begin(const StepPlan& plan, Memory& memory, std::span<ForwardI
   }
   KVD_ASSERT(row_count_ <= row_count_max_);
   for (std::size_t i = 0; i < plans_.size(); ++i) {
-    plans_[i].Build(plan, memory, ropes_, i, reaches_[i], tile_rows_[i]);
+    plans_[i].Build(plan, memory, ropes_, i, reaches_[i], tilings_[i]);
   }
   FillKeyAngles();
   ClearStateEnds();

@@ -182,7 +182,7 @@ class ForwardPass {
   // Per kind of layer (ModelRopes).
   std::vector<AttentionPlan> plans_;
   std::vector<AttentionReach> reaches_;
-  std::vector<std::size_t> tile_rows_;
+  std::vector<AttentionTiling> tilings_;
   std::vector<std::vector<float>> key_cosine_;  // [rows, pairs]
   std::vector<std::vector<float>> key_sine_;
 };

@@ -20,6 +20,8 @@
 //     s[b % 4] += minimum * x.scaled_sum;
 //   the result is (s[0] + s[2]) + (s[1] + s[3]). scale and minimum are those of the block in f32:
 //   d and m; for q4_K and q5_K d * scale and -(dmin * minimum); for q6_K d.
+//   Scores of attention and weighted values have orders of their own, a softmax goes by runs of 32
+//   cells (below).
 //   Exp(x), Tanh(x): the polynomial of kernels/exp_poly.h, the same operations in every table.
 //   Sums over a run (softmax) use the same 16 partial sums; those of squares over a row (norms)
 //   too, of products in f32 summed in double.
@@ -59,6 +61,12 @@ struct MatmulArgs {
                      // the caller; 64-byte aligned
 };
 
+// Cells of one run of attention, counted from a sequence's first.
+inline constexpr std::size_t kRunCells = 32;
+
+// Floats that key_panel writes at most.
+constexpr std::size_t KeyPanelFloats(std::size_t dim) { return (dim + 15) / 16 * 16 * kRunCells; }
+
 // Running state of an online softmax for one query row (Milakov and Gimelshein 2018): maximum, sum,
 // weighted values.
 struct SoftmaxState {
@@ -89,23 +97,36 @@ struct KernelTable {
   bool (*encode_row)(DataType type, const float* source, void* destination,
                      std::size_t element_count);
 
-  // ---- attention over one run of at most 32 cells that lie densely in one block
-  // scores[r * score_stride + c] = scale * Dot(q + r * q_stride, k[c], dim), r < row_count, c <
-  // cell_count; k: cell_count rows of `dim` elements of k_type, back to back.
-  void (*scores)(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim,
-                 const float* q, std::size_t q_stride, std::size_t row_count, float scale,
-                 float* scores, std::size_t score_stride);
-  // For one query row and the scores of one run (cell_count <= 32, all of them visible): m =
-  // max(state.max, max of scores); scores[c] = Exp(scores[c] - m); state.sum = state.sum * rescale
-  // + sum of scores; returns rescale = Exp(state.max - m) (exactly 1 when the maximum stays; 0 for
-  // the first run), by which the caller rescales its values before adding. REQUIRES: cell_count >
-  // 0.
-  float (*softmax_run)(float* scores, std::size_t cell_count, SoftmaxState* state);
-  // values[d] = values[d] * rescale, then for c ascending values[d] = fma(p[c], v[c][d],
-  // values[d]); d < dim. rescale == 1 multiplies nothing; rescale == 0 starts from 0 whatever
-  // `values` held.
+  // ---- attention over one run of at most kRunCells cells that lie densely in one block
+  // Keys as the scores want them: panel[d * kRunCells + c] = element d of cell c, decoded to f32,
+  // d < dim, c < cell_count; 0 from there to the next multiple of 16 cells; the columns behind are
+  // left. k: cell_count rows of `dim` elements of k_type, back to back. `panel`: KeyPanelFloats(dim)
+  // floats.
+  void (*key_panel)(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim,
+                    float* panel);
+  // scores[r * score_stride + c] = scale * total, total from 0 the sum of s over chunks of
+  // kScoreChunk elements (kernels/attention_form.h), each s from 0 and for d ascending s = fma(q[r *
+  // q_stride + d], panel[d][c], s); r < row_count, c < cell_count.
+  void (*scores)(const float* panel, std::size_t cell_count, std::size_t dim, const float* q,
+                 std::size_t q_stride, std::size_t row_count, float scale, float* scores,
+                 std::size_t score_stride);
+  // For each row the scores of one run (cell_count <= kRunCells, all of them visible): m =
+  // max(state.max, max of scores); scores[c] = Exp(scores[c] - m); rescale = Exp(state.max - m)
+  // (exactly 1 when the maximum stays; 0 for the first run); state.sum = state.sum * rescale + sum
+  // of scores; state.max = m. REQUIRES: cell_count > 0.
+  void (*softmax_rows)(float* scores, std::size_t score_stride, std::size_t row_count,
+                       std::size_t cell_count, SoftmaxState* states, float* rescales);
+  // For each row values[d] = values[d] * rescale, then for c ascending values[d] = fma(p[c],
+  // v[c][d], values[d]); d < dim. No rescales: nothing is multiplied.
   void (*add_values)(DataType v_type, const void* v, std::size_t cell_count, std::size_t dim,
-                     const float* p, float rescale, float* values);
+                     const float* p, std::size_t p_stride, const float* rescales,
+                     std::size_t row_count, float* values, std::size_t value_stride);
+  // Two parts of one row's softmax into one, the later cells second: m = max of both maxima, a =
+  // Exp(state.max - m), b = Exp(other.max - m); sum = sum * a + other.sum * b; values[d] = fma(b,
+  // other_values[d], values[d] * a). A part of sum 0 has seen nothing: the other one stands as it
+  // is.
+  void (*merge_softmax)(const SoftmaxState& other, const float* other_values, std::size_t dim,
+                        SoftmaxState* state, float* values);
 
   // ---- plain attention: all scores of a query at once (engine/layers/plain_attention.h)
   // out[i] = PlainDot(a, rows + i * stride, n), i < count, with another order of sums than Dot's:
@@ -115,6 +136,9 @@ struct KernelTable {
   // multiply-add.
   void (*plain_dots)(const float* a, const float* rows, std::size_t stride, std::size_t count,
                      std::size_t n, float* out);
+  // out[i] = Dot(a, rows + i * stride, n), i < count.
+  void (*lane_dots)(const float* a, const float* rows, std::size_t stride, std::size_t count,
+                    std::size_t n, float* out);
   // x[i] = e^(x[i] - max of x) / the sum of them, i < n. The first lane_count elements, a multiple of
   // 16, take the e^x of kernels/plain_exp.h and are summed by groups of sixteen in Dot's tree, the
   // rest take a correctly rounded one; the sum of groups and rest is in double, its inverse rounded

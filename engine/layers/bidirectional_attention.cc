@@ -1,5 +1,6 @@
 // A unit of work is a tile of queries times one head. What a tile needs lies in its worker's
-// workspace: queries and values [kTileQueries, head_dim], scores [kTileQueries, kRunKeys], states.
+// workspace: queries and values [kTileQueries, head_dim], scores [kTileQueries, kRunKeys], the
+// panel of a run's keys.
 #include "engine/layers/bidirectional_attention.h"
 
 #include <algorithm>
@@ -10,8 +11,8 @@
 namespace kvd {
 namespace {
 
-constexpr std::size_t kTileQueries = 32;
-constexpr std::size_t kRunKeys = 32;
+constexpr std::size_t kTileQueries = 64;
+constexpr std::size_t kRunKeys = kernels::kRunCells;
 
 }  // namespace
 
@@ -26,7 +27,7 @@ void PackHeads(const float* rows, std::size_t row_count, std::size_t head_count,
 }
 
 std::size_t BidirectionalWorkspaceFloats(std::size_t head_dim) {
-  return kTileQueries * (2 * head_dim + kRunKeys);
+  return kTileQueries * (2 * head_dim + kRunKeys) + kernels::KeyPanelFloats(head_dim);
 }
 
 void RunBidirectionalAttention(const Compute& compute, const BidirectionalShape& shape,
@@ -42,8 +43,11 @@ void RunBidirectionalAttention(const Compute& compute, const BidirectionalShape&
     float* const queries = compute.workspace(worker);
     float* const values = queries + kTileQueries * dim;
     float* const scores = values + kTileQueries * dim;
+    float* const panel = scores + kTileQueries * kRunKeys;
+    std::array<float, kTileQueries> rescales;
     std::array<kernels::SoftmaxState, kTileQueries> states;
     states.fill({.max = -std::numeric_limits<float>::infinity(), .sum = 0.0f});
+    std::fill_n(values, count * dim, 0.0f);
     for (std::size_t i = 0; i < count; ++i) {
       std::memcpy(queries + i * dim, q + (first + i) * row_floats + head * dim,
                   dim * sizeof(float));
@@ -51,14 +55,11 @@ void RunBidirectionalAttention(const Compute& compute, const BidirectionalShape&
     for (std::size_t key = 0; key < shape.key_count; key += kRunKeys) {
       const std::size_t keys = std::min(kRunKeys, shape.key_count - key);
       const std::size_t at = (head * shape.key_count + key) * dim;
-      kernels.scores(kernels::DataType::kF32, k + at, keys, dim, queries, dim, count, shape.scale,
-                     scores, kRunKeys);
-      for (std::size_t i = 0; i < count; ++i) {
-        float* const weights = scores + i * kRunKeys;
-        const float rescale = kernels.softmax_run(weights, keys, &states[i]);
-        kernels.add_values(kernels::DataType::kF32, v + at, keys, dim, weights, rescale,
-                           values + i * dim);
-      }
+      kernels.key_panel(kernels::DataType::kF32, k + at, keys, dim, panel);
+      kernels.scores(panel, keys, dim, queries, dim, count, shape.scale, scores, kRunKeys);
+      kernels.softmax_rows(scores, kRunKeys, count, keys, states.data(), rescales.data());
+      kernels.add_values(kernels::DataType::kF32, v + at, keys, dim, scores, kRunKeys,
+                         rescales.data(), count, values, dim);
     }
     for (std::size_t i = 0; i < count; ++i) {
       kernels.scale(values + i * dim, 1.0f / states[i].sum, dim,

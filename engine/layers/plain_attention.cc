@@ -11,7 +11,6 @@ namespace kvd {
 namespace {
 
 constexpr std::size_t kLanes = 16;
-constexpr std::size_t kScoreRows = 32;  // of one call of KernelTable::scores
 constexpr float kUnseen = -std::numeric_limits<float>::infinity();
 
 // What a thread needs for one unit; grows to the longest text and stays.
@@ -55,10 +54,7 @@ class HeadKeys {
     kernels_.plain_softmax(scores, width_, width_ / kLanes * kLanes);
     const float* v = scratch_.v.data();
     if (width_ % kLanes != 0) return kernels_.plain_dots(scores, v, width_, dim_, width_, out);
-    for (std::size_t d = 0; d < dim_; d += kScoreRows) {
-      kernels_.scores(kernels::DataType::kF32, v + d * width_, std::min(kScoreRows, dim_ - d),
-                      width_, scores, width_, 1, 1.0f, out + d, dim_);
-    }
+    kernels_.lane_dots(scores, v, width_, dim_, width_, out);
   }
 
   std::size_t count() const { return count_; }

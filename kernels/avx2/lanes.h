@@ -27,8 +27,9 @@ struct Lanes {
   static constexpr int kWideOuts = 2;
   static constexpr int kNarrowTileRows = 4;
   static constexpr int kNarrowRowsMax = 8;
-  static constexpr int kScoreRowsMax = 2;
-  static constexpr int kValueBlocks = 2;  // of 32 elements
+  static constexpr int kScoreRowsMax = 3;
+  static constexpr int kValueRowsMax = 3;
+  static constexpr int ValueBlocks(int rows) { return rows == 1 ? 2 : 1; }
   static constexpr int NarrowOuts(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }
 
   static KVD_ALWAYS_INLINE V Zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
@@ -207,6 +208,16 @@ struct Lanes {
     return _mm_cvtss_f32(_mm_max_ps(m, _mm_permute_ps(m, 0xb1)));
   }
 
+  // to[j][i] = from[i][j]; i, j < 16.
+  static KVD_ALWAYS_INLINE void Transpose16(const float* from, std::size_t from_stride, float* to,
+                                            std::size_t to_stride) {
+    for (std::size_t i = 0; i < 16; i += 8) {
+      for (std::size_t j = 0; j < 16; j += 8) {
+        Transpose8(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+      }
+    }
+  }
+
   // One bit per lane.
   static KVD_ALWAYS_INLINE unsigned EqualBits(V a, V b) {
     return Bits(_mm256_cmp_ps(a.low, b.low, _CMP_EQ_OQ), _mm256_cmp_ps(a.high, b.high, _CMP_EQ_OQ));
@@ -228,6 +239,28 @@ struct Lanes {
   }
 
  private:
+  static KVD_ALWAYS_INLINE void Transpose8(const float* from, std::size_t from_stride, float* to,
+                                           std::size_t to_stride) {
+    __m256 pairs[8], quads[8];
+    StaticFor<4>([&](auto i) KVD_INLINE_LAMBDA {
+      const __m256 a = _mm256_loadu_ps(from + 2 * i.value * from_stride);
+      const __m256 b = _mm256_loadu_ps(from + (2 * i.value + 1) * from_stride);
+      pairs[2 * i.value] = _mm256_unpacklo_ps(a, b);
+      pairs[2 * i.value + 1] = _mm256_unpackhi_ps(a, b);
+    });
+    StaticFor<2>([&](auto q) KVD_INLINE_LAMBDA {
+      StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
+        const __m256 a = pairs[4 * q.value + half.value], b = pairs[4 * q.value + 2 + half.value];
+        quads[4 * q.value + 2 * half.value] = _mm256_shuffle_ps(a, b, 0x44);
+        quads[4 * q.value + 2 * half.value + 1] = _mm256_shuffle_ps(a, b, 0xee);
+      });
+    });
+    StaticFor<4>([&](auto j) KVD_INLINE_LAMBDA {
+      const __m256 a = quads[j.value], b = quads[4 + j.value];
+      _mm256_storeu_ps(to + j.value * to_stride, _mm256_permute2f128_ps(a, b, 0x20));
+      _mm256_storeu_ps(to + (j.value + 4) * to_stride, _mm256_permute2f128_ps(a, b, 0x31));
+    });
+  }
   static KVD_ALWAYS_INLINE __m256 Joined(__m128 low, __m128 high) {
     return _mm256_set_m128(high, low);
   }

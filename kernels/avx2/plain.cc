@@ -11,6 +11,11 @@ void PlainDots(const float* a, const float* rows, std::size_t stride, std::size_
   PlainDotsWith<Isa>(a, rows, stride, count, n, out);
 }
 
+void LaneDots(const float* a, const float* rows, std::size_t stride, std::size_t count,
+              std::size_t n, float* out) {
+  LaneDotsWith<Isa>(a, rows, stride, count, n, out);
+}
+
 void PlainSoftmax(float* x, std::size_t n, std::size_t lane_count) {
   PlainSoftmaxWith<Isa>(x, n, lane_count);
 }

@@ -12,14 +12,22 @@ void QuantizeRows(const float* x, std::size_t x_stride, std::size_t row_count, s
                   void* to);
 void DecodeRow(DataType type, const void* source, float* destination, std::size_t element_count);
 bool EncodeRow(DataType type, const float* source, void* destination, std::size_t element_count);
-void Scores(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim, const float* q,
+void KeyPanel(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim,
+              float* panel);
+void Scores(const float* panel, std::size_t cell_count, std::size_t dim, const float* q,
             std::size_t q_stride, std::size_t row_count, float scale, float* scores,
             std::size_t score_stride);
-float SoftmaxRun(float* scores, std::size_t cell_count, SoftmaxState* state);
+void SoftmaxRows(float* scores, std::size_t score_stride, std::size_t row_count,
+                 std::size_t cell_count, SoftmaxState* states, float* rescales);
 void AddValues(DataType v_type, const void* v, std::size_t cell_count, std::size_t dim,
-               const float* p, float rescale, float* values);
+               const float* p, std::size_t p_stride, const float* rescales, std::size_t row_count,
+               float* values, std::size_t value_stride);
+void MergeSoftmax(const SoftmaxState& other, const float* other_values, std::size_t dim,
+                  SoftmaxState* state, float* values);
 void PlainDots(const float* a, const float* rows, std::size_t stride, std::size_t count,
                std::size_t n, float* out);
+void LaneDots(const float* a, const float* rows, std::size_t stride, std::size_t count,
+              std::size_t n, float* out);
 void PlainSoftmax(float* x, std::size_t n, std::size_t lane_count);
 void RmsNorm(const float* x, const float* weight, std::size_t n, float epsilon, float* y);
 void Rope(float* x, std::size_t head_count, std::size_t head_dim, std::size_t rotated_dim,

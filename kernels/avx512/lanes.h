@@ -22,8 +22,9 @@ struct Lanes {
   static constexpr int kWideOuts = 4;
   static constexpr int kNarrowTileRows = 6;
   static constexpr int kNarrowRowsMax = 16;
-  static constexpr int kScoreRowsMax = 6;
-  static constexpr int kValueBlocks = 4;  // of 32 elements
+  static constexpr int kScoreRowsMax = 8;
+  static constexpr int kValueRowsMax = 8;
+  static constexpr int ValueBlocks(int rows) { return rows == 1 ? 4 : rows <= 6 ? 2 : 1; }
   static constexpr int NarrowOuts(int /*rows*/) { return 4; }
 
   static KVD_ALWAYS_INLINE V Zero() { return _mm512_setzero_ps(); }
@@ -161,6 +162,38 @@ struct Lanes {
     m = Max(m, _mm512_shuffle_f32x4(m, m, 0xb1));
     m = Max(m, _mm512_permute_ps(m, 0x4e));
     return _mm512_cvtss_f32(Max(m, _mm512_permute_ps(m, 0xb1)));
+  }
+
+  // to[j][i] = from[i][j]; i, j < 16.
+  static KVD_ALWAYS_INLINE void Transpose16(const float* from, std::size_t from_stride, float* to,
+                                            std::size_t to_stride) {
+    V rows[16], pairs[16], quads[16];
+    StaticFor<16>([&](auto i)
+                      KVD_INLINE_LAMBDA { rows[i.value] = Load(from + i.value * from_stride); });
+    StaticFor<8>([&](auto i) KVD_INLINE_LAMBDA {
+      pairs[2 * i.value] = _mm512_unpacklo_ps(rows[2 * i.value], rows[2 * i.value + 1]);
+      pairs[2 * i.value + 1] = _mm512_unpackhi_ps(rows[2 * i.value], rows[2 * i.value + 1]);
+    });
+    // quads[4 * q + j]: element j of every four, of rows 4 * q .. 4 * q + 3
+    StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
+      StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
+        const __m512d a = _mm512_castps_pd(pairs[4 * q.value + half.value]);
+        const __m512d b = _mm512_castps_pd(pairs[4 * q.value + 2 + half.value]);
+        quads[4 * q.value + 2 * half.value] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+        quads[4 * q.value + 2 * half.value + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+      });
+    });
+    StaticFor<4>([&](auto j) KVD_INLINE_LAMBDA {
+      const V a = quads[j.value], b = quads[4 + j.value], c = quads[8 + j.value],
+              d = quads[12 + j.value];
+      const V ab_even = _mm512_shuffle_f32x4(a, b, 0x88), ab_odd = _mm512_shuffle_f32x4(a, b, 0xdd);
+      const V cd_even = _mm512_shuffle_f32x4(c, d, 0x88), cd_odd = _mm512_shuffle_f32x4(c, d, 0xdd);
+      float* const row = to + j.value * to_stride;
+      Store(row, _mm512_shuffle_f32x4(ab_even, cd_even, 0x88));
+      Store(row + 4 * to_stride, _mm512_shuffle_f32x4(ab_odd, cd_odd, 0x88));
+      Store(row + 8 * to_stride, _mm512_shuffle_f32x4(ab_even, cd_even, 0xdd));
+      Store(row + 12 * to_stride, _mm512_shuffle_f32x4(ab_odd, cd_odd, 0xdd));
+    });
   }
 
   // One bit per lane.

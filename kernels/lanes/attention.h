@@ -1,34 +1,156 @@
-// Attention over one run of at most 32 cells.
+// Attention over one run of at most 32 cells, for many query rows at once.
+//
+// Keys are decoded once into a panel that holds the cells of a run side by side, so that sixteen
+// scores of a row are one vector and no sum crosses lanes; values stay as they lie, and each one
+// decoded serves several rows.
 #pragma once
 
+#include "kernels/attention_form.h"
 #include "kernels/kernel_table.h"
-#include "kernels/lanes/dot_tile.h"
+#include "kernels/lanes/dispatch.h"
 
 namespace kvd::kernels {
 
+// ---- keys
+
+// Elements [d, d + 16 * kGroups) of `count` cells into the panel's rows from d on; `decoded`:
+// [16][32], whose rows from `count` on are zero.
+template <class Isa, int kGroups>
+KVD_ALWAYS_INLINE void TransposeGroups(const float* decoded, float* panel) {
+  StaticFor<kGroups>([&](auto g) KVD_INLINE_LAMBDA {
+    Isa::Lanes::Transpose16(decoded + 16 * g.value, 32, panel + 16 * g.value * kRunCells,
+                            kRunCells);
+  });
+}
+
+template <class Isa, class D>
+KVD_ALWAYS_INLINE void PanelColumns(const std::uint8_t* k, std::size_t cell_bytes,
+                                    std::size_t count, std::size_t dim, float* panel) {
+  using L = typename Isa::Lanes;
+  using V = typename L::V;
+  alignas(64) float decoded[16 * 32];
+  for (std::size_t i = count * 32; i < 16 * 32; i += 16) L::Store(decoded + i, L::Zero());
+  std::size_t d = 0;
+  for (; d + 32 <= dim; d += 32) {
+    const std::size_t at = DecoderRowBytes<D>(d);
+    constexpr std::size_t kPairs = D::kElements / 32;
+    static_assert(kPairs == 1, "a cell's blocks have 32 elements");
+    for (std::size_t c = 0; c < count; ++c) {
+      V a, b;
+      D::template Pair<0>(D::Open(k + c * cell_bytes + at), &a, &b);
+      L::Store(decoded + c * 32, a);
+      L::Store(decoded + c * 32 + 16, b);
+    }
+    TransposeGroups<Isa, 2>(decoded, panel + d * kRunCells);
+  }
+  if constexpr (D::kPlain) {
+    for (; d < dim; d += 16) {
+      const std::size_t at = DecoderRowBytes<D>(d), n = dim - d < 16 ? dim - d : 16;
+      for (std::size_t c = 0; c < count; ++c) {
+        const std::uint8_t* from = k + c * cell_bytes + at;
+        L::Store(decoded + c * 32, n == 16 ? D::Group(from) : D::Group(from, n));
+      }
+      TransposeGroups<Isa, 1>(decoded, panel + d * kRunCells);
+    }
+  }
+}
+
 template <class Isa>
-KVD_ALWAYS_INLINE void ScoresWith(DataType k_type, const void* k, std::size_t cell_count,
-                                  std::size_t dim, const float* q, std::size_t q_stride,
-                                  std::size_t row_count, float scale, float* scores,
-                                  std::size_t score_stride) {
-  constexpr int kRowsMax = Isa::Lanes::kScoreRowsMax;
+KVD_ALWAYS_INLINE void KeyPanelWith(DataType k_type, const void* k, std::size_t cell_count,
+                                    std::size_t dim, float* panel) {
   const auto* cells = static_cast<const std::uint8_t*>(k);
   WithCellDecoder<Isa>(k_type, [&](auto decoder) KVD_INLINE_LAMBDA {
     using D = decltype(decoder);
-    const std::size_t tile_count = (row_count + kRowsMax - 1) / kRowsMax;
-    for (std::size_t t = 0; t < tile_count; ++t) {
-      const std::size_t row = row_count * t / tile_count;
-      const std::size_t rows = row_count * (t + 1) / tile_count - row;
-      StaticFor<kRowsMax>([&](auto r) KVD_INLINE_LAMBDA {
-        constexpr int kRows = decltype(r)::value + 1;
-        if (rows != kRows) return;
-        float* y[kRows];
-        for (std::size_t i = 0; i < kRows; ++i) y[i] = scores + (row + i) * score_stride;
-        DotRows<Isa, D, kRows, true>(cells, cell_count, q + row * q_stride, q_stride, dim, scale,
-                                     y);
-      });
+    const std::size_t cell_bytes = DecoderRowBytes<D>(dim);
+    for (std::size_t c = 0; c < cell_count; c += 16) {
+      const std::size_t count = cell_count - c < 16 ? cell_count - c : 16;
+      PanelColumns<Isa, D>(cells + c * cell_bytes, cell_bytes, count, dim, panel + c);
     }
   });
+}
+
+// ---- scores
+
+// kVectors * 16 cells of kRows rows, the last `tail` of which are written (0: all).
+template <class Isa, int kRows, int kVectors>
+KVD_ALWAYS_INLINE void ScoreTile(const float* panel, std::size_t tail, std::size_t dim,
+                                 const float* q, std::size_t q_stride, float scale, float* scores,
+                                 std::size_t score_stride) {
+  using L = typename Isa::Lanes;
+  using V = typename L::V;
+  V totals[kRows][kVectors];
+  StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+    StaticFor<kVectors>([&](auto i) KVD_INLINE_LAMBDA { totals[r.value][i.value] = L::Zero(); });
+  });
+  for (std::size_t first = 0; first < dim; first += kScoreChunk) {
+    const std::size_t end = dim - first < kScoreChunk ? dim : first + kScoreChunk;
+    V sums[kRows][kVectors];
+    StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+      StaticFor<kVectors>([&](auto i) KVD_INLINE_LAMBDA { sums[r.value][i.value] = L::Zero(); });
+    });
+    for (std::size_t d = first; d < end; ++d) {
+      V keys[kVectors];
+      StaticFor<kVectors>([&](auto i) KVD_INLINE_LAMBDA {
+        keys[i.value] = L::Load(panel + d * kRunCells + 16 * i.value);
+      });
+      StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+        const V x = L::Set(q[r.value * q_stride + d]);
+        StaticFor<kVectors>([&](auto i) KVD_INLINE_LAMBDA {
+          sums[r.value][i.value] = L::Fma(x, keys[i.value], sums[r.value][i.value]);
+        });
+      });
+    }
+    StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+      StaticFor<kVectors>([&](auto i) KVD_INLINE_LAMBDA {
+        totals[r.value][i.value] = L::Add(totals[r.value][i.value], sums[r.value][i.value]);
+      });
+    });
+  }
+  const V factor = L::Set(scale);
+  StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+    StaticFor<kVectors>([&](auto i) KVD_INLINE_LAMBDA {
+      float* to = scores + r.value * score_stride + 16 * i.value;
+      const V score = L::Mul(factor, totals[r.value][i.value]);
+      if (i.value + 1 < kVectors || tail == 0) {
+        L::Store(to, score);
+      } else {
+        L::Store(to, score, L::FirstLanes(tail));
+      }
+    });
+  });
+}
+
+template <class Isa>
+KVD_ALWAYS_INLINE void ScoresWith(const float* panel, std::size_t cell_count, std::size_t dim,
+                                  const float* q, std::size_t q_stride, std::size_t row_count,
+                                  float scale, float* scores, std::size_t score_stride) {
+  constexpr int kRowsMax = Isa::Lanes::kScoreRowsMax;
+  const std::size_t tail = cell_count % 16;
+  const std::size_t tile_count = (row_count + kRowsMax - 1) / kRowsMax;
+  for (std::size_t t = 0; t < tile_count; ++t) {
+    const std::size_t row = row_count * t / tile_count;
+    const std::size_t rows = row_count * (t + 1) / tile_count - row;
+    const float* from = q + row * q_stride;
+    float* to = scores + row * score_stride;
+    StaticFor<kRowsMax>([&](auto r) KVD_INLINE_LAMBDA {
+      constexpr int kRows = decltype(r)::value + 1;
+      if (rows != kRows) return;
+      if (cell_count > 16) {
+        ScoreTile<Isa, kRows, 2>(panel, tail, dim, from, q_stride, scale, to, score_stride);
+      } else {
+        ScoreTile<Isa, kRows, 1>(panel, tail, dim, from, q_stride, scale, to, score_stride);
+      }
+    });
+  }
+}
+
+// ---- softmax
+
+template <class Isa>
+KVD_ALWAYS_INLINE float ExpOf(float x) {
+  float lanes[16];
+  Isa::Lanes::Store(lanes, Isa::Lanes::Exp(Isa::Lanes::Set(x)));
+  return lanes[0];
 }
 
 template <class Isa>
@@ -58,59 +180,109 @@ KVD_ALWAYS_INLINE float SoftmaxRunWith(float* scores, std::size_t cell_count, So
     L::Store(scores + whole, e, mask);
     sums = L::Add(sums, L::Select(mask, e, L::Zero()));
   }
-  float rescale = 1.0f;
-  if (state->max != max) {
-    float lanes[16];
-    L::Store(lanes, L::Exp(L::Set(state->max - max)));
-    rescale = lanes[0];
-  }
+  const float rescale = state->max == max ? 1.0f : ExpOf<Isa>(state->max - max);
   state->sum = state->sum * rescale + L::Total(sums);
   state->max = max;
   return rescale;
 }
 
-// Elements [d, d + 32 * kBlocks) of the values, which stay in registers over all cells.
-template <class Isa, class D, int kBlocks>
-KVD_ALWAYS_INLINE void AddValueBlocks(const std::uint8_t* v, std::size_t cell_bytes,
-                                      std::size_t cell_count, const float* p, float rescale,
-                                      float* values) {
+template <class Isa>
+KVD_ALWAYS_INLINE void SoftmaxRowsWith(float* scores, std::size_t score_stride,
+                                       std::size_t row_count, std::size_t cell_count,
+                                       SoftmaxState* states, float* rescales) {
+  for (std::size_t r = 0; r < row_count; ++r) {
+    rescales[r] = SoftmaxRunWith<Isa>(scores + r * score_stride, cell_count, &states[r]);
+  }
+}
+
+template <class Isa>
+KVD_ALWAYS_INLINE void MergeSoftmaxWith(const SoftmaxState& other, const float* other_values,
+                                        std::size_t dim, SoftmaxState* state, float* values) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
-  V sums[2 * kBlocks];
-  StaticFor<2 * kBlocks>([&](auto i) KVD_INLINE_LAMBDA {
-    V& sum = sums[i.value];
-    sum = rescale == 0.0f ? L::Zero() : L::Load(values + 16 * i.value);
-    if (rescale != 0.0f && rescale != 1.0f) sum = L::Mul(sum, L::Set(rescale));
+  if (other.sum == 0.0f) return;
+  const bool first = state->sum == 0.0f;
+  const float max = first || other.max > state->max ? other.max : state->max;
+  const float own = first || state->max == max ? 1.0f : ExpOf<Isa>(state->max - max);
+  const float others = other.max == max ? 1.0f : ExpOf<Isa>(other.max - max);
+  state->sum = first ? other.sum : state->sum * own + other.sum * others;
+  state->max = max;
+  const auto merged = [&](V mine, V theirs) KVD_INLINE_LAMBDA {
+    return first ? theirs : L::Fma(L::Set(others), theirs, L::Mul(mine, L::Set(own)));
+  };
+  std::size_t d = 0;
+  for (; d + 16 <= dim; d += 16) {
+    L::Store(values + d, merged(L::Load(values + d), L::Load(other_values + d)));
+  }
+  if (d < dim) {
+    const auto mask = L::FirstLanes(dim - d);
+    L::Store(values + d, merged(L::Load(values + d, mask), L::Load(other_values + d, mask)), mask);
+  }
+}
+
+// ---- values
+
+// What add_values is given, from one row and one element on.
+struct ValueRows {
+  const std::uint8_t* v;
+  std::size_t cell_bytes;
+  std::size_t cell_count;
+  const float* p;
+  std::size_t p_stride;
+  const float* rescales;  // null: all 1
+  float* values;
+  std::size_t value_stride;
+};
+
+// Elements [0, 32 * kBlocks) of the values of kRows rows, which stay in registers over all cells.
+template <class Isa, class D, int kRows, int kBlocks>
+KVD_ALWAYS_INLINE void AddValueTile(const ValueRows& rows) {
+  using L = typename Isa::Lanes;
+  using V = typename L::V;
+  V sums[kRows][2 * kBlocks];
+  StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+    StaticFor<2 * kBlocks>([&](auto i) KVD_INLINE_LAMBDA {
+      V& sum = sums[r.value][i.value];
+      sum = L::Load(rows.values + r.value * rows.value_stride + 16 * i.value);
+      if (rows.rescales != nullptr) sum = L::Mul(sum, L::Set(rows.rescales[r.value]));
+    });
   });
-  for (std::size_t c = 0; c < cell_count; ++c, v += cell_bytes) {
-    const V weight = L::Set(p[c]);
+  const std::uint8_t* v = rows.v;
+  const float* p = rows.p;
+  for (std::size_t c = 0; c < rows.cell_count; ++c, v += rows.cell_bytes, ++p) {
     StaticFor<kBlocks>([&](auto i) KVD_INLINE_LAMBDA {
       V a, b;
       D::template Pair<0>(D::Open(v + i.value * D::kBytes), &a, &b);
-      sums[2 * i.value] = L::Fma(weight, a, sums[2 * i.value]);
-      sums[2 * i.value + 1] = L::Fma(weight, b, sums[2 * i.value + 1]);
+      StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+        const V weight = L::Set(p[r.value * rows.p_stride]);
+        V(&row)[2 * kBlocks] = sums[r.value];
+        row[2 * i.value] = L::Fma(weight, a, row[2 * i.value]);
+        row[2 * i.value + 1] = L::Fma(weight, b, row[2 * i.value + 1]);
+      });
     });
   }
-  StaticFor<2 * kBlocks>([&](auto i)
-                             KVD_INLINE_LAMBDA { L::Store(values + 16 * i.value, sums[i.value]); });
+  StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+    StaticFor<2 * kBlocks>([&](auto i) KVD_INLINE_LAMBDA {
+      L::Store(rows.values + r.value * rows.value_stride + 16 * i.value, sums[r.value][i.value]);
+    });
+  });
 }
 
-// The last n < 32 elements of a plain type.
+// The last n < 32 elements of a plain type, one row.
 template <class Isa, class D>
-KVD_ALWAYS_INLINE void AddValueRest(const std::uint8_t* v, std::size_t cell_bytes,
-                                    std::size_t cell_count, std::size_t n, const float* p,
-                                    float rescale, float* values) {
+KVD_ALWAYS_INLINE void AddValueRest(const ValueRows& rows, std::size_t n) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
+  const std::uint8_t* v = rows.v;
+  float* values = rows.values;
   while (n != 0) {
     const std::size_t count = n < 16 ? n : 16;
     const auto mask = L::FirstLanes(count);  // unused for a whole group
-    V sum = L::Zero();
-    if (rescale != 0.0f) sum = count == 16 ? L::Load(values) : L::Load(values, mask);
-    if (rescale != 0.0f && rescale != 1.0f) sum = L::Mul(sum, L::Set(rescale));
-    for (std::size_t c = 0; c < cell_count; ++c) {
-      const std::uint8_t* cell = v + c * cell_bytes;
-      sum = L::Fma(L::Set(p[c]), count == 16 ? D::Group(cell) : D::Group(cell, count), sum);
+    V sum = count == 16 ? L::Load(values) : L::Load(values, mask);
+    if (rows.rescales != nullptr) sum = L::Mul(sum, L::Set(*rows.rescales));
+    for (std::size_t c = 0; c < rows.cell_count; ++c) {
+      const std::uint8_t* cell = v + c * rows.cell_bytes;
+      sum = L::Fma(L::Set(rows.p[c]), count == 16 ? D::Group(cell) : D::Group(cell, count), sum);
     }
     if (count == 16) {
       L::Store(values, sum);
@@ -123,27 +295,54 @@ KVD_ALWAYS_INLINE void AddValueRest(const std::uint8_t* v, std::size_t cell_byte
   }
 }
 
+// All elements of kRows rows.
+template <class Isa, class D, int kRows>
+KVD_ALWAYS_INLINE void AddValueRows(ValueRows rows, std::size_t dim) {
+  constexpr int kBlocks = Isa::Lanes::ValueBlocks(kRows);
+  std::size_t d = 0;
+  const auto advance = [&](int blocks) KVD_INLINE_LAMBDA {
+    d += 32 * static_cast<std::size_t>(blocks);
+    rows.v += D::kBytes * static_cast<std::size_t>(blocks);
+    rows.values += 32 * blocks;
+  };
+  for (; d + 32 * kBlocks <= dim; advance(kBlocks)) AddValueTile<Isa, D, kRows, kBlocks>(rows);
+  if constexpr (kBlocks > 1) {
+    for (; d + 32 <= dim; advance(1)) AddValueTile<Isa, D, kRows, 1>(rows);
+  }
+  if constexpr (D::kPlain) {
+    for (int r = 0; d < dim && r < kRows; ++r) {
+      AddValueRest<Isa, D>(rows, dim - d);
+      rows.p += rows.p_stride;
+      if (rows.rescales != nullptr) ++rows.rescales;
+      rows.values += rows.value_stride;
+    }
+  }
+}
+
 template <class Isa>
 KVD_ALWAYS_INLINE void AddValuesWith(DataType v_type, const void* v, std::size_t cell_count,
-                                     std::size_t dim, const float* p, float rescale,
-                                     float* values) {
-  const auto* cells = static_cast<const std::uint8_t*>(v);
+                                     std::size_t dim, const float* p, std::size_t p_stride,
+                                     const float* rescales, std::size_t row_count, float* values,
+                                     std::size_t value_stride) {
+  constexpr int kRowsMax = Isa::Lanes::kValueRowsMax;
   WithCellDecoder<Isa>(v_type, [&](auto decoder) KVD_INLINE_LAMBDA {
     using D = decltype(decoder);
-    const std::size_t cell_bytes = DecoderRowBytes<D>(dim);
-    std::size_t d = 0;
-    constexpr int kBlocks = Isa::Lanes::kValueBlocks;
-    for (; d + 32 * kBlocks <= dim; d += 32 * kBlocks) {
-      AddValueBlocks<Isa, D, kBlocks>(cells + DecoderRowBytes<D>(d), cell_bytes, cell_count, p,
-                                      rescale, values + d);
-    }
-    for (; d + 32 <= dim; d += 32) {
-      AddValueBlocks<Isa, D, 1>(cells + DecoderRowBytes<D>(d), cell_bytes, cell_count, p, rescale,
-                                values + d);
-    }
-    if constexpr (D::kPlain) {
-      AddValueRest<Isa, D>(cells + DecoderRowBytes<D>(d), cell_bytes, cell_count, dim - d, p,
-                           rescale, values + d);
+    const std::size_t tile_count = (row_count + kRowsMax - 1) / kRowsMax;
+    for (std::size_t t = 0; t < tile_count; ++t) {
+      const std::size_t row = row_count * t / tile_count;
+      const std::size_t rows = row_count * (t + 1) / tile_count - row;
+      const ValueRows tile = {.v = static_cast<const std::uint8_t*>(v),
+                              .cell_bytes = DecoderRowBytes<D>(dim),
+                              .cell_count = cell_count,
+                              .p = p + row * p_stride,
+                              .p_stride = p_stride,
+                              .rescales = rescales == nullptr ? nullptr : rescales + row,
+                              .values = values + row * value_stride,
+                              .value_stride = value_stride};
+      StaticFor<kRowsMax>([&](auto r) KVD_INLINE_LAMBDA {
+        constexpr int kRows = decltype(r)::value + 1;
+        if (rows == kRows) AddValueRows<Isa, D, kRows>(tile, dim);
+      });
     }
   });
 }

@@ -34,6 +34,23 @@ KVD_ALWAYS_INLINE void PlainDotsWith(const float* a, const float* rows, std::siz
   }
 }
 
+template <class Isa>
+KVD_ALWAYS_INLINE void LaneDotsWith(const float* a, const float* rows, std::size_t stride,
+                                    std::size_t count, std::size_t n, float* out) {
+  using L = typename Isa::Lanes;
+  using V = typename L::V;
+  for (std::size_t i = 0; i < count; ++i, rows += stride) {
+    V sums = L::Zero();
+    std::size_t j = 0;
+    for (; j + 16 <= n; j += 16) sums = L::Fma(L::Load(a + j), L::Load(rows + j), sums);
+    if (j < n) {
+      const auto mask = L::FirstLanes(n - j);
+      sums = L::Fma(L::Load(a + j, mask), L::Load(rows + j, mask), sums, mask);
+    }
+    out[i] = L::Total(sums);
+  }
+}
+
 template <class L>
 KVD_ALWAYS_INLINE typename L::V PlainExp(typename L::V x) {
   using V = typename L::V;

@@ -1,67 +1,107 @@
 // Attention over one run of cells, as the numeric form states it.
 #include <algorithm>
+#include <cmath>
 
+#include "kernels/attention_form.h"
 #include "kernels/scalar/dot.h"
 #include "kernels/scalar/functions.h"
 
 namespace kvd::kernels::scalar {
 namespace {
 
-constexpr std::size_t kChunkElements = 256;  // a multiple of every block and of the 16 partial sums
+constexpr std::size_t kChunkElements = 256;  // a multiple of every block
 
 }  // namespace
 
-void Scores(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim, const float* q,
-            std::size_t q_stride, std::size_t row_count, float scale, float* scores,
-            std::size_t score_stride) {
+void KeyPanel(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim,
+              float* panel) {
   float decoded[kChunkElements];
-  for (std::size_t c = 0; c < cell_count; ++c) {
+  const std::size_t column_count = (cell_count + 15) / 16 * 16;
+  for (std::size_t c = 0; c < column_count; ++c) {
     const std::byte* cell = static_cast<const std::byte*>(k) + c * RowBytes(k_type, dim);
-    for (std::size_t r = 0; r < row_count; ++r) {
-      PartialSums sums;
-      for (std::size_t j = 0; j < dim; j += kChunkElements) {
-        const std::size_t count = std::min(kChunkElements, dim - j);
+    for (std::size_t j = 0; j < dim; j += kChunkElements) {
+      const std::size_t count = std::min(kChunkElements, dim - j);
+      if (c < cell_count) {
         DecodeRow(k_type, cell + RowBytes(k_type, j), decoded, count);
-        AddProducts(q + r * q_stride + j, decoded, count, &sums);
+      } else {
+        std::fill_n(decoded, count, 0.0f);
       }
-      scores[r * score_stride + c] = scale * sums.Total();
+      for (std::size_t d = 0; d < count; ++d) panel[(j + d) * kRunCells + c] = decoded[d];
     }
   }
 }
 
-float SoftmaxRun(float* scores, std::size_t cell_count, SoftmaxState* state) {
-  float max = state->max;
-  for (std::size_t c = 0; c < cell_count; ++c) max = scores[c] > max ? scores[c] : max;
-  max += 0.0f;  // a zero maximum is +0, whichever zero came first
-  PartialSums sums;
-  for (std::size_t c = 0; c < cell_count; ++c) {
-    scores[c] = Exp(scores[c] - max);
-    sums.s[c % 16] += scores[c];
+void Scores(const float* panel, std::size_t cell_count, std::size_t dim, const float* q,
+            std::size_t q_stride, std::size_t row_count, float scale, float* scores,
+            std::size_t score_stride) {
+  for (std::size_t r = 0; r < row_count; ++r) {
+    float totals[kRunCells] = {};
+    for (std::size_t first = 0; first < dim; first += kScoreChunk) {
+      float sums[kRunCells] = {};
+      for (std::size_t d = first; d < std::min(first + kScoreChunk, dim); ++d) {
+        for (std::size_t c = 0; c < cell_count; ++c) {
+          sums[c] = std::fma(q[r * q_stride + d], panel[d * kRunCells + c], sums[c]);
+        }
+      }
+      for (std::size_t c = 0; c < cell_count; ++c) totals[c] += sums[c];
+    }
+    for (std::size_t c = 0; c < cell_count; ++c) scores[r * score_stride + c] = scale * totals[c];
   }
-  const float rescale = Exp(state->max - max);
-  state->sum = state->sum * rescale + sums.Total();
-  state->max = max;
-  return rescale;
+}
+
+void SoftmaxRows(float* scores, std::size_t score_stride, std::size_t row_count,
+                 std::size_t cell_count, SoftmaxState* states, float* rescales) {
+  for (std::size_t r = 0; r < row_count; ++r, scores += score_stride) {
+    SoftmaxState& state = states[r];
+    float max = state.max;
+    for (std::size_t c = 0; c < cell_count; ++c) max = scores[c] > max ? scores[c] : max;
+    max += 0.0f;  // a zero maximum is +0, whichever zero came first
+    PartialSums sums;
+    for (std::size_t c = 0; c < cell_count; ++c) {
+      scores[c] = Exp(scores[c] - max);
+      sums.s[c % 16] += scores[c];
+    }
+    rescales[r] = Exp(state.max - max);
+    state.sum = state.sum * rescales[r] + sums.Total();
+    state.max = max;
+  }
 }
 
 void AddValues(DataType v_type, const void* v, std::size_t cell_count, std::size_t dim,
-               const float* p, float rescale, float* values) {
+               const float* p, std::size_t p_stride, const float* rescales, std::size_t row_count,
+               float* values, std::size_t value_stride) {
   float decoded[kChunkElements];
-  for (std::size_t d = 0; d < dim; ++d) {
-    if (rescale == 0.0f) {
-      values[d] = 0.0f;
-    } else if (rescale != 1.0f) {
-      values[d] *= rescale;
-    }
+  for (std::size_t r = 0; r < row_count && rescales != nullptr; ++r) {
+    for (std::size_t d = 0; d < dim; ++d) values[r * value_stride + d] *= rescales[r];
   }
   for (std::size_t c = 0; c < cell_count; ++c) {
     const std::byte* cell = static_cast<const std::byte*>(v) + c * RowBytes(v_type, dim);
     for (std::size_t j = 0; j < dim; j += kChunkElements) {
       const std::size_t count = std::min(kChunkElements, dim - j);
       DecodeRow(v_type, cell + RowBytes(v_type, j), decoded, count);
-      for (std::size_t d = 0; d < count; ++d)
-        values[j + d] = std::fma(p[c], decoded[d], values[j + d]);
+      for (std::size_t r = 0; r < row_count; ++r) {
+        float* const row = values + r * value_stride + j;
+        const float weight = p[r * p_stride + c];
+        for (std::size_t d = 0; d < count; ++d) row[d] = std::fma(weight, decoded[d], row[d]);
+      }
     }
+  }
+}
+
+void MergeSoftmax(const SoftmaxState& other, const float* other_values, std::size_t dim,
+                  SoftmaxState* state, float* values) {
+  if (other.sum == 0.0f) return;
+  if (state->sum == 0.0f) {
+    *state = other;
+    std::copy_n(other_values, dim, values);
+    return;
+  }
+  const float max = std::max(state->max, other.max);
+  const float own = Exp(state->max - max), others = Exp(other.max - max);
+  state->sum = state->sum * own + other.sum * others;
+  state->max = max;
+  for (std::size_t d = 0; d < dim; ++d) {
+    values[d] = std::fma(others, other_values[d], values[d] * own);
   }
 }
 

@@ -46,6 +46,15 @@ void PlainDots(const float* a, const float* rows, std::size_t stride, std::size_
   for (std::size_t i = 0; i < count; ++i) out[i] = PlainDot(a, rows + i * stride, n);
 }
 
+void LaneDots(const float* a, const float* rows, std::size_t stride, std::size_t count,
+              std::size_t n, float* out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    PartialSums sums;
+    AddProducts(a, rows + i * stride, n, &sums);
+    out[i] = sums.Total();
+  }
+}
+
 void PlainSoftmax(float* x, std::size_t n, std::size_t lane_count) {
   float max = x[0];
   for (std::size_t i = 1; i < n; ++i) max = x[i] > max ? x[i] : max;

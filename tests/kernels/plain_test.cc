@@ -20,6 +20,9 @@ TEST_P(PlainTest, DotsGiveTheScalarBits) {
     scalar_->plain_dots(a.get(), rows.get(), stride, 9, n, expected.data());
     table_->plain_dots(a.get(), rows.get(), stride, 9, n, actual.data());
     ASSERT_TRUE(SameBits(expected, actual)) << n;
+    scalar_->lane_dots(a.get(), rows.get(), stride, 9, n, expected.data());
+    table_->lane_dots(a.get(), rows.get(), stride, 9, n, actual.data());
+    ASSERT_TRUE(SameBits(expected, actual)) << n;
   }
 }
 
@@ -31,6 +34,8 @@ TEST_P(PlainTest, DotsAreSumsOfProducts) {
     for (std::size_t i = 0; i < n; ++i) sum += double{a[i]} * b[i];
     float dot = 0;
     table_->plain_dots(a.data(), b.data(), n, 1, n, &dot);
+    EXPECT_NEAR(dot, sum, 1e-4);
+    table_->lane_dots(a.data(), b.data(), n, 1, n, &dot);
     EXPECT_NEAR(dot, sum, 1e-4);
   }
 }

@@ -41,9 +41,10 @@ TEST(SelectKernelsTest, EveryTableIsComplete) {
   for (const KernelTable* table : {ScalarTable(), Avx2Table(), Avx512Table(), AmxTable()}) {
     if (table == nullptr) continue;
     EXPECT_TRUE(table->matmul && table->quantize_rows && table->decode_row && table->encode_row &&
-                table->scores && table->softmax_run && table->add_values && table->rms_norm &&
-                table->rope && table->silu_multiply && table->add && table->scale &&
-                table->all_finite && table->argmax)
+                table->key_panel && table->scores && table->softmax_rows && table->add_values &&
+                table->merge_softmax && table->plain_dots && table->lane_dots &&
+                table->plain_softmax && table->rms_norm && table->rope && table->silu_multiply &&
+                table->add && table->scale && table->all_finite && table->argmax)
         << table->name;
   }
 }
