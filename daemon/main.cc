@@ -148,6 +148,7 @@ Status Serve(const DaemonOptions& options, int signals) {
   }
   Scheduler scheduler(*engine, engine->config().vocab_size,
                       {.prefill_chunk_tokens = options.prefill_chunk,
+                       .step_seconds_max = options.max_step_ms / 1e3,
                        .defrag_threshold = options.defrag_threshold / 100.0,
                        .admit = [&shares](const ComputingRequest& request, std::size_t tokens) {
                          return shares.Admit(request.session().uid(), tokens);

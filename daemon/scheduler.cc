@@ -4,6 +4,7 @@
 #include "daemon/scheduler.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -21,9 +22,8 @@ Scheduler::Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions 
     : engine_(engine),
       vocab_size_(vocab_size),
       options_(std::move(options)),
-      planner_({.step_tokens = engine.options().ubatch_tokens,
-                .prefill_tokens = std::min<std::size_t>(options_.prefill_chunk_tokens,
-                                                        engine.options().ubatch_tokens)}),
+      planner_(engine.options().ubatch_tokens),
+      clock_(options_.step_seconds_max),
       sharing_(engine) {}
 
 Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
@@ -190,18 +190,31 @@ std::size_t Scheduler::TokensNow(const ComputingRequest& request, std::size_t to
   return info ? engine_.StepTokens(info->cell_count, info->next_pos, tokens) : tokens;
 }
 
-// Chooses and fills items_ and parts_. False: nobody can compute.
-bool Scheduler::FillStep() {
-  sharing_.Prepare(active_);
+void Scheduler::ListCandidates() {
+  awaited_.clear();
+  for (const auto& request : active_) {
+    if (request->opening.waits) awaited_.push_back(request->opening.leader);
+  }
+  std::ranges::sort(awaited_);
   candidates_.clear();
   for (const auto& request : active_) {
     const bool computes = !request->finishing() && !request->opening.waits;
+    const ComputingRequest* const itself = request.get();
     candidates_.push_back({.session = request->session().id(),
-                           .wanted_tokens = computes ? request->wanted_tokens() : 0});
+                           .wanted_tokens = computes ? request->wanted_tokens() : 0,
+                           .uid = request->session().uid(),
+                           .is_awaited = std::ranges::binary_search(awaited_, itself)});
   }
+}
+
+// Chooses and fills items_ and parts_. False: nobody can compute.
+bool Scheduler::FillStep() {
+  sharing_.Prepare(active_);
+  ListCandidates();
   items_.clear();
   parts_.clear();
-  const auto shares = planner_.Plan(candidates_);
+  const auto shares =
+      planner_.Plan(candidates_, clock_.PrefillTokens(options_.prefill_chunk_tokens));
   const std::size_t rows_max =
       std::max<std::size_t>(1, options_.scratch_floats_max / std::max(vocab_size_, 1u));
   // Rows are handed out as pointers: the scratch is brought to its size first.
@@ -236,22 +249,35 @@ bool Scheduler::FillStep() {
     item.keeps_state |= sharing_.IsWorthKeeping(*request, item.tokens.size());
     rows_used += needs_row ? 1 : 0;
     items_.push_back(std::move(item));
-    parts_.push_back({request, row});
+    parts_.push_back({request, row, share.candidate});
   }
   // Those that follow one that has stalled need not wait for it any more.
   if (items_.empty() && any_stalled) return FillStep();
   return !items_.empty();
 }
 
+void Scheduler::Compute() {
+  std::size_t decode_rows = 0;
+  std::size_t prefill_tokens = 0;
+  for (const StepItem& item : items_) {
+    (item.tokens.size() == 1 ? decode_rows : prefill_tokens) += item.tokens.size();
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  engine_.Step(items_);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  clock_.AddStep(decode_rows, prefill_tokens, took.count());
+}
+
 bool Scheduler::Step() {
   if (!FillStep()) return false;
-  engine_.Step(items_);
+  Compute();
   std::uint64_t sampled = 0;
   for (const bool in_place : {true, false}) {
     for (std::size_t i = 0; i < items_.size(); ++i) {
       if ((parts_[i].row == nullptr) != in_place) continue;
       ComputingRequest& request = *parts_[i].request;
-      if (items_[i].status) planner_.AddServed(request.session().id(), items_[i].tokens.size());
+      if (items_[i].status)
+        planner_.AddServed(candidates_[parts_[i].candidate], items_[i].tokens.size());
       if (request.ends_with(items_[i])) Forget(request);
       request.Finish(items_[i], parts_[i].row != nullptr
                                     ? std::span<const float>(parts_[i].row, vocab_size_)

@@ -20,6 +20,7 @@
 
 #include "daemon/computing_request.h"
 #include "daemon/prefix_sharing.h"
+#include "daemon/step_clock.h"
 #include "daemon/step_planner.h"
 #include "engine/engine.h"
 #include "shm/error.h"
@@ -29,6 +30,8 @@ namespace kvd {
 
 struct SchedulerOptions {
   std::size_t prefill_chunk_tokens = 256;
+  // What a step beside decode rows should last at most: prompts get smaller chunks; 0: any time.
+  double step_seconds_max = 0.0;
   // Floats of the scratch rows that sampling in the daemon reads; at least one row is always there.
   std::size_t scratch_floats_max = (64u << 20) / sizeof(float);
   // Defragments by itself when more than this part of the used blocks is waste; 0: never.
@@ -82,6 +85,7 @@ class Scheduler {
   struct Part {
     std::shared_ptr<ComputingRequest> request;
     float* row = nullptr;
+    std::size_t candidate = 0;  // index
   };
 
   void TakeIn();
@@ -91,6 +95,8 @@ class Scheduler {
   bool DefragmentSome();
   bool Step();
   bool FillStep();
+  void ListCandidates();
+  void Compute();
   std::size_t TokensNow(const ComputingRequest& request, std::size_t tokens) const;
   void Settle();                                 // flushes, forgets what has ended
   void Forget(const ComputingRequest& request);  // from the maps
@@ -111,8 +117,10 @@ class Scheduler {
 
   // Engine thread only.
   StepPlanner planner_;
+  StepClock clock_;
   PrefixSharing sharing_;
   std::vector<std::shared_ptr<ComputingRequest>> active_;  // in order of arrival
+  std::vector<const ComputingRequest*> awaited_;           // leaders of those that wait; sorted
   std::vector<StepCandidate> candidates_;
   std::vector<StepItem> items_;
   std::vector<Part> parts_;     // parallel to items_

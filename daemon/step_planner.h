@@ -1,10 +1,11 @@
-// StepPlanner: which requests compute how many tokens in the next step. Fair between sessions,
-// decode rows first.
+// StepPlanner: which requests compute how many tokens in the next step. Decode rows first, then
+// prompts; fair between users, and between the sessions of each.
 //
-// Owner: the scheduler, engine thread only. Fairness is by tokens served: of sessions that want
-// more than there is, the one that was served least comes first, in portions of one block. A
-// session that comes (back) starts level with the least served of those that are active: having
-// been idle is no credit.
+// Owner: the scheduler, engine thread only. Fairness is by tokens served: of users that want more
+// than there is, the one that was served least comes first, in portions of one block; so of the
+// sessions of one user, but that prompts which others wait for go before those that nobody does.
+// Who comes (back) starts level with the least served of those that are active: having been idle is
+// no credit.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +18,11 @@
 
 namespace kvd {
 
-struct StepLimits {
-  std::size_t step_tokens = 512;     // of all requests together
-  std::size_t prefill_tokens = 256;  // of prompts, while somebody decodes
-};
-
 struct StepCandidate {
   SessionId session = SessionId::kNone;
   std::size_t wanted_tokens = 0;  // 1: a decode row
+  std::uint32_t uid = 0;          // the session's
+  bool is_awaited = false;        // other prompts begin with what this one computes
 };
 
 struct StepShare {
@@ -35,36 +33,54 @@ struct StepShare {
 class StepPlanner {
  public:
   static constexpr std::size_t kPortionTokens = 32;
+  // Whose client samples for itself has no decode row in the step after one: prompts are held to
+  // their chunk for so many plans more.
+  static constexpr std::uint64_t kPlansAfterDecoding = 2;
 
-  explicit StepPlanner(StepLimits limits) : limits_(limits) {}
+  // step_tokens: of all requests together.
+  explicit StepPlanner(std::size_t step_tokens) : step_tokens_(step_tokens) {}
 
-  // Shares of the candidates that take part, decode rows first; each candidate at most once. Valid
-  // until the next call.
-  std::span<const StepShare> Plan(std::span<const StepCandidate> candidates);
+  // Shares of the candidates that take part, decode rows first; each candidate at most once. While
+  // somebody decodes, prompts get prefill_tokens together. Valid until the next call.
+  std::span<const StepShare> Plan(std::span<const StepCandidate> candidates,
+                                  std::size_t prefill_tokens);
   // What was really computed.
-  void AddServed(SessionId session, std::size_t tokens) { accounts_[session].served += tokens; }
+  void AddServed(const StepCandidate& candidate, std::size_t tokens);
 
  private:
+  // Of one user or one session.
   struct Account {
     std::uint64_t served = 0;
     std::uint64_t seen_in_plan = 0;  // number of the last plan it was a candidate of
-    std::size_t claim = 0;           // index in claims_ during a plan
+    std::size_t claim = 0;           // of a session: index in claims_ during a plan
   };
+  template <class Key>
+  using Accounts = std::unordered_map<Key, Account>;
   // Per session of the candidates: what it has been served, counting what this plan gives it.
   struct Claim {
-    SessionId session;
+    std::uint32_t uid;
     std::uint64_t served;
     std::vector<std::size_t> waiting;  // indices of candidates, the next one at the back
+    bool is_awaited = false;           // the one at the back
   };
-  void UpdateAccounts(std::span<const StepCandidate> candidates);
+  template <class Key, class KeyOf>
+  void UpdateAccounts(Accounts<Key>& accounts, std::span<const StepCandidate> candidates,
+                      const KeyOf& key_of);
   void MakeClaims(std::span<const StepCandidate> candidates, bool decode);
-  Claim* LeastServed();
+  void GiveDecodeRows(std::size_t& room);
+  void GivePrompts(std::span<const StepCandidate> candidates, std::size_t room);
+  Claim* Next();
+  void Charge(Claim& claim, std::size_t tokens);
+  void PopWaiting(Claim& claim, std::span<const StepCandidate> candidates);
 
-  const StepLimits limits_;
-  std::unordered_map<SessionId, Account> accounts_;
+  const std::size_t step_tokens_;
+  Accounts<std::uint32_t> users_;
+  Accounts<SessionId> sessions_;
   std::uint64_t plan_number_ = 0;
+  std::uint64_t decoded_in_plan_ = 0;  // the last one with decode rows; 0: none yet
   std::vector<Claim> claims_;
-  std::vector<std::size_t> tokens_;  // by candidate
+  std::unordered_map<std::uint32_t, std::uint64_t> user_served_;  // counting what this plan gives
+  std::vector<std::size_t> tokens_;                               // by candidate
   std::vector<StepShare> shares_;
 };
 

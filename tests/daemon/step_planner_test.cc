@@ -20,9 +20,10 @@ std::size_t TokensOf(std::span<const StepShare> shares, std::size_t candidate) {
 }
 
 TEST(StepPlannerTest, DecodeRowsComeFirstAndPrefillIsHeldToItsChunkBesideThem) {
-  StepPlanner planner({.step_tokens = 512, .prefill_tokens = 128});
+  StepPlanner planner(512);
+  constexpr std::size_t kChunk = 128;
   const std::vector<StepCandidate> candidates = {{kA, 4000}, {kB, 1}, {kC, 1}};
-  const auto shares = planner.Plan(candidates);
+  const auto shares = planner.Plan(candidates, kChunk);
   ASSERT_EQ(shares.size(), 3u);
   EXPECT_EQ(shares[0].tokens, 1u);
   EXPECT_EQ(shares[1].tokens, 1u);
@@ -30,46 +31,51 @@ TEST(StepPlannerTest, DecodeRowsComeFirstAndPrefillIsHeldToItsChunkBesideThem) {
 }
 
 TEST(StepPlannerTest, PrefillAloneTakesTheWholeStep) {
-  StepPlanner planner({.step_tokens = 512, .prefill_tokens = 128});
+  StepPlanner planner(512);
+  constexpr std::size_t kChunk = 128;
   const std::vector<StepCandidate> candidates = {{kA, 4000}};
-  EXPECT_EQ(TokensOf(planner.Plan(candidates), 0), 512u);
+  EXPECT_EQ(TokensOf(planner.Plan(candidates, kChunk), 0), 512u);
 }
 
 TEST(StepPlannerTest, TwoPromptsShareAStepEvenly) {
-  StepPlanner planner({.step_tokens = 512, .prefill_tokens = 128});
+  StepPlanner planner(512);
+  constexpr std::size_t kChunk = 128;
   const std::vector<StepCandidate> candidates = {{kA, 4000}, {kB, 4000}};
-  const auto shares = planner.Plan(candidates);
+  const auto shares = planner.Plan(candidates, kChunk);
   EXPECT_EQ(TokensOf(shares, 0), 256u);
   EXPECT_EQ(TokensOf(shares, 1), 256u);
 }
 
 TEST(StepPlannerTest, ASessionWithManyPromptsGetsNoMoreThanAnother) {
-  StepPlanner planner({.step_tokens = 512, .prefill_tokens = 512});
+  StepPlanner planner(512);
+  constexpr std::size_t kChunk = 512;
   std::vector<StepCandidate> candidates(8, {kA, 4000});
   candidates.push_back({kB, 4000});
-  const auto shares = planner.Plan(candidates);
+  const auto shares = planner.Plan(candidates, kChunk);
   EXPECT_EQ(TokensOf(shares, 8), 256u);
 }
 
 TEST(StepPlannerTest, WhatOneSessionDoesNotWantGoesToTheOthers) {
-  StepPlanner planner({.step_tokens = 512, .prefill_tokens = 512});
+  StepPlanner planner(512);
+  constexpr std::size_t kChunk = 512;
   const std::vector<StepCandidate> candidates = {{kA, 10}, {kB, 4000}};
-  const auto shares = planner.Plan(candidates);
+  const auto shares = planner.Plan(candidates, kChunk);
   EXPECT_EQ(TokensOf(shares, 0), 10u);
   EXPECT_EQ(TokensOf(shares, 1), 502u);
 }
 
 TEST(StepPlannerTest, MoreDecodeRowsThanAStepHoldsTakeTurns) {
-  StepPlanner planner({.step_tokens = 4, .prefill_tokens = 4});
+  StepPlanner planner(4);
+  constexpr std::size_t kChunk = 4;
   std::vector<StepCandidate> candidates;
   for (std::uint64_t session = 1; session <= 10; ++session) {
     candidates.push_back({static_cast<SessionId>(session), 1});
   }
   std::map<std::size_t, std::size_t> served;
   for (int step = 0; step < 5; ++step) {
-    for (const StepShare& share : planner.Plan(candidates)) {
+    for (const StepShare& share : planner.Plan(candidates, kChunk)) {
       served[share.candidate] += share.tokens;
-      planner.AddServed(candidates[share.candidate].session, share.tokens);
+      planner.AddServed(candidates[share.candidate], share.tokens);
     }
   }
   EXPECT_EQ(served.size(), 10u);
@@ -77,22 +83,24 @@ TEST(StepPlannerTest, MoreDecodeRowsThanAStepHoldsTakeTurns) {
 }
 
 TEST(StepPlannerTest, HavingBeenIdleIsNoCredit) {
-  StepPlanner planner({.step_tokens = 64, .prefill_tokens = 64});
+  StepPlanner planner(64);
+  constexpr std::size_t kChunk = 64;
   const std::vector<StepCandidate> alone = {{kA, 100000}};
   for (int step = 0; step < 100; ++step) {
-    (void)planner.Plan(alone);
-    planner.AddServed(kA, 64);
+    (void)planner.Plan(alone, kChunk);
+    planner.AddServed(alone[0], 64);
   }
   const std::vector<StepCandidate> both = {{kA, 100000}, {kB, 100000}};
-  const auto shares = planner.Plan(both);
+  const auto shares = planner.Plan(both, kChunk);
   EXPECT_EQ(TokensOf(shares, 0), 32u);
   EXPECT_EQ(TokensOf(shares, 1), 32u);
 }
 
 TEST(StepPlannerTest, NobodyGetsMoreThanTheyWantAndStepsAreNeverOverfull) {
-  StepPlanner planner({.step_tokens = 100, .prefill_tokens = 70});
+  StepPlanner planner(100);
+  constexpr std::size_t kChunk = 70;
   const std::vector<StepCandidate> candidates = {{kA, 1}, {kA, 33}, {kB, 0}, {kB, 1}, {kC, 500}};
-  const auto shares = planner.Plan(candidates);
+  const auto shares = planner.Plan(candidates, kChunk);
   std::size_t total = 0;
   for (const StepShare& share : shares) {
     EXPECT_LE(share.tokens, candidates[share.candidate].wanted_tokens);
@@ -100,6 +108,74 @@ TEST(StepPlannerTest, NobodyGetsMoreThanTheyWantAndStepsAreNeverOverfull) {
   }
   EXPECT_EQ(total, 72u);
   EXPECT_EQ(TokensOf(shares, 2), 0u);
+}
+
+TEST(StepPlannerTest, AUserWithManySessionsGetsNoMoreThanAnother) {
+  StepPlanner planner(512);
+  std::vector<StepCandidate> candidates;
+  for (std::uint64_t session = 1; session <= 8; ++session) {
+    candidates.push_back(
+        {.session = static_cast<SessionId>(session), .wanted_tokens = 4000, .uid = 1});
+  }
+  candidates.push_back({.session = static_cast<SessionId>(9), .wanted_tokens = 4000, .uid = 2});
+  EXPECT_EQ(TokensOf(planner.Plan(candidates, 512), 8), 256u);
+}
+
+TEST(StepPlannerTest, DecodeRowsOfTwoUsersTakeTurnsWhateverTheNumberOfTheirSessions) {
+  StepPlanner planner(4);
+  std::vector<StepCandidate> candidates;
+  for (std::uint64_t session = 1; session <= 8; ++session) {
+    candidates.push_back(
+        {.session = static_cast<SessionId>(session), .wanted_tokens = 1, .uid = 1});
+  }
+  for (std::uint64_t session = 9; session <= 10; ++session) {
+    candidates.push_back(
+        {.session = static_cast<SessionId>(session), .wanted_tokens = 1, .uid = 2});
+  }
+  std::map<std::uint32_t, std::size_t> served;
+  for (int step = 0; step < 10; ++step) {
+    for (const StepShare& share : planner.Plan(candidates, 4)) {
+      served[candidates[share.candidate].uid] += share.tokens;
+      planner.AddServed(candidates[share.candidate], share.tokens);
+    }
+  }
+  EXPECT_EQ(served[1], 20u);
+  EXPECT_EQ(served[2], 20u);
+}
+
+TEST(StepPlannerTest, PromptsThatOthersWaitForGoFirstAmongThoseOfTheirUser) {
+  StepPlanner planner(512);
+  const std::vector<StepCandidate> candidates = {
+      {.session = kA, .wanted_tokens = 4000, .uid = 1},
+      {.session = kB, .wanted_tokens = 4000, .uid = 1, .is_awaited = true},
+      {.session = kC, .wanted_tokens = 4000, .uid = 2}};
+  const auto shares = planner.Plan(candidates, 512);
+  EXPECT_EQ(TokensOf(shares, 0), 0u);
+  EXPECT_EQ(TokensOf(shares, 1), 256u);
+  EXPECT_EQ(TokensOf(shares, 2), 256u) << "of another user, who owes that prompt nothing";
+}
+
+TEST(StepPlannerTest, OfOneSessionThePromptThatOthersWaitForGoesFirst) {
+  StepPlanner planner(512);
+  const std::vector<StepCandidate> candidates = {
+      {.session = kA, .wanted_tokens = 4000},
+      {.session = kA, .wanted_tokens = 100, .is_awaited = true},
+      {.session = kB, .wanted_tokens = 32}};
+  const auto shares = planner.Plan(candidates, 512);
+  EXPECT_EQ(TokensOf(shares, 1), 100u);
+  EXPECT_EQ(TokensOf(shares, 2), 32u);
+  EXPECT_EQ(TokensOf(shares, 0), 512u - 132u);
+}
+
+TEST(StepPlannerTest, PromptsStayHeldToTheirChunkWhileAClientThinksOfItsNextToken) {
+  StepPlanner planner(512);
+  const std::vector<StepCandidate> decoding = {{kA, 1}, {kB, 4000}};
+  const std::vector<StepCandidate> thinking = {{kA, 0}, {kB, 4000}};
+  EXPECT_EQ(TokensOf(planner.Plan(decoding, 64), 1), 64u);
+  for (std::uint64_t plan = 0; plan < StepPlanner::kPlansAfterDecoding; ++plan) {
+    EXPECT_EQ(TokensOf(planner.Plan(thinking, 64), 1), 64u);
+  }
+  EXPECT_EQ(TokensOf(planner.Plan(thinking, 64), 1), 512u);
 }
 
 }  // namespace

@@ -1,0 +1,61 @@
+#include "daemon/step_clock.h"
+
+#include <gtest/gtest.h>
+
+namespace kvd {
+namespace {
+
+// A machine on which a step lasts 40 ms and 2 ms for each prompt token.
+double Seconds(std::size_t prefill_tokens) {
+  return 0.040 + 0.002 * static_cast<double>(prefill_tokens);
+}
+
+TEST(StepClockTest, WithoutALimitChunksAreAsLargeAsTheyMayBe) {
+  StepClock clock(0.0);
+  EXPECT_EQ(clock.PrefillTokens(256), 256u);
+  clock.AddStep(1, 256, 100.0);
+  EXPECT_EQ(clock.PrefillTokens(256), 256u);
+}
+
+TEST(StepClockTest, TheFirstChunkIsSmall) {
+  EXPECT_EQ(StepClock(0.2).PrefillTokens(256), StepClock::kFirstTokens);
+  EXPECT_EQ(StepClock(0.2).PrefillTokens(16), 16u);
+}
+
+TEST(StepClockTest, ChunksBecomeWhatFitsIntoTheTime) {
+  StepClock clock(0.2);
+  for (int step = 0; step < 50; ++step) {
+    clock.AddStep(3, 0, Seconds(0));
+    const std::size_t tokens = clock.PrefillTokens(256);
+    clock.AddStep(3, tokens, Seconds(tokens));
+  }
+  EXPECT_EQ(clock.PrefillTokens(256), 64u);  // 80 fit, in whole portions
+  EXPECT_LE(Seconds(clock.PrefillTokens(256)), 0.2);
+}
+
+TEST(StepClockTest, ChunksFollowStepsThatBecomeSlower) {
+  StepClock clock(0.2);
+  for (int step = 0; step < 50; ++step) clock.AddStep(1, 64, 0.05);
+  EXPECT_EQ(clock.PrefillTokens(256), 256u);
+  for (int step = 0; step < 50; ++step) clock.AddStep(1, 64, 0.2);
+  EXPECT_EQ(clock.PrefillTokens(256), 64u);
+}
+
+TEST(StepClockTest, PromptsGoOnEvenWhereNoTimeIsLeftForThem) {
+  StepClock clock(0.010);
+  clock.AddStep(8, 0, 0.040);
+  clock.AddStep(8, 64, 0.4);
+  EXPECT_EQ(clock.PrefillTokens(256), StepClock::kPortionTokens);
+  EXPECT_EQ(clock.PrefillTokens(7), 7u);
+}
+
+TEST(StepClockTest, TheLastTokensOfAPromptTellNothing) {
+  StepClock clock(0.2);
+  for (int step = 0; step < 20; ++step) clock.AddStep(1, 64, 0.064);
+  const std::size_t before = clock.PrefillTokens(256);
+  clock.AddStep(1, 2, 0.060);
+  EXPECT_EQ(clock.PrefillTokens(256), before);
+}
+
+}  // namespace
+}  // namespace kvd
