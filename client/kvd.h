@@ -395,8 +395,15 @@ enum kvd_generate_flags {
   KVD_IGNORE_EOS = 1,
   KVD_NO_TEXT = 2,
   KVD_SHOW_SPECIAL = 4,
-  /* No prompt: goes on from the logits that are kept with the sequence (recurrent models). */
-  KVD_CONTINUE = 8
+  /* No prompt: goes on from the logits of the sequence's last token, which are kept with it
+   * (recurrent models) or computed once more. KVD_UNSUPPORTED where neither can be. */
+  KVD_CONTINUE = 8,
+  /* Goes on with the sampler of the last generation that drew tokens for this sequence, or for the
+   * one that it was forked or loaded from: with its seed and the draw that comes next. Temperature,
+   * top_k to repeat_last, seed, biases and KVD_IGNORE_EOS are that generation's; what is given here
+   * of them is ignored. KVD_NOT_FOUND: there was none. With KVD_CONTINUE the tokens are those that
+   * the generation would have gone on with. */
+  KVD_RESUME_SAMPLER = 16
 };
 
 typedef struct kvd_generate_params {
@@ -551,6 +558,8 @@ typedef struct kvd_loaded_sequence {
   uint32_t is_computed;  /* tokens alone were saved */
   char k_type[8];        /* zero terminated */
   char v_type[8];
+  uint32_t has_sampler; /* KVD_RESUME_SAMPLER goes on with the generation that was saved */
+  uint32_t reserved;
 } kvd_loaded_sequence;
 /* The sequences of the file as fresh ones of this session, all or none; free *list with kvd_free.
  * Errors: KVD_NOT_FOUND, KVD_CORRUPT (what is damaged), KVD_UNSUPPORTED (another model; the message

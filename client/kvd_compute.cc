@@ -15,6 +15,7 @@ static_assert(sizeof(kvd_token_logprob) == sizeof(wire::TokenLogprob));
 static_assert(sizeof(kvd_generate_result) == sizeof(wire::GenerateResult));
 static_assert(wire::kShowSpecial == static_cast<std::uint32_t>(KVD_SHOW_SPECIAL));
 static_assert(wire::kContinue == static_cast<std::uint32_t>(KVD_CONTINUE));
+static_assert(wire::kResumeSampler == static_cast<std::uint32_t>(KVD_RESUME_SAMPLER));
 static_assert(wire::kPieceTokens == static_cast<std::uint32_t>(KVD_PIECE_TOKENS));
 
 std::chrono::milliseconds TimeoutFrom(std::int32_t timeout_ms) {

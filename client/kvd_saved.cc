@@ -85,6 +85,7 @@ int kvd_load(kvd_client* client, const char* name, kvd_loaded_sequence** list, s
       entry.cell_count = sequence.cell_count;
       entry.is_converted = sequence.is_converted ? 1 : 0;
       entry.is_computed = sequence.is_computed ? 1 : 0;
+      entry.has_sampler = sequence.has_sampler ? 1 : 0;
       CopyText(sequence.k_type, entry.k_type);
       CopyText(sequence.v_type, entry.v_type);
       found.push_back(entry);

@@ -81,7 +81,8 @@ Result<std::vector<LoadedSequence>> Client::Load(std::string_view name) const {
                             .is_converted = (entry.flags & wire::kLoadedConverted) != 0,
                             .is_computed = entry.token_count != 0,
                             .k_type = NameOf(entry.k_type, sizeof entry.k_type),
-                            .v_type = NameOf(entry.v_type, sizeof entry.v_type)};
+                            .v_type = NameOf(entry.v_type, sizeof entry.v_type),
+                            .has_sampler = (entry.flags & wire::kLoadedSampler) != 0};
     const std::size_t token_bytes = std::size_t{entry.token_count} * sizeof(TokenId);
     if (token_bytes > rest.size()) return BadAnswer("tokens are missing");
     std::vector<TokenId> tokens(entry.token_count);

@@ -76,6 +76,7 @@ struct LoadedSequence {
   bool is_computed = false;   // tokens alone were saved
   std::string k_type;
   std::string v_type;
+  bool has_sampler = false;  // of its last generation: wire::kResumeSampler goes on with it
 };
 
 // How sequences become a state file of llama.cpp. Types: their ggml numbers (f32 0, f16 1, q8_0 8,

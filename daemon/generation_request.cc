@@ -38,12 +38,31 @@ std::vector<std::byte> BytesOf(const T& value) {
 
 }  // namespace
 
+void TakeSampling(const SamplingParams& sampling, wire::GenerateRequest* generate) {
+  wire::GenerateParams& params = generate->params;
+  params.temperature = sampling.temperature;
+  params.top_k = sampling.top_k;
+  params.top_p = sampling.top_p;
+  params.min_p = sampling.min_p;
+  params.typical_p = sampling.typical_p;
+  params.repeat_penalty = sampling.repeat_penalty;
+  params.presence_penalty = sampling.presence_penalty;
+  params.frequency_penalty = sampling.frequency_penalty;
+  params.repeat_last = sampling.repeat_last;
+  params.seed = sampling.seed;
+  params.flags &= ~std::uint32_t{wire::kIgnoreEos};
+  if (sampling.ignore_eos) params.flags |= wire::kIgnoreEos;
+  generate->biases = sampling.biases;
+  params.bias_count = static_cast<std::uint32_t>(sampling.biases.size());
+}
+
 Result<std::unique_ptr<GenerationRequest>> GenerationRequest::Create(
     RequestOrigin origin, SequenceHandle sequence, Pos pos, std::uint32_t cells_held,
     wire::GenerateRequest generate, std::span<const TokenId> history, const Vocabulary& vocabulary,
     std::uint32_t vocab_size, GenerationState state) {
   KVD_TRY(Sampler sampler,
           Sampler::Create(SamplingOf(generate), vocab_size, vocabulary.end_of_generation()));
+  sampler.SkipDraws(state.draw_count);
   for (const TokenId token : history) sampler.Accept(token);
   for (const TokenId token : generate.tokens) sampler.Accept(token);
   if (!generate.stops.empty() && vocabulary.kind() == Vocabulary::Kind::kNone) {
@@ -67,6 +86,9 @@ GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequen
       cells_held_(cells_held),
       state_(std::move(state)),
       sampler_(std::move(sampler)),
+      sampling_(state_.samplers == nullptr
+                    ? nullptr
+                    : std::make_shared<const SamplingParams>(sampler_.params())),
       stops_(std::move(stops)),
       detokenizer_(vocabulary, (params_.flags & wire::kShowSpecial) != 0),
       has_text_(vocabulary.kind() != Vocabulary::Kind::kNone &&
@@ -94,14 +116,18 @@ bool GenerationRequest::needs_row(std::size_t tokens) const {
   if (prompt_left() > 0) {
     return tokens == prompt_left() && (params_.predict_max != 0 || state_.keeps_logits);
   }
-  return !finish_ && !cancelling_;
+  return !cancelling_ && (!finish_ || state_.keeps_logits);
 }
 
 bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item) {
   if (!started_) started_ = Clock::now();
   item.sequence = sequence();
   item.pos = next_pos_;
-  if (prompt_left() > 0) {
+  if (recomputes_last()) {
+    item.sequence = state_.scratch.handle();
+    item.pos = state_.last_pos;
+    item.tokens = std::span(&state_.last_token, 1);
+  } else if (prompt_left() > 0) {
     item.tokens = std::span(prompt_).subspan(prompt_done_, std::min(tokens_max, prompt_left()));
   } else {
     KVD_ASSERT(drawn_.has_value());
@@ -110,7 +136,9 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
   item.first_logits_row = item.tokens.size() - (row != nullptr ? 1 : 0);
   item.logits = row;
   // The ends of the prompt and of the answer.
-  item.keeps_state = prompt_left() > 0 ? item.tokens.size() == prompt_left() : finish_.has_value();
+  item.keeps_state = recomputes_last()   ? false
+                     : prompt_left() > 0 ? item.tokens.size() == prompt_left()
+                                         : finish_.has_value();
   return true;
 }
 
@@ -118,6 +146,13 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
   if (!item.status) {
     return EndWith(cancelled() ? Error{Code::kCancelled, "cancelled; what was committed stays"}
                                : item.status.error());
+  }
+  if (recomputes_last()) {
+    state_.scratch.Drop();
+    prompt_ended_ = Clock::now();
+    if (params_.predict_max != 0) return Draw(row);
+    finish_ = wire::kFinishLength;
+    return Conclude();
   }
   next_pos_.value += static_cast<std::int32_t>(item.tokens.size());
   if (prompt_left() > 0) {
@@ -127,6 +162,7 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
     if (params_.predict_max == 0) finish_ = wire::kFinishLength;
   } else {
     drawn_.reset();
+    if (sampling_) state_.samplers->Put(sequence(), sampling_, sampler_.state().draw_count);
   }
   if (cancelling_) return ComputingRequest::OnCancel();
   if (finish_) return Conclude();

@@ -8,11 +8,14 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/computing_request.h"
+#include "daemon/sampler_states.h"
 #include "engine/sampler.h"
 #include "engine/stop_matcher.h"
 #include "engine/vocabulary/streaming_detokenizer.h"
@@ -21,11 +24,49 @@
 
 namespace kvd {
 
-// What a model with recurrent state adds to a generation.
-struct GenerationState {
-  bool keeps_logits = false;       // of the prompt's last token, also if nothing is drawn
-  std::vector<float> last_logits;  // kContinue: the first token is drawn from these
+// A sequence that is gone with this object.
+class ScratchSequence {
+ public:
+  ScratchSequence() = default;
+  // The memory outlives it.
+  ScratchSequence(Memory& memory, SequenceHandle handle) : memory_(&memory), handle_(handle) {}
+  ScratchSequence(ScratchSequence&& other) noexcept
+      : memory_(other.memory_), handle_(std::exchange(other.handle_, SequenceHandle::kNone)) {}
+  ScratchSequence& operator=(ScratchSequence&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~ScratchSequence() { Drop(); }
+
+  SequenceHandle handle() const { return handle_; }  // kNone: there is none
+  void Drop() {
+    const SequenceHandle handle = std::exchange(handle_, SequenceHandle::kNone);
+    if (handle != SequenceHandle::kNone) (void)memory_->Drop(handle);
+  }
+
+ private:
+  Memory* memory_ = nullptr;
+  SequenceHandle handle_ = SequenceHandle::kNone;
 };
+
+// Where a generation begins and what it leaves, beside its prompt.
+struct GenerationState {
+  bool keeps_logits = false;       // of the prompt's last token, also if nothing is drawn, and the
+                                   // answer's last: models with recurrent state
+  std::vector<float> last_logits;  // kContinue: the first token is drawn from these
+  // kContinue where no logits are kept: the sequence without its last token, which is computed there
+  // for its logits.
+  ScratchSequence scratch{};
+  TokenId last_token = 0;
+  Pos last_pos{};
+
+  std::uint64_t draw_count = 0;       // kResumeSampler: drawn by the sampler before
+  SamplerStates* samplers = nullptr;  // null: nobody wants to know; outlives the request's steps
+};
+
+// Parameters of `sampling` instead of the request's own.
+void TakeSampling(const SamplingParams& sampling, wire::GenerateRequest* generate);
 
 class GenerationRequest final : public ComputingRequest {
  public:
@@ -61,6 +102,7 @@ class GenerationRequest final : public ComputingRequest {
                     GenerationState state);
 
   std::size_t prompt_left() const { return prompt_.size() - prompt_done_; }
+  bool recomputes_last() const { return state_.scratch.handle() != SequenceHandle::kNone; }
   void Draw(std::span<const float> row);
   // The text of a drawn token that may be shown now; ends the generation where a stop string is
   // complete.
@@ -74,6 +116,7 @@ class GenerationRequest final : public ComputingRequest {
   const std::uint32_t cells_held_;
   GenerationState state_;
   Sampler sampler_;
+  const std::shared_ptr<const SamplingParams> sampling_;
   StopMatcher stops_;
   StreamingDetokenizer detokenizer_;
   const bool has_text_;    // pieces carry text

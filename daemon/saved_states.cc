@@ -146,7 +146,18 @@ Result<Reply> SavedStates::Save(const SaveCall& call) {
     exports.push_back(std::move(opened));
   }
   std::vector<SaveItem> items;
-  for (const SequenceExport& opened : exports) items.push_back({.sequence = &opened});
+  std::vector<std::vector<std::byte>> samplers;
+  samplers.reserve(exports.size());
+  for (const SequenceExport& opened : exports) {
+    const SequenceInfo& info = opened.info();
+    samplers.emplace_back();
+    if (call.samplers != nullptr && info.owner.uid == call.uid) {
+      if (const auto kept = call.samplers->Find(info.handle)) {
+        samplers.back() = EncodeSampler(*kept);
+      }
+    }
+    items.push_back({.sequence = &opened, .sampler = samplers.back()});
+  }
   KVD_TRY(std::vector<state_file::SectionEntry> sections, PlanSections(items, call.profile));
   const std::uint64_t unpacked_bytes = UnpackedFileBytes(sections);
   Reply reply;
@@ -168,8 +179,20 @@ Result<Reply> SavedStates::Save(const SaveCall& call) {
   return reply;
 }
 
+Status SavedStates::RestoreSampler(std::span<const std::byte> sampler, SamplerStates* samplers,
+                                   wire::LoadedEntry* entry) const {
+  if (sampler.empty()) return {};
+  KVD_TRY(KeptSampler kept, DecodeSampler(sampler, engine_.config().vocab_size));
+  if (samplers == nullptr) return {};
+  samplers->Put(static_cast<SequenceHandle>(entry->handle),
+                std::make_shared<const SamplingParams>(std::move(kept.params)), kept.draw_count);
+  entry->flags |= wire::kLoadedSampler;
+  return {};
+}
+
 Status SavedStates::LoadOne(const StateFileReader& file, std::size_t number,
-                            wire::LoadedEntry* entry, std::vector<TokenId>* tokens) {
+                            SamplerStates* samplers, wire::LoadedEntry* entry,
+                            std::vector<TokenId>* tokens) {
   const auto handle = static_cast<SequenceHandle>(entry->handle);
   const state_file::SequenceHeader& header = file.sequences()[number].header;
   if ((header.flags & state_file::kHasRows) == 0) {
@@ -180,7 +203,7 @@ Status SavedStates::LoadOne(const StateFileReader& file, std::size_t number,
     }
     entry->token_count = static_cast<std::uint32_t>(saved.tokens.size());
     tokens->insert(tokens->end(), saved.tokens.begin(), saved.tokens.end());
-    return {};
+    return RestoreSampler(saved.sampler, samplers, entry);
   }
   KVD_TRY(const LoadReport report, LoadSequence(engine_, file, number, handle, kThreads, &stops_));
   entry->cell_count = report.cell_count;
@@ -188,22 +211,24 @@ Status SavedStates::LoadOne(const StateFileReader& file, std::size_t number,
   CopyText(kernels::DataTypeName(report.k_type), entry->k_type);
   CopyText(kernels::DataTypeName(report.v_type), entry->v_type);
   entry->raw_bytes = report.raw_bytes;
-  return {};
+  return RestoreSampler(report.sampler, samplers, entry);
 }
 
 Status SavedStates::LoadAll(const SequenceOwner& owner, const StateFileReader& file,
-                            std::vector<wire::LoadedEntry>* entries, std::vector<TokenId>* tokens) {
+                            SamplerStates* samplers, std::vector<wire::LoadedEntry>* entries,
+                            std::vector<TokenId>* tokens) {
   for (std::size_t number = 0; number < file.sequences().size(); ++number) {
     KVD_CHECK_OK(shares_.Admit(owner.uid, file.sequences()[number].header.cell_count));
     KVD_TRY(const SequenceHandle handle, engine_.memory().Create(owner));
     entries->push_back({});
     entries->back().handle = static_cast<std::uint64_t>(handle);
-    KVD_CHECK_OK(LoadOne(file, number, &entries->back(), tokens));
+    KVD_CHECK_OK(LoadOne(file, number, samplers, &entries->back(), tokens));
   }
   return {};
 }
 
-Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& name) {
+Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& name,
+                                SamplerStates* samplers) {
   KVD_CHECK_OK(CheckName(name));
   const Result<UniqueFd> folder = OpenFolder(owner.uid, false);
   if (!folder && folder.error().code == Code::kNotFound) return NoSuchState(name);
@@ -218,7 +243,7 @@ Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& n
   }
   std::vector<wire::LoadedEntry> entries;
   std::vector<TokenId> tokens;
-  if (Status status = LoadAll(owner, file, &entries, &tokens); !status) {
+  if (Status status = LoadAll(owner, file, samplers, &entries, &tokens); !status) {
     for (const wire::LoadedEntry& entry : entries) {
       (void)engine_.memory().Drop(static_cast<SequenceHandle>(entry.handle));
     }

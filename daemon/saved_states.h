@@ -15,6 +15,7 @@
 #include "daemon/pool_shares.h"
 #include "daemon/quotas.h"
 #include "daemon/reply.h"
+#include "daemon/sampler_states.h"
 #include "engine/engine.h"
 #include "engine/saved_state/load_sequence.h"
 #include "engine/saved_state/save_sequences.h"
@@ -39,10 +40,12 @@ class SavedStates {
     SaveProfile profile;
     std::string name;  // empty: the size alone is wanted
     bool replace = false;
+    const SamplerStates* samplers = nullptr;  // of the sequences; null: they have none
   };
   // ---- the file thread. Replies as wire::Verb says.
   Result<Reply> Save(const SaveCall& call);
-  Result<Reply> Load(const SequenceOwner& owner, const std::string& name);
+  // Samplers that were saved come back to `samplers`, if it is not null.
+  Result<Reply> Load(const SequenceOwner& owner, const std::string& name, SamplerStates* samplers);
   Result<Reply> List(std::uint32_t uid);
   Result<Reply> Remove(std::uint32_t uid, const std::string& name);
 
@@ -56,10 +59,12 @@ class SavedStates {
   // Whether the uid may hold that many more bytes.
   Status CheckBytes(std::uint32_t uid, int folder, std::uint64_t wanted_bytes) const;
   // The sequences of the file in fresh ones of the owner's, all or none.
-  Status LoadAll(const SequenceOwner& owner, const StateFileReader& file,
+  Status LoadAll(const SequenceOwner& owner, const StateFileReader& file, SamplerStates* samplers,
                  std::vector<wire::LoadedEntry>* entries, std::vector<TokenId>* tokens);
-  Status LoadOne(const StateFileReader& file, std::size_t number, wire::LoadedEntry* entry,
-                 std::vector<TokenId>* tokens);
+  Status LoadOne(const StateFileReader& file, std::size_t number, SamplerStates* samplers,
+                 wire::LoadedEntry* entry, std::vector<TokenId>* tokens);
+  Status RestoreSampler(std::span<const std::byte> sampler, SamplerStates* samplers,
+                        wire::LoadedEntry* entry) const;
   wire::SavedEntry Describe(int folder, const std::string& name) const;
 
   const UniqueFd directory_;

@@ -24,6 +24,7 @@
 #include "daemon/quotas.h"
 #include "daemon/replay_request.h"
 #include "daemon/reply.h"
+#include "daemon/sampler_states.h"
 #include "daemon/scheduler.h"
 #include "daemon/session.h"
 #include "engine/engine.h"
@@ -31,6 +32,7 @@
 namespace kvd {
 
 class SavedStates;
+struct GenerationState;
 
 struct PrefixOptions {
   bool is_shared = true;  // prompts take what other sequences hold
@@ -133,6 +135,8 @@ class Service {
   // ---- verbs_computing.cc
   Result<Outcome> Decode(const Request& request);
   Result<Outcome> Generate(const Request& request);
+  // Where kContinue takes the logits from.
+  Status PrepareContinue(const Request& request, const SequenceInfo& info, GenerationState* state);
   Result<Outcome> Divide(const Request& request);
   Result<Outcome> Defrag(const Request& request);
   Result<Outcome> Embed(const Request& request);
@@ -163,6 +167,7 @@ class Service {
   const Surroundings surroundings_;
   const PrefixOptions prefixes_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  SamplerStates samplers_{memory_};
   std::vector<SequenceHandle> fork_handles_;             // scratch of Fork
   std::map<SessionId, std::vector<std::byte>> uploads_;  // files that are being sent
 };

@@ -98,6 +98,40 @@ Result<Outcome> Service::Decode(const Request& request) {
   return AnsweredByScheduler{};
 }
 
+Status Service::PrepareContinue(const Request& request, const SequenceInfo& info,
+                                GenerationState* state) {
+  state->last_logits.resize(engine_.config().vocab_size);
+  KVD_TRY(const bool has_logits, memory_.ReadLogits(info.handle, state->last_logits.data()));
+  if (has_logits) return {};
+  state->last_logits.clear();
+  const std::string sequence =
+      "sequence " + std::to_string(static_cast<std::uint64_t>(info.handle));
+  if (info.cell_count == 0) {
+    return Fail(Code::kInvalidArgument, "generate.flags: continue: " + sequence + " is empty");
+  }
+  if (engine_.state_bytes() != 0) {
+    return Fail(Code::kUnsupported, "generate.flags: continue: no logits are kept of " + sequence +
+                                        "; generate from its last token");
+  }
+  std::vector<TokenId> tokens;
+  std::vector<Pos> positions;
+  KVD_CHECK_OK(memory_.ReadCells(info.handle, info.cell_count - 1, 1, &tokens, &positions));
+  KVD_CHECK_OK(CheckSequenceQuota(request.caller.uid, 1));
+  SequenceHandle fork = SequenceHandle::kNone;
+  KVD_CHECK_OK(
+      memory_.Fork(info.handle, OwnerFor(request.caller), {&fork, 1}, info.cell_count - 1));
+  state->scratch = ScratchSequence(memory_, fork);
+  KVD_TRY(const SequenceInfo forked, memory_.Query(fork));
+  // Its place must be a step's: right behind the cell before it.
+  if (tokens.size() != 1 || positions[0] != forked.next_pos) {
+    return Fail(Code::kUnsupported, "generate.flags: continue: the positions of " + sequence +
+                                        " were changed before its last token");
+  }
+  state->last_token = tokens[0];
+  state->last_pos = positions[0];
+  return {};
+}
+
 Result<Outcome> Service::Generate(const Request& request) {
   KVD_CHECK_OK(CheckDecoder(engine_.config()));
   const std::uint32_t vocab_size = engine_.config().vocab_size;
@@ -106,15 +140,21 @@ Result<Outcome> Service::Generate(const Request& request) {
   const std::int32_t p0 = request.submission.p0 == -1 ? info.next_pos.value : request.submission.p0;
   KVD_TRY(const Pos pos, CheckNextPos(info, p0, generate.tokens.size()));
   KVD_CHECK_OK(CheckTokenCount(request, generate.tokens.size()));
-  GenerationState state{.keeps_logits = engine_.state_bytes() != 0, .last_logits = {}};
-  if ((generate.params.flags & wire::kContinue) != 0) {
-    state.last_logits.resize(vocab_size);
-    KVD_TRY(const bool has_logits, memory_.ReadLogits(info.handle, state.last_logits.data()));
-    if (!has_logits) {
-      return Fail(Code::kUnsupported, "generate.flags: continue: no logits are kept of sequence " +
-                                          std::to_string(static_cast<std::uint64_t>(info.handle)) +
-                                          "; generate from its last token");
+  GenerationState state;
+  state.keeps_logits = engine_.state_bytes() != 0;
+  state.samplers = &samplers_;
+  if ((generate.params.flags & wire::kResumeSampler) != 0) {
+    const std::optional<KeptSampler> kept = samplers_.Find(info.handle);
+    if (!kept) {
+      return Fail(Code::kNotFound,
+                  "generate.flags: resume: no generation has drawn from sequence " +
+                      std::to_string(static_cast<std::uint64_t>(info.handle)));
     }
+    TakeSampling(kept->params, &generate);
+    state.draw_count = kept->draw_count;
+  }
+  if ((generate.params.flags & wire::kContinue) != 0) {
+    KVD_CHECK_OK(PrepareContinue(request, info, &state));
   }
   if (generate.params.seed == 0) generate.params.seed = DrawSeed();
   std::vector<TokenId> history;

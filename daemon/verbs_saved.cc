@@ -36,7 +36,8 @@ Result<Outcome> Service::SaveSequences(const Request& request,
                              .sequences = std::move(sequences),
                              .profile = ProfileOf(request.submission.argument),
                              .name = {},
-                             .replace = request.has(wire::kFlagForce)};
+                             .replace = request.has(wire::kFlagForce),
+                             .samplers = &samplers_};
   if ((request.submission.argument & wire::kSaveSizeOnly) == 0) {
     KVD_TRY(call.name, wire::ParseName(request.payload));
   }
@@ -66,8 +67,8 @@ Result<Outcome> Service::Load(const Request& request) {
   KVD_TRY(std::string name, wire::ParseName(request.payload));
   // A client that has gone meanwhile leaves no sequences behind.
   return FileCall{
-      .call = [store, owner = OwnerFor(request.caller),
-               name = std::move(name)] { return ReplyOf(store->Load(owner, name)); },
+      .call = [this, store, owner = OwnerFor(request.caller),
+               name = std::move(name)] { return ReplyOf(store->Load(owner, name, &samplers_)); },
       .abandoned = [this, session = request.caller.session] { SessionClosed(session); }};
 }
 

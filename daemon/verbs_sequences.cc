@@ -72,6 +72,7 @@ Result<Outcome> Service::Fork(const Request& request) {
   }
   KVD_CHECK_OK(forked);
   const auto after = std::chrono::steady_clock::now();
+  if (info.owner.uid == request.caller.uid) samplers_.Inherit(info.handle, fork_handles_);
   Reply reply;
   reply.sequence = fork_handles_.front();
   reply.value0 = std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();

@@ -41,6 +41,7 @@ Result<Reply> Service::Publish(const Request& request) {
   KVD_TRY(const SequenceHandle published,
           memory_.Publish(info.handle, OwnerFor(request.caller), name,
                           request.has(wire::kFlagPublic), replace));
+  if (info.owner.uid == request.caller.uid) samplers_.Inherit(info.handle, {&published, 1});
   Log(LogLevel::kInfo, "publish",
       "name=" + name + " cells=" + std::to_string(info.cell_count) +
           " session=" + std::to_string(static_cast<std::uint64_t>(request.caller.session)) +
@@ -77,6 +78,7 @@ Result<Reply> Service::Attach(const Request& request) {
   const auto before = std::chrono::steady_clock::now();
   KVD_CHECK_OK(memory_.Fork(snapshot->sequence, OwnerFor(request.caller), std::span(&forked, 1)));
   const auto after = std::chrono::steady_clock::now();
+  if (info.owner.uid == request.caller.uid) samplers_.Inherit(info.handle, {&forked, 1});
   Reply reply;
   reply.sequence = forked;
   reply.value0 = std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();

@@ -78,7 +78,11 @@ class Sampler {
   // before biases, penalties, truncation and temperature. Valid until the next Sample.
   std::span<const wire::TokenLogprob> top_logprobs() const { return top_logprobs_; }
 
+  // As if it had drawn that many tokens already. REQUIRES: none was drawn yet.
+  void SkipDraws(std::uint64_t draw_count) { state_.draw_count = draw_count; }
+
   const SamplerState& state() const { return state_; }
+  const SamplingParams& params() const { return params_; }
 
  private:
   Sampler(const SamplingParams& params, std::uint32_t vocab_size, std::vector<TokenId> forbidden);

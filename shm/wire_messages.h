@@ -252,10 +252,15 @@ enum GenerateFlags : std::uint32_t {
       1u << 0,        // end-of-generation tokens are never sampled (their logits become -infinity)
   kNoText = 1u << 1,  // pieces carry tokens only (always so without a tokenizer)
   kShowSpecial = 1u << 2,  // special tokens appear in the text
-  // No prompt: the first token is drawn from the logits kept with the sequence (recurrent models).
+  // No prompt: the first token is drawn from the logits of the sequence's last one.
+  // The logits are those kept with the sequence (recurrent models), or its last token is computed
+  // once more beside it.
   kContinue = 1u << 3,
+  // Goes on with the sampler that drew the sequence's last tokens: the temperature and all behind it
+  // up to repeat_last, seed, biases and kIgnoreEos are its own, those given here are ignored.
+  kResumeSampler = 1u << 4,
 };
-inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 4) - 1;
+inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 5) - 1;
 inline constexpr std::uint32_t kStopsMax = 16;
 inline constexpr std::uint32_t kStopBytesMax = 256;  // each; at least 1, valid UTF-8
 inline constexpr std::uint32_t kBiasesMax = 1024;
@@ -429,6 +434,7 @@ static_assert(sizeof(DefragReply) == 64 && std::is_standard_layout_v<DefragReply
 
 enum LoadedFlags : std::uint32_t {
   kLoadedConverted = 1u << 0,  // to the pool's types, which are other ones
+  kLoadedSampler = 1u << 1,    // with the sampler of its last generation
 };
 struct LoadedEntry {
   std::uint64_t handle;

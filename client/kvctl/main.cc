@@ -62,6 +62,10 @@ void AddRun(CLI::App& app, CommandLine& line) {
                                    "go on behind this sequence (a fork of it; see ps)");
   sub->add_option("--from", run.snapshot, "go on behind this snapshot (see snapshots)")
       ->excludes(sequence);
+  sub->add_flag("--continue", run.continues,
+                "no prompt: go on from the last token of --sequence or --from");
+  sub->add_flag("--resume", run.resumes,
+                "with the sampler and the seed that drew the last tokens, from the next draw on");
   auto* keep =
       sub->add_option("--keep", run.keep_as, "publish the result as this snapshot, for --from");
   sub->add_flag("--force", run.replaces, "--keep replaces a snapshot of that name")->needs(keep);
@@ -166,17 +170,16 @@ void AddPrefixVerbs(CLI::App& app, CommandLine& line) {
                  "names of special tokens in the text are those tokens");
   warm->add_flag("--pin", options.is_pinned, "never evict it");
   for (const bool is_pinned : {true, false}) {
-    CLI::App* pin = AddVerb(
-        app, line, is_pinned ? "pin" : "unpin",
-        is_pinned ? "Never evict these sequences" : "Evict these sequences like others",
-        [&line, is_pinned] { return PinSequences(line.global, line.prefix, is_pinned); });
+    CLI::App* pin =
+        AddVerb(app, line, is_pinned ? "pin" : "unpin",
+                is_pinned ? "Never evict these sequences" : "Evict these sequences like others",
+                [&line, is_pinned] { return PinSequences(line.global, line.prefix, is_pinned); });
     pin->add_option("handle", options.handles, "a sequence, as ps shows it")->required();
     pin->add_flag("-f,--force", options.is_forced, "also those that another session uses");
   }
   CLI::App* drop = AddVerb(app, line, "drop", "Drop the sequences that are only retained",
                            [&line] { return DropSequences(line.global, line.prefix); });
-  drop->add_flag("--retained", options.only_retained, "all retained ones of this user")
-      ->required();
+  drop->add_flag("--retained", options.only_retained, "all retained ones of this user")->required();
   drop->add_flag("-f,--force", options.is_forced, "pinned ones too");
 }
 

@@ -32,6 +32,8 @@ struct RunOptions {
   std::vector<std::string> stops;
   bool ignores_eos = false;
   bool shows_special = false;
+  bool continues = false;  // no prompt
+  bool resumes = false;    // the sampler
   bool is_apart = false;  // takes no prefix of others
 };
 

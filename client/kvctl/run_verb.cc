@@ -58,7 +58,9 @@ GenerateOptions SamplingOf(const RunOptions& options) {
   generate.repeat_last = options.repeat_last.value_or(generate.repeat_last);
   generate.seed = options.seed;
   generate.flags = (options.ignores_eos ? wire::kIgnoreEos : 0u) |
-                   (options.shows_special ? wire::kShowSpecial : 0u);
+                   (options.shows_special ? wire::kShowSpecial : 0u) |
+                   (options.continues ? wire::kContinue : 0u) |
+                   (options.resumes ? wire::kResumeSampler : 0u);
   return generate;
 }
 
@@ -96,9 +98,19 @@ void PrintJson(const Sequence& sequence, const std::string& text, const Json::Sc
 }  // namespace
 
 Status Run(const GlobalOptions& global, const RunOptions& options) {
-  KVD_TRY(const Client client, Client::Connect(global.connect));
   const bool is_new_sequence = options.snapshot.empty() && options.sequence.empty();
-  KVD_TRY(auto tokens, PromptTokens(client, options, is_new_sequence));
+  if (is_new_sequence && (options.continues || options.resumes)) {
+    return Fail(Code::kInvalidArgument,
+                "--continue, --resume: behind a sequence or snapshot, with --sequence or --from");
+  }
+  if (options.continues && (options.has_prompt || options.is_chat)) {
+    return Fail(Code::kInvalidArgument, "--continue: takes no prompt");
+  }
+  KVD_TRY(const Client client, Client::Connect(global.connect));
+  std::vector<TokenId> tokens;
+  if (!options.continues) {
+    KVD_TRY(tokens, PromptTokens(client, options, is_new_sequence));
+  }
   KVD_TRY(Sequence sequence, StartingPoint(client, options));
   KVD_TRY(const wire::InfoReply info, client.Info());
   if (info.wants_encode != 0 && is_new_sequence) {

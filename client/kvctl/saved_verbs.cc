@@ -68,6 +68,7 @@ Status LoadSequences(const GlobalOptions& global, const SavedOptions& options) {
           .Set("cells", sequence.cell_count)
           .Set("converted", sequence.is_converted)
           .Set("computed", sequence.is_computed)
+          .Set("sampler", sequence.has_sampler)
           .Set("k_type", sequence.k_type)
           .Set("v_type", sequence.v_type);
       list.Add(std::move(json));

@@ -1,0 +1,44 @@
+// Whoever drops a sequence tells nothing: handles are never used twice, so an entry of a sequence
+// that is gone is only memory, and is looked for when there are twice as many as there were.
+#include "daemon/sampler_states.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvd {
+
+void SamplerStates::Put(SequenceHandle sequence, std::shared_ptr<const SamplingParams> params,
+                        std::uint64_t draw_count) {
+  const std::scoped_lock lock(mutex_);
+  entries_.insert_or_assign(sequence, Entry{.params = std::move(params), .draw_count = draw_count});
+  ForgetTheGone();
+}
+
+std::optional<KeptSampler> SamplerStates::Find(SequenceHandle sequence) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = entries_.find(sequence);
+  if (found == entries_.end()) return std::nullopt;
+  return KeptSampler{.params = *found->second.params, .draw_count = found->second.draw_count};
+}
+
+void SamplerStates::Inherit(SequenceHandle from, std::span<const SequenceHandle> forks) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = entries_.find(from);
+  if (found == entries_.end()) return;
+  const Entry entry = found->second;
+  for (const SequenceHandle fork : forks) entries_.insert_or_assign(fork, entry);
+  ForgetTheGone();
+}
+
+std::size_t SamplerStates::size() const {
+  const std::scoped_lock lock(mutex_);
+  return entries_.size();
+}
+
+void SamplerStates::ForgetTheGone() {
+  if (entries_.size() < forget_at_) return;
+  std::erase_if(entries_, [this](const auto& entry) { return !memory_.Query(entry.first); });
+  forget_at_ = std::max<std::size_t>(64, 2 * entries_.size());
+}
+
+}  // namespace kvd

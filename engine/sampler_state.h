@@ -1,0 +1,26 @@
+// What a sequence keeps of the sampler that drew its last tokens, and its bytes in a saved state.
+//
+// A generation can go on with it: same parameters, same seed, next draw. The tokens that penalties
+// look back at are no part of it: they are the sequence's own last ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/sampler.h"
+#include "shm/error.h"
+
+namespace kvd {
+
+struct KeptSampler {
+  SamplingParams params;  // without logprob_count, which is each request's own
+  std::uint64_t draw_count = 0;
+};
+
+std::vector<std::byte> EncodeSampler(const KeptSampler& kept);
+// Errors: kCorrupt, naming the field; all of the bytes are looked at.
+Result<KeptSampler> DecodeSampler(std::span<const std::byte> bytes, std::uint32_t vocab_size);
+
+}  // namespace kvd
