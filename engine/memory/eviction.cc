@@ -41,14 +41,18 @@ Result<bool> UnifiedMemory::RetainFound(std::uint32_t index) {
     KVD_CHECK_OK(DropIndex(index));
     return false;
   }
-  if (kept < record.cell_count && !is_pinned && !CutTail(index, kept)) {
-    KVD_CHECK_OK(DropIndex(index));  // a window has lost what is before the cut
-    return false;
+  if (kept < record.cell_count && !is_pinned) {
+    // The cut and the flag in one commit.
+    if (!CutTail(index, kept, layout::kSequenceRetained)) {
+      KVD_CHECK_OK(DropIndex(index));  // a window has lost what is before the cut
+      return false;
+    }
+  } else {
+    layout::SequenceRecord retained = record;
+    retained.flags |= layout::kSequenceRetained;
+    ++retained.edit_number;
+    KVD_CHECK_OK(PutOwner(index, retained));
   }
-  layout::SequenceRecord retained = meta_.sequences()[index];
-  retained.flags |= layout::kSequenceRetained;
-  ++retained.edit_number;
-  KVD_CHECK_OK(PutOwner(index, retained));
   last_uses_[index] = ++use_number_;
   return true;
 }

@@ -59,9 +59,11 @@ Status UnifiedMemory::Clear(SequenceHandle handle, const AppliedRequest& applied
   return {};
 }
 
-Status UnifiedMemory::CutTail(std::uint32_t index, std::uint32_t cell_count) {
+Status UnifiedMemory::CutTail(std::uint32_t index, std::uint32_t cell_count,
+                              std::uint32_t flags_set) {
   const layout::SequenceRecord old = meta_.sequences()[index];
   layout::SequenceRecord record = old;
+  record.flags |= flags_set;
   record.cell_count = cell_count;
   record.next_pos = 0;
   if (cell_count > 0) {
@@ -108,6 +110,7 @@ Status UnifiedMemory::CutTail(std::uint32_t index, std::uint32_t cell_count) {
     FreeReplaced(old.extents[group], record.extents[group]);
   }
   FreeReplaced(old.checkpoints, record.checkpoints);
+  FollowFlags(index);
   SettleFreed();
   return {};
 }

@@ -266,14 +266,19 @@ Status UnifiedMemory::PutOwner(std::uint32_t index, const layout::SequenceRecord
   PutRecord(index, record);
   KVD_CHECK_OK(log_.Commit());
   SyncPrefix(index);
+  FollowFlags(index);
+  SettleFreed();
+  return {};
+}
+
+void UnifiedMemory::FollowFlags(std::uint32_t index) {
   NoteRetained(index);
+  const layout::SequenceRecord& record = meta_.sequences()[index];
   const Holder holder = HolderOf(record.flags);
-  if (holder == holders_[index]) return {};
+  if (holder == holders_[index]) return;
   tables_.AddReferences(meta_, record, holder);
   tables_.DropReferences(meta_, record, holders_[index], &freed_);
-  SettleFreed();
   holders_[index] = holder;
-  return {};
 }
 
 }  // namespace kvd

@@ -295,14 +295,17 @@ class UnifiedMemory final : public Memory {
   Status DropCollected();
   // Puts a record with another owner or other flags, then counts it as they say. Errors: kNoSpace.
   Status PutOwner(std::uint32_t index, const layout::SequenceRecord& record);
+  // Whom a committed record's flags make the holder of its blocks, and whether it may be evicted.
+  // SettleFreed is the caller's.
+  void FollowFlags(std::uint32_t index);
   // After the commit that freed it.
   void ForgetSequence(std::uint32_t index);
   // Shifts the cells of a range without looking at each list of pieces; false: the range cuts an
   // extent, or a shifted one could join its neighbour, or there are several groups. Errors:
   // kNoSpace (lists). REQUIRES: the cells may have the positions that they get.
   Result<bool> ShiftWholeExtents(const Found& found, CellRange shifted, std::int32_t delta);
-  // Keeps the first cell_count cells.
-  Status CutTail(std::uint32_t index, std::uint32_t cell_count);
+  // Keeps the first cell_count cells, and sets flags in the same commit.
+  Status CutTail(std::uint32_t index, std::uint32_t cell_count, std::uint32_t flags_set = 0);
   // What kept the cross groups of both sequences apart, if they are: see CopyRange.
   Status CheckCross(const layout::SequenceRecord& from, const layout::SequenceRecord& to) const;
   void SettleFreed();

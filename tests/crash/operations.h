@@ -48,11 +48,6 @@ enum class OperationKind : std::uint8_t {
 };
 inline constexpr std::size_t kOperationKinds = 29;
 const char* NameOf(OperationKind kind);
-// A sequence that is let go is cut to what is worth keeping, then given to all: nobody is left who
-// could tell the state between from the one after. All others are one commit to their clients.
-constexpr std::size_t CommitsOf(OperationKind kind) {
-  return kind == OperationKind::kRetain ? 2 : 1;
-}
 
 // Cells in attention alone; in a window, with recurrent states, checkpoints and logits; with the
 // cells of an encoded text.
