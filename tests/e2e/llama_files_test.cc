@@ -103,6 +103,29 @@ TEST_F(LlamaFilesTest, DataOfASequenceBecomesASequenceThatGoesOnTheSame) {
   }
 }
 
+TEST_F(LlamaFilesTest, WhatWasImportedIsNoPrefixOfOtherPrompts) {
+  const kvd_sequence sequence = Prompted(3, 100);
+  const std::size_t bytes = Told(kvd_state_seq_get_size(client_, sequence, 0));
+  std::vector<std::byte> data(bytes);
+  ASSERT_EQ(kvd_state_seq_get_data(client_, sequence, data.data(), bytes, 0), bytes);
+  ASSERT_EQ(kvd_sequence_drop(client_, sequence, 0), KVD_OK);
+  kvd_sequence copy = 0;
+  ASSERT_EQ(kvd_state_seq_set_data(client_, data.data(), bytes, 0, &copy), bytes);
+  std::vector<kvd_token> tokens;
+  for (std::int32_t i = 0; i < 101; ++i) tokens.push_back(5 + (3 + i * 7) % 200);
+  kvd_sequence prompt = 0;
+  ASSERT_EQ(kvd_sequence_create(client_, &prompt), KVD_OK);
+  kvd_logits logits{};
+  ASSERT_EQ(
+      kvd_decode(client_, prompt, tokens.data(), tokens.size(), 0, KVD_LOGITS_NONE, &logits),
+      KVD_OK);
+  EXPECT_EQ(logits.prompt_shared, 0u);
+  // Named, it is gone on with.
+  kvd_sequence fork = 0;
+  ASSERT_EQ(kvd_sequence_fork(client_, copy, -1, 1, &fork, nullptr), KVD_OK);
+  EXPECT_EQ(Continued(copy), Continued(fork));
+}
+
 TEST_F(HybridLlamaFilesTest, AFileOfASequenceGoesOnTheSame) {
   const kvd_sequence sequence = Prompted(3, 100);
   const std::string path = Path("sequence.bin");

@@ -205,6 +205,43 @@ TEST_F(SavedStatesTest, TheCInterfaceSavesAndLoads) {
   kvd_close(c);
 }
 
+// Tokens of the prompt that Filled(.., count) has, and one more, that come from another sequence.
+std::uint32_t SharedTokens(const Client& client, std::size_t count) {
+  const auto handle = client.Create();
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < count; ++i) tokens.push_back(static_cast<TokenId>(i * 7 % 200 + 3));
+  tokens.push_back(2);
+  auto decoding = client.StartDecode(*handle, tokens, Pos{0}, wire::LogitsWanted::kNone);
+  EXPECT_TRUE(decoding);
+  const auto logits = decoding->Next();
+  EXPECT_TRUE(logits);
+  EXPECT_TRUE(client.Drop(*handle));
+  return logits->reuse().tokens;
+}
+
+TEST_F(SavedStatesTest, WhatIsLoadedAsItWasComputedServesOtherPrompts) {
+  const Client client = Connect();
+  const SequenceHandle handle = Filled(client, 100);
+  ASSERT_TRUE(client.Save(handle, "whole"));
+  ASSERT_TRUE(client.Save(handle, "q8", {.q8_rows = true}));
+  const auto fork = client.Fork(handle, -1, 1);
+  ASSERT_TRUE(fork);
+  ASSERT_TRUE(client.RemoveRange((*fork)[0], {Pos{60}, Pos{70}}));
+  ASSERT_TRUE(client.Save((*fork)[0], "edited"));
+  ASSERT_TRUE(client.Drop(handle) && client.Drop((*fork)[0]));
+  const Client other = Connect();
+  EXPECT_EQ(SharedTokens(other, 100), 0u);
+  const auto q8 = client.Load("q8");
+  ASSERT_TRUE(q8);
+  EXPECT_EQ(SharedTokens(other, 100), 0u) << "converted cells are not what the model computes";
+  const auto edited = client.Load("edited");
+  ASSERT_TRUE(edited);
+  EXPECT_EQ(SharedTokens(other, 100), 60u) << "up to the edit";
+  const auto whole = client.Load("whole");
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(SharedTokens(other, 100), 100u);
+}
+
 class NoStoreTest : public test::ServedDaemonTest {};
 
 TEST_F(NoStoreTest, WithoutAStoreNothingIsSaved) {
