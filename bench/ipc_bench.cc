@@ -91,7 +91,9 @@ SequenceHandle LongSequence(const Client& client, std::int32_t token_count) {
   std::vector<TokenId> tokens(kComputed);
   for (std::size_t i = 0; i < tokens.size(); ++i)
     tokens[i] = static_cast<TokenId>(i % client.session().vocab_size);
-  Must(Must(client.StartDecode(sequence, tokens, Pos{0}, wire::LogitsWanted::kNone)).Next());
+  Must(Must(client.StartDecode(sequence, tokens, Pos{0}, wire::LogitsWanted::kNone,
+                               wire::kFlagNoPrefix))
+           .Next());
   for (std::int32_t held = kComputed; held < token_count; held *= 2) {
     const SequenceHandle copy = Must(client.Fork(sequence, -1, 1)).front();
     Must(client.Add(copy, {}, held));

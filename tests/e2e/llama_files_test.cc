@@ -116,9 +116,8 @@ TEST_F(LlamaFilesTest, WhatWasImportedIsNoPrefixOfOtherPrompts) {
   kvd_sequence prompt = 0;
   ASSERT_EQ(kvd_sequence_create(client_, &prompt), KVD_OK);
   kvd_logits logits{};
-  ASSERT_EQ(
-      kvd_decode(client_, prompt, tokens.data(), tokens.size(), 0, KVD_LOGITS_NONE, &logits),
-      KVD_OK);
+  ASSERT_EQ(kvd_decode(client_, prompt, tokens.data(), tokens.size(), 0, KVD_LOGITS_NONE, &logits),
+            KVD_OK);
   EXPECT_EQ(logits.prompt_shared, 0u);
   // Named, it is gone on with.
   kvd_sequence fork = 0;
