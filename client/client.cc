@@ -163,6 +163,10 @@ Result<wire::InfoReply> Client::Info() const {
   return CallForOne<wire::InfoReply>(*connection_, Request(Verb::kInfo));
 }
 
+Result<wire::CacheReply> Client::CacheInfo() const {
+  return CallForOne<wire::CacheReply>(*connection_, Request(Verb::kCache));
+}
+
 Result<bool> Client::Retain(SequenceHandle sequence, Force force) const {
   KVD_TRY(const auto completion,
           connection_->Call(Request(Verb::kRetain, sequence, ForceFlag(force)), {}, nullptr));

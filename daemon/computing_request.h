@@ -33,6 +33,7 @@ struct RequestOrigin {
 
 // How a prompt that begins an empty sequence comes by its cells (PrefixSharing).
 class ComputingRequest;
+class PromptLoad;
 struct OpeningState {
   // Given with the request: whose namespace it is, and whether it takes from others; if not,
   // reuse.limit says why.
@@ -49,6 +50,9 @@ struct OpeningState {
   std::size_t common = 0;   // tokens in common with the leader, without the prompt's last
   std::size_t seen = 0;     // tokens that the leader held at the last look
   std::size_t keep_at = 0;  // recurrent state is worth keeping there; 0: nowhere
+  bool asks_disk = false;   // what the disk has is to be looked up
+  std::uint32_t loads_begun = 0;
+  std::shared_ptr<PromptLoad> load;  // it waits for that; null: for none
 };
 
 class ComputingRequest {

@@ -20,6 +20,7 @@
 #include "daemon/log.h"
 #include "daemon/options.h"
 #include "daemon/pool_shares.h"
+#include "daemon/prompt_cache.h"
 #include "daemon/saved_states.h"
 #include "daemon/scheduler.h"
 #include "daemon/server.h"
@@ -70,6 +71,24 @@ void RaiseDescriptorLimit() {
 // threads.
 void PreferThisThread() {
   (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), -5);
+}
+
+// Compressing what may be needed one day goes behind what is asked for now.
+void StandBack() {
+  (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 5);
+}
+
+// What other daemons put into the cache and take out of it. Null: nobody tells.
+std::unique_ptr<IoLoop::Handle> WatchCache(IoLoop& loop, PromptCache* cache) {
+  if (cache == nullptr) return nullptr;
+  if (cache->store().changes_descriptor() >= 0) {
+    return loop.WatchReadable(cache->store().changes_descriptor(),
+                              [cache] { cache->store().Refresh(); });
+  }
+  Log(LogLevel::kWarning, "cache_not_watched",
+      "entries that other daemons add are found at the next start: the system has no inotify "
+      "instance left");
+  return nullptr;
 }
 
 Result<StateDirectory> OpenState(const DaemonOptions& options) {
@@ -146,13 +165,28 @@ Status Serve(const DaemonOptions& options, int signals) {
   if (options.store) {
     KVD_TRY(saved_states, SavedStates::Open(*options.store, *engine, quotas, shares));
   }
+  IoLoop cache_loads;
+  IoLoop cache_spills;
+  std::unique_ptr<PromptCache> prompt_cache;
+  if (options.cache_directory) {
+    KVD_TRY(prompt_cache,
+            PromptCache::Open(
+                *engine,
+                {.path = *options.cache_directory,
+                 .bytes_max = std::uint64_t{options.cache_mb} << 20,
+                 .tokens_min = options.cache_tokens_min},
+                {.load = [&](std::function<void()> call) { cache_loads.Post(std::move(call)); },
+                 .spill = [&](std::function<void()> call) { cache_spills.Post(std::move(call)); }}));
+  }
   Scheduler scheduler(*engine, engine->config().vocab_size,
                       {.prefill_chunk_tokens = options.prefill_chunk,
                        .step_seconds_max = options.max_step_ms / 1e3,
                        .defrag_threshold = options.defrag_threshold / 100.0,
                        .admit = [&shares](const ComputingRequest& request, std::size_t tokens) {
                          return shares.Admit(request.session().uid(), tokens);
-                       }});
+                       },
+                       .prompt_cache = prompt_cache.get()});
+  if (prompt_cache) prompt_cache->OnLoaded([&scheduler] { scheduler.WakeUp(); });
   Server server({.loop = loop,
                  .worker = worker,
                  .files = files,
@@ -160,7 +194,8 @@ Status Serve(const DaemonOptions& options, int signals) {
                  .scheduler = scheduler,
                  .quotas = quotas,
                  .shares = shares,
-                 .saved_states = saved_states.get()},
+                 .saved_states = saved_states.get(),
+                 .prompt_cache = prompt_cache.get()},
                 {.hello_deadline = std::chrono::milliseconds(options.hello_timeout_ms),
                  .prefixes = {.is_shared = options.shares_prefixes,
                               .retained_max = options.retained_max}});
@@ -168,6 +203,12 @@ Status Serve(const DaemonOptions& options, int signals) {
   std::thread engine_thread([&scheduler] { scheduler.Run(); });
   std::thread worker_thread([&worker] { worker.Run(); });
   std::thread file_thread([&files] { files.Run(); });
+  const auto cache_changes = WatchCache(cache_spills, prompt_cache.get());
+  std::thread load_thread([&cache_loads] { cache_loads.Run(); });
+  std::thread spill_thread([&cache_spills] {
+    StandBack();
+    cache_spills.Run();
+  });
   const auto on_signal = loop.WatchReadable(signals, [&] {
     signalfd_siginfo info{};
     if (::read(signals, &info, sizeof info) != sizeof info) return;
@@ -190,6 +231,11 @@ Status Serve(const DaemonOptions& options, int signals) {
   if (saved_states) saved_states->Stop();
   files.Stop();
   file_thread.join();
+  if (prompt_cache) prompt_cache->Stop();
+  cache_loads.Stop();
+  load_thread.join();
+  cache_spills.Stop();
+  spill_thread.join();
   server.CloseAll();
   // An empty memory is not worth its room.
   if (engine->memory().Usage().live_sequences == 0) (void)state.RemoveState();

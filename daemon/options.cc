@@ -19,6 +19,7 @@ constexpr std::uint32_t kThreadsMax = 256;
 constexpr std::uint32_t kCheckpointEveryMax = 1u << 30;
 constexpr std::uint32_t kCheckpointMbMax = 1u << 24;
 constexpr std::uint32_t kUbatchTokensMax = 16384;
+constexpr std::uint32_t kCacheMbMax = 1u << 30;
 
 using Parsed = Result<std::variant<DaemonOptions, PrintAndExit>>;
 
@@ -168,6 +169,12 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
              "private directory of the cached state, which stays there when kvd ends");
   flags.Text("--store", &options.store,
              "directory of the sequences that clients save; without it they can save none");
+  flags.Text("--cache-dir", &options.cache_directory,
+             "directory of the prompt cache on disk, which daemons of one user may share");
+  flags.Number("--cache-mb", &options.cache_mb, 1, kCacheMbMax,
+               "MiB that the files in --cache-dir may hold; the oldest go for others");
+  flags.Number("--cache-min-tokens", &options.cache_tokens_min, Memory::kPrefixCellsMin,
+               kCheckpointEveryMax, "shorter prompts are not written to --cache-dir");
   app.add_flag("--forget", options.forgets,
                "remove the cached state of this --state-dir or --name and end");
   app.add_flag(
@@ -234,6 +241,11 @@ Status CheckTogether(const DaemonOptions& options) {
     return Fail(Code::kInvalidArgument,
                 "--name: " + Quoted(options.name) +
                     " is not 1 to 63 letters, digits, '_', '-' or '.', the first no '.'");
+  }
+  if (options.cache_directory && (!options.shares_prefixes || options.retained_max == 0)) {
+    return Fail(Code::kInvalidArgument,
+                "--cache-dir: keeps retained prefixes for prompts to share, which --retain 0 and "
+                "--no-prefix-sharing switch off");
   }
   if (options.prefill_chunk > options.engine.ubatch_tokens) {
     return Fail(Code::kInvalidArgument,

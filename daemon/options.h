@@ -26,6 +26,9 @@ struct DaemonOptions {
   std::optional<std::string> socket_path;  // not empty; else by name
   std::optional<std::string> state_directory;
   std::optional<std::string> store;  // directory of saved states
+  std::optional<std::string> cache_directory;  // of the prompt cache
+  std::uint32_t cache_mb = 4096;               // of all its entries
+  std::uint32_t cache_tokens_min = 64;         // of an entry
   bool forgets = false;  // remove the state that lies there and end
   std::vector<std::uint32_t> allowed_uids;  // beside the daemon's own
   std::optional<std::string> socket_group;  // its members may connect

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "daemon/prompt_cache.h"
+
 namespace kvd {
 namespace {
 
@@ -29,20 +31,53 @@ void PrefixSharing::Prepare(Active active) {
     const Active earlier = active.first(i);
     if (!opening.is_looked_up) {
       opening.is_looked_up = true;
+      opening.asks_disk = cache_ != nullptr;
       prompts_.fetch_add(1, std::memory_order_relaxed);
       Take(request);
       ChooseLeader(request, earlier);
     }
-    opening.waits = opening.leader != nullptr && Follows(request, earlier);
+    opening.waits = AwaitsLoad(request, earlier) ||
+                    (opening.leader != nullptr && Follows(request, earlier)) ||
+                    AwaitsLoad(request, earlier);
   }
 }
 
-void PrefixSharing::Take(ComputingRequest& request) {
+bool PrefixSharing::AwaitsLoad(ComputingRequest& request, Active earlier) {
+  OpeningState& opening = request.opening;
+  if (opening.load != nullptr) {
+    if (!opening.load->is_done()) return true;
+    const std::shared_ptr<PromptLoad> load = std::move(opening.load);
+    Take(request, load->sequence());
+    ChooseLeader(request, earlier);
+    opening.asks_disk = true;  // another entry may have more, or be in order
+  }
+  return std::exchange(opening.asks_disk, false) && BeginLoad(request);
+}
+
+bool PrefixSharing::BeginLoad(ComputingRequest& request) {
+  // One more is read where another request's was not enough, or was damaged.
+  constexpr std::uint32_t kLoadsMax = 4;
+  OpeningState& opening = request.opening;
+  if (opening.loads_begun == kLoadsMax) return false;
+  std::size_t held = request.opening_done();
+  if (opening.leader != nullptr) held = std::max(held, opening.common);
+  switch (cache_->Look(opening.uid, opening.salt, request.opening_prompt(),
+                       static_cast<std::uint32_t>(held), &opening.load)) {
+    case PromptCache::Found::kNothing: return false;
+    case PromptCache::Found::kNotWorthIt: opening.reuse.limit = PrefixLimit::kOnDisk; return false;
+    case PromptCache::Found::kLoading: break;
+  }
+  ++opening.loads_begun;
+  return true;
+}
+
+void PrefixSharing::Take(ComputingRequest& request, SequenceHandle loaded) {
   OpeningState& opening = request.opening;
   const Result<PrefixTaken> taken = engine_.memory().TakePrefix(
       {.destination = request.sequence(),
        .tokens = request.opening_prompt(),
-       .applied = {.session = request.session().id(), .request = request.id()}});
+       .applied = {.session = request.session().id(), .request = request.id()},
+       .loaded = loaded});
   // Without room for lists the prompt is computed, as far as there is room for that. A sequence
   // that is gone is found out by the step.
   if (!taken) return;
@@ -92,7 +127,10 @@ bool PrefixSharing::Follows(ComputingRequest& request, Active earlier) {
     }
     opening.seen = 0;
     ChooseLeader(request, earlier);
-    if (opening.leader == nullptr) return false;
+    if (opening.leader == nullptr) {
+      opening.asks_disk = cache_ != nullptr;
+      return false;
+    }
   }
 }
 

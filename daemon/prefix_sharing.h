@@ -6,6 +6,9 @@
 // takes every chunk as it is committed: when the leader ends, is cancelled, dies or stalls for room,
 // the follower has all but the chunk in progress and goes on by itself. Leaders come before their
 // followers in the order of arrival, so the first one never waits.
+//
+// A request for which the disk has more than the pool and its leader will have waits for the file,
+// and then takes what was read as from any other sequence.
 #pragma once
 
 #include <atomic>
@@ -20,10 +23,13 @@
 
 namespace kvd {
 
+class PromptCache;
+
 class PrefixSharing {
  public:
-  // The engine outlives it.
-  explicit PrefixSharing(Engine& engine) : engine_(engine), has_state_(engine.state_bytes() != 0) {}
+  // Both outlive it. `cache`: null: nothing is on disk.
+  PrefixSharing(Engine& engine, PromptCache* cache)
+      : engine_(engine), cache_(cache), has_state_(engine.state_bytes() != 0) {}
 
   // Before a step is planned: takes what is to be had and says who waits (OpeningState::waits).
   // `active`: in order of arrival.
@@ -41,12 +47,17 @@ class PrefixSharing {
  private:
   using Active = std::span<const std::shared_ptr<ComputingRequest>>;
 
-  void Take(ComputingRequest& request);
+  // `loaded`: the sequence that was read from disk for it, if one was.
+  void Take(ComputingRequest& request, SequenceHandle loaded = SequenceHandle::kNone);
+  // Whether it waits for a file: for one that is being read, or that has now to be.
+  bool AwaitsLoad(ComputingRequest& request, Active earlier);
+  bool BeginLoad(ComputingRequest& request);
   // The earlier one of the same namespace with most in common, if that is worth waiting for.
   static void ChooseLeader(ComputingRequest& request, Active earlier);
   bool Follows(ComputingRequest& request, Active earlier);
 
   Engine& engine_;
+  PromptCache* const cache_;
   const bool has_state_;
   std::atomic<std::uint64_t> prompts_ = 0;
   std::atomic<std::uint64_t> hits_ = 0;

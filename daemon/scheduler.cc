@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "daemon/prompt_cache.h"
+
 namespace kvd {
 namespace {
 
@@ -24,7 +26,7 @@ Scheduler::Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions 
       options_(std::move(options)),
       planner_(engine.options().ubatch_tokens),
       clock_(options_.step_seconds_max),
-      sharing_(engine) {}
+      sharing_(engine, options_.prompt_cache) {}
 
 Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
   std::shared_ptr<ComputingRequest> shared = std::move(request);
@@ -264,8 +266,9 @@ void Scheduler::Compute() {
   }
   const auto begin = std::chrono::steady_clock::now();
   engine_.Step(items_);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  clock_.AddStep(decode_rows, prefill_tokens, took.count());
+  const auto took = std::chrono::steady_clock::now() - begin;
+  clock_.AddStep(decode_rows, prefill_tokens, std::chrono::duration<double>(took).count());
+  if (options_.prompt_cache != nullptr) options_.prompt_cache->NoteComputed(prefill_tokens, took);
 }
 
 bool Scheduler::Step() {

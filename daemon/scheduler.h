@@ -39,6 +39,7 @@ struct SchedulerOptions {
   // Asked before every step for every request: whether its uid may append that many more tokens to
   // the sequence.
   std::function<Status(const ComputingRequest&, std::size_t tokens)> admit{};
+  PromptCache* prompt_cache = nullptr;  // outlives the scheduler; null: there is none
 };
 
 class Scheduler {

@@ -51,7 +51,8 @@ Server::Server(const Parts& parts, const ServerOptions& options)
                  }
                  return requests;
                },
-           .saved_states = parts.saved_states},
+           .saved_states = parts.saved_states,
+           .prompt_cache = parts.prompt_cache},
           options.prefixes),
       maps_(parts.loop, parts.engine.memory(),
             {.counters =

@@ -39,6 +39,7 @@ class Server {
     const QuotaPolicy& quotas;
     PoolShares& shares;
     SavedStates* saved_states = nullptr;  // null: nothing can be saved
+    PromptCache* prompt_cache = nullptr;  // null: there is none
   };
 
   Server(const Parts& parts, const ServerOptions& options);

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/prompt_cache.h"
 #include "shm/wire_check.h"
 
 namespace kvd {
@@ -22,6 +23,7 @@ Service::Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas
   // What an earlier daemon has left: its clients cannot take it up again, and a session of ours may
   // have the number of one of its.
   LetGoOf(std::nullopt);
+  if (surroundings_.prompt_cache != nullptr) surroundings_.prompt_cache->OfferAll();
 }
 
 Outcome Service::Handle(const std::shared_ptr<Session>& session,
@@ -91,6 +93,7 @@ Result<Outcome> Service::Dispatch(const Request& request) {
     case Verb::kLlamaExport: return ExportLlama(request);
     case Verb::kLlamaUpload: return UploadLlama(request);
     case Verb::kLlamaImport: return ImportLlama(request);
+    case Verb::kCache: return Cache();
   }
   return Fail(Code::kInvalidArgument,
               "verb: " + std::to_string(request.submission.verb) + " is not known");

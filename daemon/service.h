@@ -31,6 +31,7 @@
 
 namespace kvd {
 
+class PromptCache;
 class SavedStates;
 struct GenerationState;
 
@@ -47,6 +48,7 @@ class Service {
     std::function<std::uint32_t()> session_count;
     std::function<std::uint32_t(std::uint32_t uid)> requests_in_flight;  // of all its sessions
     SavedStates* saved_states = nullptr;  // null: nothing can be saved
+    PromptCache* prompt_cache = nullptr;  // null: there is none
   };
 
   // All outlive the service.
@@ -158,6 +160,7 @@ class Service {
   std::uint64_t LlamaBytesMax(std::uint32_t uid) const;
   // ---- verbs_info.cc
   Result<Outcome> Info(const Request& request);
+  Result<Reply> Cache() const;
 
   Engine& engine_;
   Memory& memory_;

@@ -7,6 +7,7 @@
 
 #include "daemon/options.h"
 #include "daemon/process_usage.h"
+#include "daemon/prompt_cache.h"
 #include "daemon/service.h"
 #include "engine/model_config.h"
 #include "engine/vocabulary/vocabulary.h"
@@ -97,6 +98,13 @@ Result<Outcome> Service::Info(const Request&) {
         reply.Append(info);
         return reply;
       });
+}
+
+Result<Reply> Service::Cache() const {
+  Reply reply;
+  reply.Append(surroundings_.prompt_cache != nullptr ? surroundings_.prompt_cache->Describe()
+                                                     : wire::CacheReply{});
+  return reply;
 }
 
 }  // namespace kvd

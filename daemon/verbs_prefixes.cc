@@ -1,13 +1,20 @@
 // Prefix sharing: what becomes of sequences that nobody uses, and how a prompt may begin.
 #include <algorithm>
 
+#include "daemon/prompt_cache.h"
 #include "daemon/service.h"
 #include "engine/model_config.h"
 
 namespace kvd {
 
 Result<bool> Service::LetGo(SequenceHandle handle) {
-  if (prefixes_.retained_max > 0) return memory_.Retain(handle);
+  if (prefixes_.retained_max > 0) {
+    const Result<bool> stays = memory_.Retain(handle);
+    if (stays.value_or(false) && surroundings_.prompt_cache != nullptr) {
+      surroundings_.prompt_cache->Offer(handle);
+    }
+    return stays;
+  }
   KVD_CHECK_OK(memory_.Drop(handle));
   return false;
 }
@@ -37,6 +44,9 @@ Result<Reply> Service::Pin(const Request& request) {
   }
   KVD_CHECK_OK(memory_.SetOwner(info.handle, info.owner, is_pinned ? layout::kSequencePinned : 0u,
                                 is_pinned ? 0u : layout::kSequencePinned));
+  if (!is_pinned && surroundings_.prompt_cache != nullptr) {
+    surroundings_.prompt_cache->Offer(info.handle);
+  }
   Reply reply;
   reply.sequence = info.handle;
   return reply;

@@ -33,6 +33,7 @@ enum class PrefixLimit : std::uint8_t {
   kAllLogits = 9,     // rows of all tokens were asked for
   kOff = 10,          // by request, session or daemon
   kUnsupported = 11,  // the model attends to an encoded text beside
+  kOnDisk = 12,       // the prompt cache has more, but computing was expected to be faster
 };
 
 constexpr std::string_view PrefixOriginName(PrefixOrigin origin) {
@@ -43,7 +44,8 @@ constexpr std::string_view PrefixOriginName(PrefixOrigin origin) {
 constexpr std::string_view PrefixLimitName(PrefixLimit limit) {
   constexpr std::string_view kNames[] = {
       "none",        "complete",  "namespace", "edited",     "evicted", "no-checkpoint",
-      "window-lost", "too-short", "not-empty", "all-logits", "off",     "unsupported"};
+      "window-lost", "too-short", "not-empty", "all-logits", "off",     "unsupported",
+      "on-disk"};
   const auto number = static_cast<std::size_t>(limit);
   return number < std::size(kNames) ? kNames[number] : "unknown";
 }

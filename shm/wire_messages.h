@@ -181,8 +181,10 @@ enum class Verb : std::uint16_t {
   // payload: LlamaImportParams; makes sequences of the file that was sent, which is forgotten then;
   // out: LlamaEntry[], all or none
   kLlamaImport = 39,
+  // out: CacheReply
+  kCache = 43,
 };
-inline constexpr std::uint16_t kVerbLast = 39;
+inline constexpr std::uint16_t kVerbLast = 43;
 
 enum SubmissionFlags : std::uint16_t {
   kFlagForce = 1u << 0,
@@ -365,6 +367,31 @@ struct SnapshotEntry {
   std::uint64_t age_ms;
 };
 static_assert(sizeof(SnapshotEntry) == 96);
+
+// The prompt cache on disk. All zero: there is none. Numbers since the start of the daemon, but for
+// the entries.
+struct CacheReply {
+  std::uint64_t entries;      // of this model and configuration
+  std::uint64_t entry_bytes;  // of those
+  std::uint64_t bytes_max;    // of all entries of the directory
+  std::uint64_t loads;        // entries read
+  std::uint64_t loaded_bytes;
+  std::uint64_t loaded_tokens;
+  std::uint64_t loads_not_worth_it;  // computing was expected to be faster
+  std::uint64_t loads_failed;        // no room, cancelled, damaged, gone
+  std::uint64_t spills;              // entries written
+  std::uint64_t spilled_bytes;
+  std::uint64_t spills_missed;    // the sequence had to go, or was taken, before it was written
+  std::uint64_t spills_failed;    // the disk refused
+  std::uint64_t spills_waiting;
+  std::uint64_t entries_dropped;  // damaged
+  std::uint64_t entries_removed;  // for others, by this daemon
+  std::uint64_t load_bytes_per_s;       // as measured lately; 0: not yet
+  std::uint64_t computed_tokens_per_s;  // of prompts, as measured lately; 0: not yet
+  std::uint32_t is_on;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(CacheReply) == 144 && std::is_standard_layout_v<CacheReply>);
 
 struct InfoReply {
   char model_name[64];

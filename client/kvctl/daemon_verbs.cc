@@ -87,13 +87,55 @@ std::string PrefixText(const wire::InfoReply& info) {
          std::to_string(info.prefix_tokens_evicted) + " tokens lost";
 }
 
+Json JsonOf(const wire::CacheReply& cache) {
+  Json json = Json::Object();
+  json.Set("entries", cache.entries)
+      .Set("entry_bytes", cache.entry_bytes)
+      .Set("bytes_max", cache.bytes_max)
+      .Set("loads", cache.loads)
+      .Set("loaded_bytes", cache.loaded_bytes)
+      .Set("loaded_tokens", cache.loaded_tokens)
+      .Set("loads_not_worth_it", cache.loads_not_worth_it)
+      .Set("loads_failed", cache.loads_failed)
+      .Set("spills", cache.spills)
+      .Set("spilled_bytes", cache.spilled_bytes)
+      .Set("spills_missed", cache.spills_missed)
+      .Set("spills_failed", cache.spills_failed)
+      .Set("spills_waiting", cache.spills_waiting)
+      .Set("entries_dropped", cache.entries_dropped)
+      .Set("entries_removed", cache.entries_removed)
+      .Set("load_bytes_per_s", cache.load_bytes_per_s)
+      .Set("computed_tokens_per_s", cache.computed_tokens_per_s);
+  return json;
+}
+
+std::string CacheText(const wire::CacheReply& cache) {
+  if (cache.is_on == 0) return "none";
+  const auto rate = [](std::uint64_t amount, std::string text) {
+    return amount == 0 ? "not measured" : text + "/s";
+  };
+  const auto number = [](std::uint64_t value) { return std::to_string(value); };
+  return number(cache.entries) + " entries, " + BytesText(cache.entry_bytes) + " (all: at most " +
+         BytesText(cache.bytes_max) + "); " + number(cache.loads) + " read (" +
+         rate(cache.load_bytes_per_s, BytesText(cache.load_bytes_per_s)) + "), " +
+         number(cache.loads_not_worth_it) + " times computing was faster (" +
+         rate(cache.computed_tokens_per_s, number(cache.computed_tokens_per_s) + " tokens") +
+         "), " + number(cache.loads_failed) + " failed; " + number(cache.spills) + " written, " +
+         number(cache.spills_waiting) + " wait, " + number(cache.spills_missed) + " missed, " +
+         number(cache.spills_failed) + " refused; " + number(cache.entries_removed) +
+         " made room, " + number(cache.entries_dropped) + " damaged";
+}
+
 }  // namespace
 
 Status ShowInfo(const GlobalOptions& global) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
   KVD_TRY(const wire::InfoReply info, client.Info());
+  KVD_TRY(const wire::CacheReply cache, client.CacheInfo());
   if (global.wants_json) {
-    std::puts(JsonOf(info).Text().c_str());
+    Json json = JsonOf(info);
+    if (cache.is_on != 0) json.Set("prompt_cache", JsonOf(cache));
+    std::puts(json.Text().c_str());
     return {};
   }
   const auto number = [](std::uint64_t value) { return std::to_string(value); };
@@ -117,6 +159,7 @@ Status ShowInfo(const GlobalOptions& global) {
        {"sequences", number(info.sequences_live) + " of " + number(info.sequence_capacity) + ", " +
                          number(info.sequences_retained) + " retained"},
        {"prefixes", PrefixText(info)},
+       {"prompt cache", CacheText(cache)},
        {"sessions", number(info.sessions)},
        {"tokens", number(info.tokens_computed) + " computed, " + number(info.tokens_sampled) +
                       " sampled, in " + number(info.steps) + " steps"},

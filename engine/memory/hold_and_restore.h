@@ -21,6 +21,9 @@ namespace kvd {
 // Plain data, valid until Memory::ReleaseHold. The extents' blocks, records and slots do not change
 // until then.
 struct SequenceHold {
+  // Asked for: it will end within a millisecond. Whoever needs blocks or slots that only such holds
+  // keep waits for their end instead of being refused.
+  bool is_brief = false;
   SequenceInfo info;                                // as it was
   std::array<GroupPart, layout::kGroupsMax> parts;  // by block group; no new cells
   std::uint32_t group_count = 0;

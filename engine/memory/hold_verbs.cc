@@ -36,7 +36,16 @@ Status UnifiedMemory::Hold(SequenceHandle handle, SequenceHold* hold) {
   logits_.Pin(hold->logits_slot);
   for (const layout::Checkpoint& checkpoint : hold->checkpoints) states_.Pin(checkpoint.state_slot);
   hold->is_held = true;
+  if (hold->is_brief) ++brief_holds_;
   return {};
+}
+
+bool UnifiedMemory::AwaitBriefHolds(const Status& refused) {
+  if (refused || refused.error().code != Code::kNoSpace) return false;
+  std::unique_lock lock(mutex_);
+  if (brief_holds_ == 0) return false;
+  brief_hold_ended_.wait(lock, [this] { return brief_holds_ == 0; });
+  return true;
 }
 
 void UnifiedMemory::ReleaseHold(SequenceHold& hold) {
@@ -54,7 +63,9 @@ void UnifiedMemory::ReleaseHold(SequenceHold& hold) {
       states_.Unpin(checkpoint.state_slot, tables_.states);
     }
     hold.is_held = false;
+    if (hold.is_brief) --brief_holds_;
   }
+  if (hold.is_brief) brief_hold_ended_.notify_all();
   ReturnUnusedSlabs();
 }
 

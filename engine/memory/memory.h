@@ -113,6 +113,8 @@ struct PrefixRequest {
   SequenceHandle destination = SequenceHandle::kNone;
   std::span<const TokenId> tokens;  // all of the prompt
   AppliedRequest applied{};         // whose prompt it is, as AppendRequest's
+  // The sequence that was read from disk for this prompt: what is taken of it is kDisk.
+  SequenceHandle loaded = SequenceHandle::kNone;
 };
 struct PrefixTaken {
   std::uint32_t cells = 0;   // that the destination holds now

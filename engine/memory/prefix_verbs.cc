@@ -236,8 +236,8 @@ Result<PrefixTaken> UnifiedMemory::TakePrefix(const PrefixRequest& request) {
     KVD_TRY(state.checkpoints, WriteCheckpoints(checkpoints_));
   }
   const Segment segments[] = {{&from, 0, found.cells}};
-  taken.origin = OriginOf(source);
   taken.source = MakeHandle(source, from.generation);
+  taken.origin = taken.source == request.loaded ? PrefixOrigin::kDisk : OriginOf(source);
   taking_ = &request.applied;
   const Status status = ReplaceLists(to.index, segments, found.cells, state);
   taking_ = nullptr;

@@ -178,6 +178,12 @@ void UnifiedMemory::ReserveRestoredSlots(const RestoreRequest& request, Restore*
 }
 
 Status UnifiedMemory::BeginRestore(const RestoreRequest& request, Restore* restore) {
+  Status status = TryBeginRestore(request, restore);
+  if (AwaitBriefHolds(status)) status = TryBeginRestore(request, restore);
+  return status;
+}
+
+Status UnifiedMemory::TryBeginRestore(const RestoreRequest& request, Restore* restore) {
   KVD_ASSERT(!restore->is_open);
   *restore = {};
   {

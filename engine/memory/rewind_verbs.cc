@@ -61,6 +61,12 @@ Status UnifiedMemory::FillRewind(const layout::SequenceRecord& record, CellRange
 }
 
 Status UnifiedMemory::BeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind) {
+  Status status = TryBeginRewind(handle, range, rewind);
+  if (AwaitBriefHolds(status)) status = TryBeginRewind(handle, range, rewind);
+  return status;
+}
+
+Status UnifiedMemory::TryBeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind) {
   const std::scoped_lock growth(growth_mutex_);
   {
     const std::scoped_lock lock(mutex_);

@@ -208,6 +208,13 @@ Status UnifiedMemory::ReserveStates(StepPlan* plan, std::size_t* failed) {
 
 Status UnifiedMemory::Reserve(std::span<const AppendRequest> requests, StepPlan* plan,
                               std::size_t* failed) {
+  Status status = TryReserve(requests, plan, failed);
+  if (AwaitBriefHolds(status)) status = TryReserve(requests, plan, failed);
+  return status;
+}
+
+Status UnifiedMemory::TryReserve(std::span<const AppendRequest> requests, StepPlan* plan,
+                                 std::size_t* failed) {
   const std::scoped_lock growth(growth_mutex_);
   {
     const std::scoped_lock lock(mutex_);

@@ -26,6 +26,7 @@
 #pragma once
 
 #include <array>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -330,11 +331,16 @@ class UnifiedMemory final : public Memory {
   // The lists, tokens and positions of a rewind. Errors: kWindowLost.
   Status FillRewind(const layout::SequenceRecord& record, CellRange removed, Rewind* rewind);
   void ReleaseRewind(Rewind* rewind);
+  Status TryBeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind);
+
+  // After kNoSpace: waits until no brief hold is left. False: there was none, or another outcome.
+  bool AwaitBriefHolds(const Status& refused);
 
   // ---- restores
   Status CheckRestore(const RestoreRequest& request) const;
   // The sequence, if it is empty. Errors: kNotFound, kPermission, kExists.
   Result<Found> FindEmpty(SequenceHandle handle) const;
+  Status TryBeginRestore(const RestoreRequest& request, Restore* restore);
   Status ReserveRestored(const RestoreRequest& request, Restore* restore);
   void ReserveRestoredSlots(const RestoreRequest& request, Restore* restore);
   // Makes the bytes of what was reserved safe to write, a little at a time.
@@ -414,6 +420,7 @@ class UnifiedMemory final : public Memory {
   static std::uint32_t CountNewCells(const AppendRequest& request);
   NewCells PlanAppend(const layout::SequenceRecord& record, std::uint32_t group,
                       std::uint32_t new_cells) const;
+  Status TryReserve(std::span<const AppendRequest> requests, StepPlan* plan, std::size_t* failed);
   Status ReservePart(const AppendRequest& request, const Found& found, StepSequence* part);
   Status ReserveGroup(const layout::SequenceRecord& record, std::uint32_t group,
                       std::uint32_t new_cells, GroupPart* part);
@@ -452,6 +459,8 @@ class UnifiedMemory final : public Memory {
   mutable std::mutex growth_mutex_;
   mutable std::mutex mutex_;
   // Everything below: mutex_.
+  std::uint32_t brief_holds_ = 0;
+  std::condition_variable brief_hold_ended_;
   DerivedTables tables_;
   std::vector<BlockAllocator> allocators_;  // by group
   SlotAllocator states_;

@@ -49,22 +49,32 @@ struct RowsPlace {
 // Loads one sequence; lives as long as that takes.
 class Loader {
  public:
-  Loader(Engine& engine, const StateFileReader& file, std::size_t number, unsigned threads)
+  Loader(Engine& engine, const StateFileReader& file, std::size_t number, unsigned threads,
+         std::uint32_t cells)
       : engine_(engine),
         file_(file),
         saved_(file.sequences()[number]),
         header_(saved_.header),
         planes_(CachePlanesOf(engine.config(), engine.cell_layout())),
-        buffers_(threads) {}
+        buffers_(threads) {
+    const bool may_cut =
+        engine.state_bytes() == 0 && engine.cell_layout().cross_group == layout::kNoSlot &&
+        std::ranges::all_of(planes_, [](const CachePlane& plane) { return plane.group == 0; });
+    if (may_cut && cells < header_.cell_count) end_cell_ = cells;
+  }
 
   // Structure, before anything is reserved.
   Status Check();
   Result<std::unique_ptr<SequenceImport>> Begin(SequenceHandle handle, const SavedTokens& tokens);
   Status Feed(SequenceImport& import, unsigned worker, std::size_t section);
   bool is_converted() const { return is_converted_; }
+  std::uint32_t cell_count() const { return std::min(end_cell_, header_.cell_count); }
 
  private:
   Result<RowsPlace> PlaceOf(std::size_t section) const;
+  bool has_logits() const {
+    return (header_.flags & state_file::kHasLogits) != 0 && end_cell_ >= header_.cell_count;
+  }
   std::uint32_t EndCell(const CachePlane& plane) const {
     return plane.group == engine_.cell_layout().cross_group ? header_.cross_cells
                                                             : header_.cell_count;
@@ -79,6 +89,7 @@ class Loader {
   std::vector<std::uint32_t> first_cells_;         // by plane
   std::vector<std::uint32_t> checkpoint_cells_;
   bool is_converted_ = false;
+  std::uint32_t end_cell_ = std::numeric_limits<std::uint32_t>::max();
 };
 
 Result<RowsPlace> Loader::PlaceOf(std::size_t section) const {
@@ -163,26 +174,29 @@ Result<std::unique_ptr<SequenceImport>> Loader::Begin(SequenceHandle handle,
                                                       const SavedTokens& tokens) {
   return SequenceImport::Begin(engine_,
                                {.handle = handle,
-                                .tokens = tokens.tokens,
-                                .positions = tokens.positions,
+                                .tokens = std::span(tokens.tokens).first(cell_count()),
+                                .positions = std::span(tokens.positions).first(cell_count()),
                                 .cross_tokens = tokens.cross_tokens,
-                                .pristine_cells = is_converted_ ? 0 : header_.pristine_cells,
+                                .pristine_cells =
+                                    is_converted_ ? 0
+                                                  : std::min(header_.pristine_cells, cell_count()),
                                 .first_cells = first_cells_,
                                 .has_state = (header_.flags & state_file::kHasState) != 0,
                                 .checkpoint_cells = checkpoint_cells_,
-                                .has_logits = (header_.flags & state_file::kHasLogits) != 0});
+                                .has_logits = has_logits()});
 }
 
 Status Loader::Feed(SequenceImport& import, unsigned worker, std::size_t section) {
   const SectionEntry& entry = file_.sections()[section];
   const bool is_fed = entry.kind == SectionKind::kRows || entry.kind == SectionKind::kState ||
-                      entry.kind == SectionKind::kLogits;
+                      (entry.kind == SectionKind::kLogits && has_logits());
   if (!is_fed) return {};
+  if (entry.kind == SectionKind::kRows && entry.begin >= end_cell_) return {};
   KVD_TRY(const auto bytes, file_.ReadSection(section, &buffers_[worker]));
   if (entry.kind == SectionKind::kRows) {
     KVD_TRY(const RowsPlace place, PlaceOf(section));
     return import.FeedRows(place.plane, static_cast<std::uint32_t>(entry.begin),
-                           static_cast<std::uint32_t>(entry.end), place.type,
+                           std::min(static_cast<std::uint32_t>(entry.end), end_cell_), place.type,
                            HeadMajor(planes_[place.plane], place.type, entry.end - entry.begin),
                            bytes.data());
   }
@@ -249,9 +263,9 @@ Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader&
 
 Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std::size_t number,
                                 SequenceHandle handle, unsigned threads,
-                                const std::atomic<bool>* cancelled) {
+                                const std::atomic<bool>* cancelled, std::uint32_t cells) {
   KVD_CHECK_OK(CheckModel(engine, file));
-  Loader loader(engine, file, number, threads);
+  Loader loader(engine, file, number, threads, cells);
   KVD_CHECK_OK(loader.Check());
   KVD_TRY(SavedTokens tokens, ReadSavedTokens(engine, file, number));
   KVD_TRY(std::unique_ptr<SequenceImport> import, loader.Begin(handle, tokens));
@@ -264,13 +278,16 @@ Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std
   };
   KVD_CHECK_OK(ForSections(threads, saved.end_section - saved.first_section, feed, [] {}));
   KVD_CHECK_OK(import->Commit());
-  LoadReport report{.cell_count = saved.header.cell_count,
+  LoadReport report{.cell_count = loader.cell_count(),
                     .k_type = static_cast<kernels::DataType>(saved.header.k_type),
                     .v_type = static_cast<kernels::DataType>(saved.header.v_type),
                     .is_converted = loader.is_converted(),
                     .sampler = std::move(tokens.sampler)};
   for (std::size_t at = saved.first_section; at < saved.end_section; ++at) {
-    report.raw_bytes += file.sections()[at].raw_bytes;
+    const SectionEntry& entry = file.sections()[at];
+    const bool is_left_out =
+        entry.kind == SectionKind::kRows && entry.begin >= loader.cell_count();
+    if (!is_left_out) report.raw_bytes += entry.raw_bytes;
   }
   return report;
 }

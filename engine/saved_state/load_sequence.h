@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "engine/engine.h"
@@ -38,11 +39,14 @@ Status CheckModel(const Engine& engine, const StateFileReader& file);
 Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader& file,
                                     std::size_t number);
 
+// Its first `cells` cells alone, if there are more and the model keeps neither windows nor states; no
+// logits then.
 // Errors: CheckModel's; kUnsupported (tokens alone were saved); kCorrupt, naming the section; those of
 // SequenceImport; kCancelled. Nothing has changed then. `cancelled` may be null. REQUIRES: number <
 // file.sequences().size(), threads > 0.
 Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std::size_t number,
                                 SequenceHandle handle, unsigned threads,
-                                const std::atomic<bool>* cancelled);
+                                const std::atomic<bool>* cancelled,
+                                std::uint32_t cells = std::numeric_limits<std::uint32_t>::max());
 
 }  // namespace kvd

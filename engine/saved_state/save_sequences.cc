@@ -200,41 +200,78 @@ Result<std::vector<SectionEntry>> PlanSections(std::span<const SaveItem> items,
   return sections;
 }
 
-Result<SaveReport> SaveSequences(const Engine& engine, std::span<const SaveItem> items,
-                                 const SaveProfile& profile, std::vector<SectionEntry> sections,
-                                 const SaveTarget& target, unsigned threads,
-                                 const std::atomic<bool>* cancelled) {
+namespace {
+
+bool IsCancelled(const std::atomic<bool>* cancelled) {
+  return cancelled != nullptr && cancelled->load(std::memory_order_relaxed);
+}
+
+struct Worker {
+  std::vector<std::byte> raw;
+  SectionCodec codec;
+};
+
+// read(entry, buffer) -> Result<std::span<const std::byte>>: the bytes of a section.
+template <class Read>
+Result<SaveReport> WriteFile(const Engine& engine, std::uint32_t sequence_count,
+                             const SaveProfile& profile, std::vector<SectionEntry> sections,
+                             const SaveTarget& target, unsigned threads,
+                             const std::atomic<bool>* cancelled, const Read& read) {
   KVD_ASSERT(threads > 0);
   const std::vector<SectionEntry> plan = sections;
   KVD_TRY(std::unique_ptr<StateFileWriter> writer,
           StateFileWriter::Create(target.directory, target.name, std::move(sections)));
-  struct Worker {
-    std::vector<std::byte> raw;
-    SectionCodec codec;
-  };
   std::vector<Worker> workers(threads);
   const auto write = [&](unsigned number, std::size_t at) -> Status {
-    if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
-      return Fail(Code::kCancelled, "cancelled; nothing was saved");
-    }
+    if (IsCancelled(cancelled)) return Fail(Code::kCancelled, "cancelled; nothing was saved");
     Worker& worker = workers[number];
     const SectionEntry& entry = plan[at];
-    KVD_TRY(const auto raw, ReadRaw(items[entry.sequence], profile, entry, &worker.raw));
+    KVD_TRY(const std::span<const std::byte> raw, read(entry, &worker.raw));
     const bool packs = profile.packed && entry.element_bytes != 0;
     return writer->Put(at, packs ? worker.codec.Pack(raw, entry.element_bytes)
                                  : SectionCodec::Packed{.bytes = raw});
   };
   KVD_CHECK_OK(ForSections(threads, plan.size(), write, [&] { writer->GiveUp(); }));
   state_file::FileHeader header = {};
-  header.sequence_count = static_cast<std::uint32_t>(items.size());
+  header.sequence_count = sequence_count;
   header.saved_unix_ms = NowUnixMs();
   std::ranges::copy(engine.fingerprint().words, header.fingerprint);
+  std::ranges::copy(target.name_space, header.name_space);
   const std::string_view architecture = engine.config().architecture_name();
   architecture.copy(header.architecture, sizeof header.architecture - 1);
   SaveReport report;
   for (const SectionEntry& entry : plan) report.raw_bytes += entry.raw_bytes;
   KVD_TRY(report.file_bytes, writer->Finish(header, target.replace));
   return report;
+}
+
+}  // namespace
+
+Result<SaveReport> SaveSequences(const Engine& engine, std::span<const SaveItem> items,
+                                 const SaveProfile& profile, std::vector<SectionEntry> sections,
+                                 const SaveTarget& target, unsigned threads,
+                                 const std::atomic<bool>* cancelled) {
+  return WriteFile(engine, static_cast<std::uint32_t>(items.size()), profile, std::move(sections),
+                   target, threads, cancelled,
+                   [&](const SectionEntry& entry, std::vector<std::byte>* buffer) {
+                     return ReadRaw(items[entry.sequence], profile, entry, buffer);
+                   });
+}
+
+Result<SaveReport> SaveBriefly(const Engine& engine, SequenceExport& from,
+                               const SaveProfile& profile, std::vector<SectionEntry> sections,
+                               const SaveTarget& target, const std::atomic<bool>* cancelled) {
+  const SaveItem item{.sequence = &from};
+  const auto read = [&](const SectionEntry& entry, std::vector<std::byte>* buffer)
+      -> Result<std::span<const std::byte>> {
+    KVD_CHECK_OK(from.Resume());
+    const auto raw = ReadRaw(item, profile, entry, buffer);
+    if (raw && raw->data() != buffer->data()) buffer->assign(raw->begin(), raw->end());
+    from.Pause();
+    if (!raw) return std::unexpected(raw.error());
+    return std::span<const std::byte>(*buffer);
+  };
+  return WriteFile(engine, 1, profile, std::move(sections), target, 1, cancelled, read);
 }
 
 }  // namespace kvd

@@ -4,6 +4,7 @@
 // it takes.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -44,6 +45,7 @@ struct SaveTarget {
   int directory = -1;  // open
   std::string name;
   bool replace = false;
+  std::array<std::uint64_t, 2> name_space = {};  // FileHeader::name_space
 };
 
 // Writes the planned sections on up to `threads` threads. `cancelled` may be null. Errors: kIo,
@@ -54,5 +56,12 @@ Result<SaveReport> SaveSequences(const Engine& engine, std::span<const SaveItem>
                                  std::vector<state_file::SectionEntry> sections,
                                  const SaveTarget& target, unsigned threads,
                                  const std::atomic<bool>* cancelled);
+
+// One sequence on the calling thread, holding it only while a section is copied out: steps and verbs
+// wait for that long at most. REQUIRES: `from` is paused. Errors: also kConflict (Resume).
+Result<SaveReport> SaveBriefly(const Engine& engine, SequenceExport& from,
+                               const SaveProfile& profile,
+                               std::vector<state_file::SectionEntry> sections,
+                               const SaveTarget& target, const std::atomic<bool>* cancelled);
 
 }  // namespace kvd

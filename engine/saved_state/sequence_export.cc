@@ -28,6 +28,35 @@ Result<SequenceExport> SequenceExport::Open(Engine& engine, SequenceHandle handl
   return SequenceExport(engine, std::move(hold));
 }
 
+Result<SequenceExport> SequenceExport::OpenPaused(Engine& engine, SequenceHandle handle) {
+  SequenceHold hold;
+  hold.is_brief = true;
+  KVD_CHECK_OK(engine.memory().Hold(handle, &hold));
+  SequenceExport opened(engine, std::move(hold));
+  opened.Pause();
+  return opened;
+}
+
+void SequenceExport::Pause() { engine_->memory().ReleaseHold(hold_); }
+
+Status SequenceExport::Resume() {
+  KVD_ASSERT(!hold_.is_held);
+  SequenceHold now;
+  now.is_brief = true;
+  const Status held = engine_->memory().Hold(hold_.info.handle, &now);
+  const bool is_same =
+      held && now.info.edit_number == hold_.info.edit_number &&
+      now.info.cell_count == hold_.info.cell_count &&
+      std::ranges::equal(now.checkpoints, hold_.checkpoints, {}, &layout::Checkpoint::cell_count,
+                         &layout::Checkpoint::cell_count);
+  if (held && is_same) {
+    hold_ = std::move(now);
+    return {};
+  }
+  if (held) engine_->memory().ReleaseHold(now);
+  return Fail(Code::kConflict, "the sequence was changed, or has made room, while it was read");
+}
+
 SequenceExport::SequenceExport(Engine& engine, SequenceHold hold)
     : engine_(&engine),
       hold_(std::move(hold)),

@@ -21,9 +21,16 @@ class SequenceExport {
  public:
   // Error: kNotFound.
   static Result<SequenceExport> Open(Engine& engine, SequenceHandle handle);
+  // The same without a hold yet: for whoever reads a little now and then, each time between Resume
+  // and Pause. While it is paused it stands in nobody's way, and the sequence may change or go.
+  static Result<SequenceExport> OpenPaused(Engine& engine, SequenceHandle handle);
   SequenceExport(SequenceExport&& other) noexcept;
   SequenceExport& operator=(SequenceExport&&) = delete;
   ~SequenceExport();
+
+  // Error: kConflict (the sequence is not what it was when the export was opened).
+  Status Resume();
+  void Pause();
 
   const SequenceInfo& info() const { return hold_.info; }
   std::uint32_t cell_count() const { return hold_.info.cell_count; }
@@ -68,7 +75,7 @@ class SequenceExport {
                      std::byte* rows) const;
 
   Engine* engine_;
-  SequenceHold hold_;
+  SequenceHold hold_;  // while paused, what it was
   std::vector<CachePlane> planes_;
   std::vector<TokenId> tokens_;
   std::vector<Pos> positions_;

@@ -42,7 +42,9 @@ struct FileHeader {
   std::uint64_t saved_unix_ms;
   std::uint64_t fingerprint[4];  // ModelFingerprint::words
   char architecture[32];         // zero padded, for the message when the fingerprint differs
-  std::uint8_t reserved[72];
+  // Of an entry of a prompt cache: keyed hash of who may find it (PromptStore). Zero: a saved state.
+  std::uint64_t name_space[2];
+  std::uint8_t reserved[56];
   std::uint32_t table_crc;   // CRC32C of the table
   std::uint32_t header_crc;  // CRC32C of the bytes above
 };
