@@ -7,8 +7,12 @@
 #include <unistd.h>
 
 #include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "tests/e2e/support/served_daemon.h"
+#include "tests/e2e/support/temporary_folder.h"
 
 namespace kvd {
 namespace {
@@ -80,6 +84,60 @@ TEST_F(OtherUidTest, ItsConnectionsAreLimitedToEight) {
               return !ninth && ninth.error().code == Code::kNoSpace ? 0 : 2;
             }),
             0);
+  ExpectServesOthers();
+}
+
+class QuotasOfAnotherUidTest : public OtherUidTest {
+ protected:
+  QuotasOfAnotherUidTest() : QuotasOfAnotherUidTest(std::make_shared<test::TemporaryFolder>()) {}
+  explicit QuotasOfAnotherUidTest(const std::shared_ptr<test::TemporaryFolder>& folder)
+      : OtherUidTest({"--allow-uid", "65534", "--other-sequences", "3", "--other-saved-bytes",
+                      "200000", "--store", (folder->path() / "store").string()}),
+        folder_(folder) {}
+  const std::shared_ptr<test::TemporaryFolder> folder_;
+};
+
+TEST_F(QuotasOfAnotherUidTest, ItsSequencesAndSavedBytesAreLimitedAndItsFilesAreItsOwn) {
+  {
+    const Client owner = Connect();
+    const auto sequence = owner.NewSequence();
+    ASSERT_TRUE(sequence->Decode(std::vector<TokenId>(40, 7), Pos{0}, wire::LogitsWanted::kNone));
+    ASSERT_TRUE(owner.Save(sequence->handle(), "mine"));
+  }
+  EXPECT_EQ(AsOther([&] {
+              const auto client = Client::Connect({.socket_path = socket_path()});
+              if (!client) return 1;
+              if (!client->Saved() || !client->Saved()->empty()) return 2;
+              if (client->Load("mine").error().code != Code::kNotFound) return 3;
+              const auto sequence = client->Create();
+              auto decoding = client->StartDecode(*sequence, std::vector<TokenId>(100, 7), Pos{0},
+                                                  wire::LogitsWanted::kNone);
+              if (!decoding || !decoding->Next()) return 4;
+              const SaveOptions plain{.with_logits = false, .is_packed = false};
+              if (!client->Save(*sequence, "one", plain)) return 5;
+              const auto second = client->Save(*sequence, "two", plain);
+              if (second || second.error().code != Code::kNoSpace) return 6;
+              if (!client->RemoveSaved("one")) return 7;
+              if (!client->Save(*sequence, "two", plain)) return 8;
+              if (!client->Load("two") || !client->Load("two")) return 9;
+              const auto fourth = client->Load("two");
+              if (fourth || fourth.error().code != Code::kNoSpace) return 10;
+              const auto fork = client->Fork(*sequence, -1, 1);
+              if (fork || fork.error().code != Code::kNoSpace) return 11;
+              // To go on without a prompt takes a sequence for a moment.
+              GenerateOptions more;
+              more.flags = wire::kContinue;
+              more.predict_max = 1;
+              auto generation = client->StartGenerate(*sequence, more);
+              if (!generation) return 12;
+              const auto piece = generation->Next();
+              return !piece && piece.error().code == Code::kNoSpace ? 0 : 13;
+            }),
+            0);
+  const Client owner = Connect();
+  const auto saved = owner.Saved();
+  ASSERT_TRUE(saved);
+  EXPECT_EQ(saved->size(), 1u);
   ExpectServesOthers();
 }
 
