@@ -305,9 +305,15 @@ KVD_ALWAYS_INLINE void AddValueRows(ValueRows rows, std::size_t dim) {
     rows.v += D::kBytes * static_cast<std::size_t>(blocks);
     rows.values += 32 * blocks;
   };
-  for (; d + 32 * kBlocks <= dim; advance(kBlocks)) AddValueTile<Isa, D, kRows, kBlocks>(rows);
+  while (d + 32 * kBlocks <= dim) {
+    AddValueTile<Isa, D, kRows, kBlocks>(rows);
+    advance(kBlocks);
+  }
   if constexpr (kBlocks > 1) {
-    for (; d + 32 <= dim; advance(1)) AddValueTile<Isa, D, kRows, 1>(rows);
+    while (d + 32 <= dim) {
+      AddValueTile<Isa, D, kRows, 1>(rows);
+      advance(1);
+    }
   }
   if constexpr (D::kPlain) {
     for (int r = 0; d < dim && r < kRows; ++r) {
