@@ -1,9 +1,9 @@
 // Retained sequences: what stays of a sequence that its client let go, and what goes when room is
 // needed.
 //
-// The order: a retained sequence is worth the tokens that would have to be computed again without
-// it, those that no other sequence begins with, divided by how many uses of others lie since its
-// own last one. What is worth least goes first; pinned ones never go.
+// The order (EvictionOrder): a retained sequence is worth the tokens that would have to be computed
+// again without it, those that no other sequence begins with, divided by how many uses of others lie
+// since its own last one. What is worth least goes first; pinned ones never go.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -53,7 +53,7 @@ Result<bool> UnifiedMemory::RetainFound(std::uint32_t index) {
     ++retained.edit_number;
     KVD_CHECK_OK(PutOwner(index, retained));
   }
-  last_uses_[index] = ++use_number_;
+  NoteUse(index);
   return true;
 }
 
@@ -94,55 +94,36 @@ bool UnifiedMemory::CanBeMet(const Need& need) const {
 }
 
 void UnifiedMemory::MakeRoom(const Need& need, std::array<std::uint32_t, 2> kept) {
-  if (!evicts_ || retained_.empty() || IsMet(need) || !CanBeMet(need)) return;
-  // Finding an order looks at all of them: a little more goes than is needed now.
+  if (!evicts_ || retained_.size() == 0 || IsMet(need) || !CanBeMet(need)) return;
   Need wanted = need;
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
-    if (wanted.blocks[group] == 0) continue;
-    wanted.blocks[group] += std::min(meta_.geometry().block_count[group] / 256,
-                                     tables_.blocks[group].reclaimable_blocks() / 8);
-  }
-  if (wanted.sequences > 0) {
-    wanted.sequences += std::min(meta_.geometry().sequence_capacity / 256,
-                                 static_cast<std::uint32_t>(retained_.size() / 8));
-  }
-  for (const std::uint32_t index : EvictionOrder()) {
-    if (IsMet(wanted)) return;
-    if (std::ranges::find(kept, index) != kept.end()) continue;
-    std::array<std::uint64_t, layout::kGroupsMax> accounted = {};  // used or free
-    for (std::uint32_t group = 0; group < group_count(); ++group) {
-      accounted[group] = tables_.blocks[group].used_blocks() + allocators_[group].free_blocks();
+  std::vector<std::uint32_t> passed_over;
+  while (!IsMet(wanted)) {
+    const std::optional<std::uint32_t> least = retained_.Least(use_number_);
+    if (!least) break;
+    const std::uint32_t index = *least;
+    if (std::ranges::find(kept, index) == kept.end()) {
+      std::array<std::uint64_t, layout::kGroupsMax> accounted = {};  // used or free
+      for (std::uint32_t group = 0; group < group_count(); ++group) {
+        accounted[group] = tables_.blocks[group].used_blocks() + allocators_[group].free_blocks();
+      }
+      Evict(index);
+      for (std::uint32_t group = 0; group < group_count(); ++group) {
+        wanted.evicted[group] += accounted[group] - tables_.blocks[group].used_blocks() -
+                                 allocators_[group].free_blocks();
+      }
     }
-    Evict(index);
-    for (std::uint32_t group = 0; group < group_count(); ++group) {
-      wanted.evicted[group] +=
-          accounted[group] - tables_.blocks[group].used_blocks() - allocators_[group].free_blocks();
+    // One that is kept, or could not be dropped.
+    if (retained_.contains(index)) {
+      retained_.Erase(index);
+      passed_over.push_back(index);
     }
   }
+  for (const std::uint32_t index : passed_over) PutInOrder(index);
 }
 
 void UnifiedMemory::MakeRoomForLists(std::array<std::uint32_t, 2> kept) {
   constexpr std::uint32_t kPart = 16;
   MakeRoom({.list_units = meta_.geometry().list_unit_count / kPart}, kept);
-}
-
-std::vector<std::uint32_t> UnifiedMemory::EvictionOrder() const {
-  struct Worth {
-    double value;
-    std::uint32_t index;
-  };
-  std::vector<Worth> worths;
-  for (const std::uint32_t index : retained_) {
-    const double tokens = 1.0 + prefixes_.CountUnshared(index);
-    const double uses_since = static_cast<double>(1 + use_number_ - last_uses_[index]);
-    worths.push_back({tokens / uses_since, index});
-  }
-  std::ranges::sort(worths, {}, [this](const Worth& worth) {
-    return std::tuple(worth.value, meta_.sequences()[worth.index].created_unix_ms, worth.index);
-  });
-  std::vector<std::uint32_t> order;
-  for (const Worth& worth : worths) order.push_back(worth.index);
-  return order;
 }
 
 void UnifiedMemory::Evict(std::uint32_t index) {
@@ -185,9 +166,10 @@ std::uint32_t UnifiedMemory::LimitRetained(std::uint32_t sequences_max) {
   {
     const std::scoped_lock lock(mutex_);
     if (retained_.size() <= sequences_max) return 0;
-    for (const std::uint32_t index : EvictionOrder()) {
-      if (retained_.size() <= sequences_max) break;
+    while (retained_.size() > sequences_max) {
+      const std::uint32_t index = *retained_.Least(use_number_);
       Evict(index);
+      if (retained_.contains(index)) break;  // it could not be dropped
       ++count;
     }
   }

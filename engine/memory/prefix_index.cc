@@ -34,10 +34,24 @@ void PrefixIndex::PutEnd(std::uint32_t sequence, Node* node, std::uint32_t depth
   node->ends.insert({depth, sequence});
   entries_[sequence].node = node;
   entries_[sequence].depth = depth;
+  touched_.push_back(sequence);
+  Touch(*node);
 }
 
 void PrefixIndex::TakeEnd(std::uint32_t sequence) {
   entries_[sequence].node->ends.erase({entries_[sequence].depth, sequence});
+  Touch(*entries_[sequence].node);
+}
+
+void PrefixIndex::Touch(const Node& node) {
+  auto end = node.ends.rbegin();
+  for (int i = 0; i < 2 && end != node.ends.rend(); ++i, ++end) touched_.push_back(end->sequence);
+}
+
+std::span<const std::uint32_t> PrefixIndex::TakeTouched() {
+  taken_.swap(touched_);
+  touched_.clear();
+  return taken_;
 }
 
 void PrefixIndex::Add(std::uint32_t sequence, const PrefixSpace& space) {
@@ -81,6 +95,8 @@ void PrefixIndex::Split(Node* node, std::uint32_t depth, std::uint32_t moving) {
   }
   if (node->witness == moving || entries_[node->witness].node == upper.get()) Renew(node);
   const TokenId first = node->label.front();
+  Touch(*node);
+  Touch(*upper);
   upper->children.emplace(first, std::move(place));
   place = std::move(upper);
 }
@@ -92,6 +108,7 @@ PrefixIndex::Node* PrefixIndex::AddLeaf(Node* parent, std::uint32_t sequence,
   leaf->start = parent->end();
   leaf->witness = sequence;
   leaf->label.assign(tokens.begin(), tokens.end());
+  Touch(*parent);
   return parent->children.emplace(tokens.front(), std::move(leaf)).first->second.get();
 }
 
@@ -143,6 +160,7 @@ PrefixIndex::Node* PrefixIndex::MergeWithChild(Node* node, std::uint32_t gone) {
   child->ends.merge(node->ends);
   child->points.merge(node->points);
   place = std::move(child);  // `node` is gone
+  Touch(*place);
   return place.get();
 }
 
@@ -154,6 +172,7 @@ PrefixIndex::Node* PrefixIndex::Tidy(Node* node, std::uint32_t gone) {
     }
     Node* const parent = node->parent;
     parent->children.erase(node->label.front());
+    Touch(*parent);
     node = parent;
   }
   if (node->parent != nullptr && node->children.size() == 1) return MergeWithChild(node, gone);

@@ -95,6 +95,8 @@ class PrefixIndex {
     }
     return false;
   }
+  // Whose CountUnshared may have changed since the last call; removed ones are among them.
+  std::span<const std::uint32_t> TakeTouched();
   // All its tokens.
   std::vector<TokenId> Tokens(std::uint32_t sequence) const;
 
@@ -131,6 +133,10 @@ class PrefixIndex {
     std::vector<std::uint32_t> points;
   };
 
+  // A sequence has tokens of its own only if its end is the last one of a leaf: whatever changes
+  // ends, start or children of a node changes the count of its last two at most, and of the one
+  // whose end it is.
+  void Touch(const Node& node);
   static Node* NodeAt(Node* node, std::uint32_t depth);
   void PutEnd(std::uint32_t sequence, Node* node, std::uint32_t depth);
   void TakeEnd(std::uint32_t sequence);
@@ -148,6 +154,8 @@ class PrefixIndex {
 
   Trees trees_;
   std::vector<Entry> entries_;  // by sequence
+  std::vector<std::uint32_t> touched_;
+  std::vector<std::uint32_t> taken_;  // what TakeTouched returned
 };
 
 }  // namespace kvd

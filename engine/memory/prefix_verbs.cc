@@ -37,7 +37,7 @@ void UnifiedMemory::SyncPrefix(std::uint32_t index) {
   const layout::SequenceRecord& record = meta_.sequences()[index];
   if ((record.flags & layout::kSequenceLive) == 0) {
     if (prefixes_.contains(index)) prefixes_.Remove(index);
-    return;
+    return FollowShared();
   }
   // Whom a snapshot is for does not change.
   if ((record.flags & layout::kSequencePublished) != 0 && prefixes_.contains(index)) {
@@ -73,6 +73,7 @@ void UnifiedMemory::IndexRecord(std::uint32_t index, const PrefixSpace& space) {
     }
     prefixes_.Append(index, tokens_);
   }
+  FollowShared();
   if (!has_state()) return;
   points_.clear();
   for (const layout::Checkpoint& checkpoint : meta_.checkpoints(record.checkpoints)) {
@@ -100,7 +101,7 @@ void UnifiedMemory::IndexFork(std::uint32_t index, std::uint32_t source) {
 }
 
 void UnifiedMemory::RebuildPrefixes() {
-  retained_.clear();
+  retained_.Clear();
   for (std::uint32_t index = 0; index < meta_.geometry().sequence_capacity; ++index) {
     SyncPrefix(index);
     NoteRetained(index);
@@ -116,10 +117,27 @@ void UnifiedMemory::NoteRetained(std::uint32_t index) {
   constexpr std::uint32_t kMask =
       layout::kSequenceLive | layout::kSequenceRetained | layout::kSequencePinned;
   if ((flags & kMask) == (layout::kSequenceLive | layout::kSequenceRetained)) {
-    retained_.insert(index);
+    PutInOrder(index);
   } else {
-    retained_.erase(index);
+    retained_.Erase(index);
   }
+}
+
+void UnifiedMemory::PutInOrder(std::uint32_t index) {
+  retained_.Put(index, {.last_use = last_uses_[index],
+                        .created = meta_.sequences()[index].created_unix_ms,
+                        .tokens = prefixes_.contains(index) ? prefixes_.CountUnshared(index) : 0});
+}
+
+void UnifiedMemory::FollowShared() {
+  for (const std::uint32_t index : prefixes_.TakeTouched()) {
+    if (retained_.contains(index)) PutInOrder(index);
+  }
+}
+
+void UnifiedMemory::NoteUse(std::uint32_t index) {
+  last_uses_[index] = ++use_number_;
+  if (retained_.contains(index)) PutInOrder(index);
 }
 
 PrefixOrigin UnifiedMemory::OriginOf(std::uint32_t index) const {
@@ -227,7 +245,7 @@ Result<PrefixTaken> UnifiedMemory::TakePrefix(const PrefixRequest& request) {
   if (found.cells < (held == 0 ? kPrefixCellsMin : held + 1)) return taken;
 
   const std::uint32_t source = found.source;
-  last_uses_[source] = ++use_number_;
+  NoteUse(source);
   MakeRoomForLists({source, to.index});
   const layout::SequenceRecord& from = meta_.sequences()[source];
   KVD_TRY(NewState state, StateAt(from, found.cells));

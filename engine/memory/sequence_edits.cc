@@ -145,7 +145,7 @@ Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHa
     return copied_count;
   }
   MakeRoomForLists({from.index, to.index});
-  last_uses_[from.index] = ++use_number_;
+  NoteUse(from.index);
   const layout::SequenceRecord& old = *to.record;
 
   const CellList source_cells = CellsOf(*from.record);

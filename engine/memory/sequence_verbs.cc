@@ -43,7 +43,7 @@ Status UnifiedMemory::Fork(SequenceHandle source, const SequenceOwner& owner,
                                             HandleText(source) + " has " +
                                             std::to_string(found.record->cell_count));
   }
-  last_uses_[found.index] = ++use_number_;
+  NoteUse(found.index);
   MakeRoom({.sequences = static_cast<std::uint32_t>(handles.size())},
            {found.index, layout::kNoSlot});
   MakeRoomForLists({found.index, layout::kNoSlot});

@@ -33,6 +33,7 @@ UnifiedMemory::UnifiedMemory(MemorySegments segments)
       block_marks_(meta_.geometry().block_count[0]),
       sequence_marks_(meta_.geometry().sequence_capacity),
       prefixes_(meta_.geometry().sequence_capacity),
+      retained_(meta_.geometry().sequence_capacity),
       last_uses_(meta_.geometry().sequence_capacity) {
   for (std::uint32_t group = 0; group < group_count(); ++group) {
     allocators_.emplace_back(meta_.geometry().block_count[group],

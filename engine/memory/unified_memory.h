@@ -30,7 +30,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +39,7 @@
 #include "engine/memory/commit_log.h"
 #include "engine/memory/derived_tables.h"
 #include "engine/memory/evicted_prefixes.h"
+#include "engine/memory/eviction_order.h"
 #include "engine/memory/extents.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/memory_segments.h"
@@ -389,8 +389,11 @@ class UnifiedMemory final : public Memory {
   // is prepared and no part of a step being reserved.
   void MakeRoom(const Need& need, std::array<std::uint32_t, 2> kept = kNoneKept);
   void MakeRoomForLists(std::array<std::uint32_t, 2> kept = kNoneKept);
-  // Retained and unpinned, the one to go first first.
-  std::vector<std::uint32_t> EvictionOrder() const;
+  // Puts a retained, unpinned sequence to its place in the order.
+  void PutInOrder(std::uint32_t index);
+  // After the index changed: those that hold more or fewer tokens alone now.
+  void FollowShared();
+  void NoteUse(std::uint32_t index);
   void Evict(std::uint32_t index);
   Status DropIndex(std::uint32_t index);
   Need NeedOf(std::span<const AppendRequest> requests) const;
@@ -494,7 +497,7 @@ class UnifiedMemory final : public Memory {
   std::uint32_t logits_victim_ = 0;
   PrefixIndex prefixes_;
   std::uint32_t fork_source_ = layout::kNoSlot;  // of forks_: index of the record; kNoSlot: none
-  std::set<std::uint32_t> retained_;             // unpinned ones, by sequence
+  EvictionOrder retained_;                       // unpinned ones
   bool evicts_ = true;
   std::vector<std::uint64_t> last_uses_;  // by sequence: use number, 0: before this process
   std::uint64_t use_number_ = 0;

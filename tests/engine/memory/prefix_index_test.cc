@@ -197,6 +197,13 @@ class Model {
     for (std::uint32_t sequence = 0; sequence < kSequences; ++sequence) {
       ASSERT_EQ(index_.contains(sequence), held_.contains(sequence));
     }
+    // Whoever follows what is touched knows all counts.
+    for (const std::uint32_t sequence : index_.TakeTouched()) {
+      if (held_.contains(sequence)) counted_[sequence] = index_.CountUnshared(sequence);
+    }
+    for (const auto& [sequence, modelled] : held_) {
+      ASSERT_EQ(counted_[sequence], index_.CountUnshared(sequence)) << sequence;
+    }
     if (const auto held = DrawHeld()) {
       const Modelled& modelled = held_[*held];
       ASSERT_EQ(index_.Tokens(*held), modelled.tokens);
@@ -263,6 +270,7 @@ class Model {
   std::mt19937_64 random_;
   PrefixIndex index_{kSequences};
   std::map<std::uint32_t, Modelled> held_;
+  std::map<std::uint32_t, std::uint32_t> counted_;  // tokens of its own, by sequence
 };
 
 TEST(PrefixIndexModelTest, RandomOperationsAgreeWithAReference) {

@@ -1,0 +1,84 @@
+// The order beside a naive one that looks at all sequences.
+#include "engine/memory/eviction_order.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <tuple>
+
+namespace kvd {
+namespace {
+
+constexpr std::uint32_t kCapacity = 200;
+
+int Scaled(int count) {
+  const char* const scale = std::getenv("KVD_TEST_SCALE");
+  return scale == nullptr ? count : static_cast<int>(count * std::atof(scale));
+}
+
+std::optional<std::uint32_t> NaiveLeast(const std::map<std::uint32_t, EvictionOrder::Sequence>& all,
+                                        std::uint64_t use_number) {
+  std::optional<std::tuple<double, std::uint64_t, std::uint32_t>> least;
+  for (const auto& [index, sequence] : all) {
+    const std::tuple worth(EvictionOrder::WorthOf(sequence, use_number), sequence.created, index);
+    if (!least || worth < *least) least = worth;
+  }
+  return least ? std::optional(std::get<2>(*least)) : std::nullopt;
+}
+
+TEST(EvictionOrderTest, TheLeastIsTheOneThatALookAtAllOfThemFinds) {
+  std::mt19937 random(17);
+  EvictionOrder order(kCapacity);
+  std::map<std::uint32_t, EvictionOrder::Sequence> naive;
+  std::uint64_t uses = 0;
+  const auto in = [&](std::uint32_t most) { return static_cast<std::uint32_t>(random() % most); };
+  for (int step = 0; step < Scaled(20'000); ++step) {
+    const std::uint32_t index = in(kCapacity);
+    switch (in(8)) {
+      case 0:
+        order.Erase(index);
+        naive.erase(index);
+        break;
+      case 1: uses += in(50); break;
+      default: {
+        const std::uint32_t tokens = in(3) == 0 ? in(4) : in(1u << in(20));
+        const EvictionOrder::Sequence sequence{
+            .last_use = in(4) == 0 ? 0 : ++uses, .created = in(5), .tokens = tokens};
+        order.Put(index, sequence);
+        naive[index] = sequence;
+      }
+    }
+    ASSERT_EQ(order.size(), naive.size());
+    ASSERT_EQ(order.Least(uses), NaiveLeast(naive, uses)) << step;
+    if (in(50) == 0) {
+      while (const auto least = order.Least(uses)) {
+        ASSERT_EQ(least, NaiveLeast(naive, uses));
+        order.Erase(*least);
+        naive.erase(*least);
+      }
+    }
+  }
+  order.Clear();
+  EXPECT_EQ(order.Least(uses), std::nullopt);
+}
+
+TEST(EvictionOrderTest, MoreTokensOrALaterUseAreWorthMore) {
+  EvictionOrder order(4);
+  order.Put(0, {.last_use = 90, .created = 1, .tokens = 100});
+  order.Put(1, {.last_use = 90, .created = 1, .tokens = 1000});
+  EXPECT_EQ(order.Least(100), 0u);
+  order.Put(0, {.last_use = 100, .created = 1, .tokens = 100});
+  EXPECT_EQ(order.Least(100), 1u) << "an eighth of the tokens, an eleventh of the time";
+  order.Put(0, {.last_use = 90, .created = 1, .tokens = 100});
+  order.Put(1, {.last_use = 0, .created = 1, .tokens = 1000});
+  EXPECT_EQ(order.Least(100), 1u);
+  order.Put(2, {.last_use = 100, .created = 0, .tokens = 0});
+  EXPECT_EQ(order.Least(100), 2u);
+  EXPECT_TRUE(order.contains(2));
+  EXPECT_FALSE(order.contains(3));
+}
+
+}  // namespace
+}  // namespace kvd
