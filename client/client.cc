@@ -167,6 +167,10 @@ Result<wire::CacheReply> Client::CacheInfo() const {
   return CallForOne<wire::CacheReply>(*connection_, Request(Verb::kCache));
 }
 
+Result<wire::ProfileReply> Client::Profile() const {
+  return CallForOne<wire::ProfileReply>(*connection_, Request(Verb::kProfile));
+}
+
 Result<bool> Client::Retain(SequenceHandle sequence, Force force) const {
   KVD_TRY(const auto completion,
           connection_->Call(Request(Verb::kRetain, sequence, ForceFlag(force)), {}, nullptr));

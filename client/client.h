@@ -52,6 +52,8 @@ class Client {
   // One round trip with `payload_bytes` (at most 4096) there and back, compared.
   Result<RoundTrip> Ping(std::size_t payload_bytes = 0) const;
   Result<wire::InfoReply> Info() const;
+  // Where the time of the daemon's steps went since it started.
+  Result<wire::ProfileReply> Profile() const;
   // Of the prompt cache on disk; is_on is 0 where there is none.
   Result<wire::CacheReply> CacheInfo() const;
   // Sequences that this user may see, and snapshots.

@@ -56,6 +56,7 @@ Result<Outcome> Service::Dispatch(const Request& request) {
       return reply;
     }
     case Verb::kInfo: return Info(request);
+    case Verb::kProfile: return Profile();
     case Verb::kCreate: return Create(request);
     case Verb::kFork: return Fork(request);
     case Verb::kDrop: return Drop(request);

@@ -161,6 +161,7 @@ class Service {
   // ---- verbs_info.cc
   Result<Outcome> Info(const Request& request);
   Result<Reply> Cache() const;
+  Result<Reply> Profile() const;
 
   Engine& engine_;
   Memory& memory_;

@@ -10,6 +10,7 @@
 #include "daemon/prompt_cache.h"
 #include "daemon/service.h"
 #include "engine/model_config.h"
+#include "engine/step_profile.h"
 #include "engine/vocabulary/vocabulary.h"
 
 namespace kvd {
@@ -70,6 +71,12 @@ void FillProcess(wire::InfoReply& info) {
   info.pid = static_cast<std::uint32_t>(::getpid());
 }
 
+wire::StepTimesRecord RecordOf(const StepTimes& times) {
+  wire::StepTimesRecord record{.steps = times.steps, .tokens = times.tokens, .ns = {}};
+  std::ranges::copy(times.ns, record.ns);
+  return record;
+}
+
 }  // namespace
 
 Result<Outcome> Service::Info(const Request&) {
@@ -104,6 +111,14 @@ Result<Reply> Service::Cache() const {
   Reply reply;
   reply.Append(surroundings_.prompt_cache != nullptr ? surroundings_.prompt_cache->Describe()
                                                      : wire::CacheReply{});
+  return reply;
+}
+
+Result<Reply> Service::Profile() const {
+  const wire::ProfileReply profile{.decode = RecordOf(engine_.profile().decode()),
+                                   .prompts = RecordOf(engine_.profile().prompts())};
+  Reply reply;
+  reply.Append(profile);
   return reply;
 }
 

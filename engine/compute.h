@@ -28,6 +28,8 @@ class FloatBuffer {
   std::unique_ptr<float, Free> data_;
 };
 
+class StepProfile;
+
 struct Compute {
   const kernels::KernelTable* kernels = nullptr;
   ThreadPool* pool = nullptr;
@@ -37,6 +39,8 @@ struct Compute {
 
   std::byte* inputs = nullptr;  // inputs of linear layers, shared by the threads
   std::size_t input_bytes = 0;  // LinearInputBytes (engine/layers/linear.h)
+
+  StepProfile* profile = nullptr;  // null: nobody looks where the time goes
 
   float* workspace(std::uint32_t worker) const { return workspaces + worker * workspace_floats; }
 };

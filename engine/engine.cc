@@ -27,6 +27,7 @@
 #include "engine/model_fingerprint.h"
 #include "engine/model_weights.h"
 #include "engine/replay_slice.h"
+#include "engine/step_profile.h"
 #include "engine/thread_pool.h"
 #include "engine/verify_pool.h"
 #include "engine/vocabulary/read_vocabulary.h"
@@ -226,7 +227,7 @@ class EngineImpl final : public Engine {
         memory_start_(std::move(memory.start)),
         pool_(options_.threads),
         forward_(model_->config, model_->weights, cells_, kernels_, pool_, options_.deterministic,
-                 options_.ubatch_tokens),
+                 options_.ubatch_tokens, &profile_),
         encoder_(model_->config, model_->weights, kernels_, pool_, options_.deterministic),
         divider_(options_.llama_shifts ? RotationKind::kLlamaDivide : RotationKind::kExact,
                  model_->config, cells_, kernels_, forward_.ropes(), *memory_),
@@ -254,16 +255,18 @@ class EngineImpl final : public Engine {
   std::uint64_t weight_bytes() const override { return model_->weight_bytes; }
   std::uint64_t cell_bytes() const override { return cells_.cell_bytes(); }
   std::uint64_t state_bytes() const override { return StateFloats(model_->config) * sizeof(float); }
+  const StepProfile& profile() const override { return profile_; }
   EngineCounters counters() const override {
     return {.steps = steps_.load(std::memory_order_relaxed),
             .tokens_computed = tokens_computed_.load(std::memory_order_relaxed)};
   }
 
   void Step(std::span<StepItem> items) override {
-    if (!Plan(items)) return;
+    profile_.BeginStep();
+    if (!PlanStep(items)) return;
     Compute(items);
-    Commit(items);
-    memory_->EndStep(plan_);
+    CommitStep(items);
+    EndProfile();
     steps_.fetch_add(1, std::memory_order_relaxed);
   }
 
@@ -413,6 +416,23 @@ class EngineImpl final : public Engine {
     return false;
   }
 
+  bool PlanStep(std::span<StepItem> items) {
+    const StepProfile::Scope scope(&profile_, StepPart::kMemory);
+    return Plan(items);
+  }
+
+  void CommitStep(std::span<StepItem> items) {
+    const StepProfile::Scope scope(&profile_, StepPart::kMemory);
+    Commit(items);
+    memory_->EndStep(plan_);
+  }
+
+  void EndProfile() {
+    std::size_t tokens = 0;
+    for (std::size_t s = 0; s < plan_.count; ++s) tokens += plan_.sequences[s].new_cells;
+    profile_.EndStep(/*is_decode=*/tokens == plan_.count, tokens);
+  }
+
   void Compute(std::span<StepItem> items) {
     forward_items_.clear();
     for (std::size_t s = 0; s < planned_.size(); ++s) {
@@ -463,6 +483,7 @@ class EngineImpl final : public Engine {
   const std::unique_ptr<UnifiedMemory> memory_;
   const MemoryStart memory_start_;
   ThreadPool pool_;
+  StepProfile profile_;
   Forward forward_;
   Encoder encoder_;
   ModelCellRotator divider_;

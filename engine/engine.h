@@ -20,6 +20,7 @@
 namespace kvd {
 
 class ModelRopes;
+class StepProfile;
 class Vocabulary;
 struct CellLayout;
 struct ModelConfig;
@@ -128,7 +129,8 @@ class Engine {
   // CheckEncode's; Memory::Reserve's (kExists: it has one; kInvalidArgument: it has tokens; kNoSpace);
   // kNumerical; Memory::Commit's. Nothing has changed then.
   virtual Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens) = 0;
-  virtual EngineCounters counters() const = 0;  // any thread
+  virtual EngineCounters counters() const = 0;     // any thread
+  virtual const StepProfile& profile() const = 0;  // of Step; any thread may read it
 };
 
 }  // namespace kvd

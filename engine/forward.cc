@@ -1,25 +1,33 @@
 #include "engine/forward.h"
 
 #include "engine/architectures/architecture.h"
+#include "engine/step_profile.h"
 
 namespace kvd {
 
 Forward::Forward(const ModelConfig& config, const ModelWeights& weights, const CellLayout& cells,
                  const kernels::KernelTable& kernels, ThreadPool& pool, bool exact,
-                 std::size_t row_count_max)
+                 std::size_t row_count_max, StepProfile* profile)
     : architecture_(DefinitionOf(config.architecture)),
-      pass_(config, weights, cells, kernels, pool, exact, row_count_max) {
+      pass_(config, weights, cells, kernels, pool, exact, row_count_max, profile) {
   logits_input_.reserve(row_count_max);
   logits_output_.reserve(row_count_max);
 }
 
 void Forward::Run(const StepPlan& plan, Memory& memory, std::span<ForwardItem> items) {
-  pass_.Begin(plan, memory, items);
-  Embed();
-  if (architecture_.begin != nullptr) architecture_.begin(pass_);
+  StepProfile* const profile = pass_.compute().profile;
+  {
+    const StepProfile::Scope scope(profile, StepPart::kEmbedding);
+    pass_.Begin(plan, memory, items);
+    Embed();
+    if (architecture_.begin != nullptr) architecture_.begin(pass_);
+  }
   for (std::size_t layer = 0; layer < pass_.config().layer_count; ++layer) {
+    const StepProfile::Scope scope(
+        profile, pass_.IsRecurrent(layer) ? StepPart::kRecurrent : StepPart::kOther);
     architecture_.run_layer(pass_, layer);
   }
+  const StepProfile::Scope scope(profile, StepPart::kLogits);
   Logits();
 }
 

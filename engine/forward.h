@@ -19,7 +19,7 @@ class Forward {
   // The arguments outlive the object.
   Forward(const ModelConfig& config, const ModelWeights& weights, const CellLayout& cells,
           const kernels::KernelTable& kernels, ThreadPool& pool, bool exact,
-          std::size_t row_count_max);
+          std::size_t row_count_max, StepProfile* profile);
 
   // items.size() == plan.count; the rows of all sequences together are at most row_count_max.
   void Run(const StepPlan& plan, Memory& memory, std::span<ForwardItem> items);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/architectures/architecture.h"
+#include "engine/step_profile.h"
 #include "shm/check.h"
 
 namespace kvd {
@@ -44,7 +45,8 @@ void RowBuffer::Shape(std::size_t row_count_max, std::size_t width) {
 
 ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
                          const CellLayout& cells, const kernels::KernelTable& kernels,
-                         ThreadPool& pool, bool exact, std::size_t row_count_max)
+                         ThreadPool& pool, bool exact, std::size_t row_count_max,
+                         StepProfile* profile)
     : config_(config),
       weights_(weights),
       cells_(cells),
@@ -79,7 +81,8 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
               .workspaces = workspaces_.data(),
               .workspace_floats = workspace,
               .inputs = reinterpret_cast<std::byte*>(inputs_.data()),
-              .input_bytes = input_bytes};
+              .input_bytes = input_bytes,
+              .profile = profile};
   stream_.Shape(row_count_max, config.embedding_size);
 }
 
@@ -149,6 +152,7 @@ const RowBuffer& ForwardPass::Rows(Scratch name, std::size_t width) {
 }
 
 const RowBuffer& ForwardPass::NormedStream(const float* weight) {
+  const StepProfile::Scope scope(compute_.profile, StepPart::kNorms);
   const RowBuffer& normed = Rows(Scratch::kNormed, config_.embedding_size);
   ForRows(row_count_, [&](std::size_t first, std::size_t last) {
     for (std::size_t row = first; row < last; ++row) {

@@ -86,10 +86,10 @@ inline constexpr std::size_t kScratchCount = 16;
 
 class ForwardPass {
  public:
-  // The arguments outlive the object.
+  // The arguments outlive the object. profile: where the time of Forward::Run goes.
   ForwardPass(const ModelConfig& config, const ModelWeights& weights, const CellLayout& cells,
               const kernels::KernelTable& kernels, ThreadPool& pool, bool exact,
-              std::size_t row_count_max);
+              std::size_t row_count_max, StepProfile* profile);
 
   // ---- the model
   const ModelConfig& config() const { return config_; }
@@ -103,6 +103,9 @@ class ForwardPass {
   const StepPlan& plan() const { return *plan_; }
   Memory& memory() const { return *memory_; }
   ForwardItem& item(std::size_t sequence) const { return items_[sequence]; }
+  bool IsRecurrent(std::size_t layer) const {
+    return state_offsets_[layer] < state_offsets_[layer + 1];
+  }
   // REQUIRES: the layer is recurrent.
   LayerState State(std::size_t sequence, std::size_t layer) const;
 

@@ -83,10 +83,8 @@ constexpr VerbRule kRules[] = {
      std::numeric_limits<std::int64_t>::max()},
     {"llama_import", 0, 0, Range::kNone, sizeof(LlamaImportParams), sizeof(LlamaImportParams), 1, 0,
      0},
-    kNoVerb,
-    kNoVerb,
-    kNoVerb,
     {"cache", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
+    {"profile", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
 };
 static_assert(std::size(kRules) == kVerbLast + 1);
 

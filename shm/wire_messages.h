@@ -25,6 +25,7 @@
 
 #include "shm/prefix_reuse.h"
 #include "shm/segment_layout.h"
+#include "shm/step_parts.h"
 
 namespace kvd::wire {
 
@@ -182,9 +183,11 @@ enum class Verb : std::uint16_t {
   // out: LlamaEntry[], all or none
   kLlamaImport = 39,
   // out: CacheReply
-  kCache = 43,
+  kCache = 40,
+  // out: ProfileReply: where the time of steps went since the daemon started
+  kProfile = 41,
 };
-inline constexpr std::uint16_t kVerbLast = 43;
+inline constexpr std::uint16_t kVerbLast = 41;
 
 enum SubmissionFlags : std::uint16_t {
   kFlagForce = 1u << 0,
@@ -392,6 +395,20 @@ struct CacheReply {
   std::uint32_t reserved;
 };
 static_assert(sizeof(CacheReply) == 144 && std::is_standard_layout_v<CacheReply>);
+
+// Times of one kind of step, by StepPart (shm/step_parts.h).
+struct StepTimesRecord {
+  std::uint64_t steps;
+  std::uint64_t tokens;
+  std::uint64_t ns[16];  // kStepParts of them are used
+};
+static_assert(kStepParts <= 16);
+
+struct ProfileReply {
+  StepTimesRecord decode;   // steps of one token for each sequence
+  StepTimesRecord prompts;  // all others
+};
+static_assert(sizeof(ProfileReply) == 2 * 18 * 8);
 
 struct InfoReply {
   char model_name[64];

@@ -32,6 +32,7 @@ struct CommandLine {
   LlamaOptions llama;
   PingOptions ping;
   MapOptions map;
+  bool info_wants_profile = false;
   std::int64_t timeout_ms = -1;
   std::function<Status()> verb;
 };
@@ -229,8 +230,11 @@ void AddDaemonVerbs(CLI::App& app, CommandLine& line) {
       },
       "the text; standard input without it");
   embed->add_flag("--raw", line.embed.is_raw, "as the model gives it, not normalised");
-  AddVerb(app, line, "info", "Show the model, the pool and the daemon",
-          [&line] { return ShowInfo(line.global); });
+  CLI::App* info = AddVerb(app, line, "info", "Show the model, the pool and the daemon", [&line] {
+    return line.info_wants_profile ? ShowProfile(line.global) : ShowInfo(line.global);
+  });
+  info->add_flag("--profile", line.info_wants_profile,
+                 "where the time of its steps went: of decode steps, and of those with prompts");
   AddVerb(app, line, "defrag", "Pack the pool and settle sequences with many shifts",
           [&line] { return Defragment(line.global); });
   CLI::App* ping = AddVerb(app, line, "ping", "Measure round trips",

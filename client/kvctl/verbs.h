@@ -32,6 +32,7 @@ Status DropSequences(const GlobalOptions& global, const PrefixOptions& options);
 Status TokenizeText(const GlobalOptions& global, const TextOptions& options);
 Status EmbedText(const GlobalOptions& global, const EmbedOptions& options);
 Status ShowInfo(const GlobalOptions& global);
+Status ShowProfile(const GlobalOptions& global);
 Status ShowMap(const GlobalOptions& global, const MapOptions& options);
 Status ShowTop(const GlobalOptions& global, const MapOptions& options);
 Status Defragment(const GlobalOptions& global);

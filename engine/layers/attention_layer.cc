@@ -5,6 +5,7 @@
 #include "engine/layers/activations.h"
 #include "engine/layers/attention.h"
 #include "engine/layers/cell_writer.h"
+#include "engine/step_profile.h"
 
 namespace kvd {
 namespace {
@@ -60,6 +61,7 @@ void ApplyGates(ForwardPass& pass, const AttentionShape& shape, const RowBuffer&
 
 void StoreKeysAndValues(ForwardPass& pass, std::size_t layer, const RowBuffer& k,
                         const RowBuffer& v) {
+  const StepProfile::Scope scope(pass.compute().profile, StepPart::kCells);
   const AttentionShape shape = pass.ShapeOf(layer);
   const kernels::KernelTable& kernels = *pass.compute().kernels;
   const std::uint32_t group = pass.cells().groups[layer];
@@ -85,6 +87,7 @@ void StoreKeysAndValues(ForwardPass& pass, std::size_t layer, const RowBuffer& k
 
 const RowBuffer& Attend(ForwardPass& pass, std::size_t layer, const AttentionWeights& weights,
                         const RowBuffer& x) {
+  const StepProfile::Scope scope(pass.compute().profile, StepPart::kProjections);
   const AttentionShape shape = pass.ShapeOf(layer);
   const RowBuffer& q = pass.Rows(Scratch::kQ, shape.head_count * shape.head_dim_k);
   const RowBuffer& k = pass.Rows(Scratch::kK, shape.kv_head_count * shape.head_dim_k);
@@ -103,13 +106,18 @@ const RowBuffer& Attend(ForwardPass& pass, std::size_t layer, const AttentionWei
     NormHeads(pass, shape, weights, q, k);
   }
   StoreKeysAndValues(pass, layer, k, v);
-  RunAttention(pass.compute(), pass.attention_plan(layer), pass.cells(), shape, q[0], attended[0]);
+  {
+    const StepProfile::Scope attention(pass.compute().profile, StepPart::kAttention);
+    RunAttention(pass.compute(), pass.attention_plan(layer), pass.cells(), shape, q[0],
+                 attended[0]);
+  }
   if (weights.has_output_gate) ApplyGates(pass, shape, q_projected, attended);
   return attended;
 }
 
 void RunAttentionLayer(ForwardPass& pass, std::size_t layer, const AttentionWeights& weights) {
   const RowBuffer& x = pass.NormedStream(weights.norm);
+  const StepProfile::Scope scope(pass.compute().profile, StepPart::kProjections);
   pass.AddToStream(weights.out, Attend(pass, layer, weights, x), weights.post_norm);
 }
 

@@ -1,6 +1,7 @@
 #include "engine/layers/feed_forward.h"
 
 #include "engine/layers/activations.h"
+#include "engine/step_profile.h"
 
 namespace kvd {
 namespace {
@@ -20,6 +21,7 @@ void RunUngated(ForwardPass& pass, std::size_t layer, const FeedForwardWeights& 
 
 void RunFeedForwardOn(ForwardPass& pass, std::size_t layer, const FeedForwardWeights& weights,
                       Activation activation, const RowBuffer& x) {
+  const StepProfile::Scope scope(pass.compute().profile, StepPart::kFeedForward);
   if (activation == Activation::kRelu) return RunUngated(pass, layer, weights, x);
   const std::size_t width = pass.config().feed_forward_size[layer];
   const RowBuffer& gate = pass.Rows(Scratch::kGate, width);

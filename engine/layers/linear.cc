@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 
+#include "engine/step_profile.h"
 #include "kernels/bf16_panel.h"
 #include "kernels/quantized_row.h"
 #include "shm/check.h"
@@ -174,6 +175,11 @@ std::size_t LinearInputBytes(std::size_t in_features_max, std::size_t row_count)
 }
 
 void RunLinear(const Compute& compute, std::span<const LinearJob> jobs, std::size_t row_count) {
+  // The matrices of a recurrent layer are told apart from the rest of it.
+  const bool is_recurrent =
+      compute.profile != nullptr && compute.profile->current() == StepPart::kRecurrent;
+  const StepProfile::Scope scope(is_recurrent ? compute.profile : nullptr,
+                                 StepPart::kRecurrentProducts);
   if (row_count == 0) return;
   std::size_t products = 0;
   for (const LinearJob& job : jobs) {

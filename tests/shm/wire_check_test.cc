@@ -162,6 +162,7 @@ TEST(SubmissionTest, EveryVerbHasAGoodForm) {
     switch (verb) {
       case Verb::kPing:
       case Verb::kInfo:
+      case Verb::kProfile:
       case Verb::kCache:
       case Verb::kDefrag:
       case Verb::kCreate:

@@ -21,6 +21,7 @@
 #include "engine/memory/memory_home.h"
 #include "engine/model_fingerprint.h"
 #include "engine/model_ropes.h"
+#include "engine/step_profile.h"
 #include "engine/vocabulary/vocabulary.h"
 
 namespace kvd::test {
@@ -64,6 +65,7 @@ class FakeEngine final : public Engine {
   const ModelRopes& ropes() const override { return ropes_; }
   const MemoryStart& memory_start() const override { return memory_start_; }
   std::uint64_t weight_bytes() const override { return 1000; }
+  const StepProfile& profile() const override { return profile_; }
   std::uint64_t cell_bytes() const override { return 8; }
   std::uint64_t state_bytes() const override { return has_state_ ? 64 : 0; }
   std::size_t StepTokens(std::uint32_t cell_count, Pos next_pos, std::size_t wanted) const override;
@@ -94,6 +96,7 @@ class FakeEngine final : public Engine {
   std::unique_ptr<Vocabulary> vocabulary_;
   std::unique_ptr<UnifiedMemory> memory_;
   MemoryStart memory_start_;
+  StepProfile profile_;
   std::function<void()> on_step_;
   TokenId end_after_ = -1;
   TokenId fail_at_ = -1;
