@@ -74,9 +74,7 @@ void PreferThisThread() {
 }
 
 // Compressing what may be needed one day goes behind what is asked for now.
-void StandBack() {
-  (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 5);
-}
+void StandBack() { (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 5); }
 
 // What other daemons put into the cache and take out of it. Null: nobody tells.
 std::unique_ptr<IoLoop::Handle> WatchCache(IoLoop& loop, PromptCache* cache) {
@@ -169,36 +167,38 @@ Status Serve(const DaemonOptions& options, int signals) {
   IoLoop cache_spills;
   std::unique_ptr<PromptCache> prompt_cache;
   if (options.cache_directory) {
-    KVD_TRY(prompt_cache,
-            PromptCache::Open(
-                *engine,
-                {.path = *options.cache_directory,
-                 .bytes_max = std::uint64_t{options.cache_mb} << 20,
-                 .tokens_min = options.cache_tokens_min},
-                {.load = [&](std::function<void()> call) { cache_loads.Post(std::move(call)); },
-                 .spill = [&](std::function<void()> call) { cache_spills.Post(std::move(call)); }}));
+    KVD_TRY(
+        prompt_cache,
+        PromptCache::Open(
+            *engine,
+            {.path = *options.cache_directory,
+             .bytes_max = std::uint64_t{options.cache_mb} << 20,
+             .tokens_min = options.cache_tokens_min},
+            {.load = [&](std::function<void()> call) { cache_loads.Post(std::move(call)); },
+             .spill = [&](std::function<void()> call) { cache_spills.Post(std::move(call)); }}));
   }
   Scheduler scheduler(*engine, engine->config().vocab_size,
                       {.prefill_chunk_tokens = options.prefill_chunk,
                        .step_seconds_max = options.max_step_ms / 1e3,
                        .defrag_threshold = options.defrag_threshold / 100.0,
-                       .admit = [&shares](const ComputingRequest& request, std::size_t tokens) {
-                         return shares.Admit(request.session().uid(), tokens);
-                       },
+                       .admit =
+                           [&shares](const ComputingRequest& request, std::size_t tokens) {
+                             return shares.Admit(request.session().uid(), tokens);
+                           },
                        .prompt_cache = prompt_cache.get()});
   if (prompt_cache) prompt_cache->OnLoaded([&scheduler] { scheduler.WakeUp(); });
-  Server server({.loop = loop,
-                 .worker = worker,
-                 .files = files,
-                 .engine = *engine,
-                 .scheduler = scheduler,
-                 .quotas = quotas,
-                 .shares = shares,
-                 .saved_states = saved_states.get(),
-                 .prompt_cache = prompt_cache.get()},
-                {.hello_deadline = std::chrono::milliseconds(options.hello_timeout_ms),
-                 .prefixes = {.is_shared = options.shares_prefixes,
-                              .retained_max = options.retained_max}});
+  Server server(
+      {.loop = loop,
+       .worker = worker,
+       .files = files,
+       .engine = *engine,
+       .scheduler = scheduler,
+       .quotas = quotas,
+       .shares = shares,
+       .saved_states = saved_states.get(),
+       .prompt_cache = prompt_cache.get()},
+      {.hello_deadline = std::chrono::milliseconds(options.hello_timeout_ms),
+       .prefixes = {.is_shared = options.shares_prefixes, .retained_max = options.retained_max}});
 
   std::thread engine_thread([&scheduler] { scheduler.Run(); });
   std::thread worker_thread([&worker] { worker.Run(); });

@@ -25,17 +25,17 @@ struct DaemonOptions {
   std::string name = "default";            // IsSafeName
   std::optional<std::string> socket_path;  // not empty; else by name
   std::optional<std::string> state_directory;
-  std::optional<std::string> store;  // directory of saved states
+  std::optional<std::string> store;            // directory of saved states
   std::optional<std::string> cache_directory;  // of the prompt cache
   std::uint32_t cache_mb = 4096;               // of all its entries
   std::uint32_t cache_tokens_min = 64;         // of an entry
-  bool forgets = false;  // remove the state that lies there and end
-  std::vector<std::uint32_t> allowed_uids;  // beside the daemon's own
-  std::optional<std::string> socket_group;  // its members may connect
-  std::uint32_t defrag_threshold = 30;      // percent of the used blocks; 0: never by itself
-  std::uint32_t prefill_chunk = 256;        // tokens; 1 to engine.ubatch_tokens
-  std::uint32_t max_step_ms = 200;          // beside decode rows; 0: any time
-  std::uint32_t hello_timeout_ms = 5000;    // 1 to 600,000
+  bool forgets = false;                        // remove the state that lies there and end
+  std::vector<std::uint32_t> allowed_uids;     // beside the daemon's own
+  std::optional<std::string> socket_group;     // its members may connect
+  std::uint32_t defrag_threshold = 30;         // percent of the used blocks; 0: never by itself
+  std::uint32_t prefill_chunk = 256;           // tokens; 1 to engine.ubatch_tokens
+  std::uint32_t max_step_ms = 200;             // beside decode rows; 0: any time
+  std::uint32_t hello_timeout_ms = 5000;       // 1 to 600,000
   bool shares_prefixes = true;
   std::uint32_t retained_max = std::numeric_limits<std::uint32_t>::max();  // sequences
   Quotas quotas;

@@ -21,13 +21,13 @@ Result<std::unique_ptr<PromptCache>> PromptCache::Open(Engine& engine, const Opt
                                                        Threads threads) {
   std::unique_ptr<PromptCache> cache(new PromptCache(engine, options, std::move(threads)));
   KVD_TRY(cache->store_,
-          PromptStore::Open(engine, {.path = options.path,
-                                     .bytes_max = options.bytes_max,
-                                     .on_damaged = [](const std::string& name,
-                                                      const std::string& reason) {
-                                       Log(LogLevel::kWarning, "cache_entry_dropped",
-                                           "entry=" + name + " reason=" + Quoted(reason));
-                                     }}));
+          PromptStore::Open(engine,
+                            {.path = options.path,
+                             .bytes_max = options.bytes_max,
+                             .on_damaged = [](const std::string& name, const std::string& reason) {
+                               Log(LogLevel::kWarning, "cache_entry_dropped",
+                                   "entry=" + name + " reason=" + Quoted(reason));
+                             }}));
   return cache;
 }
 

@@ -72,7 +72,7 @@ class PromptCache {
   // What the disk has for a prompt.
   enum class Found : std::uint8_t {
     kNothing,
-    kLoading,      // *load is set; on_loaded is called when it is done
+    kLoading,     // *load is set; on_loaded is called when it is done
     kNotWorthIt,  // computing is expected to be faster
   };
   // Any thread. More than `held` tokens of the prompt.

@@ -42,10 +42,10 @@ constexpr std::string_view PrefixOriginName(PrefixOrigin origin) {
   return number < std::size(kNames) ? kNames[number] : "unknown";
 }
 constexpr std::string_view PrefixLimitName(PrefixLimit limit) {
-  constexpr std::string_view kNames[] = {
-      "none",        "complete",  "namespace", "edited",     "evicted", "no-checkpoint",
-      "window-lost", "too-short", "not-empty", "all-logits", "off",     "unsupported",
-      "on-disk"};
+  constexpr std::string_view kNames[] = {"none",      "complete",      "namespace",   "edited",
+                                         "evicted",   "no-checkpoint", "window-lost", "too-short",
+                                         "not-empty", "all-logits",    "off",         "unsupported",
+                                         "on-disk"};
   const auto number = static_cast<std::size_t>(limit);
   return number < std::size(kNames) ? kNames[number] : "unknown";
 }

@@ -384,11 +384,11 @@ struct CacheReply {
   std::uint64_t loads_failed;        // no room, cancelled, damaged, gone
   std::uint64_t spills;              // entries written
   std::uint64_t spilled_bytes;
-  std::uint64_t spills_missed;    // the sequence had to go, or was taken, before it was written
-  std::uint64_t spills_failed;    // the disk refused
+  std::uint64_t spills_missed;  // the sequence had to go, or was taken, before it was written
+  std::uint64_t spills_failed;  // the disk refused
   std::uint64_t spills_waiting;
-  std::uint64_t entries_dropped;  // damaged
-  std::uint64_t entries_removed;  // for others, by this daemon
+  std::uint64_t entries_dropped;        // damaged
+  std::uint64_t entries_removed;        // for others, by this daemon
   std::uint64_t load_bytes_per_s;       // as measured lately; 0: not yet
   std::uint64_t computed_tokens_per_s;  // of prompts, as measured lately; 0: not yet
   std::uint32_t is_on;

@@ -134,8 +134,7 @@ Status UnifiedMemory::ReserveRestored(const RestoreRequest& request, Restore* re
       }
     }
     part.first_cell = first;
-    need.blocks[group] =
-        (part.cell_count - first + layout::kBlockCells - 1) / layout::kBlockCells;
+    need.blocks[group] = (part.cell_count - first + layout::kBlockCells - 1) / layout::kBlockCells;
   }
   MakeRoom(need, {IndexOf(restore->handle), layout::kNoSlot});
   for (std::uint32_t group = 0; group < group_count(); ++group) {

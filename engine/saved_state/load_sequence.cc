@@ -172,18 +172,17 @@ Status Loader::Check() {
 
 Result<std::unique_ptr<SequenceImport>> Loader::Begin(SequenceHandle handle,
                                                       const SavedTokens& tokens) {
-  return SequenceImport::Begin(engine_,
-                               {.handle = handle,
-                                .tokens = std::span(tokens.tokens).first(cell_count()),
-                                .positions = std::span(tokens.positions).first(cell_count()),
-                                .cross_tokens = tokens.cross_tokens,
-                                .pristine_cells =
-                                    is_converted_ ? 0
-                                                  : std::min(header_.pristine_cells, cell_count()),
-                                .first_cells = first_cells_,
-                                .has_state = (header_.flags & state_file::kHasState) != 0,
-                                .checkpoint_cells = checkpoint_cells_,
-                                .has_logits = has_logits()});
+  return SequenceImport::Begin(
+      engine_,
+      {.handle = handle,
+       .tokens = std::span(tokens.tokens).first(cell_count()),
+       .positions = std::span(tokens.positions).first(cell_count()),
+       .cross_tokens = tokens.cross_tokens,
+       .pristine_cells = is_converted_ ? 0 : std::min(header_.pristine_cells, cell_count()),
+       .first_cells = first_cells_,
+       .has_state = (header_.flags & state_file::kHasState) != 0,
+       .checkpoint_cells = checkpoint_cells_,
+       .has_logits = has_logits()});
 }
 
 Status Loader::Feed(SequenceImport& import, unsigned worker, std::size_t section) {
@@ -285,8 +284,7 @@ Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std
                     .sampler = std::move(tokens.sampler)};
   for (std::size_t at = saved.first_section; at < saved.end_section; ++at) {
     const SectionEntry& entry = file.sections()[at];
-    const bool is_left_out =
-        entry.kind == SectionKind::kRows && entry.begin >= loader.cell_count();
+    const bool is_left_out = entry.kind == SectionKind::kRows && entry.begin >= loader.cell_count();
     if (!is_left_out) report.raw_bytes += entry.raw_bytes;
   }
   return report;

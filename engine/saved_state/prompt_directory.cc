@@ -91,8 +91,8 @@ Result<Key> MakeKey(int directory, const std::string& path) {
   (void)::unlinkat(directory, temporary.c_str(), 0);
   const UniqueFd file(::openat(directory, temporary.c_str(),
                                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  const bool is_written = file && ::write(file.get(), key.data(), sizeof key) == sizeof key &&
-                          ::fsync(file.get()) == 0;
+  const bool is_written =
+      file && ::write(file.get(), key.data(), sizeof key) == sizeof key && ::fsync(file.get()) == 0;
   const int linked =
       is_written ? ::linkat(directory, temporary.c_str(), directory, kKeyName, 0) : -1;
   const bool is_there = linked == 0 || (is_written && errno == EEXIST);
@@ -155,10 +155,10 @@ Result<std::vector<PromptFile>> PromptDirectory::List() const {
         ::fstatat(directory_.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) {
       continue;
     }
-    files.push_back({.name = name,
-                     .bytes = static_cast<std::uint64_t>(about.st_size),
-                     .used_ns = std::int64_t{about.st_mtim.tv_sec} * 1'000'000'000 +
-                                about.st_mtim.tv_nsec});
+    files.push_back(
+        {.name = name,
+         .bytes = static_cast<std::uint64_t>(about.st_size),
+         .used_ns = std::int64_t{about.st_mtim.tv_sec} * 1'000'000'000 + about.st_mtim.tv_nsec});
   }
   return files;
 }

@@ -29,11 +29,11 @@ bool IsDamage(Code code) {
 std::uint64_t HashModel(const Engine& engine, const std::array<std::uint64_t, 2>& key) {
   const EngineOptions& options = engine.options();
   const auto& words = engine.fingerprint().words;
-  return SipHash(
-      key, std::array<std::uint64_t, 9>{
-               words[0], words[1], words[2], words[3], state_file::kVersion,
-               static_cast<std::uint64_t>(options.k_type),
-               static_cast<std::uint64_t>(options.v_type), options.deterministic, options.swa_full});
+  return SipHash(key, std::array<std::uint64_t, 9>{words[0], words[1], words[2], words[3],
+                                                   state_file::kVersion,
+                                                   static_cast<std::uint64_t>(options.k_type),
+                                                   static_cast<std::uint64_t>(options.v_type),
+                                                   options.deterministic, options.swa_full});
 }
 
 bool HasWindows(const Engine& engine) {
@@ -287,11 +287,10 @@ Result<std::uint64_t> PromptStore::Write(SequenceExport& from, const std::atomic
   }
   KVD_TRY(const std::vector<std::string> aged, directory_.MakeRoom(wanted, options_.bytes_max));
   for (const std::string& gone : aged) Remove(gone);
-  const auto report = SaveBriefly(engine_, from, profile, std::move(*sections),
-                                  {.directory = directory_.descriptor(),
-                                   .name = name,
-                                   .name_space = read.name_space},
-                                  cancelled);
+  const auto report = SaveBriefly(
+      engine_, from, profile, std::move(*sections),
+      {.directory = directory_.descriptor(), .name = name, .name_space = read.name_space},
+      cancelled);
   {
     const std::scoped_lock guard(mutex_);
     removed_ += aged.size();

@@ -262,8 +262,8 @@ Result<SaveReport> SaveBriefly(const Engine& engine, SequenceExport& from,
                                const SaveProfile& profile, std::vector<SectionEntry> sections,
                                const SaveTarget& target, const std::atomic<bool>* cancelled) {
   const SaveItem item{.sequence = &from};
-  const auto read = [&](const SectionEntry& entry, std::vector<std::byte>* buffer)
-      -> Result<std::span<const std::byte>> {
+  const auto read = [&](const SectionEntry& entry,
+                        std::vector<std::byte>* buffer) -> Result<std::span<const std::byte>> {
     KVD_CHECK_OK(from.Resume());
     const auto raw = ReadRaw(item, profile, entry, buffer);
     if (raw && raw->data() != buffer->data()) buffer->assign(raw->begin(), raw->end());

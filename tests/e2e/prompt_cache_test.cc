@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "client/client.h"
+#include "tests/e2e/support/kvctl_process.h"
 #include "tests/e2e/support/served_daemon.h"
+#include "tests/e2e/support/temporary_folder.h"
 
 namespace kvd {
 namespace {
@@ -29,29 +31,6 @@ std::vector<TokenId> Prompt(std::size_t count, TokenId first = 10) {
   return tokens;
 }
 
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "kvd-cache-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  std::vector<std::filesystem::path> Entries() const {
-    std::vector<std::filesystem::path> entries;
-    for (const auto& file : std::filesystem::directory_iterator(path_)) {
-      if (file.path().extension() == ".prompt") entries.push_back(file.path());
-    }
-    return entries;
-  }
-
- private:
-  std::string path_;
-};
-
 struct Computed {
   PrefixReuse reuse;
   std::vector<float> logits;  // of the last token
@@ -61,7 +40,7 @@ class PromptCacheE2eTest : public testing::Test {
  protected:
   DaemonProcess Start(std::vector<std::string> more = {}) {
     std::vector<std::string> arguments = {"-c", "8192", "--deterministic", "--cache-dir",
-                                          folder_.path()};
+                                          folder_.path().string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     auto daemon = DaemonProcess::Start({.kvd_path = test::KvdPath(), .arguments = arguments});
     if (!daemon) ADD_FAILURE() << daemon.error().message;
@@ -77,8 +56,7 @@ class PromptCacheE2eTest : public testing::Test {
     const Client client = Connect(daemon, salt);
     auto sequence = client.Create();
     EXPECT_TRUE(sequence);
-    auto decoding =
-        client.StartDecode(*sequence, prompt, Pos{0}, wire::LogitsWanted::kLast);
+    auto decoding = client.StartDecode(*sequence, prompt, Pos{0}, wire::LogitsWanted::kLast);
     EXPECT_TRUE(decoding) << decoding.error().message;
     auto logits = decoding->Next();
     EXPECT_TRUE(logits) << logits.error().message;
@@ -100,7 +78,16 @@ class PromptCacheE2eTest : public testing::Test {
     Await(daemon, [count](const wire::CacheReply& cache) { return cache.entries == count; });
   }
 
-  Folder folder_;
+  std::vector<std::filesystem::path> Entries() const {
+    std::vector<std::filesystem::path> entries;
+    for (const auto& file : std::filesystem::directory_iterator(folder_.path())) {
+      const std::string name = file.path().filename().string();
+      if (name.ends_with(".prompt") && name.front() != '.') entries.push_back(file.path());
+    }
+    return entries;
+  }
+
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(PromptCacheE2eTest, APromptIsReadFromDiskByADaemonThatHasNothing) {
@@ -125,6 +112,106 @@ TEST_F(PromptCacheE2eTest, APromptIsReadFromDiskByADaemonThatHasNothing) {
   // Now it is in the pool.
   EXPECT_EQ(Compute(daemon, prompt).reuse.origin, PrefixOrigin::kRetained);
   EXPECT_EQ(client.CacheInfo()->loads, 1u);
+}
+
+TEST_F(PromptCacheE2eTest, TwoDaemonsShareOneDirectory) {
+  const std::vector<TokenId> prompt = Prompt(500);
+  const DaemonProcess one = Start();
+  const DaemonProcess two = Start();
+  const Computed first = Compute(one, prompt);
+  AwaitEntries(one, 1);
+  AwaitEntries(two, 1);
+  const Computed second = Compute(two, prompt);
+  EXPECT_EQ(second.reuse, (PrefixReuse{499, PrefixOrigin::kDisk, PrefixLimit::kComplete}));
+  EXPECT_EQ(second.logits, first.logits);
+  // A continued conversation.
+  std::vector<TokenId> longer = prompt;
+  longer.insert(longer.end(), {5, 6, 7});
+  EXPECT_EQ(Compute(two, longer).reuse.tokens, 500u);
+  Await(two, [](const wire::CacheReply& cache) { return cache.spills == 1; });
+  EXPECT_EQ(Entries().size(), 1u) << "the longer one has replaced the other";
+  // Removed by anybody: both forget it.
+  for (const auto& entry : Entries()) std::filesystem::remove(entry);
+  AwaitEntries(one, 0);
+  AwaitEntries(two, 0);
+}
+
+TEST_F(PromptCacheE2eTest, ADamagedEntryIsReportedAndItsPromptComputed) {
+  const std::vector<TokenId> prompt = Prompt(300);
+  Computed first;
+  {
+    DaemonProcess daemon = Start();
+    first = Compute(daemon, prompt);
+    AwaitEntries(daemon, 1);
+    ASSERT_TRUE(daemon.Stop());
+  }
+  const auto entry = Entries().front();
+  const auto middle = std::filesystem::file_size(entry) / 2;
+  {
+    std::fstream file(entry, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(middle));
+    const int byte = file.get();
+    file.seekp(static_cast<std::streamoff>(middle));
+    file.put(static_cast<char>(byte ^ 0x10));
+  }
+  const DaemonProcess daemon = Start();
+  const Computed again = Compute(daemon, prompt);
+  EXPECT_EQ(again.reuse.tokens, 0u);
+  EXPECT_EQ(again.logits, first.logits);
+  Await(daemon, [](const wire::CacheReply& cache) {
+    return cache.entries_dropped == 1 && cache.spills == 1;
+  });
+  EXPECT_THAT(daemon.log_text(), HasSubstr("cache_entry_dropped"));
+  EXPECT_EQ(Entries().size(), 1u) << "written anew";
+  const auto info = test::KvctlProcess(daemon.socket_path()).Run("info");
+  EXPECT_THAT(info.output, HasSubstr("1 entries"));
+  EXPECT_THAT(info.output, HasSubstr("1 damaged"));
+}
+
+TEST_F(PromptCacheE2eTest, AnotherSaltFindsNothing) {
+  {
+    DaemonProcess daemon = Start();
+    (void)Compute(daemon, Prompt(300), 5);
+    AwaitEntries(daemon, 1);
+    ASSERT_TRUE(daemon.Stop());
+  }
+  const DaemonProcess daemon = Start();
+  EXPECT_EQ(Compute(daemon, Prompt(300)).reuse.tokens, 0u);
+  EXPECT_EQ(Compute(daemon, Prompt(300), 6).reuse.tokens, 0u);
+  EXPECT_EQ(Compute(daemon, Prompt(300), 5).reuse.origin, PrefixOrigin::kDisk);
+}
+
+TEST_F(PromptCacheE2eTest, ARecurrentModelsPromptIsReadWithItsStates) {
+  const std::vector<std::string> model = {
+      "-m", std::filesystem::absolute("models/notebook-1m-hybrid-q8_0.gguf")};
+  const std::vector<TokenId> prompt = Prompt(300);
+  Computed first;
+  {
+    DaemonProcess daemon = Start(model);
+    first = Compute(daemon, prompt);
+    AwaitEntries(daemon, 1);
+    ASSERT_TRUE(daemon.Stop());
+  }
+  const DaemonProcess daemon = Start(model);
+  const Computed again = Compute(daemon, prompt);
+  EXPECT_EQ(again.reuse, (PrefixReuse{299, PrefixOrigin::kDisk, PrefixLimit::kComplete}));
+  EXPECT_EQ(again.logits, first.logits);
+}
+
+// What retained sequences leave when a small pool needs their room.
+TEST_F(PromptCacheE2eTest, EvictedPromptsComeBackFromDisk) {
+  const DaemonProcess daemon = Start({"-c", "1024"});
+  for (TokenId round = 0; round < 8; ++round) {
+    (void)Compute(daemon, Prompt(300, 10 + 3 * round));
+    AwaitEntries(daemon, static_cast<std::uint64_t>(round) + 1);
+  }
+  EXPECT_GT(Connect(daemon).Info()->prefix_evictions, 0u);
+  EXPECT_EQ(Connect(daemon).CacheInfo()->spills_missed, 0u);
+  for (TokenId round = 0; round < 8; ++round) {
+    const PrefixReuse reuse = Compute(daemon, Prompt(300, 10 + 3 * round)).reuse;
+    EXPECT_TRUE(reuse.tokens == 299u || reuse.limit == PrefixLimit::kOnDisk) << round;
+  }
+  EXPECT_GT(Connect(daemon).CacheInfo()->loads, 0u);
 }
 
 }  // namespace

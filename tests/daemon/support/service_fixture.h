@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "daemon/prompt_cache.h"
 #include "daemon/service.h"
 #include "tests/daemon/support/fake_engine.h"
 #include "tests/daemon/support/test_session.h"
@@ -23,16 +26,20 @@ inline constexpr std::uint32_t kOther = 1001;  // another one that is let in
 
 class ServiceTest : public ::testing::Test {
  protected:
-  explicit ServiceTest(const FakeEngineOptions& options = {})
+  using MakeCache = std::function<std::unique_ptr<PromptCache>(Engine&)>;
+
+  explicit ServiceTest(const FakeEngineOptions& options = {}, const MakeCache& make_cache = {})
       : engine_(options),
-        scheduler_(engine_, options.vocab_size, {}),
+        cache_(make_cache ? make_cache(engine_) : nullptr),
+        scheduler_(engine_, options.vocab_size, {.prompt_cache = cache_.get()}),
         service_(engine_, scheduler_, quotas_, shares_,
                  {.pid_of_session = [](SessionId) { return 7u; },
                   .session_count = [] { return 1u; },
                   .requests_in_flight =
                       [this](std::uint32_t uid) {
                         return uid == kOther ? stranger_.session()->requests_in_flight() : 1u;
-                      }}) {}
+                      },
+                  .prompt_cache = cache_.get()}) {}
 
   static wire::Submission Make(Verb verb, SequenceHandle sequence = SequenceHandle::kNone) {
     wire::Submission submission{};
@@ -102,6 +109,7 @@ class ServiceTest : public ::testing::Test {
   }
 
   FakeEngine engine_;
+  std::unique_ptr<PromptCache> cache_;
   QuotaPolicy quotas_{{}, kOwn, true};
   PoolShares shares_{engine_.memory(), quotas_};
   Scheduler scheduler_;

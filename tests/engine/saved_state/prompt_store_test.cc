@@ -1,0 +1,459 @@
+// Entries of a prompt cache: written, found to the token, read by other engines; and every way in
+// which one may be damaged, foreign or in somebody's way.
+#include "engine/saved_state/prompt_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <thread>
+
+#include "engine/architectures/architecture.h"
+#include "engine/model_config.h"
+#include "tests/engine/saved_state/state_folder.h"
+#include "tests/support/tiny_model.h"
+
+namespace kvd {
+namespace {
+
+using test::Feed;
+using test::MakeEngine;
+using test::RandomTokens;
+using test::StateBytes;
+using test::StateFolder;
+using test::TinyLlama;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using Tokens = std::vector<TokenId>;
+
+constexpr std::uint32_t kUid = 1000;
+constexpr std::uint64_t kSalt = 0x5a17'5a17'5a17'5a17;
+
+EngineOptions Options() {
+  return {.cells = 1024, .checkpoint_every = 32, .threads = 2, .deterministic = true};
+}
+
+std::vector<float> LogitsOf(Engine& engine, SequenceHandle sequence, const Tokens& tokens) {
+  return Feed(engine, sequence, tokens, tokens.size());
+}
+
+class PromptStoreTest : public testing::Test {
+ protected:
+  std::unique_ptr<PromptStore> Open(Engine& engine, std::uint64_t bytes_max = 1u << 30) {
+    auto store = PromptStore::Open(
+        engine, {.path = folder_.PathOf("."),
+                 .bytes_max = bytes_max,
+                 .on_damaged = [this](const std::string&, const std::string& reason) {
+                   damages_.push_back(reason);
+                 }});
+    EXPECT_TRUE(store) << store.error().message;
+    return store ? std::move(*store) : nullptr;
+  }
+  // A retained sequence with these tokens.
+  static SequenceHandle Hold(Engine& engine, const Tokens& tokens, std::uint64_t salt = kSalt) {
+    const SequenceHandle handle = *engine.memory().Create({.uid = kUid, .namespace_salt = salt});
+    (void)Feed(engine, handle, tokens, 50);
+    EXPECT_TRUE(*engine.memory().Retain(handle));
+    return handle;
+  }
+  static Result<std::uint64_t> Write(PromptStore& store, Engine& engine, SequenceHandle handle) {
+    KVD_TRY(SequenceExport from, SequenceExport::OpenPaused(engine, handle));
+    return store.Write(from, nullptr);
+  }
+  static std::uint64_t Store(PromptStore& store, Engine& engine, const Tokens& tokens,
+                             std::uint64_t salt = kSalt) {
+    const SequenceHandle handle = Hold(engine, tokens, salt);
+    const Result<std::uint64_t> bytes = Write(store, engine, handle);
+    EXPECT_TRUE(bytes) << bytes.error().message;
+    EXPECT_TRUE(engine.memory().Drop(handle));
+    return bytes.value_or(0);
+  }
+  static std::uint32_t Found(const PromptStore& store, const Tokens& prompt,
+                             std::uint64_t salt = kSalt) {
+    const auto found = store.Find(kUid, salt, prompt, 0);
+    return found ? found->cells : 0;
+  }
+  static Result<SequenceHandle> Load(PromptStore& store, const Tokens& prompt) {
+    const auto found = store.Find(kUid, kSalt, prompt, 0);
+    if (!found) return Fail(Code::kNotFound, "nothing was found");
+    return store.Load(*found, {.uid = kUid, .namespace_salt = kSalt}, prompt, nullptr);
+  }
+  std::vector<std::string> Entries() const {
+    std::vector<std::string> names;
+    for (const auto& file : std::filesystem::directory_iterator(folder_.PathOf("."))) {
+      const std::string name = file.path().filename().string();
+      if (PromptDirectory::ModelOf(name)) names.push_back(name);
+    }
+    return names;
+  }
+
+  StateFolder folder_;
+  std::vector<std::string> damages_;
+  const ModelShape shape_ = TinyLlama();
+  const Tokens prompt_ = RandomTokens(3, 200, shape_.vocab);
+};
+
+Tokens Cut(Tokens tokens, std::size_t count) {
+  tokens.resize(count);
+  return tokens;
+}
+
+TEST_F(PromptStoreTest, AnotherEngineGoesOnWithTheSameBits) {
+  const auto engine = MakeEngine(shape_, Options());
+  const Tokens more = RandomTokens(4, 20, shape_.vocab);
+  const SequenceHandle original = Hold(*engine, prompt_);
+  {
+    const auto store = Open(*engine);
+    EXPECT_GT(*Write(*store, *engine, original), 0u);
+    EXPECT_EQ(store->counts().entries, 1u);
+    EXPECT_EQ(*Write(*store, *engine, original), 0u) << "it is there";
+  }
+  const std::vector<float> expected = LogitsOf(*engine, original, more);
+
+  const auto other = MakeEngine(shape_, Options());
+  const auto store = Open(*other);
+  Tokens whole = prompt_;
+  whole.insert(whole.end(), more.begin(), more.end());
+  EXPECT_EQ(Found(*store, whole), 200u);
+  EXPECT_EQ(Found(*store, prompt_), 199u) << "all but the last token";
+  const auto loaded = Load(*store, whole);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(other->memory().Query(*loaded)->pristine_cells, 200u);
+  EXPECT_EQ(LogitsOf(*other, *loaded, more), expected);
+}
+
+TEST_F(PromptStoreTest, OfALongerEntryOnlyWhatServesIsRead) {
+  const auto engine = MakeEngine(shape_, Options());
+  const auto store = Open(*engine);
+  (void)Store(*store, *engine, prompt_);
+  Tokens prompt = Cut(prompt_, 90);
+  prompt.push_back((prompt_[90] + 1) % static_cast<TokenId>(shape_.vocab));
+  prompt.insert(prompt.end(), {1, 2, 3});
+  const auto found = store->Find(kUid, kSalt, prompt, 0);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->cells, 90u);
+  EXPECT_EQ(found->cells_read, 90u);
+  EXPECT_LT(found->bytes_read, store->counts().entry_bytes);
+  EXPECT_FALSE(store->Find(kUid, kSalt, prompt, 90)) << "no more than is held";
+  const auto loaded = Load(*store, prompt);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(engine->memory().Query(*loaded)->cell_count, 90u);
+  const SequenceHandle computed = *engine->memory().Create({});
+  (void)Feed(*engine, computed, Cut(prompt_, 90), 50);
+  EXPECT_EQ(LogitsOf(*engine, *loaded, {5, 6}), LogitsOf(*engine, computed, {5, 6}));
+  EXPECT_EQ(Found(*store, Cut(prompt_, 16)), 0u) << "too short to be worth it";
+}
+
+TEST_F(PromptStoreTest, NamespacesModelsAndTypesStayApart) {
+  const auto engine = MakeEngine(shape_, Options());
+  const auto store = Open(*engine);
+  (void)Store(*store, *engine, prompt_);
+  EXPECT_EQ(Found(*store, prompt_, kSalt + 1), 0u);
+  EXPECT_FALSE(store->Find(kUid + 1, kSalt, prompt_, 0));
+  const std::vector<char> bytes = folder_.Bytes(Entries().front());
+  const auto* const salt = reinterpret_cast<const char*>(&kSalt);
+  EXPECT_EQ(std::search(bytes.begin(), bytes.end(), salt, salt + sizeof kSalt), bytes.end());
+
+  ModelShape other_shape = shape_;
+  other_shape.name = "another";
+  other_shape.seed += 1;
+  const auto other_model = MakeEngine(other_shape, Options());
+  EXPECT_EQ(Open(*other_model)->counts().entries, 0u);
+  EngineOptions types = Options();
+  types.k_type = kernels::DataType::kF32;
+  const auto other_types = MakeEngine(shape_, types);
+  EXPECT_EQ(Open(*other_types)->counts().entries, 0u);
+  EXPECT_THAT(damages_, IsEmpty());
+  EXPECT_THAT(Entries(), SizeIs(1));
+}
+
+TEST_F(PromptStoreTest, AContinuedPromptReplacesItsBeginning) {
+  const auto engine = MakeEngine(shape_, Options());
+  const auto store = Open(*engine);
+  (void)Store(*store, *engine, Cut(prompt_, 100));
+  const std::vector<std::string> first = Entries();
+  (void)Store(*store, *engine, prompt_);
+  EXPECT_EQ(store->counts().entries, 1u);
+  EXPECT_THAT(Entries(), SizeIs(1));
+  EXPECT_NE(Entries(), first);
+  EXPECT_EQ(Store(*store, *engine, Cut(prompt_, 150)), 0u) << "served by the longer one";
+  EXPECT_EQ(Found(*store, Cut(prompt_, 150)), 149u);
+}
+
+TEST_F(PromptStoreTest, TheOldestGoForOthersAndUseKeepsThem) {
+  const auto engine = MakeEngine(shape_, Options());
+  std::uint64_t bytes = 0;
+  {
+    const auto store = Open(*engine);
+    bytes = Store(*store, *engine, prompt_);
+    (void)Store(*store, *engine, RandomTokens(5, 200, shape_.vocab));
+  }
+  // As they might have been left long ago.
+  const auto age = [&](const std::string& name, std::int64_t seconds) {
+    const timespec times[2] = {{seconds, 0}, {seconds, 0}};
+    ASSERT_EQ(::utimensat(folder_.descriptor(), name.c_str(), times, 0), 0);
+  };
+  for (const std::string& name : Entries()) age(name, 1000);
+  const auto store = Open(*engine, bytes * 5 / 2);
+  ASSERT_TRUE(Load(*store, prompt_)) << "used now";
+  (void)Store(*store, *engine, RandomTokens(6, 150, shape_.vocab));
+  EXPECT_EQ(store->counts().entries, 2u);
+  EXPECT_EQ(store->counts().entries_removed, 1u);
+  EXPECT_EQ(Found(*store, prompt_), 199u);
+  EXPECT_EQ(Found(*store, RandomTokens(5, 200, shape_.vocab)), 0u);
+
+  const auto small = Open(*engine, bytes / 2);
+  const SequenceHandle handle = Hold(*engine, RandomTokens(8, 200, shape_.vocab));
+  const auto refused = Write(*small, *engine, handle);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kNoSpace);
+  EXPECT_EQ(small->counts().entries, 2u) << "nothing goes for what does not fit";
+}
+
+TEST_F(PromptStoreTest, StoresOverOneDirectoryTakeNoticeOfEachOther) {
+  const auto engine = MakeEngine(shape_, Options());
+  const auto writer = Open(*engine);
+  const auto reader = Open(*engine);
+  ASSERT_GE(reader->changes_descriptor(), 0);
+  (void)Store(*writer, *engine, prompt_);
+  EXPECT_EQ(Found(*reader, prompt_), 0u);
+  reader->Refresh();
+  EXPECT_EQ(Found(*reader, prompt_), 199u);
+  // Gone before the reader knows: no damage.
+  const std::string name = Entries().front();
+  ASSERT_EQ(::unlinkat(folder_.descriptor(), name.c_str(), 0), 0);
+  const auto missing = Load(*reader, prompt_);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, Code::kNotFound);
+  EXPECT_EQ(Found(*reader, prompt_), 0u);
+  EXPECT_EQ(Found(*writer, prompt_), 199u);
+  writer->Refresh();
+  EXPECT_EQ(Found(*writer, prompt_), 0u);
+  EXPECT_THAT(damages_, IsEmpty());
+}
+
+TEST_F(PromptStoreTest, OfTwoWritersOneWrites) {
+  const auto engine = MakeEngine(shape_, Options());
+  const auto one = Open(*engine);
+  const auto two = Open(*engine);
+  const SequenceHandle handle = Hold(*engine, prompt_);
+  std::uint64_t bytes[2] = {0, 0};
+  {
+    std::jthread first([&] { bytes[0] = Write(*one, *engine, handle).value(); });
+    std::jthread second([&] { bytes[1] = Write(*two, *engine, handle).value(); });
+  }
+  EXPECT_TRUE((bytes[0] == 0) != (bytes[1] == 0)) << bytes[0] << " " << bytes[1];
+  EXPECT_EQ(folder_.FileCount(), 2u) << "the entry and the key";
+}
+
+TEST_F(PromptStoreTest, AnEntryThatSomebodyWritesIsLeftToThem) {
+  const auto engine = MakeEngine(shape_, Options());
+  const auto store = Open(*engine);
+  const SequenceHandle handle = Hold(*engine, prompt_);
+  ASSERT_GT(*Write(*store, *engine, handle), 0u);
+  const std::string name = Entries().front();
+  ASSERT_EQ(::unlinkat(folder_.descriptor(), name.c_str(), 0), 0);
+  store->Refresh();
+  const std::string lock = folder_.PathOf(".lock-" + name);
+  {
+    const UniqueFd other(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    ASSERT_EQ(::flock(other.get(), LOCK_EX | LOCK_NB), 0);
+    EXPECT_EQ(*Write(*store, *engine, handle), 0u);
+    EXPECT_THAT(Entries(), IsEmpty());
+  }
+  // Whoever held it is gone: the file that is left locks nothing, and goes with the next start.
+  EXPECT_TRUE(std::filesystem::exists(lock));
+  (void)Open(*engine);
+  EXPECT_FALSE(std::filesystem::exists(lock));
+  EXPECT_GT(*Write(*store, *engine, handle), 0u);
+}
+
+TEST_F(PromptStoreTest, WhatChangesMeanwhileIsNotWritten) {
+  const auto engine = MakeEngine(shape_, Options());
+  const auto store = Open(*engine);
+  const SequenceHandle handle = Hold(*engine, prompt_);
+  auto from = SequenceExport::OpenPaused(*engine, handle);
+  ASSERT_TRUE(from);
+  ASSERT_TRUE(engine->memory().Drop(handle));
+  const auto written = store->Write(*from, nullptr);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Code::kConflict);
+  EXPECT_EQ(folder_.FileCount(), 1u) << "the key";
+
+  const SequenceHandle edited = Hold(*engine, prompt_);
+  ASSERT_TRUE(engine->memory().RemoveRange(edited, {Pos{20}, Pos{30}}));
+  const auto refused = Write(*store, *engine, edited);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kUnsupported);
+  const std::atomic<bool> cancelled{true};
+  auto again = SequenceExport::OpenPaused(*engine, Hold(*engine, prompt_));
+  EXPECT_EQ(store->Write(*again, &cancelled).error().code, Code::kCancelled);
+}
+
+TEST_F(PromptStoreTest, DamageAnywhereIsDroppedAndTold) {
+  const auto engine = MakeEngine(shape_, Options());
+  std::string name;
+  {
+    const auto store = Open(*engine);
+    (void)Store(*store, *engine, prompt_);
+    name = Entries().front();
+  }
+  const std::vector<char> good = folder_.Bytes(name);
+  StateBytes parts(good);
+  std::vector<std::size_t> spots = {0, 9, offsetof(state_file::FileHeader, name_space),
+                                    sizeof(state_file::FileHeader) + 5, good.size() - 1};
+  for (std::size_t at = 0; at < parts.header().section_count; ++at) {
+    spots.push_back(parts.section(at).offset + parts.section(at).stored_bytes / 2);
+  }
+  for (const std::size_t spot : spots) {
+    std::vector<char> bad = good;
+    bad[spot] = static_cast<char>(bad[spot] ^ 0x41);
+    folder_.Write(name, bad);
+    damages_.clear();
+    const auto store = Open(*engine);
+    if (Found(*store, prompt_) != 0) {
+      const auto loaded = Load(*store, prompt_);
+      ASSERT_FALSE(loaded) << "byte " << spot;
+      EXPECT_EQ(loaded.error().code, Code::kCorrupt);
+    }
+    EXPECT_THAT(damages_, SizeIs(1)) << "byte " << spot;
+    EXPECT_EQ(store->counts().entries, 0u);
+    EXPECT_EQ(store->counts().entries_dropped, 1u);
+    EXPECT_THAT(Entries(), IsEmpty()) << "byte " << spot;
+  }
+  for (const std::size_t length : {std::size_t{0}, std::size_t{100}, good.size() - 1}) {
+    folder_.Write(name, std::vector<char>(good.begin(), good.begin() + static_cast<long>(length)));
+    EXPECT_EQ(Open(*engine)->counts().entries_dropped, 1u) << length;
+    EXPECT_THAT(Entries(), IsEmpty());
+  }
+  EXPECT_EQ(engine->memory().Usage().live_sequences, 0u);
+}
+
+TEST_F(PromptStoreTest, AFileWithRightSumsButOfAnotherNameOrNamespaceIsDamage) {
+  const auto engine = MakeEngine(shape_, Options());
+  {
+    const auto store = Open(*engine);
+    (void)Store(*store, *engine, prompt_);
+  }
+  const std::string name = Entries().front();
+  const std::vector<char> good = folder_.Bytes(name);
+  std::string other = name;
+  other[20] = other[20] == 'a' ? 'b' : 'a';
+  folder_.Write(other, good);
+  EXPECT_EQ(Open(*engine)->counts().entries, 1u);
+  EXPECT_THAT(damages_, ElementsAre(HasSubstr("the name of other tokens")));
+  EXPECT_THAT(Entries(), ElementsAre(name));
+
+  // Exchanged after it was noticed.
+  const auto store = Open(*engine);
+  StateBytes foreign(good);
+  foreign.header().name_space[1] ^= 1;
+  foreign.SumUpHeader();
+  folder_.Write(name, foreign.bytes);
+  const auto loaded = Load(*store, prompt_);
+  ASSERT_FALSE(loaded);
+  EXPECT_THAT(loaded.error().message, HasSubstr("another namespace"));
+  EXPECT_THAT(Entries(), IsEmpty());
+  // A saved state is no entry.
+  StateBytes saved(good);
+  saved.header().name_space[0] = 0;
+  saved.SumUpHeader();
+  folder_.Write(name, saved.bytes);
+  damages_.clear();
+  (void)Open(*engine);
+  EXPECT_THAT(damages_, ElementsAre(HasSubstr("no entry of a prompt cache")));
+}
+
+TEST_F(PromptStoreTest, LinksPipesAndFoldersAreNotFollowed) {
+  const auto engine = MakeEngine(shape_, Options());
+  {
+    const auto store = Open(*engine);
+    (void)Store(*store, *engine, prompt_);
+  }
+  const std::string name = Entries().front();
+  std::filesystem::rename(folder_.PathOf(name), folder_.PathOf("elsewhere"));
+  ASSERT_EQ(::symlinkat("elsewhere", folder_.descriptor(), name.c_str()), 0);
+  EXPECT_EQ(Open(*engine)->counts().entries, 0u);
+  EXPECT_THAT(damages_, ElementsAre(HasSubstr("symbolic link")));
+  EXPECT_TRUE(std::filesystem::exists(folder_.PathOf("elsewhere")));
+  ASSERT_EQ(::mkfifo(folder_.PathOf(name).c_str(), 0600), 0);
+  EXPECT_EQ(Open(*engine)->counts().entries_dropped, 1u);
+  ASSERT_EQ(::mkdir(folder_.PathOf(name).c_str(), 0700), 0);
+  EXPECT_EQ(Open(*engine)->counts().entries, 0u);
+}
+
+TEST_F(PromptStoreTest, ADirectoryThatOthersMayLookIntoIsRefused) {
+  const auto engine = MakeEngine(shape_, Options());
+  ASSERT_EQ(::fchmod(folder_.descriptor(), 0750), 0);
+  const auto open = [&](const std::string& path) {
+    return PromptStore::Open(*engine, {.path = path, .bytes_max = 1, .on_damaged = {}}).error();
+  };
+  EXPECT_EQ(open(folder_.PathOf(".")).code, Code::kPermission);
+  ASSERT_EQ(::fchmod(folder_.descriptor(), 0700), 0);
+  ASSERT_EQ(::symlinkat(".", folder_.descriptor(), "link"), 0);
+  EXPECT_EQ(open(folder_.PathOf("link")).code, Code::kIo);
+  EXPECT_EQ(open(folder_.PathOf("none/none")).code, Code::kIo);
+  folder_.Write(".key", {'x'});
+  EXPECT_EQ(open(folder_.PathOf(".")).code, Code::kCorrupt);
+}
+
+TEST_F(PromptStoreTest, WithoutRoomInThePoolTheEntryStays) {
+  const auto engine = MakeEngine(shape_, Options());
+  const auto store = Open(*engine);
+  (void)Store(*store, *engine, prompt_);
+  const SequenceHandle full = *engine->memory().Create({});
+  (void)Feed(*engine, full, RandomTokens(9, 1000, shape_.vocab), 500);
+  const auto loaded = Load(*store, prompt_);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, Code::kNoSpace);
+  EXPECT_EQ(store->counts().entries, 1u);
+}
+
+// Windows and states: the whole entry is read, and serves where they allow.
+class PromptStoreKindsTest : public PromptStoreTest,
+                             public testing::WithParamInterface<Architecture> {};
+
+TEST_P(PromptStoreKindsTest, AnotherEngineGoesOnWithTheSameBits) {
+  ModelShape shape = TinyLlama();
+  shape.architecture = GetParam();
+  if (GetParam() == Architecture::kGemma2) shape.window = 45;
+  const auto engine = MakeEngine(shape, Options());
+  const Tokens prompt = RandomTokens(3, 200, shape.vocab);
+  const Tokens more = RandomTokens(4, 20, shape.vocab);
+  const SequenceHandle original = Hold(*engine, prompt);
+  const std::uint32_t held = engine->memory().Query(original)->cell_count;
+  {
+    const auto store = Open(*engine);
+    ASSERT_GT(*Write(*store, *engine, original), 0u);
+  }
+  const auto other = MakeEngine(shape, Options());
+  const auto store = Open(*other);
+  ASSERT_EQ(store->counts().entries, 1u);
+  Tokens whole = Cut(prompt, held);
+  whole.insert(whole.end(), more.begin(), more.end());
+  const auto found = store->Find(kUid, kSalt, whole, 0);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->cells, held);
+  EXPECT_EQ(found->cells_read, held);
+  EXPECT_EQ(Found(*store, Cut(prompt, 20)), 0u) << "before every checkpoint and window";
+  const auto loaded = Load(*store, whole);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  ASSERT_TRUE(*other->memory().Retain(*loaded));
+  const SequenceHandle taker = *other->memory().Create({.uid = kUid, .namespace_salt = kSalt});
+  const auto taken = other->memory().TakePrefix(
+      {.destination = taker, .tokens = whole, .applied = {}, .loaded = *loaded});
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->cells, held);
+  EXPECT_EQ(taken->origin, PrefixOrigin::kDisk);
+  EXPECT_EQ(LogitsOf(*other, taker, more), LogitsOf(*engine, original, more));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PromptStoreKindsTest,
+                         testing::Values(Architecture::kGemma2, Architecture::kMamba2,
+                                         Architecture::kLfm2, Architecture::kQwen35));
+
+}  // namespace
+}  // namespace kvd
