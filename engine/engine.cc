@@ -265,8 +265,11 @@ class EngineImpl final : public Engine {
     profile_.BeginStep();
     if (!PlanStep(items)) return;
     Compute(items);
+    std::size_t tokens = 0;
+    for (std::size_t s = 0; s < plan_.count; ++s) tokens += plan_.sequences[s].new_cells;
+    const bool is_decode = tokens == plan_.count;
     CommitStep(items);
-    EndProfile();
+    profile_.EndStep(is_decode, tokens);
     steps_.fetch_add(1, std::memory_order_relaxed);
   }
 
@@ -425,12 +428,6 @@ class EngineImpl final : public Engine {
     const StepProfile::Scope scope(&profile_, StepPart::kMemory);
     Commit(items);
     memory_->EndStep(plan_);
-  }
-
-  void EndProfile() {
-    std::size_t tokens = 0;
-    for (std::size_t s = 0; s < plan_.count; ++s) tokens += plan_.sequences[s].new_cells;
-    profile_.EndStep(/*is_decode=*/tokens == plan_.count, tokens);
   }
 
   void Compute(std::span<StepItem> items) {

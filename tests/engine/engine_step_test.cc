@@ -5,6 +5,7 @@
 
 #include "engine/engine.h"
 #include "engine/model_config.h"
+#include "engine/step_profile.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -116,6 +117,27 @@ TEST_F(EngineStepTest, CountsWhatItCommitted) {
   ASSERT_FALSE(StepOne(sequence, 9, {1}).has_value());
   EXPECT_EQ(engine_->counters().tokens_computed, 3u);
   EXPECT_EQ(engine_->counters().steps, 1u);
+}
+
+TEST_F(EngineStepTest, TellsWhereTheTimeOfDecodeStepsAndOfPromptsWent) {
+  const SequenceHandle sequence = *memory().Create({});
+  ASSERT_TRUE(StepOne(sequence, 0, {1, 2, 3, 4, 5}).has_value());
+  ASSERT_TRUE(StepOne(sequence, 5, {6}).has_value());
+  ASSERT_TRUE(StepOne(sequence, 6, {7}).has_value());
+  ASSERT_FALSE(StepOne(sequence, 9, {8}).has_value());  // no step
+  const StepTimes prompts = engine_->profile().prompts();
+  const StepTimes decode = engine_->profile().decode();
+  EXPECT_EQ(prompts.steps, 1u);
+  EXPECT_EQ(prompts.tokens, 5u);
+  EXPECT_EQ(decode.steps, 2u);
+  EXPECT_EQ(decode.tokens, 2u);
+  for (const StepPart part :
+       {StepPart::kMemory, StepPart::kEmbedding, StepPart::kNorms, StepPart::kProjections,
+        StepPart::kCells, StepPart::kAttention, StepPart::kFeedForward}) {
+    EXPECT_GT(prompts.ns[static_cast<std::size_t>(part)], 0u) << StepPartName(part);
+    EXPECT_GT(decode.ns[static_cast<std::size_t>(part)], 0u) << StepPartName(part);
+  }
+  EXPECT_EQ(decode.ns[static_cast<std::size_t>(StepPart::kRecurrent)], 0u);
 }
 
 TEST(EngineOptionsTest, RefusesATableThatDoesNotExistByName) {
