@@ -332,7 +332,8 @@ enum kvd_prefix_limit {
   KVD_PREFIX_NOT_EMPTY = 8,     /* the sequence had cells already */
   KVD_PREFIX_ALL_LOGITS = 9,    /* rows of all tokens were asked for */
   KVD_PREFIX_OFF = 10,          /* by request, session or daemon */
-  KVD_PREFIX_UNSUPPORTED = 11   /* the model attends to an encoded text beside */
+  KVD_PREFIX_UNSUPPORTED = 11,  /* the model attends to an encoded text beside */
+  KVD_PREFIX_ON_DISK = 12       /* the prompt cache has more, but computing looked faster */
 };
 /* "no-checkpoint"; "unknown" for a number that is none. */
 const char* kvd_prefix_limit_name(int limit);

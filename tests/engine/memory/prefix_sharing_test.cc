@@ -8,7 +8,9 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <thread>
 
+#include "engine/memory/hold_and_restore.h"
 #include "tests/engine/memory/memory_fixture.h"
 
 namespace kvd {
@@ -199,6 +201,22 @@ TEST_F(PrefixSharingTest, RetainedSequencesMakeRoomThoseOfLittleUseFirst) {
   EXPECT_TRUE(memory_->Query(pinned)) << "pinned ones never go";
   EXPECT_EQ(memory_->prefix_counters().evictions, 2u);
   EXPECT_EQ(memory_->prefix_counters().tokens_evicted, 64u);
+}
+
+TEST_F(PrefixSharingTest, WhatABriefHoldKeepsIsWaitedForNotRefused) {
+  memory_ = MakeMemory(SmallOptions(4 * 32));
+  const SequenceHandle retained = Make(Count(100, 4 * 32));
+  ASSERT_TRUE(*memory_->Retain(retained));
+  const SequenceHandle live = *memory_->Create(kOwner);
+  SequenceHold hold;
+  hold.is_brief = true;
+  ASSERT_TRUE(memory_->Hold(retained, &hold));
+  std::jthread holder([&] {
+    // Until it has been evicted: whoever needs its blocks waits now, or will at once.
+    while (memory_->Query(retained)) std::this_thread::yield();
+    memory_->ReleaseHold(hold);
+  });
+  EXPECT_TRUE(Append(live, Count(1, 4 * 32)));
 }
 
 TEST_F(PrefixSharingTest, NothingIsEvictedForWhatCannotBeDoneAnyhow) {
