@@ -5,7 +5,8 @@
 // result depends neither on how many rows are computed together, nor on the thread, nor on the
 // table: that is what `--deterministic` rests on. Where `exact` is false in the arguments a table
 // may use another order, within the golden tolerances: wide products with weights of f16 and bf16
-// then go through bf16 where the machine multiplies that (never those with f32 weights).
+// then go through bf16 where the machine multiplies that (never those with f32 weights), and so
+// does the attention of many rows in layers with such weights (Bf16Attention).
 //
 // THE NUMERIC FORM
 //   Dot(a, b, n): 16 partial sums s[0..15] start at 0; element j is added to s[j % 16] by a fused
@@ -74,6 +75,42 @@ struct SoftmaxState {
   float sum;  // 0 at the start
 };
 
+// Attention over one run with products of bf16: keys, queries, softmax weights and values are rounded
+// to bf16, sums are in f32, their order is free, and Exp is good to 2^-13. For tables of machines that
+// multiply bf16, never with `exact` and never over cells of f32.
+struct Bf16Attention {
+  std::size_t rows_min;  // query rows from which on it is faster
+  // Keys as the scores want them, from f32 [cell_count, dim]. `panel`: Bf16KeyPanelBytes(dim).
+  void (*key_panel)(const float* k, std::size_t cell_count, std::size_t dim, void* panel);
+  // scores[r * score_stride + c] = scale * (q[r] . key c); q: rows of round_rows; r < row_count, c <
+  // cell_count. dim > 0.
+  void (*scores)(const void* panel, std::size_t cell_count, std::size_t dim, const void* q,
+                 std::size_t row_count, float scale, float* scores, std::size_t score_stride);
+  // KernelTable::softmax_rows over scores [first, end) of each row's kRunCells, which stay as they
+  // are; p[r * kRunCells + c] is the weight of cell c, 0 outside [first, end), and the sums are of
+  // these weights. REQUIRES: first < end <= kRunCells.
+  void (*softmax_rows)(const float* scores, std::size_t score_stride, std::size_t row_count,
+                       std::size_t first, std::size_t end, SoftmaxState* states, float* rescales,
+                       std::uint16_t* p);
+  // Values as add_values wants them, from rows [first, end) of v [kRunCells, dim]; `panel`:
+  // Bf16ValuePanelBytes(dim).
+  void (*value_panel)(const float* v, std::size_t first, std::size_t end, std::size_t dim,
+                      void* panel);
+  // For each row values[d] = values[d] * rescale + sum over c of p[c] * v[c][d], c in [first, end),
+  // which lies within the panel's range. p: as softmax_rows leaves it.
+  void (*add_values)(const void* panel, std::size_t first, std::size_t end, std::size_t dim,
+                     const std::uint16_t* p, const float* rescales, std::size_t row_count,
+                     float* values, std::size_t value_stride);
+};
+
+// What the panels of Bf16Attention take; multiples of 64.
+constexpr std::size_t Bf16KeyPanelBytes(std::size_t dim) {
+  return (dim + 31) / 32 * 32 * sizeof(std::uint16_t) * kRunCells;
+}
+constexpr std::size_t Bf16ValuePanelBytes(std::size_t dim) {
+  return (dim + 15) / 16 * 16 * sizeof(std::uint16_t) * kRunCells;
+}
+
 struct KernelTable {
   const char* name;  // "scalar", "avx2", "avx512", "amx"
 
@@ -127,6 +164,7 @@ struct KernelTable {
   // is.
   void (*merge_softmax)(const SoftmaxState& other, const float* other_values, std::size_t dim,
                         SoftmaxState* state, float* values);
+  const Bf16Attention* bf16_attention;  // null where the machine has no products of bf16
 
   // ---- plain attention: all scores of a query at once (engine/layers/plain_attention.h)
   // out[i] = PlainDot(a, rows + i * stride, n), i < count, with another order of sums than Dot's:

@@ -108,6 +108,7 @@ const KernelTable* TheAvx512Table(const Machine& machine) {
     made.matmul = avx512bf16::Matmul;
     made.round_rows = avx512bf16::RoundRows;
     made.bf16_rows_min = avx512bf16::kRowsMin;
+    made.bf16_attention = &avx512bf16::kAttention;
     return made;
   }();
   return HasBf16(machine) ? &with_bf16 : &avx512::kTable;

@@ -32,6 +32,8 @@ struct AttentionShape {
   // A score is softcap(scale * q.k).
   float scale = 1.0f;
   float softcap = 0.0f;  // 0: none
+  // Runs that many rows see may go through bf16, as the layer's own products do.
+  bool may_round = false;
 };
 
 // How the layers of one reach are cut: starts as any layer, then includes one after the other.

@@ -88,7 +88,9 @@ void StoreKeysAndValues(ForwardPass& pass, std::size_t layer, const RowBuffer& k
 const RowBuffer& Attend(ForwardPass& pass, std::size_t layer, const AttentionWeights& weights,
                         const RowBuffer& x) {
   const StepProfile::Scope scope(pass.compute().profile, StepPart::kProjections);
-  const AttentionShape shape = pass.ShapeOf(layer);
+  AttentionShape shape = pass.ShapeOf(layer);
+  shape.may_round = weights.q.weight.type == kernels::DataType::kF16 ||
+                    weights.q.weight.type == kernels::DataType::kBF16;
   const RowBuffer& q = pass.Rows(Scratch::kQ, shape.head_count * shape.head_dim_k);
   const RowBuffer& k = pass.Rows(Scratch::kK, shape.kv_head_count * shape.head_dim_k);
   const RowBuffer& v = pass.Rows(Scratch::kV, shape.kv_head_count * shape.head_dim_v);

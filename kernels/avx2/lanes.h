@@ -208,6 +208,11 @@ struct Lanes {
     return _mm_cvtss_f32(_mm_max_ps(m, _mm_permute_ps(m, 0xb1)));
   }
 
+  // largest[i] = Largest(v[i]), for four vectors at once.
+  static KVD_ALWAYS_INLINE void Largest4(const V* v, float* largest) {
+    StaticFor<4>([&](auto i) KVD_INLINE_LAMBDA { largest[i.value] = Largest(v[i.value]); });
+  }
+
   // to[j][i] = from[i][j]; i, j < 16.
   static KVD_ALWAYS_INLINE void Transpose16(const float* from, std::size_t from_stride, float* to,
                                             std::size_t to_stride) {

@@ -164,6 +164,19 @@ struct Lanes {
     return _mm512_cvtss_f32(Max(m, _mm512_permute_ps(m, 0xb1)));
   }
 
+  // largest[i] = Largest(v[i]), for four vectors at once.
+  static KVD_ALWAYS_INLINE void Largest4(const V* v, float* largest) {
+    const __m512 ab =
+        Max(_mm512_shuffle_f32x4(v[0], v[1], 0x44), _mm512_shuffle_f32x4(v[0], v[1], 0xee));
+    const __m512 cd =
+        Max(_mm512_shuffle_f32x4(v[2], v[3], 0x44), _mm512_shuffle_f32x4(v[2], v[3], 0xee));
+    const __m512 four = Max(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    const __m512 two = Max(four, _mm512_permute_ps(four, 0x4e));
+    const __m512 one = Max(two, _mm512_permute_ps(two, 0xb1));
+    const __m512i firsts = _mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12));
+    _mm_storeu_ps(largest, _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, one)));
+  }
+
   // to[j][i] = from[i][j]; i, j < 16.
   static KVD_ALWAYS_INLINE void Transpose16(const float* from, std::size_t from_stride, float* to,
                                             std::size_t to_stride) {

@@ -13,7 +13,7 @@ namespace kvd::kernels::avx512 {
 namespace {
 
 // Up to so many rows reading the blocks in registers beats a panel.
-constexpr std::size_t kNarrowQuantRows = 4;
+constexpr std::size_t kNarrowQuantRows = 8;
 
 }  // namespace
 

@@ -297,7 +297,7 @@ struct QuadTypes {
   using QuadsQ4_K = QuadQ4_K;
   using QuadsQ5_K = QuadQ5_K;
   using QuadsQ6_K = QuadQ6_K;
-  static constexpr int kQuantTileRows = 4;
+  static constexpr int kQuantTileRows = 8;
 };
 
 }  // namespace kvd::kernels::avx512

@@ -256,20 +256,19 @@ template <class Q>
 KVD_ALWAYS_INLINE void PutStarts(const QuantizedRow& x, std::size_t block_count,
                                  std::int32_t* starts) {
   const std::size_t padded = (block_count + 3) / 4 * 4;
-  const auto load = [](const std::int32_t* from) KVD_INLINE_LAMBDA { return Bytes::Load16(from); };
-  const auto put = [](std::int32_t* to, __m128i sums) KVD_INLINE_LAMBDA {
-    const __m128i negative = _mm_sub_epi32(_mm_setzero_si128(), sums);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
-                     _mm_slli_epi32(negative, __builtin_ctz(Q::kOffset)));
+  const auto put = [](std::int32_t* to, I sums, Lanes::Mask mask) KVD_INLINE_LAMBDA {
+    const I negative = _mm512_sub_epi32(_mm512_setzero_si512(), sums);
+    _mm512_mask_storeu_epi32(to, mask, _mm512_slli_epi32(negative, __builtin_ctz(Q::kOffset)));
   };
-  for (std::size_t b = 0; b < padded; b += 4) {
-    const __m128i sums = load(x.sums + b);
+  for (std::size_t b = 0; b < padded; b += 16) {
+    const Lanes::Mask mask = padded - b >= 16 ? Lanes::Mask{0xffff} : Lanes::FirstLanes(padded - b);
+    const I sums = _mm512_maskz_loadu_epi32(mask, x.sums + b);
     if constexpr (Q::kHalves) {
-      const __m128i halves = load(x.half_sums + b);
-      put(starts + b, halves);
-      put(starts + padded + b, _mm_sub_epi32(sums, halves));
+      const I halves = _mm512_maskz_loadu_epi32(mask, x.half_sums + b);
+      put(starts + b, halves, mask);
+      put(starts + padded + b, _mm512_sub_epi32(sums, halves), mask);
     } else {
-      put(starts + b, sums);
+      put(starts + b, sums, mask);
     }
   }
 }

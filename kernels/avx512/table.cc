@@ -15,6 +15,7 @@ const KernelTable kTable = {
     .softmax_rows = SoftmaxRows,
     .add_values = AddValues,
     .merge_softmax = MergeSoftmax,
+    .bf16_attention = nullptr,
     .plain_dots = PlainDots,
     .lane_dots = LaneDots,
     .plain_softmax = PlainSoftmax,

@@ -12,4 +12,6 @@ void Matmul(const MatmulArgs& args);
 void RoundRows(const float* x, std::size_t x_stride, std::size_t row_count, std::size_t n,
                void* to);
 
+extern const Bf16Attention kAttention;
+
 }  // namespace kvd::kernels::avx512bf16

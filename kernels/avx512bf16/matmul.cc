@@ -2,19 +2,12 @@
 // as avx512.
 #include "kernels/avx512/functions.h"
 #include "kernels/avx512bf16/functions.h"
-#include "kernels/avx512bf16/round.h"
+#include "kernels/avx512bf16/pairs.h"
 
 namespace kvd::kernels::avx512bf16 {
 namespace {
 
 constexpr std::size_t kTileRows = 6;
-
-KVD_ALWAYS_INLINE V AddPairs(V sum, I weights, I x) {
-  __m512bh a, b;
-  __builtin_memcpy(&a, &weights, sizeof a);
-  __builtin_memcpy(&b, &x, sizeof b);
-  return _mm512_dpbf16_ps(sum, a, b);
-}
 
 // kRows rows of x times two groups of a panel.
 template <int kRows>

@@ -153,45 +153,72 @@ KVD_ALWAYS_INLINE float ExpOf(float x) {
   return lanes[0];
 }
 
+// Sixteen rows at most. What crosses lanes, the maxima and the sums, does so for all rows at once.
 template <class Isa>
-KVD_ALWAYS_INLINE float SoftmaxRunWith(float* scores, std::size_t cell_count, SoftmaxState* state) {
+KVD_ALWAYS_INLINE void SoftmaxSixteen(float* scores, std::size_t score_stride,
+                                      std::size_t row_count, std::size_t cell_count,
+                                      SoftmaxState* states, float* rescales) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
-  const std::size_t whole = cell_count / 16 * 16, tail = cell_count % 16;
-  const auto mask = L::FirstLanes(tail);
-
-  V maxima = L::Set(state->max);
-  for (std::size_t c = 0; c < whole; c += 16) maxima = L::Max(maxima, L::Load(scores + c));
-  if (tail != 0) {
-    maxima = L::Max(maxima, L::Select(mask, L::Load(scores + whole, mask), maxima));
+  const std::size_t groups_end = (row_count + 3) / 4 * 4;
+  const std::size_t tail = cell_count % 16;
+  const bool two_vectors = cell_count > 16;
+  const auto mask = L::FirstLanes(tail == 0 ? 16 : tail);  // of the last vector
+  alignas(64) V parts[16];                                 // of each row; zero behind the last one
+  alignas(64) float old_maxima[16], maxima[16], sums[16], old_sums[16];
+  for (std::size_t r = row_count; r < groups_end; ++r) parts[r] = L::Zero();
+  for (std::size_t r = 0; r < 16; ++r) {
+    old_maxima[r] = r < row_count ? states[r].max : 0.0f;
+    old_sums[r] = r < row_count ? states[r].sum : 0.0f;
   }
-  const float max = L::Largest(maxima) + 0.0f;  // a zero maximum is +0, whichever zero came first
+
+  for (std::size_t r = 0; r < row_count; ++r) {
+    const float* const row = scores + r * score_stride;
+    const V old = L::Set(old_maxima[r]);
+    const V last = L::Select(mask, L::Load(row + (two_vectors ? 16 : 0), mask), old);
+    parts[r] = two_vectors ? L::Max(L::Max(old, L::Load(row)), last) : L::Max(old, last);
+  }
+  for (std::size_t r = 0; r < groups_end; r += 4) L::Largest4(parts + r, maxima + r);
+  // A zero maximum is +0, whichever zero came first.
+  for (std::size_t r = 0; r < groups_end; ++r) maxima[r] += 0.0f;
 
   // Exp gives no -0, so adding +0 in the lanes after the last cell leaves the partial sums as they
   // are.
-  V sums = L::Zero();
-  for (std::size_t c = 0; c < whole; c += 16) {
-    const V e = L::Exp(L::Sub(L::Load(scores + c), L::Set(max)));
-    L::Store(scores + c, e);
-    sums = L::Add(sums, e);
+  for (std::size_t r = 0; r < row_count; ++r) {
+    float* row = scores + r * score_stride;
+    const V max = L::Set(maxima[r]);
+    parts[r] = L::Zero();
+    if (two_vectors) {
+      const V e = L::Exp(L::Sub(L::Load(row), max));
+      L::Store(row, e);
+      parts[r] = e;
+      row += 16;
+    }
+    const V e = L::Exp(L::Sub(L::Load(row, mask), max));
+    L::Store(row, e, mask);
+    parts[r] = L::Add(parts[r], L::Select(mask, e, L::Zero()));
   }
-  if (tail != 0) {
-    const V e = L::Exp(L::Sub(L::Load(scores + whole, mask), L::Set(max)));
-    L::Store(scores + whole, e, mask);
-    sums = L::Add(sums, L::Select(mask, e, L::Zero()));
+  for (std::size_t r = 0; r < groups_end; r += 4) L::Totals4(parts + r, sums + r);
+
+  // Exp(0) is 1: a maximum that stays rescales by that.
+  alignas(64) float factors[16];
+  const V rescale = L::Exp(L::Sub(L::Load(old_maxima), L::Load(maxima)));
+  L::Store(factors, rescale);
+  L::Store(sums, L::Add(L::Mul(L::Load(old_sums), rescale), L::Load(sums)));
+  for (std::size_t r = 0; r < row_count; ++r) {
+    states[r] = {.max = maxima[r], .sum = sums[r]};
+    rescales[r] = factors[r];
   }
-  const float rescale = state->max == max ? 1.0f : ExpOf<Isa>(state->max - max);
-  state->sum = state->sum * rescale + L::Total(sums);
-  state->max = max;
-  return rescale;
 }
 
 template <class Isa>
 KVD_ALWAYS_INLINE void SoftmaxRowsWith(float* scores, std::size_t score_stride,
                                        std::size_t row_count, std::size_t cell_count,
                                        SoftmaxState* states, float* rescales) {
-  for (std::size_t r = 0; r < row_count; ++r) {
-    rescales[r] = SoftmaxRunWith<Isa>(scores + r * score_stride, cell_count, &states[r]);
+  for (std::size_t r = 0; r < row_count; r += 16) {
+    const std::size_t rows = row_count - r < 16 ? row_count - r : 16;
+    SoftmaxSixteen<Isa>(scores + r * score_stride, score_stride, rows, cell_count, states + r,
+                        rescales + r);
   }
 }
 

@@ -101,6 +101,7 @@ TEST_P(GoldenTest, EveryScenarioPassesWithTheDeterministicForm) {
 }
 TEST_P(GoldenTest, EveryScenarioPassesWithF16Cells) {
   ExpectAllPass("--ctk f16 --ctv f16", false, Which::kRoundedCells);
+  ExpectAllPass("--deterministic --ctk f16 --ctv f16", false, Which::kRoundedCells);
 }
 TEST_P(GoldenTest, EveryScenarioPassesWithBf16Cells) {
   ExpectAllPass("--ctk bf16 --ctv bf16", false, Which::kRoundedCells);
