@@ -11,6 +11,9 @@
 // hold of plain text then stays as a prefix for later prompts, until room is needed); logits and pieces
 // that are not let go fill this session's own output arena and stall its own answers.
 //
+// A connection that is lost, and a daemon that was killed and started again, are waited for while a
+// call waits (ConnectOptions::reconnect_timeout); requests in flight go on and are applied once.
+//
 // A Client is a handle: copies share one session, which ends with the last of them and of the
 // sequences, logits and generations made from it.
 //
@@ -47,6 +50,10 @@ class Client {
 
   const SessionInfo& session() const { return connection_->info(); }
   const std::shared_ptr<Connection>& connection() const { return connection_; }
+
+  // After kDisconnected or kSessionLost: goes on as a new session, without sequences. See
+  // Connection::Renew.
+  Status Renew() const { return connection_->Renew(); }
 
   // ------------------------------------------------------------------------------- the daemon
   // One round trip with `payload_bytes` (at most 4096) there and back, compared.

@@ -16,6 +16,7 @@
 
 #include "shm/doorbell.h"
 #include "shm/utf8.h"
+#include "shm/wire_check.h"
 
 namespace kvd {
 namespace {
@@ -66,16 +67,28 @@ Connection::Deadline Connection::DeadlineOf(Timeout timeout) {
 Result<std::shared_ptr<Connection>> Connection::Open(const ConnectOptions& options) {
   CountedForks();
   KVD_TRY(Handshake handshake, ShakeHands(options));
-  return std::make_shared<Connection>(std::move(handshake), options.call_timeout);
+  return std::make_shared<Connection>(std::move(handshake), options);
 }
 
-Connection::Connection(Handshake handshake, Timeout call_timeout)
+Connection::Connection(Handshake handshake, const ConnectOptions& options)
     : fork_count_(CountedForks()),
+      options_(options),
       info_(std::move(handshake.info)),
-      call_timeout_(call_timeout),
-      socket_(std::move(handshake.socket)),
-      map_(std::move(handshake.map)),
-      channel_(std::move(handshake.channel)) {}
+      call_timeout_(options.call_timeout),
+      first_map_(std::move(handshake.map)),
+      link_(std::make_shared<Link>(std::move(handshake), 1)) {
+  options_.session_token = info_.session_token;
+  requests_.BeginAfter(info_.last_request);
+}
+
+Connection::~Connection() {
+  if (CheckProcess() && !is_lost_) (void)SayGoodbye(link_->socket.get());
+}
+
+int Connection::socket_for_test() const {
+  const Lock lock(mutex_);
+  return link_->socket.get();
+}
 
 Status Connection::CheckProcess() const {
   if (fork_count.load(std::memory_order_relaxed) == fork_count_) return {};
@@ -103,7 +116,7 @@ Result<bool> Connection::Pump() {
   bool has_any = false;
   wire::Completion completion;
   for (;;) {
-    const auto next = channel_.completions().Next(completion);
+    const auto next = link_->channel.completions().Next(completion);
     Status status;
     if (!next) {
       status = std::unexpected(next.error());
@@ -142,14 +155,15 @@ Status Connection::Deliver(const wire::Completion& completion) {
   ++request->piece_count;
   std::uint64_t ticket = 0;
   if (completion.output_bytes != 0) {
-    ticket = ledger_.Hold(CompletionConsumer::ReleaseEnd(completion));
+    ticket = link_->Hold(CompletionConsumer::ReleaseEnd(completion));
+    const auto output = link_->channel.completions().output(completion);
+    if (!is_failed && !is_final) CountReceived(*request, completion, output);
     if (!stays_in_place) {
-      const auto output = channel_.completions().output(completion);
       if (is_failed) request->collected.clear();
       if (!request->is_abandoned) {
         request->collected.insert(request->collected.end(), output.begin(), output.end());
       }
-      ReleaseLocked(ticket);
+      (void)ReleaseLocked(ticket);
     }
   } else if (is_failed) {
     request->collected.clear();
@@ -162,17 +176,28 @@ Status Connection::Deliver(const wire::Completion& completion) {
   return {};
 }
 
-void Connection::ReleaseLocked(std::uint64_t ticket) {
-  const OutputLedger::Released released = ledger_.Release(ticket);
-  if (released.cursor) channel_.completions().ReleaseUpTo(*released.cursor);
+Link* Connection::FindLink(std::uint64_t ticket) {
+  if (Link::NumberOf(ticket) == link_->number) return link_.get();
+  const auto found = old_links_.find(Link::NumberOf(ticket));
+  return found == old_links_.end() ? nullptr : found->second.get();
+}
+
+bool Connection::ReleaseLocked(std::uint64_t ticket) {
+  Link* const link = FindLink(ticket);
+  if (link == nullptr || !link->Release(ticket)) return false;
+  if (link != link_.get() && link->ledger.held_count() == 0) old_links_.erase(link->number);
+  return true;
 }
 
 void Connection::RingIfStalled() {
+  if (is_lost_) return;
   // A daemon that has hung up is noticed by whoever waits.
-  if (channel_.completions().daemon_stalled()) (void)RingDoorbell(socket_.get());
+  if (link_->channel.completions().daemon_stalled()) (void)RingDoorbell(link_->socket.get());
 }
 
 Result<bool> Connection::WaitRound(Lock& lock, const Deadline& deadline) {
+  if (is_lost_) return RecoverRound(lock, deadline);
+  KVD_CHECK_OK(SendUnsent());
   KVD_TRY(const bool has_any, Pump());
   if (has_any) return true;
   KVD_CHECK_OK(Failure());
@@ -187,51 +212,78 @@ Result<bool> Connection::WaitRound(Lock& lock, const Deadline& deadline) {
     --follower_count_;
     return true;
   }
-  if (!channel_.completions().PrepareToSleep()) return true;
+  if (!link_->channel.completions().PrepareToSleep()) return true;
   has_leader_ = true;
+  // Nobody rings for room in the request ring.
+  const Deadline sleep = unsent_.empty() ? deadline : Soon(deadline);
+  const std::shared_ptr<Link> link = link_;
   lock.unlock();
-  const auto rung = WaitDoorbell(socket_.get(), deadline.left());
+  const auto rung = WaitDoorbell(link->socket.get(), sleep.left());
   lock.lock();
   has_leader_ = false;
-  channel_.completions().WakeUp();
+  link_->channel.completions().WakeUp();
   // What the daemon said before it hung up still counts, so it is taken first.
   if (!rung) {
     KVD_TRY([[maybe_unused]] const bool has_last, Pump());
-    failure_ =
-        rung.error().code == Code::kDisconnected
-            ? Error{Code::kDisconnected, "the daemon at " + info_.socket_path + " (pid " +
-                                             std::to_string(info_.daemon_pid) + ") has hung up"}
-            : rung.error();
+    LoseLink(rung.error());
   }
   if (follower_count_ != 0) changed_.notify_all();
   return true;
+}
+
+Connection::Deadline Connection::Soon(const Deadline& deadline) {
+  Deadline soon = DeadlineOf(kRoomPoll);
+  if (deadline.is_set) soon.at = std::min(soon.at, deadline.at);
+  return soon;
 }
 
 Result<PendingRequest*> Connection::SubmitLocked(Lock& lock, wire::Submission submission,
                                                  const Payload& payload, OutputMode mode,
                                                  const Deadline& deadline) {
   KVD_CHECK_OK(Failure());
+  const bool is_remembered = wire::IsRemembered(static_cast<wire::Verb>(submission.verb));
+  while (is_remembered && requests_.remembered_count() >= layout::kAppliedMax) {
+    // One more could push an answer out of the session's window that we do not have yet.
+    KVD_TRY(const bool is_in_time, WaitRound(lock, deadline));
+    if (!is_in_time) return TimedOut();
+  }
   std::optional<std::span<std::byte>> room;
   for (;;) {
-    auto reserved = channel_.submissions().Reserve(payload.byte_count);
+    auto reserved = link_->channel.submissions().Reserve(payload.byte_count);
     if (!reserved && reserved.error().code == Code::kCorrupt) failure_ = reserved.error();
     KVD_TRY(room, std::move(reserved));
-    if (room) break;
+    // Without a link, and behind others that wait for room, it is kept to be sent.
+    if (room || is_lost_ || !unsent_.empty()) break;
     if (deadline.has_passed()) return TimedOut();
-    Deadline soon = DeadlineOf(kRoomPoll);
-    if (deadline.is_set) soon.at = std::min(soon.at, deadline.at);
-    KVD_TRY([[maybe_unused]] const bool is_in_time, WaitRound(lock, soon));
+    KVD_TRY([[maybe_unused]] const bool is_in_time, WaitRound(lock, Soon(deadline)));
   }
-  PendingRequest* request = requests_.Add(mode);
+  PendingRequest* request = requests_.Add(mode, is_remembered);
   if (request == nullptr) {
     return Fail(Code::kNoSpace, "requests: " + std::to_string(RequestTable::kRequestsMax) +
                                     " are in flight or not taken; take or abandon some");
   }
-  if (payload.byte_count != 0) payload.write(payload.context, *room);
   submission.request = static_cast<std::uint64_t>(request->id);
-  if (channel_.submissions().Submit(submission)) {
+  request->submission = submission;
+  const bool is_kept = is_lost_ || !unsent_.empty();
+  if (payload.byte_count != 0 && (is_kept || may_recover())) {
+    request->payload.resize(payload.byte_count);
+    payload.write(payload.context, request->payload);
+  }
+  if (is_kept) {
+    unsent_.push_back(request->id);
+    return request;
+  }
+  if (payload.byte_count != 0) {
+    if (request->payload.empty()) {
+      payload.write(payload.context, *room);
+    } else {
+      std::ranges::copy(request->payload, room->begin());
+    }
+  }
+  request->was_sent = true;
+  if (link_->channel.submissions().Submit(submission)) {
     // A hang-up shows in the waiting, where it is said once and for all.
-    (void)RingDoorbell(socket_.get());
+    (void)RingDoorbell(link_->socket.get());
   }
   return request;
 }
@@ -301,7 +353,10 @@ Result<Connection::Piece> Connection::Next(RequestId id, Timeout timeout) {
         request->pieces_taken = 0;
       }
       Piece piece{taken.completion, {}, taken.ticket};
-      if (taken.ticket != 0) piece.output = channel_.completions().output(taken.completion);
+      if (taken.ticket != 0) {
+        const Link* const link = FindLink(taken.ticket);
+        piece.output = link->channel.completions().output(taken.completion);
+      }
       if ((taken.completion.flags & wire::kMore) == 0) requests_.Free(request);
       return piece;
     }
@@ -323,12 +378,9 @@ Result<Connection::Piece> Connection::Next(RequestId id, Timeout timeout) {
 bool Connection::Release(std::uint64_t ticket) {
   if (!CheckProcess()) return false;
   Lock lock(mutex_);
-  const OutputLedger::Released released = ledger_.Release(ticket);
-  if (released.cursor) {
-    channel_.completions().ReleaseUpTo(*released.cursor);
-    RingIfStalled();
-  }
-  return released.was_held;
+  const bool was_held = ReleaseLocked(ticket);
+  if (was_held) RingIfStalled();
+  return was_held;
 }
 
 Result<std::size_t> Connection::WaitAny(std::span<const RequestId> ids, Timeout timeout) {
@@ -367,7 +419,7 @@ void Connection::Abandon(RequestId id) {
 
 void Connection::AbandonLocked(PendingRequest* request) {
   for (std::size_t i = request->pieces_taken; i < request->pieces.size(); ++i) {
-    if (request->pieces[i].ticket != 0) ReleaseLocked(request->pieces[i].ticket);
+    if (request->pieces[i].ticket != 0) (void)ReleaseLocked(request->pieces[i].ticket);
   }
   request->pieces.clear();
   request->pieces_taken = 0;
@@ -382,7 +434,9 @@ void Connection::AbandonLocked(PendingRequest* request) {
 
 // Asks for the end of a request without waiting for the answer, if there is room to ask at once.
 void Connection::CancelLocked(RequestId id) {
-  const auto room = channel_.submissions().Reserve(0);
+  // One that is not sent, or was lost with the link, is not sent again.
+  if (is_lost_ || !unsent_.empty()) return;
+  const auto room = link_->channel.submissions().Reserve(0);
   PendingRequest* request = room && *room ? requests_.Add(OutputMode::kCollect) : nullptr;
   if (request == nullptr) return;
   request->is_abandoned = true;
@@ -390,7 +444,9 @@ void Connection::CancelLocked(RequestId id) {
   submission.request = static_cast<std::uint64_t>(request->id);
   submission.verb = static_cast<std::uint16_t>(wire::Verb::kCancel);
   submission.argument = static_cast<std::int64_t>(id);
-  if (channel_.submissions().Submit(submission)) (void)RingDoorbell(socket_.get());
+  request->submission = submission;
+  request->was_sent = true;
+  if (link_->channel.submissions().Submit(submission)) (void)RingDoorbell(link_->socket.get());
 }
 
 }  // namespace kvd

@@ -6,13 +6,19 @@
 // sleeps on the socket for all (the leader) while the others sleep on a condition variable.
 //
 // Invariants: only the leader reads the socket; a completion that was taken from its ring is in the
-// request table; `failure_` is set once and ends every call that would have to wait.
+// request table; `failure_` ends every call that would have to wait, until Renew.
+//
+// A connection that is lost is made again (connection_recovery.cc) by whoever waits, for a bounded
+// time: the daemon, or another one that has taken over its state, finds the session by its token,
+// and what has no final answer is sent again, in order. Callers notice the time that it takes.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,7 +26,7 @@
 #include <vector>
 
 #include "client/handshake.h"
-#include "client/output_ledger.h"
+#include "client/link.h"
 #include "client/request_table.h"
 #include "shm/error.h"
 #include "shm/ids.h"
@@ -43,20 +49,29 @@ class Connection {
 
   // Errors: ShakeHands'.
   static Result<std::shared_ptr<Connection>> Open(const ConnectOptions& options);
-  Connection(Handshake handshake, Timeout call_timeout);
+  Connection(Handshake handshake, const ConnectOptions& options);
+  // Says goodbye: the daemon does not wait for this client.
+  ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   const SessionInfo& info() const { return info_; }
-  const ChannelGeometry& geometry() const { return channel_.geometry(); }
   Timeout call_timeout() const { return call_timeout_; }
   // The map's; -1 where ConnectOptions::wants_map was not set.
-  int map_descriptor() const { return map_.get(); }
+  int map_descriptor() const { return first_map_.get(); }
+
+  // The connection's socket, to be cut.
+  int socket_for_test() const;
+
+  // Goes on as a new session after a failure, of which nothing is left: no sequence, no request in
+  // flight (those end with the failure). Nothing happens where there was none. REQUIRES: no other
+  // thread is in a call. Errors: ShakeHands'; the failure stays then.
+  Status Renew();
 
   // Submits and waits for the last completion. `output`: takes all output, pieces put together;
   // may be null. Errors: the daemon's, kNoSpace (the payload can never fit), kTimeout (the request
-  // is abandoned, and may still be applied), kDisconnected, kCorrupt, kInvalidArgument (a forked
-  // process).
+  // is abandoned, and may still be applied), kDisconnected, kSessionLost (the daemon that came back
+  // does not know the session: see Renew), kCorrupt, kInvalidArgument (a forked process).
   Result<wire::Completion> Call(wire::Submission submission, const Payload& payload,
                                 std::vector<std::byte>* output);
 
@@ -97,15 +112,29 @@ class Connection {
   };
 
   static Deadline DeadlineOf(Timeout timeout);
+  // In a moment, at the latest at `deadline`.
+  static Deadline Soon(const Deadline& deadline);
   Status CheckProcess() const;
   Result<PendingRequest*> SubmitLocked(Lock& lock, wire::Submission submission,
                                        const Payload& payload, OutputMode mode,
                                        const Deadline& deadline);
   // One round of waiting: returns when something may have changed. False: the deadline passed.
   Result<bool> WaitRound(Lock& lock, const Deadline& deadline);
+  // The same with the link lost: one attempt to get another.
+  Result<bool> RecoverRound(Lock& lock, const Deadline& deadline);
+  bool may_recover() const;
+  void LoseLink(const Error& why);
+  void AdoptLink(Handshake handshake);
+  // Sends what waits in unsent_, as far as there is room.
+  Status SendUnsent();
+  void Send(PendingRequest& request, std::span<std::byte> room);
+  void FailUnanswered();
+  Link* FindLink(std::uint64_t ticket);
+  static void CountReceived(PendingRequest& request, const wire::Completion& completion,
+                            std::span<const std::byte> output);
   Result<bool> Pump();
   Status Deliver(const wire::Completion& completion);
-  void ReleaseLocked(std::uint64_t ticket);
+  bool ReleaseLocked(std::uint64_t ticket);  // false: it was not held
   void RingIfStalled();
   Status Failure() const;
   void AbandonLocked(PendingRequest* request);
@@ -113,19 +142,24 @@ class Connection {
   static Error ErrorOf(const PendingRequest& request);
 
   const std::uint64_t fork_count_;
-  const SessionInfo info_;
+  ConnectOptions options_;  // of the next handshake
+  SessionInfo info_;        // changed by Renew
   const Timeout call_timeout_;
-  const UniqueFd socket_;
-  const UniqueFd map_;
+  UniqueFd first_map_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // requests moved on, or the lead is free
   // Below: guarded by mutex_.
-  ClientChannel channel_;
+  std::shared_ptr<Link> link_;
+  std::map<std::uint64_t, std::shared_ptr<Link>> old_links_;  // by number; outputs of them are held
   RequestTable requests_;
-  OutputLedger ledger_;
-  bool has_leader_ = false;         // a thread sleeps on the socket
+  std::deque<RequestId> unsent_;    // in the table, and not in the ring yet; in order
+  bool has_leader_ = false;         // a thread sleeps on the socket, or makes a connection
   std::size_t follower_count_ = 0;  // threads that sleep on changed_
+  bool is_lost_ = false;            // link_ is dead; what follows is about that
+  Clock::time_point lost_at_;
+  Clock::time_point next_attempt_;
+  std::chrono::milliseconds pause_{0};
   std::optional<Error> failure_;
 };
 

@@ -109,6 +109,7 @@ Result<Handshake> ShakeHands(const ConnectOptions& options) {
   info.vocab_size = welcome.vocab_size;
   info.daemon_pid = welcome.daemon_pid;
   info.pool_cells = welcome.pool_cells;
+  info.last_request = welcome.last_request;
   info.socket_path = path;
   UniqueFd map;
   if (options.wants_map) map = std::move((*descriptors)[2]);

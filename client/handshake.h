@@ -26,6 +26,8 @@ struct ConnectOptions {
   std::uint64_t cache_salt = 0;  // prompts take from sequences with the same one alone
   std::chrono::milliseconds connect_timeout{10'000};  // negative: for ever
   std::chrono::milliseconds call_timeout{-1};         // of each call; negative: for ever
+  // How long a lost connection is tried to be made again, with the session's token; 0: not at all.
+  std::chrono::milliseconds reconnect_timeout{10'000};
 };
 
 // What Welcome said.
@@ -35,6 +37,7 @@ struct SessionInfo {
   std::uint32_t vocab_size = 0;
   std::uint32_t daemon_pid = 0;
   std::uint64_t pool_cells = 0;
+  std::uint64_t last_request = 0;  // largest request id that the daemon remembers of the session
   std::string socket_path;
 };
 
@@ -47,7 +50,7 @@ struct Handshake {
 
 // Errors: kInvalidArgument (path, name, sizes), kDisconnected (no daemon there; the message says
 // how to start one), kPermission, kVersionMismatch, kTimeout, kNoSpace (the daemon's limits),
-// kCorrupt.
+// kCorrupt, kSessionLost (the daemon does not know the token).
 Result<Handshake> ShakeHands(const ConnectOptions& options);
 
 }  // namespace kvd

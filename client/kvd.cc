@@ -15,6 +15,7 @@ thread_local std::string last_message;
 thread_local int last_code = KVD_OK;
 
 static_assert(static_cast<int>(Code::kWindowLost) == KVD_WINDOW_LOST);
+static_assert(static_cast<int>(Code::kSessionLost) == KVD_SESSION_LOST);
 constexpr bool IsSame(std::uint32_t wire_flag, std::uint32_t our_flag) {
   return wire_flag == our_flag;
 }
@@ -72,6 +73,7 @@ Result<ConnectOptions> OptionsFrom(const kvd_connect_options* theirs) {
   options.result_arena_bytes = ours.result_arena_bytes;
   options.connect_timeout = std::chrono::milliseconds(ours.connect_timeout_ms);
   options.call_timeout = std::chrono::milliseconds(ours.timeout_ms);
+  options.reconnect_timeout = std::chrono::milliseconds(std::max(ours.reconnect_timeout_ms, 0));
   if (ours.wants_map > 1) {
     return Fail(Code::kInvalidArgument,
                 "wants_map: " + std::to_string(ours.wants_map) + ", 0 or 1 wanted");
@@ -109,7 +111,7 @@ const char* kvd_error_message(void) { return last_message.c_str(); }
 int kvd_error_code(void) { return last_code; }
 
 const char* kvd_code_name(int code) {
-  if (code < 0 || code > KVD_WINDOW_LOST) return "unknown";
+  if (code < 0 || code > KVD_SESSION_LOST) return "unknown";
   return CodeName(static_cast<Code>(code)).data();
 }
 
@@ -122,6 +124,7 @@ void kvd_connect_options_init(kvd_connect_options* options, size_t size) {
   ours.size = size;
   ours.connect_timeout_ms = 10'000;
   ours.timeout_ms = -1;
+  ours.reconnect_timeout_ms = 10'000;
   std::memset(options, 0, size);
   std::memcpy(options, &ours, std::min(size, sizeof ours));
 }
@@ -137,6 +140,13 @@ int kvd_connect(const kvd_connect_options* options, kvd_client** client) {
 }
 
 void kvd_close(kvd_client* client) { delete client; }
+
+int kvd_renew(kvd_client* client) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    return client->client.Renew();
+  });
+}
 
 int kvd_session(kvd_client* client, kvd_session_info* info) {
   return CallBody([&]() -> Status {

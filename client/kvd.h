@@ -17,6 +17,10 @@
  *  - Sequences are private to their session and end with it (kvd_close, exit, a crash), unless
  *    published as a snapshot. What they hold of plain text then stays as a prefix for later prompts
  *    of the same user, until room is needed; kvd_sequence_drop leaves nothing.
+ *  - Lost connections, also those of a daemon that was killed and started again, are made again by
+ *    themselves while a call waits, for reconnect_timeout_ms at most. Sequences are as they were,
+ *    requests in flight go on and are applied once. A daemon that does not know the session any
+ *    more is KVD_SESSION_LOST for every call until kvd_renew.
  *  - Versions. The library and the daemon must speak the same protocol version; otherwise
  *    kvd_connect fails with KVD_VERSION_MISMATCH and its message names both. Structs with a `size`
  *    member grow at their end: set it to sizeof the struct (kvd_..._init does).
@@ -27,7 +31,8 @@
  * otherwise. Codes that any call on a client may return, beside those named with it:
  *    KVD_INVALID_ARGUMENT  a null pointer, a number out of range, a forked child
  *    KVD_TIMEOUT           the client's timeout_ms has passed; the request may still be applied
- *    KVD_DISCONNECTED      the daemon is gone: close this client and connect again
+ *    KVD_DISCONNECTED      the daemon is gone, and for reconnect_timeout_ms none came back
+ *    KVD_SESSION_LOST      one came back that does not know this session: its sequences are gone
  *    KVD_CORRUPT           the daemon broke the protocol
  *    KVD_NO_SPACE          the arguments exceed the request arena, or memory is exhausted
  * Calls on a sequence also: KVD_NOT_FOUND (no such sequence, or not one that this user may see),
@@ -69,7 +74,8 @@ enum kvd_code {
   KVD_INTERNAL = 16,
   KVD_TIMEOUT = 17,
   /* 18 stays inside the daemon */
-  KVD_WINDOW_LOST = 19 /* an edit needs cells that a sliding window has dropped; nothing changed */
+  KVD_WINDOW_LOST = 19, /* an edit needs cells that a sliding window has dropped; nothing changed */
+  KVD_SESSION_LOST = 20 /* the daemon does not know the session any more: see kvd_renew */
 };
 
 /* The message of this thread's last error; never null, valid until this thread's next call. */
@@ -97,6 +103,8 @@ typedef struct kvd_connect_options {
   uint32_t wants_map;           /* 1: kvd_map_open will be called; default 0 */
   uint32_t no_prefix;           /* 1: prompts take nothing from other sequences; default 0 */
   uint64_t cache_salt;          /* prompts take from sequences with the same one alone; default 0 */
+  int32_t reconnect_timeout_ms; /* how long a lost daemon is tried; 0: not at all; default 10,000 */
+  uint32_t reserved;            /* 0 */
 } kvd_connect_options;
 /* Fills in the defaults. `size`: sizeof *options. */
 void kvd_connect_options_init(kvd_connect_options* options, size_t size);
@@ -108,6 +116,10 @@ int kvd_connect(const kvd_connect_options* options, kvd_client** client);
 /* Ends the session: requests in flight are cancelled; what its sequences hold of plain text stays as
  * prefixes for later prompts until room is needed (see kvd_sequence_retain). Null is fine. */
 void kvd_close(kvd_client* client);
+/* After KVD_DISCONNECTED or KVD_SESSION_LOST: goes on as a new session, with no sequences. Requests
+ * in flight end with the failure. No other thread may be in a call on the client. Errors:
+ * kvd_connect's. Nothing happens where nothing has failed. */
+int kvd_renew(kvd_client* client);
 
 typedef struct kvd_session_info {
   size_t size; /* sizeof(kvd_session_info), set by the caller */

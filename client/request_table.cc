@@ -1,5 +1,7 @@
 #include "client/request_table.h"
 
+#include <algorithm>
+
 namespace kvd {
 namespace {
 
@@ -7,7 +9,7 @@ constexpr std::uint64_t kIndexMask = RequestTable::kRequestsMax - 1;
 
 }  // namespace
 
-PendingRequest* RequestTable::Add(OutputMode mode) {
+PendingRequest* RequestTable::Add(OutputMode mode, bool is_remembered) {
   if (free_.empty()) {
     if (entries_.size() == kRequestsMax) return nullptr;
     free_.push_back(static_cast<std::uint32_t>(entries_.size()));
@@ -18,6 +20,8 @@ PendingRequest* RequestTable::Add(OutputMode mode) {
   PendingRequest* request = entries_[index].get();
   request->id = static_cast<RequestId>(++counter_ * kRequestsMax + index);
   request->mode = mode;
+  request->is_remembered = is_remembered;
+  remembered_count_ += is_remembered ? 1 : 0;
   return request;
 }
 
@@ -25,6 +29,15 @@ PendingRequest* RequestTable::Find(RequestId id) {
   const auto index = static_cast<std::uint64_t>(id) & kIndexMask;
   if (id == RequestId{} || index >= entries_.size() || entries_[index]->id != id) return nullptr;
   return entries_[index].get();
+}
+
+std::vector<PendingRequest*> RequestTable::Unanswered() const {
+  std::vector<PendingRequest*> unanswered;
+  for (const auto& entry : entries_) {
+    if (entry->id != RequestId{} && !entry->is_final) unanswered.push_back(entry.get());
+  }
+  std::ranges::sort(unanswered, {}, &PendingRequest::id);
+  return unanswered;
 }
 
 void RequestTable::Free(PendingRequest* request) {
@@ -37,6 +50,12 @@ void RequestTable::Free(PendingRequest* request) {
   request->collected.clear();
   request->pieces.clear();
   request->pieces_taken = 0;
+  request->payload.clear();
+  request->was_sent = false;
+  request->received = 0;
+  request->last_token = 0;
+  remembered_count_ -= request->is_remembered ? 1 : 0;
+  request->is_remembered = false;
   free_.push_back(static_cast<std::uint32_t>(index));
 }
 

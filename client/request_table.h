@@ -36,6 +36,14 @@ struct PendingRequest {
   std::vector<InPlacePiece> pieces;  // from `pieces_taken` on not taken yet
   std::size_t pieces_taken = 0;
 
+  // To send it again.
+  wire::Submission submission{};
+  std::vector<std::byte> payload;
+  bool was_sent = false;
+  bool is_remembered = false;  // in the session's window: wire::IsRemembered
+  std::uint32_t received = 0;  // wire::Submission's
+  TokenId last_token = 0;
+
   bool has_piece() const { return pieces_taken != pieces.size(); }
 };
 
@@ -44,18 +52,26 @@ class RequestTable {
   static constexpr std::size_t kRequestsMax = 1u << 16;
 
   // A fresh entry with a fresh id; null when kRequestsMax are in use.
-  PendingRequest* Add(OutputMode mode);
+  PendingRequest* Add(OutputMode mode, bool is_remembered = false);
   // Null: no such request.
   PendingRequest* Find(RequestId id);
   // REQUIRES: an entry of this table.
   void Free(PendingRequest* request);
 
+  // Ids from now on are larger than this one.
+  void BeginAfter(std::uint64_t request) { counter_ = request / kRequestsMax; }
+  // Those that are not final, in the order of their ids.
+  std::vector<PendingRequest*> Unanswered() const;
+
   std::size_t count() const { return entries_.size() - free_.size(); }
+  // Of those, the remembered ones.
+  std::size_t remembered_count() const { return remembered_count_; }
 
  private:
   std::vector<std::unique_ptr<PendingRequest>> entries_;
   std::vector<std::uint32_t> free_;
   std::uint64_t counter_ = 0;
+  std::size_t remembered_count_ = 0;
 };
 
 }  // namespace kvd

@@ -27,6 +27,12 @@ wire::Completion ComputingRequest::MakeCompletion() const {
   return completion;
 }
 
+AppliedRequest ComputingRequest::applied() const {
+  return {.session = origin_.session->id(),
+          .request = origin_.request,
+          .verb = static_cast<std::uint16_t>(origin_.verb)};
+}
+
 void ComputingRequest::OnCancel() {
   EndWith({Code::kCancelled, "cancelled; what was committed stays"});
 }

@@ -125,6 +125,8 @@ class ComputingRequest {
 
   const RequestOrigin& origin() const { return origin_; }
   wire::Completion MakeCompletion() const;
+  // Itself, as what it commits is marked.
+  AppliedRequest applied() const;
   bool has_piece() const { return piece_.has_value(); }
   void DropPiece() { piece_.reset(); }
   // Keeps a piece to be sent by Flush. REQUIRES: !has_piece().

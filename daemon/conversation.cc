@@ -35,8 +35,11 @@ void Conversation::OnReadable() {
   std::array<std::byte, 4096> bells;
   const ssize_t got = ::recv(session_->socket(), bells.data(), bells.size(), MSG_DONTWAIT);
   if (got == 0 || (got < 0 && errno == ECONNRESET)) {
-    return Close({Code::kDisconnected, "hung up"});
+    return Close({Code::kDisconnected, said_goodbye_ ? "goodbye" : "hung up"});
   }
+  const auto taken = std::span(bells).first(got > 0 ? static_cast<std::size_t>(got) : 0);
+  said_goodbye_ =
+      said_goodbye_ || std::ranges::find(taken, std::byte{wire::kGoodbyeBell}) != taken.end();
   if (got < 0 && errno != EAGAIN && errno != EINTR) {
     return Close(FailErrno("recv").error());
   }

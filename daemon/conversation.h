@@ -38,6 +38,8 @@ class Conversation {
   ~Conversation();
 
   const std::shared_ptr<Session>& session() const { return session_; }
+  // The client will not come back.
+  bool said_goodbye() const { return said_goodbye_; }
 
   // Looks at everything the client may have done. Idempotent.
   void Pump();
@@ -72,6 +74,7 @@ class Conversation {
   std::optional<Pending> pending_;
   bool on_worker_ = false;  // pending_ awaits its contents
   bool closed_ = false;
+  bool said_goodbye_ = false;
   std::unique_ptr<IoLoop::Handle> retry_;
   std::unique_ptr<IoLoop::Handle> watch_;
 };

@@ -11,19 +11,40 @@ namespace kvd {
 
 DecodeRequest::DecodeRequest(RequestOrigin origin, SequenceHandle sequence, Pos pos,
                              std::vector<TokenId> tokens, wire::LogitsWanted wanted,
-                             std::uint32_t vocab_size)
+                             std::uint32_t vocab_size, const DecodeResumption& resumption)
     : ComputingRequest(std::move(origin), sequence),
       pos_(pos),
       tokens_(std::move(tokens)),
       wanted_(wanted),
-      row_bytes_(std::size_t{vocab_size} * sizeof(float)) {}
+      row_bytes_(std::size_t{vocab_size} * sizeof(float)),
+      done_(resumption.done) {
+  if (resumption.lost > 0) {
+    take_back_.emplace(this->sequence(), Pos{pos_.value + static_cast<std::int32_t>(done_)});
+  } else if (left() == 0) {  // without logits: all is said
+    wire::Completion completion = MakeCompletion();
+    completion.value0 = static_cast<std::int64_t>(done_);
+    SetFinal({.completion = completion, .output = {}});
+  }
+}
 
 std::span<const TokenId> DecodeRequest::opening_prompt() const {
   if (pos_ != Pos{0} || left() == 0) return {};
   return tokens_;
 }
 
-std::size_t DecodeRequest::wanted_tokens() const { return finishing() ? 0 : left(); }
+std::size_t DecodeRequest::wanted_tokens() const { return finishing() || take_back_ ? 0 : left(); }
+
+void DecodeRequest::RunAlone(Engine& engine) {
+  const Result<bool> is_done = take_back_->Advance(engine);
+  if (is_done && !*is_done) return;
+  take_back_.reset();
+  if (!is_done) EndWith(is_done.error());
+}
+
+void DecodeRequest::OnCancel() {
+  take_back_.reset();
+  ComputingRequest::OnCancel();
+}
 
 bool DecodeRequest::Fill(std::size_t tokens_max, float*, StepItem& item) {
   std::size_t tokens = std::min(tokens_max, left());
@@ -43,6 +64,7 @@ bool DecodeRequest::Fill(std::size_t tokens_max, float*, StepItem& item) {
   item.first_logits_row = tokens - rows;
   // The end of a prompt; a client that decodes token by token is in the middle of its answer.
   item.keeps_state = tokens == left() && tokens_.size() > 1;
+  item.applied = applied();
   item.logits = rows > 0 ? reinterpret_cast<float*>(space_->piece.bytes.data()) : nullptr;
   return true;
 }
@@ -78,7 +100,7 @@ DivideRequest::DivideRequest(RequestOrigin origin, SequenceHandle sequence, PosR
     : ComputingRequest(std::move(origin), sequence), range_(range), divisor_(divisor) {}
 
 void DivideRequest::RunAlone(Engine& engine) {
-  const Result<std::uint32_t> cells = engine.Divide(sequence(), range_, divisor_);
+  const Result<std::uint32_t> cells = engine.Divide(sequence(), range_, divisor_, applied());
   if (!cells) return EndWith(cells.error());
   wire::Completion completion = MakeCompletion();
   completion.value0 = *cells;

@@ -9,14 +9,24 @@
 #include <vector>
 
 #include "daemon/computing_request.h"
+#include "daemon/take_back.h"
 
 namespace kvd {
 
+// Where a request goes on that was sent again: the first `done` tokens are computed and their rows,
+// if wanted, with the client; of the `lost` behind them the rows went nowhere.
+struct DecodeResumption {
+  std::size_t done = 0;
+  std::size_t lost = 0;
+};
+
 class DecodeRequest final : public ComputingRequest {
  public:
-  // REQUIRES: tokens not empty and in range; one row fits the arena unless `wanted` is kNone.
+  // `pos`: of the first token. REQUIRES: tokens not empty and in range; one row fits the arena
+  // unless `wanted` is kNone; something is left to compute or nothing is wanted.
   DecodeRequest(RequestOrigin origin, SequenceHandle sequence, Pos pos, std::vector<TokenId> tokens,
-                wire::LogitsWanted wanted, std::uint32_t vocab_size);
+                wire::LogitsWanted wanted, std::uint32_t vocab_size,
+                const DecodeResumption& resumption = {});
 
   std::span<const TokenId> opening_prompt() const override;
   std::size_t opening_done() const override { return done_; }
@@ -26,6 +36,9 @@ class DecodeRequest final : public ComputingRequest {
   bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;
   bool ends_with(const StepItem& item) const override { return item.tokens.size() == left(); }
   void Finish(const StepItem& item, std::span<const float> row) override;
+  bool runs_alone() const override { return take_back_.has_value(); }
+  void RunAlone(Engine& engine) override;
+  void OnCancel() override;
 
  private:
   std::size_t left() const { return tokens_.size() - done_; }
@@ -35,6 +48,7 @@ class DecodeRequest final : public ComputingRequest {
   const wire::LogitsWanted wanted_;
   const std::size_t row_bytes_;
   std::size_t done_ = 0;                       // tokens committed, or taken
+  std::optional<TakeBack> take_back_;          // before anything is computed
   std::optional<Session::LogitsSpace> space_;  // of the step in progress
 };
 

@@ -11,7 +11,7 @@ EncodeRequest::EncodeRequest(RequestOrigin origin, SequenceHandle sequence,
       start_token_(start_token) {}
 
 void EncodeRequest::RunAlone(Engine& engine) {
-  if (const Status status = engine.Encode(sequence(), tokens_); !status) {
+  if (const Status status = engine.Encode(sequence(), tokens_, applied()); !status) {
     return EndWith(status.error());
   }
   wire::Completion completion = MakeCompletion();

@@ -59,7 +59,8 @@ void TakeSampling(const SamplingParams& sampling, wire::GenerateRequest* generat
 Result<std::unique_ptr<GenerationRequest>> GenerationRequest::Create(
     RequestOrigin origin, SequenceHandle sequence, Pos pos, std::uint32_t cells_held,
     wire::GenerateRequest generate, std::span<const TokenId> history, const Vocabulary& vocabulary,
-    std::uint32_t vocab_size, GenerationState state) {
+    std::uint32_t vocab_size, GenerationState state,
+    std::optional<GenerationResumption> resumption) {
   KVD_TRY(Sampler sampler,
           Sampler::Create(SamplingOf(generate), vocab_size, vocabulary.end_of_generation()));
   sampler.SkipDraws(state.draw_count);
@@ -70,15 +71,16 @@ Result<std::unique_ptr<GenerationRequest>> GenerationRequest::Create(
                 "stop strings: " + std::string(vocabulary.no_tokenizer_reason()));
   }
   KVD_TRY(StopMatcher stops, StopMatcher::Create(std::move(generate.stops)));
-  return std::unique_ptr<GenerationRequest>(
-      new GenerationRequest(std::move(origin), sequence, pos, cells_held, std::move(generate),
-                            vocabulary, std::move(sampler), std::move(stops), std::move(state)));
+  return std::unique_ptr<GenerationRequest>(new GenerationRequest(
+      std::move(origin), sequence, pos, cells_held, std::move(generate), vocabulary,
+      std::move(sampler), std::move(stops), std::move(state), std::move(resumption)));
 }
 
 GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequence, Pos pos,
                                      std::uint32_t cells_held, wire::GenerateRequest generate,
                                      const Vocabulary& vocabulary, Sampler sampler,
-                                     StopMatcher stops, GenerationState state)
+                                     StopMatcher stops, GenerationState state,
+                                     std::optional<GenerationResumption> resumption)
     : ComputingRequest(std::move(origin), sequence),
       vocabulary_(vocabulary),
       params_(generate.params),
@@ -94,7 +96,10 @@ GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequen
       has_text_(vocabulary.kind() != Vocabulary::Kind::kNone &&
                 (params_.flags & wire::kNoText) == 0),
       reads_text_(has_text_ || params_.stop_count > 0),
-      next_pos_(pos) {}
+      resumption_(std::move(resumption)),
+      next_pos_(pos) {
+  if (resumption_) prompt_done_ = resumption_->prompt_done;
+}
 
 std::span<const TokenId> GenerationRequest::opening_prompt() const {
   if (cells_held_ != 0 || prompt_left() == 0) return {};
@@ -135,6 +140,7 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
   }
   item.first_logits_row = item.tokens.size() - (row != nullptr ? 1 : 0);
   item.logits = row;
+  item.applied = applied();
   // The ends of the prompt and of the answer.
   item.keeps_state = recomputes_last()   ? false
                      : prompt_left() > 0 ? item.tokens.size() == prompt_left()
@@ -169,7 +175,8 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
   Draw(row);
 }
 
-void GenerationRequest::RunAlone(Engine&) {
+void GenerationRequest::RunAlone(Engine& engine) {
+  if (resumption_) return CatchUp(engine);
   started_ = Clock::now();
   prompt_ended_ = *started_;
   const std::vector<float> row = std::exchange(state_.last_logits, {});
@@ -180,20 +187,64 @@ void GenerationRequest::RunAlone(Engine&) {
   Draw(row);
 }
 
+void GenerationRequest::CatchUp(Engine& engine) {
+  if (!started_) prompt_ended_ = *(started_ = Clock::now());
+  while (caught_up_ < resumption_->drawn.size() && !finish_) {
+    const TokenId token = resumption_->drawn[caught_up_++];
+    sampler_.SkipDraw();
+    const Result<std::string> text = Take(token);
+    if (!text) return EndWith(text.error());
+    if (caught_up_ <= resumption_->streamed) continue;
+    // Without log-probabilities: a client that wants them is brought where it was instead.
+    StreamToken({.token = token, .logprob = 0.0f}, *text);
+    return;
+  }
+  EndCatchingUp(engine);
+}
+
+void GenerationRequest::EndCatchingUp(Engine& engine) {
+  const std::vector<TokenId>& drawn = resumption_->drawn;
+  const bool is_prompt_done = prompt_left() == 0;
+  if (is_prompt_done && !finish_ && params_.predict_max == 0) finish_ = wire::kFinishLength;
+  if (resumption_->is_last_drawn) {
+    drawn_ = drawn.back();
+  } else if (finish_) {
+    Conclude();
+  } else if (resumption_->take_back > 0) {
+    const auto cells = static_cast<std::int32_t>(resumption_->take_back);
+    if (!take_back_) take_back_.emplace(sequence(), Pos{next_pos_.value - cells});
+    const Result<bool> is_done = take_back_->Advance(engine);
+    if (is_done && !*is_done) return;
+    take_back_.reset();
+    if (!is_done) return EndWith(is_done.error());
+    next_pos_.value -= cells;
+    if (drawn.empty()) {
+      --prompt_done_;
+    } else {
+      drawn_ = drawn.back();
+    }
+  }
+  resumption_.reset();
+}
+
 void GenerationRequest::Draw(std::span<const float> row) {
   const Result<SampledToken> drawn = sampler_.Sample(row);
   if (!drawn) return EndWith(drawn.error());
-  sampler_.Accept(drawn->token);
+  const Result<std::string> text = Take(drawn->token);
+  if (!text) return EndWith(text.error());
   drawn_ = drawn->token;
-  ++predicted_;
   ++sampled_count_;
+  StreamToken(*drawn, *text);
+}
+
+Result<std::string> GenerationRequest::Take(TokenId token) {
+  sampler_.Accept(token);
+  ++predicted_;
   std::string text;
   if (reads_text_) {
-    Result<std::string> shown = TextOf(drawn->token);
-    if (!shown) return EndWith(shown.error());
-    text = std::move(*shown);
+    KVD_TRY(text, TextOf(token));
   }
-  if (!finish_ && vocabulary_.IsEndOfGeneration(drawn->token)) finish_ = wire::kFinishEnd;
+  if (!finish_ && vocabulary_.IsEndOfGeneration(token)) finish_ = wire::kFinishEnd;
   if (!finish_ && params_.predict_max > 0 &&
       predicted_ == static_cast<std::uint32_t>(params_.predict_max)) {
     finish_ = wire::kFinishLength;
@@ -202,7 +253,8 @@ void GenerationRequest::Draw(std::span<const float> row) {
     text += stops_.Feed(detokenizer_.Flush());
     text += stops_.Flush();
   }
-  StreamToken(*drawn, has_text_ ? std::string_view(text) : std::string_view());
+  if (!has_text_) text.clear();
+  return text;
 }
 
 Result<std::string> GenerationRequest::TextOf(TokenId token) {
@@ -256,6 +308,7 @@ void GenerationRequest::Conclude() {
 }
 
 void GenerationRequest::OnCancel() {
+  take_back_.reset();
   // A token that the client has seen but that is not computed yet still becomes part of the
   // sequence.
   if (drawn_ && !has_piece() && !session().closed()) {

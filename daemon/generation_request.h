@@ -16,6 +16,7 @@
 
 #include "daemon/computing_request.h"
 #include "daemon/sampler_states.h"
+#include "daemon/take_back.h"
 #include "engine/sampler.h"
 #include "engine/stop_matcher.h"
 #include "engine/vocabulary/streaming_detokenizer.h"
@@ -68,17 +69,30 @@ struct GenerationState {
 // Parameters of `sampling` instead of the request's own.
 void TakeSampling(const SamplingParams& sampling, wire::GenerateRequest* generate);
 
+// Where a generation goes on that was sent again: what it has committed, and what of it its client
+// has.
+struct GenerationResumption {
+  std::size_t prompt_done = 0;
+  // Tokens drawn before, in order; all committed but the last one, where is_last_drawn.
+  std::vector<TokenId> drawn;
+  bool is_last_drawn = false;
+  std::size_t streamed = 0;   // of those, with the client
+  std::size_t take_back = 0;  // last cells that are computed again, for the logits behind them
+};
+
 class GenerationRequest final : public ComputingRequest {
  public:
   // `generate` has passed wire::ParseGenerate; `history` are the sequence's tokens that penalties
   // look back at; `pos` is where the first prompt token goes; `cells_held` what the sequence holds
-  // already. `vocab_size` is the length of a row of logits, which may be more than the vocabulary
-  // has tokens. `vocabulary` outlives the request. Errors: ValidateSampling's, StopMatcher's,
+  // already; of a `resumption`, `pos` is where the sequence ends now, and `cells_held` what it held
+  // before the request. `vocab_size` is the length of a row of logits, which may be more than the
+  // vocabulary has tokens. `vocabulary` outlives the request. Errors: ValidateSampling's, StopMatcher's,
   // kNoTokenizer (stop strings without a tokenizer).
   static Result<std::unique_ptr<GenerationRequest>> Create(
       RequestOrigin origin, SequenceHandle sequence, Pos pos, std::uint32_t cells_held,
       wire::GenerateRequest generate, std::span<const TokenId> history,
-      const Vocabulary& vocabulary, std::uint32_t vocab_size, GenerationState state = {});
+      const Vocabulary& vocabulary, std::uint32_t vocab_size, GenerationState state = {},
+      std::optional<GenerationResumption> resumption = std::nullopt);
 
   std::span<const TokenId> opening_prompt() const override;
   std::size_t opening_done() const override { return prompt_done_; }
@@ -88,8 +102,10 @@ class GenerationRequest final : public ComputingRequest {
   bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;
   void Finish(const StepItem& item, std::span<const float> row) override;
   void OnCancel() override;
-  // The first draw of a generation without a prompt.
-  bool runs_alone() const override { return !state_.last_logits.empty() && !has_piece(); }
+  // The first draw of a generation without a prompt; catching up with what was drawn before.
+  bool runs_alone() const override {
+    return (resumption_ || !state_.last_logits.empty()) && !has_piece();
+  }
   void RunAlone(Engine& engine) override;
   std::uint64_t TakeSampledCount() override { return std::exchange(sampled_count_, 0); }
 
@@ -99,11 +115,16 @@ class GenerationRequest final : public ComputingRequest {
   GenerationRequest(RequestOrigin origin, SequenceHandle sequence, Pos pos,
                     std::uint32_t cells_held, wire::GenerateRequest generate,
                     const Vocabulary& vocabulary, Sampler sampler, StopMatcher stops,
-                    GenerationState state);
+                    GenerationState state, std::optional<GenerationResumption> resumption);
 
   std::size_t prompt_left() const { return prompt_.size() - prompt_done_; }
   bool recomputes_last() const { return state_.scratch.handle() != SequenceHandle::kNone; }
   void Draw(std::span<const float> row);
+  // Takes a drawn token into account; its text. Sets finish_ if it is the last.
+  Result<std::string> Take(TokenId token);
+  // The tokens drawn before, up to the next one that has to be streamed. Then the rest, once.
+  void CatchUp(Engine& engine);
+  void EndCatchingUp(Engine& engine);
   // The text of a drawn token that may be shown now; ends the generation where a stop string is
   // complete.
   Result<std::string> TextOf(TokenId token);
@@ -122,6 +143,9 @@ class GenerationRequest final : public ComputingRequest {
   const bool has_text_;    // pieces carry text
   const bool reads_text_;  // text is made at all: shown, or looked at for stop strings
 
+  std::optional<GenerationResumption> resumption_;  // until it has caught up
+  std::size_t caught_up_ = 0;                       // of its drawn tokens
+  std::optional<TakeBack> take_back_;
   Pos next_pos_;
   std::size_t prompt_done_ = 0;
   std::optional<TokenId> drawn_;              // streamed, not computed yet

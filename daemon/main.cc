@@ -198,6 +198,8 @@ Status Serve(const DaemonOptions& options, int signals) {
        .saved_states = saved_states.get(),
        .prompt_cache = prompt_cache.get()},
       {.hello_deadline = std::chrono::milliseconds(options.hello_timeout_ms),
+       .reconnect_wait = std::chrono::milliseconds(options.reconnect_wait_ms),
+       .restart_wait = std::chrono::seconds(options.restart_wait_s),
        .prefixes = {.is_shared = options.shares_prefixes, .retained_max = options.retained_max}});
 
   std::thread engine_thread([&scheduler] { scheduler.Run(); });
@@ -238,7 +240,9 @@ Status Serve(const DaemonOptions& options, int signals) {
   spill_thread.join();
   server.CloseAll();
   // An empty memory is not worth its room.
-  if (engine->memory().Usage().live_sequences == 0) (void)state.RemoveState();
+  if (engine->memory().Usage().live_sequences == 0 && engine->memory().StoredSessions().empty()) {
+    (void)state.RemoveState();
+  }
   Log(LogLevel::kInfo, "stop", "pid=" + std::to_string(::getpid()));
   return {};
 }

@@ -198,6 +198,10 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
       "needed; all without it");
   flags.Number("--hello-timeout-ms", &options.hello_timeout_ms, 1, 600'000,
                "time that a connection has to introduce itself");
+  flags.Number("--reconnect-wait-ms", &options.reconnect_wait_ms, 0, 3'600'000,
+               "time that the sequences of a client wait for it when its connection is lost");
+  flags.Number("--restart-wait", &options.restart_wait_s, 0, 604'800,
+               "seconds that they wait for it when this daemon finds them at its start");
 
   UidLimits& own = options.quotas.own;
   UidLimits& others = options.quotas.others;

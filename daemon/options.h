@@ -38,6 +38,8 @@ struct DaemonOptions {
   std::uint32_t hello_timeout_ms = 5000;       // 1 to 600,000
   bool shares_prefixes = true;
   std::uint32_t retained_max = std::numeric_limits<std::uint32_t>::max();  // sequences
+  std::uint32_t reconnect_wait_ms = 2000;  // 0 to 3,600,000; 0: a lost connection's session ends
+  std::uint32_t restart_wait_s = 600;      // 0 to 604,800
   Quotas quotas;
   LogLevel log_level = LogLevel::kInfo;
   bool allow_debug = false;  // leave the process open to ptrace and /proc readers of the same uid

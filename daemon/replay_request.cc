@@ -5,10 +5,11 @@
 namespace kvd {
 
 ReplayRequest::ReplayRequest(RequestOrigin origin, Engine& engine, SequenceHandle sequence,
-                             PosRange range, AfterReplay after)
+                             PosRange range, const AppliedRequest& applied, AfterReplay after)
     : ComputingRequest(std::move(origin), sequence),
       engine_(engine),
       range_(range),
+      applied_(applied),
       after_(std::move(after)) {}
 
 ReplayRequest::~ReplayRequest() { Undo(); }
@@ -22,6 +23,7 @@ void ReplayRequest::Undo() {
 Status ReplayRequest::Advance(bool* is_done) {
   if (!rewind_) {
     Rewind rewind;
+    rewind.applied = applied_;
     KVD_CHECK_OK(engine_.memory().BeginRewind(sequence(), range_, &rewind));
     rewind_ = std::move(rewind);
   }

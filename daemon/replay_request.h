@@ -27,8 +27,9 @@ struct AfterReplay {
 class ReplayRequest final : public ComputingRequest {
  public:
   // Removes `range` of `sequence`. `engine` outlives the request.
+  // `applied`: what the removal's commit remembers.
   ReplayRequest(RequestOrigin origin, Engine& engine, SequenceHandle sequence, PosRange range,
-                AfterReplay after);
+                const AppliedRequest& applied, AfterReplay after);
   ~ReplayRequest() override;
 
   std::size_t wanted_tokens() const override { return 0; }
@@ -46,6 +47,7 @@ class ReplayRequest final : public ComputingRequest {
 
   Engine& engine_;
   const PosRange range_;
+  const AppliedRequest applied_;
   AfterReplay after_;
   std::optional<Rewind> rewind_;  // begun and not over
 };

@@ -76,6 +76,12 @@ void Scheduler::CancelSession(SessionId session) {
   wake_.notify_one();
 }
 
+bool Scheduler::HasRequests(SessionId session) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(
+      requests_, [session](const auto& entry) { return entry.first.session == session; });
+}
+
 void Scheduler::CancelSequence(SequenceHandle sequence) {
   {
     const std::lock_guard lock(mutex_);

@@ -53,6 +53,8 @@ class Scheduler {
   // Whether the session has such a computing request; it ends kCancelled.
   bool Cancel(SessionId session, RequestId request);
   void CancelSession(SessionId session);
+  // Whether a request of the session has not ended yet, be it cancelled.
+  bool HasRequests(SessionId session) const;
   void CancelSequence(SequenceHandle sequence);
   // kBusy if a computing request has the sequence.
   Status CheckIdle(SequenceHandle sequence) const;

@@ -2,11 +2,10 @@
 // destroyed by a posted call.
 #include "daemon/server.h"
 
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -54,6 +53,11 @@ Server::Server(const Parts& parts, const ServerOptions& options)
            .saved_states = parts.saved_states,
            .prompt_cache = parts.prompt_cache},
           options.prefixes),
+      waiting_(parts.loop,
+               [this](const StoredSession& session) {
+                 Log(LogLevel::kInfo, "given_up", SessionText(session.id));
+                 service_.SessionClosed(session.id);
+               }),
       maps_(parts.loop, parts.engine.memory(),
             {.counters =
                  [this] {
@@ -67,7 +71,9 @@ Server::Server(const Parts& parts, const ServerOptions& options)
              .sessions =
                  [this](std::uint32_t uid, std::vector<layout::MapSession>* sessions) {
                    DescribeSessions(uid, sessions);
-                 }}) {}
+                 }}) {
+  TakeStoredSessions();
+}
 
 Server::~Server() = default;
 
@@ -89,8 +95,10 @@ void Server::StopListening() {
 
 void Server::CloseAll() {
   hellos_.clear();
+  is_closing_ = true;
   while (!conversations_.empty()) {
-    (void)EndSession(conversations_.begin()->first, {Code::kDisconnected, "the daemon stops"});
+    (void)EndSession(conversations_.begin()->first, {Code::kDisconnected, "the daemon stops"},
+                     /*is_lost=*/true);
   }
 }
 
@@ -113,7 +121,7 @@ void Server::Accept(UniqueFd socket, const PeerCredentials& peer, const Status& 
                 EndHello(ended);
               }});
   PendingHello* const key = waiting.get();
-  hellos_.emplace(key, std::move(waiting));
+  hellos_[key].waiting = std::move(waiting);
 }
 
 void Server::Refuse(int socket, const PeerCredentials& peer, const Error& why) {
@@ -124,7 +132,7 @@ void Server::Refuse(int socket, const PeerCredentials& peer, const Error& why) {
 void Server::EndHello(PendingHello& waiting) {
   const auto found = hellos_.find(&waiting);
   if (found == hellos_.end()) return;
-  std::shared_ptr<PendingHello> ended = std::move(found->second);
+  const auto ended = std::make_shared<Hello>(std::move(found->second));
   hellos_.erase(found);
   parts_.loop.Post([ended] {});
 }
@@ -136,33 +144,118 @@ void Server::ReleaseConnection(std::uint32_t uid) {
 }
 
 void Server::Introduce(PendingHello& waiting, const wire::CheckedHello& hello) {
-  if (Status opened = Open(waiting, hello); !opened) {
+  const std::uint32_t uid = waiting.peer().uid;
+  const Result<Opening> opening =
+      hello.has_session_token ? TakeUp(hello.session_token, uid) : NewSession(uid);
+  if (opening) return Admit(waiting, hello, *opening);
+  Refuse(waiting.socket(), waiting.peer(), opening.error());
+  ReleaseConnection(uid);
+  EndHello(waiting);
+}
+
+Result<Server::Opening> Server::NewSession(std::uint32_t uid) {
+  Memory& memory = parts_.engine.memory();
+  const auto id = static_cast<SessionId>(++last_session_);
+  KVD_TRY(const IssuedToken issued, IssueToken(id, uid));
+  Opening opening{.token = issued.token, .session = issued.session, .is_new = true};
+  Status stored = memory.OpenSession(opening.session);
+  if (!stored && waiting_.GiveUpOldest(uid)) stored = memory.OpenSession(opening.session);
+  if (!stored) opening.token = {};
+  return opening;
+}
+
+Result<Server::Opening> Server::TakeUp(const SessionToken& token, std::uint32_t uid) {
+  for (const auto& [id, conversation] : conversations_) {
+    const auto& stored = conversation->session()->identity().stored;
+    if (!stored || stored->owner_uid != uid || !IsTokenOf(token, *stored)) continue;
+    parts_.loop.Post([ended = EndSession(id, {Code::kDisconnected, "its client connects anew"},
+                                         /*is_lost=*/true)] {});
+    break;
+  }
+  // An attempt before this one, which its client has given up, may have it.
+  for (auto& [earlier, hello] : hellos_) {
+    if (!hello.opening || hello.opening->session.owner_uid != uid ||
+        !IsTokenOf(token, hello.opening->session)) {
+      continue;
+    }
+    const Opening opening = *hello.opening;
+    ReleaseConnection(uid);
+    EndHello(*earlier);
+    return opening;
+  }
+  if (const auto stored = waiting_.Take(token, uid)) {
+    return Opening{.token = token, .session = *stored, .is_new = false};
+  }
+  return Fail(Code::kSessionLost,
+              "session_token: no session of that token waits here: the daemon started without it, "
+              "or it has waited long enough");
+}
+
+void Server::Admit(PendingHello& waiting, const wire::CheckedHello& hello, const Opening& opening) {
+  constexpr std::chrono::milliseconds kRetry{2};
+  if (parts_.scheduler.HasRequests(opening.session.id)) {
+    // They are cancelled and end with the step in progress; until then they have their sequences.
+    Hello& held = hellos_[&waiting];
+    held.opening = opening;
+    held.retry = parts_.loop.After(
+        kRetry, [this, &waiting, hello, opening] { Admit(waiting, hello, opening); });
+    return;
+  }
+  if (Status opened = Open(waiting, hello, opening); !opened) {
     Refuse(waiting.socket(), waiting.peer(), opened.error());
     ReleaseConnection(waiting.peer().uid);
+    if (opening.is_new) {
+      service_.SessionClosed(opening.session.id);
+    } else {
+      AwaitClient(opening.session);
+    }
   }
   EndHello(waiting);
 }
 
-// A session token is handed out but not taken up again yet: private sequences go with their
-// connection.
-Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello) {
+void Server::AwaitClient(const StoredSession& session) {
+  const std::size_t waiting_max =
+      std::max<std::size_t>(1, parts_.engine.options().session_capacity / 8);
+  waiting_.Add(session, options_.reconnect_wait, waiting_max);
+}
+
+void Server::TakeStoredSessions() {
+  Memory& memory = parts_.engine.memory();
+  last_session_ = static_cast<std::uint64_t>(memory.LastSession());
+  std::set<SessionId> known;
+  for (const StoredSession& session : memory.StoredSessions()) {
+    known.insert(session.id);
+    waiting_.Add(session, options_.restart_wait, ~std::size_t{0});
+  }
+  std::set<SessionId> orphaned;
+  for (const SequenceInfo& sequence : memory.Sequences()) {
+    const bool is_private =
+        (sequence.flags & (layout::kSequencePublished | layout::kSequenceRetained)) == 0;
+    if (is_private && !known.contains(sequence.owner.session)) {
+      orphaned.insert(sequence.owner.session);
+    }
+  }
+  for (const SessionId session : orphaned) service_.SessionClosed(session);
+}
+
+Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello,
+                    const Opening& opening) {
   const PeerCredentials peer = waiting.peer();
   UidCounts& counts = counts_[peer.uid];
   const std::uint64_t result_bytes = hello.geometry.result_arena_bytes;
   KVD_CHECK_OK(parts_.quotas.CheckResultBytes(peer.uid, counts.result_bytes, result_bytes));
-  const auto id = static_cast<SessionId>(++last_session_);
+  const SessionId id = opening.session.id;
   KVD_TRY(CreatedChannel created,
-          CreateChannel(hello.geometry, "kvd-" + std::to_string(last_session_)));
+          CreateChannel(hello.geometry, "kvd-" + std::to_string(static_cast<std::uint64_t>(id))));
 
   wire::Welcome welcome{};
   welcome.magic = wire::kWelcomeMagic;
   welcome.version = wire::kProtocolVersion;
   welcome.descriptor_count = 2;
   welcome.session = static_cast<std::uint64_t>(id);
-  if (::getrandom(welcome.session_token, sizeof welcome.session_token, 0) !=
-      sizeof welcome.session_token) {
-    return FailErrno("session token");
-  }
+  std::ranges::copy(opening.token, welcome.session_token);
+  welcome.last_request =
+      opening.is_new ? 0 : static_cast<std::uint64_t>(parts_.engine.memory().LastRequest(id));
   welcome.submission_entries = hello.geometry.submission_entries;
   welcome.completion_entries = hello.geometry.completion_entries;
   welcome.request_segment_bytes = hello.geometry.request_segment_bytes();
@@ -185,41 +278,54 @@ Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello) {
   }
 
   counts.result_bytes += result_bytes;
-  auto session =
-      std::make_shared<Session>(SessionIdentity{.id = id,
-                                                .peer = peer,
-                                                .name = hello.name,
-                                                .watches_map = hello.wants_map,
-                                                .cache_salt = hello.cache_salt,
-                                                .shares_prefixes = hello.shares_prefixes},
-                                waiting.TakeSocket(), std::move(created.channel),
-                                [this](SessionId wanting) { WantPump(wanting); });
+  const bool is_stored = opening.token != SessionToken{};
+  auto session = std::make_shared<Session>(
+      SessionIdentity{.id = id,
+                      .peer = peer,
+                      .name = hello.name,
+                      .watches_map = hello.wants_map,
+                      .cache_salt = hello.cache_salt,
+                      .shares_prefixes = hello.shares_prefixes,
+                      .stored = is_stored ? std::optional(opening.session) : std::nullopt},
+      waiting.TakeSocket(), std::move(created.channel),
+      [this](SessionId wanting) { WantPump(wanting); });
   conversations_.emplace(
-      id, std::make_unique<Conversation>(
-              Conversation::Parts{.loop = parts_.loop,
-                                  .worker = parts_.worker,
-                                  .files = parts_.files,
-                                  .service = service_,
-                                  .scheduler = parts_.scheduler,
-                                  .closed =
-                                      [this](SessionId gone, const Error& why) {
-                                        parts_.loop.Post([ended = EndSession(gone, why)] {});
-                                      },
-                                  .pump_wanted = [this](SessionId wanting) { WantPump(wanting); }},
-              std::move(session)));
-  Log(LogLevel::kInfo, "connect",
+      id,
+      std::make_unique<Conversation>(
+          Conversation::Parts{.loop = parts_.loop,
+                              .worker = parts_.worker,
+                              .files = parts_.files,
+                              .service = service_,
+                              .scheduler = parts_.scheduler,
+                              .closed =
+                                  [this](SessionId gone, const Error& why) {
+                                    const bool is_lost = why.code == Code::kDisconnected;
+                                    parts_.loop.Post([ended = EndSession(gone, why, is_lost)] {});
+                                  },
+                              .pump_wanted = [this](SessionId wanting) { WantPump(wanting); }},
+          std::move(session)));
+  Log(LogLevel::kInfo, opening.is_new ? "connect" : "reconnect",
       SessionText(id) + " " + PeerText(peer) + " name=" + Quoted(hello.name));
   return {};
 }
 
-std::shared_ptr<Conversation> Server::EndSession(SessionId id, const Error& why) {
+// is_lost: the client did not end it, so it may come back.
+std::shared_ptr<Conversation> Server::EndSession(SessionId id, const Error& why, bool is_lost) {
   const auto found = conversations_.find(id);
   if (found == conversations_.end()) return nullptr;
   std::shared_ptr<Conversation> ended = std::move(found->second);
   conversations_.erase(found);
   Session& session = *ended->session();
   session.Close();
-  service_.SessionClosed(id);
+  const auto& stored = session.identity().stored;
+  const bool may_return =
+      is_lost && stored && !ended->said_goodbye() && options_.reconnect_wait.count() > 0;
+  if (is_closing_ || may_return) {
+    service_.SessionLost(id);
+    if (!is_closing_) AwaitClient(*stored);
+  } else {
+    service_.SessionClosed(id);
+  }
   counts_[session.uid()].result_bytes -= session.output_bytes_max();
   ReleaseConnection(session.uid());
   if (session.identity().watches_map) maps_.Unwatch(session.uid());

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "daemon/conversation.h"
@@ -18,12 +19,17 @@
 #include "daemon/quotas.h"
 #include "daemon/scheduler.h"
 #include "daemon/service.h"
+#include "daemon/waiting_sessions.h"
 #include "engine/engine.h"
 
 namespace kvd {
 
 struct ServerOptions {
   std::chrono::milliseconds hello_deadline{5000};
+  // How long the sequences of a client wait for it: after its connection was lost, and after this
+  // daemon found them in `meta` at its start.
+  std::chrono::milliseconds reconnect_wait{2000};
+  std::chrono::milliseconds restart_wait{600'000};
   PrefixOptions prefixes{};
 };
 
@@ -51,7 +57,7 @@ class Server {
   void Adopt(UniqueFd socket, const PeerCredentials& peer);
   // Accepts no more and removes the socket.
   void StopListening();
-  // Hangs up on everybody.
+  // Hangs up on everybody; what is committed of their sessions stays, for another daemon.
   void CloseAll();
 
  private:
@@ -61,13 +67,37 @@ class Server {
     std::uint64_t result_bytes = 0;
   };
 
+  // Whose session a hello opens.
+  struct Opening {
+    SessionToken token{};  // zero: it cannot be taken up again
+    StoredSession session;
+    bool is_new = true;
+  };
+  struct Hello {
+    std::unique_ptr<PendingHello> waiting;
+    // It waits until the requests of its session's last connection have ended.
+    std::optional<Opening> opening;
+    std::unique_ptr<IoLoop::Handle> retry;
+  };
+
   void Accept(UniqueFd socket, const PeerCredentials& peer, const Status& admitted);
   void Introduce(PendingHello& waiting, const wire::CheckedHello& hello);
-  Status Open(PendingHello& waiting, const wire::CheckedHello& hello);
+  Status Open(PendingHello& waiting, const wire::CheckedHello& hello, const Opening& opening);
+  // A new session; stored, if there is room for its record.
+  Result<Opening> NewSession(std::uint32_t uid);
+  // The session of a token, out of those that wait, or from a connection that has not been found
+  // dead yet. Error: kSessionLost.
+  Result<Opening> TakeUp(const SessionToken& token, std::uint32_t uid);
+  // Opens it once no request of its earlier connection is left.
+  void Admit(PendingHello& waiting, const wire::CheckedHello& hello, const Opening& opening);
+  // At the start: what `meta` knows of.
+  void TakeStoredSessions();
+  // The client of a session that was lost may come back.
+  void AwaitClient(const StoredSession& session);
   void Refuse(int socket, const PeerCredentials& peer, const Error& why);
   void EndHello(PendingHello& waiting);
   // The conversation, out of its map: to be destroyed where it is not in one of its own calls.
-  std::shared_ptr<Conversation> EndSession(SessionId session, const Error& why);
+  std::shared_ptr<Conversation> EndSession(SessionId session, const Error& why, bool is_lost);
   void ReleaseConnection(std::uint32_t uid);
   void WantPump(SessionId session);  // any thread
   // What the map shows of the uid's sessions, and their number.
@@ -78,8 +108,10 @@ class Server {
   Service service_;
   std::unique_ptr<Listener> listener_;
   std::uint64_t last_session_ = 0;
+  bool is_closing_ = false;
   std::unordered_map<std::uint32_t, UidCounts> counts_;  // by uid
-  std::unordered_map<PendingHello*, std::unique_ptr<PendingHello>> hellos_;
+  std::unordered_map<PendingHello*, Hello> hellos_;
+  WaitingSessions waiting_;
   std::unordered_map<SessionId, std::unique_ptr<Conversation>> conversations_;
   MapPublisher maps_;
 };

@@ -42,6 +42,11 @@ Outcome Service::Handle(const std::shared_ptr<Session>& session,
       .payload = received.payload,
       .caller = {
           .session = session->id(), .uid = session->uid(), .salt = session->identity().cache_salt}};
+  if (request.has(wire::kFlagRetry)) {
+    Result<std::optional<Reply>> again = AnswerAgain(request);
+    if (!again) return ErrorReply(again.error());
+    if (*again) return std::move(**again);
+  }
   Result<Outcome> outcome = Dispatch(request);
   if (!outcome) return ErrorReply(outcome.error());
   return std::move(*outcome);
@@ -100,6 +105,8 @@ Result<Outcome> Service::Dispatch(const Request& request) {
               "verb: " + std::to_string(request.submission.verb) + " is not known");
 }
 
+void Service::SessionLost(SessionId session) { scheduler_.CancelSession(session); }
+
 void Service::SessionClosed(SessionId session) {
   scheduler_.CancelSession(session);
   uploads_.erase(session);
@@ -114,6 +121,7 @@ void Service::LetGoOf(std::optional<SessionId> session) {
     if ((!session || sequence.owner.session == *session) && !stays) (void)LetGo(sequence.handle);
   }
   if (prefixes_.retained_max > 0) (void)memory_.LimitRetained(prefixes_.retained_max);
+  (void)memory_.CloseSession(session);  // not stored: it could not be taken up again
 }
 
 bool Service::IsInPublicSnapshot(SequenceHandle handle) const {

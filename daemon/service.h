@@ -57,9 +57,12 @@ class Service {
 
   Outcome Handle(const std::shared_ptr<Session>& session, const ReceivedSubmission& received);
 
-  // The client is gone: its requests are cancelled, and what its private sequences hold of plain
+  // The client is gone for good: its requests are cancelled, and what its private sequences hold of plain
   // text stays as retained prefixes.
   void SessionClosed(SessionId session);
+  // The connection is gone, and the client may come back: its requests are cancelled, and what they
+  // have committed waits for it.
+  void SessionLost(SessionId session);
 
  private:
   struct Request {
@@ -71,6 +74,18 @@ class Service {
     SequenceHandle sequence() const { return static_cast<SequenceHandle>(submission.sequence); }
     SequenceHandle sequence2() const { return static_cast<SequenceHandle>(submission.sequence2); }
     bool has(wire::SubmissionFlags flag) const { return (submission.flags & flag) != 0; }
+    RequestId id() const { return static_cast<RequestId>(submission.request); }
+    // As what it is remembered by the commit that applies it.
+    AppliedRequest applied() const {
+      return {.session = caller.session, .request = id(), .verb = submission.verb};
+    }
+  };
+
+  // How far a computing request came before it was sent again.
+  struct Progress {
+    std::uint32_t first_cell = 0;    // of the sequence, before the request
+    std::size_t done = 0;            // cells it has computed
+    std::vector<TokenId> predicted;  // of those, the ones behind its own tokens
   };
 
   Result<Outcome> Dispatch(const Request& request);
@@ -106,8 +121,9 @@ class Service {
   Result<Outcome> ForkWithReplay(const Request& request, std::uint32_t cell_count,
                                  std::size_t count);
   Result<Outcome> CopyWithReplay(const Request& request, PosRange range);
+  // `applied`: what the cut itself is remembered as.
   Result<Outcome> SubmitReplay(const Request& request, SequenceHandle sequence, PosRange range,
-                               AfterReplay after);
+                               const AppliedRequest& applied, AfterReplay after);
   // ---- verbs_prefixes.cc
   Result<Reply> Retain(const Request& request);
   Result<Reply> Pin(const Request& request);
@@ -116,6 +132,15 @@ class Service {
   OpeningState OpeningFor(const Request& request, const SequenceInfo& info) const;
   // Lets go of a sequence; whether it stays as a retained one.
   Result<bool> LetGo(SequenceHandle handle);
+  // ---- verbs_retried.cc: requests that are sent again
+  // The answer that it had, if it was applied. Errors: kConflict.
+  Result<std::optional<Reply>> AnswerAgain(const Request& request);
+  // Drops the sequences that it has made.
+  void DropPartsOf(const Request& request);
+  Result<Reply> RememberedReply(const Request& request, const AppliedReply& applied) const;
+  // What it has committed of `sequence` before. Errors: kConflict.
+  Result<Progress> ProgressOf(const Request& request, const SequenceInfo& info,
+                              std::span<const TokenId> prompt) const;
   // ---- verbs_snapshots.cc
   Result<Reply> Publish(const Request& request);
   Result<Reply> Unpublish(const Request& request);

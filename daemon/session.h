@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/memory/session_store.h"
 #include "shm/channel.h"
 #include "shm/error.h"
 #include "shm/ids.h"
@@ -40,6 +41,8 @@ struct SessionIdentity {
   bool watches_map = false;
   std::uint64_t cache_salt = 0;  // of the namespace of its sequences
   bool shares_prefixes = true;
+  // What is stored of it; nothing if it cannot be taken up again.
+  std::optional<StoredSession> stored{};
 };
 
 class Session {

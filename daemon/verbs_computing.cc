@@ -12,6 +12,7 @@
 #include "daemon/encode_request.h"
 #include "daemon/generation_request.h"
 #include "daemon/service.h"
+#include "daemon/session_tokens.h"
 #include "engine/encoder.h"
 #include "engine/model_config.h"
 #include "shm/payload_codec.h"
@@ -38,6 +39,64 @@ std::uint32_t HistoryCells(const wire::GenerateRequest& generate, std::uint32_t 
   if (generate.tokens.size() >= wanted) return 0;
   return static_cast<std::uint32_t>(
       std::min<std::size_t>(wanted - generate.tokens.size(), cell_count));
+}
+
+std::unexpected<Error> TooMuchReceived(std::uint64_t received, std::size_t committed) {
+  return Fail(Code::kConflict, "received: " + std::to_string(received) +
+                                   " of the answer, more than the " + std::to_string(committed) +
+                                   " that are committed allow for");
+}
+
+// Rows that the client does not have are computed again, with their tokens.
+Result<DecodeResumption> ResumeDecode(const wire::Submission& submission, const auto& progress,
+                                      std::size_t tokens) {
+  const auto wanted = static_cast<wire::LogitsWanted>(submission.argument);
+  std::size_t kept = progress.done;
+  if (wanted == wire::LogitsWanted::kLast && kept == tokens) kept = tokens - 1;
+  if (wanted == wire::LogitsWanted::kAll) kept = submission.received;
+  if (progress.done > tokens || kept > progress.done ||
+      (kept == tokens && wanted != wire::LogitsWanted::kNone)) {
+    return TooMuchReceived(submission.received, progress.done);
+  }
+  return DecodeResumption{.done = kept, .lost = progress.done - kept};
+}
+
+// nullopt: it begins.
+Result<std::optional<GenerationResumption>> ResumeGeneration(const wire::Submission& submission,
+                                                             const auto& progress,
+                                                             const wire::GenerateRequest& generate,
+                                                             std::uint32_t vocab_size) {
+  const std::size_t received = submission.received;
+  if (progress.done == 0 && received == 0) return std::nullopt;
+  const std::size_t committed = progress.predicted.size();
+  const std::size_t prompt = generate.tokens.size();
+  GenerationResumption resumption{.prompt_done = std::min(progress.done, prompt),
+                                  .drawn = progress.predicted,
+                                  .streamed = received};
+  if (received > committed + 1 || (received > 0 && progress.done < prompt)) {
+    return TooMuchReceived(received, progress.done);
+  }
+  if (received == committed + 1) {
+    // It was streamed and not computed yet.
+    if (static_cast<std::uint32_t>(submission.last_token) >= vocab_size) {
+      return Fail(Code::kInvalidArgument,
+                  "last_token: " + std::to_string(submission.last_token) + " is no token");
+    }
+    resumption.drawn.push_back(submission.last_token);
+    resumption.is_last_drawn = true;
+  } else if (progress.done >= prompt) {
+    resumption.take_back = 1;
+    if (generate.params.logprob_count > 0) {
+      // Those of the tokens that it misses are not kept: it is brought back to where it was.
+      resumption.take_back += committed - received;
+      resumption.drawn.resize(received);
+      if (resumption.take_back > progress.done) {
+        return Fail(Code::kConflict,
+                    "logprob_count: the first logits, from before this request, are gone");
+      }
+    }
+  }
+  return resumption;
 }
 
 }  // namespace
@@ -85,14 +144,18 @@ Result<Outcome> Service::Decode(const Request& request) {
   }
   KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(request.payload, vocab_size));
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
-  KVD_TRY(const Pos pos, CheckNextPos(info, request.submission.p0, tokens.size()));
+  KVD_TRY(const Progress progress, ProgressOf(request, info, tokens));
+  KVD_TRY(const auto resumption, ResumeDecode(request.submission, progress, tokens.size()));
+  const auto done = static_cast<std::int32_t>(progress.done);
+  KVD_TRY(const Pos next, CheckNextPos(info, request.submission.p0 + done, tokens.size()));
+  const Pos pos{next.value - done};
   KVD_CHECK_OK(CheckTokenCount(request, tokens.size()));
   auto decode = std::make_unique<DecodeRequest>(
       RequestOrigin{.session = request.session,
                     .request = static_cast<RequestId>(request.submission.request),
                     .verb = wire::Verb::kDecode,
                     .wants_progress = request.has(wire::kFlagProgress)},
-      info.handle, pos, std::move(tokens), logits, vocab_size);
+      info.handle, pos, std::move(tokens), logits, vocab_size, resumption);
   decode->opening = OpeningFor(request, info);
   KVD_CHECK_OK(scheduler_.Submit(std::move(decode)));
   return AnsweredByScheduler{};
@@ -118,8 +181,10 @@ Status Service::PrepareContinue(const Request& request, const SequenceInfo& info
   KVD_CHECK_OK(memory_.ReadCells(info.handle, info.cell_count - 1, 1, &tokens, &positions));
   KVD_CHECK_OK(CheckSequenceQuota(request.caller.uid, 1));
   SequenceHandle fork = SequenceHandle::kNone;
+  AppliedRequest part = request.applied();
+  part.completes = false;
   KVD_CHECK_OK(
-      memory_.Fork(info.handle, OwnerFor(request.caller), {&fork, 1}, info.cell_count - 1));
+      memory_.Fork(info.handle, OwnerFor(request.caller), {&fork, 1}, info.cell_count - 1, part));
   state->scratch = ScratchSequence(memory_, fork);
   KVD_TRY(const SequenceInfo forked, memory_.Query(fork));
   // Its place must be a step's: right behind the cell before it.
@@ -137,9 +202,14 @@ Result<Outcome> Service::Generate(const Request& request) {
   const std::uint32_t vocab_size = engine_.config().vocab_size;
   KVD_TRY(wire::GenerateRequest generate, wire::ParseGenerate(request.payload, vocab_size));
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
-  const std::int32_t p0 = request.submission.p0 == -1 ? info.next_pos.value : request.submission.p0;
+  KVD_TRY(const Progress progress, ProgressOf(request, info, generate.tokens));
+  KVD_TRY(auto resumption, ResumeGeneration(request.submission, progress, generate, vocab_size));
+  const auto done = static_cast<std::int32_t>(progress.done);
+  const std::int32_t p0 =
+      request.submission.p0 == -1 ? info.next_pos.value : request.submission.p0 + done;
   KVD_TRY(const Pos pos, CheckNextPos(info, p0, generate.tokens.size()));
   KVD_CHECK_OK(CheckTokenCount(request, generate.tokens.size()));
+  if (request.has(wire::kFlagRetry)) DropPartsOf(request);  // what kContinue had computed beside it
   GenerationState state;
   state.keeps_logits = engine_.state_bytes() != 0;
   state.samplers = &samplers_;
@@ -151,25 +221,31 @@ Result<Outcome> Service::Generate(const Request& request) {
                       std::to_string(static_cast<std::uint64_t>(info.handle)));
     }
     TakeSampling(kept->params, &generate);
-    state.draw_count = kept->draw_count;
+    // What the request itself has drawn is drawn again.
+    state.draw_count =
+        kept->draw_count - std::min<std::uint64_t>(kept->draw_count, progress.predicted.size());
   }
-  if ((generate.params.flags & wire::kContinue) != 0) {
+  if ((generate.params.flags & wire::kContinue) != 0 && !resumption) {
     KVD_CHECK_OK(PrepareContinue(request, info, &state));
   }
-  if (generate.params.seed == 0) generate.params.seed = DrawSeed();
+  if (generate.params.seed == 0) {
+    const auto& stored = request.session->identity().stored;
+    generate.params.seed = stored ? SeedOf(SessionSeed(*stored), request.id()) : DrawSeed();
+  }
   std::vector<TokenId> history;
   std::vector<Pos> positions;
-  if (const std::uint32_t cells = HistoryCells(generate, info.cell_count); cells > 0) {
+  if (const std::uint32_t cells = HistoryCells(generate, progress.first_cell); cells > 0) {
     KVD_CHECK_OK(
-        memory_.ReadCells(info.handle, info.cell_count - cells, cells, &history, &positions));
+        memory_.ReadCells(info.handle, progress.first_cell - cells, cells, &history, &positions));
   }
   KVD_TRY(auto generation,
           GenerationRequest::Create({.session = request.session,
                                      .request = static_cast<RequestId>(request.submission.request),
                                      .verb = wire::Verb::kGenerate,
                                      .wants_progress = request.has(wire::kFlagProgress)},
-                                    info.handle, pos, info.cell_count, std::move(generate), history,
-                                    engine_.vocabulary(), vocab_size, std::move(state)));
+                                    info.handle, pos, progress.first_cell, std::move(generate),
+                                    history, engine_.vocabulary(), vocab_size, std::move(state),
+                                    std::move(resumption)));
   generation->opening = OpeningFor(request, info);
   KVD_CHECK_OK(scheduler_.Submit(std::move(generation)));
   return AnsweredByScheduler{};

@@ -24,13 +24,14 @@ Result<PosRange> RangeBehind(const Memory& memory, SequenceHandle sequence,
 }  // namespace
 
 Result<Outcome> Service::SubmitReplay(const Request& request, SequenceHandle sequence,
-                                      PosRange range, AfterReplay after) {
+                                      PosRange range, const AppliedRequest& applied,
+                                      AfterReplay after) {
   RequestOrigin origin{.session = request.session,
                        .request = static_cast<RequestId>(request.submission.request),
                        .verb = static_cast<wire::Verb>(request.submission.verb),
                        .wants_progress = request.has(wire::kFlagProgress)};
   KVD_CHECK_OK(scheduler_.Submit(std::make_unique<ReplayRequest>(
-      std::move(origin), engine_, sequence, range, std::move(after))));
+      std::move(origin), engine_, sequence, range, applied, std::move(after))));
   return AnsweredByScheduler{};
 }
 
@@ -42,20 +43,26 @@ Result<Outcome> Service::RemoveWithReplay(const Request& request, SequenceHandle
     answer.completion.value1 = static_cast<std::int64_t>(rewind.tokens.size());
     return answer;
   };
-  return SubmitReplay(request, sequence, range, {.finish = finish, .undo = {}});
+  return SubmitReplay(request, sequence, range, request.applied(), {.finish = finish, .undo = {}});
 }
 
 Result<Outcome> Service::ForkWithReplay(const Request& request, std::uint32_t cell_count,
                                         std::size_t count) {
   const SequenceOwner owner = OwnerFor(request.caller);
   SequenceHandle fork = SequenceHandle::kNone;
-  KVD_CHECK_OK(memory_.Fork(request.sequence(), owner, {&fork, 1}));
+  // The fork is cut in a commit of its own: until that the request is not applied, and what it made
+  // is dropped when it is sent again.
+  AppliedRequest part = request.applied();
+  part.completes = false;
+  KVD_CHECK_OK(memory_.Fork(request.sequence(), owner, {&fork, 1}, std::nullopt, part));
   const auto undo = [this, fork] { (void)memory_.Drop(fork); };
-  const auto finish = [this, fork, owner, count,
-                       cell_count](const Rewind& rewind) -> Result<AfterReplay::Answer> {
+  const auto finish = [this, fork, owner, count, cell_count, applied = request.applied()](
+                          const Rewind& rewind) -> Result<AfterReplay::Answer> {
     std::vector<SequenceHandle> handles(count, fork);
     if (count > 1) {
-      KVD_CHECK_OK(memory_.Fork(fork, owner, std::span(handles).subspan(1)));
+      AppliedRequest whole = applied;
+      whole.replayed = static_cast<std::uint32_t>(rewind.tokens.size());
+      KVD_CHECK_OK(memory_.Fork(fork, owner, std::span(handles).subspan(1), std::nullopt, whole));
     }
     AfterReplay::Answer answer;
     answer.completion.sequence = static_cast<std::uint64_t>(fork);
@@ -70,25 +77,31 @@ Result<Outcome> Service::ForkWithReplay(const Request& request, std::uint32_t ce
     undo();
     return std::unexpected(range.error());
   }
-  return SubmitReplay(request, fork, *range, {.finish = finish, .undo = undo});
+  return SubmitReplay(request, fork, *range, count > 1 ? AppliedRequest{} : request.applied(),
+                      {.finish = finish, .undo = undo});
 }
 
 Result<Outcome> Service::CopyWithReplay(const Request& request, PosRange range) {
   const SequenceHandle destination = request.sequence2();
   SequenceHandle fork = SequenceHandle::kNone;
-  KVD_CHECK_OK(memory_.Fork(request.sequence(), OwnerFor(request.caller), {&fork, 1}));
+  AppliedRequest part = request.applied();
+  part.completes = false;
+  KVD_CHECK_OK(
+      memory_.Fork(request.sequence(), OwnerFor(request.caller), {&fork, 1}, std::nullopt, part));
   const auto undo = [this, fork] { (void)memory_.Drop(fork); };
-  const auto finish = [this, fork,
-                       destination](const Rewind& rewind) -> Result<AfterReplay::Answer> {
+  const auto finish = [this, fork, destination, applied = request.applied()](
+                          const Rewind& rewind) -> Result<AfterReplay::Answer> {
     KVD_CHECK_OK(scheduler_.CheckIdle(destination));
-    KVD_TRY(const std::uint32_t cells, memory_.CopyRange(fork, destination, {}));
+    AppliedRequest whole = applied;
+    whole.replayed = static_cast<std::uint32_t>(rewind.tokens.size());
+    KVD_TRY(const std::uint32_t cells, memory_.CopyRange(fork, destination, {}, whole));
     (void)memory_.Drop(fork);
     AfterReplay::Answer answer;
     answer.completion.value0 = cells;
     answer.completion.value1 = static_cast<std::int64_t>(rewind.tokens.size());
     return answer;
   };
-  return SubmitReplay(request, fork, {range.end, kPosEnd}, {.finish = finish, .undo = undo});
+  return SubmitReplay(request, fork, {range.end, kPosEnd}, {}, {.finish = finish, .undo = undo});
 }
 
 }  // namespace kvd

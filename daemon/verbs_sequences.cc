@@ -48,7 +48,7 @@ Result<Reply> Service::Create(const Request& request) {
   if (request.submission.argument != 0) {
     owner.namespace_salt = static_cast<std::uint64_t>(request.submission.argument);
   }
-  KVD_TRY(reply.sequence, memory_.Create(owner));
+  KVD_TRY(reply.sequence, memory_.Create(owner, request.applied()));
   return reply;
 }
 
@@ -66,7 +66,8 @@ Result<Outcome> Service::Fork(const Request& request) {
   const auto before = std::chrono::steady_clock::now();
   const Status forked =
       memory_.Fork(request.sequence(), OwnerFor(request.caller), fork_handles_,
-                   cells < 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(cells)));
+                   cells < 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(cells)),
+                   request.applied());
   if (!forked && forked.error().code == Code::kNeedsReplay) {
     return ForkWithReplay(request, static_cast<std::uint32_t>(cells), fork_handles_.size());
   }
@@ -88,7 +89,7 @@ Result<Reply> Service::Drop(const Request& request) {
   KVD_CHECK_OK(
       CheckChange(AccessTo(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
   scheduler_.CancelSequence(info.handle);
-  KVD_CHECK_OK(memory_.Drop(info.handle));
+  KVD_CHECK_OK(memory_.Drop(info.handle, request.applied()));
   return Reply{};
 }
 
@@ -98,7 +99,8 @@ Result<Outcome> Service::CopyRange(const Request& request) {
   KVD_TRY(const SequenceInfo destination,
           FindChangeable(request, "sequence2", request.sequence2()));
   KVD_CHECK_OK(shares_.CheckAppend(destination.owner.uid, source.cell_count));
-  const Result<std::uint32_t> cells = memory_.CopyRange(source.handle, destination.handle, range);
+  const Result<std::uint32_t> cells =
+      memory_.CopyRange(source.handle, destination.handle, range, request.applied());
   if (!cells && cells.error().code == Code::kNeedsReplay) return CopyWithReplay(request, range);
   if (!cells) return std::unexpected(cells.error());
   return CountReply(*cells);
@@ -107,7 +109,7 @@ Result<Outcome> Service::CopyRange(const Request& request) {
 Result<Outcome> Service::RemoveRange(const Request& request) {
   KVD_TRY(const PosRange range, RangeOf(request.submission));
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
-  const Result<std::uint32_t> cells = memory_.RemoveRange(info.handle, range);
+  const Result<std::uint32_t> cells = memory_.RemoveRange(info.handle, range, request.applied());
   if (!cells && cells.error().code == Code::kNeedsReplay) {
     return RemoveWithReplay(request, info.handle, range);
   }
@@ -127,13 +129,13 @@ Result<Reply> Service::Keep(const Request& request) {
     const bool goes = other.owner.session == request.caller.session && other.handle != kept.handle;
     if (goes) scheduler_.CancelSequence(other.handle);
   }
-  KVD_CHECK_OK(memory_.Keep(kept.handle, request.caller.session));
+  KVD_CHECK_OK(memory_.Keep(kept.handle, request.caller.session, request.applied()));
   return Reply{};
 }
 
 Result<Reply> Service::Clear(const Request& request) {
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
-  KVD_CHECK_OK(memory_.Clear(info.handle));
+  KVD_CHECK_OK(memory_.Clear(info.handle, request.applied()));
   return Reply{};
 }
 
@@ -145,7 +147,8 @@ Result<Reply> Service::Add(const Request& request) {
                 "argument: a shift by " + std::to_string(delta) + " does not fit a position");
   }
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
-  KVD_CHECK_OK(memory_.AddPositions(info.handle, range, static_cast<std::int32_t>(delta)));
+  KVD_CHECK_OK(memory_.AddPositions(info.handle, range, static_cast<std::int32_t>(delta),
+                                    request.applied()));
   return Reply{};
 }
 

@@ -40,7 +40,7 @@ Result<Reply> Service::Publish(const Request& request) {
   KVD_CHECK_OK(CheckSequenceQuota(request.caller.uid, known ? 0 : 1));
   KVD_TRY(const SequenceHandle published,
           memory_.Publish(info.handle, OwnerFor(request.caller), name,
-                          request.has(wire::kFlagPublic), replace));
+                          request.has(wire::kFlagPublic), replace, request.applied()));
   if (info.owner.uid == request.caller.uid) samplers_.Inherit(info.handle, {&published, 1});
   Log(LogLevel::kInfo, "publish",
       "name=" + name + " cells=" + std::to_string(info.cell_count) +
@@ -61,7 +61,7 @@ Result<Reply> Service::Unpublish(const Request& request) {
     return Fail(Code::kPermission, "snapshot " + Quoted(name) + ": belongs to uid " +
                                        std::to_string(snapshot->owner_uid));
   }
-  KVD_CHECK_OK(memory_.Unpublish(name));
+  KVD_CHECK_OK(memory_.Unpublish(name, request.applied()));
   Log(LogLevel::kInfo, "unpublish",
       "name=" + name +
           " session=" + std::to_string(static_cast<std::uint64_t>(request.caller.session)));
@@ -76,7 +76,8 @@ Result<Reply> Service::Attach(const Request& request) {
   KVD_TRY(const SequenceInfo info, memory_.Query(snapshot->sequence));
   SequenceHandle forked = SequenceHandle::kNone;
   const auto before = std::chrono::steady_clock::now();
-  KVD_CHECK_OK(memory_.Fork(snapshot->sequence, OwnerFor(request.caller), std::span(&forked, 1)));
+  KVD_CHECK_OK(memory_.Fork(snapshot->sequence, OwnerFor(request.caller), std::span(&forked, 1),
+                            std::nullopt, request.applied()));
   const auto after = std::chrono::steady_clock::now();
   if (info.owner.uid == request.caller.uid) samplers_.Inherit(info.handle, {&forked, 1});
   Reply reply;

@@ -306,10 +306,14 @@ class EngineImpl final : public Engine {
     return true;
   }
 
-  Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens) override {
+  Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens,
+                const AppliedRequest& applied) override {
     KVD_CHECK_OK(CheckEncode(model_->config, tokens));
-    const AppendRequest request{
-        .handle = sequence, .pos = Pos{0}, .tokens = tokens, .is_encoding = true};
+    const AppendRequest request{.handle = sequence,
+                                .pos = Pos{0},
+                                .tokens = tokens,
+                                .is_encoding = true,
+                                .applied = applied};
     KVD_CHECK_OK(memory_->Reserve({&request, 1}, &plan_, nullptr));
     Status status;
     if (StoreCrossCells(encoder_.Encode(tokens), cells_, plan_.sequences[0], *memory_)) {

@@ -128,7 +128,8 @@ class Engine {
   // values become cells that forks share. Before the sequence's first token, once. Errors:
   // CheckEncode's; Memory::Reserve's (kExists: it has one; kInvalidArgument: it has tokens; kNoSpace);
   // kNumerical; Memory::Commit's. Nothing has changed then.
-  virtual Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens) = 0;
+  virtual Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens,
+                        const AppliedRequest& applied = {}) = 0;
   virtual EngineCounters counters() const = 0;     // any thread
   virtual const StepProfile& profile() const = 0;  // of Step; any thread may read it
 };

@@ -73,6 +73,12 @@ class Sampler {
   // finite; nothing is drawn then. REQUIRES: logits.size() == vocab_size.
   Result<SampledToken> Sample(std::span<const float> logits);
 
+  // As if a token had been drawn: one that is known from before, when a draw of the same seed and
+  // number chose it.
+  void SkipDraw() {
+    if (params_.temperature != 0) ++state_.draw_count;
+  }
+
   // The `logprob_count` most likely tokens of the last sampled row and their log-probabilities,
   // most likely first, of equals the lowest id first. Log-softmax of the logits as given to Sample:
   // before biases, penalties, truncation and temperature. Valid until the next Sample.

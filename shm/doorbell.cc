@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "shm/wire_messages.h"
+
 namespace kvd {
 namespace {
 
@@ -24,10 +26,7 @@ Result<std::size_t> TakeBells(int socket, int flags) {
   return FailErrno("doorbell: recv");
 }
 
-}  // namespace
-
-Status RingDoorbell(int socket) {
-  const std::byte bell{1};
+Status SendBell(int socket, std::uint8_t bell) {
   for (;;) {
     if (::send(socket, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) return {};
     if (errno == EINTR) continue;
@@ -36,6 +35,12 @@ Status RingDoorbell(int socket) {
     return FailErrno("doorbell: send");
   }
 }
+
+}  // namespace
+
+Status RingDoorbell(int socket) { return SendBell(socket, wire::kBell); }
+
+Status SayGoodbye(int socket) { return SendBell(socket, wire::kGoodbyeBell); }
 
 Status DrainDoorbell(int socket) {
   for (;;) {

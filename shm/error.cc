@@ -27,6 +27,7 @@ std::string_view CodeName(Code code) {
     case Code::kTimeout: return "timeout";
     case Code::kNeedsReplay: return "needs_replay";
     case Code::kWindowLost: return "window_lost";
+    case Code::kSessionLost: return "session_lost";
   }
   return "unknown";
 }

@@ -36,7 +36,10 @@ enum class Code : std::uint8_t {
   kTimeout = 17,          // nothing came in the time allowed
   kNeedsReplay = 18,      // inside the daemon: the state at the cut has to be computed again
   kWindowLost = 19,       // the edit needs cells that a sliding window has dropped
+  kSessionLost = 20,      // the daemon does not know the session (any more): its sequences are gone
 };
+
+inline constexpr Code kCodeLast = Code::kSessionLost;
 
 // The code's stable lower_snake name ("no_space"), used in logs and JSON. Never empty.
 std::string_view CodeName(Code code);

@@ -143,12 +143,46 @@ Status CheckPayload(const VerbRule& rule, const std::string& verb, const Submiss
 
 bool IsVerb(std::uint16_t verb) { return verb <= kVerbLast && kRules[verb].name != kNoVerb.name; }
 
+Status CheckReceived(const std::string& verb, const Submission& submission) {
+  const auto number = static_cast<Verb>(submission.verb);
+  const bool is_again = (submission.flags & kFlagRetry) != 0;
+  if (submission.received != 0 &&
+      !(is_again && (number == Verb::kGenerate || number == Verb::kDecode))) {
+    return Bad(verb + ".received", Text(submission.received) + ", 0 wanted");
+  }
+  const bool has_token = submission.received != 0 && number == Verb::kGenerate;
+  if (submission.last_token < 0 || (submission.last_token != 0 && !has_token)) {
+    return Bad(verb + ".last_token",
+               Text(submission.last_token) + (has_token ? " is no token" : ", 0 wanted"));
+  }
+  return {};
+}
+
 bool IsPrintableAscii(char c) { return c >= 0x20 && c <= 0x7e; }
 
 }  // namespace
 
 std::string_view VerbName(std::uint16_t verb) {
   return IsVerb(verb) ? kRules[verb].name : "unknown";
+}
+
+bool IsRemembered(Verb verb) {
+  switch (verb) {
+    case Verb::kCreate:
+    case Verb::kFork:
+    case Verb::kDrop:
+    case Verb::kCopyRange:
+    case Verb::kRemoveRange:
+    case Verb::kKeep:
+    case Verb::kClear:
+    case Verb::kAdd:
+    case Verb::kDivide:
+    case Verb::kEncode:
+    case Verb::kPublish:
+    case Verb::kUnpublish:
+    case Verb::kAttach: return true;
+    default: return false;
+  }
 }
 
 Status ValidateName(std::string_view name) {
@@ -224,7 +258,7 @@ Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome) {
                                             Text(welcome.version) + ", this client " +
                                             Text(kProtocolVersion));
   }
-  if (welcome.code > static_cast<std::uint8_t>(Code::kWindowLost)) {
+  if (welcome.code > static_cast<std::uint8_t>(kCodeLast)) {
     return Fail(Code::kCorrupt, "welcome.code: " + Text(welcome.code) + " is no code");
   }
   if (welcome.code != static_cast<std::uint8_t>(Code::kOk)) {
@@ -252,14 +286,13 @@ Status ValidateSubmission(const Submission& submission, std::uint64_t request_ar
   }
   const VerbRule& rule = kRules[submission.verb];
   const std::string verb(rule.name);
-  const auto unknown_flags = submission.flags & ~static_cast<unsigned>(rule.flags);
+  const auto unknown_flags =
+      submission.flags & ~(static_cast<unsigned>(rule.flags) | unsigned{kFlagRetry});
   if (unknown_flags != 0) {
     return Bad(verb + ".flags", Text(submission.flags) + ", of which " + Text(unknown_flags) +
                                     " mean nothing to it");
   }
-  if (submission.reserved != 0) {
-    return Bad(verb + ".reserved", Text(submission.reserved) + ", 0 wanted");
-  }
+  KVD_CHECK_OK(CheckReceived(verb, submission));
   if ((submission.sequence != 0) != (rule.sequences >= 1)) {
     return Bad(verb + ".sequence", Text(submission.sequence) +
                                        (rule.sequences >= 1 ? ", a handle wanted" : ", 0 wanted"));
@@ -281,7 +314,7 @@ Status ValidateCompletion(const Completion& completion, std::uint64_t result_are
   if (!IsVerb(completion.verb)) {
     return Fail(Code::kCorrupt, "completion.verb: " + Text(completion.verb) + " is no verb");
   }
-  if (completion.code > static_cast<std::uint8_t>(Code::kWindowLost)) {
+  if (completion.code > static_cast<std::uint8_t>(kCodeLast)) {
     return Fail(Code::kCorrupt, "completion.code: " + Text(completion.code) + " is no code");
   }
   if ((completion.flags & ~static_cast<unsigned>(kMore)) != 0) {

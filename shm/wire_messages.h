@@ -9,7 +9,13 @@
 //     daemon_sleeps
 //     │ ◄── Completion + output (results) ───── │   doorbell byte only if client_sleeps
 //
-// A request is one Submission with a fresh request id; its answer is zero or more Completions with
+// A client that has lost its connection, or its daemon, says hello again with the token of its
+// session. It gets the same session with new segments, and sends the requests that it has no final
+// answer of again, in their order, with their ids and kFlagRetry: what was applied is answered as
+// it was then, the rest is done. A client that goes for good writes kGoodbyeBell before it hangs
+// up; the sequences of one that does not wait for it a while.
+//
+// A request is one Submission with a fresh request id, larger than all before it; its answer is zero or more Completions with
 // kMore and one without. code != kOk: the output is the error's message (UTF-8). Requests of one
 // session on metadata are applied in order; computing requests (kDecode, kGenerate, kDivide, kEmbed, kEncode) run
 // beside them and may end in another order.
@@ -18,6 +24,7 @@
 // both:
 //   1  first protocol
 //   2  prompts begin with what other sequences hold: salts, flags, verbs 29 to 31, what replies say
+//   3  sessions are taken up again, requests sent again
 #pragma once
 
 #include <cstdint>
@@ -29,7 +36,7 @@
 
 namespace kvd::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 inline constexpr std::uint64_t kHelloMagic = 0x314f4c4c4544564bull;    // "KVDELLO1"
 inline constexpr std::uint64_t kWelcomeMagic = 0x31434c455744564bull;  // "KVDWELC1"
 
@@ -42,6 +49,9 @@ inline constexpr std::uint64_t kArenaBytesMin = 64u << 10;
 inline constexpr std::uint64_t kArenaBytesMax = 1ull << 30;
 inline constexpr std::uint64_t kRequestArenaBytesDefault = 1u << 20;
 inline constexpr std::uint64_t kResultArenaBytesDefault = 4u << 20;
+
+inline constexpr std::uint8_t kBell = 1;
+inline constexpr std::uint8_t kGoodbyeBell = 2;
 
 enum HelloFlags : std::uint32_t {
   kHelloMap = 1u << 0,       // send the descriptor of this uid's map too
@@ -73,7 +83,8 @@ struct Welcome {
   std::uint8_t descriptor_count;  // 2: requests, results; 3: and the map, if hello asked for it
   std::uint16_t reserved0;
   std::uint64_t session;
-  std::uint8_t session_token[16];  // keep it to take the session up again
+  std::uint8_t session_token[16];  // keep it to take the session up again; zero: it cannot be
+  std::uint64_t last_request;      // largest request id that is remembered of the session
   std::uint32_t submission_entries;
   std::uint32_t completion_entries;
   std::uint64_t request_segment_bytes;
@@ -83,7 +94,7 @@ struct Welcome {
   std::uint64_t pool_cells;
   char message[160];  // zero terminated
 };
-static_assert(sizeof(Welcome) == 240 && std::is_standard_layout_v<Welcome>);
+static_assert(sizeof(Welcome) == 248 && std::is_standard_layout_v<Welcome>);
 
 // Numbers are sent: append only. Each verb: what it takes from the submission and its payload;
 // then, after "out", what the last completion carries, in `sequence`, value0, value1 and its
@@ -200,8 +211,10 @@ enum SubmissionFlags : std::uint16_t {
       1u << 6,  // kDecode, kGenerate: pieces of kind kPieceProgress while the prompt is computed
   kFlagNormalize = 1u << 7,
   kFlagNoPrefix = 1u << 8,  // kDecode, kGenerate: nothing is taken from other sequences
+  // Of every verb: the request may have been applied already, or in part.
+  kFlagRetry = 1u << 15,
 };
-inline constexpr std::uint16_t kSubmissionFlagsAll = (1u << 9) - 1;
+inline constexpr std::uint16_t kSubmissionFlagsAll = ((1u << 9) - 1) | kFlagRetry;
 
 enum SaveBits : std::int64_t {
   kSaveNoLogits = 1 << 0,
@@ -225,7 +238,10 @@ struct Submission {
   std::int32_t p0;  // ranges: negative begin is 0
   std::int32_t p1;  // ranges: negative end is open
   std::int64_t argument;
-  std::uint64_t reserved;  // 0
+  // kFlagRetry: what the client has of the answer. kGenerate: tokens, and the last of them (0
+  // without any); kDecode with LogitsWanted::kAll: rows. Else 0.
+  std::uint32_t received;
+  std::int32_t last_token;
 };
 static_assert(sizeof(Submission) == 64 && std::is_standard_layout_v<Submission>);
 

@@ -124,11 +124,14 @@ Status UnifiedMemory::Commit(StepPlan& plan, std::size_t index) {
     record.state_slot = part.state_to;
     record.logits_slot = layout::kNoSlot;
   }
+  // A text is encoded in one step; tokens may take many.
+  const AppliedRequest applied = part.is_encoding ? part.applied : AppliedRequest{};
+  const Applying applying(this, applied);
   if (!part.is_encoding) MarkRequest(part.applied, old.cell_count, &record);
   ++record.edit_number;
   Status status = AppendGroups(old, part, &record);
   if (status) {
-    status = CommitRecord(found->index, record);
+    status = CommitRecord(found->index, record, part.new_cells);
     if (!status) {
       for (std::uint32_t group = 0; group < group_count(); ++group) {
         FreeReplaced(record.extents[group], old.extents[group]);

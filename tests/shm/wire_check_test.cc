@@ -197,6 +197,26 @@ TEST(SubmissionTest, EveryVerbHasAGoodForm) {
   }
 }
 
+TEST(SubmissionTest, WhatIsSentAgainSaysWhatItHas) {
+  Submission generate = GoodOn(Verb::kGenerate);
+  generate.payload_bytes = sizeof(GenerateParams);
+  generate.received = 3;
+  generate.last_token = 9;
+  EXPECT_EQ(FieldOf(ValidateSubmission(generate, kArena)), "generate.received");
+  generate.flags |= kFlagRetry;
+  EXPECT_TRUE(ValidateSubmission(generate, kArena));
+  generate.last_token = -1;
+  EXPECT_EQ(FieldOf(ValidateSubmission(generate, kArena)), "generate.last_token");
+  generate.received = 0;
+  generate.last_token = 9;
+  EXPECT_EQ(FieldOf(ValidateSubmission(generate, kArena)), "generate.last_token");
+  Submission clear = GoodOn(Verb::kClear);
+  clear.flags |= kFlagRetry;
+  EXPECT_TRUE(ValidateSubmission(clear, kArena));
+  clear.received = 1;
+  EXPECT_EQ(FieldOf(ValidateSubmission(clear, kArena)), "clear.received");
+}
+
 TEST(SubmissionTest, EachBadFieldIsNamed) {
   const auto field = [](Submission submission, const std::function<void(Submission&)>& spoil) {
     spoil(submission);
@@ -206,7 +226,8 @@ TEST(SubmissionTest, EachBadFieldIsNamed) {
   EXPECT_EQ(field({}, [](S&) {}), "verb");
   EXPECT_EQ(field({}, [](S& s) { s.verb = kVerbLast + 1; }), "verb");
   EXPECT_EQ(field(Good(Verb::kPing), [](S& s) { s.flags = kFlagForce; }), "ping.flags");
-  EXPECT_EQ(field(Good(Verb::kPing), [](S& s) { s.reserved = 1; }), "ping.reserved");
+  EXPECT_EQ(field(Good(Verb::kPing), [](S& s) { s.received = 1; }), "ping.received");
+  EXPECT_EQ(field(Good(Verb::kPing), [](S& s) { s.last_token = 1; }), "ping.last_token");
   EXPECT_EQ(field(Good(Verb::kPing), [](S& s) { s.sequence = 1; }), "ping.sequence");
   EXPECT_EQ(field(Good(Verb::kClear), [](S&) {}), "clear.sequence");
   EXPECT_EQ(field(GoodOn(Verb::kClear), [](S& s) { s.sequence2 = 1; }), "clear.sequence2");
@@ -269,7 +290,7 @@ TEST(CompletionTest, EachBadFieldIsNamed) {
   };
   EXPECT_EQ(field([](Completion& c) { c.verb = 0; }), "completion.verb");
   EXPECT_EQ(field([](Completion& c) { c.verb = kVerbLast + 1; }), "completion.verb");
-  EXPECT_EQ(field([](Completion& c) { c.code = 20; }), "completion.code");
+  EXPECT_EQ(field([](Completion& c) { c.code = 21; }), "completion.code");
   EXPECT_EQ(field([](Completion& c) { c.flags = 2; }), "completion.flags");
   EXPECT_EQ(field([](Completion& c) { c.output_cursor += 1; }), "completion.output_cursor");
   EXPECT_EQ(field([](Completion& c) { c.output_bytes = 65536; }), "completion.output_cursor");

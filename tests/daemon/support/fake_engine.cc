@@ -127,7 +127,12 @@ void FakeEngine::Step(std::span<StepItem> items) {
     for (std::size_t row = item.first_logits_row; row < item.tokens.size(); ++row) {
       float* const logits = item.logits + (row - item.first_logits_row) * config_.vocab_size;
       std::fill_n(logits, config_.vocab_size, 0.0f);
-      logits[NextToken(item.tokens[row])] = 10.0f;
+      logits[NextToken(item.tokens[row])] = spreads_ ? 3.0f : 10.0f;
+      if (!spreads_) continue;
+      for (std::uint32_t token = kFirstLetter; token < config_.vocab_size; ++token) {
+        const auto from = static_cast<std::uint32_t>(item.tokens[row]);
+        logits[token] += static_cast<float>((from * 31 + token * 17) % 13) * 0.25f;
+      }
     }
     if (item.status && item.keeps_state && has_state_) {
       (void)memory_->KeepCheckpoint(item.sequence);
@@ -157,10 +162,14 @@ Result<bool> FakeEngine::Replay(Rewind& rewind) {
   return true;
 }
 
-Status FakeEngine::Encode(SequenceHandle sequence, std::span<const TokenId> tokens) {
+Status FakeEngine::Encode(SequenceHandle sequence, std::span<const TokenId> tokens,
+                          const AppliedRequest& applied) {
   KVD_CHECK_OK(CheckEncode(config_, tokens));
-  const AppendRequest request{
-      .handle = sequence, .pos = Pos{0}, .tokens = tokens, .is_encoding = true};
+  const AppendRequest request{.handle = sequence,
+                              .pos = Pos{0},
+                              .tokens = tokens,
+                              .is_encoding = true,
+                              .applied = applied};
   KVD_CHECK_OK(memory_->Reserve({&request, 1}, &plan_, nullptr));
   const Status status = memory_->Commit(plan_, 0);
   memory_->EndStep(plan_);

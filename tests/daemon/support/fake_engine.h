@@ -75,7 +75,8 @@ class FakeEngine final : public Engine {
                                const AppliedRequest& applied) override;
   Defragmentation StartDefragmentation() override;
   Result<Embedding> Embed(std::span<const TokenId> tokens) override;
-  Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens) override;
+  Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens,
+                const AppliedRequest& applied) override;
   EngineCounters counters() const override { return {}; }
 
   // Every step so far.
@@ -84,6 +85,8 @@ class FakeEngine final : public Engine {
   void OnStep(std::function<void()> hook) { on_step_ = std::move(hook); }
   // Computed after that token is the end token.
   void EndAfter(TokenId token) { end_after_ = token; }
+  // From now on several tokens are likely after each, not one.
+  void Spread() { spreads_ = true; }
   // Items that append this token fail with kNumerical.
   void FailAt(TokenId token) { fail_at_ = token; }
 
@@ -100,6 +103,7 @@ class FakeEngine final : public Engine {
   std::function<void()> on_step_;
   TokenId end_after_ = -1;
   TokenId fail_at_ = -1;
+  bool spreads_ = false;
   bool has_state_ = false;
   StepPlan plan_;
   mutable std::mutex mutex_;  // guards steps_

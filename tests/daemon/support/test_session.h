@@ -35,8 +35,9 @@ struct ReceivedCompletion {
 
 class TestSession {
  public:
-  explicit TestSession(std::uint64_t id, std::uint32_t uid = 1000, ChannelGeometry geometry = {})
-      : TestSession(id, uid, geometry, MakeSockets()) {}
+  explicit TestSession(std::uint64_t id, std::uint32_t uid = 1000, ChannelGeometry geometry = {},
+                       std::optional<StoredSession> stored = {})
+      : TestSession(id, uid, geometry, MakeSockets(), stored) {}
 
   const std::shared_ptr<Session>& session() const { return session_; }
   ClientChannel& client() { return client_; }
@@ -94,14 +95,16 @@ class TestSession {
     return std::move(*attached);
   }
 
-  TestSession(std::uint64_t id, std::uint32_t uid, const ChannelGeometry& geometry, Sockets sockets)
-      : TestSession(id, uid, geometry, std::move(sockets), MakeChannel(geometry)) {}
   TestSession(std::uint64_t id, std::uint32_t uid, const ChannelGeometry& geometry, Sockets sockets,
-              CreatedChannel created)
+              const std::optional<StoredSession>& stored)
+      : TestSession(id, uid, geometry, std::move(sockets), MakeChannel(geometry), stored) {}
+  TestSession(std::uint64_t id, std::uint32_t uid, const ChannelGeometry& geometry, Sockets sockets,
+              CreatedChannel created, const std::optional<StoredSession>& stored)
       : socket_(std::move(sockets.client)), client_(Attach(geometry, created)) {
     session_ = std::make_shared<Session>(SessionIdentity{.id = static_cast<SessionId>(id),
                                                          .peer = {.pid = 1, .uid = uid, .gid = uid},
-                                                         .name = "test"},
+                                                         .name = "test",
+                                                         .stored = stored},
                                          std::move(sockets.daemon), std::move(created.channel),
                                          [pumps = pumps_](SessionId) { ++*pumps; });
   }

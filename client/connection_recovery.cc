@@ -1,0 +1,202 @@
+// A lost connection, made again: the session is taken up by its token, and every request without a
+// final answer is sent once more, in the order of their ids.
+//
+// One attempt per round of waiting, so that no call waits longer than it was told to. The thread
+// that makes it is the leader; the others sleep.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "client/connection.h"
+#include "shm/doorbell.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{5};
+constexpr std::chrono::milliseconds kPauseMax{250};
+// Of one attempt: a daemon that takes the connection but does not say welcome is still starting.
+constexpr std::chrono::milliseconds kAttempt{1000};
+
+// Whether another attempt may go better.
+bool MayPass(Code code) {
+  return code == Code::kDisconnected || code == Code::kTimeout || code == Code::kNoSpace ||
+         code == Code::kIo || code == Code::kBusy;
+}
+
+}  // namespace
+
+bool Connection::may_recover() const {
+  return options_.reconnect_timeout.count() > 0 &&
+         std::ranges::any_of(options_.session_token, [](std::uint8_t byte) { return byte != 0; });
+}
+
+void Connection::LoseLink(const Error& why) {
+  if (failure_) return;
+  if (why.code != Code::kDisconnected) {
+    failure_ = why;
+    return;
+  }
+  if (!may_recover()) {
+    failure_ = Error{Code::kDisconnected, "the daemon at " + info_.socket_path + " (pid " +
+                                              std::to_string(info_.daemon_pid) + ") has hung up"};
+    return;
+  }
+  is_lost_ = true;
+  lost_at_ = next_attempt_ = Clock::now();
+  pause_ = kFirstPause;
+}
+
+Result<bool> Connection::RecoverRound(Lock& lock, const Deadline& deadline) {
+  KVD_CHECK_OK(Failure());
+  if (deadline.has_passed()) return false;
+  if (has_leader_) {
+    ++follower_count_;
+    if (deadline.is_set) {
+      changed_.wait_until(lock, deadline.at);
+    } else {
+      changed_.wait(lock);
+    }
+    --follower_count_;
+    return true;
+  }
+  has_leader_ = true;
+  const Clock::time_point wake =
+      deadline.is_set ? std::min(deadline.at, next_attempt_) : next_attempt_;
+  if (Clock::now() < wake) changed_.wait_until(lock, wake);
+  if (Clock::now() >= next_attempt_) {
+    ConnectOptions options = options_;
+    options.connect_timeout = kAttempt;
+    lock.unlock();
+    Result<Handshake> handshake = ShakeHands(options);
+    lock.lock();
+    const auto now = Clock::now();
+    if (handshake) {
+      AdoptLink(std::move(*handshake));
+    } else if (!MayPass(handshake.error().code)) {
+      failure_ = handshake.error();
+    } else if (now - lost_at_ >= options_.reconnect_timeout) {
+      failure_ =
+          Error{Code::kDisconnected,
+                "the daemon at " + info_.socket_path + " (pid " + std::to_string(info_.daemon_pid) +
+                    ") has hung up, and in " + std::to_string(options_.reconnect_timeout.count()) +
+                    " ms none came back: " + handshake.error().message};
+    } else {
+      next_attempt_ = now + pause_;
+      pause_ = std::min(2 * pause_, kPauseMax);
+    }
+  }
+  has_leader_ = false;
+  if (follower_count_ != 0) changed_.notify_all();
+  return true;
+}
+
+void Connection::AdoptLink(Handshake handshake) {
+  if (handshake.info.session != info_.session || handshake.info.vocab_size != info_.vocab_size) {
+    failure_ = Error{Code::kSessionLost, "the daemon at " + info_.socket_path +
+                                             " answered with another session or model"};
+    return;
+  }
+  if (link_->ledger.held_count() != 0) old_links_.emplace(link_->number, link_);
+  link_ = std::make_shared<Link>(std::move(handshake), link_->number + 1);
+  is_lost_ = false;
+  unsent_.clear();
+  for (PendingRequest* const request : requests_.Unanswered()) {
+    // What nobody asks for any more has ended with the link, unless it changes something.
+    if (request->is_abandoned && !request->is_remembered) {
+      requests_.Free(request);
+      continue;
+    }
+    request->collected.clear();
+    unsent_.push_back(request->id);
+  }
+  if (Status sent = SendUnsent(); !sent) failure_ = sent.error();
+}
+
+Status Connection::SendUnsent() {
+  while (!unsent_.empty()) {
+    PendingRequest* const request = requests_.Find(unsent_.front());
+    if (request == nullptr || (request->is_abandoned && !request->is_remembered)) {
+      if (request != nullptr) requests_.Free(request);
+      unsent_.pop_front();
+      continue;
+    }
+    auto room = link_->channel.submissions().Reserve(request->payload.size());
+    if (!room) {
+      failure_ = room.error();
+      return std::unexpected(std::move(room).error());
+    }
+    if (!*room) return {};
+    unsent_.pop_front();
+    Send(*request, **room);
+  }
+  return {};
+}
+
+void Connection::Send(PendingRequest& request, std::span<std::byte> room) {
+  std::ranges::copy(request.payload, room.begin());
+  wire::Submission submission = request.submission;
+  if (request.was_sent) {
+    submission.flags |= wire::kFlagRetry;
+    submission.received = request.received;
+    submission.last_token = request.last_token;
+  }
+  request.was_sent = true;
+  if (link_->channel.submissions().Submit(submission)) (void)RingDoorbell(link_->socket.get());
+}
+
+void Connection::CountReceived(PendingRequest& request, const wire::Completion& completion,
+                               std::span<const std::byte> output) {
+  const auto verb = static_cast<wire::Verb>(request.submission.verb);
+  if (verb == wire::Verb::kDecode && completion.value0 > 0 &&
+      request.submission.argument == static_cast<std::int64_t>(wire::LogitsWanted::kAll)) {
+    request.received = static_cast<std::uint32_t>(completion.value0);
+  }
+  wire::GeneratePiece piece;
+  if (verb != wire::Verb::kGenerate || output.size() < sizeof piece) return;
+  std::memcpy(&piece, output.data(), sizeof piece);
+  const std::size_t tokens_max = (output.size() - sizeof piece) / sizeof(TokenId);
+  if (piece.kind != wire::kPieceTokens || piece.token_count == 0 ||
+      piece.token_count > tokens_max) {
+    return;  // whoever takes the piece says what is wrong with it
+  }
+  request.received += piece.token_count;
+  std::memcpy(&request.last_token,
+              output.data() + sizeof piece + (piece.token_count - 1) * sizeof(TokenId),
+              sizeof request.last_token);
+}
+
+void Connection::FailUnanswered() {
+  for (PendingRequest* const request : requests_.Unanswered()) {
+    if (request->is_abandoned) {
+      requests_.Free(request);
+      continue;
+    }
+    request->is_final = true;
+    request->final.code = static_cast<std::uint8_t>(failure_->code);
+    const auto bytes = std::as_bytes(std::span(failure_->message));
+    request->collected.assign(bytes.begin(), bytes.end());
+  }
+  unsent_.clear();
+}
+
+Status Connection::Renew() {
+  KVD_CHECK_OK(CheckProcess());
+  const Lock lock(mutex_);
+  if (!failure_) return {};
+  ConnectOptions options = options_;
+  options.session_token = {};
+  KVD_TRY(Handshake handshake, ShakeHands(options));
+  FailUnanswered();
+  info_ = handshake.info;
+  options_.session_token = info_.session_token;
+  first_map_ = std::move(handshake.map);
+  if (link_->ledger.held_count() != 0) old_links_.emplace(link_->number, link_);
+  link_ = std::make_shared<Link>(std::move(handshake), link_->number + 1);
+  is_lost_ = false;
+  failure_.reset();
+  return {};
+}
+
+}  // namespace kvd

@@ -1,0 +1,26 @@
+#include "daemon/take_back.h"
+
+#include <utility>
+
+namespace kvd {
+
+TakeBack::~TakeBack() {
+  if (rewind_) engine_->memory().AbandonRewind(*rewind_);
+}
+
+Result<bool> TakeBack::Advance(Engine& engine) {
+  if (!rewind_) {
+    const auto removed = engine.memory().RemoveRange(sequence_, {first_, kPosEnd});
+    if (removed) return true;
+    if (removed.error().code != Code::kNeedsReplay) return std::unexpected(removed.error());
+    Rewind rewind;  // nobody's removal: the request's own marks stay
+    KVD_CHECK_OK(engine.memory().BeginRewind(sequence_, {first_, kPosEnd}, &rewind));
+    rewind_ = std::move(rewind);
+    engine_ = &engine;
+  }
+  Result<bool> replayed = engine.Replay(*rewind_);
+  if (!replayed || *replayed) rewind_.reset();  // over by itself
+  return replayed;
+}
+
+}  // namespace kvd

@@ -1,0 +1,48 @@
+#include "daemon/waiting_sessions.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvd {
+
+WaitingSessions::WaitingSessions(IoLoop& loop, std::function<void(const StoredSession&)> given_up)
+    : loop_(loop), given_up_(std::move(given_up)) {}
+
+void WaitingSessions::Add(const StoredSession& session, std::chrono::milliseconds wait,
+                          std::size_t waiting_max) {
+  const auto of_uid =
+      static_cast<std::size_t>(std::ranges::count_if(waiting_, [&](const auto& entry) {
+        return entry.second.session.owner_uid == session.owner_uid;
+      }));
+  if (of_uid >= waiting_max) (void)GiveUpOldest(session.owner_uid);
+  const std::uint64_t number = ++last_number_;
+  waiting_.emplace(number, Waiting{session, loop_.After(wait, [this, number] { GiveUp(number); })});
+}
+
+std::optional<StoredSession> WaitingSessions::Take(const SessionToken& token, std::uint32_t uid) {
+  const auto found = std::ranges::find_if(waiting_, [&](const auto& entry) {
+    return entry.second.session.owner_uid == uid && IsTokenOf(token, entry.second.session);
+  });
+  if (found == waiting_.end()) return std::nullopt;
+  const StoredSession session = found->second.session;
+  waiting_.erase(found);
+  return session;
+}
+
+bool WaitingSessions::GiveUpOldest(std::uint32_t uid) {
+  const auto found = std::ranges::find_if(
+      waiting_, [uid](const auto& entry) { return entry.second.session.owner_uid == uid; });
+  if (found == waiting_.end()) return false;
+  GiveUp(found->first);
+  return true;
+}
+
+void WaitingSessions::GiveUp(std::uint64_t number) {
+  const auto found = waiting_.find(number);
+  if (found == waiting_.end()) return;
+  const StoredSession session = found->second.session;
+  waiting_.erase(found);
+  given_up_(session);
+}
+
+}  // namespace kvd

@@ -1,0 +1,608 @@
+// Requests that are sent again, to another service over the same memory, as after a restart: what
+// was applied is answered as it was, the rest is done, and a generation goes on, wherever it stopped.
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+
+#include "daemon/session_tokens.h"
+#include "shm/payload_codec.h"
+#include "tests/daemon/support/service_fixture.h"
+
+namespace kvd {
+namespace {
+
+using test::FakeEngine;
+using test::FakeEngineOptions;
+using test::kOwn;
+using test::ReceivedCompletion;
+using test::TestSession;
+using testing::HasSubstr;
+using wire::Verb;
+
+constexpr SessionId kSession{5};
+
+// A daemon's parts above the engine, which may be replaced by others like them.
+struct Daemon {
+  Daemon(FakeEngine& engine, const QuotaPolicy& quotas, PoolShares& shares,
+         const StoredSession& stored)
+      : scheduler_(
+            std::make_unique<Scheduler>(engine, engine.config().vocab_size, SchedulerOptions{})),
+        scheduler(*scheduler_),
+        service(engine, scheduler, quotas, shares,
+                {.pid_of_session = [](SessionId) { return 7u; },
+                 .session_count = [] { return 1u; },
+                 .requests_in_flight = [](std::uint32_t) { return 1u; }}),
+        client(static_cast<std::uint64_t>(kSession), kOwn, {}, stored) {}
+  // Requests go before the service that made them.
+  ~Daemon() { scheduler_.reset(); }
+
+  std::unique_ptr<Scheduler> scheduler_;
+  Scheduler& scheduler;
+  Service service;
+  TestSession client;
+};
+
+struct Answered {
+  Code code = Code::kInternal;
+  SequenceHandle sequence = SequenceHandle::kNone;
+  std::int64_t value0 = 0;
+  std::int64_t value1 = 0;
+  std::int64_t value2 = 0;
+  std::vector<std::byte> output;
+  std::string text() const { return {reinterpret_cast<const char*>(output.data()), output.size()}; }
+};
+
+class RetryTest : public testing::Test {
+ protected:
+  explicit RetryTest(const FakeEngineOptions& options = {}) : engine_(options) {
+    Restart();
+    EXPECT_TRUE(engine_.memory().OpenSession(stored_));
+  }
+
+  // As if the daemon had been killed: nobody ends anything, and another one starts.
+  void Restart() {
+    daemon_.reset();
+    daemon_ = std::make_unique<Daemon>(engine_, quotas_, shares_, stored_);
+  }
+  Memory& memory() { return engine_.memory(); }
+
+  static wire::Submission Make(Verb verb, SequenceHandle sequence = SequenceHandle::kNone) {
+    wire::Submission submission{};
+    submission.verb = static_cast<std::uint16_t>(verb);
+    submission.sequence = static_cast<std::uint64_t>(sequence);
+    return submission;
+  }
+  static wire::Submission Range(Verb verb, SequenceHandle sequence, std::int32_t p0,
+                                std::int32_t p1, std::int64_t argument = 0) {
+    wire::Submission submission = Make(verb, sequence);
+    submission.p0 = p0;
+    submission.p1 = p1;
+    submission.argument = argument;
+    return submission;
+  }
+  wire::Submission WithId(wire::Submission submission) {
+    submission.request = ++last_request_;
+    return submission;
+  }
+  // Handles it; nullopt: the scheduler has it.
+  std::optional<Answered> Submit(const wire::Submission& submission,
+                                 std::span<const std::byte> payload = {}) {
+    const ReceivedSubmission received = daemon_->client.Send(submission, payload);
+    EXPECT_TRUE(received.check) << received.check.error().message;
+    Outcome outcome = daemon_->service.Handle(daemon_->client.session(), received);
+    if (std::holds_alternative<AnsweredByScheduler>(outcome)) return std::nullopt;
+    const Reply& reply = std::get<Reply>(outcome);
+    return Answered{reply.code,   reply.sequence, reply.value0,
+                    reply.value1, reply.value2,   reply.output};
+  }
+  void RunDry() {
+    while (daemon_->scheduler.RunOnce()) {
+    }
+  }
+  // Its final answer, whoever gives it.
+  Answered Call(const wire::Submission& submission, std::span<const std::byte> payload = {}) {
+    if (auto direct = Submit(submission, payload)) return *direct;
+    RunDry();
+    const auto all = daemon_->client.All();
+    EXPECT_FALSE(all.empty());
+    if (all.empty()) return {};
+    const wire::Completion& last = all.back().completion;
+    EXPECT_TRUE(all.back().is_final());
+    return {all.back().code(), static_cast<SequenceHandle>(last.sequence),
+            last.value0,       last.value1,
+            last.value2,       all.back().output};
+  }
+  SequenceHandle Filled(std::size_t cells) {
+    const SequenceHandle sequence = Call(WithId(Make(Verb::kCreate))).sequence;
+    if (cells == 0) return sequence;
+    const std::vector<TokenId> tokens(cells, 5);
+    EXPECT_EQ(Call(WithId(Make(Verb::kDecode, sequence)), std::as_bytes(std::span(tokens))).code,
+              Code::kOk);
+    return sequence;
+  }
+  static wire::Submission Again(wire::Submission submission) {
+    submission.flags |= wire::kFlagRetry;
+    return submission;
+  }
+  // Everything committed but the sessions: handles, owners, tokens, positions, names.
+  std::string State() {
+    std::string state;
+    for (const SequenceInfo& info : memory().Sequences()) {
+      std::vector<TokenId> tokens;
+      std::vector<Pos> positions;
+      EXPECT_TRUE(memory().ReadCells(info.handle, 0, ~0u, &tokens, &positions));
+      state += std::to_string(static_cast<std::uint64_t>(info.handle)) + " of " +
+               std::to_string(static_cast<std::uint64_t>(info.owner.session)) + ":";
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        state += " " + std::to_string(tokens[i]) + "@" + std::to_string(positions[i].value);
+      }
+      state += "\n";
+    }
+    for (const SnapshotInfo& snapshot : memory().Snapshots()) state += snapshot.name + "\n";
+    return state;
+  }
+  // Applies it, forgets the answer, and sends it to the next daemon.
+  Answered ExpectAppliedOnce(wire::Submission submission, std::string_view text = {}) {
+    const auto payload = std::as_bytes(std::span(text));
+    submission = WithId(submission);
+    const std::string before = State();
+    const Answered first = Call(submission, payload);
+    EXPECT_EQ(first.code, Code::kOk) << first.text();
+    const std::string after = State();
+    EXPECT_NE(before, after);
+    Restart();
+    const Answered second = Call(Again(submission), payload);
+    EXPECT_EQ(second.code, Code::kOk) << second.text();
+    EXPECT_EQ(State(), after);
+    EXPECT_EQ(second.sequence, first.sequence);
+    EXPECT_EQ(second.output, first.output);
+    EXPECT_EQ(second.value1, first.value1);
+    EXPECT_EQ(second.value2, first.value2);
+    const auto verb = static_cast<Verb>(submission.verb);
+    if (verb != Verb::kFork && verb != Verb::kAttach) {  // those say how long it took
+      EXPECT_EQ(second.value0, first.value0);
+    }
+    return second;
+  }
+
+  FakeEngine engine_;
+  QuotaPolicy quotas_{{}, kOwn, true};
+  PoolShares shares_{engine_.memory(), quotas_};
+  StoredSession stored_ = IssueToken(kSession, kOwn)->session;
+  std::unique_ptr<Daemon> daemon_;
+  std::uint64_t last_request_ = 70'000;
+};
+
+TEST_F(RetryTest, EveryChangeIsAppliedOnce) {
+  const SequenceHandle made = ExpectAppliedOnce(Make(Verb::kCreate)).sequence;
+  const SequenceHandle source = Filled(40);
+  const Answered forked = ExpectAppliedOnce(Range(Verb::kFork, source, 33, 0, 3));
+  ASSERT_EQ(forked.output.size(), 3 * sizeof(SequenceHandle));
+  std::vector<SequenceHandle> forks(3);
+  std::memcpy(forks.data(), forked.output.data(), forked.output.size());
+  EXPECT_EQ(forked.value1, 33);
+  (void)ExpectAppliedOnce(Range(Verb::kRemoveRange, forks[0], 30, -1));
+  (void)ExpectAppliedOnce(Range(Verb::kRemoveRange, forks[0], 3, 9));
+  (void)ExpectAppliedOnce(Range(Verb::kAdd, forks[0], 20, -1, 30));
+  (void)ExpectAppliedOnce(Range(Verb::kDivide, forks[0], 50, -1, 2));
+  wire::Submission copy = Range(Verb::kCopyRange, forks[1], 4, 12);
+  copy.sequence2 = static_cast<std::uint64_t>(made);
+  EXPECT_EQ(ExpectAppliedOnce(copy).value0, 8);
+  (void)ExpectAppliedOnce(Make(Verb::kClear, forks[2]));
+  (void)ExpectAppliedOnce(Make(Verb::kPublish, forks[1]), "name");
+  EXPECT_EQ(ExpectAppliedOnce(Make(Verb::kAttach), "name").value1, 33);
+  (void)ExpectAppliedOnce(Make(Verb::kUnpublish), "name");
+  (void)ExpectAppliedOnce(Make(Verb::kDrop, forks[1]));
+  (void)ExpectAppliedOnce(Make(Verb::kKeep, source));
+}
+
+TEST_F(RetryTest, WhatWasNotAppliedIsDone) {
+  const SequenceHandle source = Filled(10);
+  const wire::Submission removal = WithId(Range(Verb::kRemoveRange, source, 6, -1));
+  const Answered removed = Call(Again(removal));
+  EXPECT_EQ(removed.code, Code::kOk);
+  EXPECT_EQ(removed.value0, 4);
+  EXPECT_EQ(Call(Again(removal)).value0, 4);
+  EXPECT_EQ(memory().Query(source)->cell_count, 6u);
+  const wire::Submission fork = WithId(Range(Verb::kFork, source, -1, 0, 2));
+  EXPECT_EQ(Call(Again(fork)).output, Call(Again(fork)).output);
+  EXPECT_EQ(memory().Sequences().size(), 3u);
+}
+
+TEST_F(RetryTest, WhatCannotBeToldIsAnError) {
+  const SequenceHandle source = Filled(10);
+  const wire::Submission fork = WithId(Range(Verb::kFork, source, -1, 0, 2));
+  const Answered forked = Call(fork);
+  SequenceHandle first;
+  std::memcpy(&first, forked.output.data(), sizeof first);
+  ASSERT_TRUE(memory().Drop(first));
+  Answered again = Call(Again(fork));
+  EXPECT_EQ(again.code, Code::kConflict);
+  EXPECT_THAT(again.text(), HasSubstr("of its 2 forks 1 are left"));
+  wire::Submission other = Make(Verb::kClear, source);
+  other.request = fork.request;
+  again = Call(Again(other));
+  EXPECT_EQ(again.code, Code::kConflict);
+  EXPECT_THAT(again.text(), HasSubstr("another verb"));
+  const wire::Submission early = WithId(Make(Verb::kClear, source));
+  for (std::uint32_t i = 0; i < layout::kAppliedMax; ++i) {
+    ASSERT_EQ(Call(WithId(Range(Verb::kAdd, source, 0, -1, 1))).code, Code::kOk);
+  }
+  EXPECT_EQ(Call(Again(early)).code, Code::kConflict);
+  EXPECT_EQ(memory().Query(source)->cell_count, 10u);
+  // What changes nothing is simply done again.
+  wire::Submission query = Make(Verb::kQuery, source);
+  query.request = early.request;
+  EXPECT_EQ(Call(Again(query)).code, Code::kOk);
+}
+
+// --------------------------------------------------------------------------------------- decodes
+
+class DecodeRetryTest : public RetryTest, public testing::WithParamInterface<bool> {
+ protected:
+  DecodeRetryTest() : RetryTest({.cells = 4096, .ubatch_tokens = 8, .has_state = GetParam()}) {}
+};
+
+// The model's answer to a token, as a row says it.
+TokenId Likeliest(std::span<const std::byte> row) {
+  std::vector<float> floats(row.size() / sizeof(float));
+  std::memcpy(floats.data(), row.data(), row.size());
+  return static_cast<TokenId>(std::ranges::max_element(floats) - floats.begin());
+}
+
+TEST_P(DecodeRetryTest, GoesOnFromEveryStep) {
+  const std::size_t row_bytes = engine_.config().vocab_size * sizeof(float);
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < 21; ++i) tokens.push_back(FakeEngine::Letter(static_cast<char>('a' + i)));
+  const auto payload = std::as_bytes(std::span(tokens));
+  for (const auto wanted :
+       {wire::LogitsWanted::kNone, wire::LogitsWanted::kLast, wire::LogitsWanted::kAll}) {
+    for (int steps = 0; steps < 7; ++steps) {
+      for (const bool has_read : {false, true}) {
+        SCOPED_TRACE(std::to_string(static_cast<int>(wanted)) + " wanted, after " +
+                     std::to_string(steps) + " steps, read: " + std::to_string(has_read));
+        const SequenceHandle sequence = Filled(3);
+        wire::Submission decode = WithId(Make(Verb::kDecode, sequence));
+        decode.p0 = 3;
+        decode.argument = static_cast<std::int64_t>(wanted);
+        ASSERT_FALSE(Submit(decode, payload));
+        for (int step = 0; step < steps; ++step) (void)daemon_->scheduler.RunOnce();
+        std::vector<TokenId> rows;
+        bool is_over = false;
+        decode = Again(decode);
+        if (has_read) {
+          for (const ReceivedCompletion& piece : daemon_->client.All()) {
+            for (std::size_t at = 0; at < piece.output.size(); at += row_bytes) {
+              rows.push_back(Likeliest(std::span(piece.output).subspan(at, row_bytes)));
+            }
+            if (wanted == wire::LogitsWanted::kAll) {
+              decode.received = static_cast<std::uint32_t>(piece.completion.value0);
+            }
+            is_over = is_over || piece.is_final();
+          }
+        }
+        if (!is_over) {
+          Restart();
+          // An answer at once would be an error.
+          const auto direct = Submit(decode, payload);
+          ASSERT_FALSE(direct) << direct->text();
+          RunDry();
+          const auto all = daemon_->client.All();
+          ASSERT_FALSE(all.empty());
+          EXPECT_EQ(all.back().code(), Code::kOk) << all.back().text();
+          EXPECT_EQ(all.back().completion.value0, std::ssize(tokens));
+          for (const ReceivedCompletion& piece : all) {
+            for (std::size_t at = 0; at < piece.output.size(); at += row_bytes) {
+              rows.push_back(Likeliest(std::span(piece.output).subspan(at, row_bytes)));
+            }
+          }
+        }
+        std::vector<TokenId> right;
+        for (const TokenId token : tokens) right.push_back(engine_.NextToken(token));
+        if (wanted == wire::LogitsWanted::kLast) right = {right.back()};
+        if (wanted == wire::LogitsWanted::kNone) right = {};
+        EXPECT_EQ(rows, right);
+        std::vector<TokenId> held;
+        std::vector<Pos> positions;
+        ASSERT_TRUE(memory().ReadCells(sequence, 3, ~0u, &held, &positions));
+        EXPECT_EQ(held, tokens);
+        ASSERT_TRUE(memory().Drop(sequence));
+      }
+    }
+  }
+}
+
+TEST_P(DecodeRetryTest, WhatDoesNotFitIsRefused) {
+  const SequenceHandle sequence = Filled(3);
+  const std::vector<TokenId> tokens(4, 9);
+  const auto payload = std::as_bytes(std::span(tokens));
+  wire::Submission decode = WithId(Make(Verb::kDecode, sequence));
+  decode.p0 = 3;
+  decode.argument = 2;
+  ASSERT_EQ(Call(decode, payload).code, Code::kOk);
+  const auto expect = [&](wire::Submission submission, std::span<const TokenId> sent,
+                          const char* named) {
+    const auto answer = Submit(Again(submission), std::as_bytes(sent));
+    ASSERT_TRUE(answer) << named;
+    EXPECT_EQ(answer->code, Code::kConflict) << named;
+    EXPECT_THAT(answer->text(), HasSubstr(named));
+  };
+  wire::Submission wrong = decode;
+  wrong.received = 5;
+  expect(wrong, tokens, "received");
+  wrong.received = 4;
+  expect(wrong, tokens, "received");
+  expect(decode, std::vector<TokenId>(4, 8), "other tokens");
+  expect(decode, std::vector<TokenId>(3, 9), "received");
+  wire::Submission next = WithId(Make(Verb::kDecode, sequence));
+  next.p0 = 7;
+  ASSERT_EQ(Call(next, payload).code, Code::kOk);
+  expect(decode, tokens, "computed on its sequence since");
+  ASSERT_EQ(Call(WithId(Make(Verb::kClear, sequence))).code, Code::kOk);
+  expect(next, tokens, "edited since");
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, DecodeRetryTest, testing::Bool());
+
+// ----------------------------------------------------------------------------------- generations
+
+struct Generated {
+  std::vector<TokenId> tokens;
+  std::string text;
+  std::optional<wire::GenerateResult> result;
+  std::optional<Code> error;
+};
+
+class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<bool> {
+ protected:
+  GenerateRetryTest() : RetryTest({.cells = 4096, .ubatch_tokens = 8, .vocab_size = 29, .has_state = GetParam()}) {
+    engine_.Spread();
+  }
+
+  struct Wish {
+    std::size_t prompt = 19;
+    std::int32_t predict_max = 12;
+    float temperature = 1.0f;
+    float repeat_penalty = 1.0f;
+    std::uint32_t logprob_count = 0;
+    std::uint32_t flags = wire::kIgnoreEos;
+    std::vector<std::string_view> stops = {};
+  };
+  std::vector<std::byte> PayloadOf(const Wish& wish) {
+    prompt_.clear();
+    for (std::size_t i = 0; i < wish.prompt; ++i) {
+      prompt_.push_back(static_cast<TokenId>(3 + i % 20));
+    }
+    wire::GenerateView view;
+    view.tokens = prompt_;
+    view.stops = wish.stops;
+    view.params.token_count = static_cast<std::uint32_t>(wish.prompt);
+    view.params.predict_max = wish.predict_max;
+    view.params.temperature = wish.temperature;
+    view.params.top_p = view.params.typical_p = 1.0f;
+    view.params.repeat_penalty = wish.repeat_penalty;
+    view.params.repeat_last = 8;
+    view.params.logprob_count = wish.logprob_count;
+    view.params.flags = wish.flags;
+    std::vector<std::byte> payload(wire::GenerateBytes(view));
+    wire::EncodeGenerate(view, payload);
+    return payload;
+  }
+  // Takes pieces, at most that many tokens of them.
+  static void Take(const std::vector<ReceivedCompletion>& pieces, std::size_t tokens_max,
+                   std::uint32_t logprob_count, Generated* generated) {
+    for (const ReceivedCompletion& piece : pieces) {
+      if (generated->tokens.size() == tokens_max) return;
+      if (piece.code() != Code::kOk) {
+        generated->error = piece.code();
+      } else if (piece.is_final()) {
+        generated->result = piece.value<wire::GenerateResult>();
+      } else {
+        const auto view = wire::ParsePiece(piece.output);
+        ASSERT_TRUE(view);
+        ASSERT_EQ(view->tokens.size(), 1u);
+        EXPECT_EQ(view->done, generated->tokens.size() + 1);
+        EXPECT_EQ(view->logprobs.size(), logprob_count == 0 ? 0 : logprob_count + 1);
+        generated->tokens.push_back(view->tokens[0]);
+        generated->text += view->text;
+      }
+    }
+  }
+  // A generation that is cut after so many rounds, of which its client has read so many tokens.
+  Generated Run(const Wish& wish, std::optional<int> rounds, std::size_t read,
+                std::optional<int> second_cut = std::nullopt) {
+    const SequenceHandle sequence = Filled(0);
+    const std::vector<TokenId> prefix(5, 7);
+    wire::Submission decode = Make(Verb::kDecode, sequence);
+    decode.request = 60'000;
+    EXPECT_EQ(Call(decode, std::as_bytes(std::span(prefix))).code, Code::kOk);
+    const std::vector<std::byte> payload = PayloadOf(wish);
+    wire::Submission generate = Make(Verb::kGenerate, sequence);
+    generate.request = 65'000;  // the same one: its seed follows from it
+    generate.p0 = -1;
+    EXPECT_FALSE(Submit(generate, payload));
+    Generated generated;
+    const auto cut = [&](int count, std::size_t tokens) {
+      for (int round = 0; round < count; ++round) (void)daemon_->scheduler.RunOnce();
+      Take(daemon_->client.All(), tokens, wish.logprob_count, &generated);
+      if (generated.result || generated.error) return;
+      Restart();
+      generate = Again(generate);
+      generate.received = static_cast<std::uint32_t>(generated.tokens.size());
+      generate.last_token = generated.tokens.empty() ? 0 : generated.tokens.back();
+      const auto direct = Submit(generate, payload);
+      EXPECT_FALSE(direct) << direct->text();
+    };
+    if (rounds) cut(*rounds, read);
+    if (second_cut && !generated.result) cut(*second_cut, ~std::size_t{0});
+    RunDry();
+    Take(daemon_->client.All(), ~std::size_t{0}, wish.logprob_count, &generated);
+    held_.clear();
+    std::vector<Pos> positions;
+    EXPECT_TRUE(memory().ReadCells(sequence, 5, ~0u, &held_, &positions));
+    EXPECT_TRUE(memory().Drop(sequence));
+    return generated;
+  }
+  void ExpectTheSameFromEveryRound(const Wish& wish) {
+    const Generated right = Run(wish, std::nullopt, 0);
+    ASSERT_TRUE(right.result) << static_cast<int>(right.error.value_or(Code::kOk));
+    std::vector<TokenId> all = prompt_;
+    all.insert(all.end(), right.tokens.begin(), right.tokens.end());
+    ASSERT_EQ(held_, all);
+    for (int rounds = 0; rounds < 24; ++rounds) {
+      for (std::size_t read = 0; read <= right.tokens.size(); ++read) {
+        for (const std::optional<int> second : {std::optional<int>(), std::optional(rounds % 5)}) {
+          SCOPED_TRACE("after " + std::to_string(rounds) + " rounds, " + std::to_string(read) +
+                       " tokens read, then " + std::to_string(second.value_or(-1)));
+          const Generated generated = Run(wish, rounds, read, second);
+          EXPECT_EQ(generated.tokens, right.tokens);
+          EXPECT_EQ(generated.text, right.text);
+          ASSERT_TRUE(generated.result) << static_cast<int>(generated.error.value_or(Code::kOk));
+          EXPECT_EQ(generated.result->seed, right.result->seed);
+          EXPECT_EQ(generated.result->finish, right.result->finish);
+          EXPECT_EQ(generated.result->predicted, right.result->predicted);
+          EXPECT_EQ(generated.result->prompt_reused, right.result->prompt_reused);
+          EXPECT_EQ(held_, all);
+          if (testing::Test::HasFailure()) return;
+        }
+      }
+    }
+    EXPECT_EQ(memory().Usage().live_cells, 0u);
+  }
+
+  std::vector<TokenId> prompt_;
+  std::vector<TokenId> held_;  // of the last run
+};
+
+TEST_P(GenerateRetryTest, GoesOnFromEveryRound) { ExpectTheSameFromEveryRound({}); }
+
+TEST_P(GenerateRetryTest, GreedyOnesDoToo) { ExpectTheSameFromEveryRound({.temperature = 0}); }
+
+TEST_P(GenerateRetryTest, PenaltiesLookAtTheSameHistory) {
+  ExpectTheSameFromEveryRound({.prompt = 3, .repeat_penalty = 1.7f});
+}
+
+TEST_P(GenerateRetryTest, LogProbabilitiesComeWithEveryToken) {
+  ExpectTheSameFromEveryRound({.logprob_count = 2});
+}
+
+TEST_P(GenerateRetryTest, StopStringsMatchAcrossTheCut) {
+  const Generated whole = Run({}, std::nullopt, 0);
+  ASSERT_GE(whole.text.size(), 8u);
+  const std::string stop = whole.text.substr(5, 3);
+  ExpectTheSameFromEveryRound({.stops = {stop}});
+}
+
+TEST_P(GenerateRetryTest, PromptsAloneAreComputedOnce) {
+  ExpectTheSameFromEveryRound({.predict_max = 0});
+}
+
+TEST_P(GenerateRetryTest, WhatDoesNotFitIsRefused) {
+  const SequenceHandle sequence = Filled(3);
+  const std::vector<std::byte> payload = PayloadOf({});
+  wire::Submission generate = WithId(Make(Verb::kGenerate, sequence));
+  generate.p0 = -1;
+  wire::Submission again = Again(generate);
+  again.received = 1;
+  const auto early = Submit(again, payload);
+  ASSERT_TRUE(early);
+  EXPECT_EQ(early->code, Code::kConflict);
+  EXPECT_THAT(early->text(), HasSubstr("received"));
+  ASSERT_EQ(Call(generate, payload).code, Code::kOk);
+  again.received = 14;
+  EXPECT_EQ(Submit(again, payload).value_or(Answered{}).code, Code::kConflict);
+  again.received = 13;
+  again.last_token = 1'000'000;
+  EXPECT_EQ(Submit(again, payload).value_or(Answered{}).code, Code::kInvalidArgument);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GenerateRetryTest, testing::Bool());
+
+// ------------------------------------------------------------------------------- recurrent models
+
+class ReplayRetryTest : public RetryTest {
+ protected:
+  ReplayRetryTest() : RetryTest({.cells = 4096, .has_state = true}) {}
+
+  // Cut after each round of the replays; then sent again.
+  void ExpectAppliedOnceFromEveryRound(const std::function<wire::Submission()>& make,
+                                       std::size_t sequences_made) {
+    for (int rounds = 0; rounds < 45; ++rounds) {
+      SCOPED_TRACE("after " + std::to_string(rounds) + " rounds");
+      const wire::Submission submission = WithId(make());
+      const std::size_t before = memory().Sequences().size();
+      ASSERT_FALSE(Submit(submission));
+      for (int round = 0; round < rounds; ++round) (void)daemon_->scheduler.RunOnce();
+      Restart();
+      const Answered answer = Call(Again(submission));
+      EXPECT_EQ(answer.code, Code::kOk) << answer.text();
+      EXPECT_EQ(memory().Sequences().size(), before + sequences_made);
+      const Answered third = Call(Again(submission));
+      EXPECT_EQ(third.code, Code::kOk);
+      EXPECT_EQ(third.output, answer.output);
+      EXPECT_EQ(third.value0, submission.verb == static_cast<std::uint16_t>(Verb::kFork)
+                                  ? third.value0
+                                  : answer.value0);
+      EXPECT_EQ(third.value1, answer.value1);
+      EXPECT_EQ(memory().Sequences().size(), before + sequences_made);
+    }
+  }
+  void DropAllBut(SequenceHandle kept) {
+    for (const SequenceInfo& info : memory().Sequences()) {
+      if (info.handle == kept) continue;
+      EXPECT_TRUE(memory().Drop(info.handle));
+    }
+  }
+};
+
+TEST_F(ReplayRetryTest, RemovalsAreAppliedOnce) {
+  ExpectAppliedOnceFromEveryRound(
+      [&] {
+        DropAllBut(SequenceHandle::kNone);
+        return Range(Verb::kRemoveRange, Filled(40), 30, -1);
+      },
+      0);
+}
+
+TEST_F(ReplayRetryTest, ForksAreMadeOnce) {
+  const SequenceHandle source = Filled(40);
+  for (const int count : {1, 3}) {
+    ExpectAppliedOnceFromEveryRound(
+        [&] {
+          DropAllBut(source);
+          return Range(Verb::kFork, source, 30, 0, count);
+        },
+        static_cast<std::size_t>(count));
+  }
+}
+
+TEST_F(ReplayRetryTest, CopiesAreMadeOnce) {
+  const SequenceHandle source = Filled(40);
+  ExpectAppliedOnceFromEveryRound(
+      [&] {
+        DropAllBut(source);
+        wire::Submission copy = Range(Verb::kCopyRange, source, 0, 30);
+        copy.sequence2 = static_cast<std::uint64_t>(Filled(0));
+        return copy;
+      },
+      0);
+}
+
+TEST_F(ReplayRetryTest, APartOfAForkThatAKillLeftBehindGoes) {
+  const SequenceHandle source = Filled(40);
+  const wire::Submission fork = WithId(Range(Verb::kFork, source, 30, 0, 2));
+  AppliedRequest part{.session = kSession,
+                      .request = static_cast<RequestId>(fork.request),
+                      .verb = fork.verb,
+                      .completes = false};
+  SequenceHandle left;
+  ASSERT_TRUE(
+      memory().Fork(source, {.uid = kOwn, .session = kSession}, {&left, 1}, std::nullopt, part));
+  EXPECT_EQ(Call(Again(fork)).code, Code::kOk);
+  EXPECT_EQ(memory().Sequences().size(), 3u);
+  EXPECT_FALSE(memory().Query(left).has_value() && memory().Query(left)->cell_count == 40);
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,227 @@
+// Hellos with tokens: whose session one gets, whose one does not get, and how long sessions wait.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "daemon/server.h"
+#include "shm/doorbell.h"
+#include "shm/fd_passing.h"
+#include "tests/daemon/support/fake_engine.h"
+
+namespace kvd {
+namespace {
+
+using std::chrono::milliseconds;
+using test::FakeEngine;
+using testing::HasSubstr;
+
+constexpr std::uint32_t kOwn = 1000;
+constexpr std::uint32_t kOther = 1001;
+constexpr milliseconds kPatience{30'000};
+
+// A server over an engine that outlives it.
+class LiveServer {
+ public:
+  LiveServer(FakeEngine& engine, const ServerOptions& options)
+      : quotas_({}, kOwn, true),
+        shares_(engine.memory(), quotas_),
+        scheduler_(engine, engine.config().vocab_size, {}),
+        server_(std::make_unique<Server>(Server::Parts{.loop = loop_,
+                                                       .worker = worker_,
+                                                       .files = worker_,
+                                                       .engine = engine,
+                                                       .scheduler = scheduler_,
+                                                       .quotas = quotas_,
+                                                       .shares = shares_},
+                                         options)),
+        thread_([this] { loop_.Run(); }) {}
+  ~LiveServer() {
+    OnLoop([this] { server_->CloseAll(); });
+    loop_.Stop();
+    thread_.join();
+  }
+
+  // A connection of that uid, as far as the server knows.
+  UniqueFd Connect(std::uint32_t uid) {
+    int pair[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    OnLoop([&] { server_->Adopt(UniqueFd(pair[0]), {.pid = 1, .uid = uid, .gid = uid}); });
+    return UniqueFd(pair[1]);
+  }
+  void OnLoop(const std::function<void()>& call) {
+    std::promise<void> done;
+    loop_.Post([&] {
+      call();
+      done.set_value();
+    });
+    done.get_future().get();
+  }
+
+ private:
+  QuotaPolicy quotas_;
+  PoolShares shares_;
+  IoLoop loop_;
+  IoLoop worker_;
+  Scheduler scheduler_;
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+};
+
+struct Greeted {
+  UniqueFd socket;
+  wire::Welcome welcome{};
+  Code code() const { return static_cast<Code>(welcome.code); }
+  SessionToken token() const {
+    SessionToken token;
+    std::ranges::copy(welcome.session_token, token.begin());
+    return token;
+  }
+};
+
+class ServerSessionsTest : public testing::Test {
+ protected:
+  void Start(milliseconds reconnect_wait = std::chrono::hours(1),
+             milliseconds restart_wait = std::chrono::hours(1)) {
+    server_.reset();
+    server_.emplace(engine_,
+                    ServerOptions{.reconnect_wait = reconnect_wait, .restart_wait = restart_wait});
+  }
+  Greeted Hello(std::uint32_t uid, const SessionToken& token = {}) {
+    Greeted greeted{.socket = server_->Connect(uid)};
+    wire::Hello hello{};
+    hello.magic = wire::kHelloMagic;
+    hello.version = wire::kProtocolVersion;
+    std::ranges::copy(token, hello.session_token);
+    EXPECT_TRUE(SendWithDescriptors(greeted.socket.get(), std::as_bytes(std::span(&hello, 1)), {}));
+    const auto came = ReceiveWithDescriptors(
+        greeted.socket.get(), std::as_writable_bytes(std::span(&greeted.welcome, 1)), kPatience);
+    EXPECT_TRUE(came) << came.error().message;
+    return greeted;
+  }
+  bool Eventually(const std::function<bool()>& holds) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (!holds()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return true;
+  }
+  SequenceHandle Create(const Greeted& owner) {
+    return *engine_.memory().Create(
+        {.uid = kOwn, .session = static_cast<SessionId>(owner.welcome.session)});
+  }
+  std::size_t Stored() { return engine_.memory().StoredSessions().size(); }
+  std::size_t Live() { return engine_.memory().Sequences().size(); }
+
+  FakeEngine engine_;
+  std::optional<LiveServer> server_;
+};
+
+TEST_F(ServerSessionsTest, ATokenBringsTheSessionBack) {
+  Start();
+  Greeted first = Hello(kOwn);
+  ASSERT_EQ(first.code(), Code::kOk) << first.welcome.message;
+  EXPECT_EQ(first.welcome.last_request, 0u);
+  (void)Create(first);
+  const AppliedRequest applied{.session = static_cast<SessionId>(first.welcome.session),
+                               .request = static_cast<RequestId>(77)};
+  ASSERT_TRUE(engine_.memory().Create(
+      {.uid = kOwn, .session = static_cast<SessionId>(first.welcome.session)}, applied));
+  first.socket = UniqueFd();
+  const Greeted second = Hello(kOwn, first.token());
+  ASSERT_EQ(second.code(), Code::kOk) << second.welcome.message;
+  EXPECT_EQ(second.welcome.session, first.welcome.session);
+  EXPECT_EQ(second.token(), first.token());
+  EXPECT_EQ(second.welcome.last_request, 77u);
+  EXPECT_EQ(Live(), 2u);
+  EXPECT_NE(Hello(kOwn).welcome.session, first.welcome.session);
+}
+
+TEST_F(ServerSessionsTest, AConnectionThatIsStillThereIsTakenOver) {
+  Start();
+  const Greeted first = Hello(kOwn);
+  const Greeted second = Hello(kOwn, first.token());
+  EXPECT_EQ(second.welcome.session, first.welcome.session);
+  std::byte byte;
+  EXPECT_EQ(::recv(first.socket.get(), &byte, 1, 0), 0) << "hung up";
+}
+
+TEST_F(ServerSessionsTest, OfAnotherUidATokenIsNoToken) {
+  Start();
+  Greeted first = Hello(kOwn);
+  Greeted thief = Hello(kOther, first.token());
+  EXPECT_EQ(thief.code(), Code::kSessionLost);
+  EXPECT_THAT(thief.welcome.message, HasSubstr("session_token"));
+  first.socket = UniqueFd();
+  thief = Hello(kOther, first.token());
+  EXPECT_EQ(thief.code(), Code::kSessionLost);
+  Start();
+  thief = Hello(kOther, first.token());
+  EXPECT_EQ(thief.code(), Code::kSessionLost);
+  EXPECT_EQ(Hello(kOwn, first.token()).welcome.session, first.welcome.session);
+}
+
+TEST_F(ServerSessionsTest, AnotherServerKnowsTheSessionsAndGivesNewIdsToNewOnes) {
+  Start();
+  const Greeted first = Hello(kOwn);
+  const SequenceHandle sequence = Create(first);
+  Start();
+  EXPECT_EQ(Live(), 1u);
+  EXPECT_GT(Hello(kOwn).welcome.session, first.welcome.session);
+  EXPECT_EQ(Hello(kOwn, first.token()).welcome.session, first.welcome.session);
+  EXPECT_TRUE(engine_.memory().Query(sequence));
+}
+
+TEST_F(ServerSessionsTest, WhatNobodyComesBackForGoes) {
+  Start(milliseconds(1));
+  Greeted first = Hello(kOwn);
+  (void)Create(first);
+  first.socket = UniqueFd();
+  EXPECT_TRUE(Eventually([&] { return Live() == 0 && Stored() == 0; }));
+  EXPECT_EQ(Hello(kOwn, first.token()).code(), Code::kSessionLost);
+
+  Start();
+  const Greeted second = Hello(kOwn);
+  (void)Create(second);
+  Start(std::chrono::hours(1), milliseconds(1));
+  EXPECT_TRUE(Eventually([&] { return Live() == 0 && Stored() == 0; }));
+}
+
+TEST_F(ServerSessionsTest, SequencesOfSessionsThatNobodyKnowsGoAtTheStart) {
+  ASSERT_TRUE(engine_.memory().Create({.uid = kOwn, .session = SessionId{9}}));
+  Start();
+  EXPECT_EQ(Live(), 0u);
+  EXPECT_EQ(Hello(kOwn).welcome.session, 10u);
+}
+
+TEST_F(ServerSessionsTest, AGoodbyeEndsTheSessionAtOnce) {
+  Start();
+  Greeted first = Hello(kOwn);
+  (void)Create(first);
+  ASSERT_TRUE(SayGoodbye(first.socket.get()));
+  first.socket = UniqueFd();
+  EXPECT_TRUE(Eventually([&] { return Live() == 0 && Stored() == 0; }));
+}
+
+TEST_F(ServerSessionsTest, WithoutRoomForItsRecordASessionCannotBeTakenUp) {
+  Start();
+  std::vector<Greeted> greeted;
+  while (Stored() < 16) greeted.push_back(Hello(kOwn));
+  const Greeted one_more = Hello(kOwn);
+  ASSERT_EQ(one_more.code(), Code::kOk);
+  EXPECT_EQ(one_more.token(), SessionToken{});
+  // Those that wait make room for those that come.
+  Greeted& gone = greeted.front();
+  gone.socket = UniqueFd();
+  SessionToken last{};
+  EXPECT_TRUE(Eventually([&] { return (last = Hello(kOwn).token()) != SessionToken{}; }));
+  EXPECT_EQ(Hello(kOwn, gone.token()).code(), Code::kSessionLost);
+}
+
+}  // namespace
+}  // namespace kvd
