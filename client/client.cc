@@ -404,7 +404,7 @@ Result<std::vector<wire::LlamaEntry>> Client::ImportLlama(std::span<const std::b
                                                           std::int32_t sequence_id,
                                                           std::uint32_t flags) const {
   if (file.empty()) return Fail(Code::kInvalidArgument, "file: no bytes");
-  const std::size_t piece_bytes = connection_->geometry().request_arena_bytes / 4;
+  const std::size_t piece_bytes = connection_->request_arena_bytes() / 4;
   for (std::size_t at = 0; at < file.size(); at += piece_bytes) {
     const auto piece = file.subspan(at, std::min(piece_bytes, file.size() - at));
     wire::Submission submission = Request(Verb::kLlamaUpload);

@@ -85,6 +85,11 @@ Connection::~Connection() {
   if (CheckProcess() && !is_lost_) (void)SayGoodbye(link_->socket.get());
 }
 
+std::uint64_t Connection::request_arena_bytes() const {
+  const Lock lock(mutex_);
+  return link_->channel.geometry().request_arena_bytes;
+}
+
 int Connection::socket_for_test() const {
   const Lock lock(mutex_);
   return link_->socket.get();

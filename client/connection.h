@@ -60,6 +60,9 @@ class Connection {
   // The map's; -1 where ConnectOptions::wants_map was not set.
   int map_descriptor() const { return first_map_.get(); }
 
+  // What one request may carry, as the daemon has granted it.
+  std::uint64_t request_arena_bytes() const;
+
   // The connection's socket, to be cut.
   int socket_for_test() const;
 

@@ -29,17 +29,27 @@ Conversation::Conversation(const Parts& parts, std::shared_ptr<Session> session)
 
 Conversation::~Conversation() { mailbox_->conversation = nullptr; }
 
-void Conversation::OnReadable() {
+ssize_t Conversation::TakeBells() {
   // One portion, so that a client that floods its socket gets no more than its turn. No control
   // buffer: descriptors that a client smuggles in are dropped by the kernel.
   std::array<std::byte, 4096> bells;
   const ssize_t got = ::recv(session_->socket(), bells.data(), bells.size(), MSG_DONTWAIT);
-  if (got == 0 || (got < 0 && errno == ECONNRESET)) {
-    return Close({Code::kDisconnected, said_goodbye_ ? "goodbye" : "hung up"});
-  }
   const auto taken = std::span(bells).first(got > 0 ? static_cast<std::size_t>(got) : 0);
   said_goodbye_ =
       said_goodbye_ || std::ranges::find(taken, std::byte{wire::kGoodbyeBell}) != taken.end();
+  return got;
+}
+
+bool Conversation::HasSaidGoodbye() {
+  if (!closed_) (void)TakeBells();
+  return said_goodbye_;
+}
+
+void Conversation::OnReadable() {
+  const ssize_t got = TakeBells();
+  if (got == 0 || (got < 0 && errno == ECONNRESET)) {
+    return Close({Code::kDisconnected, said_goodbye_ ? "goodbye" : "hung up"});
+  }
   if (got < 0 && errno != EAGAIN && errno != EINTR) {
     return Close(FailErrno("recv").error());
   }

@@ -38,8 +38,8 @@ class Conversation {
   ~Conversation();
 
   const std::shared_ptr<Session>& session() const { return session_; }
-  // The client will not come back.
-  bool said_goodbye() const { return said_goodbye_; }
+  // The client will not come back; looks for what has not been read yet.
+  bool HasSaidGoodbye();
 
   // Looks at everything the client may have done. Idempotent.
   void Pump();
@@ -57,6 +57,8 @@ class Conversation {
     Conversation* conversation = nullptr;
   };
 
+  // Takes a portion of the bells that have come; what recv(2) returned.
+  ssize_t TakeBells();
   void OnReadable();
   // One look; true if anything was done.
   Result<bool> PumpOnce();

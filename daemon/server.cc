@@ -2,9 +2,11 @@
 // destroyed by a posted call.
 #include "daemon/server.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 #include <string>
 #include <utility>
@@ -207,16 +209,21 @@ void Server::Admit(PendingHello& waiting, const wire::CheckedHello& hello, const
     if (opening.is_new) {
       service_.SessionClosed(opening.session.id);
     } else {
-      AwaitClient(opening.session);
+      AwaitClient(opening.session, waiting.peer().pid);
     }
   }
   EndHello(waiting);
 }
 
-void Server::AwaitClient(const StoredSession& session) {
+void Server::AwaitClient(const StoredSession& session, pid_t pid) {
+  UniqueFd process;  // none of one that we do not see
+  if (pid > 0) {
+    process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0u)));
+    if (!process && errno == ESRCH) return service_.SessionClosed(session.id);
+  }
   const std::size_t waiting_max =
       std::max<std::size_t>(1, parts_.engine.options().session_capacity / 8);
-  waiting_.Add(session, options_.reconnect_wait, waiting_max);
+  waiting_.Add(session, options_.reconnect_wait, waiting_max, std::move(process));
 }
 
 void Server::TakeStoredSessions() {
@@ -318,11 +325,10 @@ std::shared_ptr<Conversation> Server::EndSession(SessionId id, const Error& why,
   Session& session = *ended->session();
   session.Close();
   const auto& stored = session.identity().stored;
-  const bool may_return =
-      is_lost && stored && !ended->said_goodbye() && options_.reconnect_wait.count() > 0;
-  if (is_closing_ || may_return) {
+  const bool is_awaited = is_closing_ || options_.reconnect_wait.count() > 0;
+  if (is_lost && stored && is_awaited && !ended->HasSaidGoodbye()) {
     service_.SessionLost(id);
-    if (!is_closing_) AwaitClient(*stored);
+    if (!is_closing_) AwaitClient(*stored, session.identity().peer.pid);
   } else {
     service_.SessionClosed(id);
   }

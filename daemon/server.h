@@ -93,7 +93,8 @@ class Server {
   // At the start: what `meta` knows of.
   void TakeStoredSessions();
   // The client of a session that was lost may come back.
-  void AwaitClient(const StoredSession& session);
+  // `pid`: of the process whose connection it was; 0: not seen from here.
+  void AwaitClient(const StoredSession& session, pid_t pid);
   void Refuse(int socket, const PeerCredentials& peer, const Error& why);
   void EndHello(PendingHello& waiting);
   // The conversation, out of its map: to be destroyed where it is not in one of its own calls.

@@ -20,9 +20,6 @@ Service::Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas
       shares_(shares),
       surroundings_(std::move(surroundings)),
       prefixes_(prefixes) {
-  // What an earlier daemon has left: its clients cannot take it up again, and a session of ours may
-  // have the number of one of its.
-  LetGoOf(std::nullopt);
   if (surroundings_.prompt_cache != nullptr) surroundings_.prompt_cache->OfferAll();
 }
 
@@ -113,15 +110,21 @@ void Service::SessionClosed(SessionId session) {
   LetGoOf(session);
 }
 
-void Service::LetGoOf(std::optional<SessionId> session) {
+void Service::Abandoned(SessionId session) {
+  const std::vector<StoredSession> stored = memory_.StoredSessions();
+  // One that is stored is here again or may come.
+  if (std::ranges::find(stored, session, &StoredSession::id) == stored.end()) LetGoOf(session);
+}
+
+void Service::LetGoOf(SessionId session) {
   for (const SequenceInfo& sequence : memory_.Sequences()) {
     const bool stays =
         (sequence.flags & (layout::kSequencePublished | layout::kSequenceRetained)) != 0;
     // One that went meanwhile must not keep the others.
-    if ((!session || sequence.owner.session == *session) && !stays) (void)LetGo(sequence.handle);
+    if (sequence.owner.session == session && !stays) (void)LetGo(sequence.handle);
   }
   if (prefixes_.retained_max > 0) (void)memory_.LimitRetained(prefixes_.retained_max);
-  (void)memory_.CloseSession(session);  // not stored: it could not be taken up again
+  (void)memory_.CloseSession(session);  // kNotFound: one that could not be taken up again
 }
 
 bool Service::IsInPublicSnapshot(SequenceHandle handle) const {

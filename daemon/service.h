@@ -57,8 +57,8 @@ class Service {
 
   Outcome Handle(const std::shared_ptr<Session>& session, const ReceivedSubmission& received);
 
-  // The client is gone for good: its requests are cancelled, and what its private sequences hold of plain
-  // text stays as retained prefixes.
+  // The client is gone for good: its requests are cancelled, and what its private sequences hold of
+  // plain text stays as retained prefixes.
   void SessionClosed(SessionId session);
   // The connection is gone, and the client may come back: its requests are cancelled, and what they
   // have committed waits for it.
@@ -89,8 +89,11 @@ class Service {
   };
 
   Result<Outcome> Dispatch(const Request& request);
-  // Retains or drops the private sequences of that session, of all without one.
-  void LetGoOf(std::optional<SessionId> session);
+  // A call for that session has ended after its connection: what it made goes with a session that
+  // has ended.
+  void Abandoned(SessionId session);
+  // Retains or drops the private sequences of that session, and forgets it.
+  void LetGoOf(SessionId session);
 
   // ---- what a caller may reach
   bool IsInPublicSnapshot(SequenceHandle handle) const;

@@ -65,11 +65,11 @@ Result<Outcome> Service::SaveAll(const Request& request) {
 Result<Outcome> Service::Load(const Request& request) {
   KVD_TRY(SavedStates* const store, FindStore());
   KVD_TRY(std::string name, wire::ParseName(request.payload));
-  // A client that has gone meanwhile leaves no sequences behind.
+  // A client that has gone for good meanwhile leaves no sequences behind.
   return FileCall{
       .call = [this, store, owner = OwnerFor(request.caller),
                name = std::move(name)] { return ReplyOf(store->Load(owner, name, &samplers_)); },
-      .abandoned = [this, session = request.caller.session] { SessionClosed(session); }};
+      .abandoned = [this, session = request.caller.session] { Abandoned(session); }};
 }
 
 Result<Outcome> Service::Saved(const Request& request) {

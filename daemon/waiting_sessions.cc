@@ -9,14 +9,19 @@ WaitingSessions::WaitingSessions(IoLoop& loop, std::function<void(const StoredSe
     : loop_(loop), given_up_(std::move(given_up)) {}
 
 void WaitingSessions::Add(const StoredSession& session, std::chrono::milliseconds wait,
-                          std::size_t waiting_max) {
+                          std::size_t waiting_max, UniqueFd process) {
   const auto of_uid =
       static_cast<std::size_t>(std::ranges::count_if(waiting_, [&](const auto& entry) {
         return entry.second.session.owner_uid == session.owner_uid;
       }));
   if (of_uid >= waiting_max) (void)GiveUpOldest(session.owner_uid);
   const std::uint64_t number = ++last_number_;
-  waiting_.emplace(number, Waiting{session, loop_.After(wait, [this, number] { GiveUp(number); })});
+  const auto give_up = [this, number] { GiveUp(number); };
+  Waiting& entry = waiting_[number];
+  entry.session = session;
+  entry.process = std::move(process);
+  entry.timer = loop_.After(wait, give_up);
+  if (entry.process) entry.process_end = loop_.WatchReadable(entry.process.get(), give_up);
 }
 
 std::optional<StoredSession> WaitingSessions::Take(const SessionToken& token, std::uint32_t uid) {

@@ -14,16 +14,20 @@
 #include "daemon/io_loop.h"
 #include "daemon/session_tokens.h"
 #include "shm/ids.h"
+#include "shm/unique_fd.h"
 
 namespace kvd {
 
 class WaitingSessions {
  public:
-  // `given_up` is called when a session's time is over, or it has to make room.
+  // `given_up` is called when a session's time is over, its client's process has ended, or it has to
+  // make room.
   WaitingSessions(IoLoop& loop, std::function<void(const StoredSession&)> given_up);
 
   // Of the uid's sessions that wait at most `waiting_max` do: beyond that its oldest goes.
-  void Add(const StoredSession& session, std::chrono::milliseconds wait, std::size_t waiting_max);
+  // `process`: a pidfd of the client's; may be none.
+  void Add(const StoredSession& session, std::chrono::milliseconds wait, std::size_t waiting_max,
+           UniqueFd process = {});
   // The one of that token and uid, which then waits no more.
   std::optional<StoredSession> Take(const SessionToken& token, std::uint32_t uid);
   // Gives up the uid's oldest; false: it has none.
@@ -33,7 +37,9 @@ class WaitingSessions {
  private:
   struct Waiting {
     StoredSession session;
+    UniqueFd process;
     std::unique_ptr<IoLoop::Handle> timer;
+    std::unique_ptr<IoLoop::Handle> process_end;
   };
   void GiveUp(std::uint64_t number);
 

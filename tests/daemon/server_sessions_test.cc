@@ -1,7 +1,10 @@
 // Hellos with tokens: whose session one gets, whose one does not get, and how long sessions wait.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <future>
@@ -47,10 +50,10 @@ class LiveServer {
   }
 
   // A connection of that uid, as far as the server knows.
-  UniqueFd Connect(std::uint32_t uid) {
+  UniqueFd Connect(std::uint32_t uid, pid_t pid) {
     int pair[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    OnLoop([&] { server_->Adopt(UniqueFd(pair[0]), {.pid = 1, .uid = uid, .gid = uid}); });
+    OnLoop([&] { server_->Adopt(UniqueFd(pair[0]), {.pid = pid, .uid = uid, .gid = uid}); });
     return UniqueFd(pair[1]);
   }
   void OnLoop(const std::function<void()>& call) {
@@ -91,8 +94,8 @@ class ServerSessionsTest : public testing::Test {
     server_.emplace(engine_,
                     ServerOptions{.reconnect_wait = reconnect_wait, .restart_wait = restart_wait});
   }
-  Greeted Hello(std::uint32_t uid, const SessionToken& token = {}) {
-    Greeted greeted{.socket = server_->Connect(uid)};
+  Greeted Hello(std::uint32_t uid, const SessionToken& token = {}, pid_t pid = 1) {
+    Greeted greeted{.socket = server_->Connect(uid, pid)};
     wire::Hello hello{};
     hello.magic = wire::kHelloMagic;
     hello.version = wire::kProtocolVersion;
@@ -190,6 +193,26 @@ TEST_F(ServerSessionsTest, WhatNobodyComesBackForGoes) {
   (void)Create(second);
   Start(std::chrono::hours(1), milliseconds(1));
   EXPECT_TRUE(Eventually([&] { return Live() == 0 && Stored() == 0; }));
+}
+
+TEST_F(ServerSessionsTest, AProcessThatHasEndedIsNotWaitedFor) {
+  Start();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  Greeted first = Hello(kOwn, {}, child);
+  Greeted second = Hello(kOwn, {}, child);
+  first.socket = UniqueFd();
+  EXPECT_EQ(Hello(kOwn, first.token(), child).welcome.session, first.welcome.session);
+  (void)Create(first);
+  EXPECT_EQ(Stored(), 2u);
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  EXPECT_TRUE(Eventually([&] { return Live() == 0 && Stored() == 1; }));
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  second.socket = UniqueFd();
+  EXPECT_TRUE(Eventually([&] { return Stored() == 0; }));
+  EXPECT_EQ(Hello(kOwn, second.token()).code(), Code::kSessionLost);
 }
 
 TEST_F(ServerSessionsTest, SequencesOfSessionsThatNobodyKnowsGoAtTheStart) {

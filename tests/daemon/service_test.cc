@@ -405,15 +405,6 @@ TEST_F(NoTokenizerTest, TextVerbsSayThatThereIsNoTokenizerAndTokensStillWork) {
   EXPECT_EQ(Cells(sequence), 4u);
 }
 
-TEST_F(ServiceTest, WhatAnEarlierDaemonLeftBelongsToNoSessionOfThisOne) {
-  const SequenceHandle left = Filled(client_, 40);
-  Service next(engine_, scheduler_, quotas_, shares_, {});
-  const auto info = engine_.memory().Query(left);
-  ASSERT_TRUE(info.has_value());
-  EXPECT_NE(info->flags & layout::kSequenceRetained, 0u);
-  EXPECT_EQ(info->cell_count, 40u);
-}
-
 TEST_F(ServiceTest, AModelWithADecoderEmbedsNothing) {
   ExpectRefused(CallTokens(client_, Make(Verb::kEmbed), {5}), Code::kUnsupported, "embed");
 }

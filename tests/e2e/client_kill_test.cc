@@ -226,7 +226,7 @@ struct Said {
 
 class ClientKillTest : public test::ServedDaemonTest {
  protected:
-  ClientKillTest() : ServedDaemonTest({"-c", "8192", "--reconnect-wait-ms", "20"}) {}
+  ClientKillTest() : ServedDaemonTest({"-c", "8192"}) {}
 
   // Prefix, question, greedy answer; `meanwhile` is called between its pieces.
   template <class Meanwhile>

@@ -71,12 +71,16 @@ class PrefixSharingE2eTest : public test::ServedDaemonTest {
     ::kill(child, SIGKILL);
     EXPECT_EQ(::waitpid(child, nullptr, 0), child);
   }
-  // Until the daemon has noticed that the others are gone.
+  // Until the daemon has noticed that the others are gone, and has let go of what they had.
   static void WaitUntilAlone(const Client& client) {
-    for (int i = 0; i < 2000 && client.Info()->sessions > 1; ++i) {
+    const auto is_alone = [&] {
+      const auto info = client.Info();
+      return info->sessions == 1 && info->sequences_live == info->sequences_retained;
+    };
+    for (int i = 0; i < 2000 && !is_alone(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    EXPECT_EQ(client.Info()->sessions, 1u);
+    EXPECT_TRUE(is_alone());
   }
 };
 
@@ -128,8 +132,10 @@ class SmallPoolTest : public PrefixSharingE2eTest {
 
 TEST_F(SmallPoolTest, APoolFullOfWhatOthersLeftRefusesNobody) {
   const Client client = Connect();
-  for (TokenId round = 0; round < 8; ++round) Kill(StartVictim(Prompt(200, 10 + 3 * round)));
-  WaitUntilAlone(client);
+  for (TokenId round = 0; round < 8; ++round) {
+    Kill(StartVictim(Prompt(200, 10 + 3 * round)));
+    WaitUntilAlone(client);
+  }
   const auto info = client.Info();
   EXPECT_GT(info->prefix_evictions, 0u);
   EXPECT_EQ(info->free_cells + info->reclaimable_cells, info->pool_cells);

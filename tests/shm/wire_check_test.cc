@@ -192,7 +192,9 @@ TEST(SubmissionTest, EveryVerbHasAGoodForm) {
     if (verb == Verb::kGenerate) submission.payload_bytes = 100;
     const auto check = ValidateSubmission(submission, kArena);
     EXPECT_TRUE(check) << VerbName(number) << ": " << (check ? "" : check.error().message);
-    submission.flags = 1u << 15;
+    submission.flags = kFlagRetry;
+    EXPECT_TRUE(ValidateSubmission(submission, kArena)) << VerbName(number);
+    submission.flags = 1u << 14;
     EXPECT_FALSE(ValidateSubmission(submission, kArena)) << VerbName(number);
   }
 }
