@@ -84,6 +84,21 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
       session.Final(submission, BytesOf(info), {});
       return true;
     }
+    case Verb::kCache: {
+      wire::CacheReply cache{};
+      cache.is_on = 1;
+      cache.entries = 12345;
+      session.Final(submission, BytesOf(cache), {});
+      return true;
+    }
+    case Verb::kProfile: {
+      wire::ProfileReply profile{};
+      profile.decode = {.steps = 2, .tokens = 2, .ns = {}};
+      profile.decode.ns[static_cast<std::size_t>(StepPart::kAttention)] = 3'000'000;
+      profile.decode.ns[static_cast<std::size_t>(StepPart::kFeedForward)] = 1'000'000;
+      session.Final(submission, BytesOf(profile), {});
+      return true;
+    }
     case Verb::kDrop:
       if ((submission.flags & wire::kFlagForce) != 0) return false;
       session.Fail(submission, Code::kPermission, "sequence 3: another session's");
@@ -206,8 +221,19 @@ TEST_F(KvctlTest, TheOtherVerbsWork) {
             "{\"tokens\":3,\"normalized\":true,\"rows\":[[5E-1,4E0]]}\n");
   EXPECT_TRUE(Holds(Kvctl("info"), "tiny"));
   EXPECT_TRUE(Holds(Kvctl("info --json"), R"("model_name":"tiny")"));
+  EXPECT_TRUE(Holds(Kvctl("info"), "12345"));
+  EXPECT_TRUE(Holds(Kvctl("info --json"), "12345"));
   EXPECT_TRUE(Holds(Kvctl("ping -c 5 --bytes 64"), "5 round trips: min"));
   EXPECT_TRUE(Holds(Kvctl("ping -c 5 --json"), R"("count":5)"));
+}
+
+TEST_F(KvctlTest, ProfileShowsTheLargestPartFirst) {
+  const Outcome shown = Kvctl("info --profile");
+  EXPECT_TRUE(Holds(shown, "decode steps: 2, 1.0 tokens and 2.000 ms each"));
+  EXPECT_TRUE(Holds(shown, "75.0 %"));
+  EXPECT_TRUE(Holds(shown, "steps with prompts: none yet"));
+  EXPECT_LT(shown.output.find("attention"), shown.output.find("feed_forward"));
+  EXPECT_TRUE(Holds(Kvctl("info --profile --json"), R"("attention":3000000)"));
 }
 
 TEST_F(KvctlTest, UsageErrorsExitWithTwo) {
