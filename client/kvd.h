@@ -592,8 +592,8 @@ typedef struct kvd_saved_info {
   uint64_t cell_count;
   uint64_t age_ms;
   uint32_t sequence_count;
-  uint32_t flags;  /* KVD_SAVED_... */
-  char k_type[8];  /* zero terminated */
+  uint32_t flags; /* KVD_SAVED_... */
+  char k_type[8]; /* zero terminated */
   char v_type[8];
   char architecture[32];
 } kvd_saved_info;
@@ -640,7 +640,7 @@ int kvd_error_code(void);
 
 enum {
   KVD_STATE_V_TRANSPOSED = 1, /* get and save: what llama.cpp without flash attention reads */
-  KVD_STATE_UNROTATED = 2     /* set and load: of a 2026 build that does not rotate quantised heads */
+  KVD_STATE_UNROTATED = 2 /* set and load: of a 2026 build that does not rotate quantised heads */
 };
 
 size_t kvd_state_seq_get_size(kvd_client* client, kvd_sequence sequence, uint32_t flags);

@@ -115,8 +115,8 @@ ModelFingerprint ComputeFingerprint(const GgufFile& file, const ModelConfig& con
   }
   ModelFingerprint fingerprint;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    fingerprint.words[i] = SipHash24(0x6b76642066696e67 + i, 0x65727072696e7421 ^ i,
-                                     parts[i].bytes());
+    fingerprint.words[i] =
+        SipHash24(0x6b76642066696e67 + i, 0x65727072696e7421 ^ i, parts[i].bytes());
   }
   return fingerprint;
 }

@@ -34,7 +34,7 @@ struct RunOptions {
   bool shows_special = false;
   bool continues = false;  // no prompt
   bool resumes = false;    // the sampler
-  bool is_apart = false;  // takes no prefix of others
+  bool is_apart = false;   // takes no prefix of others
 };
 
 struct SequenceOptions {

@@ -283,7 +283,8 @@ TEST(ConnectionTest, ManyThreadsShareOneConnection) {
   for (int t = 0; t < 6; ++t) {
     threads.emplace_back([&client, t] {
       for (int i = 0; i < 500; ++i) {
-        const auto round_trip = client.Ping(static_cast<std::size_t>(t) * 100 + static_cast<std::size_t>(i));
+        const auto round_trip =
+            client.Ping(static_cast<std::size_t>(t) * 100 + static_cast<std::size_t>(i));
         ASSERT_TRUE(round_trip) << round_trip.error().message;
       }
     });

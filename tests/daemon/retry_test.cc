@@ -356,7 +356,8 @@ struct Generated {
 
 class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<bool> {
  protected:
-  GenerateRetryTest() : RetryTest({.cells = 4096, .ubatch_tokens = 8, .vocab_size = 29, .has_state = GetParam()}) {
+  GenerateRetryTest()
+      : RetryTest({.cells = 4096, .ubatch_tokens = 8, .vocab_size = 29, .has_state = GetParam()}) {
     engine_.Spread();
   }
 

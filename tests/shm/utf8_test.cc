@@ -7,8 +7,7 @@ namespace {
 
 TEST(Utf8Test, WellFormedTextIsValid) {
   for (const char* text : {"", "abc", "\xc3\xa9", "\xe2\x82\xac", "\xed\x9f\xbf", "\xee\x80\x80",
-                           "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf",
-                           "a\xe2\x82\xac!"}) {
+                           "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "a\xe2\x82\xac!"}) {
     EXPECT_TRUE(IsValidUtf8(text)) << text;
   }
 }

@@ -165,11 +165,8 @@ Result<bool> FakeEngine::Replay(Rewind& rewind) {
 Status FakeEngine::Encode(SequenceHandle sequence, std::span<const TokenId> tokens,
                           const AppliedRequest& applied) {
   KVD_CHECK_OK(CheckEncode(config_, tokens));
-  const AppendRequest request{.handle = sequence,
-                              .pos = Pos{0},
-                              .tokens = tokens,
-                              .is_encoding = true,
-                              .applied = applied};
+  const AppendRequest request{
+      .handle = sequence, .pos = Pos{0}, .tokens = tokens, .is_encoding = true, .applied = applied};
   KVD_CHECK_OK(memory_->Reserve({&request, 1}, &plan_, nullptr));
   const Status status = memory_->Commit(plan_, 0);
   memory_->EndStep(plan_);

@@ -16,9 +16,9 @@
 
 #include "engine/cell_layout.h"
 #include "engine/engine.h"
+#include "engine/memory/memory_home.h"
 #include "engine/memory/unified_memory.h"
 #include "engine/model_config.h"
-#include "engine/memory/memory_home.h"
 #include "engine/model_fingerprint.h"
 #include "engine/model_ropes.h"
 #include "engine/step_profile.h"

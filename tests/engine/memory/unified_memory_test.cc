@@ -202,8 +202,7 @@ TEST_F(UnifiedMemoryTest, NoSpaceNamesTheNumbersAndChangesNothing) {
   Use(SmallOptions(64));
   const SequenceHandle a = Make(40);
   const SequenceHandle b = Make(0);
-  ASSERT_TRUE(memory_->SetOwner(a, kOwner,
-                                layout::kSequenceRetained | layout::kSequencePinned, 0));
+  ASSERT_TRUE(memory_->SetOwner(a, kOwner, layout::kSequenceRetained | layout::kSequencePinned, 0));
   const Status status = AppendTokens(*memory_, b, 1, 1);
   EXPECT_EQ(status.error().code, Code::kNoSpace);
   EXPECT_EQ(status.error().message, "cells: 1 blocks needed, 0 free, 0 reclaimable");
