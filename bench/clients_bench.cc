@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/must.h"
 #include "client/client.h"
 #include "tools/daemon_process/daemon_process.h"
 
@@ -29,13 +30,6 @@ namespace kvd::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-template <class T>
-T Must(Result<T> result) {
-  if (result) return std::move(*result);
-  std::fprintf(stderr, "clients_bench: %s\n", result.error().message.c_str());
-  std::exit(1);
-}
 
 struct Options {
   std::string model;

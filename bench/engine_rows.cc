@@ -24,23 +24,13 @@
 #include <thread>
 #include <vector>
 
+#include "bench/must.h"
 #include "engine/engine.h"
 #include "engine/model_config.h"
 #include "engine/thread_pool.h"
 
 namespace kvd::bench {
 namespace {
-
-void Must(const Status& status) {
-  if (status) return;
-  std::fprintf(stderr, "engine_rows: %s\n", status.error().message.c_str());
-  std::exit(1);
-}
-template <class T>
-T Must(Result<T> result) {
-  if (!result) Must(Status(std::unexpected(result.error())));
-  return std::move(*result);
-}
 
 class Rows {
  public:

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "bench/bench_model.h"
+#include "bench/must.h"
 #include "client/client.h"
 #include "tools/daemon_process/daemon_process.h"
 
@@ -28,18 +29,6 @@ namespace kvd::bench {
 namespace {
 
 std::string model_path;
-
-template <class T>
-T Must(Result<T> result) {
-  if (result) return std::move(*result);
-  std::fprintf(stderr, "%s\n", result.error().message.c_str());
-  std::exit(1);
-}
-void Must(const Status& status) {
-  if (status) return;
-  std::fprintf(stderr, "%s\n", status.error().message.c_str());
-  std::exit(1);
-}
 
 void PinTo(int first, int last) {
   cpu_set_t set;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "bench/bench_model.h"
+#include "bench/must.h"
 #include "client/client.h"
 #include "tools/daemon_process/daemon_process.h"
 
@@ -29,18 +30,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 std::string model_path;
-
-template <class T>
-T Must(Result<T> result) {
-  if (result) return std::move(*result);
-  std::fprintf(stderr, "prefix_bench: %s\n", result.error().message.c_str());
-  std::exit(1);
-}
-void Must(const Status& status) {
-  if (status) return;
-  std::fprintf(stderr, "prefix_bench: %s\n", status.error().message.c_str());
-  std::exit(1);
-}
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 

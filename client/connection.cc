@@ -200,6 +200,16 @@ void Connection::RingIfStalled() {
   if (link_->channel.completions().daemon_stalled()) (void)RingDoorbell(link_->socket.get());
 }
 
+void Connection::FollowLeader(Lock& lock, const Deadline& deadline) {
+  ++follower_count_;
+  if (deadline.is_set) {
+    changed_.wait_until(lock, deadline.at);
+  } else {
+    changed_.wait(lock);
+  }
+  --follower_count_;
+}
+
 Result<bool> Connection::WaitRound(Lock& lock, const Deadline& deadline) {
   if (is_lost_) return RecoverRound(lock, deadline);
   KVD_CHECK_OK(SendUnsent());
@@ -208,13 +218,7 @@ Result<bool> Connection::WaitRound(Lock& lock, const Deadline& deadline) {
   KVD_CHECK_OK(Failure());
   if (deadline.has_passed()) return false;
   if (has_leader_) {
-    ++follower_count_;
-    if (deadline.is_set) {
-      changed_.wait_until(lock, deadline.at);
-    } else {
-      changed_.wait(lock);
-    }
-    --follower_count_;
+    FollowLeader(lock, deadline);
     return true;
   }
   if (!link_->channel.completions().PrepareToSleep()) return true;

@@ -125,6 +125,8 @@ class Connection {
   Result<bool> WaitRound(Lock& lock, const Deadline& deadline);
   // The same with the link lost: one attempt to get another.
   Result<bool> RecoverRound(Lock& lock, const Deadline& deadline);
+  // Waits until the thread that leads has news, or the deadline passes.
+  void FollowLeader(Lock& lock, const Deadline& deadline);
   bool may_recover() const;
   void LoseLink(const Error& why);
   void AdoptLink(Handshake handshake);

@@ -52,13 +52,7 @@ Result<bool> Connection::RecoverRound(Lock& lock, const Deadline& deadline) {
   KVD_CHECK_OK(Failure());
   if (deadline.has_passed()) return false;
   if (has_leader_) {
-    ++follower_count_;
-    if (deadline.is_set) {
-      changed_.wait_until(lock, deadline.at);
-    } else {
-      changed_.wait(lock);
-    }
-    --follower_count_;
+    FollowLeader(lock, deadline);
     return true;
   }
   has_leader_ = true;

@@ -9,11 +9,13 @@
 #include <cstddef>
 #include <optional>
 
+#include "daemon/step_planner.h"
+
 namespace kvd {
 
 class StepClock {
  public:
-  static constexpr std::size_t kPortionTokens = 32;
+  static constexpr std::size_t kPortionTokens = StepPlanner::kPortionTokens;
   // Before any prompt was computed.
   static constexpr std::size_t kFirstTokens = 64;
 

@@ -1,0 +1,24 @@
+// What a bench does with an error: says it and ends with 1.
+#pragma once
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "shm/error.h"
+
+namespace kvd::bench {
+
+inline void Must(const Status& status) {
+  if (status) return;
+  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, status.error().message.c_str());
+  std::exit(1);
+}
+template <class T>
+T Must(Result<T> result) {
+  if (!result) Must(Status(std::unexpected(result.error())));
+  return std::move(*result);
+}
+
+}  // namespace kvd::bench
