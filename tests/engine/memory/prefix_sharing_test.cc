@@ -306,8 +306,8 @@ TEST_F(PrefixSharingTest, RandomWorkIsRefusedOnlyWhenNothingIsLeftToEvict) {
   const std::uint64_t seed =
       seed_text != nullptr ? std::strtoull(seed_text, nullptr, 10) : std::random_device()();
   SCOPED_TRACE("KVD_TEST_SEED=" + std::to_string(seed));
-  const char* const scale = std::getenv("KVD_TEST_SCALE");
-  const int operations = static_cast<int>(4000 * (scale ? std::atof(scale) : 1.0));
+  // Not scaled down in a sanitizer build: a tenth of it may not see the refusals that it is about.
+  const int operations = 4000;
   std::mt19937_64 random(seed);
   const auto draw = [&](std::size_t below) { return static_cast<std::size_t>(random() % below); };
   memory_ = MakeMemory(SmallOptions(16 * 32));
