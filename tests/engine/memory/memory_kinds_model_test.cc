@@ -7,6 +7,7 @@
 // multiplies the operations (40,000). unified_memory_model_test goes deeper into attention alone.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -461,29 +462,45 @@ class KindEpisode {
   }
 
   // ---- rewriting, packing
+  // A cell that is rewritten: the same K may lie behind several cells of a sequence, so what a cell
+  // becomes goes by its place.
+  struct Rewritten {
+    std::uint32_t at, old_id, new_id;
+  };
   class TagRotator : public CellRotator {
    public:
-    TagRotator(KindEpisode* episode, std::map<std::uint32_t, std::uint32_t> ids,
+    // `cells`: in their order. Those before a group's first cell are not in it.
+    TagRotator(KindEpisode* episode, SequenceHandle handle, std::vector<Rewritten> cells,
                std::int64_t fails_at)
-        : episode_(episode), ids_(std::move(ids)), fails_at_(fails_at) {}
-    bool has_failed() const { return fails_at_ < 0; }
+        : episode_(episode), cells_(std::move(cells)), fails_at_(fails_at) {
+      if (cells_.empty()) return;
+      for (std::uint32_t group = 0; group < next_.size(); ++group) {
+        const std::uint32_t first = episode->Record(handle).first_cell[group];
+        while (next_[group] < cells_.size() && cells_[next_[group]].at < first) ++next_[group];
+      }
+    }
     Status RotateCell(std::uint32_t group, BlockId source_block, std::uint32_t source_cell, Pos,
                       BlockId destination_block, std::uint32_t destination_cell, Pos) override {
       if (fails_at_-- == 0) return Fail(Code::kNumerical, "told to fail");
       fails_at_ = std::max<std::int64_t>(fails_at_, 0);
       const auto block = static_cast<std::uint32_t>(destination_block);
       EXPECT_FALSE(episode_->memory_->derived().blocks[group].is_used(block));
-      const std::uint32_t old =
-          *episode_->Tag(group, static_cast<std::uint32_t>(source_block), source_cell);
-      EXPECT_TRUE(ids_.contains(old));
-      *episode_->Tag(group, block, destination_cell) = ids_[old];
+      if (next_[group] == cells_.size()) {
+        ADD_FAILURE() << "more cells are rewritten than the reference wants";
+        return {};
+      }
+      const Rewritten& cell = cells_[next_[group]++];
+      EXPECT_EQ(*episode_->Tag(group, static_cast<std::uint32_t>(source_block), source_cell),
+                cell.old_id);
+      *episode_->Tag(group, block, destination_cell) = cell.new_id;
       return {};
     }
 
    private:
     KindEpisode* episode_;
-    std::map<std::uint32_t, std::uint32_t> ids_;  // new ones by old ones
-    std::int64_t fails_at_;                       // below 0: it has failed
+    std::vector<Rewritten> cells_;
+    std::array<std::size_t, layout::kGroupsMax> next_ = {};  // by group: of cells_
+    std::int64_t fails_at_;                                  // below 0: it has failed
   };
   void Rewrite() {
     const SequenceHandle handle = Any();
@@ -493,7 +510,7 @@ class KindEpisode {
     Code expected =
         divides ? reference_.CheckDivide(handle, range, divisor) : reference_.CheckMutable(handle);
     ReferenceMemory after = reference_;
-    std::map<std::uint32_t, std::uint32_t> ids;
+    std::vector<Rewritten> cells;
     const std::uint32_t first_id = next_id_;
     if (expected == Code::kOk) {
       if (divides && divisor > 1 && reference_.CountIn(handle, range) > 0) {
@@ -504,12 +521,13 @@ class KindEpisode {
       const auto& old_cells = reference_.Find(handle)->cells;
       const auto& new_cells = after.Find(handle)->cells;
       for (std::size_t at = 0; at < old_cells.size(); ++at) {
-        ids[old_cells[at].k_id] = new_cells[at].k_id;
-        next_id_ = std::max(next_id_, new_cells[at].k_id + 1);
+        const std::uint32_t old_id = old_cells[at].k_id, new_id = new_cells[at].k_id;
+        if (old_id != new_id) cells.push_back({static_cast<std::uint32_t>(at), old_id, new_id});
+        next_id_ = std::max(next_id_, new_id + 1);
       }
       if (IsLost(after, handle)) expected = Code::kWindowLost;
     }
-    TagRotator rotator(this, std::move(ids), OneIn(6) ? In(0, 20) : INT64_MAX / 2);
+    TagRotator rotator(this, handle, std::move(cells), OneIn(6) ? In(0, 20) : INT64_MAX / 2);
     const Result<std::uint32_t> rewritten =
         divides ? memory_->DividePositions(handle, range, divisor, rotator)
                 : memory_->Settle(handle, Memory::SettleScope::kAll, rotator);
