@@ -28,7 +28,8 @@ std::uint32_t AwaitChange(std::atomic<std::uint32_t>& value, std::uint32_t old) 
 
 }  // namespace
 
-ThreadPool::ThreadPool(std::uint32_t thread_count) : thread_count_(thread_count) {
+ThreadPool::ThreadPool(std::uint32_t thread_count)
+    : thread_count_(thread_count), ranges_(std::make_unique<Range[]>(thread_count)) {
   KVD_ASSERT(thread_count >= 1);
   threads_.reserve(thread_count - 1);
   for (std::uint32_t worker = 1; worker < thread_count; ++worker) {
@@ -44,10 +45,13 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::TakeUnits(std::uint32_t worker) {
-  for (;;) {
-    const std::size_t unit = next_unit_.fetch_add(1, std::memory_order_relaxed);
-    if (unit >= unit_count_) return;
-    call_(task_, worker, unit);
+  for (std::uint32_t turn = 0; turn < thread_count_; ++turn) {
+    Range& range = ranges_[(worker + turn) % thread_count_];
+    for (;;) {
+      const std::size_t unit = range.next.fetch_add(1, std::memory_order_relaxed);
+      if (unit >= range.end) break;
+      call_(task_, worker, unit);
+    }
   }
 }
 
@@ -58,8 +62,10 @@ void ThreadPool::RunErased(std::size_t unit_count, Erased call, void* task) {
   }
   call_ = call;
   task_ = task;
-  unit_count_ = unit_count;
-  next_unit_.store(0, std::memory_order_relaxed);
+  for (std::uint32_t worker = 0; worker < thread_count_; ++worker) {
+    ranges_[worker].next.store(unit_count * worker / thread_count_, std::memory_order_relaxed);
+    ranges_[worker].end = unit_count * (worker + 1) / thread_count_;
+  }
   busy_.store(thread_count_ - 1, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();

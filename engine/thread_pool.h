@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -24,8 +25,9 @@ class ThreadPool {
 
   std::uint32_t thread_count() const { return thread_count_; }
 
-  // Calls task(worker, unit) once for each unit in [0, unit_count), shared out as workers become
-  // free, and returns when all have ended. worker < thread_count(). With one unit or one thread
+  // Calls task(worker, unit) once for each unit in [0, unit_count) and returns when all have ended.
+  // Each worker goes through a range of its own in order, so that what lies one behind the other is
+  // read so, then helps with the others'. worker < thread_count(). With one unit or one thread
   // everything runs on the caller.
   template <class Task>
   void Run(std::size_t unit_count, const Task& task) {
@@ -43,12 +45,17 @@ class ThreadPool {
   void WorkerLoop(std::uint32_t worker);
   void TakeUnits(std::uint32_t worker);
 
+  // What is left of a worker's range; others take from its front, too.
+  struct alignas(64) Range {
+    std::atomic<std::size_t> next = 0;
+    std::size_t end = 0;
+  };
+
   const std::uint32_t thread_count_;
+  std::unique_ptr<Range[]> ranges_;  // [thread_count_]
   // The task at hand; written before generation_ is raised, read after it was seen.
   Erased call_ = nullptr;
   void* task_ = nullptr;
-  std::size_t unit_count_ = 0;
-  alignas(64) std::atomic<std::size_t> next_unit_{0};
   alignas(64) std::atomic<std::uint32_t> generation_{0};
   alignas(64) std::atomic<std::uint32_t> busy_{0};
   std::atomic<bool> stopping_{false};
