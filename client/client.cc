@@ -404,6 +404,18 @@ Result<std::vector<wire::LlamaEntry>> Client::ImportLlama(std::span<const std::b
                                                           std::int32_t sequence_id,
                                                           std::uint32_t flags) const {
   if (file.empty()) return Fail(Code::kInvalidArgument, "file: no bytes");
+  // What was uploaded goes with the daemon that had it.
+  constexpr int kAttempts = 16;
+  for (int attempt = 1;; ++attempt) {
+    auto imported = UploadAndImport(file, sequence_id, flags);
+    const bool is_lost = !imported && imported.error().code == Code::kConflict;
+    if (!is_lost || attempt == kAttempts) return imported;
+  }
+}
+
+Result<std::vector<wire::LlamaEntry>> Client::UploadAndImport(std::span<const std::byte> file,
+                                                              std::int32_t sequence_id,
+                                                              std::uint32_t flags) const {
   const std::size_t piece_bytes = connection_->request_arena_bytes() / 4;
   for (std::size_t at = 0; at < file.size(); at += piece_bytes) {
     const auto piece = file.subspan(at, std::min(piece_bytes, file.size() - at));

@@ -185,6 +185,10 @@ class Client {
 
  private:
   explicit Client(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
+  // Error: kConflict (the daemon has lost what was uploaded).
+  Result<std::vector<wire::LlamaEntry>> UploadAndImport(std::span<const std::byte> file,
+                                                        std::int32_t sequence_id,
+                                                        std::uint32_t flags) const;
   std::shared_ptr<Connection> connection_;
 };
 

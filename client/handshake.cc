@@ -58,7 +58,8 @@ Result<wire::Hello> HelloOf(const ConnectOptions& options) {
   hello.magic = wire::kHelloMagic;
   hello.version = wire::kProtocolVersion;
   hello.flags = (options.wants_map ? std::uint32_t{wire::kHelloMap} : 0u) |
-                (options.shares_prefixes ? 0u : std::uint32_t{wire::kHelloNoPrefix});
+                (options.shares_prefixes ? 0u : std::uint32_t{wire::kHelloNoPrefix}) |
+                (options.reconnect_timeout.count() > 0 ? std::uint32_t{wire::kHelloReturns} : 0u);
   hello.cache_salt = options.cache_salt;
   hello.submission_entries = options.submission_entries;
   hello.completion_entries = options.completion_entries;

@@ -223,8 +223,8 @@ Status Serve(const DaemonOptions& options, int signals) {
   PreferThisThread();
   loop.Run();
 
-  // No new clients; the requests that run end with kCancelled, which their clients still get; then
-  // everybody goes.
+  // No new clients; the requests that run end with kCancelled, which their clients still get, or wait
+  // for the next daemon with clients that come back by themselves; then everybody goes.
   server.StopListening();
   scheduler.Stop();
   engine_thread.join();

@@ -121,6 +121,53 @@ Result<StateFileReader> SavedStates::OpenFile(int folder, const std::string& nam
   return StateFileReader::Open(std::move(file));
 }
 
+Result<std::optional<AppliedReply>> SavedStates::Earlier(const FileAttempt& attempt) const {
+  if (!attempt.is_again) return std::nullopt;
+  const auto found = engine_.memory().FindApplied(attempt.applied.session, attempt.applied.request);
+  if (found) return *found;
+  if (found.error().code == Code::kNotFound) return std::nullopt;
+  return std::unexpected(found.error());
+}
+
+Reply SavedStates::SavedAlready(int folder, const std::string& name) const {
+  Reply reply;
+  const Result<StateFileReader> file = OpenFile(folder, name);
+  if (!file) return reply;  // removed since, or damaged
+  reply.value0 = static_cast<std::int64_t>(file->header().file_bytes);
+  reply.value1 = static_cast<std::int64_t>(sizeof(state_file::FileHeader) +
+                                           std::uint64_t{file->header().section_count} *
+                                               sizeof(state_file::SectionEntry) +
+                                           file->header().raw_bytes);
+  for (const SavedSequence& saved : file->sequences()) reply.value2 += saved.header.cell_count;
+  return reply;
+}
+
+Result<std::optional<Reply>> SavedStates::LoadedAlready(const FileAttempt& attempt,
+                                                        const Result<StateFileReader>& file) {
+  if (!attempt.is_again) return std::nullopt;
+  Memory& memory = engine_.memory();
+  KVD_TRY(const std::optional<AppliedReply> earlier, Earlier(attempt));
+  const auto made = memory.CreatedBy(attempt.applied.session, attempt.applied.request);
+  if (!earlier || (file && file->header().header_crc == earlier->cells)) {
+    for (const SequenceHandle handle : made) (void)memory.Drop(handle);
+    return std::nullopt;
+  }
+  // Of several it is not known which was which, and tokens alone were the answer.
+  const auto info = memory.Query(made.size() == 1 ? made.front() : SequenceHandle::kNone);
+  if (!info || info->cell_count == 0) {
+    return Fail(Code::kConflict,
+                "load: was done, and its file has changed since: its answer is not known any more");
+  }
+  wire::LoadedEntry entry{};
+  entry.handle = static_cast<std::uint64_t>(info->handle);
+  entry.cell_count = info->cell_count;
+  Reply reply;
+  reply.sequence = info->handle;
+  reply.value0 = 1;
+  reply.Append(entry);
+  return std::optional(std::move(reply));
+}
+
 Status SavedStates::CheckBytes(std::uint32_t uid, int folder, std::uint64_t wanted_bytes) const {
   if (quotas_.is_own(uid)) return {};
   KVD_TRY(const std::vector<std::string> names, NamesIn(folder));
@@ -137,6 +184,12 @@ Status SavedStates::CheckBytes(std::uint32_t uid, int folder, std::uint64_t want
 Result<Reply> SavedStates::Save(const SaveCall& call) {
   const bool writes = !call.name.empty();
   if (writes) KVD_CHECK_OK(CheckName(call.name));
+  KVD_TRY(const std::optional<AppliedReply> earlier, Earlier(call.attempt));
+  if (writes && earlier && earlier->has_ended) {
+    KVD_TRY(const UniqueFd folder, OpenFolder(call.uid, true));
+    return SavedAlready(folder.get(), call.name);
+  }
+  KVD_CHECK_OK(call.readable);
   std::vector<SequenceExport> exports;
   exports.reserve(call.sequences.size());
   std::uint64_t cells = 0;
@@ -167,10 +220,17 @@ Result<Reply> SavedStates::Save(const SaveCall& call) {
   KVD_TRY(const UniqueFd folder, OpenFolder(call.uid, true));
   (void)RemoveStaleTemporaries(folder.get());
   KVD_CHECK_OK(CheckBytes(call.uid, folder.get(), unpacked_bytes));
+  struct stat about{};
+  const bool exists = ::fstatat(folder.get(), call.name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
+  const bool replaces = call.replace || earlier;
+  if (exists && !replaces) return Fail(Code::kExists, "'" + call.name + "': exists already");
+  Memory& memory = engine_.memory();
+  KVD_CHECK_OK(memory.Remember(call.attempt.applied, Memory::Stage::kBegun, 0));
   KVD_TRY(const SaveReport report,
           SaveSequences(engine_, items, call.profile, std::move(sections),
-                        {.directory = folder.get(), .name = call.name, .replace = call.replace},
+                        {.directory = folder.get(), .name = call.name, .replace = replaces},
                         kThreads, &stops_));
+  KVD_CHECK_OK(memory.Remember(call.attempt.applied, Memory::Stage::kEnded, 0));
   reply.value0 = static_cast<std::int64_t>(report.file_bytes);
   Log(LogLevel::kInfo, "save",
       "name=" + call.name + " sequences=" + std::to_string(call.sequences.size()) +
@@ -214,26 +274,32 @@ Status SavedStates::LoadOne(const StateFileReader& file, std::size_t number,
   return RestoreSampler(report.sampler, samplers, entry);
 }
 
-Status SavedStates::LoadAll(const SequenceOwner& owner, const StateFileReader& file,
-                            SamplerStates* samplers, std::vector<wire::LoadedEntry>* entries,
-                            std::vector<TokenId>* tokens) {
+Status SavedStates::LoadAll(const SequenceOwner& owner, const AppliedRequest& applied,
+                            const StateFileReader& file, SamplerStates* samplers,
+                            std::vector<wire::LoadedEntry>* entries, std::vector<TokenId>* tokens) {
+  AppliedRequest part = applied;
+  part.completes = false;
   for (std::size_t number = 0; number < file.sequences().size(); ++number) {
     KVD_CHECK_OK(shares_.Admit(owner.uid, file.sequences()[number].header.cell_count));
-    KVD_TRY(const SequenceHandle handle, engine_.memory().Create(owner));
+    KVD_TRY(const SequenceHandle handle, engine_.memory().Create(owner, part));
     entries->push_back({});
     entries->back().handle = static_cast<std::uint64_t>(handle);
     KVD_CHECK_OK(LoadOne(file, number, samplers, &entries->back(), tokens));
   }
-  return {};
+  return engine_.memory().Remember(applied, Memory::Stage::kEnded, file.header().header_crc);
 }
 
 Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& name,
-                                SamplerStates* samplers) {
+                                SamplerStates* samplers, const FileAttempt& attempt) {
   KVD_CHECK_OK(CheckName(name));
   const Result<UniqueFd> folder = OpenFolder(owner.uid, false);
   if (!folder && folder.error().code == Code::kNotFound) return NoSuchState(name);
   if (!folder) return std::unexpected(folder.error());
-  KVD_TRY(const StateFileReader file, OpenFile(folder->get(), name));
+  const Result<StateFileReader> opened = OpenFile(folder->get(), name);
+  KVD_TRY(std::optional<Reply> answered, LoadedAlready(attempt, opened));
+  if (answered) return *std::move(answered);
+  if (!opened) return std::unexpected(opened.error());
+  const StateFileReader& file = *opened;
   if (!quotas_.is_own(owner.uid)) {
     const auto held = std::ranges::count_if(
         engine_.memory().Sequences(),
@@ -243,7 +309,7 @@ Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& n
   }
   std::vector<wire::LoadedEntry> entries;
   std::vector<TokenId> tokens;
-  if (Status status = LoadAll(owner, file, samplers, &entries, &tokens); !status) {
+  if (Status status = LoadAll(owner, attempt.applied, file, samplers, &entries, &tokens); !status) {
     for (const wire::LoadedEntry& entry : entries) {
       (void)engine_.memory().Drop(static_cast<SequenceHandle>(entry.handle));
     }
@@ -303,15 +369,23 @@ Result<Reply> SavedStates::List(std::uint32_t uid) {
   return reply;
 }
 
-Result<Reply> SavedStates::Remove(std::uint32_t uid, const std::string& name) {
+Result<Reply> SavedStates::Remove(std::uint32_t uid, const std::string& name,
+                                  const FileAttempt& attempt) {
   KVD_CHECK_OK(CheckName(name));
   const Result<UniqueFd> folder = OpenFolder(uid, false);
   if (!folder && folder.error().code == Code::kNotFound) return NoSuchState(name);
   if (!folder) return std::unexpected(folder.error());
-  if (::unlinkat(folder->get(), name.c_str(), 0) != 0) {
+  KVD_TRY(const std::optional<AppliedReply> earlier, Earlier(attempt));
+  if (earlier && earlier->has_ended) return Reply{};
+  Memory& memory = engine_.memory();
+  struct stat about{};
+  const bool exists = ::fstatat(folder->get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
+  if (exists) KVD_CHECK_OK(memory.Remember(attempt.applied, Memory::Stage::kBegun, 0));
+  if (::unlinkat(folder->get(), name.c_str(), 0) != 0 && !(errno == ENOENT && earlier)) {
     if (errno == ENOENT) return NoSuchState(name);
     return FailErrno("removing the saved state " + Quoted(name));
   }
+  KVD_CHECK_OK(memory.Remember(attempt.applied, Memory::Stage::kEnded, 0));
   return Reply{};
 }
 

@@ -24,6 +24,14 @@
 
 namespace kvd {
 
+// Whose call it is. What changes files is remembered of a request before it is done, and as ended
+// after it: one that is sent again is answered, or, where it had begun, done again: then a file that
+// is there, or is not there, is its own doing.
+struct FileAttempt {
+  AppliedRequest applied{};  // nobody's: nothing is remembered
+  bool is_again = false;     // an earlier one may have come to any point
+};
+
 class SavedStates {
  public:
   // Opens the directory, making its last component if it is missing. Everything given outlives it.
@@ -35,8 +43,10 @@ class SavedStates {
   void Stop() { stops_.store(true, std::memory_order_relaxed); }
 
   struct SaveCall {
+    FileAttempt attempt{};
     std::uint32_t uid = 0;
     std::vector<SequenceHandle> sequences;
+    Status readable{};  // an error of the sequences, where the call is not answered already
     SaveProfile profile;
     std::string name;  // empty: the size alone is wanted
     bool replace = false;
@@ -45,9 +55,10 @@ class SavedStates {
   // ---- the file thread. Replies as wire::Verb says.
   Result<Reply> Save(const SaveCall& call);
   // Samplers that were saved come back to `samplers`, if it is not null.
-  Result<Reply> Load(const SequenceOwner& owner, const std::string& name, SamplerStates* samplers);
+  Result<Reply> Load(const SequenceOwner& owner, const std::string& name, SamplerStates* samplers,
+                     const FileAttempt& attempt = {});
   Result<Reply> List(std::uint32_t uid);
-  Result<Reply> Remove(std::uint32_t uid, const std::string& name);
+  Result<Reply> Remove(std::uint32_t uid, const std::string& name, const FileAttempt& attempt = {});
 
  private:
   SavedStates(UniqueFd directory, Engine& engine, const QuotaPolicy& quotas, PoolShares& shares)
@@ -56,10 +67,20 @@ class SavedStates {
   // The uid's folder; made if `creates`. Error: kNotFound.
   Result<UniqueFd> OpenFolder(std::uint32_t uid, bool creates) const;
   Result<StateFileReader> OpenFile(int folder, const std::string& name) const;
+  // What is known of an earlier attempt; nullopt: it has changed nothing. Error: kConflict.
+  Result<std::optional<AppliedReply>> Earlier(const FileAttempt& attempt) const;
+  // The answer of a save that had ended, as far as its file is there.
+  Reply SavedAlready(int folder, const std::string& name) const;
+  // The answer of a load that had ended and whose file is another one now or gone. nullopt: it had
+  // not, or can be done again from the same file: what it had made is dropped, since nobody has
+  // heard of it. Error: kConflict.
+  Result<std::optional<Reply>> LoadedAlready(const FileAttempt& attempt,
+                                             const Result<StateFileReader>& file);
   // Whether the uid may hold that many more bytes.
   Status CheckBytes(std::uint32_t uid, int folder, std::uint64_t wanted_bytes) const;
   // The sequences of the file in fresh ones of the owner's, all or none.
-  Status LoadAll(const SequenceOwner& owner, const StateFileReader& file, SamplerStates* samplers,
+  Status LoadAll(const SequenceOwner& owner, const AppliedRequest& applied,
+                 const StateFileReader& file, SamplerStates* samplers,
                  std::vector<wire::LoadedEntry>* entries, std::vector<TokenId>* tokens);
   Status LoadOne(const StateFileReader& file, std::size_t number, SamplerStates* samplers,
                  wire::LoadedEntry* entry, std::vector<TokenId>* tokens);

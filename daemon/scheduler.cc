@@ -130,6 +130,7 @@ void Scheduler::Run() {
   }
   TakeIn();
   for (const auto& request : active_) {
+    if (request->session().identity().goes_on_elsewhere()) continue;
     request->EndWith({Code::kCancelled, "the daemon stops; what was committed stays"});
   }
   Settle();

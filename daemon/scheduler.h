@@ -61,7 +61,8 @@ class Scheduler {
   // Something changed that stalled requests wait for.
   void WakeUp();
 
-  // Runs until Stop; then ends every request with kCancelled.
+  // Runs until Stop; then ends every request with kCancelled, but those that go on with another
+  // daemon.
   void Run();
   void Stop();
   // One round: takes in what was submitted, at most one step, answers. False: there was nothing to

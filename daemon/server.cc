@@ -293,7 +293,8 @@ Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello,
                       .watches_map = hello.wants_map,
                       .cache_salt = hello.cache_salt,
                       .shares_prefixes = hello.shares_prefixes,
-                      .stored = is_stored ? std::optional(opening.session) : std::nullopt},
+                      .stored = is_stored ? std::optional(opening.session) : std::nullopt,
+                      .returns = hello.returns},
       waiting.TakeSocket(), std::move(created.channel),
       [this](SessionId wanting) { WantPump(wanting); });
   conversations_.emplace(

@@ -25,6 +25,7 @@
 #include "daemon/replay_request.h"
 #include "daemon/reply.h"
 #include "daemon/sampler_states.h"
+#include "daemon/saved_states.h"
 #include "daemon/scheduler.h"
 #include "daemon/session.h"
 #include "engine/engine.h"
@@ -32,7 +33,6 @@
 namespace kvd {
 
 class PromptCache;
-class SavedStates;
 struct GenerationState;
 
 struct PrefixOptions {
@@ -134,7 +134,7 @@ class Service {
   // How a prompt for that sequence is to come by its cells.
   OpeningState OpeningFor(const Request& request, const SequenceInfo& info) const;
   // Lets go of a sequence; whether it stays as a retained one.
-  Result<bool> LetGo(SequenceHandle handle);
+  Result<bool> LetGo(SequenceHandle handle, const AppliedRequest& applied = {});
   // ---- verbs_retried.cc: requests that are sent again
   // The answer that it had, if it was applied. Errors: kConflict.
   Result<std::optional<Reply>> AnswerAgain(const Request& request);
@@ -150,8 +150,11 @@ class Service {
   Result<Reply> Attach(const Request& request);
   Result<Reply> Snapshots(const Request& request);
   // ---- verbs_saved.cc
+  static FileAttempt AttemptOf(const Request& request);
   Result<SavedStates*> FindStore() const;  // kUnsupported: there is none
-  Result<Outcome> SaveSequences(const Request& request, std::vector<SequenceHandle> sequences);
+  // `sequences`: or why they cannot be saved, unless that was done already.
+  Result<Outcome> SaveSequences(const Request& request,
+                                Result<std::vector<SequenceHandle>> sequences);
   Result<Outcome> Save(const Request& request);
   Result<Outcome> SaveAll(const Request& request);
   Result<Outcome> Load(const Request& request);
@@ -181,7 +184,7 @@ class Service {
   Result<Reply> UploadLlama(const Request& request);
   Result<Outcome> ImportLlama(const Request& request);
   Result<Reply> ImportUploaded(const Session& session, const SequenceOwner& owner,
-                               const wire::LlamaImportParams& params,
+                               const AppliedRequest& applied, const wire::LlamaImportParams& params,
                                std::span<const std::byte> bytes);
   std::vector<SequenceHandle> SequencesOf(SessionId session) const;
   // Of an export or an upload.

@@ -43,6 +43,9 @@ struct SessionIdentity {
   bool shares_prefixes = true;
   // What is stored of it; nothing if it cannot be taken up again.
   std::optional<StoredSession> stored{};
+  bool returns = false;  // its client comes back by itself when the daemon is started again
+
+  bool goes_on_elsewhere() const { return returns && stored; }
 };
 
 class Session {

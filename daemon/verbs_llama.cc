@@ -140,11 +140,16 @@ std::uint64_t Service::LlamaBytesMax(std::uint32_t uid) const {
 Result<Reply> Service::UploadLlama(const Request& request) {
   std::vector<std::byte>& upload = uploads_[request.caller.session];
   const auto offset = static_cast<std::uint64_t>(request.submission.argument);
-  if (offset == 0) upload.clear();
+  Reply reply;
+  if (offset == 0) {
+    upload.clear();
+  } else if (request.has(wire::kFlagRetry) && offset + request.payload.size() == upload.size()) {
+    reply.value0 = static_cast<std::int64_t>(upload.size());  // it had come
+    return reply;
+  }
   if (offset != upload.size()) {
-    return Fail(Code::kInvalidArgument, "llama_upload.argument: " + std::to_string(offset) +
-                                            ", but " + std::to_string(upload.size()) +
-                                            " bytes are here");
+    return Fail(Code::kConflict, "llama_upload.argument: " + std::to_string(offset) + ", but " +
+                                     std::to_string(upload.size()) + " bytes are here");
   }
   const std::uint64_t bytes = offset + request.payload.size();
   if (const Status fits = CheckBytes("upload", bytes, LlamaBytesMax(request.caller.uid)); !fits) {
@@ -157,7 +162,6 @@ Result<Reply> Service::UploadLlama(const Request& request) {
     uploads_.erase(request.caller.session);
     return Fail(Code::kNoSpace, "upload: no memory for " + std::to_string(bytes) + " bytes");
   }
-  Reply reply;
   reply.value0 = static_cast<std::int64_t>(bytes);
   return reply;
 }
@@ -171,30 +175,38 @@ Result<Outcome> Service::ImportLlama(const Request& request) {
                                             std::to_string(params.sequence_id) + ", flags " +
                                             std::to_string(params.flags));
   }
-  const auto upload = uploads_.extract(request.caller.session);
-  if (upload.empty()) {
-    return Fail(Code::kInvalidArgument, "llama_import: no file was uploaded");
-  }
+  auto upload = uploads_.extract(request.caller.session);
+  std::vector<std::byte> file;
+  if (!upload.empty()) file = std::move(upload.mapped());
+  // Also without a file: what an earlier attempt has made, and may be making on that thread, goes.
   return std::function<Reply()>([this, session = request.session, owner = OwnerFor(request.caller),
-                                 params, file = std::move(upload.mapped())] {
-    return ReplyOf(ImportUploaded(*session, owner, params, file));
+                                 applied = request.applied(), params, file = std::move(file)] {
+    return ReplyOf(ImportUploaded(*session, owner, applied, params, file));
   });
 }
 
 // On the worker. A session that is gone by the end takes what was made with it: either it is seen
-// here, or its end finds the sequences.
+// here, or its end finds the sequences. An import that is sent again finds no upload: the client
+// sends that again too, as it does where the daemon was lost between the two.
 Result<Reply> Service::ImportUploaded(const Session& session, const SequenceOwner& owner,
+                                      const AppliedRequest& applied,
                                       const wire::LlamaImportParams& params,
                                       std::span<const std::byte> bytes) {
+  for (const SequenceHandle handle : memory_.CreatedBy(applied.session, applied.request)) {
+    (void)memory_.Drop(handle);
+  }
+  if (bytes.empty()) return Fail(Code::kConflict, "llama_import: no file was uploaded");
   KVD_TRY(const LlamaStateFile file, ReadLlamaStateFile(bytes));
   KVD_TRY(const std::vector<std::int32_t> ids, IdsOf(file, params.sequence_id));
   KVD_CHECK_OK(CheckSequenceQuota(owner.uid, ids.size()));
   KVD_CHECK_OK(shares_.CheckAppend(owner.uid, file.tokens.size()));
   Reply reply;
   std::vector<SequenceHandle> made;
+  AppliedRequest part = applied;
+  part.completes = false;
   const auto import = [&]() -> Status {
     for (const std::int32_t id : ids) {
-      KVD_TRY(const SequenceHandle handle, memory_.Create(owner));
+      KVD_TRY(const SequenceHandle handle, memory_.Create(owner, part));
       made.push_back(handle);
       const LlamaImportOptions options{
           .sequence_id = id,

@@ -7,15 +7,15 @@
 
 namespace kvd {
 
-Result<bool> Service::LetGo(SequenceHandle handle) {
+Result<bool> Service::LetGo(SequenceHandle handle, const AppliedRequest& applied) {
   if (prefixes_.retained_max > 0) {
-    const Result<bool> stays = memory_.Retain(handle);
+    const Result<bool> stays = memory_.Retain(handle, applied);
     if (stays.value_or(false) && surroundings_.prompt_cache != nullptr) {
       surroundings_.prompt_cache->Offer(handle);
     }
     return stays;
   }
-  KVD_CHECK_OK(memory_.Drop(handle));
+  KVD_CHECK_OK(memory_.Drop(handle, applied));
   return false;
 }
 
@@ -26,7 +26,7 @@ Result<Reply> Service::Retain(const Request& request) {
   KVD_CHECK_OK(scheduler_.CheckIdle(info.handle));
   Reply reply;
   reply.sequence = info.handle;
-  KVD_TRY(const bool stays, LetGo(info.handle));
+  KVD_TRY(const bool stays, LetGo(info.handle, request.applied()));
   if (prefixes_.retained_max > 0) (void)memory_.LimitRetained(prefixes_.retained_max);
   reply.value0 = stays ? 1 : 0;
   return reply;
@@ -43,7 +43,7 @@ Result<Reply> Service::Pin(const Request& request) {
     KVD_CHECK_OK(shares_.CheckAppend(info.owner.uid, info.cell_count));
   }
   KVD_CHECK_OK(memory_.SetOwner(info.handle, info.owner, is_pinned ? layout::kSequencePinned : 0u,
-                                is_pinned ? 0u : layout::kSequencePinned));
+                                is_pinned ? 0u : layout::kSequencePinned, request.applied()));
   if (!is_pinned && surroundings_.prompt_cache != nullptr) {
     surroundings_.prompt_cache->Offer(info.handle);
   }
@@ -53,15 +53,22 @@ Result<Reply> Service::Pin(const Request& request) {
 }
 
 Result<Reply> Service::DropRetained(const Request& request) {
-  Reply reply;
-  for (const SequenceInfo& info : memory_.Sequences()) {
-    const bool is_meant =
-        IsEvictable(info.flags) ||
-        ((info.flags & layout::kSequenceRetained) != 0 && request.has(wire::kFlagForce));
-    if (info.owner.uid != request.caller.uid || !is_meant) continue;
-    if (memory_.Drop(info.handle)) ++reply.value0;
+  for (;;) {
+    std::vector<SequenceHandle> meant;
+    for (const SequenceInfo& info : memory_.Sequences()) {
+      const bool is_meant =
+          IsEvictable(info.flags) ||
+          ((info.flags & layout::kSequenceRetained) != 0 && request.has(wire::kFlagForce));
+      if (info.owner.uid == request.caller.uid && is_meant) meant.push_back(info.handle);
+    }
+    const Status dropped = memory_.DropAll(meant, request.applied());
+    // One may have been evicted meanwhile; of those there is an end.
+    if (!dropped && dropped.error().code == Code::kNotFound) continue;
+    KVD_CHECK_OK(dropped);
+    Reply reply;
+    reply.value0 = static_cast<std::int64_t>(meant.size());
+    return reply;
   }
-  return reply;
 }
 
 OpeningState Service::OpeningFor(const Request& request, const SequenceInfo& info) const {

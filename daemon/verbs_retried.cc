@@ -18,11 +18,19 @@ bool MakesSequences(wire::Verb verb) {
   return verb == wire::Verb::kFork || verb == wire::Verb::kCopyRange;
 }
 
+// Those look themselves, on the thread where an earlier attempt may still be at work.
+bool IsOfFiles(wire::Verb verb) {
+  return verb == wire::Verb::kSave || verb == wire::Verb::kSaveAll || verb == wire::Verb::kLoad ||
+         verb == wire::Verb::kRemoveSaved;
+}
+
 }  // namespace
 
 Result<std::optional<Reply>> Service::AnswerAgain(const Request& request) {
   const auto verb = static_cast<wire::Verb>(request.submission.verb);
-  if (verb == wire::Verb::kDecode || verb == wire::Verb::kGenerate) return std::nullopt;
+  if (verb == wire::Verb::kDecode || verb == wire::Verb::kGenerate || IsOfFiles(verb)) {
+    return std::nullopt;
+  }
   const Result<AppliedReply> applied = memory_.FindApplied(request.caller.session, request.id());
   if (!applied && applied.error().code != Code::kNotFound) {
     // Of what changes nothing nothing is remembered.
@@ -74,6 +82,12 @@ Result<Reply> Service::RememberedReply(const Request& request, const AppliedRepl
       reply.AppendBytes(std::as_bytes(std::span(forks)));
       break;
     }
+    case Verb::kRetain:
+      reply.sequence = request.sequence();
+      reply.value0 = applied.sequence != SequenceHandle::kNone ? 1 : 0;
+      break;
+    case Verb::kPin: reply.sequence = applied.sequence; break;
+    case Verb::kDropRetained: reply.value0 = applied.cells; break;
     case Verb::kDivide:
       reply.sequence = applied.sequence;
       reply.value0 = applied.cells;

@@ -29,15 +29,27 @@ Result<SavedStates*> Service::FindStore() const {
   return Fail(Code::kUnsupported, "this daemon was started without --store: it saves nothing");
 }
 
+FileAttempt Service::AttemptOf(const Request& request) {
+  return {.applied = request.applied(), .is_again = request.has(wire::kFlagRetry)};
+}
+
 Result<Outcome> Service::SaveSequences(const Request& request,
-                                       std::vector<SequenceHandle> sequences) {
+                                       Result<std::vector<SequenceHandle>> sequences) {
+  if (!sequences && !request.has(wire::kFlagRetry)) return std::unexpected(sequences.error());
   KVD_TRY(SavedStates* const store, FindStore());
-  SavedStates::SaveCall call{.uid = request.caller.uid,
-                             .sequences = std::move(sequences),
+  SavedStates::SaveCall call{.attempt = AttemptOf(request),
+                             .uid = request.caller.uid,
+                             .sequences = {},
+                             .readable = {},
                              .profile = ProfileOf(request.submission.argument),
                              .name = {},
                              .replace = request.has(wire::kFlagForce),
                              .samplers = &samplers_};
+  if (sequences) {
+    call.sequences = std::move(*sequences);
+  } else {
+    call.readable = std::unexpected(sequences.error());
+  }
   if ((request.submission.argument & wire::kSaveSizeOnly) == 0) {
     KVD_TRY(call.name, wire::ParseName(request.payload));
   }
@@ -46,8 +58,9 @@ Result<Outcome> Service::SaveSequences(const Request& request,
 }
 
 Result<Outcome> Service::Save(const Request& request) {
-  KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
-  return SaveSequences(request, {info.handle});
+  const auto info = FindReadable(request, "sequence", request.sequence());
+  if (!info) return SaveSequences(request, std::unexpected(info.error()));
+  return SaveSequences(request, std::vector{info->handle});
 }
 
 Result<Outcome> Service::SaveAll(const Request& request) {
@@ -58,18 +71,20 @@ Result<Outcome> Service::SaveAll(const Request& request) {
       sequences.push_back(info.handle);
     }
   }
-  if (sequences.empty()) return Fail(Code::kNotFound, "this session has no sequences to save");
-  return SaveSequences(request, std::move(sequences));
+  if (!sequences.empty()) return SaveSequences(request, std::move(sequences));
+  return SaveSequences(request, Fail(Code::kNotFound, "this session has no sequences to save"));
 }
 
 Result<Outcome> Service::Load(const Request& request) {
   KVD_TRY(SavedStates* const store, FindStore());
   KVD_TRY(std::string name, wire::ParseName(request.payload));
   // A client that has gone for good meanwhile leaves no sequences behind.
-  return FileCall{
-      .call = [this, store, owner = OwnerFor(request.caller),
-               name = std::move(name)] { return ReplyOf(store->Load(owner, name, &samplers_)); },
-      .abandoned = [this, session = request.caller.session] { Abandoned(session); }};
+  return FileCall{.call =
+                      [this, store, owner = OwnerFor(request.caller), name = std::move(name),
+                       attempt = AttemptOf(request)] {
+                        return ReplyOf(store->Load(owner, name, &samplers_, attempt));
+                      },
+                  .abandoned = [this, session = request.caller.session] { Abandoned(session); }};
 }
 
 Result<Outcome> Service::Saved(const Request& request) {
@@ -81,9 +96,10 @@ Result<Outcome> Service::Saved(const Request& request) {
 Result<Outcome> Service::RemoveSaved(const Request& request) {
   KVD_TRY(SavedStates* const store, FindStore());
   KVD_TRY(std::string name, wire::ParseName(request.payload));
-  return FileCall{.call = [store, uid = request.caller.uid,
-                           name = std::move(name)] { return ReplyOf(store->Remove(uid, name)); },
-                  .abandoned = {}};
+  return FileCall{
+      .call = [store, uid = request.caller.uid, name = std::move(name),
+               attempt = AttemptOf(request)] { return ReplyOf(store->Remove(uid, name, attempt)); },
+      .abandoned = {}};
 }
 
 }  // namespace kvd

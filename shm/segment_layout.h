@@ -19,6 +19,7 @@
 //   3  a cell says by which of the model's rotations its keys are rotated
 //   4  several block groups, windows, cells of an encoded text
 //   5  sessions with a window of applied requests; sequences say which request computes them
+//   6  requests that have begun to change files
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@
 
 namespace kvd::layout {
 
-inline constexpr std::uint32_t kLayoutVersion = 5;
+inline constexpr std::uint32_t kLayoutVersion = 6;
 inline constexpr std::uint64_t kMetaMagic = 0x3154454d5f44564bull;  // "KVD_MET1"
 inline constexpr std::uint32_t kBlockCells = 32;                    // cells of one block
 inline constexpr std::uint32_t kGroupsMax = 4;                      // block groups of one model
@@ -204,6 +205,11 @@ struct SnapshotRecord {
 };
 static_assert(sizeof(SnapshotRecord) == 128);
 
+enum AppliedState : std::uint32_t {
+  kAppliedEnded = 0,
+  kAppliedBegun = 1,  // what it changes outside `meta` may be changed or not
+};
+
 // A request that was applied, in the same commit as its change, and what its answer says.
 struct AppliedRecord {
   std::uint64_t request;   // RequestId; 0: free
@@ -212,7 +218,7 @@ struct AppliedRecord {
   std::uint32_t replayed;  // tokens computed again
   std::uint16_t verb;
   std::uint16_t created;  // sequences that it made
-  std::uint32_t reserved;
+  std::uint32_t state;    // AppliedState
 };
 static_assert(sizeof(AppliedRecord) == 32);
 

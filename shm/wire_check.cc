@@ -180,7 +180,14 @@ bool IsRemembered(Verb verb) {
     case Verb::kEncode:
     case Verb::kPublish:
     case Verb::kUnpublish:
-    case Verb::kAttach: return true;
+    case Verb::kAttach:
+    case Verb::kRetain:
+    case Verb::kPin:
+    case Verb::kDropRetained:
+    case Verb::kSave:
+    case Verb::kSaveAll:
+    case Verb::kLoad:
+    case Verb::kRemoveSaved: return true;
     default: return false;
   }
 }
@@ -233,6 +240,7 @@ Result<CheckedHello> ValidateHello(const Hello& hello) {
   std::ranges::copy(hello.session_token, checked.session_token.begin());
   checked.wants_map = (hello.flags & kHelloMap) != 0;
   checked.shares_prefixes = (hello.flags & kHelloNoPrefix) == 0;
+  checked.returns = (hello.flags & kHelloReturns) != 0;
   checked.cache_salt = hello.cache_salt;
   checked.has_session_token =
       std::ranges::any_of(checked.session_token, [](std::uint8_t byte) { return byte != 0; });

@@ -28,6 +28,7 @@ struct CheckedHello {
   bool has_session_token = false;
   bool wants_map = false;
   bool shares_prefixes = true;
+  bool returns = false;
   std::uint64_t cache_salt = 0;
   std::string name;
 };

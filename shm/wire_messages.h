@@ -25,6 +25,7 @@
 //   1  first protocol
 //   2  prompts begin with what other sequences hold: salts, flags, verbs 29 to 31, what replies say
 //   3  sessions are taken up again, requests sent again
+//   4  clients that come back are not answered by a daemon that stops: kHelloReturns
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@
 
 namespace kvd::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 inline constexpr std::uint64_t kHelloMagic = 0x314f4c4c4544564bull;    // "KVDELLO1"
 inline constexpr std::uint64_t kWelcomeMagic = 0x31434c455744564bull;  // "KVDWELC1"
 
@@ -56,8 +57,11 @@ inline constexpr std::uint8_t kGoodbyeBell = 2;
 enum HelloFlags : std::uint32_t {
   kHelloMap = 1u << 0,       // send the descriptor of this uid's map too
   kHelloNoPrefix = 1u << 1,  // prompts of this session take nothing from other sequences
+  // The client comes back by itself: what it has in flight when the daemon stops is not answered,
+  // and goes on with the next one. Others are answered kCancelled.
+  kHelloReturns = 1u << 2,
 };
-inline constexpr std::uint32_t kHelloFlagsAll = 3;
+inline constexpr std::uint32_t kHelloFlagsAll = 7;
 
 struct Hello {
   std::uint64_t magic;

@@ -13,10 +13,11 @@
 
 namespace kvd {
 
-Result<bool> UnifiedMemory::Retain(SequenceHandle handle) {
+Result<bool> UnifiedMemory::Retain(SequenceHandle handle, const AppliedRequest& applied) {
   bool stays = false;
   {
     const std::scoped_lock lock(mutex_);
+    const Applying applying(this, applied);
     KVD_TRY(const Found found, FindMutable(handle));
     KVD_TRY(stays, RetainFound(found.index));
   }
@@ -26,7 +27,15 @@ Result<bool> UnifiedMemory::Retain(SequenceHandle handle) {
 
 Result<bool> UnifiedMemory::RetainFound(std::uint32_t index) {
   const layout::SequenceRecord& record = meta_.sequences()[index];
-  if ((record.flags & layout::kSequenceRetained) != 0) return true;
+  if ((record.flags & layout::kSequenceRetained) != 0) {
+    KVD_CHECK_OK(CommitNothing(MakeHandle(index, record.generation)));
+    return true;
+  }
+  const auto drop = [&]() -> Result<bool> {
+    dropped_.assign(1, index);
+    KVD_CHECK_OK(DropCollected());
+    return false;
+  };
   const bool is_pinned = (record.flags & layout::kSequencePinned) != 0;
   std::uint32_t kept = prefixes_.depth(index);
   if (has_state() && kept < record.cell_count) {
@@ -38,15 +47,12 @@ Result<bool> UnifiedMemory::RetainFound(std::uint32_t index) {
   }
   if (!is_pinned &&
       (kept < kPrefixCellsMin || (kept == record.cell_count && IsRetainedElsewhere(index)))) {
-    KVD_CHECK_OK(DropIndex(index));
-    return false;
+    return drop();
   }
   if (kept < record.cell_count && !is_pinned) {
     // The cut and the flag in one commit.
-    if (!CutTail(index, kept, layout::kSequenceRetained)) {
-      KVD_CHECK_OK(DropIndex(index));  // a window has lost what is before the cut
-      return false;
-    }
+    // A window may have lost what is before the cut.
+    if (!CutTail(index, kept, layout::kSequenceRetained)) return drop();
   } else {
     layout::SequenceRecord retained = record;
     retained.flags |= layout::kSequenceRetained;

@@ -268,7 +268,8 @@ class Memory : public SessionStore {
   virtual Status Drop(SequenceHandle handle, const AppliedRequest& applied = {}) = 0;
   // Frees all of the handles in one commit, or none. Errors: kNotFound; kPermission;
   // kInvalidArgument (a handle twice); kNoSpace (more than one commit record holds: some 40,000).
-  virtual Status DropAll(std::span<const SequenceHandle> handles) = 0;
+  virtual Status DropAll(std::span<const SequenceHandle> handles,
+                         const AppliedRequest& applied = {}) = 0;
   // Drops every sequence of `session` but `kept`; published ones stay. Errors: kNotFound,
   // kPermission (kept is another's).
   virtual Status Keep(SequenceHandle kept, SessionId session,
@@ -322,7 +323,8 @@ class Memory : public SessionStore {
   // No conflict for a step. Errors: kNotFound, kPermission, kInvalidArgument (other flags, or one
   // both ways).
   virtual Status SetOwner(SequenceHandle handle, const SequenceOwner& owner,
-                          std::uint32_t flags_set, std::uint32_t flags_clear) = 0;
+                          std::uint32_t flags_set, std::uint32_t flags_clear,
+                          const AppliedRequest& applied = {}) = 0;
 
   // ---- snapshots
   // Publishes a fork of `source` under `name` (validated by the caller). Returns the snapshot's
@@ -358,7 +360,7 @@ class Memory : public SessionStore {
   // Lets a sequence go that nobody needs any more: its pristine part stays as a retained prefix
   // until room is needed; without one, or where others retain the same tokens, it is dropped.
   // Returns whether it stays. Errors: kNotFound, kPermission (published).
-  virtual Result<bool> Retain(SequenceHandle handle) = 0;
+  virtual Result<bool> Retain(SequenceHandle handle, const AppliedRequest& applied = {}) = 0;
   // Drops retained, unpinned sequences, those of little use first, while more than this many are
   // left. Returns how many went.
   virtual std::uint32_t LimitRetained(std::uint32_t sequences_max) = 0;

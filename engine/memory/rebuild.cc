@@ -385,10 +385,10 @@ Status AddSession(ConstMetaView meta, std::uint32_t index, DerivedTables* tables
   }
   for (const layout::AppliedRecord& applied : record.applied) {
     const layout::AppliedRecord nothing = {};
-    if (applied.reserved != 0 ||
-        (applied.request == 0 && std::memcmp(&applied, &nothing, sizeof applied) != 0)) {
-      return Corrupt(name + " applied", "a free place or reserved bytes that are not zero");
+    if (applied.request == 0 && std::memcmp(&applied, &nothing, sizeof applied) != 0) {
+      return Corrupt(name + " applied", "a free place that is not zero");
     }
+    if (applied.state > layout::kAppliedBegun) return Corrupt(name + " state", applied.state);
     if (applied.created > layout::kForksMax) return Corrupt(name + " created", applied.created);
   }
   if (!tables->sessions_by_id.emplace(record.session, index).second) {

@@ -175,9 +175,11 @@ Status UnifiedMemory::Drop(SequenceHandle handle, const AppliedRequest& applied)
   return {};
 }
 
-Status UnifiedMemory::DropAll(std::span<const SequenceHandle> handles) {
+Status UnifiedMemory::DropAll(std::span<const SequenceHandle> handles,
+                              const AppliedRequest& applied) {
   {
     const std::scoped_lock lock(mutex_);
+    const Applying applying(this, applied);
     BeginMarks();
     dropped_.clear();
     for (const SequenceHandle handle : handles) {
@@ -220,7 +222,7 @@ Status UnifiedMemory::DropCollected() {
   if (dropped_.empty()) return CommitNothing(SequenceHandle::kNone);
   log_.Begin();
   for (const std::uint32_t index : dropped_) PutFreed(index);
-  PutApplied(SequenceHandle::kNone, 0);
+  PutApplied(SequenceHandle::kNone, static_cast<std::uint32_t>(dropped_.size()));
   KVD_CHECK_OK(log_.Commit());
   for (const std::uint32_t index : dropped_) ForgetSequence(index);
   SettleFreed();
@@ -239,7 +241,8 @@ void UnifiedMemory::ForgetSequence(std::uint32_t index) {
 }
 
 Status UnifiedMemory::SetOwner(SequenceHandle handle, const SequenceOwner& owner,
-                               std::uint32_t flags_set, std::uint32_t flags_clear) {
+                               std::uint32_t flags_set, std::uint32_t flags_clear,
+                               const AppliedRequest& applied) {
   constexpr std::uint32_t kChangeable = layout::kSequenceRetained | layout::kSequencePinned;
   if (((flags_set | flags_clear) & ~kChangeable) != 0 || (flags_set & flags_clear) != 0) {
     return Fail(Code::kInvalidArgument, "flags: set " + std::to_string(flags_set) + ", clear " +
@@ -247,6 +250,7 @@ Status UnifiedMemory::SetOwner(SequenceHandle handle, const SequenceOwner& owner
                                             ", only retained and pinned can be, one way each");
   }
   const std::scoped_lock lock(mutex_);
+  const Applying applying(this, applied);
   KVD_TRY(const Found found, FindMutable(handle));
   layout::SequenceRecord record = *found.record;
   if (record.owner_session != static_cast<std::uint64_t>(owner.session)) {
@@ -264,6 +268,7 @@ Status UnifiedMemory::SetOwner(SequenceHandle handle, const SequenceOwner& owner
 Status UnifiedMemory::PutOwner(std::uint32_t index, const layout::SequenceRecord& record) {
   log_.Begin();
   PutRecord(index, record);
+  PutApplied(MakeHandle(index, record.generation), 0);
   KVD_CHECK_OK(log_.Commit());
   SyncPrefix(index);
   FollowFlags(index);

@@ -35,6 +35,7 @@ struct AppliedReply {
   std::uint32_t replayed = 0;
   std::uint16_t verb = 0;
   std::uint16_t created = 0;  // sequences made
+  bool has_ended = true;      // else what it changes outside this memory may be changed or not
 };
 
 struct StoredSession {
@@ -58,6 +59,10 @@ class SessionStore {
   // The largest id of a stored session or of a sequence's owner: new ones are beyond it.
   virtual SessionId LastSession() const = 0;
 
+  // Remembers a request by a commit of its own: one that changes what is not in this memory, before
+  // it does so and once more at its end. Nothing for a session that is not stored.
+  enum class Stage : std::uint8_t { kBegun, kEnded };
+  virtual Status Remember(const AppliedRequest& applied, Stage stage, std::uint32_t cells) = 0;
   // What an applied request was answered. Errors: kNotFound (it was not applied); kConflict (so
   // many were applied since that this is not known any more).
   virtual Result<AppliedReply> FindApplied(SessionId session, RequestId request) const = 0;

@@ -81,6 +81,19 @@ SessionId UnifiedMemory::LastSession() const {
   return static_cast<SessionId>(last);
 }
 
+Status UnifiedMemory::Remember(const AppliedRequest& applied, Stage stage, std::uint32_t cells) {
+  const std::scoped_lock lock(mutex_);
+  if (!applied.is_somebodys() ||
+      !tables_.sessions_by_id.contains(static_cast<std::uint64_t>(applied.session))) {
+    return {};
+  }
+  const Applying applying(this, applied);
+  log_.Begin();
+  PutApplied(SequenceHandle::kNone, cells, 0,
+             stage == Stage::kBegun ? layout::kAppliedBegun : layout::kAppliedEnded);
+  return log_.Commit();
+}
+
 Result<AppliedReply> UnifiedMemory::FindApplied(SessionId session, RequestId request) const {
   const std::scoped_lock lock(mutex_);
   const auto wanted = static_cast<std::uint64_t>(request);
@@ -96,7 +109,8 @@ Result<AppliedReply> UnifiedMemory::FindApplied(SessionId session, RequestId req
                           .cells = applied.cells,
                           .replayed = applied.replayed,
                           .verb = applied.verb,
-                          .created = applied.created};
+                          .created = applied.created,
+                          .has_ended = applied.state == layout::kAppliedEnded};
     }
     // The places of the lowest ids are used again: only below all of them something may be missing.
     may_be_forgotten = may_be_forgotten && applied.request > wanted;
@@ -141,20 +155,26 @@ std::vector<SequenceHandle> UnifiedMemory::CreatedBy(SessionId session, RequestI
   return handles;
 }
 
-void UnifiedMemory::PutApplied(SequenceHandle sequence, std::uint32_t cells, std::size_t created) {
+void UnifiedMemory::PutApplied(SequenceHandle sequence, std::uint32_t cells, std::size_t created,
+                               layout::AppliedState state) {
   if (applying_ == nullptr || !applying_->completes) return;
   const auto found = tables_.sessions_by_id.find(static_cast<std::uint64_t>(applying_->session));
   if (found == tables_.sessions_by_id.end()) return;  // a session that cannot be taken up again
   const auto& window = meta_.sessions()[found->second].applied;
-  const auto place = static_cast<std::uint64_t>(
-      std::ranges::min_element(window, {}, &layout::AppliedRecord::request) - window);
-  const layout::AppliedRecord record{.request = static_cast<std::uint64_t>(applying_->request),
+  const auto request = static_cast<std::uint64_t>(applying_->request);
+  // Its own place, if it is remembered as begun.
+  const auto* at = std::ranges::find(window, request, &layout::AppliedRecord::request);
+  if (at == std::end(window)) {
+    at = std::ranges::min_element(window, {}, &layout::AppliedRecord::request);
+  }
+  const auto place = static_cast<std::uint64_t>(at - window);
+  const layout::AppliedRecord record{.request = request,
                                      .sequence = static_cast<std::uint64_t>(sequence),
                                      .cells = cells,
                                      .replayed = applying_->replayed,
                                      .verb = applying_->verb,
                                      .created = static_cast<std::uint16_t>(created),
-                                     .reserved = 0};
+                                     .state = state};
   log_.Put(meta_.session_offset(found->second) + offsetof(layout::SessionRecord, applied) +
                place * sizeof record,
            std::as_bytes(std::span(&record, 1)));

@@ -73,7 +73,8 @@ class UnifiedMemory final : public Memory {
               std::optional<std::uint32_t> cell_count = std::nullopt,
               const AppliedRequest& applied = {}) override;
   Status Drop(SequenceHandle handle, const AppliedRequest& applied = {}) override;
-  Status DropAll(std::span<const SequenceHandle> handles) override;
+  Status DropAll(std::span<const SequenceHandle> handles,
+                 const AppliedRequest& applied = {}) override;
   Status Keep(SequenceHandle kept, SessionId session, const AppliedRequest& applied = {}) override;
   Result<std::uint32_t> RemoveRange(SequenceHandle handle, PosRange range,
                                     const AppliedRequest& applied = {}) override;
@@ -91,7 +92,7 @@ class UnifiedMemory final : public Memory {
                                       CellRotator& rotator) override;
   Result<DefragSlice> Defragment(std::uint32_t cells_max, CellMover& mover) override;
   Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set,
-                  std::uint32_t flags_clear) override;
+                  std::uint32_t flags_clear, const AppliedRequest& applied = {}) override;
   Result<SequenceHandle> Publish(SequenceHandle source, const SequenceOwner& owner,
                                  std::string_view name, bool is_public, bool replace,
                                  const AppliedRequest& applied = {}) override;
@@ -107,7 +108,7 @@ class UnifiedMemory final : public Memory {
   Result<PrefixTaken> TakePrefix(const PrefixRequest& request) override;
   PrefixTaken FindPrefix(const SequenceOwner& owner,
                          std::span<const TokenId> tokens) const override;
-  Result<bool> Retain(SequenceHandle handle) override;
+  Result<bool> Retain(SequenceHandle handle, const AppliedRequest& applied = {}) override;
   std::uint32_t LimitRetained(std::uint32_t sequences_max) override;
   PrefixCounters prefix_counters() const override;
   std::uint64_t commit_number() const override;
@@ -129,6 +130,7 @@ class UnifiedMemory final : public Memory {
   Status CloseSession(SessionId session) override;
   std::vector<StoredSession> StoredSessions() const override;
   SessionId LastSession() const override;
+  Status Remember(const AppliedRequest& applied, Stage stage, std::uint32_t cells) override;
   Result<AppliedReply> FindApplied(SessionId session, RequestId request) const override;
   RequestId LastRequest(SessionId session) const override;
   std::vector<SequenceHandle> CreatedBy(SessionId session, RequestId request) const override;
@@ -269,7 +271,8 @@ class UnifiedMemory final : public Memory {
   Status CommitRecord(std::uint32_t index, const layout::SequenceRecord& record,
                       std::uint32_t cells = 0);
   // Adds the request that a verb was called for to the commit that is being put together.
-  void PutApplied(SequenceHandle sequence, std::uint32_t cells, std::size_t created = 0);
+  void PutApplied(SequenceHandle sequence, std::uint32_t cells, std::size_t created = 0,
+                  layout::AppliedState state = layout::kAppliedEnded);
   // A verb that finds nothing to change: remembers its request all the same.
   Status CommitNothing(SequenceHandle sequence);
   // The record's tokens are not those that its last request computed any more, if a client asked

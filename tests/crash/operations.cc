@@ -56,11 +56,11 @@ class TagMover final : public CellMover {
 
 const char* NameOf(OperationKind kind) {
   static constexpr std::array<const char*, kOperationKinds> kNames = {
-      "create",       "fork",          "drop",        "drop all",    "keep",      "remove",
-      "clear",        "copy",          "shift",       "divide",      "settle",    "re-form",
-      "defragment",   "set owner",     "publish",     "replace",     "unpublish", "reserve",
-      "commit",       "encode",        "checkpoint",  "keep logits", "rewind",    "restore",
-      "open session", "close session", "take prefix", "retain",      "evict"};
+      "create",       "fork",          "drop",       "drop all",    "keep",      "remove",
+      "clear",        "copy",          "shift",      "divide",      "settle",    "re-form",
+      "defragment",   "set owner",     "publish",    "replace",     "unpublish", "reserve",
+      "commit",       "encode",        "checkpoint", "keep logits", "rewind",    "restore",
+      "open session", "close session", "remember",   "take prefix", "retain",    "evict"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -250,7 +250,7 @@ void Operations::Run(OperationKind kind) {
     }
     case kDropAll: {
       const std::array forks = {ForkOf(base_, kOwner), ForkOf(base_, kOther), Make(5)};
-      return Step(kind, [&] { return memory_.DropAll(forks); });
+      return Step(kind, [&, applied = Applied()] { return memory_.DropAll(forks, applied); });
     }
     case kKeep: {
       const SequenceHandle kept = ForkOf(base_, kOther);
@@ -279,7 +279,9 @@ void Operations::Run(OperationKind kind) {
     case kDefragment: return RunDefragment();
     case kSetOwner: {
       const SequenceHandle fork = ForkOf(base_, kOwner);
-      Step(kind, [&] { return memory_.SetOwner(fork, kOther, layout::kSequenceRetained, 0); });
+      Step(kind, [&, applied = Applied()] {
+        return memory_.SetOwner(fork, kOther, layout::kSequenceRetained, 0, applied);
+      });
       return Forget(fork);
     }
     case kPublish:
@@ -321,6 +323,13 @@ void Operations::Run(OperationKind kind) {
     case kEvict: return RunRetained();
     case kRewind: return RunRewind();
     case kRestore: return RunRestore();
+    case kRemember: {
+      const AppliedRequest applied = Applied();
+      for (const auto stage : {Memory::Stage::kBegun, Memory::Stage::kEnded}) {
+        Step(kind, [&] { return memory_.Remember(applied, stage, 7); }, applied.is_somebodys());
+      }
+      return;
+    }
     case kOpenSession:
     case kCloseSession: {
       const StoredSession session{.id = kOther.session, .owner_uid = kOther.uid};
@@ -458,7 +467,7 @@ void Operations::RunRetained() {
   if (kind_ == MemoryKind::kAttention && In(0, 1) == 0) {
     (void)Must(memory_.RemoveRange(made, {Pos{20}, Pos{22}}));
   }
-  const auto retain = [&] { return memory_.Retain(made); };
+  const auto retain = [&, applied = Applied()] { return memory_.Retain(made, applied); };
   if (window_.kind == OperationKind::kRetain) {
     Step(OperationKind::kRetain, retain);
     return (void)memory_.Drop(made);

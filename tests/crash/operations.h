@@ -42,11 +42,12 @@ enum class OperationKind : std::uint8_t {
   kRestore,
   kOpenSession,
   kCloseSession,
+  kRemember,
   kTakePrefix,
   kRetain,
   kEvict,
 };
-inline constexpr std::size_t kOperationKinds = 29;
+inline constexpr std::size_t kOperationKinds = 30;
 const char* NameOf(OperationKind kind);
 
 // Cells in attention alone; in a window, with recurrent states, checkpoints and logits; with the

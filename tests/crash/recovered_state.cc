@@ -30,7 +30,7 @@ class Describer {
         if (applied.request == 0) continue;
         state_.text += " applied";
         Numbers({applied.request, applied.sequence, applied.cells, applied.replayed, applied.verb,
-                 applied.created});
+                 applied.created, applied.state});
       }
     }
     return std::move(state_);

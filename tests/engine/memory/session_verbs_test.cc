@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <set>
 #include <string>
@@ -65,7 +67,6 @@ class SessionVerbsTest : public testing::Test {
     std::vector<std::byte> records;
     bool is_applied = false;
     friend bool operator==(const Seen&, const Seen&) = default;
-    friend auto operator<=>(const Seen&, const Seen&) = default;
   };
   Seen Look(RequestId request) {
     const MetaCopy copy(memory_->meta_bytes());
@@ -160,6 +161,70 @@ TEST_F(SessionVerbsTest, EveryVerbIsRememberedWithItsChange) {
   ExpectTogether([&](const AppliedRequest& applied) {
     EXPECT_TRUE(memory_->Keep(forks[0], kSession, applied));
   });
+}
+
+TEST_F(SessionVerbsTest, WhatBecomesOfPrefixesIsRememberedWithIt) {
+  const SequenceHandle whole = Filled(40);
+  AppliedReply reply = ExpectTogether([&](const AppliedRequest& applied) {
+    EXPECT_TRUE(memory_->SetOwner(whole, kOwner, layout::kSequencePinned, 0, applied));
+  });
+  EXPECT_EQ(reply.sequence, whole);
+  reply = ExpectTogether(
+      [&](const AppliedRequest& applied) { EXPECT_EQ(memory_->Retain(whole, applied), true); });
+  EXPECT_EQ(reply.sequence, whole);
+  // Retained already.
+  reply = ExpectTogether(
+      [&](const AppliedRequest& applied) { EXPECT_EQ(memory_->Retain(whole, applied), true); },
+      /*changes=*/false);
+  EXPECT_EQ(reply.sequence, whole);
+  // Cut to what is pristine.
+  const SequenceHandle edited = *memory_->Create(kOwner);
+  ASSERT_TRUE(AppendTokens(*memory_, edited, 50, 40));
+  ASSERT_EQ(memory_->RemoveRange(edited, {Pos{30}, Pos{31}}), 1u);
+  reply = ExpectTogether(
+      [&](const AppliedRequest& applied) { EXPECT_EQ(memory_->Retain(edited, applied), true); });
+  EXPECT_EQ(reply.sequence, edited);
+  EXPECT_EQ(memory_->Query(edited)->cell_count, 30u);
+  const SequenceHandle brief = Filled(3);
+  reply = ExpectTogether(
+      [&](const AppliedRequest& applied) { EXPECT_EQ(memory_->Retain(brief, applied), false); });
+  EXPECT_EQ(reply.sequence, SequenceHandle::kNone);
+  reply = ExpectTogether([&](const AppliedRequest& applied) {
+    EXPECT_TRUE(memory_->DropAll(std::array{whole, edited}, applied));
+  });
+  EXPECT_EQ(reply.cells, 2u);
+  reply = ExpectTogether(
+      [&](const AppliedRequest& applied) { EXPECT_TRUE(memory_->DropAll({}, applied)); },
+      /*changes=*/false);
+  EXPECT_EQ(reply.cells, 0u);
+}
+
+TEST_F(SessionVerbsTest, WhatChangesFilesIsRememberedAsBegunAndAsEnded) {
+  AppliedRequest request;
+  AppliedReply reply = ExpectTogether(
+      [&](const AppliedRequest& applied) {
+        request = applied;
+        EXPECT_TRUE(memory_->Remember(applied, Memory::Stage::kBegun, 0));
+      },
+      /*changes=*/false);
+  EXPECT_FALSE(reply.has_ended);
+  ASSERT_TRUE(memory_->Create(kOwner, Next()));
+  ASSERT_TRUE(memory_->Remember(request, Memory::Stage::kEnded, 99));
+  reply = *memory_->FindApplied(kSession, request.request);
+  EXPECT_TRUE(reply.has_ended);
+  EXPECT_EQ(reply.cells, 99u);
+  // In the place that it had.
+  const MetaCopy copy(memory_->meta_bytes());
+  const auto checked = ValidateHeader(copy.bytes());
+  const MetaView meta(copy.bytes().data(), checked->offsets(), checked->geometry());
+  EXPECT_EQ(std::ranges::count_if(meta.sessions()[0].applied,
+                                  [](const auto& applied) { return applied.request != 0; }),
+            2);
+  // Of nobody, and of a session that is not stored, nothing.
+  EXPECT_TRUE(memory_->Remember({}, Memory::Stage::kBegun, 0));
+  request.session = SessionId{8};
+  EXPECT_TRUE(memory_->Remember(request, Memory::Stage::kBegun, 0));
+  EXPECT_EQ(memory_->FindApplied(SessionId{8}, request.request).error().code, Code::kNotFound);
 }
 
 TEST_F(SessionVerbsTest, DivisionsAreRememberedWithTheirChange) {
@@ -303,7 +368,7 @@ TEST_F(SessionVerbsTest, DamagedSessionsAreNamed) {
   expect("session 1: a free record", [](MetaView meta) { meta.sessions()[1].owner_uid = 1; });
   expect("reserved", [](MetaView meta) { meta.sessions()[0].reserved0 = 1; });
   expect("reserved", [](MetaView meta) { meta.sessions()[0].reserved1[15] = 1; });
-  expect("applied", [](MetaView meta) { meta.sessions()[0].applied[0].reserved = 1; });
+  expect("state", [](MetaView meta) { meta.sessions()[0].applied[0].state = 2; });
   expect("applied", [](MetaView meta) { meta.sessions()[0].applied[9].cells = 1; });
   expect("created", [](MetaView meta) { meta.sessions()[0].applied[0].created = 1025; });
   expect("another one's", [](MetaView meta) { meta.sessions()[1].session = 7; });

@@ -1,0 +1,231 @@
+// Requests on files that are sent again, wherever the first attempt came to: a file is written,
+// removed or loaded once, and what it holds is what it held then.
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/daemon/support/retry_fixture.h"
+#include "tests/e2e/support/temporary_folder.h"
+
+namespace kvd {
+namespace {
+
+using test::Answered;
+using test::kOwn;
+using test::kRetrySession;
+using test::RetryTest;
+using testing::HasSubstr;
+using wire::Verb;
+
+class RetryFilesTest : public RetryTest {
+ protected:
+  RetryFilesTest() {
+    auto opened = SavedStates::Open(folder_.path().string(), engine_, quotas_, shares_);
+    EXPECT_TRUE(opened) << opened.error().message;
+    saved_states_ = std::move(*opened);
+    Restart();
+  }
+
+  std::filesystem::path PathOf(const std::string& name) const {
+    return folder_.path() / std::to_string(kOwn) / name;
+  }
+  std::string BytesOf(const std::string& name) const {
+    std::ifstream file(PathOf(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  Answered CallNamed(const wire::Submission& submission, std::string_view name) {
+    return Call(submission, std::as_bytes(std::span(name)));
+  }
+  // As if the daemon had been killed in the middle of it.
+  void Begin(const wire::Submission& submission) {
+    ASSERT_TRUE(memory().Remember({.session = kRetrySession,
+                                   .request = static_cast<RequestId>(submission.request),
+                                   .verb = submission.verb},
+                                  Memory::Stage::kBegun, 0));
+    Restart();
+  }
+  void Append(SequenceHandle sequence, std::int32_t pos) {
+    const std::vector<TokenId> tokens(3, 7);
+    wire::Submission decode = WithId(Make(Verb::kDecode, sequence));
+    decode.p0 = pos;
+    ASSERT_EQ(Call(decode, std::as_bytes(std::span(tokens))).code, Code::kOk);
+  }
+  SequenceHandle Loaded(const Answered& answered, std::size_t index = 0) {
+    wire::LoadedEntry entry{};
+    EXPECT_GE(answered.output.size(), (index + 1) * sizeof entry);
+    std::memcpy(&entry, answered.output.data() + index * sizeof entry, sizeof entry);
+    return static_cast<SequenceHandle>(entry.handle);
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(RetryFilesTest, ASaveThatEndedIsAnsweredAndNotMadeAgain) {
+  const SequenceHandle sequence = Filled(20);
+  const wire::Submission save = WithId(Make(Verb::kSave, sequence));
+  const Answered first = CallNamed(save, "name");
+  ASSERT_EQ(first.code, Code::kOk) << first.text();
+  const std::string bytes = BytesOf("name");
+  // Requests behind it were applied too.
+  Append(sequence, 20);
+  Restart();
+  const Answered second = CallNamed(Again(save), "name");
+  EXPECT_EQ(second.code, Code::kOk) << second.text();
+  EXPECT_EQ(second.value0, first.value0);
+  EXPECT_EQ(second.value1, first.value1);
+  EXPECT_EQ(second.value2, 20);
+  EXPECT_EQ(BytesOf("name"), bytes);
+  ASSERT_EQ(Call(WithId(Make(Verb::kDrop, sequence))).code, Code::kOk);
+  EXPECT_EQ(CallNamed(Again(save), "name").value0, first.value0);
+  ASSERT_EQ(CallNamed(WithId(Make(Verb::kRemoveSaved)), "name").code, Code::kOk);
+  EXPECT_EQ(CallNamed(Again(save), "name").code, Code::kOk);
+  EXPECT_FALSE(std::filesystem::exists(PathOf("name")));
+}
+
+TEST_F(RetryFilesTest, ASaveThatHadBegunIsMadeOverItsOwnFile) {
+  const SequenceHandle sequence = Filled(20);
+  for (const bool was_written : {false, true}) {
+    const wire::Submission save = WithId(Make(Verb::kSave, sequence));
+    const std::string name = was_written ? "written" : "not-written";
+    Begin(save);
+    if (was_written) {
+      ASSERT_EQ(CallNamed(WithId(Make(Verb::kSave, sequence)), name).code, Code::kOk);
+    }
+    const Answered again = CallNamed(Again(save), name);
+    EXPECT_EQ(again.code, Code::kOk) << again.text();
+    EXPECT_EQ(again.value2, 20);
+  }
+  // One that had not begun finds the file of another one.
+  const wire::Submission late = WithId(Make(Verb::kSave, sequence));
+  EXPECT_EQ(CallNamed(Again(late), "written").code, Code::kExists);
+  const wire::Submission gone = WithId(Make(Verb::kSave, SequenceHandle{0x1'0000'0001}));
+  EXPECT_EQ(CallNamed(Again(gone), "more").code, Code::kNotFound);
+  EXPECT_EQ(CallNamed(Again(WithId(Make(Verb::kSaveAll))), "all").code, Code::kOk);
+}
+
+TEST_F(RetryFilesTest, ARemovalIsMadeOnce) {
+  const SequenceHandle sequence = Filled(20);
+  const auto save = [&] {
+    ASSERT_EQ(CallNamed(WithId(Make(Verb::kSave, sequence)), "name").code, Code::kOk);
+  };
+  save();
+  wire::Submission removal = WithId(Make(Verb::kRemoveSaved));
+  ASSERT_EQ(CallNamed(removal, "name").code, Code::kOk);
+  // The name belongs to a later save.
+  save();
+  Restart();
+  EXPECT_EQ(CallNamed(Again(removal), "name").code, Code::kOk);
+  EXPECT_TRUE(std::filesystem::exists(PathOf("name")));
+  for (const bool was_removed : {false, true}) {
+    removal = WithId(Make(Verb::kRemoveSaved));
+    Begin(removal);
+    if (was_removed) std::filesystem::remove(PathOf("name"));
+    EXPECT_EQ(CallNamed(Again(removal), "name").code, Code::kOk);
+    EXPECT_FALSE(std::filesystem::exists(PathOf("name")));
+    if (!was_removed) save();
+  }
+  EXPECT_EQ(CallNamed(Again(WithId(Make(Verb::kRemoveSaved))), "name").code, Code::kNotFound);
+}
+
+TEST_F(RetryFilesTest, ALoadIsMadeOnce) {
+  const SequenceHandle sequence = Filled(20);
+  ASSERT_EQ(CallNamed(WithId(Make(Verb::kSave, sequence)), "name").code, Code::kOk);
+  const wire::Submission load = WithId(Make(Verb::kLoad));
+  const Answered first = CallNamed(load, "name");
+  ASSERT_EQ(first.code, Code::kOk) << first.text();
+  ASSERT_EQ(memory().Sequences().size(), 2u);
+  Restart();
+  // From the same file: what nobody has heard of goes.
+  const Answered second = CallNamed(Again(load), "name");
+  ASSERT_EQ(second.code, Code::kOk) << second.text();
+  EXPECT_EQ(memory().Sequences().size(), 2u);
+  EXPECT_EQ(memory().Query(Loaded(second))->cell_count, 20u);
+  EXPECT_FALSE(memory().Query(Loaded(first)));
+  // From another file of that name, and from none: it holds what it held.
+  Append(sequence, 20);
+  wire::Submission over = WithId(Make(Verb::kSave, sequence));
+  over.flags = wire::kFlagForce;
+  ASSERT_EQ(CallNamed(over, "name").code, Code::kOk);
+  for (const bool is_there : {true, false}) {
+    if (!is_there) std::filesystem::remove(PathOf("name"));
+    const Answered again = CallNamed(Again(load), "name");
+    ASSERT_EQ(again.code, Code::kOk) << again.text();
+    EXPECT_EQ(Loaded(again), Loaded(second));
+    EXPECT_EQ(again.sequence, Loaded(second));
+    EXPECT_EQ(again.value0, 1);
+    EXPECT_EQ(memory().Query(Loaded(again))->cell_count, 20u);
+  }
+}
+
+TEST_F(RetryFilesTest, APartOfALoadThatAKillLeftBehindGoes) {
+  ASSERT_EQ(CallNamed(WithId(Make(Verb::kSave, Filled(20))), "name").code, Code::kOk);
+  const wire::Submission load = WithId(Make(Verb::kLoad));
+  const AppliedRequest part{.session = kRetrySession,
+                            .request = static_cast<RequestId>(load.request),
+                            .verb = load.verb,
+                            .completes = false};
+  const SequenceOwner owner{.uid = kOwn, .session = kRetrySession, .namespace_salt = 0};
+  ASSERT_TRUE(memory().Create(owner, part));
+  Restart();
+  EXPECT_EQ(CallNamed(Again(load), "name").code, Code::kOk);
+  EXPECT_EQ(memory().Sequences().size(), 2u);
+  const wire::Submission missing = WithId(Make(Verb::kLoad));
+  EXPECT_EQ(CallNamed(Again(missing), "none").code, Code::kNotFound);
+}
+
+TEST_F(RetryFilesTest, ALoadWhoseAnswerCannotBeToldIsAnError) {
+  (void)Filled(20);
+  (void)Filled(25);
+  ASSERT_EQ(CallNamed(WithId(Make(Verb::kSaveAll)), "two").code, Code::kOk);
+  wire::Submission save = WithId(Make(Verb::kSaveAll));
+  save.argument = wire::kSaveTokensOnly;
+  ASSERT_EQ(CallNamed(save, "tokens").code, Code::kOk);
+  for (const char* const name : {"two", "tokens"}) {
+    const wire::Submission load = WithId(Make(Verb::kLoad));
+    ASSERT_EQ(CallNamed(load, name).code, Code::kOk);
+    const std::size_t count = memory().Sequences().size();
+    Restart();
+    EXPECT_EQ(CallNamed(Again(load), name).code, Code::kOk);
+    EXPECT_EQ(memory().Sequences().size(), count);
+    std::filesystem::remove(PathOf(name));
+    const Answered again = CallNamed(Again(load), name);
+    EXPECT_EQ(again.code, Code::kConflict);
+    EXPECT_THAT(again.text(), HasSubstr("its file has changed since"));
+    EXPECT_EQ(memory().Sequences().size(), count);
+  }
+}
+
+TEST_F(RetryFilesTest, AnUploadIsTakenOnceAndAnImportAsksForItAgain) {
+  const std::vector<std::byte> file(100, std::byte{7});
+  const auto upload = [&](std::size_t begin, std::size_t end) {
+    wire::Submission submission = WithId(Make(Verb::kLlamaUpload));
+    submission.argument = static_cast<std::int64_t>(begin);
+    const auto piece = std::span(file).subspan(begin, end - begin);
+    EXPECT_EQ(Call(submission, piece).value0, static_cast<std::int64_t>(end));
+    EXPECT_EQ(Call(Again(submission), piece).value0, static_cast<std::int64_t>(end));
+  };
+  upload(0, 60);
+  upload(60, 100);
+  const wire::LlamaImportParams params{.sequence_id = wire::kLlamaEverySequence, .flags = 0};
+  const auto payload = std::as_bytes(std::span(&params, 1));
+  const wire::Submission import = WithId(Make(Verb::kLlamaImport));
+  EXPECT_THAT(Call(import, payload).text(), HasSubstr("llama.cpp state")) << "it had come whole";
+  // Sent again it has no file; what the first attempt had made, nobody has heard of.
+  const AppliedRequest part{.session = kRetrySession,
+                            .request = static_cast<RequestId>(import.request),
+                            .verb = import.verb,
+                            .completes = false};
+  ASSERT_TRUE(memory().Create({.uid = kOwn, .session = kRetrySession}, part));
+  const Answered again = Call(Again(import), payload);
+  EXPECT_EQ(again.code, Code::kConflict) << again.text();
+  EXPECT_TRUE(memory().Sequences().empty());
+  // A piece behind one that went with the daemon.
+  upload(0, 60);
+  Restart();
+  wire::Submission late = WithId(Make(Verb::kLlamaUpload));
+  late.argument = 60;
+  EXPECT_EQ(Call(Again(late), std::span(file).subspan(60)).code, Code::kConflict);
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,183 @@
+// Requests that are sent again to another service over the same memory, as after a restart.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/saved_states.h"
+#include "daemon/session_tokens.h"
+#include "tests/daemon/support/service_fixture.h"
+
+namespace kvd::test {
+
+inline constexpr SessionId kRetrySession{5};
+
+// A daemon's parts above the engine, which may be replaced by others like them.
+struct Daemon {
+  Daemon(FakeEngine& engine, const QuotaPolicy& quotas, PoolShares& shares,
+         const StoredSession& stored, SavedStates* saved_states)
+      : scheduler_(
+            std::make_unique<Scheduler>(engine, engine.config().vocab_size, SchedulerOptions{})),
+        scheduler(*scheduler_),
+        service(engine, scheduler, quotas, shares,
+                {.pid_of_session = [](SessionId) { return 7u; },
+                 .session_count = [] { return 1u; },
+                 .requests_in_flight = [](std::uint32_t) { return 1u; },
+                 .saved_states = saved_states}),
+        client(static_cast<std::uint64_t>(kRetrySession), kOwn, {}, stored) {}
+  // Requests go before the service that made them.
+  ~Daemon() { scheduler_.reset(); }
+
+  std::unique_ptr<Scheduler> scheduler_;
+  Scheduler& scheduler;
+  Service service;
+  TestSession client;
+};
+
+struct Answered {
+  Code code = Code::kInternal;
+  SequenceHandle sequence = SequenceHandle::kNone;
+  std::int64_t value0 = 0;
+  std::int64_t value1 = 0;
+  std::int64_t value2 = 0;
+  std::vector<std::byte> output;
+  std::string text() const { return {reinterpret_cast<const char*>(output.data()), output.size()}; }
+};
+
+class RetryTest : public testing::Test {
+ protected:
+  explicit RetryTest(const FakeEngineOptions& options = {}) : engine_(options) {
+    Restart();
+    EXPECT_TRUE(engine_.memory().OpenSession(stored_));
+  }
+
+  // As if the daemon had been killed: nobody ends anything, and another one starts.
+  void Restart() {
+    daemon_.reset();
+    daemon_ = std::make_unique<Daemon>(engine_, quotas_, shares_, stored_, saved_states_.get());
+  }
+  Memory& memory() { return engine_.memory(); }
+
+  static wire::Submission Make(Verb verb, SequenceHandle sequence = SequenceHandle::kNone) {
+    wire::Submission submission{};
+    submission.verb = static_cast<std::uint16_t>(verb);
+    submission.sequence = static_cast<std::uint64_t>(sequence);
+    return submission;
+  }
+  static wire::Submission Range(Verb verb, SequenceHandle sequence, std::int32_t p0,
+                                std::int32_t p1, std::int64_t argument = 0) {
+    wire::Submission submission = Make(verb, sequence);
+    submission.p0 = p0;
+    submission.p1 = p1;
+    submission.argument = argument;
+    return submission;
+  }
+  wire::Submission WithId(wire::Submission submission) {
+    submission.request = ++last_request_;
+    return submission;
+  }
+  // Handles it; nullopt: the scheduler has it.
+  std::optional<Answered> Submit(const wire::Submission& submission,
+                                 std::span<const std::byte> payload = {}) {
+    const ReceivedSubmission received = daemon_->client.Send(submission, payload);
+    EXPECT_TRUE(received.check) << received.check.error().message;
+    Outcome outcome = daemon_->service.Handle(daemon_->client.session(), received);
+    if (std::holds_alternative<AnsweredByScheduler>(outcome)) return std::nullopt;
+    // What the worker and the file thread do is done at once.
+    Reply reply;
+    if (auto* const call = std::get_if<std::function<Reply()>>(&outcome)) {
+      reply = (*call)();
+    } else if (auto* const file_call = std::get_if<FileCall>(&outcome)) {
+      reply = file_call->call();
+    } else {
+      reply = std::get<Reply>(std::move(outcome));
+    }
+    return Answered{reply.code,   reply.sequence, reply.value0,
+                    reply.value1, reply.value2,   reply.output};
+  }
+  void RunDry() {
+    while (daemon_->scheduler.RunOnce()) {
+    }
+  }
+  // Its final answer, whoever gives it.
+  Answered Call(const wire::Submission& submission, std::span<const std::byte> payload = {}) {
+    if (auto direct = Submit(submission, payload)) return *direct;
+    RunDry();
+    const auto all = daemon_->client.All();
+    EXPECT_FALSE(all.empty());
+    if (all.empty()) return {};
+    const wire::Completion& last = all.back().completion;
+    EXPECT_TRUE(all.back().is_final());
+    return {all.back().code(), static_cast<SequenceHandle>(last.sequence),
+            last.value0,       last.value1,
+            last.value2,       all.back().output};
+  }
+  SequenceHandle Filled(std::size_t cells) {
+    const SequenceHandle sequence = Call(WithId(Make(Verb::kCreate))).sequence;
+    if (cells == 0) return sequence;
+    const std::vector<TokenId> tokens(cells, 5);
+    EXPECT_EQ(Call(WithId(Make(Verb::kDecode, sequence)), std::as_bytes(std::span(tokens))).code,
+              Code::kOk);
+    return sequence;
+  }
+  static wire::Submission Again(wire::Submission submission) {
+    submission.flags |= wire::kFlagRetry;
+    return submission;
+  }
+  // Everything committed but the sessions: handles, owners, tokens, positions, names.
+  std::string State() {
+    std::string state;
+    for (const SequenceInfo& info : memory().Sequences()) {
+      std::vector<TokenId> tokens;
+      std::vector<Pos> positions;
+      EXPECT_TRUE(memory().ReadCells(info.handle, 0, ~0u, &tokens, &positions));
+      state += std::to_string(static_cast<std::uint64_t>(info.handle)) + " of " +
+               std::to_string(static_cast<std::uint64_t>(info.owner.session)) + " " +
+               std::to_string(info.flags) + ":";
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        state += " " + std::to_string(tokens[i]) + "@" + std::to_string(positions[i].value);
+      }
+      state += "\n";
+    }
+    for (const SnapshotInfo& snapshot : memory().Snapshots()) state += snapshot.name + "\n";
+    return state;
+  }
+  // Applies it, forgets the answer, and sends it to the next daemon.
+  Answered ExpectAppliedOnce(wire::Submission submission, std::string_view text = {}) {
+    const auto payload = std::as_bytes(std::span(text));
+    submission = WithId(submission);
+    const std::string before = State();
+    const Answered first = Call(submission, payload);
+    EXPECT_EQ(first.code, Code::kOk) << first.text();
+    const std::string after = State();
+    EXPECT_NE(before, after);
+    Restart();
+    const Answered second = Call(Again(submission), payload);
+    EXPECT_EQ(second.code, Code::kOk) << second.text();
+    EXPECT_EQ(State(), after);
+    EXPECT_EQ(second.sequence, first.sequence);
+    EXPECT_EQ(second.output, first.output);
+    EXPECT_EQ(second.value1, first.value1);
+    EXPECT_EQ(second.value2, first.value2);
+    const auto verb = static_cast<Verb>(submission.verb);
+    if (verb != Verb::kFork && verb != Verb::kAttach) {  // those say how long it took
+      EXPECT_EQ(second.value0, first.value0);
+    }
+    return second;
+  }
+
+  FakeEngine engine_;
+  QuotaPolicy quotas_{{}, kOwn, true};
+  PoolShares shares_{engine_.memory(), quotas_};
+  StoredSession stored_ = IssueToken(kRetrySession, kOwn)->session;
+  std::unique_ptr<SavedStates> saved_states_;
+  std::unique_ptr<Daemon> daemon_;
+  std::uint64_t last_request_ = 70'000;
+};
+
+}  // namespace kvd::test

@@ -1,0 +1,286 @@
+// Daemons that are killed or stopped under load and started again over the same state: several
+// client processes with many requests in flight, prompts that had begun with what others hold, and
+// verbs whose effect lies in files.
+//
+// KVD_RESTARTS: how many at least (10) of the processes' daemon; KVD_TEST_SEED as everywhere.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "tests/e2e/support/client_work.h"
+#include "tests/e2e/support/served_daemon.h"
+
+namespace kvd {
+namespace {
+
+using std::chrono::microseconds;
+using test::HeldBy;
+using test::Seen;
+
+class RestartTest : public test::ServedDaemonTest {
+ protected:
+  explicit RestartTest(std::vector<std::string> arguments = {"-c", "32768", "--deterministic"})
+      : ServedDaemonTest(std::move(arguments)) {}
+
+  enum class End { kKilled, kStopped };
+  void Restart(End end) {
+    if (end == End::kKilled) {
+      daemon_->Kill();
+    } else {
+      const Status stopped = daemon_->Stop();
+      ASSERT_TRUE(stopped) << stopped.error().message;
+    }
+    const Status again = daemon_->StartAgain();
+    ASSERT_TRUE(again) << again.error().message;
+  }
+  static std::vector<TokenId> Prompt() {
+    std::vector<TokenId> prompt;
+    for (TokenId i = 0; i < 300; ++i) prompt.push_back(10 + i * 7 % 500);
+    return prompt;
+  }
+
+  struct Answer {
+    std::vector<TokenId> tokens;
+    std::vector<TokenId> held;
+    std::vector<float> logits;  // of one more token
+  };
+  // After `pieces` of it, `meanwhile` is called.
+  Answer Generate(const Client& client, std::size_t pieces,
+                  const std::function<void()>& meanwhile = {}) {
+    Answer answer;
+    const auto sequence = client.NewSequence();
+    EXPECT_TRUE(sequence) << sequence.error().message;
+    const std::vector<TokenId> prompt = Prompt();
+    auto generation = sequence->Generate({.tokens = prompt,
+                                          .predict_max = 150,
+                                          .temperature = 3.0f,
+                                          .repeat_penalty = 1.1f,
+                                          .seed = 5,
+                                          .flags = wire::kIgnoreEos});
+    EXPECT_TRUE(generation) << generation.error().message;
+    for (std::size_t count = 0;; ++count) {
+      if (count == pieces && meanwhile) meanwhile();
+      auto piece = generation->Next();
+      EXPECT_TRUE(piece) << piece.error().message;
+      if (!piece || !*piece) break;
+      answer.tokens.insert(answer.tokens.end(), (*piece)->tokens.begin(), (*piece)->tokens.end());
+    }
+    const auto entry = sequence->Query();
+    EXPECT_TRUE(entry) << entry.error().message;
+    const auto logits = sequence->Decode(std::vector<TokenId>{7}, Pos{entry->next_pos});
+    EXPECT_TRUE(logits) << logits.error().message;
+    if (logits) answer.logits.assign(logits->values().begin(), logits->values().end());
+    answer.held = HeldBy(client, sequence->handle());
+    return answer;
+  }
+  std::uint64_t PrefixHits(const Client& client) { return client.Info()->prefix_hits; }
+};
+
+TEST_F(RestartTest, AGenerationBehindASharedPrefixGoesOnToTheSameBits) {
+  const Client other = Connect();
+  const auto source = other.NewSequence();
+  ASSERT_TRUE(source);
+  ASSERT_TRUE(source->Decode(Prompt(), Pos{0}));
+  const Client client = Connect();
+  const std::uint64_t hits = PrefixHits(client);
+  const Answer right = Generate(client, 0);
+  EXPECT_EQ(PrefixHits(client), hits + 1);
+  ASSERT_EQ(right.tokens.size(), 150u);
+  for (const End end : {End::kKilled, End::kStopped}) {
+    for (const std::size_t pieces : {0u, 1u, 2u, 40u}) {
+      std::uint64_t hits_before = 0;
+      const Answer answer = Generate(client, pieces, [&] {
+        // The prompt was taken from the other one when the first piece came.
+        hits_before = PrefixHits(other);
+        Restart(end);
+      });
+      if (pieces > 0) {
+        EXPECT_GT(hits_before, 0u);
+      }
+      EXPECT_EQ(answer.tokens, right.tokens);
+      EXPECT_EQ(answer.held, right.held);
+      EXPECT_EQ(answer.logits, right.logits);
+    }
+  }
+}
+
+// The work of a client process of its own, written to a pipe as one line per list.
+std::string Told(const Seen& seen) {
+  std::string text = std::to_string(seen.forks) + "\n";
+  for (const auto* lists : {&seen.generated, &seen.held}) {
+    for (const auto& list : *lists) {
+      for (const TokenId token : list) text += std::to_string(token) + " ";
+      text += "\n";
+    }
+  }
+  for (const float value : seen.logits) text += std::to_string(std::bit_cast<int>(value)) + " ";
+  return text;
+}
+
+class Worker {
+ public:
+  explicit Worker(const std::string& socket_path) {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::close(ends[0]);
+      auto client = Client::Connect(
+          {.socket_path = socket_path, .reconnect_timeout = std::chrono::seconds(60)});
+      bool is_told = ::write(ends[1], "", 1) == 1;
+      const std::string text = client ? Told(test::Work(*client)) : client.error().message;
+      is_told = is_told && ::write(ends[1], text.data(), text.size()) == std::ssize(text);
+      ::_exit(is_told && !testing::Test::HasFailure() ? 0 : 1);
+    }
+    ::close(ends[1]);
+    // A daemon that goes before the first welcome is nobody's to come back to.
+    char connected = 0;
+    EXPECT_EQ(::read(ends[0], &connected, 1), 1);
+    reader_ = std::thread([this, end = ends[0]] {
+      char bytes[4096];
+      for (ssize_t got = 0; (got = ::read(end, bytes, sizeof bytes)) > 0;) {
+        told_.append(bytes, static_cast<std::size_t>(got));
+      }
+      ::close(end);
+      is_over_ = true;
+    });
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker() {
+    if (reader_.joinable()) (void)Finish();
+  }
+
+  bool is_over() const { return is_over_; }
+  // What it has told. Fails the test if it has failed.
+  std::string Finish() {
+    reader_.join();
+    int status = 0;
+    EXPECT_EQ(::waitpid(pid_, &status, 0), pid_);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << told_.substr(0, 200);
+    return told_;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  std::string told_;
+  std::atomic<bool> is_over_ = false;
+  std::thread reader_;
+};
+
+int RestartsMin() {
+  const char* const restarts = std::getenv("KVD_RESTARTS");
+  return restarts == nullptr ? 10 : std::atoi(restarts);
+}
+
+std::uint64_t Seed() {
+  const char* const seed = std::getenv("KVD_TEST_SEED");
+  return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
+}
+
+TEST_F(RestartTest, ProcessesUnderKillsSeeWhatTheyWouldHaveSeen) {
+  constexpr std::size_t kWorkers = 3;
+  const std::string right = Worker(socket_path()).Finish();
+  ASSERT_TRUE(right.starts_with("120\n")) << right.substr(0, 200);
+  std::mt19937_64 random(Seed());
+  const auto is_over = [](const auto& worker) { return worker->is_over(); };
+  int restarts = 0;
+  while (restarts < RestartsMin() && !HasFailure()) {
+    std::vector<std::unique_ptr<Worker>> workers;
+    for (std::size_t i = 0; i < kWorkers; ++i) {
+      workers.push_back(std::make_unique<Worker>(socket_path()));
+    }
+    while (!std::ranges::all_of(workers, is_over)) {
+      // Anywhere, also while they come back.
+      std::this_thread::sleep_for(microseconds(random() % 100'000));
+      ASSERT_NO_FATAL_FAILURE(Restart(random() % 4 == 0 ? End::kStopped : End::kKilled));
+      ++restarts;
+    }
+    for (const auto& worker : workers) {
+      const std::string told = worker->Finish();
+      const auto differs = std::ranges::mismatch(told, right).in1 - told.begin();
+      EXPECT_TRUE(told == right) << "from character " << differs << " of " << right.size()
+                                 << " on: " << told.substr(static_cast<std::size_t>(differs), 200);
+    }
+  }
+  std::printf("%d restarts\n", restarts);
+  ExpectServesOthers();
+}
+
+class StoredRestartTest : public RestartTest {
+ protected:
+  StoredRestartTest() : RestartTest({"-c", "16384", "--store", Folder()}) {}
+  ~StoredRestartTest() override { std::filesystem::remove_all(Folder()); }
+  static std::string Folder() {
+    return (std::filesystem::temp_directory_path() / ("kvd-restart-" + std::to_string(::getpid())))
+        .string();
+  }
+};
+
+TEST_F(StoredRestartTest, FilesAndPrefixesAreChangedOnce) {
+  const Client client = Connect();
+  std::atomic<bool> is_done = false;
+  std::jthread work([&] {
+    for (int round = 0; round < 25; ++round) {
+      const std::string name = "round-" + std::to_string(round);
+      const auto sequence = client.Create();
+      ASSERT_TRUE(sequence) << sequence.error().message;
+      std::vector<TokenId> tokens(100, 5);
+      tokens[0] = 10 + round;
+      auto decoding = client.StartDecode(*sequence, tokens, Pos{0}, wire::LogitsWanted::kNone);
+      ASSERT_TRUE(decoding) << decoding.error().message;
+      ASSERT_TRUE(decoding->Next());
+      const auto saved = client.Save(*sequence, name);
+      ASSERT_TRUE(saved) << saved.error().message;
+      const auto loaded = client.Load(name);
+      ASSERT_TRUE(loaded) << loaded.error().message;
+      const auto file = client.ExportLlama(std::array{*sequence});
+      ASSERT_TRUE(file) << file.error().message;
+      const auto imported = client.ImportLlama(*file);
+      ASSERT_TRUE(imported) << imported.error().message;
+      const Status removed = client.RemoveSaved(name);
+      ASSERT_TRUE(removed) << removed.error().message;
+      if (round % 2 == 0) {
+        const Status pinned = client.Pin(*sequence, true);
+        ASSERT_TRUE(pinned) << pinned.error().message;
+      }
+      const auto stays = client.Retain(*sequence);
+      ASSERT_TRUE(stays) << stays.error().message;
+      EXPECT_TRUE(*stays);
+    }
+    is_done = true;
+  });
+  std::mt19937_64 random(Seed());
+  while (!is_done && !HasFailure()) {
+    std::this_thread::sleep_for(microseconds(random() % 30'000));
+    Restart(End::kKilled);
+  }
+  work.join();
+  const auto info = client.Info();
+  ASSERT_TRUE(info) << info.error().message;
+  EXPECT_EQ(info->sequences_live, 75u);
+  EXPECT_EQ(info->sequences_retained, 12u) << "without the pinned ones";
+  EXPECT_TRUE(client.Saved()->empty());
+  const auto dropped = client.DropRetained(Force::kNo);
+  ASSERT_TRUE(dropped) << dropped.error().message;
+  EXPECT_EQ(*dropped, 12u);
+  const auto pinned = client.DropRetained(Force::kYes);
+  ASSERT_TRUE(pinned) << pinned.error().message;
+  EXPECT_EQ(*pinned, 13u);
+}
+
+}  // namespace
+}  // namespace kvd
