@@ -36,6 +36,7 @@
 #include <cstdint>
 
 #include "kernels/data_type.h"
+#include "kernels/scan_args.h"
 
 namespace kvd::kernels {
 
@@ -182,6 +183,11 @@ struct KernelTable {
   // rest take a correctly rounded one; the sum of groups and rest is in double, its inverse rounded
   // to f32. n > 0; some x[i] is finite.
   void (*plain_softmax)(float* x, std::size_t n, std::size_t lane_count);
+
+  // ---- state-space layers: one sequence, some channels (kernels/scan_args.h)
+  void (*scan_channels)(const ChannelScan& scan);
+  void (*scan_head)(const HeadScan& scan);
+  void (*convolve)(const ChannelConvolution& work);
 
   // ---- rows of f32
   // y[i] = x[i] * (1 / sqrt(mean of squares + epsilon)) * weight[i]   (Zhang and Sennrich 2019). y

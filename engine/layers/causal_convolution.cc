@@ -1,5 +1,4 @@
-// A unit of work is one sequence and a range of channels. The taps of a range are turned once, so
-// that the inner loop runs over channels side by side.
+// A unit of work is one sequence and a range of channels.
 #include "engine/layers/causal_convolution.h"
 
 #include <algorithm>
@@ -14,39 +13,36 @@ constexpr std::array<float, kUnitChannels> kZeros = {};
 
 }  // namespace
 
-void ConvolveChannels(const CausalConvolution& convolution, const SequencePiece& piece,
-                      std::size_t first, std::size_t count) {
+void ConvolveChannels(const kernels::KernelTable& kernels, const CausalConvolution& convolution,
+                      const SequencePiece& piece, std::size_t first, std::size_t count) {
   KVD_ASSERT(count <= kUnitChannels);
   const std::size_t width = convolution.width;
   const std::size_t kept = width - 1;
-  // Row `row` of the kept inputs with those of the piece behind them.
-  const auto input = [&](std::size_t row) {
-    if (row >= kept) return piece.x[row - kept] + first;
-    if (piece.from == nullptr) return kZeros.data();
-    return piece.from + row * convolution.channels + first;
-  };
-  float taps[ModelConfig::kConvolutionWidthMax][kUnitChannels];
-  for (std::size_t i = 0; i < width; ++i) {
-    for (std::size_t c = 0; c < count; ++c) taps[i][c] = convolution.taps[(first + c) * width + i];
-  }
-  const float* start = convolution.bias == nullptr ? kZeros.data() : convolution.bias + first;
-  for (std::size_t row = 0; row < piece.row_count; ++row) {
-    float sum[kUnitChannels];
-    std::copy_n(start, count, sum);
-    for (std::size_t i = 0; i < width; ++i) {
-      const float* x = input(row + i);
-      for (std::size_t c = 0; c < count; ++c) sum[c] += taps[i][c] * x[c];
-    }
-    std::copy_n(sum, count, piece.y[row] + first);
-  }
+  std::array<const float*, ModelConfig::kConvolutionWidthMax> before;
   for (std::size_t i = 0; i < kept; ++i) {
-    std::copy_n(input(piece.row_count + i), count, piece.to + i * convolution.channels + first);
+    before[i] =
+        piece.from == nullptr ? kZeros.data() : piece.from + i * convolution.channels + first;
+  }
+  kernels.convolve({.row_count = piece.row_count,
+                    .channel_count = count,
+                    .width = width,
+                    .taps = convolution.taps + first * width,
+                    .bias = convolution.bias == nullptr ? nullptr : convolution.bias + first,
+                    .before = before.data(),
+                    .x = {piece.x, piece.x_first + first},
+                    .y = piece.y,
+                    .y_first = first,
+                    .is_activated = convolution.is_activated});
+  for (std::size_t i = 0; i < kept; ++i) {
+    const std::size_t row = piece.row_count + i;
+    const float* from = row < kept ? before[row] : piece.x[row - kept] + piece.x_first + first;
+    std::copy_n(from, count, piece.to + i * convolution.channels + first);
   }
 }
 
-void RunCausalConvolution(ForwardPass& pass, std::size_t layer, std::size_t state_offset,
+void RunCausalConvolution(ForwardPass& pass, std::size_t layer,
                           const CausalConvolution& convolution, const RowBuffer& x,
-                          const RowBuffer& y) {
+                          std::size_t x_first, const RowBuffer& y) {
   KVD_ASSERT(convolution.width >= 1 && convolution.width <= ModelConfig::kConvolutionWidthMax);
   const std::size_t channels = convolution.channels;
   const std::size_t ranges = (channels + kUnitChannels - 1) / kUnitChannels;
@@ -58,11 +54,12 @@ void RunCausalConvolution(ForwardPass& pass, std::size_t layer, std::size_t stat
     const std::size_t count = std::min(kUnitChannels, channels - first);
     const SequenceRows& rows = pass.sequences()[s];
     const SequencePiece piece{.x = x.pointers() + rows.first_row,
+                              .x_first = x_first,
                               .y = y.pointers() + rows.first_row,
                               .row_count = rows.row_count,
-                              .from = state.from == nullptr ? nullptr : state.from + state_offset,
-                              .to = state.to + state_offset};
-    ConvolveChannels(convolution, piece, first, count);
+                              .from = state.from,
+                              .to = state.to};
+    ConvolveChannels(*pass.compute().kernels, convolution, piece, first, count);
     for (std::size_t i = 0; i + 1 < convolution.width; ++i) {
       pass.CheckFinite(s, piece.to + i * channels + first, count);
     }

@@ -26,13 +26,13 @@ struct Sizes {
 CausalConvolution ConvolutionOf(const ModelConfig& config, const float* taps) {
   return {.taps = taps,
           .channels = Sizes(config.delta_net).channels,
-          .width = config.delta_net.convolution_width};
+          .width = config.delta_net.convolution_width,
+          .is_activated = true};
 }
 
-// x = silu(x); queries and keys to length 1, queries by 1/sqrt(head_size) too.
-void Activate(const ModelConfig& config, float* x) {
+// Queries and keys to length 1, queries by 1/sqrt(head_size) too.
+void ScaleQueriesAndKeys(const ModelConfig& config, float* x) {
   const Sizes sizes(config.delta_net);
-  for (std::size_t c = 0; c < sizes.channels; ++c) x[c] *= Logistic(x[c]);
   for (std::size_t at = 0; at < 2 * sizes.keys; at += sizes.head) {
     ScaleToUnitLength(x + at, sizes.head, config.rms_epsilon);
   }
@@ -67,10 +67,10 @@ void RunGatedDeltaNet(ForwardPass& pass, std::size_t layer, const GatedDeltaNetW
   RunLinear(pass.compute(), projections, pass.row_count());
 
   const CausalConvolution convolution = ConvolutionOf(config, weights.taps);
-  RunCausalConvolution(pass, layer, 0, convolution, qkv, mixed);
+  RunCausalConvolution(pass, layer, convolution, qkv, 0, mixed);
   pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
     for (std::size_t row = first; row < last; ++row) {
-      Activate(config, mixed[row]);
+      ScaleQueriesAndKeys(config, mixed[row]);
       Logistics(beta[row], head_count, beta[row]);
       for (std::size_t head = 0; head < head_count; ++head) {
         const float step = Softplus(decay[row][head] + weights.alpha_bias[head]);

@@ -3,8 +3,6 @@
 #include "engine/layers/mamba.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include "engine/layers/causal_convolution.h"
 
@@ -17,29 +15,16 @@ std::size_t RoundUp(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
 }
 
-float Softplus(float x) { return x > 20.0f ? x : std::log1p(std::exp(x)); }
-float Silu(float x) { return x / (1.0f + std::exp(-x)); }
-
 CausalConvolution ConvolutionOf(const SsmConfig& ssm, std::size_t channels,
                                 const MambaWeights& weights) {
   return {.taps = weights.taps,
           .bias = weights.conv_bias,
           .channels = channels,
-          .width = ssm.conv_width};
+          .width = ssm.conv_width,
+          .is_activated = true};
 }
 
-// rows = silu(Convolution(x)), and the convolution's part of the state.
-void ConvolveAndActivate(ForwardPass& pass, std::size_t layer, const CausalConvolution& convolution,
-                         const RowBuffer& x, const RowBuffer& rows) {
-  RunCausalConvolution(pass, layer, 0, convolution, x, rows);
-  pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
-    for (std::size_t row = first; row < last; ++row) {
-      for (std::size_t i = 0; i < convolution.channels; ++i) rows[row][i] = Silu(rows[row][i]);
-    }
-  });
-}
-
-void NormRows(ForwardPass& pass, float* x, const float* weight, std::size_t count) {
+void NormRow(ForwardPass& pass, float* x, const float* weight, std::size_t count) {
   if (weight == nullptr) return;
   pass.compute().kernels->rms_norm(x, weight, count, pass.config().rms_epsilon, x);
 }
@@ -78,49 +63,48 @@ void RunMamba(ForwardPass& pass, std::size_t layer, const MambaWeights& weights,
   const RowBuffer& xz = pass.Rows(Scratch::kA, 2 * inner);
   const RowBuffer& u = pass.Rows(Scratch::kB, inner);
   const RowBuffer& dt_b_c = pass.Rows(Scratch::kC, rank + 2 * states);
-  const RowBuffer& low = pass.Rows(Scratch::kD, rank);
-  const RowBuffer& dt = pass.Rows(Scratch::kE, inner);
-  const RowBuffer& y = pass.Rows(Scratch::kF, inner);
+  const RowBuffer& dt = pass.Rows(Scratch::kD, inner);
+  const RowBuffer& y = pass.Rows(Scratch::kE, inner);
   pass.Project(weights.in, input, xz);
   const CausalConvolution convolution = ConvolutionOf(ssm, inner, weights);
-  ConvolveAndActivate(pass, layer, convolution, xz, u);
+  RunCausalConvolution(pass, layer, convolution, xz, 0, u);
   pass.Project(weights.x, u, dt_b_c);
-  for (std::size_t row = 0; row < pass.row_count(); ++row) {
-    NormRows(pass, dt_b_c[row], weights.dt_norm, rank);
-    NormRows(pass, dt_b_c[row] + rank, weights.b_norm, states);
-    NormRows(pass, dt_b_c[row] + rank + states, weights.c_norm, states);
-    std::copy_n(dt_b_c[row], rank, low[row]);
+  if (weights.dt_norm != nullptr || weights.b_norm != nullptr || weights.c_norm != nullptr) {
+    pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
+      for (std::size_t row = first; row < last; ++row) {
+        NormRow(pass, dt_b_c[row], weights.dt_norm, rank);
+        NormRow(pass, dt_b_c[row] + rank, weights.b_norm, states);
+        NormRow(pass, dt_b_c[row] + rank + states, weights.c_norm, states);
+      }
+    });
   }
-  pass.Project(weights.dt, low, dt);
+  pass.Project(weights.dt, dt_b_c, dt);
 
   const std::size_t offset = StateFloatsOf(convolution);
   const std::size_t ranges = (inner + kChannelsPerUnit - 1) / kChannelsPerUnit;
-  pass.ForUnits(
-      pass.sequences().size() * ranges, pass.row_count() * inner * states * 8,
-      [&](std::size_t unit) {
-        const std::size_t s = unit / ranges;
-        const std::size_t first = unit % ranges * kChannelsPerUnit;
-        const std::size_t last = std::min(inner, first + kChannelsPerUnit);
-        float* h = BeginScan(pass, s, layer, offset, first * states, (last - first) * states);
-        const SequenceRows& rows = pass.sequences()[s];
-        for (std::size_t row = rows.first_row; row < rows.first_row + rows.row_count; ++row) {
-          const float* b = dt_b_c[row] + rank;
-          const float* c = b + states;
-          for (std::size_t i = first; i < last; ++i) {
-            const float step = Softplus(dt[row][i]);
-            const float x = u[row][i];
-            float* state = h + (i - first) * states;
-            const float* a = weights.a + i * states;
-            float sum = 0.0f;
-            for (std::size_t k = 0; k < states; ++k) {
-              state[k] = state[k] * std::exp(step * a[k]) + b[k] * (x * step);
-              sum += state[k] * c[k];
-            }
-            y[row][i] = (sum + x * weights.d[i]) * Silu(xz[row][inner + i]);
-          }
-        }
-        pass.CheckFinite(s, h, (last - first) * states);
-      });
+  pass.ForUnits(pass.sequences().size() * ranges, pass.row_count() * inner * states,
+                [&](std::size_t unit) {
+                  const std::size_t s = unit / ranges;
+                  const std::size_t first = unit % ranges * kChannelsPerUnit;
+                  const std::size_t count = std::min(inner - first, kChannelsPerUnit);
+                  float* h = BeginScan(pass, s, layer, offset, first * states, count * states);
+                  const SequenceRows& rows = pass.sequences()[s];
+                  pass.compute().kernels->scan_channels(
+                      {.row_count = rows.row_count,
+                       .channel_count = count,
+                       .state_count = states,
+                       .dt = {dt.pointers() + rows.first_row, first},
+                       .x = {u.pointers() + rows.first_row, first},
+                       .gate = {xz.pointers() + rows.first_row, inner + first},
+                       .b = {dt_b_c.pointers() + rows.first_row, rank},
+                       .c = {dt_b_c.pointers() + rows.first_row, rank + states},
+                       .a = weights.a + first * states,
+                       .d = weights.d + first,
+                       .state = h,
+                       .y = y.pointers() + rows.first_row,
+                       .y_first = first});
+                  pass.CheckFinite(s, h, count * states);
+                });
   pass.AddToStream(weights.out, y);
 }
 
@@ -131,51 +115,49 @@ void RunMamba2(ForwardPass& pass, std::size_t layer, const MambaWeights& weights
   const std::size_t head_dim = inner / heads, channels = ssm.convolved_channels();
   const std::size_t heads_per_group = heads / ssm.group_count;
   const RowBuffer& all = pass.Rows(Scratch::kA, inner + channels + heads);  // z | x B C | dt
-  const RowBuffer& x_b_c = pass.Rows(Scratch::kB, channels);
-  const RowBuffer& u = pass.Rows(Scratch::kC, channels);
-  const RowBuffer& y = pass.Rows(Scratch::kD, inner);
+  const RowBuffer& u = pass.Rows(Scratch::kB, channels);
+  const RowBuffer& y = pass.Rows(Scratch::kC, inner);
   pass.Project(weights.in, input, all);
-  for (std::size_t row = 0; row < pass.row_count(); ++row) {
-    std::copy_n(all[row] + inner, channels, x_b_c[row]);
-  }
   const CausalConvolution convolution = ConvolutionOf(ssm, channels, weights);
-  ConvolveAndActivate(pass, layer, convolution, x_b_c, u);
+  RunCausalConvolution(pass, layer, convolution, all, inner, u);
 
   const std::size_t offset = StateFloatsOf(convolution);
   const std::size_t head_floats = head_dim * states;
-  pass.ForUnits(
-      pass.sequences().size() * heads, pass.row_count() * inner * states * 4,
-      [&](std::size_t unit) {
-        const std::size_t s = unit / heads;
-        const std::size_t head = unit % heads;
-        float* h = BeginScan(pass, s, layer, offset, head * head_floats, head_floats);
-        const SequenceRows& rows = pass.sequences()[s];
-        for (std::size_t row = rows.first_row; row < rows.first_row + rows.row_count; ++row) {
-          const float* b = u[row] + inner + head / heads_per_group * states;
-          const float* c = b + ssm.group_count * states;
-          const float step = Softplus(all[row][inner + channels + head] + weights.dt_bias[head]);
-          const float decay = std::exp(step * weights.a[head]);
-          for (std::size_t i = 0; i < head_dim; ++i) {
-            const std::size_t channel = head * head_dim + i;
-            const float x = u[row][channel];
-            float* state = h + i * states;
-            float sum = 0.0f;
-            for (std::size_t k = 0; k < states; ++k) {
-              state[k] = state[k] * decay + b[k] * (x * step);
-              sum += state[k] * c[k];
-            }
-            y[row][channel] = (sum + x * weights.d[head]) * Silu(all[row][channel]);
-          }
-        }
-        pass.CheckFinite(s, h, head_floats);
-      });
+  pass.ForUnits(pass.sequences().size() * heads, pass.row_count() * inner * states,
+                [&](std::size_t unit) {
+                  const std::size_t s = unit / heads;
+                  const std::size_t head = unit % heads;
+                  const std::size_t first = head * head_dim;
+                  const std::size_t group = inner + head / heads_per_group * states;
+                  float* h = BeginScan(pass, s, layer, offset, head * head_floats, head_floats);
+                  const SequenceRows& rows = pass.sequences()[s];
+                  const float* const* const mixed = u.pointers() + rows.first_row;
+                  const float* const* const projected = all.pointers() + rows.first_row;
+                  pass.compute().kernels->scan_head({.row_count = rows.row_count,
+                                                     .channel_count = head_dim,
+                                                     .state_count = states,
+                                                     .dt = {projected, inner + channels + head},
+                                                     .x = {mixed, first},
+                                                     .gate = {projected, first},
+                                                     .b = {mixed, group},
+                                                     .c = {mixed, group + ssm.group_count * states},
+                                                     .dt_bias = weights.dt_bias[head],
+                                                     .a = weights.a[head],
+                                                     .d = weights.d[head],
+                                                     .state = h,
+                                                     .y = y.pointers() + rows.first_row,
+                                                     .y_first = first});
+                  pass.CheckFinite(s, h, head_floats);
+                });
   if (weights.out_norm != nullptr) {
     const std::size_t group = inner / ssm.group_count;
-    for (std::size_t row = 0; row < pass.row_count(); ++row) {
-      for (std::size_t g = 0; g < ssm.group_count; ++g) {
-        NormRows(pass, y[row] + g * group, weights.out_norm + g * group, group);
+    pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
+      for (std::size_t row = first; row < last; ++row) {
+        for (std::size_t at = 0; at < inner; at += group) {
+          NormRow(pass, y[row] + at, weights.out_norm + at, group);
+        }
       }
-    }
+    });
   }
   pass.AddToStream(weights.out, y);
 }

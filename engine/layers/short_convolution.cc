@@ -29,7 +29,7 @@ void RunShortConvolution(ForwardPass& pass, std::size_t layer,
       for (std::size_t i = 0; i < width; ++i) input[row][i] = b[i] * x[i];
     }
   });
-  RunCausalConvolution(pass, layer, 0, ConvolutionOf(pass.config(), weights.taps), input, mixed);
+  RunCausalConvolution(pass, layer, ConvolutionOf(pass.config(), weights.taps), input, 0, mixed);
   pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
     for (std::size_t row = first; row < last; ++row) {
       const float* c = gates[row] + width;

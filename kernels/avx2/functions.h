@@ -29,6 +29,9 @@ void PlainDots(const float* a, const float* rows, std::size_t stride, std::size_
 void LaneDots(const float* a, const float* rows, std::size_t stride, std::size_t count,
               std::size_t n, float* out);
 void PlainSoftmax(float* x, std::size_t n, std::size_t lane_count);
+void ScanChannels(const ChannelScan& scan);
+void ScanHead(const HeadScan& scan);
+void Convolve(const ChannelConvolution& work);
 void RmsNorm(const float* x, const float* weight, std::size_t n, float epsilon, float* y);
 void Rope(float* x, std::size_t head_count, std::size_t head_dim, std::size_t rotated_dim,
           bool interleaved, const float* cosine, const float* sine);

@@ -53,7 +53,8 @@ class CausalConvolutionTest : public ::testing::TestWithParam<std::size_t> {
                                 .from = done == 0 ? nullptr : from.data(),
                                 .to = to.data()};
       for (std::size_t first = 0; first < kChannels; first += kUnitChannels) {
-        ConvolveChannels(convolution_, piece, first, std::min(kUnitChannels, kChannels - first));
+        ConvolveChannels(*kernels::ScalarTable(), convolution_, piece, first,
+                         std::min(kUnitChannels, kChannels - first));
       }
       from = to;
     }
