@@ -19,8 +19,13 @@ inline constexpr std::size_t kQuantTileRowsMax = 6;  // of any instruction set
 // Blocks per row up to which a panel has 64 outputs: 64 outputs of 8,192 elements are 576 KiB.
 inline constexpr std::size_t kWidePanelBlocks = 256;
 
-[[gnu::always_inline]] constexpr std::size_t QuantPanelOuts(std::size_t block_count) {
-  return block_count <= kWidePanelBlocks ? 64 : 32;
+// Rows of x up to which a panel has 32 outputs: the weights of the next one come into the cache
+// meanwhile.
+inline constexpr std::size_t kNarrowPanelRows = 48;
+
+[[gnu::always_inline]] constexpr std::size_t QuantPanelOuts(std::size_t block_count,
+                                                            std::size_t row_count) {
+  return block_count <= kWidePanelBlocks && row_count > kNarrowPanelRows ? 64 : 32;
 }
 
 // Blocks p, p + 4, p + 8, ...

@@ -63,7 +63,7 @@ class ItemRun {
         cells_(cells),
         shape_(shape),
         item_(plan.items[unit / shape.kv_head_count]),
-        next_unit_(unit + compute.pool->thread_count()),
+        next_unit_(unit + 1),
         tiles_(std::span(plan.tiles).subspan(item_.first_tile, item_.tile_count)),
         kv_head_(unit % shape.kv_head_count),
         group_(shape.head_count / shape.kv_head_count),

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/avx2/quads.h"
+#include "kernels/lanes/ahead.h"
 #include "kernels/lanes/dot_tile.h"
 #include "kernels/quant_panel.h"
 
@@ -192,7 +193,7 @@ struct QuantWideStep {
 };
 
 template <class Q, int kRows>
-void QuantWideTile(const QuantWideStep& step) {
+void QuantWideTile(const QuantWideStep& step, Ahead* next) {
   using Shape = PanelShape<Q>;
   using Products = BlockSums<Q, kRows>;
   constexpr std::size_t kBlockBytes = Shape::kVectors * 32;
@@ -202,6 +203,7 @@ void QuantWideTile(const QuantWideStep& step) {
   const auto vector = [&](std::size_t group, std::size_t v) KVD_INLINE_LAMBDA {
     return Bytes::Load32(block + group * group_bytes + 32 * v);
   };
+  Ahead ahead = *next;
   __m256 totals[4][kRows][2];  // of the four runs
   for (std::size_t p = 0; p < 4; ++p) {
     __m256 sums[kRows][2];
@@ -209,6 +211,7 @@ void QuantWideTile(const QuantWideStep& step) {
       sums[r.value][0] = sums[r.value][1] = _mm256_setzero_ps();
     });
     for (std::size_t b = p; b < step.block_count; b += 4, block += kBlockBytes) {
+      ahead.Step();
       const std::uint8_t* const words[2] = {block + 32 * Shape::kBytesAt,
                                             block + group_bytes + 32 * Shape::kBytesAt};
       const std::int8_t* x[kRows];
@@ -268,6 +271,7 @@ void QuantWideTile(const QuantWideStep& step) {
       totals[p][r.value][1] = sums[r.value][1];
     });
   }
+  *next = ahead;
   StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
     float y[16];
     StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
@@ -283,7 +287,7 @@ template <class Q>
 void WideQuantMatmul(const MatmulArgs& args) {
   constexpr std::size_t kTileRows = 3;
   const std::size_t block_count = args.in_features / kQuantizedBlock;
-  const std::size_t panel_outs = QuantPanelOuts(block_count);
+  const std::size_t panel_outs = QuantPanelOuts(block_count, args.row_count);
   const std::size_t group_bytes = block_count * PanelShape<Q>::kVectors * 32;
   auto* const panel = reinterpret_cast<std::uint8_t*>(args.workspace);
   const std::size_t tile_count = (args.row_count + kTileRows - 1) / kTileRows;
@@ -291,6 +295,9 @@ void WideQuantMatmul(const MatmulArgs& args) {
     const std::size_t left = args.last_out - first;
     const std::size_t last = first + (left < panel_outs ? left : panel_outs);
     const std::size_t group_count = (last - first + 15) / 16 * 2;
+    const std::size_t row_bytes = QuadRowBytes<Q>(args.in_features);
+    Ahead ahead(static_cast<const std::uint8_t*>(args.weights) + last * row_bytes,
+                panel_outs * row_bytes, group_count / 2 * tile_count * block_count);
     for (std::size_t g = 0; g < group_count; ++g) {
       PutGroup<Q>(args, first + 8 * g, last, panel + g * group_bytes);
     }
@@ -311,7 +318,7 @@ void WideQuantMatmul(const MatmulArgs& args) {
         if (last - step.out < 16) step.out_count = last - step.out;
         StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
           constexpr int kRows = decltype(r)::value + 1;
-          if (rows == kRows) QuantWideTile<Q, kRows>(step);
+          if (rows == kRows) QuantWideTile<Q, kRows>(step, &ahead);
         });
       }
     }

@@ -12,15 +12,16 @@
 namespace kvd::kernels::avx512 {
 namespace {
 
-// Up to so many rows reading the blocks in registers beats a panel.
-constexpr std::size_t kNarrowQuantRows = 8;
+// Up to so many rows reading the blocks in registers beats a panel (K-quants take more work).
+template <class Q>
+constexpr std::size_t kNarrowQuantRows = Q::kGroups == 1 ? 8 : 5;
 
 }  // namespace
 
 void Matmul(const MatmulArgs& args) {
   if (args.row_count == 0 || args.first_out >= args.last_out) return;
   WithQuads<QuadTypes>(args.weight_type, [&](auto quads) KVD_INLINE_LAMBDA {
-    if (args.row_count <= kNarrowQuantRows) {
+    if (args.row_count <= kNarrowQuantRows<decltype(quads)>) {
       NarrowQuantMatmul<QuadTypes, decltype(quads)>(args);
     } else {
       WideQuantMatmul<decltype(quads)>(args);

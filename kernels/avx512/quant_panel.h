@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/avx512/quads.h"
+#include "kernels/lanes/ahead.h"
 #include "kernels/lanes/dot_tile.h"
 #include "kernels/quant_panel.h"
 
@@ -156,7 +157,7 @@ struct QuantWideStep {
 };
 
 template <class Q, int kRows>
-void QuantWideTile(const QuantWideStep& step) {
+void QuantWideTile(const QuantWideStep& step, Ahead* next) {
   using Shape = PanelShape<Q>;
   constexpr std::size_t kBlockBytes = Shape::kVectors * 64;
   const std::size_t padded = (step.block_count + 3) / 4 * 4;
@@ -165,6 +166,7 @@ void QuantWideTile(const QuantWideStep& step) {
   const auto vector = [&](std::size_t group, std::size_t v) KVD_INLINE_LAMBDA {
     return _mm512_loadu_si512(block + group * group_bytes + 64 * v);
   };
+  Ahead ahead = *next;
   V totals[4][kRows][2];  // of the four runs
   for (std::size_t p = 0; p < 4; ++p) {
     V sums[kRows][2];
@@ -172,6 +174,7 @@ void QuantWideTile(const QuantWideStep& step) {
       StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA { sums[r.value][g.value] = Lanes::Zero(); });
     });
     for (std::size_t b = p; b < step.block_count; b += 4, block += kBlockBytes) {
+      ahead.Step();
       I s[kRows][2];
       const auto start = [&](std::size_t half) KVD_INLINE_LAMBDA {
         StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
@@ -239,6 +242,7 @@ void QuantWideTile(const QuantWideStep& step) {
                        KVD_INLINE_LAMBDA { totals[p][r.value][g.value] = sums[r.value][g.value]; });
     });
   }
+  *next = ahead;
   StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
     const std::size_t before = 16 * g.value;
     const std::size_t left = step.out_count > before ? step.out_count - before : 0;
@@ -279,7 +283,7 @@ void WideQuantMatmul(const MatmulArgs& args) {
   constexpr std::size_t kArrays = Q::kHalves ? 2 : 1;
   const std::size_t block_count = args.in_features / kQuantizedBlock;
   const std::size_t padded = (block_count + 3) / 4 * 4;
-  const std::size_t panel_outs = QuantPanelOuts(block_count);
+  const std::size_t panel_outs = QuantPanelOuts(block_count, args.row_count);
   const std::size_t group_bytes = block_count * PanelShape<Q>::kVectors * 64;
   auto* const panel = reinterpret_cast<std::uint8_t*>(args.workspace);
   auto* const starts = reinterpret_cast<std::int32_t*>(panel + QuantPanelBytes(block_count) -
@@ -289,6 +293,9 @@ void WideQuantMatmul(const MatmulArgs& args) {
     const std::size_t left = args.last_out - first;
     const std::size_t last = first + (left < panel_outs ? left : panel_outs);
     const std::size_t group_count = (last - first + 31) / 32 * 2;
+    const std::size_t row_bytes = QuadRowBytes<Q>(args.in_features);
+    Ahead ahead(static_cast<const std::uint8_t*>(args.weights) + last * row_bytes,
+                panel_outs * row_bytes, group_count / 2 * tile_count * block_count);
     for (std::size_t g = 0; g < group_count; ++g) {
       PutGroup<Q, false>(args, first + 16 * g, last, panel + g * group_bytes);
     }
@@ -313,7 +320,7 @@ void WideQuantMatmul(const MatmulArgs& args) {
         if (last - step.out < 32) step.out_count = last - step.out;
         StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
           constexpr int kRows = decltype(r)::value + 1;
-          if (rows == kRows) QuantWideTile<Q, kRows>(step);
+          if (rows == kRows) QuantWideTile<Q, kRows>(step, &ahead);
         });
       }
     }
