@@ -36,6 +36,7 @@
 #include <cstdint>
 
 #include "kernels/data_type.h"
+#include "kernels/linear_attention_args.h"
 #include "kernels/scan_args.h"
 
 namespace kvd::kernels {
@@ -188,6 +189,11 @@ struct KernelTable {
   void (*scan_channels)(const ChannelScan& scan);
   void (*scan_head)(const HeadScan& scan);
   void (*convolve)(const ChannelConvolution& work);
+
+  // ---- linear attention: one head of one sequence (kernels/linear_attention_args.h)
+  void (*scan_wkv6)(const LinearAttentionPiece& piece, const Wkv6& head);
+  void (*scan_wkv7)(const LinearAttentionPiece& piece, const Wkv7& head);
+  void (*scan_delta_rule)(const LinearAttentionPiece& piece, const DeltaRule& head);
 
   // ---- rows of f32
   // y[i] = x[i] * (1 / sqrt(mean of squares + epsilon)) * weight[i]   (Zhang and Sennrich 2019). y

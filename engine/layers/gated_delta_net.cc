@@ -86,21 +86,18 @@ void RunGatedDeltaNet(ForwardPass& pass, std::size_t layer, const GatedDeltaNetW
     const std::size_t head = unit % head_count;
     const std::size_t key = head % config.delta_net.key_heads * sizes.head;
     const SequenceRows& rows = pass.sequences()[s];
-    const LayerState state = pass.State(s, layer);
-    const std::size_t offset = StateFloatsOf(convolution) + head * matrix;
-    const LinearAttentionPiece piece{.row_count = rows.row_count,
-                                     .head_size = sizes.head,
-                                     .from = state.from == nullptr ? nullptr : state.from + offset,
-                                     .to = state.to + offset};
-    ScanDeltaRule(piece, {.rows = mixed.pointers() + rows.first_row,
-                          .q_first = key,
-                          .k_first = sizes.keys + key,
-                          .v_first = 2 * sizes.keys + head * sizes.head,
-                          .decay = decay.pointers() + rows.first_row,
-                          .beta = beta.pointers() + rows.first_row,
-                          .head = head,
-                          .y = y.pointers() + rows.first_row,
-                          .y_first = head * sizes.head});
+    const kernels::LinearAttentionPiece piece =
+        PieceOfHead(pass.State(s, layer), StateFloatsOf(convolution) + head * matrix, sizes.head,
+                    rows.row_count);
+    kernels.scan_delta_rule(piece, {.rows = mixed.pointers() + rows.first_row,
+                                    .q_first = key,
+                                    .k_first = sizes.keys + key,
+                                    .v_first = 2 * sizes.keys + head * sizes.head,
+                                    .decay = decay.pointers() + rows.first_row,
+                                    .beta = beta.pointers() + rows.first_row,
+                                    .head = head,
+                                    .y = y.pointers() + rows.first_row,
+                                    .y_first = head * sizes.head});
     pass.CheckFinite(s, piece.to, matrix);
   });
 

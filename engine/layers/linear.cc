@@ -14,9 +14,13 @@
 namespace kvd {
 namespace {
 
-// Below this many multiply-adds waking a second thread costs more than it gains.
-constexpr std::size_t kInlineProducts = 128 * 1024;
+// Below this many multiply-adds, or bytes of weights for one row, waking a second thread costs more than
+// it gains.
+constexpr std::size_t kInlineCost = 128 * 1024;
 constexpr std::size_t kColumnStep = 32;
+// With so few rows no panel is made of the weights, and units may be small.
+constexpr std::size_t kNarrowRows = 8;
+constexpr std::size_t kNarrowColumnStep = 8;
 constexpr std::size_t kJobsAtOnce = 8;
 // Rows of a unit when inputs are prepared by several threads.
 constexpr std::size_t kPreparedRows = 16;
@@ -78,7 +82,8 @@ void RunPass(const Compute& compute, ReadyJobs jobs, std::size_t row_count, bool
   }
   // About eight units per thread, so that one that is interrupted delays the others little.
   const std::size_t wanted = columns / (std::size_t{compute.pool->thread_count()} * 8) + 1;
-  const std::size_t unit_columns = (wanted + kColumnStep - 1) / kColumnStep * kColumnStep;
+  const std::size_t step = row_count <= kNarrowRows ? kNarrowColumnStep : kColumnStep;
+  const std::size_t unit_columns = (wanted + step - 1) / step * step;
   std::size_t unit_count = 0;
   for (const ReadyJob& ready : jobs) {
     unit_count += (ready.job->linear->weight.out_features + unit_columns - 1) / unit_columns;
@@ -181,11 +186,13 @@ void RunLinear(const Compute& compute, std::span<const LinearJob> jobs, std::siz
   const StepProfile::Scope scope(is_recurrent ? compute.profile : nullptr,
                                  StepPart::kRecurrentProducts);
   if (row_count == 0) return;
-  std::size_t products = 0;
+  std::size_t cost = 0;
   for (const LinearJob& job : jobs) {
-    products += job.linear->weight.in_features * job.linear->weight.out_features * row_count;
+    const WeightView& weight = job.linear->weight;
+    cost += weight.out_features * row_count *
+            std::max(weight.in_features, kernels::RowBytes(weight.type, weight.in_features));
   }
-  const bool on_caller = compute.pool->thread_count() == 1 || products < kInlineProducts;
+  const bool on_caller = compute.pool->thread_count() == 1 || cost < kInlineCost;
   std::array<ReadyJob, kJobsAtOnce> ready;
   while (!jobs.empty()) {
     const std::size_t count = MakeReady(compute, jobs, row_count, on_caller, &ready);

@@ -91,16 +91,17 @@ void RunRwkv6TimeMix(ForwardPass& pass, std::size_t layer, const Rwkv6TimeMix& w
   Decay(pass, weights, *mixes[kW], w);
 
   const RowBuffer& y = pass.Rows(Scratch::kAttended, width);
-  ForHeads(pass, layer,
-           [&](const LinearAttentionPiece& piece, std::size_t first_row, std::size_t first) {
-             ScanWkv6(piece, {.r = r.pointers() + first_row,
-                              .k = k.pointers() + first_row,
-                              .v = v.pointers() + first_row,
-                              .w = w.pointers() + first_row,
-                              .u = weights.first + first,
-                              .y = y.pointers() + first_row,
-                              .first = first});
-           });
+  ForHeads(
+      pass, layer,
+      [&](const kernels::LinearAttentionPiece& piece, std::size_t first_row, std::size_t first) {
+        pass.compute().kernels->scan_wkv6(piece, {.r = r.pointers() + first_row,
+                                                  .k = k.pointers() + first_row,
+                                                  .v = v.pointers() + first_row,
+                                                  .w = w.pointers() + first_row,
+                                                  .u = weights.first + first,
+                                                  .y = y.pointers() + first_row,
+                                                  .first = first});
+      });
   NormHeads(pass, weights.group_norm, y);
   pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
     for (std::size_t row = first; row < last; ++row) {

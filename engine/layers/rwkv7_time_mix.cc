@@ -134,17 +134,18 @@ void RunRwkv7TimeMix(ForwardPass& pass, std::size_t layer, const Rwkv7TimeMix& w
   });
 
   const RowBuffer& y = pass.Rows(Scratch::kAttended, width);
-  ForHeads(pass, layer,
-           [&](const LinearAttentionPiece& piece, std::size_t first_row, std::size_t first) {
-             ScanWkv7(piece, {.r = r.pointers() + first_row,
-                              .w = w.pointers() + first_row,
-                              .k = k.pointers() + first_row,
-                              .v = v.pointers() + first_row,
-                              .a = a.pointers() + first_row,
-                              .b = b.pointers() + first_row,
-                              .y = y.pointers() + first_row,
-                              .first = first});
-           });
+  ForHeads(
+      pass, layer,
+      [&](const kernels::LinearAttentionPiece& piece, std::size_t first_row, std::size_t first) {
+        pass.compute().kernels->scan_wkv7(piece, {.r = r.pointers() + first_row,
+                                                  .w = w.pointers() + first_row,
+                                                  .k = k.pointers() + first_row,
+                                                  .v = v.pointers() + first_row,
+                                                  .a = a.pointers() + first_row,
+                                                  .b = b.pointers() + first_row,
+                                                  .y = y.pointers() + first_row,
+                                                  .first = first});
+      });
   NormHeads(pass, weights.group_norm, y);
   Finish(pass, weights, r, k, v, *for_g, y);
   pass.AddToStream(weights.out, y);

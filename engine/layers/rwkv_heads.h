@@ -25,12 +25,8 @@ void ForHeads(ForwardPass& pass, std::size_t layer, const Scan& scan) {
   pass.ForUnits(pass.sequences().size() * head_count, operations, [&](std::size_t unit) {
     const std::size_t s = unit / head_count;
     const std::size_t head = unit % head_count;
-    const LayerState state = pass.State(s, layer);
-    const std::size_t offset = 2 * width + head * size * size;
-    const LinearAttentionPiece piece{.row_count = pass.sequences()[s].row_count,
-                                     .head_size = size,
-                                     .from = state.from == nullptr ? nullptr : state.from + offset,
-                                     .to = state.to + offset};
+    const kernels::LinearAttentionPiece piece = PieceOfHead(
+        pass.State(s, layer), 2 * width + head * size * size, size, pass.sequences()[s].row_count);
     scan(piece, pass.sequences()[s].first_row, head * size);
     pass.CheckFinite(s, piece.to, size * size);
   });

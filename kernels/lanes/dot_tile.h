@@ -20,9 +20,13 @@ KVD_ALWAYS_INLINE void StoreTotals(const typename L::V* sums, float* totals) {
   }
 }
 
-// The rows of a tile are too short, and the tiles too many, for the hardware to foresee: each block
-// read asks for the block at the same place in the next tile. Beyond the last tile that asks for
-// nothing of use, and faults on nothing.
+// How many bytes ahead a tile asks for the weights that come: its rows are too short, and the tiles too
+// many, for the hardware to foresee. It asks for them in the order in which they lie, although it reads
+// four rows at a time: memory answers one stream faster than four. Zen 5, two threads: 63 GB/s instead of
+// 43 of plain reads; with 16 KiB instead of 4 a decode of q4_0 takes two thirds of the time. Beyond the
+// last tile that asks for nothing of use, and faults on nothing.
+inline constexpr std::size_t kPrefetchedBytes = 16384;
+
 template <std::size_t kBytes>
 KVD_ALWAYS_INLINE void PrefetchBlock(const std::uint8_t* block) {
   StaticFor<(kBytes + 63) / 64>(
@@ -43,12 +47,14 @@ KVD_ALWAYS_INLINE void DotTile(const std::uint8_t* weights, std::size_t weight_s
 
   std::size_t j = 0;
   const std::uint8_t* block = weights;
+  const std::uint8_t* ahead = weights + kPrefetchedBytes;
   for (; j + D::kElements <= n; j += D::kElements, block += D::kBytes) {
     typename D::State states[kOuts];
     StaticFor<kOuts>([&](auto o) KVD_INLINE_LAMBDA {
       states[o.value] = D::Open(block + o.value * weight_stride);
-      PrefetchBlock<D::kBytes>(block + (o.value + kOuts) * weight_stride);
     });
+    PrefetchBlock<kOuts * D::kBytes>(ahead);
+    ahead += kOuts * D::kBytes;
     StaticFor<D::kElements / 32>([&](auto pair) KVD_INLINE_LAMBDA {
       const float* from = x + j + 32 * pair.value;
       StaticFor<kOuts>([&](auto o) KVD_INLINE_LAMBDA {

@@ -60,12 +60,6 @@ KVD_ALWAYS_INLINE void QuantTile(WeightRows weights, const std::uint8_t* ahead,
   StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA { L::StoreJoined(sums[r.value], y[r.value]); });
 }
 
-// How many bytes ahead a tile asks for the weights that come. It asks for them in the order in which
-// they lie, although it reads four rows at a time: memory answers one stream faster than four. Zen 5,
-// two threads: 63 GB/s instead of 43 of plain reads; with 16 KiB instead of 4 a decode of q4_0 takes
-// two thirds of the time.
-inline constexpr std::size_t kPrefetchedBytes = 16384;
-
 // kRows rows from `row` on times the outputs [first, last).
 template <class Isa, class Q, int kRows>
 void QuantRows(const MatmulArgs& args, std::size_t row, std::size_t first, std::size_t last) {

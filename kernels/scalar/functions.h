@@ -32,6 +32,9 @@ void PlainSoftmax(float* x, std::size_t n, std::size_t lane_count);
 void ScanChannels(const ChannelScan& scan);
 void ScanHead(const HeadScan& scan);
 void Convolve(const ChannelConvolution& work);
+void ScanWkv6(const LinearAttentionPiece& piece, const Wkv6& head);
+void ScanWkv7(const LinearAttentionPiece& piece, const Wkv7& head);
+void ScanDeltaRule(const LinearAttentionPiece& piece, const DeltaRule& head);
 void RmsNorm(const float* x, const float* weight, std::size_t n, float epsilon, float* y);
 void Rope(float* x, std::size_t head_count, std::size_t head_dim, std::size_t rotated_dim,
           bool interleaved, const float* cosine, const float* sine);

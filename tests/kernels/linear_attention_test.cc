@@ -1,15 +1,11 @@
-// Each recurrence against its formula in double, and in pieces of any length.
-#include "engine/layers/linear_attention.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cmath>
+// The scans of linear attention: the scalar bits on every table, the formulas in double, and pieces of
+// any length.
 #include <functional>
-#include <random>
-#include <vector>
+#include <tuple>
 
-namespace kvd {
+#include "tests/kernels/kernel_inputs.h"
+
+namespace kvd::kernels {
 namespace {
 
 constexpr std::size_t kRows = 50;
@@ -35,21 +31,30 @@ struct Input {
 
 using Matrix = std::vector<std::vector<double>>;  // [key][value]
 
-class LinearAttentionTest : public ::testing::TestWithParam<std::size_t> {
+class LinearAttentionTest : public ::testing::TestWithParam<std::tuple<const char*, std::size_t>> {
  protected:
-  using Scan = std::function<void(const LinearAttentionPiece&, std::size_t first_row)>;
+  using Scan =
+      std::function<void(const KernelTable&, const LinearAttentionPiece&, std::size_t first_row)>;
 
-  // The state behind all rows, which are scanned `chunk` at a time.
-  std::vector<float> Run(const Scan& scan, std::size_t chunk) const {
-    std::vector<float> from;
+  void SetUp() override {
+    const KernelChoice choice = SelectKernels(std::get<0>(GetParam()));
+    if (choice.table == nullptr) GTEST_SKIP() << choice.problem;
+    table_ = choice.table;
+  }
+
+  // The state behind all rows, which are scanned `chunk` at a time; every other piece of them in place.
+  std::vector<float> Run(const KernelTable& table, const Scan& scan, std::size_t chunk) const {
+    std::vector<float> from(size_ * size_, 0.0f);
     for (std::size_t done = 0; done < kRows; done += chunk) {
-      std::vector<float> to(GetParam() * GetParam(), NAN);
-      scan({.row_count = std::min(chunk, kRows - done),
-            .head_size = GetParam(),
-            .from = done == 0 ? nullptr : from.data(),
-            .to = to.data()},
+      std::vector<float> to(size_ * size_, NAN);
+      const bool in_place = done / chunk % 2 == 1;
+      scan(table,
+           {.row_count = std::min(chunk, kRows - done),
+            .head_size = size_,
+            .from = from.data(),
+            .to = in_place ? from.data() : to.data()},
            done);
-      from = to;
+      if (!in_place) from = to;
     }
     return from;
   }
@@ -57,9 +62,15 @@ class LinearAttentionTest : public ::testing::TestWithParam<std::size_t> {
   // expected(row, state) makes one token's result and moves the state on.
   void Check(const Scan& scan, Input& y,
              const std::function<std::vector<double>(std::size_t, Matrix&)>& expected) const {
-    const std::size_t size = GetParam();
-    const std::vector<float> state = Run(scan, kRows);
+    const std::size_t size = size_;
+    const std::vector<float> scalar = Run(*ScalarTable(), scan, kRows);
+    const auto scalar_rows = y.rows;
+    const std::vector<float> state = Run(*table_, scan, kRows);
     const auto whole = y.rows;
+    ASSERT_TRUE(SameBits(scalar, state));
+    for (std::size_t row = 0; row < kRows; ++row) {
+      ASSERT_TRUE(SameBits(scalar_rows[row], whole[row])) << "row " << row;
+    }
     Matrix truth(size, std::vector<double>(size, 0.0));
     for (std::size_t row = 0; row < kRows; ++row) {
       const std::vector<double> wanted = expected(row, truth);
@@ -74,26 +85,28 @@ class LinearAttentionTest : public ::testing::TestWithParam<std::size_t> {
       }
     }
     for (const std::size_t chunk : {1, 7, 49}) {
-      EXPECT_EQ(Run(scan, chunk), state) << "in pieces of " << chunk;
+      EXPECT_EQ(Run(*table_, scan, chunk), state) << "in pieces of " << chunk;
       EXPECT_EQ(y.rows, whole) << "in pieces of " << chunk;
     }
   }
 
-  const std::size_t size_ = GetParam();
+  const KernelTable* table_ = nullptr;
+  const std::size_t size_ = std::get<1>(GetParam());
   Input r_{size_, -1, 1, 1}, k_{size_, -1, 1, 2}, v_{size_, -1, 1, 3}, w_{size_, 0.5f, 1, 4};
   Input y_{size_, 0, 0, 5};
 };
 
 TEST_P(LinearAttentionTest, Wkv6WeighsTheTokenItselfApart) {
   const Input u(size_, -1, 1, 6);
-  const Scan scan = [&](const LinearAttentionPiece& piece, std::size_t row) {
-    ScanWkv6(piece, {.r = r_.pointers.data() + row,
-                     .k = k_.pointers.data() + row,
-                     .v = v_.pointers.data() + row,
-                     .w = w_.pointers.data() + row,
-                     .u = u.rows[0].data() + kFirst,
-                     .y = y_.pointers.data() + row,
-                     .first = kFirst});
+  const Scan scan = [&](const KernelTable& table, const LinearAttentionPiece& piece,
+                        std::size_t row) {
+    table.scan_wkv6(piece, {.r = r_.pointers.data() + row,
+                            .k = k_.pointers.data() + row,
+                            .v = v_.pointers.data() + row,
+                            .w = w_.pointers.data() + row,
+                            .u = u.rows[0].data() + kFirst,
+                            .y = y_.pointers.data() + row,
+                            .first = kFirst});
   };
   Check(scan, y_, [&](std::size_t row, Matrix& state) {
     std::vector<double> y(size_, 0.0);
@@ -111,15 +124,16 @@ TEST_P(LinearAttentionTest, Wkv6WeighsTheTokenItselfApart) {
 TEST_P(LinearAttentionTest, Wkv7ReplacesWhatTheStateHoldsForAKey) {
   const float length = std::sqrt(static_cast<float>(size_));
   const Input a(size_, -1 / length, 1 / length, 7), b(size_, -1 / length, 1 / length, 8);
-  const Scan scan = [&](const LinearAttentionPiece& piece, std::size_t row) {
-    ScanWkv7(piece, {.r = r_.pointers.data() + row,
-                     .w = w_.pointers.data() + row,
-                     .k = k_.pointers.data() + row,
-                     .v = v_.pointers.data() + row,
-                     .a = a.pointers.data() + row,
-                     .b = b.pointers.data() + row,
-                     .y = y_.pointers.data() + row,
-                     .first = kFirst});
+  const Scan scan = [&](const KernelTable& table, const LinearAttentionPiece& piece,
+                        std::size_t row) {
+    table.scan_wkv7(piece, {.r = r_.pointers.data() + row,
+                            .w = w_.pointers.data() + row,
+                            .k = k_.pointers.data() + row,
+                            .v = v_.pointers.data() + row,
+                            .a = a.pointers.data() + row,
+                            .b = b.pointers.data() + row,
+                            .y = y_.pointers.data() + row,
+                            .first = kFirst});
   };
   Check(scan, y_, [&](std::size_t row, Matrix& state) {
     std::vector<double> y(size_, 0.0), sa(size_, 0.0);
@@ -146,16 +160,17 @@ TEST_P(LinearAttentionTest, TheDeltaRuleWritesWhatTheValueDiffersByFromWhatIsHel
   }
   std::vector<float*> betas;
   for (float* gate : gates.pointers) betas.push_back(gate + 1);
-  const Scan scan = [&](const LinearAttentionPiece& piece, std::size_t row) {
-    ScanDeltaRule(piece, {.rows = rows.pointers.data() + row,
-                          .q_first = kFirst,
-                          .k_first = kFirst + size_,
-                          .v_first = kFirst + 2 * size_,
-                          .decay = gates.pointers.data() + row,
-                          .beta = betas.data() + row,
-                          .head = kFirst,
-                          .y = y_.pointers.data() + row,
-                          .y_first = kFirst});
+  const Scan scan = [&](const KernelTable& table, const LinearAttentionPiece& piece,
+                        std::size_t row) {
+    table.scan_delta_rule(piece, {.rows = rows.pointers.data() + row,
+                                  .q_first = kFirst,
+                                  .k_first = kFirst + size_,
+                                  .v_first = kFirst + 2 * size_,
+                                  .decay = gates.pointers.data() + row,
+                                  .beta = betas.data() + row,
+                                  .head = kFirst,
+                                  .y = y_.pointers.data() + row,
+                                  .y_first = kFirst});
   };
   Check(scan, y_, [&](std::size_t row, Matrix& state) {
     const auto q = [&](std::size_t i) { return rows.at(row, i); };
@@ -177,9 +192,14 @@ TEST_P(LinearAttentionTest, TheDeltaRuleWritesWhatTheValueDiffersByFromWhatIsHel
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(HeadSizes, LinearAttentionTest,
-                         ::testing::Values(1, 5, 16, 64, kLinearHeadSizeMax),
-                         [](const auto& named) { return "size_" + std::to_string(named.param); });
+INSTANTIATE_TEST_SUITE_P(Tables, LinearAttentionTest,
+                         ::testing::Combine(::testing::Values("scalar", "avx2", "avx512", "amx"),
+                                            ::testing::Values(1, 7, 8, 9, 16, 31, 33, 64, 128, 255,
+                                                              257)),
+                         [](const auto& named) {
+                           return std::get<0>(named.param) + std::string("_") +
+                                  std::to_string(std::get<1>(named.param));
+                         });
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::kernels
