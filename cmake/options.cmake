@@ -23,7 +23,8 @@ if(KVD_SANITIZE)
     add_compile_options(-fno-sanitize=null,vptr,object-size)
     # One file of the instruction sets' kernels would take five minutes. The scalar ones, which are the same algorithms, keep
     # all checks; here AddressSanitizer's are calls instead of code.
-    set(isa_kernels $<IN_LIST:$<TARGET_PROPERTY:NAME>,kvd_kernels_isa;kvd_emulated_tiles>)
+    set(name $<TARGET_PROPERTY:NAME>)
+    set(isa_kernels $<OR:$<STREQUAL:${name},kvd_kernels_isa>,$<STREQUAL:${name},kvd_emulated_tiles>>)
     add_compile_options($<${isa_kernels}:-fno-sanitize=undefined>)
     add_compile_options("$<$<AND:${isa_kernels},$<CXX_COMPILER_ID:GNU>>:SHELL:--param asan-instrumentation-with-call-threshold=0>")
   endif()
