@@ -45,8 +45,9 @@ std::string ArchitectureNames() {
 void Declare(CLI::App& app, Flags& flags) {
   app.add_option("-o,--output", flags.output, "file to write")->required();
   app.add_option("--shape", flags.shape,
-                 "tiny, small, smol-135m, qwen2-0.5b, qwen3-0.6b, tinyllama-1.1b, llama3.2-1b or "
-                 "llama3-8b, lfm2-350m; the other flags change it")
+                 "tiny, small, smol-135m, qwen2-0.5b, qwen3-0.6b, tinyllama-1.1b, llama3.2-1b, "
+                 "llama3-8b, lfm2-350m, mamba-130m, mamba2-130m, qwen35-small, "
+                 "jamba-small, bge-small or flan-t5-small; the other flags change it")
       ->capture_default_str();
   app.add_option("--arch", flags.architecture, ArchitectureNames());
   app.add_option("--layers", flags.layers, "number of layers");

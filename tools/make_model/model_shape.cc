@@ -16,7 +16,7 @@ constexpr std::array kTypes = {DataType::kF32,  DataType::kF16,  DataType::kBF16
 
 // Sizes from the published configurations of the models (of hybrids all but which layers are which).
 // clang-format off
-const std::array<ModelShape, 13> kShapes = {{
+const std::array<ModelShape, 15> kShapes = {{
     {.name = "tiny"},
     {.name = "small", .layers = 4, .embedding = 512, .heads = 8, .kv_heads = 4, .ffn = 1536, .vocab = 4096, .context = 2048},
     {.name = "smol-135m", .layers = 30, .embedding = 576, .heads = 9, .kv_heads = 3, .ffn = 1536, .vocab = 49152, .context = 8192,
@@ -34,6 +34,10 @@ const std::array<ModelShape, 13> kShapes = {{
      .vocab = 65536, .context = 128000, .tied = true, .rope_base = 1e6f},
     {.name = "mamba-130m", .architecture = Architecture::kMamba, .layers = 24, .embedding = 768, .ffn = 0, .vocab = 50280, .context = 1048576,
      .tied = true, .state_size = 16},
+    {.name = "mamba2-130m", .architecture = Architecture::kMamba2, .layers = 24, .embedding = 768, .ffn = 0, .vocab = 50288,
+     .context = 1048576, .tied = true, .bias = BiasSet::kAll, .state_size = 128},
+    {.name = "qwen35-small", .architecture = Architecture::kQwen35, .layers = 12, .embedding = 1024, .heads = 16, .kv_heads = 4, .head_dim = 128,
+     .ffn = 3584, .vocab = 65536, .context = 262144, .rms_epsilon = 1e-6f, .tied = true, .rope_base = 1e7f, .convolution_width = 4},
     {.name = "jamba-small", .architecture = Architecture::kJamba, .layers = 8, .embedding = 1024, .heads = 16, .kv_heads = 8, .ffn = 3584,
      .vocab = 65536, .context = 262144, .state_size = 16},
     {.name = "bge-small", .architecture = Architecture::kBert, .layers = 12, .embedding = 384, .heads = 12, .kv_heads = 12, .ffn = 1536,
