@@ -137,6 +137,7 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
   } else {
     KVD_ASSERT(drawn_.has_value());
     item.tokens = std::span(&*drawn_, 1);
+    if (sampling_) item.sampler = RecordOf(*sampling_, sampler_.state().draw_count);
   }
   item.first_logits_row = item.tokens.size() - (row != nullptr ? 1 : 0);
   item.logits = row;

@@ -3,6 +3,7 @@
 #include "daemon/sampler_states.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace kvd {
@@ -14,11 +15,24 @@ void SamplerStates::Put(SequenceHandle sequence, std::shared_ptr<const SamplingP
   ForgetTheGone();
 }
 
-std::optional<KeptSampler> SamplerStates::Find(SequenceHandle sequence) const {
-  const std::scoped_lock lock(mutex_);
-  const auto found = entries_.find(sequence);
-  if (found == entries_.end()) return std::nullopt;
-  return KeptSampler{.params = *found->second.params, .draw_count = found->second.draw_count};
+Status SamplerStates::PutLoaded(SequenceHandle sequence, KeptSampler kept) {
+  KVD_CHECK_OK(memory_.SetSampler(sequence, RecordOf(kept.params, kept.draw_count)));
+  Put(sequence, std::make_shared<const SamplingParams>(std::move(kept.params)), kept.draw_count);
+  return {};
+}
+
+Result<KeptSampler> SamplerStates::Find(SequenceHandle sequence) const {
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = entries_.find(sequence);
+    if (found != entries_.end()) {
+      return KeptSampler{.params = *found->second.params, .draw_count = found->second.draw_count};
+    }
+  }
+  KVD_TRY(const SequenceInfo info, memory_.Query(sequence));
+  if (info.sampler.flags != 0) return SamplerOf(info.sampler, vocab_size_);
+  return Fail(Code::kNotFound, "no generation has drawn from sequence " +
+                                   std::to_string(static_cast<std::uint64_t>(sequence)));
 }
 
 void SamplerStates::Inherit(SequenceHandle from, std::span<const SequenceHandle> forks) {

@@ -1,9 +1,9 @@
 // SamplerStates: of each sequence the sampler that drew its last tokens, for generations that go on
 // with it (wire::kResumeSampler) and for saved states.
 //
-// Owner: the service. Threads: any. A sequence's sampler is put here with each token that a
-// generation has committed, goes on to its forks, and is forgotten some time after the sequence is
-// gone. It does not outlive the daemon but in a saved state.
+// Owner: the service. Threads: any. A sequence's sampler is kept in the memory, in the commit of each
+// token that a generation draws, and goes on to its forks. Here are those of this daemon, with the
+// biases that have no room there: they do not outlive it but in a saved state.
 #pragma once
 
 #include <memory>
@@ -21,11 +21,15 @@ namespace kvd {
 class SamplerStates {
  public:
   // The memory outlives it.
-  explicit SamplerStates(const Memory& memory) : memory_(memory) {}
+  SamplerStates(Memory& memory, std::uint32_t vocab_size)
+      : memory_(memory), vocab_size_(vocab_size) {}
 
   void Put(SequenceHandle sequence, std::shared_ptr<const SamplingParams> params,
            std::uint64_t draw_count);
-  std::optional<KeptSampler> Find(SequenceHandle sequence) const;
+  // Also in the memory, where no step has committed it.
+  Status PutLoaded(SequenceHandle sequence, KeptSampler kept);
+  // Errors: kNotFound (no generation has drawn from it), those of SamplerOf.
+  Result<KeptSampler> Find(SequenceHandle sequence) const;
   // The forks of a sequence have what it has.
   void Inherit(SequenceHandle from, std::span<const SequenceHandle> forks);
   std::size_t size() const;
@@ -38,7 +42,8 @@ class SamplerStates {
   // REQUIRES: mutex_ held.
   void ForgetTheGone();
 
-  const Memory& memory_;
+  Memory& memory_;
+  const std::uint32_t vocab_size_;
   mutable std::mutex mutex_;  // guards the rest
   std::unordered_map<SequenceHandle, Entry> entries_;
   std::size_t forget_at_ = 64;  // entries

@@ -244,8 +244,7 @@ Status SavedStates::RestoreSampler(std::span<const std::byte> sampler, SamplerSt
   if (sampler.empty()) return {};
   KVD_TRY(KeptSampler kept, DecodeSampler(sampler, engine_.config().vocab_size));
   if (samplers == nullptr) return {};
-  samplers->Put(static_cast<SequenceHandle>(entry->handle),
-                std::make_shared<const SamplingParams>(std::move(kept.params)), kept.draw_count);
+  KVD_CHECK_OK(samplers->PutLoaded(static_cast<SequenceHandle>(entry->handle), std::move(kept)));
   entry->flags |= wire::kLoadedSampler;
   return {};
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/client_process.h"
 #include "daemon/log.h"
 #include "engine/model_config.h"
 #include "shm/fd_passing.h"
@@ -147,19 +148,20 @@ void Server::ReleaseConnection(std::uint32_t uid) {
 
 void Server::Introduce(PendingHello& waiting, const wire::CheckedHello& hello) {
   const std::uint32_t uid = waiting.peer().uid;
-  const Result<Opening> opening =
-      hello.has_session_token ? TakeUp(hello.session_token, uid) : NewSession(uid);
+  const Result<Opening> opening = hello.has_session_token ? TakeUp(hello.session_token, uid)
+                                                          : NewSession(uid, waiting.peer().pid);
   if (opening) return Admit(waiting, hello, *opening);
   Refuse(waiting.socket(), waiting.peer(), opening.error());
   ReleaseConnection(uid);
   EndHello(waiting);
 }
 
-Result<Server::Opening> Server::NewSession(std::uint32_t uid) {
+Result<Server::Opening> Server::NewSession(std::uint32_t uid, pid_t pid) {
   Memory& memory = parts_.engine.memory();
   const auto id = static_cast<SessionId>(++last_session_);
   KVD_TRY(const IssuedToken issued, IssueToken(id, uid));
   Opening opening{.token = issued.token, .session = issued.session, .is_new = true};
+  opening.session.process = DescribeProcess(pid);
   Status stored = memory.OpenSession(opening.session);
   if (!stored && waiting_.GiveUpOldest(uid)) stored = memory.OpenSession(opening.session);
   if (!stored) opening.token = {};
@@ -232,7 +234,12 @@ void Server::TakeStoredSessions() {
   std::set<SessionId> known;
   for (const StoredSession& session : memory.StoredSessions()) {
     known.insert(session.id);
-    waiting_.Add(session, options_.restart_wait, ~std::size_t{0});
+    FoundProcess client = FindProcess(session.process);
+    if (client.is_gone) {
+      service_.SessionClosed(session.id);
+    } else {
+      waiting_.Add(session, options_.restart_wait, ~std::size_t{0}, std::move(client.pidfd));
+    }
   }
   std::set<SessionId> orphaned;
   for (const SequenceInfo& sequence : memory.Sequences()) {
@@ -286,6 +293,11 @@ Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello,
 
   counts.result_bytes += result_bytes;
   const bool is_stored = opening.token != SessionToken{};
+  StoredSession stored = opening.session;
+  if (const ClientProcess process = DescribeProcess(peer.pid); process != stored.process) {
+    stored.process = process;
+    (void)parts_.engine.memory().SetSessionProcess(id, process);  // kNotFound: it is not stored
+  }
   auto session = std::make_shared<Session>(
       SessionIdentity{.id = id,
                       .peer = peer,
@@ -293,7 +305,7 @@ Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello,
                       .watches_map = hello.wants_map,
                       .cache_salt = hello.cache_salt,
                       .shares_prefixes = hello.shares_prefixes,
-                      .stored = is_stored ? std::optional(opening.session) : std::nullopt,
+                      .stored = is_stored ? std::optional(stored) : std::nullopt,
                       .returns = hello.returns},
       waiting.TakeSocket(), std::move(created.channel),
       [this](SessionId wanting) { WantPump(wanting); });

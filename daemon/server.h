@@ -84,7 +84,7 @@ class Server {
   void Introduce(PendingHello& waiting, const wire::CheckedHello& hello);
   Status Open(PendingHello& waiting, const wire::CheckedHello& hello, const Opening& opening);
   // A new session; stored, if there is room for its record.
-  Result<Opening> NewSession(std::uint32_t uid);
+  Result<Opening> NewSession(std::uint32_t uid, pid_t pid);
   // The session of a token, out of those that wait, or from a connection that has not been found
   // dead yet. Error: kSessionLost.
   Result<Opening> TakeUp(const SessionToken& token, std::uint32_t uid);

@@ -19,7 +19,8 @@ Service::Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas
       quotas_(quotas),
       shares_(shares),
       surroundings_(std::move(surroundings)),
-      prefixes_(prefixes) {
+      prefixes_(prefixes),
+      samplers_(memory_, engine.config().vocab_size) {
   if (surroundings_.prompt_cache != nullptr) surroundings_.prompt_cache->OfferAll();
 }
 

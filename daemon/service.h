@@ -86,6 +86,7 @@ class Service {
     std::uint32_t first_cell = 0;    // of the sequence, before the request
     std::size_t done = 0;            // cells it has computed
     std::vector<TokenId> predicted;  // of those, the ones behind its own tokens
+    bool is_known = false;           // an earlier attempt has computed some
   };
 
   Result<Outcome> Dispatch(const Request& request);
@@ -202,7 +203,7 @@ class Service {
   const Surroundings surroundings_;
   const PrefixOptions prefixes_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-  SamplerStates samplers_{memory_};
+  SamplerStates samplers_;
   std::vector<SequenceHandle> fork_handles_;             // scratch of Fork
   std::map<SessionId, std::vector<std::byte>> uploads_;  // files that are being sent
 };

@@ -214,16 +214,17 @@ Result<Outcome> Service::Generate(const Request& request) {
   state.keeps_logits = engine_.state_bytes() != 0;
   state.samplers = &samplers_;
   if ((generate.params.flags & wire::kResumeSampler) != 0) {
-    const std::optional<KeptSampler> kept = samplers_.Find(info.handle);
+    const Result<KeptSampler> kept = samplers_.Find(info.handle);
     if (!kept) {
-      return Fail(Code::kNotFound,
-                  "generate.flags: resume: no generation has drawn from sequence " +
-                      std::to_string(static_cast<std::uint64_t>(info.handle)));
+      return Fail(kept.error().code, "generate.flags: resume: " + kept.error().message);
     }
     TakeSampling(kept->params, &generate);
-    // What the request itself has drawn is drawn again.
-    state.draw_count =
-        kept->draw_count - std::min<std::uint64_t>(kept->draw_count, progress.predicted.size());
+    // What the request itself has drawn is drawn again, also what was taken back of it since.
+    const std::uint64_t own_first = progress.first_cell + generate.tokens.size();
+    const std::uint64_t own = progress.is_known && info.sampler.cell_count > own_first
+                                  ? std::min(info.sampler.cell_count - own_first, kept->draw_count)
+                                  : 0;
+    state.draw_count = kept->draw_count - own;
   }
   if ((generate.params.flags & wire::kContinue) != 0 && !resumption) {
     KVD_CHECK_OK(PrepareContinue(request, info, &state));

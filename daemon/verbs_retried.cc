@@ -109,7 +109,7 @@ Result<Reply> Service::RememberedReply(const Request& request, const AppliedRepl
 
 Result<Service::Progress> Service::ProgressOf(const Request& request, const SequenceInfo& info,
                                               std::span<const TokenId> prompt) const {
-  Progress progress{.first_cell = info.cell_count, .done = 0, .predicted = {}};
+  Progress progress{.first_cell = info.cell_count, .done = 0, .predicted = {}, .is_known = false};
   if (!request.has(wire::kFlagRetry) || info.request_session != request.caller.session ||
       info.request < request.id()) {
     return progress;
@@ -120,6 +120,7 @@ Result<Service::Progress> Service::ProgressOf(const Request& request, const Sequ
   };
   if (info.request > request.id()) return gone("another one has computed on its sequence since");
   if (!info.request_first_cell) return gone("its sequence was edited since");
+  progress.is_known = true;
   progress.first_cell = *info.request_first_cell;
   progress.done = info.cell_count - progress.first_cell;
   std::vector<TokenId> tokens;

@@ -412,7 +412,8 @@ class EngineImpl final : public Engine {
                              .pos = items[i].pos,
                              .tokens = items[i].tokens,
                              .key_form = FormOf(items[i], 0),
-                             .applied = items[i].applied});
+                             .applied = items[i].applied,
+                             .sampler = items[i].sampler});
       }
       std::size_t failed = requests_.size() - 1;
       const Status reserved = memory_->Reserve(requests_, &plan_, &failed);

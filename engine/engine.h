@@ -68,7 +68,8 @@ struct StepItem {
   // Recurrent models: the state behind the last token becomes a checkpoint, and its row of logits is
   // kept if it is among those wanted. For the ends of prompts.
   bool keeps_state = false;
-  AppliedRequest applied{};  // whose tokens they are
+  AppliedRequest applied{};         // whose tokens they are
+  layout::SamplerRecord sampler{};  // what drew the last one; flags 0: nothing did
   // Out: whether this item's cells were committed; on error nothing of it was, and the other items
   // are not affected.
   Status status{};

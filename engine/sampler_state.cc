@@ -33,6 +33,49 @@ std::unexpected<Error> Corrupt(const std::string& field, const std::string& what
 
 }  // namespace
 
+layout::SamplerRecord RecordOf(const SamplingParams& params, std::uint64_t draw_count) {
+  std::uint32_t flags = layout::kSamplerKept;
+  if (params.ignore_eos) flags |= layout::kSamplerIgnoresEos;
+  if (!params.biases.empty()) flags |= layout::kSamplerBiased;
+  return {.seed = params.seed,
+          .draw_count = draw_count,
+          .temperature = params.temperature,
+          .top_k = params.top_k,
+          .top_p = params.top_p,
+          .min_p = params.min_p,
+          .typical_p = params.typical_p,
+          .repeat_penalty = params.repeat_penalty,
+          .presence_penalty = params.presence_penalty,
+          .frequency_penalty = params.frequency_penalty,
+          .repeat_last = params.repeat_last,
+          .cell_count = 0,
+          .flags = flags,
+          .reserved = 0};
+}
+
+Result<KeptSampler> SamplerOf(const layout::SamplerRecord& record, std::uint32_t vocab_size) {
+  if ((record.flags & layout::kSamplerBiased) != 0) {
+    return Fail(Code::kUnsupported, "sampler state: its biases do not outlive the daemon");
+  }
+  KeptSampler kept{.params = {.temperature = record.temperature,
+                              .top_k = record.top_k,
+                              .top_p = record.top_p,
+                              .min_p = record.min_p,
+                              .typical_p = record.typical_p,
+                              .repeat_penalty = record.repeat_penalty,
+                              .presence_penalty = record.presence_penalty,
+                              .frequency_penalty = record.frequency_penalty,
+                              .repeat_last = record.repeat_last,
+                              .seed = record.seed,
+                              .ignore_eos = (record.flags & layout::kSamplerIgnoresEos) != 0,
+                              .biases = {}},
+                   .draw_count = record.draw_count};
+  if (const Status status = ValidateSampling(kept.params, vocab_size); !status) {
+    return Fail(Code::kCorrupt, "sampler state: " + status.error().message);
+  }
+  return kept;
+}
+
 std::vector<std::byte> EncodeSampler(const KeptSampler& kept) {
   const SamplingParams& params = kept.params;
   const SamplerBytes fixed{.version = kVersion,

@@ -20,6 +20,7 @@
 //   4  several block groups, windows, cells of an encoded text
 //   5  sessions with a window of applied requests; sequences say which request computes them
 //   6  requests that have begun to change files
+//   7  sequences keep their sampler; sessions the process of their client
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,7 @@
 
 namespace kvd::layout {
 
-inline constexpr std::uint32_t kLayoutVersion = 6;
+inline constexpr std::uint32_t kLayoutVersion = 7;
 inline constexpr std::uint64_t kMetaMagic = 0x3154454d5f44564bull;  // "KVD_MET1"
 inline constexpr std::uint32_t kBlockCells = 32;                    // cells of one block
 inline constexpr std::uint32_t kGroupsMax = 4;                      // block groups of one model
@@ -165,11 +166,40 @@ enum SequenceFlags : std::uint32_t {
   kSequenceEdited = 1u << 4,     // some cell is not as computed from position 0 in order
 };
 
+enum SamplerFlags : std::uint32_t {
+  kSamplerKept = 1u << 0,  // else all of it is zero
+  kSamplerIgnoresEos = 1u << 1,
+  kSamplerBiased = 1u << 2,  // with biases of tokens, which are not kept here
+};
+
+// The sampler that drew a sequence's last tokens; a generation can go on with it.
+struct SamplerRecord {
+  std::uint64_t seed;
+  std::uint64_t draw_count;
+  float temperature;
+  std::int32_t top_k;
+  float top_p;
+  float min_p;
+  float typical_p;
+  float repeat_penalty;
+  float presence_penalty;
+  float frequency_penalty;
+  std::int32_t repeat_last;
+  std::uint32_t cell_count;  // of the sequence behind the token of its last draw
+  std::uint32_t flags;       // SamplerFlags
+  std::uint32_t reserved;
+};
+static_assert(sizeof(SamplerRecord) == 64);
+
 struct SequenceRecord {
   std::uint32_t generation;  // of the handle; raised when the record is freed, never 0
   std::uint32_t flags;       // SequenceFlags; 0 when free
   std::uint32_t owner_uid;
-  std::uint32_t reserved0;
+  // The last request that computed tokens of it, and its first one: a request that is sent again
+  // after a restart goes on from there. 0: none.
+  std::uint32_t request_first_cell;  // ordinal; kNoSlot: cells were edited since; 0 without request
+  std::uint64_t request;
+  std::uint64_t request_session;
   std::uint64_t owner_session;   // SessionId
   std::uint64_t namespace_salt;  // 0: the uid's own namespace
   std::uint64_t created_unix_ms;
@@ -182,16 +212,10 @@ struct SequenceRecord {
   std::uint32_t cross_cells;     // cells of the cross group; 0: no text is encoded
   ListRoot extents[kGroupsMax];
   ListRoot checkpoints;  // of Checkpoint, by cell_count, each at most the record's
-  ListRoot sampler;
   std::uint32_t
       first_cell[kGroupsMax];  // ordinal of the first cell that a window group still holds
   std::uint64_t created_by;    // request of the owner's session that made it; 0: none it waits for
-  // The last request that computed tokens of it, and its first one: a request that is sent again
-  // after a restart goes on from there. 0: none.
-  std::uint64_t request;
-  std::uint64_t request_session;
-  std::uint32_t request_first_cell;  // ordinal; kNoSlot: cells were edited since; 0 without request
-  std::uint8_t reserved1[44];
+  SamplerRecord sampler;
 };
 static_assert(sizeof(SequenceRecord) == 256 && std::is_standard_layout_v<SequenceRecord>);
 
@@ -227,10 +251,11 @@ static_assert(sizeof(AppliedRecord) == 32);
 struct SessionRecord {
   std::uint64_t session;  // SessionId; 0 when free
   std::uint32_t owner_uid;
-  std::uint32_t reserved0;
+  std::uint32_t client_pid;     // of the process that had it last; 0: not known
   std::uint8_t token_key[16];   // drawn with the token
   std::uint8_t token_hash[16];  // zero: nobody can take it up
-  std::uint8_t reserved1[16];
+  std::uint64_t client_start;   // when that process was started: clock ticks since the boot
+  std::uint64_t pid_namespace;  // in which client_pid is one
   AppliedRecord applied[kAppliedMax];
 };
 static_assert(sizeof(SessionRecord) == 2048);

@@ -54,6 +54,7 @@ struct SequenceInfo {
   SessionId request_session = SessionId::kNone;
   RequestId request{};
   std::optional<std::uint32_t> request_first_cell;
+  layout::SamplerRecord sampler{};  // of its last drawn tokens; flags 0: none is kept
 };
 
 // What takes a look at every extent of a sequence: 10 to 20 us for 32,768 cells.
@@ -164,6 +165,7 @@ struct StepSequence {
   std::array<GroupPart, layout::kGroupsMax> groups;
   bool is_encoding = false;  // the tokens are a text to encode: new cells of the cross group alone
   AppliedRequest applied;    // whose tokens they are
+  layout::SamplerRecord sampler{};  // of AppendRequest
   // Recurrent state before the first new token (kNoSlot: zeros) and where the one behind the last
   // is written, all of it: Memory::StateBytes. Both kNoSlot for a model without state.
   std::uint32_t state_from = layout::kNoSlot;
@@ -184,6 +186,8 @@ struct AppendRequest {
   bool is_encoding = false;
   // Whose tokens they are: committed with them, so that the request can be gone on with.
   AppliedRequest applied{};
+  // What drew the last one, kept from this commit on; flags 0: the sequence's own stays.
+  layout::SamplerRecord sampler{};
 };
 
 // The plan of one step. Reused from step to step so that nothing is allocated per token.
@@ -325,6 +329,10 @@ class Memory : public SessionStore {
   virtual Status SetOwner(SequenceHandle handle, const SequenceOwner& owner,
                           std::uint32_t flags_set, std::uint32_t flags_clear,
                           const AppliedRequest& applied = {}) = 0;
+
+  // Keeps a sampler (or none: flags 0) as if it had drawn the sequence's last token. No conflict for
+  // a step. Errors: kNotFound, kPermission.
+  virtual Status SetSampler(SequenceHandle handle, const layout::SamplerRecord& sampler) = 0;
 
   // ---- snapshots
   // Publishes a fork of `source` under `name` (validated by the caller). Returns the snapshot's

@@ -294,7 +294,15 @@ Status ValidateState(ConstMetaView meta, const std::string& name,
     if (!IsZero(checkpoint.reserved)) return Corrupt(field + " reserved", "not zero");
     last = checkpoint.cell_count;
   }
-  if (!(record.sampler == kEmptyList)) return Corrupt(name + " sampler", "not empty");
+  const layout::SamplerRecord none = {};
+  const layout::SamplerRecord& sampler = record.sampler;
+  constexpr std::uint32_t kSamplerFlags =
+      layout::kSamplerKept | layout::kSamplerIgnoresEos | layout::kSamplerBiased;
+  const bool is_kept = (sampler.flags & layout::kSamplerKept) != 0;
+  if ((sampler.flags & ~kSamplerFlags) != 0 || sampler.reserved != 0 ||
+      (!is_kept && std::memcmp(&sampler, &none, sizeof none) != 0)) {
+    return Corrupt(name + " sampler", "flags " + std::to_string(sampler.flags));
+  }
   const bool is_computed = record.request != 0;
   if (is_computed != (record.request_session != 0) ||
       (!is_computed && record.request_first_cell != 0) ||
@@ -304,8 +312,6 @@ Status ValidateState(ConstMetaView meta, const std::string& name,
                        std::to_string(record.request) + " of session " +
                        std::to_string(record.request_session));
   }
-  if (record.reserved0 != 0 || !IsZero(record.reserved1))
-    return Corrupt(name + " reserved", "not zero");
   return {};
 }
 
@@ -379,9 +385,6 @@ Status AddSession(ConstMetaView meta, std::uint32_t index, DerivedTables* tables
       return Corrupt(name, "a free record that is not zero");
     }
     return {};
-  }
-  if (record.reserved0 != 0 || !IsZero(record.reserved1)) {
-    return Corrupt(name + " reserved", "not zero");
   }
   for (const layout::AppliedRecord& applied : record.applied) {
     const layout::AppliedRecord nothing = {};

@@ -82,7 +82,10 @@ Status UnifiedMemory::PrepareForks(const layout::SequenceRecord& source, const S
   record.cross_cells = source.cross_cells;
   record.state_slot = state.state_slot;
   record.logits_slot = state.logits_slot;
-  record.sampler = kEmptyList;
+  if (owner.uid == source.owner_uid) {
+    record.sampler = source.sampler;
+    record.sampler.cell_count = std::min(source.sampler.cell_count, cell_count);
+  }
   if (cell_count > 0) {
     record.next_pos = static_cast<std::int32_t>(CellsOf(source).PositionAt(cell_count - 1)) + 1;
   }
@@ -261,6 +264,16 @@ Status UnifiedMemory::SetOwner(SequenceHandle handle, const SequenceOwner& owner
   record.owner_session = static_cast<std::uint64_t>(owner.session);
   record.namespace_salt = owner.namespace_salt;
   record.flags = (record.flags | flags_set) & ~flags_clear;
+  ++record.edit_number;
+  return PutOwner(found.index, record);
+}
+
+Status UnifiedMemory::SetSampler(SequenceHandle handle, const layout::SamplerRecord& sampler) {
+  const std::scoped_lock lock(mutex_);
+  KVD_TRY(const Found found, FindMutable(handle));
+  layout::SequenceRecord record = *found.record;
+  record.sampler = sampler;
+  if (sampler.flags != 0) record.sampler.cell_count = record.cell_count;
   ++record.edit_number;
   return PutOwner(found.index, record);
 }

@@ -38,11 +38,20 @@ struct AppliedReply {
   bool has_ended = true;      // else what it changes outside this memory may be changed or not
 };
 
+// A process, told apart from a later one of the same number; all 0: not known.
+struct ClientProcess {
+  std::uint32_t pid = 0;
+  std::uint64_t start = 0;          // clock ticks since the boot
+  std::uint64_t pid_namespace = 0;  // in which the pid is one
+  friend bool operator==(const ClientProcess&, const ClientProcess&) = default;
+};
+
 struct StoredSession {
   SessionId id = SessionId::kNone;
   std::uint32_t owner_uid = 0;
   std::array<std::uint8_t, 16> token_key{};
   std::array<std::uint8_t, 16> token_hash{};
+  ClientProcess process{};  // that had it last
 };
 
 // Part of Memory. Threads: any.
@@ -55,6 +64,8 @@ class SessionStore {
   virtual Status OpenSession(const StoredSession& session) = 0;
   // Forgets it and its window; its sequences stay as they are. Error: kNotFound.
   virtual Status CloseSession(SessionId session) = 0;
+  // Another process has it from now on. Error: kNotFound.
+  virtual Status SetSessionProcess(SessionId session, const ClientProcess& process) = 0;
   virtual std::vector<StoredSession> StoredSessions() const = 0;
   // The largest id of a stored session or of a sequence's owner: new ones are beyond it.
   virtual SessionId LastSession() const = 0;

@@ -33,6 +33,9 @@ Status UnifiedMemory::OpenSession(const StoredSession& session) {
   record.owner_uid = session.owner_uid;
   std::ranges::copy(session.token_key, record.token_key);
   std::ranges::copy(session.token_hash, record.token_hash);
+  record.client_pid = session.process.pid;
+  record.client_start = session.process.start;
+  record.pid_namespace = session.process.pid_namespace;
   log_.Begin();
   log_.Put(meta_.session_offset(*index), std::as_bytes(std::span(&record, 1)));
   if (Status status = log_.Commit(); !status) {
@@ -58,6 +61,23 @@ Status UnifiedMemory::CloseSession(SessionId session) {
   return {};
 }
 
+Status UnifiedMemory::SetSessionProcess(SessionId session, const ClientProcess& process) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = tables_.sessions_by_id.find(static_cast<std::uint64_t>(session));
+  if (found == tables_.sessions_by_id.end()) {
+    return Fail(Code::kNotFound, SessionText(session) + ": is not stored");
+  }
+  // All but the window.
+  layout::SessionRecord record = meta_.sessions()[found->second];
+  record.client_pid = process.pid;
+  record.client_start = process.start;
+  record.pid_namespace = process.pid_namespace;
+  log_.Begin();
+  log_.Put(meta_.session_offset(found->second),
+           std::as_bytes(std::span(&record, 1)).first(offsetof(layout::SessionRecord, applied)));
+  return log_.Commit();
+}
+
 std::vector<StoredSession> UnifiedMemory::StoredSessions() const {
   const std::scoped_lock lock(mutex_);
   std::vector<StoredSession> sessions;
@@ -68,6 +88,7 @@ std::vector<StoredSession> UnifiedMemory::StoredSessions() const {
     session.owner_uid = record.owner_uid;
     std::ranges::copy(record.token_key, session.token_key.begin());
     std::ranges::copy(record.token_hash, session.token_hash.begin());
+    session.process = {record.client_pid, record.client_start, record.pid_namespace};
   }
   return sessions;
 }

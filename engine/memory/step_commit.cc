@@ -98,6 +98,8 @@ void UnifiedMemory::MarkRequest(const AppliedRequest& applied, std::uint32_t pas
   record->request = request;
   record->request_session = request != 0 ? session : 0;
   record->request_first_cell = request != 0 ? past_cells : 0;
+  // Cells behind that one are of the request's own draws from now on.
+  record->sampler.cell_count = std::min(record->sampler.cell_count, past_cells);
 }
 
 Status UnifiedMemory::Commit(StepPlan& plan, std::size_t index) {
@@ -128,6 +130,10 @@ Status UnifiedMemory::Commit(StepPlan& plan, std::size_t index) {
   const AppliedRequest applied = part.is_encoding ? part.applied : AppliedRequest{};
   const Applying applying(this, applied);
   if (!part.is_encoding) MarkRequest(part.applied, old.cell_count, &record);
+  if (part.sampler.flags != 0) {
+    record.sampler = part.sampler;
+    record.sampler.cell_count = record.cell_count;
+  }
   ++record.edit_number;
   Status status = AppendGroups(old, part, &record);
   if (status) {

@@ -165,6 +165,7 @@ Status UnifiedMemory::ReservePart(const AppendRequest& request, const Found& fou
   part->key_form = request.key_form;
   part->is_encoding = request.is_encoding;
   part->applied = request.applied;
+  part->sampler = request.sampler;
   part->edit_number = record.edit_number;
   part->state_from = request.is_encoding ? layout::kNoSlot : record.state_slot;
   part->state_to = layout::kNoSlot;

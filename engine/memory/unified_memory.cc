@@ -195,6 +195,7 @@ SequenceInfo UnifiedMemory::Describe(std::uint32_t index,
   if (record.request != 0 && record.request_first_cell <= record.cell_count) {
     info.request_first_cell = record.request_first_cell;
   }
+  info.sampler = record.sampler;
   return info;
 }
 

@@ -93,6 +93,7 @@ class UnifiedMemory final : public Memory {
   Result<DefragSlice> Defragment(std::uint32_t cells_max, CellMover& mover) override;
   Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set,
                   std::uint32_t flags_clear, const AppliedRequest& applied = {}) override;
+  Status SetSampler(SequenceHandle handle, const layout::SamplerRecord& sampler) override;
   Result<SequenceHandle> Publish(SequenceHandle source, const SequenceOwner& owner,
                                  std::string_view name, bool is_public, bool replace,
                                  const AppliedRequest& applied = {}) override;
@@ -128,6 +129,7 @@ class UnifiedMemory final : public Memory {
   void AbandonRewind(Rewind& rewind) override;
   Status OpenSession(const StoredSession& session) override;
   Status CloseSession(SessionId session) override;
+  Status SetSessionProcess(SessionId session, const ClientProcess& process) override;
   std::vector<StoredSession> StoredSessions() const override;
   SessionId LastSession() const override;
   Status Remember(const AppliedRequest& applied, Stage stage, std::uint32_t cells) override;

@@ -142,6 +142,14 @@ AppliedRequest Operations::Applied() {
   return {.session = kOwner.session, .request = RequestId{++last_request_}, .verb = 1};
 }
 
+layout::SamplerRecord Operations::Sampler() {
+  layout::SamplerRecord sampler{};
+  if (In(0, 1) == 0) return sampler;
+  sampler.flags = layout::kSamplerKept;
+  sampler.draw_count = In(1, 1000);
+  return sampler;
+}
+
 std::vector<TokenId> Operations::Tokens(std::size_t count) {
   std::vector<TokenId> tokens(count);
   for (TokenId& token : tokens) token = last_token_ = (last_token_ + 1) % 10'000;
@@ -282,6 +290,8 @@ void Operations::Run(OperationKind kind) {
       Step(kind, [&, applied = Applied()] {
         return memory_.SetOwner(fork, kOther, layout::kSequenceRetained, 0, applied);
       });
+      const layout::SamplerRecord sampler = Sampler();
+      Step(kind, [&] { return memory_.SetSampler(fork, sampler); }, sampler.flags != 0);
       return Forget(fork);
     }
     case kPublish:
@@ -337,6 +347,8 @@ void Operations::Run(OperationKind kind) {
       const auto close = [&] { return memory_.CloseSession(session.id); };
       if (kind == kOpenSession) {
         Step(kind, open);
+        const ClientProcess process{.pid = In(1, 9), .start = In(1, 9), .pid_namespace = 1};
+        Step(kind, [&] { return memory_.SetSessionProcess(session.id, process); });
         return Must(close());
       }
       Must(open());
@@ -421,7 +433,8 @@ void Operations::RunAppend() {
     requests[i] = {.handle = made[i],
                    .pos = Must(memory_.Query(made[i])).next_pos,
                    .tokens = tokens[i],
-                   .applied = Applied()};
+                   .applied = Applied(),
+                   .sampler = Sampler()};
     requests[i].applied.completes = In(0, 1) == 0;
   }
   StepPlan plan;

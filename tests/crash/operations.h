@@ -81,6 +81,7 @@ class Operations {
 
   std::uint32_t In(std::uint32_t least, std::uint32_t most);
   AppliedRequest Applied();
+  layout::SamplerRecord Sampler();
   SequenceHandle Make(std::size_t cells, std::uint32_t key_form = 0);
   SequenceHandle ForkOf(SequenceHandle source, SequenceOwner owner);
   std::vector<TokenId> Tokens(std::size_t count);

@@ -25,7 +25,7 @@ class Describer {
     for (const layout::SessionRecord& record : meta_.sessions()) {
       if (record.session == 0) continue;
       state_.text += "session";
-      Numbers({record.session, record.owner_uid});
+      Numbers({record.session, record.owner_uid, record.client_pid, record.client_start});
       for (const layout::AppliedRecord& applied : record.applied) {
         if (applied.request == 0) continue;
         state_.text += " applied";
@@ -54,7 +54,8 @@ class Describer {
     if ((record.flags & layout::kSequenceLive) == 0) return;
     Numbers({record.owner_uid, record.owner_session, record.namespace_salt, record.cell_count,
              record.pristine_cells, static_cast<std::uint32_t>(record.next_pos), record.cross_cells,
-             record.created_by, record.request, record.request_session, record.request_first_cell});
+             record.created_by, record.request, record.request_session, record.request_first_cell,
+             record.sampler.draw_count, record.sampler.cell_count, record.sampler.flags});
     sums_.assign(1, kSumOfNothing);
     for (std::uint32_t group = 0; group < meta_.geometry().group_count; ++group) {
       Group(record, group);

@@ -276,6 +276,11 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     wire::Submission decode = Make(Verb::kDecode, sequence);
     decode.request = 60'000;
     EXPECT_EQ(Call(decode, std::as_bytes(std::span(prefix))).code, Code::kOk);
+    if ((wish.flags & wire::kResumeSampler) != 0) {
+      const SamplingParams kept{
+          .temperature = 1.0f, .top_k = 0, .top_p = 1.0f, .min_p = 0, .seed = 4711, .biases = {}};
+      EXPECT_TRUE(memory().SetSampler(sequence, RecordOf(kept, 5)));
+    }
     const std::vector<std::byte> payload = PayloadOf(wish);
     wire::Submission generate = Make(Verb::kGenerate, sequence);
     generate.request = 65'000;  // the same one: its seed follows from it
@@ -335,6 +340,12 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
 };
 
 TEST_P(GenerateRetryTest, GoesOnFromEveryRound) { ExpectTheSameFromEveryRound({}); }
+
+TEST_P(GenerateRetryTest, SamplersGoOnToo) {
+  const Wish resumed{.flags = wire::kIgnoreEos | wire::kResumeSampler};
+  ExpectTheSameFromEveryRound(resumed);
+  EXPECT_NE(Run(resumed, std::nullopt, 0).tokens, Run({}, std::nullopt, 0).tokens);
+}
 
 TEST_P(GenerateRetryTest, GreedyOnesDoToo) { ExpectTheSameFromEveryRound({.temperature = 0}); }
 

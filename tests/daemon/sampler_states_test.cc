@@ -19,7 +19,7 @@ std::shared_ptr<const SamplingParams> Seeded(std::uint64_t seed) {
 
 TEST(SamplerStatesTest, ForksHaveTheSamplerOfTheirSourceUntilOneDrawsOn) {
   test::FakeEngine engine;
-  SamplerStates samplers(engine.memory());
+  SamplerStates samplers(engine.memory(), engine.config().vocab_size);
   const SequenceHandle source = *engine.memory().Create(kOwner);
   std::vector<SequenceHandle> forks(2);
   ASSERT_TRUE(engine.memory().Fork(source, kOwner, forks));
@@ -34,9 +34,42 @@ TEST(SamplerStatesTest, ForksHaveTheSamplerOfTheirSourceUntilOneDrawsOn) {
   EXPECT_EQ(samplers.Find(forks[1])->params.seed, 7u);
 }
 
+TEST(SamplerStatesTest, OtherDaemonsFindThemInTheMemoryButForBiases) {
+  test::FakeEngine engine;
+  Memory& memory = engine.memory();
+  const SequenceHandle source = *memory.Create(kOwner);
+  KeptSampler kept{.params = {.temperature = 1.5f, .seed = 7, .ignore_eos = true, .biases = {}},
+                   .draw_count = 3};
+  SamplerStates first(memory, engine.config().vocab_size);
+  EXPECT_EQ(first.Find(source).error().code, Code::kNotFound);
+  ASSERT_TRUE(first.PutLoaded(source, kept));
+  std::vector<SequenceHandle> forks(1);
+  ASSERT_TRUE(memory.Fork(source, kOwner, forks));
+  const SequenceOwner other{.uid = 1001, .session = SessionId{2}, .namespace_salt = 0};
+  std::vector<SequenceHandle> foreign(1);
+  ASSERT_TRUE(memory.Fork(source, other, foreign));
+  const SamplerStates second(memory, engine.config().vocab_size);
+  for (const SequenceHandle handle : {source, forks[0]}) {
+    const auto found = second.Find(handle);
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_EQ(found->draw_count, 3u);
+    EXPECT_EQ(EncodeSampler(*found), EncodeSampler(kept));
+  }
+  EXPECT_EQ(second.Find(foreign[0]).error().code, Code::kNotFound) << "another user's";
+  kept.params.biases.push_back({.token = 3, .bias = 1.0f});
+  ASSERT_TRUE(first.PutLoaded(source, kept));
+  EXPECT_EQ(first.Find(source)->params.biases.size(), 1u);
+  EXPECT_EQ(second.Find(source).error().code, Code::kUnsupported);
+  // What `meta` says is believed no more than a file.
+  layout::SamplerRecord record = memory.Query(forks[0])->sampler;
+  record.top_p = -1;
+  ASSERT_TRUE(memory.SetSampler(forks[0], record));
+  EXPECT_EQ(second.Find(forks[0]).error().code, Code::kCorrupt);
+}
+
 TEST(SamplerStatesTest, SequencesThatAreGoneAreForgotten) {
   test::FakeEngine engine;
-  SamplerStates samplers(engine.memory());
+  SamplerStates samplers(engine.memory(), engine.config().vocab_size);
   const SequenceHandle stays = *engine.memory().Create(kOwner);
   samplers.Put(stays, Seeded(1), 1);
   for (int i = 0; i < 1000; ++i) {

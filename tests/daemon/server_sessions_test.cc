@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 
+#include "daemon/client_process.h"
 #include "daemon/server.h"
 #include "shm/doorbell.h"
 #include "shm/fd_passing.h"
@@ -220,6 +221,67 @@ TEST_F(ServerSessionsTest, SequencesOfSessionsThatNobodyKnowsGoAtTheStart) {
   Start();
   EXPECT_EQ(Live(), 0u);
   EXPECT_EQ(Hello(kOwn).welcome.session, 10u);
+}
+
+// As a prompt cache that was killed while it read an entry leaves it.
+TEST_F(ServerSessionsTest, SequencesOfNobodyGoAtTheStart) {
+  const SequenceOwner nobody{.uid = kOwn, .session = SessionId::kNone, .namespace_salt = 0};
+  ASSERT_TRUE(engine_.memory().Create(nobody));
+  const SequenceHandle read = *engine_.memory().Create(nobody);
+  const std::vector<TokenId> tokens(40, 5);
+  StepItem item{.sequence = read, .pos = Pos{0}, .tokens = tokens, .first_logits_row = 40};
+  engine_.Step({&item, 1});
+  ASSERT_TRUE(item.status) << item.status.error().message;
+  Start();
+  // What had been read whole is a prefix like any other.
+  ASSERT_EQ(Live(), 1u);
+  EXPECT_EQ(engine_.memory().Query(read)->flags & layout::kSequenceRetained,
+            std::uint32_t{layout::kSequenceRetained});
+}
+
+TEST_F(ServerSessionsTest, ClientsThatHaveEndedAreNotWaitedForAfterARestart) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ready[1]);
+    char byte = 0;
+    (void)!::read(ready[0], &byte, 1);
+    ::_exit(0);
+  }
+  ::close(ready[0]);
+  Start();
+  const Greeted theirs = Hello(kOwn, {}, child);
+  const Greeted ours = Hello(kOwn, {}, ::getpid());
+  ASSERT_EQ(Stored(), 2u);
+  Start();
+  EXPECT_EQ(Stored(), 2u) << "both are there";
+  ::close(ready[1]);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  // While the daemon runs, and before the next one does.
+  EXPECT_TRUE(Eventually([&] { return Stored() == 1; }));
+  const StoredSession left = engine_.memory().StoredSessions().front();
+  EXPECT_EQ(left.process, DescribeProcess(::getpid()));
+  server_.reset();
+  ClientProcess earlier = left.process;
+  --earlier.start;  // another process of that number
+  ASSERT_TRUE(engine_.memory().SetSessionProcess(left.id, earlier));
+  Start();
+  EXPECT_EQ(Stored(), 0u);
+  EXPECT_EQ(Hello(kOwn, ours.token()).code(), Code::kSessionLost);
+}
+
+TEST_F(ServerSessionsTest, OfProcessesThatAreNotKnownNothingIsConcluded) {
+  EXPECT_EQ(DescribeProcess(0), ClientProcess{});
+  EXPECT_FALSE(FindProcess({}).is_gone);
+  EXPECT_FALSE(FindProcess({}).pidfd);
+  ClientProcess elsewhere = DescribeProcess(::getpid());
+  ASSERT_NE(elsewhere.start, 0u);
+  EXPECT_TRUE(FindProcess(elsewhere).pidfd);
+  ++elsewhere.pid_namespace;
+  ++elsewhere.start;
+  EXPECT_FALSE(FindProcess(elsewhere).is_gone);
+  EXPECT_FALSE(FindProcess(elsewhere).pidfd);
 }
 
 TEST_F(ServerSessionsTest, AGoodbyeEndsTheSessionAtOnce) {

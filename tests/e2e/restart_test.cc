@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,6 +118,44 @@ TEST_F(RestartTest, AGenerationBehindASharedPrefixGoesOnToTheSameBits) {
   }
 }
 
+TEST_F(RestartTest, AGenerationGoesOnWithItsSamplerAfterARestart) {
+  const Client client = Connect();
+  const auto draw = [&](const Sequence& sequence, std::span<const TokenId> prompt,
+                        std::int32_t count, const std::function<void()>& meanwhile) {
+    std::vector<TokenId> tokens;
+    const std::uint32_t flags = prompt.empty() ? wire::kContinue | wire::kResumeSampler : 0u;
+    auto generation = sequence.Generate({.tokens = prompt,
+                                         .predict_max = count,
+                                         .temperature = 3.0f,
+                                         .seed = 5,
+                                         .flags = wire::kIgnoreEos | flags});
+    EXPECT_TRUE(generation) << generation.error().message;
+    while (generation) {
+      auto piece = generation->Next();
+      EXPECT_TRUE(piece) << piece.error().message;
+      if (!piece || !*piece) break;
+      tokens.insert(tokens.end(), (*piece)->tokens.begin(), (*piece)->tokens.end());
+      if (tokens.size() == 5 && meanwhile) meanwhile();
+    }
+    return tokens;
+  };
+  const auto whole = client.NewSequence();
+  ASSERT_TRUE(whole);
+  const std::vector<TokenId> right = draw(*whole, Prompt(), 60, {});
+  ASSERT_EQ(right.size(), 60u);
+  const std::vector<TokenId> rest(right.begin() + 20, right.end());
+  for (const End end : {End::kKilled, End::kStopped}) {
+    const auto sequence = client.NewSequence();
+    ASSERT_TRUE(sequence);
+    (void)draw(*sequence, Prompt(), 20, {});
+    const auto fork = sequence->Fork();
+    ASSERT_TRUE(fork) << fork.error().message;
+    Restart(end);
+    EXPECT_EQ(draw(*sequence, {}, 40, [&] { Restart(end); }), rest);
+    EXPECT_EQ(draw(*fork, {}, 40, {}), rest);
+  }
+}
+
 // The work of a client process of its own, written to a pipe as one line per list.
 std::string Told(const Seen& seen) {
   std::string text = std::to_string(seen.forks) + "\n";
@@ -218,6 +257,47 @@ TEST_F(RestartTest, ProcessesUnderKillsSeeWhatTheyWouldHaveSeen) {
   }
   std::printf("%d restarts\n", restarts);
   ExpectServesOthers();
+}
+
+class SmallRestartTest : public RestartTest {
+ protected:
+  SmallRestartTest() : RestartTest({"-c", "1024"}) {}
+};
+
+TEST_F(SmallRestartTest, WhatADeadClientHasLeftIsAPrefixAtOnceAndHoldsNoRoom) {
+  std::vector<TokenId> prompt;
+  for (TokenId i = 0; i < 900; ++i) prompt.push_back(10 + i % 700);
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto client = Client::Connect({.socket_path = socket_path()});
+    const auto sequence = client->NewSequence();
+    const bool is_computed = sequence && sequence->Decode(prompt, Pos{0}).has_value();
+    if (is_computed && ::write(ends[1], "", 1) == 1) ::pause();
+    ::_exit(1);
+  }
+  ::close(ends[1]);
+  char computed = 1;
+  ASSERT_EQ(::read(ends[0], &computed, 1), 1);
+  ::close(ends[0]);
+  daemon_->Kill();
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  const Status again = daemon_->StartAgain();
+  ASSERT_TRUE(again) << again.error().message;
+
+  const Client client = Connect();
+  const auto same = client.NewSequence();
+  ASSERT_TRUE(same);
+  ASSERT_TRUE(same->Decode(prompt, Pos{0}));
+  EXPECT_EQ(PrefixHits(client), 1u);
+  ASSERT_TRUE(client.Drop(same->handle()));
+  const auto other = client.NewSequence();
+  ASSERT_TRUE(other);
+  const std::vector<TokenId> more(1000, 800);
+  const auto decoded = other->Decode(more, Pos{0});
+  EXPECT_TRUE(decoded) << decoded.error().message;
 }
 
 class StoredRestartTest : public RestartTest {

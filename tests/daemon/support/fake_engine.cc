@@ -113,8 +113,11 @@ void FakeEngine::Step(std::span<StepItem> items) {
     }
   }
   for (StepItem& item : items) {
-    const AppendRequest request{
-        .handle = item.sequence, .pos = item.pos, .tokens = item.tokens, .applied = item.applied};
+    const AppendRequest request{.handle = item.sequence,
+                                .pos = item.pos,
+                                .tokens = item.tokens,
+                                .applied = item.applied,
+                                .sampler = item.sampler};
     item.status = memory_->Reserve(std::span(&request, 1), &plan_, nullptr);
     if (!item.status) continue;
     if (std::ranges::find(item.tokens, fail_at_) != item.tokens.end()) {

@@ -207,7 +207,7 @@ TEST_F(AttachTest, ADamagedSequenceIsDroppedAlone) {
       [](MetaView meta) { ++meta.sequences()[1].extents[0].crc; },
       [](MetaView meta) { ++meta.sequences()[1].next_pos; },
       [](MetaView meta) { --meta.sequences()[1].cell_count; },
-      [](MetaView meta) { meta.sequences()[1].sampler.crc = 1; },
+      [](MetaView meta) { meta.sequences()[1].sampler.seed = 1; },
   });
   for (const auto& damage : damages) {
     contents_.clear();

@@ -181,11 +181,14 @@ TEST_F(RebuildTest, DamagedRecordsAreNamed) {
   ExpectRecord("cross_cells", [](SequenceRecord& record) { record.cross_cells = 1; });
   ExpectRecord("extents[2]", [](SequenceRecord& record) { record.extents[2].first_unit = 0; });
   ExpectRecord("checkpoints", [](SequenceRecord& record) { record.checkpoints.entry_count = 1; });
-  ExpectRecord("sampler", [](SequenceRecord& record) { record.sampler.crc = 1; });
+  ExpectRecord("sampler", [](SequenceRecord& record) { record.sampler.seed = 1; });
+  ExpectRecord("sampler", [](SequenceRecord& record) { record.sampler.flags = 8 + 1; });
   ExpectRecord("first_cell[0]", [](SequenceRecord& record) { record.first_cell[0] = 1; });
   ExpectRecord("extents[1]", [](SequenceRecord& record) { record.first_cell[1] = 1; });
-  ExpectRecord("reserved", [](SequenceRecord& record) { record.reserved0 = 1; });
-  ExpectRecord("reserved", [](SequenceRecord& record) { record.reserved1[43] = 1; });
+  ExpectRecord("sampler", [](SequenceRecord& record) {
+    record.sampler.flags = layout::kSamplerKept;
+    record.sampler.reserved = 1;
+  });
   Expect("sequence 3 generation", [](const Copy& copy) { copy.record(3).generation = 0; });
   Expect("sequence 3 flags",
          [](const Copy& copy) { copy.record(3).flags = layout::kSequenceRetained; });

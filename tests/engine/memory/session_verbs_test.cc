@@ -341,6 +341,12 @@ TEST_F(SessionVerbsTest, SessionsComeAndGo) {
   EXPECT_EQ(stored[1].id, SessionId{9});
   EXPECT_EQ(stored[1].owner_uid, 1000u);
   EXPECT_EQ(stored[1].token_hash, MakeSession(SessionId{9}).token_hash);
+  EXPECT_EQ(stored[1].process, ClientProcess{});
+  const ClientProcess process{.pid = 5, .start = 6, .pid_namespace = 7};
+  ASSERT_TRUE(memory_->SetSessionProcess(SessionId{9}, process));
+  EXPECT_EQ(memory_->StoredSessions()[1].process, process);
+  EXPECT_EQ(memory_->StoredSessions()[1].token_hash, stored[1].token_hash);
+  EXPECT_EQ(memory_->SetSessionProcess(SessionId{8}, process).error().code, Code::kNotFound);
   EXPECT_EQ(memory_->LastSession(), SessionId{9});
   EXPECT_EQ(*RebuildTables(memory_->meta_bytes()), memory_->derived());
   ASSERT_TRUE(memory_->CloseSession(SessionId{9}));
@@ -366,8 +372,6 @@ TEST_F(SessionVerbsTest, DamagedSessionsAreNamed) {
     EXPECT_THAT(tables.error().message, HasSubstr(named));
   };
   expect("session 1: a free record", [](MetaView meta) { meta.sessions()[1].owner_uid = 1; });
-  expect("reserved", [](MetaView meta) { meta.sessions()[0].reserved0 = 1; });
-  expect("reserved", [](MetaView meta) { meta.sessions()[0].reserved1[15] = 1; });
   expect("state", [](MetaView meta) { meta.sessions()[0].applied[0].state = 2; });
   expect("applied", [](MetaView meta) { meta.sessions()[0].applied[9].cells = 1; });
   expect("created", [](MetaView meta) { meta.sessions()[0].applied[0].created = 1025; });
