@@ -52,22 +52,29 @@ Result<Reply> Service::Pin(const Request& request) {
   return reply;
 }
 
+// Of more than one commit holds, the last portion is what the request is remembered by: sent again
+// before that, it drops what is left.
 Result<Reply> Service::DropRetained(const Request& request) {
+  constexpr std::size_t kPortion = 32768;
+  Reply reply;
   for (;;) {
     std::vector<SequenceHandle> meant;
+    bool is_last = true;
     for (const SequenceInfo& info : memory_.Sequences()) {
       const bool is_meant =
           IsEvictable(info.flags) ||
           ((info.flags & layout::kSequenceRetained) != 0 && request.has(wire::kFlagForce));
-      if (info.owner.uid == request.caller.uid && is_meant) meant.push_back(info.handle);
+      if (info.owner.uid != request.caller.uid || !is_meant) continue;
+      is_last = meant.size() < kPortion;
+      if (!is_last) break;
+      meant.push_back(info.handle);
     }
-    const Status dropped = memory_.DropAll(meant, request.applied());
+    const Status dropped = memory_.DropAll(meant, is_last ? request.applied() : AppliedRequest{});
     // One may have been evicted meanwhile; of those there is an end.
     if (!dropped && dropped.error().code == Code::kNotFound) continue;
     KVD_CHECK_OK(dropped);
-    Reply reply;
-    reply.value0 = static_cast<std::int64_t>(meant.size());
-    return reply;
+    reply.value0 += static_cast<std::int64_t>(meant.size());
+    if (is_last) return reply;
   }
 }
 
