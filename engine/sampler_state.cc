@@ -3,32 +3,46 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 namespace kvd {
 namespace {
 
-// Little-endian; biases follow.
+// Little-endian; biases follow. Of the record, cell_count is 0: the sequence is beside it.
 struct SamplerBytes {
   std::uint32_t version;  // kVersion
   std::uint32_t bias_count;
-  std::uint64_t seed;
-  std::uint64_t draw_count;
-  float temperature;
-  std::int32_t top_k;
-  float top_p;
-  float min_p;
-  float typical_p;
-  float repeat_penalty;
-  float presence_penalty;
-  float frequency_penalty;
-  std::int32_t repeat_last;
-  std::uint32_t ignores_eos;  // 0 or 1
+  layout::SamplerRecord record;
 };
-static_assert(sizeof(SamplerBytes) == 64 && std::is_standard_layout_v<SamplerBytes>);
-constexpr std::uint32_t kVersion = 1;
+static_assert(sizeof(SamplerBytes) == 72 && std::is_standard_layout_v<SamplerBytes>);
+constexpr std::uint32_t kVersion = 2;
 
 std::unexpected<Error> Corrupt(const std::string& field, const std::string& what) {
   return Fail(Code::kCorrupt, "sampler state: " + field + ": " + what);
+}
+
+// The sampler of a record, but for its biases.
+KeptSampler WithoutBiases(const layout::SamplerRecord& record) {
+  return {.params = {.temperature = record.temperature,
+                     .top_k = record.top_k,
+                     .top_p = record.top_p,
+                     .min_p = record.min_p,
+                     .typical_p = record.typical_p,
+                     .repeat_penalty = record.repeat_penalty,
+                     .presence_penalty = record.presence_penalty,
+                     .frequency_penalty = record.frequency_penalty,
+                     .repeat_last = record.repeat_last,
+                     .seed = record.seed,
+                     .ignore_eos = (record.flags & layout::kSamplerIgnoresEos) != 0,
+                     .biases = {}},
+          .draw_count = record.draw_count};
+}
+
+Result<KeptSampler> Validated(KeptSampler kept, std::uint32_t vocab_size) {
+  if (const Status status = ValidateSampling(kept.params, vocab_size); !status) {
+    return Fail(Code::kCorrupt, "sampler state: " + status.error().message);
+  }
+  return kept;
 }
 
 }  // namespace
@@ -57,42 +71,15 @@ Result<KeptSampler> SamplerOf(const layout::SamplerRecord& record, std::uint32_t
   if ((record.flags & layout::kSamplerBiased) != 0) {
     return Fail(Code::kUnsupported, "sampler state: its biases do not outlive the daemon");
   }
-  KeptSampler kept{.params = {.temperature = record.temperature,
-                              .top_k = record.top_k,
-                              .top_p = record.top_p,
-                              .min_p = record.min_p,
-                              .typical_p = record.typical_p,
-                              .repeat_penalty = record.repeat_penalty,
-                              .presence_penalty = record.presence_penalty,
-                              .frequency_penalty = record.frequency_penalty,
-                              .repeat_last = record.repeat_last,
-                              .seed = record.seed,
-                              .ignore_eos = (record.flags & layout::kSamplerIgnoresEos) != 0,
-                              .biases = {}},
-                   .draw_count = record.draw_count};
-  if (const Status status = ValidateSampling(kept.params, vocab_size); !status) {
-    return Fail(Code::kCorrupt, "sampler state: " + status.error().message);
-  }
-  return kept;
+  return Validated(WithoutBiases(record), vocab_size);
 }
 
 std::vector<std::byte> EncodeSampler(const KeptSampler& kept) {
-  const SamplingParams& params = kept.params;
+  const std::vector<wire::LogitBias>& all = kept.params.biases;
   const SamplerBytes fixed{.version = kVersion,
-                           .bias_count = static_cast<std::uint32_t>(params.biases.size()),
-                           .seed = params.seed,
-                           .draw_count = kept.draw_count,
-                           .temperature = params.temperature,
-                           .top_k = params.top_k,
-                           .top_p = params.top_p,
-                           .min_p = params.min_p,
-                           .typical_p = params.typical_p,
-                           .repeat_penalty = params.repeat_penalty,
-                           .presence_penalty = params.presence_penalty,
-                           .frequency_penalty = params.frequency_penalty,
-                           .repeat_last = params.repeat_last,
-                           .ignores_eos = params.ignore_eos ? 1u : 0u};
-  const auto biases = std::as_bytes(std::span(params.biases));
+                           .bias_count = static_cast<std::uint32_t>(all.size()),
+                           .record = RecordOf(kept.params, kept.draw_count)};
+  const auto biases = std::as_bytes(std::span(all));
   std::vector<std::byte> bytes(sizeof fixed + biases.size());
   std::memcpy(bytes.data(), &fixed, sizeof fixed);
   if (!biases.empty()) std::memcpy(bytes.data() + sizeof fixed, biases.data(), biases.size());
@@ -112,25 +99,17 @@ Result<KeptSampler> DecodeSampler(std::span<const std::byte> bytes, std::uint32_
     return Corrupt("bias_count", std::to_string(fixed.bias_count) + " in " +
                                      std::to_string(rest.size()) + " bytes");
   }
-  if (fixed.ignores_eos > 1) return Corrupt("ignores_eos", std::to_string(fixed.ignores_eos));
-  KeptSampler kept{.params = {.temperature = fixed.temperature,
-                              .top_k = fixed.top_k,
-                              .top_p = fixed.top_p,
-                              .min_p = fixed.min_p,
-                              .typical_p = fixed.typical_p,
-                              .repeat_penalty = fixed.repeat_penalty,
-                              .presence_penalty = fixed.presence_penalty,
-                              .frequency_penalty = fixed.frequency_penalty,
-                              .repeat_last = fixed.repeat_last,
-                              .seed = fixed.seed,
-                              .ignore_eos = fixed.ignores_eos != 0,
-                              .biases = std::vector<wire::LogitBias>(fixed.bias_count)},
-                   .draw_count = fixed.draw_count};
-  if (!rest.empty()) std::memcpy(kept.params.biases.data(), rest.data(), rest.size());
-  if (const Status status = ValidateSampling(kept.params, vocab_size); !status) {
-    return Fail(Code::kCorrupt, "sampler state: " + status.error().message);
+  const std::uint32_t wanted = layout::kSamplerKept |
+                               (fixed.bias_count != 0 ? layout::kSamplerBiased : 0u) |
+                               (fixed.record.flags & layout::kSamplerIgnoresEos);
+  if (fixed.record.flags != wanted) return Corrupt("flags", std::to_string(fixed.record.flags));
+  if (fixed.record.cell_count != 0 || fixed.record.reserved != 0) {
+    return Corrupt("cell_count or reserved", "not zero");
   }
-  return kept;
+  KeptSampler kept = WithoutBiases(fixed.record);
+  kept.params.biases.resize(fixed.bias_count);
+  if (!rest.empty()) std::memcpy(kept.params.biases.data(), rest.data(), rest.size());
+  return Validated(std::move(kept), vocab_size);
 }
 
 }  // namespace kvd

@@ -67,7 +67,7 @@ TEST(SamplerStateTest, EveryDamagedFieldIsNamed) {
     return kept.error().message;
   };
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THAT(refusal(0, std::uint32_t{2}), HasSubstr("version"));
+  EXPECT_THAT(refusal(0, std::uint32_t{1}), HasSubstr("version"));
   EXPECT_THAT(refusal(4, std::uint32_t{3}), HasSubstr("bias_count"));
   EXPECT_THAT(refusal(24, nan), HasSubstr("temperature"));
   EXPECT_THAT(refusal(28, std::int32_t{-1}), HasSubstr("top_k"));
@@ -78,9 +78,13 @@ TEST(SamplerStateTest, EveryDamagedFieldIsNamed) {
   EXPECT_THAT(refusal(48, 3.0f), HasSubstr("presence_penalty"));
   EXPECT_THAT(refusal(52, -3.0f), HasSubstr("frequency_penalty"));
   EXPECT_THAT(refusal(56, std::int32_t{-2}), HasSubstr("repeat_last"));
-  EXPECT_THAT(refusal(60, std::uint32_t{2}), HasSubstr("ignores_eos"));
-  EXPECT_THAT(refusal(64, std::int32_t{100}), HasSubstr("token: 100"));
-  EXPECT_THAT(refusal(68, 2000.0f), HasSubstr("bias"));
+  EXPECT_THAT(refusal(60, std::uint32_t{1}), HasSubstr("cell_count"));
+  EXPECT_THAT(refusal(64, std::uint32_t{0}), HasSubstr("flags"));
+  EXPECT_THAT(refusal(64, std::uint32_t{3}), HasSubstr("flags")) << "it has biases";
+  EXPECT_THAT(refusal(64, std::uint32_t{15}), HasSubstr("flags"));
+  EXPECT_THAT(refusal(68, std::uint32_t{1}), HasSubstr("reserved"));
+  EXPECT_THAT(refusal(72, std::int32_t{100}), HasSubstr("token: 100"));
+  EXPECT_THAT(refusal(76, 2000.0f), HasSubstr("bias"));
   for (std::size_t length = 0; length < good.size(); ++length) {
     EXPECT_FALSE(DecodeSampler(std::span(good).first(length), kVocabulary)) << length;
   }
