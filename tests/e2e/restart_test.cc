@@ -230,6 +230,12 @@ std::uint64_t Seed() {
   return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
 }
 
+// How long to wait before the next restart: less than this, and longer and longer, so that the work ends
+// also where a client hardly comes back in that time (a sanitizer build).
+microseconds Pause(std::mt19937_64* random, std::uint64_t microseconds_max, int restarts) {
+  return microseconds((*random)() % (microseconds_max << std::min(restarts / 16, 8)));
+}
+
 TEST_F(RestartTest, ProcessesUnderKillsSeeWhatTheyWouldHaveSeen) {
   constexpr std::size_t kWorkers = 3;
   const std::string right = Worker(socket_path()).Finish();
@@ -242,11 +248,10 @@ TEST_F(RestartTest, ProcessesUnderKillsSeeWhatTheyWouldHaveSeen) {
     for (std::size_t i = 0; i < kWorkers; ++i) {
       workers.push_back(std::make_unique<Worker>(socket_path()));
     }
-    while (!std::ranges::all_of(workers, is_over)) {
+    for (int now = 0; !std::ranges::all_of(workers, is_over); ++now, ++restarts) {
       // Anywhere, also while they come back.
-      std::this_thread::sleep_for(microseconds(random() % 100'000));
+      std::this_thread::sleep_for(Pause(&random, 100'000, now));
       ASSERT_NO_FATAL_FAILURE(Restart(random() % 4 == 0 ? End::kStopped : End::kKilled));
-      ++restarts;
     }
     for (const auto& worker : workers) {
       const std::string told = worker->Finish();
@@ -344,8 +349,8 @@ TEST_F(StoredRestartTest, FilesAndPrefixesAreChangedOnce) {
     is_done = true;
   });
   std::mt19937_64 random(Seed());
-  while (!is_done && !HasFailure()) {
-    std::this_thread::sleep_for(microseconds(random() % 30'000));
+  for (int restarts = 0; !is_done && !HasFailure(); ++restarts) {
+    std::this_thread::sleep_for(Pause(&random, 30'000, restarts));
     Restart(End::kKilled);
   }
   work.join();
