@@ -134,10 +134,7 @@ Reply SavedStates::SavedAlready(int folder, const std::string& name) const {
   const Result<StateFileReader> file = OpenFile(folder, name);
   if (!file) return reply;  // removed since, or damaged
   reply.value0 = static_cast<std::int64_t>(file->header().file_bytes);
-  reply.value1 = static_cast<std::int64_t>(sizeof(state_file::FileHeader) +
-                                           std::uint64_t{file->header().section_count} *
-                                               sizeof(state_file::SectionEntry) +
-                                           file->header().raw_bytes);
+  reply.value1 = static_cast<std::int64_t>(UnpackedFileBytes(file->sections()));
   for (const SavedSequence& saved : file->sequences()) reply.value2 += saved.header.cell_count;
   return reply;
 }

@@ -18,8 +18,8 @@ namespace {
 // it gains.
 constexpr std::size_t kInlineCost = 128 * 1024;
 constexpr std::size_t kColumnStep = 32;
-// With so few rows no panel is made of the weights, and units may be small.
-constexpr std::size_t kNarrowRows = 8;
+// With so few rows no kernel table makes panels of the weights, and units may be small.
+constexpr std::size_t kNarrowRows = 4;
 constexpr std::size_t kNarrowColumnStep = 8;
 constexpr std::size_t kJobsAtOnce = 8;
 // Rows of a unit when inputs are prepared by several threads.

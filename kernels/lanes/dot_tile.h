@@ -22,9 +22,8 @@ KVD_ALWAYS_INLINE void StoreTotals(const typename L::V* sums, float* totals) {
 
 // How many bytes ahead a tile asks for the weights that come: its rows are too short, and the tiles too
 // many, for the hardware to foresee. It asks for them in the order in which they lie, although it reads
-// four rows at a time: memory answers one stream faster than four. Zen 5, two threads: 63 GB/s instead of
-// 43 of plain reads; with 16 KiB instead of 4 a decode of q4_0 takes two thirds of the time. Beyond the
-// last tile that asks for nothing of use, and faults on nothing.
+// four rows at a time: memory answers one stream faster than four (docs/decisions/0014). Beyond the last
+// tile that asks for nothing of use, and faults on nothing.
 inline constexpr std::size_t kPrefetchedBytes = 16384;
 
 template <std::size_t kBytes>
