@@ -2,7 +2,7 @@
 // several times and prints the seconds that each took, one a line. bench/compare runs it and the
 // peer's own bench by turns.
 //
-//   engine_rows [--model FILE] [--threads N] [--deterministic] [--repetitions N] WORK
+//   engine_rows [--model FILE] [--threads N] [--deterministic] [--repetitions N] [--profile] WORK
 //     prefill TOKENS            a prompt into an empty sequence, logits of its last token
 //     decode DEPTH STEPS        STEPS tokens, one after the other, behind DEPTH tokens
 //     forks COUNT DEPTH STEPS   the same in COUNT forks of one prompt of DEPTH tokens
@@ -11,7 +11,8 @@
 //
 // The first line tells what a step reads: "# WEIGHT_BYTES BYTES_OF_A_CELL BYTES_OF_A_STATE".
 // What a row needs beforehand (the prompts) is computed once, then the work is done once unmeasured
-// and REPETITIONS times measured. Exit codes: 0, 1 failed, 2 wrong usage.
+// and REPETITIONS times measured. With --profile lines "# PART MILLISECONDS" follow: where a measured
+// step's time goes, on average. Exit codes: 0, 1 failed, 2 wrong usage.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -21,16 +22,25 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "bench/must.h"
 #include "engine/engine.h"
 #include "engine/model_config.h"
+#include "engine/step_profile.h"
 #include "engine/thread_pool.h"
 
 namespace kvd::bench {
 namespace {
+
+struct Work {
+  std::string kind;
+  std::size_t count = 1;  // sequences
+  std::size_t depth = 0;  // tokens before the measured work
+  std::size_t size = 0;   // tokens of a prefill, steps otherwise
+};
 
 class Rows {
  public:
@@ -96,6 +106,12 @@ class Rows {
                 static_cast<unsigned long long>(engine_->state_bytes()));
   }
 
+  // Of all steps so far of the kind that `work` measures.
+  StepTimes TimesOf(const Work& work) const {
+    const StepProfile& profile = engine_->profile();
+    return work.kind == "prefill" ? profile.prompts() : profile.decode();
+  }
+
   double TimedPrefill(std::size_t token_count) {
     const auto begin = std::chrono::steady_clock::now();
     const SequenceHandle sequence = Prefill(token_count, 0);
@@ -134,13 +150,6 @@ double TimedRead(ThreadPool& pool, std::span<const std::uint64_t> words) {
   return took.count();
 }
 
-struct Work {
-  std::string kind;
-  std::size_t count = 1;  // sequences
-  std::size_t depth = 0;  // tokens before the measured work
-  std::size_t size = 0;   // tokens of a prefill, steps otherwise
-};
-
 // False: not one of the forms above.
 bool ParseWork(const std::vector<std::string>& words, Work& work) {
   if (words.empty()) return false;
@@ -175,7 +184,16 @@ void MeasureMemory(std::uint32_t threads, std::size_t megabytes, int repetitions
   }
 }
 
-void Measure(const EngineOptions& options, const Work& work, int repetitions) {
+void PrintParts(const StepTimes& before, const StepTimes& after) {
+  const double steps = static_cast<double>(after.steps - before.steps);
+  for (std::size_t part = 0; part < kStepParts; ++part) {
+    const std::string_view name = StepPartName(static_cast<StepPart>(part));
+    std::printf("# %.*s %.3f\n", static_cast<int>(name.size()), name.data(),
+                static_cast<double>(after.ns[part] - before.ns[part]) * 1e-6 / steps);
+  }
+}
+
+void Measure(const EngineOptions& options, const Work& work, int repetitions, bool with_parts) {
   Rows rows(options);
   rows.PrintSizes();
   std::vector<SequenceHandle> bases;
@@ -185,11 +203,14 @@ void Measure(const EngineOptions& options, const Work& work, int repetitions) {
       bases.push_back(shared && i > 0 ? bases[0] : rows.Prefill(work.depth, 1000 * i));
     }
   }
+  StepTimes before;
   for (int i = -1; i < repetitions; ++i) {
+    if (i == 0) before = rows.TimesOf(work);
     const double seconds = work.kind == "prefill" ? rows.TimedPrefill(work.size)
                                                   : rows.Decode(bases, work.depth, work.size);
     if (i >= 0) std::printf("%.6f\n", seconds);
   }
+  if (with_parts) PrintParts(before, rows.TimesOf(work));
 }
 
 }  // namespace
@@ -199,11 +220,13 @@ int main(int argument_count, char** arguments) {
   CLI::App app("One row of a comparison: seconds of each repetition, one a line");
   kvd::EngineOptions options;
   int repetitions = 1;
+  bool with_parts = false;
   std::vector<std::string> words;
   app.add_option("--model", options.model_path, "GGUF file; without it the bundled model");
   app.add_option("--threads", options.threads, "compute threads; 0: as many as cores");
   app.add_flag("--deterministic", options.deterministic, "the same bits whatever runs beside");
   app.add_option("--repetitions", repetitions, "how often to measure")->check(CLI::Range(1, 1000));
+  app.add_flag("--profile", with_parts, "where a step's time goes, by parts");
   app.add_option("work", words,
                  "prefill N | decode DEPTH STEPS | forks|unrelated COUNT DEPTH STEPS")
       ->required();
@@ -222,6 +245,6 @@ int main(int argument_count, char** arguments) {
     return 0;
   }
   options.cells = std::max<std::uint64_t>(4096, work.count * (work.depth + work.size + 64));
-  kvd::bench::Measure(options, work, repetitions);
+  kvd::bench::Measure(options, work, repetitions, with_parts);
   return 0;
 }

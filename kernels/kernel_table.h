@@ -6,7 +6,7 @@
 // table: that is what `--deterministic` rests on. Where `exact` is false in the arguments a table
 // may use another order, within the golden tolerances: wide products with weights of f16 and bf16
 // then go through bf16 where the machine multiplies that (never those with f32 weights), and so
-// does the attention of many rows in layers with such weights (Bf16Attention).
+// does attention over rounded cells, unless the layer's weights are f32 (Bf16Attention).
 //
 // THE NUMERIC FORM
 //   Dot(a, b, n): 16 partial sums s[0..15] start at 0; element j is added to s[j % 16] by a fused
@@ -78,12 +78,17 @@ struct SoftmaxState {
 };
 
 // Attention over one run with products of bf16: keys, queries, softmax weights and values are rounded
-// to bf16, sums are in f32, their order is free, and Exp is good to 2^-13. For tables of machines that
-// multiply bf16, never with `exact` and never over cells of f32.
+// to bf16, sums are in f32 and Exp is good to 2^-13. For tables of machines that multiply bf16, never
+// with `exact` and never over cells of f32. The order of sums is free, but a row's is the same whatever
+// rows go with it, however many, and whatever cells out of its sight lie beside (but for the sign of a
+// zero): these functions alone compute rows, one as well as a hundred, so that a result does not depend
+// on the batch.
 struct Bf16Attention {
-  std::size_t rows_min;  // query rows from which on it is faster
-  // Keys as the scores want them, from f32 [cell_count, dim]. `panel`: Bf16KeyPanelBytes(dim).
-  void (*key_panel)(const float* k, std::size_t cell_count, std::size_t dim, void* panel);
+  // Keys as the scores want them: pair p of elements of cell c, in bf16, at panel[p * kRunCells + c]
+  // as pairs, for all pairs up to a multiple of 32 elements, zeros behind the last element. k:
+  // cell_count rows of `dim` elements of k_type, back to back. `panel`: Bf16KeyPanelBytes(dim).
+  void (*key_panel)(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim,
+                    void* panel);
   // scores[r * score_stride + c] = scale * (q[r] . key c); q: rows of round_rows; r < row_count, c <
   // cell_count. dim > 0.
   void (*scores)(const void* panel, std::size_t cell_count, std::size_t dim, const void* q,
@@ -94,10 +99,12 @@ struct Bf16Attention {
   void (*softmax_rows)(const float* scores, std::size_t score_stride, std::size_t row_count,
                        std::size_t first, std::size_t end, SoftmaxState* states, float* rescales,
                        std::uint16_t* p);
-  // Values as add_values wants them, from rows [first, end) of v [kRunCells, dim]; `panel`:
+  // Values as add_values wants them: element d of cells 2p and 2p + 1, in bf16, as pair d of row p,
+  // which has a multiple of 16 pairs; zeros for a cell of a row that is outside [first, end). v: the
+  // cells [first, end), rows of `dim` elements of v_type, back to back. first < end. `panel`:
   // Bf16ValuePanelBytes(dim).
-  void (*value_panel)(const float* v, std::size_t first, std::size_t end, std::size_t dim,
-                      void* panel);
+  void (*value_panel)(DataType v_type, const void* v, std::size_t first, std::size_t end,
+                      std::size_t dim, void* panel);
   // For each row values[d] = values[d] * rescale + sum over c of p[c] * v[c][d], c in [first, end),
   // which lies within the panel's range. p: as softmax_rows leaves it.
   void (*add_values)(const void* panel, std::size_t first, std::size_t end, std::size_t dim,

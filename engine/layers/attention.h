@@ -32,7 +32,7 @@ struct AttentionShape {
   // A score is softcap(scale * q.k).
   float scale = 1.0f;
   float softcap = 0.0f;  // 0: none
-  // Runs that many rows see may go through bf16, as the layer's own products do.
+  // It may go through bf16: the layer's own products are of rounded inputs too.
   bool may_round = false;
 };
 

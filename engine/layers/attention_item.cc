@@ -28,21 +28,24 @@ const kernels::Bf16Attention* Bf16Of(const Compute& compute, const CellLayout& c
   return compute.exact || !shape.may_round || !rounded ? nullptr : compute.kernels->bf16_attention;
 }
 
+// Bytes of an element of a cell that is not f32, at most.
+constexpr std::size_t kRoundedBytesMax = 2;
+
 // What attention in bf16 needs of a workspace besides, in floats: parts of 64 bytes each.
-//   decoded      [kRunCells, max(head_dim_k, head_dim_v)]   of a run
+//   gathered     [kRunCells] rows of values, for runs in pieces
 //   key_panel, value_panel
 //   rounded      [queries] rows of Bf16RowBytes(head_dim_k): `rotated` in bf16
 //   weights      [queries, kRunCells] in bf16
 struct Bf16Room {
   explicit Bf16Room(const AttentionShape& shape)
-      : decoded(kRunCells * std::max(shape.head_dim_k, shape.head_dim_v)),
+      : gathered(kRunCells * shape.head_dim_v * kRoundedBytesMax / sizeof(float)),
         key_panel(kernels::Bf16KeyPanelBytes(shape.head_dim_k) / sizeof(float)),
         value_panel(kernels::Bf16ValuePanelBytes(shape.head_dim_v) / sizeof(float)),
         rounded(QueriesMax(shape) * kernels::Bf16RowBytes(shape.head_dim_k) / sizeof(float)),
         weights(QueriesMax(shape) * kRunCells * sizeof(std::uint16_t) / sizeof(float)) {}
-  std::size_t total() const { return decoded + key_panel + value_panel + rounded + weights; }
+  std::size_t total() const { return gathered + key_panel + value_panel + rounded + weights; }
 
-  std::size_t decoded, key_panel, value_panel, rounded, weights;
+  std::size_t gathered, key_panel, value_panel, rounded, weights;
 };
 
 // An item of one kv head; everything it needs lies in its worker's workspace:
@@ -68,8 +71,8 @@ class ItemRun {
         kv_head_(unit % shape.kv_head_count),
         group_(shape.head_count / shape.kv_head_count),
         bf16_(Bf16Of(compute, cells, shape)),
-        decoded_(workspace),
-        key_panel_(decoded_ + Bf16Room(shape).decoded),
+        gathered_(workspace),
+        key_panel_(gathered_ + Bf16Room(shape).gathered),
         value_panel_(key_panel_ + Bf16Room(shape).key_panel),
         rounded_(value_panel_ + Bf16Room(shape).value_panel),
         weights_(reinterpret_cast<std::uint16_t*>(rounded_ + Bf16Room(shape).rounded)),
@@ -82,7 +85,6 @@ class ItemRun {
         states_(reinterpret_cast<SoftmaxState*>(rescales_ + QueriesMax(shape))),
         merged_states_(states_ + QueriesMax(shape)) {
     for (const RowTile& tile : tiles_) row_count_ += tile.row_count;
-    if (bf16_ != nullptr && row_count_ * group_ < bf16_->rows_min) bf16_ = nullptr;
   }
 
   void Run(const float* q, float* out) {
@@ -151,18 +153,17 @@ class ItemRun {
       }
     }
     if (end == 0) return;
-    const bool in_bf16 = bf16_ != nullptr && (end - begin) * group_ >= bf16_->rows_min;
     LookAhead(run, first_tile);
     Prefetch<Ahead::kKeys>(0);
-    Score(run, pieces, first_tile, end_tile, first_row, begin, end, in_bf16);
+    Score(run, pieces, first_tile, end_tile, first_row, begin, end);
     Prefetch<Ahead::kValues>(0);
-    if (in_bf16) LayOutValues(pieces);
+    if (bf16_ != nullptr) LayOutValues(pieces);
     for (row = begin; row < end;) {
       const std::size_t first = row;
       while (++row < end && columns_[row] == columns_[first]) {
       }
       if (columns_[first].first < columns_[first].end) {
-        AddRun(pieces, columns_[first], first * group_, (row - first) * group_, in_bf16);
+        AddRun(pieces, columns_[first], first * group_, (row - first) * group_);
       }
     }
   }
@@ -239,8 +240,7 @@ class ItemRun {
 
   // Products of the queries of rows [begin, end) with the keys of a run, soft-capped.
   void Score(std::size_t run, std::span<const RunPiece> pieces, std::size_t first_tile,
-             std::size_t end_tile, std::size_t first_row, std::size_t begin, std::size_t end,
-             bool in_bf16) {
+             std::size_t end_tile, std::size_t first_row, std::size_t begin, std::size_t end) {
     for (std::size_t p = 0; p < pieces.size(); ++p) {
       std::size_t row = first_row;
       for (std::size_t t = first_tile; t < end_tile; row += tiles_[t++].row_count) {
@@ -250,9 +250,8 @@ class ItemRun {
       const std::byte* keys = piece.block + cells_.KRow(shape_.layer, kv_head_, piece.first);
       const std::size_t first = begin * group_, count = (end - begin) * group_;
       float* const scores = scores_ + first * kRunCells + piece.column;
-      if (in_bf16) {
-        kernels_.decode_row(cells_.k_type, keys, decoded_, piece.cell_count * shape_.head_dim_k);
-        bf16_->key_panel(decoded_, piece.cell_count, shape_.head_dim_k, key_panel_);
+      if (bf16_ != nullptr) {
+        bf16_->key_panel(cells_.k_type, keys, piece.cell_count, shape_.head_dim_k, key_panel_);
         if (p == 0) Prefetch<Ahead::kKeys>(1);
         bf16_->scores(key_panel_, piece.cell_count, shape_.head_dim_k, Rounded(first), count,
                       shape_.scale, scores, kRunCells);
@@ -267,12 +266,21 @@ class ItemRun {
   }
 
   void LayOutValues(std::span<const RunPiece> pieces) {
-    for (const RunPiece& piece : pieces) {
-      kernels_.decode_row(
-          cells_.v_type, piece.block + cells_.VRow(shape_.layer, kv_head_, piece.first),
-          decoded_ + piece.column * shape_.head_dim_v, piece.cell_count * shape_.head_dim_v);
+    const auto values = [&](const RunPiece& piece) {
+      return piece.block + cells_.VRow(shape_.layer, kv_head_, piece.first);
+    };
+    const std::byte* from = values(pieces.front());
+    if (pieces.size() > 1) {
+      auto* const gathered = reinterpret_cast<std::byte*>(gathered_);
+      std::byte* to = gathered;
+      for (const RunPiece& piece : pieces) {
+        const std::size_t byte_count = piece.cell_count * cells_.layers[shape_.layer].v_row_bytes;
+        std::memcpy(to, values(piece), byte_count);
+        to += byte_count;
+      }
+      from = gathered;
     }
-    bf16_->value_panel(decoded_, pieces.front().column,
+    bf16_->value_panel(cells_.v_type, from, pieces.front().column,
                        pieces.back().column + std::size_t{pieces.back().cell_count},
                        shape_.head_dim_v, value_panel_);
   }
@@ -280,14 +288,14 @@ class ItemRun {
   // Softmax and weighted values of some columns, added to the states of queries [first, first +
   // count).
   void AddRun(std::span<const RunPiece> pieces, const Columns& columns, std::size_t first,
-              std::size_t count, bool in_bf16) {
+              std::size_t count) {
     float* const scores = scores_ + first * kRunCells;
     const std::size_t seen = columns.end - columns.first;
     for (std::size_t i = 0; shape_.softcap != 0.0f && i < count; ++i) {
       float* const row = scores + i * kRunCells + columns.first;
       kernels_.softcap(row, shape_.softcap, seen, row);
     }
-    if (in_bf16) {
+    if (bf16_ != nullptr) {
       bf16_->softmax_rows(scores, kRunCells, count, columns.first, columns.end, states_ + first,
                           rescales_, weights_);
       PrefetchRest();
@@ -363,7 +371,7 @@ class ItemRun {
   const std::size_t kv_head_;
   const std::size_t group_;
   const kernels::Bf16Attention* bf16_;  // null: the item is computed in f32
-  float* const decoded_;
+  float* const gathered_;
   float* const key_panel_;
   float* const value_panel_;
   float* const rounded_;

@@ -89,8 +89,7 @@ const RowBuffer& Attend(ForwardPass& pass, std::size_t layer, const AttentionWei
                         const RowBuffer& x) {
   const StepProfile::Scope scope(pass.compute().profile, StepPart::kProjections);
   AttentionShape shape = pass.ShapeOf(layer);
-  shape.may_round = weights.q.weight.type == kernels::DataType::kF16 ||
-                    weights.q.weight.type == kernels::DataType::kBF16;
+  shape.may_round = weights.q.weight.type != kernels::DataType::kF32;
   const RowBuffer& q = pass.Rows(Scratch::kQ, shape.head_count * shape.head_dim_k);
   const RowBuffer& k = pass.Rows(Scratch::kK, shape.kv_head_count * shape.head_dim_k);
   const RowBuffer& v = pass.Rows(Scratch::kV, shape.kv_head_count * shape.head_dim_v);

@@ -1,47 +1,22 @@
 // Attention over a run with products of bf16 in pairs: of elements in the scores, of cells in the
 // values.
-#include "kernels/avx512/decoders.h"
+#include "kernels/avx512bf16/cell_panels.h"
 #include "kernels/avx512bf16/functions.h"
 #include "kernels/avx512bf16/pairs.h"
 
 namespace kvd::kernels::avx512bf16 {
 namespace {
 
-// From so many rows on rounding keys and values costs less than it saves.
-constexpr std::size_t kAttentionRowsMin = 16;
 constexpr int kScoreRows = 12;  // of a tile of 32 cells
 constexpr int kValueRows = 4, kValueVectors = 4;
-constexpr std::size_t kPairBytes = 4;
 // 2^r of |r| <= 0.5, relative error below 2^-13: minimax of degree 3.
 constexpr float kC0 = 0.99992807f, kC1 = 0.69326099f, kC2 = 0.24261112f, kC3 = 0.05517167f;
 
-KVD_ALWAYS_INLINE V LoadUpTo(const float* from, std::size_t n) {
-  return n >= 16 ? Lanes::Load(from) : Lanes::Load(from, Lanes::FirstLanes(n));
-}
 KVD_ALWAYS_INLINE I LoadPairs(const std::uint8_t* from) { return _mm512_loadu_si512(from); }
 KVD_ALWAYS_INLINE I SetPair(const std::uint8_t* from) {
   float pair = 0;
   __builtin_memcpy(&pair, from, sizeof pair);
   return _mm512_castps_si512(_mm512_set1_ps(pair));
-}
-
-// A panel of keys has a row of kRunCells pairs for each pair of elements.
-void KeyPanel(const float* k, std::size_t cell_count, std::size_t dim, void* panel) {
-  auto* const pairs = static_cast<float*>(panel);  // a pair is as wide as a float
-  alignas(64) float rows[16 * 16];
-  for (std::size_t c = 0; c < cell_count; c += 16) {
-    const std::size_t count = cell_count - c < 16 ? cell_count - c : 16;
-    for (std::size_t i = count * 16; i < 16 * 16; i += 16) Lanes::Store(rows + i, Lanes::Zero());
-    for (std::size_t d = 0; d < dim; d += 32) {
-      const std::size_t left = dim - d;
-      for (std::size_t i = 0; i < count; ++i) {
-        const float* from = k + (c + i) * dim + d;
-        const V high = left > 16 ? LoadUpTo(from + 16, left - 16) : Lanes::Zero();
-        _mm512_store_si512(rows + 16 * i, Round::Of(LoadUpTo(from, left), high));
-      }
-      Lanes::Transpose16(rows, 16, pairs + d / 2 * kRunCells + c, kRunCells);
-    }
-  }
 }
 
 // kVectors * 16 cells of kRows rows, the last `tail` of which are written (0: all).
@@ -162,25 +137,6 @@ void SoftmaxRows(const float* scores, std::size_t score_stride, std::size_t row_
   }
 }
 
-// A panel of values has a row for each pair of cells: a pair per element, up to a multiple of 16.
-KVD_ALWAYS_INLINE std::size_t ValuePanelRow(std::size_t dim) {
-  return (dim + 15) / 16 * 16 * kPairBytes;
-}
-
-void ValuePanel(const float* v, std::size_t first, std::size_t end, std::size_t dim, void* panel) {
-  const I order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23,
-                                   7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  for (std::size_t c = first / 2 * 2; c < end; c += 2) {
-    std::uint8_t* to = static_cast<std::uint8_t*>(panel) + c / 2 * ValuePanelRow(dim);
-    const float *even = v + c * dim, *odd = even + dim;
-    for (std::size_t d = 0; d < dim; d += 16, to += 64) {
-      const V a = c >= first ? LoadUpTo(even + d, dim - d) : Lanes::Zero();
-      const V b = c + 1 < end ? LoadUpTo(odd + d, dim - d) : Lanes::Zero();
-      _mm512_storeu_si512(to, _mm512_permutexvar_epi16(order, Round::Of(a, b)));
-    }
-  }
-}
-
 // kVectors * 16 elements of kRows rows, the last `tail` of which exist (0: all).
 template <int kRows, int kVectors>
 KVD_ALWAYS_INLINE void ValueTile(const std::uint8_t* panel, std::size_t panel_row,
@@ -221,7 +177,7 @@ void AddValues(const void* panel, std::size_t first, std::size_t end, std::size_
                const std::uint16_t* p, const float* rescales, std::size_t row_count, float* values,
                std::size_t value_stride) {
   const std::size_t first_pair = first / 2, pair_count = (end + 1) / 2 - first_pair;
-  const std::size_t panel_row = ValuePanelRow(dim);
+  const std::size_t panel_row = ValuePanelRowBytes(dim);
   const auto* const pairs = static_cast<const std::uint8_t*>(panel) + first_pair * panel_row;
   const auto* const weights = reinterpret_cast<const std::uint8_t*>(p + 2 * first_pair);
   for (std::size_t row = 0; row < row_count; row += kValueRows) {
@@ -245,10 +201,25 @@ void AddValues(const void* panel, std::size_t first, std::size_t end, std::size_
   }
 }
 
+void KeyPanel(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim,
+              void* panel) {
+  WithCellDecoder<avx512::Isa>(k_type, [&](auto decoder) KVD_INLINE_LAMBDA {
+    KeyPanelOf<decltype(decoder)>(static_cast<const std::uint8_t*>(k), cell_count, dim,
+                                  static_cast<std::uint8_t*>(panel));
+  });
+}
+
+void ValuePanel(DataType v_type, const void* v, std::size_t first, std::size_t end, std::size_t dim,
+                void* panel) {
+  WithCellDecoder<avx512::Isa>(v_type, [&](auto decoder) KVD_INLINE_LAMBDA {
+    ValuePanelOf<decltype(decoder)>(static_cast<const std::uint8_t*>(v), first, end, dim,
+                                    static_cast<std::uint8_t*>(panel));
+  });
+}
+
 }  // namespace
 
 const Bf16Attention kAttention = {
-    .rows_min = kAttentionRowsMin,
     .key_panel = KeyPanel,
     .scores = Scores,
     .softmax_rows = SoftmaxRows,

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -42,7 +43,7 @@ TEST_P(Bf16AttentionTest, ScoresAreScaledProductsOfRoundedRows) {
         const AlignedBytes rounded = MakeAlignedBytes(rows * Bf16RowBytes(dim));
         const std::size_t stride = cells + 3;
         std::vector<float> scores(rows * stride, 77.0f);
-        kernels_->key_panel(k.get(), cells, dim, panel.get());
+        kernels_->key_panel(DataType::kF32, k.get(), cells, dim, panel.get());
         table_->round_rows(q.get(), dim, rows, dim, rounded.get());
         kernels_->scores(panel.get(), cells, dim, rounded.get(), rows, 0.3f, scores.data(), stride);
         for (std::size_t r = 0; r < rows; ++r) {
@@ -146,7 +147,7 @@ TEST_P(Bf16AttentionTest, ValuesAreSumsOfRoundedRows) {
         const std::vector<float> seen = numbers.Row((end - first) * dim);
         std::copy(seen.begin(), seen.end(), v.begin() + static_cast<std::ptrdiff_t>(first * dim));
         const AlignedBytes panel = MakeAlignedBytes(Bf16ValuePanelBytes(dim));
-        kernels_->value_panel(v.data(), first, end, dim, panel.get());
+        kernels_->value_panel(DataType::kF32, v.data() + first * dim, first, end, dim, panel.get());
         for (const std::size_t rows : kRowCounts) {
           const std::size_t from = first + (end - first) / 3, stride = dim + 3;
           std::vector<std::uint16_t> p(rows * kRunCells);
@@ -177,6 +178,88 @@ TEST_P(Bf16AttentionTest, ValuesAreSumsOfRoundedRows) {
                   << "dim " << dim << " cells " << from << ".." << end << " row " << r;
             }
           }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Bf16AttentionTest, PanelsAreThoseOfTheCellsDecodedFirst) {
+  Numbers numbers(34);
+  for (const DataType type : kCellTypes) {
+    for (const std::size_t dim : {1u, 16u, 31u, 32u, 33u, 64u, 80u, 96u, 128u}) {
+      if (dim % ElementsPerBlock(type) != 0) continue;
+      for (const std::size_t cells : kCellCounts) {
+        const Misaligned<std::uint8_t> rows(numbers.WeightRow(type, cells * dim), 2);
+        std::vector<float> decoded(cells * dim);
+        table_->decode_row(type, rows.get(), decoded.data(), cells * dim);
+        const auto same = [&](std::size_t byte_count, const auto& make) {
+          const AlignedBytes a = MakeAlignedBytes(byte_count), b = MakeAlignedBytes(byte_count);
+          make(type, static_cast<const void*>(rows.get()), a.get());
+          make(DataType::kF32, static_cast<const void*>(decoded.data()), b.get());
+          return std::memcmp(a.get(), b.get(), byte_count) == 0;
+        };
+        EXPECT_TRUE(same(Bf16KeyPanelBytes(dim),
+                         [&](DataType of, const void* k, void* panel) {
+                           kernels_->key_panel(of, k, cells, dim, panel);
+                         }))
+            << DataTypeName(type) << " dim " << dim << " cells " << cells;
+        for (std::size_t first = 0; first + cells <= kRunCells; first += 3) {
+          EXPECT_TRUE(same(Bf16ValuePanelBytes(dim),
+                           [&](DataType of, const void* v, void* panel) {
+                             kernels_->value_panel(of, v, first, first + cells, dim, panel);
+                           }))
+              << DataTypeName(type) << " dim " << dim << " cells " << first << " on, " << cells;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Bf16AttentionTest, ARowHasTheSameBitsWithAnyRowsAndAnyCellsBesideIt) {
+  constexpr std::size_t kRows = 41;
+  Numbers numbers(35);
+  for (const std::size_t dim : {16u, 33u, 64u, 80u, 128u}) {
+    const std::vector<float> k = numbers.Row(kRunCells * dim), v = numbers.Row(kRunCells * dim);
+    const std::vector<float> q = numbers.Row(kRows * dim), old = numbers.Row(kRows * dim);
+    const AlignedBytes rounded = MakeAlignedBytes(kRows * Bf16RowBytes(dim));
+    table_->round_rows(q.data(), dim, kRows, dim, rounded.get());
+    // Rows [row, row + count) that see [first, end) of the cells up to `cells`.
+    const auto attend = [&](std::size_t row, std::size_t count, std::size_t cells,
+                            std::size_t first, std::size_t end) {
+      const AlignedBytes keys = MakeAlignedBytes(Bf16KeyPanelBytes(dim));
+      const AlignedBytes panel = MakeAlignedBytes(Bf16ValuePanelBytes(dim));
+      kernels_->key_panel(DataType::kF32, k.data(), cells, dim, keys.get());
+      kernels_->value_panel(DataType::kF32, v.data(), 0, cells, dim, panel.get());
+      std::vector<float> scores(count * kRunCells), rescales(count);
+      std::vector<SoftmaxState> states(count, SoftmaxState{0.25f, 1.5f});
+      std::vector<std::uint16_t> p(count * kRunCells);
+      std::vector<float> values(old.begin() + static_cast<std::ptrdiff_t>(row * dim),
+                                old.begin() + static_cast<std::ptrdiff_t>((row + count) * dim));
+      kernels_->scores(keys.get(), cells, dim, rounded.get() + row * Bf16RowBytes(dim), count, 0.4f,
+                       scores.data(), kRunCells);
+      kernels_->softmax_rows(scores.data(), kRunCells, count, first, end, states.data(),
+                             rescales.data(), p.data());
+      kernels_->add_values(panel.get(), first, end, dim, p.data(), rescales.data(), count,
+                           values.data(), dim);
+      for (float& value : values) value += 0.0f;  // a cell out of sight may add a zero
+      for (const SoftmaxState& state : states) values.insert(values.end(), {state.max, state.sum});
+      return values;
+    };
+    for (const std::size_t end : kCellCounts) {
+      for (std::size_t first = 0; first < end; first += 5) {
+        const std::vector<float> all = attend(0, kRows, kRunCells, first, end);
+        for (const std::size_t count : {1u, 2u, 3u, 5u, 8u, 13u}) {
+          const std::size_t row = numbers.Bits() % (kRows - count + 1);
+          const std::vector<float> alone = attend(row, count, end, first, end);
+          const auto at = [&](std::size_t i) {
+            return all.begin() + static_cast<std::ptrdiff_t>(i);
+          };
+          std::vector<float> expected(at(row * dim), at((row + count) * dim));
+          expected.insert(expected.end(), at(kRows * dim + 2 * row),
+                          at(kRows * dim + 2 * (row + count)));
+          ASSERT_TRUE(SameBits(expected, alone))
+              << "dim " << dim << " cells " << first << ".." << end << ", " << count << " rows";
         }
       }
     }
