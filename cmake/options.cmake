@@ -24,7 +24,7 @@ if(KVD_SANITIZE)
     # One file of the instruction sets' kernels would take five minutes. The scalar ones, which are the same algorithms, keep
     # all checks; here AddressSanitizer's are calls instead of code.
     set(name $<TARGET_PROPERTY:NAME>)
-    set(isa_kernels $<OR:$<STREQUAL:${name},kvd_kernels_isa>,$<STREQUAL:${name},kvd_emulated_tiles>>)
+    set(isa_kernels $<STREQUAL:${name},kvd_kernels_isa>)
     add_compile_options($<${isa_kernels}:-fno-sanitize=undefined>)
     add_compile_options("$<$<AND:${isa_kernels},$<CXX_COMPILER_ID:GNU>>:SHELL:--param asan-instrumentation-with-call-threshold=0>")
   endif()

@@ -244,4 +244,9 @@ struct KernelChoice {
 // the machine lacks is refused, never replaced.
 KernelChoice SelectKernels(const char* name);
 
+// For tests on machines without AMX that carry its instructions out themselves
+// (tests/kernels/trapped_tiles.h): from now on SelectKernels("amx") asks the machine only for the rest
+// of what that table uses. What is chosen without a name stays what the machine has.
+void AssumeTiles();
+
 }  // namespace kvd::kernels

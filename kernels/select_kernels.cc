@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -88,13 +89,17 @@ bool MayUseTiles() {
 
 bool HasBf16(const Machine& machine) { return (machine.leaf7_1_eax & (1u << 5)) != 0; }
 
-// Null if the machine can run the amx table, which uses everything that avx512 does.
-const char* LackingForAmx(const Machine& machine) {
+std::atomic<bool> tiles_are_assumed = false;
+
+// Null if the machine can run the amx table, which uses everything that avx512 does; `tiles` too, or
+// all but them.
+const char* LackingForAmx(const Machine& machine, bool tiles) {
   if (const char* lacking = LackingForAvx512(machine)) return lacking;
-  if ((machine.leaf7_edx & kAmxTile) == 0) return "the machine lacks AMX";
-  if ((machine.leaf7_edx & kAmxInt8) == 0) return "the machine lacks AMX INT8";
-  if ((machine.leaf7_edx & kAmxBf16) == 0) return "the machine lacks AMX BF16";
+  if (tiles && (machine.leaf7_edx & kAmxTile) == 0) return "the machine lacks AMX";
+  if (tiles && (machine.leaf7_edx & kAmxInt8) == 0) return "the machine lacks AMX INT8";
+  if (tiles && (machine.leaf7_edx & kAmxBf16) == 0) return "the machine lacks AMX BF16";
   if (!HasBf16(machine)) return "the machine lacks AVX512_BF16";
+  if (!tiles) return nullptr;
   if ((machine.xcr0 & kTileState) != kTileState)
     return "the system does not save the AMX registers";
   if (!MayUseTiles()) return "the system does not let this process use AMX";
@@ -138,6 +143,8 @@ std::size_t MatmulWorkspaceFloats(std::size_t in_features, std::size_t row_count
   return std::max(plain, panel_bytes / sizeof(float));
 }
 
+void AssumeTiles() { tiles_are_assumed = true; }
+
 const KernelTable* ScalarTable() { return &scalar::kTable; }
 
 const KernelTable* Avx2Table() {
@@ -151,7 +158,7 @@ const KernelTable* Avx512Table() {
 
 const KernelTable* AmxTable() {
   const Machine machine = AskMachine();
-  return LackingForAmx(machine) == nullptr ? TheAmxTable(machine) : nullptr;
+  return LackingForAmx(machine, true) == nullptr ? TheAmxTable(machine) : nullptr;
 }
 
 KernelChoice SelectKernels(const char* name) {
@@ -170,7 +177,8 @@ KernelChoice SelectKernels(const char* name) {
   if (std::strcmp(name, "avx2") == 0) return chosen(&avx2::kTable, LackingForAvx2(machine));
   if (std::strcmp(name, "avx512") == 0)
     return chosen(TheAvx512Table(machine), LackingForAvx512(machine));
-  if (std::strcmp(name, "amx") == 0) return chosen(TheAmxTable(machine), LackingForAmx(machine));
+  if (std::strcmp(name, "amx") == 0)
+    return chosen(TheAmxTable(machine), LackingForAmx(machine, !tiles_are_assumed));
   return {nullptr, "no such table (scalar, avx2, avx512, amx)"};
 }
 

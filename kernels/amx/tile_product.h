@@ -6,7 +6,7 @@
 // sums is stored after each block, since a block ends in floats; that, and not the tile unit, is
 // the limit.
 //
-// Tiles: what this needs of the instructions, so that tests can put plain code in their place:
+// Tiles: what this needs of the instructions (kernels/amx/matmul.cc):
 //   Configure(tail_rows, inner_bytes): the shapes below; Release();
 //   Zero<tile>(), Load<tile>(from, stride), Store<tile>(to, stride): a tile's rows, `stride` bytes
 //   apart;

@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "engine/model_config.h"
+#include "tests/kernels/trapped_tiles.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -80,7 +81,8 @@ TEST_P(CellTypesTest, GiveTheSameBitsInAnyChunksOnAnyTableCloseToF32Cells) {
   const auto exact = Feed(*wide, *wide->memory().Create({}), tokens, tokens.size());
   std::vector<float> truth;
   for (const kernels::KernelTable* table :
-       {kernels::ScalarTable(), kernels::Avx2Table(), kernels::Avx512Table()}) {
+       {kernels::ScalarTable(), kernels::Avx2Table(), kernels::Avx512Table(),
+        kernels::SelectOrTrap("amx").table}) {
     if (table == nullptr) continue;
     EngineOptions options = Options();
     options.kernel_table = table->name;

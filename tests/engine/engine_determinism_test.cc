@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "engine/model_config.h"
+#include "tests/kernels/trapped_tiles.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -32,7 +33,8 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 std::vector<std::string> Tables() {
   std::vector<std::string> names;
   for (const kernels::KernelTable* table :
-       {kernels::ScalarTable(), kernels::Avx2Table(), kernels::Avx512Table()}) {
+       {kernels::ScalarTable(), kernels::Avx2Table(), kernels::Avx512Table(),
+        kernels::SelectOrTrap("amx").table}) {
     if (table != nullptr) names.emplace_back(table->name);
   }
   return names;

@@ -19,6 +19,7 @@
 
 #include "kernels/half.h"
 #include "kernels/kernel_table.h"
+#include "tests/kernels/trapped_tiles.h"
 
 namespace kvd::kernels {
 
@@ -147,7 +148,7 @@ inline AlignedBytes MakeAlignedBytes(std::size_t count) {  // a multiple of 64
 class TableTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const KernelChoice choice = SelectKernels(GetParam());
+    const KernelChoice choice = SelectOrTrap(GetParam());
     if (choice.table == nullptr) GTEST_SKIP() << choice.problem;
     table_ = choice.table;
   }

@@ -37,7 +37,7 @@ class LinearAttentionTest : public ::testing::TestWithParam<std::tuple<const cha
       std::function<void(const KernelTable&, const LinearAttentionPiece&, std::size_t first_row)>;
 
   void SetUp() override {
-    const KernelChoice choice = SelectKernels(std::get<0>(GetParam()));
+    const KernelChoice choice = SelectOrTrap(std::get<0>(GetParam()));
     if (choice.table == nullptr) GTEST_SKIP() << choice.problem;
     table_ = choice.table;
   }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/kernel_table.h"
+#include "tests/kernels/trapped_tiles.h"
 
 namespace kvd::kernels {
 namespace {
@@ -38,7 +39,8 @@ TEST(SelectKernelsTest, RefusesAnUnknownName) {
 }
 
 TEST(SelectKernelsTest, EveryTableIsComplete) {
-  for (const KernelTable* table : {ScalarTable(), Avx2Table(), Avx512Table(), AmxTable()}) {
+  for (const KernelTable* table :
+       {ScalarTable(), Avx2Table(), Avx512Table(), SelectOrTrap("amx").table}) {
     if (table == nullptr) continue;
     EXPECT_TRUE(table->matmul && table->quantize_rows && table->decode_row && table->encode_row &&
                 table->key_panel && table->scores && table->softmax_rows && table->add_values &&
@@ -47,6 +49,15 @@ TEST(SelectKernelsTest, EveryTableIsComplete) {
                 table->add && table->scale && table->all_finite && table->argmax)
         << table->name;
   }
+}
+
+TEST(SelectKernelsTest, AssumedTilesAreForWhoNamesThem) {
+  const KernelTable *amx = AmxTable(), *best = SelectKernels(nullptr).table;
+  AssumeTiles();
+  EXPECT_EQ(AmxTable(), amx);
+  EXPECT_EQ(SelectKernels(nullptr).table, best);
+  const bool has_the_rest = Avx512Table() != nullptr && Avx512Table()->bf16_rows_min != 0;
+  EXPECT_EQ(SelectKernels("amx").table != nullptr, has_the_rest);
 }
 
 TEST(DataTypeTest, KnowsItsNumbers) {

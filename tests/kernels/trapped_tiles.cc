@@ -1,0 +1,91 @@
+#include "tests/kernels/trapped_tiles.h"
+
+#include <signal.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "shm/check.h"
+#include "tests/kernels/tile_instruction.h"
+#include "tests/kernels/tile_unit.h"
+
+namespace kvd::kernels {
+namespace {
+
+// A thread's tiles, without a constructor that a handler would have to run.
+constinit thread_local TileUnit unit;
+std::atomic<bool> are_trapped = false;
+
+[[noreturn]] void EndProcess(const char* why, const void* code) {
+  char text[160];
+  const int length = std::snprintf(text, sizeof text, "tile instruction at %p: %s\n", code, why);
+  if (::write(STDERR_FILENO, text, static_cast<std::size_t>(length)) < 0) std::abort();
+  std::abort();
+}
+
+const char* CarryOut(const TileInstruction& instruction) {
+  const int tile = instruction.tile;
+  switch (instruction.operation) {
+    case TileOperation::kConfigure:
+      return unit.Configure(reinterpret_cast<const void*>(instruction.address));
+    case TileOperation::kRelease: unit.Release(); return nullptr;
+    case TileOperation::kZero: return unit.Zero(tile);
+    case TileOperation::kLoad:
+      return unit.Load(tile, reinterpret_cast<const void*>(instruction.address),
+                       instruction.stride);
+    case TileOperation::kStore:
+      return unit.Store(tile, reinterpret_cast<void*>(instruction.address), instruction.stride);
+    case TileOperation::kAddProducts:
+      return unit.AddProducts(tile, instruction.rows, instruction.columns);
+    case TileOperation::kAddHalfProducts:
+      return unit.AddHalfProducts(tile, instruction.rows, instruction.columns);
+  }
+  return "an operation that is not carried out";
+}
+
+void OnIllegalInstruction(int, siginfo_t*, void* context) {
+  constexpr int kRegisters[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
+                                  REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                                  REG_R12, REG_R13, REG_R14, REG_R15};
+  auto& saved = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  std::uint64_t general[16];
+  for (int i = 0; i < 16; ++i) general[i] = static_cast<std::uint64_t>(saved[kRegisters[i]]);
+  const auto* code = reinterpret_cast<const std::uint8_t*>(saved[REG_RIP]);
+  auto instruction = DecodeTileInstruction(code, general);
+  if (!instruction) EndProcess("none, or one that is not carried out", code);
+  // None changes a register, so those that follow at once need no traps of their own.
+  for (; instruction; instruction = DecodeTileInstruction(code, general)) {
+    if (const char* fault = CarryOut(*instruction)) EndProcess(fault, code);
+    code += instruction->byte_count;
+  }
+  saved[REG_RIP] = reinterpret_cast<greg_t>(code);
+}
+
+// False if the machine lacks something else, too.
+bool Trap() {
+  AssumeTiles();
+  if (SelectKernels("amx").table == nullptr) return false;
+  struct sigaction action = {};
+  action.sa_sigaction = OnIllegalInstruction;
+  action.sa_flags = SA_SIGINFO;
+  KVD_ASSERT(::sigaction(SIGILL, &action, nullptr) == 0);
+  are_trapped = true;
+  return true;
+}
+
+}  // namespace
+
+KernelChoice SelectOrTrap(const char* name) {
+  const KernelChoice choice = SelectKernels(name);
+  if (choice.table != nullptr || name == nullptr || std::strcmp(name, "amx") != 0) return choice;
+  static const bool trapped = Trap();
+  return trapped ? SelectKernels(name) : choice;
+}
+
+bool TilesAreTrapped() { return are_trapped; }
+
+}  // namespace kvd::kernels
