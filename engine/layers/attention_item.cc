@@ -8,6 +8,7 @@
 #include <limits>
 #include <span>
 
+#include "engine/layers/cells_ahead.h"
 #include "kernels/bf16_panel.h"
 
 namespace kvd {
@@ -109,7 +110,6 @@ class ItemRun {
     std::size_t end;
     bool operator==(const Columns&) const = default;
   };
-  enum class Ahead { kKeys, kValues };
 
   const SequenceView& ViewOf(const RowTile& tile) const { return plan_.sequences[tile.sequence]; }
 
@@ -154,10 +154,13 @@ class ItemRun {
     }
     if (end == 0) return;
     LookAhead(run, first_tile);
-    Prefetch<Ahead::kKeys>(0);
+    ahead_.Ask(6);
     Score(run, pieces, first_tile, end_tile, first_row, begin, end);
-    Prefetch<Ahead::kValues>(0);
-    if (bf16_ != nullptr) LayOutValues(pieces);
+    ahead_.Ask(4);
+    if (bf16_ != nullptr) {
+      LayOutValues(pieces);
+      ahead_.Ask(3);
+    }
     for (row = begin; row < end;) {
       const std::size_t first = row;
       while (++row < end && columns_[row] == columns_[first]) {
@@ -168,44 +171,31 @@ class ItemRun {
     }
   }
 
-  // What is read next: the run behind `run`, or the first one of the next unit. It is asked for in
-  // four parts between the kernels, as a core has few lines under way at a time.
+  // What is read next: the run behind `run`, or the first one of the next unit.
   void LookAhead(std::size_t run, std::size_t tile) {
-    ahead_head_ = kv_head_;
-    ahead_ = plan_.PiecesOf(ViewOf(tiles_[tile]), run + 1);
-    const std::size_t item = next_unit_ / shape_.kv_head_count;
-    if (run + 1 < std::size_t{item_.end_span} * kSpanRuns && !ahead_.empty()) return;
-    ahead_ = {};
-    if (item >= plan_.items.size()) return;
-    const SequenceView& view = ViewOf(plan_.tiles[plan_.items[item].first_tile]);
-    ahead_head_ = next_unit_ % shape_.kv_head_count;
-    ahead_ =
-        plan_.PiecesOf(view, std::max(plan_.items[item].first_span * kSpanRuns, view.skipped_runs));
-  }
-
-  // Half of the keys or values that are read next. Inlined always: GCC takes a function that does
-  // nothing but this for one that does nothing, and drops the call.
-  template <Ahead kPart>
-  [[gnu::always_inline]] void Prefetch(std::size_t half) const {
-    constexpr bool kKeys = kPart == Ahead::kKeys;
-    const auto& layer = cells_.layers[shape_.layer];
-    const std::size_t row_bytes = kKeys ? layer.k_row_bytes : layer.v_row_bytes;
-    for (const RunPiece& piece : ahead_) {
-      const std::byte* const rows =
-          piece.block + (kKeys ? cells_.KRow(shape_.layer, ahead_head_, piece.first)
-                               : cells_.VRow(shape_.layer, ahead_head_, piece.first));
-      const std::size_t byte_count = piece.cell_count * row_bytes;
-      const std::size_t end = half == 0 ? byte_count / 2 : byte_count;
-      for (std::size_t at = half * (byte_count / 2); at < end; at += 64) {
-        __builtin_prefetch(rows + at);
-      }
+    ahead_.Clear();
+    const std::span<const RunPiece> next = plan_.PiecesOf(ViewOf(tiles_[tile]), run + 1);
+    if (run + 1 < std::size_t{item_.end_span} * kSpanRuns && !next.empty()) {
+      return PutAhead(next, kv_head_);
     }
+    const std::size_t index = next_unit_ / shape_.kv_head_count;
+    if (index >= plan_.items.size()) return;
+    const AttentionItem& item = plan_.items[index];
+    const SequenceView& view = ViewOf(plan_.tiles[item.first_tile]);
+    PutAhead(plan_.PiecesOf(view, std::max(item.first_span * kSpanRuns, view.skipped_runs)),
+             next_unit_ % shape_.kv_head_count);
   }
 
-  // The last part, once.
-  void PrefetchRest() {
-    Prefetch<Ahead::kValues>(1);
-    ahead_ = {};
+  void PutAhead(std::span<const RunPiece> pieces, std::size_t head) {
+    const auto& layer = cells_.layers[shape_.layer];
+    for (const RunPiece& piece : pieces) {
+      ahead_.Put(piece.block + cells_.KRow(shape_.layer, head, piece.first),
+                 piece.cell_count * layer.k_row_bytes);
+    }
+    for (const RunPiece& piece : pieces) {
+      ahead_.Put(piece.block + cells_.VRow(shape_.layer, head, piece.first),
+                 piece.cell_count * layer.v_row_bytes);
+    }
   }
 
   // The tile's queries for a delta of its sequence; they are the item's from first_row on.
@@ -252,12 +242,12 @@ class ItemRun {
       float* const scores = scores_ + first * kRunCells + piece.column;
       if (bf16_ != nullptr) {
         bf16_->key_panel(cells_.k_type, keys, piece.cell_count, shape_.head_dim_k, key_panel_);
-        if (p == 0) Prefetch<Ahead::kKeys>(1);
+        if (p == 0) ahead_.Ask(5);
         bf16_->scores(key_panel_, piece.cell_count, shape_.head_dim_k, Rounded(first), count,
                       shape_.scale, scores, kRunCells);
       } else {
         kernels_.key_panel(cells_.k_type, keys, piece.cell_count, shape_.head_dim_k, panel_);
-        if (p == 0) Prefetch<Ahead::kKeys>(1);
+        if (p == 0) ahead_.Ask(5);
         kernels_.scores(panel_, piece.cell_count, shape_.head_dim_k,
                         rotated_ + first * shape_.head_dim_k, shape_.head_dim_k, count,
                         shape_.scale, scores, kRunCells);
@@ -298,14 +288,15 @@ class ItemRun {
     if (bf16_ != nullptr) {
       bf16_->softmax_rows(scores, kRunCells, count, columns.first, columns.end, states_ + first,
                           rescales_, weights_);
-      PrefetchRest();
+      ahead_.Ask(2);
       bf16_->add_values(value_panel_, columns.first, columns.end, shape_.head_dim_v, weights_,
                         rescales_, count, values_ + first * shape_.head_dim_v, shape_.head_dim_v);
+      ahead_.Ask(1);
       return;
     }
     kernels_.softmax_rows(scores + columns.first, kRunCells, count, seen, states_ + first,
                           rescales_);
-    PrefetchRest();
+    ahead_.Ask(2);
     const float* rescales = rescales_;
     for (const RunPiece& piece : pieces) {
       const std::size_t begin = std::max<std::size_t>(piece.column, columns.first);
@@ -318,6 +309,7 @@ class ItemRun {
           values_ + first * shape_.head_dim_v, shape_.head_dim_v);
       rescales = nullptr;
     }
+    ahead_.Ask(1);
   }
 
   void MergeSpan() {
@@ -386,8 +378,7 @@ class ItemRun {
   SoftmaxState* const merged_states_;
   std::size_t row_count_ = 0;
   const float* q_ = nullptr;
-  std::span<const RunPiece> ahead_;
-  std::size_t ahead_head_ = 0;
+  CellsAhead ahead_;
   // An item has a row per tile at least, and no more rows than queries.
   std::array<std::uint32_t, kItemQueries> rotated_delta_;  // by tile
   std::array<Columns, kItemQueries> columns_;              // by row

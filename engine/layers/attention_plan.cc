@@ -13,6 +13,8 @@ static_assert(kRunCells == layout::kBlockCells);
 
 // Items per thread that the work is cut into, if it can be: so many that threads end together.
 constexpr std::size_t kItemsPerThread = 4;
+// Threads end nearly together if none has more than 1 / kNearly above its share to do.
+constexpr std::uint64_t kNearly = 16;
 // Floats of partials at most; what would need more is not split.
 constexpr std::size_t kPartialFloatsMax = std::size_t{16} << 20;
 // Reading a run costs about as much as attending to it with so many rows.
@@ -229,6 +231,23 @@ void AttentionPlan::SplitItem(const AttentionItem& item) {
   }
 }
 
+// Whether threads end nearly at the same time although no item is cut: each kv head of an item, the
+// costliest first, to the thread that has the least to do. Many units are not looked at.
+bool AttentionPlan::EndsTogether(const AttentionTiling& tiling, std::uint64_t cost) {
+  if (tiling.thread_count == 1) return true;
+  if (groups_.size() * tiling.kv_head_count > kItemsPerThread * tiling.thread_count) return false;
+  std::sort(groups_.begin(), groups_.end(),
+            [](const AttentionItem& a, const AttentionItem& b) { return a.cost > b.cost; });
+  loads_.assign(tiling.thread_count, 0);
+  for (const AttentionItem& group : groups_) {
+    for (std::size_t head = 0; head < tiling.kv_head_count; ++head) {
+      *std::min_element(loads_.begin(), loads_.end()) += group.cost;
+    }
+  }
+  const std::uint64_t longest = *std::max_element(loads_.begin(), loads_.end());
+  return longest * tiling.thread_count * kNearly <= cost * tiling.kv_head_count * (kNearly + 1);
+}
+
 void AttentionPlan::CutItems(const AttentionTiling& tiling) {
   groups_.clear();
   std::size_t rows = 0;
@@ -249,6 +268,7 @@ void AttentionPlan::CutItems(const AttentionTiling& tiling) {
   if (first < tiles.size()) MakeItem(first, tiles.size());
   std::uint64_t cost = 0;
   for (const AttentionItem& group : groups_) cost += group.cost;
+  const bool stays_whole = EndsTogether(tiling, cost);
   for (const AttentionItem& group : groups_) {
     std::size_t slots = 0;
     for (std::uint32_t t = group.first_tile; t < group.first_tile + group.tile_count; ++t) {
@@ -257,7 +277,7 @@ void AttentionPlan::CutItems(const AttentionTiling& tiling) {
     const bool is_large =
         group.cost * kItemsPerThread * tiling.thread_count > cost * tiling.kv_head_count;
     const bool fits = (slot_count_ + slots) * tiling.slot_floats <= kPartialFloatsMax;
-    if (tiling.thread_count > 1 && is_large && fits && group.end_span - group.first_span > 1) {
+    if (!stays_whole && is_large && fits && group.end_span - group.first_span > 1) {
       SplitItem(group);
     } else {
       items.push_back(group);

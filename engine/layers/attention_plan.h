@@ -129,11 +129,13 @@ struct AttentionPlan {
   void CutTiles(const AttentionTiling& tiling);
   void CutItems(const AttentionTiling& tiling);
   void MakeItem(std::size_t first_tile, std::size_t end_tile);
+  bool EndsTogether(const AttentionTiling& tiling, std::uint64_t cost);
   void SplitItem(const AttentionItem& item);
 
   std::size_t slot_count_ = 0;
   std::size_t slot_capacity_ = 0;
   std::vector<AttentionItem> groups_;
+  std::vector<std::uint64_t> loads_;  // by thread
 };
 
 // The same cells in the same places of a run.

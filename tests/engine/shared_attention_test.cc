@@ -105,21 +105,23 @@ class SharedAttentionTest : public ::testing::TestWithParam<Named> {
     for (const StepItem& item : items) EXPECT_TRUE(item.status) << item.status.error().message;
     return logits;
   }
+  // In attention's f32 form, or in the one that the table has without the flag.
+  void ExpectTheBitsOfEachAlone(bool deterministic);
 };
 
-TEST_P(SharedAttentionTest, EachRowHasTheBitsOfItsSequenceAloneOnOneThread) {
+void SharedAttentionTest::ExpectTheBitsOfEachAlone(bool deterministic) {
   const std::size_t count = std::size(kBranches);
   std::vector<std::vector<float>> alone;
   for (std::size_t i = 0; i < count; ++i) {
     const auto engine =
-        MakeEngine(GetParam().shape, {.cells = 4096, .threads = 1, .deterministic = true});
+        MakeEngine(GetParam().shape, {.cells = 4096, .threads = 1, .deterministic = deterministic});
     ASSERT_NE(engine, nullptr);
     alone.push_back(Step(*engine, i, i + 1)[0]);
   }
-  // With many threads all is cut into spans, with one nothing is.
+  // With five threads all is cut into spans, with one nothing is.
   for (const std::uint32_t threads : {1u, 2u, 5u}) {
-    const auto engine =
-        MakeEngine(GetParam().shape, {.cells = 4096, .threads = threads, .deterministic = true});
+    const auto engine = MakeEngine(
+        GetParam().shape, {.cells = 4096, .threads = threads, .deterministic = deterministic});
     ASSERT_NE(engine, nullptr);
     const auto together = Step(*engine, 0, count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -129,6 +131,12 @@ TEST_P(SharedAttentionTest, EachRowHasTheBitsOfItsSequenceAloneOnOneThread) {
     EXPECT_TRUE(SameBits(one[0], alone[4])) << "a lone row, threads " << threads;
   }
 }
+
+TEST_P(SharedAttentionTest, EachRowHasTheBitsOfItsSequenceAloneOnOneThread) {
+  ExpectTheBitsOfEachAlone(true);
+}
+
+TEST_P(SharedAttentionTest, EachRowHasThemWithoutTheFlagToo) { ExpectTheBitsOfEachAlone(false); }
 
 INSTANTIATE_TEST_SUITE_P(Reaches, SharedAttentionTest, ::testing::ValuesIn(Shapes()),
                          [](const auto& tested) { return tested.param.name; });
