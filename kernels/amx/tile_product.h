@@ -2,17 +2,12 @@
 // (AMX), to the bits of QuantDot.
 //
 // The panel is the one of kernels/avx512/quant_panel.h with signed bytes: the eight vectors of a
-// block are a tile as they lie there, and 32 bytes of sixteen rows of x are the other. A tile of
-// sums is stored after each block, since a block ends in floats; that, and not the tile unit, is
-// the limit.
-//
-// Tiles: what this needs of the instructions (kernels/amx/matmul.cc):
-//   Configure(tail_rows, inner_bytes): the shapes below; Release();
-//   Zero<tile>(), Load<tile>(from, stride), Store<tile>(to, stride): a tile's rows, `stride` bytes
-//   apart;
-//   AddProducts<sums, rows, weights>(): sums[r][o] += rows[r][4 k + i] * weights[k][4 o + i], signed.
+// block are a tile as they lie there, and 32 bytes of sixteen rows of x are the other. A block ends in
+// floats, so its sums are stored and read back as vectors. From the first load to that it takes a
+// hundred cycles; so the tile unit is kept three blocks ahead of the vectors.
 #pragma once
 
+#include "kernels/amx/tiles.h"
 #include "kernels/avx512/quant_panel.h"
 #include "kernels/lanes/dispatch.h"
 
@@ -23,14 +18,17 @@ using avx512::Lanes;
 using avx512::PanelShape;
 using avx512::V;
 
-inline constexpr std::size_t kTileRows = 16;
+// Blocks between a product and its floats, and the sums that are stored meanwhile.
+inline constexpr std::size_t kBlocksAhead = 3, kStoredBlocks = kBlocksAhead + 1;
+// Integers of one block's sums.
+template <class Q>
+inline constexpr std::size_t kBlockSums = (Q::kHalves ? 2 : 1) * kTileRows * 16;
 
-// Tiles by number. A tail tile has the rows that are left over after whole ones.
-inline constexpr int kWeights = 0;  // inner_bytes / 4 rows of 64 bytes
-template <bool kTail>
-inline constexpr int kRowsOf = kTail ? 2 : 1;  // rows of inner_bytes
-template <bool kTail>
-inline constexpr int kSumsOf = kTail ? 4 : 3;  // rows of 64 bytes
+// Where the sums of the block go that `left` blocks, it included, begin with.
+template <class Q>
+KVD_ALWAYS_INLINE std::int32_t* StoredBlock(std::int32_t* stored, std::size_t left) {
+  return stored + left % kStoredBlocks * kBlockSums<Q>;
+}
 
 struct TileStep {
   const std::uint8_t* panel;  // one group of sixteen outputs
@@ -38,64 +36,205 @@ struct TileStep {
   std::size_t x_stride;
   std::size_t row_count;  // 16, or less if kTail
   std::size_t block_count;
-  float* const* y;  // [row_count]
+  std::int32_t* stored;  // kStoredBlocks * kBlockSums
+  float* const* y;       // [row_count]
   std::size_t out;
   std::size_t out_count;  // <= 16 outputs exist
 };
 
-template <class Tiles, class Q, bool kTail>
-void TileGroup(Tiles& tiles, const TileStep& step) {
-  using Shape = PanelShape<Q>;
-  constexpr int kSums = kSumsOf<kTail>, kRows = kRowsOf<kTail>;
-  constexpr std::size_t kParts = Q::kHalves ? 2 : 1;
-  constexpr std::size_t kInner = kQuantizedBlock / kParts;
-  const std::size_t padded = (step.block_count + 3) / 4 * 4;
-  // Rows that a tail lacks are copies of its last one, whose results nobody reads.
-  const std::uint8_t* rows[kTileRows];
-  StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
-    const std::size_t row = !kTail || r.value < step.row_count ? r.value : step.row_count - 1;
-    rows[r.value] = step.x + row * step.x_stride + padded * kQuantizedBlock;
-  });
-  const auto number = [&](std::size_t row, std::size_t array, std::size_t b) KVD_INLINE_LAMBDA {
-    float value;
-    __builtin_memcpy(&value, rows[row] + 4 * (array * padded + b), sizeof value);
-    return Lanes::Set(value);
-  };
+// The products of a group's blocks in the order of the panel, one block at a time. Halves, or every
+// second block, have tiles of their own, so that none waits for another.
+template <class Q>
+class BlockProducts {
+ public:
+  static constexpr std::size_t kInner = kQuantizedBlock / (Q::kHalves ? 2 : 1);
 
-  alignas(64) std::int32_t stored[kParts][kTileRows][16] = {};
+  static KVD_ALWAYS_INLINE void Configure(std::size_t row_count) {
+    TileShapes shapes;
+    for (int i = 0; i < 2; ++i) {
+      shapes.Set(kWeights + i, kInner / 4, 64);
+      shapes.Set(kRows + i, row_count, kInner);
+      shapes.Set(kSums + i, row_count, 64);
+    }
+    Tiles::Configure(shapes);
+  }
+
+  explicit KVD_ALWAYS_INLINE BlockProducts(const TileStep& step)
+      : x_(step.x), run_(step.x), x_end_(step.x + kQuantizedBlock * step.block_count) {}
+
+  // Of the next block, which lies at `block` of the panel. left: it and the blocks behind it, at least
+  // one; stored, x_stride: of the step.
+  KVD_ALWAYS_INLINE void Next(const std::uint8_t* block, std::size_t left, std::size_t x_stride,
+                              std::int32_t* stored) {
+    std::int32_t* const to = StoredBlock<Q>(stored, left);
+    const std::uint8_t* const weights = block + 64 * PanelShape<Q>::kBytesAt;
+    if constexpr (Q::kHalves) {
+      Put<0>(x_, x_stride, weights, to);
+      Put<1>(x_ + kInner, x_stride, weights + 64 * (kInner / 4), to + kTileRows * 16);
+    } else if (left % 2 == 0) {
+      Put<0>(x_, x_stride, weights, to);
+    } else {
+      Put<1>(x_, x_stride, weights, to);
+    }
+    x_ += 4 * kQuantizedBlock;
+    if (x_ >= x_end_) x_ = run_ += kQuantizedBlock;  // of the four runs
+  }
+
+ private:
+  static constexpr int kWeights = 0, kRows = 2, kSums = 4;  // tiles, two of each
+
+  template <int kTile>
+  static KVD_ALWAYS_INLINE void Put(const std::uint8_t* x, std::size_t x_stride,
+                                    const std::uint8_t* weights, std::int32_t* to) {
+    Tiles::Zero<kSums + kTile>();
+    Tiles::Load<kRows + kTile>(x, x_stride);
+    Tiles::Load<kWeights + kTile>(weights, 64);
+    Tiles::AddProducts<kSums + kTile, kRows + kTile, kWeights + kTile>();
+    Tiles::Store<kSums + kTile>(to, 64);
+  }
+
+  const std::uint8_t* x_;
+  const std::uint8_t* run_;  // where the blocks of this run began
+  const std::uint8_t* x_end_;
+};
+
+// The numbers of sixteen rows of x beside their bytes, block by block of a run: scales (array 0) and
+// scaled sums (1).
+template <bool kTail>
+class RowNumbers;
+
+// Two rows and multiples of the bytes from one to the next, as addresses of x86 add them: sixteen
+// pointers would be loads of their own.
+template <>
+class RowNumbers<false> {
+ public:
+  // first: the scales of the first row; the other array begins array_bytes behind them.
+  KVD_ALWAYS_INLINE RowNumbers(const std::uint8_t* first, std::size_t array_bytes,
+                               const TileStep& step)
+      : one_(step.x_stride),
+        three_(3 * one_),
+        five_(5 * one_),
+        seven_(7 * one_),
+        scales_(first),
+        scales_of_8_(first + 8 * one_),
+        sums_(scales_ + array_bytes),
+        sums_of_8_(scales_of_8_ + array_bytes) {}
+  KVD_ALWAYS_INLINE std::size_t stride() const { return one_; }
+  template <std::size_t kArray, std::size_t kRow>
+  KVD_ALWAYS_INLINE const std::uint8_t* At() const {
+    const std::uint8_t* const from =
+        kArray == 0 ? (kRow < 8 ? scales_ : scales_of_8_) : (kRow < 8 ? sums_ : sums_of_8_);
+    constexpr std::size_t kAway = kRow % 8;
+    if constexpr (kAway % 2 == 0) return from + (kAway == 6 ? 2 * three_ : kAway * one_);
+    return from + (kAway == 1 ? one_ : kAway == 3 ? three_ : kAway == 5 ? five_ : seven_);
+  }
+  // To the next block. The compiler sees no addresses in series or multiples of a constant, which it
+  // would keep one by one.
+  KVD_ALWAYS_INLINE void Advance() {
+    scales_ += 4 * sizeof(float);
+    scales_of_8_ += 4 * sizeof(float);
+    sums_ += 4 * sizeof(float);
+    sums_of_8_ += 4 * sizeof(float);
+    __asm__("" : "+r"(scales_), "+r"(scales_of_8_));
+    __asm__("" : "+r"(sums_), "+r"(sums_of_8_));
+    __asm__("" : "+r"(one_), "+r"(three_), "+r"(five_), "+r"(seven_));
+  }
+
+ private:
+  std::size_t one_, three_, five_, seven_;
+  const std::uint8_t *scales_, *scales_of_8_;  // of the first row, of row 8
+  const std::uint8_t *sums_, *sums_of_8_;
+};
+
+// Rows that a tail lacks are copies of its last one, whose results nobody reads.
+template <>
+class RowNumbers<true> {
+ public:
+  KVD_ALWAYS_INLINE RowNumbers(const std::uint8_t* first, std::size_t array_bytes,
+                               const TileStep& step)
+      : stride_(step.x_stride), arrays_{0, array_bytes} {
+    for (std::size_t r = 0; r < kTileRows; ++r) {
+      rows_[r] = first + (r < step.row_count ? r : step.row_count - 1) * stride_;
+    }
+  }
+  KVD_ALWAYS_INLINE std::size_t stride() const { return stride_; }
+  template <std::size_t kArray, std::size_t kRow>
+  KVD_ALWAYS_INLINE const std::uint8_t* At() const {
+    return rows_[kRow] + arrays_[kArray];
+  }
+  KVD_ALWAYS_INLINE void Advance() {
+    for (std::size_t& array : arrays_) array += 4 * sizeof(float);
+  }
+
+ private:
+  const std::uint8_t* rows_[kTileRows];
+  std::size_t stride_;
+  std::size_t arrays_[2];
+};
+
+// The exact sum of a block in f32. Of halves: |half| <= 16 * 32 * 127 times a scale of eight bits
+// twice is less than 2^24, so nothing is rounded, and from +0 on no sum is -0.
+template <class Q>
+KVD_ALWAYS_INLINE V BlockSum(const std::int32_t* sums, V low_scale, V high_scale) {
+  const V low = _mm512_cvtepi32_ps(_mm512_load_si512(sums));
+  if constexpr (!Q::kHalves) return low;
+  const V high = _mm512_cvtepi32_ps(_mm512_load_si512(sums + kTileRows * 16));
+  return Lanes::Fma(high, high_scale, Lanes::Fma(low, low_scale, Lanes::Zero()));
+}
+
+template <class Q, bool kTail>
+void TileGroup(const TileStep& step) {
+  using Shape = PanelShape<Q>;
+  const std::size_t padded = (step.block_count + 3) / 4 * 4;
+  const std::uint8_t* const first_numbers = step.x + padded * kQuantizedBlock;
+  constexpr std::size_t kBlockBytes = Shape::kVectors * 64;
+  BlockProducts<Q> products(step);
+  // The instructions' claim on all memory would have these read again in each block.
+  std::int32_t* const stored = step.stored;
+  for (std::size_t i = 0; i < kBlocksAhead && i < step.block_count; ++i) {
+    products.Next(step.panel + i * kBlockBytes, step.block_count - i, step.x_stride, stored);
+  }
+
   V totals[4][kTileRows];
   const std::uint8_t* block = step.panel;
+  std::size_t left = step.block_count;
   for (std::size_t p = 0; p < 4; ++p) {
     V sums[kTileRows];
     StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA { sums[r.value] = Lanes::Zero(); });
-    for (std::size_t b = p; b < step.block_count; b += 4, block += Shape::kVectors * 64) {
-      StaticFor<kParts>([&](auto part) KVD_INLINE_LAMBDA {
-        tiles.template Zero<kSums>();
-        tiles.template Load<kRows>(step.x + kQuantizedBlock * b + kInner * part.value,
-                                   step.x_stride);
-        tiles.template Load<kWeights>(block + 64 * (Shape::kBytesAt + kInner / 4 * part.value), 64);
-        tiles.template AddProducts<kSums, kRows, kWeights>();
-        tiles.template Store<kSums>(stored[part.value], 64);
-      });
+    RowNumbers<kTail> numbers(first_numbers + 4 * p, 4 * padded, step);
+    const std::size_t left_behind = left - RunBlocks(step.block_count, p);
+    for (; left != left_behind; --left, block += kBlockBytes) {
+      if (left > kBlocksAhead) {
+        products.Next(block + kBlocksAhead * kBlockBytes, left - kBlocksAhead, numbers.stride(),
+                      stored);
+      }
+      const std::int32_t* const sum = StoredBlock<Q>(stored, left);
       const auto vector = [&](std::size_t v)
                               KVD_INLINE_LAMBDA { return _mm512_loadu_si512(block + 64 * v); };
+      const auto number = [](const std::uint8_t* from) KVD_INLINE_LAMBDA {
+        float value;
+        __builtin_memcpy(&value, from, sizeof value);
+        return Lanes::Set(value);
+      };
       const V scale = _mm512_castsi512_ps(vector(0));
+      V half_scales[2] = {scale, scale};
+      if constexpr (Q::kHalves) {
+        half_scales[0] = _mm512_cvtepi32_ps(vector(Shape::kParts));
+        half_scales[1] = _mm512_cvtepi32_ps(vector(Shape::kParts + 1));
+      }
       StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
-        I products = _mm512_load_si512(stored[0][r.value]);
-        if constexpr (Q::kHalves) {
-          products = _mm512_add_epi32(
-              _mm512_mullo_epi32(products, vector(Shape::kParts)),
-              _mm512_mullo_epi32(_mm512_load_si512(stored[1][r.value]), vector(Shape::kParts + 1)));
-        }
-        sums[r.value] = Lanes::Fma(_mm512_cvtepi32_ps(products),
-                                   Lanes::Mul(scale, number(r.value, 0, b)), sums[r.value]);
+        sums[r.value] =
+            Lanes::Fma(BlockSum<Q>(sum + 16 * r.value, half_scales[0], half_scales[1]),
+                       Lanes::Mul(scale, number(numbers.template At<0, r.value>())), sums[r.value]);
       });
       if constexpr (Q::kMinimums) {
         const V minimum = _mm512_castsi512_ps(vector(Shape::kMinimums));
         StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
-          sums[r.value] = Lanes::Fma(minimum, number(r.value, 1, b), sums[r.value]);
+          sums[r.value] =
+              Lanes::Fma(minimum, number(numbers.template At<1, r.value>()), sums[r.value]);
         });
       }
+      numbers.Advance();
     }
     StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA { totals[p][r.value] = sums[r.value]; });
   }
@@ -109,7 +248,7 @@ void TileGroup(Tiles& tiles, const TileStep& step) {
   }
 }
 
-template <class Tiles, class Q>
+template <class Q>
 void TileMatmul(const MatmulArgs& args) {
   const std::size_t n = args.in_features;
   const std::size_t block_count = n / kQuantizedBlock;
@@ -118,9 +257,9 @@ void TileMatmul(const MatmulArgs& args) {
   const std::size_t x_stride = QuantizedRowBytes(n);
   auto* const panel = reinterpret_cast<std::uint8_t*>(args.workspace);
   const auto* const x = static_cast<const std::uint8_t*>(args.quantized_x);
+  // Rows that a tail lacks are read, too.
+  alignas(64) std::int32_t stored[kStoredBlocks * kBlockSums<Q>] = {};
 
-  Tiles tiles;
-  tiles.Configure(args.row_count % kTileRows, kQuantizedBlock / (Q::kHalves ? 2 : 1));
   for (std::size_t first = args.first_out; first < args.last_out; first += panel_outs) {
     const std::size_t left = args.last_out - first;
     const std::size_t last = first + (left < panel_outs ? left : panel_outs);
@@ -134,28 +273,29 @@ void TileMatmul(const MatmulArgs& args) {
                        .x_stride = x_stride,
                        .row_count = rows_left < kTileRows ? rows_left : kTileRows,
                        .block_count = block_count,
+                       .stored = stored,
                        .y = args.y + row,
                        .out = first,
                        .out_count = 16};
+      if (row == 0 || step.row_count < kTileRows) BlockProducts<Q>::Configure(step.row_count);
       for (; step.out < last; step.out += 16, step.panel += group_bytes) {
         if (last - step.out < 16) step.out_count = last - step.out;
         if (step.row_count == kTileRows) {
-          TileGroup<Tiles, Q, false>(tiles, step);
+          TileGroup<Q, false>(step);
         } else {
-          TileGroup<Tiles, Q, true>(tiles, step);
+          TileGroup<Q, true>(step);
         }
       }
     }
   }
-  tiles.Release();
+  Tiles::Release();
 }
 
 // False, with nothing done, if the weights are not quantised. REQUIRES: a row and an output.
-template <class Tiles>
-KVD_ALWAYS_INLINE bool TileMatmulOfType(const MatmulArgs& args) {
+inline bool TileMatmulOfType(const MatmulArgs& args) {
   bool done = false;
   WithQuads<avx512::QuadTypes>(args.weight_type, [&](auto quads) KVD_INLINE_LAMBDA {
-    TileMatmul<Tiles, decltype(quads)>(args);
+    TileMatmul<decltype(quads)>(args);
     done = true;
   });
   return done;

@@ -286,6 +286,29 @@ TEST(TileMatmulTest, GivesTheScalarBits) {
   }
 }
 
+// Sums of halves are added as floats there: the largest that there can be, of either sign, are exact.
+TEST(TileMatmulTest, AddsTheLargestHalvesExactly) {
+  const KernelChoice amx = SelectOrTrap("amx");
+  if (amx.table == nullptr) GTEST_SKIP() << amx.problem;
+  Numbers numbers(25);
+  const std::size_t outs = 20;
+  Product product(&numbers, DataType::kQ6_K, 256, outs, 16);
+  for (std::size_t r = 0; r < 16; ++r) {
+    for (std::size_t j = 0; j < 256; ++j) {
+      product.x[r * product.x_stride + j] = r % 2 == 0 ? 1.0f : -1.0f;
+    }
+  }
+  constexpr std::size_t kBlockBytes = 210, kScalesAt = 192, kScales = 16;
+  for (std::size_t o = 0; o < outs; ++o) {
+    std::uint8_t* const block = product.weights.data() + o * kBlockBytes;
+    std::fill_n(block, kScalesAt, std::uint8_t{0});               // -32
+    std::fill_n(block + kScalesAt, kScales, std::uint8_t{0x80});  // -128
+    if (o % 3 == 0) block[kScalesAt + o % kScales] = 0x7f;        // halves against each other
+    if (o % 5 == 0) std::fill_n(block + kScalesAt, kScales, std::uint8_t{0});
+  }
+  ASSERT_TRUE(SameBits(product.Run(*ScalarTable(), 0, outs), product.Run(*amx.table, 0, outs)));
+}
+
 // Whole and partial panels, tiles and pairs, against sums in double of what was rounded.
 void ExpectProductsOfBf16(const KernelTable& table) {
   Numbers numbers(24);
