@@ -195,12 +195,6 @@ struct Lanes {
     const __m128 ac = _mm256_castps256_ps128(one), bd = _mm256_extractf128_ps(one, 1);
     _mm_storeu_ps(totals, _mm_movelh_ps(_mm_unpacklo_ps(ac, bd), _mm_unpackhi_ps(ac, bd)));
   }
-  // totals[o] = (v[o] + v[8 + o]) + (v[4 + o] + v[12 + o]), o < 4.
-  static KVD_ALWAYS_INLINE void StoreJoined(V v, float* totals) {
-    const __m256 pairs = _mm256_add_ps(v.low, v.high);
-    _mm_storeu_ps(totals,
-                  _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1)));
-  }
   static KVD_ALWAYS_INLINE float Largest(V v) {
     const __m256 eight = _mm256_max_ps(v.low, v.high);
     __m128 m = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));

@@ -115,8 +115,9 @@ struct QuadOf5Bits : QuadOf4Bits<Block, kQuadOffset> {
 using QuadQ5_0 = QuadOf5Bits<BlockQ5_0, 16>;
 using QuadQ5_1 = QuadOf5Bits<BlockQ5_1, 0>;
 
-// Sixteen bytes, each times the factor of its row.
-KVD_ALWAYS_INLINE V PartsTimes(__m128i bytes, __m128 d) {
+// Sixteen bytes of [row][block], each times the factor of its row.
+KVD_ALWAYS_INLINE V PartsTimes(__m128i of_rows, __m128 d) {
+  const __m128i bytes = Fields::Transposed(of_rows);
   const V factors = QuadBytes::Everywhere(d);
   const __m256i low = _mm256_cvtepu8_epi32(bytes);
   const __m256i high = _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8));
@@ -205,7 +206,8 @@ struct QuadQ6_K {
   }
 
  private:
-  static KVD_ALWAYS_INLINE Integers Widened(__m128i bytes) {
+  static KVD_ALWAYS_INLINE Integers Widened(__m128i of_rows) {
+    const __m128i bytes = Fields::Transposed(of_rows);
     return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
   }
 };
@@ -221,6 +223,16 @@ struct Sums {
   // Four numbers, one per block, for the lanes of a quad.
   static KVD_ALWAYS_INLINE V Expanded(const float* from) {
     return {_mm256_castsi256_ps(Expanded<0>(from)), _mm256_castsi256_ps(Expanded<1>(from))};
+  }
+  // The lanes of the first `count` blocks.
+  static KVD_ALWAYS_INLINE Lanes::Mask OfBlocks(std::size_t count) {
+    return Lanes::FirstLanes(4 * count);
+  }
+  // totals[o] of the four partial sums of each row.
+  static KVD_ALWAYS_INLINE void StoreJoined(V v, float* totals) {
+    const __m256 pairs = _mm256_add_ps(v.low, v.high);
+    _mm_storeu_ps(totals,
+                  _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1)));
   }
 
  private:

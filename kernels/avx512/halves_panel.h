@@ -1,8 +1,10 @@
 // Panels of weights in bf16 (kernels/bf16_panel.h), for AVX-512.
 #pragma once
 
-#include "kernels/avx512/quant_panel.h"
+#include "kernels/avx512/decoders.h"
+#include "kernels/avx512/transposition.h"
 #include "kernels/bf16_panel.h"
+#include "kernels/kernel_table.h"
 
 namespace kvd::kernels::avx512 {
 

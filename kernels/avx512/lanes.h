@@ -151,12 +151,6 @@ struct Lanes {
     const __m512i firsts = _mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12));
     _mm_storeu_ps(totals, _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, one)));
   }
-  // totals[o] = (v[o] + v[8 + o]) + (v[4 + o] + v[12 + o]), o < 4.
-  static KVD_ALWAYS_INLINE void StoreJoined(V v, float* totals) {
-    const __m512 pairs = Add(v, _mm512_shuffle_f32x4(v, v, 0x4e));
-    const __m128 even = _mm512_castps512_ps128(pairs), odd = _mm512_extractf32x4_ps(pairs, 1);
-    _mm_storeu_ps(totals, _mm_add_ps(even, odd));
-  }
   static KVD_ALWAYS_INLINE float Largest(V v) {
     V m = Max(v, _mm512_shuffle_f32x4(v, v, 0x4e));
     m = Max(m, _mm512_shuffle_f32x4(m, m, 0xb1));

@@ -1,20 +1,20 @@
-// Products for AVX-512: kernels/lanes/matmul.h, kernels/lanes/quant_tile.h and panels of bytes.
+// Products for AVX-512: kernels/lanes/matmul.h, rows of blocks and panels of bytes.
 #include "kernels/lanes/matmul.h"
 
 #include "kernels/avx512/decoders.h"
 #include "kernels/avx512/functions.h"
 #include "kernels/avx512/quads.h"
 #include "kernels/avx512/quant_panel.h"
+#include "kernels/avx512/quant_rows.h"
 #include "kernels/avx512/quantize.h"
-#include "kernels/lanes/quant_tile.h"
 #include "kernels/lanes/quantize.h"
 
 namespace kvd::kernels::avx512 {
 namespace {
 
-// Up to so many rows reading the blocks in registers beats a panel (K-quants take more work).
+// Up to so many rows reading the blocks in registers beats a panel.
 template <class Q>
-constexpr std::size_t kNarrowQuantRows = Q::kGroups == 1 ? 8 : 5;
+constexpr std::size_t kNarrowQuantRows = Q::kHalves ? 6 : kNarrowQuantRowsMax;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void Matmul(const MatmulArgs& args) {
   if (args.row_count == 0 || args.first_out >= args.last_out) return;
   WithQuads<QuadTypes>(args.weight_type, [&](auto quads) KVD_INLINE_LAMBDA {
     if (args.row_count <= kNarrowQuantRows<decltype(quads)>) {
-      NarrowQuantMatmul<QuadTypes, decltype(quads)>(args);
+      NarrowQuantMatmul<decltype(quads)>(args);
     } else {
       WideQuantMatmul<decltype(quads)>(args);
     }

@@ -22,63 +22,31 @@ struct PanelShape {
   static_assert(kVectors * 64 <= kQuantPanelBlockBytes);
 };
 
-struct Transposition {
-  // Lane i of 128 bits of in[q] becomes lane q of in[i].
-  static KVD_ALWAYS_INLINE void Of128(I (&v)[4]) {
-    const I a = _mm512_shuffle_i32x4(v[0], v[1], 0x44), b = _mm512_shuffle_i32x4(v[0], v[1], 0xee);
-    const I c = _mm512_shuffle_i32x4(v[2], v[3], 0x44), d = _mm512_shuffle_i32x4(v[2], v[3], 0xee);
-    v[0] = _mm512_shuffle_i32x4(a, c, 0x88);
-    v[1] = _mm512_shuffle_i32x4(a, c, 0xdd);
-    v[2] = _mm512_shuffle_i32x4(b, d, 0x88);
-    v[3] = _mm512_shuffle_i32x4(b, d, 0xdd);
-  }
-  // Word i of row q to lane q of v[i], for each lane of 128 bits by itself.
-  static KVD_ALWAYS_INLINE void WithinLanes(I (&v)[4]) {
-    const I a = _mm512_unpacklo_epi32(v[0], v[1]), b = _mm512_unpackhi_epi32(v[0], v[1]);
-    const I c = _mm512_unpacklo_epi32(v[2], v[3]), d = _mm512_unpackhi_epi32(v[2], v[3]);
-    v[0] = _mm512_unpacklo_epi64(a, c);
-    v[1] = _mm512_unpackhi_epi64(a, c);
-    v[2] = _mm512_unpacklo_epi64(b, d);
-    v[3] = _mm512_unpackhi_epi64(b, d);
-  }
-};
-
-// Four blocks of sixteen outputs into a panel. blocks: where each goes.
+// Four blocks of sixteen outputs into a panel. quads[q]: of the outputs q, 4 + q, 8 + q, 12 + q.
+// blocks: where each goes.
 template <class Q, bool kSigned>
 KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[4], std::uint8_t* const (&blocks)[4]) {
   using Shape = PanelShape<Q>;
   const auto store = [&](std::size_t block, std::size_t vector, I v)
                          KVD_INLINE_LAMBDA { _mm512_storeu_si512(blocks[block] + 64 * vector, v); };
-  StaticFor<2>([&](auto z) KVD_INLINE_LAMBDA {
-    I words[4][4];  // [quad][word % 4]
-    StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
-      StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
-        I& bytes = words[q.value][o.value];
-        bytes = quads[q.value].w[o.value][z.value];
+  StaticFor<4>([&](auto block) KVD_INLINE_LAMBDA {
+    StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
+      I v[4];
+      StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
+        v[q.value] = quads[q.value].w[block.value][half.value];
         if constexpr (kSigned && Q::kOffset != 0) {
-          bytes = _mm512_sub_epi8(bytes, _mm512_set1_epi8(static_cast<char>(Q::kOffset)));
+          v[q.value] = _mm512_sub_epi8(v[q.value], _mm512_set1_epi8(static_cast<char>(Q::kOffset)));
         }
       });
-      Transposition::WithinLanes(words[q.value]);
-    });
-    StaticFor<4>([&](auto c) KVD_INLINE_LAMBDA {
-      I v[4] = {words[0][c.value], words[1][c.value], words[2][c.value], words[3][c.value]};
-      Transposition::Of128(v);
-      StaticFor<4>([&](auto lane) KVD_INLINE_LAMBDA {
-        constexpr std::size_t kWord = 4 * lane.value + c.value, kHalf = z.value;
-        if constexpr (Q::kOrder == QuadOrder::kPairs) {
-          store(2 * kHalf + kWord / 8, Shape::kBytesAt + kWord % 8, v[lane.value]);
-        } else if constexpr (Q::kOrder == QuadOrder::kEvenOdd) {
-          store(kHalf + 2 * (kWord / 8), Shape::kBytesAt + kWord % 8, v[lane.value]);
-        } else {
-          store(kWord / 4, Shape::kBytesAt + 4 * kHalf + kWord % 4, v[lane.value]);
-        }
+      Transposition::WithinLanes(v);
+      StaticFor<4>([&](auto word) KVD_INLINE_LAMBDA {
+        store(block.value, Shape::kBytesAt + 4 * half.value + word.value, v[word.value]);
       });
     });
   });
   const auto put = [&](std::size_t vector, auto of) KVD_INLINE_LAMBDA {
     I v[4] = {of(quads[0]), of(quads[1]), of(quads[2]), of(quads[3])};
-    Transposition::Of128(v);
+    Transposition::WithinLanes(v);
     StaticFor<4>([&](auto b) KVD_INLINE_LAMBDA { store(b.value, vector, v[b.value]); });
   };
   put(0, [](const Quad& quad) KVD_INLINE_LAMBDA { return _mm512_castps_si512(quad.scales); });
@@ -99,7 +67,7 @@ void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std
   const std::size_t row_bytes = QuadRowBytes<Q>(args.in_features);
   WeightRows rows[4];
   StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
-    rows[q.value] = WeightRows::Of(args.weights, row_bytes, out + 4 * q.value, last_out);
+    rows[q.value] = WeightRows::Of(args.weights, row_bytes, out + q.value, last_out, 4);
   });
   constexpr std::size_t kBlockBytes = PanelShape<Q>::kVectors * 64;
   std::uint8_t* to[4];  // the next block of each run

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "kernels/avx512/decoders.h"
-#include "kernels/avx512/quant_panel.h"
+#include "kernels/avx512/transposition.h"
 #include "kernels/avx512bf16/round.h"
+#include "kernels/kernel_table.h"
 #include "kernels/lanes/dispatch.h"
 
 namespace kvd::kernels::avx512bf16 {

@@ -42,7 +42,7 @@ struct QuadFields {
 
   // Of a q4_K or q5_K block of each row.
   struct Parts {
-    __m128i scales[2];    // 6 bits each, [part % 4][row], for parts 0..3 and 4..7
+    __m128i scales[2];    // 6 bits each, [row][part % 4], for parts 0..3 and 4..7
     __m128i minimums[2];  // the same
     __m128 d;             // [row]
     __m128 dmin;          // [row], negated
@@ -55,10 +55,10 @@ struct QuadFields {
                           _mm_slli_epi16(_mm_and_si128(_mm_srli_epi16(top, 6), two), 4));
     };
     Parts parts;
-    parts.scales[0] = Transposed(_mm_and_si128(w0, six));
-    parts.scales[1] = Transposed(joined(w2, w0));
-    parts.minimums[0] = Transposed(_mm_and_si128(w1, six));
-    parts.minimums[1] = Transposed(joined(_mm_srli_epi16(w2, 4), w1));
+    parts.scales[0] = _mm_and_si128(w0, six);
+    parts.scales[1] = joined(w2, w0);
+    parts.minimums[0] = _mm_and_si128(w1, six);
+    parts.minimums[1] = joined(_mm_srli_epi16(w2, 4), w1);
     const __m256 both = _mm256_cvtph_ps(Words(rows, 0));  // d, dmin of each row
     const __m128 low = _mm256_castps256_ps128(both), top = _mm256_extractf128_ps(both, 1);
     parts.d = _mm_shuffle_ps(low, top, 0x88);
@@ -66,7 +66,7 @@ struct QuadFields {
     return parts;
   }
 
-  // The integer scales of elements 0..15 and 16..31 of four parts of a q6_K block, [part][row].
+  // The integer scales of elements 0..15 and 16..31 of four parts of a q6_K block, [row][part].
   struct HalfScales {
     __m128i first;
     __m128i second;
@@ -76,7 +76,7 @@ struct QuadFields {
     // [half][row][part] of parts 0 and 1, and of 2 and 3
     const __m128i a = _mm_shuffle_epi8(Words(rows, at), split);
     const __m128i b = _mm_shuffle_epi8(Words(rows, at + 4), split);
-    return {Transposed(_mm_unpacklo_epi16(a, b)), Transposed(_mm_unpackhi_epi16(a, b))};
+    return {_mm_unpacklo_epi16(a, b), _mm_unpackhi_epi16(a, b)};
   }
 };
 

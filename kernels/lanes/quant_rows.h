@@ -15,12 +15,13 @@ struct NoState {};
 struct WeightRows {
   const std::uint8_t* at[4];  // each at the current step
 
-  // Rows from `out` on; those from last_out on are copies of the one before it.
+  // Rows out, out + apart, ...; those from last_out on are copies of the one before it.
   static KVD_ALWAYS_INLINE WeightRows Of(const void* weights, std::size_t row_bytes,
-                                         std::size_t out, std::size_t last_out) {
+                                         std::size_t out, std::size_t last_out,
+                                         std::size_t apart = 1) {
     WeightRows rows;
     StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
-      const std::size_t wanted = out + o.value;
+      const std::size_t wanted = out + apart * o.value;
       rows.at[o.value] = static_cast<const std::uint8_t*>(weights) +
                          (wanted < last_out ? wanted : last_out - 1) * row_bytes;
     });

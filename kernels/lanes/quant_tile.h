@@ -1,7 +1,8 @@
 // Products of a few quantised rows of x with weight rows read four at a time, the integers taken
 // out of the blocks in registers: memory is the limit.
 //
-// Lane 4 * p + o of a vector of sums is partial sum p of output o.
+// A vector of sums has a lane for each of the four partial sums of four outputs; which, is known to
+// Isa::Sums alone.
 #pragma once
 
 #include "kernels/lanes/dot_tile.h"
@@ -24,7 +25,7 @@ KVD_ALWAYS_INLINE void AddQuad(const typename Isa::Quad& quad, const QuantizedRo
     if constexpr (Q::kMinimums) {
       next = L::Fma(quad.minimums, Isa::Sums::Expanded(row.scaled_sums + b), next);
     }
-    if constexpr (kPartial) next = L::Select(L::FirstLanes(4 * block_count), next, sum);
+    if constexpr (kPartial) next = L::Select(Isa::Sums::OfBlocks(block_count), next, sum);
     sum = next;
   });
 }
@@ -57,7 +58,8 @@ KVD_ALWAYS_INLINE void QuantTile(WeightRows weights, const std::uint8_t* ahead,
       AddQuad<Isa, Q, kRows, true>(quad, x, b, block_count - b, sums);
     }
   }
-  StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA { L::StoreJoined(sums[r.value], y[r.value]); });
+  StaticFor<kRows>([&](auto r)
+                       KVD_INLINE_LAMBDA { Isa::Sums::StoreJoined(sums[r.value], y[r.value]); });
 }
 
 // kRows rows from `row` on times the outputs [first, last).

@@ -1,0 +1,193 @@
+// Products of a few quantised rows of x with weight rows read four or eight at a time, for AVX-512.
+//
+// Four blocks of the eight are unpacked into sixteen registers, and the rows of x go by: 16 bytes of
+// x, in every lane of 128 bits, serve two registers of weights. The sums wait in the first-level
+// cache. So weights are read and unpacked once whatever the number of rows. Beside memory, the
+// number of instructions is the limit: a core takes about four with vectors per cycle.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/avx512/quads.h"
+#include "kernels/lanes/dot_tile.h"
+
+namespace kvd::kernels::avx512 {
+
+inline constexpr std::size_t kNarrowQuantRowsMax = 12;
+
+// kQuads quads, and the same blocks of a row of x.
+template <class Q, int kQuads>
+struct RowProducts {
+  const std::uint8_t* x;  // the row (kernels/quantized_row.h)
+  std::size_t padded;     // PaddedBlocks
+  std::size_t b;          // the first block
+
+  // sums[g] += the products with quads[g], of all blocks or of those whose lanes are in `blocks`.
+  template <bool kPartial>
+  KVD_ALWAYS_INLINE void Add(const Quad (&quads)[kQuads], Lanes::Mask blocks,
+                             V (&sums)[kQuads]) const {
+    I products[kQuads];
+    if constexpr (Q::kHalves) {
+      const I of_row = Numbers(2), of_first = Numbers(3);
+      I first[kQuads], second[kQuads];
+      Half<0>(quads, of_first, first);
+      Half<1>(quads, _mm512_sub_epi32(of_row, of_first), second);
+      StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
+        products[g.value] =
+            _mm512_add_epi32(_mm512_mullo_epi32(first[g.value], quads[g.value].parts[0]),
+                             _mm512_mullo_epi32(second[g.value], quads[g.value].parts[1]));
+      });
+    } else {
+      I of_block[kQuads][4];
+      StaticFor<4>([&](auto block) KVD_INLINE_LAMBDA {
+        const I low = Elements(32 * block.value), high = Elements(32 * block.value + 16);
+        StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
+          const I(&w)[2] = quads[g.value].w[block.value];
+          const I sum = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[0], low);
+          of_block[g.value][block.value] = _mm512_dpbusd_epi32(sum, w[1], high);
+        });
+      });
+      StaticFor<kQuads>([&](auto g)
+                            KVD_INLINE_LAMBDA { products[g.value] = Joined(of_block[g.value]); });
+      if constexpr (Q::kOffset != 0) TakeOffset(Numbers(2), products);
+    }
+    const V scale = _mm512_castsi512_ps(Numbers(0));
+    StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
+      const Quad& quad = quads[g.value];
+      V& sum = sums[g.value];
+      V next =
+          Lanes::Fma(_mm512_cvtepi32_ps(products[g.value]), Lanes::Mul(quad.scales, scale), sum);
+      if constexpr (Q::kMinimums) {
+        next = Lanes::Fma(quad.minimums, _mm512_castsi512_ps(Numbers(1)), next);
+      }
+      sum = kPartial ? Lanes::Select(blocks, next, sum) : next;
+    });
+  }
+
+ private:
+  // Of the first or the second sixteen elements of each block, whose sums in x are of_x.
+  template <int kHalf>
+  KVD_ALWAYS_INLINE void Half(const Quad (&quads)[kQuads], I of_x, I (&products)[kQuads]) const {
+    I of_block[kQuads][4];
+    StaticFor<4>([&](auto block) KVD_INLINE_LAMBDA {
+      const I elements = Elements(32 * block.value + 16 * kHalf);
+      StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
+        of_block[g.value][block.value] = _mm512_dpbusd_epi32(
+            _mm512_setzero_si512(), quads[g.value].w[block.value][kHalf], elements);
+      });
+    });
+    StaticFor<kQuads>([&](auto g)
+                          KVD_INLINE_LAMBDA { products[g.value] = Joined(of_block[g.value]); });
+    TakeOffset(of_x, products);
+  }
+  // Sixteen elements from `first` on, counted from block b, for each weight row.
+  KVD_ALWAYS_INLINE I Elements(std::size_t first) const {
+    return _mm512_broadcast_i32x4(Bytes::Load16(x + kQuantizedBlock * b + first));
+  }
+  // Numbers of the four blocks, for each weight row: 0 scales, 1 scaled sums, 2 sums, 3 half sums.
+  KVD_ALWAYS_INLINE I Numbers(std::size_t array) const {
+    const std::uint8_t* from = x + kQuantizedBlock * padded;
+    return _mm512_broadcast_i32x4(Bytes::Load16(from + sizeof(float) * (array * padded + b)));
+  }
+  static KVD_ALWAYS_INLINE void TakeOffset(I of_x, I (&products)[kQuads]) {
+    static_assert((Q::kOffset & (Q::kOffset - 1)) == 0);
+    const I offset = _mm512_slli_epi32(of_x, __builtin_ctz(Q::kOffset));
+    StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
+      products[g.value] = _mm512_sub_epi32(products[g.value], offset);
+    });
+  }
+  // Four lanes of each weight row per block, to one lane per row and block.
+  static KVD_ALWAYS_INLINE I Joined(const I (&of_block)[4]) {
+    const I a = _mm512_add_epi32(_mm512_unpacklo_epi32(of_block[0], of_block[1]),
+                                 _mm512_unpackhi_epi32(of_block[0], of_block[1]));
+    const I b = _mm512_add_epi32(_mm512_unpacklo_epi32(of_block[2], of_block[3]),
+                                 _mm512_unpackhi_epi32(of_block[2], of_block[3]));
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+  }
+};
+
+// The numeric form's (s0 + s2) + (s1 + s3) of four outputs, whose partial sums lie side by side.
+KVD_ALWAYS_INLINE __m128 JoinedSums(V v) {
+  const V pairs = Lanes::Add(v, _mm512_permute_ps(v, 0x4e));
+  const V joined = Lanes::Add(pairs, _mm512_permute_ps(pairs, 0xb1));
+  const I firsts = _mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12));
+  return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, joined));
+}
+
+template <class Q, int kQuads>
+void QuantRows(const MatmulArgs& args) {
+  constexpr std::size_t kOuts = 4 * kQuads;
+  const std::size_t n = args.in_features, block_count = n / kQuantizedBlock;
+  const std::size_t padded = PaddedBlocks(n), stride = QuantizedRowBytes(n);
+  const std::size_t row_bytes = QuadRowBytes<Q>(n);
+  const auto* const rows = static_cast<const std::uint8_t*>(args.quantized_x);
+  V sums[kNarrowQuantRowsMax][kQuads];
+  for (std::size_t out = args.first_out; out < args.last_out; out += kOuts) {
+    WeightRows weights[kQuads];
+    StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
+      weights[g.value] = WeightRows::Of(args.weights, row_bytes, out + 4 * g.value, args.last_out);
+    });
+    const std::uint8_t* ahead = weights[0].at[0] + kPrefetchedBytes;
+    for (std::size_t r = 0; r < args.row_count; ++r) {
+      for (V& sum : sums[r]) sum = Lanes::Zero();
+    }
+    Quad quads[kQuads];
+    const auto add = [&](auto partial, std::size_t b, std::size_t count) KVD_INLINE_LAMBDA {
+      const auto blocks = static_cast<Lanes::Mask>(0x1111u * ((1u << count) - 1u));
+      const std::uint8_t* x = rows;
+      for (std::size_t r = 0; r < args.row_count; ++r, x += stride) {
+        RowProducts<Q, kQuads>{x, padded, b}.template Add<partial.value>(quads, blocks, sums[r]);
+      }
+    };
+    std::size_t b = 0;
+    for (; b + 4 * Q::kGroups <= block_count; b += 4 * Q::kGroups) {
+      typename Q::State states[kQuads];
+      StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
+        PrefetchBlock<4 * Q::kBytes>(ahead);
+        ahead += 4 * Q::kBytes;
+        states[g.value] = Q::Open(weights[g.value]);
+      });
+      StaticFor<Q::kGroups>([&](auto group) KVD_INLINE_LAMBDA {
+        StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
+          Q::template Group<group.value>(states[g.value], weights[g.value], &quads[g.value]);
+        });
+        add(std::false_type{}, b + 4 * group.value, 4);
+      });
+      StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA { weights[g.value].Advance(Q::kBytes); });
+    }
+    if constexpr (Q::kGroups == 1) {
+      if (b < block_count) {
+        std::uint8_t padded_rows[kQuads][4][Q::kBytes];
+        StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
+          weights[g.value].Pad((block_count - b) * (Q::kBytes / 4), padded_rows[g.value]);
+          Q::template Group<0>(Q::Open(weights[g.value]), weights[g.value], &quads[g.value]);
+        });
+        add(std::true_type{}, b, block_count - b);
+      }
+    }
+    const std::size_t left = args.last_out - out;
+    for (std::size_t r = 0; r < args.row_count; ++r) {
+      float totals[kOuts];
+      StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
+        _mm_storeu_ps(totals + 4 * g.value, JoinedSums(sums[r][g.value]));
+      });
+      if (left >= kOuts) {
+        __builtin_memcpy(args.y[r] + out, totals, sizeof totals);
+      } else {
+        for (std::size_t o = 0; o < left; ++o) args.y[r][out + o] = totals[o];
+      }
+    }
+  }
+}
+
+// REQUIRES: at most kNarrowQuantRowsMax rows.
+template <class Q>
+void NarrowQuantMatmul(const MatmulArgs& args) {
+  if (args.row_count <= 2) {  // less to load of x than of weights: fewer streams come in faster
+    QuantRows<Q, 1>(args);
+  } else {
+    QuantRows<Q, 2>(args);
+  }
+}
+
+}  // namespace kvd::kernels::avx512
