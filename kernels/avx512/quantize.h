@@ -7,13 +7,56 @@
 namespace kvd::kernels::avx512 {
 
 struct BlockQuantizer {
+  static constexpr std::size_t kTogether = 16;
+
+  // Blocks [b, b + kTogether) of a row, from the elements at x, unless one of them is not finite:
+  // what crosses lanes or divides does so for all of them at once.
+  static KVD_ALWAYS_INLINE bool PutTogether(const float* x, std::size_t b,
+                                            const MutableQuantizedRow& to) {
+    __m512i largest4[4];
+    StaticFor<4>([&](auto i) KVD_INLINE_LAMBDA {
+      __m512i bits[4];
+      StaticFor<4>([&](auto j) KVD_INLINE_LAMBDA {
+        bits[j.value] = Magnitudes(x + kQuantizedBlock * (4 * i.value + j.value));
+      });
+      largest4[i.value] = WithinLanes<Larger>(bits);
+    });
+    const __m512i largest = OverLanes<Larger>(largest4);
+    if (_mm512_cmpge_epi32_mask(largest, _mm512_set1_epi32(0x7f800000)) != 0) return false;
+    const __m512 d = _mm512_div_ps(_mm512_castsi512_ps(largest), _mm512_set1_ps(127.0f));
+    const __mmask16 is_normal = _mm512_cmp_ps_mask(d, _mm512_set1_ps(0x1p-126f), _CMP_GE_OQ);
+    alignas(64) float inverses[16];
+    _mm512_store_ps(inverses, _mm512_maskz_div_ps(is_normal, _mm512_set1_ps(1.0f), d));
+
+    // Sums of each half block, a lane of 128 bits: of blocks 0, 2, 4, 6 and 1, 3, 5, 7 in the first.
+    __m512i sums[2];
+    StaticFor<2>([&](auto i) KVD_INLINE_LAMBDA {
+      __m512i fours[4];
+      StaticFor<4>([&](auto j) KVD_INLINE_LAMBDA {
+        constexpr std::size_t kBlock = 8 * i.value + 2 * j.value;
+        const __m512i q = TwoBlocks(x + kQuantizedBlock * kBlock, inverses + kBlock);
+        _mm512_storeu_si512(to.q + kQuantizedBlock * (b + kBlock), q);
+        fours[j.value] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), q);
+      });
+      sums[i.value] = WithinLanes<Sum>(fours);
+    });
+    const __m512i halves =
+        _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 16, 24, 17, 25, 18, 26, 19, 27);
+    const __m512i rests = _mm512_add_epi32(halves, _mm512_set1_epi32(4));
+    const __m512i half = _mm512_permutex2var_epi32(sums[0], halves, sums[1]);
+    const __m512i sum = _mm512_add_epi32(half, _mm512_permutex2var_epi32(sums[0], rests, sums[1]));
+    _mm512_storeu_ps(to.scales + b, d);
+    _mm512_storeu_si512(to.sums + b, sum);
+    _mm512_storeu_si512(to.half_sums + b, half);
+    _mm512_storeu_ps(to.scaled_sums + b, _mm512_mul_ps(d, _mm512_cvtepi32_ps(sum)));
+    return true;
+  }
+
   // Block b of a row, from the 32 elements at x.
   static KVD_ALWAYS_INLINE void Put(const float* x, std::size_t b, const MutableQuantizedRow& to) {
     const __m512 low = _mm512_loadu_ps(x), high = _mm512_loadu_ps(x + 16);
-    const __m512i magnitude = _mm512_set1_epi32(INT32_MAX);
-    const __m512i bits = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(low), magnitude),
-                                          _mm512_and_si512(_mm512_castps_si512(high), magnitude));
-    const std::uint32_t largest = static_cast<std::uint32_t>(_mm512_reduce_max_epi32(bits));
+    const std::uint32_t largest =
+        static_cast<std::uint32_t>(_mm512_reduce_max_epi32(Magnitudes(x)));
     const bool finite = largest < 0x7f800000u;
     const std::uint32_t used = finite ? largest : kQuantizedNan;
     float d;
@@ -32,6 +75,52 @@ struct BlockQuantizer {
     to.sums[b] = half + rest;
     to.half_sums[b] = half;
     to.scaled_sums[b] = d * static_cast<float>(half + rest);
+  }
+
+ private:
+  struct Larger {
+    static KVD_ALWAYS_INLINE __m512i Of(__m512i a, __m512i b) { return _mm512_max_epi32(a, b); }
+  };
+  struct Sum {
+    static KVD_ALWAYS_INLINE __m512i Of(__m512i a, __m512i b) { return _mm512_add_epi32(a, b); }
+  };
+
+  // The larger magnitudes of elements i and 16 + i of a block, as bits.
+  static KVD_ALWAYS_INLINE __m512i Magnitudes(const float* x) {
+    const __m512i magnitude = _mm512_set1_epi32(INT32_MAX);
+    return _mm512_max_epi32(_mm512_and_si512(_mm512_loadu_si512(x), magnitude),
+                            _mm512_and_si512(_mm512_loadu_si512(x + 16), magnitude));
+  }
+
+  // Element i of each lane of 128 bits: what Op makes of that lane of v[i].
+  template <class Op>
+  static KVD_ALWAYS_INLINE __m512i WithinLanes(const __m512i (&v)[4]) {
+    const __m512i a = Op::Of(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    const __m512i b = Op::Of(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    return Op::Of(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+  }
+
+  // Lane i of 128 bits: what Op makes of the lanes of v[i].
+  template <class Op>
+  static KVD_ALWAYS_INLINE __m512i OverLanes(const __m512i (&v)[4]) {
+    const __m512i a =
+        Op::Of(_mm512_shuffle_i32x4(v[0], v[1], 0x44), _mm512_shuffle_i32x4(v[0], v[1], 0xee));
+    const __m512i b =
+        Op::Of(_mm512_shuffle_i32x4(v[2], v[3], 0x44), _mm512_shuffle_i32x4(v[2], v[3], 0xee));
+    return Op::Of(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
+  }
+
+  // Two blocks at x as bytes, one after the other.
+  static KVD_ALWAYS_INLINE __m512i TwoBlocks(const float* x, const float* inverses) {
+    __m512i q[4];
+    StaticFor<4>([&](auto i) KVD_INLINE_LAMBDA {
+      const __m512 factor = _mm512_set1_ps(inverses[i.value / 2]);
+      q[i.value] = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16 * i.value), factor));
+    });
+    const __m512i bytes =
+        _mm512_packs_epi16(_mm512_packs_epi32(q[0], q[1]), _mm512_packs_epi32(q[2], q[3]));
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm512_permutexvar_epi32(order, bytes);
   }
 };
 

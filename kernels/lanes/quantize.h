@@ -13,6 +13,13 @@ KVD_ALWAYS_INLINE void QuantizeRowsWith(const float* x, std::size_t x_stride, st
   for (std::size_t r = 0; r < row_count; ++r) {
     const MutableQuantizedRow row = MutableQuantizedRowAt(to, n, r);
     std::size_t b = 0;
+    if constexpr (requires { Quantizer::kTogether; }) {
+      constexpr std::size_t kStep = Quantizer::kTogether;
+      while (b + kStep <= block_count &&
+             Quantizer::PutTogether(x + r * x_stride + kQuantizedBlock * b, b, row)) {
+        b += kStep;
+      }
+    }
     for (; b < block_count; ++b) Quantizer::Put(x + r * x_stride + kQuantizedBlock * b, b, row);
     for (; b < PaddedBlocks(n); ++b) {
       __builtin_memset(row.q + kQuantizedBlock * b, 0, kQuantizedBlock);
