@@ -15,7 +15,6 @@ namespace kvd::kernels {
 
 // Bytes of a block of sixteen outputs at most: scales, two more vectors, the elements.
 inline constexpr std::size_t kQuantPanelBlockBytes = 11 * 64;
-inline constexpr std::size_t kQuantTileRowsMax = 6;  // of any instruction set
 // Blocks per row up to which a panel has 64 outputs: 64 outputs of 8,192 elements are 576 KiB.
 inline constexpr std::size_t kWidePanelBlocks = 256;
 
@@ -33,18 +32,13 @@ inline constexpr std::size_t kNarrowPanelRows = 48;
   return (block_count + 3 - p) / 4;
 }
 
-// What is subtracted from the sums of a tile's rows: two numbers per row and block.
-[[gnu::always_inline]] constexpr std::size_t QuantStartsBytes(std::size_t block_count) {
-  return (block_count + 3) / 4 * 4 * 2 * kQuantTileRowsMax * sizeof(float);
-}
-
-// A panel and what lies behind it. Never less for more blocks.
+// Never less for more blocks.
 [[gnu::always_inline]] constexpr std::size_t QuantPanelBytes(std::size_t block_count) {
   const std::size_t group = kQuantPanelBlockBytes;
   const std::size_t wide =
       (block_count < kWidePanelBlocks ? block_count : kWidePanelBlocks) * group * 4;
   const std::size_t narrow = block_count * group * 2;
-  return (wide > narrow ? wide : narrow) + QuantStartsBytes(block_count);
+  return wide > narrow ? wide : narrow;
 }
 
 }  // namespace kvd::kernels

@@ -1,12 +1,12 @@
 // A row of activations as products with quantised weights take it: int8 in blocks of 32 elements.
 //
 // Per block b: d = (largest |x|) / 127; q = x * (1 / d) rounded to the nearest integer, halves to
-// even (0 where d is below 2^-126); the sum of the q, that of its first 16, and d * sum. A block
+// even (0 where d is below 2^-126); -128 times the sum of the q, the same of its first 16, and d * sum. A block
 // with a value that is not finite has d = NaN and q = 0, so that whatever it enters ends as NaN.
 // Rows are padded with zero blocks to a multiple of four, so that vectors may read past the end.
 //
 // One allocation holds everything: int8 q[32 B], then float d[B], float scaled_sums[B], int32
-// sums[B], int32 half_sums[B] for B padded blocks; 48 B bytes, a multiple of 64.
+// starts[B], int32 half_starts[B] for B padded blocks; 48 B bytes, a multiple of 64.
 //
 // Included by files with special -m flags: everything here is inlined always and leaves no symbol.
 #pragma once
@@ -21,10 +21,10 @@ inline constexpr std::uint32_t kQuantizedNan = 0x7fc00000u;  // the bits of d = 
 
 struct QuantizedRow {
   const std::int8_t* q;
-  const float* scales;       // d
-  const float* scaled_sums;  // d * sum
-  const std::int32_t* sums;
-  const std::int32_t* half_sums;  // of elements 0..15
+  const float* scales;              // d
+  const float* scaled_sums;         // d * sum
+  const std::int32_t* starts;       // what a sum of products with weights + 128 starts at
+  const std::int32_t* half_starts;  // of elements 0..15
 };
 
 [[gnu::always_inline]] constexpr std::size_t PaddedBlocks(std::size_t element_count) {
@@ -47,8 +47,8 @@ struct QuantizedRow {
   return {.q = reinterpret_cast<const std::int8_t*>(bytes),
           .scales = reinterpret_cast<const float*>(tail),
           .scaled_sums = reinterpret_cast<const float*>(tail + 4 * blocks),
-          .sums = reinterpret_cast<const std::int32_t*>(tail + 8 * blocks),
-          .half_sums = reinterpret_cast<const std::int32_t*>(tail + 12 * blocks)};
+          .starts = reinterpret_cast<const std::int32_t*>(tail + 8 * blocks),
+          .half_starts = reinterpret_cast<const std::int32_t*>(tail + 12 * blocks)};
 }
 
 // The same, to be written.
@@ -56,8 +56,8 @@ struct MutableQuantizedRow {
   std::int8_t* q;
   float* scales;
   float* scaled_sums;
-  std::int32_t* sums;
-  std::int32_t* half_sums;
+  std::int32_t* starts;
+  std::int32_t* half_starts;
 };
 [[gnu::always_inline]] inline MutableQuantizedRow MutableQuantizedRowAt(void* rows,
                                                                         std::size_t element_count,
@@ -66,8 +66,8 @@ struct MutableQuantizedRow {
   return {.q = const_cast<std::int8_t*>(at.q),
           .scales = const_cast<float*>(at.scales),
           .scaled_sums = const_cast<float*>(at.scaled_sums),
-          .sums = const_cast<std::int32_t*>(at.sums),
-          .half_sums = const_cast<std::int32_t*>(at.half_sums)};
+          .starts = const_cast<std::int32_t*>(at.starts),
+          .half_starts = const_cast<std::int32_t*>(at.half_starts)};
 }
 
 }  // namespace kvd::kernels

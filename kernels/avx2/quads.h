@@ -254,12 +254,12 @@ struct Sums {
     if constexpr (!Q::kHalves) {
       __m256i sums = Joined(first);
       if constexpr (Q::kOffset != 0) {
-        sums = LessOffset<Q::kOffset>(sums, Expanded<kPair>(row.sums + b));
+        sums = LessOffset<Q::kOffset>(sums, Expanded<kPair>(row.starts + b));
       }
       return _mm256_cvtepi32_ps(sums);
     } else {
-      const __m256i halves = Expanded<kPair>(row.half_sums + b);
-      const __m256i rests = _mm256_sub_epi32(Expanded<kPair>(row.sums + b), halves);
+      const __m256i halves = Expanded<kPair>(row.half_starts + b);
+      const __m256i rests = _mm256_sub_epi32(Expanded<kPair>(row.starts + b), halves);
       const __m256i s = LessOffset<Q::kOffset>(Joined(first), halves);
       const __m256i t = LessOffset<Q::kOffset>(Joined(second), rests);
       const auto part = [&](int half) KVD_INLINE_LAMBDA {
@@ -285,9 +285,9 @@ struct Sums {
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
   }
   template <int kOffset>
-  static KVD_ALWAYS_INLINE __m256i LessOffset(__m256i sums, __m256i of_x) {
-    static_assert((kOffset & (kOffset - 1)) == 0);
-    return _mm256_sub_epi32(sums, _mm256_slli_epi32(of_x, __builtin_ctz(kOffset)));
+  static KVD_ALWAYS_INLINE __m256i LessOffset(__m256i sums, __m256i starts) {
+    static_assert(kOffset <= 128 && (kOffset & (kOffset - 1)) == 0);
+    return _mm256_add_epi32(sums, _mm256_srai_epi32(starts, __builtin_ctz(128 / kOffset)));
   }
   // Four lanes of each block per row, to one lane per block and row.
   static KVD_ALWAYS_INLINE __m256i Joined(const __m256i (&of_row)[4]) {

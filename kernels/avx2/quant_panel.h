@@ -197,7 +197,7 @@ void QuantWideTile(const QuantWideStep& step, Ahead* next) {
   using Shape = PanelShape<Q>;
   using Products = BlockSums<Q, kRows>;
   constexpr std::size_t kBlockBytes = Shape::kVectors * 32;
-  constexpr int kShift = Q::kOffset == 0 ? 0 : __builtin_ctz(Q::kOffset);
+  constexpr int kShift = Q::kOffset == 0 ? 0 : __builtin_ctz(128 / Q::kOffset);
   const std::size_t group_bytes = step.block_count * kBlockBytes;
   const std::uint8_t* block = step.panel;
   const auto vector = [&](std::size_t group, std::size_t v) KVD_INLINE_LAMBDA {
@@ -218,10 +218,10 @@ void QuantWideTile(const QuantWideStep& step, Ahead* next) {
       StaticFor<kRows>(
           [&](auto r) KVD_INLINE_LAMBDA { x[r.value] = step.x[r.value].q + kQuantizedBlock * b; });
       typename Products::Sums s;
-      const auto less = [&](auto r, std::int32_t of_x) KVD_INLINE_LAMBDA {
-        const __m256i offset = _mm256_slli_epi32(_mm256_set1_epi32(of_x), kShift);
+      const auto add = [&](auto r, std::int32_t start) KVD_INLINE_LAMBDA {
+        const __m256i offset = _mm256_srai_epi32(_mm256_set1_epi32(start), kShift);
         StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
-          s[r.value][g.value] = _mm256_sub_epi32(s[r.value][g.value], offset);
+          s[r.value][g.value] = _mm256_add_epi32(s[r.value][g.value], offset);
         });
       };
       if constexpr (Q::kHalves) {
@@ -231,7 +231,7 @@ void QuantWideTile(const QuantWideStep& step, Ahead* next) {
           Products::template Of<4 * kHalf, 4>(words, x, s);
           StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
             const QuantizedRow& row = step.x[r.value];
-            less(r, kHalf == 0 ? row.half_sums[b] : row.sums[b] - row.half_sums[b]);
+            add(r, kHalf == 0 ? row.half_starts[b] : row.starts[b] - row.half_starts[b]);
             StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
               __m256i& sum = s[r.value][g.value];
               sum = _mm256_mullo_epi32(sum, vector(g.value, Shape::kParts + kHalf));
@@ -246,7 +246,7 @@ void QuantWideTile(const QuantWideStep& step, Ahead* next) {
       } else {
         Products::template Of<0, 8>(words, x, s);
         if constexpr (Q::kOffset != 0) {
-          StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA { less(r, step.x[r.value].sums[b]); });
+          StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA { add(r, step.x[r.value].starts[b]); });
         }
       }
       StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {

@@ -41,8 +41,8 @@ struct BlockQuantizer {
     const int half = Total(_mm256_add_epi32(q[0], q[1]));
     const int rest = Total(_mm256_add_epi32(q[2], q[3]));
     to.scales[b] = d;
-    to.sums[b] = half + rest;
-    to.half_sums[b] = half;
+    to.starts[b] = -128 * (half + rest);
+    to.half_starts[b] = -128 * half;
     to.scaled_sums[b] = d * static_cast<float>(half + rest);
   }
 

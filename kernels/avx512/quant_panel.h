@@ -3,7 +3,7 @@
 //
 // A panel holds groups of sixteen outputs, one per lane. Per block of 32 elements a group has the
 // scales, then the minimums or the integer scales of the two halves if the type has such, then
-// eight vectors of four bytes per output: w.q + kOffset, or w.q itself if kSigned. Blocks 0, 4, 8,
+// eight vectors of four bytes per output: w.q if kSigned or without an offset, else w.q + 128. Blocks 0, 4, 8,
 // ... come first, then 1, 5, 9, ...: each partial sum of the numeric form is one run of blocks.
 #pragma once
 
@@ -34,8 +34,9 @@ KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[4], std::uint8_t* const (&bl
       I v[4];
       StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
         v[q.value] = quads[q.value].w[block.value][half.value];
-        if constexpr (kSigned && Q::kOffset != 0) {
-          v[q.value] = _mm512_sub_epi8(v[q.value], _mm512_set1_epi8(static_cast<char>(Q::kOffset)));
+        constexpr int kMore = (kSigned || Q::kOffset == 0 ? 0 : 128) - Q::kOffset;
+        if constexpr (kMore != 0) {
+          v[q.value] = _mm512_add_epi8(v[q.value], _mm512_set1_epi8(static_cast<char>(kMore)));
         }
       });
       Transposition::WithinLanes(v);
@@ -115,9 +116,6 @@ void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std
 struct QuantWideStep {
   const std::uint8_t* panel;  // two groups
   const QuantizedRow* x;      // [kRows]
-  // [kRows][kHalves ? 2 : 1][PaddedBlocks]: where sums start, -kOffset * the sum of x.q; not read
-  // if kOffset is 0
-  const std::int32_t* starts;
   std::size_t block_count;
   float* const* y;  // [kRows]
   std::size_t out;
@@ -128,7 +126,6 @@ template <class Q, int kRows>
 void QuantWideTile(const QuantWideStep& step, Ahead* next) {
   using Shape = PanelShape<Q>;
   constexpr std::size_t kBlockBytes = Shape::kVectors * 64;
-  const std::size_t padded = (step.block_count + 3) / 4 * 4;
   const std::size_t group_bytes = step.block_count * kBlockBytes;
   const std::uint8_t* block = step.panel;
   const auto vector = [&](std::size_t group, std::size_t v) KVD_INLINE_LAMBDA {
@@ -146,11 +143,12 @@ void QuantWideTile(const QuantWideStep& step, Ahead* next) {
       I s[kRows][2];
       const auto start = [&](std::size_t half) KVD_INLINE_LAMBDA {
         StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
-          constexpr std::size_t kArrays = Q::kHalves ? 2 : 1;
-          const I from =
-              Q::kOffset == 0
-                  ? _mm512_setzero_si512()
-                  : _mm512_set1_epi32(step.starts[(r.value * kArrays + half) * padded + b]);
+          const QuantizedRow& row = step.x[r.value];
+          I from = _mm512_setzero_si512();
+          if constexpr (Q::kOffset != 0) {
+            from = _mm512_set1_epi32(Q::kHalves && half == 0 ? row.half_starts[b] : row.starts[b]);
+            if (half == 1) from = _mm512_sub_epi32(from, _mm512_set1_epi32(row.half_starts[b]));
+          }
           s[r.value][0] = s[r.value][1] = from;
         });
       };
@@ -223,39 +221,13 @@ void QuantWideTile(const QuantWideStep& step, Ahead* next) {
   });
 }
 
-// starts of one row (QuantWideStep).
-template <class Q>
-KVD_ALWAYS_INLINE void PutStarts(const QuantizedRow& x, std::size_t block_count,
-                                 std::int32_t* starts) {
-  const std::size_t padded = (block_count + 3) / 4 * 4;
-  const auto put = [](std::int32_t* to, I sums, Lanes::Mask mask) KVD_INLINE_LAMBDA {
-    const I negative = _mm512_sub_epi32(_mm512_setzero_si512(), sums);
-    _mm512_mask_storeu_epi32(to, mask, _mm512_slli_epi32(negative, __builtin_ctz(Q::kOffset)));
-  };
-  for (std::size_t b = 0; b < padded; b += 16) {
-    const Lanes::Mask mask = padded - b >= 16 ? Lanes::Mask{0xffff} : Lanes::FirstLanes(padded - b);
-    const I sums = _mm512_maskz_loadu_epi32(mask, x.sums + b);
-    if constexpr (Q::kHalves) {
-      const I halves = _mm512_maskz_loadu_epi32(mask, x.half_sums + b);
-      put(starts + b, halves, mask);
-      put(starts + padded + b, _mm512_sub_epi32(sums, halves), mask);
-    } else {
-      put(starts + b, sums, mask);
-    }
-  }
-}
-
 template <class Q>
 void WideQuantMatmul(const MatmulArgs& args) {
   constexpr std::size_t kTileRows = Q::kHalves ? 4 : 6;
-  constexpr std::size_t kArrays = Q::kHalves ? 2 : 1;
   const std::size_t block_count = args.in_features / kQuantizedBlock;
-  const std::size_t padded = (block_count + 3) / 4 * 4;
   const std::size_t panel_outs = QuantPanelOuts(block_count, args.row_count);
   const std::size_t group_bytes = block_count * PanelShape<Q>::kVectors * 64;
   auto* const panel = reinterpret_cast<std::uint8_t*>(args.workspace);
-  auto* const starts = reinterpret_cast<std::int32_t*>(panel + QuantPanelBytes(block_count) -
-                                                       QuantStartsBytes(block_count));
   const std::size_t tile_count = (args.row_count + kTileRows - 1) / kTileRows;
   for (std::size_t first = args.first_out; first < args.last_out; first += panel_outs) {
     const std::size_t left = args.last_out - first;
@@ -273,13 +245,9 @@ void WideQuantMatmul(const MatmulArgs& args) {
       QuantizedRow x[kTileRows];
       for (std::size_t r = 0; r < rows; ++r) {
         x[r] = QuantizedRowAt(args.quantized_x, args.in_features, row + r);
-        if constexpr (Q::kOffset != 0) {
-          PutStarts<Q>(x[r], block_count, starts + r * kArrays * padded);
-        }
       }
       QuantWideStep step = {.panel = panel,
                             .x = x,
-                            .starts = starts,
                             .block_count = block_count,
                             .y = args.y + row,
                             .out = first,

@@ -65,9 +65,9 @@ struct RowProducts {
   }
 
  private:
-  // Of the first or the second sixteen elements of each block, whose sums in x are of_x.
+  // Of the first or the second sixteen elements of each block, whose starts are `starts`.
   template <int kHalf>
-  KVD_ALWAYS_INLINE void Half(const Quad (&quads)[kQuads], I of_x, I (&products)[kQuads]) const {
+  KVD_ALWAYS_INLINE void Half(const Quad (&quads)[kQuads], I starts, I (&products)[kQuads]) const {
     I of_block[kQuads][4];
     StaticFor<4>([&](auto block) KVD_INLINE_LAMBDA {
       const I elements = Elements(32 * block.value + 16 * kHalf);
@@ -78,22 +78,22 @@ struct RowProducts {
     });
     StaticFor<kQuads>([&](auto g)
                           KVD_INLINE_LAMBDA { products[g.value] = Joined(of_block[g.value]); });
-    TakeOffset(of_x, products);
+    TakeOffset(starts, products);
   }
   // Sixteen elements from `first` on, counted from block b, for each weight row.
   KVD_ALWAYS_INLINE I Elements(std::size_t first) const {
     return _mm512_broadcast_i32x4(Bytes::Load16(x + kQuantizedBlock * b + first));
   }
-  // Numbers of the four blocks, for each weight row: 0 scales, 1 scaled sums, 2 sums, 3 half sums.
+  // Numbers of the four blocks, for each weight row: 0 scales, 1 scaled sums, 2 starts, 3 half starts.
   KVD_ALWAYS_INLINE I Numbers(std::size_t array) const {
     const std::uint8_t* from = x + kQuantizedBlock * padded;
     return _mm512_broadcast_i32x4(Bytes::Load16(from + sizeof(float) * (array * padded + b)));
   }
-  static KVD_ALWAYS_INLINE void TakeOffset(I of_x, I (&products)[kQuads]) {
-    static_assert((Q::kOffset & (Q::kOffset - 1)) == 0);
-    const I offset = _mm512_slli_epi32(of_x, __builtin_ctz(Q::kOffset));
+  static KVD_ALWAYS_INLINE void TakeOffset(I starts, I (&products)[kQuads]) {
+    static_assert(Q::kOffset <= 128 && (Q::kOffset & (Q::kOffset - 1)) == 0);
+    const I offset = _mm512_srai_epi32(starts, __builtin_ctz(128 / Q::kOffset));
     StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
-      products[g.value] = _mm512_sub_epi32(products[g.value], offset);
+      products[g.value] = _mm512_add_epi32(products[g.value], offset);
     });
   }
   // Four lanes of each weight row per block, to one lane per row and block.

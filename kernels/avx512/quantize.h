@@ -46,8 +46,11 @@ struct BlockQuantizer {
     const __m512i half = _mm512_permutex2var_epi32(sums[0], halves, sums[1]);
     const __m512i sum = _mm512_add_epi32(half, _mm512_permutex2var_epi32(sums[0], rests, sums[1]));
     _mm512_storeu_ps(to.scales + b, d);
-    _mm512_storeu_si512(to.sums + b, sum);
-    _mm512_storeu_si512(to.half_sums + b, half);
+    const auto start = [](__m512i of) KVD_INLINE_LAMBDA {
+      return _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(of, 7));
+    };
+    _mm512_storeu_si512(to.starts + b, start(sum));
+    _mm512_storeu_si512(to.half_starts + b, start(half));
     _mm512_storeu_ps(to.scaled_sums + b, _mm512_mul_ps(d, _mm512_cvtepi32_ps(sum)));
     return true;
   }
@@ -72,8 +75,8 @@ struct BlockQuantizer {
     _mm_storeu_si128(q + 1, _mm512_cvtepi32_epi8(second));
     const int half = _mm512_reduce_add_epi32(first), rest = _mm512_reduce_add_epi32(second);
     to.scales[b] = d;
-    to.sums[b] = half + rest;
-    to.half_sums[b] = half;
+    to.starts[b] = -128 * (half + rest);
+    to.half_starts[b] = -128 * half;
     to.scaled_sums[b] = d * static_cast<float>(half + rest);
   }
 

@@ -11,15 +11,21 @@ namespace kvd::kernels {
 
 class Ahead {
  public:
-  // `bytes` from `from` on, in `step_count` steps, if there are any. They need not exist.
+  // `bytes` from `from` on, in the last of `step_count` steps, if there are any: what came too early
+  // would have left the cache again. They need not exist.
   KVD_ALWAYS_INLINE Ahead(const void* from, std::size_t bytes, std::size_t step_count)
-      : at_(static_cast<const std::uint8_t*>(from)),
-        lines_left_((bytes + 63) / 64),
-        lines_at_once_(step_count == 0 ? 0 : (lines_left_ + step_count - 1) / step_count) {}
+      : at_(static_cast<const std::uint8_t*>(from)) {
+    const std::size_t lines = (bytes + 63) / 64;
+    if (lines == 0 || step_count == 0) return;
+    lines_at_once_ = (lines + step_count - 1) / step_count;
+    steps_before_ = step_count - (lines + lines_at_once_ - 1) / lines_at_once_;
+  }
 
   KVD_ALWAYS_INLINE void Step() {
-    if (lines_left_ < lines_at_once_) return;
-    lines_left_ -= lines_at_once_;
+    if (steps_before_ != 0) {
+      --steps_before_;
+      return;
+    }
     for (std::size_t line = 0; line < lines_at_once_; ++line, at_ += 64) {
       __builtin_prefetch(at_, 0, 2);  // to the second-level cache
     }
@@ -27,8 +33,8 @@ class Ahead {
 
  private:
   const std::uint8_t* at_;
-  std::size_t lines_left_;
-  std::size_t lines_at_once_;
+  std::size_t steps_before_ = 0;
+  std::size_t lines_at_once_ = 0;
 };
 
 }  // namespace kvd::kernels

@@ -24,7 +24,7 @@ KVD_ALWAYS_INLINE void QuantizeRowsWith(const float* x, std::size_t x_stride, st
     for (; b < PaddedBlocks(n); ++b) {
       __builtin_memset(row.q + kQuantizedBlock * b, 0, kQuantizedBlock);
       row.scales[b] = row.scaled_sums[b] = 0.0f;
-      row.sums[b] = row.half_sums[b] = 0;
+      row.starts[b] = row.half_starts[b] = 0;
     }
   }
 }

@@ -113,9 +113,9 @@ void QuantizeRows(const float* x, std::size_t x_stride, std::size_t row_count, s
         sums[j / 16] += q;
       }
       row.scales[b] = d;
-      row.sums[b] = sums[0] + sums[1];
-      row.half_sums[b] = sums[0];
-      row.scaled_sums[b] = d * static_cast<float>(row.sums[b]);
+      row.starts[b] = -128 * (sums[0] + sums[1]);
+      row.half_starts[b] = -128 * sums[0];
+      row.scaled_sums[b] = d * static_cast<float>(sums[0] + sums[1]);
     }
   }
 }
