@@ -120,10 +120,17 @@ const KernelTable* TheAvx512Table(const Machine& machine) {
 }
 
 const KernelTable* TheAmxTable(const Machine& machine) {
+  static const Bf16Attention attention = [] {
+    Bf16Attention made = avx512bf16::kAttention;
+    made.scores = amx::Scores;
+    made.add_values = amx::AddValues;
+    return made;
+  }();
   static const KernelTable table = [&] {
     KernelTable made = *TheAvx512Table(machine);
     made.name = "amx";
     made.matmul = amx::Matmul;
+    made.bf16_attention = &attention;
     return made;
   }();
   return &table;

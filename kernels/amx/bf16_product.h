@@ -1,57 +1,10 @@
-// Products of many rows of x with f16 and bf16 weights through bf16 tiles (AMX): 32 rows times 32
-// outputs at a time, the sums in four tiles over all elements.
+// Products of many rows of x with f16 and bf16 weights through bf16 tiles (AMX).
 #pragma once
 
-#include "kernels/amx/tiles.h"
+#include "kernels/amx/pair_products.h"
 #include "kernels/avx512bf16/round.h"
 
 namespace kvd::kernels::amx {
-
-// Sums of (rows i, outputs j) are tile 2 * i + j; rows i tile 4 + i; weights j tile 6 + j.
-KVD_ALWAYS_INLINE void ConfigureHalves(std::size_t first_rows, std::size_t second_rows) {
-  TileShapes shapes;
-  for (int i = 0; i < 2; ++i) {
-    const std::size_t rows = i == 0 ? first_rows : second_rows;
-    shapes.Set(6 + i, kTileRows, kTileRowBytes);
-    if (rows == 0) continue;  // a tile of no rows is left unconfigured
-    for (const int tile : {2 * i, 2 * i + 1, 4 + i}) shapes.Set(tile, rows, kTileRowBytes);
-  }
-  Tiles::Configure(shapes);
-}
-
-template <bool kTwo>  // whether the second rows exist
-void HalfTile(const std::uint8_t* panel, std::size_t n, const std::uint8_t* x, std::size_t x_stride,
-              std::size_t row_count, float* const* y, std::size_t out, std::size_t out_count) {
-  const std::size_t group_bytes = n * 2 * 16;
-  Tiles::Zero<0>();
-  Tiles::Zero<1>();
-  if constexpr (kTwo) {
-    Tiles::Zero<2>();
-    Tiles::Zero<3>();
-  }
-  for (std::size_t j = 0; j < n; j += 32, panel += 16 * 64) {
-    Tiles::Load<4>(x + 2 * j, x_stride);
-    Tiles::Load<6>(panel, 64);
-    Tiles::AddHalfProducts<0, 4, 6>();
-    Tiles::Load<7>(panel + group_bytes, 64);
-    Tiles::AddHalfProducts<1, 4, 7>();
-    if constexpr (kTwo) {
-      Tiles::Load<5>(x + 16 * x_stride + 2 * j, x_stride);
-      Tiles::AddHalfProducts<2, 5, 6>();
-      Tiles::AddHalfProducts<3, 5, 7>();
-    }
-  }
-  alignas(64) float sums[32][32];
-  constexpr std::size_t kStride = sizeof sums[0];
-  Tiles::Store<0>(sums[0], kStride);
-  Tiles::Store<1>(sums[0] + 16, kStride);
-  if constexpr (kTwo) {
-    Tiles::Store<2>(sums[16], kStride);
-    Tiles::Store<3>(sums[16] + 16, kStride);
-  }
-  const std::size_t bytes = (out_count < 32 ? out_count : 32) * sizeof(float);
-  for (std::size_t r = 0; r < row_count; ++r) __builtin_memcpy(y[r] + out, sums[r], bytes);
-}
 
 template <class Pairs>
 void HalfTileMatmul(const MatmulArgs& args) {
@@ -69,16 +22,26 @@ void HalfTileMatmul(const MatmulArgs& args) {
     for (std::size_t row = 0; row < args.row_count; row += 32) {
       const std::size_t rows = args.row_count - row < 32 ? args.row_count - row : 32;
       if (row == 0 || rows < 32) {
-        ConfigureHalves(rows < 16 ? rows : 16, rows < 16 ? 0 : rows - 16);
+        PairProducts::Configure(rows < 16 ? rows : 16, rows < 16 ? 0 : rows - 16, 16);
       }
       for (std::size_t out = first; out < last; out += 32) {
-        const std::uint8_t* groups = panel + (out - first) / 16 * group_bytes;
+        const std::uint8_t* const groups = panel + (out - first) / 16 * group_bytes;
+        const std::uint8_t* const from = x + row * x_stride;
+        const PairProducts products = {.rows = {from, from + 16 * x_stride},
+                                       .row_stride = x_stride,
+                                       .columns = {groups, groups + group_bytes},
+                                       .column_stride = 64,
+                                       .step_bytes = 16 * 64,
+                                       .step_count = n / 32};
+        alignas(64) float sums[32][32];
         if (rows > 16) {
-          HalfTile<true>(groups, n, x + row * x_stride, x_stride, rows, args.y + row, out,
-                         last - out);
+          products.Sum<true, true>(sums[0]);
         } else {
-          HalfTile<false>(groups, n, x + row * x_stride, x_stride, rows, args.y + row, out,
-                          last - out);
+          products.Sum<false, true>(sums[0]);
+        }
+        const std::size_t bytes = (last - out < 32 ? last - out : 32) * sizeof(float);
+        for (std::size_t r = 0; r < rows; ++r) {
+          __builtin_memcpy(args.y[row + r] + out, sums[r], bytes);
         }
       }
     }

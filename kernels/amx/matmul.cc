@@ -14,8 +14,10 @@ constexpr std::size_t kRowsMin = 12;
 }  // namespace
 
 void Matmul(const MatmulArgs& args) {
-  if (args.row_count < kRowsMin || args.first_out >= args.last_out ||
-      !(TileMatmulOfType(args) || HalfTileMatmulOfType(args))) {
+  if (args.row_count >= kRowsMin && args.first_out < args.last_out &&
+      (TileMatmulOfType(args) || HalfTileMatmulOfType(args))) {
+    ForgetHeldShapes();
+  } else {
     avx512bf16::Matmul(args);
   }
 }
