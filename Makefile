@@ -34,7 +34,7 @@ bench: build-release
 asan tsan: %: build-%
 	KVD_TEST_SCALE=$(SANITIZER_TEST_SCALE) tools/check/run_tests $(STRICT) build/$*
 fuzz: build-fuzz
-	tools/check/run_fuzz build/fuzz $(FUZZ_SECONDS)
+	tools/check/run_fuzz build/fuzz $(FUZZ_SECONDS) $(JOBS)
 
 check: check-format check-includes check-headers check-tidy asan tsan
 check-format: bootstrap-check

@@ -1,7 +1,11 @@
 # Flags for all of our own code, ccache, sanitizers and the helper that declares a test.
+include(cmake/precompiled.cmake)
 
 find_program(KVD_CCACHE ccache)
 if(KVD_CCACHE)
+  if(KVD_PRECOMPILE)  # ccache serves what uses precompiled headers only if told so
+    set(KVD_CCACHE env CCACHE_SLOPPINESS=pch_defines,time_macros ${KVD_CCACHE})
+  endif()
   set(CMAKE_CXX_COMPILER_LAUNCHER ${KVD_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${KVD_CCACHE})
 endif()
@@ -26,9 +30,16 @@ if(KVD_SANITIZE)
     set(name $<TARGET_PROPERTY:NAME>)
     set(isa_kernels $<STREQUAL:${name},kvd_kernels_isa>)
     add_compile_options($<${isa_kernels}:-fno-sanitize=undefined>)
-    add_compile_options("$<$<AND:${isa_kernels},$<CXX_COMPILER_ID:GNU>>:SHELL:--param asan-instrumentation-with-call-threshold=0>")
+    add_compile_options("$<$<AND:${isa_kernels},$<CXX_COMPILER_ID:GNU>>:SHELL:--param asan-instrumentation-with-call-threshold=0>"
+      "$<$<AND:${isa_kernels},$<CXX_COMPILER_ID:Clang>>:SHELL:-mllvm -asan-instrumentation-with-call-threshold=0>")
   endif()
 endif()
+
+# kvd_command_lines(SOURCES...): files that parse a command line with CLI11 and do nothing that takes time. Its templates take
+# three times as long to optimise as to compile.
+function(kvd_command_lines)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O0 SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
 
 # kvd_test(NAME SOURCES... LIBS...): a GoogleTest binary run from the project's root, so that ../shared is found.
 function(kvd_test name)
@@ -36,10 +47,9 @@ function(kvd_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE kvd_flags ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(KVD_SANITIZE)
-    # GoogleTest's macros take twice as long to optimise as to compile, and what is tested is in the libraries.
-    target_compile_options(${name} PRIVATE -O0)
-  endif()
+  # GoogleTest's macros take twice as long to optimise as to compile, and what is tested is in the libraries.
+  target_compile_options(${name} PRIVATE -O0)
+  kvd_precompile(${name} tests ${KVD_PRECOMPILED_FOR_TESTS})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
   endif()
@@ -49,9 +59,12 @@ function(kvd_test name)
 endfunction()
 
 # kvd_fuzz(NAME SOURCES... LIBS...): a libFuzzer target X_fuzz, and kvd_fuzz_corpus(make_X_corpus ...): what writes its seeds.
-# tools/check/run_fuzz finds both by these names. Every library of ours counts the edges that a run covers.
+# tools/check/run_fuzz finds both by these names. The targets and the libraries that they are about count the edges that a run
+# covers; the tests of the same tree use the same libraries.
 if(KVD_BUILD_FUZZ)
-  add_compile_options(-fsanitize=fuzzer-no-link)
+  set(name $<TARGET_PROPERTY:NAME>)
+  add_compile_options(
+    $<$<OR:$<STREQUAL:${name},kvd_shm>,$<STREQUAL:${name},kvd_engine>>:-fsanitize=fuzzer-no-link>)
 endif()
 function(kvd_fuzz_corpus name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
@@ -61,6 +74,7 @@ function(kvd_fuzz_corpus name)
 endfunction()
 function(kvd_fuzz name)
   kvd_fuzz_corpus(${name} ${ARGN})
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
 endfunction()
 

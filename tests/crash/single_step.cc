@@ -161,6 +161,11 @@ class Episode {
       if (window_->is_open.load() != 0 && WSTOPSIG(status) == SIGTRAP) {
         status = StepThrough(shadow);
         if (!WIFSTOPPED(status)) break;
+        if (limits_.expects_violations && counts_->violations != 0) {  // one is enough
+          ::kill(child, SIGKILL);
+          (void)WaitForChild();
+          return true;
+        }
       }
       Resume(PTRACE_CONT, status);
       status = WaitForChild();
