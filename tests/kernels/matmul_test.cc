@@ -184,7 +184,8 @@ TEST_P(MatmulTest, ComesCloseToTheTrueProduct) {
         const AlignedBytes quantized = product.Quantized(*table_, product.x.data(), rows);
         const std::vector<float> y = product.Run(*table_, 0, outs, exact);
         for (std::size_t r = 0; r < rows; r += 5) {
-          const QuantizedRow row = QuantizedRowAt(quantized.get(), n, r);
+          const QuantizedRow row =
+              IsQuantized(type) ? QuantizedRowAt(quantized.get(), n, r) : QuantizedRow{};
           for (std::size_t o = 0; o < outs; o += 3) {
             double sum = 0, magnitude = 0;
             for (std::size_t j = 0; j < n; ++j) {

@@ -12,8 +12,8 @@ namespace {
 using testing::ElementsAre;
 
 // Ids of WordPieceData.
-constexpr TokenId kUnk = 0, kCls = 1, kSep = 2, kMask = 3, kUn = 4, kAff = 5, kAble = 6, kHello = 7,
-                  kBang = 8, kCafe = 9, kHan = 10, kUnaff = 11, kDollar = 12, kS = 13, kQuote = 14,
+constexpr TokenId kUnk = 0, kCls = 1, kSep = 2, kMask = 3, kUn = 4, kAble = 6, kHello = 7,
+                  kBang = 8, kCafe = 9, kHan = 10, kUnaff = 11, kDollar = 12, kQuote = 14,
                   kUpper = 15, kAccented = 16, kJamo = 17;
 
 VocabularyData WordPieceData() {
