@@ -73,7 +73,7 @@ void PreferThisThread() {
   (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), -5);
 }
 
-// Compressing what may be needed one day goes behind what is asked for now.
+// Reading ahead and compressing what may be needed one day go behind what is asked for now.
 void StandBack() { (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 5); }
 
 // What other daemons put into the cache and take out of it. Null: nobody tells.
@@ -217,6 +217,10 @@ Status Serve(const DaemonOptions& options, int signals) {
     Log(LogLevel::kInfo, "stopping",
         "signal=" + std::to_string(info.ssi_signo) + " from_pid=" + std::to_string(info.ssi_pid));
     loop.Stop();
+  });
+  const std::jthread weights([&engine](const std::stop_token& stop) {
+    StandBack();
+    engine->BringInWeights(stop);
   });
   server.Start(std::move(listener));
   Log(LogLevel::kInfo, "start", StartText(*engine, socket_path, state));

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "engine/defragmentation.h"
@@ -100,6 +101,8 @@ class Engine {
   virtual const ModelRopes& ropes() const = 0;
   virtual const MemoryStart& memory_start() const = 0;
   virtual std::uint64_t weight_bytes() const = 0;
+  // GgufFile::BringIn, for any thread.
+  virtual void BringInWeights(const std::stop_token& stop) const = 0;
   virtual std::uint64_t cell_bytes() const = 0;   // K and V of one token in all layers
   virtual std::uint64_t state_bytes() const = 0;  // recurrent state of one sequence; 0: none
 

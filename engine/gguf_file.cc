@@ -22,6 +22,7 @@ namespace kvd {
 namespace {
 
 constexpr std::uint64_t kFirstWindowBytes = 1u << 18;
+constexpr std::uint64_t kBroughtInAtOnce = 1u << 25;
 constexpr std::size_t kStaticAlignment = 32;
 constexpr std::size_t kHeapAlignment = 64;
 
@@ -118,6 +119,18 @@ Result<GgufFile> GgufFile::Open(const std::string& path) {
   file.Adopt(std::move(*header),
              Storage(AsBytes(mapped), {ReleaseGgufBytes::Kind::kMapped, file_bytes}), file_bytes);
   return file;
+}
+
+void GgufFile::BringIn(const std::stop_token& stop) const {
+  if (storage_.get_deleter().kind != ReleaseGgufBytes::Kind::kMapped) return;
+  const auto page_bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  if (file_bytes_ / 3 > static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes / 4)
+    return;
+  auto* const address = const_cast<std::byte*>(storage_.get());
+  for (std::uint64_t at = 0; at < file_bytes_ && !stop.stop_requested(); at += kBroughtInAtOnce) {
+    const std::uint64_t bytes = std::min(kBroughtInAtOnce, file_bytes_ - at);
+    if (madvise(address + at, bytes, MADV_POPULATE_READ) != 0) return;
+  }
 }
 
 Result<GgufFile> GgufFile::FromBorrowedOrHeap(Storage storage, std::span<const std::byte> bytes) {

@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <random>
+#include <stop_token>
+#include <vector>
 
 #include "engine/gguf_header.h"
 #include "engine/gguf_writer.h"
@@ -270,6 +273,45 @@ TEST(GgufFileTest, OpenReadsHeadersLongerThanTheFirstWindow) {
   GgufFile file = std::move(*opened);  // views stay valid
   EXPECT_EQ(*file.GetString("big"), text);
   EXPECT_EQ(reinterpret_cast<const float*>(file.FindTensor("t")->data)[1], -2.0f);
+  std::filesystem::remove(path);
+}
+
+// Page faults that reading a byte of each page of a file's first tensor takes.
+long FaultsOfReading(const GgufFile& file) {
+  const auto faults = [] {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_minflt + usage.ru_majflt;
+  };
+  const GgufTensor& tensor = file.tensors().front();
+  const long before = faults();
+  for (std::size_t at = 0; at < tensor.bytes; at += 4096) {
+    const std::byte byte = *const_cast<const volatile std::byte*>(tensor.data + at);
+    EXPECT_EQ(byte, std::byte{0}) << at;
+  }
+  return faults() - before;
+}
+
+TEST(GgufFileTest, BringsItsPagesInUnlessToldToStop) {
+  constexpr std::size_t kFloats = std::size_t{4} << 20;
+  GgufWriter writer;
+  writer.AddTensor("t", kernels::DataType::kF32, std::vector<std::uint64_t>{kFloats});
+  const std::string path = TemporaryPath("large");
+  ASSERT_TRUE(writer.WriteFile(path, [](std::size_t, GgufSink& sink) {
+    const std::vector<float> values(kFloats, 1.0f);
+    return sink.Append(std::as_bytes(std::span(values)));
+  }));
+  std::stop_source stopped;
+  stopped.request_stop();
+  std::vector<long> faults;
+  for (const std::stop_token& stop : {stopped.get_token(), std::stop_token()}) {
+    const auto file = GgufFile::Open(path);
+    ASSERT_TRUE(file.has_value()) << file.error().message;
+    file->BringIn(stop);
+    faults.push_back(FaultsOfReading(*file));
+  }
+  EXPECT_GE(faults[0], 4) << "told to stop";  // how much one fault brings in is the system's choice
+  EXPECT_LE(faults[1], 1);
   std::filesystem::remove(path);
 }
 

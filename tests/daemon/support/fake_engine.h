@@ -65,6 +65,7 @@ class FakeEngine final : public Engine {
   const ModelRopes& ropes() const override { return ropes_; }
   const MemoryStart& memory_start() const override { return memory_start_; }
   std::uint64_t weight_bytes() const override { return 1000; }
+  void BringInWeights(const std::stop_token&) const override {}
   const StepProfile& profile() const override { return profile_; }
   std::uint64_t cell_bytes() const override { return 8; }
   std::uint64_t state_bytes() const override { return has_state_ ? 64 : 0; }
