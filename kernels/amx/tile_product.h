@@ -9,6 +9,7 @@
 
 #include "kernels/amx/tiles.h"
 #include "kernels/avx512/quant_panel.h"
+#include "kernels/lanes/ahead.h"
 #include "kernels/lanes/dispatch.h"
 
 namespace kvd::kernels::amx {
@@ -183,7 +184,7 @@ KVD_ALWAYS_INLINE V BlockSum(const std::int32_t* sums, V low_scale, V high_scale
 }
 
 template <class Q, bool kTail>
-void TileGroup(const TileStep& step) {
+void TileGroup(const TileStep& step, Ahead* next) {
   using Shape = PanelShape<Q>;
   const std::size_t padded = (step.block_count + 3) / 4 * 4;
   const std::uint8_t* const first_numbers = step.x + padded * kQuantizedBlock;
@@ -195,6 +196,7 @@ void TileGroup(const TileStep& step) {
     products.Next(step.panel + i * kBlockBytes, step.block_count - i, step.x_stride, stored);
   }
 
+  Ahead ahead = *next;
   V totals[4][kTileRows];
   const std::uint8_t* block = step.panel;
   std::size_t left = step.block_count;
@@ -204,6 +206,7 @@ void TileGroup(const TileStep& step) {
     RowNumbers<kTail> numbers(first_numbers + 4 * p, 4 * padded, step);
     const std::size_t left_behind = left - RunBlocks(step.block_count, p);
     for (; left != left_behind; --left, block += kBlockBytes) {
+      ahead.Step();
       if (left > kBlocksAhead) {
         products.Next(block + kBlocksAhead * kBlockBytes, left - kBlocksAhead, numbers.stride(),
                       stored);
@@ -238,6 +241,7 @@ void TileGroup(const TileStep& step) {
     }
     StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA { totals[p][r.value] = sums[r.value]; });
   }
+  *next = ahead;
   const Lanes::Mask mask =
       step.out_count == 16 ? Lanes::Mask{0xffff} : Lanes::FirstLanes(step.out_count);
   for (std::size_t r = 0; r < step.row_count; ++r) {
@@ -255,6 +259,8 @@ void TileMatmul(const MatmulArgs& args) {
   const std::size_t panel_outs = QuantPanelOuts(block_count, args.row_count);
   const std::size_t group_bytes = block_count * PanelShape<Q>::kVectors * 64;
   const std::size_t x_stride = QuantizedRowBytes(n);
+  const std::size_t row_bytes = QuadRowBytes<Q>(n);
+  const std::size_t row_tile_count = (args.row_count + kTileRows - 1) / kTileRows;
   auto* const panel = reinterpret_cast<std::uint8_t*>(args.workspace);
   const auto* const x = static_cast<const std::uint8_t*>(args.quantized_x);
   // Rows that a tail lacks are read, too.
@@ -263,6 +269,9 @@ void TileMatmul(const MatmulArgs& args) {
   for (std::size_t first = args.first_out; first < args.last_out; first += panel_outs) {
     const std::size_t left = args.last_out - first;
     const std::size_t last = first + (left < panel_outs ? left : panel_outs);
+    const std::size_t group_count = (last - first + 15) / 16;
+    Ahead ahead(static_cast<const std::uint8_t*>(args.weights) + last * row_bytes,
+                panel_outs * row_bytes, group_count * row_tile_count * block_count);
     for (std::size_t out = first; out < last; out += 16) {
       avx512::PutGroup<Q, true>(args, out, last, panel + (out - first) / 16 * group_bytes);
     }
@@ -281,9 +290,9 @@ void TileMatmul(const MatmulArgs& args) {
       for (; step.out < last; step.out += 16, step.panel += group_bytes) {
         if (last - step.out < 16) step.out_count = last - step.out;
         if (step.row_count == kTileRows) {
-          TileGroup<Q, false>(step);
+          TileGroup<Q, false>(step, &ahead);
         } else {
-          TileGroup<Q, true>(step);
+          TileGroup<Q, true>(step, &ahead);
         }
       }
     }
