@@ -35,7 +35,7 @@ Memory DecodeMemory(const std::uint8_t* modrm, bool extend_base, bool extend_ind
   if (has_no_base) displacement_bytes = 4;
   std::int64_t displacement = 0;
   if (displacement_bytes == 1) {
-    displacement = static_cast<std::int8_t>(*at);
+    displacement = (int{*at} ^ 0x80) - 0x80;  // signed
   } else if (displacement_bytes == 4) {
     std::int32_t value = 0;
     std::memcpy(&value, at, sizeof value);

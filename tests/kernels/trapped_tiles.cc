@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,14 +32,13 @@ const char* CarryOut(const TileInstruction& instruction) {
   const int tile = instruction.tile;
   switch (instruction.operation) {
     case TileOperation::kConfigure:
-      return unit.Configure(reinterpret_cast<const void*>(instruction.address));
+      return unit.Configure(std::bit_cast<const void*>(instruction.address));
     case TileOperation::kRelease: unit.Release(); return nullptr;
     case TileOperation::kZero: return unit.Zero(tile);
     case TileOperation::kLoad:
-      return unit.Load(tile, reinterpret_cast<const void*>(instruction.address),
-                       instruction.stride);
+      return unit.Load(tile, std::bit_cast<const void*>(instruction.address), instruction.stride);
     case TileOperation::kStore:
-      return unit.Store(tile, reinterpret_cast<void*>(instruction.address), instruction.stride);
+      return unit.Store(tile, std::bit_cast<void*>(instruction.address), instruction.stride);
     case TileOperation::kAddProducts:
       return unit.AddProducts(tile, instruction.rows, instruction.columns);
     case TileOperation::kAddHalfProducts:
@@ -54,7 +54,7 @@ void OnIllegalInstruction(int, siginfo_t*, void* context) {
   auto& saved = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   std::uint64_t general[16];
   for (int i = 0; i < 16; ++i) general[i] = static_cast<std::uint64_t>(saved[kRegisters[i]]);
-  const auto* code = reinterpret_cast<const std::uint8_t*>(saved[REG_RIP]);
+  const auto* code = std::bit_cast<const std::uint8_t*>(saved[REG_RIP]);
   auto instruction = DecodeTileInstruction(code, general);
   if (!instruction) EndProcess("none, or one that is not carried out", code);
   // None changes a register, so those that follow at once need no traps of their own.
