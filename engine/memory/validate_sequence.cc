@@ -1,0 +1,321 @@
+// The record of one sequence: where its lists lie, and what is in them (extents, cells, positions,
+// checkpoints). Everything read is checked before it is used as an index or a count.
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "engine/memory/extents.h"
+#include "engine/memory/meta_check.h"
+#include "engine/memory/rebuild.h"
+#include "shm/crc32c.h"
+
+namespace kvd {
+namespace {
+
+using layout::kBlockCells;
+using layout::kNoSlot;
+using meta_check::Corrupt;
+using meta_check::IsZero;
+using meta_check::Name;
+
+constexpr std::uint32_t kFlagsKnown = layout::kSequenceLive | layout::kSequenceRetained |
+                                      layout::kSequencePinned | layout::kSequencePublished |
+                                      layout::kSequenceEdited;
+constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
+constexpr std::uint32_t kCellsMax = std::numeric_limits<std::int32_t>::max();  // of one sequence
+
+// Where the list lies.
+Status ValidateListPlace(ConstMetaView meta, const std::string& name,
+                         const layout::ListRoot& root) {
+  if (root.capacity_units == 0) {
+    if (!(root == kEmptyList)) return Corrupt(name, "an empty list with entries or a place");
+    return {};
+  }
+  const std::uint32_t unit_count = meta.geometry().list_unit_count;
+  if (root.first_unit >= unit_count || root.capacity_units > unit_count - root.first_unit) {
+    return Corrupt(name + " first_unit", std::to_string(root.first_unit) + " + " +
+                                             std::to_string(root.capacity_units) + " of " +
+                                             std::to_string(unit_count) + " units");
+  }
+  return {};
+}
+
+Status ValidateListRoot(ConstMetaView meta, const std::string& name, const layout::ListRoot& root) {
+  KVD_CHECK_OK(ValidateListPlace(meta, name, root));
+  if (root.capacity_units == 0) return {};
+  const std::uint64_t room =
+      std::uint64_t{root.capacity_units} * (layout::kListUnitBytes / sizeof(layout::Extent));
+  if (root.entry_count == 0 || root.entry_count > room) {
+    return Corrupt(name + " entry_count", root.entry_count);
+  }
+  if (Crc32c(0, std::as_bytes(meta.entries(root))) != root.crc) {
+    return Corrupt(name + " crc", "does not match");
+  }
+  return {};
+}
+
+// first_cell: where the list must start, at most view.cell_count.
+Status ValidateExtents(ConstMetaView meta, const std::string& name, std::uint32_t group,
+                       std::uint32_t first_cell, ExtentView view) {
+  if (view.entries.empty()) {
+    if (view.cell_count != first_cell) return Corrupt(name + " cell_count", view.cell_count);
+    return {};
+  }
+  if (view.entries[0].start != first_cell) {
+    return Corrupt(name + " extent 0 start", view.entries[0].start);
+  }
+  for (std::size_t index = 0; index < view.entries.size(); ++index) {
+    const layout::Extent& extent = view.entries[index];
+    const auto field = [&](const char* which) {
+      return name + " extent " + std::to_string(index) + " " + which;
+    };
+    if (extent.block >= meta.geometry().block_count[group]) {
+      return Corrupt(field("block"), extent.block);
+    }
+    if (extent.reserved != 0) return Corrupt(field("reserved"), extent.reserved);
+    if (extent.first >= kBlockCells) return Corrupt(field("first"), extent.first);
+    const std::uint32_t end = view.EndOf(index);
+    if (end <= extent.start || end - extent.start > kBlockCells - extent.first) {
+      return Corrupt(field("end"), std::to_string(end) + " with start " +
+                                       std::to_string(extent.start) + " and first " +
+                                       std::to_string(extent.first));
+    }
+    // Normal form: an edit uncounts pieces that it has joined, so they must have been counted as
+    // one.
+    if (index > 0 && view.entries[index - 1].block == extent.block &&
+        view.entries[index - 1].delta == extent.delta &&
+        view.entries[index - 1].first + view.CountOf(index - 1) == extent.first) {
+      return Corrupt(field("first"), "goes on where the extent before it ends");
+    }
+  }
+  return {};
+}
+
+// The record of one cell. REQUIRES: the extents are valid.
+Status ValidateCell(const layout::CellRecord& cell_record, const std::string& sequence_name,
+                    std::uint32_t ordinal, const CellLimits& limits, std::uint32_t group,
+                    std::uint32_t block, std::uint32_t cell) {
+  const bool is_right = cell_record.check == CellCheck(cell_record.token, cell_record.stored_pos,
+                                                       group, block, cell, cell_record.key_form) &&
+                        cell_record.key_form < limits.key_forms && cell_record.stored_pos >= 0 &&
+                        cell_record.token >= 0 &&
+                        std::cmp_less(cell_record.token, limits.vocab_size);
+  if (is_right) [[likely]]
+    return {};
+  const std::string name = sequence_name + " cell " + std::to_string(ordinal);
+  if (cell_record.check != CellCheck(cell_record.token, cell_record.stored_pos, group, block, cell,
+                                     cell_record.key_form)) {
+    return Corrupt(name + " check", "does not match");
+  }
+  if (cell_record.key_form >= limits.key_forms) {
+    return Corrupt(name + " key_form", cell_record.key_form);
+  }
+  if (cell_record.stored_pos < 0) {
+    return Corrupt(name + " stored_pos", std::to_string(cell_record.stored_pos));
+  }
+  return Corrupt(name + " token", std::to_string(cell_record.token));
+}
+
+// visit(ordinal, piece, record of the cell): stops at its first error.
+template <class Visit>
+Status ForEachCell(ConstMetaView meta, const std::string& name, std::uint32_t group,
+                   ExtentView view, const CellLimits& limits, Visit visit) {
+  std::uint32_t ordinal = view.first_cell();
+  for (std::size_t index = 0; index < view.entries.size(); ++index) {
+    const Piece piece = view.PieceAt(index);
+    for (std::uint32_t cell = piece.first; cell < piece.first + std::uint32_t{piece.count};
+         ++cell, ++ordinal) {
+      const layout::CellRecord& record = meta.cells(group, piece.block)[cell];
+      KVD_CHECK_OK(ValidateCell(record, name, ordinal, limits, group, piece.block, cell));
+      KVD_CHECK_OK(visit(ordinal, piece, record));
+    }
+  }
+  return {};
+}
+
+// Cells of group 0, positions, and the fields of the record that follow from them.
+Status ValidateCells(ConstMetaView meta, const std::string& name,
+                     const layout::SequenceRecord& record, ExtentView view,
+                     const CellLimits& limits) {
+  std::int64_t last = -1;
+  if (record.pristine_cells > record.cell_count) {
+    return Corrupt(name + " pristine_cells", record.pristine_cells);
+  }
+  KVD_CHECK_OK(ForEachCell(
+      meta, name, 0, view, limits,
+      [&](std::uint32_t ordinal, const Piece& piece, const layout::CellRecord& cell) -> Status {
+        const auto field = [&] { return name + " cell " + std::to_string(ordinal) + " position"; };
+        const std::int64_t position = std::int64_t{cell.stored_pos} + piece.delta;
+        if (position < 0 || position > kLastPos || position < last) {
+          return Corrupt(field(), std::to_string(position) + " after " + std::to_string(last));
+        }
+        if (ordinal < record.pristine_cells && position != ordinal) {
+          return Corrupt(field(), std::to_string(position) + " but pristine");
+        }
+        last = position;
+        return {};
+      }));
+  if (record.next_pos != last + 1) {
+    return Corrupt(name + " next_pos",
+                   std::to_string(record.next_pos) + " after " + std::to_string(last));
+  }
+  if (((record.flags & layout::kSequenceEdited) != 0) !=
+      (record.pristine_cells < record.cell_count)) {
+    return Corrupt(name + " flags", "edited and pristine_cells disagree");
+  }
+  return {};
+}
+
+// Group 0 knows all cells: another group holds the last ones of the same, and what it has dropped
+// no token to come may reach. REQUIRES: group 0 is valid.
+Status ValidateGroup(ConstMetaView meta, const std::string& name, std::uint32_t group,
+                     const layout::SequenceRecord& record, ExtentView view,
+                     const CellLimits& limits) {
+  const CellList all{{meta.entries(record.extents[0]), record.cell_count}, meta.cells(0, 0)};
+  const std::uint32_t first = record.first_cell[group];
+  const std::int64_t window = meta.geometry().window[group];
+  if (first > 0 && record.next_pos - all.PositionAt(first - 1) < window) {
+    return Corrupt(name + " first_cell", std::to_string(first) + " is too late for the window");
+  }
+  return ForEachCell(
+      meta, name, group, view, limits,
+      [&](std::uint32_t ordinal, const Piece& piece, const layout::CellRecord& cell) -> Status {
+        if (cell.token != all.RecordAt(ordinal).token ||
+            std::int64_t{cell.stored_pos} + piece.delta != all.PositionAt(ordinal)) {
+          return Corrupt(name + " cell " + std::to_string(ordinal), "is another one in group 0");
+        }
+        return {};
+      });
+}
+
+// The encoded text: positions are 0, 1, ….
+Status ValidateCross(ConstMetaView meta, const std::string& name, std::uint32_t group,
+                     ExtentView view, const CellLimits& limits) {
+  return ForEachCell(
+      meta, name, group, view, limits,
+      [&](std::uint32_t ordinal, const Piece& piece, const layout::CellRecord& cell) -> Status {
+        if (std::int64_t{cell.stored_pos} + piece.delta != ordinal) {
+          return Corrupt(name + " cell " + std::to_string(ordinal) + " position",
+                         std::to_string(cell.stored_pos));
+        }
+        return {};
+      });
+}
+
+Status ValidateGroups(ConstMetaView meta, const std::string& name,
+                      const layout::SequenceRecord& record, const CellLimits& limits) {
+  const layout::MetaGeometry& geometry = meta.geometry();
+  if (geometry.cross_group == kNoSlot ? record.cross_cells != 0 : record.cross_cells > kCellsMax) {
+    return Corrupt(name + " cross_cells", record.cross_cells);
+  }
+  for (std::uint32_t group = 0; group < layout::kGroupsMax; ++group) {
+    const std::string suffix = "[" + std::to_string(group) + "]";
+    const layout::ListRoot& root = record.extents[group];
+    if (group >= geometry.group_count) {
+      if (!(root == kEmptyList) || record.first_cell[group] != 0) {
+        return Corrupt(name + " extents" + suffix, "of a group that is not there");
+      }
+      continue;
+    }
+    KVD_CHECK_OK(ValidateListRoot(meta, name + " extents" + suffix, root));
+    const ExtentView view{meta.entries(root), CellCountOf(record, geometry, group)};
+    const std::uint32_t first = record.first_cell[group];
+    if (first > (geometry.window[group] == 0 ? 0 : view.cell_count)) {
+      return Corrupt(name + " first_cell" + suffix, first);
+    }
+    const std::string group_name = group == 0 ? name : name + " group " + std::to_string(group);
+    KVD_CHECK_OK(ValidateExtents(meta, group_name, group, first, view));
+    if (group == 0) {
+      KVD_CHECK_OK(ValidateCells(meta, name, record, view, limits));
+    } else if (group == geometry.cross_group) {
+      KVD_CHECK_OK(ValidateCross(meta, group_name, group, view, limits));
+    } else {
+      KVD_CHECK_OK(ValidateGroup(meta, group_name, group, record, view, limits));
+    }
+  }
+  return {};
+}
+
+Status ValidateState(ConstMetaView meta, const std::string& name,
+                     const layout::SequenceRecord& record) {
+  const std::uint32_t state_count = meta.geometry().state_slot_count;
+  const std::uint32_t logits_count = meta.geometry().logits_row_count;
+  const bool has_state = state_count != 0 && record.cell_count != 0;
+  if (has_state ? record.state_slot >= state_count : record.state_slot != kNoSlot) {
+    return Corrupt(name + " state_slot", record.state_slot);
+  }
+  if (record.logits_slot != kNoSlot &&
+      (record.logits_slot >= logits_count || record.cell_count == 0)) {
+    return Corrupt(name + " logits_slot", record.logits_slot);
+  }
+  KVD_CHECK_OK(ValidateListRoot(meta, name + " checkpoints", record.checkpoints));
+  if (record.checkpoints.entry_count != 0 && !has_state) {
+    return Corrupt(name + " checkpoints", "of a sequence without state");
+  }
+  std::uint32_t last = 0;
+  for (const layout::Checkpoint& checkpoint : meta.checkpoints(record.checkpoints)) {
+    const std::string field = name + " checkpoint at " + std::to_string(checkpoint.cell_count);
+    if (checkpoint.cell_count <= last || checkpoint.cell_count > record.cell_count) {
+      return Corrupt(field, "after " + std::to_string(last) + " of " +
+                                std::to_string(record.cell_count) + " cells");
+    }
+    if (checkpoint.state_slot >= state_count) {
+      return Corrupt(field + " state_slot", checkpoint.state_slot);
+    }
+    if (!IsZero(checkpoint.reserved)) return Corrupt(field + " reserved", "not zero");
+    last = checkpoint.cell_count;
+  }
+  const layout::SamplerRecord none = {};
+  const layout::SamplerRecord& sampler = record.sampler;
+  constexpr std::uint32_t kSamplerFlags =
+      layout::kSamplerKept | layout::kSamplerIgnoresEos | layout::kSamplerBiased;
+  const bool is_kept = (sampler.flags & layout::kSamplerKept) != 0;
+  if ((sampler.flags & ~kSamplerFlags) != 0 || sampler.reserved != 0 ||
+      (!is_kept && std::memcmp(&sampler, &none, sizeof none) != 0)) {
+    return Corrupt(name + " sampler", "flags " + std::to_string(sampler.flags));
+  }
+  const bool is_computed = record.request != 0;
+  if (is_computed != (record.request_session != 0) ||
+      (!is_computed && record.request_first_cell != 0) ||
+      (record.request_first_cell != kNoSlot && record.request_first_cell > record.cell_count)) {
+    return Corrupt(name + " request_first_cell",
+                   std::to_string(record.request_first_cell) + " of request " +
+                       std::to_string(record.request) + " of session " +
+                       std::to_string(record.request_session));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status meta_check::ValidateRecord(ConstMetaView meta, std::uint32_t index, ListArena* lists) {
+  const layout::SequenceRecord& record = meta.sequences()[index];
+  const std::string name = Name("sequence", index);
+  if (record.generation == 0) return Corrupt(name + " generation", "0");
+  if ((record.flags & ~kFlagsKnown) != 0) return Corrupt(name + " flags", record.flags);
+  if ((record.flags & layout::kSequenceLive) == 0) {
+    if (record.flags != 0) return Corrupt(name + " flags", record.flags);
+    return {};
+  }
+  const auto take = [&](const layout::ListRoot& root, const std::string& field) -> Status {
+    KVD_CHECK_OK(ValidateListPlace(meta, name + " " + field, root));
+    if (root.capacity_units == 0 || lists->Take(root.first_unit, root.capacity_units)) return {};
+    return Corrupt(name + " " + field, "overlaps another list");
+  };
+  for (std::uint32_t group = 0; group < meta.geometry().group_count; ++group) {
+    KVD_CHECK_OK(take(record.extents[group], "extents[" + std::to_string(group) + "]"));
+  }
+  return take(record.checkpoints, "checkpoints");
+}
+
+Status ValidateSequence(ConstMetaView meta, std::uint32_t index, const CellLimits& limits) {
+  const layout::SequenceRecord& record = meta.sequences()[index];
+  if ((record.flags & layout::kSequenceLive) == 0) return {};
+  const std::string name = Name("sequence", index);
+  if (record.cell_count > kCellsMax) return Corrupt(name + " cell_count", record.cell_count);
+  KVD_CHECK_OK(ValidateGroups(meta, name, record, limits));
+  return ValidateState(meta, name, record);
+}
+
+}  // namespace kvd
