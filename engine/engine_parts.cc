@@ -1,0 +1,212 @@
+#include "engine/engine_parts.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/bundled_model.h"
+#include "engine/forward_pass.h"
+#include "engine/memory/geometry.h"
+#include "engine/memory/unified_memory.h"
+#include "engine/verify_pool.h"
+#include "engine/vocabulary/read_vocabulary.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::uint64_t kCellsDefaultMin = 4096;
+constexpr std::uint32_t kThreadsMax = 256;
+constexpr std::uint32_t kUbatchTokensMax = 1u << 16;
+constexpr std::uint64_t kStateBytesDefault = 1ull << 30;
+constexpr std::uint64_t kStateSlotsMin = 16;
+constexpr std::uint64_t kStateSlotsMax = 1024;
+constexpr std::uint64_t kLogitsBytesDefault = 64ull << 20;
+constexpr std::uint64_t kLogitsRowsMin = 4;
+constexpr std::uint64_t kLogitsRowsMax = 1024;
+
+Result<const kernels::KernelTable*> ChooseKernels(const std::string& wanted) {
+  const char* name = wanted.empty() ? std::getenv("KVD_KERNELS") : wanted.c_str();
+  const kernels::KernelChoice choice = kernels::SelectKernels(name);
+  if (choice.table != nullptr) return choice.table;
+  return Fail(Code::kUnsupported, std::string("kernels '") + name + "': " + choice.problem);
+}
+
+Status CheckOptions(const EngineOptions& options) {
+  if (options.threads > kThreadsMax) {
+    return Fail(Code::kInvalidArgument, "threads: " + std::to_string(options.threads) +
+                                            ", at most " + std::to_string(kThreadsMax));
+  }
+  if (options.ubatch_tokens == 0 || options.ubatch_tokens > kUbatchTokensMax) {
+    return Fail(Code::kInvalidArgument, "ubatch tokens: " + std::to_string(options.ubatch_tokens) +
+                                            ", 1 to " + std::to_string(kUbatchTokensMax));
+  }
+  return {};
+}
+
+Status CheckCellType(const std::string& option, kernels::DataType type, std::uint32_t head_dim) {
+  const std::string given = option + " " + kernels::DataTypeName(type) + ": ";
+  if (type != kernels::DataType::kF32 && type != kernels::DataType::kF16 &&
+      type != kernels::DataType::kBF16 && type != kernels::DataType::kQ8_0) {
+    return Fail(Code::kUnsupported, given + "cells are f32, f16, bf16 or q8_0");
+  }
+  const std::size_t packed = kernels::ElementsPerBlock(type);
+  if (head_dim % packed == 0) return {};
+  return Fail(Code::kUnsupported, given + "packs " + std::to_string(packed) +
+                                      " elements of a head together, this model's heads have " +
+                                      std::to_string(head_dim));
+}
+
+// Whether the heads of the model, if it has any, can be stored in the types asked for.
+Status CheckCellTypes(const EngineOptions& options, const ModelConfig& config) {
+  const bool has_heads =
+      std::ranges::any_of(config.kv_head_count, [](std::uint32_t heads) { return heads != 0; });
+  KVD_CHECK_OK(CheckCellType("cache-type-k", options.k_type, has_heads ? config.head_dim_k : 0));
+  return CheckCellType("cache-type-v", options.v_type, has_heads ? config.head_dim_v : 0);
+}
+
+Result<std::unique_ptr<LoadedModel>> LoadModel(const std::string& path) {
+  KVD_TRY(GgufFile file,
+          path.empty() ? GgufFile::FromStaticBytes(BundledModel()) : GgufFile::Open(path));
+  KVD_TRY(ModelConfig config, ReadModelConfig(file));
+  KVD_TRY(ModelWeights weights, BindWeights(file, config));
+  KVD_TRY(VocabularyData vocabulary_data, ReadVocabulary(file));
+  if (vocabulary_data.tokens.empty()) vocabulary_data.vocab_size = config.vocab_size;
+  KVD_TRY(std::unique_ptr<Vocabulary> vocabulary, Vocabulary::Create(std::move(vocabulary_data)));
+  if (vocabulary->vocab_size() > config.vocab_size) {
+    return Fail(Code::kCorrupt,
+                "tokenizer.ggml.tokens: " + std::to_string(vocabulary->vocab_size()) +
+                    " tokens, the model has rows for " + std::to_string(config.vocab_size));
+  }
+  const ModelFingerprint fingerprint = ComputeFingerprint(file, config);
+  std::uint64_t weight_bytes = 0;
+  for (const GgufTensor& tensor : file.tensors()) weight_bytes += tensor.bytes;
+  return std::unique_ptr<LoadedModel>(new LoadedModel{.file = std::move(file),
+                                                      .config = std::move(config),
+                                                      .weights = std::move(weights),
+                                                      .fingerprint = fingerprint,
+                                                      .vocabulary = std::move(vocabulary),
+                                                      .weight_bytes = weight_bytes});
+}
+
+// The block group that a layer's cells lie in: those with a sliding window drop cells by themselves.
+std::uint32_t GroupOf(const EngineOptions& options, const ModelConfig& config,
+                      std::uint32_t layer) {
+  return config.window[layer] != 0 && !options.swa_full ? 1 : 0;
+}
+
+MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& config) {
+  MemoryOptions memory{.groups = {{.cells = options.cells, .layers = {}}},
+                       .k_type = options.k_type,
+                       .v_type = options.v_type,
+                       .sequence_capacity = options.sequence_capacity,
+                       .snapshot_capacity = options.snapshot_capacity,
+                       .session_capacity = options.session_capacity};
+  for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
+    if (config.kv_head_count[layer] == 0) continue;
+    const std::uint32_t group = GroupOf(options, config, layer);
+    if (group == memory.groups.size()) {
+      // As many cells: sequences hold fewer of them, and what none holds has no bytes.
+      memory.groups.push_back(
+          {.cells = options.cells, .layers = {}, .window = config.window[layer]});
+    }
+    memory.groups[group].layers.push_back({.kv_head_count = config.kv_head_count[layer],
+                                           .k_dim = config.head_dim_k,
+                                           .v_dim = config.head_dim_v});
+  }
+  if (config.has_cross_attention()) {
+    // Every layer has K and V of the encoded text as of the tokens.
+    memory.groups.push_back(
+        {.cells = options.cells, .layers = memory.groups[0].layers, .is_cross = true});
+  }
+  if (!config.has_decoder) {
+    // Sequences of such a model stay empty; a mapping has at least one page.
+    memory.logits_bytes = sizeof(float);
+    memory.logits_rows = 1;
+  }
+  memory.state_bytes = StateFloats(config) * sizeof(float);
+  if (memory.state_bytes == 0) return memory;
+  memory.state_slots = options.state_slots;
+  if (memory.state_slots == 0) {
+    memory.state_slots = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+        kStateBytesDefault / memory.state_bytes, kStateSlotsMin, kStateSlotsMax));
+  }
+  const std::uint64_t checkpoint_bytes = std::uint64_t{options.checkpoint_mb} << 20;
+  memory.checkpoint_slots =
+      options.checkpoint_mb == 0
+          ? memory.state_slots / 2
+          : static_cast<std::uint32_t>(std::min<std::uint64_t>(
+                checkpoint_bytes / memory.state_bytes, memory.state_slots - 1));
+  memory.logits_bytes = std::uint64_t{config.vocab_size} * sizeof(float);
+  memory.logits_rows = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      kLogitsBytesDefault / memory.logits_bytes, kLogitsRowsMin, kLogitsRowsMax));
+  return memory;
+}
+
+// The layers of a block by layer of the model; those without K and V have none.
+CellLayout CellLayoutOf(const EngineOptions& options, const ModelConfig& config,
+                        const MemoryGeometry& geometry) {
+  CellLayout cells{.k_type = options.k_type, .v_type = options.v_type, .layers = {}, .groups = {}};
+  std::vector<std::size_t> placed(geometry.groups.size());  // layers of each group
+  for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
+    const std::uint32_t group =
+        config.kv_head_count[layer] == 0 ? 0 : GroupOf(options, config, layer);
+    cells.layers.push_back(config.kv_head_count[layer] == 0
+                               ? LayerLayout{}
+                               : geometry.groups[group].layers[placed[group]++]);
+    cells.groups.push_back(group);
+  }
+  if (!config.has_cross_attention()) return cells;
+  cells.cross_group = geometry.meta.cross_group;
+  for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
+    cells.layers.push_back(geometry.groups[cells.cross_group].layers[layer]);
+    cells.groups.push_back(cells.cross_group);
+  }
+  return cells;
+}
+
+Result<OpenedMemory> CreateMemory(const EngineOptions& options, const MemoryGeometry& geometry,
+                                  const LoadedModel& model) {
+  const CellLimits limits{.vocab_size = model.config.vocab_size,
+                          .key_forms = model.config.long_rope_from != 0 ? 2u : 1u};
+  KVD_TRY(
+      OpenedMemory opened,
+      OpenMemory({.directory = options.state_directory, .checks_boot = options.state_outlives_boot},
+                 geometry, std::bit_cast<FingerprintBytes>(model.fingerprint.words), limits));
+  if (options.verify_pool && opened.start.is_warm) {
+    for (LostSequence& lost : DropWhatIsNotFinite(*opened.memory)) {
+      opened.start.lost.push_back(std::move(lost));
+    }
+    opened.start.CountServed(*opened.memory);
+    opened.start.cells_checked = true;
+  }
+  return opened;
+}
+
+}  // namespace
+
+Result<EngineParts> BuildEngineParts(const EngineOptions& wanted) {
+  KVD_CHECK_OK(CheckOptions(wanted));
+  EngineOptions options = wanted;
+  KVD_TRY(const kernels::KernelTable* kernels, ChooseKernels(options.kernel_table));
+  options.kernel_table = kernels->name;
+  KVD_TRY(std::unique_ptr<LoadedModel> model, LoadModel(options.model_path));
+  KVD_CHECK_OK(CheckCellTypes(options, model->config));
+  if (options.threads == 0)
+    options.threads = std::max(1u, std::min(kThreadsMax, std::thread::hardware_concurrency()));
+  if (options.cells == 0)
+    options.cells = std::max<std::uint64_t>(kCellsDefaultMin, model->config.context_length);
+  KVD_TRY(const MemoryGeometry geometry, ComputeGeometry(MemoryOptionsOf(options, model->config)));
+  KVD_TRY(OpenedMemory memory, CreateMemory(options, geometry, *model));
+  CellLayout cells = CellLayoutOf(options, model->config, geometry);
+  return EngineParts{.options = std::move(options),
+                     .kernels = kernels,
+                     .model = std::move(model),
+                     .cells = std::move(cells),
+                     .memory = std::move(memory)};
+}
+
+}  // namespace kvd
