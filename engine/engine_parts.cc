@@ -92,7 +92,8 @@ Result<std::unique_ptr<LoadedModel>> LoadModel(const std::string& path) {
                                                       .weight_bytes = weight_bytes});
 }
 
-// The block group that a layer's cells lie in: those with a sliding window drop cells by themselves.
+// The block group that a layer's cells lie in: those with a sliding window drop cells by
+// themselves.
 std::uint32_t GroupOf(const EngineOptions& options, const ModelConfig& config,
                       std::uint32_t layer) {
   return config.window[layer] != 0 && !options.swa_full ? 1 : 0;

@@ -1,5 +1,5 @@
-// What an engine is built from, before it can step: its options checked and filled in, the model read
-// from its file, the memory laid out for that model and opened.
+// What an engine is built from, before it can step: its options checked and filled in, the model
+// read from its file, the memory laid out for that model and opened.
 #pragma once
 
 #include <cstdint>

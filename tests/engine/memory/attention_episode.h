@@ -2,9 +2,9 @@
 // the naive reference, and random operations on both; for unified_memory_model_test.
 //
 // An operation draws its arguments, asks the reference what should come of it, asks the memory, has
-// the two judged, does to the reference what the memory has done, and has everything compared. Cells
-// are told apart by the tags that MemoryInspector writes and reads. Now and then the bytes are
-// copied at each moment of a commit, as a kill would leave them, and recovered.
+// the two judged, does to the reference what the memory has done, and has everything compared.
+// Cells are told apart by the tags that MemoryInspector writes and reads. Now and then the bytes
+// are copied at each moment of a commit, as a kill would leave them, and recovered.
 #pragma once
 
 #include <gtest/gtest.h>

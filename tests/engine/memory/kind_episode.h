@@ -2,8 +2,8 @@
 // reference, and random operations on both; for memory_kinds_model_test.
 //
 // Truth lies in the bytes: a cell's K row holds its identity, a state is a sum over the tokens that
-// it has seen, a row of logits repeats that sum. An operation asks the reference what should come of
-// it (its code, and the sequence behind it), asks the memory, has the two judged, does to the
+// it has seen, a row of logits repeats that sum. An operation asks the reference what should come
+// of it (its code, and the sequence behind it), asks the memory, has the two judged, does to the
 // reference what the memory has done, and has everything compared.
 #pragma once
 
@@ -44,7 +44,8 @@ struct KindTally {
   std::map<std::string, std::uint64_t> codes;  // "verb code"
 };
 
-// A memory, its reference, and the operations on both. REQUIRES: `tally` outlives it. Failures are those of the test in progress.
+// A memory, its reference, and the operations on both. REQUIRES: `tally` outlives it. Failures are
+// those of the test in progress.
 class KindEpisode {
  public:
   // A fresh memory of that kind, its room drawn at random and often short.
