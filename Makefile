@@ -8,6 +8,7 @@
 #                           build, then run every bench (on the same choice of models; any GGUF file)
 #   make check              format, lint, headers, include directions, both sanitizers
 #   make build | asan | tsan | fuzz | format | clean
+#                           asan and fuzz are one tree of clang's (build/asan); tsan is GCC's and precompiles no headers
 #
 # Builds of one folder wait for each other, so any number of these may run at the same time.
 SHELL := /bin/bash
@@ -33,8 +34,9 @@ bench: build-release
 	tools/check/run_benches build/release $(MODEL_FILE)
 asan tsan: %: build-%
 	KVD_TEST_SCALE=$(SANITIZER_TEST_SCALE) tools/check/run_tests $(STRICT) build/$*
+# The fuzz targets are part of the asan tree; alone they need a third of it.
 fuzz: build-fuzz
-	tools/check/run_fuzz build/fuzz $(FUZZ_SECONDS) $(JOBS)
+	tools/check/run_fuzz build/asan $(FUZZ_SECONDS) $(JOBS)
 
 check: check-format check-includes check-headers check-tidy asan tsan
 check-format: bootstrap-check
@@ -55,8 +57,10 @@ bootstrap:
 bootstrap-check:
 	@tools/bootstrap --check
 
-# The fuzz build is clang's.
-build-fuzz: bootstrap-check
+# The asan tree is clang's.
+build-asan build-fuzz: bootstrap-check
 .PHONY: build-release build-asan build-tsan build-fuzz
-build-release build-asan build-tsan build-fuzz: build-%: bootstrap
+build-release build-asan build-tsan: build-%: bootstrap
 	@tools/check/build $* $(JOBS)
+build-fuzz:
+	@tools/check/build asan $(JOBS) tests/fuzz/all
