@@ -155,9 +155,8 @@ class GgufFile {
   std::uint64_t file_bytes() const { return file_bytes_; }
 
   // Brings a mapped file into memory and into this process's page tables, piece by piece until told
-  // to stop, so that no step waits for its pages one by one (1.2 GB that the system has cached: 0.12 s
-  // here, 0.2 s of the first step). Does nothing to other files, to one that is larger than three
-  // quarters of the machine's memory, and before Linux 5.14.
+  // to stop, so that no step waits for its pages one by one. Does nothing to other files, to one
+  // that is larger than three quarters of the machine's memory, and before Linux 5.14.
   void BringIn(const std::stop_token& stop) const;
 
  private:

@@ -1,5 +1,5 @@
 // How four blocks of each of four weight rows become integers in AVX-512 registers, for products
-// with quantised activations (kernels/lanes/quant_tile.h).
+// with quantised activations (quant_rows.h, quant_panel.h).
 //
 // A quad's vectors of sixteen lanes have lane 4 * o + b for block b of row o. The elements are
 // unsigned bytes, w.q + kOffset: half a block of the four rows in a register, 16 bytes of row o in

@@ -3,8 +3,9 @@
 //
 // A panel holds groups of sixteen outputs, one per lane. Per block of 32 elements a group has the
 // scales, then the minimums or the integer scales of the two halves if the type has such, then
-// eight vectors of four bytes per output: w.q if kSigned or without an offset, else w.q + 128. Blocks 0, 4, 8,
-// ... come first, then 1, 5, 9, ...: each partial sum of the numeric form is one run of blocks.
+// eight vectors of four bytes per output: w.q if kSigned or without an offset, else w.q + 128.
+// Blocks 0, 4, 8, ... come first, then 1, 5, 9, ...: each partial sum of the numeric form is one
+// run of blocks.
 #pragma once
 
 #include "kernels/avx512/quads.h"

@@ -1,4 +1,4 @@
-// y = x W^T for weights of f32, f16 and bf16 (quantised ones: kernels/lanes/quant_tile.h).
+// y = x W^T for weights of f32, f16 and bf16 (quantised ones: quads.h of each set).
 //
 // Few rows of x: the weights are decoded in registers as they stream by (kernels/lanes/dot_tile.h);
 // memory is the limit. Many rows: a panel of weights is decoded once into the workspace, in groups

@@ -105,6 +105,18 @@ bool HasBlocksOfElements(const ModelShape& shape) {
   return shape.embedding / shape.heads % 32 == 0;
 }
 
+// Chunks of any size give the bits of `truth`, or those of the first one if it is empty.
+void ExpectChunksToAgree(Engine& engine, const std::vector<TokenId>& tokens,
+                         const std::string& table, std::vector<float>* truth) {
+  for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{64}, tokens.size()}) {
+    const SequenceHandle sequence = Fresh(engine);
+    const std::vector<float> logits = Feed(engine, sequence, tokens, chunk);
+    if (truth->empty()) *truth = logits;
+    EXPECT_TRUE(SameBits(logits, *truth)) << table << ", chunks of " << chunk;
+    ASSERT_TRUE(engine.memory().Drop(sequence).has_value());
+  }
+}
+
 class SelfCheckTest : public ::testing::TestWithParam<Named> {};
 
 TEST_P(SelfCheckTest, ChunksOfAnySizeOnAnyTableGiveTheScalarBitsTokenByToken) {
@@ -115,14 +127,7 @@ TEST_P(SelfCheckTest, ChunksOfAnySizeOnAnyTableGiveTheScalarBitsTokenByToken) {
         MakeEngine(GetParam().shape,
                    {.cells = 2048, .threads = 2, .deterministic = true, .kernel_table = table});
     ASSERT_NE(engine, nullptr);
-    for (const std::size_t chunk :
-         {std::size_t{1}, std::size_t{7}, std::size_t{64}, tokens.size()}) {
-      const SequenceHandle sequence = Fresh(*engine);
-      const std::vector<float> logits = Feed(*engine, sequence, tokens, chunk);
-      if (truth.empty()) truth = logits;
-      EXPECT_TRUE(SameBits(logits, truth)) << table << ", chunks of " << chunk;
-      ASSERT_TRUE(engine->memory().Drop(sequence).has_value());
-    }
+    ExpectChunksToAgree(*engine, tokens, table, &truth);
   }
 }
 
@@ -139,14 +144,7 @@ TEST_P(SelfCheckTest, WithoutTheFlagChunksOfAnySizeAgreeBitForBitToo) {
           {.cells = 2048, .threads = 2, .k_type = cells, .v_type = cells, .kernel_table = table});
       ASSERT_NE(engine, nullptr);
       std::vector<float> truth;
-      for (const std::size_t chunk :
-           {std::size_t{1}, std::size_t{7}, std::size_t{64}, tokens.size()}) {
-        const SequenceHandle sequence = Fresh(*engine);
-        const std::vector<float> logits = Feed(*engine, sequence, tokens, chunk);
-        if (truth.empty()) truth = logits;
-        EXPECT_TRUE(SameBits(logits, truth)) << table << ", chunks of " << chunk;
-        ASSERT_TRUE(engine->memory().Drop(sequence).has_value());
-      }
+      ExpectChunksToAgree(*engine, tokens, table, &truth);
     }
   }
 }
