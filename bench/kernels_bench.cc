@@ -160,7 +160,7 @@ BENCHMARK(BM_MachineMultiplyAdds)->ArgName("bits")->Arg(256)->Arg(512);
 
 // ---- products
 
-void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType type, bool exact,
+void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType type, bool in_bf16,
                   std::size_t row_count) {
   const std::size_t matrix_bytes = kOutFeatures * RowBytes(type, kInFeatures);
   // A narrow product reads each matrix once, as decoding does: several matrices, so that none is in
@@ -180,8 +180,6 @@ void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType ty
       AlignedBuffer<float>(MatmulWorkspaceFloats(kInFeatures, row_count));
   const Buffer<std::uint8_t> quantized =
       AlignedBuffer<std::uint8_t>(row_count * QuantizedRowBytes(kInFeatures));
-  const bool in_bf16 = (type == DataType::kF16 || type == DataType::kBF16) && !exact &&
-                       table.bf16_rows_min != 0 && row_count >= table.bf16_rows_min;
   const Buffer<std::uint8_t> rounded =
       AlignedBuffer<std::uint8_t>(row_count * Bf16RowBytes(kInFeatures));
   std::size_t m = 0;
@@ -193,7 +191,6 @@ void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType ty
       table.quantize_rows(x.get(), kInFeatures, row_count, kInFeatures, quantized.get());
     }
     table.matmul({.weight_type = type,
-                  .exact = exact,
                   .weights = weights.get() + m * matrix_bytes,
                   .in_features = kInFeatures,
                   .x = x.get(),
@@ -216,15 +213,15 @@ void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType ty
 void RegisterProducts(const KernelTable& table) {
   for (const DataType type : kTypes) {
     for (const std::size_t rows : {1u, 4u, 8u, 16u, 64u, 512u}) {
-      for (const bool exact : {true, false}) {
-        if (!exact && (rows < 16 || (type != DataType::kF16 && type != DataType::kBF16)))
-          continue;  // where a table may differ
+      for (const bool in_bf16 : {false, true}) {
+        const bool halves = type == DataType::kF16 || type == DataType::kBF16;
+        if (in_bf16 && (!halves || table.round_rows == nullptr)) continue;
         const std::string name = std::string("BM_MatmulRuns/table:") + table.name +
                                  "/type:" + DataTypeName(type) + "/rows:" + std::to_string(rows) +
-                                 (exact ? "/exact:1" : "/exact:0");
-        benchmark::RegisterBenchmark(name.c_str(), [&table, type, exact,
+                                 (in_bf16 ? "/in_bf16" : "");
+        benchmark::RegisterBenchmark(name.c_str(), [&table, type, in_bf16,
                                                     rows](benchmark::State& state) {
-          MultiplyRows(state, table, type, exact, rows);
+          MultiplyRows(state, table, type, in_bf16, rows);
         })->Unit(benchmark::kMillisecond);
       }
     }

@@ -3,10 +3,10 @@
 // `kernels/scalar` defines what each function computes; `kernels/avx2` and `kernels/avx512` compute
 // THE SAME BITS, because the order of every sum is part of the definition (below). So a row's
 // result depends neither on how many rows are computed together, nor on the thread, nor on the
-// table: that is what `--deterministic` rests on. Where `exact` is false in the arguments a table
-// may use another order, within the golden tolerances: wide products with weights of f16 and bf16
-// then go through bf16 where the machine multiplies that (never those with f32 weights), and so
-// does attention over rounded cells, unless the layer's weights are f32 (Bf16Attention).
+// table: that is what `--deterministic` rests on. Two forms belong to machines that multiply bf16,
+// and each has an order of its own there, within the golden tolerances: products with weights of f16
+// and bf16 (HalfDot; never those with f32 weights), and attention over rounded cells
+// (Bf16Attention).
 //
 // THE NUMERIC FORM
 //   Dot(a, b, n): 16 partial sums s[0..15] start at 0; element j is added to s[j % 16] by a fused
@@ -21,6 +21,12 @@
 //     s[b % 4] += minimum * x.scaled_sum;
 //   the result is (s[0] + s[2]) + (s[1] + s[3]). scale and minimum are those of the block in f32:
 //   d and m; for q4_K and q5_K d * scale and -(dmin * minimum); for q6_K d.
+//   HalfDot(x, w, n), for f16 and bf16 weights if matmul is given rows in bf16: x and w are rounded to
+//   bf16, to nearest even, and then by fused multiply-adds that take subnormals for zeros, starting
+//   from 0 (Intel's description of VDPBF16PS and TDPBF16PS),
+//     avx512: s += x[2p + 1] * w[2p + 1], then s += x[2p] * w[2p], pairs p ascending;
+//     amx: for each 32 elements, ascending, e += x[2p] * w[2p] and o += x[2p + 1] * w[2p + 1] from 0,
+//     p ascending; then s += e + o.
 //   Scores of attention and weighted values have orders of their own, a softmax goes by runs of 32
 //   cells (below).
 //   Exp(x), Tanh(x): the polynomial of kernels/exp_poly.h, the same operations in every table.
@@ -42,19 +48,16 @@
 namespace kvd::kernels {
 
 // y[r][o] = Dot(x[r], w[o], in_features)  for r in [0, row_count), o in [first_out, last_out), or
-// QuantDot for a quantised type, which reads quantized_x and not x.
+// QuantDot for a quantised type, which reads quantized_x and not x, or HalfDot with bf16_x.
 struct MatmulArgs {
   DataType weight_type;
-  bool exact;               // true: the numeric form; false: the fastest order may be used
   const void* weights;      // [out_features, in_features], rows of RowBytes(weight_type,
                             // in_features)
   std::size_t in_features;  // a multiple of ElementsPerBlock(weight_type)
   const float* x;           // [row_count, x_stride]
   std::size_t x_stride;     // floats from one row of x to the next
   const void* quantized_x;  // [row_count] rows of quantize_rows if IsQuantized(weight_type)
-  const void*
-      bf16_x;  // null, or rows of round_rows: products in bf16 are wanted. REQUIRES: !exact,
-               // f16 or bf16 weights, row_count >= bf16_rows_min
+  const void* bf16_x;  // null, or [row_count] rows of round_rows. REQUIRES: f16 or bf16 weights
   std::size_t row_count;
   float* const* y;  // [row_count] pointers to rows; y[r][o] is written for o in the range
                     // only
@@ -79,7 +82,7 @@ struct SoftmaxState {
 
 // Attention over one run with products of bf16: keys, queries, softmax weights and values are rounded
 // to bf16, sums are in f32 and Exp is good to 2^-13. For tables of machines that multiply bf16, never
-// with `exact` and never over cells of f32. The order of sums is free, but a row's is the same whatever
+// with --deterministic and never over cells of f32. The order of sums is free, but a row's is the same whatever
 // rows go with it, however many, and whatever cells out of its sight lie beside (but for the sign of a
 // zero): these functions alone compute rows, one as well as a hundred, so that a result does not depend
 // on the batch.
@@ -133,7 +136,7 @@ struct KernelTable {
   // 64-byte aligned. Null, and bf16_rows_min 0, where the machine has no products of bf16.
   void (*round_rows)(const float* x, std::size_t x_stride, std::size_t row_count, std::size_t n,
                      void* to);
-  std::size_t bf16_rows_min;  // rows from which on a product in bf16 is faster
+  std::size_t bf16_rows_min;  // rows from which on HalfDot is faster than Dot
   // Decodes element_count elements (a multiple of the block) to f32.
   void (*decode_row)(DataType type, const void* source, float* destination,
                      std::size_t element_count);

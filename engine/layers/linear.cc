@@ -18,7 +18,7 @@ namespace {
 // it gains.
 constexpr std::size_t kInlineCost = 128 * 1024;
 constexpr std::size_t kColumnStep = 32;
-// With so few rows no kernel table makes panels of the weights, and units may be small.
+// With so few rows no kernel table makes panels of the weights, and units may be small, but in bf16.
 constexpr std::size_t kNarrowRows = 4;
 constexpr std::size_t kNarrowColumnStep = 8;
 constexpr std::size_t kJobsAtOnce = 8;
@@ -42,7 +42,6 @@ void RunColumns(const Compute& compute, const ReadyJob& ready, std::size_t row_c
   const LinearView& linear = *job.linear;
   compute.kernels->matmul(
       {.weight_type = linear.weight.type,
-       .exact = compute.exact,
        .weights = linear.weight.data,
        .in_features = linear.weight.in_features,
        .x = job.x,
@@ -82,7 +81,9 @@ void RunPass(const Compute& compute, ReadyJobs jobs, std::size_t row_count, bool
   }
   // About eight units per thread, so that one that is interrupted delays the others little.
   const std::size_t wanted = columns / (std::size_t{compute.pool->thread_count()} * 8) + 1;
-  const std::size_t step = row_count <= kNarrowRows ? kNarrowColumnStep : kColumnStep;
+  const bool any_bf16 = std::ranges::any_of(
+      jobs, [](const ReadyJob& ready) { return ready.form == InputForm::kBf16; });
+  const std::size_t step = row_count <= kNarrowRows && !any_bf16 ? kNarrowColumnStep : kColumnStep;
   const std::size_t unit_columns = (wanted + step - 1) / step * step;
   std::size_t unit_count = 0;
   for (const ReadyJob& ready : jobs) {
@@ -106,10 +107,11 @@ void RunPass(const Compute& compute, ReadyJobs jobs, std::size_t row_count, bool
 InputForm FormFor(const Compute& compute, const LinearJob& job, std::size_t row_count) {
   const kernels::DataType type = job.linear->weight.type;
   if (kernels::IsQuantized(type)) return InputForm::kQuantized;
-  const std::size_t rows_min = compute.kernels->bf16_rows_min;
   const bool halves = type == kernels::DataType::kF16 || type == kernels::DataType::kBF16;
-  if (halves && !compute.exact && rows_min != 0 && row_count >= rows_min) return InputForm::kBf16;
-  return InputForm::kFloats;
+  if (!halves || compute.kernels->round_rows == nullptr) return InputForm::kFloats;
+  // One form for any number of rows, or for each number the faster one.
+  return compute.exact || row_count >= compute.kernels->bf16_rows_min ? InputForm::kBf16
+                                                                      : InputForm::kFloats;
 }
 
 std::size_t RowBytesOf(InputForm form, std::size_t n) {

@@ -1,4 +1,4 @@
-// Products of many rows of x with f16 and bf16 weights through bf16 tiles (AMX).
+// Products with f16 and bf16 weights, both sides rounded to bf16, through bf16 tiles (AMX).
 #pragma once
 
 #include "kernels/amx/pair_products.h"
@@ -6,8 +6,56 @@
 
 namespace kvd::kernels::amx {
 
+// Of few rows of x weights are the rows of the tiles, as they lie, and x, turned, is the columns: no
+// panel is made. A product has the same order of sums either way.
+inline constexpr std::size_t kFewRowsMax = kTileRows;
+
+template <class Pairs>
+void FewRowsInTiles(const MatmulArgs& args) {
+  constexpr std::size_t kAskAhead = 16 * 1024;
+  const std::size_t n = Bf16Padded(args.in_features);
+  auto* const turned = reinterpret_cast<std::uint8_t*>(args.workspace);
+  std::uint8_t* const rows = turned + n / 32 * kTileRows * kTileRowBytes;
+  MatmulArgs of_x = args;
+  of_x.weights = args.bf16_x;
+  of_x.in_features = n;
+  avx512::PutHalves<avx512::PairsOfBf16>(of_x, 0, args.row_count, turned);
+  for (std::size_t first = args.first_out; first < args.last_out; first += 32) {
+    const std::size_t left = args.last_out - first, count = left < 32 ? left : 32;
+    const auto* from =
+        static_cast<const std::uint8_t*>(args.weights) + 2 * first * args.in_features;
+    std::uint8_t* to = rows;
+    for (std::size_t o = 0; o < count; ++o, from += 2 * args.in_features) {
+      for (std::size_t j = 0; j < args.in_features; j += 32, to += kTileRowBytes) {
+        __builtin_prefetch(from + 2 * j + kAskAhead);
+        _mm512_storeu_si512(to, Pairs::Load(from + 2 * j, args.in_features - j));
+      }
+    }
+    if (first == args.first_out || count < 32) {
+      PairProducts::Configure(count < 16 ? count : 16, count < 16 ? 0 : count - 16, 16);
+    }
+    const PairProducts products = {.rows = {rows, rows + 16 * 2 * n},
+                                   .row_stride = 2 * n,
+                                   .columns = {turned, nullptr},
+                                   .column_stride = kTileRowBytes,
+                                   .step_bytes = kTileRows * kTileRowBytes,
+                                   .step_count = n / 32};
+    alignas(64) float sums[32][32];
+    if (count > 16) {
+      products.Sum<true, false>(sums[0]);
+    } else {
+      products.Sum<false, false>(sums[0]);
+    }
+    for (std::size_t r = 0; r < args.row_count; ++r) {
+      for (std::size_t o = 0; o < count; ++o) args.y[r][first + o] = sums[o][r];
+    }
+  }
+  Tiles::Release();
+}
+
 template <class Pairs>
 void HalfTileMatmul(const MatmulArgs& args) {
+  if (args.row_count <= kFewRowsMax) return FewRowsInTiles<Pairs>(args);
   const std::size_t n = Bf16Padded(args.in_features), x_stride = Bf16RowBytes(args.in_features);
   const std::size_t panel_outs = Bf16PanelOuts(args.in_features), group_bytes = n * 2 * 16;
   auto* const panel = reinterpret_cast<std::uint8_t*>(args.workspace);

@@ -1,5 +1,5 @@
-// Products of many rows with quantised, f16 and bf16 weights through the tile instructions; others as
-// avx512.
+// Products of many rows with quantised weights, and of any with f16 and bf16 weights in bf16, through
+// the tile instructions; others as avx512.
 #include "kernels/amx/bf16_product.h"
 #include "kernels/amx/functions.h"
 #include "kernels/amx/tile_product.h"
@@ -8,14 +8,18 @@
 namespace kvd::kernels::amx {
 namespace {
 
-// Fewer rows leave too much of a tile empty.
-constexpr std::size_t kRowsMin = 12;
+// Fewer rows of quantised products leave too much of a tile empty.
+constexpr std::size_t kQuantRowsMin = 12;
+
+bool MatmulInTiles(const MatmulArgs& args) {
+  if (args.row_count == 0 || args.first_out >= args.last_out) return false;
+  return (args.row_count >= kQuantRowsMin && TileMatmulOfType(args)) || HalfTileMatmulOfType(args);
+}
 
 }  // namespace
 
 void Matmul(const MatmulArgs& args) {
-  if (args.row_count >= kRowsMin && args.first_out < args.last_out &&
-      (TileMatmulOfType(args) || HalfTileMatmulOfType(args))) {
+  if (MatmulInTiles(args)) {
     ForgetHeldShapes();
   } else {
     avx512bf16::Matmul(args);

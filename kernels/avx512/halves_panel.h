@@ -5,6 +5,7 @@
 #include "kernels/avx512/transposition.h"
 #include "kernels/bf16_panel.h"
 #include "kernels/kernel_table.h"
+#include "kernels/lanes/ahead.h"
 
 namespace kvd::kernels::avx512 {
 
@@ -26,30 +27,53 @@ struct PairsOfF16 {
   }
 };
 
-// One group: outputs [out, out + 16), those from last_out on copies of the one before it.
+// Outputs [out, out + 16) of a product, those from last_out on copies of the one before it.
 template <class Pairs>
-void PutHalves(const MatmulArgs& args, std::size_t out, std::size_t last_out, std::uint8_t* to) {
-  const std::size_t n = args.in_features;
-  const auto* weights = static_cast<const std::uint8_t*>(args.weights);
-  for (std::size_t j = 0; j < n; j += 32, to += 16 * 64) {
+struct GroupOfHalves {
+  const MatmulArgs& args;
+  std::size_t out;
+  std::size_t last_out;
+
+  // Elements [j, j + 32): pair p of output o to lane o of pairs[p].
+  KVD_ALWAYS_INLINE void Load(std::size_t j, I (&pairs)[16]) const {
+    const std::size_t n = args.in_features;
+    const auto* const weights = static_cast<const std::uint8_t*>(args.weights);
     I words[4][4];  // [four outputs][output, then pair % 4]
     StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
       StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
         const std::size_t wanted = out + 4 * q.value + o.value;
         const std::size_t row = wanted < last_out ? wanted : last_out - 1;
-        const std::uint8_t* from = weights + 2 * (row * n + j);
-        __builtin_prefetch(from + 32 * n);
-        words[q.value][o.value] = Pairs::Load(from, n - j);
+        words[q.value][o.value] = Pairs::Load(weights + 2 * (row * n + j), n - j);
       });
       Transposition::WithinLanes(words[q.value]);
     });
     StaticFor<4>([&](auto c) KVD_INLINE_LAMBDA {
       I v[4] = {words[0][c.value], words[1][c.value], words[2][c.value], words[3][c.value]};
       Transposition::Of128(v);
-      StaticFor<4>([&](auto lane) KVD_INLINE_LAMBDA {
-        _mm512_storeu_si512(to + 64 * (4 * lane.value + c.value), v[lane.value]);
-      });
+      StaticFor<4>([&](auto lane)
+                       KVD_INLINE_LAMBDA { pairs[4 * lane.value + c.value] = v[lane.value]; });
     });
+  }
+
+  // The weights of the next group, asked for in the order in which they lie.
+  KVD_ALWAYS_INLINE Ahead Next() const {
+    const std::size_t row_bytes = 2 * args.in_features;
+    return {static_cast<const std::uint8_t*>(args.weights) + (out + 16) * row_bytes, 16 * row_bytes,
+            (args.in_features + 31) / 32};
+  }
+};
+
+// One group of a panel.
+template <class Pairs>
+void PutHalves(const MatmulArgs& args, std::size_t out, std::size_t last_out, std::uint8_t* to) {
+  const GroupOfHalves<Pairs> group{args, out, last_out};
+  Ahead ahead = group.Next();
+  for (std::size_t j = 0; j < args.in_features; j += 32, to += 16 * 64) {
+    I pairs[16];
+    group.Load(j, pairs);
+    ahead.Step();
+    StaticFor<16>(
+        [&](auto p) KVD_INLINE_LAMBDA { _mm512_storeu_si512(to + 64 * p.value, pairs[p.value]); });
   }
 }
 

@@ -5,8 +5,8 @@
 
 namespace kvd::kernels::avx512bf16 {
 
-// From so many rows on a panel in bf16 beats decoding to f32 in registers.
-inline constexpr std::size_t kRowsMin = 9;
+// From so many rows on products in bf16 beat decoding to f32 in registers.
+inline constexpr std::size_t kRowsMin = 8;
 
 void Matmul(const MatmulArgs& args);
 void RoundRows(const float* x, std::size_t x_stride, std::size_t row_count, std::size_t n,

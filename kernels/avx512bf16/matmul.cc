@@ -1,7 +1,8 @@
-// Wide products with f16 and bf16 weights, both sides rounded to bf16, in pairs of elements; others
-// as avx512.
+// Products with f16 and bf16 weights, both sides rounded to bf16, in pairs of elements; others as
+// avx512.
 #include "kernels/avx512/functions.h"
 #include "kernels/avx512bf16/functions.h"
+#include "kernels/avx512bf16/half_rows.h"
 #include "kernels/avx512bf16/pairs.h"
 
 namespace kvd::kernels::avx512bf16 {
@@ -68,12 +69,21 @@ void WideMatmul(const MatmulArgs& args) {
   }
 }
 
+template <class Pairs>
+void MatmulOfPairs(const MatmulArgs& args) {
+  if (args.row_count > kFewRowsMax) return WideMatmul<Pairs>(args);
+  StaticFor<kFewRowsMax>([&](auto r) KVD_INLINE_LAMBDA {
+    constexpr int kRows = decltype(r)::value + 1;
+    if (args.row_count == kRows) FewRows<Pairs, kRows>(args);
+  });
+}
+
 }  // namespace
 
 void Matmul(const MatmulArgs& args) {
   if (args.bf16_x == nullptr || args.first_out >= args.last_out) return avx512::Matmul(args);
-  if (args.weight_type == DataType::kBF16) return WideMatmul<avx512::PairsOfBf16>(args);
-  if (args.weight_type == DataType::kF16) return WideMatmul<avx512::PairsOfF16<Round>>(args);
+  if (args.weight_type == DataType::kBF16) return MatmulOfPairs<avx512::PairsOfBf16>(args);
+  if (args.weight_type == DataType::kF16) return MatmulOfPairs<avx512::PairsOfF16<Round>>(args);
   avx512::Matmul(args);
 }
 

@@ -6,8 +6,7 @@
 // tiles of kWideRows x kWideOuts; the multiply-adds are the limit. kernels/matmul_panel.h says how
 // it is cut to the caches.
 //
-// `exact` changes nothing here: the fixed order costs no speed, since a tile has a sum per lane
-// anyway. OpenBLAS 0.3.21, one thread, f32, [510, 2048] x [1024, 2048]^T on a Zen 5 core (peak 262
+// The fixed order costs no speed, since a tile has a sum per lane anyway. OpenBLAS 0.3.21, one thread, f32, [510, 2048] x [1024, 2048]^T on a Zen 5 core (peak 262
 // GFLOP/s with 512-bit registers, 131 with 256-bit): sgemm 122 GFLOP/s with the kernels it picks
 // there (Haswell) and 220 when told to use SkylakeX's; this file 220 with AVX-512 and 118 with
 // AVX2. So the product of f32 stays here too (bench/kernels_bench.cc has both).

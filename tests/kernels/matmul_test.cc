@@ -1,5 +1,7 @@
 #include <limits>
 #include <memory>
+#include <string_view>
+#include <utility>
 
 #include "kernels/bf16_panel.h"
 #include "kernels/quantized_row.h"
@@ -23,9 +25,9 @@ struct Product {
   }
 
   // y [row_count, out_features]; outputs outside [first, last) keep kUntouched. Rows from first_row
-  // on.
+  // on; in_bf16: rounded rows are given where the type and the table have products of them.
   std::vector<float> Run(const KernelTable& table, std::size_t first, std::size_t last,
-                         bool exact = true, std::size_t first_row = 0,
+                         bool in_bf16 = false, std::size_t first_row = 0,
                          std::size_t rows = SIZE_MAX) const {
     rows = std::min(rows, row_count - first_row);
     const Misaligned<std::uint8_t> unaligned_weights(weights, type == DataType::kF32 ? 4 : 2);
@@ -39,9 +41,9 @@ struct Product {
     std::size_t space = storage.size() * sizeof(float);
     workspace = std::align(64, workspace_floats * sizeof(float), workspace, space);
     const auto quantized = Quantized(table, unaligned_x.get() + first_row * x_stride, rows);
-    const auto rounded = Rounded(table, unaligned_x.get() + first_row * x_stride, exact ? 0 : rows);
+    const auto rounded =
+        in_bf16 ? Rounded(table, unaligned_x.get() + first_row * x_stride, rows) : nullptr;
     table.matmul({.weight_type = type,
-                  .exact = exact,
                   .weights = unaligned_weights.get(),
                   .in_features = in_features,
                   .x = unaligned_x.get() + first_row * x_stride,
@@ -67,7 +69,7 @@ struct Product {
   // Rows of x as the table rounds them to bf16; null if a product in bf16 is not for them.
   AlignedBytes Rounded(const KernelTable& table, const float* from, std::size_t rows) const {
     if (type != DataType::kF16 && type != DataType::kBF16) return nullptr;
-    if (table.bf16_rows_min == 0 || rows < table.bf16_rows_min) return nullptr;
+    if (table.round_rows == nullptr) return nullptr;
     AlignedBytes bytes = MakeAlignedBytes(rows * Bf16RowBytes(in_features));
     table.round_rows(from, x_stride, rows, in_features, bytes.get());
     return bytes;
@@ -130,7 +132,7 @@ TEST_P(MatmulTest, ARowDoesNotDependOnItsCompanions) {
     const std::vector<float> together = product.Run(*table_, 0, outs);
     for (const std::size_t count : {1u, 2u, 3u, 4u, 5u, 8u, 11u}) {
       for (std::size_t r = 0; r + count <= rows; r += 3) {
-        const std::vector<float> apart = product.Run(*table_, 0, outs, true, r, count);
+        const std::vector<float> apart = product.Run(*table_, 0, outs, false, r, count);
         const auto first = together.begin() + static_cast<std::ptrdiff_t>(r * outs);
         ASSERT_TRUE(SameBits({first, first + static_cast<std::ptrdiff_t>(count * outs)}, apart))
             << DataTypeName(type) << " rows " << r << " and " << count;
@@ -176,13 +178,13 @@ TEST_P(MatmulTest, WritesOnlyItsRange) {
 // was quantised.
 TEST_P(MatmulTest, ComesCloseToTheTrueProduct) {
   Numbers numbers(17);
-  for (const bool exact : {true, false}) {
+  for (const bool in_bf16 : {false, true}) {
     for (const DataType type : kAllTypes) {
       for (const std::size_t rows : {1u, 3u, 8u, 64u}) {
         const std::size_t n = 768, outs = 66;
         const Product product(&numbers, type, n, outs, rows);
         const AlignedBytes quantized = product.Quantized(*table_, product.x.data(), rows);
-        const std::vector<float> y = product.Run(*table_, 0, outs, exact);
+        const std::vector<float> y = product.Run(*table_, 0, outs, in_bf16);
         for (std::size_t r = 0; r < rows; r += 5) {
           const QuantizedRow row =
               IsQuantized(type) ? QuantizedRowAt(quantized.get(), n, r) : QuantizedRow{};
@@ -197,9 +199,9 @@ TEST_P(MatmulTest, ComesCloseToTheTrueProduct) {
               magnitude += std::fabs(term);
             }
             // Both sides of a product in bf16 are rounded to 8 bits.
-            const bool halves = !exact && (type == DataType::kF16 || type == DataType::kBF16);
+            const bool halves = in_bf16 && (type == DataType::kF16 || type == DataType::kBF16);
             ASSERT_LE(std::fabs(y[r * outs + o] - sum), (halves ? 1e-3 : 1e-6) * magnitude)
-                << DataTypeName(type) << " row " << r << " output " << o << " exact " << exact;
+                << DataTypeName(type) << " row " << r << " output " << o << " in bf16 " << in_bf16;
           }
         }
       }
@@ -315,11 +317,11 @@ void ExpectProductsOfBf16(const KernelTable& table) {
   Numbers numbers(24);
   for (const DataType type : {DataType::kF16, DataType::kBF16}) {
     for (const std::size_t n : {1u, 7u, 16u, 31u, 32u, 33u, 48u, 257u, 4128u}) {
-      for (const std::size_t rows : {9u, 15u, 16u, 17u, 31u, 32u, 33u, 41u}) {
+      for (const std::size_t rows : {1u, 2u, 5u, 8u, 9u, 15u, 16u, 17u, 31u, 32u, 33u, 41u}) {
         if (n > 300 && rows % 8 != 1) continue;
         const Product product(&numbers, type, n, 83, rows);
         for (const auto& [first, last] : {std::pair{0u, 83u}, {3u, 19u}, {5u, 6u}}) {
-          const std::vector<float> y = product.Run(table, first, last, false);
+          const std::vector<float> y = product.Run(table, first, last, true);
           for (std::size_t r = 0; r < rows; ++r) {
             for (std::size_t o = 0; o < 83; ++o) {
               if (o < first || o >= last) {
@@ -349,11 +351,40 @@ void ExpectProductsOfBf16(const KernelTable& table) {
 }
 
 // Of the tables that multiply in bf16 where the machine does.
-class Bf16MatmulTest : public TableTest {};
+class Bf16MatmulTest : public TableTest {
+ protected:
+  void SetUp() override {
+    TableTest::SetUp();
+    if (!IsSkipped() && table_->round_rows == nullptr) {
+      GTEST_SKIP() << "the machine lacks AVX512_BF16";
+    }
+  }
+};
 
-TEST_P(Bf16MatmulTest, ProductsAreThoseOfRoundedRows) {
-  if (table_->bf16_rows_min == 0) GTEST_SKIP() << "the machine lacks AVX512_BF16";
-  ExpectProductsOfBf16(*table_);
+TEST_P(Bf16MatmulTest, ProductsAreThoseOfRoundedRows) { ExpectProductsOfBf16(*table_); }
+
+// --deterministic rests on it: one row, a few, and panels.
+TEST_P(Bf16MatmulTest, ARowDependsNeitherOnItsCompanionsNorOnTheRange) {
+  Numbers numbers(26);
+  for (const DataType type : {DataType::kF16, DataType::kBF16}) {
+    for (const std::size_t n : {1u, 33u, 257u, 512u, 4128u}) {
+      const std::size_t rows = n > 300 ? 9 : 41, outs = 83;
+      const Product product(&numbers, type, n, outs, rows);
+      const std::vector<float> together = product.Run(*table_, 0, outs, true);
+      for (const std::size_t count : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 9u, 16u, 17u, 33u}) {
+        for (std::size_t r = 0; r + count <= rows; r += 7) {
+          const std::size_t first = r % 3 * 5, last = outs - r % 5;
+          const std::vector<float> apart = product.Run(*table_, first, last, true, r, count);
+          for (std::size_t i = 0; i < apart.size(); ++i) {
+            const bool within = i % outs >= first && i % outs < last;
+            ASSERT_EQ(BitsOf(apart[i]), BitsOf(within ? together[r * outs + i] : kUntouched))
+                << DataTypeName(type) << " n " << n << " rows " << r << " and " << count
+                << " output " << i % outs;
+          }
+        }
+      }
+    }
+  }
 }
 
 KVD_FOR_EVERY_TABLE(MatmulTest);
@@ -373,6 +404,38 @@ TEST(NumericFormTest, IsSixteenPartialSumsAndATree) {
     for (std::size_t i = 0; i < width; ++i) s[i] += s[i + width];
   }
   EXPECT_EQ(BitsOf(y[0]), BitsOf(s[0]));
+}
+
+// VDPBF16PS and TDPBF16PS as kernels/kernel_table.h has them.
+TEST(NumericFormTest, IsPairsInOrderWithWeightsOfHalves) {
+  Numbers numbers(27);
+  const std::size_t n = 77;
+  const Product product(&numbers, DataType::kBF16, n, 1, 1);
+  const auto normal = [](double value) {
+    return std::fabs(value) < 0x1p-126 ? 0.0f : static_cast<float>(value);
+  };
+  const auto x = [&](std::size_t j) {
+    return j < n ? normal(F32FromBF16(BF16FromF32(product.x[j]))) : 0.0f;
+  };
+  const auto w = [&](std::size_t j) {
+    return j < n ? normal(NaiveElement(DataType::kBF16, product.weights.data(), j)) : 0.0f;
+  };
+  for (const char* const name : {"avx512", "amx"}) {
+    const KernelChoice choice = SelectOrTrap(name);
+    if (choice.table == nullptr || choice.table->round_rows == nullptr) continue;
+    const bool tiles = std::string_view(name) == "amx";
+    float sum = 0, even = 0, odd = 0;
+    for (std::size_t j = 0; j < 96; j += 2) {
+      if (tiles) {
+        even = std::fma(x(j), w(j), even);
+        odd = std::fma(x(j + 1), w(j + 1), odd);
+        if (j % 32 == 30) sum += std::exchange(even, 0.0f) + std::exchange(odd, 0.0f);
+      } else {
+        sum = std::fma(x(j), w(j), std::fma(x(j + 1), w(j + 1), sum));
+      }
+    }
+    EXPECT_EQ(BitsOf(product.Run(*choice.table, 0, 1, true)[0]), BitsOf(sum)) << name;
+  }
 }
 
 TEST(NumericFormTest, IsFourPartialSumsOfExactIntegersWithQuantisedWeights) {

@@ -174,7 +174,6 @@ TEST_F(TileAttentionTest, CallsDoNotDependOnTheTilesOfThoseBefore) {
     float y[12], *rows[12];
     for (std::size_t r = 0; r < 12; ++r) rows[r] = &y[r];
     table_->matmul({.weight_type = type,
-                    .exact = false,
                     .weights = weights.data(),
                     .in_features = dim,
                     .x = q.data(),
