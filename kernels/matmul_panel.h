@@ -15,7 +15,7 @@ inline constexpr std::size_t kPanelOutputs = 64;
 inline constexpr std::size_t kPanelElements =
     1024;  // 64 x 1024 floats are 256 KiB; 6 rows of x, 24 KiB
 inline constexpr std::size_t kPassRows =
-    510;  // rows whose partial sums can wait; further rows decode again
+    512;  // rows whose partial sums can wait; for further rows a panel is decoded again
 inline constexpr std::size_t kTileRowsMax = 6;  // of any instruction set
 
 // Elements are cut at multiples of every block and of the sixteen partial sums.

@@ -84,8 +84,8 @@ void WideTile(const WideStep& step) {
 // One panel: elements [first_element, first_element + element_count) of the outputs [first_out,
 // last_out).
 struct Panel {
-  const float*
-      weights;  // [outputs / kWideOuts, rounded up][groups of sixteen elements][kWideOuts][16]
+  const float* weights =
+      nullptr;  // [outputs / kWideOuts, rounded up][groups of sixteen elements][kWideOuts][16]
   std::size_t first_element = 0;
   std::size_t element_count = 0;
   std::size_t first_out = 0;
@@ -134,48 +134,48 @@ KVD_ALWAYS_INLINE void DecodePanel(const MatmulArgs& args, const Panel& panel, f
   }
 }
 
-// Rows [first_row, first_row + row_count) of x, at most kPassRows.
+// Rows [first_row, first_row + row_count) of x, at most kPassRows, times the outputs of a panel.
 template <class Isa, class D>
-void WidePass(const MatmulArgs& args, std::size_t first_row, std::size_t row_count) {
+void WidePass(const MatmulArgs& args, Panel panel, std::size_t first_row, std::size_t row_count) {
   using L = typename Isa::Lanes;
   const std::size_t n = args.in_features;
   const std::size_t panel_elements = n < kPanelElements ? (n + 15) / 16 * 16 : kPanelElements;
-  float* weights = args.workspace;
-  float* sums = weights + kPanelOutputs * panel_elements;
+  float* const weights = args.workspace;
+  float* const sums = weights + kPanelOutputs * panel_elements;
   // One tile's sums serve all, if none has to wait for another panel.
   const std::size_t sum_floats = n <= kPanelElements ? 0 : L::kWideRows * kPanelOutputs * 16;
   // Tiles of about equal height, so that none is too low to fill the pipelines.
   const std::size_t tile_count = (row_count + L::kWideRows - 1) / L::kWideRows;
 
-  Panel panel = {.weights = weights};
-  for (panel.first_out = args.first_out; panel.first_out < args.last_out;
-       panel.first_out = panel.last_out) {
-    const std::size_t outs_left = args.last_out - panel.first_out;
-    panel.last_out = panel.first_out + (outs_left < kPanelOutputs ? outs_left : kPanelOutputs);
-    panel.first_element = 0;
-    do {
-      const std::size_t elements_left = n - panel.first_element;
-      panel.element_count = elements_left < kPanelElements ? elements_left : kPanelElements;
-      DecodePanel<Isa, D>(args, panel, weights);
-      for (std::size_t t = 0; t < tile_count; ++t) {
-        const std::size_t row = row_count * t / tile_count;
-        const std::size_t rows = row_count * (t + 1) / tile_count - row;
-        StaticFor<L::kWideRows>([&](auto r) KVD_INLINE_LAMBDA {
-          constexpr int kRows = decltype(r)::value + 1;
-          if (rows == kRows)
-            WideRows<L, kRows>(args, panel, first_row + row, sums + t * sum_floats);
-        });
-      }
-      panel.first_element += panel.element_count;
-    } while (panel.first_element < n);
-  }
+  panel.weights = weights;
+  do {
+    const std::size_t elements_left = n - panel.first_element;
+    panel.element_count = elements_left < kPanelElements ? elements_left : kPanelElements;
+    DecodePanel<Isa, D>(args, panel, weights);
+    for (std::size_t t = 0; t < tile_count; ++t) {
+      const std::size_t row = row_count * t / tile_count;
+      const std::size_t rows = row_count * (t + 1) / tile_count - row;
+      StaticFor<L::kWideRows>([&](auto r) KVD_INLINE_LAMBDA {
+        constexpr int kRows = decltype(r)::value + 1;
+        if (rows == kRows) WideRows<L, kRows>(args, panel, first_row + row, sums + t * sum_floats);
+      });
+    }
+    panel.first_element += panel.element_count;
+  } while (panel.first_element < n);
 }
 
 template <class Isa, class D>
 KVD_ALWAYS_INLINE void WideMatmul(const MatmulArgs& args) {
-  for (std::size_t row = 0; row < args.row_count; row += kPassRows) {
-    const std::size_t left = args.row_count - row;
-    WidePass<Isa, D>(args, row, left < kPassRows ? left : kPassRows);
+  const std::size_t pass_count = (args.row_count + kPassRows - 1) / kPassRows;
+  Panel panel;
+  for (panel.first_out = args.first_out; panel.first_out < args.last_out;
+       panel.first_out = panel.last_out) {
+    const std::size_t outs_left = args.last_out - panel.first_out;
+    panel.last_out = panel.first_out + (outs_left < kPanelOutputs ? outs_left : kPanelOutputs);
+    for (std::size_t pass = 0; pass < pass_count; ++pass) {
+      const std::size_t row = args.row_count * pass / pass_count;
+      WidePass<Isa, D>(args, panel, row, args.row_count * (pass + 1) / pass_count - row);
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/bf16_panel.h"
+#include "kernels/matmul_panel.h"
 #include "kernels/quantized_row.h"
 #include "tests/kernels/kernel_inputs.h"
 #include "tests/kernels/naive_decode.h"
@@ -122,6 +123,13 @@ TEST_P(MatmulTest, TakesRowsLongerThanAPanel) {
     const Product quantised(&numbers, type, 33 * 256, 70, 9);
     ASSERT_TRUE(SameBits(quantised.Run(*scalar_, 1, 70), quantised.Run(*table_, 1, 70)));
   }
+}
+
+TEST_P(MatmulTest, TakesMoreRowsThanAPass) {
+  static_assert(kPassRows < 515 && kPanelElements < 1040);
+  Numbers numbers(28);
+  const Product product(&numbers, DataType::kF16, 1040, 66, 515);
+  ASSERT_TRUE(SameBits(product.Run(*scalar_, 60, 66), product.Run(*table_, 60, 66)));
 }
 
 TEST_P(MatmulTest, ARowDoesNotDependOnItsCompanions) {
