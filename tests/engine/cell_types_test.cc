@@ -130,7 +130,7 @@ TEST_P(CellTypesTest, AShiftLeavesTheSiblingsBits) {
 
 TEST_P(CellTypesTest, KeysTurnedForOtherPositionsAreCloseToThoseOfF32Cells) {
   const auto tokens = RandomTokens(4, 60, 96), next = RandomTokens(5, 5, 96);
-  const auto run = [&](EngineOptions options) {
+  const auto run = [&](const EngineOptions& options) {
     const auto engine = MakeEngine(WideHeads(), options);
     const SequenceHandle sequence = *engine->memory().Create({});
     Feed(*engine, sequence, tokens, 60);
