@@ -121,6 +121,9 @@ void QuantRows(const MatmulArgs& args) {
   const std::size_t padded = PaddedBlocks(n), stride = QuantizedRowBytes(n);
   const std::size_t row_bytes = QuadRowBytes<Q>(n);
   const auto* const rows = static_cast<const std::uint8_t*>(args.quantized_x);
+  // Little by little where several rows of x go by, else a step's weights at once.
+  constexpr bool kAskBetweenRows = kQuads > 1;
+  const std::size_t asked_per_row = kOuts * Q::kBytes / Q::kGroups / args.row_count + 1;
   V sums[kNarrowQuantRowsMax][kQuads];
   for (std::size_t out = args.first_out; out < args.last_out; out += kOuts) {
     WeightRows weights[kQuads];
@@ -128,6 +131,7 @@ void QuantRows(const MatmulArgs& args) {
       weights[g.value] = WeightRows::Of(args.weights, row_bytes, out + 4 * g.value, args.last_out);
     });
     const std::uint8_t* ahead = weights[0].at[0] + kPrefetchedBytes;
+    const std::uint8_t* wanted = ahead;
     for (std::size_t r = 0; r < args.row_count; ++r) {
       for (V& sum : sums[r]) sum = Lanes::Zero();
     }
@@ -136,6 +140,10 @@ void QuantRows(const MatmulArgs& args) {
       const auto blocks = static_cast<Lanes::Mask>(0x1111u * ((1u << count) - 1u));
       const std::uint8_t* x = rows;
       for (std::size_t r = 0; r < args.row_count; ++r, x += stride) {
+        if constexpr (kAskBetweenRows) {
+          wanted += asked_per_row;
+          for (; ahead < wanted; ahead += 64) __builtin_prefetch(ahead);
+        }
         RowProducts<Q, kQuads>{x, padded, b}.template Add<partial.value>(quads, blocks, sums[r]);
       }
     };
@@ -143,8 +151,10 @@ void QuantRows(const MatmulArgs& args) {
     for (; b + 4 * Q::kGroups <= block_count; b += 4 * Q::kGroups) {
       typename Q::State states[kQuads];
       StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
-        PrefetchBlock<4 * Q::kBytes>(ahead);
-        ahead += 4 * Q::kBytes;
+        if constexpr (!kAskBetweenRows) {
+          PrefetchBlock<4 * Q::kBytes>(ahead);
+          ahead += 4 * Q::kBytes;
+        }
         states[g.value] = Q::Open(weights[g.value]);
       });
       StaticFor<Q::kGroups>([&](auto group) KVD_INLINE_LAMBDA {
