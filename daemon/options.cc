@@ -149,7 +149,10 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
   flags.Number("--checkpoint-mb", &engine.checkpoint_mb, 0, kCheckpointMbMax,
                "bytes of recurrent state that checkpoints may hold; half of all without it");
   flags.Number("--max-sequences", &engine.sequence_capacity, 1, kSequencesMax, "live sequences");
-  flags.Number("-t,--threads", &engine.threads, 0, kThreadsMax, "compute threads; 0: one a core");
+  flags.Number("-t,--threads", &engine.threads, 0, kThreadsMax,
+               "compute threads; 0: one for each processor that kvd may use");
+  app.add_flag("--pin-threads", engine.pin_threads,
+               "each compute thread stays on a processor of its own");
   flags.Number("--ubatch-size", &engine.ubatch_tokens, 1, kUbatchTokensMax,
                "tokens of one pass through the model (-ub)");
   flags.CellType("--cache-type-k", &engine.k_type, "type of K cells (-ctk)");

@@ -4,29 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
 
+#include "engine/float_buffer.h"
 #include "engine/thread_pool.h"
 #include "kernels/kernel_table.h"
 
 namespace kvd {
-
-// Floats aligned to a cache line, allocated once.
-class FloatBuffer {
- public:
-  FloatBuffer() = default;
-  explicit FloatBuffer(std::size_t float_count)
-      : data_(static_cast<float*>(
-            ::operator new(float_count * sizeof(float), std::align_val_t{64}))) {}
-  float* data() const { return data_.get(); }
-
- private:
-  struct Free {
-    void operator()(float* p) const { ::operator delete(p, std::align_val_t{64}); }
-  };
-  std::unique_ptr<float, Free> data_;
-};
 
 class StepProfile;
 

@@ -16,6 +16,7 @@
 #include "engine/forward.h"
 #include "engine/layers/cross_attention.h"
 #include "engine/memory/unified_memory.h"
+#include "engine/processors.h"
 #include "engine/replay_slice.h"
 #include "engine/step_profile.h"
 #include "engine/thread_pool.h"
@@ -33,7 +34,7 @@ class EngineImpl final : public Engine {
         kernels_(*parts.kernels),
         memory_(std::move(parts.memory.memory)),
         memory_start_(std::move(parts.memory.start)),
-        pool_(options_.threads),
+        pool_(options_.threads, options_.pin_threads ? UsableProcessors() : std::vector<int>{}),
         forward_(model_->config, model_->weights, cells_, kernels_, pool_, options_.deterministic,
                  options_.ubatch_tokens, &profile_),
         encoder_(model_->config, model_->weights, kernels_, pool_, options_.deterministic),

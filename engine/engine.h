@@ -42,7 +42,8 @@ struct EngineOptions {
   std::uint32_t checkpoint_every = 512;  // tokens; 0: at prompt ends and forks alone
   // Layers with a sliding window keep all cells, so that every edit is possible.
   bool swa_full = false;
-  std::uint32_t threads = 0;          // 0: as many as cores
+  std::uint32_t threads = 0;  // 0: as many as logical processors may be used
+  bool pin_threads = false;   // each on a processor of its own; the engine thread is one of them
   std::uint32_t ubatch_tokens = 512;  // rows of one pass
   kernels::DataType k_type = kernels::DataType::kF16;
   kernels::DataType v_type = kernels::DataType::kF16;

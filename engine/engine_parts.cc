@@ -12,6 +12,7 @@
 #include "engine/forward_pass.h"
 #include "engine/memory/geometry.h"
 #include "engine/memory/unified_memory.h"
+#include "engine/processors.h"
 #include "engine/verify_pool.h"
 #include "engine/vocabulary/read_vocabulary.h"
 
@@ -33,6 +34,14 @@ Result<const kernels::KernelTable*> ChooseKernels(const std::string& wanted) {
   const kernels::KernelChoice choice = kernels::SelectKernels(name);
   if (choice.table != nullptr) return choice.table;
   return Fail(Code::kUnsupported, std::string("kernels '") + name + "': " + choice.problem);
+}
+
+Status CheckPinning(const EngineOptions& options) {
+  const std::size_t usable = options.pin_threads ? UsableProcessors().size() : options.threads;
+  if (options.threads <= usable) return {};
+  return Fail(Code::kInvalidArgument, "threads: " + std::to_string(options.threads) +
+                                          " that are pinned, and this process may use " +
+                                          std::to_string(usable) + " processors");
 }
 
 Status CheckOptions(const EngineOptions& options) {
@@ -198,6 +207,7 @@ Result<EngineParts> BuildEngineParts(const EngineOptions& wanted) {
   KVD_CHECK_OK(CheckCellTypes(options, model->config));
   if (options.threads == 0)
     options.threads = std::max(1u, std::min(kThreadsMax, std::thread::hardware_concurrency()));
+  KVD_CHECK_OK(CheckPinning(options));
   if (options.cells == 0)
     options.cells = std::max<std::uint64_t>(kCellsDefaultMin, model->config.context_length);
   KVD_TRY(const MemoryGeometry geometry, ComputeGeometry(MemoryOptionsOf(options, model->config)));

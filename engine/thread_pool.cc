@@ -5,6 +5,9 @@
 
 #include <immintrin.h>
 
+#include <utility>
+
+#include "engine/processors.h"
 #include "shm/check.h"
 
 namespace kvd {
@@ -28,9 +31,12 @@ std::uint32_t AwaitChange(std::atomic<std::uint32_t>& value, std::uint32_t old) 
 
 }  // namespace
 
-ThreadPool::ThreadPool(std::uint32_t thread_count)
-    : thread_count_(thread_count), ranges_(std::make_unique<Range[]>(thread_count)) {
+ThreadPool::ThreadPool(std::uint32_t thread_count, std::vector<int> processors)
+    : thread_count_(thread_count),
+      processors_(std::move(processors)),
+      ranges_(std::make_unique<Range[]>(thread_count)) {
   KVD_ASSERT(thread_count >= 1);
+  KVD_ASSERT(processors_.empty() || processors_.size() >= thread_count);
   threads_.reserve(thread_count - 1);
   for (std::uint32_t worker = 1; worker < thread_count; ++worker) {
     threads_.emplace_back([this, worker] { WorkerLoop(worker); });
@@ -55,7 +61,16 @@ void ThreadPool::TakeUnits(std::uint32_t worker) {
   }
 }
 
+// A thread that the system does not hold to its processor works wherever it is.
+void ThreadPool::Pin(std::uint32_t worker) const {
+  if (!processors_.empty()) (void)PinThisThread(processors_[worker]);
+}
+
 void ThreadPool::RunErased(std::size_t unit_count, Erased call, void* task) {
+  if (!caller_is_pinned_) {
+    Pin(0);
+    caller_is_pinned_ = true;
+  }
   if (thread_count_ == 1 || unit_count <= 1) {
     for (std::size_t unit = 0; unit < unit_count; ++unit) call(task, 0, unit);
     return;
@@ -75,6 +90,7 @@ void ThreadPool::RunErased(std::size_t unit_count, Erased call, void* task) {
 }
 
 void ThreadPool::WorkerLoop(std::uint32_t worker) {
+  Pin(worker);
   std::uint32_t seen = 0;
   for (;;) {
     seen = AwaitChange(generation_, seen);

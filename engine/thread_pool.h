@@ -17,8 +17,9 @@ namespace kvd {
 
 class ThreadPool {
  public:
-  // thread_count >= 1, the caller of Run included.
-  explicit ThreadPool(std::uint32_t thread_count);
+  // thread_count >= 1, the caller of Run included. processors: empty, or one for each worker, which then
+  // runs there alone; the caller of Run is held to the first of them from its first call on.
+  explicit ThreadPool(std::uint32_t thread_count, std::vector<int> processors = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -42,6 +43,7 @@ class ThreadPool {
   }
 
   void RunErased(std::size_t unit_count, Erased call, void* task);
+  void Pin(std::uint32_t worker) const;
   void WorkerLoop(std::uint32_t worker);
   void TakeUnits(std::uint32_t worker);
 
@@ -52,6 +54,8 @@ class ThreadPool {
   };
 
   const std::uint32_t thread_count_;
+  const std::vector<int> processors_;  // empty, or [thread_count_]
+  bool caller_is_pinned_ = false;
   std::unique_ptr<Range[]> ranges_;  // [thread_count_]
   // The task at hand; written before generation_ is raised, read after it was seen.
   Erased call_ = nullptr;

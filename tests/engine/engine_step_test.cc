@@ -1,10 +1,13 @@
 // Steps that cannot be done leave everything as it was and the other items of the step done.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <limits>
+#include <string>
 
 #include "engine/engine.h"
 #include "engine/model_config.h"
+#include "engine/processors.h"
 #include "engine/step_profile.h"
 #include "tests/support/tiny_model.h"
 
@@ -145,6 +148,21 @@ TEST(EngineOptionsTest, RefusesATableThatDoesNotExistByName) {
       Engine::Create({.model_path = test::TinyModelPath(TinyLlama()), .kernel_table = "sse9"});
   ASSERT_FALSE(engine.has_value());
   EXPECT_NE(engine.error().message.find("sse9"), std::string::npos);
+}
+
+TEST(EngineOptionsTest, RefusesMorePinnedThreadsThanProcessors) {
+  const auto usable = static_cast<std::uint32_t>(UsableProcessors().size());
+  EngineOptions options = {.model_path = test::TinyModelPath(TinyLlama()),
+                           .cells = 256,
+                           .threads = usable + 1,
+                           .pin_threads = true};
+  const auto engine = Engine::Create(options);
+  ASSERT_FALSE(engine.has_value());
+  EXPECT_EQ(engine.error().code, Code::kInvalidArgument);
+  EXPECT_NE(engine.error().message.find("may use " + std::to_string(usable) + " processors"),
+            std::string::npos);
+  options.threads = usable;
+  EXPECT_TRUE(Engine::Create(options).has_value());
 }
 
 TEST(EngineOptionsTest, RefusesCellTypesAndSizesByName) {

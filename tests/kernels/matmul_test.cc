@@ -262,11 +262,12 @@ TEST_P(MatmulTest, AnInputThatIsNotFiniteSpoilsItsRowOnly) {
         Product product(&numbers, type, 512, outs, rows);
         product.x[product.x_stride + 333] = bad;
         // Times zero an infinity is a NaN too, so whatever the weight is.
-        const std::vector<float> y = product.Run(*table_, 0, outs);
-        for (std::size_t r = 0; r < rows; ++r) {
-          for (std::size_t o = 0; o < outs; ++o) {
-            ASSERT_EQ(std::isfinite(y[r * outs + o]), r != 1)
-                << DataTypeName(type) << " " << bad << " row " << r << " output " << o;
+        for (const bool in_bf16 : {false, true}) {
+          const std::vector<float> y = product.Run(*table_, 0, outs, in_bf16);
+          for (std::size_t i = 0; i < y.size(); ++i) {
+            ASSERT_EQ(std::isfinite(y[i]), i / outs != 1)
+                << DataTypeName(type) << " " << bad << " of " << rows << " rows, output "
+                << i % outs << " of row " << i / outs << " in bf16 " << in_bf16;
           }
         }
       }
