@@ -19,6 +19,17 @@ target_compile_options(kvd_flags INTERFACE -Wall -Wextra -Wshadow $<$<COMPILE_LA
   # library itself calls deprecated; a field that a designated initializer leaves out is meant to be its default; and GCC's
   # -Wconversion for C++ leaves signs out.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-warning-option;-Wno-deprecated-declarations;-Wno-missing-designated-field-initializers;-Wno-sign-conversion>)
+# What bounds the harm of a fault that got past everything else (docs/security.md). The sanitizers find more, and do not get along
+# with fortified calls.
+add_compile_definitions($<$<COMPILE_LANGUAGE:CXX>:_GLIBCXX_ASSERTIONS>)
+include(CheckPIESupported)
+check_pie_supported()
+add_link_options(-Wl,-z,relro,-z,now)
+if(NOT KVD_SANITIZE)
+  set(KVD_FORTIFY -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+  set(KVD_NO_FORTIFY -U_FORTIFY_SOURCE)  # for what is not optimised, where glibc refuses to fortify
+  add_compile_options(${KVD_FORTIFY} -fstack-protector-strong -fstack-clash-protection -fcf-protection)
+endif()
 if(KVD_SANITIZE)
   add_compile_options(-fsanitize=${KVD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${KVD_SANITIZE})
@@ -38,7 +49,7 @@ endif()
 # kvd_command_lines(SOURCES...): files that parse a command line with CLI11 and do nothing that takes time. Its templates take
 # three times as long to optimise as to compile.
 function(kvd_command_lines)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O0 SKIP_PRECOMPILE_HEADERS ON)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O0;${KVD_NO_FORTIFY}" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
 # kvd_test(NAME SOURCES... LIBS...): a GoogleTest binary run from the project's root, so that ../shared is found.
@@ -48,7 +59,7 @@ function(kvd_test name)
   target_link_libraries(${name} PRIVATE kvd_flags ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   # GoogleTest's macros take twice as long to optimise as to compile, and what is tested is in the libraries.
-  target_compile_options(${name} PRIVATE -O0)
+  target_compile_options(${name} PRIVATE -O0 ${KVD_NO_FORTIFY})
   kvd_precompile(${name} tests ${KVD_PRECOMPILED_FOR_TESTS})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
