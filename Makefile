@@ -23,7 +23,7 @@ FUZZ_SECONDS ?= 20
 STRICT ?=
 
 .PHONY: build demo test bench check asan tsan fuzz format clean bootstrap bootstrap-check
-.PHONY: check-format check-includes check-headers check-tidy
+.PHONY: check-format check-includes check-headers check-tidy check-tidy-changed
 
 build: build-release
 test: build-release
@@ -47,6 +47,8 @@ check-headers: bootstrap
 	tools/check/headers_alone $(JOBS)
 check-tidy: build-release bootstrap-check
 	tools/check/tidy build/release $(JOBS)
+check-tidy-changed: build-release bootstrap-check
+	tools/check/tidy build/release $(JOBS) --changed
 format: bootstrap-check
 	tools/check/sources | xargs clang-format-19 -i
 clean:
