@@ -251,6 +251,21 @@ TEST_F(SandboxTest, SocketsThatWereThereBeforeReachNoTcpPort) {
   EXPECT_EQ(tried["bind"], EACCES);
 }
 
+TEST_F(SandboxTest, ACallThroughTheTableOf32BitProgramsEndsTheProcess) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    (void)EnterSandbox(Paths());
+    long result = 20;  // getpid of i386
+    __asm__ volatile("int $0x80" : "+a"(result) : : "memory");
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  // SIGSEGV: a kernel without 32-bit programs.
+  EXPECT_TRUE(WIFSIGNALED(status) && (WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV))
+      << status;
+}
+
 // A kernel without them, as far as a filter that was there before can pretend.
 void RefuseCalls(std::initializer_list<int> calls, std::uint32_t error) {
   const scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
