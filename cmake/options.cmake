@@ -19,16 +19,37 @@ target_compile_options(kvd_flags INTERFACE -Wall -Wextra -Wshadow $<$<COMPILE_LA
   # library itself calls deprecated; a field that a designated initializer leaves out is meant to be its default; and GCC's
   # -Wconversion for C++ leaves signs out.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-warning-option;-Wno-deprecated-declarations;-Wno-missing-designated-field-initializers;-Wno-sign-conversion>)
-# What bounds the harm of a fault that got past everything else (docs/security.md). The sanitizers find more, and do not get along
-# with fortified calls.
-add_compile_definitions($<$<COMPILE_LANGUAGE:CXX>:_GLIBCXX_ASSERTIONS>)
-include(CheckPIESupported)
-check_pie_supported()
-add_link_options(-Wl,-z,relro,-z,now)
+# What bounds the harm of a fault that got past everything else (docs/security.md). Each can be left out, to measure what it costs
+# (bench/hardening_cost); tests/hardening fails without it. The sanitizers find more, and do not get along with fortified calls.
+foreach(part ASSERTIONS RELRO PIE FORTIFY STACK_PROTECTOR STACK_CLASH CONTROL_FLOW)
+  option(KVD_HARDEN_${part} "Harden every binary with this (bench/README.md)" ON)
+  mark_as_advanced(KVD_HARDEN_${part})
+endforeach()
+if(KVD_HARDEN_ASSERTIONS)
+  add_compile_definitions($<$<COMPILE_LANGUAGE:CXX>:_GLIBCXX_ASSERTIONS>)
+endif()
+if(KVD_HARDEN_PIE)
+  include(CheckPIESupported)
+  check_pie_supported()
+else()  # engine_rows can be built then; libkvd.so cannot
+  set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
+  add_compile_options(-fno-pie)
+  add_link_options(-no-pie)
+endif()
+if(KVD_HARDEN_RELRO)
+  add_link_options(-Wl,-z,relro,-z,now)
+else()
+  add_link_options(-Wl,-z,norelro,-z,lazy)
+endif()
 if(NOT KVD_SANITIZE)
-  set(KVD_FORTIFY -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+  if(KVD_HARDEN_FORTIFY)
+    set(KVD_FORTIFY -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+  endif()
   set(KVD_NO_FORTIFY -U_FORTIFY_SOURCE)  # for what is not optimised, where glibc refuses to fortify
-  add_compile_options(${KVD_FORTIFY} -fstack-protector-strong -fstack-clash-protection -fcf-protection)
+  add_compile_options(${KVD_FORTIFY}
+    $<IF:$<BOOL:${KVD_HARDEN_STACK_PROTECTOR}>,-fstack-protector-strong,-fno-stack-protector>
+    $<IF:$<BOOL:${KVD_HARDEN_STACK_CLASH}>,-fstack-clash-protection,-fno-stack-clash-protection>
+    -fcf-protection$<$<NOT:$<BOOL:${KVD_HARDEN_CONTROL_FLOW}>>:=none>)
 endif()
 if(KVD_SANITIZE)
   add_compile_options(-fsanitize=${KVD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

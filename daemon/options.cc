@@ -221,6 +221,9 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
               "of the pool, kept for others where others may connect");
 
   flags.Level("--log-level", &options.log_level, "debug, info, warning, error, off");
+  app.add_flag("!--no-sandbox", options.is_sandboxed,
+               "restrict neither the files that kvd can reach nor its system calls "
+               "(docs/security.md)");
   app.add_flag("--allow-debug", options.allow_debug,
                "leave the process open to debuggers and /proc readers of the same uid");
 }
