@@ -15,7 +15,7 @@
 #include <thread>
 #include <variant>
 
-#include "daemon/io_loop.h"
+#include "daemon/asio_loop.h"
 #include "daemon/listener.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
@@ -156,15 +156,15 @@ Status Serve(const DaemonOptions& options, int signals) {
 
   const QuotaPolicy quotas(options.quotas, ::geteuid(), options.admits_others());
   PoolShares shares(engine->memory(), quotas);
-  IoLoop loop;
-  IoLoop worker;
-  IoLoop files;
+  AsioLoop loop;
+  AsioLoop worker;
+  AsioLoop files;
   std::unique_ptr<SavedStates> saved_states;
   if (options.store) {
     KVD_TRY(saved_states, SavedStates::Open(*options.store, *engine, quotas, shares));
   }
-  IoLoop cache_loads;
-  IoLoop cache_spills;
+  AsioLoop cache_loads;
+  AsioLoop cache_spills;
   std::unique_ptr<PromptCache> prompt_cache;
   if (options.cache_directory) {
     KVD_TRY(
