@@ -63,7 +63,7 @@ Result<bool> Connection::RecoverRound(Lock& lock, const Deadline& deadline) {
     ConnectOptions options = options_;
     options.connect_timeout = kAttempt;
     lock.unlock();
-    Result<Handshake> handshake = ShakeHands(options);
+    Result<Handshake> handshake = TryHandshake(options);
     lock.lock();
     const auto now = Clock::now();
     if (handshake) {

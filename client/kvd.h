@@ -98,7 +98,9 @@ typedef struct kvd_connect_options {
   uint32_t completion_entries;  /* at least twice that; 0: twice that */
   uint64_t request_arena_bytes; /* bounds the arguments of one call; 0: 1 MiB */
   uint64_t result_arena_bytes;  /* bounds logits not yet released; 0: 4 MiB */
-  int32_t connect_timeout_ms;   /* negative: for ever; default 10,000 */
+  /* Negative: for ever; default 10,000. A daemon that hangs up before its welcome, because it is
+   * being restarted, is tried again until then. */
+  int32_t connect_timeout_ms;
   int32_t timeout_ms;           /* of each call; negative (default): for ever */
   uint32_t wants_map;           /* 1: kvd_map_open will be called; default 0 */
   uint32_t no_prefix;           /* 1: prompts take nothing from other sequences; default 0 */

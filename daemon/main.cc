@@ -1,6 +1,7 @@
 // kvd: start, serve, stop. Exit status: 0 stopped as asked, 1 could not start or go on, 2 the
 // command line is wrong.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -14,7 +15,7 @@
 #include <thread>
 #include <variant>
 
-#include "daemon/io_loop.h"
+#include "daemon/asio_loop.h"
 #include "daemon/listener.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
@@ -33,11 +34,19 @@
 namespace kvd {
 namespace {
 
+// What the log still has is written before a fault ends the daemon, if its reader takes it so fast.
+constexpr std::chrono::milliseconds kFlushAtFault{200};
+
+// After it returns, abort() ends the process.
+extern "C" void OnAbort(int) { FlushLog(kFlushAtFault); }
+
 // Pages of tmpfs that cannot be had, or a file truncated by somebody with our uid: nothing can be
 // saved, say so and go.
 extern "C" void OnBusError(int) {
   static constexpr char kText[] = "kvd: a mapped file shrank or its memory ran out (SIGBUS)\n";
-  (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
+  FlushLog(kFlushAtFault);
+  pollfd error_output{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&error_output, 1, 0) == 1) (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
   ::_exit(1);
 }
 
@@ -54,6 +63,9 @@ Result<UniqueFd> OpenSignals() {
   struct sigaction on_bus{};
   on_bus.sa_handler = OnBusError;
   ::sigaction(SIGBUS, &on_bus, nullptr);
+  struct sigaction on_abort{};
+  on_abort.sa_handler = OnAbort;
+  ::sigaction(SIGABRT, &on_abort, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   // A file past RLIMIT_FSIZE is then EFBIG, an error with a name: clients' segments are files too.
   ::signal(SIGXFSZ, SIG_IGN);
@@ -88,6 +100,9 @@ std::unique_ptr<IoLoop::Handle> WatchCache(IoLoop& loop, PromptCache* cache) {
       "instance left");
   return nullptr;
 }
+
+// A client that is served may read in the log how the daemon has started.
+constexpr std::chrono::milliseconds kFlushAtStart{1000};
 
 Result<StateDirectory> OpenState(const DaemonOptions& options) {
   if (options.state_directory) return StateDirectory::Open(*options.state_directory);
@@ -171,6 +186,7 @@ Status Forget(const DaemonOptions& options) {
 }
 
 Status Serve(const DaemonOptions& options, int signals) {
+  LogThread log_thread;
   KVD_TRY(StateDirectory state, OpenState(options));
   std::string socket_path = options.socket_path.value_or("");
   if (socket_path.empty()) {
@@ -184,6 +200,7 @@ Status Serve(const DaemonOptions& options, int signals) {
   for (const std::string& what : state.passed_over()) {
     Log(LogLevel::kWarning, "state_directory_passed_over", Quoted(what));
   }
+  log_thread.Start();
   EngineOptions engine_options = options.engine;
   engine_options.state_directory = state.descriptor();
   engine_options.state_outlives_boot = !state.on_tmpfs();
@@ -197,15 +214,15 @@ Status Serve(const DaemonOptions& options, int signals) {
 
   const QuotaPolicy quotas(options.quotas, ::geteuid(), options.admits_others());
   PoolShares shares(engine->memory(), quotas);
-  IoLoop loop;
-  IoLoop worker;
-  IoLoop files;
+  AsioLoop loop;
+  AsioLoop worker;
+  AsioLoop files;
   std::unique_ptr<SavedStates> saved_states;
   if (options.store) {
     KVD_TRY(saved_states, SavedStates::Open(*options.store, *engine, quotas, shares));
   }
-  IoLoop cache_loads;
-  IoLoop cache_spills;
+  AsioLoop cache_loads;
+  AsioLoop cache_spills;
   std::unique_ptr<PromptCache> prompt_cache;
   if (options.cache_directory) {
     KVD_TRY(
@@ -263,8 +280,9 @@ Status Serve(const DaemonOptions& options, int signals) {
     StandBack();
     engine->BringInWeights(stop);
   });
-  server.Start(std::move(listener));
   Log(LogLevel::kInfo, "start", StartText(*engine, socket_path, state));
+  FlushLog(kFlushAtStart);
+  server.Start(std::move(listener));
   PreferThisThread();
   loop.Run();
 

@@ -118,6 +118,18 @@ void Scheduler::Stop() {
   wake_.notify_one();
 }
 
+void Scheduler::DropRequests() {
+  std::vector<std::shared_ptr<ComputingRequest>> dropped = std::exchange(active_, {});
+  {
+    const std::lock_guard lock(mutex_);
+    std::ranges::move(std::exchange(submitted_, {}), std::back_inserter(dropped));
+    requests_.clear();
+    computing_.clear();
+  }
+  parts_.clear();
+  dropped.clear();  // under no lock: a request may undo what it began
+}
+
 void Scheduler::Run() {
   for (;;) {
     const bool worked = RunOnce();

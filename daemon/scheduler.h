@@ -65,6 +65,9 @@ class Scheduler {
   // daemon.
   void Run();
   void Stop();
+  // Forgets every request without an answer. What they would undo is undone. REQUIRES: Run does not
+  // run.
+  void DropRequests();
   // One round: takes in what was submitted, at most one step, answers. False: there was nothing to
   // do.
   bool RunOnce();

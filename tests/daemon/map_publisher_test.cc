@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "daemon/asio_loop.h"
 #include "shm/map_reader.h"
 #include "tests/daemon/support/fake_engine.h"
 
@@ -46,7 +47,7 @@ class MapPublisherTest : public ::testing::Test {
   }
 
   test::FakeEngine engine_;
-  IoLoop loop_;
+  AsioLoop loop_;
   MapCounters counters_;
   MapPublisher publisher_{loop_,
                           engine_.memory(),

@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 
+#include "daemon/asio_loop.h"
 #include "daemon/client_process.h"
 #include "daemon/server.h"
 #include "shm/doorbell.h"
@@ -69,8 +70,8 @@ class LiveServer {
  private:
   QuotaPolicy quotas_;
   PoolShares shares_;
-  IoLoop loop_;
-  IoLoop worker_;
+  AsioLoop loop_;
+  AsioLoop worker_;
   Scheduler scheduler_;
   std::unique_ptr<Server> server_;
   std::thread thread_;

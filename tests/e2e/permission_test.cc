@@ -462,7 +462,7 @@ TEST_F(SocketGroupTest, ItsMembersAreLetInAndOthersAreNot) {
   ASSERT_EQ(::chmod((daemon_->folder() + "/run").c_str(), 0711), 0);
   ASSERT_EQ(::chmod(socket_path().c_str(), 0666), 0);
   EXPECT_EQ(AsUser(kThird, kThird, connect), "permission");
-  EXPECT_THAT(daemon_->log_text(), HasSubstr("uid 65533 is not let in"));
+  EXPECT_TRUE(test::LogShows(*daemon_, "uid 65533 is not let in"));
   ExpectServesOthers();
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/client.h"
@@ -15,6 +16,9 @@
 namespace kvd::test {
 
 std::string KvdPath();
+
+// Waits until the daemon's log has the text: a thread of its own writes it. False: not in 20 s.
+bool LogShows(const DaemonProcess& daemon, std::string_view text);
 
 class ServedDaemonTest : public ::testing::Test {
  protected:
