@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -145,16 +147,22 @@ Result<Handshake> ShakeHands(const ConnectOptions& options) {
   const bool has_deadline = options.connect_timeout.count() >= 0;
   const Clock::time_point deadline = Clock::now() + options.connect_timeout;
   ConnectOptions attempt = options;
-  bool was_there = false;  // a daemon has taken a connection
+  std::optional<Error> cause;  // of another attempt; the last one
   for (auto pause = kFirstPause;; pause = std::min(2 * pause, kPauseMax)) {
     Ending ending{};
     Result<Handshake> handshake = Attempt(attempt, &ending);
-    was_there = was_there || ending == Ending::kHungUp;
-    if (handshake || ending == Ending::kOther || !was_there) return handshake;
-    if (has_deadline && Clock::now() + pause >= deadline) {
-      return Fail(handshake.error().code, handshake.error().message + "; tried for " +
-                                              std::to_string(options.connect_timeout.count()) +
-                                              " ms, since a daemon that hung up may come back");
+    if (handshake) return handshake;
+    // Where the time ran out within an attempt, the cause before it says more.
+    const bool is_over = cause && handshake.error().code == Code::kTimeout;
+    if (ending == Ending::kHungUp || (cause && ending == Ending::kAbsent)) {
+      cause = handshake.error();
+    } else if (!is_over) {
+      return handshake;
+    }
+    if (is_over || (has_deadline && Clock::now() + pause >= deadline)) {
+      return Fail(cause->code, cause->message + "; tried for " +
+                                   std::to_string(options.connect_timeout.count()) +
+                                   " ms, since a daemon that hung up may come back");
     }
     std::this_thread::sleep_for(pause);
     if (!has_deadline) continue;
