@@ -179,7 +179,7 @@ class Service {
   // Room in the pool at all, and in the uid's share.
   Status CheckTokenCount(const Request& request, std::uint64_t tokens) const;
   // Error: kInvalidArgument (p0 is not the next position, or positions would overflow).
-  Result<Pos> CheckNextPos(const SequenceInfo& info, std::int32_t p0, std::size_t tokens) const;
+  Result<Pos> CheckNextPos(const SequenceInfo& info, std::int64_t p0, std::size_t tokens) const;
   // ---- verbs_llama.cc
   Result<Outcome> ExportLlama(const Request& request);
   Result<Reply> UploadLlama(const Request& request);

@@ -252,6 +252,8 @@ struct DefragSlice {
 struct SequenceHold;  // engine/memory/hold_and_restore.h
 struct RestoreRequest;
 struct Restore;
+struct RewriteRequest;  // engine/memory/cell_rewrite.h
+struct CellRewrite;
 
 class Memory : public SessionStore {
  public:
@@ -319,6 +321,17 @@ class Memory : public SessionStore {
   // with the errors of Settle; kInvalidArgument (a form that is none).
   virtual Result<std::uint32_t> ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
                                               CellRotator& rotator) = 0;
+  // What the three above do at once, in slices: steps and verbs may come in between. Finds the cells
+  // and the fresh blocks; with nothing to rewrite the rewrite is over at once. Engine thread. Errors:
+  // those of the three but kConflict and the rotator's; nothing has changed then.
+  virtual Status BeginRewrite(const RewriteRequest& request, CellRewrite* rewrite) = 0;
+  // Rewrites up to cells_max cells, at least one; the last slice commits. A step of its own, as
+  // dividing. Returns whether the rewrite is over. Errors: kConflict (the sequence was changed or
+  // dropped), kNoSpace, kWindowLost, the rotator's; the rewrite is over then and nothing has changed.
+  virtual Result<bool> RewriteSlice(CellRewrite& rewrite, std::uint32_t cells_max,
+                                    CellRotator& rotator) = 0;
+  // REQUIRES: the rewrite is open.
+  virtual void AbandonRewrite(CellRewrite& rewrite) = 0;
   // Packs the cells of some sparse blocks of one group, about cells_max of them, and gives the
   // system back what is unused then. A step of its own, as dividing. Deltas, positions and what is
   // shared stay. Errors: kNoSpace (lists, bytes of the pool); nothing has changed then.
@@ -446,6 +459,9 @@ class Memory : public SessionStore {
   // Start of a block of a group in the pool; [layer][K|V][kv head][cell][dim]. REQUIRES: the group
   // has layers.
   virtual std::byte* BlockBytes(std::uint32_t group, BlockId block) = 0;
+  // Makes the bytes of a block safe to write that a restore with grows_later has reserved. Errors:
+  // kNoSpace, kIo.
+  virtual Status GrowBlock(std::uint32_t group, BlockId block) = 0;
   // The records of a block of a group: kBlockCells of them. For blocks that a step's extents refer
   // to, during the step.
   virtual const layout::CellRecord* BlockCells(std::uint32_t group, BlockId block) const = 0;

@@ -50,6 +50,11 @@ std::byte* UnifiedMemory::BlockBytes(std::uint32_t group, BlockId block) {
   return allocators_[group].bytes(number);
 }
 
+Status UnifiedMemory::GrowBlock(std::uint32_t group, BlockId block) {
+  const std::scoped_lock growth(growth_mutex_);
+  return allocators_[group].EnsureReserved(static_cast<std::uint32_t>(block));
+}
+
 const layout::CellRecord* UnifiedMemory::BlockCells(std::uint32_t group, BlockId block) const {
   const auto number = static_cast<std::uint32_t>(block);
   KVD_ASSERT(group < group_count() && number < meta_.geometry().block_count[group]);

@@ -90,6 +90,10 @@ class UnifiedMemory final : public Memory {
                                CellRotator& rotator) override;
   Result<std::uint32_t> ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
                                       CellRotator& rotator) override;
+  Status BeginRewrite(const RewriteRequest& request, CellRewrite* rewrite) override;
+  Result<bool> RewriteSlice(CellRewrite& rewrite, std::uint32_t cells_max,
+                            CellRotator& rotator) override;
+  void AbandonRewrite(CellRewrite& rewrite) override;
   Result<DefragSlice> Defragment(std::uint32_t cells_max, CellMover& mover) override;
   Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set,
                   std::uint32_t flags_clear, const AppliedRequest& applied = {}) override;
@@ -144,6 +148,7 @@ class UnifiedMemory final : public Memory {
   std::byte* StateBytes(std::uint32_t slot) override;
   std::byte* LogitsBytes(std::uint32_t slot) override;
   std::byte* BlockBytes(std::uint32_t group, BlockId block) override;
+  Status GrowBlock(std::uint32_t group, BlockId block) override;
   const layout::CellRecord* BlockCells(std::uint32_t group, BlockId block) const override;
 
   const MemoryGeometry& geometry() const { return segments_.geometry; }
@@ -176,7 +181,6 @@ class UnifiedMemory final : public Memory {
     bool is_open = false;
     std::uint64_t content_number = 0;
   };
-  struct Rewriting;
   // Cells [begin, end) of a record, shifted; or the fresh cells that were written in their place.
   // An edit makes a sequence of segments, one after the other.
   struct Segment {
@@ -184,7 +188,7 @@ class UnifiedMemory final : public Memory {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
     std::int32_t delta = 0;
-    const Rewriting* rewriting = nullptr;
+    const CellRewrite* rewrite = nullptr;
   };
   // The state half of an edited sequence.
   struct NewState {
@@ -265,8 +269,8 @@ class UnifiedMemory final : public Memory {
                       std::uint32_t pristine_cells, const NewState& state, std::uint32_t cells = 0,
                       const layout::SequenceRecord* cross_source = nullptr);
   void BuildPieces(std::uint32_t group, std::span<const Segment> segments);
-  // The rewriting's fresh cells of a group.
-  static void AppendRewritten(const Rewriting& rewriting, std::uint32_t group,
+  // The rewrite's fresh cells of a group.
+  static void AppendRewritten(const CellRewrite& rewrite, std::uint32_t group,
                               std::vector<Piece>* pieces);
   // Puts the record in one commit, then counts its slots and checkpoints; `cells` is what an
   // applied request is answered. Errors: kNoSpace.
@@ -452,14 +456,20 @@ class UnifiedMemory final : public Memory {
                           layout::SequenceRecord* record);
   void ReleaseGroup(const GroupPart& part, std::uint32_t group);
   void ReleasePart(StepPlan& plan, std::size_t index);
-  Result<Rewriting> PlanDivision(SequenceHandle handle, PosRange range, std::int32_t divisor);
-  Result<Rewriting> PlanReforming(SequenceHandle handle, std::uint32_t key_form);
-  Result<Rewriting> PlanSettling(SequenceHandle handle, SettleScope scope);
-  Status CollectSources(const Found& found, Rewriting* rewriting);
-  Result<std::uint32_t> Rewrite(SequenceHandle handle, Rewriting rewriting, CellRotator& rotator,
-                                std::unique_lock<std::mutex> lock);
-  Status RotateCells(const Rewriting& rewriting, std::uint32_t group, CellRotator& rotator);
-  Status CommitRewriting(SequenceHandle handle, const Rewriting& rewriting);
+  // The cells of a rewrite; none: nothing is to be rewritten.
+  Status PlanRewrite(const Found& found, const RewriteRequest& request, CellRewrite* rewrite) const;
+  Status PlanDivision(const Found& found, PosRange range, CellRewrite* division) const;
+  Status PlanSettling(const Found& found, SettleScope scope, CellRewrite* settling) const;
+  Status PlanReforming(const Found& found, CellRewrite* reforming) const;
+  // Fresh blocks for all of the cells, or none.
+  Status ReserveRewritten(const Found& found, CellRewrite* rewrite);
+  Result<std::uint32_t> RewriteAll(const RewriteRequest& request, CellRotator& rotator);
+  // The sequence, if its cells are those that the rewrite began with. Errors: kConflict.
+  Result<Found> FindRewritten(const CellRewrite& rewrite) const;
+  Status RotateCells(CellRewrite& rewrite, std::uint32_t group, std::span<const Piece> sources,
+                     CellRotator& rotator);
+  Status CommitRewrite(const CellRewrite& rewrite);
+  void ReleaseRewrite(CellRewrite* rewrite);
 
   MemorySegments segments_;
   MetaView meta_;
