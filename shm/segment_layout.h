@@ -99,7 +99,9 @@ struct MetaHeader {
   std::uint64_t lists_offset;
   std::uint64_t cells_offset[kGroupsMax];
   std::uint32_t header_crc;  // CRC32C of the bytes above
-  std::uint32_t reserved;
+  // NumericForm of all cells and states: what computed them. A daemon without --deterministic that
+  // attaches sets it to 0, so it lies behind the CRC.
+  std::uint32_t numeric_form;
   // The commit point of everything: 0 while no record is being applied, else the number of the
   // published record. A release store of a number makes the record in the commit area true; whoever
   // finds it set applies the record again.
