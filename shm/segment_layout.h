@@ -348,7 +348,6 @@ inline constexpr std::uint64_t kResultsMagic = 0x315345525f44564bull;   // "KVD_
 inline constexpr std::uint64_t kMapMagic = 0x3150414d5f44564bull;  // "KVD_MAP1"
 inline constexpr std::uint32_t kMapVersion = 1;
 inline constexpr std::uint32_t kMapPageBytes = 4096;
-inline constexpr std::uint32_t kMapOthers = 0xffffffffu;
 
 struct MapHeader {
   std::uint64_t magic;  // kMapMagic
@@ -400,10 +399,9 @@ struct MapSession {
 static_assert(sizeof(MapSession) == 64);
 
 struct MapBlock {
-  std::uint32_t sequence;  // the first sequence that the viewer may see, by index, + 1; 0: unused;
-                           // kMapOthers: used by others alone
-  std::uint8_t used_cells;
-  std::uint8_t shared_cells;
+  std::uint32_t sequence;     // the first sequence that the viewer may see, by index, + 1; 0: none
+  std::uint8_t used_cells;    // that sequences of this map refer to
+  std::uint8_t shared_cells;  // that they refer to more than once
   std::uint16_t reserved;
 };
 static_assert(sizeof(MapBlock) == 8);
