@@ -146,6 +146,7 @@ Result<Recovery> RecoverTables(ConstMetaView meta, const CellLimits& limits) {
     tables.sequences.Take(index);
     if (Status status = ValidateSequence(meta, index, limits); status) {
       tables.AddReferences(meta, record, HolderOf(record.flags));
+      tables.owners.Follow(index, record);
     } else {
       recovery.dropped.push_back({.index = index,
                                   .handle = MakeHandle(index, record.generation),
