@@ -297,10 +297,7 @@ Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& n
   if (!opened) return std::unexpected(opened.error());
   const StateFileReader& file = *opened;
   if (!quotas_.is_own(owner.uid)) {
-    const auto held = std::ranges::count_if(
-        engine_.memory().Sequences(),
-        [&](const SequenceInfo& info) { return info.owner.uid == owner.uid; });
-    KVD_CHECK_OK(quotas_.CheckSequences(owner.uid, static_cast<std::uint64_t>(held),
+    KVD_CHECK_OK(quotas_.CheckSequences(owner.uid, engine_.memory().UseOf(owner.uid).sequences,
                                         file.sequences().size()));
   }
   std::vector<wire::LoadedEntry> entries;

@@ -97,8 +97,6 @@ class Service {
   void LetGoOf(SessionId session);
 
   // ---- what a caller may reach
-  bool IsInPublicSnapshot(SequenceHandle handle) const;
-  SequenceAccess AccessTo(const Caller& caller, const SequenceInfo& info) const;
   Result<SequenceInfo> FindReadable(const Request& request, const char* field,
                                     SequenceHandle handle) const;
   // Also not being computed (kBusy).
@@ -118,7 +116,7 @@ class Service {
   Result<Reply> Clear(const Request& request);
   Result<Reply> Add(const Request& request);
   Result<Reply> Query(const Request& request);
-  Result<Reply> List(const Request& request);
+  Result<Outcome> List(const Request& request);
   Result<Reply> ReadTokens(const Request& request);
   // ---- verbs_replays.cc: the same where tokens have to be computed again
   Result<Outcome> RemoveWithReplay(const Request& request, SequenceHandle sequence, PosRange range);

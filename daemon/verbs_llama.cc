@@ -97,10 +97,10 @@ Result<std::vector<std::int32_t>> IdsOf(const LlamaStateFile& file, std::int32_t
 // Sequences of a session that have cells, oldest first.
 std::vector<SequenceHandle> Service::SequencesOf(SessionId session) const {
   std::vector<SequenceInfo> own;
-  for (const SequenceInfo& info : memory_.Sequences()) {
+  for (const SequenceInfo& info : memory_.SequencesOf(session)) {
     const bool is_private =
         (info.flags & (layout::kSequencePublished | layout::kSequenceRetained)) == 0;
-    if (info.owner.session == session && is_private && info.cell_count != 0) own.push_back(info);
+    if (is_private && info.cell_count != 0) own.push_back(info);
   }
   std::ranges::stable_sort(own, {}, &SequenceInfo::created_unix_ms);
   std::vector<SequenceHandle> handles;

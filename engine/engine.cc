@@ -33,6 +33,7 @@ class EngineImpl final : public Engine {
         model_(std::move(parts.model)),
         cells_(std::move(parts.cells)),
         kernels_(*parts.kernels),
+        numeric_form_(parts.numeric_form),
         memory_(std::move(parts.memory.memory)),
         memory_start_(std::move(parts.memory.start)),
         pool_(options_.threads, options_.pin_threads ? UsableProcessors() : std::vector<int>{}),
@@ -59,6 +60,7 @@ class EngineImpl final : public Engine {
   const kernels::KernelTable& kernels() const override { return kernels_; }
   const EngineOptions& options() const override { return options_; }
   const ModelFingerprint& fingerprint() const override { return model_->fingerprint; }
+  NumericForm numeric_form() const override { return numeric_form_; }
   const CellLayout& cell_layout() const override { return cells_; }
   const ModelRopes& ropes() const override { return forward_.ropes(); }
   const MemoryStart& memory_start() const override { return memory_start_; }
@@ -292,6 +294,7 @@ class EngineImpl final : public Engine {
   const std::unique_ptr<LoadedModel> model_;
   const CellLayout cells_;
   const kernels::KernelTable& kernels_;
+  const NumericForm numeric_form_;
   const std::unique_ptr<UnifiedMemory> memory_;
   const MemoryStart memory_start_;
   ThreadPool pool_;

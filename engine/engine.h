@@ -15,6 +15,7 @@
 #include "engine/defragmentation.h"
 #include "engine/engine_work.h"
 #include "engine/memory/memory.h"
+#include "engine/numeric_form.h"
 #include "kernels/kernel_table.h"
 #include "shm/error.h"
 #include "shm/ids.h"
@@ -96,6 +97,7 @@ class Engine {
   virtual const kernels::KernelTable& kernels() const = 0;
   virtual const EngineOptions& options() const = 0;  // with defaults filled in
   virtual const ModelFingerprint& fingerprint() const = 0;
+  virtual NumericForm numeric_form() const = 0;
   // How rows lie in a block of cells, and how keys are rotated.
   virtual const CellLayout& cell_layout() const = 0;
   virtual const ModelRopes& ropes() const = 0;

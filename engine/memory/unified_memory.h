@@ -25,6 +25,7 @@
 // (lists, commits, counts) and unified_memory.cc (finding, queries) hold what they share.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <memory>
@@ -33,6 +34,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/memory/block_allocator.h"
@@ -107,6 +109,9 @@ class UnifiedMemory final : public Memory {
   Result<SequenceInfo> Query(SequenceHandle handle) const override;
   Result<SequenceUse> QueryUse(SequenceHandle handle) const override;
   std::vector<SequenceInfo> Sequences() const override;
+  std::vector<SequenceInfo> SequencesOf(SessionId session) const override;
+  std::vector<SequenceInfo> RetainedOf(std::uint32_t uid) const override;
+  OwnerUse UseOf(std::uint32_t uid) const override;
   PoolUsage Usage() const override;
   Status ReadCells(SequenceHandle handle, std::uint32_t first_cell, std::uint32_t count,
                    std::vector<TokenId>* tokens, std::vector<Pos>* positions) const override;
@@ -119,7 +124,6 @@ class UnifiedMemory final : public Memory {
   std::uint64_t commit_number() const override;
   std::uint32_t VisitSequences(std::uint32_t first_index, std::uint32_t end_index,
                                std::size_t extents_max, SequenceVisitor& visitor) const override;
-  void VisitBlocks(std::uint32_t first_block, std::span<BlockUse> uses) const override;
   Status Reserve(std::span<const AppendRequest> requests, StepPlan* plan,
                  std::size_t* failed) override;
   Status Commit(StepPlan& plan, std::size_t index) override;
@@ -164,6 +168,13 @@ class UnifiedMemory final : public Memory {
   // Then retained sequences stay, and what has no room is refused.
   void DisableEvictionForTest() { evicts_ = false; }
   CommitLog& commit_log_for_test() { return log_; }
+  // How many records of sequences, snapshots and sessions the queries have looked at, in all and
+  // most under one lock: what grows with the memory would show here.
+  struct Looks {
+    std::uint64_t records = 0;
+    std::uint64_t records_at_once = 0;
+  };
+  Looks TakeLooks() const { return std::exchange(looks_, {}); }
 
  private:
   // A sequence found by its handle. `record` is the committed one, to be read only.
@@ -239,6 +250,14 @@ class UnifiedMemory final : public Memory {
   // checkpoints: those of these cells, in the record's own list. Errors: kNeedsReplay.
   Result<NewState> StateAt(const layout::SequenceRecord& record, std::uint32_t cell_count) const;
   SequenceInfo Describe(std::uint32_t index, const layout::SequenceRecord& record) const;
+  // Calls next(indices) under the mutex, once for each portion, until it returns fewer indices than
+  // there is room for; describes those.
+  template <class Next>
+  std::vector<SequenceInfo> ListInPortions(Next next) const;
+  void NoteLooks(std::uint64_t records) const {
+    looks_.records += records;
+    looks_.records_at_once = std::max(looks_.records_at_once, records);
+  }
   std::uint32_t CountSharedCells(ExtentView view) const;
   std::string NoBlocks(std::uint32_t group, std::uint64_t needed) const;
   std::string NoStates(std::uint64_t needed) const;
@@ -359,7 +378,8 @@ class UnifiedMemory final : public Memory {
   void ReleaseRestore(Restore* restore);
 
   // ---- prefix sharing
-  // The index says what the record says. After every commit of a record.
+  // The prefix index and the table of owners say what the record says. After every commit of a
+  // record.
   void SyncPrefix(std::uint32_t index);
   // Of a sequence that was just published.
   void IndexPublished(std::uint32_t index, bool is_public);
@@ -507,6 +527,7 @@ class UnifiedMemory final : public Memory {
   mutable std::vector<std::uint64_t> block_marks_;
   mutable std::vector<std::uint64_t> sequence_marks_;
   mutable std::uint64_t mark_ = 0;
+  mutable Looks looks_;
   const AppliedRequest* applying_ = nullptr;  // see Applying
   const AppliedRequest* taking_ = nullptr;    // TakePrefix is at work for it
   std::uint32_t logits_victim_ = 0;

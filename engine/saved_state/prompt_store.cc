@@ -25,15 +25,17 @@ bool IsDamage(Code code) {
 }
 
 // Cells are exchanged between pools of the same types and windows alone: converted ones are not what
-// the model would compute. Those of a deterministic daemon are computed by such ones.
+// the model would compute. Those of a deterministic daemon are computed by such ones, in one form.
 std::uint64_t HashModel(const Engine& engine, const std::array<std::uint64_t, 2>& key) {
   const EngineOptions& options = engine.options();
   const auto& words = engine.fingerprint().words;
+  // 1 is that of deterministic daemons whose entries did not say their form.
+  const auto form = static_cast<std::uint64_t>(engine.numeric_form());
   return SipHash(key, std::array<std::uint64_t, 9>{words[0], words[1], words[2], words[3],
                                                    state_file::kVersion,
                                                    static_cast<std::uint64_t>(options.k_type),
                                                    static_cast<std::uint64_t>(options.v_type),
-                                                   options.deterministic, options.swa_full});
+                                                   form == 0 ? 0 : form + 1, options.swa_full});
 }
 
 bool HasWindows(const Engine& engine) {

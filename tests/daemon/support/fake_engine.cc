@@ -69,8 +69,8 @@ FakeEngine::FakeEngine(const FakeEngineOptions& options) : has_state_(options.ha
   options_.checkpoint_every = 16;
   MemoryOptions memory{.groups = {{.cells = options.cells,
                                    .layers = {{.kv_head_count = 1, .k_dim = 2, .v_dim = 2}}}},
-                       .sequence_capacity = 256,
-                       .snapshot_capacity = 16,
+                       .sequence_capacity = options.sequence_capacity,
+                       .snapshot_capacity = options.snapshot_capacity,
                        .session_capacity = 16};
   if (options.has_cross_attention) {
     memory.groups.push_back(

@@ -36,6 +36,8 @@ struct RecordedItem {
 
 struct FakeEngineOptions {
   std::uint64_t cells = 1024;
+  std::uint32_t sequence_capacity = 256;
+  std::uint32_t snapshot_capacity = 16;
   std::uint32_t ubatch_tokens = 128;
   std::uint32_t vocab_size = 64;
   bool has_tokenizer = true;
@@ -62,6 +64,7 @@ class FakeEngine final : public Engine {
   const kernels::KernelTable& kernels() const override;
   const EngineOptions& options() const override { return options_; }
   const ModelFingerprint& fingerprint() const override { return fingerprint_; }
+  NumericForm numeric_form() const override { return NumericForm::kFree; }
   const CellLayout& cell_layout() const override { return cell_layout_; }
   const ModelRopes& ropes() const override { return ropes_; }
   const MemoryStart& memory_start() const override { return memory_start_; }
