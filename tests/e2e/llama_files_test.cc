@@ -165,8 +165,8 @@ TEST_F(LlamaFilesTest, TheLayoutOf2026IsWrittenUnlessThatOf2025IsAskedFor) {
   const auto newer = data(0);
   const auto older = data(KVD_STATE_LAYOUT_2025);
   const auto streams = data(KVD_STATE_STREAMS(4));
-  EXPECT_EQ(newer.size(), older.size() + 4 + kTokens * 4);  // the streams, an id per cell
-  EXPECT_EQ(streams.size(), newer.size() + 3 * 4);
+  ASSERT_EQ(newer.size(), older.size() + 4 + kTokens * 4);  // the streams, an id per cell
+  ASSERT_EQ(streams.size(), newer.size() + 3 * 4);
   EXPECT_EQ(NumberAt(newer, kHeader), 1u);           // streams
   EXPECT_EQ(NumberAt(newer, kHeader + 4), kTokens);  // cells
   EXPECT_EQ(NumberAt(newer, kHeader + 12), 1u);      // ids of the first cell
