@@ -1,8 +1,9 @@
-// Any bytes as a state file of llama.cpp, read and imported into an engine: a sequence with the
-// file's cells, which is exported again in both layouts, or a refusal that has changed nothing.
+// Any bytes as a state file of llama.cpp, read and imported into each of several engines: a sequence
+// with the file's cells, which is exported again in both layouts, or a refusal that has changed
+// nothing. Most files are of another model than an engine's.
 //
-// The first byte chooses the engine, the second one whether heads are turned back and whether every
-// sequence of a session is imported, or one id. Seeds: make_llama_import_corpus DIRECTORY.
+// The first byte chooses whether heads are turned back and whether every sequence of a session is
+// imported, or one id. Seeds: make_llama_import_corpus DIRECTORY.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -45,29 +46,19 @@ void ExportAgain(Engine& engine, SequenceHandle handle, const LlamaStateFile& fr
   }
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
-  if (bytes < 2) return 0;
-  Engine& engine = test::LlamaEngine(data[0] % test::kLlamaEngines);
-  const unsigned choice = data[1];
-  const auto file = std::as_bytes(std::span(data + 2, bytes - 2));
-  const auto read = ReadLlamaStateFile(file);
-  if (!read) {
-    KVD_ASSERT(!read.error().message.empty());
-    return 0;
-  }
+void Import(Engine& engine, std::span<const std::byte> file, const LlamaStateFile& read,
+            unsigned choice) {
   const PoolUsage before = engine.memory().Usage();
-  for (const std::int32_t id : IdsOf(*read, choice / 2)) {
+  for (const std::int32_t id : IdsOf(read, choice / 2)) {
     const auto handle = engine.memory().Create({});
     KVD_ASSERT(handle.has_value());
-    const auto imported = ImportLlamaSequence(engine, file, *read, *handle,
+    const auto imported = ImportLlamaSequence(engine, file, read, *handle,
                                               {.sequence_id = id, .is_unrotated = choice % 2 != 0});
     const std::uint32_t cells = engine.memory().Query(*handle)->cell_count;
     if (imported) {
       KVD_ASSERT(cells != 0 && cells == imported->cell_count);
       KVD_ASSERT(engine.memory().Query(*handle)->pristine_cells == 0);
-      ExportAgain(engine, *handle, *read);
+      ExportAgain(engine, *handle, read);
     } else {
       KVD_ASSERT(cells == 0 && !imported.error().message.empty());
     }
@@ -76,5 +67,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   const PoolUsage after = engine.memory().Usage();
   KVD_ASSERT(after.free_blocks == before.free_blocks &&
              after.free_state_slots == before.free_state_slots);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
+  if (bytes == 0) return 0;
+  const auto file = std::as_bytes(std::span(data + 1, bytes - 1));
+  const auto read = ReadLlamaStateFile(file);
+  if (!read) {
+    KVD_ASSERT(!read.error().message.empty());
+    return 0;
+  }
+  for (std::size_t number = 0; number < test::kLlamaEngines; ++number) {
+    Import(test::LlamaEngine(number), file, *read, data[0]);
+  }
   return 0;
 }

@@ -21,10 +21,9 @@ bool WriteFile(const std::string& folder, std::size_t number, const std::string&
   Engine& engine = test::LlamaEngine(number);
   const auto opened = LlamaExport::Open(engine, handles, options);
   if (!opened) return false;
-  std::vector<std::byte> seed(2 + (*opened)->bytes());
-  seed[0] = static_cast<std::byte>(number);
-  seed[1] = static_cast<std::byte>(choice);
-  KVD_ASSERT((*opened)->Write(std::span(seed).subspan(2)).has_value());
+  std::vector<std::byte> seed(1 + (*opened)->bytes());
+  seed[0] = static_cast<std::byte>(choice);
+  KVD_ASSERT((*opened)->Write(std::span(seed).subspan(1)).has_value());
   test::WriteSeed(folder, test::LlamaEngineName(number) + "_" + name, seed);
   return true;
 }
