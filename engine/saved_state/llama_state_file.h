@@ -41,6 +41,7 @@ inline constexpr std::uint32_t kLlamaSequenceMagic = 0x67677371;
 inline constexpr std::uint32_t kLlamaSequenceVersion = 2;
 inline constexpr std::uint32_t kLlamaSequenceVersionNewest = 3;  // with the body of 2026
 inline constexpr std::uint32_t kLlamaArchitectureBytesMax = 64;
+inline constexpr std::uint32_t kLlamaStreamsMax = 256;  // LLAMA_MAX_SEQ
 
 enum class LlamaFileKind : std::uint8_t { kSession, kSequence };
 // kFebruary2025 also where both bodies are the same bytes (states alone, in a sequence file).
