@@ -91,6 +91,8 @@ class Attacker {
     return std::nullopt;
   }
 
+  void SendUnread(const wire::Submission& submission) { client_->SubmitAsIs(submission); }
+
   // With the payload at `offset` of the arena and a request id of its own.
   std::optional<wire::Completion> Send(TestRequest request, std::size_t offset = 0) {
     request.submission.request = next_request();
@@ -181,7 +183,7 @@ class HostileVerbsTest : public test::EveryVerbTest {
     return CodeOfAnswer(attacker, submission);
   }
 
-  // Every answer has a code of a request that is wrong or right, never one of a daemon that is.
+  // A request is answered or refused; no answer has the code of a fault of the daemon.
   static Code CodeOfAnswer(Attacker& attacker, const wire::Submission& submission) {
     const auto completion = attacker.SendAsIs(submission);
     if (!completion) return Code::kInternal;
@@ -423,8 +425,8 @@ TEST_P(HostileVerbsTest, RequestsThatSayThatTheyAreSentAgainAreAnswered) {
           submission.received = received;
           submission.last_token = last_token;
         };
-        // Never sent before; without the flag; sent before and answered; at the last position; as
-        // another verb; and one that was another's.
+        // Never sent before; without the flag; answered before, at several positions; with another
+        // verb; with the id of another request.
         (void)Spoiled(attacker, use, target, claim);
         const Code unflagged = Spoiled(attacker, use, target, [&](wire::Submission& submission) {
           claim(submission);
@@ -462,21 +464,20 @@ TEST_P(HostileVerbsTest, RequestsThatSayThatTheyAreSentAgainAreAnswered) {
   });
 }
 
-TEST_P(HostileVerbsTest, NumbersThatAreNoVerbsAreRefused) {
-  Attacker attacker(socket_path());
-  ASSERT_TRUE(attacker.is_connected());
+// The answers name the number, which clients take for a broken daemon, so they are not looked at.
+TEST_P(HostileVerbsTest, NumbersThatAreNoVerbsDisturbNobody) {
   for (const unsigned verb : {0u, wire::kVerbLast + 1u, 255u, 256u, 0x7fffu, 0xffffu}) {
+    Attacker attacker(socket_path());
+    ASSERT_TRUE(attacker.is_connected());
     for (const std::uint16_t flags : {std::uint16_t{0}, std::uint16_t{wire::kFlagRetry}}) {
       wire::Submission submission{};
       submission.request = attacker.next_request();
       submission.verb = static_cast<std::uint16_t>(verb);
       submission.flags = flags;
-      const auto answer = attacker.SendAsIs(submission);
-      if (!answer) continue;  // an answer cannot name it: the library takes it for a broken daemon
-      EXPECT_EQ(CodeName(CodeOf(*answer)), CodeName(Code::kInvalidArgument)) << verb;
+      attacker.SendUnread(submission);
     }
+    ExpectServesOthers();
   }
-  ExpectServesOthers();
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, HostileVerbsTest,
