@@ -17,8 +17,8 @@ target_compile_options(kvd_flags INTERFACE -Wall -Wextra -Wshadow $<$<COMPILE_LA
   -ffp-contract=off
   # Clang need not know the warnings that are switched off for GCC; std::stable_sort of GCC 12's library uses what that
   # library itself calls deprecated; a field that a designated initializer leaves out is meant to be its default; and GCC's
-  # -Wconversion for C++ leaves signs out.
-  $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-warning-option;-Wno-deprecated-declarations;-Wno-missing-designated-field-initializers;-Wno-sign-conversion>)
+  # -Wconversion for C++ leaves signs out. What a mutex guards is clang's to check (shm/thread_annotations.h).
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-warning-option;-Wno-deprecated-declarations;-Wno-missing-designated-field-initializers;-Wno-sign-conversion;-Wthread-safety>)
 # What bounds the harm of a fault that got past everything else (docs/security.md). Each can be left out, to measure what it costs
 # (bench/hardening_cost); tests/hardening fails without it. The sanitizers find more, and do not get along with fortified calls.
 foreach(part ASSERTIONS RELRO PIE FORTIFY STACK_PROTECTOR STACK_CLASH CONTROL_FLOW)

@@ -30,8 +30,9 @@ class ServedDaemonTest : public ::testing::Test {
 
   const std::string& socket_path() const { return daemon_->socket_path(); }
   Client Connect();
-  // Tokens that a fresh client gets for a fixed prompt, greedily.
-  std::vector<TokenId> Answer();
+  // Eight numbers that a fresh client gets for a fixed request: tokens of a greedy generation, unless
+  // a fixture's model does something else.
+  virtual std::vector<TokenId> Answer();
   // A new client is served, and rightly.
   void ExpectServesOthers();
 
