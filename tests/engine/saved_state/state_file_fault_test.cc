@@ -120,7 +120,9 @@ TEST_P(StateFileFaultTest, EveryFieldOfHeaderAndTableIsChecked) {
       StateBytes damaged(good);
       std::uint32_t old;
       std::memcpy(&old, damaged.bytes.data() + at, sizeof old);
-      if (old == value) continue;
+      // Without --deterministic any form serves.
+      const bool is_form = at == offsetof(state_file::FileHeader, numeric_form);
+      if (old == value || (is_form && IsNumericForm(value))) continue;
       std::memcpy(damaged.bytes.data() + at, &value, sizeof value);
       damaged.SumUpHeader();
       EXPECT_FALSE(Loads(damaged.bytes)) << "header byte " << at << " value " << value;
