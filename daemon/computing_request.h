@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/held_bytes.h"
 #include "daemon/session.h"
 #include "engine/engine.h"
 #include "shm/error.h"
@@ -29,6 +30,7 @@ struct RequestOrigin {
   RequestId request{};
   wire::Verb verb{};
   bool wants_progress = false;  // kFlagProgress
+  SharedCharge charge{};        // of what it holds of its payload
 };
 
 // How a prompt that begins an empty sequence comes by its cells (PrefixSharing).

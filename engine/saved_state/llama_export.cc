@@ -9,26 +9,30 @@
 namespace kvd {
 namespace {
 
+constexpr std::uint32_t kCellsAtOnce = 1024;  // of one layer
+
 std::unexpected<Error> Invalid(const std::string& why) {
   return Fail(Code::kInvalidArgument, "llama.cpp state: " + why);
 }
 
 }  // namespace
 
-LlamaExport::LlamaExport(Engine& engine, const LlamaExportOptions& options)
+LlamaExport::LlamaExport(Engine& engine, const LlamaExportOptions& options, WorkControl& work)
     : engine_(engine),
       options_(options),
+      work_(work),
       planes_(CachePlanesOf(engine.config(), engine.cell_layout())),
       states_(LlamaStateShapesOf(engine.config())) {}
 
 Result<std::unique_ptr<LlamaExport>> LlamaExport::Open(Engine& engine,
                                                        std::span<const SequenceHandle> handles,
-                                                       const LlamaExportOptions& options) {
+                                                       const LlamaExportOptions& options,
+                                                       WorkControl& work) {
   if (handles.empty()) return Invalid("no sequences");
   if (options.kind == LlamaFileKind::kSequence && handles.size() > 1) {
     return Invalid(std::to_string(handles.size()) + " sequences in a sequence file");
   }
-  std::unique_ptr<LlamaExport> opened(new LlamaExport(engine, options));
+  std::unique_ptr<LlamaExport> opened(new LlamaExport(engine, options, work));
   for (const CachePlane& plane : opened->planes_) {
     KVD_CHECK_OK(CheckRowType(plane, opened->TypeOf(plane)));
   }
@@ -39,6 +43,7 @@ Result<std::unique_ptr<LlamaExport>> LlamaExport::Open(Engine& engine,
 }
 
 Status LlamaExport::Add(SequenceHandle handle) {
+  KVD_CHECK_OK(work_.Continue());
   KVD_TRY(SequenceExport sequence, SequenceExport::Open(engine_, handle));
   if (sequence.cell_count() == 0) return Invalid("a sequence without cells");
   if (!sequence.cross_tokens().empty()) {
@@ -52,7 +57,10 @@ Status LlamaExport::Add(SequenceHandle handle) {
 Status LlamaExport::MakePlan() {
   plan_.kind = options_.kind;
   plan_.tokens = tokens_;
-  if (!planes_.empty()) plan_.caches.push_back(CellsPlan());
+  if (!planes_.empty()) {
+    KVD_TRY(LlamaCachePlan cells, CellsPlan());
+    plan_.caches.push_back(std::move(cells));
+  }
   if (!states_.empty()) plan_.caches.push_back(StatesPlan());
   if (options_.kind == LlamaFileKind::kSession) {
     plan_.architecture = engine_.config().architecture_name();
@@ -66,12 +74,13 @@ Status LlamaExport::MakePlan() {
   return {};
 }
 
-LlamaCachePlan LlamaExport::CellsPlan() const {
+Result<LlamaCachePlan> LlamaExport::CellsPlan() const {
   LlamaCachePlan plan;
   plan.is_v_transposed = options_.is_v_transposed;
   plan.declared_layers = static_cast<std::uint32_t>(planes_.size() / 2);
   plan.cells.reserve(tokens_.size());
   for (std::size_t id = 0; id < sequences_.size(); ++id) {
+    KVD_CHECK_OK(work_.Continue());
     for (Pos pos : sequences_[id].positions()) {
       LlamaCell cell{.pos = pos.value};
       if (options_.kind == LlamaFileKind::kSession) {
@@ -136,9 +145,12 @@ Status LlamaExport::ReadRows(std::size_t cache, LlamaRowKind kind, std::size_t l
     const std::uint32_t end = start + sequence.cell_count();
     const std::uint32_t from = std::max(start, first_cell);
     const std::uint32_t until = std::min(end, first_cell + cell_count);
-    if (from < until) {
-      KVD_CHECK_OK(ReadCells(sequence, plane, from - start, until - start, to));
-      to += (until - from) * cell_bytes;
+    for (std::uint32_t at = from; at < until;) {
+      const std::uint32_t piece_end = std::min(until, at + kCellsAtOnce);
+      KVD_CHECK_OK(work_.Continue());
+      KVD_CHECK_OK(ReadCells(sequence, plane, at - start, piece_end - start, to));
+      to += (piece_end - at) * cell_bytes;
+      at = piece_end;
     }
     start = end;
   }

@@ -4,26 +4,44 @@
 #include <atomic>
 #include <cstddef>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
+#include "engine/work_control.h"
 #include "shm/error.h"
 
 namespace kvd {
 
 // work(worker, number) -> Status for each number in [0, count); `worker` is 0 to threads - 1 and
-// runs one task at a time. Returns the first error there was; on_error() is called once it is there.
+// runs one task at a time; 0 is the calling thread, which asks `control` before each of its tasks.
+// While it waits for its turn no other task begins. Returns the first error there was; on_error() is
+// called once it is there. Errors: also kCancelled, and kNoSpace where a task finds no memory.
 template <class Work, class OnError>
-Status ForSections(unsigned threads, std::size_t count, const Work& work, const OnError& on_error) {
+Status ForSections(unsigned threads, std::size_t count, WorkControl& control, const Work& work,
+                   const OnError& on_error) {
   std::atomic<std::size_t> next{0};
   std::atomic<bool> has_failed{false};
   std::mutex mutex;
+  std::mutex turn;  // held by the calling thread while it may have to wait
   Status first_error = {};
+  const auto run_task = [&](unsigned worker, std::size_t number) -> Status {
+    {
+      const std::scoped_lock lock(turn);
+      if (worker == 0) KVD_CHECK_OK(control.Continue());
+    }
+    try {
+      return work(worker, number);
+    } catch (const std::bad_alloc&) {
+      return Fail(Code::kNoSpace, "no memory for a section");
+    }
+  };
   const auto run = [&](unsigned worker) {
     while (!has_failed.load(std::memory_order_relaxed)) {
       const std::size_t number = next.fetch_add(1);
       if (number >= count) return;
-      Status status = work(worker, number);
+      Status status = run_task(worker, number);
       if (status) continue;
       {
         const std::scoped_lock lock(mutex);
@@ -35,8 +53,12 @@ Status ForSections(unsigned threads, std::size_t count, const Work& work, const 
   };
   {
     std::vector<std::jthread> others;
-    for (unsigned worker = 1; worker < threads && worker < count; ++worker) {
-      others.emplace_back(run, worker);
+    try {
+      for (unsigned worker = 1; worker < threads && worker < count; ++worker) {
+        others.emplace_back(run, worker);
+      }
+    } catch (const std::system_error&) {
+      // The threads that there are do it all.
     }
     run(0);
   }
