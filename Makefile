@@ -9,6 +9,7 @@
 #   make check              format, lint, headers, include directions, both sanitizers
 #   make build | asan | tsan | fuzz | format | clean
 #                           asan and fuzz are one tree of clang's (build/asan); tsan is GCC's and precompiles no headers
+#   make tsan-core          ThreadSanitizer over shm, memory and daemon alone
 #
 # Builds of one folder wait for each other, so any number of these may run at the same time.
 SHELL := /bin/bash
@@ -19,11 +20,13 @@ MODEL_FILE = $(if $(filter hybrid,$(MODEL)),models/notebook-1m-hybrid-q8_0.gguf,
 # How much of the random tests' volume the sanitizer builds run; they are 10 to 50 times slower.
 SANITIZER_TEST_SCALE ?= 0.05
 FUZZ_SECONDS ?= 20
+# What several threads share: the tests that have threads, and the daemon's threads over a real engine.
+TSAN_CORE_TESTS = shm_test memory_step_test prefix_sharing_test saved_state_test daemon_test concurrent_daemon_test
 # --strict: a test skipped without need fails the run, where the shared test data is there.
 STRICT ?=
 
-.PHONY: build demo test bench check asan tsan fuzz format clean bootstrap bootstrap-check
-.PHONY: check-format check-includes check-headers check-tidy
+.PHONY: build demo test bench check asan tsan tsan-core fuzz format clean bootstrap bootstrap-check
+.PHONY: check-format check-includes check-headers check-tidy check-tidy-changed
 
 build: build-release
 test: build-release
@@ -35,6 +38,11 @@ bench: build-release
 asan tsan: %: build-%
 	KVD_TEST_SCALE=$(SANITIZER_TEST_SCALE) tools/check/run_tests $(STRICT) build/$*
 # The fuzz targets are part of the asan tree; alone they need a third of it.
+# The scalar kernels: the sanitizer sees what they read and write, and vector code under it is slow.
+tsan-core: bootstrap
+	@tools/check/build tsan $(JOBS) $(TSAN_CORE_TESTS)
+	KVD_KERNELS=scalar KVD_TEST_SCALE=$(SANITIZER_TEST_SCALE) tools/check/run_tests build/tsan \
+	  -R "^($$(tr ' ' '|' <<<'$(TSAN_CORE_TESTS)'))$$"
 fuzz: build-fuzz
 	tools/check/run_fuzz build/asan $(FUZZ_SECONDS) $(JOBS)
 
@@ -47,6 +55,8 @@ check-headers: bootstrap
 	tools/check/headers_alone $(JOBS)
 check-tidy: build-release bootstrap-check
 	tools/check/tidy build/release $(JOBS)
+check-tidy-changed: build-release bootstrap-check
+	tools/check/tidy build/release $(JOBS) --changed
 format: bootstrap-check
 	tools/check/sources | xargs clang-format-19 -i
 clean:

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "client/client.h"
 #include "client/kvd.h"
+#include "shm/mutex.h"
 
 // Generations started by kvd_generate_submit live here until their end: each holds the piece that
 // was handed out last.
@@ -22,8 +22,9 @@ struct kvd_client {
   explicit kvd_client(kvd::Client connected) : client(std::move(connected)) {}
 
   kvd::Client client;
-  std::mutex generations_mutex;
-  std::map<kvd_request, std::shared_ptr<kvd::Generation>> generations;
+  kvd::Mutex generations_mutex;
+  std::map<kvd_request, std::shared_ptr<kvd::Generation>> generations
+      KVD_GUARDED_BY(generations_mutex);
 };
 
 namespace kvd {

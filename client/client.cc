@@ -366,8 +366,12 @@ std::vector<std::byte> ExportPayload(std::span<const SequenceHandle> sequences,
                                      const LlamaFileOptions& options, std::uint32_t flags) {
   if (options.is_session) flags |= wire::kLlamaSession;
   if (options.is_v_transposed) flags |= wire::kLlamaTransposed;
-  const wire::LlamaExportParams params{
-      .flags = flags, .k_type = options.k_type, .v_type = options.v_type, .reserved = 0};
+  if (options.layout == LlamaFileLayout::k2026) flags |= wire::kLlamaLayout2026;
+  if (options.is_unrotated) flags |= wire::kLlamaExportUnrotated;
+  const wire::LlamaExportParams params{.flags = flags,
+                                       .k_type = options.k_type,
+                                       .v_type = options.v_type,
+                                       .streams = options.streams};
   std::vector<std::byte> payload(sizeof params + sequences.size_bytes());
   std::memcpy(payload.data(), &params, sizeof params);
   if (!sequences.empty()) {

@@ -162,10 +162,11 @@ class Client {
   // kFlagParseSpecial. flags: kFlagAddAssistant.
   Result<std::string> Chat(std::span<const wire::ChatTurn> turns, std::uint16_t flags) const;
   // -------------------------------------------------------------------- state files of llama.cpp
-  // Sequences as the bytes of a file, in the layout of February 2025; a session's ids are 0, 1, … in
-  // this order. None named: all of this session that have cells. Errors: kNotFound,
-  // kInvalidArgument (one without cells, several in a sequence file, a type that is none), kNoSpace
-  // (more than the daemon's limit), kUnsupported (a type that the model's heads cannot have).
+  // Sequences as the bytes of a file; a session's ids are 0, 1, … in this order. None named: all of
+  // this session that have cells. Errors: kNotFound, kInvalidArgument (one without cells, several in
+  // a sequence file, a type that is none, streams that the layout or the sequences do not fit),
+  // kNoSpace (more than the daemon's limit), kUnsupported (a type that the model's heads cannot
+  // have).
   Result<std::vector<std::byte>> ExportLlama(std::span<const SequenceHandle> sequences,
                                              const LlamaFileOptions& options = {}) const;
   // The size of that file.

@@ -86,12 +86,12 @@ Connection::~Connection() {
 }
 
 std::uint64_t Connection::request_arena_bytes() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return link_->channel.geometry().request_arena_bytes;
 }
 
 int Connection::socket_for_test() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return link_->socket.get();
 }
 
@@ -131,14 +131,14 @@ Result<bool> Connection::Pump() {
     }
     if (!status) {
       if (!failure_) failure_ = status.error();
-      changed_.notify_all();
+      changed_.NotifyAll();
       return std::unexpected(std::move(status).error());
     }
     if (!*next) break;
   }
   if (has_any) {
     RingIfStalled();
-    if (follower_count_ != 0) changed_.notify_all();
+    if (follower_count_ != 0) changed_.NotifyAll();
   }
   return has_any;
 }
@@ -200,25 +200,25 @@ void Connection::RingIfStalled() {
   if (link_->channel.completions().daemon_stalled()) (void)RingDoorbell(link_->socket.get());
 }
 
-void Connection::FollowLeader(Lock& lock, const Deadline& deadline) {
+void Connection::FollowLeader(const Deadline& deadline) {
   ++follower_count_;
   if (deadline.is_set) {
-    changed_.wait_until(lock, deadline.at);
+    (void)changed_.WaitUntil(mutex_, deadline.at);
   } else {
-    changed_.wait(lock);
+    changed_.Wait(mutex_);
   }
   --follower_count_;
 }
 
-Result<bool> Connection::WaitRound(Lock& lock, const Deadline& deadline) {
-  if (is_lost_) return RecoverRound(lock, deadline);
+Result<bool> Connection::WaitRound(const Deadline& deadline) {
+  if (is_lost_) return RecoverRound(deadline);
   KVD_CHECK_OK(SendUnsent());
   KVD_TRY(const bool has_any, Pump());
   if (has_any) return true;
   KVD_CHECK_OK(Failure());
   if (deadline.has_passed()) return false;
   if (has_leader_) {
-    FollowLeader(lock, deadline);
+    FollowLeader(deadline);
     return true;
   }
   if (!link_->channel.completions().PrepareToSleep()) return true;
@@ -226,9 +226,9 @@ Result<bool> Connection::WaitRound(Lock& lock, const Deadline& deadline) {
   // Nobody rings for room in the request ring.
   const Deadline sleep = unsent_.empty() ? deadline : Soon(deadline);
   const std::shared_ptr<Link> link = link_;
-  lock.unlock();
+  mutex_.Unlock();
   const auto rung = WaitDoorbell(link->socket.get(), sleep.left());
-  lock.lock();
+  mutex_.Lock();
   has_leader_ = false;
   link_->channel.completions().WakeUp();
   // What the daemon said before it hung up still counts, so it is taken first.
@@ -236,7 +236,7 @@ Result<bool> Connection::WaitRound(Lock& lock, const Deadline& deadline) {
     KVD_TRY([[maybe_unused]] const bool has_last, Pump());
     LoseLink(rung.error());
   }
-  if (follower_count_ != 0) changed_.notify_all();
+  if (follower_count_ != 0) changed_.NotifyAll();
   return true;
 }
 
@@ -246,14 +246,14 @@ Connection::Deadline Connection::Soon(const Deadline& deadline) {
   return soon;
 }
 
-Result<PendingRequest*> Connection::SubmitLocked(Lock& lock, wire::Submission submission,
+Result<PendingRequest*> Connection::SubmitLocked(wire::Submission submission,
                                                  const Payload& payload, OutputMode mode,
                                                  const Deadline& deadline) {
   KVD_CHECK_OK(Failure());
   const bool is_remembered = wire::IsRemembered(static_cast<wire::Verb>(submission.verb));
   while (is_remembered && requests_.remembered_count() >= layout::kAppliedMax) {
     // One more could push an answer out of the session's window that we do not have yet.
-    KVD_TRY(const bool is_in_time, WaitRound(lock, deadline));
+    KVD_TRY(const bool is_in_time, WaitRound(deadline));
     if (!is_in_time) return TimedOut();
   }
   std::optional<std::span<std::byte>> room;
@@ -264,7 +264,7 @@ Result<PendingRequest*> Connection::SubmitLocked(Lock& lock, wire::Submission su
     // Without a link, and behind others that wait for room, it is kept to be sent.
     if (room || is_lost_ || !unsent_.empty()) break;
     if (deadline.has_passed()) return TimedOut();
-    KVD_TRY([[maybe_unused]] const bool is_in_time, WaitRound(lock, Soon(deadline)));
+    KVD_TRY([[maybe_unused]] const bool is_in_time, WaitRound(Soon(deadline)));
   }
   PendingRequest* request = requests_.Add(mode, is_remembered);
   if (request == nullptr) {
@@ -301,11 +301,11 @@ Result<wire::Completion> Connection::Call(wire::Submission submission, const Pay
                                           std::vector<std::byte>* output) {
   KVD_CHECK_OK(CheckProcess());
   const Deadline deadline = DeadlineOf(call_timeout_);
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_TRY(PendingRequest * request,
-          SubmitLocked(lock, submission, payload, OutputMode::kCollect, deadline));
+          SubmitLocked(submission, payload, OutputMode::kCollect, deadline));
   while (!request->is_final) {
-    auto is_in_time = WaitRound(lock, deadline);
+    auto is_in_time = WaitRound(deadline);
     if (request->is_final) break;
     if (!is_in_time) {
       requests_.Free(request);
@@ -331,24 +331,24 @@ Result<wire::Completion> Connection::Call(wire::Submission submission, const Pay
 Result<RequestId> Connection::Submit(wire::Submission submission, const Payload& payload,
                                      OutputMode mode) {
   KVD_CHECK_OK(CheckProcess());
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_TRY(const PendingRequest* request,
-          SubmitLocked(lock, submission, payload, mode, DeadlineOf(call_timeout_)));
+          SubmitLocked(submission, payload, mode, DeadlineOf(call_timeout_)));
   return request->id;
 }
 
 void Connection::SubmitAndForget(wire::Submission submission, const Payload& payload) {
   if (!CheckProcess()) return;
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   auto request =
-      SubmitLocked(lock, submission, payload, OutputMode::kCollect, DeadlineOf(kForgetfulWait));
+      SubmitLocked(submission, payload, OutputMode::kCollect, DeadlineOf(kForgetfulWait));
   if (request) (*request)->is_abandoned = true;
 }
 
 Result<Connection::Piece> Connection::Next(RequestId id, Timeout timeout) {
   KVD_CHECK_OK(CheckProcess());
   const Deadline deadline = DeadlineOf(timeout);
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
     PendingRequest* request = requests_.Find(id);
     if (request == nullptr || request->is_abandoned || request->mode != OutputMode::kInPlace) {
@@ -374,7 +374,7 @@ Result<Connection::Piece> Connection::Next(RequestId id, Timeout timeout) {
       requests_.Free(request);
       return std::unexpected(std::move(error));
     }
-    auto is_in_time = WaitRound(lock, deadline);
+    auto is_in_time = WaitRound(deadline);
     if (is_in_time && *is_in_time) continue;
     request = requests_.Find(id);
     if (request == nullptr || request->has_piece() || request->is_final) continue;
@@ -386,7 +386,7 @@ Result<Connection::Piece> Connection::Next(RequestId id, Timeout timeout) {
 
 bool Connection::Release(std::uint64_t ticket) {
   if (!CheckProcess()) return false;
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool was_held = ReleaseLocked(ticket);
   if (was_held) RingIfStalled();
   return was_held;
@@ -395,7 +395,7 @@ bool Connection::Release(std::uint64_t ticket) {
 Result<std::size_t> Connection::WaitAny(std::span<const RequestId> ids, Timeout timeout) {
   KVD_CHECK_OK(CheckProcess());
   const Deadline deadline = DeadlineOf(timeout);
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
     bool has_any = false;
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -405,7 +405,7 @@ Result<std::size_t> Connection::WaitAny(std::span<const RequestId> ids, Timeout 
       has_any = true;
     }
     if (!has_any) return Fail(Code::kNotFound, "requests: none of them is in flight");
-    KVD_TRY(const bool is_in_time, WaitRound(lock, deadline));
+    KVD_TRY(const bool is_in_time, WaitRound(deadline));
     if (!is_in_time) return TimedOut();
   }
 }
@@ -420,7 +420,7 @@ Result<bool> Connection::Cancel(RequestId id) {
 
 void Connection::Abandon(RequestId id) {
   if (!CheckProcess()) return;
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   PendingRequest* request = requests_.Find(id);
   if (request != nullptr && !request->is_abandoned) AbandonLocked(request);
   RingIfStalled();

@@ -14,13 +14,11 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -30,6 +28,7 @@
 #include "client/request_table.h"
 #include "shm/error.h"
 #include "shm/ids.h"
+#include "shm/mutex.h"
 #include "shm/wire_messages.h"
 
 namespace kvd {
@@ -106,7 +105,6 @@ class Connection {
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Lock = std::unique_lock<std::mutex>;
   struct Deadline {
     bool is_set = false;
     Clock::time_point at;
@@ -118,54 +116,57 @@ class Connection {
   // In a moment, at the latest at `deadline`.
   static Deadline Soon(const Deadline& deadline);
   Status CheckProcess() const;
-  Result<PendingRequest*> SubmitLocked(Lock& lock, wire::Submission submission,
-                                       const Payload& payload, OutputMode mode,
-                                       const Deadline& deadline);
+  Result<PendingRequest*> SubmitLocked(wire::Submission submission, const Payload& payload,
+                                       OutputMode mode, const Deadline& deadline)
+      KVD_REQUIRES(mutex_);
   // One round of waiting: returns when something may have changed. False: the deadline passed.
-  Result<bool> WaitRound(Lock& lock, const Deadline& deadline);
+  Result<bool> WaitRound(const Deadline& deadline) KVD_REQUIRES(mutex_);
   // The same with the link lost: one attempt to get another.
-  Result<bool> RecoverRound(Lock& lock, const Deadline& deadline);
+  Result<bool> RecoverRound(const Deadline& deadline) KVD_REQUIRES(mutex_);
   // Waits until the thread that leads has news, or the deadline passes.
-  void FollowLeader(Lock& lock, const Deadline& deadline);
-  bool may_recover() const;
-  void LoseLink(const Error& why);
-  void AdoptLink(Handshake handshake);
+  void FollowLeader(const Deadline& deadline) KVD_REQUIRES(mutex_);
+  bool may_recover() const KVD_REQUIRES(mutex_);
+  void LoseLink(const Error& why) KVD_REQUIRES(mutex_);
+  void AdoptLink(Handshake handshake) KVD_REQUIRES(mutex_);
   // Sends what waits in unsent_, as far as there is room.
-  Status SendUnsent();
-  void Send(PendingRequest& request, std::span<std::byte> room);
-  void FailUnanswered();
-  Link* FindLink(std::uint64_t ticket);
+  Status SendUnsent() KVD_REQUIRES(mutex_);
+  void Send(PendingRequest& request, std::span<std::byte> room) KVD_REQUIRES(mutex_);
+  void FailUnanswered() KVD_REQUIRES(mutex_);
+  Link* FindLink(std::uint64_t ticket) KVD_REQUIRES(mutex_);
   static void CountReceived(PendingRequest& request, const wire::Completion& completion,
                             std::span<const std::byte> output);
-  Result<bool> Pump();
-  Status Deliver(const wire::Completion& completion);
-  bool ReleaseLocked(std::uint64_t ticket);  // false: it was not held
-  void RingIfStalled();
-  Status Failure() const;
-  void AbandonLocked(PendingRequest* request);
-  void CancelLocked(RequestId request);
+  Result<bool> Pump() KVD_REQUIRES(mutex_);
+  Status Deliver(const wire::Completion& completion) KVD_REQUIRES(mutex_);
+  bool ReleaseLocked(std::uint64_t ticket) KVD_REQUIRES(mutex_);  // false: it was not held
+  void RingIfStalled() KVD_REQUIRES(mutex_);
+  Status Failure() const KVD_REQUIRES(mutex_);
+  void AbandonLocked(PendingRequest* request) KVD_REQUIRES(mutex_);
+  void CancelLocked(RequestId request) KVD_REQUIRES(mutex_);
   static Error ErrorOf(const PendingRequest& request);
 
   const std::uint64_t fork_count_;
-  ConnectOptions options_;  // of the next handshake
-  SessionInfo info_;        // changed by Renew
+  ConnectOptions options_ KVD_GUARDED_BY(mutex_);  // of the next handshake
+  SessionInfo info_;                               // changed by Renew
   const Timeout call_timeout_;
   UniqueFd first_map_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // requests moved on, or the lead is free
-  // Below: guarded by mutex_.
-  std::shared_ptr<Link> link_;
-  std::map<std::uint64_t, std::shared_ptr<Link>> old_links_;  // by number; outputs of them are held
-  RequestTable requests_;
-  std::deque<RequestId> unsent_;    // in the table, and not in the ring yet; in order
-  bool has_leader_ = false;         // a thread sleeps on the socket, or makes a connection
-  std::size_t follower_count_ = 0;  // threads that sleep on changed_
-  bool is_lost_ = false;            // link_ is dead; what follows is about that
-  Clock::time_point lost_at_;
-  Clock::time_point next_attempt_;
-  std::chrono::milliseconds pause_{0};
-  std::optional<Error> failure_;
+  mutable Mutex mutex_;
+  CondVar changed_;  // requests moved on, or the lead is free
+  std::shared_ptr<Link> link_ KVD_GUARDED_BY(mutex_);
+  // By number; outputs of them are held.
+  std::map<std::uint64_t, std::shared_ptr<Link>> old_links_ KVD_GUARDED_BY(mutex_);
+  RequestTable requests_ KVD_GUARDED_BY(mutex_);
+  // In the table, and not in the ring yet; in order.
+  std::deque<RequestId> unsent_ KVD_GUARDED_BY(mutex_);
+  // A thread sleeps on the socket, or makes a connection.
+  bool has_leader_ KVD_GUARDED_BY(mutex_) = false;
+  std::size_t follower_count_ KVD_GUARDED_BY(mutex_) = 0;  // threads that sleep on changed_
+  // link_ is dead; what follows is about that.
+  bool is_lost_ KVD_GUARDED_BY(mutex_) = false;
+  Clock::time_point lost_at_ KVD_GUARDED_BY(mutex_);
+  Clock::time_point next_attempt_ KVD_GUARDED_BY(mutex_);
+  std::chrono::milliseconds pause_ KVD_GUARDED_BY(mutex_){0};
+  std::optional<Error> failure_ KVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace kvd

@@ -48,23 +48,23 @@ void Connection::LoseLink(const Error& why) {
   pause_ = kFirstPause;
 }
 
-Result<bool> Connection::RecoverRound(Lock& lock, const Deadline& deadline) {
+Result<bool> Connection::RecoverRound(const Deadline& deadline) {
   KVD_CHECK_OK(Failure());
   if (deadline.has_passed()) return false;
   if (has_leader_) {
-    FollowLeader(lock, deadline);
+    FollowLeader(deadline);
     return true;
   }
   has_leader_ = true;
   const Clock::time_point wake =
       deadline.is_set ? std::min(deadline.at, next_attempt_) : next_attempt_;
-  if (Clock::now() < wake) changed_.wait_until(lock, wake);
+  if (Clock::now() < wake) (void)changed_.WaitUntil(mutex_, wake);
   if (Clock::now() >= next_attempt_) {
     ConnectOptions options = options_;
     options.connect_timeout = kAttempt;
-    lock.unlock();
-    Result<Handshake> handshake = ShakeHands(options);
-    lock.lock();
+    mutex_.Unlock();
+    Result<Handshake> handshake = TryHandshake(options);
+    mutex_.Lock();
     const auto now = Clock::now();
     if (handshake) {
       AdoptLink(std::move(*handshake));
@@ -82,7 +82,7 @@ Result<bool> Connection::RecoverRound(Lock& lock, const Deadline& deadline) {
     }
   }
   has_leader_ = false;
-  if (follower_count_ != 0) changed_.notify_all();
+  if (follower_count_ != 0) changed_.NotifyAll();
   return true;
 }
 
@@ -177,7 +177,7 @@ void Connection::FailUnanswered() {
 
 Status Connection::Renew() {
   KVD_CHECK_OK(CheckProcess());
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!failure_) return {};
   ConnectOptions options = options_;
   options.session_token = {};

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "shm/fd_passing.h"
@@ -77,18 +80,33 @@ Result<wire::Hello> HelloOf(const ConnectOptions& options) {
   return hello;
 }
 
-}  // namespace
+constexpr std::chrono::milliseconds kFirstPause{5};
+constexpr std::chrono::milliseconds kPauseMax{250};
 
-Result<Handshake> ShakeHands(const ConnectOptions& options) {
+// How an attempt ended, as far as another one may go better.
+enum class Ending : std::uint8_t {
+  kOther,
+  kAbsent,  // no daemon is there
+  kHungUp,  // before a welcome
+};
+
+Result<Handshake> Attempt(const ConnectOptions& options, Ending* ending) {
+  *ending = Ending::kOther;
   KVD_TRY(const wire::Hello hello, HelloOf(options));
   KVD_TRY(const std::string path, ClientSocketPath(options.socket_path, options.daemon_name));
-  KVD_TRY(UniqueFd socket, ConnectTo(path, options.connect_timeout));
+  Result<UniqueFd> connected = ConnectTo(path, options.connect_timeout);
+  if (!connected) {
+    if (connected.error().code == Code::kDisconnected) *ending = Ending::kAbsent;
+    return std::unexpected(std::move(connected).error());
+  }
+  UniqueFd socket = std::move(*connected);
   // A refusal may have come before the hello was read: the answer is worth reading all the same.
   (void)SendWithDescriptors(socket.get(), std::as_bytes(std::span(&hello, 1)), {});
   wire::Welcome welcome{};
   auto descriptors = ReceiveWithDescriptors(
       socket.get(), std::as_writable_bytes(std::span(&welcome, 1)), options.connect_timeout);
   if (!descriptors) {
+    if (descriptors.error().code == Code::kDisconnected) *ending = Ending::kHungUp;
     return Fail(descriptors.error().code, path + ": no welcome: " + descriptors.error().message);
   }
   KVD_TRY(const ChannelGeometry geometry, wire::ValidateWelcome(welcome));
@@ -115,6 +133,42 @@ Result<Handshake> ShakeHands(const ConnectOptions& options) {
   UniqueFd map;
   if (options.wants_map) map = std::move((*descriptors)[2]);
   return Handshake{std::move(socket), std::move(channel), std::move(info), std::move(map)};
+}
+
+}  // namespace
+
+Result<Handshake> TryHandshake(const ConnectOptions& options) {
+  Ending ending{};
+  return Attempt(options, &ending);
+}
+
+Result<Handshake> ShakeHands(const ConnectOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const bool has_deadline = options.connect_timeout.count() >= 0;
+  const Clock::time_point deadline = Clock::now() + options.connect_timeout;
+  ConnectOptions attempt = options;
+  std::optional<Error> cause;  // of another attempt; the last one
+  for (auto pause = kFirstPause;; pause = std::min(2 * pause, kPauseMax)) {
+    Ending ending{};
+    Result<Handshake> handshake = Attempt(attempt, &ending);
+    if (handshake) return handshake;
+    // Where the time ran out within an attempt, the cause before it says more.
+    const bool is_over = cause && handshake.error().code == Code::kTimeout;
+    if (ending == Ending::kHungUp || (cause && ending == Ending::kAbsent)) {
+      cause = handshake.error();
+    } else if (!is_over) {
+      return handshake;
+    }
+    if (is_over || (has_deadline && Clock::now() + pause >= deadline)) {
+      return Fail(cause->code, cause->message + "; tried for " +
+                                   std::to_string(options.connect_timeout.count()) +
+                                   " ms, since a daemon that hung up may come back");
+    }
+    std::this_thread::sleep_for(pause);
+    if (!has_deadline) continue;
+    attempt.connect_timeout = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    attempt.connect_timeout = std::max(attempt.connect_timeout, std::chrono::milliseconds(0));
+  }
 }
 
 }  // namespace kvd

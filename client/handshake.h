@@ -24,7 +24,7 @@ struct ConnectOptions {
   bool wants_map = false;        // for Client::OpenMap
   bool shares_prefixes = true;   // false: prompts take nothing from other sequences
   std::uint64_t cache_salt = 0;  // prompts take from sequences with the same one alone
-  std::chrono::milliseconds connect_timeout{10'000};  // negative: for ever
+  std::chrono::milliseconds connect_timeout{10'000};  // of all attempts; negative: for ever
   std::chrono::milliseconds call_timeout{-1};         // of each call; negative: for ever
   // How long a lost connection is tried to be made again, with the session's token; 0: not at all.
   std::chrono::milliseconds reconnect_timeout{10'000};
@@ -48,9 +48,15 @@ struct Handshake {
   UniqueFd map;  // if it was wanted
 };
 
+// A daemon that hangs up before it has said welcome was stopped or killed, and the next one may be
+// starting: it is tried again until connect_timeout is over; the error then names the last cause.
+// Where no daemon is at the first attempt, and after a refusal, nothing is tried again.
 // Errors: kInvalidArgument (path, name, sizes), kDisconnected (no daemon there; the message says
 // how to start one), kPermission, kVersionMismatch, kTimeout, kNoSpace (the daemon's limits),
 // kCorrupt, kSessionLost (the daemon does not know the token).
 Result<Handshake> ShakeHands(const ConnectOptions& options);
+
+// One attempt, whatever comes of it. Errors as above.
+Result<Handshake> TryHandshake(const ConnectOptions& options);
 
 }  // namespace kvd

@@ -98,7 +98,9 @@ typedef struct kvd_connect_options {
   uint32_t completion_entries;  /* at least twice that; 0: twice that */
   uint64_t request_arena_bytes; /* bounds the arguments of one call; 0: 1 MiB */
   uint64_t result_arena_bytes;  /* bounds logits not yet released; 0: 4 MiB */
-  int32_t connect_timeout_ms;   /* negative: for ever; default 10,000 */
+  /* Negative: for ever; default 10,000. A daemon that hangs up before its welcome, because it is
+   * being restarted, is tried again until then. */
+  int32_t connect_timeout_ms;
   int32_t timeout_ms;           /* of each call; negative (default): for ever */
   uint32_t wants_map;           /* 1: kvd_map_open will be called; default 0 */
   uint32_t no_prefix;           /* 1: prompts take nothing from other sequences; default 0 */
@@ -625,23 +627,29 @@ int kvd_chat(kvd_client* client, const kvd_chat_message* messages, size_t messag
 /* --------------------------------------------------------------------- llama.cpp's state verbs
  *
  * Sequences as state files of llama.cpp, in memory or on disk, with that library's names. What is
- * written has the layout of February 2025; what is read may have that of 2026 too. Each returns how
- * many bytes it told, wrote or read, or 0: then kvd_error_message() is the reason, kvd_error_code()
- * its code, and nothing has changed. Sequences are not overwritten but made; they are this
- * client's. "seq": a sequence file. Without: a session of all sequences of this client that have
- * cells, ids 0, 1, ... from the oldest on. One call of these at a time per client.
+ * written has the layout that llama.cpp of August 2026 reads, or with KVD_STATE_LAYOUT_2025 that of
+ * February 2025; what is read may have either. A size that is told is that of the same flags. Each
+ * returns how many bytes it told, wrote or read, or 0: then kvd_error_message() is the reason,
+ * kvd_error_code() its code, and nothing has changed. Sequences are not overwritten but made; they
+ * are this client's. "seq": a sequence file. Without: a session of all sequences of this client that
+ * have cells, ids 0, 1, ... from the oldest on. One call of these at a time per client.
  *
  * Errors: KVD_NOT_FOUND, KVD_CORRUPT (the field and its byte), KVD_INVALID_ARGUMENT (the file is of
- * another model, with what differs; a sequence without cells), KVD_UNSUPPORTED, KVD_NUMERICAL,
- * KVD_NO_SPACE, KVD_IO. */
+ * another model, with what differs; a sequence without cells; streams that do not fit),
+ * KVD_UNSUPPORTED, KVD_NUMERICAL, KVD_NO_SPACE, KVD_IO. */
 
 /* The code of this thread's last error; KVD_OK before the first. */
 int kvd_error_code(void);
 
 enum {
   KVD_STATE_V_TRANSPOSED = 1, /* get and save: what llama.cpp without flash attention reads */
-  KVD_STATE_UNROTATED = 2 /* set and load: of a 2026 build that does not rotate quantised heads */
+  KVD_STATE_UNROTATED = 2,    /* quantised heads as a 2026 build has them that does not rotate */
+  KVD_STATE_LAYOUT_2025 = 4   /* get and save: the layout of February 2025, not that of 2026 */
 };
+/* Get and save, in `flags` beside the above, not with KVD_STATE_LAYOUT_2025: for a llama_context
+ * whose cache is not unified and that has `count` (at most 256) sequences. A unified cache, and one
+ * of a single sequence, reads files without it. */
+#define KVD_STATE_STREAMS(count) ((uint32_t)(count) << 16)
 
 size_t kvd_state_seq_get_size(kvd_client* client, kvd_sequence sequence, uint32_t flags);
 /* KVD_NO_SPACE: `size` is less than needed; the message has both numbers. */

@@ -121,7 +121,7 @@ void Give(Logits logits, kvd_request request, kvd_logits* out) {
 }
 
 std::shared_ptr<Generation> TakeGeneration(kvd_client* client, kvd_request request, bool keep) {
-  const std::lock_guard lock(client->generations_mutex);
+  const MutexLock lock(client->generations_mutex);
   const auto found = client->generations.find(request);
   if (found == client->generations.end()) return nullptr;
   auto generation = found->second;
@@ -261,7 +261,7 @@ int kvd_generate_submit(kvd_client* client, kvd_sequence sequence,
     KVD_TRY(const GenerateOptions options, OptionsFrom(params, stops));
     KVD_TRY(Generation generation, client->client.StartGenerate(HandleFrom(sequence), options));
     const auto id = static_cast<kvd_request>(generation.request());
-    const std::lock_guard lock(client->generations_mutex);
+    const MutexLock lock(client->generations_mutex);
     client->generations.emplace(id, std::make_shared<Generation>(std::move(generation)));
     *request = id;
     return {};

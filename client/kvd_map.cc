@@ -74,7 +74,7 @@ int kvd_map_read_blocks(const kvd_map* map, kvd_map_block** blocks, size_t* coun
     found.reserve(content.blocks().size());
     for (const layout::MapBlock& block : content.blocks()) {
       // Index + 1, checked by the reader to be that of an entry.
-      const bool is_known = block.sequence != 0 && block.sequence != layout::kMapOthers;
+      const bool is_known = block.sequence != 0;
       found.push_back({is_known ? content.sequences()[block.sequence - 1].handle : 0,
                        block.used_cells, block.shared_cells});
     }

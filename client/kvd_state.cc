@@ -29,9 +29,17 @@ struct Source {
 
 Result<Source> SourceOf(kvd_client* client, const kvd_sequence* sequence, std::uint32_t flags) {
   KVD_CHECK_OK(NotNull(client, "client"));
-  KVD_TRY(const auto known, FlagsFrom(flags, KVD_STATE_V_TRANSPOSED));
+  constexpr std::uint32_t kStreamsShift = 16;
+  constexpr std::uint32_t kKnown =
+      KVD_STATE_V_TRANSPOSED | KVD_STATE_UNROTATED | KVD_STATE_LAYOUT_2025;
+  KVD_TRY(const auto known, FlagsFrom(flags & ((1u << kStreamsShift) - 1), kKnown));
   Source source{.client = client};
-  source.options.is_v_transposed = known != 0;
+  source.options.is_v_transposed = (known & KVD_STATE_V_TRANSPOSED) != 0;
+  source.options.is_unrotated = (known & KVD_STATE_UNROTATED) != 0;
+  if ((known & KVD_STATE_LAYOUT_2025) != 0) source.options.layout = LlamaFileLayout::k2025;
+  if (flags >> kStreamsShift != 0) {
+    source.options.streams = static_cast<std::uint16_t>(flags >> kStreamsShift);
+  }
   source.options.is_session = sequence == nullptr;
   if (sequence != nullptr) source.sequences.push_back(HandleFrom(*sequence));
   return source;

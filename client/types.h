@@ -79,6 +79,9 @@ struct LoadedSequence {
   bool has_sampler = false;  // of its last generation: wire::kResumeSampler goes on with it
 };
 
+// Which llama.cpp reads a state file that is written.
+enum class LlamaFileLayout : std::uint16_t { k2025 = 2025, k2026 = 2026 };
+
 // How sequences become a state file of llama.cpp. Types: their ggml numbers (f32 0, f16 1, q8_0 8,
 // bf16 30), or wire::kPoolType.
 struct LlamaFileOptions {
@@ -86,6 +89,11 @@ struct LlamaFileOptions {
   bool is_v_transposed = false;  // what llama.cpp without flash attention reads
   std::uint8_t k_type = wire::kPoolType;
   std::uint8_t v_type = wire::kPoolType;
+  LlamaFileLayout layout = LlamaFileLayout::k2026;
+  // Of 2026: streams of the cache that will read the file: 1 where its sequences share one buffer
+  // (kv_unified), else as many as it has sequences.
+  std::uint16_t streams = 1;
+  bool is_unrotated = false;  // of 2026: quantised heads as with LLAMA_ATTN_ROT_DISABLE
 };
 
 // Changing what another session of the same user owns, or replacing a name.

@@ -17,18 +17,39 @@ target_compile_options(kvd_flags INTERFACE -Wall -Wextra -Wshadow $<$<COMPILE_LA
   -ffp-contract=off
   # Clang need not know the warnings that are switched off for GCC; std::stable_sort of GCC 12's library uses what that
   # library itself calls deprecated; a field that a designated initializer leaves out is meant to be its default; and GCC's
-  # -Wconversion for C++ leaves signs out.
-  $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-warning-option;-Wno-deprecated-declarations;-Wno-missing-designated-field-initializers;-Wno-sign-conversion>)
-# What bounds the harm of a fault that got past everything else (docs/security.md). The sanitizers find more, and do not get along
-# with fortified calls.
-add_compile_definitions($<$<COMPILE_LANGUAGE:CXX>:_GLIBCXX_ASSERTIONS>)
-include(CheckPIESupported)
-check_pie_supported()
-add_link_options(-Wl,-z,relro,-z,now)
+  # -Wconversion for C++ leaves signs out. What a mutex guards is clang's to check (shm/thread_annotations.h).
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-warning-option;-Wno-deprecated-declarations;-Wno-missing-designated-field-initializers;-Wno-sign-conversion;-Wthread-safety>)
+# What bounds the harm of a fault that got past everything else (docs/security.md). Each can be left out, to measure what it costs
+# (bench/hardening_cost); tests/hardening fails without it. The sanitizers find more, and do not get along with fortified calls.
+foreach(part ASSERTIONS RELRO PIE FORTIFY STACK_PROTECTOR STACK_CLASH CONTROL_FLOW)
+  option(KVD_HARDEN_${part} "Harden every binary with this (bench/README.md)" ON)
+  mark_as_advanced(KVD_HARDEN_${part})
+endforeach()
+if(KVD_HARDEN_ASSERTIONS)
+  add_compile_definitions($<$<COMPILE_LANGUAGE:CXX>:_GLIBCXX_ASSERTIONS>)
+endif()
+if(KVD_HARDEN_PIE)
+  include(CheckPIESupported)
+  check_pie_supported()
+else()  # engine_rows can be built then; libkvd.so cannot
+  set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
+  add_compile_options(-fno-pie)
+  add_link_options(-no-pie)
+endif()
+if(KVD_HARDEN_RELRO)
+  add_link_options(-Wl,-z,relro,-z,now)
+else()
+  add_link_options(-Wl,-z,norelro,-z,lazy)
+endif()
 if(NOT KVD_SANITIZE)
-  set(KVD_FORTIFY -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
-  set(KVD_NO_FORTIFY -U_FORTIFY_SOURCE)  # for what is not optimised, where glibc refuses to fortify
-  add_compile_options(${KVD_FORTIFY} -fstack-protector-strong -fstack-clash-protection -fcf-protection)
+  if(KVD_HARDEN_FORTIFY)
+    set(KVD_FORTIFY -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+  endif()
+  set(KVD_NO_FORTIFY "SHELL:-U_FORTIFY_SOURCE")  # for tests, which are not optimised: glibc does not fortify them
+  add_compile_options(${KVD_FORTIFY}
+    $<IF:$<BOOL:${KVD_HARDEN_STACK_PROTECTOR}>,-fstack-protector-strong,-fno-stack-protector>
+    $<IF:$<BOOL:${KVD_HARDEN_STACK_CLASH}>,-fstack-clash-protection,-fno-stack-clash-protection>
+    -fcf-protection$<$<NOT:$<BOOL:${KVD_HARDEN_CONTROL_FLOW}>>:=none>)
 endif()
 if(KVD_SANITIZE)
   add_compile_options(-fsanitize=${KVD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -49,7 +70,7 @@ endif()
 # kvd_command_lines(SOURCES...): files that parse a command line with CLI11 and do nothing that takes time. Its templates take
 # three times as long to optimise as to compile.
 function(kvd_command_lines)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O0;${KVD_NO_FORTIFY}" SKIP_PRECOMPILE_HEADERS ON)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O0;-U_FORTIFY_SOURCE" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
 # kvd_test(NAME SOURCES... LIBS...): a GoogleTest binary run from the project's root, so that ../shared is found.

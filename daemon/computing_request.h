@@ -1,4 +1,5 @@
-// ComputingRequest: one kDecode, kGenerate, kDivide or kEmbed from its submission to its final answer.
+// ComputingRequest: one request that computes (kDecode, kGenerate, kDivide, kEmbed, …) from its
+// submission to its final answer.
 //
 // Owner: the scheduler; the engine thread runs it, other threads may only cancel it. Each kind is
 // one derived class. A request holds at most one piece that waits for room: while it does, it
@@ -16,6 +17,7 @@
 
 #include "daemon/held_bytes.h"
 #include "daemon/session.h"
+#include "daemon/step_clock.h"
 #include "engine/engine.h"
 #include "shm/error.h"
 #include "shm/ids.h"
@@ -95,9 +97,16 @@ class ComputingRequest {
   virtual void Finish(const StepItem& item, std::span<const float> row) = 0;
   // Whether no other request may have the same sequence (or none) meanwhile.
   virtual bool excludes_others() const { return true; }
-  // For what is no step (kDivide): does it all. REQUIRES: runs_alone().
+  // What takes microseconds and computes nothing (drawing from logits that are kept): done between
+  // two steps, in every round. REQUIRES (RunAlone): runs_alone().
   virtual bool runs_alone() const { return false; }
   virtual void RunAlone(Engine&) {}
+  // Work that is no step and takes long (kDivide, kEncode, kEmbed, replays): tokens or cells of it
+  // that are left, as its kind counts them; 0: none now. Then wanted_tokens is 0.
+  virtual std::size_t work_left() const { return 0; }
+  virtual WorkKind work_kind() const { return WorkKind::kRewrite; }
+  // Does about `tokens` of it, at least a little. REQUIRES: work_left() > 0.
+  virtual void DoWork(Engine&, std::size_t) {}
   // Acts on Cancel, once; may ask for one more step if the client has seen a token that is not
   // committed yet.
   virtual void OnCancel();
@@ -118,6 +127,8 @@ class ComputingRequest {
   // Kept by the scheduler: OnCancel was called; it found no room in this round.
   bool cancel_seen = false;
   bool stalled = false;
+  bool has_begun_work = false;  // it may hold buffers, cells or state slots since
+  bool is_forgotten = false;    // the scheduler's maps have it no more
 
  protected:
   struct Answer {

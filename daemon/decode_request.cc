@@ -34,8 +34,8 @@ std::span<const TokenId> DecodeRequest::opening_prompt() const {
 
 std::size_t DecodeRequest::wanted_tokens() const { return finishing() || take_back_ ? 0 : left(); }
 
-void DecodeRequest::RunAlone(Engine& engine) {
-  const Result<bool> is_done = take_back_->Advance(engine);
+void DecodeRequest::DoWork(Engine& engine, std::size_t tokens) {
+  const Result<bool> is_done = take_back_->Advance(engine, tokens);
   if (is_done && !*is_done) return;
   take_back_.reset();
   if (!is_done) EndWith(is_done.error());
@@ -96,15 +96,35 @@ void DecodeRequest::Finish(const StepItem& item, std::span<const float>) {
 }
 
 DivideRequest::DivideRequest(RequestOrigin origin, SequenceHandle sequence, PosRange range,
-                             std::int32_t divisor)
-    : ComputingRequest(std::move(origin), sequence), range_(range), divisor_(divisor) {}
+                             std::int32_t divisor, std::size_t cell_count)
+    : ComputingRequest(std::move(origin), sequence),
+      range_(range),
+      divisor_(divisor),
+      cell_count_(cell_count) {}
 
-void DivideRequest::RunAlone(Engine& engine) {
-  const Result<std::uint32_t> cells = engine.Divide(sequence(), range_, divisor_, applied());
-  if (!cells) return EndWith(cells.error());
+std::size_t DivideRequest::work_left() const {
+  if (finishing()) return 0;
+  return work_ ? work_->tokens_left() : std::max<std::size_t>(cell_count_, 1);
+}
+
+void DivideRequest::DoWork(Engine& engine, std::size_t tokens) {
+  if (!work_) {
+    auto work = engine.StartDivide(sequence(), range_, divisor_, applied());
+    if (!work) return EndWith(work.error());
+    work_ = std::move(*work);
+  }
+  const Result<bool> is_done = work_->Advance(tokens);
+  if (is_done && !*is_done) return;
+  const std::unique_ptr<CellWork> over = std::move(work_);
+  if (!is_done) return EndWith(is_done.error());
   wire::Completion completion = MakeCompletion();
-  completion.value0 = *cells;
+  completion.value0 = over->cell_count();
   SetFinal({.completion = completion, .output = {}});
+}
+
+void DivideRequest::OnCancel() {
+  work_.reset();
+  ComputingRequest::OnCancel();
 }
 
 }  // namespace kvd

@@ -36,8 +36,9 @@ class DecodeRequest final : public ComputingRequest {
   bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;
   bool ends_with(const StepItem& item) const override { return item.tokens.size() == left(); }
   void Finish(const StepItem& item, std::span<const float> row) override;
-  bool runs_alone() const override { return take_back_.has_value(); }
-  void RunAlone(Engine& engine) override;
+  std::size_t work_left() const override { return take_back_ ? take_back_->tokens_left() : 0; }
+  WorkKind work_kind() const override { return WorkKind::kReplay; }
+  void DoWork(Engine& engine, std::size_t tokens) override;
   void OnCancel() override;
 
  private:
@@ -52,22 +53,27 @@ class DecodeRequest final : public ComputingRequest {
   std::optional<Session::LogitsSpace> space_;  // of the step in progress
 };
 
-// kDivide: K rotated anew into fresh cells, between two steps.
+// kDivide: K rotated anew into fresh cells, some between two steps, and one commit at the end.
 class DivideRequest final : public ComputingRequest {
  public:
-  DivideRequest(RequestOrigin origin, SequenceHandle sequence, PosRange range,
-                std::int32_t divisor);
+  // cell_count: of the sequence, at most so many are rewritten.
+  DivideRequest(RequestOrigin origin, SequenceHandle sequence, PosRange range, std::int32_t divisor,
+                std::size_t cell_count);
 
   std::size_t wanted_tokens() const override { return 0; }
   bool needs_row(std::size_t) const override { return false; }
   bool Fill(std::size_t, float*, StepItem&) override { return false; }
   void Finish(const StepItem&, std::span<const float>) override {}
-  bool runs_alone() const override { return true; }
-  void RunAlone(Engine& engine) override;
+  std::size_t work_left() const override;
+  WorkKind work_kind() const override { return WorkKind::kRewrite; }
+  void DoWork(Engine& engine, std::size_t tokens) override;
+  void OnCancel() override;
 
  private:
   const PosRange range_;
   const std::int32_t divisor_;
+  const std::size_t cell_count_;
+  std::unique_ptr<CellWork> work_;  // null: not begun, or over
 };
 
 }  // namespace kvd

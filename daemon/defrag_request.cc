@@ -1,12 +1,14 @@
 #include "daemon/defrag_request.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace kvd {
 
-void DefragRequest::RunAlone(Engine& engine) {
+void DefragRequest::DoWork(Engine& engine, std::size_t cells) {
   if (!work_) work_.emplace(engine.StartDefragmentation());
-  const Result<bool> is_done = work_->Slice();
+  const auto cells_max = std::min<std::size_t>(cells, Defragmentation::kSliceCells);
+  const Result<bool> is_done = work_->Slice(static_cast<std::uint32_t>(cells_max));
   if (!is_done) return EndWith(is_done.error());
   if (!*is_done) return;
   const DefragReport& report = work_->report();
@@ -23,6 +25,11 @@ void DefragRequest::RunAlone(Engine& engine) {
   std::vector<std::byte> output(sizeof reply);
   std::memcpy(output.data(), &reply, sizeof reply);
   SetFinal({.completion = MakeCompletion(), .output = std::move(output)});
+}
+
+void DefragRequest::OnCancel() {
+  work_.reset();
+  ComputingRequest::OnCancel();
 }
 
 }  // namespace kvd

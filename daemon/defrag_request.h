@@ -17,8 +17,11 @@ class DefragRequest final : public ComputingRequest {
   bool needs_row(std::size_t) const override { return false; }
   bool Fill(std::size_t, float*, StepItem&) override { return false; }
   void Finish(const StepItem&, std::span<const float>) override {}
-  bool runs_alone() const override { return true; }
-  void RunAlone(Engine& engine) override;
+  // A slice: how much is left is known at the end alone.
+  std::size_t work_left() const override { return finishing() ? 0 : Defragmentation::kSliceCells; }
+  WorkKind work_kind() const override { return WorkKind::kPack; }
+  void DoWork(Engine& engine, std::size_t cells) override;
+  void OnCancel() override;
 
  private:
   std::optional<Defragmentation> work_;

@@ -11,17 +11,35 @@ EmbedRequest::EmbedRequest(RequestOrigin origin, std::vector<TokenId> tokens, bo
       tokens_(std::move(tokens)),
       normalizes_(normalizes) {}
 
-void EmbedRequest::RunAlone(Engine& engine) {
-  Result<Embedding> embedding = engine.Embed(tokens_);
-  if (!embedding) return EndWith(embedding.error());
-  const std::span<float> values = embedding->values;
-  for (std::size_t row = 0; normalizes_ && row < embedding->row_count; ++row)
-    NormalizeRow(values.subspan(row * embedding->width, embedding->width));
+std::size_t EmbedRequest::work_left() const {
+  if (finishing()) return 0;
+  return work_ ? work_->tokens_left() : tokens_.size();
+}
+
+void EmbedRequest::DoWork(Engine& engine, std::size_t tokens) {
+  if (!work_) {
+    auto work = engine.StartEmbed(tokens_);
+    if (!work) return EndWith(work.error());
+    work_ = std::move(*work);
+  }
+  const Result<bool> is_done = work_->Advance(tokens);
+  if (is_done && !*is_done) return;
+  const std::unique_ptr<EmbedWork> over = std::move(work_);
+  if (!is_done) return EndWith(is_done.error());
+  Embedding embedding = over->TakeEmbedding();
+  const std::span<float> values = embedding.values;
+  for (std::size_t row = 0; normalizes_ && row < embedding.row_count; ++row)
+    NormalizeRow(values.subspan(row * embedding.width, embedding.width));
   wire::Completion completion = MakeCompletion();
-  completion.value0 = static_cast<std::int64_t>(embedding->row_count);
-  completion.value1 = static_cast<std::int64_t>(embedding->width);
+  completion.value0 = static_cast<std::int64_t>(embedding.row_count);
+  completion.value1 = static_cast<std::int64_t>(embedding.width);
   const auto bytes = std::as_bytes(values);
   SetFinal({.completion = completion, .output = {bytes.begin(), bytes.end()}});
+}
+
+void EmbedRequest::OnCancel() {
+  work_.reset();
+  ComputingRequest::OnCancel();
 }
 
 }  // namespace kvd

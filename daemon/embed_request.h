@@ -1,6 +1,7 @@
-// EmbedRequest: kEmbed: a text through the encoder, between two steps of the others.
+// EmbedRequest: kEmbed: a text through the encoder, some of it between two steps of the others.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "daemon/computing_request.h"
@@ -17,12 +18,15 @@ class EmbedRequest final : public ComputingRequest {
   bool Fill(std::size_t, float*, StepItem&) override { return false; }
   void Finish(const StepItem&, std::span<const float>) override {}
   bool excludes_others() const override { return false; }
-  bool runs_alone() const override { return true; }
-  void RunAlone(Engine& engine) override;
+  std::size_t work_left() const override;
+  WorkKind work_kind() const override { return WorkKind::kEncode; }
+  void DoWork(Engine& engine, std::size_t tokens) override;
+  void OnCancel() override;
 
  private:
   const std::vector<TokenId> tokens_;
   const bool normalizes_;
+  std::unique_ptr<EmbedWork> work_;  // null: not begun, or over
 };
 
 }  // namespace kvd

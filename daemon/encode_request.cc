@@ -10,14 +10,30 @@ EncodeRequest::EncodeRequest(RequestOrigin origin, SequenceHandle sequence,
       tokens_(std::move(tokens)),
       start_token_(start_token) {}
 
-void EncodeRequest::RunAlone(Engine& engine) {
-  if (const Status status = engine.Encode(sequence(), tokens_, applied()); !status) {
-    return EndWith(status.error());
+std::size_t EncodeRequest::work_left() const {
+  if (finishing()) return 0;
+  return work_ ? work_->tokens_left() : tokens_.size();
+}
+
+void EncodeRequest::DoWork(Engine& engine, std::size_t tokens) {
+  if (!work_) {
+    auto work = engine.StartEncode(sequence(), tokens_, applied());
+    if (!work) return EndWith(work.error());
+    work_ = std::move(*work);
   }
+  const Result<bool> is_done = work_->Advance(tokens);
+  if (is_done && !*is_done) return;
+  work_.reset();
+  if (!is_done) return EndWith(is_done.error());
   wire::Completion completion = MakeCompletion();
   completion.value0 = static_cast<std::int64_t>(tokens_.size());
   completion.value1 = start_token_;
   SetFinal({.completion = completion, .output = {}});
+}
+
+void EncodeRequest::OnCancel() {
+  work_.reset();
+  ComputingRequest::OnCancel();
 }
 
 }  // namespace kvd

@@ -1,7 +1,8 @@
-// EncodeRequest: kEncode: the text that a sequence's decoder attends to, through the encoder, between
-// two steps of the others.
+// EncodeRequest: kEncode: the text that a sequence's decoder attends to, through the encoder, some of
+// it between two steps of the others, and one commit at the end.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "daemon/computing_request.h"
@@ -18,12 +19,15 @@ class EncodeRequest final : public ComputingRequest {
   bool needs_row(std::size_t) const override { return false; }
   bool Fill(std::size_t, float*, StepItem&) override { return false; }
   void Finish(const StepItem&, std::span<const float>) override {}
-  bool runs_alone() const override { return true; }
-  void RunAlone(Engine& engine) override;
+  std::size_t work_left() const override;
+  WorkKind work_kind() const override { return WorkKind::kEncode; }
+  void DoWork(Engine& engine, std::size_t tokens) override;
+  void OnCancel() override;
 
  private:
   const std::vector<TokenId> tokens_;
   const TokenId start_token_;
+  std::unique_ptr<EngineWork> work_;  // null: not begun, or over
 };
 
 }  // namespace kvd

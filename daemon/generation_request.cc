@@ -121,7 +121,7 @@ void GenerationRequest::SkipTo(std::size_t cells) {
 }
 
 std::size_t GenerationRequest::wanted_tokens() const {
-  if (finishing() || has_piece() || runs_alone()) return 0;
+  if (finishing() || has_piece() || runs_alone() || take_back_) return 0;
   return prompt_left() > 0 ? prompt_left() : 1;
 }
 
@@ -184,8 +184,8 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
   Draw(row);
 }
 
-void GenerationRequest::RunAlone(Engine& engine) {
-  if (resumption_) return CatchUp(engine);
+void GenerationRequest::RunAlone(Engine&) {
+  if (resumption_) return CatchUp();
   started_ = Clock::now();
   prompt_ended_ = *started_;
   const std::vector<float> row = std::exchange(state_.last_logits, {});
@@ -196,9 +196,11 @@ void GenerationRequest::RunAlone(Engine& engine) {
   Draw(row);
 }
 
-void GenerationRequest::CatchUp(Engine& engine) {
+void GenerationRequest::CatchUp() {
+  constexpr int kTokensOfOneRound = 1024;
   if (!started_) prompt_ended_ = *(started_ = Clock::now());
-  while (caught_up_ < resumption_->drawn.size() && !finish_) {
+  for (int tokens = 0; caught_up_ < resumption_->drawn.size() && !finish_; ++tokens) {
+    if (tokens == kTokensOfOneRound) return;
     const TokenId token = resumption_->drawn[caught_up_++];
     sampler_.SkipDraw();
     const Result<std::string> text = Take(token);
@@ -208,10 +210,10 @@ void GenerationRequest::CatchUp(Engine& engine) {
     StreamToken({.token = token, .logprob = 0.0f}, *text);
     return;
   }
-  EndCatchingUp(engine);
+  EndCatchingUp();
 }
 
-void GenerationRequest::EndCatchingUp(Engine& engine) {
+void GenerationRequest::EndCatchingUp() {
   const std::vector<TokenId>& drawn = resumption_->drawn;
   const bool is_prompt_done = prompt_left() == 0;
   if (is_prompt_done && !finish_ && params_.predict_max == 0) finish_ = wire::kFinishLength;
@@ -221,17 +223,22 @@ void GenerationRequest::EndCatchingUp(Engine& engine) {
     Conclude();
   } else if (resumption_->take_back > 0) {
     const auto cells = static_cast<std::int32_t>(resumption_->take_back);
-    if (!take_back_) take_back_.emplace(sequence(), Pos{next_pos_.value - cells});
-    const Result<bool> is_done = take_back_->Advance(engine);
-    if (is_done && !*is_done) return;
-    take_back_.reset();
-    if (!is_done) return EndWith(is_done.error());
-    next_pos_.value -= cells;
-    if (drawn.empty()) {
-      --prompt_done_;
-    } else {
-      drawn_ = drawn.back();
-    }
+    take_back_.emplace(sequence(), Pos{next_pos_.value - cells});
+    return;  // DoWork goes on from here
+  }
+  resumption_.reset();
+}
+
+void GenerationRequest::DoWork(Engine& engine, std::size_t tokens) {
+  const Result<bool> is_done = take_back_->Advance(engine, tokens);
+  if (is_done && !*is_done) return;
+  take_back_.reset();
+  if (!is_done) return EndWith(is_done.error());
+  next_pos_.value -= static_cast<std::int32_t>(resumption_->take_back);
+  if (resumption_->drawn.empty()) {
+    --prompt_done_;
+  } else {
+    drawn_ = resumption_->drawn.back();
   }
   resumption_.reset();
 }

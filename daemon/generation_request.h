@@ -104,9 +104,15 @@ class GenerationRequest final : public ComputingRequest {
   void OnCancel() override;
   // The first draw of a generation without a prompt; catching up with what was drawn before.
   bool runs_alone() const override {
-    return (resumption_ || !state_.last_logits.empty()) && !has_piece();
+    return (resumption_ || !state_.last_logits.empty()) && !has_piece() && !take_back_;
   }
   void RunAlone(Engine& engine) override;
+  // Taking back what is drawn again.
+  std::size_t work_left() const override {
+    return take_back_ && !finishing() ? take_back_->tokens_left() : 0;
+  }
+  WorkKind work_kind() const override { return WorkKind::kReplay; }
+  void DoWork(Engine& engine, std::size_t tokens) override;
   std::uint64_t TakeSampledCount() override { return std::exchange(sampled_count_, 0); }
 
  private:
@@ -122,9 +128,9 @@ class GenerationRequest final : public ComputingRequest {
   void Draw(std::span<const float> row);
   // Takes a drawn token into account; its text. Sets finish_ if it is the last.
   Result<std::string> Take(TokenId token);
-  // The tokens drawn before, up to the next one that has to be streamed. Then the rest, once.
-  void CatchUp(Engine& engine);
-  void EndCatchingUp(Engine& engine);
+  // Some of the tokens drawn before, up to the next one that has to be streamed. Then the rest, once.
+  void CatchUp();
+  void EndCatchingUp();
   // The text of a drawn token that may be shown now; ends the generation where a stop string is
   // complete.
   Result<std::string> TextOf(TokenId token);

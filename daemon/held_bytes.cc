@@ -11,7 +11,7 @@ Status HeldAccount::Add(std::uint64_t bytes) {
 }
 
 std::shared_ptr<HeldAccount> HeldBytes::AccountOf(std::uint32_t uid) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(accounts_,
                 [uid](const auto& one) { return one.first != uid && one.second.expired(); });
   std::weak_ptr<HeldAccount>& known = accounts_[uid];

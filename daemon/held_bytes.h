@@ -8,12 +8,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "daemon/quotas.h"
 #include "shm/error.h"
+#include "shm/mutex.h"
 
 namespace kvd {
 
@@ -76,8 +76,8 @@ class HeldBytes {
 
  private:
   const QuotaPolicy& quotas_;
-  std::mutex mutex_;  // guards the rest
-  std::unordered_map<std::uint32_t, std::weak_ptr<HeldAccount>> accounts_;
+  Mutex mutex_;
+  std::unordered_map<std::uint32_t, std::weak_ptr<HeldAccount>> accounts_ KVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace kvd

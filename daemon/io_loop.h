@@ -1,9 +1,10 @@
-// IoLoop: the io thread's event loop: descriptors that become readable, timers, and calls posted by
-// other threads.
+// IoLoop: what the daemon's io side asks of an event loop: descriptors that become readable, timers,
+// and calls posted by other threads.
 //
-// Owner: main. Run, WatchReadable, After and the callbacks belong to the thread that runs it; Post
-// and Stop may be called from any thread. Boost.Asio is met in io_loop.cc and nowhere else.
-// Callbacks do not throw.
+// WatchReadable, After and the callbacks belong to the one thread that runs the loop; Post may be
+// called from any thread. Posted calls are made in the order in which one thread posts them; timers
+// and descriptors have no order between them. Callbacks do not throw. AsioLoop is the daemon's loop;
+// tests have one with virtual time (SimulatedLoop).
 #pragma once
 
 #include <chrono>
@@ -21,26 +22,19 @@ class IoLoop {
     virtual ~Handle() = default;
   };
 
-  IoLoop();
-  ~IoLoop();
+  IoLoop() = default;
+  virtual ~IoLoop() = default;
   IoLoop(const IoLoop&) = delete;
   IoLoop& operator=(const IoLoop&) = delete;
 
   // Calls `ready` whenever the descriptor is readable (or hung up), again as long as it stays so.
   // The descriptor remains the caller's and must outlive the handle.
-  [[nodiscard]] std::unique_ptr<Handle> WatchReadable(int descriptor, std::function<void()> ready);
+  [[nodiscard]] virtual std::unique_ptr<Handle> WatchReadable(int descriptor,
+                                                              std::function<void()> ready) = 0;
   // Calls `due` once.
-  [[nodiscard]] std::unique_ptr<Handle> After(std::chrono::milliseconds delay,
-                                              std::function<void()> due);
-  void Post(std::function<void()> call);
-
-  // Until Stop. A Stop before it counts.
-  void Run();
-  void Stop();
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  [[nodiscard]] virtual std::unique_ptr<Handle> After(std::chrono::milliseconds delay,
+                                                      std::function<void()> due) = 0;
+  virtual void Post(std::function<void()> call) = 0;
 };
 
 }  // namespace kvd

@@ -1,20 +1,62 @@
-// spdlog is met here and nowhere else. Its sink is a mutex and a write: lines of several threads
-// never mix.
+// spdlog is met here and nowhere else. Its sink formats a line under a mutex: lines of several
+// threads never mix.
 #include "daemon/log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/fmt/chrono.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <ctime>
+#include <mutex>
+
+#include "daemon/log_queue.h"
 
 namespace kvd {
 namespace {
 
+constexpr std::size_t kQueuedBytesMax = 1u << 20;
+constexpr std::chrono::milliseconds kPatienceAtEnd{1000};
+
+// What the lines are queued in; null: their callers write them. Never destroyed: threads may log
+// until the process is gone, and signal handlers flush.
+std::atomic<LogQueue*> queue_in_use{nullptr};
+
+void WriteAll(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+class Sink final : public spdlog::sinks::base_sink<std::mutex> {
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    if (LogQueue* const queue = queue_in_use.load()) {
+      queue->Add({line.data(), line.size()});
+    } else {
+      WriteAll({line.data(), line.size()});
+    }
+  }
+  void flush_() override {}
+};
+
+std::string DroppedLine(std::uint64_t line_count) {
+  const std::time_t now = std::time(nullptr);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.000Z warning log_lines_dropped count={}\n",
+                     fmt::gmtime(now), line_count);
+}
+
 spdlog::logger& Logger() {
   static spdlog::logger* const logger = [] {
-    auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-    // Never destroyed: threads may log until the process is gone.
-    auto* made = new spdlog::logger("kvd", std::move(sink));
+    auto* made = new spdlog::logger("kvd", std::make_shared<Sink>());
     made->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
-    made->flush_on(spdlog::level::trace);
     made->set_level(spdlog::level::info);
     return made;
   }();
@@ -48,6 +90,27 @@ void SetLogLevel(LogLevel level) { Logger().set_level(SpdlogLevel(level)); }
 
 void Log(LogLevel level, std::string_view event, std::string_view fields) {
   Logger().log(SpdlogLevel(level), "{} {}", event, fields);
+}
+
+LogThread::LogThread() {
+  static LogQueue* const queue = new LogQueue(STDERR_FILENO, kQueuedBytesMax, DroppedLine);
+  queue_in_use = queue;
+}
+
+void LogThread::Start() {
+  is_started_ = true;
+  queue_in_use.load()->Start();
+}
+
+LogThread::~LogThread() {
+  LogQueue& queue = *queue_in_use;
+  if (!is_started_) queue.Start();  // what was queued is written all the same
+  queue.Stop(kPatienceAtEnd);
+  queue_in_use = nullptr;
+}
+
+void FlushLog(std::chrono::milliseconds most) {
+  if (const LogQueue* const queue = queue_in_use.load()) queue->Wait(most);
 }
 
 std::string Quoted(std::string_view text) {

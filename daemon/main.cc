@@ -1,12 +1,12 @@
 // kvd: start, serve, stop. Exit status: 0 stopped as asked, 1 could not start or go on, 2 the
 // command line is wrong.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,12 +15,13 @@
 #include <thread>
 #include <variant>
 
-#include "daemon/io_loop.h"
+#include "daemon/asio_loop.h"
 #include "daemon/listener.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
 #include "daemon/pool_shares.h"
 #include "daemon/prompt_cache.h"
+#include "daemon/sandbox.h"
 #include "daemon/saved_states.h"
 #include "daemon/scheduler.h"
 #include "daemon/server.h"
@@ -34,11 +35,19 @@
 namespace kvd {
 namespace {
 
+// What the log still has is written before a fault ends the daemon, if its reader takes it so fast.
+constexpr std::chrono::milliseconds kFlushAtFault{200};
+
+// After it returns, abort() ends the process.
+extern "C" void OnAbort(int) { FlushLog(kFlushAtFault); }
+
 // Pages of tmpfs that cannot be had, or a file truncated by somebody with our uid: nothing can be
 // saved, say so and go.
 extern "C" void OnBusError(int) {
   static constexpr char kText[] = "kvd: a mapped file shrank or its memory ran out (SIGBUS)\n";
-  (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
+  FlushLog(kFlushAtFault);
+  pollfd error_output{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&error_output, 1, 0) == 1) (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
   ::_exit(1);
 }
 
@@ -55,6 +64,9 @@ Result<UniqueFd> OpenSignals() {
   struct sigaction on_bus{};
   on_bus.sa_handler = OnBusError;
   ::sigaction(SIGBUS, &on_bus, nullptr);
+  struct sigaction on_abort{};
+  on_abort.sa_handler = OnAbort;
+  ::sigaction(SIGABRT, &on_abort, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   // A file past RLIMIT_FSIZE is then EFBIG, an error with a name: clients' segments are files too.
   ::signal(SIGXFSZ, SIG_IGN);
@@ -68,14 +80,14 @@ void RaiseDescriptorLimit() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+constexpr id_t kThisThread = 0;  // of setpriority: Linux has a priority for each thread
+
 // Metadata verbs wait for nobody's computing: where we may, the io thread goes before the compute
 // threads.
-void PreferThisThread() {
-  (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), -5);
-}
+void PreferThisThread() { (void)::setpriority(PRIO_PROCESS, kThisThread, -5); }
 
 // Reading ahead and compressing what may be needed one day go behind what is asked for now.
-void StandBack() { (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 5); }
+void StandBack() { (void)::setpriority(PRIO_PROCESS, kThisThread, 5); }
 
 // What other daemons put into the cache and take out of it. Null: nobody tells.
 std::unique_ptr<IoLoop::Handle> WatchCache(IoLoop& loop, PromptCache* cache) {
@@ -90,11 +102,45 @@ std::unique_ptr<IoLoop::Handle> WatchCache(IoLoop& loop, PromptCache* cache) {
   return nullptr;
 }
 
+// A client that is served may read in the log how the daemon has started.
+constexpr std::chrono::milliseconds kFlushAtStart{1000};
+
 Result<StateDirectory> OpenState(const DaemonOptions& options) {
   if (options.state_directory) return StateDirectory::Open(*options.state_directory);
   // Slabs are reserved as they are needed: what must be there at the start is little.
   constexpr std::uint64_t kNeededBytes = 128u << 20;
   return StateDirectory::OpenDefault(options.name, kNeededBytes);
+}
+
+// What this daemon opens by name once it is in the sandbox. Directories are made beforehand: a rule
+// needs one that exists.
+SandboxPaths PathsOf(const DaemonOptions& options, const StateDirectory& state,
+                     const std::string& socket_path) {
+  SandboxPaths paths{.data = {state.path()}, .runtime = {}, .read_only = {}};
+  for (const auto& directory : {options.store, options.cache_directory}) {
+    if (!directory) continue;
+    // Who opens it says what is wrong with it.
+    (void)::mkdir(directory->c_str(), 0700);
+    paths.data.push_back(*directory);
+  }
+  const std::size_t slash = socket_path.rfind('/');
+  paths.runtime.push_back(slash == std::string::npos ? "." : socket_path.substr(0, slash + 1));
+  if (!options.engine.model_path.empty()) paths.read_only.push_back(options.engine.model_path);
+  return paths;
+}
+
+// REQUIRES: no thread has been started.
+void EnterSandboxOf(const DaemonOptions& options, const StateDirectory& state,
+                    const std::string& socket_path) {
+  if (!options.is_sandboxed) {
+    Log(LogLevel::kWarning, "sandbox", Sandbox{}.text() + " reason=\"--no-sandbox\"");
+    return;
+  }
+  const Sandbox sandbox = EnterSandbox(PathsOf(options, state, socket_path));
+  Log(LogLevel::kInfo, "sandbox", sandbox.text());
+  for (const std::string& missing : sandbox.missing) {
+    Log(LogLevel::kWarning, "sandbox_incomplete", "not restricted: " + Quoted(missing));
+  }
 }
 
 std::string StartText(Engine& engine, const std::string& socket_path, const StateDirectory& state) {
@@ -128,22 +174,34 @@ void LogMemoryStart(const MemoryStart& start) {
 }
 
 Status Forget(const DaemonOptions& options) {
-  KVD_TRY(const std::vector<std::string> forgotten,
+  KVD_TRY(const StateDirectory::Forgotten forgotten,
           StateDirectory::Forget(options.state_directory, options.name));
-  for (const std::string& path : forgotten) std::printf("removed the state in %s\n", path.c_str());
-  if (forgotten.empty()) std::puts("no state was kept");
+  for (const std::string& path : forgotten.removed) {
+    std::printf("removed the state in %s\n", path.c_str());
+  }
+  for (const std::string& what : forgotten.passed_over) {
+    std::printf("left alone: %s\n", Quoted(what).c_str());
+  }
+  if (forgotten.removed.empty()) std::puts("no state was kept");
   return {};
 }
 
 Status Serve(const DaemonOptions& options, int signals) {
+  LogThread log_thread;
   KVD_TRY(StateDirectory state, OpenState(options));
   std::string socket_path = options.socket_path.value_or("");
   if (socket_path.empty()) {
-    KVD_TRY(socket_path, DefaultSocketPath(options.name));
+    KVD_TRY(socket_path, MakeDefaultSocketPath(options.name));
   }
   KVD_TRY(auto listener, Listener::Create({.socket_path = socket_path,
                                            .allowed_uids = options.allowed_uids,
                                            .group = options.socket_group}));
+  // Every thread begins below this call, and the model's bytes are read below it.
+  EnterSandboxOf(options, state, socket_path);
+  for (const std::string& what : state.passed_over()) {
+    Log(LogLevel::kWarning, "state_directory_passed_over", Quoted(what));
+  }
+  log_thread.Start();
   EngineOptions engine_options = options.engine;
   engine_options.state_directory = state.descriptor();
   engine_options.state_outlives_boot = !state.on_tmpfs();
@@ -157,14 +215,14 @@ Status Serve(const DaemonOptions& options, int signals) {
 
   const QuotaPolicy quotas(options.quotas, ::geteuid(), options.admits_others());
   PoolShares shares(engine->memory(), quotas);
-  IoLoop loop;
+  AsioLoop loop;
   ThreadWorkers workers({.turns = options.workers});
   std::unique_ptr<SavedStates> saved_states;
   if (options.store) {
     KVD_TRY(saved_states, SavedStates::Open(*options.store, *engine, quotas, shares));
   }
-  IoLoop cache_loads;
-  IoLoop cache_spills;
+  AsioLoop cache_loads;
+  AsioLoop cache_spills;
   std::unique_ptr<PromptCache> prompt_cache;
   if (options.cache_directory) {
     KVD_TRY(
@@ -219,13 +277,14 @@ Status Serve(const DaemonOptions& options, int signals) {
     StandBack();
     engine->BringInWeights(stop);
   });
-  server.Start(std::move(listener));
   Log(LogLevel::kInfo, "start", StartText(*engine, socket_path, state));
+  FlushLog(kFlushAtStart);
+  server.Start(std::move(listener));
   PreferThisThread();
   loop.Run();
 
-  // No new clients; the requests that run end with kCancelled, which their clients still get, or wait
-  // for the next daemon with clients that come back by themselves; then everybody goes.
+  // No new clients; the requests that run end with kCancelled, which their clients still get, or
+  // wait for the next daemon with clients that come back by themselves; then everybody goes.
   server.StopListening();
   scheduler.Stop();
   engine_thread.join();

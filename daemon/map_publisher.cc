@@ -1,8 +1,10 @@
-// A pass: sequences by index, which also finds whose blocks are whose; then blocks; then sessions
-// and totals, whose pass number says that all before is there.
+// A pass: sequences by index, which also marks their cells in the views of those who may see them;
+// then blocks, from those marks alone; then sessions and totals, whose pass number says that all
+// before is there.
 #include "daemon/map_publisher.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -25,14 +27,31 @@ std::span<const std::uint64_t> WordsOf(const std::vector<T>& entries) {
 // One uid's map, and the shard of it that is being put together.
 struct MapPublisher::View {
   View(std::uint32_t viewer_uid, MapWriter made)
-      : uid(viewer_uid), writer(std::move(made)), owners(writer.geometry().block_count) {
+      : uid(viewer_uid), writer(std::move(made)), marks(writer.geometry().block_count) {
     sequences.resize(MapEntries(MapPart::kSequences));
     blocks.resize(MapEntries(MapPart::kBlocks));
   }
+  // Cells of one block that sequences of this view refer to; a bit for each.
+  struct Marks {
+    std::uint32_t sequence = 0;  // MapBlock::sequence
+    std::uint32_t used = 0;
+    std::uint32_t shared = 0;  // referred to more than once
+  };
+  static_assert(layout::kBlockCells == 32);
+
+  void Mark(std::uint32_t index, const Piece& piece) {
+    Marks& block = marks[piece.block];
+    if (block.sequence == 0) block.sequence = index + 1;
+    const std::uint32_t cells = static_cast<std::uint32_t>((std::uint64_t{1} << piece.count) - 1)
+                                << piece.first;
+    block.shared |= block.used & cells;
+    block.used |= cells;
+  }
+
   const std::uint32_t uid;
   std::uint32_t watchers = 0;
   MapWriter writer;
-  std::vector<std::uint32_t> owners;  // by block: MapBlock::sequence
+  std::vector<Marks> marks;  // by block
   std::vector<layout::MapSequence> sequences;
   std::vector<layout::MapBlock> blocks;
   std::vector<layout::MapSession> sessions;
@@ -52,14 +71,12 @@ class MapPublisher::Stager final : public SequenceVisitor {
     entry.shared_cells = shared_cells;
     entry.checkpoint_count = checkpoint_count;
     entry.next_pos = info.next_pos.value;
-    const bool is_public = std::ranges::binary_search(publisher_.public_, info.handle);
+    const ExtentView all{extents, info.cell_count};
     const std::uint32_t index = IndexOf(info.handle);
     for (const auto& [uid, view] : publisher_.views_) {
-      if (uid != info.owner.uid && !is_public) continue;
+      if (uid != info.owner.uid && !info.is_public) continue;
       view->sequences[index % view->sequences.size()] = entry;
-      for (const layout::Extent& extent : extents) {
-        if (view->owners[extent.block] == 0) view->owners[extent.block] = index + 1;
-      }
+      for (std::size_t at = 0; at < extents.size(); ++at) view->Mark(index, all.PieceAt(at));
     }
   }
 
@@ -73,7 +90,6 @@ MapPublisher::MapPublisher(IoLoop& loop, const Memory& memory, Sources sources)
   geometry_ = {.block_count = usage.total_blocks,
                .sequence_capacity = usage.sequence_capacity,
                .session_capacity = kSessionsShown};
-  uses_.resize(MapEntries(MapPart::kBlocks));
 }
 
 MapPublisher::~MapPublisher() = default;
@@ -151,13 +167,8 @@ bool MapPublisher::Begin() {
   if (!is_forced_ && commit_ == shown_commit_ && totals_ == shown_) return false;
   is_forced_ = false;
   spent_ = {};
-  public_.clear();
-  for (const SnapshotInfo& snapshot : memory_.Snapshots()) {
-    if (snapshot.is_public) public_.push_back(snapshot.sequence);
-  }
-  std::ranges::sort(public_);
   for (const auto& [uid, view] : views_) {
-    std::ranges::fill(view->owners, 0u);
+    std::ranges::fill(view->marks, View::Marks{});
     std::ranges::fill(view->sequences, layout::MapSequence{});
   }
   cursor_ = 0;
@@ -199,16 +210,16 @@ void MapPublisher::VisitSomeSequences() {
 
 void MapPublisher::WriteBlocks() {
   const std::uint32_t first = cursor_ * MapEntries(MapPart::kBlocks);
-  memory_.VisitBlocks(first, uses_);
   for (const auto& [uid, view] : views_) {
-    for (std::size_t i = 0; i < uses_.size(); ++i) {
-      layout::MapBlock& block = view->blocks[i];
-      block = {};
-      if (uses_[i].used_cells == 0) continue;
-      const std::uint32_t owner = view->owners[first + i];
-      block.sequence = owner == 0 ? layout::kMapOthers : owner;
-      block.used_cells = uses_[i].used_cells;
-      block.shared_cells = uses_[i].shared_cells;
+    std::ranges::fill(view->blocks, layout::MapBlock{});
+    const auto end = std::min<std::size_t>(first + view->blocks.size(), view->marks.size());
+    for (std::size_t number = first; number < end; ++number) {
+      const View::Marks& marks = view->marks[number];
+      view->blocks[number - first] = {
+          .sequence = marks.sequence,
+          .used_cells = static_cast<std::uint8_t>(std::popcount(marks.used)),
+          .shared_cells = static_cast<std::uint8_t>(std::popcount(marks.shared)),
+          .reserved = 0};
     }
     view->writer.Write(MapPart::kBlocks, cursor_, WordsOf(view->blocks));
   }

@@ -1,7 +1,8 @@
 // MapPublisher: keeps the `map` segments: one for every uid that has a client which asked for it.
 //
 // Owner: the server; io thread only. A map shows its uid what that uid may see: its own sequences
-// and sessions and publicly published sequences, one by one; of everybody else totals alone.
+// and sessions and publicly published sequences, one by one, and the cells of blocks that those
+// refer to; of all other uids totals alone.
 //
 // Nobody looks: no timer runs. Nothing has changed: a tick takes one look at the totals and writes
 // nothing. Else a pass walks all sequences and blocks in slices between the io thread's other work,
@@ -86,9 +87,7 @@ class MapPublisher {
   layout::MapTotals totals_ = {};
   std::uint64_t commit_ = 0;
   std::uint64_t passes_ = 0;
-  std::uint32_t cursor_ = 0;            // sequence or shard of blocks
-  std::vector<SequenceHandle> public_;  // sorted
-  std::vector<BlockUse> uses_;
+  std::uint32_t cursor_ = 0;  // sequence or shard of blocks
   std::chrono::nanoseconds spent_{0};
   bool is_forced_ = false;  // somebody new looks
 };

@@ -3,7 +3,8 @@
 #pragma once
 
 #include <chrono>
-#include <mutex>
+
+#include "shm/mutex.h"
 
 namespace kvd {
 
@@ -11,20 +12,20 @@ class MeasuredRate {
  public:
   void Add(double amount, std::chrono::nanoseconds time) {
     constexpr double kFade = 0.8;
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     amount_ = amount_ * kFade + amount;
     seconds_ = seconds_ * kFade + std::chrono::duration<double>(time).count();
   }
   // 0: nothing was measured yet.
   double per_second() const {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return seconds_ > 0 ? amount_ / seconds_ : 0;
   }
 
  private:
-  mutable std::mutex mutex_;
-  double amount_ = 0;
-  double seconds_ = 0;
+  mutable Mutex mutex_;
+  double amount_ KVD_GUARDED_BY(mutex_) = 0;
+  double seconds_ KVD_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace kvd

@@ -189,10 +189,10 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
                "defragment when more percent of the used blocks is waste; 0: never by itself");
   flags.Number("--prefill-chunk", &options.prefill_chunk, 1, kUbatchTokensMax,
                "prompt tokens of one step beside decoding, at most");
-  flags.Number(
-      "--max-step-ms", &options.max_step_ms, 0, 60'000,
-      "how long a step beside decoding should last: prompts then get smaller chunks; 0: as "
-      "long as it takes");
+  flags.Number("--max-step-ms", &options.max_step_ms, 0, 60'000,
+               "how long a step beside decoding should last, with the slices of divisions, encoded "
+               "texts and "
+               "replays behind it: prompts and those then get smaller chunks; 0: no limit");
   app.add_flag("!--no-prefix-sharing", options.shares_prefixes,
                "prompts take nothing from other sequences");
   flags.Number(
@@ -229,6 +229,9 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
               "of the pool, kept for others where others may connect");
 
   flags.Level("--log-level", &options.log_level, "debug, info, warning, error, off");
+  app.add_flag("!--no-sandbox", options.is_sandboxed,
+               "restrict neither the files that kvd can reach nor its system calls "
+               "(docs/security.md)");
   app.add_flag("--allow-debug", options.allow_debug,
                "leave the process open to debuggers and /proc readers of the same uid");
 }

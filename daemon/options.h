@@ -43,6 +43,7 @@ struct DaemonOptions {
   std::uint32_t restart_wait_s = 600;      // 0 to 604,800
   Quotas quotas;
   LogLevel log_level = LogLevel::kInfo;
+  bool is_sandboxed = true;
   bool allow_debug = false;  // leave the process open to ptrace and /proc readers of the same uid
 
   bool admits_others() const { return !allowed_uids.empty() || socket_group.has_value(); }

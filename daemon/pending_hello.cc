@@ -36,13 +36,13 @@ void PendingHello::OnReadable() {
   std::memcpy(&hello, hello_.data(), sizeof hello);
   const Result<wire::CheckedHello> checked = wire::ValidateHello(hello);
   if (!checked) return GiveUp(checked.error());
-  callbacks_.introduced(*this, *checked);
+  callbacks_.introduced(*checked);
 }
 
 void PendingHello::GiveUp(const Error& why) {
   timer_.reset();
   watch_.reset();
-  callbacks_.failed(*this, why);
+  callbacks_.failed(why);
 }
 
 void SendRefusal(int socket, const Error& why) {

@@ -25,8 +25,8 @@ class PendingHello {
   // Exactly one of the two is called, once; the owner then destroys the object, not before the call
   // returns.
   struct Callbacks {
-    std::function<void(PendingHello&, const wire::CheckedHello&)> introduced;
-    std::function<void(PendingHello&, const Error& why)> failed;
+    std::function<void(const wire::CheckedHello&)> introduced;
+    std::function<void(const Error& why)> failed;
   };
 
   PendingHello(IoLoop& loop, UniqueFd socket, const PeerCredentials& peer,

@@ -5,12 +5,11 @@
 
 namespace kvd {
 
-SequenceAccess AccessOf(const Caller& caller, const SequenceInfo& sequence,
-                        bool in_public_snapshot) {
+SequenceAccess AccessOf(const Caller& caller, const SequenceInfo& sequence) {
   // Published sequences are immutable for everyone: they go with kUnpublish, by name.
   const bool published = (sequence.flags & layout::kSequencePublished) != 0;
   if (sequence.owner.uid != caller.uid) {
-    return published && in_public_snapshot ? SequenceAccess::kRead : SequenceAccess::kNone;
+    return published && sequence.is_public ? SequenceAccess::kRead : SequenceAccess::kNone;
   }
   if (published) return SequenceAccess::kRead;
   if (sequence.owner.session == caller.session) return SequenceAccess::kChange;

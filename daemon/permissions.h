@@ -30,14 +30,7 @@ enum class SequenceAccess : std::uint8_t {
   kChange,         // everything
 };
 
-// `in_public_snapshot`: the sequence belongs to a snapshot published for every uid.
-SequenceAccess AccessOf(const Caller& caller, const SequenceInfo& sequence,
-                        bool in_public_snapshot);
-
-// Whether a sequence with these flags stays only as long as nobody needs its room.
-constexpr bool IsEvictable(std::uint32_t flags) {
-  return (flags & layout::kSequenceRetained) != 0 && (flags & layout::kSequencePinned) == 0;
-}
+SequenceAccess AccessOf(const Caller& caller, const SequenceInfo& sequence);
 
 // The errors of a sequence that the caller may not see or change. `what` names the field
 // ("sequence", "sequence2").

@@ -2,18 +2,9 @@
 // not at all where nobody else may connect, since the pool itself says no then.
 #include "daemon/pool_shares.h"
 
-#include "daemon/permissions.h"
 #include "shm/segment_layout.h"
 
 namespace kvd {
-namespace {
-
-std::uint64_t BlocksOf(std::uint64_t cells) {
-  return (cells + layout::kBlockCells - 1) / layout::kBlockCells;
-}
-
-}  // namespace
-
 PoolShares::PoolShares(const Memory& memory, const QuotaPolicy& quotas)
     : memory_(memory), quotas_(quotas) {}
 
@@ -23,13 +14,15 @@ void PoolShares::RefreshIfOld() {
   refreshed_ = now;
   cells_.clear();
   admitted_cells_ = 0;
-  for (const SequenceInfo& sequence : memory_.Sequences()) {
-    if (IsEvictable(sequence.flags)) continue;
-    cells_[sequence.owner.uid] += BlocksOf(sequence.cell_count) * layout::kBlockCells;
-  }
   const PoolUsage usage = memory_.Usage();
   total_blocks_ = usage.total_blocks;
   used_blocks_ = usage.total_blocks - usage.free_blocks - usage.reclaimable_blocks;
+}
+
+std::uint64_t& PoolShares::CellsOf(std::uint32_t uid) {
+  const auto [cells, is_new] = cells_.try_emplace(uid, 0);
+  if (is_new) cells->second = memory_.UseOf(uid).blocks * layout::kBlockCells;
+  return cells->second;
 }
 
 Status PoolShares::Check(std::uint32_t uid, std::uint64_t tokens) {
@@ -39,7 +32,7 @@ Status PoolShares::Check(std::uint32_t uid, std::uint64_t tokens) {
   const std::uint64_t wanted = tokens / layout::kBlockCells;
   const std::uint64_t held = quotas_.is_own(uid)
                                  ? used_blocks_ + admitted_cells_ / layout::kBlockCells
-                                 : cells_[uid] / layout::kBlockCells;
+                                 : CellsOf(uid) / layout::kBlockCells;
   return quotas_.CheckBlocks(uid, held, wanted, total_blocks_);
 }
 
@@ -53,7 +46,7 @@ Status PoolShares::Admit(std::uint32_t uid, std::uint64_t tokens) {
   if (!quotas_.limits_pool(uid)) return {};
   const std::lock_guard lock(mutex_);
   KVD_CHECK_OK(Check(uid, tokens));
-  cells_[uid] += tokens;
+  CellsOf(uid) += tokens;
   admitted_cells_ += tokens;
   return {};
 }

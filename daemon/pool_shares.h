@@ -2,7 +2,8 @@
 //
 // Threads: any. Memory is charged in blocks, to every sequence that refers to them: a uid's forks
 // of one prefix are each charged for it (sharing is free for the pool, but what would be left if
-// the others went is not). Retained ones count for nobody: they make room. Figures are at most kMaxAge old, plus what was admitted since.
+// the others went is not). Retained ones are not charged: they make room. Figures are at most
+// kMaxAge old, plus what was admitted since.
 #pragma once
 
 #include <chrono>
@@ -31,13 +32,14 @@ class PoolShares {
  private:
   void RefreshIfOld();  // REQUIRES: mutex_ held
   Status Check(std::uint32_t uid, std::uint64_t tokens);
+  std::uint64_t& CellsOf(std::uint32_t uid);  // REQUIRES: mutex_ held
 
   const Memory& memory_;
   const QuotaPolicy& quotas_;
   std::mutex mutex_;  // guards the rest
   std::chrono::steady_clock::time_point refreshed_{};
   std::unordered_map<std::uint32_t, std::uint64_t>
-      cells_;  // by uid: block-rounded, and admitted since
+      cells_;  // of uids asked for since refreshed_: block-rounded, and admitted since
   std::uint64_t total_blocks_ = 0;
   std::uint64_t used_blocks_ = 0;
   std::uint64_t admitted_cells_ = 0;  // since refreshed_, of all uids

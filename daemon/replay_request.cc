@@ -1,5 +1,6 @@
 #include "daemon/replay_request.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace kvd {
@@ -20,29 +21,31 @@ void ReplayRequest::Undo() {
   if (const auto undo = std::exchange(after_.undo, nullptr)) undo();
 }
 
-Status ReplayRequest::Advance(bool* is_done) {
+std::size_t ReplayRequest::work_left() const {
+  if (finishing()) return 0;
+  return rewind_ ? std::max<std::size_t>(rewind_->tokens.size() - rewind_->done, 1) : 1;
+}
+
+Result<bool> ReplayRequest::Advance(std::size_t tokens) {
   if (!rewind_) {
     Rewind rewind;
     rewind.applied = applied_;
     KVD_CHECK_OK(engine_.memory().BeginRewind(sequence(), range_, &rewind));
     rewind_ = std::move(rewind);
+    return false;
   }
-  Result<bool> replayed = engine_.Replay(*rewind_);
-  if (!replayed) {
-    rewind_.reset();  // over by itself
-    return std::unexpected(std::move(replayed).error());
-  }
-  *is_done = *replayed;
-  return {};
+  Result<bool> replayed = engine_.Replay(*rewind_, tokens);
+  if (!replayed) rewind_.reset();  // over by itself
+  return replayed;
 }
 
-void ReplayRequest::RunAlone(Engine&) {
-  bool is_done = false;
-  if (Status status = Advance(&is_done); !status) {
+void ReplayRequest::DoWork(Engine&, std::size_t tokens) {
+  const Result<bool> is_done = Advance(tokens);
+  if (!is_done) {
     Undo();
-    return EndWith(status.error());
+    return EndWith(is_done.error());
   }
-  if (!is_done) return TryProgress(rewind_->done, rewind_->tokens.size());
+  if (!*is_done) return TryProgress(rewind_->done, rewind_->tokens.size());
   const Rewind rewind = *std::exchange(rewind_, std::nullopt);
   Result<AfterReplay::Answer> answer = after_.finish(rewind);
   if (!answer) {

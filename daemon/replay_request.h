@@ -1,5 +1,5 @@
 // ReplayRequest: a removal, fork or copy on a model with recurrent state whose end no checkpoint
-// answers: the tokens behind the nearest checkpoint are computed again, a ubatch between two steps
+// answers: the tokens behind the nearest checkpoint are computed again, some between two steps
 // of the others.
 #pragma once
 
@@ -36,13 +36,14 @@ class ReplayRequest final : public ComputingRequest {
   bool needs_row(std::size_t) const override { return false; }
   bool Fill(std::size_t, float*, StepItem&) override { return false; }
   void Finish(const StepItem&, std::span<const float>) override {}
-  bool runs_alone() const override { return true; }
-  // One ubatch.
-  void RunAlone(Engine& engine) override;
+  // 1 until it is begun: only then it shows how much it is.
+  std::size_t work_left() const override;
+  WorkKind work_kind() const override { return WorkKind::kReplay; }
+  void DoWork(Engine& engine, std::size_t tokens) override;
   void OnCancel() override;
 
  private:
-  Status Advance(bool* is_done);
+  Result<bool> Advance(std::size_t tokens);
   void Undo();
 
   Engine& engine_;

@@ -10,7 +10,7 @@ namespace kvd {
 
 void SamplerStates::Put(SequenceHandle sequence, std::shared_ptr<const SamplingParams> params,
                         std::uint64_t draw_count) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_.insert_or_assign(sequence, Entry{.params = std::move(params), .draw_count = draw_count});
   ForgetTheGone();
 }
@@ -23,7 +23,7 @@ Status SamplerStates::PutLoaded(SequenceHandle sequence, KeptSampler kept) {
 
 Result<KeptSampler> SamplerStates::Find(SequenceHandle sequence) const {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = entries_.find(sequence);
     if (found != entries_.end()) {
       return KeptSampler{.params = *found->second.params, .draw_count = found->second.draw_count};
@@ -36,7 +36,7 @@ Result<KeptSampler> SamplerStates::Find(SequenceHandle sequence) const {
 }
 
 void SamplerStates::Inherit(SequenceHandle from, std::span<const SequenceHandle> forks) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = entries_.find(from);
   if (found == entries_.end()) return;
   const Entry entry = found->second;
@@ -45,7 +45,7 @@ void SamplerStates::Inherit(SequenceHandle from, std::span<const SequenceHandle>
 }
 
 std::size_t SamplerStates::size() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return entries_.size();
 }
 

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -15,6 +14,7 @@
 
 #include "engine/memory/memory.h"
 #include "engine/sampler_state.h"
+#include "shm/mutex.h"
 
 namespace kvd {
 
@@ -39,14 +39,13 @@ class SamplerStates {
     std::shared_ptr<const SamplingParams> params;
     std::uint64_t draw_count = 0;
   };
-  // REQUIRES: mutex_ held.
-  void ForgetTheGone();
+  void ForgetTheGone() KVD_REQUIRES(mutex_);
 
   Memory& memory_;
   const std::uint32_t vocab_size_;
-  mutable std::mutex mutex_;  // guards the rest
-  std::unordered_map<SequenceHandle, Entry> entries_;
-  std::size_t forget_at_ = 64;  // entries
+  mutable Mutex mutex_;
+  std::unordered_map<SequenceHandle, Entry> entries_ KVD_GUARDED_BY(mutex_);
+  std::size_t forget_at_ KVD_GUARDED_BY(mutex_) = 64;  // entries
 };
 
 }  // namespace kvd

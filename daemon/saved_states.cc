@@ -172,7 +172,7 @@ class SavedStates::Reservation {
   Reservation(const Reservation&) = delete;
   Reservation& operator=(const Reservation&) = delete;
   ~Reservation() {
-    const std::scoped_lock lock(states_.mutex_);
+    const MutexLock lock(states_.mutex_);
     const auto found = states_.reserved_bytes_.find(uid_);
     found->second -= bytes_;
     if (found->second == 0) states_.reserved_bytes_.erase(found);
@@ -197,7 +197,7 @@ Result<std::unique_ptr<SavedStates::Reservation>> SavedStates::Reserve(std::uint
       }
     }
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::uint64_t& reserved_bytes = reserved_bytes_[uid];
   const Status allowed =
       quotas_.is_own(uid) ? Status()
@@ -333,10 +333,7 @@ Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& n
   if (!opened) return std::unexpected(opened.error());
   const StateFileReader& file = *opened;
   if (!quotas_.is_own(owner.uid)) {
-    const auto held = std::ranges::count_if(
-        engine_.memory().Sequences(),
-        [&](const SequenceInfo& info) { return info.owner.uid == owner.uid; });
-    KVD_CHECK_OK(quotas_.CheckSequences(owner.uid, static_cast<std::uint64_t>(held),
+    KVD_CHECK_OK(quotas_.CheckSequences(owner.uid, engine_.memory().UseOf(owner.uid).sequences,
                                         file.sequences().size()));
   }
   std::vector<wire::LoadedEntry> entries;

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +20,7 @@
 #include "engine/saved_state/load_sequence.h"
 #include "engine/saved_state/save_sequences.h"
 #include "engine/work_control.h"
+#include "shm/mutex.h"
 #include "shm/unique_fd.h"
 #include "shm/wire_messages.h"
 
@@ -94,8 +94,9 @@ class SavedStates {
   Engine& engine_;
   const QuotaPolicy& quotas_;
   PoolShares& shares_;
-  std::mutex mutex_;                                                 // guards the rest
-  std::unordered_map<std::uint32_t, std::uint64_t> reserved_bytes_;  // by uid, of saves in work
+  Mutex mutex_;
+  // By uid, of saves in work.
+  std::unordered_map<std::uint32_t, std::uint64_t> reserved_bytes_ KVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace kvd

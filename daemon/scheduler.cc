@@ -1,4 +1,4 @@
-// A round: take in, act on cancels, flush, plan, fill, compute, finish, flush. Logits that lie in
+// A round: take in, act on cancels, flush, plan, fill, compute, finish, do work, flush. Logits that lie in
 // clients' segments are published before anything else of the step, since pieces of a segment are
 // published in the order of their allocation.
 #include "daemon/scheduler.h"
@@ -30,7 +30,6 @@ Scheduler::Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions 
 
 Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
   std::shared_ptr<ComputingRequest> shared = std::move(request);
-  const RequestKey key{shared->session().id(), shared->id()};
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return Fail(Code::kCancelled, "the daemon stops");
@@ -40,9 +39,9 @@ Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
                                    std::to_string(static_cast<std::uint64_t>(shared->sequence())) +
                                    ": is being computed by " + RequestName(*busy->second));
     }
-    if (!requests_.try_emplace(key, shared).second) {
+    if (!requests_[shared->session().id()].try_emplace(shared->id(), shared).second) {
       return Fail(Code::kInvalidArgument,
-                  "request: id " + std::to_string(static_cast<std::uint64_t>(key.request)) +
+                  "request: id " + std::to_string(static_cast<std::uint64_t>(shared->id())) +
                       " is in flight already");
     }
     if (shared->excludes_others()) computing_.emplace(shared->sequence(), shared);
@@ -56,8 +55,10 @@ Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
 bool Scheduler::Cancel(SessionId session, RequestId request) {
   {
     const std::lock_guard lock(mutex_);
-    const auto found = requests_.find({session, request});
-    if (found == requests_.end()) return false;
+    const auto own = requests_.find(session);
+    if (own == requests_.end()) return false;
+    const auto found = own->second.find(request);
+    if (found == own->second.end()) return false;
     found->second->Cancel();
     woken_ = true;
   }
@@ -68,9 +69,9 @@ bool Scheduler::Cancel(SessionId session, RequestId request) {
 void Scheduler::CancelSession(SessionId session) {
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [key, request] : requests_) {
-      if (key.session == session) request->Cancel();
-    }
+    const auto own = requests_.find(session);
+    if (own == requests_.end()) return;
+    for (const auto& [id, request] : own->second) request->Cancel();
     woken_ = true;
   }
   wake_.notify_one();
@@ -78,8 +79,7 @@ void Scheduler::CancelSession(SessionId session) {
 
 bool Scheduler::HasRequests(SessionId session) const {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(
-      requests_, [session](const auto& entry) { return entry.first.session == session; });
+  return requests_.contains(session);
 }
 
 void Scheduler::CancelSequence(SequenceHandle sequence) {
@@ -118,6 +118,18 @@ void Scheduler::Stop() {
   wake_.notify_one();
 }
 
+void Scheduler::DropRequests() {
+  std::vector<std::shared_ptr<ComputingRequest>> dropped = std::exchange(active_, {});
+  {
+    const std::lock_guard lock(mutex_);
+    std::ranges::move(std::exchange(submitted_, {}), std::back_inserter(dropped));
+    requests_.clear();
+    computing_.clear();
+  }
+  parts_.clear();
+  dropped.clear();  // under no lock: a request may undo what it began
+}
+
 void Scheduler::Run() {
   for (;;) {
     const bool worked = RunOnce();
@@ -141,33 +153,32 @@ bool Scheduler::RunOnce() {
   bool worked = HandleCancels();
   Settle();
   worked = RunLoners() || worked;
+  LookForWaste();
+  FillStep();
   worked = Step() || worked;
-  worked = DefragmentSome() || worked;
+  worked = DoWork() || worked;
   Settle();
   return worked;
 }
 
-bool Scheduler::DefragmentSome() {
+void Scheduler::LookForWaste() {
   constexpr std::uint64_t kRoundsBetweenChecks = 64;
-  if (options_.defrag_threshold <= 0.0) return false;
-  if (!defragmentation_) {
-    if (++rounds_ < next_waste_check_) return false;
-    next_waste_check_ = rounds_ + kRoundsBetweenChecks;
-    if (PoolWaste(engine_.memory().Usage()) <= options_.defrag_threshold) return false;
-    defragmentation_.emplace(engine_.StartDefragmentation());
-  }
-  // An error (no room for lists) ends it; the next check may find more.
-  if (!defragmentation_->Slice().value_or(true)) return true;
-  defragmentation_.reset();
-  next_waste_check_ = rounds_ + 16 * kRoundsBetweenChecks;
-  return true;
+  if (options_.defrag_threshold <= 0.0 || defragmentation_) return;
+  if (++rounds_ < next_waste_check_) return;
+  next_waste_check_ = rounds_ + kRoundsBetweenChecks;
+  if (PoolWaste(engine_.memory().Usage()) <= options_.defrag_threshold) return;
+  next_waste_check_ = rounds_ + 16 * kRoundsBetweenChecks;  // behind its end
+  defragmentation_.emplace(engine_.StartDefragmentation());
 }
 
 void Scheduler::TakeIn() {
-  const std::lock_guard lock(mutex_);
-  active_.insert(active_.end(), std::make_move_iterator(submitted_.begin()),
-                 std::make_move_iterator(submitted_.end()));
-  submitted_.clear();
+  std::vector<std::shared_ptr<ComputingRequest>> submitted;
+  {
+    const std::lock_guard lock(mutex_);
+    submitted.swap(submitted_);
+  }
+  active_.insert(active_.end(), std::make_move_iterator(submitted.begin()),
+                 std::make_move_iterator(submitted.end()));
 }
 
 bool Scheduler::HandleCancels() {
@@ -199,6 +210,34 @@ std::size_t Scheduler::TokensNow(const ComputingRequest& request, std::size_t to
   return info ? engine_.StepTokens(info->cell_count, info->next_pos, tokens) : tokens;
 }
 
+void Scheduler::BeginWork() {
+  const auto works = [](const ComputingRequest& request) {
+    return !request.finishing() && request.work_left() > 0;
+  };
+  std::vector<std::uint32_t> begun;  // uids of work that is begun
+  for (const auto& request : active_) {
+    if (request->has_begun_work && works(*request)) begun.push_back(request->session().uid());
+  }
+  while (begun.size() < kWorksMax) {
+    ComputingRequest* next = nullptr;
+    std::uint64_t next_turn = 0;
+    for (const auto& request : active_) {
+      if (request->has_begun_work || !works(*request)) continue;
+      const std::uint32_t uid = request->session().uid();
+      if (std::ranges::find(begun, uid) != begun.end()) continue;
+      const auto known = work_turns_.find(uid);
+      const std::uint64_t turn = known == work_turns_.end() ? 0 : known->second;
+      if (next != nullptr && next_turn <= turn) continue;
+      next = request.get();
+      next_turn = turn;
+    }
+    if (next == nullptr) return;
+    next->has_begun_work = true;
+    work_turns_[next->session().uid()] = ++work_turn_;
+    begun.push_back(next->session().uid());
+  }
+}
+
 void Scheduler::ListCandidates() {
   awaited_.clear();
   for (const auto& request : active_) {
@@ -208,34 +247,62 @@ void Scheduler::ListCandidates() {
   candidates_.clear();
   for (const auto& request : active_) {
     const bool computes = !request->finishing() && !request->opening.waits;
+    const std::size_t work = computes && request->has_begun_work ? request->work_left() : 0;
     const ComputingRequest* const itself = request.get();
-    candidates_.push_back({.session = request->session().id(),
-                           .wanted_tokens = computes ? request->wanted_tokens() : 0,
-                           .uid = request->session().uid(),
-                           .is_awaited = std::ranges::binary_search(awaited_, itself)});
+    StepCandidate candidate{.session = request->session().id(),
+                            .wanted_tokens = computes ? request->wanted_tokens() : 0,
+                            .uid = request->session().uid(),
+                            .is_awaited = std::ranges::binary_search(awaited_, itself),
+                            .is_work = work > 0};
+    if (work > 0) candidate.wanted_tokens = clock_.InPromptTokens(request->work_kind(), work);
+    candidates_.push_back(candidate);
   }
+  if (!defragmentation_) return;
+  // Behind those of active_: one more user.
+  constexpr std::uint32_t kNobodysUid = ~std::uint32_t{0};
+  candidates_.push_back(
+      {.session = SessionId::kNone,
+       .wanted_tokens = clock_.InPromptTokens(WorkKind::kPack, Defragmentation::kSliceCells),
+       .uid = kNobodysUid,
+       .is_work = true});
 }
 
-// Chooses and fills items_ and parts_. False: nobody can compute.
-bool Scheduler::FillStep() {
-  sharing_.Prepare(active_);
-  ListCandidates();
-  items_.clear();
-  parts_.clear();
-  const auto shares =
-      planner_.Plan(candidates_, clock_.PrefillTokens(options_.prefill_chunk_tokens));
+void Scheduler::FillStep() {
+  BeginWork();
+  bool any_stalled = false;
+  do {
+    sharing_.Prepare(active_);
+    ListCandidates();
+    items_.clear();
+    parts_.clear();
+    works_.clear();
+    const auto shares =
+        planner_.Plan(candidates_, clock_.PrefillTokens(options_.prefill_chunk_tokens));
+    any_stalled = FillItems(shares);
+    // Those that follow one that has stalled need not wait for it any more.
+  } while (items_.empty() && any_stalled);
+}
+
+bool Scheduler::FillItems(std::span<const StepShare> shares) {
   const std::size_t rows_max =
       std::max<std::size_t>(1, options_.scratch_floats_max / std::max(vocab_size_, 1u));
   // Rows are handed out as pointers: the scratch is brought to its size first.
   std::size_t rows_wanted = 0;
   for (const StepShare& share : shares) {
+    if (candidates_[share.candidate].is_work) continue;
     const ComputingRequest& request = *active_[share.candidate];
     rows_wanted += request.needs_row(TokensNow(request, share.tokens)) ? 1 : 0;
   }
   scratch_.resize(std::max(scratch_.size(), std::min(rows_wanted, rows_max) * vocab_size_));
   std::size_t rows_used = 0;
-  bool any_stalled = false;  // that did not before
+  bool any_stalled = false;
   for (const StepShare& share : shares) {
+    if (candidates_[share.candidate].is_work) {
+      const bool is_request = share.candidate < active_.size();
+      works_.push_back(
+          {is_request ? active_[share.candidate] : nullptr, share.tokens, share.candidate});
+      continue;
+    }
     const auto& request = active_[share.candidate];
     if (options_.admit) {
       if (Status admitted = options_.admit(*request, share.tokens); !admitted) {
@@ -260,9 +327,43 @@ bool Scheduler::FillStep() {
     items_.push_back(std::move(item));
     parts_.push_back({request, row, share.candidate});
   }
-  // Those that follow one that has stalled need not wait for it any more.
-  if (items_.empty() && any_stalled) return FillStep();
-  return !items_.empty();
+  return any_stalled;
+}
+
+bool Scheduler::DoWork() {
+  for (const WorkShare& share : works_) DoWorkOf(share);
+  return !works_.empty();
+}
+
+void Scheduler::DoWorkOf(const WorkShare& share) {
+  const WorkKind kind = share.request ? share.request->work_kind() : WorkKind::kPack;
+  const std::size_t tokens = clock_.TokensFor(kind, share.prompt_tokens);
+  std::size_t done = tokens;
+  bool is_measured = true;
+  const auto begin = options_.now();
+  if (share.request) {
+    ComputingRequest& request = *share.request;
+    const std::size_t before = request.work_left();
+    request.DoWork(engine_, tokens);
+    const std::size_t after = request.finishing() ? 0 : request.work_left();
+    // Where more is left than before, it has only begun.
+    is_measured = after <= before;
+    if (after < before) done = std::min(before - after, tokens);
+  } else {
+    done = DefragmentSome(tokens);
+  }
+  const std::chrono::duration<double> took = options_.now() - begin;
+  if (is_measured) clock_.AddWork(kind, done, took.count());
+  planner_.AddServed(candidates_[share.candidate], clock_.InPromptTokens(kind, done));
+}
+
+std::size_t Scheduler::DefragmentSome(std::size_t cells) {
+  const std::size_t slice =
+      std::clamp<std::size_t>(cells, Defragmentation::kSliceCellsMin, Defragmentation::kSliceCells);
+  // An error (no room for lists) ends it; the next check may find more.
+  if (defragmentation_->Slice(static_cast<std::uint32_t>(slice)).value_or(true))
+    defragmentation_.reset();
+  return slice;
 }
 
 void Scheduler::Compute() {
@@ -271,15 +372,15 @@ void Scheduler::Compute() {
   for (const StepItem& item : items_) {
     (item.tokens.size() == 1 ? decode_rows : prefill_tokens) += item.tokens.size();
   }
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = options_.now();
   engine_.Step(items_);
-  const auto took = std::chrono::steady_clock::now() - begin;
+  const auto took = options_.now() - begin;
   clock_.AddStep(decode_rows, prefill_tokens, std::chrono::duration<double>(took).count());
   if (options_.prompt_cache != nullptr) options_.prompt_cache->NoteComputed(prefill_tokens, took);
 }
 
 bool Scheduler::Step() {
-  if (!FillStep()) return false;
+  if (items_.empty()) return false;
   Compute();
   std::uint64_t sampled = 0;
   for (const bool in_place : {true, false}) {
@@ -311,10 +412,14 @@ void Scheduler::Settle() {
   std::erase_if(active_, [](const auto& request) { return request->ended(); });
 }
 
-void Scheduler::Forget(const ComputingRequest& request) {
+void Scheduler::Forget(ComputingRequest& request) {
+  if (std::exchange(request.is_forgotten, true)) return;
   const std::lock_guard lock(mutex_);
-  const auto known = requests_.find({request.session().id(), request.id()});
-  if (known != requests_.end() && known->second.get() == &request) requests_.erase(known);
+  const auto own = requests_.find(request.session().id());
+  if (own != requests_.end()) {
+    own->second.erase(request.id());
+    if (own->second.empty()) requests_.erase(own);
+  }
   const auto computing = computing_.find(request.sequence());
   if (computing != computing_.end() && computing->second.get() == &request) {
     computing_.erase(computing);

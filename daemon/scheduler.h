@@ -7,14 +7,20 @@
 // final answer is known, so that whoever has read that answer finds the sequence free. Requests
 // that wait for room in their client's segments are skipped; the io thread calls WakeUp when room
 // may have come.
+// Work that is no step (ComputingRequest::work_left) is dealt out by the same plan and done behind the
+// step. Of it at most kWorksMax requests are begun at a time, one of each user: what they hold
+// (buffers of a text, cells, state slots) is bounded, and the others wait for their turn.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -40,10 +46,14 @@ struct SchedulerOptions {
   // the sequence.
   std::function<Status(const ComputingRequest&, std::size_t tokens)> admit{};
   PromptCache* prompt_cache = nullptr;  // outlives the scheduler; null: there is none
+  // What steps and work are timed by.
+  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
 class Scheduler {
  public:
+  static constexpr std::size_t kWorksMax = 4;
+
   Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions options);
 
   // Errors: kBusy (the sequence is being computed; names the request), kInvalidArgument (the
@@ -65,6 +75,9 @@ class Scheduler {
   // daemon.
   void Run();
   void Stop();
+  // Forgets every request without an answer. What they would undo is undone. REQUIRES: Run does not
+  // run.
+  void DropRequests();
   // One round: takes in what was submitted, at most one step, answers. False: there was nothing to
   // do.
   bool RunOnce();
@@ -73,18 +86,6 @@ class Scheduler {
   std::uint64_t tokens_sampled() const { return tokens_sampled_.load(std::memory_order_relaxed); }
 
  private:
-  struct RequestKey {
-    SessionId session;
-    RequestId request;
-    friend bool operator==(const RequestKey&, const RequestKey&) = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const RequestKey& key) const {
-      return static_cast<std::size_t>(static_cast<std::uint64_t>(key.session) *
-                                          0x9e3779b97f4a7c15u ^
-                                      static_cast<std::uint64_t>(key.request));
-    }
-  };
   // A request in a step: the item, the request, its scratch row.
   struct Part {
     std::shared_ptr<ComputingRequest> request;
@@ -92,18 +93,34 @@ class Scheduler {
     std::size_t candidate = 0;  // index
   };
 
+  // A request's share of work; null: the automatic defragmentation's.
+  struct WorkShare {
+    std::shared_ptr<ComputingRequest> request;
+    std::size_t prompt_tokens = 0;
+    std::size_t candidate = 0;  // index
+  };
+  using RequestsOfSession = std::unordered_map<RequestId, std::shared_ptr<ComputingRequest>>;
+
   void TakeIn();
   bool HandleCancels();
   bool RunLoners();
-  // A slice of the automatic defragmentation, if one is on or due.
-  bool DefragmentSome();
+  // Begins the automatic defragmentation if one is due.
+  void LookForWaste();
   bool Step();
-  bool FillStep();
+  // Chooses who computes, and fills items_, parts_ and works_.
+  void FillStep();
+  bool FillItems(std::span<const StepShare> shares);  // true: some have stalled that did not before
   void ListCandidates();
+  // Lets work begin whose turn it is.
+  void BeginWork();
+  bool DoWork();
+  void DoWorkOf(const WorkShare& share);
+  // Returns the cells that were asked for.
+  std::size_t DefragmentSome(std::size_t cells);
   void Compute();
   std::size_t TokensNow(const ComputingRequest& request, std::size_t tokens) const;
-  void Settle();                                 // flushes, forgets what has ended
-  void Forget(const ComputingRequest& request);  // from the maps
+  void Settle();                           // flushes, forgets what has ended
+  void Forget(ComputingRequest& request);  // from the maps
 
   Engine& engine_;
   const std::uint32_t vocab_size_;
@@ -112,7 +129,7 @@ class Scheduler {
   mutable std::mutex mutex_;  // guards up to the next blank line
   std::condition_variable wake_;
   std::vector<std::shared_ptr<ComputingRequest>> submitted_;
-  std::unordered_map<RequestKey, std::shared_ptr<ComputingRequest>, KeyHash> requests_;
+  std::unordered_map<SessionId, RequestsOfSession> requests_;
   std::unordered_map<SequenceHandle, std::shared_ptr<ComputingRequest>> computing_;
   bool woken_ = false;
   bool stopping_ = false;
@@ -127,7 +144,10 @@ class Scheduler {
   std::vector<const ComputingRequest*> awaited_;           // leaders of those that wait; sorted
   std::vector<StepCandidate> candidates_;
   std::vector<StepItem> items_;
-  std::vector<Part> parts_;     // parallel to items_
+  std::vector<Part> parts_;  // parallel to items_
+  std::vector<WorkShare> works_;
+  std::unordered_map<std::uint32_t, std::uint64_t> work_turns_;  // by uid: when its last work began
+  std::uint64_t work_turn_ = 0;
   std::vector<float> scratch_;  // [rows, vocab_size]
   std::optional<Defragmentation> defragmentation_;
   std::uint64_t rounds_ = 0;

@@ -1,5 +1,5 @@
-// A hello or a conversation ends inside its own callback: it is taken out of its map at once and
-// destroyed by a posted call.
+// A hello or a conversation that ends inside its own callback is taken out of its map at once, with
+// its timers, and destroyed by a posted call.
 #include "daemon/server.h"
 
 #include <sys/syscall.h>
@@ -36,6 +36,7 @@ std::string ErrorText(const Error& error) {
 Server::Server(const Parts& parts, const ServerOptions& options)
     : parts_(parts),
       options_(options),
+      limited_log_(parts.loop),
       service_(
           parts.engine, parts.scheduler, parts.quotas, parts.shares,
           {.pid_of_session = [this](SessionId session) -> std::uint32_t {
@@ -58,7 +59,7 @@ Server::Server(const Parts& parts, const ServerOptions& options)
           options.prefixes),
       waiting_(parts.loop,
                [this](const StoredSession& session) {
-                 Log(LogLevel::kInfo, "given_up", SessionText(session.id));
+                 limited_log_.Log(LogLevel::kInfo, "given_up", SessionText(session.id));
                  service_.SessionClosed(session.id);
                }),
       maps_(parts.loop, parts.engine.memory(),
@@ -78,7 +79,7 @@ Server::Server(const Parts& parts, const ServerOptions& options)
   TakeStoredSessions();
 }
 
-Server::~Server() = default;
+Server::~Server() { parts_.scheduler.DropRequests(); }
 
 void Server::Start(std::unique_ptr<Listener> listener) {
   listener_ = std::move(listener);
@@ -105,6 +106,17 @@ void Server::CloseAll() {
   }
 }
 
+Server::Counts Server::CountAll() const {
+  Counts counts{.hellos = hellos_.size(),
+                .conversations = conversations_.size(),
+                .waiting_sessions = waiting_.count(),
+                .connections = {}};
+  for (const auto& [uid, held] : counts_) {
+    if (held.connections > 0) counts.connections[uid] = held.connections;
+  }
+  return counts;
+}
+
 void Server::Accept(UniqueFd socket, const PeerCredentials& peer, const Status& admitted) {
   if (!admitted) return Refuse(socket.get(), peer, admitted.error());
   UidCounts& counts = counts_[peer.uid];
@@ -112,32 +124,40 @@ void Server::Accept(UniqueFd socket, const PeerCredentials& peer, const Status& 
     return Refuse(socket.get(), peer, allowed.error());
   }
   ++counts.connections;
-  auto waiting = std::make_unique<PendingHello>(
+  const HelloNumber number{++last_hello_};
+  hellos_[number].connection = std::make_unique<PendingHello>(
       parts_.loop, std::move(socket), peer, options_.hello_deadline,
       PendingHello::Callbacks{
-          .introduced = [this](PendingHello& ended,
-                               const wire::CheckedHello& hello) { Introduce(ended, hello); },
-          .failed =
-              [this](PendingHello& ended, const Error& why) {
-                Refuse(ended.socket(), ended.peer(), why);
-                ReleaseConnection(ended.peer().uid);
-                EndHello(ended);
-              }});
-  PendingHello* const key = waiting.get();
-  hellos_[key].waiting = std::move(waiting);
+          .introduced = [this,
+                         number](const wire::CheckedHello& asked) { Introduce(number, asked); },
+          .failed = [this, number](const Error& why) { RefuseHello(number, why); }});
 }
 
 void Server::Refuse(int socket, const PeerCredentials& peer, const Error& why) {
-  Log(LogLevel::kWarning, "refused", PeerText(peer) + " " + ErrorText(why));
+  const std::string fields = PeerText(peer) + " " + ErrorText(why);
+  if (why.code == Code::kDisconnected) {
+    Log(LogLevel::kDebug, "refused", fields);  // a peer that went by itself
+  } else {
+    limited_log_.Log(LogLevel::kWarning, "refused", fields);
+  }
   SendRefusal(socket, why);
 }
 
-void Server::EndHello(PendingHello& waiting) {
-  const auto found = hellos_.find(&waiting);
+void Server::RefuseHello(HelloNumber number, const Error& why) {
+  const auto found = hellos_.find(number);
   if (found == hellos_.end()) return;
-  const auto ended = std::make_shared<Hello>(std::move(found->second));
-  hellos_.erase(found);
-  parts_.loop.Post([ended] {});
+  const PendingHello& refused = *found->second.connection;
+  Refuse(refused.socket(), refused.peer(), why);
+  ReleaseConnection(refused.peer().uid);
+  EndHello(number);
+}
+
+void Server::EndHello(HelloNumber number) {
+  auto ended = hellos_.extract(number);
+  if (ended.empty()) return;
+  // It may be in one of its own callbacks.
+  parts_.loop.Post(
+      [connection = std::shared_ptr<PendingHello>(std::move(ended.mapped().connection))] {});
 }
 
 void Server::ReleaseConnection(std::uint32_t uid) {
@@ -146,14 +166,15 @@ void Server::ReleaseConnection(std::uint32_t uid) {
   if (--found->second.connections == 0) counts_.erase(found);
 }
 
-void Server::Introduce(PendingHello& waiting, const wire::CheckedHello& hello) {
-  const std::uint32_t uid = waiting.peer().uid;
-  const Result<Opening> opening = hello.has_session_token ? TakeUp(hello.session_token, uid)
-                                                          : NewSession(uid, waiting.peer().pid);
-  if (opening) return Admit(waiting, hello, *opening);
-  Refuse(waiting.socket(), waiting.peer(), opening.error());
-  ReleaseConnection(uid);
-  EndHello(waiting);
+void Server::Introduce(HelloNumber number, const wire::CheckedHello& asked) {
+  const PeerCredentials peer = hellos_.at(number).connection->peer();
+  const Result<Opening> opening = asked.has_session_token ? TakeUp(asked.session_token, peer.uid)
+                                                          : NewSession(peer.uid, peer.pid);
+  if (!opening) return RefuseHello(number, opening.error());
+  Hello& hello = hellos_.at(number);
+  hello.asked = asked;
+  hello.opening = *opening;
+  Admit(number);
 }
 
 Result<Server::Opening> Server::NewSession(std::uint32_t uid, pid_t pid) {
@@ -172,19 +193,19 @@ Result<Server::Opening> Server::TakeUp(const SessionToken& token, std::uint32_t 
   for (const auto& [id, conversation] : conversations_) {
     const auto& stored = conversation->session()->identity().stored;
     if (!stored || stored->owner_uid != uid || !IsTokenOf(token, *stored)) continue;
-    parts_.loop.Post([ended = EndSession(id, {Code::kDisconnected, "its client connects anew"},
-                                         /*is_lost=*/true)] {});
+    // Destroyed at once: a conversation that has ended must not take another submission.
+    (void)EndSession(id, {Code::kDisconnected, "its client connects anew"}, /*is_lost=*/true);
     break;
   }
   // An attempt before this one, which its client has given up, may have it.
-  for (auto& [earlier, hello] : hellos_) {
+  for (const auto& [number, hello] : hellos_) {
     if (!hello.opening || hello.opening->session.owner_uid != uid ||
         !IsTokenOf(token, hello.opening->session)) {
       continue;
     }
     const Opening opening = *hello.opening;
-    ReleaseConnection(uid);
-    EndHello(*earlier);
+    RefuseHello(number,
+                {Code::kConflict, "session_token: a later connection has taken the session up"});
     return opening;
   }
   if (const auto stored = waiting_.Take(token, uid)) {
@@ -195,26 +216,23 @@ Result<Server::Opening> Server::TakeUp(const SessionToken& token, std::uint32_t 
               "or it has waited long enough");
 }
 
-void Server::Admit(PendingHello& waiting, const wire::CheckedHello& hello, const Opening& opening) {
+void Server::Admit(HelloNumber number) {
   constexpr std::chrono::milliseconds kRetry{2};
-  if (parts_.scheduler.HasRequests(opening.session.id)) {
+  const auto found = hellos_.find(number);
+  if (found == hellos_.end()) return;
+  Hello& hello = found->second;
+  if (parts_.scheduler.HasRequests(hello.opening->session.id)) {
     // They are cancelled and end with the step in progress; until then they have their sequences.
-    Hello& held = hellos_[&waiting];
-    held.opening = opening;
-    held.retry = parts_.loop.After(
-        kRetry, [this, &waiting, hello, opening] { Admit(waiting, hello, opening); });
+    hello.retry = parts_.loop.After(kRetry, [this, number] { Admit(number); });
     return;
   }
-  if (Status opened = Open(waiting, hello, opening); !opened) {
-    Refuse(waiting.socket(), waiting.peer(), opened.error());
-    ReleaseConnection(waiting.peer().uid);
-    if (opening.is_new) {
-      service_.SessionClosed(opening.session.id);
-    } else {
-      AwaitClient(opening.session, waiting.peer().pid);
-    }
-  }
-  EndHello(waiting);
+  const Status opened = Open(hello);
+  if (opened) return EndHello(number);
+  const Opening opening = *hello.opening;
+  const pid_t pid = hello.connection->peer().pid;
+  RefuseHello(number, opened.error());
+  if (opening.is_new) return service_.SessionClosed(opening.session.id);
+  AwaitClient(opening.session, pid);
 }
 
 void Server::AwaitClient(const StoredSession& session, pid_t pid) {
@@ -252,9 +270,10 @@ void Server::TakeStoredSessions() {
   for (const SessionId session : orphaned) service_.SessionClosed(session);
 }
 
-Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello,
-                    const Opening& opening) {
-  const PeerCredentials peer = waiting.peer();
+Status Server::Open(Hello& opened) {
+  const wire::CheckedHello& hello = opened.asked;
+  const Opening& opening = *opened.opening;
+  const PeerCredentials peer = opened.connection->peer();
   UidCounts& counts = counts_[peer.uid];
   const std::uint64_t result_bytes = hello.geometry.result_arena_bytes;
   const std::uint64_t request_bytes = hello.geometry.request_arena_bytes;
@@ -286,8 +305,8 @@ Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello,
     descriptors.push_back(map);
     welcome.descriptor_count = 3;
   }
-  if (Status sent =
-          SendWithDescriptors(waiting.socket(), std::as_bytes(std::span(&welcome, 1)), descriptors);
+  if (Status sent = SendWithDescriptors(opened.connection->socket(),
+                                        std::as_bytes(std::span(&welcome, 1)), descriptors);
       !sent) {
     if (hello.wants_map) maps_.Unwatch(peer.uid);
     return sent;
@@ -310,7 +329,7 @@ Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello,
                       .shares_prefixes = hello.shares_prefixes,
                       .stored = is_stored ? std::optional(stored) : std::nullopt,
                       .returns = hello.returns},
-      waiting.TakeSocket(), std::move(created.channel),
+      opened.connection->TakeSocket(), std::move(created.channel),
       [this](SessionId wanting) { WantPump(wanting); });
   conversations_.emplace(
       id,
@@ -326,7 +345,7 @@ Status Server::Open(PendingHello& waiting, const wire::CheckedHello& hello,
                                   },
                               .pump_wanted = [this](SessionId wanting) { WantPump(wanting); }},
           std::move(session)));
-  Log(LogLevel::kInfo, opening.is_new ? "connect" : "reconnect",
+  Log(LogLevel::kDebug, opening.is_new ? "connect" : "reconnect",
       SessionText(id) + " " + PeerText(peer) + " name=" + Quoted(hello.name));
   return {};
 }
@@ -352,10 +371,13 @@ std::shared_ptr<Conversation> Server::EndSession(SessionId id, const Error& why,
   counts_[session.uid()].request_bytes -= session.request_arena_bytes();
   ReleaseConnection(session.uid());
   if (session.identity().watches_map) maps_.Unwatch(session.uid());
-  const bool is_hang_up = why.code == Code::kDisconnected;
-  Log(is_hang_up ? LogLevel::kInfo : LogLevel::kWarning,
-      is_hang_up ? "disconnect" : "protocol_violation",
-      SessionText(id) + " " + PeerText(session.identity().peer) + " " + ErrorText(why));
+  const std::string fields =
+      SessionText(id) + " " + PeerText(session.identity().peer) + " " + ErrorText(why);
+  if (why.code == Code::kDisconnected) {
+    Log(LogLevel::kDebug, "disconnect", fields);
+  } else {
+    limited_log_.Log(LogLevel::kWarning, "protocol_violation", fields);
+  }
   return ended;
 }
 

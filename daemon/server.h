@@ -12,6 +12,7 @@
 
 #include "daemon/conversation.h"
 #include "daemon/io_loop.h"
+#include "daemon/limited_log.h"
 #include "daemon/listener.h"
 #include "daemon/map_publisher.h"
 #include "daemon/pending_hello.h"
@@ -49,6 +50,8 @@ class Server {
   };
 
   Server(const Parts& parts, const ServerOptions& options);
+  // Drops the requests that the scheduler still has: they belong to the sessions that end here.
+  // REQUIRES: Scheduler::Run does not run, and neither do the other loops' threads.
   ~Server();
 
   // Serves the listener's connections from now on.
@@ -59,6 +62,14 @@ class Server {
   void StopListening();
   // Hangs up on everybody; what is committed of their sessions stays, for another daemon.
   void CloseAll();
+
+  struct Counts {
+    std::size_t hellos = 0;         // connections without a session
+    std::size_t conversations = 0;  // connections with one
+    std::size_t waiting_sessions = 0;
+    std::map<std::uint32_t, std::uint32_t> connections;  // by uid, as they count for its quota
+  };
+  Counts CountAll() const;
 
  private:
   // What a uid has of what is counted by connection.
@@ -74,30 +85,38 @@ class Server {
     StoredSession session;
     bool is_new = true;
   };
+  // Numbers are not used again: a late callback of a hello that has ended finds none, and never
+  // another one.
+  enum class HelloNumber : std::uint64_t {};
   struct Hello {
-    std::unique_ptr<PendingHello> waiting;
-    // It waits until the requests of its session's last connection have ended.
+    std::unique_ptr<PendingHello> connection;
+    // Once it is introduced. It then waits until the requests of its session's last connection have
+    // ended.
+    wire::CheckedHello asked{};
     std::optional<Opening> opening;
     std::unique_ptr<IoLoop::Handle> retry;
   };
 
   void Accept(UniqueFd socket, const PeerCredentials& peer, const Status& admitted);
-  void Introduce(PendingHello& waiting, const wire::CheckedHello& hello);
-  Status Open(PendingHello& waiting, const wire::CheckedHello& hello, const Opening& opening);
+  void Introduce(HelloNumber number, const wire::CheckedHello& asked);
+  // REQUIRES: an introduced hello.
+  Status Open(Hello& hello);
   // A new session; stored, if there is room for its record.
   Result<Opening> NewSession(std::uint32_t uid, pid_t pid);
-  // The session of a token, out of those that wait, or from a connection that has not been found
-  // dead yet. Error: kSessionLost.
+  // The session of a token, out of those that wait, from a connection that has not been found dead
+  // yet, or from an earlier hello, which is refused then. Error: kSessionLost.
   Result<Opening> TakeUp(const SessionToken& token, std::uint32_t uid);
-  // Opens it once no request of its earlier connection is left.
-  void Admit(PendingHello& waiting, const wire::CheckedHello& hello, const Opening& opening);
+  // Opens its session once no request of the session's earlier connection is left.
+  void Admit(HelloNumber number);
   // At the start: what `meta` knows of.
   void TakeStoredSessions();
   // The client of a session that was lost may come back.
   // `pid`: of the process whose connection it was; 0: not seen from here.
   void AwaitClient(const StoredSession& session, pid_t pid);
   void Refuse(int socket, const PeerCredentials& peer, const Error& why);
-  void EndHello(PendingHello& waiting);
+  void RefuseHello(HelloNumber number, const Error& why);
+  // Takes it and its timer away at once.
+  void EndHello(HelloNumber number);
   // The conversation, out of its map: to be destroyed where it is not in one of its own calls.
   std::shared_ptr<Conversation> EndSession(SessionId session, const Error& why, bool is_lost);
   void ReleaseConnection(std::uint32_t uid);
@@ -107,12 +126,14 @@ class Server {
 
   const Parts parts_;
   const ServerOptions options_;
+  LimitedLog limited_log_;
   Service service_;
   std::unique_ptr<Listener> listener_;
   std::uint64_t last_session_ = 0;
   bool is_closing_ = false;
   std::unordered_map<std::uint32_t, UidCounts> counts_;  // by uid
-  std::unordered_map<PendingHello*, Hello> hellos_;
+  std::uint64_t last_hello_ = 0;
+  std::map<HelloNumber, Hello> hellos_;
   WaitingSessions waiting_;
   std::unordered_map<SessionId, std::unique_ptr<Conversation>> conversations_;
   MapPublisher maps_;

@@ -124,28 +124,14 @@ void Service::Abandoned(SessionId session) {
 }
 
 void Service::LetGoOf(SessionId session) {
-  for (const SequenceInfo& sequence : memory_.Sequences()) {
+  for (const SequenceInfo& sequence : memory_.SequencesOf(session)) {
     const bool stays =
         (sequence.flags & (layout::kSequencePublished | layout::kSequenceRetained)) != 0;
     // One that went meanwhile must not keep the others.
-    if (sequence.owner.session == session && !stays) (void)LetGo(sequence.handle);
+    if (!stays) (void)LetGo(sequence.handle);
   }
   if (prefixes_.retained_max > 0) (void)memory_.LimitRetained(prefixes_.retained_max);
   (void)memory_.CloseSession(session);  // kNotFound: one that could not be taken up again
-}
-
-bool Service::IsInPublicSnapshot(SequenceHandle handle) const {
-  return std::ranges::any_of(memory_.Snapshots(), [handle](const SnapshotInfo& snapshot) {
-    return snapshot.sequence == handle && snapshot.is_public;
-  });
-}
-
-SequenceAccess Service::AccessTo(const Caller& caller, const SequenceInfo& info) const {
-  // Only strangers need the look into the snapshots.
-  const bool in_public_snapshot = info.owner.uid != caller.uid &&
-                                  (info.flags & layout::kSequencePublished) != 0 &&
-                                  IsInPublicSnapshot(info.handle);
-  return AccessOf(caller, info, in_public_snapshot);
 }
 
 Result<SequenceInfo> Service::FindReadable(const Request& request, const char* field,
@@ -155,7 +141,7 @@ Result<SequenceInfo> Service::FindReadable(const Request& request, const char* f
     if (info.error().code == Code::kNotFound) return FailNotFound(field, handle);
     return std::unexpected(info.error());
   }
-  KVD_CHECK_OK(CheckRead(AccessTo(request.caller, *info), field, handle));
+  KVD_CHECK_OK(CheckRead(AccessOf(request.caller, *info), field, handle));
   return info;
 }
 
@@ -163,7 +149,7 @@ Result<SequenceInfo> Service::FindChangeable(const Request& request, const char*
                                              SequenceHandle handle) const {
   KVD_TRY(const SequenceInfo info, FindReadable(request, field, handle));
   KVD_CHECK_OK(
-      CheckChange(AccessTo(request.caller, info), request.has(wire::kFlagForce), field, info));
+      CheckChange(AccessOf(request.caller, info), request.has(wire::kFlagForce), field, info));
   KVD_CHECK_OK(scheduler_.CheckIdle(handle));
   if ((info.flags & layout::kSequenceRetained) != 0) {
     // Whoever goes on with a retained sequence has it from now on: it must not be evicted meanwhile.
@@ -182,11 +168,7 @@ SequenceOwner Service::OwnerFor(const Caller& caller) const {
 Status Service::CheckSequenceQuota(std::uint32_t uid, std::uint64_t wanted) const {
   // The own uid is bounded by the sequence table, which says so itself.
   if (quotas_.is_own(uid)) return {};
-  // Retained ones make room.
-  const auto held = std::ranges::count_if(memory_.Sequences(), [uid](const SequenceInfo& info) {
-    return info.owner.uid == uid && !IsEvictable(info.flags);
-  });
-  return quotas_.CheckSequences(uid, static_cast<std::uint64_t>(held), wanted);
+  return quotas_.CheckSequences(uid, memory_.UseOf(uid).sequences, wanted);
 }
 
 Result<PosRange> RangeOf(const wire::Submission& submission) {

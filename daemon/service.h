@@ -108,8 +108,6 @@ class Service {
   void LetGoOf(SessionId session);
 
   // ---- what a caller may reach
-  bool IsInPublicSnapshot(SequenceHandle handle) const;
-  SequenceAccess AccessTo(const Caller& caller, const SequenceInfo& info) const;
   Result<SequenceInfo> FindReadable(const Request& request, const char* field,
                                     SequenceHandle handle) const;
   // Also not being computed (kBusy).
@@ -129,7 +127,7 @@ class Service {
   Result<Reply> Clear(const Request& request);
   Result<Reply> Add(const Request& request);
   Result<Reply> Query(const Request& request);
-  Result<Reply> List(const Request& request);
+  Result<Outcome> List(const Request& request);
   Result<Outcome> ReadTokens(const Request& request);
   // ---- verbs_replays.cc: the same where tokens have to be computed again
   Result<Outcome> RemoveWithReplay(const Request& request, SequenceHandle sequence, PosRange range);
@@ -190,7 +188,7 @@ class Service {
   // Room in the pool at all, and in the uid's share.
   Status CheckTokenCount(const Request& request, std::uint64_t tokens) const;
   // Error: kInvalidArgument (p0 is not the next position, or positions would overflow).
-  Result<Pos> CheckNextPos(const SequenceInfo& info, std::int32_t p0, std::size_t tokens) const;
+  Result<Pos> CheckNextPos(const SequenceInfo& info, std::int64_t p0, std::size_t tokens) const;
   // ---- verbs_llama.cc
   Result<Outcome> ExportLlama(const Request& request);
   Result<Reply> UploadLlama(const Request& request);

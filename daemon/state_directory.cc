@@ -11,7 +11,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
 #include <vector>
+
+#include "shm/own_directory.h"
 
 namespace kvd {
 namespace {
@@ -70,33 +73,49 @@ bool IsTmpfsWithRoom(const std::string& path, std::uint64_t needed_bytes) {
          needed_bytes;
 }
 
-// Where a daemon's directory may lie: `root` must exist, each of `below` is made private.
+constexpr mode_t kForbiddenMode = 077;
+
+// Where directories of daemons may lie: in ROOT/STEM, or what stands for it (shm/own_directory.h),
+// each by its daemon's name.
 struct Place {
   std::string root;
-  std::vector<std::string> below;
-
-  std::string path() const {
-    std::string whole = root;
-    for (const std::string& part : below) whole += "/" + part;
-    return whole;
-  }
+  std::string stem;
 };
 
 // In order of preference; the last one need not be tmpfs.
-std::vector<Place> DefaultPlaces(const std::string& name) {
+std::vector<Place> DefaultPlaces() {
   const std::string uid = std::to_string(::geteuid());
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
   const char* const temporary = std::getenv("TMPDIR");
   std::vector<Place> places;
   if (runtime != nullptr && runtime[0] == '/') {
-    places.push_back({.root = runtime, .below = {"kvd-state", name}});
+    places.push_back({.root = runtime, .stem = "kvd-state"});
   } else if (::geteuid() == 0) {
-    places.push_back({.root = "/run", .below = {"kvd-state", name}});
+    places.push_back({.root = "/run", .stem = "kvd-state"});
   }
-  places.push_back({.root = "/dev/shm", .below = {"kvd-" + uid, name}});
+  places.push_back({.root = "/dev/shm", .stem = "kvd-" + uid});
   places.push_back({.root = temporary != nullptr && temporary[0] == '/' ? temporary : "/tmp",
-                    .below = {"kvd-" + uid + "-state", name}});
+                    .stem = "kvd-" + uid + "-state"});
   return places;
+}
+
+// The directories of daemons of that name which exist, at every default place.
+struct ExistingPaths {
+  std::vector<std::string> paths;
+  std::vector<std::string> passed_over;
+};
+ExistingPaths FindExisting(const std::string& name) {
+  ExistingPaths existing;
+  for (const Place& place : DefaultPlaces()) {
+    OwnDirectories own = FindOwnDirectories(place.root, place.stem, kForbiddenMode);
+    for (const std::string& directory : own.usable) {
+      std::string path = directory + "/" + name;
+      struct stat found{};
+      if (::lstat(path.c_str(), &found) == 0) existing.paths.push_back(std::move(path));
+    }
+    std::ranges::move(own.passed_over, std::back_inserter(existing.passed_over));
+  }
+  return existing;
 }
 
 }  // namespace
@@ -121,39 +140,45 @@ bool StateDirectory::RemoveState() {
 
 Result<StateDirectory> StateDirectory::OpenDefault(const std::string& name,
                                                    std::uint64_t needed_bytes) {
-  const std::vector<Place> places = DefaultPlaces(name);
-  const auto holds_state = [](const Place& place) {
-    return ::faccessat(AT_FDCWD, (place.path() + "/meta").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+  ExistingPaths existing = FindExisting(name);
+  const auto open = [&existing](const std::string& path) -> Result<StateDirectory> {
+    KVD_TRY(StateDirectory opened, Open(path));
+    opened.passed_over_ = std::move(existing.passed_over);
+    return opened;
   };
   // Its own pool may be what left no room there.
-  auto chosen = std::ranges::find_if(places, holds_state);
-  if (chosen == places.end()) {
-    chosen = std::find_if(places.begin(), places.end() - 1, [&](const Place& place) {
-      return IsTmpfsWithRoom(place.root, needed_bytes);
-    });
+  for (const std::string& path : existing.paths) {
+    if (::faccessat(AT_FDCWD, (path + "/meta").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+      return open(path);
+    }
   }
-  std::string path = chosen->root;
-  for (std::size_t i = 0; i + 1 < chosen->below.size(); ++i) {
-    path += "/" + chosen->below[i];
-    KVD_CHECK_OK(OpenPrivateDirectory(path));
+  const std::vector<Place> places = DefaultPlaces();
+  for (const Place& place : places) {
+    const bool is_last = &place == &places.back();
+    if (!is_last && !IsTmpfsWithRoom(place.root, needed_bytes)) continue;
+    const Result<std::string> made = MakeOwnDirectory(place.root, place.stem, kForbiddenMode);
+    if (made) return open(*made + "/" + name);
+    if (is_last) return Fail(made.error().code, "state directory " + made.error().message);
+    existing.passed_over.push_back(made.error().message);
   }
-  return Open(path + "/" + chosen->below.back());
+  return Fail(Code::kInternal, "state directory: no default place");
 }
 
-Result<std::vector<std::string>> StateDirectory::Forget(const std::optional<std::string>& path,
-                                                        const std::string& name) {
-  std::vector<std::string> paths;
+Result<StateDirectory::Forgotten> StateDirectory::Forget(const std::optional<std::string>& path,
+                                                         const std::string& name) {
+  ExistingPaths existing;
   if (path) {
-    paths.push_back(*path);
-  } else {
-    for (const Place& place : DefaultPlaces(name)) paths.push_back(place.path());
-  }
-  std::vector<std::string> forgotten;
-  for (std::string& candidate : paths) {
     struct stat found{};
-    if (::lstat(candidate.c_str(), &found) != 0 && (errno == ENOENT || errno == ENOTDIR)) continue;
+    const bool is_missing =
+        ::lstat(path->c_str(), &found) != 0 && (errno == ENOENT || errno == ENOTDIR);
+    if (!is_missing) existing.paths.push_back(*path);
+  } else {
+    existing = FindExisting(name);
+  }
+  Forgotten forgotten{.removed = {}, .passed_over = std::move(existing.passed_over)};
+  for (std::string& candidate : existing.paths) {
     KVD_TRY(StateDirectory directory, Open(candidate));
-    if (directory.RemoveState()) forgotten.push_back(std::move(candidate));
+    if (directory.RemoveState()) forgotten.removed.push_back(std::move(candidate));
   }
   return forgotten;
 }

@@ -6,6 +6,13 @@
 #include <tuple>
 
 namespace kvd {
+namespace {
+
+bool IsDecodeRow(const StepCandidate& candidate) {
+  return candidate.wanted_tokens == 1 && !candidate.is_work;
+}
+
+}  // namespace
 
 // Accounts of those that are not candidates any more go; new ones start level with the least served.
 template <class Key, class KeyOf>
@@ -29,7 +36,7 @@ void StepPlanner::MakeClaims(std::span<const StepCandidate> candidates, bool dec
   claims_.clear();
   for (auto& [session, account] : sessions_) account.claim = kNoClaim;
   const auto takes_part = [decode](const StepCandidate& candidate) {
-    return candidate.wanted_tokens > 0 && (candidate.wanted_tokens == 1) == decode;
+    return candidate.wanted_tokens > 0 && IsDecodeRow(candidate) == decode;
   };
   for (const StepCandidate& candidate : candidates) {
     Account& account = sessions_[candidate.session];
@@ -69,7 +76,19 @@ void StepPlanner::PopWaiting(Claim& claim, std::span<const StepCandidate> candid
   claim.is_awaited = !claim.waiting.empty() && candidates[claim.waiting.back()].is_awaited;
 }
 
-void StepPlanner::GiveDecodeRows(std::size_t& room) {
+std::size_t StepPlanner::RowsKept(std::span<const StepCandidate> candidates,
+                                  std::size_t prefill_tokens) const {
+  std::size_t waiting = 0;
+  for (const StepCandidate& candidate : candidates) {
+    if (!candidate.is_work && !IsDecodeRow(candidate)) waiting += candidate.wanted_tokens;
+  }
+  // A step of a few rows is shared in halves, one of a single row by turns.
+  const std::size_t half = std::max(step_tokens_ / 2, step_tokens_ == 1 ? plan_number_ % 2 : 0);
+  return std::min(
+      {std::max(step_tokens_ / kPromptPart, kPortionTokens), prefill_tokens, half, waiting});
+}
+
+void StepPlanner::GiveDecodeRows(std::size_t room) {
   for (; room > 0; --room) {
     Claim* const claim = Next();
     if (claim == nullptr) return;
@@ -79,16 +98,24 @@ void StepPlanner::GiveDecodeRows(std::size_t& room) {
   }
 }
 
-void StepPlanner::GivePrompts(std::span<const StepCandidate> candidates, std::size_t room) {
+void StepPlanner::GivePrompts(std::span<const StepCandidate> candidates, std::size_t room,
+                              std::size_t rows) {
   tokens_.assign(candidates.size(), 0);
   while (room > 0) {
     Claim* const claim = Next();
     if (claim == nullptr) break;
     const std::size_t candidate = claim->waiting.back();
+    const bool is_work = candidates[candidate].is_work;
+    if (!is_work && rows == 0) {
+      PopWaiting(*claim, candidates);
+      continue;
+    }
     const std::size_t portion =
-        std::min({kPortionTokens, room, candidates[candidate].wanted_tokens - tokens_[candidate]});
+        std::min({kPortionTokens, is_work ? room : std::min(room, rows),
+                  candidates[candidate].wanted_tokens - tokens_[candidate]});
     tokens_[candidate] += portion;
     room -= portion;
+    if (!is_work) rows -= portion;
     Charge(*claim, portion);
     if (tokens_[candidate] == candidates[candidate].wanted_tokens) PopWaiting(*claim, candidates);
   }
@@ -106,16 +133,15 @@ std::span<const StepShare> StepPlanner::Plan(std::span<const StepCandidate> cand
   user_served_.clear();
   for (const auto& [uid, account] : users_) user_served_[uid] = account.served;
   shares_.clear();
-  std::size_t room = step_tokens_;
 
   MakeClaims(candidates, /*decode=*/true);
-  GiveDecodeRows(room);
+  GiveDecodeRows(step_tokens_ - RowsKept(candidates, prefill_tokens));
+  const std::size_t rows = step_tokens_ - shares_.size();
   if (!shares_.empty()) decoded_in_plan_ = plan_number_;
   const bool somebody_decodes =
       decoded_in_plan_ != 0 && plan_number_ - decoded_in_plan_ <= kPlansAfterDecoding;
-  if (somebody_decodes) room = std::min(room, prefill_tokens);
   MakeClaims(candidates, /*decode=*/false);
-  GivePrompts(candidates, room);
+  GivePrompts(candidates, somebody_decodes ? prefill_tokens : step_tokens_, rows);
   return shares_;
 }
 

@@ -1,5 +1,7 @@
-// StepPlanner: which requests compute how many tokens in the next step. Decode rows first, then
-// prompts; fair between users, and between the sessions of each.
+// StepPlanner: which requests compute how many tokens in the next step, and how much of the work that
+// is done between two steps goes with it. Decode rows first, then prompts and work; fair between
+// users, and between the sessions of each. While prompts or work wait, decode rows leave them a part
+// of the step.
 //
 // Owner: the scheduler, engine thread only. Fairness is by tokens served: of users that want more
 // than there is, the one that was served least comes first, in portions of one block; so of the
@@ -23,6 +25,8 @@ struct StepCandidate {
   std::size_t wanted_tokens = 0;  // 1: a decode row
   std::uint32_t uid = 0;          // the session's
   bool is_awaited = false;        // other prompts begin with what this one computes
+  // Takes no rows of the step: work, in prompt tokens that take as long. Never a decode row.
+  bool is_work = false;
 };
 
 struct StepShare {
@@ -33,6 +37,9 @@ struct StepShare {
 class StepPlanner {
  public:
   static constexpr std::size_t kPortionTokens = 32;
+  // The part of a step that decode rows leave to prompts which wait: one of that many, kPortionTokens
+  // at least.
+  static constexpr std::size_t kPromptPart = 8;
   // Whose client samples for itself has no decode row in the step after one: prompts are held to
   // their chunk for so many plans more.
   static constexpr std::uint64_t kPlansAfterDecoding = 2;
@@ -41,7 +48,7 @@ class StepPlanner {
   explicit StepPlanner(std::size_t step_tokens) : step_tokens_(step_tokens) {}
 
   // Shares of the candidates that take part, decode rows first; each candidate at most once. While
-  // somebody decodes, prompts get prefill_tokens together. Valid until the next call.
+  // somebody decodes, prompts and work get prefill_tokens together. Valid until the next call.
   std::span<const StepShare> Plan(std::span<const StepCandidate> candidates,
                                   std::size_t prefill_tokens);
   // What was really computed.
@@ -67,8 +74,11 @@ class StepPlanner {
   void UpdateAccounts(Accounts<Key>& accounts, std::span<const StepCandidate> candidates,
                       const KeyOf& key_of);
   void MakeClaims(std::span<const StepCandidate> candidates, bool decode);
-  void GiveDecodeRows(std::size_t& room);
-  void GivePrompts(std::span<const StepCandidate> candidates, std::size_t room);
+  // Rows that decode rows leave to the prompts among the candidates.
+  std::size_t RowsKept(std::span<const StepCandidate> candidates, std::size_t prefill_tokens) const;
+  void GiveDecodeRows(std::size_t room);
+  // `room` for prompts and work together, of which `rows` for prompts.
+  void GivePrompts(std::span<const StepCandidate> candidates, std::size_t room, std::size_t rows);
   Claim* Next();
   void Charge(Claim& claim, std::size_t tokens);
   void PopWaiting(Claim& claim, std::span<const StepCandidate> candidates);

@@ -8,7 +8,7 @@ TakeBack::~TakeBack() {
   if (rewind_) engine_->memory().AbandonRewind(*rewind_);
 }
 
-Result<bool> TakeBack::Advance(Engine& engine) {
+Result<bool> TakeBack::Advance(Engine& engine, std::size_t tokens_max) {
   if (!rewind_) {
     const auto removed = engine.memory().RemoveRange(sequence_, {first_, kPosEnd});
     if (removed) return true;
@@ -17,8 +17,9 @@ Result<bool> TakeBack::Advance(Engine& engine) {
     KVD_CHECK_OK(engine.memory().BeginRewind(sequence_, {first_, kPosEnd}, &rewind));
     rewind_ = std::move(rewind);
     engine_ = &engine;
+    return false;  // how much it is shows now
   }
-  Result<bool> replayed = engine.Replay(*rewind_);
+  Result<bool> replayed = engine.Replay(*rewind_, tokens_max);
   if (!replayed || *replayed) rewind_.reset();  // over by itself
   return replayed;
 }

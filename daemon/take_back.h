@@ -5,6 +5,7 @@
 // up with the object; the engine outlives it.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "engine/engine.h"
@@ -21,9 +22,13 @@ class TakeBack {
   TakeBack(const TakeBack&) = delete;
   TakeBack& operator=(const TakeBack&) = delete;
 
-  // A ubatch of it, where a recurrent state has to be computed again; true: done. Errors: those of
-  // Memory::RemoveRange and Engine::Replay.
-  Result<bool> Advance(Engine& engine);
+  // About tokens_max tokens of it, where a recurrent state has to be computed again; true: done.
+  // Errors: those of Memory::RemoveRange and Engine::Replay.
+  Result<bool> Advance(Engine& engine, std::size_t tokens_max);
+  // To be computed again, 1 before that is known.
+  std::size_t tokens_left() const {
+    return rewind_ ? std::max<std::size_t>(rewind_->tokens.size() - rewind_->done, 1) : 1;
+  }
 
  private:
   const SequenceHandle sequence_;

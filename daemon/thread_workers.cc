@@ -47,7 +47,7 @@ class ThreadWorkers::Piece final : public WorkControl {
   // Guarded by the workers' mutex.
   bool has_begun = false;
   bool has_turn = false;
-  std::condition_variable turn_came;
+  CondVar turn_came;
 
  private:
   ThreadWorkers& workers_;
@@ -57,7 +57,7 @@ class ThreadWorkers::Thread {
  public:
   // Guarded by the workers' mutex.
   std::shared_ptr<Piece> piece;
-  std::condition_variable piece_came;
+  CondVar piece_came;
 
   std::thread thread;
 };
@@ -68,7 +68,7 @@ ThreadWorkers::~ThreadWorkers() { Stop(); }
 
 void ThreadWorkers::Queue(const WorkOwner& owner, RequestId request, Work work) {
   auto piece = std::make_shared<Piece>(*this, owner, request, std::move(work));
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (stops_) return;
   auto uid = std::ranges::find(uids_, owner.uid, &UidQueue::uid);
   if (uid == uids_.end())
@@ -100,7 +100,7 @@ bool ThreadWorkers::BeginOn(const std::shared_ptr<Piece>& piece) {
   Thread* const thread = idle_.back();
   idle_.pop_back();
   thread->piece = piece;
-  thread->piece_came.notify_one();
+  thread->piece_came.NotifyOne();
   return true;
 }
 
@@ -115,49 +115,50 @@ bool ThreadWorkers::GiveTurn(UidQueue& uid, SessionQueue& session) {
   }
   piece->has_turn = true;
   ++turns_taken_;
-  piece->turn_came.notify_one();
+  piece->turn_came.NotifyOne();
   return true;
 }
 
-void ThreadWorkers::Dispatch() {
-  const auto give_one = [this] {
-    for (auto uid = uids_.begin(); uid != uids_.end(); ++uid) {
-      for (auto session = uid->sessions.begin(); session != uid->sessions.end(); ++session) {
-        if (!GiveTurn(*uid, *session)) continue;
-        uid->sessions.splice(uid->sessions.end(), uid->sessions, session);
-        uids_.splice(uids_.end(), uids_, uid);
-        return true;
-      }
+bool ThreadWorkers::GiveOneTurn() {
+  for (auto uid = uids_.begin(); uid != uids_.end(); ++uid) {
+    for (auto session = uid->sessions.begin(); session != uid->sessions.end(); ++session) {
+      if (!GiveTurn(*uid, *session)) continue;
+      uid->sessions.splice(uid->sessions.end(), uid->sessions, session);
+      uids_.splice(uids_.end(), uids_, uid);
+      return true;
     }
-    return false;
-  };
-  while ((stops_ || turns_taken_ < options_.turns) && give_one()) {
+  }
+  return false;
+}
+
+void ThreadWorkers::Dispatch() {
+  while ((stops_ || turns_taken_ < options_.turns) && GiveOneTurn()) {
   }
 }
 
 void ThreadWorkers::Yield(Piece& piece) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   piece.slice_end = Clock::now() + options_.slice;
   if (stops_) return;
   piece.has_turn = false;
   --turns_taken_;
   // Those that wait come first, as this one got its last turn after them; without any it is next.
   Dispatch();
-  piece.turn_came.wait(lock, [&piece] { return piece.has_turn; });
+  while (!piece.has_turn) piece.turn_came.Wait(mutex_);
   piece.slice_end = Clock::now() + options_.slice;
 }
 
 void ThreadWorkers::RunThread(Thread& thread) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    thread.piece_came.wait(lock, [&] { return thread.piece != nullptr || stops_; });
+    while (thread.piece == nullptr && !stops_) thread.piece_came.Wait(mutex_);
     if (thread.piece == nullptr) return;
     const std::shared_ptr<Piece> piece = thread.piece;
-    lock.unlock();
+    lock.Unlock();
     piece->slice_end = Clock::now() + options_.slice;
     piece->work(*piece);
     piece->work = {};  // what it holds goes before the next piece of its session begins
-    lock.lock();
+    lock.Lock();
     thread.piece = nullptr;
     idle_.push_back(&thread);
     Remove(*piece);
@@ -206,7 +207,7 @@ void ThreadWorkers::CallCancelled(const Ended& ended) {
 void ThreadWorkers::CancelSession(SessionId session) {
   Ended ended;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     (void)CancelWhere(session, [](const Piece&) { return true; }, &ended);
   }
   CallCancelled(ended);
@@ -216,7 +217,7 @@ bool ThreadWorkers::Cancel(SessionId session, RequestId request) {
   Ended ended;
   bool has_found = false;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     has_found = CancelWhere(
         session, [request](const Piece& piece) { return piece.request == request; }, &ended);
   }
@@ -225,8 +226,9 @@ bool ThreadWorkers::Cancel(SessionId session, RequestId request) {
 }
 
 void ThreadWorkers::Stop() {
+  std::vector<std::thread*> running;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     stops_ = true;
     for (UidQueue& uid : uids_) {
       for (SessionQueue& session : uid.sessions) {
@@ -239,10 +241,14 @@ void ThreadWorkers::Stop() {
     }
     std::erase_if(uids_, [](const UidQueue& uid) { return uid.sessions.empty(); });
     Dispatch();
-    for (const auto& thread : threads_) thread->piece_came.notify_one();
+    for (const auto& thread : threads_) {
+      thread->piece_came.NotifyOne();
+      running.push_back(&thread->thread);
+    }
   }
-  for (const auto& thread : threads_) {
-    if (thread->thread.joinable()) thread->thread.join();
+  // No thread is added any more.
+  for (std::thread* const thread : running) {
+    if (thread->joinable()) thread->join();
   }
 }
 

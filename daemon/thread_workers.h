@@ -11,15 +11,14 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "daemon/workers.h"
+#include "shm/mutex.h"
 
 namespace kvd {
 
@@ -62,28 +61,28 @@ class ThreadWorkers final : public Workers {
   using Ended = std::vector<std::shared_ptr<Piece>>;
   static void CallCancelled(const Ended& ended);
 
-  // These REQUIRE mutex_.
-  bool MayBegin(const UidQueue& uid) const;
+  bool MayBegin(const UidQueue& uid) const KVD_REQUIRES(mutex_);
   // Gives free turns to the next pieces.
-  void Dispatch();
-  bool GiveTurn(UidQueue& uid, SessionQueue& session);
-  bool BeginOn(const std::shared_ptr<Piece>& piece);
-  void Remove(const Piece& piece);
+  void Dispatch() KVD_REQUIRES(mutex_);
+  bool GiveOneTurn() KVD_REQUIRES(mutex_);
+  bool GiveTurn(UidQueue& uid, SessionQueue& session) KVD_REQUIRES(mutex_);
+  bool BeginOn(const std::shared_ptr<Piece>& piece) KVD_REQUIRES(mutex_);
+  void Remove(const Piece& piece) KVD_REQUIRES(mutex_);
   template <class Matches>
-  bool CancelWhere(SessionId session, const Matches& matches, Ended* ended);
+  bool CancelWhere(SessionId session, const Matches& matches, Ended* ended) KVD_REQUIRES(mutex_);
 
   // Of a piece's thread.
   void Yield(Piece& piece);
   void RunThread(Thread& thread);
 
   const Options options_;
-  std::mutex mutex_;  // guards the rest
-  bool stops_ = false;
-  std::list<UidQueue> uids_;  // whose turn is next at the front
-  std::uint32_t turns_taken_ = 0;
-  std::uint32_t begun_ = 0;
-  std::list<std::unique_ptr<Thread>> threads_;
-  std::vector<Thread*> idle_;
+  Mutex mutex_;
+  bool stops_ KVD_GUARDED_BY(mutex_) = false;
+  std::list<UidQueue> uids_ KVD_GUARDED_BY(mutex_);  // whose turn is next at the front
+  std::uint32_t turns_taken_ KVD_GUARDED_BY(mutex_) = 0;
+  std::uint32_t begun_ KVD_GUARDED_BY(mutex_) = 0;
+  std::list<std::unique_ptr<Thread>> threads_ KVD_GUARDED_BY(mutex_);
+  std::vector<Thread*> idle_ KVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace kvd

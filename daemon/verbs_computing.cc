@@ -111,7 +111,7 @@ Status Service::CheckTokenCount(const Request& request, std::uint64_t tokens) co
   return shares_.CheckAppend(request.caller.uid, tokens);
 }
 
-Result<Pos> Service::CheckNextPos(const SequenceInfo& info, std::int32_t p0,
+Result<Pos> Service::CheckNextPos(const SequenceInfo& info, std::int64_t p0,
                                   std::size_t tokens) const {
   if (p0 != info.next_pos.value) {
     return Fail(Code::kInvalidArgument,
@@ -119,7 +119,7 @@ Result<Pos> Service::CheckNextPos(const SequenceInfo& info, std::int32_t p0,
                     std::to_string(static_cast<std::uint64_t>(info.handle)) + ", " +
                     std::to_string(info.next_pos.value));
   }
-  if (tokens > static_cast<std::size_t>(kPosEnd.value - p0)) {
+  if (tokens > static_cast<std::size_t>(kPosEnd.value - info.next_pos.value)) {
     return Fail(Code::kInvalidArgument, "tokens: " + std::to_string(tokens) + " from position " +
                                             std::to_string(p0) + " on pass the last position, " +
                                             std::to_string(kPosEnd.value - 1));
@@ -146,9 +146,9 @@ Result<Outcome> Service::Decode(const Request& request) {
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
   KVD_TRY(const Progress progress, ProgressOf(request, info, tokens));
   KVD_TRY(const auto resumption, ResumeDecode(request.submission, progress, tokens.size()));
-  const auto done = static_cast<std::int32_t>(progress.done);
+  const auto done = static_cast<std::int64_t>(progress.done);
   KVD_TRY(const Pos next, CheckNextPos(info, request.submission.p0 + done, tokens.size()));
-  const Pos pos{next.value - done};
+  const Pos pos{static_cast<std::int32_t>(next.value - done)};
   KVD_CHECK_OK(CheckTokenCount(request, tokens.size()));
   auto decode = std::make_unique<DecodeRequest>(
       RequestOrigin{.session = request.session,
@@ -205,8 +205,8 @@ Result<Outcome> Service::Generate(const Request& request) {
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
   KVD_TRY(const Progress progress, ProgressOf(request, info, generate.tokens));
   KVD_TRY(auto resumption, ResumeGeneration(request.submission, progress, generate, vocab_size));
-  const auto done = static_cast<std::int32_t>(progress.done);
-  const std::int32_t p0 =
+  const auto done = static_cast<std::int64_t>(progress.done);
+  const std::int64_t p0 =
       request.submission.p0 == -1 ? info.next_pos.value : request.submission.p0 + done;
   KVD_TRY(const Pos pos, CheckNextPos(info, p0, generate.tokens.size()));
   KVD_CHECK_OK(CheckTokenCount(request, generate.tokens.size()));
@@ -267,7 +267,7 @@ Result<Outcome> Service::Divide(const Request& request) {
       RequestOrigin{.session = request.session,
                     .request = static_cast<RequestId>(request.submission.request),
                     .verb = wire::Verb::kDivide},
-      info.handle, range, static_cast<std::int32_t>(divisor))));
+      info.handle, range, static_cast<std::int32_t>(divisor), info.cell_count)));
   return AnsweredByScheduler{};
 }
 

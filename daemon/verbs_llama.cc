@@ -51,14 +51,18 @@ Result<std::optional<kernels::DataType>> TypeFrom(const char* field, std::uint8_
 }
 
 Result<LlamaExportOptions> OptionsFrom(const wire::LlamaExportParams& params) {
-  if ((params.flags & ~wire::kLlamaExportFlagsAll) != 0 || params.reserved != 0) {
+  if ((params.flags & ~wire::kLlamaExportFlagsAll) != 0) {
     return Fail(Code::kInvalidArgument, "llama_export.flags: " + std::to_string(params.flags) +
                                             ", of which some are not known");
   }
   LlamaExportOptions options;
   options.kind = (params.flags & wire::kLlamaSession) != 0 ? LlamaFileKind::kSession
                                                            : LlamaFileKind::kSequence;
+  options.layout = (params.flags & wire::kLlamaLayout2026) != 0 ? LlamaLayout::kAugust2026
+                                                                : LlamaLayout::kFebruary2025;
   options.is_v_transposed = (params.flags & wire::kLlamaTransposed) != 0;
+  options.is_unrotated = (params.flags & wire::kLlamaExportUnrotated) != 0;
+  if (params.streams != 0) options.streams = params.streams;
   KVD_TRY(options.k_type, TypeFrom("llama_export.k_type", params.k_type));
   KVD_TRY(options.v_type, TypeFrom("llama_export.v_type", params.v_type));
   return options;
@@ -103,10 +107,10 @@ Result<std::vector<std::int32_t>> IdsOf(const LlamaSequenceIndex& index, std::in
 // Sequences of a session that have cells, oldest first.
 std::vector<SequenceHandle> Service::SequencesOf(SessionId session) const {
   std::vector<SequenceInfo> own;
-  for (const SequenceInfo& info : memory_.Sequences()) {
+  for (const SequenceInfo& info : memory_.SequencesOf(session)) {
     const bool is_private =
         (info.flags & (layout::kSequencePublished | layout::kSequenceRetained)) == 0;
-    if (info.owner.session == session && is_private && info.cell_count != 0) own.push_back(info);
+    if (is_private && info.cell_count != 0) own.push_back(info);
   }
   std::ranges::stable_sort(own, {}, &SequenceInfo::created_unix_ms);
   std::vector<SequenceHandle> handles;

@@ -22,7 +22,7 @@ Result<bool> Service::LetGo(SequenceHandle handle, const AppliedRequest& applied
 Result<Reply> Service::Retain(const Request& request) {
   KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
   KVD_CHECK_OK(
-      CheckChange(AccessTo(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
+      CheckChange(AccessOf(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
   KVD_CHECK_OK(scheduler_.CheckIdle(info.handle));
   Reply reply;
   reply.sequence = info.handle;
@@ -35,7 +35,7 @@ Result<Reply> Service::Retain(const Request& request) {
 Result<Reply> Service::Pin(const Request& request) {
   KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
   KVD_CHECK_OK(
-      CheckChange(AccessTo(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
+      CheckChange(AccessOf(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
   const bool is_pinned = request.submission.argument != 0;
   if (is_pinned && IsEvictable(info.flags)) {
     // It counts for its user from now on.
@@ -52,30 +52,35 @@ Result<Reply> Service::Pin(const Request& request) {
   return reply;
 }
 
-// Of more than one commit holds, the last portion is what the request is remembered by: sent again
-// before that, it drops what is left.
+// In portions, so that the memory's mutex is not held for all of them. Sent again after only some of
+// several portions, the request drops what is left.
 Result<Reply> Service::DropRetained(const Request& request) {
-  constexpr std::size_t kPortion = 32768;
+  constexpr std::size_t kPortion = 256;
   Reply reply;
-  for (;;) {
+  for (bool is_complete = false; !is_complete;) {
     std::vector<SequenceHandle> meant;
-    bool is_last = true;
-    for (const SequenceInfo& info : memory_.Sequences()) {
-      const bool is_meant =
-          IsEvictable(info.flags) ||
-          ((info.flags & layout::kSequenceRetained) != 0 && request.has(wire::kFlagForce));
-      if (info.owner.uid != request.caller.uid || !is_meant) continue;
-      is_last = meant.size() < kPortion;
-      if (!is_last) break;
-      meant.push_back(info.handle);
+    for (const SequenceInfo& info : memory_.RetainedOf(request.caller.uid)) {
+      if (IsEvictable(info.flags) || request.has(wire::kFlagForce)) meant.push_back(info.handle);
     }
-    const Status dropped = memory_.DropAll(meant, is_last ? request.applied() : AppliedRequest{});
-    // One may have been evicted meanwhile; of those there is an end.
-    if (!dropped && dropped.error().code == Code::kNotFound) continue;
-    KVD_CHECK_OK(dropped);
-    reply.value0 += static_cast<std::int64_t>(meant.size());
-    if (is_last) return reply;
+    const bool is_one_portion = meant.size() <= kPortion && reply.value0 == 0;
+    is_complete = true;
+    for (std::size_t first = 0; first < std::max<std::size_t>(1, meant.size()); first += kPortion) {
+      const auto portion =
+          std::span(meant).subspan(first, std::min(kPortion, meant.size() - first));
+      const Status dropped =
+          memory_.DropAll(portion, is_one_portion ? request.applied() : AppliedRequest{});
+      // One was evicted meanwhile: the rest is listed again.
+      is_complete = dropped.has_value() || dropped.error().code != Code::kNotFound;
+      if (!is_complete) break;
+      KVD_CHECK_OK(dropped);
+      reply.value0 += std::ssize(portion);
+    }
+    if (is_complete && !is_one_portion) {
+      KVD_CHECK_OK(memory_.Remember(request.applied(), Memory::Stage::kEnded,
+                                    static_cast<std::uint32_t>(reply.value0)));
+    }
   }
+  return reply;
 }
 
 OpeningState Service::OpeningFor(const Request& request, const SequenceInfo& info) const {

@@ -55,7 +55,7 @@ Result<Outcome> Service::ForkWithReplay(const Request& request, std::uint32_t ce
   AppliedRequest part = request.applied();
   part.completes = false;
   KVD_CHECK_OK(memory_.Fork(request.sequence(), owner, {&fork, 1}, std::nullopt, part));
-  const auto undo = [this, fork] { (void)memory_.Drop(fork); };
+  const auto undo = [&memory = memory_, fork] { (void)memory.Drop(fork); };
   const auto finish = [this, fork, owner, count, cell_count, applied = request.applied()](
                           const Rewind& rewind) -> Result<AfterReplay::Answer> {
     std::vector<SequenceHandle> handles(count, fork);
@@ -88,7 +88,7 @@ Result<Outcome> Service::CopyWithReplay(const Request& request, PosRange range) 
   part.completes = false;
   KVD_CHECK_OK(
       memory_.Fork(request.sequence(), OwnerFor(request.caller), {&fork, 1}, std::nullopt, part));
-  const auto undo = [this, fork] { (void)memory_.Drop(fork); };
+  const auto undo = [&memory = memory_, fork] { (void)memory.Drop(fork); };
   const auto finish = [this, fork, destination, applied = request.applied()](
                           const Rewind& rewind) -> Result<AfterReplay::Answer> {
     KVD_CHECK_OK(scheduler_.CheckIdle(destination));

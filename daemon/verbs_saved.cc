@@ -66,11 +66,9 @@ Result<Outcome> Service::Save(const Request& request) {
 
 Result<Outcome> Service::SaveAll(const Request& request) {
   std::vector<SequenceHandle> sequences;
-  for (const SequenceInfo& info : memory_.Sequences()) {
+  for (const SequenceInfo& info : memory_.SequencesOf(request.caller.session)) {
     const bool is_published = (info.flags & layout::kSequencePublished) != 0;
-    if (info.owner.session == request.caller.session && !is_published) {
-      sequences.push_back(info.handle);
-    }
+    if (!is_published) sequences.push_back(info.handle);
   }
   if (!sequences.empty()) return SaveSequences(request, std::move(sequences));
   return SaveSequences(request, Fail(Code::kNotFound, "this session has no sequences to save"));

@@ -87,7 +87,7 @@ Result<Reply> Service::Drop(const Request& request) {
   // A computing request on it is no obstacle: it is cancelled.
   KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
   KVD_CHECK_OK(
-      CheckChange(AccessTo(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
+      CheckChange(AccessOf(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
   scheduler_.CancelSequence(info.handle);
   KVD_CHECK_OK(memory_.Drop(info.handle, request.applied()));
   return Reply{};
@@ -125,9 +125,8 @@ Result<Reply> Service::Keep(const Request& request) {
                                        std::to_string(static_cast<std::uint64_t>(kept.handle)) +
                                        ": is not one of this session's own");
   }
-  for (const SequenceInfo& other : memory_.Sequences()) {
-    const bool goes = other.owner.session == request.caller.session && other.handle != kept.handle;
-    if (goes) scheduler_.CancelSequence(other.handle);
+  for (const SequenceInfo& other : memory_.SequencesOf(request.caller.session)) {
+    if (other.handle != kept.handle) scheduler_.CancelSequence(other.handle);
   }
   KVD_CHECK_OK(memory_.Keep(kept.handle, request.caller.session, request.applied()));
   return Reply{};
@@ -162,17 +161,28 @@ Result<Reply> Service::Query(const Request& request) {
   return reply;
 }
 
-Result<Reply> Service::List(const Request& request) {
-  const std::uint64_t now_ms = UnixMilliseconds();
-  Reply reply;
-  reply.unit_bytes = sizeof(wire::SequenceEntry);
+// What each sequence shares takes a look at all of its extents: not on the io thread.
+Result<Outcome> Service::List(const Request& request) {
+  struct Listed {
+    SequenceInfo info;
+    std::uint32_t owner_pid = 0;
+  };
+  std::vector<Listed> listed;
   for (const SequenceInfo& info : memory_.Sequences()) {
-    if (AccessTo(request.caller, info) == SequenceAccess::kNone) continue;
-    const Result<SequenceUse> use = memory_.QueryUse(info.handle);
-    if (!use) continue;  // dropped meanwhile
-    reply.Append(EntryOf(info, *use, surroundings_.pid_of_session(info.owner.session), now_ms));
+    if (AccessOf(request.caller, info) == SequenceAccess::kNone) continue;
+    listed.push_back({info, surroundings_.pid_of_session(info.owner.session)});
   }
-  return reply;
+  return WorkCall{.call = [&memory = memory_, listed = std::move(listed)](WorkControl&) {
+    const std::uint64_t now_ms = UnixMilliseconds();
+    Reply reply;
+    reply.unit_bytes = sizeof(wire::SequenceEntry);
+    for (const auto& [info, owner_pid] : listed) {
+      const Result<SequenceUse> use = memory.QueryUse(info.handle);
+      if (!use) continue;  // dropped meanwhile
+      reply.Append(EntryOf(info, *use, owner_pid, now_ms));
+    }
+    return reply;
+  }};
 }
 
 Result<Outcome> Service::ReadTokens(const Request& request) {

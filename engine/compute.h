@@ -23,6 +23,10 @@ struct Compute {
   std::byte* inputs = nullptr;  // inputs of linear layers, shared by the threads
   std::size_t input_bytes = 0;  // LinearInputBytes (engine/layers/linear.h)
 
+  // Rows of which those at hand are a portion: products take the form that suits so many. 0: those at
+  // hand are all.
+  std::size_t form_rows = 0;
+
   StepProfile* profile = nullptr;  // null: nobody looks where the time goes
 
   float* workspace(std::uint32_t worker) const { return workspaces + worker * workspace_floats; }

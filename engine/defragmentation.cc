@@ -1,26 +1,40 @@
 #include "engine/defragmentation.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace kvd {
+
+namespace {
+
+// Dropped, published or changed since it was looked at: none of the defragmentation's.
+bool IsGone(const Error& error) {
+  return error.code == Code::kNotFound || error.code == Code::kPermission ||
+         error.code == Code::kConflict;
+}
+
+}  // namespace
 
 Defragmentation::Defragmentation(Memory& memory, CellMover& mover, CellRotator& rotator)
     : memory_(memory), mover_(mover), rotator_(rotator) {
   for (const SequenceInfo& info : memory_.Sequences()) {
     if ((info.flags & layout::kSequencePublished) != 0) continue;  // immutable
-    const Result<SequenceUse> use = memory_.QueryUse(info.handle);
-    if (use && (use->delta_count > kDeltasMax || use->delta_max > kShiftMax)) {
-      to_settle_.push_back(info.handle);
-    }
+    to_look_at_.push_back(info.handle);
   }
 }
 
-Result<bool> Defragmentation::Slice() {
+// Settling comes first: the cells that it leaves behind are packed with the rest.
+Result<bool> Defragmentation::Slice(std::uint32_t cells_max) {
+  cells_max = std::max(cells_max, kSliceCellsMin);
   const auto begin = std::chrono::steady_clock::now();
-  if (!to_settle_.empty()) {
-    Result<bool> settled = SettleNext();
+  if (settling_ == nullptr && !to_look_at_.empty()) KVD_CHECK_OK(FindShifted());
+  if (settling_ != nullptr || !to_look_at_.empty()) {
+    const Status settled = SettleSome(cells_max);
     report_.settling += std::chrono::steady_clock::now() - begin;
-    return settled;
+    if (!settled) return std::unexpected(settled.error());
+    return false;
   }
-  KVD_TRY(const DefragSlice slice, memory_.Defragment(kSliceCells, mover_));
+  KVD_TRY(const DefragSlice slice, memory_.Defragment(cells_max, mover_));
   report_.packing += std::chrono::steady_clock::now() - begin - slice.returning;
   report_.returning += slice.returning;
   report_.cells_moved += slice.cells_moved;
@@ -29,23 +43,39 @@ Result<bool> Defragmentation::Slice() {
   return slice.is_done;
 }
 
-// Settling comes first: the cells that it leaves behind are packed with the rest.
-Result<bool> Defragmentation::SettleNext() {
-  const SequenceHandle handle = to_settle_.back();
-  to_settle_.pop_back();
-  const Result<std::uint32_t> cells =
-      memory_.Settle(handle, Memory::SettleScope::kShifted, rotator_);
-  if (cells) {
-    report_.cells_settled += *cells;
-    report_.sequences_settled += *cells > 0;
-    return false;
+Status Defragmentation::FindShifted() {
+  for (std::size_t looks = 0; looks < kLooksMax && !to_look_at_.empty(); ++looks) {
+    const SequenceHandle handle = to_look_at_.back();
+    to_look_at_.pop_back();
+    const Result<SequenceUse> use = memory_.QueryUse(handle);
+    if (!use || (use->delta_count <= kDeltasMax && use->delta_max <= kShiftMax)) continue;
+    CellRewrite rewrite;
+    const Status begun = memory_.BeginRewrite({.handle = handle,
+                                               .kind = RewriteRequest::Kind::kSettle,
+                                               .range = {},
+                                               .scope = Memory::SettleScope::kShifted},
+                                              &rewrite);
+    if (!begun && IsGone(begun.error())) continue;
+    KVD_CHECK_OK(begun);
+    if (!rewrite.is_open) continue;
+    settling_ = std::make_unique<RewriteWork>(memory_, rotator_, std::move(rewrite));
+    return {};
   }
-  switch (cells.error().code) {
-    case Code::kNotFound:
-    case Code::kPermission:  // dropped, or published, since
-    case Code::kConflict: return false;
-    default: return std::unexpected(cells.error());
+  return {};
+}
+
+Status Defragmentation::SettleSome(std::uint32_t cells_max) {
+  if (settling_ == nullptr) return {};
+  const Result<bool> is_done = settling_->Advance(cells_max);
+  if (is_done && !*is_done) return {};
+  const std::unique_ptr<RewriteWork> over = std::move(settling_);
+  if (!is_done) {
+    if (IsGone(is_done.error())) return {};
+    return std::unexpected(is_done.error());
   }
+  report_.cells_settled += over->cell_count();
+  ++report_.sequences_settled;
+  return {};
 }
 
 double PoolWaste(const PoolUsage& usage) {

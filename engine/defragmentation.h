@@ -6,9 +6,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/memory/memory.h"
+#include "engine/rewrite_work.h"
 #include "shm/error.h"
 
 namespace kvd {
@@ -28,6 +30,8 @@ class Defragmentation {
  public:
   // About as long as a small step takes.
   static constexpr std::uint32_t kSliceCells = 1024;
+  // Fewer sparse blocks might not fit into fewer ones.
+  static constexpr std::uint32_t kSliceCellsMin = 128;
   // A sequence with more distinct shifts than this is settled: attention turns each query that often.
   static constexpr std::uint32_t kDeltasMax = 4;
   // So is one with a cell that was stored this far from where it is: angles lose no precision.
@@ -36,18 +40,25 @@ class Defragmentation {
   // All outlive the object.
   Defragmentation(Memory& memory, CellMover& mover, CellRotator& rotator);
 
-  // True: it is done. Errors: kNoSpace, kNumerical; what was done stays done.
-  Result<bool> Slice();
+  // Settles or packs about cells_max cells, kSliceCellsMin at least. True: it is done. Errors:
+  // kNoSpace, kNumerical; what was done stays done.
+  Result<bool> Slice(std::uint32_t cells_max = kSliceCells);
   const DefragReport& report() const { return report_; }
 
  private:
-  Result<bool> SettleNext();
+  // Sequences that one slice looks at for their shifts.
+  static constexpr std::size_t kLooksMax = 64;
+
+  // Begins to settle the next sequence that needs it, if one of the next few does.
+  Status FindShifted();
+  Status SettleSome(std::uint32_t cells_max);
 
   Memory& memory_;
   CellMover& mover_;
   CellRotator& rotator_;
   DefragReport report_;
-  std::vector<SequenceHandle> to_settle_;
+  std::vector<SequenceHandle> to_look_at_;
+  std::unique_ptr<RewriteWork> settling_;  // null: none is
 };
 
 // The part of the used blocks' cells that no sequence refers to, 0 to 1; 0 for a pool that is nearly

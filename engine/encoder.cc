@@ -56,30 +56,75 @@ Status CheckEncode(const ModelConfig& config, std::span<const TokenId> tokens) {
                                         " has no encoder with a decoder behind it");
   }
   if (tokens.empty()) return Fail(Code::kInvalidArgument, "tokens: none given");
+  if (tokens.size() > kEncodeTokensMax) {
+    return Fail(Code::kInvalidArgument, "tokens: " + std::to_string(tokens.size()) +
+                                            ", an encoded text has at most " +
+                                            std::to_string(kEncodeTokensMax));
+  }
   return CheckTokens(config, tokens);
 }
 
-EncoderPass& Encoder::Encode(std::span<const TokenId> tokens) {
-  pass_.Begin(tokens);
-  DefinitionOf(pass_.config().architecture).encode(pass_);
-  return pass_;
+std::uint64_t Encoder::KeysCost() const {
+  const ModelConfig& config = pass_.config();
+  const EncoderConfig& encoder = config.encoder;
+  return 2 * std::uint64_t{config.embedding_size} * encoder.head_count * encoder.head_dim;
 }
 
-Result<Embedding> Encoder::Embed(std::span<const TokenId> tokens) {
+std::uint64_t Encoder::RowsCost(std::size_t token_count) const {
   const ModelConfig& config = pass_.config();
-  KVD_CHECK_OK(CheckEmbed(config, tokens));
-  const EncoderRows& rows = Encode(tokens).stream();
+  const EncoderConfig& encoder = config.encoder;
+  const std::uint64_t heads_width = std::uint64_t{encoder.head_count} * encoder.head_dim;
+  return 2 * config.embedding_size * (heads_width + std::uint64_t{encoder.feed_forward_size}) +
+         2 * heads_width * token_count;
+}
+
+std::uint64_t Encoder::TokenCost() const {
+  const std::uint64_t layers = pass_.config().encoder.layer_count;
+  return std::max<std::uint64_t>(layers * (KeysCost() + RowsCost(0)), 1);
+}
+
+std::uint64_t Encoder::CostLeft(const TextEncoding& encoding) const {
+  const std::size_t layer_count = pass_.config().encoder.layer_count;
+  if (encoding.layer == layer_count) return 0;
+  const std::size_t count = encoding.text.tokens.size();
+  const std::uint64_t layer = count * (KeysCost() + RowsCost(count));
+  const std::uint64_t done = encoding.has_keys ? count * KeysCost() + encoding.row * RowsCost(count)
+                                               : encoding.row * KeysCost();
+  return (layer_count - encoding.layer) * layer - done;
+}
+
+void Encoder::Advance(TextEncoding& encoding, std::uint64_t cost_max) {
+  constexpr std::size_t kRowsMin = 16;  // fewer read the weights for nothing
+  const ArchitectureDefinition& definition = DefinitionOf(pass_.config().architecture);
+  const std::size_t count = encoding.text.tokens.size();
+  if (encoding.layer == 0 && !encoding.has_keys && encoding.row == 0) pass_.Shape(encoding.text);
+  const std::uint64_t row_cost = encoding.has_keys ? RowsCost(count) : KeysCost();
+  const std::uint64_t affordable = cost_max / std::max<std::uint64_t>(row_cost, 1);
+  const std::size_t rows = std::min<std::size_t>(
+      std::clamp<std::uint64_t>(affordable, kRowsMin, EncoderPass::kRowsMax), count - encoding.row);
+  pass_.Begin(encoding.text, encoding.row, rows);
+  (encoding.has_keys ? definition.encode_rows : definition.encode_keys)(pass_, encoding.layer);
+  encoding.row += rows;
+  if (encoding.row < count) return;
+  encoding.row = 0;
+  encoding.layer += encoding.has_keys ? 1 : 0;
+  encoding.has_keys = !encoding.has_keys;
+}
+
+Result<Embedding> Encoder::Pool(const TextEncoding& encoding) const {
+  const EncoderRows& rows = encoding.text.stream;
+  const std::size_t count = encoding.text.tokens.size();
   const auto append = [&](Embedding& into, std::size_t row) {
     into.values.insert(into.values.end(), rows[row], rows[row] + rows.width());
   };
   Embedding embedding{.values = {}, .row_count = 1, .width = rows.width()};
-  switch (config.encoder.pooling) {
+  switch (pass_.config().encoder.pooling) {
     case Pooling::kNone:
-      embedding.row_count = tokens.size();
-      for (std::size_t row = 0; row < tokens.size(); ++row) append(embedding, row);
+      embedding.row_count = count;
+      for (std::size_t row = 0; row < count; ++row) append(embedding, row);
       break;
-    case Pooling::kMean: Mean(rows, tokens.size(), &embedding.values); break;
-    case Pooling::kLast: append(embedding, tokens.size() - 1); break;
+    case Pooling::kMean: Mean(rows, count, &embedding.values); break;
+    case Pooling::kLast: append(embedding, count - 1); break;
     case Pooling::kCls:
     case Pooling::kRank: append(embedding, 0); break;
   }

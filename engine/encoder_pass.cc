@@ -7,6 +7,7 @@
 #include "engine/layers/layer_norm.h"
 #include "engine/layers/linear.h"
 #include "engine/layers/plain_attention.h"
+#include "shm/check.h"
 
 namespace kvd {
 
@@ -31,20 +32,30 @@ EncoderPass::EncoderPass(const ModelConfig& config, const ModelWeights& weights,
       row_(config.embedding_size),
       ones_(config.encoder.feed_forward_size, 1.0f) {}
 
-void EncoderPass::Begin(std::span<const TokenId> tokens) {
+void EncoderPass::Shape(EncoderText& text) const {
   const EncoderConfig& encoder = config_.encoder;
-  tokens_ = tokens;
   const std::size_t heads_width = std::size_t{encoder.head_count} * encoder.head_dim;
-  stream_.Shape(tokens.size(), config_.embedding_size);
-  projected_.Shape(tokens.size(), config_.embedding_size);
-  for (EncoderRows* rows : {&q_, &k_, &v_, &attended_}) rows->Shape(tokens.size(), heads_width);
-  hidden_.Shape(tokens.size(), encoder.feed_forward_size);
-  packed_k_.resize(tokens.size() * heads_width);
-  packed_v_.resize(tokens.size() * heads_width);
+  text.stream.Shape(text.tokens.size(), config_.embedding_size);
+  text.k.Shape(text.tokens.size(), heads_width);
+  text.v.Shape(text.tokens.size(), heads_width);
+}
+
+void EncoderPass::Begin(EncoderText& text, std::size_t first_row, std::size_t row_count) {
+  KVD_ASSERT(row_count > 0 && row_count <= kRowsMax && first_row + row_count <= text.tokens.size());
+  const EncoderConfig& encoder = config_.encoder;
+  text_ = &text;
+  first_row_ = first_row;
+  row_count_ = row_count;
+  // Products take the form that suits the whole text, however few rows are at hand.
+  compute_.form_rows = text.tokens.size();
+  const std::size_t heads_width = std::size_t{encoder.head_count} * encoder.head_dim;
+  projected_.Shape(row_count, config_.embedding_size);
+  for (EncoderRows* rows : {&q_, &k_, &v_, &attended_}) rows->Shape(row_count, heads_width);
+  hidden_.Shape(row_count, encoder.feed_forward_size);
   const std::size_t wanted =
-      std::max(kernels::MatmulWorkspaceFloats(weights_.in_features_max, tokens.size()),
+      std::max(kernels::MatmulWorkspaceFloats(weights_.in_features_max, row_count),
                BidirectionalWorkspaceFloats(encoder.head_dim));
-  const std::size_t input_bytes = LinearInputBytes(weights_.in_features_max, tokens.size());
+  const std::size_t input_bytes = LinearInputBytes(weights_.in_features_max, row_count);
   if (input_bytes > compute_.input_bytes) {
     inputs_ = FloatBuffer(input_bytes / sizeof(float));
     compute_.inputs = reinterpret_cast<std::byte*>(inputs_.data());
@@ -62,92 +73,102 @@ void EncoderPass::DecodeRow(const WeightView& matrix, std::size_t row, float* ou
 }
 
 void EncoderPass::EmbedTokens() {
-  for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    DecodeRow(weights_.token_embedding, static_cast<std::size_t>(tokens_[i]), stream_[i]);
+  for (std::size_t i = 0; i < row_count_; ++i) {
+    const auto token = static_cast<std::size_t>(text_->tokens[first_row_ + i]);
+    DecodeRow(weights_.token_embedding, token, stream()[i]);
   }
 }
 
 void EncoderPass::AddRow(const WeightView& matrix, std::size_t row, std::size_t token) {
   DecodeRow(matrix, row, row_.data());
-  compute_.kernels->add(stream_[token], row_.data(), row_.size(), stream_[token]);
+  compute_.kernels->add(stream()[token], row_.data(), row_.size(), stream()[token]);
 }
 
 void EncoderPass::Norm(const LayerNormWeights& norm) {
+  const RowSpan rows = stream();
   ForRows([&](std::size_t row) {
-    LayerNorm(stream_[row], norm, config_.embedding_size, config_.encoder.norm_epsilon,
-              stream_[row]);
+    LayerNorm(rows[row], norm, config_.embedding_size, config_.encoder.norm_epsilon, rows[row]);
   });
 }
 
-const EncoderRows& EncoderPass::RmsNormed(const float* weight) {
-  normed_.Shape(tokens_.size(), config_.embedding_size);
+RowSpan EncoderPass::RmsNormed(const float* weight) {
+  const RowSpan rows = stream();
+  normed_.Shape(row_count_, config_.embedding_size);
   ForRows([&](std::size_t row) {
-    compute_.kernels->rms_norm(stream_[row], weight, config_.embedding_size, config_.rms_epsilon,
+    compute_.kernels->rms_norm(rows[row], weight, config_.embedding_size, config_.rms_epsilon,
                                normed_[row]);
   });
-  return normed_;
+  return normed_.From(0);
 }
 
 void EncoderPass::RmsNorm(const float* weight) {
+  const RowSpan rows = stream();
   ForRows([&](std::size_t row) {
-    compute_.kernels->rms_norm(stream_[row], weight, config_.embedding_size, config_.rms_epsilon,
-                               stream_[row]);
+    compute_.kernels->rms_norm(rows[row], weight, config_.embedding_size, config_.rms_epsilon,
+                               rows[row]);
   });
 }
 
-void EncoderPass::AddToStream(const LinearView& linear, const EncoderRows& x) {
-  const LinearJob job{.linear = &linear,
-                      .x = x[0],
-                      .x_stride = x.width(),
-                      .y = projected_.pointers(),
-                      .add_to = stream_.pointers()};
-  RunLinear(compute_, {&job, 1}, tokens_.size());
+void EncoderPass::AddToStream(const LinearView& linear, RowSpan x) {
+  LinearJob job = Job(linear, x, projected_.From(0));
+  job.add_to = stream().rows;
+  RunLinear(compute_, {&job, 1}, row_count_);
 }
 
-void EncoderPass::AddAttention(const EncoderLayerWeights& layer, const EncoderRows& x) {
+void EncoderPass::MakeKeys(const EncoderLayerWeights& layer, RowSpan x) {
   const EncoderConfig& encoder = config_.encoder;
-  const auto job = [&](const LinearView& linear, const EncoderRows& y) {
-    return LinearJob{.linear = &linear, .x = x[0], .x_stride = x.width(), .y = y.pointers()};
-  };
-  const LinearJob projections[] = {job(layer.q, q_), job(layer.k, k_), job(layer.v, v_)};
-  RunLinear(compute_, projections, tokens_.size());
+  const bool is_packed = layer.position_bias.distances == 0;
+  const RowSpan k = is_packed ? k_.From(0) : text_->k.From(first_row_);
+  const RowSpan v = is_packed ? v_.From(0) : text_->v.From(first_row_);
+  const LinearJob projections[] = {Job(layer.k, x, k), Job(layer.v, x, v)};
+  RunLinear(compute_, projections, row_count_);
+  if (!is_packed) return;
+  const PackedRows where{.first_row = first_row_, .row_count = text_->tokens.size()};
+  PackHeads(k_[0], row_count_, encoder.head_count, encoder.head_dim, where, text_->k[0]);
+  PackHeads(v_[0], row_count_, encoder.head_count, encoder.head_dim, where, text_->v[0]);
+}
+
+void EncoderPass::AddAttention(const EncoderLayerWeights& layer, RowSpan x) {
+  const EncoderConfig& encoder = config_.encoder;
+  const LinearJob projection = Job(layer.q, x, q_.From(0));
+  RunLinear(compute_, {&projection, 1}, row_count_);
+  const std::size_t key_count = text_->tokens.size();
   if (layer.position_bias.distances != 0) {
-    RunPlainTextAttention(compute_, tokens_.size(), encoder.head_count, encoder.head_dim,
-                          layer.position_bias, q_[0], k_[0], v_[0], attended_[0]);
+    RunPlainTextAttention(compute_,
+                          {.head_count = encoder.head_count,
+                           .head_dim = encoder.head_dim,
+                           .key_count = key_count,
+                           .first_row = first_row_,
+                           .row_count = row_count_},
+                          layer.position_bias, q_[0], text_->k[0], text_->v[0], attended_[0]);
   } else {
-    PackHeads(k_[0], tokens_.size(), encoder.head_count, encoder.head_dim, packed_k_.data());
-    PackHeads(v_[0], tokens_.size(), encoder.head_count, encoder.head_dim, packed_v_.data());
     RunBidirectionalAttention(compute_,
                               {.head_count = encoder.head_count,
                                .head_dim = encoder.head_dim,
-                               .key_count = tokens_.size(),
+                               .key_count = key_count,
                                .scale = encoder.attention_scale},
-                              tokens_.size(), q_[0], packed_k_.data(), packed_v_.data(),
-                              attended_[0]);
+                              row_count_, q_[0], text_->k[0], text_->v[0], attended_[0]);
   }
-  AddToStream(layer.out, attended_);
+  AddToStream(layer.out, attended_.From(0));
 }
 
-void EncoderPass::AddFeedForward(const EncoderLayerWeights& layer, const EncoderRows& x) {
+void EncoderPass::AddFeedForward(const EncoderLayerWeights& layer, RowSpan x) {
   const std::size_t width = config_.encoder.feed_forward_size;
-  const LinearJob up{
-      .linear = &layer.up, .x = x[0], .x_stride = x.width(), .y = hidden_.pointers()};
-  RunLinear(compute_, {&up, 1}, tokens_.size());
+  const LinearJob up = Job(layer.up, x, hidden_.From(0));
+  RunLinear(compute_, {&up, 1}, row_count_);
   ForRows([&](std::size_t row) {
     compute_.kernels->gelu_multiply(hidden_[row], ones_.data(), width, hidden_[row]);
   });
-  AddToStream(layer.down, hidden_);
+  AddToStream(layer.down, hidden_.From(0));
 }
 
-void EncoderPass::AddT5FeedForward(const EncoderLayerWeights& layer, const EncoderRows& x) {
+void EncoderPass::AddT5FeedForward(const EncoderLayerWeights& layer, RowSpan x) {
   const std::size_t width = config_.encoder.feed_forward_size;
   const bool is_gated = static_cast<bool>(layer.gate.weight);
-  if (is_gated) gate_.Shape(tokens_.size(), width);
-  const auto job = [&](const LinearView& linear, const EncoderRows& y) {
-    return LinearJob{.linear = &linear, .x = x[0], .x_stride = x.width(), .y = y.pointers()};
-  };
-  const LinearJob projections[] = {job(layer.up, hidden_), job(layer.gate, gate_)};
-  RunLinear(compute_, std::span(projections).first(is_gated ? 2 : 1), tokens_.size());
+  gate_.Shape(is_gated ? row_count_ : 1, width);
+  const LinearJob projections[] = {Job(layer.up, x, hidden_.From(0)),
+                                   Job(layer.gate, x, gate_.From(0))};
+  RunLinear(compute_, std::span(projections).first(is_gated ? 2 : 1), row_count_);
   ForRows([&](std::size_t row) {
     if (is_gated) {
       compute_.kernels->gelu_multiply(gate_[row], hidden_[row], width, hidden_[row]);
@@ -155,7 +176,7 @@ void EncoderPass::AddT5FeedForward(const EncoderLayerWeights& layer, const Encod
       Relu(hidden_[row], width, hidden_[row]);
     }
   });
-  AddToStream(layer.down, hidden_);
+  AddToStream(layer.down, hidden_.From(0));
 }
 
 }  // namespace kvd

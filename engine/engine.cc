@@ -12,12 +12,13 @@
 #include "engine/cell_mover.h"
 #include "engine/cell_rotator.h"
 #include "engine/encoder.h"
+#include "engine/encoder_work.h"
 #include "engine/engine_parts.h"
 #include "engine/forward.h"
-#include "engine/layers/cross_attention.h"
 #include "engine/memory/unified_memory.h"
 #include "engine/processors.h"
 #include "engine/replay_slice.h"
+#include "engine/rewrite_work.h"
 #include "engine/step_profile.h"
 #include "engine/thread_pool.h"
 #include "shm/check.h"
@@ -32,6 +33,7 @@ class EngineImpl final : public Engine {
         model_(std::move(parts.model)),
         cells_(std::move(parts.cells)),
         kernels_(*parts.kernels),
+        numeric_form_(parts.numeric_form),
         memory_(std::move(parts.memory.memory)),
         memory_start_(std::move(parts.memory.start)),
         pool_(options_.threads, options_.pin_threads ? UsableProcessors() : std::vector<int>{}),
@@ -58,6 +60,7 @@ class EngineImpl final : public Engine {
   const kernels::KernelTable& kernels() const override { return kernels_; }
   const EngineOptions& options() const override { return options_; }
   const ModelFingerprint& fingerprint() const override { return model_->fingerprint; }
+  NumericForm numeric_form() const override { return numeric_form_; }
   const CellLayout& cell_layout() const override { return cells_; }
   const ModelRopes& ropes() const override { return forward_.ropes(); }
   const MemoryStart& memory_start() const override { return memory_start_; }
@@ -95,12 +98,12 @@ class EngineImpl final : public Engine {
         wanted, options_.checkpoint_every - cell_count % options_.checkpoint_every);
   }
 
-  Result<bool> Replay(Rewind& rewind) override {
+  Result<bool> Replay(Rewind& rewind, std::size_t tokens_max) override {
     if (rewind.tokens.empty()) {  // a checkpoint has come since
       KVD_CHECK_OK(memory_->CommitRewind(rewind));
       return true;
     }
-    replay_.Fill(rewind, options_.ubatch_tokens);
+    replay_.Fill(rewind, std::clamp<std::size_t>(tokens_max, 1, options_.ubatch_tokens));
     ForwardItem item{.first_logits_row = replay_.row_count(),
                      .state_from = StateOrNull(replay_.state_from()),
                      .state_to = memory_->StateBytes(replay_.state_to()),
@@ -116,40 +119,39 @@ class EngineImpl final : public Engine {
     return true;
   }
 
-  Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens,
-                const AppliedRequest& applied) override {
-    KVD_CHECK_OK(CheckEncode(model_->config, tokens));
-    const AppendRequest request{.handle = sequence,
-                                .pos = Pos{0},
-                                .tokens = tokens,
-                                .is_encoding = true,
-                                .applied = applied};
-    KVD_CHECK_OK(memory_->Reserve({&request, 1}, &plan_, nullptr));
-    Status status;
-    if (StoreCrossCells(encoder_.Encode(tokens), cells_, plan_.sequences[0], *memory_)) {
-      status = memory_->Commit(plan_, 0);
-    } else {
-      memory_->Abandon(plan_, 0);
-      status = Fail(Code::kNumerical,
-                    "a key or value of the text is not finite; nothing was "
-                    "committed");
-    }
-    memory_->EndStep(plan_);
-    if (status) tokens_computed_.fetch_add(tokens.size(), std::memory_order_relaxed);
-    return status;
-  }
-
   Defragmentation StartDefragmentation() override { return {*memory_, mover_, settler_}; }
 
-  Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor,
-                               const AppliedRequest& applied) override {
-    return memory_->DividePositions(sequence, range, divisor, divider_, applied);
+  Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
+                                                std::int32_t divisor,
+                                                const AppliedRequest& applied) override {
+    CellRewrite rewrite;
+    KVD_CHECK_OK(memory_->BeginRewrite({.handle = sequence,
+                                        .kind = RewriteRequest::Kind::kDivide,
+                                        .range = range,
+                                        .divisor = divisor,
+                                        .applied = applied},
+                                       &rewrite));
+    return std::make_unique<RewriteWork>(*memory_, divider_, std::move(rewrite));
   }
 
-  Result<Embedding> Embed(std::span<const TokenId> tokens) override {
-    KVD_TRY(Embedding embedding, encoder_.Embed(tokens));
-    tokens_computed_.fetch_add(tokens.size(), std::memory_order_relaxed);
-    return embedding;
+  Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens) override {
+    KVD_CHECK_OK(CheckEmbed(model_->config, tokens));
+    return std::make_unique<TextEmbedWork>(
+        encoder_, std::vector<TokenId>(tokens.begin(), tokens.end()), tokens_computed_);
+  }
+
+  Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,
+                                                  std::span<const TokenId> tokens,
+                                                  const AppliedRequest& applied) override {
+    KVD_CHECK_OK(CheckEncode(model_->config, tokens));
+    KVD_CHECK_OK(CheckNothingEncoded(*memory_, sequence));
+    Restore restore;
+    KVD_CHECK_OK(memory_->BeginRestore(
+        {.handle = sequence, .cross_tokens = tokens, .grows_later = true, .applied = applied},
+        &restore));
+    return std::make_unique<TextEncodeWork>(encoder_, model_->config, cells_, *memory_,
+                                            std::vector<TokenId>(tokens.begin(), tokens.end()),
+                                            std::move(restore), tokens_computed_);
   }
 
  private:
@@ -292,6 +294,7 @@ class EngineImpl final : public Engine {
   const std::unique_ptr<LoadedModel> model_;
   const CellLayout cells_;
   const kernels::KernelTable& kernels_;
+  const NumericForm numeric_form_;
   const std::unique_ptr<UnifiedMemory> memory_;
   const MemoryStart memory_start_;
   ThreadPool pool_;
@@ -314,6 +317,25 @@ class EngineImpl final : public Engine {
 };
 
 }  // namespace
+
+Result<std::uint32_t> Engine::Divide(SequenceHandle sequence, PosRange range,
+                                     std::int32_t divisor) {
+  KVD_TRY(const std::unique_ptr<CellWork> work, StartDivide(sequence, range, divisor));
+  while (work->tokens_left() > 0) KVD_CHECK_OK(work->Advance(work->tokens_left()));
+  return work->cell_count();
+}
+
+Result<Embedding> Engine::Embed(std::span<const TokenId> tokens) {
+  KVD_TRY(const std::unique_ptr<EmbedWork> work, StartEmbed(tokens));
+  while (work->tokens_left() > 0) KVD_CHECK_OK(work->Advance(work->tokens_left()));
+  return work->TakeEmbedding();
+}
+
+Status Engine::Encode(SequenceHandle sequence, std::span<const TokenId> tokens) {
+  KVD_TRY(const std::unique_ptr<EngineWork> work, StartEncode(sequence, tokens));
+  while (work->tokens_left() > 0) KVD_CHECK_OK(work->Advance(work->tokens_left()));
+  return {};
+}
 
 Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& wanted) {
   KVD_TRY(EngineParts parts, BuildEngineParts(wanted));

@@ -1,8 +1,8 @@
 // The engine: tokens in, logits out. Owns the weights (a mapped GGUF), the memory and the compute
 // threads; knows no client.
 //
-// Threads: `memory()`'s verbs may be called from any thread; Step, Divide, Embed and Encode from one (the engine
-// thread) only. Lifetime: one per daemon. Everything a step needs is allocated at creation: no
+// Threads: `memory()`'s verbs may be called from any thread; Step, Replay and all work (EngineWork)
+// belong to one, the engine thread. Lifetime: one per daemon. Everything a step needs is allocated at creation: no
 // allocation per token.
 #pragma once
 
@@ -13,7 +13,9 @@
 #include <string>
 
 #include "engine/defragmentation.h"
+#include "engine/engine_work.h"
 #include "engine/memory/memory.h"
+#include "engine/numeric_form.h"
 #include "kernels/kernel_table.h"
 #include "shm/error.h"
 #include "shm/ids.h"
@@ -77,8 +79,6 @@ struct StepItem {
   Status status{};
 };
 
-struct Embedding;
-
 struct EngineCounters {
   std::uint64_t steps = 0;
   std::uint64_t tokens_computed = 0;
@@ -97,6 +97,7 @@ class Engine {
   virtual const kernels::KernelTable& kernels() const = 0;
   virtual const EngineOptions& options() const = 0;  // with defaults filled in
   virtual const ModelFingerprint& fingerprint() const = 0;
+  virtual NumericForm numeric_form() const = 0;
   // How rows lie in a block of cells, and how keys are rotated.
   virtual const CellLayout& cell_layout() const = 0;
   virtual const ModelRopes& ropes() const = 0;
@@ -117,24 +118,31 @@ class Engine {
   // sequence's length. Step refuses an item that passes the latter (kInvalidArgument).
   virtual std::size_t StepTokens(std::uint32_t cell_count, Pos next_pos,
                                  std::size_t wanted) const = 0;
-  // One ubatch of a rewind's replay (Memory::BeginRewind); the last one commits. Returns whether it
-  // is done. Errors: kNumerical, CommitRewind's; the rewind is over then and nothing has changed.
-  virtual Result<bool> Replay(Rewind& rewind) = 0;
-  // Memory::DividePositions with this model's rotation.
-  virtual Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range,
-                                       std::int32_t divisor,
-                                       const AppliedRequest& applied = {}) = 0;
+  // Up to tokens_max tokens of a rewind's replay (Memory::BeginRewind), a ubatch at most; the last one
+  // commits. Returns whether it is done. Errors: kNumerical, CommitRewind's; the rewind is over then
+  // and nothing has changed.
+  virtual Result<bool> Replay(Rewind& rewind, std::size_t tokens_max) = 0;
   // A defragmentation with this model's cells, to be done slice by slice between steps.
   virtual Defragmentation StartDefragmentation() = 0;
-  // The embedding of a text, which may be as long as the model's trained context, in one go. Models
-  // with an encoder alone. Errors: CheckEmbed's (engine/encoder.h), kNumerical.
-  virtual Result<Embedding> Embed(std::span<const TokenId> tokens) = 0;
-  // The text that the sequence's decoder attends to, through the encoder in one go; its keys and
-  // values become cells that forks share. Before the sequence's first token, once. Errors:
-  // CheckEncode's; Memory::Reserve's (kExists: it has one; kInvalidArgument: it has tokens; kNoSpace);
-  // kNumerical; Memory::Commit's. Nothing has changed then.
-  virtual Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens,
-                        const AppliedRequest& applied = {}) = 0;
+  // Memory::DividePositions with this model's rotation, in slices. Errors: those of
+  // Memory::BeginRewrite; of a slice: RewriteSlice's.
+  virtual Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
+                                                        std::int32_t divisor,
+                                                        const AppliedRequest& applied = {}) = 0;
+  // The embedding of a text, which may be as long as the model's trained context. Models with an
+  // encoder alone. Errors: CheckEmbed's (engine/encoder.h); of a slice: kNumerical.
+  virtual Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens) = 0;
+  // The text that the sequence's decoder attends to, through the encoder; its keys and values become
+  // cells that forks share. Before the sequence's first token, once. Errors: CheckEncode's; kExists
+  // (it has one); kInvalidArgument (it has tokens); Memory::BeginRestore's; of a slice: kNumerical,
+  // kNoSpace, Memory::CommitRestore's. Nothing has changed then.
+  virtual Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,
+                                                          std::span<const TokenId> tokens,
+                                                          const AppliedRequest& applied = {}) = 0;
+  // The same three in one go.
+  Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor);
+  Result<Embedding> Embed(std::span<const TokenId> tokens);
+  Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens);
   virtual EngineCounters counters() const = 0;     // any thread
   virtual const StepProfile& profile() const = 0;  // of Step; any thread may read it
 };

@@ -179,13 +179,14 @@ CellLayout CellLayoutOf(const EngineOptions& options, const ModelConfig& config,
 }
 
 Result<OpenedMemory> CreateMemory(const EngineOptions& options, const MemoryGeometry& geometry,
-                                  const LoadedModel& model) {
+                                  const LoadedModel& model, NumericForm form) {
   const CellLimits limits{.vocab_size = model.config.vocab_size,
                           .key_forms = model.config.long_rope_from != 0 ? 2u : 1u};
-  KVD_TRY(
-      OpenedMemory opened,
-      OpenMemory({.directory = options.state_directory, .checks_boot = options.state_outlives_boot},
-                 geometry, std::bit_cast<FingerprintBytes>(model.fingerprint.words), limits));
+  KVD_TRY(OpenedMemory opened,
+          OpenMemory({.directory = options.state_directory,
+                      .checks_boot = options.state_outlives_boot,
+                      .numeric_form = form},
+                     geometry, std::bit_cast<FingerprintBytes>(model.fingerprint.words), limits));
   if (options.verify_pool && opened.start.is_warm) {
     for (LostSequence& lost : DropWhatIsNotFinite(*opened.memory)) {
       opened.start.lost.push_back(std::move(lost));
@@ -211,11 +212,13 @@ Result<EngineParts> BuildEngineParts(const EngineOptions& wanted) {
   if (options.cells == 0)
     options.cells = std::max<std::uint64_t>(kCellsDefaultMin, model->config.context_length);
   KVD_TRY(const MemoryGeometry geometry, ComputeGeometry(MemoryOptionsOf(options, model->config)));
-  KVD_TRY(OpenedMemory memory, CreateMemory(options, geometry, *model));
+  const NumericForm form = NumericFormOf(model->file, *kernels, options.deterministic);
+  KVD_TRY(OpenedMemory memory, CreateMemory(options, geometry, *model, form));
   CellLayout cells = CellLayoutOf(options, model->config, geometry);
   return EngineParts{.options = std::move(options),
                      .kernels = kernels,
                      .model = std::move(model),
+                     .numeric_form = form,
                      .cells = std::move(cells),
                      .memory = std::move(memory)};
 }

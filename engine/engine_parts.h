@@ -12,6 +12,7 @@
 #include "engine/model_config.h"
 #include "engine/model_fingerprint.h"
 #include "engine/model_weights.h"
+#include "engine/numeric_form.h"
 #include "engine/vocabulary/vocabulary.h"
 #include "kernels/kernel_table.h"
 #include "shm/error.h"
@@ -32,6 +33,7 @@ struct EngineParts {
   EngineOptions options;  // with the kernels, threads and cells that were left to the engine
   const kernels::KernelTable* kernels = nullptr;
   std::unique_ptr<LoadedModel> model;
+  NumericForm numeric_form = NumericForm::kFree;
   CellLayout cells;
   OpenedMemory memory;
 };

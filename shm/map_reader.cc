@@ -36,7 +36,7 @@ Status Check(const MapGeometry& geometry, std::size_t at, const layout::MapBlock
   if (block.shared_cells > block.used_cells) {
     return Bad(name + "shared_cells", block.shared_cells, "more than are used");
   }
-  if (block.sequence != layout::kMapOthers && block.sequence > geometry.sequence_capacity) {
+  if (block.sequence > geometry.sequence_capacity) {
     return Bad(name + "sequence", block.sequence, "more than there are");
   }
   return {};

@@ -99,7 +99,9 @@ struct MetaHeader {
   std::uint64_t lists_offset;
   std::uint64_t cells_offset[kGroupsMax];
   std::uint32_t header_crc;  // CRC32C of the bytes above
-  std::uint32_t reserved;
+  // NumericForm of all cells and states: what computed them. A daemon without --deterministic that
+  // attaches sets it to 0, so it lies behind the CRC.
+  std::uint32_t numeric_form;
   // The commit point of everything: 0 while no record is being applied, else the number of the
   // published record. A release store of a number makes the record in the commit area true; whoever
   // finds it set applies the record again.
@@ -346,7 +348,6 @@ inline constexpr std::uint64_t kResultsMagic = 0x315345525f44564bull;   // "KVD_
 inline constexpr std::uint64_t kMapMagic = 0x3150414d5f44564bull;  // "KVD_MAP1"
 inline constexpr std::uint32_t kMapVersion = 1;
 inline constexpr std::uint32_t kMapPageBytes = 4096;
-inline constexpr std::uint32_t kMapOthers = 0xffffffffu;
 
 struct MapHeader {
   std::uint64_t magic;  // kMapMagic
@@ -398,10 +399,9 @@ struct MapSession {
 static_assert(sizeof(MapSession) == 64);
 
 struct MapBlock {
-  std::uint32_t sequence;  // the first sequence that the viewer may see, by index, + 1; 0: unused;
-                           // kMapOthers: used by others alone
-  std::uint8_t used_cells;
-  std::uint8_t shared_cells;
+  std::uint32_t sequence;     // the first sequence that the viewer may see, by index, + 1; 0: none
+  std::uint8_t used_cells;    // that sequences of this map refer to
+  std::uint8_t shared_cells;  // that they refer to more than once
   std::uint16_t reserved;
 };
 static_assert(sizeof(MapBlock) == 8);

@@ -9,11 +9,15 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "shm/own_directory.h"
 #include "shm/unique_fd.h"
 #include "shm/wire_check.h"
 
 namespace kvd {
 namespace {
+
+// What the directory of a socket may not let others do: write, list.
+constexpr mode_t kForbiddenMode = 0067;
 
 // The variable's value where it is an absolute path, else empty.
 std::string AbsolutePathFrom(const char* variable) {
@@ -25,6 +29,37 @@ std::string DirectoryOf(std::string_view path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string_view::npos) return ".";
   return std::string(path.substr(0, slash == 0 ? 1 : slash));
+}
+
+// Where a user without a runtime directory has the socket: a place that is everybody's.
+struct SharedPlace {
+  std::string root;
+  std::string stem;
+};
+SharedPlace TemporaryPlace() {
+  std::string root = AbsolutePathFrom("TMPDIR");
+  if (root.empty()) root = "/tmp";
+  return {.root = std::move(root), .stem = "kvd-" + std::to_string(::geteuid())};
+}
+
+// Where nobody else can make anything; empty: there is no such directory.
+std::string RuntimeDirectory() {
+  if (std::string runtime = AbsolutePathFrom("XDG_RUNTIME_DIR"); !runtime.empty()) {
+    return runtime + "/kvd";
+  }
+  return ::geteuid() == 0 ? "/run/kvd" : "";
+}
+
+// Of our directories at that place: the one that has `file`, else the first.
+std::string FindTemporaryDirectory(const std::string& file) {
+  const SharedPlace place = TemporaryPlace();
+  const OwnDirectories own = FindOwnDirectories(place.root, place.stem, kForbiddenMode);
+  for (const std::string& directory : own.usable) {
+    if (::faccessat(AT_FDCWD, (directory + file).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+      return directory;
+    }
+  }
+  return own.usable.empty() ? place.root + "/" + place.stem : own.usable.front();
 }
 
 std::string Octal(mode_t mode) {
@@ -60,13 +95,16 @@ Result<std::string> DefaultSocketPath(std::string_view daemon_name) {
     return Fail(Code::kInvalidArgument, "daemon " + check.error().message);
   }
   const std::string file = "/" + std::string(daemon_name) + ".sock";
-  if (std::string runtime = AbsolutePathFrom("XDG_RUNTIME_DIR"); !runtime.empty()) {
-    return runtime + "/kvd" + file;
-  }
-  if (::geteuid() == 0) return "/run/kvd" + file;
-  std::string temporary = AbsolutePathFrom("TMPDIR");
-  if (temporary.empty()) temporary = "/tmp";
-  return temporary + "/kvd-" + std::to_string(::geteuid()) + file;
+  const std::string runtime = RuntimeDirectory();
+  return (runtime.empty() ? FindTemporaryDirectory(file) : runtime) + file;
+}
+
+Result<std::string> MakeDefaultSocketPath(std::string_view daemon_name) {
+  KVD_TRY(std::string path, DefaultSocketPath(daemon_name));
+  if (!RuntimeDirectory().empty() || CheckSocketDirectory(path)) return path;
+  const SharedPlace place = TemporaryPlace();
+  KVD_TRY(const std::string directory, MakeOwnDirectory(place.root, place.stem, kForbiddenMode));
+  return directory + "/" + std::string(daemon_name) + ".sock";
 }
 
 Result<std::string> ClientSocketPath(std::string_view explicit_path, std::string_view daemon_name) {
@@ -112,7 +150,7 @@ Status CheckSocketDirectory(std::string_view socket_path) {
                                        std::to_string(::geteuid()) + " or root");
   }
   const mode_t mode = status.st_mode & 07777;
-  if ((mode & 0067) != 0) {
+  if ((mode & kForbiddenMode) != 0) {
     return Fail(Code::kPermission, "socket directory " + directory + ": mode " + Octal(mode) +
                                        ", 0700 or 0710 wanted");
   }

@@ -2,7 +2,8 @@
 //
 //   $XDG_RUNTIME_DIR/kvd/NAME.sock           where that variable holds an absolute path
 //   /run/kvd/NAME.sock                       else, for root
-//   ${TMPDIR:-/tmp}/kvd-UID/NAME.sock        else
+//   ${TMPDIR:-/tmp}/kvd-UID/NAME.sock        else; where another user has taken that directory's name,
+//                                            kvd-UID-SUFFIX/NAME.sock (shm/own_directory.h)
 //
 // The directory that holds the socket is the daemon's own: owner UID, mode 0700 (0710 where other
 // uids are let in), not a link. The client checks that before it connects to a default path, so
@@ -30,9 +31,14 @@ struct SocketAddress {
 // Errors: kInvalidArgument: empty, holds a zero byte, or too long (naming both lengths).
 Result<SocketAddress> MakeSocketAddress(std::string_view path);
 
-// The default path for a daemon of that name (ValidateName's rule) by the rules above. Touches no
-// file. Errors: kInvalidArgument (the name).
+// The default path for a daemon of that name (ValidateName's rule) by the rules above; of several
+// directories of ours the one that holds the socket. Makes nothing. Errors: kInvalidArgument (the
+// name).
 Result<std::string> DefaultSocketPath(std::string_view daemon_name);
+
+// For the daemon: the same, in a directory that is made if there is none or another user has its
+// name. Errors: kInvalidArgument (the name), kIo, kNoSpace.
+Result<std::string> MakeDefaultSocketPath(std::string_view daemon_name);
 
 // The path that a client uses: `explicit_path` where not empty, else KVD_SOCKET where set and
 // daemon_name is empty, else the default one of `daemon_name` (kDefaultDaemonName where empty),

@@ -541,8 +541,10 @@ enum LlamaExportFlags : std::uint32_t {
   kLlamaSession = 1u << 0,     // a session; else a sequence, of one handle
   kLlamaTransposed = 1u << 1,  // V as llama.cpp without flash attention has it
   kLlamaSizeOnly = 1u << 2,    // no output, the numbers alone
+  kLlamaLayout2026 = 1u << 3,  // as llama.cpp of August 2026 reads it; else that of February 2025
+  kLlamaExportUnrotated = 1u << 4,  // of 2026: quantised heads are not rotated
 };
-inline constexpr std::uint32_t kLlamaExportFlagsAll = (1u << 3) - 1;
+inline constexpr std::uint32_t kLlamaExportFlagsAll = (1u << 5) - 1;
 inline constexpr std::uint32_t kLlamaHandlesMax = 256;  // LLAMA_MAX_SEQ of llama.cpp
 
 // Element types of K and V by their ggml numbers, or kPoolType: as in the pool.
@@ -551,7 +553,7 @@ struct LlamaExportParams {
   std::uint32_t flags;
   std::uint8_t k_type;
   std::uint8_t v_type;
-  std::uint16_t reserved;  // 0
+  std::uint16_t streams;  // of 2026: of the cache that will read the file, at most 256; 0: 1
 };
 static_assert(sizeof(LlamaExportParams) == 8);
 

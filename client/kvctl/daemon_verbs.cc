@@ -111,7 +111,7 @@ Json JsonOf(const wire::CacheReply& cache) {
 
 std::string CacheText(const wire::CacheReply& cache) {
   if (cache.is_on == 0) return "none";
-  const auto rate = [](std::uint64_t amount, std::string text) {
+  const auto rate = [](std::uint64_t amount, const std::string& text) {
     return amount == 0 ? "not measured" : text + "/s";
   };
   const auto number = [](std::uint64_t value) { return std::to_string(value); };

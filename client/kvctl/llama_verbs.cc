@@ -22,6 +22,12 @@ Result<std::uint8_t> TypeFrom(const std::string& name) {
   return Fail(Code::kInvalidArgument, name + ": f32, f16, bf16 or q8_0 wanted");
 }
 
+Result<LlamaFileLayout> LayoutFrom(const std::string& name) {
+  if (name == "2025") return LlamaFileLayout::k2025;
+  if (name == "2026") return LlamaFileLayout::k2026;
+  return Fail(Code::kInvalidArgument, "--layout " + name + ": 2025 or 2026 wanted");
+}
+
 // The file's name without folder and ending.
 std::string NameFrom(const std::string& path) {
   const std::string file = path.substr(path.rfind('/') + 1);
@@ -69,7 +75,10 @@ Status ImportFile(const GlobalOptions& global, const LlamaOptions& options) {
 
 Status ExportFile(const GlobalOptions& global, const LlamaOptions& options) {
   LlamaFileOptions format{.is_session = options.is_session,
-                          .is_v_transposed = options.is_v_transposed};
+                          .is_v_transposed = options.is_v_transposed,
+                          .streams = options.streams,
+                          .is_unrotated = options.is_unrotated};
+  KVD_TRY(format.layout, LayoutFrom(options.layout));
   KVD_TRY(format.k_type, TypeFrom(options.k_type));
   KVD_TRY(format.v_type, TypeFrom(options.v_type));
   KVD_TRY(const SequenceHandle handle, ParseHandle(options.handle));

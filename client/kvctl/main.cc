@@ -199,10 +199,17 @@ void AddLlamaVerbs(CLI::App& app, CommandLine& line) {
   CLI::App* out = AddVerb(app, line, "export", "Write a sequence as a state file of llama.cpp",
                           [&line] { return ExportFile(line.global, line.llama); });
   out->add_option("handle", options.handle, "a sequence, as ps shows it")->required();
-  out->add_option("file", options.path, "written as February 2025 has it")->required();
+  out->add_option("file", options.path, "a path")->required();
+  out->add_option("--layout", options.layout,
+                  "2026: as llama.cpp of August 2026 reads it; 2025: of February 2025 [2026]");
   out->add_flag("--session", options.is_session, "a session file, not a sequence file");
   out->add_flag("--v-transposed", options.is_v_transposed,
                 "as llama.cpp without flash attention reads it");
+  out->add_option("--streams", options.streams,
+                  "of 2026: sequences of the reading context, if its cache is not unified [1]")
+      ->check(CLI::Range(1, 256));
+  out->add_flag("--unrotated", options.is_unrotated,
+                "of 2026: for a reader with LLAMA_ATTN_ROT_DISABLE");
   out->add_option("--type-k", options.k_type, "f32, f16, bf16 or q8_0 [the pool's]");
   out->add_option("--type-v", options.v_type, "f32, f16, bf16 or q8_0 [the pool's]");
 }

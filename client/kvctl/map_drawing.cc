@@ -28,11 +28,10 @@ std::string StateText(MapState state) {
 int TerminalColour(std::uint32_t sequence) {
   static constexpr std::array<int, 14> kColours = {39,  208, 77,  171, 220, 203, 44,
                                                    141, 149, 215, 33,  199, 115, 180};
-  return sequence == layout::kMapOthers ? 244 : kColours[sequence % kColours.size()];
+  return kColours[sequence % kColours.size()];
 }
 std::string SvgColour(std::uint32_t sequence) {
   if (sequence == kNobody) return "#eeeeee";
-  if (sequence == layout::kMapOthers) return "#888888";
   return Format("hsl(%u,65%%,55%%)", sequence * 137u % 360u);
 }
 
@@ -153,7 +152,7 @@ std::string DrawScreen(const MapReader& map, MapState state, const SessionRates&
   const std::string grid = Grid(map, size.columns, grid_rows, has_colour);
   screen += grid;
   used_rows += static_cast<std::size_t>(std::ranges::count(grid, '\n'));
-  line("one sign: " + std::string("█ used  ▄ less than half  # shared  · free"));
+  line("one sign: " + std::string("█ used  ▄ less than half  # shared  · free or others'"));
   const std::size_t left = size.rows > used_rows + 2 ? size.rows - used_rows - 2 : 0;
   std::size_t shown_sessions = 0;
   line(Format("%12s %8s %12s %12s %8s %8s", "SESSION", "PID", "COMPUTED", "SAMPLED", "comp/s",
@@ -257,12 +256,10 @@ Json MapJson(const MapReader& map, MapState state) {
   Json blocks = Json::Array();
   for (std::size_t i = 0; i < map.blocks().size(); ++i) {
     const layout::MapBlock& block = map.blocks()[i];
-    if (block.used_cells == 0) continue;
-    const bool is_known = block.sequence != 0 && block.sequence != layout::kMapOthers;
+    if (block.sequence == 0) continue;
     Json entry = Json::Object();
     entry.Set("block", std::uint64_t{i})
-        .Set("sequence", is_known ? std::to_string(map.sequences()[block.sequence - 1].handle)
-                                  : std::string("others"))
+        .Set("sequence", std::to_string(map.sequences()[block.sequence - 1].handle))
         .Set("used_cells", std::uint64_t{block.used_cells})
         .Set("shared_cells", std::uint64_t{block.shared_cells});
     blocks.Add(std::move(entry));

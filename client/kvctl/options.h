@@ -98,6 +98,8 @@ struct LlamaOptions {
   bool is_unrotated = false;
   bool is_forced = false;
   std::string handle;  // export
+  std::string layout = "2026";
+  std::uint16_t streams = 1;
   bool is_session = false;
   bool is_v_transposed = false;
   std::string k_type, v_type;  // empty: the pool's

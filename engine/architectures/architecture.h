@@ -37,8 +37,11 @@ struct ArchitectureDefinition {
   // norm with weights.output_norm.
   void (*final_norm)(ForwardPass& pass, std::span<const float* const> rows,
                      float* const* out) = nullptr;
-  // The whole encoder: stream = the last hidden rows of the pass's tokens; null: it has none.
-  void (*encode)(EncoderPass& pass) = nullptr;
+  // The encoder, layer by layer; null: it has none. encode_keys makes keys and values of the rows at
+  // hand, in the first layer after their embeddings; encode_rows, once all keys are there, the rest of
+  // the layer, so that behind the last one the stream holds the last hidden rows.
+  void (*encode_keys)(EncoderPass& pass, std::size_t layer) = nullptr;
+  void (*encode_rows)(EncoderPass& pass, std::size_t layer) = nullptr;
 };
 
 std::span<const ArchitectureDefinition* const> Architectures();

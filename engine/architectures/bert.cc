@@ -98,18 +98,24 @@ Status VisitBert(const ModelConfig& config, TensorVisitor& visitor, ModelWeights
   return {};
 }
 
-void Encode(EncoderPass& pass) {
+void EncodeKeys(EncoderPass& pass, std::size_t layer) {
   const EncoderWeights& weights = pass.weights().encoder;
-  pass.EmbedTokens();
-  if (weights.type_embedding) pass.AddRows(weights.type_embedding, [](std::size_t) { return 0u; });
-  pass.AddRows(weights.position_embedding, [](std::size_t position) { return position; });
-  pass.Norm(weights.embedding_norm);
-  for (const EncoderLayerWeights& layer : weights.layers) {
-    pass.AddAttention(layer, pass.stream());
-    pass.Norm(layer.attention_norm);
-    pass.AddFeedForward(layer, pass.stream());
-    pass.Norm(layer.output_norm);
+  if (layer == 0) {
+    pass.EmbedTokens();
+    if (weights.type_embedding)
+      pass.AddRows(weights.type_embedding, [](std::size_t) { return 0u; });
+    pass.AddRows(weights.position_embedding, [](std::size_t position) { return position; });
+    pass.Norm(weights.embedding_norm);
   }
+  pass.MakeKeys(weights.layers[layer], pass.stream());
+}
+
+void EncodeRows(EncoderPass& pass, std::size_t layer) {
+  const EncoderLayerWeights& weights = pass.weights().encoder.layers[layer];
+  pass.AddAttention(weights, pass.stream());
+  pass.Norm(weights.attention_norm);
+  pass.AddFeedForward(weights, pass.stream());
+  pass.Norm(weights.output_norm);
 }
 
 }  // namespace
@@ -119,6 +125,7 @@ const ArchitectureDefinition kBertDefinition = {.architecture = Architecture::kB
                                                 .read_config = ReadConfig,
                                                 .visit_tensors = VisitBert,
                                                 .run_layer = nullptr,
-                                                .encode = Encode};
+                                                .encode_keys = EncodeKeys,
+                                                .encode_rows = EncodeRows};
 
 }  // namespace kvd

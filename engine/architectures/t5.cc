@@ -178,14 +178,18 @@ Status VisitT5(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& 
   return {};
 }
 
-void Encode(EncoderPass& pass) {
+void EncodeKeys(EncoderPass& pass, std::size_t layer) {
+  const EncoderLayerWeights& weights = pass.weights().encoder.layers[layer];
+  if (layer == 0) pass.EmbedTokens();
+  pass.MakeKeys(weights, pass.RmsNormed(weights.attention_pre_norm));
+}
+
+void EncodeRows(EncoderPass& pass, std::size_t layer) {
   const EncoderWeights& weights = pass.weights().encoder;
-  pass.EmbedTokens();
-  for (const EncoderLayerWeights& layer : weights.layers) {
-    pass.AddAttention(layer, pass.RmsNormed(layer.attention_pre_norm));
-    pass.AddT5FeedForward(layer, pass.RmsNormed(layer.feed_forward_pre_norm));
-  }
-  pass.RmsNorm(weights.output_norm);
+  const EncoderLayerWeights& own = weights.layers[layer];
+  pass.AddAttention(own, pass.RmsNormed(own.attention_pre_norm));
+  pass.AddT5FeedForward(own, pass.RmsNormed(own.feed_forward_pre_norm));
+  if (layer + 1 == weights.layers.size()) pass.RmsNorm(weights.output_norm);
 }
 
 // stream += Out(Attention(Q(x), K(x), V(x))), x = rms_norm(stream)
@@ -221,6 +225,7 @@ const ArchitectureDefinition kT5Definition = {.architecture = Architecture::kT5,
                                               .read_config = ReadConfig,
                                               .visit_tensors = VisitT5,
                                               .run_layer = RunLayer,
-                                              .encode = Encode};
+                                              .encode_keys = EncodeKeys,
+                                              .encode_rows = EncodeRows};
 
 }  // namespace kvd

@@ -17,10 +17,10 @@ constexpr std::size_t kRunKeys = kernels::kRunCells;
 }  // namespace
 
 void PackHeads(const float* rows, std::size_t row_count, std::size_t head_count,
-               std::size_t head_dim, float* packed) {
+               std::size_t head_dim, const PackedRows& where, float* packed) {
   for (std::size_t head = 0; head < head_count; ++head) {
     for (std::size_t row = 0; row < row_count; ++row) {
-      std::memcpy(packed + (head * row_count + row) * head_dim,
+      std::memcpy(packed + (head * where.row_count + where.first_row + row) * head_dim,
                   rows + (row * head_count + head) * head_dim, head_dim * sizeof(float));
     }
   }

@@ -18,9 +18,15 @@ struct BidirectionalShape {
   float scale = 1.0f;
 };
 
-// packed = rows [row_count, head_count * head_dim] by head.
+// Where rows go among packed ones.
+struct PackedRows {
+  std::size_t first_row = 0;
+  std::size_t row_count = 0;  // of all packed rows
+};
+// Rows [row_count, head_count * head_dim] by head into packed [head_count, where.row_count,
+// head_dim], from where.first_row on.
 void PackHeads(const float* rows, std::size_t row_count, std::size_t head_count,
-               std::size_t head_dim, float* packed);
+               std::size_t head_dim, const PackedRows& where, float* packed);
 
 // Floats of workspace per thread.
 std::size_t BidirectionalWorkspaceFloats(std::size_t head_dim);

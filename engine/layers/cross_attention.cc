@@ -15,31 +15,27 @@ void RunCrossAttentionLayer(ForwardPass& pass, std::size_t layer, const Attentio
   pass.AddToStream(weights.out, attended);
 }
 
-bool StoreCrossCells(EncoderPass& pass, const CellLayout& cells, const StepSequence& sequence,
+bool StoreCrossCells(EncoderPass& pass, const CellLayout& cells, const GroupPart& part,
+                     std::size_t layer, std::size_t first_cell, std::size_t cell_count,
                      Memory& memory) {
   const ModelConfig& config = pass.config();
-  const EncoderRows& text = pass.stream();
-  const NewCells target{.part = &sequence.groups[cells.cross_group],
-                        .group = cells.cross_group,
-                        .first_cell = 0,
-                        .cell_count = sequence.new_cells};
-  bool finite = true;
+  const AttentionWeights& weights = pass.weights().layers[layer].cross_attention;
+  const RowSpan text = pass.stream();
   EncoderRows k, v;
-  for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
-    const AttentionWeights& weights = pass.weights().layers[layer].cross_attention;
-    k.Shape(sequence.new_cells, weights.k.weight.out_features);
-    v.Shape(sequence.new_cells, weights.v.weight.out_features);
-    const auto job = [&](const LinearView& linear, const EncoderRows& y) {
-      return LinearJob{
-          .linear = &linear, .x = text[0], .x_stride = text.width(), .y = y.pointers()};
-    };
-    const LinearJob jobs[] = {job(weights.k, k), job(weights.v, v)};
-    RunLinear(pass.compute(), jobs, sequence.new_cells);
-    finite &= WriteCells(*pass.compute().kernels, cells, memory, target,
-                         CellLayout::CrossLayer(config.layer_count, layer), config.head_dim_k,
-                         config.head_dim_v, k.pointers(), v.pointers());
-  }
-  return finite;
+  k.Shape(cell_count, weights.k.weight.out_features);
+  v.Shape(cell_count, weights.v.weight.out_features);
+  const auto job = [&](const LinearView& linear, const EncoderRows& y) {
+    return LinearJob{.linear = &linear, .x = text[0], .x_stride = text.width, .y = y.From(0).rows};
+  };
+  const LinearJob jobs[] = {job(weights.k, k), job(weights.v, v)};
+  RunLinear(pass.compute(), jobs, cell_count);
+  const NewCells target{.part = &part,
+                        .group = cells.cross_group,
+                        .first_cell = first_cell,
+                        .cell_count = cell_count};
+  return WriteCells(*pass.compute().kernels, cells, memory, target,
+                    CellLayout::CrossLayer(config.layer_count, layer), config.head_dim_k,
+                    config.head_dim_v, k.From(0).rows, v.From(0).rows);
 }
 
 }  // namespace kvd

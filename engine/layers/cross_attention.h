@@ -16,9 +16,11 @@ namespace kvd {
 // sequence's text.
 void RunCrossAttentionLayer(ForwardPass& pass, std::size_t layer, const AttentionWeights& weights);
 
-// K and V of every layer from the encoder's rows ([tokens, embedding_size]) into the cells that an
-// encoding step has reserved. False: a number was not finite.
-bool StoreCrossCells(EncoderPass& pass, const CellLayout& cells, const StepSequence& sequence,
+// K and V of one layer of the decoder from the pass's rows at hand, of a text that is through the
+// encoder, into the cells of the text from first_cell on. `part` is the cross group's. False: a number
+// was not finite.
+bool StoreCrossCells(EncoderPass& pass, const CellLayout& cells, const GroupPart& part,
+                     std::size_t layer, std::size_t first_cell, std::size_t cell_count,
                      Memory& memory);
 
 }  // namespace kvd

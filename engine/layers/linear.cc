@@ -110,8 +110,8 @@ InputForm FormFor(const Compute& compute, const LinearJob& job, std::size_t row_
   const bool halves = type == kernels::DataType::kF16 || type == kernels::DataType::kBF16;
   if (!halves || compute.kernels->round_rows == nullptr) return InputForm::kFloats;
   // One form for any number of rows, or for each number the faster one.
-  return compute.exact || row_count >= compute.kernels->bf16_rows_min ? InputForm::kBf16
-                                                                      : InputForm::kFloats;
+  const bool is_wide = std::max(row_count, compute.form_rows) >= compute.kernels->bf16_rows_min;
+  return compute.exact || is_wide ? InputForm::kBf16 : InputForm::kFloats;
 }
 
 std::size_t RowBytesOf(InputForm form, std::size_t n) {

@@ -94,26 +94,27 @@ void LoadCells(ForwardPass& pass, std::size_t layer, const GroupPart& part, std:
 
 }  // namespace
 
-void RunPlainTextAttention(const Compute& compute, std::size_t row_count, std::size_t head_count,
-                           std::size_t head_dim, const PositionBias& bias, const float* q,
-                           const float* k, const float* v, float* out) {
-  const std::size_t row_floats = head_count * head_dim;
-  compute.pool->Run(head_count, [&](std::uint32_t, std::size_t head) {
-    HeadKeys keys(*compute.kernels, ThreadScratch(), row_count, row_count, head_dim);
-    for (std::size_t i = 0; i < row_count; ++i) {
+void RunPlainTextAttention(const Compute& compute, const PlainTextShape& shape,
+                           const PositionBias& bias, const float* q, const float* k, const float* v,
+                           float* out) {
+  const std::size_t head_dim = shape.head_dim;
+  const std::size_t row_floats = shape.head_count * head_dim;
+  compute.pool->Run(shape.head_count, [&](std::uint32_t, std::size_t head) {
+    HeadKeys keys(*compute.kernels, ThreadScratch(), shape.key_count, shape.key_count, head_dim);
+    for (std::size_t i = 0; i < shape.key_count; ++i) {
       const std::size_t at = i * row_floats + head * head_dim;
       std::copy_n(k + at, head_dim, keys.key(i));
       keys.SetValue(i, v + at);
     }
     constexpr auto kReach = static_cast<std::ptrdiff_t>(kBiasReach);
     const float* const middle = bias.table.data() + head * bias.distances + kReach;
-    for (std::size_t row = 0; row < row_count; ++row) {
+    for (std::size_t row = 0; row < shape.row_count; ++row) {
+      const auto position = static_cast<std::ptrdiff_t>(shape.first_row + row);
       const auto bias_of = [&](std::size_t i) {
-        const auto distance = static_cast<std::ptrdiff_t>(i) - static_cast<std::ptrdiff_t>(row);
-        return middle[std::clamp(distance, -kReach, kReach)];
+        return middle[std::clamp(static_cast<std::ptrdiff_t>(i) - position, -kReach, kReach)];
       };
       const std::size_t at = row * row_floats + head * head_dim;
-      keys.Attend(q + at, row_count, bias_of, out + at);
+      keys.Attend(q + at, shape.key_count, bias_of, out + at);
     }
   });
 }

@@ -15,10 +15,20 @@
 
 namespace kvd {
 
-// Every row sees every one: q, k, v and out are [row_count, head_count * head_dim]. bias: EncoderBias.
-void RunPlainTextAttention(const Compute& compute, std::size_t row_count, std::size_t head_count,
-                           std::size_t head_dim, const PositionBias& bias, const float* q,
-                           const float* k, const float* v, float* out);
+// Rows [first_row, first_row + row_count) of a text of key_count tokens.
+struct PlainTextShape {
+  std::size_t head_count = 0;
+  std::size_t head_dim = 0;
+  std::size_t key_count = 0;
+  std::size_t first_row = 0;
+  std::size_t row_count = 0;
+};
+
+// Every row sees the whole text: q and out are [row_count, head_count * head_dim], k and v
+// [key_count, head_count * head_dim]. bias: EncoderBias.
+void RunPlainTextAttention(const Compute& compute, const PlainTextShape& shape,
+                           const PositionBias& bias, const float* q, const float* k, const float* v,
+                           float* out);
 
 // Rows of the ubatch over the cells of their sequences, each up to itself; q and out: [rows,
 // head_count * head_dim]. bias: DecoderBias. REQUIRES: K and V of the new cells are in the pool;

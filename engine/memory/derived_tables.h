@@ -14,6 +14,7 @@
 #include "engine/memory/block_table.h"
 #include "engine/memory/free_set.h"
 #include "engine/memory/list_arena.h"
+#include "engine/memory/owner_table.h"
 #include "engine/memory/slot_table.h"
 
 namespace kvd {
@@ -41,6 +42,7 @@ struct DerivedTables {
   std::map<std::string, std::uint32_t, std::less<>> snapshots_by_name;  // index of the record
   FreeSet sessions;
   std::map<std::uint64_t, std::uint32_t> sessions_by_id;  // index of the record
+  OwnerTable owners;
 
   DerivedTables() = default;
   // Of an empty meta.
@@ -50,7 +52,8 @@ struct DerivedTables {
         lists(geometry.list_unit_count),
         sequences(geometry.sequence_capacity),
         snapshots(geometry.snapshot_capacity),
-        sessions(geometry.session_capacity) {
+        sessions(geometry.session_capacity),
+        owners(geometry.sequence_capacity) {
     for (std::uint32_t group = 0; group < layout::kGroupsMax; ++group) {
       blocks[group] = BlockTable(geometry.block_count[group]);
     }

@@ -169,17 +169,17 @@ UnifiedMemory::Need UnifiedMemory::NeedOf(std::span<const AppendRequest> request
 
 std::uint32_t UnifiedMemory::LimitRetained(std::uint32_t sequences_max) {
   std::uint32_t count = 0;
-  {
+  bool goes_on = true;
+  while (goes_on) {
+    // One under each lock: dropping a long one takes a look at all of its cells.
     const std::scoped_lock lock(mutex_);
-    if (retained_.size() <= sequences_max) return 0;
-    while (retained_.size() > sequences_max) {
-      const std::uint32_t index = *retained_.Least(use_number_);
-      Evict(index);
-      if (retained_.contains(index)) break;  // it could not be dropped
-      ++count;
-    }
+    if (retained_.size() <= sequences_max) break;
+    const std::uint32_t index = *retained_.Least(use_number_);
+    Evict(index);
+    goes_on = !retained_.contains(index);  // else it could not be dropped
+    count += goes_on;
   }
-  ReturnUnusedSlabs();
+  if (count > 0) ReturnUnusedSlabs();
   return count;
 }
 

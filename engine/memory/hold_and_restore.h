@@ -48,6 +48,9 @@ struct RestoreRequest {
   // Ascending, above 0, at most tokens.size(): that one is the state behind the last cell.
   std::span<const std::uint32_t> checkpoint_cells{};
   bool has_logits = false;
+  // The caller makes each block safe to write with Memory::GrowBlock before it fills it.
+  bool grows_later = false;
+  AppliedRequest applied{};  // remembered with the commit
 };
 
 // What was found for a request. The caller fills K and V of every cell of `parts` from its group's
@@ -64,6 +67,7 @@ struct Restore {
   // As many as there is room for, the last ones first; by cell_count.
   std::vector<layout::Checkpoint> checkpoints;
   std::uint64_t content_number = 0;  // of the sequence, for the commit
+  AppliedRequest applied;
   bool is_open = false;
 };
 

@@ -3,7 +3,6 @@
 #include "engine/memory/unified_memory.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace kvd {
 
@@ -28,22 +27,6 @@ std::uint32_t UnifiedMemory::VisitSequences(std::uint32_t first_index, std::uint
     extents_seen += view.entries.size() + 1;
   }
   return end_index;
-}
-
-void UnifiedMemory::VisitBlocks(std::uint32_t first_block, std::span<BlockUse> uses) const {
-  const std::scoped_lock lock(mutex_);
-  const std::uint32_t block_count = tables_.blocks[0].block_count();
-  for (std::size_t i = 0; i < uses.size(); ++i) {
-    const std::size_t block = first_block + i;
-    uses[i] = {};
-    if (block >= block_count) continue;
-    const auto number = static_cast<std::uint32_t>(block);
-    const std::uint32_t mask = tables_.blocks[0].live_mask(number);
-    if (mask == 0) continue;
-    uses[i].used_cells = static_cast<std::uint8_t>(std::popcount(mask));
-    uses[i].shared_cells = static_cast<std::uint8_t>(
-        tables_.blocks[0].CountShared({number, 0, layout::kBlockCells, 0}));
-  }
 }
 
 }  // namespace kvd

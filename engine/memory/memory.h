@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "engine/memory/extents.h"
+#include "engine/memory/owner_table.h"
 #include "engine/memory/session_store.h"
 #include "shm/error.h"
 #include "shm/ids.h"
@@ -40,6 +41,7 @@ struct SequenceInfo {
   SequenceHandle handle = SequenceHandle::kNone;
   SequenceOwner owner;
   std::uint32_t flags = 0;  // layout::SequenceFlags
+  bool is_public = false;   // of a snapshot that every uid may see
   std::uint32_t cell_count = 0;
   std::uint32_t pristine_cells = 0;
   std::uint32_t extent_count = 0;  // of group 0
@@ -100,12 +102,6 @@ struct PoolUsage {  // blocks and cells: of group 0
   // Every group, group 0 once more.
   std::uint32_t group_count = 0;
   std::array<GroupUsage, layout::kGroupsMax> groups = {};
-};
-
-// What the live map shows of a block of group 0.
-struct BlockUse {
-  std::uint8_t used_cells = 0;    // some sequence refers to them
-  std::uint8_t shared_cells = 0;  // more than one reference
 };
 
 // A prompt that begins a sequence.
@@ -252,6 +248,8 @@ struct DefragSlice {
 struct SequenceHold;  // engine/memory/hold_and_restore.h
 struct RestoreRequest;
 struct Restore;
+struct RewriteRequest;  // engine/memory/cell_rewrite.h
+struct CellRewrite;
 
 class Memory : public SessionStore {
  public:
@@ -319,6 +317,17 @@ class Memory : public SessionStore {
   // with the errors of Settle; kInvalidArgument (a form that is none).
   virtual Result<std::uint32_t> ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
                                               CellRotator& rotator) = 0;
+  // What the three above do at once, in slices: steps and verbs may come in between. Finds the cells
+  // and the fresh blocks; with nothing to rewrite the rewrite is over at once. Engine thread. Errors:
+  // those of the three but kConflict and the rotator's; nothing has changed then.
+  virtual Status BeginRewrite(const RewriteRequest& request, CellRewrite* rewrite) = 0;
+  // Rewrites up to cells_max cells, at least one; the last slice commits. A step of its own, as
+  // dividing. Returns whether the rewrite is over. Errors: kConflict (the sequence was changed or
+  // dropped), kNoSpace, kWindowLost, the rotator's; the rewrite is over then and nothing has changed.
+  virtual Result<bool> RewriteSlice(CellRewrite& rewrite, std::uint32_t cells_max,
+                                    CellRotator& rotator) = 0;
+  // REQUIRES: the rewrite is open.
+  virtual void AbandonRewrite(CellRewrite& rewrite) = 0;
   // Packs the cells of some sparse blocks of one group, about cells_max of them, and gives the
   // system back what is unused then. A step of its own, as dividing. Deltas, positions and what is
   // shared stay. Errors: kNoSpace (lists, bytes of the pool); nothing has changed then.
@@ -343,12 +352,19 @@ class Memory : public SessionStore {
                                          const AppliedRequest& applied = {}) = 0;
   virtual Status Unpublish(std::string_view name, const AppliedRequest& applied = {}) = 0;
   virtual Result<SnapshotInfo> FindSnapshot(std::string_view name) const = 0;
-  virtual std::vector<SnapshotInfo> Snapshots() const = 0;
+  virtual std::vector<SnapshotInfo> Snapshots() const = 0;  // by name, in portions as Sequences
 
   // ---- queries
   virtual Result<SequenceInfo> Query(SequenceHandle handle) const = 0;
   virtual Result<SequenceUse> QueryUse(SequenceHandle handle) const = 0;
+  // Lists are put together from portions of kListedAtOnce: the mutex is free between two of them, so
+  // a sequence that is made or dropped meanwhile may be in the list or not. By index.
+  static constexpr std::size_t kListedAtOnce = 64;
   virtual std::vector<SequenceInfo> Sequences() const = 0;
+  virtual std::vector<SequenceInfo> SequencesOf(SessionId session) const = 0;
+  virtual std::vector<SequenceInfo> RetainedOf(std::uint32_t uid) const = 0;
+  // What the uid's sequences hold. Does not depend on how many sequences there are.
+  virtual OwnerUse UseOf(std::uint32_t uid) const = 0;
   virtual PoolUsage Usage() const = 0;
   // Tokens and effective positions of the cells [first_cell, first_cell + count) of a sequence;
   // fewer at its end.
@@ -381,8 +397,6 @@ class Memory : public SessionStore {
   // extents_max extents have been looked at; the index to go on from. end_index: all are done.
   virtual std::uint32_t VisitSequences(std::uint32_t first_index, std::uint32_t end_index,
                                        std::size_t extents_max, SequenceVisitor& visitor) const = 0;
-  // The blocks [first_block, first_block + uses.size()) of group 0; those behind the last are empty.
-  virtual void VisitBlocks(std::uint32_t first_block, std::span<BlockUse> uses) const = 0;
 
   // ---- steps (engine thread)
   // Finds cells and a state slot for every request, or fails changing nothing. Reserved ones belong
@@ -446,6 +460,9 @@ class Memory : public SessionStore {
   // Start of a block of a group in the pool; [layer][K|V][kv head][cell][dim]. REQUIRES: the group
   // has layers.
   virtual std::byte* BlockBytes(std::uint32_t group, BlockId block) = 0;
+  // Makes the bytes of a block safe to write that a restore with grows_later has reserved. Errors:
+  // kNoSpace, kIo.
+  virtual Status GrowBlock(std::uint32_t group, BlockId block) = 0;
   // The records of a block of a group: kBlockCells of them. For blocks that a step's extents refer
   // to, during the step.
   virtual const layout::CellRecord* BlockCells(std::uint32_t group, BlockId block) const = 0;

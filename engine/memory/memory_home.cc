@@ -1,5 +1,6 @@
 #include "engine/memory/memory_home.h"
 
+#include <string>
 #include <utility>
 
 namespace kvd {
@@ -11,6 +12,14 @@ Result<OpenedMemory> TryAttach(const MemoryHome& home, const MemoryGeometry& geo
   KVD_TRY(MemorySegments segments,
           MemorySegments::OpenInDirectory(home.directory, geometry, model_fingerprint,
                                           home.checks_boot, home.slab_bytes));
+  std::uint32_t& form = segments.meta.view().header().numeric_form;
+  const auto found = static_cast<NumericForm>(form);
+  if (!MayUse(home.numeric_form, found)) {
+    return Fail(Code::kConflict, std::string("meta: numeric_form: ") + NumericFormText(found) +
+                                     "; now, with --deterministic, " +
+                                     NumericFormText(home.numeric_form));
+  }
+  form = static_cast<std::uint32_t>(home.numeric_form);
   OpenedMemory opened;
   KVD_TRY(opened.memory, UnifiedMemory::Attach(std::move(segments), limits, &opened.start.lost));
   opened.start.is_warm = true;
@@ -39,6 +48,7 @@ Result<OpenedMemory> OpenMemory(const MemoryHome& home, const MemoryGeometry& ge
               ? MemorySegments::CreateAnonymous(geometry, model_fingerprint, home.slab_bytes)
               : MemorySegments::CreateInDirectory(home.directory, geometry, model_fingerprint,
                                                   home.slab_bytes));
+  segments.meta.view().header().numeric_form = static_cast<std::uint32_t>(home.numeric_form);
   KVD_TRY(fresh.memory, UnifiedMemory::Create(std::move(segments)));
   return fresh;
 }

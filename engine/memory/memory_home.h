@@ -10,6 +10,7 @@
 #include "engine/memory/memory_segments.h"
 #include "engine/memory/rebuild.h"
 #include "engine/memory/unified_memory.h"
+#include "engine/numeric_form.h"
 #include "shm/error.h"
 
 namespace kvd {
@@ -18,6 +19,9 @@ struct MemoryHome {
   int directory = -1;        // private, locked by the caller; -1: anonymous memory
   bool checks_boot = false;  // the directory outlives a reboot
   std::uint64_t slab_bytes = kSlabBytes;
+  // What computes the cells from now on. Those that are there must have this form, unless it is
+  // kFree: then all have none from now on.
+  NumericForm numeric_form = NumericForm::kFree;
 };
 
 // How a memory came to be.

@@ -1,5 +1,6 @@
-// Invariant: unused_slabs counts the slabs with is_reserved and uses == 0. AddUse and PunchUnused
-// never run at the same time, so a slab seen without a use stays without one until it is punched.
+// Invariant: unused_slabs counts the slabs whose word is kReserved: whoever makes it that, or
+// something else of that, counts it. AddUse and PunchUnused never run at the same time, so a slab
+// seen without a use stays without one until it is punched.
 #include "engine/memory/pool_segment.h"
 
 #include <fcntl.h>
@@ -59,8 +60,7 @@ std::uint64_t PoolSegment::SlabBytesAt(std::size_t slab) const {
 void PoolSegment::AddUse(std::uint64_t offset, std::uint64_t byte_count) {
   for (std::size_t slab = offset / slab_bytes_; slab <= (offset + byte_count - 1) / slab_bytes_;
        ++slab) {
-    Slab& state = state_->slabs[slab];
-    if (state.uses.fetch_add(1, std::memory_order_relaxed) == 0 && state.is_reserved) {
+    if (state_->slabs[slab].fetch_add(1, std::memory_order_relaxed) == kReserved) {
       state_->unused_slabs.fetch_sub(1, std::memory_order_relaxed);
     }
   }
@@ -69,19 +69,17 @@ void PoolSegment::AddUse(std::uint64_t offset, std::uint64_t byte_count) {
 void PoolSegment::DropUse(std::uint64_t offset, std::uint64_t byte_count) {
   for (std::size_t slab = offset / slab_bytes_; slab <= (offset + byte_count - 1) / slab_bytes_;
        ++slab) {
-    Slab& state = state_->slabs[slab];
-    const bool was_reserved = state.is_reserved;
-    const std::uint32_t uses = state.uses.fetch_sub(1, std::memory_order_release);
-    KVD_ASSERT(uses != 0);
-    if (uses == 1 && was_reserved) state_->unused_slabs.fetch_add(1, std::memory_order_relaxed);
+    const std::uint32_t before = state_->slabs[slab].fetch_sub(1, std::memory_order_release);
+    KVD_ASSERT((before & ~kReserved) != 0);
+    if (before == (kReserved | 1)) state_->unused_slabs.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
 Status PoolSegment::EnsureReserved(std::uint64_t offset, std::uint64_t byte_count) {
   for (std::size_t slab = offset / slab_bytes_; slab <= (offset + byte_count - 1) / slab_bytes_;
        ++slab) {
-    Slab& state = state_->slabs[slab];
-    if (state.is_reserved) continue;
+    std::atomic<std::uint32_t>& word = state_->slabs[slab];
+    if ((word.load(std::memory_order_relaxed) & kReserved) != 0) continue;
     const std::uint64_t bytes = SlabBytesAt(slab);
     int failed = 0;
     do {
@@ -100,9 +98,8 @@ Status PoolSegment::EnsureReserved(std::uint64_t offset, std::uint64_t byte_coun
       errno = failed;
       return FailErrno("pool: fallocate");
     }
-    state.is_reserved = true;
     state_->reserved_bytes.fetch_add(bytes, std::memory_order_relaxed);
-    if (state.uses.load(std::memory_order_relaxed) == 0) {
+    if (word.fetch_or(kReserved, std::memory_order_relaxed) == 0) {
       state_->unused_slabs.fetch_add(1, std::memory_order_relaxed);
     }
   }
@@ -117,14 +114,14 @@ bool PoolSegment::Punch(std::uint64_t offset, std::uint64_t byte_count) {
 Status PoolSegment::RecoverReserved() {
   const std::size_t slab_count = state_->slabs.size();
   for (std::size_t slab = 0; slab < slab_count;) {
-    if (state_->slabs[slab].uses.load(std::memory_order_relaxed) != 0) {
+    if (state_->slabs[slab].load(std::memory_order_relaxed) != 0) {
       KVD_CHECK_OK(EnsureReserved(slab * slab_bytes_, SlabBytesAt(slab)));
       ++slab;
       continue;
     }
     // What cannot be given back is reserved again with its next use, which costs nothing then.
     const std::size_t first = slab;
-    while (slab < slab_count && state_->slabs[slab].uses.load(std::memory_order_relaxed) == 0) {
+    while (slab < slab_count && state_->slabs[slab].load(std::memory_order_relaxed) == 0) {
       ++slab;
     }
     const std::uint64_t end = std::min(slab * slab_bytes_, pool_bytes_);
@@ -136,8 +133,8 @@ Status PoolSegment::RecoverReserved() {
 void PoolSegment::PunchUnused() {
   bool has_spare = false;
   for (std::size_t slab = 0; slab < state_->slabs.size(); ++slab) {
-    Slab& state = state_->slabs[slab];
-    if (!state.is_reserved || state.uses.load(std::memory_order_acquire) != 0) continue;
+    std::atomic<std::uint32_t>& word = state_->slabs[slab];
+    if (word.load(std::memory_order_acquire) != kReserved) continue;
     if (!has_spare) {
       has_spare = true;
       continue;
@@ -145,7 +142,7 @@ void PoolSegment::PunchUnused() {
     const std::uint64_t bytes = SlabBytesAt(slab);
     // A file system without holes: the slab stays ours.
     if (!Punch(slab * slab_bytes_, bytes)) return;
-    state.is_reserved = false;
+    word.store(0, std::memory_order_relaxed);
     state_->reserved_bytes.fetch_sub(bytes, std::memory_order_relaxed);
     state_->unused_slabs.fetch_sub(1, std::memory_order_relaxed);
   }

@@ -6,9 +6,10 @@
 // more is given back (hole punched), one spare kept so that a pool at a slab's edge does not
 // reserve and punch in turns.
 //
-// Owner: MemorySegments, then the memory built on it. Threads: `AddUse` and `EnsureReserved` and
+// Owner: MemorySegments, then the memory built on it. Threads: `AddUse`, `EnsureReserved` and
 // `PunchUnused` by one thread at a time (the memory's growth mutex); `DropUse` and the accessors by
-// any.
+// any, at any time. So all that is known of a slab is one atomic word: a thread that changes a part
+// of it sees the other part as it was at that moment.
 #pragma once
 
 #include <atomic>
@@ -58,13 +59,11 @@ class PoolSegment {
   void PunchUnused();
 
  private:
-  struct Slab {
-    std::atomic<std::uint32_t> uses{0};
-    bool is_reserved = false;
-  };
+  // A slab: how many users it has, and whether the system has reserved it.
+  static constexpr std::uint32_t kReserved = 1u << 31;
   struct State {  // kept apart: atomics cannot move
     explicit State(std::size_t slab_count) : slabs(slab_count) {}
-    std::vector<Slab> slabs;
+    std::vector<std::atomic<std::uint32_t>> slabs;
     std::atomic<std::uint64_t> reserved_bytes{0};
     std::atomic<std::int64_t> unused_slabs{0};  // reserved ones without a use
   };

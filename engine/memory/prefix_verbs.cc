@@ -36,6 +36,7 @@ PrefixSpace PublishedSpace(std::uint32_t uid, bool is_public) {
 void UnifiedMemory::SyncPrefix(std::uint32_t index) {
   const layout::SequenceRecord& record = meta_.sequences()[index];
   if ((record.flags & layout::kSequenceLive) == 0) {
+    tables_.owners.Follow(index, record);
     if (prefixes_.contains(index)) prefixes_.Remove(index);
     return FollowShared();
   }
@@ -54,6 +55,7 @@ void UnifiedMemory::IndexPublished(std::uint32_t index, bool is_public) {
 
 void UnifiedMemory::IndexRecord(std::uint32_t index, const PrefixSpace& space) {
   const layout::SequenceRecord& record = meta_.sequences()[index];
+  tables_.owners.Follow(index, record);
   if (prefixes_.contains(index) && prefixes_.space(index) != space) prefixes_.Remove(index);
   if (!prefixes_.contains(index)) prefixes_.Add(index, space);
   // What a decoder computed belongs to the text that it attended to.

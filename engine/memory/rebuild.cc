@@ -12,6 +12,7 @@
 
 #include "engine/memory/commit_log.h"
 #include "engine/memory/meta_check.h"
+#include "engine/numeric_form.h"
 #include "shm/crc32c.h"
 #include "shm/ids.h"
 
@@ -117,7 +118,7 @@ Result<ConstMetaView> ValidateHeader(std::span<const std::byte> meta_bytes) {
   if (header.layout_signature != layout::LayoutSignature()) {
     return Fail(Code::kVersionMismatch, "meta: layout_signature: of another build");
   }
-  if (header.reserved != 0) return Corrupt("reserved", header.reserved);
+  if (!IsNumericForm(header.numeric_form)) return Corrupt("numeric_form", header.numeric_form);
   if (header.total_bytes != meta_bytes.size()) {
     return Corrupt("total_bytes", std::to_string(header.total_bytes) + ", but there are " +
                                       std::to_string(meta_bytes.size()));
@@ -145,6 +146,7 @@ Result<Recovery> RecoverTables(ConstMetaView meta, const CellLimits& limits) {
     tables.sequences.Take(index);
     if (Status status = ValidateSequence(meta, index, limits); status) {
       tables.AddReferences(meta, record, HolderOf(record.flags));
+      tables.owners.Follow(index, record);
     } else {
       recovery.dropped.push_back({.index = index,
                                   .handle = MakeHandle(index, record.generation),

@@ -111,8 +111,8 @@ void UnifiedMemory::BuildPieces(std::uint32_t group, std::span<const Segment> se
     const std::uint32_t skipped = edit.first_cell > at ? std::min(count, edit.first_cell - at) : 0u;
     at += count;
     if (skipped == count) continue;
-    if (segment.rewriting != nullptr) {
-      AppendRewritten(*segment.rewriting, group, &edit.new_pieces);
+    if (segment.rewrite != nullptr) {
+      AppendRewritten(*segment.rewrite, group, &edit.new_pieces);
       continue;
     }
     moved_pieces_.clear();

@@ -196,13 +196,16 @@ Status UnifiedMemory::TryBeginRestore(const RestoreRequest& request, Restore* re
     restore->pristine_cells = request.pristine_cells;
     restore->next_pos = request.positions.empty() ? 0 : request.positions.back().value + 1;
     restore->content_number = content_numbers_[found.index];
+    restore->applied = request.applied;
     MakeRoomForLists({found.index, layout::kNoSlot});
     KVD_CHECK_OK(ReserveRestored(request, restore));
     restore->is_open = true;
   }
-  if (Status status = GrowForRestore(*restore); !status) {
-    AbandonRestore(*restore);
-    return status;
+  if (!request.grows_later) {
+    if (Status status = GrowForRestore(*restore); !status) {
+      AbandonRestore(*restore);
+      return status;
+    }
   }
   WriteRestoredCells(request, *restore);
   return {};
@@ -257,6 +260,7 @@ Status UnifiedMemory::CommitRestore(Restore& restore) {
       status =
           Fail(Code::kConflict, HandleText(restore.handle) + ": changed while it was restored");
     } else {
+      const Applying applying(this, restore.applied);
       status = CommitRestored(found->index, restore);
     }
     ReleaseRestore(&restore);
@@ -288,7 +292,7 @@ Status UnifiedMemory::CommitRestored(std::uint32_t index, const Restore& restore
       record.first_cell[group] = is_cross(group) ? 0 : part.first_cell;
     }
     KVD_TRY(record.checkpoints, WriteCheckpoints(restore.checkpoints));
-    return CommitRecord(index, record);
+    return CommitRecord(index, record, restore.cell_count + restore.cross_cells);
   };
   if (Status status = write(); !status) {
     FreeLists(record);

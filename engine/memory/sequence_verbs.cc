@@ -207,12 +207,15 @@ Status UnifiedMemory::Keep(SequenceHandle kept, SessionId session, const Applied
       return Fail(Code::kPermission, HandleText(kept) + ": belongs to another session");
     }
     dropped_.clear();
-    for (std::uint32_t index = 0; index < meta_.geometry().sequence_capacity; ++index) {
-      const layout::SequenceRecord& record = meta_.sequences()[index];
-      if ((record.flags & layout::kSequenceLive) != 0 && index != found.index &&
-          (record.flags & layout::kSequencePublished) == 0 &&
-          record.owner_session == static_cast<std::uint64_t>(session)) {
-        dropped_.push_back(index);
+    OwnerTable::Cursor cursor;
+    std::array<std::uint32_t, kListedAtOnce> indices;
+    for (std::size_t count = indices.size(); count == indices.size();) {
+      count = tables_.owners.ListSession(static_cast<std::uint64_t>(session), &cursor, indices);
+      NoteLooks(count);
+      for (const std::uint32_t index : std::span(indices).first(count)) {
+        const bool is_published =
+            (meta_.sequences()[index].flags & layout::kSequencePublished) != 0;
+        if (index != found.index && !is_published) dropped_.push_back(index);
       }
     }
     KVD_CHECK_OK(DropCollected());

@@ -79,27 +79,35 @@ Status UnifiedMemory::SetSessionProcess(SessionId session, const ClientProcess& 
 }
 
 std::vector<StoredSession> UnifiedMemory::StoredSessions() const {
-  const std::scoped_lock lock(mutex_);
   std::vector<StoredSession> sessions;
-  for (const auto& [id, index] : tables_.sessions_by_id) {
-    const layout::SessionRecord& record = meta_.sessions()[index];
-    StoredSession& session = sessions.emplace_back();
-    session.id = static_cast<SessionId>(id);
-    session.owner_uid = record.owner_uid;
-    std::ranges::copy(record.token_key, session.token_key.begin());
-    std::ranges::copy(record.token_hash, session.token_hash.begin());
-    session.process = {record.client_pid, record.client_start, record.pid_namespace};
+  std::uint64_t next_id = 0;
+  std::size_t count = kListedAtOnce;
+  while (count == kListedAtOnce) {
+    sessions.reserve(sessions.size() + kListedAtOnce);
+    const std::scoped_lock lock(mutex_);
+    count = 0;
+    for (auto at = tables_.sessions_by_id.lower_bound(next_id);
+         at != tables_.sessions_by_id.end() && count < kListedAtOnce; ++at, ++count) {
+      const layout::SessionRecord& record = meta_.sessions()[at->second];
+      StoredSession& session = sessions.emplace_back();
+      session.id = static_cast<SessionId>(at->first);
+      session.owner_uid = record.owner_uid;
+      std::ranges::copy(record.token_key, session.token_key.begin());
+      std::ranges::copy(record.token_hash, session.token_hash.begin());
+      session.process = {record.client_pid, record.client_start, record.pid_namespace};
+      next_id = at->first + 1;
+    }
+    NoteLooks(count);
+    if (next_id == 0) break;  // behind the largest id there is
   }
   return sessions;
 }
 
 SessionId UnifiedMemory::LastSession() const {
   const std::scoped_lock lock(mutex_);
-  std::uint64_t last = tables_.sessions_by_id.empty() ? 0 : tables_.sessions_by_id.rbegin()->first;
-  for (const layout::SequenceRecord& record : meta_.sequences()) {
-    if ((record.flags & layout::kSequenceLive) != 0) last = std::max(last, record.owner_session);
-  }
-  return static_cast<SessionId>(last);
+  const std::uint64_t stored =
+      tables_.sessions_by_id.empty() ? 0 : tables_.sessions_by_id.rbegin()->first;
+  return static_cast<SessionId>(std::max(stored, tables_.owners.LastSession()));
 }
 
 Status UnifiedMemory::Remember(const AppliedRequest& applied, Stage stage, std::uint32_t cells) {
@@ -147,16 +155,11 @@ Result<AppliedReply> UnifiedMemory::FindApplied(SessionId session, RequestId req
 RequestId UnifiedMemory::LastRequest(SessionId session) const {
   const std::scoped_lock lock(mutex_);
   const auto id = static_cast<std::uint64_t>(session);
-  std::uint64_t last = 0;
+  std::uint64_t last = tables_.owners.LastRequest(id);
   if (const auto found = tables_.sessions_by_id.find(id); found != tables_.sessions_by_id.end()) {
     for (const layout::AppliedRecord& applied : meta_.sessions()[found->second].applied) {
       last = std::max(last, applied.request);
     }
-  }
-  for (const layout::SequenceRecord& record : meta_.sequences()) {
-    if ((record.flags & layout::kSequenceLive) == 0) continue;
-    if (record.owner_session == id) last = std::max(last, record.created_by);
-    if (record.request_session == id) last = std::max(last, record.request);
   }
   return static_cast<RequestId>(last);
 }
@@ -165,14 +168,11 @@ std::vector<SequenceHandle> UnifiedMemory::CreatedBy(SessionId session, RequestI
   const std::scoped_lock lock(mutex_);
   std::vector<SequenceHandle> handles;
   if (request == RequestId{}) return handles;
-  for (std::uint32_t index = 0; index < meta_.geometry().sequence_capacity; ++index) {
-    const layout::SequenceRecord& record = meta_.sequences()[index];
-    if ((record.flags & layout::kSequenceLive) != 0 &&
-        record.owner_session == static_cast<std::uint64_t>(session) &&
-        record.created_by == static_cast<std::uint64_t>(request)) {
-      handles.push_back(MakeHandle(index, record.generation));
-    }
+  for (const std::uint32_t index : tables_.owners.CreatedBy(static_cast<std::uint64_t>(session),
+                                                            static_cast<std::uint64_t>(request))) {
+    handles.push_back(MakeHandle(index, meta_.sequences()[index].generation));
   }
+  NoteLooks(handles.size());
   return handles;
 }
 

@@ -116,10 +116,19 @@ Result<SnapshotInfo> UnifiedMemory::FindSnapshot(std::string_view name) const {
 }
 
 std::vector<SnapshotInfo> UnifiedMemory::Snapshots() const {
-  const std::scoped_lock lock(mutex_);
   std::vector<SnapshotInfo> infos;
-  for (const auto& [name, index] : tables_.snapshots_by_name) {
-    infos.push_back(DescribeSnapshot(meta_.snapshots()[index], name));
+  std::string last;  // no name is empty
+  std::size_t count = kListedAtOnce;
+  while (count == kListedAtOnce) {
+    infos.reserve(infos.size() + kListedAtOnce);
+    const std::scoped_lock lock(mutex_);
+    count = 0;
+    for (auto at = tables_.snapshots_by_name.upper_bound(last);
+         at != tables_.snapshots_by_name.end() && count < kListedAtOnce; ++at, ++count) {
+      infos.push_back(DescribeSnapshot(meta_.snapshots()[at->second], at->first));
+    }
+    NoteLooks(count);
+    if (count > 0) last = infos.back().name;
   }
   return infos;
 }

@@ -50,6 +50,11 @@ std::byte* UnifiedMemory::BlockBytes(std::uint32_t group, BlockId block) {
   return allocators_[group].bytes(number);
 }
 
+Status UnifiedMemory::GrowBlock(std::uint32_t group, BlockId block) {
+  const std::scoped_lock growth(growth_mutex_);
+  return allocators_[group].EnsureReserved(static_cast<std::uint32_t>(block));
+}
+
 const layout::CellRecord* UnifiedMemory::BlockCells(std::uint32_t group, BlockId block) const {
   const auto number = static_cast<std::uint32_t>(block);
   KVD_ASSERT(group < group_count() && number < meta_.geometry().block_count[group]);
@@ -176,11 +181,15 @@ std::uint32_t UnifiedMemory::CountSharedCells(ExtentView view) const {
 SequenceInfo UnifiedMemory::Describe(std::uint32_t index,
                                      const layout::SequenceRecord& record) const {
   const CellList cells = CellsOf(record);
+  NoteLooks(1);
   SequenceInfo info;
   info.handle = MakeHandle(index, record.generation);
   info.owner = {record.owner_uid, static_cast<SessionId>(record.owner_session),
                 record.namespace_salt};
   info.flags = record.flags;
+  // Only published sequences are in that space.
+  info.is_public =
+      prefixes_.contains(index) && prefixes_.space(index).kind == PrefixSpace::Kind::kPublic;
   info.cell_count = record.cell_count;
   info.pristine_cells = record.pristine_cells;
   info.extent_count = record.extents[0].entry_count;
@@ -218,14 +227,57 @@ Result<SequenceUse> UnifiedMemory::QueryUse(SequenceHandle handle) const {
                      .delta_max = delta_max};
 }
 
-std::vector<SequenceInfo> UnifiedMemory::Sequences() const {
-  const std::scoped_lock lock(mutex_);
+template <class Next>
+std::vector<SequenceInfo> UnifiedMemory::ListInPortions(Next next) const {
   std::vector<SequenceInfo> infos;
-  for (std::uint32_t index = 0; index < meta_.geometry().sequence_capacity; ++index) {
-    const layout::SequenceRecord& record = meta_.sequences()[index];
-    if ((record.flags & layout::kSequenceLive) != 0) infos.push_back(Describe(index, record));
+  std::array<std::uint32_t, kListedAtOnce> indices;
+  std::vector<SequenceInfo> portion;  // so that a long list does not grow under the mutex
+  portion.reserve(kListedAtOnce);
+  std::size_t count = kListedAtOnce;
+  while (count == kListedAtOnce) {
+    portion.clear();
+    {
+      const std::scoped_lock lock(mutex_);
+      count = next(std::span(indices));
+      for (std::size_t at = 0; at < count; ++at) {
+        portion.push_back(Describe(indices[at], meta_.sequences()[indices[at]]));
+      }
+      looks_.records_at_once = std::max<std::uint64_t>(looks_.records_at_once, count);
+    }
+    infos.insert(infos.end(), portion.begin(), portion.end());
   }
+  std::ranges::sort(infos, {}, [](const SequenceInfo& info) { return IndexOf(info.handle); });
   return infos;
+}
+
+std::vector<SequenceInfo> UnifiedMemory::Sequences() const {
+  std::uint32_t index = 0;
+  return ListInPortions([&](std::span<std::uint32_t> indices) {
+    std::size_t count = 0;
+    for (; index < tables_.sequences.capacity() && count < indices.size(); ++index) {
+      if (!tables_.sequences.is_free(index)) indices[count++] = index;
+    }
+    return count;
+  });
+}
+
+std::vector<SequenceInfo> UnifiedMemory::SequencesOf(SessionId session) const {
+  OwnerTable::Cursor cursor;
+  return ListInPortions([&](std::span<std::uint32_t> indices) {
+    return tables_.owners.ListSession(static_cast<std::uint64_t>(session), &cursor, indices);
+  });
+}
+
+std::vector<SequenceInfo> UnifiedMemory::RetainedOf(std::uint32_t uid) const {
+  OwnerTable::Cursor cursor;
+  return ListInPortions([&](std::span<std::uint32_t> indices) {
+    return tables_.owners.ListRetained(uid, &cursor, indices);
+  });
+}
+
+OwnerUse UnifiedMemory::UseOf(std::uint32_t uid) const {
+  const std::scoped_lock lock(mutex_);
+  return tables_.owners.UseOf(uid);
 }
 
 PoolUsage UnifiedMemory::Usage() const {

@@ -25,6 +25,7 @@
 // (lists, commits, counts) and unified_memory.cc (finding, queries) hold what they share.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <memory>
@@ -33,6 +34,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/memory/block_allocator.h"
@@ -90,6 +92,10 @@ class UnifiedMemory final : public Memory {
                                CellRotator& rotator) override;
   Result<std::uint32_t> ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
                                       CellRotator& rotator) override;
+  Status BeginRewrite(const RewriteRequest& request, CellRewrite* rewrite) override;
+  Result<bool> RewriteSlice(CellRewrite& rewrite, std::uint32_t cells_max,
+                            CellRotator& rotator) override;
+  void AbandonRewrite(CellRewrite& rewrite) override;
   Result<DefragSlice> Defragment(std::uint32_t cells_max, CellMover& mover) override;
   Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set,
                   std::uint32_t flags_clear, const AppliedRequest& applied = {}) override;
@@ -103,6 +109,9 @@ class UnifiedMemory final : public Memory {
   Result<SequenceInfo> Query(SequenceHandle handle) const override;
   Result<SequenceUse> QueryUse(SequenceHandle handle) const override;
   std::vector<SequenceInfo> Sequences() const override;
+  std::vector<SequenceInfo> SequencesOf(SessionId session) const override;
+  std::vector<SequenceInfo> RetainedOf(std::uint32_t uid) const override;
+  OwnerUse UseOf(std::uint32_t uid) const override;
   PoolUsage Usage() const override;
   Status ReadCells(SequenceHandle handle, std::uint32_t first_cell, std::uint32_t count,
                    std::vector<TokenId>* tokens, std::vector<Pos>* positions) const override;
@@ -115,7 +124,6 @@ class UnifiedMemory final : public Memory {
   std::uint64_t commit_number() const override;
   std::uint32_t VisitSequences(std::uint32_t first_index, std::uint32_t end_index,
                                std::size_t extents_max, SequenceVisitor& visitor) const override;
-  void VisitBlocks(std::uint32_t first_block, std::span<BlockUse> uses) const override;
   Status Reserve(std::span<const AppendRequest> requests, StepPlan* plan,
                  std::size_t* failed) override;
   Status Commit(StepPlan& plan, std::size_t index) override;
@@ -144,6 +152,7 @@ class UnifiedMemory final : public Memory {
   std::byte* StateBytes(std::uint32_t slot) override;
   std::byte* LogitsBytes(std::uint32_t slot) override;
   std::byte* BlockBytes(std::uint32_t group, BlockId block) override;
+  Status GrowBlock(std::uint32_t group, BlockId block) override;
   const layout::CellRecord* BlockCells(std::uint32_t group, BlockId block) const override;
 
   const MemoryGeometry& geometry() const { return segments_.geometry; }
@@ -159,6 +168,13 @@ class UnifiedMemory final : public Memory {
   // Then retained sequences stay, and what has no room is refused.
   void DisableEvictionForTest() { evicts_ = false; }
   CommitLog& commit_log_for_test() { return log_; }
+  // How many records of sequences, snapshots and sessions the queries have looked at, in all and
+  // most under one lock: what grows with the memory would show here.
+  struct Looks {
+    std::uint64_t records = 0;
+    std::uint64_t records_at_once = 0;
+  };
+  Looks TakeLooks() const { return std::exchange(looks_, {}); }
 
  private:
   // A sequence found by its handle. `record` is the committed one, to be read only.
@@ -176,7 +192,6 @@ class UnifiedMemory final : public Memory {
     bool is_open = false;
     std::uint64_t content_number = 0;
   };
-  struct Rewriting;
   // Cells [begin, end) of a record, shifted; or the fresh cells that were written in their place.
   // An edit makes a sequence of segments, one after the other.
   struct Segment {
@@ -184,7 +199,7 @@ class UnifiedMemory final : public Memory {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
     std::int32_t delta = 0;
-    const Rewriting* rewriting = nullptr;
+    const CellRewrite* rewrite = nullptr;
   };
   // The state half of an edited sequence.
   struct NewState {
@@ -235,6 +250,14 @@ class UnifiedMemory final : public Memory {
   // checkpoints: those of these cells, in the record's own list. Errors: kNeedsReplay.
   Result<NewState> StateAt(const layout::SequenceRecord& record, std::uint32_t cell_count) const;
   SequenceInfo Describe(std::uint32_t index, const layout::SequenceRecord& record) const;
+  // Calls next(indices) under the mutex, once for each portion, until it returns fewer indices than
+  // there is room for; describes those.
+  template <class Next>
+  std::vector<SequenceInfo> ListInPortions(Next next) const;
+  void NoteLooks(std::uint64_t records) const {
+    looks_.records += records;
+    looks_.records_at_once = std::max(looks_.records_at_once, records);
+  }
   std::uint32_t CountSharedCells(ExtentView view) const;
   std::string NoBlocks(std::uint32_t group, std::uint64_t needed) const;
   std::string NoStates(std::uint64_t needed) const;
@@ -265,8 +288,8 @@ class UnifiedMemory final : public Memory {
                       std::uint32_t pristine_cells, const NewState& state, std::uint32_t cells = 0,
                       const layout::SequenceRecord* cross_source = nullptr);
   void BuildPieces(std::uint32_t group, std::span<const Segment> segments);
-  // The rewriting's fresh cells of a group.
-  static void AppendRewritten(const Rewriting& rewriting, std::uint32_t group,
+  // The rewrite's fresh cells of a group.
+  static void AppendRewritten(const CellRewrite& rewrite, std::uint32_t group,
                               std::vector<Piece>* pieces);
   // Puts the record in one commit, then counts its slots and checkpoints; `cells` is what an
   // applied request is answered. Errors: kNoSpace.
@@ -355,7 +378,8 @@ class UnifiedMemory final : public Memory {
   void ReleaseRestore(Restore* restore);
 
   // ---- prefix sharing
-  // The index says what the record says. After every commit of a record.
+  // The prefix index and the table of owners say what the record says. After every commit of a
+  // record.
   void SyncPrefix(std::uint32_t index);
   // Of a sequence that was just published.
   void IndexPublished(std::uint32_t index, bool is_public);
@@ -452,14 +476,20 @@ class UnifiedMemory final : public Memory {
                           layout::SequenceRecord* record);
   void ReleaseGroup(const GroupPart& part, std::uint32_t group);
   void ReleasePart(StepPlan& plan, std::size_t index);
-  Result<Rewriting> PlanDivision(SequenceHandle handle, PosRange range, std::int32_t divisor);
-  Result<Rewriting> PlanReforming(SequenceHandle handle, std::uint32_t key_form);
-  Result<Rewriting> PlanSettling(SequenceHandle handle, SettleScope scope);
-  Status CollectSources(const Found& found, Rewriting* rewriting);
-  Result<std::uint32_t> Rewrite(SequenceHandle handle, Rewriting rewriting, CellRotator& rotator,
-                                std::unique_lock<std::mutex> lock);
-  Status RotateCells(const Rewriting& rewriting, std::uint32_t group, CellRotator& rotator);
-  Status CommitRewriting(SequenceHandle handle, const Rewriting& rewriting);
+  // The cells of a rewrite; none: nothing is to be rewritten.
+  Status PlanRewrite(const Found& found, const RewriteRequest& request, CellRewrite* rewrite) const;
+  Status PlanDivision(const Found& found, PosRange range, CellRewrite* division) const;
+  Status PlanSettling(const Found& found, SettleScope scope, CellRewrite* settling) const;
+  Status PlanReforming(const Found& found, CellRewrite* reforming) const;
+  // Fresh blocks for all of the cells, or none.
+  Status ReserveRewritten(const Found& found, CellRewrite* rewrite);
+  Result<std::uint32_t> RewriteAll(const RewriteRequest& request, CellRotator& rotator);
+  // The sequence, if its cells are those that the rewrite began with. Errors: kConflict.
+  Result<Found> FindRewritten(const CellRewrite& rewrite) const;
+  Status RotateCells(CellRewrite& rewrite, std::uint32_t group, std::span<const Piece> sources,
+                     CellRotator& rotator);
+  Status CommitRewrite(const CellRewrite& rewrite);
+  void ReleaseRewrite(CellRewrite* rewrite);
 
   MemorySegments segments_;
   MetaView meta_;
@@ -497,6 +527,7 @@ class UnifiedMemory final : public Memory {
   mutable std::vector<std::uint64_t> block_marks_;
   mutable std::vector<std::uint64_t> sequence_marks_;
   mutable std::uint64_t mark_ = 0;
+  mutable Looks looks_;
   const AppliedRequest* applying_ = nullptr;  // see Applying
   const AppliedRequest* taking_ = nullptr;    // TakePrefix is at work for it
   std::uint32_t logits_victim_ = 0;

@@ -313,6 +313,11 @@ Status ValidateSequence(ConstMetaView meta, std::uint32_t index, const CellLimit
   const layout::SequenceRecord& record = meta.sequences()[index];
   if ((record.flags & layout::kSequenceLive) == 0) return {};
   const std::string name = Name("sequence", index);
+  // It would be evicted, and its snapshot would name a sequence that is gone.
+  constexpr std::uint32_t kPrivate = layout::kSequenceRetained | layout::kSequencePinned;
+  if ((record.flags & layout::kSequencePublished) != 0 && (record.flags & kPrivate) != 0) {
+    return Corrupt(name + " flags", "published, and retained or pinned");
+  }
   if (record.cell_count > kCellsMax) return Corrupt(name + " cell_count", record.cell_count);
   KVD_CHECK_OK(ValidateGroups(meta, name, record, limits));
   return ValidateState(meta, name, record);

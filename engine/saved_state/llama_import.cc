@@ -3,11 +3,11 @@
 #include "engine/saved_state/llama_import.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <string>
 
 #include "engine/model_config.h"
+#include "engine/saved_state/llama_rotation.h"
 #include "engine/saved_state/llama_states.h"
 #include "engine/saved_state/sequence_import.h"
 
@@ -15,38 +15,16 @@ namespace kvd {
 namespace {
 
 constexpr std::size_t kGatherBytes = 256 << 10;
-constexpr std::size_t kRotationMin = 64;  // build_input_k_rot of llama-kv-cache.cpp
 
 std::unexpected<Error> Invalid(const std::string& why) {
   return Fail(Code::kInvalidArgument, "llama.cpp state: " + why);
 }
 
-// x = H x for each piece of `side` elements, H Hadamard's matrix in Sylvester's order over
-// sqrt(side), which is its own inverse. `side` is a power of two.
-void Rotate(float* x, std::size_t count, std::size_t side) {
-  const float scale = 1.0f / std::sqrt(static_cast<float>(side));
-  for (float* piece = x; piece < x + count; piece += side) {
-    for (std::size_t half = 1; half < side; half *= 2) {
-      for (std::size_t i = 0; i < side; i += 2 * half) {
-        for (std::size_t j = i; j < i + half; ++j) {
-          const float a = piece[j], b = piece[j + half];
-          piece[j] = a + b;
-          piece[j + half] = a - b;
-        }
-      }
-    }
-    for (std::size_t i = 0; i < side; ++i) piece[i] *= scale;
-  }
-}
-
 // The matrix's side by which the peer has rotated a plane's rows; 0: it has not.
 std::size_t RotationOf(const LlamaStateFile& file, const LlamaImportOptions& options,
                        const CachePlane& plane, const LlamaRows& rows) {
-  const bool may_be = file.layout == LlamaLayout::kAugust2026 && !options.is_unrotated &&
-                      kernels::ElementsPerBlock(rows.type) > 1 && plane.dim % kRotationMin == 0;
-  if (!may_be) return 0;
-  // Of keys as large as divides the head; of values always the smallest.
-  return plane.side == CacheSide::kKeys ? plane.dim & (~plane.dim + 1) : kRotationMin;
+  const bool may_be = file.layout == LlamaLayout::kAugust2026 && !options.is_unrotated;
+  return may_be ? LlamaRotationOf(plane, rows.type) : 0;
 }
 
 class Importer {
@@ -250,7 +228,7 @@ Status Importer::FeedPlane(SequenceImport& import, std::size_t at) {
     if (rotation != 0) {
       floats_.resize(count * rows.elements);
       engine_.kernels().decode_row(type, gathered_.data(), floats_.data(), floats_.size());
-      Rotate(floats_.data(), floats_.size(), rotation);
+      RotateHeads(floats_.data(), floats_.size(), rotation);
       fed = std::as_bytes(std::span(floats_)).data();
       type = kernels::DataType::kF32;
     }

@@ -41,7 +41,6 @@ constexpr Reading kReadings[] = {
     {LlamaLayout::kAugust2026, {kStreams, kStreams, kSparse}, true},
 };
 
-constexpr std::uint32_t kStreamsMax = kLlamaSequencesMax;
 constexpr std::uint64_t kCellBytesMin = 8;    // position and count
 constexpr std::uint64_t kLayerBytesMin = 12;  // type and row bytes
 constexpr std::size_t kNumberUnits = 8;       // of work
@@ -188,10 +187,10 @@ Status Attempt::ReadFloats(const char* count_field, const char* field, LlamaFloa
 Status Attempt::ReadStreams() {
   KVD_TRY(const std::uint32_t streams,
           cursor_.Count<std::uint32_t>("stream_count", sizeof(std::uint32_t)));
-  if (streams == 0 || streams > kStreamsMax) {
+  if (streams == 0 || streams > kLlamaStreamsMax) {
     return cursor_.Refuse(
         Code::kCorrupt, "stream_count",
-        std::to_string(streams) + " is not in [1, " + std::to_string(kStreamsMax) + "]");
+        std::to_string(streams) + " is not in [1, " + std::to_string(kLlamaStreamsMax) + "]");
   }
   for (std::uint32_t stream = 0; stream < streams; ++stream) {
     cursor_.place().stream = stream;

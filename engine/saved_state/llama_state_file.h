@@ -42,8 +42,10 @@ inline constexpr std::uint32_t kLlamaSequenceMagic = 0x67677371;
 inline constexpr std::uint32_t kLlamaSequenceVersion = 2;
 inline constexpr std::uint32_t kLlamaSequenceVersionNewest = 3;  // with the body of 2026
 inline constexpr std::uint32_t kLlamaArchitectureBytesMax = 64;
-// Sequences of a session have the ids 0 to 255 (LLAMA_MAX_SEQ of llama.cpp).
-inline constexpr std::uint32_t kLlamaSequencesMax = 256;
+// LLAMA_MAX_SEQ of llama.cpp: streams of a cache, and sequences of a session, which have the ids 0
+// to 255.
+inline constexpr std::uint32_t kLlamaStreamsMax = 256;
+inline constexpr std::uint32_t kLlamaSequencesMax = kLlamaStreamsMax;
 
 enum class LlamaFileKind : std::uint8_t { kSession, kSequence };
 // kFebruary2025 also where both bodies are the same bytes (states alone, in a sequence file).

@@ -27,11 +27,21 @@ class Walk {
   std::uint64_t bytes() const { return at_; }
 
  private:
+  // Cells of a cache that lie together in the file: all, or those of one stream.
+  struct Part {
+    std::size_t cache = 0;
+    std::uint32_t first_cell = 0;
+    std::uint32_t cell_count = 0;
+  };
+
+  Status Outputs();
   Status Cache(std::size_t index);
-  Status Rows(std::size_t cache, LlamaRowKind kind, std::size_t layer);
-  Status PlainRows(std::size_t cache, LlamaRowKind kind, std::size_t layer,
-                   std::uint64_t row_bytes);
-  Status TransposedRows(std::size_t cache, std::size_t layer, std::uint64_t row_bytes);
+  Status Streams(std::size_t index);
+  Status Cells(const Part& part);
+  Status Data(const Part& part);
+  Status Rows(const Part& part, LlamaRowKind kind, std::size_t layer);
+  Status PlainRows(const Part& part, LlamaRowKind kind, std::size_t layer, std::uint64_t row_bytes);
+  Status TransposedRows(const Part& part, std::size_t layer, std::uint64_t row_bytes);
 
   template <class T>
   Status Number(T number) {
@@ -78,46 +88,99 @@ Status Walk::Run() {
     }
     KVD_CHECK_OK(Count("bytes of a name", plan_.architecture.size()));
     KVD_CHECK_OK(Bytes(std::as_bytes(std::span(plan_.architecture))));
-    KVD_CHECK_OK(Count("outputs", plan_.output_positions.size()));
-    KVD_CHECK_OK(Bytes(std::as_bytes(plan_.output_positions)));
-    KVD_CHECK_OK(Number(std::uint64_t{plan_.logits.size()}));
-    KVD_CHECK_OK(Bytes(std::as_bytes(plan_.logits)));
-    KVD_CHECK_OK(Number(std::uint64_t{plan_.embeddings.size()}));
-    KVD_CHECK_OK(Bytes(std::as_bytes(plan_.embeddings)));
+    KVD_CHECK_OK(Outputs());
   }
   for (std::size_t cache = 0; cache < plan_.caches.size(); ++cache) KVD_CHECK_OK(Cache(cache));
   return {};
 }
 
+Status Walk::Outputs() {
+  if (plan_.layout == LlamaLayout::kAugust2026) {
+    if (plan_.output_positions.empty() && plan_.logits.empty() && plan_.embeddings.empty()) {
+      return {};
+    }
+    return Invalid("the layout of 2026 holds no logits and no embeddings");
+  }
+  KVD_CHECK_OK(Count("outputs", plan_.output_positions.size()));
+  KVD_CHECK_OK(Bytes(std::as_bytes(plan_.output_positions)));
+  KVD_CHECK_OK(Number(std::uint64_t{plan_.logits.size()}));
+  KVD_CHECK_OK(Bytes(std::as_bytes(plan_.logits)));
+  KVD_CHECK_OK(Number(std::uint64_t{plan_.embeddings.size()}));
+  return Bytes(std::as_bytes(plan_.embeddings));
+}
+
 Status Walk::Cache(std::size_t index) {
   const LlamaCachePlan& cache = plan_.caches[index];
-  KVD_CHECK_OK(Count("cells", cache.cells.size()));
-  for (const LlamaCell& cell : cache.cells) {
-    KVD_ASSERT(cell.id_count <= cache.sequence_ids.size() &&
-               cell.first_id <= cache.sequence_ids.size() - cell.id_count);
-    KVD_CHECK_OK(Number(cell.pos));
-    KVD_CHECK_OK(Number(cell.id_count));
-    const auto ids = std::span(cache.sequence_ids).subspan(cell.first_id, cell.id_count);
-    KVD_CHECK_OK(Bytes(std::as_bytes(ids)));
-  }
-  KVD_CHECK_OK(Number(std::uint32_t{cache.is_v_transposed}));
   if (cache.k.size() != cache.v.size() || cache.k.size() > cache.declared_layers) {
     return Invalid(std::to_string(cache.k.size()) + " layers of K and " +
                    std::to_string(cache.v.size()) + " of V in a cache of " +
                    std::to_string(cache.declared_layers));
   }
-  KVD_CHECK_OK(Number(cache.declared_layers));
-  for (std::size_t layer = 0; layer < cache.k.size(); ++layer) {
-    KVD_CHECK_OK(Rows(index, LlamaRowKind::kK, layer));
+  if (!cache.stream_cells.empty()) return Streams(index);
+  KVD_CHECK_OK(Count("cells", cache.cells.size()));
+  const Part all{.cache = index, .cell_count = static_cast<std::uint32_t>(cache.cells.size())};
+  KVD_CHECK_OK(Cells(all));
+  return Data(all);
+}
+
+Status Walk::Streams(std::size_t index) {
+  const LlamaCachePlan& cache = plan_.caches[index];
+  if (plan_.layout == LlamaLayout::kFebruary2025) {
+    return Invalid("the layout of 2025 has no streams");
   }
-  for (std::size_t layer = 0; layer < cache.v.size(); ++layer) {
-    KVD_CHECK_OK(Rows(index, LlamaRowKind::kV, layer));
+  if (cache.stream_cells.size() > kLlamaStreamsMax) {
+    return Invalid(std::to_string(cache.stream_cells.size()) + " streams, limit " +
+                   std::to_string(kLlamaStreamsMax));
+  }
+  KVD_CHECK_OK(Count("streams", cache.stream_cells.size()));
+  Part part{.cache = index};
+  for (const std::uint32_t cells : cache.stream_cells) {
+    KVD_ASSERT(cells <= cache.cells.size() - part.first_cell);
+    part.cell_count = cells;
+    KVD_CHECK_OK(Number(cells));
+    if (cells != 0) {
+      KVD_CHECK_OK(Cells(part));
+      KVD_CHECK_OK(Data(part));
+    }
+    part.first_cell += cells;
+  }
+  KVD_ASSERT(part.first_cell == cache.cells.size());
+  return {};
+}
+
+Status Walk::Cells(const Part& part) {
+  const LlamaCachePlan& cache = plan_.caches[part.cache];
+  for (const LlamaCell& cell : std::span(cache.cells).subspan(part.first_cell, part.cell_count)) {
+    KVD_ASSERT(cell.id_count <= cache.sequence_ids.size() &&
+               cell.first_id <= cache.sequence_ids.size() - cell.id_count);
+    KVD_CHECK_OK(Number(cell.pos));
+    KVD_CHECK_OK(Number(cell.id_count));
+    if (cache.has_coordinates) {
+      // Both are the position in text.
+      KVD_CHECK_OK(Number(cell.pos));
+      KVD_CHECK_OK(Number(cell.pos));
+    }
+    const auto ids = std::span(cache.sequence_ids).subspan(cell.first_id, cell.id_count);
+    KVD_CHECK_OK(Bytes(std::as_bytes(ids)));
   }
   return {};
 }
 
-Status Walk::Rows(std::size_t cache, LlamaRowKind kind, std::size_t layer) {
-  const LlamaCachePlan& plan = plan_.caches[cache];
+Status Walk::Data(const Part& part) {
+  const LlamaCachePlan& cache = plan_.caches[part.cache];
+  KVD_CHECK_OK(Number(std::uint32_t{cache.is_v_transposed}));
+  KVD_CHECK_OK(Number(cache.declared_layers));
+  for (std::size_t layer = 0; layer < cache.k.size(); ++layer) {
+    KVD_CHECK_OK(Rows(part, LlamaRowKind::kK, layer));
+  }
+  for (std::size_t layer = 0; layer < cache.v.size(); ++layer) {
+    KVD_CHECK_OK(Rows(part, LlamaRowKind::kV, layer));
+  }
+  return {};
+}
+
+Status Walk::Rows(const Part& part, LlamaRowKind kind, std::size_t layer) {
+  const LlamaCachePlan& plan = plan_.caches[part.cache];
   const LlamaRowShape& shape = kind == LlamaRowKind::kK ? plan.k[layer] : plan.v[layer];
   const std::uint64_t block = kernels::ElementsPerBlock(shape.type);
   if (block == 0 || shape.elements % block != 0) {
@@ -136,27 +199,27 @@ Status Walk::Rows(std::size_t cache, LlamaRowKind kind, std::size_t layer) {
     }
     KVD_CHECK_OK(Number(static_cast<std::uint32_t>(kernels::BytesPerBlock(shape.type))));
     KVD_CHECK_OK(Number(static_cast<std::uint32_t>(shape.elements)));
-    return TransposedRows(cache, layer, row_bytes);
+    return TransposedRows(part, layer, row_bytes);
   }
   KVD_CHECK_OK(Number(row_bytes));
-  return PlainRows(cache, kind, layer, row_bytes);
+  return PlainRows(part, kind, layer, row_bytes);
 }
 
-Status Walk::PlainRows(std::size_t cache, LlamaRowKind kind, std::size_t layer,
+Status Walk::PlainRows(const Part& part, LlamaRowKind kind, std::size_t layer,
                        std::uint64_t row_bytes) {
-  const auto cells = static_cast<std::uint32_t>(plan_.caches[cache].cells.size());
   std::uint64_t bytes = 0;
-  if (__builtin_mul_overflow(row_bytes, std::uint64_t{cells}, &bytes)) {
+  if (__builtin_mul_overflow(row_bytes, std::uint64_t{part.cell_count}, &bytes)) {
     return Invalid("more than 2^63 bytes");
   }
   KVD_TRY(std::byte * to, Advance(bytes));
   if (to == nullptr || bytes == 0) return {};
-  return source_->ReadRows(cache, kind, layer, 0, cells, std::span(to, bytes));
+  return source_->ReadRows(part.cache, kind, layer, part.first_cell, part.cell_count,
+                           std::span(to, bytes));
 }
 
-Status Walk::TransposedRows(std::size_t cache, std::size_t layer, std::uint64_t row_bytes) {
-  const LlamaRowShape& shape = plan_.caches[cache].v[layer];
-  const auto cells = static_cast<std::uint32_t>(plan_.caches[cache].cells.size());
+Status Walk::TransposedRows(const Part& part, std::size_t layer, std::uint64_t row_bytes) {
+  const LlamaRowShape& shape = plan_.caches[part.cache].v[layer];
+  const std::uint32_t cells = part.cell_count;
   std::uint64_t bytes = 0;
   if (__builtin_mul_overflow(row_bytes, std::uint64_t{cells}, &bytes)) {
     return Invalid("more than 2^63 bytes");
@@ -170,8 +233,8 @@ Status Walk::TransposedRows(std::size_t cache, std::size_t layer, std::uint64_t 
   for (std::uint32_t first = 0; first < cells;) {
     const auto count =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(cells_at_once, cells - first));
-    KVD_CHECK_OK(source_->ReadRows(cache, LlamaRowKind::kV, layer, first, count,
-                                   std::span(rows).first(count * row_bytes)));
+    KVD_CHECK_OK(source_->ReadRows(part.cache, LlamaRowKind::kV, layer, part.first_cell + first,
+                                   count, std::span(rows).first(count * row_bytes)));
     for (std::uint64_t element = 0; element < shape.elements; ++element) {
       std::byte* line = to + (element * cells + first) * element_bytes;
       const std::byte* from = rows.data() + element * element_bytes;

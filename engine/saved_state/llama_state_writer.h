@@ -1,5 +1,5 @@
-// Writes state files of llama.cpp in the layout of February 2025 (see llama_state_file.h), which is
-// what most tools around it read: the exact size first, then every byte into memory of that size.
+// Writes state files of llama.cpp in either layout (see llama_state_file.h): the exact size first,
+// then every byte into memory of that size.
 //
 // A plan is a plain description whose spans must outlive the call. Rows are asked for, many cells
 // of one layer at a time, and written where they belong; nothing but a transposed layer's rows is
@@ -25,10 +25,17 @@ struct LlamaRowShape {
 };
 
 // One cache: the cells of attention layers, or the states of recurrent ones. A hybrid model has the
-// first, then the second.
+// first, then the second. In the layout of 2026 layers of attention with a window, if the model has
+// any, are a cache of their own behind that of the others.
 struct LlamaCachePlan {
-  std::vector<LlamaCell> cells;  // in a sequence file id_count is 0
+  // In a sequence file id_count is 1 in a cache with streams and 0 in another one; in a session it
+  // is at least 1.
+  std::vector<LlamaCell> cells;
   std::vector<std::int32_t> sequence_ids;
+  // How many of the cells each stream has, in the order of `cells`; empty: the cache has no streams,
+  // as in the layout of 2025 and as states in both.
+  std::vector<std::uint32_t> stream_cells;
+  bool has_coordinates = false;  // with streams: each cell has those of its position in an image
   bool is_v_transposed = false;  // llama.cpp without flash attention wants it so; f32, f16, bf16
   std::uint32_t declared_layers = 0;  // k.size(), or more where only some layers are recurrent
   std::vector<LlamaRowShape> k;       // by layers that have rows
@@ -37,10 +44,11 @@ struct LlamaCachePlan {
 
 struct LlamaStatePlan {
   LlamaFileKind kind = LlamaFileKind::kSequence;
+  LlamaLayout layout = LlamaLayout::kAugust2026;
   std::span<const TokenId> tokens;
   std::vector<LlamaCachePlan> caches;
-  // Of a session alone.
-  std::string architecture;
+  std::string architecture;  // of a session
+  // Of a session in the layout of 2025.
   std::span<const std::int32_t> output_positions;
   std::span<const float> logits;
   std::span<const float> embeddings;
@@ -61,7 +69,7 @@ class LlamaRowSource {
 
 // The file's size. Errors: kInvalidArgument, naming what the layout cannot hold (more than 2^32 - 1
 // of something, rows that are no whole blocks, a quantised V transposed, a name too long, more than
-// 2^63 bytes).
+// 2^63 bytes, streams in that of 2025, outputs in that of 2026).
 Result<std::uint64_t> LlamaStateBytes(const LlamaStatePlan& plan);
 
 // Writes the file. Errors: LlamaStateBytes', kInvalidArgument (`file` is not of that size) and the

@@ -219,6 +219,14 @@ Status CheckModel(const Engine& engine, const StateFileReader& file) {
                                       "; what differs: " + difference);
 }
 
+Status CheckNumericForm(const Engine& engine, const StateFileReader& file) {
+  const auto saved = static_cast<NumericForm>(file.header().numeric_form);
+  if (MayUse(engine.numeric_form(), saved)) return {};
+  return Fail(Code::kUnsupported, std::string("saved with another numeric form: ") +
+                                      NumericFormText(saved) + "; now, with --deterministic, " +
+                                      NumericFormText(engine.numeric_form()));
+}
+
 Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader& file,
                                     std::size_t number) {
   const SavedSequence& saved = file.sequences()[number];
@@ -264,6 +272,7 @@ Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std
                                 SequenceHandle handle, unsigned threads, WorkControl& work,
                                 std::uint32_t cells) {
   KVD_CHECK_OK(CheckModel(engine, file));
+  KVD_CHECK_OK(CheckNumericForm(engine, file));
   Loader loader(engine, file, number, threads, cells);
   KVD_CHECK_OK(loader.Check());
   KVD_TRY(SavedTokens tokens, ReadSavedTokens(engine, file, number));

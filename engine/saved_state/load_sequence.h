@@ -34,6 +34,10 @@ struct SavedTokens {
 // Whether the file is of this engine's model. Error: kUnsupported, naming what differs.
 Status CheckModel(const Engine& engine, const StateFileReader& file);
 
+// Whether what the file holds beside tokens may stand beside what this engine computes. Error:
+// kUnsupported, naming both forms.
+Status CheckNumericForm(const Engine& engine, const StateFileReader& file);
+
 // Errors: those of ReadSection; kNoSpace (more cells than the pool has); kCorrupt (an id that the
 // vocabulary does not have, positions that fall). REQUIRES: number < file.sequences().size().
 Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader& file,
@@ -41,8 +45,8 @@ Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader&
 
 // Its first `cells` cells alone, if there are more and the model keeps neither windows nor states; no
 // logits then.
-// Errors: CheckModel's; kUnsupported (tokens alone were saved); kCorrupt, naming the section; those of
-// SequenceImport; kCancelled. Nothing has changed then. REQUIRES: number <
+// Errors: CheckModel's; CheckNumericForm's; kUnsupported (tokens alone were saved); kCorrupt, naming the
+// section; those of SequenceImport; kCancelled. Nothing has changed then. REQUIRES: number <
 // file.sequences().size(), threads > 0.
 Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std::size_t number,
                                 SequenceHandle handle, unsigned threads,

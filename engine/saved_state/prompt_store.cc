@@ -25,15 +25,17 @@ bool IsDamage(Code code) {
 }
 
 // Cells are exchanged between pools of the same types and windows alone: converted ones are not what
-// the model would compute. Those of a deterministic daemon are computed by such ones.
+// the model would compute. Those of a deterministic daemon are computed by such ones, in one form.
 std::uint64_t HashModel(const Engine& engine, const std::array<std::uint64_t, 2>& key) {
   const EngineOptions& options = engine.options();
   const auto& words = engine.fingerprint().words;
+  // 1 is that of deterministic daemons whose entries did not say their form.
+  const auto form = static_cast<std::uint64_t>(engine.numeric_form());
   return SipHash(key, std::array<std::uint64_t, 9>{words[0], words[1], words[2], words[3],
                                                    state_file::kVersion,
                                                    static_cast<std::uint64_t>(options.k_type),
                                                    static_cast<std::uint64_t>(options.v_type),
-                                                   options.deterministic, options.swa_full});
+                                                   form == 0 ? 0 : form + 1, options.swa_full});
 }
 
 bool HasWindows(const Engine& engine) {
@@ -99,7 +101,7 @@ Status PromptStore::Scan() {
   // Those that have gone.
   std::vector<std::string> gone;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [name, entry] : entries_) {
       if (std::ranges::find(files, name, &PromptFile::name) == files.end()) gone.push_back(name);
     }
@@ -118,7 +120,7 @@ void PromptStore::Notice(const std::string& name) {
   if (PromptDirectory::ModelOf(name) != model_) return;
   bool is_known = false;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     is_known = entries_.contains(name);
   }
   if (is_known) {
@@ -177,7 +179,7 @@ Result<PromptStore::Read> PromptStore::ReadEntry(const std::string& name) const 
 }
 
 void PromptStore::Add(const std::string& name, const Read& read) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (free_indices_.empty() || entries_.contains(name)) return;
   Entry entry = read.entry;
   entry.index = free_indices_.back();
@@ -191,7 +193,7 @@ void PromptStore::Add(const std::string& name, const Read& read) {
 }
 
 void PromptStore::Remove(const std::string& name) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = entries_.find(name);
   if (found == entries_.end()) return;
   tokens_by_.Remove(found->second.index);
@@ -205,7 +207,7 @@ void PromptStore::DropDamaged(const std::string& name, const Error& why) {
   Remove(name);
   (void)directory_.Remove(name);
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ++dropped_;
   }
   if (options_.on_damaged) options_.on_damaged(name, why.message);
@@ -217,7 +219,7 @@ std::optional<StoredPrefix> PromptStore::Find(std::uint32_t uid, std::uint64_t s
   if (prompt.size() <= held + 1) return std::nullopt;
   const PrefixSpace space = SpaceOf(NameSpaceOf(uid, salt));
   const auto serves = has_state_ ? PrefixIndex::Serves::kPoints : PrefixIndex::Serves::kAnyDepth;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   PrefixIndex::Match match;
   tokens_by_.Find(space, prompt.first(prompt.size() - 1), serves, &match);
   const Entry* best = nullptr;
@@ -237,7 +239,7 @@ std::optional<StoredPrefix> PromptStore::Find(std::uint32_t uid, std::uint64_t s
 }
 
 PromptStoreCounts PromptStore::counts() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return {.entries = entries_.size(),
           .entry_bytes = entry_bytes_,
           .entries_dropped = dropped_,
@@ -257,7 +259,7 @@ Result<std::uint64_t> PromptStore::Write(SequenceExport& from, const std::atomic
   const std::string name = NameOf(read.name_space, read.tokens);
   std::string covering;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (entries_.contains(name)) {
       covering = name;
     } else if (serves_any_depth_) {
@@ -292,7 +294,7 @@ Result<std::uint64_t> PromptStore::Write(SequenceExport& from, const std::atomic
       engine_, from, profile, std::move(*sections),
       {.directory = directory_.descriptor(), .name = name, .name_space = read.name_space}, work);
   {
-    const std::scoped_lock guard(mutex_);
+    const MutexLock guard(mutex_);
     removed_ += aged.size();
   }
   // Another daemon was first, and has ended.
@@ -307,7 +309,7 @@ Result<std::uint64_t> PromptStore::Write(SequenceExport& from, const std::atomic
 void PromptStore::RemoveCovered(const std::string& name, const Read& read) {
   std::vector<std::string> covered;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     PrefixIndex::Match match;
     tokens_by_.Find(SpaceOf(read.name_space), read.tokens, PrefixIndex::Serves::kAnyDepth, &match);
     for (const PrefixIndex::Candidate& candidate : match.candidates) {

@@ -13,7 +13,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +23,7 @@
 #include "engine/saved_state/load_sequence.h"
 #include "engine/saved_state/prompt_directory.h"
 #include "engine/saved_state/sequence_export.h"
+#include "shm/mutex.h"
 
 namespace kvd {
 
@@ -117,14 +117,14 @@ class PromptStore {
   const bool serves_any_depth_;  // neither states nor windows
   std::uint64_t model_ = 0;      // hash of model and configuration
 
-  mutable std::mutex mutex_;  // guards what follows
-  PrefixIndex tokens_by_;
-  std::map<std::string, Entry> entries_;
-  std::vector<std::string> names_;  // by index; empty: free
-  std::vector<std::uint32_t> free_indices_;
-  std::uint64_t entry_bytes_ = 0;
-  std::uint64_t dropped_ = 0;
-  std::uint64_t removed_ = 0;
+  mutable Mutex mutex_;
+  PrefixIndex tokens_by_ KVD_GUARDED_BY(mutex_);
+  std::map<std::string, Entry> entries_ KVD_GUARDED_BY(mutex_);
+  std::vector<std::string> names_ KVD_GUARDED_BY(mutex_);  // by index; empty: free
+  std::vector<std::uint32_t> free_indices_ KVD_GUARDED_BY(mutex_);
+  std::uint64_t entry_bytes_ KVD_GUARDED_BY(mutex_) = 0;
+  std::uint64_t dropped_ KVD_GUARDED_BY(mutex_) = 0;
+  std::uint64_t removed_ KVD_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace kvd

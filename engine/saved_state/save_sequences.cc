@@ -232,6 +232,7 @@ Result<SaveReport> WriteFile(const Engine& engine, std::uint32_t sequence_count,
   header.saved_unix_ms = NowUnixMs();
   std::ranges::copy(engine.fingerprint().words, header.fingerprint);
   std::ranges::copy(target.name_space, header.name_space);
+  header.numeric_form = static_cast<std::uint32_t>(engine.numeric_form());
   const std::string_view architecture = engine.config().architecture_name();
   architecture.copy(header.architecture, sizeof header.architecture - 1);
   SaveReport report;

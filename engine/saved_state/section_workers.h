@@ -3,16 +3,34 @@
 
 #include <atomic>
 #include <cstddef>
-#include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/work_control.h"
 #include "shm/error.h"
+#include "shm/mutex.h"
 
 namespace kvd {
+
+// Of several threads' errors the first.
+class FirstError {
+ public:
+  void Keep(Status status) {
+    const MutexLock lock(mutex_);
+    if (status_) status_ = std::move(status);
+  }
+  Status Take() {
+    const MutexLock lock(mutex_);
+    return std::move(status_);
+  }
+
+ private:
+  Mutex mutex_;
+  Status status_ KVD_GUARDED_BY(mutex_) = {};
+};
 
 // work(worker, number) -> Status for each number in [0, count); `worker` is 0 to threads - 1 and
 // runs one task at a time; 0 is the calling thread, which asks `control` before each of its tasks.
@@ -23,12 +41,11 @@ Status ForSections(unsigned threads, std::size_t count, WorkControl& control, co
                    const OnError& on_error) {
   std::atomic<std::size_t> next{0};
   std::atomic<bool> has_failed{false};
-  std::mutex mutex;
-  std::mutex turn;  // held by the calling thread while it may have to wait
-  Status first_error = {};
+  FirstError first_error;
+  Mutex turn;  // held by the calling thread while it may have to wait
   const auto run_task = [&](unsigned worker, std::size_t number) -> Status {
     {
-      const std::scoped_lock lock(turn);
+      const MutexLock lock(turn);
       if (worker == 0) KVD_CHECK_OK(control.Continue());
     }
     try {
@@ -43,10 +60,7 @@ Status ForSections(unsigned threads, std::size_t count, WorkControl& control, co
       if (number >= count) return;
       Status status = run_task(worker, number);
       if (status) continue;
-      {
-        const std::scoped_lock lock(mutex);
-        if (first_error) first_error = std::move(status);
-      }
+      first_error.Keep(std::move(status));
       has_failed.store(true, std::memory_order_relaxed);
       on_error();
     }
@@ -62,7 +76,7 @@ Status ForSections(unsigned threads, std::size_t count, WorkControl& control, co
     }
     run(0);
   }
-  return first_error;
+  return first_error.Take();
 }
 
 }  // namespace kvd

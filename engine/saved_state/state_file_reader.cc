@@ -8,6 +8,7 @@
 #include <limits>
 #include <tuple>
 
+#include "engine/numeric_form.h"
 #include "engine/saved_state/byte_planes.h"
 #include "shm/crc32c.h"
 
@@ -67,6 +68,7 @@ Status CheckHeader(const state_file::FileHeader& header, std::uint64_t real_byte
       header.section_count > (real_bytes - sizeof header) / sizeof(SectionEntry)) {
     return Corrupt("section_count", header.section_count);
   }
+  if (!IsNumericForm(header.numeric_form)) return Corrupt("numeric_form", header.numeric_form);
   if (!IsZero(header.reserved)) return Corrupt("reserved", "not zero");
   if (header.architecture[sizeof header.architecture - 1] != 0) {
     return Corrupt("architecture", "has no end");

@@ -97,8 +97,8 @@ Status StateFileWriter::Put(std::size_t number, const SectionCodec::Packed& pack
   const std::uint32_t crc = Crc32c(0, packed.bytes);
   std::uint64_t offset = 0;
   {
-    std::unique_lock lock(mutex_);
-    turn_came_.wait(lock, [&] { return turn_ == number || gave_up_; });
+    const MutexLock lock(mutex_);
+    while (turn_ != number && !gave_up_) turn_came_.Wait(mutex_);
     if (gave_up_) return Fail(Code::kCancelled, "the state file was given up");
     state_file::SectionEntry& section = sections_[number];
     section.offset = offset = end_;
@@ -109,7 +109,7 @@ Status StateFileWriter::Put(std::size_t number, const SectionCodec::Packed& pack
     end_ += packed.bytes.size();
     ++turn_;
   }
-  turn_came_.notify_all();
+  turn_came_.NotifyAll();
   KVD_CHECK_OK(WriteAt(file_.get(), packed.bytes, offset));
   BeginWriteback(file_.get(), offset, packed.bytes.size());
   return {};
@@ -117,18 +117,21 @@ Status StateFileWriter::Put(std::size_t number, const SectionCodec::Packed& pack
 
 void StateFileWriter::GiveUp() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     gave_up_ = true;
   }
-  turn_came_.notify_all();
+  turn_came_.NotifyAll();
 }
 
 Result<std::uint64_t> StateFileWriter::Finish(state_file::FileHeader header, bool replace) {
-  KVD_ASSERT(turn_ == sections_.size() && !gave_up_);
+  {
+    const MutexLock lock(mutex_);
+    KVD_ASSERT(turn_ == sections_.size() && !gave_up_);
+    header.file_bytes = end_;
+  }
   header.magic = state_file::kMagic;
   header.version = state_file::kVersion;
   header.header_bytes = sizeof header;
-  header.file_bytes = end_;
   header.raw_bytes = 0;
   for (const auto& section : sections_) header.raw_bytes += section.raw_bytes;
   header.section_count = static_cast<std::uint32_t>(sections_.size());
@@ -146,7 +149,7 @@ Result<std::uint64_t> StateFileWriter::Finish(state_file::FileHeader header, boo
   }
   is_finished_ = true;
   if (::fsync(directory_) != 0) return FailErrno("syncing the directory of '" + name_ + "'");
-  return end_;
+  return header.file_bytes;
 }
 
 Status RemoveStaleTemporaries(int directory) {

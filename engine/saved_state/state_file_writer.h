@@ -5,9 +5,8 @@
 // leaves nothing behind.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "engine/saved_state/section_codec.h"
 #include "engine/saved_state/state_layout.h"
 #include "shm/error.h"
+#include "shm/mutex.h"
 #include "shm/unique_fd.h"
 
 namespace kvd {
@@ -50,12 +50,13 @@ class StateFileWriter {
   UniqueFd file_;
   bool is_finished_ = false;
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable turn_came_;
+  Mutex mutex_;
+  CondVar turn_came_;
+  // Their number and sizes never change; where they lie in the file is filled in under the mutex.
   std::vector<state_file::SectionEntry> sections_;
-  std::size_t turn_ = 0;  // section that finds its place next
-  std::uint64_t end_ = 0;
-  bool gave_up_ = false;
+  std::size_t turn_ KVD_GUARDED_BY(mutex_) = 0;  // section that finds its place next
+  std::uint64_t end_ KVD_GUARDED_BY(mutex_) = 0;
+  bool gave_up_ KVD_GUARDED_BY(mutex_) = false;
 };
 
 // Bytes of a file with these sections if nothing is packed: exact.

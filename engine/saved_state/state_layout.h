@@ -44,7 +44,8 @@ struct FileHeader {
   char architecture[32];         // zero padded, for the message when the fingerprint differs
   // Of an entry of a prompt cache: keyed hash of who may find it (PromptStore). Zero: a saved state.
   std::uint64_t name_space[2];
-  std::uint8_t reserved[56];
+  std::uint32_t numeric_form;  // NumericForm of the rows and states; 0 also in older files
+  std::uint8_t reserved[52];
   std::uint32_t table_crc;   // CRC32C of the table
   std::uint32_t header_crc;  // CRC32C of the bytes above
 };

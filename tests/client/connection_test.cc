@@ -2,13 +2,16 @@
 // daemon.
 #include "client/connection.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -107,6 +110,62 @@ TEST(HandshakeTest, ASilentDaemonTimesOut) {
   ConnectOptions options = daemon.options();
   options.connect_timeout = std::chrono::milliseconds(20);
   EXPECT_EQ(Client::Connect(options).error().code, Code::kTimeout);
+}
+
+TEST(HandshakeTest, ADaemonThatHangsUpBeforeItsWelcomeIsTriedAgain) {
+  FakeDaemon daemon;
+  daemon.HangUpFirst(4);
+  const auto client = Client::Connect(daemon.options());
+  EXPECT_TRUE(client) << client.error().message;
+  EXPECT_EQ(daemon.accepted_count(), 5);
+}
+
+TEST(HandshakeTest, AfterTheDeadlineTheLastCauseIsReported) {
+  FakeDaemon daemon;
+  daemon.HangUpFirst(1'000'000);
+  ConnectOptions options = daemon.options();
+  options.connect_timeout = std::chrono::milliseconds(100);
+  const auto client = Client::Connect(options);
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().code, Code::kDisconnected);
+  EXPECT_THAT(client.error().message, testing::HasSubstr("no welcome: the peer has hung up"));
+  EXPECT_THAT(client.error().message, testing::HasSubstr("100 ms"));
+  EXPECT_GT(daemon.accepted_count(), 1);
+  daemon.HangUpFirst(1'000'000);
+  options.connect_timeout = std::chrono::milliseconds(0);
+  EXPECT_FALSE(Client::Connect(options));
+}
+
+TEST(HandshakeTest, BetweenAHangUpAndTheNextDaemonNoneMayBeThere) {
+  auto daemon = std::make_unique<FakeDaemon>();
+  const ConnectOptions options = daemon->options();
+  const auto folder = std::filesystem::path(options.socket_path).parent_path();
+  daemon->HangUpFirst(1);
+  std::jthread restart([&] {
+    while (daemon->accepted_count() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::filesystem::rename(folder, folder.string() + "-away");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::filesystem::rename(folder.string() + "-away", folder);
+  });
+  const auto client = Client::Connect(options);
+  EXPECT_TRUE(client) << client.error().message;
+  restart.join();
+}
+
+TEST(HandshakeTest, ARefusalAndAnAbsentDaemonAreNotTriedAgain) {
+  const FakeDaemon daemon({}, [](wire::Welcome& welcome, std::vector<int>& descriptors) {
+    welcome.code = static_cast<std::uint8_t>(Code::kNoSpace);
+    welcome.descriptor_count = 0;
+    descriptors.clear();
+  });
+  EXPECT_EQ(Client::Connect(daemon.options()).error().code, Code::kNoSpace);
+  EXPECT_EQ(daemon.accepted_count(), 1);
+  ConnectOptions options = daemon.options();
+  options.socket_path += "-none";
+  options.connect_timeout = std::chrono::hours(1);
+  const auto client = Client::Connect(options);
+  EXPECT_EQ(client.error().code, Code::kDisconnected);
+  EXPECT_THAT(client.error().message, testing::HasSubstr("no daemon at"));
 }
 
 TEST(ConnectionTest, PiecesOfTextArePutTogether) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "engine/memory/cell_rewrite.h"
 #include "engine/memory/hold_and_restore.h"
 #include "tests/crash/recovered_state.h"
 
@@ -387,15 +388,28 @@ void Operations::RunCopy() {
   Forget(made);
 }
 
+// A few cells a slice: a kill may come between two of them.
+Result<std::uint32_t> Operations::DivideInSlices(SequenceHandle sequence, CellRotator& rotator,
+                                                 const AppliedRequest& applied) {
+  CellRewrite rewrite;
+  KVD_CHECK_OK(memory_.BeginRewrite({.handle = sequence,
+                                     .kind = RewriteRequest::Kind::kDivide,
+                                     .range = {Pos{0}, kPosEnd},
+                                     .divisor = 2,
+                                     .applied = applied},
+                                    &rewrite));
+  while (rewrite.is_open) KVD_CHECK_OK(memory_.RewriteSlice(rewrite, 7, rotator));
+  return rewrite.cell_count();
+}
+
 // What rewrites cells into fresh ones.
 void Operations::RunDivide() {
   TagRotator rotator(memory_);
   const SequenceHandle made = Make(In(4, 24));
   switch (window_.kind) {
     case OperationKind::kDivide:
-      Step(OperationKind::kDivide, [&, applied = Applied()] {
-        return memory_.DividePositions(made, {Pos{0}, kPosEnd}, 2, rotator, applied);
-      });
+      Step(OperationKind::kDivide,
+           [&, applied = Applied()] { return DivideInSlices(made, rotator, applied); });
       break;
     case OperationKind::kSettle:
       Must(memory_.AddPositions(made, {Pos{2}, kPosEnd}, 3));

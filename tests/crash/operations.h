@@ -93,6 +93,8 @@ class Operations {
 
   void RunRemove();
   void RunCopy();
+  Result<std::uint32_t> DivideInSlices(SequenceHandle sequence, CellRotator& rotator,
+                                       const AppliedRequest& applied);
   void RunDivide();
   void RunDefragment();
   void RunAppend();

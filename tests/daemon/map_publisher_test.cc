@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
+
+#include "daemon/asio_loop.h"
 #include "shm/map_reader.h"
 #include "tests/daemon/support/fake_engine.h"
 
@@ -46,7 +49,7 @@ class MapPublisherTest : public ::testing::Test {
   }
 
   test::FakeEngine engine_;
-  IoLoop loop_;
+  AsioLoop loop_;
   MapCounters counters_;
   MapPublisher publisher_{loop_,
                           engine_.memory(),
@@ -84,11 +87,69 @@ TEST_F(MapPublisherTest, AUidSeesItsOwnAndPublicSequencesAndTotalsOfAll) {
   publisher_.PublishNow();
   EXPECT_TRUE(other.Refresh());
   EXPECT_EQ(Handles(other), Numbers({theirs}));
-  std::uint32_t others_cells = 0;
-  for (const layout::MapBlock& block : other.blocks()) {
-    if (block.sequence == layout::kMapOthers) others_cells += block.used_cells;
+  std::uint32_t cells_shown = 0;
+  for (const layout::MapBlock& block : other.blocks()) cells_shown += block.used_cells;
+  EXPECT_EQ(cells_shown, 10u);
+}
+
+// As bytes, so that nothing of an entry is left out.
+std::vector<std::uint64_t> BlockWords(const MapReader& map) {
+  std::vector<std::uint64_t> words(map.blocks().size());
+  static_assert(sizeof(layout::MapBlock) == sizeof(std::uint64_t));
+  std::memcpy(words.data(), map.blocks().data(), words.size() * sizeof(std::uint64_t));
+  return words;
+}
+
+TEST_F(MapPublisherTest, WhatAnotherUidDoesChangesNoBlockOfTheViewersMap) {
+  const SequenceHandle mine = MakeSequence(kOwn, 40);
+  const SequenceHandle shown = *memory().Publish(mine, {kOwn, SessionId{1}, 0}, "all", true, false);
+  MapReader map = Read(kOwn);
+  publisher_.PublishNow();
+  ASSERT_EQ(map.Refresh(), MapState::kLive);
+  const std::vector<std::uint64_t> before = BlockWords(map);
+  const auto expect_unchanged = [&](const char* what) {
+    publisher_.PublishNow();
+    EXPECT_EQ(map.Refresh(), MapState::kLive);
+    EXPECT_EQ(BlockWords(map), before) << what;
+  };
+
+  const SequenceHandle theirs = MakeSequence(kOther, 70);
+  expect_unchanged("a sequence of its own");
+  const SequenceOwner other{kOther, SessionId{kOther}, 0};
+  SequenceHandle fork{};
+  ASSERT_TRUE(memory().Fork(theirs, other, {&fork, 1}));
+  expect_unchanged("a fork of that");
+  SequenceHandle taken{};
+  ASSERT_TRUE(memory().Fork(shown, other, {&taken, 1}));
+  expect_unchanged("a fork of a public snapshot");
+  // Into the free tail of a block that the snapshot's cells are in.
+  const std::vector<TokenId> tokens(9, 4);
+  StepPlan plan;
+  const AppendRequest request{taken, Pos{40}, tokens};
+  ASSERT_TRUE(memory().Reserve({&request, 1}, &plan, nullptr));
+  ASSERT_TRUE(memory().Commit(plan, 0));
+  memory().EndStep(plan);
+  expect_unchanged("tokens behind it");
+  ASSERT_TRUE(memory().RemoveRange(theirs, {Pos{3}, Pos{9}}));
+  ASSERT_TRUE(memory().Drop(fork));
+  expect_unchanged("an edit and a drop");
+}
+
+TEST_F(MapPublisherTest, SharedCellsAreThoseThatVisibleSequencesShare) {
+  const SequenceHandle mine = MakeSequence(kOwn, 40);
+  SequenceHandle fork{};
+  ASSERT_TRUE(memory().Fork(mine, {kOwn, SessionId{kOwn}, 0}, {&fork, 1}, 34));
+  MapReader map = Read(kOwn);
+  publisher_.PublishNow();
+  ASSERT_EQ(map.Refresh(), MapState::kLive);
+  std::uint32_t used = 0;
+  std::uint32_t shared = 0;
+  for (const layout::MapBlock& block : map.blocks()) {
+    used += block.used_cells;
+    shared += block.shared_cells;
   }
-  EXPECT_EQ(others_cells, 40u);
+  EXPECT_EQ(used, 40u);
+  EXPECT_EQ(shared, 34u);
 }
 
 TEST_F(MapPublisherTest, NothingIsWrittenUntilSomethingChanges) {

@@ -18,33 +18,34 @@ Caller CallerOf(std::uint32_t uid, std::uint64_t session) {
 }
 
 TEST(PermissionsTest, OwningSessionMayDoEverything) {
-  EXPECT_EQ(AccessOf(CallerOf(1, 10), OwnedBy(1, 10), false), SequenceAccess::kChange);
+  EXPECT_EQ(AccessOf(CallerOf(1, 10), OwnedBy(1, 10)), SequenceAccess::kChange);
 }
 
 TEST(PermissionsTest, AnotherSessionOfTheUidReadsAndChangesByForce) {
-  EXPECT_EQ(AccessOf(CallerOf(1, 11), OwnedBy(1, 10), false), SequenceAccess::kChangeByForce);
+  EXPECT_EQ(AccessOf(CallerOf(1, 11), OwnedBy(1, 10)), SequenceAccess::kChangeByForce);
 }
 
 TEST(PermissionsTest, AnotherSessionOfTheUidChangesRetainedOnes) {
-  EXPECT_EQ(AccessOf(CallerOf(1, 11), OwnedBy(1, 10, layout::kSequenceRetained), false),
+  EXPECT_EQ(AccessOf(CallerOf(1, 11), OwnedBy(1, 10, layout::kSequenceRetained)),
             SequenceAccess::kChange);
 }
 
 TEST(PermissionsTest, AnotherUidSeesNothingPrivate) {
   for (const std::uint32_t flags :
        {0u, std::uint32_t{layout::kSequenceRetained}, std::uint32_t{layout::kSequencePublished}}) {
-    EXPECT_EQ(AccessOf(CallerOf(2, 10), OwnedBy(1, 10, flags), false), SequenceAccess::kNone);
+    EXPECT_EQ(AccessOf(CallerOf(2, 10), OwnedBy(1, 10, flags)), SequenceAccess::kNone);
   }
 }
 
 TEST(PermissionsTest, AnotherUidReadsPublicSnapshotsOnly) {
-  EXPECT_EQ(AccessOf(CallerOf(2, 20), OwnedBy(1, 10, layout::kSequencePublished), true),
-            SequenceAccess::kRead);
-  EXPECT_EQ(AccessOf(CallerOf(2, 20), OwnedBy(1, 10), true), SequenceAccess::kNone);
+  SequenceInfo snapshot = OwnedBy(1, 10, layout::kSequencePublished);
+  snapshot.is_public = true;
+  EXPECT_EQ(AccessOf(CallerOf(2, 20), snapshot), SequenceAccess::kRead);
+  EXPECT_EQ(AccessOf(CallerOf(2, 20), OwnedBy(1, 10)), SequenceAccess::kNone);
 }
 
 TEST(PermissionsTest, PublishedSequencesAreImmutableForTheirOwnerToo) {
-  EXPECT_EQ(AccessOf(CallerOf(1, 10), OwnedBy(1, 10, layout::kSequencePublished), false),
+  EXPECT_EQ(AccessOf(CallerOf(1, 10), OwnedBy(1, 10, layout::kSequencePublished)),
             SequenceAccess::kRead);
 }
 

@@ -115,6 +115,27 @@ TEST_F(ReplayTest, WhileItIsReplayedTheSequenceIsBusyAndACancelLeavesItAsItWas) 
   EXPECT_EQ(FreeSlots(), 30u);
 }
 
+TEST_F(ReplayTest, AReplayThatOutlivesItsServiceStillDropsItsFork) {
+  const SequenceHandle sequence = Filled(client_, 40);
+  auto scheduler = std::make_unique<Scheduler>(engine_, 64, SchedulerOptions{});
+  auto service = std::make_unique<Service>(
+      engine_, *scheduler, quotas_, shares_,
+      Service::Surroundings{.pid_of_session = [](SessionId) { return 7u; },
+                            .session_count = [] { return 1u; },
+                            .requests_in_flight = [](std::uint32_t) { return 1u; }});
+  wire::Submission fork = Make(Verb::kFork, sequence);
+  fork.p0 = 25;
+  fork.argument = 1;
+  fork.request = ++last_request_;
+  const Outcome outcome = service->Handle(client_.session(), client_.Send(fork));
+  ASSERT_TRUE(std::holds_alternative<AnsweredByScheduler>(outcome));
+  for (int round = 0; round < 2; ++round) ASSERT_TRUE(scheduler->RunOnce());
+  EXPECT_EQ(Live(), 2u);
+  service.reset();
+  scheduler.reset();
+  EXPECT_EQ(Live(), 1u);
+}
+
 TEST_F(ReplayTest, AGenerationGoesOnFromTheLogitsThatTheSnapshotKept) {
   const SequenceHandle sequence = Filled(client_, 4);
   wire::GenerateRequest generate;

@@ -109,6 +109,26 @@ TokenId Likeliest(std::span<const std::byte> row) {
   return static_cast<TokenId>(std::ranges::max_element(floats) - floats.begin());
 }
 
+TEST_P(DecodeRetryTest, APositionBehindTheLastOneIsRefusedWithTheSum) {
+  const std::vector<TokenId> tokens(21, FakeEngine::Letter('a'));
+  const auto payload = std::as_bytes(std::span(tokens));
+  const SequenceHandle sequence = Filled(3);
+  wire::Submission decode = WithId(Make(Verb::kDecode, sequence));
+  decode.p0 = 3;
+  ASSERT_FALSE(Submit(decode, payload));
+  (void)daemon_->scheduler.RunOnce();
+  (void)daemon_->client.All();
+  ASSERT_EQ(memory().Query(sequence)->cell_count, 11u);
+  decode = Again(decode);
+  decode.p0 = INT32_MAX;
+  Restart();
+  const auto refused = Submit(decode, payload);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code, Code::kInvalidArgument);
+  EXPECT_THAT(refused->text(), HasSubstr("p0: 2147483655 is not the next position"));
+  EXPECT_EQ(memory().Query(sequence)->cell_count, 11u);
+}
+
 TEST_P(DecodeRetryTest, GoesOnFromEveryStep) {
   const std::size_t row_bytes = engine_.config().vocab_size * sizeof(float);
   std::vector<TokenId> tokens;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 
+#include "daemon/asio_loop.h"
 #include "daemon/client_process.h"
 #include "daemon/server.h"
 #include "daemon/thread_workers.h"
@@ -69,7 +70,7 @@ class LiveServer {
  private:
   QuotaPolicy quotas_;
   PoolShares shares_;
-  IoLoop loop_;
+  AsioLoop loop_;
   ThreadWorkers workers_;
   Scheduler scheduler_;
   std::unique_ptr<Server> server_;

@@ -138,15 +138,120 @@ TEST_F(StateDirectoryTest, DefaultPlaceIsWhereAnEarlierDaemonLeftItsState) {
   ::unsetenv("XDG_RUNTIME_DIR");
   ::unsetenv("TMPDIR");
   ASSERT_TRUE(forgotten) << forgotten.error().message;
-  EXPECT_EQ(*forgotten, std::vector<std::string>{kept});
+  EXPECT_EQ(forgotten->removed, std::vector<std::string>{kept});
   EXPECT_FALSE(std::filesystem::exists(kept + "/meta"));
-  EXPECT_TRUE(again && again->empty());
+  EXPECT_TRUE(again && again->removed.empty());
+}
+
+// Everything at the default places below one root; the process has no runtime directory of its own.
+class SharedPlaceTest : public StateDirectoryTest {
+ protected:
+  static constexpr uid_t kOther = 12345;
+
+  void SetUp() override {
+    StateDirectoryTest::SetUp();
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root to give files away";
+    ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
+    ::setenv("XDG_RUNTIME_DIR", (root_ + "/missing").c_str(), 1);
+    ::setenv("TMPDIR", root_.c_str(), 1);
+    // No other place has room, so that /dev/shm is left alone.
+    taken_ = At(("kvd-" + std::to_string(::geteuid()) + "-state").c_str());
+  }
+  void TearDown() override {
+    ::unsetenv("XDG_RUNTIME_DIR");
+    ::unsetenv("TMPDIR");
+    StateDirectoryTest::TearDown();
+  }
+  static Result<StateDirectory> Open() { return StateDirectory::OpenDefault(Name(), kNoTmpfsHas); }
+  static std::string Name() { return "shared-" + std::to_string(::getpid()); }
+  // As another user would: the directory, one for our daemon's name in it, and a state.
+  void TakeName(uid_t uid) const {
+    const std::string daemon = taken_ + "/" + Name();
+    std::filesystem::create_directories(daemon);
+    std::ofstream(daemon + "/meta") << "x";
+    for (const std::string& path : {taken_, daemon, daemon + "/meta"}) {
+      ASSERT_EQ(::chmod(path.c_str(), 0700), 0);
+      ASSERT_EQ(::chown(path.c_str(), uid, uid), 0);
+    }
+  }
+
+  static constexpr std::uint64_t kNoTmpfsHas = 1ull << 62;
+  std::string taken_;
+};
+
+TEST_F(SharedPlaceTest, ADirectoryThatAnotherUserMadeFirstDoesNotStopTheDaemon) {
+  TakeName(kOther);
+  const auto state = Open();
+  ASSERT_TRUE(state) << state.error().message;
+  EXPECT_TRUE(state->path().starts_with(taken_ + "-")) << state->path();
+  struct stat found{};
+  ASSERT_EQ(::stat(std::filesystem::path(state->path()).parent_path().c_str(), &found), 0);
+  EXPECT_EQ(found.st_uid, ::geteuid());
+  EXPECT_EQ(found.st_mode & 07777u, 0700u);
+  EXPECT_THAT(state->passed_over(),
+              ::testing::Contains(HasSubstr(taken_ + ": belongs to uid 12345, not to ours (0)")));
+  EXPECT_TRUE(std::filesystem::exists(taken_ + "/" + Name() + "/meta"));
+}
+
+TEST_F(SharedPlaceTest, TheNextDaemonFindsTheDirectoryThatTheFirstOneMadeInstead) {
+  TakeName(kOther);
+  std::string path;
+  {
+    const auto first = Open();
+    ASSERT_TRUE(first) << first.error().message;
+    path = first->path();
+    EXPECT_EQ(Open().error().code, Code::kBusy) << "two daemons of one name";
+  }
+  std::ofstream(path + "/meta") << "x";
+  EXPECT_EQ(Open()->path(), path);
+  // The name is free again: what was kept is still what counts.
+  std::filesystem::remove_all(taken_);
+  EXPECT_EQ(Open()->path(), path);
+}
+
+TEST_F(SharedPlaceTest, AFileALinkAndAnOpenModeAreNotUsedEither) {
+  std::ofstream(taken_) << "x";
+  EXPECT_TRUE(Open()->path().starts_with(taken_ + "-"));
+  std::filesystem::remove_all(taken_);
+  ASSERT_EQ(::symlink("/etc", taken_.c_str()), 0);
+  EXPECT_TRUE(Open()->path().starts_with(taken_ + "-"));
+  std::filesystem::remove_all(taken_);
+  TakeName(::geteuid());
+  ASSERT_EQ(::chmod(taken_.c_str(), 0755), 0);
+  const auto state = Open();
+  EXPECT_TRUE(state->path().starts_with(taken_ + "-"));
+  EXPECT_THAT(state->passed_over(), ::testing::Contains(HasSubstr("mode 0755 lets others in")));
+}
+
+TEST_F(SharedPlaceTest, DirectoriesThatLookLikeOursAndAreNotAreNotUsed) {
+  TakeName(kOther);
+  const std::string imitated = taken_ + "-0123456789abcdef";
+  ASSERT_EQ(::mkdir(imitated.c_str(), 0700), 0);
+  ASSERT_EQ(::chown(imitated.c_str(), kOther, kOther), 0);
+  const std::string not_a_suffix = taken_ + "-0123456789abcdeX";
+  ASSERT_EQ(::mkdir(not_a_suffix.c_str(), 0700), 0);
+  const auto state = Open();
+  ASSERT_TRUE(state) << state.error().message;
+  EXPECT_FALSE(state->path().starts_with(imitated));
+  EXPECT_FALSE(state->path().starts_with(not_a_suffix));
+}
+
+TEST_F(SharedPlaceTest, ForgettingRemovesOurStateAndNamesWhatIsAnotherUsers) {
+  TakeName(kOther);
+  const std::string path = Open()->path();
+  std::ofstream(path + "/meta") << "x";
+  const auto forgotten = StateDirectory::Forget(std::nullopt, Name());
+  ASSERT_TRUE(forgotten) << forgotten.error().message;
+  EXPECT_EQ(forgotten->removed, std::vector<std::string>{path});
+  EXPECT_THAT(forgotten->passed_over, ::testing::Contains(HasSubstr("belongs to uid 12345")));
+  EXPECT_FALSE(std::filesystem::exists(path + "/meta"));
+  EXPECT_TRUE(std::filesystem::exists(taken_ + "/" + Name() + "/meta"));
 }
 
 TEST_F(StateDirectoryTest, ForgettingWhatIsNotThereMakesNothing) {
   const auto forgotten = StateDirectory::Forget(At("none"), "x");
   ASSERT_TRUE(forgotten);
-  EXPECT_TRUE(forgotten->empty());
+  EXPECT_TRUE(forgotten->removed.empty());
   EXPECT_FALSE(std::filesystem::exists(At("none")));
 }
 

@@ -57,5 +57,22 @@ TEST(StepClockTest, TheLastTokensOfAPromptTellNothing) {
   EXPECT_EQ(clock.PrefillTokens(256), before);
 }
 
+TEST(StepClockTest, WorkIsCountedInPromptTokensThatTakeAsLong) {
+  StepClock clock(0.2);
+  EXPECT_EQ(clock.InPromptTokens(WorkKind::kRewrite, 100), 100u) << "nothing is known";
+  EXPECT_EQ(clock.TokensFor(WorkKind::kRewrite, 400), StepClock::kFirstTokens);
+  EXPECT_EQ(clock.TokensFor(WorkKind::kRewrite, 10), 10u);
+  clock.AddWork(WorkKind::kRewrite, 64, 0.064);
+  EXPECT_EQ(clock.InPromptTokens(WorkKind::kRewrite, 100), 100u) << "it is the measure itself";
+  EXPECT_EQ(clock.PrefillTokens(512), 192u);
+  for (int step = 0; step < 50; ++step) clock.AddStep(0, 64, 0.64);
+  clock.AddWork(WorkKind::kEncode, 10, 0.5);
+  EXPECT_EQ(clock.InPromptTokens(WorkKind::kRewrite, 95), 10u);
+  EXPECT_EQ(clock.TokensFor(WorkKind::kRewrite, 32), 320u);
+  EXPECT_EQ(clock.InPromptTokens(WorkKind::kEncode, 10), 50u);
+  EXPECT_EQ(clock.TokensFor(WorkKind::kEncode, 32), 6u);
+  EXPECT_EQ(clock.TokensFor(WorkKind::kEncode, 1), 1u) << "it goes on";
+}
+
 }  // namespace
 }  // namespace kvd

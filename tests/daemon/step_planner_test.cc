@@ -178,5 +178,97 @@ TEST(StepPlannerTest, PromptsStayHeldToTheirChunkWhileAClientThinksOfItsNextToke
   EXPECT_EQ(TokensOf(planner.Plan(thinking, 64), 1), 512u);
 }
 
+// Plans until the last candidate, a prompt of that many tokens, is done; 1000: it never is.
+std::size_t PlansUntilDone(StepPlanner& planner, std::vector<StepCandidate> candidates,
+                           std::size_t prefill_tokens) {
+  StepCandidate& prompt = candidates.back();
+  std::size_t plans = 0;
+  while (prompt.wanted_tokens > 0 && plans < 1000) {
+    ++plans;
+    for (const StepShare& share : planner.Plan(candidates, prefill_tokens)) {
+      planner.AddServed(candidates[share.candidate], share.tokens);
+      if (share.candidate == candidates.size() - 1) prompt.wanted_tokens -= share.tokens;
+    }
+  }
+  return plans;
+}
+
+TEST(StepPlannerTest, APromptIsDoneInAsManyStepsWhateverTheNumberOfDecodeRows) {
+  for (const std::size_t decode_rows : {512u, 2048u}) {
+    StepPlanner planner(512);
+    std::vector<StepCandidate> candidates(decode_rows,
+                                          {.session = kA, .wanted_tokens = 1, .uid = 1});
+    candidates.push_back({.session = kB, .wanted_tokens = 640, .uid = 2});
+    EXPECT_EQ(PlansUntilDone(planner, candidates, 256), 10u) << decode_rows << " decode rows";
+  }
+}
+
+TEST(StepPlannerTest, APromptsPartIsNoMoreThanItsTimeAllows) {
+  StepPlanner planner(512);
+  std::vector<StepCandidate> candidates(600, {.session = kA, .wanted_tokens = 1, .uid = 1});
+  candidates.push_back({.session = kB, .wanted_tokens = 4000, .uid = 2});
+  const auto shares = planner.Plan(candidates, 32);
+  EXPECT_EQ(TokensOf(shares, 600), 32u);
+  EXPECT_EQ(shares.size(), 480u + 1u);
+}
+
+TEST(StepPlannerTest, AStepOfFewRowsIsSharedInHalvesAndOneOfASingleRowByTurns) {
+  for (const std::size_t step_tokens : {1u, 4u}) {
+    StepPlanner planner(step_tokens);
+    std::vector<StepCandidate> candidates(8, {.session = kA, .wanted_tokens = 1, .uid = 1});
+    candidates.push_back({.session = kB, .wanted_tokens = 100, .uid = 2});
+    std::size_t rows = 0, prompt = 0;
+    for (int plan = 0; plan < 20; ++plan) {
+      for (const StepShare& share : planner.Plan(candidates, 64)) {
+        planner.AddServed(candidates[share.candidate], share.tokens);
+        (share.candidate == 8 ? prompt : rows) += share.tokens;
+      }
+    }
+    EXPECT_EQ(rows, 10 * step_tokens);
+    EXPECT_EQ(prompt, 10 * step_tokens);
+  }
+}
+
+TEST(StepPlannerTest, DecodeRowsOfTwoUsersTakeTurnsBesideAPrompt) {
+  StepPlanner planner(64);
+  std::vector<StepCandidate> candidates(300, {.session = kA, .wanted_tokens = 1, .uid = 1});
+  candidates.resize(320, {.session = kB, .wanted_tokens = 1, .uid = 2});
+  candidates.push_back({.session = kC, .wanted_tokens = 4000, .uid = 3});
+  std::map<std::uint32_t, std::size_t> rows;
+  for (const StepShare& share : planner.Plan(candidates, 64))
+    rows[candidates[share.candidate].uid] += share.tokens;
+  EXPECT_EQ(rows[1], 16u);
+  EXPECT_EQ(rows[2], 16u);
+  EXPECT_EQ(rows[3], 32u);
+}
+
+TEST(StepPlannerTest, WorkTakesNoRowsAndIsNeverADecodeRow) {
+  StepPlanner planner(64);
+  std::vector<StepCandidate> candidates(100, {.session = kA, .wanted_tokens = 1, .uid = 1});
+  candidates.push_back({.session = kB, .wanted_tokens = 4000, .uid = 2, .is_work = true});
+  auto shares = planner.Plan(candidates, 48);
+  EXPECT_EQ(shares.size(), 64u + 1u);
+  EXPECT_EQ(TokensOf(shares, 100), 48u);
+  // Alone it is held to no chunk.
+  StepPlanner idle(64);
+  const std::vector<StepCandidate> one = {
+      {.session = kB, .wanted_tokens = 1, .uid = 2, .is_work = true},
+      {.session = kC, .wanted_tokens = 4000, .uid = 3}};
+  shares = idle.Plan(one, 16);
+  EXPECT_EQ(TokensOf(shares, 0), 1u);
+  EXPECT_EQ(TokensOf(shares, 1), 63u);
+}
+
+TEST(StepPlannerTest, WorkAndPromptsShareWhatFitsBesideDecodeRows) {
+  StepPlanner planner(512);
+  const std::vector<StepCandidate> candidates = {
+      {.session = kA, .wanted_tokens = 1, .uid = 1},
+      {.session = kB, .wanted_tokens = 4000, .uid = 2, .is_work = true},
+      {.session = kC, .wanted_tokens = 4000, .uid = 3}};
+  const auto shares = planner.Plan(candidates, 128);
+  EXPECT_EQ(TokensOf(shares, 1), 64u);
+  EXPECT_EQ(TokensOf(shares, 2), 64u);
+}
+
 }  // namespace
 }  // namespace kvd

@@ -65,8 +65,8 @@ TEST_F(HostileClientTest, ATailThatJumpsClosesThatClientAlone) {
     client.Ring();
     EXPECT_TRUE(client.HungUpWithin(kSoon)) << tail;
   }
-  EXPECT_THAT(daemon_->log_text(), HasSubstr("protocol_violation"));
-  EXPECT_THAT(daemon_->log_text(), HasSubstr("submission_tail"));
+  EXPECT_TRUE(test::LogShows(*daemon_, "protocol_violation"));
+  EXPECT_TRUE(test::LogShows(*daemon_, "submission_tail"));
   ExpectServesOthers();
 }
 
@@ -98,7 +98,8 @@ TEST_F(HostileClientTest, RandomBytesInTheRingsWhileTheDaemonReadsThem) {
     });
     for (int i = 0; i < 200; ++i) {
       // Half of them start out well.
-      wire::Submission submission = Make(static_cast<Verb>(random() % 30), random());
+      wire::Submission submission =
+          Make(static_cast<Verb>(random() % (wire::kVerbLast + 2)), random());
       submission.flags = static_cast<std::uint16_t>(random() % 3 == 0 ? random() : 0);
       submission.sequence = random() % 8;
       submission.p0 = static_cast<std::int32_t>(random());

@@ -90,7 +90,9 @@ std::size_t Told(std::size_t bytes) {
 
 TEST_F(LlamaFilesTest, DataOfASequenceBecomesASequenceThatGoesOnTheSame) {
   const kvd_sequence sequence = Prompted(3, 100);
-  for (const std::uint32_t flags : {0u, std::uint32_t{KVD_STATE_V_TRANSPOSED}}) {
+  for (const std::uint32_t flags :
+       {0u, std::uint32_t{KVD_STATE_V_TRANSPOSED}, std::uint32_t{KVD_STATE_LAYOUT_2025},
+        std::uint32_t{KVD_STATE_V_TRANSPOSED | KVD_STATE_LAYOUT_2025}, KVD_STATE_STREAMS(4)}) {
     const std::size_t bytes = Told(kvd_state_seq_get_size(client_, sequence, flags));
     std::vector<std::byte> data(bytes);
     EXPECT_EQ(kvd_state_seq_get_data(client_, sequence, data.data(), bytes, flags), bytes);
@@ -127,12 +129,58 @@ TEST_F(LlamaFilesTest, WhatWasImportedIsNoPrefixOfOtherPrompts) {
 
 TEST_F(HybridLlamaFilesTest, AFileOfASequenceGoesOnTheSame) {
   const kvd_sequence sequence = Prompted(3, 100);
-  const std::string path = Path("sequence.bin");
-  const std::size_t bytes = Told(kvd_state_seq_save_file(client_, sequence, path.c_str(), 0));
-  EXPECT_EQ(std::filesystem::file_size(path), bytes);
-  kvd_sequence copy = 0;
-  EXPECT_EQ(kvd_state_seq_load_file(client_, path.c_str(), 0, &copy), bytes) << kvd_error_message();
-  EXPECT_EQ(Continued(copy), Continued(sequence));
+  std::vector<kvd_sequence> copies;
+  for (const std::uint32_t flags : {0u, std::uint32_t{KVD_STATE_LAYOUT_2025}}) {
+    const std::string path = Path("sequence.bin");
+    const std::size_t bytes = Told(kvd_state_seq_save_file(client_, sequence, path.c_str(), flags));
+    EXPECT_EQ(std::filesystem::file_size(path), bytes);
+    EXPECT_EQ(kvd_state_seq_get_size(client_, sequence, flags), bytes);
+    kvd_sequence copy = 0;
+    EXPECT_EQ(kvd_state_seq_load_file(client_, path.c_str(), 0, &copy), bytes)
+        << kvd_error_message();
+    copies.push_back(copy);
+  }
+  const std::vector<kvd_token> expected = Continued(sequence);
+  for (const kvd_sequence copy : copies) EXPECT_EQ(Continued(copy), expected);
+}
+
+// The number at a byte of a file.
+std::uint32_t NumberAt(std::span<const std::byte> file, std::size_t offset) {
+  std::uint32_t number = 0;
+  std::memcpy(&number, file.data() + offset, sizeof number);
+  return number;
+}
+
+// Sizes by the layouts' own arithmetic, and the first numbers that tell them apart.
+TEST_F(LlamaFilesTest, TheLayoutOf2026IsWrittenUnlessThatOf2025IsAskedFor) {
+  constexpr std::size_t kTokens = 60;
+  const kvd_sequence sequence = Prompted(3, kTokens);
+  constexpr std::size_t kHeader = 12 + kTokens * 4;  // magic, version, count, tokens
+  const auto data = [&](std::uint32_t flags) {
+    std::vector<std::byte> file(Told(kvd_state_seq_get_size(client_, sequence, flags)));
+    EXPECT_EQ(kvd_state_seq_get_data(client_, sequence, file.data(), file.size(), flags),
+              file.size());
+    return file;
+  };
+  const auto newer = data(0);
+  const auto older = data(KVD_STATE_LAYOUT_2025);
+  const auto streams = data(KVD_STATE_STREAMS(4));
+  ASSERT_EQ(newer.size(), older.size() + 4 + kTokens * 4);  // the streams, an id per cell
+  ASSERT_EQ(streams.size(), newer.size() + 3 * 4);
+  EXPECT_EQ(NumberAt(newer, kHeader), 1u);           // streams
+  EXPECT_EQ(NumberAt(newer, kHeader + 4), kTokens);  // cells
+  EXPECT_EQ(NumberAt(newer, kHeader + 12), 1u);      // ids of the first cell
+  EXPECT_EQ(NumberAt(older, kHeader), kTokens);      // cells
+  EXPECT_EQ(NumberAt(older, kHeader + 8), 0u);       // ids of the first cell
+  EXPECT_EQ(NumberAt(streams, kHeader), 4u);
+  EXPECT_EQ(NumberAt(streams, streams.size() - 12), 0u);  // cells of the last three streams
+  const SequenceHandle handle{sequence};
+  const Client client = Connect();
+  EXPECT_EQ(*client.ExportLlama({&handle, 1}), newer);
+  EXPECT_EQ(*client.ExportLlama({&handle, 1}, {.layout = LlamaFileLayout::k2025}), older);
+  EXPECT_EQ(*client.LlamaBytes({&handle, 1}, {.layout = LlamaFileLayout::k2025}), older.size());
+  EXPECT_EQ(*client.LlamaBytes({&handle, 1}), newer.size());
+  EXPECT_EQ(*client.LlamaBytes({&handle, 1}, {.streams = 4}), streams.size());
 }
 
 TEST_F(LlamaFilesTest, AWholeContextComesBackAsItsSequences) {
@@ -140,13 +188,22 @@ TEST_F(LlamaFilesTest, AWholeContextComesBackAsItsSequences) {
   const kvd_sequence second = Prompted(90, 40);
   kvd_sequence empty = 0;
   ASSERT_EQ(kvd_sequence_create(client_, &empty), KVD_OK);
-  const std::size_t bytes = Told(kvd_state_get_size(client_, 0));
-  std::vector<std::byte> data(bytes);
-  EXPECT_EQ(kvd_state_get_data(client_, data.data(), bytes, 0), bytes);
+  const std::uint32_t flags[] = {0, KVD_STATE_LAYOUT_2025, KVD_STATE_STREAMS(2)};
+  std::vector<std::vector<std::byte>> contexts;
+  for (const std::uint32_t flag : flags) {
+    contexts.emplace_back(Told(kvd_state_get_size(client_, flag)));
+    EXPECT_EQ(kvd_state_get_data(client_, contexts.back().data(), contexts.back().size(), flag),
+              contexts.back().size());
+  }
   const std::string path = Path("context.bin");
-  EXPECT_EQ(kvd_state_save_file(client_, path.c_str(), 0), bytes);
+  EXPECT_EQ(kvd_state_save_file(client_, path.c_str(), KVD_STATE_LAYOUT_2025), contexts[1].size());
+  EXPECT_EQ(std::filesystem::file_size(path), contexts[1].size());
+  EXPECT_EQ(kvd_state_save_file(client_, path.c_str(), 0), contexts[0].size());
   const std::vector<std::vector<kvd_token>> expected = {Continued(first), Continued(second)};
-  for (const bool is_file : {false, true}) {
+  for (std::size_t round = 0; round < 4; ++round) {
+    const bool is_file = round == 3;
+    const std::vector<std::byte>& data = contexts[round % 3];
+    const std::size_t bytes = data.size();
     kvd_sequence* list = nullptr;
     std::size_t count = 0;
     const std::size_t read =
@@ -175,6 +232,14 @@ TEST_F(LlamaFilesTest, EveryRefusalIsZeroWithAReasonAndChangesNothing) {
           "bytes, ");
   refused(kvd_state_seq_get_size(client_, 99, 0), KVD_NOT_FOUND, "99");
   refused(kvd_state_seq_get_size(client_, sequence, 8), KVD_INVALID_ARGUMENT, "flags: 8");
+  refused(kvd_state_seq_get_size(client_, sequence, KVD_STATE_STREAMS(257)), KVD_INVALID_ARGUMENT,
+          "257 streams, not in [1, 256]");
+  refused(kvd_state_seq_get_size(client_, sequence, KVD_STATE_STREAMS(2) | KVD_STATE_LAYOUT_2025),
+          KVD_INVALID_ARGUMENT, "the layout of 2025 has no streams");
+  refused(kvd_state_seq_set_data(client_, data.data(), bytes, KVD_STATE_LAYOUT_2025, &made),
+          KVD_INVALID_ARGUMENT, "flags: 4");
+  refused(kvd_state_seq_set_data(client_, data.data(), bytes, KVD_STATE_STREAMS(2), &made),
+          KVD_INVALID_ARGUMENT, "flags: 131072");
   refused(kvd_state_seq_get_size(nullptr, sequence, 0), KVD_INVALID_ARGUMENT, "client");
   refused(kvd_state_seq_get_data(client_, sequence, nullptr, 1, 0), KVD_INVALID_ARGUMENT, "data");
   refused(kvd_state_seq_set_data(client_, data.data(), bytes, 1, &made), KVD_INVALID_ARGUMENT,
@@ -250,6 +315,23 @@ TEST_F(LlamaFilesTest, KvctlExportsAndImports) {
   const auto converted = run("import --seq 0 " + Path("wide.bin") + " wide");
   EXPECT_EQ(converted.first, 0) << converted.second;
   EXPECT_THAT(converted.second, HasSubstr("converted to the pool's types"));
+  const std::string file = std::to_string(sequence) + " " + Path("layout.bin");
+  std::vector<std::uintmax_t> sizes;
+  for (const char* options : {"", "--layout 2026", "--layout 2025", "--streams 3"}) {
+    const auto written = run(std::string("export ") + options + " " + file);
+    EXPECT_EQ(written.first, 0) << written.second;
+    sizes.push_back(std::filesystem::file_size(Path("layout.bin")));
+    EXPECT_EQ(run("import -f " + Path("layout.bin")).first, 0) << options;
+  }
+  EXPECT_EQ(sizes[0], sizes[1]);
+  EXPECT_EQ(sizes[0], sizes[2] + 4 + 50 * 4);
+  EXPECT_EQ(sizes[3], sizes[0] + 2 * 4);
+  const auto unknown = run("export --layout 2024 " + file);
+  EXPECT_EQ(unknown.first, 1);
+  EXPECT_THAT(unknown.second, HasSubstr("--layout 2024: 2025 or 2026 wanted"));
+  EXPECT_THAT(run("export --layout 2025 --streams 2 " + file).second,
+              HasSubstr("the layout of 2025 has no streams"));
+  EXPECT_NE(run("export --streams 257 " + file).first, 0);
   EXPECT_THAT(run("export --type-k f64 " + std::to_string(sequence) + " " + path).second,
               HasSubstr("f32, f16, bf16 or q8_0 wanted"));
   kvd_sequence attached = 0;
@@ -288,15 +370,23 @@ TEST_F(LlamaFilesTest, PiecesThatDoNotFollowEachOtherAreRefused) {
               HasSubstr("sequence -3"));
   EXPECT_THAT(call(wire::Verb::kLlamaImport, 0, import), HasSubstr("magic at byte 0"));
   EXPECT_THAT(call(wire::Verb::kLlamaImport, 0, import), HasSubstr("no file was uploaded"));
-  const wire::LlamaExportParams bad{.flags = 64, .k_type = 255, .v_type = 255, .reserved = 0};
+  const wire::LlamaExportParams bad{.flags = 64, .k_type = 255, .v_type = 255, .streams = 0};
   EXPECT_THAT(call(wire::Verb::kLlamaExport, 0, std::as_bytes(std::span(&bad, 1))),
               HasSubstr("llama_export.flags: 64"));
-  const wire::LlamaExportParams type{.flags = 1, .k_type = 77, .v_type = 255, .reserved = 0};
+  const wire::LlamaExportParams type{.flags = 1, .k_type = 77, .v_type = 255, .streams = 0};
   EXPECT_THAT(call(wire::Verb::kLlamaExport, 0, std::as_bytes(std::span(&type, 1))),
               HasSubstr("llama_export.k_type: 77 is no type"));
-  const wire::LlamaExportParams none{.flags = 1, .k_type = 255, .v_type = 255, .reserved = 0};
+  const wire::LlamaExportParams none{.flags = 1, .k_type = 255, .v_type = 255, .streams = 0};
   EXPECT_THAT(call(wire::Verb::kLlamaExport, 0, std::as_bytes(std::span(&none, 1))),
               HasSubstr("no sequences"));
+  const wire::LlamaExportParams many{
+      .flags = wire::kLlamaLayout2026, .k_type = 255, .v_type = 255, .streams = 65535};
+  struct {
+    wire::LlamaExportParams params;
+    std::uint64_t handle;
+  } const named{many, Prompted(3, 4)};
+  EXPECT_THAT(call(wire::Verb::kLlamaExport, 0, std::as_bytes(std::span(&named, 1))),
+              HasSubstr("65535 streams, not in [1, 256]"));
   ExpectServesOthers();
 }
 

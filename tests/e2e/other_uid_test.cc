@@ -1,6 +1,5 @@
 // Who may connect and what another uid sees, with processes that really have another uid. Needs
 // root to become one.
-#include <gmock/gmock.h>
 #include <grp.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -8,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,8 +16,6 @@
 
 namespace kvd {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr uid_t kOther = 65534;
 
@@ -70,6 +68,41 @@ TEST_F(OtherUidTest, AnAllowedUidConnectsAndSeesPublicSnapshotsOnly) {
             }),
             0);
   ExpectServesOthers();
+}
+
+TEST_F(OtherUidTest, WhatItDoesChangesNoBlockOfAnotherUidsMap) {
+  const auto owner = Client::Connect({.socket_path = socket_path(), .wants_map = true});
+  ASSERT_TRUE(owner) << owner.error().message;
+  auto map = owner->OpenMap();
+  ASSERT_TRUE(map) << map.error().message;
+  auto sequence = owner->NewSequence();
+  ASSERT_TRUE(sequence);
+  ASSERT_TRUE(sequence->Decode(std::vector<TokenId>(40, 7), Pos{0}, wire::LogitsWanted::kNone));
+  ASSERT_TRUE(sequence->Publish("public", wire::kFlagPublic));
+  // The blocks once the map shows that many computed tokens, as words.
+  const auto blocks = [&](std::uint64_t tokens) {
+    do {
+      ::usleep(1000);
+      EXPECT_EQ(*map->Refresh(), MapState::kLive);
+    } while (map->content().totals().tokens_computed < tokens ||
+             map->content().totals().live_sequences < 2);
+    const auto shown = map->content().blocks();
+    const std::span words(reinterpret_cast<const std::uint64_t*>(shown.data()), shown.size());
+    static_assert(sizeof shown[0] == sizeof words[0]);
+    return std::vector<std::uint64_t>(words.begin(), words.end());
+  };
+  const std::vector<std::uint64_t> before = blocks(40);
+  EXPECT_EQ(AsOther([&] {
+              const auto client = Client::Connect({.socket_path = socket_path()});
+              if (!client) return 1;
+              auto attached = client->AttachSnapshot("public");
+              if (!attached || !attached->Decode(std::vector<TokenId>(5, 9), Pos{40})) return 2;
+              auto own = client->NewSequence();
+              if (!own || !own->Decode(std::vector<TokenId>(90, 11), Pos{0})) return 3;
+              return 0;
+            }),
+            0);
+  EXPECT_EQ(blocks(135), before);
 }
 
 TEST_F(OtherUidTest, ItsConnectionsAreLimitedToEight) {
@@ -158,7 +191,7 @@ TEST_F(ClosedToOthersTest, AnotherUidThatReachesTheSocketAfterAllIsRefusedByItsC
               return !client && client.error().code == Code::kPermission ? 0 : 1;
             }),
             0);
-  EXPECT_THAT(daemon_->log_text(), HasSubstr("uid 65534 is not let in"));
+  EXPECT_TRUE(test::LogShows(*daemon_, "uid 65534 is not let in"));
   ExpectServesOthers();
 }
 

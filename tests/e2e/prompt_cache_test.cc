@@ -161,7 +161,7 @@ TEST_F(PromptCacheE2eTest, ADamagedEntryIsReportedAndItsPromptComputed) {
   Await(daemon, [](const wire::CacheReply& cache) {
     return cache.entries_dropped == 1 && cache.spills == 1;
   });
-  EXPECT_THAT(daemon.log_text(), HasSubstr("cache_entry_dropped"));
+  EXPECT_TRUE(test::LogShows(daemon, "cache_entry_dropped"));
   EXPECT_EQ(Entries().size(), 1u) << "written anew";
   const auto info = test::KvctlProcess(daemon.socket_path()).Run("info");
   EXPECT_THAT(info.output, HasSubstr("1 entries"));

@@ -124,6 +124,51 @@ TEST_P(EncoderDecoderTest, TextsThatAreNoneOrTooLongAreRefused) {
   EXPECT_EQ(engine_->memory().Usage().groups[1].live_cells, 0u);
 }
 
+TEST_P(EncoderDecoderTest, ATextInSlicesIsTheSameBitsAndStepsMayRunInBetween) {
+  const std::vector<float> expected = Feed(*engine_, Encoded(text_), answer_, 40);
+  const SequenceHandle other = Encoded(text_);
+  for (const std::size_t slice : {1u, 7u, 30u}) {
+    const SequenceHandle sequence = Create();
+    auto work = engine_->StartEncode(sequence, text_);
+    ASSERT_TRUE(work.has_value()) << work.error().message;
+    std::size_t slices = 0;
+    for (; (*work)->tokens_left() > 0; ++slices) {
+      EXPECT_EQ(engine_->memory().Query(sequence)->cross_cells, 0u) << "all or nothing";
+      const Result<bool> done = (*work)->Advance(slice);
+      ASSERT_TRUE(done.has_value()) << done.error().message;
+      if (slices % 3 == 0) Feed(*engine_, other, {5}, 1);
+    }
+    EXPECT_GE(slices, 70 / slice / 4);
+    EXPECT_EQ(engine_->memory().Query(sequence)->cross_cells, 70u);
+    EXPECT_TRUE(SameBits(expected, Feed(*engine_, sequence, answer_, 40))) << slice;
+  }
+}
+
+TEST_P(EncoderDecoderTest, ATextThatIsGivenUpFreesItsCells) {
+  const PoolUsage before = engine_->memory().Usage();
+  const SequenceHandle sequence = Create();
+  auto work = *engine_->StartEncode(sequence, text_);
+  ASSERT_TRUE(work->Advance(20).has_value());
+  EXPECT_LT(engine_->memory().Usage().groups[1].free_blocks, before.groups[1].free_blocks);
+  work.reset();
+  EXPECT_EQ(engine_->memory().Usage().groups[1].free_blocks, before.groups[1].free_blocks);
+  EXPECT_EQ(engine_->memory().Query(sequence)->cross_cells, 0u);
+  // Dropped meanwhile.
+  work = *engine_->StartEncode(sequence, text_);
+  ASSERT_TRUE(work->Advance(20).has_value());
+  ASSERT_TRUE(engine_->memory().Drop(sequence).has_value());
+  Result<bool> done = false;
+  while (done && !*done) done = work->Advance(20);
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().code, Code::kConflict);
+  EXPECT_EQ(engine_->memory().Usage().groups[1].free_blocks, before.groups[1].free_blocks);
+}
+
+TEST_P(EncoderDecoderTest, ATextLongerThanTheLimitIsRefusedByName) {
+  ExpectRefusal(engine_->Encode(Create(), std::vector<TokenId>(kEncodeTokensMax + 1, 5)),
+                Code::kInvalidArgument, "tokens: 16385, an encoded text has at most 16384");
+}
+
 INSTANTIATE_TEST_SUITE_P(FeedForwards, EncoderDecoderTest, ::testing::Bool(),
                          [](const auto& tested) { return tested.param ? "Gated" : "Relu"; });
 

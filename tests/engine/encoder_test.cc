@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/engine.h"
@@ -120,6 +121,73 @@ TEST(EncoderTest, AStepIsRefusedAndChangesNothing) {
   EXPECT_EQ(item.status.error().code, Code::kUnsupported);
   EXPECT_THAT(item.status.error().message, HasSubstr("bert has no decoder"));
   EXPECT_EQ(engine->memory().Query(sequence)->cell_count, 0u);
+}
+
+std::vector<float> EmbedInSlices(Engine& engine, std::span<const TokenId> tokens,
+                                 std::size_t slice_tokens) {
+  auto work = engine.StartEmbed(tokens);
+  EXPECT_TRUE(work.has_value());
+  std::size_t slices = 0;
+  while ((*work)->tokens_left() > 0) {
+    const std::size_t left = (*work)->tokens_left();
+    EXPECT_TRUE((*work)->Advance(slice_tokens).has_value());
+    EXPECT_LE((*work)->tokens_left(), left);
+    ++slices;
+  }
+  EXPECT_GE(slices * 8 * slice_tokens, tokens.size());
+  return (*work)->TakeEmbedding().values;
+}
+
+TEST(EncoderTest, ATextInSlicesIsTheSameBits) {
+  const std::vector<TokenId> tokens = SomeTokens(77);
+  for (const kernels::DataType type : {kernels::DataType::kF32, kernels::DataType::kBF16}) {
+    ModelShape shape = TinyBert(Pooling::kNone);
+    shape.type = type;
+    shape.name += type == kernels::DataType::kF32 ? "-f32" : "-bf16";
+    const auto engine = test::MakeEngine(shape, {.cells = 64, .threads = 2});
+    const std::vector<float> expected = Embed(*engine, tokens);
+    for (const std::size_t slice : {1u, 3u, 10u, 40u, 1000u}) {
+      EXPECT_EQ(EmbedInSlices(*engine, tokens, slice), expected) << slice << " tokens a slice";
+    }
+  }
+}
+
+TEST(EncoderTest, TwoTextsBySlicesDoNotMeet) {
+  const auto engine = MakeBert(Pooling::kMean);
+  const std::vector<TokenId> first = SomeTokens(80);
+  const std::vector<TokenId> second = test::RandomTokens(9, 33, 96);
+  const std::vector<float> expected_first = Embed(*engine, first);
+  const std::vector<float> expected_second = Embed(*engine, second);
+  auto a = *engine->StartEmbed(first);
+  auto b = *engine->StartEmbed(second);
+  auto given_up = *engine->StartEmbed(first);
+  while (a->tokens_left() + b->tokens_left() > 0) {
+    if (a->tokens_left() > 0) {
+      ASSERT_TRUE(a->Advance(5).has_value());
+    }
+    if (b->tokens_left() > 0) {
+      ASSERT_TRUE(b->Advance(2).has_value());
+    }
+    if (given_up != nullptr) {
+      ASSERT_TRUE(given_up->Advance(9).has_value());
+      if (given_up->tokens_left() < 40) given_up.reset();
+    }
+  }
+  EXPECT_EQ(a->TakeEmbedding().values, expected_first);
+  EXPECT_EQ(b->TakeEmbedding().values, expected_second);
+}
+
+TEST(EncoderTest, ASliceDoesAboutWhatItIsAskedForAtAnyLengthOfText) {
+  const auto engine = MakeBert(Pooling::kMean);
+  for (const std::size_t tokens : {40u, 80u}) {
+    auto work = *engine->StartEmbed(SomeTokens(tokens));
+    const std::size_t whole = work->tokens_left();
+    EXPECT_GE(whole, tokens);
+    ASSERT_TRUE(work->Advance(10).has_value());
+    const std::size_t done = whole - work->tokens_left();
+    EXPECT_GE(done, 4u);
+    EXPECT_LE(done, 16u) << "of a text of " << tokens;
+  }
 }
 
 TEST(EncoderTest, NormalizingMakesTheLengthOne) {

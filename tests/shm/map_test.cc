@@ -61,8 +61,7 @@ TEST(MapTest, AReaderSeesWhatWasWritten) {
   EXPECT_FALSE(reader.has_content());
   std::array<layout::MapBlock, 2> blocks = {
       layout::MapBlock{.sequence = 4, .used_cells = 32, .shared_cells = 5, .reserved = 0},
-      layout::MapBlock{
-          .sequence = layout::kMapOthers, .used_cells = 1, .shared_cells = 0, .reserved = 0}};
+      layout::MapBlock{.sequence = 9, .used_cells = 1, .shared_cells = 0, .reserved = 0}};
   writer.Write(MapPart::kBlocks, 1, WordsOf(blocks));
   layout::MapSequence sequence{};
   sequence.handle = (7ull << 32) | 64;
@@ -73,7 +72,7 @@ TEST(MapTest, AReaderSeesWhatWasWritten) {
   EXPECT_TRUE(reader.has_content());
   EXPECT_EQ(reader.totals().live_cells, 10u);
   EXPECT_EQ(reader.blocks()[512].sequence, 4u);
-  EXPECT_EQ(reader.blocks()[513].sequence, layout::kMapOthers);
+  EXPECT_EQ(reader.blocks()[513].sequence, 9u);
   EXPECT_EQ(reader.sequences()[64].cell_count, 9u);
   EXPECT_EQ(reader.viewer_uid(), 1000u);
   EXPECT_EQ(reader.daemon_pid(), static_cast<std::uint32_t>(::getpid()));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -119,6 +120,42 @@ TEST(SocketAddressTest, OnlyAPrivateDirectoryIsTrusted) {
     const ScopedVariable unset("KVD_SOCKET", nullptr);
     EXPECT_EQ(ClientSocketPath("", "").error().code, Code::kPermission);
   }
+}
+
+// In a child of another uid, which has no runtime directory: the place is then everybody's.
+TEST(SocketAddressTest, ADirectoryOfAnotherUserIsNoObstacleToDaemonAndClient) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  const TemporaryDirectory directory;
+  ASSERT_EQ(::chmod(directory.path().c_str(), 01777), 0);
+  const ScopedVariable runtime("XDG_RUNTIME_DIR", nullptr);
+  const ScopedVariable variable("KVD_SOCKET", nullptr);
+  const ScopedVariable temporary("TMPDIR", directory.path().c_str());
+  const std::string taken = directory / "kvd-54321";
+  ASSERT_EQ(::mkdir(taken.c_str(), 0700), 0);  // root's uid is another one
+  ASSERT_EQ(::chown(taken.c_str(), 12345, 12345), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(54321) != 0 || ::setuid(54321) != 0) ::_exit(1);
+    // Nobody has made one yet: the client is told why.
+    const auto before = ClientSocketPath("", "");
+    if (before || before.error().code != Code::kPermission) ::_exit(2);
+    const auto made = MakeDefaultSocketPath("default");
+    if (!made || !made->starts_with(taken + "-")) ::_exit(3);
+    if (!PrepareSocketDirectory(*made)) ::_exit(4);
+    if (MakeDefaultSocketPath("default").value_or("") != *made) ::_exit(5);
+    if (ClientSocketPath("", "").value_or("") != *made) ::_exit(6);
+    // Of two directories of ours the one with the socket.
+    const std::string other = taken + "-0000000000000000";
+    if (::mkdir(other.c_str(), 0700) != 0) ::_exit(7);
+    UniqueFd socket(::open(made->c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    if (ClientSocketPath("", "").value_or("") != *made) ::_exit(8);
+    if (ClientSocketPath("", "x").value_or("") != other + "/x.sock") ::_exit(9);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(FdPassingTest, DescriptorsArriveWithTheBytes) {

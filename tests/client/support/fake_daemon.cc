@@ -147,6 +147,12 @@ void FakeDaemon::Accept() {
   while (!is_stopping_) {
     const int socket = ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC);
     if (socket < 0) return;
+    ++accepted_count_;
+    if (hang_ups_left_ > 0) {
+      --hang_ups_left_;
+      ::close(socket);
+      continue;
+    }
     const std::lock_guard lock(mutex_);
     sockets_.push_back(socket);
     threads_.emplace_back([this, socket] { Serve(socket); });

@@ -68,6 +68,9 @@ class FakeDaemon {
 
   std::string socket_path() const { return directory_ + "/fake.sock"; }
   ConnectOptions options() const;
+  // Hangs up on that many of the next connections before it has said welcome.
+  void HangUpFirst(int connections) { hang_ups_left_ = connections; }
+  int accepted_count() const { return accepted_count_; }
   // Every session's socket goes away.
   void Die();
 
@@ -80,6 +83,8 @@ class FakeDaemon {
   std::string directory_;
   UniqueFd listener_;
   std::atomic<bool> is_stopping_ = false;
+  std::atomic<int> hang_ups_left_ = 0;
+  std::atomic<int> accepted_count_ = 0;
   std::mutex mutex_;
   std::vector<int> sockets_;          // guarded by mutex_
   std::vector<std::thread> threads_;  // guarded by mutex_

@@ -4,7 +4,10 @@
 #include <utility>
 
 #include "engine/encoder.h"
+#include "engine/encoder_work.h"
+#include "engine/memory/hold_and_restore.h"
 #include "engine/memory/memory_segments.h"
+#include "engine/rewrite_work.h"
 #include "shm/check.h"
 
 namespace kvd::test {
@@ -66,8 +69,8 @@ FakeEngine::FakeEngine(const FakeEngineOptions& options) : has_state_(options.ha
   options_.checkpoint_every = 16;
   MemoryOptions memory{.groups = {{.cells = options.cells,
                                    .layers = {{.kv_head_count = 1, .k_dim = 2, .v_dim = 2}}}},
-                       .sequence_capacity = 256,
-                       .snapshot_capacity = 16,
+                       .sequence_capacity = options.sequence_capacity,
+                       .snapshot_capacity = options.snapshot_capacity,
                        .session_capacity = 16};
   if (options.has_cross_attention) {
     memory.groups.push_back(
@@ -110,6 +113,7 @@ void FakeEngine::Step(std::span<StepItem> items) {
     for (const StepItem& item : items) {
       step.push_back(
           {item.sequence, item.tokens.size(), item.first_logits_row < item.tokens.size()});
+      Pass(costs_.step_token * static_cast<double>(item.tokens.size()));
     }
   }
   for (StepItem& item : items) {
@@ -154,8 +158,9 @@ std::size_t FakeEngine::StepTokens(std::uint32_t cell_count, Pos, std::size_t wa
 }
 
 // A token a call.
-Result<bool> FakeEngine::Replay(Rewind& rewind) {
+Result<bool> FakeEngine::Replay(Rewind& rewind, std::size_t) {
   if (on_step_) on_step_();
+  RecordWork(1);
   if (rewind.done < rewind.tokens.size()) {
     rewind.last_slot = rewind.slots[rewind.done % 2];
     ++rewind.done;
@@ -165,31 +170,119 @@ Result<bool> FakeEngine::Replay(Rewind& rewind) {
   return true;
 }
 
-Status FakeEngine::Encode(SequenceHandle sequence, std::span<const TokenId> tokens,
-                          const AppliedRequest& applied) {
-  KVD_CHECK_OK(CheckEncode(config_, tokens));
-  const AppendRequest request{
-      .handle = sequence, .pos = Pos{0}, .tokens = tokens, .is_encoding = true, .applied = applied};
-  KVD_CHECK_OK(memory_->Reserve({&request, 1}, &plan_, nullptr));
-  const Status status = memory_->Commit(plan_, 0);
-  memory_->EndStep(plan_);
-  return status;
+namespace {
+
+struct NoRotation final : CellRotator {
+  Status RotateCell(std::uint32_t, BlockId, std::uint32_t, Pos, BlockId, std::uint32_t,
+                    Pos) override {
+    return {};
+  }
+};
+
+// Tells the engine of every slice.
+class FakeDivide final : public CellWork {
+ public:
+  using Record = std::function<void(std::size_t)>;
+  FakeDivide(Memory& memory, CellRewrite rewrite, Record record)
+      : record_(std::move(record)), work_(memory, rotator_, std::move(rewrite)) {}
+  std::size_t tokens_left() const override { return work_.tokens_left(); }
+  Result<bool> Advance(std::size_t tokens) override {
+    record_(std::min(tokens, tokens_left()));
+    return work_.Advance(tokens);
+  }
+  std::uint32_t cell_count() const override { return work_.cell_count(); }
+
+ private:
+  NoRotation rotator_;
+  const Record record_;
+  RewriteWork work_;
+};
+
+// A text of which every token takes as long; `finish` is called behind the last one.
+class FakeText final : public EmbedWork {
+ public:
+  using Record = std::function<void(std::size_t)>;
+  FakeText(std::size_t tokens, std::shared_ptr<std::size_t> open, Record record,
+           std::function<Status()> finish)
+      : left_(tokens),
+        open_(std::move(open)),
+        record_(std::move(record)),
+        finish_(std::move(finish)) {
+    ++*open_;
+  }
+  ~FakeText() override { --*open_; }
+  std::size_t tokens_left() const override { return left_; }
+  Result<bool> Advance(std::size_t tokens) override {
+    const std::size_t done = std::min(tokens, left_);
+    record_(done);
+    left_ -= done;
+    if (left_ > 0) return false;
+    if (finish_) KVD_CHECK_OK(finish_());
+    return true;
+  }
+  Embedding TakeEmbedding() override {
+    return {.values = {3.0f, 4.0f}, .row_count = 1, .width = 2};
+  }
+
+ private:
+  std::size_t left_;
+  const std::shared_ptr<std::size_t> open_;
+  const Record record_;
+  const std::function<Status()> finish_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CellWork>> FakeEngine::StartDivide(SequenceHandle sequence, PosRange range,
+                                                          std::int32_t divisor,
+                                                          const AppliedRequest& applied) {
+  CellRewrite rewrite;
+  KVD_CHECK_OK(memory_->BeginRewrite({.handle = sequence,
+                                      .kind = RewriteRequest::Kind::kDivide,
+                                      .range = range,
+                                      .divisor = divisor,
+                                      .applied = applied},
+                                     &rewrite));
+  return std::make_unique<FakeDivide>(*memory_, std::move(rewrite),
+                                      [this](std::size_t tokens) { RecordWork(tokens); });
 }
 
-Result<Embedding> FakeEngine::Embed(std::span<const TokenId> tokens) {
+Result<std::unique_ptr<EmbedWork>> FakeEngine::StartEmbed(std::span<const TokenId> tokens) {
   KVD_CHECK_OK(CheckEmbed(config_, tokens));
-  return Embedding{.values = {3.0f, 4.0f}, .row_count = 1, .width = 2};
+  return std::make_unique<FakeText>(
+      tokens.size(), open_texts_, [this](std::size_t done) { RecordWork(done); }, nullptr);
 }
 
-Result<std::uint32_t> FakeEngine::Divide(SequenceHandle sequence, PosRange range,
-                                         std::int32_t divisor, const AppliedRequest& applied) {
-  struct NoRotation final : CellRotator {
-    Status RotateCell(std::uint32_t, BlockId, std::uint32_t, Pos, BlockId, std::uint32_t,
-                      Pos) override {
-      return {};
-    }
-  } rotator;
-  return memory_->DividePositions(sequence, range, divisor, rotator, applied);
+Result<std::unique_ptr<EngineWork>> FakeEngine::StartEncode(SequenceHandle sequence,
+                                                            std::span<const TokenId> tokens,
+                                                            const AppliedRequest& applied) {
+  KVD_CHECK_OK(CheckEncode(config_, tokens));
+  KVD_CHECK_OK(CheckNothingEncoded(*memory_, sequence));
+  std::vector<TokenId> text(tokens.begin(), tokens.end());
+  const auto finish = [this, sequence, text = std::move(text), applied]() -> Status {
+    Restore restore;
+    KVD_CHECK_OK(memory_->BeginRestore(
+        {.handle = sequence, .cross_tokens = text, .applied = applied}, &restore));
+    return memory_->CommitRestore(restore);
+  };
+  return std::make_unique<FakeText>(
+      tokens.size(), open_texts_, [this](std::size_t done) { RecordWork(done); }, finish);
+}
+
+void FakeEngine::Pass(double seconds) {
+  now_ +=
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+}
+
+void FakeEngine::RecordWork(std::size_t tokens) {
+  const std::lock_guard lock(mutex_);
+  works_.push_back({tokens, steps_.size()});
+  Pass(costs_.work_token * static_cast<double>(tokens));
+}
+
+std::vector<FakeEngine::RecordedWork> FakeEngine::works() const {
+  const std::lock_guard lock(mutex_);
+  return works_;
 }
 
 Defragmentation FakeEngine::StartDefragmentation() {

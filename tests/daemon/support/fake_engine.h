@@ -6,6 +6,7 @@
 // what happens meanwhile.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -35,6 +36,8 @@ struct RecordedItem {
 
 struct FakeEngineOptions {
   std::uint64_t cells = 1024;
+  std::uint32_t sequence_capacity = 256;
+  std::uint32_t snapshot_capacity = 16;
   std::uint32_t ubatch_tokens = 128;
   std::uint32_t vocab_size = 64;
   bool has_tokenizer = true;
@@ -61,6 +64,7 @@ class FakeEngine final : public Engine {
   const kernels::KernelTable& kernels() const override;
   const EngineOptions& options() const override { return options_; }
   const ModelFingerprint& fingerprint() const override { return fingerprint_; }
+  NumericForm numeric_form() const override { return NumericForm::kFree; }
   const CellLayout& cell_layout() const override { return cell_layout_; }
   const ModelRopes& ropes() const override { return ropes_; }
   const MemoryStart& memory_start() const override { return memory_start_; }
@@ -70,18 +74,35 @@ class FakeEngine final : public Engine {
   std::uint64_t cell_bytes() const override { return 8; }
   std::uint64_t state_bytes() const override { return has_state_ ? 64 : 0; }
   std::size_t StepTokens(std::uint32_t cell_count, Pos next_pos, std::size_t wanted) const override;
-  Result<bool> Replay(Rewind& rewind) override;
+  Result<bool> Replay(Rewind& rewind, std::size_t tokens_max) override;
   void Step(std::span<StepItem> items) override;
-  Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor,
-                               const AppliedRequest& applied) override;
   Defragmentation StartDefragmentation() override;
-  Result<Embedding> Embed(std::span<const TokenId> tokens) override;
-  Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens,
-                const AppliedRequest& applied) override;
+  Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
+                                                std::int32_t divisor,
+                                                const AppliedRequest& applied) override;
+  Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens) override;
+  Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,
+                                                  std::span<const TokenId> tokens,
+                                                  const AppliedRequest& applied) override;
   EngineCounters counters() const override { return {}; }
 
   // Every step so far.
   std::vector<std::vector<RecordedItem>> steps() const;
+  // Every slice of work so far: how many tokens of it were asked for, and at which number of steps.
+  struct RecordedWork {
+    std::size_t tokens = 0;
+    std::size_t step = 0;
+  };
+  std::vector<RecordedWork> works() const;
+  // Texts whose embedding or encoding is begun and not over.
+  std::size_t open_texts() const { return *open_texts_; }
+  // Seconds that pass on the clock for each token: of a step, of work.
+  struct Costs {
+    double step_token = 0.001;
+    double work_token = 0.001;
+  };
+  void SetCosts(const Costs& costs) { costs_ = costs; }
+  std::chrono::steady_clock::time_point now() const { return now_; }
   // Called at the start of every step, on the engine thread.
   void OnStep(std::function<void()> hook) { on_step_ = std::move(hook); }
   // Computed after that token is the end token.
@@ -106,9 +127,16 @@ class FakeEngine final : public Engine {
   TokenId fail_at_ = -1;
   bool spreads_ = false;
   bool has_state_ = false;
+  void RecordWork(std::size_t tokens);
+  void Pass(double seconds);
+
   StepPlan plan_;
-  mutable std::mutex mutex_;  // guards steps_
+  Costs costs_;
+  std::chrono::steady_clock::time_point now_{};
+  const std::shared_ptr<std::size_t> open_texts_ = std::make_shared<std::size_t>(0);
+  mutable std::mutex mutex_;  // guards steps_ and works_
   std::vector<std::vector<RecordedItem>> steps_;
+  std::vector<RecordedWork> works_;
 };
 
 }  // namespace kvd::test

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -60,6 +61,7 @@ std::optional<RawClient> RawClient::Connect(const std::string& socket_path,
       ClientChannel::Attach(*geometry, client.requests_descriptor(), client.results_descriptor());
   KVD_ASSERT(channel.has_value());
   client.channel_ = std::move(*channel);
+  client.geometry_ = *geometry;
   return client;
 }
 
@@ -78,6 +80,20 @@ bool RawClient::Submit(const wire::Submission& submission, std::span<const std::
   (void)channel_->submissions().Submit(submission);
   Ring();
   return true;
+}
+
+void RawClient::SubmitAsIs(const wire::Submission& submission) {
+  auto& tail = requests_header().submission_tail;
+  const std::uint64_t entry = tail.load() % geometry_.submission_entries;
+  const auto bytes = std::as_bytes(std::span(&submission, 1));
+  std::ranges::copy(bytes, requests_.bytes().begin() + sizeof(layout::RequestsHeader) +
+                               static_cast<std::ptrdiff_t>(entry * sizeof submission));
+  tail.fetch_add(1, std::memory_order_release);
+  Ring();
+}
+
+std::span<std::byte> RawClient::request_arena() {
+  return requests_.bytes().subspan(geometry_.request_arena_offset(), geometry_.request_arena_bytes);
 }
 
 void RawClient::Ring() { (void)RingDoorbell(socket()); }

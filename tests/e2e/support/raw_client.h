@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "shm/channel.h"
+#include "shm/channel_geometry.h"
 #include "shm/mapping.h"
 #include "shm/segment_layout.h"
 #include "shm/unique_fd.h"
@@ -41,6 +42,11 @@ class RawClient {
   ClientChannel& channel() { return *channel_; }
   // Puts a submission into the ring and rings, whatever the flag says.
   bool Submit(const wire::Submission& submission, std::span<const std::byte> payload = {});
+  // Puts an entry into the ring as it is, its payload fields included, and rings. The bytes of the
+  // payload are the caller's to write. REQUIRES: room in the ring; Submit is not used beside it.
+  void SubmitAsIs(const wire::Submission& submission);
+  // Where payloads lie.
+  std::span<std::byte> request_arena();
   void Ring();
   // Whether the daemon hangs up within that time.
   bool HungUpWithin(int milliseconds);
@@ -55,6 +61,7 @@ class RawClient {
   UniqueFd results_descriptor_;
   Mapping<kReadWrite> requests_;
   Mapping<kReadOnly> results_;
+  ChannelGeometry geometry_;
   std::optional<ClientChannel> channel_;
 };
 

@@ -1,8 +1,19 @@
 #include "tests/e2e/support/served_daemon.h"
 
+#include <chrono>
+#include <thread>
+
 namespace kvd::test {
 
 std::string KvdPath() { return BinaryFolder() + "/kvd"; }
+
+bool LogShows(const DaemonProcess& daemon, std::string_view text) {
+  for (int i = 0; i < 2000; ++i) {
+    if (daemon.log_text().find(text) != std::string::npos) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
 
 void ServedDaemonTest::SetUp() {
   std::vector<std::string> arguments = {"-c", "4096", "-t", "1", "--deterministic"};

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/client.h"
@@ -15,6 +16,9 @@
 namespace kvd::test {
 
 std::string KvdPath();
+
+// Waits until the daemon's log has the text: a thread of its own writes it. False: not in 20 s.
+bool LogShows(const DaemonProcess& daemon, std::string_view text);
 
 class ServedDaemonTest : public ::testing::Test {
  protected:
@@ -26,8 +30,9 @@ class ServedDaemonTest : public ::testing::Test {
 
   const std::string& socket_path() const { return daemon_->socket_path(); }
   Client Connect();
-  // Tokens that a fresh client gets for a fixed prompt, greedily.
-  std::vector<TokenId> Answer();
+  // Eight numbers that a fresh client gets for a fixed request: tokens of a greedy generation, unless
+  // a fixture's model does something else.
+  virtual std::vector<TokenId> Answer();
   // A new client is served, and rightly.
   void ExpectServesOthers();
 

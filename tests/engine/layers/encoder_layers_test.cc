@@ -33,8 +33,8 @@ TEST(BidirectionalAttentionTest, EveryQuerySeesEveryKey) {
     const std::vector<float> k = Random(keys * kWidth, random);
     const std::vector<float> v = Random(keys * kWidth, random);
     std::vector<float> packed_k(k.size()), packed_v(v.size()), out(q.size());
-    PackHeads(k.data(), keys, kHeads, kDim, packed_k.data());
-    PackHeads(v.data(), keys, kHeads, kDim, packed_v.data());
+    PackHeads(k.data(), keys, kHeads, kDim, {.first_row = 0, .row_count = keys}, packed_k.data());
+    PackHeads(v.data(), keys, kHeads, kDim, {.first_row = 0, .row_count = keys}, packed_v.data());
     RunBidirectionalAttention(
         compute, {.head_count = kHeads, .head_dim = kDim, .key_count = keys, .scale = 0.5f},
         queries, q.data(), packed_k.data(), packed_v.data(), out.data());

@@ -248,6 +248,25 @@ TEST_F(AttachTest, ADamagedCellDropsAllThatReferToIt) {
   ExpectSound();
 }
 
+// Else it would be evicted like any retained one, and its snapshot would name nothing.
+TEST_F(AttachTest, APublishedSequenceThatIsRetainedOrPinnedIsDroppedWithItsSnapshot) {
+  for (const std::uint32_t flag : {layout::kSequenceRetained, layout::kSequencePinned}) {
+    Open();
+    Fill();
+    Damage([&](MetaView meta) { meta.sequences()[IndexOf(published_)].flags |= flag; });
+    const MemoryStart start = Open();
+    EXPECT_TRUE(start.is_warm) << start.why_cold;
+    ASSERT_EQ(start.lost.size(), 1u);
+    EXPECT_EQ(start.lost[0].snapshot, "snap");
+    EXPECT_THAT(start.lost[0].reason, HasSubstr("flags: published, and retained or pinned"));
+    EXPECT_FALSE(memory_->FindSnapshot("snap"));
+    ExpectSound();
+    ASSERT_TRUE(memory_->Drop(first_));
+    ASSERT_TRUE(memory_->Drop(fork_));
+    contents_.clear();
+  }
+}
+
 TEST_F(AttachTest, TokensAndFormsThatTheModelDoesNotHaveDropTheirSequences) {
   Open();
   Fill();

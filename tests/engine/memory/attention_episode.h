@@ -108,6 +108,7 @@ class AttentionEpisode {
                std::vector<ReferenceCell> cells, std::int32_t divisor, const RewriteCall& call);
   // Other verbs while cells are rewritten. From a thread of their own, as a daemon would: the one
   // that rewrites holds the memory's growth mutex.
+  Result<std::uint32_t> RewriteInSlices(const RewriteRequest& request, CellRotator& rotator);
   void Interrupt(SequenceHandle rewritten);
 
   // ---- steps (attention_episode_steps.cc)

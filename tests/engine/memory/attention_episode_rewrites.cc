@@ -1,9 +1,11 @@
 // Operations of an episode that rewrite or move cells, other verbs in between.
 #include "tests/engine/memory/attention_episode.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
+#include "engine/memory/cell_rewrite.h"
 #include "tests/engine/memory/tag_rotator.h"
 
 namespace kvd::memory_model {
@@ -23,7 +25,12 @@ void AttentionEpisode::Divide() {
   const auto cell_count = static_cast<std::uint32_t>(cells.size());
   const bool done =
       Rewrite("divide", handle, expected, std::move(cells), divisor, [&](CellRotator& rotator) {
-        return memory_->DividePositions(handle, range, divisor, rotator);
+        if (random_.OneIn(3)) return memory_->DividePositions(handle, range, divisor, rotator);
+        return RewriteInSlices({.handle = handle,
+                                .kind = RewriteRequest::Kind::kDivide,
+                                .range = range,
+                                .divisor = divisor},
+                               rotator);
       });
   if (done && cell_count > 0) reference_.Divide(handle, range, divisor, next_id_);
   next_id_ += cell_count;
@@ -45,8 +52,12 @@ void AttentionEpisode::Settle() {
   const auto cell_count = static_cast<std::uint32_t>(cells.size());
   const auto scope = all ? Memory::SettleScope::kAll : Memory::SettleScope::kShifted;
   const bool done =
-      Rewrite("settle", handle, expected, std::move(cells), 1,
-              [&](CellRotator& rotator) { return memory_->Settle(handle, scope, rotator); });
+      Rewrite("settle", handle, expected, std::move(cells), 1, [&](CellRotator& rotator) {
+        if (random_.OneIn(3)) return memory_->Settle(handle, scope, rotator);
+        return RewriteInSlices(
+            {.handle = handle, .kind = RewriteRequest::Kind::kSettle, .range = {}, .scope = scope},
+            rotator);
+      });
   if (done) {
     reference_.Settle(handle, all, next_id_);
     EXPECT_EQ(reference_.SettledCells(handle, true), (std::pair<std::size_t, std::size_t>()));
@@ -113,6 +124,24 @@ bool AttentionEpisode::Rewrite(const char* verb, SequenceHandle handle, Code exp
     EXPECT_EQ(rotator.rotated(), cell_count);
   }
   return done;
+}
+
+// Some slices, and between them verbs on this sequence and others.
+Result<std::uint32_t> AttentionEpisode::RewriteInSlices(const RewriteRequest& request,
+                                                        CellRotator& rotator) {
+  CellRewrite rewrite;
+  KVD_CHECK_OK(memory_->BeginRewrite(request, &rewrite));
+  const std::uint32_t cell_count = rewrite.cell_count();
+  while (rewrite.is_open) {
+    const std::uint32_t left = rewrite.cells_left;
+    const auto cells_max = static_cast<std::uint32_t>(random_.In(1, 40));
+    const Result<bool> is_over = memory_->RewriteSlice(rewrite, cells_max, rotator);
+    EXPECT_EQ(rewrite.is_open, is_over.has_value() && !*is_over);
+    if (!is_over) return std::unexpected(is_over.error());
+    EXPECT_EQ(rewrite.cells_left, left - std::min(left, cells_max));
+    if (rewrite.is_open && random_.OneIn(8)) Interrupt(request.handle);
+  }
+  return cell_count;
 }
 
 void AttentionEpisode::Interrupt(SequenceHandle rewritten) {

@@ -115,7 +115,7 @@ TEST_F(RebuildTest, DamagedHeadersAreNamed) {
   ExpectHeader(
       "layout_signature", [](MetaHeader& header) { ++header.layout_signature; },
       Code::kVersionMismatch);
-  Expect("reserved", [](const Copy& copy) { copy.header().reserved = 1; });
+  Expect("numeric_form", [](const Copy& copy) { copy.header().numeric_form = 4; });
   ExpectHeader("total_bytes", [](MetaHeader& header) { ++header.total_bytes; });
   ExpectHeader("offsets", [](MetaHeader& header) { header.lists_offset += 64; });
   ExpectHeader("offsets", [](MetaHeader& header) { header.cells_offset[0] -= 4096; });

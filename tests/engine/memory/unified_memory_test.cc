@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/memory/cell_rewrite.h"
 #include "tests/engine/memory/memory_fixture.h"
 
 namespace kvd {
@@ -318,6 +319,55 @@ TEST_F(UnifiedMemoryTest, DivisionRewritesTheCellsOfTheRangeAlone) {
   CopyingRotator refusing(Code::kNumerical);
   EXPECT_EQ(memory_->DividePositions(a, {}, 2, refusing).error().code, Code::kNumerical);
   EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
+}
+
+TEST_F(UnifiedMemoryTest, ADivisionInSlicesLetsStepsAndPackingInBetweenAndCommitsOnce) {
+  const SequenceHandle whole = Make(40);
+  const SequenceHandle sliced = ForkOf(whole);
+  CopyingRotator rotator;
+  ASSERT_TRUE(memory_->DividePositions(whole, {}, 2, rotator));
+  CellRewrite rewrite;
+  ASSERT_TRUE(memory_->BeginRewrite(
+      {.handle = sliced, .kind = RewriteRequest::Kind::kDivide, .range = {}, .divisor = 2},
+      &rewrite));
+  const Contents before = ContentsOf(*memory_, sliced);
+  const std::uint64_t commits = memory_->commit_number();
+  for (std::uint32_t slice = 0; slice < 3; ++slice) {
+    ASSERT_FALSE(*memory_->RewriteSlice(rewrite, 12, rotator));
+    EXPECT_EQ(ContentsOf(*memory_, sliced), before) << "all or nothing";
+  }
+  EXPECT_EQ(memory_->commit_number(), commits);
+  const SequenceHandle other = Make(5);  // a step
+  ASSERT_TRUE(memory_->Drop(other));
+  EXPECT_TRUE(*memory_->RewriteSlice(rewrite, 12, rotator));
+  EXPECT_EQ(ContentsOf(*memory_, sliced), ContentsOf(*memory_, whole));
+  EXPECT_EQ(rotator.moves.size(), 80u);
+}
+
+TEST_F(UnifiedMemoryTest, ADivisionThatIsAbandonedOrOvertakenHasChangedNothing) {
+  const SequenceHandle a = Make(40);
+  const std::uint32_t free_blocks = memory_->Usage().free_blocks;
+  CopyingRotator rotator;
+  const auto begin = [&](CellRewrite* rewrite) {
+    ASSERT_TRUE(memory_->BeginRewrite(
+        {.handle = a, .kind = RewriteRequest::Kind::kDivide, .range = {}, .divisor = 2}, rewrite));
+    ASSERT_FALSE(*memory_->RewriteSlice(*rewrite, 33, rotator));
+    EXPECT_EQ(memory_->Usage().free_blocks, free_blocks - 2);
+  };
+  const Contents before = ContentsOf(*memory_, a);
+  CellRewrite rewrite;
+  begin(&rewrite);
+  memory_->AbandonRewrite(rewrite);
+  EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
+  EXPECT_EQ(ContentsOf(*memory_, a), before);
+  begin(&rewrite);
+  ASSERT_TRUE(memory_->AddPositions(a, {}, 1));
+  const std::size_t rotated = rotator.moves.size();
+  EXPECT_EQ(memory_->RewriteSlice(rewrite, 1, rotator).error().code, Code::kConflict);
+  EXPECT_EQ(rotator.moves.size(), rotated) << "an edit ends it before more is rotated";
+  EXPECT_FALSE(rewrite.is_open);
+  EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
+  EXPECT_EQ(memory_->Query(a)->next_pos.value, 41);
 }
 
 TEST_F(UnifiedMemoryTest, ChangingTheFormOfKeysRewritesThoseOfAnotherForm) {

@@ -26,6 +26,7 @@ using test::LlamaRewriter;
 using test::MakeEngine;
 using test::RandomTokens;
 using test::TinyLlama;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -94,46 +95,62 @@ std::string Refused(Engine& engine, const std::vector<std::byte>& bytes,
 
 class LlamaImportTest : public testing::TestWithParam<Architecture> {};
 
-TEST_P(LlamaImportTest, AFileOfFebruary2025GoesOnWithTheSameBits) {
+constexpr LlamaLayout kLayouts[] = {LlamaLayout::kFebruary2025, LlamaLayout::kAugust2026};
+
+TEST_P(LlamaImportTest, AFileOfEitherLayoutGoesOnWithTheSameBits) {
   const ModelShape shape = ShapeOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const auto other = MakeEngine(shape, Options());
   ASSERT_TRUE(engine != nullptr && other != nullptr);
   const std::vector<TokenId> next = RandomTokens(4, 40, shape.vocab);
-  for (const std::size_t count : {1, 31, 150}) {
+  // gemma2's window has 45 positions.
+  for (const std::size_t count : {1, 31, 45, 46, 150}) {
     const SequenceHandle sequence = Sequence(*engine, count);
     std::vector<SequenceHandle> copies;
-    for (const bool is_session : {false, true}) {
-      for (const bool is_transposed : {false, true}) {
-        const auto file =
-            Exported(*engine, {sequence},
-                     {.kind = is_session ? LlamaFileKind::kSession : LlamaFileKind::kSequence,
-                      .is_v_transposed = is_transposed});
-        copies.push_back(Imported(*other, file));
+    for (const LlamaLayout layout : kLayouts) {
+      for (const bool is_session : {false, true}) {
+        for (const bool is_transposed : {false, true}) {
+          const auto file =
+              Exported(*engine, {sequence},
+                       {.kind = is_session ? LlamaFileKind::kSession : LlamaFileKind::kSequence,
+                        .layout = layout,
+                        .is_v_transposed = is_transposed});
+          copies.push_back(Imported(*other, file));
+        }
       }
     }
     const std::vector<float> expected = Feed(*engine, sequence, next, 9);
     for (const SequenceHandle copy : copies) {
       EXPECT_EQ(other->memory().Query(copy)->pristine_cells, 0u);
       EXPECT_TRUE(SameBits(Feed(*other, copy, next, 13), expected)) << count;
+      EXPECT_TRUE(other->memory().Drop(copy));
     }
   }
 }
 
-TEST_P(LlamaImportTest, AFileOf2026GoesOnWithTheSameBits) {
+// The caches of the model as the peer of 2026 has them.
+LlamaRewrite RewriteFor(const Engine& engine, std::uint32_t window_cells) {
+  LlamaRewrite rewrite;
+  rewrite.has_states = engine.state_bytes() != 0;
+  if (window_cells == 0) return rewrite;
+  for (std::uint32_t window : engine.config().window) rewrite.windowed.push_back(window != 0);
+  rewrite.window_cells = window_cells;
+  return rewrite;
+}
+
+TEST_P(LlamaImportTest, AFileOf2026FromAnotherWriterGoesOnWithTheSameBits) {
   const ModelShape shape = ShapeOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const auto other = MakeEngine(shape, Options());
   const SequenceHandle sequence = Sequence(*engine, 150);
-  const ModelConfig& config = engine->config();
-  LlamaRewrite rewrite{.shuffles = true, .has_coordinates = true, .streams = 3};
-  rewrite.has_states = engine->state_bytes() != 0;
-  if (shape.window != 0) {
-    for (std::uint32_t window : config.window) rewrite.windowed.push_back(window != 0);
-    rewrite.window_cells = shape.window;
-  }
+  LlamaRewrite rewrite = RewriteFor(*engine, shape.window);
+  rewrite.shuffles = true;
+  rewrite.has_coordinates = true;
+  rewrite.streams = 3;
   for (const bool is_transposed : {false, true}) {
-    const auto before = Exported(*engine, {sequence}, {.is_v_transposed = is_transposed});
+    const auto before =
+        Exported(*engine, {sequence},
+                 {.layout = LlamaLayout::kFebruary2025, .is_v_transposed = is_transposed});
     const auto description = ReadLlamaStateFile(before);
     ASSERT_TRUE(description);
     const auto file = LlamaRewriter(before, *description, rewrite).Run();
@@ -145,25 +162,78 @@ TEST_P(LlamaImportTest, AFileOf2026GoesOnWithTheSameBits) {
   }
 }
 
+TEST_P(LlamaImportTest, TheFileOf2026HasTheBytesOfAnotherWriter) {
+  const ModelShape shape = ShapeOf(GetParam());
+  const auto engine = MakeEngine(shape, Options());
+  for (const std::uint32_t count : {1u, 30u, 150u}) {
+    const SequenceHandle sequence = Sequence(*engine, count);
+    for (const bool is_transposed : {false, true}) {
+      const auto before =
+          Exported(*engine, {sequence},
+                   {.layout = LlamaLayout::kFebruary2025, .is_v_transposed = is_transposed});
+      const auto file = Exported(*engine, {sequence}, {.is_v_transposed = is_transposed});
+      const auto description = ReadLlamaStateFile(before);
+      const auto own = ReadLlamaStateFile(file);
+      ASSERT_TRUE(description && own);
+      std::uint32_t window_cells = 0;
+      if (shape.window != 0) {
+        ASSERT_EQ(own->cache_count, 2u);
+        window_cells = static_cast<std::uint32_t>(own->parts[1].cells.size());
+        // The first one in reach of the last token is in reach of no coming one.
+        EXPECT_LE(window_cells, std::min(count, shape.window));
+        EXPECT_GE(window_cells, std::min(count, shape.window - 1));
+      }
+      LlamaRewrite rewrite = RewriteFor(*engine, window_cells);
+      rewrite.sequence_id = 0;
+      rewrite.has_coordinates = GetParam() == Architecture::kQwen35;
+      EXPECT_TRUE(file == LlamaRewriter(before, *description, rewrite).Run()) << count;
+    }
+  }
+}
+
 TEST_P(LlamaImportTest, SequencesOfASessionAreApartAgain) {
   const ModelShape shape = ShapeOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const std::vector<SequenceHandle> sequences = {Sequence(*engine, 40, 1), Sequence(*engine, 70, 2),
                                                  Sequence(*engine, 3, 3)};
-  const auto file = Exported(*engine, sequences, {.kind = LlamaFileKind::kSession});
-  const auto description = ReadLlamaStateFile(file);
-  ASSERT_TRUE(description) << description.error().message;
-  EXPECT_THAT(LlamaSequenceIndex::Create(*description)->ids(), ElementsAre(0, 1, 2));
   const std::vector<TokenId> next = RandomTokens(4, 20, shape.vocab);
-  for (std::int32_t id = 0; id < 3; ++id) {
-    const SequenceHandle copy = Imported(*engine, file, {.sequence_id = id});
-    EXPECT_TRUE(SameBits(Feed(*engine, copy, next, 20),
-                         Feed(*engine, sequences[static_cast<std::size_t>(id)], next, 20)))
-        << id;
+  std::vector<std::vector<float>> expected;
+  for (const SequenceHandle sequence : sequences) {
+    SequenceHandle twin{};
+    ASSERT_TRUE(engine->memory().Fork(sequence, {}, {&twin, 1}));
+    expected.push_back(Feed(*engine, twin, next, 20));
+    ASSERT_TRUE(engine->memory().Drop(twin));
   }
-  EXPECT_THAT(Refused(*engine, file), HasSubstr("3 sequences, from 0 to 2: name one"));
-  EXPECT_THAT(Refused(*engine, file, {.sequence_id = 3}),
-              HasSubstr("no sequence 3; 3 from 0 to 2"));
+  const LlamaExportOptions written[] = {
+      {.kind = LlamaFileKind::kSession, .layout = LlamaLayout::kFebruary2025},
+      {.kind = LlamaFileKind::kSession},
+      {.kind = LlamaFileKind::kSession, .streams = 3},
+      {.kind = LlamaFileKind::kSession, .is_v_transposed = true, .streams = 4}};
+  for (const LlamaExportOptions& options : written) {
+    const auto file = Exported(*engine, sequences, options);
+    const auto description = ReadLlamaStateFile(file);
+    ASSERT_TRUE(description) << description.error().message;
+    EXPECT_EQ(description->layout, options.layout);
+    EXPECT_THAT(LlamaSequenceIndex::Create(*description)->ids(), ElementsAre(0, 1, 2));
+    for (const LlamaCells& part : description->parts) {
+      EXPECT_FALSE(part.cells.empty());
+      const bool is_states = engine->state_bytes() != 0 && &part == &description->parts.back();
+      if (options.streams == 1 || is_states) {
+        EXPECT_EQ(part.stream, 0u);
+      } else {
+        EXPECT_THAT(part.sequence_ids, Each(static_cast<std::int32_t>(part.stream)));
+      }
+    }
+    for (std::int32_t id = 0; id < 3; ++id) {
+      const SequenceHandle copy = Imported(*engine, file, {.sequence_id = id});
+      EXPECT_TRUE(SameBits(Feed(*engine, copy, next, 20), expected[static_cast<std::size_t>(id)]))
+          << id;
+      EXPECT_TRUE(engine->memory().Drop(copy));
+    }
+    EXPECT_THAT(Refused(*engine, file), HasSubstr("3 sequences, from 0 to 2: name one"));
+    EXPECT_THAT(Refused(*engine, file, {.sequence_id = 3}),
+                HasSubstr("no sequence 3; 3 from 0 to 2"));
+  }
 }
 
 TEST_P(LlamaImportTest, FilesOfOtherModelsAreRefused) {
@@ -171,16 +241,19 @@ TEST_P(LlamaImportTest, FilesOfOtherModelsAreRefused) {
   const auto engine = MakeEngine(shape, Options());
   const SequenceHandle sequence = Sequence(*engine, 40);
   const auto file = Exported(*engine, {sequence});
+  const auto older = Exported(*engine, {sequence}, {.layout = LlamaLayout::kFebruary2025});
   const auto session = Exported(*engine, {sequence}, {.kind = LlamaFileKind::kSession});
   for (const Architecture architecture :
        {Architecture::kLlama, Architecture::kMamba2, Architecture::kLfm2, Architecture::kRwkv7}) {
     if (architecture == GetParam()) continue;
     const auto other = MakeEngine(ShapeOf(architecture), Options());
     EXPECT_THAT(Refused(*other, session), HasSubstr("architecture "));
-    // A layer of gemma2 has what one of llama has, one of rwkv6 what one of rwkv7 has.
-    if (GetParam() == Architecture::kGemma2 && architecture == Architecture::kLlama) continue;
+    // A layer of rwkv6 has what one of rwkv7 has, and in the layout of 2025 one of gemma2 what one
+    // of llama has.
     if (GetParam() == Architecture::kRwkv6 && architecture == Architecture::kRwkv7) continue;
     EXPECT_THAT(Refused(*other, file), HasSubstr("the model has"));
+    if (GetParam() == Architecture::kGemma2 && architecture == Architecture::kLlama) continue;
+    EXPECT_THAT(Refused(*other, older), HasSubstr("the model has"));
   }
   ModelShape deeper = shape;
   deeper.name = "tiny-deeper";
@@ -228,15 +301,18 @@ TEST(LlamaImportTypesTest, FilesOfEveryTypeAreConverted) {
   const std::vector<TokenId> next = RandomTokens(4, 20, shape.vocab);
   std::vector<std::vector<float>> all;
   for (const DataType type : {DataType::kF32, DataType::kF16, DataType::kBF16, DataType::kQ8_0}) {
-    const auto file = Exported(*source, {sequence}, {.k_type = type, .v_type = type});
-    EXPECT_EQ(ReadLlamaStateFile(file)->parts[0].k[0].type, type);
     for (const DataType pool : {DataType::kF16, DataType::kQ8_0}) {
-      const auto engine = MakeEngine(shape, {.cells = 512, .k_type = pool, .v_type = pool});
-      const SequenceHandle copy = *engine->memory().Create({});
-      const auto imported = Import(*engine, file, copy);
-      ASSERT_TRUE(imported) << imported.error().message;
-      EXPECT_EQ(imported->is_converted, pool != type);
-      all.push_back(Feed(*engine, copy, next, 20));
+      for (const LlamaLayout layout : kLayouts) {
+        const auto file =
+            Exported(*source, {sequence}, {.layout = layout, .k_type = type, .v_type = type});
+        EXPECT_EQ(ReadLlamaStateFile(file)->parts[0].k[0].type, type);
+        const auto engine = MakeEngine(shape, {.cells = 512, .k_type = pool, .v_type = pool});
+        const SequenceHandle copy = *engine->memory().Create({});
+        const auto imported = Import(*engine, file, copy);
+        ASSERT_TRUE(imported) << imported.error().message;
+        EXPECT_EQ(imported->is_converted, pool != type);
+        all.push_back(Feed(*engine, copy, next, 20));
+      }
     }
   }
   const std::vector<float> expected = Feed(*source, sequence, next, 20);
@@ -265,8 +341,9 @@ TEST(LlamaImportTypesTest, HeadsThatThePeerHasRotatedAreTurnedBack) {
   const auto source =
       MakeEngine(shape, {.cells = 512, .k_type = DataType::kF32, .v_type = DataType::kF32});
   const SequenceHandle sequence = Sequence(*source, 60);
-  const auto before =
-      Exported(*source, {sequence}, {.k_type = DataType::kQ8_0, .v_type = DataType::kQ8_0});
+  const auto before = Exported(
+      *source, {sequence},
+      {.layout = LlamaLayout::kFebruary2025, .k_type = DataType::kQ8_0, .v_type = DataType::kQ8_0});
   const auto description = ReadLlamaStateFile(before);
   ASSERT_TRUE(description);
   const kernels::KernelTable& kernels = source->kernels();
@@ -288,6 +365,77 @@ TEST(LlamaImportTypesTest, HeadsThatThePeerHasRotatedAreTurnedBack) {
   EXPECT_LT(RelativeError(Feed(*engine, right, next, 20), expected), 3e-3);
   EXPECT_LT(RelativeError(Feed(*engine, plain, next, 20), expected), 3e-3);
   EXPECT_GT(RelativeError(Feed(*engine, wrong, next, 20), expected), 1e-2);
+}
+
+// All floats of a layer's keys or values.
+std::vector<float> RowsOf(const Engine& engine, const std::vector<std::byte>& bytes,
+                          const LlamaRows& rows, std::size_t cells) {
+  std::vector<float> floats(cells * rows.elements);
+  engine.kernels().decode_row(rows.type, bytes.data() + rows.offset, floats.data(), floats.size());
+  return floats;
+}
+
+TEST(LlamaExportTypesTest, QuantisedHeadsAreRotatedAsThePeerOf2026DoesIt) {
+  for (const std::uint32_t head_dim : {32u, 64u, 128u, 192u}) {
+    SCOPED_TRACE(head_dim);
+    ModelShape shape = WideHeads();
+    shape.name = "tiny-rotated-" + std::to_string(head_dim);
+    shape.head_dim = head_dim;
+    shape.embedding = 2 * head_dim;
+    const auto engine =
+        MakeEngine(shape, {.cells = 512, .k_type = DataType::kF32, .v_type = DataType::kF32});
+    const SequenceHandle sequence = Sequence(*engine, 150);  // more than are rotated at once
+    const auto exported = [&](LlamaLayout layout, DataType type, bool is_unrotated) {
+      return Exported(
+          *engine, {sequence},
+          {.layout = layout, .k_type = type, .v_type = type, .is_unrotated = is_unrotated});
+    };
+    const auto plain = exported(LlamaLayout::kAugust2026, DataType::kF32, false);
+    const auto rotated = exported(LlamaLayout::kAugust2026, DataType::kQ8_0, false);
+    const auto unrotated = exported(LlamaLayout::kAugust2026, DataType::kQ8_0, true);
+    const auto older = exported(LlamaLayout::kFebruary2025, DataType::kQ8_0, false);
+    const auto rows_of = [&](const std::vector<std::byte>& bytes, bool is_key, std::size_t layer) {
+      const auto file = ReadLlamaStateFile(bytes);
+      const LlamaCells& part = file->parts.at(0);
+      return RowsOf(*engine, bytes, is_key ? part.k[layer] : part.v[layer], 150);
+    };
+    for (const bool is_key : {true, false}) {
+      for (std::size_t layer = 0; layer < 3; ++layer) {
+        std::vector<float> expected = rows_of(plain, is_key, layer);
+        EXPECT_EQ(rows_of(unrotated, is_key, layer), rows_of(older, is_key, layer));
+        EXPECT_LT(RelativeError(rows_of(older, is_key, layer), expected), 1e-3);
+        if (head_dim % 64 == 0) {
+          EXPECT_GT(RelativeError(rows_of(rotated, is_key, layer), expected), 0.1);
+          RotateNaively(expected, is_key && head_dim == 128 ? 128 : 64);
+        }
+        EXPECT_LT(RelativeError(rows_of(rotated, is_key, layer), expected), 1e-3);
+      }
+    }
+    // They are turned back where they are imported.
+    const SequenceHandle copy = Imported(*engine, rotated);
+    const std::vector<TokenId> next = RandomTokens(4, 20, shape.vocab);
+    EXPECT_LT(RelativeError(Feed(*engine, copy, next, 20), Feed(*engine, sequence, next, 20)),
+              3e-3);
+  }
+}
+
+TEST(LlamaExportTypesTest, StreamsThatDoNotFitAreRefused) {
+  const auto engine = MakeEngine(TinyLlama(), Options());
+  const std::vector<SequenceHandle> three = {Sequence(*engine, 9), Sequence(*engine, 8),
+                                             Sequence(*engine, 7)};
+  const auto message = [&](const LlamaExportOptions& options) {
+    const auto opened = LlamaExport::Open(*engine, three, options);
+    EXPECT_FALSE(opened);
+    if (opened) return std::string();
+    EXPECT_EQ(opened.error().code, Code::kInvalidArgument);
+    return opened.error().message;
+  };
+  const LlamaFileKind session = LlamaFileKind::kSession;
+  EXPECT_THAT(message({.kind = session, .streams = 0}), HasSubstr("0 streams, not in [1, 256]"));
+  EXPECT_THAT(message({.kind = session, .streams = 257}), HasSubstr("257 streams, not in"));
+  EXPECT_THAT(message({.kind = session, .streams = 2}), HasSubstr("3 sequences in 2 streams"));
+  EXPECT_THAT(message({.kind = session, .layout = LlamaLayout::kFebruary2025, .streams = 3}),
+              HasSubstr("the layout of 2025 has no streams"));
 }
 
 TEST(LlamaImportTypesTest, TypesThatTheLayoutOrTheHeadsCannotHaveAreRefused) {

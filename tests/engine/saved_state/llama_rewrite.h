@@ -22,6 +22,7 @@ struct LlamaRewrite {
   bool shuffles = false;
   bool has_coordinates = false;
   std::uint32_t streams = 1;
+  std::uint32_t sequence_id = 5;  // in each cell of a cache with streams
   // Applied to every row of K and V before it is written, if given.
   std::function<void(bool is_key, const LlamaRows&, std::byte* row)> change{};
 };
@@ -90,7 +91,7 @@ class LlamaRewriter {
         U32(static_cast<std::uint32_t>(part.cells[cell].pos));
         U32(static_cast<std::uint32_t>(part.cells[cell].pos));
       }
-      if (has_streams) U32(5);
+      if (has_streams) U32(options_.sequence_id);
     }
     U32(has_streams && part.v[0].is_transposed);
     U32(has_streams ? layers.size() : part.declared_layers);

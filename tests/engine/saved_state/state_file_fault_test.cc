@@ -114,7 +114,7 @@ TEST_P(StateFileFaultTest, EveryFieldOfHeaderAndTableIsChecked) {
                                at < offsetof(state_file::FileHeader, fingerprint);
     const bool is_sum = at == offsetof(state_file::FileHeader, table_crc);
     const bool is_name = at >= offsetof(state_file::FileHeader, architecture) &&
-                         at < offsetof(state_file::FileHeader, reserved);
+                         at < offsetof(state_file::FileHeader, numeric_form);
     if (is_free_to_be || is_sum || is_name) continue;
     for (const std::uint32_t value : {0u, 1u, 0x7fffffffu, 0x80000000u, 0xffffffffu}) {
       StateBytes damaged(good);

@@ -1,7 +1,7 @@
 // A watch is one pending async_wait that its own handler renews. The state that the handler needs
 // is shared between handle and handler, so that destroying the handle while the handler is queued
 // leaves nothing dangling.
-#include "daemon/io_loop.h"
+#include "daemon/asio_loop.h"
 
 // ThreadSanitizer knows no fences; the loop's own mutex orders what Post hands over.
 #ifdef __SANITIZE_THREAD__
@@ -66,28 +66,29 @@ class Timer final : public IoLoop::Handle {
 
 }  // namespace
 
-struct IoLoop::Impl {
+struct AsioLoop::Impl {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
 };
 
-IoLoop::IoLoop() : impl_(std::make_unique<Impl>()) {}
-IoLoop::~IoLoop() = default;
+AsioLoop::AsioLoop() : impl_(std::make_unique<Impl>()) {}
+AsioLoop::~AsioLoop() = default;
 
-std::unique_ptr<IoLoop::Handle> IoLoop::WatchReadable(int descriptor, std::function<void()> ready) {
+std::unique_ptr<IoLoop::Handle> AsioLoop::WatchReadable(int descriptor,
+                                                        std::function<void()> ready) {
   auto state = std::make_shared<WatchState>(impl_->context, descriptor, std::move(ready));
   Arm(state);
   return std::make_unique<Watch>(std::move(state));
 }
 
-std::unique_ptr<IoLoop::Handle> IoLoop::After(std::chrono::milliseconds delay,
-                                              std::function<void()> due) {
+std::unique_ptr<IoLoop::Handle> AsioLoop::After(std::chrono::milliseconds delay,
+                                                std::function<void()> due) {
   return std::make_unique<Timer>(impl_->context, delay, std::move(due));
 }
 
-void IoLoop::Post(std::function<void()> call) { asio::post(impl_->context, std::move(call)); }
+void AsioLoop::Post(std::function<void()> call) { asio::post(impl_->context, std::move(call)); }
 
-void IoLoop::Run() { impl_->context.run(); }
-void IoLoop::Stop() { impl_->context.stop(); }
+void AsioLoop::Run() { impl_->context.run(); }
+void AsioLoop::Stop() { impl_->context.stop(); }
 
 }  // namespace kvd

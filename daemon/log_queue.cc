@@ -1,0 +1,169 @@
+// The thread asks poll(2) before each write and writes PIPE_BUF bytes at most, which a pipe that has
+// room takes without waiting. Only a terminal that was stopped may hold it in a write.
+#include "daemon/log_queue.h"
+
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <string_view>
+#include <utility>
+
+#include "shm/check.h"
+
+namespace kvd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kPollMs = 20;
+
+enum class Written : std::uint8_t { kSome, kNothing, kFailed };
+
+// As many bytes as fit now; waits kPollMs for room.
+Written WriteSome(int descriptor, std::string_view* bytes) {
+  pollfd entry{descriptor, POLLOUT, 0};
+  const int ready = ::poll(&entry, 1, kPollMs);
+  if (ready == 0 || (ready < 0 && errno == EINTR)) return Written::kNothing;
+  const auto part = bytes->substr(0, PIPE_BUF);
+  const ssize_t written = ::write(descriptor, part.data(), part.size());
+  if (written < 0) {
+    return errno == EAGAIN || errno == EINTR ? Written::kNothing : Written::kFailed;
+  }
+  bytes->remove_prefix(static_cast<std::size_t>(written));
+  return Written::kSome;
+}
+
+}  // namespace
+
+struct LogQueue::State {
+  State(int descriptor_, std::size_t bytes_max_, DescribeDropped describe)
+      : descriptor(descriptor_), bytes_max(bytes_max_), describe_dropped(std::move(describe)) {}
+
+  // A portion of the lines, oldest first. REQUIRES: mutex is held, some are there.
+  std::string TakePortion(std::uint64_t* line_count) {
+    std::string portion;
+    *line_count = std::exchange(dropped, 0);
+    if (*line_count > 0) portion = describe_dropped(*line_count);
+    while (!lines.empty() &&
+           (portion.empty() || portion.size() + lines.front().size() <= PIPE_BUF)) {
+      queued_bytes -= lines.front().size();
+      portion += lines.front();
+      lines.pop_front();
+      ++*line_count;
+    }
+    return portion;
+  }
+  // False: the reader took nothing for too long while a stop waits.
+  bool Write(std::string_view bytes) {
+    Clock::time_point last_progress = Clock::now();
+    while (!bytes.empty()) {
+      const Written written = WriteSome(descriptor, &bytes);
+      if (written == Written::kFailed) return true;  // there is no reader any more
+      if (written == Written::kSome) last_progress = Clock::now();
+      const std::int64_t patience = patience_ms.load();
+      const auto waited = Clock::now() - last_progress;
+      if (patience >= 0 && waited > std::chrono::milliseconds(patience)) return false;
+    }
+    return true;
+  }
+
+  const int descriptor;
+  const std::size_t bytes_max;
+  const DescribeDropped describe_dropped;
+  std::atomic<std::uint64_t> added{0};        // lines
+  std::atomic<std::uint64_t> done{0};         // of those, written or dropped
+  std::atomic<std::int64_t> patience_ms{-1};  // of the stop that waits; -1: none does
+
+  std::mutex mutex;  // guards what follows
+  std::condition_variable changed;
+  std::deque<std::string> lines;
+  std::size_t queued_bytes = 0;
+  std::uint64_t dropped = 0;  // lines, since the last portion
+  bool runs = false;
+};
+
+LogQueue::LogQueue(int descriptor, std::size_t bytes_max, DescribeDropped describe_dropped)
+    : state_(std::make_shared<State>(descriptor, bytes_max, std::move(describe_dropped))) {}
+
+LogQueue::~LogQueue() { KVD_ASSERT(!thread_.joinable()); }
+
+void LogQueue::Add(std::string line) {
+  State& state = *state_;
+  {
+    const std::lock_guard lock(state.mutex);
+    state.added.fetch_add(1);
+    state.queued_bytes += line.size();
+    state.lines.push_back(std::move(line));
+    while (state.queued_bytes > state.bytes_max) {
+      state.queued_bytes -= state.lines.front().size();
+      state.lines.pop_front();
+      ++state.dropped;
+    }
+  }
+  state.changed.notify_all();
+}
+
+void LogQueue::Start() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->patience_ms = -1;
+    state_->runs = true;
+  }
+  thread_ = std::thread([state = state_] { Run(state); });
+}
+
+void LogQueue::Run(const std::shared_ptr<State>& state) {
+  std::unique_lock lock(state->mutex);
+  for (;;) {
+    const auto has_work = [&] { return !state->lines.empty() || state->dropped > 0; };
+    state->changed.wait(lock, [&] { return has_work() || state->patience_ms >= 0; });
+    if (!has_work()) break;
+    std::uint64_t line_count = 0;
+    const std::string portion = state->TakePortion(&line_count);
+    lock.unlock();
+    const bool goes_on = state->Write(portion);
+    lock.lock();
+    state->done.fetch_add(line_count);
+    state->changed.notify_all();
+    if (!goes_on) break;
+  }
+  state->runs = false;
+  state->changed.notify_all();
+}
+
+void LogQueue::Stop(std::chrono::milliseconds patience) {
+  if (!thread_.joinable()) return;
+  State& state = *state_;
+  std::unique_lock lock(state.mutex);
+  state.patience_ms = patience.count();
+  state.changed.notify_all();
+  // The thread gives up by itself, unless a write does not return.
+  for (bool may_wait = true; state.runs && may_wait;) {
+    const std::uint64_t done = state.done;
+    may_wait = state.changed.wait_for(lock, 2 * patience + std::chrono::milliseconds(10 * kPollMs),
+                                      [&] { return !state.runs || state.done != done; });
+  }
+  const bool has_ended = !state.runs;
+  lock.unlock();
+  if (has_ended) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+void LogQueue::Wait(std::chrono::milliseconds most) const {
+  constexpr std::int64_t kStepMs = 2;
+  const std::uint64_t added = state_->added;
+  for (std::int64_t waited_ms = 0; state_->done < added && waited_ms < most.count();
+       waited_ms += kStepMs) {
+    const timespec step{0, kStepMs * 1'000'000};
+    (void)::nanosleep(&step, nullptr);
+  }
+}
+
+}  // namespace kvd

@@ -1,0 +1,68 @@
+// Landlock before seccomp, whose filter refuses Landlock's own calls; no_new_privs before both,
+// without which neither is open to ordinary users.
+#include "daemon/sandbox.h"
+
+#include <dirent.h>
+#include <sys/prctl.h>
+
+#include <utility>
+
+#include "daemon/landlock_rules.h"
+#include "daemon/syscall_filter.h"
+#include "shm/error.h"
+
+namespace kvd {
+namespace {
+
+// 0: not known.
+std::size_t CountThreads() {
+  DIR* const tasks = ::opendir("/proc/self/task");
+  if (tasks == nullptr) return 0;
+  std::size_t threads = 0;
+  while (const dirent* const entry = ::readdir(tasks)) threads += entry->d_name[0] != '.';
+  ::closedir(tasks);
+  return threads;
+}
+
+std::vector<LandlockRule> RulesFor(const SandboxPaths& paths) {
+  std::vector<LandlockRule> rules = {{.path = "/proc", .files = kLandlockReads},
+                                     {.path = "/sys", .files = kLandlockReads}};
+  const auto add = [&rules](const std::vector<std::string>& all, std::uint64_t files) {
+    for (const std::string& path : all) rules.push_back({.path = path, .files = files});
+  };
+  add(paths.data, kLandlockWholeFiles);
+  add(paths.runtime, kLandlockRemoves);
+  add(paths.read_only, kLandlockReads);
+  return rules;
+}
+
+}  // namespace
+
+std::string Sandbox::text() const {
+  return (landlock_abi == 0 ? "landlock=off" : "landlock=abi" + std::to_string(landlock_abi)) +
+         (filters_syscalls ? " seccomp=on" : " seccomp=off");
+}
+
+Sandbox EnterSandbox(const SandboxPaths& paths) {
+  Sandbox sandbox;
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    sandbox.missing.push_back(FailErrno("no_new_privs").error().message);
+    return sandbox;
+  }
+  if (const std::size_t threads = CountThreads(); threads > 1) {
+    sandbox.missing.push_back("landlock: " + std::to_string(threads - 1) +
+                              " threads began before the sandbox and are not restricted by it");
+  }
+  if (const Result<int> abi = RestrictFiles(RulesFor(paths))) {
+    sandbox.landlock_abi = *abi;
+    for (std::string& gap : GapsOfAbi(*abi)) sandbox.missing.push_back(std::move(gap));
+  } else {
+    sandbox.missing.push_back(abi.error().message);
+  }
+  const Status filtered = FilterSyscalls();
+  sandbox.filters_syscalls = filtered.has_value();
+  if (!filtered) sandbox.missing.push_back(filtered.error().message);
+  return sandbox;
+}
+
+}  // namespace kvd

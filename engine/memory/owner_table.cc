@@ -1,0 +1,117 @@
+// An entry is what the sets and sums were last given of a record, so that it can be taken back
+// after the record has changed.
+#include "engine/memory/owner_table.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "shm/check.h"
+
+namespace kvd {
+
+OwnerTable::Entry OwnerTable::EntryOf(const layout::SequenceRecord& record) {
+  if ((record.flags & layout::kSequenceLive) == 0) return {};
+  return {.session = record.owner_session,
+          .created_by = record.created_by,
+          .request_session = record.request_session,
+          .request = record.request,
+          .uid = record.owner_uid,
+          .blocks = static_cast<std::uint32_t>(
+              (std::uint64_t{record.cell_count} + layout::kBlockCells - 1) / layout::kBlockCells),
+          .is_live = true,
+          .is_retained = (record.flags & layout::kSequenceRetained) != 0,
+          .is_held = !IsEvictable(record.flags)};
+}
+
+void OwnerTable::Follow(std::uint32_t index, const layout::SequenceRecord& record) {
+  Entry& entry = entries_[index];
+  const Entry next = EntryOf(record);
+  if (entry == next) return;
+  Entry grown = entry;
+  grown.blocks = next.blocks;
+  if (grown == next && entry.is_held) {
+    OwnerUse& use = uses_[entry.uid];
+    use.blocks = use.blocks - entry.blocks + next.blocks;
+  } else {
+    if (entry.is_live) Take(index, entry);
+    if (next.is_live) Put(index, next);
+  }
+  entry = next;
+}
+
+void OwnerTable::Put(std::uint32_t index, const Entry& entry) {
+  sessions_.insert({entry.session, entry.created_by, index});
+  if (entry.request != 0) requests_.insert({entry.request_session, entry.request, index});
+  if (entry.is_retained) retained_.insert({entry.uid, 0, index});
+  if (!entry.is_held) return;
+  OwnerUse& use = uses_[entry.uid];
+  ++use.sequences;
+  use.blocks += entry.blocks;
+}
+
+void OwnerTable::Take(std::uint32_t index, const Entry& entry) {
+  sessions_.erase({entry.session, entry.created_by, index});
+  if (entry.request != 0) requests_.erase({entry.request_session, entry.request, index});
+  if (entry.is_retained) retained_.erase({entry.uid, 0, index});
+  if (!entry.is_held) return;
+  const auto use = uses_.find(entry.uid);
+  KVD_ASSERT(use != uses_.end() && use->second.sequences > 0);
+  use->second.blocks -= entry.blocks;
+  if (--use->second.sequences == 0) uses_.erase(use);
+}
+
+OwnerUse OwnerTable::UseOf(std::uint32_t uid) const {
+  const auto use = uses_.find(uid);
+  return use == uses_.end() ? OwnerUse{} : use->second;
+}
+
+std::uint64_t OwnerTable::LastSession() const {
+  return sessions_.empty() ? 0 : sessions_.rbegin()->owner;
+}
+
+std::uint64_t OwnerTable::LastIn(const Places& places, std::uint64_t owner) {
+  const auto behind = places.upper_bound({owner, std::numeric_limits<std::uint64_t>::max(),
+                                          std::numeric_limits<std::uint32_t>::max()});
+  if (behind == places.begin()) return 0;
+  const Place& last = *std::prev(behind);
+  return last.owner == owner ? last.request : 0;
+}
+
+std::uint64_t OwnerTable::LastRequest(std::uint64_t session) const {
+  return std::max(LastIn(sessions_, session), LastIn(requests_, session));
+}
+
+std::vector<std::uint32_t> OwnerTable::CreatedBy(std::uint64_t session,
+                                                 std::uint64_t request) const {
+  std::vector<std::uint32_t> indices;
+  for (auto place = sessions_.lower_bound({session, request, 0});
+       place != sessions_.end() && place->owner == session && place->request == request; ++place) {
+    indices.push_back(place->index);
+  }
+  return indices;
+}
+
+std::size_t OwnerTable::List(const Places& places, std::uint64_t owner, Cursor* cursor,
+                             std::span<std::uint32_t> indices) {
+  std::size_t count = 0;
+  for (auto place = places.lower_bound({owner, cursor->request, cursor->index});
+       place != places.end() && place->owner == owner && count < indices.size(); ++place) {
+    indices[count++] = place->index;
+    // Indices are below 2^32 - 1: there is always a place behind.
+    *cursor = {.request = place->request, .index = place->index + 1};
+  }
+  return count;
+}
+
+std::size_t OwnerTable::ListSession(std::uint64_t session, Cursor* cursor,
+                                    std::span<std::uint32_t> indices) const {
+  return List(sessions_, session, cursor, indices);
+}
+
+std::size_t OwnerTable::ListRetained(std::uint32_t uid, Cursor* cursor,
+                                     std::span<std::uint32_t> indices) const {
+  return List(retained_, uid, cursor, indices);
+}
+
+}  // namespace kvd

@@ -1,0 +1,113 @@
+// ROOT is sticky, so nobody else can remove or rename what is ours, and a look cannot be overtaken
+// by more than a new foreign name.
+#include "shm/own_directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <system_error>
+
+namespace kvd {
+namespace {
+
+constexpr std::size_t kNamesMax = 1u << 20;
+constexpr std::size_t kSuffixDigits = 16;
+constexpr char kDigits[] = "0123456789abcdef";
+constexpr int kTriesMax = 4;
+
+struct CloseListing {
+  void operator()(DIR* listing) const { ::closedir(listing); }
+};
+
+// "-" and the digits that RandomSuffix makes.
+bool IsSuffix(std::string_view text) {
+  return text.size() == 1 + kSuffixDigits && text.front() == '-' &&
+         text.find_first_not_of(kDigits, 1) == std::string_view::npos;
+}
+
+std::string RandomSuffix() {
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) return {};
+  std::string suffix = "-";
+  for (std::size_t i = 0; i < kSuffixDigits; ++i, number >>= 4) suffix += kDigits[number & 15];
+  return suffix;
+}
+
+std::string Octal(mode_t mode) {
+  std::string digits;
+  for (int shift = 9; shift >= 0; shift -= 3) digits += kDigits[(mode >> shift) & 7];
+  return digits;
+}
+
+// Why the file is no directory of ours; empty: it is one.
+std::string Objection(const struct stat& found, mode_t forbidden_mode) {
+  if (!S_ISDIR(found.st_mode)) return "is not a directory, or is a symbolic link";
+  if (found.st_uid != ::geteuid()) {
+    return "belongs to uid " + std::to_string(found.st_uid) + ", not to ours (" +
+           std::to_string(::geteuid()) + ")";
+  }
+  if ((found.st_mode & forbidden_mode) != 0) {
+    return "mode " + Octal(found.st_mode & 07777) + " lets others in";
+  }
+  return {};
+}
+
+std::unexpected<Error> FailMaking(const std::string& path) {
+  const int saved = errno;
+  return Fail(saved == ENOSPC || saved == EDQUOT ? Code::kNoSpace : Code::kIo,
+              path + ": cannot be made: " + std::generic_category().message(saved));
+}
+
+}  // namespace
+
+OwnDirectories FindOwnDirectories(const std::string& root, const std::string& stem,
+                                  mode_t forbidden_mode) {
+  OwnDirectories found;
+  const std::unique_ptr<DIR, CloseListing> listing(::opendir(root.c_str()));
+  if (listing == nullptr) return found;
+  std::vector<std::string> names = {stem};
+  for (std::size_t read = 0; read < kNamesMax; ++read) {
+    const dirent* const entry = ::readdir(listing.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name.starts_with(stem) && IsSuffix(name.substr(stem.size()))) names.emplace_back(name);
+  }
+  std::sort(names.begin() + 1, names.end());
+  for (const std::string& name : names) {
+    struct stat about{};
+    if (::fstatat(::dirfd(listing.get()), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    const std::string path = root + "/" + name;
+    const std::string objection = Objection(about, forbidden_mode);
+    if (objection.empty()) {
+      found.usable.push_back(path);
+    } else if (name == stem || about.st_uid == ::geteuid()) {
+      found.passed_over.push_back(path + ": " + objection);
+    }
+  }
+  return found;
+}
+
+Result<std::string> MakeOwnDirectory(const std::string& root, const std::string& stem,
+                                     mode_t forbidden_mode) {
+  const OwnDirectories found = FindOwnDirectories(root, stem, forbidden_mode);
+  if (!found.usable.empty()) return found.usable.front();
+  const std::string expected = root + "/" + stem;
+  std::string path = expected;
+  for (int attempt = 0; attempt < kTriesMax; ++attempt) {
+    if (::mkdir(path.c_str(), 0700) == 0) return path;
+    if (errno != EEXIST) return FailMaking(path);
+    path = expected + RandomSuffix();
+  }
+  return FailMaking(path);
+}
+
+}  // namespace kvd

@@ -1,0 +1,331 @@
+// The daemon's classes on all of its threads at once, over a small real engine: steps, saves,
+// restores, imports, defragmentation, publishing and lost connections from several clients, and
+// queries of the memory beside them. ThreadSanitizer looks for races here; without it the test says
+// that no request is answered with a fault of the daemon, and that it answers the same afterwards.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "client/client.h"
+#include "daemon/log.h"
+#include "daemon/prompt_cache.h"
+#include "daemon/saved_states.h"
+#include "daemon/server.h"
+#include "daemon/thread_workers.h"
+#include "tests/e2e/support/temporary_folder.h"
+#include "tests/support/tiny_model.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::uint32_t kCells = 4096;
+constexpr int kClients = 4;
+
+// Operations of each client.
+int OperationCount() {
+  const char* const scale = std::getenv("KVD_TEST_SCALE");
+  return std::max(40, static_cast<int>(400 * (scale == nullptr ? 1.0 : std::atof(scale))));
+}
+
+// What main.cc puts together, over an engine that outlives it.
+class Daemon {
+ public:
+  Daemon(Engine& engine, const std::filesystem::path& folder)
+      : socket_path_((folder / "kvd.sock").string()),
+        quotas_({}, ::geteuid(), false),
+        shares_(engine.memory(), quotas_) {
+    auto saved = SavedStates::Open((folder / "store").string(), engine, quotas_, shares_);
+    EXPECT_TRUE(saved) << saved.error().message;
+    saved_states_ = std::move(*saved);
+    auto cache = PromptCache::Open(
+        engine, {.path = (folder / "cache").string(), .bytes_max = 8u << 20, .tokens_min = 40},
+        {.load = [this](std::function<void()> call) { loads_.Post(std::move(call)); },
+         .spill = [this](std::function<void()> call) { spills_.Post(std::move(call)); }});
+    EXPECT_TRUE(cache) << cache.error().message;
+    cache_ = std::move(*cache);
+    scheduler_.emplace(
+        engine, engine.config().vocab_size,
+        SchedulerOptions{.defrag_threshold = 0.05,
+                         .admit =
+                             [this](const ComputingRequest& request, std::size_t tokens) {
+                               return shares_.Admit(request.session().uid(), tokens);
+                             },
+                         .prompt_cache = cache_.get()});
+    cache_->OnLoaded([this] { scheduler_->WakeUp(); });
+    server_.emplace(Server::Parts{.loop = io_,
+                                  .workers = workers_,
+                                  .engine = engine,
+                                  .scheduler = *scheduler_,
+                                  .quotas = quotas_,
+                                  .shares = shares_,
+                                  .saved_states = saved_states_.get(),
+                                  .prompt_cache = cache_.get()},
+                    ServerOptions{.reconnect_wait = std::chrono::milliseconds(20)});
+    auto listener =
+        Listener::Create({.socket_path = socket_path_, .allowed_uids = {}, .group = {}});
+    EXPECT_TRUE(listener) << listener.error().message;
+    server_->Start(std::move(*listener));
+    threads_.emplace_back([this] { scheduler_->Run(); });
+    for (IoLoop* const loop : {&loads_, &spills_, &io_}) {
+      threads_.emplace_back([loop] { loop->Run(); });
+    }
+  }
+  // In the order of main.cc.
+  ~Daemon() {
+    io_.Stop();
+    threads_.back().join();
+    server_->StopListening();
+    scheduler_->Stop();
+    threads_.front().join();
+    workers_.Stop();
+    cache_->Stop();
+    loads_.Stop();
+    spills_.Stop();
+    for (std::size_t i = 1; i + 1 < threads_.size(); ++i) threads_[i].join();
+    server_->CloseAll();
+    server_.reset();
+  }
+
+  Client Connect() const {
+    auto client = Client::Connect({.socket_path = socket_path_});
+    EXPECT_TRUE(client) << client.error().message;
+    return std::move(*client);
+  }
+
+ private:
+  const std::string socket_path_;
+  const QuotaPolicy quotas_;
+  PoolShares shares_;
+  IoLoop io_;
+  ThreadWorkers workers_;
+  IoLoop loads_;
+  IoLoop spills_;
+  std::unique_ptr<SavedStates> saved_states_;
+  std::unique_ptr<PromptCache> cache_;
+  std::optional<Scheduler> scheduler_;
+  std::optional<Server> server_;
+  std::vector<std::thread> threads_;
+};
+
+std::vector<TokenId> Answer(const Client& client) {
+  const auto sequence = client.NewSequence();
+  EXPECT_TRUE(sequence) << sequence.error().message;
+  std::vector<TokenId> tokens;
+  if (!sequence) return tokens;
+  const std::vector<TokenId> prompt = {10, 20, 30, 40};
+  auto generation = sequence->Generate(
+      {.tokens = prompt, .predict_max = 8, .temperature = 0.0f, .flags = wire::kIgnoreEos});
+  EXPECT_TRUE(generation) << generation.error().message;
+  while (generation) {
+    auto piece = generation->Next();
+    EXPECT_TRUE(piece) << piece.error().message;
+    if (!piece || !*piece) break;
+    tokens.insert(tokens.end(), (*piece)->tokens.begin(), (*piece)->tokens.end());
+  }
+  return tokens;
+}
+
+// One client, which does whatever its seed says, on sequences of its own and those that others have
+// published.
+class Worker {
+ public:
+  Worker(const Daemon& daemon, std::uint32_t number)
+      : daemon_(daemon), random_(number), name_("of-" + std::to_string(number)) {}
+
+  void Work(int operations) {
+    Client client = daemon_.Connect();
+    for (int i = 0; i < operations; ++i) {
+      if (sequences_.empty()) Create(client);
+      kind_ = random_() % kKinds;
+      switch (kind_) {
+        case 0:
+        case 1: Decode(client); break;
+        case 2:
+        case 3: Generate(client); break;
+        case 4: Check(client.Save(Any(), name_, {.replaces = true})); break;
+        case 5: Load(client); break;
+        case 6: Import(client); break;
+        case 7: Check(client.Defrag()); break;
+        case 8: Check(client.Publish(Any(), name_, wire::kFlagForce)); break;
+        case 9: Attach(client); break;
+        case 10: Keep(client.Fork(Any(), -1, 2)); break;
+        case 11: Check(client.RemoveRange(Any(), {.begin = Pos{20}, .end = Pos{30}})); break;
+        case 12: Check(client.Divide(Any(), {}, 2)); break;
+        case 13: Release(client); break;
+        case 14: Look(client); break;
+        case 15:
+          // Without a goodbye, in the middle of a step.
+          if (const auto decoding = StartDecode(client); Check(decoding)) Lose(client);
+          sequences_.clear();
+          client = daemon_.Connect();
+          break;
+      }
+      if (sequences_.size() > 6) Release(client);
+    }
+    (void)client.Unpublish(name_);
+  }
+
+  // Requests that were done, by kind of operation.
+  static constexpr std::size_t kKinds = 16;
+  const std::array<std::size_t, kKinds>& done() const { return done_; }
+
+ private:
+  SequenceHandle Any() { return sequences_[random_() % sequences_.size()]; }
+
+  // What is refused is refused for a reason that such a client has given or met.
+  template <class T>
+  bool Check(const Result<T>& result) {
+    constexpr std::array kReasons = {
+        Code::kInvalidArgument, Code::kNotFound, Code::kNoSpace,     Code::kBusy,
+        Code::kExists,          Code::kConflict, Code::kUnsupported, Code::kCancelled};
+    if (result) {
+      ++done_[kind_];
+      return true;
+    }
+    EXPECT_THAT(kReasons, ::testing::Contains(result.error().code)) << result.error().message;
+    return false;
+  }
+  void Create(const Client& client) {
+    const auto made = client.Create();
+    if (Check(made)) sequences_.push_back(*made);
+  }
+  void Keep(const Result<std::vector<SequenceHandle>>& made) {
+    if (Check(made)) sequences_.insert(sequences_.end(), made->begin(), made->end());
+  }
+  Result<Decoding> StartDecode(const Client& client) {
+    const SequenceHandle sequence = Any();
+    KVD_TRY(const wire::SequenceEntry entry, client.Query(sequence));
+    // Many prompts begin alike.
+    std::vector<TokenId> tokens(1 + random_() % 120, static_cast<TokenId>(random_() % 3));
+    return client.StartDecode(sequence, tokens, Pos{entry.next_pos}, wire::LogitsWanted::kLast);
+  }
+  void Decode(const Client& client) {
+    auto decoding = StartDecode(client);
+    if (Check(decoding)) Check(decoding->Next());
+  }
+  void Generate(const Client& client) {
+    const std::vector<TokenId> prompt(1 + random_() % 60, 5);
+    auto generation = client.StartGenerate(
+        Any(), {.tokens = prompt, .predict_max = 20, .seed = 1, .flags = wire::kIgnoreEos});
+    if (!Check(generation)) return;
+    if (random_() % 4 == 0) generation->Cancel();
+    for (auto piece = generation->Next(); Check(piece) && *piece; piece = generation->Next()) {
+    }
+  }
+  void Load(const Client& client) {
+    const auto loaded = client.Load(name_);
+    if (!Check(loaded)) return;
+    for (const LoadedSequence& one : *loaded) sequences_.push_back(one.handle);
+  }
+  void Import(const Client& client) {
+    const SequenceHandle sequence = Any();
+    const auto file = client.ExportLlama({&sequence, 1});
+    if (!Check(file)) return;
+    const auto imported = client.ImportLlama(*file);
+    if (!Check(imported)) return;
+    for (const wire::LlamaEntry& one : *imported)
+      sequences_.push_back(static_cast<SequenceHandle>(one.handle));
+  }
+  void Attach(const Client& client) {
+    const auto attached = client.Attach("of-" + std::to_string(random_() % kClients));
+    if (Check(attached)) sequences_.push_back(*attached);
+  }
+  void Release(const Client& client) {
+    std::ranges::swap(sequences_[random_() % sequences_.size()], sequences_.back());
+    if (random_() % 2 == 0) {
+      Check(client.Drop(sequences_.back()));
+    } else {
+      Check(client.Retain(sequences_.back()));
+    }
+    sequences_.pop_back();
+  }
+  void Look(const Client& client) {
+    Check(client.List());
+    Check(client.Info());
+    Check(client.CacheInfo());
+    Check(client.Profile());
+    Check(client.Snapshots());
+    Check(client.ReadTokens(Any()));
+  }
+  static void Lose(const Client& client) {
+    (void)::shutdown(client.connection()->socket_for_test(), SHUT_RDWR);
+  }
+
+  const Daemon& daemon_;
+  std::mt19937 random_;
+  const std::string name_;
+  std::vector<SequenceHandle> sequences_;
+  std::size_t kind_ = 0;
+  std::array<std::size_t, kKinds> done_{};
+};
+
+// Queries of the memory from a thread that is none of the daemon's, until told to stop.
+void LookAt(const Memory& memory, const std::atomic<bool>& stop) {
+  std::vector<BlockUse> blocks(kCells / layout::kBlockCells);
+  while (!stop.load(std::memory_order_relaxed)) {
+    const auto sequences = memory.Sequences();
+    for (const SequenceInfo& info : sequences) {
+      (void)memory.QueryUse(info.handle);
+      std::vector<TokenId> tokens;
+      std::vector<Pos> positions;
+      (void)memory.ReadCells(info.handle, 0, info.cell_count, &tokens, &positions);
+    }
+    memory.VisitBlocks(0, blocks);
+    (void)memory.Usage();
+    (void)memory.Snapshots();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+class ConcurrentDaemonTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(ConcurrentDaemonTest, ClientsThatDoEverythingAtOnceAreAnsweredAndDisturbNoAnswer) {
+  SetLogLevel(LogLevel::kOff);
+  const test::TemporaryFolder folder;
+  ModelShape shape = test::TinyLlama();
+  if (GetParam()) {
+    shape.name = "tiny-recurrent";
+    shape.architecture = Architecture::kLfm2;
+  }
+  const auto engine = test::MakeEngine(
+      shape, {.cells = kCells, .state_slots = 64, .threads = 2, .deterministic = true});
+  ASSERT_NE(engine, nullptr);
+  Daemon daemon(*engine, folder.path());
+  const std::vector<TokenId> right = Answer(daemon.Connect());
+  ASSERT_EQ(right.size(), 8u);
+  std::atomic<bool> stop = false;
+  std::thread looker([&] { LookAt(engine->memory(), stop); });
+  std::vector<Worker> workers;
+  for (std::uint32_t number = 0; number < kClients; ++number) workers.emplace_back(daemon, number);
+  {
+    std::vector<std::jthread> clients;
+    for (Worker& worker : workers) {
+      clients.emplace_back([&worker] { worker.Work(OperationCount()); });
+    }
+  }
+  stop = true;
+  looker.join();
+  EXPECT_EQ(Answer(daemon.Connect()), right);
+  for (std::size_t kind = 0; kind < Worker::kKinds; ++kind) {
+    std::size_t done = 0;
+    for (const Worker& worker : workers) done += worker.done()[kind];
+    EXPECT_GT(done, 0u) << "nothing of kind " << kind << " was done";
+  }
+}
+
+std::string ModelName(const ::testing::TestParamInfo<bool>& info) {
+  return info.param ? "Recurrent" : "Attention";
+}
+INSTANTIATE_TEST_SUITE_P(Models, ConcurrentDaemonTest, ::testing::Bool(), ModelName);
+
+}  // namespace
+}  // namespace kvd

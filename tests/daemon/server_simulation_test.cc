@@ -1,0 +1,65 @@
+// The daemon's io side under 5,000 seeds of 200 operations each: see ServerSimulation.
+//
+// KVD_TEST_SEED replays one seed, KVD_SIMULATION_SEEDS says how many there are. The number does not
+// shrink with KVD_TEST_SCALE: AddressSanitizer is what finds a use after free.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "daemon/log.h"
+#include "tests/daemon/support/server_simulation.h"
+#include "tests/e2e/support/temporary_folder.h"
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define KVD_HAS_ADDRESS_SANITIZER
+#endif
+#endif
+#ifdef KVD_HAS_ADDRESS_SANITIZER
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace kvd {
+namespace {
+
+constexpr std::uint64_t kSeeds = 5000;
+constexpr int kOperations = 200;
+
+std::atomic<std::uint64_t> current_seed{0};
+
+// A run that ends the process says which seed it was.
+void PrintSeed() {
+  std::fprintf(stderr, "server simulation: the process ends in seed %llu\n",
+               static_cast<unsigned long long>(current_seed.load()));
+}
+
+TEST(ServerSimulationTest, HellosTakeoversRestartsAndRequestsInAnyOrderKeepWhatIsPromised) {
+  SetLogLevel(LogLevel::kOff);
+#ifdef KVD_HAS_ADDRESS_SANITIZER
+  __sanitizer_set_death_callback(PrintSeed);
+#endif
+  std::signal(SIGABRT, [](int) { PrintSeed(); });
+  const char* const one = std::getenv("KVD_TEST_SEED");
+  const char* const count = std::getenv("KVD_SIMULATION_SEEDS");
+  const std::uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
+  const std::uint64_t last = one != nullptr     ? first
+                             : count != nullptr ? std::strtoull(count, nullptr, 10)
+                                                : kSeeds;
+  const test::TemporaryFolder stores("/dev/shm");  // nothing waits for a disk
+  for (std::uint64_t seed = first; seed <= last; ++seed) {
+    current_seed = seed;
+    const test::TemporaryFolder store(stores.path());
+    test::ServerSimulation simulation(seed, store.path().string());
+    const Status status = simulation.Run(kOperations);
+    ASSERT_TRUE(status) << "seed " << seed << ", " << status.error().message;
+  }
+  std::signal(SIGABRT, SIG_DFL);
+  SetLogLevel(LogLevel::kInfo);
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,105 @@
+// What a stranger's requests look at does not grow with the sequences and snapshots of others, and
+// a list looks at each of them once: records counted at two sizes.
+#include <gtest/gtest.h>
+
+#include "daemon/service.h"
+#include "tests/daemon/support/service_fixture.h"
+
+namespace kvd {
+namespace {
+
+using test::kOwn;
+using test::ServiceTest;
+using test::TestSession;
+using wire::Verb;
+
+struct Size {
+  std::uint32_t sequences = 0;
+  std::uint32_t snapshots = 0;
+};
+
+class ServiceGrowthTest : public ServiceTest, public testing::WithParamInterface<Size> {
+ protected:
+  ServiceGrowthTest()
+      : ServiceTest({.cells = 4096, .sequence_capacity = 17'000, .snapshot_capacity = 1'024}) {
+    const SequenceOwner owner{.uid = kOwn, .session = SessionId{1}};
+    for (std::uint32_t made = 0; made < GetParam().sequences; ++made) {
+      (void)*engine_.memory().Create(owner);
+    }
+    const SequenceHandle published = Filled(client_, 40);
+    for (std::uint32_t number = 0; number < GetParam().snapshots; ++number) {
+      (void)*engine_.memory().Publish(published, owner, std::to_string(number), true, false);
+    }
+    (void)LooksSince();
+  }
+  UnifiedMemory::Looks LooksSince() {
+    return static_cast<UnifiedMemory&>(engine_.memory()).TakeLooks();
+  }
+  std::uint64_t RecordsOf(const wire::Submission& submission, std::string_view text = {}) {
+    (void)LooksSince();
+    const Reply reply = CallText(stranger_, submission, text);
+    EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
+    made_ = reply.sequence;
+    return LooksSince().records;
+  }
+
+  SequenceHandle made_ = SequenceHandle::kNone;  // by the last request
+};
+
+TEST_P(ServiceGrowthTest, AStrangersRequestsLookAtItsOwnSequencesAlone) {
+  EXPECT_LE(RecordsOf(Make(Verb::kCreate)), 2u);
+  const SequenceHandle own = made_;
+  wire::Submission fork = Make(Verb::kFork, own);
+  fork.p0 = -1;
+  fork.argument = 3;
+  EXPECT_LE(RecordsOf(fork), 4u);
+  EXPECT_LE(RecordsOf(Make(Verb::kPublish, own), "strange"), 4u);
+  EXPECT_LE(RecordsOf(Make(Verb::kAttach), "7"), 4u);
+  EXPECT_LE(RecordsOf(Make(Verb::kQuery, own)), 4u);
+  wire::Submission foreign = Make(Verb::kFork, engine_.memory().FindSnapshot("7")->sequence);
+  foreign.p0 = -1;
+  foreign.argument = 1;
+  EXPECT_LE(RecordsOf(foreign), 4u);  // a public snapshot of another uid, by its handle
+  // Of at most eight own sequences.
+  EXPECT_LE(RecordsOf(Make(Verb::kKeep, own)), 20u);
+  EXPECT_LE(RecordsOf(Make(Verb::kDropRetained)), 20u);
+  const Reply decode = CallTokens(stranger_, Make(Verb::kDecode, own), {5, 6, 7});
+  EXPECT_EQ(decode.code, Code::kOk) << Text(decode);
+  EXPECT_LE(LooksSince().records, 10u);
+  RunDry();
+  (void)LooksSince();
+  service_.SessionClosed(stranger_.session()->id());
+  EXPECT_LE(LooksSince().records, 20u);
+}
+
+TEST_P(ServiceGrowthTest, AListLooksAtEachRecordOnce) {
+  const std::uint64_t live = engine_.memory().Usage().live_sequences;
+  EXPECT_LE(RecordsOf(Make(Verb::kList)), live);
+  const Reply reply = Call(stranger_, Make(Verb::kList));
+  EXPECT_EQ(reply.output.size(), GetParam().snapshots * sizeof(wire::SequenceEntry));
+  EXPECT_LE(LooksSince().records_at_once, Memory::kListedAtOnce);
+}
+
+TEST_P(ServiceGrowthTest, DroppingManyRetainedOnesTakesPortionsAndIsAnsweredInFull) {
+  const SequenceHandle held = Filled(sibling_, 40);
+  std::vector<SequenceHandle> forks(600);
+  const SequenceOwner owner{.uid = kOwn, .session = SessionId{2}};
+  ASSERT_TRUE(engine_.memory().Fork(held, owner, forks));
+  for (const SequenceHandle fork : forks) {
+    ASSERT_TRUE(engine_.memory().SetOwner(fork, owner, layout::kSequenceRetained, 0));
+  }
+  (void)LooksSince();
+  const Reply reply = Call(sibling_, Make(Verb::kDropRetained));
+  EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
+  EXPECT_EQ(reply.value0, 600);
+  EXPECT_TRUE(engine_.memory().RetainedOf(kOwn).empty());
+  EXPECT_TRUE(engine_.memory().Query(held));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ServiceGrowthTest,
+                         testing::Values(Size{.sequences = 1'000, .snapshots = 50},
+                                         Size{.sequences = 15'000, .snapshots = 800}),
+                         [](const auto& tested) { return std::to_string(tested.param.sequences); });
+
+}  // namespace
+}  // namespace kvd

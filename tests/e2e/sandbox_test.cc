@@ -1,0 +1,149 @@
+// The sandbox of a real daemon, as the kernel tells of it. What it refuses is in
+// tests/daemon/sandbox_test.cc; that it is in nothing's way, in all other tests here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <seccomp.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+
+#include "tests/e2e/support/served_daemon.h"
+#include "tests/e2e/support/temporary_folder.h"
+
+namespace kvd {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The number behind "FIELD:" in a status file of /proc; -1: there is none.
+long StatusNumber(const std::filesystem::path& status, const std::string& field) {
+  std::ifstream file(status);
+  for (std::string name; file >> name;) {
+    long number = -1;
+    if (name == field + ":") return file >> number ? number : -1;
+    file.ignore(1 << 20, '\n');
+  }
+  return -1;
+}
+
+// Of every thread of the process: {filters, no_new_privs}.
+std::vector<std::pair<long, long>> Restrictions(pid_t process) {
+  std::vector<std::pair<long, long>> found;
+  const std::string tasks = "/proc/" + std::to_string(process) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    found.emplace_back(StatusNumber(task.path() / "status", "Seccomp_filters"),
+                       StatusNumber(task.path() / "status", "NoNewPrivs"));
+  }
+  return found;
+}
+
+const long kOwnFilters = StatusNumber("/proc/self/status", "Seccomp_filters");
+
+class SandboxedDaemonTest : public test::ServedDaemonTest {
+ protected:
+  explicit SandboxedDaemonTest(const std::vector<std::string>& more = {})
+      : ServedDaemonTest(With(more)) {}
+  static std::vector<std::string> With(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"-t", "2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+};
+
+TEST_F(SandboxedDaemonTest, EveryThreadHasOneMoreFilterThanItsParent) {
+  ASSERT_GE(kOwnFilters, 0) << "/proc tells of no filters";
+  ExpectServesOthers();
+  const auto threads = Restrictions(daemon_->pid());
+  EXPECT_GE(threads.size(), 5u) << "engine, compute, io, workers, files";
+  for (const auto& [filters, no_new_privileges] : threads) {
+    EXPECT_EQ(filters, kOwnFilters + 1);
+    EXPECT_EQ(no_new_privileges, 1);
+  }
+  EXPECT_THAT(daemon_->log_text(), HasSubstr(" sandbox landlock=abi"));
+  EXPECT_THAT(daemon_->log_text(), HasSubstr(" seccomp=on"));
+#ifndef __SANITIZE_THREAD__  // which has a thread of its own
+  EXPECT_THAT(daemon_->log_text(), Not(HasSubstr("threads began before")));
+#endif
+}
+
+class UnboundDaemonTest : public SandboxedDaemonTest {
+ protected:
+  UnboundDaemonTest() : SandboxedDaemonTest({"--no-sandbox"}) {}
+};
+
+TEST_F(UnboundDaemonTest, WithoutASandboxNoThreadHasMoreFiltersThanItsParent) {
+  ExpectServesOthers();
+  const auto threads = Restrictions(daemon_->pid());
+  EXPECT_GE(threads.size(), 5u);
+  for (const auto& [filters, no_new_privileges] : threads) EXPECT_EQ(filters, kOwnFilters);
+  EXPECT_THAT(daemon_->log_text(),
+              HasSubstr("sandbox landlock=off seccomp=off reason=\"--no-sandbox\""));
+}
+
+// The exit status of `body` in a child, whose children then lack what it gave up.
+int InChild(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+}
+
+TEST(RefusedSandboxTest, AKernelThatHasNeitherIsNamedAndTheDaemonServes) {
+  EXPECT_EQ(InChild([] {
+              const scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
+              for (const int call : {SCMP_SYS(landlock_create_ruleset), SCMP_SYS(seccomp)}) {
+                if (seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), call, 0) != 0) return 1;
+              }
+              if (seccomp_load(context) != 0) return 2;
+              seccomp_release(context);
+              auto daemon = DaemonProcess::Start(
+                  {.kvd_path = test::KvdPath(), .arguments = {"-c", "512", "-t", "1"}});
+              if (!daemon) return 3;
+              const auto client = Client::Connect({.socket_path = daemon->socket_path()});
+              if (!client || !client->NewSequence()) return 4;
+              const std::string log = daemon->log_text();
+              const auto says = [&log](const char* words) {
+                return log.find(words) != std::string::npos;
+              };
+              if (!says("sandbox landlock=off seccomp=off")) return 5;
+              if (!says("sandbox_incomplete not restricted: \"landlock: not in this kernel"))
+                return 6;
+              if (!says("sandbox_incomplete not restricted: \"seccomp: ")) return 7;
+              return daemon->Stop() ? 0 : 8;
+            }),
+            0);
+}
+
+// Paths that a user may give, through which the daemon must reach its files.
+TEST(SandboxedPathsTest, ALinkToTheModelAndRelativePathsServe) {
+  const test::TemporaryFolder folder;
+  const std::string model =
+      std::filesystem::absolute("models/notebook-1m-hybrid-q8_0.gguf").string();
+  std::filesystem::create_symlink(model, folder.path() / "link.gguf");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  auto daemon = DaemonProcess::Start(
+      {.kvd_path = test::KvdPath(),
+       .arguments = {"-c", "512", "-t", "1", "-m", "link.gguf", "--store", "store", "--cache-dir",
+                     "cache", "--state-dir", "state"}});
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(daemon) << daemon.error().message;
+  const auto client = Client::Connect({.socket_path = daemon->socket_path()});
+  ASSERT_TRUE(client) << client.error().message;
+  auto sequence = client->NewSequence();
+  ASSERT_TRUE(sequence) << sequence.error().message;
+  EXPECT_TRUE(sequence->Decode(std::vector<TokenId>(40, 7), Pos{0}, wire::LogitsWanted::kNone));
+  const auto stopped = daemon->Stop();
+  EXPECT_TRUE(stopped) << stopped.error().message;
+  EXPECT_FALSE(std::filesystem::exists(daemon->socket_path())) << "removed at the end";
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,206 @@
+// Every verb in every relation of daemon/permissions.h, as clients meet it: the answer of
+// every_verb.h, and a refused request changes nothing. Processes of other uids need root.
+//
+// Requests are submitted as they travel, below the client library: it does not offer every flag
+// that the protocol has.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "tests/e2e/support/every_verb_fixture.h"
+#include "tests/e2e/support/user_process.h"
+
+namespace kvd {
+namespace {
+
+using test::Complaints;
+using test::Expect;
+using test::ModelKind;
+using test::Need;
+using test::Relation;
+using test::Target;
+using test::VerbUse;
+using ::testing::HasSubstr;
+
+constexpr uid_t kOther = 65534;
+constexpr SequenceHandle kNever{77777};
+
+template <class T>
+Code CodeOf(const Result<T>& result) {
+  return result ? Code::kOk : result.error().code;
+}
+
+std::uint16_t FlagsOf(const VerbUse& use, Relation relation) {
+  return test::HasForce(use, relation) ? std::uint16_t{wire::kFlagForce} : std::uint16_t{0};
+}
+
+std::string Said(const Result<wire::Completion>& answer) {
+  return answer ? "done"
+                : std::string(CodeName(answer.error().code)) + ": " + answer.error().message;
+}
+
+// What a refused request could have changed: the sequence and the names.
+struct State {
+  wire::SequenceEntry entry{};
+  std::vector<std::string> names;
+  friend bool operator==(const State& a, const State& b) {
+    return std::memcmp(&a.entry, &b.entry, sizeof a.entry) == 0 && a.names == b.names;
+  }
+};
+
+State StateOf(const Client& client, SequenceHandle sequence) {
+  State state;
+  const auto entry = client.Query(sequence);
+  if (entry) state.entry = *entry;  // else it is not there
+  state.entry.age_ms = 0;
+  state.entry.shared_cells = 0;  // goes up and down with other sequences
+  const auto snapshots = client.Snapshots().value();
+  for (const Snapshot& snapshot : snapshots) state.names.push_back(snapshot.name);
+  const auto saved = client.Saved().value();
+  for (const wire::SavedEntry& file : saved) state.names.emplace_back(file.name);
+  return state;
+}
+
+class VerbPermissionsTest : public test::EveryVerbTest {
+ protected:
+  // A session of this uid that asks, in that relation to the target.
+  void ExpectAnswers(Relation relation) {
+    for (const VerbUse& use : Uses()) {
+      SCOPED_TRACE(use.name + ", " + NameOf(relation));
+      const Client owner = Connect();
+      const Client sibling = Connect();
+      const Client& caller = relation == Relation::kOwner ? owner : sibling;
+      Target target = MakeTarget(owner, use, relation);
+      AddOwn(caller, GetParam(), &target);
+      const State before = StateOf(owner, target.sequence);
+      const auto answer = test::Ask(caller, use, target, FlagsOf(use, relation));
+      EXPECT_EQ(CodeName(CodeOf(answer)), CodeName(test::AnswerFor(use, relation))) << Said(answer);
+      if (!answer) {
+        EXPECT_EQ(StateOf(owner, target.sequence), before) << "refused and changed";
+      }
+      const bool is_hint_wanted = CodeOf(answer) == Code::kPermission && use.need == Need::kChange;
+      if (is_hint_wanted && relation == Relation::kSibling) {
+        EXPECT_THAT(answer.error().message, HasSubstr("force"));
+      }
+      if (is_hint_wanted && relation == Relation::kPublished) {
+        EXPECT_THAT(answer.error().message, HasSubstr("published"));
+      }
+    }
+    ExpectServesOthers();
+  }
+};
+
+TEST_P(VerbPermissionsTest, TheOwningSessionMayDoEverything) { ExpectAnswers(Relation::kOwner); }
+
+TEST_P(VerbPermissionsTest, AnotherSessionOfTheUidLooksAtEverySequenceAndChangesNone) {
+  ExpectAnswers(Relation::kSibling);
+}
+
+TEST_P(VerbPermissionsTest, AnotherSessionOfTheUidChangesASequenceByForce) {
+  ExpectAnswers(Relation::kSiblingByForce);
+}
+
+TEST_P(VerbPermissionsTest, ARetainedSequenceIsChangedByEverySessionOfTheUid) {
+  ExpectAnswers(Relation::kRetained);
+}
+
+TEST_P(VerbPermissionsTest, WhatIsPublishedIsChangedByNoSessionNotEvenByForce) {
+  ExpectAnswers(Relation::kPublished);
+}
+
+class VerbsOfStrangersTest : public VerbPermissionsTest {
+ protected:
+  struct Case {
+    VerbUse use;
+    Target target;
+    State before;
+  };
+
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root to run a process of another uid";
+    VerbPermissionsTest::SetUp();
+    // DaemonProcess's own folder is 0700; the wall to be tested is the socket's directory in it.
+    ASSERT_EQ(::chmod(daemon_->folder().c_str(), 0711), 0);
+  }
+
+  // A message without the name or handle that it begins with.
+  static std::string Words(const std::string& message) {
+    return message.substr(std::min(message.find(": "), message.size()));
+  }
+
+  static void ExpectAnswer(const Case& one, Relation relation, Complaints* complaints,
+                           const std::string& socket_path) {
+    const auto client = Client::Connect({.socket_path = socket_path});
+    if (!client) return Expect(*complaints, false, "not let in: " + client.error().message);
+    Target target = one.target;
+    AddOwn(*client, GetParam(), &target);
+    const std::string name = one.use.name + ", " + NameOf(relation);
+    const std::uint16_t flags = FlagsOf(one.use, relation);
+    const auto answer = test::Ask(*client, one.use, target, flags);
+    Expect(*complaints, CodeOf(answer) == test::AnswerFor(one.use, relation),
+           name + ": " + Said(answer) + ", wanted " +
+               std::string(CodeName(test::AnswerFor(one.use, relation))));
+    if (CodeOf(answer) == Code::kNotFound) {
+      // There is no difference to a handle and a name that never were, but for themselves.
+      target.sequence = kNever;
+      target.snapshot = target.saved = "never";
+      const auto never = test::Ask(*client, one.use, target, flags);
+      Expect(*complaints,
+             CodeOf(never) == Code::kNotFound &&
+                 Words(never.error().message) == Words(answer.error().message),
+             name + " tells: " + Said(answer) + ", and of what never was: " + Said(never));
+    }
+    // Of quotas the tests are in permission_test.cc.
+    const auto sequences = client->List().value();
+    for (const wire::SequenceEntry& entry : sequences) {
+      const auto handle = static_cast<SequenceHandle>(entry.handle);
+      if (entry.owner_uid == kOther) (void)client->Drop(handle, Force::kYes);
+    }
+    const auto snapshots = client->Snapshots().value();
+    for (const Snapshot& snapshot : snapshots) (void)client->Unpublish(snapshot.name);
+  }
+
+  void ExpectAnswers(Relation relation) {
+    const Client owner = Connect();
+    std::vector<Case> cases;
+    for (const VerbUse& use : Uses()) {
+      Case& one = cases.emplace_back(Case{use, MakeTarget(owner, use, relation), {}});
+      one.before = StateOf(owner, one.target.sequence);
+    }
+    const std::vector<std::string> names = StateOf(owner, cases.front().target.sequence).names;
+    EXPECT_EQ(test::AsUser(kOther, kOther,
+                           [&] {
+                             Complaints complaints;
+                             for (const Case& one : cases)
+                               ExpectAnswer(one, relation, &complaints, socket_path());
+                             return complaints;
+                           }),
+              "");
+    for (Case& one : cases) {
+      SCOPED_TRACE(one.use.name);
+      one.before.names = names;  // the owner has made some for later cases
+      EXPECT_EQ(StateOf(owner, one.target.sequence), one.before) << "changed by another uid";
+    }
+    ExpectServesOthers();
+  }
+};
+
+TEST_P(VerbsOfStrangersTest, PrivateSequencesSnapshotsAndFilesDoNotExistForAnotherUid) {
+  ExpectAnswers(Relation::kStranger);
+}
+
+TEST_P(VerbsOfStrangersTest, PublicSnapshotsAreLookedAtByEveryUidAndChangedByNone) {
+  ExpectAnswers(Relation::kStrangerPublic);
+}
+
+constexpr ModelKind kModels[] = {ModelKind::kDecoder, ModelKind::kEncoderDecoder,
+                                 ModelKind::kEncoder};
+INSTANTIATE_TEST_SUITE_P(Models, VerbPermissionsTest, ::testing::ValuesIn(kModels),
+                         test::NameOfModel);
+INSTANTIATE_TEST_SUITE_P(Models, VerbsOfStrangersTest, ::testing::ValuesIn(kModels),
+                         test::NameOfModel);
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,76 @@
+// What queries and verbs look at does not grow with the sequences of others, and lists hold the
+// mutex for a portion at a time: counted at two sizes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/engine/memory/memory_fixture.h"
+
+namespace kvd {
+namespace {
+
+constexpr SequenceOwner kOwn{1000, SessionId{1}, 0};
+constexpr SequenceOwner kOther{1001, SessionId{2}, 0};
+
+class LookupGrowthTest : public testing::TestWithParam<std::uint32_t> {
+ protected:
+  LookupGrowthTest() {
+    MemoryOptions options = SmallOptions(64 * 32);
+    options.sequence_capacity = 16'100;
+    options.snapshot_capacity = 512;
+    options.session_capacity = 300;
+    memory_ = MakeMemory(options);
+    for (std::uint32_t made = 0; made < GetParam(); ++made) (void)*memory_->Create(kOwn);
+    for (int number = 0; number < 200; ++number) {
+      const auto name = std::to_string(number);
+      EXPECT_TRUE(memory_->Publish(*memory_->Create(kOwn), kOwn, name, number % 2 == 0, false));
+    }
+    for (std::uint64_t id = 1; id <= 300; ++id) {
+      EXPECT_TRUE(memory_->OpenSession({.id = SessionId{id}}));
+    }
+    for (int made = 0; made < 4; ++made) handles_.push_back(*memory_->Create(kOther));
+    (void)memory_->TakeLooks();
+  }
+
+  std::unique_ptr<UnifiedMemory> memory_;
+  std::vector<SequenceHandle> handles_;  // of the other uid
+};
+
+TEST_P(LookupGrowthTest, WhatOneSessionAsksLooksAtItsOwnSequencesAlone) {
+  const AppliedRequest request{.session = SessionId{2}, .request = RequestId{9}, .verb = 1};
+  EXPECT_EQ(memory_->UseOf(kOther.uid), (OwnerUse{.sequences = 4, .blocks = 0}));
+  EXPECT_TRUE(memory_->Create(kOther, request));
+  EXPECT_EQ(memory_->CreatedBy(SessionId{2}, RequestId{9}).size(), 1u);
+  EXPECT_EQ(memory_->LastRequest(SessionId{2}), RequestId{9});
+  EXPECT_EQ(memory_->LastSession(), SessionId{300});
+  EXPECT_EQ(memory_->SequencesOf(SessionId{2}).size(), 5u);
+  EXPECT_TRUE(memory_->RetainedOf(kOther.uid).empty());
+  EXPECT_TRUE(memory_->Publish(handles_[0], kOther, "mine", true, false));
+  SequenceHandle fork{};
+  EXPECT_TRUE(memory_->Fork(handles_[0], kOther, {&fork, 1}));
+  EXPECT_TRUE(memory_->Keep(handles_[0], SessionId{2}));
+  EXPECT_EQ(memory_->UseOf(kOther.uid).sequences, 2u);  // the kept one and the snapshot
+  EXPECT_EQ(memory_->TakeLooks().records, 1u + 5u + 7u);
+}
+
+TEST_P(LookupGrowthTest, ListsLookAtEachRecordOnceAndAtAPortionUnderOneLock) {
+  const std::uint64_t live = memory_->Usage().live_sequences;
+  const std::vector<SequenceInfo> all = memory_->Sequences();
+  EXPECT_EQ(all.size(), live);
+  EXPECT_TRUE(std::ranges::is_sorted(
+      all, {}, [](const SequenceInfo& info) { return IndexOf(info.handle); }));
+  EXPECT_EQ(std::ranges::count_if(all, &SequenceInfo::is_public), 100);
+  auto looks = memory_->TakeLooks();
+  EXPECT_EQ(looks.records, live);
+  EXPECT_EQ(looks.records_at_once, Memory::kListedAtOnce);
+  EXPECT_EQ(memory_->Snapshots().size(), 200u);
+  EXPECT_EQ(memory_->StoredSessions().size(), 300u);
+  looks = memory_->TakeLooks();
+  EXPECT_EQ(looks.records, 200u + 300u);
+  EXPECT_EQ(looks.records_at_once, Memory::kListedAtOnce);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, LookupGrowthTest, testing::Values(1'000, 15'600));
+
+}  // namespace
+}  // namespace kvd

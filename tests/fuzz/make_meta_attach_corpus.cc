@@ -1,0 +1,111 @@
+// Writes the seeds of meta_attach_fuzz into a directory: a used `meta` of every kind of memory with
+// forks, edits, retained and pinned sequences, snapshots and a session's window; and each as it is
+// when the process ends in the middle of a commit.
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "engine/memory/memory_segments.h"
+#include "engine/memory/unified_memory.h"
+#include "tests/fuzz/meta_image.h"
+
+namespace {
+
+using namespace kvd;
+
+constexpr SequenceOwner kOwner{.uid = 1000, .session = SessionId{1}};
+constexpr SequenceOwner kOther{.uid = 1001, .session = SessionId{2}, .namespace_salt = 9};
+
+bool WriteSeed(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  return file.good();
+}
+
+Status Append(Memory& memory, SequenceHandle handle, TokenId first, std::size_t count,
+              bool is_encoding = false) {
+  std::vector<TokenId> tokens;
+  for (std::size_t k = 0; k < count; ++k) tokens.push_back(first + static_cast<TokenId>(k));
+  KVD_TRY(const SequenceInfo info, memory.Query(handle));
+  const AppendRequest request{
+      .handle = handle,
+      .pos = info.next_pos,
+      .tokens = tokens,
+      .is_encoding = is_encoding,
+      .applied = {.session = SessionId{1}, .request = RequestId{4}, .verb = 14}};
+  StepPlan plan;
+  KVD_CHECK_OK(memory.Reserve({&request, 1}, &plan, nullptr));
+  const Status status = memory.Commit(plan, 0);
+  memory.EndStep(plan);
+  return status;
+}
+
+Status Fill(UnifiedMemory& memory, fuzz::MetaKind kind, std::uint32_t variant) {
+  KVD_CHECK_OK(memory.OpenSession({.id = SessionId{1}, .owner_uid = 1000}));
+  KVD_TRY(const SequenceHandle base,
+          memory.Create(kOwner, {.session = SessionId{1}, .request = RequestId{3}, .verb = 3}));
+  if (kind == fuzz::MetaKind::kEncoder) KVD_CHECK_OK(Append(memory, base, 500, 10, true));
+  KVD_CHECK_OK(Append(memory, base, 100, 40));
+  (void)memory.KeepCheckpoint(base);
+  const float logits[16] = {};
+  (void)memory.KeepLogits(base, logits);
+  KVD_CHECK_OK(Append(memory, base, 200, variant == 0 ? 9 : 30));
+  SequenceHandle forks[2] = {};
+  KVD_CHECK_OK(memory.Fork(base, kOwner, forks));
+  if (variant == 0) {
+    (void)memory.RemoveRange(forks[0], {Pos{10}, Pos{20}});
+    (void)memory.AddPositions(forks[0], {Pos{20}, kPosEnd}, -5);
+    KVD_TRY([[maybe_unused]] const SequenceHandle shown,
+            memory.Publish(base, kOwner, "snap", true, false));
+    KVD_TRY([[maybe_unused]] const SequenceHandle hidden,
+            memory.Publish(forks[1], kOwner, "own", false, false));
+  } else {
+    KVD_CHECK_OK(Append(memory, forks[0], 300, 3));
+    (void)memory.Retain(forks[0]);
+    KVD_CHECK_OK(memory.SetOwner(forks[1], kOther, layout::kSequencePinned, 0));
+    layout::SamplerRecord sampler = {};
+    sampler.seed = 5;
+    sampler.flags = layout::kSamplerKept;
+    KVD_CHECK_OK(memory.SetSampler(base, sampler));
+    KVD_TRY([[maybe_unused]] const SequenceHandle empty, memory.Create(kOther));
+  }
+  return {};
+}
+
+bool WriteSeeds(const std::string& folder, fuzz::MetaKind kind, std::uint32_t variant) {
+  auto geometry = ComputeGeometry(fuzz::OptionsOf(kind));
+  auto segments = MemorySegments::CreateAnonymous(*geometry);
+  if (!segments) return false;
+  const MetaView meta = segments->meta.view();
+  auto memory = UnifiedMemory::Create(std::move(*segments));
+  if (!memory) return false;
+  if (const Status filled = Fill(**memory, kind, variant); !filled) {
+    std::fprintf(stderr, "make_meta_attach_corpus: %s\n", filled.error().message.c_str());
+    return false;
+  }
+  const std::string name =
+      folder + "/" + std::to_string(static_cast<int>(kind)) + "-" + std::to_string(variant);
+  bool is_written = WriteSeed(name, fuzz::PackImage(kind, meta));
+  (*memory)->commit_log_for_test().set_probe_for_test([&](CommitLog::Moment moment) {
+    if (moment != CommitLog::Moment::kPublished) return;
+    is_written = WriteSeed(name + "-published", fuzz::PackImage(kind, meta)) && is_written;
+  });
+  (void)(*memory)->Create(kOwner, {.session = SessionId{1}, .request = RequestId{8}, .verb = 3});
+  return is_written;
+}
+
+}  // namespace
+
+int main(int argument_count, char** arguments) {
+  if (argument_count != 2) return 2;
+  for (std::size_t kind = 0; kind < kvd::fuzz::kMetaKinds; ++kind) {
+    for (const std::uint32_t variant : {0u, 1u}) {
+      if (!WriteSeeds(arguments[1], static_cast<kvd::fuzz::MetaKind>(kind), variant)) return 1;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,123 @@
+// MetaImage: a small `meta` as a fuzz input, and back. An input is a byte that chooses the kind of
+// memory, a byte of flags and then, one after the other and as far as the input goes, the parts of
+// `meta` whose content matters: sequences, snapshots, sessions, lists, cells of each group, and the
+// beginning of the commit area. The header and what lies between the parts are not in it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "engine/memory/geometry.h"
+#include "engine/memory/meta_segment.h"
+#include "shm/check.h"
+#include "shm/crc32c.h"
+
+namespace kvd::fuzz {
+
+enum class MetaKind : std::uint8_t { kAttention, kWindow, kRecurrent, kHybrid, kEncoder };
+inline constexpr std::size_t kMetaKinds = 5;
+
+inline constexpr std::uint8_t kHasPublishedCommit = 1;  // of the flags: the commit word is set
+inline constexpr std::uint8_t kKeepsSums = 2;           // sums stay as they are
+inline constexpr std::size_t kImageStart = 2;
+inline constexpr std::size_t kCommitBytes = 1024;  // of the commit area
+
+inline MemoryOptions OptionsOf(MetaKind kind) {
+  MemoryOptions options;
+  options.groups = {{.cells = std::uint64_t{8} * 32, .layers = {{1, 2, 2}}}};
+  options.k_type = kernels::DataType::kF32;
+  options.v_type = kernels::DataType::kF32;
+  options.sequence_capacity = 6;
+  options.snapshot_capacity = 2;
+  options.session_capacity = 1;
+  options.list_unit_count = 20;
+  if (kind == MetaKind::kRecurrent) options.groups[0].layers.clear();
+  if (kind == MetaKind::kWindow || kind == MetaKind::kHybrid) {
+    options.groups.push_back({.cells = std::uint64_t{6} * 32, .layers = {{1, 2, 2}}, .window = 20});
+  }
+  if (kind == MetaKind::kEncoder) {
+    options.groups.push_back(
+        {.cells = std::uint64_t{4} * 32, .layers = {{1, 2, 2}}, .is_cross = true});
+  }
+  if (kind == MetaKind::kRecurrent || kind == MetaKind::kHybrid) {
+    options.state_bytes = 64;
+    options.state_slots = 8;
+    options.checkpoint_slots = 4;
+    options.logits_bytes = 64;
+    options.logits_rows = 2;
+  }
+  return options;
+}
+
+// The parts of a `meta` in the order of the input.
+inline std::vector<std::span<std::byte>> PartsOf(MetaView meta) {
+  const layout::MetaGeometry& geometry = meta.geometry();
+  std::vector<std::span<std::byte>> parts = {
+      std::as_writable_bytes(meta.sequences()), std::as_writable_bytes(meta.snapshots()),
+      std::as_writable_bytes(meta.sessions()),
+      meta.bytes().subspan(meta.offsets().lists,
+                           std::size_t{geometry.list_unit_count} * layout::kListUnitBytes)};
+  for (std::uint32_t group = 0; group < geometry.group_count; ++group) {
+    parts.push_back(std::as_writable_bytes(std::span(
+        meta.cells(group, 0), std::size_t{geometry.block_count[group]} * layout::kBlockCells)));
+  }
+  parts.push_back(meta.bytes().subspan(meta.offsets().commit, kCommitBytes));
+  return parts;
+}
+
+inline std::vector<std::byte> PackImage(MetaKind kind, MetaView meta) {
+  const bool is_published = meta.header().commit_word.load() != 0;
+  std::vector<std::byte> image = {static_cast<std::byte>(kind),
+                                  static_cast<std::byte>(is_published ? kHasPublishedCommit : 0)};
+  for (const auto part : PartsOf(meta)) image.insert(image.end(), part.begin(), part.end());
+  return image;
+}
+
+inline void UnpackImage(std::span<const std::byte> image, MetaView meta) {
+  std::span<const std::byte> left = image.subspan(std::min(image.size(), kImageStart));
+  for (const auto part : PartsOf(meta)) {
+    const auto taken = left.first(std::min(left.size(), part.size()));
+    std::ranges::copy(taken, part.begin());
+    left = left.subspan(taken.size());
+  }
+}
+
+// The sums of lists, cells and the commit record as their writer would have made them.
+inline void SumUp(MetaView meta) {
+  const layout::MetaGeometry& geometry = meta.geometry();
+  const auto sum = [&](layout::ListRoot* root) {
+    const std::uint32_t units = geometry.list_unit_count;
+    if (root->first_unit >= units || root->entry_count > (units - root->first_unit) * 16) return;
+    root->crc = Crc32c(0, std::as_bytes(meta.entries(*root)));
+  };
+  for (layout::SequenceRecord& record : meta.sequences()) {
+    if ((record.flags & layout::kSequenceLive) == 0) continue;
+    for (layout::ListRoot& root : record.extents) sum(&root);
+    sum(&record.checkpoints);
+  }
+  for (std::uint32_t group = 0; group < geometry.group_count; ++group) {
+    for (std::uint32_t block = 0; block < geometry.block_count[group]; ++block) {
+      for (std::uint32_t cell = 0; cell < layout::kBlockCells; ++cell) {
+        layout::CellRecord& record = meta.cells(group, block)[cell];
+        record.check =
+            CellCheck(record.token, record.stored_pos, group, block, cell, record.key_form);
+      }
+    }
+  }
+  std::byte* const area = meta.bytes().data() + meta.offsets().commit;
+  layout::CommitHeader header;
+  std::memcpy(&header, area, sizeof header);
+  if (header.body_bytes > layout::kCommitRecordBytes - sizeof header) return;
+  header.crc = Crc32cOf(0, header.number);
+  header.crc = Crc32cOf(header.crc, header.entry_count);
+  header.crc = Crc32cOf(header.crc, header.body_bytes);
+  header.crc = Crc32c(header.crc, {area + sizeof header, header.body_bytes});
+  std::memcpy(area, &header, sizeof header);
+}
+
+}  // namespace kvd::fuzz
