@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "client/client.h"
+#include "daemon/asio_loop.h"
 #include "daemon/log.h"
 #include "daemon/prompt_cache.h"
 #include "daemon/saved_states.h"
@@ -75,7 +76,7 @@ class Daemon {
     EXPECT_TRUE(listener) << listener.error().message;
     server_->Start(std::move(*listener));
     threads_.emplace_back([this] { scheduler_->Run(); });
-    for (IoLoop* const loop : {&loads_, &spills_, &io_}) {
+    for (AsioLoop* const loop : {&loads_, &spills_, &io_}) {
       threads_.emplace_back([loop] { loop->Run(); });
     }
   }
@@ -105,10 +106,10 @@ class Daemon {
   const std::string socket_path_;
   const QuotaPolicy quotas_;
   PoolShares shares_;
-  IoLoop io_;
+  AsioLoop io_;
   ThreadWorkers workers_;
-  IoLoop loads_;
-  IoLoop spills_;
+  AsioLoop loads_;
+  AsioLoop spills_;
   std::unique_ptr<SavedStates> saved_states_;
   std::unique_ptr<PromptCache> cache_;
   std::optional<Scheduler> scheduler_;
