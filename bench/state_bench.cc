@@ -71,9 +71,9 @@ class Subject {
     const SequenceExport from = Must(SequenceExport::Open(*engine_, sequence_));
     const SaveItem item{.sequence = &from};
     const SaveProfile profile{.packed = packed};
-    const SaveReport report = Must(SaveSequences(
-        *engine_, {&item, 1}, profile, Must(PlanSections({&item, 1}, profile)),
-        {.directory = directory_.get(), .name = name, .replace = true}, kThreads, nullptr));
+    const SaveReport report = Must(
+        SaveSequences(*engine_, {&item, 1}, profile, Must(PlanSections({&item, 1}, profile)),
+                      {.directory = directory_.get(), .name = name, .replace = true}, kThreads));
     raw_bytes_ = report.raw_bytes;
     return report;
   }
@@ -81,7 +81,7 @@ class Subject {
     const StateFileReader file = Must(StateFileReader::Open(
         UniqueFd(::openat(directory_.get(), name.c_str(), O_RDONLY | O_CLOEXEC))));
     const SequenceHandle handle = Must(engine_->memory().Create({}));
-    (void)Must(LoadSequence(*engine_, file, 0, handle, kThreads, nullptr));
+    (void)Must(LoadSequence(*engine_, file, 0, handle, kThreads));
     Check(engine_->memory().Drop(handle));
   }
   std::uint64_t raw_bytes() const { return raw_bytes_; }

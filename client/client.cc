@@ -420,7 +420,8 @@ Result<std::vector<wire::LlamaEntry>> Client::ImportLlama(std::span<const std::b
 Result<std::vector<wire::LlamaEntry>> Client::UploadAndImport(std::span<const std::byte> file,
                                                               std::int32_t sequence_id,
                                                               std::uint32_t flags) const {
-  const std::size_t piece_bytes = connection_->request_arena_bytes() / 4;
+  const std::size_t piece_bytes =
+      std::min<std::size_t>(connection_->request_arena_bytes() / 4, wire::kUploadPieceBytesMax);
   for (std::size_t at = 0; at < file.size(); at += piece_bytes) {
     const auto piece = file.subspan(at, std::min(piece_bytes, file.size() - at));
     wire::Submission submission = Request(Verb::kLlamaUpload);

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/held_bytes.h"
 #include "daemon/session.h"
 #include "daemon/step_clock.h"
 #include "engine/engine.h"
@@ -31,6 +32,7 @@ struct RequestOrigin {
   RequestId request{};
   wire::Verb verb{};
   bool wants_progress = false;  // kFlagProgress
+  SharedCharge charge{};        // of what it holds of its payload
 };
 
 // How a prompt that begins an empty sequence comes by its cells (PrefixSharing).

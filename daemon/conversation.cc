@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 namespace kvd {
@@ -14,15 +15,40 @@ namespace {
 
 // Submissions of one client handled before others get their turn.
 constexpr int kBurst = 64;
+constexpr std::uint64_t kBurstBytes = 16 << 20;
 // A client whose submissions wait behind an answer that has no room is looked at this often: the
 // doorbell protocol has no word for "ring when you release, not when you submit".
 constexpr std::chrono::milliseconds kStalledRetry{10};
 constexpr std::size_t kPieceBytesMax = 256 << 10;
+// Of kCancels that were acted on while they waited; more than a client has reason to send.
+constexpr std::size_t kActedOnMax = wire::kEntriesMax;
+
+// A call finds no memory: its request ends with that, and nothing else does.
+Reply CallWith(WorkControl& control, const WorkCall& work) {
+  try {
+    if (const Status wanted = control.Continue(); !wanted) return ErrorReply(wanted.error());
+    return work.call(control);
+  } catch (const std::bad_alloc&) {
+    return ErrorReply({Code::kNoSpace, "no memory for this request"});
+  }
+}
+
+Outcome HandleWith(Service& service, const std::shared_ptr<Session>& session,
+                   ReceivedSubmission& received, HeldCharge charge) {
+  try {
+    return service.Handle(session, received, std::move(charge));
+  } catch (const std::bad_alloc&) {
+    return ErrorReply({Code::kNoSpace, "no memory for this request"});
+  }
+}
 
 }  // namespace
 
 Conversation::Conversation(const Parts& parts, std::shared_ptr<Session> session)
-    : parts_(parts), session_(std::move(session)), mailbox_(std::make_shared<Mailbox>()) {
+    : parts_(parts),
+      session_(std::move(session)),
+      mailbox_(std::make_shared<Mailbox>()),
+      account_(parts_.service.AccountOf(session_->uid())) {
   mailbox_->conversation = this;
   watch_ = parts_.loop.WatchReadable(session_->socket(), [this] { OnReadable(); });
 }
@@ -57,13 +83,20 @@ void Conversation::OnReadable() {
 }
 
 void Conversation::Pump() {
-  if (closed_) return;
+  if (closed_ || session_->closed()) return;
   retry_.reset();
   session_->WakeUp();
   for (;;) {
     const Result<bool> worked = PumpOnce();
     if (!worked) return Close(worked.error());
-    if (on_worker_) return;  // its answer pumps again
+    if (in_work_) {
+      // Its answer pumps again. Until then the client rings for what may be a kCancel.
+      if (const Status looked = LookForCancels(); !looked) return Close(looked.error());
+      const Result<bool> sleeps = session_->Sleep(/*answer_waits=*/false, submissions_seen_);
+      if (!sleeps) return Close(sleeps.error());
+      if (*sleeps) return;
+      continue;
+    }
     if (*worked && !pending_ && !session_->submission_waits()) {
       // A full burst: others first.
       return parts_.pump_wanted(session_->id());
@@ -90,49 +123,82 @@ void Conversation::Pump() {
 Result<bool> Conversation::PumpOnce() {
   KVD_CHECK_OK(session_->Refresh());
   if (session_->TakeRoomForComputing()) parts_.scheduler.WakeUp();
-  if (on_worker_) return false;
+  if (in_work_) return false;
   if (pending_ && !SendPending()) return false;
-  for (int handled = 0; handled < kBurst; ++handled) {
-    if (pending_ || on_worker_) return false;
-    KVD_TRY(const bool taken, session_->TakeSubmission(received_));
+  std::uint64_t payload_bytes = 0;
+  for (int handled = 0; handled < kBurst && payload_bytes < kBurstBytes; ++handled) {
+    if (pending_ || in_work_) return false;
+    KVD_TRY(const bool taken, TakeSubmission());
     if (!taken) return false;
+    payload_bytes += received_.payload.size();
     HandleSubmission();
   }
   return true;
 }
 
+Result<bool> Conversation::TakeSubmission() {
+  received_charge_ = HeldCharge(account_);
+  return session_->TakeSubmission(received_, parts_.service.tokens_max(),
+                                  [this](const wire::Submission& submission) {
+                                    return received_charge_.Grow(submission.payload_bytes);
+                                  });
+}
+
+Status Conversation::LookForCancels() {
+  for (;; ++submissions_seen_) {
+    KVD_TRY(const auto waiting, session_->PeekSubmission(submissions_seen_));
+    if (!waiting) return {};
+    const auto target = static_cast<std::uint64_t>(waiting->argument);
+    if (waiting->verb != static_cast<std::uint16_t>(wire::Verb::kCancel) ||
+        target != pending_->completion.request || acted_on_.size() == kActedOnMax) {
+      continue;
+    }
+    if (parts_.workers.Cancel(session_->id(), static_cast<RequestId>(target))) {
+      acted_on_.push_back(target);
+    }
+  }
+}
+
+bool Conversation::TakeActedOn(const wire::Submission& submission) {
+  if (submission.verb != static_cast<std::uint16_t>(wire::Verb::kCancel)) return false;
+  const auto found = std::ranges::find(acted_on_, static_cast<std::uint64_t>(submission.argument));
+  if (found == acted_on_.end()) return false;
+  acted_on_.erase(found);
+  return true;
+}
+
 void Conversation::HandleSubmission() {
-  Outcome outcome = parts_.service.Handle(session_, received_);
+  Outcome outcome = HandleWith(parts_.service, session_, received_, std::move(received_charge_));
   pending_ = Pending{};
   pending_->completion.request = received_.submission.request;
   pending_->completion.verb = received_.submission.verb;
-  if (auto* const reply = std::get_if<Reply>(&outcome)) return Answer(std::move(*reply));
-  if (auto* const call = std::get_if<std::function<Reply()>>(&outcome)) {
-    return HandleOn(parts_.worker, std::move(*call), {});
+  if (auto* const reply = std::get_if<Reply>(&outcome)) {
+    if (TakeActedOn(received_.submission) && reply->code == Code::kOk) reply->value0 = 1;
+    return Answer(std::move(*reply));
   }
-  if (auto* const call = std::get_if<FileCall>(&outcome)) {
-    return HandleOn(parts_.files, std::move(call->call), std::move(call->abandoned));
-  }
+  if (auto* const work = std::get_if<WorkCall>(&outcome)) return Queue(std::move(*work));
   pending_.reset();  // the scheduler answers
 }
 
-void Conversation::HandleOn(IoLoop& thread, std::function<Reply()> call,
-                            std::function<void()> abandoned) {
-  on_worker_ = true;
-  thread.Post([call = std::move(call), abandoned = std::move(abandoned), mailbox = mailbox_,
-               &loop = parts_.loop] {
-    loop.Post([reply = call(), abandoned, mailbox]() mutable {
-      // On the io thread again: the conversation cannot end while we look.
-      Conversation* const conversation = mailbox->conversation;
-      if (conversation == nullptr) {
-        if (abandoned) abandoned();
-        return;
-      }
-      conversation->on_worker_ = false;
-      conversation->Answer(std::move(reply));
-      conversation->Pump();
-    });
-  });
+void Conversation::Queue(WorkCall work) {
+  in_work_ = true;
+  submissions_seen_ = 0;
+  parts_.workers.Queue(
+      {.uid = session_->uid(), .session = session_->id()},
+      static_cast<RequestId>(pending_->completion.request),
+      [work = std::move(work), mailbox = mailbox_, &loop = parts_.loop](WorkControl& control) {
+        loop.Post([reply = CallWith(control, work), abandoned = work.abandoned, mailbox]() mutable {
+          // On the io thread again: the conversation cannot end while we look.
+          Conversation* const conversation = mailbox->conversation;
+          if (conversation == nullptr || conversation->session_->closed()) {
+            if (abandoned) abandoned();
+            return;
+          }
+          conversation->in_work_ = false;
+          conversation->Answer(std::move(reply));
+          conversation->Pump();
+        });
+      });
 }
 
 void Conversation::Answer(Reply reply) {
@@ -143,13 +209,28 @@ void Conversation::Answer(Reply reply) {
   pending_->completion.value1 = reply.value1;
   pending_->completion.value2 = reply.value2;
   pending_->output = std::move(reply.output);
+  pending_->charge = std::move(reply.charge);
   pending_->piece_bytes = arena_bytes;
   if (reply.unit_bytes > 0 || pending_->output.size() > arena_bytes) {
     const std::size_t unit = std::max<std::size_t>(reply.unit_bytes, 8);
     const std::size_t piece_bytes = std::min(kPieceBytesMax, arena_bytes / 2);
     pending_->piece_bytes = piece_bytes / unit * unit;
   }
-  SendPending();
+  if (!SendPending()) ChargePending();
+}
+
+void Conversation::ChargePending() {
+  if (pending_->charge != nullptr) return;
+  HeldCharge charge(account_);
+  const Status counted = charge.Grow(pending_->output.size());
+  if (counted) {
+    pending_->charge = std::make_shared<const HeldCharge>(std::move(charge));
+    return;
+  }
+  Reply refused = ErrorReply(counted.error());
+  pending_->completion.code = static_cast<std::uint8_t>(refused.code);
+  pending_->output = std::move(refused.output);
+  pending_->sent_bytes = 0;
 }
 
 bool Conversation::SendPending() {

@@ -2,19 +2,22 @@
 // answers out.
 //
 // Owner: the server. io thread only. Answers of metadata verbs keep the order of their submissions:
-// while one waits for room in the client's segments, or for the worker thread, the next submission
-// stays in its ring, and the client alone waits.
+// while one waits for room in the client's segments, or for workers, the next submission stays in its
+// ring, and the client alone waits. A kCancel that waits there behind its request is acted on at
+// once, and answered in its turn.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "daemon/io_loop.h"
 #include "daemon/reply.h"
 #include "daemon/scheduler.h"
 #include "daemon/service.h"
 #include "daemon/session.h"
+#include "daemon/workers.h"
 
 namespace kvd {
 
@@ -25,8 +28,7 @@ class Conversation {
   // outlives the conversation.
   struct Parts {
     IoLoop& loop;
-    IoLoop& worker;
-    IoLoop& files;
+    Workers& workers;
     Service& service;
     Scheduler& scheduler;
     std::function<void(SessionId, const Error& why)> closed;
@@ -51,8 +53,9 @@ class Conversation {
     std::vector<std::byte> output;
     std::size_t sent_bytes = 0;
     std::size_t piece_bytes = 0;
+    SharedCharge charge;  // null: the output is not counted yet
   };
-  // What the worker may still hold when the conversation is over.
+  // What workers may still hold when the conversation is over.
   struct Mailbox {
     Conversation* conversation = nullptr;
   };
@@ -62,19 +65,32 @@ class Conversation {
   void OnReadable();
   // One look; true if anything was done.
   Result<bool> PumpOnce();
+  // The next submission, unless none can be taken now.
+  Result<bool> TakeSubmission();
   void HandleSubmission();
-  // Has the call made on that thread. `abandoned` (may be empty): see FileCall.
-  void HandleOn(IoLoop& thread, std::function<Reply()> call, std::function<void()> abandoned);
+  // Has workers make the call.
+  void Queue(WorkCall work);
+  // Looks through the submissions that wait for kCancels of the request that is in work.
+  Status LookForCancels();
+  // Whether it is a kCancel that LookForCancels has acted on; forgets it.
+  bool TakeActedOn(const wire::Submission& submission);
   void Answer(Reply reply);
+  // Counts what waits of the answer; in its place, if it is too much, the error.
+  void ChargePending();
   bool SendPending();  // true: nothing waits any more
   void Close(const Error& why);
 
   const Parts parts_;
   const std::shared_ptr<Session> session_;
   const std::shared_ptr<Mailbox> mailbox_;
+  const std::shared_ptr<HeldAccount> account_;
   ReceivedSubmission received_;
+  HeldCharge received_charge_;  // of its payload
   std::optional<Pending> pending_;
-  bool on_worker_ = false;  // pending_ awaits its contents
+  bool in_work_ = false;                // pending_ awaits its contents
+  std::uint32_t submissions_seen_ = 0;  // by LookForCancels, of those that wait
+  // Targets of kCancels that wait in the ring and were acted on.
+  std::vector<std::uint64_t> acted_on_;
   bool closed_ = false;
   bool said_goodbye_ = false;
   std::unique_ptr<IoLoop::Handle> retry_;

@@ -29,6 +29,14 @@ SamplingParams SamplingOf(const wire::GenerateRequest& generate) {
                         .biases = generate.biases};
 }
 
+// The longest piece: a token's text behind what was held back of a character and of stop strings,
+// padded, and its log-probabilities.
+constexpr std::size_t kPieceBytesMax = sizeof(wire::GeneratePiece) + sizeof(TokenId) +
+                                       TokenTable::kTokenBytesMax + wire::kStopBytesMax +
+                                       2 * sizeof(std::uint32_t) +
+                                       (1 + wire::kLogprobsMax) * sizeof(wire::TokenLogprob);
+static_assert(kPieceBytesMax <= wire::kArenaBytesMin);
+
 template <class T>
 std::vector<std::byte> BytesOf(const T& value) {
   std::vector<std::byte> bytes(sizeof value);
@@ -288,8 +296,15 @@ void GenerationRequest::StreamToken(const SampledToken& drawn, std::string_view 
       .tokens = std::span(&drawn.token, 1),
       .text = text,
       .logprobs = logprobs};
+  // kPieceBytesMax fits; a piece that does not ends its request, not the daemon.
+  const std::size_t piece_bytes = wire::PieceBytes(view);
+  if (piece_bytes > session().output_bytes_max()) {
+    return EndWith({Code::kNoSpace, "result arena: a piece has " + std::to_string(piece_bytes) +
+                                        " bytes, the arena " +
+                                        std::to_string(session().output_bytes_max())});
+  }
   Answer piece{.completion = MakeCompletion(), .output = {}};
-  piece.output.resize(wire::PieceBytes(view));
+  piece.output.resize(piece_bytes);
   wire::EncodePiece(view, piece.output);
   SetPiece(std::move(piece));
 }

@@ -26,6 +26,7 @@
 #include "daemon/scheduler.h"
 #include "daemon/server.h"
 #include "daemon/state_directory.h"
+#include "daemon/thread_workers.h"
 #include "engine/engine.h"
 #include "engine/memory/memory_home.h"
 #include "engine/model_config.h"
@@ -215,8 +216,7 @@ Status Serve(const DaemonOptions& options, int signals) {
   const QuotaPolicy quotas(options.quotas, ::geteuid(), options.admits_others());
   PoolShares shares(engine->memory(), quotas);
   AsioLoop loop;
-  AsioLoop worker;
-  AsioLoop files;
+  ThreadWorkers workers({.turns = options.workers});
   std::unique_ptr<SavedStates> saved_states;
   if (options.store) {
     KVD_TRY(saved_states, SavedStates::Open(*options.store, *engine, quotas, shares));
@@ -247,8 +247,7 @@ Status Serve(const DaemonOptions& options, int signals) {
   if (prompt_cache) prompt_cache->OnLoaded([&scheduler] { scheduler.WakeUp(); });
   Server server(
       {.loop = loop,
-       .worker = worker,
-       .files = files,
+       .workers = workers,
        .engine = *engine,
        .scheduler = scheduler,
        .quotas = quotas,
@@ -261,8 +260,6 @@ Status Serve(const DaemonOptions& options, int signals) {
        .prefixes = {.is_shared = options.shares_prefixes, .retained_max = options.retained_max}});
 
   std::thread engine_thread([&scheduler] { scheduler.Run(); });
-  std::thread worker_thread([&worker] { worker.Run(); });
-  std::thread file_thread([&files] { files.Run(); });
   const auto cache_changes = WatchCache(cache_spills, prompt_cache.get());
   std::thread load_thread([&cache_loads] { cache_loads.Run(); });
   std::thread spill_thread([&cache_spills] {
@@ -291,11 +288,7 @@ Status Serve(const DaemonOptions& options, int signals) {
   server.StopListening();
   scheduler.Stop();
   engine_thread.join();
-  worker.Stop();
-  worker_thread.join();
-  if (saved_states) saved_states->Stop();
-  files.Stop();
-  file_thread.join();
+  workers.Stop();
   if (prompt_cache) prompt_cache->Stop();
   cache_loads.Stop();
   load_thread.join();

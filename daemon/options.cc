@@ -199,6 +199,8 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
       "--retain", &options.retained_max, 0, std::numeric_limits<std::uint32_t>::max(),
       "sequences that stay as prefixes when their clients let them go, until their room is "
       "needed; all without it");
+  flags.Number("--workers", &options.workers, 1, kThreadsMax,
+               "calls on text and files that run at a time; those that take long take turns");
   flags.Number("--hello-timeout-ms", &options.hello_timeout_ms, 1, 600'000,
                "time that a connection has to introduce itself");
   flags.Number("--reconnect-wait-ms", &options.reconnect_wait_ms, 0, 3'600'000,
@@ -214,6 +216,12 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
   flags.Number("--other-requests", &others.requests_in_flight, 1, 1u << 20, "of every other uid");
   flags.Number("--other-result-bytes", &others.result_arena_bytes, 1u << 16, 1ull << 40,
                "result arenas of every other uid");
+  flags.Number("--other-request-bytes", &others.request_arena_bytes, 1u << 16, 1ull << 40,
+               "request arenas of every other uid");
+  flags.Number("--max-held-bytes", &own.held_bytes, 1u << 20, 1ull << 50,
+               "uploads, exports, requests and answers held for the daemon's own uid");
+  flags.Number("--other-held-bytes", &others.held_bytes, 1u << 20, 1ull << 50,
+               "uploads, exports, requests and answers held for every other uid");
   flags.Number("--other-saved-bytes", &others.saved_bytes, 0, 1ull << 50,
                "saved states of every other uid");
   flags.Share("--other-pool-share", &others.pool_share, "of the pool, for every other uid");

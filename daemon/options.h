@@ -35,6 +35,7 @@ struct DaemonOptions {
   std::uint32_t defrag_threshold = 30;         // percent of the used blocks; 0: never by itself
   std::uint32_t prefill_chunk = 256;           // tokens; 1 to engine.ubatch_tokens
   std::uint32_t max_step_ms = 200;             // beside decode rows; 0: any time
+  std::uint32_t workers = 2;                   // 1 to 256
   std::uint32_t hello_timeout_ms = 5000;       // 1 to 600,000
   bool shares_prefixes = true;
   std::uint32_t retained_max = std::numeric_limits<std::uint32_t>::max();  // sequences

@@ -42,6 +42,16 @@ Status QuotaPolicy::CheckResultBytes(std::uint32_t uid, std::uint64_t held,
   return Check("result arena bytes", uid, held, wanted, Limits(uid).result_arena_bytes);
 }
 
+Status QuotaPolicy::CheckRequestBytes(std::uint32_t uid, std::uint64_t held,
+                                      std::uint64_t wanted) const {
+  return Check("request arena bytes", uid, held, wanted, Limits(uid).request_arena_bytes);
+}
+
+Status QuotaPolicy::CheckHeldBytes(std::uint32_t uid, std::uint64_t held,
+                                   std::uint64_t wanted) const {
+  return Check("held bytes", uid, held, wanted, Limits(uid).held_bytes);
+}
+
 Status QuotaPolicy::CheckSavedBytes(std::uint32_t uid, std::uint64_t held,
                                     std::uint64_t wanted) const {
   return Check("saved bytes", uid, held, wanted, Limits(uid).saved_bytes);

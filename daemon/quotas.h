@@ -14,10 +14,14 @@ namespace kvd {
 struct UidLimits {
   std::uint32_t connections = 0;
   std::uint32_t sequences = 0;
-  double pool_share = 1.0;               // of the pool's blocks, (0, 1]
-  std::uint32_t requests_in_flight = 0;  // submitted and not yet answered for the last time
-  std::uint64_t result_arena_bytes = 0;  // result arenas of all its connections together
-  std::uint64_t saved_bytes = 0;         // of its saved states; the own uid's are not counted
+  double pool_share = 1.0;                // of the pool's blocks, (0, 1]
+  std::uint32_t requests_in_flight = 0;   // submitted and not yet answered for the last time
+  std::uint64_t result_arena_bytes = 0;   // result arenas of all its connections together
+  std::uint64_t saved_bytes = 0;          // of its saved states; the own uid's are not counted
+  std::uint64_t request_arena_bytes = 0;  // request arenas of all its connections together
+  // Of its requests and their answers, beside the arenas: copies of payloads in work, uploads,
+  // exports, answers that wait to be sent.
+  std::uint64_t held_bytes = 0;
 };
 
 struct Quotas {
@@ -28,13 +32,17 @@ struct Quotas {
                 .pool_share = 1.0,
                 .requests_in_flight = 16384,
                 .result_arena_bytes = 4ull << 30,
-                .saved_bytes = 0};
+                .saved_bytes = 0,
+                .request_arena_bytes = 4ull << 30,
+                .held_bytes = 4ull << 30};
   UidLimits others{.connections = 8,
                    .sequences = 64,
                    .pool_share = 0.25,
                    .requests_in_flight = 256,
                    .result_arena_bytes = 64ull << 20,
-                   .saved_bytes = 4ull << 30};
+                   .saved_bytes = 4ull << 30,
+                   .request_arena_bytes = 64ull << 20,
+                   .held_bytes = 256ull << 20};
 };
 
 class QuotaPolicy {
@@ -54,6 +62,8 @@ class QuotaPolicy {
   Status CheckSequences(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
   Status CheckRequests(std::uint32_t uid, std::uint32_t held) const;
   Status CheckResultBytes(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
+  Status CheckRequestBytes(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
+  Status CheckHeldBytes(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
   Status CheckSavedBytes(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
   // Blocks: `held` are those its sequences refer to; for the own uid those of everybody. `total` is
   // the pool's.

@@ -1,7 +1,7 @@
 // Reply: what a metadata verb answers, before it is cut into completions.
 //
-// A plain value, made by the service (on the io thread, or on the worker for what takes long), sent
-// by the conversation.
+// A plain value, made by the service (on the io thread, or by workers for what takes long), sent by
+// the conversation.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/held_bytes.h"
+#include "engine/work_control.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 
@@ -27,6 +29,7 @@ struct Reply {
   // Output larger than one piece is cut at multiples of this; 0: only if it is larger than the
   // arena.
   std::uint32_t unit_bytes = 0;
+  SharedCharge charge{};  // of the output, if it is counted already
 
   template <class T>
   void Append(const T& value) {
@@ -47,15 +50,14 @@ inline Reply ErrorReply(const Error& error) {
   return reply;
 }
 
-// How a submission goes on: answered now; by a call that the worker thread or the file thread makes;
-// or by the scheduler.
+// How a submission continues: answered now, by a call that workers make, or by the scheduler.
 struct AnsweredByScheduler {};
-// Answered by a call that the file thread makes, which may take long.
-struct FileCall {
-  std::function<Reply()> call;
+struct WorkCall {
+  // May take long; returns soon after its control has said kCancelled.
+  std::function<Reply(WorkControl&)> call;
   // On the io thread, instead of answering: the client has gone. May be empty.
-  std::function<void()> abandoned;
+  std::function<void()> abandoned{};
 };
-using Outcome = std::variant<Reply, std::function<Reply()>, FileCall, AnsweredByScheduler>;
+using Outcome = std::variant<Reply, WorkCall, AnsweredByScheduler>;
 
 }  // namespace kvd

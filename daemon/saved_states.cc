@@ -165,20 +165,52 @@ Result<std::optional<Reply>> SavedStates::LoadedAlready(const FileAttempt& attem
   return std::optional(std::move(reply));
 }
 
-Status SavedStates::CheckBytes(std::uint32_t uid, int folder, std::uint64_t wanted_bytes) const {
-  if (quotas_.is_own(uid)) return {};
-  KVD_TRY(const std::vector<std::string> names, NamesIn(folder));
+class SavedStates::Reservation {
+ public:
+  Reservation(SavedStates& states, std::uint32_t uid, std::uint64_t bytes)
+      : states_(states), uid_(uid), bytes_(bytes) {}
+  Reservation(const Reservation&) = delete;
+  Reservation& operator=(const Reservation&) = delete;
+  ~Reservation() {
+    const MutexLock lock(states_.mutex_);
+    const auto found = states_.reserved_bytes_.find(uid_);
+    found->second -= bytes_;
+    if (found->second == 0) states_.reserved_bytes_.erase(found);
+  }
+
+ private:
+  SavedStates& states_;
+  const std::uint32_t uid_;
+  const std::uint64_t bytes_;
+};
+
+Result<std::unique_ptr<SavedStates::Reservation>> SavedStates::Reserve(std::uint32_t uid,
+                                                                       int folder,
+                                                                       std::uint64_t wanted_bytes) {
   std::uint64_t held_bytes = 0;
-  for (const std::string& name : names) {
-    struct stat about{};
-    if (::fstatat(folder, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0) {
-      held_bytes += static_cast<std::uint64_t>(about.st_size);
+  if (!quotas_.is_own(uid)) {
+    KVD_TRY(const std::vector<std::string> names, NamesIn(folder));
+    for (const std::string& name : names) {
+      struct stat about{};
+      if (::fstatat(folder, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0) {
+        held_bytes += static_cast<std::uint64_t>(about.st_size);
+      }
     }
   }
-  return quotas_.CheckSavedBytes(uid, held_bytes, wanted_bytes);
+  const MutexLock lock(mutex_);
+  std::uint64_t& reserved_bytes = reserved_bytes_[uid];
+  const Status allowed =
+      quotas_.is_own(uid) ? Status()
+                          : quotas_.CheckSavedBytes(uid, held_bytes + reserved_bytes, wanted_bytes);
+  if (!allowed) {
+    if (reserved_bytes == 0) reserved_bytes_.erase(uid);
+    return std::unexpected(allowed.error());
+  }
+  reserved_bytes += wanted_bytes;
+  return std::make_unique<Reservation>(*this, uid, wanted_bytes);
 }
 
-Result<Reply> SavedStates::Save(const SaveCall& call) {
+Result<Reply> SavedStates::Save(const SaveCall& call, WorkControl& work) {
   const bool writes = !call.name.empty();
   if (writes) KVD_CHECK_OK(CheckName(call.name));
   KVD_TRY(const std::optional<AppliedReply> earlier, Earlier(call.attempt));
@@ -191,6 +223,7 @@ Result<Reply> SavedStates::Save(const SaveCall& call) {
   exports.reserve(call.sequences.size());
   std::uint64_t cells = 0;
   for (const SequenceHandle handle : call.sequences) {
+    KVD_CHECK_OK(work.Continue());
     KVD_TRY(SequenceExport opened, SequenceExport::Open(engine_, handle));
     cells += opened.cell_count();
     exports.push_back(std::move(opened));
@@ -216,7 +249,8 @@ Result<Reply> SavedStates::Save(const SaveCall& call) {
   if (!writes) return reply;
   KVD_TRY(const UniqueFd folder, OpenFolder(call.uid, true));
   (void)RemoveStaleTemporaries(folder.get());
-  KVD_CHECK_OK(CheckBytes(call.uid, folder.get(), unpacked_bytes));
+  KVD_TRY(const std::unique_ptr<Reservation> reservation,
+          Reserve(call.uid, folder.get(), unpacked_bytes));
   struct stat about{};
   const bool exists = ::fstatat(folder.get(), call.name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
   const bool replaces = call.replace || earlier;
@@ -226,7 +260,7 @@ Result<Reply> SavedStates::Save(const SaveCall& call) {
   KVD_TRY(const SaveReport report,
           SaveSequences(engine_, items, call.profile, std::move(sections),
                         {.directory = folder.get(), .name = call.name, .replace = replaces},
-                        kThreads, &stops_));
+                        kThreads, work));
   KVD_CHECK_OK(memory.Remember(call.attempt.applied, Memory::Stage::kEnded, 0));
   reply.value0 = static_cast<std::int64_t>(report.file_bytes);
   Log(LogLevel::kInfo, "save",
@@ -247,7 +281,7 @@ Status SavedStates::RestoreSampler(std::span<const std::byte> sampler, SamplerSt
 }
 
 Status SavedStates::LoadOne(const StateFileReader& file, std::size_t number,
-                            SamplerStates* samplers, wire::LoadedEntry* entry,
+                            SamplerStates* samplers, WorkControl& work, wire::LoadedEntry* entry,
                             std::vector<TokenId>* tokens) {
   const auto handle = static_cast<SequenceHandle>(entry->handle);
   const state_file::SequenceHeader& header = file.sequences()[number].header;
@@ -261,7 +295,7 @@ Status SavedStates::LoadOne(const StateFileReader& file, std::size_t number,
     tokens->insert(tokens->end(), saved.tokens.begin(), saved.tokens.end());
     return RestoreSampler(saved.sampler, samplers, entry);
   }
-  KVD_TRY(const LoadReport report, LoadSequence(engine_, file, number, handle, kThreads, &stops_));
+  KVD_TRY(const LoadReport report, LoadSequence(engine_, file, number, handle, kThreads, work));
   entry->cell_count = report.cell_count;
   entry->flags = report.is_converted ? static_cast<std::uint32_t>(wire::kLoadedConverted) : 0u;
   CopyText(kernels::DataTypeName(report.k_type), entry->k_type);
@@ -271,22 +305,24 @@ Status SavedStates::LoadOne(const StateFileReader& file, std::size_t number,
 }
 
 Status SavedStates::LoadAll(const SequenceOwner& owner, const AppliedRequest& applied,
-                            const StateFileReader& file, SamplerStates* samplers,
+                            const StateFileReader& file, SamplerStates* samplers, WorkControl& work,
                             std::vector<wire::LoadedEntry>* entries, std::vector<TokenId>* tokens) {
   AppliedRequest part = applied;
   part.completes = false;
   for (std::size_t number = 0; number < file.sequences().size(); ++number) {
+    KVD_CHECK_OK(work.Continue());
     KVD_CHECK_OK(shares_.Admit(owner.uid, file.sequences()[number].header.cell_count));
     KVD_TRY(const SequenceHandle handle, engine_.memory().Create(owner, part));
     entries->push_back({});
     entries->back().handle = static_cast<std::uint64_t>(handle);
-    KVD_CHECK_OK(LoadOne(file, number, samplers, &entries->back(), tokens));
+    KVD_CHECK_OK(LoadOne(file, number, samplers, work, &entries->back(), tokens));
   }
   return engine_.memory().Remember(applied, Memory::Stage::kEnded, file.header().header_crc);
 }
 
 Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& name,
-                                SamplerStates* samplers, const FileAttempt& attempt) {
+                                SamplerStates* samplers, const FileAttempt& attempt,
+                                WorkControl& work) {
   KVD_CHECK_OK(CheckName(name));
   const Result<UniqueFd> folder = OpenFolder(owner.uid, false);
   if (!folder && folder.error().code == Code::kNotFound) return NoSuchState(name);
@@ -302,7 +338,8 @@ Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& n
   }
   std::vector<wire::LoadedEntry> entries;
   std::vector<TokenId> tokens;
-  if (Status status = LoadAll(owner, attempt.applied, file, samplers, &entries, &tokens); !status) {
+  if (Status status = LoadAll(owner, attempt.applied, file, samplers, work, &entries, &tokens);
+      !status) {
     for (const wire::LoadedEntry& entry : entries) {
       (void)engine_.memory().Drop(static_cast<SequenceHandle>(entry.handle));
     }
@@ -351,14 +388,17 @@ wire::SavedEntry SavedStates::Describe(int folder, const std::string& name) cons
   return entry;
 }
 
-Result<Reply> SavedStates::List(std::uint32_t uid) {
+Result<Reply> SavedStates::List(std::uint32_t uid, WorkControl& work) {
   Reply reply;
   reply.unit_bytes = sizeof(wire::SavedEntry);
   const Result<UniqueFd> folder = OpenFolder(uid, false);
   if (!folder && folder.error().code == Code::kNotFound) return reply;
   if (!folder) return std::unexpected(folder.error());
   KVD_TRY(const std::vector<std::string> names, NamesIn(folder->get()));
-  for (const std::string& name : names) reply.Append(Describe(folder->get(), name));
+  for (const std::string& name : names) {
+    KVD_CHECK_OK(work.Continue());
+    reply.Append(Describe(folder->get(), name));
+  }
   return reply;
 }
 

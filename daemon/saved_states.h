@@ -1,15 +1,15 @@
 // SavedStates: the sequences that clients save, as files in the directory of --store, one folder for
 // each uid.
 //
-// Owner: main. Calls are made on a thread of their own (the file thread), so that neither steps nor
-// metadata verbs wait for a disk. A name is one safe path component; it is opened inside the uid's
-// folder, through no symbolic link.
+// Owner: main. Threads: any; calls are made by workers, so that neither steps nor metadata verbs wait
+// for a disk. Calls of one session come one after another. A name is one safe path component; it is
+// opened inside the uid's folder, through no symbolic link.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "daemon/pool_shares.h"
@@ -19,6 +19,8 @@
 #include "engine/engine.h"
 #include "engine/saved_state/load_sequence.h"
 #include "engine/saved_state/save_sequences.h"
+#include "engine/work_control.h"
+#include "shm/mutex.h"
 #include "shm/unique_fd.h"
 #include "shm/wire_messages.h"
 
@@ -39,9 +41,6 @@ class SavedStates {
   static Result<std::unique_ptr<SavedStates>> Open(const std::string& path, Engine& engine,
                                                    const QuotaPolicy& quotas, PoolShares& shares);
 
-  // Any thread: what runs ends with kCancelled, as does what comes later.
-  void Stop() { stops_.store(true, std::memory_order_relaxed); }
-
   struct SaveCall {
     FileAttempt attempt{};
     std::uint32_t uid = 0;
@@ -52,12 +51,12 @@ class SavedStates {
     bool replace = false;
     const SamplerStates* samplers = nullptr;  // of the sequences; null: they have none
   };
-  // ---- the file thread. Replies as wire::Verb says.
-  Result<Reply> Save(const SaveCall& call);
+  // ---- Replies as wire::Verb says. Errors: also kCancelled.
+  Result<Reply> Save(const SaveCall& call, WorkControl& work);
   // Samplers that were saved come back to `samplers`, if it is not null.
   Result<Reply> Load(const SequenceOwner& owner, const std::string& name, SamplerStates* samplers,
-                     const FileAttempt& attempt = {});
-  Result<Reply> List(std::uint32_t uid);
+                     const FileAttempt& attempt, WorkControl& work);
+  Result<Reply> List(std::uint32_t uid, WorkControl& work);
   Result<Reply> Remove(std::uint32_t uid, const std::string& name, const FileAttempt& attempt = {});
 
  private:
@@ -76,14 +75,17 @@ class SavedStates {
   // heard of it. Error: kConflict.
   Result<std::optional<Reply>> LoadedAlready(const FileAttempt& attempt,
                                              const Result<StateFileReader>& file);
-  // Whether the uid may hold that many more bytes.
-  Status CheckBytes(std::uint32_t uid, int folder, std::uint64_t wanted_bytes) const;
+  // Bytes that a save may write, counted for its uid until it has ended.
+  class Reservation;
+  // Error: kNoSpace (the uid may not hold that many more bytes).
+  Result<std::unique_ptr<Reservation>> Reserve(std::uint32_t uid, int folder,
+                                               std::uint64_t wanted_bytes);
   // The sequences of the file in fresh ones of the owner's, all or none.
   Status LoadAll(const SequenceOwner& owner, const AppliedRequest& applied,
-                 const StateFileReader& file, SamplerStates* samplers,
+                 const StateFileReader& file, SamplerStates* samplers, WorkControl& work,
                  std::vector<wire::LoadedEntry>* entries, std::vector<TokenId>* tokens);
   Status LoadOne(const StateFileReader& file, std::size_t number, SamplerStates* samplers,
-                 wire::LoadedEntry* entry, std::vector<TokenId>* tokens);
+                 WorkControl& work, wire::LoadedEntry* entry, std::vector<TokenId>* tokens);
   Status RestoreSampler(std::span<const std::byte> sampler, SamplerStates* samplers,
                         wire::LoadedEntry* entry) const;
   wire::SavedEntry Describe(int folder, const std::string& name) const;
@@ -92,7 +94,9 @@ class SavedStates {
   Engine& engine_;
   const QuotaPolicy& quotas_;
   PoolShares& shares_;
-  std::atomic<bool> stops_{false};
+  Mutex mutex_;
+  // By uid, of saves in work.
+  std::unordered_map<std::uint32_t, std::uint64_t> reserved_bytes_ KVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace kvd

@@ -276,7 +276,9 @@ Status Server::Open(Hello& opened) {
   const PeerCredentials peer = opened.connection->peer();
   UidCounts& counts = counts_[peer.uid];
   const std::uint64_t result_bytes = hello.geometry.result_arena_bytes;
+  const std::uint64_t request_bytes = hello.geometry.request_arena_bytes;
   KVD_CHECK_OK(parts_.quotas.CheckResultBytes(peer.uid, counts.result_bytes, result_bytes));
+  KVD_CHECK_OK(parts_.quotas.CheckRequestBytes(peer.uid, counts.request_bytes, request_bytes));
   const SessionId id = opening.session.id;
   KVD_TRY(CreatedChannel created,
           CreateChannel(hello.geometry, "kvd-" + std::to_string(static_cast<std::uint64_t>(id))));
@@ -311,6 +313,7 @@ Status Server::Open(Hello& opened) {
   }
 
   counts.result_bytes += result_bytes;
+  counts.request_bytes += request_bytes;
   const bool is_stored = opening.token != SessionToken{};
   StoredSession stored = opening.session;
   if (const ClientProcess process = DescribeProcess(peer.pid); process != stored.process) {
@@ -332,8 +335,7 @@ Status Server::Open(Hello& opened) {
       id,
       std::make_unique<Conversation>(
           Conversation::Parts{.loop = parts_.loop,
-                              .worker = parts_.worker,
-                              .files = parts_.files,
+                              .workers = parts_.workers,
                               .service = service_,
                               .scheduler = parts_.scheduler,
                               .closed =
@@ -356,6 +358,7 @@ std::shared_ptr<Conversation> Server::EndSession(SessionId id, const Error& why,
   conversations_.erase(found);
   Session& session = *ended->session();
   session.Close();
+  parts_.workers.CancelSession(id);
   const auto& stored = session.identity().stored;
   const bool is_awaited = is_closing_ || options_.reconnect_wait.count() > 0;
   if (is_lost && stored && is_awaited && !ended->HasSaidGoodbye()) {
@@ -365,6 +368,7 @@ std::shared_ptr<Conversation> Server::EndSession(SessionId id, const Error& why,
     service_.SessionClosed(id);
   }
   counts_[session.uid()].result_bytes -= session.output_bytes_max();
+  counts_[session.uid()].request_bytes -= session.request_arena_bytes();
   ReleaseConnection(session.uid());
   if (session.identity().watches_map) maps_.Unwatch(session.uid());
   const std::string fields =

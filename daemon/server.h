@@ -1,7 +1,7 @@
 // Server: the io side of the daemon put together: listener, hellos, conversations, service.
 //
 // Owner: main. Everything but the constructor's caller and Wake-ups posted by other threads happens
-// on the io thread. The scheduler's thread and the worker's are main's.
+// on the io thread. The scheduler's thread and the workers are main's.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@
 #include "daemon/scheduler.h"
 #include "daemon/service.h"
 #include "daemon/waiting_sessions.h"
+#include "daemon/workers.h"
 #include "engine/engine.h"
 
 namespace kvd {
@@ -39,8 +40,7 @@ class Server {
   // All outlive the server.
   struct Parts {
     IoLoop& loop;
-    IoLoop& worker;
-    IoLoop& files;
+    Workers& workers;
     Engine& engine;
     Scheduler& scheduler;
     const QuotaPolicy& quotas;
@@ -76,6 +76,7 @@ class Server {
   struct UidCounts {
     std::uint32_t connections = 0;  // those that have not said hello included
     std::uint64_t result_bytes = 0;
+    std::uint64_t request_bytes = 0;
   };
 
   // Whose session a hello opens.

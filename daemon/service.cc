@@ -20,12 +20,14 @@ Service::Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas
       shares_(shares),
       surroundings_(std::move(surroundings)),
       prefixes_(prefixes),
-      samplers_(memory_, engine.config().vocab_size) {
+      samplers_(memory_, engine.config().vocab_size),
+      held_(quotas),
+      tokens_max_(std::uint64_t{memory_.Usage().total_blocks} * layout::kBlockCells) {
   if (surroundings_.prompt_cache != nullptr) surroundings_.prompt_cache->OfferAll();
 }
 
-Outcome Service::Handle(const std::shared_ptr<Session>& session,
-                        const ReceivedSubmission& received) {
+Outcome Service::Handle(const std::shared_ptr<Session>& session, ReceivedSubmission& received,
+                        HeldCharge charge) {
   if (!received.check) return ErrorReply(received.check.error());
   // The own uid is bounded by its completion rings. The submission just taken counts itself.
   if (!quotas_.is_own(session->uid())) {
@@ -34,12 +36,16 @@ Outcome Service::Handle(const std::shared_ptr<Session>& session,
       return ErrorReply(allowed.error());
     }
   }
-  const Request request{
-      .session = session,
-      .submission = received.submission,
-      .payload = received.payload,
-      .caller = {
-          .session = session->id(), .uid = session->uid(), .salt = session->identity().cache_salt}};
+  const Request request{.session = session,
+                        .submission = received.submission,
+                        .payload = received.payload,
+                        .caller = {.session = session->id(),
+                                   .uid = session->uid(),
+                                   .salt = session->identity().cache_salt},
+                        .received = received,
+                        .charge = received.payload.empty()
+                                      ? nullptr
+                                      : std::make_shared<const HeldCharge>(std::move(charge))};
   if (request.has(wire::kFlagRetry)) {
     Result<std::optional<Reply>> again = AnswerAgain(request);
     if (!again) return ErrorReply(again.error());

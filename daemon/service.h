@@ -2,9 +2,8 @@
 // wrong.
 //
 // Owner: the server; its methods belong to the io thread. Metadata verbs act on the engine's memory
-// directly (locked inside, microseconds) and never wait for a computing step; what takes long on
-// the processor (text) is returned as a call for the worker thread; computing verbs go to the
-// scheduler. Arguments of submissions have passed wire::ValidateSubmission and are a private copy;
+// directly (locked inside, microseconds) and never wait for a computing step; what takes long (text,
+// files) is returned as a call for workers; computing verbs go to the scheduler. Arguments of submissions have passed wire::ValidateSubmission and are a private copy;
 // everything else about them is checked here, before anything changes.
 #pragma once
 
@@ -19,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/held_bytes.h"
+#include "daemon/llama_upload.h"
 #include "daemon/permissions.h"
 #include "daemon/pool_shares.h"
 #include "daemon/quotas.h"
@@ -55,7 +56,13 @@ class Service {
   Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas, PoolShares& shares,
           Surroundings surroundings, const PrefixOptions& prefixes = {});
 
-  Outcome Handle(const std::shared_ptr<Session>& session, const ReceivedSubmission& received);
+  // `charge`: of the payload, which is taken where it is needed longer.
+  Outcome Handle(const std::shared_ptr<Session>& session, ReceivedSubmission& received,
+                 HeldCharge charge = {});
+  // What the daemon holds for that uid.
+  std::shared_ptr<HeldAccount> AccountOf(std::uint32_t uid) { return held_.AccountOf(uid); }
+  // How many tokens a submission may carry.
+  std::uint64_t tokens_max() const { return tokens_max_; }
 
   // The client is gone for good: its requests are cancelled, and what its private sequences hold of
   // plain text stays as retained prefixes.
@@ -70,10 +77,14 @@ class Service {
     const wire::Submission& submission;
     std::span<const std::byte> payload;
     Caller caller;
+    ReceivedSubmission& received;
+    SharedCharge charge;  // of the payload
 
     SequenceHandle sequence() const { return static_cast<SequenceHandle>(submission.sequence); }
     SequenceHandle sequence2() const { return static_cast<SequenceHandle>(submission.sequence2); }
     bool has(wire::SubmissionFlags flag) const { return (submission.flags & flag) != 0; }
+    // The payload for a call that outlives the request. `payload` is of no use then.
+    std::vector<std::byte> TakePayload() const { return std::move(received.payload); }
     RequestId id() const { return static_cast<RequestId>(submission.request); }
     // As what it is remembered by the commit that applies it.
     AppliedRequest applied() const {
@@ -117,7 +128,7 @@ class Service {
   Result<Reply> Add(const Request& request);
   Result<Reply> Query(const Request& request);
   Result<Outcome> List(const Request& request);
-  Result<Reply> ReadTokens(const Request& request);
+  Result<Outcome> ReadTokens(const Request& request);
   // ---- verbs_replays.cc: the same where tokens have to be computed again
   Result<Outcome> RemoveWithReplay(const Request& request, SequenceHandle sequence, PosRange range);
   Result<Outcome> ForkWithReplay(const Request& request, std::uint32_t cell_count,
@@ -184,7 +195,7 @@ class Service {
   Result<Outcome> ImportLlama(const Request& request);
   Result<Reply> ImportUploaded(const Session& session, const SequenceOwner& owner,
                                const AppliedRequest& applied, const wire::LlamaImportParams& params,
-                               std::span<const std::byte> bytes);
+                               LlamaUpload& upload, WorkControl& work);
   std::vector<SequenceHandle> SequencesOf(SessionId session) const;
   // Of an export or an upload.
   std::uint64_t LlamaBytesMax(std::uint32_t uid) const;
@@ -202,8 +213,10 @@ class Service {
   const PrefixOptions prefixes_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   SamplerStates samplers_;
-  std::vector<SequenceHandle> fork_handles_;             // scratch of Fork
-  std::map<SessionId, std::vector<std::byte>> uploads_;  // files that are being sent
+  std::vector<SequenceHandle> fork_handles_;  // scratch of Fork
+  std::map<SessionId, LlamaUpload> uploads_;  // files that are being sent
+  HeldBytes held_;
+  const std::uint64_t tokens_max_;
 };
 
 // [p0, p1) of a submission: a negative begin is 0, a negative end is open. Error: kInvalidArgument

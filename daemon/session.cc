@@ -18,22 +18,31 @@ Session::Session(SessionIdentity identity, UniqueFd socket, DaemonChannel channe
       pump_wanted_(std::move(pump_wanted)),
       channel_(std::move(channel)) {
   output_bytes_max_ = channel_.completions().output_bytes_max();
+  request_arena_bytes_ = channel_.geometry().request_arena_bytes;
   spares_.reserve(kSpareCount);
 }
 
-Result<bool> Session::TakeSubmission(ReceivedSubmission& into) {
-  const std::lock_guard lock(mutex_);
+Result<bool> Session::TakeSubmission(ReceivedSubmission& into, std::uint64_t tokens_max,
+                                     const SubmissionConsumer::Admit& admit) {
   submission_waits_ = false;
   KVD_TRY(const std::uint32_t waiting, channel_.submissions().Waiting());
   if (waiting == 0) return false;
-  if (channel_.completions().free_slots() <= held_slots_ || !channel_.completions().Reserve()) {
-    submission_waits_ = true;
-    return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (channel_.completions().free_slots() <= held_slots_ || !channel_.completions().Reserve()) {
+      submission_waits_ = true;
+      return false;
+    }
   }
-  KVD_TRY(const bool taken, channel_.submissions().Take(into));
+  // Without the mutex: the engine thread waits for it, and a payload may be large.
+  KVD_TRY(const bool taken, channel_.submissions().Take(into, tokens_max, admit));
   KVD_ASSERT(taken);
   in_flight_.fetch_add(1, std::memory_order_relaxed);
   return true;
+}
+
+Result<std::optional<wire::Submission>> Session::PeekSubmission(std::uint32_t ahead) {
+  return channel_.submissions().Peek(ahead);
 }
 
 Status Session::RefreshLocked() {
@@ -55,11 +64,11 @@ Status Session::Refresh() {
   return {};
 }
 
-Result<bool> Session::Sleep(bool answer_waits) {
+Result<bool> Session::Sleep(bool answer_waits, std::uint32_t submissions_seen) {
   const std::lock_guard lock(mutex_);
   if (answer_waits && room_unseen_) return false;
   const bool stalled = answer_waits || room_wanted_;
-  KVD_TRY(const bool sleeps, channel_.PrepareToSleep(stalled));
+  KVD_TRY(const bool sleeps, channel_.PrepareToSleep(stalled, submissions_seen));
   // PrepareToSleep looks at the client's cursors itself where something waits for them.
   if (!sleeps && stalled) room_changed_ = true;
   return sleeps;

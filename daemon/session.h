@@ -2,10 +2,11 @@
 // Bytes only, no policy.
 //
 // Owner: shared by the io thread (server.cc) and by the computing requests that it has in flight;
-// its segments are unmapped when the last of them lets go. Threads: TakeSubmission, Sleep and
-// WakeUp belong to the io thread; the rest may be called from any thread: completions are written
-// by the io thread and the engine thread under the session's own mutex, which is held for a copy
-// and never across a computing step. Nothing here ever blocks on the client.
+// its segments are unmapped when the last of them lets go. Threads: submissions, Sleep and WakeUp
+// belong to the io thread; the rest may be called from any thread: completions are written by the io
+// thread and the engine thread under the session's own mutex, which is held for the copy of an
+// answer, never for that of a payload and never across a computing step. Nothing here ever blocks on
+// the client.
 //
 // Invariants. Every submission taken holds one completion slot until its final answer, so a final
 // answer waits for output space alone. Output pieces are published in the order of their
@@ -18,6 +19,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -60,6 +62,7 @@ class Session {
   const SessionIdentity& identity() const { return identity_; }
   int socket() const { return socket_.get(); }
   std::size_t output_bytes_max() const { return output_bytes_max_; }
+  std::uint64_t request_arena_bytes() const { return request_arena_bytes_; }
   std::uint32_t requests_in_flight() const { return in_flight_.load(std::memory_order_relaxed); }
   // Tokens that its requests have had computed and sampled. Any thread; CountTokens: engine thread.
   std::uint64_t tokens_computed() const { return tokens_computed_.load(std::memory_order_relaxed); }
@@ -70,14 +73,19 @@ class Session {
   }
 
   // ---- io thread
-  // The next submission, if there is one and a completion slot for its answer. Errors: kCorrupt (a
-  // cursor): close it.
-  Result<bool> TakeSubmission(ReceivedSubmission& into);
+  // The next submission, if there is one and a completion slot for its answer. `tokens_max` and
+  // `admit`: SubmissionConsumer::Take. Errors: kCorrupt (a cursor): close it.
+  Result<bool> TakeSubmission(ReceivedSubmission& into,
+                              std::uint64_t tokens_max = std::numeric_limits<std::uint64_t>::max(),
+                              const SubmissionConsumer::Admit& admit = {});
+  // SubmissionConsumer::Peek.
+  Result<std::optional<wire::Submission>> PeekSubmission(std::uint32_t ahead);
   // Reads the client's cursors. Errors: kCorrupt: close it.
   Status Refresh();
   // Sets the flag that makes the client ring, asking for rings on releases too if something waits
-  // for room. False: something came meanwhile, look again. Errors: kCorrupt.
-  Result<bool> Sleep(bool answer_waits);
+  // for room. `submissions_seen`: DaemonChannel::PrepareToSleep. False: something came meanwhile, look
+  // again. Errors: kCorrupt.
+  Result<bool> Sleep(bool answer_waits, std::uint32_t submissions_seen = 0);
   void WakeUp();
   // Whether a computing request waits for room and some may have come: then the caller wakes the
   // scheduler.
@@ -130,13 +138,15 @@ class Session {
   const UniqueFd socket_;
   const std::function<void(SessionId)> pump_wanted_;
   std::size_t output_bytes_max_ = 0;
+  std::uint64_t request_arena_bytes_ = 0;
   std::atomic<bool> closed_ = false;
   std::atomic<std::uint32_t> in_flight_ = 0;  // submissions taken and not answered finally
   std::atomic<std::uint64_t> tokens_computed_ = 0;
   std::atomic<std::uint64_t> tokens_sampled_ = 0;
   bool submission_waits_ = false;  // io thread only
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex
+      mutex_;  // guards what follows, but for channel_.submissions(), which is the io thread's
   DaemonChannel channel_;
   std::uint32_t held_slots_ = 0;        // free slots promised to logits that are not final
   std::uint32_t pieces_in_flight_ = 0;  // logits reserved, not yet published

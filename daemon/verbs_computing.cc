@@ -154,7 +154,8 @@ Result<Outcome> Service::Decode(const Request& request) {
       RequestOrigin{.session = request.session,
                     .request = static_cast<RequestId>(request.submission.request),
                     .verb = wire::Verb::kDecode,
-                    .wants_progress = request.has(wire::kFlagProgress)},
+                    .wants_progress = request.has(wire::kFlagProgress),
+                    .charge = request.charge},
       info.handle, pos, std::move(tokens), logits, vocab_size, resumption);
   decode->opening = OpeningFor(request, info);
   KVD_CHECK_OK(scheduler_.Submit(std::move(decode)));
@@ -243,7 +244,8 @@ Result<Outcome> Service::Generate(const Request& request) {
           GenerationRequest::Create({.session = request.session,
                                      .request = static_cast<RequestId>(request.submission.request),
                                      .verb = wire::Verb::kGenerate,
-                                     .wants_progress = request.has(wire::kFlagProgress)},
+                                     .wants_progress = request.has(wire::kFlagProgress),
+                                     .charge = request.charge},
                                     info.handle, pos, progress.first_cell, std::move(generate),
                                     history, engine_.vocabulary(), vocab_size, std::move(state),
                                     std::move(resumption)));
@@ -294,7 +296,8 @@ Result<Outcome> Service::Embed(const Request& request) {
   KVD_CHECK_OK(scheduler_.Submit(std::make_unique<EmbedRequest>(
       RequestOrigin{.session = request.session,
                     .request = static_cast<RequestId>(request.submission.request),
-                    .verb = wire::Verb::kEmbed},
+                    .verb = wire::Verb::kEmbed,
+                    .charge = request.charge},
       std::move(tokens), request.has(wire::kFlagNormalize))));
   return AnsweredByScheduler{};
 }
@@ -308,7 +311,8 @@ Result<Outcome> Service::Encode(const Request& request) {
   KVD_CHECK_OK(scheduler_.Submit(std::make_unique<EncodeRequest>(
       RequestOrigin{.session = request.session,
                     .request = static_cast<RequestId>(request.submission.request),
-                    .verb = wire::Verb::kEncode},
+                    .verb = wire::Verb::kEncode,
+                    .charge = request.charge},
       info.handle, std::move(tokens), config.decoder_start_token)));
   return AnsweredByScheduler{};
 }

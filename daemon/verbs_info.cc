@@ -83,8 +83,8 @@ Result<Outcome> Service::Info(const Request&) {
   const auto uptime = std::chrono::steady_clock::now() - started_;
   const auto uptime_ms = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count());
-  return std::function<Reply()>(
-      [this, uptime_ms, sessions = surroundings_.session_count()]() -> Reply {
+  return WorkCall{
+      .call = [this, uptime_ms, sessions = surroundings_.session_count()](WorkControl&) -> Reply {
         wire::InfoReply info{};
         FillModel(info, engine_);
         FillPool(info, memory_.Usage());
@@ -104,7 +104,7 @@ Result<Outcome> Service::Info(const Request&) {
         Reply reply;
         reply.Append(info);
         return reply;
-      });
+      }};
 }
 
 Result<Reply> Service::Cache() const {

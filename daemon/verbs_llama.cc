@@ -1,7 +1,8 @@
 // State files of llama.cpp over the wire. An export is an answer in pieces; an import is sent in
-// pieces, kept here until it is whole, and then read by the worker. The daemon opens no file.
+// pieces, kept here until it is whole, and then read by workers. The daemon opens no file.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <string>
 
@@ -22,6 +23,8 @@ constexpr std::uint64_t kOthersBytesMax = 64ull << 20;
 // Of a file that is not rows: what it says of itself and of each cell.
 constexpr std::uint64_t kHeaderBytesMax = 64ull << 20;
 constexpr std::uint64_t kCellBytesMax = 64;
+// Of each cell of an export, beside its rows: its token, and its position with its sequences.
+constexpr std::uint64_t kCellBytesMin = 12;
 
 // Everything that the pool can hold, in the widest type.
 std::uint64_t BytesMax(const Engine& engine, std::uint64_t pool_cells, bool is_own) {
@@ -66,14 +69,17 @@ Result<LlamaExportOptions> OptionsFrom(const wire::LlamaExportParams& params) {
 }
 
 Result<Reply> Export(Engine& engine, std::span<const SequenceHandle> handles,
-                     const LlamaExportOptions& options, bool is_size_only,
-                     std::uint64_t bytes_max) {
-  KVD_TRY(const auto opened, LlamaExport::Open(engine, handles, options));
+                     const LlamaExportOptions& options, bool is_size_only, std::uint64_t bytes_max,
+                     const std::shared_ptr<HeldAccount>& account, WorkControl& work) {
+  KVD_TRY(const auto opened, LlamaExport::Open(engine, handles, options, work));
   KVD_CHECK_OK(CheckBytes("export", opened->bytes(), bytes_max));
   Reply reply;
   reply.value0 = static_cast<std::int64_t>(opened->bytes());
   reply.value1 = opened->token_count();
   if (is_size_only) return reply;
+  HeldCharge charge(account);
+  KVD_CHECK_OK(charge.Grow(opened->bytes()));
+  reply.charge = std::make_shared<const HeldCharge>(std::move(charge));
   try {
     reply.output.resize(opened->bytes());
   } catch (const std::bad_alloc&) {
@@ -89,9 +95,9 @@ Reply ReplyOf(Result<Reply> result) {
 }
 
 // The sequences wanted of a file. Errors: kInvalidArgument.
-Result<std::vector<std::int32_t>> IdsOf(const LlamaStateFile& file, std::int32_t wanted) {
+Result<std::vector<std::int32_t>> IdsOf(const LlamaSequenceIndex& index, std::int32_t wanted) {
   if (wanted != wire::kLlamaEverySequence) return std::vector<std::int32_t>{wanted};
-  std::vector<std::int32_t> ids = LlamaSequenceIds(file);
+  std::vector<std::int32_t> ids = index.ids();
   if (ids.empty()) return Fail(Code::kInvalidArgument, "llama.cpp state: no cells");
   return ids;
 }
@@ -119,20 +125,25 @@ Result<Outcome> Service::ExportLlama(const Request& request) {
   const auto named = request.payload.subspan(sizeof params);
   std::vector<SequenceHandle> handles(named.size() / sizeof(SequenceHandle));
   if (!named.empty()) std::memcpy(handles.data(), named.data(), named.size());
-  for (const SequenceHandle handle : handles) {
-    KVD_TRY([[maybe_unused]] const SequenceInfo info, FindReadable(request, "handle", handle));
-  }
   if (handles.empty()) handles = SequencesOf(request.caller.session);
   if (handles.size() > wire::kLlamaHandlesMax) {
     return Fail(Code::kInvalidArgument, "handles: " + std::to_string(handles.size()) +
                                             " sequences, limit " +
                                             std::to_string(wire::kLlamaHandlesMax));
   }
-  return std::function<Reply()>([&engine = engine_, handles = std::move(handles), options,
-                                 is_size_only = (params.flags & wire::kLlamaSizeOnly) != 0,
-                                 bytes_max = LlamaBytesMax(request.caller.uid)] {
-    return ReplyOf(Export(engine, handles, options, is_size_only, bytes_max));
-  });
+  // Before anything is read: the same handle may be named many times.
+  const std::uint64_t bytes_max = LlamaBytesMax(request.caller.uid);
+  std::uint64_t cells = 0;
+  for (const SequenceHandle handle : handles) {
+    KVD_TRY(const SequenceInfo info, FindReadable(request, "handle", handle));
+    cells += info.cell_count;
+  }
+  KVD_CHECK_OK(CheckBytes("export", cells * kCellBytesMin, bytes_max));
+  return WorkCall{.call = [&engine = engine_, handles = std::move(handles), options, bytes_max,
+                           is_size_only = (params.flags & wire::kLlamaSizeOnly) != 0,
+                           account = held_.AccountOf(request.caller.uid)](WorkControl& work) {
+    return ReplyOf(Export(engine, handles, options, is_size_only, bytes_max, account, work));
+  }};
 }
 
 std::uint64_t Service::LlamaBytesMax(std::uint32_t uid) const {
@@ -142,29 +153,38 @@ std::uint64_t Service::LlamaBytesMax(std::uint32_t uid) const {
 }
 
 Result<Reply> Service::UploadLlama(const Request& request) {
-  std::vector<std::byte>& upload = uploads_[request.caller.session];
+  const SessionId session = request.caller.session;
   const auto offset = static_cast<std::uint64_t>(request.submission.argument);
+  const std::uint64_t piece_bytes = request.payload.size();
+  if (offset == 0) uploads_.erase(session);
+  const auto known = uploads_.find(session);
+  const std::uint64_t held_bytes = known == uploads_.end() ? 0 : known->second.byte_count();
   Reply reply;
-  if (offset == 0) {
-    upload.clear();
-  } else if (request.has(wire::kFlagRetry) && offset + request.payload.size() == upload.size()) {
-    reply.value0 = static_cast<std::int64_t>(upload.size());  // it had come
-    return reply;
-  }
-  if (offset != upload.size()) {
+  reply.value0 = static_cast<std::int64_t>(held_bytes);
+  const bool had_come =
+      offset != 0 && request.has(wire::kFlagRetry) && offset + piece_bytes == held_bytes;
+  if (had_come) return reply;
+  if (offset != held_bytes) {
     return Fail(Code::kConflict, "llama_upload.argument: " + std::to_string(offset) + ", but " +
-                                     std::to_string(upload.size()) + " bytes are here");
+                                     std::to_string(held_bytes) + " bytes are here");
   }
-  const std::uint64_t bytes = offset + request.payload.size();
-  if (const Status fits = CheckBytes("upload", bytes, LlamaBytesMax(request.caller.uid)); !fits) {
-    uploads_.erase(request.caller.session);
-    return std::unexpected(fits.error());
+  const std::uint64_t bytes = offset + piece_bytes;
+  Status kept = CheckBytes("upload", bytes, LlamaBytesMax(request.caller.uid));
+  if (kept) {
+    LlamaUpload& upload =
+        known != uploads_.end()
+            ? known->second
+            : uploads_.emplace(session, HeldCharge(held_.AccountOf(request.caller.uid)))
+                  .first->second;
+    try {
+      kept = upload.Append(request.TakePayload());
+    } catch (const std::bad_alloc&) {
+      kept = Fail(Code::kNoSpace, "upload: no memory for " + std::to_string(bytes) + " bytes");
+    }
   }
-  try {
-    upload.insert(upload.end(), request.payload.begin(), request.payload.end());
-  } catch (const std::bad_alloc&) {
-    uploads_.erase(request.caller.session);
-    return Fail(Code::kNoSpace, "upload: no memory for " + std::to_string(bytes) + " bytes");
+  if (!kept) {
+    uploads_.erase(session);
+    return std::unexpected(kept.error());
   }
   reply.value0 = static_cast<std::int64_t>(bytes);
   return reply;
@@ -179,29 +199,34 @@ Result<Outcome> Service::ImportLlama(const Request& request) {
                                             std::to_string(params.sequence_id) + ", flags " +
                                             std::to_string(params.flags));
   }
-  auto upload = uploads_.extract(request.caller.session);
-  std::vector<std::byte> file;
-  if (!upload.empty()) file = std::move(upload.mapped());
-  // Also without a file: what an earlier attempt has made, and may be making on that thread, goes.
-  return std::function<Reply()>([this, session = request.session, owner = OwnerFor(request.caller),
-                                 applied = request.applied(), params, file = std::move(file)] {
-    return ReplyOf(ImportUploaded(*session, owner, applied, params, file));
-  });
+  auto known = uploads_.extract(request.caller.session);
+  auto upload = std::make_shared<LlamaUpload>();
+  if (!known.empty()) *upload = std::move(known.mapped());
+  // Also without a file: what an earlier attempt has made goes. That attempt is over by then, as it is
+  // work of the same session.
+  return WorkCall{.call = [this, session = request.session, owner = OwnerFor(request.caller),
+                           applied = request.applied(), params, upload](WorkControl& work) {
+    return ReplyOf(ImportUploaded(*session, owner, applied, params, *upload, work));
+  }};
 }
 
-// On the worker. A session that is gone by the end takes what was made with it: either it is seen
+// In work. A session that is gone by the end takes what was made with it: either it is seen
 // here, or its end finds the sequences. An import that is sent again finds no upload: the client
 // sends that again too, as it does where the daemon was lost between the two.
 Result<Reply> Service::ImportUploaded(const Session& session, const SequenceOwner& owner,
                                       const AppliedRequest& applied,
-                                      const wire::LlamaImportParams& params,
-                                      std::span<const std::byte> bytes) {
+                                      const wire::LlamaImportParams& params, LlamaUpload& upload,
+                                      WorkControl& work) {
   for (const SequenceHandle handle : memory_.CreatedBy(applied.session, applied.request)) {
     (void)memory_.Drop(handle);
   }
-  if (bytes.empty()) return Fail(Code::kConflict, "llama_import: no file was uploaded");
-  KVD_TRY(const LlamaStateFile file, ReadLlamaStateFile(bytes));
-  KVD_TRY(const std::vector<std::int32_t> ids, IdsOf(file, params.sequence_id));
+  if (upload.byte_count() == 0) {
+    return Fail(Code::kConflict, "llama_import: no file was uploaded");
+  }
+  KVD_TRY(const std::vector<std::byte> bytes, upload.Join(work));
+  KVD_TRY(const LlamaStateFile file, ReadLlamaStateFile(bytes, work));
+  KVD_TRY(const LlamaSequenceIndex index, LlamaSequenceIndex::Create(file, work));
+  KVD_TRY(const std::vector<std::int32_t> ids, IdsOf(index, params.sequence_id));
   KVD_CHECK_OK(CheckSequenceQuota(owner.uid, ids.size()));
   KVD_CHECK_OK(shares_.CheckAppend(owner.uid, file.tokens.size()));
   Reply reply;
@@ -217,7 +242,7 @@ Result<Reply> Service::ImportUploaded(const Session& session, const SequenceOwne
           .is_unrotated = (params.flags & wire::kLlamaUnrotated) != 0,
       };
       KVD_TRY(const LlamaImported imported,
-              ImportLlamaSequence(engine_, bytes, file, handle, options));
+              ImportLlamaSequence(engine_, bytes, index, handle, options, work));
       reply.Append(wire::LlamaEntry{.handle = static_cast<std::uint64_t>(handle),
                                     .cell_count = imported.cell_count,
                                     .tokens_left_out = imported.tokens_left_out,

@@ -1,5 +1,5 @@
 // Saved states: what a caller may save, and where its sequences come back to. The work is done by
-// SavedStates on the file thread.
+// SavedStates on workers.
 #include <string>
 
 #include "daemon/saved_states.h"
@@ -53,8 +53,9 @@ Result<Outcome> Service::SaveSequences(const Request& request,
   if ((request.submission.argument & wire::kSaveSizeOnly) == 0) {
     KVD_TRY(call.name, wire::ParseName(request.payload));
   }
-  return FileCall{.call = [store, call = std::move(call)] { return ReplyOf(store->Save(call)); },
-                  .abandoned = {}};
+  return WorkCall{.call = [store, call = std::move(call)](WorkControl& work) {
+    return ReplyOf(store->Save(call, work));
+  }};
 }
 
 Result<Outcome> Service::Save(const Request& request) {
@@ -77,27 +78,28 @@ Result<Outcome> Service::Load(const Request& request) {
   KVD_TRY(SavedStates* const store, FindStore());
   KVD_TRY(std::string name, wire::ParseName(request.payload));
   // A client that has gone for good meanwhile leaves no sequences behind.
-  return FileCall{.call =
+  return WorkCall{.call =
                       [this, store, owner = OwnerFor(request.caller), name = std::move(name),
-                       attempt = AttemptOf(request)] {
-                        return ReplyOf(store->Load(owner, name, &samplers_, attempt));
+                       attempt = AttemptOf(request)](WorkControl& work) {
+                        return ReplyOf(store->Load(owner, name, &samplers_, attempt, work));
                       },
                   .abandoned = [this, session = request.caller.session] { Abandoned(session); }};
 }
 
 Result<Outcome> Service::Saved(const Request& request) {
   KVD_TRY(SavedStates* const store, FindStore());
-  return FileCall{.call = [store, uid = request.caller.uid] { return ReplyOf(store->List(uid)); },
-                  .abandoned = {}};
+  return WorkCall{.call = [store, uid = request.caller.uid](WorkControl& work) {
+    return ReplyOf(store->List(uid, work));
+  }};
 }
 
 Result<Outcome> Service::RemoveSaved(const Request& request) {
   KVD_TRY(SavedStates* const store, FindStore());
   KVD_TRY(std::string name, wire::ParseName(request.payload));
-  return FileCall{
-      .call = [store, uid = request.caller.uid, name = std::move(name),
-               attempt = AttemptOf(request)] { return ReplyOf(store->Remove(uid, name, attempt)); },
-      .abandoned = {}};
+  return WorkCall{.call = [store, uid = request.caller.uid, name = std::move(name),
+                           attempt = AttemptOf(request)](WorkControl&) {
+    return ReplyOf(store->Remove(uid, name, attempt));
+  }};
 }
 
 }  // namespace kvd

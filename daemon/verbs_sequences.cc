@@ -172,7 +172,7 @@ Result<Outcome> Service::List(const Request& request) {
     if (AccessOf(request.caller, info) == SequenceAccess::kNone) continue;
     listed.push_back({info, surroundings_.pid_of_session(info.owner.session)});
   }
-  return std::function<Reply()>([&memory = memory_, listed = std::move(listed)] {
+  return WorkCall{.call = [&memory = memory_, listed = std::move(listed)](WorkControl&) {
     const std::uint64_t now_ms = UnixMilliseconds();
     Reply reply;
     reply.unit_bytes = sizeof(wire::SequenceEntry);
@@ -182,10 +182,10 @@ Result<Outcome> Service::List(const Request& request) {
       reply.Append(EntryOf(info, *use, owner_pid, now_ms));
     }
     return reply;
-  });
+  }};
 }
 
-Result<Reply> Service::ReadTokens(const Request& request) {
+Result<Outcome> Service::ReadTokens(const Request& request) {
   const std::int64_t first = request.submission.p0;
   const std::int64_t wanted = request.submission.argument;
   KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
@@ -200,22 +200,36 @@ Result<Reply> Service::ReadTokens(const Request& request) {
   }
   const std::int64_t left = std::int64_t{info.cell_count} - first;
   const std::int64_t count = wanted < 0 ? left : std::min(wanted, left);
-  std::vector<TokenId> tokens;
-  std::vector<Pos> positions;
-  if (count > 0) {
-    KVD_CHECK_OK(memory_.ReadCells(info.handle, static_cast<std::uint32_t>(first),
-                                   static_cast<std::uint32_t>(count), &tokens, &positions));
+  const auto read = [&memory = std::as_const(memory_), handle = info.handle, first,
+                     count](WorkControl& work) -> Result<Reply> {
+    std::vector<TokenId> tokens;
+    std::vector<Pos> positions;
+    if (count > 0) {
+      KVD_CHECK_OK(memory.ReadCells(handle, static_cast<std::uint32_t>(first),
+                                    static_cast<std::uint32_t>(count), &tokens, &positions));
+    }
+    WorkMeter meter(work);
+    Reply reply;
+    reply.sequence = handle;
+    reply.value0 = static_cast<std::int64_t>(tokens.size());
+    reply.unit_bytes = 2 * sizeof(std::int32_t);
+    reply.output.reserve(tokens.size() * reply.unit_bytes);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      KVD_CHECK_OK(meter.Spend(reply.unit_bytes));
+      reply.Append(tokens[i]);
+      reply.Append(positions[i].value);
+    }
+    return reply;
+  };
+  constexpr std::int64_t kFewCells = 4096;
+  if (count <= kFewCells) {
+    KVD_TRY(Reply reply, read(Uncontrolled()));
+    return reply;
   }
-  Reply reply;
-  reply.sequence = info.handle;
-  reply.value0 = static_cast<std::int64_t>(tokens.size());
-  reply.unit_bytes = 2 * sizeof(std::int32_t);
-  reply.output.reserve(tokens.size() * reply.unit_bytes);
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    reply.Append(tokens[i]);
-    reply.Append(positions[i].value);
-  }
-  return reply;
+  return WorkCall{.call = [read](WorkControl& work) {
+    Result<Reply> reply = read(work);
+    return reply ? std::move(*reply) : ErrorReply(reply.error());
+  }};
 }
 
 }  // namespace kvd

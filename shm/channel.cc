@@ -17,7 +17,7 @@ DaemonChannel::DaemonChannel(Mapping<kReadOnly> requests, Mapping<kReadWrite> re
       submissions_(requests_.bytes(), results_.bytes(), geometry),
       completions_(results_.bytes(), requests_.bytes(), geometry) {}
 
-Result<bool> DaemonChannel::PrepareToSleep(bool stalled) {
+Result<bool> DaemonChannel::PrepareToSleep(bool stalled, std::uint32_t submissions_seen) {
   auto* header = reinterpret_cast<layout::ResultsHeader*>(results_.data());
   // Whatever the client gave back since the last Refresh shows as a difference to these.
   const std::uint32_t free_before = completions_.free_slots();
@@ -25,7 +25,7 @@ Result<bool> DaemonChannel::PrepareToSleep(bool stalled) {
   header->daemon_sleeps.store(stalled ? layout::kDaemonStalled : layout::kDaemonSleeps,
                               std::memory_order_seq_cst);
   KVD_TRY(const std::uint32_t waiting, submissions_.Waiting());
-  bool something = waiting != 0;
+  bool something = waiting > submissions_seen;
   if (stalled) {
     KVD_CHECK_OK(completions_.Refresh());
     something = something || completions_.free_slots() != free_before ||

@@ -27,8 +27,10 @@ class DaemonChannel {
   // The sleeper's half of the doorbell protocol: sets the flag and looks once more. False:
   // something waits (the flag is down again), go on working. After a true the client rings when it
   // submits, and if `stalled` (some answer waits for a completion slot or output space) also when
-  // it reads or releases. Errors as SubmissionConsumer::Waiting and CompletionProducer::Refresh.
-  Result<bool> PrepareToSleep(bool stalled);
+  // it reads or releases. `submissions_seen` of those that wait do not count as something: they were
+  // looked at and cannot be taken yet. Errors as SubmissionConsumer::Waiting and
+  // CompletionProducer::Refresh.
+  Result<bool> PrepareToSleep(bool stalled, std::uint32_t submissions_seen = 0);
   // Takes the flag down: the client sends no doorbells while the daemon looks by itself.
   void WakeUp();
 

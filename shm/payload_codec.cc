@@ -246,10 +246,33 @@ void EncodeChat(std::span<const ChatTurn> turns, std::span<std::byte> out) {
   }
 }
 
+namespace {
+
+std::unexpected<Error> TooManyMessages() {
+  return Bad("chat", "more than " + std::to_string(kChatMessagesMax) + " messages, the limit");
+}
+
+}  // namespace
+
+Status CheckChatCount(std::span<const std::byte> payload) {
+  Reader reader(payload);
+  std::uint32_t messages = 0;
+  while (reader.Left() >= sizeof(ChatMessage)) {
+    if (++messages > kChatMessagesMax) return TooManyMessages();
+    const auto message = reader.Take<ChatMessage>();
+    const std::uint64_t wanted_bytes =
+        std::uint64_t{message.role_bytes} + std::uint64_t{message.content_bytes};
+    if (wanted_bytes > reader.Left()) return {};
+    (void)reader.TakeSpan(wanted_bytes);
+  }
+  return {};
+}
+
 Result<std::vector<OwnedChatTurn>> ParseChat(std::span<const std::byte> payload) {
   Reader reader(payload);
   std::vector<OwnedChatTurn> turns;
   while (reader.Left() != 0) {
+    if (turns.size() == kChatMessagesMax) return TooManyMessages();
     const std::string field = "chat message " + std::to_string(turns.size());
     if (reader.Left() < sizeof(ChatMessage)) return Bad(field, "the payload ends inside it");
     const auto message = reader.Take<ChatMessage>();
@@ -275,8 +298,8 @@ Result<std::string> ParseName(std::span<const std::byte> payload) {
   return name;
 }
 
-Result<std::string> ParseText(std::span<const std::byte> payload) {
-  std::string text(reinterpret_cast<const char*>(payload.data()), payload.size());
+Result<std::string_view> ParseText(std::span<const std::byte> payload) {
+  const std::string_view text(reinterpret_cast<const char*>(payload.data()), payload.size());
   if (!IsValidUtf8(text)) return Bad("text", "not valid UTF-8");
   return text;
 }

@@ -50,7 +50,7 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload, std::u
 Result<std::vector<TokenId>> ParseTokens(std::span<const std::byte> payload,
                                          std::uint32_t vocab_size);
 
-// ChatMessage records: at least one; roles are names, contents valid UTF-8.
+// ChatMessage records: 1 to kChatMessagesMax; roles are names, contents valid UTF-8.
 struct ChatTurn {
   std::string_view role;
   std::string_view content;
@@ -62,10 +62,12 @@ struct OwnedChatTurn {
   std::string content;
 };
 Result<std::vector<OwnedChatTurn>> ParseChat(std::span<const std::byte> payload);
+// Whether it has at most kChatMessagesMax records, as far as their lengths say; looks at no more.
+Status CheckChatCount(std::span<const std::byte> payload);
 
 // A snapshot's name (ValidateName).
 Result<std::string> ParseName(std::span<const std::byte> payload);
-// Text to tokenize: valid UTF-8, may be empty.
-Result<std::string> ParseText(std::span<const std::byte> payload);
+// Text to tokenize: valid UTF-8, may be empty. A view into the payload.
+Result<std::string_view> ParseText(std::span<const std::byte> payload);
 
 }  // namespace kvd::wire

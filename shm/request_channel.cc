@@ -6,6 +6,7 @@
 #include "shm/request_channel.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 #include "shm/check.h"
@@ -18,6 +19,20 @@ namespace {
 constexpr std::uint64_t kPayloadAlignment = 8;
 constexpr std::uint64_t RoundUp(std::uint64_t value, std::uint64_t unit) {
   return (value + unit - 1) / unit * unit;
+}
+
+// Memory of a large payload is not kept for the next one.
+constexpr std::size_t kKeptBytes = 64 << 10;
+
+void MakeRoom(ReceivedSubmission& into) {
+  if (into.payload.capacity() > kKeptBytes) into.payload = {};
+  try {
+    into.payload.resize(into.check ? into.submission.payload_bytes : 0);
+  } catch (const std::bad_alloc&) {
+    into.payload = {};
+    into.check = Fail(Code::kNoSpace, "payload: no memory for " +
+                                          std::to_string(into.submission.payload_bytes) + " bytes");
+  }
 }
 
 }  // namespace
@@ -110,15 +125,25 @@ Result<std::uint32_t> SubmissionConsumer::Waiting() {
   return static_cast<std::uint32_t>(tail_ - head_);
 }
 
-Result<bool> SubmissionConsumer::Take(ReceivedSubmission& into) {
+Result<std::optional<wire::Submission>> SubmissionConsumer::Peek(std::uint32_t ahead) {
+  KVD_TRY(const std::uint32_t waiting, Waiting());
+  if (ahead >= waiting) return std::nullopt;
+  return CopyEntry<wire::Submission>(entries_.data() +
+                                     ((head_ + ahead) & entry_mask_) * sizeof(wire::Submission));
+}
+
+Result<bool> SubmissionConsumer::Take(ReceivedSubmission& into, std::uint64_t tokens_max,
+                                      const Admit& admit) {
   if (head_ == tail_) {
     KVD_TRY(const std::uint32_t waiting, Waiting());
     if (waiting == 0) return false;
   }
   into.submission = CopyEntry<wire::Submission>(entries_.data() +
                                                 (head_ & entry_mask_) * sizeof(wire::Submission));
-  into.check = wire::ValidateSubmission(into.submission, arena_.size());
-  into.payload.resize(into.check ? into.submission.payload_bytes : 0);
+  into.check = wire::ValidateSubmission(into.submission,
+                                        {.arena_bytes = arena_.size(), .tokens_max = tokens_max});
+  if (into.check && admit) into.check = admit(into.submission);
+  MakeRoom(into);
   CopyPayload(arena_.subspan(into.check ? into.submission.payload_offset : 0, into.payload.size()),
               into.payload);
   ++head_;

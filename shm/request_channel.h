@@ -9,6 +9,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -59,8 +61,9 @@ class SubmissionProducer {
   std::optional<Reservation> reservation_;
 };
 
-// A submission as the daemon copied it. `check` is ValidateSubmission's answer on the copy: a bad
-// field is an error reply to that request and ends nothing else; the payload is then empty.
+// A submission as the daemon copied it. `check` is ValidateSubmission's answer on the copy, or why
+// its payload was not copied: an error reply to that request, which ends nothing else; the payload is
+// then empty.
 struct ReceivedSubmission {
   wire::Submission submission{};
   std::vector<std::byte> payload;
@@ -78,10 +81,20 @@ class SubmissionConsumer {
   // entries ahead, or moved backwards): close that client.
   Result<std::uint32_t> Waiting();
 
-  // Copies the next submission and its payload once, lets the client reuse both, and checks the
-  // copy. False: none waits. `into.payload`'s capacity is reused. Errors as Waiting.
-  // Back-pressure is the caller's: take only what CompletionProducer::Reserve found a slot for.
-  Result<bool> Take(ReceivedSubmission& into);
+  // What Take asks for a submission that it found good, before it copies the payload: an error
+  // becomes the submission's.
+  using Admit = std::function<Status(const wire::Submission&)>;
+  // Copies the next submission, checks the copy, copies its payload once, and lets the client reuse
+  // both. False: none waits. A payload for which there is no memory is an error of the submission
+  // (kNoSpace). Errors as Waiting. Back-pressure is the caller's: take only what
+  // CompletionProducer::Reserve found a slot for.
+  Result<bool> Take(ReceivedSubmission& into,
+                    std::uint64_t tokens_max = std::numeric_limits<std::uint64_t>::max(),
+                    const Admit& admit = {});
+
+  // A copy of one that waits, behind `ahead` others; nothing is taken. nullopt: so many do not wait.
+  // The client may still change it, so what is taken later may be another one. Errors as Waiting.
+  Result<std::optional<wire::Submission>> Peek(std::uint32_t ahead);
 
  private:
   const layout::RequestsHeader* requests_header_;

@@ -1,7 +1,8 @@
-// What each verb may carry is one table; a verb added to wire_messages.h gets a row here.
+// What each verb may carry is one table; a verb of wire_messages.h without a row does not compile.
 #include "shm/wire_check.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -11,11 +12,24 @@ namespace kvd::wire {
 namespace {
 
 constexpr std::uint32_t kPingBytesMax = 4096;
-constexpr std::uint32_t kAnyBytes = std::numeric_limits<std::uint32_t>::max();
 constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
 
 // What p0 and p1 are to a verb; kStart's p0 may be -1, kPosition's may not.
 enum class Range : std::uint8_t { kNone, kHalfOpen, kStart, kPosition };
+
+// How many bytes a payload may have: a number, or what `tokens_max` tokens need.
+struct PayloadMax {
+  std::uint32_t bytes = 0;        // beside the tokens
+  std::uint8_t bytes_of_one = 0;  // of a token; 0: it carries none
+
+  constexpr std::uint64_t Of(std::uint64_t tokens_max) const {
+    if (bytes_of_one == 0) return bytes;
+    constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
+    return tokens_max > (kAny - bytes) / bytes_of_one ? kAny : bytes + tokens_max * bytes_of_one;
+  }
+};
+
+constexpr PayloadMax kTokens = {0, sizeof(std::int32_t)};
 
 struct VerbRule {
   std::string_view name;
@@ -23,70 +37,115 @@ struct VerbRule {
   std::uint8_t sequences;  // handles wanted
   Range range;
   std::uint32_t payload_bytes_min;
-  std::uint32_t payload_bytes_max;
+  PayloadMax payload_max;
   std::uint32_t payload_unit;
   std::int64_t argument_min;
   std::int64_t argument_max;
 };
 
 constexpr std::uint32_t kGenerateBytesMin = sizeof(GenerateParams);
+// And tokens.
+constexpr PayloadMax kGenerateMax = {sizeof(GenerateParams) + kBiasesMax * sizeof(LogitBias) +
+                                         kStopsMax * (sizeof(std::uint32_t) + kStopBytesMax),
+                                     sizeof(std::int32_t)};
+constexpr PayloadMax kName = {layout::kNameBytesMax};
 
 // A number that is not given out.
-constexpr VerbRule kNoVerb = {"none", 0, 0, Range::kNone, 0, 0, 1, 0, 0};
+constexpr VerbRule kNoVerb = {"none", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
 
-// Indexed by verb; row 0 is none.
-constexpr VerbRule kRules[] = {
-    kNoVerb,
-    {"ping", 0, 0, Range::kNone, 0, kPingBytesMax, 1, 0, 0},
-    {"info", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
-    {"create", 0, 0, Range::kNone, 0, 0, 1, std::numeric_limits<std::int64_t>::min(),
-     std::numeric_limits<std::int64_t>::max()},
-    {"fork", 0, 1, Range::kStart, 0, 0, 1, 1, layout::kForksMax},
-    {"drop", kFlagForce, 1, Range::kNone, 0, 0, 1, 0, 0},
-    {"copy_range", kFlagForce, 2, Range::kHalfOpen, 0, 0, 1, 0, 0},
-    {"remove_range", kFlagForce, 1, Range::kHalfOpen, 0, 0, 1, 0, 0},
-    {"keep", 0, 1, Range::kNone, 0, 0, 1, 0, 0},
-    {"clear", kFlagForce, 1, Range::kNone, 0, 0, 1, 0, 0},
-    {"add", kFlagForce, 1, Range::kHalfOpen, 0, 0, 1, -kInt32Max, kInt32Max},
-    {"divide", kFlagForce, 1, Range::kHalfOpen, 0, 0, 1, 1, kInt32Max},
-    {"query", 0, 1, Range::kNone, 0, 0, 1, 0, 0},
-    {"decode", kFlagForce | kFlagProgress | kFlagNoPrefix, 1, Range::kPosition, 4, kAnyBytes, 4, 0,
-     2},
-    {"generate", kFlagForce | kFlagProgress | kFlagNoPrefix, 1, Range::kStart, kGenerateBytesMin,
-     kAnyBytes, 1, 0, 0},
-    {"cancel", 0, 0, Range::kNone, 0, 0, 1, std::numeric_limits<std::int64_t>::min(),
-     std::numeric_limits<std::int64_t>::max()},
-    {"read_tokens", 0, 1, Range::kStart, 0, 0, 1, -1, kInt32Max},
-    {"read_text", kFlagSpecial, 1, Range::kNone, 0, 0, 1, 0, 0},
-    {"list", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
-    {"publish", kFlagForce | kFlagPublic, 1, Range::kNone, 1, layout::kNameBytesMax, 1, 0, 0},
-    {"unpublish", kFlagForce, 0, Range::kNone, 1, layout::kNameBytesMax, 1, 0, 0},
-    {"attach", 0, 0, Range::kNone, 1, layout::kNameBytesMax, 1, 0, 0},
-    {"snapshots", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
-    {"tokenize", kFlagAddSpecial | kFlagParseSpecial, 0, Range::kNone, 0, kAnyBytes, 1, 0, 0},
-    {"detokenize", kFlagSpecial, 0, Range::kNone, 4, kAnyBytes, 4, 0, 0},
-    {"chat", kFlagAddAssistant, 0, Range::kNone, sizeof(ChatMessage), kAnyBytes, 1, 0, 0},
-    {"defrag", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
-    {"embed", kFlagNormalize, 0, Range::kNone, 4, kAnyBytes, 4, 0, 0},
-    {"encode", kFlagForce, 1, Range::kNone, 4, kAnyBytes, 4, 0, 0},
-    {"retain", kFlagForce, 1, Range::kNone, 0, 0, 1, 0, 0},
-    {"pin", kFlagForce, 1, Range::kNone, 0, 0, 1, 0, 1},
-    {"drop_retained", kFlagForce, 0, Range::kNone, 0, 0, 1, 0, 0},
-    {"save", kFlagForce, 1, Range::kNone, 0, layout::kNameBytesMax, 1, 0, kSaveBitsAll},
-    {"load", 0, 0, Range::kNone, 1, layout::kNameBytesMax, 1, 0, 0},
-    {"saved", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
-    {"remove_saved", 0, 0, Range::kNone, 1, layout::kNameBytesMax, 1, 0, 0},
-    {"save_all", kFlagForce, 0, Range::kNone, 0, layout::kNameBytesMax, 1, 0, kSaveBitsAll},
-    {"llama_export", 0, 0, Range::kNone, sizeof(LlamaExportParams),
-     sizeof(LlamaExportParams) + kLlamaHandlesMax * 8, 8, 0, 0},
-    {"llama_upload", 0, 0, Range::kNone, 1, kAnyBytes, 1, 0,
-     std::numeric_limits<std::int64_t>::max()},
-    {"llama_import", 0, 0, Range::kNone, sizeof(LlamaImportParams), sizeof(LlamaImportParams), 1, 0,
-     0},
-    {"cache", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
-    {"profile", 0, 0, Range::kNone, 0, 0, 1, 0, 0},
-};
-static_assert(std::size(kRules) == kVerbLast + 1);
+// A verb without a row does not compile (-Wswitch).
+constexpr VerbRule RuleOf(Verb verb) {
+  constexpr std::int64_t kAnyMin = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kAnyMax = std::numeric_limits<std::int64_t>::max();
+  constexpr std::uint16_t kPrompt = kFlagForce | kFlagProgress | kFlagNoPrefix;
+  switch (verb) {
+    case Verb::kPing: return {"ping", 0, 0, Range::kNone, 0, {kPingBytesMax}, 1, 0, 0};
+    case Verb::kInfo: return {"info", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
+    case Verb::kCreate: return {"create", 0, 0, Range::kNone, 0, {}, 1, kAnyMin, kAnyMax};
+    case Verb::kFork: return {"fork", 0, 1, Range::kStart, 0, {}, 1, 1, layout::kForksMax};
+    case Verb::kDrop: return {"drop", kFlagForce, 1, Range::kNone, 0, {}, 1, 0, 0};
+    case Verb::kCopyRange: return {"copy_range", kFlagForce, 2, Range::kHalfOpen, 0, {}, 1, 0, 0};
+    case Verb::kRemoveRange:
+      return {"remove_range", kFlagForce, 1, Range::kHalfOpen, 0, {}, 1, 0, 0};
+    case Verb::kKeep: return {"keep", 0, 1, Range::kNone, 0, {}, 1, 0, 0};
+    case Verb::kClear: return {"clear", kFlagForce, 1, Range::kNone, 0, {}, 1, 0, 0};
+    case Verb::kAdd:
+      return {"add", kFlagForce, 1, Range::kHalfOpen, 0, {}, 1, -kInt32Max, kInt32Max};
+    case Verb::kDivide: return {"divide", kFlagForce, 1, Range::kHalfOpen, 0, {}, 1, 1, kInt32Max};
+    case Verb::kQuery: return {"query", 0, 1, Range::kNone, 0, {}, 1, 0, 0};
+    case Verb::kDecode: return {"decode", kPrompt, 1, Range::kPosition, 4, kTokens, 4, 0, 2};
+    case Verb::kGenerate:
+      return {"generate", kPrompt, 1, Range::kStart, kGenerateBytesMin, kGenerateMax, 1, 0, 0};
+    case Verb::kCancel: return {"cancel", 0, 0, Range::kNone, 0, {}, 1, kAnyMin, kAnyMax};
+    case Verb::kReadTokens: return {"read_tokens", 0, 1, Range::kStart, 0, {}, 1, -1, kInt32Max};
+    case Verb::kReadText: return {"read_text", kFlagSpecial, 1, Range::kNone, 0, {}, 1, 0, 0};
+    case Verb::kList: return {"list", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
+    case Verb::kPublish:
+      return {"publish", kFlagForce | kFlagPublic, 1, Range::kNone, 1, kName, 1, 0, 0};
+    case Verb::kUnpublish: return {"unpublish", kFlagForce, 0, Range::kNone, 1, kName, 1, 0, 0};
+    case Verb::kAttach: return {"attach", 0, 0, Range::kNone, 1, kName, 1, 0, 0};
+    case Verb::kSnapshots: return {"snapshots", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
+    case Verb::kTokenize:
+      return {"tokenize", kFlagAddSpecial | kFlagParseSpecial,
+              0,          Range::kNone,
+              0,          {kTextBytesMax},
+              1,          0,
+              0};
+    case Verb::kDetokenize:
+      return {"detokenize", kFlagSpecial, 0, Range::kNone, 4, kTokens, 4, 0, 0};
+    case Verb::kChat:
+      return {
+          "chat", kFlagAddAssistant, 0, Range::kNone, sizeof(ChatMessage), {kTextBytesMax}, 1, 0,
+          0};
+    case Verb::kDefrag: return {"defrag", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
+    case Verb::kEmbed: return {"embed", kFlagNormalize, 0, Range::kNone, 4, kTokens, 4, 0, 0};
+    case Verb::kEncode: return {"encode", kFlagForce, 1, Range::kNone, 4, kTokens, 4, 0, 0};
+    case Verb::kRetain: return {"retain", kFlagForce, 1, Range::kNone, 0, {}, 1, 0, 0};
+    case Verb::kPin: return {"pin", kFlagForce, 1, Range::kNone, 0, {}, 1, 0, 1};
+    case Verb::kDropRetained: return {"drop_retained", kFlagForce, 0, Range::kNone, 0, {}, 1, 0, 0};
+    case Verb::kSave: return {"save", kFlagForce, 1, Range::kNone, 0, kName, 1, 0, kSaveBitsAll};
+    case Verb::kLoad: return {"load", 0, 0, Range::kNone, 1, kName, 1, 0, 0};
+    case Verb::kSaved: return {"saved", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
+    case Verb::kRemoveSaved: return {"remove_saved", 0, 0, Range::kNone, 1, kName, 1, 0, 0};
+    case Verb::kSaveAll:
+      return {"save_all", kFlagForce, 0, Range::kNone, 0, kName, 1, 0, kSaveBitsAll};
+    case Verb::kLlamaExport:
+      return {"llama_export",
+              0,
+              0,
+              Range::kNone,
+              sizeof(LlamaExportParams),
+              {sizeof(LlamaExportParams) + kLlamaHandlesMax * 8},
+              8,
+              0,
+              0};
+    case Verb::kLlamaUpload:
+      return {"llama_upload", 0, 0, Range::kNone, 1, {kUploadPieceBytesMax}, 1, 0, kAnyMax};
+    case Verb::kLlamaImport:
+      return {"llama_import",
+              0,
+              0,
+              Range::kNone,
+              sizeof(LlamaImportParams),
+              {sizeof(LlamaImportParams)},
+              1,
+              0,
+              0};
+    case Verb::kCache: return {"cache", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
+    case Verb::kProfile: return {"profile", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
+  }
+  return kNoVerb;
+}
+
+constexpr auto kRules = [] {
+  std::array<VerbRule, kVerbLast + 1> rules{};
+  for (std::uint16_t verb = 0; verb <= kVerbLast; ++verb) {
+    rules[verb] = RuleOf(static_cast<Verb>(verb));
+  }
+  return rules;
+}();
+static_assert(kRules[kVerbLast].name != kNoVerb.name &&
+              RuleOf(static_cast<Verb>(kVerbLast + 1)).name == kNoVerb.name);
 
 std::unexpected<Error> Bad(const std::string& field, std::string_view sentence) {
   return Fail(Code::kInvalidArgument, field + ": " + std::string(sentence));
@@ -122,21 +181,31 @@ Status CheckRange(const VerbRule& rule, const std::string& verb, const Submissio
 }
 
 Status CheckPayload(const VerbRule& rule, const std::string& verb, const Submission& submission,
-                    std::uint64_t arena_bytes) {
+                    const SubmissionLimits& limits) {
   const std::uint32_t payload_bytes = submission.payload_bytes;
-  if (payload_bytes < rule.payload_bytes_min || payload_bytes > rule.payload_bytes_max) {
+  const std::uint64_t payload_max = rule.payload_max.Of(limits.tokens_max);
+  const std::uint32_t token_bytes = rule.payload_max.bytes_of_one;
+  if (payload_bytes > payload_max && token_bytes != 0) {
+    // At least so many: its other parts may have their largest sizes.
+    const std::uint64_t tokens =
+        (payload_bytes - rule.payload_max.bytes + token_bytes - 1) / token_bytes;
+    return Fail(Code::kNoSpace, verb + ".tokens: " + Text(tokens) + ", the pool has " +
+                                    Text(limits.tokens_max) + " cells");
+  }
+  if (payload_bytes < rule.payload_bytes_min || payload_bytes > payload_max) {
     return Bad(verb + ".payload_bytes", Text(payload_bytes) + " is not in [" +
                                             Text(rule.payload_bytes_min) + ", " +
-                                            Text(rule.payload_bytes_max) + "]");
+                                            Text(payload_max) + "]");
   }
   if (payload_bytes % rule.payload_unit != 0) {
     return Bad(verb + ".payload_bytes",
                Text(payload_bytes) + " is no multiple of " + Text(rule.payload_unit));
   }
-  if (payload_bytes > arena_bytes || submission.payload_offset > arena_bytes - payload_bytes) {
+  if (payload_bytes > limits.arena_bytes ||
+      submission.payload_offset > limits.arena_bytes - payload_bytes) {
     return Bad(verb + ".payload_offset", Text(submission.payload_offset) + " + " +
                                              Text(payload_bytes) + " bytes, the arena has " +
-                                             Text(arena_bytes));
+                                             Text(limits.arena_bytes));
   }
   return {};
 }
@@ -288,7 +357,7 @@ Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome) {
   return *geometry;
 }
 
-Status ValidateSubmission(const Submission& submission, std::uint64_t request_arena_bytes) {
+Status ValidateSubmission(const Submission& submission, const SubmissionLimits& limits) {
   if (!IsVerb(submission.verb)) {
     return Bad("verb", Text(submission.verb) + " is no verb");
   }
@@ -315,7 +384,7 @@ Status ValidateSubmission(const Submission& submission, std::uint64_t request_ar
                                        Text(rule.argument_min) + ", " + Text(rule.argument_max) +
                                        "]");
   }
-  return CheckPayload(rule, verb, submission, request_arena_bytes);
+  return CheckPayload(rule, verb, submission, limits);
 }
 
 Status ValidateCompletion(const Completion& completion, std::uint64_t result_arena_bytes) {

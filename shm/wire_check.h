@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,10 +41,17 @@ Result<CheckedHello> ValidateHello(const Hello& hello);
 // else: kCorrupt (not a Welcome, a field), kVersionMismatch.
 Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome);
 
+// What a daemon lets a submission carry, beside the fixed limits of wire_messages.h.
+struct SubmissionLimits {
+  std::uint64_t arena_bytes = 0;  // the client's request arena
+  std::uint64_t tokens_max = std::numeric_limits<std::uint64_t>::max();  // cells of the pool
+};
+
 // Verb and flags known and fit for each other, reserved zero, payload inside the arena and no
-// larger than it, a payload where the verb wants one and none elsewhere, arguments in their ranges
-// as far as that needs no state. Error: kInvalidArgument.
-Status ValidateSubmission(const Submission& submission, std::uint64_t request_arena_bytes);
+// larger than the verb may have, a payload where the verb wants one and none elsewhere, arguments in
+// their ranges as far as that needs no state. Errors: kInvalidArgument; kNoSpace (more tokens than
+// the pool has cells).
+Status ValidateSubmission(const Submission& submission, const SubmissionLimits& limits);
 
 // Verb, code and flags known, output inside the arena and not across its end. Error: kCorrupt.
 Status ValidateCompletion(const Completion& completion, std::uint64_t result_arena_bytes);

@@ -51,6 +51,11 @@ inline constexpr std::uint64_t kArenaBytesMax = 1ull << 30;
 inline constexpr std::uint64_t kRequestArenaBytesDefault = 1u << 20;
 inline constexpr std::uint64_t kResultArenaBytesDefault = 4u << 20;
 
+// What a request may carry, beside what its verb says; tokens: as many as the pool has cells.
+inline constexpr std::uint32_t kTextBytesMax = 16u << 20;  // kTokenize, kChat; also text in answers
+inline constexpr std::uint32_t kChatMessagesMax = 4096;
+inline constexpr std::uint32_t kUploadPieceBytesMax = 16u << 20;
+
 inline constexpr std::uint8_t kBell = 1;
 inline constexpr std::uint8_t kGoodbyeBell = 2;
 

@@ -10,6 +10,7 @@
 namespace kvd {
 namespace {
 
+constexpr std::uint32_t kCellsAtOnce = 1024;  // of one layer
 constexpr std::uint32_t kRotatedCells = 128;  // at a time
 
 std::unexpected<Error> Invalid(const std::string& why) {
@@ -18,20 +19,22 @@ std::unexpected<Error> Invalid(const std::string& why) {
 
 }  // namespace
 
-LlamaExport::LlamaExport(Engine& engine, const LlamaExportOptions& options)
+LlamaExport::LlamaExport(Engine& engine, const LlamaExportOptions& options, WorkControl& work)
     : engine_(engine),
       options_(options),
+      work_(work),
       planes_(CachePlanesOf(engine.config(), engine.cell_layout())),
       states_(LlamaStateShapesOf(engine.config())) {}
 
 Result<std::unique_ptr<LlamaExport>> LlamaExport::Open(Engine& engine,
                                                        std::span<const SequenceHandle> handles,
-                                                       const LlamaExportOptions& options) {
+                                                       const LlamaExportOptions& options,
+                                                       WorkControl& work) {
   if (handles.empty()) return Invalid("no sequences");
   if (options.kind == LlamaFileKind::kSequence && handles.size() > 1) {
     return Invalid(std::to_string(handles.size()) + " sequences in a sequence file");
   }
-  std::unique_ptr<LlamaExport> opened(new LlamaExport(engine, options));
+  std::unique_ptr<LlamaExport> opened(new LlamaExport(engine, options, work));
   KVD_CHECK_OK(opened->CheckStreams(handles.size()));
   for (const CachePlane& plane : opened->planes_) {
     KVD_CHECK_OK(CheckRowType(plane, opened->TypeOf(plane)));
@@ -57,6 +60,7 @@ Status LlamaExport::CheckStreams(std::size_t sequence_count) const {
 }
 
 Status LlamaExport::Add(SequenceHandle handle) {
+  KVD_CHECK_OK(work_.Continue());
   KVD_TRY(SequenceExport sequence, SequenceExport::Open(engine_, handle));
   if (sequence.cell_count() == 0) return Invalid("a sequence without cells");
   if (!sequence.cross_tokens().empty()) {
@@ -72,7 +76,10 @@ Status LlamaExport::MakePlan() {
   plan_.layout = options_.layout;
   plan_.tokens = tokens_;
   GroupLayers();
-  for (const Layers& layers : layers_) plan_.caches.push_back(CellsPlan(layers));
+  for (const Layers& layers : layers_) {
+    KVD_TRY(LlamaCachePlan cells, CellsPlan(layers));
+    plan_.caches.push_back(std::move(cells));
+  }
   if (!states_.empty()) plan_.caches.push_back(StatesPlan());
   if (options_.kind == LlamaFileKind::kSession) {
     plan_.architecture = engine_.config().architecture_name();
@@ -116,7 +123,7 @@ std::uint32_t LlamaExport::FirstInWindow(const SequenceExport& sequence,
                   sequence.first_cell(plane));
 }
 
-LlamaCachePlan LlamaExport::CellsPlan(const Layers& layers) const {
+Result<LlamaCachePlan> LlamaExport::CellsPlan(const Layers& layers) const {
   const bool has_ids = options_.kind == LlamaFileKind::kSession || is_newer_layout();
   LlamaCachePlan plan;
   plan.is_v_transposed = options_.is_v_transposed;
@@ -125,6 +132,7 @@ LlamaCachePlan LlamaExport::CellsPlan(const Layers& layers) const {
   plan.declared_layers = static_cast<std::uint32_t>(layers.planes.size());
   if (is_newer_layout()) plan.stream_cells.resize(options_.streams);
   for (std::uint32_t id = 0; id < sequences_.size(); ++id) {
+    KVD_CHECK_OK(work_.Continue());
     const auto positions = sequences_[id].positions().subspan(layers.first_cells[id]);
     for (const Pos pos : positions) {
       plan.cells.push_back({.pos = pos.value, .first_id = id, .id_count = has_ids ? 1u : 0u});
@@ -183,9 +191,13 @@ Status LlamaExport::ReadRows(std::size_t cache, LlamaRowKind kind, std::size_t l
     const std::uint32_t end = start + sequence.cell_count() - skipped;
     const std::uint32_t from = std::max(start, first_cell);
     const std::uint32_t until = std::min(end, first_cell + cell_count);
-    if (from < until) {
-      KVD_CHECK_OK(ReadCells(sequence, plane, skipped + from - start, skipped + until - start, to));
-      to += (until - from) * cell_bytes;
+    for (std::uint32_t at = from; at < until;) {
+      const std::uint32_t piece_end = std::min(until, at + kCellsAtOnce);
+      KVD_CHECK_OK(work_.Continue());
+      KVD_CHECK_OK(
+          ReadCells(sequence, plane, skipped + at - start, skipped + piece_end - start, to));
+      to += (piece_end - at) * cell_bytes;
+      at = piece_end;
     }
     start = end;
   }

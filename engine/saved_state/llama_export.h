@@ -42,16 +42,18 @@ class LlamaExport : private LlamaRowSource {
  public:
   // Errors: kNotFound; kInvalidArgument (no sequence, one without cells, several in a sequence
   // file, a transposed q8_0, streams in the layout of 2025, fewer streams than sequences but not 1);
-  // kUnsupported (a type that the model's heads cannot have, an encoded text).
+  // kUnsupported (a type that the model's heads cannot have, an encoded text); kCancelled. `work`
+  // outlives the export.
   static Result<std::unique_ptr<LlamaExport>> Open(Engine& engine,
                                                    std::span<const SequenceHandle> handles,
-                                                   const LlamaExportOptions& options);
+                                                   const LlamaExportOptions& options,
+                                                   WorkControl& work = Uncontrolled());
   LlamaExport(const LlamaExport&) = delete;
   LlamaExport& operator=(const LlamaExport&) = delete;
 
   std::uint64_t bytes() const { return bytes_; }  // exact
   std::uint32_t token_count() const { return static_cast<std::uint32_t>(tokens_.size()); }
-  // REQUIRES: file.size() == bytes(). Errors: kNumerical.
+  // REQUIRES: file.size() == bytes(). Errors: kNumerical, kCancelled.
   Status Write(std::span<std::byte> file);
 
  private:
@@ -61,14 +63,14 @@ class LlamaExport : private LlamaRowSource {
     std::vector<std::uint32_t> first_cells;  // by sequence
   };
 
-  LlamaExport(Engine& engine, const LlamaExportOptions& options);
+  LlamaExport(Engine& engine, const LlamaExportOptions& options, WorkControl& work);
   Status CheckStreams(std::size_t sequence_count) const;
   Status Add(SequenceHandle handle);
   Status MakePlan();
   // One cache, or two where some layers have a window and the layout has a cache for them.
   void GroupLayers();
   std::uint32_t FirstInWindow(const SequenceExport& sequence, const CachePlane& plane) const;
-  LlamaCachePlan CellsPlan(const Layers& layers) const;
+  Result<LlamaCachePlan> CellsPlan(const Layers& layers) const;
   LlamaCachePlan StatesPlan() const;
   Status ReadRows(std::size_t cache, LlamaRowKind kind, std::size_t layer, std::uint32_t first_cell,
                   std::uint32_t cell_count, std::span<std::byte> rows) override;
@@ -89,6 +91,7 @@ class LlamaExport : private LlamaRowSource {
 
   Engine& engine_;
   const LlamaExportOptions options_;
+  WorkControl& work_;
   const std::vector<CachePlane> planes_;  // keys and values of a layer, by layer
   const std::vector<LlamaStateShape> states_;
   std::vector<Layers> layers_;  // by cache of attention

@@ -8,7 +8,6 @@
 
 #include "engine/model_config.h"
 #include "engine/saved_state/llama_rotation.h"
-#include "engine/saved_state/llama_sequence.h"
 #include "engine/saved_state/llama_states.h"
 #include "engine/saved_state/sequence_import.h"
 
@@ -30,12 +29,14 @@ std::size_t RotationOf(const LlamaStateFile& file, const LlamaImportOptions& opt
 
 class Importer {
  public:
-  Importer(Engine& engine, std::span<const std::byte> bytes, const LlamaStateFile& file,
-           const LlamaImportOptions& options)
+  Importer(Engine& engine, std::span<const std::byte> bytes, const LlamaSequenceIndex& index,
+           const LlamaImportOptions& options, WorkControl& work)
       : engine_(engine),
         bytes_(bytes),
-        file_(file),
+        index_(index),
+        file_(index.file()),
         options_(options),
+        work_(work),
         planes_(CachePlanesOf(engine.config(), engine.cell_layout())),
         states_(LlamaStateShapesOf(engine.config())) {}
 
@@ -61,8 +62,10 @@ class Importer {
 
   Engine& engine_;
   const std::span<const std::byte> bytes_;
+  const LlamaSequenceIndex& index_;
   const LlamaStateFile& file_;
   const LlamaImportOptions& options_;
+  WorkControl& work_;
   const std::vector<CachePlane> planes_;
   const std::vector<LlamaStateShape> states_;
   LlamaSequence sequence_;
@@ -93,7 +96,7 @@ Result<LlamaImported> Importer::Run(SequenceHandle destination) {
   }
   KVD_CHECK_OK(CheckLlamaCaches(file_, Kinds()));
   for (const LlamaCells& part : file_.parts) KVD_CHECK_OK(CheckPart(part));
-  KVD_TRY(sequence_, SelectLlamaSequence(file_, options_.sequence_id, Kinds()));
+  KVD_TRY(sequence_, SelectLlamaSequence(index_, options_.sequence_id, Kinds(), work_));
   Bind();
 
   const auto cell_count = static_cast<std::uint32_t>(sequence_.tokens.size());
@@ -218,6 +221,7 @@ Status Importer::FeedPlane(SequenceImport& import, std::size_t at) {
   gathered_.resize(std::min(at_once, cache.indices.size()) * rows.row_bytes);
   for (std::size_t first = 0; first < cache.indices.size(); first += at_once) {
     const std::size_t count = std::min(at_once, cache.indices.size() - first);
+    KVD_CHECK_OK(work_.Continue());
     Gather(rows, cache, first, count, gathered_.data());
     const std::byte* fed = gathered_.data();
     kernels::DataType type = rows.type;
@@ -240,6 +244,7 @@ Status Importer::FeedStates(SequenceImport& import) const {
   const LlamaCells& part = *sequence_.states;
   for (std::size_t at = 0; at < states_.size(); ++at) {
     const LlamaStateShape& shape = states_[at];
+    KVD_CHECK_OK(work_.Continue());
     std::vector<float> r(shape.r_floats()), s(shape.s_floats());
     const auto read = [&](const LlamaRows& rows, std::vector<float>& to) {
       if (to.empty()) return;
@@ -256,9 +261,10 @@ Status Importer::FeedStates(SequenceImport& import) const {
 }  // namespace
 
 Result<LlamaImported> ImportLlamaSequence(Engine& engine, std::span<const std::byte> bytes,
-                                          const LlamaStateFile& file, SequenceHandle destination,
-                                          const LlamaImportOptions& options) {
-  return Importer(engine, bytes, file, options).Run(destination);
+                                          const LlamaSequenceIndex& index,
+                                          SequenceHandle destination,
+                                          const LlamaImportOptions& options, WorkControl& work) {
+  return Importer(engine, bytes, index, options, work).Run(destination);
 }
 
 }  // namespace kvd

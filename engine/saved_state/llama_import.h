@@ -11,7 +11,7 @@
 #include <span>
 
 #include "engine/engine.h"
-#include "engine/saved_state/llama_state_file.h"
+#include "engine/saved_state/llama_sequence.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 
@@ -32,11 +32,13 @@ struct LlamaImported {
   bool is_converted = false;          // K or V had another type than the pool's
 };
 
-// `file`: ReadLlamaStateFile(bytes). Errors, nothing has changed then: kInvalidArgument (the file is
+// `index`: of ReadLlamaStateFile(bytes). Errors, nothing has changed then: kInvalidArgument (the file is
 // of another model, with what differs; no such sequence; tokens and cells that do not fit
-// together), kUnsupported, kNumerical, kNoSpace, and SequenceImport's.
+// together), kUnsupported, kNumerical, kNoSpace, kCancelled, and SequenceImport's.
 Result<LlamaImported> ImportLlamaSequence(Engine& engine, std::span<const std::byte> bytes,
-                                          const LlamaStateFile& file, SequenceHandle destination,
-                                          const LlamaImportOptions& options);
+                                          const LlamaSequenceIndex& index,
+                                          SequenceHandle destination,
+                                          const LlamaImportOptions& options,
+                                          WorkControl& work = Uncontrolled());
 
 }  // namespace kvd

@@ -43,6 +43,7 @@ constexpr Reading kReadings[] = {
 
 constexpr std::uint64_t kCellBytesMin = 8;    // position and count
 constexpr std::uint64_t kLayerBytesMin = 12;  // type and row bytes
+constexpr std::size_t kNumberUnits = 8;       // of work
 
 bool IsCellType(std::uint32_t number) {
   switch (static_cast<kernels::DataType>(number)) {
@@ -56,8 +57,8 @@ bool IsCellType(std::uint32_t number) {
 
 class Attempt {
  public:
-  Attempt(std::span<const std::byte> file, const Reading& reading)
-      : cursor_(file), reading_(reading) {}
+  Attempt(std::span<const std::byte> file, const Reading& reading, WorkControl& work)
+      : cursor_(file), reading_(reading), meter_(work) {}
 
   Result<LlamaStateFile> Read();
   std::uint64_t offset() const { return cursor_.offset(); }
@@ -81,6 +82,7 @@ class Attempt {
 
   LlamaStateCursor cursor_;
   const Reading& reading_;
+  WorkMeter meter_;
   bool has_cell_tokens_ = false;  // behind the coordinates, if there are any
   LlamaStateFile file_;
 };
@@ -165,6 +167,7 @@ Status Attempt::ReadOutputs() {
           cursor_.Count<std::uint32_t>("output_count", sizeof(std::int32_t)));
   file_.output_positions.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
+    KVD_CHECK_OK(meter_.Spend(kNumberUnits));
     KVD_TRY(const std::int32_t pos, cursor_.Number<std::int32_t>("output_pos"));
     if (pos < 0) {
       return cursor_.Refuse(Code::kCorrupt, "output_pos", std::to_string(pos) + " is negative");
@@ -205,6 +208,7 @@ Status Attempt::ReadCells(std::uint32_t stream, std::uint32_t cell_count, CacheF
   part.cells.reserve(cell_count);
   for (std::uint32_t cell = 0; cell < cell_count; ++cell) {
     cursor_.place().cell = cell;
+    KVD_CHECK_OK(meter_.Spend(2 * kNumberUnits));
     KVD_CHECK_OK(ReadCell(form, part));
   }
   cursor_.place().cell.reset();
@@ -237,18 +241,28 @@ Status Attempt::ReadSequenceIds(CacheForm form, LlamaCells& part, LlamaCell& cel
     }
   } else if (count == 0) {
     return cursor_.Refuse(Code::kCorrupt, "sequence_count", "0: the cell belongs to no sequence");
+  } else if (count > kLlamaSequencesMax) {
+    return cursor_.Refuse(Code::kCorrupt, "sequence_count",
+                          std::to_string(count) + ", a cell belongs to at most " +
+                              std::to_string(kLlamaSequencesMax));
   }
   if (form == CacheForm::kStreams && reading_.has_coordinates) {
     KVD_CHECK_OK(ReadCoordinates(cell.pos));
   }
   cell.first_id = static_cast<std::uint32_t>(part.sequence_ids.size());
   for (std::uint32_t i = 0; i < count; ++i) {
+    KVD_CHECK_OK(meter_.Spend(kNumberUnits));
     KVD_TRY(const std::int32_t id, cursor_.Number<std::int32_t>("seq_id"));
     if (id < 0) {
       return cursor_.Refuse(Code::kCorrupt, "seq_id", std::to_string(id) + " is negative");
     }
     // In a sequence file it is the number that the sequence had where it was saved.
     if (file_.kind == LlamaFileKind::kSequence) continue;
+    if (id >= static_cast<std::int32_t>(kLlamaSequencesMax)) {
+      return cursor_.Refuse(
+          Code::kUnsupported, "seq_id",
+          std::to_string(id) + ", the highest is " + std::to_string(kLlamaSequencesMax - 1));
+    }
     part.sequence_ids.push_back(id);
     ++cell.id_count;
   }
@@ -290,11 +304,13 @@ Status Attempt::ReadData(CacheForm form, LlamaCells& part) {
   part.v.reserve(part.declared_layers);
   for (std::uint32_t layer = 0; layer < part.declared_layers; ++layer) {
     cursor_.place().layer = layer;
+    KVD_CHECK_OK(meter_.Spend(2 * kNumberUnits));
     KVD_TRY(const LlamaRows rows, ReadRows("k_type", "k_row_bytes", "K", cells));
     part.k.push_back(rows);
   }
   for (std::uint32_t layer = 0; layer < part.declared_layers; ++layer) {
     cursor_.place().layer = layer;
+    KVD_CHECK_OK(meter_.Spend(2 * kNumberUnits));
     KVD_TRY(const LlamaRows rows, transposed != 0 ? ReadTransposedRows(cells)
                                                   : ReadRows("v_type", "v_row_bytes", "V", cells));
     part.v.push_back(rows);
@@ -309,6 +325,7 @@ Status Attempt::ReadSparseData(LlamaCells& part) {
   std::vector<LlamaRows> rows;
   while (cursor_.remaining() != 0) {
     cursor_.place().layer = static_cast<std::uint32_t>(rows.size());
+    KVD_CHECK_OK(meter_.Spend(2 * kNumberUnits));
     KVD_TRY(const LlamaRows row,
             ReadRows("state_type", "state_row_bytes", "state", part.cells.size()));
     rows.push_back(row);
@@ -390,13 +407,14 @@ const char* LlamaLayoutName(LlamaLayout layout) {
   return layout == LlamaLayout::kFebruary2025 ? "February-2025" : "August-2026";
 }
 
-Result<LlamaStateFile> ReadLlamaStateFile(std::span<const std::byte> file) {
+Result<LlamaStateFile> ReadLlamaStateFile(std::span<const std::byte> file, WorkControl& work) {
   Error farthest;
   std::uint64_t farthest_offset = 0;
   for (const Reading& reading : kReadings) {
-    Attempt attempt(file, reading);
+    KVD_CHECK_OK(work.Continue());
+    Attempt attempt(file, reading, work);
     Result<LlamaStateFile> read = attempt.Read();
-    if (read) return read;
+    if (read || read.error().code == Code::kCancelled) return read;
     if (farthest.message.empty() || attempt.offset() > farthest_offset) {
       farthest_offset = attempt.offset();
       farthest = std::move(read).error();

@@ -29,6 +29,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/work_control.h"
 #include "kernels/data_type.h"
 #include "shm/error.h"
 #include "shm/ids.h"
@@ -41,7 +42,10 @@ inline constexpr std::uint32_t kLlamaSequenceMagic = 0x67677371;
 inline constexpr std::uint32_t kLlamaSequenceVersion = 2;
 inline constexpr std::uint32_t kLlamaSequenceVersionNewest = 3;  // with the body of 2026
 inline constexpr std::uint32_t kLlamaArchitectureBytesMax = 64;
-inline constexpr std::uint32_t kLlamaStreamsMax = 256;  // LLAMA_MAX_SEQ
+// LLAMA_MAX_SEQ of llama.cpp: streams of a cache, and sequences of a session, which have the ids 0
+// to 255.
+inline constexpr std::uint32_t kLlamaStreamsMax = 256;
+inline constexpr std::uint32_t kLlamaSequencesMax = kLlamaStreamsMax;
 
 enum class LlamaFileKind : std::uint8_t { kSession, kSequence };
 // kFebruary2025 also where both bodies are the same bytes (states alone, in a sequence file).
@@ -71,7 +75,7 @@ struct LlamaCells {
   std::uint32_t cache = 0;   // caches in the file's order
   std::uint32_t stream = 0;  // of that cache; 0 where there are no streams
   std::vector<LlamaCell> cells;
-  std::vector<std::int32_t> sequence_ids;  // each >= 0
+  std::vector<std::int32_t> sequence_ids;  // each from 0 to kLlamaSequencesMax - 1
   std::uint32_t declared_layers = 0;       // at least k.size()
   // By layers that have rows: as many K as V.
   std::vector<LlamaRows> k;
@@ -97,9 +101,11 @@ struct LlamaStateFile {
   std::vector<LlamaCells> parts;  // of all caches; streams without cells are left out
 };
 
-// Reads the whole description. Allocates in proportion to the bytes that are really there. Errors,
-// each naming the field, where it is (cache, stream, cell, layer) and its byte: kCorrupt;
-// kUnsupported (another version, a type that is no cell's type, a cell of an image).
-Result<LlamaStateFile> ReadLlamaStateFile(std::span<const std::byte> file);
+// Reads the whole description, in steps that are linear in the file's bytes. Allocates in proportion
+// to the bytes that are really there. Errors, each naming the field, where it is (cache, stream,
+// cell, layer) and its byte: kCorrupt; kUnsupported (another version, a type that is no cell's type,
+// a cell of an image, the id of a sequence beyond kLlamaSequencesMax); kCancelled.
+Result<LlamaStateFile> ReadLlamaStateFile(std::span<const std::byte> file,
+                                          WorkControl& work = Uncontrolled());
 
 }  // namespace kvd

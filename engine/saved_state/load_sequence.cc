@@ -269,8 +269,8 @@ Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader&
 }
 
 Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std::size_t number,
-                                SequenceHandle handle, unsigned threads,
-                                const std::atomic<bool>* cancelled, std::uint32_t cells) {
+                                SequenceHandle handle, unsigned threads, WorkControl& work,
+                                std::uint32_t cells) {
   KVD_CHECK_OK(CheckModel(engine, file));
   KVD_CHECK_OK(CheckNumericForm(engine, file));
   Loader loader(engine, file, number, threads, cells);
@@ -279,12 +279,9 @@ Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std
   KVD_TRY(std::unique_ptr<SequenceImport> import, loader.Begin(handle, tokens));
   const SavedSequence& saved = file.sequences()[number];
   const auto feed = [&](unsigned worker, std::size_t at) -> Status {
-    if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
-      return Fail(Code::kCancelled, "cancelled; nothing was loaded");
-    }
     return loader.Feed(*import, worker, saved.first_section + at);
   };
-  KVD_CHECK_OK(ForSections(threads, saved.end_section - saved.first_section, feed, [] {}));
+  KVD_CHECK_OK(ForSections(threads, saved.end_section - saved.first_section, work, feed, [] {}));
   KVD_CHECK_OK(import->Commit());
   LoadReport report{.cell_count = loader.cell_count(),
                     .k_type = static_cast<kernels::DataType>(saved.header.k_type),

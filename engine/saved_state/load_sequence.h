@@ -4,13 +4,13 @@
 // Other sequences go on meanwhile. Any thread, for as long as it takes.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
 #include "engine/engine.h"
 #include "engine/saved_state/state_file_reader.h"
+#include "engine/work_control.h"
 
 namespace kvd {
 
@@ -45,12 +45,12 @@ Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader&
 
 // Its first `cells` cells alone, if there are more and the model keeps neither windows nor states; no
 // logits then.
-// Errors: CheckModel's; CheckNumericForm's; kUnsupported (tokens alone were saved); kCorrupt, naming the section; those of
-// SequenceImport; kCancelled. Nothing has changed then. `cancelled` may be null. REQUIRES: number <
+// Errors: CheckModel's; CheckNumericForm's; kUnsupported (tokens alone were saved); kCorrupt, naming the
+// section; those of SequenceImport; kCancelled. Nothing has changed then. REQUIRES: number <
 // file.sequences().size(), threads > 0.
 Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std::size_t number,
                                 SequenceHandle handle, unsigned threads,
-                                const std::atomic<bool>* cancelled,
+                                WorkControl& work = Uncontrolled(),
                                 std::uint32_t cells = std::numeric_limits<std::uint32_t>::max());
 
 }  // namespace kvd

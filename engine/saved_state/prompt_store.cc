@@ -289,10 +289,10 @@ Result<std::uint64_t> PromptStore::Write(SequenceExport& from, const std::atomic
   }
   KVD_TRY(const std::vector<std::string> aged, directory_.MakeRoom(wanted, options_.bytes_max));
   for (const std::string& gone : aged) Remove(gone);
+  FlaggedWork work(cancelled);
   const auto report = SaveBriefly(
       engine_, from, profile, std::move(*sections),
-      {.directory = directory_.descriptor(), .name = name, .name_space = read.name_space},
-      cancelled);
+      {.directory = directory_.descriptor(), .name = name, .name_space = read.name_space}, work);
   {
     const MutexLock guard(mutex_);
     removed_ += aged.size();
@@ -363,8 +363,9 @@ Result<SequenceHandle> PromptStore::LoadOpen(const StateFileReader& file,
   }
   KVD_TRY(const SequenceHandle handle, engine_.memory().Create(owner));
   constexpr unsigned kThreads = 2;
+  FlaggedWork work(cancelled);
   const Result<LoadReport> report =
-      LoadSequence(engine_, file, 0, handle, kThreads, cancelled, prefix.cells_read);
+      LoadSequence(engine_, file, 0, handle, kThreads, work, prefix.cells_read);
   if (report) return handle;
   (void)engine_.memory().Drop(handle);
   return std::unexpected(report.error());

@@ -202,10 +202,6 @@ Result<std::vector<SectionEntry>> PlanSections(std::span<const SaveItem> items,
 
 namespace {
 
-bool IsCancelled(const std::atomic<bool>* cancelled) {
-  return cancelled != nullptr && cancelled->load(std::memory_order_relaxed);
-}
-
 struct Worker {
   std::vector<std::byte> raw;
   SectionCodec codec;
@@ -215,15 +211,14 @@ struct Worker {
 template <class Read>
 Result<SaveReport> WriteFile(const Engine& engine, std::uint32_t sequence_count,
                              const SaveProfile& profile, std::vector<SectionEntry> sections,
-                             const SaveTarget& target, unsigned threads,
-                             const std::atomic<bool>* cancelled, const Read& read) {
+                             const SaveTarget& target, unsigned threads, WorkControl& work,
+                             const Read& read) {
   KVD_ASSERT(threads > 0);
   const std::vector<SectionEntry> plan = sections;
   KVD_TRY(std::unique_ptr<StateFileWriter> writer,
           StateFileWriter::Create(target.directory, target.name, std::move(sections)));
   std::vector<Worker> workers(threads);
   const auto write = [&](unsigned number, std::size_t at) -> Status {
-    if (IsCancelled(cancelled)) return Fail(Code::kCancelled, "cancelled; nothing was saved");
     Worker& worker = workers[number];
     const SectionEntry& entry = plan[at];
     KVD_TRY(const std::span<const std::byte> raw, read(entry, &worker.raw));
@@ -231,7 +226,7 @@ Result<SaveReport> WriteFile(const Engine& engine, std::uint32_t sequence_count,
     return writer->Put(at, packs ? worker.codec.Pack(raw, entry.element_bytes)
                                  : SectionCodec::Packed{.bytes = raw});
   };
-  KVD_CHECK_OK(ForSections(threads, plan.size(), write, [&] { writer->GiveUp(); }));
+  KVD_CHECK_OK(ForSections(threads, plan.size(), work, write, [&] { writer->GiveUp(); }));
   state_file::FileHeader header = {};
   header.sequence_count = sequence_count;
   header.saved_unix_ms = NowUnixMs();
@@ -250,10 +245,9 @@ Result<SaveReport> WriteFile(const Engine& engine, std::uint32_t sequence_count,
 
 Result<SaveReport> SaveSequences(const Engine& engine, std::span<const SaveItem> items,
                                  const SaveProfile& profile, std::vector<SectionEntry> sections,
-                                 const SaveTarget& target, unsigned threads,
-                                 const std::atomic<bool>* cancelled) {
+                                 const SaveTarget& target, unsigned threads, WorkControl& work) {
   return WriteFile(engine, static_cast<std::uint32_t>(items.size()), profile, std::move(sections),
-                   target, threads, cancelled,
+                   target, threads, work,
                    [&](const SectionEntry& entry, std::vector<std::byte>* buffer) {
                      return ReadRaw(items[entry.sequence], profile, entry, buffer);
                    });
@@ -261,7 +255,7 @@ Result<SaveReport> SaveSequences(const Engine& engine, std::span<const SaveItem>
 
 Result<SaveReport> SaveBriefly(const Engine& engine, SequenceExport& from,
                                const SaveProfile& profile, std::vector<SectionEntry> sections,
-                               const SaveTarget& target, const std::atomic<bool>* cancelled) {
+                               const SaveTarget& target, WorkControl& work) {
   const SaveItem item{.sequence = &from};
   const auto read = [&](const SectionEntry& entry,
                         std::vector<std::byte>* buffer) -> Result<std::span<const std::byte>> {
@@ -272,7 +266,7 @@ Result<SaveReport> SaveBriefly(const Engine& engine, SequenceExport& from,
     if (!raw) return std::unexpected(raw.error());
     return std::span<const std::byte>(*buffer);
   };
-  return WriteFile(engine, 1, profile, std::move(sections), target, 1, cancelled, read);
+  return WriteFile(engine, 1, profile, std::move(sections), target, 1, work, read);
 }
 
 }  // namespace kvd

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,6 +14,7 @@
 #include "engine/engine.h"
 #include "engine/saved_state/sequence_export.h"
 #include "engine/saved_state/state_layout.h"
+#include "engine/work_control.h"
 
 namespace kvd {
 
@@ -48,20 +48,20 @@ struct SaveTarget {
   std::array<std::uint64_t, 2> name_space = {};  // FileHeader::name_space
 };
 
-// Writes the planned sections on up to `threads` threads. `cancelled` may be null. Errors: kIo,
+// Writes the planned sections on up to `threads` threads. Errors: kIo,
 // kExists, kNumerical (a row does not fit the wanted type), kCancelled; no file is there then that
 // was not before.
 Result<SaveReport> SaveSequences(const Engine& engine, std::span<const SaveItem> items,
                                  const SaveProfile& profile,
                                  std::vector<state_file::SectionEntry> sections,
                                  const SaveTarget& target, unsigned threads,
-                                 const std::atomic<bool>* cancelled);
+                                 WorkControl& work = Uncontrolled());
 
 // One sequence on the calling thread, holding it only while a section is copied out: steps and verbs
 // wait for that long at most. REQUIRES: `from` is paused. Errors: also kConflict (Resume).
 Result<SaveReport> SaveBriefly(const Engine& engine, SequenceExport& from,
                                const SaveProfile& profile,
                                std::vector<state_file::SectionEntry> sections,
-                               const SaveTarget& target, const std::atomic<bool>* cancelled);
+                               const SaveTarget& target, WorkControl& work = Uncontrolled());
 
 }  // namespace kvd

@@ -3,10 +3,13 @@
 
 #include <atomic>
 #include <cstddef>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "engine/work_control.h"
 #include "shm/error.h"
 #include "shm/mutex.h"
 
@@ -30,17 +33,32 @@ class FirstError {
 };
 
 // work(worker, number) -> Status for each number in [0, count); `worker` is 0 to threads - 1 and
-// runs one task at a time. Returns the first error there was; on_error() is called once it is there.
+// runs one task at a time; 0 is the calling thread, which asks `control` before each of its tasks.
+// While it waits for its turn no other task begins. Returns the first error there was; on_error() is
+// called once it is there. Errors: also kCancelled, and kNoSpace where a task finds no memory.
 template <class Work, class OnError>
-Status ForSections(unsigned threads, std::size_t count, const Work& work, const OnError& on_error) {
+Status ForSections(unsigned threads, std::size_t count, WorkControl& control, const Work& work,
+                   const OnError& on_error) {
   std::atomic<std::size_t> next{0};
   std::atomic<bool> has_failed{false};
   FirstError first_error;
+  Mutex turn;  // held by the calling thread while it may have to wait
+  const auto run_task = [&](unsigned worker, std::size_t number) -> Status {
+    {
+      const MutexLock lock(turn);
+      if (worker == 0) KVD_CHECK_OK(control.Continue());
+    }
+    try {
+      return work(worker, number);
+    } catch (const std::bad_alloc&) {
+      return Fail(Code::kNoSpace, "no memory for a section");
+    }
+  };
   const auto run = [&](unsigned worker) {
     while (!has_failed.load(std::memory_order_relaxed)) {
       const std::size_t number = next.fetch_add(1);
       if (number >= count) return;
-      Status status = work(worker, number);
+      Status status = run_task(worker, number);
       if (status) continue;
       first_error.Keep(std::move(status));
       has_failed.store(true, std::memory_order_relaxed);
@@ -49,8 +67,12 @@ Status ForSections(unsigned threads, std::size_t count, const Work& work, const 
   };
   {
     std::vector<std::jthread> others;
-    for (unsigned worker = 1; worker < threads && worker < count; ++worker) {
-      others.emplace_back(run, worker);
+    try {
+      for (unsigned worker = 1; worker < threads && worker < count; ++worker) {
+        others.emplace_back(run, worker);
+      }
+    } catch (const std::system_error&) {
+      // The threads that there are do it all.
     }
     run(0);
   }

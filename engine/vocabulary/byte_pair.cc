@@ -60,22 +60,37 @@ MergeRule MergeTable::Find(std::int32_t left, std::int32_t right) const {
 // Scratch of one call: merges one word after the other, keeping its buffers.
 class BytePair::WordMerger {
  public:
-  explicit WordMerger(const BytePair& owner) : owner_(owner) {}
+  WordMerger(const BytePair& owner, WorkControl& work) : owner_(owner), meter_(work) {}
 
-  void Append(std::string_view word, std::vector<TokenId>& tokens) {
-    if (owner_.ignore_merges_ && AppendWhole(word, tokens)) return;
+  Status Append(std::string_view word, std::vector<TokenId>& tokens) {
+    KVD_CHECK_OK(meter_.Spend(kWordUnits));
+    if (owner_.ignore_merges_ && AppendWhole(word, tokens)) return {};
     chain_.Clear();
     candidates_.clear();
     for (std::size_t i = 0; i < word.size(); ++i) {
+      KVD_CHECK_OK(meter_.Spend(1));
       chain_.Append(static_cast<std::uint32_t>(i), 1,
                     owner_.byte_symbols_[static_cast<unsigned char>(word[i])]);
     }
-    for (std::int32_t right = 1; right < chain_.symbol_count(); ++right) Consider(right - 1, right);
-    while (!candidates_.empty()) MergeNext();
-    for (std::int32_t i = 0; i >= 0; i = chain_[i].next) owner_.AppendSymbol(chain_[i].id, tokens);
+    for (std::int32_t right = 1; right < chain_.symbol_count(); ++right) {
+      KVD_CHECK_OK(meter_.Spend(kCandidateUnits));
+      Consider(right - 1, right);
+    }
+    while (!candidates_.empty()) {
+      KVD_CHECK_OK(meter_.Spend(kCandidateUnits));
+      MergeNext();
+    }
+    for (std::int32_t i = 0; i >= 0; i = chain_[i].next) {
+      KVD_CHECK_OK(meter_.Spend(1));
+      owner_.AppendSymbol(chain_[i].id, tokens);
+    }
+    return {};
   }
 
  private:
+  static constexpr std::size_t kWordUnits = 16;
+  static constexpr std::size_t kCandidateUnits = 16;
+
   // The word as one token, if it is one.
   bool AppendWhole(std::string_view word, std::vector<TokenId>& tokens) {
     if (word.size() > owner_.tokens_.text_bytes_max()) return false;
@@ -110,6 +125,7 @@ class BytePair::WordMerger {
   }
 
   const BytePair& owner_;
+  WorkMeter meter_;
   MergeChain chain_;
   std::vector<Candidate> candidates_;
   std::string encoded_;
@@ -186,16 +202,17 @@ void BytePair::AppendSymbol(std::int32_t symbol, std::vector<TokenId>& tokens) c
   tokens.insert(tokens.end(), spelled.begin(), spelled.end());
 }
 
-Status BytePair::Append(std::string_view text, bool, std::vector<TokenId>& tokens) const {
+Status BytePair::Append(std::string_view text, bool, std::vector<TokenId>& tokens,
+                        WorkControl& work) const {
   WellFormedText well_formed(text);
-  KVD_TRY(std::vector<std::size_t> words, splitter_.Split(well_formed.view()));
-  WordMerger merger(*this);
+  KVD_TRY(std::vector<std::size_t> words, splitter_.Split(well_formed.view(), work));
+  WordMerger merger(*this, work);
   std::size_t view_end = 0;
   std::size_t begin = 0;
   for (std::size_t word_bytes : words) {
     view_end += word_bytes;
     std::size_t end = well_formed.OriginalOffset(view_end);
-    merger.Append(text.substr(begin, end - begin), tokens);
+    KVD_CHECK_OK(merger.Append(text.substr(begin, end - begin), tokens));
     begin = end;
   }
   return {};

@@ -60,7 +60,8 @@ class BytePair final : public TextTokenizer {
                                                   std::span<const std::string> merges,
                                                   const Pretokenizer& pretokenizer);
 
-  Status Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens) const override;
+  Status Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens,
+                WorkControl& work) const override;
 
  private:
   class WordMerger;

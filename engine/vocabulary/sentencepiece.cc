@@ -28,21 +28,28 @@ struct Candidate {
 
 class Merger {
  public:
-  Merger(const TokenTable& tokens, std::string_view text) : tokens_(tokens), text_(text) {}
+  Merger(const TokenTable& tokens, std::string_view text, WorkControl& work)
+      : tokens_(tokens), text_(text), meter_(work) {}
 
-  void AppendCharacters() {
+  Status AppendCharacters() {
     std::size_t offset = 0;
     while (offset < text_.size()) {
+      KVD_CHECK_OK(meter_.Spend(kCharacterUnits));
       std::size_t bytes = std::min(AnnouncedBytes(text_[offset]), text_.size() - offset);
       chain_.Append(static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes),
                     tokens_.Find(text_.substr(offset, bytes)));
       offset += bytes;
     }
+    return {};
   }
 
-  void Merge() {
-    for (std::int32_t right = 1; right < chain_.symbol_count(); ++right) Consider(right - 1, right);
+  Status Merge() {
+    for (std::int32_t right = 1; right < chain_.symbol_count(); ++right) {
+      KVD_CHECK_OK(meter_.Spend(kCandidateUnits));
+      Consider(right - 1, right);
+    }
     while (!candidates_.empty()) {
+      KVD_CHECK_OK(meter_.Spend(kCandidateUnits));
       Candidate best = candidates_.top();
       candidates_.pop();
       const ChainSymbol& left = chain_[best.left];
@@ -52,11 +59,13 @@ class Merger {
       Consider(left.previous, best.left);
       Consider(best.left, left.next);
     }
+    return {};
   }
 
-  void Output(const std::array<TokenId, 256>& byte_tokens, std::vector<TokenId>& tokens) {
+  Status Output(const std::array<TokenId, 256>& byte_tokens, std::vector<TokenId>& tokens) {
     std::int32_t index = chain_.symbol_count() > 0 ? 0 : -1;
     for (; index >= 0; index = chain_[index].next) {
+      KVD_CHECK_OK(meter_.Spend(1));
       const ChainSymbol& symbol = chain_[index];
       if (symbol.id != kNoToken) {
         tokens.push_back(symbol.id);
@@ -67,9 +76,13 @@ class Merger {
         if (token != kNoToken) tokens.push_back(token);
       }
     }
+    return {};
   }
 
  private:
+  static constexpr std::size_t kCharacterUnits = 8;
+  static constexpr std::size_t kCandidateUnits = 32;
+
   void Consider(std::int32_t left, std::int32_t right) {
     if (left < 0 || right < 0) return;
     std::uint32_t bytes = chain_[left].bytes + chain_[right].bytes;
@@ -79,6 +92,7 @@ class Merger {
 
   const TokenTable& tokens_;
   const std::string_view text_;
+  WorkMeter meter_;
   MergeChain chain_;
   std::priority_queue<Candidate> candidates_;
 };
@@ -124,14 +138,13 @@ SentencePiece::SentencePiece(const TokenTable& tokens, bool add_space_prefix, To
   }
 }
 
-Status SentencePiece::Append(std::string_view text, bool at_start,
-                             std::vector<TokenId>& tokens) const {
+Status SentencePiece::Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens,
+                             WorkControl& work) const {
   std::string escaped = EscapeSpaces(text, add_space_prefix_ && at_start);
-  Merger merger(tokens_, escaped);
-  merger.AppendCharacters();
-  merger.Merge();
-  merger.Output(byte_tokens_, tokens);
-  return {};
+  Merger merger(tokens_, escaped, work);
+  KVD_CHECK_OK(merger.AppendCharacters());
+  KVD_CHECK_OK(merger.Merge());
+  return merger.Output(byte_tokens_, tokens);
 }
 
 }  // namespace kvd

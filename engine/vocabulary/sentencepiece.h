@@ -22,7 +22,8 @@ class SentencePiece final : public TextTokenizer {
   // `unk`: kNoToken where there is none.
   SentencePiece(const TokenTable& tokens, bool add_space_prefix, TokenId unk);
 
-  Status Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens) const override;
+  Status Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens,
+                WorkControl& work) const override;
 
  private:
   const TokenTable& tokens_;

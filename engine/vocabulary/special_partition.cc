@@ -1,97 +1,178 @@
-// Vocabularies hold thousands of special tokens, and a text few of them. So the text's runs of four
-// bytes are put into a bitmap first, and only tokens all of whose runs are in it are searched for.
+// One pass finds for every end in the text the longest token there: a candidate. Candidates are then
+// taken by rank, and those of one rank from left to right, as long as their bytes are free. What was
+// taken before is at least as long as the candidate, so it overlaps the candidate only if it covers
+// its first or its last byte. A candidate whose first byte is taken and whose last is free gives way
+// to the longest shorter token with the same end that fits into the free bytes before that end.
 #include "engine/vocabulary/special_partition.h"
 
 #include <algorithm>
-#include <bitset>
 #include <cstdint>
-#include <cstring>
+#include <functional>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "engine/metered_sort.h"
 
 namespace kvd {
 namespace {
 
 constexpr std::string_view kWhiteSpace = " \t\n\v\f\r";
 
-// Whether a text may contain another: never denies one that it does contain.
-class RunFilter {
- public:
-  explicit RunFilter(std::string_view text) {
-    for (std::size_t i = 0; i + kRunBytes <= text.size(); ++i) runs_.set(Hash(text.substr(i)));
-  }
+bool IsWhiteSpace(char byte) { return kWhiteSpace.find(byte) != kWhiteSpace.npos; }
 
-  bool MayContain(std::string_view part) const {
-    for (std::size_t i = 0; i + kRunBytes <= part.size(); ++i) {
-      if (!runs_.test(Hash(part.substr(i)))) return false;
-    }
-    return true;
+// A token of the text with the white space that it swallows.
+struct Taken {
+  std::uint32_t begin;
+  std::uint32_t end;
+  TokenId token;
+};
+
+class Cutter {
+ public:
+  Cutter(const TokenTable& tokens, const SpecialMatcher& matcher, std::string_view text,
+         WorkControl& work)
+      : tokens_(tokens), matcher_(matcher), text_(text), meter_(work), is_taken_(text.size()) {}
+
+  Result<std::vector<TextFragment>> Run() {
+    KVD_CHECK_OK(FindCandidates());
+    KVD_CHECK_OK(TakeByRank());
+    KVD_CHECK_OK(SortMetered(&taken_, &Taken::begin, meter_));
+    return Fragments();
   }
 
  private:
-  static constexpr std::size_t kRunBytes = 4;
-  static constexpr int kHashBits = 16;
+  struct Candidate {
+    std::uint32_t rank;
+    std::uint32_t end;
+  };
 
-  static std::uint32_t Hash(std::string_view run) {
-    std::uint32_t bytes;
-    std::memcpy(&bytes, run.data(), sizeof bytes);
-    return (bytes * 0x9e3779b1u) >> (32 - kHashBits);
+  Status FindCandidates() {
+    std::vector<Candidate> found;
+    SpecialMatcher::State state = SpecialMatcher::kBegin;
+    for (std::size_t at = 0; at < text_.size(); ++at) {
+      KVD_CHECK_OK(meter_.Spend(1));
+      state = matcher_.Next(state, text_[at]);
+      const std::uint32_t rank = matcher_.RankAt(state);
+      if (rank != SpecialMatcher::kNoRank) {
+        found.push_back({rank, static_cast<std::uint32_t>(at + 1)});
+        rank_end_ = std::max(rank_end_, rank + 1);
+      }
+    }
+    // By rank; those of one rank stay in their order.
+    begins_.assign(rank_end_ + 1, 0);
+    for (const Candidate& candidate : found) ++begins_[candidate.rank + 1];
+    for (std::uint32_t rank = 0; rank < rank_end_; ++rank) begins_[rank + 1] += begins_[rank];
+    ends_.resize(found.size());
+    std::vector<std::size_t> next(begins_.begin(), begins_.end());
+    for (const Candidate& candidate : found) {
+      KVD_CHECK_OK(meter_.Spend(1));
+      ends_[next[candidate.rank]++] = candidate.end;
+    }
+    return {};
   }
 
-  std::bitset<1u << kHashBits> runs_;
+  Status TakeByRank() {
+    for (std::uint32_t rank = 0; rank < rank_end_ || !late_.empty(); ++rank) {
+      KVD_CHECK_OK(meter_.Spend(1));
+      const bool has_late = !late_.empty() && late_.begin()->first == rank;
+      std::vector<std::uint32_t> ends;
+      if (has_late) ends = std::move(late_.extract(late_.begin()).mapped());
+      if (rank < rank_end_) {
+        const auto own = std::span(ends_).subspan(begins_[rank], begins_[rank + 1] - begins_[rank]);
+        if (!has_late) {
+          for (const std::uint32_t end : own) KVD_CHECK_OK(Take(rank, end));
+          continue;
+        }
+        ends.insert(ends.end(), own.begin(), own.end());
+      }
+      KVD_CHECK_OK(SortMetered(&ends, std::identity(), meter_));
+      for (const std::uint32_t end : ends) KVD_CHECK_OK(Take(rank, end));
+    }
+    return {};
+  }
+
+  Status Take(std::uint32_t rank, std::uint32_t end) {
+    const auto bytes = static_cast<std::uint32_t>(matcher_.text_bytes(rank));
+    std::uint32_t begin = end - bytes;
+    KVD_CHECK_OK(meter_.Spend(1));
+    if (is_taken_[end - 1]) return {};
+    if (is_taken_[begin]) return GiveWay(rank, end);
+    const TokenId token = matcher_.token(rank);
+    const std::uint8_t attributes = tokens_.attributes(token);
+    if ((attributes & token_attribute::kStripLeft) != 0) {
+      while (begin > 0 && !is_taken_[begin - 1] && IsWhiteSpace(text_[begin - 1])) --begin;
+    }
+    if ((attributes & token_attribute::kStripRight) != 0) {
+      while (end < text_.size() && !is_taken_[end] && IsWhiteSpace(text_[end])) ++end;
+    }
+    for (std::uint32_t at = begin; at < end; ++at) is_taken_[at] = true;
+    taken_.push_back({begin, end, token});
+    return meter_.Spend(end - begin);
+  }
+
+  Status GiveWay(std::uint32_t rank, std::uint32_t end) {
+    std::uint32_t free_begin = end - 1;
+    while (!is_taken_[free_begin - 1]) --free_begin;
+    KVD_CHECK_OK(meter_.Spend(end - free_begin));
+    do {
+      rank = matcher_.shorter(rank);
+    } while (rank != SpecialMatcher::kNoRank && matcher_.text_bytes(rank) > end - free_begin);
+    if (rank != SpecialMatcher::kNoRank) late_[rank].push_back(end);
+    return {};
+  }
+
+  Result<std::vector<TextFragment>> Fragments() {
+    std::vector<TextFragment> fragments;
+    std::size_t at = 0;
+    for (const Taken& one : taken_) {
+      KVD_CHECK_OK(meter_.Spend(1));
+      if (at < one.begin) fragments.push_back({kNoToken, text_.substr(at, one.begin - at)});
+      fragments.push_back({one.token, {}});
+      at = one.end;
+    }
+    if (at < text_.size()) fragments.push_back({kNoToken, text_.substr(at)});
+    return fragments;
+  }
+
+  const TokenTable& tokens_;
+  const SpecialMatcher& matcher_;
+  const std::string_view text_;
+  WorkMeter meter_;
+  std::vector<bool> is_taken_;  // by byte of the text
+  std::uint32_t rank_end_ = 0;  // of the candidates found first
+  // Ends of the candidates of rank r: ends_[begins_[r], begins_[r + 1]).
+  std::vector<std::size_t> begins_;
+  std::vector<std::uint32_t> ends_;
+  std::map<std::uint32_t, std::vector<std::uint32_t>> late_;  // those that gave way, by rank
+  std::vector<Taken> taken_;
 };
 
 }  // namespace
 
-SpecialPartition::SpecialPartition(const TokenTable& tokens) : tokens_(tokens) {
+Result<std::unique_ptr<SpecialPartition>> SpecialPartition::Create(const TokenTable& tokens) {
   constexpr std::uint8_t special = token_attribute::kHidden | token_attribute::kUserDefined;
+  std::vector<TokenId> all;
+  std::vector<TokenId> user_defined;
   for (TokenId token = 0; tokens.Contains(token); ++token) {
-    if ((tokens.attributes(token) & special) != 0) searched_.push_back(token);
+    const std::uint8_t attributes = tokens.attributes(token);
+    if ((attributes & special) == 0) continue;
+    all.push_back(token);
+    if ((attributes & token_attribute::kHidden) == 0) user_defined.push_back(token);
   }
-  std::ranges::stable_sort(searched_, std::ranges::greater(),
-                           [&tokens](TokenId token) { return tokens.text(token).size(); });
+  KVD_TRY(SpecialMatcher find_all, SpecialMatcher::Create(tokens, std::move(all)));
+  KVD_TRY(SpecialMatcher find_user_defined,
+          SpecialMatcher::Create(tokens, std::move(user_defined)));
+  return std::unique_ptr<SpecialPartition>(
+      new SpecialPartition(tokens, std::move(find_all), std::move(find_user_defined)));
 }
 
-std::vector<TextFragment> SpecialPartition::Cut(std::string_view text, bool parse_special) const {
-  std::vector<TextFragment> fragments;
-  if (text.empty()) return fragments;
-  fragments.push_back({kNoToken, text});
-  if (searched_.empty()) return fragments;
-  RunFilter filter(text);
-  std::vector<TextFragment> scratch;
-  for (TokenId token : searched_) {
-    bool hidden = (tokens_.attributes(token) & token_attribute::kHidden) != 0;
-    if (hidden && !parse_special) continue;
-    if (tokens_.text(token).size() > text.size() || !filter.MayContain(tokens_.text(token)))
-      continue;
-    CutAt(token, fragments, scratch);
-  }
-  return fragments;
-}
-
-void SpecialPartition::CutAt(TokenId token, std::vector<TextFragment>& fragments,
-                             std::vector<TextFragment>& scratch) const {
-  std::string_view text = tokens_.text(token);
-  std::uint8_t attributes = tokens_.attributes(token);
-  scratch.clear();
-  for (const TextFragment& fragment : fragments) {
-    if (fragment.token != kNoToken) {
-      scratch.push_back(fragment);
-      continue;
-    }
-    std::string_view rest = fragment.text;
-    for (std::size_t at = rest.find(text); at != rest.npos; at = rest.find(text)) {
-      std::string_view left = rest.substr(0, at);
-      if ((attributes & token_attribute::kStripLeft) != 0)
-        left = left.substr(0, left.find_last_not_of(kWhiteSpace) + 1);
-      if (!left.empty()) scratch.push_back({kNoToken, left});
-      scratch.push_back({token, {}});
-      rest.remove_prefix(at + text.size());
-      if ((attributes & token_attribute::kStripRight) != 0) {
-        rest.remove_prefix(std::min(rest.find_first_not_of(kWhiteSpace), rest.size()));
-      }
-    }
-    if (!rest.empty()) scratch.push_back({kNoToken, rest});
-  }
-  fragments.swap(scratch);
+Result<std::vector<TextFragment>> SpecialPartition::Cut(std::string_view text, bool parse_special,
+                                                        WorkControl& work) const {
+  const SpecialMatcher& matcher = parse_special ? all_ : user_defined_;
+  if (text.empty()) return std::vector<TextFragment>{};
+  if (matcher.empty()) return std::vector<TextFragment>{{kNoToken, text}};
+  return Cutter(tokens_, matcher, text, work).Run();
 }
 
 }  // namespace kvd

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/work_control.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 
@@ -18,9 +19,9 @@ class TextTokenizer {
   virtual ~TextTokenizer() = default;
 
   // Appends the tokens of `text`, any bytes. `at_start`: nothing, or a special token, stands before
-  // it.
-  virtual Status Append(std::string_view text, bool at_start,
-                        std::vector<TokenId>& tokens) const = 0;
+  // it. Errors: kCancelled; then `tokens` is of no use.
+  virtual Status Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens,
+                        WorkControl& work) const = 0;
 };
 
 }  // namespace kvd

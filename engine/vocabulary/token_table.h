@@ -38,9 +38,11 @@ inline constexpr std::uint8_t kHidden = kUnknown | kControl;  // shown, and pars
 
 class TokenTable {
  public:
-  // Limits; real vocabularies stay far below.
+  // Limits; real vocabularies stay far below: the longest texts, runs of white space, have some
+  // hundred bytes. A token's text must fit, with its log-probabilities, into the smallest result
+  // arena of a client.
   static constexpr std::size_t kTokenCountMax = 1u << 22;
-  static constexpr std::size_t kTokenBytesMax = 1u << 16;
+  static constexpr std::size_t kTokenBytesMax = 1u << 12;
   static constexpr std::size_t kTextBytesMax = 1u << 30;  // of all tokens together
 
   // Takes tokens, scores and token_types out of `data`. An empty text becomes "[EMPTY_<id>]", as in

@@ -31,6 +31,15 @@ class TokenTrie {
   // The token that is exactly the node's prefix, or kNoToken.
   TokenId TokenAt(std::uint32_t node) const { return nodes_[node].token; }
 
+  // Nodes are numbered from 0 on, shorter prefixes first; the children of a node are
+  // [child_begin, child_end), `byte` the last byte of a node's prefix.
+  std::uint32_t node_count() const { return static_cast<std::uint32_t>(nodes_.size()); }
+  std::uint32_t child_begin(std::uint32_t node) const { return nodes_[node].child_begin; }
+  std::uint32_t child_end(std::uint32_t node) const {
+    return nodes_[node].child_begin + nodes_[node].child_count;
+  }
+  char byte(std::uint32_t node) const { return static_cast<char>(nodes_[node].byte); }
+
   struct Match {
     std::size_t bytes = 0;
     TokenId token = kNoToken;

@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 constexpr float kUnknownPenalty = 10.0f;
+constexpr std::size_t kCharacterUnits = 8;
+constexpr std::size_t kNodeUnits = 4;  // of the trie
 
 // The best way to a place in the text: its last token, where that begins, and the sum of scores.
 struct Step {
@@ -58,7 +60,7 @@ Unigram::Unigram(const TokenTable& tokens, TokenTrie trie, TokenId unk,
   unknown_score_ = worst - kUnknownPenalty;
 }
 
-Result<std::string> Unigram::Normalize(std::string_view text) const {
+Result<std::string> Unigram::Normalize(std::string_view text, WorkMeter& meter) const {
   std::string normalized;
   bool in_word = false;
   bool prefix_due = options_.add_space_prefix;
@@ -71,6 +73,7 @@ Result<std::string> Unigram::Normalize(std::string_view text) const {
       rule.replacement = bytes == 0 ? kReplacement : text.substr(0, bytes);
     }
     text.remove_prefix(rule.bytes);
+    KVD_CHECK_OK(meter.Spend(kCharacterUnits + rule.replacement.size()));
     for (char byte : rule.replacement) {
       if (byte == ' ') {
         in_word = false;
@@ -93,9 +96,10 @@ Result<std::string> Unigram::Normalize(std::string_view text) const {
   return normalized;
 }
 
-Status Unigram::Append(std::string_view text, bool /*at_start*/,
-                       std::vector<TokenId>& tokens) const {
-  KVD_TRY(std::string normalized, Normalize(text));
+Status Unigram::Append(std::string_view text, bool /*at_start*/, std::vector<TokenId>& tokens,
+                       WorkControl& work) const {
+  WorkMeter meter(work);
+  KVD_TRY(std::string normalized, Normalize(text, meter));
   if (normalized.empty()) return {};
   std::vector<Step> best(normalized.size() + 1, Step{unk_, 0});
   best[0].score = 0;
@@ -107,11 +111,13 @@ Status Unigram::Append(std::string_view text, bool /*at_start*/,
     for (std::size_t end = begin; end < normalized.size();) {
       node = trie_.Child(node, normalized[end++]);
       if (node == TokenTrie::kRoot) break;
+      KVD_CHECK_OK(meter.Spend(kNodeUnits));
       TokenId token = trie_.TokenAt(node);
       if (token == kNoToken) continue;
       is_token = is_token || end - begin == character_bytes;
       Offer(best[end], token, begin, best[begin].score + tokens_.score(token));
     }
+    KVD_CHECK_OK(meter.Spend(kCharacterUnits));
     if (!is_token)
       Offer(best[begin + character_bytes], unk_, begin, best[begin].score + unknown_score_);
     begin += character_bytes;
@@ -121,6 +127,7 @@ Status Unigram::Append(std::string_view text, bool /*at_start*/,
   bool after_unknown = false;
   std::size_t end = normalized.size();
   do {
+    KVD_CHECK_OK(meter.Spend(1));
     const Step& step = best[end];
     bool unknown = step.token == unk_;
     bool silent = unknown && (after_unknown || unk_ == kNoToken);

@@ -38,13 +38,14 @@ class Unigram final : public TextTokenizer {
                                                  UnigramOptions options);
 
   // kInvalidArgument: the normalised text is longer than kNormalizedBytesMax.
-  Status Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens) const override;
+  Status Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens,
+                WorkControl& work) const override;
 
  private:
   Unigram(const TokenTable& tokens, TokenTrie trie, TokenId unk,
           std::optional<PrecompiledCharsmap> charsmap, UnigramOptions options);
 
-  Result<std::string> Normalize(std::string_view text) const;
+  Result<std::string> Normalize(std::string_view text, WorkMeter& meter) const;
 
   const TokenTable& tokens_;
   const TokenTrie trie_;

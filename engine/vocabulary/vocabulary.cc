@@ -20,6 +20,10 @@ namespace {
 // Ids are int32.
 constexpr std::uint32_t kVocabSizeMax = 1u << 30;
 
+// Of work, beside the bytes of the text.
+constexpr std::size_t kFragmentUnits = 8;
+constexpr std::size_t kPieceUnits = 4;
+
 SpecialTokenDefaults DefaultsOf(Vocabulary::Kind kind, const Pretokenizer* pretokenizer) {
   switch (kind) {
     case Vocabulary::Kind::kSentencePiece:
@@ -79,7 +83,7 @@ Status Vocabulary::Initialize(VocabularyData& data) {
   }
   KVD_CHECK_OK(MakeTokenizer(data));
   if (tokenizer_ != nullptr) {
-    partition_ = std::make_unique<SpecialPartition>(tokens_);
+    KVD_TRY(partition_, SpecialPartition::Create(tokens_));
     MakePieces();
   }
   return {};
@@ -177,8 +181,8 @@ Status Vocabulary::RequireToken(TokenId token) const {
                                           std::to_string(tokens_.token_count()));
 }
 
-Result<std::vector<TokenId>> Vocabulary::Tokenize(std::string_view text,
-                                                  TokenizeOptions options) const {
+Result<std::vector<TokenId>> Vocabulary::Tokenize(std::string_view text, TokenizeOptions options,
+                                                  WorkControl& work) const {
   KVD_CHECK_OK(RequireTokenizer());
   if (text.size() > kTextBytesMax) {
     return Fail(Code::kInvalidArgument, "text: " + std::to_string(text.size()) +
@@ -187,14 +191,18 @@ Result<std::vector<TokenId>> Vocabulary::Tokenize(std::string_view text,
   }
   std::vector<TokenId> tokens;
   if (options.add_special && special_.add_bos) tokens.push_back(special_.bos);
+  KVD_TRY(const std::vector<TextFragment> fragments,
+          partition_->Cut(text, options.parse_special, work));
+  WorkMeter meter(work);
   bool at_start = true;
-  for (const TextFragment& fragment : partition_->Cut(text, options.parse_special)) {
+  for (const TextFragment& fragment : fragments) {
+    KVD_CHECK_OK(meter.Spend(kFragmentUnits));
     at_start = at_start || fragment.token != kNoToken;
     if (fragment.token != kNoToken) {
       tokens.push_back(fragment.token);
       continue;
     }
-    KVD_CHECK_OK(tokenizer_->Append(fragment.text, at_start, tokens));
+    KVD_CHECK_OK(tokenizer_->Append(fragment.text, at_start, tokens, work));
     at_start = false;
   }
   if (options.add_special && special_.add_sep) tokens.push_back(special_.sep);
@@ -202,8 +210,9 @@ Result<std::vector<TokenId>> Vocabulary::Tokenize(std::string_view text,
   return tokens;
 }
 
-Result<std::string> Vocabulary::Detokenize(std::span<const TokenId> tokens,
-                                           DetokenizeOptions options) const {
+template <class Text>
+Status Vocabulary::AppendPieces(std::span<const TokenId> tokens, DetokenizeOptions options,
+                                WorkControl& work, Text* text) const {
   KVD_CHECK_OK(RequireTokenizer());
   bool remove_space = special_.add_space_prefix || kind_ == Kind::kWordPiece;
   if (options.remove_special && special_.add_bos && !tokens.empty() &&
@@ -219,15 +228,40 @@ Result<std::string> Vocabulary::Detokenize(std::span<const TokenId> tokens,
       tokens.back() == special_.eos) {
     tokens = tokens.first(tokens.size() - 1);
   }
-  std::string text;
+  WorkMeter meter(work);
+  std::size_t text_bytes = 0;
   for (TokenId token : tokens) {
     KVD_TRY(std::string_view piece, Piece(token, options.unparse_special));
     if (remove_space && piece.starts_with(' ')) piece.remove_prefix(1);
     remove_space = remove_space && kind_ == Kind::kWordPiece && piece.empty();
-    text.append(piece);
+    text_bytes += piece.size();
+    if (text_bytes > kTextBytesMax) {
+      return Fail(Code::kNoSpace, "text: the tokens make more than " +
+                                      std::to_string(kTextBytesMax) + " bytes, the limit");
+    }
+    KVD_CHECK_OK(meter.Spend(kPieceUnits + piece.size()));
+    const auto* const begin = reinterpret_cast<const typename Text::value_type*>(piece.data());
+    text->insert(text->end(), begin, begin + piece.size());
   }
+  return {};
+}
+
+Result<std::string> Vocabulary::Detokenize(std::span<const TokenId> tokens,
+                                           DetokenizeOptions options, WorkControl& work) const {
+  std::string text;
+  KVD_CHECK_OK(AppendPieces(tokens, options, work, &text));
   if (kind_ == Kind::kWordPiece) return CleanUpSpaces(text);
   return text;
+}
+
+Status Vocabulary::DetokenizeTo(std::span<const TokenId> tokens, DetokenizeOptions options,
+                                WorkControl& work, std::vector<std::byte>* bytes) const {
+  if (kind_ != Kind::kWordPiece) return AppendPieces(tokens, options, work, bytes);
+  // Words are known as a whole only.
+  KVD_TRY(const std::string text, Detokenize(tokens, options, work));
+  const auto text_bytes = std::as_bytes(std::span(text));
+  bytes->insert(bytes->end(), text_bytes.begin(), text_bytes.end());
+  return {};
 }
 
 Result<std::string_view> Vocabulary::Piece(TokenId token, bool special) const {

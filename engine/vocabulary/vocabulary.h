@@ -23,6 +23,7 @@
 #include "engine/vocabulary/text_tokenizer.h"
 #include "engine/vocabulary/token_table.h"
 #include "engine/vocabulary/vocabulary_data.h"
+#include "engine/work_control.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 
@@ -45,7 +46,7 @@ class Vocabulary {
  public:
   enum class Kind { kNone, kSentencePiece, kBytePair, kWordPiece, kUnigram };
 
-  // Limit on the text of one call.
+  // Limit on the text of one call, that goes in or comes out.
   static constexpr std::size_t kTextBytesMax = std::size_t{16} << 20;
 
   // kCorrupt: the file contradicts itself (the message names the key). An unknown tokenizer is no
@@ -55,15 +56,22 @@ class Vocabulary {
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
 
-  // Any bytes are a text. kNoTokenizer; kInvalidArgument: longer than kTextBytesMax.
-  Result<std::vector<TokenId>> Tokenize(std::string_view text, TokenizeOptions options) const;
+  // Any bytes are a text. kNoTokenizer; kInvalidArgument: longer than kTextBytesMax; kCancelled.
+  Result<std::vector<TokenId>> Tokenize(std::string_view text, TokenizeOptions options,
+                                        WorkControl& work = Uncontrolled()) const;
 
   // The bytes of the tokens, which may end within a character. The space that the tokenizer puts
   // before a text is taken away again. Of a WordPiece text, which is words with spaces between
   // them, the space before the first and those before punctuation go, too (CleanUpSpaces). Unlike
   // llama.cpp's, byte-level vocabularies give the bytes back as they are. kNoTokenizer;
-  // kInvalidArgument: an id that is no token.
-  Result<std::string> Detokenize(std::span<const TokenId> tokens, DetokenizeOptions options) const;
+  // kInvalidArgument: an id that is no token; kNoSpace: the text is longer than kTextBytesMax;
+  // kCancelled.
+  Result<std::string> Detokenize(std::span<const TokenId> tokens, DetokenizeOptions options,
+                                 WorkControl& work = Uncontrolled()) const;
+  // The same text at the end of `bytes`, without a second copy of it. After an error what was
+  // appended is of no use.
+  Status DetokenizeTo(std::span<const TokenId> tokens, DetokenizeOptions options, WorkControl& work,
+                      std::vector<std::byte>* bytes) const;
 
   // The bytes that one token contributes to a text; empty for a control or unknown token unless
   // `special`. The text of generated tokens is the concatenation of these. Errors as Detokenize.
@@ -107,6 +115,9 @@ class Vocabulary {
   void MakePieces();
   std::string PieceOf(TokenId token) const;
   bool HasAttribute(TokenId token, std::uint8_t attribute) const;
+  template <class Text>
+  Status AppendPieces(std::span<const TokenId> tokens, DetokenizeOptions options, WorkControl& work,
+                      Text* text) const;
   Status RequireTokenizer() const;
   Status RequireToken(TokenId token) const;
 

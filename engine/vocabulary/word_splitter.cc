@@ -43,6 +43,7 @@ constexpr std::string_view kNotSpace = R"(\S)";
 
 constexpr std::uint32_t kMatchLimitBase = 1'000'000;
 constexpr std::uint32_t kMatchLimitPerByte = 64;
+constexpr std::size_t kMatchUnits = 16;  // of work, beside the bytes of the match
 
 std::string Pcre2Message(int error) {
   std::array<PCRE2_UCHAR, 160> text{};
@@ -102,11 +103,11 @@ struct WordSplitter::Expression {
 
   // Appends the bytes of each match in `piece`, and of the text before, between and after them.
   Status SplitPiece(std::string_view piece, pcre2_match_data* data, pcre2_match_context* context,
-                    std::vector<std::size_t>& word_bytes) const;
+                    WorkMeter& meter, std::vector<std::size_t>& word_bytes) const;
 };
 
 Status WordSplitter::Expression::SplitPiece(std::string_view piece, pcre2_match_data* data,
-                                            pcre2_match_context* context,
+                                            pcre2_match_context* context, WorkMeter& meter,
                                             std::vector<std::size_t>& word_bytes) const {
   auto subject = reinterpret_cast<PCRE2_SPTR>(piece.data());
   const PCRE2_SIZE* match = pcre2_get_ovector_pointer(data);
@@ -125,6 +126,7 @@ Status WordSplitter::Expression::SplitPiece(std::string_view piece, pcre2_match_
     if (end <= begin) return Fail(Code::kInternal, "pretokenizer: an expression matched no text");
     if (begin > offset) word_bytes.push_back(begin - offset);
     word_bytes.push_back(end - begin);
+    KVD_CHECK_OK(meter.Spend(kMatchUnits + end - offset));
     offset = end;
   }
   if (offset < piece.size()) word_bytes.push_back(piece.size() - offset);
@@ -146,7 +148,8 @@ Result<WordSplitter> WordSplitter::Create(std::span<const std::string_view> expr
   return WordSplitter(std::move(compiled));
 }
 
-Result<std::vector<std::size_t>> WordSplitter::Split(std::string_view text) const {
+Result<std::vector<std::size_t>> WordSplitter::Split(std::string_view text,
+                                                     WorkControl& work) const {
   std::vector<std::size_t> word_bytes;
   if (text.empty()) return word_bytes;
   Pcre2Ptr<pcre2_match_data> data(pcre2_match_data_create(1, nullptr));
@@ -157,6 +160,7 @@ Result<std::vector<std::size_t>> WordSplitter::Split(std::string_view text) cons
   pcre2_set_match_limit(context.get(),
                         static_cast<std::uint32_t>(std::min<std::uint64_t>(limit, UINT32_MAX)));
 
+  WorkMeter meter(work);
   word_bytes.push_back(text.size());
   std::vector<std::size_t> pieces;
   for (const Expression& expression : expressions_) {
@@ -165,7 +169,7 @@ Result<std::vector<std::size_t>> WordSplitter::Split(std::string_view text) cons
     std::size_t begin = 0;
     for (std::size_t piece_bytes : pieces) {
       KVD_CHECK_OK(expression.SplitPiece(text.substr(begin, piece_bytes), data.get(), context.get(),
-                                         word_bytes));
+                                         meter, word_bytes));
       begin += piece_bytes;
     }
   }

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/work_control.h"
 #include "shm/error.h"
 
 namespace kvd {
@@ -31,8 +32,9 @@ class WordSplitter {
   ~WordSplitter();
 
   // The bytes of each word, in order; they sum to text.size(). kInternal: the library gave up.
-  // REQUIRES: text is well-formed UTF-8.
-  Result<std::vector<std::size_t>> Split(std::string_view text) const;
+  // kCancelled. A word is one step, however long. REQUIRES: text is well-formed UTF-8.
+  Result<std::vector<std::size_t>> Split(std::string_view text,
+                                         WorkControl& work = Uncontrolled()) const;
 
  private:
   struct Expression;

@@ -12,6 +12,8 @@ namespace kvd {
 namespace {
 
 constexpr std::uint32_t kReplacement = 0xfffd;
+constexpr std::size_t kCharacterUnits = 16;
+constexpr std::size_t kMatchUnits = 64;
 
 bool IsWhiteSpace(std::uint32_t c) {
   return (c >= 0x9 && c <= 0xd) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
@@ -44,46 +46,51 @@ Result<std::unique_ptr<WordPiece>> WordPiece::Create(const TokenTable& tokens, T
   return std::unique_ptr<WordPiece>(new WordPiece(std::move(trie), unk, options));
 }
 
-Status WordPiece::Append(std::string_view text, bool /*at_start*/,
-                         std::vector<TokenId>& tokens) const {
+Status WordPiece::Append(std::string_view text, bool /*at_start*/, std::vector<TokenId>& tokens,
+                         WorkControl& work) const {
+  WorkMeter meter(work);
   std::string word(kEscapedSpace);
-  auto end_word = [&] {
-    if (word.size() > kEscapedSpace.size()) AppendWord(word, tokens);
+  auto end_word = [&]() -> Status {
+    if (word.size() > kEscapedSpace.size()) KVD_CHECK_OK(AppendWord(word, tokens, meter));
     word.resize(kEscapedSpace.size());
+    return {};
   };
   while (!text.empty()) {
+    KVD_CHECK_OK(meter.Spend(kCharacterUnits));
     std::size_t bytes = WellFormedBytes(text);
     std::uint32_t c = bytes == 0 ? kReplacement : CodePointOf(text.substr(0, bytes));
     text.remove_prefix(bytes == 0 ? 1 : bytes);
     if (options_.strip_accents) c = DecompositionBase(c);
     if (IsWhiteSpace(c)) {
-      end_word();
+      KVD_CHECK_OK(end_word());
       continue;
     }
     CharacterClass name = ClassOf(c);
     if (c == kReplacement || name == CharacterClass::kControl) continue;
     if (options_.strip_accents && name == CharacterClass::kMark) continue;
     bool alone = name == CharacterClass::kPunctuation || IsAsciiSymbol(c) || IsChinese(c);
-    if (alone) end_word();
+    if (alone) KVD_CHECK_OK(end_word());
     AppendUtf8(options_.lowercase ? LowerCase(c) : c, word);
-    if (alone) end_word();
+    if (alone) KVD_CHECK_OK(end_word());
   }
-  end_word();
-  return {};
+  return end_word();
 }
 
-void WordPiece::AppendWord(std::string_view word, std::vector<TokenId>& tokens) const {
+Status WordPiece::AppendWord(std::string_view word, std::vector<TokenId>& tokens,
+                             WorkMeter& meter) const {
   std::size_t before = tokens.size();
   while (!word.empty()) {
     TokenTrie::Match match = trie_.LongestPrefix(word);
+    KVD_CHECK_OK(meter.Spend(kMatchUnits + match.bytes));
     if (match.bytes == 0) {
       tokens.resize(before);
       if (unk_ != kNoToken) tokens.push_back(unk_);
-      return;
+      return {};
     }
     tokens.push_back(match.token);
     word.remove_prefix(match.bytes);
   }
+  return {};
 }
 
 std::string CleanUpSpaces(std::string_view text) {

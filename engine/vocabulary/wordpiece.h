@@ -31,14 +31,15 @@ class WordPiece final : public TextTokenizer {
   static Result<std::unique_ptr<WordPiece>> Create(const TokenTable& tokens, TokenId unk,
                                                    WordPieceOptions options);
 
-  Status Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens) const override;
+  Status Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens,
+                WorkControl& work) const override;
 
  private:
   WordPiece(TokenTrie trie, TokenId unk, WordPieceOptions options)
       : trie_(std::move(trie)), unk_(unk), options_(options) {}
 
   // `word` begins with U+2581.
-  void AppendWord(std::string_view word, std::vector<TokenId>& tokens) const;
+  Status AppendWord(std::string_view word, std::vector<TokenId>& tokens, WorkMeter& meter) const;
 
   const TokenTrie trie_;
   const TokenId unk_;

@@ -16,10 +16,12 @@
 #include <thread>
 
 #include "client/client.h"
+#include "daemon/asio_loop.h"
 #include "daemon/log.h"
 #include "daemon/prompt_cache.h"
 #include "daemon/saved_states.h"
 #include "daemon/server.h"
+#include "daemon/thread_workers.h"
 #include "tests/e2e/support/temporary_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -61,8 +63,7 @@ class Daemon {
                          .prompt_cache = cache_.get()});
     cache_->OnLoaded([this] { scheduler_->WakeUp(); });
     server_.emplace(Server::Parts{.loop = io_,
-                                  .worker = worker_,
-                                  .files = files_,
+                                  .workers = workers_,
                                   .engine = engine,
                                   .scheduler = *scheduler_,
                                   .quotas = quotas_,
@@ -75,7 +76,7 @@ class Daemon {
     EXPECT_TRUE(listener) << listener.error().message;
     server_->Start(std::move(*listener));
     threads_.emplace_back([this] { scheduler_->Run(); });
-    for (IoLoop* const loop : {&worker_, &files_, &loads_, &spills_, &io_}) {
+    for (AsioLoop* const loop : {&loads_, &spills_, &io_}) {
       threads_.emplace_back([loop] { loop->Run(); });
     }
   }
@@ -86,9 +87,7 @@ class Daemon {
     server_->StopListening();
     scheduler_->Stop();
     threads_.front().join();
-    worker_.Stop();
-    saved_states_->Stop();
-    files_.Stop();
+    workers_.Stop();
     cache_->Stop();
     loads_.Stop();
     spills_.Stop();
@@ -107,11 +106,10 @@ class Daemon {
   const std::string socket_path_;
   const QuotaPolicy quotas_;
   PoolShares shares_;
-  IoLoop io_;
-  IoLoop worker_;
-  IoLoop files_;
-  IoLoop loads_;
-  IoLoop spills_;
+  AsioLoop io_;
+  ThreadWorkers workers_;
+  AsioLoop loads_;
+  AsioLoop spills_;
   std::unique_ptr<SavedStates> saved_states_;
   std::unique_ptr<PromptCache> cache_;
   std::optional<Scheduler> scheduler_;

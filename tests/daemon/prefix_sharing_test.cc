@@ -67,7 +67,7 @@ TEST_F(PrefixSharingTest, ItCanBeSwitchedOffAndSaysWhyNot) {
   more.p0 = 100;
   more.request = ++last_request_;
   const Tokens tokens = Prompt(30);
-  const ReceivedSubmission received = sibling_.Send(more, std::as_bytes(std::span(tokens)));
+  ReceivedSubmission received = sibling_.Send(more, std::as_bytes(std::span(tokens)));
   (void)service_.Handle(sibling_.session(), received);
   EXPECT_EQ(Finish(sibling_).limit, PrefixLimit::kNotEmpty);
   EXPECT_EQ(Compute(sibling_, Prompt(10)).limit, PrefixLimit::kTooShort);

@@ -59,5 +59,24 @@ TEST(QuotasTest, RequestsInFlightAreLimited) {
   EXPECT_FALSE(policy.CheckRequests(kOther, 256));
 }
 
+TEST(QuotasTest, RequestArenasAndHeldBytesHaveLimitsOfTheirOwn) {
+  Quotas quotas;
+  quotas.others.request_arena_bytes = 100;
+  quotas.others.held_bytes = 50;
+  const QuotaPolicy policy(quotas, 1000, true);
+  EXPECT_TRUE(policy.CheckRequestBytes(1001, 60, 40));
+  EXPECT_EQ(policy.CheckRequestBytes(1001, 60, 41).error().message,
+            "request arena bytes: 41 more wanted, uid 1001 holds 60 of 100");
+  EXPECT_TRUE(policy.CheckHeldBytes(1001, 0, 50));
+  EXPECT_EQ(policy.CheckHeldBytes(1001, 0, 51).error().code, Code::kNoSpace);
+  EXPECT_TRUE(policy.CheckRequestBytes(1000, 1 << 30, 1 << 30));
+  EXPECT_TRUE(policy.CheckHeldBytes(1000, 1 << 30, 1 << 30));
+  const QuotaPolicy defaults({}, 1000, true);
+  EXPECT_TRUE(defaults.CheckRequestBytes(1001, 0, 64ull << 20));
+  EXPECT_FALSE(defaults.CheckRequestBytes(1001, 0, (64ull << 20) + 1));
+  EXPECT_TRUE(defaults.CheckHeldBytes(1001, 0, 256ull << 20));
+  EXPECT_FALSE(defaults.CheckHeldBytes(1001, 0, (256ull << 20) + 1));
+}
+
 }  // namespace
 }  // namespace kvd

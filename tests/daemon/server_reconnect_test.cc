@@ -10,6 +10,7 @@
 #include "tests/daemon/support/fake_engine.h"
 #include "tests/daemon/support/simulated_connection.h"
 #include "tests/daemon/support/simulated_loop.h"
+#include "tests/daemon/support/simulated_workers.h"
 
 namespace kvd {
 namespace {
@@ -26,8 +27,7 @@ class ServerReconnectTest : public testing::Test {
  protected:
   ServerReconnectTest() {
     server_ = std::make_unique<Server>(Server::Parts{.loop = loop_,
-                                                     .worker = worker_,
-                                                     .files = worker_,
+                                                     .workers = workers_,
                                                      .engine = engine_,
                                                      .scheduler = scheduler_,
                                                      .quotas = quotas_,
@@ -98,7 +98,7 @@ class ServerReconnectTest : public testing::Test {
   PoolShares shares_{engine_.memory(), quotas_};
   // Timers and descriptors come before posted calls.
   test::SimulatedLoop loop_{[](std::size_t) { return std::size_t{0}; }};
-  test::SimulatedLoop worker_{[](std::size_t) { return std::size_t{0}; }};
+  test::SimulatedWorkers workers_{[](std::size_t) { return std::size_t{0}; }};
   Scheduler scheduler_{engine_, engine_.config().vocab_size, {}};
   std::unique_ptr<Server> server_;
   std::uint64_t last_request_ = 0;

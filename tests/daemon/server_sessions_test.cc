@@ -14,6 +14,7 @@
 #include "daemon/asio_loop.h"
 #include "daemon/client_process.h"
 #include "daemon/server.h"
+#include "daemon/thread_workers.h"
 #include "shm/doorbell.h"
 #include "shm/fd_passing.h"
 #include "tests/daemon/support/fake_engine.h"
@@ -37,8 +38,7 @@ class LiveServer {
         shares_(engine.memory(), quotas_),
         scheduler_(engine, engine.config().vocab_size, {}),
         server_(std::make_unique<Server>(Server::Parts{.loop = loop_,
-                                                       .worker = worker_,
-                                                       .files = worker_,
+                                                       .workers = workers_,
                                                        .engine = engine,
                                                        .scheduler = scheduler_,
                                                        .quotas = quotas_,
@@ -71,7 +71,7 @@ class LiveServer {
   QuotaPolicy quotas_;
   PoolShares shares_;
   AsioLoop loop_;
-  AsioLoop worker_;
+  ThreadWorkers workers_;
   Scheduler scheduler_;
   std::unique_ptr<Server> server_;
   std::thread thread_;

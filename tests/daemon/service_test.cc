@@ -269,11 +269,12 @@ TEST_F(ServiceTest, AStrangersShareOfThePoolIsLimited) {
 TEST_F(ServiceTest, AStrangersRequestsInFlightAreLimited) {
   wire::Submission ping = Make(Verb::kPing);
   for (ping.request = 1; ping.request <= 256; ++ping.request) {
-    const ReceivedSubmission received = stranger_.Send(ping);
+    ReceivedSubmission received = stranger_.Send(ping);
     const Outcome outcome = service_.Handle(stranger_.session(), received);
     EXPECT_EQ(std::get<Reply>(outcome).code, Code::kOk);
   }
-  const Outcome outcome = service_.Handle(stranger_.session(), stranger_.Send(ping));
+  ReceivedSubmission one_more = stranger_.Send(ping);
+  const Outcome outcome = service_.Handle(stranger_.session(), one_more);
   ExpectRefused(std::get<Reply>(outcome), Code::kNoSpace, "requests in flight");
 }
 

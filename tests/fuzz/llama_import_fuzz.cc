@@ -22,9 +22,9 @@ using namespace kvd;
 
 constexpr std::size_t kIdsMax = 3;  // of a session that are imported; each is alike
 
-std::vector<std::int32_t> IdsOf(const LlamaStateFile& file, unsigned choice) {
+std::vector<std::int32_t> IdsOf(const LlamaSequenceIndex& index, unsigned choice) {
   if (choice % 4 != 0) return {static_cast<std::int32_t>(choice % 4) - 2};
-  std::vector<std::int32_t> ids = LlamaSequenceIds(file);
+  std::vector<std::int32_t> ids = index.ids();
   ids.resize(std::min(ids.size(), kIdsMax));
   return ids;
 }
@@ -49,10 +49,12 @@ void ExportAgain(Engine& engine, SequenceHandle handle, const LlamaStateFile& fr
 void Import(Engine& engine, std::span<const std::byte> file, const LlamaStateFile& read,
             unsigned choice) {
   const PoolUsage before = engine.memory().Usage();
-  for (const std::int32_t id : IdsOf(read, choice / 2)) {
+  const auto index = LlamaSequenceIndex::Create(read);
+  KVD_ASSERT(index.has_value());
+  for (const std::int32_t id : IdsOf(*index, choice / 2)) {
     const auto handle = engine.memory().Create({});
     KVD_ASSERT(handle.has_value());
-    const auto imported = ImportLlamaSequence(engine, file, read, *handle,
+    const auto imported = ImportLlamaSequence(engine, file, *index, *handle,
                                               {.sequence_id = id, .is_unrotated = choice % 2 != 0});
     const std::uint32_t cells = engine.memory().Query(*handle)->cell_count;
     if (imported) {

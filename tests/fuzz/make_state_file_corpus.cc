@@ -44,8 +44,7 @@ int main(int argument_count, char** arguments) {
     auto sections = PlanSections(chosen, seed.profile);
     const auto saved =
         sections ? SaveSequences(**engine, chosen, seed.profile, std::move(*sections),
-                                 {.directory = folder.get(), .name = seed.name, .replace = true}, 1,
-                                 nullptr)
+                                 {.directory = folder.get(), .name = seed.name, .replace = true}, 1)
                  : Result<SaveReport>(std::unexpected(sections.error()));
     if (saved) continue;
     std::fprintf(stderr, "make_state_file_corpus: %s\n", saved.error().message.c_str());

@@ -51,7 +51,7 @@ void Take(std::span<const std::byte> bytes) {
   for (std::size_t number = 0; number < opened->sequences().size(); ++number) {
     const auto handle = memory.Create({});
     KVD_ASSERT(handle.has_value());
-    const auto loaded = LoadSequence(TheEngine(), *opened, number, *handle, 1, nullptr);
+    const auto loaded = LoadSequence(TheEngine(), *opened, number, *handle, 1);
     KVD_ASSERT(loaded || !loaded.error().message.empty());
     KVD_ASSERT(loaded || memory.Query(*handle)->cell_count == 0);
     KVD_ASSERT(memory.Drop(*handle).has_value());

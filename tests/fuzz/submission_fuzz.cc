@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   std::memcpy(&submission, data, sizeof submission);
   const auto payload =
       std::as_bytes(std::span(data + sizeof submission, byte_count - sizeof submission));
-  if (kvd::wire::ValidateSubmission(submission, kArenaBytes) &&
+  if (kvd::wire::ValidateSubmission(submission, {.arena_bytes = kArenaBytes}) &&
       submission.payload_bytes > kArenaBytes - submission.payload_offset) {
     std::abort();
   }

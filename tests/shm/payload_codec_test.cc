@@ -194,5 +194,25 @@ TEST(TextTest, NamesAndTextsAreChecked) {
   EXPECT_EQ(FieldOf(ParseText(bytes("\xc3"))), "text");
 }
 
+TEST(ChatTest, MessagesAreCountedBeforeTheyAreTakenApart) {
+  const auto chat = [](std::size_t count) {
+    const std::vector<ChatTurn> turns(count, {.role = "user", .content = ""});
+    std::vector<std::byte> bytes(ChatBytes(turns));
+    EncodeChat(turns, bytes);
+    return bytes;
+  };
+  EXPECT_TRUE(CheckChatCount({}));
+  EXPECT_TRUE(CheckChatCount(chat(kChatMessagesMax)));
+  EXPECT_EQ(ParseChat(chat(kChatMessagesMax)).value().size(), kChatMessagesMax);
+  const std::vector<std::byte> too_many = chat(kChatMessagesMax + 1);
+  for (const std::string& message :
+       {CheckChatCount(too_many).error().message, ParseChat(too_many).error().message}) {
+    EXPECT_EQ(message, "chat: more than 4096 messages, the limit");
+  }
+  // A length beyond the end is for the parser to name.
+  const ChatMessage huge{.role_bytes = 0xffffffff, .content_bytes = 0xffffffff};
+  EXPECT_TRUE(CheckChatCount(std::as_bytes(std::span(&huge, 1))));
+}
+
 }  // namespace
 }  // namespace kvd::wire

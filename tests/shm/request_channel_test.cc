@@ -51,6 +51,50 @@ TEST_F(RequestChannelTest, SubmissionsArriveInOrderWithTheirPayloads) {
   }
 }
 
+TEST_F(RequestChannelTest, ThoseThatWaitCanBeLookedAtAndAreStillTakenInTheirOrder) {
+  EXPECT_FALSE(consumer_.Peek(0).value());
+  for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_TRUE(Send(i, 8, static_cast<std::byte>(i)));
+  for (std::uint32_t ahead = 0; ahead < 3; ++ahead) {
+    const auto waiting = consumer_.Peek(ahead).value();
+    ASSERT_TRUE(waiting);
+    EXPECT_EQ(waiting->request, ahead + 1u);
+  }
+  EXPECT_FALSE(consumer_.Peek(3).value());
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(consumer_.Take(received_).value());
+    EXPECT_EQ(received_.submission.request, i);
+    EXPECT_EQ(received_.payload, std::vector<std::byte>(8, static_cast<std::byte>(i)));
+  }
+}
+
+TEST_F(RequestChannelTest, APayloadIsCopiedOnlyIfItIsAdmitted) {
+  ASSERT_TRUE(Send(1, 8, std::byte{1}));
+  ASSERT_TRUE(Send(2, 8, std::byte{2}));
+  const SubmissionConsumer::Admit admit = [](const wire::Submission& submission) -> Status {
+    if (submission.request == 2) return {};
+    return Fail(Code::kNoSpace, "held bytes");
+  };
+  constexpr std::uint64_t kAny = ~std::uint64_t{0};
+  ASSERT_TRUE(consumer_.Take(received_, kAny, admit).value());
+  ASSERT_FALSE(received_.check);
+  EXPECT_EQ(received_.check.error().code, Code::kNoSpace);
+  EXPECT_TRUE(received_.payload.empty());
+  ASSERT_TRUE(consumer_.Take(received_, kAny, admit).value());
+  EXPECT_TRUE(received_.check);
+  EXPECT_EQ(received_.payload.size(), 8u);
+}
+
+TEST_F(RequestChannelTest, MoreTokensThanTheDaemonTakesAreRefusedWithoutACopy) {
+  wire::Submission decode = Ping(1);
+  decode.verb = static_cast<std::uint16_t>(wire::Verb::kDetokenize);
+  ASSERT_TRUE(producer_.Reserve(44).value());
+  (void)producer_.Submit(decode);
+  ASSERT_TRUE(consumer_.Take(received_, 10).value());
+  ASSERT_FALSE(received_.check);
+  EXPECT_EQ(received_.check.error().message, "detokenize.tokens: 11, the pool has 10 cells");
+  EXPECT_TRUE(received_.payload.empty());
+}
+
 TEST_F(RequestChannelTest, AFullRingHasNoRoomUntilOneIsTaken) {
   for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(Send(i, 0, {}));
   EXPECT_FALSE(Send(8, 0, {}));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -138,6 +139,7 @@ TEST(WelcomeTest, EachBadFieldIsNamed) {
   EXPECT_EQ(field([](Welcome& w) { w.result_segment_bytes += 1; }), "welcome.result_arena_bytes");
 }
 
+constexpr SubmissionLimits kLimits{.arena_bytes = 65536};
 constexpr std::uint64_t kArena = 65536;
 
 Submission Good(Verb verb) {
@@ -156,7 +158,7 @@ TEST(SubmissionTest, EveryVerbHasAGoodForm) {
     const auto verb = static_cast<Verb>(number);
     Submission submission = Good(verb);
     if (VerbName(number) == "unknown") {  // a number that no verb has yet
-      EXPECT_FALSE(ValidateSubmission(submission, kArena));
+      EXPECT_FALSE(ValidateSubmission(submission, kLimits));
       continue;
     }
     switch (verb) {
@@ -190,12 +192,12 @@ TEST(SubmissionTest, EveryVerbHasAGoodForm) {
     if (verb == Verb::kPublish) submission.payload_bytes = 3;
     if (verb == Verb::kDecode || verb == Verb::kEncode) submission.payload_bytes = 8;
     if (verb == Verb::kGenerate) submission.payload_bytes = 100;
-    const auto check = ValidateSubmission(submission, kArena);
+    const auto check = ValidateSubmission(submission, kLimits);
     EXPECT_TRUE(check) << VerbName(number) << ": " << (check ? "" : check.error().message);
     submission.flags = kFlagRetry;
-    EXPECT_TRUE(ValidateSubmission(submission, kArena)) << VerbName(number);
+    EXPECT_TRUE(ValidateSubmission(submission, kLimits)) << VerbName(number);
     submission.flags = 1u << 14;
-    EXPECT_FALSE(ValidateSubmission(submission, kArena)) << VerbName(number);
+    EXPECT_FALSE(ValidateSubmission(submission, kLimits)) << VerbName(number);
   }
 }
 
@@ -204,25 +206,25 @@ TEST(SubmissionTest, WhatIsSentAgainSaysWhatItHas) {
   generate.payload_bytes = sizeof(GenerateParams);
   generate.received = 3;
   generate.last_token = 9;
-  EXPECT_EQ(FieldOf(ValidateSubmission(generate, kArena)), "generate.received");
+  EXPECT_EQ(FieldOf(ValidateSubmission(generate, kLimits)), "generate.received");
   generate.flags |= kFlagRetry;
-  EXPECT_TRUE(ValidateSubmission(generate, kArena));
+  EXPECT_TRUE(ValidateSubmission(generate, kLimits));
   generate.last_token = -1;
-  EXPECT_EQ(FieldOf(ValidateSubmission(generate, kArena)), "generate.last_token");
+  EXPECT_EQ(FieldOf(ValidateSubmission(generate, kLimits)), "generate.last_token");
   generate.received = 0;
   generate.last_token = 9;
-  EXPECT_EQ(FieldOf(ValidateSubmission(generate, kArena)), "generate.last_token");
+  EXPECT_EQ(FieldOf(ValidateSubmission(generate, kLimits)), "generate.last_token");
   Submission clear = GoodOn(Verb::kClear);
   clear.flags |= kFlagRetry;
-  EXPECT_TRUE(ValidateSubmission(clear, kArena));
+  EXPECT_TRUE(ValidateSubmission(clear, kLimits));
   clear.received = 1;
-  EXPECT_EQ(FieldOf(ValidateSubmission(clear, kArena)), "clear.received");
+  EXPECT_EQ(FieldOf(ValidateSubmission(clear, kLimits)), "clear.received");
 }
 
 TEST(SubmissionTest, EachBadFieldIsNamed) {
   const auto field = [](Submission submission, const std::function<void(Submission&)>& spoil) {
     spoil(submission);
-    return FieldOf(ValidateSubmission(submission, kArena));
+    return FieldOf(ValidateSubmission(submission, kLimits));
   };
   using S = Submission;
   EXPECT_EQ(field({}, [](S&) {}), "verb");
@@ -276,7 +278,7 @@ TEST(SubmissionTest, OpenRangesPass) {
   Submission submission = GoodOn(Verb::kRemoveRange);
   submission.p0 = -1;
   submission.p1 = -1;
-  EXPECT_TRUE(ValidateSubmission(submission, kArena));
+  EXPECT_TRUE(ValidateSubmission(submission, kLimits));
 }
 
 TEST(CompletionTest, EachBadFieldIsNamed) {
@@ -300,6 +302,74 @@ TEST(CompletionTest, EachBadFieldIsNamed) {
   empty.output_bytes = 0;
   empty.output_cursor = 1;
   EXPECT_TRUE(ValidateCompletion(empty, kArena));
+}
+
+// What each verb may carry at most: bytes, or tokens beside bytes.
+struct VerbLimit {
+  Verb verb;
+  std::uint64_t bytes_max;  // with kTokensMax tokens
+  bool has_tokens = false;
+};
+constexpr std::uint64_t kTokensMax = 1000;
+
+TEST(SubmissionTest, EveryVerbHasALimitThatIsNamed) {
+  const std::uint64_t tokens = kTokensMax * sizeof(std::int32_t);
+  const std::uint64_t generate = sizeof(GenerateParams) + kBiasesMax * sizeof(LogitBias) +
+                                 kStopsMax * (sizeof(std::uint32_t) + kStopBytesMax) + tokens;
+  const VerbLimit limits[] = {
+      {Verb::kPing, 4096},
+      {Verb::kDecode, tokens, true},
+      {Verb::kGenerate, generate, true},
+      {Verb::kDetokenize, tokens, true},
+      {Verb::kEmbed, tokens, true},
+      {Verb::kEncode, tokens, true},
+      {Verb::kTokenize, 16u << 20},
+      {Verb::kChat, 16u << 20},
+      {Verb::kLlamaUpload, 16u << 20},
+      {Verb::kLlamaExport, sizeof(LlamaExportParams) + kLlamaHandlesMax * 8},
+      {Verb::kLlamaImport, sizeof(LlamaImportParams)},
+      {Verb::kPublish, layout::kNameBytesMax},
+      {Verb::kUnpublish, layout::kNameBytesMax},
+      {Verb::kAttach, layout::kNameBytesMax},
+      {Verb::kSave, layout::kNameBytesMax},
+      {Verb::kSaveAll, layout::kNameBytesMax},
+      {Verb::kLoad, layout::kNameBytesMax},
+      {Verb::kRemoveSaved, layout::kNameBytesMax},
+  };
+  for (std::uint16_t number = 1; number <= kVerbLast; ++number) {
+    const auto verb = static_cast<Verb>(number);
+    const auto known = std::ranges::find(limits, verb, &VerbLimit::verb);
+    const VerbLimit limit = known != std::end(limits) ? *known : VerbLimit{verb, 0};
+    Submission submission = Good(verb);
+    const auto probe = ValidateSubmission(submission, kLimits);
+    const bool has_sequence =
+        !probe && FieldOf(probe) == std::string(VerbName(number)) + ".sequence";
+    submission.sequence = has_sequence ? 5 : 0;
+    if (verb == Verb::kCopyRange) submission.sequence2 = 6;
+    if (verb == Verb::kFork || verb == Verb::kDivide) submission.argument = 1;
+    const SubmissionLimits large{.arena_bytes = kArenaBytesMax, .tokens_max = kTokensMax};
+    submission.payload_bytes = static_cast<std::uint32_t>(limit.bytes_max);
+    const auto good = ValidateSubmission(submission, large);
+    EXPECT_TRUE(good) << VerbName(number) << ": " << (good ? "" : good.error().message);
+    // The next size that its unit allows, so that the limit alone is wrong.
+    submission.payload_bytes += 8;
+    const auto refused = ValidateSubmission(submission, large);
+    ASSERT_FALSE(refused) << VerbName(number);
+    const std::string field =
+        std::string(VerbName(number)) + (limit.has_tokens ? ".tokens" : ".payload_bytes");
+    EXPECT_EQ(FieldOf(refused), field);
+    EXPECT_EQ(refused.error().code, limit.has_tokens ? Code::kNoSpace : Code::kInvalidArgument);
+    if (limit.has_tokens) {
+      EXPECT_NE(refused.error().message.find("1002, the pool has 1000 cells"), std::string::npos)
+          << refused.error().message;
+    }
+  }
+}
+
+TEST(SubmissionTest, WithoutALimitOfTokensTheArenaDecides) {
+  Submission submission = GoodOn(Verb::kDecode);
+  submission.payload_bytes = 0xfffffffc;
+  EXPECT_EQ(FieldOf(ValidateSubmission(submission, kLimits)), "decode.payload_offset");
 }
 
 TEST(VerbNameTest, UnknownNumbersHaveAName) {

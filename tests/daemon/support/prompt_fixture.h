@@ -36,7 +36,7 @@ class PromptTest : public ServiceTest {
     submission.argument = static_cast<std::int64_t>(wanted);
     submission.flags = flags;
     submission.request = ++last_request_;
-    const ReceivedSubmission received = client.Send(submission, std::as_bytes(std::span(prompt)));
+    ReceivedSubmission received = client.Send(submission, std::as_bytes(std::span(prompt)));
     const Outcome outcome = service_.Handle(client.session(), received);
     ASSERT_TRUE(std::holds_alternative<AnsweredByScheduler>(outcome));
   }

@@ -84,16 +84,14 @@ class RetryTest : public testing::Test {
   // Handles it; nullopt: the scheduler has it.
   std::optional<Answered> Submit(const wire::Submission& submission,
                                  std::span<const std::byte> payload = {}) {
-    const ReceivedSubmission received = daemon_->client.Send(submission, payload);
+    ReceivedSubmission received = daemon_->client.Send(submission, payload);
     EXPECT_TRUE(received.check) << received.check.error().message;
     Outcome outcome = daemon_->service.Handle(daemon_->client.session(), received);
     if (std::holds_alternative<AnsweredByScheduler>(outcome)) return std::nullopt;
-    // What the worker and the file thread do is done at once.
+    // What workers do is done at once.
     Reply reply;
-    if (auto* const call = std::get_if<std::function<Reply()>>(&outcome)) {
-      reply = (*call)();
-    } else if (auto* const file_call = std::get_if<FileCall>(&outcome)) {
-      reply = file_call->call();
+    if (auto* const work = std::get_if<WorkCall>(&outcome)) {
+      reply = work->call(Uncontrolled());
     } else {
       reply = std::get<Reply>(std::move(outcome));
     }

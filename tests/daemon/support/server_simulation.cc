@@ -11,6 +11,7 @@
 
 #include "shm/check.h"
 #include "shm/payload_codec.h"
+#include "tests/daemon/support/simulated_workers.h"
 
 namespace kvd::test {
 namespace {
@@ -65,12 +66,10 @@ struct ServerSimulation::Daemon {
   Daemon(FakeEngine& engine, const QuotaPolicy& quotas, PoolShares& shares, SavedStates* states,
          const SimulatedLoop::Choose& choose)
       : io(choose),
-        worker(choose),
-        files(choose),
+        workers(choose),
         scheduler(engine, engine.config().vocab_size, {}),
         server({.loop = io,
-                .worker = worker,
-                .files = files,
+                .workers = workers,
                 .engine = engine,
                 .scheduler = scheduler,
                 .quotas = quotas,
@@ -79,8 +78,7 @@ struct ServerSimulation::Daemon {
                {.reconnect_wait = kWait, .restart_wait = kWait}) {}
 
   SimulatedLoop io;
-  SimulatedLoop worker;
-  SimulatedLoop files;
+  SimulatedWorkers workers;
   Scheduler scheduler;
   Server server;
 };
@@ -111,8 +109,7 @@ void ServerSimulation::StopDaemon(bool is_killed) {
     daemon_->server.StopListening();
     daemon_->scheduler.Stop();
     daemon_->scheduler.Run();
-    daemon_->worker.DropPosted();
-    daemon_->files.DropPosted();
+    daemon_->workers.DropQueued();
     daemon_->server.CloseAll();
   }
   daemon_.reset();
@@ -121,10 +118,10 @@ void ServerSimulation::StopDaemon(bool is_killed) {
 bool ServerSimulation::StepAnyThread() {
   Daemon& daemon = *daemon_;
   if (random_.OneIn(engine_chances_) && daemon.scheduler.RunOnce()) return true;
-  std::array<SimulatedLoop*, 3> loops = {&daemon.io, &daemon.worker, &daemon.files};
   // The io thread has the most to do.
-  if (random_.OneIn(3)) std::swap(loops[0], loops[static_cast<std::size_t>(random_.In(1, 2))]);
-  if (std::ranges::any_of(loops, [](SimulatedLoop* loop) { return loop->RunOne(); })) return true;
+  const bool workers_first = random_.OneIn(3);
+  if (workers_first && daemon.workers.RunOne()) return true;
+  if (daemon.io.RunOne() || daemon.workers.RunOne()) return true;
   return daemon.scheduler.RunOnce();
 }
 

@@ -54,13 +54,13 @@ class ServiceTest : public ::testing::Test {
   Reply Call(TestSession& client, wire::Submission submission,
              std::span<const std::byte> payload = {}) {
     submission.request = ++last_request_;
-    const ReceivedSubmission received = client.Send(submission, payload);
+    ReceivedSubmission received = client.Send(submission, payload);
     Outcome outcome = service_.Handle(client.session(), received);
     Reply reply;
     if (auto* const direct = std::get_if<Reply>(&outcome)) {
       reply = std::move(*direct);
-    } else if (auto* const call = std::get_if<std::function<Reply()>>(&outcome)) {
-      reply = (*call)();
+    } else if (auto* const work = std::get_if<WorkCall>(&outcome)) {
+      reply = work->call(Uncontrolled());
     } else {
       return reply;
     }

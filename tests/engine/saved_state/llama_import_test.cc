@@ -12,6 +12,7 @@
 #include "engine/model_config.h"
 #include "engine/saved_state/llama_export.h"
 #include "engine/saved_state/llama_sequence.h"
+#include "tests/engine/counting_work.h"
 #include "tests/engine/saved_state/llama_rewrite.h"
 #include "tests/support/tiny_model.h"
 
@@ -67,7 +68,8 @@ std::vector<std::byte> Exported(Engine& engine, std::vector<SequenceHandle> sequ
 Result<LlamaImported> Import(Engine& engine, const std::vector<std::byte>& bytes,
                              SequenceHandle destination, LlamaImportOptions options = {}) {
   KVD_TRY(const LlamaStateFile file, ReadLlamaStateFile(bytes));
-  return ImportLlamaSequence(engine, bytes, file, destination, options);
+  KVD_TRY(const LlamaSequenceIndex index, LlamaSequenceIndex::Create(file));
+  return ImportLlamaSequence(engine, bytes, index, destination, options);
 }
 
 SequenceHandle Imported(Engine& engine, const std::vector<std::byte>& bytes,
@@ -212,7 +214,7 @@ TEST_P(LlamaImportTest, SequencesOfASessionAreApartAgain) {
     const auto description = ReadLlamaStateFile(file);
     ASSERT_TRUE(description) << description.error().message;
     EXPECT_EQ(description->layout, options.layout);
-    EXPECT_THAT(LlamaSequenceIds(*description), ElementsAre(0, 1, 2));
+    EXPECT_THAT(LlamaSequenceIndex::Create(*description)->ids(), ElementsAre(0, 1, 2));
     for (const LlamaCells& part : description->parts) {
       EXPECT_FALSE(part.cells.empty());
       const bool is_states = engine->state_bytes() != 0 && &part == &description->parts.back();
@@ -562,11 +564,13 @@ TEST(LlamaSequenceTest, CellsAreInTheOrderOfTheirPositions) {
   const LlamaCacheKinds attention{.has_attention = true};
   const LlamaStateFile file =
       Session({{CellsAt(0, {{2, {4}}, {0, {4, 9}}, {1, {4}}, {1, {9}}})}}, 3);
-  const auto first = SelectLlamaSequence(file, 4, attention);
+  const auto index = LlamaSequenceIndex::Create(file);
+  ASSERT_TRUE(index);
+  const auto first = SelectLlamaSequence(*index, 4, attention);
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_THAT(first->caches[0].indices, ElementsAre(1, 2, 0));
   EXPECT_EQ(first->tokens.size(), 3u);
-  const auto second = SelectLlamaSequence(file, 9, attention);
+  const auto second = SelectLlamaSequence(*index, 9, attention);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Code::kUnsupported);
   EXPECT_THAT(second.error().message, HasSubstr("the file has the tokens of sequence 4 alone"));
@@ -575,7 +579,7 @@ TEST(LlamaSequenceTest, CellsAreInTheOrderOfTheirPositions) {
 TEST(LlamaSequenceTest, WhatDoesNotFitTogetherIsRefused) {
   const auto message = [](const LlamaStateFile& file, const LlamaCacheKinds& kinds) {
     if (const Status caches = CheckLlamaCaches(file, kinds); !caches) return caches.error().message;
-    const auto selected = SelectLlamaSequence(file, -1, kinds);
+    const auto selected = SelectLlamaSequence(*LlamaSequenceIndex::Create(file), -1, kinds);
     EXPECT_FALSE(selected);
     return selected ? std::string() : selected.error().message;
   };
@@ -604,6 +608,54 @@ TEST(LlamaSequenceTest, WhatDoesNotFitTogetherIsRefused) {
   EXPECT_THAT(message(Session({{two}, {two}}, 2), hybrid), HasSubstr("2 recurrent states"));
   EXPECT_THAT(message(Session({{CellsAt(0, {{7, {0}}})}}, 2), states),
               HasSubstr("2 tokens, but the recurrent state is behind 8"));
+}
+
+// 256 sequences of which each cell belongs to one, or to all.
+LlamaStateFile Crowd(std::size_t cells, bool shares) {
+  LlamaCells part;
+  for (std::size_t number = 0; number < cells; ++number) {
+    LlamaCell cell{.pos = static_cast<std::int32_t>(number),
+                   .first_id = static_cast<std::uint32_t>(part.sequence_ids.size())};
+    for (std::size_t id = 0; id < kLlamaSequencesMax; ++id) {
+      if (!shares && number % kLlamaSequencesMax != id) continue;
+      part.sequence_ids.push_back(static_cast<std::int32_t>(id));
+      ++cell.id_count;
+    }
+    part.cells.push_back(cell);
+  }
+  return Session({{part}}, part.sequence_ids.size());
+}
+
+TEST(LlamaSequenceTest, StepsOfSelectingEverySequenceAreLinearInTheFile) {
+  for (const bool shares : {false, true}) {
+    const auto steps_of = [&](std::size_t cells) {
+      const LlamaStateFile file = Crowd(cells, shares);
+      test::CountingWork work;
+      const auto index = LlamaSequenceIndex::Create(file, work);
+      EXPECT_EQ(index->ids().size(), kLlamaSequencesMax);
+      for (const std::int32_t id : index->ids()) {
+        const auto selected = SelectLlamaSequence(*index, id, {.has_attention = true}, work);
+        EXPECT_TRUE(selected || selected.error().code == Code::kInvalidArgument)
+            << selected.error().message;
+      }
+      return work.steps();
+    };
+    const std::size_t cells = shares ? 1024 : 65'536;
+    const std::uint64_t steps = steps_of(cells);
+    EXPECT_GT(steps, 10u);
+    EXPECT_LT(steps_of(4 * cells), 5 * steps);
+  }
+}
+
+TEST(LlamaSequenceTest, ACellThatNamesASequenceTwiceIsItsCellOnce) {
+  const LlamaStateFile file = Session({{CellsAt(0, {{0, {4, 4}}, {1, {4}}})}}, 2);
+  const auto index = LlamaSequenceIndex::Create(file);
+  ASSERT_TRUE(index);
+  EXPECT_THAT(index->CellsOf(0, 4), ElementsAre(0, 1));
+  EXPECT_TRUE(SelectLlamaSequence(*index, 4, {.has_attention = true}));
+  test::CountingWork work(1);
+  const LlamaStateFile crowd = Crowd(65'536, false);
+  EXPECT_EQ(LlamaSequenceIndex::Create(crowd, work).error().code, Code::kCancelled);
 }
 
 }  // namespace

@@ -260,7 +260,7 @@ TEST_F(StateFileTest, SeveralSequencesAndTheirSamplersComeBackEach) {
                             {.sequence = &exports[1], .sampler = sampler},
                             {.sequence = &exports[2]}};
   const auto saved = SaveSequences(*engine_, items, {}, *PlanSections(items, {}),
-                                   {.directory = folder_.descriptor(), .name = "all"}, 2, nullptr);
+                                   {.directory = folder_.descriptor(), .name = "all"}, 2);
   ASSERT_TRUE(saved) << saved.error().message;
   const std::vector<TokenId> next = RandomTokens(4, 20, 96);
   for (std::size_t number = 0; number < 3; ++number) {
@@ -302,22 +302,22 @@ TEST_F(StateFileTest, AnExistingNameIsKeptUnlessItIsToBeReplaced) {
   const auto before = folder_.Bytes("state");
   const auto from = SequenceExport::Open(*engine_, sequence_);
   const SaveItem item{.sequence = &*from};
-  const auto refused =
-      SaveSequences(*engine_, {&item, 1}, {}, *PlanSections({&item, 1}, {}),
-                    {.directory = folder_.descriptor(), .name = "state"}, 2, nullptr);
+  const auto refused = SaveSequences(*engine_, {&item, 1}, {}, *PlanSections({&item, 1}, {}),
+                                     {.directory = folder_.descriptor(), .name = "state"}, 2);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kExists);
   EXPECT_EQ(folder_.Bytes("state"), before);
   EXPECT_EQ(folder_.FileCount(), 1u) << "no temporary is left";
-  const std::atomic<bool> cancelled{true};
+  const std::atomic<bool> flag{true};
+  FlaggedWork cancelled(&flag);
   const auto given_up =
       SaveSequences(*engine_, {&item, 1}, {}, *PlanSections({&item, 1}, {}),
-                    {.directory = folder_.descriptor(), .name = "other"}, 2, &cancelled);
+                    {.directory = folder_.descriptor(), .name = "other"}, 2, cancelled);
   EXPECT_EQ(given_up.error().code, Code::kCancelled);
   EXPECT_EQ(folder_.FileCount(), 1u);
   const auto file = folder_.Open("state");
   const SequenceHandle target = *engine_->memory().Create({});
-  EXPECT_EQ(LoadSequence(*engine_, *file, 0, target, 2, &cancelled).error().code, Code::kCancelled);
+  EXPECT_EQ(LoadSequence(*engine_, *file, 0, target, 2, cancelled).error().code, Code::kCancelled);
   EXPECT_EQ(engine_->memory().Query(target)->cell_count, 0u);
 }
 
@@ -340,9 +340,9 @@ TEST_F(StateFileTest, ASequenceThatGoesOnIsSavedAsItWas) {
     std::jthread busy([&] { (void)Feed(*engine_, sequence_, RandomTokens(5, 200, 96), 3); });
     const SaveItem item{.sequence = &*from};
     for (int i = 0; i < 5; ++i) {
-      ASSERT_TRUE(SaveSequences(
-          *engine_, {&item, 1}, {}, *PlanSections({&item, 1}, {}),
-          {.directory = folder_.descriptor(), .name = "state", .replace = true}, 2, nullptr));
+      ASSERT_TRUE(
+          SaveSequences(*engine_, {&item, 1}, {}, *PlanSections({&item, 1}, {}),
+                        {.directory = folder_.descriptor(), .name = "state", .replace = true}, 2));
     }
   }
   const std::vector<TokenId> next = RandomTokens(4, 20, 96);

@@ -59,8 +59,7 @@ class StateFolder {
     for (const SequenceExport& opened : exports) items.push_back({.sequence = &opened});
     KVD_TRY(std::vector<state_file::SectionEntry> sections, PlanSections(items, profile));
     return SaveSequences(engine, items, profile, std::move(sections),
-                         {.directory = descriptor(), .name = name, .replace = true}, threads,
-                         nullptr);
+                         {.directory = descriptor(), .name = name, .replace = true}, threads);
   }
   Result<SaveReport> Save(Engine& engine, SequenceHandle handle, const std::string& name,
                           const SaveProfile& profile = {}, unsigned threads = 2) const {
@@ -75,7 +74,7 @@ class StateFolder {
                                      std::size_t number = 0, LoadReport* report = nullptr) {
     KVD_TRY(const StateFileReader file, std::move(opened));
     KVD_TRY(const SequenceHandle handle, engine.memory().Create({}));
-    Result<LoadReport> loaded = LoadSequence(engine, file, number, handle, 2, nullptr);
+    Result<LoadReport> loaded = LoadSequence(engine, file, number, handle, 2);
     if (loaded) {
       if (report != nullptr) *report = *loaded;
       return handle;

@@ -48,7 +48,7 @@ TEST(VocabularyTest, AnEmptyTokenGetsATextOfItsOwn) {
 TEST(VocabularyTest, OversizedTokensAndArraysAreRefused) {
   VocabularyData data = SmallBytePairData();
   data.tokens[5] = std::string(TokenTable::kTokenBytesMax + 1, 'x');
-  ExpectCorrupt(data, "tokenizer.ggml.tokens: token 5 has 65537 bytes");
+  ExpectCorrupt(data, "tokenizer.ggml.tokens: token 5 has 4097 bytes, the limit is 4096");
   data = VocabularyData();
   data.model = "llama";
   data.tokens.resize(TokenTable::kTokenCountMax + 1);

@@ -1,0 +1,354 @@
+// Requests that ask for as much work or memory as they can, against the real daemon: each is
+// refused by name or takes its turn, and keeps nobody else from being served.
+#include <gmock/gmock.h>
+#include <grp.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/support/raw_client.h"
+#include "tests/e2e/support/served_daemon.h"
+
+namespace kvd {
+namespace {
+
+using test::GoodHello;
+using test::RawClient;
+using ::testing::HasSubstr;
+using wire::Verb;
+
+constexpr int kPatience = 60'000;  // milliseconds; not a figure of merit
+
+wire::Submission Make(Verb verb, std::uint64_t request) {
+  wire::Submission submission{};
+  submission.request = request;
+  submission.verb = static_cast<std::uint16_t>(verb);
+  return submission;
+}
+
+template <class T>
+void Put(std::vector<std::byte>* bytes, const T& value) {
+  const auto* const begin = reinterpret_cast<const std::byte*>(&value);
+  bytes->insert(bytes->end(), begin, begin + sizeof value);
+}
+
+// An export of a session with one cell, whose cell names `ids` sequences now.
+std::vector<std::byte> WithManyIds(std::span<const std::byte> exported, std::uint32_t ids) {
+  // Magic, version, one token, architecture; no outputs, logits and embeddings; one cell; position.
+  const auto number_at = [&](std::size_t offset) {
+    std::uint32_t number = 0;
+    std::memcpy(&number, exported.data() + offset, sizeof number);
+    return number;
+  };
+  const std::size_t outputs = 20 + number_at(16);
+  EXPECT_EQ(number_at(8), 1u);
+  EXPECT_EQ(number_at(outputs), 0u);
+  const std::size_t cells = outputs + 4 + 8 + 8;
+  EXPECT_EQ(number_at(cells), 1u);
+  const std::size_t count = cells + 8;
+  EXPECT_EQ(number_at(count), 1u);
+  std::vector<std::byte> file(exported.begin(),
+                              exported.begin() + static_cast<std::ptrdiff_t>(count));
+  std::vector<std::uint32_t> numbers = {ids};
+  for (std::uint32_t id = 0; id < ids; ++id) numbers.push_back(id);
+  const auto bytes = std::as_bytes(std::span(numbers));
+  file.insert(file.end(), bytes.begin(), bytes.end());
+  file.insert(file.end(), exported.begin() + static_cast<std::ptrdiff_t>(count + 8),
+              exported.end());
+  return file;
+}
+
+class BoundedWorkTest : public test::ServedDaemonTest {
+ protected:
+  explicit BoundedWorkTest(std::vector<std::string> arguments = {})
+      : ServedDaemonTest(std::move(arguments)) {}
+
+  RawClient Raw(std::uint64_t request_arena_bytes = 1 << 20) {
+    wire::Hello hello = GoodHello();
+    hello.request_arena_bytes = request_arena_bytes;
+    auto client = RawClient::Connect(socket_path(), hello);
+    EXPECT_TRUE(client.has_value());
+    return std::move(*client);
+  }
+  // Sends until there is room, and waits for the final answer.
+  wire::Completion Call(RawClient& client, const wire::Submission& submission,
+                        std::span<const std::byte> payload, std::string* text = nullptr) {
+    EXPECT_TRUE(client.Submit(submission, payload));
+    return Answer(client, text);
+  }
+  wire::Completion Answer(RawClient& client, std::string* text = nullptr) {
+    for (;;) {
+      const auto completion = client.Wait(kPatience);
+      EXPECT_TRUE(completion) << "no answer";
+      if (!completion) return {};
+      if (text != nullptr) {
+        const auto output = client.channel().completions().output(*completion);
+        text->assign(reinterpret_cast<const char*>(output.data()), output.size());
+      }
+      client.channel().completions().Release(*completion);
+      client.Ring();
+      if ((completion->flags & wire::kMore) == 0) return *completion;
+    }
+  }
+  void Upload(RawClient& client, std::span<const std::byte> file, std::size_t piece_bytes) {
+    for (std::size_t at = 0; at < file.size(); at += piece_bytes) {
+      wire::Submission submission = Make(Verb::kLlamaUpload, ++request_);
+      submission.argument = static_cast<std::int64_t>(at);
+      const auto piece = file.subspan(at, std::min(piece_bytes, file.size() - at));
+      ASSERT_EQ(Call(client, submission, piece).code, 0);
+    }
+  }
+  void ExpectRefused(RawClient& client, Verb verb, std::span<const std::byte> payload, Code code,
+                     const char* words) {
+    std::string text;
+    const wire::Completion answer = Call(client, Make(verb, ++request_), payload, &text);
+    EXPECT_EQ(static_cast<Code>(answer.code), code) << text;
+    EXPECT_THAT(text, HasSubstr(words));
+  }
+  // A file of the model, as the daemon writes it, but for the sequences that its one cell names.
+  std::vector<std::byte> FileOfManyIds(std::uint32_t ids) {
+    const Client client = Connect();
+    const auto sequence = client.NewSequence();
+    EXPECT_TRUE(sequence->Decode(std::vector<TokenId>{7}, Pos{0}, wire::LogitsWanted::kNone));
+    const SequenceHandle handle = sequence->handle();
+    const auto exported = client.ExportLlama({&handle, 1}, {.is_session = true});
+    EXPECT_TRUE(exported) << exported.error().message;
+    return WithManyIds(*exported, ids);
+  }
+  wire::Submission Import() { return Make(Verb::kLlamaImport, ++request_); }
+  static std::vector<std::byte> ImportParams() {
+    std::vector<std::byte> params;
+    Put(&params, wire::LlamaImportParams{.sequence_id = wire::kLlamaEverySequence, .flags = 0});
+    return params;
+  }
+
+  std::uint64_t request_ = 0;
+};
+
+TEST_F(BoundedWorkTest, AFileWhoseCellNamesMoreSequencesThanThereAreIsRefusedByName) {
+  RawClient client = Raw();
+  Upload(client, FileOfManyIds(100'000), 200'000);
+  std::string text;
+  const wire::Completion answer = Call(client, Import(), ImportParams(), &text);
+  EXPECT_EQ(static_cast<Code>(answer.code), Code::kCorrupt);
+  EXPECT_THAT(text, HasSubstr("sequence_count"));
+  EXPECT_THAT(text, HasSubstr("100000, a cell belongs to at most 256"));
+  Upload(client, FileOfManyIds(256), 200'000);
+  EXPECT_NE(Call(client, Import(), ImportParams(), &text).code, 0);
+  EXPECT_THAT(text, HasSubstr("the file has the tokens of sequence 0 alone")) << "it was read";
+  ExpectServesOthers();
+}
+
+TEST_F(BoundedWorkTest, AHostileFileKeepsNobodyWaiting) {
+  RawClient client = Raw(32 << 20);
+  Upload(client, FileOfManyIds(15'000'000), 16 << 20);
+  ASSERT_TRUE(client.Submit(Import(), ImportParams()));
+  const Client other = Connect();
+  ASSERT_TRUE(other.Info());
+  ASSERT_TRUE(other.Tokenize(std::string(5000, 'x'), 0));
+  const Status stopped = daemon_->Stop();
+  EXPECT_TRUE(stopped) << stopped.error().message;
+  ASSERT_TRUE(daemon_->StartAgain());
+}
+
+// A text on which the tokenizer works for seconds, several times over.
+std::vector<std::byte> LongText() {
+  std::vector<std::byte> text(wire::kTextBytesMax, std::byte{'a'});
+  for (std::size_t i = 0; i < text.size(); i += 7) text[i] = std::byte{' '};
+  return text;
+}
+
+TEST_F(BoundedWorkTest, LongWorkOfSeveralClientsKeepsNobodyWaitingForItsEnd) {
+  const std::vector<std::byte> text = LongText();
+  std::vector<RawClient> busy;
+  for (int i = 0; i < 4; ++i) {
+    busy.push_back(Raw(32 << 20));
+    ASSERT_TRUE(busy.back().Submit(Make(Verb::kTokenize, 1), text));
+  }
+  const Client other = Connect();
+  ASSERT_TRUE(other.Info());
+  ASSERT_TRUE(other.Tokenize(std::string(5000, 'x'), 0));
+  // None of those that came before is done.
+  for (RawClient& client : busy) EXPECT_FALSE(client.channel().completions().HasNext());
+  busy.clear();  // hang up: their work ends with them
+  ExpectServesOthers();
+}
+
+TEST_F(BoundedWorkTest, ACancelBehindTheRequestInWorkEndsItAndIsAnswered) {
+  RawClient client = Raw(32 << 20);
+  ASSERT_TRUE(client.Submit(Make(Verb::kTokenize, 1), LongText()));
+  wire::Submission cancel = Make(Verb::kCancel, 2);
+  cancel.argument = 1;
+  ASSERT_TRUE(client.Submit(cancel));
+  ASSERT_TRUE(client.Submit(Make(Verb::kPing, 3)));
+  std::string text;
+  wire::Completion answer = Answer(client, &text);
+  EXPECT_EQ(answer.request, 1u);
+  EXPECT_EQ(static_cast<Code>(answer.code), Code::kCancelled) << text;
+  answer = Answer(client);
+  EXPECT_EQ(answer.request, 2u);
+  EXPECT_EQ(answer.value0, 1) << "it was found";
+  EXPECT_EQ(Answer(client).request, 3u);
+  ExpectServesOthers();
+}
+
+TEST_F(BoundedWorkTest, SigtermEndsTheDaemonWhileLongWorkRuns) {
+  const std::vector<std::byte> text = LongText();
+  std::vector<RawClient> busy;
+  for (int i = 0; i < 8; ++i) {
+    busy.push_back(Raw(32 << 20));
+    ASSERT_TRUE(busy.back().Submit(Make(Verb::kTokenize, 1), text));
+  }
+  ASSERT_TRUE(Connect().Info());
+  const Status stopped = daemon_->Stop();
+  EXPECT_TRUE(stopped) << stopped.error().message;
+  for (RawClient& client : busy) {
+    const auto answer = client.Wait(0);
+    EXPECT_FALSE(answer && answer->code == 0) << "its work was done first";
+  }
+  ASSERT_TRUE(daemon_->StartAgain());
+}
+
+TEST_F(BoundedWorkTest, RequestsLargerThanTheirVerbsAreRefusedByName) {
+  RawClient client = Raw(64 << 20);
+  const std::vector<std::byte> tokens((4096 + 1) * sizeof(TokenId));
+  ExpectRefused(client, Verb::kDetokenize, tokens, Code::kNoSpace,
+                "detokenize.tokens: 4097, the pool has 4096 cells");
+  ExpectRefused(client, Verb::kEmbed, tokens, Code::kNoSpace,
+                "embed.tokens: 4097, the pool has 4096 cells");
+  const std::vector<std::byte> large(wire::kTextBytesMax + 1, std::byte{'a'});
+  ExpectRefused(client, Verb::kTokenize, large, Code::kInvalidArgument,
+                "tokenize.payload_bytes: 16777217 is not in [0, 16777216]");
+  ExpectRefused(client, Verb::kChat, large, Code::kInvalidArgument, "chat.payload_bytes");
+  ExpectRefused(client, Verb::kLlamaUpload, large, Code::kInvalidArgument,
+                "llama_upload.payload_bytes");
+  std::vector<std::byte> turns;
+  for (int i = 0; i < 4097; ++i) {
+    Put(&turns, wire::ChatMessage{.role_bytes = 4, .content_bytes = 0});
+    for (const char c : {'u', 's', 'e', 'r'}) Put(&turns, c);
+  }
+  ExpectRefused(client, Verb::kChat, turns, Code::kInvalidArgument,
+                "chat: more than 4096 messages, the limit");
+  ExpectServesOthers();
+}
+
+std::uint64_t VirtualBytes(pid_t pid) {
+  std::ifstream statm("/proc/" + std::to_string(pid) + "/statm");
+  std::uint64_t pages = 0;
+  statm >> pages;
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST_F(BoundedWorkTest, WhereThereIsNoMemoryTheRequestIsRefusedAndTheDaemonLives) {
+  RawClient client = Raw(64 << 20);
+  const std::uint64_t held = VirtualBytes(daemon_->pid());
+  const rlimit small{.rlim_cur = held + (8 << 20), .rlim_max = RLIM_INFINITY};
+  ASSERT_EQ(::prlimit(daemon_->pid(), RLIMIT_AS, &small, nullptr), 0);
+  std::string text;
+  const wire::Completion answer =
+      Call(client, Make(Verb::kTokenize, ++request_), LongText(), &text);
+  EXPECT_EQ(static_cast<Code>(answer.code), Code::kNoSpace) << text;
+  EXPECT_THAT(text, HasSubstr("no memory"));
+  const rlimit none{.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+  ASSERT_EQ(::prlimit(daemon_->pid(), RLIMIT_AS, &none, nullptr), 0);
+  ExpectServesOthers();
+}
+
+// What another uid may have.
+class BoundedBytesTest : public BoundedWorkTest {
+ protected:
+  static constexpr uid_t kOther = 65534;
+
+  explicit BoundedBytesTest(std::vector<std::string> arguments = {})
+      : BoundedWorkTest(WithOther(std::move(arguments))) {}
+  static std::vector<std::string> WithOther(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--allow-uid", "65534"});
+    return arguments;
+  }
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root to run a process of another uid";
+    BoundedWorkTest::SetUp();
+    ASSERT_EQ(::chmod(daemon_->folder().c_str(), 0711), 0);
+  }
+  static int AsOther(const std::function<int()>& body) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const bool became =
+          ::setgroups(0, nullptr) == 0 && ::setgid(kOther) == 0 && ::setuid(kOther) == 0;
+      ::_exit(became ? body() : 99);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+  }
+};
+
+TEST_F(BoundedBytesTest, RequestArenasOfAnotherUidAreLimitedTogether) {
+  EXPECT_EQ(AsOther([&] {
+              wire::Hello hello = GoodHello();
+              wire::Welcome welcome{};
+              hello.request_arena_bytes = 1 << 30;
+              if (RawClient::Connect(socket_path(), hello, &welcome)) return 1;
+              if (static_cast<Code>(welcome.code) != Code::kNoSpace) return 2;
+              if (std::strstr(welcome.message, "request arena bytes") == nullptr) return 3;
+              hello.request_arena_bytes = 40 << 20;
+              {
+                const auto first = RawClient::Connect(socket_path(), hello, &welcome);
+                if (!first) return 4;
+                if (RawClient::Connect(socket_path(), hello, &welcome)) return 5;
+              }
+              for (int attempt = 0; attempt < 1000; ++attempt) {  // the hang-up is seen soon
+                if (RawClient::Connect(socket_path(), hello, &welcome)) return 0;
+                ::usleep(10'000);
+              }
+              return 6;
+            }),
+            0);
+  ExpectServesOthers();
+}
+
+class BoundedUploadsTest : public BoundedBytesTest {
+ protected:
+  BoundedUploadsTest() : BoundedBytesTest({"--other-held-bytes", "20000000"}) {}
+};
+
+TEST_F(BoundedUploadsTest, UploadsAndRequestsOfAnotherUidAreCountedTogether) {
+  EXPECT_EQ(AsOther([&] {
+              const auto connect = [&] {
+                wire::Hello hello = GoodHello();
+                hello.request_arena_bytes = 16 << 20;
+                return RawClient::Connect(socket_path(), hello);
+              };
+              auto first = connect();
+              auto second = connect();
+              if (!first || !second) return 1;
+              const std::vector<std::byte> piece(8 << 20);
+              const auto code_of = [&](RawClient& client, std::int64_t offset) {
+                wire::Submission upload = Make(Verb::kLlamaUpload, 1);
+                upload.argument = offset;
+                if (!client.Submit(upload, piece)) return Code::kInternal;
+                const auto answer = client.Wait(kPatience);
+                return answer ? static_cast<Code>(answer->code) : Code::kInternal;
+              };
+              if (code_of(*first, 0) != Code::kOk) return 2;
+              if (code_of(*second, 0) != Code::kNoSpace) return 3;  // the copy, and what is kept
+              first.reset();
+              for (int attempt = 0; attempt < 1000; ++attempt) {
+                if (code_of(*second, 0) == Code::kOk) return 0;
+                ::usleep(10'000);
+              }
+              return 4;
+            }),
+            0);
+  ExpectServesOthers();
+}
+
+}  // namespace
+}  // namespace kvd

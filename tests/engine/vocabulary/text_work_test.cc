@@ -1,0 +1,120 @@
+// Text as work: its steps are linear, it can be cancelled at each of them, and what it makes has a
+// limit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/counting_work.h"
+#include "tests/engine/vocabulary/vocabulary_case.h"
+
+namespace kvd {
+namespace {
+
+using test::CountingWork;
+using testing::HasSubstr;
+
+std::uint64_t TokenizeSteps(const Vocabulary& vocabulary, std::string_view part,
+                            std::size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) text += part;
+  CountingWork work;
+  EXPECT_TRUE(vocabulary.Tokenize(text, {.parse_special = true}, work));
+  return work.steps();
+}
+
+VocabularyData SmallWordPieceData() {
+  VocabularyData data;
+  data.model = "bert";
+  data.tokens = {"[PAD]", "[UNK]",         "[CLS]", "[SEP]", "\xe2\x96\x81hello",
+                 "hello", "\xe2\x96\x81h", "e"};
+  data.unk = 1;
+  return data;
+}
+
+VocabularyData SmallUnigramData() {
+  VocabularyData data;
+  data.model = "t5";
+  data.tokens = {"<pad>", "</s>", "<unk>", "\xe2\x96\x81", "he", "llo", "hello", "h",
+                 "e",     "l",    "o"};
+  data.scores = {0, 0, 0, -1, -2, -2, -1, -4, -4, -4, -4};
+  data.token_types = {3, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1};
+  return data;
+}
+
+TEST(TextWorkTest, StepsOfTokenizingAreLinearInTheText) {
+  for (const VocabularyData& data :
+       {SmallBytePairData(), SmallSentencePieceData(), SmallWordPieceData(), SmallUnigramData()}) {
+    const auto vocabulary = MakeVocabulary(data);
+    ASSERT_NE(vocabulary, nullptr);
+    for (const char* part : {"hello ", "hello", " ", "<|end|>"}) {
+      const std::uint64_t steps = TokenizeSteps(*vocabulary, part, 1 << 18);
+      EXPECT_GT(steps, 8u) << data.model << " '" << part << "'";
+      EXPECT_LT(TokenizeSteps(*vocabulary, part, 1 << 20), 5 * steps)
+          << data.model << " '" << part << "'";
+    }
+  }
+}
+
+TEST(TextWorkTest, TokenizingEndsAtTheStepAtWhichItIsCancelled) {
+  const std::string text(1 << 18, 'h');
+  for (const VocabularyData& data :
+       {SmallBytePairData(), SmallSentencePieceData(), SmallWordPieceData(), SmallUnigramData()}) {
+    const auto vocabulary = MakeVocabulary(data);
+    ASSERT_NE(vocabulary, nullptr);
+    CountingWork whole;
+    ASSERT_TRUE(vocabulary->Tokenize(text, {.parse_special = true}, whole));
+    for (std::uint64_t at = 1; at <= whole.steps(); at += 1 + whole.steps() / 16) {
+      CountingWork work(at);
+      const auto tokens = vocabulary->Tokenize(text, {.parse_special = true}, work);
+      ASSERT_FALSE(tokens) << data.model;
+      EXPECT_EQ(tokens.error().code, Code::kCancelled);
+      EXPECT_EQ(work.steps(), at);
+    }
+  }
+}
+
+TEST(TextWorkTest, StepsOfDetokenizingAreLinearInTheTokens) {
+  const auto vocabulary = MakeVocabulary(SmallBytePairData());
+  const auto steps_of = [&](std::size_t tokens) {
+    CountingWork work;
+    std::vector<std::byte> text;
+    EXPECT_TRUE(vocabulary->DetokenizeTo(std::vector<TokenId>(tokens, 259), {}, work, &text));
+    EXPECT_EQ(text.size(), 5 * tokens);
+    return work.steps();
+  };
+  const std::uint64_t steps = steps_of(1 << 17);
+  EXPECT_GT(steps, 8u);
+  EXPECT_LT(steps_of(1 << 19), 5 * steps);
+  CountingWork work(2);
+  EXPECT_EQ(vocabulary->Detokenize(std::vector<TokenId>(1 << 17, 259), {}, work).error().code,
+            Code::kCancelled);
+}
+
+TEST(TextWorkTest, TextOfTokensIsLimitedByName) {
+  VocabularyData data = SmallBytePairData();
+  data.tokens.push_back(std::string(TokenTable::kTokenBytesMax, 'x'));
+  data.token_types.push_back(static_cast<std::int32_t>(GgufTokenType::kUserDefined));
+  data.scores.clear();
+  const auto vocabulary = MakeVocabulary(data);
+  const auto longest = static_cast<TokenId>(data.tokens.size() - 1);
+  const std::size_t fit = Vocabulary::kTextBytesMax / TokenTable::kTokenBytesMax;
+  const auto whole = vocabulary->Detokenize(std::vector<TokenId>(fit, longest), {});
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_EQ(whole->size(), Vocabulary::kTextBytesMax);
+  const auto refused = vocabulary->Detokenize(std::vector<TokenId>(fit + 1, longest), {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kNoSpace);
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("text: the tokens make more than 16777216 bytes, the limit"));
+}
+
+TEST(TextWorkTest, BytesAreTheTextAlsoWhereItIsCleanedUp) {
+  const auto vocabulary = MakeVocabulary(SmallWordPieceData());
+  const std::vector<TokenId> tokens = {4, 4};
+  std::vector<std::byte> bytes = {std::byte{'>'}};
+  ASSERT_TRUE(vocabulary->DetokenizeTo(tokens, {}, Uncontrolled(), &bytes));
+  const auto text = vocabulary->Detokenize(tokens, {});
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), ">" + *text);
+}
+
+}  // namespace
+}  // namespace kvd
