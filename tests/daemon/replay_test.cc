@@ -127,7 +127,8 @@ TEST_F(ReplayTest, AReplayThatOutlivesItsServiceStillDropsItsFork) {
   fork.p0 = 25;
   fork.argument = 1;
   fork.request = ++last_request_;
-  const Outcome outcome = service->Handle(client_.session(), client_.Send(fork));
+  ReceivedSubmission received = client_.Send(fork);
+  const Outcome outcome = service->Handle(client_.session(), received);
   ASSERT_TRUE(std::holds_alternative<AnsweredByScheduler>(outcome));
   for (int round = 0; round < 2; ++round) ASSERT_TRUE(scheduler->RunOnce());
   EXPECT_EQ(Live(), 2u);
