@@ -90,24 +90,42 @@ function(kvd_test name)
     ENVIRONMENT "KVD_BIN=${CMAKE_BINARY_DIR}/bin")
 endfunction()
 
-# kvd_fuzz(NAME SOURCES... LIBS...): a libFuzzer target X_fuzz, and kvd_fuzz_corpus(make_X_corpus ...): what writes its seeds.
-# tools/check/run_fuzz finds both by these names. The targets and the libraries that they are about count the edges that a run
-# covers; the tests of the same tree use the same libraries.
+# kvd_fuzz(NAME SOURCES... LIBS... [PARSES...]): a libFuzzer target X_fuzz, and kvd_fuzz_corpus(make_X_corpus ...): what writes its
+# seeds. tools/check/run_fuzz finds both by these names. PARSES: the files that the target is about, whose line coverage
+# tools/check/fuzz_long tells. The targets and the libraries that they are about count the edges that a run covers; the tests of
+# the same tree use the same libraries. KVD_COVERAGE is a tree of its own, which counts the lines of a corpus and fuzzes nothing.
+option(KVD_COVERAGE "Count the lines that the fuzz targets reach (clang only)" OFF)
+set(KVD_FUZZ_ENGINE -fsanitize=fuzzer)
+set(KVD_FUZZ_COUNTERS -fsanitize=fuzzer-no-link)
+if(KVD_COVERAGE)
+  list(APPEND KVD_FUZZ_ENGINE -fprofile-instr-generate)
+  list(APPEND KVD_FUZZ_COUNTERS -fprofile-instr-generate -fcoverage-mapping)
+  add_link_options(-fprofile-instr-generate)
+endif()
 if(KVD_BUILD_FUZZ)
   set(name $<TARGET_PROPERTY:NAME>)
   add_compile_options(
-    $<$<OR:$<STREQUAL:${name},kvd_shm>,$<STREQUAL:${name},kvd_engine>>:-fsanitize=fuzzer-no-link>)
+    "$<$<OR:$<STREQUAL:${name},kvd_shm>,$<STREQUAL:${name},kvd_engine>>:${KVD_FUZZ_COUNTERS}>")
 endif()
-function(kvd_fuzz_corpus name)
+function(kvd_fuzz_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE kvd_flags ${ARG_LIBS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
 endfunction()
+function(kvd_fuzz_corpus name)
+  # Those of the tree that fuzzes write the seeds.
+  if(NOT KVD_COVERAGE)
+    kvd_fuzz_binary(${name} ${ARGN})
+  endif()
+endfunction()
 function(kvd_fuzz name)
-  kvd_fuzz_corpus(${name} ${ARGN})
-  target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
-  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;PARSES" ${ARGN})
+  kvd_fuzz_binary(${name} SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS})
+  target_compile_options(${name} PRIVATE ${KVD_FUZZ_COUNTERS})
+  target_link_options(${name} PRIVATE ${KVD_FUZZ_ENGINE})
+  string(REPLACE ";" "\n" parsed "${ARG_PARSES}")
+  file(WRITE ${CMAKE_BINARY_DIR}/fuzz/${name}.parses "${parsed}\n")
 endfunction()
 
 # Libraries from the distribution, found once for everyone.

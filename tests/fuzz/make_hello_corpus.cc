@@ -1,7 +1,7 @@
 // make_hello_corpus FOLDER: valid messages for hello_fuzz to start from.
 #include <cstring>
 
-#include "shm/wire_messages.h"
+#include "shm/wire_check.h"
 #include "tests/fuzz/make_wire_corpus.h"
 
 int main(int argument_count, char** arguments) {
@@ -15,6 +15,7 @@ int main(int argument_count, char** arguments) {
   hello.request_arena_bytes = 1 << 20;
   hello.result_arena_bytes = 1 << 22;
   std::memcpy(hello.name, "client", 6);
+  if (!kvd::wire::ValidateHello(hello)) return 1;
   kvd::test::WriteSeed(arguments[1], "hello_sizes", std::as_bytes(std::span(&hello, 1)));
   kvd::wire::Welcome welcome{};
   welcome.magic = kvd::wire::kWelcomeMagic;
@@ -23,5 +24,13 @@ int main(int argument_count, char** arguments) {
   welcome.session = 1;
   welcome.submission_entries = 256;
   welcome.completion_entries = 512;
+  welcome.request_segment_bytes = 4096 * 5 + (1 << 20);
+  welcome.result_segment_bytes = 4096 * 9 + (4 << 20);
+  welcome.vocab_size = 1000;
+  // One that is refused is no seed of what a client accepts.
+  if (!kvd::wire::ValidateWelcome(welcome)) return 1;
   kvd::test::WriteSeed(arguments[1], "welcome", std::as_bytes(std::span(&welcome, 1)));
+  welcome.code = static_cast<std::uint8_t>(kvd::Code::kNoSpace);
+  std::memset(welcome.message, 'x', sizeof welcome.message - 1);
+  kvd::test::WriteSeed(arguments[1], "refusal", std::as_bytes(std::span(&welcome, 1)));
 }

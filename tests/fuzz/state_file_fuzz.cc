@@ -1,42 +1,54 @@
-// Any bytes as a saved-state file: opened, every section read, every sequence loaded into an engine
-// over the bundled model. Each input is taken twice: as it is, and with its sums and fingerprint put
-// right, which no mutation would hit.
+// Any bytes as a saved-state file, to the end of loading: opened, every section read, every sequence
+// loaded into an engine that keeps sequences in the way that the input chooses, and its sampler
+// decoded. Sums, packing and fingerprint are put right first (tests/fuzz/state_file_form.h).
 //
-// Seeds: make_state_file_corpus DIRECTORY. Whatever the bytes, the answer is a loaded sequence or a
-// named error, and nothing is left behind.
-#include <sys/mman.h>
-#include <unistd.h>
-
+// Oracle: the answer is a loaded sequence, as long as its header says, or a named error; an error
+// leaves the sequence empty, and nothing stays behind. Seeds: make_state_file_corpus DIRECTORY.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <memory>
+#include <limits>
 #include <span>
-#include <vector>
 
+#include "engine/model_config.h"
 #include "engine/model_fingerprint.h"
+#include "engine/sampler_state.h"
 #include "engine/saved_state/load_sequence.h"
 #include "shm/check.h"
-#include "shm/crc32c.h"
+#include "tests/fuzz/mutate_state_file.h"
+#include "tests/fuzz/small_engines.h"
+#include "tests/fuzz/state_file_form.h"
 
 namespace {
 
 using namespace kvd;
 
-Engine& TheEngine() {
-  static const std::unique_ptr<Engine> engine = [] {
-    auto made = Engine::Create({.cells = 256, .threads = 1});
-    KVD_ASSERT(made.has_value());
-    return std::move(*made);
-  }();
-  return *engine;
+void CheckSampler(std::span<const std::byte> bytes, std::uint32_t vocab_size) {
+  const auto sampler = DecodeSampler(bytes, vocab_size);
+  KVD_ASSERT(sampler ? std::ranges::equal(EncodeSampler(*sampler), bytes)
+                     : !sampler.error().message.empty());
 }
 
-void Take(std::span<const std::byte> bytes) {
-  UniqueFd file(::memfd_create("state", MFD_CLOEXEC));
-  KVD_ASSERT(::write(file.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
-  const Result<StateFileReader> opened = StateFileReader::Open(std::move(file));
+void Load(Engine& engine, const StateFileReader& file, std::size_t number, std::uint32_t cells) {
+  Memory& memory = engine.memory();
+  const auto handle = memory.Create({});
+  KVD_ASSERT(handle.has_value());
+  const auto loaded = LoadSequence(engine, file, number, *handle, 1, Uncontrolled(), cells);
+  const std::uint32_t held = memory.Query(*handle)->cell_count;
+  if (loaded) {
+    const state_file::SequenceHeader& header = file.sequences()[number].header;
+    KVD_ASSERT(held == loaded->cell_count && held <= header.cell_count);
+    KVD_ASSERT(held == header.cell_count || held == cells);
+    CheckSampler(loaded->sampler, engine.config().vocab_size);
+  } else {
+    KVD_ASSERT(held == 0 && !loaded.error().message.empty());
+  }
+  KVD_ASSERT(memory.Drop(*handle).has_value());
+}
+
+void Take(Engine& engine, std::span<const std::byte> bytes, std::uint32_t cells) {
+  const Result<StateFileReader> opened = StateFileReader::Open(test::FileOf(bytes));
   if (!opened) {
     KVD_ASSERT(!opened.error().message.empty());
     return;
@@ -47,54 +59,30 @@ void Take(std::span<const std::byte> bytes) {
     KVD_ASSERT(section ? section->size() == opened->sections()[at].raw_bytes
                        : !section.error().message.empty());
   }
-  Memory& memory = TheEngine().memory();
   for (std::size_t number = 0; number < opened->sequences().size(); ++number) {
-    const auto handle = memory.Create({});
-    KVD_ASSERT(handle.has_value());
-    const auto loaded = LoadSequence(TheEngine(), *opened, number, *handle, 1);
-    KVD_ASSERT(loaded || !loaded.error().message.empty());
-    KVD_ASSERT(loaded || memory.Query(*handle)->cell_count == 0);
-    KVD_ASSERT(memory.Drop(*handle).has_value());
+    Load(engine, *opened, number, cells);
   }
-  KVD_ASSERT(memory.Usage().free_blocks == memory.Usage().total_blocks);
-}
-
-// What a table that lies inside the file says is summed up anew.
-void PutRight(std::span<std::byte> bytes) {
-  state_file::FileHeader header;
-  if (bytes.size() < sizeof header) return;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  header.magic = state_file::kMagic;
-  header.version = state_file::kVersion;
-  header.header_bytes = sizeof header;
-  header.file_bytes = bytes.size();
-  std::ranges::copy(TheEngine().fingerprint().words, header.fingerprint);
-  const std::size_t room = (bytes.size() - sizeof header) / sizeof(state_file::SectionEntry);
-  const std::size_t count = std::min<std::size_t>(header.section_count, room);
-  const auto table = bytes.subspan(sizeof header, count * sizeof(state_file::SectionEntry));
-  header.raw_bytes = 0;
-  for (std::size_t at = 0; at < count; ++at) {
-    std::byte* const place = table.data() + at * sizeof(state_file::SectionEntry);
-    state_file::SectionEntry entry;
-    std::memcpy(&entry, place, sizeof entry);
-    header.raw_bytes += entry.raw_bytes;
-    if (entry.offset > bytes.size() || entry.stored_bytes > bytes.size() - entry.offset) continue;
-    entry.crc = Crc32c(0, bytes.subspan(entry.offset, entry.stored_bytes));
-    std::memcpy(place, &entry, sizeof entry);
-  }
-  header.table_crc = Crc32c(0, table);
-  header.header_crc = Crc32c(
-      0, std::as_bytes(std::span(&header, 1)).first(offsetof(state_file::FileHeader, header_crc)));
-  std::memcpy(bytes.data(), &header, sizeof header);
+  const auto usage = engine.memory().Usage();
+  KVD_ASSERT(usage.free_blocks == usage.total_blocks);
 }
 
 }  // namespace
 
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t byte_count,
+                                               std::size_t byte_count_max, unsigned seed) {
+  return test::MutateStateFile(data, byte_count, byte_count_max, seed);
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));
-  Take(bytes);
-  std::vector<std::byte> copy(bytes.begin(), bytes.end());
-  PutRight(copy);
-  Take(copy);
+  if (size < test::kStateFileInputBytes) return 0;
+  const test::StateFileInput input = test::StateFileInputOf(bytes, test::kSmallEngines);
+  Engine& engine = test::SmallEngine(input.engine);
+  constexpr std::array<std::uint64_t, 2> kNoNameSpace = {};
+  const auto file =
+      test::MakeStateFile(input.form, input.bytes,
+                          {.fingerprint = engine.fingerprint().words, .name_space = kNoNameSpace});
+  Take(engine, file,
+       input.cells == 0 ? std::numeric_limits<std::uint32_t>::max() : std::uint32_t{input.cells});
   return 0;
 }

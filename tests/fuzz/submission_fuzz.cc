@@ -1,50 +1,62 @@
 // A submission entry and its payload as a hostile client may write them: the entry's validator,
 // then the payload's parser.
+//
+// Oracle: both accept exactly what tests/fuzz/submission_oracle.h accepts, an accepted payload lies
+// inside the arena, and what the parser made of it, encoded again, is the same bytes. A refusal has
+// a message.
+#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 
-#include "shm/payload_codec.h"
-#include "shm/piece_codec.h"
+#include "shm/check.h"
 #include "shm/wire_check.h"
+#include "tests/fuzz/parse_payload.h"
+#include "tests/fuzz/submission_oracle.h"
 
 namespace {
 
-constexpr std::uint64_t kArenaBytes = 1 << 16;
+namespace wire = kvd::wire;
+
+// A number alone: nothing is that large.
+constexpr std::uint64_t kArenaBytes = 64u << 20;
+constexpr std::uint64_t kPoolCells = 100;
 constexpr std::uint32_t kVocabSize = 1000;
 
-void Parse(kvd::wire::Verb verb, std::span<const std::byte> payload) {
-  switch (verb) {
-    case kvd::wire::Verb::kGenerate: {
-      const auto generate = kvd::wire::ParseGenerate(payload, kVocabSize);
-      if (generate && generate->tokens.empty()) std::abort();
-      break;
-    }
-    case kvd::wire::Verb::kDecode:
-    case kvd::wire::Verb::kDetokenize: (void)kvd::wire::ParseTokens(payload, kVocabSize); break;
-    case kvd::wire::Verb::kChat: (void)kvd::wire::ParseChat(payload); break;
-    case kvd::wire::Verb::kPublish:
-    case kvd::wire::Verb::kUnpublish:
-    case kvd::wire::Verb::kAttach: (void)kvd::wire::ParseName(payload); break;
-    default: (void)kvd::wire::ParseText(payload); break;
+void CheckEntry(const wire::Submission& submission) {
+  const kvd::Status status =
+      wire::ValidateSubmission(submission, {.arena_bytes = kArenaBytes, .tokens_max = kPoolCells});
+  KVD_ASSERT(status.has_value() ==
+             kvd::test::IsValidSubmission(submission, kArenaBytes, kPoolCells));
+  KVD_ASSERT(status || !status.error().message.empty());
+  if (!status) return;
+  KVD_ASSERT(submission.payload_bytes <= kArenaBytes);
+  KVD_ASSERT(submission.payload_offset <= kArenaBytes - submission.payload_bytes);
+  KVD_ASSERT(wire::VerbName(submission.verb) != "unknown");
+}
+
+void CheckPayload(wire::Verb verb, std::span<const std::byte> payload) {
+  // A copy without room behind it: what a parser reads too far is found.
+  const std::vector<std::byte> exact(payload.begin(), payload.end());
+  if (verb == wire::Verb::kChat) {
+    KVD_ASSERT(wire::CheckChatCount(exact) || !kvd::test::IsValidPayload(verb, exact, kVocabSize));
   }
+  const kvd::test::ParsedPayload parsed = kvd::test::ParsePayload(verb, exact, kVocabSize);
+  KVD_ASSERT(parsed.status.has_value() == kvd::test::IsValidPayload(verb, exact, kVocabSize));
+  KVD_ASSERT(parsed.status ? std::ranges::equal(parsed.bytes, exact)
+                           : !parsed.status.error().message.empty());
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte_count) {
-  kvd::wire::Submission submission{};
+  wire::Submission submission{};
   if (byte_count < sizeof submission) return 0;
   std::memcpy(&submission, data, sizeof submission);
-  const auto payload =
-      std::as_bytes(std::span(data + sizeof submission, byte_count - sizeof submission));
-  if (kvd::wire::ValidateSubmission(submission, {.arena_bytes = kArenaBytes}) &&
-      submission.payload_bytes > kArenaBytes - submission.payload_offset) {
-    std::abort();
-  }
+  CheckEntry(submission);
   // The parser sees whatever the arena held, also for an entry that is refused: it must not rely on
   // the entry.
-  Parse(static_cast<kvd::wire::Verb>(submission.verb), payload);
+  CheckPayload(static_cast<wire::Verb>(submission.verb),
+               std::as_bytes(std::span(data + sizeof submission, byte_count - sizeof submission)));
   return 0;
 }

@@ -1,0 +1,147 @@
+// Any text through each kind of tokenizer, and any tokens back to text.
+//
+// Oracle: byte-level vocabularies give the bytes back as they are; SentencePiece with byte tokens
+// gives them back but for the escape of a space; every other kind answers with tokens of the
+// vocabulary. Tokens become the concatenation of their pieces, at once and as they stream in, and a
+// number that is no token is refused. Seeds: make_tokenizer_corpus DIRECTORY.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/vocabulary/streaming_detokenizer.h"
+#include "shm/check.h"
+#include "tests/fuzz/small_vocabularies.h"
+#include "tests/fuzz/tokenizer_input.h"
+
+namespace {
+
+using namespace kvd;
+
+const std::vector<std::unique_ptr<Vocabulary>>& AllVocabularies() {
+  static const auto all = [] {
+    std::vector<std::unique_ptr<Vocabulary>> made;
+    for (test::SmallVocabulary& small : test::SmallVocabularies()) {
+      auto vocabulary = Vocabulary::Create(std::move(small.data));
+      KVD_ASSERT(vocabulary.has_value() && (*vocabulary)->no_tokenizer_reason().empty());
+      made.push_back(std::move(*vocabulary));
+    }
+    return made;
+  }();
+  return all;
+}
+
+// The escape of a space and a space are the same to SentencePiece.
+std::string Unescaped(std::string_view text) {
+  constexpr std::string_view kEscape = "\u2581";
+  std::string unescaped;
+  while (!text.empty()) {
+    const bool is_space = text.starts_with(kEscape);
+    unescaped.push_back(is_space ? ' ' : text[0]);
+    text.remove_prefix(is_space ? kEscape.size() : 1);
+  }
+  return unescaped;
+}
+
+bool HasSpecial(const Vocabulary& vocabulary, std::span<const TokenId> tokens) {
+  return std::ranges::any_of(tokens, [&](TokenId token) {
+    const std::string_view text = *vocabulary.TokenText(token);
+    return vocabulary.IsControl(token) || text == "<user>" || text == "<unk>";
+  });
+}
+
+bool HasByteTokens(const Vocabulary& vocabulary) {
+  for (TokenId token = 0; vocabulary.Contains(token); ++token) {
+    if (vocabulary.IsByte(token)) return true;
+  }
+  return false;
+}
+
+// Pieces one after the other, at once and streamed.
+std::string Concatenated(const Vocabulary& vocabulary, std::span<const TokenId> tokens,
+                         bool special) {
+  std::string pieces;
+  std::string streamed;
+  StreamingDetokenizer stream(vocabulary, special);
+  for (const TokenId token : tokens) {
+    pieces += *vocabulary.Piece(token, special);
+    streamed += *stream.Push(token);
+    KVD_ASSERT(stream.held().size() <= 3 && pieces.ends_with(stream.held()));
+  }
+  streamed += stream.Flush();
+  KVD_ASSERT(streamed == pieces);
+  return pieces;
+}
+
+void CheckText(const Vocabulary& vocabulary, std::string_view text, std::uint8_t bits) {
+  const bool adds = (bits & test::kAddSpecial) != 0;
+  const auto tokens = vocabulary.Tokenize(
+      text, {.add_special = adds, .parse_special = (bits & test::kParseSpecial) != 0});
+  KVD_ASSERT(tokens.has_value());
+  KVD_ASSERT(std::ranges::all_of(*tokens, [&](TokenId id) { return vocabulary.Contains(id); }));
+  (void)Concatenated(vocabulary, *tokens, true);
+  const auto back =
+      vocabulary.Detokenize(*tokens, {.remove_special = adds, .unparse_special = true});
+  KVD_ASSERT(back.has_value());
+  switch (vocabulary.kind()) {
+    case Vocabulary::Kind::kBytePair:
+      KVD_ASSERT(tokens->size() <= text.size() + 1);
+      KVD_ASSERT(*back == text);
+      break;
+    case Vocabulary::Kind::kSentencePiece:
+      if (!adds && HasByteTokens(vocabulary) && !HasSpecial(vocabulary, *tokens)) {
+        KVD_ASSERT(Unescaped(*back) == Unescaped(text));
+      }
+      break;
+    case Vocabulary::Kind::kWordPiece:
+    case Vocabulary::Kind::kUnigram:
+    case Vocabulary::Kind::kNone: break;
+  }
+}
+
+void CheckTokens(const Vocabulary& vocabulary, std::span<const TokenId> tokens, std::uint8_t bits) {
+  const bool special = (bits & test::kUnparseSpecial) != 0;
+  const DetokenizeOptions options{.remove_special = (bits & test::kRemoveSpecial) != 0,
+                                  .unparse_special = special};
+  const auto text = vocabulary.Detokenize(tokens, options);
+  if (!std::ranges::all_of(tokens, [&](TokenId id) { return vocabulary.Contains(id); })) {
+    KVD_ASSERT(!text && text.error().code == Code::kInvalidArgument &&
+               text.error().message.starts_with("token "));
+    return;
+  }
+  KVD_ASSERT(text.has_value());
+  const std::string pieces = Concatenated(vocabulary, tokens, special);
+  KVD_ASSERT(text->size() <= pieces.size());
+  if (vocabulary.kind() == Vocabulary::Kind::kBytePair && !options.remove_special) {
+    KVD_ASSERT(*text == pieces);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte_count) {
+  if (byte_count < test::kTokenizerHeaderBytes) return 0;
+  const auto& all = AllVocabularies();
+  const Vocabulary& vocabulary = *all[data[0] % all.size()];
+  const std::uint8_t bits = data[1];
+  data += test::kTokenizerHeaderBytes;
+  byte_count -= test::kTokenizerHeaderBytes;
+  if ((bits & test::kTokensGiven) == 0) {
+    // Without room behind it.
+    const std::vector<char> text(data, data + byte_count);
+    CheckText(vocabulary, {text.data(), text.size()}, bits);
+    return 0;
+  }
+  std::vector<TokenId> tokens;
+  for (std::size_t at = 0; at + 2 <= byte_count; at += 2) {
+    std::int16_t token;
+    std::memcpy(&token, data + at, sizeof token);
+    tokens.push_back(token);
+  }
+  CheckTokens(vocabulary, tokens, bits);
+  return 0;
+}
