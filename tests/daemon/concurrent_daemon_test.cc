@@ -271,7 +271,6 @@ class Worker {
 
 // Queries of the memory from a thread that is none of the daemon's, until told to stop.
 void LookAt(const Memory& memory, const std::atomic<bool>& stop) {
-  std::vector<BlockUse> blocks(kCells / layout::kBlockCells);
   while (!stop.load(std::memory_order_relaxed)) {
     const auto sequences = memory.Sequences();
     for (const SequenceInfo& info : sequences) {
@@ -280,7 +279,6 @@ void LookAt(const Memory& memory, const std::atomic<bool>& stop) {
       std::vector<Pos> positions;
       (void)memory.ReadCells(info.handle, 0, info.cell_count, &tokens, &positions);
     }
-    memory.VisitBlocks(0, blocks);
     (void)memory.Usage();
     (void)memory.Snapshots();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -87,7 +87,7 @@ std::vector<std::byte> ChatPayload() {
 
 std::vector<std::byte> ExportPayload(SequenceHandle sequence) {
   std::vector<std::byte> payload = Bytes(wire::LlamaExportParams{
-      .flags = 0, .k_type = wire::kPoolType, .v_type = wire::kPoolType, .reserved = 0});
+      .flags = 0, .k_type = wire::kPoolType, .v_type = wire::kPoolType, .streams = 0});
   const auto handle = Bytes(sequence);
   payload.insert(payload.end(), handle.begin(), handle.end());
   return payload;
