@@ -37,12 +37,12 @@ bench: build-release
 	tools/check/run_benches build/release $(MODEL_FILE)
 asan tsan: %: build-%
 	KVD_TEST_SCALE=$(SANITIZER_TEST_SCALE) tools/check/run_tests $(STRICT) build/$*
-# The fuzz targets are part of the asan tree; alone they need a third of it.
 # The scalar kernels: the sanitizer sees what they read and write, and vector code under it is slow.
 tsan-core: bootstrap
 	@tools/check/build tsan $(JOBS) $(TSAN_CORE_TESTS)
 	KVD_KERNELS=scalar KVD_TEST_SCALE=$(SANITIZER_TEST_SCALE) tools/check/run_tests build/tsan \
 	  -R "^($$(tr ' ' '|' <<<'$(TSAN_CORE_TESTS)'))$$"
+# The fuzz targets are part of the asan tree; alone they need a third of it.
 fuzz: build-fuzz
 	tools/check/run_fuzz build/asan $(FUZZ_SECONDS) $(JOBS)
 

@@ -1,6 +1,7 @@
 // HeldBytes: how many bytes the daemon holds for each uid because of its requests: copies of
-// payloads, uploads, exports, and answers that wait to be sent. What is limited is counted before it
-// is allocated.
+// payloads, uploads, exports, and answers that wait to be sent. Payloads, uploads and exports are
+// counted before they are allocated. An answer that text or tokens become is counted once it is whole
+// and has to wait for room; its size is bounded by the limits of its verb.
 //
 // Threads: any. An account lives as long as somebody has it; a charge keeps its account.
 #pragma once

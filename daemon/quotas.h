@@ -1,6 +1,6 @@
-// How much one uid may take: the limits of SAFETY.md, each a flag, and the sentences that refuse.
+// How much one uid may take: the limits of docs/security.md, each a flag, and the sentences that refuse.
 //
-// Pure values and functions: counting is done by whoever owns the thing counted. The daemon's own
+// Pure values and functions: the owner of a counted thing counts it. The daemon's own
 // uid is bounded by the pool and the tables alone; every other uid that was let in by the limits of
 // `others`.
 #pragma once

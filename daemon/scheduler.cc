@@ -127,6 +127,7 @@ void Scheduler::DropRequests() {
     computing_.clear();
   }
   parts_.clear();
+  works_.clear();
   dropped.clear();  // under no lock: a request may undo what it began
 }
 

@@ -51,7 +51,8 @@ class Server {
 
   Server(const Parts& parts, const ServerOptions& options);
   // Drops the requests that the scheduler still has: they belong to the sessions that end here.
-  // REQUIRES: Scheduler::Run does not run, and neither do the other loops' threads.
+  // REQUIRES: Scheduler::Run does not run, and the workers have been stopped: their work uses the
+  // service.
   ~Server();
 
   // Serves the listener's connections from now on.

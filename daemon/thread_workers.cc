@@ -4,6 +4,8 @@
 // may have begun.
 #include "daemon/thread_workers.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <system_error>
@@ -149,6 +151,9 @@ void ThreadWorkers::Yield(Piece& piece) {
 }
 
 void ThreadWorkers::RunThread(Thread& thread) {
+  // The io thread, which may have a better priority, starts threads; they do not inherit it.
+  constexpr id_t kThisThread = 0;
+  (void)::setpriority(PRIO_PROCESS, kThisThread, 0);
   MutexLock lock(mutex_);
   for (;;) {
     while (thread.piece == nullptr && !stops_) thread.piece_came.Wait(mutex_);

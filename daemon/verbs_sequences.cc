@@ -172,11 +172,12 @@ Result<Outcome> Service::List(const Request& request) {
     if (AccessOf(request.caller, info) == SequenceAccess::kNone) continue;
     listed.push_back({info, surroundings_.pid_of_session(info.owner.session)});
   }
-  return WorkCall{.call = [&memory = memory_, listed = std::move(listed)](WorkControl&) {
+  return WorkCall{.call = [&memory = memory_, listed = std::move(listed)](WorkControl& work) {
     const std::uint64_t now_ms = UnixMilliseconds();
     Reply reply;
     reply.unit_bytes = sizeof(wire::SequenceEntry);
     for (const auto& [info, owner_pid] : listed) {
+      if (const Status wanted = work.Continue(); !wanted) return ErrorReply(wanted.error());
       const Result<SequenceUse> use = memory.QueryUse(info.handle);
       if (!use) continue;  // dropped meanwhile
       reply.Append(EntryOf(info, *use, owner_pid, now_ms));

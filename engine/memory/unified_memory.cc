@@ -312,11 +312,16 @@ PoolUsage UnifiedMemory::Usage() const {
 Status UnifiedMemory::ReadCells(SequenceHandle handle, std::uint32_t first_cell,
                                 std::uint32_t count, std::vector<TokenId>* tokens,
                                 std::vector<Pos>* positions) const {
+  tokens->clear();
+  positions->clear();
+  // Not under the lock. A sequence that has more cells than the pool refers to some of them twice.
+  const std::size_t cells_max =
+      std::size_t{meta_.geometry().block_count[0]} * layout::kBlockCells;
+  tokens->reserve(std::min<std::size_t>(count, cells_max));
+  positions->reserve(std::min<std::size_t>(count, cells_max));
   const std::scoped_lock lock(mutex_);
   KVD_TRY(const Found found, Find(handle));
   const ExtentView view = ViewOf(*found.record);
-  tokens->clear();
-  positions->clear();
   if (first_cell >= view.cell_count) return {};
   const std::uint32_t end = first_cell + std::min(count, view.cell_count - first_cell);
   if (first_cell == end) return {};

@@ -4,8 +4,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,6 +18,7 @@
 
 #include "shm/check.h"
 #include "shm/crc32c.h"
+#include "shm/unique_fd.h"
 
 namespace kvd {
 namespace {
@@ -152,6 +153,16 @@ Result<std::uint64_t> StateFileWriter::Finish(state_file::FileHeader header, boo
   return header.file_bytes;
 }
 
+namespace {
+
+// Asked of the kernel by a call that the daemon's sandbox allows: kill(2) is none.
+bool HasEnded(pid_t pid) {
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0u)));
+  return !process && errno == ESRCH;
+}
+
+}  // namespace
+
 Status RemoveStaleTemporaries(int directory) {
   const int copy = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (copy < 0) return FailErrno("opening the directory of state files");
@@ -171,8 +182,7 @@ Status RemoveStaleTemporaries(int directory) {
     if (std::from_chars(digits, name.data() + name.size(), pid).ec != std::errc{} || pid <= 0) {
       continue;
     }
-    const bool is_gone = ::kill(pid, 0) != 0 && errno == ESRCH;
-    if (is_gone) (void)::unlinkat(directory, entry->d_name, 0);
+    if (HasEnded(pid)) (void)::unlinkat(directory, entry->d_name, 0);
   }
   return {};
 }

@@ -28,6 +28,7 @@
 #include <thread>
 
 #include "daemon/landlock_rules.h"
+#include "engine/saved_state/state_file_writer.h"
 
 namespace kvd {
 namespace {
@@ -125,6 +126,18 @@ class SandboxTest : public ::testing::Test {
 
   std::string root_;
 };
+
+TEST_F(SandboxTest, FilesThatAKilledDaemonWasWritingAreRemoved) {
+  // No process has this id: it is beyond the kernel's limit.
+  const std::string stale = At("data") + "/.kvd-2147483647-1";
+  std::ofstream(stale) << "text";
+  const Tried tried = RunInSandbox([this](Tried& told) {
+    const int folder = ::open(At("data").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    told["removed"] = RemoveStaleTemporaries(folder).has_value() ? 1 : 0;
+  });
+  EXPECT_EQ(tried.at("removed"), 1);
+  EXPECT_FALSE(std::filesystem::exists(stale));
+}
 
 TEST_F(SandboxTest, FilesThatAreNotNamedCannotBeOpenedMadeOrRemoved) {
   const Tried tried = RunInSandbox([this](Tried& told) {

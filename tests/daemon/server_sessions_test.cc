@@ -47,6 +47,7 @@ class LiveServer {
         thread_([this] { loop_.Run(); }) {}
   ~LiveServer() {
     OnLoop([this] { server_->CloseAll(); });
+    workers_.Stop();
     loop_.Stop();
     thread_.join();
   }
