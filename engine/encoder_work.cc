@@ -1,6 +1,7 @@
 #include "engine/encoder_work.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -30,6 +31,17 @@ Status Spend(std::uint64_t budget, const CostLeft& cost_left, const Portion& por
   return {};
 }
 
+// The rows of a long text take hundreds of MiB, at its first portion. Errors: kNoSpace.
+Status AdvanceText(Encoder& encoder, TextEncoding& encoding, std::uint64_t cost_max) {
+  try {
+    encoder.Advance(encoding, cost_max);
+  } catch (const std::bad_alloc&) {
+    return Fail(Code::kNoSpace, "text: no memory for the rows of " +
+                                    std::to_string(encoding.text.tokens.size()) + " tokens");
+  }
+  return {};
+}
+
 std::uint64_t Budget(std::size_t tokens, const Encoder& encoder) {
   return std::min<std::uint64_t>(tokens, 1u << 24) * encoder.TokenCost();
 }
@@ -43,8 +55,7 @@ std::size_t TextEmbedWork::tokens_left() const {
 Result<bool> TextEmbedWork::Advance(std::size_t tokens) {
   const auto cost_left = [this] { return encoder_.CostLeft(encoding_); };
   KVD_CHECK_OK(Spend(Budget(tokens, encoder_), cost_left, [this](std::uint64_t cost_max) -> Status {
-    encoder_.Advance(encoding_, cost_max);
-    return {};
+    return AdvanceText(encoder_, encoding_, cost_max);
   }));
   if (cost_left() > 0) return false;
   KVD_TRY(embedding_, encoder_.Pool(encoding_));
@@ -126,8 +137,7 @@ Result<bool> TextEncodeWork::Advance(std::size_t tokens) {
   const auto cost_left = [this] { return CostLeft(); };
   KVD_CHECK_OK(Spend(Budget(tokens, encoder_), cost_left, [this](std::uint64_t cost_max) -> Status {
     if (encoder_.CostLeft(encoding_) == 0) return StoreSome(cost_max);
-    encoder_.Advance(encoding_, cost_max);
-    return {};
+    return AdvanceText(encoder_, encoding_, cost_max);
   }));
   if (cost_left() > 0) return false;
   KVD_CHECK_OK(memory_.CommitRestore(restore_));
