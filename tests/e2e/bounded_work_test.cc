@@ -118,7 +118,8 @@ class BoundedWorkTest : public test::ServedDaemonTest {
     const auto sequence = client.NewSequence();
     EXPECT_TRUE(sequence->Decode(std::vector<TokenId>{7}, Pos{0}, wire::LogitsWanted::kNone));
     const SequenceHandle handle = sequence->handle();
-    const auto exported = client.ExportLlama({&handle, 1}, {.is_session = true});
+    const auto exported =
+        client.ExportLlama({&handle, 1}, {.is_session = true, .layout = LlamaFileLayout::k2025});
     EXPECT_TRUE(exported) << exported.error().message;
     return WithManyIds(*exported, ids);
   }

@@ -308,6 +308,7 @@ void ServerSimulation::SubmitOn(SimulatedConnection& connection, ModelSession& s
     if (connection.in_flight().empty()) return;
     verb = Verb::kCancel;
     submission.argument = static_cast<std::int64_t>(connection.in_flight().rbegin()->first);
+    cancelled_.insert(connection.in_flight().rbegin()->first);
   } else if (draw < 66) {
     verb = Verb::kGenerate;
     const auto tokens = static_cast<std::size_t>(random_.In(1, 12));
@@ -458,6 +459,10 @@ Status ServerSimulation::CheckAnswer(SessionId session, const SimulatedConnectio
       return {};
     }
     case Verb::kTokenize:
+      if (static_cast<Code>(completion.code) == Code::kCancelled &&
+          cancelled_.contains(sent.submission.request)) {
+        return {};
+      }
       if (!is_ok || completion.value0 != static_cast<std::int64_t>(sent.expected)) {
         return Broken("tokenize: " + Text(completion.value0) + " tokens of " + Text(sent.expected));
       }

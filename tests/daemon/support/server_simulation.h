@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -94,7 +95,8 @@ class ServerSimulation {
   std::unique_ptr<Daemon> daemon_;
   Connections connections_;
   std::map<SessionId, ModelSession> sessions_;
-  std::uint64_t last_request_ = 0;  // of all clients: no number is used twice
+  std::set<std::uint64_t> cancelled_;  // requests that a kCancel was sent for
+  std::uint64_t last_request_ = 0;     // of all clients: no number is used twice
 };
 
 }  // namespace kvd::test
