@@ -336,9 +336,11 @@ TEST_F(SandboxTest, WithoutNoNewPrivilegesNothingIsRestrictedAndThatIsNamed) {
   const Tried tried = RunInChild([&](Tried& told) {
     const scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
     EXPECT_EQ(seccomp_attr_set(context, SCMP_FLTATR_CTL_NNP, 0), 0);
-    EXPECT_EQ(seccomp_rule_add(context, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 1,
-                               SCMP_A0(SCMP_CMP_EQ, PR_SET_NO_NEW_PRIVS)),
-              0);
+    const scmp_arg_cmp asks_for_it = {
+        .arg = 0, .op = SCMP_CMP_EQ, .datum_a = PR_SET_NO_NEW_PRIVS, .datum_b = 0};
+    EXPECT_EQ(
+        seccomp_rule_add_array(context, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 1, &asks_for_it),
+        0);
     told["loaded"] = seccomp_load(context);
     seccomp_release(context);
     const Sandbox sandbox = EnterSandbox(Paths());
