@@ -315,8 +315,7 @@ Status UnifiedMemory::ReadCells(SequenceHandle handle, std::uint32_t first_cell,
   tokens->clear();
   positions->clear();
   // Not under the lock. A sequence that has more cells than the pool refers to some of them twice.
-  const std::size_t cells_max =
-      std::size_t{meta_.geometry().block_count[0]} * layout::kBlockCells;
+  const std::size_t cells_max = std::size_t{meta_.geometry().block_count[0]} * layout::kBlockCells;
   tokens->reserve(std::min<std::size_t>(count, cells_max));
   positions->reserve(std::min<std::size_t>(count, cells_max));
   const std::scoped_lock lock(mutex_);

@@ -81,9 +81,9 @@ class BoundedWorkTest : public test::ServedDaemonTest {
   wire::Completion Call(RawClient& client, const wire::Submission& submission,
                         std::span<const std::byte> payload, std::string* text = nullptr) {
     EXPECT_TRUE(client.Submit(submission, payload));
-    return Answer(client, text);
+    return NextAnswer(client, text);
   }
-  wire::Completion Answer(RawClient& client, std::string* text = nullptr) {
+  wire::Completion NextAnswer(RawClient& client, std::string* text = nullptr) {
     for (;;) {
       const auto completion = client.Wait(kPatience);
       EXPECT_TRUE(completion) << "no answer";
@@ -190,13 +190,13 @@ TEST_F(BoundedWorkTest, ACancelBehindTheRequestInWorkEndsItAndIsAnswered) {
   ASSERT_TRUE(client.Submit(cancel));
   ASSERT_TRUE(client.Submit(Make(Verb::kPing, 3)));
   std::string text;
-  wire::Completion answer = Answer(client, &text);
+  wire::Completion answer = NextAnswer(client, &text);
   EXPECT_EQ(answer.request, 1u);
   EXPECT_EQ(static_cast<Code>(answer.code), Code::kCancelled) << text;
-  answer = Answer(client);
+  answer = NextAnswer(client);
   EXPECT_EQ(answer.request, 2u);
   EXPECT_EQ(answer.value0, 1) << "it was found";
-  EXPECT_EQ(Answer(client).request, 3u);
+  EXPECT_EQ(NextAnswer(client).request, 3u);
   ExpectServesOthers();
 }
 
