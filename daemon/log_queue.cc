@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <deque>
 #include <string_view>
 #include <utility>
 
 #include "shm/check.h"
+#include "shm/mutex.h"
 
 namespace kvd {
 namespace {
@@ -43,8 +45,9 @@ struct LogQueue::State {
   State(int descriptor_, std::size_t bytes_max_, DescribeDropped describe)
       : descriptor(descriptor_), bytes_max(bytes_max_), describe_dropped(std::move(describe)) {}
 
-  // A portion of the lines, oldest first. REQUIRES: mutex is held, some are there.
-  std::string TakePortion(std::uint64_t* line_count) {
+  bool has_work() const KVD_REQUIRES(mutex) { return !lines.empty() || dropped > 0; }
+  // A portion of the lines, oldest first. REQUIRES: some are there.
+  std::string TakePortion(std::uint64_t* line_count) KVD_REQUIRES(mutex) {
     std::string portion;
     *line_count = std::exchange(dropped, 0);
     if (*line_count > 0) portion = describe_dropped(*line_count);
@@ -78,12 +81,12 @@ struct LogQueue::State {
   std::atomic<std::uint64_t> done{0};         // of those, written or dropped
   std::atomic<std::int64_t> patience_ms{-1};  // of the stop that waits; -1: none does
 
-  std::mutex mutex;  // guards what follows
-  std::condition_variable changed;
-  std::deque<std::string> lines;
-  std::size_t queued_bytes = 0;
-  std::uint64_t dropped = 0;  // lines, since the last portion
-  bool runs = false;
+  Mutex mutex;
+  CondVar changed;
+  std::deque<std::string> lines KVD_GUARDED_BY(mutex);
+  std::size_t queued_bytes KVD_GUARDED_BY(mutex) = 0;
+  std::uint64_t dropped KVD_GUARDED_BY(mutex) = 0;  // lines, since the last portion
+  bool runs KVD_GUARDED_BY(mutex) = false;
 };
 
 LogQueue::LogQueue(int descriptor, std::size_t bytes_max, DescribeDropped describe_dropped)
@@ -94,7 +97,7 @@ LogQueue::~LogQueue() { KVD_ASSERT(!thread_.joinable()); }
 void LogQueue::Add(std::string line) {
   State& state = *state_;
   {
-    const std::lock_guard lock(state.mutex);
+    const MutexLock lock(state.mutex);
     state.added.fetch_add(1);
     state.queued_bytes += line.size();
     state.lines.push_back(std::move(line));
@@ -104,12 +107,12 @@ void LogQueue::Add(std::string line) {
       ++state.dropped;
     }
   }
-  state.changed.notify_all();
+  state.changed.NotifyAll();
 }
 
 void LogQueue::Start() {
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->patience_ms = -1;
     state_->runs = true;
   }
@@ -117,38 +120,41 @@ void LogQueue::Start() {
 }
 
 void LogQueue::Run(const std::shared_ptr<State>& state) {
-  std::unique_lock lock(state->mutex);
+  MutexLock lock(state->mutex);
   for (;;) {
-    const auto has_work = [&] { return !state->lines.empty() || state->dropped > 0; };
-    state->changed.wait(lock, [&] { return has_work() || state->patience_ms >= 0; });
-    if (!has_work()) break;
+    while (!state->has_work() && state->patience_ms < 0) state->changed.Wait(state->mutex);
+    if (!state->has_work()) break;
     std::uint64_t line_count = 0;
     const std::string portion = state->TakePortion(&line_count);
-    lock.unlock();
+    lock.Unlock();
     const bool goes_on = state->Write(portion);
-    lock.lock();
+    lock.Lock();
     state->done.fetch_add(line_count);
-    state->changed.notify_all();
+    state->changed.NotifyAll();
     if (!goes_on) break;
   }
   state->runs = false;
-  state->changed.notify_all();
+  state->changed.NotifyAll();
 }
 
 void LogQueue::Stop(std::chrono::milliseconds patience) {
   if (!thread_.joinable()) return;
   State& state = *state_;
-  std::unique_lock lock(state.mutex);
+  MutexLock lock(state.mutex);
   state.patience_ms = patience.count();
-  state.changed.notify_all();
+  state.changed.NotifyAll();
   // The thread gives up by itself, unless a write does not return.
   for (bool may_wait = true; state.runs && may_wait;) {
     const std::uint64_t done = state.done;
-    may_wait = state.changed.wait_for(lock, 2 * patience + std::chrono::milliseconds(10 * kPollMs),
-                                      [&] { return !state.runs || state.done != done; });
+    const auto deadline = Clock::now() + 2 * patience + std::chrono::milliseconds(10 * kPollMs);
+    bool is_late = false;
+    while (state.runs && state.done == done && !is_late) {
+      is_late = !state.changed.WaitUntil(state.mutex, deadline);
+    }
+    may_wait = !state.runs || state.done != done;
   }
   const bool has_ended = !state.runs;
-  lock.unlock();
+  lock.Unlock();
   if (has_ended) {
     thread_.join();
   } else {

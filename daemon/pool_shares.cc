@@ -38,13 +38,13 @@ Status PoolShares::Check(std::uint32_t uid, std::uint64_t tokens) {
 
 Status PoolShares::CheckAppend(std::uint32_t uid, std::uint64_t tokens) {
   if (!quotas_.limits_pool(uid)) return {};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return Check(uid, tokens);
 }
 
 Status PoolShares::Admit(std::uint32_t uid, std::uint64_t tokens) {
   if (!quotas_.limits_pool(uid)) return {};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_CHECK_OK(Check(uid, tokens));
   CellsOf(uid) += tokens;
   admitted_cells_ += tokens;

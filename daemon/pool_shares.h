@@ -8,12 +8,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 
 #include "daemon/quotas.h"
 #include "engine/memory/memory.h"
 #include "shm/error.h"
+#include "shm/mutex.h"
 
 namespace kvd {
 
@@ -30,19 +30,19 @@ class PoolShares {
   Status Admit(std::uint32_t uid, std::uint64_t tokens);
 
  private:
-  void RefreshIfOld();  // REQUIRES: mutex_ held
-  Status Check(std::uint32_t uid, std::uint64_t tokens);
-  std::uint64_t& CellsOf(std::uint32_t uid);  // REQUIRES: mutex_ held
+  void RefreshIfOld() KVD_REQUIRES(mutex_);
+  Status Check(std::uint32_t uid, std::uint64_t tokens) KVD_REQUIRES(mutex_);
+  std::uint64_t& CellsOf(std::uint32_t uid) KVD_REQUIRES(mutex_);
 
   const Memory& memory_;
   const QuotaPolicy& quotas_;
-  std::mutex mutex_;  // guards the rest
-  std::chrono::steady_clock::time_point refreshed_{};
-  std::unordered_map<std::uint32_t, std::uint64_t>
-      cells_;  // of uids asked for since refreshed_: block-rounded, and admitted since
-  std::uint64_t total_blocks_ = 0;
-  std::uint64_t used_blocks_ = 0;
-  std::uint64_t admitted_cells_ = 0;  // since refreshed_, of all uids
+  Mutex mutex_;
+  std::chrono::steady_clock::time_point refreshed_ KVD_GUARDED_BY(mutex_){};
+  // Of uids asked for since refreshed_: block-rounded, and admitted since.
+  std::unordered_map<std::uint32_t, std::uint64_t> cells_ KVD_GUARDED_BY(mutex_);
+  std::uint64_t total_blocks_ KVD_GUARDED_BY(mutex_) = 0;
+  std::uint64_t used_blocks_ KVD_GUARDED_BY(mutex_) = 0;
+  std::uint64_t admitted_cells_ KVD_GUARDED_BY(mutex_) = 0;  // since refreshed_, of all uids
 };
 
 }  // namespace kvd

@@ -38,7 +38,7 @@ PromptCache::PromptCache(Engine& engine, const Options& options, Threads threads
 
 void PromptCache::Offer(SequenceHandle handle) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::ranges::find(offered_, handle) != offered_.end()) return;
     offered_.push_back(handle);
   }
@@ -54,7 +54,7 @@ void PromptCache::OfferAll() {
 void PromptCache::SpillNext() {
   SequenceHandle handle = SequenceHandle::kNone;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (offered_.empty() || stops_.load(std::memory_order_relaxed)) return;
     handle = offered_.front();
     offered_.pop_front();
@@ -70,7 +70,7 @@ void PromptCache::Spill(SequenceHandle handle) {
     return store_->Write(from, &stops_);
   };
   const Result<std::uint64_t> written = write();
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (written) {
     counts_.spills += *written > 0 ? 1 : 0;
     counts_.spilled_bytes += *written;
@@ -112,7 +112,7 @@ PromptCache::Found PromptCache::Look(std::uint32_t uid, std::uint64_t salt,
   std::optional<StoredPrefix> prefix = store_->Find(uid, salt, prompt, held);
   if (!prefix) return Found::kNothing;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     // Being read already; what of it is not is asked for again when that has ended.
     if (const auto running = loading_.find(prefix->name); running != loading_.end()) {
       *load = running->second;
@@ -151,7 +151,7 @@ void PromptCache::Run(const std::shared_ptr<PromptLoad>& load) {
         "entry=" + load->prefix_.name + " " + Quoted(loaded.error().message));
   }
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     loading_.erase(load->prefix_.name);
     if (loaded) {
       ++counts_.loads;
@@ -169,7 +169,7 @@ void PromptCache::Run(const std::shared_ptr<PromptLoad>& load) {
 wire::CacheReply PromptCache::Describe() const {
   wire::CacheReply reply = {};
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     reply = counts_;
     reply.spills_waiting = offered_.size();
   }

@@ -15,7 +15,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "daemon/measured_rate.h"
 #include "engine/engine.h"
 #include "engine/saved_state/prompt_store.h"
+#include "shm/mutex.h"
 #include "shm/wire_messages.h"
 
 namespace kvd {
@@ -100,10 +100,10 @@ class PromptCache {
   MeasuredRate load_bytes_;
   MeasuredRate computed_tokens_;
 
-  mutable std::mutex mutex_;  // guards what follows
-  std::deque<SequenceHandle> offered_;
-  std::map<std::string, std::shared_ptr<PromptLoad>> loading_;  // by entry
-  wire::CacheReply counts_ = {};
+  mutable Mutex mutex_;
+  std::deque<SequenceHandle> offered_ KVD_GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<PromptLoad>> loading_ KVD_GUARDED_BY(mutex_);  // by entry
+  wire::CacheReply counts_ KVD_GUARDED_BY(mutex_) = {};
 };
 
 }  // namespace kvd

@@ -31,7 +31,7 @@ Scheduler::Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions 
 Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
   std::shared_ptr<ComputingRequest> shared = std::move(request);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return Fail(Code::kCancelled, "the daemon stops");
     const auto busy = computing_.find(shared->sequence());
     if (shared->excludes_others() && busy != computing_.end()) {
@@ -48,13 +48,13 @@ Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
     submitted_.push_back(std::move(shared));
     woken_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
   return {};
 }
 
 bool Scheduler::Cancel(SessionId session, RequestId request) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto own = requests_.find(session);
     if (own == requests_.end()) return false;
     const auto found = own->second.find(request);
@@ -62,39 +62,39 @@ bool Scheduler::Cancel(SessionId session, RequestId request) {
     found->second->Cancel();
     woken_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
   return true;
 }
 
 void Scheduler::CancelSession(SessionId session) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto own = requests_.find(session);
     if (own == requests_.end()) return;
     for (const auto& [id, request] : own->second) request->Cancel();
     woken_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
 }
 
 bool Scheduler::HasRequests(SessionId session) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return requests_.contains(session);
 }
 
 void Scheduler::CancelSequence(SequenceHandle sequence) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = computing_.find(sequence);
     if (found == computing_.end()) return;
     found->second->Cancel();
     woken_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
 }
 
 Status Scheduler::CheckIdle(SequenceHandle sequence) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = computing_.find(sequence);
   if (found == computing_.end()) return {};
   return Fail(Code::kBusy, "sequence " + std::to_string(static_cast<std::uint64_t>(sequence)) +
@@ -103,25 +103,25 @@ Status Scheduler::CheckIdle(SequenceHandle sequence) const {
 
 void Scheduler::WakeUp() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     woken_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
 }
 
 void Scheduler::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     woken_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
 }
 
 void Scheduler::DropRequests() {
   std::vector<std::shared_ptr<ComputingRequest>> dropped = std::exchange(active_, {});
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::ranges::move(std::exchange(submitted_, {}), std::back_inserter(dropped));
     requests_.clear();
     computing_.clear();
@@ -134,11 +134,9 @@ void Scheduler::DropRequests() {
 void Scheduler::Run() {
   for (;;) {
     const bool worked = RunOnce();
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) break;
-    if (!worked) {
-      wake_.wait(lock, [this] { return woken_; });
-    }
+    while (!worked && !woken_) wake_.Wait(mutex_);
     woken_ = false;
   }
   TakeIn();
@@ -175,7 +173,7 @@ void Scheduler::LookForWaste() {
 void Scheduler::TakeIn() {
   std::vector<std::shared_ptr<ComputingRequest>> submitted;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     submitted.swap(submitted_);
   }
   active_.insert(active_.end(), std::make_move_iterator(submitted.begin()),
@@ -415,7 +413,7 @@ void Scheduler::Settle() {
 
 void Scheduler::Forget(ComputingRequest& request) {
   if (std::exchange(request.is_forgotten, true)) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto own = requests_.find(request.session().id());
   if (own != requests_.end()) {
     own->second.erase(request.id());

@@ -14,11 +14,9 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -31,6 +29,7 @@
 #include "engine/engine.h"
 #include "shm/error.h"
 #include "shm/ids.h"
+#include "shm/mutex.h"
 
 namespace kvd {
 
@@ -126,13 +125,14 @@ class Scheduler {
   const std::uint32_t vocab_size_;
   const SchedulerOptions options_;
 
-  mutable std::mutex mutex_;  // guards up to the next blank line
-  std::condition_variable wake_;
-  std::vector<std::shared_ptr<ComputingRequest>> submitted_;
-  std::unordered_map<SessionId, RequestsOfSession> requests_;
-  std::unordered_map<SequenceHandle, std::shared_ptr<ComputingRequest>> computing_;
-  bool woken_ = false;
-  bool stopping_ = false;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  std::vector<std::shared_ptr<ComputingRequest>> submitted_ KVD_GUARDED_BY(mutex_);
+  std::unordered_map<SessionId, RequestsOfSession> requests_ KVD_GUARDED_BY(mutex_);
+  std::unordered_map<SequenceHandle, std::shared_ptr<ComputingRequest>> computing_
+      KVD_GUARDED_BY(mutex_);
+  bool woken_ KVD_GUARDED_BY(mutex_) = false;
+  bool stopping_ KVD_GUARDED_BY(mutex_) = false;
 
   std::atomic<std::uint64_t> tokens_sampled_ = 0;
 

@@ -25,24 +25,24 @@ Session::Session(SessionIdentity identity, UniqueFd socket, DaemonChannel channe
 Result<bool> Session::TakeSubmission(ReceivedSubmission& into, std::uint64_t tokens_max,
                                      const SubmissionConsumer::Admit& admit) {
   submission_waits_ = false;
-  KVD_TRY(const std::uint32_t waiting, channel_.submissions().Waiting());
+  KVD_TRY(const std::uint32_t waiting, submissions().Waiting());
   if (waiting == 0) return false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (channel_.completions().free_slots() <= held_slots_ || !channel_.completions().Reserve()) {
       submission_waits_ = true;
       return false;
     }
   }
   // Without the mutex: the engine thread waits for it, and a payload may be large.
-  KVD_TRY(const bool taken, channel_.submissions().Take(into, tokens_max, admit));
+  KVD_TRY(const bool taken, submissions().Take(into, tokens_max, admit));
   KVD_ASSERT(taken);
   in_flight_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
 Result<std::optional<wire::Submission>> Session::PeekSubmission(std::uint32_t ahead) {
-  return channel_.submissions().Peek(ahead);
+  return submissions().Peek(ahead);
 }
 
 Status Session::RefreshLocked() {
@@ -58,14 +58,14 @@ Status Session::RefreshLocked() {
 }
 
 Status Session::Refresh() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_CHECK_OK(RefreshLocked());
   room_unseen_ = false;
   return {};
 }
 
 Result<bool> Session::Sleep(bool answer_waits, std::uint32_t submissions_seen) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (answer_waits && room_unseen_) return false;
   const bool stalled = answer_waits || room_wanted_;
   KVD_TRY(const bool sleeps, channel_.PrepareToSleep(stalled, submissions_seen));
@@ -75,12 +75,12 @@ Result<bool> Session::Sleep(bool answer_waits, std::uint32_t submissions_seen) {
 }
 
 void Session::WakeUp() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   channel_.WakeUp();
 }
 
 bool Session::TakeRoomForComputing() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!room_wanted_ || !room_changed_) return false;
   room_wanted_ = room_changed_ = false;
   return true;
@@ -126,7 +126,7 @@ bool Session::Try(const wire::Completion& completion, std::span<const std::byte>
 
 bool Session::TryMore(const wire::Completion& completion, std::span<const std::byte> output) {
   if (closed()) return true;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (Try(completion, output, /*is_final=*/false)) return true;
   // Corrupt cursors are the io thread's to act on.
   return RefreshLocked() && Try(completion, output, /*is_final=*/false);
@@ -134,7 +134,7 @@ bool Session::TryMore(const wire::Completion& completion, std::span<const std::b
 
 bool Session::TryFinal(const wire::Completion& completion, std::span<const std::byte> output) {
   if (closed()) return true;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (Try(completion, output, /*is_final=*/true)) return true;
   return RefreshLocked() && Try(completion, output, /*is_final=*/true);
 }
@@ -142,7 +142,7 @@ bool Session::TryFinal(const wire::Completion& completion, std::span<const std::
 std::optional<Session::LogitsSpace> Session::ReserveLogits(std::size_t row_bytes,
                                                            std::size_t rows_max,
                                                            bool more_follows) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   CompletionProducer& completions = channel_.completions();
   // A client whose cursors are corrupt is closed by the io thread; until then what was believed
   // last holds.
@@ -185,7 +185,7 @@ bool Session::EndInFlightPiece() {
 void Session::PublishLogits(const LogitsSpace& space, const wire::Completion& completion) {
   bool pump = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     // They lie before the logits, and pieces are published in order: now they are of no more use.
     AbandonSpares();
     CompletionProducer& completions = channel_.completions();
@@ -206,7 +206,7 @@ void Session::PublishLogits(const LogitsSpace& space, const wire::Completion& co
 void Session::AbandonLogits(const LogitsSpace& space) {
   bool pump = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (space.holds_slot) --held_slots_;
     channel_.completions().AbandonOutput(space.piece);
     pump = EndInFlightPiece();
@@ -216,7 +216,7 @@ void Session::AbandonLogits(const LogitsSpace& space) {
 
 void Session::WantRoom() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(room_wanted_, true) && !room_changed_) return;
   }
   if (!closed()) pump_wanted_(id());

@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,6 +29,7 @@
 #include "shm/channel.h"
 #include "shm/error.h"
 #include "shm/ids.h"
+#include "shm/mutex.h"
 #include "shm/peer_credentials.h"
 #include "shm/unique_fd.h"
 #include "shm/wire_messages.h"
@@ -126,13 +126,15 @@ class Session {
   static constexpr std::size_t kSpareCount = 8;
   static constexpr std::size_t kSpareBytes = 512;
 
-  // These REQUIRE mutex_.
-  Status RefreshLocked();
-  bool Try(const wire::Completion& completion, std::span<const std::byte> output, bool is_final);
-  std::optional<OutputPiece> PieceFor(std::size_t output_bytes);
-  bool EndInFlightPiece();  // true: an answer had waited for it
-  void AbandonSpares();
-  void PublishAndRing();
+  // Only the io thread uses them, and they share nothing with completions(): they need no mutex.
+  SubmissionConsumer& submissions() KVD_NO_THREAD_SAFETY_ANALYSIS { return channel_.submissions(); }
+  Status RefreshLocked() KVD_REQUIRES(mutex_);
+  bool Try(const wire::Completion& completion, std::span<const std::byte> output, bool is_final)
+      KVD_REQUIRES(mutex_);
+  std::optional<OutputPiece> PieceFor(std::size_t output_bytes) KVD_REQUIRES(mutex_);
+  bool EndInFlightPiece() KVD_REQUIRES(mutex_);  // true: an answer had waited for it
+  void AbandonSpares() KVD_REQUIRES(mutex_);
+  void PublishAndRing() KVD_REQUIRES(mutex_);
 
   const SessionIdentity identity_;
   const UniqueFd socket_;
@@ -145,20 +147,21 @@ class Session {
   std::atomic<std::uint64_t> tokens_sampled_ = 0;
   bool submission_waits_ = false;  // io thread only
 
-  std::mutex
-      mutex_;  // guards what follows, but for channel_.submissions(), which is the io thread's
-  DaemonChannel channel_;
-  std::uint32_t held_slots_ = 0;        // free slots promised to logits that are not final
-  std::uint32_t pieces_in_flight_ = 0;  // logits reserved, not yet published
-  bool small_answer_waits_ = false;     // an answer found no spare while logits were in flight
+  Mutex mutex_;
+  DaemonChannel channel_ KVD_GUARDED_BY(mutex_);  // but for submissions()
+  // Free slots promised to logits that are not final.
+  std::uint32_t held_slots_ KVD_GUARDED_BY(mutex_) = 0;
+  std::uint32_t pieces_in_flight_ KVD_GUARDED_BY(mutex_) = 0;  // logits reserved, not yet published
+  // An answer found no spare while logits were in flight.
+  bool small_answer_waits_ KVD_GUARDED_BY(mutex_) = false;
   // Found by whichever thread looked at the client's cursors while its own answer had no room; each
   // flag tells the other thread, which would look and find nothing new.
-  bool room_unseen_ = false;  // by the io thread, since its last Refresh
-  bool room_wanted_ = false;  // by a computing request
-  bool room_changed_ =
-      false;  // the client has read or released something that room_wanted_ was not told of
-  std::vector<OutputPiece>
-      spares_;  // allocated before the logits in flight, the next one to use at the back
+  bool room_unseen_ KVD_GUARDED_BY(mutex_) = false;  // by the io thread, since its last Refresh
+  bool room_wanted_ KVD_GUARDED_BY(mutex_) = false;  // by a computing request
+  // The client has read or released something that room_wanted_ was not told of.
+  bool room_changed_ KVD_GUARDED_BY(mutex_) = false;
+  // Allocated before the logits in flight, the next one to use at the back.
+  std::vector<OutputPiece> spares_ KVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace kvd

@@ -23,6 +23,7 @@ Result<std::unique_ptr<UnifiedMemory>> UnifiedMemory::Attach(MemorySegments segm
 }
 
 Status UnifiedMemory::Adopt(Recovery recovery, std::vector<LostSequence>* lost) {
+  const MutexLock lock(mutex_);
   tables_ = std::move(recovery.tables);
   for (std::uint32_t index = 0; index < meta_.geometry().sequence_capacity; ++index) {
     const std::uint32_t flags = meta_.sequences()[index].flags;

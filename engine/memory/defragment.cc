@@ -101,6 +101,7 @@ void UnifiedMemory::ChooseSources(std::uint32_t cells_max, Moves* moves) const {
 void UnifiedMemory::PlaceCells(Moves* moves) {
   std::uint32_t room = 0;  // cells left in the last destination
   const auto place = [&](std::uint32_t block, std::uint32_t cell) {
+    mutex_.AssertHeld();
     Moves::Target& target = moves->TargetOf(block, cell);
     if (target.block != Moves::kNowhere) return;
     if (room == 0) {
@@ -158,7 +159,7 @@ bool UnifiedMemory::MapPieces(const layout::SequenceRecord& record, Moves* moves
 
 Status UnifiedMemory::CopyCells(const Moves& moves, CellMover& mover) {
   for (const std::uint32_t block : moves.destinations) {
-    KVD_CHECK_OK(allocators_[moves.group].EnsureReserved(block));
+    KVD_CHECK_OK(EnsureBlock(moves.group, block));
   }
   const bool has_bytes = meta_.geometry().block_stride_bytes[moves.group] != 0;
   for (const Moves::Run& run : moves.runs) {
@@ -210,12 +211,12 @@ Result<std::uint32_t> UnifiedMemory::RewriteLists(Moves* moves) {
 }
 
 Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover& mover) {
-  const std::scoped_lock growth(growth_mutex_);
+  const MutexLock growth(growth_mutex_);
   DefragSlice slice;
   Moves moves(0);
   const std::uint64_t reserved_before = segments_.pool.reserved_bytes();
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     KVD_ASSERT(!step_is_running_);
     if (open_rewinds_ > 0) return slice;  // they hold lists of their own
     // One group a slice, those with something to gain one after the other.
@@ -232,7 +233,7 @@ Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover
   }
   Status status = CopyCells(moves, mover);
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const BlockTable& blocks = tables_.blocks[moves.group];
     const std::uint32_t used_before = blocks.used_blocks();
     if (status) {

@@ -16,7 +16,7 @@ namespace kvd {
 Result<bool> UnifiedMemory::Retain(SequenceHandle handle, const AppliedRequest& applied) {
   bool stays = false;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const Applying applying(this, applied);
     KVD_TRY(const Found found, FindMutable(handle));
     KVD_TRY(stays, RetainFound(found.index));
@@ -32,6 +32,7 @@ Result<bool> UnifiedMemory::RetainFound(std::uint32_t index) {
     return true;
   }
   const auto drop = [&]() -> Result<bool> {
+    mutex_.AssertHeld();
     dropped_.assign(1, index);
     KVD_CHECK_OK(DropCollected());
     return false;
@@ -172,7 +173,7 @@ std::uint32_t UnifiedMemory::LimitRetained(std::uint32_t sequences_max) {
   bool goes_on = true;
   while (goes_on) {
     // One under each lock: dropping a long one takes a look at all of its cells.
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (retained_.size() <= sequences_max) break;
     const std::uint32_t index = *retained_.Least(use_number_);
     Evict(index);

@@ -9,7 +9,7 @@
 namespace kvd {
 
 Status UnifiedMemory::Hold(SequenceHandle handle, SequenceHold* hold) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_TRY(const Found found, Find(handle));
   const layout::SequenceRecord& record = *found.record;
   KVD_ASSERT(!hold->is_held);
@@ -42,15 +42,15 @@ Status UnifiedMemory::Hold(SequenceHandle handle, SequenceHold* hold) {
 
 bool UnifiedMemory::AwaitBriefHolds(const Status& refused) {
   if (refused || refused.error().code != Code::kNoSpace) return false;
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (brief_holds_ == 0) return false;
-  brief_hold_ended_.wait(lock, [this] { return brief_holds_ == 0; });
+  while (brief_holds_ != 0) brief_hold_ended_.Wait(mutex_);
   return true;
 }
 
 void UnifiedMemory::ReleaseHold(SequenceHold& hold) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     KVD_ASSERT(hold.is_held);
     for (std::uint32_t group = 0; group < group_count(); ++group) {
       for (const layout::Extent& extent : hold.parts[group].extents) {
@@ -65,7 +65,7 @@ void UnifiedMemory::ReleaseHold(SequenceHold& hold) {
     hold.is_held = false;
     if (hold.is_brief) --brief_holds_;
   }
-  if (hold.is_brief) brief_hold_ended_.notify_all();
+  if (hold.is_brief) brief_hold_ended_.NotifyAll();
   ReturnUnusedSlabs();
 }
 

@@ -7,14 +7,14 @@
 namespace kvd {
 
 std::uint64_t UnifiedMemory::commit_number() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return log_.next_number();
 }
 
 std::uint32_t UnifiedMemory::VisitSequences(std::uint32_t first_index, std::uint32_t end_index,
                                             std::size_t extents_max,
                                             SequenceVisitor& visitor) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint32_t end = std::min(end_index, meta_.geometry().sequence_capacity);
   std::size_t extents_seen = 0;
   for (std::uint32_t index = first_index; index < end; ++index) {

@@ -186,6 +186,7 @@ UnifiedMemory::PrefixFound UnifiedMemory::FindBestPrefix(const SequenceOwner& ow
 bool UnifiedMemory::IsBehindEdit(const PrefixIndex::Match& match,
                                  std::span<const TokenId> tokens) const {
   return std::ranges::any_of(match.candidates, [&](const PrefixIndex::Candidate& candidate) {
+    mutex_.AssertHeld();
     const layout::SequenceRecord& record = meta_.sequences()[candidate.sequence];
     return record.pristine_cells == match.depth && record.cell_count > match.depth &&
            CellsOf(record).RecordAt(match.depth).token == tokens[match.depth];
@@ -218,7 +219,7 @@ PrefixLimit UnifiedMemory::WhyNotMore(const SequenceOwner& owner, std::span<cons
 
 PrefixTaken UnifiedMemory::FindPrefix(const SequenceOwner& owner,
                                       std::span<const TokenId> tokens) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const PrefixFound found = FindBestPrefix(owner, tokens);
   PrefixTaken taken{.common = found.common, .limit = WhyNotMore(owner, tokens, found)};
   if (found.cells < kPrefixCellsMin) return taken;
@@ -231,7 +232,7 @@ PrefixTaken UnifiedMemory::FindPrefix(const SequenceOwner& owner,
 // ------------------------------------------------------------------------------------------- taking
 
 Result<PrefixTaken> UnifiedMemory::TakePrefix(const PrefixRequest& request) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_TRY(const Found to, FindMutable(request.destination));
   const layout::SequenceRecord& old = *to.record;
   const std::uint32_t held = old.cell_count;
@@ -281,7 +282,7 @@ bool UnifiedMemory::HoldsTokens(const layout::SequenceRecord& record,
 }
 
 PrefixCounters UnifiedMemory::prefix_counters() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return prefix_counters_;
 }
 

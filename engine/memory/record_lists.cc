@@ -133,6 +133,7 @@ Status UnifiedMemory::ReplaceLists(std::uint32_t index, std::span<const Segment>
   layout::SequenceRecord record = old;
   std::uint32_t written = 0;  // groups whose lists are
   const auto undo = [&](Status status) {
+    mutex_.AssertHeld();
     for (std::uint32_t group = 0; group < written; ++group) {
       FreeReplaced(record.extents[group], old.extents[group]);
     }
@@ -246,8 +247,9 @@ void UnifiedMemory::SettleFreed() {
 
 void UnifiedMemory::ReturnUnusedSlabs() {
   if (!segments_.pool.has_unused()) return;
-  const std::unique_lock growth(growth_mutex_, std::try_to_lock);
-  if (growth.owns_lock()) segments_.pool.PunchUnused();
+  if (!growth_mutex_.TryLock()) return;
+  segments_.pool.PunchUnused();
+  growth_mutex_.Unlock();
 }
 
 }  // namespace kvd

@@ -186,8 +186,8 @@ Status UnifiedMemory::TryBeginRestore(const RestoreRequest& request, Restore* re
   KVD_ASSERT(!restore->is_open);
   *restore = {};
   {
-    const std::scoped_lock growth(growth_mutex_);
-    const std::scoped_lock lock(mutex_);
+    const MutexLock growth(growth_mutex_);
+    const MutexLock lock(mutex_);
     KVD_CHECK_OK(CheckRestore(request));
     KVD_TRY(const Found found, FindEmpty(request.handle));
     restore->handle = request.handle;
@@ -215,22 +215,22 @@ Status UnifiedMemory::GrowForRestore(const Restore& restore) {
   for (std::uint32_t group = 0; group < group_count(); ++group) {
     const std::span<const layout::Extent> extents = restore.parts[group].extents;
     for (std::size_t first = 0; first < extents.size(); first += kBlocksOfOneGrowth) {
-      const std::scoped_lock growth(growth_mutex_);
+      const MutexLock growth(growth_mutex_);
       const std::size_t count = std::min(kBlocksOfOneGrowth, extents.size() - first);
       for (const layout::Extent& extent : extents.subspan(first, count)) {
-        KVD_CHECK_OK(allocators_[group].EnsureReserved(extent.block));
+        KVD_CHECK_OK(EnsureBlock(group, extent.block));
       }
     }
   }
-  const std::scoped_lock growth(growth_mutex_);
+  const MutexLock growth(growth_mutex_);
   if (restore.state_slot != layout::kNoSlot) {
-    KVD_CHECK_OK(states_.EnsureReserved(restore.state_slot));
+    KVD_CHECK_OK(EnsureState(restore.state_slot));
   }
   for (const layout::Checkpoint& checkpoint : restore.checkpoints) {
-    KVD_CHECK_OK(states_.EnsureReserved(checkpoint.state_slot));
+    KVD_CHECK_OK(EnsureState(checkpoint.state_slot));
   }
   if (restore.logits_slot == layout::kNoSlot) return {};
-  return logits_.EnsureReserved(restore.logits_slot);
+  return EnsureLogits(restore.logits_slot);
 }
 
 void UnifiedMemory::WriteRestoredCells(const RestoreRequest& request, const Restore& restore) {
@@ -253,7 +253,7 @@ void UnifiedMemory::WriteRestoredCells(const RestoreRequest& request, const Rest
 Status UnifiedMemory::CommitRestore(Restore& restore) {
   Status status = {};
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     KVD_ASSERT(restore.is_open);
     const Result<Found> found = FindEmpty(restore.handle);
     if (!found || content_numbers_[found->index] != restore.content_number) {
@@ -282,6 +282,7 @@ Status UnifiedMemory::CommitRestored(std::uint32_t index, const Restore& restore
   SetPristine(&record, restore.pristine_cells);
   ++record.edit_number;
   const auto write = [&]() -> Status {
+    mutex_.AssertHeld();
     for (std::uint32_t group = 0; group < group_count(); ++group) {
       GroupEdit& edit = edits_[group];
       const GroupPart& part = restore.parts[group];
@@ -325,7 +326,7 @@ void UnifiedMemory::ReleaseRestore(Restore* restore) {
 
 void UnifiedMemory::AbandonRestore(Restore& restore) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     KVD_ASSERT(restore.is_open);
     ReleaseRestore(&restore);
   }

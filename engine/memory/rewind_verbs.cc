@@ -67,9 +67,9 @@ Status UnifiedMemory::BeginRewind(SequenceHandle handle, PosRange range, Rewind*
 }
 
 Status UnifiedMemory::TryBeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind) {
-  const std::scoped_lock growth(growth_mutex_);
+  const MutexLock growth(growth_mutex_);
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     KVD_TRY(const Found found, FindMutable(handle));
     KVD_TRY(const CellRange removed, FindCells(*found.record, range));
     if (!has_state() || removed.begin == removed.end) {
@@ -92,7 +92,7 @@ Status UnifiedMemory::TryBeginRewind(SequenceHandle handle, PosRange range, Rewi
     ++open_rewinds_;
   }
   for (const std::uint32_t slot : rewind->slots) {
-    if (Status status = states_.EnsureReserved(slot); !status) {
+    if (Status status = EnsureState(slot); !status) {
       AbandonRewind(*rewind);
       return status;
     }
@@ -109,14 +109,14 @@ void UnifiedMemory::ReleaseRewind(Rewind* rewind) {
 }
 
 void UnifiedMemory::AbandonRewind(Rewind& rewind) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   ReleaseRewind(&rewind);
 }
 
 Status UnifiedMemory::CommitRewind(Rewind& rewind) {
   Status status = {};
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     AppliedRequest applied = rewind.applied;
     applied.replayed = static_cast<std::uint32_t>(rewind.tokens.size());
     const Applying applying(this, applied);

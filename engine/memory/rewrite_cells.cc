@@ -134,8 +134,8 @@ Status UnifiedMemory::ReserveRewritten(const Found& found, CellRewrite* rewrite)
 Status UnifiedMemory::BeginRewrite(const RewriteRequest& request, CellRewrite* rewrite) {
   KVD_ASSERT(!rewrite->is_open);
   *rewrite = {};
-  const std::scoped_lock growth(growth_mutex_);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock growth(growth_mutex_);
+  const MutexLock lock(mutex_);
   KVD_ASSERT(!step_is_running_);
   KVD_TRY(const Found found, FindMutable(request.handle));
   rewrite->handle = request.handle;
@@ -165,7 +165,7 @@ Status UnifiedMemory::RotateCells(CellRewrite& rewrite, std::uint32_t group,
       // All destinations but the last are whole blocks.
       const std::uint32_t to_block = part.destinations[part.done / layout::kBlockCells].block;
       const std::uint32_t to_cell = part.done % layout::kBlockCells;
-      if (to_cell == 0) KVD_CHECK_OK(allocators_[group].EnsureReserved(to_block));
+      if (to_cell == 0) KVD_CHECK_OK(EnsureBlock(group, to_block));
       const layout::CellRecord& record = meta_.cells(group, source.block)[cell];
       const std::int64_t position = std::int64_t{record.stored_pos} + source.delta;
       const auto divided = static_cast<std::int32_t>(position / rewrite.divisor);
@@ -207,8 +207,8 @@ void UnifiedMemory::ReleaseRewrite(CellRewrite* rewrite) {
 Result<bool> UnifiedMemory::RewriteSlice(CellRewrite& rewrite, std::uint32_t cells_max,
                                          CellRotator& rotator) {
   if (!rewrite.is_open) return true;
-  const std::scoped_lock growth(growth_mutex_);
-  std::unique_lock lock(mutex_);
+  const MutexLock growth(growth_mutex_);
+  MutexLock lock(mutex_);
   KVD_ASSERT(!step_is_running_);
   const Result<Found> found = FindRewritten(rewrite);
   if (!found) {
@@ -226,19 +226,19 @@ Result<bool> UnifiedMemory::RewriteSlice(CellRewrite& rewrite, std::uint32_t cel
     room -= count;
   }
   BeginRead();
-  lock.unlock();
+  lock.Unlock();
 
   Status status = {};
   for (std::uint32_t group = 0; group < group_count() && status; ++group) {
     status = RotateCells(rewrite, group, sources[group], rotator);
   }
 
-  lock.lock();
+  lock.Lock();
   const bool is_last = rewrite.cells_left == 0;
   if (status && is_last) status = CommitRewrite(rewrite);
   if (!status || is_last) ReleaseRewrite(&rewrite);
   EndRead();
-  lock.unlock();
+  lock.Unlock();
   if (!rewrite.is_open && segments_.pool.has_unused()) segments_.pool.PunchUnused();
   if (!status) return std::unexpected(std::move(status).error());
   return is_last;
@@ -246,7 +246,7 @@ Result<bool> UnifiedMemory::RewriteSlice(CellRewrite& rewrite, std::uint32_t cel
 
 void UnifiedMemory::AbandonRewrite(CellRewrite& rewrite) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     KVD_ASSERT(rewrite.is_open);
     ReleaseRewrite(&rewrite);
   }

@@ -24,7 +24,7 @@ Result<std::uint32_t> UnifiedMemory::RemoveRange(SequenceHandle handle, PosRange
                                                  const AppliedRequest& applied) {
   std::uint32_t removed = 0;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const Applying applying(this, applied);
     KVD_TRY(const Found found, FindMutable(handle));
     KVD_TRY(const CellRange cells, FindCells(*found.record, range));
@@ -130,7 +130,7 @@ Status UnifiedMemory::CheckCross(const layout::SequenceRecord& from,
 
 Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHandle destination,
                                                PosRange range, const AppliedRequest& applied) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Applying applying(this, applied);
   if (source == destination) {
     return Fail(Code::kInvalidArgument,
@@ -192,7 +192,7 @@ Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHa
 
 Status UnifiedMemory::AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta,
                                    const AppliedRequest& applied) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Applying applying(this, applied);
   KVD_TRY(const Found found, FindMutable(handle));
   KVD_TRY(const CellRange shifted, FindCells(*found.record, range));

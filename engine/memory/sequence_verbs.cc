@@ -11,7 +11,7 @@ namespace kvd {
 
 Result<SequenceHandle> UnifiedMemory::Create(const SequenceOwner& owner,
                                              const AppliedRequest& applied) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Applying applying(this, applied);
   MakeRoom({.sequences = 1});
   layout::SequenceRecord nothing = {};
@@ -30,7 +30,7 @@ Result<SequenceHandle> UnifiedMemory::Create(const SequenceOwner& owner,
 Status UnifiedMemory::Fork(SequenceHandle source, const SequenceOwner& owner,
                            std::span<SequenceHandle> handles,
                            std::optional<std::uint32_t> cell_count, const AppliedRequest& applied) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Applying applying(this, applied);
   if (handles.empty() || handles.size() > layout::kForksMax) {
     return Fail(Code::kInvalidArgument, "forks: " + std::to_string(handles.size()) +
@@ -120,6 +120,7 @@ Status UnifiedMemory::WriteForkLists(const layout::SequenceRecord& source,
   for (layout::ListRoot& root : record->extents) root = kEmptyList;
   record->checkpoints = kEmptyList;
   const auto write = [&]() -> Status {
+    mutex_.AssertHeld();
     for (std::uint32_t group = 0; group < group_count(); ++group) {
       const ExtentView view = ViewOf(source, group);
       const std::uint32_t cell_count = CellCountOf(*record, meta_.geometry(), group);
@@ -168,7 +169,7 @@ SequenceHandle UnifiedMemory::AdoptForks(std::span<SequenceHandle> handles) {
 
 Status UnifiedMemory::Drop(SequenceHandle handle, const AppliedRequest& applied) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const Applying applying(this, applied);
     KVD_TRY(const Found found, FindMutable(handle));
     dropped_.assign(1, found.index);
@@ -181,7 +182,7 @@ Status UnifiedMemory::Drop(SequenceHandle handle, const AppliedRequest& applied)
 Status UnifiedMemory::DropAll(std::span<const SequenceHandle> handles,
                               const AppliedRequest& applied) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const Applying applying(this, applied);
     BeginMarks();
     dropped_.clear();
@@ -200,7 +201,7 @@ Status UnifiedMemory::DropAll(std::span<const SequenceHandle> handles,
 
 Status UnifiedMemory::Keep(SequenceHandle kept, SessionId session, const AppliedRequest& applied) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const Applying applying(this, applied);
     KVD_TRY(const Found found, Find(kept));
     if (found.record->owner_session != static_cast<std::uint64_t>(session)) {
@@ -255,7 +256,7 @@ Status UnifiedMemory::SetOwner(SequenceHandle handle, const SequenceOwner& owner
                                             std::to_string(flags_clear) +
                                             ", only retained and pinned can be, one way each");
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Applying applying(this, applied);
   KVD_TRY(const Found found, FindMutable(handle));
   layout::SequenceRecord record = *found.record;
@@ -272,7 +273,7 @@ Status UnifiedMemory::SetOwner(SequenceHandle handle, const SequenceOwner& owner
 }
 
 Status UnifiedMemory::SetSampler(SequenceHandle handle, const layout::SamplerRecord& sampler) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_TRY(const Found found, FindMutable(handle));
   layout::SequenceRecord record = *found.record;
   record.sampler = sampler;

@@ -17,7 +17,7 @@ std::string SessionText(SessionId session) {
 }  // namespace
 
 Status UnifiedMemory::OpenSession(const StoredSession& session) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto id = static_cast<std::uint64_t>(session.id);
   if (id == 0) return Fail(Code::kInvalidArgument, "session: 0 is none");
   if (tables_.sessions_by_id.contains(id)) {
@@ -47,7 +47,7 @@ Status UnifiedMemory::OpenSession(const StoredSession& session) {
 }
 
 Status UnifiedMemory::CloseSession(SessionId session) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = tables_.sessions_by_id.find(static_cast<std::uint64_t>(session));
   if (found == tables_.sessions_by_id.end()) {
     return Fail(Code::kNotFound, SessionText(session) + ": is not stored");
@@ -62,7 +62,7 @@ Status UnifiedMemory::CloseSession(SessionId session) {
 }
 
 Status UnifiedMemory::SetSessionProcess(SessionId session, const ClientProcess& process) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = tables_.sessions_by_id.find(static_cast<std::uint64_t>(session));
   if (found == tables_.sessions_by_id.end()) {
     return Fail(Code::kNotFound, SessionText(session) + ": is not stored");
@@ -84,7 +84,7 @@ std::vector<StoredSession> UnifiedMemory::StoredSessions() const {
   std::size_t count = kListedAtOnce;
   while (count == kListedAtOnce) {
     sessions.reserve(sessions.size() + kListedAtOnce);
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     count = 0;
     for (auto at = tables_.sessions_by_id.lower_bound(next_id);
          at != tables_.sessions_by_id.end() && count < kListedAtOnce; ++at, ++count) {
@@ -104,14 +104,14 @@ std::vector<StoredSession> UnifiedMemory::StoredSessions() const {
 }
 
 SessionId UnifiedMemory::LastSession() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t stored =
       tables_.sessions_by_id.empty() ? 0 : tables_.sessions_by_id.rbegin()->first;
   return static_cast<SessionId>(std::max(stored, tables_.owners.LastSession()));
 }
 
 Status UnifiedMemory::Remember(const AppliedRequest& applied, Stage stage, std::uint32_t cells) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!applied.is_somebodys() ||
       !tables_.sessions_by_id.contains(static_cast<std::uint64_t>(applied.session))) {
     return {};
@@ -124,7 +124,7 @@ Status UnifiedMemory::Remember(const AppliedRequest& applied, Stage stage, std::
 }
 
 Result<AppliedReply> UnifiedMemory::FindApplied(SessionId session, RequestId request) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto wanted = static_cast<std::uint64_t>(request);
   const std::string name = "request " + std::to_string(wanted) + " of " + SessionText(session);
   const auto found = tables_.sessions_by_id.find(static_cast<std::uint64_t>(session));
@@ -153,7 +153,7 @@ Result<AppliedReply> UnifiedMemory::FindApplied(SessionId session, RequestId req
 }
 
 RequestId UnifiedMemory::LastRequest(SessionId session) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto id = static_cast<std::uint64_t>(session);
   std::uint64_t last = tables_.owners.LastRequest(id);
   if (const auto found = tables_.sessions_by_id.find(id); found != tables_.sessions_by_id.end()) {
@@ -165,7 +165,7 @@ RequestId UnifiedMemory::LastRequest(SessionId session) const {
 }
 
 std::vector<SequenceHandle> UnifiedMemory::CreatedBy(SessionId session, RequestId request) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<SequenceHandle> handles;
   if (request == RequestId{}) return handles;
   for (const std::uint32_t index : tables_.owners.CreatedBy(static_cast<std::uint64_t>(session),

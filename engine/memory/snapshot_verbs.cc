@@ -29,7 +29,7 @@ Result<SequenceHandle> UnifiedMemory::Publish(SequenceHandle source, const Seque
   }
   SequenceHandle handle = SequenceHandle::kNone;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const Applying applying(this, applied);
     KVD_TRY(const Found found, Find(source));
     const auto existing = tables_.snapshots_by_name.find(name);
@@ -86,7 +86,7 @@ Result<SequenceHandle> UnifiedMemory::Publish(SequenceHandle source, const Seque
 
 Status UnifiedMemory::Unpublish(std::string_view name, const AppliedRequest& applied) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const Applying applying(this, applied);
     const auto existing = tables_.snapshots_by_name.find(name);
     if (existing == tables_.snapshots_by_name.end()) return NoSnapshot(name);
@@ -109,7 +109,7 @@ Status UnifiedMemory::Unpublish(std::string_view name, const AppliedRequest& app
 }
 
 Result<SnapshotInfo> UnifiedMemory::FindSnapshot(std::string_view name) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto existing = tables_.snapshots_by_name.find(name);
   if (existing == tables_.snapshots_by_name.end()) return NoSnapshot(name);
   return DescribeSnapshot(meta_.snapshots()[existing->second], existing->first);
@@ -121,7 +121,7 @@ std::vector<SnapshotInfo> UnifiedMemory::Snapshots() const {
   std::size_t count = kListedAtOnce;
   while (count == kListedAtOnce) {
     infos.reserve(infos.size() + kListedAtOnce);
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     count = 0;
     for (auto at = tables_.snapshots_by_name.upper_bound(last);
          at != tables_.snapshots_by_name.end() && count < kListedAtOnce; ++at, ++count) {

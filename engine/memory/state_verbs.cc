@@ -37,12 +37,12 @@ void EraseLeastUseful(std::vector<layout::Checkpoint>* checkpoints) {
 
 std::byte* UnifiedMemory::StateBytes(std::uint32_t slot) {
   KVD_ASSERT(slot < meta_.geometry().state_slot_count);
-  return states_.bytes(slot);
+  return state_places().bytes(slot);
 }
 
 std::byte* UnifiedMemory::LogitsBytes(std::uint32_t slot) {
   KVD_ASSERT(slot < meta_.geometry().logits_row_count);
-  return logits_.bytes(slot);
+  return logits_places().bytes(slot);
 }
 
 Result<UnifiedMemory::NewState> UnifiedMemory::StateAt(const layout::SequenceRecord& record,
@@ -88,7 +88,7 @@ void UnifiedMemory::CollectCheckpoints(const layout::SequenceRecord& source,
 }
 
 Result<bool> UnifiedMemory::KeepCheckpoint(SequenceHandle handle) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_TRY(const Found found, Find(handle));
   const layout::SequenceRecord old = *found.record;
   if (old.state_slot == layout::kNoSlot) return false;
@@ -172,6 +172,7 @@ void UnifiedMemory::DropVictims(std::uint32_t score_max) {
     const layout::SequenceRecord old = meta_.sequences()[index];
     if ((old.flags & layout::kSequenceLive) == 0 || old.checkpoints.entry_count == 0) continue;
     const auto is_victim = [&](const layout::Checkpoint& checkpoint) {
+      mutex_.AssertHeld();
       const std::uint32_t score = slot_scores_[checkpoint.state_slot];
       return score != kNoScore && score <= score_max;
     };
@@ -200,19 +201,19 @@ void UnifiedMemory::DropVictims(std::uint32_t score_max) {
 // ------------------------------------------------------------------------------------------ logits
 
 Result<bool> UnifiedMemory::KeepLogits(SequenceHandle handle, const float* row) {
-  const std::scoped_lock growth(growth_mutex_);
+  const MutexLock growth(growth_mutex_);
   std::uint32_t slot = layout::kNoSlot;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     KVD_CHECK_OK(Find(handle));
     if (logits_.free_slots() == 0) GiveUpLogits();
     if (logits_.free_slots() == 0) return false;
     slot = logits_.TakePinned();
   }
-  Status status = logits_.EnsureReserved(slot);
-  if (status) std::memcpy(logits_.bytes(slot), row, segments_.geometry.logits_bytes);
+  Status status = EnsureLogits(slot);
+  if (status) std::memcpy(logits_places().bytes(slot), row, segments_.geometry.logits_bytes);
 
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Result<Found> found = Find(handle);
   if (status && !found) status = std::unexpected(found.error());
   // The row belongs to the cells that the sequence had at the end of its step.
@@ -246,10 +247,11 @@ void UnifiedMemory::GiveUpLogits() {
 }
 
 Result<bool> UnifiedMemory::ReadLogits(SequenceHandle handle, float* row) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_TRY(const Found found, Find(handle));
   if (found.record->logits_slot == layout::kNoSlot) return false;
-  std::memcpy(row, logits_.bytes(found.record->logits_slot), segments_.geometry.logits_bytes);
+  std::memcpy(row, logits_places().bytes(found.record->logits_slot),
+              segments_.geometry.logits_bytes);
   return true;
 }
 

@@ -103,7 +103,7 @@ void UnifiedMemory::MarkRequest(const AppliedRequest& applied, std::uint32_t pas
 }
 
 Status UnifiedMemory::Commit(StepPlan& plan, std::size_t index) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_ASSERT(index < plan.count && open_parts_[index].is_open);
   const StepSequence& part = plan.sequences[index];
   const Result<Found> found = Find(part.handle);
@@ -176,14 +176,14 @@ void UnifiedMemory::ReleasePart(StepPlan& plan, std::size_t index) {
 }
 
 void UnifiedMemory::Abandon(StepPlan& plan, std::size_t index) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_ASSERT(index < plan.count);
   ReleasePart(plan, index);
 }
 
 void UnifiedMemory::EndStep(StepPlan& plan) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     KVD_ASSERT(step_is_running_);
     for (std::size_t index = 0; index < plan.count; ++index)
       KVD_ASSERT(!open_parts_[index].is_open);

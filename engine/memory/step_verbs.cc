@@ -216,9 +216,9 @@ Status UnifiedMemory::Reserve(std::span<const AppendRequest> requests, StepPlan*
 
 Status UnifiedMemory::TryReserve(std::span<const AppendRequest> requests, StepPlan* plan,
                                  std::size_t* failed) {
-  const std::scoped_lock growth(growth_mutex_);
+  const MutexLock growth(growth_mutex_);
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     KVD_ASSERT(!step_is_running_);
     MakeRoom(NeedOf(requests));
     MakeRoomForLists();
@@ -253,7 +253,7 @@ Status UnifiedMemory::TryReserve(std::span<const AppendRequest> requests, StepPl
     }
   }
   if (Status status = GrowPool(*plan, failed); !status) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     UndoReserve(plan);
     return status;
   }
@@ -274,14 +274,15 @@ void UnifiedMemory::UndoReserve(StepPlan* plan) {
 
 Status UnifiedMemory::GrowPool(const StepPlan& plan, std::size_t* failed) {
   const auto grow = [this](const StepSequence& part) -> Status {
+    growth_mutex_.AssertHeld();
     for (std::uint32_t group = 0; group < group_count(); ++group) {
       const GroupPart& cells = part.groups[group];
       for (std::size_t at = cells.first_new_extent; at < cells.extents.size(); ++at) {
-        KVD_CHECK_OK(allocators_[group].EnsureReserved(cells.extents[at].block));
+        KVD_CHECK_OK(EnsureBlock(group, cells.extents[at].block));
       }
     }
     if (part.state_to == layout::kNoSlot) return {};
-    return states_.EnsureReserved(part.state_to);
+    return EnsureState(part.state_to);
   };
   for (std::size_t index = 0; index < plan.count; ++index) {
     if (Status status = grow(plan.sequences[index]); !status) {

@@ -47,12 +47,12 @@ UnifiedMemory::~UnifiedMemory() = default;
 std::byte* UnifiedMemory::BlockBytes(std::uint32_t group, BlockId block) {
   const auto number = static_cast<std::uint32_t>(block);
   KVD_ASSERT(group < group_count() && number < meta_.geometry().block_count[group]);
-  return allocators_[group].bytes(number);
+  return block_places(group).bytes(number);
 }
 
 Status UnifiedMemory::GrowBlock(std::uint32_t group, BlockId block) {
-  const std::scoped_lock growth(growth_mutex_);
-  return allocators_[group].EnsureReserved(static_cast<std::uint32_t>(block));
+  const MutexLock growth(growth_mutex_);
+  return EnsureBlock(group, static_cast<std::uint32_t>(block));
 }
 
 const layout::CellRecord* UnifiedMemory::BlockCells(std::uint32_t group, BlockId block) const {
@@ -209,13 +209,13 @@ SequenceInfo UnifiedMemory::Describe(std::uint32_t index,
 }
 
 Result<SequenceInfo> UnifiedMemory::Query(SequenceHandle handle) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_TRY(const Found found, Find(handle));
   return Describe(found.index, *found.record);
 }
 
 Result<SequenceUse> UnifiedMemory::QueryUse(SequenceHandle handle) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_TRY(const Found found, Find(handle));
   const ExtentView view = ViewOf(*found.record);
   std::int64_t delta_max = 0;
@@ -237,7 +237,7 @@ std::vector<SequenceInfo> UnifiedMemory::ListInPortions(Next next) const {
   while (count == kListedAtOnce) {
     portion.clear();
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       count = next(std::span(indices));
       for (std::size_t at = 0; at < count; ++at) {
         portion.push_back(Describe(indices[at], meta_.sequences()[indices[at]]));
@@ -253,6 +253,7 @@ std::vector<SequenceInfo> UnifiedMemory::ListInPortions(Next next) const {
 std::vector<SequenceInfo> UnifiedMemory::Sequences() const {
   std::uint32_t index = 0;
   return ListInPortions([&](std::span<std::uint32_t> indices) {
+    mutex_.AssertHeld();
     std::size_t count = 0;
     for (; index < tables_.sequences.capacity() && count < indices.size(); ++index) {
       if (!tables_.sequences.is_free(index)) indices[count++] = index;
@@ -264,6 +265,7 @@ std::vector<SequenceInfo> UnifiedMemory::Sequences() const {
 std::vector<SequenceInfo> UnifiedMemory::SequencesOf(SessionId session) const {
   OwnerTable::Cursor cursor;
   return ListInPortions([&](std::span<std::uint32_t> indices) {
+    mutex_.AssertHeld();
     return tables_.owners.ListSession(static_cast<std::uint64_t>(session), &cursor, indices);
   });
 }
@@ -271,17 +273,18 @@ std::vector<SequenceInfo> UnifiedMemory::SequencesOf(SessionId session) const {
 std::vector<SequenceInfo> UnifiedMemory::RetainedOf(std::uint32_t uid) const {
   OwnerTable::Cursor cursor;
   return ListInPortions([&](std::span<std::uint32_t> indices) {
+    mutex_.AssertHeld();
     return tables_.owners.ListRetained(uid, &cursor, indices);
   });
 }
 
 OwnerUse UnifiedMemory::UseOf(std::uint32_t uid) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return tables_.owners.UseOf(uid);
 }
 
 PoolUsage UnifiedMemory::Usage() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const layout::MetaGeometry& geometry = meta_.geometry();
   PoolUsage usage;
   usage.group_count = geometry.group_count;
@@ -318,7 +321,7 @@ Status UnifiedMemory::ReadCells(SequenceHandle handle, std::uint32_t first_cell,
   const std::size_t cells_max = std::size_t{meta_.geometry().block_count[0]} * layout::kBlockCells;
   tokens->reserve(std::min<std::size_t>(count, cells_max));
   positions->reserve(std::min<std::size_t>(count, cells_max));
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   KVD_TRY(const Found found, Find(handle));
   const ExtentView view = ViewOf(*found.record);
   if (first_cell >= view.cell_count) return {};
