@@ -67,9 +67,10 @@ Result<std::optional<std::span<std::byte>>> SubmissionProducer::Reserve(std::siz
     arena_head_ = payload_ends_[(head - 1) & entry_mask_];
     head_ = head;
   }
-  // With nothing in the arena the stream may as well go on at its beginning: so the largest payload
-  // always fits in the end.
-  if (arena_head_ == arena_tail_) {
+  // With nothing in flight the stream continues at the arena's beginning, so that the largest payload
+  // fits. Submissions without a payload are in flight too: the end of the stream that is kept for
+  // them must not fall behind.
+  if (head_ == tail_) {
     arena_head_ = arena_tail_ = RoundUp(arena_tail_, arena_.size());
   }
   if (tail_ - head_ > entry_mask_) return std::nullopt;

@@ -51,6 +51,16 @@ TEST_F(RequestChannelTest, SubmissionsArriveInOrderWithTheirPayloads) {
   }
 }
 
+TEST_F(RequestChannelTest, AfterARequestWithoutPayloadTheWholeArenaIsThereAgain) {
+  ASSERT_TRUE(Send(1, 8, std::byte{1}));
+  ASSERT_TRUE(Send(2, 0, std::byte{}));
+  ASSERT_TRUE(consumer_.Take(received_).value());
+  // The second one is in flight and has nothing in the arena.
+  ASSERT_TRUE(producer_.Reserve(16).value());
+  ASSERT_TRUE(consumer_.Take(received_).value());
+  EXPECT_TRUE(Send(3, segments_.geometry().request_arena_bytes, std::byte{3}));
+}
+
 TEST_F(RequestChannelTest, ThoseThatWaitCanBeLookedAtAndAreStillTakenInTheirOrder) {
   EXPECT_FALSE(consumer_.Peek(0).value());
   for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_TRUE(Send(i, 8, static_cast<std::byte>(i)));
