@@ -194,6 +194,16 @@ struct Holdings {
   std::uint32_t descriptors = 0;
   std::uint32_t mappings = 0;
   friend bool operator==(const Holdings&, const Holdings&) = default;
+  // Workers start their threads as they are needed, and keep them: one for each session at most that
+  // is alive at a time, each with a stack, its guard, and a heap of two mappings. A client that was
+  // not given back would cost two mappings in each round.
+  static constexpr std::uint32_t kThreadMappings = 4 * 4;
+  bool IsWithin(Holdings other) const {
+    const bool is_mapped_alike = mappings <= other.mappings + kThreadMappings &&
+                                 other.mappings <= mappings + kThreadMappings;
+    other.mappings = mappings;
+    return is_mapped_alike && *this == other;
+  }
 };
 
 std::ostream& operator<<(std::ostream& out, const Holdings& held) {
@@ -305,14 +315,14 @@ TEST_F(ClientKillTest, WhatKilledClientsHeldComesBackWhileAnotherGetsTheSameBits
     for (Holdings last; steady_clock::now() < deadline; last = now) {
       UnpublishWhatStayed(witness);
       now = HoldingsOf(witness);
-      if (before && now == *before) break;
+      if (before && now.IsWithin(*before)) break;
       alike = now == last && now.sessions == 1 ? alike + 1 : 0;
       if (!before && alike == 20) break;
       std::this_thread::sleep_for(milliseconds(5));
     }
     if (round == -1) before = now;
     if (before) {
-      ASSERT_EQ(now, *before);
+      ASSERT_TRUE(now.IsWithin(*before)) << now << "\nbefore: " << *before;
     }
   }
   Said said;
