@@ -3,7 +3,7 @@
 // counted before they are allocated. An answer that text or tokens become is counted once it is whole
 // and has to wait for room; its size is bounded by the limits of its verb.
 //
-// Threads: any. An account lives as long as somebody has it; a charge keeps its account.
+// Threads: any. An account lives as long as a session or a charge refers to it.
 #pragma once
 
 #include <atomic>
