@@ -32,7 +32,7 @@ struct RequestOrigin {
   RequestId request{};
   wire::Verb verb{};
   bool wants_progress = false;  // kFlagProgress
-  SharedCharge charge{};        // of what it holds of its payload
+  SharedCharge charge{};        // for its copy of the payload
 };
 
 // How a prompt that begins an empty sequence comes by its cells (PrefixSharing).

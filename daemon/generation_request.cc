@@ -224,7 +224,7 @@ void GenerationRequest::EndCatchingUp() {
   } else if (resumption_->take_back > 0) {
     const auto cells = static_cast<std::int32_t>(resumption_->take_back);
     take_back_.emplace(sequence(), Pos{next_pos_.value - cells});
-    return;  // DoWork goes on from here
+    return;  // DoWork continues from here
   }
   resumption_.reset();
 }

@@ -50,6 +50,10 @@ inline Reply ErrorReply(const Error& error) {
   return reply;
 }
 
+inline Reply ReplyOf(Result<Reply> result) {
+  return result ? std::move(*result) : ErrorReply(result.error());
+}
+
 // How a submission continues: answered now, by a call that workers make, or by the scheduler.
 struct AnsweredByScheduler {};
 struct WorkCall {

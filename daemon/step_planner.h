@@ -48,7 +48,7 @@ class StepPlanner {
   explicit StepPlanner(std::size_t step_tokens) : step_tokens_(step_tokens) {}
 
   // Shares of the candidates that take part, decode rows first; each candidate at most once. While
-  // somebody decodes, prompts and work get prefill_tokens together. Valid until the next call.
+  // rows are decoded, prompts and work get prefill_tokens together. Valid until the next call.
   std::span<const StepShare> Plan(std::span<const StepCandidate> candidates,
                                   std::size_t prefill_tokens);
   // What was really computed.

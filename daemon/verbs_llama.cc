@@ -90,10 +90,6 @@ Result<Reply> Export(Engine& engine, std::span<const SequenceHandle> handles,
   return reply;
 }
 
-Reply ReplyOf(Result<Reply> result) {
-  return result ? std::move(*result) : ErrorReply(result.error());
-}
-
 // The sequences wanted of a file. Errors: kInvalidArgument.
 Result<std::vector<std::int32_t>> IdsOf(const LlamaSequenceIndex& index, std::int32_t wanted) {
   if (wanted != wire::kLlamaEverySequence) return std::vector<std::int32_t>{wanted};

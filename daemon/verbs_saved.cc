@@ -9,11 +9,6 @@
 namespace kvd {
 namespace {
 
-Reply ReplyOf(Result<Reply> result) {
-  if (!result) return ErrorReply(result.error());
-  return std::move(*result);
-}
-
 SaveProfile ProfileOf(std::int64_t bits) {
   SaveProfile profile{.with_logits = (bits & wire::kSaveNoLogits) == 0,
                       .tokens_only = (bits & wire::kSaveTokensOnly) != 0,

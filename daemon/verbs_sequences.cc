@@ -227,10 +227,7 @@ Result<Outcome> Service::ReadTokens(const Request& request) {
     KVD_TRY(Reply reply, read(Uncontrolled()));
     return reply;
   }
-  return WorkCall{.call = [read](WorkControl& work) {
-    Result<Reply> reply = read(work);
-    return reply ? std::move(*reply) : ErrorReply(reply.error());
-  }};
+  return WorkCall{.call = [read](WorkControl& work) { return ReplyOf(read(work)); }};
 }
 
 }  // namespace kvd

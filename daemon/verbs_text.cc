@@ -56,10 +56,7 @@ constexpr std::size_t kSmallBytes = 2048;
 // call(work) -> Result<Reply>.
 template <class Call>
 Outcome NowOrLater(std::size_t byte_count, Call call) {
-  auto answer = [call = std::move(call)](WorkControl& work) mutable {
-    Result<Reply> reply = call(work);
-    return reply ? std::move(*reply) : ErrorReply(reply.error());
-  };
+  auto answer = [call = std::move(call)](WorkControl& work) mutable { return ReplyOf(call(work)); };
   WorkCall work{.call = std::move(answer)};
   if (byte_count <= kSmallBytes) return work.call(Uncontrolled());
   return work;

@@ -1,5 +1,5 @@
-// Invariant: unused_slabs counts the slabs whose word is kReserved: whoever makes it that, or
-// something else of that, counts it. AddUse and PunchUnused never run at the same time, so a slab
+// Invariant: unused_slabs counts the slabs whose word is kReserved. The thread whose atomic operation
+// sets or leaves that value updates the counter. AddUse and PunchUnused never run at the same time, so a slab
 // seen without a use stays without one until it is punched.
 #include "engine/memory/pool_segment.h"
 
