@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "daemon/held_bytes.h"
+#include "daemon/sequence_preparation.h"
 #include "daemon/session.h"
 #include "daemon/step_clock.h"
 #include "engine/engine.h"
@@ -124,6 +125,7 @@ class ComputingRequest {
   bool waits_for_room() const { return piece_.has_value() || (final_.has_value() && !ended_); }
 
   OpeningState opening;
+  SequencePreparation preparation;  // of its sequence, for its next step
   // Kept by the scheduler: OnCancel was called; it found no room in this round.
   bool cancel_seen = false;
   bool stalled = false;

@@ -209,9 +209,25 @@ std::size_t Scheduler::TokensNow(const ComputingRequest& request, std::size_t to
   return info ? engine_.StepTokens(info->cell_count, info->next_pos, tokens) : tokens;
 }
 
+void Scheduler::LookForPreparations() {
+  for (const auto& request : active_) {
+    if (request->finishing() || request->opening.waits || request->wanted_tokens() == 0) continue;
+    request->preparation.Look(engine_, request->sequence());
+  }
+}
+
+std::size_t Scheduler::WorkLeft(const ComputingRequest& request) {
+  const std::size_t own = request.work_left();
+  return own > 0 ? own : request.preparation.cells_left();
+}
+
+WorkKind Scheduler::WorkKindOf(const ComputingRequest& request) {
+  return request.work_left() > 0 ? request.work_kind() : WorkKind::kRewrite;
+}
+
 void Scheduler::BeginWork() {
   const auto works = [](const ComputingRequest& request) {
-    return !request.finishing() && request.work_left() > 0;
+    return !request.finishing() && WorkLeft(request) > 0;
   };
   std::vector<std::uint32_t> begun;  // uids of work that is begun
   for (const auto& request : active_) {
@@ -246,14 +262,15 @@ void Scheduler::ListCandidates() {
   candidates_.clear();
   for (const auto& request : active_) {
     const bool computes = !request->finishing() && !request->opening.waits;
-    const std::size_t work = computes && request->has_begun_work ? request->work_left() : 0;
+    const std::size_t left = computes ? WorkLeft(*request) : 0;
+    const std::size_t work = request->has_begun_work ? left : 0;
     const ComputingRequest* const itself = request.get();
     StepCandidate candidate{.session = request->session().id(),
-                            .wanted_tokens = computes ? request->wanted_tokens() : 0,
+                            .wanted_tokens = computes && left == 0 ? request->wanted_tokens() : 0,
                             .uid = request->session().uid(),
                             .is_awaited = std::ranges::binary_search(awaited_, itself),
                             .is_work = work > 0};
-    if (work > 0) candidate.wanted_tokens = clock_.InPromptTokens(request->work_kind(), work);
+    if (work > 0) candidate.wanted_tokens = clock_.InPromptTokens(WorkKindOf(*request), work);
     candidates_.push_back(candidate);
   }
   if (!defragmentation_) return;
@@ -267,10 +284,11 @@ void Scheduler::ListCandidates() {
 }
 
 void Scheduler::FillStep() {
-  BeginWork();
   bool any_stalled = false;
   do {
     sharing_.Prepare(active_);
+    LookForPreparations();
+    BeginWork();
     ListCandidates();
     items_.clear();
     parts_.clear();
@@ -342,9 +360,9 @@ void Scheduler::DoWorkOf(const WorkShare& share) {
   const auto begin = options_.now();
   if (share.request) {
     ComputingRequest& request = *share.request;
-    const std::size_t before = request.work_left();
-    request.DoWork(engine_, tokens);
-    const std::size_t after = request.finishing() ? 0 : request.work_left();
+    const std::size_t before = WorkLeft(request);
+    DoRequestsWork(request, tokens);
+    const std::size_t after = request.finishing() ? 0 : WorkLeft(request);
     // Where more is left than before, it has only begun.
     is_measured = after <= before;
     if (after < before) done = std::min(before - after, tokens);
@@ -354,6 +372,14 @@ void Scheduler::DoWorkOf(const WorkShare& share) {
   const std::chrono::duration<double> took = options_.now() - begin;
   if (is_measured) clock_.AddWork(kind, done, took.count());
   planner_.AddServed(candidates_[share.candidate], clock_.InPromptTokens(kind, done));
+}
+
+void Scheduler::DoRequestsWork(ComputingRequest& request, std::size_t tokens) {
+  if (request.work_left() > 0) return request.DoWork(engine_, tokens);
+  const Status prepared = request.preparation.Advance(engine_, request.sequence(), tokens);
+  if (!prepared) request.EndWith(prepared.error());
+  // The next one is to wait for its turn again.
+  if (request.preparation.cells_left() == 0) request.has_begun_work = false;
 }
 
 std::size_t Scheduler::DefragmentSome(std::size_t cells) {
@@ -404,7 +430,10 @@ bool Scheduler::Step() {
 
 void Scheduler::Settle() {
   for (const auto& request : active_) {
-    if (request->finishing()) Forget(*request);
+    if (request->finishing()) {
+      Forget(*request);
+      request->preparation.Drop();
+    }
     if (!request->Flush()) request->stalled = true;
     if (std::exchange(request->stalled, false)) request->session().WantRoom();
   }

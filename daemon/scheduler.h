@@ -7,8 +7,8 @@
 // final answer is known, so that whoever has read that answer finds the sequence free. Requests
 // that wait for room in their client's segments are skipped; the io thread calls WakeUp when room
 // may have come.
-// Work that is no step (ComputingRequest::work_left) is dealt out by the same plan and done behind the
-// step. Of it at most kWorksMax requests are begun at a time, one of each user: what they hold
+// Work that is no step (ComputingRequest::work_left, and the preparation of a sequence for a step) is
+// dealt out by the same plan and done behind the step. Of it at most kWorksMax requests are begun at a time, one of each user: what they hold
 // (buffers of a text, cells, state slots) is bounded, and the others wait for their turn.
 #pragma once
 
@@ -110,10 +110,16 @@ class Scheduler {
   void FillStep();
   bool FillItems(std::span<const StepShare> shares);  // true: some have stalled that did not before
   void ListCandidates();
+  // Which sequences must be prepared before their requests may take part in a step.
+  void LookForPreparations();
+  // Of the request's own work, or of its sequence's preparation.
+  static std::size_t WorkLeft(const ComputingRequest& request);
+  static WorkKind WorkKindOf(const ComputingRequest& request);
   // Lets work begin whose turn it is.
   void BeginWork();
   bool DoWork();
   void DoWorkOf(const WorkShare& share);
+  void DoRequestsWork(ComputingRequest& request, std::size_t tokens);
   // Returns the cells that were asked for.
   std::size_t DefragmentSome(std::size_t cells);
   void Compute();

@@ -10,7 +10,7 @@ namespace kvd {
 namespace {
 
 // From which position on a sequence has cells beyond the first cell_count.
-Result<PosRange> RangeBehind(const Memory& memory, SequenceHandle sequence,
+Result<PosRange> RangeBehind(Memory& memory, SequenceHandle sequence,
                              std::uint32_t cell_count) {
   std::vector<TokenId> tokens;
   std::vector<Pos> positions;

@@ -201,7 +201,7 @@ Result<Outcome> Service::ReadTokens(const Request& request) {
   }
   const std::int64_t left = std::int64_t{info.cell_count} - first;
   const std::int64_t count = wanted < 0 ? left : std::min(wanted, left);
-  const auto read = [&memory = std::as_const(memory_), handle = info.handle, first,
+  const auto read = [&memory = memory_, handle = info.handle, first,
                      count](WorkControl& work) -> Result<Reply> {
     std::vector<TokenId> tokens;
     std::vector<Pos> positions;

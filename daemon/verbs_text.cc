@@ -108,7 +108,7 @@ Result<Outcome> Service::ReadText(const Request& request) {
   const bool special = request.has(wire::kFlagSpecial);
   return NowOrLater(
       info.cell_count * sizeof(TokenId),
-      [&memory = std::as_const(memory_), &vocabulary = engine_.vocabulary(), info,
+      [&memory = memory_, &vocabulary = engine_.vocabulary(), info,
        special](WorkControl& work) -> Result<Reply> {
         std::vector<TokenId> tokens;
         std::vector<Pos> positions;

@@ -13,6 +13,9 @@ bool IsGone(const Error& error) {
          error.code == Code::kConflict;
 }
 
+// Nothing is evicted for a sequence that may be changed before its last slice.
+constexpr bool kMayEvict = false;
+
 }  // namespace
 
 Defragmentation::Defragmentation(Memory& memory, CellMover& mover, CellRotator& rotator)
@@ -53,9 +56,10 @@ Status Defragmentation::FindShifted() {
     const Status begun = memory_.BeginRewrite({.handle = handle,
                                                .kind = RewriteRequest::Kind::kSettle,
                                                .range = {},
-                                               .scope = Memory::SettleScope::kShifted},
+                                               .scope = Memory::SettleScope::kShifted,
+                                               .may_evict = kMayEvict},
                                               &rewrite);
-    if (!begun && IsGone(begun.error())) continue;
+    if (!begun && (IsGone(begun.error()) || begun.error().code == Code::kNoSpace)) continue;
     KVD_CHECK_OK(begun);
     if (!rewrite.is_open) continue;
     settling_ = std::make_unique<RewriteWork>(memory_, rotator_, std::move(rewrite));

@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <optional>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "engine/encoder_work.h"
 #include "engine/engine_parts.h"
 #include "engine/forward.h"
+#include "engine/memory/cell_rewrite.h"
 #include "engine/memory/unified_memory.h"
 #include "engine/processors.h"
 #include "engine/replay_slice.h"
@@ -134,6 +136,19 @@ class EngineImpl final : public Engine {
     return std::make_unique<RewriteWork>(*memory_, divider_, std::move(rewrite));
   }
 
+  std::size_t CellsToPrepare(SequenceHandle sequence) override {
+    return PreparationOf(sequence).cells;
+  }
+
+  Result<std::unique_ptr<CellWork>> StartPreparing(SequenceHandle sequence) override {
+    const Preparation preparation = PreparationOf(sequence);
+    CellRewrite rewrite;
+    if (preparation.cells > 0) KVD_CHECK_OK(memory_->BeginRewrite(preparation.request, &rewrite));
+    return std::make_unique<RewriteWork>(
+        *memory_, preparation.rotator != nullptr ? *preparation.rotator : settler_,
+        std::move(rewrite));
+  }
+
   Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens) override {
     KVD_CHECK_OK(CheckEmbed(model_->config, tokens));
     return std::make_unique<TextEmbedWork>(
@@ -155,6 +170,59 @@ class EngineImpl final : public Engine {
   }
 
  private:
+  struct Preparation {
+    RewriteRequest request;
+    CellRotator* rotator = nullptr;
+    std::uint32_t cells = 0;
+  };
+
+  // The first rewrite that the sequence needs before its next step.
+  Preparation PreparationOf(SequenceHandle sequence) {
+    if (!options_.llama_shifts && form_changers_.empty()) return {};
+    const Result<SequenceInfo> info = memory_->Query(sequence);
+    if (!info) return {};
+    for (Preparation& preparation : PreparationsAt(sequence, info->next_pos)) {
+      if (preparation.rotator == nullptr) continue;
+      preparation.cells = memory_->CountRewritten(preparation.request).value_or(0);
+      if (preparation.cells > 0) return preparation;
+    }
+    return {};
+  }
+
+  // Those that a step at that position may need, in this order; without a rotator: none.
+  std::array<Preparation, 2> PreparationsAt(SequenceHandle sequence, Pos pos) {
+    std::array<Preparation, 2> preparations;
+    if (options_.llama_shifts) {  // llama.cpp shifts the keys of a sequence before the next decode
+      preparations[0].request = {.handle = sequence,
+                                 .kind = RewriteRequest::Kind::kSettle,
+                                 .range = {},
+                                 .scope = Memory::SettleScope::kAll};
+      preparations[0].rotator = &llama_shifter_;
+    }
+    if (!form_changers_.empty()) {
+      // A sequence whose length passes the limit of a rotation gets its keys rotated by the other one.
+      const std::uint32_t form = KeyFormAt(model_->config, pos.value);
+      preparations[1].request = {.handle = sequence,
+                                 .kind = RewriteRequest::Kind::kChangeForm,
+                                 .range = {},
+                                 .key_form = form};
+      preparations[1].rotator = &form_changers_[form];
+    }
+    return preparations;
+  }
+
+  // What the caller has not prepared.
+  Status Prepare(const StepItem& item) {
+    for (const Preparation& preparation : PreparationsAt(item.sequence, item.pos)) {
+      if (preparation.rotator == nullptr) continue;
+      CellRewrite rewrite;
+      KVD_CHECK_OK(memory_->BeginRewrite(preparation.request, &rewrite));
+      RewriteWork work(*memory_, *preparation.rotator, std::move(rewrite));
+      while (work.tokens_left() > 0) KVD_CHECK_OK(work.Advance(work.tokens_left()));
+    }
+    return {};
+  }
+
   const std::byte* StateOrNull(std::uint32_t slot) {
     return slot == layout::kNoSlot ? nullptr : memory_->StateBytes(slot);
   }
@@ -180,25 +248,9 @@ class EngineImpl final : public Engine {
     return {};
   }
 
-  // llama.cpp applies the shifts of a sequence to its keys before the next decode.
-  Status SettleAsLlama(SequenceHandle sequence) {
-    KVD_TRY([[maybe_unused]] const auto cells,
-            memory_->Settle(sequence, Memory::SettleScope::kAll, llama_shifter_));
-    return {};
-  }
-
   // The form of keys of a sequence that ends with this token of the item.
   std::uint32_t FormOf(const StepItem& item, std::size_t token) const {
     return KeyFormAt(model_->config, item.pos.value + static_cast<std::int64_t>(token));
-  }
-
-  // A sequence whose length passes the limit of a rotation gets its keys rotated by the other one.
-  Status EnsureKeyForm(const StepItem& item) {
-    if (form_changers_.empty()) return {};
-    const std::uint32_t form = FormOf(item, 0);
-    KVD_TRY([[maybe_unused]] const auto cells,
-            memory_->ChangeKeyForm(item.sequence, form, form_changers_[form]));
-    return {};
   }
 
   // Reserves cells for every item that can have them; planned_[i] is the item of
@@ -209,9 +261,7 @@ class EngineImpl final : public Engine {
     std::size_t rows = 0;
     for (std::size_t i = 0; i < items.size(); ++i) {
       items[i].status = CheckItem(items[i]);
-      if (items[i].status && options_.llama_shifts)
-        items[i].status = SettleAsLlama(items[i].sequence);
-      if (items[i].status) items[i].status = EnsureKeyForm(items[i]);
+      if (items[i].status) items[i].status = Prepare(items[i]);
       if (!items[i].status) continue;
       rows += items[i].tokens.size();
       planned_.push_back(i);

@@ -129,6 +129,13 @@ class Engine {
   virtual Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
                                                         std::int32_t divisor,
                                                         const AppliedRequest& applied = {}) = 0;
+  // Cells of the sequence that must be rewritten before its next step: those behind shifts
+  // (llama_shifts), or all of them where the rotation changes with the sequence's length. 0: none, or
+  // there is no such sequence. Step rewrites them itself, in one go, if nobody has before.
+  virtual std::size_t CellsToPrepare(SequenceHandle sequence) = 0;
+  // That rewrite in slices; it may have no cells. Errors: those of Memory::BeginRewrite; of a slice:
+  // RewriteSlice's.
+  virtual Result<std::unique_ptr<CellWork>> StartPreparing(SequenceHandle sequence) = 0;
   // The embedding of a text, which may be as long as the model's trained context. Models with an
   // encoder alone. Errors: CheckEmbed's (engine/encoder.h); of a slice: kNumerical.
   virtual Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens) = 0;

@@ -23,7 +23,9 @@ struct RewriteRequest {
   std::int32_t divisor = 1;                               // kDivide
   Memory::SettleScope scope = Memory::SettleScope::kAll;  // kSettle
   std::uint32_t key_form = 0;                             // kChangeForm
-  AppliedRequest applied{};                               // remembered with the commit
+  // False: kNoSpace, where fresh blocks could be had by evicting retained sequences alone.
+  bool may_evict = true;
+  AppliedRequest applied{};  // remembered with the commit
 };
 
 // Plain data, valid from Memory::BeginRewrite until the rewrite is over.

@@ -3,9 +3,10 @@
 // that refers to them is rewritten, one commit a sequence. A cell moves with its bytes, its record
 // and its delta, so nothing that is computed from it changes, and cells that were shared stay so.
 //
-// A slice takes some blocks; between two slices steps and verbs run. While cells are copied no step
-// runs, and verbs may come in between: what a new list refers to is found when the lists are
-// rewritten, since all of it was live when the slice was planned.
+// A slice takes some blocks; between two slices steps and verbs run. Within a slice no step runs, so
+// no cell of these blocks is written; verbs may come in between, because the lists are looked at in
+// portions, each under the lock. A list that a verb makes meanwhile out of the portions' sight keeps
+// the old cells: their block is not emptied then, and a later slice finds it again.
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -19,6 +20,9 @@ namespace {
 
 // A block with fewer live cells is worth emptying.
 constexpr int kSparseCells = 24;
+
+// Extents that are looked at under one lock, but for the rest of a list.
+constexpr std::size_t kExtentsAtOnce = 2048;
 
 }  // namespace
 
@@ -97,6 +101,25 @@ void UnifiedMemory::ChooseSources(std::uint32_t cells_max, Moves* moves) const {
   moves->targets.resize(moves->sources.size());
 }
 
+template <class Visit>
+Status UnifiedMemory::VisitLists(std::uint32_t group, const Visit& visit) {
+  const std::uint32_t capacity = meta_.geometry().sequence_capacity;
+  for (std::uint32_t index = 0; index < capacity;) {
+    const MutexLock lock(mutex_);
+    std::size_t looked = 0;
+    for (; index < capacity && looked < kExtentsAtOnce; ++index) {
+      ++looked;
+      const layout::SequenceRecord& record = meta_.sequences()[index];
+      if ((record.flags & layout::kSequenceLive) == 0) continue;
+      const ExtentView view = ViewOf(record, group);
+      looked += view.entries.size();
+      KVD_CHECK_OK(visit(index, view));
+    }
+    looks_.extents_at_once = std::max<std::uint64_t>(looks_.extents_at_once, looked);
+  }
+  return {};
+}
+
 // Gives each live cell of the sources a place, in the order in which sequences see them.
 void UnifiedMemory::PlaceCells(Moves* moves) {
   std::uint32_t room = 0;  // cells left in the last destination
@@ -121,20 +144,17 @@ void UnifiedMemory::PlaceCells(Moves* moves) {
     }
     moves->runs.push_back({block, cell, target.block, target.cell, 1});
   };
-  for (std::uint32_t index = 0; index < meta_.geometry().sequence_capacity; ++index) {
-    const layout::SequenceRecord& record = meta_.sequences()[index];
-    if ((record.flags & layout::kSequenceLive) == 0) continue;
-    const ExtentView view = ViewOf(record, moves->group);
+  (void)VisitLists(moves->group, [&](std::uint32_t, const ExtentView& view) -> Status {
     for (std::size_t e = 0; e < view.entries.size(); ++e) {
       const Piece piece = view.PieceAt(e);
       if (!moves->is_source(piece.block)) continue;
       for (std::uint32_t k = 0; k < piece.count; ++k) place(piece.block, piece.first + k);
     }
-  }
+    return {};
+  });
 }
 
-bool UnifiedMemory::MapPieces(const layout::SequenceRecord& record, Moves* moves) {
-  const ExtentView view = ViewOf(record, moves->group);
+bool UnifiedMemory::MapPieces(const ExtentView& view, Moves* moves) {
   GroupEdit& edit = edits_[moves->group];
   edit.old_pieces.clear();
   edit.new_pieces.clear();
@@ -146,12 +166,15 @@ bool UnifiedMemory::MapPieces(const layout::SequenceRecord& record, Moves* moves
       AppendPiece(&edit.new_pieces, piece);
       continue;
     }
-    changes = true;
     for (std::uint32_t k = 0; k < piece.count; ++k) {
-      const Moves::Target& target = moves->TargetOf(piece.block, piece.first + k);
-      KVD_ASSERT(target.block != Moves::kNowhere);
+      const auto cell = static_cast<std::uint16_t>(piece.first + k);
+      const Moves::Target& target = moves->TargetOf(piece.block, cell);
+      const bool has_place = target.block != Moves::kNowhere;
       AppendPiece(&edit.new_pieces,
-                  {target.block, static_cast<std::uint16_t>(target.cell), 1, piece.delta});
+                  has_place
+                      ? Piece{target.block, static_cast<std::uint16_t>(target.cell), 1, piece.delta}
+                      : Piece{piece.block, cell, 1, piece.delta});
+      changes = changes || has_place;
     }
   }
   return changes;
@@ -177,28 +200,18 @@ Status UnifiedMemory::CopyCells(const Moves& moves, CellMover& mover) {
   return {};
 }
 
-// All lists are written before the first one is committed: were some left behind, cells that their
-// sequences share with others would be there twice. Returns how many there were.
+// Returns how many lists there were. After an error (kNoSpace, for a list) those that were rewritten
+// stay so; cells that they share with the others are there twice until a later slice.
 Result<std::uint32_t> UnifiedMemory::RewriteLists(Moves* moves) {
-  std::vector<std::pair<std::uint32_t, layout::ListRoot>> written;  // by sequence
-  for (std::uint32_t index = 0; index < meta_.geometry().sequence_capacity; ++index) {
-    const layout::SequenceRecord& record = meta_.sequences()[index];
-    if ((record.flags & layout::kSequenceLive) == 0) continue;
-    if (!MapPieces(record, moves)) continue;
-    Result<layout::ListRoot> root =
-        WriteList(edits_[moves->group].new_pieces, record.first_cell[moves->group]);
-    if (!root) {
-      for (const auto& [other, its_root] : written) FreeList(its_root);
-      return std::unexpected(std::move(root).error());
-    }
-    written.emplace_back(index, *root);
-  }
-  for (const auto& [index, root] : written) {
+  std::uint32_t rewritten = 0;
+  KVD_CHECK_OK(VisitLists(moves->group, [&](std::uint32_t index, const ExtentView& view) -> Status {
+    mutex_.AssertHeld();
+    if (!MapPieces(view, moves)) return {};
     const layout::SequenceRecord old = meta_.sequences()[index];
-    MapPieces(old, moves);
     // Neither content nor edit number changes: the cells are the same.
     layout::SequenceRecord record = old;
-    record.extents[moves->group] = root;
+    KVD_TRY(record.extents[moves->group],
+            WriteList(edits_[moves->group].new_pieces, old.first_cell[moves->group]));
     log_.Begin();
     PutRecord(index, record);
     const Status committed = log_.Commit();
@@ -206,8 +219,10 @@ Result<std::uint32_t> UnifiedMemory::RewriteLists(Moves* moves) {
     RecountPieces(moves->group, holders_[index]);
     FreeList(old.extents[moves->group]);
     SettleFreed();
-  }
-  return static_cast<std::uint32_t>(written.size());
+    ++rewritten;
+    return {};
+  }));
+  return rewritten;
 }
 
 Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover& mover) {
@@ -215,6 +230,7 @@ Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover
   DefragSlice slice;
   Moves moves(0);
   const std::uint64_t reserved_before = segments_.pool.reserved_bytes();
+  std::uint32_t used_before = 0;
   {
     const MutexLock lock(mutex_);
     KVD_ASSERT(!step_is_running_);
@@ -229,22 +245,22 @@ Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover
       return slice;
     }
     BeginRead();
-    PlaceCells(&moves);
+    used_before = tables_.blocks[moves.group].used_blocks();
   }
+  PlaceCells(&moves);
   Status status = CopyCells(moves, mover);
+  if (status) {
+    const Result<std::uint32_t> rewritten = RewriteLists(&moves);
+    if (rewritten) {
+      slice.sequences_rewritten = *rewritten;
+      slice.cells_moved = moves.cells;
+    } else {
+      status = std::unexpected(rewritten.error());
+    }
+  }
   {
     const MutexLock lock(mutex_);
     const BlockTable& blocks = tables_.blocks[moves.group];
-    const std::uint32_t used_before = blocks.used_blocks();
-    if (status) {
-      const Result<std::uint32_t> rewritten = RewriteLists(&moves);
-      if (rewritten) {
-        slice.sequences_rewritten = *rewritten;
-        slice.cells_moved = moves.cells;
-      } else {
-        status = std::unexpected(rewritten.error());
-      }
-    }
     for (const std::uint32_t block : moves.destinations) {
       allocators_[moves.group].Release(block, blocks);
     }

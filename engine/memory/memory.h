@@ -321,6 +321,8 @@ class Memory : public SessionStore {
   // and the fresh blocks; with nothing to rewrite the rewrite is over at once. Engine thread. Errors:
   // those of the three but kConflict and the rotator's; nothing has changed then.
   virtual Status BeginRewrite(const RewriteRequest& request, CellRewrite* rewrite) = 0;
+  // How many cells that would rewrite. Errors: BeginRewrite's but kNoSpace.
+  virtual Result<std::uint32_t> CountRewritten(const RewriteRequest& request) = 0;
   // Rewrites up to cells_max cells, at least one; the last slice commits. A step of its own, as
   // dividing. Returns whether the rewrite is over. Errors: kConflict (the sequence was changed or
   // dropped), kNoSpace, kWindowLost, the rotator's; the rewrite is over then and nothing has changed.
@@ -366,10 +368,11 @@ class Memory : public SessionStore {
   // What the uid's sequences hold. Does not depend on how many sequences there are.
   virtual OwnerUse UseOf(std::uint32_t uid) const = 0;
   virtual PoolUsage Usage() const = 0;
-  // Tokens and effective positions of the cells [first_cell, first_cell + count) of a sequence;
-  // fewer at its end.
+  // Tokens and effective positions of the cells [first_cell, first_cell + count) of a sequence, as
+  // they were at one moment; fewer at its end. More than kCellsReadAtOnce are read without the mutex.
+  static constexpr std::uint32_t kCellsReadAtOnce = 1024;
   virtual Status ReadCells(SequenceHandle handle, std::uint32_t first_cell, std::uint32_t count,
-                           std::vector<TokenId>* tokens, std::vector<Pos>* positions) const = 0;
+                           std::vector<TokenId>* tokens, std::vector<Pos>* positions) = 0;
 
   // ---- prefix sharing (prefix_verbs.cc). Every live sequence's pristine part can be taken by
   // prompts of its namespace: its owner's uid and salt; that of a snapshot by all who may see it.

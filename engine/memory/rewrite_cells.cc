@@ -64,13 +64,16 @@ Status UnifiedMemory::PlanSettling(const Found& found, SettleScope scope,
   return {};
 }
 
-Status UnifiedMemory::PlanReforming(const Found& found, CellRewrite* reforming) const {
+Status UnifiedMemory::PlanReforming(const Found& found, CellRewrite* reforming) {
   const std::uint32_t key_form = *reforming->key_form;
   if (key_form >= layout::kKeyFormsMax) {
     return Fail(Code::kInvalidArgument, "key form: " + std::to_string(key_form) + ", there are " +
                                             std::to_string(layout::kKeyFormsMax));
   }
+  const KnownForm all_have_it{content_numbers_[found.index], key_form};
+  if (known_forms_[found.index] == all_have_it) return {};
   const ExtentView view = ViewOf(*found.record);
+  looks_.cells_at_once = std::max<std::uint64_t>(looks_.cells_at_once, view.cell_count);
   bool any = false;
   for (std::size_t e = 0; e < view.entries.size(); ++e) {
     const Piece piece = view.PieceAt(e);
@@ -82,11 +85,12 @@ Status UnifiedMemory::PlanReforming(const Found& found, CellRewrite* reforming) 
       any = true;
     }
   }
+  if (!any) known_forms_[found.index] = all_have_it;
   return {};
 }
 
 Status UnifiedMemory::PlanRewrite(const Found& found, const RewriteRequest& request,
-                                  CellRewrite* rewrite) const {
+                                  CellRewrite* rewrite) {
   switch (request.kind) {
     case RewriteRequest::Kind::kDivide:
       rewrite->divisor = request.divisor;
@@ -99,7 +103,7 @@ Status UnifiedMemory::PlanRewrite(const Found& found, const RewriteRequest& requ
   return {};
 }
 
-Status UnifiedMemory::ReserveRewritten(const Found& found, CellRewrite* rewrite) {
+Status UnifiedMemory::ReserveRewritten(const Found& found, bool may_evict, CellRewrite* rewrite) {
   const layout::SequenceRecord& record = *found.record;
   Need need;
   for (std::uint32_t group = 0; group < group_count(); ++group) {
@@ -111,7 +115,7 @@ Status UnifiedMemory::ReserveRewritten(const Found& found, CellRewrite* rewrite)
     need.blocks[group] =
         (rewrite->end_cell - first + layout::kBlockCells - 1) / layout::kBlockCells;
   }
-  MakeRoom(need, {found.index, layout::kNoSlot});
+  if (may_evict) MakeRoom(need, {found.index, layout::kNoSlot});
   for (std::uint32_t group = 0; group < group_count(); ++group) {
     if (need.blocks[group] > allocators_[group].free_blocks()) {
       return Fail(Code::kNoSpace, NoBlocks(group, need.blocks[group]));
@@ -142,9 +146,17 @@ Status UnifiedMemory::BeginRewrite(const RewriteRequest& request, CellRewrite* r
   rewrite->content_number = content_numbers_[found.index];
   rewrite->applied = request.applied;
   KVD_CHECK_OK(PlanRewrite(found, request, rewrite));
-  if (rewrite->cell_count() > 0) return ReserveRewritten(found, rewrite);
+  if (rewrite->cell_count() > 0) return ReserveRewritten(found, request.may_evict, rewrite);
   const Applying applying(this, rewrite->applied);
   return CommitNothing(request.handle);
+}
+
+Result<std::uint32_t> UnifiedMemory::CountRewritten(const RewriteRequest& request) {
+  const MutexLock lock(mutex_);
+  KVD_TRY(const Found found, FindMutable(request.handle));
+  CellRewrite rewrite;
+  KVD_CHECK_OK(PlanRewrite(found, request, &rewrite));
+  return rewrite.cell_count();
 }
 
 Result<UnifiedMemory::Found> UnifiedMemory::FindRewritten(const CellRewrite& rewrite) const {
@@ -191,8 +203,12 @@ Status UnifiedMemory::CommitRewrite(const CellRewrite& rewrite) {
   const std::uint32_t end = rewrite.end_cell;
   const Segment segments[] = {
       {&old, 0, begin}, {&old, begin, end, 0, &rewrite}, {&old, end, old.cell_count}};
-  return ReplaceLists(found.index, segments, std::min(old.pristine_cells, begin),
-                      {old.state_slot, layout::kNoSlot, old.checkpoints}, end - begin);
+  KVD_CHECK_OK(ReplaceLists(found.index, segments, std::min(old.pristine_cells, begin),
+                            {old.state_slot, layout::kNoSlot, old.checkpoints}, end - begin));
+  // All cells of another form were among them.
+  if (rewrite.key_form)
+    known_forms_[found.index] = {content_numbers_[found.index], *rewrite.key_form};
+  return {};
 }
 
 void UnifiedMemory::ReleaseRewrite(CellRewrite* rewrite) {

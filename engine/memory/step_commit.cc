@@ -148,7 +148,10 @@ Status UnifiedMemory::Commit(StepPlan& plan, std::size_t index) {
     ReleasePart(plan, index);
     return status;
   }
+  const KnownForm same{content_numbers_[found->index], part.key_form};
   computed_numbers_[found->index] = ++content_numbers_[found->index];
+  if (known_forms_[found->index] == same)
+    known_forms_[found->index].content_number = content_numbers_[found->index];
   for (std::uint32_t group = 0; group < group_count(); ++group) {
     RecountPieces(group, holders_[found->index]);
     FreeReplaced(old.extents[group], record.extents[group]);

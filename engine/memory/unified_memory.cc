@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 
+#include "engine/memory/hold_and_restore.h"
 #include "engine/memory/record_functions.h"
 #include "shm/check.h"
 
@@ -28,6 +29,7 @@ UnifiedMemory::UnifiedMemory(MemorySegments segments)
       log_(meta_),
       content_numbers_(meta_.geometry().sequence_capacity),
       computed_numbers_(meta_.geometry().sequence_capacity),
+      known_forms_(meta_.geometry().sequence_capacity),
       holders_(meta_.geometry().sequence_capacity, Holder::kHeld),
       slot_scores_(meta_.geometry().state_slot_count),
       block_marks_(meta_.geometry().block_count[0]),
@@ -312,33 +314,61 @@ PoolUsage UnifiedMemory::Usage() const {
   return usage;
 }
 
-Status UnifiedMemory::ReadCells(SequenceHandle handle, std::uint32_t first_cell,
-                                std::uint32_t count, std::vector<TokenId>* tokens,
-                                std::vector<Pos>* positions) const {
-  tokens->clear();
-  positions->clear();
-  // Not under the lock. A sequence that has more cells than the pool refers to some of them twice.
-  const std::size_t cells_max = std::size_t{meta_.geometry().block_count[0]} * layout::kBlockCells;
-  tokens->reserve(std::min<std::size_t>(count, cells_max));
-  positions->reserve(std::min<std::size_t>(count, cells_max));
-  const MutexLock lock(mutex_);
-  KVD_TRY(const Found found, Find(handle));
-  const ExtentView view = ViewOf(*found.record);
-  if (first_cell >= view.cell_count) return {};
-  const std::uint32_t end = first_cell + std::min(count, view.cell_count - first_cell);
-  if (first_cell == end) return {};
-  for (std::size_t index = FindExtent(view, first_cell);
+namespace {
+
+// Tokens and effective positions of the cells [begin, end) of a list; `records` are those of group 0.
+void AppendCellRecords(const ExtentView& view, std::uint32_t begin, std::uint32_t end,
+                       const MetaView& meta, std::vector<TokenId>* tokens,
+                       std::vector<Pos>* positions) {
+  for (std::size_t index = FindExtent(view, begin);
        index < view.entries.size() && view.entries[index].start < end; ++index) {
     const layout::Extent& extent = view.entries[index];
-    const layout::CellRecord* const cells = meta_.cells(0, extent.block) + extent.first;
-    for (std::uint32_t at = std::max(first_cell, extent.start);
-         at < std::min(end, view.EndOf(index)); ++at) {
+    const layout::CellRecord* const cells = meta.cells(0, extent.block) + extent.first;
+    for (std::uint32_t at = std::max(begin, extent.start); at < std::min(end, view.EndOf(index));
+         ++at) {
       const layout::CellRecord& cell = cells[at - extent.start];
       tokens->push_back(cell.token);
       positions->push_back(
           Pos{static_cast<std::int32_t>(std::int64_t{cell.stored_pos} + extent.delta)});
     }
   }
+}
+
+}  // namespace
+
+// Many cells are read from a hold, without the lock.
+Status UnifiedMemory::ReadCells(SequenceHandle handle, std::uint32_t first_cell,
+                                std::uint32_t count, std::vector<TokenId>* tokens,
+                                std::vector<Pos>* positions) {
+  tokens->clear();
+  positions->clear();
+  // Not under the lock. A sequence that has more cells than the pool refers to some of them twice.
+  const std::size_t cells_max = std::size_t{meta_.geometry().block_count[0]} * layout::kBlockCells;
+  tokens->reserve(std::min<std::size_t>(count, cells_max));
+  positions->reserve(std::min<std::size_t>(count, cells_max));
+  const auto end_of = [&](const ExtentView& view) {
+    const std::uint32_t first = std::min(first_cell, view.cell_count);
+    return first + std::min(count, view.cell_count - first);
+  };
+  {
+    const MutexLock lock(mutex_);
+    KVD_TRY(const Found found, Find(handle));
+    const ExtentView view = ViewOf(*found.record);
+    const std::uint32_t end = end_of(view);
+    if (end <= first_cell) return {};
+    if (end - first_cell <= kCellsReadAtOnce) {
+      AppendCellRecords(view, first_cell, end, meta_, tokens, positions);
+      looks_.cells_at_once = std::max<std::uint64_t>(looks_.cells_at_once, end - first_cell);
+      return {};
+    }
+  }
+  SequenceHold hold;
+  hold.is_brief = true;
+  KVD_CHECK_OK(Hold(handle, &hold));
+  const ExtentView view = {hold.parts[0].extents, hold.parts[0].cell_count};
+  const std::uint32_t end = end_of(view);  // it may have become shorter
+  if (first_cell < end) AppendCellRecords(view, first_cell, end, meta_, tokens, positions);
+  ReleaseHold(hold);
   return {};
 }
 

@@ -92,6 +92,7 @@ class UnifiedMemory final : public Memory {
   Result<std::uint32_t> ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
                                       CellRotator& rotator) override;
   Status BeginRewrite(const RewriteRequest& request, CellRewrite* rewrite) override;
+  Result<std::uint32_t> CountRewritten(const RewriteRequest& request) override;
   Result<bool> RewriteSlice(CellRewrite& rewrite, std::uint32_t cells_max,
                             CellRotator& rotator) override;
   void AbandonRewrite(CellRewrite& rewrite) override;
@@ -113,7 +114,7 @@ class UnifiedMemory final : public Memory {
   OwnerUse UseOf(std::uint32_t uid) const override;
   PoolUsage Usage() const override;
   Status ReadCells(SequenceHandle handle, std::uint32_t first_cell, std::uint32_t count,
-                   std::vector<TokenId>* tokens, std::vector<Pos>* positions) const override;
+                   std::vector<TokenId>* tokens, std::vector<Pos>* positions) override;
   Result<PrefixTaken> TakePrefix(const PrefixRequest& request) override;
   PrefixTaken FindPrefix(const SequenceOwner& owner,
                          std::span<const TokenId> tokens) const override;
@@ -173,10 +174,13 @@ class UnifiedMemory final : public Memory {
   void DisableEvictionForTest() KVD_NO_THREAD_SAFETY_ANALYSIS { evicts_ = false; }
   CommitLog& commit_log_for_test() KVD_NO_THREAD_SAFETY_ANALYSIS { return log_; }
   // How many records of sequences, snapshots and sessions the queries have looked at, in all and
-  // most under one lock: what grows with the memory would show here.
+  // most under one lock; how many cells were read, and how many extents a defragmentation looked
+  // at, under one: what grows with the memory would show here.
   struct Looks {
     std::uint64_t records = 0;
     std::uint64_t records_at_once = 0;
+    std::uint64_t cells_at_once = 0;
+    std::uint64_t extents_at_once = 0;
   };
   Looks TakeLooks() const KVD_NO_THREAD_SAFETY_ANALYSIS { return std::exchange(looks_, {}); }
 
@@ -475,12 +479,15 @@ class UnifiedMemory final : public Memory {
   // ---- defragmentation
   struct Moves;
   void ChooseSources(std::uint32_t cells_max, Moves* moves) const KVD_REQUIRES(mutex_);
-  void PlaceCells(Moves* moves) KVD_REQUIRES(growth_mutex_, mutex_);
-  // edits_ of the group with the moved cells where they are now; false: the record has none of
-  // them.
-  bool MapPieces(const layout::SequenceRecord& record, Moves* moves) KVD_REQUIRES(mutex_);
+  // visit(index, view) for the lists of a group, by sequence; the mutex is held in portions. Errors:
+  // visit's, which end it.
+  template <class Visit>
+  Status VisitLists(std::uint32_t group, const Visit& visit) KVD_EXCLUDES(mutex_);
+  void PlaceCells(Moves* moves) KVD_REQUIRES(growth_mutex_) KVD_EXCLUDES(mutex_);
+  // edits_ of the group with the moved cells where they are now; false: the list has none of them.
+  bool MapPieces(const ExtentView& view, Moves* moves) KVD_REQUIRES(mutex_);
   Status CopyCells(const Moves& moves, CellMover& mover) KVD_REQUIRES(growth_mutex_);
-  Result<std::uint32_t> RewriteLists(Moves* moves) KVD_REQUIRES(mutex_);
+  Result<std::uint32_t> RewriteLists(Moves* moves) KVD_EXCLUDES(mutex_);
 
   // ---- steps
   // Where the new cells of one group of one sequence go.
@@ -526,15 +533,15 @@ class UnifiedMemory final : public Memory {
   void ReleaseGroup(const GroupPart& part, std::uint32_t group) KVD_REQUIRES(mutex_);
   void ReleasePart(StepPlan& plan, std::size_t index) KVD_REQUIRES(mutex_);
   // The cells of a rewrite; none: nothing is to be rewritten.
-  Status PlanRewrite(const Found& found, const RewriteRequest& request, CellRewrite* rewrite) const
+  Status PlanRewrite(const Found& found, const RewriteRequest& request, CellRewrite* rewrite)
       KVD_REQUIRES(mutex_);
   Status PlanDivision(const Found& found, PosRange range, CellRewrite* division) const
       KVD_REQUIRES(mutex_);
   Status PlanSettling(const Found& found, SettleScope scope, CellRewrite* settling) const
       KVD_REQUIRES(mutex_);
-  Status PlanReforming(const Found& found, CellRewrite* reforming) const KVD_REQUIRES(mutex_);
+  Status PlanReforming(const Found& found, CellRewrite* reforming) KVD_REQUIRES(mutex_);
   // Fresh blocks for all of the cells, or none.
-  Status ReserveRewritten(const Found& found, CellRewrite* rewrite)
+  Status ReserveRewritten(const Found& found, bool may_evict, CellRewrite* rewrite)
       KVD_REQUIRES(growth_mutex_, mutex_);
   Result<std::uint32_t> RewriteAll(const RewriteRequest& request, CellRotator& rotator);
   // The sequence, if its cells are those that the rewrite began with. Errors: kConflict.
@@ -561,6 +568,14 @@ class UnifiedMemory final : public Memory {
   std::vector<std::uint64_t> content_numbers_ KVD_GUARDED_BY(mutex_);
   // By sequence: content number of its last step.
   std::vector<std::uint64_t> computed_numbers_ KVD_GUARDED_BY(mutex_);
+  // By sequence: the form that all its keys have, known for one content. So a step of a model with
+  // two rotations need not look at every cell.
+  struct KnownForm {
+    std::uint64_t content_number = ~std::uint64_t{0};
+    std::uint32_t key_form = 0;
+    friend bool operator==(const KnownForm&, const KnownForm&) = default;
+  };
+  std::vector<KnownForm> known_forms_ KVD_GUARDED_BY(mutex_);
   std::vector<Holder> holders_ KVD_GUARDED_BY(mutex_);  // by sequence: how it is counted in tables_
   std::vector<OpenPart> open_parts_ KVD_GUARDED_BY(mutex_);  // by index of the step's plan
   bool step_is_running_ KVD_GUARDED_BY(mutex_) = false;

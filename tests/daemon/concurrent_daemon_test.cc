@@ -270,7 +270,7 @@ class Worker {
 };
 
 // Queries of the memory from a thread that is none of the daemon's, until told to stop.
-void LookAt(const Memory& memory, const std::atomic<bool>& stop) {
+void LookAt(Memory& memory, const std::atomic<bool>& stop) {
   while (!stop.load(std::memory_order_relaxed)) {
     const auto sequences = memory.Sequences();
     for (const SequenceInfo& info : sequences) {

@@ -633,6 +633,65 @@ TEST_F(CrossWorkTest, AStreamOfEncodedTextsLeavesDecodeRowsOfAnotherUserTheirTim
   for (const ReceivedCompletion& answer : encoder.All()) EXPECT_EQ(answer.code(), Code::kOk);
 }
 
+TEST_F(WorkTest, SequencesThatMustBeRewrittenBeforeTheirStepLeaveDecodeRowsTheirTime) {
+  TestSession decoder(1, 1001);
+  TestSession shifter(2, 1002);
+  std::vector<SequenceHandle> sequences;
+  for (int i = 0; i < 8; ++i) {
+    sequences.push_back(Filled(shifter, 300));
+    ASSERT_TRUE(engine_.memory().AddPositions(sequences.back(), {Pos{10}, kPosEnd}, 7));
+  }
+  engine_.PrepareShifted();
+  engine_.SetCosts({.step_token = 0.001, .work_token = 0.002});
+  ASSERT_TRUE(Generate(decoder, 1, NewSequence(decoder), "a", 500));
+  ASSERT_TRUE(scheduler_.RunOnce());
+  for (const SequenceHandle sequence : sequences) {
+    ASSERT_TRUE(Decode(shifter, ++last_request_, sequence, {5}, wire::LogitsWanted::kNone));
+  }
+  RunDry();
+  ExpectWorkFitsBesideDecodeRows(/*first_slice=*/1, 0.002);
+  EXPECT_EQ(Count().work, 8u * 300u);
+  const auto answers = shifter.All();
+  EXPECT_EQ(answers.size(), sequences.size());
+  for (const ReceivedCompletion& answer : answers) EXPECT_EQ(answer.code(), Code::kOk);
+  for (const SequenceHandle sequence : sequences) {
+    EXPECT_EQ(engine_.CellsToPrepare(sequence), 0u);
+    EXPECT_EQ(engine_.memory().Query(sequence)->next_pos.value, 308);
+  }
+  EXPECT_EQ(Collect(decoder, 1).tokens.size(), 500u);
+}
+
+TEST_F(WorkTest, ACancelledDecodeHasNotPreparedItsSequenceAndFreesItsCells) {
+  TestSession client(1, 1001);
+  const SequenceHandle sequence = Filled(client, 1000);
+  ASSERT_TRUE(engine_.memory().AddPositions(sequence, {Pos{10}, kPosEnd}, 7));
+  engine_.PrepareShifted();
+  const std::uint32_t free_blocks = engine_.memory().Usage().free_blocks;
+  const std::uint64_t request = ++last_request_;
+  ASSERT_TRUE(Decode(client, request, sequence, {5}, wire::LogitsWanted::kNone));
+  for (int round = 0; round < 3; ++round) ASSERT_TRUE(scheduler_.RunOnce());
+  EXPECT_LT(engine_.memory().Usage().free_blocks, free_blocks);
+  EXPECT_TRUE(scheduler_.Cancel(client.session()->id(), RequestId{request}));
+  RunDry();
+  EXPECT_EQ(client.All().back().code(), Code::kCancelled);
+  EXPECT_EQ(engine_.memory().Usage().free_blocks, free_blocks);
+  EXPECT_EQ(engine_.memory().QueryUse(sequence)->delta_count, 2u);
+}
+
+TEST_F(WorkTest, ASequenceThatIsDroppedWhileItIsPreparedEndsItsDecode) {
+  TestSession client(1, 1001);
+  const std::uint32_t free_blocks = engine_.memory().Usage().free_blocks;
+  const SequenceHandle sequence = Filled(client, 1000);
+  ASSERT_TRUE(engine_.memory().AddPositions(sequence, {Pos{10}, kPosEnd}, 7));
+  engine_.PrepareShifted();
+  ASSERT_TRUE(Decode(client, ++last_request_, sequence, {5}, wire::LogitsWanted::kNone));
+  for (int round = 0; round < 3; ++round) ASSERT_TRUE(scheduler_.RunOnce());
+  ASSERT_TRUE(engine_.memory().Drop(sequence));
+  RunDry();
+  EXPECT_EQ(client.All().back().code(), Code::kNotFound);
+  EXPECT_EQ(engine_.memory().Usage().free_blocks, free_blocks);
+}
+
 TEST_F(WorkTest, WhileNobodyDecodesWorkMayTakeAWholeStep) {
   TestSession client(1, 1001);
   const SequenceHandle sequence = Filled(client, 1000);

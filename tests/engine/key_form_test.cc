@@ -105,6 +105,28 @@ TEST_F(KeyFormTest, AStepEndsAtTheLimit) {
   EXPECT_EQ(engine_->memory().Query(sequence)->cell_count, 0u);
 }
 
+// What Step would do in one go, in slices: the same bits.
+TEST_F(KeyFormTest, ASequenceIsPreparedInSlices) {
+  const auto prompt = RandomTokens(6, 64, 96);
+  const auto next = RandomTokens(7, 4, 96);
+  const SequenceHandle whole = Create();
+  const SequenceHandle sliced = Create();
+  EXPECT_EQ(engine_->CellsToPrepare(sliced), 0u);
+  Feed(*engine_, whole, prompt, 64);
+  Feed(*engine_, sliced, prompt, 64);
+  EXPECT_EQ(engine_->CellsToPrepare(sliced), 64u);
+  const auto work = engine_->StartPreparing(sliced);
+  ASSERT_TRUE(work.has_value()) << work.error().message;
+  int slices = 0;
+  for (; (*work)->tokens_left() > 0; ++slices) ASSERT_TRUE((*work)->Advance(10).has_value());
+  EXPECT_EQ(slices, 7);
+  EXPECT_EQ(engine_->CellsToPrepare(sliced), 0u);
+  EXPECT_EQ(engine_->CellsToPrepare(whole), 64u);
+  EXPECT_TRUE(SameBits(Feed(*engine_, sliced, next, 4), Feed(*engine_, whole, next, 4)));
+  EXPECT_EQ(engine_->CellsToPrepare(SequenceHandle::kNone), 0u);
+  EXPECT_EQ((*engine_->StartPreparing(sliced))->tokens_left(), 0u);
+}
+
 TEST_F(KeyFormTest, ForksWithinTheLimitKeepTheirCells) {
   const auto prefix = RandomTokens(3, 60, 96);
   const auto next = RandomTokens(4, 4, 96);

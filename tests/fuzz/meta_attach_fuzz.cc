@@ -54,7 +54,7 @@ const MemoryGeometry& GeometryOf(fuzz::MetaKind kind) {
 }
 
 // The derived tables are those of the bytes, nothing leaks, and the index holds what is pristine.
-void CheckMemory(const UnifiedMemory& memory) {
+void CheckMemory(UnifiedMemory& memory) {
   const Result<DerivedTables> rebuilt = RebuildTables(memory.meta_bytes());
   KVD_ASSERT(rebuilt.has_value());
   const DerivedTables& tables = memory.derived();

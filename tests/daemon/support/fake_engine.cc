@@ -247,6 +247,21 @@ Result<std::unique_ptr<CellWork>> FakeEngine::StartDivide(SequenceHandle sequenc
                                       [this](std::size_t tokens) { RecordWork(tokens); });
 }
 
+std::size_t FakeEngine::CellsToPrepare(SequenceHandle sequence) {
+  if (!prepares_shifted_) return 0;
+  return memory_
+      ->CountRewritten({.handle = sequence, .kind = RewriteRequest::Kind::kSettle, .range = {}})
+      .value_or(0);
+}
+
+Result<std::unique_ptr<CellWork>> FakeEngine::StartPreparing(SequenceHandle sequence) {
+  CellRewrite rewrite;
+  KVD_CHECK_OK(memory_->BeginRewrite(
+      {.handle = sequence, .kind = RewriteRequest::Kind::kSettle, .range = {}}, &rewrite));
+  return std::make_unique<FakeDivide>(*memory_, std::move(rewrite),
+                                      [this](std::size_t tokens) { RecordWork(tokens); });
+}
+
 Result<std::unique_ptr<EmbedWork>> FakeEngine::StartEmbed(std::span<const TokenId> tokens) {
   KVD_CHECK_OK(CheckEmbed(config_, tokens));
   return std::make_unique<FakeText>(

@@ -80,6 +80,10 @@ class FakeEngine final : public Engine {
   Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
                                                 std::int32_t divisor,
                                                 const AppliedRequest& applied) override;
+  // Shifted sequences are settled before their next step, as with --llama-shifts, if told to.
+  void PrepareShifted() { prepares_shifted_ = true; }
+  std::size_t CellsToPrepare(SequenceHandle sequence) override;
+  Result<std::unique_ptr<CellWork>> StartPreparing(SequenceHandle sequence) override;
   Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens) override;
   Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,
                                                   std::span<const TokenId> tokens,
@@ -126,6 +130,7 @@ class FakeEngine final : public Engine {
   TokenId end_after_ = -1;
   TokenId fail_at_ = -1;
   bool spreads_ = false;
+  bool prepares_shifted_ = false;
   bool has_state_ = false;
   void RecordWork(std::size_t tokens);
   void Pass(double seconds);

@@ -70,6 +70,68 @@ TEST_P(LookupGrowthTest, ListsLookAtEachRecordOnceAndAtAPortionUnderOneLock) {
   EXPECT_EQ(looks.records_at_once, Memory::kListedAtOnce);
 }
 
+// Sequences of one cell each in a pool whose blocks are all sparse, and every list is looked at.
+TEST(DefragmentGrowthTest, ASliceLooksAtAPortionOfTheListsUnderOneLock) {
+  struct Mover final : CellMover {
+    void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t,
+                   std::uint32_t) override {}
+  } mover;
+  for (const std::uint32_t count : {500u, 8'000u}) {
+    MemoryOptions options = SmallOptions(8'192 * 32);
+    options.sequence_capacity = 16'100;
+    const auto memory = MakeMemory(options);
+    std::vector<SequenceHandle> handles;
+    for (std::uint32_t made = 0; made < count; ++made) {
+      handles.push_back(*memory->Create(kOwn));
+      ASSERT_TRUE(AppendTokens(*memory, handles.back(), static_cast<TokenId>(made), 1));
+    }
+    (void)memory->TakeLooks();
+    const Result<DefragSlice> slice = memory->Defragment(256, mover);
+    ASSERT_TRUE(slice.has_value());
+    EXPECT_EQ(slice->cells_moved, 256u);
+    EXPECT_EQ(slice->sequences_rewritten, 256u);
+    const std::uint64_t at_once = memory->TakeLooks().extents_at_once;
+    EXPECT_GE(at_once, 1'000u);
+    EXPECT_LE(at_once, 2'049u);  // the last list may pass the portion by its length
+    for (std::uint32_t at = 0; at < count; ++at) {
+      ASSERT_EQ(ContentsOf(*memory, handles[at]).tokens,
+                std::vector<TokenId>{static_cast<TokenId>(at)});
+    }
+  }
+}
+
+// 100 cells and 2,000 of a pool of 2,048.
+TEST(ReadCellsTest, ManyCellsAreReadWithoutTheLock) {
+  const auto memory = MakeMemory(SmallOptions(64 * 32));
+  const SequenceHandle handle = *memory->Create(kOwn);
+  constexpr TokenId kFirst = 7;
+  ASSERT_TRUE(AppendTokens(*memory, handle, kFirst, 100));
+  (void)memory->TakeLooks();
+  EXPECT_EQ(ContentsOf(*memory, handle).tokens.size(), 100u);
+  EXPECT_EQ(memory->TakeLooks().cells_at_once, 100u);
+  ASSERT_TRUE(AppendTokens(*memory, handle, kFirst + 100, 1'900));
+  ASSERT_TRUE(memory->AddPositions(handle, {Pos{1'000}, Pos{2'000}}, 5));
+  const std::uint32_t free_blocks = memory->Usage().free_blocks;
+  const Contents all = ContentsOf(*memory, handle);
+  EXPECT_EQ(memory->TakeLooks().cells_at_once, 0u);
+  ASSERT_EQ(all.tokens.size(), 2'000u);
+  for (std::int32_t at = 0; at < 2'000; ++at) {
+    const auto cell = static_cast<std::size_t>(at);
+    ASSERT_EQ(all.tokens[cell], kFirst + at);
+    ASSERT_EQ(all.positions[cell], at < 1'000 ? at : at + 5);
+  }
+  // A part, up to the end; nothing is held afterwards.
+  std::vector<TokenId> tokens;
+  std::vector<Pos> positions;
+  ASSERT_TRUE(memory->ReadCells(handle, 900, 5'000, &tokens, &positions));
+  EXPECT_TRUE(std::ranges::equal(tokens, std::span(all.tokens).subspan(900)));
+  ASSERT_TRUE(memory->ReadCells(handle, 2'000, 5'000, &tokens, &positions));
+  EXPECT_TRUE(tokens.empty());
+  EXPECT_EQ(memory->Usage().free_blocks, free_blocks);
+  ASSERT_TRUE(memory->Drop(handle));
+  EXPECT_EQ(memory->Usage().free_blocks, memory->Usage().total_blocks);
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, LookupGrowthTest, testing::Values(1'000, 15'600));
 
 }  // namespace

@@ -34,7 +34,7 @@ inline std::unique_ptr<UnifiedMemory> MakeMemory(const MemoryOptions& options) {
 }
 
 // The prefix index holds the pristine tokens of every live sequence, and nothing else.
-inline void ExpectPrefixIndex(const UnifiedMemory& memory) {
+inline void ExpectPrefixIndex(UnifiedMemory& memory) {
   const PrefixIndex& prefixes = memory.prefixes();
   std::vector<bool> is_live(memory.geometry().meta.sequence_capacity);
   std::vector<TokenId> tokens;
@@ -92,7 +92,7 @@ struct Contents {
   friend bool operator==(const Contents&, const Contents&) = default;
 };
 
-inline Contents ContentsOf(const Memory& memory, SequenceHandle handle) {
+inline Contents ContentsOf(Memory& memory, SequenceHandle handle) {
   Contents contents;
   std::vector<Pos> positions;
   const Status status = memory.ReadCells(handle, 0, ~0u, &contents.tokens, &positions);

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <utility>
+
 #include "engine/memory/cell_rewrite.h"
 #include "tests/engine/memory/memory_fixture.h"
 
@@ -383,7 +386,16 @@ TEST_F(UnifiedMemoryTest, ChangingTheFormOfKeysRewritesThoseOfAnotherForm) {
   EXPECT_EQ(ContentsOf(*memory_, a), before);
   EXPECT_EQ(memory_->QueryUse(a)->shared_cells, 0u);
   EXPECT_EQ(memory_->QueryUse(a)->delta_count, 1u);
+  (void)memory_->TakeLooks();
   EXPECT_EQ(*memory_->ChangeKeyForm(a, 1, rotator), 0u);
+  EXPECT_EQ(memory_->TakeLooks().cells_at_once, 0u) << "it is known";
+  const SequenceHandle later = ForkOf(a);
+  EXPECT_EQ(
+      *memory_->CountRewritten(
+          {.handle = later, .kind = RewriteRequest::Kind::kChangeForm, .range = {}, .key_form = 1}),
+      0u);
+  EXPECT_EQ(memory_->TakeLooks().cells_at_once, 70u) << "of a new content it is not";
+  ASSERT_TRUE(memory_->Drop(later));
 
   // Cells of the other form among its own: the run that holds them.
   const SequenceHandle mixed = Make(10);
@@ -492,6 +504,40 @@ TEST_F(UnifiedMemoryTest, PackingMovesSparseBlocksTogetherAndKeepsWhatIsShared) 
   EXPECT_EQ(memory_->Defragment(1000, mover)->cells_moved, 28u)
       << "from the last block to the first";
   EXPECT_TRUE(memory_->Defragment(1000, mover)->is_done);
+}
+
+// Forks, edits and drops while cells are copied.
+class EditingMover : public CountingMover {
+ public:
+  explicit EditingMover(std::function<void()> edit) : edit_(std::move(edit)) {}
+  void MoveCells(std::uint32_t group, BlockId from, std::uint32_t from_cell, BlockId to,
+                 std::uint32_t to_cell, std::uint32_t count) override {
+    CountingMover::MoveCells(group, from, from_cell, to, to_cell, count);
+    if (edit_) std::exchange(edit_, nullptr)();
+  }
+
+ private:
+  std::function<void()> edit_;
+};
+
+TEST_F(UnifiedMemoryTest, VerbsMayComeInWhileASliceIsPacked) {
+  std::vector<SequenceHandle> handles;
+  for (int i = 0; i < 6; ++i) handles.push_back(Make(4, 100 * (i + 1)));
+  const Contents first = ContentsOf(*memory_, handles[0]);
+  SequenceHandle fork{};
+  EditingMover mover([&] {
+    fork = ForkOf(handles[0]);
+    ASSERT_TRUE(memory_->AddPositions(handles[1], {}, 9));
+    ASSERT_TRUE(memory_->RemoveRange(handles[2], {Pos{1}, Pos{2}}));
+    ASSERT_TRUE(memory_->Drop(handles[3]));
+    ASSERT_TRUE(memory_->Drop(handles[0]));
+  });
+  ASSERT_TRUE(memory_->Defragment(1000, mover));
+  EXPECT_EQ(ContentsOf(*memory_, fork), first);
+  EXPECT_EQ(ContentsOf(*memory_, handles[1]).positions, (std::vector<std::int32_t>{9, 10, 11, 12}));
+  EXPECT_EQ(ContentsOf(*memory_, handles[2]).tokens, (std::vector<TokenId>{300, 302, 303}));
+  EXPECT_EQ(memory_->Usage().live_cells, 4u + 4u + 3u + 4u + 4u);
+  EXPECT_EQ(memory_->Usage().free_blocks, memory_->Usage().total_blocks - 1);
 }
 
 TEST_F(UnifiedMemoryTest, PackingBringsTheFarEndOfThePoolForward) {
