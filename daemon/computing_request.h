@@ -34,6 +34,8 @@ struct RequestOrigin {
   wire::Verb verb{};
   bool wants_progress = false;  // kFlagProgress
   SharedCharge charge{};        // for its copy of the payload
+  // Whom the buffers of its work are counted for; null: nobody.
+  std::shared_ptr<HeldAccount> account{};
 };
 
 // How a prompt that begins an empty sequence comes by its cells (PrefixSharing).
@@ -139,6 +141,8 @@ class ComputingRequest {
   };
 
   const RequestOrigin& origin() const { return origin_; }
+  // To be grown by what work allocates.
+  HeldCharge ChargeForWork() const { return HeldCharge(origin_.account); }
   wire::Completion MakeCompletion() const;
   // Itself, as what it commits is marked.
   AppliedRequest applied() const;

@@ -18,6 +18,9 @@ std::size_t EmbedRequest::work_left() const {
 
 void EmbedRequest::DoWork(Engine& engine, std::size_t tokens) {
   if (!work_) {
+    buffers_ = ChargeForWork();
+    const Status counted = buffers_.Grow(EncoderBytes(engine.config(), tokens_.size()));
+    if (!counted) return EndWith(counted.error());
     auto work = engine.StartEmbed(tokens_);
     if (!work) return EndWith(work.error());
     work_ = std::move(*work);
@@ -33,12 +36,14 @@ void EmbedRequest::DoWork(Engine& engine, std::size_t tokens) {
   wire::Completion completion = MakeCompletion();
   completion.value0 = static_cast<std::int64_t>(embedding.row_count);
   completion.value1 = static_cast<std::int64_t>(embedding.width);
+  buffers_ = {};
   const auto bytes = std::as_bytes(values);
   SetFinal({.completion = completion, .output = {bytes.begin(), bytes.end()}});
 }
 
 void EmbedRequest::OnCancel() {
   work_.reset();
+  buffers_ = {};
   ComputingRequest::OnCancel();
 }
 

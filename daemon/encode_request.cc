@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "engine/encoder.h"
+
 namespace kvd {
 
 EncodeRequest::EncodeRequest(RequestOrigin origin, SequenceHandle sequence,
@@ -17,6 +19,9 @@ std::size_t EncodeRequest::work_left() const {
 
 void EncodeRequest::DoWork(Engine& engine, std::size_t tokens) {
   if (!work_) {
+    buffers_ = ChargeForWork();
+    const Status counted = buffers_.Grow(EncoderBytes(engine.config(), tokens_.size()));
+    if (!counted) return EndWith(counted.error());
     auto work = engine.StartEncode(sequence(), tokens_, applied());
     if (!work) return EndWith(work.error());
     work_ = std::move(*work);
@@ -24,6 +29,7 @@ void EncodeRequest::DoWork(Engine& engine, std::size_t tokens) {
   const Result<bool> is_done = work_->Advance(tokens);
   if (is_done && !*is_done) return;
   work_.reset();
+  buffers_ = {};
   if (!is_done) return EndWith(is_done.error());
   wire::Completion completion = MakeCompletion();
   completion.value0 = static_cast<std::int64_t>(tokens_.size());
@@ -33,6 +39,7 @@ void EncodeRequest::DoWork(Engine& engine, std::size_t tokens) {
 
 void EncodeRequest::OnCancel() {
   work_.reset();
+  buffers_ = {};
   ComputingRequest::OnCancel();
 }
 

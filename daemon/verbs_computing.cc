@@ -297,7 +297,8 @@ Result<Outcome> Service::Embed(const Request& request) {
       RequestOrigin{.session = request.session,
                     .request = static_cast<RequestId>(request.submission.request),
                     .verb = wire::Verb::kEmbed,
-                    .charge = request.charge},
+                    .charge = request.charge,
+                    .account = held_.AccountOf(request.caller.uid)},
       std::move(tokens), request.has(wire::kFlagNormalize))));
   return AnsweredByScheduler{};
 }
@@ -312,7 +313,8 @@ Result<Outcome> Service::Encode(const Request& request) {
       RequestOrigin{.session = request.session,
                     .request = static_cast<RequestId>(request.submission.request),
                     .verb = wire::Verb::kEncode,
-                    .charge = request.charge},
+                    .charge = request.charge,
+                    .account = held_.AccountOf(request.caller.uid)},
       info.handle, std::move(tokens), config.decoder_start_token)));
   return AnsweredByScheduler{};
 }

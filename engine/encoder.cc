@@ -32,6 +32,13 @@ Status CheckTokens(const ModelConfig& config, std::span<const TokenId> tokens) {
 
 std::size_t EncoderTokensMax(const ModelConfig& config) { return config.context_length; }
 
+// EncoderText's: its stream, keys and values, and where each row of those begins.
+std::uint64_t EncoderBytes(const ModelConfig& config, std::size_t token_count) {
+  const EncoderConfig& encoder = config.encoder;
+  const std::uint64_t floats = config.embedding_size + 2ull * encoder.head_count * encoder.head_dim;
+  return token_count * (floats * sizeof(float) + 3 * sizeof(float*));
+}
+
 Status CheckEmbed(const ModelConfig& config, std::span<const TokenId> tokens) {
   const std::string name(config.architecture_name());
   if (config.encoder.layer_count == 0 || config.has_decoder) {

@@ -31,6 +31,9 @@ std::size_t EncoderTokensMax(const ModelConfig& config);
 // one bounds the buffers of a text (three rows of f32 a token) and its attention.
 inline constexpr std::size_t kEncodeTokensMax = 16384;
 
+// Bytes of the rows of a text of that many tokens while it is on its way.
+std::uint64_t EncoderBytes(const ModelConfig& config, std::size_t token_count);
+
 // Errors: kUnsupported (the model has no encoder that embeds, or a pooling that makes no
 // embedding), naming the model's architecture; kInvalidArgument (no tokens, too many, an id that is
 // no token).

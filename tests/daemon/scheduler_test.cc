@@ -762,6 +762,44 @@ TEST_F(CrossWorkTest, TextsThatAreBegunAreBoundedAndEndWithTheirSessions) {
   }
 }
 
+TEST_F(CrossWorkTest, TheBuffersOfATextAreCountedWhileItIsOnItsWay) {
+  constexpr std::uint32_t kUid = 1001;
+  const std::uint64_t text_bytes = EncoderBytes(engine_.config(), 400);
+  ASSERT_GT(text_bytes, 400u);
+  Quotas limits;
+  limits.others.held_bytes = text_bytes;
+  const QuotaPolicy quotas(limits, 1000, true);
+  HeldBytes held(quotas);
+  const auto account = held.AccountOf(kUid);
+  TestSession client(1, kUid);
+  const auto encode = [&](SequenceHandle sequence, std::size_t tokens) {
+    RequestOrigin origin = Begin(client, ++last_request_, wire::Verb::kEncode);
+    origin.account = account;
+    ASSERT_TRUE(scheduler_.Submit(std::make_unique<EncodeRequest>(
+        std::move(origin), sequence, std::vector<TokenId>(tokens, 5), FakeEngine::kBos)));
+  };
+  encode(NewSequence(client), 400);
+  ASSERT_TRUE(scheduler_.RunOnce());
+  EXPECT_EQ(account->bytes(), text_bytes);
+  RunDry();
+  EXPECT_EQ(account->bytes(), 0u);
+  EXPECT_EQ(client.All().back().code(), Code::kOk);
+
+  const SequenceHandle refused = NewSequence(client);
+  encode(refused, 401);
+  RunDry();
+  const ReceivedCompletion answer = client.All().back();
+  EXPECT_EQ(answer.code(), Code::kNoSpace);
+  EXPECT_NE(answer.text().find("held bytes"), std::string::npos) << answer.text();
+  EXPECT_EQ(account->bytes(), 0u);
+
+  encode(NewSequence(client), 400);
+  ASSERT_TRUE(scheduler_.RunOnce());
+  scheduler_.CancelSession(client.session()->id());
+  RunDry();
+  EXPECT_EQ(account->bytes(), 0u);
+}
+
 TEST_F(CrossWorkTest, AUserWithManyTextsDoesNotKeepAnotherOnesFromBeginning) {
   std::vector<std::unique_ptr<TestSession>> users;
   for (std::uint32_t user = 0; user < Scheduler::kWorksMax; ++user) {
