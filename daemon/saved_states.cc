@@ -53,6 +53,17 @@ Result<std::vector<std::string>> NamesIn(int folder) {
   return names;
 }
 
+Result<std::uint64_t> BytesIn(int folder) {
+  KVD_TRY(const std::vector<std::string> names, NamesIn(folder));
+  std::uint64_t bytes = 0;
+  for (const std::string& name : names) {
+    struct stat about{};
+    if (::fstatat(folder, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0)
+      bytes += static_cast<std::uint64_t>(about.st_size);
+  }
+  return bytes;
+}
+
 Status CheckName(const std::string& name) {
   if (IsSafeName(name)) return {};
   return Fail(Code::kInvalidArgument,
@@ -173,6 +184,7 @@ class SavedStates::Reservation {
   Reservation& operator=(const Reservation&) = delete;
   ~Reservation() {
     const MutexLock lock(states_.mutex_);
+    ++states_.reservations_ended_;
     const auto found = states_.reserved_bytes_.find(uid_);
     found->second -= bytes_;
     if (found->second == 0) states_.reserved_bytes_.erase(found);
@@ -187,27 +199,26 @@ class SavedStates::Reservation {
 Result<std::unique_ptr<SavedStates::Reservation>> SavedStates::Reserve(std::uint32_t uid,
                                                                        int folder,
                                                                        std::uint64_t wanted_bytes) {
-  std::uint64_t held_bytes = 0;
-  if (!quotas_.is_own(uid)) {
-    KVD_TRY(const std::vector<std::string> names, NamesIn(folder));
-    for (const std::string& name : names) {
-      struct stat about{};
-      if (::fstatat(folder, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0) {
-        held_bytes += static_cast<std::uint64_t>(about.st_size);
-      }
+  for (;;) {
+    std::uint64_t ended = 0;
+    {
+      const MutexLock lock(mutex_);
+      ended = reservations_ended_;
     }
+    std::uint64_t held_bytes = 0;
+    if (!quotas_.is_own(uid)) {
+      KVD_TRY(held_bytes, BytesIn(folder));
+    }
+    const MutexLock lock(mutex_);
+    // A file that was finished meanwhile is neither in the folder as it was read nor reserved.
+    if (ended != reservations_ended_) continue;
+    const auto found = reserved_bytes_.find(uid);
+    const std::uint64_t reserved_bytes = found == reserved_bytes_.end() ? 0 : found->second;
+    if (!quotas_.is_own(uid))
+      KVD_CHECK_OK(quotas_.CheckSavedBytes(uid, held_bytes + reserved_bytes, wanted_bytes));
+    reserved_bytes_[uid] = reserved_bytes + wanted_bytes;
+    return std::make_unique<Reservation>(*this, uid, wanted_bytes);
   }
-  const MutexLock lock(mutex_);
-  std::uint64_t& reserved_bytes = reserved_bytes_[uid];
-  const Status allowed =
-      quotas_.is_own(uid) ? Status()
-                          : quotas_.CheckSavedBytes(uid, held_bytes + reserved_bytes, wanted_bytes);
-  if (!allowed) {
-    if (reserved_bytes == 0) reserved_bytes_.erase(uid);
-    return std::unexpected(allowed.error());
-  }
-  reserved_bytes += wanted_bytes;
-  return std::make_unique<Reservation>(*this, uid, wanted_bytes);
 }
 
 Result<Reply> SavedStates::Save(const SaveCall& call, WorkControl& work) {

@@ -97,6 +97,7 @@ class SavedStates {
   Mutex mutex_;
   // By uid, of saves in work.
   std::unordered_map<std::uint32_t, std::uint64_t> reserved_bytes_ KVD_GUARDED_BY(mutex_);
+  std::uint64_t reservations_ended_ KVD_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace kvd

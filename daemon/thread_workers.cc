@@ -40,6 +40,8 @@ class ThreadWorkers::Piece final : public WorkControl {
     return CheckWanted(is_cancelled.load(std::memory_order_relaxed));
   }
 
+  void Block(const std::function<void()>& call) override { workers_.CallWithoutTurn(*this, call); }
+
   const WorkOwner owner;
   const RequestId request;
   Work work;
@@ -49,6 +51,7 @@ class ThreadWorkers::Piece final : public WorkControl {
   // Guarded by the workers' mutex.
   bool has_begun = false;
   bool has_turn = false;
+  bool is_blocked = false;  // wants no turn now
   CondVar turn_came;
 
  private:
@@ -108,7 +111,7 @@ bool ThreadWorkers::BeginOn(const std::shared_ptr<Piece>& piece) {
 
 bool ThreadWorkers::GiveTurn(UidQueue& uid, SessionQueue& session) {
   const std::shared_ptr<Piece>& piece = session.pieces.front();
-  if (piece->has_turn) return false;
+  if (piece->has_turn || piece->is_blocked) return false;
   if (!piece->has_begun) {
     if (!MayBegin(uid) || !BeginOn(piece)) return false;
     piece->has_begun = true;
@@ -139,15 +142,33 @@ void ThreadWorkers::Dispatch() {
 }
 
 void ThreadWorkers::Yield(Piece& piece) {
-  MutexLock lock(mutex_);
+  const MutexLock lock(mutex_);
   piece.slice_end = Clock::now() + options_.slice;
   if (stops_) return;
   piece.has_turn = false;
   --turns_taken_;
   // Those that wait come first, as this one got its last turn after them; without any it is next.
+  AwaitTurn(piece);
+}
+
+void ThreadWorkers::AwaitTurn(Piece& piece) {
   Dispatch();
   while (!piece.has_turn) piece.turn_came.Wait(mutex_);
   piece.slice_end = Clock::now() + options_.slice;
+}
+
+void ThreadWorkers::CallWithoutTurn(Piece& piece, const std::function<void()>& call) {
+  {
+    const MutexLock lock(mutex_);
+    piece.has_turn = false;
+    piece.is_blocked = true;
+    --turns_taken_;
+    Dispatch();
+  }
+  call();
+  const MutexLock lock(mutex_);
+  piece.is_blocked = false;
+  AwaitTurn(piece);
 }
 
 void ThreadWorkers::RunThread(Thread& thread) {

@@ -1,8 +1,8 @@
 // ThreadWorkers: workers that are threads.
 //
 // Every piece of work that has begun has a thread of its own, but only `turns` of them run at a
-// time: one that has had its slice hands its turn on when it calls Continue and others wait. Turns go
-// round by uid, then round the sessions of a uid, so that a short call never waits for the end of
+// time: one that has had its slice hands its turn on when it calls Continue and others wait, and one
+// that waits for a device (Block) has none. Turns go round by uid, then round the sessions of a uid, so that a short call never waits for the end of
 // another owner's long one.
 //
 // Threads: Stop and the destructor belong to the owner; the rest as in workers.h. Invariant: at most
@@ -73,6 +73,8 @@ class ThreadWorkers final : public Workers {
 
   // Of a piece's thread.
   void Yield(Piece& piece);
+  void CallWithoutTurn(Piece& piece, const std::function<void()>& call);
+  void AwaitTurn(Piece& piece) KVD_REQUIRES(mutex_);
   void RunThread(Thread& thread);
 
   const Options options_;

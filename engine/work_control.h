@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 
 #include "shm/error.h"
 
@@ -18,6 +19,9 @@ class WorkControl {
   // Returns when the work may continue; other work may run meanwhile. REQUIRES: the caller holds no
   // lock that other work waits for. Errors: kCancelled: the result is not wanted any more; return at once.
   virtual Status Continue() = 0;
+  // Calls what waits for a device and needs no processor; other work may run meanwhile. REQUIRES: as
+  // Continue.
+  virtual void Block(const std::function<void()>& call) { call(); }
 };
 
 // Work that nothing interrupts.

@@ -157,9 +157,9 @@ UnifiedMemory::Need UnifiedMemory::NeedOf(std::span<const AppendRequest> request
   for (const AppendRequest& request : requests) {
     const Result<Found> found = Find(request.handle);
     if (!found) continue;
-    if (has_state() && !request.is_encoding) ++need.states;
+    if (has_state()) ++need.states;
     for (std::uint32_t group = 0; group < group_count(); ++group) {
-      if (is_cross(group) != request.is_encoding) continue;
+      if (is_cross(group)) continue;
       const NewCells cells = PlanAppend(*found->record, group, CountNewCells(request));
       // Of two that would fill one tail the second one finds it taken.
       need.blocks[group] += cells.fresh_blocks + (cells.tail_count > 0 && requests.size() > 1);

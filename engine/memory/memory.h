@@ -157,10 +157,9 @@ struct StepSequence {
   std::uint32_t new_cells = 0;
   Pos first_new_pos;  // effective position of the first new token
   // By block group. Groups without a window hold past_cells + new_cells cells; the cross group
-  // holds those of the encoded text and gets new ones by encoding alone.
+  // holds those of the encoded text and gets none.
   std::array<GroupPart, layout::kGroupsMax> groups;
-  bool is_encoding = false;  // the tokens are a text to encode: new cells of the cross group alone
-  AppliedRequest applied;    // whose tokens they are
+  AppliedRequest applied;           // whose tokens they are
   layout::SamplerRecord sampler{};  // of AppendRequest
   // Recurrent state before the first new token (kNoSlot: zeros) and where the one behind the last
   // is written, all of it: Memory::StateBytes. Both kNoSlot for a model without state.
@@ -177,9 +176,6 @@ struct AppendRequest {
   Pos pos;                          // must be the sequence's next position
   std::span<const TokenId> tokens;  // at least one; range-checked by the caller
   std::uint32_t key_form = 0;       // layout::CellRecord::key_form of the new cells
-  // The tokens are the text that the sequence's decoder attends to: they become cells of the cross
-  // group, at positions 0, 1, …, once per sequence and before its first cell. `pos` is 0.
-  bool is_encoding = false;
   // Whose tokens they are: committed with them, so that the request can be gone on with.
   AppliedRequest applied{};
   // What drew the last one, kept from this commit on; flags 0: the sequence's own stays.
@@ -332,7 +328,8 @@ class Memory : public SessionStore {
   virtual void AbandonRewrite(CellRewrite& rewrite) = 0;
   // Packs the cells of some sparse blocks of one group, about cells_max of them, and gives the
   // system back what is unused then. A step of its own, as dividing. Deltas, positions and what is
-  // shared stay. Errors: kNoSpace (lists, bytes of the pool); nothing has changed then.
+  // shared stay. Errors: kNoSpace (bytes of the pool: nothing has changed; lists: some sequences see
+  // their cells in the new places, others in the old ones, until a later call).
   virtual Result<DefragSlice> Defragment(std::uint32_t cells_max, CellMover& mover) = 0;
   // Hands the sequence to another owner or changes its flags (kSequenceRetained, kSequencePinned).
   // No conflict for a step. Errors: kNotFound, kPermission, kInvalidArgument (other flags, or one

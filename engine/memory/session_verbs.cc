@@ -83,7 +83,8 @@ std::vector<StoredSession> UnifiedMemory::StoredSessions() const {
   std::uint64_t next_id = 0;
   std::size_t count = kListedAtOnce;
   while (count == kListedAtOnce) {
-    sessions.reserve(sessions.size() + kListedAtOnce);
+    if (sessions.capacity() - sessions.size() < kListedAtOnce)
+      sessions.reserve(2 * sessions.size() + kListedAtOnce);
     const MutexLock lock(mutex_);
     count = 0;
     for (auto at = tables_.sessions_by_id.lower_bound(next_id);

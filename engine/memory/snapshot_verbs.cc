@@ -120,7 +120,8 @@ std::vector<SnapshotInfo> UnifiedMemory::Snapshots() const {
   std::string last;  // no name is empty
   std::size_t count = kListedAtOnce;
   while (count == kListedAtOnce) {
-    infos.reserve(infos.size() + kListedAtOnce);
+    if (infos.capacity() - infos.size() < kListedAtOnce)
+      infos.reserve(2 * infos.size() + kListedAtOnce);
     const MutexLock lock(mutex_);
     count = 0;
     for (auto at = tables_.snapshots_by_name.upper_bound(last);

@@ -63,7 +63,7 @@ Status UnifiedMemory::AppendGroups(const layout::SequenceRecord& old, const Step
     GroupEdit& edit = edits_[group];
     edit.old_pieces.clear();
     edit.new_pieces.clear();
-    if (is_cross(group) != part.is_encoding) continue;
+    if (is_cross(group)) continue;
     KVD_ASSERT(old.extents[group].entry_count <= cells.extents.size());
     std::size_t dropped = CountOutOfReach(group, cells, record->next_pos);
     Result<layout::ListRoot> root = AppendToList(old, group, cells, dropped);
@@ -115,21 +115,14 @@ Status UnifiedMemory::Commit(StepPlan& plan, std::size_t index) {
   KVD_ASSERT(old.cell_count == part.past_cells);
 
   layout::SequenceRecord record = old;
-  if (part.is_encoding) {
-    record.cross_cells = part.new_cells;
-  } else {
-    record.cell_count += part.new_cells;
-    record.next_pos =
-        static_cast<std::int32_t>(std::int64_t{part.first_new_pos.value} + part.new_cells);
-    SetPristine(&record,
-                old.pristine_cells == old.cell_count ? record.cell_count : old.pristine_cells);
-    record.state_slot = part.state_to;
-    record.logits_slot = layout::kNoSlot;
-  }
-  // A text is encoded in one step; tokens may take many.
-  const AppliedRequest applied = part.is_encoding ? part.applied : AppliedRequest{};
-  const Applying applying(this, applied);
-  if (!part.is_encoding) MarkRequest(part.applied, old.cell_count, &record);
+  record.cell_count += part.new_cells;
+  record.next_pos =
+      static_cast<std::int32_t>(std::int64_t{part.first_new_pos.value} + part.new_cells);
+  SetPristine(&record,
+              old.pristine_cells == old.cell_count ? record.cell_count : old.pristine_cells);
+  record.state_slot = part.state_to;
+  record.logits_slot = layout::kNoSlot;
+  MarkRequest(part.applied, old.cell_count, &record);
   if (part.sampler.flags != 0) {
     record.sampler = part.sampler;
     record.sampler.cell_count = record.cell_count;

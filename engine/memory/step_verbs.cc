@@ -39,28 +39,6 @@ void UnifiedMemory::EndRead() {
   for (BlockAllocator& allocator : allocators_) allocator.EndRead();
 }
 
-Status UnifiedMemory::CheckEncoding(const AppendRequest& request,
-                                    const layout::SequenceRecord& record) const {
-  if (meta_.geometry().cross_group == layout::kNoSlot) {
-    return Fail(Code::kUnsupported, "encode: the model has no encoder");
-  }
-  if (record.cross_cells != 0) {
-    return Fail(Code::kExists, HandleText(request.handle) + ": has an encoded text of " +
-                                   std::to_string(record.cross_cells) + " tokens");
-  }
-  if (record.cell_count != 0) {
-    return Fail(Code::kInvalidArgument, HandleText(request.handle) + ": has " +
-                                            std::to_string(record.cell_count) +
-                                            " cells; a text is encoded before the first one");
-  }
-  if (request.pos.value != 0) {
-    return Fail(Code::kInvalidArgument, HandleText(request.handle) + ": position " +
-                                            std::to_string(request.pos.value) +
-                                            ", an encoded text starts at 0");
-  }
-  return {};
-}
-
 Status UnifiedMemory::CheckAppend(const AppendRequest& request, Found* found) const {
   KVD_TRY(*found, FindMutable(request.handle));
   const layout::SequenceRecord& record = *found->record;
@@ -70,7 +48,6 @@ Status UnifiedMemory::CheckAppend(const AppendRequest& request, Found* found) co
   if (request.tokens.empty()) {
     return Fail(Code::kInvalidArgument, HandleText(request.handle) + ": no tokens");
   }
-  if (request.is_encoding) return CheckEncoding(request, record);
   if (meta_.geometry().cross_group != layout::kNoSlot && record.cross_cells == 0) {
     return Fail(Code::kInvalidArgument,
                 HandleText(request.handle) + ": no text is encoded that it could attend to");
@@ -163,15 +140,13 @@ Status UnifiedMemory::ReservePart(const AppendRequest& request, const Found& fou
   part->new_cells = CountNewCells(request);
   part->first_new_pos = request.pos;
   part->key_form = request.key_form;
-  part->is_encoding = request.is_encoding;
   part->applied = request.applied;
   part->sampler = request.sampler;
   part->edit_number = record.edit_number;
-  part->state_from = request.is_encoding ? layout::kNoSlot : record.state_slot;
+  part->state_from = record.state_slot;
   part->state_to = layout::kNoSlot;
   for (std::uint32_t group = 0; group < group_count(); ++group) {
-    const bool is_written = is_cross(group) == request.is_encoding;
-    const std::uint32_t new_cells = is_written ? part->new_cells : 0;
+    const std::uint32_t new_cells = is_cross(group) ? 0 : part->new_cells;
     Status status = ReserveGroup(record, group, new_cells, &part->groups[group]);
     if (!status) {
       for (std::uint32_t taken = 0; taken < group; ++taken)
@@ -186,24 +161,14 @@ Status UnifiedMemory::ReservePart(const AppendRequest& request, const Found& fou
 
 Status UnifiedMemory::ReserveStates(StepPlan* plan, std::size_t* failed) {
   if (!has_state()) return {};
-  std::uint32_t needed = 0;
-  for (std::size_t index = 0; index < plan->count; ++index) {
-    needed += plan->sequences[index].is_encoding ? 0 : 1;
-  }
+  const auto needed = static_cast<std::uint32_t>(plan->count);
   if (Status status = FindStates(needed, /*may_evict=*/false); !status) {
     // All that can be found would do for the ones before the one at fault.
-    std::uint32_t left = states_.free_slots() + CountSpareStates();
-    for (std::size_t index = 0; index < plan->count; ++index) {
-      if (plan->sequences[index].is_encoding || left-- > 0) continue;
-      SetFailed(failed, index);
-      break;
-    }
+    SetFailed(failed, std::min(states_.free_slots() + CountSpareStates(), needed - 1));
     return status;
   }
-  for (std::size_t index = 0; index < plan->count; ++index) {
-    StepSequence& part = plan->sequences[index];
-    if (!part.is_encoding) part.state_to = states_.TakePinned();
-  }
+  for (std::size_t index = 0; index < plan->count; ++index)
+    plan->sequences[index].state_to = states_.TakePinned();
   return {};
 }
 

@@ -499,8 +499,6 @@ class UnifiedMemory final : public Memory {
   void BeginRead() KVD_REQUIRES(mutex_);
   void EndRead() KVD_REQUIRES(mutex_);
   Status CheckAppend(const AppendRequest& request, Found* found) const KVD_REQUIRES(mutex_);
-  Status CheckEncoding(const AppendRequest& request, const layout::SequenceRecord& record) const
-      KVD_REQUIRES(mutex_);
   Status CheckListRoom(const layout::ListRoot& root, std::uint32_t fresh_blocks) const
       KVD_REQUIRES(mutex_);
   static std::uint32_t CountNewCells(const AppendRequest& request);

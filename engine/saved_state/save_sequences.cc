@@ -237,7 +237,9 @@ Result<SaveReport> WriteFile(const Engine& engine, std::uint32_t sequence_count,
   architecture.copy(header.architecture, sizeof header.architecture - 1);
   SaveReport report;
   for (const SectionEntry& entry : plan) report.raw_bytes += entry.raw_bytes;
-  KVD_TRY(report.file_bytes, writer->Finish(header, target.replace));
+  Result<std::uint64_t> file_bytes;
+  work.Block([&] { file_bytes = writer->Finish(header, target.replace); });
+  KVD_TRY(report.file_bytes, std::move(file_bytes));
   return report;
 }
 

@@ -162,15 +162,14 @@ void Operations::Fill(const StepSequence& part) {
     const GroupPart& groups = part.groups[group];
     const ExtentView view = groups.view();
     const std::uint32_t first_new = groups.cell_count - part.new_cells;
-    const bool is_cross = group == memory_.geometry().meta.cross_group;
     for (std::size_t at = groups.first_new_extent; at < view.entries.size(); ++at) {
       const Piece piece = view.PieceAt(at);
       for (std::uint32_t k = 0; k < piece.count; ++k) {
         const std::uint32_t ordinal = view.entries[at].start + k;
         if (ordinal < first_new) continue;
         const TokenId token = part.tokens[ordinal - first_new];
-        const auto position = static_cast<std::int32_t>(ordinal - first_new) +
-                              (is_cross ? 0 : part.first_new_pos.value);
+        const auto position =
+            static_cast<std::int32_t>(ordinal - first_new) + part.first_new_pos.value;
         *CellBytes(memory_, group, piece.block, piece.first + k, true) =
             CellTag(token, position - piece.delta);
         *CellBytes(memory_, group, piece.block, piece.first + k, false) = CellTag(token, 0);
@@ -201,19 +200,39 @@ void Operations::Append(SequenceHandle handle, std::size_t count, std::uint32_t 
 
 void Operations::Encode(SequenceHandle handle) {
   const std::vector<TokenId> tokens = Tokens(In(5, 40));
-  const AppendRequest request{.handle = handle, .pos = {}, .tokens = tokens, .is_encoding = true};
-  StepPlan plan;
+  // As the engine does: the cells are reserved, made safe to write and filled, then committed.
   const auto encode = [&]() -> Status {
-    KVD_CHECK_OK(memory_.Reserve({&request, 1}, &plan, nullptr));
-    Fill(plan.sequences[0]);
-    const Status status = memory_.Commit(plan, 0);
-    memory_.EndStep(plan);
-    return status;
+    Restore restore;
+    KVD_CHECK_OK(memory_.BeginRestore(
+        {.handle = handle, .cross_tokens = tokens, .grows_later = true}, &restore));
+    const std::uint32_t group = memory_.geometry().meta.cross_group;
+    for (const layout::Extent& extent : restore.parts[group].extents)
+      KVD_CHECK_OK(memory_.GrowBlock(group, static_cast<BlockId>(extent.block)));
+    FillRestored(restore, {}, tokens);
+    return memory_.CommitRestore(restore);
   };
   if (window_.kind == OperationKind::kEncode) {
     Step(OperationKind::kEncode, encode);
   } else {
     Must(encode());
+  }
+}
+
+void Operations::FillRestored(const Restore& restore, std::span<const TokenId> tokens,
+                              std::span<const TokenId> cross) {
+  for (std::uint32_t group = 0; group < memory_.geometry().meta.group_count; ++group) {
+    const ExtentView view = restore.parts[group].view();
+    const bool is_cross = group == memory_.geometry().meta.cross_group;
+    for (std::size_t at = 0; at < view.entries.size(); ++at) {
+      const Piece piece = view.PieceAt(at);
+      for (std::uint32_t k = 0; k < piece.count; ++k) {
+        const std::uint32_t ordinal = view.entries[at].start + k;
+        const TokenId token = is_cross ? cross[ordinal] : tokens[ordinal];
+        *CellBytes(memory_, group, piece.block, piece.first + k, true) =
+            CellTag(token, static_cast<std::int32_t>(ordinal));
+        *CellBytes(memory_, group, piece.block, piece.first + k, false) = CellTag(token, 0);
+      }
+    }
   }
 }
 
@@ -552,20 +571,7 @@ void Operations::RunRestore() {
   Step(OperationKind::kRestore, [&]() -> Status {
     Restore restore;
     KVD_CHECK_OK(memory_.BeginRestore(request, &restore));
-    for (std::uint32_t group = 0; group < memory_.geometry().meta.group_count; ++group) {
-      const ExtentView view = restore.parts[group].view();
-      const bool is_cross = group == memory_.geometry().meta.cross_group;
-      for (std::size_t at = 0; at < view.entries.size(); ++at) {
-        const Piece piece = view.PieceAt(at);
-        for (std::uint32_t k = 0; k < piece.count; ++k) {
-          const std::uint32_t ordinal = view.entries[at].start + k;
-          const TokenId token = is_cross ? cross[ordinal] : tokens[ordinal];
-          *CellBytes(memory_, group, piece.block, piece.first + k, true) =
-              CellTag(token, static_cast<std::int32_t>(ordinal));
-          *CellBytes(memory_, group, piece.block, piece.first + k, false) = CellTag(token, 0);
-        }
-      }
-    }
+    FillRestored(restore, tokens, cross);
     if (restore.state_slot != layout::kNoSlot) {
       std::memcpy(memory_.StateBytes(restore.state_slot), &sums.back(), sizeof sums[0]);
     }

@@ -88,6 +88,9 @@ class Operations {
   void Append(SequenceHandle handle, std::size_t count, std::uint32_t key_form = 0);
   void Encode(SequenceHandle handle);
   void Fill(const StepSequence& part);
+  // The cells of a restore, without its state and logits.
+  void FillRestored(const Restore& restore, std::span<const TokenId> tokens,
+                    std::span<const TokenId> cross);
   void Forget(std::span<const SequenceHandle> handles);
   void Forget(SequenceHandle handle) { Forget({&handle, 1}); }
 

@@ -160,6 +160,31 @@ TEST(ThreadWorkersTest, NoMoreThanTheTurnsRunAtATime) {
   EXPECT_LE(most.load(), 2);
 }
 
+TEST(ThreadWorkersTest, WorkThatWaitsForADeviceLeavesItsTurnToOthers) {
+  Events events;
+  std::promise<void> blocked, device;
+  std::promise<void> done[2];
+  ThreadWorkers workers(kOneTurn);
+  workers.Queue(Owner(1, 1), Request(1), [&](WorkControl& control) {
+    (void)control.Continue();
+    control.Block([&] {
+      blocked.set_value();
+      device.get_future().get();
+      events.Add("device");
+    });
+    events.Add("after");
+    (void)control.Continue();
+    done[0].set_value();
+  });
+  blocked.get_future().get();
+  workers.Queue(Owner(1, 2), Request(1), Sliced(events, "other", 2, &done[1]));
+  done[1].get_future().get();
+  EXPECT_THAT(events.all(), ElementsAre("other", "other"));
+  device.set_value();
+  done[0].get_future().get();
+  EXPECT_THAT(events.all(), ElementsAre("other", "other", "device", "after"));
+}
+
 TEST(ThreadWorkersTest, AUidBeginsNoMoreThanItMayAndAnotherOneMayAlwaysBeginOne) {
   std::atomic<int> begun = 0;
   std::atomic<bool> ends = false;

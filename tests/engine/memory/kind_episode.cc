@@ -44,6 +44,7 @@ void KindEpisode::Operate() {
   if (choice < 58) return Rewrite();
   if (choice < 61) return Defragment();
   if (choice < 65) return SaveAndRestore();
+  if (choice < 70 && (has_encoder_ || OneIn(5))) return Encode();
   Verb();
 }
 

@@ -134,7 +134,6 @@ class KindEpisode {
   struct Part {
     SequenceHandle handle = SequenceHandle::kNone;
     std::vector<TokenId> tokens;
-    bool is_encoding = false;
     std::uint32_t first_id = 0;
     std::uint64_t content_number = 0;
     Sum sum_before = 0;
@@ -151,6 +150,8 @@ class KindEpisode {
   void GoBack();
 
   // ---- holds and restores (kind_episode_restores.cc)
+  // Gives a sequence the text that it attends to, others in between.
+  void Encode();
   // Random verbs, steps and packing, none or some.
   void Meanwhile();
   // Holds a sequence, brings what the hold says back as another one, others in between.

@@ -9,12 +9,7 @@ namespace kvd::memory_model {
 
 Code KindEpisode::ExpectedAppend(const Part& part, std::int64_t pos) {
   if (const Code code = reference_.CheckMutable(part.handle); code != Code::kOk) return code;
-  const bool is_encoded = !texts_[part.handle].empty();
-  if (part.is_encoding) {
-    if (!has_encoder_) return Code::kUnsupported;
-    return is_encoded ? Code::kExists : Code::kOk;  // no cells without a text
-  }
-  if (has_encoder_ && !is_encoded) return Code::kInvalidArgument;
+  if (has_encoder_ && texts_[part.handle].empty()) return Code::kInvalidArgument;
   return reference_.CheckAppend(part.handle, pos, part.tokens.size());
 }
 
@@ -30,11 +25,8 @@ void KindEpisode::Step() {
     for (TokenId& token : part.tokens) token = static_cast<TokenId>(In(0, 999));
     const ReferenceSequence* sequence = reference_.Find(part.handle);
     const std::int64_t pos = sequence == nullptr ? 0 : sequence->next_pos();
-    part.is_encoding = has_encoder_ ? texts_[part.handle].empty() != OneIn(20) : OneIn(60);
-    requests.push_back({.handle = part.handle,
-                        .pos = Pos{part.is_encoding ? 0 : static_cast<std::int32_t>(pos)},
-                        .tokens = part.tokens,
-                        .is_encoding = part.is_encoding});
+    requests.push_back(
+        {.handle = part.handle, .pos = Pos{static_cast<std::int32_t>(pos)}, .tokens = part.tokens});
     if (expected != Code::kOk) continue;
     expected = ExpectedAppend(part, pos);
     if (expected != Code::kNotFound && expected != Code::kPermission && is_taken) {
@@ -78,10 +70,9 @@ void KindEpisode::Compute(Part* part, const StepSequence& step) {
     const GroupPart& cells = step.groups[group];
     const bool is_cross = group == meta_.geometry().cross_group;
     const std::size_t past = is_cross ? texts_[part->handle].size() : sequence.cells.size();
-    const bool is_written = is_cross == part->is_encoding;
-    ASSERT_EQ(cells.cell_count, past + (is_written ? part->tokens.size() : 0));
+    ASSERT_EQ(cells.cell_count, past + (is_cross ? 0 : part->tokens.size()));
     ASSERT_EQ(cells.first_cell, cells.view().first_cell());
-    if (!is_written) {
+    if (is_cross) {
       ASSERT_EQ(cells.first_new_extent, cells.extents.size());
     }
     for (std::uint32_t at = cells.first_cell; at < cells.cell_count; ++at) {
@@ -98,7 +89,7 @@ void KindEpisode::Compute(Part* part, const StepSequence& step) {
       }
     }
   }
-  if (!has_state_ || part->is_encoding) return;
+  if (!has_state_) return;
   ASSERT_EQ(StateIn(step.state_from), part->sum_before);
   Sum sum = part->sum_before;
   for (const TokenId token : part->tokens) sum = AddToSum(sum, token);
@@ -107,7 +98,7 @@ void KindEpisode::Compute(Part* part, const StepSequence& step) {
 
 void KindEpisode::EndPart(const Part& part, StepPlan* plan, std::size_t index) {
   const StepSequence& step = plan->sequences[index];
-  if (has_state_ && !part.is_encoding) {  // whatever has happened, it could still be read
+  if (has_state_) {  // whatever has happened, it could still be read
     ASSERT_EQ(StateIn(step.state_from), part.sum_before);
   }
   if (OneIn(5)) {  // a kernel's error, a cancel
@@ -119,14 +110,7 @@ void KindEpisode::EndPart(const Part& part, StepPlan* plan, std::size_t index) {
   const bool conflicts = sequence == nullptr || sequence->content_number != part.content_number;
   const bool done =
       Judge("commit", conflicts ? Code::kConflict : Code::kOk, memory_->Commit(*plan, index));
-  if (done && part.is_encoding) {
-    for (std::uint32_t k = 0; k < part.tokens.size(); ++k) {
-      texts_[part.handle].push_back(part.first_id + k);
-    }
-    ++reference_.sequences.at(part.handle).content_number;
-  } else if (done) {
-    reference_.Append(part.handle, part.tokens, part.first_id);
-  }
+  if (done) reference_.Append(part.handle, part.tokens, part.first_id);
   Check(done);
   if (!done || !has_state_) return;
   if (OneIn(3)) Keep();

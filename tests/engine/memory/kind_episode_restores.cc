@@ -112,6 +112,58 @@ void KindEpisode::RestoreFrom(const SequenceHold& hold, const std::vector<Refere
   Check(done);
 }
 
+void KindEpisode::Encode() {
+  SequenceHandle handle = Any();
+  // Most sequences have one already; a fresh one is made now and then.
+  if (OneIn(2)) {
+    const Result<SequenceHandle> fresh = memory_->Create({1000, SessionId{1}, 0});
+    const bool is_created = Judge("create", reference_.CheckRoom(1), fresh);
+    if (is_created) {
+      reference_.sequences[*fresh] = {};
+      handle = *fresh;
+    }
+    Check(is_created);
+  }
+  const std::vector<TokenId> text(static_cast<std::size_t>(In(1, 60)), 7);
+  const ReferenceSequence* target = reference_.Find(handle);
+  Code expected = has_encoder_ ? reference_.CheckMutable(handle) : Code::kUnsupported;
+  if (expected == Code::kOk && !(target->cells.empty() && texts_[handle].empty()))
+    expected = Code::kExists;
+  Restore restore;
+  const bool has_begun =
+      Judge("begin encode", expected,
+            memory_->BeginRestore({.handle = handle, .cross_tokens = text, .grows_later = true},
+                                  &restore));
+  if (has_begun) ++lent_;
+  Check(false);
+  if (!has_begun) return;
+  const std::uint64_t content_number = target->content_number;
+  std::vector<std::uint32_t> ids;
+  for (std::size_t at = 0; at < text.size(); ++at) ids.push_back(next_id_++);
+  const std::uint32_t group = meta_.geometry().cross_group;
+  for (const layout::Extent& extent : restore.parts[group].extents)
+    ASSERT_TRUE(memory_->GrowBlock(group, static_cast<BlockId>(extent.block)));
+  Fill(restore, {}, ids);
+  ASSERT_NO_FATAL_FAILURE(Meanwhile());
+  --lent_;
+  if (OneIn(4)) {
+    memory_->AbandonRestore(restore);
+    verb_ = "abandon encode";
+    return Check(false);
+  }
+  target = reference_.Find(handle);
+  const bool conflicts = target == nullptr || target->content_number != content_number ||
+                         !target->cells.empty() || !texts_[handle].empty() || target->is_published;
+  if (target == nullptr) texts_.erase(handle);
+  const bool done = Judge("commit encode", conflicts ? Code::kConflict : Code::kOk,
+                          memory_->CommitRestore(restore));
+  if (done) {
+    ++reference_.sequences.at(handle).content_number;
+    texts_[handle] = ids;
+  }
+  Check(done);
+}
+
 void KindEpisode::Fill(const Restore& restore, const std::vector<ReferenceCell>& cells,
                        const std::vector<std::uint32_t>& text) {
   for (std::uint32_t group = 0; group < meta_.geometry().group_count; ++group) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/memory/hold_and_restore.h"
 #include "engine/memory/rebuild.h"
 #include "engine/memory/unified_memory.h"
 
@@ -84,6 +85,14 @@ inline Status AppendTokens(Memory& memory, SequenceHandle handle, TokenId first,
   Status status = memory.Commit(plan, 0);
   memory.EndStep(plan);
   return status;
+}
+
+// The text that the sequence attends to; its cells have no bytes.
+inline Status EncodeText(Memory& memory, SequenceHandle handle, std::size_t count) {
+  const std::vector<TokenId> tokens(count, 5);
+  Restore restore;
+  KVD_CHECK_OK(memory.BeginRestore({.handle = handle, .cross_tokens = tokens}, &restore));
+  return memory.CommitRestore(restore);
 }
 
 struct Contents {

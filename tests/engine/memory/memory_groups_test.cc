@@ -49,16 +49,8 @@ class GroupsTest : public testing::Test {
     EXPECT_TRUE(memory_->Fork(source, kOwner, {&fork, 1}, std::nullopt));
     return fork;
   }
-  Status Encode(SequenceHandle handle, std::size_t count, StepPlan* seen = nullptr) {
-    const std::vector<TokenId> tokens(count, 5);
-    StepPlan plan;
-    const AppendRequest request{
-        .handle = handle, .pos = Pos{0}, .tokens = tokens, .is_encoding = true};
-    KVD_CHECK_OK(memory_->Reserve({&request, 1}, &plan, nullptr));
-    if (seen != nullptr) *seen = plan;
-    const Status status = memory_->Commit(plan, 0);
-    memory_->EndStep(plan);
-    return status;
+  Status Encode(SequenceHandle handle, std::size_t count) {
+    return EncodeText(*memory_, handle, count);
   }
   // What a step of one more token would see.
   StepSequence Seen(SequenceHandle handle) {
@@ -205,12 +197,7 @@ TEST_F(GroupsTest, ATextIsEncodedOnceAndBeforeTheFirstCell) {
   UseCross();
   const SequenceHandle a = Make(0);
   EXPECT_THAT(AppendTokens(*memory_, a, 1, 3).error().message, HasSubstr("no text is encoded"));
-  StepPlan plan;
-  ASSERT_TRUE(Encode(a, 40, &plan));
-  EXPECT_TRUE(plan.sequences[0].is_encoding);
-  EXPECT_TRUE(plan.sequences[0].groups[0].extents.empty());
-  EXPECT_EQ(plan.sequences[0].groups[1].extents.size(), 2u);
-  EXPECT_EQ(plan.sequences[0].groups[1].first_new_extent, 0u);
+  ASSERT_TRUE(Encode(a, 40));
   EXPECT_EQ(memory_->Query(a)->cross_cells, 40u);
   EXPECT_EQ(memory_->Query(a)->cell_count, 0u);
   ExpectConsistent();
@@ -223,9 +210,6 @@ TEST_F(GroupsTest, ATextIsEncodedOnceAndBeforeTheFirstCell) {
   EXPECT_EQ(CodeOf(Encode(a, 3)), Code::kExists);
   ASSERT_TRUE(memory_->Clear(a));
   EXPECT_EQ(memory_->Query(a)->cross_cells, 40u);
-  const std::vector<TokenId> tokens(3, 1);
-  const AppendRequest late{.handle = Make(0), .pos = Pos{2}, .tokens = tokens, .is_encoding = true};
-  EXPECT_EQ(CodeOf(memory_->Reserve({&late, 1}, &plan, nullptr)), Code::kInvalidArgument);
 }
 
 TEST_F(GroupsTest, ForksAndCopiesShareTheEncodedText) {
@@ -258,11 +242,10 @@ TEST_F(GroupsTest, AnAbandonedEncodingLeavesNothing) {
   UseCross();
   const SequenceHandle a = Make(0);
   const std::vector<TokenId> tokens(40, 1);
-  const AppendRequest request{.handle = a, .pos = Pos{0}, .tokens = tokens, .is_encoding = true};
-  StepPlan plan;
-  ASSERT_TRUE(memory_->Reserve({&request, 1}, &plan, nullptr));
-  memory_->Abandon(plan, 0);
-  memory_->EndStep(plan);
+  Restore restore;
+  ASSERT_TRUE(memory_->BeginRestore({.handle = a, .cross_tokens = tokens}, &restore));
+  EXPECT_EQ(restore.parts[1].extents.size(), 2u);
+  memory_->AbandonRestore(restore);
   EXPECT_EQ(UsedBlocks(), 0u);
   EXPECT_EQ(memory_->Query(a)->cross_cells, 0u);
   ASSERT_TRUE(Encode(a, 3));
