@@ -5,8 +5,8 @@
 //
 // A slice takes some blocks; between two slices steps and verbs run. Within a slice no step runs, so
 // no cell of these blocks is written; verbs may come in between, because the lists are looked at in
-// portions, each under the lock. A list that a verb makes meanwhile out of the portions' sight keeps
-// the old cells: their block is not emptied then, and a later slice finds it again.
+// portions, each under the lock. A list that a verb makes meanwhile, out of the portions' sight,
+// keeps the old cells: their block is not emptied then, and a later slice finds it again.
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -26,6 +26,13 @@ constexpr std::size_t kExtentsAtOnce = 2048;
 
 }  // namespace
 
+// A list with the moved cells where they are now, written and not committed yet.
+struct UnifiedMemory::MovedList {
+  std::uint32_t index = 0;           // of its sequence
+  std::uint64_t content_number = 0;  // that the sequence had
+  layout::ListRoot root;
+};
+
 // Where the cells of the slice's blocks go.
 struct UnifiedMemory::Moves {
   explicit Moves(std::uint32_t of_group) : group(of_group) {}
@@ -44,6 +51,7 @@ struct UnifiedMemory::Moves {
   std::vector<std::uint32_t> destinations;
   std::vector<Run> runs;
   std::uint64_t cells = 0;
+  std::vector<MovedList> written;
 
   bool is_source(std::uint32_t block) const { return slot_of_source[block] != 0; }
   Target& TargetOf(std::uint32_t block, std::uint32_t cell) {
@@ -200,29 +208,63 @@ Status UnifiedMemory::CopyCells(const Moves& moves, CellMover& mover) {
   return {};
 }
 
-// Returns how many lists there were. After an error (kNoSpace, for a list) those that were rewritten
-// stay so; cells that they share with the others are there twice until a later slice.
-Result<std::uint32_t> UnifiedMemory::RewriteLists(Moves* moves) {
-  std::uint32_t rewritten = 0;
-  KVD_CHECK_OK(VisitLists(moves->group, [&](std::uint32_t index, const ExtentView& view) -> Status {
+// All lists are written before the first one is committed: were some left behind, cells that their
+// sequences share with others would be there twice.
+Status UnifiedMemory::WriteMovedLists(Moves* moves) {
+  return VisitLists(moves->group, [&](std::uint32_t index, const ExtentView& view) -> Status {
     mutex_.AssertHeld();
     if (!MapPieces(view, moves)) return {};
-    const layout::SequenceRecord old = meta_.sequences()[index];
-    // Neither content nor edit number changes: the cells are the same.
-    layout::SequenceRecord record = old;
-    KVD_TRY(record.extents[moves->group],
-            WriteList(edits_[moves->group].new_pieces, old.first_cell[moves->group]));
-    log_.Begin();
-    PutRecord(index, record);
-    const Status committed = log_.Commit();
-    KVD_ASSERT(committed.has_value());  // one record fits
-    RecountPieces(moves->group, holders_[index]);
-    FreeList(old.extents[moves->group]);
-    SettleFreed();
-    ++rewritten;
+    KVD_TRY(const layout::ListRoot root,
+            WriteList(edits_[moves->group].new_pieces,
+                      meta_.sequences()[index].first_cell[moves->group]));
+    moves->written.push_back({index, content_numbers_[index], root});
     return {};
-  }));
-  return rewritten;
+  });
+}
+
+void UnifiedMemory::CommitMovedList(const MovedList& written, Moves* moves) {
+  const layout::SequenceRecord old = meta_.sequences()[written.index];
+  layout::ListRoot root = written.root;
+  if (content_numbers_[written.index] != written.content_number) {
+    FreeList(root);
+    if ((old.flags & layout::kSequenceLive) == 0) return;
+    if (!MapPieces(ViewOf(old, moves->group), moves)) return;
+    const Result<layout::ListRoot> other =
+        WriteList(edits_[moves->group].new_pieces, old.first_cell[moves->group]);
+    if (!other) return;
+    root = *other;
+  } else {
+    MapPieces(ViewOf(old, moves->group), moves);
+  }
+  // Neither content nor edit number changes: the cells are the same.
+  layout::SequenceRecord record = old;
+  record.extents[moves->group] = root;
+  log_.Begin();
+  PutRecord(written.index, record);
+  const Status committed = log_.Commit();
+  KVD_ASSERT(committed.has_value());  // one record fits
+  RecountPieces(moves->group, holders_[written.index]);
+  FreeList(old.extents[moves->group]);
+  SettleFreed();
+}
+
+Status UnifiedMemory::RewriteLists(Moves* moves) {
+  const Status status = WriteMovedLists(moves);
+  for (std::size_t at = 0; at < moves->written.size();) {
+    const MutexLock lock(mutex_);
+    std::size_t looked = 0;
+    for (; at < moves->written.size() && looked < kExtentsAtOnce; ++at) {
+      const MovedList& written = moves->written[at];
+      looked += 1 + written.root.entry_count;
+      if (status) {
+        CommitMovedList(written, moves);
+      } else {
+        FreeList(written.root);
+      }
+    }
+    looks_.extents_at_once = std::max<std::uint64_t>(looks_.extents_at_once, looked);
+  }
+  return status;
 }
 
 Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover& mover) {
@@ -249,14 +291,10 @@ Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover
   }
   PlaceCells(&moves);
   Status status = CopyCells(moves, mover);
+  if (status) status = RewriteLists(&moves);
   if (status) {
-    const Result<std::uint32_t> rewritten = RewriteLists(&moves);
-    if (rewritten) {
-      slice.sequences_rewritten = *rewritten;
-      slice.cells_moved = moves.cells;
-    } else {
-      status = std::unexpected(rewritten.error());
-    }
+    slice.sequences_rewritten = static_cast<std::uint32_t>(moves.written.size());
+    slice.cells_moved = moves.cells;
   }
   {
     const MutexLock lock(mutex_);

@@ -328,8 +328,7 @@ class Memory : public SessionStore {
   virtual void AbandonRewrite(CellRewrite& rewrite) = 0;
   // Packs the cells of some sparse blocks of one group, about cells_max of them, and gives the
   // system back what is unused then. A step of its own, as dividing. Deltas, positions and what is
-  // shared stay. Errors: kNoSpace (bytes of the pool: nothing has changed; lists: some sequences see
-  // their cells in the new places, others in the old ones, until a later call).
+  // shared stay. Errors: kNoSpace (lists, bytes of the pool); nothing has changed then.
   virtual Result<DefragSlice> Defragment(std::uint32_t cells_max, CellMover& mover) = 0;
   // Hands the sequence to another owner or changes its flags (kSequenceRetained, kSequencePinned).
   // No conflict for a step. Errors: kNotFound, kPermission, kInvalidArgument (other flags, or one

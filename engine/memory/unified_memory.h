@@ -478,6 +478,7 @@ class UnifiedMemory final : public Memory {
 
   // ---- defragmentation
   struct Moves;
+  struct MovedList;
   void ChooseSources(std::uint32_t cells_max, Moves* moves) const KVD_REQUIRES(mutex_);
   // visit(index, view) for the lists of a group, by sequence; the mutex is held in portions. Errors:
   // visit's, which end it.
@@ -487,7 +488,10 @@ class UnifiedMemory final : public Memory {
   // edits_ of the group with the moved cells where they are now; false: the list has none of them.
   bool MapPieces(const ExtentView& view, Moves* moves) KVD_REQUIRES(mutex_);
   Status CopyCells(const Moves& moves, CellMover& mover) KVD_REQUIRES(growth_mutex_);
-  Result<std::uint32_t> RewriteLists(Moves* moves) KVD_EXCLUDES(mutex_);
+  Status WriteMovedLists(Moves* moves) KVD_EXCLUDES(mutex_);
+  // A sequence that has changed since its list was written gets another one if there is room for it.
+  void CommitMovedList(const MovedList& written, Moves* moves) KVD_REQUIRES(mutex_);
+  Status RewriteLists(Moves* moves) KVD_EXCLUDES(mutex_);
 
   // ---- steps
   // Where the new cells of one group of one sequence go.
