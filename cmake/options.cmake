@@ -54,10 +54,6 @@ endif()
 if(KVD_SANITIZE)
   add_compile_options(-fsanitize=${KVD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${KVD_SANITIZE})
-  if(KVD_SANITIZE MATCHES thread)
-    # They take long to compile with it, and the thread sanitizer's tests run the scalar kernels.
-    add_compile_options($<$<STREQUAL:$<TARGET_PROPERTY:NAME>,kvd_kernels_isa>:-fno-sanitize=thread>)
-  endif()
   if(KVD_SANITIZE MATCHES undefined)
     # These double the time to compile, and a null pointer that is followed ends in AddressSanitizer's report anyway.
     add_compile_options(-fno-sanitize=null,vptr,object-size)

@@ -1,5 +1,5 @@
 # Headers of the standard library and of GoogleTest, precompiled where KVD_PRECOMPILE is on: parsing them is half of the time
-# to compile. Every file includes what it needs all the same: builds without it (the tsan preset) compile them so.
+# to compile. Every file includes what it needs all the same: builds without it compile them so.
 
 set(KVD_PRECOMPILED_STANDARD
   <algorithm> <array> <atomic> <bit> <cerrno> <chrono> <cmath> <cstddef> <cstdint> <cstring> <functional> <limits> <map>
