@@ -33,12 +33,14 @@ class FirstError {
 };
 
 // work(worker, number) -> Status for each number in [0, count); `worker` is 0 to threads - 1 and
-// runs one task at a time; 0 is the calling thread, which asks `control` before each of its tasks.
-// While it waits for its turn no other task begins. Returns the first error there was; on_error() is
+// runs one task at a time; 0 is the calling thread, which asks `control` before anything begins and
+// before each of its tasks. While it waits for its turn no other task begins. Returns the first error there was; on_error() is
 // called once it is there. Errors: also kCancelled, and kNoSpace where a task finds no memory.
 template <class Work, class OnError>
 Status ForSections(unsigned threads, std::size_t count, WorkControl& control, const Work& work,
                    const OnError& on_error) {
+  // The other threads may have done everything before this one gets a task.
+  KVD_CHECK_OK(control.Continue());
   std::atomic<std::size_t> next{0};
   std::atomic<bool> has_failed{false};
   FirstError first_error;
