@@ -1,6 +1,6 @@
 // The daemon's classes on all of its threads at once, over a small real engine: steps, saves,
-// restores, imports, defragmentation, publishing and lost connections from several clients, and
-// queries of the memory beside them. ThreadSanitizer looks for races here; without it the test says
+// restores, imports, defragmentation, publishing, the live map, lost connections and those that are
+// taken up again from four clients, and queries of the memory beside them. ThreadSanitizer looks for races here; without it the test says
 // that no request is answered with a fault of the daemon, and that it answers the same afterwards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <functional>
 #include <random>
+#include <stop_token>
 #include <thread>
 
 #include "client/client.h"
@@ -30,11 +31,12 @@ namespace {
 
 constexpr std::uint32_t kCells = 4096;
 constexpr int kClients = 4;
+constexpr std::chrono::milliseconds kReconnectWait{100};
 
 // Operations of each client.
 int OperationCount() {
   const char* const scale = std::getenv("KVD_TEST_SCALE");
-  return std::max(40, static_cast<int>(400 * (scale == nullptr ? 1.0 : std::atof(scale))));
+  return std::max(100, static_cast<int>(400 * (scale == nullptr ? 1.0 : std::atof(scale))));
 }
 
 // What main.cc puts together, over an engine that outlives it.
@@ -42,7 +44,7 @@ class Daemon {
  public:
   Daemon(Engine& engine, const std::filesystem::path& folder)
       : socket_path_((folder / "kvd.sock").string()),
-        quotas_({}, ::geteuid(), false),
+        quotas_({}, ::geteuid(), true),
         shares_(engine.memory(), quotas_) {
     auto saved = SavedStates::Open((folder / "store").string(), engine, quotas_, shares_);
     EXPECT_TRUE(saved) << saved.error().message;
@@ -70,11 +72,15 @@ class Daemon {
                                   .shares = shares_,
                                   .saved_states = saved_states_.get(),
                                   .prompt_cache = cache_.get()},
-                    ServerOptions{.reconnect_wait = std::chrono::milliseconds(20)});
+                    ServerOptions{.reconnect_wait = kReconnectWait});
     auto listener =
         Listener::Create({.socket_path = socket_path_, .allowed_uids = {}, .group = {}});
     EXPECT_TRUE(listener) << listener.error().message;
     server_->Start(std::move(*listener));
+    cache_changes_ = spills_.WatchReadable(cache_->store().changes_descriptor(),
+                                           [this] { cache_->store().Refresh(); });
+    weights_ =
+        std::jthread([&engine](const std::stop_token& stop) { engine.BringInWeights(stop); });
     threads_.emplace_back([this] { scheduler_->Run(); });
     for (AsioLoop* const loop : {&loads_, &spills_, &io_}) {
       threads_.emplace_back([loop] { loop->Run(); });
@@ -97,7 +103,7 @@ class Daemon {
   }
 
   Client Connect() const {
-    auto client = Client::Connect({.socket_path = socket_path_});
+    auto client = Client::Connect({.socket_path = socket_path_, .wants_map = true});
     EXPECT_TRUE(client) << client.error().message;
     return std::move(*client);
   }
@@ -112,9 +118,11 @@ class Daemon {
   AsioLoop spills_;
   std::unique_ptr<SavedStates> saved_states_;
   std::unique_ptr<PromptCache> cache_;
+  std::unique_ptr<IoLoop::Handle> cache_changes_;
   std::optional<Scheduler> scheduler_;
   std::optional<Server> server_;
   std::vector<std::thread> threads_;
+  std::jthread weights_;
 };
 
 std::vector<TokenId> Answer(const Client& client) {
@@ -169,6 +177,10 @@ class Worker {
           sequences_.clear();
           client = daemon_.Connect();
           break;
+        case 16: ComeBack(client); break;
+        case 17: SaveAll(client); break;
+        case 18: Rearrange(client); break;
+        case 19: SaveWhatGoes(client); break;
       }
       if (sequences_.size() > 6) Release(client);
     }
@@ -176,7 +188,7 @@ class Worker {
   }
 
   // Requests that were done, by kind of operation.
-  static constexpr std::size_t kKinds = 16;
+  static constexpr std::size_t kKinds = 20;
   const std::array<std::size_t, kKinds>& done() const { return done_; }
 
  private:
@@ -249,7 +261,56 @@ class Worker {
     }
     sequences_.pop_back();
   }
+  // A connection that is lost in the middle of a step is made again, and its request is answered
+  // once; unless that took so long that the daemon has dropped the session.
+  void ComeBack(const Client& client) {
+    auto decoding = StartDecode(client);
+    if (!Check(decoding)) return;
+    Lose(client);
+    const auto answer = decoding->Next();
+    if (!answer && answer.error().code == Code::kSessionLost) {
+      EXPECT_TRUE(client.Renew());
+      sequences_.clear();
+    } else {
+      Check(answer);
+    }
+  }
+  void SaveAll(const Client& client) {
+    const std::string name = name_ + "-all";
+    Check(client.SaveAll(name, {.replaces = true}));
+    Check(client.Saved());
+    Check(client.RemoveSaved(name));
+  }
+  // A save of a long sequence that is dropped meanwhile, and whose blocks others could take.
+  void SaveWhatGoes(const Client& client) {
+    const auto made = client.Create();
+    if (!Check(made)) return;
+    const std::vector<TokenId> tokens(300, static_cast<TokenId>(random_() % 90));
+    auto decoding = client.StartDecode(*made, tokens, Pos{0}, wire::LogitsWanted::kNone);
+    if (Check(decoding)) Check(decoding->Next());
+    Result<SaveInfo> saved;
+    {
+      const std::jthread saving(
+          [&] { saved = client.Save(*made, name_ + "-gone", {.replaces = true}); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(random_() % 4));
+      Check(client.Drop(*made));
+      Decode(client);
+    }
+    Check(saved);
+  }
+  void Rearrange(const Client& client) {
+    const SequenceHandle source = Any();
+    Check(client.Pin(source, true));
+    Check(client.Add(source, {.begin = Pos{40}, .end = kPosEnd}, 4));
+    if (const auto copy = client.Create(); Check(copy)) {
+      sequences_.push_back(*copy);
+      Check(client.CopyRange(source, *copy, {.begin = Pos{0}, .end = Pos{10}}));
+    }
+    Check(client.DropRetained());
+    Check(client.Pin(source, false));  // it would keep its blocks when the session is lost
+  }
   void Look(const Client& client) {
+    if (auto map = client.OpenMap(); Check(map)) Check(map->Refresh());
     Check(client.List());
     Check(client.Info());
     Check(client.CacheInfo());
@@ -313,6 +374,8 @@ TEST_P(ConcurrentDaemonTest, ClientsThatDoEverythingAtOnceAreAnsweredAndDisturbN
   }
   stop = true;
   looker.join();
+  // The sessions that were lost last hold their sequences until they are no longer waited for.
+  std::this_thread::sleep_for(2 * kReconnectWait);
   EXPECT_EQ(Answer(daemon.Connect()), right);
   for (std::size_t kind = 0; kind < Worker::kKinds; ++kind) {
     std::size_t done = 0;

@@ -117,7 +117,7 @@ TEST(MemoryStepTest, VerbsGoOnFromOtherThreadsWhileStepsRun) {
   ASSERT_TRUE(AppendTokens(*memory, base, 0, 100));
   std::atomic<bool> stops = false;
   std::vector<std::thread> threads;
-  for (unsigned seed = 0; seed < 2; ++seed) {
+  for (unsigned seed = 0; seed < 3; ++seed) {
     threads.emplace_back([&, seed] {
       std::mt19937 random(seed);
       while (!stops) {
@@ -127,12 +127,12 @@ TEST(MemoryStepTest, VerbsGoOnFromOtherThreadsWhileStepsRun) {
         (void)memory->AddPositions(fork, {Pos{95}, kPosEnd}, 3);
         (void)memory->Sequences();
         (void)memory->Usage();
-        (void)memory->Publish(fork, kOwner, seed == 0 ? "a" : "b", false, true);
+        (void)memory->Publish(fork, kOwner, std::to_string(seed), false, true);
         EXPECT_TRUE(memory->Drop(fork));
       }
     });
   }
-  for (int step = 0; step < 300; ++step) {
+  for (int step = 0; step < 2000; ++step) {
     SequenceHandle worker{};
     if (!memory->Fork(base, kOwner, {&worker, 1}, static_cast<std::uint32_t>(step % 100))) continue;
     EXPECT_TRUE(AppendTokens(*memory, worker, 1, 70));
