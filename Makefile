@@ -8,8 +8,8 @@
 #                           build, then run every bench (on the same choice of models; any GGUF file)
 #   make check              format, lint, headers, include directions, both sanitizers
 #   make build | asan | tsan | fuzz | format | clean
-#                           asan and fuzz are one tree of clang's (build/asan); tsan is GCC's and precompiles no headers
-#   make tsan-core          ThreadSanitizer over shm, memory and daemon alone
+#                           asan and fuzz are one tree (build/asan); these and tsan are clang's
+#   make tsan-core          ThreadSanitizer over the tests that have threads: shm, memory, saved states, client, daemon
 #
 # Builds of one folder wait for each other, so any number of these may run at the same time.
 SHELL := /bin/bash
@@ -21,7 +21,8 @@ MODEL_FILE = $(if $(filter hybrid,$(MODEL)),models/notebook-1m-hybrid-q8_0.gguf,
 SANITIZER_TEST_SCALE ?= 0.05
 FUZZ_SECONDS ?= 20
 # What several threads share: the tests that have threads, and the daemon's threads over a real engine.
-TSAN_CORE_TESTS = shm_test memory_step_test prefix_sharing_test saved_state_test daemon_test concurrent_daemon_test
+TSAN_CORE_TESTS = shm_test memory_step_test pool_segment_test prefix_sharing_test saved_state_test workers_test log_test \
+  server_sessions_test client_test concurrent_daemon_test
 # --strict: a test skipped without need fails the run, where the shared test data is there.
 STRICT ?=
 
@@ -37,16 +38,16 @@ bench: build-release
 	tools/check/run_benches build/release $(MODEL_FILE)
 asan tsan: %: build-%
 	KVD_TEST_SCALE=$(SANITIZER_TEST_SCALE) tools/check/run_tests $(STRICT) build/$*
-# The scalar kernels: the sanitizer sees what they read and write, and vector code under it is slow.
-tsan-core: bootstrap
+# The preset builds the scalar kernels alone: the sanitizer sees what they read and write, and the others take long to compile.
+tsan-core: bootstrap-check
 	@tools/check/build tsan $(JOBS) $(TSAN_CORE_TESTS)
-	KVD_KERNELS=scalar KVD_TEST_SCALE=$(SANITIZER_TEST_SCALE) tools/check/run_tests build/tsan \
+	KVD_TEST_SCALE=$(SANITIZER_TEST_SCALE) tools/check/run_tests $(STRICT) build/tsan \
 	  -R "^($$(tr ' ' '|' <<<'$(TSAN_CORE_TESTS)'))$$"
 # The fuzz targets are part of the asan tree; alone they need a third of it.
 fuzz: build-fuzz
 	tools/check/run_fuzz build/asan $(FUZZ_SECONDS) $(JOBS)
 
-check: check-format check-includes check-headers check-tidy asan tsan
+check: check-format check-includes check-headers check-tidy asan tsan-core
 check-format: bootstrap-check
 	tools/check/sources | xargs clang-format-19 --dry-run -Werror
 check-includes:
@@ -67,8 +68,8 @@ bootstrap:
 bootstrap-check:
 	@tools/bootstrap --check
 
-# The asan tree is clang's.
-build-asan build-fuzz: bootstrap-check
+# These trees are clang's.
+build-asan build-tsan build-fuzz: bootstrap-check
 .PHONY: build-release build-asan build-tsan build-fuzz
 build-release build-asan build-tsan: build-%: bootstrap
 	@tools/check/build $* $(JOBS)
