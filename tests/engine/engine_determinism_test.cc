@@ -175,7 +175,8 @@ INSTANTIATE_TEST_SUITE_P(EveryArchitecture, SelfCheckTest, ::testing::ValuesIn(S
 // And products of a few rows with f16 weights take it with the flag alone.
 TEST(Bf16FormTest, AttentionTakesItWithoutTheFlagUnlessWeightsOrCellsAreInF32) {
   const kernels::KernelTable* table = kernels::Avx512Table();
-  if (table == nullptr || table->bf16_attention == nullptr) GTEST_SKIP() << "no AVX512_BF16";
+  if (table == nullptr || table->bf16_attention == nullptr)
+    GTEST_SKIP() << "the machine lacks AVX512_BF16";
   using kernels::DataType;
   const auto logits = [&](DataType weights, DataType cells, bool deterministic) {
     ModelShape shape = TinyLlama();

@@ -33,7 +33,8 @@ class NumericFormTest : public testing::Test {
  protected:
   void SetUp() override {
     const kernels::KernelTable* const pairs = kernels::Avx512Table();
-    if (pairs == nullptr || pairs->round_rows == nullptr) GTEST_SKIP() << "no AVX512_BF16";
+    if (pairs == nullptr || pairs->round_rows == nullptr)
+      GTEST_SKIP() << "the machine lacks AVX512_BF16, or the build its kernels";
   }
   std::unique_ptr<Engine> Make(DataType weights, const char* table, bool deterministic,
                                int directory = -1) {
