@@ -1,16 +1,70 @@
-// Writes the seeds of llama_state_fuzz into a directory: a file of each structure and type.
+// Writes the seeds of llama_state_fuzz into a directory: a file of each structure and type, and of
+// each refusal one file that differs from a valid one in a single number.
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
+#include <set>
+#include <span>
+#include <string>
 
+#include "engine/saved_state/llama_state_file.h"
 #include "tests/engine/saved_state/llama_samples.h"
 #include "tests/fuzz/make_wire_corpus.h"
+
+namespace {
+
+using namespace kvd;
+
+// Behind limits, unknown types, and a row that is longer than any.
+constexpr std::uint64_t kNumbers[] = {0,   1,   2,          8,          64,
+                                      257, 511, 0x7fffffff, 0xffffffff, std::uint64_t{1} << 40};
+
+// The text without the numbers in it; empty: the file is read.
+std::string RefusalOf(std::span<const std::byte> file) {
+  const auto read = ReadLlamaStateFile(file);
+  if (read) return {};
+  std::string text = read.error().message;
+  std::erase_if(text, [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; });
+  return text;
+}
+
+class Writer {
+ public:
+  explicit Writer(std::string folder) : folder_(std::move(folder)) {}
+
+  void WriteSample(const std::string& name, const test::LlamaSample& sample) {
+    const test::LlamaSampleFile file(sample);
+    test::WriteSeed(folder_, name, file.bytes);
+    for (const test::LlamaField& field : file.fields) {
+      for (const std::uint64_t number : kNumbers) WriteRefused(file.With(field, number));
+      WriteRefused(file.With(field, file.Value(field) + 1));
+    }
+    if (sample.kind != LlamaFileKind::kSession) return;
+    auto unprintable = file.bytes;
+    unprintable[file.field("architecture_bytes").offset + 4] = std::byte{7};
+    WriteRefused(unprintable);
+  }
+
+ private:
+  // The first file of each refusal.
+  void WriteRefused(std::span<const std::byte> file) {
+    const std::string refusal = RefusalOf(file);
+    if (refusal.empty() || !refusals_.insert(refusal).second) return;
+    test::WriteSeed(folder_, "refused_" + std::to_string(refusals_.size()), file);
+  }
+
+  const std::string folder_;
+  std::set<std::string> refusals_;
+};
+
+}  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::fprintf(stderr, "usage: make_llama_state_corpus DIRECTORY\n");
     return 2;
   }
-  for (const auto& [name, sample] : kvd::test::LlamaSamples()) {
-    kvd::test::WriteSeed(argv[1], name, kvd::test::LlamaSampleFile(sample).bytes);
-  }
+  Writer writer(argv[1]);
+  for (const auto& [name, sample] : test::LlamaSamples()) writer.WriteSample(name, sample);
   return 0;
 }
