@@ -1,6 +1,7 @@
 // Writes the seeds of meta_attach_fuzz into a directory: a used `meta` of every kind of memory with
-// forks, edits, retained and pinned sequences, snapshots and a session's window; and each as it is
-// when the process ends in the middle of a commit.
+// forks, edits, retained and pinned sequences, snapshots and a session's window; each as it is when
+// the process ends in the middle of a commit; and tables in which one rule is broken that numbers
+// in several places have to break together.
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -76,6 +77,69 @@ Status Fill(UnifiedMemory& memory, fuzz::MetaKind kind, std::uint32_t variant) {
   return {};
 }
 
+layout::SequenceRecord* FirstLive(MetaView meta) {
+  for (layout::SequenceRecord& record : meta.sequences()) {
+    if ((record.flags & layout::kSequenceLive) != 0) return &record;
+  }
+  return nullptr;
+}
+
+void GiveSnapshotsOneName(MetaView meta) {
+  std::memcpy(meta.snapshots()[1].name, meta.snapshots()[0].name, sizeof meta.snapshots()[0].name);
+}
+
+// Its second extent continues the first one in the same block.
+void SplitExtent(MetaView meta) {
+  layout::SequenceRecord& record = *FirstLive(meta);
+  record.cell_count = record.pristine_cells = layout::kBlockCells;
+  record.next_pos = static_cast<std::int32_t>(layout::kBlockCells);
+  record.extents[0].entry_count = 2;
+  const auto entries = meta.entries(record.extents[0]);
+  entries[1] = entries[0];
+  entries[1].start = entries[1].first = 10;
+}
+
+// The window's group has lost cells that the window still reaches.
+void ShortenWindow(MetaView meta) {
+  layout::SequenceRecord& record = *FirstLive(meta);
+  const auto entries = meta.entries(record.extents[1]);
+  layout::Extent last = entries.back();
+  record.first_cell[1] = record.cell_count - 1;
+  last.first = static_cast<std::uint16_t>(last.first + record.first_cell[1] - last.start);
+  last.start = record.first_cell[1];
+  entries[0] = last;
+  record.extents[1].entry_count = 1;
+}
+
+void AddCheckpoints(MetaView meta) {
+  FirstLive(meta)->checkpoints = {meta.geometry().list_unit_count - 1, 1, 1, 0};
+}
+
+struct Change {
+  const char* name;
+  fuzz::MetaKind kind;
+  void (*make)(MetaView meta);
+};
+constexpr Change kChanges[] = {
+    {"one-name", fuzz::MetaKind::kAttention, GiveSnapshotsOneName},
+    {"split-extent", fuzz::MetaKind::kAttention, SplitExtent},
+    {"short-window", fuzz::MetaKind::kWindow, ShortenWindow},
+    {"checkpoints-without-state", fuzz::MetaKind::kAttention, AddCheckpoints},
+};
+
+// The tables of `meta` with each change that belongs to the kind.
+bool WriteChanged(const std::string& folder, fuzz::MetaKind kind, MetaView meta) {
+  const std::vector<std::byte> before(meta.bytes().begin(), meta.bytes().end());
+  bool is_written = true;
+  for (const Change& change : kChanges) {
+    if (change.kind != kind) continue;
+    change.make(meta);
+    is_written = WriteSeed(folder + "/" + change.name, fuzz::PackImage(kind, meta)) && is_written;
+    std::memcpy(meta.bytes().data(), before.data(), before.size());
+  }
+  return is_written;
+}
+
 bool WriteSeeds(const std::string& folder, fuzz::MetaKind kind, std::uint32_t variant) {
   auto geometry = ComputeGeometry(fuzz::OptionsOf(kind));
   auto segments = MemorySegments::CreateAnonymous(*geometry);
@@ -90,6 +154,7 @@ bool WriteSeeds(const std::string& folder, fuzz::MetaKind kind, std::uint32_t va
   const std::string name =
       folder + "/" + std::to_string(static_cast<int>(kind)) + "-" + std::to_string(variant);
   bool is_written = WriteSeed(name, fuzz::PackImage(kind, meta));
+  if (variant == 0) is_written = WriteChanged(folder, kind, meta) && is_written;
   (*memory)->commit_log_for_test().set_probe_for_test([&](CommitLog::Moment moment) {
     if (moment != CommitLog::Moment::kPublished) return;
     is_written = WriteSeed(name + "-published", fuzz::PackImage(kind, meta)) && is_written;
