@@ -109,6 +109,29 @@ std::vector<kvd::test::SmallVocabulary> KnownVocabularies() {
   return all;
 }
 
+// Of SentencePiece, and of Unigram where a charsmap is changed, with one thing that is refused or
+// that no small vocabulary has.
+std::vector<kvd::test::SmallVocabulary> ChangedVocabularies() {
+  kvd::VocabularyData sentencepiece, unigram;
+  for (const kvd::test::SmallVocabulary& small : kvd::test::SmallVocabularies()) {
+    if (small.name == "sentencepiece") sentencepiece = small.data;
+    if (small.name == "unigram_charsmap") unigram = small.data;
+  }
+  std::vector<kvd::test::SmallVocabulary> all;
+  all.push_back({"id_behind", sentencepiece});
+  all.back().data.bos = 100000;
+  // 3 is the first token of a byte.
+  for (const char* text : {"<0x0a>", "<0xfg>"}) {
+    all.push_back({std::string("byte_") + text[4], sentencepiece});
+    all.back().data.tokens[3] = text;
+  }
+  all.push_back({"charsmap_short", unigram});
+  all.back().data.precompiled_charsmap.resize(3);
+  all.push_back({"charsmap_behind", unigram});
+  all.back().data.precompiled_charsmap.resize(8);
+  return all;
+}
+
 // An entry of each type, and an array of each; then what is refused.
 std::vector<std::pair<std::string, kvd::GgufBytes>> Headers() {
   using kvd::GgufBytes;
@@ -163,6 +186,22 @@ std::vector<std::pair<std::string, kvd::GgufBytes>> Headers() {
   tensors("tensor_block", 33, 1, 8, 128);
   tensors("tensor_huge", 32, std::uint64_t{1} << 62, 0, 128);
   tensors("tensor_behind", 32, 1, 0, 4096);
+  tensors("tensor_bytes", 32, std::uint64_t{1} << 57, 0, 128);
+  tensors("tensor_type", 32, 1, 999, 128);
+  bytes = one();
+  all.emplace_back("key_unprintable", bytes.Key("a\x01\xff", GgufType::kBool).U8(2));
+  bytes = one();
+  array(bytes, "general.alignment", GgufType::kU32, 1);
+  all.emplace_back("alignment_array", bytes.U32(64));
+  bytes = one();
+  array(bytes, "tokenizer.ggml.scores", GgufType::kI32, 2);
+  all.emplace_back("scores_i32", bytes.U32(1).U32(2));
+  bytes = one();
+  array(bytes, "tokenizer.ggml.precompiled_charsmap", GgufType::kU32, 1);
+  all.emplace_back("charsmap_u32", bytes.U32(1));
+  bytes = GgufBytes::WithHeader(1, 0);
+  all.emplace_back("embedding",
+                   bytes.Tensor("token_embd.weight", {32, 16}, 0, 0).Data(32 * 16 * 4));
   return all;
 }
 
@@ -198,6 +237,9 @@ int main(int argc, char** argv) {
   }
   for (const kvd::test::SmallVocabulary& known : KnownVocabularies()) {
     failed |= WriteVocabulary(known.data, prefix + "known_" + known.name);
+  }
+  for (const kvd::test::SmallVocabulary& changed : ChangedVocabularies()) {
+    failed |= WriteVocabulary(changed.data, prefix + "changed_" + changed.name);
   }
   for (const auto& [name, header] : Headers()) {
     kvd::test::WriteSeed(argv[1], "header_" + name, header.bytes());

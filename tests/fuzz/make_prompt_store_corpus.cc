@@ -1,12 +1,46 @@
 // make_prompt_store_corpus FOLDER: entries of the prompt caches of the small engines, as files and
 // as their sections, for prompt_store_fuzz to start from.
 #include <cstdio>
+#include <cstring>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "engine/saved_state/state_layout.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/prompt_folder.h"
 #include "tests/fuzz/small_engines.h"
 #include "tests/fuzz/state_file_form.h"
+
+namespace {
+
+using kvd::state_file::FileHeader;
+using kvd::state_file::SectionEntry;
+
+// The sequence of a file in the kSections form, and once more: an entry has one.
+std::vector<std::byte> WithSequenceTwice(std::span<const std::byte> form) {
+  FileHeader header;
+  std::memcpy(&header, form.data(), sizeof header);
+  std::vector<SectionEntry> entries(header.section_count);
+  const std::size_t table_bytes = std::as_bytes(std::span(entries)).size();
+  std::memcpy(entries.data(), form.data() + sizeof header, table_bytes);
+  const std::span<const std::byte> data = form.subspan(sizeof header + table_bytes);
+  header.section_count *= 2;
+  header.sequence_count = 2;
+  for (std::size_t at = 0, count = entries.size(); at < count; ++at) {
+    SectionEntry again = entries[at];
+    again.sequence = 1;
+    entries.push_back(again);
+  }
+  std::vector<std::byte> twice;
+  for (const auto part :
+       {std::as_bytes(std::span(&header, 1)), std::as_bytes(std::span(entries)), data, data}) {
+    twice.insert(twice.end(), part.begin(), part.end());
+  }
+  return twice;
+}
+
+}  // namespace
 
 int main(int argument_count, char** arguments) {
   using namespace kvd::test;
@@ -31,5 +65,7 @@ int main(int argument_count, char** arguments) {
               InputBytes({number, StateFileForm::kSections, 0, *form}));
     WriteSeed(arguments[1], name + "_parts",
               InputBytes({number, StateFileForm::kSections, 3, *form}));
+    WriteSeed(arguments[1], name + "_twice",
+              InputBytes({number, StateFileForm::kSections, 0, WithSequenceTwice(*form)}));
   }
 }
