@@ -191,6 +191,9 @@ std::vector<std::pair<std::string, kvd::GgufBytes>> Headers() {
   bytes = one();
   all.emplace_back("key_unprintable", bytes.Key("a\x01\xff", GgufType::kBool).U8(2));
   bytes = one();
+  all.emplace_back("architecture_unprintable",
+                   bytes.Key("general.architecture", GgufType::kString).String("a\x01\xff"));
+  bytes = one();
   array(bytes, "general.alignment", GgufType::kU32, 1);
   all.emplace_back("alignment_array", bytes.U32(64));
   bytes = one();
