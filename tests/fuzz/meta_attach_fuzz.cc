@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <span>
 #include <utility>
 #include <vector>
@@ -19,8 +18,7 @@
 #include "engine/memory/unified_memory.h"
 #include "shm/check.h"
 #include "tests/fuzz/meta_image.h"
-
-extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t size_max);
+#include "tests/fuzz/mutate_meta_image.h"
 
 namespace {
 
@@ -195,36 +193,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-// Mostly a few aligned numbers in place: a byte more or less would shift every table behind it.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t size_max, unsigned int seed) {
-  std::minstd_rand random(seed);
-  const auto below = [&](std::size_t end) { return static_cast<std::size_t>(random()) % end; };
-  constexpr std::size_t kStart = kvd::fuzz::kImageStart;
-  if (size < kStart + 4 || below(16) == 0) return LLVMFuzzerMutate(data, size, size_max);
-  if (below(8) == 0) data[1] ^= static_cast<std::uint8_t>(1u << below(2));
-  const std::size_t words = (size - kStart) / 4;
-  // The records of sequences come first, and lists lie in front of the cells.
-  constexpr std::size_t kReaches[] = {384, 2400, 1u << 16};
-  const std::size_t reach = std::min(words, kReaches[below(3)]);
-  for (std::size_t change = 0; change <= below(4); ++change) {
-    std::uint8_t* const at = data + kStart + 4 * below(reach);
-    std::uint32_t value = 0;
-    std::memcpy(&value, at, sizeof value);
-    switch (below(6)) {
-      case 0: value = static_cast<std::uint32_t>(below(48)); break;
-      case 1: value += 1; break;
-      case 2: value -= 1; break;
-      case 3: value ^= 1u << below(32); break;
-      case 4: std::memcpy(&value, data + kStart + 4 * below(words), sizeof value); break;
-      default: {
-        constexpr std::uint32_t kEdges[] = {0u,          1u,          0x7fffffffu, 0x80000000u,
-                                            0xffffffffu, 0xfffffffeu, 0x7ffffffeu};
-        value = kEdges[below(std::size(kEdges))];
-        break;
-      }
-    }
-    std::memcpy(at, &value, sizeof value);
-  }
-  return size;
+  using kvd::fuzz::MetaKind;
+  const auto kind = static_cast<MetaKind>(size == 0 ? 0 : data[0] % kvd::fuzz::kMetaKinds);
+  return kvd::fuzz::MutateMetaImage(GeometryOf(kind).meta, data, size, size_max, seed);
 }
