@@ -29,7 +29,8 @@ inline constexpr std::size_t kCommitBytes = 1024;  // of the commit area
 
 inline MemoryOptions OptionsOf(MetaKind kind) {
   MemoryOptions options;
-  options.groups = {{.cells = std::uint64_t{8} * 32, .layers = {{1, 2, 2}}}};
+  // Blocks that do not fill a page: see FencedMeta in meta_attach_fuzz.cc.
+  options.groups = {{.cells = std::uint64_t{7} * 32, .layers = {{1, 2, 2}}}};
   options.k_type = kernels::DataType::kF32;
   options.v_type = kernels::DataType::kF32;
   options.sequence_capacity = 6;
@@ -38,11 +39,11 @@ inline MemoryOptions OptionsOf(MetaKind kind) {
   options.list_unit_count = 20;
   if (kind == MetaKind::kRecurrent) options.groups[0].layers.clear();
   if (kind == MetaKind::kWindow || kind == MetaKind::kHybrid) {
-    options.groups.push_back({.cells = std::uint64_t{6} * 32, .layers = {{1, 2, 2}}, .window = 20});
+    options.groups.push_back({.cells = std::uint64_t{5} * 32, .layers = {{1, 2, 2}}, .window = 20});
   }
   if (kind == MetaKind::kEncoder) {
     options.groups.push_back(
-        {.cells = std::uint64_t{4} * 32, .layers = {{1, 2, 2}}, .is_cross = true});
+        {.cells = std::uint64_t{3} * 32, .layers = {{1, 2, 2}}, .is_cross = true});
   }
   if (kind == MetaKind::kRecurrent || kind == MetaKind::kHybrid) {
     options.state_bytes = 64;
