@@ -88,6 +88,8 @@ void GiveSnapshotsOneName(MetaView meta) {
   std::memcpy(meta.snapshots()[1].name, meta.snapshots()[0].name, sizeof meta.snapshots()[0].name);
 }
 
+void GiveSessionsOneId(MetaView meta) { meta.sessions()[1] = meta.sessions()[0]; }
+
 // Its second extent continues the first one in the same block.
 void SplitExtent(MetaView meta) {
   layout::SequenceRecord& record = *FirstLive(meta);
@@ -122,6 +124,7 @@ struct Change {
 };
 constexpr Change kChanges[] = {
     {"one-name", fuzz::MetaKind::kAttention, GiveSnapshotsOneName},
+    {"one-session", fuzz::MetaKind::kAttention, GiveSessionsOneId},
     {"split-extent", fuzz::MetaKind::kAttention, SplitExtent},
     {"short-window", fuzz::MetaKind::kWindow, ShortenWindow},
     {"checkpoints-without-state", fuzz::MetaKind::kAttention, AddCheckpoints},

@@ -35,7 +35,7 @@ inline MemoryOptions OptionsOf(MetaKind kind) {
   options.v_type = kernels::DataType::kF32;
   options.sequence_capacity = 6;
   options.snapshot_capacity = 2;
-  options.session_capacity = 1;
+  options.session_capacity = 2;
   options.list_unit_count = 20;
   if (kind == MetaKind::kRecurrent) options.groups[0].layers.clear();
   if (kind == MetaKind::kWindow || kind == MetaKind::kHybrid) {

@@ -282,6 +282,19 @@ TEST_F(RebuildTest, TwoSnapshotsOfOneNameAreRefused) {
   });
 }
 
+TEST(RebuildSessionsTest, TwoRecordsOfOneSessionAreRefused) {
+  MemoryOptions options = SmallOptions(256);
+  options.session_capacity = 2;
+  const auto memory = MakeMemory(options);
+  const ConstMetaView view = *ValidateHeader(memory->meta_bytes());
+  const MetaCopy copy(memory->meta_bytes());
+  const MetaView meta(copy.bytes().data(), view.offsets(), view.geometry());
+  meta.sessions()[0].session = meta.sessions()[1].session = 7;
+  const Result<DerivedTables> tables = RebuildTables(copy.bytes());
+  ASSERT_FALSE(tables);
+  EXPECT_THAT(tables.error().message, HasSubstr("session 1 session: 7 is another one's too"));
+}
+
 TEST_F(RebuildTest, APublishedRecordIsAppliedToACopy) {
   std::vector<MetaCopy> published;
   memory_->commit_log_for_test().set_probe_for_test([&](CommitLog::Moment moment) {

@@ -473,6 +473,14 @@ std::vector<std::byte> WithTokens(const std::vector<std::byte>& file,
   return changed;
 }
 
+TEST(LlamaImportTypesTest, AModelThatAttendsToAnEncodedTextTakesNoFile) {
+  const auto llama = MakeEngine(TinyLlama(), Options());
+  const auto file = Exported(*llama, {Sequence(*llama, 4)});
+  ModelShape shape = ShapeOf(Architecture::kT5);
+  shape.name = "tiny-t5-import";
+  EXPECT_THAT(Refused(*MakeEngine(shape, Options()), file), HasSubstr("hold no encoded text"));
+}
+
 TEST(LlamaImportTokensTest, TokensBehindTheCellsAndCellsBehindTheTokensAreLeftOut) {
   const auto engine = MakeEngine(TinyLlama(), Options());
   const SequenceHandle sequence = Sequence(*engine, 40);

@@ -367,6 +367,22 @@ TEST_F(PromptStoreTest, AFileWithRightSumsButOfAnotherNameOrNamespaceIsDamage) {
   EXPECT_THAT(damages_, ElementsAre(HasSubstr("no entry of a prompt cache")));
 }
 
+TEST_F(PromptStoreTest, AFileThatIsExchangedForOneOfOtherTokensIsDamage) {
+  const auto engine = MakeEngine(shape_, Options());
+  const auto store = Open(*engine);
+  (void)Store(*store, *engine, prompt_);
+  const std::string name = Entries().front();
+  const Tokens other = RandomTokens(4, prompt_.size(), shape_.vocab);
+  (void)Store(*store, *engine, other);
+  for (const std::string& entry : Entries()) {
+    if (entry != name) folder_.Write(name, folder_.Bytes(entry));
+  }
+  const auto loaded = Load(*store, prompt_);
+  ASSERT_FALSE(loaded);
+  EXPECT_THAT(loaded.error().message, HasSubstr("holds other tokens than it did"));
+  EXPECT_EQ(Entries().size(), 1u);
+}
+
 TEST_F(PromptStoreTest, LinksPipesAndFoldersAreNotFollowed) {
   const auto engine = MakeEngine(shape_, Options());
   {
