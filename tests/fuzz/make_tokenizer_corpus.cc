@@ -17,6 +17,7 @@ constexpr std::string_view kTexts[] = {
     "The kite's green: 1234 caf\u00e9 \u4e2d\u6587, don't!",
     "<user> a <|end|></s>[MASK] <unk>",
     "abababABq\u00a0\t \u0301e\u0301",
+    "x  <a<ab><ab><c>  ab><ab><c \t<mask> <ab><c> b><c",
     "un\xff\xf0\x9f\x98\x80\xe2\x82 able ' s . ?",
 };
 
@@ -35,8 +36,11 @@ int main(int argument_count, char** arguments) {
   const auto all = kvd::test::SmallVocabularies();
   for (std::size_t at = 0; at < all.size(); ++at) {
     for (std::size_t text = 0; text < std::size(kTexts); ++text) {
-      const unsigned bits = text % 4;
-      write(all[at].name + "_text" + std::to_string(text), Input(at, bits, kTexts[text]));
+      for (const unsigned bits :
+           {static_cast<unsigned>(text % 4), unsigned{kvd::test::kParseSpecial}}) {
+        write(all[at].name + "_text" + std::to_string(text) + "_" + std::to_string(bits),
+              Input(at, bits, kTexts[text]));
+      }
     }
     std::string tokens;
     for (std::size_t token = 0; token < all[at].data.tokens.size(); token += 1 + token / 8) {

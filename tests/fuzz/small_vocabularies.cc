@@ -63,6 +63,16 @@ VocabularyData SentencePiece(bool has_prefix, bool has_bytes) {
   return data;
 }
 
+// Special tokens that overlap each other, and swallow white space before or behind them.
+VocabularyData OverlappingSpecials(bool strips_left) {
+  VocabularyData data = SentencePiece(true, false);
+  for (const char* text : {"<a", "<ab>", "ab><", "><", "b><c", "ab><c>", "<mask>"}) {
+    Add(data, text, GgufTokenType::kUserDefined);
+  }
+  (strips_left ? data.pre : data.general_name) = strips_left ? "jina-v2-de" : "phi-3";
+  return data;
+}
+
 VocabularyData WordPiece(bool has_lowercase) {
   VocabularyData data;
   data.model = "bert";
@@ -122,6 +132,8 @@ std::vector<SmallVocabulary> SmallVocabularies() {
   all.push_back({"unigram", Unigram(false, true)});
   all.push_back({"unigram_charsmap", Unigram(true, true)});
   all.push_back({"unigram_no_unknown", Unigram(true, false)});
+  all.push_back({"specials_strip_left", OverlappingSpecials(true)});
+  all.push_back({"specials_strip_right", OverlappingSpecials(false)});
   return all;
 }
 
