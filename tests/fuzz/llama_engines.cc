@@ -1,24 +1,17 @@
 #include "tests/fuzz/llama_engines.h"
 
-#include <unistd.h>
-
 #include <array>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string_view>
-#include <vector>
 
 #include "engine/model_config.h"
 #include "shm/check.h"
-#include "shm/unique_fd.h"
-#include "tools/make_model/model_maker.h"
+#include "tests/fuzz/small_engines.h"
 
 namespace kvd::test {
 namespace {
 
 constexpr std::uint32_t kCells = 256;
-constexpr std::uint32_t kVocab = 64;
 
 struct Kind {
   std::string_view name;
@@ -54,29 +47,10 @@ ModelShape ShapeOf(const Kind& kind) {
   shape.low_rank = 8;
   shape.state_size = 4;
   shape.ssm_head_dim = 32;
-  shape.vocab = kVocab;
+  shape.vocab = 64;
   shape.context = kCells;
   if (kind.architecture == Architecture::kGemma2) shape.window = 12;
   return shape;
-}
-
-std::unique_ptr<Engine> Make(const Kind& kind) {
-  std::string path = (std::filesystem::temp_directory_path() / "kvd-fuzz-XXXXXX").string();
-  const UniqueFd file(::mkstemp(path.data()));
-  KVD_ASSERT(static_cast<bool>(file));
-  KVD_ASSERT(MakeModelFile(ShapeOf(kind), nullptr, path).has_value());
-  auto engine = Engine::Create({.model_path = path,
-                                .cells = kCells,
-                                .sequence_capacity = 64,
-                                .snapshot_capacity = 8,
-                                .session_capacity = 8,
-                                .state_slots = 16,
-                                .threads = 1,
-                                .k_type = kind.cells,
-                                .v_type = kind.cells});
-  ::unlink(path.c_str());
-  KVD_ASSERT(engine.has_value());
-  return std::move(*engine);
 }
 
 }  // namespace
@@ -86,30 +60,18 @@ std::string LlamaEngineName(std::size_t number) { return std::string(kKinds[numb
 Engine& LlamaEngine(std::size_t number) {
   static std::array<std::unique_ptr<Engine>, kLlamaEngines> engines;
   KVD_ASSERT(number < engines.size());
-  if (engines[number] == nullptr) engines[number] = Make(kKinds[number]);
+  const Kind& kind = kKinds[number];
+  if (engines[number] == nullptr) {
+    engines[number] = MakeSmallEngine(ShapeOf(kind), {.cells = kCells,
+                                                      .sequence_capacity = 64,
+                                                      .snapshot_capacity = 8,
+                                                      .session_capacity = 8,
+                                                      .state_slots = 16,
+                                                      .threads = 1,
+                                                      .k_type = kind.cells,
+                                                      .v_type = kind.cells});
+  }
   return *engines[number];
-}
-
-SequenceHandle MakeLlamaSequence(Engine& engine, std::size_t token_count, std::size_t first) {
-  const auto handle = engine.memory().Create({});
-  KVD_ASSERT(handle.has_value());
-  std::vector<TokenId> tokens;
-  for (std::size_t i = 0; i < token_count; ++i) {
-    tokens.push_back(static_cast<TokenId>((first + i * 7) % kVocab));
-  }
-  for (std::size_t done = 0; done < tokens.size();) {
-    const Pos pos{static_cast<std::int32_t>(done)};
-    const std::size_t take =
-        engine.StepTokens(static_cast<std::uint32_t>(done), pos, tokens.size() - done);
-    StepItem item{.sequence = *handle,
-                  .pos = pos,
-                  .tokens = std::span(tokens).subspan(done, take),
-                  .first_logits_row = take};
-    engine.Step({&item, 1});
-    KVD_ASSERT(item.status.has_value());
-    done += take;
-  }
-  return *handle;
 }
 
 }  // namespace kvd::test

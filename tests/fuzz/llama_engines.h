@@ -1,5 +1,5 @@
 // Engines over random models of a few layers, one for each way in which state files of llama.cpp
-// hold a model's cells and states, with sequences to export.
+// hold a model's cells and states. They are made as those of tests/fuzz/small_engines.h.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,5 @@ std::string LlamaEngineName(std::size_t number);
 
 // Made at the first call, kept to the end of the process.
 Engine& LlamaEngine(std::size_t number);
-
-// A sequence of that many tokens, the first of which is `first`.
-SequenceHandle MakeLlamaSequence(Engine& engine, std::size_t token_count, std::size_t first);
 
 }  // namespace kvd::test

@@ -10,6 +10,7 @@
 #include "shm/check.h"
 #include "tests/fuzz/llama_engines.h"
 #include "tests/fuzz/make_wire_corpus.h"
+#include "tests/fuzz/small_engines.h"
 
 namespace {
 
@@ -173,8 +174,8 @@ void WriteRefused(const std::string& folder, const std::string& model, Engine& e
 void WriteFilesOf(const std::string& folder, std::size_t number) {
   Engine& engine = test::LlamaEngine(number);
   const std::string model = test::LlamaEngineName(number);
-  Sequences sequences{.short_one = {test::MakeLlamaSequence(engine, 3, 1)},
-                      .long_one = {test::MakeLlamaSequence(engine, 20, 2)},
+  Sequences sequences{.short_one = {test::MakeSequence(engine, 3, 1)},
+                      .long_one = {test::MakeSequence(engine, 20, 2)},
                       .two = {}};
   sequences.two = {sequences.short_one[0], sequences.long_one[0]};
   for (const LlamaLayout layout : {LlamaLayout::kFebruary2025, LlamaLayout::kAugust2026}) {

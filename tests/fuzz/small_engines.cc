@@ -40,40 +40,43 @@ ModelShape ShapeOf(const Kind& kind) {
   return shape;
 }
 
-std::unique_ptr<Engine> Make(const Kind& kind) {
-  std::string path = (std::filesystem::temp_directory_path() / "kvd-fuzz-XXXXXX").string();
-  const UniqueFd file(::mkstemp(path.data()));
+}  // namespace
+
+std::unique_ptr<Engine> MakeSmallEngine(const ModelShape& shape, EngineOptions options) {
+  options.model_path = (std::filesystem::temp_directory_path() / "kvd-fuzz-XXXXXX").string();
+  const UniqueFd file(::mkstemp(options.model_path.data()));
   KVD_ASSERT(static_cast<bool>(file));
-  KVD_ASSERT(MakeModelFile(ShapeOf(kind), nullptr, path).has_value());
-  auto engine = Engine::Create({.model_path = path,
-                                .cells = kSmallEngineCells,
-                                .sequence_capacity = 64,
-                                .snapshot_capacity = 8,
-                                .session_capacity = 8,
-                                .state_slots = 16,
-                                .checkpoint_every = 8,
-                                .threads = 1});
-  ::unlink(path.c_str());
+  KVD_ASSERT(MakeModelFile(shape, nullptr, options.model_path).has_value());
+  auto engine = Engine::Create(options);
+  ::unlink(options.model_path.c_str());
   KVD_ASSERT(engine.has_value());
   return std::move(*engine);
 }
-
-}  // namespace
 
 std::string SmallEngineName(std::size_t number) { return std::string(kKinds[number].name); }
 
 Engine& SmallEngine(std::size_t number) {
   static std::array<std::unique_ptr<Engine>, kSmallEngines> engines;
   KVD_ASSERT(number < engines.size());
-  if (engines[number] == nullptr) engines[number] = Make(kKinds[number]);
+  if (engines[number] == nullptr) {
+    engines[number] = MakeSmallEngine(ShapeOf(kKinds[number]), {.cells = kSmallEngineCells,
+                                                                .sequence_capacity = 64,
+                                                                .snapshot_capacity = 8,
+                                                                .session_capacity = 8,
+                                                                .state_slots = 16,
+                                                                .checkpoint_every = 8,
+                                                                .threads = 1});
+  }
   return *engines[number];
 }
 
-SequenceHandle MakeSequence(Engine& engine, std::size_t token_count) {
+SequenceHandle MakeSequence(Engine& engine, std::size_t token_count, std::size_t first) {
   const auto handle = engine.memory().Create({});
   KVD_ASSERT(handle.has_value());
   std::vector<TokenId> tokens;
-  for (std::size_t i = 0; i < token_count; ++i) tokens.push_back(static_cast<TokenId>(i * 7 % 64));
+  for (std::size_t i = 0; i < token_count; ++i) {
+    tokens.push_back(static_cast<TokenId>((first + i * 7) % engine.config().vocab_size));
+  }
   if (engine.config().has_cross_attention()) {
     KVD_ASSERT(engine.Encode(*handle, std::vector<TokenId>{5, 6, 7}).has_value());
   }

@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "engine/saved_state/sequence_export.h"
+#include "tools/make_model/model_shape.h"
 
 namespace kvd::test {
 
@@ -21,8 +22,11 @@ std::string SmallEngineName(std::size_t number);
 // Made at the first call, kept to the end of the process.
 Engine& SmallEngine(std::size_t number);
 
-// A sequence of that many tokens, whose last one keeps its state and its row of logits; of t5 also
-// with an encoded text.
-SequenceHandle MakeSequence(Engine& engine, std::size_t token_count);
+// An engine over a random model of that shape. REQUIRES: the shape and the options are valid.
+std::unique_ptr<Engine> MakeSmallEngine(const ModelShape& shape, EngineOptions options);
+
+// A sequence of that many tokens, the first of which is `first`, and whose last one keeps its state
+// and its row of logits; of t5 also with an encoded text.
+SequenceHandle MakeSequence(Engine& engine, std::size_t token_count, std::size_t first = 0);
 
 }  // namespace kvd::test
