@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/memory/hold_and_restore.h"
 #include "engine/memory/memory_segments.h"
 #include "engine/memory/unified_memory.h"
 #include "tests/fuzz/meta_image.h"
@@ -27,8 +28,7 @@ bool WriteSeed(const std::filesystem::path& path, std::span<const std::byte> byt
   return file.good();
 }
 
-Status Append(Memory& memory, SequenceHandle handle, TokenId first, std::size_t count,
-              bool is_encoding = false) {
+Status Append(Memory& memory, SequenceHandle handle, TokenId first, std::size_t count) {
   std::vector<TokenId> tokens;
   for (std::size_t k = 0; k < count; ++k) tokens.push_back(first + static_cast<TokenId>(k));
   KVD_TRY(const SequenceInfo info, memory.Query(handle));
@@ -36,7 +36,6 @@ Status Append(Memory& memory, SequenceHandle handle, TokenId first, std::size_t 
       .handle = handle,
       .pos = info.next_pos,
       .tokens = tokens,
-      .is_encoding = is_encoding,
       .applied = {.session = SessionId{1}, .request = RequestId{4}, .verb = 14}};
   StepPlan plan;
   KVD_CHECK_OK(memory.Reserve({&request, 1}, &plan, nullptr));
@@ -45,11 +44,18 @@ Status Append(Memory& memory, SequenceHandle handle, TokenId first, std::size_t 
   return status;
 }
 
+Status Encode(Memory& memory, SequenceHandle handle, std::size_t count) {
+  const std::vector<TokenId> tokens(count, 500);
+  Restore restore;
+  KVD_CHECK_OK(memory.BeginRestore({.handle = handle, .cross_tokens = tokens}, &restore));
+  return memory.CommitRestore(restore);
+}
+
 Status Fill(UnifiedMemory& memory, fuzz::MetaKind kind, std::uint32_t variant) {
   KVD_CHECK_OK(memory.OpenSession({.id = SessionId{1}, .owner_uid = 1000}));
   KVD_TRY(const SequenceHandle base,
           memory.Create(kOwner, {.session = SessionId{1}, .request = RequestId{3}, .verb = 3}));
-  if (kind == fuzz::MetaKind::kEncoder) KVD_CHECK_OK(Append(memory, base, 500, 10, true));
+  if (kind == fuzz::MetaKind::kEncoder) KVD_CHECK_OK(Encode(memory, base, 10));
   KVD_CHECK_OK(Append(memory, base, 100, 40));
   (void)memory.KeepCheckpoint(base);
   const float logits[16] = {};

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/memory/hold_and_restore.h"
 #include "engine/memory/memory_segments.h"
 #include "engine/memory/rebuild.h"
 #include "engine/memory/unified_memory.h"
@@ -112,18 +113,22 @@ void CheckMemory(UnifiedMemory& memory) {
   }
 }
 
-void Append(Memory& memory, SequenceHandle handle, std::size_t count, bool is_encoding) {
+void Append(Memory& memory, SequenceHandle handle, std::size_t count) {
   const Result<SequenceInfo> info = memory.Query(handle);
   if (!info) return;
   const std::vector<TokenId> tokens(count, 7);
-  const AppendRequest request{.handle = handle,
-                              .pos = is_encoding ? Pos{0} : info->next_pos,
-                              .tokens = tokens,
-                              .is_encoding = is_encoding};
+  const AppendRequest request{.handle = handle, .pos = info->next_pos, .tokens = tokens};
   StepPlan plan;
   if (!memory.Reserve({&request, 1}, &plan, nullptr)) return;
   (void)memory.Commit(plan, 0);
   memory.EndStep(plan);
+}
+
+void Encode(Memory& memory, SequenceHandle handle, std::size_t count) {
+  const std::vector<TokenId> tokens(count, 7);
+  Restore restore;
+  if (!memory.BeginRestore({.handle = handle, .cross_tokens = tokens}, &restore)) return;
+  if (!memory.CommitRestore(restore)) memory.AbandonRestore(restore);
 }
 
 // A few verbs on one sequence, whatever it is; which ones depends on `choice`.
@@ -142,10 +147,10 @@ void Serve(UnifiedMemory& memory, SequenceHandle handle, std::uint32_t choice) {
     case 0: {
       SequenceHandle forks[2] = {};
       (void)memory.Fork(handle, kOwner, forks);
-      Append(memory, forks[0], 3, false);
+      Append(memory, forks[0], 3);
       break;
     }
-    case 1: Append(memory, handle, 1 + choice % 40, false); break;
+    case 1: Append(memory, handle, 1 + choice % 40); break;
     case 2: {
       const PosRange range{middle, kPosEnd};
       const Result<std::uint32_t> removed = memory.RemoveRange(handle, range);
@@ -167,7 +172,7 @@ void Serve(UnifiedMemory& memory, SequenceHandle handle, std::uint32_t choice) {
     case 8: (void)memory.KeepCheckpoint(handle); break;
     case 9: (void)memory.Settle(handle, Memory::SettleScope::kAll, rotator); break;
     case 10: (void)memory.Defragment(64, mover); break;
-    case 11: Append(memory, handle, 5, true); break;
+    case 11: Encode(memory, handle, 5); break;
   }
 }
 
