@@ -82,15 +82,16 @@ OwnDirectories FindOwnDirectories(const std::string& root, const std::string& st
     if (name.starts_with(stem) && IsSuffix(name.substr(stem.size()))) names.emplace_back(name);
   }
   std::sort(names.begin() + 1, names.end());
+  const std::string prefix = root + "/";
   for (const std::string& name : names) {
     struct stat about{};
     if (::fstatat(::dirfd(listing.get()), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    const std::string path = root + "/" + name;
+    const std::string path = prefix + name;
     const std::string objection = Objection(about, forbidden_mode);
     if (objection.empty()) {
       found.usable.push_back(path);
     } else if (name == stem || about.st_uid == ::geteuid()) {
-      found.passed_over.push_back(path + ": " + objection);
+      found.passed_over.emplace_back(path).append(": " + objection);
     }
   }
   return found;

@@ -210,19 +210,19 @@ Status ValidateGroups(ConstMetaView meta, const std::string& name,
     return Corrupt(name + " cross_cells", record.cross_cells);
   }
   for (std::uint32_t group = 0; group < layout::kGroupsMax; ++group) {
-    const std::string suffix = "[" + std::to_string(group) + "]";
+    const std::string extents = name + " extents[" + std::to_string(group) + "]";
     const layout::ListRoot& root = record.extents[group];
     if (group >= geometry.group_count) {
       if (!(root == kEmptyList) || record.first_cell[group] != 0) {
-        return Corrupt(name + " extents" + suffix, "of a group that is not there");
+        return Corrupt(extents, "of a group that is not there");
       }
       continue;
     }
-    KVD_CHECK_OK(ValidateListRoot(meta, name + " extents" + suffix, root));
+    KVD_CHECK_OK(ValidateListRoot(meta, extents, root));
     const ExtentView view{meta.entries(root), CellCountOf(record, geometry, group)};
     const std::uint32_t first = record.first_cell[group];
     if (first > (geometry.window[group] == 0 ? 0 : view.cell_count)) {
-      return Corrupt(name + " first_cell" + suffix, first);
+      return Corrupt(name + " first_cell[" + std::to_string(group) + "]", first);
     }
     const std::string group_name = group == 0 ? name : name + " group " + std::to_string(group);
     KVD_CHECK_OK(ValidateExtents(meta, group_name, group, first, view));
