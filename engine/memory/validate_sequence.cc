@@ -1,7 +1,9 @@
 // The record of one sequence: where its lists lie, and what is in them (extents, cells, positions,
 // checkpoints). Everything read is checked before it is used as an index or a count.
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -266,13 +268,13 @@ Status ValidateState(ConstMetaView meta, const std::string& name,
     if (!IsZero(checkpoint.reserved)) return Corrupt(field + " reserved", "not zero");
     last = checkpoint.cell_count;
   }
-  const layout::SamplerRecord none = {};
   const layout::SamplerRecord& sampler = record.sampler;
   constexpr std::uint32_t kSamplerFlags =
       layout::kSamplerKept | layout::kSamplerIgnoresEos | layout::kSamplerBiased;
+  const bool is_zero = std::ranges::all_of(std::as_bytes(std::span(&sampler, 1)),
+                                           [](std::byte byte) { return byte == std::byte{0}; });
   const bool is_kept = (sampler.flags & layout::kSamplerKept) != 0;
-  if ((sampler.flags & ~kSamplerFlags) != 0 || sampler.reserved != 0 ||
-      (!is_kept && std::memcmp(&sampler, &none, sizeof none) != 0)) {
+  if ((sampler.flags & ~kSamplerFlags) != 0 || sampler.reserved != 0 || (!is_kept && !is_zero)) {
     return Corrupt(name + " sampler", "flags " + std::to_string(sampler.flags));
   }
   const bool is_computed = record.request != 0;
