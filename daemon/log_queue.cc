@@ -42,8 +42,10 @@ Written WriteSome(int descriptor, std::string_view* bytes) {
 }  // namespace
 
 struct LogQueue::State {
-  State(int descriptor_, std::size_t bytes_max_, DescribeDropped describe)
-      : descriptor(descriptor_), bytes_max(bytes_max_), describe_dropped(std::move(describe)) {}
+  State(int log_descriptor, std::size_t queued_bytes_max, DescribeDropped describe)
+      : descriptor(log_descriptor),
+        bytes_max(queued_bytes_max),
+        describe_dropped(std::move(describe)) {}
 
   bool has_work() const KVD_REQUIRES(mutex) { return !lines.empty() || dropped > 0; }
   // A portion of the lines, oldest first. REQUIRES: some are there.

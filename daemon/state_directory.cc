@@ -106,10 +106,11 @@ struct ExistingPaths {
 };
 ExistingPaths FindExisting(const std::string& name) {
   ExistingPaths existing;
+  const std::string suffix = "/" + name;
   for (const Place& place : DefaultPlaces()) {
     OwnDirectories own = FindOwnDirectories(place.root, place.stem, kForbiddenMode);
     for (const std::string& directory : own.usable) {
-      std::string path = directory + "/" + name;
+      std::string path = directory + suffix;
       struct stat found{};
       if (::lstat(path.c_str(), &found) == 0) existing.paths.push_back(std::move(path));
     }

@@ -73,7 +73,8 @@ OwnDirectories FindOwnDirectories(const std::string& root, const std::string& st
                                   mode_t forbidden_mode) {
   OwnDirectories found;
   const std::unique_ptr<DIR, CloseListing> listing(::opendir(root.c_str()));
-  if (listing == nullptr) return found;
+  const int directory = listing == nullptr ? -1 : ::dirfd(listing.get());
+  if (directory < 0) return found;
   std::vector<std::string> names = {stem};
   for (std::size_t read = 0; read < kNamesMax; ++read) {
     const dirent* const entry = ::readdir(listing.get());
@@ -82,15 +83,16 @@ OwnDirectories FindOwnDirectories(const std::string& root, const std::string& st
     if (name.starts_with(stem) && IsSuffix(name.substr(stem.size()))) names.emplace_back(name);
   }
   std::sort(names.begin() + 1, names.end());
+  const std::string prefix = root + "/";
   for (const std::string& name : names) {
     struct stat about{};
-    if (::fstatat(::dirfd(listing.get()), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    const std::string path = root + "/" + name;
+    if (::fstatat(directory, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    const std::string path = prefix + name;
     const std::string objection = Objection(about, forbidden_mode);
     if (objection.empty()) {
       found.usable.push_back(path);
     } else if (name == stem || about.st_uid == ::geteuid()) {
-      found.passed_over.push_back(path + ": " + objection);
+      found.passed_over.emplace_back(path).append(": " + objection);
     }
   }
   return found;

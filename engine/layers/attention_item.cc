@@ -163,8 +163,8 @@ class ItemRun {
     }
     for (row = begin; row < end;) {
       const std::size_t first = row;
-      while (++row < end && columns_[row] == columns_[first]) {
-      }
+      ++row;
+      while (row < end && columns_[row] == columns_[first]) ++row;
       if (columns_[first].first < columns_[first].end) {
         AddRun(pieces, columns_[first], first * group_, (row - first) * group_);
       }

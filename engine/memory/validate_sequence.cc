@@ -1,7 +1,9 @@
 // The record of one sequence: where its lists lie, and what is in them (extents, cells, positions,
 // checkpoints). Everything read is checked before it is used as an index or a count.
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -210,19 +212,19 @@ Status ValidateGroups(ConstMetaView meta, const std::string& name,
     return Corrupt(name + " cross_cells", record.cross_cells);
   }
   for (std::uint32_t group = 0; group < layout::kGroupsMax; ++group) {
-    const std::string suffix = "[" + std::to_string(group) + "]";
+    const std::string extents = name + " extents[" + std::to_string(group) + "]";
     const layout::ListRoot& root = record.extents[group];
     if (group >= geometry.group_count) {
       if (!(root == kEmptyList) || record.first_cell[group] != 0) {
-        return Corrupt(name + " extents" + suffix, "of a group that is not there");
+        return Corrupt(extents, "of a group that is not there");
       }
       continue;
     }
-    KVD_CHECK_OK(ValidateListRoot(meta, name + " extents" + suffix, root));
+    KVD_CHECK_OK(ValidateListRoot(meta, extents, root));
     const ExtentView view{meta.entries(root), CellCountOf(record, geometry, group)};
     const std::uint32_t first = record.first_cell[group];
     if (first > (geometry.window[group] == 0 ? 0 : view.cell_count)) {
-      return Corrupt(name + " first_cell" + suffix, first);
+      return Corrupt(name + " first_cell[" + std::to_string(group) + "]", first);
     }
     const std::string group_name = group == 0 ? name : name + " group " + std::to_string(group);
     KVD_CHECK_OK(ValidateExtents(meta, group_name, group, first, view));
@@ -266,13 +268,13 @@ Status ValidateState(ConstMetaView meta, const std::string& name,
     if (!IsZero(checkpoint.reserved)) return Corrupt(field + " reserved", "not zero");
     last = checkpoint.cell_count;
   }
-  const layout::SamplerRecord none = {};
   const layout::SamplerRecord& sampler = record.sampler;
   constexpr std::uint32_t kSamplerFlags =
       layout::kSamplerKept | layout::kSamplerIgnoresEos | layout::kSamplerBiased;
+  const bool is_zero = std::ranges::all_of(std::as_bytes(std::span(&sampler, 1)),
+                                           [](std::byte byte) { return byte == std::byte{0}; });
   const bool is_kept = (sampler.flags & layout::kSamplerKept) != 0;
-  if ((sampler.flags & ~kSamplerFlags) != 0 || sampler.reserved != 0 ||
-      (!is_kept && std::memcmp(&sampler, &none, sizeof none) != 0)) {
+  if ((sampler.flags & ~kSamplerFlags) != 0 || sampler.reserved != 0 || (!is_kept && !is_zero)) {
     return Corrupt(name + " sampler", "flags " + std::to_string(sampler.flags));
   }
   const bool is_computed = record.request != 0;

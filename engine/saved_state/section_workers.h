@@ -69,12 +69,12 @@ Status ForSections(unsigned threads, std::size_t count, WorkControl& control, co
   };
   {
     std::vector<std::jthread> others;
-    try {
-      for (unsigned worker = 1; worker < threads && worker < count; ++worker) {
+    for (unsigned worker = 1; worker < threads && worker < count; ++worker) {
+      try {
         others.emplace_back(run, worker);
+      } catch (const std::system_error&) {
+        break;  // the threads that there are do it all
       }
-    } catch (const std::system_error&) {
-      // The threads that there are do it all.
     }
     run(0);
   }

@@ -303,8 +303,8 @@ Status StateFileReader::ReadSequences() {
     KVD_TRY(const auto bytes, ReadSection(at, &buffers));
     std::memcpy(&saved.header, bytes.data(), sizeof saved.header);
     saved.first_section = at;
-    while (++at < sections_.size() && sections_[at].kind != SectionKind::kSequence) {
-    }
+    ++at;
+    while (at < sections_.size() && sections_[at].kind != SectionKind::kSequence) ++at;
     saved.end_section = at;
     KVD_CHECK_OK(CheckSequence(name, saved.header));
     KVD_CHECK_OK(CheckExtent(name, saved, sections_));

@@ -328,16 +328,15 @@ KVD_ALWAYS_INLINE void AddValueRows(ValueRows rows, std::size_t dim) {
   constexpr int kBlocks = Isa::Lanes::ValueBlocks(kRows);
   std::size_t d = 0;
   const auto advance = [&](int blocks) KVD_INLINE_LAMBDA {
-    d += 32 * static_cast<std::size_t>(blocks);
     rows.v += D::kBytes * static_cast<std::size_t>(blocks);
     rows.values += 32 * blocks;
   };
-  while (d + 32 * kBlocks <= dim) {
+  for (; d + 32 * kBlocks <= dim; d += 32 * kBlocks) {
     AddValueTile<Isa, D, kRows, kBlocks>(rows);
     advance(kBlocks);
   }
   if constexpr (kBlocks > 1) {
-    while (d + 32 <= dim) {
+    for (; d + 32 <= dim; d += 32) {
       AddValueTile<Isa, D, kRows, 1>(rows);
       advance(1);
     }

@@ -171,7 +171,7 @@ class Worker {
         case 12: Check(client.Divide(Any(), {}, 2)); break;
         case 13: Release(client); break;
         case 14: Look(client); break;
-        case 15:
+        default:
           // Without a goodbye, in the middle of a step.
           if (const auto decoding = StartDecode(client); Check(decoding)) Lose(client);
           sequences_.clear();

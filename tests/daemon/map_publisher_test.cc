@@ -40,7 +40,7 @@ class MapPublisherTest : public ::testing::Test {
     }
     return handles;
   }
-  static std::vector<std::uint64_t> Numbers(std::vector<SequenceHandle> handles) {
+  static std::vector<std::uint64_t> Numbers(const std::vector<SequenceHandle>& handles) {
     std::vector<std::uint64_t> numbers;
     for (const SequenceHandle handle : handles) {
       numbers.push_back(static_cast<std::uint64_t>(handle));

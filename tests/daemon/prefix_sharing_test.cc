@@ -10,7 +10,6 @@
 namespace kvd {
 namespace {
 
-using test::FakeEngine;
 using test::Join;
 using test::kOwn;
 using test::Prompt;

@@ -13,7 +13,6 @@ namespace {
 
 using test::Answered;
 using test::FakeEngine;
-using test::FakeEngineOptions;
 using test::kOwn;
 using test::kRetrySession;
 using test::ReceivedCompletion;

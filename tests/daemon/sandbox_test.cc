@@ -295,7 +295,7 @@ TEST_F(SandboxTest, ACallThroughTheTableOf32BitProgramsEndsTheProcess) {
 
 // A kernel without them, as far as a filter that was there before can pretend.
 void RefuseCalls(std::initializer_list<int> calls, std::uint32_t error) {
-  const scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
+  scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
   for (const int call : calls) {
     EXPECT_EQ(seccomp_rule_add(context, SCMP_ACT_ERRNO(error), call, 0), 0);
   }
@@ -349,7 +349,7 @@ TEST_F(SandboxTest, AKernelWithoutSeccompIsNamedAndTheRestHolds) {
 
 TEST_F(SandboxTest, WithoutNoNewPrivilegesNothingIsRestrictedAndThatIsNamed) {
   const Tried tried = RunInChild([&](Tried& told) {
-    const scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
+    scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
     EXPECT_EQ(seccomp_attr_set(context, SCMP_FLTATR_CTL_NNP, 0), 0);
     const scmp_arg_cmp asks_for_it = {
         .arg = 0, .op = SCMP_CMP_EQ, .datum_a = PR_SET_NO_NEW_PRIVS, .datum_b = 0};

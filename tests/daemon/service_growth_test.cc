@@ -10,7 +10,6 @@ namespace {
 
 using test::kOwn;
 using test::ServiceTest;
-using test::TestSession;
 using wire::Verb;
 
 struct Size {

@@ -8,11 +8,8 @@
 namespace kvd {
 namespace {
 
-using test::FakeEngine;
 using test::kOther;
-using test::kOwn;
 using test::ServiceTest;
-using test::TestSession;
 using ::testing::HasSubstr;
 using wire::Verb;
 

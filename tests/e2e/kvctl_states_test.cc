@@ -85,8 +85,8 @@ TEST_F(KvctlStatesTest, PinnedSequencesOutliveADropAndOthersDoNot) {
 }
 
 TEST_F(KvctlStatesTest, ASavedFileIsListedLoadedAndRemoved) {
-  const std::string kept = Run("--keep here");
-  const std::string handle = Unquoted(Done("attach here --json"), "sequence");
+  Run("--keep here");
+  Done("attach here --json");
   const std::string snapshot = Unquoted(Done("snapshots --json"), "sequence");
   const std::string size = Done("save --size " + snapshot + " --unpacked --json");
   const std::string saved = Done("save " + snapshot + " file --unpacked --json");
@@ -119,9 +119,10 @@ TEST_F(KvctlStatesTest, ASavedFileIsListedLoadedAndRemoved) {
 TEST_F(KvctlStatesTest, AnExportedSequenceIsImportedAgain) {
   Run("--keep here");
   const std::string snapshot = Unquoted(Done("snapshots --json"), "sequence");
+  const std::string file = Path("state.bin");
+  const std::string exporting = "export " + snapshot + " " + file;
   for (const std::string form : {"", " --v-transposed", " --session", " --type-k f32"}) {
-    const std::string file = Path("state.bin");
-    const std::string exported = Done("export " + snapshot + " " + file + form + " --json");
+    const std::string exported = Done(exporting + form + " --json");
     EXPECT_EQ(JsonField(exported, "bytes"), std::to_string(std::filesystem::file_size(file)));
     const std::string imported = Done("import " + file + " back --force --json");
     EXPECT_EQ(JsonField(imported, "converted"), form == " --type-k f32" ? "true" : "false");

@@ -16,7 +16,6 @@ namespace {
 using test::AsUser;
 using test::Complaints;
 using test::Expect;
-using ::testing::HasSubstr;
 
 constexpr std::int32_t kCells = 40;
 const std::vector<TokenId> kOneToken = {9};

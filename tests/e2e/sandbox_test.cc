@@ -97,7 +97,7 @@ int InChild(const std::function<int()>& body) {
 
 TEST(RefusedSandboxTest, AKernelThatHasNeitherIsNamedAndTheDaemonServes) {
   EXPECT_EQ(InChild([] {
-              const scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
+              scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
               for (const int call : {SCMP_SYS(landlock_create_ruleset), SCMP_SYS(seccomp)}) {
                 if (seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), call, 0) != 0) return 1;
               }

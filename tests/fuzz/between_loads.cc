@@ -53,11 +53,13 @@ void BetweenLoads::Change() {
 
 // What the compiler calls.
 extern "C" {
+// NOLINTBEGIN(readability-identifier-naming): the compiler gives the names.
 void __sanitizer_cov_load1(std::uint8_t* address);
 void __sanitizer_cov_load2(std::uint16_t* address);
 void __sanitizer_cov_load4(std::uint32_t* address);
 void __sanitizer_cov_load8(std::uint64_t* address);
 void __sanitizer_cov_load16(__int128* address);
+// NOLINTEND(readability-identifier-naming)
 
 void __sanitizer_cov_load1(std::uint8_t* address) {
   if (kvd::test::g_current != nullptr) kvd::test::g_current->OnLoad(address);

@@ -41,7 +41,7 @@ void ExportAgain(Engine& engine, SequenceHandle handle, const LlamaStateFile& fr
     KVD_ASSERT(written.has_value() || written.error().code == Code::kNumerical);
     if (!written) continue;
     const auto read = ReadLlamaStateFile(file);
-    KVD_ASSERT(read.has_value() && read->layout == layout && read->architecture.size() != 0);
+    KVD_ASSERT(read.has_value() && read->layout == layout && !read->architecture.empty());
     KVD_ASSERT(read->tokens.size() <= from.tokens.size());
   }
 }

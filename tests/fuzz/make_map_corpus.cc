@@ -7,7 +7,6 @@
 namespace {
 
 namespace layout = kvd::layout;
-using kvd::MapPart;
 using kvd::test::MapOp;
 using kvd::test::MapSegment;
 using kvd::test::PeerProgramWriter;

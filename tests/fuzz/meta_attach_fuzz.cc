@@ -172,7 +172,7 @@ void Serve(UnifiedMemory& memory, SequenceHandle handle, std::uint32_t choice) {
     case 8: (void)memory.KeepCheckpoint(handle); break;
     case 9: (void)memory.Settle(handle, Memory::SettleScope::kAll, rotator); break;
     case 10: (void)memory.Defragment(64, mover); break;
-    case 11: Encode(memory, handle, 5); break;
+    default: Encode(memory, handle, 5); break;
   }
 }
 

@@ -21,9 +21,9 @@ inline constexpr SessionId kRetrySession{5};
 struct Daemon {
   Daemon(FakeEngine& engine, const QuotaPolicy& quotas, PoolShares& shares,
          const StoredSession& stored, SavedStates* saved_states)
-      : scheduler_(
+      : owned_scheduler(
             std::make_unique<Scheduler>(engine, engine.config().vocab_size, SchedulerOptions{})),
-        scheduler(*scheduler_),
+        scheduler(*owned_scheduler),
         service(engine, scheduler, quotas, shares,
                 {.pid_of_session = [](SessionId) { return 7u; },
                  .session_count = [] { return 1u; },
@@ -31,9 +31,9 @@ struct Daemon {
                  .saved_states = saved_states}),
         client(static_cast<std::uint64_t>(kRetrySession), kOwn, {}, stored) {}
   // Requests go before the service that made them.
-  ~Daemon() { scheduler_.reset(); }
+  ~Daemon() { owned_scheduler.reset(); }
 
-  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Scheduler> owned_scheduler;
   Scheduler& scheduler;
   Service service;
   TestSession client;

@@ -557,7 +557,8 @@ LlamaStateFile Session(std::vector<std::vector<LlamaCells>> caches, std::size_t 
   return file;
 }
 
-LlamaCells CellsAt(std::uint32_t stream, std::vector<std::pair<int, std::vector<int>>> cells) {
+LlamaCells CellsAt(std::uint32_t stream,
+                   const std::vector<std::pair<int, std::vector<int>>>& cells) {
   LlamaCells part;
   part.stream = stream;
   for (const auto& [pos, ids] : cells) {

@@ -179,11 +179,10 @@ inline std::vector<std::pair<std::string, LlamaSample>> LlamaSamples() {
   all_states.declared_layers = 2;
   std::vector<std::pair<std::string, LlamaSample>> samples;
   for (LlamaFileKind kind : {LlamaFileKind::kSequence, LlamaFileKind::kSession}) {
-    const std::string prefix = LlamaFileKindName(kind);
+    const std::string prefix = std::string(LlamaFileKindName(kind)) + "_";
     const auto add = [&](const std::string& name, LlamaLayout layout, std::vector<Cache> caches) {
       samples.emplace_back(
-          prefix + "_" + name,
-          LlamaSample{.kind = kind, .layout = layout, .caches = std::move(caches)});
+          prefix + name, LlamaSample{.kind = kind, .layout = layout, .caches = std::move(caches)});
     };
     for (DataType type : {DataType::kF32, DataType::kF16, DataType::kBF16, DataType::kQ8_0}) {
       Cache cache = plain;

@@ -12,7 +12,6 @@ namespace kvd {
 namespace {
 
 using kernels::DataType;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Rows whose bytes say which they are.
