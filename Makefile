@@ -21,7 +21,7 @@ MODEL_FILE = $(if $(filter hybrid,$(MODEL)),models/notebook-1m-hybrid-q8_0.gguf,
 SANITIZER_TEST_SCALE ?= 0.05
 FUZZ_SECONDS ?= 20
 # What several threads share: the tests that have threads, and the daemon's threads over a real engine.
-TSAN_CORE_TESTS = shm_test memory_step_test pool_segment_test prefix_sharing_test saved_state_test workers_test log_test \
+TSAN_CORE_TESTS = shm_test memory_step_test concurrent_defragment_test pool_segment_test prefix_sharing_test saved_state_test workers_test log_test \
   server_sessions_test client_test concurrent_daemon_test
 # --strict: a test skipped without need fails the run, where the shared test data is there.
 STRICT ?=
