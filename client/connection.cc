@@ -4,6 +4,10 @@
 // that wakes up wakes the followers, one of which leads next. Nobody else reads the socket, and
 // every completion published while the flag is up is followed by a byte, so no wake-up is lost,
 // whoever empties the ring meanwhile.
+//
+// An event loop sleeps in its own poll(2), on the socket and on news (EventDescriptor): a WaitAny that
+// found nothing leaves the flag up for it. Whoever takes the flag down, takes bells, or delivers
+// something, leaves news.
 #include "client/connection.h"
 
 #include <pthread.h>
@@ -131,16 +135,21 @@ Result<bool> Connection::Pump() {
     }
     if (!status) {
       if (!failure_) failure_ = status.error();
-      changed_.NotifyAll();
+      TellOthers();
       return std::unexpected(std::move(status).error());
     }
     if (!*next) break;
   }
   if (has_any) {
     RingIfStalled();
-    if (follower_count_ != 0) changed_.NotifyAll();
+    TellOthers();
   }
   return has_any;
+}
+
+Status Connection::PumpAll() {
+  KVD_TRY([[maybe_unused]] const bool has_any, Pump());
+  return {};
 }
 
 Status Connection::Deliver(const wire::Completion& completion) {
@@ -200,6 +209,11 @@ void Connection::RingIfStalled() {
   if (link_->channel.completions().daemon_stalled()) (void)RingDoorbell(link_->socket.get());
 }
 
+void Connection::TellOthers() {
+  if (follower_count_ != 0) changed_.NotifyAll();
+  if (events_ != nullptr) events_->Ring();
+}
+
 void Connection::FollowLeader(const Deadline& deadline) {
   ++follower_count_;
   if (deadline.is_set) {
@@ -233,10 +247,10 @@ Result<bool> Connection::WaitRound(const Deadline& deadline) {
   link_->channel.completions().WakeUp();
   // What the daemon said before it hung up still counts, so it is taken first.
   if (!rung) {
-    KVD_TRY([[maybe_unused]] const bool has_last, Pump());
+    KVD_CHECK_OK(PumpAll());
     LoseLink(rung.error());
   }
-  if (follower_count_ != 0) changed_.NotifyAll();
+  TellOthers();  // an event loop that relied on the flag has to put it up again
   return true;
 }
 
@@ -392,6 +406,38 @@ bool Connection::Release(std::uint64_t ticket) {
   return was_held;
 }
 
+Result<int> Connection::OpenEventDescriptor() {
+  KVD_CHECK_OK(CheckProcess());
+  const MutexLock lock(mutex_);
+  if (events_ == nullptr) {
+    KVD_TRY(std::unique_ptr<EventDescriptor> events, EventDescriptor::Create());
+    if (!is_lost_) KVD_CHECK_OK(events->Watch(link_->socket.get()));
+    events_ = std::move(events);
+  }
+  return events_->descriptor();
+}
+
+bool Connection::ArmEvents() {
+  events_->Clear();
+  if (failure_) {
+    events_->Ring();
+    return false;
+  }
+  if (is_lost_) return ArmEventsForRecovery();
+  // A thread that leads takes the bells itself, and tells.
+  if (!has_leader_) {
+    const Status drained = DrainDoorbell(link_->socket.get());
+    if (!drained) {
+      if (PumpAll()) LoseLink(drained.error());
+      return false;
+    }
+  }
+  if (!link_->channel.completions().PrepareToSleep()) return false;
+  // Nobody rings for room in the request ring.
+  if (!unsent_.empty()) events_->LookAt(Clock::now() + kRoomPoll);
+  return true;
+}
+
 Result<std::size_t> Connection::WaitAny(std::span<const RequestId> ids, Timeout timeout) {
   KVD_CHECK_OK(CheckProcess());
   const Deadline deadline = DeadlineOf(timeout);
@@ -404,9 +450,16 @@ Result<std::size_t> Connection::WaitAny(std::span<const RequestId> ids, Timeout 
       if (request->has_piece() || request->is_final) return i;
       has_any = true;
     }
-    if (!has_any) return Fail(Code::kNotFound, "requests: none of them is in flight");
+    if (!has_any) {
+      if (events_ != nullptr && !failure_ && !ArmEvents()) {
+        if (!is_lost_ && !failure_) KVD_CHECK_OK(PumpAll());
+        continue;
+      }
+      return Fail(Code::kNotFound, "requests: none of them is in flight");
+    }
     KVD_TRY(const bool is_in_time, WaitRound(deadline));
-    if (!is_in_time) return TimedOut();
+    if (is_in_time) continue;
+    if (events_ == nullptr || ArmEvents()) return TimedOut();
   }
 }
 

@@ -23,6 +23,7 @@
 #include <span>
 #include <vector>
 
+#include "client/event_descriptor.h"
 #include "client/handshake.h"
 #include "client/link.h"
 #include "client/request_table.h"
@@ -94,6 +95,11 @@ class Connection {
   // Gives an output back. False: it was not held.
   bool Release(std::uint64_t ticket);
 
+  // A descriptor for an event loop; the same one every time, this connection's. Readable when WaitAny
+  // may find something; a WaitAny that fails with kTimeout makes it unreadable until then. Errors:
+  // kIo, kNoSpace.
+  Result<int> OpenEventDescriptor();
+
   // Waits until one of the requests has something to take (or failed); its index. Errors: kTimeout,
   // kNotFound (none of them exists), kDisconnected.
   Result<std::size_t> WaitAny(std::span<const RequestId> requests, Timeout timeout);
@@ -123,6 +129,16 @@ class Connection {
   Result<bool> WaitRound(const Deadline& deadline) KVD_REQUIRES(mutex_);
   // The same with the link lost: one attempt to get another.
   Result<bool> RecoverRound(const Deadline& deadline) KVD_REQUIRES(mutex_);
+  // REQUIRES: no other thread leads, and the time of the next attempt has come.
+  void AttemptToRecover(std::chrono::milliseconds time_max) KVD_REQUIRES(mutex_);
+  // Nothing is there now: events_ shall be readable when that may have changed. False: it has changed
+  // already.
+  bool ArmEvents() KVD_REQUIRES(mutex_);
+  bool ArmEventsForRecovery() KVD_REQUIRES(mutex_);
+  // Of the link that was just adopted.
+  void WatchLink() KVD_REQUIRES(mutex_);
+  // Something has changed that other threads, or an event loop, may wait for.
+  void TellOthers() KVD_REQUIRES(mutex_);
   // Waits until the thread that leads has news, or the deadline passes.
   void FollowLeader(const Deadline& deadline) KVD_REQUIRES(mutex_);
   bool may_recover() const KVD_REQUIRES(mutex_);
@@ -136,6 +152,7 @@ class Connection {
   static void CountReceived(PendingRequest& request, const wire::Completion& completion,
                             std::span<const std::byte> output);
   Result<bool> Pump() KVD_REQUIRES(mutex_);
+  Status PumpAll() KVD_REQUIRES(mutex_);  // whether there was something or not
   Status Deliver(const wire::Completion& completion) KVD_REQUIRES(mutex_);
   bool ReleaseLocked(std::uint64_t ticket) KVD_REQUIRES(mutex_);  // false: it was not held
   void RingIfStalled() KVD_REQUIRES(mutex_);
@@ -167,6 +184,7 @@ class Connection {
   Clock::time_point next_attempt_ KVD_GUARDED_BY(mutex_);
   std::chrono::milliseconds pause_ KVD_GUARDED_BY(mutex_){0};
   std::optional<Error> failure_ KVD_GUARDED_BY(mutex_);
+  std::unique_ptr<EventDescriptor> events_ KVD_GUARDED_BY(mutex_);  // null: nobody has asked for it
 };
 
 }  // namespace kvd

@@ -18,6 +18,8 @@ constexpr std::chrono::milliseconds kFirstPause{5};
 constexpr std::chrono::milliseconds kPauseMax{250};
 // Of one attempt: a daemon that takes the connection but does not say welcome is still starting.
 constexpr std::chrono::milliseconds kAttempt{1000};
+// The same where an event loop waits for it.
+constexpr std::chrono::milliseconds kEventAttempt{100};
 
 // Whether another attempt may go better.
 bool MayPass(Code code) {
@@ -34,18 +36,19 @@ bool Connection::may_recover() const {
 
 void Connection::LoseLink(const Error& why) {
   if (failure_) return;
+  // Its hang-up would make it readable for ever.
+  if (events_ != nullptr) (void)events_->Watch(-1);
   if (why.code != Code::kDisconnected) {
     failure_ = why;
-    return;
-  }
-  if (!may_recover()) {
+  } else if (!may_recover()) {
     failure_ = Error{Code::kDisconnected, "the daemon at " + info_.socket_path + " (pid " +
                                               std::to_string(info_.daemon_pid) + ") has hung up"};
-    return;
+  } else {
+    is_lost_ = true;
+    lost_at_ = next_attempt_ = Clock::now();
+    pause_ = kFirstPause;
   }
-  is_lost_ = true;
-  lost_at_ = next_attempt_ = Clock::now();
-  pause_ = kFirstPause;
+  TellOthers();
 }
 
 Result<bool> Connection::RecoverRound(const Deadline& deadline) {
@@ -59,30 +62,44 @@ Result<bool> Connection::RecoverRound(const Deadline& deadline) {
   const Clock::time_point wake =
       deadline.is_set ? std::min(deadline.at, next_attempt_) : next_attempt_;
   if (Clock::now() < wake) (void)changed_.WaitUntil(mutex_, wake);
-  if (Clock::now() >= next_attempt_) {
-    ConnectOptions options = options_;
-    options.connect_timeout = kAttempt;
-    mutex_.Unlock();
-    Result<Handshake> handshake = TryHandshake(options);
-    mutex_.Lock();
-    const auto now = Clock::now();
-    if (handshake) {
-      AdoptLink(std::move(*handshake));
-    } else if (!MayPass(handshake.error().code)) {
-      failure_ = handshake.error();
-    } else if (now - lost_at_ >= options_.reconnect_timeout) {
-      failure_ =
-          Error{Code::kDisconnected,
-                "the daemon at " + info_.socket_path + " (pid " + std::to_string(info_.daemon_pid) +
-                    ") has hung up, and in " + std::to_string(options_.reconnect_timeout.count()) +
-                    " ms none came back: " + handshake.error().message};
-    } else {
-      next_attempt_ = now + pause_;
-      pause_ = std::min(2 * pause_, kPauseMax);
-    }
-  }
   has_leader_ = false;
-  if (follower_count_ != 0) changed_.NotifyAll();
+  if (is_lost_ && Clock::now() >= next_attempt_) AttemptToRecover(kAttempt);
+  TellOthers();
+  return true;
+}
+
+void Connection::AttemptToRecover(std::chrono::milliseconds time_max) {
+  has_leader_ = true;
+  ConnectOptions options = options_;
+  options.connect_timeout = time_max;
+  mutex_.Unlock();
+  Result<Handshake> handshake = TryHandshake(options);
+  mutex_.Lock();
+  has_leader_ = false;
+  const auto now = Clock::now();
+  if (handshake) {
+    AdoptLink(std::move(*handshake));
+  } else if (!MayPass(handshake.error().code)) {
+    failure_ = handshake.error();
+  } else if (now - lost_at_ >= options_.reconnect_timeout) {
+    failure_ =
+        Error{Code::kDisconnected, "the daemon at " + info_.socket_path + " (pid " +
+                                       std::to_string(info_.daemon_pid) + ") has hung up, and in " +
+                                       std::to_string(options_.reconnect_timeout.count()) +
+                                       " ms none came back: " + handshake.error().message};
+  } else {
+    next_attempt_ = now + pause_;
+    pause_ = std::min(2 * pause_, kPauseMax);
+  }
+}
+
+bool Connection::ArmEventsForRecovery() {
+  if (!has_leader_ && Clock::now() >= next_attempt_) {
+    AttemptToRecover(kEventAttempt);
+    TellOthers();
+    return false;
+  }
+  if (!has_leader_) events_->LookAt(next_attempt_);  // else that thread tells
   return true;
 }
 
@@ -95,6 +112,7 @@ void Connection::AdoptLink(Handshake handshake) {
   if (link_->ledger.held_count() != 0) old_links_.emplace(link_->number, link_);
   link_ = std::make_shared<Link>(std::move(handshake), link_->number + 1);
   is_lost_ = false;
+  WatchLink();
   unsent_.clear();
   for (PendingRequest* const request : requests_.Unanswered()) {
     // What nobody asks for any more has ended with the link, unless it changes something.
@@ -106,6 +124,12 @@ void Connection::AdoptLink(Handshake handshake) {
     unsent_.push_back(request->id);
   }
   if (Status sent = SendUnsent(); !sent) failure_ = sent.error();
+}
+
+void Connection::WatchLink() {
+  if (events_ == nullptr) return;
+  if (Status watched = events_->Watch(link_->socket.get()); !watched) failure_ = watched.error();
+  events_->Ring();
 }
 
 Status Connection::SendUnsent() {
@@ -190,6 +214,7 @@ Status Connection::Renew() {
   link_ = std::make_shared<Link>(std::move(handshake), link_->number + 1);
   is_lost_ = false;
   failure_.reset();
+  WatchLink();
   return {};
 }
 

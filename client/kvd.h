@@ -507,6 +507,12 @@ int kvd_generate_next(kvd_client* client, kvd_request request, int32_t timeout_m
  * (none of them is in flight). */
 int kvd_wait_any(kvd_client* client, const kvd_request* requests, size_t count, int32_t timeout_ms,
                  size_t* index);
+/* A descriptor for an event loop (poll, epoll, select; for reading), so that none of these waits needs
+ * a thread. It is readable when something may have happened: then call kvd_wait_any with timeout 0
+ * until it returns KVD_TIMEOUT, taking what it finds. Call it so once before the first wait, too.
+ * Nothing else may be read from it or done with it; it stays the same, also through lost connections
+ * (while one is made again such a call may take 100 ms), and is closed by kvd_close. Errors: KVD_IO. */
+int kvd_event_fd(kvd_client* client, int* descriptor);
 /* Ends a request from any thread: it then fails with KVD_CANCELLED. `was_found` (may be null)
  * becomes 0 when it had ended before. */
 int kvd_cancel(kvd_client* client, kvd_request request, int* was_found);

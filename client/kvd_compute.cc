@@ -298,13 +298,22 @@ int kvd_wait_any(kvd_client* client, const kvd_request* requests, size_t count, 
                  size_t* index) {
   return CallBody([&]() -> Status {
     KVD_CHECK_OK(NotNull(client, "client"));
-    KVD_CHECK_OK(NotNull(requests, "requests"));
+    if (count > 0) KVD_CHECK_OK(NotNull(requests, "requests"));
     KVD_CHECK_OK(NotNull(index, "index"));
     std::vector<RequestId> ids;
     for (std::size_t i = 0; i < count; ++i) ids.push_back(static_cast<RequestId>(requests[i]));
     KVD_TRY(const std::size_t found,
             client->client.connection()->WaitAny(ids, TimeoutFrom(timeout_ms)));
     *index = found;
+    return {};
+  });
+}
+
+int kvd_event_fd(kvd_client* client, int* descriptor) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    KVD_CHECK_OK(NotNull(descriptor, "descriptor"));
+    KVD_TRY(*descriptor, client->client.connection()->OpenEventDescriptor());
     return {};
   });
 }

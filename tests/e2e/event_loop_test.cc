@@ -1,0 +1,172 @@
+// kvd_event_fd: one thread waits in poll(2) for several generations at once, beside another thread's
+// calls on the same client, and while the daemon is killed and comes back.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/kvd.h"
+#include "tests/e2e/support/served_daemon.h"
+
+namespace kvd {
+namespace {
+
+constexpr int kPatienceMs = 60'000;
+constexpr std::size_t kGenerations = 4;
+
+class EventLoopTest : public test::ServedDaemonTest {
+ protected:
+  EventLoopTest() : ServedDaemonTest({"-c", "16384", "--deterministic"}) {}
+
+  void SetUp() override {
+    ServedDaemonTest::SetUp();
+    const std::string path = daemon_->socket_path();
+    kvd_connect_options options;
+    kvd_connect_options_init(&options, sizeof options);
+    options.socket_path = path.c_str();
+    options.timeout_ms = kPatienceMs;
+    ASSERT_EQ(kvd_connect(&options, &client_), KVD_OK) << kvd_error_message();
+    ASSERT_EQ(kvd_event_fd(client_, &descriptor_), KVD_OK) << kvd_error_message();
+  }
+  void TearDown() override {
+    kvd_close(client_);
+    ServedDaemonTest::TearDown();
+  }
+
+  bool IsReadable(int timeout_ms) const {
+    pollfd entry{.fd = descriptor_, .events = POLLIN, .revents = 0};
+    return ::poll(&entry, 1, timeout_ms) == 1;
+  }
+  kvd_request Submit(std::size_t number) {
+    kvd_sequence sequence = 0;
+    EXPECT_EQ(kvd_sequence_create(client_, &sequence), KVD_OK) << kvd_error_message();
+    const kvd_token tokens[] = {5, 6, static_cast<kvd_token>(7 + number)};
+    kvd_generate_params params;
+    kvd_generate_params_init(&params, sizeof params);
+    params.tokens = tokens;
+    params.token_count = 3;
+    params.predict_max = 80;
+    params.seed = 1 + number;
+    params.temperature = 1.0f;
+    kvd_request request = 0;
+    EXPECT_EQ(kvd_generate_submit(client_, sequence, &params, &request), KVD_OK)
+        << kvd_error_message();
+    return request;
+  }
+  // The texts of all generations, waited for by the descriptor alone. `looks` counts how often it was
+  // readable.
+  std::vector<std::string> Run(std::size_t* looks) {
+    std::vector<kvd_request> requests;
+    for (std::size_t number = 0; number < kGenerations; ++number)
+      requests.push_back(Submit(number));
+    std::vector<std::string> texts(kGenerations);
+    std::size_t left = kGenerations;
+    for (*looks = 0; left > 0; ++*looks) {
+      if (!IsReadable(kPatienceMs)) {
+        ADD_FAILURE() << "nothing came";
+        return texts;
+      }
+      std::size_t index = 0;
+      int code = KVD_OK;
+      while ((code = kvd_wait_any(client_, requests.data(), requests.size(), 0, &index)) ==
+             KVD_OK) {
+        kvd_piece piece;
+        if (kvd_generate_next(client_, requests[index], 0, &piece, nullptr) != KVD_OK) {
+          ADD_FAILURE() << kvd_error_message();
+          return texts;
+        }
+        if (piece.kind == KVD_PIECE_END) {
+          --left;
+        } else {
+          texts[index].append(piece.text, piece.text_bytes);
+        }
+      }
+      if (code == (left > 0 ? KVD_TIMEOUT : KVD_NOT_FOUND)) continue;
+      ADD_FAILURE() << kvd_error_message();
+      return texts;
+    }
+    return texts;
+  }
+
+  kvd_client* client_ = nullptr;
+  int descriptor_ = -1;
+};
+
+TEST_F(EventLoopTest, OneThreadWaitsForSeveralGenerations) {
+  std::size_t looks = 0;
+  const auto texts = Run(&looks);
+  for (const std::string& text : texts) EXPECT_GT(text.size(), 20u);
+  EXPECT_NE(texts[0], texts[1]);
+  // One look takes what there is: not many for each piece, and none when there is nothing.
+  EXPECT_LE(looks, 3 * kGenerations * 81);
+  int again = -1;
+  ASSERT_EQ(kvd_event_fd(client_, &again), KVD_OK);
+  EXPECT_EQ(again, descriptor_);
+  EXPECT_EQ(kvd_wait_any(client_, nullptr, 0, 0, &looks), KVD_NOT_FOUND);
+  EXPECT_FALSE(IsReadable(100));
+  EXPECT_EQ(kvd_event_fd(nullptr, &again), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_event_fd(client_, nullptr), KVD_INVALID_ARGUMENT);
+}
+
+TEST_F(EventLoopTest, CallsOfOtherThreadsTakeNothingAway) {
+  std::size_t looks = 0;
+  const auto right = Run(&looks);
+  std::atomic<bool> ends = false;
+  std::vector<std::jthread> others;
+  for (int i = 0; i < 2; ++i) {
+    others.emplace_back([&] {
+      while (!ends) {
+        if (kvd_ping(client_, 100, nullptr) != KVD_OK) ADD_FAILURE() << kvd_error_message();
+      }
+    });
+  }
+  for (int round = 0; round < 5; ++round) EXPECT_EQ(Run(&looks), right) << round;
+  ends = true;
+}
+
+TEST_F(EventLoopTest, AKilledDaemonThatComesBackIsWaitedForByTheDescriptor) {
+  std::size_t looks = 0;
+  const auto right = Run(&looks);
+  std::atomic<bool> has_ended = false;
+  std::jthread waiter([&] {
+    for (int round = 0; round < 4; ++round) EXPECT_EQ(Run(&looks), right) << round;
+    has_ended = true;
+  });
+  int kills = 0;
+  for (; !has_ended; ++kills) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(40));
+    daemon_->Kill();
+    const Status again = daemon_->StartAgain();
+    ASSERT_TRUE(again) << again.error().message;
+  }
+  EXPECT_GE(kills, 2);
+}
+
+TEST_F(EventLoopTest, ADaemonThatStaysAwayIsAnErrorOnce) {
+  kvd_connect_options options;
+  kvd_connect_options_init(&options, sizeof options);
+  const std::string path = daemon_->socket_path();
+  options.socket_path = path.c_str();
+  options.reconnect_timeout_ms = 300;
+  kvd_close(client_);
+  ASSERT_EQ(kvd_connect(&options, &client_), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_event_fd(client_, &descriptor_), KVD_OK);
+  std::vector<kvd_request> requests = {Submit(0)};
+  daemon_->Kill();
+  std::size_t index = 0;
+  int code = KVD_TIMEOUT;
+  while (code == KVD_TIMEOUT || code == KVD_OK) {
+    ASSERT_TRUE(IsReadable(kPatienceMs));
+    code = kvd_wait_any(client_, requests.data(), 1, 0, &index);
+    if (code != KVD_OK) continue;
+    kvd_piece piece;
+    code = kvd_generate_next(client_, requests[0], 0, &piece, nullptr);
+  }
+  EXPECT_EQ(code, KVD_DISCONNECTED) << kvd_error_message();
+}
+
+}  // namespace
+}  // namespace kvd
