@@ -151,14 +151,21 @@ Result<SequenceInfo> Service::FindChangeable(const Request& request, const char*
   KVD_CHECK_OK(
       CheckChange(AccessOf(request.caller, info), request.has(wire::kFlagForce), field, info));
   KVD_CHECK_OK(scheduler_.CheckIdle(handle));
-  if ((info.flags & layout::kSequenceRetained) != 0) {
-    // Whoever goes on with a retained sequence has it from now on: it must not be evicted meanwhile.
-    SequenceOwner owner = OwnerFor(request.caller);
-    owner.namespace_salt = info.owner.namespace_salt;
-    KVD_CHECK_OK(memory_.SetOwner(handle, owner, 0, layout::kSequenceRetained));
-    return memory_.Query(handle);
-  }
   return info;
+}
+
+Result<AcquiredSequence> Service::AcquireForWrite(const Request& request,
+                                                  const SequenceInfo& info) {
+  if ((info.flags & layout::kSequenceRetained) == 0) return AcquiredSequence();
+  const std::uint32_t uid = request.caller.uid;
+  if (IsEvictable(info.flags) || info.owner.uid != uid) {  // it did not count for this uid
+    KVD_CHECK_OK(CheckSequenceQuota(uid, 1));
+    KVD_CHECK_OK(shares_.Admit(uid, info.cell_count));
+  }
+  SequenceOwner owner = OwnerFor(request.caller);
+  owner.namespace_salt = info.owner.namespace_salt;
+  KVD_CHECK_OK(memory_.SetOwner(info.handle, owner, 0, layout::kSequenceRetained));
+  return AcquiredSequence(memory_, info);
 }
 
 SequenceOwner Service::OwnerFor(const Caller& caller) const {

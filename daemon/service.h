@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/acquired_sequence.h"
 #include "daemon/held_bytes.h"
 #include "daemon/llama_upload.h"
 #include "daemon/permissions.h"
@@ -110,9 +111,12 @@ class Service {
   // ---- what a caller may reach
   Result<SequenceInfo> FindReadable(const Request& request, const char* field,
                                     SequenceHandle handle) const;
-  // Also not being computed (kBusy).
+  // Also not being computed (kBusy). Nothing has changed yet: see AcquireForWrite.
   Result<SequenceInfo> FindChangeable(const Request& request, const char* field,
                                       SequenceHandle handle) const;
+  // Last before the change, when all else is checked. A retained sequence counts for the caller from
+  // then on. Errors: kNoSpace (its quotas), kNotFound (evicted meanwhile).
+  Result<AcquiredSequence> AcquireForWrite(const Request& request, const SequenceInfo& info);
   SequenceOwner OwnerFor(const Caller& caller) const;
   // Whether the uid may have that many more sequences.
   Status CheckSequenceQuota(std::uint32_t uid, std::uint64_t wanted) const;

@@ -158,7 +158,9 @@ Result<Outcome> Service::Decode(const Request& request) {
                     .charge = request.charge},
       info.handle, pos, std::move(tokens), logits, vocab_size, resumption);
   decode->opening = OpeningFor(request, info);
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
   KVD_CHECK_OK(scheduler_.Submit(std::move(decode)));
+  acquired.Keep();
   return AnsweredByScheduler{};
 }
 
@@ -250,7 +252,9 @@ Result<Outcome> Service::Generate(const Request& request) {
                                     history, engine_.vocabulary(), vocab_size, std::move(state),
                                     std::move(resumption)));
   generation->opening = OpeningFor(request, info);
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
   KVD_CHECK_OK(scheduler_.Submit(std::move(generation)));
+  acquired.Keep();
   return AnsweredByScheduler{};
 }
 
@@ -263,11 +267,13 @@ Result<Outcome> Service::Divide(const Request& request) {
   KVD_TRY(const PosRange range, RangeOf(request.submission));
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
   KVD_CHECK_OK(shares_.CheckAppend(request.caller.uid, info.cell_count));
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
   KVD_CHECK_OK(scheduler_.Submit(std::make_unique<DivideRequest>(
       RequestOrigin{.session = request.session,
                     .request = static_cast<RequestId>(request.submission.request),
                     .verb = wire::Verb::kDivide},
       info.handle, range, static_cast<std::int32_t>(divisor), info.cell_count)));
+  acquired.Keep();
   return AnsweredByScheduler{};
 }
 
@@ -309,6 +315,7 @@ Result<Outcome> Service::Encode(const Request& request) {
   KVD_CHECK_OK(CheckEncode(config, tokens));
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
   KVD_CHECK_OK(CheckTokenCount(request, tokens.size()));
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
   KVD_CHECK_OK(scheduler_.Submit(std::make_unique<EncodeRequest>(
       RequestOrigin{.session = request.session,
                     .request = static_cast<RequestId>(request.submission.request),
@@ -316,6 +323,7 @@ Result<Outcome> Service::Encode(const Request& request) {
                     .charge = request.charge,
                     .account = held_.AccountOf(request.caller.uid)},
       info.handle, std::move(tokens), config.decoder_start_token)));
+  acquired.Keep();
   return AnsweredByScheduler{};
 }
 

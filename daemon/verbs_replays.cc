@@ -10,8 +10,7 @@ namespace kvd {
 namespace {
 
 // From which position on a sequence has cells beyond the first cell_count.
-Result<PosRange> RangeBehind(Memory& memory, SequenceHandle sequence,
-                             std::uint32_t cell_count) {
+Result<PosRange> RangeBehind(Memory& memory, SequenceHandle sequence, std::uint32_t cell_count) {
   std::vector<TokenId> tokens;
   std::vector<Pos> positions;
   KVD_CHECK_OK(memory.ReadCells(sequence, cell_count, 1, &tokens, &positions));

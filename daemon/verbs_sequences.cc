@@ -33,9 +33,10 @@ wire::SequenceEntry EntryOf(const SequenceInfo& info, const SequenceUse& use,
       .age_ms = now_ms > info.created_unix_ms ? now_ms - info.created_unix_ms : 0};
 }
 
-Reply CountReply(std::int64_t count) {
+Result<Outcome> CountOutcome(const Result<std::uint32_t>& count) {
+  if (!count) return std::unexpected(count.error());
   Reply reply;
-  reply.value0 = count;
+  reply.value0 = *count;
   return reply;
 }
 
@@ -99,22 +100,25 @@ Result<Outcome> Service::CopyRange(const Request& request) {
   KVD_TRY(const SequenceInfo destination,
           FindChangeable(request, "sequence2", request.sequence2()));
   KVD_CHECK_OK(shares_.CheckAppend(destination.owner.uid, source.cell_count));
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, destination));
   const Result<std::uint32_t> cells =
       memory_.CopyRange(source.handle, destination.handle, range, request.applied());
-  if (!cells && cells.error().code == Code::kNeedsReplay) return CopyWithReplay(request, range);
-  if (!cells) return std::unexpected(cells.error());
-  return CountReply(*cells);
+  const bool needs_replay = !cells && cells.error().code == Code::kNeedsReplay;
+  Result<Outcome> outcome = needs_replay ? CopyWithReplay(request, range) : CountOutcome(cells);
+  if (outcome) acquired.Keep();
+  return outcome;
 }
 
 Result<Outcome> Service::RemoveRange(const Request& request) {
   KVD_TRY(const PosRange range, RangeOf(request.submission));
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
   const Result<std::uint32_t> cells = memory_.RemoveRange(info.handle, range, request.applied());
-  if (!cells && cells.error().code == Code::kNeedsReplay) {
-    return RemoveWithReplay(request, info.handle, range);
-  }
-  if (!cells) return std::unexpected(cells.error());
-  return CountReply(*cells);
+  const bool needs_replay = !cells && cells.error().code == Code::kNeedsReplay;
+  Result<Outcome> outcome =
+      needs_replay ? RemoveWithReplay(request, info.handle, range) : CountOutcome(cells);
+  if (outcome) acquired.Keep();
+  return outcome;
 }
 
 Result<Reply> Service::Keep(const Request& request) {
@@ -134,7 +138,9 @@ Result<Reply> Service::Keep(const Request& request) {
 
 Result<Reply> Service::Clear(const Request& request) {
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
   KVD_CHECK_OK(memory_.Clear(info.handle, request.applied()));
+  acquired.Keep();
   return Reply{};
 }
 
@@ -146,8 +152,10 @@ Result<Reply> Service::Add(const Request& request) {
                 "argument: a shift by " + std::to_string(delta) + " does not fit a position");
   }
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
   KVD_CHECK_OK(memory_.AddPositions(info.handle, range, static_cast<std::int32_t>(delta),
                                     request.applied()));
+  acquired.Keep();
   return Reply{};
 }
 

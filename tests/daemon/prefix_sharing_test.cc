@@ -4,6 +4,7 @@
 
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "tests/daemon/support/prompt_fixture.h"
 
@@ -11,6 +12,7 @@ namespace kvd {
 namespace {
 
 using test::Join;
+using test::kOther;
 using test::kOwn;
 using test::Prompt;
 using test::TestSession;
@@ -181,6 +183,57 @@ TEST_F(PrefixSharingTest, WhoeverGoesOnWithARetainedSequenceHasIt) {
   EXPECT_EQ(info.owner.session, sibling_.session()->id());
   EXPECT_FALSE(info.flags & layout::kSequenceRetained);
   RunDry();
+}
+
+TEST_F(PrefixSharingTest, AVerbThatIsRefusedLeavesARetainedSequenceAsItWas) {
+  const SequenceHandle sequence = Filled(client_, 40);
+  EXPECT_EQ(Call(client_, Make(Verb::kRetain, sequence)).value0, 1);
+  const SequenceInfo before = *engine_.memory().Query(sequence);
+  wire::Submission decode = Make(Verb::kDecode, sequence);
+  decode.p0 = 7;
+  ExpectRefused(CallTokens(sibling_, decode, {5}), Code::kInvalidArgument, "next position");
+  wire::Submission add = Make(Verb::kAdd, sequence);
+  add.argument = -3;  // below 0
+  ExpectRefused(Call(sibling_, add), Code::kInvalidArgument, "0");
+  wire::Submission divide = Make(Verb::kDivide, sequence);
+  divide.argument = 0;
+  ExpectRefused(Call(sibling_, divide), Code::kInvalidArgument, "divide.argument");
+  wire::Submission copy = Make(Verb::kCopyRange, Filled(sibling_, 40));
+  copy.sequence2 = static_cast<std::uint64_t>(sequence);
+  copy.p1 = -1;
+  ExpectRefused(Call(sibling_, copy), Code::kExists, "");
+  const SequenceInfo after = *engine_.memory().Query(sequence);
+  EXPECT_EQ(after.flags, before.flags);
+  EXPECT_TRUE(after.flags & layout::kSequenceRetained);
+  EXPECT_EQ(after.owner.session, before.owner.session);
+  EXPECT_EQ(after.cell_count, 40u);
+  EXPECT_EQ(Call(client_, Make(Verb::kDropRetained)).value0, 1) << "it is evictable as before";
+}
+
+// Retaining is no way to hold more than a share: what is taken up again counts.
+TEST_F(PrefixSharingTest, ARetainedSequenceCountsForItsUserBeforeItIsChanged) {
+  const std::uint64_t total = engine_.memory().Usage().total_blocks;
+  const std::uint64_t share = quotas_.BlocksMax(kOther, total);
+  const auto cells = static_cast<std::size_t>(share * layout::kBlockCells * 3 / 4);
+  std::vector<SequenceHandle> sequences;
+  for (int made = 0; made < 4; ++made) {
+    sequences.push_back(Start(stranger_, Prompt(cells, 100 + made)));
+    (void)Finish(stranger_);
+    EXPECT_EQ(Call(stranger_, Make(Verb::kRetain, sequences.back())).value0, 1);
+  }
+  std::size_t refused = 0;
+  for (const SequenceHandle sequence : sequences) {
+    wire::Submission add = Make(Verb::kAdd, sequence);
+    add.argument = 5;
+    const Reply reply = Call(stranger_, add);
+    if (reply.code == Code::kOk) continue;
+    ++refused;
+    ExpectRefused(reply, Code::kNoSpace, "uid 1001");
+    EXPECT_TRUE(engine_.memory().Query(sequence)->flags & layout::kSequenceRetained);
+    EXPECT_TRUE(std::cmp_equal(engine_.memory().Query(sequence)->next_pos.value, cells));
+  }
+  EXPECT_EQ(refused, 3u);
+  EXPECT_LE(engine_.memory().UseOf(kOther).blocks, share);
 }
 
 class RetainsNothingTest : public PrefixSharingTest {

@@ -1,0 +1,36 @@
+// AcquiredSequence: a sequence that a verb is about to change. A retained one is its caller's from then
+// on, so that it is not evicted meanwhile; if the verb fails it is what it was.
+//
+// Owner: the verb, io thread. The memory outlives it.
+#pragma once
+
+#include <utility>
+
+#include "engine/memory/memory.h"
+
+namespace kvd {
+
+class AcquiredSequence {
+ public:
+  AcquiredSequence() = default;  // one that was nobody else's: nothing is to be given back
+  // It was like that before it was taken over.
+  AcquiredSequence(Memory& memory, const SequenceInfo& before)
+      : memory_(&memory), before_(before) {}
+  AcquiredSequence(AcquiredSequence&& other) noexcept
+      : memory_(std::exchange(other.memory_, nullptr)), before_(other.before_) {}
+  AcquiredSequence& operator=(AcquiredSequence&&) = delete;
+  ~AcquiredSequence() {
+    if (memory_ == nullptr) return;
+    // kNotFound: dropped meanwhile.
+    (void)memory_->SetOwner(before_.handle, before_.owner, layout::kSequenceRetained, 0);
+  }
+
+  // The verb has succeeded, or the scheduler has its request.
+  void Keep() { memory_ = nullptr; }
+
+ private:
+  Memory* memory_ = nullptr;
+  SequenceInfo before_;
+};
+
+}  // namespace kvd
