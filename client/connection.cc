@@ -6,8 +6,8 @@
 // whoever empties the ring meanwhile.
 //
 // An event loop sleeps in its own poll(2), on the socket and on news (EventDescriptor): a WaitAny that
-// found nothing leaves the flag up for it. Whoever takes the flag down, takes bells, or delivers
-// something, leaves news.
+// found nothing leaves the flag up for it. A thread that takes the flag down, takes bells, or delivers
+// something, rings the news.
 #include "client/connection.h"
 
 #include <pthread.h>

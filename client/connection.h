@@ -184,7 +184,7 @@ class Connection {
   Clock::time_point next_attempt_ KVD_GUARDED_BY(mutex_);
   std::chrono::milliseconds pause_ KVD_GUARDED_BY(mutex_){0};
   std::optional<Error> failure_ KVD_GUARDED_BY(mutex_);
-  std::unique_ptr<EventDescriptor> events_ KVD_GUARDED_BY(mutex_);  // null: nobody has asked for it
+  std::unique_ptr<EventDescriptor> events_ KVD_GUARDED_BY(mutex_);  // null: not asked for
 };
 
 }  // namespace kvd

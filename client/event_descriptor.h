@@ -15,7 +15,7 @@ namespace kvd {
 
 class EventDescriptor {
  public:
-  // With news, so that whoever waits looks once. Errors: kIo, kNoSpace (descriptors).
+  // With news, so that the first wait returns at once. Errors: kIo, kNoSpace (descriptors).
   static Result<std::unique_ptr<EventDescriptor>> Create();
 
   int descriptor() const { return epoll_.get(); }

@@ -12,7 +12,7 @@ namespace kvd {
 
 class AcquiredSequence {
  public:
-  AcquiredSequence() = default;  // one that was nobody else's: nothing is to be given back
+  AcquiredSequence() = default;  // of a sequence that was not retained: nothing is to be given back
   // It was like that before it was taken over.
   AcquiredSequence(Memory& memory, const SequenceInfo& before)
       : memory_(&memory), before_(before) {}

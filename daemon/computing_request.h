@@ -34,7 +34,7 @@ struct RequestOrigin {
   wire::Verb verb{};
   bool wants_progress = false;  // kFlagProgress
   SharedCharge charge{};        // for its copy of the payload
-  // Whom the buffers of its work are counted for; null: nobody.
+  // Counts the buffers of its work; null: they are not counted.
   std::shared_ptr<HeldAccount> account{};
 };
 

@@ -131,7 +131,7 @@ class Engine {
                                                         const AppliedRequest& applied = {}) = 0;
   // Cells of the sequence that must be rewritten before its next step: those behind shifts
   // (llama_shifts), or all of them where the rotation changes with the sequence's length. 0: none, or
-  // there is no such sequence. Step rewrites them itself, in one go, if nobody has before.
+  // there is no such sequence. Step itself rewrites, in one go, what is left of them.
   virtual std::size_t CellsToPrepare(SequenceHandle sequence) = 0;
   // That rewrite in slices; it may have no cells. Errors: those of Memory::BeginRewrite; of a slice:
   // RewriteSlice's.
