@@ -161,7 +161,7 @@ TEST(SpecialPartitionTest, StepsGrowWithTheTextAndNotWithTextTimesTokens) {
 
 TEST(SpecialPartitionTest, RunsOfTokensThatContainOneAnotherTakeLinearSteps) {
   VocabularyData data;
-  for (std::size_t bytes = 1; bytes <= 31; ++bytes) data.tokens.push_back(std::string(bytes, '\n'));
+  for (std::size_t bytes = 1; bytes <= 31; ++bytes) data.tokens.emplace_back(bytes, '\n');
   auto tokens = TokenTable::Create(data);
   for (TokenId token = 0; tokens->Contains(token); ++token) {
     tokens->SetAttributes(token, token_attribute::kUserDefined);
