@@ -91,7 +91,7 @@ TEST(TextWorkTest, StepsOfDetokenizingAreLinearInTheTokens) {
 
 TEST(TextWorkTest, TextOfTokensIsLimitedByName) {
   VocabularyData data = SmallBytePairData();
-  data.tokens.push_back(std::string(TokenTable::kTokenBytesMax, 'x'));
+  data.tokens.emplace_back(TokenTable::kTokenBytesMax, 'x');
   data.token_types.push_back(static_cast<std::int32_t>(GgufTokenType::kUserDefined));
   data.scores.clear();
   const auto vocabulary = MakeVocabulary(data);
