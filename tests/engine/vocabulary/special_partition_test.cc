@@ -56,8 +56,10 @@ std::vector<TextFragment> CutNaively(const TokenTable& tokens, std::string_view 
     const bool is_special = is_hidden || (attributes & token_attribute::kUserDefined) != 0;
     if (is_special && (parse_special || !is_hidden)) searched.push_back(token);
   }
-  std::ranges::stable_sort(searched, std::ranges::greater(),
-                           [&](TokenId token) { return tokens.text(token).size(); });
+  // The longest first, of one length those with the lower id.
+  std::ranges::sort(searched, {}, [&](TokenId token) {
+    return std::pair(-static_cast<std::ptrdiff_t>(tokens.text(token).size()), token);
+  });
   std::vector<TextFragment> fragments;
   if (!text.empty()) fragments.push_back({kNoToken, text});
   for (const TokenId token : searched) CutNaivelyAt(tokens, token, fragments);
