@@ -433,7 +433,7 @@ bool Connection::ArmEvents() {
     }
   }
   if (!link_->channel.completions().PrepareToSleep()) return false;
-  // Nobody rings for room in the request ring.
+  // Room in the request ring comes without a bell.
   if (!unsent_.empty()) events_->LookAt(Clock::now() + kRoomPoll);
   return true;
 }

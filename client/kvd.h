@@ -509,7 +509,7 @@ int kvd_wait_any(kvd_client* client, const kvd_request* requests, size_t count, 
                  size_t* index);
 /* A descriptor for an event loop (poll, epoll, select; for reading), so that none of these waits needs
  * a thread. It is readable when something may have happened: then call kvd_wait_any with timeout 0
- * until it returns KVD_TIMEOUT, taking what it finds. Call it so once before the first wait, too.
+ * until it returns KVD_TIMEOUT (KVD_NOT_FOUND with none in flight), taking what it finds. Call it so once before the first wait, too.
  * Nothing else may be read from it or done with it; it stays the same, also through lost connections
  * (while one is made again such a call may take 100 ms), and is closed by kvd_close. Errors: KVD_IO. */
 int kvd_event_fd(kvd_client* client, int* descriptor);

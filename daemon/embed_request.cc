@@ -28,6 +28,7 @@ void EmbedRequest::DoWork(Engine& engine, std::size_t tokens) {
   const Result<bool> is_done = work_->Advance(tokens);
   if (is_done && !*is_done) return;
   const std::unique_ptr<EmbedWork> over = std::move(work_);
+  buffers_ = {};
   if (!is_done) return EndWith(is_done.error());
   Embedding embedding = over->TakeEmbedding();
   const std::span<float> values = embedding.values;
@@ -36,7 +37,6 @@ void EmbedRequest::DoWork(Engine& engine, std::size_t tokens) {
   wire::Completion completion = MakeCompletion();
   completion.value0 = static_cast<std::int64_t>(embedding.row_count);
   completion.value1 = static_cast<std::int64_t>(embedding.width);
-  buffers_ = {};
   const auto bytes = std::as_bytes(values);
   SetFinal({.completion = completion, .output = {bytes.begin(), bytes.end()}});
 }

@@ -227,7 +227,8 @@ WorkKind Scheduler::WorkKindOf(const ComputingRequest& request) {
 
 void Scheduler::BeginWork() {
   const auto works = [](const ComputingRequest& request) {
-    return !request.finishing() && WorkLeft(request) > 0;
+    // One that waits for another prompt must not take the turn that the other one may need.
+    return !request.finishing() && !request.opening.waits && WorkLeft(request) > 0;
   };
   std::vector<std::uint32_t> begun;  // uids of work that is begun
   for (const auto& request : active_) {

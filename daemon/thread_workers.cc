@@ -1,6 +1,6 @@
 // A session's queue is a candidate for a turn while its first piece has begun and waits, or may
-// begin. A session that gets a turn moves to the end of its uid's sessions, and the uid to the end of all.
-// Threads stay when their piece has ended, to begin the next one; there are never more than pieces
+// begin. A session that gets a turn moves to the end of its uid's sessions, and the uid to the end of
+// all. Threads stay when their piece has ended, to begin the next one; there are never more than pieces
 // may have begun.
 #include "daemon/thread_workers.h"
 

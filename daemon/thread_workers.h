@@ -2,8 +2,8 @@
 //
 // Every piece of work that has begun has a thread of its own, but only `turns` of them run at a
 // time: one that has had its slice hands its turn on when it calls Continue and others wait, and one
-// that waits for a device (Block) has none. Turns go round by uid, then round the sessions of a uid, so that a short call never waits for the end of
-// another owner's long one.
+// that waits for a device (Block) has none. Turns go round by uid, then round the sessions of a uid,
+// so that a short call never waits for the end of another owner's long one.
 //
 // Threads: Stop and the destructor belong to the owner; the rest as in workers.h. Invariant: at most
 // `turns` pieces hold a turn, and none waits while a turn is free, unless it has to begin and its uid
