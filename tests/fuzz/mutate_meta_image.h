@@ -1,6 +1,6 @@
-// The mutator of meta_attach_fuzz. Half of what it changes are numbers of live sequences: of their
-// records, of the entries of their lists and of their cells. Others are rarely read, and a byte more
-// or less would shift every table behind it.
+// The mutator of meta_attach_fuzz. Half of its mutations change a number of a live sequence: in its
+// record, in an entry of its lists, or in one of its cells. The daemon rarely reads other numbers. No
+// mutation adds or removes a byte, because that would shift every table behind it.
 #pragma once
 
 #include <cstddef>
