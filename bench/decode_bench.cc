@@ -66,13 +66,13 @@ void Append(SequenceHandle sequence, std::size_t first_pos, std::size_t token_co
 }
 
 SequenceHandle Prefilled(std::size_t token_count) {
-  const SequenceHandle sequence = *TheEngine().memory().Create({});
+  const SequenceHandle sequence = *TheEngine().memory().sequences().Create({});
   if (token_count != 0) Append(sequence, 0, token_count, nullptr);
   return sequence;
 }
 
 void CutBack(SequenceHandle sequence, std::size_t length) {
-  const auto removed = TheEngine().memory().RemoveRange(
+  const auto removed = TheEngine().memory().sequences().RemoveRange(
       sequence, {.begin = Pos{static_cast<std::int32_t>(length)}, .end = kPosEnd});
   if (!removed) Check(std::unexpected(removed.error()));
 }
@@ -107,7 +107,7 @@ void BM_EnginePrefill(benchmark::State& state) {
   const auto tokens = static_cast<std::size_t>(state.range(0));
   for (auto _ : state) {
     const SequenceHandle sequence = Prefilled(tokens);
-    Check(TheEngine().memory().Drop(sequence));
+    Check(TheEngine().memory().sequences().Drop(sequence));
   }
   state.counters["tokens/s"] =
       benchmark::Counter(static_cast<double>(tokens) * static_cast<double>(state.iterations()),
@@ -129,7 +129,7 @@ void BM_EngineDecode(benchmark::State& state) {
     CutBack(sequence, depth);
   }
   SetDecodeCounters(state, depth, 1);
-  Check(TheEngine().memory().Drop(sequence));
+  Check(TheEngine().memory().sequences().Drop(sequence));
 }
 BENCHMARK(BM_EngineDecode)
     ->ArgName("depth")
@@ -144,7 +144,7 @@ void BM_EngineDecodeForks(benchmark::State& state) {
   Engine& engine = TheEngine();
   const SequenceHandle base = Prefilled(kDepth);
   std::vector<SequenceHandle> forks(fork_count);
-  Check(engine.memory().Fork(base, {}, forks));
+  Check(engine.memory().sequences().Fork(base, {}, forks));
   std::vector<float> logits(engine.config().vocab_size * fork_count);
   std::vector<StepItem> items(fork_count);
   std::vector<TokenId> tokens(fork_count);
@@ -162,8 +162,8 @@ void BM_EngineDecodeForks(benchmark::State& state) {
     for (const SequenceHandle fork : forks) CutBack(fork, kDepth);
   }
   SetDecodeCounters(state, kDepth, fork_count);
-  Check(engine.memory().DropAll(forks));
-  Check(engine.memory().Drop(base));
+  Check(engine.memory().sequences().DropAll(forks));
+  Check(engine.memory().sequences().Drop(base));
 }
 BENCHMARK(BM_EngineDecodeForks)->ArgName("forks")->Arg(1)->Arg(8)->Unit(benchmark::kMicrosecond);
 
@@ -177,18 +177,19 @@ void BM_EngineDecodeDeltas(benchmark::State& state) {
   const SequenceHandle sequence = Prefilled(static_cast<std::size_t>(kCells + deltas - 1));
   for (std::int32_t i = 1; i < deltas; ++i) {
     const std::int32_t at = kCells / deltas * i;
-    const auto removed = memory.RemoveRange(sequence, {.begin = Pos{at}, .end = Pos{at + 1}});
+    const auto removed =
+        memory.sequences().RemoveRange(sequence, {.begin = Pos{at}, .end = Pos{at + 1}});
     if (!removed) Check(std::unexpected(removed.error()));
-    Check(memory.AddPositions(sequence, {.begin = Pos{at + 1}, .end = kPosEnd}, -1));
+    Check(memory.sequences().AddPositions(sequence, {.begin = Pos{at + 1}, .end = kPosEnd}, -1));
   }
   std::vector<float> logits(TheEngine().config().vocab_size);
   for (auto _ : state) {
     Append(sequence, kCells, 1, logits.data());
     CutBack(sequence, kCells);
   }
-  state.counters["deltas"] = memory.QueryUse(sequence)->delta_count;
+  state.counters["deltas"] = memory.sequences().QueryUse(sequence)->delta_count;
   SetDecodeCounters(state, kCells, 1);
-  Check(memory.Drop(sequence));
+  Check(memory.sequences().Drop(sequence));
 }
 BENCHMARK(BM_EngineDecodeDeltas)
     ->ArgName("deltas")

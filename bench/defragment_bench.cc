@@ -16,7 +16,7 @@
 
 #include "engine/cell_layout.h"
 #include "engine/cell_mover.h"
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/memory.h"
 
 namespace {
 
@@ -61,33 +61,34 @@ struct SparsePool {
                     .layers = std::vector<LayerShape>(
                         layer_count, {.kv_head_count = heads, .k_dim = dim, .v_dim = dim})}},
         .sequence_capacity = 16};
-    memory = Must(UnifiedMemory::Create(
-        Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options)), {}))));
+    memory =
+        Memory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options)), {})));
     cells.layers = memory->geometry().groups[0].layers;
     cells.groups.assign(layer_count, 0);
-    const SequenceHandle sequence = Must(memory->Create(SequenceOwner{}));
+    const SequenceHandle sequence = Must(memory->sequences().Create(SequenceOwner{}));
     const std::vector<TokenId> tokens(2 * kCells, 7);
     StepPlan plan;
     const AppendRequest request{sequence, Pos{0}, tokens};
-    Must(memory->Reserve({&request, 1}, &plan, nullptr));
+    Must(memory->steps().Reserve({&request, 1}, &plan, nullptr));
     for (const layout::Extent& extent : plan.sequences[0].groups[0].extents) {
       std::memset(memory->BlockBytes(0, BlockId{extent.block}), 1,
                   memory->geometry().groups[0].block_bytes);
     }
-    Must(memory->Commit(plan, 0));
-    memory->EndStep(plan);
+    Must(memory->steps().Commit(plan, 0));
+    memory->steps().EndStep(plan);
     constexpr auto kBlockEnd = static_cast<std::int32_t>(layout::kBlockCells);
     for (std::int32_t block = 2 * kBlocks - 1; block >= static_cast<std::int32_t>(kBlocks);
          --block) {
       const std::int32_t first = block * kBlockEnd;
-      Must(memory->RemoveRange(
+      Must(memory->sequences().RemoveRange(
           sequence, {Pos{first + static_cast<std::int32_t>(run)}, Pos{first + kBlockEnd}}));
     }
-    Must(memory->RemoveRange(sequence, {Pos{0}, Pos{static_cast<std::int32_t>(kCells)}}));
+    Must(memory->sequences().RemoveRange(sequence,
+                                         {Pos{0}, Pos{static_cast<std::int32_t>(kCells)}}));
   }
 
   CellLayout cells;
-  std::unique_ptr<UnifiedMemory> memory;
+  std::unique_ptr<Memory> memory;
 };
 
 std::uint64_t BytesOf(const benchmark::State& state) {
@@ -114,7 +115,7 @@ void BM_Defragment(benchmark::State& state) {
     const auto start = std::chrono::steady_clock::now();
     double returning = 0;
     for (DefragSlice slice; !slice.is_done;) {
-      slice = Must(pool.memory->Defragment(kSliceCells, mover));
+      slice = Must(pool.memory->defragmenter().Advance(kSliceCells, mover));
       returning += std::chrono::duration<double>(slice.returning).count();
     }
     state.SetIterationTime(SecondsSince(start) - returning);

@@ -51,7 +51,7 @@ class Rows {
 
   // A new sequence of `token_count` tokens; texts of different seeds part at once.
   SequenceHandle Prefill(std::size_t token_count, std::size_t seed) {
-    const SequenceHandle sequence = Must(engine_->memory().Create({}));
+    const SequenceHandle sequence = Must(engine_->memory().sequences().Create({}));
     std::vector<TokenId> tokens(token_count);
     for (std::size_t i = 0; i < token_count; ++i) tokens[i] = TokenAt(seed + i);
     for (std::size_t done = 0; done < token_count;) {
@@ -76,7 +76,7 @@ class Rows {
     std::vector<SequenceHandle> sequences;
     for (const SequenceHandle base : bases) {
       SequenceHandle fork;
-      Must(engine_->memory().Fork(base, {}, {&fork, 1}));
+      Must(engine_->memory().sequences().Fork(base, {}, {&fork, 1}));
       sequences.push_back(fork);
     }
     logits_.resize(vocab_size_ * sequences.size());
@@ -96,7 +96,7 @@ class Rows {
       for (const StepItem& item : items) Must(item.status);
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    Must(engine_->memory().DropAll(sequences));
+    Must(engine_->memory().sequences().DropAll(sequences));
     return took.count();
   }
 
@@ -116,7 +116,7 @@ class Rows {
     const auto begin = std::chrono::steady_clock::now();
     const SequenceHandle sequence = Prefill(token_count, 0);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    Must(engine_->memory().Drop(sequence));
+    Must(engine_->memory().sequences().Drop(sequence));
     return took.count();
   }
 

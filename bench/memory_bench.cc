@@ -13,8 +13,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine/memory/memory.h"
 #include "engine/memory/rebuild.h"
-#include "engine/memory/unified_memory.h"
 
 namespace {
 
@@ -38,25 +38,24 @@ void Must(Status status) {
 }
 
 // A memory of 131,072 cells whose pool is tiny: the verbs never touch it.
-std::unique_ptr<UnifiedMemory> MakeMemory() {
+std::unique_ptr<Memory> MakeMemory() {
   MemoryOptions options;
   options.groups = {{.cells = 131072, .layers = {{1, 2, 2}}}};
   options.sequence_capacity = 4096;
-  return Must(
-      UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options))))));
+  return Memory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options)))));
 }
 
 void Append(Memory& memory, SequenceHandle handle, std::size_t token_count) {
   const std::vector<TokenId> tokens(token_count, 7);
   StepPlan plan;
-  const AppendRequest request{handle, Must(memory.Query(handle)).next_pos, tokens};
-  Must(memory.Reserve({&request, 1}, &plan, nullptr));
-  Must(memory.Commit(plan, 0));
-  memory.EndStep(plan);
+  const AppendRequest request{handle, Must(memory.sequences().Query(handle)).next_pos, tokens};
+  Must(memory.steps().Reserve({&request, 1}, &plan, nullptr));
+  Must(memory.steps().Commit(plan, 0));
+  memory.steps().EndStep(plan);
 }
 
 SequenceHandle MakeSequence(Memory& memory, std::size_t token_count) {
-  const SequenceHandle handle = Must(memory.Create(kOwner));
+  const SequenceHandle handle = Must(memory.sequences().Create(kOwner));
   // In chunks, as a prompt is computed.
   for (std::size_t done = 0; done < token_count; done += 512) {
     Append(memory, handle, std::min<std::size_t>(512, token_count - done));
@@ -66,7 +65,7 @@ SequenceHandle MakeSequence(Memory& memory, std::size_t token_count) {
 
 SequenceHandle ForkOf(Memory& memory, SequenceHandle source) {
   SequenceHandle fork = SequenceHandle::kNone;
-  Must(memory.Fork(source, kOwner, {&fork, 1}, std::nullopt));
+  Must(memory.sequences().Fork(source, kOwner, {&fork, 1}, std::nullopt));
   return fork;
 }
 
@@ -80,7 +79,7 @@ void BM_SequenceFork(benchmark::State& state) {
   for (auto _ : state) {
     const SequenceHandle fork = ForkOf(*memory, source);
     state.PauseTiming();
-    Must(memory->Drop(fork));
+    Must(memory->sequences().Drop(fork));
     state.ResumeTiming();
   }
 }
@@ -90,9 +89,9 @@ void BM_SequenceForkThousand(benchmark::State& state) {
   const SequenceHandle source = MakeSequence(*memory, TokensOf(state));
   std::vector<SequenceHandle> forks(1000);
   for (auto _ : state) {
-    Must(memory->Fork(source, kOwner, forks, std::nullopt));
+    Must(memory->sequences().Fork(source, kOwner, forks, std::nullopt));
     state.PauseTiming();
-    Must(memory->DropAll(forks));
+    Must(memory->sequences().DropAll(forks));
     state.ResumeTiming();
   }
 }
@@ -100,7 +99,7 @@ void BM_SequenceForkThousand(benchmark::State& state) {
 void BM_SequenceForkAndDrop(benchmark::State& state) {
   const auto memory = MakeMemory();
   const SequenceHandle source = MakeSequence(*memory, TokensOf(state));
-  for (auto _ : state) Must(memory->Drop(ForkOf(*memory, source)));
+  for (auto _ : state) Must(memory->sequences().Drop(ForkOf(*memory, source)));
 }
 
 // The same bytes as the fork's list, copied alone.
@@ -120,12 +119,12 @@ void BM_ExtentsMemcpy(benchmark::State& state) {
 void BM_RangeCopy(benchmark::State& state) {
   const auto memory = MakeMemory();
   const SequenceHandle source = MakeSequence(*memory, TokensOf(state));
-  const SequenceHandle destination = Must(memory->Create(kOwner));
+  const SequenceHandle destination = Must(memory->sequences().Create(kOwner));
   const PosRange range{Pos{0}, Pos{static_cast<std::int32_t>(TokensOf(state) / 2 + 5)}};
   for (auto _ : state) {
-    Must(memory->CopyRange(source, destination, range));
+    Must(memory->sequences().CopyRange(source, destination, range));
     state.PauseTiming();
-    Must(memory->Clear(destination));
+    Must(memory->sequences().Clear(destination));
     state.ResumeTiming();
   }
 }
@@ -138,9 +137,9 @@ void BM_RangeRemoveMiddle(benchmark::State& state) {
     state.PauseTiming();
     const SequenceHandle fork = ForkOf(*memory, source);
     state.ResumeTiming();
-    Must(memory->RemoveRange(fork, {Pos{quarter + 5}, Pos{2 * quarter + 5}}));
+    Must(memory->sequences().RemoveRange(fork, {Pos{quarter + 5}, Pos{2 * quarter + 5}}));
     state.PauseTiming();
-    Must(memory->Drop(fork));
+    Must(memory->sequences().Drop(fork));
     state.ResumeTiming();
   }
 }
@@ -153,9 +152,9 @@ void BM_RangeRemoveTail(benchmark::State& state) {
     state.PauseTiming();
     const SequenceHandle fork = ForkOf(*memory, source);
     state.ResumeTiming();
-    Must(memory->RemoveRange(fork, {Pos{half + 5}, kPosEnd}));
+    Must(memory->sequences().RemoveRange(fork, {Pos{half + 5}, kPosEnd}));
     state.PauseTiming();
-    Must(memory->Drop(fork));
+    Must(memory->sequences().Drop(fork));
     state.ResumeTiming();
   }
 }
@@ -166,7 +165,7 @@ void BM_PositionsShift(benchmark::State& state) {
   const SequenceHandle handle = MakeSequence(*memory, TokensOf(state) + 32);
   std::int32_t delta = 16;
   for (auto _ : state) {
-    Must(memory->AddPositions(handle, {Pos{32}, kPosEnd}, delta));
+    Must(memory->sequences().AddPositions(handle, {Pos{32}, kPosEnd}, delta));
     delta = -delta;
   }
 }
@@ -181,12 +180,12 @@ void BM_StepAppend(benchmark::State& state) {
   const std::int32_t first_pos = next_pos;
   for (auto _ : state) {
     const AppendRequest request{handle, Pos{next_pos++}, {&token, 1}};
-    Must(memory->Reserve({&request, 1}, &plan, nullptr));
-    Must(memory->Commit(plan, 0));
-    memory->EndStep(plan);
+    Must(memory->steps().Reserve({&request, 1}, &plan, nullptr));
+    Must(memory->steps().Commit(plan, 0));
+    memory->steps().EndStep(plan);
     if (next_pos == first_pos + 4096) {
       state.PauseTiming();
-      Must(memory->RemoveRange(handle, {Pos{first_pos}, kPosEnd}));
+      Must(memory->sequences().RemoveRange(handle, {Pos{first_pos}, kPosEnd}));
       next_pos = first_pos;
       state.ResumeTiming();
     }
@@ -201,13 +200,13 @@ void BM_RecurrentFork(benchmark::State& state) {
   options.state_bytes = static_cast<std::uint64_t>(state.range(0)) << 20;
   options.state_slots = 4;
   options.checkpoint_slots = 2;
-  const auto memory = Must(
-      UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options))))));
+  const auto memory =
+      Memory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options)))));
   const SequenceHandle source = MakeSequence(*memory, 4096);
   for (auto _ : state) {
     const SequenceHandle fork = ForkOf(*memory, source);
     state.PauseTiming();
-    Must(memory->Drop(fork));
+    Must(memory->sequences().Drop(fork));
     state.ResumeTiming();
   }
 }
@@ -224,8 +223,8 @@ void BM_TenThousandForks(benchmark::State& state) {
   constexpr std::size_t kForks = 10000, kTokens = 4096, kEnd = 100;
   MemoryOptions options;
   options.groups = {{.cells = kTokens + kForks * layout::kBlockCells, .layers = {{1, 2, 2}}}};
-  const auto memory = Must(
-      UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options))))));
+  const auto memory =
+      Memory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options)))));
   for (auto _ : state) {
     const SequenceHandle source = MakeSequence(*memory, kTokens);
     const PoolUsage before = memory->Usage();
@@ -252,8 +251,8 @@ void BM_TenThousandForks(benchmark::State& state) {
     state.counters["bytes_with_token"] = bytes(appended);
     state.counters["blocks_with_token"] =
         static_cast<double>(forked.free_blocks - appended.free_blocks) / kForks;
-    Must(memory->DropAll(forks));
-    Must(memory->Drop(source));
+    Must(memory->sequences().DropAll(forks));
+    Must(memory->sequences().Drop(source));
   }
 }
 
@@ -263,8 +262,8 @@ void BM_MapPass(benchmark::State& state) {
   constexpr std::size_t kForks = 10000, kTokens = 4096, kCallExtents = 1024;
   MemoryOptions options;
   options.groups = {{.cells = kTokens + kForks * layout::kBlockCells, .layers = {{1, 2, 2}}}};
-  const auto memory = Must(
-      UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options))))));
+  const auto memory =
+      Memory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options)))));
   const SequenceHandle source = MakeSequence(*memory, kTokens);
   for (std::size_t fork = 0; fork < kForks; ++fork) ForkOf(*memory, source);
   class Counter : public SequenceVisitor {
@@ -281,7 +280,7 @@ void BM_MapPass(benchmark::State& state) {
   for (auto _ : state) {
     for (std::uint32_t index = 0; index < capacity;) {
       const auto start = std::chrono::steady_clock::now();
-      index = memory->VisitSequences(index, capacity, kCallExtents, counter);
+      index = memory->sequences().Visit(index, capacity, kCallExtents, counter);
       seconds.push_back(
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <vector>
 
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/memory.h"
 
 namespace {
 
@@ -34,20 +34,19 @@ void Must(Status status) {
   }
 }
 
-std::unique_ptr<UnifiedMemory> MakeMemory(std::uint64_t cells) {
+std::unique_ptr<Memory> MakeMemory(std::uint64_t cells) {
   MemoryOptions options;
   options.groups = {{.cells = cells, .layers = {{1, 2, 2}}}};
   options.sequence_capacity = 16384;
-  return Must(
-      UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options))))));
+  return Memory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options)))));
 }
 
 void Append(Memory& memory, SequenceHandle handle, std::span<const TokenId> tokens) {
   StepPlan plan;
-  const AppendRequest request{handle, Must(memory.Query(handle)).next_pos, tokens};
-  Must(memory.Reserve({&request, 1}, &plan, nullptr));
-  Must(memory.Commit(plan, 0));
-  memory.EndStep(plan);
+  const AppendRequest request{handle, Must(memory.sequences().Query(handle)).next_pos, tokens};
+  Must(memory.steps().Reserve({&request, 1}, &plan, nullptr));
+  Must(memory.steps().Commit(plan, 0));
+  memory.steps().EndStep(plan);
 }
 
 std::vector<TokenId> Prompt(TokenId first, std::size_t count) {
@@ -66,15 +65,16 @@ std::vector<TokenId> RetainedPrompt(int number) {
   return tokens;
 }
 
-UnifiedMemory& FullMemory() {
-  static const std::unique_ptr<UnifiedMemory> memory = [] {
+Memory& FullMemory() {
+  static const std::unique_ptr<Memory> memory = [] {
     auto made = MakeMemory(1u << 20);
     for (int number = 0; number < kRetained; ++number) {
       const std::vector<TokenId> tokens = RetainedPrompt(number);
-      const SequenceHandle handle = Must(made->Create(kOwner));
-      const PrefixTaken taken = Must(made->TakePrefix({.destination = handle, .tokens = tokens}));
+      const SequenceHandle handle = Must(made->sequences().Create(kOwner));
+      const PrefixTaken taken =
+          Must(made->prefixes().Take({.destination = handle, .tokens = tokens}));
       Append(*made, handle, std::span(tokens).subspan(taken.cells));
-      if (!Must(made->Retain(handle))) std::abort();
+      if (!Must(made->prefixes().Retain(handle))) std::abort();
     }
     if (made->Usage().retained_sequences != kRetained) std::abort();
     return made;
@@ -83,7 +83,7 @@ UnifiedMemory& FullMemory() {
 }
 
 void BM_LookUpAmong10000(benchmark::State& state) {
-  const UnifiedMemory& memory = FullMemory();
+  const Memory& memory = FullMemory();
   std::vector<std::vector<TokenId>> prompts;
   for (int i = 0; i < 64; ++i) {
     prompts.push_back(RetainedPrompt(i * 151 % kRetained));
@@ -93,16 +93,16 @@ void BM_LookUpAmong10000(benchmark::State& state) {
   }
   std::size_t next = 0;
   for (auto _ : state) {
-    const PrefixTaken found = memory.FindPrefix(kOwner, prompts[next++ % prompts.size()]);
+    const PrefixTaken found = memory.prefixes().Find(kOwner, prompts[next++ % prompts.size()]);
     if (found.cells != 1064) state.SkipWithError("not found");
   }
 }
 BENCHMARK(BM_LookUpAmong10000)->Unit(benchmark::kMicrosecond);
 
 void BM_MissAmong10000(benchmark::State& state) {
-  const UnifiedMemory& memory = FullMemory();
+  const Memory& memory = FullMemory();
   const std::vector<TokenId> prompt = Prompt(900'000'000, 2048);
-  for (auto _ : state) benchmark::DoNotOptimize(memory.FindPrefix(kOwner, prompt));
+  for (auto _ : state) benchmark::DoNotOptimize(memory.prefixes().Find(kOwner, prompt));
 }
 BENCHMARK(BM_MissAmong10000)->Unit(benchmark::kMicrosecond);
 
@@ -110,19 +110,20 @@ BENCHMARK(BM_MissAmong10000)->Unit(benchmark::kMicrosecond);
 void BM_TakePrefix(benchmark::State& state) {
   const auto memory = MakeMemory(1u << 17);
   const std::vector<TokenId> prompt = Prompt(1, static_cast<std::size_t>(state.range(0)) + 1);
-  const SequenceHandle source = Must(memory->Create(kOwner));
+  const SequenceHandle source = Must(memory->sequences().Create(kOwner));
   for (std::size_t done = 0; done < prompt.size(); done += 512) {
     const auto rest = std::span(prompt).subspan(done);
     Append(*memory, source, rest.first(std::min<std::size_t>(512, rest.size())));
   }
   for (auto _ : state) {
-    const SequenceHandle handle = Must(memory->Create(kOwner));
+    const SequenceHandle handle = Must(memory->sequences().Create(kOwner));
     const auto begin = std::chrono::steady_clock::now();
-    const PrefixTaken taken = Must(memory->TakePrefix({.destination = handle, .tokens = prompt}));
+    const PrefixTaken taken =
+        Must(memory->prefixes().Take({.destination = handle, .tokens = prompt}));
     const auto end = std::chrono::steady_clock::now();
     state.SetIterationTime(std::chrono::duration<double>(end - begin).count());
     if (taken.cells + 1 != prompt.size()) state.SkipWithError("not taken");
-    Must(memory->Drop(handle));
+    Must(memory->sequences().Drop(handle));
   }
 }
 BENCHMARK(BM_TakePrefix)->Arg(2048)->Arg(16384)->UseManualTime()->Unit(benchmark::kMicrosecond);
@@ -130,7 +131,7 @@ BENCHMARK(BM_TakePrefix)->Arg(2048)->Arg(16384)->UseManualTime()->Unit(benchmark
 // Reserve and commit of one token.
 void BM_AppendToken(benchmark::State& state) {
   const auto memory = MakeMemory(1u << 17);
-  const SequenceHandle source = Must(memory->Create(kOwner));
+  const SequenceHandle source = Must(memory->sequences().Create(kOwner));
   Append(*memory, source, Prompt(1, static_cast<std::size_t>(state.range(0))));
   TokenId token = 0;
   for (auto _ : state) {
@@ -138,7 +139,8 @@ void BM_AppendToken(benchmark::State& state) {
     Append(*memory, source, {&next, 1});
     if (token % 4096 == 0) {
       state.PauseTiming();
-      Must(memory->RemoveRange(source, {Pos{static_cast<std::int32_t>(state.range(0))}, kPosEnd}));
+      Must(memory->sequences().RemoveRange(
+          source, {Pos{static_cast<std::int32_t>(state.range(0))}, kPosEnd}));
       state.ResumeTiming();
     }
   }
@@ -147,10 +149,10 @@ BENCHMARK(BM_AppendToken)->Arg(512)->Arg(32768)->Unit(benchmark::kMicrosecond);
 
 // Eviction among 10,000 for one new sequence.
 void BM_Evict(benchmark::State& state) {
-  UnifiedMemory& memory = FullMemory();
+  Memory& memory = FullMemory();
   std::uint32_t left = kRetained;
   for (auto _ : state) {
-    if (memory.LimitRetained(--left) != 1) state.SkipWithError("nothing went");
+    if (memory.prefixes().LimitRetained(--left) != 1) state.SkipWithError("nothing went");
   }
 }
 BENCHMARK(BM_Evict)->Iterations(50)->Unit(benchmark::kMicrosecond);

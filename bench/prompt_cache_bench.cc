@@ -65,7 +65,7 @@ class Subject {
     return tokens;
   }
   SequenceHandle Compute(const std::vector<TokenId>& tokens) {
-    const SequenceHandle handle = Must(engine_->memory().Create(kOwner));
+    const SequenceHandle handle = Must(engine_->memory().sequences().Create(kOwner));
     const std::span<const TokenId> all(tokens);
     for (std::size_t done = 0; done < all.size();) {
       const std::size_t count = std::min<std::size_t>(256, all.size() - done);
@@ -83,7 +83,7 @@ class Subject {
     SequenceExport from = Must(SequenceExport::OpenPaused(*engine_, handle));
     return Must(store_->Write(from, nullptr));
   }
-  void Drop(SequenceHandle handle) { Check(engine_->memory().Drop(handle)); }
+  void Drop(SequenceHandle handle) { Check(engine_->memory().sequences().Drop(handle)); }
 
  private:
   std::unique_ptr<Engine> engine_;

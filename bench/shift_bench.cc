@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/memory.h"
 #include "engine/rope_table.h"
 #include "kernels/kernel_table.h"
 
@@ -52,19 +52,18 @@ struct FilledMemory {
         .k_type = type,
         .v_type = type,
         .sequence_capacity = 16};
-    memory = Must(UnifiedMemory::Create(
-        Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options))))));
-    sequence = Must(memory->Create(SequenceOwner{}));
+    memory = Memory::Create(Must(MemorySegments::CreateAnonymous(Must(ComputeGeometry(options)))));
+    sequence = Must(memory->sequences().Create(SequenceOwner{}));
     const std::vector<TokenId> tokens(options.groups[0].cells, 7);
     StepPlan plan;
     const AppendRequest request{sequence, Pos{0}, tokens};
-    Must(memory->Reserve({&request, 1}, &plan, nullptr));
+    Must(memory->steps().Reserve({&request, 1}, &plan, nullptr));
     for (const layout::Extent& extent : plan.sequences[0].groups[0].extents) {
       blocks.push_back(memory->BlockBytes(0, BlockId{extent.block}));
     }
     FillKeys();
-    Must(memory->Commit(plan, 0));
-    memory->EndStep(plan);
+    Must(memory->steps().Commit(plan, 0));
+    memory->steps().EndStep(plan);
   }
 
   // Visits the keys of each head of each block: kBlockCells rows of `dim`.
@@ -92,7 +91,7 @@ struct FilledMemory {
   kernels::DataType k_type;
   std::uint32_t token_count;
   std::uint32_t dim;
-  std::unique_ptr<UnifiedMemory> memory;
+  std::unique_ptr<Memory> memory;
   SequenceHandle sequence = SequenceHandle::kNone;
   std::vector<std::byte*> blocks;
 };
@@ -101,7 +100,8 @@ void BM_KeysShift(benchmark::State& state, kernels::DataType k_type) {
   const FilledMemory filled(state, k_type);
   std::int32_t delta = 16;
   for (auto _ : state) {
-    Must(filled.memory->AddPositions(filled.sequence, {Pos{kKeptCells}, kPosEnd}, delta));
+    Must(filled.memory->sequences().AddPositions(filled.sequence, {Pos{kKeptCells}, kPosEnd},
+                                                 delta));
     delta = -delta;
   }
 }

@@ -52,7 +52,7 @@ class Subject {
   Subject() {
     engine_ =
         Must(Engine::Create({.model_path = model_path, .cells = 3 * kCells, .threads = kThreads}));
-    sequence_ = Must(engine_->memory().Create({}));
+    sequence_ = Must(engine_->memory().sequences().Create({}));
     Fill();
     const char* wanted = std::getenv("KVD_BENCH_DIR");
     std::string pattern = std::string(wanted != nullptr ? wanted : "/dev/shm") + "/kvd-XXXXXX";
@@ -80,9 +80,9 @@ class Subject {
   void Load(const std::string& name) {
     const StateFileReader file = Must(StateFileReader::Open(
         UniqueFd(::openat(directory_.get(), name.c_str(), O_RDONLY | O_CLOEXEC))));
-    const SequenceHandle handle = Must(engine_->memory().Create({}));
+    const SequenceHandle handle = Must(engine_->memory().sequences().Create({}));
     (void)Must(LoadSequence(*engine_, file, 0, handle, kThreads));
-    Check(engine_->memory().Drop(handle));
+    Check(engine_->memory().sequences().Drop(handle));
   }
   std::uint64_t raw_bytes() const { return raw_bytes_; }
   int directory() const { return directory_.get(); }
@@ -112,12 +112,12 @@ class Subject {
         Check(from.ReadRows(plane, 0, kTextCells, plane.type, placement, rows.data()));
         Check(import->FeedRows(p, at, at + kTextCells, plane.type, placement, rows.data()));
       }
-      Check(engine_->memory().Drop(text));
+      Check(engine_->memory().sequences().Drop(text));
     }
     Check(import->Commit());
   }
   SequenceHandle Compute(std::span<const TokenId> tokens) {
-    const SequenceHandle sequence = Must(engine_->memory().Create({}));
+    const SequenceHandle sequence = Must(engine_->memory().sequences().Create({}));
     for (std::size_t at = 0; at < tokens.size(); at += 250) {
       StepItem item{.sequence = sequence,
                     .pos = Pos{static_cast<std::int32_t>(at)},

@@ -22,7 +22,8 @@ class AcquiredSequence {
   ~AcquiredSequence() {
     if (memory_ == nullptr) return;
     // kNotFound: dropped meanwhile.
-    (void)memory_->SetOwner(before_.handle, before_.owner, layout::kSequenceRetained, 0);
+    (void)memory_->sequences().SetOwner(before_.handle, before_.owner, layout::kSequenceRetained,
+                                        0);
   }
 
   // The verb has succeeded, or the scheduler has its request.

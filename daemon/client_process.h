@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include "engine/memory/session_store.h"
+#include "engine/memory/sessions.h"
 #include "shm/unique_fd.h"
 
 namespace kvd {

@@ -27,10 +27,10 @@ wire::Completion ComputingRequest::MakeCompletion() const {
   return completion;
 }
 
-AppliedRequest ComputingRequest::applied() const {
+RequestTag ComputingRequest::applied() const {
   return {.session = origin_.session->id(),
           .request = origin_.request,
-          .verb = static_cast<std::uint16_t>(origin_.verb)};
+          .kind = static_cast<std::uint16_t>(origin_.verb)};
 }
 
 void ComputingRequest::OnCancel() {

@@ -20,6 +20,7 @@
 #include "daemon/session.h"
 #include "daemon/step_clock.h"
 #include "engine/engine.h"
+#include "engine/memory/append_promise.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 #include "shm/prefix_reuse.h"
@@ -118,6 +119,8 @@ class ComputingRequest {
 
   // Ends the request with an error.
   void EndWith(const Error& error);
+  // The same, for an error of its tokens: nothing of them stays, if the verb promises that.
+  virtual void FailWith(const Error& error) { EndWith(error); }
   // The final answer is known: the sequence is free for others.
   bool finishing() const { return final_.has_value(); }
   // Sends what waits. False: no room now.
@@ -128,6 +131,8 @@ class ComputingRequest {
 
   OpeningState opening;
   SequencePreparation preparation;  // of its sequence, for its next step
+  AppendPromise promise;            // for its tokens, once it is_admitted
+  bool is_admitted = false;
   // Kept by the scheduler: OnCancel was called; it found no room in this round.
   bool cancel_seen = false;
   bool stalled = false;
@@ -145,7 +150,7 @@ class ComputingRequest {
   HeldCharge ChargeForWork() const { return HeldCharge(origin_.account); }
   wire::Completion MakeCompletion() const;
   // Itself, as what it commits is marked.
-  AppliedRequest applied() const;
+  RequestTag applied() const;
   bool has_piece() const { return piece_.has_value(); }
   void DropPiece() { piece_.reset(); }
   // Keeps a piece to be sent by Flush. REQUIRES: !has_piece().

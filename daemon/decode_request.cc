@@ -28,7 +28,7 @@ DecodeRequest::DecodeRequest(RequestOrigin origin, SequenceHandle sequence, Pos 
 }
 
 std::span<const TokenId> DecodeRequest::opening_prompt() const {
-  if (pos_ != Pos{0} || left() == 0) return {};
+  if (pos_ != Pos{0} || left() == 0 || failure_) return {};
   return tokens_;
 }
 
@@ -38,7 +38,14 @@ void DecodeRequest::DoWork(Engine& engine, std::size_t tokens) {
   const Result<bool> is_done = take_back_->Advance(engine, tokens);
   if (is_done && !*is_done) return;
   take_back_.reset();
+  if (failure_) return EndWith(*failure_);  // a sequence that is gone has nothing to be taken back
   if (!is_done) EndWith(is_done.error());
+}
+
+void DecodeRequest::FailWith(const Error& error) {
+  if (done_ == 0) return EndWith(error);
+  failure_ = error;
+  take_back_.emplace(sequence(), pos_);
 }
 
 void DecodeRequest::OnCancel() {
@@ -73,9 +80,8 @@ void DecodeRequest::Finish(const StepItem& item, std::span<const float>) {
   const auto space = std::exchange(space_, std::nullopt);
   if (!item.status) {
     if (space) session().AbandonLogits(*space);
-    EndWith(cancelled() ? Error{Code::kCancelled, "cancelled; what was committed stays"}
-                        : item.status.error());
-    return;
+    if (!cancelled()) return FailWith(item.status.error());
+    return EndWith({Code::kCancelled, "cancelled; what was committed stays"});
   }
   done_ += item.tokens.size();
   wire::Completion completion = MakeCompletion();

@@ -34,12 +34,15 @@ class DecodeRequest final : public ComputingRequest {
   std::size_t wanted_tokens() const override;
   bool needs_row(std::size_t) const override { return false; }
   bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;
-  bool ends_with(const StepItem& item) const override { return item.tokens.size() == left(); }
+  bool ends_with(const StepItem& item) const override {
+    return item.status && item.tokens.size() == left();
+  }
   void Finish(const StepItem& item, std::span<const float> row) override;
   std::size_t work_left() const override { return take_back_ ? take_back_->tokens_left() : 0; }
   WorkKind work_kind() const override { return WorkKind::kReplay; }
   void DoWork(Engine& engine, std::size_t tokens) override;
   void OnCancel() override;
+  void FailWith(const Error& error) override;
 
  private:
   std::size_t left() const { return tokens_.size() - done_; }
@@ -49,7 +52,8 @@ class DecodeRequest final : public ComputingRequest {
   const wire::LogitsWanted wanted_;
   const std::size_t row_bytes_;
   std::size_t done_ = 0;                       // tokens committed, or taken
-  std::optional<TakeBack> take_back_;          // before anything is computed
+  std::optional<TakeBack> take_back_;          // before anything is computed, or after failure_
+  std::optional<Error> failure_;               // the answer, when what was appended is taken back
   std::optional<Session::LogitsSpace> space_;  // of the step in progress
 };
 

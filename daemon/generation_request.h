@@ -43,7 +43,7 @@ class ScratchSequence {
   SequenceHandle handle() const { return handle_; }  // kNone: there is none
   void Drop() {
     const SequenceHandle handle = std::exchange(handle_, SequenceHandle::kNone);
-    if (handle != SequenceHandle::kNone) (void)memory_->Drop(handle);
+    if (handle != SequenceHandle::kNone) (void)memory_->sequences().Drop(handle);
   }
 
  private:

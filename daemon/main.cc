@@ -19,7 +19,6 @@
 #include "daemon/listener.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
-#include "daemon/pool_shares.h"
 #include "daemon/prompt_cache.h"
 #include "daemon/sandbox.h"
 #include "daemon/saved_states.h"
@@ -214,12 +213,11 @@ Status Serve(const DaemonOptions& options, int signals) {
   LogMemoryStart(engine->memory_start());
 
   const QuotaPolicy quotas(options.quotas, ::geteuid(), options.admits_others());
-  PoolShares shares(engine->memory(), quotas);
   AsioLoop loop;
   ThreadWorkers workers({.turns = options.workers});
   std::unique_ptr<SavedStates> saved_states;
   if (options.store) {
-    KVD_TRY(saved_states, SavedStates::Open(*options.store, *engine, quotas, shares));
+    KVD_TRY(saved_states, SavedStates::Open(*options.store, *engine, quotas));
   }
   AsioLoop cache_loads;
   AsioLoop cache_spills;
@@ -239,10 +237,6 @@ Status Serve(const DaemonOptions& options, int signals) {
                       {.prefill_chunk_tokens = options.prefill_chunk,
                        .step_seconds_max = options.max_step_ms / 1e3,
                        .defrag_threshold = options.defrag_threshold / 100.0,
-                       .admit =
-                           [&shares](const ComputingRequest& request, std::size_t tokens) {
-                             return shares.Admit(request.session().uid(), tokens);
-                           },
                        .prompt_cache = prompt_cache.get()});
   if (prompt_cache) prompt_cache->OnLoaded([&scheduler] { scheduler.WakeUp(); });
   Server server(
@@ -251,7 +245,6 @@ Status Serve(const DaemonOptions& options, int signals) {
        .engine = *engine,
        .scheduler = scheduler,
        .quotas = quotas,
-       .shares = shares,
        .saved_states = saved_states.get(),
        .prompt_cache = prompt_cache.get()},
       {.hello_deadline = std::chrono::milliseconds(options.hello_timeout_ms),
@@ -296,7 +289,7 @@ Status Serve(const DaemonOptions& options, int signals) {
   spill_thread.join();
   server.CloseAll();
   // An empty memory is not worth its room.
-  if (engine->memory().Usage().live_sequences == 0 && engine->memory().StoredSessions().empty()) {
+  if (engine->memory().Usage().live_sequences == 0 && engine->memory().sessions().List().empty()) {
     (void)state.RemoveState();
   }
   Log(LogLevel::kInfo, "stop", "pid=" + std::to_string(::getpid()));

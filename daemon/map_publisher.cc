@@ -197,7 +197,7 @@ void MapPublisher::VisitSomeSequences() {
   const std::uint32_t shard = cursor_ / per_shard;
   const std::uint32_t shard_end = std::min((shard + 1) * per_shard, geometry_.sequence_capacity);
   Stager stager(*this);
-  cursor_ = memory_.VisitSequences(cursor_, shard_end, kExtentsAtOnce, stager);
+  cursor_ = memory_.sequences().Visit(cursor_, shard_end, kExtentsAtOnce, stager);
   if (cursor_ < shard_end) return;
   for (const auto& [uid, view] : views_) {
     view->writer.Write(MapPart::kSequences, shard, WordsOf(view->sequences));

@@ -176,7 +176,7 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
              "directory of the prompt cache on disk, which daemons of one user may share");
   flags.Number("--cache-mb", &options.cache_mb, 1, kCacheMbMax,
                "MiB that the files in --cache-dir may hold; the oldest go for others");
-  flags.Number("--cache-min-tokens", &options.cache_tokens_min, Memory::kPrefixCellsMin,
+  flags.Number("--cache-min-tokens", &options.cache_tokens_min, PrefixCache::kCellsMin,
                kCheckpointEveryMax, "shorter prompts are not written to --cache-dir");
   app.add_flag("--forget", options.forgets,
                "remove the cached state of this --state-dir or --name and end");

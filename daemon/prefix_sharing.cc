@@ -73,7 +73,7 @@ bool PrefixSharing::BeginLoad(ComputingRequest& request) {
 
 void PrefixSharing::Take(ComputingRequest& request, SequenceHandle loaded) {
   OpeningState& opening = request.opening;
-  const Result<PrefixTaken> taken = engine_.memory().TakePrefix(
+  const Result<PrefixTaken> taken = engine_.memory().prefixes().Take(
       {.destination = request.sequence(),
        .tokens = request.opening_prompt(),
        .applied = {.session = request.session().id(), .request = request.id()},
@@ -94,7 +94,7 @@ void PrefixSharing::Take(ComputingRequest& request, SequenceHandle loaded) {
 void PrefixSharing::ChooseLeader(ComputingRequest& request, Active earlier) {
   OpeningState& opening = request.opening;
   opening.leader = nullptr;
-  opening.common = request.opening_done() + Memory::kPrefixCellsMin - 1;
+  opening.common = request.opening_done() + PrefixCache::kCellsMin - 1;
   const std::span<const TokenId> prompt = request.opening_prompt();
   for (const auto& other : earlier) {
     const OpeningState& leading = other->opening;
@@ -136,7 +136,7 @@ bool PrefixSharing::Follows(ComputingRequest& request, Active earlier) {
 
 std::size_t PrefixSharing::LimitTokens(const ComputingRequest& request, std::size_t tokens) const {
   const std::span<const TokenId> prompt = request.opening_prompt();
-  if (!has_state_ || prompt.size() <= Memory::kPrefixCellsMin) return tokens;
+  if (!has_state_ || prompt.size() <= PrefixCache::kCellsMin) return tokens;
   const std::size_t done = request.opening_done();
   for (const std::size_t end : {request.opening.keep_at, prompt.size() - 1}) {
     if (end > done) tokens = std::min(tokens, end - done);
@@ -146,7 +146,7 @@ std::size_t PrefixSharing::LimitTokens(const ComputingRequest& request, std::siz
 
 bool PrefixSharing::IsWorthKeeping(const ComputingRequest& request, std::size_t tokens) const {
   const std::span<const TokenId> prompt = request.opening_prompt();
-  if (!has_state_ || prompt.size() <= Memory::kPrefixCellsMin) return false;
+  if (!has_state_ || prompt.size() <= PrefixCache::kCellsMin) return false;
   const std::size_t end = request.opening_done() + tokens;
   return end == request.opening.keep_at || end == prompt.size() - 1;
 }

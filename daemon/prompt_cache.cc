@@ -46,7 +46,7 @@ void PromptCache::Offer(SequenceHandle handle) {
 }
 
 void PromptCache::OfferAll() {
-  for (const SequenceInfo& info : engine_.memory().Sequences()) {
+  for (const SequenceInfo& info : engine_.memory().sequences().List()) {
     if (IsEvictable(info.flags)) Offer(info.handle);
   }
 }
@@ -141,7 +141,7 @@ void PromptCache::Run(const std::shared_ptr<PromptLoad>& load) {
   if (loaded) {
     load_bytes_.Add(static_cast<double>(load->prefix_.bytes_read), time);
     // Not so if another one has brought the same tokens meanwhile.
-    stays = engine_.memory().Retain(*loaded).value_or(false);
+    stays = engine_.memory().prefixes().Retain(*loaded).value_or(false);
     Log(LogLevel::kDebug, "cache_load",
         "entry=" + load->prefix_.name + " cells=" + std::to_string(load->prefix_.cells_read) +
             " us=" +

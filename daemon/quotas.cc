@@ -28,11 +28,6 @@ Status QuotaPolicy::CheckConnections(std::uint32_t uid, std::uint32_t held) cons
   return Check("connections", uid, held, 1, Limits(uid).connections);
 }
 
-Status QuotaPolicy::CheckSequences(std::uint32_t uid, std::uint64_t held,
-                                   std::uint64_t wanted) const {
-  return Check("sequences", uid, held, wanted, Limits(uid).sequences);
-}
-
 Status QuotaPolicy::CheckRequests(std::uint32_t uid, std::uint32_t held) const {
   return Check("requests in flight", uid, held, 1, Limits(uid).requests_in_flight);
 }
@@ -57,16 +52,29 @@ Status QuotaPolicy::CheckSavedBytes(std::uint32_t uid, std::uint64_t held,
   return Check("saved bytes", uid, held, wanted, Limits(uid).saved_bytes);
 }
 
-std::uint64_t QuotaPolicy::BlocksMax(std::uint32_t uid, std::uint64_t total) const {
+std::uint64_t QuotaPolicy::PartOf(std::uint32_t uid, std::uint64_t total) const {
   double share = Limits(uid).pool_share;
   if (is_own(uid) && others_admitted_) share = std::min(share, 1.0 - quotas_.reserve_share);
-  const auto blocks = static_cast<std::uint64_t>(share * static_cast<double>(total));
-  return std::clamp<std::uint64_t>(blocks, 1, std::max<std::uint64_t>(total, 1));
+  const auto part = static_cast<std::uint64_t>(share * static_cast<double>(total));
+  return std::clamp<std::uint64_t>(part, 1, std::max<std::uint64_t>(total, 1));
 }
 
-Status QuotaPolicy::CheckBlocks(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted,
-                                std::uint64_t total) const {
-  return Check("pool blocks", uid, held, wanted, BlocksMax(uid, total));
+OwnerLimits QuotaPolicy::LimitsOf(OwnerId owner, const MemoryGeometry& geometry) const {
+  OwnerLimits limits;
+  const auto uid = static_cast<std::uint32_t>(owner);
+  if (is_own(uid) && !others_admitted_) return limits;
+  const layout::MetaGeometry& meta = geometry.meta;
+  for (std::uint32_t group = 0; group < meta.group_count; ++group) {
+    limits.blocks[group] = PartOf(uid, meta.block_count[group]);
+  }
+  limits.state_slots = PartOf(uid, meta.state_slot_count);
+  limits.counts_all = is_own(uid);
+  if (is_own(uid)) return limits;
+  limits.sequences = Limits(uid).sequences;
+  limits.list_units = PartOf(uid, meta.list_unit_count);
+  limits.checkpoint_slots = PartOf(uid, geometry.checkpoint_slots);
+  limits.logits_rows = PartOf(uid, meta.logits_row_count);
+  return limits;
 }
 
 }  // namespace kvd

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "engine/memory/shares.h"
 #include "shm/error.h"
 
 namespace kvd {
@@ -45,7 +46,8 @@ struct Quotas {
                    .held_bytes = 256ull << 20};
 };
 
-class QuotaPolicy {
+// An owner of the memory is a uid.
+class QuotaPolicy : public ShareRules {
  public:
   // `others_admitted`: whether any uid but `daemon_uid` may connect; if not, nothing is held in
   // reserve.
@@ -53,26 +55,23 @@ class QuotaPolicy {
 
   bool is_own(std::uint32_t uid) const { return uid == daemon_uid_; }
   const UidLimits& Limits(std::uint32_t uid) const;
-  // Whether the uid is held to less than the whole pool.
-  bool limits_pool(std::uint32_t uid) const { return !is_own(uid) || others_admitted_; }
 
   // Each: whether a uid that holds `held` may take `wanted` more. Errors: kNoSpace with the
   // numbers.
   Status CheckConnections(std::uint32_t uid, std::uint32_t held) const;
-  Status CheckSequences(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
   Status CheckRequests(std::uint32_t uid, std::uint32_t held) const;
   Status CheckResultBytes(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
   Status CheckRequestBytes(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
   Status CheckHeldBytes(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
   Status CheckSavedBytes(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted) const;
-  // Blocks: `held` are those its sequences refer to; for the own uid those of everybody. `total` is
-  // the pool's.
-  Status CheckBlocks(std::uint32_t uid, std::uint64_t held, std::uint64_t wanted,
-                     std::uint64_t total) const;
-  // Blocks that CheckBlocks allows the uid altogether. At least 1.
-  std::uint64_t BlocksMax(std::uint32_t uid, std::uint64_t total) const;
+  // What the uid may hold of the memory. The own uid is held to the whole less the reserve, by what all
+  // uids hold together; and not at all where no other one may connect, since the pool refuses then.
+  OwnerLimits LimitsOf(OwnerId owner, const MemoryGeometry& geometry) const override;
 
  private:
+  // The uid's part of so many things; at least 1 of them.
+  std::uint64_t PartOf(std::uint32_t uid, std::uint64_t total) const;
+
   Quotas quotas_;
   std::uint32_t daemon_uid_;
   bool others_admitted_;

@@ -6,7 +6,7 @@
 namespace kvd {
 
 ReplayRequest::ReplayRequest(RequestOrigin origin, Engine& engine, SequenceHandle sequence,
-                             PosRange range, const AppliedRequest& applied, AfterReplay after)
+                             PosRange range, const RequestTag& applied, AfterReplay after)
     : ComputingRequest(std::move(origin), sequence),
       engine_(engine),
       range_(range),
@@ -16,7 +16,7 @@ ReplayRequest::ReplayRequest(RequestOrigin origin, Engine& engine, SequenceHandl
 ReplayRequest::~ReplayRequest() { Undo(); }
 
 void ReplayRequest::Undo() {
-  if (rewind_) engine_.memory().AbandonRewind(*rewind_);
+  if (rewind_) engine_.memory().states().AbandonRewind(*rewind_);
   rewind_.reset();
   if (const auto undo = std::exchange(after_.undo, nullptr)) undo();
 }
@@ -30,7 +30,7 @@ Result<bool> ReplayRequest::Advance(std::size_t tokens) {
   if (!rewind_) {
     Rewind rewind;
     rewind.applied = applied_;
-    KVD_CHECK_OK(engine_.memory().BeginRewind(sequence(), range_, &rewind));
+    KVD_CHECK_OK(engine_.memory().states().BeginRewind(sequence(), range_, &rewind));
     rewind_ = std::move(rewind);
     return false;
   }

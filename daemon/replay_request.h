@@ -29,7 +29,7 @@ class ReplayRequest final : public ComputingRequest {
   // Removes `range` of `sequence`. `engine` outlives the request.
   // `applied`: what the removal's commit remembers.
   ReplayRequest(RequestOrigin origin, Engine& engine, SequenceHandle sequence, PosRange range,
-                const AppliedRequest& applied, AfterReplay after);
+                const RequestTag& applied, AfterReplay after);
   ~ReplayRequest() override;
 
   std::size_t wanted_tokens() const override { return 0; }
@@ -48,7 +48,7 @@ class ReplayRequest final : public ComputingRequest {
 
   Engine& engine_;
   const PosRange range_;
-  const AppliedRequest applied_;
+  const RequestTag applied_;
   AfterReplay after_;
   std::optional<Rewind> rewind_;  // begun and not over
 };

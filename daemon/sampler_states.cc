@@ -16,7 +16,7 @@ void SamplerStates::Put(SequenceHandle sequence, std::shared_ptr<const SamplingP
 }
 
 Status SamplerStates::PutLoaded(SequenceHandle sequence, KeptSampler kept) {
-  KVD_CHECK_OK(memory_.SetSampler(sequence, RecordOf(kept.params, kept.draw_count)));
+  KVD_CHECK_OK(memory_.sequences().SetSampler(sequence, RecordOf(kept.params, kept.draw_count)));
   Put(sequence, std::make_shared<const SamplingParams>(std::move(kept.params)), kept.draw_count);
   return {};
 }
@@ -29,7 +29,7 @@ Result<KeptSampler> SamplerStates::Find(SequenceHandle sequence) const {
       return KeptSampler{.params = *found->second.params, .draw_count = found->second.draw_count};
     }
   }
-  KVD_TRY(const SequenceInfo info, memory_.Query(sequence));
+  KVD_TRY(const SequenceInfo info, memory_.sequences().Query(sequence));
   if (info.sampler.flags != 0) return SamplerOf(info.sampler, vocab_size_);
   return Fail(Code::kNotFound, "no generation has drawn from sequence " +
                                    std::to_string(static_cast<std::uint64_t>(sequence)));
@@ -51,7 +51,8 @@ std::size_t SamplerStates::size() const {
 
 void SamplerStates::ForgetTheGone() {
   if (entries_.size() < forget_at_) return;
-  std::erase_if(entries_, [this](const auto& entry) { return !memory_.Query(entry.first); });
+  std::erase_if(entries_,
+                [this](const auto& entry) { return !memory_.sequences().Query(entry.first); });
   forget_at_ = std::max<std::size_t>(64, 2 * entries_.size());
 }
 

@@ -86,8 +86,7 @@ std::uint64_t NowUnixMs() {
 }  // namespace
 
 Result<std::unique_ptr<SavedStates>> SavedStates::Open(const std::string& path, Engine& engine,
-                                                       const QuotaPolicy& quotas,
-                                                       PoolShares& shares) {
+                                                       const QuotaPolicy& quotas) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return FailErrno("--store " + path);
   UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!directory) return FailErrno("--store " + path);
@@ -101,8 +100,7 @@ Result<std::unique_ptr<SavedStates>> SavedStates::Open(const std::string& path, 
   if (!OpenBeneath(directory.get(), ".", O_RDONLY | O_DIRECTORY)) {
     return FailErrno("--store " + path + ": openat2");
   }
-  return std::unique_ptr<SavedStates>(
-      new SavedStates(std::move(directory), engine, quotas, shares));
+  return std::unique_ptr<SavedStates>(new SavedStates(std::move(directory), engine, quotas));
 }
 
 Result<UniqueFd> SavedStates::OpenFolder(std::uint32_t uid, bool creates) const {
@@ -134,7 +132,8 @@ Result<StateFileReader> SavedStates::OpenFile(int folder, const std::string& nam
 
 Result<std::optional<AppliedReply>> SavedStates::Earlier(const FileAttempt& attempt) const {
   if (!attempt.is_again) return std::nullopt;
-  const auto found = engine_.memory().FindApplied(attempt.applied.session, attempt.applied.request);
+  const auto found =
+      engine_.memory().sessions().FindApplied(attempt.applied.session, attempt.applied.request);
   if (found) return *found;
   if (found.error().code == Code::kNotFound) return std::nullopt;
   return std::unexpected(found.error());
@@ -155,13 +154,14 @@ Result<std::optional<Reply>> SavedStates::LoadedAlready(const FileAttempt& attem
   if (!attempt.is_again) return std::nullopt;
   Memory& memory = engine_.memory();
   KVD_TRY(const std::optional<AppliedReply> earlier, Earlier(attempt));
-  const auto made = memory.CreatedBy(attempt.applied.session, attempt.applied.request);
+  const auto made = memory.sessions().CreatedBy(attempt.applied.session, attempt.applied.request);
   if (!earlier || (file && file->header().header_crc == earlier->cells)) {
-    for (const SequenceHandle handle : made) (void)memory.Drop(handle);
+    for (const SequenceHandle handle : made) (void)memory.sequences().Drop(handle);
     return std::nullopt;
   }
   // Of several it is not known which was which, and tokens alone were the answer.
-  const auto info = memory.Query(made.size() == 1 ? made.front() : SequenceHandle::kNone);
+  const auto info =
+      memory.sequences().Query(made.size() == 1 ? made.front() : SequenceHandle::kNone);
   if (!info || info->cell_count == 0) {
     return Fail(Code::kConflict,
                 "load: was done, and its file has changed since: its answer is not known any more");
@@ -267,12 +267,12 @@ Result<Reply> SavedStates::Save(const SaveCall& call, WorkControl& work) {
   const bool replaces = call.replace || earlier;
   if (exists && !replaces) return Fail(Code::kExists, "'" + call.name + "': exists already");
   Memory& memory = engine_.memory();
-  KVD_CHECK_OK(memory.Remember(call.attempt.applied, Memory::Stage::kBegun, 0));
+  KVD_CHECK_OK(memory.sessions().Remember(call.attempt.applied, Sessions::Stage::kBegun, 0));
   KVD_TRY(const SaveReport report,
           SaveSequences(engine_, items, call.profile, std::move(sections),
                         {.directory = folder.get(), .name = call.name, .replace = replaces},
                         kThreads, work));
-  KVD_CHECK_OK(memory.Remember(call.attempt.applied, Memory::Stage::kEnded, 0));
+  KVD_CHECK_OK(memory.sessions().Remember(call.attempt.applied, Sessions::Stage::kEnded, 0));
   reply.value0 = static_cast<std::int64_t>(report.file_bytes);
   Log(LogLevel::kInfo, "save",
       "name=" + call.name + " sequences=" + std::to_string(call.sequences.size()) +
@@ -315,20 +315,20 @@ Status SavedStates::LoadOne(const StateFileReader& file, std::size_t number,
   return RestoreSampler(report.sampler, samplers, entry);
 }
 
-Status SavedStates::LoadAll(const SequenceOwner& owner, const AppliedRequest& applied,
+Status SavedStates::LoadAll(const SequenceOwner& owner, const RequestTag& applied,
                             const StateFileReader& file, SamplerStates* samplers, WorkControl& work,
                             std::vector<wire::LoadedEntry>* entries, std::vector<TokenId>* tokens) {
-  AppliedRequest part = applied;
+  RequestTag part = applied;
   part.completes = false;
   for (std::size_t number = 0; number < file.sequences().size(); ++number) {
     KVD_CHECK_OK(work.Continue());
-    KVD_CHECK_OK(shares_.Admit(owner.uid, file.sequences()[number].header.cell_count));
-    KVD_TRY(const SequenceHandle handle, engine_.memory().Create(owner, part));
+    KVD_TRY(const SequenceHandle handle, engine_.memory().sequences().Create(owner, part));
     entries->push_back({});
     entries->back().handle = static_cast<std::uint64_t>(handle);
     KVD_CHECK_OK(LoadOne(file, number, samplers, work, &entries->back(), tokens));
   }
-  return engine_.memory().Remember(applied, Memory::Stage::kEnded, file.header().header_crc);
+  return engine_.memory().sessions().Remember(applied, Sessions::Stage::kEnded,
+                                              file.header().header_crc);
 }
 
 Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& name,
@@ -343,16 +343,12 @@ Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& n
   if (answered) return *std::move(answered);
   if (!opened) return std::unexpected(opened.error());
   const StateFileReader& file = *opened;
-  if (!quotas_.is_own(owner.uid)) {
-    KVD_CHECK_OK(quotas_.CheckSequences(owner.uid, engine_.memory().UseOf(owner.uid).sequences,
-                                        file.sequences().size()));
-  }
   std::vector<wire::LoadedEntry> entries;
   std::vector<TokenId> tokens;
   if (Status status = LoadAll(owner, attempt.applied, file, samplers, work, &entries, &tokens);
       !status) {
     for (const wire::LoadedEntry& entry : entries) {
-      (void)engine_.memory().Drop(static_cast<SequenceHandle>(entry.handle));
+      (void)engine_.memory().sequences().Drop(static_cast<SequenceHandle>(entry.handle));
     }
     return std::unexpected(std::move(status).error());
   }
@@ -424,12 +420,12 @@ Result<Reply> SavedStates::Remove(std::uint32_t uid, const std::string& name,
   Memory& memory = engine_.memory();
   struct stat about{};
   const bool exists = ::fstatat(folder->get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
-  if (exists) KVD_CHECK_OK(memory.Remember(attempt.applied, Memory::Stage::kBegun, 0));
+  if (exists) KVD_CHECK_OK(memory.sessions().Remember(attempt.applied, Sessions::Stage::kBegun, 0));
   if (::unlinkat(folder->get(), name.c_str(), 0) != 0 && !(errno == ENOENT && earlier)) {
     if (errno == ENOENT) return NoSuchState(name);
     return FailErrno("removing the saved state " + Quoted(name));
   }
-  KVD_CHECK_OK(memory.Remember(attempt.applied, Memory::Stage::kEnded, 0));
+  KVD_CHECK_OK(memory.sessions().Remember(attempt.applied, Sessions::Stage::kEnded, 0));
   return Reply{};
 }
 

@@ -12,7 +12,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "daemon/pool_shares.h"
 #include "daemon/quotas.h"
 #include "daemon/reply.h"
 #include "daemon/sampler_states.h"
@@ -30,8 +29,8 @@ namespace kvd {
 // after it: one that is sent again is answered, or, where it had begun, done again: then a file that
 // is there, or is not there, is its own doing.
 struct FileAttempt {
-  AppliedRequest applied{};  // nobody's: nothing is remembered
-  bool is_again = false;     // an earlier one may have come to any point
+  RequestTag applied{};   // nobody's: nothing is remembered
+  bool is_again = false;  // an earlier one may have come to any point
 };
 
 class SavedStates {
@@ -39,7 +38,7 @@ class SavedStates {
   // Opens the directory, making its last component if it is missing. Everything given outlives it.
   // Errors, naming the path: kPermission (another owner, others may write), kIo.
   static Result<std::unique_ptr<SavedStates>> Open(const std::string& path, Engine& engine,
-                                                   const QuotaPolicy& quotas, PoolShares& shares);
+                                                   const QuotaPolicy& quotas);
 
   struct SaveCall {
     FileAttempt attempt{};
@@ -60,8 +59,8 @@ class SavedStates {
   Result<Reply> Remove(std::uint32_t uid, const std::string& name, const FileAttempt& attempt = {});
 
  private:
-  SavedStates(UniqueFd directory, Engine& engine, const QuotaPolicy& quotas, PoolShares& shares)
-      : directory_(std::move(directory)), engine_(engine), quotas_(quotas), shares_(shares) {}
+  SavedStates(UniqueFd directory, Engine& engine, const QuotaPolicy& quotas)
+      : directory_(std::move(directory)), engine_(engine), quotas_(quotas) {}
 
   // The uid's folder; made if `creates`. Error: kNotFound.
   Result<UniqueFd> OpenFolder(std::uint32_t uid, bool creates) const;
@@ -81,8 +80,8 @@ class SavedStates {
   Result<std::unique_ptr<Reservation>> Reserve(std::uint32_t uid, int folder,
                                                std::uint64_t wanted_bytes);
   // The sequences of the file in fresh ones of the owner's, all or none.
-  Status LoadAll(const SequenceOwner& owner, const AppliedRequest& applied,
-                 const StateFileReader& file, SamplerStates* samplers, WorkControl& work,
+  Status LoadAll(const SequenceOwner& owner, const RequestTag& applied, const StateFileReader& file,
+                 SamplerStates* samplers, WorkControl& work,
                  std::vector<wire::LoadedEntry>* entries, std::vector<TokenId>* tokens);
   Status LoadOne(const StateFileReader& file, std::size_t number, SamplerStates* samplers,
                  WorkControl& work, wire::LoadedEntry* entry, std::vector<TokenId>* tokens);
@@ -93,7 +92,6 @@ class SavedStates {
   const UniqueFd directory_;
   Engine& engine_;
   const QuotaPolicy& quotas_;
-  PoolShares& shares_;
   Mutex mutex_;
   // By uid, of saves in work.
   std::unordered_map<std::uint32_t, std::uint64_t> reserved_bytes_ KVD_GUARDED_BY(mutex_);

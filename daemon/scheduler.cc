@@ -205,7 +205,7 @@ bool Scheduler::RunLoners() {
 std::size_t Scheduler::TokensNow(const ComputingRequest& request, std::size_t tokens) const {
   if (tokens <= 1) return tokens;
   tokens = sharing_.LimitTokens(request, tokens);
-  const Result<SequenceInfo> info = engine_.memory().Query(request.sequence());
+  const Result<SequenceInfo> info = engine_.memory().sequences().Query(request.sequence());
   return info ? engine_.StepTokens(info->cell_count, info->next_pos, tokens) : tokens;
 }
 
@@ -301,6 +301,16 @@ void Scheduler::FillStep() {
   } while (items_.empty() && any_stalled);
 }
 
+// A prompt, or tokens to be decoded, before their first step: room for all of them, so that they do not run
+// out of it in the middle. Tokens that are drawn one by one are asked for one by one, by their steps.
+Status Scheduler::Admit(ComputingRequest& request) {
+  if (request.is_admitted || request.wanted_tokens() <= 1) return {};
+  KVD_TRY(request.promise,
+          engine_.memory().steps().Promise(request.sequence(), request.wanted_tokens()));
+  request.is_admitted = true;
+  return {};
+}
+
 bool Scheduler::FillItems(std::span<const StepShare> shares) {
   const std::size_t rows_max =
       std::max<std::size_t>(1, options_.scratch_floats_max / std::max(vocab_size_, 1u));
@@ -322,11 +332,9 @@ bool Scheduler::FillItems(std::span<const StepShare> shares) {
       continue;
     }
     const auto& request = active_[share.candidate];
-    if (options_.admit) {
-      if (Status admitted = options_.admit(*request, share.tokens); !admitted) {
-        request->EndWith(admitted.error());
-        continue;
-      }
+    if (Status admitted = Admit(*request); !admitted) {
+      request->FailWith(admitted.error());
+      continue;
     }
     const std::size_t tokens = TokensNow(*request, share.tokens);
     const bool needs_row = request->needs_row(tokens);
@@ -434,6 +442,7 @@ void Scheduler::Settle() {
     if (request->finishing()) {
       Forget(*request);
       request->preparation.Drop();
+      request->promise = {};
     }
     if (!request->Flush()) request->stalled = true;
     if (std::exchange(request->stalled, false)) request->session().WantRoom();

@@ -41,9 +41,6 @@ struct SchedulerOptions {
   std::size_t scratch_floats_max = (64u << 20) / sizeof(float);
   // Defragments by itself when more than this part of the used blocks is waste; 0: never.
   double defrag_threshold = 0.0;
-  // Asked before every step for every request: whether its uid may append that many more tokens to
-  // the sequence.
-  std::function<Status(const ComputingRequest&, std::size_t tokens)> admit{};
   PromptCache* prompt_cache = nullptr;  // outlives the scheduler; null: there is none
   // What steps and work are timed by.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
@@ -108,6 +105,7 @@ class Scheduler {
   bool Step();
   // Chooses who computes, and fills items_, parts_ and works_.
   void FillStep();
+  Status Admit(ComputingRequest& request);
   bool FillItems(std::span<const StepShare> shares);  // true: some have stalled that did not before
   void ListCandidates();
   // Which sequences must be prepared before their requests may take part in a step.

@@ -38,7 +38,7 @@ Server::Server(const Parts& parts, const ServerOptions& options)
       options_(options),
       limited_log_(parts.loop),
       service_(
-          parts.engine, parts.scheduler, parts.quotas, parts.shares,
+          parts.engine, parts.scheduler, parts.quotas,
           {.pid_of_session = [this](SessionId session) -> std::uint32_t {
              const auto found = conversations_.find(session);
              if (found == conversations_.end()) return 0;
@@ -183,8 +183,8 @@ Result<Server::Opening> Server::NewSession(std::uint32_t uid, pid_t pid) {
   KVD_TRY(const IssuedToken issued, IssueToken(id, uid));
   Opening opening{.token = issued.token, .session = issued.session, .is_new = true};
   opening.session.process = DescribeProcess(pid);
-  Status stored = memory.OpenSession(opening.session);
-  if (!stored && waiting_.GiveUpOldest(uid)) stored = memory.OpenSession(opening.session);
+  Status stored = memory.sessions().Open(opening.session);
+  if (!stored && waiting_.GiveUpOldest(uid)) stored = memory.sessions().Open(opening.session);
   if (!stored) opening.token = {};
   return opening;
 }
@@ -248,9 +248,9 @@ void Server::AwaitClient(const StoredSession& session, pid_t pid) {
 
 void Server::TakeStoredSessions() {
   Memory& memory = parts_.engine.memory();
-  last_session_ = static_cast<std::uint64_t>(memory.LastSession());
+  last_session_ = static_cast<std::uint64_t>(memory.sessions().Last());
   std::set<SessionId> known;
-  for (const StoredSession& session : memory.StoredSessions()) {
+  for (const StoredSession& session : memory.sessions().List()) {
     known.insert(session.id);
     FoundProcess client = FindProcess(session.process);
     if (client.is_gone) {
@@ -260,7 +260,7 @@ void Server::TakeStoredSessions() {
     }
   }
   std::set<SessionId> orphaned;
-  for (const SequenceInfo& sequence : memory.Sequences()) {
+  for (const SequenceInfo& sequence : memory.sequences().List()) {
     const bool is_private =
         (sequence.flags & (layout::kSequencePublished | layout::kSequenceRetained)) == 0;
     if (is_private && !known.contains(sequence.owner.session)) {
@@ -290,7 +290,9 @@ Status Server::Open(Hello& opened) {
   welcome.session = static_cast<std::uint64_t>(id);
   std::ranges::copy(opening.token, welcome.session_token);
   welcome.last_request =
-      opening.is_new ? 0 : static_cast<std::uint64_t>(parts_.engine.memory().LastRequest(id));
+      opening.is_new
+          ? 0
+          : static_cast<std::uint64_t>(parts_.engine.memory().sessions().LastRequest(id));
   welcome.submission_entries = hello.geometry.submission_entries;
   welcome.completion_entries = hello.geometry.completion_entries;
   welcome.request_segment_bytes = hello.geometry.request_segment_bytes();
@@ -318,7 +320,7 @@ Status Server::Open(Hello& opened) {
   StoredSession stored = opening.session;
   if (const ClientProcess process = DescribeProcess(peer.pid); process != stored.process) {
     stored.process = process;
-    (void)parts_.engine.memory().SetSessionProcess(id, process);  // kNotFound: it is not stored
+    (void)parts_.engine.memory().sessions().SetProcess(id, process);  // kNotFound: it is not stored
   }
   auto session = std::make_shared<Session>(
       SessionIdentity{.id = id,

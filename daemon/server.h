@@ -16,7 +16,6 @@
 #include "daemon/listener.h"
 #include "daemon/map_publisher.h"
 #include "daemon/pending_hello.h"
-#include "daemon/pool_shares.h"
 #include "daemon/quotas.h"
 #include "daemon/scheduler.h"
 #include "daemon/service.h"
@@ -44,7 +43,6 @@ class Server {
     Engine& engine;
     Scheduler& scheduler;
     const QuotaPolicy& quotas;
-    PoolShares& shares;
     SavedStates* saved_states = nullptr;  // null: nothing can be saved
     PromptCache* prompt_cache = nullptr;  // null: there is none
   };

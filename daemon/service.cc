@@ -12,17 +12,17 @@
 namespace kvd {
 
 Service::Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas,
-                 PoolShares& shares, Surroundings surroundings, const PrefixOptions& prefixes)
+                 Surroundings surroundings, const PrefixOptions& prefixes)
     : engine_(engine),
       memory_(engine.memory()),
       scheduler_(scheduler),
       quotas_(quotas),
-      shares_(shares),
       surroundings_(std::move(surroundings)),
       prefixes_(prefixes),
       samplers_(memory_, engine.config().vocab_size),
       held_(quotas),
       tokens_max_(std::uint64_t{memory_.Usage().total_blocks} * layout::kBlockCells) {
+  memory_.SetShareRules(&quotas);
   if (surroundings_.prompt_cache != nullptr) surroundings_.prompt_cache->OfferAll();
 }
 
@@ -118,25 +118,25 @@ void Service::SessionClosed(SessionId session) {
 }
 
 void Service::Abandoned(SessionId session) {
-  const std::vector<StoredSession> stored = memory_.StoredSessions();
+  const std::vector<StoredSession> stored = memory_.sessions().List();
   // One that is stored is here again or may come.
   if (std::ranges::find(stored, session, &StoredSession::id) == stored.end()) LetGoOf(session);
 }
 
 void Service::LetGoOf(SessionId session) {
-  for (const SequenceInfo& sequence : memory_.SequencesOf(session)) {
+  for (const SequenceInfo& sequence : memory_.sequences().ListOf(session)) {
     const bool stays =
         (sequence.flags & (layout::kSequencePublished | layout::kSequenceRetained)) != 0;
     // One that went meanwhile must not keep the others.
     if (!stays) (void)LetGo(sequence.handle);
   }
-  if (prefixes_.retained_max > 0) (void)memory_.LimitRetained(prefixes_.retained_max);
-  (void)memory_.CloseSession(session);  // kNotFound: one that could not be taken up again
+  if (prefixes_.retained_max > 0) (void)memory_.prefixes().LimitRetained(prefixes_.retained_max);
+  (void)memory_.sessions().Close(session);  // kNotFound: one that could not be taken up again
 }
 
 Result<SequenceInfo> Service::FindReadable(const Request& request, const char* field,
                                            SequenceHandle handle) const {
-  Result<SequenceInfo> info = memory_.Query(handle);
+  Result<SequenceInfo> info = memory_.sequences().Query(handle);
   if (!info) {
     if (info.error().code == Code::kNotFound) return FailNotFound(field, handle);
     return std::unexpected(info.error());
@@ -157,25 +157,14 @@ Result<SequenceInfo> Service::FindChangeable(const Request& request, const char*
 Result<AcquiredSequence> Service::AcquireForWrite(const Request& request,
                                                   const SequenceInfo& info) {
   if ((info.flags & layout::kSequenceRetained) == 0) return AcquiredSequence();
-  const std::uint32_t uid = request.caller.uid;
-  if (IsEvictable(info.flags) || info.owner.uid != uid) {  // it did not count for this uid
-    KVD_CHECK_OK(CheckSequenceQuota(uid, 1));
-    KVD_CHECK_OK(shares_.Admit(uid, info.cell_count));
-  }
   SequenceOwner owner = OwnerFor(request.caller);
   owner.namespace_salt = info.owner.namespace_salt;
-  KVD_CHECK_OK(memory_.SetOwner(info.handle, owner, 0, layout::kSequenceRetained));
+  KVD_CHECK_OK(memory_.sequences().SetOwner(info.handle, owner, 0, layout::kSequenceRetained));
   return AcquiredSequence(memory_, info);
 }
 
 SequenceOwner Service::OwnerFor(const Caller& caller) const {
   return {.uid = caller.uid, .session = caller.session, .namespace_salt = caller.salt};
-}
-
-Status Service::CheckSequenceQuota(std::uint32_t uid, std::uint64_t wanted) const {
-  // The own uid is bounded by the sequence table, which says so itself.
-  if (quotas_.is_own(uid)) return {};
-  return quotas_.CheckSequences(uid, memory_.UseOf(uid).sequences, wanted);
 }
 
 Result<PosRange> RangeOf(const wire::Submission& submission) {

@@ -22,7 +22,6 @@
 #include "daemon/held_bytes.h"
 #include "daemon/llama_upload.h"
 #include "daemon/permissions.h"
-#include "daemon/pool_shares.h"
 #include "daemon/quotas.h"
 #include "daemon/replay_request.h"
 #include "daemon/reply.h"
@@ -54,7 +53,7 @@ class Service {
   };
 
   // All outlive the service.
-  Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas, PoolShares& shares,
+  Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas,
           Surroundings surroundings, const PrefixOptions& prefixes = {});
 
   // `charge`: of the payload, which is taken where it is needed longer.
@@ -88,8 +87,8 @@ class Service {
     std::vector<std::byte> TakePayload() const { return std::move(received.payload); }
     RequestId id() const { return static_cast<RequestId>(submission.request); }
     // As what it is remembered by the commit that applies it.
-    AppliedRequest applied() const {
-      return {.session = caller.session, .request = id(), .verb = submission.verb};
+    RequestTag applied() const {
+      return {.session = caller.session, .request = id(), .kind = submission.verb};
     }
   };
 
@@ -118,8 +117,6 @@ class Service {
   // then on. Errors: kNoSpace (its quotas), kNotFound (evicted meanwhile).
   Result<AcquiredSequence> AcquireForWrite(const Request& request, const SequenceInfo& info);
   SequenceOwner OwnerFor(const Caller& caller) const;
-  // Whether the uid may have that many more sequences.
-  Status CheckSequenceQuota(std::uint32_t uid, std::uint64_t wanted) const;
 
   // ---- verbs_sequences.cc
   Result<Reply> Create(const Request& request);
@@ -140,7 +137,7 @@ class Service {
   Result<Outcome> CopyWithReplay(const Request& request, PosRange range);
   // `applied`: what the cut itself is remembered as.
   Result<Outcome> SubmitReplay(const Request& request, SequenceHandle sequence, PosRange range,
-                               const AppliedRequest& applied, AfterReplay after);
+                               const RequestTag& applied, AfterReplay after);
   // ---- verbs_prefixes.cc
   Result<Reply> Retain(const Request& request);
   Result<Reply> Pin(const Request& request);
@@ -148,7 +145,7 @@ class Service {
   // How a prompt for that sequence is to come by its cells.
   OpeningState OpeningFor(const Request& request, const SequenceInfo& info) const;
   // Lets go of a sequence; whether it stays as a retained one.
-  Result<bool> LetGo(SequenceHandle handle, const AppliedRequest& applied = {});
+  Result<bool> LetGo(SequenceHandle handle, const RequestTag& applied = {});
   // ---- verbs_retried.cc: requests that are sent again
   // The answer that it had, if it was applied. Errors: kConflict.
   Result<std::optional<Reply>> AnswerAgain(const Request& request);
@@ -189,8 +186,8 @@ class Service {
   Result<Outcome> Embed(const Request& request);
   Result<Outcome> Encode(const Request& request);
   Result<Reply> Cancel(const Request& request);
-  // Room in the pool at all, and in the uid's share.
-  Status CheckTokenCount(const Request& request, std::uint64_t tokens) const;
+  // Room in the pool at all; what is free and the uid's share are asked for before the first step.
+  Status CheckTokenCount(std::uint64_t tokens) const;
   // Error: kInvalidArgument (p0 is not the next position, or positions would overflow).
   Result<Pos> CheckNextPos(const SequenceInfo& info, std::int64_t p0, std::size_t tokens) const;
   // ---- verbs_llama.cc
@@ -198,7 +195,7 @@ class Service {
   Result<Reply> UploadLlama(const Request& request);
   Result<Outcome> ImportLlama(const Request& request);
   Result<Reply> ImportUploaded(const Session& session, const SequenceOwner& owner,
-                               const AppliedRequest& applied, const wire::LlamaImportParams& params,
+                               const RequestTag& applied, const wire::LlamaImportParams& params,
                                LlamaUpload& upload, WorkControl& work);
   std::vector<SequenceHandle> SequencesOf(SessionId session) const;
   // Of an export or an upload.
@@ -212,7 +209,6 @@ class Service {
   Memory& memory_;
   Scheduler& scheduler_;
   const QuotaPolicy& quotas_;
-  PoolShares& shares_;
   const Surroundings surroundings_;
   const PrefixOptions prefixes_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();

@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/memory/session_store.h"
+#include "engine/memory/sessions.h"
 #include "shm/channel.h"
 #include "shm/error.h"
 #include "shm/ids.h"

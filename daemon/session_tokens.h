@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "engine/memory/session_store.h"
+#include "engine/memory/sessions.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 

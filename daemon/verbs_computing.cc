@@ -101,14 +101,14 @@ Result<std::optional<GenerationResumption>> ResumeGeneration(const wire::Submiss
 
 }  // namespace
 
-Status Service::CheckTokenCount(const Request& request, std::uint64_t tokens) const {
+Status Service::CheckTokenCount(std::uint64_t tokens) const {
   const std::uint64_t pool_cells =
       std::uint64_t{memory_.Usage().total_blocks} * layout::kBlockCells;
   if (tokens > pool_cells) {
     return Fail(Code::kNoSpace, "tokens: " + std::to_string(tokens) + ", the pool has " +
                                     std::to_string(pool_cells) + " cells");
   }
-  return shares_.CheckAppend(request.caller.uid, tokens);
+  return {};
 }
 
 Result<Pos> Service::CheckNextPos(const SequenceInfo& info, std::int64_t p0,
@@ -149,7 +149,7 @@ Result<Outcome> Service::Decode(const Request& request) {
   const auto done = static_cast<std::int64_t>(progress.done);
   KVD_TRY(const Pos next, CheckNextPos(info, request.submission.p0 + done, tokens.size()));
   const Pos pos{static_cast<std::int32_t>(next.value - done)};
-  KVD_CHECK_OK(CheckTokenCount(request, tokens.size()));
+  KVD_CHECK_OK(CheckTokenCount(tokens.size()));
   auto decode = std::make_unique<DecodeRequest>(
       RequestOrigin{.session = request.session,
                     .request = static_cast<RequestId>(request.submission.request),
@@ -167,7 +167,8 @@ Result<Outcome> Service::Decode(const Request& request) {
 Status Service::PrepareContinue(const Request& request, const SequenceInfo& info,
                                 GenerationState* state) {
   state->last_logits.resize(engine_.config().vocab_size);
-  KVD_TRY(const bool has_logits, memory_.ReadLogits(info.handle, state->last_logits.data()));
+  KVD_TRY(const bool has_logits,
+          memory_.states().ReadLogits(info.handle, state->last_logits.data()));
   if (has_logits) return {};
   state->last_logits.clear();
   const std::string sequence =
@@ -181,15 +182,14 @@ Status Service::PrepareContinue(const Request& request, const SequenceInfo& info
   }
   std::vector<TokenId> tokens;
   std::vector<Pos> positions;
-  KVD_CHECK_OK(memory_.ReadCells(info.handle, info.cell_count - 1, 1, &tokens, &positions));
-  KVD_CHECK_OK(CheckSequenceQuota(request.caller.uid, 1));
+  KVD_CHECK_OK(memory_.holds().ReadCells(info.handle, info.cell_count - 1, 1, &tokens, &positions));
   SequenceHandle fork = SequenceHandle::kNone;
-  AppliedRequest part = request.applied();
+  RequestTag part = request.applied();
   part.completes = false;
-  KVD_CHECK_OK(
-      memory_.Fork(info.handle, OwnerFor(request.caller), {&fork, 1}, info.cell_count - 1, part));
+  KVD_CHECK_OK(memory_.sequences().Fork(info.handle, OwnerFor(request.caller), {&fork, 1},
+                                        info.cell_count - 1, part));
   state->scratch = ScratchSequence(memory_, fork);
-  KVD_TRY(const SequenceInfo forked, memory_.Query(fork));
+  KVD_TRY(const SequenceInfo forked, memory_.sequences().Query(fork));
   // Its place must be a step's: right behind the cell before it.
   if (tokens.size() != 1 || positions[0] != forked.next_pos) {
     return Fail(Code::kUnsupported, "generate.flags: continue: the positions of " + sequence +
@@ -211,7 +211,7 @@ Result<Outcome> Service::Generate(const Request& request) {
   const std::int64_t p0 =
       request.submission.p0 == -1 ? info.next_pos.value : request.submission.p0 + done;
   KVD_TRY(const Pos pos, CheckNextPos(info, p0, generate.tokens.size()));
-  KVD_CHECK_OK(CheckTokenCount(request, generate.tokens.size()));
+  KVD_CHECK_OK(CheckTokenCount(generate.tokens.size()));
   if (request.has(wire::kFlagRetry)) DropPartsOf(request);  // what kContinue had computed beside it
   GenerationState state;
   state.keeps_logits = engine_.state_bytes() != 0;
@@ -239,8 +239,8 @@ Result<Outcome> Service::Generate(const Request& request) {
   std::vector<TokenId> history;
   std::vector<Pos> positions;
   if (const std::uint32_t cells = HistoryCells(generate, progress.first_cell); cells > 0) {
-    KVD_CHECK_OK(
-        memory_.ReadCells(info.handle, progress.first_cell - cells, cells, &history, &positions));
+    KVD_CHECK_OK(memory_.holds().ReadCells(info.handle, progress.first_cell - cells, cells,
+                                           &history, &positions));
   }
   KVD_TRY(auto generation,
           GenerationRequest::Create({.session = request.session,
@@ -266,7 +266,6 @@ Result<Outcome> Service::Divide(const Request& request) {
   }
   KVD_TRY(const PosRange range, RangeOf(request.submission));
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
-  KVD_CHECK_OK(shares_.CheckAppend(request.caller.uid, info.cell_count));
   KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
   KVD_CHECK_OK(scheduler_.Submit(std::make_unique<DivideRequest>(
       RequestOrigin{.session = request.session,
@@ -314,7 +313,7 @@ Result<Outcome> Service::Encode(const Request& request) {
   KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(request.payload, config.vocab_size));
   KVD_CHECK_OK(CheckEncode(config, tokens));
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
-  KVD_CHECK_OK(CheckTokenCount(request, tokens.size()));
+  KVD_CHECK_OK(CheckTokenCount(tokens.size()));
   KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
   KVD_CHECK_OK(scheduler_.Submit(std::make_unique<EncodeRequest>(
       RequestOrigin{.session = request.session,

@@ -93,7 +93,7 @@ Result<Outcome> Service::Info(const Request&) {
         info.steps = counters.steps;
         info.tokens_computed = counters.tokens_computed;
         info.tokens_sampled = scheduler_.tokens_sampled();
-        const PrefixCounters prefixes = memory_.prefix_counters();
+        const PrefixCounters prefixes = memory_.prefixes().counters();
         info.prefix_prompts = scheduler_.prefix_sharing().prompts();
         info.prefix_hits = scheduler_.prefix_sharing().hits();
         std::ranges::copy(prefixes.tokens_reused, info.prefix_tokens_reused);

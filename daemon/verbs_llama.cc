@@ -103,7 +103,7 @@ Result<std::vector<std::int32_t>> IdsOf(const LlamaSequenceIndex& index, std::in
 // Sequences of a session that have cells, oldest first.
 std::vector<SequenceHandle> Service::SequencesOf(SessionId session) const {
   std::vector<SequenceInfo> own;
-  for (const SequenceInfo& info : memory_.SequencesOf(session)) {
+  for (const SequenceInfo& info : memory_.sequences().ListOf(session)) {
     const bool is_private =
         (info.flags & (layout::kSequencePublished | layout::kSequenceRetained)) == 0;
     if (is_private && info.cell_count != 0) own.push_back(info);
@@ -210,11 +210,12 @@ Result<Outcome> Service::ImportLlama(const Request& request) {
 // here, or its end finds the sequences. An import that is sent again finds no upload: the client
 // sends that again too, as it does where the daemon was lost between the two.
 Result<Reply> Service::ImportUploaded(const Session& session, const SequenceOwner& owner,
-                                      const AppliedRequest& applied,
+                                      const RequestTag& applied,
                                       const wire::LlamaImportParams& params, LlamaUpload& upload,
                                       WorkControl& work) {
-  for (const SequenceHandle handle : memory_.CreatedBy(applied.session, applied.request)) {
-    (void)memory_.Drop(handle);
+  for (const SequenceHandle handle :
+       memory_.sessions().CreatedBy(applied.session, applied.request)) {
+    (void)memory_.sequences().Drop(handle);
   }
   if (upload.byte_count() == 0) {
     return Fail(Code::kConflict, "llama_import: no file was uploaded");
@@ -223,15 +224,13 @@ Result<Reply> Service::ImportUploaded(const Session& session, const SequenceOwne
   KVD_TRY(const LlamaStateFile file, ReadLlamaStateFile(bytes, work));
   KVD_TRY(const LlamaSequenceIndex index, LlamaSequenceIndex::Create(file, work));
   KVD_TRY(const std::vector<std::int32_t> ids, IdsOf(index, params.sequence_id));
-  KVD_CHECK_OK(CheckSequenceQuota(owner.uid, ids.size()));
-  KVD_CHECK_OK(shares_.CheckAppend(owner.uid, file.tokens.size()));
   Reply reply;
   std::vector<SequenceHandle> made;
-  AppliedRequest part = applied;
+  RequestTag part = applied;
   part.completes = false;
   const auto import = [&]() -> Status {
     for (const std::int32_t id : ids) {
-      KVD_TRY(const SequenceHandle handle, memory_.Create(owner, part));
+      KVD_TRY(const SequenceHandle handle, memory_.sequences().Create(owner, part));
       made.push_back(handle);
       const LlamaImportOptions options{
           .sequence_id = id,
@@ -250,7 +249,7 @@ Result<Reply> Service::ImportUploaded(const Session& session, const SequenceOwne
     return {};
   };
   if (const Status imported = import(); !imported) {
-    for (const SequenceHandle handle : made) (void)memory_.Drop(handle);
+    for (const SequenceHandle handle : made) (void)memory_.sequences().Drop(handle);
     return std::unexpected(imported.error());
   }
   reply.unit_bytes = sizeof(wire::LlamaEntry);

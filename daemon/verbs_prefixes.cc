@@ -7,15 +7,15 @@
 
 namespace kvd {
 
-Result<bool> Service::LetGo(SequenceHandle handle, const AppliedRequest& applied) {
+Result<bool> Service::LetGo(SequenceHandle handle, const RequestTag& applied) {
   if (prefixes_.retained_max > 0) {
-    const Result<bool> stays = memory_.Retain(handle, applied);
+    const Result<bool> stays = memory_.prefixes().Retain(handle, applied);
     if (stays.value_or(false) && surroundings_.prompt_cache != nullptr) {
       surroundings_.prompt_cache->Offer(handle);
     }
     return stays;
   }
-  KVD_CHECK_OK(memory_.Drop(handle, applied));
+  KVD_CHECK_OK(memory_.sequences().Drop(handle, applied));
   return false;
 }
 
@@ -27,7 +27,7 @@ Result<Reply> Service::Retain(const Request& request) {
   Reply reply;
   reply.sequence = info.handle;
   KVD_TRY(const bool stays, LetGo(info.handle, request.applied()));
-  if (prefixes_.retained_max > 0) (void)memory_.LimitRetained(prefixes_.retained_max);
+  if (prefixes_.retained_max > 0) (void)memory_.prefixes().LimitRetained(prefixes_.retained_max);
   reply.value0 = stays ? 1 : 0;
   return reply;
 }
@@ -37,13 +37,9 @@ Result<Reply> Service::Pin(const Request& request) {
   KVD_CHECK_OK(
       CheckChange(AccessOf(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
   const bool is_pinned = request.submission.argument != 0;
-  if (is_pinned && IsEvictable(info.flags)) {
-    // It counts for its user from now on.
-    KVD_CHECK_OK(CheckSequenceQuota(info.owner.uid, 1));
-    KVD_CHECK_OK(shares_.CheckAppend(info.owner.uid, info.cell_count));
-  }
-  KVD_CHECK_OK(memory_.SetOwner(info.handle, info.owner, is_pinned ? layout::kSequencePinned : 0u,
-                                is_pinned ? 0u : layout::kSequencePinned, request.applied()));
+  KVD_CHECK_OK(memory_.sequences().SetOwner(
+      info.handle, info.owner, is_pinned ? layout::kSequencePinned : 0u,
+      is_pinned ? 0u : layout::kSequencePinned, request.applied()));
   if (!is_pinned && surroundings_.prompt_cache != nullptr) {
     surroundings_.prompt_cache->Offer(info.handle);
   }
@@ -59,7 +55,7 @@ Result<Reply> Service::DropRetained(const Request& request) {
   Reply reply;
   for (bool is_complete = false; !is_complete;) {
     std::vector<SequenceHandle> meant;
-    for (const SequenceInfo& info : memory_.RetainedOf(request.caller.uid)) {
+    for (const SequenceInfo& info : memory_.sequences().RetainedOf(request.caller.uid)) {
       if (IsEvictable(info.flags) || request.has(wire::kFlagForce)) meant.push_back(info.handle);
     }
     const bool is_one_portion = meant.size() <= kPortion && reply.value0 == 0;
@@ -68,7 +64,7 @@ Result<Reply> Service::DropRetained(const Request& request) {
       const auto portion =
           std::span(meant).subspan(first, std::min(kPortion, meant.size() - first));
       const Status dropped =
-          memory_.DropAll(portion, is_one_portion ? request.applied() : AppliedRequest{});
+          memory_.sequences().DropAll(portion, is_one_portion ? request.applied() : RequestTag{});
       // One was evicted meanwhile: the rest is listed again.
       is_complete = dropped.has_value() || dropped.error().code != Code::kNotFound;
       if (!is_complete) break;
@@ -76,8 +72,8 @@ Result<Reply> Service::DropRetained(const Request& request) {
       reply.value0 += std::ssize(portion);
     }
     if (is_complete && !is_one_portion) {
-      KVD_CHECK_OK(memory_.Remember(request.applied(), Memory::Stage::kEnded,
-                                    static_cast<std::uint32_t>(reply.value0)));
+      KVD_CHECK_OK(memory_.sessions().Remember(request.applied(), Sessions::Stage::kEnded,
+                                               static_cast<std::uint32_t>(reply.value0)));
     }
   }
   return reply;

@@ -13,7 +13,7 @@ namespace {
 Result<PosRange> RangeBehind(Memory& memory, SequenceHandle sequence, std::uint32_t cell_count) {
   std::vector<TokenId> tokens;
   std::vector<Pos> positions;
-  KVD_CHECK_OK(memory.ReadCells(sequence, cell_count, 1, &tokens, &positions));
+  KVD_CHECK_OK(memory.holds().ReadCells(sequence, cell_count, 1, &tokens, &positions));
   if (positions.empty()) {
     return Fail(Code::kConflict, "cell_count: the source has become shorter meanwhile");
   }
@@ -23,7 +23,7 @@ Result<PosRange> RangeBehind(Memory& memory, SequenceHandle sequence, std::uint3
 }  // namespace
 
 Result<Outcome> Service::SubmitReplay(const Request& request, SequenceHandle sequence,
-                                      PosRange range, const AppliedRequest& applied,
+                                      PosRange range, const RequestTag& applied,
                                       AfterReplay after) {
   RequestOrigin origin{.session = request.session,
                        .request = static_cast<RequestId>(request.submission.request),
@@ -51,17 +51,18 @@ Result<Outcome> Service::ForkWithReplay(const Request& request, std::uint32_t ce
   SequenceHandle fork = SequenceHandle::kNone;
   // The fork is cut in a commit of its own: until that the request is not applied, and what it made
   // is dropped when it is sent again.
-  AppliedRequest part = request.applied();
+  RequestTag part = request.applied();
   part.completes = false;
-  KVD_CHECK_OK(memory_.Fork(request.sequence(), owner, {&fork, 1}, std::nullopt, part));
-  const auto undo = [&memory = memory_, fork] { (void)memory.Drop(fork); };
+  KVD_CHECK_OK(memory_.sequences().Fork(request.sequence(), owner, {&fork, 1}, std::nullopt, part));
+  const auto undo = [&memory = memory_, fork] { (void)memory.sequences().Drop(fork); };
   const auto finish = [this, fork, owner, count, cell_count, applied = request.applied()](
                           const Rewind& rewind) -> Result<AfterReplay::Answer> {
     std::vector<SequenceHandle> handles(count, fork);
     if (count > 1) {
-      AppliedRequest whole = applied;
+      RequestTag whole = applied;
       whole.replayed = static_cast<std::uint32_t>(rewind.tokens.size());
-      KVD_CHECK_OK(memory_.Fork(fork, owner, std::span(handles).subspan(1), std::nullopt, whole));
+      KVD_CHECK_OK(memory_.sequences().Fork(fork, owner, std::span(handles).subspan(1),
+                                            std::nullopt, whole));
     }
     AfterReplay::Answer answer;
     answer.completion.sequence = static_cast<std::uint64_t>(fork);
@@ -76,25 +77,25 @@ Result<Outcome> Service::ForkWithReplay(const Request& request, std::uint32_t ce
     undo();
     return std::unexpected(range.error());
   }
-  return SubmitReplay(request, fork, *range, count > 1 ? AppliedRequest{} : request.applied(),
+  return SubmitReplay(request, fork, *range, count > 1 ? RequestTag{} : request.applied(),
                       {.finish = finish, .undo = undo});
 }
 
 Result<Outcome> Service::CopyWithReplay(const Request& request, PosRange range) {
   const SequenceHandle destination = request.sequence2();
   SequenceHandle fork = SequenceHandle::kNone;
-  AppliedRequest part = request.applied();
+  RequestTag part = request.applied();
   part.completes = false;
-  KVD_CHECK_OK(
-      memory_.Fork(request.sequence(), OwnerFor(request.caller), {&fork, 1}, std::nullopt, part));
-  const auto undo = [&memory = memory_, fork] { (void)memory.Drop(fork); };
+  KVD_CHECK_OK(memory_.sequences().Fork(request.sequence(), OwnerFor(request.caller), {&fork, 1},
+                                        std::nullopt, part));
+  const auto undo = [&memory = memory_, fork] { (void)memory.sequences().Drop(fork); };
   const auto finish = [this, fork, destination, applied = request.applied()](
                           const Rewind& rewind) -> Result<AfterReplay::Answer> {
     KVD_CHECK_OK(scheduler_.CheckIdle(destination));
-    AppliedRequest whole = applied;
+    RequestTag whole = applied;
     whole.replayed = static_cast<std::uint32_t>(rewind.tokens.size());
-    KVD_TRY(const std::uint32_t cells, memory_.CopyRange(fork, destination, {}, whole));
-    (void)memory_.Drop(fork);
+    KVD_TRY(const std::uint32_t cells, memory_.sequences().CopyRange(fork, destination, {}, whole));
+    (void)memory_.sequences().Drop(fork);
     AfterReplay::Answer answer;
     answer.completion.value0 = cells;
     answer.completion.value1 = static_cast<std::int64_t>(rewind.tokens.size());

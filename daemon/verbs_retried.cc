@@ -31,16 +31,17 @@ Result<std::optional<Reply>> Service::AnswerAgain(const Request& request) {
   if (verb == wire::Verb::kDecode || verb == wire::Verb::kGenerate || IsOfFiles(verb)) {
     return std::nullopt;
   }
-  const Result<AppliedReply> applied = memory_.FindApplied(request.caller.session, request.id());
+  const Result<AppliedReply> applied =
+      memory_.sessions().FindApplied(request.caller.session, request.id());
   if (!applied && applied.error().code != Code::kNotFound) {
     // Of what changes nothing nothing is remembered.
     if (!wire::IsRemembered(verb)) return std::nullopt;
     return std::unexpected(applied.error());
   }
-  if (applied && applied->verb != request.submission.verb) {
+  if (applied && applied->kind != request.submission.verb) {
     return Fail(Code::kConflict, "request: " + RequestText(request.id()) +
                                      " was applied as another verb, " +
-                                     std::to_string(applied->verb));
+                                     std::to_string(applied->kind));
   }
   // What it made on its way, where its end was not reached; or did not give back.
   if (MakesSequences(verb) && (!applied || verb == wire::Verb::kCopyRange)) {
@@ -52,9 +53,10 @@ Result<std::optional<Reply>> Service::AnswerAgain(const Request& request) {
 }
 
 void Service::DropPartsOf(const Request& request) {
-  for (const SequenceHandle part : memory_.CreatedBy(request.caller.session, request.id())) {
+  for (const SequenceHandle part :
+       memory_.sessions().CreatedBy(request.caller.session, request.id())) {
     scheduler_.CancelSequence(part);
-    (void)memory_.Drop(part);
+    (void)memory_.sequences().Drop(part);
   }
 }
 
@@ -69,7 +71,7 @@ Result<Reply> Service::RememberedReply(const Request& request, const AppliedRepl
       reply.value1 = applied.cells;
       break;
     case Verb::kFork: {
-      const auto forks = memory_.CreatedBy(request.caller.session, request.id());
+      const auto forks = memory_.sessions().CreatedBy(request.caller.session, request.id());
       if (std::ssize(forks) != request.submission.argument) {
         return Fail(Code::kConflict, "fork: " + RequestText(request.id()) +
                                          " was applied, and of its " +
@@ -125,8 +127,8 @@ Result<Service::Progress> Service::ProgressOf(const Request& request, const Sequ
   progress.done = info.cell_count - progress.first_cell;
   std::vector<TokenId> tokens;
   std::vector<Pos> positions;
-  KVD_CHECK_OK(
-      memory_.ReadCells(info.handle, progress.first_cell, info.cell_count, &tokens, &positions));
+  KVD_CHECK_OK(memory_.holds().ReadCells(info.handle, progress.first_cell, info.cell_count, &tokens,
+                                         &positions));
   const std::size_t own = std::min(tokens.size(), prompt.size());
   if (tokens.size() != progress.done ||
       !std::ranges::equal(std::span(tokens).first(own), prompt.first(own))) {

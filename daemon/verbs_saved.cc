@@ -61,7 +61,7 @@ Result<Outcome> Service::Save(const Request& request) {
 
 Result<Outcome> Service::SaveAll(const Request& request) {
   std::vector<SequenceHandle> sequences;
-  for (const SequenceInfo& info : memory_.SequencesOf(request.caller.session)) {
+  for (const SequenceInfo& info : memory_.sequences().ListOf(request.caller.session)) {
     const bool is_published = (info.flags & layout::kSequencePublished) != 0;
     if (!is_published) sequences.push_back(info.handle);
   }

@@ -43,13 +43,12 @@ Result<Outcome> CountOutcome(const Result<std::uint32_t>& count) {
 }  // namespace
 
 Result<Reply> Service::Create(const Request& request) {
-  KVD_CHECK_OK(CheckSequenceQuota(request.caller.uid, 1));
   Reply reply;
   SequenceOwner owner = OwnerFor(request.caller);
   if (request.submission.argument != 0) {
     owner.namespace_salt = static_cast<std::uint64_t>(request.submission.argument);
   }
-  KVD_TRY(reply.sequence, memory_.Create(owner, request.applied()));
+  KVD_TRY(reply.sequence, memory_.sequences().Create(owner, request.applied()));
   return reply;
 }
 
@@ -61,14 +60,13 @@ Result<Outcome> Service::Fork(const Request& request) {
                                             std::to_string(layout::kForksMax));
   }
   KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
-  KVD_CHECK_OK(CheckSequenceQuota(request.caller.uid, static_cast<std::uint64_t>(count)));
   const std::int32_t cells = request.submission.p0;
   fork_handles_.assign(static_cast<std::size_t>(count), SequenceHandle::kNone);
   const auto before = std::chrono::steady_clock::now();
-  const Status forked =
-      memory_.Fork(request.sequence(), OwnerFor(request.caller), fork_handles_,
-                   cells < 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(cells)),
-                   request.applied());
+  const Status forked = memory_.sequences().Fork(
+      request.sequence(), OwnerFor(request.caller), fork_handles_,
+      cells < 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(cells)),
+      request.applied());
   if (!forked && forked.error().code == Code::kNeedsReplay) {
     return ForkWithReplay(request, static_cast<std::uint32_t>(cells), fork_handles_.size());
   }
@@ -90,7 +88,7 @@ Result<Reply> Service::Drop(const Request& request) {
   KVD_CHECK_OK(
       CheckChange(AccessOf(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
   scheduler_.CancelSequence(info.handle);
-  KVD_CHECK_OK(memory_.Drop(info.handle, request.applied()));
+  KVD_CHECK_OK(memory_.sequences().Drop(info.handle, request.applied()));
   return Reply{};
 }
 
@@ -99,10 +97,9 @@ Result<Outcome> Service::CopyRange(const Request& request) {
   KVD_TRY(const SequenceInfo source, FindReadable(request, "sequence", request.sequence()));
   KVD_TRY(const SequenceInfo destination,
           FindChangeable(request, "sequence2", request.sequence2()));
-  KVD_CHECK_OK(shares_.CheckAppend(destination.owner.uid, source.cell_count));
   KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, destination));
   const Result<std::uint32_t> cells =
-      memory_.CopyRange(source.handle, destination.handle, range, request.applied());
+      memory_.sequences().CopyRange(source.handle, destination.handle, range, request.applied());
   const bool needs_replay = !cells && cells.error().code == Code::kNeedsReplay;
   Result<Outcome> outcome = needs_replay ? CopyWithReplay(request, range) : CountOutcome(cells);
   if (outcome) acquired.Keep();
@@ -113,7 +110,8 @@ Result<Outcome> Service::RemoveRange(const Request& request) {
   KVD_TRY(const PosRange range, RangeOf(request.submission));
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
   KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
-  const Result<std::uint32_t> cells = memory_.RemoveRange(info.handle, range, request.applied());
+  const Result<std::uint32_t> cells =
+      memory_.sequences().RemoveRange(info.handle, range, request.applied());
   const bool needs_replay = !cells && cells.error().code == Code::kNeedsReplay;
   Result<Outcome> outcome =
       needs_replay ? RemoveWithReplay(request, info.handle, range) : CountOutcome(cells);
@@ -129,17 +127,17 @@ Result<Reply> Service::Keep(const Request& request) {
                                        std::to_string(static_cast<std::uint64_t>(kept.handle)) +
                                        ": is not one of this session's own");
   }
-  for (const SequenceInfo& other : memory_.SequencesOf(request.caller.session)) {
+  for (const SequenceInfo& other : memory_.sequences().ListOf(request.caller.session)) {
     if (other.handle != kept.handle) scheduler_.CancelSequence(other.handle);
   }
-  KVD_CHECK_OK(memory_.Keep(kept.handle, request.caller.session, request.applied()));
+  KVD_CHECK_OK(memory_.sequences().Keep(kept.handle, request.caller.session, request.applied()));
   return Reply{};
 }
 
 Result<Reply> Service::Clear(const Request& request) {
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
   KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
-  KVD_CHECK_OK(memory_.Clear(info.handle, request.applied()));
+  KVD_CHECK_OK(memory_.sequences().Clear(info.handle, request.applied()));
   acquired.Keep();
   return Reply{};
 }
@@ -153,15 +151,15 @@ Result<Reply> Service::Add(const Request& request) {
   }
   KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
   KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
-  KVD_CHECK_OK(memory_.AddPositions(info.handle, range, static_cast<std::int32_t>(delta),
-                                    request.applied()));
+  KVD_CHECK_OK(memory_.sequences().AddPositions(
+      info.handle, range, static_cast<std::int32_t>(delta), request.applied()));
   acquired.Keep();
   return Reply{};
 }
 
 Result<Reply> Service::Query(const Request& request) {
   KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
-  KVD_TRY(const SequenceUse use, memory_.QueryUse(info.handle));
+  KVD_TRY(const SequenceUse use, memory_.sequences().QueryUse(info.handle));
   Reply reply;
   reply.sequence = info.handle;
   reply.Append(
@@ -176,7 +174,7 @@ Result<Outcome> Service::List(const Request& request) {
     std::uint32_t owner_pid = 0;
   };
   std::vector<Listed> listed;
-  for (const SequenceInfo& info : memory_.Sequences()) {
+  for (const SequenceInfo& info : memory_.sequences().List()) {
     if (AccessOf(request.caller, info) == SequenceAccess::kNone) continue;
     listed.push_back({info, surroundings_.pid_of_session(info.owner.session)});
   }
@@ -186,7 +184,7 @@ Result<Outcome> Service::List(const Request& request) {
     reply.unit_bytes = sizeof(wire::SequenceEntry);
     for (const auto& [info, owner_pid] : listed) {
       if (const Status wanted = work.Continue(); !wanted) return ErrorReply(wanted.error());
-      const Result<SequenceUse> use = memory.QueryUse(info.handle);
+      const Result<SequenceUse> use = memory.sequences().QueryUse(info.handle);
       if (!use) continue;  // dropped meanwhile
       reply.Append(EntryOf(info, *use, owner_pid, now_ms));
     }
@@ -214,8 +212,9 @@ Result<Outcome> Service::ReadTokens(const Request& request) {
     std::vector<TokenId> tokens;
     std::vector<Pos> positions;
     if (count > 0) {
-      KVD_CHECK_OK(memory.ReadCells(handle, static_cast<std::uint32_t>(first),
-                                    static_cast<std::uint32_t>(count), &tokens, &positions));
+      KVD_CHECK_OK(memory.holds().ReadCells(handle, static_cast<std::uint32_t>(first),
+                                            static_cast<std::uint32_t>(count), &tokens,
+                                            &positions));
     }
     WorkMeter meter(work);
     Reply reply;

@@ -30,17 +30,16 @@ Result<Reply> Service::Publish(const Request& request) {
   }
   KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
   const bool replace = request.has(wire::kFlagForce);
-  const Result<SnapshotInfo> known = memory_.FindSnapshot(name);
+  const Result<SnapshotInfo> known = memory_.snapshots().Find(name);
   if (known && (known->owner_uid != request.caller.uid || !replace)) {
     const bool is_own = known->owner_uid == request.caller.uid;
     return Fail(Code::kExists,
                 "snapshot " + Quoted(name) +
                     (is_own ? ": exists; the force flag replaces it" : ": the name is taken"));
   }
-  KVD_CHECK_OK(CheckSequenceQuota(request.caller.uid, known ? 0 : 1));
   KVD_TRY(const SequenceHandle published,
-          memory_.Publish(info.handle, OwnerFor(request.caller), name,
-                          request.has(wire::kFlagPublic), replace, request.applied()));
+          memory_.snapshots().Publish(info.handle, OwnerFor(request.caller), name,
+                                      request.has(wire::kFlagPublic), replace, request.applied()));
   if (info.owner.uid == request.caller.uid) samplers_.Inherit(info.handle, {&published, 1});
   Log(LogLevel::kInfo, "publish",
       "name=" + name + " cells=" + std::to_string(info.cell_count) +
@@ -55,13 +54,13 @@ Result<Reply> Service::Publish(const Request& request) {
 
 Result<Reply> Service::Unpublish(const Request& request) {
   KVD_TRY(const std::string name, wire::ParseName(request.payload));
-  const Result<SnapshotInfo> snapshot = memory_.FindSnapshot(name);
+  const Result<SnapshotInfo> snapshot = memory_.snapshots().Find(name);
   if (!snapshot || !IsVisible(*snapshot, request.caller.uid)) return FailNoSnapshot(name);
   if (snapshot->owner_uid != request.caller.uid) {
     return Fail(Code::kPermission, "snapshot " + Quoted(name) + ": belongs to uid " +
                                        std::to_string(snapshot->owner_uid));
   }
-  KVD_CHECK_OK(memory_.Unpublish(name, request.applied()));
+  KVD_CHECK_OK(memory_.snapshots().Unpublish(name, request.applied()));
   Log(LogLevel::kInfo, "unpublish",
       "name=" + name +
           " session=" + std::to_string(static_cast<std::uint64_t>(request.caller.session)));
@@ -70,14 +69,13 @@ Result<Reply> Service::Unpublish(const Request& request) {
 
 Result<Reply> Service::Attach(const Request& request) {
   KVD_TRY(const std::string name, wire::ParseName(request.payload));
-  const Result<SnapshotInfo> snapshot = memory_.FindSnapshot(name);
+  const Result<SnapshotInfo> snapshot = memory_.snapshots().Find(name);
   if (!snapshot || !IsVisible(*snapshot, request.caller.uid)) return FailNoSnapshot(name);
-  KVD_CHECK_OK(CheckSequenceQuota(request.caller.uid, 1));
-  KVD_TRY(const SequenceInfo info, memory_.Query(snapshot->sequence));
+  KVD_TRY(const SequenceInfo info, memory_.sequences().Query(snapshot->sequence));
   SequenceHandle forked = SequenceHandle::kNone;
   const auto before = std::chrono::steady_clock::now();
-  KVD_CHECK_OK(memory_.Fork(snapshot->sequence, OwnerFor(request.caller), std::span(&forked, 1),
-                            std::nullopt, request.applied()));
+  KVD_CHECK_OK(memory_.sequences().Fork(snapshot->sequence, OwnerFor(request.caller),
+                                        std::span(&forked, 1), std::nullopt, request.applied()));
   const auto after = std::chrono::steady_clock::now();
   if (info.owner.uid == request.caller.uid) samplers_.Inherit(info.handle, {&forked, 1});
   Reply reply;
@@ -94,9 +92,9 @@ Result<Reply> Service::Snapshots(const Request& request) {
                                      .count());
   Reply reply;
   reply.unit_bytes = sizeof(wire::SnapshotEntry);
-  for (const SnapshotInfo& snapshot : memory_.Snapshots()) {
+  for (const SnapshotInfo& snapshot : memory_.snapshots().List()) {
     if (!IsVisible(snapshot, request.caller.uid)) continue;
-    const Result<SequenceInfo> info = memory_.Query(snapshot.sequence);
+    const Result<SequenceInfo> info = memory_.sequences().Query(snapshot.sequence);
     wire::SnapshotEntry entry{};
     std::memcpy(entry.name, snapshot.name.data(),
                 std::min(snapshot.name.size(), sizeof entry.name - 1));

@@ -106,19 +106,19 @@ Result<Outcome> Service::Chat(const Request& request) {
 Result<Outcome> Service::ReadText(const Request& request) {
   KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
   const bool special = request.has(wire::kFlagSpecial);
-  return NowOrLater(
-      info.cell_count * sizeof(TokenId),
-      [&memory = memory_, &vocabulary = engine_.vocabulary(), info,
-       special](WorkControl& work) -> Result<Reply> {
-        std::vector<TokenId> tokens;
-        std::vector<Pos> positions;
-        KVD_CHECK_OK(memory.ReadCells(info.handle, 0, info.cell_count, &tokens, &positions));
-        positions = {};
-        KVD_TRY(Reply reply, DetokenizeTokens(vocabulary, tokens, special, work));
-        reply.sequence = info.handle;
-        reply.unit_bytes = 1;
-        return reply;
-      });
+  return NowOrLater(info.cell_count * sizeof(TokenId),
+                    [&memory = memory_, &vocabulary = engine_.vocabulary(), info,
+                     special](WorkControl& work) -> Result<Reply> {
+                      std::vector<TokenId> tokens;
+                      std::vector<Pos> positions;
+                      KVD_CHECK_OK(memory.holds().ReadCells(info.handle, 0, info.cell_count,
+                                                            &tokens, &positions));
+                      positions = {};
+                      KVD_TRY(Reply reply, DetokenizeTokens(vocabulary, tokens, special, work));
+                      reply.sequence = info.handle;
+                      reply.unit_bytes = 1;
+                      return reply;
+                    });
 }
 
 }  // namespace kvd

@@ -20,7 +20,7 @@ constexpr bool kMayEvict = false;
 
 Defragmentation::Defragmentation(Memory& memory, CellMover& mover, CellRotator& rotator)
     : memory_(memory), mover_(mover), rotator_(rotator) {
-  for (const SequenceInfo& info : memory_.Sequences()) {
+  for (const SequenceInfo& info : memory_.sequences().List()) {
     if ((info.flags & layout::kSequencePublished) != 0) continue;  // immutable
     to_look_at_.push_back(info.handle);
   }
@@ -37,7 +37,7 @@ Result<bool> Defragmentation::Slice(std::uint32_t cells_max) {
     if (!settled) return std::unexpected(settled.error());
     return false;
   }
-  KVD_TRY(const DefragSlice slice, memory_.Defragment(cells_max, mover_));
+  KVD_TRY(const DefragSlice slice, memory_.defragmenter().Advance(cells_max, mover_));
   report_.packing += std::chrono::steady_clock::now() - begin - slice.returning;
   report_.returning += slice.returning;
   report_.cells_moved += slice.cells_moved;
@@ -50,15 +50,15 @@ Status Defragmentation::FindShifted() {
   for (std::size_t looks = 0; looks < kLooksMax && !to_look_at_.empty(); ++looks) {
     const SequenceHandle handle = to_look_at_.back();
     to_look_at_.pop_back();
-    const Result<SequenceUse> use = memory_.QueryUse(handle);
+    const Result<SequenceUse> use = memory_.sequences().QueryUse(handle);
     if (!use || (use->delta_count <= kDeltasMax && use->delta_max <= kShiftMax)) continue;
     CellRewrite rewrite;
-    const Status begun = memory_.BeginRewrite({.handle = handle,
-                                               .kind = RewriteRequest::Kind::kSettle,
-                                               .range = {},
-                                               .scope = Memory::SettleScope::kShifted,
-                                               .may_evict = kMayEvict},
-                                              &rewrite);
+    const Status begun = memory_.rewrites().Begin({.handle = handle,
+                                                   .kind = RewriteRequest::Kind::kSettle,
+                                                   .range = {},
+                                                   .scope = SettleScope::kShifted,
+                                                   .may_evict = kMayEvict},
+                                                  &rewrite);
     if (!begun && (IsGone(begun.error()) || begun.error().code == Code::kNoSpace)) continue;
     KVD_CHECK_OK(begun);
     if (!rewrite.is_open) continue;

@@ -64,7 +64,7 @@ Result<bool> TextEmbedWork::Advance(std::size_t tokens) {
 }
 
 Status CheckNothingEncoded(const Memory& memory, SequenceHandle sequence) {
-  KVD_TRY(const SequenceInfo info, memory.Query(sequence));
+  KVD_TRY(const SequenceInfo info, memory.sequences().Query(sequence));
   const std::string name = "sequence " + std::to_string(static_cast<std::uint64_t>(sequence));
   if (info.cross_cells != 0) {
     return Fail(Code::kExists,
@@ -89,7 +89,7 @@ TextEncodeWork::TextEncodeWork(Encoder& encoder, const ModelConfig& config, cons
       computed_(computed) {}
 
 TextEncodeWork::~TextEncodeWork() {
-  if (restore_.is_open) memory_.AbandonRestore(restore_);
+  if (restore_.is_open) memory_.restores().Abandon(restore_);
 }
 
 std::uint64_t TextEncodeWork::StoreCost() const {
@@ -140,7 +140,7 @@ Result<bool> TextEncodeWork::Advance(std::size_t tokens) {
     return AdvanceText(encoder_, encoding_, cost_max);
   }));
   if (cost_left() > 0) return false;
-  KVD_CHECK_OK(memory_.CommitRestore(restore_));
+  KVD_CHECK_OK(memory_.restores().Commit(restore_));
   computed_.fetch_add(encoding_.text.tokens.size(), std::memory_order_relaxed);
   return true;
 }

@@ -13,7 +13,7 @@
 #include "engine/cell_layout.h"
 #include "engine/encoder.h"
 #include "engine/engine_work.h"
-#include "engine/memory/hold_and_restore.h"
+#include "engine/memory/memory.h"
 
 namespace kvd {
 

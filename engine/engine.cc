@@ -16,8 +16,7 @@
 #include "engine/encoder_work.h"
 #include "engine/engine_parts.h"
 #include "engine/forward.h"
-#include "engine/memory/cell_rewrite.h"
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/memory.h"
 #include "engine/processors.h"
 #include "engine/replay_slice.h"
 #include "engine/rewrite_work.h"
@@ -102,7 +101,7 @@ class EngineImpl final : public Engine {
 
   Result<bool> Replay(Rewind& rewind, std::size_t tokens_max) override {
     if (rewind.tokens.empty()) {  // a checkpoint has come since
-      KVD_CHECK_OK(memory_->CommitRewind(rewind));
+      KVD_CHECK_OK(memory_->states().CommitRewind(rewind));
       return true;
     }
     replay_.Fill(rewind, std::clamp<std::size_t>(tokens_max, 1, options_.ubatch_tokens));
@@ -113,11 +112,11 @@ class EngineImpl final : public Engine {
     forward_.Run(replay_.plan(), *memory_, {&item, 1});
     tokens_computed_.fetch_add(replay_.row_count(), std::memory_order_relaxed);
     if (!item.finite) {
-      memory_->AbandonRewind(rewind);
+      memory_->states().AbandonRewind(rewind);
       return Fail(Code::kNumerical, "a state is not finite; nothing was changed");
     }
     if (!replay_.Advance(rewind)) return false;
-    KVD_CHECK_OK(memory_->CommitRewind(rewind));
+    KVD_CHECK_OK(memory_->states().CommitRewind(rewind));
     return true;
   }
 
@@ -125,14 +124,14 @@ class EngineImpl final : public Engine {
 
   Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
                                                 std::int32_t divisor,
-                                                const AppliedRequest& applied) override {
+                                                const RequestTag& applied) override {
     CellRewrite rewrite;
-    KVD_CHECK_OK(memory_->BeginRewrite({.handle = sequence,
-                                        .kind = RewriteRequest::Kind::kDivide,
-                                        .range = range,
-                                        .divisor = divisor,
-                                        .applied = applied},
-                                       &rewrite));
+    KVD_CHECK_OK(memory_->rewrites().Begin({.handle = sequence,
+                                            .kind = RewriteRequest::Kind::kDivide,
+                                            .range = range,
+                                            .divisor = divisor,
+                                            .applied = applied},
+                                           &rewrite));
     return std::make_unique<RewriteWork>(*memory_, divider_, std::move(rewrite));
   }
 
@@ -143,7 +142,8 @@ class EngineImpl final : public Engine {
   Result<std::unique_ptr<CellWork>> StartPreparing(SequenceHandle sequence) override {
     const Preparation preparation = PreparationOf(sequence);
     CellRewrite rewrite;
-    if (preparation.cells > 0) KVD_CHECK_OK(memory_->BeginRewrite(preparation.request, &rewrite));
+    if (preparation.cells > 0)
+      KVD_CHECK_OK(memory_->rewrites().Begin(preparation.request, &rewrite));
     return std::make_unique<RewriteWork>(
         *memory_, preparation.rotator != nullptr ? *preparation.rotator : settler_,
         std::move(rewrite));
@@ -157,11 +157,11 @@ class EngineImpl final : public Engine {
 
   Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,
                                                   std::span<const TokenId> tokens,
-                                                  const AppliedRequest& applied) override {
+                                                  const RequestTag& applied) override {
     KVD_CHECK_OK(CheckEncode(model_->config, tokens));
     KVD_CHECK_OK(CheckNothingEncoded(*memory_, sequence));
     Restore restore;
-    KVD_CHECK_OK(memory_->BeginRestore(
+    KVD_CHECK_OK(memory_->restores().Begin(
         {.handle = sequence, .cross_tokens = tokens, .grows_later = true, .applied = applied},
         &restore));
     return std::make_unique<TextEncodeWork>(encoder_, model_->config, cells_, *memory_,
@@ -179,11 +179,11 @@ class EngineImpl final : public Engine {
   // The first rewrite that the sequence needs before its next step.
   Preparation PreparationOf(SequenceHandle sequence) {
     if (!options_.llama_shifts && form_changers_.empty()) return {};
-    const Result<SequenceInfo> info = memory_->Query(sequence);
+    const Result<SequenceInfo> info = memory_->sequences().Query(sequence);
     if (!info) return {};
     for (Preparation& preparation : PreparationsAt(sequence, info->next_pos)) {
       if (preparation.rotator == nullptr) continue;
-      preparation.cells = memory_->CountRewritten(preparation.request).value_or(0);
+      preparation.cells = memory_->rewrites().Count(preparation.request).value_or(0);
       if (preparation.cells > 0) return preparation;
     }
     return {};
@@ -196,7 +196,7 @@ class EngineImpl final : public Engine {
       preparations[0].request = {.handle = sequence,
                                  .kind = RewriteRequest::Kind::kSettle,
                                  .range = {},
-                                 .scope = Memory::SettleScope::kAll};
+                                 .scope = SettleScope::kAll};
       preparations[0].rotator = &llama_shifter_;
     }
     if (!form_changers_.empty()) {
@@ -216,7 +216,7 @@ class EngineImpl final : public Engine {
     for (const Preparation& preparation : PreparationsAt(item.sequence, item.pos)) {
       if (preparation.rotator == nullptr) continue;
       CellRewrite rewrite;
-      KVD_CHECK_OK(memory_->BeginRewrite(preparation.request, &rewrite));
+      KVD_CHECK_OK(memory_->rewrites().Begin(preparation.request, &rewrite));
       RewriteWork work(*memory_, *preparation.rotator, std::move(rewrite));
       while (work.tokens_left() > 0) KVD_CHECK_OK(work.Advance(work.tokens_left()));
     }
@@ -278,7 +278,7 @@ class EngineImpl final : public Engine {
                              .sampler = items[i].sampler});
       }
       std::size_t failed = requests_.size() - 1;
-      const Status reserved = memory_->Reserve(requests_, &plan_, &failed);
+      const Status reserved = memory_->steps().Reserve(requests_, &plan_, &failed);
       if (reserved) return true;
       items[planned_[failed]].status = reserved;
       planned_.erase(planned_.begin() + static_cast<std::ptrdiff_t>(failed));
@@ -294,7 +294,7 @@ class EngineImpl final : public Engine {
   void CommitStep(std::span<StepItem> items) {
     const StepProfile::Scope scope(&profile_, StepPart::kMemory);
     Commit(items);
-    memory_->EndStep(plan_);
+    memory_->steps().EndStep(plan_);
   }
 
   void Compute(std::span<StepItem> items) {
@@ -316,9 +316,9 @@ class EngineImpl final : public Engine {
     for (std::size_t s = 0; s < plan_.count; ++s) {
       StepItem& item = items[planned_[s]];
       if (forward_items_[s].finite) {
-        item.status = memory_->Commit(plan_, s);
+        item.status = memory_->steps().Commit(plan_, s);
       } else {
-        memory_->Abandon(plan_, s);
+        memory_->steps().Abandon(plan_, s);
         item.status = Fail(Code::kNumerical,
                            "a key, value, state or logit is not finite; nothing was committed");
       }
@@ -333,10 +333,11 @@ class EngineImpl final : public Engine {
     const std::uint32_t cell_count = sequence.past_cells + sequence.new_cells;
     const bool is_due =
         options_.checkpoint_every != 0 && cell_count % options_.checkpoint_every == 0;
-    if (item.keeps_state || is_due) (void)memory_->KeepCheckpoint(item.sequence);
+    if (item.keeps_state || is_due) (void)memory_->states().KeepCheckpoint(item.sequence);
     if (item.keeps_state && item.first_logits_row < item.tokens.size()) {
       const std::size_t last = item.tokens.size() - 1 - item.first_logits_row;
-      (void)memory_->KeepLogits(item.sequence, item.logits + last * model_->config.vocab_size);
+      (void)memory_->states().KeepLogits(item.sequence,
+                                         item.logits + last * model_->config.vocab_size);
     }
   }
 
@@ -345,7 +346,7 @@ class EngineImpl final : public Engine {
   const CellLayout cells_;
   const kernels::KernelTable& kernels_;
   const NumericForm numeric_form_;
-  const std::unique_ptr<UnifiedMemory> memory_;
+  const std::unique_ptr<Memory> memory_;
   const MemoryStart memory_start_;
   ThreadPool pool_;
   StepProfile profile_;

@@ -72,7 +72,7 @@ struct StepItem {
   // Recurrent models: the state behind the last token becomes a checkpoint, and its row of logits is
   // kept if it is among those wanted. For the ends of prompts.
   bool keeps_state = false;
-  AppliedRequest applied{};         // whose tokens they are
+  RequestTag applied{};             // whose tokens they are
   layout::SamplerRecord sampler{};  // what drew the last one; flags 0: nothing did
   // Out: whether this item's cells were committed; on error nothing of it was, and the other items
   // are not affected.
@@ -128,7 +128,7 @@ class Engine {
   // Memory::BeginRewrite; of a slice: RewriteSlice's.
   virtual Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
                                                         std::int32_t divisor,
-                                                        const AppliedRequest& applied = {}) = 0;
+                                                        const RequestTag& applied = {}) = 0;
   // Cells of the sequence that must be rewritten before its next step: those behind shifts
   // (llama_shifts), or all of them where the rotation changes with the sequence's length. 0: none, or
   // there is no such sequence. Step itself rewrites, in one go, what is left of them.
@@ -145,7 +145,7 @@ class Engine {
   // kNoSpace, Memory::CommitRestore's. Nothing has changed then.
   virtual Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,
                                                           std::span<const TokenId> tokens,
-                                                          const AppliedRequest& applied = {}) = 0;
+                                                          const RequestTag& applied = {}) = 0;
   // The same three in one go.
   Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor);
   Result<Embedding> Embed(std::span<const TokenId> tokens);

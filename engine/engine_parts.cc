@@ -11,7 +11,7 @@
 #include "engine/bundled_model.h"
 #include "engine/forward_pass.h"
 #include "engine/memory/geometry.h"
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/memory.h"
 #include "engine/processors.h"
 #include "engine/verify_pool.h"
 #include "engine/vocabulary/read_vocabulary.h"

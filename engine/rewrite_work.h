@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/engine_work.h"
-#include "engine/memory/cell_rewrite.h"
+#include "engine/memory/memory.h"
 
 namespace kvd {
 
@@ -16,13 +16,13 @@ class RewriteWork final : public CellWork {
   RewriteWork(Memory& memory, CellRotator& rotator, CellRewrite rewrite)
       : memory_(memory), rotator_(rotator), rewrite_(std::move(rewrite)) {}
   ~RewriteWork() override {
-    if (rewrite_.is_open) memory_.AbandonRewrite(rewrite_);
+    if (rewrite_.is_open) memory_.rewrites().Abandon(rewrite_);
   }
 
   std::size_t tokens_left() const override { return rewrite_.is_open ? rewrite_.cells_left : 0; }
   Result<bool> Advance(std::size_t tokens) override {
     const auto cells = static_cast<std::uint32_t>(std::min<std::size_t>(tokens, 1u << 30));
-    return memory_.RewriteSlice(rewrite_, cells, rotator_);
+    return memory_.rewrites().Advance(rewrite_, cells, rotator_);
   }
   std::uint32_t cell_count() const override { return rewrite_.cell_count(); }
 

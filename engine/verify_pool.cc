@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/memory/hold_and_restore.h"
+#include "engine/memory/memory.h"
 #include "engine/saved_state/cache_planes.h"
 
 namespace kvd {
@@ -15,7 +15,7 @@ using layout::kBlockCells;
 
 class PoolCheck {
  public:
-  explicit PoolCheck(UnifiedMemory& memory) : memory_(memory) {}
+  explicit PoolCheck(Memory& memory) : memory_(memory) {}
 
   // What of it is not finite, if anything is.
   std::optional<std::string> Find(const SequenceHold& sequence) {
@@ -87,13 +87,13 @@ class PoolCheck {
     return found->second;
   }
 
-  UnifiedMemory& memory_;
+  Memory& memory_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> blocks_;  // by group and block
   std::map<std::uint32_t, bool> states_;
 };
 
-std::string SnapshotOf(const UnifiedMemory& memory, SequenceHandle handle) {
-  for (const SnapshotInfo& snapshot : memory.Snapshots()) {
+std::string SnapshotOf(const Memory& memory, SequenceHandle handle) {
+  for (const SnapshotInfo& snapshot : memory.snapshots().List()) {
     if (snapshot.sequence == handle) return snapshot.name;
   }
   return {};
@@ -101,18 +101,19 @@ std::string SnapshotOf(const UnifiedMemory& memory, SequenceHandle handle) {
 
 }  // namespace
 
-std::vector<LostSequence> DropWhatIsNotFinite(UnifiedMemory& memory) {
+std::vector<LostSequence> DropWhatIsNotFinite(Memory& memory) {
   PoolCheck check(memory);
   std::vector<LostSequence> lost;
-  for (const SequenceInfo& info : memory.Sequences()) {
+  for (const SequenceInfo& info : memory.sequences().List()) {
     SequenceHold hold;
-    if (!memory.Hold(info.handle, &hold)) continue;
+    if (!memory.holds().Begin(info.handle, &hold)) continue;
     std::optional<std::string> found = check.Find(hold);
-    memory.ReleaseHold(hold);
+    memory.holds().Release(hold);
     if (!found) continue;
     const bool is_published = (info.flags & layout::kSequencePublished) != 0;
     std::string name = is_published ? SnapshotOf(memory, info.handle) : std::string();
-    const Status dropped = is_published ? memory.Unpublish(name) : memory.Drop(info.handle);
+    const Status dropped =
+        is_published ? memory.snapshots().Unpublish(name) : memory.sequences().Drop(info.handle);
     if (!dropped) *found += "; it stays: " + dropped.error().message;
     lost.push_back({info.handle, std::move(name), std::move(*found)});
   }

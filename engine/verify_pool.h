@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/memory.h"
 
 namespace kvd {
 
 // Drops the sequences (and takes back the snapshots) of which a number is not finite. Each block is
 // read once, whoever shares it. REQUIRES: no other thread has the memory yet.
-std::vector<LostSequence> DropWhatIsNotFinite(UnifiedMemory& memory);
+std::vector<LostSequence> DropWhatIsNotFinite(Memory& memory);
 
 }  // namespace kvd

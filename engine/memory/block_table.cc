@@ -15,11 +15,13 @@ constexpr std::uint32_t MaskOf(Piece piece) {
 
 constexpr bool IsFull(Piece piece) { return piece.count == layout::kBlockCells; }
 
-constexpr std::size_t IndexOf(Holder holder) { return static_cast<std::size_t>(holder); }
+constexpr std::size_t kHeld = 0;  // index of held references in counts by holder
+constexpr std::size_t IndexOf(Holder holder) { return holder.is_held ? kHeld : 1; }
 
 }  // namespace
 
-BlockTable::BlockTable(std::uint32_t block_count) : full_(block_count), partial_slot_(block_count) {
+BlockTable::BlockTable(std::uint32_t block_count)
+    : full_(block_count), partial_slot_(block_count), owners_(block_count) {
   // Room for the worst case, so that no verb allocates; untouched pages cost nothing.
   partials_.reserve(std::size_t{block_count} + 1);
   free_partials_.reserve(block_count);
@@ -33,8 +35,8 @@ BlockTable::BlockState BlockTable::StateOf(std::uint32_t block) const {
   const bool is_full = (full.by_holder[0] | full.by_holder[1]) != 0;
   state.live_mask = is_full ? ~0u : partial.live_mask;
   state.is_used = state.live_mask != 0;
-  state.is_reclaimable = state.is_used && full.by_holder[IndexOf(Holder::kHeld)] == 0 &&
-                         partial.by_holder[IndexOf(Holder::kHeld)] == 0;
+  state.is_reclaimable =
+      state.is_used && full.by_holder[kHeld] == 0 && partial.by_holder[kHeld] == 0;
   return state;
 }
 
@@ -50,6 +52,7 @@ void BlockTable::Account(BlockState before, BlockState after) {
 void BlockTable::AddList(ExtentView view, Holder holder, std::uint32_t times) {
   for (std::size_t index = 0; index < view.entries.size(); ++index) {
     const layout::Extent& extent = view.entries[index];
+    if (holder.is_held) owners_.Add(extent.block, holder.owner, times);
     if (view.CountOf(index) == layout::kBlockCells) {
       std::uint32_t& count = full_[extent.block].by_holder[IndexOf(holder)];
       if (count != 0) {
@@ -64,6 +67,7 @@ void BlockTable::AddList(ExtentView view, Holder holder, std::uint32_t times) {
 void BlockTable::DropList(ExtentView view, Holder holder, std::vector<std::uint32_t>* freed) {
   for (std::size_t index = 0; index < view.entries.size(); ++index) {
     const layout::Extent& extent = view.entries[index];
+    if (holder.is_held) owners_.Drop(extent.block, holder.owner);
     if (view.CountOf(index) == layout::kBlockCells) {
       std::uint32_t& count = full_[extent.block].by_holder[IndexOf(holder)];
       if (count > 1) {
@@ -76,6 +80,7 @@ void BlockTable::DropList(ExtentView view, Holder holder, std::vector<std::uint3
 }
 
 void BlockTable::Add(Piece piece, Holder holder, std::uint32_t times) {
+  if (holder.is_held) owners_.Add(piece.block, holder.owner, times);
   if (IsFull(piece)) {
     std::uint32_t& count = full_[piece.block].by_holder[IndexOf(holder)];
     if (count != 0) {
@@ -87,6 +92,7 @@ void BlockTable::Add(Piece piece, Holder holder, std::uint32_t times) {
 }
 
 void BlockTable::Drop(Piece piece, Holder holder, std::vector<std::uint32_t>* freed) {
+  if (holder.is_held) owners_.Drop(piece.block, holder.owner);
   if (IsFull(piece)) {
     std::uint32_t& count = full_[piece.block].by_holder[IndexOf(holder)];
     if (count > 1) {
@@ -169,7 +175,7 @@ std::uint32_t BlockTable::CountShared(Piece piece) const {
 
 bool operator==(const BlockTable& a, const BlockTable& b) {
   if (a.full_ != b.full_ || a.live_cells_ != b.live_cells_ || a.used_blocks_ != b.used_blocks_ ||
-      a.reclaimable_blocks_ != b.reclaimable_blocks_) {
+      a.reclaimable_blocks_ != b.reclaimable_blocks_ || !(a.owners_ == b.owners_)) {
     return false;
   }
   // Slots of the side table are handed out in the order of use, which is not part of the state.

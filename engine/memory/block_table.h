@@ -16,20 +16,11 @@
 #include <vector>
 
 #include "engine/memory/extents.h"
+#include "engine/memory/owned_items.h"
+#include "engine/memory/owner.h"
 #include "shm/segment_layout.h"
 
 namespace kvd {
-
-// Who refers to a block: a sequence somebody wants, or one that may be evicted (retained, neither
-// pinned nor published).
-enum class Holder : std::uint8_t { kHeld, kReclaimable };
-
-// The holder that a live sequence with these flags is.
-constexpr Holder HolderOf(std::uint32_t flags) {
-  constexpr std::uint32_t kMask =
-      layout::kSequenceRetained | layout::kSequencePinned | layout::kSequencePublished;
-  return (flags & kMask) == layout::kSequenceRetained ? Holder::kReclaimable : Holder::kHeld;
-}
 
 class BlockTable {
  public:
@@ -60,6 +51,8 @@ class BlockTable {
   std::uint64_t live_cells() const { return live_cells_; }
   std::uint32_t used_blocks() const { return used_blocks_; }
   std::uint32_t reclaimable_blocks() const { return reclaimable_blocks_; }
+  // Blocks that held lists of that owner refer to.
+  std::uint64_t CountOwned(OwnerId owner) const { return owners_.CountOf(owner); }
 
   friend bool operator==(const BlockTable& a, const BlockTable& b);
 
@@ -90,6 +83,7 @@ class BlockTable {
   std::vector<std::uint32_t> partial_slot_;  // by block: index into partials_, 0 for none
   std::vector<PartialCounts> partials_;      // [0] stays zero
   std::vector<std::uint32_t> free_partials_;
+  OwnedItems owners_;  // of the references of held lists
   std::uint64_t live_cells_ = 0;
   std::uint32_t used_blocks_ = 0;
   std::uint32_t reclaimable_blocks_ = 0;

@@ -11,24 +11,35 @@
 #include <optional>
 #include <vector>
 
-#include "engine/memory/memory.h"
+#include "engine/memory/extents.h"
+#include "engine/memory/request_tag.h"
+#include "engine/memory/shares.h"
+#include "shm/error.h"
+#include "shm/ids.h"
+#include "shm/segment_layout.h"
 
 namespace kvd {
+
+// Which cells are rewritten so that they are stored at their effective positions. kShifted: the shortest
+// run of cells that holds all shifted ones; kAll: every cell, if any is shifted.
+enum class SettleScope : std::uint8_t { kShifted, kAll };
 
 struct RewriteRequest {
   enum class Kind : std::uint8_t { kDivide, kSettle, kChangeForm };
   SequenceHandle handle = SequenceHandle::kNone;
   Kind kind = Kind::kDivide;
-  PosRange range;                                         // kDivide
-  std::int32_t divisor = 1;                               // kDivide
-  Memory::SettleScope scope = Memory::SettleScope::kAll;  // kSettle
-  std::uint32_t key_form = 0;                             // kChangeForm
+  PosRange range;                         // kDivide
+  std::int32_t divisor = 1;               // kDivide, above 0
+  SettleScope scope = SettleScope::kAll;  // kSettle
+  // kChangeForm: the shortest run of cells that holds all whose keys have another form is rewritten, to
+  // this form, at their effective positions.
+  std::uint32_t key_form = 0;
   // False: kNoSpace, where fresh blocks could be had by evicting retained sequences alone.
   bool may_evict = true;
-  AppliedRequest applied{};  // remembered with the commit
+  RequestTag applied{};  // remembered with the commit
 };
 
-// Plain data, valid from Memory::BeginRewrite until the rewrite is over.
+// Plain data, valid from CellRewrites::Begin until the rewrite is over.
 struct CellRewrite {
   struct Group {
     std::uint32_t first_cell = 0;     // ordinal of the first cell to rewrite
@@ -41,12 +52,23 @@ struct CellRewrite {
   std::optional<std::uint32_t> key_form;  // unset: as it was
   std::uint32_t begin_cell = 0;           // ordinals [begin_cell, end_cell) are rewritten
   std::uint32_t end_cell = 0;
-  AppliedRequest applied;
+  RequestTag applied;
   std::array<Group, layout::kGroupsMax> groups;
   std::uint32_t cells_left = 0;  // of all groups
+  PendingUse pending;            // counted for the sequence's owner until it is committed
   bool is_open = false;          // false: it is over, or there was nothing to rewrite
 
   std::uint32_t cell_count() const { return end_cell - begin_cell; }
+};
+
+// Rewrites the K rows of one cell of a group: reads the cell at `source`, whose K is rotated for stored
+// position `from`, and writes it to `destination` rotated for `to` (V copied). Given by the engine.
+class CellRotator {
+ public:
+  virtual ~CellRotator() = default;
+  virtual Status RotateCell(std::uint32_t group, BlockId source_block, std::uint32_t source_cell,
+                            Pos from, BlockId destination_block, std::uint32_t destination_cell,
+                            Pos to) = 0;
 };
 
 }  // namespace kvd

@@ -52,25 +52,31 @@ void CommitLog::Begin() {
   body_bytes_ = 0;
 }
 
-void CommitLog::Put(std::uint64_t offset, std::span<const std::byte> bytes) {
+const std::byte* CommitLog::Put(std::uint64_t offset, std::span<const std::byte> bytes) {
   KVD_ASSERT(IsInRecords(meta_.offsets(), offset, bytes.size()));
   const std::uint64_t entry_bytes = sizeof(CommitEntry) + bytes.size();
+  const std::byte* put = nullptr;
   if (body_bytes_ + entry_bytes <= kBodyBytesMax) {
     const CommitEntry entry{offset, static_cast<std::uint32_t>(bytes.size()), 0};
     std::byte* const to = BodyOf(meta_) + body_bytes_;
     std::memcpy(to, &entry, sizeof entry);
     std::memcpy(to + sizeof entry, bytes.data(), bytes.size());
+    put = to + sizeof entry;
     Probe(Moment::kEntryWritten);
   }
   body_bytes_ += entry_bytes;
   ++entry_count_;
+  return put;
+}
+
+Status CommitLog::CheckFits() const {
+  if (body_bytes_ <= kBodyBytesMax) return {};
+  return Fail(Code::kNoSpace, "commit record: " + std::to_string(body_bytes_) +
+                                  " bytes needed, at most " + std::to_string(kBodyBytesMax));
 }
 
 Status CommitLog::Commit() {
-  if (body_bytes_ > kBodyBytesMax) {
-    return Fail(Code::kNoSpace, "commit record: " + std::to_string(body_bytes_) +
-                                    " bytes needed, at most " + std::to_string(kBodyBytesMax));
-  }
+  KVD_CHECK_OK(CheckFits());
 #ifdef KVD_BREAK_COMMIT
   // For the test that must notice it: in place before anything says that it is true.
   Apply();

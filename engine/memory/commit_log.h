@@ -40,9 +40,12 @@ class CommitLog {
   // Starts a record; what an earlier Begin collected is forgotten.
   void Begin();
   // Adds an entry. REQUIRES: offset and bytes.size() are multiples of 8, inside sequences,
-  // snapshots or sessions.
-  void Put(std::uint64_t offset, std::span<const std::byte> bytes);
-  // Error: kNoSpace, if the entries do not fit one record; nothing has changed then.
+  // snapshots or sessions. Returns where the bytes lie until the record is committed; null: they do not
+  // fit.
+  const std::byte* Put(std::uint64_t offset, std::span<const std::byte> bytes);
+  // Error: kNoSpace, if the entries do not fit one record.
+  Status CheckFits() const;
+  // Error: CheckFits's; nothing has changed then.
   Status Commit();
   // Raised by every commit.
   std::uint64_t next_number() const { return next_number_; }

@@ -75,10 +75,11 @@ struct DerivedTables {
   template <class Meta>
   void AddSlots(const Meta& meta, const layout::SequenceRecord& record, Holder holder,
                 std::uint32_t times = 1) {
-    AddSlot(&states, record.state_slot, UseOf(holder), times);
-    AddSlot(&logits, record.logits_slot, UseOf(holder), times);
+    if (record.state_slot != layout::kNoSlot) states.Add(record.state_slot, holder, times);
+    if (record.logits_slot != layout::kNoSlot) logits.Add(record.logits_slot, holder, times);
     for (const layout::Checkpoint& checkpoint : meta.checkpoints(record.checkpoints)) {
-      AddSlot(&states, checkpoint.state_slot, SlotUse::kCheckpoint, times);
+      if (checkpoint.state_slot != layout::kNoSlot)
+        states.AddCheckpoint(checkpoint.state_slot, holder, times);
     }
   }
   // Uncounts one.
@@ -96,20 +97,32 @@ struct DerivedTables {
   template <class Meta>
   void DropSlots(const Meta& meta, const layout::SequenceRecord& record, Holder holder,
                  FreedParts* freed) {
-    DropSlot(&states, record.state_slot, UseOf(holder), &freed->states);
-    DropSlot(&logits, record.logits_slot, UseOf(holder), &freed->logits);
+    const auto note = [](bool is_freed, std::uint32_t slot, std::vector<std::uint32_t>* slots) {
+      if (is_freed) slots->push_back(slot);
+    };
+    if (record.state_slot != layout::kNoSlot) {
+      note(states.Drop(record.state_slot, holder), record.state_slot, &freed->states);
+    }
+    if (record.logits_slot != layout::kNoSlot) {
+      note(logits.Drop(record.logits_slot, holder), record.logits_slot, &freed->logits);
+    }
     for (const layout::Checkpoint& checkpoint : meta.checkpoints(record.checkpoints)) {
-      DropSlot(&states, checkpoint.state_slot, SlotUse::kCheckpoint, &freed->states);
+      if (checkpoint.state_slot != layout::kNoSlot) {
+        note(states.DropCheckpoint(checkpoint.state_slot, holder), checkpoint.state_slot,
+             &freed->states);
+      }
     }
   }
 
-  // kNoSlot counts nothing.
-  static void AddSlot(SlotTable* table, std::uint32_t slot, SlotUse use, std::uint32_t times = 1) {
-    if (slot != layout::kNoSlot) table->Add(slot, use, times);
-  }
-  static void DropSlot(SlotTable* table, std::uint32_t slot, SlotUse use,
-                       std::vector<std::uint32_t>* freed) {
-    if (slot != layout::kNoSlot && table->Drop(slot, use)) freed->push_back(slot);
+  OwnerUse UseOf(OwnerId owner) const {
+    OwnerUse use = owners.UseOf(owner);
+    for (std::uint32_t group = 0; group < layout::kGroupsMax; ++group) {
+      use.blocks[group] = blocks[group].CountOwned(owner);
+    }
+    use.state_slots = states.CountOwned(owner);
+    use.checkpoint_slots = states.CountOwnedCheckpoints(owner);
+    use.logits_rows = logits.CountOwned(owner);
+    return use;
   }
 
   friend bool operator==(const DerivedTables&, const DerivedTables&) = default;

@@ -14,11 +14,14 @@
 #include <span>
 #include <vector>
 
-#include "engine/memory/memory.h"
+#include "engine/memory/memory_info.h"
+#include "engine/memory/request_tag.h"
+#include "engine/memory/shares.h"
+#include "engine/memory/step_plan.h"
 
 namespace kvd {
 
-// Plain data, valid until Memory::ReleaseHold. The extents' blocks, records and slots do not change
+// Plain data, valid until Holds::Release. The extents' blocks, records and slots do not change
 // until then.
 struct SequenceHold {
   // Asked for: it will end within a millisecond. Whoever needs blocks or slots that only such holds
@@ -50,11 +53,11 @@ struct RestoreRequest {
   bool has_logits = false;
   // The caller makes each block safe to write with Memory::GrowBlock before it fills it.
   bool grows_later = false;
-  AppliedRequest applied{};  // remembered with the commit
+  RequestTag applied{};  // remembered with the commit
 };
 
 // What was found for a request. The caller fills K and V of every cell of `parts` from its group's
-// first_cell on, the slots with StateBytes and LogitsBytes of floats, and commits or abandons.
+// first_cell on, the slots with Memory::StateBytes and LogitsBytes of floats, and commits or abandons.
 struct Restore {
   SequenceHandle handle = SequenceHandle::kNone;
   std::array<GroupPart, layout::kGroupsMax> parts;  // stored and effective positions are the same
@@ -67,7 +70,8 @@ struct Restore {
   // As many as there is room for, the last ones first; by cell_count.
   std::vector<layout::Checkpoint> checkpoints;
   std::uint64_t content_number = 0;  // of the sequence, for the commit
-  AppliedRequest applied;
+  RequestTag applied;
+  PendingUse pending;  // counted for the sequence's owner until it is committed
   bool is_open = false;
 };
 

@@ -21,7 +21,7 @@ Result<OpenedMemory> TryAttach(const MemoryHome& home, const MemoryGeometry& geo
   }
   form = static_cast<std::uint32_t>(home.numeric_form);
   OpenedMemory opened;
-  KVD_TRY(opened.memory, UnifiedMemory::Attach(std::move(segments), limits, &opened.start.lost));
+  KVD_TRY(opened.memory, Memory::Attach(std::move(segments), limits, &opened.start.lost));
   opened.start.is_warm = true;
   opened.start.CountServed(*opened.memory);
   return opened;
@@ -29,9 +29,9 @@ Result<OpenedMemory> TryAttach(const MemoryHome& home, const MemoryGeometry& geo
 
 }  // namespace
 
-void MemoryStart::CountServed(const UnifiedMemory& memory) {
+void MemoryStart::CountServed(const Memory& memory) {
   sequences = memory.Usage().live_sequences;
-  snapshots = static_cast<std::uint32_t>(memory.Snapshots().size());
+  snapshots = static_cast<std::uint32_t>(memory.snapshots().List().size());
 }
 
 Result<OpenedMemory> OpenMemory(const MemoryHome& home, const MemoryGeometry& geometry,
@@ -49,7 +49,7 @@ Result<OpenedMemory> OpenMemory(const MemoryHome& home, const MemoryGeometry& ge
               : MemorySegments::CreateInDirectory(home.directory, geometry, model_fingerprint,
                                                   home.slab_bytes));
   segments.meta.view().header().numeric_form = static_cast<std::uint32_t>(home.numeric_form);
-  KVD_TRY(fresh.memory, UnifiedMemory::Create(std::move(segments)));
+  fresh.memory = Memory::Create(std::move(segments));
   return fresh;
 }
 

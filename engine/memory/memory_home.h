@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/memory/memory.h"
 #include "engine/memory/memory_segments.h"
 #include "engine/memory/rebuild.h"
-#include "engine/memory/unified_memory.h"
 #include "engine/numeric_form.h"
 #include "shm/error.h"
 
@@ -33,11 +33,11 @@ struct MemoryStart {
   std::vector<LostSequence> lost;  // found and dropped
   bool cells_checked = false;      // K, V and states were looked at too
 
-  void CountServed(const UnifiedMemory& memory);
+  void CountServed(const Memory& memory);
 };
 
 struct OpenedMemory {
-  std::unique_ptr<UnifiedMemory> memory;
+  std::unique_ptr<Memory> memory;
   MemoryStart start;
 };
 

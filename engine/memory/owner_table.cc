@@ -9,6 +9,15 @@
 #include "shm/check.h"
 
 namespace kvd {
+namespace {
+
+std::uint32_t ListUnitsOf(const layout::SequenceRecord& record) {
+  std::uint32_t units = record.checkpoints.capacity_units;
+  for (const layout::ListRoot& root : record.extents) units += root.capacity_units;
+  return units;
+}
+
+}  // namespace
 
 OwnerTable::Entry OwnerTable::EntryOf(const layout::SequenceRecord& record) {
   if ((record.flags & layout::kSequenceLive) == 0) return {};
@@ -17,8 +26,7 @@ OwnerTable::Entry OwnerTable::EntryOf(const layout::SequenceRecord& record) {
           .request_session = record.request_session,
           .request = record.request,
           .uid = record.owner_uid,
-          .blocks = static_cast<std::uint32_t>(
-              (std::uint64_t{record.cell_count} + layout::kBlockCells - 1) / layout::kBlockCells),
+          .list_units = ListUnitsOf(record),
           .is_live = true,
           .is_retained = (record.flags & layout::kSequenceRetained) != 0,
           .is_held = !IsEvictable(record.flags)};
@@ -29,10 +37,10 @@ void OwnerTable::Follow(std::uint32_t index, const layout::SequenceRecord& recor
   const Entry next = EntryOf(record);
   if (entry == next) return;
   Entry grown = entry;
-  grown.blocks = next.blocks;
+  grown.list_units = next.list_units;
   if (grown == next && entry.is_held) {
     OwnerUse& use = uses_[entry.uid];
-    use.blocks = use.blocks - entry.blocks + next.blocks;
+    use.list_units = use.list_units - entry.list_units + next.list_units;
   } else {
     if (entry.is_live) Take(index, entry);
     if (next.is_live) Put(index, next);
@@ -47,7 +55,7 @@ void OwnerTable::Put(std::uint32_t index, const Entry& entry) {
   if (!entry.is_held) return;
   OwnerUse& use = uses_[entry.uid];
   ++use.sequences;
-  use.blocks += entry.blocks;
+  use.list_units += entry.list_units;
 }
 
 void OwnerTable::Take(std::uint32_t index, const Entry& entry) {
@@ -57,12 +65,12 @@ void OwnerTable::Take(std::uint32_t index, const Entry& entry) {
   if (!entry.is_held) return;
   const auto use = uses_.find(entry.uid);
   KVD_ASSERT(use != uses_.end() && use->second.sequences > 0);
-  use->second.blocks -= entry.blocks;
+  use->second.list_units -= entry.list_units;
   if (--use->second.sequences == 0) uses_.erase(use);
 }
 
-OwnerUse OwnerTable::UseOf(std::uint32_t uid) const {
-  const auto use = uses_.find(uid);
+OwnerUse OwnerTable::UseOf(OwnerId owner) const {
+  const auto use = uses_.find(static_cast<std::uint32_t>(owner));
   return use == uses_.end() ? OwnerUse{} : use->second;
 }
 

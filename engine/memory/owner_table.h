@@ -14,16 +14,10 @@
 #include <span>
 #include <vector>
 
+#include "engine/memory/owner.h"
 #include "shm/segment_layout.h"
 
 namespace kvd {
-
-// Of the sequences that count for a uid: all but retained ones that may be evicted.
-struct OwnerUse {
-  std::uint64_t sequences = 0;
-  std::uint64_t blocks = 0;  // of group 0; every sequence is charged for all of its blocks
-  friend bool operator==(const OwnerUse&, const OwnerUse&) = default;
-};
 
 // Whether a sequence with these flags stays only as long as its room is not needed.
 constexpr bool IsEvictable(std::uint32_t flags) {
@@ -38,7 +32,8 @@ class OwnerTable {
   // REQUIRES: index < sequence_capacity.
   void Follow(std::uint32_t index, const layout::SequenceRecord& record);
 
-  OwnerUse UseOf(std::uint32_t uid) const;
+  // Sequences and list units; the rest of it is counted elsewhere.
+  OwnerUse UseOf(OwnerId owner) const;
   // The largest session id that owns a sequence; 0: none does.
   std::uint64_t LastSession() const;
   // The largest id of a request of the session that made or last computed a sequence; 0: none.
@@ -67,7 +62,7 @@ class OwnerTable {
     std::uint64_t request_session = 0;
     std::uint64_t request = 0;
     std::uint32_t uid = 0;
-    std::uint32_t blocks = 0;
+    std::uint32_t list_units = 0;
     bool is_live = false;
     bool is_retained = false;
     bool is_held = false;
@@ -89,7 +84,7 @@ class OwnerTable {
   void Take(std::uint32_t index, const Entry& entry);
 
   std::vector<Entry> entries_;              // by index
-  std::map<std::uint32_t, OwnerUse> uses_;  // by uid; none that is all zero
+  std::map<std::uint32_t, OwnerUse> uses_;  // by uid; none without sequences
   Places sessions_;                         // by session and the request that made it
   Places requests_;                         // by session and request that computed it last
   Places retained_;                         // by uid

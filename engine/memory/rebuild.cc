@@ -145,7 +145,7 @@ Result<Recovery> RecoverTables(ConstMetaView meta, const CellLimits& limits) {
     if ((record.flags & layout::kSequenceLive) == 0) continue;
     tables.sequences.Take(index);
     if (Status status = ValidateSequence(meta, index, limits); status) {
-      tables.AddReferences(meta, record, HolderOf(record.flags));
+      tables.AddReferences(meta, record, HolderOf(record));
       tables.owners.Follow(index, record);
     } else {
       recovery.dropped.push_back({.index = index,

@@ -25,6 +25,17 @@ void SetPristine(layout::SequenceRecord* record, std::uint32_t pristine_cells) {
   }
 }
 
+void MarkRequest(const RequestTag& tag, std::uint32_t past_cells, layout::SequenceRecord* record) {
+  const auto request = static_cast<std::uint64_t>(tag.request);
+  const auto session = static_cast<std::uint64_t>(tag.session);
+  if (record->request == request && record->request_session == session) return;
+  record->request = request;
+  record->request_session = request != 0 ? session : 0;
+  record->request_first_cell = request != 0 ? past_cells : 0;
+  // Cells behind that one are of the request's own draws from now on.
+  record->sampler.cell_count = std::min(record->sampler.cell_count, past_cells);
+}
+
 std::uint32_t CountDeltas(ExtentView view) {
   // Runs of one delta are long and deltas few; only a list with many runs is worth sorting.
   std::vector<std::int32_t> deltas;

@@ -8,9 +8,11 @@
 #include <limits>
 #include <string>
 
+#include "engine/memory/cell_edit.h"
+#include "engine/memory/eviction.h"
+#include "engine/memory/prefix_sync.h"
 #include "engine/memory/record_functions.h"
-#include "engine/memory/unified_memory.h"
-#include "shm/check.h"
+#include "engine/memory/sequences.h"
 #include "shm/crc32c.h"
 
 namespace kvd {
@@ -20,107 +22,67 @@ constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
 
 }  // namespace
 
-Result<std::uint32_t> UnifiedMemory::RemoveRange(SequenceHandle handle, PosRange range,
-                                                 const AppliedRequest& applied) {
+struct Sequences::Copy {
+  CellRange cells;
+  std::uint32_t at = 0;  // ordinal in the destination in front of which they go
+  NewState state;
+};
+
+Result<std::uint32_t> Sequences::RemoveRange(SequenceHandle handle, PosRange range,
+                                             const RequestTag& tag) {
   std::uint32_t removed = 0;
   {
-    const MutexLock lock(mutex_);
-    const Applying applying(this, applied);
-    KVD_TRY(const Found found, FindMutable(handle));
-    KVD_TRY(const CellRange cells, FindCells(*found.record, range));
-    if (cells.begin == cells.end) {
-      KVD_CHECK_OK(CommitNothing(handle));
+    const MutexLock lock(store_.mutex);
+    KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
+    KVD_TRY(const CellRange cells, store_.FindCells(*found.record, range));
+    removed = cells.end - cells.begin;
+    if (removed == 0) {
+      KVD_CHECK_OK(CommitNothing(store_, tag, handle));
       return removed;
     }
-    removed = cells.end - cells.begin;
-    const std::uint32_t cell_count = found.record->cell_count;
-    MakeRoomForLists({found.index, layout::kNoSlot});
-    if (cells.end == cell_count) {
-      KVD_CHECK_OK(CutTail(found.index, cells.begin));
-    } else {
-      if (has_state()) {
-        return Fail(Code::kNeedsReplay, HandleText(handle) + ": the " +
-                                            std::to_string(cell_count - cells.end) +
-                                            " tokens behind the range must be replayed");
-      }
-      const Segment segments[] = {{found.record, 0, cells.begin},
-                                  {found.record, cells.end, cell_count}};
-      KVD_CHECK_OK(ReplaceLists(found.index, segments,
-                                std::min(found.record->pristine_cells, cells.begin), NewState{},
-                                removed));
-    }
+    KVD_CHECK_OK(RemoveFound(found, cells, tag));
   }
-  ReturnUnusedSlabs();
+  store_.ReturnUnusedSlabs();
   return removed;
 }
 
-Status UnifiedMemory::Clear(SequenceHandle handle, const AppliedRequest& applied) {
-  KVD_CHECK_OK(RemoveRange(handle, PosRange{}, applied));
+Status Sequences::RemoveFound(const FoundSequence& found, CellRange cells, const RequestTag& tag) {
+  const layout::SequenceRecord& old = *found.record;
+  const SequenceHandle handle = MakeHandle(found.index, old.generation);
+  const bool cuts_tail = cells.end == old.cell_count;
+  if (!cuts_tail && store_.has_state()) {
+    return Fail(Code::kNeedsReplay, HandleText(handle) + ": the " +
+                                        std::to_string(old.cell_count - cells.end) +
+                                        " tokens behind the range must be replayed");
+  }
+  if (!cuts_tail) MakeRoomForLists(store_, {found.index, layout::kNoSlot});
+  Transaction transaction(store_, tag);
+  layout::SequenceRecord record;
+  if (cuts_tail) {
+    KVD_TRY(record, CutTail(store_, transaction, found.index, cells.begin));
+  } else {
+    const Segment segments[] = {{&old, 0, cells.begin}, {&old, cells.end, old.cell_count}};
+    KVD_TRY(record, EditCells(store_, transaction,
+                              {.index = found.index,
+                               .segments = segments,
+                               .pristine_cells = std::min(old.pristine_cells, cells.begin)}));
+  }
+  transaction.Put(found.index, record, Change::kEdited);
+  transaction.Answer(handle, cells.end - cells.begin);
+  return transaction.Commit();
+}
+
+Status Sequences::Clear(SequenceHandle handle, const RequestTag& tag) {
+  KVD_CHECK_OK(RemoveRange(handle, PosRange{}, tag));
   return {};
 }
 
-Status UnifiedMemory::CutTail(std::uint32_t index, std::uint32_t cell_count,
-                              std::uint32_t flags_set) {
-  const layout::SequenceRecord old = meta_.sequences()[index];
-  layout::SequenceRecord record = old;
-  record.flags |= flags_set;
-  record.cell_count = cell_count;
-  record.next_pos = 0;
-  if (cell_count > 0) {
-    record.next_pos = static_cast<std::int32_t>(CellsOf(old).PositionAt(cell_count - 1)) + 1;
-  }
-  KVD_TRY(const NewState state, StateAt(old, cell_count));
-  record.state_slot = state.state_slot;
-  record.logits_slot = state.logits_slot;
-  record.checkpoints = state.checkpoints;
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
-    if (is_cross(group)) continue;
-    const ExtentView view = ViewOf(old, group);
-    GroupEdit& edit = edits_[group];
-    edit.old_pieces.clear();
-    edit.new_pieces.clear();
-    // The first entries of the list are the new list: entries behind entry_count are not committed.
-    layout::ListRoot& root = record.extents[group];
-    std::uint32_t recounted_from = old.first_cell[group];  // a cell of the extent that is cut
-    if (cell_count <= old.first_cell[group]) {
-      root = kEmptyList;
-      record.first_cell[group] = cell_count;
-    } else {
-      root.entry_count = static_cast<std::uint32_t>(FindExtent(view, cell_count - 1)) + 1;
-      if (root.entry_count != old.extents[group].entry_count) {
-        root.crc = Crc32c(0, std::as_bytes(meta_.entries(root)));
-      }
-      recounted_from = view.entries[root.entry_count - 1].start;
-      AppendCells(&edit.new_pieces, view, recounted_from, cell_count);
-    }
-    if (cell_count > 0 && record.first_cell[group] > 0) {
-      const std::int64_t last_dropped = CellsOf(old).PositionAt(record.first_cell[group] - 1);
-      KVD_CHECK_OK(CheckWindow(group, last_dropped, record.next_pos));
-    }
-    AppendCells(&edit.old_pieces, view, recounted_from, old.cell_count);
-  }
-  SetPristine(&record, old.pristine_cells);
-  EndRequest(&record);
-  ++record.edit_number;
-  KVD_CHECK_OK(CommitRecord(index, record, old.cell_count - cell_count));
-  ++content_numbers_[index];
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
-    if (is_cross(group)) continue;
-    RecountPieces(group, holders_[index]);
-    FreeReplaced(old.extents[group], record.extents[group]);
-  }
-  FreeReplaced(old.checkpoints, record.checkpoints);
-  FollowFlags(index);
-  SettleFreed();
-  return {};
-}
-
-Status UnifiedMemory::CheckCross(const layout::SequenceRecord& from,
-                                 const layout::SequenceRecord& to) const {
+Status Sequences::CheckCross(const layout::SequenceRecord& from,
+                             const layout::SequenceRecord& to) const {
   if (to.cross_cells == 0 && to.cell_count == 0) return {};
-  const std::uint32_t group = meta_.geometry().cross_group;
-  const ExtentView a = ViewOf(from, group);
-  const ExtentView b = ViewOf(to, group);
+  const std::uint32_t group = store_.geometry().cross_group;
+  const ExtentView a = store_.ViewOf(from, group);
+  const ExtentView b = store_.ViewOf(to, group);
   if (a.cell_count == b.cell_count &&
       std::equal(a.entries.begin(), a.entries.end(), b.entries.begin(), b.entries.end())) {
     return {};
@@ -128,107 +90,132 @@ Status UnifiedMemory::CheckCross(const layout::SequenceRecord& from,
   return Fail(Code::kUnsupported, "copy: the destination has another encoded text");
 }
 
-Result<std::uint32_t> UnifiedMemory::CopyRange(SequenceHandle source, SequenceHandle destination,
-                                               PosRange range, const AppliedRequest& applied) {
-  const MutexLock lock(mutex_);
-  const Applying applying(this, applied);
-  if (source == destination) {
-    return Fail(Code::kInvalidArgument,
-                HandleText(source) + ": source and destination are the same");
-  }
-  KVD_TRY(const Found from, Find(source));
-  KVD_TRY(const Found to, FindMutable(destination));
-  KVD_TRY(const CellRange copied, FindCells(*from.record, range));
-  const std::uint32_t copied_count = copied.end - copied.begin;
-  if (copied_count == 0) {
-    KVD_CHECK_OK(CommitNothing(destination));
-    return copied_count;
-  }
-  MakeRoomForLists({from.index, to.index});
-  NoteUse(from.index);
+Status Sequences::CheckCopy(const FoundSequence& from, const FoundSequence& to, Copy* copy) const {
   const layout::SequenceRecord& old = *to.record;
-
-  const CellList source_cells = CellsOf(*from.record);
-  const CellList cells = CellsOf(old);
-  if (has_state() && (copied.begin != 0 || old.cell_count != 0)) {
+  const CellList source_cells = store_.CellsOf(*from.record);
+  const CellList cells = store_.CellsOf(old);
+  if (store_.has_state() && (copy->cells.begin != 0 || old.cell_count != 0)) {
     return Fail(Code::kUnsupported,
                 "copying into a sequence with cells, or cells that do not begin with the source's "
                 "first: a recurrent state cannot be put together");
   }
-  const std::int64_t first = source_cells.PositionAt(copied.begin);
-  const std::int64_t last = source_cells.PositionAt(copied.end - 1);
-  const std::uint32_t at = cells.LowerBound(first);
-  if (at != cells.LowerBound(last + 1)) {
-    return Fail(Code::kExists, HandleText(destination) + ": has position " +
-                                   std::to_string(cells.PositionAt(at)) + " inside the copied " +
-                                   std::to_string(first) + " to " + std::to_string(last));
+  const std::int64_t first = source_cells.PositionAt(copy->cells.begin);
+  const std::int64_t last = source_cells.PositionAt(copy->cells.end - 1);
+  copy->at = cells.LowerBound(first);
+  if (copy->at != cells.LowerBound(last + 1)) {
+    return Fail(Code::kExists, HandleText(MakeHandle(to.index, old.generation)) +
+                                   ": has position " + std::to_string(cells.PositionAt(copy->at)) +
+                                   " inside the copied " + std::to_string(first) + " to " +
+                                   std::to_string(last));
   }
   constexpr std::uint32_t kCellsMax = std::numeric_limits<std::int32_t>::max();
-  if (copied_count > kCellsMax - old.cell_count) {
+  if (copy->cells.end - copy->cells.begin > kCellsMax - old.cell_count) {
     return Fail(Code::kNoSpace, "cells of one sequence: more than " + std::to_string(kCellsMax));
   }
-  NewState state;
-  if (has_state()) {
-    KVD_TRY(state, StateAt(*from.record, copied.end));
+  if (store_.has_state()) {
+    KVD_TRY(copy->state, StateAt(store_, *from.record, copy->cells.end));
   }
-  if (meta_.geometry().cross_group != layout::kNoSlot) {
-    KVD_CHECK_OK(CheckCross(*from.record, old));
+  return store_.has_cross() ? CheckCross(*from.record, old) : Status{};
+}
+
+Result<std::uint32_t> Sequences::CopyRange(SequenceHandle source, SequenceHandle destination,
+                                           PosRange range, const RequestTag& tag) {
+  const MutexLock lock(store_.mutex);
+  if (source == destination) {
+    return Fail(Code::kInvalidArgument,
+                HandleText(source) + ": source and destination are the same");
   }
+  KVD_TRY(const FoundSequence from, store_.Find(source));
+  KVD_TRY(const FoundSequence to, store_.FindMutable(destination));
+  Copy copy;
+  KVD_TRY(copy.cells, store_.FindCells(*from.record, range));
+  const std::uint32_t copied_count = copy.cells.end - copy.cells.begin;
+  if (copied_count == 0) {
+    KVD_CHECK_OK(CommitNothing(store_, tag, destination));
+    return copied_count;
+  }
+  KVD_CHECK_OK(CheckCopy(from, to, &copy));
+  MakeRoomForLists(store_, {from.index, to.index});
+  NoteUse(store_, from.index);
 
   // Into an empty sequence the source's first cells stay what they are: the pristine part of a
   // prefix is a pristine prefix.
-  const bool is_prefix = old.cell_count == 0 && copied.begin == 0;
-  const std::uint32_t pristine = is_prefix ? std::min(from.record->pristine_cells, copied_count)
-                                           : std::min(old.pristine_cells, at);
-  if (has_state()) {
-    CollectCheckpoints(*from.record, copied.end, state.state_slot);
-    KVD_TRY(state.checkpoints, WriteCheckpoints(checkpoints_));
+  const layout::SequenceRecord& old = *to.record;
+  const bool is_prefix = old.cell_count == 0 && copy.cells.begin == 0;
+  Transaction transaction(store_, tag);
+  if (store_.has_state()) {
+    CollectCheckpoints(store_, *from.record, copy.cells.end, copy.state.state_slot,
+                       OwnerId{old.owner_uid});
+    KVD_TRY(copy.state.checkpoints, transaction.WriteCheckpoints(store_.checkpoints));
   }
-  const Segment segments[] = {
-      {&old, 0, at}, {from.record, copied.begin, copied.end}, {&old, at, old.cell_count}};
-  KVD_CHECK_OK(ReplaceLists(to.index, segments, pristine, state, copied_count, from.record));
+  const Segment segments[] = {{&old, 0, copy.at},
+                              {from.record, copy.cells.begin, copy.cells.end},
+                              {&old, copy.at, old.cell_count}};
+  KVD_TRY(
+      const layout::SequenceRecord record,
+      EditCells(store_, transaction,
+                {.index = to.index,
+                 .segments = segments,
+                 .pristine_cells = is_prefix ? std::min(from.record->pristine_cells, copied_count)
+                                             : std::min(old.pristine_cells, copy.at),
+                 .state = copy.state,
+                 .cross_source = from.record}));
+  transaction.Put(to.index, record, Change::kEdited);
+  transaction.Answer(destination, copied_count);
+  KVD_CHECK_OK(transaction.Commit());
   return copied_count;
 }
 
-Status UnifiedMemory::AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta,
-                                   const AppliedRequest& applied) {
-  const MutexLock lock(mutex_);
-  const Applying applying(this, applied);
-  KVD_TRY(const Found found, FindMutable(handle));
-  KVD_TRY(const CellRange shifted, FindCells(*found.record, range));
-  if (shifted.begin == shifted.end || delta == 0) return CommitNothing(handle);
-  MakeRoomForLists({found.index, layout::kNoSlot});
-
-  const CellList cells = CellsOf(*found.record);
+Status Sequences::CheckShift(const layout::SequenceRecord& record, CellRange shifted,
+                             std::int32_t delta) const {
+  const CellList cells = store_.CellsOf(record);
   const std::int64_t first = cells.PositionAt(shifted.begin) + delta;
   const std::int64_t last = cells.PositionAt(shifted.end - 1) + delta;
+  const auto moves = [&] {
+    return "delta: " + std::to_string(delta) + " moves positions to " + std::to_string(first) +
+           " to " + std::to_string(last);
+  };
   if (first < 0 || last > kLastPos) {
-    return Fail(Code::kInvalidArgument, "delta: " + std::to_string(delta) + " moves positions to " +
-                                            std::to_string(first) + " to " + std::to_string(last) +
-                                            ", must be 0 to " + std::to_string(kLastPos));
+    return Fail(Code::kInvalidArgument, moves() + ", must be 0 to " + std::to_string(kLastPos));
   }
   if ((shifted.begin > 0 && cells.PositionAt(shifted.begin - 1) >= first) ||
       (shifted.end < cells.view.cell_count && cells.PositionAt(shifted.end) <= last)) {
-    return Fail(Code::kInvalidArgument, "delta: " + std::to_string(delta) + " moves positions to " +
-                                            std::to_string(first) + " to " + std::to_string(last) +
-                                            ", onto or past cells outside of the range");
+    return Fail(Code::kInvalidArgument, moves() + ", onto or past cells outside of the range");
   }
+  return {};
+}
 
-  KVD_TRY(const bool shifted_whole, ShiftWholeExtents(found, shifted, delta));
+Status Sequences::AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta,
+                               const RequestTag& tag) {
+  const MutexLock lock(store_.mutex);
+  KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
+  KVD_TRY(const CellRange shifted, store_.FindCells(*found.record, range));
+  if (shifted.begin == shifted.end || delta == 0) return CommitNothing(store_, tag, handle);
+  KVD_CHECK_OK(CheckShift(*found.record, shifted, delta));
+  MakeRoomForLists(store_, {found.index, layout::kNoSlot});
+
+  KVD_TRY(const bool shifted_whole, ShiftWholeExtents(found, shifted, delta, tag));
   if (shifted_whole) return {};
   const layout::SequenceRecord& old = *found.record;
   const Segment segments[] = {{&old, 0, shifted.begin},
                               {&old, shifted.begin, shifted.end, delta},
                               {&old, shifted.end, old.cell_count}};
-  return ReplaceLists(found.index, segments, std::min(old.pristine_cells, shifted.begin),
-                      {old.state_slot, layout::kNoSlot, old.checkpoints});
+  Transaction transaction(store_, tag);
+  KVD_TRY(const layout::SequenceRecord record,
+          EditCells(store_, transaction,
+                    {.index = found.index,
+                     .segments = segments,
+                     .pristine_cells = std::min(old.pristine_cells, shifted.begin),
+                     .state = {old.state_slot, layout::kNoSlot, old.checkpoints}}));
+  transaction.Put(found.index, record, Change::kEdited);
+  transaction.Answer(handle, 0);
+  return transaction.Commit();
 }
 
-Result<bool> UnifiedMemory::ShiftWholeExtents(const Found& found, CellRange shifted,
-                                              std::int32_t delta) {
-  if (group_count() != 1) return false;
-  const layout::SequenceRecord old = *found.record;
-  const ExtentView view = ViewOf(old);
+Result<bool> Sequences::ShiftWholeExtents(const FoundSequence& found, CellRange shifted,
+                                          std::int32_t delta, const RequestTag& tag) {
+  if (store_.group_count() != 1) return false;
+  const ExtentView view = store_.ViewOf(*found.record);
   const std::size_t first = FindExtent(view, shifted.begin);
   const std::size_t last = FindExtent(view, shifted.end - 1);
   if (view.entries[first].start != shifted.begin || view.EndOf(last) != shifted.end) return false;
@@ -241,24 +228,21 @@ Result<bool> UnifiedMemory::ShiftWholeExtents(const Found& found, CellRange shif
   if ((first > 0 && joins(first - 1)) || (last + 1 < view.entries.size() && joins(last)))
     return false;
 
-  KVD_TRY(layout::ListRoot root, AllocateList(static_cast<std::uint32_t>(view.entries.size())));
-  layout::Extent* entries = meta_.list(root.first_unit);
+  Transaction transaction(store_, tag);
+  KVD_TRY(layout::ListRoot root,
+          transaction.AllocateList(static_cast<std::uint32_t>(view.entries.size())));
+  layout::Extent* entries = store_.meta.list(root.first_unit);
   std::copy(view.entries.begin(), view.entries.end(), entries);
   for (std::size_t e = first; e <= last; ++e) entries[e].delta += delta;
-  root.crc = Crc32c(0, std::as_bytes(meta_.entries(root)));
-  layout::SequenceRecord record = old;
+  root.crc = Crc32c(0, std::as_bytes(store_.meta.entries(root)));
+  layout::SequenceRecord record = *found.record;
   record.extents[0] = root;
   if (last + 1 == view.entries.size()) record.next_pos += delta;
-  SetPristine(&record, std::min(old.pristine_cells, shifted.begin));
+  SetPristine(&record, std::min(record.pristine_cells, shifted.begin));
   record.logits_slot = layout::kNoSlot;
-  ++record.edit_number;
-  if (Status status = CommitRecord(found.index, record); !status) {
-    FreeList(root);
-    return std::unexpected(std::move(status).error());
-  }
-  ++content_numbers_[found.index];
-  FreeList(old.extents[0]);
-  SettleFreed();
+  transaction.Put(found.index, record, Change::kEdited);
+  transaction.Answer(MakeHandle(found.index, record.generation), 0);
+  KVD_CHECK_OK(transaction.Commit());
   return true;
 }
 

@@ -7,21 +7,42 @@ namespace kvd {
 void SlotTable::Account(std::uint32_t slot, std::uint32_t times) {
   if (counts_[slot][0] == 0 && counts_[slot][1] != 0) reclaimable_slots_ += times;
   if (is_checkpoint(slot)) checkpoint_slots_ += times;
+  if (counts_[slot][0] != 0) held_slots_ += times;
 }
 
-void SlotTable::Add(std::uint32_t slot, SlotUse use, std::uint32_t times) {
+void SlotTable::Count(std::uint32_t slot, SlotUse use, std::uint32_t times) {
   KVD_ASSERT(slot < counts_.size() && times > 0);
   Account(slot, ~0u);
   counts_[slot][static_cast<std::size_t>(use)] += times;
   Account(slot, 1);
 }
 
-bool SlotTable::Drop(std::uint32_t slot, SlotUse use) {
+bool SlotTable::Uncount(std::uint32_t slot, SlotUse use) {
   KVD_ASSERT(counts_[slot][static_cast<std::size_t>(use)] != 0);
   Account(slot, ~0u);
   --counts_[slot][static_cast<std::size_t>(use)];
   Account(slot, 1);
   return !is_used(slot);
+}
+
+void SlotTable::Add(std::uint32_t slot, Holder holder, std::uint32_t times) {
+  Count(slot, holder.is_held ? SlotUse::kHeld : SlotUse::kEvictable, times);
+  if (holder.is_held) owners_.Add(slot, holder.owner, times);
+}
+
+bool SlotTable::Drop(std::uint32_t slot, Holder holder) {
+  if (holder.is_held) owners_.Drop(slot, holder.owner);
+  return Uncount(slot, holder.is_held ? SlotUse::kHeld : SlotUse::kEvictable);
+}
+
+void SlotTable::AddCheckpoint(std::uint32_t slot, Holder holder, std::uint32_t times) {
+  Count(slot, SlotUse::kCheckpoint, times);
+  if (holder.is_held) checkpoint_owners_.Add(slot, holder.owner, times);
+}
+
+bool SlotTable::DropCheckpoint(std::uint32_t slot, Holder holder) {
+  if (holder.is_held) checkpoint_owners_.Drop(slot, holder.owner);
+  return Uncount(slot, SlotUse::kCheckpoint);
 }
 
 void SlotAllocator::Adopt(const SlotTable& table) {

@@ -12,28 +12,28 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/memory/block_table.h"
 #include "engine/memory/free_set.h"
+#include "engine/memory/owned_items.h"
+#include "engine/memory/owner.h"
 #include "engine/memory/pool_segment.h"
 
 namespace kvd {
 
-// A sequence somebody wants, one that may be evicted, or a checkpoint of either.
-enum class SlotUse : std::uint8_t { kHeld, kReclaimable, kCheckpoint };
-
-constexpr SlotUse UseOf(Holder holder) {
-  return holder == Holder::kHeld ? SlotUse::kHeld : SlotUse::kReclaimable;
-}
+// Who refers to a slot: a sequence somebody wants, one that may be evicted, or a checkpoint of either.
+enum class SlotUse : std::uint8_t { kHeld, kEvictable, kCheckpoint };
 
 class SlotTable {
  public:
   SlotTable() = default;
-  explicit SlotTable(std::uint32_t slot_count) : counts_(slot_count) {}
+  explicit SlotTable(std::uint32_t slot_count)
+      : counts_(slot_count), owners_(slot_count), checkpoint_owners_(slot_count) {}
 
-  // REQUIRES: slot < slot_count(), times > 0.
-  void Add(std::uint32_t slot, SlotUse use, std::uint32_t times = 1);
-  // True: nothing refers to the slot any more. REQUIRES: it was counted.
-  bool Drop(std::uint32_t slot, SlotUse use);
+  // REQUIRES of these: slot < slot_count(), times > 0. Drop and DropCheckpoint return true if nothing
+  // refers to the slot any more; they REQUIRE that it was counted.
+  void Add(std::uint32_t slot, Holder holder, std::uint32_t times = 1);
+  bool Drop(std::uint32_t slot, Holder holder);
+  void AddCheckpoint(std::uint32_t slot, Holder holder, std::uint32_t times = 1);
+  bool DropCheckpoint(std::uint32_t slot, Holder holder);
 
   std::uint32_t slot_count() const { return static_cast<std::uint32_t>(counts_.size()); }
   bool is_used(std::uint32_t slot) const { return !(counts_[slot] == Counts{}); }
@@ -41,21 +41,38 @@ class SlotTable {
   bool is_checkpoint_only(std::uint32_t slot) const {
     return is_checkpoint(slot) && (counts_[slot][0] | counts_[slot][1]) == 0;
   }
-  // Slots by who refers to them: retained sequences but no held one; checkpoints.
+  // Slots by who refers to them: retained sequences but no held one; checkpoints; held sequences.
   std::uint32_t reclaimable_slots() const { return reclaimable_slots_; }
   std::uint32_t checkpoint_slots() const { return checkpoint_slots_; }
+  std::uint32_t held_slots() const { return held_slots_; }
+  // References of held sequences to one slot.
+  std::uint32_t CountHeld(std::uint32_t slot) const { return counts_[slot][0]; }
+  // Slots that held sequences of that owner refer to, and slots that checkpoints of such do.
+  std::uint64_t CountOwned(OwnerId owner) const { return owners_.CountOf(owner); }
+  std::uint64_t CountOwnedCheckpoints(OwnerId owner) const {
+    return checkpoint_owners_.CountOf(owner);
+  }
+  bool IsOwned(std::uint32_t slot, OwnerId owner) const { return owners_.Refers(slot, owner); }
+  bool IsOwnedCheckpoint(std::uint32_t slot, OwnerId owner) const {
+    return checkpoint_owners_.Refers(slot, owner);
+  }
 
   friend bool operator==(const SlotTable&, const SlotTable&) = default;
 
  private:
   using Counts = std::array<std::uint32_t, 3>;
 
+  void Count(std::uint32_t slot, SlotUse use, std::uint32_t times);
+  bool Uncount(std::uint32_t slot, SlotUse use);
   // Adds (1) or takes (-1, unsigned) the slot's part in the totals.
   void Account(std::uint32_t slot, std::uint32_t times);
 
   std::vector<Counts> counts_;  // by slot, by use
+  OwnedItems owners_;
+  OwnedItems checkpoint_owners_;
   std::uint32_t reclaimable_slots_ = 0;
   std::uint32_t checkpoint_slots_ = 0;
+  std::uint32_t held_slots_ = 0;
 };
 
 class SlotAllocator {

@@ -223,7 +223,7 @@ std::optional<StoredPrefix> PromptStore::Find(std::uint32_t uid, std::uint64_t s
   PrefixIndex::Match match;
   tokens_by_.Find(space, prompt.first(prompt.size() - 1), serves, &match);
   const Entry* best = nullptr;
-  std::uint32_t cells = std::max(held, Memory::kPrefixCellsMin - 1);
+  std::uint32_t cells = std::max(held, PrefixCache::kCellsMin - 1);
   for (const PrefixIndex::Candidate& candidate : match.candidates) {
     const Entry& entry = entries_.at(names_[candidate.sequence]);
     if (candidate.depth <= cells || candidate.depth < entry.cells_min) continue;
@@ -361,13 +361,13 @@ Result<SequenceHandle> PromptStore::LoadOpen(const StateFileReader& file,
                           prompt.first(prefix.cells))) {
     return Fail(Code::kCorrupt, "holds other tokens than it did");
   }
-  KVD_TRY(const SequenceHandle handle, engine_.memory().Create(owner));
+  KVD_TRY(const SequenceHandle handle, engine_.memory().sequences().Create(owner));
   constexpr unsigned kThreads = 2;
   FlaggedWork work(cancelled);
   const Result<LoadReport> report =
       LoadSequence(engine_, file, 0, handle, kThreads, work, prefix.cells_read);
   if (report) return handle;
-  (void)engine_.memory().Drop(handle);
+  (void)engine_.memory().sequences().Drop(handle);
   return std::unexpected(report.error());
 }
 

@@ -24,26 +24,26 @@ std::size_t RowOffset(const CellLayout& cells, const CachePlane& plane, std::siz
 
 Result<SequenceExport> SequenceExport::Open(Engine& engine, SequenceHandle handle) {
   SequenceHold hold;
-  KVD_CHECK_OK(engine.memory().Hold(handle, &hold));
+  KVD_CHECK_OK(engine.memory().holds().Begin(handle, &hold));
   return SequenceExport(engine, std::move(hold));
 }
 
 Result<SequenceExport> SequenceExport::OpenPaused(Engine& engine, SequenceHandle handle) {
   SequenceHold hold;
   hold.is_brief = true;
-  KVD_CHECK_OK(engine.memory().Hold(handle, &hold));
+  KVD_CHECK_OK(engine.memory().holds().Begin(handle, &hold));
   SequenceExport opened(engine, std::move(hold));
   opened.Pause();
   return opened;
 }
 
-void SequenceExport::Pause() { engine_->memory().ReleaseHold(hold_); }
+void SequenceExport::Pause() { engine_->memory().holds().Release(hold_); }
 
 Status SequenceExport::Resume() {
   KVD_ASSERT(!hold_.is_held);
   SequenceHold now;
   now.is_brief = true;
-  const Status held = engine_->memory().Hold(hold_.info.handle, &now);
+  const Status held = engine_->memory().holds().Begin(hold_.info.handle, &now);
   const bool is_same =
       held && now.info.edit_number == hold_.info.edit_number &&
       now.info.cell_count == hold_.info.cell_count &&
@@ -53,7 +53,7 @@ Status SequenceExport::Resume() {
     hold_ = std::move(now);
     return {};
   }
-  if (held) engine_->memory().ReleaseHold(now);
+  if (held) engine_->memory().holds().Release(now);
   return Fail(Code::kConflict, "the sequence was changed, or has made room, while it was read");
 }
 
@@ -102,7 +102,7 @@ SequenceExport::SequenceExport(SequenceExport&& other) noexcept
 }
 
 SequenceExport::~SequenceExport() {
-  if (hold_.is_held) engine_->memory().ReleaseHold(hold_);
+  if (hold_.is_held) engine_->memory().holds().Release(hold_);
 }
 
 Status SequenceExport::ReadRows(const CachePlane& plane, std::uint32_t begin, std::uint32_t end,

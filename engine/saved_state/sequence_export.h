@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/memory/hold_and_restore.h"
+#include "engine/memory/memory.h"
 #include "engine/saved_state/cache_planes.h"
 
 namespace kvd {

@@ -31,7 +31,7 @@ SequenceImport::SequenceImport(Engine& engine, std::uint32_t cell_count)
       cells_fed_(planes_.size()) {}
 
 SequenceImport::~SequenceImport() {
-  if (restore_.is_open) engine_.memory().AbandonRestore(restore_);
+  if (restore_.is_open) engine_.memory().restores().Abandon(restore_);
 }
 
 Result<std::unique_ptr<SequenceImport>> SequenceImport::Begin(Engine& engine,
@@ -67,7 +67,7 @@ Result<std::unique_ptr<SequenceImport>> SequenceImport::Begin(Engine& engine,
     }
     restore.first_cell[plane.group] = std::max(restore.first_cell[plane.group], first);
   }
-  KVD_CHECK_OK(engine.memory().BeginRestore(restore, &import->restore_));
+  KVD_CHECK_OK(engine.memory().restores().Begin(restore, &import->restore_));
   import->checkpoint_cells_.assign(request.checkpoint_cells.begin(),
                                    request.checkpoint_cells.end());
   import->has_state_ = request.has_state;
@@ -197,10 +197,10 @@ Status SequenceImport::CheckComplete() const {
 Status SequenceImport::Commit() {
   KVD_ASSERT(restore_.is_open);
   if (Status status = CheckComplete(); !status) {
-    engine_.memory().AbandonRestore(restore_);
+    engine_.memory().restores().Abandon(restore_);
     return status;
   }
-  return engine_.memory().CommitRestore(restore_);
+  return engine_.memory().restores().Commit(restore_);
 }
 
 }  // namespace kvd

@@ -1,4 +1,5 @@
 #include "tests/crash/operations.h"
+#include "tests/engine/memory/rewrite_all.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@ constexpr SequenceOwner kOther{1001, SessionId{6}, 3};
 
 class TagRotator final : public CellRotator {
  public:
-  explicit TagRotator(UnifiedMemory& memory) : memory_(memory) {}
+  explicit TagRotator(Memory& memory) : memory_(memory) {}
   Status RotateCell(std::uint32_t group, BlockId source_block, std::uint32_t source_cell, Pos,
                     BlockId destination_block, std::uint32_t destination_cell, Pos to) override {
     const auto from = static_cast<std::uint32_t>(source_block);
@@ -31,12 +32,12 @@ class TagRotator final : public CellRotator {
   }
 
  private:
-  UnifiedMemory& memory_;
+  Memory& memory_;
 };
 
 class TagMover final : public CellMover {
  public:
-  explicit TagMover(UnifiedMemory& memory) : memory_(memory) {}
+  explicit TagMover(Memory& memory) : memory_(memory) {}
   void MoveCells(std::uint32_t group, BlockId source_block, std::uint32_t source_cell,
                  BlockId destination_block, std::uint32_t destination_cell,
                  std::uint32_t count) override {
@@ -50,7 +51,7 @@ class TagMover final : public CellMover {
   }
 
  private:
-  UnifiedMemory& memory_;
+  Memory& memory_;
 };
 
 }  // namespace
@@ -99,14 +100,13 @@ bool Has(MemoryKind memory, OperationKind kind) {
   }
 }
 
-Operations::Operations(UnifiedMemory& memory, MemoryKind kind, std::uint64_t seed,
-                       StepWindow& window)
+Operations::Operations(Memory& memory, MemoryKind kind, std::uint64_t seed, StepWindow& window)
     : memory_(memory), kind_(kind), random_(seed), window_(window) {
-  Must(memory_.OpenSession({.id = kOwner.session, .owner_uid = kOwner.uid}));
+  Must(memory_.sessions().Open({.id = kOwner.session, .owner_uid = kOwner.uid}));
   base_ = Make(70);
   std::vector<Pos> positions;
-  Must(memory_.ReadCells(base_, 0, 70, &base_tokens_, &positions));
-  (void)Must(memory_.Publish(base_, kOwner, "base", true, false));
+  Must(memory_.holds().ReadCells(base_, 0, 70, &base_tokens_, &positions));
+  (void)Must(memory_.snapshots().Publish(base_, kOwner, "base", true, false));
 }
 
 // What lies between the two stores is the operation; the signal tells the tracer that it begins.
@@ -138,9 +138,9 @@ std::uint32_t Operations::In(std::uint32_t least, std::uint32_t most) {
   return least + static_cast<std::uint32_t>(random_() % (most - least + 1));
 }
 
-AppliedRequest Operations::Applied() {
+RequestTag Operations::Applied() {
   if (In(0, 1) == 0) return {};
-  return {.session = kOwner.session, .request = RequestId{++last_request_}, .verb = 1};
+  return {.session = kOwner.session, .request = RequestId{++last_request_}, .kind = 1};
 }
 
 layout::SamplerRecord Operations::Sampler() {
@@ -188,14 +188,14 @@ void Operations::Fill(const StepSequence& part) {
 void Operations::Append(SequenceHandle handle, std::size_t count, std::uint32_t key_form) {
   const std::vector<TokenId> tokens = Tokens(count);
   const AppendRequest request{.handle = handle,
-                              .pos = Must(memory_.Query(handle)).next_pos,
+                              .pos = Must(memory_.sequences().Query(handle)).next_pos,
                               .tokens = tokens,
                               .key_form = key_form};
   StepPlan plan;
-  Must(memory_.Reserve({&request, 1}, &plan, nullptr));
+  Must(memory_.steps().Reserve({&request, 1}, &plan, nullptr));
   Fill(plan.sequences[0]);
-  Must(memory_.Commit(plan, 0));
-  memory_.EndStep(plan);
+  Must(memory_.steps().Commit(plan, 0));
+  memory_.steps().EndStep(plan);
 }
 
 void Operations::Encode(SequenceHandle handle) {
@@ -203,13 +203,13 @@ void Operations::Encode(SequenceHandle handle) {
   // As the engine does: the cells are reserved, made safe to write and filled, then committed.
   const auto encode = [&]() -> Status {
     Restore restore;
-    KVD_CHECK_OK(memory_.BeginRestore(
+    KVD_CHECK_OK(memory_.restores().Begin(
         {.handle = handle, .cross_tokens = tokens, .grows_later = true}, &restore));
     const std::uint32_t group = memory_.geometry().meta.cross_group;
     for (const layout::Extent& extent : restore.parts[group].extents)
       KVD_CHECK_OK(memory_.GrowBlock(group, static_cast<BlockId>(extent.block)));
     FillRestored(restore, {}, tokens);
-    return memory_.CommitRestore(restore);
+    return memory_.restores().Commit(restore);
   };
   if (window_.kind == OperationKind::kEncode) {
     Step(OperationKind::kEncode, encode);
@@ -237,7 +237,7 @@ void Operations::FillRestored(const Restore& restore, std::span<const TokenId> t
 }
 
 SequenceHandle Operations::Make(std::size_t cells, std::uint32_t key_form) {
-  const SequenceHandle handle = Must(memory_.Create(kOwner));
+  const SequenceHandle handle = Must(memory_.sequences().Create(kOwner));
   if (kind_ == MemoryKind::kEncoder) Encode(handle);
   if (cells != 0) Append(handle, cells, key_form);
   return handle;
@@ -245,11 +245,13 @@ SequenceHandle Operations::Make(std::size_t cells, std::uint32_t key_form) {
 
 SequenceHandle Operations::ForkOf(SequenceHandle source, SequenceOwner owner) {
   SequenceHandle fork{};
-  Must(memory_.Fork(source, owner, {&fork, 1}));
+  Must(memory_.sequences().Fork(source, owner, {&fork, 1}));
   return fork;
 }
 
-void Operations::Forget(std::span<const SequenceHandle> handles) { Must(memory_.DropAll(handles)); }
+void Operations::Forget(std::span<const SequenceHandle> handles) {
+  Must(memory_.sequences().DropAll(handles));
+}
 
 void Operations::Run(OperationKind kind) {
   using enum OperationKind;
@@ -258,7 +260,7 @@ void Operations::Run(OperationKind kind) {
     case kCreate: {
       SequenceHandle made{};
       Step(kind, [&, applied = Applied()]() -> Status {
-        KVD_TRY(made, memory_.Create(kOwner, applied));
+        KVD_TRY(made, memory_.sequences().Create(kOwner, applied));
         return {};
       });
       return Forget(made);
@@ -267,29 +269,34 @@ void Operations::Run(OperationKind kind) {
       std::vector<SequenceHandle> forks(In(1, 3));
       std::optional<std::uint32_t> cells;
       if (kind_ == MemoryKind::kAttention && In(0, 1) == 0) cells = In(1, 70);
-      Step(kind,
-           [&, applied = Applied()] { return memory_.Fork(base_, kOwner, forks, cells, applied); });
+      Step(kind, [&, applied = Applied()] {
+        return memory_.sequences().Fork(base_, kOwner, forks, cells, applied);
+      });
       return Forget(forks);
     }
     case kDrop: {
       const SequenceHandle fork = ForkOf(base_, kOwner);
       if (In(0, 1) == 0) Append(fork, In(1, 40));
-      return Step(kind, [&, applied = Applied()] { return memory_.Drop(fork, applied); });
+      return Step(kind,
+                  [&, applied = Applied()] { return memory_.sequences().Drop(fork, applied); });
     }
     case kDropAll: {
       const std::array forks = {ForkOf(base_, kOwner), ForkOf(base_, kOther), Make(5)};
-      return Step(kind, [&, applied = Applied()] { return memory_.DropAll(forks, applied); });
+      return Step(kind,
+                  [&, applied = Applied()] { return memory_.sequences().DropAll(forks, applied); });
     }
     case kKeep: {
       const SequenceHandle kept = ForkOf(base_, kOther);
       for (int i = 0; i < 2; ++i) (void)ForkOf(base_, kOther);
-      Step(kind, [&, applied = Applied()] { return memory_.Keep(kept, kOther.session, applied); });
+      Step(kind, [&, applied = Applied()] {
+        return memory_.sequences().Keep(kept, kOther.session, applied);
+      });
       return Forget(kept);
     }
     case kRemove: return RunRemove();
     case kClear: {
       const SequenceHandle fork = ForkOf(base_, kOwner);
-      Step(kind, [&, applied = Applied()] { return memory_.Clear(fork, applied); });
+      Step(kind, [&, applied = Applied()] { return memory_.sequences().Clear(fork, applied); });
       return Forget(fork);
     }
     case kCopy: return RunCopy();
@@ -297,8 +304,9 @@ void Operations::Run(OperationKind kind) {
       const SequenceHandle fork = ForkOf(base_, kOwner);
       const PosRange range{Pos{static_cast<std::int32_t>(In(0, 2) * In(1, 32))}, kPosEnd};
       const auto delta = static_cast<std::int32_t>(In(1, 9));
-      Step(kind,
-           [&, applied = Applied()] { return memory_.AddPositions(fork, range, delta, applied); });
+      Step(kind, [&, applied = Applied()] {
+        return memory_.sequences().AddPositions(fork, range, delta, applied);
+      });
       return Forget(fork);
     }
     case kDivide:
@@ -308,33 +316,34 @@ void Operations::Run(OperationKind kind) {
     case kSetOwner: {
       const SequenceHandle fork = ForkOf(base_, kOwner);
       Step(kind, [&, applied = Applied()] {
-        return memory_.SetOwner(fork, kOther, layout::kSequenceRetained, 0, applied);
+        return memory_.sequences().SetOwner(fork, kOther, layout::kSequenceRetained, 0, applied);
       });
       const layout::SamplerRecord sampler = Sampler();
-      Step(kind, [&] { return memory_.SetSampler(fork, sampler); }, sampler.flags != 0);
+      Step(kind, [&] { return memory_.sequences().SetSampler(fork, sampler); }, sampler.flags != 0);
       return Forget(fork);
     }
     case kPublish:
     case kReplace:
     case kUnpublish: {
       const auto publish = [&] {
-        return memory_.Publish(base_, kOwner, "name", In(0, 1) == 0, true);
+        return memory_.snapshots().Publish(base_, kOwner, "name", In(0, 1) == 0, true);
       };
       if (kind == kPublish) {
         Step(kind, publish);
       } else {
         (void)Must(publish());
         if (kind == kReplace) Step(kind, publish);
-        if (kind == kUnpublish) return Step(kind, [&] { return memory_.Unpublish("name"); });
+        if (kind == kUnpublish)
+          return Step(kind, [&] { return memory_.snapshots().Unpublish("name"); });
       }
-      return Must(memory_.Unpublish("name"));
+      return Must(memory_.snapshots().Unpublish("name"));
     }
     case kReserve:
     case kCommit: return RunAppend();
     case kEncode: return Forget(Make(0));
     case kCheckpoint: {
       const SequenceHandle made = Make(In(3, 20));
-      Step(kind, [&] { return memory_.KeepCheckpoint(made); });
+      Step(kind, [&] { return memory_.states().KeepCheckpoint(made); });
       return Forget(made);
     }
     case kLogits: {
@@ -345,7 +354,7 @@ void Operations::Run(OperationKind kind) {
         sum = AddToSum(sum, (token + 10'000) % 10'000);
       }
       std::memcpy(row.data(), &sum, sizeof sum);
-      Step(kind, [&] { return memory_.KeepLogits(made, row.data()); });
+      Step(kind, [&] { return memory_.states().KeepLogits(made, row.data()); });
       return Forget(made);
     }
     case kTakePrefix: return RunTakePrefix();
@@ -354,21 +363,23 @@ void Operations::Run(OperationKind kind) {
     case kRewind: return RunRewind();
     case kRestore: return RunRestore();
     case kRemember: {
-      const AppliedRequest applied = Applied();
-      for (const auto stage : {Memory::Stage::kBegun, Memory::Stage::kEnded}) {
-        Step(kind, [&] { return memory_.Remember(applied, stage, 7); }, applied.is_somebodys());
+      const RequestTag applied = Applied();
+      for (const auto stage : {Sessions::Stage::kBegun, Sessions::Stage::kEnded}) {
+        Step(
+            kind, [&] { return memory_.sessions().Remember(applied, stage, 7); },
+            applied.is_somebodys());
       }
       return;
     }
     case kOpenSession:
     case kCloseSession: {
       const StoredSession session{.id = kOther.session, .owner_uid = kOther.uid};
-      const auto open = [&] { return memory_.OpenSession(session); };
-      const auto close = [&] { return memory_.CloseSession(session.id); };
+      const auto open = [&] { return memory_.sessions().Open(session); };
+      const auto close = [&] { return memory_.sessions().Close(session.id); };
       if (kind == kOpenSession) {
         Step(kind, open);
         const ClientProcess process{.pid = In(1, 9), .start = In(1, 9), .pid_namespace = 1};
-        Step(kind, [&] { return memory_.SetSessionProcess(session.id, process); });
+        Step(kind, [&] { return memory_.sessions().SetProcess(session.id, process); });
         return Must(close());
       }
       Must(open());
@@ -384,40 +395,41 @@ void Operations::RunRemove() {
     // Back to a checkpoint, so that no state has to be computed again.
     Forget(made);
     made = Make(In(5, 30));
-    (void)Must(memory_.KeepCheckpoint(made));
-    range.begin = Must(memory_.Query(made)).next_pos;
+    (void)Must(memory_.states().KeepCheckpoint(made));
+    range.begin = Must(memory_.sequences().Query(made)).next_pos;
     Append(made, In(1, 20));
   } else if (In(0, 1) == 0) {
     range.end = Pos{range.begin.value + static_cast<std::int32_t>(In(1, 9))};
   }
   Step(OperationKind::kRemove,
-       [&, applied = Applied()] { return memory_.RemoveRange(made, range, applied); });
+       [&, applied = Applied()] { return memory_.sequences().RemoveRange(made, range, applied); });
   Forget(made);
 }
 
 void Operations::RunCopy() {
-  const SequenceHandle made = Must(memory_.Create(kOwner));
+  const SequenceHandle made = Must(memory_.sequences().Create(kOwner));
   PosRange range{Pos{0}, kPosEnd};
   if (kind_ != MemoryKind::kHybrid) {
     range.begin = Pos{static_cast<std::int32_t>(In(0, 40))};
     range.end = Pos{range.begin.value + static_cast<std::int32_t>(In(1, 40))};
   }
-  Step(OperationKind::kCopy,
-       [&, applied = Applied()] { return memory_.CopyRange(base_, made, range, applied); });
+  Step(OperationKind::kCopy, [&, applied = Applied()] {
+    return memory_.sequences().CopyRange(base_, made, range, applied);
+  });
   Forget(made);
 }
 
 // A few cells a slice: a kill may come between two of them.
 Result<std::uint32_t> Operations::DivideInSlices(SequenceHandle sequence, CellRotator& rotator,
-                                                 const AppliedRequest& applied) {
+                                                 const RequestTag& applied) {
   CellRewrite rewrite;
-  KVD_CHECK_OK(memory_.BeginRewrite({.handle = sequence,
-                                     .kind = RewriteRequest::Kind::kDivide,
-                                     .range = {Pos{0}, kPosEnd},
-                                     .divisor = 2,
-                                     .applied = applied},
-                                    &rewrite));
-  while (rewrite.is_open) KVD_CHECK_OK(memory_.RewriteSlice(rewrite, 7, rotator));
+  KVD_CHECK_OK(memory_.rewrites().Begin({.handle = sequence,
+                                         .kind = RewriteRequest::Kind::kDivide,
+                                         .range = {Pos{0}, kPosEnd},
+                                         .divisor = 2,
+                                         .applied = applied},
+                                        &rewrite));
+  while (rewrite.is_open) KVD_CHECK_OK(memory_.rewrites().Advance(rewrite, 7, rotator));
   return rewrite.cell_count();
 }
 
@@ -431,14 +443,14 @@ void Operations::RunDivide() {
            [&, applied = Applied()] { return DivideInSlices(made, rotator, applied); });
       break;
     case OperationKind::kSettle:
-      Must(memory_.AddPositions(made, {Pos{2}, kPosEnd}, 3));
+      Must(memory_.sequences().AddPositions(made, {Pos{2}, kPosEnd}, 3));
       Step(
           OperationKind::kSettle,
-          [&] { return memory_.Settle(made, Memory::SettleScope::kAll, rotator); },
+          [&] { return SettleCells(memory_, made, SettleScope::kAll, rotator); },
           /*changes_something=*/false);
       break;
     default:
-      Step(OperationKind::kChangeForm, [&] { return memory_.ChangeKeyForm(made, 1, rotator); });
+      Step(OperationKind::kChangeForm, [&] { return ChangeKeyForm(memory_, made, 1, rotator); });
   }
   Forget(made);
 }
@@ -452,7 +464,7 @@ void Operations::RunDefragment() {
     made.erase(made.begin() + static_cast<std::ptrdiff_t>(gone));
   }
   Step(
-      OperationKind::kDefragment, [&] { return memory_.Defragment(64, mover); },
+      OperationKind::kDefragment, [&] { return memory_.defragmenter().Advance(64, mover); },
       /*changes_something=*/false);
   Forget(made);
 }
@@ -464,7 +476,7 @@ void Operations::RunAppend() {
   std::array<AppendRequest, 2> requests;
   for (std::size_t i = 0; i < made.size(); ++i) {
     requests[i] = {.handle = made[i],
-                   .pos = Must(memory_.Query(made[i])).next_pos,
+                   .pos = Must(memory_.sequences().Query(made[i])).next_pos,
                    .tokens = tokens[i],
                    .applied = Applied(),
                    .sampler = Sampler()};
@@ -472,7 +484,7 @@ void Operations::RunAppend() {
   }
   StepPlan plan;
   const auto reserve = [&]() -> Status {
-    KVD_CHECK_OK(memory_.Reserve(requests, &plan, nullptr));
+    KVD_CHECK_OK(memory_.steps().Reserve(requests, &plan, nullptr));
     for (std::size_t i = 0; i < plan.count; ++i) Fill(plan.sequences[i]);
     return {};
   };
@@ -484,25 +496,25 @@ void Operations::RunAppend() {
   for (std::size_t i = 0; i < made.size(); ++i) {
     // A part that is given up now and then.
     if (i == 1 && In(0, 3) == 0) {
-      memory_.Abandon(plan, i);
+      memory_.steps().Abandon(plan, i);
     } else if (steps_reserve) {
-      Must(memory_.Commit(plan, i));
+      Must(memory_.steps().Commit(plan, i));
     } else {
-      Step(OperationKind::kCommit, [&] { return memory_.Commit(plan, i); });
+      Step(OperationKind::kCommit, [&] { return memory_.steps().Commit(plan, i); });
     }
   }
-  memory_.EndStep(plan);
+  memory_.steps().EndStep(plan);
   Forget(made);
 }
 
 void Operations::RunTakePrefix() {
-  const SequenceHandle made = Must(memory_.Create(kOwner));
+  const SequenceHandle made = Must(memory_.sequences().Create(kOwner));
   std::vector<TokenId> tokens = base_tokens_;
   // All of it and another token; or, where no state is needed there, a part.
   tokens.resize(kind_ == MemoryKind::kHybrid ? tokens.size() : In(20, 70));
   tokens.push_back(9'999);
   Step(OperationKind::kTakePrefix, [&, applied = Applied()] {
-    return memory_.TakePrefix({.destination = made, .tokens = tokens, .applied = applied});
+    return memory_.prefixes().Take({.destination = made, .tokens = tokens, .applied = applied});
   });
   Forget(made);
 }
@@ -511,30 +523,31 @@ void Operations::RunRetained() {
   const SequenceHandle made = Make(In(24, 40));
   // Behind an edit nothing is worth keeping.
   if (kind_ == MemoryKind::kAttention && In(0, 1) == 0) {
-    (void)Must(memory_.RemoveRange(made, {Pos{20}, Pos{22}}));
+    (void)Must(memory_.sequences().RemoveRange(made, {Pos{20}, Pos{22}}));
   }
-  const auto retain = [&, applied = Applied()] { return memory_.Retain(made, applied); };
+  const auto retain = [&, applied = Applied()] { return memory_.prefixes().Retain(made, applied); };
   if (window_.kind == OperationKind::kRetain) {
     Step(OperationKind::kRetain, retain);
-    return (void)memory_.Drop(made);
+    return (void)memory_.sequences().Drop(made);
   }
   if (!Must(retain())) return;
   Step(OperationKind::kEvict, [&]() -> Status {
-    (void)memory_.LimitRetained(0);
+    (void)memory_.prefixes().LimitRetained(0);
     return {};
   });
 }
 
 void Operations::RunRewind() {
   const SequenceHandle made = Make(In(5, 20));
-  (void)Must(memory_.KeepCheckpoint(made));
+  (void)Must(memory_.states().KeepCheckpoint(made));
   Append(made, In(5, 20));
-  const auto length = static_cast<std::uint32_t>(Must(memory_.Query(made)).next_pos.value);
+  const auto length =
+      static_cast<std::uint32_t>(Must(memory_.sequences().Query(made)).next_pos.value);
   Rewind rewind;
   rewind.applied = Applied();
   const Pos begin{static_cast<std::int32_t>(In(2, length - 2))};
   const PosRange range{begin, In(0, 1) == 0 ? kPosEnd : Pos{begin.value + 1}};
-  Must(memory_.BeginRewind(made, range, &rewind));
+  Must(memory_.states().BeginRewind(made, range, &rewind));
   std::uint64_t sum = kSumOfNothing;
   if (rewind.state_from != layout::kNoSlot) {
     std::memcpy(&sum, memory_.StateBytes(rewind.state_from), sizeof sum);
@@ -543,12 +556,12 @@ void Operations::RunRewind() {
   rewind.done = rewind.tokens.size();
   rewind.last_slot = rewind.slots[0];
   std::memcpy(memory_.StateBytes(rewind.last_slot), &sum, sizeof sum);
-  Step(OperationKind::kRewind, [&] { return memory_.CommitRewind(rewind); });
+  Step(OperationKind::kRewind, [&] { return memory_.states().CommitRewind(rewind); });
   Forget(made);
 }
 
 void Operations::RunRestore() {
-  const SequenceHandle made = Must(memory_.Create(kOwner));
+  const SequenceHandle made = Must(memory_.sequences().Create(kOwner));
   const bool is_hybrid = kind_ == MemoryKind::kHybrid;
   const std::vector<TokenId> tokens = Tokens(In(1, 50));
   const std::vector<TokenId> cross =
@@ -570,7 +583,7 @@ void Operations::RunRestore() {
   if (is_hybrid) request.checkpoint_cells = checkpoints;
   Step(OperationKind::kRestore, [&]() -> Status {
     Restore restore;
-    KVD_CHECK_OK(memory_.BeginRestore(request, &restore));
+    KVD_CHECK_OK(memory_.restores().Begin(request, &restore));
     FillRestored(restore, tokens, cross);
     if (restore.state_slot != layout::kNoSlot) {
       std::memcpy(memory_.StateBytes(restore.state_slot), &sums.back(), sizeof sums[0]);
@@ -578,7 +591,7 @@ void Operations::RunRestore() {
     if (restore.logits_slot != layout::kNoSlot) {
       std::memcpy(memory_.LogitsBytes(restore.logits_slot), &sums.back(), sizeof sums[0]);
     }
-    return memory_.CommitRestore(restore);
+    return memory_.restores().Commit(restore);
   });
   Forget(made);
 }

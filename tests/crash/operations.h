@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/memory.h"
 
 namespace kvd::test {
 
@@ -67,7 +67,7 @@ struct StepWindow {
 
 class Operations {
  public:
-  Operations(UnifiedMemory& memory, MemoryKind kind, std::uint64_t seed, StepWindow& window);
+  Operations(Memory& memory, MemoryKind kind, std::uint64_t seed, StepWindow& window);
 
   // Ends the process (status 3, words in the window) where an operation is refused.
   void Run(OperationKind kind);
@@ -80,7 +80,7 @@ class Operations {
   T Must(Result<T> result);
 
   std::uint32_t In(std::uint32_t least, std::uint32_t most);
-  AppliedRequest Applied();
+  RequestTag Applied();
   layout::SamplerRecord Sampler();
   SequenceHandle Make(std::size_t cells, std::uint32_t key_form = 0);
   SequenceHandle ForkOf(SequenceHandle source, SequenceOwner owner);
@@ -97,7 +97,7 @@ class Operations {
   void RunRemove();
   void RunCopy();
   Result<std::uint32_t> DivideInSlices(SequenceHandle sequence, CellRotator& rotator,
-                                       const AppliedRequest& applied);
+                                       const RequestTag& applied);
   void RunDivide();
   void RunDefragment();
   void RunAppend();
@@ -106,7 +106,7 @@ class Operations {
   void RunRewind();
   void RunRestore();
 
-  UnifiedMemory& memory_;
+  Memory& memory_;
   const MemoryKind kind_;
   std::mt19937_64 random_;
   StepWindow& window_;

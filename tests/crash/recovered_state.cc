@@ -10,7 +10,7 @@ namespace {
 
 class Describer {
  public:
-  Describer(ConstMetaView meta, UnifiedMemory& memory) : meta_(meta), memory_(memory) {}
+  Describer(ConstMetaView meta, Memory& memory) : meta_(meta), memory_(memory) {}
 
   RecoveredState Describe() {
     for (std::uint32_t index = 0; index < meta_.geometry().sequence_capacity; ++index) {
@@ -110,14 +110,14 @@ class Describer {
   }
 
   ConstMetaView meta_;
-  UnifiedMemory& memory_;
+  Memory& memory_;
   RecoveredState state_;
   std::vector<std::uint64_t> sums_;  // behind so many cells of the sequence
 };
 
 }  // namespace
 
-std::uint64_t* CellBytes(UnifiedMemory& memory, std::uint32_t group, std::uint32_t block,
+std::uint64_t* CellBytes(Memory& memory, std::uint32_t group, std::uint32_t block,
                          std::uint32_t cell, bool is_key) {
   const LayerLayout& layer = memory.geometry().groups[group].layers[0];
   std::byte* const bytes = memory.BlockBytes(group, BlockId{block}) +
@@ -126,7 +126,7 @@ std::uint64_t* CellBytes(UnifiedMemory& memory, std::uint32_t group, std::uint32
   return reinterpret_cast<std::uint64_t*>(bytes);
 }
 
-RecoveredState RecoverState(MetaView copy, UnifiedMemory& memory) {
+RecoveredState RecoverState(MetaView copy, Memory& memory) {
   if (const auto header = ValidateHeader(copy.bytes()); !header) {
     return {.text = {}, .problem = header.error().message};
   }

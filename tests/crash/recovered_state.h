@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/memory.h"
 
 namespace kvd::test {
 
@@ -22,7 +22,7 @@ constexpr std::uint64_t AddToSum(std::uint64_t sum, TokenId token) {
 }
 
 // Where the operations write it. Any process that has mapped the memory's pool.
-std::uint64_t* CellBytes(UnifiedMemory& memory, std::uint32_t group, std::uint32_t block,
+std::uint64_t* CellBytes(Memory& memory, std::uint32_t group, std::uint32_t block,
                          std::uint32_t cell, bool is_key);
 
 struct RecoveredState {
@@ -32,6 +32,6 @@ struct RecoveredState {
 
 // Recovers in `copy`, which the published record, if there is one, is applied to. K, V and states
 // are read from the pool of `memory`; nothing else of that object is used.
-RecoveredState RecoverState(MetaView copy, UnifiedMemory& memory);
+RecoveredState RecoverState(MetaView copy, Memory& memory);
 
 }  // namespace kvd::test

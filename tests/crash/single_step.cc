@@ -22,7 +22,7 @@
 #include <new>
 #include <optional>
 
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/memory.h"
 #include "tests/crash/operations.h"
 #include "tests/crash/recovered_state.h"
 
@@ -58,7 +58,7 @@ struct Range {
 // The bytes of the segments as they were when last looked at.
 class Shadow {
  public:
-  explicit Shadow(UnifiedMemory& memory)
+  explicit Shadow(Memory& memory)
       : memory_(memory),
         live_(memory.meta_bytes()),
         copy_(static_cast<std::byte*>(std::aligned_alloc(64, live_.size()))),
@@ -121,7 +121,7 @@ class Shadow {
     void operator()(std::byte* bytes) const { std::free(bytes); }
   };
 
-  UnifiedMemory& memory_;
+  Memory& memory_;
   std::span<const std::byte> live_;
   std::unique_ptr<std::byte, Free> copy_;
   std::unique_ptr<std::byte, Free> scratch_;
@@ -137,7 +137,7 @@ class Episode {
       : kind_(kind), seed_(seed), limits_(limits), counts_(counts) {
     const Result<MemoryGeometry> geometry = ComputeGeometry(OptionsOf(kind));
     Result<MemorySegments> segments = MemorySegments::CreateAnonymous(*geometry);
-    memory_ = std::move(*UnifiedMemory::Create(std::move(*segments)));
+    memory_ = Memory::Create(std::move(*segments));
     void* const shared = ::mmap(nullptr, 2 * sizeof(StepWindow), PROT_READ | PROT_WRITE,
                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) throw std::bad_alloc();
@@ -254,7 +254,7 @@ class Episode {
   const std::uint64_t seed_;
   const Limits& limits_;
   Counts* const counts_;
-  std::unique_ptr<UnifiedMemory> memory_;
+  std::unique_ptr<Memory> memory_;
   StepWindow* window_ = nullptr;
   pid_t child_ = -1;
 };

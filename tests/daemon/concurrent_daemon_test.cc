@@ -43,10 +43,8 @@ int OperationCount() {
 class Daemon {
  public:
   Daemon(Engine& engine, const std::filesystem::path& folder)
-      : socket_path_((folder / "kvd.sock").string()),
-        quotas_({}, ::geteuid(), true),
-        shares_(engine.memory(), quotas_) {
-    auto saved = SavedStates::Open((folder / "store").string(), engine, quotas_, shares_);
+      : socket_path_((folder / "kvd.sock").string()), quotas_({}, ::geteuid(), true) {
+    auto saved = SavedStates::Open((folder / "store").string(), engine, quotas_);
     EXPECT_TRUE(saved) << saved.error().message;
     saved_states_ = std::move(*saved);
     auto cache = PromptCache::Open(
@@ -55,21 +53,14 @@ class Daemon {
          .spill = [this](std::function<void()> call) { spills_.Post(std::move(call)); }});
     EXPECT_TRUE(cache) << cache.error().message;
     cache_ = std::move(*cache);
-    scheduler_.emplace(
-        engine, engine.config().vocab_size,
-        SchedulerOptions{.defrag_threshold = 0.05,
-                         .admit =
-                             [this](const ComputingRequest& request, std::size_t tokens) {
-                               return shares_.Admit(request.session().uid(), tokens);
-                             },
-                         .prompt_cache = cache_.get()});
+    scheduler_.emplace(engine, engine.config().vocab_size,
+                       SchedulerOptions{.defrag_threshold = 0.05, .prompt_cache = cache_.get()});
     cache_->OnLoaded([this] { scheduler_->WakeUp(); });
     server_.emplace(Server::Parts{.loop = io_,
                                   .workers = workers_,
                                   .engine = engine,
                                   .scheduler = *scheduler_,
                                   .quotas = quotas_,
-                                  .shares = shares_,
                                   .saved_states = saved_states_.get(),
                                   .prompt_cache = cache_.get()},
                     ServerOptions{.reconnect_wait = kReconnectWait});
@@ -111,7 +102,6 @@ class Daemon {
  private:
   const std::string socket_path_;
   const QuotaPolicy quotas_;
-  PoolShares shares_;
   AsioLoop io_;
   ThreadWorkers workers_;
   AsioLoop loads_;
@@ -333,15 +323,15 @@ class Worker {
 // Queries of the memory from a thread that is none of the daemon's, until told to stop.
 void LookAt(Memory& memory, const std::atomic<bool>& stop) {
   while (!stop.load(std::memory_order_relaxed)) {
-    const auto sequences = memory.Sequences();
+    const auto sequences = memory.sequences().List();
     for (const SequenceInfo& info : sequences) {
-      (void)memory.QueryUse(info.handle);
+      (void)memory.sequences().QueryUse(info.handle);
       std::vector<TokenId> tokens;
       std::vector<Pos> positions;
-      (void)memory.ReadCells(info.handle, 0, info.cell_count, &tokens, &positions);
+      (void)memory.holds().ReadCells(info.handle, 0, info.cell_count, &tokens, &positions);
     }
     (void)memory.Usage();
-    (void)memory.Snapshots();
+    (void)memory.snapshots().List();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

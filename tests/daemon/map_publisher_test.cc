@@ -24,13 +24,13 @@ class MapPublisherTest : public ::testing::Test {
     return std::move(*reader);
   }
   SequenceHandle MakeSequence(std::uint32_t uid, std::size_t cells) {
-    const SequenceHandle handle = *memory().Create({uid, SessionId{uid}, 0});
+    const SequenceHandle handle = *memory().sequences().Create({uid, SessionId{uid}, 0});
     const std::vector<TokenId> tokens(cells, 3);
     StepPlan plan;
     const AppendRequest request{handle, Pos{0}, tokens};
-    EXPECT_TRUE(memory().Reserve({&request, 1}, &plan, nullptr));
-    EXPECT_TRUE(memory().Commit(plan, 0));
-    memory().EndStep(plan);
+    EXPECT_TRUE(memory().steps().Reserve({&request, 1}, &plan, nullptr));
+    EXPECT_TRUE(memory().steps().Commit(plan, 0));
+    memory().steps().EndStep(plan);
     return handle;
   }
   static std::vector<std::uint64_t> Handles(const MapReader& map) {
@@ -66,9 +66,10 @@ class MapPublisherTest : public ::testing::Test {
 TEST_F(MapPublisherTest, AUidSeesItsOwnAndPublicSequencesAndTotalsOfAll) {
   const SequenceHandle mine = MakeSequence(kOwn, 40);
   const SequenceHandle theirs = MakeSequence(kOther, 10);
-  const SequenceHandle shown = *memory().Publish(mine, {kOwn, SessionId{1}, 0}, "all", true, false);
+  const SequenceHandle shown =
+      *memory().snapshots().Publish(mine, {kOwn, SessionId{1}, 0}, "all", true, false);
   const SequenceHandle hidden =
-      *memory().Publish(mine, {kOwn, SessionId{1}, 0}, "own", false, false);
+      *memory().snapshots().Publish(mine, {kOwn, SessionId{1}, 0}, "own", false, false);
   MapReader own = Read(kOwn);
   MapReader other = Read(kOther);
   publisher_.PublishNow();
@@ -83,7 +84,7 @@ TEST_F(MapPublisherTest, AUidSeesItsOwnAndPublicSequencesAndTotalsOfAll) {
     EXPECT_EQ(map->sessions()[1].session, 0u);
   }
   EXPECT_EQ(own.sequences()[IndexOf(mine)].shared_cells, 40u);
-  ASSERT_TRUE(memory().Unpublish("all"));
+  ASSERT_TRUE(memory().snapshots().Unpublish("all"));
   publisher_.PublishNow();
   EXPECT_TRUE(other.Refresh());
   EXPECT_EQ(Handles(other), Numbers({theirs}));
@@ -102,7 +103,8 @@ std::vector<std::uint64_t> BlockWords(const MapReader& map) {
 
 TEST_F(MapPublisherTest, WhatAnotherUidDoesChangesNoBlockOfTheViewersMap) {
   const SequenceHandle mine = MakeSequence(kOwn, 40);
-  const SequenceHandle shown = *memory().Publish(mine, {kOwn, SessionId{1}, 0}, "all", true, false);
+  const SequenceHandle shown =
+      *memory().snapshots().Publish(mine, {kOwn, SessionId{1}, 0}, "all", true, false);
   MapReader map = Read(kOwn);
   publisher_.PublishNow();
   ASSERT_EQ(map.Refresh(), MapState::kLive);
@@ -117,28 +119,28 @@ TEST_F(MapPublisherTest, WhatAnotherUidDoesChangesNoBlockOfTheViewersMap) {
   expect_unchanged("a sequence of its own");
   const SequenceOwner other{kOther, SessionId{kOther}, 0};
   SequenceHandle fork{};
-  ASSERT_TRUE(memory().Fork(theirs, other, {&fork, 1}));
+  ASSERT_TRUE(memory().sequences().Fork(theirs, other, {&fork, 1}));
   expect_unchanged("a fork of that");
   SequenceHandle taken{};
-  ASSERT_TRUE(memory().Fork(shown, other, {&taken, 1}));
+  ASSERT_TRUE(memory().sequences().Fork(shown, other, {&taken, 1}));
   expect_unchanged("a fork of a public snapshot");
   // Into the free tail of a block that the snapshot's cells are in.
   const std::vector<TokenId> tokens(9, 4);
   StepPlan plan;
   const AppendRequest request{taken, Pos{40}, tokens};
-  ASSERT_TRUE(memory().Reserve({&request, 1}, &plan, nullptr));
-  ASSERT_TRUE(memory().Commit(plan, 0));
-  memory().EndStep(plan);
+  ASSERT_TRUE(memory().steps().Reserve({&request, 1}, &plan, nullptr));
+  ASSERT_TRUE(memory().steps().Commit(plan, 0));
+  memory().steps().EndStep(plan);
   expect_unchanged("tokens behind it");
-  ASSERT_TRUE(memory().RemoveRange(theirs, {Pos{3}, Pos{9}}));
-  ASSERT_TRUE(memory().Drop(fork));
+  ASSERT_TRUE(memory().sequences().RemoveRange(theirs, {Pos{3}, Pos{9}}));
+  ASSERT_TRUE(memory().sequences().Drop(fork));
   expect_unchanged("an edit and a drop");
 }
 
 TEST_F(MapPublisherTest, SharedCellsAreThoseThatVisibleSequencesShare) {
   const SequenceHandle mine = MakeSequence(kOwn, 40);
   SequenceHandle fork{};
-  ASSERT_TRUE(memory().Fork(mine, {kOwn, SessionId{kOwn}, 0}, {&fork, 1}, 34));
+  ASSERT_TRUE(memory().sequences().Fork(mine, {kOwn, SessionId{kOwn}, 0}, {&fork, 1}, 34));
   MapReader map = Read(kOwn);
   publisher_.PublishNow();
   ASSERT_EQ(map.Refresh(), MapState::kLive);

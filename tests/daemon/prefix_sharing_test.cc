@@ -40,7 +40,7 @@ TEST_F(PrefixSharingTest, WhatADepartedSessionLeavesIsTaken) {
   (void)Finish(client_);
   client_.session()->Close();
   service_.SessionClosed(client_.session()->id());
-  EXPECT_TRUE(engine_.memory().Query(left)->flags & layout::kSequenceRetained);
+  EXPECT_TRUE(engine_.memory().sequences().Query(left)->flags & layout::kSequenceRetained);
   EXPECT_EQ(Compute(sibling_, Prompt(200)),
             (PrefixReuse{199, PrefixOrigin::kRetained, PrefixLimit::kComplete}));
 }
@@ -108,7 +108,7 @@ TEST_F(PrefixSharingTest, WhoeverFollowsGoesOnWhenTheLeaderIsGone) {
   EXPECT_EQ(Finish(sibling_).tokens, 256u);
   EXPECT_EQ(Computed(), 400u);
   ExpectHolds(b, Prompt(400));
-  EXPECT_TRUE(engine_.memory().Query(a)) << "retained";
+  EXPECT_TRUE(engine_.memory().sequences().Query(a)) << "retained";
 }
 
 TEST_F(PrefixSharingTest, ADroppedLeaderTakesNothingFromWhoeverFollows) {
@@ -165,11 +165,11 @@ TEST_F(PrefixSharingTest, SequencesArePinnedRetainedAndDropped) {
   ExpectRefused(Call(stranger_, Make(Verb::kRetain, gone)), Code::kNotFound, "no such");
   EXPECT_EQ(Call(stranger_, Make(Verb::kDropRetained)).value0, 0);
   EXPECT_EQ(Call(sibling_, Make(Verb::kDropRetained)).value0, 1);
-  EXPECT_FALSE(engine_.memory().Query(gone));
+  EXPECT_FALSE(engine_.memory().sequences().Query(gone));
   pin.argument = 0;
   EXPECT_EQ(Call(sibling_, pin).code, Code::kOk) << "retained ones are everybody's of the uid";
   EXPECT_EQ(Call(sibling_, Make(Verb::kDropRetained)).value0, 1);
-  EXPECT_FALSE(engine_.memory().Query(kept));
+  EXPECT_FALSE(engine_.memory().sequences().Query(kept));
 }
 
 TEST_F(PrefixSharingTest, WhoeverGoesOnWithARetainedSequenceHasIt) {
@@ -179,7 +179,7 @@ TEST_F(PrefixSharingTest, WhoeverGoesOnWithARetainedSequenceHasIt) {
   wire::Submission more = Make(Verb::kDecode, sequence);
   more.p0 = 100;
   EXPECT_EQ(CallTokens(sibling_, more, {5}).code, Code::kOk);
-  const SequenceInfo info = *engine_.memory().Query(sequence);
+  const SequenceInfo info = *engine_.memory().sequences().Query(sequence);
   EXPECT_EQ(info.owner.session, sibling_.session()->id());
   EXPECT_FALSE(info.flags & layout::kSequenceRetained);
   RunDry();
@@ -188,7 +188,7 @@ TEST_F(PrefixSharingTest, WhoeverGoesOnWithARetainedSequenceHasIt) {
 TEST_F(PrefixSharingTest, AVerbThatIsRefusedLeavesARetainedSequenceAsItWas) {
   const SequenceHandle sequence = Filled(client_, 40);
   EXPECT_EQ(Call(client_, Make(Verb::kRetain, sequence)).value0, 1);
-  const SequenceInfo before = *engine_.memory().Query(sequence);
+  const SequenceInfo before = *engine_.memory().sequences().Query(sequence);
   wire::Submission decode = Make(Verb::kDecode, sequence);
   decode.p0 = 7;
   ExpectRefused(CallTokens(sibling_, decode, {5}), Code::kInvalidArgument, "next position");
@@ -202,7 +202,7 @@ TEST_F(PrefixSharingTest, AVerbThatIsRefusedLeavesARetainedSequenceAsItWas) {
   copy.sequence2 = static_cast<std::uint64_t>(sequence);
   copy.p1 = -1;
   ExpectRefused(Call(sibling_, copy), Code::kExists, "");
-  const SequenceInfo after = *engine_.memory().Query(sequence);
+  const SequenceInfo after = *engine_.memory().sequences().Query(sequence);
   EXPECT_EQ(after.flags, before.flags);
   EXPECT_TRUE(after.flags & layout::kSequenceRetained);
   EXPECT_EQ(after.owner.session, before.owner.session);
@@ -213,7 +213,9 @@ TEST_F(PrefixSharingTest, AVerbThatIsRefusedLeavesARetainedSequenceAsItWas) {
 // Retaining is no way to hold more than a share: what is taken up again counts.
 TEST_F(PrefixSharingTest, ARetainedSequenceCountsForItsUserBeforeItIsChanged) {
   const std::uint64_t total = engine_.memory().Usage().total_blocks;
-  const std::uint64_t share = quotas_.BlocksMax(kOther, total);
+  const std::uint64_t share =
+      quotas_.LimitsOf(OwnerId{kOther}, engine_.memory().geometry()).blocks[0];
+  ASSERT_LT(share, total);
   const auto cells = static_cast<std::size_t>(share * layout::kBlockCells * 3 / 4);
   std::vector<SequenceHandle> sequences;
   for (int made = 0; made < 4; ++made) {
@@ -229,17 +231,18 @@ TEST_F(PrefixSharingTest, ARetainedSequenceCountsForItsUserBeforeItIsChanged) {
     if (reply.code == Code::kOk) continue;
     ++refused;
     ExpectRefused(reply, Code::kNoSpace, "uid 1001");
-    EXPECT_TRUE(engine_.memory().Query(sequence)->flags & layout::kSequenceRetained);
-    EXPECT_TRUE(std::cmp_equal(engine_.memory().Query(sequence)->next_pos.value, cells));
+    EXPECT_TRUE(engine_.memory().sequences().Query(sequence)->flags & layout::kSequenceRetained);
+    EXPECT_TRUE(
+        std::cmp_equal(engine_.memory().sequences().Query(sequence)->next_pos.value, cells));
   }
   EXPECT_EQ(refused, 3u);
-  EXPECT_LE(engine_.memory().UseOf(kOther).blocks, share);
+  EXPECT_LE(engine_.memory().sequences().UseOf(OwnerId{kOther}).blocks[0], share);
 }
 
 class RetainsNothingTest : public PrefixSharingTest {
  protected:
   RetainsNothingTest()
-      : apart_(engine_, scheduler_, quotas_, shares_,
+      : apart_(engine_, scheduler_, quotas_,
                {.pid_of_session = [](SessionId) { return 7u; },
                 .session_count = [] { return 1u; },
                 .requests_in_flight = [](std::uint32_t) { return 1u; }},
@@ -251,7 +254,7 @@ TEST_F(RetainsNothingTest, ADaemonMayKeepNothingOfThoseWhoLeave) {
   const SequenceHandle sequence = Start(client_, Prompt(100));
   (void)Finish(client_);
   apart_.SessionClosed(client_.session()->id());
-  EXPECT_FALSE(engine_.memory().Query(sequence));
+  EXPECT_FALSE(engine_.memory().sequences().Query(sequence));
 }
 
 class RecurrentPrefixTest : public PrefixSharingTest {

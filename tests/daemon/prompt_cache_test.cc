@@ -97,9 +97,8 @@ TEST_F(PromptCacheTest, WhatWasLetGoIsWrittenAndReadWhenItIsGone) {
   EXPECT_EQ(Computed(), computed + 1);
   EXPECT_EQ(cache_->Describe().loads, 1u);
   EXPECT_EQ(cache_->Describe().loaded_tokens, 299u);
-  EXPECT_EQ(engine_.memory()
-                .prefix_counters()
-                .tokens_reused[static_cast<std::size_t>(PrefixOrigin::kDisk)],
+  EXPECT_EQ(engine_.memory().prefixes().counters().tokens_reused[static_cast<std::size_t>(
+                PrefixOrigin::kDisk)],
             299u);
   EXPECT_EQ(Compute(sibling_, Prompt(300)).tokens, 299u) << "in the pool";
   EXPECT_EQ(cache_->Describe().loads, 1u);
@@ -223,7 +222,7 @@ TEST_F(PromptCacheTest, WhatComputesFasterIsComputed) {
 
 TEST_F(PromptCacheTest, WithoutRoomToReadItThePromptGetsItsOwnAnswer) {
   LeaveOnDisk(Prompt(300));
-  const SequenceHandle full = Start(client_, Prompt(3900, 30));
+  const SequenceHandle full = Start(client_, Prompt(3850, 30));
   (void)Finish(client_);
   (void)Start(sibling_, Prompt(300));
   RunDry();

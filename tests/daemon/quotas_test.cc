@@ -19,24 +19,38 @@ TEST(QuotasTest, OtherUidsHaveEightConnectionsAndTheNinthIsRefusedWithNumbers) {
   EXPECT_FALSE(policy.CheckConnections(kOwn, 256));
 }
 
-TEST(QuotasTest, SequencesAreCountedTogetherWithThoseWanted) {
-  const QuotaPolicy policy({}, kOwn, true);
-  EXPECT_TRUE(policy.CheckSequences(kOther, 0, 64));
-  EXPECT_FALSE(policy.CheckSequences(kOther, 1, 64));
-  EXPECT_FALSE(policy.CheckSequences(kOther, 0, ~std::uint64_t{0}));
+MemoryGeometry SomeGeometry() {
+  MemoryGeometry geometry;
+  geometry.meta.group_count = 2;
+  geometry.meta.block_count[0] = 100;
+  geometry.meta.block_count[1] = 40;
+  geometry.meta.state_slot_count = 16;
+  geometry.meta.logits_row_count = 3;
+  geometry.meta.list_unit_count = 1000;
+  geometry.checkpoint_slots = 8;
+  return geometry;
 }
 
-TEST(QuotasTest, OtherUidsHaveAQuarterOfThePool) {
-  const QuotaPolicy policy({}, kOwn, true);
-  EXPECT_EQ(policy.BlocksMax(kOther, 100), 25u);
-  EXPECT_TRUE(policy.CheckBlocks(kOther, 20, 5, 100));
-  EXPECT_FALSE(policy.CheckBlocks(kOther, 20, 6, 100));
+TEST(QuotasTest, OtherUidsHaveAQuarterOfEverythingInTheMemory) {
+  const OwnerLimits limits = QuotaPolicy({}, kOwn, true).LimitsOf(OwnerId{kOther}, SomeGeometry());
+  EXPECT_EQ(limits.sequences, 64u);
+  EXPECT_EQ(limits.blocks[0], 25u);
+  EXPECT_EQ(limits.blocks[1], 10u);
+  EXPECT_EQ(limits.state_slots, 4u);
+  EXPECT_EQ(limits.checkpoint_slots, 2u);
+  EXPECT_EQ(limits.list_units, 250u);
+  EXPECT_EQ(limits.logits_rows, 1u) << "one at least";
+  EXPECT_FALSE(limits.counts_all);
 }
 
 TEST(QuotasTest, OwnUidLeavesAReserveOnlyWhereOthersMayConnect) {
-  EXPECT_EQ(QuotaPolicy({}, kOwn, true).BlocksMax(kOwn, 100), 95u);
-  EXPECT_EQ(QuotaPolicy({}, kOwn, false).BlocksMax(kOwn, 100), 100u);
-  EXPECT_FALSE(QuotaPolicy({}, kOwn, false).limits_pool(kOwn));
+  const OwnerLimits limits = QuotaPolicy({}, kOwn, true).LimitsOf(OwnerId{kOwn}, SomeGeometry());
+  EXPECT_EQ(limits.blocks[0], 95u);
+  EXPECT_EQ(limits.state_slots, 15u);
+  EXPECT_TRUE(limits.counts_all);
+  const OwnerLimits alone = QuotaPolicy({}, kOwn, false).LimitsOf(OwnerId{kOwn}, SomeGeometry());
+  EXPECT_EQ(alone.blocks[0], OwnerLimits{}.blocks[0]);
+  EXPECT_EQ(alone.state_slots, OwnerLimits{}.state_slots);
 }
 
 TEST(QuotasTest, ResultArenasOfAllConnectionsCountTogether) {

@@ -119,7 +119,7 @@ TEST_F(ReplayTest, AReplayThatOutlivesItsServiceStillDropsItsFork) {
   const SequenceHandle sequence = Filled(client_, 40);
   auto scheduler = std::make_unique<Scheduler>(engine_, 64, SchedulerOptions{});
   auto service = std::make_unique<Service>(
-      engine_, *scheduler, quotas_, shares_,
+      engine_, *scheduler, quotas_,
       Service::Surroundings{.pid_of_session = [](SessionId) { return 7u; },
                             .session_count = [] { return 1u; },
                             .requests_in_flight = [](std::uint32_t) { return 1u; }});
@@ -177,7 +177,7 @@ TEST_F(ReplayTest, AGenerationGoesOnFromTheLogitsThatTheSnapshotKept) {
   EXPECT_EQ(Cells(other), 5u);
   std::vector<TokenId> tokens;
   std::vector<Pos> positions;
-  ASSERT_TRUE(engine_.memory().ReadCells(other, 3, 2, &tokens, &positions));
+  ASSERT_TRUE(engine_.memory().holds().ReadCells(other, 3, 2, &tokens, &positions));
   EXPECT_EQ(tokens,
             (std::vector<TokenId>{engine_.NextToken(7), engine_.NextToken(engine_.NextToken(7))}));
 }

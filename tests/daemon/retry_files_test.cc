@@ -20,7 +20,7 @@ using wire::Verb;
 class RetryFilesTest : public RetryTest {
  protected:
   RetryFilesTest() {
-    auto opened = SavedStates::Open(folder_.path().string(), engine_, quotas_, shares_);
+    auto opened = SavedStates::Open(folder_.path().string(), engine_, quotas_);
     EXPECT_TRUE(opened) << opened.error().message;
     saved_states_ = std::move(*opened);
     Restart();
@@ -38,10 +38,10 @@ class RetryFilesTest : public RetryTest {
   }
   // As if the daemon had been killed in the middle of it.
   void Begin(const wire::Submission& submission) {
-    ASSERT_TRUE(memory().Remember({.session = kRetrySession,
-                                   .request = static_cast<RequestId>(submission.request),
-                                   .verb = submission.verb},
-                                  Memory::Stage::kBegun, 0));
+    ASSERT_TRUE(memory().sessions().Remember({.session = kRetrySession,
+                                              .request = static_cast<RequestId>(submission.request),
+                                              .kind = submission.verb},
+                                             Sessions::Stage::kBegun, 0));
     Restart();
   }
   void Append(SequenceHandle sequence, std::int32_t pos) {
@@ -133,14 +133,14 @@ TEST_F(RetryFilesTest, ALoadIsMadeOnce) {
   const wire::Submission load = WithId(Make(Verb::kLoad));
   const Answered first = CallNamed(load, "name");
   ASSERT_EQ(first.code, Code::kOk) << first.text();
-  ASSERT_EQ(memory().Sequences().size(), 2u);
+  ASSERT_EQ(memory().sequences().List().size(), 2u);
   Restart();
   // From the same file: what nobody has heard of goes.
   const Answered second = CallNamed(Again(load), "name");
   ASSERT_EQ(second.code, Code::kOk) << second.text();
-  EXPECT_EQ(memory().Sequences().size(), 2u);
-  EXPECT_EQ(memory().Query(Loaded(second))->cell_count, 20u);
-  EXPECT_FALSE(memory().Query(Loaded(first)));
+  EXPECT_EQ(memory().sequences().List().size(), 2u);
+  EXPECT_EQ(memory().sequences().Query(Loaded(second))->cell_count, 20u);
+  EXPECT_FALSE(memory().sequences().Query(Loaded(first)));
   // From another file of that name, and from none: it holds what it held.
   Append(sequence, 20);
   wire::Submission over = WithId(Make(Verb::kSave, sequence));
@@ -153,22 +153,22 @@ TEST_F(RetryFilesTest, ALoadIsMadeOnce) {
     EXPECT_EQ(Loaded(again), Loaded(second));
     EXPECT_EQ(again.sequence, Loaded(second));
     EXPECT_EQ(again.value0, 1);
-    EXPECT_EQ(memory().Query(Loaded(again))->cell_count, 20u);
+    EXPECT_EQ(memory().sequences().Query(Loaded(again))->cell_count, 20u);
   }
 }
 
 TEST_F(RetryFilesTest, APartOfALoadThatAKillLeftBehindGoes) {
   ASSERT_EQ(CallNamed(WithId(Make(Verb::kSave, Filled(20))), "name").code, Code::kOk);
   const wire::Submission load = WithId(Make(Verb::kLoad));
-  const AppliedRequest part{.session = kRetrySession,
-                            .request = static_cast<RequestId>(load.request),
-                            .verb = load.verb,
-                            .completes = false};
+  const RequestTag part{.session = kRetrySession,
+                        .request = static_cast<RequestId>(load.request),
+                        .kind = load.verb,
+                        .completes = false};
   const SequenceOwner owner{.uid = kOwn, .session = kRetrySession, .namespace_salt = 0};
-  ASSERT_TRUE(memory().Create(owner, part));
+  ASSERT_TRUE(memory().sequences().Create(owner, part));
   Restart();
   EXPECT_EQ(CallNamed(Again(load), "name").code, Code::kOk);
-  EXPECT_EQ(memory().Sequences().size(), 2u);
+  EXPECT_EQ(memory().sequences().List().size(), 2u);
   const wire::Submission missing = WithId(Make(Verb::kLoad));
   EXPECT_EQ(CallNamed(Again(missing), "none").code, Code::kNotFound);
 }
@@ -183,15 +183,15 @@ TEST_F(RetryFilesTest, ALoadWhoseAnswerCannotBeToldIsAnError) {
   for (const char* const name : {"two", "tokens"}) {
     const wire::Submission load = WithId(Make(Verb::kLoad));
     ASSERT_EQ(CallNamed(load, name).code, Code::kOk);
-    const std::size_t count = memory().Sequences().size();
+    const std::size_t count = memory().sequences().List().size();
     Restart();
     EXPECT_EQ(CallNamed(Again(load), name).code, Code::kOk);
-    EXPECT_EQ(memory().Sequences().size(), count);
+    EXPECT_EQ(memory().sequences().List().size(), count);
     std::filesystem::remove(PathOf(name));
     const Answered again = CallNamed(Again(load), name);
     EXPECT_EQ(again.code, Code::kConflict);
     EXPECT_THAT(again.text(), HasSubstr("its file has changed since"));
-    EXPECT_EQ(memory().Sequences().size(), count);
+    EXPECT_EQ(memory().sequences().List().size(), count);
   }
 }
 
@@ -211,14 +211,14 @@ TEST_F(RetryFilesTest, AnUploadIsTakenOnceAndAnImportAsksForItAgain) {
   const wire::Submission import = WithId(Make(Verb::kLlamaImport));
   EXPECT_THAT(Call(import, payload).text(), HasSubstr("llama.cpp state")) << "it had come whole";
   // Sent again it has no file; what the first attempt had made, nobody has heard of.
-  const AppliedRequest part{.session = kRetrySession,
-                            .request = static_cast<RequestId>(import.request),
-                            .verb = import.verb,
-                            .completes = false};
-  ASSERT_TRUE(memory().Create({.uid = kOwn, .session = kRetrySession}, part));
+  const RequestTag part{.session = kRetrySession,
+                        .request = static_cast<RequestId>(import.request),
+                        .kind = import.verb,
+                        .completes = false};
+  ASSERT_TRUE(memory().sequences().Create({.uid = kOwn, .session = kRetrySession}, part));
   const Answered again = Call(Again(import), payload);
   EXPECT_EQ(again.code, Code::kConflict) << again.text();
-  EXPECT_TRUE(memory().Sequences().empty());
+  EXPECT_TRUE(memory().sequences().List().empty());
   // A piece behind one that went with the daemon.
   upload(0, 60);
   Restart();

@@ -61,10 +61,10 @@ TEST_F(RetryTest, WhatWasNotAppliedIsDone) {
   EXPECT_EQ(removed.code, Code::kOk);
   EXPECT_EQ(removed.value0, 4);
   EXPECT_EQ(Call(Again(removal)).value0, 4);
-  EXPECT_EQ(memory().Query(source)->cell_count, 6u);
+  EXPECT_EQ(memory().sequences().Query(source)->cell_count, 6u);
   const wire::Submission fork = WithId(Range(Verb::kFork, source, -1, 0, 2));
   EXPECT_EQ(Call(Again(fork)).output, Call(Again(fork)).output);
-  EXPECT_EQ(memory().Sequences().size(), 3u);
+  EXPECT_EQ(memory().sequences().List().size(), 3u);
 }
 
 TEST_F(RetryTest, WhatCannotBeToldIsAnError) {
@@ -73,7 +73,7 @@ TEST_F(RetryTest, WhatCannotBeToldIsAnError) {
   const Answered forked = Call(fork);
   SequenceHandle first;
   std::memcpy(&first, forked.output.data(), sizeof first);
-  ASSERT_TRUE(memory().Drop(first));
+  ASSERT_TRUE(memory().sequences().Drop(first));
   Answered again = Call(Again(fork));
   EXPECT_EQ(again.code, Code::kConflict);
   EXPECT_THAT(again.text(), HasSubstr("of its 2 forks 1 are left"));
@@ -87,7 +87,7 @@ TEST_F(RetryTest, WhatCannotBeToldIsAnError) {
     ASSERT_EQ(Call(WithId(Range(Verb::kAdd, source, 0, -1, 1))).code, Code::kOk);
   }
   EXPECT_EQ(Call(Again(early)).code, Code::kConflict);
-  EXPECT_EQ(memory().Query(source)->cell_count, 10u);
+  EXPECT_EQ(memory().sequences().Query(source)->cell_count, 10u);
   // What changes nothing is simply done again.
   wire::Submission query = Make(Verb::kQuery, source);
   query.request = early.request;
@@ -117,7 +117,7 @@ TEST_P(DecodeRetryTest, APositionBehindTheLastOneIsRefusedWithTheSum) {
   ASSERT_FALSE(Submit(decode, payload));
   (void)daemon_->scheduler.RunOnce();
   (void)daemon_->client.All();
-  ASSERT_EQ(memory().Query(sequence)->cell_count, 11u);
+  ASSERT_EQ(memory().sequences().Query(sequence)->cell_count, 11u);
   decode = Again(decode);
   decode.p0 = INT32_MAX;
   Restart();
@@ -125,7 +125,7 @@ TEST_P(DecodeRetryTest, APositionBehindTheLastOneIsRefusedWithTheSum) {
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->code, Code::kInvalidArgument);
   EXPECT_THAT(refused->text(), HasSubstr("p0: 2147483655 is not the next position"));
-  EXPECT_EQ(memory().Query(sequence)->cell_count, 11u);
+  EXPECT_EQ(memory().sequences().Query(sequence)->cell_count, 11u);
 }
 
 TEST_P(DecodeRetryTest, GoesOnFromEveryStep) {
@@ -182,9 +182,9 @@ TEST_P(DecodeRetryTest, GoesOnFromEveryStep) {
         EXPECT_EQ(rows, right);
         std::vector<TokenId> held;
         std::vector<Pos> positions;
-        ASSERT_TRUE(memory().ReadCells(sequence, 3, ~0u, &held, &positions));
+        ASSERT_TRUE(memory().holds().ReadCells(sequence, 3, ~0u, &held, &positions));
         EXPECT_EQ(held, tokens);
-        ASSERT_TRUE(memory().Drop(sequence));
+        ASSERT_TRUE(memory().sequences().Drop(sequence));
       }
     }
   }
@@ -298,7 +298,7 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     if ((wish.flags & wire::kResumeSampler) != 0) {
       const SamplingParams kept{
           .temperature = 1.0f, .top_k = 0, .top_p = 1.0f, .min_p = 0, .seed = 4711, .biases = {}};
-      EXPECT_TRUE(memory().SetSampler(sequence, RecordOf(kept, 5)));
+      EXPECT_TRUE(memory().sequences().SetSampler(sequence, RecordOf(kept, 5)));
     }
     const std::vector<std::byte> payload = PayloadOf(wish);
     wire::Submission generate = Make(Verb::kGenerate, sequence);
@@ -323,8 +323,8 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     Take(daemon_->client.All(), ~std::size_t{0}, wish.logprob_count, &generated);
     held_.clear();
     std::vector<Pos> positions;
-    EXPECT_TRUE(memory().ReadCells(sequence, 5, ~0u, &held_, &positions));
-    EXPECT_TRUE(memory().Drop(sequence));
+    EXPECT_TRUE(memory().holds().ReadCells(sequence, 5, ~0u, &held_, &positions));
+    EXPECT_TRUE(memory().sequences().Drop(sequence));
     return generated;
   }
   void ExpectTheSameFromEveryRound(const Wish& wish) {
@@ -420,13 +420,13 @@ class ReplayRetryTest : public RetryTest {
     for (int rounds = 0; rounds < 45; ++rounds) {
       SCOPED_TRACE("after " + std::to_string(rounds) + " rounds");
       const wire::Submission submission = WithId(make());
-      const std::size_t before = memory().Sequences().size();
+      const std::size_t before = memory().sequences().List().size();
       ASSERT_FALSE(Submit(submission));
       for (int round = 0; round < rounds; ++round) (void)daemon_->scheduler.RunOnce();
       Restart();
       const Answered answer = Call(Again(submission));
       EXPECT_EQ(answer.code, Code::kOk) << answer.text();
-      EXPECT_EQ(memory().Sequences().size(), before + sequences_made);
+      EXPECT_EQ(memory().sequences().List().size(), before + sequences_made);
       const Answered third = Call(Again(submission));
       EXPECT_EQ(third.code, Code::kOk);
       EXPECT_EQ(third.output, answer.output);
@@ -434,13 +434,13 @@ class ReplayRetryTest : public RetryTest {
                                   ? third.value0
                                   : answer.value0);
       EXPECT_EQ(third.value1, answer.value1);
-      EXPECT_EQ(memory().Sequences().size(), before + sequences_made);
+      EXPECT_EQ(memory().sequences().List().size(), before + sequences_made);
     }
   }
   void DropAllBut(SequenceHandle kept) {
-    for (const SequenceInfo& info : memory().Sequences()) {
+    for (const SequenceInfo& info : memory().sequences().List()) {
       if (info.handle == kept) continue;
-      EXPECT_TRUE(memory().Drop(info.handle));
+      EXPECT_TRUE(memory().sequences().Drop(info.handle));
     }
   }
 };
@@ -481,16 +481,17 @@ TEST_F(ReplayRetryTest, CopiesAreMadeOnce) {
 TEST_F(ReplayRetryTest, APartOfAForkThatAKillLeftBehindGoes) {
   const SequenceHandle source = Filled(40);
   const wire::Submission fork = WithId(Range(Verb::kFork, source, 30, 0, 2));
-  AppliedRequest part{.session = kRetrySession,
-                      .request = static_cast<RequestId>(fork.request),
-                      .verb = fork.verb,
-                      .completes = false};
+  RequestTag part{.session = kRetrySession,
+                  .request = static_cast<RequestId>(fork.request),
+                  .kind = fork.verb,
+                  .completes = false};
   SequenceHandle left;
-  ASSERT_TRUE(memory().Fork(source, {.uid = kOwn, .session = kRetrySession}, {&left, 1},
-                            std::nullopt, part));
+  ASSERT_TRUE(memory().sequences().Fork(source, {.uid = kOwn, .session = kRetrySession}, {&left, 1},
+                                        std::nullopt, part));
   EXPECT_EQ(Call(Again(fork)).code, Code::kOk);
-  EXPECT_EQ(memory().Sequences().size(), 3u);
-  EXPECT_FALSE(memory().Query(left).has_value() && memory().Query(left)->cell_count == 40);
+  EXPECT_EQ(memory().sequences().List().size(), 3u);
+  EXPECT_FALSE(memory().sequences().Query(left).has_value() &&
+               memory().sequences().Query(left)->cell_count == 40);
 }
 
 }  // namespace

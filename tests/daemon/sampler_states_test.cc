@@ -20,9 +20,9 @@ std::shared_ptr<const SamplingParams> Seeded(std::uint64_t seed) {
 TEST(SamplerStatesTest, ForksHaveTheSamplerOfTheirSourceUntilOneDrawsOn) {
   test::FakeEngine engine;
   SamplerStates samplers(engine.memory(), engine.config().vocab_size);
-  const SequenceHandle source = *engine.memory().Create(kOwner);
+  const SequenceHandle source = *engine.memory().sequences().Create(kOwner);
   std::vector<SequenceHandle> forks(2);
-  ASSERT_TRUE(engine.memory().Fork(source, kOwner, forks));
+  ASSERT_TRUE(engine.memory().sequences().Fork(source, kOwner, forks));
   samplers.Inherit(source, forks);
   EXPECT_FALSE(samplers.Find(forks[0])) << "there was none";
   samplers.Put(source, Seeded(7), 3);
@@ -37,17 +37,17 @@ TEST(SamplerStatesTest, ForksHaveTheSamplerOfTheirSourceUntilOneDrawsOn) {
 TEST(SamplerStatesTest, OtherDaemonsFindThemInTheMemoryButForBiases) {
   test::FakeEngine engine;
   Memory& memory = engine.memory();
-  const SequenceHandle source = *memory.Create(kOwner);
+  const SequenceHandle source = *memory.sequences().Create(kOwner);
   KeptSampler kept{.params = {.temperature = 1.5f, .seed = 7, .ignore_eos = true, .biases = {}},
                    .draw_count = 3};
   SamplerStates first(memory, engine.config().vocab_size);
   EXPECT_EQ(first.Find(source).error().code, Code::kNotFound);
   ASSERT_TRUE(first.PutLoaded(source, kept));
   std::vector<SequenceHandle> forks(1);
-  ASSERT_TRUE(memory.Fork(source, kOwner, forks));
+  ASSERT_TRUE(memory.sequences().Fork(source, kOwner, forks));
   const SequenceOwner other{.uid = 1001, .session = SessionId{2}, .namespace_salt = 0};
   std::vector<SequenceHandle> foreign(1);
-  ASSERT_TRUE(memory.Fork(source, other, foreign));
+  ASSERT_TRUE(memory.sequences().Fork(source, other, foreign));
   const SamplerStates second(memory, engine.config().vocab_size);
   for (const SequenceHandle handle : {source, forks[0]}) {
     const auto found = second.Find(handle);
@@ -61,21 +61,21 @@ TEST(SamplerStatesTest, OtherDaemonsFindThemInTheMemoryButForBiases) {
   EXPECT_EQ(first.Find(source)->params.biases.size(), 1u);
   EXPECT_EQ(second.Find(source).error().code, Code::kUnsupported);
   // What `meta` says is believed no more than a file.
-  layout::SamplerRecord record = memory.Query(forks[0])->sampler;
+  layout::SamplerRecord record = memory.sequences().Query(forks[0])->sampler;
   record.top_p = -1;
-  ASSERT_TRUE(memory.SetSampler(forks[0], record));
+  ASSERT_TRUE(memory.sequences().SetSampler(forks[0], record));
   EXPECT_EQ(second.Find(forks[0]).error().code, Code::kCorrupt);
 }
 
 TEST(SamplerStatesTest, SequencesThatAreGoneAreForgotten) {
   test::FakeEngine engine;
   SamplerStates samplers(engine.memory(), engine.config().vocab_size);
-  const SequenceHandle stays = *engine.memory().Create(kOwner);
+  const SequenceHandle stays = *engine.memory().sequences().Create(kOwner);
   samplers.Put(stays, Seeded(1), 1);
   for (int i = 0; i < 1000; ++i) {
-    const SequenceHandle handle = *engine.memory().Create(kOwner);
+    const SequenceHandle handle = *engine.memory().sequences().Create(kOwner);
     samplers.Put(handle, Seeded(2), 1);
-    ASSERT_TRUE(engine.memory().Drop(handle));
+    ASSERT_TRUE(engine.memory().sequences().Drop(handle));
   }
   EXPECT_LE(samplers.size(), 64u);
   EXPECT_TRUE(samplers.Find(stays));

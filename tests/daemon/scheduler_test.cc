@@ -31,7 +31,7 @@ class SchedulerTest : public ::testing::Test {
                     .now = [this] { return engine_.now(); }}) {}
 
   SequenceHandle NewSequence(const TestSession& client) {
-    return *engine_.memory().Create(
+    return *engine_.memory().sequences().Create(
         {.uid = client.session()->uid(), .session = client.session()->id()});
   }
   RequestOrigin Begin(TestSession& client, std::uint64_t request, wire::Verb verb) {
@@ -43,7 +43,7 @@ class SchedulerTest : public ::testing::Test {
   }
   Status Decode(TestSession& client, std::uint64_t request, SequenceHandle sequence,
                 std::vector<TokenId> tokens, wire::LogitsWanted wanted) {
-    const Pos pos = engine_.memory().Query(sequence)->next_pos;
+    const Pos pos = engine_.memory().sequences().Query(sequence)->next_pos;
     return scheduler_.Submit(
         std::make_unique<DecodeRequest>(Begin(client, request, wire::Verb::kDecode), sequence, pos,
                                         std::move(tokens), wanted, engine_.config().vocab_size));
@@ -72,7 +72,7 @@ class SchedulerTest : public ::testing::Test {
                        .stop_bytes = 0};
     for (const char letter : prompt) generate.tokens.push_back(FakeEngine::Letter(letter));
     generate.stops = std::move(stops);
-    const SequenceInfo info = *engine_.memory().Query(sequence);
+    const SequenceInfo info = *engine_.memory().sequences().Query(sequence);
     auto made = GenerationRequest::Create(Begin(client, request, wire::Verb::kGenerate), sequence,
                                           info.next_pos, info.cell_count, std::move(generate), {},
                                           engine_.vocabulary(), engine_.config().vocab_size);
@@ -84,12 +84,13 @@ class SchedulerTest : public ::testing::Test {
     }
   }
   std::uint32_t Cells(SequenceHandle sequence) {
-    return engine_.memory().Query(sequence)->cell_count;
+    return engine_.memory().sequences().Query(sequence)->cell_count;
   }
   std::vector<TokenId> Tokens(SequenceHandle sequence) {
     std::vector<TokenId> tokens;
     std::vector<Pos> positions;
-    EXPECT_TRUE(engine_.memory().ReadCells(sequence, 0, Cells(sequence), &tokens, &positions));
+    EXPECT_TRUE(
+        engine_.memory().holds().ReadCells(sequence, 0, Cells(sequence), &tokens, &positions));
     return tokens;
   }
 
@@ -332,7 +333,7 @@ TEST_F(SchedulerTest, DroppingASequenceUnderItsGenerationEndsThatCancelled) {
   engine_.OnStep([&] {
     if (++step != 3) return;
     scheduler_.CancelSequence(sequence);
-    ASSERT_TRUE(engine_.memory().Drop(sequence));
+    ASSERT_TRUE(engine_.memory().sequences().Drop(sequence));
   });
   RunDry();
   EXPECT_EQ(Collect(client, 1).last->code(), Code::kCancelled);
@@ -495,14 +496,15 @@ TEST_F(DefragTest, SequencesWithManyShiftsAreSettled) {
   ASSERT_TRUE(Decode(client, 5, sequence, std::vector<TokenId>(60, 5), wire::LogitsWanted::kNone));
   RunDry();
   for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(engine_.memory().AddPositions(sequence, {Pos{10 * i + 10 + i}, kPosEnd}, 1));
+    ASSERT_TRUE(
+        engine_.memory().sequences().AddPositions(sequence, {Pos{10 * i + 10 + i}, kPosEnd}, 1));
   }
-  EXPECT_EQ(engine_.memory().QueryUse(sequence)->delta_count, 6u);
+  EXPECT_EQ(engine_.memory().sequences().QueryUse(sequence)->delta_count, 6u);
   ASSERT_TRUE(
       scheduler_.Submit(std::make_unique<DefragRequest>(Begin(client, 6, wire::Verb::kDefrag))));
   RunDry();
-  EXPECT_EQ(engine_.memory().QueryUse(sequence)->delta_count, 1u);
-  EXPECT_EQ(engine_.memory().Query(sequence)->next_pos.value, 65);
+  EXPECT_EQ(engine_.memory().sequences().QueryUse(sequence)->delta_count, 1u);
+  EXPECT_EQ(engine_.memory().sequences().Query(sequence)->next_pos.value, 65);
 }
 
 TEST_F(DefragTest, AboveTheThresholdItBeginsByItself) {
@@ -639,7 +641,7 @@ TEST_F(WorkTest, SequencesThatMustBeRewrittenBeforeTheirStepLeaveDecodeRowsTheir
   std::vector<SequenceHandle> sequences;
   for (int i = 0; i < 8; ++i) {
     sequences.push_back(Filled(shifter, 300));
-    ASSERT_TRUE(engine_.memory().AddPositions(sequences.back(), {Pos{10}, kPosEnd}, 7));
+    ASSERT_TRUE(engine_.memory().sequences().AddPositions(sequences.back(), {Pos{10}, kPosEnd}, 7));
   }
   engine_.PrepareShifted();
   engine_.SetCosts({.step_token = 0.001, .work_token = 0.002});
@@ -656,7 +658,7 @@ TEST_F(WorkTest, SequencesThatMustBeRewrittenBeforeTheirStepLeaveDecodeRowsTheir
   for (const ReceivedCompletion& answer : answers) EXPECT_EQ(answer.code(), Code::kOk);
   for (const SequenceHandle sequence : sequences) {
     EXPECT_EQ(engine_.CellsToPrepare(sequence), 0u);
-    EXPECT_EQ(engine_.memory().Query(sequence)->next_pos.value, 308);
+    EXPECT_EQ(engine_.memory().sequences().Query(sequence)->next_pos.value, 308);
   }
   EXPECT_EQ(Collect(decoder, 1).tokens.size(), 500u);
 }
@@ -664,7 +666,7 @@ TEST_F(WorkTest, SequencesThatMustBeRewrittenBeforeTheirStepLeaveDecodeRowsTheir
 TEST_F(WorkTest, ACancelledDecodeHasNotPreparedItsSequenceAndFreesItsCells) {
   TestSession client(1, 1001);
   const SequenceHandle sequence = Filled(client, 1000);
-  ASSERT_TRUE(engine_.memory().AddPositions(sequence, {Pos{10}, kPosEnd}, 7));
+  ASSERT_TRUE(engine_.memory().sequences().AddPositions(sequence, {Pos{10}, kPosEnd}, 7));
   engine_.PrepareShifted();
   const std::uint32_t free_blocks = engine_.memory().Usage().free_blocks;
   const std::uint64_t request = ++last_request_;
@@ -675,18 +677,18 @@ TEST_F(WorkTest, ACancelledDecodeHasNotPreparedItsSequenceAndFreesItsCells) {
   RunDry();
   EXPECT_EQ(client.All().back().code(), Code::kCancelled);
   EXPECT_EQ(engine_.memory().Usage().free_blocks, free_blocks);
-  EXPECT_EQ(engine_.memory().QueryUse(sequence)->delta_count, 2u);
+  EXPECT_EQ(engine_.memory().sequences().QueryUse(sequence)->delta_count, 2u);
 }
 
 TEST_F(WorkTest, ASequenceThatIsDroppedWhileItIsPreparedEndsItsDecode) {
   TestSession client(1, 1001);
   const std::uint32_t free_blocks = engine_.memory().Usage().free_blocks;
   const SequenceHandle sequence = Filled(client, 1000);
-  ASSERT_TRUE(engine_.memory().AddPositions(sequence, {Pos{10}, kPosEnd}, 7));
+  ASSERT_TRUE(engine_.memory().sequences().AddPositions(sequence, {Pos{10}, kPosEnd}, 7));
   engine_.PrepareShifted();
   ASSERT_TRUE(Decode(client, ++last_request_, sequence, {5}, wire::LogitsWanted::kNone));
   for (int round = 0; round < 3; ++round) ASSERT_TRUE(scheduler_.RunOnce());
-  ASSERT_TRUE(engine_.memory().Drop(sequence));
+  ASSERT_TRUE(engine_.memory().sequences().Drop(sequence));
   RunDry();
   EXPECT_EQ(client.All().back().code(), Code::kNotFound);
   EXPECT_EQ(engine_.memory().Usage().free_blocks, free_blocks);
@@ -716,7 +718,7 @@ TEST_F(WorkTest, ACancelledDivisionHasChangedNothingAndFreesItsCells) {
   RunDry();
   EXPECT_EQ(client.All().back().code(), Code::kCancelled);
   EXPECT_EQ(engine_.memory().Usage().free_blocks, free_blocks);
-  EXPECT_EQ(engine_.memory().Query(sequence)->next_pos.value, 1000);
+  EXPECT_EQ(engine_.memory().sequences().Query(sequence)->next_pos.value, 1000);
   EXPECT_TRUE(scheduler_.CheckIdle(sequence));
 }
 
@@ -726,7 +728,7 @@ TEST_F(WorkTest, ASequenceThatIsDroppedUnderItsDivisionFreesItsCells) {
   const SequenceHandle sequence = Filled(client, 1000);
   Divide(client, sequence);
   for (int round = 0; round < 3; ++round) ASSERT_TRUE(scheduler_.RunOnce());
-  ASSERT_TRUE(engine_.memory().Drop(sequence));
+  ASSERT_TRUE(engine_.memory().sequences().Drop(sequence));
   RunDry();
   EXPECT_EQ(client.All().back().code(), Code::kConflict);
   EXPECT_EQ(engine_.memory().Usage().free_blocks, free_blocks);

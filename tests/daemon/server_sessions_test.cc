@@ -35,14 +35,12 @@ class LiveServer {
  public:
   LiveServer(FakeEngine& engine, const ServerOptions& options)
       : quotas_({}, kOwn, true),
-        shares_(engine.memory(), quotas_),
         scheduler_(engine, engine.config().vocab_size, {}),
         server_(std::make_unique<Server>(Server::Parts{.loop = loop_,
                                                        .workers = workers_,
                                                        .engine = engine,
                                                        .scheduler = scheduler_,
-                                                       .quotas = quotas_,
-                                                       .shares = shares_},
+                                                       .quotas = quotas_},
                                          options)),
         thread_([this] { loop_.Run(); }) {}
   ~LiveServer() {
@@ -70,7 +68,6 @@ class LiveServer {
 
  private:
   QuotaPolicy quotas_;
-  PoolShares shares_;
   AsioLoop loop_;
   ThreadWorkers workers_;
   Scheduler scheduler_;
@@ -118,11 +115,11 @@ class ServerSessionsTest : public testing::Test {
     return true;
   }
   SequenceHandle Create(const Greeted& owner) {
-    return *engine_.memory().Create(
+    return *engine_.memory().sequences().Create(
         {.uid = kOwn, .session = static_cast<SessionId>(owner.welcome.session)});
   }
-  std::size_t Stored() { return engine_.memory().StoredSessions().size(); }
-  std::size_t Live() { return engine_.memory().Sequences().size(); }
+  std::size_t Stored() { return engine_.memory().sessions().List().size(); }
+  std::size_t Live() { return engine_.memory().sequences().List().size(); }
 
   FakeEngine engine_;
   std::optional<LiveServer> server_;
@@ -134,9 +131,9 @@ TEST_F(ServerSessionsTest, ATokenBringsTheSessionBack) {
   ASSERT_EQ(first.code(), Code::kOk) << first.welcome.message;
   EXPECT_EQ(first.welcome.last_request, 0u);
   (void)Create(first);
-  const AppliedRequest applied{.session = static_cast<SessionId>(first.welcome.session),
-                               .request = static_cast<RequestId>(77)};
-  ASSERT_TRUE(engine_.memory().Create(
+  const RequestTag applied{.session = static_cast<SessionId>(first.welcome.session),
+                           .request = static_cast<RequestId>(77)};
+  ASSERT_TRUE(engine_.memory().sequences().Create(
       {.uid = kOwn, .session = static_cast<SessionId>(first.welcome.session)}, applied));
   first.socket = UniqueFd();
   const Greeted second = Hello(kOwn, first.token());
@@ -180,7 +177,7 @@ TEST_F(ServerSessionsTest, AnotherServerKnowsTheSessionsAndGivesNewIdsToNewOnes)
   EXPECT_EQ(Live(), 1u);
   EXPECT_GT(Hello(kOwn).welcome.session, first.welcome.session);
   EXPECT_EQ(Hello(kOwn, first.token()).welcome.session, first.welcome.session);
-  EXPECT_TRUE(engine_.memory().Query(sequence));
+  EXPECT_TRUE(engine_.memory().sequences().Query(sequence));
 }
 
 TEST_F(ServerSessionsTest, WhatNobodyComesBackForGoes) {
@@ -219,7 +216,7 @@ TEST_F(ServerSessionsTest, AProcessThatHasEndedIsNotWaitedFor) {
 }
 
 TEST_F(ServerSessionsTest, SequencesOfSessionsThatNobodyKnowsGoAtTheStart) {
-  ASSERT_TRUE(engine_.memory().Create({.uid = kOwn, .session = SessionId{9}}));
+  ASSERT_TRUE(engine_.memory().sequences().Create({.uid = kOwn, .session = SessionId{9}}));
   Start();
   EXPECT_EQ(Live(), 0u);
   EXPECT_EQ(Hello(kOwn).welcome.session, 10u);
@@ -228,8 +225,8 @@ TEST_F(ServerSessionsTest, SequencesOfSessionsThatNobodyKnowsGoAtTheStart) {
 // As a prompt cache that was killed while it read an entry leaves it.
 TEST_F(ServerSessionsTest, SequencesOfNobodyGoAtTheStart) {
   const SequenceOwner nobody{.uid = kOwn, .session = SessionId::kNone, .namespace_salt = 0};
-  ASSERT_TRUE(engine_.memory().Create(nobody));
-  const SequenceHandle read = *engine_.memory().Create(nobody);
+  ASSERT_TRUE(engine_.memory().sequences().Create(nobody));
+  const SequenceHandle read = *engine_.memory().sequences().Create(nobody);
   const std::vector<TokenId> tokens(40, 5);
   StepItem item{.sequence = read, .pos = Pos{0}, .tokens = tokens, .first_logits_row = 40};
   engine_.Step({&item, 1});
@@ -237,7 +234,7 @@ TEST_F(ServerSessionsTest, SequencesOfNobodyGoAtTheStart) {
   Start();
   // What had been read whole is a prefix like any other.
   ASSERT_EQ(Live(), 1u);
-  EXPECT_EQ(engine_.memory().Query(read)->flags & layout::kSequenceRetained,
+  EXPECT_EQ(engine_.memory().sequences().Query(read)->flags & layout::kSequenceRetained,
             std::uint32_t{layout::kSequenceRetained});
 }
 
@@ -262,12 +259,12 @@ TEST_F(ServerSessionsTest, ClientsThatHaveEndedAreNotWaitedForAfterARestart) {
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   // While the daemon runs, and before the next one does.
   EXPECT_TRUE(Eventually([&] { return Stored() == 1; }));
-  const StoredSession left = engine_.memory().StoredSessions().front();
+  const StoredSession left = engine_.memory().sessions().List().front();
   EXPECT_EQ(left.process, DescribeProcess(::getpid()));
   server_.reset();
   ClientProcess earlier = left.process;
   --earlier.start;  // another process of that number
-  ASSERT_TRUE(engine_.memory().SetSessionProcess(left.id, earlier));
+  ASSERT_TRUE(engine_.memory().sessions().SetProcess(left.id, earlier));
   Start();
   EXPECT_EQ(Stored(), 0u);
   EXPECT_EQ(Hello(kOwn, ours.token()).code(), Code::kSessionLost);

@@ -23,17 +23,16 @@ class ServiceGrowthTest : public ServiceTest, public testing::WithParamInterface
       : ServiceTest({.cells = 4096, .sequence_capacity = 17'000, .snapshot_capacity = 1'024}) {
     const SequenceOwner owner{.uid = kOwn, .session = SessionId{1}};
     for (std::uint32_t made = 0; made < GetParam().sequences; ++made) {
-      (void)*engine_.memory().Create(owner);
+      (void)*engine_.memory().sequences().Create(owner);
     }
     const SequenceHandle published = Filled(client_, 40);
     for (std::uint32_t number = 0; number < GetParam().snapshots; ++number) {
-      (void)*engine_.memory().Publish(published, owner, std::to_string(number), true, false);
+      (void)*engine_.memory().snapshots().Publish(published, owner, std::to_string(number), true,
+                                                  false);
     }
     (void)LooksSince();
   }
-  UnifiedMemory::Looks LooksSince() {
-    return static_cast<UnifiedMemory&>(engine_.memory()).TakeLooks();
-  }
+  MemoryLooks LooksSince() { return static_cast<Memory&>(engine_.memory()).TakeLooks(); }
   std::uint64_t RecordsOf(const wire::Submission& submission, std::string_view text = {}) {
     (void)LooksSince();
     const Reply reply = CallText(stranger_, submission, text);
@@ -55,7 +54,7 @@ TEST_P(ServiceGrowthTest, AStrangersRequestsLookAtItsOwnSequencesAlone) {
   EXPECT_LE(RecordsOf(Make(Verb::kPublish, own), "strange"), 4u);
   EXPECT_LE(RecordsOf(Make(Verb::kAttach), "7"), 4u);
   EXPECT_LE(RecordsOf(Make(Verb::kQuery, own)), 4u);
-  wire::Submission foreign = Make(Verb::kFork, engine_.memory().FindSnapshot("7")->sequence);
+  wire::Submission foreign = Make(Verb::kFork, engine_.memory().snapshots().Find("7")->sequence);
   foreign.p0 = -1;
   foreign.argument = 1;
   EXPECT_LE(RecordsOf(foreign), 4u);  // a public snapshot of another uid, by its handle
@@ -76,23 +75,23 @@ TEST_P(ServiceGrowthTest, AListLooksAtEachRecordOnce) {
   EXPECT_LE(RecordsOf(Make(Verb::kList)), live);
   const Reply reply = Call(stranger_, Make(Verb::kList));
   EXPECT_EQ(reply.output.size(), GetParam().snapshots * sizeof(wire::SequenceEntry));
-  EXPECT_LE(LooksSince().records_at_once, Memory::kListedAtOnce);
+  EXPECT_LE(LooksSince().records_at_once, Sequences::kListedAtOnce);
 }
 
 TEST_P(ServiceGrowthTest, DroppingManyRetainedOnesTakesPortionsAndIsAnsweredInFull) {
   const SequenceHandle held = Filled(sibling_, 40);
   std::vector<SequenceHandle> forks(600);
   const SequenceOwner owner{.uid = kOwn, .session = SessionId{2}};
-  ASSERT_TRUE(engine_.memory().Fork(held, owner, forks));
+  ASSERT_TRUE(engine_.memory().sequences().Fork(held, owner, forks));
   for (const SequenceHandle fork : forks) {
-    ASSERT_TRUE(engine_.memory().SetOwner(fork, owner, layout::kSequenceRetained, 0));
+    ASSERT_TRUE(engine_.memory().sequences().SetOwner(fork, owner, layout::kSequenceRetained, 0));
   }
   (void)LooksSince();
   const Reply reply = Call(sibling_, Make(Verb::kDropRetained));
   EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
   EXPECT_EQ(reply.value0, 600);
-  EXPECT_TRUE(engine_.memory().RetainedOf(kOwn).empty());
-  EXPECT_TRUE(engine_.memory().Query(held));
+  EXPECT_TRUE(engine_.memory().sequences().RetainedOf(kOwn).empty());
+  EXPECT_TRUE(engine_.memory().sequences().Query(held));
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, ServiceGrowthTest,

@@ -114,7 +114,7 @@ TEST_F(ServiceTest, AnOverlappingOrNegativeShiftIsRefusedAndChangesNothing) {
     add.argument = delta;
     EXPECT_EQ(Call(client_, add).code, Code::kInvalidArgument) << delta;
   }
-  EXPECT_EQ(engine_.memory().Query(sequence)->next_pos.value, 10);
+  EXPECT_EQ(engine_.memory().sequences().Query(sequence)->next_pos.value, 10);
 }
 
 TEST_F(ServiceTest, DividingByZeroIsRefused) {
@@ -186,7 +186,7 @@ TEST_F(ServiceTest, PublicSnapshotsReachStrangersAndPrivateOnesDoNot) {
   const Reply attached = CallText(stranger_, Make(Verb::kAttach), "ours");
   ASSERT_EQ(attached.code, Code::kOk) << Text(attached);
   EXPECT_EQ(attached.value1, 10);
-  EXPECT_EQ(engine_.memory().Query(attached.sequence)->owner.uid, kOther);
+  EXPECT_EQ(engine_.memory().sequences().Query(attached.sequence)->owner.uid, kOther);
   EXPECT_EQ(Call(stranger_, Make(Verb::kSnapshots)).output.size(), sizeof(wire::SnapshotEntry));
   EXPECT_EQ(Call(client_, Make(Verb::kSnapshots)).output.size(), 2 * sizeof(wire::SnapshotEntry));
 
@@ -233,9 +233,9 @@ TEST_F(ServiceTest, KeepDropsTheOtherSequencesOfItsSessionOnly) {
   const SequenceHandle other = Filled(client_, 10);
   const SequenceHandle siblings = Filled(sibling_, 10);
   ASSERT_EQ(Call(client_, Make(Verb::kKeep, kept)).code, Code::kOk);
-  EXPECT_TRUE(engine_.memory().Query(kept));
-  EXPECT_FALSE(engine_.memory().Query(other));
-  EXPECT_TRUE(engine_.memory().Query(siblings));
+  EXPECT_TRUE(engine_.memory().sequences().Query(kept));
+  EXPECT_FALSE(engine_.memory().sequences().Query(other));
+  EXPECT_TRUE(engine_.memory().sequences().Query(siblings));
   ExpectRefused(Call(client_, Make(Verb::kKeep, siblings)), Code::kPermission, "own");
 }
 
@@ -245,9 +245,9 @@ TEST_F(ServiceTest, WhatASessionLeavesBehindGoesButPublishedOnesStay) {
   ASSERT_EQ(CallText(client_, Make(Verb::kPublish, mine), "stays").code, Code::kOk);
   client_.session()->Close();
   service_.SessionClosed(client_.session()->id());
-  EXPECT_FALSE(engine_.memory().Query(mine));
-  EXPECT_TRUE(engine_.memory().Query(siblings));
-  EXPECT_TRUE(engine_.memory().FindSnapshot("stays"));
+  EXPECT_FALSE(engine_.memory().sequences().Query(mine));
+  EXPECT_TRUE(engine_.memory().sequences().Query(siblings));
+  EXPECT_TRUE(engine_.memory().snapshots().Find("stays"));
 }
 
 TEST_F(ServiceTest, AStrangersSequencesAreLimited) {
@@ -259,8 +259,41 @@ TEST_F(ServiceTest, AStrangersSequencesAreLimited) {
 TEST_F(ServiceTest, AStrangersShareOfThePoolIsLimited) {
   // 32 blocks: a quarter are 8, 256 cells.
   const SequenceHandle sequence = Create(stranger_);
-  ExpectRefused(CallTokens(stranger_, Make(Verb::kDecode, sequence), std::vector<TokenId>(300, 5)),
-                Code::kNoSpace, "pool blocks");
+  (void)CallTokens(stranger_, Make(Verb::kDecode, sequence), std::vector<TokenId>(300, 5));
+  RunDry();
+  const std::vector<test::ReceivedCompletion> answers = stranger_.All();
+  ASSERT_FALSE(answers.empty());
+  EXPECT_EQ(answers.back().code(), Code::kNoSpace);
+  EXPECT_THAT(answers.back().text(), testing::HasSubstr("pool blocks: 10 more wanted, uid 1001"));
+  EXPECT_EQ(Cells(sequence), 0u);
+}
+
+// Several requests that together need more than there is: each gets all of its tokens, or none.
+TEST_F(ServiceTest, ADecodeThatRunsOutOfCellsAppendsNothing) {
+  // 1,024 cells; steps are shorter than these prompts.
+  std::vector<SequenceHandle> sequences;
+  for (TokenId each = 0; each < 4; ++each) {
+    sequences.push_back(Create(client_));
+    (void)CallTokens(client_, Make(Verb::kDecode, sequences.back()),
+                     std::vector<TokenId>(400, 5 + each));
+  }
+  RunDry();
+  std::size_t refused = 0;
+  for (const test::ReceivedCompletion& answer : client_.All()) {
+    if (!answer.is_final()) continue;
+    if (answer.code() != Code::kOk) {
+      EXPECT_EQ(answer.code(), Code::kNoSpace) << answer.text();
+    }
+    refused += answer.code() != Code::kOk;
+  }
+  EXPECT_EQ(refused, 2u);
+  std::size_t whole = 0;
+  for (const SequenceHandle sequence : sequences) {
+    const std::uint32_t cells = Cells(sequence);
+    EXPECT_TRUE(cells == 0 || cells == 400) << cells;
+    whole += cells == 400;
+  }
+  EXPECT_EQ(whole, 2u);
 }
 
 TEST_F(ServiceTest, AStrangersRequestsInFlightAreLimited) {
@@ -283,7 +316,7 @@ TEST_F(ServiceTest, PositionsThatWouldOverflowAreRefused) {
   const Reply shifted = Call(client_, add);
   if (shifted.code != Code::kOk) return;  // refused earlier: as good
   wire::Submission decode = Make(Verb::kDecode, sequence);
-  decode.p0 = engine_.memory().Query(sequence)->next_pos.value;
+  decode.p0 = engine_.memory().sequences().Query(sequence)->next_pos.value;
   ExpectRefused(CallTokens(client_, decode, std::vector<TokenId>(100, 5)), Code::kInvalidArgument,
                 "last position");
 }
@@ -477,14 +510,15 @@ TEST_F(CrossServiceTest, ATextIsEncodedOnceBeforeTheFirstTokenAndForksShareIt) {
   EXPECT_EQ(static_cast<Code>(encoded.code), Code::kOk);
   EXPECT_EQ(encoded.value0, 3);
   EXPECT_EQ(encoded.value1, test::FakeEngine::kBos);
-  EXPECT_EQ(engine_.memory().Query(sequence)->cross_cells, 3u);
+  EXPECT_EQ(engine_.memory().sequences().Query(sequence)->cross_cells, 3u);
   EXPECT_EQ(static_cast<Code>(Encode(sequence, {5}).code), Code::kExists);
 
   wire::Submission fork = Make(Verb::kFork, sequence);
   fork.p0 = -1;
   fork.argument = 1;
   ASSERT_EQ(Call(client_, fork).code, Code::kOk);
-  for (const SequenceInfo& info : engine_.memory().Sequences()) EXPECT_EQ(info.cross_cells, 3u);
+  for (const SequenceInfo& info : engine_.memory().sequences().List())
+    EXPECT_EQ(info.cross_cells, 3u);
 }
 
 TEST_F(CrossServiceTest, TextsThatAreNoneAreRefused) {

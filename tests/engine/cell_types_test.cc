@@ -78,7 +78,7 @@ TEST_P(CellTypesTest, GiveTheSameBitsInAnyChunksOnAnyTableCloseToF32Cells) {
       WideHeads(),
       {.cells = 256, .k_type = DataType::kF32, .v_type = DataType::kF32, .deterministic = true});
   ASSERT_NE(wide, nullptr);
-  const auto exact = Feed(*wide, *wide->memory().Create({}), tokens, tokens.size());
+  const auto exact = Feed(*wide, *wide->memory().sequences().Create({}), tokens, tokens.size());
   std::vector<float> truth;
   for (const kernels::KernelTable* table :
        {kernels::ScalarTable(), kernels::Avx2Table(), kernels::Avx512Table(),
@@ -89,7 +89,7 @@ TEST_P(CellTypesTest, GiveTheSameBitsInAnyChunksOnAnyTableCloseToF32Cells) {
     const auto engine = MakeEngine(WideHeads(), options);
     ASSERT_NE(engine, nullptr);
     for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, tokens.size()}) {
-      const auto logits = Feed(*engine, *engine->memory().Create({}), tokens, chunk);
+      const auto logits = Feed(*engine, *engine->memory().sequences().Create({}), tokens, chunk);
       if (truth.empty()) truth = logits;
       EXPECT_TRUE(SameBits(logits, truth)) << table->name << ", chunks of " << chunk;
     }
@@ -102,13 +102,13 @@ TEST_P(CellTypesTest, GiveTheSameBitsInAnyChunksOnAnyTableCloseToF32Cells) {
 TEST_P(CellTypesTest, RewrittenCellsWhosePositionStaysKeepTheirBits) {
   const auto engine = MakeEngine(WideHeads(), Options());
   ASSERT_NE(engine, nullptr);
-  const SequenceHandle divided = *engine->memory().Create({});
+  const SequenceHandle divided = *engine->memory().sequences().Create({});
   Feed(*engine, divided, RandomTokens(2, 40, 96), 40);
   SequenceHandle sibling = SequenceHandle::kNone;
-  ASSERT_TRUE(engine->memory().Fork(divided, {}, {&sibling, 1}));
+  ASSERT_TRUE(engine->memory().sequences().Fork(divided, {}, {&sibling, 1}));
   // Position 0 stays 0: the key is carried over, not turned by nothing.
   ASSERT_EQ(*engine->Divide(divided, {.begin = Pos{0}, .end = Pos{1}}, 2), 1u);
-  EXPECT_EQ(engine->memory().QueryUse(divided)->shared_cells, 39u);
+  EXPECT_EQ(engine->memory().sequences().QueryUse(divided)->shared_cells, 39u);
   const auto next = RandomTokens(3, 6, 96);
   EXPECT_TRUE(SameBits(Feed(*engine, divided, next, 6), Feed(*engine, sibling, next, 6)));
 }
@@ -116,14 +116,16 @@ TEST_P(CellTypesTest, RewrittenCellsWhosePositionStaysKeepTheirBits) {
 TEST_P(CellTypesTest, AShiftLeavesTheSiblingsBits) {
   const auto engine = MakeEngine(WideHeads(), Options());
   ASSERT_NE(engine, nullptr);
-  const SequenceHandle shifted = *engine->memory().Create({});
+  const SequenceHandle shifted = *engine->memory().sequences().Create({});
   Feed(*engine, shifted, RandomTokens(6, 70, 96), 64);
   SequenceHandle siblings[2];
-  ASSERT_TRUE(engine->memory().Fork(shifted, {}, siblings));
+  ASSERT_TRUE(engine->memory().sequences().Fork(shifted, {}, siblings));
   const auto next = RandomTokens(7, 6, 96);
   const auto before = Feed(*engine, siblings[0], next, 6);
-  ASSERT_EQ(*engine->memory().RemoveRange(shifted, {.begin = Pos{5}, .end = Pos{25}}), 20u);
-  ASSERT_TRUE(engine->memory().AddPositions(shifted, {.begin = Pos{25}, .end = kPosEnd}, -20));
+  ASSERT_EQ(*engine->memory().sequences().RemoveRange(shifted, {.begin = Pos{5}, .end = Pos{25}}),
+            20u);
+  ASSERT_TRUE(
+      engine->memory().sequences().AddPositions(shifted, {.begin = Pos{25}, .end = kPosEnd}, -20));
   EXPECT_FALSE(SameBits(Feed(*engine, shifted, next, 6), before));
   EXPECT_TRUE(SameBits(Feed(*engine, siblings[1], next, 6), before));
 }
@@ -132,7 +134,7 @@ TEST_P(CellTypesTest, KeysTurnedForOtherPositionsAreCloseToThoseOfF32Cells) {
   const auto tokens = RandomTokens(4, 60, 96), next = RandomTokens(5, 5, 96);
   const auto run = [&](const EngineOptions& options) {
     const auto engine = MakeEngine(WideHeads(), options);
-    const SequenceHandle sequence = *engine->memory().Create({});
+    const SequenceHandle sequence = *engine->memory().sequences().Create({});
     Feed(*engine, sequence, tokens, 60);
     EXPECT_EQ(*engine->Divide(sequence, {.begin = Pos{0}, .end = kPosEnd}, 3), 60u);
     return Feed(*engine, sequence, next, 5);

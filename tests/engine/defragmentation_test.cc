@@ -22,24 +22,24 @@ TEST(DefragmentationTest, LogitsAreBitIdenticalWhereNothingIsSettled) {
   const std::vector<TokenId> next = RandomTokens(4, 5, TinyLlama().vocab);
   std::vector<SequenceHandle> sequences;
   for (int i = 0; i < 12; ++i) {
-    sequences.push_back(*memory.Create({}));
+    sequences.push_back(*memory.sequences().Create({}));
     (void)Feed(*engine, sequences.back(), tokens, 60);
   }
   // Holes, a shift and a fork in what stays; every second one goes.
-  ASSERT_TRUE(memory.RemoveRange(sequences[1], {Pos{10}, Pos{30}}));
-  ASSERT_TRUE(memory.AddPositions(sequences[1], {Pos{30}, kPosEnd}, -20));
+  ASSERT_TRUE(memory.sequences().RemoveRange(sequences[1], {Pos{10}, Pos{30}}));
+  ASSERT_TRUE(memory.sequences().AddPositions(sequences[1], {Pos{30}, kPosEnd}, -20));
   SequenceHandle fork = SequenceHandle::kNone;
-  ASSERT_TRUE(memory.Fork(sequences[1], {}, {&fork, 1}));
+  ASSERT_TRUE(memory.sequences().Fork(sequences[1], {}, {&fork, 1}));
   SequenceHandle twin = SequenceHandle::kNone;
-  ASSERT_TRUE(memory.Fork(sequences[3], {}, {&twin, 1}, 40));
+  ASSERT_TRUE(memory.sequences().Fork(sequences[3], {}, {&twin, 1}, 40));
   for (int i = 0; i < 12; i += 2) {
-    ASSERT_TRUE(memory.Drop(sequences[static_cast<std::size_t>(i)]));
+    ASSERT_TRUE(memory.sequences().Drop(sequences[static_cast<std::size_t>(i)]));
   }
   const auto continued = [&](SequenceHandle sequence) {
     SequenceHandle copy = SequenceHandle::kNone;
-    EXPECT_TRUE(memory.Fork(sequence, {}, {&copy, 1}));
+    EXPECT_TRUE(memory.sequences().Fork(sequence, {}, {&copy, 1}));
     std::vector<float> logits = Feed(*engine, copy, next, 2);
-    EXPECT_TRUE(memory.Drop(copy));
+    EXPECT_TRUE(memory.sequences().Drop(copy));
     return logits;
   };
   std::vector<std::vector<float>> before;

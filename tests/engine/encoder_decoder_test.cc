@@ -44,7 +44,7 @@ class EncoderDecoderTest : public ::testing::TestWithParam<bool> {
                                                     .deterministic = true});
     ASSERT_NE(engine_, nullptr);
   }
-  SequenceHandle Create() { return *engine_->memory().Create({}); }
+  SequenceHandle Create() { return *engine_->memory().sequences().Create({}); }
   SequenceHandle Encoded(const std::vector<TokenId>& text) {
     const SequenceHandle sequence = Create();
     const Status status = engine_->Encode(sequence, text);
@@ -59,7 +59,7 @@ class EncoderDecoderTest : public ::testing::TestWithParam<bool> {
   Status Decode(SequenceHandle sequence, TokenId token) {
     std::vector<float> logits(96);
     StepItem item{.sequence = sequence,
-                  .pos = engine_->memory().Query(sequence)->next_pos,
+                  .pos = engine_->memory().sequences().Query(sequence)->next_pos,
                   .tokens = {&token, 1},
                   .logits = logits.data()};
     engine_->Step({&item, 1});
@@ -83,12 +83,12 @@ TEST_P(EncoderDecoderTest, ForksShareTheTextAndAnswerForThemselves) {
   const SequenceHandle base = Encoded(text_);
   const PoolUsage before = engine_->memory().Usage();
   SequenceHandle forks[2];
-  ASSERT_TRUE(engine_->memory().Fork(base, {}, forks).has_value());
+  ASSERT_TRUE(engine_->memory().sequences().Fork(base, {}, forks).has_value());
   EXPECT_EQ(engine_->memory().Usage().groups[1].live_cells, before.groups[1].live_cells);
   const std::vector<float> first = Feed(*engine_, forks[0], answer_, 40);
   Feed(*engine_, base, RandomTokens(9, 5, 96), 5);
   EXPECT_TRUE(SameBits(first, Feed(*engine_, forks[1], answer_, 3)));
-  ASSERT_TRUE(engine_->memory().Drop(base).has_value());
+  ASSERT_TRUE(engine_->memory().sequences().Drop(base).has_value());
   EXPECT_TRUE(SameBits(first, Feed(*engine_, Encoded(text_), answer_, 40)));
 }
 
@@ -97,20 +97,21 @@ TEST_P(EncoderDecoderTest, AShiftKeepsTheDistances) {
   const SequenceHandle still = Encoded(text_);
   Feed(*engine_, sequence, answer_, 40);
   Feed(*engine_, still, answer_, 40);
-  ASSERT_TRUE(engine_->memory().AddPositions(sequence, {Pos{0}, kPosEnd}, 100).has_value());
+  ASSERT_TRUE(
+      engine_->memory().sequences().AddPositions(sequence, {Pos{0}, kPosEnd}, 100).has_value());
   EXPECT_TRUE(SameBits(Feed(*engine_, still, {5, 6}, 2), Feed(*engine_, sequence, {5, 6}, 2)));
 }
 
 TEST_P(EncoderDecoderTest, DecodingBeforeAndEncodingBehindAreRefused) {
   const SequenceHandle sequence = Create();
   ExpectRefusal(Decode(sequence, 5), Code::kInvalidArgument, "text");
-  EXPECT_EQ(engine_->memory().Query(sequence)->cell_count, 0u);
+  EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cell_count, 0u);
   ASSERT_TRUE(engine_->Encode(sequence, text_).has_value());
   ExpectRefusal(engine_->Encode(sequence, text_), Code::kExists, "70");
   ASSERT_TRUE(Decode(sequence, 5).has_value());
   ExpectRefusal(engine_->Encode(sequence, text_), Code::kExists, "70");
-  EXPECT_EQ(engine_->memory().Query(sequence)->cross_cells, 70u);
-  EXPECT_EQ(engine_->memory().Query(sequence)->cell_count, 1u);
+  EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cross_cells, 70u);
+  EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cell_count, 1u);
 }
 
 TEST_P(EncoderDecoderTest, TextsThatAreNoneOrTooLongAreRefused) {
@@ -120,7 +121,7 @@ TEST_P(EncoderDecoderTest, TextsThatAreNoneOrTooLongAreRefused) {
   ExpectRefusal(engine_->Encode(sequence, unknown), Code::kInvalidArgument, "token 1: id 96");
   ExpectRefusal(engine_->Encode(sequence, RandomTokens(1, 600, 96)), Code::kNoSpace, "");
   ExpectRefusal(engine_->Encode(SequenceHandle{12345}, text_), Code::kNotFound, "");
-  EXPECT_EQ(engine_->memory().Query(sequence)->cross_cells, 0u);
+  EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cross_cells, 0u);
   EXPECT_EQ(engine_->memory().Usage().groups[1].live_cells, 0u);
 }
 
@@ -133,13 +134,13 @@ TEST_P(EncoderDecoderTest, ATextInSlicesIsTheSameBitsAndStepsMayRunInBetween) {
     ASSERT_TRUE(work.has_value()) << work.error().message;
     std::size_t slices = 0;
     for (; (*work)->tokens_left() > 0; ++slices) {
-      EXPECT_EQ(engine_->memory().Query(sequence)->cross_cells, 0u) << "all or nothing";
+      EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cross_cells, 0u) << "all or nothing";
       const Result<bool> done = (*work)->Advance(slice);
       ASSERT_TRUE(done.has_value()) << done.error().message;
       if (slices % 3 == 0) Feed(*engine_, other, {5}, 1);
     }
     EXPECT_GE(slices, 70 / slice / 4);
-    EXPECT_EQ(engine_->memory().Query(sequence)->cross_cells, 70u);
+    EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cross_cells, 70u);
     EXPECT_TRUE(SameBits(expected, Feed(*engine_, sequence, answer_, 40))) << slice;
   }
 }
@@ -152,11 +153,11 @@ TEST_P(EncoderDecoderTest, ATextThatIsGivenUpFreesItsCells) {
   EXPECT_LT(engine_->memory().Usage().groups[1].free_blocks, before.groups[1].free_blocks);
   work.reset();
   EXPECT_EQ(engine_->memory().Usage().groups[1].free_blocks, before.groups[1].free_blocks);
-  EXPECT_EQ(engine_->memory().Query(sequence)->cross_cells, 0u);
+  EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cross_cells, 0u);
   // Dropped meanwhile.
   work = *engine_->StartEncode(sequence, text_);
   ASSERT_TRUE(work->Advance(20).has_value());
-  ASSERT_TRUE(engine_->memory().Drop(sequence).has_value());
+  ASSERT_TRUE(engine_->memory().sequences().Drop(sequence).has_value());
   Result<bool> done = false;
   while (done && !*done) done = work->Advance(20);
   ASSERT_FALSE(done.has_value());
@@ -175,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(FeedForwards, EncoderDecoderTest, ::testing::Bool(),
 TEST(EncoderDecoderModelTest, AModelWithoutAnEncoderRefusesTexts) {
   const auto engine = test::MakeEngine(test::TinyLlama(), {.cells = 64, .threads = 1});
   const std::vector<TokenId> text = {1, 2};
-  const Status status = engine->Encode(*engine->memory().Create({}), text);
+  const Status status = engine->Encode(*engine->memory().sequences().Create({}), text);
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().code, Code::kUnsupported);
   EXPECT_THAT(status.error().message, HasSubstr("llama has no encoder"));

@@ -113,14 +113,14 @@ TEST(EncoderTest, RankingModelsAndDecodersEmbedNothing) {
 
 TEST(EncoderTest, AStepIsRefusedAndChangesNothing) {
   const auto engine = MakeBert(Pooling::kMean);
-  const SequenceHandle sequence = *engine->memory().Create({});
+  const SequenceHandle sequence = *engine->memory().sequences().Create({});
   const TokenId token = 1;
   StepItem item{.sequence = sequence, .pos = Pos{0}, .tokens = {&token, 1}, .first_logits_row = 1};
   engine->Step({&item, 1});
   ASSERT_FALSE(item.status.has_value());
   EXPECT_EQ(item.status.error().code, Code::kUnsupported);
   EXPECT_THAT(item.status.error().message, HasSubstr("bert has no decoder"));
-  EXPECT_EQ(engine->memory().Query(sequence)->cell_count, 0u);
+  EXPECT_EQ(engine->memory().sequences().Query(sequence)->cell_count, 0u);
 }
 
 std::vector<float> EmbedInSlices(Engine& engine, std::span<const TokenId> tokens,

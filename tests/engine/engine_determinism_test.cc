@@ -93,7 +93,7 @@ std::vector<Named> Shapes() {
 
 // An empty sequence, behind a text where the model wants one.
 SequenceHandle Fresh(Engine& engine) {
-  const SequenceHandle sequence = *engine.memory().Create({});
+  const SequenceHandle sequence = *engine.memory().sequences().Create({});
   if (engine.config().has_cross_attention()) {
     EXPECT_TRUE(engine.Encode(sequence, RandomTokens(6, 50, engine.config().vocab_size)));
   }
@@ -113,7 +113,7 @@ void ExpectChunksToAgree(Engine& engine, const std::vector<TokenId>& tokens,
     const std::vector<float> logits = Feed(engine, sequence, tokens, chunk);
     if (truth->empty()) *truth = logits;
     EXPECT_TRUE(SameBits(logits, *truth)) << table << ", chunks of " << chunk;
-    ASSERT_TRUE(engine.memory().Drop(sequence).has_value());
+    ASSERT_TRUE(engine.memory().sequences().Drop(sequence).has_value());
   }
 }
 
@@ -190,7 +190,8 @@ TEST(Bf16FormTest, AttentionTakesItWithoutTheFlagUnlessWeightsOrCellsAreInF32) {
                                            .deterministic = deterministic,
                                            .kernel_table = table->name});
     // One by one: products with quantised weights are the same with and without the flag anyway.
-    return Feed(*engine, *engine->memory().Create({}), RandomTokens(11, 40, shape.vocab), 1);
+    return Feed(*engine, *engine->memory().sequences().Create({}),
+                RandomTokens(11, 40, shape.vocab), 1);
   };
   for (const DataType weights : {DataType::kF32, DataType::kF16, DataType::kQ8_0}) {
     for (const DataType cells : {DataType::kF32, DataType::kF16, DataType::kQ8_0}) {
@@ -208,10 +209,10 @@ class DeterminismTest : public ::testing::Test {
     engine_ = MakeEngine(TinyLlama(), {.cells = 4096, .threads = 2, .deterministic = true});
     ASSERT_NE(engine_, nullptr);
   }
-  SequenceHandle Create() { return *engine_->memory().Create({}); }
+  SequenceHandle Create() { return *engine_->memory().sequences().Create({}); }
   SequenceHandle Fork(SequenceHandle source) {
     SequenceHandle fork = SequenceHandle::kNone;
-    EXPECT_TRUE(engine_->memory().Fork(source, {}, {&fork, 1}).has_value());
+    EXPECT_TRUE(engine_->memory().sequences().Fork(source, {}, {&fork, 1}).has_value());
     return fork;
   }
 
@@ -250,7 +251,7 @@ TEST_F(DeterminismTest, TheBatchAroundARowDoesNotChangeIt) {
   std::vector<StepItem> items;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     items.push_back({.sequence = sequences[i],
-                     .pos = engine_->memory().Query(sequences[i])->next_pos,
+                     .pos = engine_->memory().sequences().Query(sequences[i])->next_pos,
                      .tokens = {&token, 1},
                      .first_logits_row = 0,
                      .logits = others.data() + i * 96});
@@ -270,8 +271,8 @@ TEST_F(DeterminismTest, ThreadsDoNotChangeARow) {
   const auto one = MakeEngine(TinyLlama(), {.cells = 1024, .threads = 1, .deterministic = true});
   const auto three = MakeEngine(TinyLlama(), {.cells = 1024, .threads = 3, .deterministic = true});
   const auto tokens = RandomTokens(5, 200, 96);
-  EXPECT_TRUE(SameBits(Feed(*one, *one->memory().Create({}), tokens, 64),
-                       Feed(*three, *three->memory().Create({}), tokens, 200)));
+  EXPECT_TRUE(SameBits(Feed(*one, *one->memory().sequences().Create({}), tokens, 64),
+                       Feed(*three, *three->memory().sequences().Create({}), tokens, 200)));
 }
 
 TEST_F(DeterminismTest, AShiftLeavesTheSiblingsBitsAndMatchesACopyOfItself) {
@@ -281,10 +282,14 @@ TEST_F(DeterminismTest, AShiftLeavesTheSiblingsBitsAndMatchesACopyOfItself) {
   Feed(*engine_, base, prefix, 64);
   const SequenceHandle untouched = Fork(base);
   const SequenceHandle shifted = Fork(base);
-  ASSERT_TRUE(
-      engine_->memory().RemoveRange(shifted, {.begin = Pos{10}, .end = Pos{40}}).has_value());
-  ASSERT_TRUE(
-      engine_->memory().AddPositions(shifted, {.begin = Pos{40}, .end = kPosEnd}, -30).has_value());
+  ASSERT_TRUE(engine_->memory()
+                  .sequences()
+                  .RemoveRange(shifted, {.begin = Pos{10}, .end = Pos{40}})
+                  .has_value());
+  ASSERT_TRUE(engine_->memory()
+                  .sequences()
+                  .AddPositions(shifted, {.begin = Pos{40}, .end = kPosEnd}, -30)
+                  .has_value());
   const auto after_shift = Feed(*engine_, shifted, next, 10);
   const SequenceHandle twin = Fork(base);
   const auto before = Feed(*engine_, untouched, next, 10);
@@ -299,9 +304,11 @@ TEST_F(DeterminismTest, AShiftOfEverythingChangesNoLogitsBeyondRounding) {
   const SequenceHandle base = Create();
   Feed(*engine_, base, prefix, 64);
   const SequenceHandle moved = Fork(base);
-  ASSERT_TRUE(
-      engine_->memory().AddPositions(moved, {.begin = Pos{0}, .end = kPosEnd}, 500).has_value());
-  EXPECT_EQ(engine_->memory().Query(moved)->next_pos, Pos{570});
+  ASSERT_TRUE(engine_->memory()
+                  .sequences()
+                  .AddPositions(moved, {.begin = Pos{0}, .end = kPosEnd}, 500)
+                  .has_value());
+  EXPECT_EQ(engine_->memory().sequences().Query(moved)->next_pos, Pos{570});
   const auto plain = Feed(*engine_, base, next, 8);
   const auto shifted = Feed(*engine_, moved, next, 8);
   EXPECT_TRUE(SameBits(plain, shifted)) << "a query at p + 500 against delta 500 is rotated for p";

@@ -37,7 +37,7 @@ class EngineStepTest : public ::testing::Test {
 };
 
 TEST_F(EngineStepTest, RefusesTokensOutsideTheVocabularyByNumber) {
-  const SequenceHandle sequence = *memory().Create({});
+  const SequenceHandle sequence = *memory().sequences().Create({});
   for (const TokenId bad :
        {-1, 96, std::numeric_limits<TokenId>::max(), std::numeric_limits<TokenId>::min()}) {
     const Status status = StepOne(sequence, 0, {1, bad});
@@ -46,37 +46,37 @@ TEST_F(EngineStepTest, RefusesTokensOutsideTheVocabularyByNumber) {
     EXPECT_NE(status.error().message.find(std::to_string(bad)), std::string::npos)
         << status.error().message;
   }
-  EXPECT_EQ(memory().Query(sequence)->cell_count, 0u);
+  EXPECT_EQ(memory().sequences().Query(sequence)->cell_count, 0u);
 }
 
 TEST_F(EngineStepTest, RefusesEmptyTokensAndAWrongPosition) {
-  const SequenceHandle sequence = *memory().Create({});
+  const SequenceHandle sequence = *memory().sequences().Create({});
   EXPECT_EQ(StepOne(sequence, 0, {}).error().code, Code::kInvalidArgument);
   EXPECT_EQ(StepOne(sequence, 1, {1}).error().code, Code::kInvalidArgument);
   ASSERT_TRUE(StepOne(sequence, 0, {1, 2}).has_value());
   EXPECT_EQ(StepOne(sequence, 1, {1}).error().code, Code::kInvalidArgument);
   EXPECT_EQ(StepOne(sequence, 3, {1}).error().code, Code::kInvalidArgument);
-  EXPECT_EQ(memory().Query(sequence)->cell_count, 2u);
+  EXPECT_EQ(memory().sequences().Query(sequence)->cell_count, 2u);
 }
 
 TEST_F(EngineStepTest, ASequenceTwiceInABatchFailsOnceAndIsComputedOnce) {
-  const SequenceHandle sequence = *memory().Create({});
+  const SequenceHandle sequence = *memory().sequences().Create({});
   const TokenId token = 5;
   StepItem items[2];
   for (StepItem& item : items)
     item = {.sequence = sequence, .pos = Pos{0}, .tokens = {&token, 1}, .first_logits_row = 1};
   engine_->Step(items);
   EXPECT_NE(items[0].status.has_value(), items[1].status.has_value());
-  EXPECT_EQ(memory().Query(sequence)->cell_count, 1u);
+  EXPECT_EQ(memory().sequences().Query(sequence)->cell_count, 1u);
 }
 
 TEST_F(EngineStepTest, AFullPoolFailsTheRequestWithItsNumbersAndTheOthersGoOn) {
-  const SequenceHandle big = *memory().Create({});
+  const SequenceHandle big = *memory().sequences().Create({});
   Feed(*engine_, big, RandomTokens(1, 64, 96), 64);
   Feed(*engine_, big, RandomTokens(2, 31, 96),
        31);  // 95 of 128 cells: the last of four blocks is free
-  const SequenceHandle small = *memory().Create({});
-  const SequenceHandle late = *memory().Create({});
+  const SequenceHandle small = *memory().sequences().Create({});
+  const SequenceHandle late = *memory().sequences().Create({});
   const TokenId token = 5;
   const std::vector<TokenId> many(40, 6);
   StepItem items[3] = {
@@ -90,13 +90,13 @@ TEST_F(EngineStepTest, AFullPoolFailsTheRequestWithItsNumbersAndTheOthersGoOn) {
   EXPECT_EQ(items[1].status.error().code, Code::kNoSpace);
   EXPECT_NE(items[1].status.error().message.find("free"), std::string::npos)
       << items[1].status.error().message;
-  EXPECT_EQ(memory().Query(late)->cell_count, 0u);
-  ASSERT_TRUE(memory().Drop(small).has_value());
+  EXPECT_EQ(memory().sequences().Query(late)->cell_count, 0u);
+  ASSERT_TRUE(memory().sequences().Drop(small).has_value());
   EXPECT_TRUE(StepOne(late, 0, {1}).has_value());
 }
 
 TEST_F(EngineStepTest, LogitsAreWrittenWhereTheItemSays) {
-  const SequenceHandle sequence = *memory().Create({});
+  const SequenceHandle sequence = *memory().sequences().Create({});
   const auto tokens = RandomTokens(3, 4, 96);
   std::vector<float> room(96 * 4, -7.0f);
   StepItem item{.sequence = sequence,
@@ -115,7 +115,7 @@ TEST_F(EngineStepTest, LogitsAreWrittenWhereTheItemSays) {
 }
 
 TEST_F(EngineStepTest, CountsWhatItCommitted) {
-  const SequenceHandle sequence = *memory().Create({});
+  const SequenceHandle sequence = *memory().sequences().Create({});
   ASSERT_TRUE(StepOne(sequence, 0, {1, 2, 3}).has_value());
   ASSERT_FALSE(StepOne(sequence, 9, {1}).has_value());
   EXPECT_EQ(engine_->counters().tokens_computed, 3u);
@@ -123,7 +123,7 @@ TEST_F(EngineStepTest, CountsWhatItCommitted) {
 }
 
 TEST_F(EngineStepTest, TellsWhereTheTimeOfDecodeStepsAndOfPromptsWent) {
-  const SequenceHandle sequence = *memory().Create({});
+  const SequenceHandle sequence = *memory().sequences().Create({});
   ASSERT_TRUE(StepOne(sequence, 0, {1, 2, 3, 4, 5}).has_value());
   ASSERT_TRUE(StepOne(sequence, 5, {6}).has_value());
   ASSERT_TRUE(StepOne(sequence, 6, {7}).has_value());

@@ -59,10 +59,10 @@ class KeyFormTest : public ::testing::Test {
     engine_ = MakeEngine(LongRope(kLongFrom, 3), F32Cells());
     ASSERT_NE(engine_, nullptr);
   }
-  SequenceHandle Create() { return *engine_->memory().Create({}); }
+  SequenceHandle Create() { return *engine_->memory().sequences().Create({}); }
   SequenceHandle Fork(SequenceHandle source) {
     SequenceHandle fork = SequenceHandle::kNone;
-    EXPECT_TRUE(engine_->memory().Fork(source, {}, {&fork, 1}).has_value());
+    EXPECT_TRUE(engine_->memory().sequences().Fork(source, {}, {&fork, 1}).has_value());
     return fork;
   }
   Status Step(SequenceHandle sequence, std::int32_t pos, std::span<const TokenId> tokens) {
@@ -82,8 +82,9 @@ TEST_F(KeyFormTest, BehindTheLimitAllKeysHaveTheLongRotation) {
   const auto always_long = MakeEngine(LongRope(1, 1), F32Cells());
   ASSERT_TRUE(crossing != nullptr && always_long != nullptr);
   const auto tokens = RandomTokens(1, 100, 96);
-  const auto got = Feed(*crossing, *crossing->memory().Create({}), tokens, 33);
-  const auto expected = Feed(*always_long, *always_long->memory().Create({}), tokens, 33);
+  const auto got = Feed(*crossing, *crossing->memory().sequences().Create({}), tokens, 33);
+  const auto expected =
+      Feed(*always_long, *always_long->memory().sequences().Create({}), tokens, 33);
   const std::size_t limit = kLongFrom * 96;
   EXPECT_LT(Nmse(std::span(got).subspan(limit), std::span(expected).subspan(limit)), 1e-10);
   EXPECT_GT(Nmse(std::span(got).subspan(limit / 2, limit / 2),
@@ -102,7 +103,7 @@ TEST_F(KeyFormTest, AStepEndsAtTheLimit) {
   ASSERT_FALSE(crossing.has_value());
   EXPECT_EQ(crossing.error().code, Code::kInvalidArgument);
   EXPECT_NE(crossing.error().message.find("a step ends at position 64"), std::string::npos);
-  EXPECT_EQ(engine_->memory().Query(sequence)->cell_count, 0u);
+  EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cell_count, 0u);
 }
 
 // What Step would do in one go, in slices: the same bits.
@@ -134,7 +135,8 @@ TEST_F(KeyFormTest, ForksWithinTheLimitKeepTheirCells) {
   Feed(*engine_, base, prefix, 64);
   const SequenceHandle longer = Fork(base);
   Feed(*engine_, longer, RandomTokens(5, 40, 96), 7);
-  EXPECT_EQ(engine_->memory().QueryUse(longer)->shared_cells, 0u) << "rewritten at the limit";
+  EXPECT_EQ(engine_->memory().sequences().QueryUse(longer)->shared_cells, 0u)
+      << "rewritten at the limit";
   const SequenceHandle fresh = Create();
   Feed(*engine_, fresh, prefix, 5);
   EXPECT_TRUE(SameBits(Feed(*engine_, base, next, 4), Feed(*engine_, fresh, next, 1)));
@@ -145,7 +147,10 @@ TEST_F(KeyFormTest, ALongSequenceThatIsCutGoesBack) {
   const auto next = RandomTokens(7, 10, 96);
   const SequenceHandle cut = Create();
   Feed(*engine_, cut, tokens, 90);
-  ASSERT_TRUE(engine_->memory().RemoveRange(cut, {.begin = Pos{40}, .end = kPosEnd}).has_value());
+  ASSERT_TRUE(engine_->memory()
+                  .sequences()
+                  .RemoveRange(cut, {.begin = Pos{40}, .end = kPosEnd})
+                  .has_value());
   const SequenceHandle fresh = Create();
   Feed(*engine_, fresh, {tokens.begin(), tokens.begin() + 40}, 64);
   EXPECT_LT(Nmse(Feed(*engine_, cut, next, 10), Feed(*engine_, fresh, next, 10)), 1e-9);
@@ -159,8 +164,10 @@ TEST_F(KeyFormTest, AMixtureOfBothGetsOneForm) {
   // Twenty cells of its own, in the short form, then ten of a long sequence.
   const SequenceHandle mixed = Create();
   Feed(*engine_, mixed, {tokens.begin(), tokens.begin() + 20}, 64);
-  ASSERT_TRUE(
-      engine_->memory().CopyRange(source, mixed, {.begin = Pos{20}, .end = Pos{30}}).has_value());
+  ASSERT_TRUE(engine_->memory()
+                  .sequences()
+                  .CopyRange(source, mixed, {.begin = Pos{20}, .end = Pos{30}})
+                  .has_value());
   const auto got = Feed(*engine_, mixed, next, 5);
   const SequenceHandle fresh = Create();
   Feed(*engine_, fresh, {tokens.begin(), tokens.begin() + 30}, 64);
@@ -178,15 +185,17 @@ TEST_F(KeyFormTest, WithoutRoomForTheRewrittenCellsNothingChanges) {
   const Status full = Step(sequence, 64, std::span(tokens).first(1));
   ASSERT_FALSE(full.has_value());
   EXPECT_EQ(full.error().code, Code::kNoSpace) << full.error().message;
-  EXPECT_EQ(engine_->memory().Query(sequence)->cell_count, 64u);
+  EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cell_count, 64u);
 }
 
 TEST_F(KeyFormTest, DividingAndShiftingKeepTheForm) {
   const auto tokens = RandomTokens(12, 90, 96);
   const SequenceHandle sequence = Create();
   Feed(*engine_, sequence, tokens, 90);
-  ASSERT_TRUE(
-      engine_->memory().AddPositions(sequence, {.begin = Pos{0}, .end = kPosEnd}, 100).has_value());
+  ASSERT_TRUE(engine_->memory()
+                  .sequences()
+                  .AddPositions(sequence, {.begin = Pos{0}, .end = kPosEnd}, 100)
+                  .has_value());
   const SequenceHandle divided = Fork(sequence);
   ASSERT_TRUE(engine_->Divide(divided, {.begin = Pos{0}, .end = kPosEnd}, 1).has_value());
   // A shift of everything changes no difference of positions.
@@ -196,7 +205,7 @@ TEST_F(KeyFormTest, DividingAndShiftingKeepTheForm) {
   EXPECT_TRUE(SameBits(Feed(*engine_, sequence, next, 6), Feed(*engine_, plain, next, 6)));
   // Divided to below the limit, and the rotation is the short one again.
   ASSERT_TRUE(engine_->Divide(divided, {.begin = Pos{0}, .end = kPosEnd}, 4).has_value());
-  EXPECT_EQ(engine_->memory().Query(divided)->next_pos, Pos{48});
+  EXPECT_EQ(engine_->memory().sequences().Query(divided)->next_pos, Pos{48});
   EXPECT_EQ(Feed(*engine_, divided, next, 6).size(), 6u * 96u);
 }
 

@@ -57,13 +57,14 @@ class RecurrentStateTest : public ::testing::TestWithParam<Architecture> {
 
 TEST_P(RecurrentStateTest, OneThatIsNotFiniteFailsItsStepAndIsNotKept) {
   Memory& memory = engine_->memory();
-  const SequenceHandle sequence = *memory.Create({}), untouched = *memory.Create({});
+  const SequenceHandle sequence = *memory.sequences().Create({}),
+                       untouched = *memory.sequences().Create({});
   ASSERT_TRUE(Step(sequence, 0, {1, 2}).has_value());
   ASSERT_TRUE(Step(untouched, 0, {1, 2}).has_value());
   const Status status = Step(sequence, 2, {3, kBroken, 4});
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().code, Code::kNumerical) << status.error().message;
-  EXPECT_EQ(memory.Query(sequence)->cell_count, 2u);
+  EXPECT_EQ(memory.sequences().Query(sequence)->cell_count, 2u);
   // The state is the one before the step.
   std::vector<float> logits[2];
   for (const SequenceHandle handle : {sequence, untouched}) {

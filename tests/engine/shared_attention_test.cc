@@ -57,7 +57,7 @@ class SharedAttentionTest : public ::testing::TestWithParam<Named> {
   // The sequences of kBranches, or the one of them, as they are before the step.
   std::vector<SequenceHandle> Sequences(Engine& engine, std::size_t first, std::size_t end) {
     const std::uint32_t vocab = engine.config().vocab_size;
-    const SequenceHandle base = *engine.memory().Create({});
+    const SequenceHandle base = *engine.memory().sequences().Create({});
     const std::vector<TokenId> prefix = RandomTokens(1, kPrefix, vocab);
     std::vector<SequenceHandle> sequences(end - first);
     std::size_t depth = 0;
@@ -70,7 +70,7 @@ class SharedAttentionTest : public ::testing::TestWithParam<Named> {
       depth = kept;
       for (std::size_t i = first; i < end; ++i) {
         if (kBranches[i].kept != kept) continue;
-        EXPECT_TRUE(engine.memory().Fork(base, {}, {&sequences[i - first], 1}));
+        EXPECT_TRUE(engine.memory().sequences().Fork(base, {}, {&sequences[i - first], 1}));
       }
     }
     for (std::size_t i = first; i < end; ++i) {
@@ -78,8 +78,8 @@ class SharedAttentionTest : public ::testing::TestWithParam<Named> {
       const SequenceHandle sequence = sequences[i - first];
       if (branch.own != 0) Feed(engine, sequence, RandomTokens(10 + i, branch.own, vocab), 64);
       if (branch.shifted != 0) {
-        EXPECT_TRUE(engine.memory().AddPositions(sequence, {.begin = Pos{200}, .end = kPosEnd},
-                                                 branch.shifted));
+        EXPECT_TRUE(engine.memory().sequences().AddPositions(
+            sequence, {.begin = Pos{200}, .end = kPosEnd}, branch.shifted));
       }
     }
     return sequences;
@@ -96,7 +96,7 @@ class SharedAttentionTest : public ::testing::TestWithParam<Named> {
       logits[i - first].resize(engine.config().vocab_size);
       tokens[i - first] = RandomTokens(100 + i, count, engine.config().vocab_size);
       items.push_back({.sequence = sequences[i - first],
-                       .pos = engine.memory().Query(sequences[i - first])->next_pos,
+                       .pos = engine.memory().sequences().Query(sequences[i - first])->next_pos,
                        .tokens = tokens[i - first],
                        .first_logits_row = count - 1,
                        .logits = logits[i - first].data()});

@@ -35,13 +35,13 @@ TEST(SlidingWindowTest, DroppedCellsAreMissedByNobody) {
   const std::vector<TokenId> next = RandomTokens(4, 70, TinyGemma().vocab);
   const auto run = [&](Engine& engine) {
     Memory& memory = engine.memory();
-    const SequenceHandle sequence = *memory.Create({});
+    const SequenceHandle sequence = *memory.sequences().Create({});
     std::vector<float> logits = Feed(engine, sequence, tokens, 50);
     SequenceHandle fork{};
-    EXPECT_TRUE(memory.Fork(sequence, {}, {&fork, 1}));
+    EXPECT_TRUE(memory.sequences().Fork(sequence, {}, {&fork, 1}));
     // A context shift; the fork is left alone.
-    EXPECT_TRUE(memory.RemoveRange(sequence, {Pos{4}, Pos{100}}));
-    EXPECT_TRUE(memory.AddPositions(sequence, {Pos{100}, kPosEnd}, -96));
+    EXPECT_TRUE(memory.sequences().RemoveRange(sequence, {Pos{4}, Pos{100}}));
+    EXPECT_TRUE(memory.sequences().AddPositions(sequence, {Pos{100}, kPosEnd}, -96));
     for (const SequenceHandle handle : {sequence, fork}) {
       const std::vector<float> more = Feed(engine, handle, next, 20);
       logits.insert(logits.end(), more.begin(), more.end());
@@ -60,11 +60,11 @@ TEST(SlidingWindowTest, GoingBackBehindTheWindowIsRefusedAndLeavesTheSequence) {
   const auto engine = MakeEngine(TinyGemma(), {.cells = 1024, .deterministic = true});
   ASSERT_NE(engine, nullptr);
   const std::vector<TokenId> tokens = RandomTokens(3, 300, TinyGemma().vocab);
-  const SequenceHandle sequence = *engine->memory().Create({});
+  const SequenceHandle sequence = *engine->memory().sequences().Create({});
   (void)Feed(*engine, sequence, tokens, 300);
-  EXPECT_EQ(engine->memory().RemoveRange(sequence, {Pos{200}, kPosEnd}).error().code,
+  EXPECT_EQ(engine->memory().sequences().RemoveRange(sequence, {Pos{200}, kPosEnd}).error().code,
             Code::kWindowLost);
-  EXPECT_EQ(engine->memory().Query(sequence)->cell_count, 300u);
+  EXPECT_EQ(engine->memory().sequences().Query(sequence)->cell_count, 300u);
 }
 
 }  // namespace

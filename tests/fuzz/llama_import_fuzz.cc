@@ -52,19 +52,19 @@ void Import(Engine& engine, std::span<const std::byte> file, const LlamaStateFil
   const auto index = LlamaSequenceIndex::Create(read);
   KVD_ASSERT(index.has_value());
   for (const std::int32_t id : IdsOf(*index, choice / 2)) {
-    const auto handle = engine.memory().Create({});
+    const auto handle = engine.memory().sequences().Create({});
     KVD_ASSERT(handle.has_value());
     const auto imported = ImportLlamaSequence(engine, file, *index, *handle,
                                               {.sequence_id = id, .is_unrotated = choice % 2 != 0});
-    const std::uint32_t cells = engine.memory().Query(*handle)->cell_count;
+    const std::uint32_t cells = engine.memory().sequences().Query(*handle)->cell_count;
     if (imported) {
       KVD_ASSERT(cells != 0 && cells == imported->cell_count);
-      KVD_ASSERT(engine.memory().Query(*handle)->pristine_cells == 0);
+      KVD_ASSERT(engine.memory().sequences().Query(*handle)->pristine_cells == 0);
       ExportAgain(engine, *handle, read);
     } else {
       KVD_ASSERT(cells == 0 && !imported.error().message.empty());
     }
-    KVD_ASSERT(engine.memory().Drop(*handle).has_value());
+    KVD_ASSERT(engine.memory().sequences().Drop(*handle).has_value());
   }
   const PoolUsage after = engine.memory().Usage();
   KVD_ASSERT(after.free_blocks == before.free_blocks &&

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/memory/hold_and_restore.h"
+#include "engine/memory/memory.h"
 #include "engine/memory/memory_segments.h"
-#include "engine/memory/unified_memory.h"
 #include "tests/fuzz/meta_image.h"
 
 namespace {
@@ -31,54 +31,55 @@ bool WriteSeed(const std::filesystem::path& path, std::span<const std::byte> byt
 Status Append(Memory& memory, SequenceHandle handle, TokenId first, std::size_t count) {
   std::vector<TokenId> tokens;
   for (std::size_t k = 0; k < count; ++k) tokens.push_back(first + static_cast<TokenId>(k));
-  KVD_TRY(const SequenceInfo info, memory.Query(handle));
+  KVD_TRY(const SequenceInfo info, memory.sequences().Query(handle));
   const AppendRequest request{
       .handle = handle,
       .pos = info.next_pos,
       .tokens = tokens,
-      .applied = {.session = SessionId{1}, .request = RequestId{4}, .verb = 14}};
+      .applied = {.session = SessionId{1}, .request = RequestId{4}, .kind = 14}};
   StepPlan plan;
-  KVD_CHECK_OK(memory.Reserve({&request, 1}, &plan, nullptr));
-  const Status status = memory.Commit(plan, 0);
-  memory.EndStep(plan);
+  KVD_CHECK_OK(memory.steps().Reserve({&request, 1}, &plan, nullptr));
+  const Status status = memory.steps().Commit(plan, 0);
+  memory.steps().EndStep(plan);
   return status;
 }
 
 Status Encode(Memory& memory, SequenceHandle handle, std::size_t count) {
   const std::vector<TokenId> tokens(count, 500);
   Restore restore;
-  KVD_CHECK_OK(memory.BeginRestore({.handle = handle, .cross_tokens = tokens}, &restore));
-  return memory.CommitRestore(restore);
+  KVD_CHECK_OK(memory.restores().Begin({.handle = handle, .cross_tokens = tokens}, &restore));
+  return memory.restores().Commit(restore);
 }
 
-Status Fill(UnifiedMemory& memory, fuzz::MetaKind kind, std::uint32_t variant) {
-  KVD_CHECK_OK(memory.OpenSession({.id = SessionId{1}, .owner_uid = 1000}));
+Status Fill(Memory& memory, fuzz::MetaKind kind, std::uint32_t variant) {
+  KVD_CHECK_OK(memory.sessions().Open({.id = SessionId{1}, .owner_uid = 1000}));
   KVD_TRY(const SequenceHandle base,
-          memory.Create(kOwner, {.session = SessionId{1}, .request = RequestId{3}, .verb = 3}));
+          memory.sequences().Create(kOwner,
+                                    {.session = SessionId{1}, .request = RequestId{3}, .kind = 3}));
   if (kind == fuzz::MetaKind::kEncoder) KVD_CHECK_OK(Encode(memory, base, 10));
   KVD_CHECK_OK(Append(memory, base, 100, 40));
-  (void)memory.KeepCheckpoint(base);
+  (void)memory.states().KeepCheckpoint(base);
   const float logits[16] = {};
-  (void)memory.KeepLogits(base, logits);
+  (void)memory.states().KeepLogits(base, logits);
   KVD_CHECK_OK(Append(memory, base, 200, variant == 0 ? 9 : 30));
   SequenceHandle forks[2] = {};
-  KVD_CHECK_OK(memory.Fork(base, kOwner, forks));
+  KVD_CHECK_OK(memory.sequences().Fork(base, kOwner, forks));
   if (variant == 0) {
-    (void)memory.RemoveRange(forks[0], {Pos{10}, Pos{20}});
-    (void)memory.AddPositions(forks[0], {Pos{20}, kPosEnd}, -5);
+    (void)memory.sequences().RemoveRange(forks[0], {Pos{10}, Pos{20}});
+    (void)memory.sequences().AddPositions(forks[0], {Pos{20}, kPosEnd}, -5);
     KVD_TRY([[maybe_unused]] const SequenceHandle shown,
-            memory.Publish(base, kOwner, "snap", true, false));
+            memory.snapshots().Publish(base, kOwner, "snap", true, false));
     KVD_TRY([[maybe_unused]] const SequenceHandle hidden,
-            memory.Publish(forks[1], kOwner, "own", false, false));
+            memory.snapshots().Publish(forks[1], kOwner, "own", false, false));
   } else {
     KVD_CHECK_OK(Append(memory, forks[0], 300, 3));
-    (void)memory.Retain(forks[0]);
-    KVD_CHECK_OK(memory.SetOwner(forks[1], kOther, layout::kSequencePinned, 0));
+    (void)memory.prefixes().Retain(forks[0]);
+    KVD_CHECK_OK(memory.sequences().SetOwner(forks[1], kOther, layout::kSequencePinned, 0));
     layout::SamplerRecord sampler = {};
     sampler.seed = 5;
     sampler.flags = layout::kSamplerKept;
-    KVD_CHECK_OK(memory.SetSampler(base, sampler));
-    KVD_TRY([[maybe_unused]] const SequenceHandle empty, memory.Create(kOther));
+    KVD_CHECK_OK(memory.sequences().SetSampler(base, sampler));
+    KVD_TRY([[maybe_unused]] const SequenceHandle empty, memory.sequences().Create(kOther));
   }
   return {};
 }
@@ -154,9 +155,8 @@ bool WriteSeeds(const std::string& folder, fuzz::MetaKind kind, std::uint32_t va
   auto segments = MemorySegments::CreateAnonymous(*geometry);
   if (!segments) return false;
   const MetaView meta = segments->meta.view();
-  auto memory = UnifiedMemory::Create(std::move(*segments));
-  if (!memory) return false;
-  if (const Status filled = Fill(**memory, kind, variant); !filled) {
+  auto memory = Memory::Create(std::move(*segments));
+  if (const Status filled = Fill(*memory, kind, variant); !filled) {
     std::fprintf(stderr, "make_meta_attach_corpus: %s\n", filled.error().message.c_str());
     return false;
   }
@@ -164,11 +164,12 @@ bool WriteSeeds(const std::string& folder, fuzz::MetaKind kind, std::uint32_t va
       folder + "/" + std::to_string(static_cast<int>(kind)) + "-" + std::to_string(variant);
   bool is_written = WriteSeed(name, fuzz::PackImage(kind, meta));
   if (variant == 0) is_written = WriteChanged(folder, kind, meta) && is_written;
-  (*memory)->commit_log_for_test().set_probe_for_test([&](CommitLog::Moment moment) {
+  memory->commit_log_for_test().set_probe_for_test([&](CommitLog::Moment moment) {
     if (moment != CommitLog::Moment::kPublished) return;
     is_written = WriteSeed(name + "-published", fuzz::PackImage(kind, meta)) && is_written;
   });
-  (void)(*memory)->Create(kOwner, {.session = SessionId{1}, .request = RequestId{8}, .verb = 3});
+  (void)memory->sequences().Create(kOwner,
+                                   {.session = SessionId{1}, .request = RequestId{8}, .kind = 3});
   return is_written;
 }
 

@@ -14,10 +14,11 @@
 #include <vector>
 
 #include "engine/memory/hold_and_restore.h"
+#include "engine/memory/memory.h"
 #include "engine/memory/memory_segments.h"
 #include "engine/memory/rebuild.h"
-#include "engine/memory/unified_memory.h"
 #include "shm/check.h"
+#include "tests/engine/memory/rewrite_all.h"
 #include "tests/fuzz/meta_image.h"
 #include "tests/fuzz/mutate_meta_image.h"
 
@@ -85,7 +86,7 @@ class FencedMeta {
 };
 
 // The derived tables are those of the bytes, nothing leaks, and the index holds what is pristine.
-void CheckMemory(UnifiedMemory& memory) {
+void CheckMemory(Memory& memory) {
   const Result<DerivedTables> rebuilt = RebuildTables(memory.meta_bytes());
   KVD_ASSERT(rebuilt.has_value());
   const DerivedTables& tables = memory.derived();
@@ -104,41 +105,41 @@ void CheckMemory(UnifiedMemory& memory) {
   }
   std::vector<TokenId> tokens;
   std::vector<Pos> positions;
-  for (const SequenceInfo& info : memory.Sequences()) {
+  for (const SequenceInfo& info : memory.sequences().List()) {
     const std::uint32_t index = IndexOf(info.handle);
-    KVD_ASSERT(memory.prefixes().contains(index));
-    KVD_ASSERT(memory.ReadCells(info.handle, 0, info.pristine_cells, &tokens, &positions));
+    KVD_ASSERT(memory.prefix_index().contains(index));
+    KVD_ASSERT(memory.holds().ReadCells(info.handle, 0, info.pristine_cells, &tokens, &positions));
     if (geometry.cross_group != layout::kNoSlot) tokens.clear();
-    KVD_ASSERT(memory.prefixes().Tokens(index) == tokens);
+    KVD_ASSERT(memory.prefix_index().Tokens(index) == tokens);
   }
 }
 
 void Append(Memory& memory, SequenceHandle handle, std::size_t count) {
-  const Result<SequenceInfo> info = memory.Query(handle);
+  const Result<SequenceInfo> info = memory.sequences().Query(handle);
   if (!info) return;
   const std::vector<TokenId> tokens(count, 7);
   const AppendRequest request{.handle = handle, .pos = info->next_pos, .tokens = tokens};
   StepPlan plan;
-  if (!memory.Reserve({&request, 1}, &plan, nullptr)) return;
-  (void)memory.Commit(plan, 0);
-  memory.EndStep(plan);
+  if (!memory.steps().Reserve({&request, 1}, &plan, nullptr)) return;
+  (void)memory.steps().Commit(plan, 0);
+  memory.steps().EndStep(plan);
 }
 
 void Encode(Memory& memory, SequenceHandle handle, std::size_t count) {
   const std::vector<TokenId> tokens(count, 7);
   Restore restore;
-  if (!memory.BeginRestore({.handle = handle, .cross_tokens = tokens}, &restore)) return;
-  if (!memory.CommitRestore(restore)) memory.AbandonRestore(restore);
+  if (!memory.restores().Begin({.handle = handle, .cross_tokens = tokens}, &restore)) return;
+  if (!memory.restores().Commit(restore)) memory.restores().Abandon(restore);
 }
 
 // A few verbs on one sequence, whatever it is; which ones depends on `choice`.
-void Serve(UnifiedMemory& memory, SequenceHandle handle, std::uint32_t choice) {
-  const Result<SequenceInfo> info = memory.Query(handle);
+void Serve(Memory& memory, SequenceHandle handle, std::uint32_t choice) {
+  const Result<SequenceInfo> info = memory.sequences().Query(handle);
   if (!info) return;
-  KVD_ASSERT(memory.QueryUse(handle).has_value());
+  KVD_ASSERT(memory.sequences().QueryUse(handle).has_value());
   std::vector<TokenId> tokens;
   std::vector<Pos> positions;
-  KVD_ASSERT(memory.ReadCells(handle, 0, ~0u, &tokens, &positions));
+  KVD_ASSERT(memory.holds().ReadCells(handle, 0, ~0u, &tokens, &positions));
   KVD_ASSERT(tokens.size() == info->cell_count);
   const Pos middle{static_cast<std::int32_t>(info->next_pos.value / 2)};
   Mover mover;
@@ -146,32 +147,33 @@ void Serve(UnifiedMemory& memory, SequenceHandle handle, std::uint32_t choice) {
   switch (choice % 12) {
     case 0: {
       SequenceHandle forks[2] = {};
-      (void)memory.Fork(handle, kOwner, forks);
+      (void)memory.sequences().Fork(handle, kOwner, forks);
       Append(memory, forks[0], 3);
       break;
     }
     case 1: Append(memory, handle, 1 + choice % 40); break;
     case 2: {
       const PosRange range{middle, kPosEnd};
-      const Result<std::uint32_t> removed = memory.RemoveRange(handle, range);
+      const Result<std::uint32_t> removed = memory.sequences().RemoveRange(handle, range);
       if (removed || removed.error().code != Code::kNeedsReplay) break;
       Rewind rewind;
-      if (memory.BeginRewind(handle, range, &rewind)) memory.AbandonRewind(rewind);
+      if (memory.states().BeginRewind(handle, range, &rewind))
+        memory.states().AbandonRewind(rewind);
       break;
     }
-    case 3: (void)memory.AddPositions(handle, {middle, kPosEnd}, 3); break;
-    case 4: (void)memory.Retain(handle); break;
-    case 5: (void)memory.Publish(handle, kOwner, "fuzz", true, true); break;
-    case 6: (void)memory.Drop(handle); break;
+    case 3: (void)memory.sequences().AddPositions(handle, {middle, kPosEnd}, 3); break;
+    case 4: (void)memory.prefixes().Retain(handle); break;
+    case 5: (void)memory.snapshots().Publish(handle, kOwner, "fuzz", true, true); break;
+    case 6: (void)memory.sequences().Drop(handle); break;
     case 7: {
       tokens.push_back(7);
-      const Result<SequenceHandle> made = memory.Create(info->owner);
-      if (made) (void)memory.TakePrefix({.destination = *made, .tokens = tokens});
+      const Result<SequenceHandle> made = memory.sequences().Create(info->owner);
+      if (made) (void)memory.prefixes().Take({.destination = *made, .tokens = tokens});
       break;
     }
-    case 8: (void)memory.KeepCheckpoint(handle); break;
-    case 9: (void)memory.Settle(handle, Memory::SettleScope::kAll, rotator); break;
-    case 10: (void)memory.Defragment(64, mover); break;
+    case 8: (void)memory.states().KeepCheckpoint(handle); break;
+    case 9: (void)SettleCells(memory, handle, SettleScope::kAll, rotator); break;
+    case 10: (void)memory.defragmenter().Advance(64, mover); break;
     default: Encode(memory, handle, 5); break;
   }
 }
@@ -193,30 +195,31 @@ void Take(std::span<const std::byte> image) {
   }
   const FencedMeta fenced(meta);
   std::vector<LostSequence> lost;
-  auto attached = UnifiedMemory::Attach(std::move(*segments), kLimits, &lost);
+  auto attached = Memory::Attach(std::move(*segments), kLimits, &lost);
   if (!attached) {
     KVD_ASSERT(attached.error().message.starts_with("meta: ") ||
                attached.error().message.starts_with("commit record: "));
     return;
   }
   for (const LostSequence& one : lost) {
-    KVD_ASSERT(one.reason.starts_with("meta: sequence ") && !(*attached)->Query(one.handle));
+    KVD_ASSERT(one.reason.starts_with("meta: sequence ") &&
+               !(*attached)->sequences().Query(one.handle));
   }
   CheckMemory(**attached);
   // The same bytes give the same verbs.
   std::uint32_t choice = Crc32c(0, image);
   for (int round = 0; round < 2; ++round) {
-    for (const SequenceInfo& info : (*attached)->Sequences()) {
+    for (const SequenceInfo& info : (*attached)->sequences().List()) {
       choice = choice * 1664525 + 1013904223;
       Serve(**attached, info.handle, choice >> 16);
       CheckMemory(**attached);
     }
   }
-  for (const SnapshotInfo& snapshot : (*attached)->Snapshots()) {
-    KVD_ASSERT((*attached)->Unpublish(snapshot.name).has_value());
+  for (const SnapshotInfo& snapshot : (*attached)->snapshots().List()) {
+    KVD_ASSERT((*attached)->snapshots().Unpublish(snapshot.name).has_value());
   }
-  for (const SequenceInfo& info : (*attached)->Sequences()) {
-    KVD_ASSERT((*attached)->Drop(info.handle).has_value());
+  for (const SequenceInfo& info : (*attached)->sequences().List()) {
+    KVD_ASSERT((*attached)->sequences().Drop(info.handle).has_value());
   }
   CheckMemory(**attached);
   const PoolUsage usage = (*attached)->Usage();

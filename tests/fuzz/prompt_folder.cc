@@ -32,12 +32,12 @@ PromptFolder::PromptFolder(Engine& engine) {
   KVD_ASSERT(store.has_value());
   store_ = std::move(*store);
   const SequenceHandle handle = MakeSequence(engine, kTokens);
-  KVD_ASSERT(*engine.memory().Retain(handle));
+  KVD_ASSERT(*engine.memory().prefixes().Retain(handle));
   {
     auto opened = SequenceExport::OpenPaused(engine, handle);
     KVD_ASSERT(opened.has_value() && store_->Write(*opened, nullptr).value_or(0) != 0);
   }
-  KVD_ASSERT(engine.memory().Drop(handle).has_value());
+  KVD_ASSERT(engine.memory().sequences().Drop(handle).has_value());
   for (const auto& file : std::filesystem::directory_iterator(path_)) {
     if (PromptDirectory::ModelOf(file.path().filename().string())) {
       entry_name_ = file.path().filename().string();

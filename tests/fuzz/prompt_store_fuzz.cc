@@ -50,9 +50,9 @@ void Load(Engine& engine, PromptStore& store, const std::vector<TokenId>& prompt
     KVD_ASSERT(!loaded.error().message.empty());
     return;
   }
-  const auto info = engine.memory().Query(*loaded);
+  const auto info = engine.memory().sequences().Query(*loaded);
   KVD_ASSERT(info.has_value() && info->cell_count == found->cells_read);
-  KVD_ASSERT(engine.memory().Drop(*loaded).has_value());
+  KVD_ASSERT(engine.memory().sequences().Drop(*loaded).has_value());
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ Engine& SmallEngine(std::size_t number) {
 }
 
 SequenceHandle MakeSequence(Engine& engine, std::size_t token_count, std::size_t first) {
-  const auto handle = engine.memory().Create({});
+  const auto handle = engine.memory().sequences().Create({});
   KVD_ASSERT(handle.has_value());
   std::vector<TokenId> tokens;
   for (std::size_t i = 0; i < token_count; ++i) {

@@ -32,10 +32,10 @@ void CheckSampler(std::span<const std::byte> bytes, std::uint32_t vocab_size) {
 
 void Load(Engine& engine, const StateFileReader& file, std::size_t number, std::uint32_t cells) {
   Memory& memory = engine.memory();
-  const auto handle = memory.Create({});
+  const auto handle = memory.sequences().Create({});
   KVD_ASSERT(handle.has_value());
   const auto loaded = LoadSequence(engine, file, number, *handle, 1, Uncontrolled(), cells);
-  const std::uint32_t held = memory.Query(*handle)->cell_count;
+  const std::uint32_t held = memory.sequences().Query(*handle)->cell_count;
   if (loaded) {
     const state_file::SequenceHeader& header = file.sequences()[number].header;
     KVD_ASSERT(held == loaded->cell_count && held <= header.cell_count);
@@ -44,7 +44,7 @@ void Load(Engine& engine, const StateFileReader& file, std::size_t number, std::
   } else {
     KVD_ASSERT(held == 0 && !loaded.error().message.empty());
   }
-  KVD_ASSERT(memory.Drop(*handle).has_value());
+  KVD_ASSERT(memory.sequences().Drop(*handle).has_value());
 }
 
 void Take(Engine& engine, std::span<const std::byte> bytes, std::uint32_t cells) {

@@ -87,10 +87,11 @@ std::vector<float> Feed(Engine& engine, SequenceHandle sequence, const std::vect
                         std::size_t chunk) {
   const std::size_t vocab_size = engine.config().vocab_size;
   std::vector<float> logits(tokens.size() * vocab_size);
-  std::int32_t pos = engine.memory().Query(sequence)->next_pos.value;
+  std::int32_t pos = engine.memory().sequences().Query(sequence)->next_pos.value;
   for (std::size_t done = 0; done < tokens.size();) {
-    const std::size_t take = engine.StepTokens(engine.memory().Query(sequence)->cell_count,
-                                               Pos{pos}, std::min(chunk, tokens.size() - done));
+    const std::size_t take =
+        engine.StepTokens(engine.memory().sequences().Query(sequence)->cell_count, Pos{pos},
+                          std::min(chunk, tokens.size() - done));
     StepItem item{.sequence = sequence,
                   .pos = Pos{pos},
                   .tokens = std::span(tokens).subspan(done, take),

@@ -26,7 +26,7 @@ class EngineBackend : public Backend {
   explicit EngineBackend(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
 
   Status Reset() override {
-    for (const auto& [name, handle] : handles_) KVD_CHECK_OK(memory().Drop(handle));
+    for (const auto& [name, handle] : handles_) KVD_CHECK_OK(memory().sequences().Drop(handle));
     handles_.clear();
     return {};
   }
@@ -38,7 +38,7 @@ class EngineBackend : public Backend {
     std::size_t wanted_from = step.all_rows ? 0 : tokens.size() - 1;
     // The script's batches may be larger than a ubatch.
     for (std::size_t done = 0; done < tokens.size();) {
-      KVD_TRY(const SequenceInfo info, memory().Query(handle));
+      KVD_TRY(const SequenceInfo info, memory().sequences().Query(handle));
       const std::size_t take = engine_->StepTokens(
           info.cell_count, Pos{pos},
           std::min<std::size_t>(tokens.size() - done, engine_->options().ubatch_tokens));
@@ -94,29 +94,30 @@ class EngineBackend : public Backend {
         KVD_TRY(const SequenceHandle source, Named(step.sequence));
         if (whole && !handles_.contains(step.destination)) {
           SequenceHandle fork;
-          KVD_CHECK_OK(memory().Fork(source, {}, {&fork, 1}));
+          KVD_CHECK_OK(memory().sequences().Fork(source, {}, {&fork, 1}));
           handles_[step.destination] = fork;
           return {};
         }
         KVD_TRY(const SequenceHandle destination, Named(step.destination));
         KVD_TRY([[maybe_unused]] const auto cells,
-                memory().CopyRange(source, destination, RangeOf(step)));
+                memory().sequences().CopyRange(source, destination, RangeOf(step)));
         return {};
       }
       case Op::kRemove: {
         KVD_TRY(const SequenceHandle handle, Named(step.sequence));
-        KVD_TRY([[maybe_unused]] const auto cells, memory().RemoveRange(handle, RangeOf(step)));
+        KVD_TRY([[maybe_unused]] const auto cells,
+                memory().sequences().RemoveRange(handle, RangeOf(step)));
         return {};
       }
       case Op::kKeep: {
         KVD_TRY(const SequenceHandle kept, Named(step.sequence));
-        KVD_CHECK_OK(memory().Keep(kept, SessionId::kNone));
+        KVD_CHECK_OK(memory().sequences().Keep(kept, SessionId::kNone));
         handles_ = {{step.sequence, kept}};
         return {};
       }
       case Op::kAdd: {
         KVD_TRY(const SequenceHandle handle, Named(step.sequence));
-        return memory().AddPositions(handle, RangeOf(step), step.number);
+        return memory().sequences().AddPositions(handle, RangeOf(step), step.number);
       }
       case Op::kDivide: {
         KVD_TRY(const SequenceHandle handle, Named(step.sequence));
@@ -135,7 +136,7 @@ class EngineBackend : public Backend {
   // The sequence that the script calls `name`, created when first met.
   Result<SequenceHandle> Named(std::int64_t name) {
     if (const auto found = handles_.find(name); found != handles_.end()) return found->second;
-    KVD_TRY(const SequenceHandle handle, memory().Create({}));
+    KVD_TRY(const SequenceHandle handle, memory().sequences().Create({}));
     handles_[name] = handle;
     return handle;
   }

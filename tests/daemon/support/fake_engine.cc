@@ -85,7 +85,7 @@ FakeEngine::FakeEngine(const FakeEngineOptions& options) : has_state_(options.ha
   }
   const MemoryGeometry geometry = Must(ComputeGeometry(memory));
   cell_layout_ = {.layers = geometry.groups[0].layers, .groups = {0}};
-  memory_ = Must(UnifiedMemory::Create(Must(MemorySegments::CreateAnonymous(geometry))));
+  memory_ = Memory::Create(Must(MemorySegments::CreateAnonymous(geometry)));
 }
 
 FakeEngine::~FakeEngine() = default;
@@ -122,15 +122,15 @@ void FakeEngine::Step(std::span<StepItem> items) {
                                 .tokens = item.tokens,
                                 .applied = item.applied,
                                 .sampler = item.sampler};
-    item.status = memory_->Reserve(std::span(&request, 1), &plan_, nullptr);
+    item.status = memory_->steps().Reserve(std::span(&request, 1), &plan_, nullptr);
     if (!item.status) continue;
     if (std::ranges::find(item.tokens, fail_at_) != item.tokens.end()) {
-      memory_->Abandon(plan_, 0);
+      memory_->steps().Abandon(plan_, 0);
       item.status = Fail(Code::kNumerical, "not finite");
     } else {
-      item.status = memory_->Commit(plan_, 0);
+      item.status = memory_->steps().Commit(plan_, 0);
     }
-    memory_->EndStep(plan_);
+    memory_->steps().EndStep(plan_);
     for (std::size_t row = item.first_logits_row; row < item.tokens.size(); ++row) {
       float* const logits = item.logits + (row - item.first_logits_row) * config_.vocab_size;
       std::fill_n(logits, config_.vocab_size, 0.0f);
@@ -142,10 +142,11 @@ void FakeEngine::Step(std::span<StepItem> items) {
       }
     }
     if (item.status && item.keeps_state && has_state_) {
-      (void)memory_->KeepCheckpoint(item.sequence);
+      (void)memory_->states().KeepCheckpoint(item.sequence);
       const std::size_t rows = item.tokens.size() - item.first_logits_row;
       if (rows > 0) {
-        (void)memory_->KeepLogits(item.sequence, item.logits + (rows - 1) * config_.vocab_size);
+        (void)memory_->states().KeepLogits(item.sequence,
+                                           item.logits + (rows - 1) * config_.vocab_size);
       }
     }
   }
@@ -166,7 +167,7 @@ Result<bool> FakeEngine::Replay(Rewind& rewind, std::size_t) {
     ++rewind.done;
   }
   if (rewind.done < rewind.tokens.size()) return false;
-  KVD_CHECK_OK(memory_->CommitRewind(rewind));
+  KVD_CHECK_OK(memory_->states().CommitRewind(rewind));
   return true;
 }
 
@@ -235,28 +236,28 @@ class FakeText final : public EmbedWork {
 
 Result<std::unique_ptr<CellWork>> FakeEngine::StartDivide(SequenceHandle sequence, PosRange range,
                                                           std::int32_t divisor,
-                                                          const AppliedRequest& applied) {
+                                                          const RequestTag& applied) {
   CellRewrite rewrite;
-  KVD_CHECK_OK(memory_->BeginRewrite({.handle = sequence,
-                                      .kind = RewriteRequest::Kind::kDivide,
-                                      .range = range,
-                                      .divisor = divisor,
-                                      .applied = applied},
-                                     &rewrite));
+  KVD_CHECK_OK(memory_->rewrites().Begin({.handle = sequence,
+                                          .kind = RewriteRequest::Kind::kDivide,
+                                          .range = range,
+                                          .divisor = divisor,
+                                          .applied = applied},
+                                         &rewrite));
   return std::make_unique<FakeDivide>(*memory_, std::move(rewrite),
                                       [this](std::size_t tokens) { RecordWork(tokens); });
 }
 
 std::size_t FakeEngine::CellsToPrepare(SequenceHandle sequence) {
   if (!prepares_shifted_) return 0;
-  return memory_
-      ->CountRewritten({.handle = sequence, .kind = RewriteRequest::Kind::kSettle, .range = {}})
+  return memory_->rewrites()
+      .Count({.handle = sequence, .kind = RewriteRequest::Kind::kSettle, .range = {}})
       .value_or(0);
 }
 
 Result<std::unique_ptr<CellWork>> FakeEngine::StartPreparing(SequenceHandle sequence) {
   CellRewrite rewrite;
-  KVD_CHECK_OK(memory_->BeginRewrite(
+  KVD_CHECK_OK(memory_->rewrites().Begin(
       {.handle = sequence, .kind = RewriteRequest::Kind::kSettle, .range = {}}, &rewrite));
   return std::make_unique<FakeDivide>(*memory_, std::move(rewrite),
                                       [this](std::size_t tokens) { RecordWork(tokens); });
@@ -270,15 +271,15 @@ Result<std::unique_ptr<EmbedWork>> FakeEngine::StartEmbed(std::span<const TokenI
 
 Result<std::unique_ptr<EngineWork>> FakeEngine::StartEncode(SequenceHandle sequence,
                                                             std::span<const TokenId> tokens,
-                                                            const AppliedRequest& applied) {
+                                                            const RequestTag& applied) {
   KVD_CHECK_OK(CheckEncode(config_, tokens));
   KVD_CHECK_OK(CheckNothingEncoded(*memory_, sequence));
   std::vector<TokenId> text(tokens.begin(), tokens.end());
   const auto finish = [this, sequence, text = std::move(text), applied]() -> Status {
     Restore restore;
-    KVD_CHECK_OK(memory_->BeginRestore(
+    KVD_CHECK_OK(memory_->restores().Begin(
         {.handle = sequence, .cross_tokens = text, .applied = applied}, &restore));
-    return memory_->CommitRestore(restore);
+    return memory_->restores().Commit(restore);
   };
   return std::make_unique<FakeText>(
       tokens.size(), open_texts_, [this](std::size_t done) { RecordWork(done); }, finish);

@@ -17,8 +17,8 @@
 
 #include "engine/cell_layout.h"
 #include "engine/engine.h"
+#include "engine/memory/memory.h"
 #include "engine/memory/memory_home.h"
-#include "engine/memory/unified_memory.h"
 #include "engine/model_config.h"
 #include "engine/model_fingerprint.h"
 #include "engine/model_ropes.h"
@@ -79,7 +79,7 @@ class FakeEngine final : public Engine {
   Defragmentation StartDefragmentation() override;
   Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
                                                 std::int32_t divisor,
-                                                const AppliedRequest& applied) override;
+                                                const RequestTag& applied) override;
   // Shifted sequences are settled before their next step, as with --llama-shifts, if told to.
   void PrepareShifted() { prepares_shifted_ = true; }
   std::size_t CellsToPrepare(SequenceHandle sequence) override;
@@ -87,7 +87,7 @@ class FakeEngine final : public Engine {
   Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens) override;
   Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,
                                                   std::span<const TokenId> tokens,
-                                                  const AppliedRequest& applied) override;
+                                                  const RequestTag& applied) override;
   EngineCounters counters() const override { return {}; }
 
   // Every step so far.
@@ -123,7 +123,7 @@ class FakeEngine final : public Engine {
   CellLayout cell_layout_;
   ModelRopes ropes_{{}, {}};  // nothing is rotated
   std::unique_ptr<Vocabulary> vocabulary_;
-  std::unique_ptr<UnifiedMemory> memory_;
+  std::unique_ptr<Memory> memory_;
   MemoryStart memory_start_;
   StepProfile profile_;
   std::function<void()> on_step_;

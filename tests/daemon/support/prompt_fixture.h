@@ -71,7 +71,7 @@ class PromptTest : public ServiceTest {
   void ExpectHolds(SequenceHandle sequence, const Tokens& expected) {
     Tokens tokens;
     std::vector<Pos> positions;
-    ASSERT_TRUE(engine_.memory().ReadCells(sequence, 0, UINT32_MAX, &tokens, &positions));
+    ASSERT_TRUE(engine_.memory().holds().ReadCells(sequence, 0, UINT32_MAX, &tokens, &positions));
     EXPECT_EQ(tokens, expected);
   }
 };

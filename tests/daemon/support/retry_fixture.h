@@ -19,12 +19,12 @@ inline constexpr SessionId kRetrySession{5};
 
 // A daemon's parts above the engine, which may be replaced by others like them.
 struct Daemon {
-  Daemon(FakeEngine& engine, const QuotaPolicy& quotas, PoolShares& shares,
-         const StoredSession& stored, SavedStates* saved_states)
+  Daemon(FakeEngine& engine, const QuotaPolicy& quotas, const StoredSession& stored,
+         SavedStates* saved_states)
       : owned_scheduler(
             std::make_unique<Scheduler>(engine, engine.config().vocab_size, SchedulerOptions{})),
         scheduler(*owned_scheduler),
-        service(engine, scheduler, quotas, shares,
+        service(engine, scheduler, quotas,
                 {.pid_of_session = [](SessionId) { return 7u; },
                  .session_count = [] { return 1u; },
                  .requests_in_flight = [](std::uint32_t) { return 1u; },
@@ -53,13 +53,13 @@ class RetryTest : public testing::Test {
  protected:
   explicit RetryTest(const FakeEngineOptions& options = {}) : engine_(options) {
     Restart();
-    EXPECT_TRUE(engine_.memory().OpenSession(stored_));
+    EXPECT_TRUE(engine_.memory().sessions().Open(stored_));
   }
 
   // As if the daemon had been killed: nobody ends anything, and another one starts.
   void Restart() {
     daemon_.reset();
-    daemon_ = std::make_unique<Daemon>(engine_, quotas_, shares_, stored_, saved_states_.get());
+    daemon_ = std::make_unique<Daemon>(engine_, quotas_, stored_, saved_states_.get());
   }
   Memory& memory() { return engine_.memory(); }
 
@@ -130,10 +130,10 @@ class RetryTest : public testing::Test {
   // Everything committed but the sessions: handles, owners, tokens, positions, names.
   std::string State() {
     std::string state;
-    for (const SequenceInfo& info : memory().Sequences()) {
+    for (const SequenceInfo& info : memory().sequences().List()) {
       std::vector<TokenId> tokens;
       std::vector<Pos> positions;
-      EXPECT_TRUE(memory().ReadCells(info.handle, 0, ~0u, &tokens, &positions));
+      EXPECT_TRUE(memory().holds().ReadCells(info.handle, 0, ~0u, &tokens, &positions));
       state += std::to_string(static_cast<std::uint64_t>(info.handle)) + " of " +
                std::to_string(static_cast<std::uint64_t>(info.owner.session)) + " " +
                std::to_string(info.flags) + ":";
@@ -142,7 +142,7 @@ class RetryTest : public testing::Test {
       }
       state += "\n";
     }
-    for (const SnapshotInfo& snapshot : memory().Snapshots()) state += snapshot.name + "\n";
+    for (const SnapshotInfo& snapshot : memory().snapshots().List()) state += snapshot.name + "\n";
     return state;
   }
   // Applies it, forgets the answer, and sends it to the next daemon.
@@ -171,7 +171,6 @@ class RetryTest : public testing::Test {
 
   FakeEngine engine_;
   QuotaPolicy quotas_{{}, kOwn, true};
-  PoolShares shares_{engine_.memory(), quotas_};
   StoredSession stored_ = IssueToken(kRetrySession, kOwn)->session;
   std::unique_ptr<SavedStates> saved_states_;
   std::unique_ptr<Daemon> daemon_;

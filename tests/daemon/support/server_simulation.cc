@@ -63,7 +63,7 @@ std::vector<std::byte> Bytes(const std::string& text) {
 
 // A daemon's io side, its threads' loops included. Destroyed in the order of main.cc.
 struct ServerSimulation::Daemon {
-  Daemon(FakeEngine& engine, const QuotaPolicy& quotas, PoolShares& shares, SavedStates* states,
+  Daemon(FakeEngine& engine, const QuotaPolicy& quotas, SavedStates* states,
          const SimulatedLoop::Choose& choose)
       : io(choose),
         workers(choose),
@@ -73,7 +73,6 @@ struct ServerSimulation::Daemon {
                 .engine = engine,
                 .scheduler = scheduler,
                 .quotas = quotas,
-                .shares = shares,
                 .saved_states = states},
                {.reconnect_wait = kWait, .restart_wait = kWait}) {}
 
@@ -87,9 +86,8 @@ ServerSimulation::ServerSimulation(std::uint64_t seed, const std::string& store_
     : random_(seed),
       engine_chances_(static_cast<int>(std::array<std::int64_t, 3>{2, 8, 40}[seed % 3])),
       engine_({.cells = 1024, .ubatch_tokens = 32, .has_state = seed % 4 == 0}),
-      quotas_({}, kOwn, true),
-      shares_(engine_.memory(), quotas_) {
-  auto states = SavedStates::Open(store_path, engine_, quotas_, shares_);
+      quotas_({}, kOwn, true) {
+  auto states = SavedStates::Open(store_path, engine_, quotas_);
   KVD_ASSERT(states.has_value());
   saved_states_ = std::move(*states);
   StartDaemon();
@@ -98,8 +96,8 @@ ServerSimulation::ServerSimulation(std::uint64_t seed, const std::string& store_
 ServerSimulation::~ServerSimulation() = default;
 
 void ServerSimulation::StartDaemon() {
-  daemon_ = std::make_unique<Daemon>(
-      engine_, quotas_, shares_, saved_states_.get(), [this](std::size_t count) {
+  daemon_ =
+      std::make_unique<Daemon>(engine_, quotas_, saved_states_.get(), [this](std::size_t count) {
         return static_cast<std::size_t>(random_.In(0, static_cast<std::int64_t>(count) - 1));
       });
 }
@@ -236,7 +234,7 @@ void ServerSimulation::Greet() {
   const bool makes_new = sessions_.empty() || random_.OneIn(4);
   if (makes_new) {
     const std::size_t may_become = connections_.size();
-    if (engine_.memory().StoredSessions().size() + may_become >
+    if (engine_.memory().sessions().List().size() + may_become >
         kSessionsMax + kConnectionsMax - 1) {
       return;
     }
@@ -499,7 +497,7 @@ Status ServerSimulation::CheckAnswer(SessionId session, const SimulatedConnectio
 Status ServerSimulation::CheckAtRest() {
   // A goodbye counts on the connection that had the session then.
   std::vector<SessionId> stored;
-  for (const StoredSession& session : engine_.memory().StoredSessions())
+  for (const StoredSession& session : engine_.memory().sessions().List())
     stored.push_back(session.id);
   for (auto& [id, session] : sessions_) {
     const bool is_stored = std::ranges::find(stored, id) != stored.end();
@@ -511,7 +509,7 @@ Status ServerSimulation::CheckAtRest() {
     session.may_be_gone = false;
     if (session.is_gone) session.sequences.clear();
   }
-  for (const SequenceInfo& info : engine_.memory().Sequences()) {
+  for (const SequenceInfo& info : engine_.memory().sequences().List()) {
     const bool is_private =
         (info.flags & (layout::kSequencePublished | layout::kSequenceRetained)) == 0;
     if (is_private && std::ranges::find(stored, info.owner.session) == stored.end()) {
@@ -554,7 +552,7 @@ Status ServerSimulation::CheckConnections() {
 Status ServerSimulation::CheckSequences() {
   for (auto& [id, session] : sessions_) {
     for (auto entry = session.sequences.begin(); entry != session.sequences.end();) {
-      const auto info = engine_.memory().Query(entry->first);
+      const auto info = engine_.memory().sequences().Query(entry->first);
       const bool is_there =
           info && info->owner.session == id && (info->flags & layout::kSequenceRetained) == 0;
       ModelSequence& sequence = entry->second;

@@ -90,7 +90,6 @@ class ServerSimulation {
   const int engine_chances_;  // one in so many steps is the engine's: few let requests last long
   FakeEngine engine_;
   const QuotaPolicy quotas_;
-  PoolShares shares_;
   std::unique_ptr<SavedStates> saved_states_;
   std::unique_ptr<Daemon> daemon_;
   Connections connections_;

@@ -32,7 +32,7 @@ class ServiceTest : public ::testing::Test {
       : engine_(options),
         cache_(make_cache ? make_cache(engine_) : nullptr),
         scheduler_(engine_, options.vocab_size, {.prompt_cache = cache_.get()}),
-        service_(engine_, scheduler_, quotas_, shares_,
+        service_(engine_, scheduler_, quotas_,
                  {.pid_of_session = [](SessionId) { return 7u; },
                   .session_count = [] { return 1u; },
                   .requests_in_flight =
@@ -105,13 +105,12 @@ class ServiceTest : public ::testing::Test {
     EXPECT_THAT(Text(reply), testing::HasSubstr(named));
   }
   std::uint32_t Cells(SequenceHandle sequence) {
-    return engine_.memory().Query(sequence)->cell_count;
+    return engine_.memory().sequences().Query(sequence)->cell_count;
   }
 
   FakeEngine engine_;
   std::unique_ptr<PromptCache> cache_;
   QuotaPolicy quotas_{{}, kOwn, true};
-  PoolShares shares_{engine_.memory(), quotas_};
   Scheduler scheduler_;
   Service service_;
   TestSession client_{1, kOwn};

@@ -51,12 +51,12 @@ class AttachTest : public testing::Test {
   }
   // Three sequences: 70 cells, a fork of it cut and shifted, and its snapshot.
   void Fill() {
-    first_ = *memory_->Create(kOwner);
+    first_ = *memory_->sequences().Create(kOwner);
     ASSERT_TRUE(AppendTokens(*memory_, first_, 100, 70));
-    ASSERT_TRUE(memory_->Fork(first_, kOwner, {&fork_, 1}, std::nullopt));
-    ASSERT_TRUE(memory_->RemoveRange(fork_, {Pos{10}, Pos{20}}));
-    ASSERT_TRUE(memory_->AddPositions(fork_, {Pos{20}, kPosEnd}, -10));
-    published_ = *memory_->Publish(first_, kOwner, "snap", true, false);
+    ASSERT_TRUE(memory_->sequences().Fork(first_, kOwner, {&fork_, 1}, std::nullopt));
+    ASSERT_TRUE(memory_->sequences().RemoveRange(fork_, {Pos{10}, Pos{20}}));
+    ASSERT_TRUE(memory_->sequences().AddPositions(fork_, {Pos{20}, kPosEnd}, -10));
+    published_ = *memory_->snapshots().Publish(first_, kOwner, "snap", true, false);
     for (const SequenceHandle handle : {first_, fork_, published_}) {
       contents_.push_back(ContentsOf(*memory_, handle));
     }
@@ -79,10 +79,10 @@ class AttachTest : public testing::Test {
     EXPECT_FALSE(start.is_warm);
     EXPECT_THAT(start.why_cold, HasSubstr(why));
     EXPECT_TRUE(fs::exists(root_ / "meta.bad"));
-    EXPECT_TRUE(memory_->Sequences().empty());
+    EXPECT_TRUE(memory_->sequences().List().empty());
     EXPECT_EQ(memory_->Usage().reserved_bytes, 0u);
     // What is made now is found again.
-    const SequenceHandle made = *memory_->Create(kOwner);
+    const SequenceHandle made = *memory_->sequences().Create(kOwner);
     ASSERT_TRUE(AppendTokens(*memory_, made, 5, 3));
     EXPECT_TRUE(Open().is_warm);
     EXPECT_EQ(ContentsOf(*memory_, made).tokens, (std::vector<TokenId>{5, 6, 7}));
@@ -105,7 +105,7 @@ class AttachTest : public testing::Test {
   FingerprintBytes model_ = {};
   CellLimits limits_;
   bool checks_boot_ = false;
-  std::unique_ptr<UnifiedMemory> memory_;
+  std::unique_ptr<Memory> memory_;
   SequenceHandle first_{}, fork_{}, published_{};
   std::vector<Contents> contents_;
 };
@@ -131,17 +131,17 @@ TEST_F(AttachTest, WhatWasCommittedIsThereAndCanBeGoneOnWith) {
   ExpectSound();
   EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
   EXPECT_EQ(ContentsOf(*memory_, fork_), contents_[1]);
-  EXPECT_EQ(ContentsOf(*memory_, memory_->FindSnapshot("snap")->sequence), contents_[2]);
-  EXPECT_EQ(memory_->Query(first_)->owner.session, SessionId{7});
+  EXPECT_EQ(ContentsOf(*memory_, memory_->snapshots().Find("snap")->sequence), contents_[2]);
+  EXPECT_EQ(memory_->sequences().Query(first_)->owner.session, SessionId{7});
   EXPECT_EQ(static_cast<int>(memory_->BlockBytes(0, BlockId{1})[63]), 0x5a);
   EXPECT_EQ(memory_->Usage().reserved_bytes, reserved);
   EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
 
   ASSERT_TRUE(AppendTokens(*memory_, first_, 500, 40));
-  ASSERT_TRUE(memory_->Drop(fork_));
-  ASSERT_TRUE(memory_->Unpublish("snap"));
+  ASSERT_TRUE(memory_->sequences().Drop(fork_));
+  ASSERT_TRUE(memory_->snapshots().Unpublish("snap"));
   ExpectSound();
-  ASSERT_TRUE(memory_->Drop(first_));
+  ASSERT_TRUE(memory_->sequences().Drop(first_));
   EXPECT_EQ(memory_->Usage().free_blocks, memory_->Usage().total_blocks);
 }
 
@@ -151,8 +151,8 @@ TEST_F(AttachTest, BytesThatNoSequenceUsesGoBackToTheSystem) {
   const std::uint64_t reserved = memory_->Usage().reserved_bytes;
   StepPlan plan;  // what a step had reserved when the process was killed
   const std::vector<TokenId> tokens(30 * 32, 1);
-  const AppendRequest request{first_, memory_->Query(first_)->next_pos, tokens};
-  ASSERT_TRUE(memory_->Reserve({&request, 1}, &plan, nullptr));
+  const AppendRequest request{first_, memory_->sequences().Query(first_)->next_pos, tokens};
+  ASSERT_TRUE(memory_->steps().Reserve({&request, 1}, &plan, nullptr));
   EXPECT_GT(memory_->Usage().reserved_bytes, reserved);
   Open();
   EXPECT_EQ(memory_->Usage().reserved_bytes, reserved);
@@ -171,10 +171,10 @@ TEST_F(AttachTest, ARecordThatWasPublishedIsApplied) {
     if (moment != CommitLog::Moment::kPublished) return;
     bytes.assign(memory_->meta_bytes().begin(), memory_->meta_bytes().end());
   });
-  ASSERT_TRUE(memory_->Drop(first_));
+  ASSERT_TRUE(memory_->sequences().Drop(first_));
   Damage([&](MetaView meta) { std::copy(bytes.begin(), bytes.end(), meta.bytes().begin()); });
   EXPECT_TRUE(Open().is_warm);
-  EXPECT_FALSE(memory_->Query(first_));
+  EXPECT_FALSE(memory_->sequences().Query(first_));
   EXPECT_EQ(ContentsOf(*memory_, fork_), contents_[1]);
   ExpectSound();
 }
@@ -221,13 +221,13 @@ TEST_F(AttachTest, ADamagedSequenceIsDroppedAlone) {
     ASSERT_EQ(start.lost.size(), 1u);
     EXPECT_EQ(start.lost[0].handle, fork_);
     EXPECT_THAT(start.lost[0].reason, HasSubstr("sequence 1"));
-    EXPECT_EQ(memory_->Query(fork_).error().code, Code::kNotFound);
+    EXPECT_EQ(memory_->sequences().Query(fork_).error().code, Code::kNotFound);
     EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
-    EXPECT_TRUE(memory_->FindSnapshot("snap"));
+    EXPECT_TRUE(memory_->snapshots().Find("snap"));
     ExpectSound();
     // Gone for good, and its handle with it.
     EXPECT_TRUE(Open().lost.empty());
-    EXPECT_NE(*memory_->Create(kOwner), fork_);
+    EXPECT_NE(*memory_->sequences().Create(kOwner), fork_);
   }
 }
 
@@ -243,8 +243,8 @@ TEST_F(AttachTest, ADamagedCellDropsAllThatReferToIt) {
   EXPECT_EQ(start.lost[1].handle, published_);
   EXPECT_EQ(start.lost[1].snapshot, "snap");
   EXPECT_EQ(ContentsOf(*memory_, fork_), contents_[1]);
-  EXPECT_FALSE(memory_->FindSnapshot("snap"));
-  EXPECT_TRUE(memory_->Publish(fork_, kOwner, "snap", true, false));
+  EXPECT_FALSE(memory_->snapshots().Find("snap"));
+  EXPECT_TRUE(memory_->snapshots().Publish(fork_, kOwner, "snap", true, false));
   ExpectSound();
 }
 
@@ -259,10 +259,10 @@ TEST_F(AttachTest, APublishedSequenceThatIsRetainedOrPinnedIsDroppedWithItsSnaps
     ASSERT_EQ(start.lost.size(), 1u);
     EXPECT_EQ(start.lost[0].snapshot, "snap");
     EXPECT_THAT(start.lost[0].reason, HasSubstr("flags: published, and retained or pinned"));
-    EXPECT_FALSE(memory_->FindSnapshot("snap"));
+    EXPECT_FALSE(memory_->snapshots().Find("snap"));
     ExpectSound();
-    ASSERT_TRUE(memory_->Drop(first_));
-    ASSERT_TRUE(memory_->Drop(fork_));
+    ASSERT_TRUE(memory_->sequences().Drop(first_));
+    ASSERT_TRUE(memory_->sequences().Drop(fork_));
     contents_.clear();
   }
 }
@@ -336,12 +336,12 @@ TEST_F(AttachTest, StatesCheckpointsAndLogitsAreKept) {
   options_.logits_bytes = 16;
   options_.logits_rows = 2;
   Open();
-  const SequenceHandle made = *memory_->Create(kOwner);
+  const SequenceHandle made = *memory_->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory_, made, 1, 40));
-  ASSERT_TRUE(*memory_->KeepCheckpoint(made));
+  ASSERT_TRUE(*memory_->states().KeepCheckpoint(made));
   ASSERT_TRUE(AppendTokens(*memory_, made, 50, 3));
   const std::array<float, 4> kept = {1.5f, 2.5f, 3.5f, 4.5f};
-  ASSERT_TRUE(*memory_->KeepLogits(made, kept.data()));
+  ASSERT_TRUE(*memory_->states().KeepLogits(made, kept.data()));
   const PoolUsage before = memory_->Usage();
   const Contents contents = ContentsOf(*memory_, made);
 
@@ -354,11 +354,12 @@ TEST_F(AttachTest, StatesCheckpointsAndLogitsAreKept) {
   EXPECT_EQ(after.groups[1].free_blocks, before.groups[1].free_blocks);
   EXPECT_EQ(ContentsOf(*memory_, made), contents);
   std::array<float, 4> row{};
-  EXPECT_TRUE(*memory_->ReadLogits(made, row.data()));
+  EXPECT_TRUE(*memory_->states().ReadLogits(made, row.data()));
   EXPECT_EQ(row, kept);
-  ASSERT_TRUE(memory_->RemoveRange(made, {Pos{40}, kPosEnd})) << "the checkpoint is there";
+  ASSERT_TRUE(memory_->sequences().RemoveRange(made, {Pos{40}, kPosEnd}))
+      << "the checkpoint is there";
   ASSERT_TRUE(AppendTokens(*memory_, made, 60, 20));
-  ASSERT_TRUE(memory_->Drop(made));
+  ASSERT_TRUE(memory_->sequences().Drop(made));
   ExpectSound();
   EXPECT_EQ(memory_->Usage().free_state_slots, 8u);
   EXPECT_EQ(memory_->Usage().free_logits_rows, 2u);
@@ -371,7 +372,7 @@ TEST_F(AttachTest, RandomDamageNeverGetsFurtherThanItsSequences) {
   options_.list_unit_count = 64;
   Open();
   Fill();
-  ASSERT_TRUE(memory_->OpenSession({.id = SessionId{7}, .owner_uid = 1000}));
+  ASSERT_TRUE(memory_->sessions().Open({.id = SessionId{7}, .owner_uid = 1000}));
   const std::vector<std::byte> good(memory_->meta_bytes().begin(), memory_->meta_bytes().end());
   const char* const scale = std::getenv("KVD_TEST_SCALE");
   const int rounds = static_cast<int>(1000 * (scale == nullptr ? 1.0 : std::atof(scale)));
@@ -398,15 +399,15 @@ TEST_F(AttachTest, RandomDamageNeverGetsFurtherThanItsSequences) {
     warm += start.is_warm ? 1 : 0;
     lost += start.lost.size();
     ExpectSound();
-    for (const SequenceInfo& info : memory_->Sequences()) {
+    for (const SequenceInfo& info : memory_->sequences().List()) {
       if ((info.flags & layout::kSequencePublished) == 0) {
         (void)AppendTokens(*memory_, info.handle, 1, 3);
-        (void)memory_->RemoveRange(info.handle, {Pos{2}, Pos{5}});
-        EXPECT_TRUE(memory_->Drop(info.handle));
+        (void)memory_->sequences().RemoveRange(info.handle, {Pos{2}, Pos{5}});
+        EXPECT_TRUE(memory_->sequences().Drop(info.handle));
       }
     }
-    for (const SnapshotInfo& info : memory_->Snapshots())
-      EXPECT_TRUE(memory_->Unpublish(info.name));
+    for (const SnapshotInfo& info : memory_->snapshots().List())
+      EXPECT_TRUE(memory_->snapshots().Unpublish(info.name));
     ExpectSound();
     EXPECT_EQ(memory_->Usage().free_blocks, memory_->Usage().total_blocks);
     if (HasFailure()) return;

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/memory.h"
 #include "tests/engine/memory/memory_inspector.h"
 #include "tests/engine/memory/model_run.h"
 #include "tests/engine/memory/reference_memory.h"
@@ -127,7 +127,7 @@ class AttentionEpisode {
 
   Random random_;
   Tally* tally_;
-  std::unique_ptr<UnifiedMemory> memory_;
+  std::unique_ptr<Memory> memory_;
   std::unique_ptr<MemoryInspector> inspector_;
   ReferenceMemory reference_;
   StepPlan plan_;

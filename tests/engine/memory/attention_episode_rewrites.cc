@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/memory/cell_rewrite.h"
+#include "tests/engine/memory/rewrite_all.h"
 #include "tests/engine/memory/tag_rotator.h"
 
 namespace kvd::memory_model {
@@ -25,7 +26,7 @@ void AttentionEpisode::Divide() {
   const auto cell_count = static_cast<std::uint32_t>(cells.size());
   const bool done =
       Rewrite("divide", handle, expected, std::move(cells), divisor, [&](CellRotator& rotator) {
-        if (random_.OneIn(3)) return memory_->DividePositions(handle, range, divisor, rotator);
+        if (random_.OneIn(3)) return DividePositions(*memory_, handle, range, divisor, rotator);
         return RewriteInSlices({.handle = handle,
                                 .kind = RewriteRequest::Kind::kDivide,
                                 .range = range,
@@ -50,10 +51,10 @@ void AttentionEpisode::Settle() {
                  first + static_cast<std::ptrdiff_t>(end));
   }
   const auto cell_count = static_cast<std::uint32_t>(cells.size());
-  const auto scope = all ? Memory::SettleScope::kAll : Memory::SettleScope::kShifted;
+  const auto scope = all ? SettleScope::kAll : SettleScope::kShifted;
   const bool done =
       Rewrite("settle", handle, expected, std::move(cells), 1, [&](CellRotator& rotator) {
-        if (random_.OneIn(3)) return memory_->Settle(handle, scope, rotator);
+        if (random_.OneIn(3)) return SettleCells(*memory_, handle, scope, rotator);
         return RewriteInSlices(
             {.handle = handle, .kind = RewriteRequest::Kind::kSettle, .range = {}, .scope = scope},
             rotator);
@@ -81,7 +82,7 @@ void AttentionEpisode::Defragment() {
     if (std::exchange(interrupts, false)) Interrupt(AnyHandle());
   });
   const auto cells_max = static_cast<std::uint32_t>(random_.In(1, 200));
-  const Result<DefragSlice> slice = memory_->Defragment(cells_max, mover);
+  const Result<DefragSlice> slice = memory_->defragmenter().Advance(cells_max, mover);
   const bool done = Judge("defragment", Code::kOk, ToStatus(slice), true);
   if (done) {
     EXPECT_EQ(slice->cells_moved, mover.moved());
@@ -130,12 +131,12 @@ bool AttentionEpisode::Rewrite(const char* verb, SequenceHandle handle, Code exp
 Result<std::uint32_t> AttentionEpisode::RewriteInSlices(const RewriteRequest& request,
                                                         CellRotator& rotator) {
   CellRewrite rewrite;
-  KVD_CHECK_OK(memory_->BeginRewrite(request, &rewrite));
+  KVD_CHECK_OK(memory_->rewrites().Begin(request, &rewrite));
   const std::uint32_t cell_count = rewrite.cell_count();
   while (rewrite.is_open) {
     const std::uint32_t left = rewrite.cells_left;
     const auto cells_max = static_cast<std::uint32_t>(random_.In(1, 40));
-    const Result<bool> is_over = memory_->RewriteSlice(rewrite, cells_max, rotator);
+    const Result<bool> is_over = memory_->rewrites().Advance(rewrite, cells_max, rotator);
     EXPECT_EQ(rewrite.is_open, is_over.has_value() && !*is_over);
     if (!is_over) return std::unexpected(is_over.error());
     EXPECT_EQ(rewrite.cells_left, left - std::min(left, cells_max));

@@ -41,7 +41,7 @@ void AttentionEpisode::Step() {
   }
   std::size_t failed = parts.size();
   const std::uint32_t free_blocks = memory_->Usage().free_blocks;
-  const Status status = memory_->Reserve(requests, &plan_, &failed);
+  const Status status = memory_->steps().Reserve(requests, &plan_, &failed);
   const bool reserved = Judge("reserve", expected, status, true);
   if (!reserved) {
     if (expected != Code::kOk) {
@@ -72,7 +72,7 @@ void AttentionEpisode::Step() {
     if (random_.OneIn(6)) Verb();
     if (testing::Test::HasFatalFailure()) return;
   }
-  memory_->EndStep(plan_);
+  memory_->steps().EndStep(plan_);
   step_is_running_ = false;
   hot_.clear();
   verb_ = "end step";
@@ -113,15 +113,15 @@ void AttentionEpisode::EndPart(const Part& part, std::size_t index) {
     longest_drawn_ = computed->cells.size() + part.tokens.size();
   }
   if (random_.OneIn(6)) {
-    memory_->Abandon(plan_, index);
+    memory_->steps().Abandon(plan_, index);
     verb_ = "abandon";
     Check(false);
     return;
   }
   const ReferenceSequence* sequence = reference_.Find(part.handle);
   const bool conflicts = sequence == nullptr || sequence->content_number != part.content_number;
-  const bool done =
-      Judge("commit", conflicts ? Code::kConflict : Code::kOk, memory_->Commit(plan_, index), true);
+  const bool done = Judge("commit", conflicts ? Code::kConflict : Code::kOk,
+                          memory_->steps().Commit(plan_, index), true);
   if (done) reference_.Append(part.handle, part.tokens, part.first_id);
   tally_->conflicts += conflicts;
   Check(done);

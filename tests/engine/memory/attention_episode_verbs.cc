@@ -25,7 +25,7 @@ void AttentionEpisode::Verb() {
 
 void AttentionEpisode::Create() {
   const SequenceOwner owner = AnyOwner();
-  const Result<SequenceHandle> handle = memory_->Create(owner);
+  const Result<SequenceHandle> handle = memory_->sequences().Create(owner);
   const bool done = Judge("create", reference_.CheckRoom(1), ToStatus(handle), false);
   if (done) {
     ReferenceSequence sequence;
@@ -50,7 +50,8 @@ void AttentionEpisode::Fork() {
     cells = static_cast<std::uint32_t>(random_.OneIn(20) ? most + 1 : random_.In(0, most));
   }
   const Code expected = reference_.CheckFork(source, forks.size(), cells);
-  const bool done = Judge("fork", expected, memory_->Fork(source, owner, forks, cells), true);
+  const bool done =
+      Judge("fork", expected, memory_->sequences().Fork(source, owner, forks, cells), true);
   if (done) {
     for (const SequenceHandle fork : forks) {
       reference_.Fork(source, fork, owner.uid, static_cast<std::uint64_t>(owner.session),
@@ -69,7 +70,7 @@ void AttentionEpisode::CopyRange() {
     }
   }
   const PosRange range = AnyRange(source);
-  const Result<std::uint32_t> copied = memory_->CopyRange(source, destination, range);
+  const Result<std::uint32_t> copied = memory_->sequences().CopyRange(source, destination, range);
   const bool done =
       Judge("copy", reference_.CheckCopy(source, destination, range), ToStatus(copied), true);
   if (done) {
@@ -82,7 +83,7 @@ void AttentionEpisode::CopyRange() {
 void AttentionEpisode::RemoveRange() {
   const SequenceHandle handle = AnyHandle();
   const PosRange range = AnyRange(handle);
-  const Result<std::uint32_t> removed = memory_->RemoveRange(handle, range);
+  const Result<std::uint32_t> removed = memory_->sequences().RemoveRange(handle, range);
   const bool done = Judge("remove", reference_.CheckRemove(handle, range), ToStatus(removed), true);
   if (done) {
     const std::uint32_t expected = reference_.Remove(handle, range);
@@ -94,7 +95,7 @@ void AttentionEpisode::RemoveRange() {
 void AttentionEpisode::Clear() {
   const SequenceHandle handle = AnyHandle();
   const bool done =
-      Judge("clear", reference_.CheckRemove(handle, {}), memory_->Clear(handle), false);
+      Judge("clear", reference_.CheckRemove(handle, {}), memory_->sequences().Clear(handle), false);
   if (done) reference_.Remove(handle, {});
   Check(done);
 }
@@ -103,7 +104,8 @@ void AttentionEpisode::Drop() {
   SequenceHandle handle = AnyHandle();
   const ReferenceSequence* sequence = reference_.Find(handle);
   if (sequence != nullptr && sequence->cells.size() > 96 && !random_.OneIn(4)) handle = AnyHandle();
-  const bool done = Judge("drop", reference_.CheckMutable(handle), memory_->Drop(handle), false);
+  const bool done =
+      Judge("drop", reference_.CheckMutable(handle), memory_->sequences().Drop(handle), false);
   if (done) Bury(handle);
   Check(done);
 }
@@ -113,7 +115,7 @@ void AttentionEpisode::DropTwo() {
   Code expected = reference_.CheckMutable(handles[0]);
   if (expected == Code::kOk) expected = reference_.CheckMutable(handles[1]);
   if (expected == Code::kOk && handles[0] == handles[1]) expected = Code::kInvalidArgument;
-  const bool done = Judge("drop two", expected, memory_->DropAll(handles), false);
+  const bool done = Judge("drop two", expected, memory_->sequences().DropAll(handles), false);
   if (done) {
     Bury(handles[0]);
     Bury(handles[1]);
@@ -125,7 +127,8 @@ void AttentionEpisode::Keep() {
   const SequenceHandle handle = AnyHandle();
   const auto session = static_cast<std::uint64_t>(random_.In(1, 3));
   const Code expected = reference_.CheckKeep(handle, session);
-  const bool done = Judge("keep", expected, memory_->Keep(handle, SessionId{session}), false);
+  const bool done =
+      Judge("keep", expected, memory_->sequences().Keep(handle, SessionId{session}), false);
   if (done) reference_.Keep(handle, session);
   Check(done);
 }
@@ -137,7 +140,8 @@ void AttentionEpisode::AddPositions() {
   if (random_.OneIn(3)) range = AnyWholeExtents(handle);
   const std::int32_t delta = AnyDelta(range);
   const Code expected = reference_.CheckAdd(handle, range, delta);
-  const bool done = Judge("add", expected, memory_->AddPositions(handle, range, delta), true);
+  const bool done =
+      Judge("add", expected, memory_->sequences().AddPositions(handle, range, delta), true);
   if (done) reference_.Add(handle, range, delta);
   Check(done);
 }
@@ -162,7 +166,8 @@ void AttentionEpisode::Publish() {
   } else {
     expected = reference_.CheckRoom(1);
   }
-  const Result<SequenceHandle> handle = memory_->Publish(source, owner, name, is_public, replace);
+  const Result<SequenceHandle> handle =
+      memory_->snapshots().Publish(source, owner, name, is_public, replace);
   const bool done = Judge("publish", expected, ToStatus(handle), true);
   if (done) {
     reference_.Fork(source, *handle, owner.uid, static_cast<std::uint64_t>(owner.session),
@@ -178,9 +183,9 @@ void AttentionEpisode::Unpublish() {
   const std::string name = AnyName();
   const auto existing = reference_.snapshots.find(name);
   const bool exists = existing != reference_.snapshots.end();
-  EXPECT_EQ(exists, memory_->FindSnapshot(name).has_value());
-  const bool done =
-      Judge("unpublish", exists ? Code::kOk : Code::kNotFound, memory_->Unpublish(name), false);
+  EXPECT_EQ(exists, memory_->snapshots().Find(name).has_value());
+  const bool done = Judge("unpublish", exists ? Code::kOk : Code::kNotFound,
+                          memory_->snapshots().Unpublish(name), false);
   if (done) {
     Bury(existing->second.sequence);
     reference_.snapshots.erase(existing);
@@ -197,7 +202,7 @@ void AttentionEpisode::SetOwner() {
   Code expected = Code::kInvalidArgument;
   if (set <= 6 && (set & clear) == 0) expected = reference_.CheckMutable(handle);
   const bool done =
-      Judge("set owner", expected, memory_->SetOwner(handle, owner, set, clear), false);
+      Judge("set owner", expected, memory_->sequences().SetOwner(handle, owner, set, clear), false);
   if (done) {
     ReferenceSequence& sequence = reference_.sequences.at(handle);
     sequence.uid = owner.uid;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <random>
+#include <set>
 #include <vector>
 
 namespace kvd {
@@ -13,18 +14,26 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+constexpr Holder kHeld{.is_held = true, .owner = OwnerId{7}};
+
+// Held by one of three, or by nobody.
+Holder RandomHolder(std::mt19937& random) {
+  const std::uint64_t owner = random() % 4;
+  return owner == 3 ? kReclaimable : Holder{.is_held = true, .owner = OwnerId{owner}};
+}
+
 TEST(BlockTableTest, FillFallsWhenTheLastReferenceToTheHighestCellsGoes) {
   BlockTable table(2);
   std::vector<std::uint32_t> freed;
-  table.Add({1, 0, 20, 0}, Holder::kHeld);
-  table.Add({1, 0, 10, 5}, Holder::kHeld);
+  table.Add({1, 0, 20, 0}, kHeld);
+  table.Add({1, 0, 10, 5}, kHeld);
   EXPECT_EQ(table.fill(1), 20u);
   EXPECT_EQ(table.live_cells(), 20u);
   EXPECT_EQ(table.CountShared({1, 5, 10, 0}), 5u);
-  table.Drop({1, 0, 20, 0}, Holder::kHeld, &freed);
+  table.Drop({1, 0, 20, 0}, kHeld, &freed);
   EXPECT_EQ(table.fill(1), 10u);
   EXPECT_THAT(freed, IsEmpty());
-  table.Drop({1, 0, 10, 5}, Holder::kHeld, &freed);
+  table.Drop({1, 0, 10, 5}, kHeld, &freed);
   EXPECT_THAT(freed, ElementsAre(1));
   EXPECT_EQ(table, BlockTable(2));
 }
@@ -32,13 +41,13 @@ TEST(BlockTableTest, FillFallsWhenTheLastReferenceToTheHighestCellsGoes) {
 TEST(BlockTableTest, AFullAndAPartialReferenceAddUp) {
   BlockTable table(1);
   std::vector<std::uint32_t> freed;
-  table.Add({0, 30, 2, 0}, Holder::kHeld);
+  table.Add({0, 30, 2, 0}, kHeld);
   EXPECT_EQ(table.fill(0), 32u);
   EXPECT_EQ(table.live_mask(0), 0xc0000000u);
-  table.Add({0, 0, 32, 0}, Holder::kHeld);
+  table.Add({0, 0, 32, 0}, kHeld);
   EXPECT_EQ(table.live_cells(), 32u);
   EXPECT_EQ(table.CountShared({0, 0, 32, 0}), 2u);
-  table.Drop({0, 30, 2, 0}, Holder::kHeld, &freed);
+  table.Drop({0, 30, 2, 0}, kHeld, &freed);
   EXPECT_EQ(table.CountShared({0, 0, 32, 0}), 0u);
   EXPECT_EQ(table.references(0, 31), 1u);
 }
@@ -46,13 +55,13 @@ TEST(BlockTableTest, AFullAndAPartialReferenceAddUp) {
 TEST(BlockTableTest, ABlockIsReclaimableWhileNobodyHoldsIt) {
   BlockTable table(1);
   std::vector<std::uint32_t> freed;
-  table.Add({0, 0, 32, 0}, Holder::kReclaimable);
+  table.Add({0, 0, 32, 0}, kReclaimable);
   EXPECT_EQ(table.reclaimable_blocks(), 1u);
-  table.Add({0, 4, 2, 0}, Holder::kHeld);
+  table.Add({0, 4, 2, 0}, kHeld);
   EXPECT_EQ(table.reclaimable_blocks(), 0u);
-  table.Drop({0, 4, 2, 0}, Holder::kHeld, &freed);
+  table.Drop({0, 4, 2, 0}, kHeld, &freed);
   EXPECT_EQ(table.reclaimable_blocks(), 1u);
-  table.Drop({0, 0, 32, 0}, Holder::kReclaimable, &freed);
+  table.Drop({0, 0, 32, 0}, kReclaimable, &freed);
   EXPECT_EQ(table.reclaimable_blocks(), 0u);
 }
 
@@ -68,7 +77,7 @@ TEST(BlockTableTest, AnyOrderOfReferencesGivesTheSameTable) {
       const auto first = static_cast<std::uint16_t>(is_full ? 0 : random() % 32);
       const auto count = static_cast<std::uint16_t>(is_full ? 32 : random() % (32u - first) + 1);
       const Piece piece{static_cast<std::uint32_t>(random() % kBlocks), first, count, 0};
-      held.emplace_back(piece, random() % 2 == 0 ? Holder::kHeld : Holder::kReclaimable);
+      held.emplace_back(piece, RandomHolder(random));
       table.Add(held.back().first, held.back().second);
     } else {
       std::swap(held[random() % held.size()], held.back());
@@ -91,6 +100,13 @@ TEST(BlockTableTest, AnyOrderOfReferencesGivesTheSameTable) {
       }
     }
     ASSERT_EQ(table.live_cells(), live);
+    for (std::uint64_t owner = 0; owner < 3; ++owner) {
+      std::set<std::uint32_t> owned;
+      for (const auto& [piece, holder] : held) {
+        if (holder.is_held && holder.owner == OwnerId{owner}) owned.insert(piece.block);
+      }
+      ASSERT_EQ(table.CountOwned(OwnerId{owner}), owned.size());
+    }
   }
 }
 

@@ -24,12 +24,12 @@ class NoBytes final : public CellMover {
 // Sequences of one thread, and what they should contain.
 class Editor {
  public:
-  Editor(UnifiedMemory& memory, std::uint64_t seed) : memory_(memory), random_(seed) {}
+  Editor(Memory& memory, std::uint64_t seed) : memory_(memory), random_(seed) {}
 
   // REQUIRES: no other thread runs yet, as appending is a step.
   void Fill(std::uint32_t count) {
     for (std::uint32_t made = 0; made < count; ++made) {
-      const SequenceHandle handle = *memory_.Create(kOwner);
+      const SequenceHandle handle = *memory_.sequences().Create(kOwner);
       ASSERT_TRUE(AppendTokens(memory_, handle, In(0, 1'000'000), 1 + made % 3));
       known_.push_back({handle, ContentsOf(memory_, handle)});
     }
@@ -39,26 +39,26 @@ class Editor {
     Known& chosen = known_[at];
     switch (In(0, 3)) {
       case 0:
-        if (!memory_.AddPositions(chosen.handle, {}, 3)) return;
+        if (!memory_.sequences().AddPositions(chosen.handle, {}, 3)) return;
         for (std::int32_t& position : chosen.contents.positions) position += 3;
         return;
       case 1: {
         SequenceHandle fork{};
-        if (!memory_.Fork(chosen.handle, kOwner, {&fork, 1})) return;
+        if (!memory_.sequences().Fork(chosen.handle, kOwner, {&fork, 1})) return;
         known_.push_back({fork, chosen.contents});
         return;
       }
       case 2: {
         const Pos last{chosen.contents.positions.empty() ? 0 : chosen.contents.positions.back()};
         if (chosen.contents.positions.empty()) return;
-        if (!memory_.RemoveRange(chosen.handle, {last, kPosEnd})) return;
+        if (!memory_.sequences().RemoveRange(chosen.handle, {last, kPosEnd})) return;
         chosen.contents.positions.pop_back();
         chosen.contents.tokens.pop_back();
         return;
       }
       default:
         if (known_.size() < 1'000) return;
-        ASSERT_TRUE(memory_.Drop(chosen.handle));
+        ASSERT_TRUE(memory_.sequences().Drop(chosen.handle));
         known_[at] = known_.back();
         known_.pop_back();
     }
@@ -76,7 +76,7 @@ class Editor {
     return std::uniform_int_distribution<std::int32_t>(least, most)(random_);
   }
 
-  UnifiedMemory& memory_;
+  Memory& memory_;
   std::mt19937_64 random_;
   std::vector<Known> known_;
 };
@@ -98,7 +98,7 @@ TEST(ConcurrentDefragmentTest, VerbsBetweenItsPortionsLoseAndLeaveNothing) {
   NoBytes mover;
   std::uint64_t moved = 0;
   for (int slices = 0; slices < 60; ++slices) {
-    const Result<DefragSlice> slice = memory->Defragment(256, mover);
+    const Result<DefragSlice> slice = memory->defragmenter().Advance(256, mover);
     if (slice) moved += slice->cells_moved;
   }
   ends = true;

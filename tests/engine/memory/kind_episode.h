@@ -166,7 +166,7 @@ class KindEpisode {
   const bool has_state_;
   const bool has_encoder_;
   std::uint32_t window_ = 0;
-  std::unique_ptr<UnifiedMemory> memory_;
+  std::unique_ptr<Memory> memory_;
   ConstMetaView meta_;
   ReferenceMemory reference_;
   std::map<SequenceHandle, std::vector<std::uint32_t>> texts_;  // ids of the encoded cells

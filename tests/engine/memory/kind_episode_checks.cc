@@ -150,7 +150,7 @@ void KindEpisode::ExpectState(SequenceHandle handle, const ReferenceSequence& se
         << "checkpoint at " << checkpoint.cell_count;
   }
   float row[2];
-  if (*memory_->ReadLogits(handle, row)) {
+  if (*memory_->states().ReadLogits(handle, row)) {
     Sum sum = 0;
     std::memcpy(&sum, row, sizeof sum);
     ASSERT_EQ(sum, SumOf(cells));

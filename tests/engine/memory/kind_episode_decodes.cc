@@ -38,7 +38,8 @@ void KindEpisode::Step() {
   }
   std::size_t failed = 99;
   StepPlan plan;
-  const bool reserved = Judge("reserve", expected, memory_->Reserve(requests, &plan, &failed));
+  const bool reserved =
+      Judge("reserve", expected, memory_->steps().Reserve(requests, &plan, &failed));
   // Checkpoints may be given up for a step that is possible.
   if (!reserved) {
     EXPECT_LT(failed, parts.size());
@@ -54,7 +55,7 @@ void KindEpisode::Step() {
     if (testing::Test::HasFatalFailure()) return;
     EndPart(parts[index], &plan, index);
   }
-  memory_->EndStep(plan);
+  memory_->steps().EndStep(plan);
   step_is_open_ = false;
   verb_ = "end step";
   Check(true);
@@ -102,14 +103,14 @@ void KindEpisode::EndPart(const Part& part, StepPlan* plan, std::size_t index) {
     ASSERT_EQ(StateIn(step.state_from), part.sum_before);
   }
   if (OneIn(5)) {  // a kernel's error, a cancel
-    memory_->Abandon(*plan, index);
+    memory_->steps().Abandon(*plan, index);
     verb_ = "abandon";
     return Check(false);
   }
   const ReferenceSequence* sequence = reference_.Find(part.handle);
   const bool conflicts = sequence == nullptr || sequence->content_number != part.content_number;
-  const bool done =
-      Judge("commit", conflicts ? Code::kConflict : Code::kOk, memory_->Commit(*plan, index));
+  const bool done = Judge("commit", conflicts ? Code::kConflict : Code::kOk,
+                          memory_->steps().Commit(*plan, index));
   if (done) reference_.Append(part.handle, part.tokens, part.first_id);
   Check(done);
   if (!done || !has_state_) return;
@@ -118,7 +119,7 @@ void KindEpisode::EndPart(const Part& part, StepPlan* plan, std::size_t index) {
     const Sum sum = SumOf(reference_.Find(part.handle)->cells);
     float row[2];
     std::memcpy(row, &sum, sizeof sum);
-    Check(Judge("keep logits", Code::kOk, memory_->KeepLogits(part.handle, row)));
+    Check(Judge("keep logits", Code::kOk, memory_->states().KeepLogits(part.handle, row)));
   }
 }
 
@@ -136,7 +137,7 @@ void KindEpisode::GoBack() {
     after.Remove(handle, range);
     cells = after.Find(handle)->cells;
   }
-  const Status begun = memory_->BeginRewind(handle, range, &rewind);
+  const Status begun = memory_->states().BeginRewind(handle, range, &rewind);
   // How far back the replay reaches depends on the checkpoint that it starts from.
   if (expected == Code::kOk && !begun && begun.error().code == Code::kWindowLost) {
     EXPECT_NE(window_, 0u);
@@ -169,7 +170,7 @@ void KindEpisode::GoBack() {
   if (testing::Test::HasFatalFailure()) return;
   rewind_is_open_ = false;
   if (OneIn(6)) {
-    memory_->AbandonRewind(rewind);
+    memory_->states().AbandonRewind(rewind);
     verb_ = "abandon rewind";
     return Check(false);
   }
@@ -179,7 +180,7 @@ void KindEpisode::GoBack() {
   if (!conflicts && IsLost(cells, cells.empty() ? 0 : cells.back().position + 1)) {
     expected = Code::kWindowLost;
   }
-  const bool done = Judge("commit rewind", expected, memory_->CommitRewind(rewind));
+  const bool done = Judge("commit rewind", expected, memory_->states().CommitRewind(rewind));
   if (done) reference_.Remove(handle, range);
   Check(done);
 }

@@ -1,5 +1,6 @@
 // Operations of an episode that edit: the verbs, rewritten cells, packing.
 #include "tests/engine/memory/kind_episode.h"
+#include "tests/engine/memory/rewrite_all.h"
 
 #include <algorithm>
 #include <array>
@@ -26,7 +27,7 @@ void KindEpisode::Verb() {
 }
 
 void KindEpisode::Create() {
-  const Result<SequenceHandle> handle = memory_->Create({1000, SessionId{1}, 0});
+  const Result<SequenceHandle> handle = memory_->sequences().Create({1000, SessionId{1}, 0});
   const bool done = Judge("create", reference_.CheckRoom(1), handle);
   if (done) reference_.sequences[*handle] = {};
   Check(done);
@@ -47,14 +48,15 @@ void KindEpisode::Fork() {
   if (sequence != nullptr) {
     expected = reference_.CheckFork(source, 1, cells);
     if (has_state_ && cells && !HasCheckpoint(source, *cells)) expected = Code::kNeedsReplay;
-    if (expected == Code::kOk) {
+    if (expected == Code::kOk || expected == Code::kNoSpace) {
       after.Fork(source, unborn, 1000, 1, 0, cells);
       if (IsLost(after, unborn)) expected = Code::kWindowLost;
     }
   }
   SequenceHandle fork{};
   const bool done =
-      Judge("fork", expected, memory_->Fork(source, {1000, SessionId{1}, 0}, {&fork, 1}, cells));
+      Judge("fork", expected,
+            memory_->sequences().Fork(source, {1000, SessionId{1}, 0}, {&fork, 1}, cells));
   if (done) {
     reference_.Fork(source, fork, 1000, 1, 0, cells);
     texts_[fork] = texts_[source];
@@ -92,7 +94,7 @@ void KindEpisode::Copy() {
     after.Copy(source, destination, range);
     return IsLost(after, destination) ? Code::kWindowLost : Code::kOk;
   }();
-  const Result<std::uint32_t> copied = memory_->CopyRange(source, destination, range);
+  const Result<std::uint32_t> copied = memory_->sequences().CopyRange(source, destination, range);
   const bool done = Judge("copy", expected, copied);
   if (done) {
     ASSERT_EQ(*copied, reference_.Copy(source, destination, range));
@@ -138,7 +140,7 @@ void KindEpisode::Remove() {
       }
     }
   }
-  const Result<std::uint32_t> removed = memory_->RemoveRange(handle, range);
+  const Result<std::uint32_t> removed = memory_->sequences().RemoveRange(handle, range);
   const bool done = Judge("remove", ExpectedRemoval(handle, range), removed);
   if (done) {
     ASSERT_EQ(*removed, reference_.Remove(handle, range));
@@ -148,7 +150,8 @@ void KindEpisode::Remove() {
 
 void KindEpisode::Drop() {
   const SequenceHandle handle = Any();
-  const bool done = Judge("drop", reference_.CheckMutable(handle), memory_->Drop(handle));
+  const bool done =
+      Judge("drop", reference_.CheckMutable(handle), memory_->sequences().Drop(handle));
   if (done) Bury(handle);
   Check(done);
 }
@@ -168,7 +171,7 @@ void KindEpisode::Add() {
     after.Add(handle, range, delta);
     if (IsLost(after, handle)) expected = Code::kWindowLost;
   }
-  const bool done = Judge("add", expected, memory_->AddPositions(handle, range, delta));
+  const bool done = Judge("add", expected, memory_->sequences().AddPositions(handle, range, delta));
   if (done) reference_.Add(handle, range, delta);
   Check(done);
 }
@@ -180,7 +183,7 @@ void KindEpisode::Publish() {
   const Code expected =
       reference_.Find(source) == nullptr ? Code::kNotFound : reference_.CheckRoom(1);
   const Result<SequenceHandle> handle =
-      memory_->Publish(source, {1000, SessionId{1}, 0}, "name", true, true);
+      memory_->snapshots().Publish(source, {1000, SessionId{1}, 0}, "name", true, true);
   const bool done = Judge("publish", expected, handle);
   if (done) {
     reference_.Fork(source, *handle, 1000, 1, 0, std::nullopt);
@@ -196,16 +199,16 @@ void KindEpisode::Retain() {
   const SequenceHandle handle = Any();
   const std::uint32_t flag = layout::kSequenceRetained;
   const bool sets = OneIn(2);
-  const bool done =
-      Judge("retain", reference_.CheckMutable(handle),
-            memory_->SetOwner(handle, {1000, SessionId{1}, 0}, sets ? flag : 0, sets ? 0 : flag));
+  const bool done = Judge("retain", reference_.CheckMutable(handle),
+                          memory_->sequences().SetOwner(handle, {1000, SessionId{1}, 0},
+                                                        sets ? flag : 0, sets ? 0 : flag));
   Check(done);
 }
 
 void KindEpisode::Keep() {
   const SequenceHandle handle = Any();
   const Code expected = reference_.Find(handle) == nullptr ? Code::kNotFound : Code::kOk;
-  const bool done = Judge("keep", expected, memory_->KeepCheckpoint(handle));
+  const bool done = Judge("keep", expected, memory_->states().KeepCheckpoint(handle));
   Check(done);
 }
 
@@ -272,8 +275,8 @@ void KindEpisode::Rewrite() {
   }
   TagRotator rotator(this, handle, std::move(cells), OneIn(6) ? In(0, 20) : INT64_MAX / 2);
   const Result<std::uint32_t> rewritten =
-      divides ? memory_->DividePositions(handle, range, divisor, rotator)
-              : memory_->Settle(handle, Memory::SettleScope::kAll, rotator);
+      divides ? DividePositions(*memory_, handle, range, divisor, rotator)
+              : SettleCells(*memory_, handle, SettleScope::kAll, rotator);
   if (expected == Code::kOk && !rewritten && rewritten.error().code == Code::kNumerical) {
     expected = Code::kNumerical;
   }
@@ -303,7 +306,7 @@ void KindEpisode::Defragment() {
   };
   Mover mover(this);
   const Result<DefragSlice> slice =
-      memory_->Defragment(static_cast<std::uint32_t>(In(1, 200)), mover);
+      memory_->defragmenter().Advance(static_cast<std::uint32_t>(In(1, 200)), mover);
   Check(Judge("defragment", Code::kOk, slice));
 }
 

@@ -23,7 +23,7 @@ void KindEpisode::SaveAndRestore() {
   const ReferenceSequence* found = reference_.Find(source);
   SequenceHold hold;
   const Code expected = found == nullptr ? Code::kNotFound : Code::kOk;
-  if (!Judge("hold", expected, memory_->Hold(source, &hold))) return Check(false);
+  if (!Judge("hold", expected, memory_->holds().Begin(source, &hold))) return Check(false);
   ++lent_;
   const std::vector<ReferenceCell> cells = found->cells;
   const std::vector<std::uint32_t> text = texts_[source];
@@ -33,7 +33,7 @@ void KindEpisode::SaveAndRestore() {
   ASSERT_NO_FATAL_FAILURE(ExpectHeld(hold, cells, text));
   ASSERT_NO_FATAL_FAILURE(RestoreFrom(hold, cells, text));
   ASSERT_NO_FATAL_FAILURE(ExpectHeld(hold, cells, text));
-  memory_->ReleaseHold(hold);
+  memory_->holds().Release(hold);
   --lent_;
   verb_ = "release hold";
   Check(false);
@@ -41,7 +41,7 @@ void KindEpisode::SaveAndRestore() {
 
 void KindEpisode::RestoreFrom(const SequenceHold& hold, const std::vector<ReferenceCell>& cells,
                               const std::vector<std::uint32_t>& text) {
-  const Result<SequenceHandle> fresh = memory_->Create({1000, SessionId{1}, 0});
+  const Result<SequenceHandle> fresh = memory_->sequences().Create({1000, SessionId{1}, 0});
   const bool is_created = Judge("create", reference_.CheckRoom(1), fresh);
   if (is_created) reference_.sequences[*fresh] = {};
   Check(is_created);
@@ -71,7 +71,8 @@ void KindEpisode::RestoreFrom(const SequenceHold& hold, const std::vector<Refere
     expected = Code::kExists;
   }
   Restore restore;
-  const bool has_begun = Judge("begin restore", expected, memory_->BeginRestore(request, &restore));
+  const bool has_begun =
+      Judge("begin restore", expected, memory_->restores().Begin(request, &restore));
   for (auto at = texts_.begin(); at != texts_.end();) {
     at = reference_.Find(at->first) == nullptr ? texts_.erase(at) : std::next(at);
   }
@@ -90,7 +91,7 @@ void KindEpisode::RestoreFrom(const SequenceHold& hold, const std::vector<Refere
   ASSERT_NO_FATAL_FAILURE(Meanwhile());
   --lent_;
   if (OneIn(4)) {
-    memory_->AbandonRestore(restore);
+    memory_->restores().Abandon(restore);
     ++lent_;  // nothing of the hold can be seen to leak yet
     verb_ = "abandon restore";
     Check(false);
@@ -102,7 +103,7 @@ void KindEpisode::RestoreFrom(const SequenceHold& hold, const std::vector<Refere
                          !target->cells.empty() || !texts_[handle].empty() || target->is_published;
   if (target == nullptr) texts_.erase(handle);
   const bool done = Judge("commit restore", conflicts ? Code::kConflict : Code::kOk,
-                          memory_->CommitRestore(restore));
+                          memory_->restores().Commit(restore));
   if (done) {
     ReferenceSequence& sequence = reference_.sequences.at(handle);
     sequence.cells = restored;
@@ -116,7 +117,7 @@ void KindEpisode::Encode() {
   SequenceHandle handle = Any();
   // Most sequences have one already; a fresh one is made now and then.
   if (OneIn(2)) {
-    const Result<SequenceHandle> fresh = memory_->Create({1000, SessionId{1}, 0});
+    const Result<SequenceHandle> fresh = memory_->sequences().Create({1000, SessionId{1}, 0});
     const bool is_created = Judge("create", reference_.CheckRoom(1), fresh);
     if (is_created) {
       reference_.sequences[*fresh] = {};
@@ -132,8 +133,8 @@ void KindEpisode::Encode() {
   Restore restore;
   const bool has_begun =
       Judge("begin encode", expected,
-            memory_->BeginRestore({.handle = handle, .cross_tokens = text, .grows_later = true},
-                                  &restore));
+            memory_->restores().Begin({.handle = handle, .cross_tokens = text, .grows_later = true},
+                                      &restore));
   if (has_begun) ++lent_;
   Check(false);
   if (!has_begun) return;
@@ -147,7 +148,7 @@ void KindEpisode::Encode() {
   ASSERT_NO_FATAL_FAILURE(Meanwhile());
   --lent_;
   if (OneIn(4)) {
-    memory_->AbandonRestore(restore);
+    memory_->restores().Abandon(restore);
     verb_ = "abandon encode";
     return Check(false);
   }
@@ -156,7 +157,7 @@ void KindEpisode::Encode() {
                          !target->cells.empty() || !texts_[handle].empty() || target->is_published;
   if (target == nullptr) texts_.erase(handle);
   const bool done = Judge("commit encode", conflicts ? Code::kConflict : Code::kOk,
-                          memory_->CommitRestore(restore));
+                          memory_->restores().Commit(restore));
   if (done) {
     ++reference_.sequences.at(handle).content_number;
     texts_[handle] = ids;

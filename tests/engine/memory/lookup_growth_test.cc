@@ -20,54 +20,57 @@ class LookupGrowthTest : public testing::TestWithParam<std::uint32_t> {
     options.snapshot_capacity = 512;
     options.session_capacity = 300;
     memory_ = MakeMemory(options);
-    for (std::uint32_t made = 0; made < GetParam(); ++made) (void)*memory_->Create(kOwn);
+    for (std::uint32_t made = 0; made < GetParam(); ++made)
+      (void)*memory_->sequences().Create(kOwn);
     for (int number = 0; number < 200; ++number) {
       const auto name = std::to_string(number);
-      EXPECT_TRUE(memory_->Publish(*memory_->Create(kOwn), kOwn, name, number % 2 == 0, false));
+      EXPECT_TRUE(memory_->snapshots().Publish(*memory_->sequences().Create(kOwn), kOwn, name,
+                                               number % 2 == 0, false));
     }
     for (std::uint64_t id = 1; id <= 300; ++id) {
-      EXPECT_TRUE(memory_->OpenSession({.id = SessionId{id}}));
+      EXPECT_TRUE(memory_->sessions().Open({.id = SessionId{id}}));
     }
-    for (int made = 0; made < 4; ++made) handles_.push_back(*memory_->Create(kOther));
+    for (int made = 0; made < 4; ++made) handles_.push_back(*memory_->sequences().Create(kOther));
     (void)memory_->TakeLooks();
   }
 
-  std::unique_ptr<UnifiedMemory> memory_;
+  std::unique_ptr<Memory> memory_;
   std::vector<SequenceHandle> handles_;  // of the other uid
 };
 
 TEST_P(LookupGrowthTest, WhatOneSessionAsksLooksAtItsOwnSequencesAlone) {
-  const AppliedRequest request{.session = SessionId{2}, .request = RequestId{9}, .verb = 1};
-  EXPECT_EQ(memory_->UseOf(kOther.uid), (OwnerUse{.sequences = 4, .blocks = 0}));
-  EXPECT_TRUE(memory_->Create(kOther, request));
-  EXPECT_EQ(memory_->CreatedBy(SessionId{2}, RequestId{9}).size(), 1u);
-  EXPECT_EQ(memory_->LastRequest(SessionId{2}), RequestId{9});
-  EXPECT_EQ(memory_->LastSession(), SessionId{300});
-  EXPECT_EQ(memory_->SequencesOf(SessionId{2}).size(), 5u);
-  EXPECT_TRUE(memory_->RetainedOf(kOther.uid).empty());
-  EXPECT_TRUE(memory_->Publish(handles_[0], kOther, "mine", true, false));
+  const RequestTag request{.session = SessionId{2}, .request = RequestId{9}, .kind = 1};
+  EXPECT_EQ(memory_->sequences().UseOf(OwnerId{kOther.uid}), (OwnerUse{.sequences = 4}));
+  EXPECT_TRUE(memory_->sequences().Create(kOther, request));
+  EXPECT_EQ(memory_->sessions().CreatedBy(SessionId{2}, RequestId{9}).size(), 1u);
+  EXPECT_EQ(memory_->sessions().LastRequest(SessionId{2}), RequestId{9});
+  EXPECT_EQ(memory_->sessions().Last(), SessionId{300});
+  EXPECT_EQ(memory_->sequences().ListOf(SessionId{2}).size(), 5u);
+  EXPECT_TRUE(memory_->sequences().RetainedOf(kOther.uid).empty());
+  EXPECT_TRUE(memory_->snapshots().Publish(handles_[0], kOther, "mine", true, false));
   SequenceHandle fork{};
-  EXPECT_TRUE(memory_->Fork(handles_[0], kOther, {&fork, 1}));
-  EXPECT_TRUE(memory_->Keep(handles_[0], SessionId{2}));
-  EXPECT_EQ(memory_->UseOf(kOther.uid).sequences, 2u);  // the kept one and the snapshot
+  EXPECT_TRUE(memory_->sequences().Fork(handles_[0], kOther, {&fork, 1}));
+  EXPECT_TRUE(memory_->sequences().Keep(handles_[0], SessionId{2}));
+  EXPECT_EQ(memory_->sequences().UseOf(OwnerId{kOther.uid}).sequences,
+            2u);  // the kept one and the snapshot
   EXPECT_EQ(memory_->TakeLooks().records, 1u + 5u + 7u);
 }
 
 TEST_P(LookupGrowthTest, ListsLookAtEachRecordOnceAndAtAPortionUnderOneLock) {
   const std::uint64_t live = memory_->Usage().live_sequences;
-  const std::vector<SequenceInfo> all = memory_->Sequences();
+  const std::vector<SequenceInfo> all = memory_->sequences().List();
   EXPECT_EQ(all.size(), live);
   EXPECT_TRUE(std::ranges::is_sorted(
       all, {}, [](const SequenceInfo& info) { return IndexOf(info.handle); }));
   EXPECT_EQ(std::ranges::count_if(all, &SequenceInfo::is_public), 100);
   auto looks = memory_->TakeLooks();
   EXPECT_EQ(looks.records, live);
-  EXPECT_EQ(looks.records_at_once, Memory::kListedAtOnce);
-  EXPECT_EQ(memory_->Snapshots().size(), 200u);
-  EXPECT_EQ(memory_->StoredSessions().size(), 300u);
+  EXPECT_EQ(looks.records_at_once, Sequences::kListedAtOnce);
+  EXPECT_EQ(memory_->snapshots().List().size(), 200u);
+  EXPECT_EQ(memory_->sessions().List().size(), 300u);
   looks = memory_->TakeLooks();
   EXPECT_EQ(looks.records, 200u + 300u);
-  EXPECT_EQ(looks.records_at_once, Memory::kListedAtOnce);
+  EXPECT_EQ(looks.records_at_once, Sequences::kListedAtOnce);
 }
 
 // Sequences of one cell each in a pool whose blocks are all sparse, and every list is looked at.
@@ -82,11 +85,11 @@ TEST(DefragmentGrowthTest, ASliceLooksAtAPortionOfTheListsUnderOneLock) {
     const auto memory = MakeMemory(options);
     std::vector<SequenceHandle> handles;
     for (std::uint32_t made = 0; made < count; ++made) {
-      handles.push_back(*memory->Create(kOwn));
+      handles.push_back(*memory->sequences().Create(kOwn));
       ASSERT_TRUE(AppendTokens(*memory, handles.back(), static_cast<TokenId>(made), 1));
     }
     (void)memory->TakeLooks();
-    const Result<DefragSlice> slice = memory->Defragment(256, mover);
+    const Result<DefragSlice> slice = memory->defragmenter().Advance(256, mover);
     ASSERT_TRUE(slice.has_value());
     EXPECT_EQ(slice->cells_moved, 256u);
     EXPECT_EQ(slice->sequences_rewritten, 256u);
@@ -103,14 +106,14 @@ TEST(DefragmentGrowthTest, ASliceLooksAtAPortionOfTheListsUnderOneLock) {
 // 100 cells and 2,000 of a pool of 2,048.
 TEST(ReadCellsTest, ManyCellsAreReadWithoutTheLock) {
   const auto memory = MakeMemory(SmallOptions(64 * 32));
-  const SequenceHandle handle = *memory->Create(kOwn);
+  const SequenceHandle handle = *memory->sequences().Create(kOwn);
   constexpr TokenId kFirst = 7;
   ASSERT_TRUE(AppendTokens(*memory, handle, kFirst, 100));
   (void)memory->TakeLooks();
   EXPECT_EQ(ContentsOf(*memory, handle).tokens.size(), 100u);
   EXPECT_EQ(memory->TakeLooks().cells_at_once, 100u);
   ASSERT_TRUE(AppendTokens(*memory, handle, kFirst + 100, 1'900));
-  ASSERT_TRUE(memory->AddPositions(handle, {Pos{1'000}, Pos{2'000}}, 5));
+  ASSERT_TRUE(memory->sequences().AddPositions(handle, {Pos{1'000}, Pos{2'000}}, 5));
   const std::uint32_t free_blocks = memory->Usage().free_blocks;
   const Contents all = ContentsOf(*memory, handle);
   EXPECT_EQ(memory->TakeLooks().cells_at_once, 0u);
@@ -123,12 +126,12 @@ TEST(ReadCellsTest, ManyCellsAreReadWithoutTheLock) {
   // A part, up to the end; nothing is held afterwards.
   std::vector<TokenId> tokens;
   std::vector<Pos> positions;
-  ASSERT_TRUE(memory->ReadCells(handle, 900, 5'000, &tokens, &positions));
+  ASSERT_TRUE(memory->holds().ReadCells(handle, 900, 5'000, &tokens, &positions));
   EXPECT_TRUE(std::ranges::equal(tokens, std::span(all.tokens).subspan(900)));
-  ASSERT_TRUE(memory->ReadCells(handle, 2'000, 5'000, &tokens, &positions));
+  ASSERT_TRUE(memory->holds().ReadCells(handle, 2'000, 5'000, &tokens, &positions));
   EXPECT_TRUE(tokens.empty());
   EXPECT_EQ(memory->Usage().free_blocks, free_blocks);
-  ASSERT_TRUE(memory->Drop(handle));
+  ASSERT_TRUE(memory->sequences().Drop(handle));
   EXPECT_EQ(memory->Usage().free_blocks, memory->Usage().total_blocks);
 }
 

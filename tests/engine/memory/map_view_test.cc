@@ -27,12 +27,12 @@ class Collector final : public SequenceVisitor {
 
 TEST(MapViewTest, SequencesAreSeenWithWhatTheyShare) {
   const auto memory = MakeMemory(SmallOptions(256));
-  const SequenceHandle a = *memory->Create(kOwner);
+  const SequenceHandle a = *memory->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory, a, 0, 40));
   SequenceHandle fork{};
-  ASSERT_TRUE(memory->Fork(a, kOwner, {&fork, 1}, 34));
+  ASSERT_TRUE(memory->sequences().Fork(a, kOwner, {&fork, 1}, 34));
   Collector collector;
-  EXPECT_EQ(memory->VisitSequences(0, 12, 1000, collector), 12u);
+  EXPECT_EQ(memory->sequences().Visit(0, 12, 1000, collector), 12u);
   ASSERT_EQ(collector.seen.size(), 2u);
   EXPECT_EQ(collector.seen[a].cells, 40u);
   EXPECT_EQ(collector.seen[a].shared, 34u);
@@ -43,14 +43,14 @@ TEST(MapViewTest, SequencesAreSeenWithWhatTheyShare) {
 TEST(MapViewTest, AVisitEndsWhenItHasSeenEnoughAndGoesOn) {
   const auto memory = MakeMemory(SmallOptions(256));
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(AppendTokens(*memory, *memory->Create(kOwner), 0, 40));
+    ASSERT_TRUE(AppendTokens(*memory, *memory->sequences().Create(kOwner), 0, 40));
   }
   Collector collector;
   std::uint32_t next = 0;
   int visits = 0;
   while (next < 12) {
     const std::uint32_t from = next;
-    next = memory->VisitSequences(next, 12, 1, collector);
+    next = memory->sequences().Visit(next, 12, 1, collector);
     ASSERT_GT(next, from);
     ++visits;
   }
@@ -61,9 +61,9 @@ TEST(MapViewTest, AVisitEndsWhenItHasSeenEnoughAndGoesOn) {
 TEST(MapViewTest, TheCommitNumberChangesWithEveryCommitAlone) {
   const auto memory = MakeMemory(SmallOptions(256));
   const std::uint64_t before = memory->commit_number();
-  (void)memory->Sequences();
+  (void)memory->sequences().List();
   EXPECT_EQ(memory->commit_number(), before);
-  const SequenceHandle a = *memory->Create(kOwner);
+  const SequenceHandle a = *memory->sequences().Create(kOwner);
   const std::uint64_t created = memory->commit_number();
   EXPECT_NE(created, before);
   ASSERT_TRUE(AppendTokens(*memory, a, 0, 1));

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "engine/memory/hold_and_restore.h"
+#include "engine/memory/memory.h"
 #include "engine/memory/rebuild.h"
-#include "engine/memory/unified_memory.h"
 
 namespace kvd {
 
@@ -26,25 +26,25 @@ inline MemoryOptions SmallOptions(std::uint64_t cells) {
   return options;
 }
 
-inline std::unique_ptr<UnifiedMemory> MakeMemory(const MemoryOptions& options) {
+inline std::unique_ptr<Memory> MakeMemory(const MemoryOptions& options) {
   Result<MemoryGeometry> geometry = ComputeGeometry(options);
   if (!geometry) throw std::runtime_error(geometry.error().message);
   Result<MemorySegments> segments = MemorySegments::CreateAnonymous(*geometry);
   if (!segments) throw std::runtime_error(segments.error().message);
-  return std::move(*UnifiedMemory::Create(std::move(*segments)));
+  return Memory::Create(std::move(*segments));
 }
 
 // The prefix index holds the pristine tokens of every live sequence, and nothing else.
-inline void ExpectPrefixIndex(UnifiedMemory& memory) {
-  const PrefixIndex& prefixes = memory.prefixes();
+inline void ExpectPrefixIndex(Memory& memory) {
+  const PrefixIndex& prefixes = memory.prefix_index();
   std::vector<bool> is_live(memory.geometry().meta.sequence_capacity);
   std::vector<TokenId> tokens;
   std::vector<Pos> positions;
-  for (const SequenceInfo& info : memory.Sequences()) {
+  for (const SequenceInfo& info : memory.sequences().List()) {
     const std::uint32_t index = IndexOf(info.handle);
     is_live[index] = true;
     ASSERT_TRUE(prefixes.contains(index)) << index;
-    ASSERT_TRUE(memory.ReadCells(info.handle, 0, info.pristine_cells, &tokens, &positions));
+    ASSERT_TRUE(memory.holds().ReadCells(info.handle, 0, info.pristine_cells, &tokens, &positions));
     if (memory.geometry().meta.cross_group != layout::kNoSlot) tokens.clear();
     ASSERT_EQ(prefixes.Tokens(index), tokens) << index;
     for (std::size_t at = 0; at < tokens.size(); ++at) {
@@ -77,13 +77,13 @@ inline Status AppendTokens(Memory& memory, SequenceHandle handle, TokenId first,
                            std::size_t count) {
   std::vector<TokenId> tokens;
   for (std::size_t k = 0; k < count; ++k) tokens.push_back(first + static_cast<TokenId>(k));
-  Result<SequenceInfo> info = memory.Query(handle);
+  Result<SequenceInfo> info = memory.sequences().Query(handle);
   if (!info) return std::unexpected(info.error());
   StepPlan plan;
   const AppendRequest request{handle, info->next_pos, tokens};
-  KVD_CHECK_OK(memory.Reserve({&request, 1}, &plan, nullptr));
-  Status status = memory.Commit(plan, 0);
-  memory.EndStep(plan);
+  KVD_CHECK_OK(memory.steps().Reserve({&request, 1}, &plan, nullptr));
+  Status status = memory.steps().Commit(plan, 0);
+  memory.steps().EndStep(plan);
   return status;
 }
 
@@ -91,8 +91,8 @@ inline Status AppendTokens(Memory& memory, SequenceHandle handle, TokenId first,
 inline Status EncodeText(Memory& memory, SequenceHandle handle, std::size_t count) {
   const std::vector<TokenId> tokens(count, 5);
   Restore restore;
-  KVD_CHECK_OK(memory.BeginRestore({.handle = handle, .cross_tokens = tokens}, &restore));
-  return memory.CommitRestore(restore);
+  KVD_CHECK_OK(memory.restores().Begin({.handle = handle, .cross_tokens = tokens}, &restore));
+  return memory.restores().Commit(restore);
 }
 
 struct Contents {
@@ -104,7 +104,7 @@ struct Contents {
 inline Contents ContentsOf(Memory& memory, SequenceHandle handle) {
   Contents contents;
   std::vector<Pos> positions;
-  const Status status = memory.ReadCells(handle, 0, ~0u, &contents.tokens, &positions);
+  const Status status = memory.holds().ReadCells(handle, 0, ~0u, &contents.tokens, &positions);
   if (!status) ADD_FAILURE() << status.error().message;
   for (const Pos pos : positions) contents.positions.push_back(pos.value);
   return contents;

@@ -5,6 +5,7 @@
 
 #include "shm/crc32c.h"
 #include "tests/engine/memory/memory_fixture.h"
+#include "tests/engine/memory/rewrite_all.h"
 
 namespace kvd {
 namespace {
@@ -38,7 +39,7 @@ class GroupsTest : public testing::Test {
     EXPECT_TRUE(*rebuilt == memory_->derived());
   }
   SequenceHandle Make(std::size_t count) {
-    const SequenceHandle handle = *memory_->Create(kOwner);
+    const SequenceHandle handle = *memory_->sequences().Create(kOwner);
     if (count > 0) {
       EXPECT_TRUE(AppendTokens(*memory_, handle, 100, count));
     }
@@ -46,7 +47,7 @@ class GroupsTest : public testing::Test {
   }
   SequenceHandle ForkOf(SequenceHandle source) {
     SequenceHandle fork = SequenceHandle::kNone;
-    EXPECT_TRUE(memory_->Fork(source, kOwner, {&fork, 1}, std::nullopt));
+    EXPECT_TRUE(memory_->sequences().Fork(source, kOwner, {&fork, 1}, std::nullopt));
     return fork;
   }
   Status Encode(SequenceHandle handle, std::size_t count) {
@@ -56,12 +57,12 @@ class GroupsTest : public testing::Test {
   StepSequence Seen(SequenceHandle handle) {
     StepPlan plan;
     const TokenId token = 1;
-    const AppendRequest request{handle, memory_->Query(handle)->next_pos, {&token, 1}};
-    const Status status = memory_->Reserve({&request, 1}, &plan, nullptr);
+    const AppendRequest request{handle, memory_->sequences().Query(handle)->next_pos, {&token, 1}};
+    const Status status = memory_->steps().Reserve({&request, 1}, &plan, nullptr);
     EXPECT_TRUE(status) << status.error().message;
     StepSequence part = plan.sequences[0];
-    memory_->Abandon(plan, 0);
-    memory_->EndStep(plan);
+    memory_->steps().Abandon(plan, 0);
+    memory_->steps().EndStep(plan);
     return part;
   }
   std::uint32_t FirstCell(SequenceHandle handle) { return Seen(handle).groups[1].first_cell; }
@@ -74,7 +75,7 @@ class GroupsTest : public testing::Test {
     return result ? Code::kOk : result.error().code;
   }
 
-  std::unique_ptr<UnifiedMemory> memory_;
+  std::unique_ptr<Memory> memory_;
 };
 
 TEST_F(GroupsTest, CommitDropsTheBlocksThatNoTokenToComeReaches) {
@@ -99,13 +100,13 @@ TEST_F(GroupsTest, ForksAndSnapshotsKeepWhatTheyReach) {
   UseWindow();
   const SequenceHandle a = Make(64);
   const SequenceHandle fork = ForkOf(a);
-  ASSERT_TRUE(memory_->Publish(a, kOwner, "name", false, false));
+  ASSERT_TRUE(memory_->snapshots().Publish(a, kOwner, "name", false, false));
   ASSERT_TRUE(AppendTokens(*memory_, a, 1, 100));
   EXPECT_EQ(FirstCell(a), 96u);
   EXPECT_EQ(FirstCell(fork), 0u);
   EXPECT_EQ(UsedBlocks(), 2u + 3u);
-  ASSERT_TRUE(memory_->Drop(fork));
-  ASSERT_TRUE(memory_->Unpublish("name"));
+  ASSERT_TRUE(memory_->sequences().Drop(fork));
+  ASSERT_TRUE(memory_->snapshots().Unpublish("name"));
   EXPECT_EQ(UsedBlocks(), 3u);
 }
 
@@ -114,29 +115,31 @@ TEST_F(GroupsTest, AnEditThatReachesBackToDroppedCellsIsRefusedAndChangesNothing
   const SequenceHandle a = Make(200);  // reaches 161, holds 160 and later
   ASSERT_EQ(FirstCell(a), 160u);
   const Contents before = ContentsOf(*memory_, a);
-  EXPECT_EQ(CodeOf(memory_->RemoveRange(a, {Pos{198}, kPosEnd})), Code::kWindowLost);
-  EXPECT_EQ(CodeOf(memory_->RemoveRange(a, {Pos{100}, kPosEnd})), Code::kWindowLost);
-  EXPECT_THAT(memory_->RemoveRange(a, {Pos{198}, kPosEnd}).error().message,
+  EXPECT_EQ(CodeOf(memory_->sequences().RemoveRange(a, {Pos{198}, kPosEnd})), Code::kWindowLost);
+  EXPECT_EQ(CodeOf(memory_->sequences().RemoveRange(a, {Pos{100}, kPosEnd})), Code::kWindowLost);
+  EXPECT_THAT(memory_->sequences().RemoveRange(a, {Pos{198}, kPosEnd}).error().message,
               HasSubstr("reaches back to 159, but cells up to position 159 are dropped"));
   // The end comes nearer to what was dropped.
   const SequenceHandle holed = ForkOf(a);
-  EXPECT_EQ(*memory_->RemoveRange(holed, {Pos{190}, Pos{199}}), 9u);
-  EXPECT_EQ(CodeOf(memory_->AddPositions(holed, {Pos{199}, kPosEnd}, -9)), Code::kWindowLost);
+  EXPECT_EQ(*memory_->sequences().RemoveRange(holed, {Pos{190}, Pos{199}}), 9u);
+  EXPECT_EQ(CodeOf(memory_->sequences().AddPositions(holed, {Pos{199}, kPosEnd}, -9)),
+            Code::kWindowLost);
   SequenceHandle fork{};
-  EXPECT_EQ(CodeOf(memory_->Fork(a, kOwner, {&fork, 1}, 150)), Code::kWindowLost);
+  EXPECT_EQ(CodeOf(memory_->sequences().Fork(a, kOwner, {&fork, 1}, 150)), Code::kWindowLost);
   const SequenceHandle empty = Make(0);
-  EXPECT_EQ(CodeOf(memory_->CopyRange(a, empty, {Pos{0}, Pos{150}})), Code::kWindowLost);
+  EXPECT_EQ(CodeOf(memory_->sequences().CopyRange(a, empty, {Pos{0}, Pos{150}})),
+            Code::kWindowLost);
   EXPECT_EQ(ContentsOf(*memory_, a), before);
   ExpectConsistent();
 
-  EXPECT_EQ(CodeOf(memory_->RemoveRange(a, {Pos{199}, kPosEnd})), Code::kOk);
-  EXPECT_EQ(CodeOf(memory_->RemoveRange(a, {Pos{4}, Pos{20}})), Code::kOk);
+  EXPECT_EQ(CodeOf(memory_->sequences().RemoveRange(a, {Pos{199}, kPosEnd})), Code::kOk);
+  EXPECT_EQ(CodeOf(memory_->sequences().RemoveRange(a, {Pos{4}, Pos{20}})), Code::kOk);
   EXPECT_EQ(FirstCell(a), 144u);
-  EXPECT_EQ(CodeOf(memory_->AddPositions(a, {Pos{20}, kPosEnd}, -16)), Code::kOk);
+  EXPECT_EQ(CodeOf(memory_->sequences().AddPositions(a, {Pos{20}, kPosEnd}, -16)), Code::kOk);
   ExpectConsistent();
-  EXPECT_EQ(*memory_->CopyRange(a, empty, {}), 183u);
+  EXPECT_EQ(*memory_->sequences().CopyRange(a, empty, {}), 183u);
   EXPECT_EQ(FirstCell(empty), 144u);
-  EXPECT_EQ(CodeOf(memory_->Clear(a)), Code::kOk);
+  EXPECT_EQ(CodeOf(memory_->sequences().Clear(a)), Code::kOk);
   EXPECT_EQ(FirstCell(a), 0u);
 }
 
@@ -144,13 +147,13 @@ TEST_F(GroupsTest, ACopyBehindDropsWhatTheSourceHasDropped) {
   UseWindow();
   const SequenceHandle source = Make(200);
   const SequenceHandle a = Make(10);
-  ASSERT_TRUE(memory_->RemoveRange(source, {Pos{0}, Pos{20}}));
-  EXPECT_EQ(*memory_->CopyRange(source, a, {Pos{20}, kPosEnd}), 180u);
+  ASSERT_TRUE(memory_->sequences().RemoveRange(source, {Pos{0}, Pos{20}}));
+  EXPECT_EQ(*memory_->sequences().CopyRange(source, a, {Pos{20}, kPosEnd}), 180u);
   EXPECT_EQ(FirstCell(a), 150u);
   ExpectConsistent();
   // Cells in between that only the destination holds go as well.
   const SequenceHandle b = Make(0);
-  ASSERT_TRUE(memory_->CopyRange(source, b, {Pos{150}, Pos{155}}).error().code ==
+  ASSERT_TRUE(memory_->sequences().CopyRange(source, b, {Pos{150}, Pos{155}}).error().code ==
               Code::kWindowLost);
 }
 
@@ -166,16 +169,16 @@ TEST_F(GroupsTest, ShiftsDivisionsAndSettlingMoveEveryGroup) {
   };
   UseWindow();
   const SequenceHandle a = Make(200);
-  ASSERT_TRUE(memory_->AddPositions(a, {Pos{100}, kPosEnd}, 50));
+  ASSERT_TRUE(memory_->sequences().AddPositions(a, {Pos{100}, kPosEnd}, 50));
   EXPECT_EQ(Seen(a).groups[1].extents.back().delta, 50);
   ExpectConsistent();
   Rotator rotator;
-  EXPECT_EQ(*memory_->Settle(a, Memory::SettleScope::kAll, rotator), 200u);
+  EXPECT_EQ(*SettleCells(*memory_, a, SettleScope::kAll, rotator), 200u);
   EXPECT_EQ(rotator.cells, (std::array<int, 2>{200, 40}));
   EXPECT_EQ(Seen(a).groups[1].first_cell, 160u);
   ExpectConsistent();
   // Positions halved would bring dropped cells near.
-  EXPECT_EQ(CodeOf(memory_->DividePositions(a, {}, 2, rotator)), Code::kWindowLost);
+  EXPECT_EQ(CodeOf(DividePositions(*memory_, a, {}, 2, rotator)), Code::kWindowLost);
   ASSERT_TRUE(AppendTokens(*memory_, a, 1, 30));
   ExpectConsistent();
 }
@@ -198,8 +201,8 @@ TEST_F(GroupsTest, ATextIsEncodedOnceAndBeforeTheFirstCell) {
   const SequenceHandle a = Make(0);
   EXPECT_THAT(AppendTokens(*memory_, a, 1, 3).error().message, HasSubstr("no text is encoded"));
   ASSERT_TRUE(Encode(a, 40));
-  EXPECT_EQ(memory_->Query(a)->cross_cells, 40u);
-  EXPECT_EQ(memory_->Query(a)->cell_count, 0u);
+  EXPECT_EQ(memory_->sequences().Query(a)->cross_cells, 40u);
+  EXPECT_EQ(memory_->sequences().Query(a)->cell_count, 0u);
   ExpectConsistent();
   EXPECT_EQ(CodeOf(Encode(a, 3)), Code::kExists);
   ASSERT_TRUE(AppendTokens(*memory_, a, 1, 3));
@@ -208,8 +211,8 @@ TEST_F(GroupsTest, ATextIsEncodedOnceAndBeforeTheFirstCell) {
   EXPECT_EQ(seen.groups[1].first_new_extent, seen.groups[1].extents.size());
   EXPECT_EQ(seen.groups[0].cell_count, 4u);
   EXPECT_EQ(CodeOf(Encode(a, 3)), Code::kExists);
-  ASSERT_TRUE(memory_->Clear(a));
-  EXPECT_EQ(memory_->Query(a)->cross_cells, 40u);
+  ASSERT_TRUE(memory_->sequences().Clear(a));
+  EXPECT_EQ(memory_->sequences().Query(a)->cross_cells, 40u);
 }
 
 TEST_F(GroupsTest, ForksAndCopiesShareTheEncodedText) {
@@ -219,17 +222,17 @@ TEST_F(GroupsTest, ForksAndCopiesShareTheEncodedText) {
   ASSERT_TRUE(AppendTokens(*memory_, a, 1, 5));
   const SequenceHandle fork = ForkOf(a);
   EXPECT_EQ(UsedBlocks(), 2u);
-  EXPECT_EQ(memory_->Query(fork)->cross_cells, 40u);
+  EXPECT_EQ(memory_->sequences().Query(fork)->cross_cells, 40u);
   const SequenceHandle copy = Make(0);
-  EXPECT_EQ(*memory_->CopyRange(a, copy, {}), 5u);
-  EXPECT_EQ(memory_->Query(copy)->cross_cells, 40u);
+  EXPECT_EQ(*memory_->sequences().CopyRange(a, copy, {}), 5u);
+  EXPECT_EQ(memory_->sequences().Query(copy)->cross_cells, 40u);
   EXPECT_EQ(UsedBlocks(), 2u);
   const SequenceHandle other = Make(0);
   ASSERT_TRUE(Encode(other, 40));
-  EXPECT_EQ(CodeOf(memory_->CopyRange(a, other, {})), Code::kUnsupported);
-  ASSERT_TRUE(memory_->Clear(fork));
-  EXPECT_EQ(*memory_->CopyRange(a, fork, {}), 5u) << "the same text";
-  ASSERT_TRUE(memory_->DropAll(std::vector{a, fork, copy, other}));
+  EXPECT_EQ(CodeOf(memory_->sequences().CopyRange(a, other, {})), Code::kUnsupported);
+  ASSERT_TRUE(memory_->sequences().Clear(fork));
+  EXPECT_EQ(*memory_->sequences().CopyRange(a, fork, {}), 5u) << "the same text";
+  ASSERT_TRUE(memory_->sequences().DropAll(std::vector{a, fork, copy, other}));
   EXPECT_EQ(UsedBlocks(), 0u);
 }
 
@@ -243,11 +246,11 @@ TEST_F(GroupsTest, AnAbandonedEncodingLeavesNothing) {
   const SequenceHandle a = Make(0);
   const std::vector<TokenId> tokens(40, 1);
   Restore restore;
-  ASSERT_TRUE(memory_->BeginRestore({.handle = a, .cross_tokens = tokens}, &restore));
+  ASSERT_TRUE(memory_->restores().Begin({.handle = a, .cross_tokens = tokens}, &restore));
   EXPECT_EQ(restore.parts[1].extents.size(), 2u);
-  memory_->AbandonRestore(restore);
+  memory_->restores().Abandon(restore);
   EXPECT_EQ(UsedBlocks(), 0u);
-  EXPECT_EQ(memory_->Query(a)->cross_cells, 0u);
+  EXPECT_EQ(memory_->sequences().Query(a)->cross_cells, 0u);
   ASSERT_TRUE(Encode(a, 3));
 }
 

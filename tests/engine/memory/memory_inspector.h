@@ -14,8 +14,8 @@
 #include <set>
 #include <vector>
 
+#include "engine/memory/memory.h"
 #include "engine/memory/rebuild.h"
-#include "engine/memory/unified_memory.h"
 #include "shm/crc32c.h"
 #include "tests/engine/memory/memory_fixture.h"
 #include "tests/engine/memory/reference_memory.h"
@@ -30,7 +30,7 @@ struct CellTag {
 
 class MemoryInspector {
  public:
-  explicit MemoryInspector(UnifiedMemory* memory)
+  explicit MemoryInspector(Memory* memory)
       : memory_(memory), meta_(*ValidateHeader(memory->meta_bytes())) {
     ClosePool();
   }
@@ -95,7 +95,7 @@ class MemoryInspector {
       ASSERT_NO_FATAL_FAILURE(ExpectInfo(handle, sequence));
       ASSERT_NO_FATAL_FAILURE(ExpectCells(handle, sequence));
     }
-    const std::vector<SnapshotInfo> snapshots = memory_->Snapshots();
+    const std::vector<SnapshotInfo> snapshots = memory_->snapshots().List();
     ASSERT_EQ(snapshots.size(), reference.snapshots.size());
     for (const SnapshotInfo& info : snapshots) {
       const ReferenceSnapshot& snapshot = reference.snapshots.at(info.name);
@@ -144,7 +144,7 @@ class MemoryInspector {
   }
 
   void ExpectInfo(SequenceHandle handle, const ReferenceSequence& sequence) {
-    const Result<SequenceInfo> info = memory_->Query(handle);
+    const Result<SequenceInfo> info = memory_->sequences().Query(handle);
     ASSERT_TRUE(info) << info.error().message;
     ASSERT_EQ(info->owner.uid, sequence.uid);
     ASSERT_EQ(info->owner.session, static_cast<SessionId>(sequence.session));
@@ -167,14 +167,14 @@ class MemoryInspector {
       shared += holders_[cell.k_id].has_several;
       if (shifts_.empty() || shifts_.back() != cell.shift) shifts_.push_back(cell.shift);
     }
-    const auto use = memory_->QueryUse(handle);
+    const auto use = memory_->sequences().QueryUse(handle);
     ASSERT_TRUE(use);
     ASSERT_EQ(use->shared_cells, shared);
     ASSERT_EQ(use->delta_count, std::set<std::int64_t>(shifts_.begin(), shifts_.end()).size());
   }
 
   void ExpectCells(SequenceHandle handle, const ReferenceSequence& sequence) {
-    ASSERT_TRUE(memory_->ReadCells(handle, 0, ~0u, &tokens_, &positions_));
+    ASSERT_TRUE(memory_->holds().ReadCells(handle, 0, ~0u, &tokens_, &positions_));
     ASSERT_EQ(tokens_.size(), sequence.cells.size());
     const layout::SequenceRecord& record = meta_.sequences()[IndexOf(handle)];
     const ExtentView view{meta_.entries(record.extents[0]), record.cell_count};
@@ -200,7 +200,7 @@ class MemoryInspector {
     bool has_several = false;
   };
 
-  UnifiedMemory* memory_;
+  Memory* memory_;
   ConstMetaView meta_;
   std::vector<Holders> holders_;
   std::uint64_t pass_ = 0;

@@ -18,21 +18,21 @@ constexpr SequenceOwner kOwner{1000, SessionId{1}, 0};
 
 TEST(MemoryStepTest, AFailedReserveNamesTheRequestAndKeepsTheOthersCells) {
   const auto memory = MakeMemory(SmallOptions(96));
-  const SequenceHandle a = *memory->Create(kOwner);
-  const SequenceHandle b = *memory->Create(kOwner);
+  const SequenceHandle a = *memory->sequences().Create(kOwner);
+  const SequenceHandle b = *memory->sequences().Create(kOwner);
   const std::vector<TokenId> two_blocks(40, 1);
   const AppendRequest requests[] = {{a, Pos{0}, two_blocks}, {b, Pos{0}, two_blocks}};
   StepPlan plan;
   std::size_t failed = 9;
-  const Status status = memory->Reserve(requests, &plan, &failed);
+  const Status status = memory->steps().Reserve(requests, &plan, &failed);
   EXPECT_EQ(status.error().message, "cells: 2 blocks needed, 1 free, 0 reclaimable");
   EXPECT_EQ(failed, 1u);
   EXPECT_EQ(plan.count, 0u);
   EXPECT_EQ(memory->Usage().free_blocks, 3u);
-  ASSERT_TRUE(memory->Reserve({requests, 1}, &plan, &failed));
+  ASSERT_TRUE(memory->steps().Reserve({requests, 1}, &plan, &failed));
   EXPECT_EQ(memory->Usage().free_blocks, 1u);
-  memory->Abandon(plan, 0);
-  memory->EndStep(plan);
+  memory->steps().Abandon(plan, 0);
+  memory->steps().EndStep(plan);
   EXPECT_EQ(memory->Usage().free_blocks, 3u);
 }
 
@@ -40,37 +40,37 @@ TEST(MemoryStepTest, AListThatFindsNoRoomFailsAtReserveAndAtCommit) {
   MemoryOptions options = SmallOptions(1024);
   options.list_unit_count = 3;
   const auto memory = MakeMemory(options);
-  const SequenceHandle a = *memory->Create(kOwner);
+  const SequenceHandle a = *memory->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory, a, 0, 15 * 32));  // one unit, one entry left
   ASSERT_TRUE(AppendTokens(*memory, a, 0, 32));
   const std::vector<TokenId> token(1, 1);
   const AppendRequest request{a, Pos{16 * 32}, token};
   StepPlan plan;
-  ASSERT_TRUE(memory->Reserve({&request, 1}, &plan, nullptr));  // two units are free
+  ASSERT_TRUE(memory->steps().Reserve({&request, 1}, &plan, nullptr));  // two units are free
   SequenceHandle fork{};
-  ASSERT_TRUE(memory->Fork(a, kOwner, {&fork, 1}, 3));
-  const Status status = memory->Commit(plan, 0);
+  ASSERT_TRUE(memory->sequences().Fork(a, kOwner, {&fork, 1}, 3));
+  const Status status = memory->steps().Commit(plan, 0);
   EXPECT_EQ(status.error().message, "lists: 2 units needed, 1 free in a row, 1 in all");
-  memory->EndStep(plan);
-  EXPECT_EQ(memory->Query(a)->cell_count, 16u * 32);
+  memory->steps().EndStep(plan);
+  EXPECT_EQ(memory->sequences().Query(a)->cell_count, 16u * 32);
   EXPECT_EQ(memory->Usage().free_blocks, 16u);
-  EXPECT_THAT(memory->Reserve({&request, 1}, &plan, nullptr).error().message,
+  EXPECT_THAT(memory->steps().Reserve({&request, 1}, &plan, nullptr).error().message,
               StartsWith("lists: "));
-  EXPECT_THAT(memory->AddPositions(a, {}, 1).error().message, StartsWith("lists: "));
-  ASSERT_TRUE(memory->Drop(fork));
+  EXPECT_THAT(memory->sequences().AddPositions(a, {}, 1).error().message, StartsWith("lists: "));
+  ASSERT_TRUE(memory->sequences().Drop(fork));
   EXPECT_TRUE(AppendTokens(*memory, a, 0, 1));
   EXPECT_TRUE(*RebuildTables(memory->meta_bytes()) == memory->derived());
 }
 
 TEST(MemoryStepTest, ExtentsOfThePlanCoverPastAndNewCells) {
   const auto memory = MakeMemory(SmallOptions(256));
-  const SequenceHandle a = *memory->Create(kOwner);
+  const SequenceHandle a = *memory->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory, a, 0, 40));
-  ASSERT_TRUE(memory->AddPositions(a, {Pos{20}, kPosEnd}, 5));
+  ASSERT_TRUE(memory->sequences().AddPositions(a, {Pos{20}, kPosEnd}, 5));
   const std::vector<TokenId> tokens(30, 1);
   const AppendRequest request{a, Pos{45}, tokens};
   StepPlan plan;
-  ASSERT_TRUE(memory->Reserve({&request, 1}, &plan, nullptr));
+  ASSERT_TRUE(memory->steps().Reserve({&request, 1}, &plan, nullptr));
   const StepSequence& part = plan.sequences[0];
   // Cells 0..19, 20..31 (+5), 32..63 (+5, of which 32..39 are past), 64..69.
   ASSERT_EQ(part.groups[0].extents.size(), 4u);
@@ -79,8 +79,8 @@ TEST(MemoryStepTest, ExtentsOfThePlanCoverPastAndNewCells) {
   EXPECT_EQ(part.groups[0].extents[3].start, 64u);
   EXPECT_EQ(part.groups[0].extents[3].delta, 5);
   EXPECT_EQ(part.past_cells + part.new_cells, 70u);
-  ASSERT_TRUE(memory->Commit(plan, 0));
-  memory->EndStep(plan);
+  ASSERT_TRUE(memory->steps().Commit(plan, 0));
+  memory->steps().EndStep(plan);
   const Contents contents = ContentsOf(*memory, a);
   EXPECT_EQ(contents.positions[40], 45);
   EXPECT_EQ(contents.positions[69], 74);
@@ -88,32 +88,32 @@ TEST(MemoryStepTest, ExtentsOfThePlanCoverPastAndNewCells) {
 
 TEST(MemoryStepTest, PositionsEndBeforeTheLargestNumber) {
   const auto memory = MakeMemory(SmallOptions(64));
-  const SequenceHandle a = *memory->Create(kOwner);
+  const SequenceHandle a = *memory->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory, a, 0, 1));
-  ASSERT_TRUE(memory->AddPositions(a, {}, INT32_MAX - 3));
+  ASSERT_TRUE(memory->sequences().AddPositions(a, {}, INT32_MAX - 3));
   EXPECT_TRUE(AppendTokens(*memory, a, 0, 2));
-  EXPECT_EQ(memory->Query(a)->next_pos.value, INT32_MAX);
+  EXPECT_EQ(memory->sequences().Query(a)->next_pos.value, INT32_MAX);
   EXPECT_THAT(AppendTokens(*memory, a, 0, 1).error().message, HasSubstr("at most 2147483646"));
   // The largest position is reached by a range to the end.
-  EXPECT_EQ(*memory->RemoveRange(a, {Pos{INT32_MAX - 1}, kPosEnd}), 1u);
+  EXPECT_EQ(*memory->sequences().RemoveRange(a, {Pos{INT32_MAX - 1}, kPosEnd}), 1u);
 }
 
 TEST(MemoryStepTest, StoredPositionsDoNotOverflow) {
   const auto memory = MakeMemory(SmallOptions(64));
-  const SequenceHandle a = *memory->Create(kOwner);
+  const SequenceHandle a = *memory->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory, a, 0, 2));
-  ASSERT_TRUE(memory->AddPositions(a, {Pos{1}, kPosEnd}, INT32_MAX - 5));
+  ASSERT_TRUE(memory->sequences().AddPositions(a, {Pos{1}, kPosEnd}, INT32_MAX - 5));
   ASSERT_TRUE(AppendTokens(*memory, a, 0, 2));
-  EXPECT_TRUE(memory->AddPositions(a, {Pos{1}, kPosEnd}, 5 - INT32_MAX));
+  EXPECT_TRUE(memory->sequences().AddPositions(a, {Pos{1}, kPosEnd}, 5 - INT32_MAX));
   EXPECT_TRUE(AppendTokens(*memory, a, 0, 2));
-  EXPECT_EQ(memory->Query(a)->next_pos.value, 6);
+  EXPECT_EQ(memory->sequences().Query(a)->next_pos.value, 6);
 }
 
 TEST(MemoryStepTest, VerbsGoOnFromOtherThreadsWhileStepsRun) {
   MemoryOptions options = SmallOptions(2048);
   options.sequence_capacity = 64;
   const auto memory = MakeMemory(options);
-  const SequenceHandle base = *memory->Create(kOwner);
+  const SequenceHandle base = *memory->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory, base, 0, 100));
   std::atomic<bool> stops = false;
   std::vector<std::thread> threads;
@@ -122,22 +122,25 @@ TEST(MemoryStepTest, VerbsGoOnFromOtherThreadsWhileStepsRun) {
       std::mt19937 random(seed);
       while (!stops) {
         SequenceHandle fork{};
-        if (!memory->Fork(base, kOwner, {&fork, 1}, std::nullopt)) continue;
-        (void)memory->RemoveRange(fork, {Pos{static_cast<std::int32_t>(random() % 90)}, Pos{95}});
-        (void)memory->AddPositions(fork, {Pos{95}, kPosEnd}, 3);
-        (void)memory->Sequences();
+        if (!memory->sequences().Fork(base, kOwner, {&fork, 1}, std::nullopt)) continue;
+        (void)memory->sequences().RemoveRange(
+            fork, {Pos{static_cast<std::int32_t>(random() % 90)}, Pos{95}});
+        (void)memory->sequences().AddPositions(fork, {Pos{95}, kPosEnd}, 3);
+        (void)memory->sequences().List();
         (void)memory->Usage();
-        (void)memory->Publish(fork, kOwner, std::to_string(seed), false, true);
-        EXPECT_TRUE(memory->Drop(fork));
+        (void)memory->snapshots().Publish(fork, kOwner, std::to_string(seed), false, true);
+        EXPECT_TRUE(memory->sequences().Drop(fork));
       }
     });
   }
   for (int step = 0; step < 2000; ++step) {
     SequenceHandle worker{};
-    if (!memory->Fork(base, kOwner, {&worker, 1}, static_cast<std::uint32_t>(step % 100))) continue;
+    if (!memory->sequences().Fork(base, kOwner, {&worker, 1},
+                                  static_cast<std::uint32_t>(step % 100)))
+      continue;
     EXPECT_TRUE(AppendTokens(*memory, worker, 1, 70));
     EXPECT_TRUE(AppendTokens(*memory, worker, 1, 1));
-    EXPECT_TRUE(memory->Drop(worker));
+    EXPECT_TRUE(memory->sequences().Drop(worker));
   }
   stops = true;
   for (std::thread& thread : threads) thread.join();

@@ -34,7 +34,7 @@ class OwnerTableTest : public testing::Test {
         if ((record.flags & layout::kSequenceLive) == 0) continue;
         if (record.owner_uid == owner && !IsEvictable(record.flags)) {
           ++use.sequences;
-          use.blocks += (record.cell_count + 31) / 32;
+          use.list_units += record.extents[0].capacity_units + record.checkpoints.capacity_units;
         }
         if (record.owner_uid == owner && (record.flags & layout::kSequenceRetained) != 0) {
           retained.push_back(index);
@@ -46,7 +46,7 @@ class OwnerTableTest : public testing::Test {
         }
         if (record.request_session == owner) last_request = std::max(last_request, record.request);
       }
-      EXPECT_EQ(table_.UseOf(owner), use);
+      EXPECT_EQ(table_.UseOf(OwnerId{owner}), use);
       EXPECT_EQ(table_.LastRequest(owner), last_request);
       EXPECT_EQ(table_.CreatedBy(owner, 2), made);
       for (const std::size_t portion : {1u, 3u, 64u}) {
@@ -81,7 +81,7 @@ class OwnerTableTest : public testing::Test {
 };
 
 TEST_F(OwnerTableTest, AnEmptyTableKnowsNothing) {
-  EXPECT_EQ(table_.UseOf(7), OwnerUse{});
+  EXPECT_EQ(table_.UseOf(OwnerId{7}), OwnerUse{});
   EXPECT_EQ(table_.LastSession(), 0u);
   EXPECT_EQ(table_.LastRequest(7), 0u);
   EXPECT_TRUE(table_.CreatedBy(7, 1).empty());
@@ -99,7 +99,7 @@ TEST_F(OwnerTableTest, ItSaysWhatALookAtEveryRecordSays) {
     const bool was_live = (record.flags & layout::kSequenceLive) != 0;
     switch (was_live ? pick(6) : 5) {
       case 0: record.flags = 0; break;
-      case 1: record.cell_count += pick(70); break;
+      case 1: record.extents[0].capacity_units += pick(70); break;
       case 2: record.flags ^= layout::kSequenceRetained; break;
       case 3: record.flags ^= layout::kSequencePinned; break;
       case 4:
@@ -112,7 +112,8 @@ TEST_F(OwnerTableTest, ItSaysWhatALookAtEveryRecordSays) {
         record.owner_uid = pick(4);
         record.owner_session = pick(4);
         record.created_by = pick(4);
-        record.cell_count = pick(100);
+        record.extents[0].capacity_units = pick(100);
+        record.checkpoints.capacity_units = pick(3);
         break;
     }
     Follow(index);

@@ -142,16 +142,16 @@ TEST(MemorySegmentsTest, BlocksOfAnIdleMemoryGoBackToTheSystem) {
   MemoryOptions options = SmallOptions(64 * 32);
   const MemoryGeometry geometry = *ComputeGeometry(options);
   // Four blocks to a slab.
-  const auto memory = *UnifiedMemory::Create(
+  const auto memory = Memory::Create(
       *MemorySegments::CreateAnonymous(geometry, {}, 4 * geometry.meta.block_stride_bytes[0]));
   const std::uint64_t slab = 4 * geometry.meta.block_stride_bytes[0];
-  const SequenceHandle handle = *memory->Create(SequenceOwner{});
+  const SequenceHandle handle = *memory->sequences().Create(SequenceOwner{});
   EXPECT_EQ(memory->Usage().reserved_bytes, 0u);
   ASSERT_TRUE(AppendTokens(*memory, handle, 0, 40 * 32));
   EXPECT_EQ(memory->Usage().reserved_bytes, 10 * slab);
-  ASSERT_TRUE(memory->RemoveRange(handle, {Pos{9 * 32}, kPosEnd}));
+  ASSERT_TRUE(memory->sequences().RemoveRange(handle, {Pos{9 * 32}, kPosEnd}));
   EXPECT_EQ(memory->Usage().reserved_bytes, 4 * slab);
-  ASSERT_TRUE(memory->Drop(handle));
+  ASSERT_TRUE(memory->sequences().Drop(handle));
   EXPECT_EQ(memory->Usage().reserved_bytes, slab);
 }
 

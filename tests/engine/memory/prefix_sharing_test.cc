@@ -41,46 +41,46 @@ class PrefixSharingTest : public testing::Test {
   }
 
   SequenceHandle Make(const Tokens& tokens, const SequenceOwner& owner = kOwner) {
-    const SequenceHandle handle = *memory_->Create(owner);
+    const SequenceHandle handle = *memory_->sequences().Create(owner);
     EXPECT_TRUE(Append(handle, tokens));
     return handle;
   }
   Status Append(SequenceHandle handle, const Tokens& tokens) {
     if (tokens.empty()) return {};
     StepPlan plan;
-    const AppendRequest request{handle, memory_->Query(handle)->next_pos, tokens};
-    KVD_CHECK_OK(memory_->Reserve({&request, 1}, &plan, nullptr));
-    const Status status = memory_->Commit(plan, 0);
-    memory_->EndStep(plan);
+    const AppendRequest request{handle, memory_->sequences().Query(handle)->next_pos, tokens};
+    KVD_CHECK_OK(memory_->steps().Reserve({&request, 1}, &plan, nullptr));
+    const Status status = memory_->steps().Commit(plan, 0);
+    memory_->steps().EndStep(plan);
     return status;
   }
   PrefixTaken Take(SequenceHandle destination, const Tokens& prompt) {
     const Result<PrefixTaken> taken =
-        memory_->TakePrefix({.destination = destination, .tokens = prompt});
+        memory_->prefixes().Take({.destination = destination, .tokens = prompt});
     EXPECT_TRUE(taken) << taken.error().message;
     return taken.value_or(PrefixTaken{});
   }
   PrefixTaken Take(const Tokens& prompt, const SequenceOwner& owner = kOwner) {
-    return Take(*memory_->Create(owner), prompt);
+    return Take(*memory_->sequences().Create(owner), prompt);
   }
   Tokens Read(SequenceHandle handle) {
     Tokens tokens;
     std::vector<Pos> positions;
-    EXPECT_TRUE(memory_->ReadCells(handle, 0, UINT32_MAX, &tokens, &positions));
+    EXPECT_TRUE(memory_->holds().ReadCells(handle, 0, UINT32_MAX, &tokens, &positions));
     return tokens;
   }
   std::uint32_t UsedBlocks() {
     return memory_->Usage().total_blocks - memory_->Usage().free_blocks;
   }
 
-  std::unique_ptr<UnifiedMemory> memory_;
+  std::unique_ptr<Memory> memory_;
 };
 
 TEST_F(PrefixSharingTest, APromptTakesTheLongestPrefixToTheTokenAndNoBlocks) {
   Make(Count(1, 100));
   const SequenceHandle longest = Make(Join(Count(1, 77), Count(900, 10)));
   const std::uint32_t used = UsedBlocks();
-  const SequenceHandle mine = *memory_->Create(kOwner);
+  const SequenceHandle mine = *memory_->sequences().Create(kOwner);
   const Tokens prompt = Join(Count(1, 77), Join(Count(900, 3), Count(500, 20)));
   const PrefixTaken taken = Take(mine, prompt);
   EXPECT_EQ(taken.cells, 80u);
@@ -89,9 +89,9 @@ TEST_F(PrefixSharingTest, APromptTakesTheLongestPrefixToTheTokenAndNoBlocks) {
   EXPECT_EQ(taken.source, longest);
   EXPECT_EQ(UsedBlocks(), used);
   EXPECT_EQ(Read(mine), Tokens(prompt.begin(), prompt.begin() + 80));
-  EXPECT_EQ(memory_->Query(mine)->pristine_cells, 80u);
+  EXPECT_EQ(memory_->sequences().Query(mine)->pristine_cells, 80u);
   ASSERT_TRUE(Append(mine, Count(500, 20)));
-  EXPECT_EQ(memory_->Query(mine)->pristine_cells, 100u);
+  EXPECT_EQ(memory_->sequences().Query(mine)->pristine_cells, 100u);
 }
 
 TEST_F(PrefixSharingTest, TheLastTokenOfAPromptIsAlwaysComputed) {
@@ -104,34 +104,37 @@ TEST_F(PrefixSharingTest, TheLastTokenOfAPromptIsAlwaysComputed) {
 
 TEST_F(PrefixSharingTest, WhatHasBeenTakenIsAddedToAsTheSourceGrows) {
   const SequenceHandle first = Make(Count(1, 40));
-  const SequenceHandle second = *memory_->Create(kOwner);
+  const SequenceHandle second = *memory_->sequences().Create(kOwner);
   EXPECT_EQ(Take(second, Count(1, 200)).cells, 40u);
   ASSERT_TRUE(Append(first, Count(41, 60)));
   EXPECT_EQ(Take(second, Count(1, 200)).cells, 100u);
   EXPECT_EQ(Take(second, Count(1, 200)).origin, PrefixOrigin::kNone) << "nothing new";
-  ASSERT_TRUE(memory_->Drop(first));
+  ASSERT_TRUE(memory_->sequences().Drop(first));
   EXPECT_EQ(Read(second), Count(1, 100));
-  EXPECT_EQ(memory_->prefix_counters().tokens_reused[static_cast<int>(PrefixOrigin::kLive)], 100u);
+  EXPECT_EQ(memory_->prefixes().counters().tokens_reused[static_cast<int>(PrefixOrigin::kLive)],
+            100u);
 }
 
 TEST_F(PrefixSharingTest, OnlyAPromptsOwnCellsMayBeReplaced) {
   Make(Count(1, 60));
   const SequenceHandle other = Make(Count(500, 20));
   const Result<PrefixTaken> taken =
-      memory_->TakePrefix({.destination = other, .tokens = Count(1, 60)});
+      memory_->prefixes().Take({.destination = other, .tokens = Count(1, 60)});
   EXPECT_EQ(taken.error().code, Code::kConflict);
   const SequenceHandle edited = Make(Count(1, 30));
-  ASSERT_TRUE(memory_->AddPositions(edited, {Pos{10}, kPosEnd}, 5));
-  EXPECT_EQ(memory_->TakePrefix({.destination = edited, .tokens = Count(1, 60)}).error().code,
+  ASSERT_TRUE(memory_->sequences().AddPositions(edited, {Pos{10}, kPosEnd}, 5));
+  EXPECT_EQ(memory_->prefixes().Take({.destination = edited, .tokens = Count(1, 60)}).error().code,
             Code::kConflict);
-  EXPECT_EQ(
-      memory_->TakePrefix({.destination = SequenceHandle{99}, .tokens = Count(1, 60)}).error().code,
-      Code::kNotFound);
+  EXPECT_EQ(memory_->prefixes()
+                .Take({.destination = SequenceHandle{99}, .tokens = Count(1, 60)})
+                .error()
+                .code,
+            Code::kNotFound);
 }
 
 TEST_F(PrefixSharingTest, EachReasonWhyNotMore) {
   const SequenceHandle edited = Make(Count(1, 100));
-  ASSERT_TRUE(memory_->AddPositions(edited, {Pos{40}, kPosEnd}, 5));
+  ASSERT_TRUE(memory_->sequences().AddPositions(edited, {Pos{40}, kPosEnd}, 5));
   EXPECT_EQ(Take(Count(1, 100)).cells, 40u);
   EXPECT_EQ(Take(Count(1, 100)).limit, PrefixLimit::kEdited);
   EXPECT_EQ(Take(Count(300, 50)).limit, PrefixLimit::kNone);
@@ -147,74 +150,74 @@ TEST_F(PrefixSharingTest, EachReasonWhyNotMore) {
 TEST_F(PrefixSharingTest, NamespacesAreWidenedByPublishing) {
   const SequenceHandle mine = Make(Count(1, 64));
   EXPECT_EQ(Take(Count(1, 64), kStranger).cells, 0u);
-  ASSERT_TRUE(memory_->Publish(mine, kOwner, "mine", false, false));
+  ASSERT_TRUE(memory_->snapshots().Publish(mine, kOwner, "mine", false, false));
   EXPECT_EQ(Take(Count(1, 64), kStranger).cells, 0u);
   EXPECT_EQ(Take(Count(1, 64), kSalted).cells, 63u) << "its own user's, whatever the salt";
   EXPECT_EQ(Take(Count(1, 64), kSalted).origin, PrefixOrigin::kLive) << "of the first taker";
 
   const SequenceHandle other = Make(Count(5000, 64));
-  ASSERT_TRUE(memory_->Publish(other, kOwner, "all", true, false));
+  ASSERT_TRUE(memory_->snapshots().Publish(other, kOwner, "all", true, false));
   const PrefixTaken taken = Take(Count(5000, 64), kStranger);
   EXPECT_EQ(taken.cells, 63u);
   EXPECT_EQ(taken.origin, PrefixOrigin::kSnapshot);
-  ASSERT_TRUE(memory_->Unpublish("all"));
+  ASSERT_TRUE(memory_->snapshots().Unpublish("all"));
   const SequenceOwner third{.uid = 1002};
   EXPECT_EQ(Take(Count(5000, 64), third).cells, 0u);
 }
 
 TEST_F(PrefixSharingTest, RetainingKeepsThePristinePartOnce) {
   const SequenceHandle sequence = Make(Count(1, 100));
-  ASSERT_TRUE(memory_->AddPositions(sequence, {Pos{70}, kPosEnd}, 5));
-  EXPECT_TRUE(*memory_->Retain(sequence));
+  ASSERT_TRUE(memory_->sequences().AddPositions(sequence, {Pos{70}, kPosEnd}, 5));
+  EXPECT_TRUE(*memory_->prefixes().Retain(sequence));
   EXPECT_EQ(Read(sequence), Count(1, 70));
   EXPECT_EQ(memory_->Usage().retained_sequences, 1u);
   EXPECT_EQ(Take(Count(1, 70)).origin, PrefixOrigin::kRetained);
 
   const SequenceHandle same = Make(Count(1, 60));
-  EXPECT_FALSE(*memory_->Retain(same)) << "others retain its tokens";
-  EXPECT_FALSE(memory_->Query(same));
-  EXPECT_FALSE(*memory_->Retain(Make(Count(600, 5)))) << "too short to be found";
-  EXPECT_FALSE(*memory_->Retain(*memory_->Create(kOwner)));
-  EXPECT_EQ(memory_->Retain(SequenceHandle{77}).error().code, Code::kNotFound);
+  EXPECT_FALSE(*memory_->prefixes().Retain(same)) << "others retain its tokens";
+  EXPECT_FALSE(memory_->sequences().Query(same));
+  EXPECT_FALSE(*memory_->prefixes().Retain(Make(Count(600, 5)))) << "too short to be found";
+  EXPECT_FALSE(*memory_->prefixes().Retain(*memory_->sequences().Create(kOwner)));
+  EXPECT_EQ(memory_->prefixes().Retain(SequenceHandle{77}).error().code, Code::kNotFound);
 }
 
 TEST_F(PrefixSharingTest, RetainedSequencesMakeRoomThoseOfLittleUseFirst) {
   memory_ = MakeMemory(SmallOptions(4 * 32));
   const SequenceHandle old = Make(Count(100, 32));
-  ASSERT_TRUE(*memory_->Retain(old));
+  ASSERT_TRUE(*memory_->prefixes().Retain(old));
   const SequenceHandle used = Make(Count(200, 32));
-  ASSERT_TRUE(*memory_->Retain(used));
+  ASSERT_TRUE(*memory_->prefixes().Retain(used));
   const SequenceHandle pinned = Make(Count(300, 32));
-  ASSERT_TRUE(memory_->SetOwner(pinned, kOwner, layout::kSequencePinned, 0));
-  ASSERT_TRUE(*memory_->Retain(pinned));
+  ASSERT_TRUE(memory_->sequences().SetOwner(pinned, kOwner, layout::kSequencePinned, 0));
+  ASSERT_TRUE(*memory_->prefixes().Retain(pinned));
   const SequenceHandle live = Make(Count(400, 32));
   ASSERT_EQ(memory_->Usage().free_blocks, 0u);
 
   ASSERT_TRUE(Append(live, Count(500, 1)));
-  EXPECT_FALSE(memory_->Query(old));
-  EXPECT_TRUE(memory_->Query(used));
+  EXPECT_FALSE(memory_->sequences().Query(old));
+  EXPECT_TRUE(memory_->sequences().Query(used));
   EXPECT_EQ(Take(Count(100, 40)).limit, PrefixLimit::kEvicted);
   ASSERT_TRUE(Append(live, Count(501, 32)));
-  EXPECT_FALSE(memory_->Query(used));
+  EXPECT_FALSE(memory_->sequences().Query(used));
   const Status refused = Append(live, Count(600, 40));
   EXPECT_EQ(refused.error().message, "cells: 1 blocks needed, 0 free, 0 reclaimable");
-  EXPECT_TRUE(memory_->Query(pinned)) << "pinned ones never go";
-  EXPECT_EQ(memory_->prefix_counters().evictions, 2u);
-  EXPECT_EQ(memory_->prefix_counters().tokens_evicted, 64u);
+  EXPECT_TRUE(memory_->sequences().Query(pinned)) << "pinned ones never go";
+  EXPECT_EQ(memory_->prefixes().counters().evictions, 2u);
+  EXPECT_EQ(memory_->prefixes().counters().tokens_evicted, 64u);
 }
 
 TEST_F(PrefixSharingTest, WhatABriefHoldKeepsIsWaitedForNotRefused) {
   memory_ = MakeMemory(SmallOptions(4 * 32));
   const SequenceHandle retained = Make(Count(100, 4 * 32));
-  ASSERT_TRUE(*memory_->Retain(retained));
-  const SequenceHandle live = *memory_->Create(kOwner);
+  ASSERT_TRUE(*memory_->prefixes().Retain(retained));
+  const SequenceHandle live = *memory_->sequences().Create(kOwner);
   SequenceHold hold;
   hold.is_brief = true;
-  ASSERT_TRUE(memory_->Hold(retained, &hold));
+  ASSERT_TRUE(memory_->holds().Begin(retained, &hold));
   std::jthread holder([&] {
     // Until it has been evicted: whoever needs its blocks waits now, or will at once.
-    while (memory_->Query(retained)) std::this_thread::yield();
-    memory_->ReleaseHold(hold);
+    while (memory_->sequences().Query(retained)) std::this_thread::yield();
+    memory_->holds().Release(hold);
   });
   EXPECT_TRUE(Append(live, Count(1, 4 * 32)));
 }
@@ -222,35 +225,35 @@ TEST_F(PrefixSharingTest, WhatABriefHoldKeepsIsWaitedForNotRefused) {
 TEST_F(PrefixSharingTest, NothingIsEvictedForWhatCannotBeDoneAnyhow) {
   memory_ = MakeMemory(SmallOptions(4 * 32));
   const SequenceHandle retained = Make(Count(100, 32));
-  ASSERT_TRUE(*memory_->Retain(retained));
-  const SequenceHandle live = *memory_->Create(kOwner);
+  ASSERT_TRUE(*memory_->prefixes().Retain(retained));
+  const SequenceHandle live = *memory_->sequences().Create(kOwner);
   EXPECT_EQ(Append(live, Count(1, 32 * 5)).error().code, Code::kNoSpace);
-  EXPECT_TRUE(memory_->Query(retained));
+  EXPECT_TRUE(memory_->sequences().Query(retained));
   EXPECT_TRUE(Append(live, Count(1, 32 * 4)));
 }
 
 TEST_F(PrefixSharingTest, AFullTableOfRetainedSequencesRefusesNoNewOnes) {
   for (int i = 0; i < 12; ++i) {
-    ASSERT_TRUE(*memory_->Retain(Make(Count(1 + 100 * i, 32))));
+    ASSERT_TRUE(*memory_->prefixes().Retain(Make(Count(1 + 100 * i, 32))));
   }
   ASSERT_EQ(memory_->Usage().retained_sequences, 12u);
-  const SequenceHandle one = *memory_->Create(kOwner);
+  const SequenceHandle one = *memory_->sequences().Create(kOwner);
   ASSERT_TRUE(Append(one, Count(5000, 40)));
   std::vector<SequenceHandle> forks(10);
-  ASSERT_TRUE(memory_->Fork(one, kOwner, forks, std::nullopt));
+  ASSERT_TRUE(memory_->sequences().Fork(one, kOwner, forks, std::nullopt));
   EXPECT_EQ(memory_->Usage().retained_sequences, 1u);
-  EXPECT_TRUE(memory_->Publish(one, kOwner, "x", false, false));
+  EXPECT_TRUE(memory_->snapshots().Publish(one, kOwner, "x", false, false));
   EXPECT_EQ(memory_->Usage().retained_sequences, 0u);
-  EXPECT_EQ(memory_->Create(kOwner).error().code, Code::kNoSpace);
+  EXPECT_EQ(memory_->sequences().Create(kOwner).error().code, Code::kNoSpace);
 }
 
 TEST_F(PrefixSharingTest, TheNumberOfRetainedSequencesCanBeLimited) {
   for (int i = 0; i < 6; ++i) {
-    ASSERT_TRUE(*memory_->Retain(Make(Count(1 + 100 * i, 32))));
+    ASSERT_TRUE(*memory_->prefixes().Retain(Make(Count(1 + 100 * i, 32))));
   }
-  EXPECT_EQ(memory_->LimitRetained(4), 2u);
-  EXPECT_EQ(memory_->LimitRetained(4), 0u);
-  EXPECT_EQ(memory_->LimitRetained(0), 4u);
+  EXPECT_EQ(memory_->prefixes().LimitRetained(4), 2u);
+  EXPECT_EQ(memory_->prefixes().LimitRetained(4), 0u);
+  EXPECT_EQ(memory_->prefixes().LimitRetained(0), 4u);
   EXPECT_EQ(UsedBlocks(), 0u);
 }
 
@@ -279,7 +282,7 @@ TEST_F(PrefixSharingTest, ARecurrentStateServesWhereItIsKept) {
   options.logits_rows = 2;
   memory_ = MakeMemory(options);
   const SequenceHandle source = Make(Count(1, 40));
-  ASSERT_TRUE(*memory_->KeepCheckpoint(source));
+  ASSERT_TRUE(*memory_->states().KeepCheckpoint(source));
   ASSERT_TRUE(Append(source, Count(41, 60)));
   const PrefixTaken taken = Take(Join(Count(1, 90), Count(900, 10)));
   EXPECT_EQ(taken.cells, 40u);
@@ -288,13 +291,13 @@ TEST_F(PrefixSharingTest, ARecurrentStateServesWhereItIsKept) {
   EXPECT_EQ(Take(Count(1, 120)).cells, 100u) << "its end";
   EXPECT_EQ(Take(Count(1, 100)).cells, 40u) << "the last token has to be computed";
 
-  ASSERT_TRUE(memory_->CopyRange(source, *memory_->Create(kOwner), {}));
+  ASSERT_TRUE(memory_->sequences().CopyRange(source, *memory_->sequences().Create(kOwner), {}));
   ASSERT_TRUE(Append(source, Count(101, 3)));
-  EXPECT_TRUE(*memory_->Retain(source));
+  EXPECT_TRUE(*memory_->prefixes().Retain(source));
   // New work takes the states of retained sequences.
   std::vector<SequenceHandle> live;
   for (int i = 0; i < 4; ++i) {
-    live.push_back(*memory_->Create(kOwner));
+    live.push_back(*memory_->sequences().Create(kOwner));
     ASSERT_TRUE(Append(live.back(), Count(5000 + 100 * i, 20))) << i;
   }
 }
@@ -320,7 +323,7 @@ TEST_F(PrefixSharingTest, RandomWorkIsRefusedOnlyWhenNothingIsLeftToEvict) {
     switch (draw(8)) {
       case 0:
       case 1: {
-        const Result<SequenceHandle> made = memory_->Create(kOwner);
+        const Result<SequenceHandle> made = memory_->sequences().Create(kOwner);
         const PoolUsage usage = memory_->Usage();
         ASSERT_EQ(made.has_value(), held.size() < 12) << usage.retained_sequences;
         if (!made) break;
@@ -349,19 +352,20 @@ TEST_F(PrefixSharingTest, RandomWorkIsRefusedOnlyWhenNothingIsLeftToEvict) {
       }
       case 5: {
         if (!any) break;
-        const SequenceInfo info = *memory_->Query(chosen->first);
-        ASSERT_TRUE(memory_->Retain(chosen->first));
+        const SequenceInfo info = *memory_->sequences().Query(chosen->first);
+        ASSERT_TRUE(memory_->prefixes().Retain(chosen->first));
         if ((info.flags & layout::kSequencePinned) == 0) held.erase(chosen);
         break;
       }
       case 6: {
         if (!any || draw(8) != 0) break;
-        ASSERT_TRUE(memory_->SetOwner(chosen->first, kOwner, layout::kSequencePinned, 0));
+        ASSERT_TRUE(
+            memory_->sequences().SetOwner(chosen->first, kOwner, layout::kSequencePinned, 0));
         break;
       }
       default: {
         if (!any) break;
-        ASSERT_TRUE(memory_->Drop(chosen->first));
+        ASSERT_TRUE(memory_->sequences().Drop(chosen->first));
         held.erase(chosen);
       }
     }
@@ -370,7 +374,7 @@ TEST_F(PrefixSharingTest, RandomWorkIsRefusedOnlyWhenNothingIsLeftToEvict) {
     ASSERT_TRUE(*RebuildTables(memory_->meta_bytes()) == memory_->derived());
     ASSERT_NO_FATAL_FAILURE(ExpectPrefixIndex(*memory_));
   }
-  EXPECT_GT(memory_->prefix_counters().evictions, 0u);
+  EXPECT_GT(memory_->prefixes().counters().evictions, 0u);
   EXPECT_GT(refused, 0u);
 }
 

@@ -22,14 +22,14 @@ class RebuildTest : public testing::Test {
   void SetUp() override {
     memory_ = MakeMemory(SmallOptions(256));
     const SequenceOwner owner{1000, SessionId{1}, 0};
-    const SequenceHandle a = *memory_->Create(owner);
+    const SequenceHandle a = *memory_->sequences().Create(owner);
     ASSERT_TRUE(AppendTokens(*memory_, a, 100, 70));
     SequenceHandle b{};
-    ASSERT_TRUE(memory_->Fork(a, owner, {&b, 1}, std::nullopt));
-    ASSERT_TRUE(memory_->RemoveRange(b, {Pos{10}, Pos{20}}));
-    ASSERT_TRUE(memory_->Publish(a, owner, "snap", true, false));
-    const SequenceHandle dropped = *memory_->Create(owner);
-    ASSERT_TRUE(memory_->Drop(dropped));
+    ASSERT_TRUE(memory_->sequences().Fork(a, owner, {&b, 1}, std::nullopt));
+    ASSERT_TRUE(memory_->sequences().RemoveRange(b, {Pos{10}, Pos{20}}));
+    ASSERT_TRUE(memory_->snapshots().Publish(a, owner, "snap", true, false));
+    const SequenceHandle dropped = *memory_->sequences().Create(owner);
+    ASSERT_TRUE(memory_->sequences().Drop(dropped));
     view_ = *ValidateHeader(memory_->meta_bytes());
   }
 
@@ -93,7 +93,7 @@ class RebuildTest : public testing::Test {
     Expect(field, [&](const Copy& copy) { damage(copy.record(1)); });
   }
 
-  std::unique_ptr<UnifiedMemory> memory_;
+  std::unique_ptr<Memory> memory_;
   ConstMetaView view_;
 };
 
@@ -276,7 +276,7 @@ TEST_F(RebuildTest, DamagedSnapshotsAreNamed) {
 }
 
 TEST_F(RebuildTest, TwoSnapshotsOfOneNameAreRefused) {
-  ASSERT_TRUE(memory_->Publish(MakeHandle(0, 1), {}, "other", false, false));
+  ASSERT_TRUE(memory_->snapshots().Publish(MakeHandle(0, 1), {}, "other", false, false));
   Expect("snapshot 1 name", [](const Copy& copy) {
     std::memcpy(copy.meta.snapshots()[1].name, copy.snapshot().name, sizeof copy.snapshot().name);
   });
@@ -300,7 +300,7 @@ TEST_F(RebuildTest, APublishedRecordIsAppliedToACopy) {
   memory_->commit_log_for_test().set_probe_for_test([&](CommitLog::Moment moment) {
     if (moment == CommitLog::Moment::kPublished) published.emplace_back(memory_->meta_bytes());
   });
-  ASSERT_TRUE(memory_->Drop(MakeHandle(1, 1)));
+  ASSERT_TRUE(memory_->sequences().Drop(MakeHandle(1, 1)));
   const MetaCopy untouched(published.at(0).bytes());
   const Result<DerivedTables> tables = RebuildTables(published[0].bytes());
   ASSERT_TRUE(tables) << tables.error().message;

@@ -26,7 +26,7 @@ class RestoreTest : public testing::Test {
     options.logits_bytes = 16;
     options.logits_rows = 1;
     memory_ = MakeMemory(options);
-    handle_ = *memory_->Create(kOwner);
+    handle_ = *memory_->sequences().Create(kOwner);
     for (std::int32_t at = 0; at < 40; ++at) {
       tokens_.push_back(at);
       positions_.push_back(Pos{at * 2});
@@ -42,7 +42,7 @@ class RestoreTest : public testing::Test {
   void ExpectRefused(Code code, const char* text) {
     const PoolUsage before = memory_->Usage();
     Restore restore;
-    const Status status = memory_->BeginRestore(request_, &restore);
+    const Status status = memory_->restores().Begin(request_, &restore);
     ASSERT_FALSE(status) << text;
     EXPECT_EQ(status.error().code, code) << status.error().message;
     EXPECT_THAT(status.error().message, HasSubstr(text));
@@ -51,7 +51,7 @@ class RestoreTest : public testing::Test {
     EXPECT_EQ(memory_->Usage().free_state_slots, before.free_state_slots);
   }
 
-  std::unique_ptr<UnifiedMemory> memory_;
+  std::unique_ptr<Memory> memory_;
   SequenceHandle handle_ = SequenceHandle::kNone;
   std::vector<TokenId> tokens_;
   std::vector<Pos> positions_;
@@ -64,55 +64,56 @@ TEST_F(RestoreTest, ARestoredSequenceGoesOnWhereTheSavedOneStood) {
   request_.checkpoint_cells = checkpoints;
   request_.has_logits = true;
   Restore restore;
-  ASSERT_TRUE(memory_->BeginRestore(request_, &restore));
-  EXPECT_EQ(memory_->Query(handle_)->cell_count, 0u) << "nothing is there before the commit";
+  ASSERT_TRUE(memory_->restores().Begin(request_, &restore));
+  EXPECT_EQ(memory_->sequences().Query(handle_)->cell_count, 0u)
+      << "nothing is there before the commit";
   ASSERT_EQ(restore.checkpoints.size(), 2u) << "the pool keeps two";
   EXPECT_EQ(restore.checkpoints[0].cell_count, 12u);
   EXPECT_EQ(restore.checkpoints[1].state_slot, restore.state_slot);
   EXPECT_EQ(restore.parts[1].first_cell, 36u)
       << "positions 72, 74, 76 and 78 are in the window of 80";
-  ASSERT_TRUE(memory_->CommitRestore(restore));
+  ASSERT_TRUE(memory_->restores().Commit(restore));
   const Contents contents = ContentsOf(*memory_, handle_);
   EXPECT_EQ(contents.tokens, tokens_);
   EXPECT_EQ(contents.positions.back(), 78);
-  const SequenceInfo info = *memory_->Query(handle_);
+  const SequenceInfo info = *memory_->sequences().Query(handle_);
   EXPECT_EQ(info.next_pos.value, 79);
   EXPECT_EQ(info.pristine_cells, 1u);
   EXPECT_NE(info.flags & layout::kSequenceEdited, 0u);
   EXPECT_EQ(info.checkpoint_count, 2u);
   float row[4];
-  EXPECT_TRUE(*memory_->ReadLogits(handle_, row));
+  EXPECT_TRUE(*memory_->states().ReadLogits(handle_, row));
   ASSERT_TRUE(AppendTokens(*memory_, handle_, 500, 30));
-  EXPECT_EQ(memory_->Query(handle_)->cell_count, 70u);
+  EXPECT_EQ(memory_->sequences().Query(handle_)->cell_count, 70u);
 }
 
 TEST_F(RestoreTest, AnAbandonedOneLeavesNothingBehind) {
   const PoolUsage before = memory_->Usage();
   Restore restore;
-  ASSERT_TRUE(memory_->BeginRestore(request_, &restore));
+  ASSERT_TRUE(memory_->restores().Begin(request_, &restore));
   EXPECT_LT(memory_->Usage().free_blocks, before.free_blocks);
-  memory_->AbandonRestore(restore);
+  memory_->restores().Abandon(restore);
   EXPECT_EQ(memory_->Usage().free_blocks, before.free_blocks);
   EXPECT_EQ(memory_->Usage().free_state_slots, before.free_state_slots);
-  EXPECT_EQ(memory_->Query(handle_)->cell_count, 0u);
+  EXPECT_EQ(memory_->sequences().Query(handle_)->cell_count, 0u);
 }
 
 TEST_F(RestoreTest, ASequenceThatChangedMeanwhileIsAConflict) {
   for (const bool drops : {false, true}) {
     Restore restore;
-    ASSERT_TRUE(memory_->BeginRestore(request_, &restore));
+    ASSERT_TRUE(memory_->restores().Begin(request_, &restore));
     if (drops) {
-      ASSERT_TRUE(memory_->Drop(handle_));
+      ASSERT_TRUE(memory_->sequences().Drop(handle_));
     } else {
       ASSERT_TRUE(AppendTokens(*memory_, handle_, 1, 3));
     }
     const PoolUsage before = memory_->Usage();
-    const Status status = memory_->CommitRestore(restore);
+    const Status status = memory_->restores().Commit(restore);
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, Code::kConflict) << status.error().message;
     EXPECT_GT(memory_->Usage().free_blocks, before.free_blocks);
     if (!drops) {
-      ASSERT_TRUE(memory_->Clear(handle_));
+      ASSERT_TRUE(memory_->sequences().Clear(handle_));
     }
   }
 }
@@ -159,8 +160,8 @@ TEST_F(RestoreTest, NumbersOutOfTheirRangeAreNamed) {
 TEST_F(RestoreTest, OnlyAnEmptySequenceIsRestored) {
   ASSERT_TRUE(AppendTokens(*memory_, handle_, 1, 3));
   ExpectRefused(Code::kExists, "holds 3 cells");
-  ASSERT_TRUE(memory_->Clear(handle_));
-  request_.handle = *memory_->Publish(handle_, kOwner, "name", true, false);
+  ASSERT_TRUE(memory_->sequences().Clear(handle_));
+  request_.handle = *memory_->snapshots().Publish(handle_, kOwner, "name", true, false);
   ExpectRefused(Code::kPermission, "published");
 }
 
@@ -174,37 +175,37 @@ TEST_F(RestoreTest, WantOfRoomIsToldInNumbers) {
   request_.tokens = request_.tokens.first(3);
   request_.positions = request_.positions.first(3);
   for (int taken = 0; taken < 4; ++taken) {
-    ASSERT_TRUE(AppendTokens(*memory_, *memory_->Create(kOwner), 1, 1));
+    ASSERT_TRUE(AppendTokens(*memory_, *memory_->sequences().Create(kOwner), 1, 1));
   }
   ExpectRefused(Code::kNoSpace, "state slots: 1 needed, 0 free");
 }
 
 TEST_F(RestoreTest, TwoRestoresAndAStepShareNoBlock) {
   Restore first, second;
-  ASSERT_TRUE(memory_->BeginRestore(request_, &first));
+  ASSERT_TRUE(memory_->restores().Begin(request_, &first));
   RestoreRequest other = request_;
-  other.handle = *memory_->Create(kOwner);
-  ASSERT_TRUE(memory_->BeginRestore(other, &second));
-  const SequenceHandle stepped = *memory_->Create(kOwner);
+  other.handle = *memory_->sequences().Create(kOwner);
+  ASSERT_TRUE(memory_->restores().Begin(other, &second));
+  const SequenceHandle stepped = *memory_->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory_, stepped, 1, 60));
-  ASSERT_TRUE(memory_->CommitRestore(second));
-  ASSERT_TRUE(memory_->CommitRestore(first));
+  ASSERT_TRUE(memory_->restores().Commit(second));
+  ASSERT_TRUE(memory_->restores().Commit(first));
   EXPECT_EQ(memory_->Usage().live_cells, 140u);
 }
 
 TEST_F(RestoreTest, HeldCellsStayWhenTheirTailIsRemovedAndWrittenAgain) {
   ASSERT_TRUE(AppendTokens(*memory_, handle_, 1, 20));
   SequenceHold hold;
-  ASSERT_TRUE(memory_->Hold(handle_, &hold));
+  ASSERT_TRUE(memory_->holds().Begin(handle_, &hold));
   const layout::Extent extent = hold.parts[0].extents[0];
-  ASSERT_TRUE(memory_->Clear(handle_));
+  ASSERT_TRUE(memory_->sequences().Clear(handle_));
   ASSERT_TRUE(AppendTokens(*memory_, handle_, 700, 20));
   EXPECT_EQ(memory_->BlockCells(0, BlockId{extent.block})[19].token, 20);
   const std::uint32_t free_blocks = memory_->Usage().free_blocks;
-  memory_->ReleaseHold(hold);
+  memory_->holds().Release(hold);
   EXPECT_EQ(memory_->Usage().free_blocks, free_blocks + 1);
   SequenceHold none;
-  EXPECT_EQ(memory_->Hold(MakeHandle(3, 99), &none).error().code, Code::kNotFound);
+  EXPECT_EQ(memory_->holds().Begin(MakeHandle(3, 99), &none).error().code, Code::kNotFound);
 }
 
 }  // namespace

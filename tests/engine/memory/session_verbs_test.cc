@@ -11,6 +11,7 @@
 
 #include "engine/memory/commit_log.h"
 #include "tests/engine/memory/memory_fixture.h"
+#include "tests/engine/memory/rewrite_all.h"
 
 namespace kvd {
 namespace {
@@ -37,27 +38,27 @@ MemoryOptions Options() {
 class SessionVerbsTest : public testing::Test {
  protected:
   SessionVerbsTest() : memory_(MakeMemory(Options())) {
-    EXPECT_TRUE(memory_->OpenSession(MakeSession(kSession)));
+    EXPECT_TRUE(memory_->sessions().Open(MakeSession(kSession)));
   }
 
-  AppliedRequest Next() {
-    return {.session = kSession, .request = static_cast<RequestId>(++request_), .verb = 3};
+  RequestTag Next() {
+    return {.session = kSession, .request = static_cast<RequestId>(++request_), .kind = 3};
   }
   SequenceHandle Filled(std::size_t cells) {
-    const SequenceHandle handle = *memory_->Create(kOwner);
+    const SequenceHandle handle = *memory_->sequences().Create(kOwner);
     EXPECT_TRUE(AppendTokens(*memory_, handle, 10, cells));
     return handle;
   }
-  Status Append(SequenceHandle handle, std::size_t count, const AppliedRequest& applied) {
+  Status Append(SequenceHandle handle, std::size_t count, const RequestTag& applied) {
     const std::vector<TokenId> tokens(count, 5);
     const AppendRequest request{.handle = handle,
-                                .pos = memory_->Query(handle)->next_pos,
+                                .pos = memory_->sequences().Query(handle)->next_pos,
                                 .tokens = tokens,
                                 .applied = applied};
     StepPlan plan;
-    KVD_CHECK_OK(memory_->Reserve({&request, 1}, &plan, nullptr));
-    Status status = memory_->Commit(plan, 0);
-    memory_->EndStep(plan);
+    KVD_CHECK_OK(memory_->steps().Reserve({&request, 1}, &plan, nullptr));
+    Status status = memory_->steps().Commit(plan, 0);
+    memory_->steps().EndStep(plan);
     return status;
   }
 
@@ -85,9 +86,9 @@ class SessionVerbsTest : public testing::Test {
     return seen;
   }
   // Calls the verb and looks at every moment of its commits.
-  AppliedReply ExpectTogether(const std::function<void(const AppliedRequest&)>& verb,
+  AppliedReply ExpectTogether(const std::function<void(const RequestTag&)>& verb,
                               bool changes = true) {
-    const AppliedRequest applied = Next();
+    const RequestTag applied = Next();
     const Seen before = Look(applied.request);
     std::vector<Seen> moments;
     memory_->commit_log_for_test().set_probe_for_test(
@@ -100,117 +101,125 @@ class SessionVerbsTest : public testing::Test {
     EXPECT_EQ(after.records != before.records, changes);
     EXPECT_GE(moments.size(), 4u);
     for (const Seen& moment : moments) EXPECT_TRUE(moment == before || moment == after);
-    const auto reply = memory_->FindApplied(kSession, applied.request);
+    const auto reply = memory_->sessions().FindApplied(kSession, applied.request);
     EXPECT_TRUE(reply) << reply.error().message;
     return reply.value_or(AppliedReply{});
   }
 
-  std::unique_ptr<UnifiedMemory> memory_;
+  std::unique_ptr<Memory> memory_;
   std::uint64_t request_ = 100;
 };
 
 TEST_F(SessionVerbsTest, EveryVerbIsRememberedWithItsChange) {
   SequenceHandle made = SequenceHandle::kNone;
   AppliedReply reply = ExpectTogether(
-      [&](const AppliedRequest& applied) { made = *memory_->Create(kOwner, applied); });
+      [&](const RequestTag& applied) { made = *memory_->sequences().Create(kOwner, applied); });
   EXPECT_EQ(reply.sequence, made);
   EXPECT_EQ(reply.created, 1u);
-  EXPECT_EQ(reply.verb, 3u);
+  EXPECT_EQ(reply.kind, 3u);
 
   ASSERT_TRUE(AppendTokens(*memory_, made, 10, 40));
   std::array<SequenceHandle, 3> forks;
-  reply = ExpectTogether([&](const AppliedRequest& applied) {
-    EXPECT_TRUE(memory_->Fork(made, kOwner, forks, 33, applied));
+  reply = ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_TRUE(memory_->sequences().Fork(made, kOwner, forks, 33, applied));
   });
   EXPECT_EQ(reply.sequence, forks[0]);
   EXPECT_EQ(reply.created, 3u);
   EXPECT_EQ(reply.cells, 33u);
-  EXPECT_THAT(memory_->CreatedBy(kSession, static_cast<RequestId>(request_)),
+  EXPECT_THAT(memory_->sessions().CreatedBy(kSession, static_cast<RequestId>(request_)),
               ElementsAre(forks[0], forks[1], forks[2]));
 
-  reply = ExpectTogether([&](const AppliedRequest& applied) {
-    EXPECT_EQ(memory_->RemoveRange(made, {Pos{30}, kPosEnd}, applied), 10u);
+  reply = ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_EQ(memory_->sequences().RemoveRange(made, {Pos{30}, kPosEnd}, applied), 10u);
   });
   EXPECT_EQ(reply.cells, 10u);
-  reply = ExpectTogether([&](const AppliedRequest& applied) {
-    EXPECT_EQ(memory_->RemoveRange(made, {Pos{3}, Pos{5}}, applied), 2u);
+  reply = ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_EQ(memory_->sequences().RemoveRange(made, {Pos{3}, Pos{5}}, applied), 2u);
   });
   EXPECT_EQ(reply.cells, 2u);
-  ExpectTogether([&](const AppliedRequest& applied) {
-    EXPECT_TRUE(memory_->AddPositions(made, {Pos{20}, kPosEnd}, 7, applied));
+  ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_TRUE(memory_->sequences().AddPositions(made, {Pos{20}, kPosEnd}, 7, applied));
   });
-  ExpectTogether([&](const AppliedRequest& applied) {
-    EXPECT_TRUE(memory_->AddPositions(made, {}, 9, applied));
+  ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_TRUE(memory_->sequences().AddPositions(made, {}, 9, applied));
   });
-  ExpectTogether(
-      [&](const AppliedRequest& applied) { EXPECT_TRUE(memory_->Clear(forks[2], applied)); });
-  reply = ExpectTogether([&](const AppliedRequest& applied) {
-    EXPECT_EQ(memory_->CopyRange(forks[0], forks[2], {Pos{4}, Pos{9}}, applied), 5u);
+  ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_TRUE(memory_->sequences().Clear(forks[2], applied));
+  });
+  reply = ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_EQ(memory_->sequences().CopyRange(forks[0], forks[2], {Pos{4}, Pos{9}}, applied), 5u);
   });
   EXPECT_EQ(reply.sequence, forks[2]);
   EXPECT_EQ(reply.cells, 5u);
-  reply = ExpectTogether([&](const AppliedRequest& applied) {
-    made = *memory_->Publish(forks[0], kOwner, "name", false, false, applied);
+  reply = ExpectTogether([&](const RequestTag& applied) {
+    made = *memory_->snapshots().Publish(forks[0], kOwner, "name", false, false, applied);
   });
   EXPECT_EQ(reply.sequence, made);
   EXPECT_EQ(reply.cells, 33u);
-  ExpectTogether(
-      [&](const AppliedRequest& applied) { EXPECT_TRUE(memory_->Unpublish("name", applied)); });
-  ExpectTogether(
-      [&](const AppliedRequest& applied) { EXPECT_TRUE(memory_->Drop(forks[1], applied)); });
-  ExpectTogether([&](const AppliedRequest& applied) {
-    EXPECT_TRUE(memory_->Keep(forks[0], kSession, applied));
+  ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_TRUE(memory_->snapshots().Unpublish("name", applied));
+  });
+  ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_TRUE(memory_->sequences().Drop(forks[1], applied));
+  });
+  ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_TRUE(memory_->sequences().Keep(forks[0], kSession, applied));
   });
 }
 
 TEST_F(SessionVerbsTest, WhatBecomesOfPrefixesIsRememberedWithIt) {
   const SequenceHandle whole = Filled(40);
-  AppliedReply reply = ExpectTogether([&](const AppliedRequest& applied) {
-    EXPECT_TRUE(memory_->SetOwner(whole, kOwner, layout::kSequencePinned, 0, applied));
+  AppliedReply reply = ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_TRUE(memory_->sequences().SetOwner(whole, kOwner, layout::kSequencePinned, 0, applied));
   });
   EXPECT_EQ(reply.sequence, whole);
-  reply = ExpectTogether(
-      [&](const AppliedRequest& applied) { EXPECT_EQ(memory_->Retain(whole, applied), true); });
+  reply = ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_EQ(memory_->prefixes().Retain(whole, applied), true);
+  });
   EXPECT_EQ(reply.sequence, whole);
   // Retained already.
   reply = ExpectTogether(
-      [&](const AppliedRequest& applied) { EXPECT_EQ(memory_->Retain(whole, applied), true); },
+      [&](const RequestTag& applied) {
+        EXPECT_EQ(memory_->prefixes().Retain(whole, applied), true);
+      },
       /*changes=*/false);
   EXPECT_EQ(reply.sequence, whole);
   // Cut to what is pristine.
-  const SequenceHandle edited = *memory_->Create(kOwner);
+  const SequenceHandle edited = *memory_->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory_, edited, 50, 40));
-  ASSERT_EQ(memory_->RemoveRange(edited, {Pos{30}, Pos{31}}), 1u);
-  reply = ExpectTogether(
-      [&](const AppliedRequest& applied) { EXPECT_EQ(memory_->Retain(edited, applied), true); });
+  ASSERT_EQ(memory_->sequences().RemoveRange(edited, {Pos{30}, Pos{31}}), 1u);
+  reply = ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_EQ(memory_->prefixes().Retain(edited, applied), true);
+  });
   EXPECT_EQ(reply.sequence, edited);
-  EXPECT_EQ(memory_->Query(edited)->cell_count, 30u);
+  EXPECT_EQ(memory_->sequences().Query(edited)->cell_count, 30u);
   const SequenceHandle brief = Filled(3);
-  reply = ExpectTogether(
-      [&](const AppliedRequest& applied) { EXPECT_EQ(memory_->Retain(brief, applied), false); });
+  reply = ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_EQ(memory_->prefixes().Retain(brief, applied), false);
+  });
   EXPECT_EQ(reply.sequence, SequenceHandle::kNone);
-  reply = ExpectTogether([&](const AppliedRequest& applied) {
-    EXPECT_TRUE(memory_->DropAll(std::array{whole, edited}, applied));
+  reply = ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_TRUE(memory_->sequences().DropAll(std::array{whole, edited}, applied));
   });
   EXPECT_EQ(reply.cells, 2u);
   reply = ExpectTogether(
-      [&](const AppliedRequest& applied) { EXPECT_TRUE(memory_->DropAll({}, applied)); },
+      [&](const RequestTag& applied) { EXPECT_TRUE(memory_->sequences().DropAll({}, applied)); },
       /*changes=*/false);
   EXPECT_EQ(reply.cells, 0u);
 }
 
 TEST_F(SessionVerbsTest, WhatChangesFilesIsRememberedAsBegunAndAsEnded) {
-  AppliedRequest request;
+  RequestTag request;
   AppliedReply reply = ExpectTogether(
-      [&](const AppliedRequest& applied) {
+      [&](const RequestTag& applied) {
         request = applied;
-        EXPECT_TRUE(memory_->Remember(applied, Memory::Stage::kBegun, 0));
+        EXPECT_TRUE(memory_->sessions().Remember(applied, Sessions::Stage::kBegun, 0));
       },
       /*changes=*/false);
   EXPECT_FALSE(reply.has_ended);
-  ASSERT_TRUE(memory_->Create(kOwner, Next()));
-  ASSERT_TRUE(memory_->Remember(request, Memory::Stage::kEnded, 99));
-  reply = *memory_->FindApplied(kSession, request.request);
+  ASSERT_TRUE(memory_->sequences().Create(kOwner, Next()));
+  ASSERT_TRUE(memory_->sessions().Remember(request, Sessions::Stage::kEnded, 99));
+  reply = *memory_->sessions().FindApplied(kSession, request.request);
   EXPECT_TRUE(reply.has_ended);
   EXPECT_EQ(reply.cells, 99u);
   // In the place that it had.
@@ -221,10 +230,11 @@ TEST_F(SessionVerbsTest, WhatChangesFilesIsRememberedAsBegunAndAsEnded) {
                                   [](const auto& applied) { return applied.request != 0; }),
             2);
   // Of nobody, and of a session that is not stored, nothing.
-  EXPECT_TRUE(memory_->Remember({}, Memory::Stage::kBegun, 0));
+  EXPECT_TRUE(memory_->sessions().Remember({}, Sessions::Stage::kBegun, 0));
   request.session = SessionId{8};
-  EXPECT_TRUE(memory_->Remember(request, Memory::Stage::kBegun, 0));
-  EXPECT_EQ(memory_->FindApplied(SessionId{8}, request.request).error().code, Code::kNotFound);
+  EXPECT_TRUE(memory_->sessions().Remember(request, Sessions::Stage::kBegun, 0));
+  EXPECT_EQ(memory_->sessions().FindApplied(SessionId{8}, request.request).error().code,
+            Code::kNotFound);
 }
 
 TEST_F(SessionVerbsTest, DivisionsAreRememberedWithTheirChange) {
@@ -234,134 +244,135 @@ TEST_F(SessionVerbsTest, DivisionsAreRememberedWithTheirChange) {
       return {};
     }
   } rotator;
-  const SequenceHandle handle = *memory_->Create(kOwner);
+  const SequenceHandle handle = *memory_->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory_, handle, 10, 1));
-  ASSERT_TRUE(memory_->AddPositions(handle, {}, 8));
-  const AppliedReply reply = ExpectTogether([&](const AppliedRequest& applied) {
-    EXPECT_EQ(memory_->DividePositions(handle, {}, 2, rotator, applied), 1u);
+  ASSERT_TRUE(memory_->sequences().AddPositions(handle, {}, 8));
+  const AppliedReply reply = ExpectTogether([&](const RequestTag& applied) {
+    EXPECT_EQ(DividePositions(*memory_, handle, {}, 2, rotator, applied), 1u);
   });
   EXPECT_EQ(reply.cells, 1u);
   ExpectTogether(
-      [&](const AppliedRequest& applied) {
-        EXPECT_EQ(memory_->DividePositions(handle, {}, 1, rotator, applied), 0u);
+      [&](const RequestTag& applied) {
+        EXPECT_EQ(DividePositions(*memory_, handle, {}, 1, rotator, applied), 0u);
       },
       /*changes=*/false);
 }
 
 TEST_F(SessionVerbsTest, WhatFindsNothingToChangeIsRememberedToo) {
   const SequenceHandle handle = Filled(5);
-  const SequenceHandle other = *memory_->Create(kOwner);
-  const auto expect = [&](const std::function<void(const AppliedRequest&)>& verb) {
+  const SequenceHandle other = *memory_->sequences().Create(kOwner);
+  const auto expect = [&](const std::function<void(const RequestTag&)>& verb) {
     ExpectTogether(verb, /*changes=*/false);
   };
-  expect([&](const AppliedRequest& applied) {
-    EXPECT_EQ(memory_->RemoveRange(handle, {Pos{50}, kPosEnd}, applied), 0u);
+  expect([&](const RequestTag& applied) {
+    EXPECT_EQ(memory_->sequences().RemoveRange(handle, {Pos{50}, kPosEnd}, applied), 0u);
   });
-  expect([&](const AppliedRequest& applied) {
-    EXPECT_TRUE(memory_->AddPositions(handle, {}, 0, applied));
+  expect([&](const RequestTag& applied) {
+    EXPECT_TRUE(memory_->sequences().AddPositions(handle, {}, 0, applied));
   });
-  expect([&](const AppliedRequest& applied) {
-    EXPECT_EQ(memory_->CopyRange(other, handle, {}, applied), 0u);
+  expect([&](const RequestTag& applied) {
+    EXPECT_EQ(memory_->sequences().CopyRange(other, handle, {}, applied), 0u);
   });
-  ASSERT_TRUE(memory_->Drop(other));
-  expect([&](const AppliedRequest& applied) {
-    EXPECT_TRUE(memory_->Keep(handle, kSession, applied));
+  ASSERT_TRUE(memory_->sequences().Drop(other));
+  expect([&](const RequestTag& applied) {
+    EXPECT_TRUE(memory_->sequences().Keep(handle, kSession, applied));
   });
 }
 
 TEST_F(SessionVerbsTest, PartsOfARequestMarkWhatTheyMakeAndNoMore) {
-  AppliedRequest part = Next();
+  RequestTag part = Next();
   part.completes = false;
-  const SequenceHandle made = *memory_->Create(kOwner, part);
-  EXPECT_EQ(memory_->FindApplied(kSession, part.request).error().code, Code::kNotFound);
-  EXPECT_THAT(memory_->CreatedBy(kSession, part.request), ElementsAre(made));
-  EXPECT_THAT(memory_->CreatedBy(SessionId{8}, part.request), ElementsAre());
-  EXPECT_EQ(memory_->LastRequest(kSession), part.request);
+  const SequenceHandle made = *memory_->sequences().Create(kOwner, part);
+  EXPECT_EQ(memory_->sessions().FindApplied(kSession, part.request).error().code, Code::kNotFound);
+  EXPECT_THAT(memory_->sessions().CreatedBy(kSession, part.request), ElementsAre(made));
+  EXPECT_THAT(memory_->sessions().CreatedBy(SessionId{8}, part.request), ElementsAre());
+  EXPECT_EQ(memory_->sessions().LastRequest(kSession), part.request);
 }
 
 TEST_F(SessionVerbsTest, TheWindowForgetsTheLowestRequests) {
   const SequenceHandle handle = Filled(1);
   const std::uint64_t first = request_ + 1;
   for (std::uint32_t i = 0; i < layout::kAppliedMax + 3; ++i) {
-    ASSERT_TRUE(memory_->AddPositions(handle, {}, 1, Next()));
+    ASSERT_TRUE(memory_->sequences().AddPositions(handle, {}, 1, Next()));
   }
   const auto code = [&](std::uint64_t request) {
-    const auto found = memory_->FindApplied(kSession, static_cast<RequestId>(request));
+    const auto found = memory_->sessions().FindApplied(kSession, static_cast<RequestId>(request));
     return found ? Code::kOk : found.error().code;
   };
   EXPECT_EQ(code(first + 2), Code::kConflict);
   EXPECT_EQ(code(first + 3), Code::kOk);
   EXPECT_EQ(code(request_), Code::kOk);
   EXPECT_EQ(code(request_ + 1), Code::kNotFound);
-  EXPECT_EQ(memory_->LastRequest(kSession), static_cast<RequestId>(request_));
+  EXPECT_EQ(memory_->sessions().LastRequest(kSession), static_cast<RequestId>(request_));
 }
 
 TEST_F(SessionVerbsTest, StepsMarkTheirRequest) {
   const SequenceHandle handle = Filled(4);
-  EXPECT_EQ(memory_->Query(handle)->request, RequestId{});
-  const AppliedRequest computing = Next();
+  EXPECT_EQ(memory_->sequences().Query(handle)->request, RequestId{});
+  const RequestTag computing = Next();
   ASSERT_TRUE(Append(handle, 3, computing));
   ASSERT_TRUE(Append(handle, 2, computing));
-  SequenceInfo info = *memory_->Query(handle);
+  SequenceInfo info = *memory_->sequences().Query(handle);
   EXPECT_EQ(info.request, computing.request);
   EXPECT_EQ(info.request_session, kSession);
   EXPECT_EQ(info.request_first_cell, 4u);
   // Taking a token back is nobody's request: the mark stays.
-  ASSERT_EQ(memory_->RemoveRange(handle, {Pos{8}, kPosEnd}), 1u);
-  EXPECT_EQ(memory_->Query(handle)->request_first_cell, 4u);
-  ASSERT_EQ(memory_->RemoveRange(handle, {Pos{7}, kPosEnd}, Next()), 1u);
-  info = *memory_->Query(handle);
+  ASSERT_EQ(memory_->sequences().RemoveRange(handle, {Pos{8}, kPosEnd}), 1u);
+  EXPECT_EQ(memory_->sequences().Query(handle)->request_first_cell, 4u);
+  ASSERT_EQ(memory_->sequences().RemoveRange(handle, {Pos{7}, kPosEnd}, Next()), 1u);
+  info = *memory_->sequences().Query(handle);
   EXPECT_EQ(info.request, computing.request);
   EXPECT_EQ(info.request_first_cell, std::nullopt);
   ASSERT_TRUE(Append(handle, 1, computing));
-  EXPECT_EQ(memory_->Query(handle)->request_first_cell, std::nullopt);
-  const AppliedRequest next = Next();
+  EXPECT_EQ(memory_->sequences().Query(handle)->request_first_cell, std::nullopt);
+  const RequestTag next = Next();
   ASSERT_TRUE(Append(handle, 1, next));
-  EXPECT_EQ(memory_->Query(handle)->request_first_cell, 8u);
+  EXPECT_EQ(memory_->sequences().Query(handle)->request_first_cell, 8u);
   // Cut to before its first token.
-  ASSERT_EQ(memory_->RemoveRange(handle, {Pos{2}, kPosEnd}), 7u);
-  EXPECT_EQ(memory_->Query(handle)->request_first_cell, std::nullopt);
+  ASSERT_EQ(memory_->sequences().RemoveRange(handle, {Pos{2}, kPosEnd}), 7u);
+  EXPECT_EQ(memory_->sequences().Query(handle)->request_first_cell, std::nullopt);
   const auto tables = RebuildTables(memory_->meta_bytes());
   ASSERT_TRUE(tables) << tables.error().message;
-  ASSERT_TRUE(memory_->SetOwner(handle, {.uid = 1000}, layout::kSequenceRetained, 0));
-  EXPECT_EQ(memory_->Query(handle)->request, RequestId{});
+  ASSERT_TRUE(memory_->sequences().SetOwner(handle, {.uid = 1000}, layout::kSequenceRetained, 0));
+  EXPECT_EQ(memory_->sequences().Query(handle)->request, RequestId{});
 }
 
 TEST_F(SessionVerbsTest, SessionsComeAndGo) {
-  EXPECT_EQ(memory_->OpenSession(MakeSession(kSession)).error().code, Code::kExists);
-  EXPECT_EQ(memory_->OpenSession(MakeSession(SessionId::kNone)).error().code,
+  EXPECT_EQ(memory_->sessions().Open(MakeSession(kSession)).error().code, Code::kExists);
+  EXPECT_EQ(memory_->sessions().Open(MakeSession(SessionId::kNone)).error().code,
             Code::kInvalidArgument);
-  ASSERT_TRUE(memory_->OpenSession(MakeSession(SessionId{9})));
-  const Status full = memory_->OpenSession(MakeSession(SessionId{10}));
+  ASSERT_TRUE(memory_->sessions().Open(MakeSession(SessionId{9})));
+  const Status full = memory_->sessions().Open(MakeSession(SessionId{10}));
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code, Code::kNoSpace);
   EXPECT_THAT(full.error().message, HasSubstr("2 records"));
-  const auto stored = memory_->StoredSessions();
+  const auto stored = memory_->sessions().List();
   ASSERT_EQ(stored.size(), 2u);
   EXPECT_EQ(stored[1].id, SessionId{9});
   EXPECT_EQ(stored[1].owner_uid, 1000u);
   EXPECT_EQ(stored[1].token_hash, MakeSession(SessionId{9}).token_hash);
   EXPECT_EQ(stored[1].process, ClientProcess{});
   const ClientProcess process{.pid = 5, .start = 6, .pid_namespace = 7};
-  ASSERT_TRUE(memory_->SetSessionProcess(SessionId{9}, process));
-  EXPECT_EQ(memory_->StoredSessions()[1].process, process);
-  EXPECT_EQ(memory_->StoredSessions()[1].token_hash, stored[1].token_hash);
-  EXPECT_EQ(memory_->SetSessionProcess(SessionId{8}, process).error().code, Code::kNotFound);
-  EXPECT_EQ(memory_->LastSession(), SessionId{9});
+  ASSERT_TRUE(memory_->sessions().SetProcess(SessionId{9}, process));
+  EXPECT_EQ(memory_->sessions().List()[1].process, process);
+  EXPECT_EQ(memory_->sessions().List()[1].token_hash, stored[1].token_hash);
+  EXPECT_EQ(memory_->sessions().SetProcess(SessionId{8}, process).error().code, Code::kNotFound);
+  EXPECT_EQ(memory_->sessions().Last(), SessionId{9});
   EXPECT_EQ(*RebuildTables(memory_->meta_bytes()), memory_->derived());
-  ASSERT_TRUE(memory_->CloseSession(SessionId{9}));
-  EXPECT_EQ(memory_->CloseSession(SessionId{9}).error().code, Code::kNotFound);
+  ASSERT_TRUE(memory_->sessions().Close(SessionId{9}));
+  EXPECT_EQ(memory_->sessions().Close(SessionId{9}).error().code, Code::kNotFound);
   EXPECT_EQ(*RebuildTables(memory_->meta_bytes()), memory_->derived());
-  ASSERT_TRUE(memory_->OpenSession(MakeSession(SessionId{11})));
+  ASSERT_TRUE(memory_->sessions().Open(MakeSession(SessionId{11})));
   // Requests of a session that is not stored are applied and not remembered.
-  ASSERT_TRUE(memory_->CloseSession(kSession));
-  const AppliedRequest applied = Next();
-  ASSERT_TRUE(memory_->Create(kOwner, applied));
-  EXPECT_EQ(memory_->FindApplied(kSession, applied.request).error().code, Code::kNotFound);
+  ASSERT_TRUE(memory_->sessions().Close(kSession));
+  const RequestTag applied = Next();
+  ASSERT_TRUE(memory_->sequences().Create(kOwner, applied));
+  EXPECT_EQ(memory_->sessions().FindApplied(kSession, applied.request).error().code,
+            Code::kNotFound);
 }
 
 TEST_F(SessionVerbsTest, DamagedSessionsAreNamed) {
-  ASSERT_TRUE(memory_->Create(kOwner, Next()));
+  ASSERT_TRUE(memory_->sequences().Create(kOwner, Next()));
   const auto expect = [&](const char* named, const std::function<void(MetaView)>& damage) {
     const MetaCopy copy(memory_->meta_bytes());
     const auto checked = ValidateHeader(copy.bytes());

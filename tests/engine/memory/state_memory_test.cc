@@ -50,38 +50,38 @@ class StateMemoryTest : public testing::Test {
     std::vector<TokenId> tokens(count);
     std::iota(tokens.begin(), tokens.end(), first);
     StepPlan plan;
-    const AppendRequest request{handle, memory_->Query(handle)->next_pos, tokens};
-    KVD_CHECK_OK(memory_->Reserve({&request, 1}, &plan, nullptr));
+    const AppendRequest request{handle, memory_->sequences().Query(handle)->next_pos, tokens};
+    KVD_CHECK_OK(memory_->steps().Reserve({&request, 1}, &plan, nullptr));
     Compute(plan.sequences[0].state_from, plan.sequences[0].state_to, tokens);
     last_slot_ = plan.sequences[0].state_to;
-    const Status status = memory_->Commit(plan, 0);
-    memory_->EndStep(plan);
+    const Status status = memory_->steps().Commit(plan, 0);
+    memory_->steps().EndStep(plan);
     return status;
   }
   SequenceHandle Make(std::size_t count) {
-    const SequenceHandle handle = *memory_->Create(kOwner);
+    const SequenceHandle handle = *memory_->sequences().Create(kOwner);
     EXPECT_TRUE(Append(handle, 1, count));
     return handle;
   }
   Result<SequenceHandle> Fork(SequenceHandle source, std::optional<std::uint32_t> cells = {}) {
     SequenceHandle fork = SequenceHandle::kNone;
-    KVD_CHECK_OK(memory_->Fork(source, kOwner, {&fork, 1}, cells));
+    KVD_CHECK_OK(memory_->sequences().Fork(source, kOwner, {&fork, 1}, cells));
     return fork;
   }
   // What the sequence's state has seen: the state that its next step would read.
   std::vector<TokenId> Seen(SequenceHandle handle) {
     StepPlan plan;
     const TokenId token = 0;
-    const AppendRequest request{handle, memory_->Query(handle)->next_pos, {&token, 1}};
-    const Status reserved = memory_->Reserve({&request, 1}, &plan, nullptr);
+    const AppendRequest request{handle, memory_->sequences().Query(handle)->next_pos, {&token, 1}};
+    const Status reserved = memory_->steps().Reserve({&request, 1}, &plan, nullptr);
     EXPECT_TRUE(reserved) << reserved.error().message;
     std::vector<TokenId> seen;
     if (const std::uint32_t from = plan.sequences[0].state_from; from != layout::kNoSlot) {
       const auto* state = reinterpret_cast<const TokenId*>(memory_->StateBytes(from));
       seen.assign(state + 1, state + 1 + state[0]);
     }
-    memory_->Abandon(plan, 0);
-    memory_->EndStep(plan);
+    memory_->steps().Abandon(plan, 0);
+    memory_->steps().EndStep(plan);
     return seen;
   }
   void ExpectStateIsThatOfItsTokens(SequenceHandle handle) {
@@ -90,7 +90,7 @@ class StateMemoryTest : public testing::Test {
   }
   Status Rewound(SequenceHandle handle, PosRange range, std::size_t slice = 3) {
     Rewind rewind;
-    KVD_CHECK_OK(memory_->BeginRewind(handle, range, &rewind));
+    KVD_CHECK_OK(memory_->states().BeginRewind(handle, range, &rewind));
     replayed_ = rewind.tokens.size();
     while (rewind.done < rewind.tokens.size()) {
       const std::size_t count = std::min(slice, rewind.tokens.size() - rewind.done);
@@ -101,7 +101,7 @@ class StateMemoryTest : public testing::Test {
       rewind.last_slot = to;
       rewind.done += count;
     }
-    return memory_->CommitRewind(rewind);
+    return memory_->states().CommitRewind(rewind);
   }
   std::uint32_t FreeSlots() { return memory_->Usage().free_state_slots; }
   template <class T>
@@ -109,7 +109,7 @@ class StateMemoryTest : public testing::Test {
     return result ? Code::kOk : result.error().code;
   }
 
-  std::unique_ptr<UnifiedMemory> memory_;
+  std::unique_ptr<Memory> memory_;
   std::uint32_t last_slot_ = layout::kNoSlot;
   std::size_t replayed_ = 0;
 };
@@ -120,7 +120,7 @@ TEST_F(StateMemoryTest, AStepWritesAFreshSlotAndGivesTheOldOneBack) {
   ASSERT_TRUE(Append(a, 6, 40));
   EXPECT_EQ(FreeSlots(), 7u);
   ExpectStateIsThatOfItsTokens(a);
-  ASSERT_TRUE(memory_->Clear(a));
+  ASSERT_TRUE(memory_->sequences().Clear(a));
   EXPECT_EQ(FreeSlots(), 8u);
   ExpectStateIsThatOfItsTokens(a);
 }
@@ -133,39 +133,39 @@ TEST_F(StateMemoryTest, AForkSharesTheSlotUntilOneOfThemGoesOn) {
   EXPECT_EQ(FreeSlots(), 6u);
   ExpectStateIsThatOfItsTokens(a);
   ExpectStateIsThatOfItsTokens(fork);
-  ASSERT_TRUE(memory_->Drop(a));
+  ASSERT_TRUE(memory_->sequences().Drop(a));
   // The fork keeps the fork's point as a checkpoint.
   EXPECT_EQ(FreeSlots(), 6u);
-  ASSERT_EQ(*memory_->RemoveRange(fork, {Pos{5}, kPosEnd}), 3u);
+  ASSERT_EQ(*memory_->sequences().RemoveRange(fork, {Pos{5}, kPosEnd}), 3u);
   ExpectStateIsThatOfItsTokens(fork);
 }
 
 TEST_F(StateMemoryTest, ATailIsRemovedAtOnceWhereACheckpointIsAndReplayedElsewhere) {
   const SequenceHandle a = Make(10);
-  EXPECT_TRUE(*memory_->KeepCheckpoint(a));
-  EXPECT_TRUE(*memory_->KeepCheckpoint(a)) << "once more is nothing new";
+  EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
+  EXPECT_TRUE(*memory_->states().KeepCheckpoint(a)) << "once more is nothing new";
   ASSERT_TRUE(Append(a, 11, 60));
   EXPECT_EQ(memory_->Usage().checkpoint_slots, 1u);
   const auto before = ContentsOf(*memory_, a);
-  EXPECT_EQ(CodeOf(memory_->RemoveRange(a, {Pos{30}, kPosEnd})), Code::kNeedsReplay);
+  EXPECT_EQ(CodeOf(memory_->sequences().RemoveRange(a, {Pos{30}, kPosEnd})), Code::kNeedsReplay);
   EXPECT_EQ(ContentsOf(*memory_, a), before);
   ASSERT_TRUE(Rewound(a, {Pos{30}, kPosEnd}));
   EXPECT_EQ(replayed_, 20u);
-  EXPECT_EQ(memory_->Query(a)->cell_count, 30u);
+  EXPECT_EQ(memory_->sequences().Query(a)->cell_count, 30u);
   ExpectStateIsThatOfItsTokens(a);
-  EXPECT_EQ(*memory_->RemoveRange(a, {Pos{10}, kPosEnd}), 20u);
+  EXPECT_EQ(*memory_->sequences().RemoveRange(a, {Pos{10}, kPosEnd}), 20u);
   ExpectStateIsThatOfItsTokens(a);
   ASSERT_TRUE(Append(a, 500, 4));
   ExpectStateIsThatOfItsTokens(a);
-  ASSERT_TRUE(memory_->Drop(a));
+  ASSERT_TRUE(memory_->sequences().Drop(a));
   EXPECT_EQ(FreeSlots(), 8u);
 }
 
 TEST_F(StateMemoryTest, ARangeInTheMiddleIsReplayedFromBeforeIt) {
   const SequenceHandle a = Make(10);
-  EXPECT_TRUE(*memory_->KeepCheckpoint(a));
+  EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
   ASSERT_TRUE(Append(a, 11, 60));
-  EXPECT_TRUE(*memory_->KeepCheckpoint(a));
+  EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
   ASSERT_TRUE(Append(a, 71, 9));
   ASSERT_TRUE(Rewound(a, {Pos{20}, Pos{40}}));
   EXPECT_EQ(replayed_, 49u);
@@ -178,28 +178,31 @@ TEST_F(StateMemoryTest, ARangeInTheMiddleIsReplayedFromBeforeIt) {
 
 TEST_F(StateMemoryTest, ForksAndCopiesOfFewerCellsNeedACheckpointThere) {
   const SequenceHandle a = Make(10);
-  EXPECT_TRUE(*memory_->KeepCheckpoint(a));
+  EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
   ASSERT_TRUE(Append(a, 11, 60));
   EXPECT_EQ(CodeOf(Fork(a, 20)), Code::kNeedsReplay);
   const SequenceHandle fork = *Fork(a, 10);
   ExpectStateIsThatOfItsTokens(fork);
-  const SequenceHandle empty = *memory_->Create(kOwner);
-  EXPECT_EQ(CodeOf(memory_->CopyRange(a, empty, {Pos{0}, Pos{20}})), Code::kNeedsReplay);
-  EXPECT_EQ(CodeOf(memory_->CopyRange(a, empty, {Pos{5}, Pos{10}})), Code::kUnsupported);
-  EXPECT_EQ(CodeOf(memory_->CopyRange(a, fork, {Pos{10}, Pos{20}})), Code::kUnsupported);
-  EXPECT_EQ(*memory_->CopyRange(a, empty, {Pos{0}, Pos{10}}), 10u);
+  const SequenceHandle empty = *memory_->sequences().Create(kOwner);
+  EXPECT_EQ(CodeOf(memory_->sequences().CopyRange(a, empty, {Pos{0}, Pos{20}})),
+            Code::kNeedsReplay);
+  EXPECT_EQ(CodeOf(memory_->sequences().CopyRange(a, empty, {Pos{5}, Pos{10}})),
+            Code::kUnsupported);
+  EXPECT_EQ(CodeOf(memory_->sequences().CopyRange(a, fork, {Pos{10}, Pos{20}})),
+            Code::kUnsupported);
+  EXPECT_EQ(*memory_->sequences().CopyRange(a, empty, {Pos{0}, Pos{10}}), 10u);
   ExpectStateIsThatOfItsTokens(empty);
-  const SequenceHandle whole = *memory_->Create(kOwner);
-  EXPECT_EQ(*memory_->CopyRange(a, whole, {}), 70u);
+  const SequenceHandle whole = *memory_->sequences().Create(kOwner);
+  EXPECT_EQ(*memory_->sequences().CopyRange(a, whole, {}), 70u);
   ExpectStateIsThatOfItsTokens(whole);
 }
 
 TEST_F(StateMemoryTest, ShiftsAndDivisionsAreOfNoConcernToTheState) {
   const SequenceHandle a = Make(40);
-  EXPECT_TRUE(*memory_->KeepCheckpoint(a));
-  ASSERT_TRUE(memory_->AddPositions(a, {Pos{20}, kPosEnd}, 7));
+  EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
+  ASSERT_TRUE(memory_->sequences().AddPositions(a, {Pos{20}, kPosEnd}, 7));
   ExpectStateIsThatOfItsTokens(a);
-  ASSERT_TRUE(memory_->AddPositions(a, {}, 3));
+  ASSERT_TRUE(memory_->sequences().AddPositions(a, {}, 3));
   ExpectStateIsThatOfItsTokens(a);
   EXPECT_EQ(memory_->Usage().checkpoint_slots, 1u);
 }
@@ -208,39 +211,39 @@ TEST_F(StateMemoryTest, ARewindOfASequenceThatChangedIsAConflict) {
   const SequenceHandle a = Make(10);
   ASSERT_TRUE(Append(a, 11, 9));
   Rewind rewind;
-  ASSERT_TRUE(memory_->BeginRewind(a, {Pos{15}, kPosEnd}, &rewind));
+  ASSERT_TRUE(memory_->states().BeginRewind(a, {Pos{15}, kPosEnd}, &rewind));
   EXPECT_EQ(FreeSlots(), 5u);
   ASSERT_TRUE(Append(a, 20, 1));
   rewind.done = rewind.tokens.size();
   rewind.last_slot = rewind.slots[0];
-  EXPECT_EQ(CodeOf(memory_->CommitRewind(rewind)), Code::kConflict);
+  EXPECT_EQ(CodeOf(memory_->states().CommitRewind(rewind)), Code::kConflict);
   EXPECT_EQ(FreeSlots(), 7u);
   ExpectStateIsThatOfItsTokens(a);
-  ASSERT_TRUE(memory_->BeginRewind(a, {Pos{15}, kPosEnd}, &rewind));
-  memory_->AbandonRewind(rewind);
+  ASSERT_TRUE(memory_->states().BeginRewind(a, {Pos{15}, kPosEnd}, &rewind));
+  memory_->states().AbandonRewind(rewind);
   EXPECT_EQ(FreeSlots(), 7u);
 }
 
 TEST_F(StateMemoryTest, CheckpointsGiveWayToStepsAndWithoutThemStepsFailWithTheNumbers) {
   Use(3, 2);
   const SequenceHandle a = Make(10);
-  EXPECT_TRUE(*memory_->KeepCheckpoint(a));
+  EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
   ASSERT_TRUE(Append(a, 11, 10));
-  EXPECT_TRUE(*memory_->KeepCheckpoint(a));
+  EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
   EXPECT_EQ(FreeSlots(), 1u);
   const SequenceHandle b = Make(3);
   EXPECT_EQ(FreeSlots(), 0u);
   ASSERT_TRUE(Append(a, 21, 1));  // gives up a checkpoint
   EXPECT_EQ(memory_->Usage().checkpoint_slots, 1u);
-  const SequenceHandle c = *memory_->Create(kOwner);
+  const SequenceHandle c = *memory_->sequences().Create(kOwner);
   ExpectStateIsThatOfItsTokens(a);
   ASSERT_TRUE(Append(c, 1, 1));  // gives up the other one
   EXPECT_EQ(memory_->Usage().checkpoint_slots, 0u);
   const Status full = Append(c, 2, 1);
   EXPECT_EQ(CodeOf(full), Code::kNoSpace);
   EXPECT_THAT(full.error().message, HasSubstr("state slots: 1 needed, 0 free of 3"));
-  EXPECT_EQ(memory_->Query(c)->cell_count, 1u);
-  ASSERT_TRUE(memory_->Drop(b));
+  EXPECT_EQ(memory_->sequences().Query(c)->cell_count, 1u);
+  ASSERT_TRUE(memory_->sequences().Drop(b));
   ASSERT_TRUE(Append(c, 2, 1));
   ExpectStateIsThatOfItsTokens(c);
 }
@@ -249,7 +252,7 @@ TEST_F(StateMemoryTest, CheckpointsAreThinnedNotLost) {
   Use(64, 40);
   const SequenceHandle a = Make(1);
   for (int i = 0; i < 40; ++i) {
-    EXPECT_TRUE(*memory_->KeepCheckpoint(a));
+    EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
     ASSERT_TRUE(Append(a, 2 + i, 1));
   }
   EXPECT_EQ(memory_->Usage().checkpoint_slots, 16u);
@@ -262,34 +265,34 @@ TEST_F(StateMemoryTest, KeptLogitsGoWithTheSequenceAndWithTheNextToken) {
   const SequenceHandle a = Make(10);
   const float row[2] = {1.5f, -2.0f};
   float read[2] = {};
-  EXPECT_FALSE(*memory_->ReadLogits(a, read));
-  EXPECT_TRUE(*memory_->KeepLogits(a, row));
+  EXPECT_FALSE(*memory_->states().ReadLogits(a, read));
+  EXPECT_TRUE(*memory_->states().KeepLogits(a, row));
   const SequenceHandle fork = *Fork(a);
-  EXPECT_TRUE(*memory_->ReadLogits(fork, read));
+  EXPECT_TRUE(*memory_->states().ReadLogits(fork, read));
   EXPECT_EQ(read[0], 1.5f);
   EXPECT_EQ(read[1], -2.0f);
   ASSERT_TRUE(Append(a, 11, 1));
-  EXPECT_FALSE(*memory_->ReadLogits(a, read));
-  EXPECT_TRUE(*memory_->ReadLogits(fork, read));
+  EXPECT_FALSE(*memory_->states().ReadLogits(a, read));
+  EXPECT_TRUE(*memory_->states().ReadLogits(fork, read));
   // Of two rows the third one takes another's.
-  EXPECT_TRUE(*memory_->KeepLogits(a, row));
+  EXPECT_TRUE(*memory_->states().KeepLogits(a, row));
   const SequenceHandle b = Make(2);
-  EXPECT_TRUE(*memory_->KeepLogits(b, row));
-  EXPECT_TRUE(*memory_->ReadLogits(b, read));
-  EXPECT_EQ(*memory_->ReadLogits(a, read) + *memory_->ReadLogits(fork, read), 1);
-  ASSERT_TRUE(memory_->AddPositions(b, {}, 1));
-  EXPECT_FALSE(*memory_->ReadLogits(b, read));
+  EXPECT_TRUE(*memory_->states().KeepLogits(b, row));
+  EXPECT_TRUE(*memory_->states().ReadLogits(b, read));
+  EXPECT_EQ(*memory_->states().ReadLogits(a, read) + *memory_->states().ReadLogits(fork, read), 1);
+  ASSERT_TRUE(memory_->sequences().AddPositions(b, {}, 1));
+  EXPECT_FALSE(*memory_->states().ReadLogits(b, read));
 }
 
 TEST_F(StateMemoryTest, SnapshotsKeepTheirState) {
   const SequenceHandle a = Make(10);
-  const SequenceHandle snapshot = *memory_->Publish(a, kOwner, "name", false, false);
-  ASSERT_TRUE(memory_->Drop(a));
+  const SequenceHandle snapshot = *memory_->snapshots().Publish(a, kOwner, "name", false, false);
+  ASSERT_TRUE(memory_->sequences().Drop(a));
   const SequenceHandle fork = *Fork(snapshot);
   ExpectStateIsThatOfItsTokens(fork);
-  ASSERT_TRUE(memory_->Unpublish("name"));
+  ASSERT_TRUE(memory_->snapshots().Unpublish("name"));
   ExpectStateIsThatOfItsTokens(fork);
-  ASSERT_TRUE(memory_->Drop(fork));
+  ASSERT_TRUE(memory_->sequences().Drop(fork));
   EXPECT_EQ(FreeSlots(), 8u);
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/memory.h"
 #include "tests/engine/memory/memory_inspector.h"
 #include "tests/engine/memory/reference_memory.h"
 
@@ -18,7 +18,7 @@ namespace kvd::memory_model {
 // rewrites, in order, and that the cells it writes to are nobody's.
 class TagRotator : public CellRotator {
  public:
-  TagRotator(const UnifiedMemory& memory, const MemoryInspector& inspector,
+  TagRotator(const Memory& memory, const MemoryInspector& inspector,
              std::vector<ReferenceCell> cells, std::int32_t divisor, std::uint32_t first_id)
       : memory_(memory),
         inspector_(inspector),
@@ -67,7 +67,7 @@ class TagRotator : public CellRotator {
   }
 
  private:
-  const UnifiedMemory& memory_;
+  const Memory& memory_;
   const MemoryInspector& inspector_;
   std::vector<ReferenceCell> cells_;
   std::int32_t divisor_;

@@ -1,4 +1,4 @@
-// Seeded random operations on a UnifiedMemory and on a naive reference, compared after each one.
+// Seeded random operations on a Memory and on a naive reference, compared after each one.
 //
 // KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the number of operations (100,000). The
 // run is cut into episodes, each with a fresh memory of random size, most of them so small that
@@ -13,7 +13,7 @@
 
 namespace kvd::memory_model {
 
-TEST(UnifiedMemoryModelTest, RandomOperationsDoWhatTheReferenceDoes) {
+TEST(MemoryModelTest, RandomOperationsDoWhatTheReferenceDoes) {
   const std::uint64_t seed = SeedOfRun();
   const auto operations = static_cast<std::uint64_t>(100000 * Scale());
   std::printf("KVD_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));

@@ -1,4 +1,4 @@
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 
 #include "engine/memory/cell_rewrite.h"
 #include "tests/engine/memory/memory_fixture.h"
+#include "tests/engine/memory/rewrite_all.h"
 
 namespace kvd {
 namespace {
@@ -18,7 +19,7 @@ using testing::HasSubstr;
 constexpr SequenceOwner kOwner{1000, SessionId{7}, 0};
 
 // Checks after each test that what the memory derived is what its bytes say.
-class UnifiedMemoryTest : public testing::Test {
+class MemoryTest : public testing::Test {
  protected:
   void Use(const MemoryOptions& options) { memory_ = MakeMemory(options); }
   void SetUp() override { Use(SmallOptions(256)); }
@@ -31,7 +32,7 @@ class UnifiedMemoryTest : public testing::Test {
     EXPECT_TRUE(*rebuilt == memory_->derived());
   }
   SequenceHandle Make(std::size_t token_count, TokenId first = 100) {
-    const SequenceHandle handle = *memory_->Create(kOwner);
+    const SequenceHandle handle = *memory_->sequences().Create(kOwner);
     if (token_count > 0) {
       const Status status = AppendTokens(*memory_, handle, first, token_count);
       EXPECT_TRUE(status) << status.error().message;
@@ -40,22 +41,22 @@ class UnifiedMemoryTest : public testing::Test {
   }
   SequenceHandle ForkOf(SequenceHandle source, std::optional<std::uint32_t> cells = std::nullopt) {
     SequenceHandle fork = SequenceHandle::kNone;
-    const Status status = memory_->Fork(source, kOwner, {&fork, 1}, cells);
+    const Status status = memory_->sequences().Fork(source, kOwner, {&fork, 1}, cells);
     EXPECT_TRUE(status) << status.error().message;
     return fork;
   }
   Code CodeOf(const Status& status) { return status ? Code::kOk : status.error().code; }
 
-  std::unique_ptr<UnifiedMemory> memory_;
+  std::unique_ptr<Memory> memory_;
 };
 
-TEST_F(UnifiedMemoryTest, AnAppendedSequenceReadsBackAndIsPristine) {
+TEST_F(MemoryTest, AnAppendedSequenceReadsBackAndIsPristine) {
   const SequenceHandle handle = Make(70);
-  const SequenceInfo info = *memory_->Query(handle);
+  const SequenceInfo info = *memory_->sequences().Query(handle);
   EXPECT_EQ(info.cell_count, 70u);
   EXPECT_EQ(info.pristine_cells, 70u);
   EXPECT_EQ(info.extent_count, 3u);
-  EXPECT_EQ(memory_->QueryUse(handle)->shared_cells, 0u);
+  EXPECT_EQ(memory_->sequences().QueryUse(handle)->shared_cells, 0u);
   EXPECT_EQ(info.next_pos.value, 70);
   const Contents contents = ContentsOf(*memory_, handle);
   for (int k = 0; k < 70; ++k) {
@@ -64,227 +65,237 @@ TEST_F(UnifiedMemoryTest, AnAppendedSequenceReadsBackAndIsPristine) {
   }
 }
 
-TEST_F(UnifiedMemoryTest, ForkSharesCellsUntilOneSequenceDiverges) {
+TEST_F(MemoryTest, ForkSharesCellsUntilOneSequenceDiverges) {
   const SequenceHandle source = Make(40);
   const SequenceHandle fork = ForkOf(source);
-  EXPECT_EQ(memory_->QueryUse(fork)->shared_cells, 40u);
+  EXPECT_EQ(memory_->sequences().QueryUse(fork)->shared_cells, 40u);
   EXPECT_EQ(memory_->Usage().live_cells, 40u);
   ASSERT_TRUE(AppendTokens(*memory_, source, 500, 2));
   ASSERT_TRUE(AppendTokens(*memory_, fork, 600, 2));
   // The first takes the block's tail, the second starts a block.
-  EXPECT_EQ(memory_->Query(source)->extent_count, 2u);
-  EXPECT_EQ(memory_->Query(fork)->extent_count, 3u);
-  EXPECT_EQ(memory_->QueryUse(fork)->shared_cells, 40u);
+  EXPECT_EQ(memory_->sequences().Query(source)->extent_count, 2u);
+  EXPECT_EQ(memory_->sequences().Query(fork)->extent_count, 3u);
+  EXPECT_EQ(memory_->sequences().QueryUse(fork)->shared_cells, 40u);
   EXPECT_EQ(memory_->Usage().live_cells, 44u);
   EXPECT_EQ(ContentsOf(*memory_, source).tokens[40], 500);
   EXPECT_EQ(ContentsOf(*memory_, fork).tokens[40], 600);
 }
 
-TEST_F(UnifiedMemoryTest, TwoForksInOneStepTakeTheTailOnce) {
+TEST_F(MemoryTest, TwoForksInOneStepTakeTheTailOnce) {
   const SequenceHandle a = Make(10);
   const SequenceHandle b = ForkOf(a);
   const std::vector<TokenId> tokens = {1, 2};
   const AppendRequest requests[] = {{a, Pos{10}, tokens}, {b, Pos{10}, tokens}};
   StepPlan plan;
-  ASSERT_TRUE(memory_->Reserve(requests, &plan, nullptr));
+  ASSERT_TRUE(memory_->steps().Reserve(requests, &plan, nullptr));
   EXPECT_EQ(plan.sequences[0].groups[0].extents.size(), 1u);
   EXPECT_EQ(plan.sequences[0].groups[0].first_new_extent, 0u);
   EXPECT_EQ(plan.sequences[1].groups[0].extents.size(), 2u);
   EXPECT_EQ(plan.sequences[1].groups[0].first_new_extent, 1u);
   ExpectConsistent();
-  ASSERT_TRUE(memory_->Commit(plan, 1));
-  ASSERT_TRUE(memory_->Commit(plan, 0));
-  memory_->EndStep(plan);
+  ASSERT_TRUE(memory_->steps().Commit(plan, 1));
+  ASSERT_TRUE(memory_->steps().Commit(plan, 0));
+  memory_->steps().EndStep(plan);
 }
 
-TEST_F(UnifiedMemoryTest, ATailThatNobodyRefersToIsFilledAgain) {
+TEST_F(MemoryTest, ATailThatNobodyRefersToIsFilledAgain) {
   const SequenceHandle a = Make(20);
   const SequenceHandle b = ForkOf(a, 10);
-  ASSERT_TRUE(memory_->Drop(a));
+  ASSERT_TRUE(memory_->sequences().Drop(a));
   ASSERT_TRUE(AppendTokens(*memory_, b, 900, 3));
-  EXPECT_EQ(memory_->Query(b)->extent_count, 1u);
-  EXPECT_EQ(memory_->Query(b)->pristine_cells, 13u);
+  EXPECT_EQ(memory_->sequences().Query(b)->extent_count, 1u);
+  EXPECT_EQ(memory_->sequences().Query(b)->pristine_cells, 13u);
 }
 
-TEST_F(UnifiedMemoryTest, RemovingAMiddleLeavesAHoleAndAppendingGoesOnBehindTheLast) {
+TEST_F(MemoryTest, RemovingAMiddleLeavesAHoleAndAppendingGoesOnBehindTheLast) {
   const SequenceHandle handle = Make(10);
-  EXPECT_EQ(*memory_->RemoveRange(handle, {Pos{3}, Pos{6}}), 3u);
+  EXPECT_EQ(*memory_->sequences().RemoveRange(handle, {Pos{3}, Pos{6}}), 3u);
   EXPECT_THAT(ContentsOf(*memory_, handle).positions, ElementsAre(0, 1, 2, 6, 7, 8, 9));
-  EXPECT_EQ(memory_->Query(handle)->pristine_cells, 3u);
-  EXPECT_TRUE((memory_->Query(handle)->flags & layout::kSequenceEdited) != 0);
+  EXPECT_EQ(memory_->sequences().Query(handle)->pristine_cells, 3u);
+  EXPECT_TRUE((memory_->sequences().Query(handle)->flags & layout::kSequenceEdited) != 0);
   ASSERT_TRUE(AppendTokens(*memory_, handle, 1, 1));
-  EXPECT_EQ(memory_->Query(handle)->next_pos.value, 11);
-  EXPECT_EQ(memory_->Query(handle)->pristine_cells, 3u);
+  EXPECT_EQ(memory_->sequences().Query(handle)->next_pos.value, 11);
+  EXPECT_EQ(memory_->sequences().Query(handle)->pristine_cells, 3u);
 }
 
-TEST_F(UnifiedMemoryTest, CuttingTheEditedTailMakesASequencePristineAgain) {
+TEST_F(MemoryTest, CuttingTheEditedTailMakesASequencePristineAgain) {
   const SequenceHandle handle = Make(10);
-  ASSERT_TRUE(memory_->RemoveRange(handle, {Pos{3}, Pos{6}}));
-  EXPECT_EQ(*memory_->RemoveRange(handle, {Pos{3}, kPosEnd}), 4u);
-  EXPECT_EQ(memory_->Query(handle)->flags, static_cast<std::uint32_t>(layout::kSequenceLive));
+  ASSERT_TRUE(memory_->sequences().RemoveRange(handle, {Pos{3}, Pos{6}}));
+  EXPECT_EQ(*memory_->sequences().RemoveRange(handle, {Pos{3}, kPosEnd}), 4u);
+  EXPECT_EQ(memory_->sequences().Query(handle)->flags,
+            static_cast<std::uint32_t>(layout::kSequenceLive));
   ASSERT_TRUE(AppendTokens(*memory_, handle, 1, 5));
-  EXPECT_EQ(memory_->Query(handle)->pristine_cells, 8u);
+  EXPECT_EQ(memory_->sequences().Query(handle)->pristine_cells, 8u);
 }
 
-TEST_F(UnifiedMemoryTest, AShiftChangesNoForkAndAppendedCellsTakeTheLastDelta) {
+TEST_F(MemoryTest, AShiftChangesNoForkAndAppendedCellsTakeTheLastDelta) {
   const SequenceHandle handle = Make(40);
   const SequenceHandle fork = ForkOf(handle);
   const Contents before = ContentsOf(*memory_, fork);
-  ASSERT_TRUE(memory_->RemoveRange(handle, {Pos{4}, Pos{20}}));
-  ASSERT_TRUE(memory_->AddPositions(handle, {Pos{20}, kPosEnd}, -16));
-  EXPECT_EQ(memory_->Query(handle)->next_pos.value, 24);
-  EXPECT_EQ(memory_->QueryUse(handle)->delta_count, 2u);
+  ASSERT_TRUE(memory_->sequences().RemoveRange(handle, {Pos{4}, Pos{20}}));
+  ASSERT_TRUE(memory_->sequences().AddPositions(handle, {Pos{20}, kPosEnd}, -16));
+  EXPECT_EQ(memory_->sequences().Query(handle)->next_pos.value, 24);
+  EXPECT_EQ(memory_->sequences().QueryUse(handle)->delta_count, 2u);
   ASSERT_TRUE(AppendTokens(*memory_, handle, 1, 1));
-  EXPECT_EQ(memory_->QueryUse(handle)->delta_count, 2u);
-  EXPECT_EQ(memory_->Query(handle)->next_pos.value, 25);
+  EXPECT_EQ(memory_->sequences().QueryUse(handle)->delta_count, 2u);
+  EXPECT_EQ(memory_->sequences().Query(handle)->next_pos.value, 25);
   EXPECT_EQ(ContentsOf(*memory_, fork), before);
   EXPECT_EQ(ContentsOf(*memory_, handle).positions[24], 24);
 }
 
-TEST_F(UnifiedMemoryTest, AShiftThatOverlapsReordersOrLeavesTheRangeIsRefused) {
+TEST_F(MemoryTest, AShiftThatOverlapsReordersOrLeavesTheRangeIsRefused) {
   const SequenceHandle handle = Make(10);
-  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{5}, kPosEnd}, -1)), Code::kInvalidArgument);
-  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{0}, Pos{5}}, 1)), Code::kInvalidArgument);
-  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{0}, Pos{5}}, -1)), Code::kInvalidArgument);
-  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{5}, kPosEnd}, kPosEnd.value)),
+  EXPECT_EQ(CodeOf(memory_->sequences().AddPositions(handle, {Pos{5}, kPosEnd}, -1)),
             Code::kInvalidArgument);
-  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{6}, Pos{5}}, 1)), Code::kInvalidArgument);
-  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{-1}, Pos{5}}, 1)), Code::kInvalidArgument);
-  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {Pos{50}, Pos{60}}, -100)), Code::kOk);
-  EXPECT_EQ(memory_->Query(handle)->pristine_cells, 10u);
-  EXPECT_EQ(memory_->Query(handle)->edit_number, 2u);
+  EXPECT_EQ(CodeOf(memory_->sequences().AddPositions(handle, {Pos{0}, Pos{5}}, 1)),
+            Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->sequences().AddPositions(handle, {Pos{0}, Pos{5}}, -1)),
+            Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->sequences().AddPositions(handle, {Pos{5}, kPosEnd}, kPosEnd.value)),
+            Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->sequences().AddPositions(handle, {Pos{6}, Pos{5}}, 1)),
+            Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->sequences().AddPositions(handle, {Pos{-1}, Pos{5}}, 1)),
+            Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->sequences().AddPositions(handle, {Pos{50}, Pos{60}}, -100)), Code::kOk);
+  EXPECT_EQ(memory_->sequences().Query(handle)->pristine_cells, 10u);
+  EXPECT_EQ(memory_->sequences().Query(handle)->edit_number, 2u);
 }
 
-TEST_F(UnifiedMemoryTest, CopyingAPrefixIntoAnEmptySequenceKeepsItPristine) {
+TEST_F(MemoryTest, CopyingAPrefixIntoAnEmptySequenceKeepsItPristine) {
   const SequenceHandle source = Make(40);
   const SequenceHandle destination = Make(0);
-  EXPECT_EQ(*memory_->CopyRange(source, destination, {Pos{0}, Pos{35}}), 35u);
-  EXPECT_EQ(memory_->Query(destination)->pristine_cells, 35u);
-  EXPECT_EQ(memory_->CopyRange(source, destination, {Pos{34}, Pos{36}}).error().code,
+  EXPECT_EQ(*memory_->sequences().CopyRange(source, destination, {Pos{0}, Pos{35}}), 35u);
+  EXPECT_EQ(memory_->sequences().Query(destination)->pristine_cells, 35u);
+  EXPECT_EQ(memory_->sequences().CopyRange(source, destination, {Pos{34}, Pos{36}}).error().code,
             Code::kExists);
-  EXPECT_EQ(*memory_->CopyRange(source, destination, {Pos{36}, kPosEnd}), 4u);
-  EXPECT_EQ(memory_->Query(destination)->pristine_cells, 35u);
-  EXPECT_EQ(*memory_->CopyRange(source, destination, {Pos{35}, Pos{36}}), 1u);
+  EXPECT_EQ(*memory_->sequences().CopyRange(source, destination, {Pos{36}, kPosEnd}), 4u);
+  EXPECT_EQ(memory_->sequences().Query(destination)->pristine_cells, 35u);
+  EXPECT_EQ(*memory_->sequences().CopyRange(source, destination, {Pos{35}, Pos{36}}), 1u);
   EXPECT_EQ(ContentsOf(*memory_, destination), ContentsOf(*memory_, source));
   // Pieces of one block that meet again are one extent again.
-  EXPECT_EQ(memory_->Query(destination)->extent_count, 2u);
+  EXPECT_EQ(memory_->sequences().Query(destination)->extent_count, 2u);
 }
 
-TEST_F(UnifiedMemoryTest, ACellHeldTwiceByOneSequenceAloneIsNotShared) {
+TEST_F(MemoryTest, ACellHeldTwiceByOneSequenceAloneIsNotShared) {
   const SequenceHandle a = Make(10);
   const SequenceHandle b = ForkOf(a);
-  ASSERT_TRUE(memory_->AddPositions(b, {}, 100));
-  ASSERT_TRUE(memory_->CopyRange(b, a, {}));
-  EXPECT_EQ(memory_->Query(a)->cell_count, 20u);
-  EXPECT_EQ(memory_->QueryUse(a)->shared_cells, 20u);
-  ASSERT_TRUE(memory_->Drop(b));
-  EXPECT_EQ(memory_->QueryUse(a)->shared_cells, 0u);
+  ASSERT_TRUE(memory_->sequences().AddPositions(b, {}, 100));
+  ASSERT_TRUE(memory_->sequences().CopyRange(b, a, {}));
+  EXPECT_EQ(memory_->sequences().Query(a)->cell_count, 20u);
+  EXPECT_EQ(memory_->sequences().QueryUse(a)->shared_cells, 20u);
+  ASSERT_TRUE(memory_->sequences().Drop(b));
+  EXPECT_EQ(memory_->sequences().QueryUse(a)->shared_cells, 0u);
   EXPECT_EQ(memory_->Usage().live_cells, 10u);
 }
 
-TEST_F(UnifiedMemoryTest, AStaleHandleIsNotFoundByAnyVerb) {
+TEST_F(MemoryTest, AStaleHandleIsNotFoundByAnyVerb) {
   const SequenceHandle handle = Make(5);
-  ASSERT_TRUE(memory_->Drop(handle));
+  ASSERT_TRUE(memory_->sequences().Drop(handle));
   const SequenceHandle next = Make(5);
   EXPECT_EQ(IndexOf(handle), IndexOf(next));
   EXPECT_NE(handle, next);
   SequenceHandle fork{};
-  EXPECT_EQ(CodeOf(memory_->Drop(handle)), Code::kNotFound);
-  EXPECT_EQ(CodeOf(memory_->Fork(handle, kOwner, {&fork, 1}, std::nullopt)), Code::kNotFound);
-  EXPECT_EQ(CodeOf(memory_->Clear(handle)), Code::kNotFound);
-  EXPECT_EQ(memory_->CopyRange(handle, next, {}).error().code, Code::kNotFound);
-  EXPECT_EQ(memory_->CopyRange(next, handle, {}).error().code, Code::kNotFound);
-  EXPECT_EQ(CodeOf(memory_->AddPositions(handle, {}, 1)), Code::kNotFound);
-  EXPECT_EQ(CodeOf(memory_->SetOwner(handle, kOwner, 0, 0)), Code::kNotFound);
-  EXPECT_EQ(CodeOf(memory_->Keep(handle, kOwner.session)), Code::kNotFound);
-  EXPECT_EQ(memory_->Publish(handle, kOwner, "x", false, false).error().code, Code::kNotFound);
-  EXPECT_THAT(memory_->Query(handle).error().message,
+  EXPECT_EQ(CodeOf(memory_->sequences().Drop(handle)), Code::kNotFound);
+  EXPECT_EQ(CodeOf(memory_->sequences().Fork(handle, kOwner, {&fork, 1}, std::nullopt)),
+            Code::kNotFound);
+  EXPECT_EQ(CodeOf(memory_->sequences().Clear(handle)), Code::kNotFound);
+  EXPECT_EQ(memory_->sequences().CopyRange(handle, next, {}).error().code, Code::kNotFound);
+  EXPECT_EQ(memory_->sequences().CopyRange(next, handle, {}).error().code, Code::kNotFound);
+  EXPECT_EQ(CodeOf(memory_->sequences().AddPositions(handle, {}, 1)), Code::kNotFound);
+  EXPECT_EQ(CodeOf(memory_->sequences().SetOwner(handle, kOwner, 0, 0)), Code::kNotFound);
+  EXPECT_EQ(CodeOf(memory_->sequences().Keep(handle, kOwner.session)), Code::kNotFound);
+  EXPECT_EQ(memory_->snapshots().Publish(handle, kOwner, "x", false, false).error().code,
+            Code::kNotFound);
+  EXPECT_THAT(memory_->sequences().Query(handle).error().message,
               HasSubstr(std::to_string(static_cast<std::uint64_t>(handle))));
 }
 
-TEST_F(UnifiedMemoryTest, NoSpaceNamesTheNumbersAndChangesNothing) {
+TEST_F(MemoryTest, NoSpaceNamesTheNumbersAndChangesNothing) {
   Use(SmallOptions(64));
   const SequenceHandle a = Make(40);
   const SequenceHandle b = Make(0);
-  ASSERT_TRUE(memory_->SetOwner(a, kOwner, layout::kSequenceRetained | layout::kSequencePinned, 0));
+  ASSERT_TRUE(memory_->sequences().SetOwner(
+      a, kOwner, layout::kSequenceRetained | layout::kSequencePinned, 0));
   const Status status = AppendTokens(*memory_, b, 1, 1);
   EXPECT_EQ(status.error().code, Code::kNoSpace);
   EXPECT_EQ(status.error().message, "cells: 1 blocks needed, 0 free, 0 reclaimable");
-  ASSERT_TRUE(memory_->SetOwner(a, kOwner, 0, layout::kSequencePinned));
+  ASSERT_TRUE(memory_->sequences().SetOwner(a, kOwner, 0, layout::kSequencePinned));
   EXPECT_EQ(memory_->Usage().reclaimable_blocks, 2u);
 }
 
-TEST_F(UnifiedMemoryTest, AnEditDuringAStepIsAConflictOfThatSequenceAlone) {
+TEST_F(MemoryTest, AnEditDuringAStepIsAConflictOfThatSequenceAlone) {
   const SequenceHandle a = Make(40);
   const SequenceHandle b = Make(40);
   const std::vector<TokenId> tokens(30, 3);
   const AppendRequest requests[] = {{a, Pos{40}, tokens}, {b, Pos{40}, tokens}};
   StepPlan plan;
-  ASSERT_TRUE(memory_->Reserve(requests, &plan, nullptr));
-  ASSERT_TRUE(memory_->RemoveRange(a, {Pos{39}, kPosEnd}));
-  ASSERT_TRUE(memory_->SetOwner(b, kOwner, layout::kSequenceRetained, 0));
-  EXPECT_EQ(CodeOf(memory_->Commit(plan, 0)), Code::kConflict);
-  EXPECT_EQ(CodeOf(memory_->Commit(plan, 1)), Code::kOk);
-  memory_->EndStep(plan);
-  EXPECT_EQ(memory_->Query(a)->cell_count, 39u);
-  EXPECT_EQ(memory_->Query(b)->cell_count, 70u);
+  ASSERT_TRUE(memory_->steps().Reserve(requests, &plan, nullptr));
+  ASSERT_TRUE(memory_->sequences().RemoveRange(a, {Pos{39}, kPosEnd}));
+  ASSERT_TRUE(memory_->sequences().SetOwner(b, kOwner, layout::kSequenceRetained, 0));
+  EXPECT_EQ(CodeOf(memory_->steps().Commit(plan, 0)), Code::kConflict);
+  EXPECT_EQ(CodeOf(memory_->steps().Commit(plan, 1)), Code::kOk);
+  memory_->steps().EndStep(plan);
+  EXPECT_EQ(memory_->sequences().Query(a)->cell_count, 39u);
+  EXPECT_EQ(memory_->sequences().Query(b)->cell_count, 70u);
   EXPECT_EQ(memory_->Usage().free_blocks, 8u - 5u);
 }
 
-TEST_F(UnifiedMemoryTest, BlocksDroppedDuringAStepAreFreeAtItsEnd) {
+TEST_F(MemoryTest, BlocksDroppedDuringAStepAreFreeAtItsEnd) {
   const SequenceHandle a = Make(40);
   const SequenceHandle b = Make(1);
   const std::vector<TokenId> tokens(1, 3);
   const AppendRequest request{b, Pos{1}, tokens};
   StepPlan plan;
-  ASSERT_TRUE(memory_->Reserve({&request, 1}, &plan, nullptr));
-  ASSERT_TRUE(memory_->Drop(a));
+  ASSERT_TRUE(memory_->steps().Reserve({&request, 1}, &plan, nullptr));
+  ASSERT_TRUE(memory_->sequences().Drop(a));
   EXPECT_EQ(memory_->Usage().free_blocks, 5u);
-  memory_->Abandon(plan, 0);
-  memory_->EndStep(plan);
+  memory_->steps().Abandon(plan, 0);
+  memory_->steps().EndStep(plan);
   EXPECT_EQ(memory_->Usage().free_blocks, 7u);
 }
 
-TEST_F(UnifiedMemoryTest, ASnapshotIsImmutableAndReplacedInOneCommit) {
+TEST_F(MemoryTest, ASnapshotIsImmutableAndReplacedInOneCommit) {
   const SequenceHandle a = Make(40);
-  const SequenceHandle first = *memory_->Publish(a, kOwner, "prompt", true, false);
-  EXPECT_EQ(memory_->Publish(a, kOwner, "prompt", true, false).error().code, Code::kExists);
-  EXPECT_EQ(CodeOf(memory_->Drop(first)), Code::kPermission);
+  const SequenceHandle first = *memory_->snapshots().Publish(a, kOwner, "prompt", true, false);
+  EXPECT_EQ(memory_->snapshots().Publish(a, kOwner, "prompt", true, false).error().code,
+            Code::kExists);
+  EXPECT_EQ(CodeOf(memory_->sequences().Drop(first)), Code::kPermission);
   EXPECT_EQ(CodeOf(AppendTokens(*memory_, first, 1, 1)), Code::kPermission);
   const SequenceHandle fork = ForkOf(first);
-  const SequenceHandle second = *memory_->Publish(a, kOwner, "prompt", false, true);
-  EXPECT_EQ(memory_->Query(first).error().code, Code::kNotFound);
-  EXPECT_EQ(memory_->FindSnapshot("prompt")->sequence, second);
-  EXPECT_FALSE(memory_->FindSnapshot("prompt")->is_public);
-  EXPECT_EQ(memory_->Query(fork)->cell_count, 40u);
-  ASSERT_TRUE(memory_->Unpublish("prompt"));
-  EXPECT_EQ(CodeOf(memory_->Unpublish("prompt")), Code::kNotFound);
-  EXPECT_EQ(memory_->Query(second).error().code, Code::kNotFound);
-  EXPECT_TRUE(memory_->Snapshots().empty());
+  const SequenceHandle second = *memory_->snapshots().Publish(a, kOwner, "prompt", false, true);
+  EXPECT_EQ(memory_->sequences().Query(first).error().code, Code::kNotFound);
+  EXPECT_EQ(memory_->snapshots().Find("prompt")->sequence, second);
+  EXPECT_FALSE(memory_->snapshots().Find("prompt")->is_public);
+  EXPECT_EQ(memory_->sequences().Query(fork)->cell_count, 40u);
+  ASSERT_TRUE(memory_->snapshots().Unpublish("prompt"));
+  EXPECT_EQ(CodeOf(memory_->snapshots().Unpublish("prompt")), Code::kNotFound);
+  EXPECT_EQ(memory_->sequences().Query(second).error().code, Code::kNotFound);
+  EXPECT_TRUE(memory_->snapshots().List().empty());
 }
 
-TEST_F(UnifiedMemoryTest, KeepDropsTheSessionsOtherSequencesOnly) {
+TEST_F(MemoryTest, KeepDropsTheSessionsOtherSequencesOnly) {
   const SequenceHandle kept = Make(3);
   const SequenceHandle dropped = Make(3);
-  const SequenceHandle published = *memory_->Publish(kept, kOwner, "p", false, false);
-  const SequenceHandle others = *memory_->Create({1000, SessionId{8}, 0});
-  EXPECT_EQ(CodeOf(memory_->Keep(others, kOwner.session)), Code::kPermission);
-  ASSERT_TRUE(memory_->Keep(kept, kOwner.session));
-  EXPECT_TRUE(memory_->Query(kept));
-  EXPECT_TRUE(memory_->Query(published));
-  EXPECT_TRUE(memory_->Query(others));
-  EXPECT_FALSE(memory_->Query(dropped));
+  const SequenceHandle published = *memory_->snapshots().Publish(kept, kOwner, "p", false, false);
+  const SequenceHandle others = *memory_->sequences().Create({1000, SessionId{8}, 0});
+  EXPECT_EQ(CodeOf(memory_->sequences().Keep(others, kOwner.session)), Code::kPermission);
+  ASSERT_TRUE(memory_->sequences().Keep(kept, kOwner.session));
+  EXPECT_TRUE(memory_->sequences().Query(kept));
+  EXPECT_TRUE(memory_->sequences().Query(published));
+  EXPECT_TRUE(memory_->sequences().Query(others));
+  EXPECT_FALSE(memory_->sequences().Query(dropped));
 }
 
-TEST_F(UnifiedMemoryTest, DropAllIsAllOrNothing) {
+TEST_F(MemoryTest, DropAllIsAllOrNothing) {
   const SequenceHandle a = Make(3);
   const SequenceHandle b = Make(3);
   const SequenceHandle with_stale[] = {a, MakeHandle(IndexOf(b), 77)};
-  EXPECT_EQ(CodeOf(memory_->DropAll(with_stale)), Code::kNotFound);
+  EXPECT_EQ(CodeOf(memory_->sequences().DropAll(with_stale)), Code::kNotFound);
   const SequenceHandle twice[] = {a, b, a};
-  EXPECT_EQ(CodeOf(memory_->DropAll(twice)), Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->sequences().DropAll(twice)), Code::kInvalidArgument);
   const SequenceHandle both[] = {a, b};
-  EXPECT_EQ(CodeOf(memory_->DropAll(both)), Code::kOk);
+  EXPECT_EQ(CodeOf(memory_->sequences().DropAll(both)), Code::kOk);
   EXPECT_EQ(memory_->Usage().free_blocks, 8u);
 }
 
@@ -303,164 +314,166 @@ class CopyingRotator : public CellRotator {
   Code code_;
 };
 
-TEST_F(UnifiedMemoryTest, DivisionRewritesTheCellsOfTheRangeAlone) {
+TEST_F(MemoryTest, DivisionRewritesTheCellsOfTheRangeAlone) {
   const SequenceHandle a = Make(8);
   const SequenceHandle fork = ForkOf(a);
-  ASSERT_TRUE(memory_->AddPositions(a, {Pos{4}, kPosEnd}, 4));  // 0..3, 8..11
+  ASSERT_TRUE(memory_->sequences().AddPositions(a, {Pos{4}, kPosEnd}, 4));  // 0..3, 8..11
   CopyingRotator rotator;
-  EXPECT_EQ(*memory_->DividePositions(a, {Pos{8}, kPosEnd}, 2, rotator), 4u);
+  EXPECT_EQ(*DividePositions(*memory_, a, {Pos{8}, kPosEnd}, 2, rotator), 4u);
   EXPECT_THAT(ContentsOf(*memory_, a).positions, ElementsAre(0, 1, 2, 3, 4, 4, 5, 5));
   EXPECT_THAT(rotator.moves,
               ElementsAre(std::pair(4, 4), std::pair(5, 4), std::pair(6, 5), std::pair(7, 5)));
-  EXPECT_EQ(memory_->QueryUse(a)->shared_cells, 4u);
+  EXPECT_EQ(memory_->sequences().QueryUse(a)->shared_cells, 4u);
   EXPECT_THAT(ContentsOf(*memory_, fork).positions, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
-  EXPECT_EQ(memory_->DividePositions(a, {Pos{5}, kPosEnd}, 2, rotator).error().code,
+  EXPECT_EQ(DividePositions(*memory_, a, {Pos{5}, kPosEnd}, 2, rotator).error().code,
             Code::kInvalidArgument);
-  EXPECT_EQ(memory_->DividePositions(a, {}, 0, rotator).error().code, Code::kInvalidArgument);
-  EXPECT_EQ(*memory_->DividePositions(a, {}, 1, rotator), 0u);
+  EXPECT_EQ(DividePositions(*memory_, a, {}, 0, rotator).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(*DividePositions(*memory_, a, {}, 1, rotator), 0u);
   const std::uint32_t free_blocks = memory_->Usage().free_blocks;
   CopyingRotator refusing(Code::kNumerical);
-  EXPECT_EQ(memory_->DividePositions(a, {}, 2, refusing).error().code, Code::kNumerical);
+  EXPECT_EQ(DividePositions(*memory_, a, {}, 2, refusing).error().code, Code::kNumerical);
   EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
 }
 
-TEST_F(UnifiedMemoryTest, ADivisionInSlicesLetsStepsAndPackingInBetweenAndCommitsOnce) {
+TEST_F(MemoryTest, ADivisionInSlicesLetsStepsAndPackingInBetweenAndCommitsOnce) {
   const SequenceHandle whole = Make(40);
   const SequenceHandle sliced = ForkOf(whole);
   CopyingRotator rotator;
-  ASSERT_TRUE(memory_->DividePositions(whole, {}, 2, rotator));
+  ASSERT_TRUE(DividePositions(*memory_, whole, {}, 2, rotator));
   CellRewrite rewrite;
-  ASSERT_TRUE(memory_->BeginRewrite(
+  ASSERT_TRUE(memory_->rewrites().Begin(
       {.handle = sliced, .kind = RewriteRequest::Kind::kDivide, .range = {}, .divisor = 2},
       &rewrite));
   const Contents before = ContentsOf(*memory_, sliced);
   const std::uint64_t commits = memory_->commit_number();
   for (std::uint32_t slice = 0; slice < 3; ++slice) {
-    ASSERT_FALSE(*memory_->RewriteSlice(rewrite, 12, rotator));
+    ASSERT_FALSE(*memory_->rewrites().Advance(rewrite, 12, rotator));
     EXPECT_EQ(ContentsOf(*memory_, sliced), before) << "all or nothing";
   }
   EXPECT_EQ(memory_->commit_number(), commits);
   const SequenceHandle other = Make(5);  // a step
-  ASSERT_TRUE(memory_->Drop(other));
-  EXPECT_TRUE(*memory_->RewriteSlice(rewrite, 12, rotator));
+  ASSERT_TRUE(memory_->sequences().Drop(other));
+  EXPECT_TRUE(*memory_->rewrites().Advance(rewrite, 12, rotator));
   EXPECT_EQ(ContentsOf(*memory_, sliced), ContentsOf(*memory_, whole));
   EXPECT_EQ(rotator.moves.size(), 80u);
 }
 
-TEST_F(UnifiedMemoryTest, ADivisionThatIsAbandonedOrOvertakenHasChangedNothing) {
+TEST_F(MemoryTest, ADivisionThatIsAbandonedOrOvertakenHasChangedNothing) {
   const SequenceHandle a = Make(40);
   const std::uint32_t free_blocks = memory_->Usage().free_blocks;
   CopyingRotator rotator;
   const auto begin = [&](CellRewrite* rewrite) {
-    ASSERT_TRUE(memory_->BeginRewrite(
+    ASSERT_TRUE(memory_->rewrites().Begin(
         {.handle = a, .kind = RewriteRequest::Kind::kDivide, .range = {}, .divisor = 2}, rewrite));
-    ASSERT_FALSE(*memory_->RewriteSlice(*rewrite, 33, rotator));
+    ASSERT_FALSE(*memory_->rewrites().Advance(*rewrite, 33, rotator));
     EXPECT_EQ(memory_->Usage().free_blocks, free_blocks - 2);
   };
   const Contents before = ContentsOf(*memory_, a);
   CellRewrite rewrite;
   begin(&rewrite);
-  memory_->AbandonRewrite(rewrite);
+  memory_->rewrites().Abandon(rewrite);
   EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
   EXPECT_EQ(ContentsOf(*memory_, a), before);
   begin(&rewrite);
-  ASSERT_TRUE(memory_->AddPositions(a, {}, 1));
+  ASSERT_TRUE(memory_->sequences().AddPositions(a, {}, 1));
   const std::size_t rotated = rotator.moves.size();
-  EXPECT_EQ(memory_->RewriteSlice(rewrite, 1, rotator).error().code, Code::kConflict);
+  EXPECT_EQ(memory_->rewrites().Advance(rewrite, 1, rotator).error().code, Code::kConflict);
   EXPECT_EQ(rotator.moves.size(), rotated) << "an edit ends it before more is rotated";
   EXPECT_FALSE(rewrite.is_open);
   EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
-  EXPECT_EQ(memory_->Query(a)->next_pos.value, 41);
+  EXPECT_EQ(memory_->sequences().Query(a)->next_pos.value, 41);
 }
 
-TEST_F(UnifiedMemoryTest, ChangingTheFormOfKeysRewritesThoseOfAnotherForm) {
+TEST_F(MemoryTest, ChangingTheFormOfKeysRewritesThoseOfAnotherForm) {
   const SequenceHandle a = Make(70);
   const SequenceHandle fork = ForkOf(a);
   CopyingRotator rotator;
-  EXPECT_EQ(*memory_->ChangeKeyForm(a, 0, rotator), 0u) << "all have it";
-  ASSERT_TRUE(memory_->AddPositions(a, {Pos{60}, kPosEnd}, 5));
+  EXPECT_EQ(*ChangeKeyForm(*memory_, a, 0, rotator), 0u) << "all have it";
+  ASSERT_TRUE(memory_->sequences().AddPositions(a, {Pos{60}, kPosEnd}, 5));
   const Contents before = ContentsOf(*memory_, a);
-  EXPECT_EQ(*memory_->ChangeKeyForm(a, 1, rotator), 70u);
+  EXPECT_EQ(*ChangeKeyForm(*memory_, a, 1, rotator), 70u);
   EXPECT_EQ(rotator.moves.at(3), std::pair(3, 3));
   EXPECT_EQ(rotator.moves.back(), std::pair(69, 74)) << "stored where it is seen";
   EXPECT_EQ(ContentsOf(*memory_, a), before);
-  EXPECT_EQ(memory_->QueryUse(a)->shared_cells, 0u);
-  EXPECT_EQ(memory_->QueryUse(a)->delta_count, 1u);
+  EXPECT_EQ(memory_->sequences().QueryUse(a)->shared_cells, 0u);
+  EXPECT_EQ(memory_->sequences().QueryUse(a)->delta_count, 1u);
   (void)memory_->TakeLooks();
-  EXPECT_EQ(*memory_->ChangeKeyForm(a, 1, rotator), 0u);
+  EXPECT_EQ(*ChangeKeyForm(*memory_, a, 1, rotator), 0u);
   EXPECT_EQ(memory_->TakeLooks().cells_at_once, 0u) << "it is known";
   const SequenceHandle later = ForkOf(a);
   EXPECT_EQ(
-      *memory_->CountRewritten(
+      *memory_->rewrites().Count(
           {.handle = later, .kind = RewriteRequest::Kind::kChangeForm, .range = {}, .key_form = 1}),
       0u);
   EXPECT_EQ(memory_->TakeLooks().cells_at_once, 70u) << "of a new content it is not";
-  ASSERT_TRUE(memory_->Drop(later));
+  ASSERT_TRUE(memory_->sequences().Drop(later));
 
   // Cells of the other form among its own: the run that holds them.
   const SequenceHandle mixed = Make(10);
-  ASSERT_TRUE(memory_->CopyRange(a, mixed, {Pos{20}, Pos{30}}).has_value());
-  EXPECT_EQ(*memory_->ChangeKeyForm(mixed, 0, rotator), 10u);
-  EXPECT_EQ(*memory_->ChangeKeyForm(fork, 0, rotator), 0u) << "a fork keeps the cells it has";
+  ASSERT_TRUE(memory_->sequences().CopyRange(a, mixed, {Pos{20}, Pos{30}}).has_value());
+  EXPECT_EQ(*ChangeKeyForm(*memory_, mixed, 0, rotator), 10u);
+  EXPECT_EQ(*ChangeKeyForm(*memory_, fork, 0, rotator), 0u) << "a fork keeps the cells it has";
 
-  EXPECT_EQ(memory_->ChangeKeyForm(a, 2, rotator).error().code, Code::kInvalidArgument);
-  EXPECT_EQ(memory_->ChangeKeyForm(a, 0, rotator).error().code, Code::kNoSpace);
-  ASSERT_TRUE(memory_->Drop(fork));
+  EXPECT_EQ(ChangeKeyForm(*memory_, a, 2, rotator).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(ChangeKeyForm(*memory_, a, 0, rotator).error().code, Code::kNoSpace);
+  ASSERT_TRUE(memory_->sequences().Drop(fork));
   CopyingRotator refusing(Code::kNumerical);
-  EXPECT_EQ(memory_->ChangeKeyForm(a, 0, refusing).error().code, Code::kNumerical);
-  EXPECT_EQ(*memory_->ChangeKeyForm(a, 1, rotator), 0u) << "nothing has changed";
+  EXPECT_EQ(ChangeKeyForm(*memory_, a, 0, refusing).error().code, Code::kNumerical);
+  EXPECT_EQ(*ChangeKeyForm(*memory_, a, 1, rotator), 0u) << "nothing has changed";
 }
 
-TEST_F(UnifiedMemoryTest, SettlingRewritesWhatIsShiftedAndNothingElse) {
+TEST_F(MemoryTest, SettlingRewritesWhatIsShiftedAndNothingElse) {
   const SequenceHandle a = Make(70);
   const SequenceHandle fork = ForkOf(a);
   CopyingRotator rotator;
-  EXPECT_EQ(*memory_->Settle(a, Memory::SettleScope::kAll, rotator), 0u) << "nothing is shifted";
-  ASSERT_TRUE(memory_->RemoveRange(a, {Pos{10}, Pos{40}}));
-  ASSERT_TRUE(memory_->AddPositions(a, {Pos{40}, Pos{60}}, -30));
+  EXPECT_EQ(*SettleCells(*memory_, a, SettleScope::kAll, rotator), 0u) << "nothing is shifted";
+  ASSERT_TRUE(memory_->sequences().RemoveRange(a, {Pos{10}, Pos{40}}));
+  ASSERT_TRUE(memory_->sequences().AddPositions(a, {Pos{40}, Pos{60}}, -30));
   const Contents before = ContentsOf(*memory_, a);
-  EXPECT_EQ(memory_->QueryUse(a)->delta_count, 2u);
-  EXPECT_EQ(*memory_->Settle(a, Memory::SettleScope::kShifted, rotator), 20u);
+  EXPECT_EQ(memory_->sequences().QueryUse(a)->delta_count, 2u);
+  EXPECT_EQ(*SettleCells(*memory_, a, SettleScope::kShifted, rotator), 20u);
   EXPECT_EQ(rotator.moves.size(), 20u);
   EXPECT_EQ(rotator.moves.front(), std::pair(40, 10));
-  EXPECT_EQ(memory_->QueryUse(a)->delta_count, 1u);
-  EXPECT_EQ(memory_->QueryUse(a)->shared_cells, 20u);
+  EXPECT_EQ(memory_->sequences().QueryUse(a)->delta_count, 1u);
+  EXPECT_EQ(memory_->sequences().QueryUse(a)->shared_cells, 20u);
   EXPECT_EQ(ContentsOf(*memory_, a), before);
-  EXPECT_EQ(memory_->Query(fork)->cell_count, 70u);
+  EXPECT_EQ(memory_->sequences().Query(fork)->cell_count, 70u);
 
-  ASSERT_TRUE(memory_->AddPositions(a, {Pos{60}, kPosEnd}, 5));
-  EXPECT_EQ(*memory_->Settle(a, Memory::SettleScope::kAll, rotator), 40u);
-  EXPECT_EQ(memory_->QueryUse(a)->shared_cells, 0u);
-  EXPECT_EQ(memory_->Query(a)->extent_count, 2u) << "its blocks are its own and in order";
-  ASSERT_TRUE(memory_->AddPositions(a, {}, 1));
+  ASSERT_TRUE(memory_->sequences().AddPositions(a, {Pos{60}, kPosEnd}, 5));
+  EXPECT_EQ(*SettleCells(*memory_, a, SettleScope::kAll, rotator), 40u);
+  EXPECT_EQ(memory_->sequences().QueryUse(a)->shared_cells, 0u);
+  EXPECT_EQ(memory_->sequences().Query(a)->extent_count, 2u)
+      << "its blocks are its own and in order";
+  ASSERT_TRUE(memory_->sequences().AddPositions(a, {}, 1));
   const std::uint32_t free_blocks = memory_->Usage().free_blocks;
   CopyingRotator refusing(Code::kNumerical);
-  EXPECT_EQ(memory_->Settle(a, Memory::SettleScope::kAll, refusing).error().code, Code::kNumerical);
+  EXPECT_EQ(SettleCells(*memory_, a, SettleScope::kAll, refusing).error().code, Code::kNumerical);
   EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
-  EXPECT_EQ(memory_->QueryUse(a)->delta_count, 1u);
+  EXPECT_EQ(memory_->sequences().QueryUse(a)->delta_count, 1u);
 }
 
 // Whole extents keep their list's form; a cut or a join makes another one. All of them shift the
 // same cells.
-TEST_F(UnifiedMemoryTest, ShiftsOfWholeExtentsAndOfPartsShiftTheSameCells) {
+TEST_F(MemoryTest, ShiftsOfWholeExtentsAndOfPartsShiftTheSameCells) {
   const auto shift = [&](SequenceHandle handle, std::int32_t begin, std::int32_t delta) {
     Contents expected = ContentsOf(*memory_, handle);
     for (std::int32_t& pos : expected.positions) pos += pos >= begin ? delta : 0;
-    ASSERT_TRUE(memory_->AddPositions(handle, {Pos{begin}, kPosEnd}, delta));
+    ASSERT_TRUE(memory_->sequences().AddPositions(handle, {Pos{begin}, kPosEnd}, delta));
     EXPECT_EQ(ContentsOf(*memory_, handle), expected);
     ExpectConsistent();
   };
   const SequenceHandle a = Make(100);
   shift(a, 0, 7);
-  EXPECT_EQ(memory_->Query(a)->extent_count, 4u);
+  EXPECT_EQ(memory_->sequences().Query(a)->extent_count, 4u);
   shift(a, 39, 3);  // from the second block on
-  EXPECT_EQ(memory_->Query(a)->extent_count, 4u);
-  EXPECT_EQ(memory_->QueryUse(a)->delta_count, 2u);
+  EXPECT_EQ(memory_->sequences().Query(a)->extent_count, 4u);
+  EXPECT_EQ(memory_->sequences().QueryUse(a)->delta_count, 2u);
   shift(a, 60, 1);  // cuts the second block's extent
-  EXPECT_EQ(memory_->Query(a)->extent_count, 5u);
+  EXPECT_EQ(memory_->sequences().Query(a)->extent_count, 5u);
   shift(a, 61, -1);  // joins it again
-  EXPECT_EQ(memory_->Query(a)->extent_count, 4u);
-  EXPECT_EQ(CodeOf(memory_->AddPositions(a, {Pos{42}, kPosEnd}, -4)), Code::kInvalidArgument);
+  EXPECT_EQ(memory_->sequences().Query(a)->extent_count, 4u);
+  EXPECT_EQ(CodeOf(memory_->sequences().AddPositions(a, {Pos{42}, kPosEnd}, -4)),
+            Code::kInvalidArgument);
 }
 
 // Counts cells; a cell's bytes are nothing here.
@@ -473,37 +486,38 @@ class CountingMover : public CellMover {
   std::uint64_t cells = 0;
 };
 
-TEST_F(UnifiedMemoryTest, PackingMovesSparseBlocksTogetherAndKeepsWhatIsShared) {
+TEST_F(MemoryTest, PackingMovesSparseBlocksTogetherAndKeepsWhatIsShared) {
   std::vector<SequenceHandle> handles;
   for (int i = 0; i < 8; ++i) handles.push_back(Make(4, 100 * (i + 1)));
   const SequenceHandle fork = ForkOf(handles[3]);
-  ASSERT_TRUE(memory_->AddPositions(fork, {}, 5));
+  ASSERT_TRUE(memory_->sequences().AddPositions(fork, {}, 5));
   std::vector<Contents> before;
   for (const SequenceHandle handle : handles) before.push_back(ContentsOf(*memory_, handle));
   const Contents shifted = ContentsOf(*memory_, fork);
   EXPECT_EQ(memory_->Usage().free_blocks, 0u);
-  EXPECT_EQ(memory_->Defragment(1000, *std::make_unique<CountingMover>())->is_done, true)
+  EXPECT_EQ(memory_->defragmenter().Advance(1000, *std::make_unique<CountingMover>())->is_done,
+            true)
       << "without a free block nothing can be packed";
 
-  ASSERT_TRUE(memory_->Drop(handles[7]));
+  ASSERT_TRUE(memory_->sequences().Drop(handles[7]));
   handles.pop_back();
   CountingMover mover;
-  const DefragSlice slice = *memory_->Defragment(1000, mover);
+  const DefragSlice slice = *memory_->defragmenter().Advance(1000, mover);
   EXPECT_EQ(slice.cells_moved, 28u);
   EXPECT_EQ(mover.cells, 28u);
   EXPECT_EQ(slice.sequences_rewritten, 8u);
   EXPECT_EQ(slice.blocks_freed, 6u);
   EXPECT_EQ(memory_->Usage().free_blocks, 7u);
   EXPECT_EQ(memory_->Usage().live_cells, 28u);
-  EXPECT_EQ(memory_->QueryUse(fork)->shared_cells, 4u);
+  EXPECT_EQ(memory_->sequences().QueryUse(fork)->shared_cells, 4u);
   EXPECT_EQ(ContentsOf(*memory_, fork), shifted);
   for (std::size_t i = 0; i < handles.size(); ++i) {
     EXPECT_EQ(ContentsOf(*memory_, handles[i]), before[i]);
-    EXPECT_EQ(memory_->Query(handles[i])->pristine_cells, 4u);
+    EXPECT_EQ(memory_->sequences().Query(handles[i])->pristine_cells, 4u);
   }
-  EXPECT_EQ(memory_->Defragment(1000, mover)->cells_moved, 28u)
+  EXPECT_EQ(memory_->defragmenter().Advance(1000, mover)->cells_moved, 28u)
       << "from the last block to the first";
-  EXPECT_TRUE(memory_->Defragment(1000, mover)->is_done);
+  EXPECT_TRUE(memory_->defragmenter().Advance(1000, mover)->is_done);
 }
 
 // Forks, edits and drops while cells are copied.
@@ -520,19 +534,19 @@ class EditingMover : public CountingMover {
   std::function<void()> edit_;
 };
 
-TEST_F(UnifiedMemoryTest, VerbsMayComeInWhileASliceIsPacked) {
+TEST_F(MemoryTest, VerbsMayComeInWhileASliceIsPacked) {
   std::vector<SequenceHandle> handles;
   for (int i = 0; i < 6; ++i) handles.push_back(Make(4, 100 * (i + 1)));
   const Contents first = ContentsOf(*memory_, handles[0]);
   SequenceHandle fork{};
   EditingMover mover([&] {
     fork = ForkOf(handles[0]);
-    ASSERT_TRUE(memory_->AddPositions(handles[1], {}, 9));
-    ASSERT_TRUE(memory_->RemoveRange(handles[2], {Pos{1}, Pos{2}}));
-    ASSERT_TRUE(memory_->Drop(handles[3]));
-    ASSERT_TRUE(memory_->Drop(handles[0]));
+    ASSERT_TRUE(memory_->sequences().AddPositions(handles[1], {}, 9));
+    ASSERT_TRUE(memory_->sequences().RemoveRange(handles[2], {Pos{1}, Pos{2}}));
+    ASSERT_TRUE(memory_->sequences().Drop(handles[3]));
+    ASSERT_TRUE(memory_->sequences().Drop(handles[0]));
   });
-  ASSERT_TRUE(memory_->Defragment(1000, mover));
+  ASSERT_TRUE(memory_->defragmenter().Advance(1000, mover));
   EXPECT_EQ(ContentsOf(*memory_, fork), first);
   EXPECT_EQ(ContentsOf(*memory_, handles[1]).positions, (std::vector<std::int32_t>{9, 10, 11, 12}));
   EXPECT_EQ(ContentsOf(*memory_, handles[2]).tokens, (std::vector<TokenId>{300, 302, 303}));
@@ -540,34 +554,36 @@ TEST_F(UnifiedMemoryTest, VerbsMayComeInWhileASliceIsPacked) {
   EXPECT_EQ(memory_->Usage().free_blocks, memory_->Usage().total_blocks - 1);
 }
 
-TEST_F(UnifiedMemoryTest, PackingBringsTheFarEndOfThePoolForward) {
+TEST_F(MemoryTest, PackingBringsTheFarEndOfThePoolForward) {
   const SequenceHandle first = Make(96);
   const SequenceHandle last = Make(64, 1000);
   const Contents before = ContentsOf(*memory_, last);
-  ASSERT_TRUE(memory_->Drop(first));
+  ASSERT_TRUE(memory_->sequences().Drop(first));
   CountingMover mover;
-  EXPECT_EQ(memory_->Defragment(1000, mover)->cells_moved, 64u);
+  EXPECT_EQ(memory_->defragmenter().Advance(1000, mover)->cells_moved, 64u);
   EXPECT_TRUE(memory_->is_free_block(0, 3));
   EXPECT_TRUE(memory_->is_free_block(0, 4));
   EXPECT_EQ(ContentsOf(*memory_, last), before);
-  EXPECT_TRUE(memory_->Defragment(1000, mover)->is_done);
+  EXPECT_TRUE(memory_->defragmenter().Advance(1000, mover)->is_done);
 }
 
-TEST_F(UnifiedMemoryTest, AThousandForksAreOneCommit) {
+TEST_F(MemoryTest, AThousandForksAreOneCommit) {
   MemoryOptions options = SmallOptions(256);
   options.sequence_capacity = 2000;
   Use(options);
   const SequenceHandle source = Make(100);
   std::vector<SequenceHandle> forks(layout::kForksMax);
-  ASSERT_TRUE(memory_->Fork(source, kOwner, forks, std::nullopt));
+  ASSERT_TRUE(memory_->sequences().Fork(source, kOwner, forks, std::nullopt));
   EXPECT_EQ(memory_->Usage().live_cells, 100u);
   EXPECT_EQ(memory_->Usage().live_sequences, 1025u);
   forks.resize(layout::kForksMax + 1);
-  EXPECT_EQ(CodeOf(memory_->Fork(source, kOwner, forks, std::nullopt)), Code::kInvalidArgument);
-  EXPECT_EQ(CodeOf(memory_->Fork(source, kOwner, {}, std::nullopt)), Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->sequences().Fork(source, kOwner, forks, std::nullopt)),
+            Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(memory_->sequences().Fork(source, kOwner, {}, std::nullopt)),
+            Code::kInvalidArgument);
   forks.resize(layout::kForksMax);
-  EXPECT_EQ(CodeOf(memory_->Fork(source, kOwner, forks, std::nullopt)), Code::kNoSpace);
-  ASSERT_TRUE(memory_->Keep(source, kOwner.session));
+  EXPECT_EQ(CodeOf(memory_->sequences().Fork(source, kOwner, forks, std::nullopt)), Code::kNoSpace);
+  ASSERT_TRUE(memory_->sequences().Keep(source, kOwner.session));
   EXPECT_EQ(memory_->Usage().live_sequences, 1u);
 }
 

@@ -68,7 +68,7 @@ inline Result<std::unique_ptr<SequenceImport>> BeginCopy(const SequenceExport& f
 inline Result<SequenceHandle> CopySequence(Engine& source, SequenceHandle handle, Engine& to,
                                            const CopyOptions& options = {}) {
   KVD_TRY(const SequenceExport from, SequenceExport::Open(source, handle));
-  KVD_TRY(const SequenceHandle copy, to.memory().Create({}));
+  KVD_TRY(const SequenceHandle copy, to.memory().sequences().Create({}));
   KVD_TRY(std::unique_ptr<SequenceImport> import, BeginCopy(from, to, copy, options));
   KVD_CHECK_OK(import->Commit());
   return copy;

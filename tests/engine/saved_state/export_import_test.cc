@@ -11,6 +11,7 @@
 #include "engine/architectures/architecture.h"
 #include "engine/cell_rotator.h"
 #include "engine/model_config.h"
+#include "tests/engine/memory/rewrite_all.h"
 #include "tests/engine/saved_state/copy_sequence.h"
 #include "tests/support/tiny_model.h"
 
@@ -50,7 +51,7 @@ TEST_P(ExportImportTest, ACopyGoesOnWithTheSameBits) {
   ASSERT_TRUE(engine != nullptr && other != nullptr);
   const std::vector<TokenId> next = RandomTokens(4, 40, shape.vocab);
   for (const std::size_t count : {1, 31, 150}) {
-    const SequenceHandle sequence = *engine->memory().Create({});
+    const SequenceHandle sequence = *engine->memory().sequences().Create({});
     (void)Feed(*engine, sequence, RandomTokens(3, count, shape.vocab), 50);
     std::vector<SequenceHandle> copies;
     for (const bool cell_major : {false, true}) {
@@ -59,9 +60,10 @@ TEST_P(ExportImportTest, ACopyGoesOnWithTheSameBits) {
       ASSERT_TRUE(copy) << copy.error().message;
       copies.push_back(*copy);
     }
-    const SequenceInfo info = *engine->memory().Query(sequence);
-    EXPECT_EQ(other->memory().Query(copies[0])->pristine_cells, info.pristine_cells);
-    EXPECT_EQ(other->memory().Query(copies[0])->checkpoint_count, info.checkpoint_count);
+    const SequenceInfo info = *engine->memory().sequences().Query(sequence);
+    EXPECT_EQ(other->memory().sequences().Query(copies[0])->pristine_cells, info.pristine_cells);
+    EXPECT_EQ(other->memory().sequences().Query(copies[0])->checkpoint_count,
+              info.checkpoint_count);
     const std::vector<float> expected = Feed(*engine, sequence, next, 9);
     for (const SequenceHandle copy : copies) {
       EXPECT_TRUE(SameBits(Feed(*other, copy, next, 13), expected)) << count;
@@ -71,9 +73,9 @@ TEST_P(ExportImportTest, ACopyGoesOnWithTheSameBits) {
 
 TEST_P(ExportImportTest, AnEmptySequenceIsCopiedToo) {
   const auto engine = MakeEngine(ShapeOf(GetParam()), Options());
-  const auto copy = CopySequence(*engine, *engine->memory().Create({}), *engine);
+  const auto copy = CopySequence(*engine, *engine->memory().sequences().Create({}), *engine);
   ASSERT_TRUE(copy) << copy.error().message;
-  EXPECT_EQ(engine->memory().Query(*copy)->cell_count, 0u);
+  EXPECT_EQ(engine->memory().sequences().Query(*copy)->cell_count, 0u);
 }
 
 // Settling changes no more than the export does.
@@ -85,19 +87,18 @@ TEST_P(ExportImportTest, AShiftedSequenceIsExportedAsIfItHadBeenSettled) {
     const auto engine = MakeEngine(shape, options);
     ASSERT_NE(engine, nullptr);
     Memory& memory = engine->memory();
-    const SequenceHandle sequence = *memory.Create({});
+    const SequenceHandle sequence = *memory.sequences().Create({});
     (void)Feed(*engine, sequence, RandomTokens(3, 150, shape.vocab), 50);
-    ASSERT_TRUE(memory.AddPositions(sequence, {Pos{120}, kPosEnd}, 7));
-    ASSERT_TRUE(memory.AddPositions(sequence, {Pos{140}, kPosEnd}, 3));
+    ASSERT_TRUE(memory.sequences().AddPositions(sequence, {Pos{120}, kPosEnd}, 7));
+    ASSERT_TRUE(memory.sequences().AddPositions(sequence, {Pos{140}, kPosEnd}, 3));
     const auto copy = CopySequence(*engine, sequence, *engine);
     ASSERT_TRUE(copy) << copy.error().message;
     ModelCellRotator settler(llama_shifts ? RotationKind::kLlamaShift : RotationKind::kExact,
                              engine->config(), engine->cell_layout(), engine->kernels(),
                              engine->ropes(), memory);
-    ASSERT_TRUE(memory.Settle(
-        sequence, llama_shifts ? Memory::SettleScope::kAll : Memory::SettleScope::kShifted,
-        settler));
-    EXPECT_LT(memory.Query(*copy)->pristine_cells, 150u);
+    ASSERT_TRUE(SettleCells(memory, sequence,
+                            llama_shifts ? SettleScope::kAll : SettleScope::kShifted, settler));
+    EXPECT_LT(memory.sequences().Query(*copy)->pristine_cells, 150u);
     const std::vector<TokenId> next = RandomTokens(4, 40, shape.vocab);
     EXPECT_TRUE(SameBits(Feed(*engine, *copy, next, 13), Feed(*engine, sequence, next, 40)))
         << llama_shifts;
@@ -109,21 +110,21 @@ TEST_P(ExportImportTest, WhatIsExportedIsOfOneMomentWhileTheSequenceGoesOn) {
   const auto engine = MakeEngine(shape, Options());
   ASSERT_NE(engine, nullptr);
   Memory& memory = engine->memory();
-  const SequenceHandle sequence = *memory.Create({});
+  const SequenceHandle sequence = *memory.sequences().Create({});
   (void)Feed(*engine, sequence, RandomTokens(3, 70, shape.vocab), 50);
   SequenceHandle twin{};
-  ASSERT_TRUE(memory.Fork(sequence, {}, {&twin, 1}));
-  const SequenceHandle copy = *memory.Create({});
+  ASSERT_TRUE(memory.sequences().Fork(sequence, {}, {&twin, 1}));
+  const SequenceHandle copy = *memory.sequences().Create({});
   {
     const auto from = SequenceExport::Open(*engine, sequence);
     ASSERT_TRUE(from);
     std::jthread busy([&] {
       (void)Feed(*engine, sequence, RandomTokens(5, 60, shape.vocab), 3);
-      EXPECT_TRUE(memory.Drop(sequence));
+      EXPECT_TRUE(memory.sequences().Drop(sequence));
       Defragmentation packing = engine->StartDefragmentation();
       while (!*packing.Slice()) {
       }
-      const SequenceHandle fresh = *memory.Create({});
+      const SequenceHandle fresh = *memory.sequences().Create({});
       (void)Feed(*engine, fresh, RandomTokens(6, 100, shape.vocab), 20);
     });
     auto import = test::BeginCopy(*from, *engine, copy, {.cells_at_once = 1});
@@ -133,8 +134,8 @@ TEST_P(ExportImportTest, WhatIsExportedIsOfOneMomentWhileTheSequenceGoesOn) {
   }
   const std::vector<TokenId> next = RandomTokens(4, 40, shape.vocab);
   EXPECT_TRUE(SameBits(Feed(*engine, copy, next, 13), Feed(*engine, twin, next, 40)));
-  EXPECT_TRUE(memory.Drop(copy));
-  EXPECT_TRUE(memory.Drop(twin));
+  EXPECT_TRUE(memory.sequences().Drop(copy));
+  EXPECT_TRUE(memory.sequences().Drop(twin));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ExportImportTest,
@@ -157,7 +158,7 @@ TEST(ExportImportTypesTest, AnotherTypeInBetweenOrInThePoolStaysClose) {
   const auto source =
       MakeEngine(shape, {.cells = 512, .k_type = DataType::kF32, .v_type = DataType::kF32});
   ASSERT_NE(source, nullptr);
-  const SequenceHandle sequence = *source->memory().Create({});
+  const SequenceHandle sequence = *source->memory().sequences().Create({});
   (void)Feed(*source, sequence, RandomTokens(3, 90, shape.vocab), 50);
   std::vector<std::pair<SequenceHandle, Engine*>> copies;
   std::vector<std::unique_ptr<Engine>> engines;
@@ -184,7 +185,7 @@ TEST(ExportImportTypesTest, AnotherTypeInBetweenOrInThePoolStaysClose) {
 
 TEST(ExportImportTypesTest, HeadsThatNoPackDividesAreRefused) {
   const auto engine = MakeEngine(TinyLlama(), {.cells = 512});  // heads of 16
-  const SequenceHandle sequence = *engine->memory().Create({});
+  const SequenceHandle sequence = *engine->memory().sequences().Create({});
   (void)Feed(*engine, sequence, RandomTokens(3, 9, 96), 9);
   const auto copy = CopySequence(*engine, sequence, *engine, {.type = kernels::DataType::kQ8_0});
   ASSERT_FALSE(copy);
@@ -200,15 +201,15 @@ class ImportFaultTest : public testing::Test {
  protected:
   void Use(Architecture architecture) {
     engine_ = MakeEngine(ShapeOf(architecture), {.cells = 512, .checkpoint_every = 32});
-    sequence_ = *engine_->memory().Create({});
+    sequence_ = *engine_->memory().sequences().Create({});
     (void)Feed(*engine_, sequence_, RandomTokens(3, 70, 96), 50);
     from_.emplace(*SequenceExport::Open(*engine_, sequence_));
-    copy_ = *engine_->memory().Create({});
+    copy_ = *engine_->memory().sequences().Create({});
     free_blocks_ = engine_->memory().Usage().free_blocks;
     free_states_ = engine_->memory().Usage().free_state_slots;
   }
   void ExpectNothingChanged() {
-    EXPECT_EQ(engine_->memory().Query(copy_)->cell_count, 0u);
+    EXPECT_EQ(engine_->memory().sequences().Query(copy_)->cell_count, 0u);
     EXPECT_EQ(engine_->memory().Usage().free_blocks, free_blocks_);
     EXPECT_EQ(engine_->memory().Usage().free_state_slots, free_states_);
   }
@@ -327,8 +328,8 @@ TEST(ExportTest, AWindowedSequenceIsRestoredWhereAllCellsAreKeptOnlyIfAllAreTher
   const ModelShape shape = ShapeOf(Architecture::kGemma2);
   const auto dropping = MakeEngine(shape, {.cells = 512, .deterministic = true});
   const auto keeping = MakeEngine(shape, {.cells = 512, .swa_full = true, .deterministic = true});
-  const SequenceHandle a = *dropping->memory().Create({});
-  const SequenceHandle b = *keeping->memory().Create({});
+  const SequenceHandle a = *dropping->memory().sequences().Create({});
+  const SequenceHandle b = *keeping->memory().sequences().Create({});
   (void)Feed(*dropping, a, RandomTokens(3, 150, 96), 50);
   (void)Feed(*keeping, b, RandomTokens(3, 150, 96), 50);
   const auto refused = CopySequence(*dropping, a, *keeping);

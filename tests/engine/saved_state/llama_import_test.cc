@@ -47,7 +47,7 @@ EngineOptions Options() {
 }
 
 SequenceHandle Sequence(Engine& engine, std::size_t tokens, std::uint64_t seed = 3) {
-  const SequenceHandle sequence = *engine.memory().Create({});
+  const SequenceHandle sequence = *engine.memory().sequences().Create({});
   (void)Feed(engine, sequence, RandomTokens(seed, tokens, engine.config().vocab_size), 50);
   return sequence;
 }
@@ -74,7 +74,7 @@ Result<LlamaImported> Import(Engine& engine, const std::vector<std::byte>& bytes
 
 SequenceHandle Imported(Engine& engine, const std::vector<std::byte>& bytes,
                         LlamaImportOptions options = {}) {
-  const SequenceHandle sequence = *engine.memory().Create({});
+  const SequenceHandle sequence = *engine.memory().sequences().Create({});
   const auto imported = Import(engine, bytes, sequence, options);
   EXPECT_TRUE(imported) << imported.error().message;
   return sequence;
@@ -82,13 +82,13 @@ SequenceHandle Imported(Engine& engine, const std::vector<std::byte>& bytes,
 
 std::string Refused(Engine& engine, const std::vector<std::byte>& bytes,
                     LlamaImportOptions options = {}) {
-  const SequenceHandle sequence = *engine.memory().Create({});
+  const SequenceHandle sequence = *engine.memory().sequences().Create({});
   const PoolUsage before = engine.memory().Usage();
   const auto imported = Import(engine, bytes, sequence, options);
   const PoolUsage after = engine.memory().Usage();
   EXPECT_EQ(after.free_blocks, before.free_blocks);
   EXPECT_EQ(after.free_state_slots, before.free_state_slots);
-  EXPECT_EQ(engine.memory().Query(sequence)->cell_count, 0u);
+  EXPECT_EQ(engine.memory().sequences().Query(sequence)->cell_count, 0u);
   EXPECT_FALSE(imported);
   return imported ? std::string() : imported.error().message;
 }
@@ -121,9 +121,9 @@ TEST_P(LlamaImportTest, AFileOfEitherLayoutGoesOnWithTheSameBits) {
     }
     const std::vector<float> expected = Feed(*engine, sequence, next, 9);
     for (const SequenceHandle copy : copies) {
-      EXPECT_EQ(other->memory().Query(copy)->pristine_cells, 0u);
+      EXPECT_EQ(other->memory().sequences().Query(copy)->pristine_cells, 0u);
       EXPECT_TRUE(SameBits(Feed(*other, copy, next, 13), expected)) << count;
-      EXPECT_TRUE(other->memory().Drop(copy));
+      EXPECT_TRUE(other->memory().sequences().Drop(copy));
     }
   }
 }
@@ -156,7 +156,7 @@ TEST_P(LlamaImportTest, AFileOf2026FromAnotherWriterGoesOnWithTheSameBits) {
     const auto file = LlamaRewriter(before, *description, rewrite).Run();
     const SequenceHandle copy = Imported(*other, file);
     SequenceHandle twin{};
-    ASSERT_TRUE(engine->memory().Fork(sequence, {}, {&twin, 1}));
+    ASSERT_TRUE(engine->memory().sequences().Fork(sequence, {}, {&twin, 1}));
     const std::vector<TokenId> next = RandomTokens(4, 40, shape.vocab);
     EXPECT_TRUE(SameBits(Feed(*other, copy, next, 13), Feed(*engine, twin, next, 40)));
   }
@@ -200,9 +200,9 @@ TEST_P(LlamaImportTest, SequencesOfASessionAreApartAgain) {
   std::vector<std::vector<float>> expected;
   for (const SequenceHandle sequence : sequences) {
     SequenceHandle twin{};
-    ASSERT_TRUE(engine->memory().Fork(sequence, {}, {&twin, 1}));
+    ASSERT_TRUE(engine->memory().sequences().Fork(sequence, {}, {&twin, 1}));
     expected.push_back(Feed(*engine, twin, next, 20));
-    ASSERT_TRUE(engine->memory().Drop(twin));
+    ASSERT_TRUE(engine->memory().sequences().Drop(twin));
   }
   const LlamaExportOptions written[] = {
       {.kind = LlamaFileKind::kSession, .layout = LlamaLayout::kFebruary2025},
@@ -228,7 +228,7 @@ TEST_P(LlamaImportTest, SequencesOfASessionAreApartAgain) {
       const SequenceHandle copy = Imported(*engine, file, {.sequence_id = id});
       EXPECT_TRUE(SameBits(Feed(*engine, copy, next, 20), expected[static_cast<std::size_t>(id)]))
           << id;
-      EXPECT_TRUE(engine->memory().Drop(copy));
+      EXPECT_TRUE(engine->memory().sequences().Drop(copy));
     }
     EXPECT_THAT(Refused(*engine, file), HasSubstr("3 sequences, from 0 to 2: name one"));
     EXPECT_THAT(Refused(*engine, file, {.sequence_id = 3}),
@@ -307,7 +307,7 @@ TEST(LlamaImportTypesTest, FilesOfEveryTypeAreConverted) {
             Exported(*source, {sequence}, {.layout = layout, .k_type = type, .v_type = type});
         EXPECT_EQ(ReadLlamaStateFile(file)->parts[0].k[0].type, type);
         const auto engine = MakeEngine(shape, {.cells = 512, .k_type = pool, .v_type = pool});
-        const SequenceHandle copy = *engine->memory().Create({});
+        const SequenceHandle copy = *engine->memory().sequences().Create({});
         const auto imported = Import(*engine, file, copy);
         ASSERT_TRUE(imported) << imported.error().message;
         EXPECT_EQ(imported->is_converted, pool != type);
@@ -488,18 +488,18 @@ TEST(LlamaImportTokensTest, TokensBehindTheCellsAndCellsBehindTheTokensAreLeftOu
   const std::vector<TokenId> all = RandomTokens(3, 43, engine->config().vocab_size);
   std::vector<TokenId> same = all;
   same.resize(40);
-  SequenceHandle copy = *engine->memory().Create({});
+  SequenceHandle copy = *engine->memory().sequences().Create({});
   auto imported = Import(*engine, WithTokens(file, all), copy);
   ASSERT_TRUE(imported) << imported.error().message;
   EXPECT_EQ(imported->cell_count, 40u);
   EXPECT_EQ(imported->tokens_left_out, 3u);
   same.resize(30);
-  copy = *engine->memory().Create({});
+  copy = *engine->memory().sequences().Create({});
   imported = Import(*engine, WithTokens(file, same), copy);
   ASSERT_TRUE(imported) << imported.error().message;
   EXPECT_EQ(imported->cell_count, 30u);
   EXPECT_EQ(imported->cells_left_out, 10u);
-  EXPECT_EQ(engine->memory().Query(copy)->next_pos.value, 30);
+  EXPECT_EQ(engine->memory().sequences().Query(copy)->next_pos.value, 30);
   EXPECT_THAT(Refused(*engine, WithTokens(file, {})), HasSubstr("40 cells and 0 tokens"));
   same[7] = -1;
   EXPECT_THAT(Refused(*engine, WithTokens(file, same)), HasSubstr("token 7: id -1"));
@@ -518,11 +518,11 @@ TEST(LlamaImportTokensTest, AStateNeedsAllItsTokens) {
 TEST(LlamaImportTokensTest, HolesNeedAsManyTokensAsCells) {
   const auto engine = MakeEngine(TinyLlama(), Options());
   const SequenceHandle sequence = Sequence(*engine, 40);
-  ASSERT_TRUE(engine->memory().RemoveRange(sequence, {Pos{10}, Pos{15}}));
+  ASSERT_TRUE(engine->memory().sequences().RemoveRange(sequence, {Pos{10}, Pos{15}}));
   const auto file = Exported(*engine, {sequence});
   const SequenceHandle copy = Imported(*engine, file);
-  EXPECT_EQ(engine->memory().Query(copy)->next_pos.value, 40);
-  EXPECT_EQ(engine->memory().Query(copy)->cell_count, 35u);
+  EXPECT_EQ(engine->memory().sequences().Query(copy)->next_pos.value, 40);
+  EXPECT_EQ(engine->memory().sequences().Query(copy)->cell_count, 35u);
   EXPECT_THAT(Refused(*engine, WithTokens(file, RandomTokens(3, 40, 96))),
               HasSubstr("35 cells and 40 tokens, and the positions have holes"));
 }
@@ -530,7 +530,7 @@ TEST(LlamaImportTokensTest, HolesNeedAsManyTokensAsCells) {
 TEST(LlamaImportTokensTest, EmptySequencesAndSeveralInOneFileAreRefused) {
   const auto engine = MakeEngine(TinyLlama(), Options());
   const SequenceHandle full = Sequence(*engine, 4);
-  const SequenceHandle empty = *engine->memory().Create({});
+  const SequenceHandle empty = *engine->memory().sequences().Create({});
   const auto message = [&](std::vector<SequenceHandle> handles) {
     const auto opened = LlamaExport::Open(*engine, handles, {});
     EXPECT_FALSE(opened);

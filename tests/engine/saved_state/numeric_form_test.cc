@@ -48,7 +48,7 @@ class NumericFormTest : public testing::Test {
                               .state_directory = directory});
   }
   SequenceHandle Hold(Engine& engine) {
-    const SequenceHandle handle = *engine.memory().Create({.uid = kUid});
+    const SequenceHandle handle = *engine.memory().sequences().Create({.uid = kUid});
     (void)Feed(engine, handle, prompt_, 50);
     return handle;
   }
@@ -61,7 +61,7 @@ class NumericFormTest : public testing::Test {
       const auto engine = Make(weights, by, deterministic);
       auto store = PromptStore::Open(*engine, options);
       const SequenceHandle handle = Hold(*engine);
-      EXPECT_TRUE(*engine->memory().Retain(handle));
+      EXPECT_TRUE(*engine->memory().prefixes().Retain(handle));
       auto from = SequenceExport::OpenPaused(*engine, handle);
       EXPECT_GT(*(*store)->Write(*from, nullptr), 0u);
     }
@@ -88,7 +88,7 @@ TEST_F(NumericFormTest, OnlyHalvesWithTheFlagHaveAFormOfTheirTable) {
 TEST_F(NumericFormTest, TheTablesGiveOtherBitsWithHalves) {
   const auto last_row = [&](const char* table) {
     const auto engine = Make(DataType::kF16, table, true);
-    return Feed(*engine, *engine->memory().Create({}), prompt_, prompt_.size());
+    return Feed(*engine, *engine->memory().sequences().Create({}), prompt_, prompt_.size());
   };
   EXPECT_NE(last_row(kPairs), last_row(kFloats)) << "else this file is about nothing";
 }

@@ -54,9 +54,10 @@ class PromptStoreTest : public testing::Test {
   }
   // A retained sequence with these tokens.
   static SequenceHandle Hold(Engine& engine, const Tokens& tokens, std::uint64_t salt = kSalt) {
-    const SequenceHandle handle = *engine.memory().Create({.uid = kUid, .namespace_salt = salt});
+    const SequenceHandle handle =
+        *engine.memory().sequences().Create({.uid = kUid, .namespace_salt = salt});
     (void)Feed(engine, handle, tokens, 50);
-    EXPECT_TRUE(*engine.memory().Retain(handle));
+    EXPECT_TRUE(*engine.memory().prefixes().Retain(handle));
     return handle;
   }
   static Result<std::uint64_t> Write(PromptStore& store, Engine& engine, SequenceHandle handle) {
@@ -68,7 +69,7 @@ class PromptStoreTest : public testing::Test {
     const SequenceHandle handle = Hold(engine, tokens, salt);
     const Result<std::uint64_t> bytes = Write(store, engine, handle);
     EXPECT_TRUE(bytes) << bytes.error().message;
-    EXPECT_TRUE(engine.memory().Drop(handle));
+    EXPECT_TRUE(engine.memory().sequences().Drop(handle));
     return bytes.value_or(0);
   }
   static std::uint32_t Found(const PromptStore& store, const Tokens& prompt,
@@ -121,7 +122,7 @@ TEST_F(PromptStoreTest, AnotherEngineGoesOnWithTheSameBits) {
   EXPECT_EQ(Found(*store, prompt_), 199u) << "all but the last token";
   const auto loaded = Load(*store, whole);
   ASSERT_TRUE(loaded) << loaded.error().message;
-  EXPECT_EQ(other->memory().Query(*loaded)->pristine_cells, 200u);
+  EXPECT_EQ(other->memory().sequences().Query(*loaded)->pristine_cells, 200u);
   EXPECT_EQ(LogitsOf(*other, *loaded, more), expected);
 }
 
@@ -140,8 +141,8 @@ TEST_F(PromptStoreTest, OfALongerEntryOnlyWhatServesIsRead) {
   EXPECT_FALSE(store->Find(kUid, kSalt, prompt, 90)) << "no more than is held";
   const auto loaded = Load(*store, prompt);
   ASSERT_TRUE(loaded) << loaded.error().message;
-  EXPECT_EQ(engine->memory().Query(*loaded)->cell_count, 90u);
-  const SequenceHandle computed = *engine->memory().Create({});
+  EXPECT_EQ(engine->memory().sequences().Query(*loaded)->cell_count, 90u);
+  const SequenceHandle computed = *engine->memory().sequences().Create({});
   (void)Feed(*engine, computed, Cut(prompt_, 90), 50);
   EXPECT_EQ(LogitsOf(*engine, *loaded, {5, 6}), LogitsOf(*engine, computed, {5, 6}));
   EXPECT_EQ(Found(*store, Cut(prompt_, 16)), 0u) << "too short to be worth it";
@@ -277,14 +278,14 @@ TEST_F(PromptStoreTest, WhatChangesMeanwhileIsNotWritten) {
   const SequenceHandle handle = Hold(*engine, prompt_);
   auto from = SequenceExport::OpenPaused(*engine, handle);
   ASSERT_TRUE(from);
-  ASSERT_TRUE(engine->memory().Drop(handle));
+  ASSERT_TRUE(engine->memory().sequences().Drop(handle));
   const auto written = store->Write(*from, nullptr);
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, Code::kConflict);
   EXPECT_EQ(folder_.FileCount(), 1u) << "the key";
 
   const SequenceHandle edited = Hold(*engine, prompt_);
-  ASSERT_TRUE(engine->memory().RemoveRange(edited, {Pos{20}, Pos{30}}));
+  ASSERT_TRUE(engine->memory().sequences().RemoveRange(edited, {Pos{20}, Pos{30}}));
   const auto refused = Write(*store, *engine, edited);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kUnsupported);
@@ -420,7 +421,7 @@ TEST_F(PromptStoreTest, WithoutRoomInThePoolTheEntryStays) {
   const auto engine = MakeEngine(shape_, Options());
   const auto store = Open(*engine);
   (void)Store(*store, *engine, prompt_);
-  const SequenceHandle full = *engine->memory().Create({});
+  const SequenceHandle full = *engine->memory().sequences().Create({});
   (void)Feed(*engine, full, RandomTokens(9, 1000, shape_.vocab), 500);
   const auto loaded = Load(*store, prompt_);
   ASSERT_FALSE(loaded);
@@ -440,7 +441,7 @@ TEST_P(PromptStoreKindsTest, AnotherEngineGoesOnWithTheSameBits) {
   const Tokens prompt = RandomTokens(3, 200, shape.vocab);
   const Tokens more = RandomTokens(4, 20, shape.vocab);
   const SequenceHandle original = Hold(*engine, prompt);
-  const std::uint32_t held = engine->memory().Query(original)->cell_count;
+  const std::uint32_t held = engine->memory().sequences().Query(original)->cell_count;
   {
     const auto store = Open(*engine);
     ASSERT_GT(*Write(*store, *engine, original), 0u);
@@ -457,9 +458,10 @@ TEST_P(PromptStoreKindsTest, AnotherEngineGoesOnWithTheSameBits) {
   EXPECT_EQ(Found(*store, Cut(prompt, 20)), 0u) << "before every checkpoint and window";
   const auto loaded = Load(*store, whole);
   ASSERT_TRUE(loaded) << loaded.error().message;
-  ASSERT_TRUE(*other->memory().Retain(*loaded));
-  const SequenceHandle taker = *other->memory().Create({.uid = kUid, .namespace_salt = kSalt});
-  const auto taken = other->memory().TakePrefix(
+  ASSERT_TRUE(*other->memory().prefixes().Retain(*loaded));
+  const SequenceHandle taker =
+      *other->memory().sequences().Create({.uid = kUid, .namespace_salt = kSalt});
+  const auto taken = other->memory().prefixes().Take(
       {.destination = taker, .tokens = whole, .applied = {}, .loaded = *loaded});
   ASSERT_TRUE(taken);
   EXPECT_EQ(taken->cells, held);

@@ -35,7 +35,7 @@ class StateFileFaultTest : public testing::TestWithParam<Architecture> {
     shape.layers = 2;
     shape.architecture = GetParam();
     engine_ = MakeEngine(shape, {.cells = 128, .checkpoint_every = 4, .threads = 1});
-    const SequenceHandle sequence = *engine_->memory().Create({});
+    const SequenceHandle sequence = *engine_->memory().sequences().Create({});
     (void)Feed(*engine_, sequence, RandomTokens(3, 6, 96), 6);
     ASSERT_TRUE(folder_.Save(*engine_, sequence, "good", {.packed = false}));
     ASSERT_TRUE(folder_.Save(*engine_, sequence, "packed"));
@@ -59,7 +59,7 @@ class StateFileFaultTest : public testing::TestWithParam<Architecture> {
     const auto loaded =
         StateFolder::Load(*engine_, StateFileReader::Open(UniqueFd(::dup(file.get()))));
     if (loaded) {
-      EXPECT_TRUE(engine_->memory().Drop(*loaded));
+      EXPECT_TRUE(engine_->memory().sequences().Drop(*loaded));
       return true;
     }
     EXPECT_FALSE(loaded.error().message.empty());

@@ -53,7 +53,7 @@ void FeedPrompt(Engine& engine, SequenceHandle sequence, std::vector<TokenId> to
   (void)Feed(engine, sequence, tokens, 50);
   std::vector<float> row(engine.config().vocab_size);
   StepItem item{.sequence = sequence,
-                .pos = engine.memory().Query(sequence)->next_pos,
+                .pos = engine.memory().sequences().Query(sequence)->next_pos,
                 .tokens = {&last, 1},
                 .first_logits_row = 0,
                 .logits = row.data(),
@@ -75,7 +75,7 @@ TEST_P(StateFileKindsTest, ALoadedSequenceGoesOnWithTheSameBits) {
   const auto engine = MakeEngine(shape, Options());
   const auto other = MakeEngine(shape, Options());
   ASSERT_TRUE(engine != nullptr && other != nullptr);
-  const SequenceHandle sequence = *engine->memory().Create({});
+  const SequenceHandle sequence = *engine->memory().sequences().Create({});
   FeedPrompt(*engine, sequence, RandomTokens(3, 150, shape.vocab));
   ASSERT_TRUE(folder_.Save(*engine, sequence, "packed"));
   ASSERT_TRUE(folder_.Save(*engine, sequence, "plain", {.packed = false}));
@@ -87,14 +87,15 @@ TEST_P(StateFileKindsTest, ALoadedSequenceGoesOnWithTheSameBits) {
     ASSERT_TRUE(handle) << handle.error().message;
     EXPECT_EQ(report.cell_count, 150u);
     EXPECT_FALSE(report.is_converted);
-    const SequenceInfo info = *other->memory().Query(*handle);
+    const SequenceInfo info = *other->memory().sequences().Query(*handle);
     EXPECT_EQ(info.pristine_cells, 150u);
-    EXPECT_EQ(info.checkpoint_count, engine->memory().Query(sequence)->checkpoint_count);
+    EXPECT_EQ(info.checkpoint_count,
+              engine->memory().sequences().Query(sequence)->checkpoint_count);
     std::vector<float> row(shape.vocab), expected(shape.vocab);
-    const bool has_row = *other->memory().ReadLogits(*handle, row.data());
+    const bool has_row = *other->memory().states().ReadLogits(*handle, row.data());
     EXPECT_EQ(has_row, engine->state_bytes() != 0 && std::string(name) != "no-logits");
     if (has_row) {
-      ASSERT_TRUE(*engine->memory().ReadLogits(sequence, expected.data()));
+      ASSERT_TRUE(*engine->memory().states().ReadLogits(sequence, expected.data()));
       EXPECT_TRUE(SameBits(row, expected));
     }
     loaded.push_back(*handle);
@@ -118,13 +119,13 @@ TEST_P(StateFileKindsTest, TheBytesDependOnTheSequenceAlone) {
     const auto engine = MakeEngine(shape, options);
     Memory& memory = engine->memory();
     if (differs) {  // blocks that are filled in another order
-      const SequenceHandle first = *memory.Create({});
+      const SequenceHandle first = *memory.sequences().Create({});
       (void)Feed(*engine, first, RandomTokens(9, 77, shape.vocab), 77);
     }
-    const SequenceHandle sequence = *memory.Create({});
+    const SequenceHandle sequence = *memory.sequences().Create({});
     (void)Feed(*engine, sequence, RandomTokens(3, 64, shape.vocab), differs ? 64 : 7);
     SequenceHandle fork{};
-    ASSERT_TRUE(memory.Fork(sequence, {}, {&fork, 1}));
+    ASSERT_TRUE(memory.sequences().Fork(sequence, {}, {&fork, 1}));
     (void)Feed(*engine, differs ? fork : sequence, RandomTokens(5, 30, shape.vocab), 3);
     ASSERT_TRUE(folder_.Save(*engine, differs ? fork : sequence, "state", {}, differs ? 3u : 1u));
     test::StateBytes bytes(folder_.Bytes("state"));
@@ -143,7 +144,7 @@ TEST_P(StateFileKindsTest, TheSizeToldBeforehandIsExactWhenNothingIsPacked) {
   const ModelShape shape = ShapeOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   for (const std::size_t count : {0, 1, 150}) {
-    const SequenceHandle sequence = *engine->memory().Create({});
+    const SequenceHandle sequence = *engine->memory().sequences().Create({});
     if (count > 0) FeedPrompt(*engine, sequence, RandomTokens(3, count, shape.vocab));
     const auto from = SequenceExport::Open(*engine, sequence);
     const SaveItem item{.sequence = &*from};
@@ -173,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, StateFileKindsTest,
 class StateFileTest : public testing::Test {
  protected:
   StateFileTest() : engine_(MakeEngine(WideHeads(), {.cells = 1024, .deterministic = true})) {
-    sequence_ = *engine_->memory().Create({});
+    sequence_ = *engine_->memory().sequences().Create({});
     (void)Feed(*engine_, sequence_, RandomTokens(3, 90, 96), 50);
   }
 
@@ -197,7 +198,8 @@ TEST_F(StateFileTest, AnotherTypeOfTheFileOrThePoolIsConvertedAndSaidSo) {
       EXPECT_EQ(report.k_type, saved);
       EXPECT_EQ(report.is_converted, pool != saved);
       const bool is_as_computed = pool == DataType::kF16 && saved == DataType::kF16;
-      EXPECT_EQ(engines.back()->memory().Query(*loaded)->pristine_cells, is_as_computed ? 90u : 0u);
+      EXPECT_EQ(engines.back()->memory().sequences().Query(*loaded)->pristine_cells,
+                is_as_computed ? 90u : 0u);
       results.push_back(Feed(*engines.back(), *loaded, next, 20));
     }
   }
@@ -218,7 +220,7 @@ TEST_F(StateFileTest, AnEncodedTextComesBackWithItsSequence) {
   shape.architecture = Architecture::kT5;
   const auto t5 = MakeEngine(shape, {.cells = 512, .deterministic = true});
   ASSERT_NE(t5, nullptr);
-  const SequenceHandle sequence = *t5->memory().Create({});
+  const SequenceHandle sequence = *t5->memory().sequences().Create({});
   const Status encoded = t5->Encode(sequence, RandomTokens(8, 37, shape.vocab));
   ASSERT_TRUE(encoded) << encoded.error().message;
   for (const std::size_t count : {0, 20}) {
@@ -226,9 +228,9 @@ TEST_F(StateFileTest, AnEncodedTextComesBackWithItsSequence) {
     ASSERT_TRUE(folder_.Save(*t5, sequence, "text"));
     const auto loaded = folder_.Load(*t5, "text");
     ASSERT_TRUE(loaded) << loaded.error().message;
-    EXPECT_EQ(t5->memory().Query(*loaded)->cross_cells, 37u);
+    EXPECT_EQ(t5->memory().sequences().Query(*loaded)->cross_cells, 37u);
     SequenceHandle twin{};
-    ASSERT_TRUE(t5->memory().Fork(sequence, {}, {&twin, 1}));
+    ASSERT_TRUE(t5->memory().sequences().Fork(sequence, {}, {&twin, 1}));
     const std::vector<TokenId> next = RandomTokens(4, 10, shape.vocab);
     EXPECT_TRUE(SameBits(Feed(*t5, *loaded, next, 3), Feed(*t5, twin, next, 10)));
   }
@@ -248,9 +250,9 @@ TEST_F(StateFileTest, TokensAloneAreReadButNotLoaded) {
 }
 
 TEST_F(StateFileTest, SeveralSequencesAndTheirSamplersComeBackEach) {
-  const SequenceHandle second = *engine_->memory().Create({});
+  const SequenceHandle second = *engine_->memory().sequences().Create({});
   (void)Feed(*engine_, second, RandomTokens(7, 33, 96), 50);
-  const SequenceHandle empty = *engine_->memory().Create({});
+  const SequenceHandle empty = *engine_->memory().sequences().Create({});
   std::vector<SequenceExport> exports;
   for (const SequenceHandle handle : {sequence_, second, empty}) {
     exports.push_back(*SequenceExport::Open(*engine_, handle));
@@ -316,9 +318,9 @@ TEST_F(StateFileTest, AnExistingNameIsKeptUnlessItIsToBeReplaced) {
   EXPECT_EQ(given_up.error().code, Code::kCancelled);
   EXPECT_EQ(folder_.FileCount(), 1u);
   const auto file = folder_.Open("state");
-  const SequenceHandle target = *engine_->memory().Create({});
+  const SequenceHandle target = *engine_->memory().sequences().Create({});
   EXPECT_EQ(LoadSequence(*engine_, *file, 0, target, 2, cancelled).error().code, Code::kCancelled);
-  EXPECT_EQ(engine_->memory().Query(target)->cell_count, 0u);
+  EXPECT_EQ(engine_->memory().sequences().Query(target)->cell_count, 0u);
 }
 
 TEST_F(StateFileTest, TemporariesOfProcessesThatAreGoneAreRemoved) {
@@ -335,7 +337,7 @@ TEST_F(StateFileTest, TemporariesOfProcessesThatAreGoneAreRemoved) {
 TEST_F(StateFileTest, ASequenceThatGoesOnIsSavedAsItWas) {
   const auto from = SequenceExport::Open(*engine_, sequence_);
   SequenceHandle twin{};
-  ASSERT_TRUE(engine_->memory().Fork(sequence_, {}, {&twin, 1}));
+  ASSERT_TRUE(engine_->memory().sequences().Fork(sequence_, {}, {&twin, 1}));
   {
     std::jthread busy([&] { (void)Feed(*engine_, sequence_, RandomTokens(5, 200, 96), 3); });
     const SaveItem item{.sequence = &*from};

@@ -73,14 +73,14 @@ class StateFolder {
   static Result<SequenceHandle> Load(Engine& engine, Result<StateFileReader> opened,
                                      std::size_t number = 0, LoadReport* report = nullptr) {
     KVD_TRY(const StateFileReader file, std::move(opened));
-    KVD_TRY(const SequenceHandle handle, engine.memory().Create({}));
+    KVD_TRY(const SequenceHandle handle, engine.memory().sequences().Create({}));
     Result<LoadReport> loaded = LoadSequence(engine, file, number, handle, 2);
     if (loaded) {
       if (report != nullptr) *report = *loaded;
       return handle;
     }
-    EXPECT_EQ(engine.memory().Query(handle)->cell_count, 0u);
-    EXPECT_TRUE(engine.memory().Drop(handle));
+    EXPECT_EQ(engine.memory().sequences().Query(handle)->cell_count, 0u);
+    EXPECT_TRUE(engine.memory().sequences().Drop(handle));
     return std::unexpected(loaded.error());
   }
 

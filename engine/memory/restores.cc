@@ -9,9 +9,11 @@
 #include <string>
 #include <utility>
 
-#include "engine/memory/hold_and_restore.h"
+#include "engine/memory/eviction.h"
 #include "engine/memory/record_functions.h"
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/restores.h"
+#include "engine/memory/state_slots.h"
+#include "engine/memory/transaction.h"
 #include "shm/check.h"
 
 namespace kvd {
@@ -44,7 +46,7 @@ Status CheckPositions(std::span<const Pos> positions) {
 
 }  // namespace
 
-Status UnifiedMemory::CheckRestore(const RestoreRequest& request) const {
+Status Restores::CheckRestore(const RestoreRequest& request) const {
   const std::size_t count = request.tokens.size();
   if (request.positions.size() != count) {
     return BadNumber("positions", static_cast<std::int64_t>(request.positions.size()),
@@ -71,8 +73,8 @@ Status UnifiedMemory::CheckRestore(const RestoreRequest& request) const {
                        "but cell " + std::to_string(at) + " is not at its position");
     }
   }
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
-    const bool may_drop = meta_.geometry().window[group] != 0;
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    const bool may_drop = store_.geometry().window[group] != 0;
     if (request.first_cell[group] > (may_drop ? count : 0)) {
       return BadNumber("first cell of group " + std::to_string(group), request.first_cell[group],
                        may_drop ? "of " + std::to_string(count) + " cells"
@@ -88,16 +90,16 @@ Status UnifiedMemory::CheckRestore(const RestoreRequest& request) const {
     }
     last = cells;
   }
-  if (!has_state() && (request.has_state || !request.checkpoint_cells.empty())) {
+  if (!store_.has_state() && (request.has_state || !request.checkpoint_cells.empty())) {
     return Fail(Code::kUnsupported, "a recurrent state: the model has none");
   }
-  if (has_state() && count > 0 && !request.has_state) {
+  if (store_.has_state() && count > 0 && !request.has_state) {
     return Fail(Code::kInvalidArgument, "no recurrent state: the model needs one");
   }
   if (count == 0 && (request.has_state || request.has_logits)) {
     return Fail(Code::kInvalidArgument, "a recurrent state or logits behind no cells");
   }
-  const bool has_cross = meta_.geometry().cross_group != layout::kNoSlot;
+  const bool has_cross = store_.geometry().cross_group != layout::kNoSlot;
   if (!has_cross && !request.cross_tokens.empty()) {
     return Fail(Code::kUnsupported, "an encoded text: the model has no encoder");
   }
@@ -107,8 +109,8 @@ Status UnifiedMemory::CheckRestore(const RestoreRequest& request) const {
   return {};
 }
 
-Result<UnifiedMemory::Found> UnifiedMemory::FindEmpty(SequenceHandle handle) const {
-  KVD_TRY(const Found found, FindMutable(handle));
+Result<FoundSequence> Restores::FindEmpty(SequenceHandle handle) const {
+  KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
   if (found.record->cell_count == 0 && found.record->cross_cells == 0) return found;
   return Fail(Code::kExists, HandleText(handle) + ": holds " +
                                  std::to_string(found.record->cell_count) +
@@ -117,16 +119,18 @@ Result<UnifiedMemory::Found> UnifiedMemory::FindEmpty(SequenceHandle handle) con
 
 // Cells that no next token reaches are left out, whole blocks' worth or not: the restored list
 // starts anew.
-Status UnifiedMemory::ReserveRestored(const RestoreRequest& request, Restore* restore) {
+Status Restores::ReserveRestored(const RestoreRequest& request,
+                                 const layout::SequenceRecord& record, Restore* restore) {
   std::array<std::uint32_t, layout::kGroupsMax> first_cell = request.first_cell;
-  Need need{.states = has_state() && restore->cell_count > 0 ? 1u : 0u};
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
+  Need need{.states = store_.has_state() && restore->cell_count > 0 ? 1u : 0u};
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     GroupPart& part = restore->parts[group];
-    part.cell_count = is_cross(group) ? restore->cross_cells : restore->cell_count;
+    part.cell_count = store_.is_cross(group) ? restore->cross_cells : restore->cell_count;
     std::uint32_t& first = first_cell[group];
-    if (const std::int64_t window = meta_.geometry().window[group]; window != 0) {
+    if (const std::int64_t window = store_.geometry().window[group]; window != 0) {
       if (first > 0) {
-        KVD_CHECK_OK(CheckWindow(group, request.positions[first - 1].value, restore->next_pos));
+        KVD_CHECK_OK(
+            store_.CheckWindow(group, request.positions[first - 1].value, restore->next_pos));
       }
       while (first < part.cell_count &&
              restore->next_pos - std::int64_t{request.positions[first].value} >= window) {
@@ -136,74 +140,85 @@ Status UnifiedMemory::ReserveRestored(const RestoreRequest& request, Restore* re
     part.first_cell = first;
     need.blocks[group] = (part.cell_count - first + layout::kBlockCells - 1) / layout::kBlockCells;
   }
-  MakeRoom(need, {IndexOf(restore->handle), layout::kNoSlot});
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
-    if (need.blocks[group] > allocators_[group].free_blocks()) {
-      return Fail(Code::kNoSpace, NoBlocks(group, need.blocks[group]));
+  MakeRoom(store_, need, {IndexOf(restore->handle), layout::kNoSlot});
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    if (need.blocks[group] > CountAvailable(store_, group)) {
+      return Fail(Code::kNoSpace, store_.NoBlocks(group, need.blocks[group]));
     }
   }
-  if (has_state() && restore->cell_count > 0) KVD_CHECK_OK(FindStates(1, /*may_evict=*/false));
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
+  if (const Holder holder = HolderOf(record); holder.is_held) {
+    restore->pending = {.owner = holder.owner, .blocks = need.blocks, .state_slots = need.states};
+    if (Status allowed = AddPending(store_, restore->pending); !allowed) {
+      restore->pending = {};
+      return allowed;
+    }
+  }
+  if (need.states > 0) {
+    if (Status found = FindStates(store_, need.states); !found) {
+      DropPending(store_, &restore->pending);
+      return found;
+    }
+  }
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     GroupPart& part = restore->parts[group];
     part.extents.clear();
     for (std::uint32_t start = part.first_cell; start < part.cell_count;) {
       const std::uint32_t count = std::min(part.cell_count - start, layout::kBlockCells);
-      part.extents.push_back({allocators_[group].ReserveFresh(count), start, 0, 0, 0});
+      part.extents.push_back({store_.allocators[group].ReserveFresh(count), start, 0, 0, 0});
       start += count;
     }
   }
-  ReserveRestoredSlots(request, restore);
+  ReserveRestoredSlots(request, record, restore);
   return {};
 }
 
-void UnifiedMemory::ReserveRestoredSlots(const RestoreRequest& request, Restore* restore) {
-  if (request.has_state) restore->state_slot = states_.TakePinned();
+void Restores::ReserveRestoredSlots(const RestoreRequest& request,
+                                    const layout::SequenceRecord& record, Restore* restore) {
+  if (request.has_state) restore->state_slot = store_.states.TakePinned();
   // Checkpoints are a cache: the last ones, as far as there is room at once.
-  const std::uint32_t held = tables_.states.checkpoint_slots();
-  const std::uint32_t limit = segments_.geometry.checkpoint_slots;
-  std::size_t room = limit > held ? limit - held : 0u;
+  const OwnerId owner{record.owner_uid};
+  std::size_t room = CountCheckpointRoom(store_, owner);
   const auto& wanted = request.checkpoint_cells;
   for (std::size_t at = wanted.size(); at-- > 0 && room > 0; --room) {
     if (restore->checkpoints.size() == kCheckpointsMax) break;
     const bool is_last = wanted[at] == restore->cell_count;
-    if (!is_last && states_.free_slots() == 0) break;
-    const std::uint32_t slot = is_last ? restore->state_slot : states_.TakePinned();
+    if (!is_last && store_.states.free_slots() == 0) break;
+    const std::uint32_t slot = is_last ? restore->state_slot : store_.states.TakePinned();
     restore->checkpoints.push_back({wanted[at], slot, {}});
   }
   std::ranges::reverse(restore->checkpoints);
-  if (!request.has_logits || meta_.geometry().logits_row_count == 0) return;
-  if (logits_.free_slots() == 0) GiveUpLogits();
-  if (logits_.free_slots() != 0) restore->logits_slot = logits_.TakePinned();
+  if (!request.has_logits || store_.geometry().logits_row_count == 0) return;
+  if (FindLogits(store_, owner)) restore->logits_slot = store_.logits.TakePinned();
 }
 
-Status UnifiedMemory::BeginRestore(const RestoreRequest& request, Restore* restore) {
-  Status status = TryBeginRestore(request, restore);
-  if (AwaitBriefHolds(status)) status = TryBeginRestore(request, restore);
+Status Restores::Begin(const RestoreRequest& request, Restore* restore) {
+  Status status = TryBegin(request, restore);
+  if (store_.AwaitBriefHolds(status)) status = TryBegin(request, restore);
   return status;
 }
 
-Status UnifiedMemory::TryBeginRestore(const RestoreRequest& request, Restore* restore) {
+Status Restores::TryBegin(const RestoreRequest& request, Restore* restore) {
   KVD_ASSERT(!restore->is_open);
   *restore = {};
   {
-    const MutexLock growth(growth_mutex_);
-    const MutexLock lock(mutex_);
+    const MutexLock growth(store_.growth_mutex);
+    const MutexLock lock(store_.mutex);
     KVD_CHECK_OK(CheckRestore(request));
-    KVD_TRY(const Found found, FindEmpty(request.handle));
+    KVD_TRY(const FoundSequence found, FindEmpty(request.handle));
     restore->handle = request.handle;
     restore->cell_count = static_cast<std::uint32_t>(request.tokens.size());
     restore->cross_cells = static_cast<std::uint32_t>(request.cross_tokens.size());
     restore->pristine_cells = request.pristine_cells;
     restore->next_pos = request.positions.empty() ? 0 : request.positions.back().value + 1;
-    restore->content_number = content_numbers_[found.index];
+    restore->content_number = store_.facts[found.index].content_number;
     restore->applied = request.applied;
-    MakeRoomForLists({found.index, layout::kNoSlot});
-    KVD_CHECK_OK(ReserveRestored(request, restore));
+    MakeRoomForLists(store_, {found.index, layout::kNoSlot});
+    KVD_CHECK_OK(ReserveRestored(request, *found.record, restore));
     restore->is_open = true;
   }
   if (!request.grows_later) {
     if (Status status = GrowForRestore(*restore); !status) {
-      AbandonRestore(*restore);
+      Abandon(*restore);
       return status;
     }
   }
@@ -211,126 +226,111 @@ Status UnifiedMemory::TryBeginRestore(const RestoreRequest& request, Restore* re
   return {};
 }
 
-Status UnifiedMemory::GrowForRestore(const Restore& restore) {
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
+Status Restores::GrowForRestore(const Restore& restore) {
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     const std::span<const layout::Extent> extents = restore.parts[group].extents;
     for (std::size_t first = 0; first < extents.size(); first += kBlocksOfOneGrowth) {
-      const MutexLock growth(growth_mutex_);
+      const MutexLock growth(store_.growth_mutex);
       const std::size_t count = std::min(kBlocksOfOneGrowth, extents.size() - first);
       for (const layout::Extent& extent : extents.subspan(first, count)) {
-        KVD_CHECK_OK(EnsureBlock(group, extent.block));
+        KVD_CHECK_OK(store_.EnsureBlock(group, extent.block));
       }
     }
   }
-  const MutexLock growth(growth_mutex_);
+  const MutexLock growth(store_.growth_mutex);
   if (restore.state_slot != layout::kNoSlot) {
-    KVD_CHECK_OK(EnsureState(restore.state_slot));
+    KVD_CHECK_OK(store_.EnsureState(restore.state_slot));
   }
   for (const layout::Checkpoint& checkpoint : restore.checkpoints) {
-    KVD_CHECK_OK(EnsureState(checkpoint.state_slot));
+    KVD_CHECK_OK(store_.EnsureState(checkpoint.state_slot));
   }
   if (restore.logits_slot == layout::kNoSlot) return {};
-  return EnsureLogits(restore.logits_slot);
+  return store_.EnsureLogits(restore.logits_slot);
 }
 
-void UnifiedMemory::WriteRestoredCells(const RestoreRequest& request, const Restore& restore) {
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
+void Restores::WriteRestoredCells(const RestoreRequest& request, const Restore& restore) {
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     const ExtentView view = restore.parts[group].view();
     for (std::size_t at = 0; at < view.entries.size(); ++at) {
       const Piece piece = view.PieceAt(at);
       for (std::uint32_t k = 0; k < piece.count; ++k) {
         const std::uint32_t ordinal = view.entries[at].start + k;
         const TokenId token =
-            is_cross(group) ? request.cross_tokens[ordinal] : request.tokens[ordinal];
-        const std::int32_t position =
-            is_cross(group) ? static_cast<std::int32_t>(ordinal) : request.positions[ordinal].value;
-        WriteCell(group, piece.block, k, token, position, request.key_form);
+            store_.is_cross(group) ? request.cross_tokens[ordinal] : request.tokens[ordinal];
+        const std::int32_t position = store_.is_cross(group) ? static_cast<std::int32_t>(ordinal)
+                                                             : request.positions[ordinal].value;
+        store_.WriteCell(group, piece.block, k, token, position, request.key_form);
       }
     }
   }
 }
 
-Status UnifiedMemory::CommitRestore(Restore& restore) {
+Status Restores::Commit(Restore& restore) {
   Status status = {};
   {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(store_.mutex);
     KVD_ASSERT(restore.is_open);
-    const Result<Found> found = FindEmpty(restore.handle);
-    if (!found || content_numbers_[found->index] != restore.content_number) {
+    const Result<FoundSequence> found = FindEmpty(restore.handle);
+    if (!found || store_.facts[found->index].content_number != restore.content_number) {
       status =
           Fail(Code::kConflict, HandleText(restore.handle) + ": changed while it was restored");
     } else {
-      const Applying applying(this, restore.applied);
       status = CommitRestored(found->index, restore);
     }
     ReleaseRestore(&restore);
   }
-  ReturnUnusedSlabs();
+  store_.ReturnUnusedSlabs();
   return status;
 }
 
-Status UnifiedMemory::CommitRestored(std::uint32_t index, const Restore& restore) {
-  const layout::SequenceRecord old = meta_.sequences()[index];
-  layout::SequenceRecord record = old;
-  record.checkpoints = kEmptyList;
-  for (layout::ListRoot& root : record.extents) root = kEmptyList;
+Status Restores::CommitRestored(std::uint32_t index, Restore& restore) {
+  layout::SequenceRecord record = store_.meta.sequences()[index];
   record.cell_count = restore.cell_count;
   record.cross_cells = restore.cross_cells;
   record.next_pos = restore.next_pos;
   record.state_slot = restore.state_slot;
   record.logits_slot = restore.logits_slot;
   SetPristine(&record, restore.pristine_cells);
-  ++record.edit_number;
-  const auto write = [&]() -> Status {
-    mutex_.AssertHeld();
-    for (std::uint32_t group = 0; group < group_count(); ++group) {
-      GroupEdit& edit = edits_[group];
-      const GroupPart& part = restore.parts[group];
-      edit.old_pieces.clear();
-      edit.new_pieces.clear();
-      AppendEntries(&edit.new_pieces, part.view(), 0);
-      KVD_TRY(record.extents[group], WriteList(edit.new_pieces, part.first_cell));
-      record.first_cell[group] = is_cross(group) ? 0 : part.first_cell;
-    }
-    KVD_TRY(record.checkpoints, WriteCheckpoints(restore.checkpoints));
-    return CommitRecord(index, record, restore.cell_count + restore.cross_cells);
-  };
-  if (Status status = write(); !status) {
-    FreeLists(record);
-    return status;
+  Transaction transaction(store_, restore.applied);
+  std::vector<Piece>& pieces = store_.scratch.moved_pieces;
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    const GroupPart& part = restore.parts[group];
+    pieces.clear();
+    AppendEntries(&pieces, part.view(), 0);
+    KVD_TRY(record.extents[group], transaction.WriteList(pieces, part.first_cell));
+    record.first_cell[group] = store_.is_cross(group) ? 0 : part.first_cell;
   }
-  computed_numbers_[index] = ++content_numbers_[index];
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
-    RecountPieces(group, holders_[index]);
-  }
-  FreeLists(old);
-  SettleFreed();
-  return {};
+  KVD_TRY(record.checkpoints, transaction.WriteCheckpoints(restore.checkpoints));
+  transaction.Put(index, record, Change::kComputed);
+  transaction.Answer(restore.handle, restore.cell_count + restore.cross_cells);
+  DropPending(store_, &restore.pending);  // the commit counts it
+  return transaction.Commit();
 }
 
-void UnifiedMemory::ReleaseRestore(Restore* restore) {
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
+void Restores::ReleaseRestore(Restore* restore) {
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     for (const layout::Extent& extent : restore->parts[group].extents) {
-      allocators_[group].Release(extent.block, tables_.blocks[group]);
+      store_.allocators[group].Release(extent.block, store_.tables.blocks[group]);
     }
   }
-  states_.Unpin(restore->state_slot, tables_.states);
-  logits_.Unpin(restore->logits_slot, tables_.logits);
+  store_.states.Unpin(restore->state_slot, store_.tables.states);
+  store_.logits.Unpin(restore->logits_slot, store_.tables.logits);
   for (const layout::Checkpoint& checkpoint : restore->checkpoints) {
     if (checkpoint.state_slot != restore->state_slot) {
-      states_.Unpin(checkpoint.state_slot, tables_.states);
+      store_.states.Unpin(checkpoint.state_slot, store_.tables.states);
     }
   }
+  DropPending(store_, &restore->pending);
   restore->is_open = false;
 }
 
-void UnifiedMemory::AbandonRestore(Restore& restore) {
+void Restores::Abandon(Restore& restore) {
   {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(store_.mutex);
     KVD_ASSERT(restore.is_open);
     ReleaseRestore(&restore);
   }
-  ReturnUnusedSlabs();
+  store_.ReturnUnusedSlabs();
 }
 
 }  // namespace kvd

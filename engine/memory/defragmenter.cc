@@ -11,8 +11,9 @@
 #include <bit>
 #include <string>
 
+#include "engine/memory/defragmenter.h"
+#include "engine/memory/list_writer.h"
 #include "engine/memory/record_functions.h"
-#include "engine/memory/unified_memory.h"
 #include "shm/check.h"
 
 namespace kvd {
@@ -27,14 +28,14 @@ constexpr std::size_t kExtentsAtOnce = 2048;
 }  // namespace
 
 // A list with the moved cells where they are now, written and not committed yet.
-struct UnifiedMemory::MovedList {
+struct Defragmenter::MovedList {
   std::uint32_t index = 0;           // of its sequence
   std::uint64_t content_number = 0;  // that the sequence had
   layout::ListRoot root;
 };
 
 // Where the cells of the slice's blocks go.
-struct UnifiedMemory::Moves {
+struct Defragmenter::Moves {
   explicit Moves(std::uint32_t of_group) : group(of_group) {}
   static constexpr std::uint32_t kNowhere = ~0u;
   struct Target {
@@ -61,10 +62,10 @@ struct UnifiedMemory::Moves {
 
 // The blocks to empty next: the sparsest first, then those farthest behind. Their cells fit fewer
 // blocks, or blocks farther in front.
-void UnifiedMemory::ChooseSources(std::uint32_t cells_max, Moves* moves) const {
-  const BlockTable& blocks_in_use = tables_.blocks[moves->group];
-  const BlockAllocator& allocator = allocators_[moves->group];
-  const std::uint32_t block_count = meta_.geometry().block_count[moves->group];
+void Defragmenter::ChooseSources(std::uint32_t cells_max, Moves* moves) const {
+  const BlockTable& blocks_in_use = store_.tables.blocks[moves->group];
+  const BlockAllocator& allocator = store_.allocators[moves->group];
+  const std::uint32_t block_count = store_.geometry().block_count[moves->group];
   const std::uint64_t needed =
       (blocks_in_use.live_cells() + layout::kBlockCells - 1) / layout::kBlockCells;
   struct Candidate {
@@ -110,33 +111,34 @@ void UnifiedMemory::ChooseSources(std::uint32_t cells_max, Moves* moves) const {
 }
 
 template <class Visit>
-Status UnifiedMemory::VisitLists(std::uint32_t group, const Visit& visit) {
-  const std::uint32_t capacity = meta_.geometry().sequence_capacity;
+Status Defragmenter::VisitLists(std::uint32_t group, const Visit& visit) {
+  const std::uint32_t capacity = store_.geometry().sequence_capacity;
   for (std::uint32_t index = 0; index < capacity;) {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(store_.mutex);
     std::size_t looked = 0;
     for (; index < capacity && looked < kExtentsAtOnce; ++index) {
       ++looked;
-      const layout::SequenceRecord& record = meta_.sequences()[index];
+      const layout::SequenceRecord& record = store_.meta.sequences()[index];
       if ((record.flags & layout::kSequenceLive) == 0) continue;
-      const ExtentView view = ViewOf(record, group);
+      const ExtentView view = store_.ViewOf(record, group);
       looked += view.entries.size();
       KVD_CHECK_OK(visit(index, view));
     }
-    looks_.extents_at_once = std::max<std::uint64_t>(looks_.extents_at_once, looked);
+    store_.looks.extents_at_once = std::max<std::uint64_t>(store_.looks.extents_at_once, looked);
   }
   return {};
 }
 
 // Gives each live cell of the sources a place, in the order in which sequences see them.
-void UnifiedMemory::PlaceCells(Moves* moves) {
+void Defragmenter::PlaceCells(Moves* moves) {
   std::uint32_t room = 0;  // cells left in the last destination
   const auto place = [&](std::uint32_t block, std::uint32_t cell) {
-    mutex_.AssertHeld();
+    store_.mutex.AssertHeld();
     Moves::Target& target = moves->TargetOf(block, cell);
     if (target.block != Moves::kNowhere) return;
     if (room == 0) {
-      moves->destinations.push_back(allocators_[moves->group].ReserveFresh(layout::kBlockCells));
+      moves->destinations.push_back(
+          store_.allocators[moves->group].ReserveFresh(layout::kBlockCells));
       room = layout::kBlockCells;
     }
     target = {moves->destinations.back(), layout::kBlockCells - room};
@@ -162,37 +164,34 @@ void UnifiedMemory::PlaceCells(Moves* moves) {
   });
 }
 
-bool UnifiedMemory::MapPieces(const ExtentView& view, Moves* moves) {
-  GroupEdit& edit = edits_[moves->group];
-  edit.old_pieces.clear();
-  edit.new_pieces.clear();
+bool Defragmenter::MapPieces(const ExtentView& view, Moves* moves) {
+  std::vector<Piece>& pieces = store_.scratch.edits[moves->group].pieces;
+  pieces.clear();
   bool changes = false;
   for (std::size_t e = 0; e < view.entries.size(); ++e) {
     const Piece piece = view.PieceAt(e);
-    edit.old_pieces.push_back(piece);
     if (!moves->is_source(piece.block)) {
-      AppendPiece(&edit.new_pieces, piece);
+      AppendPiece(&pieces, piece);
       continue;
     }
     for (std::uint32_t k = 0; k < piece.count; ++k) {
       const auto cell = static_cast<std::uint16_t>(piece.first + k);
       const Moves::Target& target = moves->TargetOf(piece.block, cell);
       const bool has_place = target.block != Moves::kNowhere;
-      AppendPiece(&edit.new_pieces,
-                  has_place
-                      ? Piece{target.block, static_cast<std::uint16_t>(target.cell), 1, piece.delta}
-                      : Piece{piece.block, cell, 1, piece.delta});
+      AppendPiece(&pieces, has_place ? Piece{target.block, static_cast<std::uint16_t>(target.cell),
+                                             1, piece.delta}
+                                     : Piece{piece.block, cell, 1, piece.delta});
       changes = changes || has_place;
     }
   }
   return changes;
 }
 
-Status UnifiedMemory::CopyCells(const Moves& moves, CellMover& mover) {
+Status Defragmenter::CopyCells(const Moves& moves, CellMover& mover) {
   for (const std::uint32_t block : moves.destinations) {
-    KVD_CHECK_OK(EnsureBlock(moves.group, block));
+    KVD_CHECK_OK(store_.EnsureBlock(moves.group, block));
   }
-  const bool has_bytes = meta_.geometry().block_stride_bytes[moves.group] != 0;
+  const bool has_bytes = store_.geometry().block_stride_bytes[moves.group] != 0;
   for (const Moves::Run& run : moves.runs) {
     if (has_bytes) {
       mover.MoveCells(moves.group, static_cast<BlockId>(run.from_block), run.from_cell,
@@ -200,9 +199,9 @@ Status UnifiedMemory::CopyCells(const Moves& moves, CellMover& mover) {
     }
     for (std::uint32_t k = 0; k < run.count; ++k) {
       const layout::CellRecord& record =
-          meta_.cells(moves.group, run.from_block)[run.from_cell + k];
-      WriteCell(moves.group, run.to_block, run.to_cell + k, record.token, record.stored_pos,
-                record.key_form);
+          store_.meta.cells(moves.group, run.from_block)[run.from_cell + k];
+      store_.WriteCell(moves.group, run.to_block, run.to_cell + k, record.token, record.stored_pos,
+                       record.key_form);
     }
   }
   return {};
@@ -210,48 +209,43 @@ Status UnifiedMemory::CopyCells(const Moves& moves, CellMover& mover) {
 
 // All lists are written before the first one is committed: were some left behind, cells that their
 // sequences share with others would be there twice.
-Status UnifiedMemory::WriteMovedLists(Moves* moves) {
+Status Defragmenter::WriteMovedLists(Moves* moves) {
   return VisitLists(moves->group, [&](std::uint32_t index, const ExtentView& view) -> Status {
-    mutex_.AssertHeld();
+    store_.mutex.AssertHeld();
     if (!MapPieces(view, moves)) return {};
     KVD_TRY(const layout::ListRoot root,
-            WriteList(edits_[moves->group].new_pieces,
-                      meta_.sequences()[index].first_cell[moves->group]));
-    moves->written.push_back({index, content_numbers_[index], root});
+            WriteList(store_, store_.scratch.edits[moves->group].pieces,
+                      store_.meta.sequences()[index].first_cell[moves->group]));
+    moves->written.push_back({index, store_.facts[index].content_number, root});
     return {};
   });
 }
 
-void UnifiedMemory::CommitMovedList(const MovedList& written, Moves* moves) {
-  const layout::SequenceRecord old = meta_.sequences()[written.index];
+void Defragmenter::CommitMovedList(const MovedList& written, Moves* moves) {
+  layout::SequenceRecord record = store_.meta.sequences()[written.index];
+  const std::uint32_t group = moves->group;
+  Transaction transaction(store_);
+  transaction.Adopt(written.root);
   layout::ListRoot root = written.root;
-  if (content_numbers_[written.index] != written.content_number) {
-    FreeList(root);
-    if ((old.flags & layout::kSequenceLive) == 0) return;
-    if (!MapPieces(ViewOf(old, moves->group), moves)) return;
+  if (store_.facts[written.index].content_number != written.content_number) {
+    if ((record.flags & layout::kSequenceLive) == 0) return;
+    if (!MapPieces(store_.ViewOf(record, group), moves)) return;
     const Result<layout::ListRoot> other =
-        WriteList(edits_[moves->group].new_pieces, old.first_cell[moves->group]);
+        transaction.WriteList(store_.scratch.edits[group].pieces, record.first_cell[group]);
     if (!other) return;
     root = *other;
-  } else {
-    MapPieces(ViewOf(old, moves->group), moves);
+    transaction.GiveBack(written.root);
   }
-  // Neither content nor edit number changes: the cells are the same.
-  layout::SequenceRecord record = old;
-  record.extents[moves->group] = root;
-  log_.Begin();
-  PutRecord(written.index, record);
-  const Status committed = log_.Commit();
+  record.extents[group] = root;
+  transaction.Put(written.index, record, Change::kMoved);
+  const Status committed = transaction.Commit();
   KVD_ASSERT(committed.has_value());  // one record fits
-  RecountPieces(moves->group, holders_[written.index]);
-  FreeList(old.extents[moves->group]);
-  SettleFreed();
 }
 
-Status UnifiedMemory::RewriteLists(Moves* moves) {
+Status Defragmenter::RewriteLists(Moves* moves) {
   const Status status = WriteMovedLists(moves);
   for (std::size_t at = 0; at < moves->written.size();) {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(store_.mutex);
     std::size_t looked = 0;
     for (; at < moves->written.size() && looked < kExtentsAtOnce; ++at) {
       const MovedList& written = moves->written[at];
@@ -259,26 +253,26 @@ Status UnifiedMemory::RewriteLists(Moves* moves) {
       if (status) {
         CommitMovedList(written, moves);
       } else {
-        FreeList(written.root);
+        FreeList(store_, written.root);
       }
     }
-    looks_.extents_at_once = std::max<std::uint64_t>(looks_.extents_at_once, looked);
+    store_.looks.extents_at_once = std::max<std::uint64_t>(store_.looks.extents_at_once, looked);
   }
   return status;
 }
 
-Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover& mover) {
-  const MutexLock growth(growth_mutex_);
+Result<DefragSlice> Defragmenter::Advance(std::uint32_t cells_max, CellMover& mover) {
+  const MutexLock growth(store_.growth_mutex);
   DefragSlice slice;
   Moves moves(0);
-  const std::uint64_t reserved_before = segments_.pool.reserved_bytes();
+  const std::uint64_t reserved_before = store_.segments.pool.reserved_bytes();
   std::uint32_t used_before = 0;
   {
-    const MutexLock lock(mutex_);
-    KVD_ASSERT(!step_is_running_);
-    if (open_rewinds_ > 0) return slice;  // they hold lists of their own
+    const MutexLock lock(store_.mutex);
+    KVD_ASSERT(!store_.step_is_running);
+    if (store_.open_rewinds > 0) return slice;  // they hold lists of their own
     // One group a slice, those with something to gain one after the other.
-    for (std::uint32_t group = 0; group < group_count() && moves.sources.empty(); ++group) {
+    for (std::uint32_t group = 0; group < store_.group_count() && moves.sources.empty(); ++group) {
       moves = Moves(group);
       ChooseSources(cells_max, &moves);
     }
@@ -286,8 +280,8 @@ Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover
       slice.is_done = true;
       return slice;
     }
-    BeginRead();
-    used_before = tables_.blocks[moves.group].used_blocks();
+    store_.BeginRead();
+    used_before = store_.tables.blocks[moves.group].used_blocks();
   }
   PlaceCells(&moves);
   Status status = CopyCells(moves, mover);
@@ -297,19 +291,19 @@ Result<DefragSlice> UnifiedMemory::Defragment(std::uint32_t cells_max, CellMover
     slice.cells_moved = moves.cells;
   }
   {
-    const MutexLock lock(mutex_);
-    const BlockTable& blocks = tables_.blocks[moves.group];
+    const MutexLock lock(store_.mutex);
+    const BlockTable& blocks = store_.tables.blocks[moves.group];
     for (const std::uint32_t block : moves.destinations) {
-      allocators_[moves.group].Release(block, blocks);
+      store_.allocators[moves.group].Release(block, blocks);
     }
-    EndRead();
+    store_.EndRead();
     const std::uint32_t used = blocks.used_blocks();
     slice.blocks_freed = used_before > used ? used_before - used : 0;
   }
   const auto begin = std::chrono::steady_clock::now();
-  segments_.pool.PunchUnused();
+  store_.segments.pool.PunchUnused();
   slice.returning = std::chrono::steady_clock::now() - begin;
-  const std::uint64_t reserved = segments_.pool.reserved_bytes();
+  const std::uint64_t reserved = store_.segments.pool.reserved_bytes();
   slice.bytes_returned = reserved_before > reserved ? reserved_before - reserved : 0;
   if (!status) return std::unexpected(std::move(status).error());
   return slice;

@@ -11,27 +11,24 @@
 #include <optional>
 #include <string>
 
-#include "engine/memory/cell_rewrite.h"
+#include "engine/memory/cell_edit.h"
+#include "engine/memory/cell_rewrites.h"
+#include "engine/memory/eviction.h"
 #include "engine/memory/record_functions.h"
-#include "engine/memory/unified_memory.h"
+#include "engine/memory/transaction.h"
 #include "shm/check.h"
 
 namespace kvd {
 
-void UnifiedMemory::AppendRewritten(const CellRewrite& rewrite, std::uint32_t group,
-                                    std::vector<Piece>* pieces) {
-  for (const Piece& piece : rewrite.groups[group].destinations) AppendPiece(pieces, piece);
-}
-
-Status UnifiedMemory::PlanDivision(const Found& found, PosRange range,
-                                   CellRewrite* division) const {
-  KVD_TRY(const CellRange range_cells, FindCells(*found.record, range));
+Status CellRewrites::PlanDivision(const FoundSequence& found, PosRange range,
+                                  CellRewrite* division) const {
+  KVD_TRY(const CellRange range_cells, store_.FindCells(*found.record, range));
   const std::int32_t divisor = division->divisor;
   if (divisor <= 0) {
     return Fail(Code::kInvalidArgument,
                 "divisor: " + std::to_string(divisor) + ", must be above 0");
   }
-  const CellList cells = CellsOf(*found.record);
+  const CellList cells = store_.CellsOf(*found.record);
   const auto [begin, end] = range_cells;
   if (begin == end || divisor == 1) return {};
   // Positions only fall, so nothing behind the range is in the way.
@@ -47,9 +44,9 @@ Status UnifiedMemory::PlanDivision(const Found& found, PosRange range,
   return {};
 }
 
-Status UnifiedMemory::PlanSettling(const Found& found, SettleScope scope,
-                                   CellRewrite* settling) const {
-  const ExtentView view = ViewOf(*found.record);
+Status CellRewrites::PlanSettling(const FoundSequence& found, SettleScope scope,
+                                  CellRewrite* settling) const {
+  const ExtentView view = store_.ViewOf(*found.record);
   bool any = false;
   for (std::size_t e = 0; e < view.entries.size(); ++e) {
     if (view.entries[e].delta == 0) continue;
@@ -64,20 +61,20 @@ Status UnifiedMemory::PlanSettling(const Found& found, SettleScope scope,
   return {};
 }
 
-Status UnifiedMemory::PlanReforming(const Found& found, CellRewrite* reforming) {
+Status CellRewrites::PlanReforming(const FoundSequence& found, CellRewrite* reforming) {
   const std::uint32_t key_form = *reforming->key_form;
   if (key_form >= layout::kKeyFormsMax) {
     return Fail(Code::kInvalidArgument, "key form: " + std::to_string(key_form) + ", there are " +
                                             std::to_string(layout::kKeyFormsMax));
   }
-  const KnownForm all_have_it{content_numbers_[found.index], key_form};
-  if (known_forms_[found.index] == all_have_it) return {};
-  const ExtentView view = ViewOf(*found.record);
-  looks_.cells_at_once = std::max<std::uint64_t>(looks_.cells_at_once, view.cell_count);
+  SequenceFacts& facts = store_.facts[found.index];
+  if (facts.has_form(key_form)) return {};
+  const ExtentView view = store_.ViewOf(*found.record);
+  store_.looks.cells_at_once = std::max<std::uint64_t>(store_.looks.cells_at_once, view.cell_count);
   bool any = false;
   for (std::size_t e = 0; e < view.entries.size(); ++e) {
     const Piece piece = view.PieceAt(e);
-    const layout::CellRecord* records = meta_.cells(0, piece.block) + piece.first;
+    const layout::CellRecord* records = store_.meta.cells(0, piece.block) + piece.first;
     for (std::uint32_t i = 0; i < piece.count; ++i) {
       if (records[i].key_form == key_form) continue;
       if (!any) reforming->begin_cell = view.entries[e].start + i;
@@ -85,12 +82,12 @@ Status UnifiedMemory::PlanReforming(const Found& found, CellRewrite* reforming) 
       any = true;
     }
   }
-  if (!any) known_forms_[found.index] = all_have_it;
+  if (!any) facts.SetForm(key_form);
   return {};
 }
 
-Status UnifiedMemory::PlanRewrite(const Found& found, const RewriteRequest& request,
-                                  CellRewrite* rewrite) {
+Status CellRewrites::PlanRewrite(const FoundSequence& found, const RewriteRequest& request,
+                                 CellRewrite* rewrite) {
   switch (request.kind) {
     case RewriteRequest::Kind::kDivide:
       rewrite->divisor = request.divisor;
@@ -103,11 +100,12 @@ Status UnifiedMemory::PlanRewrite(const Found& found, const RewriteRequest& requ
   return {};
 }
 
-Status UnifiedMemory::ReserveRewritten(const Found& found, bool may_evict, CellRewrite* rewrite) {
+Status CellRewrites::ReserveRewritten(const FoundSequence& found, bool may_evict,
+                                      CellRewrite* rewrite) {
   const layout::SequenceRecord& record = *found.record;
   Need need;
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
-    if (is_cross(group)) continue;
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    if (store_.is_cross(group)) continue;
     const std::uint32_t first =
         std::clamp(record.first_cell[group], rewrite->begin_cell, rewrite->end_cell);
     rewrite->groups[group].first_cell = first;
@@ -115,19 +113,24 @@ Status UnifiedMemory::ReserveRewritten(const Found& found, bool may_evict, CellR
     need.blocks[group] =
         (rewrite->end_cell - first + layout::kBlockCells - 1) / layout::kBlockCells;
   }
-  if (may_evict) MakeRoom(need, {found.index, layout::kNoSlot});
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
-    if (need.blocks[group] > allocators_[group].free_blocks()) {
-      return Fail(Code::kNoSpace, NoBlocks(group, need.blocks[group]));
+  if (may_evict) MakeRoom(store_, need, {found.index, layout::kNoSlot});
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    if (need.blocks[group] > CountAvailable(store_, group)) {
+      return Fail(Code::kNoSpace, store_.NoBlocks(group, need.blocks[group]));
     }
   }
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
-    if (is_cross(group)) continue;
+  if (const Holder holder = HolderOf(record); holder.is_held) {
+    const PendingUse use{.owner = holder.owner, .blocks = need.blocks};
+    KVD_CHECK_OK(AddPending(store_, use));
+    rewrite->pending = use;
+  }
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    if (store_.is_cross(group)) continue;
     CellRewrite::Group& part = rewrite->groups[group];
     for (std::uint32_t left = rewrite->end_cell - part.first_cell; left > 0;) {
       const std::uint32_t count = std::min(left, layout::kBlockCells);
       part.destinations.push_back(
-          {allocators_[group].ReserveFresh(count), 0, static_cast<std::uint16_t>(count), 0});
+          {store_.allocators[group].ReserveFresh(count), 0, static_cast<std::uint16_t>(count), 0});
       left -= count;
     }
   }
@@ -135,50 +138,49 @@ Status UnifiedMemory::ReserveRewritten(const Found& found, bool may_evict, CellR
   return {};
 }
 
-Status UnifiedMemory::BeginRewrite(const RewriteRequest& request, CellRewrite* rewrite) {
+Status CellRewrites::Begin(const RewriteRequest& request, CellRewrite* rewrite) {
   KVD_ASSERT(!rewrite->is_open);
   *rewrite = {};
-  const MutexLock growth(growth_mutex_);
-  const MutexLock lock(mutex_);
-  KVD_ASSERT(!step_is_running_);
-  KVD_TRY(const Found found, FindMutable(request.handle));
+  const MutexLock growth(store_.growth_mutex);
+  const MutexLock lock(store_.mutex);
+  KVD_ASSERT(!store_.step_is_running);
+  KVD_TRY(const FoundSequence found, store_.FindMutable(request.handle));
   rewrite->handle = request.handle;
-  rewrite->content_number = content_numbers_[found.index];
+  rewrite->content_number = store_.facts[found.index].content_number;
   rewrite->applied = request.applied;
   KVD_CHECK_OK(PlanRewrite(found, request, rewrite));
   if (rewrite->cell_count() > 0) return ReserveRewritten(found, request.may_evict, rewrite);
-  const Applying applying(this, rewrite->applied);
-  return CommitNothing(request.handle);
+  return CommitNothing(store_, rewrite->applied, request.handle);
 }
 
-Result<std::uint32_t> UnifiedMemory::CountRewritten(const RewriteRequest& request) {
-  const MutexLock lock(mutex_);
-  KVD_TRY(const Found found, FindMutable(request.handle));
+Result<std::uint32_t> CellRewrites::Count(const RewriteRequest& request) {
+  const MutexLock lock(store_.mutex);
+  KVD_TRY(const FoundSequence found, store_.FindMutable(request.handle));
   CellRewrite rewrite;
   KVD_CHECK_OK(PlanRewrite(found, request, &rewrite));
   return rewrite.cell_count();
 }
 
-Result<UnifiedMemory::Found> UnifiedMemory::FindRewritten(const CellRewrite& rewrite) const {
-  Result<Found> found = Find(rewrite.handle);
-  if (found && content_numbers_[found->index] == rewrite.content_number) return found;
+Result<FoundSequence> CellRewrites::FindRewritten(const CellRewrite& rewrite) const {
+  Result<FoundSequence> found = store_.Find(rewrite.handle);
+  if (found && store_.facts[found->index].content_number == rewrite.content_number) return found;
   return Fail(Code::kConflict,
               HandleText(rewrite.handle) + ": changed while its cells were rewritten");
 }
 
 // Rotates the next cells of a group, those that `sources` refers to.
-Status UnifiedMemory::RotateCells(CellRewrite& rewrite, std::uint32_t group,
-                                  std::span<const Piece> sources, CellRotator& rotator) {
+Status CellRewrites::RotateCells(CellRewrite& rewrite, std::uint32_t group,
+                                 std::span<const Piece> sources, CellRotator& rotator) {
   CellRewrite::Group& part = rewrite.groups[group];
-  const bool has_bytes = meta_.geometry().block_stride_bytes[group] != 0;
+  const bool has_bytes = store_.geometry().block_stride_bytes[group] != 0;
   for (const Piece& source : sources) {
     for (std::uint32_t cell = source.first; cell < source.first + std::uint32_t{source.count};
          ++cell) {
       // All destinations but the last are whole blocks.
       const std::uint32_t to_block = part.destinations[part.done / layout::kBlockCells].block;
       const std::uint32_t to_cell = part.done % layout::kBlockCells;
-      if (to_cell == 0) KVD_CHECK_OK(EnsureBlock(group, to_block));
-      const layout::CellRecord& record = meta_.cells(group, source.block)[cell];
+      if (to_cell == 0) KVD_CHECK_OK(store_.EnsureBlock(group, to_block));
+      const layout::CellRecord& record = store_.meta.cells(group, source.block)[cell];
       const std::int64_t position = std::int64_t{record.stored_pos} + source.delta;
       const auto divided = static_cast<std::int32_t>(position / rewrite.divisor);
       if (has_bytes) {
@@ -186,8 +188,8 @@ Status UnifiedMemory::RotateCells(CellRewrite& rewrite, std::uint32_t group,
                                         Pos{record.stored_pos}, static_cast<BlockId>(to_block),
                                         to_cell, Pos{divided}));
       }
-      WriteCell(group, to_block, to_cell, record.token, divided,
-                rewrite.key_form.value_or(record.key_form));
+      store_.WriteCell(group, to_block, to_cell, record.token, divided,
+                       rewrite.key_form.value_or(record.key_form));
       ++part.done;
       --rewrite.cells_left;
     }
@@ -195,57 +197,65 @@ Status UnifiedMemory::RotateCells(CellRewrite& rewrite, std::uint32_t group,
   return {};
 }
 
-Status UnifiedMemory::CommitRewrite(const CellRewrite& rewrite) {
-  KVD_TRY(const Found found, FindRewritten(rewrite));
-  const Applying applying(this, rewrite.applied);
+Status CellRewrites::CommitRewrite(CellRewrite& rewrite) {
+  KVD_TRY(const FoundSequence found, FindRewritten(rewrite));
   const layout::SequenceRecord& old = *found.record;
   const std::uint32_t begin = rewrite.begin_cell;
   const std::uint32_t end = rewrite.end_cell;
   const Segment segments[] = {
       {&old, 0, begin}, {&old, begin, end, 0, &rewrite}, {&old, end, old.cell_count}};
-  KVD_CHECK_OK(ReplaceLists(found.index, segments, std::min(old.pristine_cells, begin),
-                            {old.state_slot, layout::kNoSlot, old.checkpoints}, end - begin));
+  Transaction transaction(store_, rewrite.applied);
+  KVD_TRY(const layout::SequenceRecord record,
+          EditCells(store_, transaction,
+                    {.index = found.index,
+                     .segments = segments,
+                     .pristine_cells = std::min(old.pristine_cells, begin),
+                     .state = {old.state_slot, layout::kNoSlot, old.checkpoints}}));
+  transaction.Put(found.index, record, Change::kEdited);
+  transaction.Answer(rewrite.handle, end - begin);
+  DropPending(store_, &rewrite.pending);  // the commit counts it
+  KVD_CHECK_OK(transaction.Commit());
   // All cells of another form were among them.
-  if (rewrite.key_form)
-    known_forms_[found.index] = {content_numbers_[found.index], *rewrite.key_form};
+  if (rewrite.key_form) store_.facts[found.index].SetForm(*rewrite.key_form);
   return {};
 }
 
-void UnifiedMemory::ReleaseRewrite(CellRewrite* rewrite) {
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
+void CellRewrites::ReleaseRewrite(CellRewrite* rewrite) {
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     for (const Piece& piece : rewrite->groups[group].destinations) {
-      allocators_[group].Release(piece.block, tables_.blocks[group]);
+      store_.allocators[group].Release(piece.block, store_.tables.blocks[group]);
     }
   }
+  DropPending(store_, &rewrite->pending);
   rewrite->is_open = false;
 }
 
-Result<bool> UnifiedMemory::RewriteSlice(CellRewrite& rewrite, std::uint32_t cells_max,
-                                         CellRotator& rotator) {
+Result<bool> CellRewrites::Advance(CellRewrite& rewrite, std::uint32_t cells_max,
+                                   CellRotator& rotator) {
   if (!rewrite.is_open) return true;
-  const MutexLock growth(growth_mutex_);
-  MutexLock lock(mutex_);
-  KVD_ASSERT(!step_is_running_);
-  const Result<Found> found = FindRewritten(rewrite);
+  const MutexLock growth(store_.growth_mutex);
+  MutexLock lock(store_.mutex);
+  KVD_ASSERT(!store_.step_is_running);
+  const Result<FoundSequence> found = FindRewritten(rewrite);
   if (!found) {
     ReleaseRewrite(&rewrite);
     return std::unexpected(found.error());
   }
   std::array<std::vector<Piece>, layout::kGroupsMax> sources;
   std::uint32_t room = std::max(cells_max, 1u);
-  for (std::uint32_t group = 0; group < group_count(); ++group) {
-    if (is_cross(group)) continue;
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    if (store_.is_cross(group)) continue;
     const CellRewrite::Group& part = rewrite.groups[group];
     const std::uint32_t first = part.first_cell + part.done;
     const std::uint32_t count = std::min(room, rewrite.end_cell - first);
-    AppendCells(&sources[group], ViewOf(*found->record, group), first, first + count);
+    AppendCells(&sources[group], store_.ViewOf(*found->record, group), first, first + count);
     room -= count;
   }
-  BeginRead();
+  store_.BeginRead();
   lock.Unlock();
 
   Status status = {};
-  for (std::uint32_t group = 0; group < group_count() && status; ++group) {
+  for (std::uint32_t group = 0; group < store_.group_count() && status; ++group) {
     status = RotateCells(rewrite, group, sources[group], rotator);
   }
 
@@ -253,55 +263,20 @@ Result<bool> UnifiedMemory::RewriteSlice(CellRewrite& rewrite, std::uint32_t cel
   const bool is_last = rewrite.cells_left == 0;
   if (status && is_last) status = CommitRewrite(rewrite);
   if (!status || is_last) ReleaseRewrite(&rewrite);
-  EndRead();
+  store_.EndRead();
   lock.Unlock();
-  if (!rewrite.is_open && segments_.pool.has_unused()) segments_.pool.PunchUnused();
+  if (!rewrite.is_open && store_.segments.pool.has_unused()) store_.segments.pool.PunchUnused();
   if (!status) return std::unexpected(std::move(status).error());
   return is_last;
 }
 
-void UnifiedMemory::AbandonRewrite(CellRewrite& rewrite) {
+void CellRewrites::Abandon(CellRewrite& rewrite) {
   {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(store_.mutex);
     KVD_ASSERT(rewrite.is_open);
     ReleaseRewrite(&rewrite);
   }
-  ReturnUnusedSlabs();
-}
-
-Result<std::uint32_t> UnifiedMemory::RewriteAll(const RewriteRequest& request,
-                                                CellRotator& rotator) {
-  CellRewrite rewrite;
-  KVD_CHECK_OK(BeginRewrite(request, &rewrite));
-  while (rewrite.is_open) KVD_CHECK_OK(RewriteSlice(rewrite, rewrite.cells_left, rotator));
-  return rewrite.cell_count();
-}
-
-Result<std::uint32_t> UnifiedMemory::DividePositions(SequenceHandle handle, PosRange range,
-                                                     std::int32_t divisor, CellRotator& rotator,
-                                                     const AppliedRequest& applied) {
-  return RewriteAll({.handle = handle,
-                     .kind = RewriteRequest::Kind::kDivide,
-                     .range = range,
-                     .divisor = divisor,
-                     .applied = applied},
-                    rotator);
-}
-
-Result<std::uint32_t> UnifiedMemory::Settle(SequenceHandle handle, SettleScope scope,
-                                            CellRotator& rotator) {
-  return RewriteAll(
-      {.handle = handle, .kind = RewriteRequest::Kind::kSettle, .range = {}, .scope = scope},
-      rotator);
-}
-
-Result<std::uint32_t> UnifiedMemory::ChangeKeyForm(SequenceHandle handle, std::uint32_t key_form,
-                                                   CellRotator& rotator) {
-  return RewriteAll({.handle = handle,
-                     .kind = RewriteRequest::Kind::kChangeForm,
-                     .range = {},
-                     .key_form = key_form},
-                    rotator);
+  store_.ReturnUnusedSlabs();
 }
 
 }  // namespace kvd

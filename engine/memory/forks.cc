@@ -1,0 +1,114 @@
+#include "engine/memory/forks.h"
+
+#include <algorithm>
+
+#include "engine/memory/record_functions.h"
+#include "engine/memory/state_slots.h"
+
+namespace kvd {
+namespace {
+
+layout::SequenceRecord EmptyRecord() {
+  layout::SequenceRecord record = {};
+  for (layout::ListRoot& root : record.extents) root = kEmptyList;
+  record.checkpoints = kEmptyList;
+  record.state_slot = record.logits_slot = layout::kNoSlot;
+  return record;
+}
+
+// The record of a fork, without lists.
+Result<layout::SequenceRecord> RecordOf(const MemoryStore& store, const NewForks& forks,
+                                        const layout::SequenceRecord& source, const NewState& state)
+    KVD_REQUIRES(store.mutex) {
+  layout::SequenceRecord record = EmptyRecord();
+  record.flags = forks.flags;
+  record.owner_uid = forks.owner.uid;
+  record.owner_session = static_cast<std::uint64_t>(forks.owner.session);
+  record.namespace_salt = forks.owner.namespace_salt;
+  record.edit_number = 1;
+  record.cell_count = forks.cell_count;
+  record.cross_cells = source.cross_cells;
+  record.state_slot = state.state_slot;
+  const OwnerId owner{forks.owner.uid};
+  if (MayKeepLogits(store, state.logits_slot, owner)) record.logits_slot = state.logits_slot;
+  if (forks.owner.uid == source.owner_uid) {
+    record.sampler = source.sampler;
+    record.sampler.cell_count = std::min(source.sampler.cell_count, forks.cell_count);
+  }
+  if (forks.cell_count > 0) {
+    const CellList cells = store.CellsOf(source);
+    record.next_pos = static_cast<std::int32_t>(cells.PositionAt(forks.cell_count - 1)) + 1;
+  }
+  SetPristine(&record, source.pristine_cells);
+  for (std::uint32_t group = 0; group < store.group_count(); ++group) {
+    if (store.is_cross(group)) continue;
+    const std::uint32_t first = std::min(source.first_cell[group], forks.cell_count);
+    record.first_cell[group] = first;
+    if (first > 0) {
+      KVD_CHECK_OK(
+          store.CheckWindow(group, store.CellsOf(source).PositionAt(first - 1), record.next_pos));
+    }
+  }
+  return record;
+}
+
+// Copies of the source's lists, as far as the record's counts go, and store.checkpoints. Errors:
+// kNoSpace.
+Status WriteForkLists(MemoryStore& store, Transaction& transaction,
+                      const layout::SequenceRecord& source, layout::SequenceRecord* record)
+    KVD_REQUIRES(store.mutex) {
+  for (std::uint32_t group = 0; group < store.group_count(); ++group) {
+    record->extents[group] = kEmptyList;
+    const ExtentView view = store.ViewOf(source, group);
+    const std::uint32_t cell_count = CellCountOf(*record, store.geometry(), group);
+    if (cell_count <= view.first_cell()) continue;
+    const std::size_t entry_count = FindExtent(view, cell_count - 1) + 1;
+    KVD_TRY(record->extents[group],
+            transaction.CopyList(source.extents[group], static_cast<std::uint32_t>(entry_count)));
+  }
+  KVD_TRY(record->checkpoints, transaction.WriteCheckpoints(store.checkpoints));
+  return {};
+}
+
+const layout::SequenceRecord& SourceOf(const MemoryStore& store, const NewForks& forks)
+    KVD_REQUIRES(store.mutex) {
+  static const layout::SequenceRecord nothing = EmptyRecord();
+  return forks.source == layout::kNoSlot ? nothing : store.meta.sequences()[forks.source];
+}
+
+}  // namespace
+
+Status CheckForks(const MemoryStore& store, const NewForks& forks) {
+  const layout::SequenceRecord& source = SourceOf(store, forks);
+  KVD_TRY(const NewState state, StateAt(store, source, forks.cell_count));
+  KVD_CHECK_OK(RecordOf(store, forks, source, state));
+  return {};
+}
+
+Status PutForks(MemoryStore& store, Transaction& transaction, const NewForks& forks,
+                std::span<SequenceHandle> handles) {
+  KVD_CHECK_OK(transaction.CheckSequences(handles.size()));
+  const layout::SequenceRecord& source = SourceOf(store, forks);
+  KVD_TRY(const NewState state, StateAt(store, source, forks.cell_count));
+  KVD_TRY(layout::SequenceRecord record, RecordOf(store, forks, source, state));
+  record.created_unix_ms = NowUnixMs();
+  record.created_by =
+      transaction.is_somebodys() ? static_cast<std::uint64_t>(transaction.tag().request) : 0;
+  store.checkpoints.clear();
+  if (state.state_slot != layout::kNoSlot) {
+    CollectCheckpoints(store, source, forks.cell_count, state.state_slot, OwnerId{forks.owner.uid});
+  }
+  std::uint32_t first = layout::kNoSlot;
+  for (SequenceHandle& handle : handles) {
+    KVD_CHECK_OK(WriteForkLists(store, transaction, source, &record));
+    const std::uint32_t index = transaction.TakeSequence();
+    record.generation = store.meta.sequences()[index].generation;
+    const bool is_copy = first != layout::kNoSlot;
+    transaction.PutNew(index, record, is_copy ? first : forks.source, is_copy);
+    if (!is_copy) first = index;
+    handle = MakeHandle(index, record.generation);
+  }
+  return {};
+}
+
+}  // namespace kvd

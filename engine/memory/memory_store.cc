@@ -1,0 +1,226 @@
+#include "engine/memory/memory_store.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/memory/record_functions.h"
+#include "shm/check.h"
+
+namespace kvd {
+
+MemoryStore::MemoryStore(MemorySegments taken)
+    : segments(std::move(taken)),
+      meta(segments.meta.view()),
+      tables(geometry()),
+      states(geometry().state_slot_count, segments.geometry.pool.states,
+             geometry().state_slot_bytes, &segments.pool),
+      logits(geometry().logits_row_count, segments.geometry.pool.logits,
+             geometry().logits_row_bytes, &segments.pool),
+      log(meta),
+      facts(geometry().sequence_capacity),
+      prefix(geometry().sequence_capacity),
+      slot_scores(geometry().state_slot_count),
+      block_marks(geometry().block_count[0]),
+      sequence_marks(geometry().sequence_capacity) {
+  for (std::uint32_t group = 0; group < group_count(); ++group) {
+    allocators.emplace_back(geometry().block_count[group], segments.geometry.pool.blocks[group],
+                            geometry().block_stride_bytes[group], &segments.pool);
+  }
+}
+
+void MemoryStore::WriteCell(std::uint32_t group, std::uint32_t block, std::uint32_t cell,
+                            TokenId token, std::int32_t stored_pos, std::uint32_t key_form) {
+  meta.cells(group, block)[cell] = {
+      token, stored_pos, CellCheck(token, stored_pos, group, block, cell, key_form), key_form};
+}
+
+void MemoryStore::ReturnUnusedSlabs() {
+  if (!segments.pool.has_unused()) return;
+  if (!growth_mutex.TryLock()) return;
+  segments.pool.PunchUnused();
+  growth_mutex.Unlock();
+}
+
+// -------------------------------------------------------------------------------------------- find
+
+Result<FoundSequence> MemoryStore::Find(SequenceHandle handle) const {
+  const std::uint32_t index = IndexOf(handle);
+  if (index < geometry().sequence_capacity) {
+    const layout::SequenceRecord& record = meta.sequences()[index];
+    if ((record.flags & layout::kSequenceLive) != 0 && record.generation == GenerationOf(handle)) {
+      return FoundSequence{index, &record};
+    }
+  }
+  return Fail(Code::kNotFound, HandleText(handle) + ": no such handle");
+}
+
+Result<FoundSequence> MemoryStore::FindMutable(SequenceHandle handle) const {
+  KVD_TRY(const FoundSequence found, Find(handle));
+  if ((found.record->flags & layout::kSequencePublished) != 0) {
+    return Fail(Code::kPermission,
+                HandleText(handle) + ": published, so it cannot be changed; fork it");
+  }
+  return found;
+}
+
+ExtentView MemoryStore::ViewOf(const layout::SequenceRecord& record, std::uint32_t group) const {
+  return {meta.entries(record.extents[group]), CellCountOf(record, geometry(), group)};
+}
+
+CellList MemoryStore::CellsOf(const layout::SequenceRecord& record) const {
+  return {ViewOf(record), meta.cells(0, 0)};
+}
+
+Result<CellRange> MemoryStore::FindCells(const layout::SequenceRecord& record,
+                                         PosRange range) const {
+  if (range.begin.value < 0 || range.begin > range.end) {
+    return Fail(Code::kInvalidArgument, "range: [" + std::to_string(range.begin.value) + ", " +
+                                            std::to_string(range.end.value) +
+                                            "), must be 0 <= begin <= end");
+  }
+  const CellList cells = CellsOf(record);
+  const std::uint32_t begin = cells.LowerBound(range.begin.value);
+  if (range.end == kPosEnd) return CellRange{begin, record.cell_count};
+  return CellRange{begin, std::max(begin, cells.LowerBound(range.end.value))};
+}
+
+std::int64_t MemoryStore::PositionIn(std::span<const Piece> pieces, std::uint32_t ordinal) const {
+  auto piece = pieces.begin();
+  for (; ordinal >= piece->count; ++piece) ordinal -= piece->count;
+  return std::int64_t{meta.cells(0, piece->block)[piece->first + ordinal].stored_pos} +
+         piece->delta;
+}
+
+Status MemoryStore::CheckWindow(std::uint32_t group, std::int64_t last_dropped,
+                                std::int64_t next_pos) const {
+  const std::int64_t window = geometry().window[group];
+  if (next_pos - last_dropped >= window) return {};
+  return Fail(Code::kWindowLost, "position " + std::to_string(next_pos) + " reaches back to " +
+                                     std::to_string(next_pos - window + 1) +
+                                     ", but cells up to position " + std::to_string(last_dropped) +
+                                     " are dropped: they were out of the window of " +
+                                     std::to_string(window));
+}
+
+std::string MemoryStore::NoBlocks(std::uint32_t group, std::uint64_t needed) const {
+  return (group == 0 ? "cells: " : "cells of group " + std::to_string(group) + ": ") +
+         std::to_string(needed) + " blocks needed, " +
+         std::to_string(allocators[group].free_blocks()) + " free, " +
+         std::to_string(tables.blocks[group].reclaimable_blocks()) + " reclaimable";
+}
+
+std::string MemoryStore::NoStates(std::uint64_t needed) const {
+  return "state slots: " + std::to_string(needed) + " needed, " +
+         std::to_string(states.free_slots()) + " free of " +
+         std::to_string(geometry().state_slot_count) + ", " +
+         std::to_string(tables.states.reclaimable_slots()) + " reclaimable";
+}
+
+std::unexpected<Error> MemoryStore::NoListUnits(std::uint32_t units) const {
+  return Fail(Code::kNoSpace, "lists: " + std::to_string(units) + " units needed, " +
+                                  std::to_string(tables.lists.largest_run()) + " free in a row, " +
+                                  std::to_string(tables.lists.free_units()) + " in all");
+}
+
+bool MemoryStore::Mark(std::vector<std::uint64_t>* marks, std::uint32_t number) const {
+  return std::exchange((*marks)[number], mark) != mark;
+}
+
+// ------------------------------------------------------------------------------------------ describe
+
+std::uint32_t MemoryStore::CountSharedCells(ExtentView view) const {
+  // A reference beside the sequence's own makes a cell shared, so two of its own must not count: a
+  // sequence may hold a cell twice (copied back at other positions). Only then does it meet a block
+  // twice, and the exact count is taken.
+  BeginMarks();
+  std::uint32_t shared = 0;
+  bool meets_twice = false;
+  for (std::size_t index = 0; index < view.entries.size(); ++index) {
+    meets_twice |= !Mark(&block_marks, view.entries[index].block);
+    shared += tables.blocks[0].CountShared(view.PieceAt(index));
+  }
+  if (!meets_twice) return shared;
+
+  std::vector<Piece> pieces;
+  for (std::size_t index = 0; index < view.entries.size(); ++index)
+    pieces.push_back(view.PieceAt(index));
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece& a, const Piece& b) { return a.block < b.block; });
+  shared = 0;
+  for (auto begin = pieces.begin(); begin != pieces.end();) {
+    const auto end =
+        std::find_if(begin, pieces.end(), [&](const Piece& p) { return p.block != begin->block; });
+    std::array<std::uint32_t, layout::kBlockCells> own = {};
+    for (auto piece = begin; piece != end; ++piece) {
+      for (std::uint32_t k = 0; k < piece->count; ++k) ++own[piece->first + k];
+    }
+    for (std::uint32_t cell = 0; cell < layout::kBlockCells; ++cell) {
+      if (own[cell] != 0 && tables.blocks[0].references(begin->block, cell) > own[cell])
+        shared += own[cell];
+    }
+    begin = end;
+  }
+  return shared;
+}
+
+SequenceInfo MemoryStore::Describe(std::uint32_t index) const {
+  const layout::SequenceRecord& record = meta.sequences()[index];
+  const CellList cells = CellsOf(record);
+  NoteLooks(1);
+  SequenceInfo info;
+  info.handle = MakeHandle(index, record.generation);
+  info.owner = {record.owner_uid, static_cast<SessionId>(record.owner_session),
+                record.namespace_salt};
+  info.flags = record.flags;
+  // Only published sequences are in that space.
+  info.is_public =
+      prefix.index.contains(index) && prefix.index.space(index).kind == PrefixSpace::Kind::kPublic;
+  info.cell_count = record.cell_count;
+  info.pristine_cells = record.pristine_cells;
+  info.extent_count = record.extents[0].entry_count;
+  info.cross_cells = record.cross_cells;
+  info.checkpoint_count = record.checkpoints.entry_count;
+  info.first_pos = Pos{record.cell_count == 0 ? 0 : static_cast<std::int32_t>(cells.PositionAt(0))};
+  info.next_pos = Pos{record.next_pos};
+  info.created_unix_ms = record.created_unix_ms;
+  info.edit_number = record.edit_number;
+  info.request_session = static_cast<SessionId>(record.request_session);
+  info.request = static_cast<RequestId>(record.request);
+  if (record.request != 0 && record.request_first_cell <= record.cell_count) {
+    info.request_first_cell = record.request_first_cell;
+  }
+  info.sampler = record.sampler;
+  return info;
+}
+
+// ----------------------------------------------------------------------------------------- readers
+
+void MemoryStore::BeginRead() {
+  for (BlockAllocator& allocator : allocators) allocator.BeginRead();
+}
+
+void MemoryStore::EndRead() {
+  for (BlockAllocator& allocator : allocators) allocator.EndRead();
+}
+
+void MemoryStore::SettleFreed() {
+  for (std::uint32_t group = 0; group < group_count(); ++group) {
+    for (const std::uint32_t block : freed.blocks[group]) allocators[group].Unreferenced(block);
+    freed.blocks[group].clear();
+  }
+  for (const std::uint32_t slot : freed.states) states.Unreferenced(slot);
+  for (const std::uint32_t slot : freed.logits) logits.Unreferenced(slot);
+  freed.states.clear();
+  freed.logits.clear();
+}
+
+bool MemoryStore::AwaitBriefHolds(const Status& refused) {
+  if (refused || refused.error().code != Code::kNoSpace) return false;
+  const MutexLock lock(mutex);
+  if (brief_holds == 0) return false;
+  while (brief_holds != 0) brief_hold_ended.Wait(mutex);
+  return true;
+}
+
+}  // namespace kvd

@@ -1,0 +1,84 @@
+#include "engine/memory/owned_items.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shm/check.h"
+
+namespace kvd {
+
+const OwnedItems::Reference* OwnedItems::Find(std::uint32_t item, OwnerId owner) const {
+  const Reference* at = &items_[item];
+  while (at->owner != owner && at->chain != 0) at = &nodes_[at->chain];
+  return at->owner == owner ? at : nullptr;
+}
+
+void OwnedItems::AddSlow(std::uint32_t item, OwnerId owner, std::uint32_t times) {
+  if (auto* known = const_cast<Reference*>(Find(item, owner))) {
+    known->count += times;
+    return;
+  }
+  ++counts_[owner];
+  if (items_[item].owner == kNoOwner) {
+    items_[item] = {owner, times, 0};
+    return;
+  }
+  std::uint32_t node = static_cast<std::uint32_t>(nodes_.size());
+  if (free_nodes_.empty()) {
+    nodes_.emplace_back();
+  } else {
+    node = free_nodes_.back();
+    free_nodes_.pop_back();
+  }
+  nodes_[node] = {owner, times, std::exchange(items_[item].chain, node)};
+}
+
+void OwnedItems::DropSlow(std::uint32_t item, OwnerId owner) {
+  auto* const known = const_cast<Reference*>(Find(item, owner));
+  KVD_ASSERT(known != nullptr && known->count != 0);
+  if (--known->count != 0) return;
+  const auto count = counts_.find(owner);
+  if (--count->second == 0) counts_.erase(count);
+  Reference& first = items_[item];
+  if (known == &first && first.chain == 0) {
+    first = {};
+    return;
+  }
+  // The chain's next one takes the place of the first, or is left out.
+  std::uint32_t freed = first.chain;
+  if (known == &first) {
+    first = nodes_[freed];
+  } else {
+    Reference* before = &first;
+    while (&nodes_[before->chain] != known) before = &nodes_[before->chain];
+    freed = std::exchange(before->chain, known->chain);
+  }
+  nodes_[freed] = {};
+  free_nodes_.push_back(freed);
+}
+
+std::uint64_t OwnedItems::CountOf(OwnerId owner) const {
+  const auto count = counts_.find(owner);
+  return count == counts_.end() ? 0 : count->second;
+}
+
+bool operator==(const OwnedItems& a, const OwnedItems& b) {
+  if (a.counts_ != b.counts_ || a.items_.size() != b.items_.size()) return false;
+  // The order of an item's owners is that of use, which is not part of the state.
+  const auto owners_of = [](const OwnedItems& items, std::size_t item) {
+    std::vector<std::pair<OwnerId, std::uint32_t>> owners;
+    const OwnedItems::Reference* at = &items.items_[item];
+    for (;; at = &items.nodes_[at->chain]) {
+      if (at->owner != kNoOwner) owners.emplace_back(at->owner, at->count);
+      if (at->chain == 0) break;
+    }
+    std::ranges::sort(owners);
+    return owners;
+  };
+  for (std::size_t item = 0; item < a.items_.size(); ++item) {
+    if (owners_of(a, item) != owners_of(b, item)) return false;
+  }
+  return true;
+}
+
+}  // namespace kvd

@@ -1,0 +1,166 @@
+// Going back where no checkpoint is: the tokens behind the nearest one are replayed by the engine,
+// other steps in between; then list and state change in one commit.
+//
+// The slots of a rewind are pinned: neither a checkpoint that is given up meanwhile nor a verb
+// hands them to anyone else. Its blocks are not: whoever changes the list makes the commit a
+// conflict, so what the replay reads of it then does not matter.
+#include <algorithm>
+#include <string>
+
+#include "engine/memory/cell_edit.h"
+#include "engine/memory/eviction.h"
+#include "engine/memory/record_functions.h"
+#include "engine/memory/recurrent_states.h"
+#include "engine/memory/state_slots.h"
+#include "shm/check.h"
+
+namespace kvd {
+
+Status RecurrentStates::FillRewind(const layout::SequenceRecord& record, CellRange removed,
+                                   Rewind* rewind) {
+  for (const layout::Checkpoint& checkpoint : store_.meta.checkpoints(record.checkpoints)) {
+    if (checkpoint.cell_count > removed.begin) break;
+    rewind->replay_from = checkpoint.cell_count;
+    rewind->state_from = checkpoint.state_slot;
+  }
+  rewind->removed_cells = removed.end - removed.begin;
+  rewind->cell_count = record.cell_count - rewind->removed_cells;
+  const Segment segments[] = {{&record, 0, removed.begin},
+                              {&record, removed.end, record.cell_count}};
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    GroupPart& part = rewind->groups[group];
+    if (store_.is_cross(group)) {
+      const ExtentView view = store_.ViewOf(record, group);
+      part.extents.assign(view.entries.begin(), view.entries.end());
+      part.cell_count = view.cell_count;
+    } else {
+      BuildPieces(store_, group, segments);
+      const TransactionScratch::GroupEdit& edit = store_.scratch.edits[group];
+      part.extents.resize(edit.pieces.size());
+      StoreExtents(edit.pieces, edit.first_cell, part.extents.data());
+      part.first_cell = edit.first_cell;
+      part.cell_count = rewind->cell_count;
+    }
+    part.first_new_extent = static_cast<std::uint32_t>(part.extents.size());
+  }
+  std::uint32_t ordinal = 0;
+  for (const Piece& piece : store_.scratch.edits[0].pieces) {
+    for (std::uint32_t k = 0; k < piece.count; ++k, ++ordinal) {
+      if (ordinal < rewind->replay_from) continue;
+      const layout::CellRecord& cell = store_.meta.cells(0, piece.block)[piece.first + k];
+      rewind->tokens.push_back(cell.token);
+      rewind->positions.push_back(
+          Pos{static_cast<std::int32_t>(std::int64_t{cell.stored_pos} + piece.delta)});
+    }
+  }
+  // The first replayed token looks back furthest.
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    const std::uint32_t first = rewind->groups[group].first_cell;
+    if (first == 0 || rewind->tokens.empty()) continue;
+    KVD_CHECK_OK(store_.CheckWindow(group,
+                                    store_.PositionIn(store_.scratch.edits[0].pieces, first - 1),
+                                    rewind->positions[0].value));
+  }
+  return {};
+}
+
+Status RecurrentStates::BeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind) {
+  Status status = TryBeginRewind(handle, range, rewind);
+  if (store_.AwaitBriefHolds(status)) status = TryBeginRewind(handle, range, rewind);
+  return status;
+}
+
+Status RecurrentStates::TryBeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind) {
+  const MutexLock growth(store_.growth_mutex);
+  {
+    const MutexLock lock(store_.mutex);
+    KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
+    KVD_TRY(const CellRange removed, store_.FindCells(*found.record, range));
+    if (!store_.has_state() || removed.begin == removed.end) {
+      return Fail(Code::kInvalidArgument, HandleText(handle) + ": nothing to go back for");
+    }
+    const RequestTag applied = rewind->applied;
+    *rewind = {};
+    rewind->applied = applied;
+    rewind->handle = handle;
+    rewind->range = range;
+    rewind->content_number = store_.facts[found.index].content_number;
+    KVD_CHECK_OK(FillRewind(*found.record, removed, rewind));
+    store_.states.Pin(rewind->state_from);
+    if (store_.states.free_slots() < 2) MakeRoom(store_, {.states = 2});
+    if (Status status = FindStates(store_, 2); !status) {
+      store_.states.Unpin(rewind->state_from, store_.tables.states);
+      rewind->state_from = layout::kNoSlot;
+      return status;
+    }
+    for (std::uint32_t& slot : rewind->slots) slot = store_.states.TakePinned();
+    ++store_.open_rewinds;
+  }
+  for (const std::uint32_t slot : rewind->slots) {
+    if (Status status = store_.EnsureState(slot); !status) {
+      AbandonRewind(*rewind);
+      return status;
+    }
+  }
+  return {};
+}
+
+void RecurrentStates::ReleaseRewind(Rewind* rewind) {
+  for (const std::uint32_t slot : rewind->slots) store_.states.Unpin(slot, store_.tables.states);
+  store_.states.Unpin(rewind->state_from, store_.tables.states);
+  --store_.open_rewinds;
+  rewind->slots = {layout::kNoSlot, layout::kNoSlot};
+  rewind->state_from = layout::kNoSlot;
+}
+
+void RecurrentStates::AbandonRewind(Rewind& rewind) {
+  const MutexLock lock(store_.mutex);
+  ReleaseRewind(&rewind);
+}
+
+Status RecurrentStates::CommitFound(const FoundSequence& found, const Rewind& rewind) {
+  const layout::SequenceRecord& old = *found.record;
+  KVD_TRY(const CellRange removed, store_.FindCells(old, rewind.range));
+  const auto checkpoints = store_.meta.checkpoints(old.checkpoints);
+  const auto kept =
+      std::ranges::upper_bound(checkpoints, removed.begin, {}, &layout::Checkpoint::cell_count);
+  NewState state;
+  state.state_slot = rewind.tokens.empty() ? rewind.state_from : rewind.last_slot;
+  if (rewind.cell_count > 0) {
+    state.checkpoints = CutCheckpoints(store_, old.checkpoints,
+                                       static_cast<std::size_t>(kept - checkpoints.begin()));
+  }
+  const Segment segments[] = {{&old, 0, removed.begin}, {&old, removed.end, old.cell_count}};
+  RequestTag tag = rewind.applied;
+  tag.replayed = static_cast<std::uint32_t>(rewind.tokens.size());
+  Transaction transaction(store_, tag);
+  KVD_TRY(const layout::SequenceRecord record,
+          EditCells(store_, transaction,
+                    {.index = found.index,
+                     .segments = segments,
+                     .pristine_cells = std::min(old.pristine_cells, removed.begin),
+                     .state = state}));
+  transaction.Put(found.index, record, Change::kComputed);
+  transaction.Answer(rewind.handle, rewind.removed_cells);
+  return transaction.Commit();
+}
+
+Status RecurrentStates::CommitRewind(Rewind& rewind) {
+  Status status = {};
+  {
+    const MutexLock lock(store_.mutex);
+    const Result<FoundSequence> found = store_.Find(rewind.handle);
+    if (!found || store_.facts[found->index].content_number != rewind.content_number) {
+      status = Fail(Code::kConflict,
+                    HandleText(rewind.handle) + ": changed while its state was computed again");
+    } else {
+      KVD_ASSERT(rewind.done == rewind.tokens.size());
+      status = CommitFound(*found, rewind);
+    }
+    ReleaseRewind(&rewind);
+  }
+  store_.ReturnUnusedSlabs();
+  return status;
+}
+
+}  // namespace kvd

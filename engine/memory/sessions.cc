@@ -1,0 +1,172 @@
+// Sessions and their windows of applied requests: records of `meta`, changed by the same commits as
+// everything else.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "engine/memory/sequences.h"
+#include "engine/memory/sessions.h"
+#include "engine/memory/transaction.h"
+
+namespace kvd {
+namespace {
+
+std::string SessionText(SessionId session) {
+  return "session " + std::to_string(static_cast<std::uint64_t>(session));
+}
+
+}  // namespace
+
+Status Sessions::Open(const StoredSession& session) {
+  const MutexLock lock(store_.mutex);
+  const auto id = static_cast<std::uint64_t>(session.id);
+  if (id == 0) return Fail(Code::kInvalidArgument, "session: 0 is none");
+  if (store_.tables.sessions_by_id.contains(id)) {
+    return Fail(Code::kExists, SessionText(session.id) + ": is stored already");
+  }
+  Transaction transaction(store_);
+  const std::optional<std::uint32_t> index = transaction.TakeSession();
+  if (!index) {
+    return Fail(Code::kNoSpace, "sessions: all " +
+                                    std::to_string(store_.tables.sessions.capacity()) +
+                                    " records are taken");
+  }
+  layout::SessionRecord record = {};
+  record.session = id;
+  record.owner_uid = session.owner_uid;
+  std::ranges::copy(session.token_key, record.token_key);
+  std::ranges::copy(session.token_hash, record.token_hash);
+  record.client_pid = session.process.pid;
+  record.client_start = session.process.start;
+  record.pid_namespace = session.process.pid_namespace;
+  transaction.PutSession(*index, record);
+  return transaction.Commit();
+}
+
+Status Sessions::Close(SessionId session) {
+  const MutexLock lock(store_.mutex);
+  const auto found = store_.tables.sessions_by_id.find(static_cast<std::uint64_t>(session));
+  if (found == store_.tables.sessions_by_id.end()) {
+    return Fail(Code::kNotFound, SessionText(session) + ": is not stored");
+  }
+  Transaction transaction(store_);
+  transaction.PutSession(found->second, {});
+  return transaction.Commit();
+}
+
+Status Sessions::SetProcess(SessionId session, const ClientProcess& process) {
+  const MutexLock lock(store_.mutex);
+  const auto found = store_.tables.sessions_by_id.find(static_cast<std::uint64_t>(session));
+  if (found == store_.tables.sessions_by_id.end()) {
+    return Fail(Code::kNotFound, SessionText(session) + ": is not stored");
+  }
+  layout::SessionRecord record = store_.meta.sessions()[found->second];
+  record.client_pid = process.pid;
+  record.client_start = process.start;
+  record.pid_namespace = process.pid_namespace;
+  Transaction transaction(store_);
+  transaction.PutSessionClient(found->second, record);
+  return transaction.Commit();
+}
+
+std::vector<StoredSession> Sessions::List() const {
+  std::vector<StoredSession> sessions;
+  std::uint64_t next_id = 0;
+  std::size_t count = Sequences::kListedAtOnce;
+  while (count == Sequences::kListedAtOnce) {
+    if (sessions.capacity() - sessions.size() < Sequences::kListedAtOnce)
+      sessions.reserve(2 * sessions.size() + Sequences::kListedAtOnce);
+    const MutexLock lock(store_.mutex);
+    count = 0;
+    for (auto at = store_.tables.sessions_by_id.lower_bound(next_id);
+         at != store_.tables.sessions_by_id.end() && count < Sequences::kListedAtOnce;
+         ++at, ++count) {
+      const layout::SessionRecord& record = store_.meta.sessions()[at->second];
+      StoredSession& session = sessions.emplace_back();
+      session.id = static_cast<SessionId>(at->first);
+      session.owner_uid = record.owner_uid;
+      std::ranges::copy(record.token_key, session.token_key.begin());
+      std::ranges::copy(record.token_hash, session.token_hash.begin());
+      session.process = {record.client_pid, record.client_start, record.pid_namespace};
+      next_id = at->first + 1;
+    }
+    store_.NoteLooks(count);
+    if (next_id == 0) break;  // behind the largest id there is
+  }
+  return sessions;
+}
+
+SessionId Sessions::Last() const {
+  const MutexLock lock(store_.mutex);
+  const std::uint64_t stored =
+      store_.tables.sessions_by_id.empty() ? 0 : store_.tables.sessions_by_id.rbegin()->first;
+  return static_cast<SessionId>(std::max(stored, store_.tables.owners.LastSession()));
+}
+
+Status Sessions::Remember(const RequestTag& tag, Stage stage, std::uint32_t cells) {
+  const MutexLock lock(store_.mutex);
+  if (!tag.is_somebodys() ||
+      !store_.tables.sessions_by_id.contains(static_cast<std::uint64_t>(tag.session))) {
+    return {};
+  }
+  Transaction transaction(store_, tag);
+  transaction.Answer(SequenceHandle::kNone, cells, 0,
+                     stage == Stage::kBegun ? layout::kAppliedBegun : layout::kAppliedEnded);
+  return transaction.Commit();
+}
+
+Result<AppliedReply> Sessions::FindApplied(SessionId session, RequestId request) const {
+  const MutexLock lock(store_.mutex);
+  const auto wanted = static_cast<std::uint64_t>(request);
+  const std::string name = "request " + std::to_string(wanted) + " of " + SessionText(session);
+  const auto found = store_.tables.sessions_by_id.find(static_cast<std::uint64_t>(session));
+  if (found == store_.tables.sessions_by_id.end() || wanted == 0) {
+    return Fail(Code::kNotFound, name + ": nothing is known of it");
+  }
+  bool may_be_forgotten = true;
+  for (const layout::AppliedRecord& applied : store_.meta.sessions()[found->second].applied) {
+    if (applied.request == wanted) {
+      return AppliedReply{.sequence = static_cast<SequenceHandle>(applied.sequence),
+                          .cells = applied.cells,
+                          .replayed = applied.replayed,
+                          .kind = applied.verb,
+                          .created = applied.created,
+                          .has_ended = applied.state == layout::kAppliedEnded};
+    }
+    // The places of the lowest ids are used again: only below all of them something may be missing.
+    may_be_forgotten = may_be_forgotten && applied.request > wanted;
+  }
+  if (may_be_forgotten) {
+    return Fail(Code::kConflict, name + ": " + std::to_string(layout::kAppliedMax) +
+                                     " later ones were applied, so it is not known any more "
+                                     "whether it was");
+  }
+  return Fail(Code::kNotFound, name + ": was not applied");
+}
+
+RequestId Sessions::LastRequest(SessionId session) const {
+  const MutexLock lock(store_.mutex);
+  const auto id = static_cast<std::uint64_t>(session);
+  std::uint64_t last = store_.tables.owners.LastRequest(id);
+  if (const auto found = store_.tables.sessions_by_id.find(id);
+      found != store_.tables.sessions_by_id.end()) {
+    for (const layout::AppliedRecord& applied : store_.meta.sessions()[found->second].applied) {
+      last = std::max(last, applied.request);
+    }
+  }
+  return static_cast<RequestId>(last);
+}
+
+std::vector<SequenceHandle> Sessions::CreatedBy(SessionId session, RequestId request) const {
+  const MutexLock lock(store_.mutex);
+  std::vector<SequenceHandle> handles;
+  if (request == RequestId{}) return handles;
+  for (const std::uint32_t index : store_.tables.owners.CreatedBy(
+           static_cast<std::uint64_t>(session), static_cast<std::uint64_t>(request))) {
+    handles.push_back(MakeHandle(index, store_.meta.sequences()[index].generation));
+  }
+  store_.NoteLooks(handles.size());
+  return handles;
+}
+
+}  // namespace kvd

@@ -1,0 +1,336 @@
+// The beginning of a step. The pool's bytes are reserved from the system and the new cells' records
+// written without the lock: the cells belong to the step alone by then.
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "engine/memory/record_functions.h"
+#include "engine/memory/state_slots.h"
+#include "engine/memory/steps.h"
+#include "shm/check.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
+constexpr std::int64_t kStoredPosMax = std::numeric_limits<std::int32_t>::max();
+
+void SetFailed(std::size_t* failed, std::size_t index) {
+  if (failed != nullptr) *failed = index;
+}
+
+}  // namespace
+
+// More tokens than a pool has cells: bounded before they are counted in 32 bits.
+std::uint32_t Steps::CountNewCells(const AppendRequest& request) {
+  return static_cast<std::uint32_t>(
+      std::min<std::size_t>(request.tokens.size(), std::numeric_limits<std::int32_t>::max()));
+}
+
+Status Steps::CheckAppend(const AppendRequest& request, FoundSequence* found) const {
+  KVD_TRY(*found, store_.FindMutable(request.handle));
+  const layout::SequenceRecord& record = *found->record;
+  if (!store_.Mark(&store_.sequence_marks, found->index)) {
+    return Fail(Code::kInvalidArgument, HandleText(request.handle) + ": twice in one step");
+  }
+  if (request.tokens.empty()) {
+    return Fail(Code::kInvalidArgument, HandleText(request.handle) + ": no tokens");
+  }
+  if (store_.geometry().cross_group != layout::kNoSlot && record.cross_cells == 0) {
+    return Fail(Code::kInvalidArgument,
+                HandleText(request.handle) + ": no text is encoded that it could attend to");
+  }
+  if (request.pos.value != record.next_pos) {
+    return Fail(Code::kInvalidArgument, HandleText(request.handle) + ": position " +
+                                            std::to_string(request.pos.value) +
+                                            ", the next one is " + std::to_string(record.next_pos));
+  }
+  const ExtentView view = store_.ViewOf(record);
+  const std::int64_t delta = view.entries.empty() ? 0 : view.entries.back().delta;
+  const auto new_cells = static_cast<std::int64_t>(
+      std::min<std::size_t>(request.tokens.size(), std::numeric_limits<std::int32_t>::max()));
+  const std::int64_t last = record.next_pos + new_cells - 1;
+  if (last > kLastPos || last - delta > kStoredPosMax ||
+      record.cell_count + new_cells > kStoredPosMax) {
+    return Fail(Code::kInvalidArgument,
+                HandleText(request.handle) + ": position " + std::to_string(last) + ", at most " +
+                    std::to_string(std::min(kLastPos, kStoredPosMax + delta)));
+  }
+  return {};
+}
+
+Steps::NewCells Steps::PlanAppend(const layout::SequenceRecord& record, std::uint32_t group,
+                                  std::uint32_t new_cells) const {
+  NewCells cells;
+  const ExtentView view = store_.ViewOf(record, group);
+  if (!view.entries.empty()) {
+    const Piece last = view.PieceAt(view.entries.size() - 1);
+    const std::uint32_t end = std::uint32_t{last.first} + last.count;
+    if (store_.allocators[group].fill(last.block, store_.tables.blocks[group]) == end) {
+      cells.tail_count = std::min(new_cells, layout::kBlockCells - end);
+    }
+  }
+  cells.fresh_count = new_cells - cells.tail_count;
+  cells.fresh_blocks = (cells.fresh_count + layout::kBlockCells - 1) / layout::kBlockCells;
+  return cells;
+}
+
+Status Steps::CheckListRoom(const layout::ListRoot& root, std::uint32_t fresh_blocks) const {
+  const std::uint64_t entry_count = std::uint64_t{root.entry_count} + fresh_blocks;
+  if (entry_count * sizeof(layout::Extent) <=
+      std::uint64_t{root.capacity_units} * layout::kListUnitBytes) {
+    return {};
+  }
+  const std::uint32_t units = ListUnitsFor(static_cast<std::uint32_t>(entry_count));
+  if (store_.tables.lists.largest_run() >= units) return {};
+  return store_.NoListUnits(units);
+}
+
+Status Steps::ReserveGroup(const layout::SequenceRecord& record, std::uint32_t group,
+                           std::uint32_t new_cells, GroupPart* part) {
+  const ExtentView view = store_.ViewOf(record, group);
+  BlockAllocator& allocator = store_.allocators[group];
+  part->extents.assign(view.entries.begin(), view.entries.end());
+  part->first_cell = record.first_cell[group];
+  part->cell_count = view.cell_count + new_cells;
+  part->first_new_extent = record.extents[group].entry_count;
+  if (new_cells == 0) return {};
+  const NewCells cells = PlanAppend(record, group, new_cells);
+  if (cells.fresh_blocks > CountAvailable(store_, group)) {
+    return Fail(Code::kNoSpace, store_.NoBlocks(group, cells.fresh_blocks));
+  }
+  KVD_CHECK_OK(CheckListRoom(record.extents[group], cells.fresh_blocks));
+
+  const ExtentView all = store_.is_cross(group) ? view : store_.ViewOf(record);
+  const std::int32_t delta = all.entries.empty() ? 0 : all.entries.back().delta;
+  if (cells.tail_count > 0) {
+    --part->first_new_extent;
+    const Piece last = view.PieceAt(view.entries.size() - 1);
+    allocator.ReserveTail(last.block, std::uint32_t{last.first} + last.count + cells.tail_count);
+  }
+  std::uint32_t start = view.cell_count + cells.tail_count;
+  for (std::uint32_t left = cells.fresh_count; left > 0;) {
+    const std::uint32_t count = std::min(left, layout::kBlockCells);
+    part->extents.push_back({allocator.ReserveFresh(count), start, 0, 0, delta});
+    start += count;
+    left -= count;
+  }
+  return {};
+}
+
+PendingUse Steps::UseOf(const layout::SequenceRecord& record, std::uint32_t new_cells) const {
+  const Holder holder = HolderOf(record);
+  PendingUse use{.owner = holder.owner};
+  if (!holder.is_held) return use;
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    if (!store_.is_cross(group)) {
+      use.blocks[group] = PlanAppend(record, group, new_cells).fresh_blocks;
+    }
+  }
+  // A state that nobody else refers to is replaced by the new one.
+  const bool replaces = record.state_slot != layout::kNoSlot &&
+                        store_.tables.states.CountHeld(record.state_slot) == 1;
+  use.state_slots = store_.has_state() && !replaces ? 1 : 0;
+  return use;
+}
+
+Result<AppendPromise> Steps::Promise(SequenceHandle handle, std::size_t tokens) {
+  const MutexLock lock(store_.mutex);
+  KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
+  const auto cells = static_cast<std::uint32_t>(
+      std::min<std::size_t>(tokens, std::numeric_limits<std::int32_t>::max()));
+  PendingUse use = UseOf(*found.record, cells);
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    // A window gives blocks back while the request goes on.
+    const std::uint64_t window = store_.geometry().window[group];
+    if (window != 0) {
+      use.blocks[group] = std::min(use.blocks[group], window / layout::kBlockCells + 1);
+    }
+  }
+  KVD_TRY(const std::uint64_t number, AddPromise(store_, found.index, use));
+  return AppendPromise(store_, found.index, number);
+}
+
+Status Steps::ReservePart(const AppendRequest& request, const FoundSequence& found,
+                          StepSequence* part) {
+  const layout::SequenceRecord& record = *found.record;
+  part->handle = request.handle;
+  part->past_cells = record.cell_count;
+  part->new_cells = CountNewCells(request);
+  part->first_new_pos = request.pos;
+  part->key_form = request.key_form;
+  part->applied = request.applied;
+  part->sampler = request.sampler;
+  part->edit_number = record.edit_number;
+  part->state_from = record.state_slot;
+  part->state_to = layout::kNoSlot;
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    const std::uint32_t new_cells = store_.is_cross(group) ? 0 : part->new_cells;
+    Status status = ReserveGroup(record, group, new_cells, &part->groups[group]);
+    if (!status) {
+      for (std::uint32_t taken = 0; taken < group; ++taken)
+        ReleaseGroup(part->groups[taken], taken);
+      return status;
+    }
+  }
+  part->tokens.assign(request.tokens.begin(), request.tokens.end());
+  store_.states.Pin(part->state_from);
+  return {};
+}
+
+Status Steps::ReserveStates(StepPlan* plan, std::size_t* failed) {
+  if (!store_.has_state()) return {};
+  const auto needed = static_cast<std::uint32_t>(plan->count);
+  if (Status status = FindStates(store_, needed); !status) {
+    // All that can be found would do for the ones before the one at fault.
+    SetFailed(failed, std::min(store_.states.free_slots() + CountSpareStates(store_), needed - 1));
+    return status;
+  }
+  for (std::size_t index = 0; index < plan->count; ++index)
+    plan->sequences[index].state_to = store_.states.TakePinned();
+  return {};
+}
+
+Status Steps::Reserve(std::span<const AppendRequest> requests, StepPlan* plan,
+                      std::size_t* failed) {
+  Status status = TryReserve(requests, plan, failed);
+  if (store_.AwaitBriefHolds(status)) status = TryReserve(requests, plan, failed);
+  return status;
+}
+
+Need Steps::NeedOf(std::span<const AppendRequest> requests) const {
+  Need need;
+  for (std::size_t at = 0; at < requests.size(); ++at) {
+    if (store_.has_state()) ++need.states;
+    for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+      if (store_.is_cross(group)) continue;
+      const NewCells cells = PlanAppend(*found_[at].record, group, CountNewCells(requests[at]));
+      // Of two that would fill one tail the second one finds it taken.
+      need.blocks[group] += cells.fresh_blocks + (cells.tail_count > 0 && requests.size() > 1);
+    }
+    const auto promise = store_.shares.promises.find(found_[at].index);
+    if (promise == store_.shares.promises.end()) continue;
+    for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+      need.promised[group] += promise->second.use.blocks[group];
+    }
+  }
+  return need;
+}
+
+Status Steps::CheckAppends(std::span<const AppendRequest> requests, std::size_t* failed) {
+  found_.resize(requests.size());
+  store_.BeginMarks();
+  for (std::size_t index = 0; index < requests.size(); ++index) {
+    if (Status status = CheckAppend(requests[index], &found_[index]); !status) {
+      SetFailed(failed, index);
+      return status;
+    }
+  }
+  return {};
+}
+
+Status Steps::ReserveParts(std::span<const AppendRequest> requests, StepPlan* plan,
+                           std::size_t* failed) {
+  if (plan->sequences.size() < requests.size()) plan->sequences.resize(requests.size());
+  open_parts_.assign(requests.size(), {});
+  plan->count = 0;
+  store_.step_is_running = true;
+  store_.BeginRead();
+  Status status = {};
+  for (std::size_t index = 0; index < requests.size() && status; ++index) {
+    const FoundSequence& found = found_[index];
+    PendingUse use = UseOf(*found.record, CountNewCells(requests[index]));
+    (void)TakePromised(store_, found.index, use);
+    status = AddPending(store_, use);
+    if (status) {
+      status = ReservePart(requests[index], found, &plan->sequences[index]);
+      if (!status) DropPending(store_, &use);
+    }
+    if (!status) {
+      SetFailed(failed, index);
+      break;
+    }
+    open_parts_[index] = {true, store_.facts[found.index].content_number, use};
+    ++plan->count;
+  }
+  if (status) status = ReserveStates(plan, failed);
+  if (!status) UndoReserve(plan);
+  return status;
+}
+
+Status Steps::TryReserve(std::span<const AppendRequest> requests, StepPlan* plan,
+                         std::size_t* failed) {
+  const MutexLock growth(store_.growth_mutex);
+  {
+    const MutexLock lock(store_.mutex);
+    KVD_ASSERT(!store_.step_is_running);
+    KVD_CHECK_OK(CheckAppends(requests, failed));
+    const std::uint64_t evictions = store_.prefix.counters.evictions;
+    MakeRoom(store_, NeedOf(requests));
+    MakeRoomForLists(store_);
+    if (store_.prefix.counters.evictions != evictions) {
+      // A sequence of the step may have been retained and evicted for the others.
+      KVD_CHECK_OK(CheckAppends(requests, failed));
+    }
+    KVD_CHECK_OK(ReserveParts(requests, plan, failed));
+  }
+  if (Status status = GrowPool(*plan, failed); !status) {
+    const MutexLock lock(store_.mutex);
+    UndoReserve(plan);
+    return status;
+  }
+  for (std::size_t index = 0; index < plan->count; ++index) {
+    for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+      WriteCells(plan->sequences[index], group);
+    }
+  }
+  return {};
+}
+
+void Steps::UndoReserve(StepPlan* plan) {
+  for (std::size_t index = 0; index < plan->count; ++index) ReleasePart(*plan, index);
+  plan->count = 0;
+  store_.EndRead();
+  store_.step_is_running = false;
+}
+
+Status Steps::GrowPool(const StepPlan& plan, std::size_t* failed) {
+  const auto grow = [this](const StepSequence& part) -> Status {
+    store_.growth_mutex.AssertHeld();
+    for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+      const GroupPart& cells = part.groups[group];
+      for (std::size_t at = cells.first_new_extent; at < cells.extents.size(); ++at) {
+        KVD_CHECK_OK(store_.EnsureBlock(group, cells.extents[at].block));
+      }
+    }
+    if (part.state_to == layout::kNoSlot) return {};
+    return store_.EnsureState(part.state_to);
+  };
+  for (std::size_t index = 0; index < plan.count; ++index) {
+    if (Status status = grow(plan.sequences[index]); !status) {
+      SetFailed(failed, index);
+      return status;
+    }
+  }
+  return {};
+}
+
+void Steps::WriteCells(const StepSequence& part, std::uint32_t group) {
+  const GroupPart& cells = part.groups[group];
+  const ExtentView view = cells.view();
+  if (cells.first_new_extent == cells.extents.size()) return;
+  const std::uint32_t first_new = cells.cell_count - part.new_cells;
+  std::uint32_t ordinal = first_new;
+  for (std::size_t at = cells.first_new_extent; at < cells.extents.size(); ++at) {
+    const layout::Extent& extent = cells.extents[at];
+    for (; ordinal < view.EndOf(at); ++ordinal) {
+      const std::uint32_t written = ordinal - first_new;
+      const std::int64_t position = std::int64_t{part.first_new_pos.value} + written;
+      store_.WriteCell(group, extent.block, extent.first + (ordinal - extent.start),
+                       part.tokens[written], static_cast<std::int32_t>(position - extent.delta),
+                       part.key_form);
+    }
+  }
+}
+
+}  // namespace kvd

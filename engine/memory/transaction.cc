@@ -1,0 +1,481 @@
+// The order of Commit: what was put is counted and what was replaced uncounted, so that everything that
+// could refuse has been asked; then the commit record makes it true; then the rest follows, which cannot
+// fail.
+//
+// Counting compares lists entry by entry. Entries behind a list's committed ones are not committed, so a
+// list that grows or is cut in its place still shows what it was.
+#include "engine/memory/transaction.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "engine/memory/list_writer.h"
+#include "engine/memory/prefix_sync.h"
+#include "engine/memory/record_functions.h"
+#include "shm/check.h"
+#include "shm/crc32c.h"
+
+namespace kvd {
+namespace {
+
+bool RefersToSame(const ExtentView& a, std::size_t at_a, const ExtentView& b, std::size_t at_b) {
+  return a.entries[at_a].block == b.entries[at_b].block &&
+         a.entries[at_a].first == b.entries[at_b].first && a.CountOf(at_a) == b.CountOf(at_b);
+}
+
+bool HasSameSlots(const layout::SequenceRecord& a, const layout::SequenceRecord& b) {
+  return a.state_slot == b.state_slot && a.logits_slot == b.logits_slot &&
+         a.checkpoints == b.checkpoints;
+}
+
+std::string NameOf(const layout::SnapshotRecord& record) {
+  return {record.name, ::strnlen(record.name, sizeof record.name)};
+}
+
+}  // namespace
+
+Transaction::Transaction(MemoryStore& store, const RequestTag& tag)
+    : store_(store), scratch_(store.scratch), tag_(tag) {
+  KVD_ASSERT(!scratch_.is_open);
+  scratch_.is_open = true;
+  store_.log.Begin();
+}
+
+Transaction::~Transaction() {
+  store_.mutex.AssertHeld();
+  if (!is_committed_) {
+    for (const layout::ListRoot& root : scratch_.lists) FreeList(store_, root);
+    for (const std::uint32_t index : scratch_.taken) store_.tables.sequences.Give(index);
+    for (const std::uint32_t index : scratch_.taken_snapshots) store_.tables.snapshots.Give(index);
+    for (const std::uint32_t index : scratch_.taken_sessions) store_.tables.sessions.Give(index);
+  }
+  scratch_.records.clear();
+  scratch_.old_records.clear();
+  scratch_.snapshots.clear();
+  scratch_.sessions.clear();
+  scratch_.lists.clear();
+  scratch_.taken.clear();
+  scratch_.taken_snapshots.clear();
+  scratch_.taken_sessions.clear();
+  scratch_.is_open = false;
+}
+
+// ------------------------------------------------------------------------------------------- lists
+
+Result<layout::ListRoot> Transaction::AllocateList(std::uint32_t entry_count) {
+  store_.mutex.AssertHeld();
+  KVD_TRY(const layout::ListRoot root, kvd::AllocateList(store_, entry_count));
+  Adopt(root);
+  return root;
+}
+
+Result<layout::ListRoot> Transaction::WriteList(std::span<const Piece> pieces,
+                                                std::uint32_t first_cell) {
+  store_.mutex.AssertHeld();
+  KVD_TRY(const layout::ListRoot root, kvd::WriteList(store_, pieces, first_cell));
+  Adopt(root);
+  return root;
+}
+
+Result<layout::ListRoot> Transaction::CopyList(const layout::ListRoot& source,
+                                               std::uint32_t entry_count) {
+  KVD_TRY(layout::ListRoot root, AllocateList(entry_count));
+  if (root.entry_count == 0) return root;
+  const auto entries = store_.meta.entries(source).first(entry_count);
+  std::copy(entries.begin(), entries.end(), store_.meta.list(root.first_unit));
+  // A copy of all entries has their sum: what was damaged in the source stays visible in the copy.
+  root.crc = entry_count == source.entry_count ? source.crc : Crc32c(0, std::as_bytes(entries));
+  return root;
+}
+
+Result<layout::ListRoot> Transaction::WriteCheckpoints(
+    std::span<const layout::Checkpoint> checkpoints) {
+  KVD_TRY(layout::ListRoot root, AllocateList(static_cast<std::uint32_t>(checkpoints.size())));
+  if (root.entry_count == 0) return root;
+  std::copy(checkpoints.begin(), checkpoints.end(), store_.meta.checkpoint_list(root.first_unit));
+  root.crc = Crc32c(0, std::as_bytes(store_.meta.checkpoints(root)));
+  return root;
+}
+
+void Transaction::Adopt(const layout::ListRoot& root) {
+  if (root.capacity_units != 0) scratch_.lists.push_back(root);
+}
+
+void Transaction::GiveBack(const layout::ListRoot& root) {
+  store_.mutex.AssertHeld();
+  if (root.capacity_units == 0) return;
+  const auto at = std::ranges::find(scratch_.lists, root.first_unit, &layout::ListRoot::first_unit);
+  KVD_ASSERT(at != scratch_.lists.end());
+  scratch_.lists.erase(at);
+  FreeList(store_, root);
+}
+
+// ------------------------------------------------------------------------------------ free records
+
+Status Transaction::CheckSequences(std::size_t count) const {
+  store_.mutex.AssertHeld();
+  const FreeSet& sequences = store_.tables.sequences;
+  if (sequences.free_count() >= count) return {};
+  return Fail(Code::kNoSpace, "sequences: " + std::to_string(count) + " needed, " +
+                                  std::to_string(sequences.free_count()) + " free of " +
+                                  std::to_string(sequences.capacity()));
+}
+
+std::uint32_t Transaction::TakeSequence() {
+  store_.mutex.AssertHeld();
+  const std::uint32_t index = *store_.tables.sequences.TakeLowest();
+  scratch_.taken.push_back(index);
+  return index;
+}
+
+std::optional<std::uint32_t> Transaction::TakeSnapshot() {
+  store_.mutex.AssertHeld();
+  const std::optional<std::uint32_t> index = store_.tables.snapshots.TakeLowest();
+  if (index) scratch_.taken_snapshots.push_back(*index);
+  return index;
+}
+
+std::optional<std::uint32_t> Transaction::TakeSession() {
+  store_.mutex.AssertHeld();
+  const std::optional<std::uint32_t> index = store_.tables.sessions.TakeLowest();
+  if (index) scratch_.taken_sessions.push_back(*index);
+  return index;
+}
+
+// ----------------------------------------------------------------------------------------- changes
+
+void Transaction::Put(std::uint32_t index, layout::SequenceRecord record, Change change) {
+  store_.mutex.AssertHeld();
+  const layout::SequenceRecord& old = store_.meta.sequences()[index];
+  record.edit_number = old.edit_number + (change == Change::kMoved ? 0 : 1);
+  Record& entry = scratch_.records.emplace_back();
+  entry.index = index;
+  entry.change = change;
+  entry.was_live = true;
+  entry.was_counted = true;
+  entry.old_at = static_cast<std::uint32_t>(scratch_.old_records.size());
+  scratch_.old_records.push_back(old);
+  entry.put = reinterpret_cast<const layout::SequenceRecord*>(
+      store_.log.Put(store_.meta.sequence_offset(index), std::as_bytes(std::span(&record, 1))));
+}
+
+void Transaction::PutNew(std::uint32_t index, const layout::SequenceRecord& record,
+                         std::uint32_t alike, bool is_copy) {
+  store_.mutex.AssertHeld();
+  KVD_ASSERT(!is_copy || !scratch_.records.empty());
+  Record& entry = scratch_.records.emplace_back();
+  entry.index = index;
+  entry.change = Change::kEdited;
+  entry.is_copy = is_copy;
+  entry.alike = alike;
+  entry.put = reinterpret_cast<const layout::SequenceRecord*>(
+      store_.log.Put(store_.meta.sequence_offset(index), std::as_bytes(std::span(&record, 1))));
+}
+
+void Transaction::Free(std::uint32_t index) {
+  store_.mutex.AssertHeld();
+  // The first 8 bytes alone, so that one commit record can free every sequence there is, and what the
+  // lists were can still be read behind it.
+  static_assert(offsetof(layout::SequenceRecord, generation) == 0 &&
+                offsetof(layout::SequenceRecord, flags) == 4);
+  const std::uint32_t next = store_.meta.sequences()[index].generation + 1;
+  const std::uint32_t start[2] = {next == 0 ? 1 : next, 0};
+  store_.log.Put(store_.meta.sequence_offset(index), std::as_bytes(std::span(start)));
+  Record& entry = scratch_.records.emplace_back();
+  entry.index = index;
+  entry.change = Change::kEdited;
+  entry.was_live = true;
+  entry.was_counted = true;
+  entry.is_freed = true;
+}
+
+void Transaction::FreeUncounted(std::uint32_t index) {
+  Free(index);
+  scratch_.records.back().was_counted = false;
+}
+
+void Transaction::PutSnapshot(std::uint32_t index, const layout::SnapshotRecord& record) {
+  store_.mutex.AssertHeld();
+  scratch_.snapshots.push_back({index, store_.meta.snapshots()[index], record});
+  store_.log.Put(store_.meta.snapshot_offset(index), std::as_bytes(std::span(&record, 1)));
+}
+
+void Transaction::PutSession(std::uint32_t index, const layout::SessionRecord& record) {
+  store_.mutex.AssertHeld();
+  scratch_.sessions.push_back({index, store_.meta.sessions()[index].session, record.session});
+  store_.log.Put(store_.meta.session_offset(index), std::as_bytes(std::span(&record, 1)));
+}
+
+void Transaction::PutSessionClient(std::uint32_t index, const layout::SessionRecord& record) {
+  store_.mutex.AssertHeld();
+  store_.log.Put(
+      store_.meta.session_offset(index),
+      std::as_bytes(std::span(&record, 1)).first(offsetof(layout::SessionRecord, applied)));
+}
+
+void Transaction::EndRequest(layout::SequenceRecord* record) const {
+  if (record->request == 0) return;
+  if (is_somebodys() || record->request_first_cell > record->cell_count) {
+    record->request_first_cell = layout::kNoSlot;
+  }
+}
+
+void Transaction::Answer(SequenceHandle sequence, std::uint32_t cells, std::size_t created,
+                         layout::AppliedState state) {
+  store_.mutex.AssertHeld();
+  if (!tag_.is_somebodys() || !tag_.completes) return;
+  const auto found = store_.tables.sessions_by_id.find(static_cast<std::uint64_t>(tag_.session));
+  // A session that is not stored cannot be resumed.
+  if (found == store_.tables.sessions_by_id.end()) return;
+  const auto& window = store_.meta.sessions()[found->second].applied;
+  const auto request = static_cast<std::uint64_t>(tag_.request);
+  // Its own place, if it is remembered as begun.
+  const auto* at = std::ranges::find(window, request, &layout::AppliedRecord::request);
+  if (at == std::end(window)) {
+    at = std::ranges::min_element(window, {}, &layout::AppliedRecord::request);
+  }
+  const auto place = static_cast<std::uint64_t>(at - window);
+  const layout::AppliedRecord record{.request = request,
+                                     .sequence = static_cast<std::uint64_t>(sequence),
+                                     .cells = cells,
+                                     .replayed = tag_.replayed,
+                                     .verb = tag_.kind,
+                                     .created = static_cast<std::uint16_t>(created),
+                                     .state = state};
+  store_.log.Put(store_.meta.session_offset(found->second) +
+                     offsetof(layout::SessionRecord, applied) + place * sizeof record,
+                 std::as_bytes(std::span(&record, 1)));
+}
+
+// ------------------------------------------------------------------------------------------ commit
+
+const layout::SequenceRecord& Transaction::OldOf(const Record& record) const {
+  if (record.is_freed) return store_.meta.sequences()[record.index];
+  return scratch_.old_records[record.old_at];
+}
+
+// Most changes leave both ends of a list as they were.
+void Transaction::Compare(Record* record, const layout::SequenceRecord& old) {
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    const ExtentView was = store_.ViewOf(old, group);
+    const ExtentView is = store_.ViewOf(*record->put, group);
+    Record::Difference& difference = record->differences[group];
+    std::size_t first_old = 0;
+    std::size_t first_new = 0;
+    if (!was.entries.empty() && !is.entries.empty()) {
+      if (was.entries.data() == is.entries.data()) {
+        // In its place: all entries but the last one that both have are the same.
+        first_old = first_new = std::min(was.entries.size(), is.entries.size()) - 1;
+      } else if (is.first_cell() > was.first_cell() && is.first_cell() < was.cell_count) {
+        // A window's list that has lost its first entries.
+        const std::size_t at = FindExtent(was, is.first_cell());
+        if (was.entries[at].start == is.first_cell()) first_old = at;
+      }
+    }
+    while (first_old < was.entries.size() && first_new < is.entries.size() &&
+           RefersToSame(was, first_old, is, first_new)) {
+      ++first_old;
+      ++first_new;
+    }
+    std::size_t end_old = was.entries.size();
+    std::size_t end_new = is.entries.size();
+    while (first_old < end_old && first_new < end_new &&
+           RefersToSame(was, end_old - 1, is, end_new - 1)) {
+      --end_old;
+      --end_new;
+    }
+    // Entries that a window's list has lost lie before the first that is compared.
+    difference.lost = static_cast<std::uint32_t>(first_old - first_new);
+    difference.first = static_cast<std::uint32_t>(first_new);
+    difference.same_behind = static_cast<std::uint32_t>(was.entries.size() - end_old);
+  }
+}
+
+bool Transaction::IsCounted(const Record& record, Side side) {
+  return side == Side::kNew ? !record.is_freed : record.was_counted;
+}
+
+const layout::SequenceRecord& Transaction::RecordOf(const Record& record, Side side) const {
+  return side == Side::kNew ? *record.put : OldOf(record);
+}
+
+// Calls count(group, piece) for the entries that the other side's record does not have.
+template <class Count>
+void Transaction::VisitDifferences(const Record& record, Side side, const Count& count) const {
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    const Record::Difference& difference = record.differences[group];
+    const ExtentView view = store_.ViewOf(RecordOf(record, side), group);
+    const std::size_t lost = side == Side::kOld ? difference.lost : 0;
+    for (std::size_t at = 0; at < lost; ++at) count(group, view.PieceAt(at));
+    for (std::size_t at = lost + difference.first;
+         at + difference.same_behind < view.entries.size(); ++at) {
+      count(group, view.PieceAt(at));
+    }
+  }
+}
+
+void Transaction::AddReferences(const Record& record, Side side, std::uint32_t times) {
+  if (!IsCounted(record, side)) return;
+  const layout::SequenceRecord& counted = RecordOf(record, side);
+  const Holder holder = side == Side::kNew ? record.new_holder : record.old_holder;
+  if (!record.is_compared) {
+    store_.tables.AddReferences(store_.meta, counted, holder, times);
+    return;
+  }
+  VisitDifferences(record, side, [&](std::uint32_t group, Piece piece) {
+    store_.mutex.AssertHeld();
+    store_.tables.blocks[group].Add(piece, holder);
+  });
+  if (!HasSameSlots(OldOf(record), *record.put)) {
+    store_.tables.AddSlots(store_.meta, counted, holder);
+  }
+}
+
+void Transaction::DropReferences(const Record& record, Side side) {
+  if (!IsCounted(record, side)) return;
+  const layout::SequenceRecord& counted = RecordOf(record, side);
+  const Holder holder = side == Side::kNew ? record.new_holder : record.old_holder;
+  if (!record.is_compared) {
+    store_.tables.DropReferences(store_.meta, counted, holder, &store_.freed);
+    return;
+  }
+  VisitDifferences(record, side, [&](std::uint32_t group, Piece piece) {
+    store_.mutex.AssertHeld();
+    store_.tables.blocks[group].Drop(piece, holder, &store_.freed.blocks[group]);
+  });
+  if (!HasSameSlots(OldOf(record), *record.put)) {
+    store_.tables.DropSlots(store_.meta, counted, holder, &store_.freed);
+  }
+}
+
+// All are added first: a block that stays is never without a reference.
+void Transaction::Recount(Side added, Side dropped) {
+  const std::vector<Record>& records = scratch_.records;
+  for (std::size_t at = 0; at < records.size();) {
+    std::size_t end = at + 1;
+    while (end < records.size() && records[end].is_copy) ++end;
+    AddReferences(records[at], added, static_cast<std::uint32_t>(end - at));
+    at = end;
+  }
+  for (const Record& record : records) {
+    DropReferences(record, dropped);
+    layout::SequenceRecord freed = {};
+    const bool is_there = added == Side::kNew ? !record.is_freed : record.was_live;
+    store_.tables.owners.Follow(record.index, is_there ? RecordOf(record, added) : freed);
+  }
+}
+
+void Transaction::CollectGrowers() {
+  scratch_.growers.clear();
+  if (store_.shares.rules == nullptr) return;
+  for (const Record& record : scratch_.records) {
+    if (record.is_freed || !record.new_holder.is_held || record.change == Change::kMoved) continue;
+    const OwnerId owner = record.new_holder.owner;
+    const auto is_same = [owner](const TransactionScratch::Grower& grower) {
+      return grower.owner == owner;
+    };
+    if (std::ranges::any_of(scratch_.growers, is_same)) continue;
+    scratch_.growers.push_back({owner, store_.tables.UseOf(owner)});
+  }
+}
+
+Status Transaction::CheckShares() const {
+  for (const TransactionScratch::Grower& grower : scratch_.growers) {
+    KVD_CHECK_OK(CheckShare(store_, grower.owner, grower.before));
+  }
+  return {};
+}
+
+Status Transaction::Commit() {
+  store_.mutex.AssertHeld();
+  KVD_ASSERT(!is_committed_);
+  KVD_CHECK_OK(store_.log.CheckFits());
+  for (Record& record : scratch_.records) {
+    record.old_holder = store_.facts[record.index].holder;
+    if (record.is_freed) continue;
+    record.new_holder = HolderOf(*record.put);
+    record.is_compared = record.was_live && record.old_holder == record.new_holder;
+    if (record.is_compared) Compare(&record, OldOf(record));
+  }
+  CollectGrowers();
+  Recount(Side::kNew, Side::kOld);
+  if (Status allowed = CheckShares(); !allowed) {
+    Recount(Side::kOld, Side::kNew);
+    // What a side lost its last reference to is what it was: another side's, or reserved.
+    store_.freed = {};
+    return allowed;
+  }
+
+  const Status committed = store_.log.Commit();
+  KVD_ASSERT(committed.has_value());  // it fits
+  is_committed_ = true;
+  DeriveSessions();
+  DeriveSnapshots();
+  for (const Record& record : scratch_.records) Derive(record);
+  store_.SettleFreed();
+  return {};
+}
+
+void Transaction::FreeLists(const layout::SequenceRecord& old, const layout::SequenceRecord* kept) {
+  const auto free = [&](const layout::ListRoot& gone, const layout::ListRoot* stays) {
+    store_.mutex.AssertHeld();
+    if (stays == nullptr || stays->first_unit != gone.first_unit) FreeList(store_, gone);
+  };
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    free(old.extents[group], kept == nullptr ? nullptr : &kept->extents[group]);
+  }
+  free(old.checkpoints, kept == nullptr ? nullptr : &kept->checkpoints);
+}
+
+void Transaction::Derive(const Record& record) {
+  const layout::SequenceRecord& now = store_.meta.sequences()[record.index];
+  if (record.was_live) FreeLists(OldOf(record), record.is_freed ? nullptr : &now);
+  SequenceFacts& facts = store_.facts[record.index];
+  if (record.change == Change::kEdited || record.change == Change::kComputed) {
+    ++facts.content_number;
+    if (record.change == Change::kComputed) facts.computed_number = facts.content_number;
+  }
+  facts.holder = record.new_holder;
+  if (record.was_live || (now.flags & layout::kSequencePublished) == 0) {
+    SyncPrefix(store_, record.index, record.alike);
+  }
+  NoteRetained(store_, record.index);
+  if (record.is_freed) store_.tables.sequences.Give(record.index);
+}
+
+// A snapshot's sequence is found by those that the snapshot is for.
+void Transaction::DeriveSnapshots() {
+  for (const TransactionScratch::Snapshot& snapshot : scratch_.snapshots) {
+    const std::string before = NameOf(snapshot.old_record);
+    const std::string name = NameOf(snapshot.new_record);
+    if (before != name) {
+      if (!before.empty()) store_.tables.snapshots_by_name.erase(before);
+      if (!name.empty()) store_.tables.snapshots_by_name.emplace(name, snapshot.index);
+    }
+    if (name.empty()) {
+      store_.tables.snapshots.Give(snapshot.index);
+      continue;
+    }
+    const auto handle = static_cast<SequenceHandle>(snapshot.new_record.sequence);
+    IndexPublished(store_, IndexOf(handle), snapshot.new_record.is_public != 0);
+  }
+}
+
+void Transaction::DeriveSessions() {
+  for (const TransactionScratch::Session& session : scratch_.sessions) {
+    if (session.old_id == session.new_id) continue;
+    if (session.old_id != 0) store_.tables.sessions_by_id.erase(session.old_id);
+    if (session.new_id != 0) store_.tables.sessions_by_id.emplace(session.new_id, session.index);
+    if (session.new_id == 0) store_.tables.sessions.Give(session.index);
+  }
+}
+
+Status CommitNothing(MemoryStore& store, const RequestTag& tag, SequenceHandle sequence) {
+  if (!tag.is_somebodys() || !tag.completes) return {};
+  Transaction transaction(store, tag);
+  transaction.Answer(sequence, 0);
+  return transaction.Commit();
+}
+
+}  // namespace kvd
