@@ -54,6 +54,8 @@ class QuotaPolicy : public ShareRules {
   QuotaPolicy(const Quotas& quotas, std::uint32_t daemon_uid, bool others_admitted);
 
   bool is_own(std::uint32_t uid) const { return uid == daemon_uid_; }
+  // Else there is one owner alone, and the pool itself refuses.
+  bool others_admitted() const { return others_admitted_; }
   const UidLimits& Limits(std::uint32_t uid) const;
 
   // Each: whether a uid that holds `held` may take `wanted` more. Errors: kNoSpace with the

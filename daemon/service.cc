@@ -22,7 +22,7 @@ Service::Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas
       samplers_(memory_, engine.config().vocab_size),
       held_(quotas),
       tokens_max_(std::uint64_t{memory_.Usage().total_blocks} * layout::kBlockCells) {
-  memory_.SetShareRules(&quotas);
+  if (quotas.others_admitted()) memory_.SetShareRules(&quotas);
   if (surroundings_.prompt_cache != nullptr) surroundings_.prompt_cache->OfferAll();
 }
 

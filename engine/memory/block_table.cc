@@ -3,6 +3,8 @@
 // drift from the counts.
 #include "engine/memory/block_table.h"
 
+#include <utility>
+
 #include "shm/check.h"
 
 namespace kvd {
@@ -21,7 +23,7 @@ constexpr std::size_t IndexOf(Holder holder) { return holder.is_held ? kHeld : 1
 }  // namespace
 
 BlockTable::BlockTable(std::uint32_t block_count)
-    : full_(block_count), partial_slot_(block_count), owners_(block_count) {
+    : full_(block_count), partial_slot_(block_count), several_(block_count) {
   // Room for the worst case, so that no verb allocates; untouched pages cost nothing.
   partials_.reserve(std::size_t{block_count} + 1);
   free_partials_.reserve(block_count);
@@ -49,41 +51,56 @@ void BlockTable::Account(BlockState before, BlockState after) {
   reclaimable_blocks_ -= before.is_reclaimable;
 }
 
-void BlockTable::AddList(ExtentView view, Holder holder, std::uint32_t times) {
-  for (std::size_t index = 0; index < view.entries.size(); ++index) {
-    const layout::Extent& extent = view.entries[index];
-    if (holder.is_held) owners_.Add(extent.block, holder.owner, times);
-    if (view.CountOf(index) == layout::kBlockCells) {
-      std::uint32_t& count = full_[extent.block].by_holder[IndexOf(holder)];
-      if (count != 0) {
-        count += times;
-        continue;
-      }
-    }
-    AddSlow(view.PieceAt(index), holder, times);
+namespace {
+
+// Calls visit(extent, count) for each entry, and slow(index) where that returns false.
+template <class Visit, class Slow>
+void VisitEntries(ExtentView view, const Visit& visit, const Slow& slow) {
+  const layout::Extent* const entries = view.entries.data();
+  const std::size_t count = view.entries.size();
+  for (std::size_t index = 0; index < count; ++index) {
+    const std::uint32_t end = index + 1 < count ? entries[index + 1].start : view.cell_count;
+    if (!visit(entries[index], end - entries[index].start)) slow(index);
   }
+}
+
+}  // namespace
+
+void BlockTable::AddList(ExtentView view, Holder holder, std::uint32_t times) {
+  FullCounts* const blocks = full_.data();
+  const std::size_t by = IndexOf(holder);
+  VisitEntries(
+      view,
+      [=](const layout::Extent& extent, std::uint32_t count) {
+        FullCounts& full = blocks[extent.block];
+        if (count != layout::kBlockCells || !IsFast(full, full.by_holder[by], 1, holder))
+          return false;
+        full.by_holder[by] += times;
+        return true;
+      },
+      [&](std::size_t index) { AddSlow(view.PieceAt(index), holder, times); });
 }
 
 void BlockTable::DropList(ExtentView view, Holder holder, std::vector<std::uint32_t>* freed) {
-  for (std::size_t index = 0; index < view.entries.size(); ++index) {
-    const layout::Extent& extent = view.entries[index];
-    if (holder.is_held) owners_.Drop(extent.block, holder.owner);
-    if (view.CountOf(index) == layout::kBlockCells) {
-      std::uint32_t& count = full_[extent.block].by_holder[IndexOf(holder)];
-      if (count > 1) {
-        --count;
-        continue;
-      }
-    }
-    DropSlow(view.PieceAt(index), holder, freed);
-  }
+  FullCounts* const blocks = full_.data();
+  const std::size_t by = IndexOf(holder);
+  VisitEntries(
+      view,
+      [=](const layout::Extent& extent, std::uint32_t count) {
+        FullCounts& full = blocks[extent.block];
+        if (count != layout::kBlockCells || !IsFast(full, full.by_holder[by], 2, holder))
+          return false;
+        --full.by_holder[by];
+        return true;
+      },
+      [&](std::size_t index) { DropSlow(view.PieceAt(index), holder, freed); });
 }
 
 void BlockTable::Add(Piece piece, Holder holder, std::uint32_t times) {
-  if (holder.is_held) owners_.Add(piece.block, holder.owner, times);
   if (IsFull(piece)) {
-    std::uint32_t& count = full_[piece.block].by_holder[IndexOf(holder)];
-    if (count != 0) {
+    FullCounts& full = full_[piece.block];
+    std::uint32_t& count = full.by_holder[IndexOf(holder)];
+    if (IsFast(full, count, 1, holder)) {
       count += times;
       return;
     }
@@ -92,10 +109,10 @@ void BlockTable::Add(Piece piece, Holder holder, std::uint32_t times) {
 }
 
 void BlockTable::Drop(Piece piece, Holder holder, std::vector<std::uint32_t>* freed) {
-  if (holder.is_held) owners_.Drop(piece.block, holder.owner);
   if (IsFull(piece)) {
-    std::uint32_t& count = full_[piece.block].by_holder[IndexOf(holder)];
-    if (count > 1) {
+    FullCounts& full = full_[piece.block];
+    std::uint32_t& count = full.by_holder[IndexOf(holder)];
+    if (IsFast(full, count, 2, holder)) {
       --count;
       return;
     }
@@ -103,8 +120,40 @@ void BlockTable::Drop(Piece piece, Holder holder, std::vector<std::uint32_t>* fr
   DropSlow(piece, holder, freed);
 }
 
+void BlockTable::AddOwner(std::uint32_t block, OwnerId owner, std::uint32_t times,
+                          std::uint32_t held_before) {
+  OwnerId& known = full_[block].owner;
+  if (known == owner) return;
+  if (known == kNoOwner) {
+    known = owner;
+    ++owned_[owner];
+    return;
+  }
+  if (known != kSeveral) several_.Add(block, std::exchange(known, kSeveral), held_before);
+  if (!several_.Refers(block, owner)) ++owned_[owner];
+  several_.Add(block, owner, times);
+}
+
+void BlockTable::DropOwner(std::uint32_t block, OwnerId owner) {
+  OwnerId& known = full_[block].owner;
+  if (known == owner) {
+    if (CountHeld(block) != 0) return;
+    known = kNoOwner;
+  } else {
+    several_.Drop(block, owner);
+    if (several_.Refers(block, owner)) return;
+    if (const OwnerId sole = several_.SoleOf(block); sole != kNoOwner) {
+      known = sole;
+      several_.Clear(block);
+    }
+  }
+  const auto count = owned_.find(owner);
+  if (--count->second == 0) owned_.erase(count);
+}
+
 void BlockTable::AddSlow(Piece piece, Holder holder, std::uint32_t times) {
   const BlockState before = StateOf(piece.block);
+  if (holder.is_held) AddOwner(piece.block, holder.owner, times, CountHeld(piece.block));
   if (IsFull(piece)) {
     full_[piece.block].by_holder[IndexOf(holder)] += times;
   } else {
@@ -149,6 +198,7 @@ void BlockTable::DropSlow(Piece piece, Holder holder, std::vector<std::uint32_t>
       free_partials_.push_back(slot);
     }
   }
+  if (holder.is_held) DropOwner(piece.block, holder.owner);
   const BlockState after = StateOf(piece.block);
   Account(before, after);
   if (before.is_used && !after.is_used) freed->push_back(piece.block);
@@ -175,7 +225,8 @@ std::uint32_t BlockTable::CountShared(Piece piece) const {
 
 bool operator==(const BlockTable& a, const BlockTable& b) {
   if (a.full_ != b.full_ || a.live_cells_ != b.live_cells_ || a.used_blocks_ != b.used_blocks_ ||
-      a.reclaimable_blocks_ != b.reclaimable_blocks_ || !(a.owners_ == b.owners_)) {
+      a.reclaimable_blocks_ != b.reclaimable_blocks_ || a.owned_ != b.owned_ ||
+      !(a.several_ == b.several_)) {
     return false;
   }
   // Slots of the side table are handed out in the order of use, which is not part of the state.

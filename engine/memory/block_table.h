@@ -12,6 +12,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -52,13 +53,18 @@ class BlockTable {
   std::uint32_t used_blocks() const { return used_blocks_; }
   std::uint32_t reclaimable_blocks() const { return reclaimable_blocks_; }
   // Blocks that held lists of that owner refer to.
-  std::uint64_t CountOwned(OwnerId owner) const { return owners_.CountOf(owner); }
+  std::uint64_t CountOwned(OwnerId owner) const {
+    const auto count = owned_.find(owner);
+    return count == owned_.end() ? 0 : count->second;
+  }
 
   friend bool operator==(const BlockTable& a, const BlockTable& b);
 
  private:
   struct FullCounts {  // extents that cover the whole block
-    std::array<std::uint32_t, 2> by_holder = {};
+    std::uint32_t by_holder[2] = {};
+    // Of all held references to the block: kNoOwner, if there are none; kSeveral; or the only one.
+    OwnerId owner = kNoOwner;
     friend bool operator==(const FullCounts&, const FullCounts&) = default;
   };
   struct PartialCounts {  // extents that do not
@@ -72,10 +78,21 @@ class BlockTable {
     bool is_used = false;
     bool is_reclaimable = false;
   };
-  static_assert(sizeof(FullCounts) == 8 && layout::kBlockCells == 32);
+  static constexpr OwnerId kSeveral{~std::uint64_t{0} - 1};
+  static_assert(sizeof(FullCounts) == 16 && layout::kBlockCells == 32);
 
   BlockState StateOf(std::uint32_t block) const;
   void Account(BlockState before, BlockState after);
+  std::uint32_t CountHeld(std::uint32_t block) const {
+    return full_[block].by_holder[0] + partials_[partial_slot_[block]].by_holder[0];
+  }
+  // Whether a reference of that holder beside `count` others changes nothing but that count.
+  static bool IsFast(const FullCounts& full, std::uint32_t count, std::uint32_t count_min,
+                     Holder holder) {
+    return count >= count_min && (!holder.is_held || full.owner == holder.owner);
+  }
+  void AddOwner(std::uint32_t block, OwnerId owner, std::uint32_t times, std::uint32_t held_before);
+  void DropOwner(std::uint32_t block, OwnerId owner);  // the reference is uncounted already
   void AddSlow(Piece piece, Holder holder, std::uint32_t times);
   void DropSlow(Piece piece, Holder holder, std::vector<std::uint32_t>* freed);
 
@@ -83,7 +100,8 @@ class BlockTable {
   std::vector<std::uint32_t> partial_slot_;  // by block: index into partials_, 0 for none
   std::vector<PartialCounts> partials_;      // [0] stays zero
   std::vector<std::uint32_t> free_partials_;
-  OwnedItems owners_;  // of the references of held lists
+  OwnedItems several_;  // who refers to blocks with several owners, and how often
+  std::map<OwnerId, std::uint64_t> owned_;  // blocks by owner, none that is 0
   std::uint64_t live_cells_ = 0;
   std::uint32_t used_blocks_ = 0;
   std::uint32_t reclaimable_blocks_ = 0;

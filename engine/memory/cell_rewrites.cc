@@ -120,9 +120,8 @@ Status CellRewrites::ReserveRewritten(const FoundSequence& found, bool may_evict
     }
   }
   if (const Holder holder = HolderOf(record); holder.is_held) {
-    const PendingUse use{.owner = holder.owner, .blocks = need.blocks};
-    KVD_CHECK_OK(AddPending(store_, use));
-    rewrite->pending = use;
+    rewrite->pending = {.owner = holder.owner, .blocks = need.blocks};
+    KVD_CHECK_OK(AddPending(store_, &rewrite->pending));
   }
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     if (store_.is_cross(group)) continue;

@@ -18,7 +18,7 @@ bool IsMet(const MemoryStore& store, const Need& need, const Coming& coming)
     KVD_REQUIRES(store.mutex) {
   for (std::uint32_t group = 0; group < store.group_count(); ++group) {
     // They are free at the end of the step: more evictions would not help sooner.
-    if (store.allocators[group].free_blocks() + coming[group] < need.blocks[group])return false;
+    if (store.allocators[group].free_blocks() + coming[group] < need.blocks[group]) return false;
   }
   if (store.tables.sequences.free_count() < need.sequences) return false;
   if (store.tables.lists.free_units() < need.list_units) return false;

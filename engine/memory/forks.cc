@@ -16,42 +16,6 @@ layout::SequenceRecord EmptyRecord() {
   return record;
 }
 
-// The record of a fork, without lists.
-Result<layout::SequenceRecord> RecordOf(const MemoryStore& store, const NewForks& forks,
-                                        const layout::SequenceRecord& source, const NewState& state)
-    KVD_REQUIRES(store.mutex) {
-  layout::SequenceRecord record = EmptyRecord();
-  record.flags = forks.flags;
-  record.owner_uid = forks.owner.uid;
-  record.owner_session = static_cast<std::uint64_t>(forks.owner.session);
-  record.namespace_salt = forks.owner.namespace_salt;
-  record.edit_number = 1;
-  record.cell_count = forks.cell_count;
-  record.cross_cells = source.cross_cells;
-  record.state_slot = state.state_slot;
-  const OwnerId owner{forks.owner.uid};
-  if (MayKeepLogits(store, state.logits_slot, owner)) record.logits_slot = state.logits_slot;
-  if (forks.owner.uid == source.owner_uid) {
-    record.sampler = source.sampler;
-    record.sampler.cell_count = std::min(source.sampler.cell_count, forks.cell_count);
-  }
-  if (forks.cell_count > 0) {
-    const CellList cells = store.CellsOf(source);
-    record.next_pos = static_cast<std::int32_t>(cells.PositionAt(forks.cell_count - 1)) + 1;
-  }
-  SetPristine(&record, source.pristine_cells);
-  for (std::uint32_t group = 0; group < store.group_count(); ++group) {
-    if (store.is_cross(group)) continue;
-    const std::uint32_t first = std::min(source.first_cell[group], forks.cell_count);
-    record.first_cell[group] = first;
-    if (first > 0) {
-      KVD_CHECK_OK(
-          store.CheckWindow(group, store.CellsOf(source).PositionAt(first - 1), record.next_pos));
-    }
-  }
-  return record;
-}
-
 // Copies of the source's lists, as far as the record's counts go, and store.checkpoints. Errors:
 // kNoSpace.
 Status WriteForkLists(MemoryStore& store, Transaction& transaction,
@@ -70,33 +34,64 @@ Status WriteForkLists(MemoryStore& store, Transaction& transaction,
   return {};
 }
 
-const layout::SequenceRecord& SourceOf(const MemoryStore& store, const NewForks& forks)
+const layout::SequenceRecord& SourceOf(const MemoryStore& store, std::uint32_t source)
     KVD_REQUIRES(store.mutex) {
   static const layout::SequenceRecord nothing = EmptyRecord();
-  return forks.source == layout::kNoSlot ? nothing : store.meta.sequences()[forks.source];
+  return source == layout::kNoSlot ? nothing : store.meta.sequences()[source];
 }
 
 }  // namespace
 
-Status CheckForks(const MemoryStore& store, const NewForks& forks) {
-  const layout::SequenceRecord& source = SourceOf(store, forks);
-  KVD_TRY(const NewState state, StateAt(store, source, forks.cell_count));
-  KVD_CHECK_OK(RecordOf(store, forks, source, state));
+Status PlanForks(const MemoryStore& store, const NewForks& forks, ForkPlan* plan) {
+  const layout::SequenceRecord& source = SourceOf(store, forks.source);
+  plan->source = forks.source;
+  KVD_TRY(plan->state, StateAt(store, source, forks.cell_count));
+  layout::SequenceRecord& record = plan->record;
+  record = EmptyRecord();
+  record.flags = forks.flags;
+  record.owner_uid = forks.owner.uid;
+  record.owner_session = static_cast<std::uint64_t>(forks.owner.session);
+  record.namespace_salt = forks.owner.namespace_salt;
+  record.edit_number = 1;
+  record.cell_count = forks.cell_count;
+  record.cross_cells = source.cross_cells;
+  record.state_slot = plan->state.state_slot;
+  const OwnerId owner{forks.owner.uid};
+  if (MayKeepLogits(store, plan->state.logits_slot, owner)) {
+    record.logits_slot = plan->state.logits_slot;
+  }
+  if (forks.owner.uid == source.owner_uid) {
+    record.sampler = source.sampler;
+    record.sampler.cell_count = std::min(source.sampler.cell_count, forks.cell_count);
+  }
+  const CellList cells = store.CellsOf(source);
+  if (forks.cell_count > 0) {
+    record.next_pos = static_cast<std::int32_t>(cells.PositionAt(forks.cell_count - 1)) + 1;
+  }
+  SetPristine(&record, source.pristine_cells);
+  for (std::uint32_t group = 0; group < store.group_count(); ++group) {
+    if (store.is_cross(group)) continue;
+    const std::uint32_t first = std::min(source.first_cell[group], forks.cell_count);
+    record.first_cell[group] = first;
+    if (first > 0) {
+      KVD_CHECK_OK(store.CheckWindow(group, cells.PositionAt(first - 1), record.next_pos));
+    }
+  }
   return {};
 }
 
-Status PutForks(MemoryStore& store, Transaction& transaction, const NewForks& forks,
+Status PutForks(MemoryStore& store, Transaction& transaction, ForkPlan& plan,
                 std::span<SequenceHandle> handles) {
   KVD_CHECK_OK(transaction.CheckSequences(handles.size()));
-  const layout::SequenceRecord& source = SourceOf(store, forks);
-  KVD_TRY(const NewState state, StateAt(store, source, forks.cell_count));
-  KVD_TRY(layout::SequenceRecord record, RecordOf(store, forks, source, state));
+  const layout::SequenceRecord& source = SourceOf(store, plan.source);
+  layout::SequenceRecord& record = plan.record;
   record.created_unix_ms = NowUnixMs();
   record.created_by =
       transaction.is_somebodys() ? static_cast<std::uint64_t>(transaction.tag().request) : 0;
   store.checkpoints.clear();
-  if (state.state_slot != layout::kNoSlot) {
-    CollectCheckpoints(store, source, forks.cell_count, state.state_slot, OwnerId{forks.owner.uid});
+  if (record.state_slot != layout::kNoSlot) {
+    CollectCheckpoints(store, source, record.cell_count, record.state_slot,
+                       OwnerId{record.owner_uid});
   }
   std::uint32_t first = layout::kNoSlot;
   for (SequenceHandle& handle : handles) {
@@ -104,7 +99,7 @@ Status PutForks(MemoryStore& store, Transaction& transaction, const NewForks& fo
     const std::uint32_t index = transaction.TakeSequence();
     record.generation = store.meta.sequences()[index].generation;
     const bool is_copy = first != layout::kNoSlot;
-    transaction.PutNew(index, record, is_copy ? first : forks.source, is_copy);
+    transaction.PutNew(index, record, is_copy ? first : plan.source, is_copy);
     if (!is_copy) first = index;
     handle = MakeHandle(index, record.generation);
   }

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "engine/memory/memory_info.h"
+#include "engine/memory/state_slots.h"
 #include "engine/memory/transaction.h"
 
 namespace kvd {
@@ -16,11 +17,19 @@ struct NewForks {
   std::uint32_t cell_count = 0;
 };
 
-// Puts that many new sequences; `handles` gets them. Lists are allocated. Errors: kNeedsReplay,
-// kWindowLost, kNoSpace (sequences, lists).
-Status PutForks(MemoryStore& store, Transaction& transaction, const NewForks& forks,
+// Forks whose arguments are found to be right; what is left to refuse is room.
+struct ForkPlan {
+  std::uint32_t source = layout::kNoSlot;
+  NewState state;
+  layout::SequenceRecord record;  // of each fork, without lists
+};
+
+// Errors: kNeedsReplay, kWindowLost.
+Status PlanForks(const MemoryStore& store, const NewForks& forks, ForkPlan* plan)
+    KVD_REQUIRES(store.mutex);
+// Puts that many new sequences; `handles` gets them. Lists are allocated. Errors: kNoSpace (sequences,
+// lists).
+Status PutForks(MemoryStore& store, Transaction& transaction, ForkPlan& plan,
                 std::span<SequenceHandle> handles) KVD_REQUIRES(store.mutex);
-// Whether the source's first cells can be forked, but for room. Errors: kNeedsReplay, kWindowLost.
-Status CheckForks(const MemoryStore& store, const NewForks& forks) KVD_REQUIRES(store.mutex);
 
 }  // namespace kvd

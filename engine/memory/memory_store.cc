@@ -64,10 +64,6 @@ Result<FoundSequence> MemoryStore::FindMutable(SequenceHandle handle) const {
   return found;
 }
 
-ExtentView MemoryStore::ViewOf(const layout::SequenceRecord& record, std::uint32_t group) const {
-  return {meta.entries(record.extents[group]), CellCountOf(record, geometry(), group)};
-}
-
 CellList MemoryStore::CellsOf(const layout::SequenceRecord& record) const {
   return {ViewOf(record), meta.cells(0, 0)};
 }

@@ -122,7 +122,9 @@ struct MemoryStore {
   Result<CellRange> FindCells(const layout::SequenceRecord& record, PosRange range) const
       KVD_REQUIRES(mutex);
   ExtentView ViewOf(const layout::SequenceRecord& record, std::uint32_t group = 0) const
-      KVD_REQUIRES(mutex);
+      KVD_REQUIRES(mutex) {
+    return {meta.entries(record.extents[group]), CellCountOf(record, geometry(), group)};
+  }
   CellList CellsOf(const layout::SequenceRecord& record) const KVD_REQUIRES(mutex);  // of group 0
   // Effective position of a cell of group 0.
   std::int64_t PositionIn(std::span<const Piece> pieces, std::uint32_t ordinal) const

@@ -57,6 +57,13 @@ void OwnedItems::DropSlow(std::uint32_t item, OwnerId owner) {
   free_nodes_.push_back(freed);
 }
 
+void OwnedItems::Clear(std::uint32_t item) {
+  Reference& sole = items_[item];
+  KVD_ASSERT(sole.owner != kNoOwner && sole.chain == 0);
+  sole.count = 1;
+  DropSlow(item, sole.owner);
+}
+
 std::uint64_t OwnedItems::CountOf(OwnerId owner) const {
   const auto count = counts_.find(owner);
   return count == counts_.end() ? 0 : count->second;

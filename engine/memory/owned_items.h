@@ -36,6 +36,12 @@ class OwnedItems {
     }
   }
   bool Refers(std::uint32_t item, OwnerId owner) const { return Find(item, owner) != nullptr; }
+  // The item's only owner; kNoOwner: there are several, or none.
+  OwnerId SoleOf(std::uint32_t item) const {
+    return items_[item].chain == 0 ? items_[item].owner : kNoOwner;
+  }
+  // Drops all references to an item that has one owner.
+  void Clear(std::uint32_t item);
   // Items that the owner refers to.
   std::uint64_t CountOf(OwnerId owner) const;
 

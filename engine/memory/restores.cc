@@ -148,7 +148,7 @@ Status Restores::ReserveRestored(const RestoreRequest& request,
   }
   if (const Holder holder = HolderOf(record); holder.is_held) {
     restore->pending = {.owner = holder.owner, .blocks = need.blocks, .state_slots = need.states};
-    if (Status allowed = AddPending(store_, restore->pending); !allowed) {
+    if (Status allowed = AddPending(store_, &restore->pending); !allowed) {
       restore->pending = {};
       return allowed;
     }

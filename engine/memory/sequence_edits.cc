@@ -240,7 +240,7 @@ Result<bool> Sequences::ShiftWholeExtents(const FoundSequence& found, CellRange 
   if (last + 1 == view.entries.size()) record.next_pos += delta;
   SetPristine(&record, std::min(record.pristine_cells, shifted.begin));
   record.logits_slot = layout::kNoSlot;
-  transaction.Put(found.index, record, Change::kEdited);
+  transaction.Put(found.index, record, Change::kShifted);
   transaction.Answer(MakeHandle(found.index, record.generation), 0);
   KVD_CHECK_OK(transaction.Commit());
   return true;

@@ -15,10 +15,12 @@ namespace kvd {
 
 Result<SequenceHandle> Sequences::Create(const SequenceOwner& owner, const RequestTag& tag) {
   const MutexLock lock(store_.mutex);
+  ForkPlan plan;
+  KVD_CHECK_OK(PlanForks(store_, {.owner = owner}, &plan));
   MakeRoom(store_, {.sequences = 1});
   Transaction transaction(store_, tag);
   SequenceHandle handle = SequenceHandle::kNone;
-  KVD_CHECK_OK(PutForks(store_, transaction, {.owner = owner}, {&handle, 1}));
+  KVD_CHECK_OK(PutForks(store_, transaction, plan, {&handle, 1}));
   transaction.Answer(handle, 0, 1);
   KVD_CHECK_OK(transaction.Commit());
   return handle;
@@ -39,14 +41,15 @@ Status Sequences::Fork(SequenceHandle source, const SequenceOwner& owner,
                                             HandleText(source) + " has " +
                                             std::to_string(found.record->cell_count));
   }
-  const NewForks forks{.source = found.index, .owner = owner, .cell_count = wanted};
-  KVD_CHECK_OK(CheckForks(store_, forks));
+  ForkPlan plan;
+  KVD_CHECK_OK(
+      PlanForks(store_, {.source = found.index, .owner = owner, .cell_count = wanted}, &plan));
   NoteUse(store_, found.index);
   const std::array<std::uint32_t, 2> kept = {found.index, layout::kNoSlot};
   MakeRoom(store_, {.sequences = static_cast<std::uint32_t>(handles.size())}, kept);
   MakeRoomForLists(store_, kept);
   Transaction transaction(store_, tag);
-  KVD_CHECK_OK(PutForks(store_, transaction, forks, handles));
+  KVD_CHECK_OK(PutForks(store_, transaction, plan, handles));
   transaction.Answer(handles.front(), wanted, handles.size());
   return transaction.Commit();
 }

@@ -21,9 +21,18 @@ Status CheckOne(const char* what, OwnerId owner, std::uint64_t before, std::uint
                                   std::to_string(before) + " of " + std::to_string(limit));
 }
 
+// Adds `times` the use; ~0: takes it away.
+void AddTimes(const MemoryStore& store, const PendingUse& use, std::uint64_t times, PendingUse* sum)
+    KVD_REQUIRES(store.mutex) {
+  for (std::uint32_t group = 0; group < store.group_count(); ++group) {
+    sum->blocks[group] += times * use.blocks[group];
+  }
+  sum->state_slots += times * use.state_slots;
+}
+
 PendingUse PendingOf(const MemoryStore& store, OwnerId owner) KVD_REQUIRES(store.mutex) {
-  const auto known = store.shares.pending.find(owner);
-  return known == store.shares.pending.end() ? PendingUse{} : known->second;
+  const auto known = std::ranges::find(store.shares.pending, owner, &PendingUse::owner);
+  return known == store.shares.pending.end() ? PendingUse{} : *known;
 }
 
 // A pending use that is checked beside what is held: blocks and state slots, by whom they are counted.
@@ -73,46 +82,43 @@ Status CheckShare(const MemoryStore& store, OwnerId owner, const OwnerUse& befor
   return CheckOne("list units", owner, before.list_units, now.list_units, limits.list_units);
 }
 
-Status AddPending(MemoryStore& store, const PendingUse& use) {
+Status AddPending(MemoryStore& store, PendingUse* use) {
   store.mutex.AssertHeld();
-  if (IsNothing(use)) return {};
-  if (store.shares.rules != nullptr) {
-    const OwnerLimits limits = LimitsOf(store, use.owner);
-    const OwnerUse now = store.tables.UseOf(use.owner);
-    const PendingUse pending =
-        limits.counts_all ? store.shares.pending_of_all : PendingOf(store, use.owner);
-    const Held all = limits.counts_all ? HeldByAll(store) : Held{now.blocks, now.state_slots};
-    for (std::uint32_t group = 0; group < store.group_count(); ++group) {
-      const std::uint64_t held = all.blocks[group] + pending.blocks[group];
-      KVD_CHECK_OK(
-          CheckOne("pool blocks", use.owner, held, held + use.blocks[group], limits.blocks[group]));
-    }
-    const std::uint64_t held = all.state_slots + pending.state_slots;
+  if (store.shares.rules == nullptr || IsNothing(*use)) return {};
+  const OwnerLimits limits = LimitsOf(store, use->owner);
+  const OwnerUse now = store.tables.UseOf(use->owner);
+  const PendingUse pending =
+      limits.counts_all ? store.shares.pending_of_all : PendingOf(store, use->owner);
+  const Held all = limits.counts_all ? HeldByAll(store) : Held{now.blocks, now.state_slots};
+  for (std::uint32_t group = 0; group < store.group_count(); ++group) {
+    const std::uint64_t held = all.blocks[group] + pending.blocks[group];
     KVD_CHECK_OK(
-        CheckOne("state slots", use.owner, held, held + use.state_slots, limits.state_slots));
+        CheckOne("pool blocks", use->owner, held, held + use->blocks[group], limits.blocks[group]));
   }
-  PendingUse& pending = store.shares.pending[use.owner];
-  pending.owner = use.owner;
-  for (PendingUse* sum : {&pending, &store.shares.pending_of_all}) {
-    for (std::uint32_t group = 0; group < store.group_count(); ++group) {
-      sum->blocks[group] += use.blocks[group];
-    }
-    sum->state_slots += use.state_slots;
-  }
+  const std::uint64_t held = all.state_slots + pending.state_slots;
+  KVD_CHECK_OK(
+      CheckOne("state slots", use->owner, held, held + use->state_slots, limits.state_slots));
+  std::vector<PendingUse>& owners = store.shares.pending;
+  auto known = std::ranges::find(owners, use->owner, &PendingUse::owner);
+  if (known == owners.end()) known = owners.insert(owners.end(), PendingUse{.owner = use->owner});
+  AddTimes(store, *use, 1, &*known);
+  AddTimes(store, *use, 1, &store.shares.pending_of_all);
+  use->is_counted = true;
   return {};
 }
 
 void DropPending(MemoryStore& store, PendingUse* use) {
   store.mutex.AssertHeld();
-  if (IsNothing(*use)) return;
-  const auto pending = store.shares.pending.find(use->owner);
-  for (PendingUse* sum : {&pending->second, &store.shares.pending_of_all}) {
-    for (std::uint32_t group = 0; group < store.group_count(); ++group) {
-      sum->blocks[group] -= use->blocks[group];
+  if (use->is_counted && !IsNothing(*use)) {
+    std::vector<PendingUse>& owners = store.shares.pending;
+    const auto known = std::ranges::find(owners, use->owner, &PendingUse::owner);
+    AddTimes(store, *use, ~std::uint64_t{0}, &*known);
+    AddTimes(store, *use, ~std::uint64_t{0}, &store.shares.pending_of_all);
+    if (IsNothing(*known)) {
+      *known = owners.back();
+      owners.pop_back();
     }
-    sum->state_slots -= use->state_slots;
   }
-  if (IsNothing(pending->second)) store.shares.pending.erase(pending);
   *use = {.owner = use->owner};
 }
 
@@ -136,7 +142,7 @@ std::uint64_t CountAvailable(const MemoryStore& store, std::uint32_t group) {
                                  CountUnpromised(store, group));
 }
 
-Result<std::uint64_t> AddPromise(MemoryStore& store, std::uint32_t index, const PendingUse& use) {
+Result<std::uint64_t> AddPromise(MemoryStore& store, std::uint32_t index, PendingUse use) {
   store.mutex.AssertHeld();
   ShareBook& shares = store.shares;
   const auto known = shares.promises.find(index);
@@ -146,7 +152,7 @@ Result<std::uint64_t> AddPromise(MemoryStore& store, std::uint32_t index, const 
       return Fail(Code::kNoSpace, store.NoBlocks(group, use.blocks[group]));
     }
   }
-  KVD_CHECK_OK(AddPending(store, use));
+  KVD_CHECK_OK(AddPending(store, &use));
   for (std::uint32_t group = 0; group < store.group_count(); ++group) {
     shares.promised_blocks[group] += use.blocks[group];
   }
@@ -168,6 +174,7 @@ PendingUse TakePromised(MemoryStore& store, std::uint32_t index, const PendingUs
   taken.state_slots = std::min(use.state_slots, promised.state_slots);
   promised.state_slots -= taken.state_slots;
   PendingUse uncounted = taken;
+  uncounted.is_counted = promised.is_counted;
   DropPending(store, &uncounted);
   return taken;
 }

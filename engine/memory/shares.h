@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "engine/memory/geometry.h"
 #include "engine/memory/owner.h"
@@ -39,11 +40,12 @@ class ShareRules {
   virtual OwnerLimits LimitsOf(OwnerId owner, const MemoryGeometry& geometry) const = 0;
 };
 
-// What one owner has reserved. Plain data; whoever counted it uncounts it.
+// What one owner has reserved. Plain data: AddPending counts it, and DropPending must follow.
 struct PendingUse {
   OwnerId owner{};
   std::array<std::uint64_t, layout::kGroupsMax> blocks = {};
   std::uint64_t state_slots = 0;
+  bool is_counted = false;
 };
 
 // Blocks and a state slot that are kept free for the tokens of one request.
@@ -54,8 +56,8 @@ struct PromisedUse {
 
 // Of a store: the rules, what is pending, and of that what is promised.
 struct ShareBook {
-  const ShareRules* rules = nullptr;      // null: no limits
-  std::map<OwnerId, PendingUse> pending;  // none that is all zero
+  const ShareRules* rules = nullptr;  // null: no limits
+  std::vector<PendingUse> pending;    // by owner, in no order
   PendingUse pending_of_all;
   std::map<std::uint32_t, PromisedUse> promises;  // by sequence
   std::array<std::uint64_t, layout::kGroupsMax> promised_blocks = {};
@@ -66,7 +68,7 @@ struct ShareBook {
 // `before`, which it held. Errors: kNoSpace with the numbers.
 Status CheckShare(const MemoryStore& store, OwnerId owner, const OwnerUse& before);
 // Counts it, if it is within the owner's limits. Errors: kNoSpace.
-Status AddPending(MemoryStore& store, const PendingUse& use);
+Status AddPending(MemoryStore& store, PendingUse* use);
 // Uncounts it; it is all zero then.
 void DropPending(MemoryStore& store, PendingUse* use);
 OwnerLimits LimitsOf(const MemoryStore& store, OwnerId owner);
@@ -75,7 +77,7 @@ OwnerLimits LimitsOf(const MemoryStore& store, OwnerId owner);
 std::uint64_t CountAvailable(const MemoryStore& store, std::uint32_t group);
 // Keeps that much for a sequence's tokens, in place of what was promised to it. Errors: kNoSpace (the
 // owner's limits, or the pool, with the numbers). Returns the promise's number.
-Result<std::uint64_t> AddPromise(MemoryStore& store, std::uint32_t index, const PendingUse& use);
+Result<std::uint64_t> AddPromise(MemoryStore& store, std::uint32_t index, PendingUse use);
 // Of what is promised to the sequence, as much as `use` says is not promised any more. Returns it.
 PendingUse TakePromised(MemoryStore& store, std::uint32_t index, const PendingUse& use);
 // Ends a promise; nothing, if there is another one.

@@ -51,16 +51,18 @@ Result<SequenceHandle> Snapshots::Publish(SequenceHandle source, const SequenceO
           Code::kNoSpace,
           "snapshots: all " + std::to_string(store_.tables.snapshots.capacity()) + " are taken");
     }
-    const NewForks forks{.source = found.index,
-                         .owner = owner,
-                         .flags = layout::kSequenceLive | layout::kSequencePublished,
-                         .cell_count = found.record->cell_count};
-    KVD_CHECK_OK(CheckForks(store_, forks));
+    ForkPlan plan;
+    KVD_CHECK_OK(PlanForks(store_,
+                           {.source = found.index,
+                            .owner = owner,
+                            .flags = layout::kSequenceLive | layout::kSequencePublished,
+                            .cell_count = found.record->cell_count},
+                           &plan));
     MakeRoom(store_, {.sequences = 1}, {found.index, layout::kNoSlot});
     MakeRoomForLists(store_, {found.index, layout::kNoSlot});
 
     Transaction transaction(store_, tag);
-    KVD_CHECK_OK(PutForks(store_, transaction, forks, {&handle, 1}));
+    KVD_CHECK_OK(PutForks(store_, transaction, plan, {&handle, 1}));
     const std::uint32_t snapshot = replaces ? existing->second : *transaction.TakeSnapshot();
     if (replaces) {
       transaction.Free(
@@ -73,7 +75,7 @@ Result<SequenceHandle> Snapshots::Publish(SequenceHandle source, const SequenceO
     record.owner_uid = owner.uid;
     record.is_public = is_public ? 1 : 0;
     transaction.PutSnapshot(snapshot, record);
-    transaction.Answer(handle, forks.cell_count, 1);
+    transaction.Answer(handle, plan.record.cell_count, 1);
     KVD_CHECK_OK(transaction.Commit());
   }
   store_.ReturnUnusedSlabs();

@@ -239,14 +239,15 @@ Status Steps::ReserveParts(std::span<const AppendRequest> requests, StepPlan* pl
   Status status = {};
   for (std::size_t index = 0; index < requests.size() && status; ++index) {
     const FoundSequence& found = found_[index];
-    PendingUse use = UseOf(*found.record, CountNewCells(requests[index]));
-    (void)TakePromised(store_, found.index, use);
-    status = AddPending(store_, use);
-    if (status) {
-      status = ReservePart(requests[index], found, &plan->sequences[index]);
-      if (!status) DropPending(store_, &use);
+    PendingUse use;
+    if (store_.shares.rules != nullptr || !store_.shares.promises.empty()) {
+      use = UseOf(*found.record, CountNewCells(requests[index]));
+      (void)TakePromised(store_, found.index, use);
+      status = AddPending(store_, &use);
     }
+    if (status) status = ReservePart(requests[index], found, &plan->sequences[index]);
     if (!status) {
+      DropPending(store_, &use);
       SetFailed(failed, index);
       break;
     }
@@ -266,7 +267,7 @@ Status Steps::TryReserve(std::span<const AppendRequest> requests, StepPlan* plan
     KVD_ASSERT(!store_.step_is_running);
     KVD_CHECK_OK(CheckAppends(requests, failed));
     const std::uint64_t evictions = store_.prefix.counters.evictions;
-    MakeRoom(store_, NeedOf(requests));
+    if (store_.prefix.retained.size() > 0) MakeRoom(store_, NeedOf(requests));
     MakeRoomForLists(store_);
     if (store_.prefix.counters.evictions != evictions) {
       // A sequence of the step may have been retained and evicted for the others.

@@ -19,9 +19,34 @@
 namespace kvd {
 namespace {
 
-bool RefersToSame(const ExtentView& a, std::size_t at_a, const ExtentView& b, std::size_t at_b) {
-  return a.entries[at_a].block == b.entries[at_b].block &&
-         a.entries[at_a].first == b.entries[at_b].first && a.CountOf(at_a) == b.CountOf(at_b);
+// How many entries at the front of both refer to the same cells. All but the last one of each: where that
+// one ends, its list does not say.
+std::size_t CountSameInFront(std::span<const layout::Extent> a, std::span<const layout::Extent> b) {
+  const std::size_t end = std::min(a.size(), b.size());
+  std::size_t at = 0;
+  while (at + 1 < end && a[at].block == b[at].block && a[at].first == b[at].first &&
+         a[at + 1].start - a[at].start == b[at + 1].start - b[at].start) {
+    ++at;
+  }
+  return at;
+}
+
+// The same at the back, at most `most` entries.
+std::size_t CountSameBehind(const ExtentView& a, const ExtentView& b, std::size_t most) {
+  std::uint32_t end_a = a.cell_count;
+  std::uint32_t end_b = b.cell_count;
+  std::size_t count = 0;
+  for (; count < most; ++count) {
+    const layout::Extent& last_a = a.entries[a.entries.size() - 1 - count];
+    const layout::Extent& last_b = b.entries[b.entries.size() - 1 - count];
+    if (last_a.block != last_b.block || last_a.first != last_b.first ||
+        end_a - last_a.start != end_b - last_b.start) {
+      break;
+    }
+    end_a = last_a.start;
+    end_b = last_b.start;
+  }
+  return count;
 }
 
 bool HasSameSlots(const layout::SequenceRecord& a, const layout::SequenceRecord& b) {
@@ -255,40 +280,38 @@ const layout::SequenceRecord& Transaction::OldOf(const Record& record) const {
   return scratch_.old_records[record.old_at];
 }
 
+// All entries of both are the same.
+void Transaction::SetSame(Record* record) const {
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    record->differences[group].same_behind = OldOf(*record).extents[group].entry_count;
+  }
+}
+
 // Most changes leave both ends of a list as they were.
 void Transaction::Compare(Record* record, const layout::SequenceRecord& old) {
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     const ExtentView was = store_.ViewOf(old, group);
     const ExtentView is = store_.ViewOf(*record->put, group);
     Record::Difference& difference = record->differences[group];
-    std::size_t first_old = 0;
-    std::size_t first_new = 0;
+    std::size_t lost = 0;
+    std::size_t first = 0;
     if (!was.entries.empty() && !is.entries.empty()) {
       if (was.entries.data() == is.entries.data()) {
         // In its place: all entries but the last one that both have are the same.
-        first_old = first_new = std::min(was.entries.size(), is.entries.size()) - 1;
-      } else if (is.first_cell() > was.first_cell() && is.first_cell() < was.cell_count) {
-        // A window's list that has lost its first entries.
-        const std::size_t at = FindExtent(was, is.first_cell());
-        if (was.entries[at].start == is.first_cell()) first_old = at;
+        first = std::min(was.entries.size(), is.entries.size()) - 1;
+      } else {
+        if (is.first_cell() > was.first_cell() && is.first_cell() < was.cell_count) {
+          // A window's list that has lost its first entries.
+          const std::size_t at = FindExtent(was, is.first_cell());
+          if (was.entries[at].start == is.first_cell()) lost = at;
+        }
+        first = CountSameInFront(was.entries.subspan(lost), is.entries);
       }
     }
-    while (first_old < was.entries.size() && first_new < is.entries.size() &&
-           RefersToSame(was, first_old, is, first_new)) {
-      ++first_old;
-      ++first_new;
-    }
-    std::size_t end_old = was.entries.size();
-    std::size_t end_new = is.entries.size();
-    while (first_old < end_old && first_new < end_new &&
-           RefersToSame(was, end_old - 1, is, end_new - 1)) {
-      --end_old;
-      --end_new;
-    }
-    // Entries that a window's list has lost lie before the first that is compared.
-    difference.lost = static_cast<std::uint32_t>(first_old - first_new);
-    difference.first = static_cast<std::uint32_t>(first_new);
-    difference.same_behind = static_cast<std::uint32_t>(was.entries.size() - end_old);
+    const std::size_t most = std::min(was.entries.size() - lost, is.entries.size()) - first;
+    difference.lost = static_cast<std::uint32_t>(lost);
+    difference.first = static_cast<std::uint32_t>(first);
+    difference.same_behind = static_cast<std::uint32_t>(CountSameBehind(was, is, most));
   }
 }
 
@@ -396,7 +419,12 @@ Status Transaction::Commit() {
     if (record.is_freed) continue;
     record.new_holder = HolderOf(*record.put);
     record.is_compared = record.was_live && record.old_holder == record.new_holder;
-    if (record.is_compared) Compare(&record, OldOf(record));
+    if (!record.is_compared) continue;
+    if (record.change == Change::kShifted) {
+      SetSame(&record);
+    } else {
+      Compare(&record, OldOf(record));
+    }
   }
   CollectGrowers();
   Recount(Side::kNew, Side::kOld);
@@ -432,7 +460,7 @@ void Transaction::Derive(const Record& record) {
   const layout::SequenceRecord& now = store_.meta.sequences()[record.index];
   if (record.was_live) FreeLists(OldOf(record), record.is_freed ? nullptr : &now);
   SequenceFacts& facts = store_.facts[record.index];
-  if (record.change == Change::kEdited || record.change == Change::kComputed) {
+  if (record.change != Change::kMoved && record.change != Change::kFacts) {
     ++facts.content_number;
     if (record.change == Change::kComputed) facts.computed_number = facts.content_number;
   }

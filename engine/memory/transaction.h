@@ -79,6 +79,7 @@ class Transaction {
  private:
   using Record = TransactionScratch::Record;
 
+  void SetSame(Record* record) const KVD_REQUIRES(store_.mutex);
   void Compare(Record* record, const layout::SequenceRecord& old) KVD_REQUIRES(store_.mutex);
   // The records that were and those that are to be.
   enum class Side : std::uint8_t { kOld, kNew };

@@ -15,6 +15,7 @@ namespace kvd {
 // How the committed content of a sequence changes with its record.
 enum class Change : std::uint8_t {
   kMoved,     // the same cells lie elsewhere; not even the edit number rises
+  kShifted,   // the same cells at other positions
   kFacts,     // owner, flags, checkpoints, logits: its cells stay as they are
   kEdited,    // other cells
   kComputed,  // more cells or a state, by a step: logits kept for it are its own
