@@ -390,6 +390,31 @@ enum kvd_prefix_limit {
 /* "no-checkpoint"; "unknown" for a number that is none. */
 const char* kvd_prefix_limit_name(int limit);
 
+/* What of a prompt for an empty sequence of this client could be reused now, and where it parts from
+ * what is cached. Only what such a prompt may take from is looked at. */
+typedef struct kvd_why_info {
+  kvd_sequence source;    /* what could be reused comes from it; 0: nothing could */
+  kvd_sequence nearest;   /* has the most tokens in common with the prompt; 0: none has any */
+  uint32_t prompt_tokens; /* of the prompt */
+  uint32_t reused;        /* tokens that could be reused; all but the last at most */
+  uint32_t common;        /* tokens in common with `nearest` */
+  uint32_t on_disk;       /* tokens that the prompt cache has, if more than `reused` */
+  /* The first tokens that differ, behind `common`; -1: the prompt, or the sequence, ends there. */
+  kvd_token prompt_token;
+  kvd_token cached_token;
+  uint16_t shared_origin; /* kvd_prefix_origin */
+  uint16_t share_limit;   /* kvd_prefix_limit: why not more */
+  uint32_t reserved;
+  /* Their texts, zero terminated UTF-8; bytes that are no character as <0xE2>. Empty without a
+   * tokenizer. */
+  char prompt_text[64];
+  char cached_text[64];
+} kvd_why_info;
+/* Computes nothing and changes nothing. */
+int kvd_why(kvd_client* client, const kvd_token* tokens, size_t token_count, kvd_why_info* info);
+int kvd_why_submit(kvd_client* client, const kvd_token* tokens, size_t token_count,
+                   kvd_why_info* info, kvd_request* request);
+
 /* Rows of logits, [row_count][row_floats], in the daemon's memory. */
 typedef struct kvd_logits {
   const float* rows;   /* null when row_count is 0 */

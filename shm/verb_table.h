@@ -24,6 +24,7 @@
 #include "shm/verbs_sequences.h"
 #include "shm/verbs_snapshots.h"
 #include "shm/verbs_text.h"
+#include "shm/verbs_why.h"
 #include "shm/wire_generate.h"
 #include "shm/wire_messages.h"
 
@@ -71,6 +72,7 @@ enum class Verb : std::uint16_t {
   kLlamaImport = 39,
   kCache = 40,
   kProfile = 41,
+  kWhy = 42,
 };
 
 // What a payload is; parsers are in shm/payload_codec.h.
@@ -309,6 +311,8 @@ inline constexpr std::tuple kVerbTable{
                                                         .bytes_max = sizeof(LlamaImportParams)}}),
     Row<CacheArgs, OneReply<CacheReply>>({.verb = Verb::kCache, .name = "cache"}),
     Row<ProfileArgs, OneReply<ProfileReply>>({.verb = Verb::kProfile, .name = "profile"}),
+    Row<WhyArgs, OneReply<WhyRecord>>(
+        {.verb = Verb::kWhy, .name = "why", .payload = kTokensPayload}),
 };
 using VerbTable = std::remove_cv_t<decltype(kVerbTable)>;
 
