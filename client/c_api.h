@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <new>
@@ -11,20 +12,26 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "client/client.h"
 #include "client/kvd.h"
 #include "shm/mutex.h"
 
-// Generations started by kvd_generate_submit live here until their end: each holds the piece that
-// was handed out last.
+// Takes the answer of a request that was submitted: writes the outputs that its call named.
+using kvd_finisher =
+    std::function<kvd::Status(const kvd::wire::Completion&, std::vector<std::byte>& output)>;
+
+// Requests started by kvd_..._submit live here until their end: generations hold the piece that was
+// handed out last, the others know where their outputs go.
 struct kvd_client {
   explicit kvd_client(kvd::Client connected) : client(std::move(connected)) {}
 
   kvd::Client client;
-  kvd::Mutex generations_mutex;
+  kvd::Mutex requests_mutex;
   std::map<kvd_request, std::shared_ptr<kvd::Generation>> generations
-      KVD_GUARDED_BY(generations_mutex);
+      KVD_GUARDED_BY(requests_mutex);
+  std::map<kvd_request, kvd_finisher> finishers KVD_GUARDED_BY(requests_mutex);
 };
 
 namespace kvd {
@@ -49,6 +56,41 @@ int CallBody(Body body) {
     return KeepError({Code::kInternal, exception.what()});
   }
 }
+
+// The same of a kvd_..._submit, whose body takes the request.
+template <class Body>
+int SubmitBody(kvd_request* request, Body body) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(request, "request"));
+    return body();
+  });
+}
+
+// Asks for a verb and gives its reply to `give`, which writes the caller's outputs: at once, or with
+// `later` not null by kvd_finish. What the payload views is not used after this.
+template <wire::VerbArguments Args, class Give>
+Status Ask(kvd_client* client, kvd_request* later, const Args& args, const Payload& payload,
+           std::uint16_t flags, Give give) {
+  KVD_CHECK_OK(NotNull(client, "client"));
+  if (later == nullptr) {
+    KVD_TRY(wire::ReplyOf<Args> reply, client->client.Call(args, payload, flags));
+    return give(reply);
+  }
+  const MutexLock lock(client->requests_mutex);
+  KVD_TRY(Started<Args> started, client->client.Start(args, payload, flags));
+  const auto id = static_cast<kvd_request>(started.request());
+  client->finishers.emplace(
+      id, [give](const wire::Completion& completion, std::vector<std::byte>& output) -> Status {
+        KVD_TRY(wire::ReplyOf<Args> reply,
+                wire::ReadReply<wire::ReplyOf<Args>>(wire::kRowOf<Args>.name, completion, output));
+        return give(reply);
+      });
+  (void)started.Detach();
+  *later = id;
+  return {};
+}
+// For verbs whose reply says only that it was done.
+inline constexpr auto kGiveNothing = [](const auto&) -> Status { return {}; };
 
 // A caller's struct with a size member, over our defaults: an older one is shorter, a newer one's
 // extra members must be zero (what we do not know, we do not ignore).
@@ -93,6 +135,23 @@ T* CopyForCaller(const T* source, std::size_t count) {
 
 inline SequenceHandle HandleFrom(kvd_sequence sequence) {
   return static_cast<SequenceHandle>(sequence);
+}
+
+inline std::span<const std::byte> BytesFrom(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+// Writes a list or text for kvd_free. Throws bad_alloc.
+template <class T>
+Status GiveList(const std::vector<T>& found, T** list, std::size_t* count) {
+  *list = CopyForCaller(found.data(), found.size());
+  *count = found.size();
+  return {};
+}
+inline Status GiveText(const std::vector<std::byte>& found, char** text, std::size_t* text_bytes) {
+  *text = CopyForCaller(reinterpret_cast<const char*>(found.data()), found.size());
+  *text_bytes = found.size();
+  return {};
 }
 
 // Flags of the C interface are the wire's; any other bit is refused.

@@ -1,36 +1,13 @@
-// Each verb: fill a Submission, call, take the answer apart. Lists come back as arrays of plain
-// structs and are copied out of the collected bytes.
+// Each verb: its arguments, one call, and what of the reply the caller wants.
 #include "client/client.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 namespace kvd {
 namespace {
-
-using wire::Verb;
-
-wire::Submission Request(Verb verb, SequenceHandle sequence = SequenceHandle::kNone,
-                         std::uint16_t flags = 0) {
-  wire::Submission submission{};
-  submission.verb = static_cast<std::uint16_t>(verb);
-  submission.flags = flags;
-  submission.sequence = static_cast<std::uint64_t>(sequence);
-  return submission;
-}
-
-wire::Submission RangeRequest(Verb verb, SequenceHandle sequence, PosRange range,
-                              std::int64_t argument = 0) {
-  wire::Submission submission = Request(verb, sequence);
-  submission.p0 = range.begin.value;
-  // The largest position is what an open end is called here; on the wire it is negative.
-  submission.p1 = range.end == kPosEnd ? -1 : range.end.value;
-  submission.argument = argument;
-  return submission;
-}
 
 Status CheckRange(PosRange range) {
   if (range.begin.value >= 0 && range.end >= range.begin) return {};
@@ -39,7 +16,7 @@ Status CheckRange(PosRange range) {
                                           ") is not within 0 <= begin <= end");
 }
 
-std::uint16_t ForceFlag(Force force) { return force == Force::kYes ? wire::kFlagForce : 0; }
+std::uint16_t ForceFlag(Force force) { return FlagIf(force == Force::kYes, wire::kFlagForce); }
 
 std::span<const std::byte> BytesOf(std::string_view text) { return std::as_bytes(std::span(text)); }
 
@@ -47,65 +24,10 @@ std::string TextOf(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::unexpected<Error> BadAnswer(Verb verb, std::size_t found_bytes, std::size_t unit_bytes) {
-  return Fail(Code::kCorrupt, "answer to verb " + std::to_string(static_cast<std::uint16_t>(verb)) +
-                                  ": " + std::to_string(found_bytes) + " bytes, records of " +
-                                  std::to_string(unit_bytes) + " wanted");
-}
-
-template <class T>
-  requires std::is_trivially_copyable_v<T>
-Result<std::vector<T>> CallForList(Connection& connection, const wire::Submission& submission,
-                                   const Payload& payload = {}) {
-  std::vector<std::byte> output;
-  KVD_TRY([[maybe_unused]] const auto completion, connection.Call(submission, payload, &output));
-  if (output.size() % sizeof(T) != 0) {
-    return BadAnswer(static_cast<Verb>(submission.verb), output.size(), sizeof(T));
-  }
-  std::vector<T> list(output.size() / sizeof(T));
-  if (!list.empty()) std::memcpy(list.data(), output.data(), output.size());
-  return list;
-}
-
-template <class T>
-Result<T> CallForOne(Connection& connection, const wire::Submission& submission) {
-  KVD_TRY(auto list, CallForList<T>(connection, submission));
-  if (list.size() != 1) {
-    return BadAnswer(static_cast<Verb>(submission.verb), list.size() * sizeof(T), sizeof(T));
-  }
-  return list.front();
-}
-
-Result<std::string> CallForText(Connection& connection, const wire::Submission& submission,
-                                const Payload& payload = {}) {
-  std::vector<std::byte> output;
-  KVD_TRY([[maybe_unused]] const auto completion, connection.Call(submission, payload, &output));
-  return TextOf(output);
-}
-
-// `replayed` (may be null): tokens computed again.
-Result<std::uint64_t> CallForCells(Connection& connection, const wire::Submission& submission,
-                                   std::uint64_t* replayed = nullptr) {
-  KVD_TRY(const auto completion, connection.Call(submission, {}, nullptr));
-  if (replayed != nullptr) *replayed = static_cast<std::uint64_t>(completion.value1);
-  return static_cast<std::uint64_t>(completion.value0);
-}
-
-Status CallForNothing(Connection& connection, const wire::Submission& submission,
-                      const Payload& payload = {}) {
-  KVD_TRY([[maybe_unused]] const auto completion, connection.Call(submission, payload, nullptr));
-  return {};
-}
-
-Result<SequenceHandle> HandleOf(const wire::Completion& completion) {
-  if (completion.sequence == 0) return Fail(Code::kCorrupt, "answer: no sequence in it");
-  return static_cast<SequenceHandle>(completion.sequence);
-}
-
-ForkInfo ForkInfoOf(const wire::Completion& completion) {
-  return {static_cast<std::uint64_t>(completion.value0),
-          static_cast<std::uint64_t>(completion.value1),
-          static_cast<std::uint64_t>(completion.value2)};
+// One argument that the wire has no sign for: a number of cells is negative for all.
+std::optional<std::uint32_t> CellsOrAll(std::int32_t cell_count) {
+  if (cell_count < 0) return std::nullopt;
+  return static_cast<std::uint32_t>(cell_count);
 }
 
 // What the user asked, as the wire has it, with the user's own mistakes named here.
@@ -141,6 +63,31 @@ Result<wire::GenerateView> ViewOf(const GenerateOptions& options, std::uint32_t 
 
 }  // namespace
 
+Payload ChatPayload(const std::span<const wire::ChatTurn>& turns) {
+  return {wire::ChatBytes(turns),
+          [](const void* context, std::span<std::byte> out) {
+            wire::EncodeChat(*static_cast<const std::span<const wire::ChatTurn>*>(context), out);
+          },
+          &turns};
+}
+
+Status CheckEmbedding(const wire::EmbedReply& reply) {
+  const std::size_t numbers = reply.values.size();
+  if (reply.rows != 0 && reply.rows <= numbers && reply.width == numbers / reply.rows &&
+      reply.rows * reply.width == numbers) {
+    return {};
+  }
+  return Fail(Code::kCorrupt, "answer to embed: " + std::to_string(numbers) + " numbers are no " +
+                                  std::to_string(reply.rows) + " rows of " +
+                                  std::to_string(reply.width));
+}
+
+Status CheckForkCount(const wire::ForkReply& reply, std::uint32_t count) {
+  if (reply.handles.size() == count) return {};
+  return Fail(Code::kCorrupt, "answer to fork: " + std::to_string(reply.handles.size()) +
+                                  " forks, " + std::to_string(count) + " wanted");
+}
+
 Result<Client> Client::Connect(const ConnectOptions& options) {
   KVD_TRY(auto connection, Connection::Open(options));
   return Client(std::move(connection));
@@ -153,53 +100,50 @@ Result<RoundTrip> Client::Ping(std::size_t payload_bytes) const {
   const std::span<const std::byte> payload(sent);
   const auto begin = std::chrono::steady_clock::now();
   KVD_TRY([[maybe_unused]] const auto completion,
-          connection_->Call(Request(Verb::kPing), PayloadOf(payload), &received));
+          connection_->Call(wire::MakeSubmission(wire::PingArgs{}), PayloadOf(payload), &received));
   const auto elapsed = std::chrono::steady_clock::now() - begin;
   if (received != sent) return Fail(Code::kCorrupt, "ping: other bytes came back than were sent");
   return RoundTrip{static_cast<std::uint64_t>(std::chrono::nanoseconds(elapsed).count())};
 }
 
 Result<wire::InfoReply> Client::Info() const {
-  return CallForOne<wire::InfoReply>(*connection_, Request(Verb::kInfo));
+  KVD_TRY(const auto reply, Call(wire::InfoArgs{}));
+  return reply.record;
 }
 
 Result<wire::CacheReply> Client::CacheInfo() const {
-  return CallForOne<wire::CacheReply>(*connection_, Request(Verb::kCache));
+  KVD_TRY(const auto reply, Call(wire::CacheArgs{}));
+  return reply.record;
 }
 
 Result<wire::ProfileReply> Client::Profile() const {
-  return CallForOne<wire::ProfileReply>(*connection_, Request(Verb::kProfile));
+  KVD_TRY(const auto reply, Call(wire::ProfileArgs{}));
+  return reply.record;
 }
 
 Result<bool> Client::Retain(SequenceHandle sequence, Force force) const {
-  KVD_TRY(const auto completion,
-          connection_->Call(Request(Verb::kRetain, sequence, ForceFlag(force)), {}, nullptr));
-  return completion.value0 != 0;
+  KVD_TRY(const auto reply, Call(wire::RetainArgs{sequence}, {}, ForceFlag(force)));
+  return reply.stays;
 }
 
 Status Client::Pin(SequenceHandle sequence, bool is_pinned, Force force) const {
-  wire::Submission submission = Request(Verb::kPin, sequence, ForceFlag(force));
-  submission.argument = is_pinned ? 1 : 0;
-  KVD_CHECK_OK(connection_->Call(submission, {}, nullptr));
-  return {};
+  return CallForNothing(wire::PinArgs{sequence, is_pinned}, {}, ForceFlag(force));
 }
 
 Result<std::uint64_t> Client::DropRetained(Force force) const {
-  KVD_TRY(const auto completion,
-          connection_->Call(Request(Verb::kDropRetained, SequenceHandle::kNone, ForceFlag(force)),
-                            {}, nullptr));
-  return static_cast<std::uint64_t>(completion.value0);
+  KVD_TRY(const auto reply, Call(wire::DropRetainedArgs{}, {}, ForceFlag(force)));
+  return reply.count;
 }
 
 Result<std::vector<wire::SequenceEntry>> Client::List() const {
-  return CallForList<wire::SequenceEntry>(*connection_, Request(Verb::kList));
+  KVD_TRY(auto reply, Call(wire::ListArgs{}));
+  return std::move(reply.entries);
 }
 
 Result<std::vector<Snapshot>> Client::Snapshots() const {
-  KVD_TRY(const auto entries,
-          CallForList<wire::SnapshotEntry>(*connection_, Request(Verb::kSnapshots)));
+  KVD_TRY(const auto reply, Call(wire::SnapshotsArgs{}));
   std::vector<Snapshot> snapshots;
-  for (const wire::SnapshotEntry& entry : entries) {
+  for (const wire::SnapshotEntry& entry : reply.entries) {
     snapshots.push_back({std::string(entry.name, ::strnlen(entry.name, sizeof entry.name)),
                          static_cast<SequenceHandle>(entry.sequence), entry.owner_uid,
                          entry.is_public != 0, entry.cell_count, entry.age_ms});
@@ -218,118 +162,122 @@ Result<Sequence> Client::AttachSnapshot(std::string_view name, ForkInfo* info) c
 }
 
 Result<SequenceHandle> Client::Create(std::uint64_t cache_salt) const {
-  wire::Submission submission = Request(Verb::kCreate);
-  submission.argument = static_cast<std::int64_t>(cache_salt);
-  KVD_TRY(const auto completion, connection_->Call(submission, {}, nullptr));
-  return HandleOf(completion);
+  KVD_TRY(const auto reply, Call(wire::CreateArgs{.cache_salt = cache_salt}));
+  return reply.sequence;
 }
 
 Result<SequenceHandle> Client::Attach(std::string_view name, ForkInfo* info) const {
   const auto payload = BytesOf(name);
-  KVD_TRY(const auto completion,
-          connection_->Call(Request(Verb::kAttach), PayloadOf(payload), nullptr));
-  if (info != nullptr) *info = ForkInfoOf(completion);
-  return HandleOf(completion);
+  KVD_TRY(const auto reply, Call(wire::AttachArgs{}, PayloadOf(payload)));
+  if (info != nullptr) *info = {.engine_ns = reply.nanoseconds, .cell_count = reply.cells};
+  return reply.sequence;
 }
 
 Result<std::vector<SequenceHandle>> Client::Fork(SequenceHandle source, std::int32_t cell_count,
                                                  std::uint32_t count, ForkInfo* info) const {
-  wire::Submission submission = Request(Verb::kFork, source);
-  submission.p0 = cell_count < 0 ? -1 : cell_count;
-  submission.argument = count;
-  std::vector<std::byte> output;
-  KVD_TRY(const auto completion, connection_->Call(submission, {}, &output));
-  if (output.size() != count * sizeof(SequenceHandle)) {
-    return BadAnswer(Verb::kFork, output.size(), sizeof(SequenceHandle));
+  KVD_TRY(auto reply, Call(wire::ForkArgs{
+                          .sequence = source, .cells = CellsOrAll(cell_count), .count = count}));
+  KVD_CHECK_OK(CheckForkCount(reply, count));
+  if (info != nullptr) {
+    *info = {.engine_ns = reply.nanoseconds,
+             .cell_count = reply.cells,
+             .tokens_replayed = reply.replayed};
   }
-  std::vector<SequenceHandle> forks(count);
-  std::memcpy(forks.data(), output.data(), output.size());
-  if (info != nullptr) *info = ForkInfoOf(completion);
-  return forks;
+  return std::move(reply.handles);
 }
 
 Status Client::Drop(SequenceHandle sequence, Force force) const {
-  return CallForNothing(*connection_, Request(Verb::kDrop, sequence, ForceFlag(force)));
+  return CallForNothing(wire::DropArgs{sequence}, {}, ForceFlag(force));
 }
 
 void Client::DropLater(SequenceHandle sequence) const {
-  connection_->SubmitAndForget(Request(Verb::kDrop, sequence), {});
+  connection_->SubmitAndForget(wire::MakeSubmission(wire::DropArgs{sequence}), {});
 }
 
 Result<std::uint64_t> Client::CopyRange(SequenceHandle source, SequenceHandle destination,
                                         PosRange range, std::uint64_t* replayed) const {
   KVD_CHECK_OK(CheckRange(range));
-  wire::Submission submission = RangeRequest(Verb::kCopyRange, source, range);
-  submission.sequence2 = static_cast<std::uint64_t>(destination);
-  return CallForCells(*connection_, submission, replayed);
+  KVD_TRY(const auto reply, Call(wire::CopyRangeArgs{source, destination, range}));
+  if (replayed != nullptr) *replayed = reply.replayed;
+  return reply.cells;
 }
 
 Result<std::uint64_t> Client::RemoveRange(SequenceHandle sequence, PosRange range,
                                           std::uint64_t* replayed) const {
   KVD_CHECK_OK(CheckRange(range));
-  return CallForCells(*connection_, RangeRequest(Verb::kRemoveRange, sequence, range), replayed);
+  KVD_TRY(const auto reply, Call(wire::RemoveRangeArgs{sequence, range}));
+  if (replayed != nullptr) *replayed = reply.replayed;
+  return reply.cells;
 }
 
 Status Client::Keep(SequenceHandle sequence) const {
-  return CallForNothing(*connection_, Request(Verb::kKeep, sequence));
+  return CallForNothing(wire::KeepArgs{sequence});
 }
 
 Status Client::Clear(SequenceHandle sequence) const {
-  return CallForNothing(*connection_, Request(Verb::kClear, sequence));
+  return CallForNothing(wire::ClearArgs{sequence});
 }
 
 Status Client::Add(SequenceHandle sequence, PosRange range, std::int32_t delta) const {
   KVD_CHECK_OK(CheckRange(range));
-  return CallForNothing(*connection_, RangeRequest(Verb::kAdd, sequence, range, delta));
+  return CallForNothing(wire::AddArgs{sequence, range, delta});
 }
 
 Result<std::uint64_t> Client::Divide(SequenceHandle sequence, PosRange range,
                                      std::int32_t divisor) const {
   KVD_CHECK_OK(CheckRange(range));
-  return CallForCells(*connection_, RangeRequest(Verb::kDivide, sequence, range, divisor));
+  KVD_TRY(const auto reply, Call(wire::DivideArgs{sequence, range, divisor}));
+  return reply.cells;
 }
 
 Result<wire::DefragReply> Client::Defrag() const {
-  return CallForOne<wire::DefragReply>(*connection_, Request(Verb::kDefrag));
+  KVD_TRY(const auto reply, Call(wire::DefragArgs{}));
+  return reply.record;
 }
 
 Result<wire::SequenceEntry> Client::Query(SequenceHandle sequence) const {
-  return CallForOne<wire::SequenceEntry>(*connection_, Request(Verb::kQuery, sequence));
+  KVD_TRY(const auto reply, Call(wire::QueryArgs{sequence}));
+  return reply.entry;
 }
 
 Result<std::vector<TokenAt>> Client::ReadTokens(SequenceHandle sequence, std::int32_t first_cell,
                                                 std::int32_t cell_count) const {
-  static_assert(sizeof(TokenAt) == 2 * sizeof(std::int32_t));
-  wire::Submission submission = Request(Verb::kReadTokens, sequence);
-  submission.p0 = first_cell;
-  submission.argument = cell_count < 0 ? -1 : cell_count;
-  return CallForList<TokenAt>(*connection_, submission);
+  KVD_TRY(const auto reply,
+          Call(wire::ReadTokensArgs{
+              .sequence = sequence, .first_cell = first_cell, .count = CellsOrAll(cell_count)}));
+  std::vector<TokenAt> tokens;
+  tokens.reserve(reply.cells.size());
+  for (const wire::TokenAndPosition& cell : reply.cells) {
+    tokens.push_back({.token = cell.token, .pos = Pos{cell.pos}});
+  }
+  return tokens;
 }
 
 Result<std::string> Client::ReadText(SequenceHandle sequence, std::uint16_t flags) const {
-  return CallForText(*connection_, Request(Verb::kReadText, sequence, flags));
+  KVD_TRY(const auto reply, Call(wire::ReadTextArgs{sequence}, {}, flags));
+  return TextOf(reply.text);
 }
 
 Result<Decoding> Client::StartDecode(SequenceHandle sequence, std::span<const TokenId> tokens,
                                      Pos pos, wire::LogitsWanted wanted,
                                      std::uint16_t flags) const {
-  wire::Submission submission = Request(Verb::kDecode, sequence, flags);
-  submission.p0 = pos.value;
-  submission.argument = static_cast<std::int64_t>(wanted);
   const auto payload = std::as_bytes(tokens);
   KVD_TRY(const RequestId request,
-          connection_->Submit(submission, PayloadOf(payload), OutputMode::kInPlace));
+          connection_->Submit(
+              wire::MakeSubmission(
+                  wire::DecodeArgs{.sequence = sequence, .pos = pos, .logits = wanted}, flags),
+              PayloadOf(payload), OutputMode::kInPlace));
   return Decoding(connection_, request);
 }
 
 Result<Generation> Client::StartGenerate(SequenceHandle sequence,
                                          const GenerateOptions& options) const {
   KVD_TRY(const wire::GenerateView view, ViewOf(options, session().vocab_size));
-  wire::Submission submission =
-      Request(Verb::kGenerate, sequence,
-              static_cast<std::uint16_t>(FlagIf(options.wants_progress, wire::kFlagProgress) |
-                                         FlagIf(!options.shares_prefix, wire::kFlagNoPrefix)));
-  submission.p0 = options.pos ? options.pos->value : -1;
+  const auto flags =
+      static_cast<std::uint16_t>(FlagIf(options.wants_progress, wire::kFlagProgress) |
+                                 FlagIf(!options.shares_prefix, wire::kFlagNoPrefix));
+  const wire::Submission submission =
+      wire::MakeSubmission(wire::GenerateArgs{.sequence = sequence, .pos = options.pos}, flags);
   const Payload payload{wire::GenerateBytes(view),
                         [](const void* context, std::span<std::byte> out) {
                           wire::EncodeGenerate(*static_cast<const wire::GenerateView*>(context),
@@ -342,21 +290,12 @@ Result<Generation> Client::StartGenerate(SequenceHandle sequence,
 
 Result<TextEmbedding> Client::Embed(std::span<const TokenId> tokens, std::uint16_t flags) const {
   const auto payload = std::as_bytes(tokens);
-  std::vector<std::byte> output;
-  KVD_TRY(const auto completion,
-          connection_->Call(Request(Verb::kEmbed, SequenceHandle::kNone, flags), PayloadOf(payload),
-                            &output));
+  KVD_TRY(auto reply, Call(wire::EmbedArgs{}, PayloadOf(payload), flags));
+  KVD_CHECK_OK(CheckEmbedding(reply));
   TextEmbedding embedding;
-  embedding.values.resize(output.size() / sizeof(float));
-  const auto rows = static_cast<std::uint64_t>(completion.value0);
-  const auto width = static_cast<std::uint64_t>(completion.value1);
-  if (rows == 0 || rows > embedding.values.size() || width != embedding.values.size() / rows ||
-      rows * width * sizeof(float) != output.size()) {
-    return BadAnswer(Verb::kEmbed, output.size(), sizeof(float));
-  }
-  std::memcpy(embedding.values.data(), output.data(), output.size());
-  embedding.row_count = rows;
-  embedding.width = width;
+  embedding.values = std::move(reply.values);
+  embedding.row_count = reply.rows;
+  embedding.width = reply.width;
   return embedding;
 }
 
@@ -386,22 +325,20 @@ Result<std::vector<std::byte>> Client::ExportLlama(std::span<const SequenceHandl
                                                    const LlamaFileOptions& options) const {
   const std::vector<std::byte> payload = ExportPayload(sequences, options, 0);
   const std::span<const std::byte> sent(payload);
-  std::vector<std::byte> file;
-  KVD_TRY(const auto completion,
-          connection_->Call(Request(Verb::kLlamaExport), PayloadOf(sent), &file));
-  if (static_cast<std::uint64_t>(completion.value0) != file.size()) {
-    return BadAnswer(Verb::kLlamaExport, file.size(), 1);
+  KVD_TRY(auto reply, Call(wire::LlamaExportArgs{}, PayloadOf(sent)));
+  if (reply.bytes != reply.file.size()) {
+    return Fail(Code::kCorrupt, "answer to llama_export: " + std::to_string(reply.file.size()) +
+                                    " bytes, " + std::to_string(reply.bytes) + " wanted");
   }
-  return file;
+  return std::move(reply.file);
 }
 
 Result<std::uint64_t> Client::LlamaBytes(std::span<const SequenceHandle> sequences,
                                          const LlamaFileOptions& options) const {
   const std::vector<std::byte> payload = ExportPayload(sequences, options, wire::kLlamaSizeOnly);
   const std::span<const std::byte> sent(payload);
-  KVD_TRY(const auto completion,
-          connection_->Call(Request(Verb::kLlamaExport), PayloadOf(sent), nullptr));
-  return static_cast<std::uint64_t>(completion.value0);
+  KVD_TRY(const auto reply, Call(wire::LlamaExportArgs{}, PayloadOf(sent)));
+  return reply.bytes;
 }
 
 Result<std::vector<wire::LlamaEntry>> Client::ImportLlama(std::span<const std::byte> file,
@@ -424,60 +361,48 @@ Result<std::vector<wire::LlamaEntry>> Client::UploadAndImport(std::span<const st
       std::min<std::size_t>(connection_->request_arena_bytes() / 4, wire::kUploadPieceBytesMax);
   for (std::size_t at = 0; at < file.size(); at += piece_bytes) {
     const auto piece = file.subspan(at, std::min(piece_bytes, file.size() - at));
-    wire::Submission submission = Request(Verb::kLlamaUpload);
-    submission.argument = static_cast<std::int64_t>(at);
-    KVD_CHECK_OK(CallForNothing(*connection_, submission, PayloadOf(piece)));
+    KVD_CHECK_OK(CallForNothing(wire::LlamaUploadArgs{.offset = at}, PayloadOf(piece)));
   }
   const wire::LlamaImportParams params{.sequence_id = sequence_id, .flags = flags};
   const auto sent = std::as_bytes(std::span(&params, 1));
-  return CallForList<wire::LlamaEntry>(*connection_, Request(Verb::kLlamaImport), PayloadOf(sent));
+  KVD_TRY(auto reply, Call(wire::LlamaImportArgs{}, PayloadOf(sent)));
+  return std::move(reply.entries);
 }
 
 Result<EncodedText> Client::Encode(SequenceHandle sequence, std::span<const TokenId> tokens) const {
   const auto payload = std::as_bytes(tokens);
-  KVD_TRY(const auto completion,
-          connection_->Call(Request(Verb::kEncode, sequence), PayloadOf(payload), nullptr));
-  EncodedText text{.token_count = static_cast<std::uint64_t>(completion.value0)};
-  if (completion.value1 >= 0) text.start_token = static_cast<TokenId>(completion.value1);
-  return text;
+  KVD_TRY(const auto reply, Call(wire::EncodeArgs{sequence}, PayloadOf(payload)));
+  return EncodedText{.token_count = reply.tokens, .start_token = reply.start_token};
 }
 
 Result<SequenceHandle> Client::Publish(SequenceHandle sequence, std::string_view name,
                                        std::uint16_t flags) const {
   const auto payload = BytesOf(name);
-  KVD_TRY(const auto completion,
-          connection_->Call(Request(Verb::kPublish, sequence, flags), PayloadOf(payload), nullptr));
-  return HandleOf(completion);
+  KVD_TRY(const auto reply, Call(wire::PublishArgs{sequence}, PayloadOf(payload), flags));
+  return reply.sequence;
 }
 
 Status Client::Unpublish(std::string_view name, Force force) const {
   const auto payload = BytesOf(name);
-  return CallForNothing(*connection_,
-                        Request(Verb::kUnpublish, SequenceHandle::kNone, ForceFlag(force)),
-                        PayloadOf(payload));
+  return CallForNothing(wire::UnpublishArgs{}, PayloadOf(payload), ForceFlag(force));
 }
 
 Result<std::vector<TokenId>> Client::Tokenize(std::string_view text, std::uint16_t flags) const {
   const auto payload = BytesOf(text);
-  return CallForList<TokenId>(*connection_, Request(Verb::kTokenize, SequenceHandle::kNone, flags),
-                              PayloadOf(payload));
+  KVD_TRY(auto reply, Call(wire::TokenizeArgs{}, PayloadOf(payload), flags));
+  return std::move(reply.tokens);
 }
 
 Result<std::string> Client::Detokenize(std::span<const TokenId> tokens, std::uint16_t flags) const {
   if (tokens.empty()) return std::string();
   const auto payload = std::as_bytes(tokens);
-  return CallForText(*connection_, Request(Verb::kDetokenize, SequenceHandle::kNone, flags),
-                     PayloadOf(payload));
+  KVD_TRY(const auto reply, Call(wire::DetokenizeArgs{}, PayloadOf(payload), flags));
+  return TextOf(reply.text);
 }
 
 Result<std::string> Client::Chat(std::span<const wire::ChatTurn> turns, std::uint16_t flags) const {
-  const Payload payload{wire::ChatBytes(turns),
-                        [](const void* context, std::span<std::byte> out) {
-                          wire::EncodeChat(
-                              *static_cast<const std::span<const wire::ChatTurn>*>(context), out);
-                        },
-                        &turns};
-  return CallForText(*connection_, Request(Verb::kChat, SequenceHandle::kNone, flags), payload);
+  KVD_TRY(const auto reply, Call(wire::ChatArgs{}, ChatPayload(turns), flags));
+  return TextOf(reply.text);
 }
 
 }  // namespace kvd

@@ -33,15 +33,23 @@
 #include "client/generation.h"
 #include "client/live_map.h"
 #include "client/logits.h"
+#include "client/started.h"
 #include "client/types.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 #include "shm/payload_codec.h"
-#include "shm/wire_messages.h"
+#include "shm/verb_table.h"
 
 namespace kvd {
 
 class Sequence;
+
+// Of a kChat; `turns` (the span itself) must outlive the call.
+Payload ChatPayload(const std::span<const wire::ChatTurn>& turns);
+// kCorrupt: the reply has not the rows that it says.
+Status CheckEmbedding(const wire::EmbedReply& reply);
+// kCorrupt: the reply has another number of forks.
+Status CheckForkCount(const wire::ForkReply& reply, std::uint32_t count);
 
 class Client {
  public:
@@ -54,6 +62,28 @@ class Client {
   // After kDisconnected or kSessionLost: goes on as a new session, without sequences. See
   // Connection::Renew.
   Status Renew() const { return connection_->Renew(); }
+
+  // ------------------------------------------------------------------- any verb, typed
+  // Every verb is a call with the type of its arguments (shm/verb_table.h); the functions below are
+  // such calls with the arguments as C++ has them. `payload`: what the row says that it carries.
+  template <wire::VerbArguments Args>
+  Result<wire::ReplyOf<Args>> Call(const Args& args, const Payload& payload = {},
+                                   std::uint16_t flags = 0) const {
+    using Reply = wire::ReplyOf<Args>;
+    std::vector<std::byte> output;
+    KVD_TRY(const wire::Completion completion,
+            connection_->Call(wire::MakeSubmission(args, flags), payload,
+                              wire::HasOutput<Reply> ? &output : nullptr));
+    return wire::ReadReply<Reply>(wire::kRowOf<Args>.name, completion, output);
+  }
+  // The same without waiting: neither for room nor for the answer. Errors: as Call, but kTimeout.
+  template <wire::VerbArguments Args>
+  Result<Started<Args>> Start(const Args& args, const Payload& payload = {},
+                              std::uint16_t flags = 0) const {
+    KVD_TRY(const RequestId request,
+            connection_->Submit(wire::MakeSubmission(args, flags), payload, OutputMode::kCollect));
+    return Started<Args>(connection_, request);
+  }
 
   // ------------------------------------------------------------------------------- the daemon
   // One round trip with `payload_bytes` (at most 4096) there and back, compared.
@@ -185,6 +215,12 @@ class Client {
   Result<wire::DefragReply> Defrag() const;
 
  private:
+  template <wire::VerbArguments Args>
+  Status CallForNothing(const Args& args, const Payload& payload = {},
+                        std::uint16_t flags = 0) const {
+    KVD_CHECK_OK(Call(args, payload, flags));
+    return {};
+  }
   explicit Client(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
   // Error: kConflict (the daemon has lost what was uploaded).
   Result<std::vector<wire::LlamaEntry>> UploadAndImport(std::span<const std::byte> file,

@@ -20,7 +20,6 @@
 
 #include "shm/doorbell.h"
 #include "shm/utf8.h"
-#include "shm/wire_check.h"
 
 namespace kvd {
 namespace {
@@ -186,6 +185,7 @@ Status Connection::Deliver(const wire::Completion& completion) {
   if (!is_final) return {};
   request->final = completion;
   request->is_final = true;
+  requests_.LeaveWindow(request);
   if (request->is_abandoned) requests_.Free(request);
   return {};
 }
@@ -261,24 +261,15 @@ Connection::Deadline Connection::Soon(const Deadline& deadline) {
 }
 
 Result<PendingRequest*> Connection::SubmitLocked(wire::Submission submission,
-                                                 const Payload& payload, OutputMode mode,
-                                                 const Deadline& deadline) {
+                                                 const Payload& payload, OutputMode mode) {
   KVD_CHECK_OK(Failure());
-  const bool is_remembered = wire::IsRemembered(static_cast<wire::Verb>(submission.verb));
-  while (is_remembered && requests_.remembered_count() >= layout::kAppliedMax) {
-    // One more could push an answer out of the session's window that we do not have yet.
-    KVD_TRY(const bool is_in_time, WaitRound(deadline));
-    if (!is_in_time) return TimedOut();
-  }
-  std::optional<std::span<std::byte>> room;
-  for (;;) {
-    auto reserved = link_->channel.submissions().Reserve(payload.byte_count);
-    if (!reserved && reserved.error().code == Code::kCorrupt) failure_ = reserved.error();
-    KVD_TRY(room, std::move(reserved));
-    // Without a link, and behind others that wait for room, it is kept to be sent.
-    if (room || is_lost_ || !unsent_.empty()) break;
-    if (deadline.has_passed()) return TimedOut();
-    KVD_TRY([[maybe_unused]] const bool is_in_time, WaitRound(Soon(deadline)));
+  if (!is_lost_) KVD_CHECK_OK(SendUnsent());
+  const wire::VerbRow* const row = wire::FindVerb(submission.verb);
+  const bool is_remembered = row != nullptr && row->is_remembered();
+  auto room = link_->channel.submissions().Reserve(payload.byte_count);
+  if (!room) {
+    if (room.error().code == Code::kCorrupt) failure_ = room.error();
+    return std::unexpected(std::move(room).error());
   }
   PendingRequest* request = requests_.Add(mode, is_remembered);
   if (request == nullptr) {
@@ -287,7 +278,8 @@ Result<PendingRequest*> Connection::SubmitLocked(wire::Submission submission,
   }
   submission.request = static_cast<std::uint64_t>(request->id);
   request->submission = submission;
-  const bool is_kept = is_lost_ || !unsent_.empty();
+  // Without room or a link, and behind others that wait, it is kept to be sent.
+  const bool is_kept = !*room || is_lost_ || !unsent_.empty() || !requests_.FitsWindow(*request);
   if (payload.byte_count != 0 && (is_kept || may_recover())) {
     request->payload.resize(payload.byte_count);
     payload.write(payload.context, request->payload);
@@ -298,12 +290,13 @@ Result<PendingRequest*> Connection::SubmitLocked(wire::Submission submission,
   }
   if (payload.byte_count != 0) {
     if (request->payload.empty()) {
-      payload.write(payload.context, *room);
+      payload.write(payload.context, **room);
     } else {
-      std::ranges::copy(request->payload, room->begin());
+      std::ranges::copy(request->payload, (*room)->begin());
     }
   }
   request->was_sent = true;
+  requests_.EnterWindow(request);
   if (link_->channel.submissions().Submit(submission)) {
     // A hang-up shows in the waiting, where it is said once and for all.
     (void)RingDoorbell(link_->socket.get());
@@ -311,25 +304,8 @@ Result<PendingRequest*> Connection::SubmitLocked(wire::Submission submission,
   return request;
 }
 
-Result<wire::Completion> Connection::Call(wire::Submission submission, const Payload& payload,
-                                          std::vector<std::byte>* output) {
-  KVD_CHECK_OK(CheckProcess());
-  const Deadline deadline = DeadlineOf(call_timeout_);
-  const MutexLock lock(mutex_);
-  KVD_TRY(PendingRequest * request,
-          SubmitLocked(submission, payload, OutputMode::kCollect, deadline));
-  while (!request->is_final) {
-    auto is_in_time = WaitRound(deadline);
-    if (request->is_final) break;
-    if (!is_in_time) {
-      requests_.Free(request);
-      return std::unexpected(std::move(is_in_time).error());
-    }
-    if (!*is_in_time) {
-      AbandonLocked(request);
-      return TimedOut();
-    }
-  }
+Result<wire::Completion> Connection::TakeFinal(PendingRequest* request,
+                                               std::vector<std::byte>* output) {
   const wire::Completion final = request->final;
   if (final.code != static_cast<std::uint8_t>(Code::kOk)) {
     Error error = ErrorOf(*request);
@@ -342,21 +318,71 @@ Result<wire::Completion> Connection::Call(wire::Submission submission, const Pay
   return final;
 }
 
+Result<wire::Completion> Connection::Call(wire::Submission submission, const Payload& payload,
+                                          std::vector<std::byte>* output) {
+  KVD_CHECK_OK(CheckProcess());
+  const Deadline deadline = DeadlineOf(call_timeout_);
+  const MutexLock lock(mutex_);
+  KVD_TRY(PendingRequest * request, SubmitLocked(submission, payload, OutputMode::kCollect));
+  while (!request->is_final) {
+    auto is_in_time = WaitRound(deadline);
+    if (request->is_final) break;
+    if (!is_in_time) {
+      requests_.Free(request);
+      return std::unexpected(std::move(is_in_time).error());
+    }
+    if (!*is_in_time) {
+      AbandonLocked(request);
+      return TimedOut();
+    }
+  }
+  return TakeFinal(request, output);
+}
+
 Result<RequestId> Connection::Submit(wire::Submission submission, const Payload& payload,
                                      OutputMode mode) {
   KVD_CHECK_OK(CheckProcess());
   const MutexLock lock(mutex_);
-  KVD_TRY(const PendingRequest* request,
-          SubmitLocked(submission, payload, mode, DeadlineOf(call_timeout_)));
+  KVD_TRY(const PendingRequest* request, SubmitLocked(submission, payload, mode));
   return request->id;
+}
+
+Result<wire::Completion> Connection::Finish(RequestId id, Timeout timeout,
+                                            std::vector<std::byte>* output) {
+  KVD_CHECK_OK(CheckProcess());
+  const Deadline deadline = DeadlineOf(timeout);
+  const MutexLock lock(mutex_);
+  for (;;) {
+    PendingRequest* request = requests_.Find(id);
+    if (request == nullptr || request->is_abandoned || request->mode != OutputMode::kCollect) {
+      return Fail(Code::kNotFound, "request " + std::to_string(static_cast<std::uint64_t>(id)) +
+                                       ": not in flight, or its answer was taken");
+    }
+    if (request->is_final) return TakeFinal(request, output);
+    auto is_in_time = WaitRound(deadline);
+    if (is_in_time && *is_in_time) continue;
+    request = requests_.Find(id);
+    if (request == nullptr || request->is_final) continue;
+    if (is_in_time) return TimedOut();
+    requests_.Free(request);
+    return std::unexpected(std::move(is_in_time).error());
+  }
 }
 
 void Connection::SubmitAndForget(wire::Submission submission, const Payload& payload) {
   if (!CheckProcess()) return;
   const MutexLock lock(mutex_);
-  auto request =
-      SubmitLocked(submission, payload, OutputMode::kCollect, DeadlineOf(kForgetfulWait));
-  if (request) (*request)->is_abandoned = true;
+  const auto request = SubmitLocked(submission, payload, OutputMode::kCollect);
+  if (!request) return;
+  const RequestId id = (*request)->id;
+  (*request)->is_abandoned = true;
+  // Nobody may call again: room is waited for a moment.
+  const Deadline deadline = DeadlineOf(kForgetfulWait);
+  for (;;) {
+    const PendingRequest* const found = requests_.Find(id);
+    if (found == nullptr || found->was_sent || is_lost_ || deadline.has_passed()) return;
+    if (!WaitRound(Soon(deadline))) return;
+  }
 }
 
 Result<Connection::Piece> Connection::Next(RequestId id, Timeout timeout) {
@@ -464,11 +490,11 @@ Result<std::size_t> Connection::WaitAny(std::span<const RequestId> ids, Timeout 
 }
 
 Result<bool> Connection::Cancel(RequestId id) {
-  wire::Submission submission{};
-  submission.verb = static_cast<std::uint16_t>(wire::Verb::kCancel);
-  submission.argument = static_cast<std::int64_t>(id);
-  KVD_TRY(const wire::Completion completion, Call(submission, {}, nullptr));
-  return completion.value0 != 0;
+  KVD_TRY(const wire::Completion completion,
+          Call(wire::MakeSubmission(wire::CancelArgs{id}), {}, nullptr));
+  std::vector<std::byte> no_output;
+  KVD_TRY(const auto reply, wire::ReadReply<wire::CancelReply>("cancel", completion, no_output));
+  return reply.was_found;
 }
 
 void Connection::Abandon(RequestId id) {
@@ -502,10 +528,8 @@ void Connection::CancelLocked(RequestId id) {
   PendingRequest* request = room && *room ? requests_.Add(OutputMode::kCollect) : nullptr;
   if (request == nullptr) return;
   request->is_abandoned = true;
-  wire::Submission submission{};
+  wire::Submission submission = wire::MakeSubmission(wire::CancelArgs{id});
   submission.request = static_cast<std::uint64_t>(request->id);
-  submission.verb = static_cast<std::uint16_t>(wire::Verb::kCancel);
-  submission.argument = static_cast<std::int64_t>(id);
   request->submission = submission;
   request->was_sent = true;
   if (link_->channel.submissions().Submit(submission)) (void)RingDoorbell(link_->socket.get());

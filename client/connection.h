@@ -30,7 +30,7 @@
 #include "shm/error.h"
 #include "shm/ids.h"
 #include "shm/mutex.h"
-#include "shm/wire_messages.h"
+#include "shm/verb_table.h"
 
 namespace kvd {
 
@@ -78,8 +78,14 @@ class Connection {
   Result<wire::Completion> Call(wire::Submission submission, const Payload& payload,
                                 std::vector<std::byte>* output);
 
-  // Submits only; waits at most for room in the ring. Errors as Call.
+  // Submits only, and waits for nothing: what finds no room in the ring is kept here, and sent in its
+  // turn by whoever waits or submits next. Errors: as Call but kTimeout; also kNoSpace (too many
+  // requests are in flight or not taken).
   Result<RequestId> Submit(wire::Submission submission, const Payload& payload, OutputMode mode);
+  // Waits for the answer of a request that was submitted to be collected. Errors: as Call, which end
+  // the request, but kTimeout, which does not; kNotFound (no such request).
+  Result<wire::Completion> Finish(RequestId request, Timeout timeout,
+                                  std::vector<std::byte>* output);
   // Submits and wants no answer. Does not wait for room longer than a moment.
   void SubmitAndForget(wire::Submission submission, const Payload& payload);
 
@@ -123,7 +129,9 @@ class Connection {
   static Deadline Soon(const Deadline& deadline);
   Status CheckProcess() const;
   Result<PendingRequest*> SubmitLocked(wire::Submission submission, const Payload& payload,
-                                       OutputMode mode, const Deadline& deadline)
+                                       OutputMode mode) KVD_REQUIRES(mutex_);
+  // REQUIRES: its final answer has come.
+  Result<wire::Completion> TakeFinal(PendingRequest* request, std::vector<std::byte>* output)
       KVD_REQUIRES(mutex_);
   // One round of waiting: returns when something may have changed. False: the deadline passed.
   Result<bool> WaitRound(const Deadline& deadline) KVD_REQUIRES(mutex_);

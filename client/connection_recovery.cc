@@ -140,6 +140,7 @@ Status Connection::SendUnsent() {
       unsent_.pop_front();
       continue;
     }
+    if (!requests_.FitsWindow(*request)) return {};
     auto room = link_->channel.submissions().Reserve(request->payload.size());
     if (!room) {
       failure_ = room.error();
@@ -161,18 +162,24 @@ void Connection::Send(PendingRequest& request, std::span<std::byte> room) {
     submission.last_token = request.last_token;
   }
   request.was_sent = true;
+  requests_.EnterWindow(&request);
   if (link_->channel.submissions().Submit(submission)) (void)RingDoorbell(link_->socket.get());
 }
 
 void Connection::CountReceived(PendingRequest& request, const wire::Completion& completion,
                                std::span<const std::byte> output) {
-  const auto verb = static_cast<wire::Verb>(request.submission.verb);
-  if (verb == wire::Verb::kDecode && completion.value0 > 0 &&
-      request.submission.argument == static_cast<std::int64_t>(wire::LogitsWanted::kAll)) {
-    request.received = static_cast<std::uint32_t>(completion.value0);
+  const wire::VerbRow* const row = wire::FindVerb(request.submission.verb);
+  if (row == nullptr) return;
+  if (row->received == wire::Received::kRows) {
+    const auto args = wire::ReadArguments<wire::DecodeArgs>(request.submission);
+    std::vector<std::byte> no_output;
+    const auto reply = wire::ReadReply<wire::DecodeReply>(row->name, completion, no_output);
+    if (reply && args.logits == wire::LogitsWanted::kAll && reply->cells > 0) {
+      request.received = static_cast<std::uint32_t>(reply->cells);
+    }
   }
   wire::GeneratePiece piece;
-  if (verb != wire::Verb::kGenerate || output.size() < sizeof piece) return;
+  if (row->received != wire::Received::kTokens || output.size() < sizeof piece) return;
   std::memcpy(&piece, output.data(), sizeof piece);
   const std::size_t tokens_max = (output.size() - sizeof piece) / sizeof(TokenId);
   if (piece.kind != wire::kPieceTokens || piece.token_count == 0 ||
@@ -192,6 +199,7 @@ void Connection::FailUnanswered() {
       continue;
     }
     request->is_final = true;
+    requests_.LeaveWindow(request);
     request->final.code = static_cast<std::uint8_t>(failure_->code);
     const auto bytes = std::as_bytes(std::span(failure_->message));
     request->collected.assign(bytes.begin(), bytes.end());

@@ -24,6 +24,13 @@
  *  - Versions. The library and the daemon must speak the same protocol version; otherwise
  *    kvd_connect fails with KVD_VERSION_MISMATCH and its message names both. Structs with a `size`
  *    member grow at their end: set it to sizeof the struct (kvd_..._init does).
+ *  - Not waiting. Every verb has a form kvd_..._submit, which sends the request and returns: its
+ *    arguments are copied, its outputs are written by kvd_finish (which also returns what the verb
+ *    returns) and must stay where they are until then. kvd_wait_any and kvd_event_fd tell when a
+ *    request has something. Submitting waits for nothing: what finds no room in the ring is kept and
+ *    sent in its turn by later calls. Decode and generate come in pieces: kvd_decode_next,
+ *    kvd_generate_next. Only kvd_connect, kvd_renew, kvd_load and the kvd_state_ functions, which
+ *    make several requests, have no such form, or one in parts.
  *  - Signals. The library ignores EINTR, raises no SIGPIPE, and installs no handlers.
  *
  * Every function that returns int returns KVD_OK or the code of its error; the text of this
@@ -156,6 +163,7 @@ typedef struct kvd_daemon_info {
   int32_t eos_token; /* -1: none */
 } kvd_daemon_info;
 int kvd_info(kvd_client* client, kvd_daemon_info* info);
+int kvd_info_submit(kvd_client* client, kvd_daemon_info* info, kvd_request* request);
 
 /* ------------------------------------------------------------------------------------- live map */
 
@@ -218,6 +226,8 @@ void kvd_map_close(kvd_map* map);
 
 /* One round trip; its nanoseconds. `payload_bytes` at most 4096. */
 int kvd_ping(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds);
+int kvd_ping_submit(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds,
+                    kvd_request* request);
 
 typedef struct kvd_defrag_report {
   uint64_t cells_moved;
@@ -232,6 +242,7 @@ typedef struct kvd_defrag_report {
  * user than the daemon's), KVD_BUSY (one is going on), KVD_NO_SPACE (it gave up; what was done
  * stays). */
 int kvd_defrag(kvd_client* client, kvd_defrag_report* report);
+int kvd_defrag_submit(kvd_client* client, kvd_defrag_report* report, kvd_request* request);
 
 /* ------------------------------------------------------------------------------------- sequences
  *
@@ -250,6 +261,7 @@ enum kvd_flags {
 
 /* An empty sequence. Errors: KVD_NO_SPACE (too many sequences). */
 int kvd_sequence_create(kvd_client* client, kvd_sequence* sequence);
+int kvd_sequence_create_submit(kvd_client* client, kvd_sequence* sequence, kvd_request* request);
 
 typedef struct kvd_fork_info {
   uint64_t engine_ns;  /* spent in the daemon's engine */
@@ -261,38 +273,60 @@ typedef struct kvd_fork_info {
  * `forks` has room for `count`; `info` may be null. Errors: KVD_NO_SPACE. */
 int kvd_sequence_fork(kvd_client* client, kvd_sequence sequence, int32_t cell_count, uint32_t count,
                       kvd_sequence* forks, kvd_fork_info* info);
+int kvd_sequence_fork_submit(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
+                             uint32_t count, kvd_sequence* forks, kvd_fork_info* info,
+                             kvd_request* request);
 /* flags: KVD_FORCE. */
 int kvd_sequence_drop(kvd_client* client, kvd_sequence sequence, uint32_t flags);
+int kvd_sequence_drop_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
+                             kvd_request* request);
 /* Copies a range into another sequence. Errors: KVD_EXISTS (that one has cells there),
  * KVD_UNSUPPORTED (recurrent models: ranges that do not start at the source's first cell, and
  * destinations that have cells). `cells` and `replayed` (tokens that a recurrent model computed
  * again to arrive there) may be null. */
 int kvd_sequence_copy(kvd_client* client, kvd_sequence source, kvd_sequence destination, int32_t p0,
                       int32_t p1, uint64_t* cells, uint64_t* replayed);
+int kvd_sequence_copy_submit(kvd_client* client, kvd_sequence source, kvd_sequence destination,
+                             int32_t p0, int32_t p1, uint64_t* cells, uint64_t* replayed,
+                             kvd_request* request);
 /* `cells` and `replayed` may be null. Errors: KVD_NO_SPACE (recurrent models: no state slots),
  * KVD_WINDOW_LOST (sliding windows: the next token would reach cells that are gone). */
 int kvd_sequence_remove(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
                         uint64_t* cells, uint64_t* replayed);
+int kvd_sequence_remove_submit(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
+                               uint64_t* cells, uint64_t* replayed, kvd_request* request);
 /* Lets a sequence go as if the session had ended: the cells that were computed from its start in
  * order stay, as a prefix for later prompts of the same user and salt, until room is needed.
  * *is_retained (may be null): 0: there were too few, or others hold the same, and it was dropped.
  * flags: KVD_FORCE. */
 int kvd_sequence_retain(kvd_client* client, kvd_sequence sequence, uint32_t flags,
                         int* is_retained);
+int kvd_sequence_retain_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
+                               int* is_retained, kvd_request* request);
 /* A pinned sequence is never evicted. flags: KVD_FORCE. */
 int kvd_sequence_pin(kvd_client* client, kvd_sequence sequence, int is_pinned, uint32_t flags);
+int kvd_sequence_pin_submit(kvd_client* client, kvd_sequence sequence, int is_pinned,
+                            uint32_t flags, kvd_request* request);
 /* Drops this user's retained sequences. flags: KVD_FORCE (also pinned ones). `count` (may be null):
  * how many. */
 int kvd_drop_retained(kvd_client* client, uint32_t flags, uint64_t* count);
+int kvd_drop_retained_submit(kvd_client* client, uint32_t flags, uint64_t* count,
+                             kvd_request* request);
 /* Drops every other sequence of this session. */
 int kvd_sequence_keep(kvd_client* client, kvd_sequence sequence);
+int kvd_sequence_keep_submit(kvd_client* client, kvd_sequence sequence, kvd_request* request);
 int kvd_sequence_clear(kvd_client* client, kvd_sequence sequence);
+int kvd_sequence_clear_submit(kvd_client* client, kvd_sequence sequence, kvd_request* request);
 /* Shifts positions. A shift that would overlap, reorder or go below 0: KVD_INVALID_ARGUMENT. */
 int kvd_sequence_add(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
                      int32_t delta);
+int kvd_sequence_add_submit(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
+                            int32_t delta, kvd_request* request);
 /* Divides positions by `divisor` (at least 1). `cells` (rewritten) may be null. */
 int kvd_sequence_divide(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
                         int32_t divisor, uint64_t* cells);
+int kvd_sequence_divide_submit(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
+                               int32_t divisor, uint64_t* cells, kvd_request* request);
 
 enum kvd_sequence_flags {
   KVD_SEQUENCE_LIVE = 1,
@@ -317,8 +351,12 @@ typedef struct kvd_sequence_info {
   uint64_t age_ms;
 } kvd_sequence_info;
 int kvd_sequence_query(kvd_client* client, kvd_sequence sequence, kvd_sequence_info* info);
+int kvd_sequence_query_submit(kvd_client* client, kvd_sequence sequence, kvd_sequence_info* info,
+                              kvd_request* request);
 /* All that this user may see. Free *list with kvd_free. */
 int kvd_list(kvd_client* client, kvd_sequence_info** list, size_t* count);
+int kvd_list_submit(kvd_client* client, kvd_sequence_info** list, size_t* count,
+                    kvd_request* request);
 
 /* ------------------------------------------------------------------------------------ computing */
 
@@ -351,6 +389,31 @@ enum kvd_prefix_limit {
 };
 /* "no-checkpoint"; "unknown" for a number that is none. */
 const char* kvd_prefix_limit_name(int limit);
+
+/* What of a prompt for an empty sequence of this client could be reused now, and where it parts from
+ * what is cached. Only what such a prompt may take from is looked at. */
+typedef struct kvd_why_info {
+  kvd_sequence source;    /* what could be reused comes from it; 0: nothing could */
+  kvd_sequence nearest;   /* has the most tokens in common with the prompt; 0: none has any */
+  uint32_t prompt_tokens; /* of the prompt */
+  uint32_t reused;        /* tokens that could be reused; all but the last at most */
+  uint32_t common;        /* tokens in common with `nearest` */
+  uint32_t on_disk;       /* tokens that the prompt cache has, if more than `reused` */
+  /* The first tokens that differ, behind `common`; -1: the prompt, or the sequence, ends there. */
+  kvd_token prompt_token;
+  kvd_token cached_token;
+  uint16_t shared_origin; /* kvd_prefix_origin */
+  uint16_t share_limit;   /* kvd_prefix_limit: why not more */
+  uint32_t reserved;
+  /* Their texts, zero terminated UTF-8; bytes that are no character as <0xE2>. Empty without a
+   * tokenizer. */
+  char prompt_text[64];
+  char cached_text[64];
+} kvd_why_info;
+/* Computes nothing and changes nothing. */
+int kvd_why(kvd_client* client, const kvd_token* tokens, size_t token_count, kvd_why_info* info);
+int kvd_why_submit(kvd_client* client, const kvd_token* tokens, size_t token_count,
+                   kvd_why_info* info, kvd_request* request);
 
 /* Rows of logits, [row_count][row_floats], in the daemon's memory. */
 typedef struct kvd_logits {
@@ -392,6 +455,9 @@ int kvd_decode_next(kvd_client* client, kvd_request request, int32_t timeout_ms,
  * texts), KVD_NO_SPACE (the output arena), KVD_NUMERICAL. */
 int kvd_embed(kvd_client* client, const kvd_token* tokens, size_t token_count, uint32_t flags,
               float** values, size_t* row_count, size_t* row_floats);
+int kvd_embed_submit(kvd_client* client, const kvd_token* tokens, size_t token_count,
+                     uint32_t flags, float** values, size_t* row_count, size_t* row_floats,
+                     kvd_request* request);
 
 /* The text that the sequence's decoder attends to (models with an encoder and a decoder, such as
  * t5): once per sequence, before its first token; forks share what is kept of it. *start_token (may
@@ -400,6 +466,8 @@ int kvd_embed(kvd_client* client, const kvd_token* tokens, size_t token_count, u
  * tokens), KVD_NO_SPACE, KVD_NUMERICAL. */
 int kvd_encode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                size_t token_count, kvd_token* start_token);
+int kvd_encode_submit(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
+                      size_t token_count, kvd_token* start_token, kvd_request* request);
 
 typedef struct kvd_logit_bias {
   kvd_token token;
@@ -503,19 +571,25 @@ int kvd_generate_submit(kvd_client* client, kvd_sequence sequence,
 int kvd_generate_next(kvd_client* client, kvd_request request, int32_t timeout_ms, kvd_piece* piece,
                       kvd_generate_result* result);
 
+/* Waits for the answer of a request of any other verb and writes the outputs that its kvd_..._submit
+ * was given. Errors: those of the verb, which end the request; KVD_TIMEOUT, which does not;
+ * KVD_NOT_FOUND (no such request, or it has ended). */
+int kvd_finish(kvd_client* client, kvd_request request, int32_t timeout_ms);
+
 /* Waits until one of the requests has something to take; *index says which. Errors: KVD_NOT_FOUND
  * (none of them is in flight). */
 int kvd_wait_any(kvd_client* client, const kvd_request* requests, size_t count, int32_t timeout_ms,
                  size_t* index);
 /* A descriptor for an event loop (poll, epoll, select; for reading), so that none of these waits needs
  * a thread. It is readable when something may have happened: then call kvd_wait_any with timeout 0
- * until it returns KVD_TIMEOUT (KVD_NOT_FOUND with none in flight), taking what it finds. Call it so once before the first wait, too.
- * Nothing else may be read from it or done with it; it stays the same, also through lost connections
+ * until it returns KVD_TIMEOUT (KVD_NOT_FOUND with none in flight), taking what it finds. Call it so
+ * once before the first wait, too. Nothing else may be read from it or done with it; it stays the same, also through lost connections
  * (while one is made again such a call may take 100 ms), and is closed by kvd_close. Errors: KVD_IO. */
 int kvd_event_fd(kvd_client* client, int* descriptor);
 /* Ends a request from any thread: it then fails with KVD_CANCELLED. `was_found` (may be null)
  * becomes 0 when it had ended before. */
-int kvd_cancel(kvd_client* client, kvd_request request, int* was_found);
+int kvd_cancel(kvd_client* client, kvd_request target, int* was_found);
+int kvd_cancel_submit(kvd_client* client, kvd_request target, int* was_found, kvd_request* request);
 /* Cancels it and throws away what it still says. Unknown requests are ignored. */
 void kvd_abandon(kvd_client* client, kvd_request request);
 
@@ -528,9 +602,15 @@ void kvd_abandon(kvd_client* client, kvd_request request);
  * KVD_EXISTS, KVD_NO_SPACE. */
 int kvd_publish(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
                 kvd_sequence* snapshot);
+int kvd_publish_submit(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
+                       kvd_sequence* snapshot, kvd_request* request);
 int kvd_unpublish(kvd_client* client, const char* name, uint32_t flags);
+int kvd_unpublish_submit(kvd_client* client, const char* name, uint32_t flags,
+                         kvd_request* request);
 /* A fork of a snapshot. `info` may be null. */
 int kvd_attach(kvd_client* client, const char* name, kvd_sequence* sequence, kvd_fork_info* info);
+int kvd_attach_submit(kvd_client* client, const char* name, kvd_sequence* sequence,
+                      kvd_fork_info* info, kvd_request* request);
 
 typedef struct kvd_snapshot_info {
   char name[72]; /* zero terminated */
@@ -543,6 +623,8 @@ typedef struct kvd_snapshot_info {
 } kvd_snapshot_info;
 /* Free *list with kvd_free. */
 int kvd_snapshots(kvd_client* client, kvd_snapshot_info** list, size_t* count);
+int kvd_snapshots_submit(kvd_client* client, kvd_snapshot_info** list, size_t* count,
+                         kvd_request* request);
 
 /* ---------------------------------------------------------------------------------- saved states
  *
@@ -567,10 +649,16 @@ typedef struct kvd_save_info {
  * KVD_EXISTS, KVD_NO_SPACE (the disk, the user's bytes), KVD_INVALID_ARGUMENT. */
 int kvd_save(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
              kvd_save_info* info);
+int kvd_save_submit(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
+                    kvd_save_info* info, kvd_request* request);
 /* All sequences of this session in one file. */
 int kvd_save_all(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info);
+int kvd_save_all_submit(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info,
+                        kvd_request* request);
 /* What kvd_save would write. */
 int kvd_save_size(kvd_client* client, kvd_sequence sequence, uint32_t flags, kvd_save_info* info);
+int kvd_save_size_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
+                         kvd_save_info* info, kvd_request* request);
 
 typedef struct kvd_loaded_sequence {
   kvd_sequence sequence;
@@ -586,6 +674,10 @@ typedef struct kvd_loaded_sequence {
  * Errors: KVD_NOT_FOUND, KVD_CORRUPT (what is damaged), KVD_UNSUPPORTED (another model; the message
  * says what differs), KVD_NO_SPACE. */
 int kvd_load(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count);
+/* A sequence of which tokens alone were saved has no cells then: *tokens has the tokens of all such,
+ * cell_count of each, in order; decode them at positions 0, 1, ... Free it with kvd_free. */
+int kvd_load_submit(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count,
+                    kvd_token** tokens, size_t* token_count, kvd_request* request);
 
 enum {
   KVD_SAVED_THIS_MODEL = 1,
@@ -607,7 +699,10 @@ typedef struct kvd_saved_info {
 } kvd_saved_info;
 /* Those of this user; free *list with kvd_free. */
 int kvd_saved(kvd_client* client, kvd_saved_info** list, size_t* count);
+int kvd_saved_submit(kvd_client* client, kvd_saved_info** list, size_t* count,
+                     kvd_request* request);
 int kvd_remove_saved(kvd_client* client, const char* name);
+int kvd_remove_saved_submit(kvd_client* client, const char* name, kvd_request* request);
 
 /* ------------------------------------------------------------------------------------------ text
  *
@@ -617,9 +712,13 @@ int kvd_remove_saved(kvd_client* client, const char* name);
 /* flags: KVD_ADD_SPECIAL, KVD_PARSE_SPECIAL. */
 int kvd_tokenize(kvd_client* client, const char* text, size_t text_bytes, uint32_t flags,
                  kvd_token** tokens, size_t* token_count);
+int kvd_tokenize_submit(kvd_client* client, const char* text, size_t text_bytes, uint32_t flags,
+                        kvd_token** tokens, size_t* token_count, kvd_request* request);
 /* flags: KVD_SPECIAL. */
 int kvd_detokenize(kvd_client* client, const kvd_token* tokens, size_t token_count, uint32_t flags,
                    char** text, size_t* text_bytes);
+int kvd_detokenize_submit(kvd_client* client, const kvd_token* tokens, size_t token_count,
+                          uint32_t flags, char** text, size_t* text_bytes, kvd_request* request);
 
 typedef struct kvd_chat_message {
   const char* role; /* "system", "user", "assistant", ... */
@@ -629,6 +728,8 @@ typedef struct kvd_chat_message {
  * flags: KVD_ADD_ASSISTANT. Errors: KVD_UNSUPPORTED (the model has no template that we know). */
 int kvd_chat(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
              uint32_t flags, char** text, size_t* text_bytes);
+int kvd_chat_submit(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
+                    uint32_t flags, char** text, size_t* text_bytes, kvd_request* request);
 
 /* --------------------------------------------------------------------- llama.cpp's state verbs
  *
@@ -685,9 +786,14 @@ typedef struct kvd_token_at {
 /* `cell_count` (negative: all) cells from `first_cell` on. */
 int kvd_read_tokens(kvd_client* client, kvd_sequence sequence, int32_t first_cell,
                     int32_t cell_count, kvd_token_at** tokens, size_t* token_count);
+int kvd_read_tokens_submit(kvd_client* client, kvd_sequence sequence, int32_t first_cell,
+                           int32_t cell_count, kvd_token_at** tokens, size_t* token_count,
+                           kvd_request* request);
 /* flags: KVD_SPECIAL. */
 int kvd_read_text(kvd_client* client, kvd_sequence sequence, uint32_t flags, char** text,
                   size_t* text_bytes);
+int kvd_read_text_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags, char** text,
+                         size_t* text_bytes, kvd_request* request);
 
 #ifdef __cplusplus
 }

@@ -121,12 +121,56 @@ void Give(Logits logits, kvd_request request, kvd_logits* out) {
 }
 
 std::shared_ptr<Generation> TakeGeneration(kvd_client* client, kvd_request request, bool keep) {
-  const MutexLock lock(client->generations_mutex);
+  const MutexLock lock(client->requests_mutex);
   const auto found = client->generations.find(request);
   if (found == client->generations.end()) return nullptr;
   auto generation = found->second;
   if (!keep) client->generations.erase(found);
   return generation;
+}
+
+kvd_finisher TakeFinisher(kvd_client* client, kvd_request request) {
+  const MutexLock lock(client->requests_mutex);
+  auto found = client->finishers.extract(request);
+  return found.empty() ? nullptr : std::move(found.mapped());
+}
+
+Status Embed(kvd_client* client, const kvd_token* tokens, std::size_t token_count,
+             std::uint32_t flags, float** values, std::size_t* row_count, std::size_t* row_floats,
+             kvd_request* later) {
+  KVD_CHECK_OK(NotNull(tokens, "tokens"));
+  KVD_CHECK_OK(NotNull(values, "values"));
+  KVD_CHECK_OK(NotNull(row_count, "row_count"));
+  KVD_CHECK_OK(NotNull(row_floats, "row_floats"));
+  KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_NORMALIZE));
+  const auto payload = std::as_bytes(std::span(tokens, token_count));
+  return Ask(client, later, wire::EmbedArgs{}, PayloadOf(payload), wire_flags,
+             [=](const wire::EmbedReply& reply) -> Status {
+               KVD_CHECK_OK(CheckEmbedding(reply));
+               *values = CopyForCaller(reply.values.data(), reply.values.size());
+               *row_count = reply.rows;
+               *row_floats = reply.width;
+               return {};
+             });
+}
+
+Status Encode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
+              std::size_t token_count, kvd_token* start_token, kvd_request* later) {
+  KVD_CHECK_OK(NotNull(tokens, "tokens"));
+  const auto payload = std::as_bytes(std::span(tokens, token_count));
+  return Ask(client, later, wire::EncodeArgs{HandleFrom(sequence)}, PayloadOf(payload), 0,
+             [=](const wire::EncodeReply& reply) -> Status {
+               if (start_token != nullptr) *start_token = reply.start_token.value_or(-1);
+               return {};
+             });
+}
+
+Status Cancel(kvd_client* client, kvd_request target, int* was_found, kvd_request* later) {
+  return Ask(client, later, wire::CancelArgs{static_cast<RequestId>(target)}, {}, 0,
+             [=](const wire::CancelReply& reply) -> Status {
+               if (was_found != nullptr) *was_found = reply.was_found ? 1 : 0;
+               return {};
+             });
 }
 
 }  // namespace
@@ -136,31 +180,35 @@ using namespace kvd;
 
 int kvd_embed(kvd_client* client, const kvd_token* tokens, size_t token_count, uint32_t flags,
               float** values, size_t* row_count, size_t* row_floats) {
-  return CallBody([&]() -> Status {
-    KVD_CHECK_OK(NotNull(client, "client"));
-    KVD_CHECK_OK(NotNull(tokens, "tokens"));
-    KVD_CHECK_OK(NotNull(values, "values"));
-    KVD_CHECK_OK(NotNull(row_count, "row_count"));
-    KVD_CHECK_OK(NotNull(row_floats, "row_floats"));
-    KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_NORMALIZE));
-    KVD_TRY(const TextEmbedding embedding, client->client.Embed({tokens, token_count}, wire_flags));
-    *values = CopyForCaller(embedding.values.data(), embedding.values.size());
-    *row_count = embedding.row_count;
-    *row_floats = embedding.width;
-    return {};
+  return CallBody([&] {
+    return Embed(client, tokens, token_count, flags, values, row_count, row_floats, nullptr);
+  });
+}
+int kvd_embed_submit(kvd_client* client, const kvd_token* tokens, size_t token_count,
+                     uint32_t flags, float** values, size_t* row_count, size_t* row_floats,
+                     kvd_request* request) {
+  return SubmitBody(request, [&] {
+    return Embed(client, tokens, token_count, flags, values, row_count, row_floats, request);
   });
 }
 
 int kvd_encode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                size_t token_count, kvd_token* start_token) {
-  return CallBody([&]() -> Status {
-    KVD_CHECK_OK(NotNull(client, "client"));
-    KVD_CHECK_OK(NotNull(tokens, "tokens"));
-    KVD_TRY(const EncodedText text,
-            client->client.Encode(static_cast<SequenceHandle>(sequence), {tokens, token_count}));
-    if (start_token != nullptr) *start_token = text.start_token.value_or(-1);
-    return {};
-  });
+  return CallBody(
+      [&] { return Encode(client, sequence, tokens, token_count, start_token, nullptr); });
+}
+int kvd_encode_submit(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
+                      size_t token_count, kvd_token* start_token, kvd_request* request) {
+  return SubmitBody(
+      request, [&] { return Encode(client, sequence, tokens, token_count, start_token, request); });
+}
+
+int kvd_cancel(kvd_client* client, kvd_request target, int* was_found) {
+  return CallBody([&] { return Cancel(client, target, was_found, nullptr); });
+}
+int kvd_cancel_submit(kvd_client* client, kvd_request target, int* was_found,
+                      kvd_request* request) {
+  return SubmitBody(request, [&] { return Cancel(client, target, was_found, request); });
 }
 
 int kvd_decode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
@@ -261,7 +309,7 @@ int kvd_generate_submit(kvd_client* client, kvd_sequence sequence,
     KVD_TRY(const GenerateOptions options, OptionsFrom(params, stops));
     KVD_TRY(Generation generation, client->client.StartGenerate(HandleFrom(sequence), options));
     const auto id = static_cast<kvd_request>(generation.request());
-    const MutexLock lock(client->generations_mutex);
+    const MutexLock lock(client->requests_mutex);
     client->generations.emplace(id, std::make_shared<Generation>(std::move(generation)));
     *request = id;
     return {};
@@ -318,17 +366,28 @@ int kvd_event_fd(kvd_client* client, int* descriptor) {
   });
 }
 
-int kvd_cancel(kvd_client* client, kvd_request request, int* was_found) {
+int kvd_finish(kvd_client* client, kvd_request request, int32_t timeout_ms) {
   return CallBody([&]() -> Status {
     KVD_CHECK_OK(NotNull(client, "client"));
-    KVD_TRY(const bool found, client->client.Cancel(static_cast<RequestId>(request)));
-    if (was_found != nullptr) *was_found = found ? 1 : 0;
-    return {};
+    const auto id = static_cast<RequestId>(request);
+    std::vector<std::byte> output;
+    const auto completion =
+        client->client.connection()->Finish(id, TimeoutFrom(timeout_ms), &output);
+    if (!completion && completion.error().code == Code::kTimeout) {
+      return std::unexpected(completion.error());
+    }
+    const kvd_finisher finish = TakeFinisher(client, request);
+    if (!completion) return std::unexpected(completion.error());
+    if (!finish) {
+      return Fail(Code::kNotFound, "request " + std::to_string(request) + ": not in flight");
+    }
+    return finish(*completion, output);
   });
 }
 
 void kvd_abandon(kvd_client* client, kvd_request request) {
   if (client == nullptr) return;
   const auto generation = TakeGeneration(client, request, false);
+  (void)TakeFinisher(client, request);
   client->client.connection()->Abandon(static_cast<RequestId>(request));
 }

@@ -9,23 +9,29 @@ using namespace kvd;
 
 namespace {
 
-Result<SaveOptions> SaveOptionsFrom(std::uint32_t flags) {
-  constexpr std::uint32_t kKnown = KVD_SAVE_NO_LOGITS | KVD_SAVE_TOKENS_ONLY | KVD_SAVE_UNPACKED |
-                                   KVD_SAVE_Q8_ROWS | KVD_SAVE_REPLACE;
-  if ((flags & ~kKnown) != 0) {
-    return Fail(Code::kInvalidArgument, "flags: " + std::to_string(flags) + ", of which " +
-                                            std::to_string(flags & ~kKnown) +
-                                            " mean nothing to this call");
-  }
-  return SaveOptions{.with_logits = (flags & KVD_SAVE_NO_LOGITS) == 0,
-                     .tokens_only = (flags & KVD_SAVE_TOKENS_ONLY) != 0,
-                     .is_packed = (flags & KVD_SAVE_UNPACKED) == 0,
-                     .q8_rows = (flags & KVD_SAVE_Q8_ROWS) != 0,
-                     .replaces = (flags & KVD_SAVE_REPLACE) != 0};
+static_assert(KVD_SAVE_NO_LOGITS == static_cast<int>(wire::kSaveNoLogits) &&
+              KVD_SAVE_TOKENS_ONLY == static_cast<int>(wire::kSaveTokensOnly) &&
+              KVD_SAVE_UNPACKED == static_cast<int>(wire::kSaveUnpacked) &&
+              KVD_SAVE_Q8_ROWS == static_cast<int>(wire::kSaveQ8Rows));
+
+struct SaveFlags {
+  std::int64_t bits = 0;  // wire::SaveBits
+  std::uint16_t flags = 0;
+};
+
+Result<SaveFlags> SaveFlagsFrom(std::uint32_t flags) {
+  constexpr std::uint32_t kBits =
+      KVD_SAVE_NO_LOGITS | KVD_SAVE_TOKENS_ONLY | KVD_SAVE_UNPACKED | KVD_SAVE_Q8_ROWS;
+  KVD_TRY([[maybe_unused]] const auto known, FlagsFrom(flags, kBits | KVD_SAVE_REPLACE));
+  return SaveFlags{.bits = flags & kBits,
+                   .flags = FlagIf((flags & KVD_SAVE_REPLACE) != 0, wire::kFlagForce)};
 }
 
-void Give(const SaveInfo& found, kvd_save_info* info) {
-  if (info != nullptr) *info = {found.file_bytes, found.unpacked_bytes, found.cell_count};
+auto GiveInfo(kvd_save_info* info) {
+  return [=](const wire::SaveReply& reply) -> Status {
+    if (info != nullptr) *info = {reply.file_bytes, reply.unpacked_bytes, reply.cells};
+    return {};
+  };
 }
 
 // Both zero terminated.
@@ -34,76 +40,56 @@ void CopyText(const std::string& text, char (&destination)[kBytes]) {
   text.copy(destination, kBytes - 1);
 }
 
-}  // namespace
-
-int kvd_save(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
-             kvd_save_info* info) {
-  return CallBody([&]() -> Status {
-    KVD_CHECK_OK(NotNull(client, "client"));
-    KVD_CHECK_OK(NotNull(name, "name"));
-    KVD_TRY(const SaveOptions options, SaveOptionsFrom(flags));
-    KVD_TRY(const SaveInfo saved,
-            client->client.Save(static_cast<SequenceHandle>(sequence), name, options));
-    Give(saved, info);
-    return {};
-  });
+kvd_loaded_sequence LoadedFrom(const LoadedSequence& sequence) {
+  kvd_loaded_sequence entry{};
+  entry.sequence = static_cast<kvd_sequence>(sequence.handle);
+  entry.cell_count = sequence.cell_count;
+  entry.is_converted = sequence.is_converted ? 1 : 0;
+  entry.is_computed = sequence.is_computed ? 1 : 0;
+  entry.has_sampler = sequence.has_sampler ? 1 : 0;
+  CopyText(sequence.k_type, entry.k_type);
+  CopyText(sequence.v_type, entry.v_type);
+  return entry;
 }
 
-int kvd_save_all(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info) {
-  return CallBody([&]() -> Status {
-    KVD_CHECK_OK(NotNull(client, "client"));
-    KVD_CHECK_OK(NotNull(name, "name"));
-    KVD_TRY(const SaveOptions options, SaveOptionsFrom(flags));
-    KVD_TRY(const SaveInfo saved, client->client.SaveAll(name, options));
-    Give(saved, info);
-    return {};
-  });
+Status GiveLoaded(const std::vector<LoadedSequence>& loaded, kvd_loaded_sequence** list,
+                  std::size_t* count) {
+  std::vector<kvd_loaded_sequence> found;
+  for (const LoadedSequence& sequence : loaded) found.push_back(LoadedFrom(sequence));
+  return GiveList(found, list, count);
 }
 
-int kvd_save_size(kvd_client* client, kvd_sequence sequence, uint32_t flags, kvd_save_info* info) {
-  return CallBody([&]() -> Status {
-    KVD_CHECK_OK(NotNull(client, "client"));
-    KVD_TRY(const SaveOptions options, SaveOptionsFrom(flags));
-    KVD_TRY(const SaveInfo size,
-            client->client.SaveSize(static_cast<SequenceHandle>(sequence), options));
-    Give(size, info);
-    return {};
-  });
+Status Save(kvd_client* client, kvd_sequence sequence, const char* name, std::uint32_t flags,
+            kvd_save_info* info, kvd_request* later) {
+  KVD_CHECK_OK(NotNull(name, "name"));
+  KVD_TRY(const SaveFlags save, SaveFlagsFrom(flags));
+  const auto payload = BytesFrom(name);
+  return Ask(client, later, wire::SaveArgs{HandleFrom(sequence), save.bits}, PayloadOf(payload),
+             save.flags, GiveInfo(info));
 }
 
-int kvd_load(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count) {
-  return CallBody([&]() -> Status {
-    KVD_CHECK_OK(NotNull(client, "client"));
-    KVD_CHECK_OK(NotNull(name, "name"));
-    KVD_CHECK_OK(NotNull(list, "list"));
-    KVD_CHECK_OK(NotNull(count, "count"));
-    KVD_TRY(const auto loaded, client->client.Load(name));
-    std::vector<kvd_loaded_sequence> found;
-    for (const LoadedSequence& sequence : loaded) {
-      kvd_loaded_sequence entry{};
-      entry.sequence = static_cast<kvd_sequence>(sequence.handle);
-      entry.cell_count = sequence.cell_count;
-      entry.is_converted = sequence.is_converted ? 1 : 0;
-      entry.is_computed = sequence.is_computed ? 1 : 0;
-      entry.has_sampler = sequence.has_sampler ? 1 : 0;
-      CopyText(sequence.k_type, entry.k_type);
-      CopyText(sequence.v_type, entry.v_type);
-      found.push_back(entry);
-    }
-    *list = CopyForCaller(found.data(), found.size());
-    *count = found.size();
-    return {};
-  });
+Status SaveAll(kvd_client* client, const char* name, std::uint32_t flags, kvd_save_info* info,
+               kvd_request* later) {
+  KVD_CHECK_OK(NotNull(name, "name"));
+  KVD_TRY(const SaveFlags save, SaveFlagsFrom(flags));
+  const auto payload = BytesFrom(name);
+  return Ask(client, later, wire::SaveAllArgs{save.bits}, PayloadOf(payload), save.flags,
+             GiveInfo(info));
 }
 
-int kvd_saved(kvd_client* client, kvd_saved_info** list, size_t* count) {
-  return CallBody([&]() -> Status {
-    KVD_CHECK_OK(NotNull(client, "client"));
-    KVD_CHECK_OK(NotNull(list, "list"));
-    KVD_CHECK_OK(NotNull(count, "count"));
-    KVD_TRY(const auto entries, client->client.Saved());
+Status SaveSize(kvd_client* client, kvd_sequence sequence, std::uint32_t flags, kvd_save_info* info,
+                kvd_request* later) {
+  KVD_TRY(const SaveFlags save, SaveFlagsFrom(flags));
+  return Ask(client, later, wire::SaveArgs{HandleFrom(sequence), save.bits | wire::kSaveSizeOnly},
+             {}, save.flags, GiveInfo(info));
+}
+
+Status Saved(kvd_client* client, kvd_saved_info** list, std::size_t* count, kvd_request* later) {
+  KVD_CHECK_OK(NotNull(list, "list"));
+  KVD_CHECK_OK(NotNull(count, "count"));
+  return Ask(client, later, wire::SavedArgs{}, {}, 0, [=](const auto& reply) -> Status {
     std::vector<kvd_saved_info> found;
-    for (const wire::SavedEntry& entry : entries) {
+    for (const wire::SavedEntry& entry : reply.entries) {
       kvd_saved_info info{};
       std::memcpy(info.name, entry.name, sizeof entry.name);
       info.file_bytes = entry.file_bytes;
@@ -117,16 +103,86 @@ int kvd_saved(kvd_client* client, kvd_saved_info** list, size_t* count) {
       std::memcpy(info.architecture, entry.architecture, sizeof entry.architecture - 1);
       found.push_back(info);
     }
-    *list = CopyForCaller(found.data(), found.size());
-    *count = found.size();
-    return {};
+    return GiveList(found, list, count);
   });
 }
 
-int kvd_remove_saved(kvd_client* client, const char* name) {
+Status RemoveSaved(kvd_client* client, const char* name, kvd_request* later) {
+  KVD_CHECK_OK(NotNull(name, "name"));
+  const auto payload = BytesFrom(name);
+  return Ask(client, later, wire::RemoveSavedArgs{}, PayloadOf(payload), 0, kGiveNothing);
+}
+
+}  // namespace
+
+int kvd_load(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count) {
   return CallBody([&]() -> Status {
     KVD_CHECK_OK(NotNull(client, "client"));
     KVD_CHECK_OK(NotNull(name, "name"));
-    return client->client.RemoveSaved(name);
+    KVD_CHECK_OK(NotNull(list, "list"));
+    KVD_CHECK_OK(NotNull(count, "count"));
+    KVD_TRY(const auto loaded, client->client.Load(name));
+    return GiveLoaded(loaded, list, count);
   });
+}
+int kvd_load_submit(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count,
+                    kvd_token** tokens, size_t* token_count, kvd_request* request) {
+  return SubmitBody(request, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(name, "name"));
+    KVD_CHECK_OK(NotNull(list, "list"));
+    KVD_CHECK_OK(NotNull(count, "count"));
+    KVD_CHECK_OK(NotNull(tokens, "tokens"));
+    KVD_CHECK_OK(NotNull(token_count, "token_count"));
+    const auto payload = BytesFrom(name);
+    return Ask(client, request, wire::LoadArgs{}, PayloadOf(payload), 0,
+               [=](const wire::LoadReply& reply) -> Status {
+                 KVD_TRY(const LoadedFile loaded, ReadLoaded(reply));
+                 std::vector<kvd_token> all;
+                 for (const auto& part : loaded.tokens) {
+                   all.insert(all.end(), part.begin(), part.end());
+                 }
+                 KVD_CHECK_OK(GiveList(all, tokens, token_count));
+                 return GiveLoaded(loaded.sequences, list, count);
+               });
+  });
+}
+
+int kvd_save(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
+             kvd_save_info* info) {
+  return CallBody([&] { return Save(client, sequence, name, flags, info, nullptr); });
+}
+int kvd_save_submit(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
+                    kvd_save_info* info, kvd_request* request) {
+  return SubmitBody(request, [&] { return Save(client, sequence, name, flags, info, request); });
+}
+
+int kvd_save_all(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info) {
+  return CallBody([&] { return SaveAll(client, name, flags, info, nullptr); });
+}
+int kvd_save_all_submit(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info,
+                        kvd_request* request) {
+  return SubmitBody(request, [&] { return SaveAll(client, name, flags, info, request); });
+}
+
+int kvd_save_size(kvd_client* client, kvd_sequence sequence, uint32_t flags, kvd_save_info* info) {
+  return CallBody([&] { return SaveSize(client, sequence, flags, info, nullptr); });
+}
+int kvd_save_size_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
+                         kvd_save_info* info, kvd_request* request) {
+  return SubmitBody(request, [&] { return SaveSize(client, sequence, flags, info, request); });
+}
+
+int kvd_saved(kvd_client* client, kvd_saved_info** list, size_t* count) {
+  return CallBody([&] { return Saved(client, list, count, nullptr); });
+}
+int kvd_saved_submit(kvd_client* client, kvd_saved_info** list, size_t* count,
+                     kvd_request* request) {
+  return SubmitBody(request, [&] { return Saved(client, list, count, request); });
+}
+
+int kvd_remove_saved(kvd_client* client, const char* name) {
+  return CallBody([&] { return RemoveSaved(client, name, nullptr); });
+}
+int kvd_remove_saved_submit(kvd_client* client, const char* name, kvd_request* request) {
+  return SubmitBody(request, [&] { return RemoveSaved(client, name, request); });
 }

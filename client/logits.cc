@@ -28,9 +28,12 @@ Result<Logits> Decoding::NextOf(const std::shared_ptr<Connection>& connection, R
   Logits logits;
   logits.output_ = HeldOutput(connection, piece.ticket);
   logits.row_floats_ = connection->info().vocab_size;
-  logits.row_first_ = static_cast<std::uint64_t>(piece.completion.value1);
-  logits.cell_count_ = static_cast<std::uint64_t>(piece.completion.value0);
-  logits.reuse_ = UnpackReuse(piece.completion.value2);
+  std::vector<std::byte> no_copy;  // the rows stay where they are
+  KVD_TRY(const wire::DecodeReply reply,
+          wire::ReadReply<wire::DecodeReply>("decode", piece.completion, no_copy));
+  logits.row_first_ = reply.row_first;
+  logits.cell_count_ = reply.cells;
+  logits.reuse_ = UnpackReuse(reply.reuse);
   logits.has_more_ = (piece.completion.flags & wire::kMore) != 0;
   if (piece.output.size() % (logits.row_floats_ * sizeof(float)) != 0) {
     connection->Abandon(request);

@@ -1,6 +1,7 @@
 #include "client/request_table.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvd {
 namespace {
@@ -21,7 +22,6 @@ PendingRequest* RequestTable::Add(OutputMode mode, bool is_remembered) {
   request->id = static_cast<RequestId>(++counter_ * kRequestsMax + index);
   request->mode = mode;
   request->is_remembered = is_remembered;
-  remembered_count_ += is_remembered ? 1 : 0;
   return request;
 }
 
@@ -40,6 +40,15 @@ std::vector<PendingRequest*> RequestTable::Unanswered() const {
   return unanswered;
 }
 
+void RequestTable::EnterWindow(PendingRequest* request) {
+  if (!request->is_remembered || std::exchange(request->is_in_window, true)) return;
+  ++window_count_;
+}
+
+void RequestTable::LeaveWindow(PendingRequest* request) {
+  if (std::exchange(request->is_in_window, false)) --window_count_;
+}
+
 void RequestTable::Free(PendingRequest* request) {
   const auto index = static_cast<std::uint64_t>(request->id) & kIndexMask;
   // Buffers are emptied and kept: the next request of this entry allocates nothing.
@@ -54,7 +63,7 @@ void RequestTable::Free(PendingRequest* request) {
   request->was_sent = false;
   request->received = 0;
   request->last_token = 0;
-  remembered_count_ -= request->is_remembered ? 1 : 0;
+  LeaveWindow(request);
   request->is_remembered = false;
   free_.push_back(static_cast<std::uint32_t>(index));
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "shm/ids.h"
-#include "shm/wire_messages.h"
+#include "shm/verb_table.h"
 
 namespace kvd {
 
@@ -40,7 +40,8 @@ struct PendingRequest {
   wire::Submission submission{};
   std::vector<std::byte> payload;
   bool was_sent = false;
-  bool is_remembered = false;  // in the session's window: wire::IsRemembered
+  bool is_remembered = false;  // by the session's window: wire::VerbRow::is_remembered
+  bool is_in_window = false;   // of those: sent, and without a final answer yet
   std::uint32_t received = 0;  // wire::Submission's
   TokenId last_token = 0;
 
@@ -64,14 +65,21 @@ class RequestTable {
   std::vector<PendingRequest*> Unanswered() const;
 
   std::size_t count() const { return entries_.size() - free_.size(); }
-  // Of those, the remembered ones.
-  std::size_t remembered_count() const { return remembered_count_; }
+
+  // Whether it may be sent: one more remembered request could push an answer out of the session's
+  // window that we do not have yet. Those that are in it fit.
+  bool FitsWindow(const PendingRequest& request) const {
+    return !request.is_remembered || request.is_in_window || window_count_ < layout::kAppliedMax;
+  }
+  // When it is sent, and when its final answer has come.
+  void EnterWindow(PendingRequest* request);
+  void LeaveWindow(PendingRequest* request);
 
  private:
   std::vector<std::unique_ptr<PendingRequest>> entries_;
   std::vector<std::uint32_t> free_;
   std::uint64_t counter_ = 0;
-  std::size_t remembered_count_ = 0;
+  std::size_t window_count_ = 0;
 };
 
 }  // namespace kvd

@@ -7,24 +7,23 @@
 namespace kvd {
 namespace {
 
-using wire::Verb;
-
-wire::Submission SaveRequest(Verb verb, SequenceHandle sequence, const SaveOptions& options) {
-  wire::Submission submission{};
-  submission.verb = static_cast<std::uint16_t>(verb);
-  submission.sequence = static_cast<std::uint64_t>(sequence);
-  submission.flags = options.replaces ? wire::kFlagForce : 0;
-  if (!options.with_logits) submission.argument |= wire::kSaveNoLogits;
-  if (options.tokens_only) submission.argument |= wire::kSaveTokensOnly;
-  if (!options.is_packed) submission.argument |= wire::kSaveUnpacked;
-  if (options.q8_rows) submission.argument |= wire::kSaveQ8Rows;
-  return submission;
+std::int64_t BitsOf(const SaveOptions& options) {
+  std::int64_t bits = 0;
+  if (!options.with_logits) bits |= wire::kSaveNoLogits;
+  if (options.tokens_only) bits |= wire::kSaveTokensOnly;
+  if (!options.is_packed) bits |= wire::kSaveUnpacked;
+  if (options.q8_rows) bits |= wire::kSaveQ8Rows;
+  return bits;
 }
 
-SaveInfo InfoOf(const wire::Completion& completion) {
-  return {.file_bytes = static_cast<std::uint64_t>(completion.value0),
-          .unpacked_bytes = static_cast<std::uint64_t>(completion.value1),
-          .cell_count = static_cast<std::uint64_t>(completion.value2)};
+std::uint16_t FlagsOf(const SaveOptions& options) {
+  return FlagIf(options.replaces, wire::kFlagForce);
+}
+
+SaveInfo InfoOf(const wire::SaveReply& reply) {
+  return {.file_bytes = reply.file_bytes,
+          .unpacked_bytes = reply.unpacked_bytes,
+          .cell_count = reply.cells};
 }
 
 std::string NameOf(const char* text, std::size_t bytes_max) {
@@ -40,41 +39,36 @@ std::unexpected<Error> BadAnswer(const std::string& what) {
 Result<SaveInfo> Client::Save(SequenceHandle sequence, std::string_view name,
                               const SaveOptions& options) const {
   const auto payload = std::as_bytes(std::span(name));
-  KVD_TRY(const auto completion, connection_->Call(SaveRequest(Verb::kSave, sequence, options),
-                                                   PayloadOf(payload), nullptr));
-  return InfoOf(completion);
+  KVD_TRY(const auto reply, Call(wire::SaveArgs{.sequence = sequence, .bits = BitsOf(options)},
+                                 PayloadOf(payload), FlagsOf(options)));
+  return InfoOf(reply);
 }
 
 Result<SaveInfo> Client::SaveAll(std::string_view name, const SaveOptions& options) const {
   const auto payload = std::as_bytes(std::span(name));
-  KVD_TRY(const auto completion,
-          connection_->Call(SaveRequest(Verb::kSaveAll, SequenceHandle::kNone, options),
-                            PayloadOf(payload), nullptr));
-  return InfoOf(completion);
+  KVD_TRY(const auto reply,
+          Call(wire::SaveAllArgs{.bits = BitsOf(options)}, PayloadOf(payload), FlagsOf(options)));
+  return InfoOf(reply);
 }
 
 Result<SaveInfo> Client::SaveSize(SequenceHandle sequence, const SaveOptions& options) const {
-  wire::Submission submission = SaveRequest(Verb::kSave, sequence, options);
-  submission.argument |= wire::kSaveSizeOnly;
-  KVD_TRY(const auto completion, connection_->Call(submission, {}, nullptr));
-  return InfoOf(completion);
+  KVD_TRY(const auto reply,
+          Call(wire::SaveArgs{.sequence = sequence, .bits = BitsOf(options) | wire::kSaveSizeOnly},
+               {}, FlagsOf(options)));
+  return InfoOf(reply);
 }
 
-Result<std::vector<LoadedSequence>> Client::Load(std::string_view name) const {
-  wire::Submission submission{};
-  submission.verb = static_cast<std::uint16_t>(Verb::kLoad);
-  const auto payload = std::as_bytes(std::span(name));
-  std::vector<std::byte> output;
-  KVD_TRY(const auto completion, connection_->Call(submission, PayloadOf(payload), &output));
-  const auto count = static_cast<std::uint64_t>(completion.value0);
-  if (completion.value0 < 0 || count > output.size() / sizeof(wire::LoadedEntry)) {
-    return BadAnswer(std::to_string(completion.value0) + " sequences in " +
+Result<LoadedFile> ReadLoaded(const wire::LoadReply& reply) {
+  const std::vector<std::byte>& output = reply.entries;
+  const auto count = static_cast<std::uint64_t>(reply.count);
+  if (reply.count < 0 || count > output.size() / sizeof(wire::LoadedEntry)) {
+    return BadAnswer(std::to_string(reply.count) + " sequences in " +
                      std::to_string(output.size()) + " bytes");
   }
   std::vector<wire::LoadedEntry> entries(count);
   if (count != 0) std::memcpy(entries.data(), output.data(), count * sizeof(wire::LoadedEntry));
   std::span<const std::byte> rest = std::span(output).subspan(count * sizeof(wire::LoadedEntry));
-  std::vector<LoadedSequence> loaded;
+  LoadedFile loaded;
   for (const wire::LoadedEntry& entry : entries) {
     LoadedSequence sequence{.handle = static_cast<SequenceHandle>(entry.handle),
                             .cell_count = std::uint64_t{entry.cell_count} + entry.token_count,
@@ -88,39 +82,36 @@ Result<std::vector<LoadedSequence>> Client::Load(std::string_view name) const {
     std::vector<TokenId> tokens(entry.token_count);
     if (token_bytes != 0) std::memcpy(tokens.data(), rest.data(), token_bytes);
     rest = rest.subspan(token_bytes);
-    if (!tokens.empty()) {
-      KVD_TRY(Decoding decoding,
-              StartDecode(sequence.handle, tokens, Pos{0}, wire::LogitsWanted::kNone));
-      for (bool has_more = true; has_more;) {
-        KVD_TRY(const Logits piece, decoding.Next());
-        has_more = piece.has_more();
-      }
-    }
-    loaded.push_back(std::move(sequence));
+    loaded.sequences.push_back(std::move(sequence));
+    loaded.tokens.push_back(std::move(tokens));
   }
   return loaded;
 }
 
-Result<std::vector<wire::SavedEntry>> Client::Saved() const {
-  wire::Submission submission{};
-  submission.verb = static_cast<std::uint16_t>(Verb::kSaved);
-  std::vector<std::byte> output;
-  KVD_TRY([[maybe_unused]] const auto completion, connection_->Call(submission, {}, &output));
-  if (output.size() % sizeof(wire::SavedEntry) != 0) {
-    return Fail(Code::kCorrupt, "answer to saved: " + std::to_string(output.size()) + " bytes");
+Result<std::vector<LoadedSequence>> Client::Load(std::string_view name) const {
+  const auto payload = std::as_bytes(std::span(name));
+  KVD_TRY(const auto reply, Call(wire::LoadArgs{}, PayloadOf(payload)));
+  KVD_TRY(LoadedFile loaded, ReadLoaded(reply));
+  for (std::size_t i = 0; i < loaded.sequences.size(); ++i) {
+    if (loaded.tokens[i].empty()) continue;
+    KVD_TRY(Decoding decoding, StartDecode(loaded.sequences[i].handle, loaded.tokens[i], Pos{0},
+                                           wire::LogitsWanted::kNone));
+    for (bool has_more = true; has_more;) {
+      KVD_TRY(const Logits piece, decoding.Next());
+      has_more = piece.has_more();
+    }
   }
-  std::vector<wire::SavedEntry> entries(output.size() / sizeof(wire::SavedEntry));
-  if (!output.empty()) std::memcpy(entries.data(), output.data(), output.size());
-  return entries;
+  return std::move(loaded.sequences);
+}
+
+Result<std::vector<wire::SavedEntry>> Client::Saved() const {
+  KVD_TRY(auto reply, Call(wire::SavedArgs{}));
+  return std::move(reply.entries);
 }
 
 Status Client::RemoveSaved(std::string_view name) const {
-  wire::Submission submission{};
-  submission.verb = static_cast<std::uint16_t>(Verb::kRemoveSaved);
   const auto payload = std::as_bytes(std::span(name));
-  KVD_TRY([[maybe_unused]] const auto completion,
-          connection_->Call(submission, PayloadOf(payload), nullptr));
-  return {};
+  return CallForNothing(wire::RemoveSavedArgs{}, PayloadOf(payload));
 }
 
 }  // namespace kvd

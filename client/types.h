@@ -8,9 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "shm/error.h"
 #include "shm/ids.h"
 #include "shm/piece_codec.h"
-#include "shm/wire_messages.h"
+#include "shm/verb_table.h"
 
 namespace kvd {
 
@@ -78,6 +79,15 @@ struct LoadedSequence {
   std::string v_type;
   bool has_sampler = false;  // of its last generation: wire::kResumeSampler goes on with it
 };
+
+// A saved file that was loaded. Where tokens alone were saved, they are still to be decoded, at
+// positions 0, 1, ...; none: the sequence has its cells.
+struct LoadedFile {
+  std::vector<LoadedSequence> sequences;
+  std::vector<std::vector<TokenId>> tokens;  // of each
+};
+// Error: kCorrupt.
+Result<LoadedFile> ReadLoaded(const wire::LoadReply& reply);
 
 // Which llama.cpp reads a state file that is written.
 enum class LlamaFileLayout : std::uint16_t { k2025 = 2025, k2026 = 2026 };

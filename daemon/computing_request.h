@@ -24,7 +24,7 @@
 #include "shm/error.h"
 #include "shm/ids.h"
 #include "shm/prefix_reuse.h"
-#include "shm/wire_messages.h"
+#include "shm/verb_table.h"
 
 namespace kvd {
 
@@ -156,6 +156,14 @@ class ComputingRequest {
   // Keeps a piece to be sent by Flush. REQUIRES: !has_piece().
   void SetPiece(Answer piece) { piece_ = std::move(piece); }
   void SetFinal(Answer final) { final_ = std::move(final); }
+  // The final answer is this reply of its verb.
+  template <class Typed>
+  void SetReply(Typed reply) {
+    Answer answer{.completion = MakeCompletion(), .output = {}};
+    wire::PutReply(reply, &answer.completion);
+    answer.output = wire::TakeOutput(reply);
+    SetFinal(std::move(answer));
+  }
   // The final answer has been published by other means (logits in place).
   void SetEnded();
   // A piece of kPieceProgress, if the client wants them and there is room: progress waits for

@@ -33,6 +33,12 @@ Reply CallWith(WorkControl& control, const WorkCall& work) {
   }
 }
 
+// The request that the submission is to end; nothing if it is no kCancel.
+std::optional<RequestId> CancelledBy(const wire::Submission& submission) {
+  if (static_cast<wire::Verb>(submission.verb) != wire::Verb::kCancel) return std::nullopt;
+  return wire::ReadArguments<wire::CancelArgs>(submission).request;
+}
+
 Outcome HandleWith(Service& service, const std::shared_ptr<Session>& session,
                    ReceivedSubmission& received, HeldCharge charge) {
   try {
@@ -148,20 +154,18 @@ Status Conversation::LookForCancels() {
   for (;; ++submissions_seen_) {
     KVD_TRY(const auto waiting, session_->PeekSubmission(submissions_seen_));
     if (!waiting) return {};
-    const auto target = static_cast<std::uint64_t>(waiting->argument);
-    if (waiting->verb != static_cast<std::uint16_t>(wire::Verb::kCancel) ||
-        target != pending_->completion.request || acted_on_.size() == kActedOnMax) {
+    const std::optional<RequestId> target = CancelledBy(*waiting);
+    if (!target || *target != static_cast<RequestId>(pending_->completion.request) ||
+        acted_on_.size() == kActedOnMax) {
       continue;
     }
-    if (parts_.workers.Cancel(session_->id(), static_cast<RequestId>(target))) {
-      acted_on_.push_back(target);
-    }
+    if (parts_.workers.Cancel(session_->id(), *target)) acted_on_.push_back(*target);
   }
 }
 
 bool Conversation::TakeActedOn(const wire::Submission& submission) {
-  if (submission.verb != static_cast<std::uint16_t>(wire::Verb::kCancel)) return false;
-  const auto found = std::ranges::find(acted_on_, static_cast<std::uint64_t>(submission.argument));
+  const std::optional<RequestId> target = CancelledBy(submission);
+  const auto found = target ? std::ranges::find(acted_on_, *target) : acted_on_.end();
   if (found == acted_on_.end()) return false;
   acted_on_.erase(found);
   return true;
@@ -173,7 +177,9 @@ void Conversation::HandleSubmission() {
   pending_->completion.request = received_.submission.request;
   pending_->completion.verb = received_.submission.verb;
   if (auto* const reply = std::get_if<Reply>(&outcome)) {
-    if (TakeActedOn(received_.submission) && reply->code == Code::kOk) reply->value0 = 1;
+    if (TakeActedOn(received_.submission) && reply->code == Code::kOk) {
+      *reply = MakeReply(wire::CancelReply{.was_found = true});
+    }
     return Answer(std::move(*reply));
   }
   if (auto* const work = std::get_if<WorkCall>(&outcome)) return Queue(std::move(*work));
@@ -203,11 +209,7 @@ void Conversation::Queue(WorkCall work) {
 
 void Conversation::Answer(Reply reply) {
   const std::size_t arena_bytes = session_->output_bytes_max();
-  pending_->completion.code = static_cast<std::uint8_t>(reply.code);
-  pending_->completion.sequence = static_cast<std::uint64_t>(reply.sequence);
-  pending_->completion.value0 = reply.value0;
-  pending_->completion.value1 = reply.value1;
-  pending_->completion.value2 = reply.value2;
+  PutReply(reply, &pending_->completion);
   pending_->output = std::move(reply.output);
   pending_->charge = std::move(reply.charge);
   pending_->piece_bytes = arena_bytes;

@@ -90,7 +90,7 @@ class Conversation {
   bool in_work_ = false;                // pending_ awaits its contents
   std::uint32_t submissions_seen_ = 0;  // by LookForCancels, of those that wait
   // Targets of kCancels that wait in the ring and were acted on.
-  std::vector<std::uint64_t> acted_on_;
+  std::vector<RequestId> acted_on_;
   bool closed_ = false;
   bool said_goodbye_ = false;
   std::unique_ptr<IoLoop::Handle> retry_;

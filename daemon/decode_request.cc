@@ -21,9 +21,7 @@ DecodeRequest::DecodeRequest(RequestOrigin origin, SequenceHandle sequence, Pos 
   if (resumption.lost > 0) {
     take_back_.emplace(this->sequence(), Pos{pos_.value + static_cast<std::int32_t>(done_)});
   } else if (left() == 0) {  // without logits: all is said
-    wire::Completion completion = MakeCompletion();
-    completion.value0 = static_cast<std::int64_t>(done_);
-    SetFinal({.completion = completion, .output = {}});
+    SetReply(wire::DecodeReply{.sequence = this->sequence(), .cells = done_});
   }
 }
 
@@ -84,12 +82,14 @@ void DecodeRequest::Finish(const StepItem& item, std::span<const float>) {
     return EndWith({Code::kCancelled, "cancelled; what was committed stays"});
   }
   done_ += item.tokens.size();
-  wire::Completion completion = MakeCompletion();
-  completion.value0 = static_cast<std::int64_t>(done_);
-  completion.value2 = PackReuse(opening.reuse);
   // Rows are counted among those wanted: with kLast there is one, row 0.
   const bool wants_all = wanted_ == wire::LogitsWanted::kAll;
-  completion.value1 = wants_all ? static_cast<std::int64_t>(done_ - space->rows) : 0;
+  const wire::DecodeReply reply{.sequence = sequence(),
+                                .cells = done_,
+                                .row_first = wants_all ? done_ - space->rows : 0,
+                                .reuse = PackReuse(opening.reuse)};
+  wire::Completion completion = MakeCompletion();
+  wire::PutReply(reply, &completion);
   if (space) {
     const bool is_final = !space->holds_slot;
     KVD_ASSERT(is_final == (left() == 0));
@@ -123,9 +123,7 @@ void DivideRequest::DoWork(Engine& engine, std::size_t tokens) {
   if (is_done && !*is_done) return;
   const std::unique_ptr<CellWork> over = std::move(work_);
   if (!is_done) return EndWith(is_done.error());
-  wire::Completion completion = MakeCompletion();
-  completion.value0 = over->cell_count();
-  SetFinal({.completion = completion, .output = {}});
+  SetReply(wire::DivideReply{.sequence = sequence(), .cells = over->cell_count()});
 }
 
 void DivideRequest::OnCancel() {

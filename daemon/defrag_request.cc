@@ -22,9 +22,7 @@ void DefragRequest::DoWork(Engine& engine, std::size_t cells) {
       .settling_ns = static_cast<std::uint64_t>(report.settling.count()),
       .sequences_settled = report.sequences_settled,
       .reserved = 0};
-  std::vector<std::byte> output(sizeof reply);
-  std::memcpy(output.data(), &reply, sizeof reply);
-  SetFinal({.completion = MakeCompletion(), .output = std::move(output)});
+  SetReply(wire::OneReply<wire::DefragReply>{reply});
 }
 
 void DefragRequest::OnCancel() {

@@ -34,11 +34,9 @@ void EmbedRequest::DoWork(Engine& engine, std::size_t tokens) {
   const std::span<float> values = embedding.values;
   for (std::size_t row = 0; normalizes_ && row < embedding.row_count; ++row)
     NormalizeRow(values.subspan(row * embedding.width, embedding.width));
-  wire::Completion completion = MakeCompletion();
-  completion.value0 = static_cast<std::int64_t>(embedding.row_count);
-  completion.value1 = static_cast<std::int64_t>(embedding.width);
-  const auto bytes = std::as_bytes(values);
-  SetFinal({.completion = completion, .output = {bytes.begin(), bytes.end()}});
+  SetReply(wire::EmbedReply{.rows = embedding.row_count,
+                            .width = embedding.width,
+                            .values = std::move(embedding.values)});
 }
 
 void EmbedRequest::OnCancel() {

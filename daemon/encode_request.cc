@@ -31,10 +31,9 @@ void EncodeRequest::DoWork(Engine& engine, std::size_t tokens) {
   work_.reset();
   buffers_ = {};
   if (!is_done) return EndWith(is_done.error());
-  wire::Completion completion = MakeCompletion();
-  completion.value0 = static_cast<std::int64_t>(tokens_.size());
-  completion.value1 = start_token_;
-  SetFinal({.completion = completion, .output = {}});
+  wire::EncodeReply reply{.sequence = sequence(), .tokens = tokens_.size()};
+  if (start_token_ >= 0) reply.start_token = start_token_;
+  SetReply(reply);
 }
 
 void EncodeRequest::OnCancel() {

@@ -37,13 +37,6 @@ constexpr std::size_t kPieceBytesMax = sizeof(wire::GeneratePiece) + sizeof(Toke
                                        (1 + wire::kLogprobsMax) * sizeof(wire::TokenLogprob);
 static_assert(kPieceBytesMax <= wire::kArenaBytesMin);
 
-template <class T>
-std::vector<std::byte> BytesOf(const T& value) {
-  std::vector<std::byte> bytes(sizeof value);
-  std::memcpy(bytes.data(), &value, sizeof value);
-  return bytes;
-}
-
 }  // namespace
 
 void TakeSampling(const SamplingParams& sampling, wire::GenerateRequest* generate) {
@@ -327,7 +320,7 @@ void GenerationRequest::Conclude() {
       .shared_origin = static_cast<std::uint8_t>(opening.reuse.origin),
       .share_limit = static_cast<std::uint8_t>(opening.reuse.limit),
       .reserved = 0};
-  SetFinal({.completion = MakeCompletion(), .output = BytesOf(result)});
+  SetReply(wire::OneReply<wire::GenerateResult>{result});
 }
 
 void GenerationRequest::OnCancel() {

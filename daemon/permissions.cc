@@ -17,18 +17,15 @@ SequenceAccess AccessOf(const Caller& caller, const SequenceInfo& sequence) {
   return SequenceAccess::kChangeByForce;
 }
 
-std::unexpected<Error> FailNotFound(const char* what, SequenceHandle handle) {
+std::unexpected<Error> FailNotFound(std::string_view what, SequenceHandle handle) {
   return Fail(Code::kNotFound, std::string(what) + " " +
                                    std::to_string(static_cast<std::uint64_t>(handle)) +
                                    ": no such sequence");
 }
 
-Status CheckRead(SequenceAccess access, const char* what, SequenceHandle handle) {
-  if (access == SequenceAccess::kNone) return FailNotFound(what, handle);
-  return {};
-}
+namespace {
 
-Status CheckChange(SequenceAccess access, bool force, const char* what,
+Status CheckChange(SequenceAccess access, bool force, std::string_view what,
                    const SequenceInfo& sequence) {
   const std::string name =
       std::string(what) + " " + std::to_string(static_cast<std::uint64_t>(sequence.handle)) + ": ";
@@ -45,6 +42,29 @@ Status CheckChange(SequenceAccess access, bool force, const char* what,
       return Fail(Code::kPermission, name + "is published and immutable; fork it");
   }
   return Fail(Code::kInternal, name + "access " + std::to_string(static_cast<int>(access)));
+}
+
+}  // namespace
+
+Status CheckAccess(wire::Access needed, const Caller& caller, const SequenceInfo& sequence,
+                   bool force, std::string_view what) {
+  const SequenceAccess access = AccessOf(caller, sequence);
+  if (access == SequenceAccess::kNone) return FailNotFound(what, sequence.handle);
+  switch (needed) {
+    case wire::Access::kNone:
+    case wire::Access::kRead: return {};
+    case wire::Access::kChange:
+    case wire::Access::kEdit: return CheckChange(access, force, what, sequence);
+    case wire::Access::kOwn: {
+      const bool is_published = (sequence.flags & layout::kSequencePublished) != 0;
+      if (sequence.owner.session == caller.session && !is_published) return {};
+      return Fail(Code::kPermission,
+                  std::string(what) + " " +
+                      std::to_string(static_cast<std::uint64_t>(sequence.handle)) +
+                      ": is not one of this session's own");
+    }
+  }
+  return Fail(Code::kInternal, "access " + std::to_string(static_cast<int>(needed)));
 }
 
 }  // namespace kvd

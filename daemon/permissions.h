@@ -10,10 +10,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "engine/memory/memory.h"
 #include "shm/error.h"
 #include "shm/ids.h"
+#include "shm/verb_slots.h"
 
 namespace kvd {
 
@@ -34,12 +36,12 @@ SequenceAccess AccessOf(const Caller& caller, const SequenceInfo& sequence);
 
 // The errors of a sequence that the caller may not see or change. `what` names the field
 // ("sequence", "sequence2").
-std::unexpected<Error> FailNotFound(const char* what, SequenceHandle handle);
+std::unexpected<Error> FailNotFound(std::string_view what, SequenceHandle handle);
 
-// Status of reading or changing with that access. Errors: kNotFound, kPermission (the message names
-// kFlagForce's spelling where it would help, and the owner where it would not).
-Status CheckRead(SequenceAccess access, const char* what, SequenceHandle handle);
-Status CheckChange(SequenceAccess access, bool force, const char* what,
-                   const SequenceInfo& sequence);
+// Whether the caller may do with it what an argument of that rule needs. kEdit is as kChange here.
+// Errors: kNotFound, kPermission (the message names kFlagForce's spelling where it would help, and
+// the owner where it would not).
+Status CheckAccess(wire::Access needed, const Caller& caller, const SequenceInfo& sequence,
+                   bool force, std::string_view what);
 
 }  // namespace kvd

@@ -23,7 +23,7 @@
 #include "engine/engine.h"
 #include "engine/saved_state/prompt_store.h"
 #include "shm/mutex.h"
-#include "shm/wire_messages.h"
+#include "shm/verb_table.h"
 
 namespace kvd {
 

@@ -47,17 +47,14 @@ void ReplayRequest::DoWork(Engine&, std::size_t tokens) {
   }
   if (!*is_done) return TryProgress(rewind_->done, rewind_->tokens.size());
   const Rewind rewind = *std::exchange(rewind_, std::nullopt);
-  Result<AfterReplay::Answer> answer = after_.finish(rewind);
+  Result<Reply> answer = after_.finish(rewind);
   if (!answer) {
     Undo();
     return EndWith(answer.error());
   }
   after_.undo = nullptr;
   wire::Completion completion = MakeCompletion();
-  completion.sequence = answer->completion.sequence;
-  completion.value0 = answer->completion.value0;
-  completion.value1 = answer->completion.value1;
-  completion.value2 = answer->completion.value2;
+  PutReply(*answer, &completion);
   SetFinal({.completion = completion, .output = std::move(answer->output)});
 }
 

@@ -9,17 +9,14 @@
 #include <vector>
 
 #include "daemon/computing_request.h"
+#include "daemon/reply.h"
 
 namespace kvd {
 
 // What follows once the sequence has been cut.
 struct AfterReplay {
-  struct Answer {
-    wire::Completion completion{};  // its values; origin and code are filled in
-    std::vector<std::byte> output;
-  };
-  // On the engine thread. An error ends the request with it.
-  std::function<Result<Answer>(const Rewind&)> finish;
+  // On the engine thread: the answer. An error ends the request with it.
+  std::function<Result<Reply>(const Rewind&)> finish;
   // When it ends otherwise: by an error, or cancelled. May be empty.
   std::function<void()> undo;
 };

@@ -16,6 +16,7 @@
 #include "engine/work_control.h"
 #include "shm/error.h"
 #include "shm/ids.h"
+#include "shm/verb_slots.h"
 
 namespace kvd {
 
@@ -50,8 +51,32 @@ inline Reply ErrorReply(const Error& error) {
   return reply;
 }
 
-inline Reply ReplyOf(Result<Reply> result) {
-  return result ? std::move(*result) : ErrorReply(result.error());
+// The typed reply of a verb (shm/verbs_*.h), as it is sent.
+template <class Typed>
+Reply MakeReply(Typed typed) {
+  wire::ReplySlots slots;
+  wire::PutReply(typed, &slots);
+  return {.sequence = static_cast<SequenceHandle>(slots[wire::ReplySlot::kSequence]),
+          .value0 = slots[wire::ReplySlot::kValue0],
+          .value1 = slots[wire::ReplySlot::kValue1],
+          .value2 = slots[wire::ReplySlot::kValue2],
+          .output = wire::TakeOutput(typed),
+          .unit_bytes = wire::UnitBytesOf<Typed>()};
+}
+inline Reply MakeReply(Reply reply) { return reply; }
+
+// The slots of a completion; its output is the caller's to send.
+inline void PutReply(const Reply& reply, wire::Completion* completion) {
+  completion->code = static_cast<std::uint8_t>(reply.code);
+  completion->sequence = static_cast<std::uint64_t>(reply.sequence);
+  completion->value0 = reply.value0;
+  completion->value1 = reply.value1;
+  completion->value2 = reply.value2;
+}
+
+template <class Typed>
+Reply ReplyOf(Result<Typed> result) {
+  return result ? MakeReply(std::move(*result)) : ErrorReply(result.error());
 }
 
 // How a submission continues: answered now, by a call that workers make, or by the scheduler.

@@ -139,18 +139,18 @@ Result<std::optional<AppliedReply>> SavedStates::Earlier(const FileAttempt& atte
   return std::unexpected(found.error());
 }
 
-Reply SavedStates::SavedAlready(int folder, const std::string& name) const {
-  Reply reply;
+wire::SaveReply SavedStates::SavedAlready(int folder, const std::string& name) const {
+  wire::SaveReply reply;
   const Result<StateFileReader> file = OpenFile(folder, name);
   if (!file) return reply;  // removed since, or damaged
-  reply.value0 = static_cast<std::int64_t>(file->header().file_bytes);
-  reply.value1 = static_cast<std::int64_t>(UnpackedFileBytes(file->sections()));
-  for (const SavedSequence& saved : file->sequences()) reply.value2 += saved.header.cell_count;
+  reply.file_bytes = file->header().file_bytes;
+  reply.unpacked_bytes = UnpackedFileBytes(file->sections());
+  for (const SavedSequence& saved : file->sequences()) reply.cells += saved.header.cell_count;
   return reply;
 }
 
-Result<std::optional<Reply>> SavedStates::LoadedAlready(const FileAttempt& attempt,
-                                                        const Result<StateFileReader>& file) {
+Result<std::optional<wire::LoadReply>> SavedStates::LoadedAlready(
+    const FileAttempt& attempt, const Result<StateFileReader>& file) {
   if (!attempt.is_again) return std::nullopt;
   Memory& memory = engine_.memory();
   KVD_TRY(const std::optional<AppliedReply> earlier, Earlier(attempt));
@@ -169,10 +169,9 @@ Result<std::optional<Reply>> SavedStates::LoadedAlready(const FileAttempt& attem
   wire::LoadedEntry entry{};
   entry.handle = static_cast<std::uint64_t>(info->handle);
   entry.cell_count = info->cell_count;
-  Reply reply;
-  reply.sequence = info->handle;
-  reply.value0 = 1;
-  reply.Append(entry);
+  wire::LoadReply reply{.first = info->handle, .count = 1};
+  const auto bytes = std::as_bytes(std::span(&entry, 1));
+  reply.entries.assign(bytes.begin(), bytes.end());
   return std::optional(std::move(reply));
 }
 
@@ -221,7 +220,7 @@ Result<std::unique_ptr<SavedStates::Reservation>> SavedStates::Reserve(std::uint
   }
 }
 
-Result<Reply> SavedStates::Save(const SaveCall& call, WorkControl& work) {
+Result<wire::SaveReply> SavedStates::Save(const SaveCall& call, WorkControl& work) {
   const bool writes = !call.name.empty();
   if (writes) KVD_CHECK_OK(CheckName(call.name));
   KVD_TRY(const std::optional<AppliedReply> earlier, Earlier(call.attempt));
@@ -254,9 +253,7 @@ Result<Reply> SavedStates::Save(const SaveCall& call, WorkControl& work) {
   }
   KVD_TRY(std::vector<state_file::SectionEntry> sections, PlanSections(items, call.profile));
   const std::uint64_t unpacked_bytes = UnpackedFileBytes(sections);
-  Reply reply;
-  reply.value1 = static_cast<std::int64_t>(unpacked_bytes);
-  reply.value2 = static_cast<std::int64_t>(cells);
+  wire::SaveReply reply{.unpacked_bytes = unpacked_bytes, .cells = cells};
   if (!writes) return reply;
   KVD_TRY(const UniqueFd folder, OpenFolder(call.uid, true));
   (void)RemoveStaleTemporaries(folder.get());
@@ -273,7 +270,7 @@ Result<Reply> SavedStates::Save(const SaveCall& call, WorkControl& work) {
                         {.directory = folder.get(), .name = call.name, .replace = replaces},
                         kThreads, work));
   KVD_CHECK_OK(memory.sessions().Remember(call.attempt.applied, Sessions::Stage::kEnded, 0));
-  reply.value0 = static_cast<std::int64_t>(report.file_bytes);
+  reply.file_bytes = report.file_bytes;
   Log(LogLevel::kInfo, "save",
       "name=" + call.name + " sequences=" + std::to_string(call.sequences.size()) +
           " cells=" + std::to_string(cells) + " bytes=" + std::to_string(report.file_bytes) +
@@ -331,15 +328,15 @@ Status SavedStates::LoadAll(const SequenceOwner& owner, const RequestTag& applie
                                               file.header().header_crc);
 }
 
-Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& name,
-                                SamplerStates* samplers, const FileAttempt& attempt,
-                                WorkControl& work) {
+Result<wire::LoadReply> SavedStates::Load(const SequenceOwner& owner, const std::string& name,
+                                          SamplerStates* samplers, const FileAttempt& attempt,
+                                          WorkControl& work) {
   KVD_CHECK_OK(CheckName(name));
   const Result<UniqueFd> folder = OpenFolder(owner.uid, false);
   if (!folder && folder.error().code == Code::kNotFound) return NoSuchState(name);
   if (!folder) return std::unexpected(folder.error());
   const Result<StateFileReader> opened = OpenFile(folder->get(), name);
-  KVD_TRY(std::optional<Reply> answered, LoadedAlready(attempt, opened));
+  KVD_TRY(std::optional<wire::LoadReply> answered, LoadedAlready(attempt, opened));
   if (answered) return *std::move(answered);
   if (!opened) return std::unexpected(opened.error());
   const StateFileReader& file = *opened;
@@ -352,11 +349,11 @@ Result<Reply> SavedStates::Load(const SequenceOwner& owner, const std::string& n
     }
     return std::unexpected(std::move(status).error());
   }
-  Reply reply;
-  reply.sequence = static_cast<SequenceHandle>(entries.front().handle);
-  reply.value0 = static_cast<std::int64_t>(entries.size());
-  reply.AppendBytes(std::as_bytes(std::span(entries)));
-  reply.AppendBytes(std::as_bytes(std::span(tokens)));
+  wire::LoadReply reply{.first = static_cast<SequenceHandle>(entries.front().handle),
+                        .count = std::ssize(entries)};
+  for (const auto bytes : {std::as_bytes(std::span(entries)), std::as_bytes(std::span(tokens))}) {
+    reply.entries.insert(reply.entries.end(), bytes.begin(), bytes.end());
+  }
   Log(LogLevel::kInfo, "load",
       "name=" + name + " sequences=" + std::to_string(entries.size()) +
           " uid=" + std::to_string(owner.uid));
@@ -395,28 +392,27 @@ wire::SavedEntry SavedStates::Describe(int folder, const std::string& name) cons
   return entry;
 }
 
-Result<Reply> SavedStates::List(std::uint32_t uid, WorkControl& work) {
-  Reply reply;
-  reply.unit_bytes = sizeof(wire::SavedEntry);
+Result<wire::ListReply<wire::SavedEntry>> SavedStates::List(std::uint32_t uid, WorkControl& work) {
+  wire::ListReply<wire::SavedEntry> reply;
   const Result<UniqueFd> folder = OpenFolder(uid, false);
   if (!folder && folder.error().code == Code::kNotFound) return reply;
   if (!folder) return std::unexpected(folder.error());
   KVD_TRY(const std::vector<std::string> names, NamesIn(folder->get()));
   for (const std::string& name : names) {
     KVD_CHECK_OK(work.Continue());
-    reply.Append(Describe(folder->get(), name));
+    reply.entries.push_back(Describe(folder->get(), name));
   }
   return reply;
 }
 
-Result<Reply> SavedStates::Remove(std::uint32_t uid, const std::string& name,
-                                  const FileAttempt& attempt) {
+Result<wire::NoReply> SavedStates::Remove(std::uint32_t uid, const std::string& name,
+                                          const FileAttempt& attempt) {
   KVD_CHECK_OK(CheckName(name));
   const Result<UniqueFd> folder = OpenFolder(uid, false);
   if (!folder && folder.error().code == Code::kNotFound) return NoSuchState(name);
   if (!folder) return std::unexpected(folder.error());
   KVD_TRY(const std::optional<AppliedReply> earlier, Earlier(attempt));
-  if (earlier && earlier->has_ended) return Reply{};
+  if (earlier && earlier->has_ended) return wire::NoReply{};
   Memory& memory = engine_.memory();
   struct stat about{};
   const bool exists = ::fstatat(folder->get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
@@ -426,7 +422,7 @@ Result<Reply> SavedStates::Remove(std::uint32_t uid, const std::string& name,
     return FailErrno("removing the saved state " + Quoted(name));
   }
   KVD_CHECK_OK(memory.sessions().Remember(attempt.applied, Sessions::Stage::kEnded, 0));
-  return Reply{};
+  return wire::NoReply{};
 }
 
 }  // namespace kvd

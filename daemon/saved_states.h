@@ -21,7 +21,7 @@
 #include "engine/work_control.h"
 #include "shm/mutex.h"
 #include "shm/unique_fd.h"
-#include "shm/wire_messages.h"
+#include "shm/verb_table.h"
 
 namespace kvd {
 
@@ -50,13 +50,15 @@ class SavedStates {
     bool replace = false;
     const SamplerStates* samplers = nullptr;  // of the sequences; null: they have none
   };
-  // ---- Replies as wire::Verb says. Errors: also kCancelled.
-  Result<Reply> Save(const SaveCall& call, WorkControl& work);
+  // ---- Errors: also kCancelled.
+  Result<wire::SaveReply> Save(const SaveCall& call, WorkControl& work);
   // Samplers that were saved come back to `samplers`, if it is not null.
-  Result<Reply> Load(const SequenceOwner& owner, const std::string& name, SamplerStates* samplers,
-                     const FileAttempt& attempt, WorkControl& work);
-  Result<Reply> List(std::uint32_t uid, WorkControl& work);
-  Result<Reply> Remove(std::uint32_t uid, const std::string& name, const FileAttempt& attempt = {});
+  Result<wire::LoadReply> Load(const SequenceOwner& owner, const std::string& name,
+                               SamplerStates* samplers, const FileAttempt& attempt,
+                               WorkControl& work);
+  Result<wire::ListReply<wire::SavedEntry>> List(std::uint32_t uid, WorkControl& work);
+  Result<wire::NoReply> Remove(std::uint32_t uid, const std::string& name,
+                               const FileAttempt& attempt = {});
 
  private:
   SavedStates(UniqueFd directory, Engine& engine, const QuotaPolicy& quotas)
@@ -68,12 +70,12 @@ class SavedStates {
   // What is known of an earlier attempt; nullopt: it has changed nothing. Error: kConflict.
   Result<std::optional<AppliedReply>> Earlier(const FileAttempt& attempt) const;
   // The answer of a save that had ended, as far as its file is there.
-  Reply SavedAlready(int folder, const std::string& name) const;
+  wire::SaveReply SavedAlready(int folder, const std::string& name) const;
   // The answer of a load that had ended and whose file is another one now or gone. nullopt: it had
   // not, or can be done again from the same file: what it had made is dropped, since nobody has
   // heard of it. Error: kConflict.
-  Result<std::optional<Reply>> LoadedAlready(const FileAttempt& attempt,
-                                             const Result<StateFileReader>& file);
+  Result<std::optional<wire::LoadReply>> LoadedAlready(const FileAttempt& attempt,
+                                                       const Result<StateFileReader>& file);
   // Bytes that a save may write, counted for its uid until it has ended.
   class Reservation;
   // Error: kNoSpace (the uid may not hold that many more bytes).

@@ -1,13 +1,15 @@
-// Dispatch, and what several verbs share: the way from a handle to a sequence that the caller may
-// use.
+// Dispatch by the table of verbs, and what several verbs share: the way from a handle to a sequence
+// that the caller may use.
 #include "daemon/service.h"
 
 #include <algorithm>
+#include <array>
+#include <concepts>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "daemon/prompt_cache.h"
-#include "shm/wire_check.h"
 
 namespace kvd {
 
@@ -36,77 +38,73 @@ Outcome Service::Handle(const std::shared_ptr<Session>& session, ReceivedSubmiss
       return ErrorReply(allowed.error());
     }
   }
-  const Request request{.session = session,
-                        .submission = received.submission,
-                        .payload = received.payload,
-                        .caller = {.session = session->id(),
-                                   .uid = session->uid(),
-                                   .salt = session->identity().cache_salt},
-                        .received = received,
-                        .charge = received.payload.empty()
-                                      ? nullptr
-                                      : std::make_shared<const HeldCharge>(std::move(charge))};
-  if (request.has(wire::kFlagRetry)) {
-    Result<std::optional<Reply>> again = AnswerAgain(request);
-    if (!again) return ErrorReply(again.error());
-    if (*again) return std::move(**again);
+  const VerbRequest request{.session = session,
+                            .submission = received.submission,
+                            .payload = received.payload,
+                            .caller = {.session = session->id(),
+                                       .uid = session->uid(),
+                                       .salt = session->identity().cache_salt},
+                            .received = received,
+                            .charge = received.payload.empty()
+                                          ? nullptr
+                                          : std::make_shared<const HeldCharge>(std::move(charge))};
+  using Runner = Result<Outcome> (Service::*)(const VerbRequest&);
+  static constexpr auto kRunners = []<std::size_t... kIndices>(std::index_sequence<kIndices...>) {
+    return std::array<Runner, sizeof...(kIndices)>{&Service::Run<kIndices>...};
+  }(std::make_index_sequence<wire::kVerbLast>{});
+  if (wire::FindVerb(received.submission.verb) == nullptr) {
+    return ErrorReply({Code::kInvalidArgument, "verb: is not known"});
   }
-  Result<Outcome> outcome = Dispatch(request);
+  Result<Outcome> outcome = (this->*kRunners[received.submission.verb - 1u])(request);
   if (!outcome) return ErrorReply(outcome.error());
   return std::move(*outcome);
 }
 
-Result<Outcome> Service::Dispatch(const Request& request) {
-  using wire::Verb;
-  switch (static_cast<Verb>(request.submission.verb)) {
-    case Verb::kPing: {
-      Reply reply;
-      reply.output.assign(request.payload.begin(), request.payload.end());
-      return reply;
+template <std::size_t kIndex>
+Result<Outcome> Service::Run(const VerbRequest& request) {
+  using Row = std::tuple_element_t<kIndex, wire::VerbTable>;
+  using Args = typename Row::Args;
+  constexpr const wire::VerbRow& kRow = wire::kVerbRows[kIndex];
+  if constexpr (kRow.caller == wire::CallerRule::kDaemonsUid) {
+    if (!quotas_.is_own(request.caller.uid)) {
+      return Fail(Code::kPermission, std::string(kRow.name) + ": for the daemon's own user");
     }
-    case Verb::kInfo: return Info(request);
-    case Verb::kProfile: return Profile();
-    case Verb::kCreate: return Create(request);
-    case Verb::kFork: return Fork(request);
-    case Verb::kDrop: return Drop(request);
-    case Verb::kCopyRange: return CopyRange(request);
-    case Verb::kRemoveRange: return RemoveRange(request);
-    case Verb::kKeep: return Keep(request);
-    case Verb::kClear: return Clear(request);
-    case Verb::kAdd: return Add(request);
-    case Verb::kDivide: return Divide(request);
-    case Verb::kQuery: return Query(request);
-    case Verb::kDecode: return Decode(request);
-    case Verb::kGenerate: return Generate(request);
-    case Verb::kCancel: return Cancel(request);
-    case Verb::kReadTokens: return ReadTokens(request);
-    case Verb::kReadText: return ReadText(request);
-    case Verb::kList: return List(request);
-    case Verb::kPublish: return Publish(request);
-    case Verb::kUnpublish: return Unpublish(request);
-    case Verb::kAttach: return Attach(request);
-    case Verb::kSnapshots: return Snapshots(request);
-    case Verb::kTokenize: return Tokenize(request);
-    case Verb::kDetokenize: return Detokenize(request);
-    case Verb::kChat: return Chat(request);
-    case Verb::kDefrag: return Defrag(request);
-    case Verb::kEmbed: return Embed(request);
-    case Verb::kEncode: return Encode(request);
-    case Verb::kRetain: return Retain(request);
-    case Verb::kPin: return Pin(request);
-    case Verb::kDropRetained: return DropRetained(request);
-    case Verb::kSave: return Save(request);
-    case Verb::kLoad: return Load(request);
-    case Verb::kSaved: return Saved(request);
-    case Verb::kRemoveSaved: return RemoveSaved(request);
-    case Verb::kSaveAll: return SaveAll(request);
-    case Verb::kLlamaExport: return ExportLlama(request);
-    case Verb::kLlamaUpload: return UploadLlama(request);
-    case Verb::kLlamaImport: return ImportLlama(request);
-    case Verb::kCache: return Cache();
   }
-  return Fail(Code::kInvalidArgument,
-              "verb: " + std::to_string(request.submission.verb) + " is not known");
+  Call<Args> call{request, wire::ReadArguments<Args>(request.submission)};
+  if (request.is_again()) {
+    std::vector<SequenceHandle> made;
+    KVD_TRY(const std::optional<wire::Remembered> remembered, FindRemembered(request, kRow, &made));
+    if constexpr (kRow.resend == wire::Resend::kReply) {
+      if (remembered) {
+        KVD_TRY(typename Row::Reply reply, Row::Reply::Again(call.args, *remembered));
+        return MakeReply(std::move(reply));
+      }
+    }
+  }
+  const auto look_up = [&](wire::ArgumentSlot slot, std::uint64_t handle,
+                           SequenceInfo* info) -> Status {
+    const wire::SlotRule& rule = kRow.slot(slot);
+    if (rule.kind != wire::SlotKind::kHandle) return {};
+    KVD_TRY(*info, Find(request, rule, static_cast<SequenceHandle>(handle)));
+    return {};
+  };
+  call.found = look_up(wire::ArgumentSlot::kSequence, request.submission.sequence, &call.sequence);
+  if (call.found) {
+    call.found =
+        look_up(wire::ArgumentSlot::kSequence2, request.submission.sequence2, &call.sequence2);
+  }
+  const bool handler_looks = kRow.resend == wire::Resend::kHandler && request.is_again();
+  if (!handler_looks) KVD_CHECK_OK(call.found);
+  auto answer = Do(std::as_const(call));
+  using Answer = typename decltype(answer)::value_type;
+  static_assert(std::same_as<Answer, Outcome> || std::same_as<Answer, typename Row::Reply>,
+                "a handler returns the reply of its row");
+  if constexpr (std::same_as<Answer, Outcome>) {
+    return answer;
+  } else {
+    if (!answer) return std::unexpected(std::move(answer).error());
+    return MakeReply(std::move(*answer));
+  }
 }
 
 void Service::SessionLost(SessionId session) { scheduler_.CancelSession(session); }
@@ -134,27 +132,20 @@ void Service::LetGoOf(SessionId session) {
   (void)memory_.sessions().Close(session);  // kNotFound: one that could not be taken up again
 }
 
-Result<SequenceInfo> Service::FindReadable(const Request& request, const char* field,
-                                           SequenceHandle handle) const {
+Result<SequenceInfo> Service::Find(const VerbRequest& request, const wire::SlotRule& rule,
+                                   SequenceHandle handle) const {
   Result<SequenceInfo> info = memory_.sequences().Query(handle);
   if (!info) {
-    if (info.error().code == Code::kNotFound) return FailNotFound(field, handle);
+    if (info.error().code == Code::kNotFound) return FailNotFound(rule.name, handle);
     return std::unexpected(info.error());
   }
-  KVD_CHECK_OK(CheckRead(AccessOf(request.caller, *info), field, handle));
-  return info;
-}
-
-Result<SequenceInfo> Service::FindChangeable(const Request& request, const char* field,
-                                             SequenceHandle handle) const {
-  KVD_TRY(const SequenceInfo info, FindReadable(request, field, handle));
   KVD_CHECK_OK(
-      CheckChange(AccessOf(request.caller, info), request.has(wire::kFlagForce), field, info));
-  KVD_CHECK_OK(scheduler_.CheckIdle(handle));
+      CheckAccess(rule.access, request.caller, *info, request.has(wire::kFlagForce), rule.name));
+  if (rule.access == wire::Access::kEdit) KVD_CHECK_OK(scheduler_.CheckIdle(handle));
   return info;
 }
 
-Result<AcquiredSequence> Service::AcquireForWrite(const Request& request,
+Result<AcquiredSequence> Service::AcquireForWrite(const VerbRequest& request,
                                                   const SequenceInfo& info) {
   if ((info.flags & layout::kSequenceRetained) == 0) return AcquiredSequence();
   SequenceOwner owner = OwnerFor(request.caller);
@@ -165,16 +156,6 @@ Result<AcquiredSequence> Service::AcquireForWrite(const Request& request,
 
 SequenceOwner Service::OwnerFor(const Caller& caller) const {
   return {.uid = caller.uid, .session = caller.session, .namespace_salt = caller.salt};
-}
-
-Result<PosRange> RangeOf(const wire::Submission& submission) {
-  const PosRange range{.begin = Pos{std::max(submission.p0, 0)},
-                       .end = submission.p1 < 0 ? kPosEnd : Pos{submission.p1}};
-  if (range.begin > range.end) {
-    return Fail(Code::kInvalidArgument, "p0: " + std::to_string(submission.p0) +
-                                            " is more than p1, " + std::to_string(submission.p1));
-  }
-  return range;
 }
 
 }  // namespace kvd

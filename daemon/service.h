@@ -3,8 +3,11 @@
 //
 // Owner: the server; its methods belong to the io thread. Metadata verbs act on the engine's memory
 // directly (locked inside, microseconds) and never wait for a computing step; what takes long (text,
-// files) is returned as a call for workers; computing verbs go to the scheduler. Arguments of submissions have passed wire::ValidateSubmission and are a private copy;
-// everything else about them is checked here, before anything changes.
+// files) is returned as a call for workers; computing verbs go to the scheduler. Arguments of
+// submissions have passed wire::ValidateSubmission and are a private copy; everything else about them
+// is checked here, before anything changes.
+//
+// A verb is an overload of Do, found by the type of its arguments (shm/verb_table.h).
 #pragma once
 
 #include <chrono>
@@ -29,7 +32,9 @@
 #include "daemon/saved_states.h"
 #include "daemon/scheduler.h"
 #include "daemon/session.h"
+#include "daemon/verb_call.h"
 #include "engine/engine.h"
+#include "shm/verb_table.h"
 
 namespace kvd {
 
@@ -72,26 +77,6 @@ class Service {
   void SessionLost(SessionId session);
 
  private:
-  struct Request {
-    const std::shared_ptr<Session>& session;
-    const wire::Submission& submission;
-    std::span<const std::byte> payload;
-    Caller caller;
-    ReceivedSubmission& received;
-    SharedCharge charge;  // of the payload
-
-    SequenceHandle sequence() const { return static_cast<SequenceHandle>(submission.sequence); }
-    SequenceHandle sequence2() const { return static_cast<SequenceHandle>(submission.sequence2); }
-    bool has(wire::SubmissionFlags flag) const { return (submission.flags & flag) != 0; }
-    // The payload for a call that outlives the request. `payload` is of no use then.
-    std::vector<std::byte> TakePayload() const { return std::move(received.payload); }
-    RequestId id() const { return static_cast<RequestId>(submission.request); }
-    // As what it is remembered by the commit that applies it.
-    RequestTag applied() const {
-      return {.session = caller.session, .request = id(), .kind = submission.verb};
-    }
-  };
-
   // How far a computing request came before it was sent again.
   struct Progress {
     std::uint32_t first_cell = 0;    // of the sequence, before the request
@@ -100,7 +85,14 @@ class Service {
     bool is_known = false;           // an earlier attempt has computed some
   };
 
-  Result<Outcome> Dispatch(const Request& request);
+  // ---- service.cc: one way for all verbs
+  // Runs the verb of row kIndex of the table: answers what was applied before, looks up what the
+  // arguments name, and calls its handler.
+  template <std::size_t kIndex>
+  Result<Outcome> Run(const VerbRequest& request);
+  // The sequence of an argument, if the caller has that access to it.
+  Result<SequenceInfo> Find(const VerbRequest& request, const wire::SlotRule& rule,
+                            SequenceHandle handle) const;
   // A call for that session has ended after its connection: what it made goes with a session that
   // has ended.
   void Abandoned(SessionId session);
@@ -108,102 +100,111 @@ class Service {
   void LetGoOf(SessionId session);
 
   // ---- what a caller may reach
-  Result<SequenceInfo> FindReadable(const Request& request, const char* field,
-                                    SequenceHandle handle) const;
-  // Also not being computed (kBusy). Nothing has changed yet: see AcquireForWrite.
-  Result<SequenceInfo> FindChangeable(const Request& request, const char* field,
-                                      SequenceHandle handle) const;
   // Last before the change, when all else is checked. A retained sequence counts for the caller from
   // then on. Errors: kNoSpace (its quotas), kNotFound (evicted meanwhile).
-  Result<AcquiredSequence> AcquireForWrite(const Request& request, const SequenceInfo& info);
+  Result<AcquiredSequence> AcquireForWrite(const VerbRequest& request, const SequenceInfo& info);
   SequenceOwner OwnerFor(const Caller& caller) const;
 
-  // ---- verbs_sequences.cc
-  Result<Reply> Create(const Request& request);
-  Result<Outcome> Fork(const Request& request);
-  Result<Reply> Drop(const Request& request);
-  Result<Outcome> CopyRange(const Request& request);
-  Result<Outcome> RemoveRange(const Request& request);
-  Result<Reply> Keep(const Request& request);
-  Result<Reply> Clear(const Request& request);
-  Result<Reply> Add(const Request& request);
-  Result<Reply> Query(const Request& request);
-  Result<Outcome> List(const Request& request);
-  Result<Outcome> ReadTokens(const Request& request);
-  // ---- verbs_replays.cc: the same where tokens have to be computed again
-  Result<Outcome> RemoveWithReplay(const Request& request, SequenceHandle sequence, PosRange range);
-  Result<Outcome> ForkWithReplay(const Request& request, std::uint32_t cell_count,
-                                 std::size_t count);
-  Result<Outcome> CopyWithReplay(const Request& request, PosRange range);
+  // ---- the handlers, by the type of the arguments. Each returns its reply, or an Outcome where
+  // workers or the scheduler may answer.
+  // verbs_sequences.cc
+  Result<wire::CreateReply> Do(const Call<wire::CreateArgs>& call);
+  Result<Outcome> Do(const Call<wire::ForkArgs>& call);
+  Result<wire::NoReply> Do(const Call<wire::DropArgs>& call);
+  Result<Outcome> Do(const Call<wire::CopyRangeArgs>& call);
+  Result<Outcome> Do(const Call<wire::RemoveRangeArgs>& call);
+  Result<wire::NoReply> Do(const Call<wire::KeepArgs>& call);
+  Result<wire::NoReply> Do(const Call<wire::ClearArgs>& call);
+  Result<wire::NoReply> Do(const Call<wire::AddArgs>& call);
+  Result<wire::QueryReply> Do(const Call<wire::QueryArgs>& call);
+  Result<Outcome> Do(const Call<wire::ListArgs>& call);
+  Result<Outcome> Do(const Call<wire::ReadTokensArgs>& call);
+  // verbs_prefixes.cc
+  Result<wire::RetainReply> Do(const Call<wire::RetainArgs>& call);
+  Result<wire::PinReply> Do(const Call<wire::PinArgs>& call);
+  Result<wire::DropRetainedReply> Do(const Call<wire::DropRetainedArgs>& call);
+  // verbs_snapshots.cc
+  Result<wire::PublishReply> Do(const Call<wire::PublishArgs>& call);
+  Result<wire::NoReply> Do(const Call<wire::UnpublishArgs>& call);
+  Result<wire::ForkedReply> Do(const Call<wire::AttachArgs>& call);
+  Result<wire::ListReply<wire::SnapshotEntry>> Do(const Call<wire::SnapshotsArgs>& call);
+  // verbs_why.cc
+  Result<Outcome> Do(const Call<wire::WhyArgs>& call);
+  // verbs_saved.cc
+  Result<Outcome> Do(const Call<wire::SaveArgs>& call);
+  Result<Outcome> Do(const Call<wire::SaveAllArgs>& call);
+  Result<Outcome> Do(const Call<wire::LoadArgs>& call);
+  Result<Outcome> Do(const Call<wire::SavedArgs>& call);
+  Result<Outcome> Do(const Call<wire::RemoveSavedArgs>& call);
+  // verbs_text.cc
+  Result<Outcome> Do(const Call<wire::TokenizeArgs>& call);
+  Result<Outcome> Do(const Call<wire::DetokenizeArgs>& call);
+  Result<Outcome> Do(const Call<wire::ChatArgs>& call);
+  Result<Outcome> Do(const Call<wire::ReadTextArgs>& call);
+  // verbs_computing.cc
+  Result<Outcome> Do(const Call<wire::DecodeArgs>& call);
+  Result<Outcome> Do(const Call<wire::GenerateArgs>& call);
+  Result<Outcome> Do(const Call<wire::DivideArgs>& call);
+  Result<Outcome> Do(const Call<wire::DefragArgs>& call);
+  Result<Outcome> Do(const Call<wire::EmbedArgs>& call);
+  Result<Outcome> Do(const Call<wire::EncodeArgs>& call);
+  Result<wire::CancelReply> Do(const Call<wire::CancelArgs>& call);
+  // verbs_llama.cc
+  Result<Outcome> Do(const Call<wire::LlamaExportArgs>& call);
+  Result<wire::LlamaUploadReply> Do(const Call<wire::LlamaUploadArgs>& call);
+  Result<Outcome> Do(const Call<wire::LlamaImportArgs>& call);
+  // verbs_info.cc
+  Result<wire::PingReply> Do(const Call<wire::PingArgs>& call);
+  Result<Outcome> Do(const Call<wire::InfoArgs>& call);
+  Result<wire::OneReply<wire::CacheReply>> Do(const Call<wire::CacheArgs>& call);
+  Result<wire::OneReply<wire::ProfileReply>> Do(const Call<wire::ProfileArgs>& call);
+
+  // ---- verbs_replays.cc: edits and forks where tokens have to be computed again
+  Result<Outcome> RemoveWithReplay(const Call<wire::RemoveRangeArgs>& call);
+  Result<Outcome> ForkWithReplay(const Call<wire::ForkArgs>& call);
+  Result<Outcome> CopyWithReplay(const Call<wire::CopyRangeArgs>& call);
   // `applied`: what the cut itself is remembered as.
-  Result<Outcome> SubmitReplay(const Request& request, SequenceHandle sequence, PosRange range,
+  Result<Outcome> SubmitReplay(const VerbRequest& request, SequenceHandle sequence, PosRange range,
                                const RequestTag& applied, AfterReplay after);
   // ---- verbs_prefixes.cc
-  Result<Reply> Retain(const Request& request);
-  Result<Reply> Pin(const Request& request);
-  Result<Reply> DropRetained(const Request& request);
   // How a prompt for that sequence is to come by its cells.
-  OpeningState OpeningFor(const Request& request, const SequenceInfo& info) const;
+  OpeningState OpeningFor(const VerbRequest& request, const SequenceInfo& info,
+                          bool wants_all_logits) const;
   // Lets go of a sequence; whether it stays as a retained one.
   Result<bool> LetGo(SequenceHandle handle, const RequestTag& applied = {});
   // ---- verbs_retried.cc: requests that are sent again
-  // The answer that it had, if it was applied. Errors: kConflict.
-  Result<std::optional<Reply>> AnswerAgain(const Request& request);
+  // What is remembered of it; nothing if it was not applied. Sequences that it has made on its way
+  // are dropped then. `made`: storage of the answer's. Errors: kConflict.
+  Result<std::optional<wire::Remembered>> FindRemembered(const VerbRequest& request,
+                                                         const wire::VerbRow& row,
+                                                         std::vector<SequenceHandle>* made);
   // Drops the sequences that it has made.
-  void DropPartsOf(const Request& request);
-  Result<Reply> RememberedReply(const Request& request, const AppliedReply& applied) const;
+  void DropPartsOf(const VerbRequest& request);
   // What it has committed of `sequence` before. Errors: kConflict.
-  Result<Progress> ProgressOf(const Request& request, const SequenceInfo& info,
+  Result<Progress> ProgressOf(const VerbRequest& request, const SequenceInfo& info,
                               std::span<const TokenId> prompt) const;
-  // ---- verbs_snapshots.cc
-  Result<Reply> Publish(const Request& request);
-  Result<Reply> Unpublish(const Request& request);
-  Result<Reply> Attach(const Request& request);
-  Result<Reply> Snapshots(const Request& request);
   // ---- verbs_saved.cc
-  static FileAttempt AttemptOf(const Request& request);
+  static FileAttempt AttemptOf(const VerbRequest& request);
   Result<SavedStates*> FindStore() const;  // kUnsupported: there is none
   // `sequences`: or why they cannot be saved, unless that was done already.
-  Result<Outcome> SaveSequences(const Request& request,
+  Result<Outcome> SaveSequences(const VerbRequest& request, std::int64_t bits,
                                 Result<std::vector<SequenceHandle>> sequences);
-  Result<Outcome> Save(const Request& request);
-  Result<Outcome> SaveAll(const Request& request);
-  Result<Outcome> Load(const Request& request);
-  Result<Outcome> Saved(const Request& request);
-  Result<Outcome> RemoveSaved(const Request& request);
-  // ---- verbs_text.cc
-  Result<Outcome> Tokenize(const Request& request);
-  Result<Outcome> Detokenize(const Request& request);
-  Result<Outcome> Chat(const Request& request);
-  Result<Outcome> ReadText(const Request& request);
   // ---- verbs_computing.cc
-  Result<Outcome> Decode(const Request& request);
-  Result<Outcome> Generate(const Request& request);
   // Where kContinue takes the logits from.
-  Status PrepareContinue(const Request& request, const SequenceInfo& info, GenerationState* state);
-  Result<Outcome> Divide(const Request& request);
-  Result<Outcome> Defrag(const Request& request);
-  Result<Outcome> Embed(const Request& request);
-  Result<Outcome> Encode(const Request& request);
-  Result<Reply> Cancel(const Request& request);
+  Status PrepareContinue(const VerbRequest& request, const SequenceInfo& info,
+                         GenerationState* state);
   // Room in the pool at all; what is free and the uid's share are asked for before the first step.
   Status CheckTokenCount(std::uint64_t tokens) const;
-  // Error: kInvalidArgument (p0 is not the next position, or positions would overflow).
-  Result<Pos> CheckNextPos(const SequenceInfo& info, std::int64_t p0, std::size_t tokens) const;
+  // Error: kInvalidArgument (pos is not the next position, or positions would overflow).
+  Result<Pos> CheckNextPos(const SequenceInfo& info, std::int64_t pos, std::size_t tokens) const;
   // ---- verbs_llama.cc
-  Result<Outcome> ExportLlama(const Request& request);
-  Result<Reply> UploadLlama(const Request& request);
-  Result<Outcome> ImportLlama(const Request& request);
-  Result<Reply> ImportUploaded(const Session& session, const SequenceOwner& owner,
-                               const RequestTag& applied, const wire::LlamaImportParams& params,
-                               LlamaUpload& upload, WorkControl& work);
+  Result<wire::LlamaImportReply> ImportUploaded(const Session& session, const SequenceOwner& owner,
+                                                const RequestTag& applied,
+                                                const wire::LlamaImportParams& params,
+                                                LlamaUpload& upload, WorkControl& work);
   std::vector<SequenceHandle> SequencesOf(SessionId session) const;
   // Of an export or an upload.
   std::uint64_t LlamaBytesMax(std::uint32_t uid) const;
-  // ---- verbs_info.cc
-  Result<Outcome> Info(const Request& request);
-  Result<Reply> Cache() const;
-  Result<Reply> Profile() const;
 
   Engine& engine_;
   Memory& memory_;
@@ -213,14 +214,9 @@ class Service {
   const PrefixOptions prefixes_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   SamplerStates samplers_;
-  std::vector<SequenceHandle> fork_handles_;  // scratch of Fork
   std::map<SessionId, LlamaUpload> uploads_;  // files that are being sent
   HeldBytes held_;
   const std::uint64_t tokens_max_;
 };
-
-// [p0, p1) of a submission: a negative begin is 0, a negative end is open. Error: kInvalidArgument
-// (p0 > p1).
-Result<PosRange> RangeOf(const wire::Submission& submission);
 
 }  // namespace kvd

@@ -48,9 +48,8 @@ std::unexpected<Error> TooMuchReceived(std::uint64_t received, std::size_t commi
 }
 
 // Rows that the client does not have are computed again, with their tokens.
-Result<DecodeResumption> ResumeDecode(const wire::Submission& submission, const auto& progress,
-                                      std::size_t tokens) {
-  const auto wanted = static_cast<wire::LogitsWanted>(submission.argument);
+Result<DecodeResumption> ResumeDecode(const wire::Submission& submission, wire::LogitsWanted wanted,
+                                      const auto& progress, std::size_t tokens) {
   std::size_t kept = progress.done;
   if (wanted == wire::LogitsWanted::kLast && kept == tokens) kept = tokens - 1;
   if (wanted == wire::LogitsWanted::kAll) kept = submission.received;
@@ -111,60 +110,50 @@ Status Service::CheckTokenCount(std::uint64_t tokens) const {
   return {};
 }
 
-Result<Pos> Service::CheckNextPos(const SequenceInfo& info, std::int64_t p0,
+Result<Pos> Service::CheckNextPos(const SequenceInfo& info, std::int64_t pos,
                                   std::size_t tokens) const {
-  if (p0 != info.next_pos.value) {
+  if (pos != info.next_pos.value) {
     return Fail(Code::kInvalidArgument,
-                "p0: " + std::to_string(p0) + " is not the next position of sequence " +
+                "pos: " + std::to_string(pos) + " is not the next position of sequence " +
                     std::to_string(static_cast<std::uint64_t>(info.handle)) + ", " +
                     std::to_string(info.next_pos.value));
   }
   if (tokens > static_cast<std::size_t>(kPosEnd.value - info.next_pos.value)) {
     return Fail(Code::kInvalidArgument, "tokens: " + std::to_string(tokens) + " from position " +
-                                            std::to_string(p0) + " on pass the last position, " +
+                                            std::to_string(pos) + " on pass the last position, " +
                                             std::to_string(kPosEnd.value - 1));
   }
   return info.next_pos;
 }
 
-Result<Outcome> Service::Decode(const Request& request) {
+Result<Outcome> Service::Do(const Call<wire::DecodeArgs>& call) {
   KVD_CHECK_OK(CheckDecoder(engine_.config()));
   const std::uint32_t vocab_size = engine_.config().vocab_size;
-  const std::int64_t wanted = request.submission.argument;
-  if (wanted < 0 || wanted > static_cast<std::int64_t>(wire::LogitsWanted::kAll)) {
-    return Fail(Code::kInvalidArgument,
-                "argument: " + std::to_string(wanted) + " is not 0 (none), 1 (last) or 2 (all)");
-  }
-  const auto logits = static_cast<wire::LogitsWanted>(wanted);
+  const wire::LogitsWanted logits = call.args.logits;
   const std::size_t row_bytes = std::size_t{vocab_size} * sizeof(float);
-  if (logits != wire::LogitsWanted::kNone && row_bytes > request.session->output_bytes_max()) {
+  if (logits != wire::LogitsWanted::kNone && row_bytes > call.session->output_bytes_max()) {
     return Fail(Code::kNoSpace, "result arena: a row of logits has " + std::to_string(row_bytes) +
                                     " bytes, the arena " +
-                                    std::to_string(request.session->output_bytes_max()));
+                                    std::to_string(call.session->output_bytes_max()));
   }
-  KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(request.payload, vocab_size));
-  KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
-  KVD_TRY(const Progress progress, ProgressOf(request, info, tokens));
-  KVD_TRY(const auto resumption, ResumeDecode(request.submission, progress, tokens.size()));
+  KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(call.payload, vocab_size));
+  const SequenceInfo& info = call.sequence;
+  KVD_TRY(const Progress progress, ProgressOf(call, info, tokens));
+  KVD_TRY(const auto resumption, ResumeDecode(call.submission, logits, progress, tokens.size()));
   const auto done = static_cast<std::int64_t>(progress.done);
-  KVD_TRY(const Pos next, CheckNextPos(info, request.submission.p0 + done, tokens.size()));
+  KVD_TRY(const Pos next, CheckNextPos(info, call.args.pos.value + done, tokens.size()));
   const Pos pos{static_cast<std::int32_t>(next.value - done)};
   KVD_CHECK_OK(CheckTokenCount(tokens.size()));
-  auto decode = std::make_unique<DecodeRequest>(
-      RequestOrigin{.session = request.session,
-                    .request = static_cast<RequestId>(request.submission.request),
-                    .verb = wire::Verb::kDecode,
-                    .wants_progress = request.has(wire::kFlagProgress),
-                    .charge = request.charge},
-      info.handle, pos, std::move(tokens), logits, vocab_size, resumption);
-  decode->opening = OpeningFor(request, info);
-  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
+  auto decode = std::make_unique<DecodeRequest>(call.origin(), info.handle, pos, std::move(tokens),
+                                                logits, vocab_size, resumption);
+  decode->opening = OpeningFor(call, info, logits == wire::LogitsWanted::kAll);
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
   KVD_CHECK_OK(scheduler_.Submit(std::move(decode)));
   acquired.Keep();
   return AnsweredByScheduler{};
 }
 
-Status Service::PrepareContinue(const Request& request, const SequenceInfo& info,
+Status Service::PrepareContinue(const VerbRequest& request, const SequenceInfo& info,
                                 GenerationState* state) {
   state->last_logits.resize(engine_.config().vocab_size);
   KVD_TRY(const bool has_logits,
@@ -184,10 +173,8 @@ Status Service::PrepareContinue(const Request& request, const SequenceInfo& info
   std::vector<Pos> positions;
   KVD_CHECK_OK(memory_.holds().ReadCells(info.handle, info.cell_count - 1, 1, &tokens, &positions));
   SequenceHandle fork = SequenceHandle::kNone;
-  RequestTag part = request.applied();
-  part.completes = false;
   KVD_CHECK_OK(memory_.sequences().Fork(info.handle, OwnerFor(request.caller), {&fork, 1},
-                                        info.cell_count - 1, part));
+                                        info.cell_count - 1, request.part()));
   state->scratch = ScratchSequence(memory_, fork);
   KVD_TRY(const SequenceInfo forked, memory_.sequences().Query(fork));
   // Its place must be a step's: right behind the cell before it.
@@ -200,19 +187,18 @@ Status Service::PrepareContinue(const Request& request, const SequenceInfo& info
   return {};
 }
 
-Result<Outcome> Service::Generate(const Request& request) {
+Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
   KVD_CHECK_OK(CheckDecoder(engine_.config()));
   const std::uint32_t vocab_size = engine_.config().vocab_size;
-  KVD_TRY(wire::GenerateRequest generate, wire::ParseGenerate(request.payload, vocab_size));
-  KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
-  KVD_TRY(const Progress progress, ProgressOf(request, info, generate.tokens));
-  KVD_TRY(auto resumption, ResumeGeneration(request.submission, progress, generate, vocab_size));
+  KVD_TRY(wire::GenerateRequest generate, wire::ParseGenerate(call.payload, vocab_size));
+  const SequenceInfo& info = call.sequence;
+  KVD_TRY(const Progress progress, ProgressOf(call, info, generate.tokens));
+  KVD_TRY(auto resumption, ResumeGeneration(call.submission, progress, generate, vocab_size));
   const auto done = static_cast<std::int64_t>(progress.done);
-  const std::int64_t p0 =
-      request.submission.p0 == -1 ? info.next_pos.value : request.submission.p0 + done;
-  KVD_TRY(const Pos pos, CheckNextPos(info, p0, generate.tokens.size()));
+  const std::int64_t wanted_pos = call.args.pos ? call.args.pos->value + done : info.next_pos.value;
+  KVD_TRY(const Pos pos, CheckNextPos(info, wanted_pos, generate.tokens.size()));
   KVD_CHECK_OK(CheckTokenCount(generate.tokens.size()));
-  if (request.has(wire::kFlagRetry)) DropPartsOf(request);  // what kContinue had computed beside it
+  if (call.is_again()) DropPartsOf(call);  // what kContinue had computed beside it
   GenerationState state;
   state.keeps_logits = engine_.state_bytes() != 0;
   state.samplers = &samplers_;
@@ -230,11 +216,11 @@ Result<Outcome> Service::Generate(const Request& request) {
     state.draw_count = kept->draw_count - own;
   }
   if ((generate.params.flags & wire::kContinue) != 0 && !resumption) {
-    KVD_CHECK_OK(PrepareContinue(request, info, &state));
+    KVD_CHECK_OK(PrepareContinue(call, info, &state));
   }
   if (generate.params.seed == 0) {
-    const auto& stored = request.session->identity().stored;
-    generate.params.seed = stored ? SeedOf(SessionSeed(*stored), request.id()) : DrawSeed();
+    const auto& stored = call.session->identity().stored;
+    generate.params.seed = stored ? SeedOf(SessionSeed(*stored), call.id()) : DrawSeed();
   }
   std::vector<TokenId> history;
   std::vector<Pos> positions;
@@ -243,94 +229,65 @@ Result<Outcome> Service::Generate(const Request& request) {
                                            &history, &positions));
   }
   KVD_TRY(auto generation,
-          GenerationRequest::Create({.session = request.session,
-                                     .request = static_cast<RequestId>(request.submission.request),
-                                     .verb = wire::Verb::kGenerate,
-                                     .wants_progress = request.has(wire::kFlagProgress),
-                                     .charge = request.charge},
-                                    info.handle, pos, progress.first_cell, std::move(generate),
-                                    history, engine_.vocabulary(), vocab_size, std::move(state),
-                                    std::move(resumption)));
-  generation->opening = OpeningFor(request, info);
-  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
+          GenerationRequest::Create(call.origin(), info.handle, pos, progress.first_cell,
+                                    std::move(generate), history, engine_.vocabulary(), vocab_size,
+                                    std::move(state), std::move(resumption)));
+  generation->opening = OpeningFor(call, info, false);
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
   KVD_CHECK_OK(scheduler_.Submit(std::move(generation)));
   acquired.Keep();
   return AnsweredByScheduler{};
 }
 
-Result<Outcome> Service::Divide(const Request& request) {
-  const std::int64_t divisor = request.submission.argument;
-  if (divisor < 1 || divisor > INT32_MAX) {
-    return Fail(Code::kInvalidArgument,
-                "argument: " + std::to_string(divisor) + " is no divisor; at least 1");
-  }
-  KVD_TRY(const PosRange range, RangeOf(request.submission));
-  KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
-  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
+Result<Outcome> Service::Do(const Call<wire::DivideArgs>& call) {
+  const SequenceInfo& info = call.sequence;
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
   KVD_CHECK_OK(scheduler_.Submit(std::make_unique<DivideRequest>(
-      RequestOrigin{.session = request.session,
-                    .request = static_cast<RequestId>(request.submission.request),
-                    .verb = wire::Verb::kDivide},
-      info.handle, range, static_cast<std::int32_t>(divisor), info.cell_count)));
+      call.origin(), info.handle, call.args.range, call.args.divisor, info.cell_count)));
   acquired.Keep();
   return AnsweredByScheduler{};
 }
 
-Result<Outcome> Service::Defrag(const Request& request) {
-  if (!quotas_.is_own(request.caller.uid)) {
-    return Fail(Code::kPermission, "defrag: for the daemon's own user");
-  }
-  KVD_CHECK_OK(scheduler_.Submit(std::make_unique<DefragRequest>(
-      RequestOrigin{.session = request.session,
-                    .request = static_cast<RequestId>(request.submission.request),
-                    .verb = wire::Verb::kDefrag})));
+Result<Outcome> Service::Do(const Call<wire::DefragArgs>& call) {
+  KVD_CHECK_OK(scheduler_.Submit(std::make_unique<DefragRequest>(call.origin())));
   return AnsweredByScheduler{};
 }
 
-Result<Outcome> Service::Embed(const Request& request) {
+Result<Outcome> Service::Do(const Call<wire::EmbedArgs>& call) {
   const ModelConfig& config = engine_.config();
-  KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(request.payload, config.vocab_size));
+  KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(call.payload, config.vocab_size));
   KVD_CHECK_OK(CheckEmbed(config, tokens));
   const std::size_t rows = config.encoder.pooling == Pooling::kNone ? tokens.size() : 1;
   const std::size_t bytes = rows * config.embedding_size * sizeof(float);
-  if (bytes > request.session->output_bytes_max()) {
+  if (bytes > call.session->output_bytes_max()) {
     return Fail(Code::kNoSpace, "result arena: the rows have " + std::to_string(bytes) +
                                     " bytes, the arena " +
-                                    std::to_string(request.session->output_bytes_max()));
+                                    std::to_string(call.session->output_bytes_max()));
   }
+  RequestOrigin origin = call.origin();
+  origin.account = held_.AccountOf(call.caller.uid);
   KVD_CHECK_OK(scheduler_.Submit(std::make_unique<EmbedRequest>(
-      RequestOrigin{.session = request.session,
-                    .request = static_cast<RequestId>(request.submission.request),
-                    .verb = wire::Verb::kEmbed,
-                    .charge = request.charge,
-                    .account = held_.AccountOf(request.caller.uid)},
-      std::move(tokens), request.has(wire::kFlagNormalize))));
+      std::move(origin), std::move(tokens), call.has(wire::kFlagNormalize))));
   return AnsweredByScheduler{};
 }
 
-Result<Outcome> Service::Encode(const Request& request) {
+Result<Outcome> Service::Do(const Call<wire::EncodeArgs>& call) {
   const ModelConfig& config = engine_.config();
-  KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(request.payload, config.vocab_size));
+  KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(call.payload, config.vocab_size));
   KVD_CHECK_OK(CheckEncode(config, tokens));
-  KVD_TRY(const SequenceInfo info, FindChangeable(request, "sequence", request.sequence()));
+  const SequenceInfo& info = call.sequence;
   KVD_CHECK_OK(CheckTokenCount(tokens.size()));
-  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(request, info));
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
+  RequestOrigin origin = call.origin();
+  origin.account = held_.AccountOf(call.caller.uid);
   KVD_CHECK_OK(scheduler_.Submit(std::make_unique<EncodeRequest>(
-      RequestOrigin{.session = request.session,
-                    .request = static_cast<RequestId>(request.submission.request),
-                    .verb = wire::Verb::kEncode,
-                    .charge = request.charge,
-                    .account = held_.AccountOf(request.caller.uid)},
-      info.handle, std::move(tokens), config.decoder_start_token)));
+      std::move(origin), info.handle, std::move(tokens), config.decoder_start_token)));
   acquired.Keep();
   return AnsweredByScheduler{};
 }
 
-Result<Reply> Service::Cancel(const Request& request) {
-  const auto target = static_cast<RequestId>(request.submission.argument);
-  Reply reply;
-  reply.value0 = scheduler_.Cancel(request.caller.session, target) ? 1 : 0;
-  return reply;
+Result<wire::CancelReply> Service::Do(const Call<wire::CancelArgs>& call) {
+  return wire::CancelReply{.was_found = scheduler_.Cancel(call.caller.session, call.args.request)};
 }
 
 }  // namespace kvd

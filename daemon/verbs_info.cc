@@ -79,7 +79,11 @@ wire::StepTimesRecord RecordOf(const StepTimes& times) {
 
 }  // namespace
 
-Result<Outcome> Service::Info(const Request&) {
+Result<wire::PingReply> Service::Do(const Call<wire::PingArgs>& call) {
+  return wire::PingReply{.bytes = call.TakePayload()};
+}
+
+Result<Outcome> Service::Do(const Call<wire::InfoArgs>&) {
   const auto uptime = std::chrono::steady_clock::now() - started_;
   const auto uptime_ms = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count());
@@ -101,25 +105,19 @@ Result<Outcome> Service::Info(const Request&) {
         info.prefix_tokens_evicted = prefixes.tokens_evicted;
         info.uptime_ms = uptime_ms;
         info.sessions = sessions;
-        Reply reply;
-        reply.Append(info);
-        return reply;
+        return MakeReply(wire::OneReply<wire::InfoReply>{info});
       }};
 }
 
-Result<Reply> Service::Cache() const {
-  Reply reply;
-  reply.Append(surroundings_.prompt_cache != nullptr ? surroundings_.prompt_cache->Describe()
-                                                     : wire::CacheReply{});
+Result<wire::OneReply<wire::CacheReply>> Service::Do(const Call<wire::CacheArgs>&) {
+  wire::OneReply<wire::CacheReply> reply;
+  if (surroundings_.prompt_cache != nullptr) reply.record = surroundings_.prompt_cache->Describe();
   return reply;
 }
 
-Result<Reply> Service::Profile() const {
-  const wire::ProfileReply profile{.decode = RecordOf(engine_.profile().decode()),
-                                   .prompts = RecordOf(engine_.profile().prompts())};
-  Reply reply;
-  reply.Append(profile);
-  return reply;
+Result<wire::OneReply<wire::ProfileReply>> Service::Do(const Call<wire::ProfileArgs>&) {
+  return wire::OneReply<wire::ProfileReply>{{.decode = RecordOf(engine_.profile().decode()),
+                                             .prompts = RecordOf(engine_.profile().prompts())}};
 }
 
 }  // namespace kvd

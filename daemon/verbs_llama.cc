@@ -73,21 +73,20 @@ Result<Reply> Export(Engine& engine, std::span<const SequenceHandle> handles,
                      const std::shared_ptr<HeldAccount>& account, WorkControl& work) {
   KVD_TRY(const auto opened, LlamaExport::Open(engine, handles, options, work));
   KVD_CHECK_OK(CheckBytes("export", opened->bytes(), bytes_max));
-  Reply reply;
-  reply.value0 = static_cast<std::int64_t>(opened->bytes());
-  reply.value1 = opened->token_count();
-  if (is_size_only) return reply;
+  wire::LlamaExportReply reply{.bytes = opened->bytes(), .tokens = opened->token_count()};
+  if (is_size_only) return MakeReply(std::move(reply));
   HeldCharge charge(account);
   KVD_CHECK_OK(charge.Grow(opened->bytes()));
-  reply.charge = std::make_shared<const HeldCharge>(std::move(charge));
   try {
-    reply.output.resize(opened->bytes());
+    reply.file.resize(opened->bytes());
   } catch (const std::bad_alloc&) {
     return Fail(Code::kNoSpace,
                 "export: no memory for " + std::to_string(opened->bytes()) + " bytes");
   }
-  KVD_CHECK_OK(opened->Write(reply.output));
-  return reply;
+  KVD_CHECK_OK(opened->Write(reply.file));
+  Reply answer = MakeReply(std::move(reply));
+  answer.charge = std::make_shared<const HeldCharge>(std::move(charge));
+  return answer;
 }
 
 // The sequences wanted of a file. Errors: kInvalidArgument.
@@ -114,30 +113,31 @@ std::vector<SequenceHandle> Service::SequencesOf(SessionId session) const {
   return handles;
 }
 
-Result<Outcome> Service::ExportLlama(const Request& request) {
+Result<Outcome> Service::Do(const Call<wire::LlamaExportArgs>& call) {
   wire::LlamaExportParams params;
-  std::memcpy(&params, request.payload.data(), sizeof params);
+  std::memcpy(&params, call.payload.data(), sizeof params);
   KVD_TRY(const LlamaExportOptions options, OptionsFrom(params));
-  const auto named = request.payload.subspan(sizeof params);
+  const auto named = call.payload.subspan(sizeof params);
   std::vector<SequenceHandle> handles(named.size() / sizeof(SequenceHandle));
   if (!named.empty()) std::memcpy(handles.data(), named.data(), named.size());
-  if (handles.empty()) handles = SequencesOf(request.caller.session);
+  if (handles.empty()) handles = SequencesOf(call.caller.session);
   if (handles.size() > wire::kLlamaHandlesMax) {
     return Fail(Code::kInvalidArgument, "handles: " + std::to_string(handles.size()) +
                                             " sequences, limit " +
                                             std::to_string(wire::kLlamaHandlesMax));
   }
   // Before anything is read: the same handle may be named many times.
-  const std::uint64_t bytes_max = LlamaBytesMax(request.caller.uid);
+  const std::uint64_t bytes_max = LlamaBytesMax(call.caller.uid);
   std::uint64_t cells = 0;
   for (const SequenceHandle handle : handles) {
-    KVD_TRY(const SequenceInfo info, FindReadable(request, "handle", handle));
+    KVD_TRY(const SequenceInfo info,
+            Find(call, {.name = "handle", .access = wire::Access::kRead}, handle));
     cells += info.cell_count;
   }
   KVD_CHECK_OK(CheckBytes("export", cells * kCellBytesMin, bytes_max));
   return WorkCall{.call = [&engine = engine_, handles = std::move(handles), options, bytes_max,
                            is_size_only = (params.flags & wire::kLlamaSizeOnly) != 0,
-                           account = held_.AccountOf(request.caller.uid)](WorkControl& work) {
+                           account = held_.AccountOf(call.caller.uid)](WorkControl& work) {
     return ReplyOf(Export(engine, handles, options, is_size_only, bytes_max, account, work));
   }};
 }
@@ -148,32 +148,28 @@ std::uint64_t Service::LlamaBytesMax(std::uint32_t uid) const {
   return BytesMax(engine_, pool_cells, quotas_.is_own(uid));
 }
 
-Result<Reply> Service::UploadLlama(const Request& request) {
-  const SessionId session = request.caller.session;
-  const auto offset = static_cast<std::uint64_t>(request.submission.argument);
-  const std::uint64_t piece_bytes = request.payload.size();
+Result<wire::LlamaUploadReply> Service::Do(const Call<wire::LlamaUploadArgs>& call) {
+  const SessionId session = call.caller.session;
+  const std::uint64_t offset = call.args.offset;
+  const std::uint64_t piece_bytes = call.payload.size();
   if (offset == 0) uploads_.erase(session);
   const auto known = uploads_.find(session);
   const std::uint64_t held_bytes = known == uploads_.end() ? 0 : known->second.byte_count();
-  Reply reply;
-  reply.value0 = static_cast<std::int64_t>(held_bytes);
-  const bool had_come =
-      offset != 0 && request.has(wire::kFlagRetry) && offset + piece_bytes == held_bytes;
-  if (had_come) return reply;
+  const bool had_come = offset != 0 && call.is_again() && offset + piece_bytes == held_bytes;
+  if (had_come) return wire::LlamaUploadReply{.bytes = held_bytes};
   if (offset != held_bytes) {
-    return Fail(Code::kConflict, "llama_upload.argument: " + std::to_string(offset) + ", but " +
+    return Fail(Code::kConflict, "llama_upload.offset: " + std::to_string(offset) + ", but " +
                                      std::to_string(held_bytes) + " bytes are here");
   }
   const std::uint64_t bytes = offset + piece_bytes;
-  Status kept = CheckBytes("upload", bytes, LlamaBytesMax(request.caller.uid));
+  Status kept = CheckBytes("upload", bytes, LlamaBytesMax(call.caller.uid));
   if (kept) {
     LlamaUpload& upload =
         known != uploads_.end()
             ? known->second
-            : uploads_.emplace(session, HeldCharge(held_.AccountOf(request.caller.uid)))
-                  .first->second;
+            : uploads_.emplace(session, HeldCharge(held_.AccountOf(call.caller.uid))).first->second;
     try {
-      kept = upload.Append(request.TakePayload());
+      kept = upload.Append(call.TakePayload());
     } catch (const std::bad_alloc&) {
       kept = Fail(Code::kNoSpace, "upload: no memory for " + std::to_string(bytes) + " bytes");
     }
@@ -182,26 +178,25 @@ Result<Reply> Service::UploadLlama(const Request& request) {
     uploads_.erase(session);
     return std::unexpected(kept.error());
   }
-  reply.value0 = static_cast<std::int64_t>(bytes);
-  return reply;
+  return wire::LlamaUploadReply{.bytes = bytes};
 }
 
-Result<Outcome> Service::ImportLlama(const Request& request) {
+Result<Outcome> Service::Do(const Call<wire::LlamaImportArgs>& call) {
   wire::LlamaImportParams params;
-  std::memcpy(&params, request.payload.data(), sizeof params);
+  std::memcpy(&params, call.payload.data(), sizeof params);
   if ((params.flags & ~wire::kLlamaImportFlagsAll) != 0 ||
       params.sequence_id < wire::kLlamaEverySequence) {
     return Fail(Code::kInvalidArgument, "llama_import: sequence " +
                                             std::to_string(params.sequence_id) + ", flags " +
                                             std::to_string(params.flags));
   }
-  auto known = uploads_.extract(request.caller.session);
+  auto known = uploads_.extract(call.caller.session);
   auto upload = std::make_shared<LlamaUpload>();
   if (!known.empty()) *upload = std::move(known.mapped());
   // Also without a file: what an earlier attempt has made goes. That attempt is over by then, as it is
   // work of the same session.
-  return WorkCall{.call = [this, session = request.session, owner = OwnerFor(request.caller),
-                           applied = request.applied(), params, upload](WorkControl& work) {
+  return WorkCall{.call = [this, session = call.session, owner = OwnerFor(call.caller),
+                           applied = call.applied(), params, upload](WorkControl& work) {
     return ReplyOf(ImportUploaded(*session, owner, applied, params, *upload, work));
   }};
 }
@@ -209,10 +204,11 @@ Result<Outcome> Service::ImportLlama(const Request& request) {
 // In work. A session that is gone by the end takes what was made with it: either it is seen
 // here, or its end finds the sequences. An import that is sent again finds no upload: the client
 // sends that again too, as it does where the daemon was lost between the two.
-Result<Reply> Service::ImportUploaded(const Session& session, const SequenceOwner& owner,
-                                      const RequestTag& applied,
-                                      const wire::LlamaImportParams& params, LlamaUpload& upload,
-                                      WorkControl& work) {
+Result<wire::LlamaImportReply> Service::ImportUploaded(const Session& session,
+                                                       const SequenceOwner& owner,
+                                                       const RequestTag& applied,
+                                                       const wire::LlamaImportParams& params,
+                                                       LlamaUpload& upload, WorkControl& work) {
   for (const SequenceHandle handle :
        memory_.sessions().CreatedBy(applied.session, applied.request)) {
     (void)memory_.sequences().Drop(handle);
@@ -224,7 +220,7 @@ Result<Reply> Service::ImportUploaded(const Session& session, const SequenceOwne
   KVD_TRY(const LlamaStateFile file, ReadLlamaStateFile(bytes, work));
   KVD_TRY(const LlamaSequenceIndex index, LlamaSequenceIndex::Create(file, work));
   KVD_TRY(const std::vector<std::int32_t> ids, IdsOf(index, params.sequence_id));
-  Reply reply;
+  wire::LlamaImportReply reply;
   std::vector<SequenceHandle> made;
   RequestTag part = applied;
   part.completes = false;
@@ -238,12 +234,12 @@ Result<Reply> Service::ImportUploaded(const Session& session, const SequenceOwne
       };
       KVD_TRY(const LlamaImported imported,
               ImportLlamaSequence(engine_, bytes, index, handle, options, work));
-      reply.Append(wire::LlamaEntry{.handle = static_cast<std::uint64_t>(handle),
-                                    .cell_count = imported.cell_count,
-                                    .tokens_left_out = imported.tokens_left_out,
-                                    .cells_left_out = imported.cells_left_out,
-                                    .is_converted = imported.is_converted ? 1u : 0u});
-      reply.value0 += imported.cell_count;
+      reply.entries.push_back({.handle = static_cast<std::uint64_t>(handle),
+                               .cell_count = imported.cell_count,
+                               .tokens_left_out = imported.tokens_left_out,
+                               .cells_left_out = imported.cells_left_out,
+                               .is_converted = imported.is_converted ? 1u : 0u});
+      reply.cells += imported.cell_count;
     }
     if (session.closed()) return Fail(Code::kDisconnected, "the session has ended");
     return {};
@@ -252,7 +248,6 @@ Result<Reply> Service::ImportUploaded(const Session& session, const SequenceOwne
     for (const SequenceHandle handle : made) (void)memory_.sequences().Drop(handle);
     return std::unexpected(imported.error());
   }
-  reply.unit_bytes = sizeof(wire::LlamaEntry);
   return reply;
 }
 

@@ -19,83 +19,70 @@ Result<bool> Service::LetGo(SequenceHandle handle, const RequestTag& applied) {
   return false;
 }
 
-Result<Reply> Service::Retain(const Request& request) {
-  KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
-  KVD_CHECK_OK(
-      CheckChange(AccessOf(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
-  KVD_CHECK_OK(scheduler_.CheckIdle(info.handle));
-  Reply reply;
-  reply.sequence = info.handle;
-  KVD_TRY(const bool stays, LetGo(info.handle, request.applied()));
+Result<wire::RetainReply> Service::Do(const Call<wire::RetainArgs>& call) {
+  KVD_TRY(const bool stays, LetGo(call.args.sequence, call.applied()));
   if (prefixes_.retained_max > 0) (void)memory_.prefixes().LimitRetained(prefixes_.retained_max);
-  reply.value0 = stays ? 1 : 0;
-  return reply;
+  return wire::RetainReply{.sequence = call.args.sequence, .stays = stays};
 }
 
-Result<Reply> Service::Pin(const Request& request) {
-  KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
-  KVD_CHECK_OK(
-      CheckChange(AccessOf(request.caller, info), request.has(wire::kFlagForce), "sequence", info));
-  const bool is_pinned = request.submission.argument != 0;
+Result<wire::PinReply> Service::Do(const Call<wire::PinArgs>& call) {
+  const SequenceInfo& info = call.sequence;
+  const bool is_pinned = call.args.is_pinned;
   KVD_CHECK_OK(memory_.sequences().SetOwner(
       info.handle, info.owner, is_pinned ? layout::kSequencePinned : 0u,
-      is_pinned ? 0u : layout::kSequencePinned, request.applied()));
+      is_pinned ? 0u : layout::kSequencePinned, call.applied()));
   if (!is_pinned && surroundings_.prompt_cache != nullptr) {
     surroundings_.prompt_cache->Offer(info.handle);
   }
-  Reply reply;
-  reply.sequence = info.handle;
-  return reply;
+  return wire::PinReply{.sequence = info.handle};
 }
 
 // In portions, so that the memory's mutex is not held for all of them. Sent again after only some of
 // several portions, the request drops what is left.
-Result<Reply> Service::DropRetained(const Request& request) {
+Result<wire::DropRetainedReply> Service::Do(const Call<wire::DropRetainedArgs>& call) {
   constexpr std::size_t kPortion = 256;
-  Reply reply;
+  wire::DropRetainedReply reply;
   for (bool is_complete = false; !is_complete;) {
     std::vector<SequenceHandle> meant;
-    for (const SequenceInfo& info : memory_.sequences().RetainedOf(request.caller.uid)) {
-      if (IsEvictable(info.flags) || request.has(wire::kFlagForce)) meant.push_back(info.handle);
+    for (const SequenceInfo& info : memory_.sequences().RetainedOf(call.caller.uid)) {
+      if (IsEvictable(info.flags) || call.has(wire::kFlagForce)) meant.push_back(info.handle);
     }
-    const bool is_one_portion = meant.size() <= kPortion && reply.value0 == 0;
+    const bool is_one_portion = meant.size() <= kPortion && reply.count == 0;
     is_complete = true;
     for (std::size_t first = 0; first < std::max<std::size_t>(1, meant.size()); first += kPortion) {
       const auto portion =
           std::span(meant).subspan(first, std::min(kPortion, meant.size() - first));
       const Status dropped =
-          memory_.sequences().DropAll(portion, is_one_portion ? request.applied() : RequestTag{});
+          memory_.sequences().DropAll(portion, is_one_portion ? call.applied() : RequestTag{});
       // One was evicted meanwhile: the rest is listed again.
       is_complete = dropped.has_value() || dropped.error().code != Code::kNotFound;
       if (!is_complete) break;
       KVD_CHECK_OK(dropped);
-      reply.value0 += std::ssize(portion);
+      reply.count += portion.size();
     }
     if (is_complete && !is_one_portion) {
-      KVD_CHECK_OK(memory_.sessions().Remember(request.applied(), Sessions::Stage::kEnded,
-                                               static_cast<std::uint32_t>(reply.value0)));
+      KVD_CHECK_OK(memory_.sessions().Remember(call.applied(), Sessions::Stage::kEnded,
+                                               static_cast<std::uint32_t>(reply.count)));
     }
   }
   return reply;
 }
 
-OpeningState Service::OpeningFor(const Request& request, const SequenceInfo& info) const {
+OpeningState Service::OpeningFor(const VerbRequest& request, const SequenceInfo& info,
+                                 bool wants_all_logits) const {
   OpeningState opening;
   opening.uid = info.owner.uid;
   opening.salt = info.owner.namespace_salt;
   opening.may_take = false;
   const bool is_on = prefixes_.is_shared && request.session->identity().shares_prefixes &&
                      !request.has(wire::kFlagNoPrefix);
-  const bool wants_all =
-      static_cast<wire::Verb>(request.submission.verb) == wire::Verb::kDecode &&
-      request.submission.argument == static_cast<std::int64_t>(wire::LogitsWanted::kAll);
   if (!is_on) {
     opening.reuse.limit = PrefixLimit::kOff;
   } else if (info.cell_count != 0) {
     opening.reuse.limit = PrefixLimit::kNotEmpty;
   } else if (engine_.config().has_cross_attention()) {
     opening.reuse.limit = PrefixLimit::kUnsupported;
-  } else if (wants_all) {
+  } else if (wants_all_logits) {
     opening.reuse.limit = PrefixLimit::kAllLogits;
   } else {
     opening.may_take = true;

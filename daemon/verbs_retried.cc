@@ -5,7 +5,6 @@
 
 #include "daemon/service.h"
 #include "engine/model_config.h"
-#include "shm/wire_check.h"
 
 namespace kvd {
 namespace {
@@ -14,28 +13,19 @@ std::string RequestText(RequestId request) {
   return "request " + std::to_string(static_cast<std::uint64_t>(request));
 }
 
-bool MakesSequences(wire::Verb verb) {
-  return verb == wire::Verb::kFork || verb == wire::Verb::kCopyRange;
-}
-
-// Those look themselves, on the thread where an earlier attempt may still be at work.
-bool IsOfFiles(wire::Verb verb) {
-  return verb == wire::Verb::kSave || verb == wire::Verb::kSaveAll || verb == wire::Verb::kLoad ||
-         verb == wire::Verb::kRemoveSaved;
-}
-
 }  // namespace
 
-Result<std::optional<Reply>> Service::AnswerAgain(const Request& request) {
-  const auto verb = static_cast<wire::Verb>(request.submission.verb);
-  if (verb == wire::Verb::kDecode || verb == wire::Verb::kGenerate || IsOfFiles(verb)) {
+Result<std::optional<wire::Remembered>> Service::FindRemembered(const VerbRequest& request,
+                                                                const wire::VerbRow& row,
+                                                                std::vector<SequenceHandle>* made) {
+  if (row.resend == wire::Resend::kResume || row.resend == wire::Resend::kHandler) {
     return std::nullopt;
   }
   const Result<AppliedReply> applied =
       memory_.sessions().FindApplied(request.caller.session, request.id());
   if (!applied && applied.error().code != Code::kNotFound) {
-    // Of what changes nothing nothing is remembered.
-    if (!wire::IsRemembered(verb)) return std::nullopt;
+    // Requests that change nothing are not remembered.
+    if (!row.is_remembered()) return std::nullopt;
     return std::unexpected(applied.error());
   }
   if (applied && applied->kind != request.submission.verb) {
@@ -43,16 +33,21 @@ Result<std::optional<Reply>> Service::AnswerAgain(const Request& request) {
                                      " was applied as another verb, " +
                                      std::to_string(applied->kind));
   }
-  // What it made on its way, where its end was not reached; or did not give back.
-  if (MakesSequences(verb) && (!applied || verb == wire::Verb::kCopyRange)) {
-    DropPartsOf(request);
-  }
+  const bool drops_parts =
+      row.parts == wire::Parts::kScratch || (row.parts == wire::Parts::kAnswer && !applied);
+  if (drops_parts) DropPartsOf(request);
   if (!applied) return std::nullopt;
-  KVD_TRY(Reply reply, RememberedReply(request, *applied));
-  return std::optional(std::move(reply));
+  if (row.parts == wire::Parts::kAnswer) {
+    *made = memory_.sessions().CreatedBy(request.caller.session, request.id());
+  }
+  return wire::Remembered{.sequence = applied->sequence,
+                          .cells = applied->cells,
+                          .replayed = applied->replayed,
+                          .made = *made,
+                          .start_token = engine_.config().decoder_start_token};
 }
 
-void Service::DropPartsOf(const Request& request) {
+void Service::DropPartsOf(const VerbRequest& request) {
   for (const SequenceHandle part :
        memory_.sessions().CreatedBy(request.caller.session, request.id())) {
     scheduler_.CancelSequence(part);
@@ -60,56 +55,7 @@ void Service::DropPartsOf(const Request& request) {
   }
 }
 
-Result<Reply> Service::RememberedReply(const Request& request, const AppliedReply& applied) const {
-  using wire::Verb;
-  Reply reply;
-  switch (static_cast<Verb>(request.submission.verb)) {
-    case Verb::kCreate: reply.sequence = applied.sequence; break;
-    case Verb::kAttach:
-    case Verb::kPublish:
-      reply.sequence = applied.sequence;
-      reply.value1 = applied.cells;
-      break;
-    case Verb::kFork: {
-      const auto forks = memory_.sessions().CreatedBy(request.caller.session, request.id());
-      if (std::ssize(forks) != request.submission.argument) {
-        return Fail(Code::kConflict, "fork: " + RequestText(request.id()) +
-                                         " was applied, and of its " +
-                                         std::to_string(request.submission.argument) + " forks " +
-                                         std::to_string(forks.size()) + " are left");
-      }
-      reply.sequence = forks.front();
-      reply.value1 = request.submission.p0 < 0 ? applied.cells : request.submission.p0;
-      reply.value2 = applied.replayed;
-      reply.AppendBytes(std::as_bytes(std::span(forks)));
-      break;
-    }
-    case Verb::kRetain:
-      reply.sequence = request.sequence();
-      reply.value0 = applied.sequence != SequenceHandle::kNone ? 1 : 0;
-      break;
-    case Verb::kPin: reply.sequence = applied.sequence; break;
-    case Verb::kDropRetained: reply.value0 = applied.cells; break;
-    case Verb::kDivide:
-      reply.sequence = applied.sequence;
-      reply.value0 = applied.cells;
-      break;
-    case Verb::kEncode:
-      reply.sequence = applied.sequence;
-      reply.value0 = applied.cells;
-      reply.value1 = engine_.config().decoder_start_token;
-      break;
-    case Verb::kCopyRange:
-    case Verb::kRemoveRange:
-      reply.value0 = applied.cells;
-      reply.value1 = applied.replayed;
-      break;
-    default: break;
-  }
-  return reply;
-}
-
-Result<Service::Progress> Service::ProgressOf(const Request& request, const SequenceInfo& info,
+Result<Service::Progress> Service::ProgressOf(const VerbRequest& request, const SequenceInfo& info,
                                               std::span<const TokenId> prompt) const {
   Progress progress{.first_cell = info.cell_count, .done = 0, .predicted = {}, .is_known = false};
   if (!request.has(wire::kFlagRetry) || info.request_session != request.caller.session ||

@@ -24,19 +24,19 @@ Result<SavedStates*> Service::FindStore() const {
   return Fail(Code::kUnsupported, "this daemon was started without --store: it saves nothing");
 }
 
-FileAttempt Service::AttemptOf(const Request& request) {
-  return {.applied = request.applied(), .is_again = request.has(wire::kFlagRetry)};
+FileAttempt Service::AttemptOf(const VerbRequest& request) {
+  return {.applied = request.applied(), .is_again = request.is_again()};
 }
 
-Result<Outcome> Service::SaveSequences(const Request& request,
+Result<Outcome> Service::SaveSequences(const VerbRequest& request, std::int64_t bits,
                                        Result<std::vector<SequenceHandle>> sequences) {
-  if (!sequences && !request.has(wire::kFlagRetry)) return std::unexpected(sequences.error());
+  if (!sequences && !request.is_again()) return std::unexpected(sequences.error());
   KVD_TRY(SavedStates* const store, FindStore());
   SavedStates::SaveCall call{.attempt = AttemptOf(request),
                              .uid = request.caller.uid,
                              .sequences = {},
                              .readable = {},
-                             .profile = ProfileOf(request.submission.argument),
+                             .profile = ProfileOf(bits),
                              .name = {},
                              .replace = request.has(wire::kFlagForce),
                              .samplers = &samplers_};
@@ -45,7 +45,7 @@ Result<Outcome> Service::SaveSequences(const Request& request,
   } else {
     call.readable = std::unexpected(sequences.error());
   }
-  if ((request.submission.argument & wire::kSaveSizeOnly) == 0) {
+  if ((bits & wire::kSaveSizeOnly) == 0) {
     KVD_TRY(call.name, wire::ParseName(request.payload));
   }
   return WorkCall{.call = [store, call = std::move(call)](WorkControl& work) {
@@ -53,46 +53,46 @@ Result<Outcome> Service::SaveSequences(const Request& request,
   }};
 }
 
-Result<Outcome> Service::Save(const Request& request) {
-  const auto info = FindReadable(request, "sequence", request.sequence());
-  if (!info) return SaveSequences(request, std::unexpected(info.error()));
-  return SaveSequences(request, std::vector{info->handle});
+Result<Outcome> Service::Do(const Call<wire::SaveArgs>& call) {
+  if (!call.found) return SaveSequences(call, call.args.bits, std::unexpected(call.found.error()));
+  return SaveSequences(call, call.args.bits, std::vector{call.args.sequence});
 }
 
-Result<Outcome> Service::SaveAll(const Request& request) {
+Result<Outcome> Service::Do(const Call<wire::SaveAllArgs>& call) {
   std::vector<SequenceHandle> sequences;
-  for (const SequenceInfo& info : memory_.sequences().ListOf(request.caller.session)) {
+  for (const SequenceInfo& info : memory_.sequences().ListOf(call.caller.session)) {
     const bool is_published = (info.flags & layout::kSequencePublished) != 0;
     if (!is_published) sequences.push_back(info.handle);
   }
-  if (!sequences.empty()) return SaveSequences(request, std::move(sequences));
-  return SaveSequences(request, Fail(Code::kNotFound, "this session has no sequences to save"));
+  if (!sequences.empty()) return SaveSequences(call, call.args.bits, std::move(sequences));
+  return SaveSequences(call, call.args.bits,
+                       Fail(Code::kNotFound, "this session has no sequences to save"));
 }
 
-Result<Outcome> Service::Load(const Request& request) {
+Result<Outcome> Service::Do(const Call<wire::LoadArgs>& call) {
   KVD_TRY(SavedStates* const store, FindStore());
-  KVD_TRY(std::string name, wire::ParseName(request.payload));
+  KVD_TRY(std::string name, wire::ParseName(call.payload));
   // A client that has gone for good meanwhile leaves no sequences behind.
   return WorkCall{.call =
-                      [this, store, owner = OwnerFor(request.caller), name = std::move(name),
-                       attempt = AttemptOf(request)](WorkControl& work) {
+                      [this, store, owner = OwnerFor(call.caller), name = std::move(name),
+                       attempt = AttemptOf(call)](WorkControl& work) {
                         return ReplyOf(store->Load(owner, name, &samplers_, attempt, work));
                       },
-                  .abandoned = [this, session = request.caller.session] { Abandoned(session); }};
+                  .abandoned = [this, session = call.caller.session] { Abandoned(session); }};
 }
 
-Result<Outcome> Service::Saved(const Request& request) {
+Result<Outcome> Service::Do(const Call<wire::SavedArgs>& call) {
   KVD_TRY(SavedStates* const store, FindStore());
-  return WorkCall{.call = [store, uid = request.caller.uid](WorkControl& work) {
+  return WorkCall{.call = [store, uid = call.caller.uid](WorkControl& work) {
     return ReplyOf(store->List(uid, work));
   }};
 }
 
-Result<Outcome> Service::RemoveSaved(const Request& request) {
+Result<Outcome> Service::Do(const Call<wire::RemoveSavedArgs>& call) {
   KVD_TRY(SavedStates* const store, FindStore());
-  KVD_TRY(std::string name, wire::ParseName(request.payload));
-  return WorkCall{.call = [store, uid = request.caller.uid, name = std::move(name),
-                           attempt = AttemptOf(request)](WorkControl&) {
+  KVD_TRY(std::string name, wire::ParseName(call.payload));
+  return WorkCall{.call = [store, uid = call.caller.uid, name = std::move(name),
+                           attempt = AttemptOf(call)](WorkControl&) {
     return ReplyOf(store->Remove(uid, name, attempt));
   }};
 }

@@ -21,79 +21,74 @@ bool IsVisible(const SnapshotInfo& snapshot, std::uint32_t uid) {
 
 }  // namespace
 
-Result<Reply> Service::Publish(const Request& request) {
-  KVD_TRY(const std::string name, wire::ParseName(request.payload));
+Result<wire::PublishReply> Service::Do(const Call<wire::PublishArgs>& call) {
+  KVD_TRY(const std::string name, wire::ParseName(call.payload));
   if (name.size() >= layout::kNameBytesMax) {
     return Fail(Code::kInvalidArgument,
                 "name: " + std::to_string(name.size()) + " bytes, at most " +
                     std::to_string(layout::kNameBytesMax - 1) + " are stored");
   }
-  KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
-  const bool replace = request.has(wire::kFlagForce);
+  const SequenceInfo& info = call.sequence;
+  const bool replace = call.has(wire::kFlagForce);
   const Result<SnapshotInfo> known = memory_.snapshots().Find(name);
-  if (known && (known->owner_uid != request.caller.uid || !replace)) {
-    const bool is_own = known->owner_uid == request.caller.uid;
+  if (known && (known->owner_uid != call.caller.uid || !replace)) {
+    const bool is_own = known->owner_uid == call.caller.uid;
     return Fail(Code::kExists,
                 "snapshot " + Quoted(name) +
                     (is_own ? ": exists; the force flag replaces it" : ": the name is taken"));
   }
   KVD_TRY(const SequenceHandle published,
-          memory_.snapshots().Publish(info.handle, OwnerFor(request.caller), name,
-                                      request.has(wire::kFlagPublic), replace, request.applied()));
-  if (info.owner.uid == request.caller.uid) samplers_.Inherit(info.handle, {&published, 1});
+          memory_.snapshots().Publish(info.handle, OwnerFor(call.caller), name,
+                                      call.has(wire::kFlagPublic), replace, call.applied()));
+  if (info.owner.uid == call.caller.uid) samplers_.Inherit(info.handle, {&published, 1});
   Log(LogLevel::kInfo, "publish",
       "name=" + name + " cells=" + std::to_string(info.cell_count) +
-          " session=" + std::to_string(static_cast<std::uint64_t>(request.caller.session)) +
-          " uid=" + std::to_string(request.caller.uid) +
-          (request.has(wire::kFlagPublic) ? " public=1" : " public=0"));
-  Reply reply;
-  reply.sequence = published;
-  reply.value1 = info.cell_count;
-  return reply;
+          " session=" + std::to_string(static_cast<std::uint64_t>(call.caller.session)) +
+          " uid=" + std::to_string(call.caller.uid) +
+          (call.has(wire::kFlagPublic) ? " public=1" : " public=0"));
+  return wire::PublishReply{.sequence = published, .cells = info.cell_count};
 }
 
-Result<Reply> Service::Unpublish(const Request& request) {
-  KVD_TRY(const std::string name, wire::ParseName(request.payload));
+Result<wire::NoReply> Service::Do(const Call<wire::UnpublishArgs>& call) {
+  KVD_TRY(const std::string name, wire::ParseName(call.payload));
   const Result<SnapshotInfo> snapshot = memory_.snapshots().Find(name);
-  if (!snapshot || !IsVisible(*snapshot, request.caller.uid)) return FailNoSnapshot(name);
-  if (snapshot->owner_uid != request.caller.uid) {
+  if (!snapshot || !IsVisible(*snapshot, call.caller.uid)) return FailNoSnapshot(name);
+  if (snapshot->owner_uid != call.caller.uid) {
     return Fail(Code::kPermission, "snapshot " + Quoted(name) + ": belongs to uid " +
                                        std::to_string(snapshot->owner_uid));
   }
-  KVD_CHECK_OK(memory_.snapshots().Unpublish(name, request.applied()));
+  KVD_CHECK_OK(memory_.snapshots().Unpublish(name, call.applied()));
   Log(LogLevel::kInfo, "unpublish",
       "name=" + name +
-          " session=" + std::to_string(static_cast<std::uint64_t>(request.caller.session)));
-  return Reply{};
+          " session=" + std::to_string(static_cast<std::uint64_t>(call.caller.session)));
+  return wire::NoReply{};
 }
 
-Result<Reply> Service::Attach(const Request& request) {
-  KVD_TRY(const std::string name, wire::ParseName(request.payload));
+Result<wire::ForkedReply> Service::Do(const Call<wire::AttachArgs>& call) {
+  KVD_TRY(const std::string name, wire::ParseName(call.payload));
   const Result<SnapshotInfo> snapshot = memory_.snapshots().Find(name);
-  if (!snapshot || !IsVisible(*snapshot, request.caller.uid)) return FailNoSnapshot(name);
+  if (!snapshot || !IsVisible(*snapshot, call.caller.uid)) return FailNoSnapshot(name);
   KVD_TRY(const SequenceInfo info, memory_.sequences().Query(snapshot->sequence));
   SequenceHandle forked = SequenceHandle::kNone;
   const auto before = std::chrono::steady_clock::now();
-  KVD_CHECK_OK(memory_.sequences().Fork(snapshot->sequence, OwnerFor(request.caller),
-                                        std::span(&forked, 1), std::nullopt, request.applied()));
+  KVD_CHECK_OK(memory_.sequences().Fork(snapshot->sequence, OwnerFor(call.caller),
+                                        std::span(&forked, 1), std::nullopt, call.applied()));
   const auto after = std::chrono::steady_clock::now();
-  if (info.owner.uid == request.caller.uid) samplers_.Inherit(info.handle, {&forked, 1});
-  Reply reply;
-  reply.sequence = forked;
-  reply.value0 = std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
-  reply.value1 = info.cell_count;
-  return reply;
+  if (info.owner.uid == call.caller.uid) samplers_.Inherit(info.handle, {&forked, 1});
+  const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(after - before);
+  return wire::ForkedReply{.sequence = forked,
+                           .nanoseconds = static_cast<std::uint64_t>(spent.count()),
+                           .cells = info.cell_count};
 }
 
-Result<Reply> Service::Snapshots(const Request& request) {
+Result<wire::ListReply<wire::SnapshotEntry>> Service::Do(const Call<wire::SnapshotsArgs>& call) {
   const auto now_ms =
       static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
                                      std::chrono::system_clock::now().time_since_epoch())
                                      .count());
-  Reply reply;
-  reply.unit_bytes = sizeof(wire::SnapshotEntry);
+  wire::ListReply<wire::SnapshotEntry> reply;
   for (const SnapshotInfo& snapshot : memory_.snapshots().List()) {
-    if (!IsVisible(snapshot, request.caller.uid)) continue;
+    if (!IsVisible(snapshot, call.caller.uid)) continue;
     const Result<SequenceInfo> info = memory_.sequences().Query(snapshot.sequence);
     wire::SnapshotEntry entry{};
     std::memcpy(entry.name, snapshot.name.data(),
@@ -103,7 +98,7 @@ Result<Reply> Service::Snapshots(const Request& request) {
     entry.is_public = snapshot.is_public ? 1 : 0;
     entry.cell_count = info ? info->cell_count : 0;
     entry.age_ms = now_ms > snapshot.published_unix_ms ? now_ms - snapshot.published_unix_ms : 0;
-    reply.Append(entry);
+    reply.entries.push_back(entry);
   }
   return reply;
 }

@@ -13,25 +13,24 @@
 namespace kvd {
 namespace {
 
-Result<Reply> TokenizeText(const Vocabulary& vocabulary, std::span<const std::byte> payload,
-                           TokenizeOptions options, WorkControl& work) {
+Result<wire::TokenizeReply> TokenizeText(const Vocabulary& vocabulary,
+                                         std::span<const std::byte> payload,
+                                         TokenizeOptions options, WorkControl& work) {
   KVD_TRY(const std::string_view text, wire::ParseText(payload));
-  KVD_TRY(const std::vector<TokenId> tokens, vocabulary.Tokenize(text, options, work));
-  Reply reply;
-  reply.value0 = static_cast<std::int64_t>(tokens.size());
-  reply.AppendBytes(std::as_bytes(std::span(tokens)));
+  KVD_TRY(std::vector<TokenId> tokens, vocabulary.Tokenize(text, options, work));
+  return wire::TokenizeReply{.count = tokens.size(), .tokens = std::move(tokens)};
+}
+
+Result<wire::TextReply> DetokenizeTokens(const Vocabulary& vocabulary,
+                                         std::span<const TokenId> tokens, bool special,
+                                         WorkControl& work) {
+  wire::TextReply reply;
+  KVD_CHECK_OK(vocabulary.DetokenizeTo(tokens, {.unparse_special = special}, work, &reply.text));
   return reply;
 }
 
-Result<Reply> DetokenizeTokens(const Vocabulary& vocabulary, std::span<const TokenId> tokens,
-                               bool special, WorkControl& work) {
-  Reply reply;
-  KVD_CHECK_OK(vocabulary.DetokenizeTo(tokens, {.unparse_special = special}, work, &reply.output));
-  return reply;
-}
-
-Result<Reply> ApplyTemplate(const Vocabulary& vocabulary, std::vector<std::byte>& payload,
-                            bool add_assistant, WorkControl& work) {
+Result<wire::TextReply> ApplyTemplate(const Vocabulary& vocabulary, std::vector<std::byte>& payload,
+                                      bool add_assistant, WorkControl& work) {
   KVD_TRY(std::vector<wire::OwnedChatTurn> turns, wire::ParseChat(payload));
   payload = {};
   KVD_CHECK_OK(work.Continue());
@@ -45,15 +44,14 @@ Result<Reply> ApplyTemplate(const Vocabulary& vocabulary, std::vector<std::byte>
   }
   KVD_TRY(const std::string text,
           ApplyChatTemplateText(vocabulary.chat_template(), messages, add_assistant, eos_text));
-  Reply reply;
-  reply.AppendText(text);
-  return reply;
+  const auto bytes = std::as_bytes(std::span(text));
+  return wire::TextReply{.text = {bytes.begin(), bytes.end()}};
 }
 
 // What is small is done at once: a turn through workers costs more.
 constexpr std::size_t kSmallBytes = 2048;
 
-// call(work) -> Result<Reply>.
+// call(work) -> Result of a reply.
 template <class Call>
 Outcome NowOrLater(std::size_t byte_count, Call call) {
   auto answer = [call = std::move(call)](WorkControl& work) mutable { return ReplyOf(call(work)); };
@@ -64,24 +62,22 @@ Outcome NowOrLater(std::size_t byte_count, Call call) {
 
 }  // namespace
 
-Result<Outcome> Service::Tokenize(const Request& request) {
-  const TokenizeOptions options{.add_special = request.has(wire::kFlagAddSpecial),
-                                .parse_special = request.has(wire::kFlagParseSpecial)};
-  const std::size_t text_bytes = request.payload.size();
-  return NowOrLater(text_bytes,
-                    [&vocabulary = engine_.vocabulary(), options, charge = request.charge,
-                     payload = request.TakePayload()](WorkControl& work) {
-                      return TokenizeText(vocabulary, payload, options, work);
-                    });
+Result<Outcome> Service::Do(const Call<wire::TokenizeArgs>& call) {
+  const TokenizeOptions options{.add_special = call.has(wire::kFlagAddSpecial),
+                                .parse_special = call.has(wire::kFlagParseSpecial)};
+  const std::size_t text_bytes = call.payload.size();
+  return NowOrLater(text_bytes, [&vocabulary = engine_.vocabulary(), options, charge = call.charge,
+                                 payload = call.TakePayload()](WorkControl& work) {
+    return TokenizeText(vocabulary, payload, options, work);
+  });
 }
 
-Result<Outcome> Service::Detokenize(const Request& request) {
-  if (request.payload.empty()) return Reply{};
-  const std::size_t payload_bytes = request.payload.size();
+Result<Outcome> Service::Do(const Call<wire::DetokenizeArgs>& call) {
+  const std::size_t payload_bytes = call.payload.size();
   return NowOrLater(payload_bytes,
-                    [&vocabulary = engine_.vocabulary(), special = request.has(wire::kFlagSpecial),
-                     charge = request.charge,
-                     payload = request.TakePayload()](WorkControl& work) mutable -> Result<Reply> {
+                    [&vocabulary = engine_.vocabulary(), special = call.has(wire::kFlagSpecial),
+                     charge = call.charge, payload = call.TakePayload()](
+                        WorkControl& work) mutable -> Result<wire::TextReply> {
                       KVD_TRY(const std::vector<TokenId> tokens,
                               wire::ParseTokens(payload, vocabulary.vocab_size()));
                       payload = {};
@@ -89,36 +85,34 @@ Result<Outcome> Service::Detokenize(const Request& request) {
                     });
 }
 
-Result<Outcome> Service::Chat(const Request& request) {
-  KVD_CHECK_OK(wire::CheckChatCount(request.payload));
+Result<Outcome> Service::Do(const Call<wire::ChatArgs>& call) {
+  KVD_CHECK_OK(wire::CheckChatCount(call.payload));
   if (engine_.vocabulary().kind() == Vocabulary::Kind::kNone) {
     return Fail(Code::kNoTokenizer, std::string(engine_.vocabulary().no_tokenizer_reason()));
   }
-  const std::size_t payload_bytes = request.payload.size();
+  const std::size_t payload_bytes = call.payload.size();
   return NowOrLater(
       payload_bytes,
-      [&vocabulary = engine_.vocabulary(), add_assistant = request.has(wire::kFlagAddAssistant),
-       charge = request.charge, payload = request.TakePayload()](WorkControl& work) mutable {
+      [&vocabulary = engine_.vocabulary(), add_assistant = call.has(wire::kFlagAddAssistant),
+       charge = call.charge, payload = call.TakePayload()](WorkControl& work) mutable {
         return ApplyTemplate(vocabulary, payload, add_assistant, work);
       });
 }
 
-Result<Outcome> Service::ReadText(const Request& request) {
-  KVD_TRY(const SequenceInfo info, FindReadable(request, "sequence", request.sequence()));
-  const bool special = request.has(wire::kFlagSpecial);
-  return NowOrLater(info.cell_count * sizeof(TokenId),
-                    [&memory = memory_, &vocabulary = engine_.vocabulary(), info,
-                     special](WorkControl& work) -> Result<Reply> {
-                      std::vector<TokenId> tokens;
-                      std::vector<Pos> positions;
-                      KVD_CHECK_OK(memory.holds().ReadCells(info.handle, 0, info.cell_count,
-                                                            &tokens, &positions));
-                      positions = {};
-                      KVD_TRY(Reply reply, DetokenizeTokens(vocabulary, tokens, special, work));
-                      reply.sequence = info.handle;
-                      reply.unit_bytes = 1;
-                      return reply;
-                    });
+Result<Outcome> Service::Do(const Call<wire::ReadTextArgs>& call) {
+  const bool special = call.has(wire::kFlagSpecial);
+  return NowOrLater(
+      call.sequence.cell_count * sizeof(TokenId),
+      [&memory = memory_, &vocabulary = engine_.vocabulary(), sequence = call.args.sequence,
+       cells = call.sequence.cell_count,
+       special](WorkControl& work) -> Result<wire::ReadTextReply> {
+        std::vector<TokenId> tokens;
+        std::vector<Pos> positions;
+        KVD_CHECK_OK(memory.holds().ReadCells(sequence, 0, cells, &tokens, &positions));
+        positions = {};
+        KVD_TRY(wire::TextReply text, DetokenizeTokens(vocabulary, tokens, special, work));
+        return wire::ReadTextReply{.sequence = sequence, .text = std::move(text.text)};
+      });
 }
 
 }  // namespace kvd

@@ -19,7 +19,7 @@
 
 #include "shm/error.h"
 #include "shm/ids.h"
-#include "shm/wire_messages.h"
+#include "shm/wire_generate.h"
 
 namespace kvd {
 

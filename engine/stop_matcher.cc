@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "shm/wire_messages.h"
+#include "shm/wire_generate.h"
 
 namespace kvd {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "shm/error.h"
 #include "shm/ids.h"
-#include "shm/wire_messages.h"
+#include "shm/verb_table.h"
 
 namespace kvd::wire {
 

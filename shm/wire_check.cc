@@ -1,151 +1,14 @@
-// What each verb may carry is one table; a verb of wire_messages.h without a row does not compile.
+// A submission is checked slot by slot against the row of its verb.
 #include "shm/wire_check.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <limits>
 
 #include "shm/utf8.h"
+#include "shm/verb_table.h"
 
 namespace kvd::wire {
 namespace {
-
-constexpr std::uint32_t kPingBytesMax = 4096;
-constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
-
-// What p0 and p1 are to a verb; kStart's p0 may be -1, kPosition's may not.
-enum class Range : std::uint8_t { kNone, kHalfOpen, kStart, kPosition };
-
-// How many bytes a payload may have: a number, or what `tokens_max` tokens need.
-struct PayloadMax {
-  std::uint32_t bytes = 0;        // beside the tokens
-  std::uint8_t bytes_of_one = 0;  // of a token; 0: it carries none
-
-  constexpr std::uint64_t Of(std::uint64_t tokens_max) const {
-    if (bytes_of_one == 0) return bytes;
-    constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
-    return tokens_max > (kAny - bytes) / bytes_of_one ? kAny : bytes + tokens_max * bytes_of_one;
-  }
-};
-
-constexpr PayloadMax kTokens = {0, sizeof(std::int32_t)};
-
-struct VerbRule {
-  std::string_view name;
-  std::uint16_t flags;
-  std::uint8_t sequences;  // handles wanted
-  Range range;
-  std::uint32_t payload_bytes_min;
-  PayloadMax payload_max;
-  std::uint32_t payload_unit;
-  std::int64_t argument_min;
-  std::int64_t argument_max;
-};
-
-constexpr std::uint32_t kGenerateBytesMin = sizeof(GenerateParams);
-// And tokens.
-constexpr PayloadMax kGenerateMax = {sizeof(GenerateParams) + kBiasesMax * sizeof(LogitBias) +
-                                         kStopsMax * (sizeof(std::uint32_t) + kStopBytesMax),
-                                     sizeof(std::int32_t)};
-constexpr PayloadMax kName = {layout::kNameBytesMax};
-
-// A number that is not given out.
-constexpr VerbRule kNoVerb = {"none", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
-
-// A verb without a row does not compile (-Wswitch).
-constexpr VerbRule RuleOf(Verb verb) {
-  constexpr std::int64_t kAnyMin = std::numeric_limits<std::int64_t>::min();
-  constexpr std::int64_t kAnyMax = std::numeric_limits<std::int64_t>::max();
-  constexpr std::uint16_t kPrompt = kFlagForce | kFlagProgress | kFlagNoPrefix;
-  switch (verb) {
-    case Verb::kPing: return {"ping", 0, 0, Range::kNone, 0, {kPingBytesMax}, 1, 0, 0};
-    case Verb::kInfo: return {"info", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
-    case Verb::kCreate: return {"create", 0, 0, Range::kNone, 0, {}, 1, kAnyMin, kAnyMax};
-    case Verb::kFork: return {"fork", 0, 1, Range::kStart, 0, {}, 1, 1, layout::kForksMax};
-    case Verb::kDrop: return {"drop", kFlagForce, 1, Range::kNone, 0, {}, 1, 0, 0};
-    case Verb::kCopyRange: return {"copy_range", kFlagForce, 2, Range::kHalfOpen, 0, {}, 1, 0, 0};
-    case Verb::kRemoveRange:
-      return {"remove_range", kFlagForce, 1, Range::kHalfOpen, 0, {}, 1, 0, 0};
-    case Verb::kKeep: return {"keep", 0, 1, Range::kNone, 0, {}, 1, 0, 0};
-    case Verb::kClear: return {"clear", kFlagForce, 1, Range::kNone, 0, {}, 1, 0, 0};
-    case Verb::kAdd:
-      return {"add", kFlagForce, 1, Range::kHalfOpen, 0, {}, 1, -kInt32Max, kInt32Max};
-    case Verb::kDivide: return {"divide", kFlagForce, 1, Range::kHalfOpen, 0, {}, 1, 1, kInt32Max};
-    case Verb::kQuery: return {"query", 0, 1, Range::kNone, 0, {}, 1, 0, 0};
-    case Verb::kDecode: return {"decode", kPrompt, 1, Range::kPosition, 4, kTokens, 4, 0, 2};
-    case Verb::kGenerate:
-      return {"generate", kPrompt, 1, Range::kStart, kGenerateBytesMin, kGenerateMax, 1, 0, 0};
-    case Verb::kCancel: return {"cancel", 0, 0, Range::kNone, 0, {}, 1, kAnyMin, kAnyMax};
-    case Verb::kReadTokens: return {"read_tokens", 0, 1, Range::kStart, 0, {}, 1, -1, kInt32Max};
-    case Verb::kReadText: return {"read_text", kFlagSpecial, 1, Range::kNone, 0, {}, 1, 0, 0};
-    case Verb::kList: return {"list", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
-    case Verb::kPublish:
-      return {"publish", kFlagForce | kFlagPublic, 1, Range::kNone, 1, kName, 1, 0, 0};
-    case Verb::kUnpublish: return {"unpublish", kFlagForce, 0, Range::kNone, 1, kName, 1, 0, 0};
-    case Verb::kAttach: return {"attach", 0, 0, Range::kNone, 1, kName, 1, 0, 0};
-    case Verb::kSnapshots: return {"snapshots", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
-    case Verb::kTokenize:
-      return {"tokenize", kFlagAddSpecial | kFlagParseSpecial,
-              0,          Range::kNone,
-              0,          {kTextBytesMax},
-              1,          0,
-              0};
-    case Verb::kDetokenize:
-      return {"detokenize", kFlagSpecial, 0, Range::kNone, 4, kTokens, 4, 0, 0};
-    case Verb::kChat:
-      return {
-          "chat", kFlagAddAssistant, 0, Range::kNone, sizeof(ChatMessage), {kTextBytesMax}, 1, 0,
-          0};
-    case Verb::kDefrag: return {"defrag", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
-    case Verb::kEmbed: return {"embed", kFlagNormalize, 0, Range::kNone, 4, kTokens, 4, 0, 0};
-    case Verb::kEncode: return {"encode", kFlagForce, 1, Range::kNone, 4, kTokens, 4, 0, 0};
-    case Verb::kRetain: return {"retain", kFlagForce, 1, Range::kNone, 0, {}, 1, 0, 0};
-    case Verb::kPin: return {"pin", kFlagForce, 1, Range::kNone, 0, {}, 1, 0, 1};
-    case Verb::kDropRetained: return {"drop_retained", kFlagForce, 0, Range::kNone, 0, {}, 1, 0, 0};
-    case Verb::kSave: return {"save", kFlagForce, 1, Range::kNone, 0, kName, 1, 0, kSaveBitsAll};
-    case Verb::kLoad: return {"load", 0, 0, Range::kNone, 1, kName, 1, 0, 0};
-    case Verb::kSaved: return {"saved", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
-    case Verb::kRemoveSaved: return {"remove_saved", 0, 0, Range::kNone, 1, kName, 1, 0, 0};
-    case Verb::kSaveAll:
-      return {"save_all", kFlagForce, 0, Range::kNone, 0, kName, 1, 0, kSaveBitsAll};
-    case Verb::kLlamaExport:
-      return {"llama_export",
-              0,
-              0,
-              Range::kNone,
-              sizeof(LlamaExportParams),
-              {sizeof(LlamaExportParams) + kLlamaHandlesMax * 8},
-              8,
-              0,
-              0};
-    case Verb::kLlamaUpload:
-      return {"llama_upload", 0, 0, Range::kNone, 1, {kUploadPieceBytesMax}, 1, 0, kAnyMax};
-    case Verb::kLlamaImport:
-      return {"llama_import",
-              0,
-              0,
-              Range::kNone,
-              sizeof(LlamaImportParams),
-              {sizeof(LlamaImportParams)},
-              1,
-              0,
-              0};
-    case Verb::kCache: return {"cache", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
-    case Verb::kProfile: return {"profile", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
-  }
-  return kNoVerb;
-}
-
-constexpr auto kRules = [] {
-  std::array<VerbRule, kVerbLast + 1> rules{};
-  for (std::uint16_t verb = 0; verb <= kVerbLast; ++verb) {
-    rules[verb] = RuleOf(static_cast<Verb>(verb));
-  }
-  return rules;
-}();
-static_assert(kRules[kVerbLast].name != kNoVerb.name &&
-              RuleOf(static_cast<Verb>(kVerbLast + 1)).name == kNoVerb.name);
 
 std::unexpected<Error> Bad(const std::string& field, std::string_view sentence) {
   return Fail(Code::kInvalidArgument, field + ": " + std::string(sentence));
@@ -156,72 +19,73 @@ std::string Text(Integer number) {
   return std::to_string(number);
 }
 
-Status CheckRange(const VerbRule& rule, const std::string& verb, const Submission& submission) {
-  const std::int32_t p0 = submission.p0;
-  const std::int32_t p1 = submission.p1;
-  switch (rule.range) {
-    case Range::kNone:
-      if (p0 == 0 && p1 == 0) return {};
-      return Bad(verb + ".p0, p1", Text(p0) + ", " + Text(p1) + ", 0 wanted: it has no range");
-    case Range::kStart:
-    case Range::kPosition: {
-      const std::int32_t p0_min = rule.range == Range::kStart ? -1 : 0;
-      if (p0 < p0_min)
-        return Bad(verb + ".p0", Text(p0) + ", at least " + Text(p0_min) + " wanted");
-      if (p1 != 0) return Bad(verb + ".p1", Text(p1) + ", 0 wanted: it has no end");
-      return {};
-    }
-    case Range::kHalfOpen:
-      if (p1 >= 0 && p1 < p0) {
-        return Bad(verb + ".p1", Text(p1) + " is before p0, " + Text(p0));
-      }
-      return {};
+Status CheckSlot(const VerbRow& row, ArgumentSlot slot, const Submission& submission) {
+  constexpr std::string_view kSlotNames[] = {"sequence", "sequence2", "p0", "p1", "argument"};
+  const SlotRule& rule = row.slot(slot);
+  const std::int64_t number = GetSlot(submission, slot);
+  const auto field = [&] {
+    const std::string_view name =
+        rule.name.empty() ? kSlotNames[static_cast<std::size_t>(slot)] : rule.name;
+    return std::string(row.name) + "." + std::string(name);
+  };
+  switch (rule.kind) {
+    case SlotKind::kUnused:
+      if (number == 0) return {};
+      return Bad(field(), Text(number) + ", 0 wanted: the verb has no such argument");
+    case SlotKind::kHandle:
+      if (number != 0) return {};
+      return Bad(field(), "0, a handle wanted");
+    case SlotKind::kNumber:
+    case SlotKind::kPosition:
+      if (number >= rule.min && number <= rule.max) return {};
+      return Bad(field(),
+                 Text(number) + " is not in [" + Text(rule.min) + ", " + Text(rule.max) + "]");
+    case SlotKind::kRangeBegin: return {};
+    case SlotKind::kRangeEnd:
+      if (number < 0 || number >= submission.p0) return {};
+      return Bad(field(), Text(number) + " is before p0, " + Text(submission.p0));
   }
   return {};
 }
 
-Status CheckPayload(const VerbRule& rule, const std::string& verb, const Submission& submission,
+Status CheckPayload(const VerbRow& row, const Submission& submission,
                     const SubmissionLimits& limits) {
+  const auto field = [&](const char* name) { return std::string(row.name) + name; };
+  const PayloadRule& rule = row.payload;
   const std::uint32_t payload_bytes = submission.payload_bytes;
-  const std::uint64_t payload_max = rule.payload_max.Of(limits.tokens_max);
-  const std::uint32_t token_bytes = rule.payload_max.bytes_of_one;
-  if (payload_bytes > payload_max && token_bytes != 0) {
+  const std::uint64_t payload_max = rule.BytesMax(limits.tokens_max);
+  if (payload_bytes > payload_max && rule.has_tokens) {
     // At least so many: its other parts may have their largest sizes.
     const std::uint64_t tokens =
-        (payload_bytes - rule.payload_max.bytes + token_bytes - 1) / token_bytes;
-    return Fail(Code::kNoSpace, verb + ".tokens: " + Text(tokens) + ", the pool has " +
+        (payload_bytes - rule.bytes_max + sizeof(TokenId) - 1) / sizeof(TokenId);
+    return Fail(Code::kNoSpace, field(".tokens: ") + Text(tokens) + ", the pool has " +
                                     Text(limits.tokens_max) + " cells");
   }
-  if (payload_bytes < rule.payload_bytes_min || payload_bytes > payload_max) {
-    return Bad(verb + ".payload_bytes", Text(payload_bytes) + " is not in [" +
-                                            Text(rule.payload_bytes_min) + ", " +
-                                            Text(payload_max) + "]");
+  if (payload_bytes < rule.bytes_min || payload_bytes > payload_max) {
+    return Bad(field(".payload_bytes"), Text(payload_bytes) + " is not in [" +
+                                            Text(rule.bytes_min) + ", " + Text(payload_max) + "]");
   }
-  if (payload_bytes % rule.payload_unit != 0) {
-    return Bad(verb + ".payload_bytes",
-               Text(payload_bytes) + " is no multiple of " + Text(rule.payload_unit));
+  if (payload_bytes % rule.unit != 0) {
+    return Bad(field(".payload_bytes"),
+               Text(payload_bytes) + " is no multiple of " + Text(rule.unit));
   }
   if (payload_bytes > limits.arena_bytes ||
       submission.payload_offset > limits.arena_bytes - payload_bytes) {
-    return Bad(verb + ".payload_offset", Text(submission.payload_offset) + " + " +
+    return Bad(field(".payload_offset"), Text(submission.payload_offset) + " + " +
                                              Text(payload_bytes) + " bytes, the arena has " +
                                              Text(limits.arena_bytes));
   }
   return {};
 }
 
-bool IsVerb(std::uint16_t verb) { return verb <= kVerbLast && kRules[verb].name != kNoVerb.name; }
-
-Status CheckReceived(const std::string& verb, const Submission& submission) {
-  const auto number = static_cast<Verb>(submission.verb);
+Status CheckReceived(const VerbRow& row, const Submission& submission) {
   const bool is_again = (submission.flags & kFlagRetry) != 0;
-  if (submission.received != 0 &&
-      !(is_again && (number == Verb::kGenerate || number == Verb::kDecode))) {
-    return Bad(verb + ".received", Text(submission.received) + ", 0 wanted");
+  if (submission.received != 0 && !(is_again && row.received != Received::kNothing)) {
+    return Bad(std::string(row.name) + ".received", Text(submission.received) + ", 0 wanted");
   }
-  const bool has_token = submission.received != 0 && number == Verb::kGenerate;
+  const bool has_token = submission.received != 0 && row.received == Received::kTokens;
   if (submission.last_token < 0 || (submission.last_token != 0 && !has_token)) {
-    return Bad(verb + ".last_token",
+    return Bad(std::string(row.name) + ".last_token",
                Text(submission.last_token) + (has_token ? " is no token" : ", 0 wanted"));
   }
   return {};
@@ -232,33 +96,8 @@ bool IsPrintableAscii(char c) { return c >= 0x20 && c <= 0x7e; }
 }  // namespace
 
 std::string_view VerbName(std::uint16_t verb) {
-  return IsVerb(verb) ? kRules[verb].name : "unknown";
-}
-
-bool IsRemembered(Verb verb) {
-  switch (verb) {
-    case Verb::kCreate:
-    case Verb::kFork:
-    case Verb::kDrop:
-    case Verb::kCopyRange:
-    case Verb::kRemoveRange:
-    case Verb::kKeep:
-    case Verb::kClear:
-    case Verb::kAdd:
-    case Verb::kDivide:
-    case Verb::kEncode:
-    case Verb::kPublish:
-    case Verb::kUnpublish:
-    case Verb::kAttach:
-    case Verb::kRetain:
-    case Verb::kPin:
-    case Verb::kDropRetained:
-    case Verb::kSave:
-    case Verb::kSaveAll:
-    case Verb::kLoad:
-    case Verb::kRemoveSaved: return true;
-    default: return false;
-  }
+  const VerbRow* const row = FindVerb(verb);
+  return row != nullptr ? row->name : "unknown";
 }
 
 Status ValidateName(std::string_view name) {
@@ -358,37 +197,23 @@ Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome) {
 }
 
 Status ValidateSubmission(const Submission& submission, const SubmissionLimits& limits) {
-  if (!IsVerb(submission.verb)) {
-    return Bad("verb", Text(submission.verb) + " is no verb");
-  }
-  const VerbRule& rule = kRules[submission.verb];
-  const std::string verb(rule.name);
+  const VerbRow* const row = FindVerb(submission.verb);
+  if (row == nullptr) return Bad("verb", Text(submission.verb) + " is no verb");
   const auto unknown_flags =
-      submission.flags & ~(static_cast<unsigned>(rule.flags) | unsigned{kFlagRetry});
+      submission.flags & ~(static_cast<unsigned>(row->flags) | unsigned{kFlagRetry});
   if (unknown_flags != 0) {
-    return Bad(verb + ".flags", Text(submission.flags) + ", of which " + Text(unknown_flags) +
-                                    " mean nothing to it");
+    return Bad(std::string(row->name) + ".flags", Text(submission.flags) + ", of which " +
+                                                      Text(unknown_flags) + " mean nothing to it");
   }
-  KVD_CHECK_OK(CheckReceived(verb, submission));
-  if ((submission.sequence != 0) != (rule.sequences >= 1)) {
-    return Bad(verb + ".sequence", Text(submission.sequence) +
-                                       (rule.sequences >= 1 ? ", a handle wanted" : ", 0 wanted"));
+  KVD_CHECK_OK(CheckReceived(*row, submission));
+  for (std::size_t slot = 0; slot < kArgumentSlots; ++slot) {
+    KVD_CHECK_OK(CheckSlot(*row, static_cast<ArgumentSlot>(slot), submission));
   }
-  if ((submission.sequence2 != 0) != (rule.sequences >= 2)) {
-    return Bad(verb + ".sequence2", Text(submission.sequence2) +
-                                        (rule.sequences >= 2 ? ", a handle wanted" : ", 0 wanted"));
-  }
-  KVD_CHECK_OK(CheckRange(rule, verb, submission));
-  if (submission.argument < rule.argument_min || submission.argument > rule.argument_max) {
-    return Bad(verb + ".argument", Text(submission.argument) + " is not in [" +
-                                       Text(rule.argument_min) + ", " + Text(rule.argument_max) +
-                                       "]");
-  }
-  return CheckPayload(rule, verb, submission, limits);
+  return CheckPayload(*row, submission, limits);
 }
 
 Status ValidateCompletion(const Completion& completion, std::uint64_t result_arena_bytes) {
-  if (!IsVerb(completion.verb)) {
+  if (FindVerb(completion.verb) == nullptr) {
     return Fail(Code::kCorrupt, "completion.verb: " + Text(completion.verb) + " is no verb");
   }
   if (completion.code > static_cast<std::uint8_t>(kCodeLast)) {

@@ -56,10 +56,6 @@ Status ValidateSubmission(const Submission& submission, const SubmissionLimits& 
 // Verb, code and flags known, output inside the arena and not across its end. Error: kCorrupt.
 Status ValidateCompletion(const Completion& completion, std::uint64_t result_arena_bytes);
 
-// Whether the session's window remembers requests of the verb that were applied; at most
-// layout::kAppliedMax of them are in flight at once. The computing verbs are known by their tokens.
-bool IsRemembered(Verb verb);
-
 // The verb's stable name ("copy_range"), for logs and errors; "unknown" for a number that is none.
 std::string_view VerbName(std::uint16_t verb);
 

@@ -227,6 +227,18 @@ void AddDaemonVerbs(CLI::App& app, CommandLine& line) {
   tokenize->add_flag("--add-special", line.text.adds_special, "with the model's begin token");
   tokenize->add_flag("--parse-special", line.text.parses_special,
                      "names of special tokens in the text are those tokens");
+  CLI::App* why =
+      AddVerb(app, line, "why", "Tell what of a prompt could be reused, and why not more",
+              [&line] { return ExplainPrompt(line.global, line.text); });
+  why->add_option_function<std::string>(
+      "prompt",
+      [&line](const std::string& text) {
+        line.text.text = text;
+        line.text.has_text = true;
+      },
+      "the prompt; standard input without it");
+  why->add_flag("--parse-special", line.text.parses_special,
+                "names of special tokens in the prompt are those tokens");
   CLI::App* embed = AddVerb(app, line, "embed", "Show the embedding of a text, of length 1",
                             [&line] { return EmbedText(line.global, line.embed); });
   embed->add_option_function<std::string>(

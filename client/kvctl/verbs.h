@@ -30,6 +30,7 @@ Status PinSequences(const GlobalOptions& global, const PrefixOptions& options, b
 Status DropSequences(const GlobalOptions& global, const PrefixOptions& options);
 
 Status TokenizeText(const GlobalOptions& global, const TextOptions& options);
+Status ExplainPrompt(const GlobalOptions& global, const TextOptions& options);
 Status EmbedText(const GlobalOptions& global, const EmbedOptions& options);
 Status ShowInfo(const GlobalOptions& global);
 Status ShowProfile(const GlobalOptions& global);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "engine/memory/memory_info.h"
@@ -35,6 +36,12 @@ struct PrefixTaken {
   PrefixLimit limit = PrefixLimit::kNone;
   SequenceHandle source = SequenceHandle::kNone;
 };
+// The sequence that has the most tokens in common with a prompt.
+struct PrefixNeighbour {
+  SequenceHandle sequence = SequenceHandle::kNone;  // kNone: none has any
+  std::uint32_t common = 0;                         // tokens
+  std::optional<TokenId> next{};                    // its token behind them; none: it ends there
+};
 
 class PrefixCache {
  public:
@@ -49,6 +56,9 @@ class PrefixCache {
   Result<PrefixTaken> Take(const PrefixRequest& request);
   // What Take into an empty sequence of that owner would find.
   PrefixTaken Find(const SequenceOwner& owner, std::span<const TokenId> tokens) const;
+  // The nearest of those that Take looks at, whether its cells can be taken or not
+  // (prefix_neighbour.cc). The whole prompt is compared.
+  PrefixNeighbour FindNeighbour(const SequenceOwner& owner, std::span<const TokenId> tokens) const;
   // Releases a sequence: its pristine part stays as a retained prefix until room is needed; without
   // one, or where others retain the same tokens, it is dropped. Returns whether it stays. Errors:
   // kNotFound, kPermission (published).

@@ -50,7 +50,7 @@ class ClientTest : public testing::Test {
 };
 
 TEST_F(ClientTest, ForkGivesHandlesAndNumbers) {
-  AnswerWith<std::uint64_t>({5, 6, 7}, {0, 1234, 30});
+  AnswerWith<std::uint64_t>({5, 6, 7}, {5, 1234, 30});
   ForkInfo info;
   const auto forks = client_.Fork(kSequence, -1, 3, &info);
   ASSERT_TRUE(forks) << forks.error().message;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
 namespace kvd {
 namespace {
@@ -34,6 +35,27 @@ TEST(RequestTableTest, AFreedEntryStartsAfresh) {
   PendingRequest* next = table.Add(OutputMode::kCollect);
   EXPECT_FALSE(next->is_final || next->is_abandoned || next->has_piece());
   EXPECT_TRUE(next->collected.empty());
+}
+
+TEST(RequestTableTest, TheWindowHoldsWhatWasSentAndHasNoAnswer) {
+  RequestTable table;
+  std::vector<PendingRequest*> sent;
+  for (std::size_t i = 0; i < layout::kAppliedMax; ++i) {
+    sent.push_back(table.Add(OutputMode::kCollect, true));
+    ASSERT_TRUE(table.FitsWindow(*sent.back()));
+    table.EnterWindow(sent.back());
+  }
+  PendingRequest* const next = table.Add(OutputMode::kCollect, true);
+  EXPECT_FALSE(table.FitsWindow(*next));
+  EXPECT_TRUE(table.FitsWindow(*sent.front())) << "to be sent again";
+  EXPECT_TRUE(table.FitsWindow(*table.Add(OutputMode::kCollect)));
+  table.LeaveWindow(sent.front());
+  EXPECT_TRUE(table.FitsWindow(*next));
+  table.EnterWindow(next);
+  table.Free(sent.front());  // left before
+  EXPECT_FALSE(table.FitsWindow(*table.Add(OutputMode::kCollect, true)));
+  table.Free(next);
+  EXPECT_TRUE(table.FitsWindow(*table.Add(OutputMode::kCollect, true)));
 }
 
 TEST(RequestTableTest, ThereIsALimit) {

@@ -49,21 +49,45 @@ TEST(PermissionsTest, PublishedSequencesAreImmutableForTheirOwnerToo) {
             SequenceAccess::kRead);
 }
 
+constexpr wire::Access kAccesses[] = {wire::Access::kNone, wire::Access::kRead,
+                                      wire::Access::kChange, wire::Access::kEdit,
+                                      wire::Access::kOwn};
+
 TEST(PermissionsTest, WhatMayNotBeSeenDoesNotExist) {
-  const auto hidden = CheckRead(SequenceAccess::kNone, "sequence", MakeHandle(7, 1));
-  ASSERT_FALSE(hidden);
-  EXPECT_EQ(hidden.error().code, Code::kNotFound);
-  EXPECT_EQ(CheckChange(SequenceAccess::kNone, true, "sequence", OwnedBy(1, 10)).error().message,
-            hidden.error().message);
+  const SequenceInfo hidden = OwnedBy(1, 10);
+  const std::string wanted = FailNotFound("sequence", hidden.handle).error().message;
+  for (const wire::Access access : kAccesses) {
+    const Status status = CheckAccess(access, CallerOf(2, 20), hidden, true, "sequence");
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, Code::kNotFound);
+    EXPECT_EQ(status.error().message, wanted);
+  }
 }
 
 TEST(PermissionsTest, ChangingByForceNeedsTheFlagAndNamesTheOwner) {
   const SequenceInfo info = OwnedBy(1, 10);
-  const auto refused = CheckChange(SequenceAccess::kChangeByForce, false, "sequence", info);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Code::kPermission);
-  EXPECT_NE(refused.error().message.find("session 10"), std::string::npos);
-  EXPECT_TRUE(CheckChange(SequenceAccess::kChangeByForce, true, "sequence", info));
+  for (const wire::Access access : {wire::Access::kChange, wire::Access::kEdit}) {
+    const Status refused = CheckAccess(access, CallerOf(1, 11), info, false, "sequence");
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kPermission);
+    EXPECT_NE(refused.error().message.find("session 10"), std::string::npos);
+    EXPECT_TRUE(CheckAccess(access, CallerOf(1, 11), info, true, "sequence"));
+    EXPECT_TRUE(CheckAccess(access, CallerOf(1, 10), info, false, "sequence"));
+  }
+}
+
+TEST(PermissionsTest, OwnIsTheSessionsPrivateSequence) {
+  const auto check = [](const Caller& caller, const SequenceInfo& info) {
+    const Status status = CheckAccess(wire::Access::kOwn, caller, info, true, "sequence");
+    return status ? Code::kOk : status.error().code;
+  };
+  EXPECT_EQ(check(CallerOf(1, 10), OwnedBy(1, 10)), Code::kOk);
+  EXPECT_EQ(check(CallerOf(1, 11), OwnedBy(1, 10)), Code::kPermission);
+  EXPECT_EQ(check(CallerOf(1, 10), OwnedBy(1, 10, layout::kSequencePublished)), Code::kPermission);
+}
+
+TEST(PermissionsTest, ReadingNeedsNoForce) {
+  EXPECT_TRUE(CheckAccess(wire::Access::kRead, CallerOf(1, 11), OwnedBy(1, 10), false, "sequence"));
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ TEST_F(PrefixSharingTest, AVerbThatIsRefusedLeavesARetainedSequenceAsItWas) {
   ExpectRefused(Call(sibling_, add), Code::kInvalidArgument, "0");
   wire::Submission divide = Make(Verb::kDivide, sequence);
   divide.argument = 0;
-  ExpectRefused(Call(sibling_, divide), Code::kInvalidArgument, "divide.argument");
+  ExpectRefused(Call(sibling_, divide), Code::kInvalidArgument, "divide.divisor");
   wire::Submission copy = Make(Verb::kCopyRange, Filled(sibling_, 40));
   copy.sequence2 = static_cast<std::uint64_t>(sequence);
   copy.p1 = -1;

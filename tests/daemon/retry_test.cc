@@ -124,7 +124,7 @@ TEST_P(DecodeRetryTest, APositionBehindTheLastOneIsRefusedWithTheSum) {
   const auto refused = Submit(decode, payload);
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->code, Code::kInvalidArgument);
-  EXPECT_THAT(refused->text(), HasSubstr("p0: 2147483655 is not the next position"));
+  EXPECT_THAT(refused->text(), HasSubstr("pos: 2147483655 is not the next position"));
   EXPECT_EQ(memory().sequences().Query(sequence)->cell_count, 11u);
 }
 

@@ -339,7 +339,7 @@ TEST_F(ServiceTest, ReadTokensGivesCellsWithTheirPositions) {
   std::memcpy(values, reply.output.data(), sizeof values);
   EXPECT_THAT(values, ::testing::ElementsAre(5, 8, 5, 9));
   read.p0 = 11;
-  ExpectRefused(Call(client_, read), Code::kInvalidArgument, "p0");
+  ExpectRefused(Call(client_, read), Code::kInvalidArgument, "first_cell");
 }
 
 TEST_F(ServiceTest, InfoTellsTheModelThePoolAndTheProcess) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "shm/verb_table.h"
 #include "tests/daemon/support/test_session.h"
 
 namespace kvd {

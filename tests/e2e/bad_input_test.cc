@@ -158,20 +158,20 @@ TEST_F(BadInputTest, TokensOutsideTheVocabularyOrNoneAreRefused) {
 
 TEST_F(BadInputTest, APositionThatIsNotTheNextIsRefused) {
   for (const std::int32_t bad : {0, kCells - 1, kCells + 1, INT32_MAX}) {
-    const std::string words = "p0: " + std::to_string(bad) + " is not the next position";
+    const std::string words = "pos: " + std::to_string(bad) + " is not the next position";
     ExpectRefused("decode", Code::kInvalidArgument, words,
                   [&] { return Decode(handle(), kOneToken, bad); });
     ExpectRefused("generate", Code::kInvalidArgument, words, [&] {
       return Generate({.tokens = kOneToken, .pos = Pos{bad}, .predict_max = 1});
     });
   }
-  ExpectRefused("before the first", Code::kInvalidArgument, "decode.p0",
+  ExpectRefused("before the first", Code::kInvalidArgument, "decode.pos",
                 [&] { return Decode(handle(), kOneToken, -1); });
 }
 
 TEST_F(BadInputTest, NumbersOfForksOutsideTheirRangeAreRefused) {
   for (const std::uint32_t bad : {0u, 1'000'000u, 0xffffffffu}) {
-    ExpectRefused(std::to_string(bad), Code::kInvalidArgument, "fork.argument",
+    ExpectRefused(std::to_string(bad), Code::kInvalidArgument, "fork.count",
                   [&] { return client_->Fork(handle(), -1, bad); });
   }
   ExpectRefused("more cells than there are", Code::kInvalidArgument, "cell",
@@ -319,12 +319,12 @@ TEST_F(BadInputTest, RangesThatEndBeforeTheyBeginAndShiftsThatOverlapAreRefused)
                   [&] { return sequence_->Add({}, delta); });
   }
   for (const std::int32_t divisor : {0, -1}) {
-    ExpectRefused("divisor", Code::kInvalidArgument, "divide.argument",
+    ExpectRefused("divisor", Code::kInvalidArgument, "divide.divisor",
                   [&] { return sequence_->Divide({}, divisor); });
   }
   ExpectRefused("copy onto itself", Code::kInvalidArgument, "",
                 [&] { return sequence_->CopyRangeTo(*sequence_, {}); });
-  ExpectRefused("cells behind the end", Code::kInvalidArgument, "p0: cell 51",
+  ExpectRefused("cells behind the end", Code::kInvalidArgument, "first_cell: 51",
                 [&] { return client_->ReadTokens(handle(), kCells + 1); });
 }
 

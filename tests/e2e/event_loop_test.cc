@@ -127,6 +127,55 @@ TEST_F(EventLoopTest, CallsOfOtherThreadsTakeNothingAway) {
   ends = true;
 }
 
+// Requests of many verbs, more than the session's window remembers, without a wait but for poll(2).
+TEST_F(EventLoopTest, VerbsOfEveryKindAreWaitedForByTheDescriptor) {
+  constexpr std::size_t kSequences = 80;
+  std::vector<kvd_sequence> sequences(kSequences);
+  std::vector<kvd_request> requests;
+  const auto submitted = [&](int code, const kvd_request& request) {
+    EXPECT_EQ(code, KVD_OK) << kvd_error_message();
+    requests.push_back(request);
+  };
+  kvd_request request = 0;
+  for (kvd_sequence& sequence : sequences) {
+    submitted(kvd_sequence_create_submit(client_, &sequence, &request), request);
+  }
+  kvd_daemon_info info{};
+  info.size = sizeof info;
+  submitted(kvd_info_submit(client_, &info, &request), request);
+  kvd_sequence_info* list = nullptr;
+  std::size_t count = 0;
+  submitted(kvd_list_submit(client_, &list, &count, &request), request);
+  kvd_snapshot_info* snapshots = nullptr;
+  std::size_t snapshot_count = 9;
+  submitted(kvd_snapshots_submit(client_, &snapshots, &snapshot_count, &request), request);
+  std::uint64_t nanoseconds = 0;
+  submitted(kvd_ping_submit(client_, 100, &nanoseconds, &request), request);
+  std::vector<bool> has_ended(requests.size());
+  for (std::size_t left = requests.size(); left > 0;) {
+    std::size_t index = 0;
+    while (kvd_wait_any(client_, requests.data(), requests.size(), 0, &index) == KVD_OK) {
+      ASSERT_EQ(kvd_finish(client_, requests[index], 0), KVD_OK) << kvd_error_message();
+      ASSERT_FALSE(has_ended[index]);
+      has_ended[index] = true;
+      --left;
+    }
+    if (left > 0) {
+      std::string missing;
+      for (std::size_t i = 0; i < requests.size(); ++i) {
+        if (!has_ended[i]) missing += " " + std::to_string(i);
+      }
+      ASSERT_TRUE(IsReadable(kPatienceMs)) << "waits for" << missing << kvd_error_message();
+    }
+  }
+  EXPECT_GT(info.vocab_size, 0u);
+  EXPECT_GE(count, kSequences) << "the list was asked for after the sequences were made";
+  EXPECT_EQ(snapshot_count, 0u);
+  EXPECT_GT(nanoseconds, 0u);
+  kvd_free(list);
+  kvd_free(snapshots);
+}
+
 TEST_F(EventLoopTest, AKilledDaemonThatComesBackIsWaitedForByTheDescriptor) {
   std::size_t looks = 0;
   const auto right = Run(&looks);

@@ -364,7 +364,7 @@ TEST_F(LlamaFilesTest, PiecesThatDoNotFollowEachOtherAreRefused) {
   EXPECT_EQ(call(wire::Verb::kLlamaUpload, 0, piece), "");
   EXPECT_EQ(call(wire::Verb::kLlamaUpload, 100, piece), "");
   EXPECT_THAT(call(wire::Verb::kLlamaUpload, 100, piece), HasSubstr("100, but 200 bytes are here"));
-  EXPECT_THAT(call(wire::Verb::kLlamaUpload, -1, piece), HasSubstr("llama_upload.argument"));
+  EXPECT_THAT(call(wire::Verb::kLlamaUpload, -1, piece), HasSubstr("llama_upload.offset"));
   const wire::LlamaImportParams unknown{.sequence_id = -3, .flags = 0};
   EXPECT_THAT(call(wire::Verb::kLlamaImport, 0, std::as_bytes(std::span(&unknown, 1))),
               HasSubstr("sequence -3"));

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shm/wire_messages.h"
+#include "shm/wire_generate.h"
 
 namespace kvd {
 namespace {

@@ -63,7 +63,7 @@ void CheckApplied(ChatTemplate kind, std::span<const ChatMessage> messages, bool
 
 void CheckPayload(std::span<const std::byte> payload, bool add_assistant) {
   const auto turns = wire::ParseChat(payload);
-  KVD_ASSERT(turns.has_value() == test::IsValidPayload(wire::Verb::kChat, payload, 0));
+  KVD_ASSERT(turns.has_value() == test::IsValidPayload(wire::PayloadKind::kChat, payload, 0));
   std::vector<ChatMessage> messages;
   if (turns) {
     for (const wire::OwnedChatTurn& turn : *turns) messages.push_back({turn.role, turn.content});

@@ -16,6 +16,7 @@
 #include "shm/piece_codec.h"
 #include "shm/request_channel.h"
 #include "shm/result_channel.h"
+#include "shm/verb_table.h"
 #include "tests/fuzz/between_loads.h"
 #include "tests/fuzz/client_rings_program.h"
 #include "tests/fuzz/daemon_rings_program.h"

@@ -1,6 +1,6 @@
 // make_client_rings_corpus FOLDER: daemons that behave and daemons that do not, for
 // client_rings_fuzz to start from.
-#include "shm/wire_messages.h"
+#include "shm/verb_table.h"
 #include "tests/fuzz/client_rings_program.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/peer_program.h"

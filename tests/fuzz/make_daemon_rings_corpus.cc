@@ -1,6 +1,6 @@
 // make_daemon_rings_corpus FOLDER: clients that behave and clients that do not, for
 // daemon_rings_fuzz to start from.
-#include "shm/wire_messages.h"
+#include "shm/verb_table.h"
 #include "tests/fuzz/daemon_rings_program.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/peer_program.h"

@@ -1,5 +1,5 @@
-// The daemon's parser of each verb's payload, as its handlers call it. A switch without a default:
-// a verb that is added does not compile here before it has its row.
+// The daemon's parser of each kind of payload, as its handlers call it. A switch without a default:
+// a kind that is added does not compile here before it has its case.
 #pragma once
 
 #include <cstddef>
@@ -16,25 +16,25 @@ struct ParsedPayload {
   std::vector<std::byte> bytes;
 };
 
-inline ParsedPayload BytesOf(const Result<std::string>& text) {
+inline ParsedPayload Reencoded(const Result<std::string>& text) {
   if (!text) return {std::unexpected(text.error()), {}};
   const auto bytes = std::as_bytes(std::span(*text));
   return {{}, {bytes.begin(), bytes.end()}};
 }
 
-inline ParsedPayload BytesOf(const Result<std::string_view>& text) {
+inline ParsedPayload Reencoded(const Result<std::string_view>& text) {
   if (!text) return {std::unexpected(text.error()), {}};
   const auto bytes = std::as_bytes(std::span(*text));
   return {{}, {bytes.begin(), bytes.end()}};
 }
 
-inline ParsedPayload BytesOf(const Result<std::vector<TokenId>>& tokens) {
+inline ParsedPayload Reencoded(const Result<std::vector<TokenId>>& tokens) {
   if (!tokens) return {std::unexpected(tokens.error()), {}};
   const auto bytes = std::as_bytes(std::span(*tokens));
   return {{}, {bytes.begin(), bytes.end()}};
 }
 
-inline ParsedPayload BytesOf(const Result<std::vector<wire::OwnedChatTurn>>& owned) {
+inline ParsedPayload Reencoded(const Result<std::vector<wire::OwnedChatTurn>>& owned) {
   if (!owned) return {std::unexpected(owned.error()), {}};
   std::vector<wire::ChatTurn> turns;
   for (const wire::OwnedChatTurn& turn : *owned) turns.push_back({turn.role, turn.content});
@@ -43,7 +43,7 @@ inline ParsedPayload BytesOf(const Result<std::vector<wire::OwnedChatTurn>>& own
   return parsed;
 }
 
-inline ParsedPayload BytesOf(const Result<wire::GenerateRequest>& request) {
+inline ParsedPayload Reencoded(const Result<wire::GenerateRequest>& request) {
   if (!request) return {std::unexpected(request.error()), {}};
   const std::vector<std::string_view> stops(request->stops.begin(), request->stops.end());
   const wire::GenerateView view{request->params, request->tokens, request->biases, stops};
@@ -52,52 +52,21 @@ inline ParsedPayload BytesOf(const Result<wire::GenerateRequest>& request) {
   return parsed;
 }
 
-// Verbs without a parser of their own give the bytes back.
-inline ParsedPayload ParsePayload(wire::Verb verb, std::span<const std::byte> payload,
+// Kinds without a parser of their own give the bytes back.
+inline ParsedPayload ParsePayload(wire::PayloadKind kind, std::span<const std::byte> payload,
                                   std::uint32_t vocab_size) {
-  using wire::Verb;
-  switch (verb) {
-    case Verb::kGenerate: return BytesOf(wire::ParseGenerate(payload, vocab_size));
-    case Verb::kDecode:
-    case Verb::kDetokenize:
-    case Verb::kEmbed:
-    case Verb::kEncode: return BytesOf(wire::ParseTokens(payload, vocab_size));
-    case Verb::kChat: return BytesOf(wire::ParseChat(payload));
-    case Verb::kTokenize: return BytesOf(wire::ParseText(payload));
-    case Verb::kPublish:
-    case Verb::kUnpublish:
-    case Verb::kAttach:
-    case Verb::kSave:
-    case Verb::kSaveAll:
-    case Verb::kLoad:
-    case Verb::kRemoveSaved: return BytesOf(wire::ParseName(payload));
-    case Verb::kPing:
-    case Verb::kInfo:
-    case Verb::kCreate:
-    case Verb::kFork:
-    case Verb::kDrop:
-    case Verb::kCopyRange:
-    case Verb::kRemoveRange:
-    case Verb::kKeep:
-    case Verb::kClear:
-    case Verb::kAdd:
-    case Verb::kDivide:
-    case Verb::kQuery:
-    case Verb::kCancel:
-    case Verb::kReadTokens:
-    case Verb::kReadText:
-    case Verb::kList:
-    case Verb::kSnapshots:
-    case Verb::kDefrag:
-    case Verb::kRetain:
-    case Verb::kPin:
-    case Verb::kDropRetained:
-    case Verb::kSaved:
-    case Verb::kLlamaExport:
-    case Verb::kLlamaUpload:
-    case Verb::kLlamaImport:
-    case Verb::kCache:
-    case Verb::kProfile: break;
+  using wire::PayloadKind;
+  switch (kind) {
+    case PayloadKind::kGenerate: return Reencoded(wire::ParseGenerate(payload, vocab_size));
+    case PayloadKind::kTokens: return Reencoded(wire::ParseTokens(payload, vocab_size));
+    case PayloadKind::kChat: return Reencoded(wire::ParseChat(payload));
+    case PayloadKind::kText: return Reencoded(wire::ParseText(payload));
+    case PayloadKind::kSnapshotName:
+    case PayloadKind::kSavedName: return Reencoded(wire::ParseName(payload));
+    case PayloadKind::kNone:
+    case PayloadKind::kBytes:
+    case PayloadKind::kLlamaExport:
+    case PayloadKind::kLlamaImport: break;
   }
   return {{}, {payload.begin(), payload.end()}};
 }

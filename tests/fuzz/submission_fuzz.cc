@@ -35,14 +35,13 @@ void CheckEntry(const wire::Submission& submission) {
   KVD_ASSERT(wire::VerbName(submission.verb) != "unknown");
 }
 
-void CheckPayload(wire::Verb verb, std::span<const std::byte> payload) {
+void CheckPayload(wire::PayloadKind kind, std::span<const std::byte> payload) {
   // A copy without room behind it: what a parser reads too far is found.
   const std::vector<std::byte> exact(payload.begin(), payload.end());
-  if (verb == wire::Verb::kChat) {
-    KVD_ASSERT(wire::CheckChatCount(exact) || !kvd::test::IsValidPayload(verb, exact, kVocabSize));
-  }
-  const kvd::test::ParsedPayload parsed = kvd::test::ParsePayload(verb, exact, kVocabSize);
-  KVD_ASSERT(parsed.status.has_value() == kvd::test::IsValidPayload(verb, exact, kVocabSize));
+  const bool is_valid = kvd::test::IsValidPayload(kind, exact, kVocabSize);
+  if (kind == wire::PayloadKind::kChat) KVD_ASSERT(wire::CheckChatCount(exact) || !is_valid);
+  const kvd::test::ParsedPayload parsed = kvd::test::ParsePayload(kind, exact, kVocabSize);
+  KVD_ASSERT(parsed.status.has_value() == is_valid);
   KVD_ASSERT(parsed.status ? std::ranges::equal(parsed.bytes, exact)
                            : !parsed.status.error().message.empty());
 }
@@ -56,7 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   CheckEntry(submission);
   // The parser sees whatever the arena held, also for an entry that is refused: it must not rely on
   // the entry.
-  CheckPayload(static_cast<wire::Verb>(submission.verb),
+  const wire::VerbRow* const row = wire::FindVerb(submission.verb);
+  CheckPayload(row != nullptr ? row->payload.kind : wire::PayloadKind::kNone,
                std::as_bytes(std::span(data + sizeof submission, byte_count - sizeof submission)));
   return 0;
 }

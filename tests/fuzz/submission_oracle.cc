@@ -2,168 +2,40 @@
 
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
-#include <optional>
 #include <string_view>
 
 namespace kvd::test {
 namespace {
 
-using wire::Verb;
-
-constexpr std::int64_t kAnyMin = std::numeric_limits<std::int64_t>::min();
-constexpr std::int64_t kAnyMax = std::numeric_limits<std::int64_t>::max();
-constexpr std::uint64_t kTextBytes = 16u << 20;
-constexpr std::uint64_t kUploadBytes = 16u << 20;
 constexpr std::uint64_t kTokenBytes = 4;
-constexpr std::int64_t kPosMax = std::numeric_limits<std::int32_t>::max();
 
-// What p0 and p1 may be.
-enum class Positions : std::uint8_t {
-  kUnused,      // both 0
-  kRange,       // p1 is open (negative), or not before p0
-  kFirstOrAll,  // p0 from -1 on, p1 is 0
-  kFirst,       // p0 from 0 on, p1 is 0
-};
-
-struct Rule {
-  unsigned flags = 0;  // besides kFlagRetry
-  int sequences = 0;
-  Positions positions = Positions::kUnused;
-  std::uint64_t payload_bytes_min = 0;
-  std::uint64_t payload_bytes_max = 0;
-  std::uint64_t payload_unit = 1;
-  bool has_tokens = false;  // beside payload_bytes_max, as many as the pool has cells
-  std::int64_t argument_min = 0;
-  std::int64_t argument_max = 0;
-};
-
-std::optional<Rule> RuleOf(Verb verb) {
-  constexpr unsigned kForce = wire::kFlagForce;
-  constexpr unsigned kPrompt = wire::kFlagForce | wire::kFlagProgress | wire::kFlagNoPrefix;
-  switch (verb) {
-    case Verb::kPing: return Rule{.payload_bytes_max = 4096};
-    case Verb::kInfo:
-    case Verb::kList:
-    case Verb::kSnapshots:
-    case Verb::kDefrag:
-    case Verb::kSaved:
-    case Verb::kCache:
-    case Verb::kProfile: return Rule{};
-    case Verb::kCreate:
-    case Verb::kCancel: return Rule{.argument_min = kAnyMin, .argument_max = kAnyMax};
-    case Verb::kFork:
-      return Rule{.sequences = 1,
-                  .positions = Positions::kFirstOrAll,
-                  .argument_min = 1,
-                  .argument_max = 1024};
-    case Verb::kDrop:
-    case Verb::kClear:
-    case Verb::kRetain: return Rule{.flags = kForce, .sequences = 1};
-    case Verb::kCopyRange:
-      return Rule{.flags = kForce, .sequences = 2, .positions = Positions::kRange};
-    case Verb::kRemoveRange:
-      return Rule{.flags = kForce, .sequences = 1, .positions = Positions::kRange};
-    case Verb::kKeep:
-    case Verb::kQuery: return Rule{.sequences = 1};
-    case Verb::kAdd:
-      return Rule{.flags = kForce,
-                  .sequences = 1,
-                  .positions = Positions::kRange,
-                  .argument_min = -kPosMax,
-                  .argument_max = kPosMax};
-    case Verb::kDivide:
-      return Rule{.flags = kForce,
-                  .sequences = 1,
-                  .positions = Positions::kRange,
-                  .argument_min = 1,
-                  .argument_max = kPosMax};
-    case Verb::kDecode:
-      return Rule{.flags = kPrompt,
-                  .sequences = 1,
-                  .positions = Positions::kFirst,
-                  .payload_bytes_min = 4,
-                  .payload_unit = 4,
-                  .has_tokens = true,
-                  .argument_max = 2};
-    case Verb::kGenerate:
-      return Rule{.flags = kPrompt,
-                  .sequences = 1,
-                  .positions = Positions::kFirstOrAll,
-                  .payload_bytes_min = 72,
-                  .payload_bytes_max = 72 + 1024 * 8 + 16 * (4 + 256),
-                  .has_tokens = true};
-    case Verb::kReadTokens:
-      return Rule{.sequences = 1,
-                  .positions = Positions::kFirstOrAll,
-                  .argument_min = -1,
-                  .argument_max = kPosMax};
-    case Verb::kReadText: return Rule{.flags = wire::kFlagSpecial, .sequences = 1};
-    case Verb::kPublish:
-      return Rule{.flags = kForce | wire::kFlagPublic,
-                  .sequences = 1,
-                  .payload_bytes_min = 1,
-                  .payload_bytes_max = 64};
-    case Verb::kUnpublish:
-      return Rule{.flags = kForce, .payload_bytes_min = 1, .payload_bytes_max = 64};
-    case Verb::kAttach:
-    case Verb::kLoad:
-    case Verb::kRemoveSaved: return Rule{.payload_bytes_min = 1, .payload_bytes_max = 64};
-    case Verb::kTokenize:
-      return Rule{.flags = wire::kFlagAddSpecial | wire::kFlagParseSpecial,
-                  .payload_bytes_max = kTextBytes};
-    case Verb::kDetokenize:
-      return Rule{.flags = wire::kFlagSpecial,
-                  .payload_bytes_min = 4,
-                  .payload_unit = 4,
-                  .has_tokens = true};
-    case Verb::kChat:
-      return Rule{.flags = wire::kFlagAddAssistant,
-                  .payload_bytes_min = 8,
-                  .payload_bytes_max = kTextBytes};
-    case Verb::kEmbed:
-      return Rule{.flags = wire::kFlagNormalize,
-                  .payload_bytes_min = 4,
-                  .payload_unit = 4,
-                  .has_tokens = true};
-    case Verb::kEncode:
-      return Rule{.flags = kForce,
-                  .sequences = 1,
-                  .payload_bytes_min = 4,
-                  .payload_unit = 4,
-                  .has_tokens = true};
-    case Verb::kPin: return Rule{.flags = kForce, .sequences = 1, .argument_max = 1};
-    case Verb::kDropRetained: return Rule{.flags = kForce};
-    case Verb::kSave:
-      return Rule{.flags = kForce, .sequences = 1, .payload_bytes_max = 64, .argument_max = 31};
-    case Verb::kSaveAll: return Rule{.flags = kForce, .payload_bytes_max = 64, .argument_max = 31};
-    case Verb::kLlamaExport:
-      return Rule{.payload_bytes_min = 8, .payload_bytes_max = 8 + 256 * 8, .payload_unit = 8};
-    case Verb::kLlamaUpload:
-      return Rule{
-          .payload_bytes_min = 1, .payload_bytes_max = kUploadBytes, .argument_max = kAnyMax};
-    case Verb::kLlamaImport: return Rule{.payload_bytes_min = 8, .payload_bytes_max = 8};
+// The slots by what they may hold, and nothing else.
+bool HasValidSlots(const wire::VerbRow& row, const wire::Submission& submission) {
+  const std::int64_t slots[] = {static_cast<std::int64_t>(submission.sequence),
+                                static_cast<std::int64_t>(submission.sequence2), submission.p0,
+                                submission.p1, submission.argument};
+  for (std::size_t i = 0; i < std::size(slots); ++i) {
+    const wire::SlotRule& rule = row.slots[i];
+    const bool is_number =
+        rule.kind == wire::SlotKind::kNumber || rule.kind == wire::SlotKind::kPosition;
+    if (rule.kind == wire::SlotKind::kUnused && slots[i] != 0) return false;
+    if (rule.kind == wire::SlotKind::kHandle && slots[i] == 0) return false;
+    if (is_number && (slots[i] < rule.min || slots[i] > rule.max)) return false;
+    if (rule.kind == wire::SlotKind::kRangeEnd && slots[i] >= 0 && slots[i - 1] > slots[i]) {
+      return false;
+    }
   }
-  return std::nullopt;
-}
-
-bool HasValidPositions(Positions positions, std::int32_t p0, std::int32_t p1) {
-  switch (positions) {
-    case Positions::kUnused: return p0 == 0 && p1 == 0;
-    case Positions::kRange: return p1 < 0 || p0 <= p1;
-    case Positions::kFirstOrAll: return p0 >= -1 && p1 == 0;
-    case Positions::kFirst: return p0 >= 0 && p1 == 0;
-  }
-  return false;
+  return true;
 }
 
 // What the client says it has of the answer already.
-bool HasValidReceived(const wire::Submission& submission) {
-  const auto verb = static_cast<Verb>(submission.verb);
+bool HasValidReceived(const wire::VerbRow& row, const wire::Submission& submission) {
   if (submission.received == 0) return submission.last_token == 0;
   if ((submission.flags & wire::kFlagRetry) == 0) return false;
-  if (verb == Verb::kGenerate) return submission.last_token >= 0;
-  return verb == Verb::kDecode && submission.last_token == 0;
+  if (row.received == wire::Received::kTokens) return submission.last_token >= 0;
+  return row.received == wire::Received::kRows && submission.last_token == 0;
 }
 
 // ------------------------------------------------------------------------------------ payloads
@@ -303,65 +175,32 @@ std::string_view TextOf(std::span<const std::byte> payload) {
 
 bool IsValidSubmission(const wire::Submission& submission, std::uint64_t arena_bytes,
                        std::uint64_t pool_cells) {
-  const std::optional<Rule> rule = RuleOf(static_cast<Verb>(submission.verb));
-  if (!rule) return false;
+  if (submission.verb < 1 || submission.verb > wire::kVerbRows.size()) return false;
+  const wire::VerbRow& row = wire::kVerbRows[submission.verb - 1u];
   const std::uint64_t bytes = submission.payload_bytes;
   const std::uint64_t bytes_max =
-      rule->payload_bytes_max + (rule->has_tokens ? pool_cells * kTokenBytes : 0);
-  return (submission.flags & ~(rule->flags | wire::kFlagRetry)) == 0 &&
-         HasValidReceived(submission) && (submission.sequence != 0) == (rule->sequences > 0) &&
-         (submission.sequence2 != 0) == (rule->sequences > 1) &&
-         HasValidPositions(rule->positions, submission.p0, submission.p1) &&
-         submission.argument >= rule->argument_min && submission.argument <= rule->argument_max &&
-         bytes >= rule->payload_bytes_min && bytes <= bytes_max &&
-         bytes % rule->payload_unit == 0 && bytes <= arena_bytes &&
-         submission.payload_offset <= arena_bytes - bytes;
+      row.payload.bytes_max + (row.payload.has_tokens ? pool_cells * kTokenBytes : 0);
+  return (submission.flags & ~(unsigned{row.flags} | wire::kFlagRetry)) == 0 &&
+         HasValidReceived(row, submission) && HasValidSlots(row, submission) &&
+         bytes >= row.payload.bytes_min && bytes <= bytes_max && bytes % row.payload.unit == 0 &&
+         bytes <= arena_bytes && submission.payload_offset <= arena_bytes - bytes;
 }
 
-bool IsValidPayload(Verb verb, std::span<const std::byte> payload, std::uint32_t vocab_size) {
-  switch (verb) {
-    case Verb::kDecode:
-    case Verb::kDetokenize:
-    case Verb::kEmbed:
-    case Verb::kEncode: return AreTokens(payload, vocab_size);
-    case Verb::kGenerate: return IsGenerate(payload, vocab_size);
-    case Verb::kChat: return AreMessages(payload);
-    case Verb::kTokenize: return IsUtf8(TextOf(payload));
-    case Verb::kPublish:
-    case Verb::kUnpublish:
-    case Verb::kAttach:
-    case Verb::kSave:
-    case Verb::kSaveAll:
-    case Verb::kLoad:
-    case Verb::kRemoveSaved: return IsName(TextOf(payload));
+bool IsValidPayload(wire::PayloadKind kind, std::span<const std::byte> payload,
+                    std::uint32_t vocab_size) {
+  using wire::PayloadKind;
+  switch (kind) {
+    case PayloadKind::kTokens: return AreTokens(payload, vocab_size);
+    case PayloadKind::kGenerate: return IsGenerate(payload, vocab_size);
+    case PayloadKind::kChat: return AreMessages(payload);
+    case PayloadKind::kText: return IsUtf8(TextOf(payload));
+    case PayloadKind::kSnapshotName:
+    case PayloadKind::kSavedName: return IsName(TextOf(payload));
     // Bytes as they are, or parameters that depend on the model, or nothing.
-    case Verb::kPing:
-    case Verb::kLlamaExport:
-    case Verb::kLlamaUpload:
-    case Verb::kLlamaImport:
-    case Verb::kInfo:
-    case Verb::kCreate:
-    case Verb::kFork:
-    case Verb::kDrop:
-    case Verb::kCopyRange:
-    case Verb::kRemoveRange:
-    case Verb::kKeep:
-    case Verb::kClear:
-    case Verb::kAdd:
-    case Verb::kDivide:
-    case Verb::kQuery:
-    case Verb::kCancel:
-    case Verb::kReadTokens:
-    case Verb::kReadText:
-    case Verb::kList:
-    case Verb::kSnapshots:
-    case Verb::kDefrag:
-    case Verb::kRetain:
-    case Verb::kPin:
-    case Verb::kDropRetained:
-    case Verb::kSaved:
-    case Verb::kCache:
-    case Verb::kProfile: return true;
+    case PayloadKind::kNone:
+    case PayloadKind::kBytes:
+    case PayloadKind::kLlamaExport:
+    case PayloadKind::kLlamaImport: return true;
   }
   return true;
 }

@@ -6,6 +6,7 @@
 
 #include "shm/channel_geometry.h"
 #include "shm/sealed_memory.h"
+#include "shm/verb_table.h"
 #include "tests/shm/support/shared_segments.h"
 
 namespace kvd {

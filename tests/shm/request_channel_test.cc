@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "shm/verb_table.h"
 #include "tests/shm/support/shared_segments.h"
 
 namespace kvd {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "shm/verb_table.h"
 #include "tests/shm/support/shared_segments.h"
 
 namespace kvd {

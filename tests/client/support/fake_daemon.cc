@@ -13,6 +13,7 @@
 #include "shm/doorbell.h"
 #include "shm/fd_passing.h"
 #include "shm/socket_address.h"
+#include "shm/verb_table.h"
 #include "shm/wire_check.h"
 
 namespace kvd {
@@ -94,9 +95,9 @@ void DefaultAnswer(FakeSession& session, const ReceivedSubmission& received) {
       session.Final(submission, {}, {session.next_handle++, 1500, 30});
       return;
     case wire::Verb::kCancel: {
-      const auto found =
-          std::ranges::find(session.held, static_cast<std::uint64_t>(submission.argument),
-                            &wire::Submission::request);
+      const auto target = wire::ReadArguments<wire::CancelArgs>(submission).request;
+      const auto found = std::ranges::find(session.held, static_cast<std::uint64_t>(target),
+                                           &wire::Submission::request);
       const bool was_found = found != session.held.end();
       if (was_found) {
         session.Fail(*found, Code::kCancelled, "cancelled by the client");

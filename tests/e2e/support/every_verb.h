@@ -1,20 +1,19 @@
 // Every verb of the protocol as tests use it: requests that are right, which access each needs, and
 // the answer of the daemon to each kind of caller.
 //
-// UsesOf is a switch over wire::Verb without a default: a verb without a row does not compile
-// (-Werror=switch), and the static_asserts of the .cc refuse a last verb that is not in the table.
-// The table is written down independently of shm/wire_check.cc and daemon/permissions.h, which it
-// is compared with.
+// All of it is made from the rows of shm/verb_table.h, so a verb that is added is tested; what the
+// daemon answers whom is stated here a second time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "shm/error.h"
 #include "shm/ids.h"
-#include "shm/wire_messages.h"
+#include "shm/verb_table.h"
 #include "tools/make_model/model_shape.h"
 
 namespace kvd::test {
@@ -73,7 +72,7 @@ struct VerbUse {
   ModelKind model = ModelKind::kDecoder;
   // The requests, in order. The last one is the use; those before it are its preparation and are
   // allowed to every caller.
-  std::vector<TestRequest> (*make)(const Target& target) = nullptr;
+  std::function<std::vector<TestRequest>(const Target& target)> make;
 
   bool takes_force() const { return (flags & wire::kFlagForce) != 0; }
   bool takes_sequence() const {
@@ -82,7 +81,7 @@ struct VerbUse {
 };
 
 // The uses of a verb; more than one where it takes more than one sequence. Never empty.
-std::vector<VerbUse> UsesOf(wire::Verb verb);
+std::vector<VerbUse> UsesOf(const wire::VerbRow& row);
 // Of all verbs.
 std::vector<VerbUse> EveryUse();
 

@@ -15,7 +15,7 @@
 #include "shm/mapping.h"
 #include "shm/segment_layout.h"
 #include "shm/unique_fd.h"
-#include "shm/wire_messages.h"
+#include "shm/verb_table.h"
 
 namespace kvd::test {
 

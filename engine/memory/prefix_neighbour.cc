@@ -1,0 +1,35 @@
+// Which sequence is the nearest to a prompt, and how it goes on: for answers to the question why no
+// more of a prompt is reused. The namespaces that are searched are those of Take; others are not
+// looked at.
+#include "engine/memory/prefix_cache.h"
+#include "engine/memory/prefix_sync.h"
+#include "engine/memory/record_functions.h"
+
+namespace kvd {
+
+PrefixNeighbour PrefixCache::FindNeighbour(const SequenceOwner& owner,
+                                           std::span<const TokenId> tokens) const {
+  const MutexLock lock(store_.mutex);
+  PrefixNeighbour nearest;
+  PrefixIndex::Match match;
+  for (const PrefixSpace& space :
+       {PrivateSpace(owner.uid, owner.namespace_salt), PublishedSpace(owner.uid, false),
+        PublishedSpace(owner.uid, true)}) {
+    store_.prefix.index.Find(space, tokens, PrefixIndex::Serves::kAnyDepth, &match);
+    for (const PrefixIndex::Candidate& candidate : match.candidates) {
+      const layout::SequenceRecord& record = store_.meta.sequences()[candidate.sequence];
+      const bool goes_on = record.cell_count > candidate.depth;
+      // Of several with as many tokens, one that says how it goes on.
+      const bool is_nearer =
+          candidate.depth > nearest.common ||
+          (candidate.depth == nearest.common && goes_on && !nearest.next.has_value());
+      if (candidate.depth == 0 || !is_nearer) continue;
+      nearest = {.sequence = MakeHandle(candidate.sequence, record.generation),
+                 .common = candidate.depth};
+      if (goes_on) nearest.next = store_.CellsOf(record).RecordAt(candidate.depth).token;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace kvd

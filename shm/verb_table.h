@@ -1,0 +1,364 @@
+// The table of verbs: one row for each, from which dispatch, validation, permissions, answers to
+// requests that are sent again, names and tests come.
+//
+// A new verb is: its types of arguments and reply (a header verbs_*.h), its number and its row here,
+// and a handler, an overload of Service::Do for the type of its arguments. A row without a handler
+// does not compile.
+//
+// Numbers are sent: append only.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "shm/verb_slots.h"
+#include "shm/verbs_computing.h"
+#include "shm/verbs_daemon.h"
+#include "shm/verbs_llama.h"
+#include "shm/verbs_saved.h"
+#include "shm/verbs_sequences.h"
+#include "shm/verbs_snapshots.h"
+#include "shm/verbs_text.h"
+#include "shm/verbs_why.h"
+#include "shm/wire_generate.h"
+#include "shm/wire_messages.h"
+
+namespace kvd::wire {
+
+enum class Verb : std::uint16_t {
+  kPing = 1,
+  kInfo = 2,
+  kCreate = 3,
+  kFork = 4,
+  kDrop = 5,
+  kCopyRange = 6,
+  kRemoveRange = 7,
+  kKeep = 8,
+  kClear = 9,
+  kAdd = 10,
+  kDivide = 11,
+  kQuery = 12,
+  kDecode = 13,
+  kGenerate = 14,
+  kCancel = 15,
+  kReadTokens = 16,
+  kReadText = 17,
+  kList = 18,
+  kPublish = 19,
+  kUnpublish = 20,
+  kAttach = 21,
+  kSnapshots = 22,
+  kTokenize = 23,
+  kDetokenize = 24,
+  kChat = 25,
+  kDefrag = 26,
+  kEmbed = 27,
+  kEncode = 28,
+  kRetain = 29,
+  kPin = 30,
+  kDropRetained = 31,
+  kSave = 32,
+  kLoad = 33,
+  kSaved = 34,
+  kRemoveSaved = 35,
+  kSaveAll = 36,
+  kLlamaExport = 37,
+  kLlamaUpload = 38,
+  kLlamaImport = 39,
+  kCache = 40,
+  kProfile = 41,
+  kWhy = 42,
+};
+
+// What a payload is; parsers are in shm/payload_codec.h.
+enum class PayloadKind : std::uint8_t {
+  kNone,
+  kBytes,
+  kSnapshotName,
+  kSavedName,
+  kText,
+  kTokens,
+  kGenerate,
+  kChat,
+  kLlamaExport,
+  kLlamaImport,
+};
+
+struct PayloadRule {
+  PayloadKind kind = PayloadKind::kNone;
+  std::uint32_t bytes_min = 0;
+  std::uint32_t bytes_max = 0;    // beside tokens
+  std::uint32_t unit = 1;         // its bytes are a multiple
+  bool has_tokens = false;        // as many as the pool has cells
+  Access access = Access::kNone;  // to what the name names
+
+  // With at most that many tokens.
+  constexpr std::uint64_t BytesMax(std::uint64_t tokens_max) const {
+    if (!has_tokens) return bytes_max;
+    constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
+    return tokens_max > (kAny - bytes_max) / sizeof(TokenId)
+               ? kAny
+               : bytes_max + tokens_max * sizeof(TokenId);
+  }
+};
+
+// Who may use a verb at all.
+enum class CallerRule : std::uint8_t { kAnyUid, kDaemonsUid };
+
+// How a request is answered that is sent again, as it may have been applied.
+enum class Resend : std::uint8_t {
+  kRepeat,   // it changes nothing: done again
+  kReply,    // Reply::Again, of what its commit remembers
+  kHandler,  // remembered too; the handler looks itself, where an earlier attempt may be at work
+  kResume,   // goes on behind the tokens that it has committed
+};
+
+// Sequences that an attempt may have made before its request was applied.
+enum class Parts : std::uint8_t {
+  kNone,
+  kAnswer,   // dropped, unless the request was applied: then they are its answer
+  kScratch,  // dropped
+};
+
+// What a request that is sent again says that it has of the answer (Submission::received).
+enum class Received : std::uint8_t { kNothing, kRows, kTokens };
+
+struct VerbRow {
+  Verb verb{};
+  std::string_view name{};  // stable: in logs and errors
+  std::uint16_t flags = 0;  // SubmissionFlags that it takes beside kFlagRetry
+  PayloadRule payload{};
+  CallerRule caller = CallerRule::kAnyUid;
+  Resend resend = Resend::kRepeat;
+  Parts parts = Parts::kNone;
+  Received received = Received::kNothing;
+  // Of the type of its arguments.
+  std::array<SlotRule, kArgumentSlots> slots{};
+
+  constexpr const SlotRule& slot(ArgumentSlot which) const {
+    return slots[static_cast<std::size_t>(which)];
+  }
+  // Whether a session's window remembers it once it is applied; at most layout::kAppliedMax such
+  // requests are in flight at once.
+  constexpr bool is_remembered() const {
+    return resend == Resend::kReply || resend == Resend::kHandler;
+  }
+};
+
+template <class ArgsType, class ReplyType>
+struct TypedRow : VerbRow {
+  using Args = ArgsType;
+  using Reply = ReplyType;
+};
+
+template <class Args, class Reply>
+consteval TypedRow<Args, Reply> Row(VerbRow row) {
+  row.slots = SlotRulesOf<Args>();
+  return {row};
+}
+
+inline constexpr PayloadRule kTokensPayload = {
+    .kind = PayloadKind::kTokens, .bytes_min = 4, .unit = 4, .has_tokens = true};
+constexpr PayloadRule NamePayload(PayloadKind kind, Access access, std::uint32_t bytes_min = 1) {
+  return {
+      .kind = kind, .bytes_min = bytes_min, .bytes_max = layout::kNameBytesMax, .access = access};
+}
+inline constexpr std::uint16_t kPromptFlags = kFlagForce | kFlagProgress | kFlagNoPrefix;
+
+inline constexpr std::tuple kVerbTable{
+    Row<PingArgs, PingReply>(
+        {.verb = Verb::kPing,
+         .name = "ping",
+         .payload = {.kind = PayloadKind::kBytes, .bytes_max = kPingBytesMax}}),
+    Row<InfoArgs, OneReply<InfoReply>>({.verb = Verb::kInfo, .name = "info"}),
+    Row<CreateArgs, CreateReply>(
+        {.verb = Verb::kCreate, .name = "create", .resend = Resend::kReply}),
+    Row<ForkArgs, ForkReply>(
+        {.verb = Verb::kFork, .name = "fork", .resend = Resend::kReply, .parts = Parts::kAnswer}),
+    Row<DropArgs, NoReply>(
+        {.verb = Verb::kDrop, .name = "drop", .flags = kFlagForce, .resend = Resend::kReply}),
+    Row<CopyRangeArgs, EditReply>({.verb = Verb::kCopyRange,
+                                   .name = "copy_range",
+                                   .flags = kFlagForce,
+                                   .resend = Resend::kReply,
+                                   .parts = Parts::kScratch}),
+    Row<RemoveRangeArgs, EditReply>({.verb = Verb::kRemoveRange,
+                                     .name = "remove_range",
+                                     .flags = kFlagForce,
+                                     .resend = Resend::kReply}),
+    Row<KeepArgs, NoReply>({.verb = Verb::kKeep, .name = "keep", .resend = Resend::kReply}),
+    Row<ClearArgs, NoReply>(
+        {.verb = Verb::kClear, .name = "clear", .flags = kFlagForce, .resend = Resend::kReply}),
+    Row<AddArgs, NoReply>(
+        {.verb = Verb::kAdd, .name = "add", .flags = kFlagForce, .resend = Resend::kReply}),
+    Row<DivideArgs, DivideReply>(
+        {.verb = Verb::kDivide, .name = "divide", .flags = kFlagForce, .resend = Resend::kReply}),
+    Row<QueryArgs, QueryReply>({.verb = Verb::kQuery, .name = "query"}),
+    Row<DecodeArgs, DecodeReply>({.verb = Verb::kDecode,
+                                  .name = "decode",
+                                  .flags = kPromptFlags,
+                                  .payload = kTokensPayload,
+                                  .resend = Resend::kResume,
+                                  .received = Received::kRows}),
+    Row<GenerateArgs, OneReply<GenerateResult>>(
+        {.verb = Verb::kGenerate,
+         .name = "generate",
+         .flags = kPromptFlags,
+         .payload = {.kind = PayloadKind::kGenerate,
+                     .bytes_min = sizeof(GenerateParams),
+                     .bytes_max = sizeof(GenerateParams) + kBiasesMax * sizeof(LogitBias) +
+                                  kStopsMax * (sizeof(std::uint32_t) + kStopBytesMax),
+                     .has_tokens = true},
+         .resend = Resend::kResume,
+         .received = Received::kTokens}),
+    Row<CancelArgs, CancelReply>({.verb = Verb::kCancel, .name = "cancel"}),
+    Row<ReadTokensArgs, ReadTokensReply>({.verb = Verb::kReadTokens, .name = "read_tokens"}),
+    Row<ReadTextArgs, ReadTextReply>(
+        {.verb = Verb::kReadText, .name = "read_text", .flags = kFlagSpecial}),
+    Row<ListArgs, ListReply<SequenceEntry>>({.verb = Verb::kList, .name = "list"}),
+    Row<PublishArgs, PublishReply>(
+        {.verb = Verb::kPublish,
+         .name = "publish",
+         .flags = kFlagForce | kFlagPublic,
+         .payload = NamePayload(PayloadKind::kSnapshotName, Access::kNone),
+         .resend = Resend::kReply}),
+    Row<UnpublishArgs, NoReply>(
+        {.verb = Verb::kUnpublish,
+         .name = "unpublish",
+         .flags = kFlagForce,
+         .payload = NamePayload(PayloadKind::kSnapshotName, Access::kChange),
+         .resend = Resend::kReply}),
+    Row<AttachArgs, ForkedReply>({.verb = Verb::kAttach,
+                                  .name = "attach",
+                                  .payload = NamePayload(PayloadKind::kSnapshotName, Access::kRead),
+                                  .resend = Resend::kReply}),
+    Row<SnapshotsArgs, ListReply<SnapshotEntry>>({.verb = Verb::kSnapshots, .name = "snapshots"}),
+    Row<TokenizeArgs, TokenizeReply>(
+        {.verb = Verb::kTokenize,
+         .name = "tokenize",
+         .flags = kFlagAddSpecial | kFlagParseSpecial,
+         .payload = {.kind = PayloadKind::kText, .bytes_max = kTextBytesMax}}),
+    Row<DetokenizeArgs, TextReply>({.verb = Verb::kDetokenize,
+                                    .name = "detokenize",
+                                    .flags = kFlagSpecial,
+                                    .payload = kTokensPayload}),
+    Row<ChatArgs, TextReply>({.verb = Verb::kChat,
+                              .name = "chat",
+                              .flags = kFlagAddAssistant,
+                              .payload = {.kind = PayloadKind::kChat,
+                                          .bytes_min = sizeof(ChatMessage),
+                                          .bytes_max = kTextBytesMax}}),
+    Row<DefragArgs, OneReply<DefragReply>>(
+        {.verb = Verb::kDefrag, .name = "defrag", .caller = CallerRule::kDaemonsUid}),
+    Row<EmbedArgs, EmbedReply>({.verb = Verb::kEmbed,
+                                .name = "embed",
+                                .flags = kFlagNormalize,
+                                .payload = kTokensPayload}),
+    Row<EncodeArgs, EncodeReply>({.verb = Verb::kEncode,
+                                  .name = "encode",
+                                  .flags = kFlagForce,
+                                  .payload = kTokensPayload,
+                                  .resend = Resend::kReply}),
+    Row<RetainArgs, RetainReply>(
+        {.verb = Verb::kRetain, .name = "retain", .flags = kFlagForce, .resend = Resend::kReply}),
+    Row<PinArgs, PinReply>(
+        {.verb = Verb::kPin, .name = "pin", .flags = kFlagForce, .resend = Resend::kReply}),
+    Row<DropRetainedArgs, DropRetainedReply>({.verb = Verb::kDropRetained,
+                                              .name = "drop_retained",
+                                              .flags = kFlagForce,
+                                              .resend = Resend::kReply}),
+    Row<SaveArgs, SaveReply>({.verb = Verb::kSave,
+                              .name = "save",
+                              .flags = kFlagForce,
+                              .payload = NamePayload(PayloadKind::kSavedName, Access::kNone, 0),
+                              .resend = Resend::kHandler}),
+    Row<LoadArgs, LoadReply>({.verb = Verb::kLoad,
+                              .name = "load",
+                              .payload = NamePayload(PayloadKind::kSavedName, Access::kRead),
+                              .resend = Resend::kHandler}),
+    Row<SavedArgs, ListReply<SavedEntry>>({.verb = Verb::kSaved, .name = "saved"}),
+    Row<RemoveSavedArgs, NoReply>({.verb = Verb::kRemoveSaved,
+                                   .name = "remove_saved",
+                                   .payload = NamePayload(PayloadKind::kSavedName, Access::kChange),
+                                   .resend = Resend::kHandler}),
+    Row<SaveAllArgs, SaveReply>({.verb = Verb::kSaveAll,
+                                 .name = "save_all",
+                                 .flags = kFlagForce,
+                                 .payload = NamePayload(PayloadKind::kSavedName, Access::kNone, 0),
+                                 .resend = Resend::kHandler}),
+    Row<LlamaExportArgs, LlamaExportReply>(
+        {.verb = Verb::kLlamaExport,
+         .name = "llama_export",
+         .payload = {.kind = PayloadKind::kLlamaExport,
+                     .bytes_min = sizeof(LlamaExportParams),
+                     .bytes_max = sizeof(LlamaExportParams) + kLlamaHandlesMax * 8,
+                     .unit = 8,
+                     .access = Access::kRead}}),
+    Row<LlamaUploadArgs, LlamaUploadReply>({.verb = Verb::kLlamaUpload,
+                                            .name = "llama_upload",
+                                            .payload = {.kind = PayloadKind::kBytes,
+                                                        .bytes_min = 1,
+                                                        .bytes_max = kUploadPieceBytesMax}}),
+    Row<LlamaImportArgs, LlamaImportReply>({.verb = Verb::kLlamaImport,
+                                            .name = "llama_import",
+                                            .payload = {.kind = PayloadKind::kLlamaImport,
+                                                        .bytes_min = sizeof(LlamaImportParams),
+                                                        .bytes_max = sizeof(LlamaImportParams)}}),
+    Row<CacheArgs, OneReply<CacheReply>>({.verb = Verb::kCache, .name = "cache"}),
+    Row<ProfileArgs, OneReply<ProfileReply>>({.verb = Verb::kProfile, .name = "profile"}),
+    Row<WhyArgs, OneReply<WhyRecord>>(
+        {.verb = Verb::kWhy, .name = "why", .payload = kTokensPayload}),
+};
+using VerbTable = std::remove_cv_t<decltype(kVerbTable)>;
+
+inline constexpr std::uint16_t kVerbLast = std::tuple_size_v<VerbTable>;
+
+// The rows without their types; the verb of number n is at n - 1.
+inline constexpr std::array<VerbRow, kVerbLast> kVerbRows = std::apply(
+    [](const auto&... row) { return std::array<VerbRow, kVerbLast>{row...}; }, kVerbTable);
+static_assert(
+    [] {
+      for (std::size_t i = 0; i < kVerbRows.size(); ++i) {
+        if (static_cast<std::size_t>(kVerbRows[i].verb) != i + 1) return false;
+      }
+      return true;
+    }(),
+    "rows are in the order of their numbers, without a gap");
+
+// Null: no verb has that number.
+constexpr const VerbRow* FindVerb(std::uint16_t number) {
+  return number >= 1 && number <= kVerbLast ? &kVerbRows[number - 1u] : nullptr;
+}
+
+template <class Args>
+concept VerbArguments = []<class... Rows>(std::type_identity<std::tuple<Rows...>>) {
+  return (std::same_as<Args, typename Rows::Args> || ...);
+}(std::type_identity<VerbTable>{});
+
+// Row and reply of the verb that has these arguments.
+template <VerbArguments Args>
+inline constexpr std::size_t kIndexOf = []<class... Rows>(std::type_identity<std::tuple<Rows...>>) {
+  std::size_t index = 0;
+  ((std::same_as<Args, typename Rows::Args> || (++index, false)) || ...);
+  return index;
+}(std::type_identity<VerbTable>{});
+template <VerbArguments Args>
+inline constexpr const VerbRow& kRowOf = kVerbRows[kIndexOf<Args>];
+template <VerbArguments Args>
+using ReplyOf = typename std::tuple_element_t<kIndexOf<Args>, VerbTable>::Reply;
+
+template <VerbArguments Args>
+constexpr Submission MakeSubmission(const Args& args, std::uint16_t flags = 0) {
+  Submission submission{};
+  submission.verb = static_cast<std::uint16_t>(kRowOf<Args>.verb);
+  submission.flags = flags;
+  PutArguments(args, &submission);
+  return submission;
+}
+
+}  // namespace kvd::wire

@@ -1,0 +1,260 @@
+// Arguments and replies of the verbs on sequences and their positions.
+#pragma once
+
+#include "shm/verb_slots.h"
+
+namespace kvd::wire {
+
+struct SequenceEntry {
+  std::uint64_t handle;
+  std::uint64_t session;
+  std::uint32_t owner_uid;
+  std::uint32_t owner_pid;  // 0 when unknown
+  std::uint32_t flags;      // layout::SequenceFlags
+  std::uint32_t cell_count;
+  std::uint32_t shared_cells;
+  std::uint32_t extent_count;
+  std::uint32_t delta_count;
+  std::int32_t first_pos;
+  std::int32_t next_pos;
+  std::uint32_t reserved;
+  std::uint64_t age_ms;
+};
+static_assert(sizeof(SequenceEntry) == 64);
+
+struct CreateArgs {
+  std::uint64_t cache_salt = 0;  // of its namespace; 0: the session's
+  static constexpr auto Slots() {
+    return std::tuple{Number("cache_salt", &CreateArgs::cache_salt, ArgumentSlot::kArgument,
+                             kInt64Min, kInt64Max)};
+  }
+};
+struct CreateReply {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  static constexpr auto Slots() { return std::tuple{Made(&CreateReply::sequence)}; }
+  static Result<CreateReply> Again(const CreateArgs&, const Remembered& done) {
+    return CreateReply{.sequence = done.sequence};
+  }
+};
+
+struct ForkArgs {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  std::optional<std::uint32_t> cells{};  // its first; none: all
+  std::uint32_t count = 1;               // forks
+  static constexpr auto Slots() {
+    return std::tuple{
+        Handle("sequence", &ForkArgs::sequence, Access::kRead),
+        Number("cells", &ForkArgs::cells, ArgumentSlot::kP0, -1, kInt32Max),
+        Number("count", &ForkArgs::count, ArgumentSlot::kArgument, 1, layout::kForksMax)};
+  }
+};
+struct ForkReply {
+  SequenceHandle first = SequenceHandle::kNone;
+  std::uint64_t nanoseconds = 0;  // spent in the engine
+  std::uint64_t cells = 0;        // in each
+  std::uint64_t replayed = 0;     // tokens: recurrent models, where no checkpoint is at that cell
+  std::vector<SequenceHandle> handles{};
+  static constexpr auto Slots() {
+    return std::tuple{Made(&ForkReply::first), At(ReplySlot::kValue0, &ForkReply::nanoseconds),
+                      At(ReplySlot::kValue1, &ForkReply::cells),
+                      At(ReplySlot::kValue2, &ForkReply::replayed)};
+  }
+  static constexpr auto Output() { return &ForkReply::handles; }
+  static Result<ForkReply> Again(const ForkArgs& args, const Remembered& done) {
+    if (done.made.size() != args.count) {
+      return Fail(Code::kConflict, "fork: the request was applied, and of its " +
+                                       std::to_string(args.count) + " forks " +
+                                       std::to_string(done.made.size()) + " are left");
+    }
+    return ForkReply{.first = done.made.front(),
+                     .cells = args.cells.value_or(done.cells),
+                     .replayed = done.replayed,
+                     .handles = {done.made.begin(), done.made.end()}};
+  }
+};
+
+struct DropArgs {  // kFlagForce: another session's of the same uid
+  SequenceHandle sequence = SequenceHandle::kNone;
+  static constexpr auto Slots() {
+    return std::tuple{Handle("sequence", &DropArgs::sequence, Access::kChange)};
+  }
+};
+
+// What an edit did.
+struct EditReply {
+  std::uint64_t cells = 0;     // copied or removed
+  std::uint64_t replayed = 0;  // tokens that a recurrent model computed again to arrive there
+  static constexpr auto Slots() {
+    return std::tuple{At(ReplySlot::kValue0, &EditReply::cells),
+                      At(ReplySlot::kValue1, &EditReply::replayed)};
+  }
+  template <class Args>
+  static Result<EditReply> Again(const Args&, const Remembered& done) {
+    return EditReply{.cells = done.cells, .replayed = done.replayed};
+  }
+};
+
+struct CopyRangeArgs {
+  SequenceHandle source = SequenceHandle::kNone;
+  SequenceHandle destination = SequenceHandle::kNone;
+  PosRange range{};
+  static constexpr auto Slots() {
+    return std::tuple{
+        Handle("sequence", &CopyRangeArgs::source, Access::kRead),
+        Handle("sequence2", &CopyRangeArgs::destination, Access::kEdit, ArgumentSlot::kSequence2),
+        Range(&CopyRangeArgs::range)};
+  }
+};
+
+struct RemoveRangeArgs {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  PosRange range{};
+  static constexpr auto Slots() {
+    return std::tuple{Handle("sequence", &RemoveRangeArgs::sequence, Access::kEdit),
+                      Range(&RemoveRangeArgs::range)};
+  }
+};
+
+struct KeepArgs {  // drops the session's others
+  SequenceHandle sequence = SequenceHandle::kNone;
+  static constexpr auto Slots() {
+    return std::tuple{Handle("sequence", &KeepArgs::sequence, Access::kOwn)};
+  }
+};
+
+struct ClearArgs {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  static constexpr auto Slots() {
+    return std::tuple{Handle("sequence", &ClearArgs::sequence, Access::kEdit)};
+  }
+};
+
+struct AddArgs {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  PosRange range{};
+  std::int32_t delta = 0;
+  static constexpr auto Slots() {
+    return std::tuple{
+        Handle("sequence", &AddArgs::sequence, Access::kEdit), Range(&AddArgs::range),
+        Number("delta", &AddArgs::delta, ArgumentSlot::kArgument, -kInt32Max, kInt32Max)};
+  }
+};
+
+struct DivideArgs {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  PosRange range{};
+  std::int32_t divisor = 1;
+  static constexpr auto Slots() {
+    return std::tuple{
+        Handle("sequence", &DivideArgs::sequence, Access::kEdit), Range(&DivideArgs::range),
+        Number("divisor", &DivideArgs::divisor, ArgumentSlot::kArgument, 1, kInt32Max)};
+  }
+};
+struct DivideReply {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  std::uint64_t cells = 0;  // rewritten
+  static constexpr auto Slots() {
+    return std::tuple{At(ReplySlot::kSequence, &DivideReply::sequence),
+                      At(ReplySlot::kValue0, &DivideReply::cells)};
+  }
+  static Result<DivideReply> Again(const DivideArgs&, const Remembered& done) {
+    return DivideReply{.sequence = done.sequence, .cells = done.cells};
+  }
+};
+
+struct QueryArgs {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  static constexpr auto Slots() {
+    return std::tuple{Handle("sequence", &QueryArgs::sequence, Access::kRead)};
+  }
+};
+struct QueryReply {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  SequenceEntry entry{};
+  static constexpr auto Slots() {
+    return std::tuple{At(ReplySlot::kSequence, &QueryReply::sequence)};
+  }
+  static constexpr auto Output() { return &QueryReply::entry; }
+};
+
+struct TokenAndPosition {
+  TokenId token;
+  std::int32_t pos;
+};
+static_assert(sizeof(TokenAndPosition) == 8);
+
+struct ReadTokensArgs {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  std::int32_t first_cell = 0;
+  std::optional<std::uint32_t> count{};  // cells; none: to the end
+  static constexpr auto Slots() {
+    return std::tuple{
+        Handle("sequence", &ReadTokensArgs::sequence, Access::kRead),
+        Number("first_cell", &ReadTokensArgs::first_cell, ArgumentSlot::kP0, 0, kInt32Max),
+        Number("count", &ReadTokensArgs::count, ArgumentSlot::kArgument, -1, kInt32Max)};
+  }
+};
+struct ReadTokensReply {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  std::uint64_t count = 0;
+  std::vector<TokenAndPosition> cells{};  // in pieces
+  static constexpr auto Slots() {
+    return std::tuple{At(ReplySlot::kSequence, &ReadTokensReply::sequence),
+                      At(ReplySlot::kValue0, &ReadTokensReply::count)};
+  }
+  static constexpr auto Output() { return &ReadTokensReply::cells; }
+};
+
+// The sequences that the caller may see, in pieces.
+struct ListArgs {};
+
+// Lets a sequence go as if its session had ended.
+struct RetainArgs {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  static constexpr auto Slots() {
+    return std::tuple{Handle("sequence", &RetainArgs::sequence, Access::kEdit)};
+  }
+};
+struct RetainReply {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  bool stays = false;  // else it was dropped
+  static constexpr auto Slots() {
+    return std::tuple{At(ReplySlot::kSequence, &RetainReply::sequence),
+                      At(ReplySlot::kValue0, &RetainReply::stays)};
+  }
+  static Result<RetainReply> Again(const RetainArgs& args, const Remembered& done) {
+    return RetainReply{.sequence = args.sequence, .stays = done.sequence != SequenceHandle::kNone};
+  }
+};
+
+struct PinArgs {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  bool is_pinned = false;  // never evicted; else like others
+  static constexpr auto Slots() {
+    return std::tuple{Handle("sequence", &PinArgs::sequence, Access::kChange),
+                      Number("is_pinned", &PinArgs::is_pinned, ArgumentSlot::kArgument, 0, 1)};
+  }
+};
+struct PinReply {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  static constexpr auto Slots() {
+    return std::tuple{At(ReplySlot::kSequence, &PinReply::sequence)};
+  }
+  static Result<PinReply> Again(const PinArgs&, const Remembered& done) {
+    return PinReply{.sequence = done.sequence};
+  }
+};
+
+// Drops the uid's retained sequences. kFlagForce: pinned ones too.
+struct DropRetainedArgs {};
+struct DropRetainedReply {
+  std::uint64_t count = 0;
+  static constexpr auto Slots() {
+    return std::tuple{At(ReplySlot::kValue0, &DropRetainedReply::count)};
+  }
+  static Result<DropRetainedReply> Again(const DropRetainedArgs&, const Remembered& done) {
+    return DropRetainedReply{.count = done.cells};
+  }
+};
+
+}  // namespace kvd::wire
