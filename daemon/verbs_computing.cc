@@ -30,10 +30,8 @@ std::uint64_t DrawSeed() {
 
 // How many of the sequence's last tokens the penalties look at beside the prompt.
 std::uint32_t HistoryCells(const wire::GenerateRequest& generate, std::uint32_t cell_count) {
-  const wire::GenerateParams& params = generate.params;
-  const bool penalises = params.repeat_penalty != 1.0f || params.presence_penalty != 0.0f ||
-                         params.frequency_penalty != 0.0f;
-  if (!penalises || params.repeat_last == 0) return 0;
+  const SamplingParams& params = generate.params.sampling;
+  if (!Penalises(params)) return 0;
   if (params.repeat_last < 0) return cell_count;
   const std::size_t wanted = static_cast<std::size_t>(params.repeat_last);
   if (generate.tokens.size() >= wanted) return 0;
@@ -221,7 +219,7 @@ Result<Outcome> Service::Generate(const Request& request) {
     if (!kept) {
       return Fail(kept.error().code, "generate.flags: resume: " + kept.error().message);
     }
-    TakeSampling(kept->params, &generate);
+    TakeSampler(kept->options, &generate);
     // What the request itself has drawn is drawn again, also what was taken back of it since.
     const std::uint64_t own_first = progress.first_cell + generate.tokens.size();
     const std::uint64_t own = progress.is_known && info.sampler.cell_count > own_first

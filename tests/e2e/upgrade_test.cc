@@ -79,7 +79,7 @@ std::vector<TokenId> Greedy(const Client& client, SequenceHandle sequence, bool 
   const TokenId prompt[] = {5};
   if (!has_logits) options.tokens = prompt;
   options.predict_max = 8;
-  options.temperature = 0;
+  options.sampling.temperature = 0;
   options.flags = wire::kIgnoreEos | (has_logits ? wire::kContinue : 0u);
   auto generation = client.StartGenerate(sequence, options);
   EXPECT_TRUE(generation) << generation.error().message;

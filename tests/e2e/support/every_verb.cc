@@ -71,7 +71,8 @@ std::vector<std::byte> GeneratePayload() {
   wire::GenerateView view;
   view.params.token_count = 1;
   view.params.predict_max = 1;
-  view.params.top_p = view.params.typical_p = view.params.repeat_penalty = 1;
+  view.params.sampling.top_p = view.params.sampling.typical_p =
+      view.params.sampling.repeat_penalty = 1;
   view.tokens = tokens;
   std::vector<std::byte> payload(wire::GenerateBytes(view));
   wire::EncodeGenerate(view, payload);
