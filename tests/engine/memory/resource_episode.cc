@@ -53,16 +53,19 @@ ResourceEpisode::ResourceEpisode(std::uint64_t seed, Kind kind, bool evicts, Res
   memory_ = MakeMemory(options);
   if (!evicts) memory_->DisableEvictionForTest();
   meta_ = *ValidateHeader(memory_->meta_bytes());
+  const auto share = [this](std::uint64_t all) {
+    return std::max<std::uint64_t>(1, all * static_cast<std::uint64_t>(In(30, 100)) / 100);
+  };
   const layout::MetaGeometry& geometry = meta_.geometry();
-  all_.sequences = geometry.sequence_capacity;
+  rules_.limits.sequences = share(geometry.sequence_capacity);
   for (std::uint32_t group = 0; group < geometry.group_count; ++group) {
-    // Forks are charged for what they share.
-    all_.blocks[group] = std::uint64_t{geometry.block_count[group]} * geometry.sequence_capacity;
+    rules_.limits.blocks[group] = share(geometry.block_count[group]);
   }
-  all_.state_slots = all_.sequences;
-  all_.checkpoint_slots = all_.sequences * 16;
-  all_.list_units = geometry.list_unit_count;
-  all_.logits_rows = all_.sequences;
+  rules_.limits.state_slots = share(geometry.state_slot_count);
+  rules_.limits.checkpoint_slots = share(options.checkpoint_slots);
+  rules_.limits.list_units = share(geometry.list_unit_count);
+  rules_.limits.logits_rows = share(geometry.logits_row_count);
+  memory_->SetShareRules(&rules_);
 }
 
 // ---------------------------------------------------------------------------------------- drawing
@@ -89,7 +92,7 @@ SequenceHandle ResourceEpisode::Any() {
 }
 
 PosRange ResourceEpisode::AnyRange(SequenceHandle handle) {
-  const Result<SequenceInfo> info = memory_->Query(handle);
+  const Result<SequenceInfo> info = memory_->sequences().Query(handle);
   const std::int64_t last = info ? info->next_pos.value : 10;
   std::int64_t begin = OneIn(4) ? 0 : In(0, last), end = OneIn(3) ? INT32_MAX : In(0, last + 3);
   if (begin > end && !OneIn(10)) std::swap(begin, end);
@@ -108,8 +111,6 @@ std::vector<TokenId> ResourceEpisode::AnyTokens(std::int64_t most) {
 }
 
 // --------------------------------------------------------------------------------------- checking
-
-HeldResources ResourceEpisode::ShareOf(std::uint32_t) const { return all_; }
 
 std::vector<std::byte> ResourceEpisode::Committed() const {
   const std::span<const std::byte> bytes = memory_->meta_bytes();
@@ -154,12 +155,10 @@ void ResourceEpisode::Judge(const char* verb, Code code, const std::string& mess
   }
   for (std::uint32_t owner = 0; owner < kOwners; ++owner) {
     const std::uint32_t uid = kFirstUid + owner;
-    const HeldResources held = HeldBy(meta_, uid);
-    const std::string excess = Excess(held, ShareOf(uid));
-    EXPECT_EQ(excess, "") << "uid " << uid << " after " << verb;
-    const OwnerUse use = memory_->UseOf(uid);
-    EXPECT_EQ(use.sequences, held.sequences) << "uid " << uid << " after " << verb;
-    EXPECT_EQ(use.blocks, held.blocks[0]) << "uid " << uid << " after " << verb;
+    const OwnerUse held = HeldBy(meta_, uid);
+    EXPECT_EQ(Excess(held, rules_.limits), "") << "uid " << uid << " after " << verb;
+    EXPECT_TRUE(memory_->sequences().UseOf(OwnerId{uid}) == held)
+        << "uid " << uid << " after " << verb;
   }
   if (tally_->operations % 64 != 0 || is_stepping_) return;
   const Result<DerivedTables> rebuilt = RebuildTables(memory_->meta_bytes());
@@ -189,52 +188,55 @@ void ResourceEpisode::Verb() {
   const SequenceHandle handle = Any();
   switch (In(0, 19)) {
     case 0:
-    case 1: (void)Do("create", [&] { return memory_->Create(AnyOwner()); }); return;
+    case 1: (void)Do("create", [&] { return memory_->sequences().Create(AnyOwner()); }); return;
     case 2:
     case 3:
     case 4: {
-      const Result<SequenceInfo> info = memory_->Query(handle);
+      const Result<SequenceInfo> info = memory_->sequences().Query(handle);
       std::vector<SequenceHandle> forks(static_cast<std::size_t>(In(OneIn(20) ? 0 : 1, 4)));
       std::optional<std::uint32_t> cells;
       if (OneIn(2)) cells = static_cast<std::uint32_t>(In(0, info ? info->cell_count + 1 : 1));
-      (void)Do("fork", [&] { return memory_->Fork(handle, AnyOwner(), forks, cells); });
+      (void)Do("fork", [&] { return memory_->sequences().Fork(handle, AnyOwner(), forks, cells); });
       return;
     }
-    case 5: (void)Do("drop", [&] { return memory_->Drop(handle); }); return;
+    case 5: (void)Do("drop", [&] { return memory_->sequences().Drop(handle); }); return;
     case 6: {
       const std::vector<SequenceHandle> handles = {handle, Any()};
-      (void)Do("drop all", [&] { return memory_->DropAll(handles); });
+      (void)Do("drop all", [&] { return memory_->sequences().DropAll(handles); });
       return;
     }
     case 7: {
       if (!OneIn(8)) return OwnerVerb(handle);
-      (void)Do("keep", [&] { return memory_->Keep(handle, AnyOwner().session); });
+      (void)Do("keep", [&] { return memory_->sequences().Keep(handle, AnyOwner().session); });
       return;
     }
     case 8:
-    case 9: (void)Do("retain", [&] { return memory_->Retain(handle); }); return;
+    case 9: (void)Do("retain", [&] { return memory_->prefixes().Retain(handle); }); return;
     case 10:
     case 11:
-      (void)Do("publish",
-               [&] { return memory_->Publish(handle, AnyOwner(), AnyName(), OneIn(2), OneIn(2)); });
+      (void)Do("publish", [&] {
+        return memory_->snapshots().Publish(handle, AnyOwner(), AnyName(), OneIn(2), OneIn(2));
+      });
       return;
-    case 12: (void)Do("unpublish", [&] { return memory_->Unpublish(AnyName()); }); return;
+    case 12:
+      (void)Do("unpublish", [&] { return memory_->snapshots().Unpublish(AnyName()); });
+      return;
     case 13:
     case 14: {
       const std::vector<TokenId> tokens = AnyTokens(150);
       (void)Do("take prefix",
-               [&] { return memory_->TakePrefix({.destination = handle, .tokens = tokens}); });
+               [&] { return memory_->prefixes().Take({.destination = handle, .tokens = tokens}); });
       return;
     }
     case 15:
       if (is_stepping_) return;
-      (void)Do("keep checkpoint", [&] { return memory_->KeepCheckpoint(handle); });
+      (void)Do("keep checkpoint", [&] { return memory_->states().KeepCheckpoint(handle); });
       return;
     case 16: {
-      const Result<SequenceInfo> info = memory_->Query(handle);
+      const Result<SequenceInfo> info = memory_->sequences().Query(handle);
       if (is_stepping_ || !info || info->cell_count == 0) return;
       const float row = 0;
-      (void)Do("keep logits", [&] { return memory_->KeepLogits(handle, &row); });
+      (void)Do("keep logits", [&] { return memory_->states().KeepLogits(handle, &row); });
       return;
     }
     default: EditVerb(handle);
@@ -245,26 +247,29 @@ void ResourceEpisode::EditVerb(SequenceHandle handle) {
   const PosRange range = AnyRange(handle);
   switch (In(0, 4)) {
     case 0:
-    case 1: (void)Do("remove", [&] { return memory_->RemoveRange(handle, range); }); return;
+    case 1:
+      (void)Do("remove", [&] { return memory_->sequences().RemoveRange(handle, range); });
+      return;
     case 2:
       (void)Do("add", [&] {
-        return memory_->AddPositions(handle, range, static_cast<std::int32_t>(In(-20, 20)));
+        return memory_->sequences().AddPositions(handle, range,
+                                                 static_cast<std::int32_t>(In(-20, 20)));
       });
       return;
     case 3: {
       const SequenceHandle to = Any();
-      (void)Do("copy", [&] { return memory_->CopyRange(handle, to, range); });
+      (void)Do("copy", [&] { return memory_->sequences().CopyRange(handle, to, range); });
       return;
     }
     default:
-      if (OneIn(6)) (void)Do("clear", [&] { return memory_->Clear(handle); });
+      if (OneIn(6)) (void)Do("clear", [&] { return memory_->sequences().Clear(handle); });
   }
 }
 
 void ResourceEpisode::OwnerVerb(SequenceHandle handle) {
   constexpr std::uint32_t kFlags[] = {0, layout::kSequenceRetained, layout::kSequencePinned};
   (void)Do("set owner", [&] {
-    return memory_->SetOwner(handle, AnyOwner(), kFlags[In(0, 2)], kFlags[In(0, 2)]);
+    return memory_->sequences().SetOwner(handle, AnyOwner(), kFlags[In(0, 2)], kFlags[In(0, 2)]);
   });
 }
 
@@ -274,24 +279,24 @@ void ResourceEpisode::Step() {
   std::vector<AppendRequest> requests;
   for (std::int64_t count = In(1, 3); count > 0; --count) {
     const SequenceHandle handle = Any();
-    const Result<SequenceInfo> info = memory_->Query(handle);
+    const Result<SequenceInfo> info = memory_->sequences().Query(handle);
     tokens.push_back(AnyTokens(OneIn(4) ? 200 : 40));
     const std::int32_t pos = info ? info->next_pos.value + static_cast<std::int32_t>(OneIn(20)) : 0;
     requests.push_back({handle, Pos{pos}, {}});
   }
   for (std::size_t i = 0; i < requests.size(); ++i) requests[i].tokens = tokens[i];
   StepPlan plan;
-  if (!Do("reserve", [&] { return memory_->Reserve(requests, &plan, nullptr); })) return;
+  if (!Do("reserve", [&] { return memory_->steps().Reserve(requests, &plan, nullptr); })) return;
   is_stepping_ = true;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     Meanwhile();
     if (OneIn(8)) {
-      memory_->Abandon(plan, i);
+      memory_->steps().Abandon(plan, i);
     } else {
-      (void)Do("commit", [&] { return memory_->Commit(plan, i); });
+      (void)Do("commit", [&] { return memory_->steps().Commit(plan, i); });
     }
   }
-  memory_->EndStep(plan);
+  memory_->steps().EndStep(plan);
   is_stepping_ = false;
 }
 
@@ -300,22 +305,23 @@ void ResourceEpisode::Rewind() {
   const SequenceHandle handle = Any();
   kvd::Rewind rewind;
   if (!Do("begin rewind",
-          [&] { return memory_->BeginRewind(handle, AnyRange(handle), &rewind); })) {
+          [&] { return memory_->states().BeginRewind(handle, AnyRange(handle), &rewind); })) {
     return;
   }
   Meanwhile();
-  if (OneIn(4)) return memory_->AbandonRewind(rewind);
+  if (OneIn(4)) return memory_->states().AbandonRewind(rewind);
   rewind.done = rewind.tokens.size();
   rewind.last_slot = rewind.done == 0 ? rewind.state_from : rewind.slots[0];
-  (void)Do("commit rewind", [&] { return memory_->CommitRewind(rewind); });
+  (void)Do("commit rewind", [&] { return memory_->states().CommitRewind(rewind); });
 }
 
 void ResourceEpisode::Rewrite() {
   if (is_stepping_) return;
   if (OneIn(3)) {
     NothingMoved mover;
-    (void)Do("defragment",
-             [&] { return memory_->Defragment(static_cast<std::uint32_t>(In(1, 200)), mover); });
+    (void)Do("defragment", [&] {
+      return memory_->defragmenter().Advance(static_cast<std::uint32_t>(In(1, 200)), mover);
+    });
     return;
   }
   NothingRotated rotator;
@@ -324,12 +330,12 @@ void ResourceEpisode::Rewrite() {
   RewriteRequest request{.handle = handle, .range = AnyRange(handle)};
   request.kind = OneIn(2) ? RewriteRequest::Kind::kDivide : RewriteRequest::Kind::kSettle;
   request.divisor = static_cast<std::int32_t>(In(OneIn(10) ? 0 : 1, 3));
-  if (!Do("begin rewrite", [&] { return memory_->BeginRewrite(request, &rewrite); })) return;
+  if (!Do("begin rewrite", [&] { return memory_->rewrites().Begin(request, &rewrite); })) return;
   while (rewrite.is_open) {
     Meanwhile();
-    if (OneIn(6)) return memory_->AbandonRewrite(rewrite);
+    if (OneIn(6)) return memory_->rewrites().Abandon(rewrite);
     const auto over = Do("rewrite slice", [&] {
-      return memory_->RewriteSlice(rewrite, static_cast<std::uint32_t>(In(1, 60)), rotator);
+      return memory_->rewrites().Advance(rewrite, static_cast<std::uint32_t>(In(1, 60)), rotator);
     });
     if (!over) return;
   }
@@ -353,10 +359,10 @@ void ResourceEpisode::Restore() {
   request.has_logits = has_state_ && OneIn(2);
   if (request.has_state && last > 1) request.checkpoint_cells = checkpoints;
   kvd::Restore restore;
-  if (!Do("begin restore", [&] { return memory_->BeginRestore(request, &restore); })) return;
+  if (!Do("begin restore", [&] { return memory_->restores().Begin(request, &restore); })) return;
   Meanwhile();
-  if (OneIn(5)) return memory_->AbandonRestore(restore);
-  (void)Do("commit restore", [&] { return memory_->CommitRestore(restore); });
+  if (OneIn(5)) return memory_->restores().Abandon(restore);
+  (void)Do("commit restore", [&] { return memory_->restores().Commit(restore); });
 }
 
 }  // namespace kvd::memory_model

@@ -55,8 +55,6 @@ class ResourceEpisode {
   std::string AnyName() { return "snapshot" + std::to_string(In(0, 5)); }
 
   // ---- checking
-  // What the owner may hold at most.
-  HeldResources ShareOf(std::uint32_t uid) const;
   // Calls the memory once and checks what that has changed. Returns what it returned.
   template <class Call>
   auto Do(const char* verb, const Call& call);
@@ -79,9 +77,15 @@ class ResourceEpisode {
   ResourceTally* tally_;
   const bool has_state_;
   const bool has_encoder_;
-  std::unique_ptr<UnifiedMemory> memory_;
+  // Of every owner.
+  class Rules final : public ShareRules {
+   public:
+    OwnerLimits LimitsOf(OwnerId, const MemoryGeometry&) const override { return limits; }
+    OwnerLimits limits;
+  };
+  Rules rules_;
+  std::unique_ptr<Memory> memory_;
   ConstMetaView meta_;
-  HeldResources all_;  // what the memory has
   std::vector<std::byte> before_;
   bool is_stepping_ = false;
   int depth_ = 0;  // of verbs in between
