@@ -103,7 +103,7 @@ void ReadAll(int fd, void* data, std::size_t size) {
   const auto begin = Clock::now();
   Generation generation = Must(sequence.Generate({.tokens = prompt,
                                                   .predict_max = options.answer,
-                                                  .temperature = 0.0f,
+                                                  .sampling = DefaultSamplingAt(0.0f),
                                                   .flags = wire::kIgnoreEos | wire::kNoText,
                                                   .shares_prefix = shares}));
   Told told_here;

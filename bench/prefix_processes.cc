@@ -71,7 +71,7 @@ double FirstToken(const Client& client, std::span<const TokenId> prompt,
   const Sequence sequence = Must(client.NewSequence());
   Generation generation = Must(sequence.Generate({.tokens = prompt,
                                                   .predict_max = 1,
-                                                  .temperature = 0.0f,
+                                                  .sampling = DefaultSamplingAt(0.0f),
                                                   .flags = wire::kIgnoreEos | wire::kNoText,
                                                   .shares_prefix = shares_prefix}));
   if (!Must(generation.Next())) std::exit(1);
@@ -87,7 +87,7 @@ double DecodeStep(const Client& client, std::span<const TokenId> prompt) {
   const Sequence sequence = Must(client.NewSequence());
   Generation generation = Must(sequence.Generate({.tokens = prompt,
                                                   .predict_max = kSteps + 1,
-                                                  .temperature = 0.0f,
+                                                  .sampling = DefaultSamplingAt(0.0f),
                                                   .flags = wire::kIgnoreEos | wire::kNoText}));
   if (!Must(generation.Next())) std::exit(1);
   const auto start = Clock::now();

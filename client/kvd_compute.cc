@@ -1,5 +1,7 @@
 // The computing half of the C interface: decode, generate, waiting, cancelling.
 #include <chrono>
+#include <cstddef>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -17,6 +19,22 @@ static_assert(wire::kShowSpecial == static_cast<std::uint32_t>(KVD_SHOW_SPECIAL)
 static_assert(wire::kContinue == static_cast<std::uint32_t>(KVD_CONTINUE));
 static_assert(wire::kResumeSampler == static_cast<std::uint32_t>(KVD_RESUME_SAMPLER));
 static_assert(wire::kPieceTokens == static_cast<std::uint32_t>(KVD_PIECE_TOKENS));
+
+// The fields from temperature to repeat_last are the bytes of a SamplingParams.
+constexpr std::size_t kSamplingOffset = offsetof(kvd_generate_params, temperature);
+static_assert(offsetof(kvd_generate_params, top_k) - kSamplingOffset ==
+                  offsetof(SamplingParams, top_k) &&
+              offsetof(kvd_generate_params, repeat_last) - kSamplingOffset ==
+                  offsetof(SamplingParams, repeat_last));
+SamplingParams SamplingOf(const kvd_generate_params& params) {
+  SamplingParams sampling;
+  std::memcpy(&sampling, reinterpret_cast<const std::byte*>(&params) + kSamplingOffset,
+              sizeof sampling);
+  return sampling;
+}
+void SetSampling(const SamplingParams& sampling, kvd_generate_params* params) {
+  std::memcpy(reinterpret_cast<std::byte*>(params) + kSamplingOffset, &sampling, sizeof sampling);
+}
 
 std::chrono::milliseconds TimeoutFrom(std::int32_t timeout_ms) {
   return std::chrono::milliseconds(timeout_ms);
@@ -45,15 +63,7 @@ Result<GenerateOptions> OptionsFrom(const kvd_generate_params* theirs,
   options.tokens = {ours.tokens, ours.token_count};
   if (ours.pos >= 0) options.pos = Pos{ours.pos};
   options.predict_max = ours.predict_max;
-  options.temperature = ours.temperature;
-  options.top_k = ours.top_k;
-  options.top_p = ours.top_p;
-  options.min_p = ours.min_p;
-  options.typical_p = ours.typical_p;
-  options.repeat_penalty = ours.repeat_penalty;
-  options.presence_penalty = ours.presence_penalty;
-  options.frequency_penalty = ours.frequency_penalty;
-  options.repeat_last = ours.repeat_last;
+  options.sampling = SamplingOf(ours);
   options.logprob_count = ours.logprob_count;
   options.seed = ours.seed;
   options.flags = ours.flags;
@@ -266,13 +276,7 @@ void kvd_generate_params_init(kvd_generate_params* params, size_t size) {
   ours.size = size;
   ours.pos = -1;
   ours.predict_max = defaults.predict_max;
-  ours.temperature = defaults.temperature;
-  ours.top_k = defaults.top_k;
-  ours.top_p = defaults.top_p;
-  ours.min_p = defaults.min_p;
-  ours.typical_p = defaults.typical_p;
-  ours.repeat_penalty = defaults.repeat_penalty;
-  ours.repeat_last = defaults.repeat_last;
+  SetSampling(defaults.sampling, &ours);
   std::memset(params, 0, size);
   std::memcpy(params, &ours, std::min(size, sizeof ours));
 }

@@ -11,6 +11,7 @@
 #include "shm/error.h"
 #include "shm/ids.h"
 #include "shm/piece_codec.h"
+#include "shm/sampling_params.h"
 #include "shm/verb_table.h"
 
 namespace kvd {
@@ -114,20 +115,12 @@ constexpr std::uint16_t FlagIf(bool is_wanted, wire::SubmissionFlags flag) {
   return is_wanted ? static_cast<std::uint16_t>(flag) : std::uint16_t{0};
 }
 
-// How to sample; the defaults are llama.cpp's. Ranges: wire::GenerateParams.
+// What to generate. Ranges: wire::GenerateParams.
 struct GenerateOptions {
   std::span<const TokenId> tokens;  // to append first; at least one
   std::optional<Pos> pos{};         // of the first; none: the sequence's next position
   std::int32_t predict_max = -1;    // 0: only compute the prompt; -1: until an end token
-  float temperature = 0.8f;         // 0: greedy
-  std::int32_t top_k = 40;          // 0: off
-  float top_p = 0.95f;              // 1: off
-  float min_p = 0.05f;              // 0: off
-  float typical_p = 1.0f;           // 1: off
-  float repeat_penalty = 1.0f;      // 1: off
-  float presence_penalty = 0.0f;
-  float frequency_penalty = 0.0f;
-  std::int32_t repeat_last = 64;    // -1: whole sequence
+  SamplingParams sampling = kDefaultSampling;
   std::uint32_t logprob_count = 0;  // top n with each token
   std::uint64_t seed = 0;           // 0: drawn by the daemon
   std::uint32_t flags = 0;          // wire::GenerateFlags

@@ -11,10 +11,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "daemon/acquired_sequence.h"
 #include "daemon/held_bytes.h"
 #include "daemon/sequence_preparation.h"
 #include "daemon/session.h"
@@ -133,6 +135,9 @@ class ComputingRequest {
   SequencePreparation preparation;  // of its sequence, for its next step
   AppendPromise promise;            // for its tokens, once it is_admitted
   bool is_admitted = false;
+  // A retained sequence that it has taken over: what it was, if the request fails and leaves nothing.
+  AcquiredSequence acquired;
+  bool has_appended = false;  // some of its tokens are committed
   // Kept by the scheduler: OnCancel was called; it found no room in this round.
   bool cancel_seen = false;
   bool stalled = false;
@@ -155,7 +160,10 @@ class ComputingRequest {
   void DropPiece() { piece_.reset(); }
   // Keeps a piece to be sent by Flush. REQUIRES: !has_piece().
   void SetPiece(Answer piece) { piece_ = std::move(piece); }
-  void SetFinal(Answer final) { final_ = std::move(final); }
+  void SetFinal(Answer final) {
+    acquired.Keep();
+    final_ = std::move(final);
+  }
   // The final answer is this reply of its verb.
   template <class Typed>
   void SetReply(Typed reply) {

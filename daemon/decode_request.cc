@@ -36,7 +36,10 @@ void DecodeRequest::DoWork(Engine& engine, std::size_t tokens) {
   const Result<bool> is_done = take_back_->Advance(engine, tokens);
   if (is_done && !*is_done) return;
   take_back_.reset();
-  if (failure_) return EndWith(*failure_);  // a sequence that is gone has nothing to be taken back
+  if (failure_) {  // a sequence that is gone has nothing to be taken back
+    has_appended = false;
+    return EndWith(*failure_);
+  }
   if (!is_done) EndWith(is_done.error());
 }
 

@@ -12,17 +12,9 @@
 namespace kvd {
 namespace {
 
-SamplingParams SamplingOf(const wire::GenerateRequest& generate) {
+SamplerOptions SamplerOf(const wire::GenerateRequest& generate) {
   const wire::GenerateParams& params = generate.params;
-  return SamplingParams{.temperature = params.temperature,
-                        .top_k = params.top_k,
-                        .top_p = params.top_p,
-                        .min_p = params.min_p,
-                        .typical_p = params.typical_p,
-                        .repeat_penalty = params.repeat_penalty,
-                        .presence_penalty = params.presence_penalty,
-                        .frequency_penalty = params.frequency_penalty,
-                        .repeat_last = params.repeat_last,
+  return SamplerOptions{.sampling = params.sampling,
                         .seed = params.seed,
                         .logprob_count = params.logprob_count,
                         .ignore_eos = (params.flags & wire::kIgnoreEos) != 0,
@@ -39,22 +31,14 @@ static_assert(kPieceBytesMax <= wire::kArenaBytesMin);
 
 }  // namespace
 
-void TakeSampling(const SamplingParams& sampling, wire::GenerateRequest* generate) {
+void TakeSampler(const SamplerOptions& options, wire::GenerateRequest* generate) {
   wire::GenerateParams& params = generate->params;
-  params.temperature = sampling.temperature;
-  params.top_k = sampling.top_k;
-  params.top_p = sampling.top_p;
-  params.min_p = sampling.min_p;
-  params.typical_p = sampling.typical_p;
-  params.repeat_penalty = sampling.repeat_penalty;
-  params.presence_penalty = sampling.presence_penalty;
-  params.frequency_penalty = sampling.frequency_penalty;
-  params.repeat_last = sampling.repeat_last;
-  params.seed = sampling.seed;
+  params.sampling = options.sampling;
+  params.seed = options.seed;
   params.flags &= ~std::uint32_t{wire::kIgnoreEos};
-  if (sampling.ignore_eos) params.flags |= wire::kIgnoreEos;
-  generate->biases = sampling.biases;
-  params.bias_count = static_cast<std::uint32_t>(sampling.biases.size());
+  if (options.ignore_eos) params.flags |= wire::kIgnoreEos;
+  generate->biases = options.biases;
+  params.bias_count = static_cast<std::uint32_t>(options.biases.size());
 }
 
 Result<std::unique_ptr<GenerationRequest>> GenerationRequest::Create(
@@ -63,7 +47,7 @@ Result<std::unique_ptr<GenerationRequest>> GenerationRequest::Create(
     std::uint32_t vocab_size, GenerationState state,
     std::optional<GenerationResumption> resumption) {
   KVD_TRY(Sampler sampler,
-          Sampler::Create(SamplingOf(generate), vocab_size, vocabulary.end_of_generation()));
+          Sampler::Create(SamplerOf(generate), vocab_size, vocabulary.end_of_generation()));
   sampler.SkipDraws(state.draw_count);
   for (const TokenId token : history) sampler.Accept(token);
   for (const TokenId token : generate.tokens) sampler.Accept(token);
@@ -91,7 +75,7 @@ GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequen
       sampler_(std::move(sampler)),
       sampling_(state_.samplers == nullptr
                     ? nullptr
-                    : std::make_shared<const SamplingParams>(sampler_.params())),
+                    : std::make_shared<const SamplerOptions>(sampler_.options())),
       stops_(std::move(stops)),
       detokenizer_(vocabulary, (params_.flags & wire::kShowSpecial) != 0),
       has_text_(vocabulary.kind() != Vocabulary::Kind::kNone &&

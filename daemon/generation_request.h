@@ -66,8 +66,8 @@ struct GenerationState {
   SamplerStates* samplers = nullptr;  // null: nobody wants to know; outlives the request's steps
 };
 
-// Parameters of `sampling` instead of the request's own.
-void TakeSampling(const SamplingParams& sampling, wire::GenerateRequest* generate);
+// The parameters of a sampler instead of the request's own.
+void TakeSampler(const SamplerOptions& options, wire::GenerateRequest* generate);
 
 // Where a generation goes on that was sent again: what it has committed, and what of it its client
 // has.
@@ -143,7 +143,7 @@ class GenerationRequest final : public ComputingRequest {
   const std::uint32_t cells_held_;
   GenerationState state_;
   Sampler sampler_;
-  const std::shared_ptr<const SamplingParams> sampling_;
+  const std::shared_ptr<const SamplerOptions> sampling_;
   StopMatcher stops_;
   StreamingDetokenizer detokenizer_;
   const bool has_text_;    // pieces carry text

@@ -8,16 +8,17 @@
 
 namespace kvd {
 
-void SamplerStates::Put(SequenceHandle sequence, std::shared_ptr<const SamplingParams> params,
+void SamplerStates::Put(SequenceHandle sequence, std::shared_ptr<const SamplerOptions> options,
                         std::uint64_t draw_count) {
   const MutexLock lock(mutex_);
-  entries_.insert_or_assign(sequence, Entry{.params = std::move(params), .draw_count = draw_count});
+  entries_.insert_or_assign(sequence,
+                            Entry{.options = std::move(options), .draw_count = draw_count});
   ForgetTheGone();
 }
 
 Status SamplerStates::PutLoaded(SequenceHandle sequence, KeptSampler kept) {
-  KVD_CHECK_OK(memory_.sequences().SetSampler(sequence, RecordOf(kept.params, kept.draw_count)));
-  Put(sequence, std::make_shared<const SamplingParams>(std::move(kept.params)), kept.draw_count);
+  KVD_CHECK_OK(memory_.sequences().SetSampler(sequence, RecordOf(kept.options, kept.draw_count)));
+  Put(sequence, std::make_shared<const SamplerOptions>(std::move(kept.options)), kept.draw_count);
   return {};
 }
 
@@ -26,7 +27,7 @@ Result<KeptSampler> SamplerStates::Find(SequenceHandle sequence) const {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(sequence);
     if (found != entries_.end()) {
-      return KeptSampler{.params = *found->second.params, .draw_count = found->second.draw_count};
+      return KeptSampler{.options = *found->second.options, .draw_count = found->second.draw_count};
     }
   }
   KVD_TRY(const SequenceInfo info, memory_.sequences().Query(sequence));

@@ -24,7 +24,7 @@ class SamplerStates {
   SamplerStates(Memory& memory, std::uint32_t vocab_size)
       : memory_(memory), vocab_size_(vocab_size) {}
 
-  void Put(SequenceHandle sequence, std::shared_ptr<const SamplingParams> params,
+  void Put(SequenceHandle sequence, std::shared_ptr<const SamplerOptions> options,
            std::uint64_t draw_count);
   // Also in the memory, where no step has committed it.
   Status PutLoaded(SequenceHandle sequence, KeptSampler kept);
@@ -36,7 +36,7 @@ class SamplerStates {
 
  private:
   struct Entry {
-    std::shared_ptr<const SamplingParams> params;
+    std::shared_ptr<const SamplerOptions> options;
     std::uint64_t draw_count = 0;
   };
   void ForgetTheGone() KVD_REQUIRES(mutex_);

@@ -421,8 +421,10 @@ bool Scheduler::Step() {
     for (std::size_t i = 0; i < items_.size(); ++i) {
       if ((parts_[i].row == nullptr) != in_place) continue;
       ComputingRequest& request = *parts_[i].request;
-      if (items_[i].status)
+      if (items_[i].status) {
         planner_.AddServed(candidates_[parts_[i].candidate], items_[i].tokens.size());
+        request.has_appended = true;
+      }
       if (request.ends_with(items_[i])) Forget(request);
       request.Finish(items_[i], parts_[i].row != nullptr
                                     ? std::span<const float>(parts_[i].row, vocab_size_)

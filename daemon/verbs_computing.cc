@@ -30,10 +30,8 @@ std::uint64_t DrawSeed() {
 
 // How many of the sequence's last tokens the penalties look at beside the prompt.
 std::uint32_t HistoryCells(const wire::GenerateRequest& generate, std::uint32_t cell_count) {
-  const wire::GenerateParams& params = generate.params;
-  const bool penalises = params.repeat_penalty != 1.0f || params.presence_penalty != 0.0f ||
-                         params.frequency_penalty != 0.0f;
-  if (!penalises || params.repeat_last == 0) return 0;
+  const SamplingParams& params = generate.params.sampling;
+  if (!Penalises(params)) return 0;
   if (params.repeat_last < 0) return cell_count;
   const std::size_t wanted = static_cast<std::size_t>(params.repeat_last);
   if (generate.tokens.size() >= wanted) return 0;
@@ -147,9 +145,8 @@ Result<Outcome> Service::Do(const Call<wire::DecodeArgs>& call) {
   auto decode = std::make_unique<DecodeRequest>(call.origin(), info.handle, pos, std::move(tokens),
                                                 logits, vocab_size, resumption);
   decode->opening = OpeningFor(call, info, logits == wire::LogitsWanted::kAll);
-  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
+  KVD_TRY(decode->acquired, AcquireForWrite(call, info));
   KVD_CHECK_OK(scheduler_.Submit(std::move(decode)));
-  acquired.Keep();
   return AnsweredByScheduler{};
 }
 
@@ -207,7 +204,7 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
     if (!kept) {
       return Fail(kept.error().code, "generate.flags: resume: " + kept.error().message);
     }
-    TakeSampling(kept->params, &generate);
+    TakeSampler(kept->options, &generate);
     // What the request itself has drawn is drawn again, also what was taken back of it since.
     const std::uint64_t own_first = progress.first_cell + generate.tokens.size();
     const std::uint64_t own = progress.is_known && info.sampler.cell_count > own_first
@@ -233,18 +230,17 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
                                     std::move(generate), history, engine_.vocabulary(), vocab_size,
                                     std::move(state), std::move(resumption)));
   generation->opening = OpeningFor(call, info, false);
-  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
+  KVD_TRY(generation->acquired, AcquireForWrite(call, info));
   KVD_CHECK_OK(scheduler_.Submit(std::move(generation)));
-  acquired.Keep();
   return AnsweredByScheduler{};
 }
 
 Result<Outcome> Service::Do(const Call<wire::DivideArgs>& call) {
   const SequenceInfo& info = call.sequence;
-  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
-  KVD_CHECK_OK(scheduler_.Submit(std::make_unique<DivideRequest>(
-      call.origin(), info.handle, call.args.range, call.args.divisor, info.cell_count)));
-  acquired.Keep();
+  auto divide = std::make_unique<DivideRequest>(call.origin(), info.handle, call.args.range,
+                                                call.args.divisor, info.cell_count);
+  KVD_TRY(divide->acquired, AcquireForWrite(call, info));
+  KVD_CHECK_OK(scheduler_.Submit(std::move(divide)));
   return AnsweredByScheduler{};
 }
 
@@ -277,12 +273,12 @@ Result<Outcome> Service::Do(const Call<wire::EncodeArgs>& call) {
   KVD_CHECK_OK(CheckEncode(config, tokens));
   const SequenceInfo& info = call.sequence;
   KVD_CHECK_OK(CheckTokenCount(tokens.size()));
-  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
   RequestOrigin origin = call.origin();
   origin.account = held_.AccountOf(call.caller.uid);
-  KVD_CHECK_OK(scheduler_.Submit(std::make_unique<EncodeRequest>(
-      std::move(origin), info.handle, std::move(tokens), config.decoder_start_token)));
-  acquired.Keep();
+  auto encode = std::make_unique<EncodeRequest>(std::move(origin), info.handle, std::move(tokens),
+                                                config.decoder_start_token);
+  KVD_TRY(encode->acquired, AcquireForWrite(call, info));
+  KVD_CHECK_OK(scheduler_.Submit(std::move(encode)));
   return AnsweredByScheduler{};
 }
 

@@ -6,8 +6,6 @@
 #include "engine/sampler.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -17,17 +15,12 @@
 #include "engine/candidates.h"
 #include "engine/portable_exp.h"
 #include "shm/check.h"
+#include "shm/payload_codec.h"
 
 namespace kvd {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-std::string Text(float value) {
-  std::array<char, 32> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  return {digits.data(), end};
-}
 
 Status Refuse(std::string_view field, const std::string& value, std::string_view limit) {
   std::string message(field);
@@ -41,17 +34,10 @@ Status ValidateBiases(std::span<const wire::LogitBias> biases, std::uint32_t voc
   if (biases.size() > wire::kBiasesMax)
     return Refuse("logit biases", std::to_string(biases.size()),
                   "at most " + std::to_string(wire::kBiasesMax));
-  for (const wire::LogitBias& entry : biases) {
-    if (entry.token < 0 || static_cast<std::uint32_t>(entry.token) >= vocab_size)
-      return Refuse("logit bias: token", std::to_string(entry.token),
-                    "in [0, " + std::to_string(vocab_size) + ")");
-    if (!(std::fabs(entry.bias) <= wire::kBiasMax) && !IsForbidding(entry.bias))
-      return Refuse("logit bias of token " + std::to_string(entry.token), Text(entry.bias),
-                    "in [-1000, 1000] or -inf");
-  }
+  for (const wire::LogitBias& entry : biases)
+    KVD_CHECK_OK(wire::ValidateLogitBias(entry, vocab_size));
   return {};
 }
-static_assert(wire::kBiasMax == 1000.0f, "the message above names it");
 
 // Working memory of the samplers of one thread; grows to the largest vocabulary it met.
 struct Scratch {
@@ -67,68 +53,46 @@ Scratch& ThreadScratch() {
 
 }  // namespace
 
-Status ValidateSampling(const SamplingParams& params, std::uint32_t vocab_size) {
-  const auto share = [](float value) { return value > 0 && value <= 1; };
-  const auto penalty = [](float value) { return value >= -2 && value <= 2; };
-  if (!(params.temperature >= 0 && params.temperature < kInfinity))
-    return Refuse("temperature", Text(params.temperature), "at least 0 and finite");
-  if (params.top_k < 0) return Refuse("top_k", std::to_string(params.top_k), "at least 0");
-  if (!share(params.top_p)) return Refuse("top_p", Text(params.top_p), "in (0, 1]");
-  if (!(params.min_p >= 0 && params.min_p <= 1))
-    return Refuse("min_p", Text(params.min_p), "in [0, 1]");
-  if (!share(params.typical_p)) return Refuse("typical_p", Text(params.typical_p), "in (0, 1]");
-  if (!(params.repeat_penalty > 0 && params.repeat_penalty < kInfinity))
-    return Refuse("repeat_penalty", Text(params.repeat_penalty), "above 0 and finite");
-  if (!penalty(params.presence_penalty))
-    return Refuse("presence_penalty", Text(params.presence_penalty), "in [-2, 2]");
-  if (!penalty(params.frequency_penalty))
-    return Refuse("frequency_penalty", Text(params.frequency_penalty), "in [-2, 2]");
-  if (params.repeat_last < -1)
-    return Refuse("repeat_last", std::to_string(params.repeat_last), "at least -1");
-  if (params.logprob_count > wire::kLogprobsMax)
-    return Refuse("logprob_count", std::to_string(params.logprob_count),
+Status ValidateSampler(const SamplerOptions& options, std::uint32_t vocab_size) {
+  KVD_CHECK_OK(ValidateSampling(options.sampling));
+  if (options.logprob_count > wire::kLogprobsMax)
+    return Refuse("logprob_count", std::to_string(options.logprob_count),
                   "at most " + std::to_string(wire::kLogprobsMax));
-  return ValidateBiases(params.biases, vocab_size);
+  return ValidateBiases(options.biases, vocab_size);
 }
 
-Result<Sampler> Sampler::Create(const SamplingParams& params, std::uint32_t vocab_size,
+Result<Sampler> Sampler::Create(const SamplerOptions& options, std::uint32_t vocab_size,
                                 std::span<const TokenId> end_tokens) {
-  KVD_CHECK_OK(ValidateSampling(params, vocab_size));
+  KVD_CHECK_OK(ValidateSampler(options, vocab_size));
   std::vector<TokenId> forbidden;
-  if (params.ignore_eos) forbidden.assign(end_tokens.begin(), end_tokens.end());
+  if (options.ignore_eos) forbidden.assign(end_tokens.begin(), end_tokens.end());
   for (const TokenId token : forbidden)
     if (token < 0 || static_cast<std::uint32_t>(token) >= vocab_size)
       return std::unexpected(
           Refuse("end token", std::to_string(token), "in [0, " + std::to_string(vocab_size) + ")")
               .error());
   std::vector<TokenId> never = forbidden;
-  for (const wire::LogitBias& entry : params.biases)
+  for (const wire::LogitBias& entry : options.biases)
     if (IsForbidding(entry.bias)) never.push_back(entry.token);
   std::ranges::sort(never);
   never.erase(std::ranges::unique(never).begin(), never.end());
   if (never.size() == vocab_size)
     return Fail(Code::kInvalidArgument,
                 "logit biases: all " + std::to_string(vocab_size) + " tokens are forbidden");
-  return Sampler(params, vocab_size, std::move(forbidden));
+  return Sampler(options, vocab_size, std::move(forbidden));
 }
 
-Sampler::Sampler(const SamplingParams& params, std::uint32_t vocab_size,
+Sampler::Sampler(const SamplerOptions& options, std::uint32_t vocab_size,
                  std::vector<TokenId> forbidden)
-    : params_(params), vocab_size_(vocab_size), forbidden_(std::move(forbidden)) {
-  top_logprobs_.reserve(params_.logprob_count);
-}
-
-bool Sampler::penalises() const {
-  return params_.repeat_last != 0 &&
-         (params_.repeat_penalty != 1.0f || params_.presence_penalty != 0.0f ||
-          params_.frequency_penalty != 0.0f);
+    : options_(options), vocab_size_(vocab_size), forbidden_(std::move(forbidden)) {
+  top_logprobs_.reserve(options_.logprob_count);
 }
 
 void Sampler::Accept(TokenId token) {
   KVD_ASSERT(token >= 0 && static_cast<std::uint32_t>(token) < vocab_size_);
-  if (!penalises()) return;
-  if (params_.repeat_last < 0 ||
-      state_.history.size() < static_cast<std::size_t>(params_.repeat_last)) {
+  if (!Penalises(options_.sampling)) return;
+  if (options_.sampling.repeat_last < 0 ||
+      state_.history.size() < static_cast<std::size_t>(options_.sampling.repeat_last)) {
     state_.history.push_back(token);
     return;
   }
@@ -145,9 +109,9 @@ Result<SampledToken> Sampler::Sample(std::span<const float> logits) {
   const double log_total = logit_max + std::log(SumExp(logits, logit_max));
   const auto logprob = [&](float logit) { return static_cast<float>(logit - log_total); };
   top_logprobs_.clear();
-  if (params_.logprob_count > 0) {
+  if (options_.logprob_count > 0) {
     std::vector<Candidate>& top = ThreadScratch().candidates;
-    CollectTop(logits, params_.logprob_count, top);
+    CollectTop(logits, options_.logprob_count, top);
     for (const Candidate& candidate : top)
       top_logprobs_.push_back({candidate.token, logprob(candidate.logit)});
   }
@@ -156,11 +120,11 @@ Result<SampledToken> Sampler::Sample(std::span<const float> logits) {
 
 // The logits after biases and penalties: the given ones where there are none.
 std::span<const float> Sampler::Adjust(std::span<const float> logits) const {
-  const bool penalised = penalises() && !state_.history.empty();
-  if (params_.biases.empty() && forbidden_.empty() && !penalised) return logits;
+  const bool penalised = Penalises(options_.sampling) && !state_.history.empty();
+  if (options_.biases.empty() && forbidden_.empty() && !penalised) return logits;
   std::vector<float>& adjusted = ThreadScratch().logits;
   adjusted.assign(logits.begin(), logits.end());
-  for (const wire::LogitBias& entry : params_.biases)
+  for (const wire::LogitBias& entry : options_.biases)
     adjusted[static_cast<std::size_t>(entry.token)] += entry.bias;
   for (const TokenId token : forbidden_) adjusted[static_cast<std::size_t>(token)] = -kInfinity;
   if (penalised) Penalise(adjusted);
@@ -178,8 +142,9 @@ void Sampler::Penalise(std::span<float> logits) const {
     const auto times = static_cast<float>(std::exchange(scratch.seen_count[index], 0));
     float& logit = logits[index];
     if (logit == -kInfinity) continue;
-    logit = logit > 0 ? logit / params_.repeat_penalty : logit * params_.repeat_penalty;
-    logit -= times * params_.frequency_penalty + params_.presence_penalty;
+    logit = logit > 0 ? logit / options_.sampling.repeat_penalty
+                      : logit * options_.sampling.repeat_penalty;
+    logit -= times * options_.sampling.frequency_penalty + options_.sampling.presence_penalty;
     // A penalty near 0 may overflow; the token then is as likely as can be, not a poison.
     logit =
         std::clamp(logit, std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
@@ -188,24 +153,24 @@ void Sampler::Penalise(std::span<float> logits) const {
 
 Result<TokenId> Sampler::Draw(std::span<const float> logits) {
   std::vector<Candidate>& candidates = ThreadScratch().candidates;
-  const bool greedy = params_.temperature == 0;
+  const bool greedy = options_.sampling.temperature == 0;
   if (greedy)
     CollectTop(logits, 1, candidates);
-  else if (params_.top_k > 0)
-    CollectTop(logits, static_cast<std::size_t>(params_.top_k), candidates);
+  else if (options_.sampling.top_k > 0)
+    CollectTop(logits, static_cast<std::size_t>(options_.sampling.top_k), candidates);
   else
     CollectAll(logits, candidates);
   if (candidates.empty())
     return Fail(Code::kNumerical, "logits: none of an allowed token is finite");
   if (greedy) return candidates.front().token;
-  if (params_.typical_p < 1) KeepTypical(candidates, params_.typical_p);
-  if (params_.top_p < 1) KeepTop(candidates, params_.top_p);
-  if (params_.min_p > 0) KeepMinShare(candidates, params_.min_p);
-  return Pick(candidates, params_.temperature, NextUniform());
+  if (options_.sampling.typical_p < 1) KeepTypical(candidates, options_.sampling.typical_p);
+  if (options_.sampling.top_p < 1) KeepTop(candidates, options_.sampling.top_p);
+  if (options_.sampling.min_p > 0) KeepMinShare(candidates, options_.sampling.min_p);
+  return Pick(candidates, options_.sampling.temperature, NextUniform());
 }
 
 double Sampler::NextUniform() {
-  std::uint64_t z = params_.seed + ++state_.draw_count * 0x9e3779b97f4a7c15u;
+  std::uint64_t z = options_.seed + ++state_.draw_count * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   z ^= z >> 31;

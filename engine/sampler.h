@@ -19,30 +19,21 @@
 
 #include "shm/error.h"
 #include "shm/ids.h"
+#include "shm/sampling_params.h"
 #include "shm/wire_generate.h"
 
 namespace kvd {
 
-// Ranges are those of wire::GenerateParams. The defaults switch everything off but a draw at
-// temperature 1.
-struct SamplingParams {
-  float temperature = 1.0f;  // 0: greedy; >= 0, finite
-  std::int32_t top_k = 0;    // the k most likely; 0: off; more than the vocabulary is all of it
-  float top_p = 1.0f;        // (0, 1]: the fewest most likely tokens that hold this much; 1: off
-  float min_p = 0.0f;        // [0, 1]: at least this share of the likeliest's probability; 0: off
-  float typical_p = 1.0f;    // (0, 1]: nearest to the expected surprise, holding this much; 1: off
-  float repeat_penalty = 1.0f;      // > 0: divides seen tokens' positive logits, multiplies others
-  float presence_penalty = 0.0f;    // [-2, 2]: taken from the logit of each token seen
-  float frequency_penalty = 0.0f;   // [-2, 2]: taken once per time that it was seen
-  std::int32_t repeat_last = 0;     // tokens that penalties look back at; 0: none, -1: all
-  std::uint64_t seed = 0;           // used as it is: drawing one for "0" is the caller's
-  std::uint32_t logprob_count = 0;  // length of top_logprobs(), at most wire::kLogprobsMax
-  bool ignore_eos = false;          // end tokens are never sampled
+struct SamplerOptions {
+  SamplingParams sampling = kPlainSampling;
+  std::uint64_t seed = 0;               // used as it is: drawing one for "0" is the caller's
+  std::uint32_t logprob_count = 0;      // length of top_logprobs(), at most wire::kLogprobsMax
+  bool ignore_eos = false;              // end tokens are never sampled
   std::vector<wire::LogitBias> biases;  // at most wire::kBiasesMax; biases of one token add up
 };
 
 // Names the first field out of its range, with the number and the limit (kInvalidArgument).
-Status ValidateSampling(const SamplingParams& params, std::uint32_t vocab_size);
+Status ValidateSampler(const SamplerOptions& options, std::uint32_t vocab_size);
 
 // What a Sampler must remember to go on where it was, beside its parameters.
 struct SamplerState {
@@ -59,9 +50,9 @@ struct SampledToken {
 class Sampler {
  public:
   // `end_tokens`: the model's end-of-generation tokens, used by `ignore_eos` only. Errors:
-  // ValidateSampling's; kInvalidArgument when an end token is outside the vocabulary or when no
+  // ValidateSampler's; kInvalidArgument when an end token is outside the vocabulary or when no
   // token is left that may be sampled.
-  static Result<Sampler> Create(const SamplingParams& params, std::uint32_t vocab_size,
+  static Result<Sampler> Create(const SamplerOptions& options, std::uint32_t vocab_size,
                                 std::span<const TokenId> end_tokens);
 
   // Adds a token to the history that the penalties look at: the prompt's and each sampled one, in
@@ -76,7 +67,7 @@ class Sampler {
   // As if a token had been drawn: one that is known from before, when a draw of the same seed and
   // number chose it.
   void SkipDraw() {
-    if (params_.temperature != 0) ++state_.draw_count;
+    if (options_.sampling.temperature != 0) ++state_.draw_count;
   }
 
   // The `logprob_count` most likely tokens of the last sampled row and their log-probabilities,
@@ -88,17 +79,16 @@ class Sampler {
   void SkipDraws(std::uint64_t draw_count) { state_.draw_count = draw_count; }
 
   const SamplerState& state() const { return state_; }
-  const SamplingParams& params() const { return params_; }
+  const SamplerOptions& options() const { return options_; }
 
  private:
-  Sampler(const SamplingParams& params, std::uint32_t vocab_size, std::vector<TokenId> forbidden);
-  bool penalises() const;
+  Sampler(const SamplerOptions& options, std::uint32_t vocab_size, std::vector<TokenId> forbidden);
   std::span<const float> Adjust(std::span<const float> logits) const;
   void Penalise(std::span<float> logits) const;
   Result<TokenId> Draw(std::span<const float> logits);
   double NextUniform();
 
-  SamplingParams params_;
+  SamplerOptions options_;
   std::uint32_t vocab_size_;
   std::vector<TokenId> forbidden_;  // end tokens under ignore_eos
   SamplerState state_;

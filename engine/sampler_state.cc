@@ -23,23 +23,15 @@ std::unexpected<Error> Corrupt(const std::string& field, const std::string& what
 
 // The sampler of a record, but for its biases.
 KeptSampler WithoutBiases(const layout::SamplerRecord& record) {
-  return {.params = {.temperature = record.temperature,
-                     .top_k = record.top_k,
-                     .top_p = record.top_p,
-                     .min_p = record.min_p,
-                     .typical_p = record.typical_p,
-                     .repeat_penalty = record.repeat_penalty,
-                     .presence_penalty = record.presence_penalty,
-                     .frequency_penalty = record.frequency_penalty,
-                     .repeat_last = record.repeat_last,
-                     .seed = record.seed,
-                     .ignore_eos = (record.flags & layout::kSamplerIgnoresEos) != 0,
-                     .biases = {}},
+  return {.options = {.sampling = record.sampling,
+                      .seed = record.seed,
+                      .ignore_eos = (record.flags & layout::kSamplerIgnoresEos) != 0,
+                      .biases = {}},
           .draw_count = record.draw_count};
 }
 
 Result<KeptSampler> Validated(KeptSampler kept, std::uint32_t vocab_size) {
-  if (const Status status = ValidateSampling(kept.params, vocab_size); !status) {
+  if (const Status status = ValidateSampler(kept.options, vocab_size); !status) {
     return Fail(Code::kCorrupt, "sampler state: " + status.error().message);
   }
   return kept;
@@ -47,21 +39,13 @@ Result<KeptSampler> Validated(KeptSampler kept, std::uint32_t vocab_size) {
 
 }  // namespace
 
-layout::SamplerRecord RecordOf(const SamplingParams& params, std::uint64_t draw_count) {
+layout::SamplerRecord RecordOf(const SamplerOptions& options, std::uint64_t draw_count) {
   std::uint32_t flags = layout::kSamplerKept;
-  if (params.ignore_eos) flags |= layout::kSamplerIgnoresEos;
-  if (!params.biases.empty()) flags |= layout::kSamplerBiased;
-  return {.seed = params.seed,
+  if (options.ignore_eos) flags |= layout::kSamplerIgnoresEos;
+  if (!options.biases.empty()) flags |= layout::kSamplerBiased;
+  return {.seed = options.seed,
           .draw_count = draw_count,
-          .temperature = params.temperature,
-          .top_k = params.top_k,
-          .top_p = params.top_p,
-          .min_p = params.min_p,
-          .typical_p = params.typical_p,
-          .repeat_penalty = params.repeat_penalty,
-          .presence_penalty = params.presence_penalty,
-          .frequency_penalty = params.frequency_penalty,
-          .repeat_last = params.repeat_last,
+          .sampling = options.sampling,
           .cell_count = 0,
           .flags = flags,
           .reserved = 0};
@@ -75,10 +59,10 @@ Result<KeptSampler> SamplerOf(const layout::SamplerRecord& record, std::uint32_t
 }
 
 std::vector<std::byte> EncodeSampler(const KeptSampler& kept) {
-  const std::vector<wire::LogitBias>& all = kept.params.biases;
+  const std::vector<wire::LogitBias>& all = kept.options.biases;
   const SamplerBytes fixed{.version = kVersion,
                            .bias_count = static_cast<std::uint32_t>(all.size()),
-                           .record = RecordOf(kept.params, kept.draw_count)};
+                           .record = RecordOf(kept.options, kept.draw_count)};
   const auto biases = std::as_bytes(std::span(all));
   std::vector<std::byte> bytes(sizeof fixed + biases.size());
   std::memcpy(bytes.data(), &fixed, sizeof fixed);
@@ -107,8 +91,8 @@ Result<KeptSampler> DecodeSampler(std::span<const std::byte> bytes, std::uint32_
     return Corrupt("cell_count or reserved", "not zero");
   }
   KeptSampler kept = WithoutBiases(fixed.record);
-  kept.params.biases.resize(fixed.bias_count);
-  if (!rest.empty()) std::memcpy(kept.params.biases.data(), rest.data(), rest.size());
+  kept.options.biases.resize(fixed.bias_count);
+  if (!rest.empty()) std::memcpy(kept.options.biases.data(), rest.data(), rest.size());
   return Validated(std::move(kept), vocab_size);
 }
 

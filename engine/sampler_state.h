@@ -16,13 +16,13 @@
 namespace kvd {
 
 struct KeptSampler {
-  SamplingParams params;  // without logprob_count, which is each request's own
+  SamplerOptions options;  // without logprob_count, which is each request's own
   std::uint64_t draw_count = 0;
 };
 
 // As it is kept with a sequence in `meta`, but for its biases, and back. Errors: kCorrupt, naming
 // the field; kUnsupported (its biases are not there). REQUIRES: the record is kept.
-layout::SamplerRecord RecordOf(const SamplingParams& params, std::uint64_t draw_count);
+layout::SamplerRecord RecordOf(const SamplerOptions& options, std::uint64_t draw_count);
 Result<KeptSampler> SamplerOf(const layout::SamplerRecord& record, std::uint32_t vocab_size);
 
 std::vector<std::byte> EncodeSampler(const KeptSampler& kept);

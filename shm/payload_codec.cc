@@ -119,23 +119,7 @@ Status ValidateGenerateParams(const GenerateParams& params) {
   KVD_CHECK_OK(CheckCount("generate.token_count", params.token_count, continues ? 0 : 1,
                           continues ? 0 : INT32_MAX));
   KVD_CHECK_OK(CheckCount("generate.predict_max", params.predict_max, -1, INT32_MAX));
-  KVD_CHECK_OK(CheckFloat("generate.temperature", params.temperature,
-                          params.temperature >= 0 && std::isfinite(params.temperature),
-                          "a finite number of at least 0"));
-  KVD_CHECK_OK(CheckCount("generate.top_k", params.top_k, 0, INT32_MAX));
-  KVD_CHECK_OK(
-      CheckFloat("generate.top_p", params.top_p, params.top_p > 0 && params.top_p <= 1, "(0, 1]"));
-  KVD_CHECK_OK(CheckFloat("generate.min_p", params.min_p, IsWithin(params.min_p, 0, 1), "[0, 1]"));
-  KVD_CHECK_OK(CheckFloat("generate.typical_p", params.typical_p,
-                          params.typical_p > 0 && params.typical_p <= 1, "(0, 1]"));
-  KVD_CHECK_OK(CheckFloat("generate.repeat_penalty", params.repeat_penalty,
-                          params.repeat_penalty > 0 && std::isfinite(params.repeat_penalty),
-                          "a finite number above 0"));
-  KVD_CHECK_OK(CheckFloat("generate.presence_penalty", params.presence_penalty,
-                          IsWithin(params.presence_penalty, -2, 2), "[-2, 2]"));
-  KVD_CHECK_OK(CheckFloat("generate.frequency_penalty", params.frequency_penalty,
-                          IsWithin(params.frequency_penalty, -2, 2), "[-2, 2]"));
-  KVD_CHECK_OK(CheckCount("generate.repeat_last", params.repeat_last, -1, INT32_MAX));
+  KVD_CHECK_OK(ValidateSampling(params.sampling, "generate."));
   KVD_CHECK_OK(CheckCount("generate.logprob_count", params.logprob_count, 0, kLogprobsMax));
   if ((params.flags & ~kGenerateFlagsAll) != 0) {
     return Bad("generate.flags", std::to_string(params.flags) + " has unknown bits");

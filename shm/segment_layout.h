@@ -1,5 +1,5 @@
-// Every byte that lies in a shared segment, as plain structs: this file and shm/wire_messages.h are
-// the whole format.
+// Every byte that lies in a shared segment, as plain structs: this file, shm/wire_messages.h and the
+// struct that both embed, shm/sampling_params.h, are the whole format.
 //
 //   pool      K/V blocks and recurrent state; a file, written by the daemon alone
 //   meta      what is committed: sequences, their cell lists, snapshots, and the commit record; a
@@ -27,6 +27,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+
+#include "shm/sampling_params.h"
 
 namespace kvd::layout {
 
@@ -178,20 +180,12 @@ enum SamplerFlags : std::uint32_t {
 struct SamplerRecord {
   std::uint64_t seed;
   std::uint64_t draw_count;
-  float temperature;
-  std::int32_t top_k;
-  float top_p;
-  float min_p;
-  float typical_p;
-  float repeat_penalty;
-  float presence_penalty;
-  float frequency_penalty;
-  std::int32_t repeat_last;
+  SamplingParams sampling;
   std::uint32_t cell_count;  // of the sequence behind the token of its last draw
   std::uint32_t flags;       // SamplerFlags
   std::uint32_t reserved;
 };
-static_assert(sizeof(SamplerRecord) == 64);
+static_assert(sizeof(SamplerRecord) == 64 && offsetof(SamplerRecord, sampling) == 16);
 
 struct SequenceRecord {
   std::uint32_t generation;  // of the handle; raised when the record is freed, never 0

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "shm/sampling_params.h"
+
 namespace kvd::wire {
 
 enum GenerateFlags : std::uint32_t {
@@ -15,8 +17,8 @@ enum GenerateFlags : std::uint32_t {
   // The logits are those kept with the sequence (recurrent models), or its last token is computed
   // once more beside it.
   kContinue = 1u << 3,
-  // Goes on with the sampler that drew the sequence's last tokens: the temperature and all behind it
-  // up to repeat_last, seed, biases and kIgnoreEos are its own, those given here are ignored.
+  // Continues with the sampler that drew the sequence's last tokens: `sampling`, seed, biases and
+  // kIgnoreEos are its own, those given here are ignored.
   kResumeSampler = 1u << 4,
 };
 inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 5) - 1;
@@ -31,17 +33,9 @@ inline constexpr float kBiasMax = 1000.0f;  // |bias|, or -infinity to forbid a 
 struct GenerateParams {
   std::uint32_t token_count;  // prompt tokens to append first; at least 1, with kContinue 0
   std::int32_t
-      predict_max;     // tokens to sample; 0: only compute the prompt; -1: until an end token or a
-                       // full pool
-  float temperature;   // 0: greedy; >= 0
-  std::int32_t top_k;  // 0: off
-  float top_p;         // (0, 1]; 1: off
-  float min_p;         // [0, 1]; 0: off
-  float typical_p;     // (0, 1]; 1: off
-  float repeat_penalty;         // > 0; 1: off
-  float presence_penalty;       // [-2, 2]; 0: off
-  float frequency_penalty;      // [-2, 2]; 0: off
-  std::int32_t repeat_last;     // tokens looked back at: 0 off, -1 whole sequence
+      predict_max;  // tokens to sample; 0: only compute the prompt; -1: until an end token or a
+                    // full pool
+  SamplingParams sampling;
   std::uint32_t logprob_count;  // top-n log-probabilities with each token, 0..kLogprobsMax
   std::uint64_t seed;           // 0: the daemon draws one and reports it
   std::uint32_t flags;          // GenerateFlags

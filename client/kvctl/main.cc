@@ -73,16 +73,16 @@ void AddRun(CLI::App& app, CommandLine& line) {
   sub->add_option("-n,--predict", run.predict_max,
                   "tokens to predict at most; -1: until the model ends")
       ->check(CLI::Range(-1, 1 << 30));
-  sub->add_option("-t,--temp", run.temperature, "temperature; 0: greedy [0.8]");
-  sub->add_option("--top-k", run.top_k, "0: off [40]");
-  sub->add_option("--top-p", run.top_p, "1: off [0.95]");
-  sub->add_option("--min-p", run.min_p, "0: off [0.05]");
-  sub->add_option("--typical", run.typical_p, "1: off [1]");
-  sub->add_option("--repeat-penalty", run.repeat_penalty, "1: off [1]");
-  sub->add_option("--repeat-last-n", run.repeat_last,
+  sub->add_option("-t,--temp", run.sampling.temperature, "temperature; 0: greedy [0.8]");
+  sub->add_option("--top-k", run.sampling.top_k, "0: off [40]");
+  sub->add_option("--top-p", run.sampling.top_p, "1: off [0.95]");
+  sub->add_option("--min-p", run.sampling.min_p, "0: off [0.05]");
+  sub->add_option("--typical", run.sampling.typical_p, "1: off [1]");
+  sub->add_option("--repeat-penalty", run.sampling.repeat_penalty, "1: off [1]");
+  sub->add_option("--repeat-last-n", run.sampling.repeat_last,
                   "tokens that penalties look back at; -1: all [64]");
-  sub->add_option("--presence-penalty", run.presence_penalty, "0: off [0]");
-  sub->add_option("--frequency-penalty", run.frequency_penalty, "0: off [0]");
+  sub->add_option("--presence-penalty", run.sampling.presence_penalty, "0: off [0]");
+  sub->add_option("--frequency-penalty", run.sampling.frequency_penalty, "0: off [0]");
   sub->add_option("-s,--seed", run.seed, "0: a fresh one, reported with --json");
   sub->add_option("--stop", run.stops, "end before this text (may be given more than once)")
       ->allow_extra_args(false);

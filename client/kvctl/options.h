@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "client/handshake.h"
+#include "shm/sampling_params.h"
 
 namespace kvd::kvctl {
 
@@ -25,9 +25,7 @@ struct RunOptions {
   std::string keep_as;    // snapshot to publish the result as
   bool replaces = false;  // keep_as may exist
   std::int32_t predict_max = -1;
-  std::optional<float> temperature, top_p, min_p, typical_p, repeat_penalty, presence_penalty,
-      frequency_penalty;
-  std::optional<std::int32_t> top_k, repeat_last;
+  SamplingParams sampling = kDefaultSampling;
   std::uint64_t seed = 0;
   std::vector<std::string> stops;
   bool ignores_eos = false;

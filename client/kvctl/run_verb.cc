@@ -47,15 +47,7 @@ Result<std::vector<TokenId>> PromptTokens(const Client& client, const RunOptions
 GenerateOptions SamplingOf(const RunOptions& options) {
   GenerateOptions generate;
   generate.predict_max = options.predict_max;
-  generate.temperature = options.temperature.value_or(generate.temperature);
-  generate.top_k = options.top_k.value_or(generate.top_k);
-  generate.top_p = options.top_p.value_or(generate.top_p);
-  generate.min_p = options.min_p.value_or(generate.min_p);
-  generate.typical_p = options.typical_p.value_or(generate.typical_p);
-  generate.repeat_penalty = options.repeat_penalty.value_or(generate.repeat_penalty);
-  generate.presence_penalty = options.presence_penalty.value_or(generate.presence_penalty);
-  generate.frequency_penalty = options.frequency_penalty.value_or(generate.frequency_penalty);
-  generate.repeat_last = options.repeat_last.value_or(generate.repeat_last);
+  generate.sampling = options.sampling;
   generate.seed = options.seed;
   generate.flags = (options.ignores_eos ? wire::kIgnoreEos : 0u) |
                    (options.shows_special ? wire::kShowSpecial : 0u) |

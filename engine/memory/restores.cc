@@ -289,7 +289,13 @@ Status Restores::CommitRestored(std::uint32_t index, Restore& restore) {
   record.cross_cells = restore.cross_cells;
   record.next_pos = restore.next_pos;
   record.state_slot = restore.state_slot;
-  record.logits_slot = restore.logits_slot;
+  // Others may have taken the room of caches since it was reserved.
+  const OwnerId owner{record.owner_uid};
+  const bool keeps_logits =
+      restore.logits_slot != layout::kNoSlot && MayKeepLogits(store_, restore.logits_slot, owner);
+  record.logits_slot = keeps_logits ? restore.logits_slot : layout::kNoSlot;
+  store_.checkpoints.assign(restore.checkpoints.begin(), restore.checkpoints.end());
+  TrimCheckpoints(store_, owner);
   SetPristine(&record, restore.pristine_cells);
   Transaction transaction(store_, restore.applied);
   std::vector<Piece>& pieces = store_.scratch.moved_pieces;
@@ -300,7 +306,7 @@ Status Restores::CommitRestored(std::uint32_t index, Restore& restore) {
     KVD_TRY(record.extents[group], transaction.WriteList(pieces, part.first_cell));
     record.first_cell[group] = store_.is_cross(group) ? 0 : part.first_cell;
   }
-  KVD_TRY(record.checkpoints, transaction.WriteCheckpoints(restore.checkpoints));
+  KVD_TRY(record.checkpoints, transaction.WriteCheckpoints(store_.checkpoints));
   transaction.Put(index, record, Change::kComputed);
   transaction.Answer(restore.handle, restore.cell_count + restore.cross_cells);
   DropPending(store_, &restore.pending);  // the commit counts it

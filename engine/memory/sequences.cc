@@ -9,6 +9,7 @@
 #include "engine/memory/forks.h"
 #include "engine/memory/prefix_sync.h"
 #include "engine/memory/record_functions.h"
+#include "engine/memory/state_slots.h"
 #include "engine/memory/transaction.h"
 
 namespace kvd {
@@ -137,7 +138,12 @@ Status Sequences::SetOwner(SequenceHandle handle, const SequenceOwner& owner,
   record.owner_session = static_cast<std::uint64_t>(owner.session);
   record.namespace_salt = owner.namespace_salt;
   record.flags = (record.flags | flags_set) & ~flags_clear;
-  return PutFacts(found, record, tag);
+  Transaction transaction(store_, tag);
+  const Holder holder = HolderOf(record);
+  if (holder.is_held && holder != HolderOf(*found.record)) {
+    KVD_CHECK_OK(TrimCaches(transaction, holder.owner, &record));
+  }
+  return PutFacts(transaction, found, record);
 }
 
 Status Sequences::SetSampler(SequenceHandle handle, const layout::SamplerRecord& sampler) {
@@ -146,12 +152,23 @@ Status Sequences::SetSampler(SequenceHandle handle, const layout::SamplerRecord&
   layout::SequenceRecord record = *found.record;
   record.sampler = sampler;
   if (sampler.flags != 0) record.sampler.cell_count = record.cell_count;
-  return PutFacts(found, record, {});
+  Transaction transaction(store_);
+  return PutFacts(transaction, found, record);
 }
 
-Status Sequences::PutFacts(const FoundSequence& found, const layout::SequenceRecord& record,
-                           const RequestTag& tag) {
-  Transaction transaction(store_, tag);
+Status Sequences::TrimCaches(Transaction& transaction, OwnerId owner,
+                             layout::SequenceRecord* record) {
+  if (!MayKeepLogits(store_, record->logits_slot, owner)) record->logits_slot = layout::kNoSlot;
+  const auto checkpoints = store_.meta.checkpoints(record->checkpoints);
+  store_.checkpoints.assign(checkpoints.begin(), checkpoints.end());
+  TrimCheckpoints(store_, owner);
+  if (store_.checkpoints.size() == checkpoints.size()) return {};
+  KVD_TRY(record->checkpoints, transaction.WriteCheckpoints(store_.checkpoints));
+  return {};
+}
+
+Status Sequences::PutFacts(Transaction& transaction, const FoundSequence& found,
+                           const layout::SequenceRecord& record) {
   transaction.Put(found.index, record, Change::kFacts);
   transaction.Answer(MakeHandle(found.index, record.generation), 0);
   return transaction.Commit();

@@ -31,6 +31,8 @@ class SequenceVisitor {
                      std::uint32_t checkpoint_count, std::span<const layout::Extent> extents) = 0;
 };
 
+class Transaction;
+
 class Sequences {
  public:
   explicit Sequences(MemoryStore& store) : store_(store) {}
@@ -106,8 +108,11 @@ class Sequences {
 
   Status DropIndices(std::span<const std::uint32_t> indices, const RequestTag& tag)
       KVD_REQUIRES(store_.mutex);
-  Status PutFacts(const FoundSequence& found, const layout::SequenceRecord& record,
-                  const RequestTag& tag) KVD_REQUIRES(store_.mutex);
+  // A sequence that counts for another owner from now on keeps what fits that one's shares of caches.
+  Status TrimCaches(Transaction& transaction, OwnerId owner, layout::SequenceRecord* record)
+      KVD_REQUIRES(store_.mutex);
+  Status PutFacts(Transaction& transaction, const FoundSequence& found,
+                  const layout::SequenceRecord& record) KVD_REQUIRES(store_.mutex);
   Status RemoveFound(const FoundSequence& found, CellRange cells, const RequestTag& tag)
       KVD_REQUIRES(store_.mutex);
   // What keeps the cross groups of both sequences apart, if they are: see CopyRange.

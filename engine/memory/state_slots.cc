@@ -157,7 +157,6 @@ void CollectCheckpoints(MemoryStore& store, const layout::SequenceRecord& source
   }
   const bool is_there = !checkpoints.empty() && checkpoints.back().cell_count == cell_count;
   const SlotTable& states = store.tables.states;
-  const OwnerLimits limits = LimitsOf(store, owner);
   if (!is_there) {
     const bool has_room = states.is_checkpoint(state_slot) ||
                           states.checkpoint_slots() < store.segments.geometry.checkpoint_slots;
@@ -167,19 +166,24 @@ void CollectCheckpoints(MemoryStore& store, const layout::SequenceRecord& source
     if (has_room || gives_way) checkpoints.push_back({cell_count, state_slot, {}});
     if (checkpoints.size() > kCheckpointsMax) EraseLeastUseful(&checkpoints);
   }
-  // Those that the owner does not hold yet must find room in its share.
+  TrimCheckpoints(store, owner);
+}
+
+void TrimCheckpoints(MemoryStore& store, OwnerId owner) {
+  const std::uint64_t limit = LimitsOf(store, owner).checkpoint_slots;
+  const SlotTable& states = store.tables.states;
+  // Those that the owner does not hold yet must find room.
   const auto count_new = [&] {
     store.mutex.AssertHeld();
     return static_cast<std::uint64_t>(
-        std::ranges::count_if(checkpoints, [&](const layout::Checkpoint& checkpoint) {
+        std::ranges::count_if(store.checkpoints, [&](const layout::Checkpoint& checkpoint) {
           store.mutex.AssertHeld();
           return !states.IsOwnedCheckpoint(checkpoint.state_slot, owner);
         }));
   };
-  while (!checkpoints.empty() &&
-         states.CountOwnedCheckpoints(owner) + count_new() > limits.checkpoint_slots &&
-         count_new() > 0) {
-    EraseLeastUseful(&checkpoints);
+  for (std::uint64_t added = count_new();
+       added > 0 && states.CountOwnedCheckpoints(owner) + added > limit; added = count_new()) {
+    EraseLeastUseful(&store.checkpoints);
   }
 }
 

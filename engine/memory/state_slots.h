@@ -35,6 +35,8 @@ layout::ListRoot CutCheckpoints(const MemoryStore& store, const layout::ListRoot
 void CollectCheckpoints(MemoryStore& store, const layout::SequenceRecord& source,
                         std::uint32_t cell_count, std::uint32_t state_slot, OwnerId owner)
     KVD_REQUIRES(store.mutex);
+// Erases of store.checkpoints what does not fit the owner's share of them, the least useful first.
+void TrimCheckpoints(MemoryStore& store, OwnerId owner) KVD_REQUIRES(store.mutex);
 // How many more slots of checkpoints there may be, of that owner and of all.
 std::size_t CountCheckpointRoom(const MemoryStore& store, OwnerId owner) KVD_REQUIRES(store.mutex);
 // Whether that owner may refer to the row of logits, or to one more (kNoSlot).

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "engine/memory/prefix_sync.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/state_slots.h"
 #include "engine/memory/steps.h"
@@ -217,6 +218,14 @@ Need Steps::NeedOf(std::span<const AppendRequest> requests) const {
   return need;
 }
 
+// None of the step's own sequences, which may be retained ones, is evicted for it.
+void Steps::MakeRoomFor(std::span<const AppendRequest> requests) {
+  for (const FoundSequence& found : found_) store_.prefix.retained.Erase(found.index);
+  MakeRoom(store_, NeedOf(requests));
+  MakeRoomForLists(store_);
+  for (const FoundSequence& found : found_) NoteRetained(store_, found.index);
+}
+
 Status Steps::CheckAppends(std::span<const AppendRequest> requests, std::size_t* failed) {
   found_.resize(requests.size());
   store_.BeginMarks();
@@ -266,13 +275,7 @@ Status Steps::TryReserve(std::span<const AppendRequest> requests, StepPlan* plan
     const MutexLock lock(store_.mutex);
     KVD_ASSERT(!store_.step_is_running);
     KVD_CHECK_OK(CheckAppends(requests, failed));
-    const std::uint64_t evictions = store_.prefix.counters.evictions;
-    if (store_.prefix.retained.size() > 0) MakeRoom(store_, NeedOf(requests));
-    MakeRoomForLists(store_);
-    if (store_.prefix.counters.evictions != evictions) {
-      // A sequence of the step may have been retained and evicted for the others.
-      KVD_CHECK_OK(CheckAppends(requests, failed));
-    }
+    if (store_.prefix.retained.size() > 0) MakeRoomFor(requests);
     KVD_CHECK_OK(ReserveParts(requests, plan, failed));
   }
   if (Status status = GrowPool(*plan, failed); !status) {

@@ -64,6 +64,7 @@ class Steps {
       KVD_REQUIRES(store_.mutex);
   static std::uint32_t CountNewCells(const AppendRequest& request);
   Need NeedOf(std::span<const AppendRequest> requests) const KVD_REQUIRES(store_.mutex);
+  void MakeRoomFor(std::span<const AppendRequest> requests) KVD_REQUIRES(store_.mutex);
   NewCells PlanAppend(const layout::SequenceRecord& record, std::uint32_t group,
                       std::uint32_t new_cells) const KVD_REQUIRES(store_.mutex);
   Status TryReserve(std::span<const AppendRequest> requests, StepPlan* plan, std::size_t* failed);

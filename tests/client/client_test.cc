@@ -143,7 +143,8 @@ TEST_F(ClientTest, GenerateChecksItsOwnArguments) {
   };
   using O = GenerateOptions;
   EXPECT_NE(error([](O& o) { o.tokens = {}; }).find("token_count"), std::string::npos);
-  EXPECT_NE(error([](O& o) { o.temperature = NAN; }).find("temperature"), std::string::npos);
+  EXPECT_NE(error([](O& o) { o.sampling.temperature = NAN; }).find("temperature"),
+            std::string::npos);
   const wire::LogitBias bias[] = {{FakeDaemon::kVocab, 1}};
   EXPECT_NE(error([&](O& o) { o.biases = bias; }).find("bias"), std::string::npos);
   const std::string_view stops[] = {""};

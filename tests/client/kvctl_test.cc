@@ -56,7 +56,7 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
     case Verb::kFork: {
       const std::vector<std::uint64_t> forks(static_cast<std::size_t>(submission.argument),
                                              0x200000005);
-      session.Final(submission, std::as_bytes(std::span(forks)), {0, 2500, 30000});
+      session.Final(submission, std::as_bytes(std::span(forks)), {0x200000005, 2500, 30000});
       return true;
     }
     case Verb::kList: {

@@ -121,8 +121,10 @@ std::vector<TokenId> Answer(const Client& client) {
   std::vector<TokenId> tokens;
   if (!sequence) return tokens;
   const std::vector<TokenId> prompt = {10, 20, 30, 40};
-  auto generation = sequence->Generate(
-      {.tokens = prompt, .predict_max = 8, .temperature = 0.0f, .flags = wire::kIgnoreEos});
+  auto generation = sequence->Generate({.tokens = prompt,
+                                        .predict_max = 8,
+                                        .sampling = DefaultSamplingAt(0.0f),
+                                        .flags = wire::kIgnoreEos});
   EXPECT_TRUE(generation) << generation.error().message;
   while (generation) {
     auto piece = generation->Next();

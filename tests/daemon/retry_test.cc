@@ -257,10 +257,10 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     view.stops = wish.stops;
     view.params.token_count = static_cast<std::uint32_t>(wish.prompt);
     view.params.predict_max = wish.predict_max;
-    view.params.temperature = wish.temperature;
-    view.params.top_p = view.params.typical_p = 1.0f;
-    view.params.repeat_penalty = wish.repeat_penalty;
-    view.params.repeat_last = 8;
+    view.params.sampling.temperature = wish.temperature;
+    view.params.sampling.top_p = view.params.sampling.typical_p = 1.0f;
+    view.params.sampling.repeat_penalty = wish.repeat_penalty;
+    view.params.sampling.repeat_last = 8;
     view.params.logprob_count = wish.logprob_count;
     view.params.flags = wish.flags;
     std::vector<std::byte> payload(wire::GenerateBytes(view));
@@ -296,8 +296,7 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     decode.request = 60'000;
     EXPECT_EQ(Call(decode, std::as_bytes(std::span(prefix))).code, Code::kOk);
     if ((wish.flags & wire::kResumeSampler) != 0) {
-      const SamplingParams kept{
-          .temperature = 1.0f, .top_k = 0, .top_p = 1.0f, .min_p = 0, .seed = 4711, .biases = {}};
+      const SamplerOptions kept{.sampling = kPlainSampling, .seed = 4711, .biases = {}};
       EXPECT_TRUE(memory().sequences().SetSampler(sequence, RecordOf(kept, 5)));
     }
     const std::vector<std::byte> payload = PayloadOf(wish);

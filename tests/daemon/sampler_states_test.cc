@@ -11,10 +11,10 @@ namespace {
 
 constexpr SequenceOwner kOwner{1000, SessionId{1}, 0};
 
-std::shared_ptr<const SamplingParams> Seeded(std::uint64_t seed) {
-  SamplingParams params;
+std::shared_ptr<const SamplerOptions> Seeded(std::uint64_t seed) {
+  SamplerOptions params;
   params.seed = seed;
-  return std::make_shared<const SamplingParams>(std::move(params));
+  return std::make_shared<const SamplerOptions>(std::move(params));
 }
 
 TEST(SamplerStatesTest, ForksHaveTheSamplerOfTheirSourceUntilOneDrawsOn) {
@@ -31,15 +31,16 @@ TEST(SamplerStatesTest, ForksHaveTheSamplerOfTheirSourceUntilOneDrawsOn) {
   EXPECT_EQ(samplers.Find(source)->draw_count, 3u);
   EXPECT_EQ(samplers.Find(forks[0])->draw_count, 4u);
   EXPECT_EQ(samplers.Find(forks[1])->draw_count, 3u);
-  EXPECT_EQ(samplers.Find(forks[1])->params.seed, 7u);
+  EXPECT_EQ(samplers.Find(forks[1])->options.seed, 7u);
 }
 
 TEST(SamplerStatesTest, OtherDaemonsFindThemInTheMemoryButForBiases) {
   test::FakeEngine engine;
   Memory& memory = engine.memory();
   const SequenceHandle source = *memory.sequences().Create(kOwner);
-  KeptSampler kept{.params = {.temperature = 1.5f, .seed = 7, .ignore_eos = true, .biases = {}},
-                   .draw_count = 3};
+  KeptSampler kept{
+      .options = {.sampling = DefaultSamplingAt(1.5f), .seed = 7, .ignore_eos = true, .biases = {}},
+      .draw_count = 3};
   SamplerStates first(memory, engine.config().vocab_size);
   EXPECT_EQ(first.Find(source).error().code, Code::kNotFound);
   ASSERT_TRUE(first.PutLoaded(source, kept));
@@ -56,13 +57,13 @@ TEST(SamplerStatesTest, OtherDaemonsFindThemInTheMemoryButForBiases) {
     EXPECT_EQ(EncodeSampler(*found), EncodeSampler(kept));
   }
   EXPECT_EQ(second.Find(foreign[0]).error().code, Code::kNotFound) << "another user's";
-  kept.params.biases.push_back({.token = 3, .bias = 1.0f});
+  kept.options.biases.push_back({.token = 3, .bias = 1.0f});
   ASSERT_TRUE(first.PutLoaded(source, kept));
-  EXPECT_EQ(first.Find(source)->params.biases.size(), 1u);
+  EXPECT_EQ(first.Find(source)->options.biases.size(), 1u);
   EXPECT_EQ(second.Find(source).error().code, Code::kUnsupported);
   // What `meta` says is believed no more than a file.
   layout::SamplerRecord record = memory.sequences().Query(forks[0])->sampler;
-  record.top_p = -1;
+  record.sampling.top_p = -1;
   ASSERT_TRUE(memory.sequences().SetSampler(forks[0], record));
   EXPECT_EQ(second.Find(forks[0]).error().code, Code::kCorrupt);
 }

@@ -373,8 +373,9 @@ TEST_P(ServiceGenerateTest, IsRefusedAndNothingIsComputed) {
   const SequenceHandle sequence = Create(client_);
   wire::GenerateRequest request;
   request.params.predict_max = 4;
-  request.params.temperature = 1.0f;
-  request.params.top_p = request.params.typical_p = request.params.repeat_penalty = 1.0f;
+  request.params.sampling.temperature = 1.0f;
+  request.params.sampling.top_p = request.params.sampling.typical_p =
+      request.params.sampling.repeat_penalty = 1.0f;
   request.tokens = {5, 6};
   GetParam().spoil(request);
   std::vector<std::string_view> stops(request.stops.begin(), request.stops.end());
@@ -396,19 +397,22 @@ INSTANTIATE_TEST_SUITE_P(
     All, ServiceGenerateTest,
     ::testing::Values(
         BadGenerate{"nan_temperature",
-                    [](wire::GenerateRequest& r) { r.params.temperature = kNan; }},
+                    [](wire::GenerateRequest& r) { r.params.sampling.temperature = kNan; }},
         BadGenerate{"negative_temperature",
-                    [](wire::GenerateRequest& r) { r.params.temperature = -1; }},
-        BadGenerate{"negative_top_k", [](wire::GenerateRequest& r) { r.params.top_k = -1; }},
-        BadGenerate{"top_p_0", [](wire::GenerateRequest& r) { r.params.top_p = 0; }},
-        BadGenerate{"top_p_2", [](wire::GenerateRequest& r) { r.params.top_p = 2; }},
-        BadGenerate{"nan_min_p", [](wire::GenerateRequest& r) { r.params.min_p = kNan; }},
-        BadGenerate{"typical_p_0", [](wire::GenerateRequest& r) { r.params.typical_p = 0; }},
+                    [](wire::GenerateRequest& r) { r.params.sampling.temperature = -1; }},
+        BadGenerate{"negative_top_k",
+                    [](wire::GenerateRequest& r) { r.params.sampling.top_k = -1; }},
+        BadGenerate{"top_p_0", [](wire::GenerateRequest& r) { r.params.sampling.top_p = 0; }},
+        BadGenerate{"top_p_2", [](wire::GenerateRequest& r) { r.params.sampling.top_p = 2; }},
+        BadGenerate{"nan_min_p", [](wire::GenerateRequest& r) { r.params.sampling.min_p = kNan; }},
+        BadGenerate{"typical_p_0",
+                    [](wire::GenerateRequest& r) { r.params.sampling.typical_p = 0; }},
         BadGenerate{"repeat_penalty_0",
-                    [](wire::GenerateRequest& r) { r.params.repeat_penalty = 0; }},
-        BadGenerate{"presence_3", [](wire::GenerateRequest& r) { r.params.presence_penalty = 3; }},
+                    [](wire::GenerateRequest& r) { r.params.sampling.repeat_penalty = 0; }},
+        BadGenerate{"presence_3",
+                    [](wire::GenerateRequest& r) { r.params.sampling.presence_penalty = 3; }},
         BadGenerate{"frequency_nan",
-                    [](wire::GenerateRequest& r) { r.params.frequency_penalty = kNan; }},
+                    [](wire::GenerateRequest& r) { r.params.sampling.frequency_penalty = kNan; }},
         BadGenerate{"logprobs_65", [](wire::GenerateRequest& r) { r.params.logprob_count = 65; }},
         BadGenerate{"unknown_flag", [](wire::GenerateRequest& r) { r.params.flags = 1u << 9; }},
         BadGenerate{"predict_minus_2", [](wire::GenerateRequest& r) { r.params.predict_max = -2; }},

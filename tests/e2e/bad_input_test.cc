@@ -125,7 +125,8 @@ class BadInputTest : public test::ServedDaemonTest {
     wire::GenerateView view;
     view.params.token_count = 1;
     view.params.predict_max = 1;
-    view.params.top_p = view.params.typical_p = view.params.repeat_penalty = 1;
+    view.params.sampling.top_p = view.params.sampling.typical_p =
+        view.params.sampling.repeat_penalty = 1;
     view.tokens = kOneToken;
     return view;
   }
@@ -193,20 +194,21 @@ std::vector<BadField> BadFields() {
   for (const float value : {kNan, -kInfinity, -1e30f, -2.5f, 3e30f, kInfinity}) {
     // 3e30 is a temperature and a penalty, if a strange one.
     if (!(value > 0 && value < kInfinity)) {
-      bad.emplace_back("temperature", [value](auto& p) { p.temperature = value; });
-      bad.emplace_back("repeat_penalty", [value](auto& p) { p.repeat_penalty = value; });
+      bad.emplace_back("temperature", [value](auto& p) { p.sampling.temperature = value; });
+      bad.emplace_back("repeat_penalty", [value](auto& p) { p.sampling.repeat_penalty = value; });
     }
-    bad.emplace_back("top_p", [value](auto& p) { p.top_p = value; });
-    bad.emplace_back("min_p", [value](auto& p) { p.min_p = value; });
-    bad.emplace_back("typical_p", [value](auto& p) { p.typical_p = value; });
-    bad.emplace_back("presence_penalty", [value](auto& p) { p.presence_penalty = value; });
-    bad.emplace_back("frequency_penalty", [value](auto& p) { p.frequency_penalty = value; });
+    bad.emplace_back("top_p", [value](auto& p) { p.sampling.top_p = value; });
+    bad.emplace_back("min_p", [value](auto& p) { p.sampling.min_p = value; });
+    bad.emplace_back("typical_p", [value](auto& p) { p.sampling.typical_p = value; });
+    bad.emplace_back("presence_penalty", [value](auto& p) { p.sampling.presence_penalty = value; });
+    bad.emplace_back("frequency_penalty",
+                     [value](auto& p) { p.sampling.frequency_penalty = value; });
   }
-  bad.emplace_back("top_p", [](auto& p) { p.top_p = 0; });
-  bad.emplace_back("typical_p", [](auto& p) { p.typical_p = 0; });
-  bad.emplace_back("repeat_penalty", [](auto& p) { p.repeat_penalty = 0; });
-  bad.emplace_back("top_k", [](auto& p) { p.top_k = -1; });
-  bad.emplace_back("repeat_last", [](auto& p) { p.repeat_last = -2; });
+  bad.emplace_back("top_p", [](auto& p) { p.sampling.top_p = 0; });
+  bad.emplace_back("typical_p", [](auto& p) { p.sampling.typical_p = 0; });
+  bad.emplace_back("repeat_penalty", [](auto& p) { p.sampling.repeat_penalty = 0; });
+  bad.emplace_back("top_k", [](auto& p) { p.sampling.top_k = -1; });
+  bad.emplace_back("repeat_last", [](auto& p) { p.sampling.repeat_last = -2; });
   bad.emplace_back("predict_max", [](auto& p) { p.predict_max = -2; });
   bad.emplace_back("logprob_count", [](auto& p) { p.logprob_count = wire::kLogprobsMax + 1; });
   bad.emplace_back("flags", [](auto& p) { p.flags = 1u << 31; });

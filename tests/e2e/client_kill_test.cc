@@ -250,8 +250,10 @@ class ClientKillTest : public test::ServedDaemonTest {
       ASSERT_TRUE(logits) << logits.error().message;
       said->logits.assign(logits->values().begin(), logits->values().end());
     }
-    auto generation = fork->Generate(
-        {.tokens = question, .predict_max = 24, .temperature = 0.0f, .flags = wire::kIgnoreEos});
+    auto generation = fork->Generate({.tokens = question,
+                                      .predict_max = 24,
+                                      .sampling = DefaultSamplingAt(0.0f),
+                                      .flags = wire::kIgnoreEos});
     ASSERT_TRUE(generation) << generation.error().message;
     for (;;) {
       meanwhile();

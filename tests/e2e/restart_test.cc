@@ -65,10 +65,11 @@ class RestartTest : public test::ServedDaemonTest {
     const auto sequence = client.NewSequence();
     EXPECT_TRUE(sequence) << sequence.error().message;
     const std::vector<TokenId> prompt = Prompt();
+    SamplingParams sampling = DefaultSamplingAt(3.0f);
+    sampling.repeat_penalty = 1.1f;
     auto generation = sequence->Generate({.tokens = prompt,
                                           .predict_max = 150,
-                                          .temperature = 3.0f,
-                                          .repeat_penalty = 1.1f,
+                                          .sampling = sampling,
                                           .seed = 5,
                                           .flags = wire::kIgnoreEos});
     EXPECT_TRUE(generation) << generation.error().message;
@@ -126,7 +127,7 @@ TEST_F(RestartTest, AGenerationGoesOnWithItsSamplerAfterARestart) {
     const std::uint32_t flags = prompt.empty() ? wire::kContinue | wire::kResumeSampler : 0u;
     auto generation = sequence.Generate({.tokens = prompt,
                                          .predict_max = count,
-                                         .temperature = 3.0f,
+                                         .sampling = DefaultSamplingAt(3.0f),
                                          .seed = 5,
                                          .flags = wire::kIgnoreEos | flags});
     EXPECT_TRUE(generation) << generation.error().message;

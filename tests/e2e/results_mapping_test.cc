@@ -107,7 +107,7 @@ TEST_F(ResultsMappingTest, TextAndTokensOfAGenerationLieThereToo) {
   const std::vector<TokenId> prompt = {10, 20, 30};
   auto generation = sequence_->Generate({.tokens = prompt,
                                          .predict_max = 16,
-                                         .temperature = 0.0f,
+                                         .sampling = DefaultSamplingAt(0.0f),
                                          .logprob_count = 3,
                                          .flags = wire::kIgnoreEos});
   ASSERT_TRUE(generation) << generation.error().message;

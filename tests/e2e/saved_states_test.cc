@@ -43,7 +43,7 @@ class SavedStatesTest : public test::ServedDaemonTest {
     const TokenId prompt[] = {5};
     options.tokens = prompt;
     options.predict_max = 12;
-    options.temperature = 0;
+    options.sampling.temperature = 0;
     auto generation = client.StartGenerate(handle, options);
     EXPECT_TRUE(generation) << generation.error().message;
     std::vector<TokenId> tokens;

@@ -40,7 +40,7 @@ TEST_F(WhyTest, KvctlTellsWhereAPromptPartsFromWhatIsCached) {
   ASSERT_THAT(ran, HasSubstr("finish"));
   const std::string told = Done("why '" + Text("Then it rains.") + "' --json");
   const std::string again = Done("run '" + Text("Then it rains.") + "' -t 0 -n 1 --json");
-  EXPECT_EQ(JsonField(told, "tokens_reused"), JsonField(again, "prompt_shared")) << told << again;
+  EXPECT_EQ(JsonField(told, "tokens_reused"), JsonField(again, "tokens_shared")) << told << again;
   EXPECT_GT(std::stoi(JsonField(told, "tokens_in_common")), 20);
   EXPECT_THAT(JsonField(told, "prompt_text"), HasSubstr("it")) << told;
   EXPECT_THAT(JsonField(told, "cached_text"), HasSubstr("he")) << told;

@@ -14,18 +14,18 @@ using ::testing::HasSubstr;
 constexpr std::uint32_t kVocabulary = 100;
 
 KeptSampler Example() {
-  return {.params = {.temperature = 1.25f,
-                     .top_k = 7,
-                     .top_p = 0.9f,
-                     .min_p = 0.1f,
-                     .typical_p = 0.8f,
-                     .repeat_penalty = 1.1f,
-                     .presence_penalty = 0.5f,
-                     .frequency_penalty = -0.5f,
-                     .repeat_last = 33,
-                     .seed = 0x123456789abcdef0u,
-                     .ignore_eos = true,
-                     .biases = {{3, 2.5f}, {99, -std::numeric_limits<float>::infinity()}}},
+  return {.options = {.sampling = {.temperature = 1.25f,
+                                   .top_k = 7,
+                                   .top_p = 0.9f,
+                                   .min_p = 0.1f,
+                                   .typical_p = 0.8f,
+                                   .repeat_penalty = 1.1f,
+                                   .presence_penalty = 0.5f,
+                                   .frequency_penalty = -0.5f,
+                                   .repeat_last = 33},
+                      .seed = 0x123456789abcdef0u,
+                      .ignore_eos = true,
+                      .biases = {{3, 2.5f}, {99, -std::numeric_limits<float>::infinity()}}},
           .draw_count = 12345};
 }
 
@@ -34,18 +34,18 @@ TEST(SamplerStateTest, ComesBackAsItWas) {
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(EncodeSampler(*back), EncodeSampler(Example()));
   EXPECT_EQ(back->draw_count, 12345u);
-  EXPECT_EQ(back->params.seed, 0x123456789abcdef0u);
-  EXPECT_EQ(back->params.repeat_last, 33);
-  EXPECT_TRUE(back->params.ignore_eos);
-  ASSERT_EQ(back->params.biases.size(), 2u);
-  EXPECT_EQ(back->params.biases[1].token, 99);
+  EXPECT_EQ(back->options.seed, 0x123456789abcdef0u);
+  EXPECT_EQ(back->options.sampling.repeat_last, 33);
+  EXPECT_TRUE(back->options.ignore_eos);
+  ASSERT_EQ(back->options.biases.size(), 2u);
+  EXPECT_EQ(back->options.biases[1].token, 99);
 }
 
 TEST(SamplerStateTest, ASamplerThatGoesOnDrawsWhatTheFirstOneWouldHave) {
   std::vector<float> logits(kVocabulary);
   for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = std::sin(static_cast<float>(i));
-  SamplingParams params;
-  params.temperature = 1.5f;
+  SamplerOptions params;
+  params.sampling.temperature = 1.5f;
   params.seed = 42;
   Sampler whole = *Sampler::Create(params, kVocabulary, {});
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(whole.Sample(logits));
@@ -83,7 +83,7 @@ TEST(SamplerStateTest, EveryDamagedFieldIsNamed) {
   EXPECT_THAT(refusal(64, std::uint32_t{3}), HasSubstr("flags")) << "it has biases";
   EXPECT_THAT(refusal(64, std::uint32_t{15}), HasSubstr("flags"));
   EXPECT_THAT(refusal(68, std::uint32_t{1}), HasSubstr("reserved"));
-  EXPECT_THAT(refusal(72, std::int32_t{100}), HasSubstr("token: 100"));
+  EXPECT_THAT(refusal(72, std::int32_t{100}), HasSubstr("token 100"));
   EXPECT_THAT(refusal(76, 2000.0f), HasSubstr("bias"));
   for (std::size_t length = 0; length < good.size(); ++length) {
     EXPECT_FALSE(DecodeSampler(std::span(good).first(length), kVocabulary)) << length;

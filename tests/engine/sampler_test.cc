@@ -22,20 +22,20 @@ using ::testing::HasSubstr;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-Sampler Make(const SamplingParams& params, std::size_t vocab_size,
+Sampler Make(const SamplerOptions& params, std::size_t vocab_size,
              std::span<const TokenId> end_tokens = {}) {
   auto sampler = Sampler::Create(params, static_cast<std::uint32_t>(vocab_size), end_tokens);
   EXPECT_TRUE(sampler.has_value()) << sampler.error().message;
   return std::move(*sampler);
 }
 
-SamplingParams Greedy() {
-  SamplingParams params;
-  params.temperature = 0;
+SamplerOptions Greedy() {
+  SamplerOptions params;
+  params.sampling.temperature = 0;
   return params;
 }
 
-TokenId SampleOne(const SamplingParams& params, const std::vector<float>& logits) {
+TokenId SampleOne(const SamplerOptions& params, const std::vector<float>& logits) {
   Sampler sampler = Make(params, logits.size());
   return sampler.Sample(logits)->token;
 }
@@ -92,30 +92,30 @@ void NaiveTypical(std::vector<Choice>& choices, double goal) {
 }
 
 // What may be drawn and how likely each is.
-std::map<TokenId, double> NaiveDistribution(const SamplingParams& params,
+std::map<TokenId, double> NaiveDistribution(const SamplerOptions& params,
                                             const std::vector<float>& logits) {
   std::vector<Choice> choices;
   for (std::size_t i = 0; i < logits.size(); ++i)
     choices.push_back({static_cast<TokenId>(i), logits[i]});
   SortByLogit(choices);
-  if (params.top_k > 0)
-    choices.resize(std::min(choices.size(), static_cast<std::size_t>(params.top_k)));
-  if (params.typical_p < 1) NaiveTypical(choices, params.typical_p);
+  if (params.sampling.top_k > 0)
+    choices.resize(std::min(choices.size(), static_cast<std::size_t>(params.sampling.top_k)));
+  if (params.sampling.typical_p < 1) NaiveTypical(choices, params.sampling.typical_p);
   SortByLogit(choices);
-  if (params.top_p < 1) CutAtShare(choices, Softmax(choices), params.top_p);
+  if (params.sampling.top_p < 1) CutAtShare(choices, Softmax(choices), params.sampling.top_p);
   const double likeliest = choices.front().logit;
-  if (params.min_p > 0)
+  if (params.sampling.min_p > 0)
     std::erase_if(choices, [&](const Choice& choice) {
-      return choice.logit - likeliest < std::log(params.min_p);
+      return choice.logit - likeliest < std::log(params.sampling.min_p);
     });
-  for (Choice& choice : choices) choice.logit /= params.temperature;
+  for (Choice& choice : choices) choice.logit /= params.sampling.temperature;
   const std::vector<double> shares = Softmax(choices);
   std::map<TokenId, double> distribution;
   for (std::size_t i = 0; i < choices.size(); ++i) distribution[choices[i].token] = shares[i];
   return distribution;
 }
 
-void ExpectDraws(const SamplingParams& params, const std::vector<float>& logits) {
+void ExpectDraws(const SamplerOptions& params, const std::vector<float>& logits) {
   constexpr int kDraws = 4000;
   const std::map<TokenId, double> expected = NaiveDistribution(params, logits);
   Sampler sampler = Make(params, logits.size());
@@ -135,12 +135,12 @@ TEST(SamplerModelTest, EveryCutKeepsWhatTheNaiveModelKeeps) {
     return values.begin()[random() % values.size()];
   };
   for (int round = 0; round < 120; ++round) {
-    SamplingParams params;
-    params.temperature = one_of({0.3f, 0.8f, 1.0f, 1.7f});
-    params.top_k = static_cast<std::int32_t>(one_of({0, 0, 1, 5, 40, 1000}));
-    params.typical_p = one_of({1.0f, 1.0f, 0.3f, 0.9f});
-    params.top_p = one_of({1.0f, 0.95f, 0.5f, 0.05f});
-    params.min_p = one_of({0.0f, 0.0f, 0.02f, 0.4f, 1.0f});
+    SamplerOptions params;
+    params.sampling.temperature = one_of({0.3f, 0.8f, 1.0f, 1.7f});
+    params.sampling.top_k = static_cast<std::int32_t>(one_of({0, 0, 1, 5, 40, 1000}));
+    params.sampling.typical_p = one_of({1.0f, 1.0f, 0.3f, 0.9f});
+    params.sampling.top_p = one_of({1.0f, 0.95f, 0.5f, 0.05f});
+    params.sampling.min_p = one_of({0.0f, 0.0f, 0.02f, 0.4f, 1.0f});
     params.seed = random();
     const std::size_t vocab_size = 1 + random() % 400;
     SCOPED_TRACE("round " + std::to_string(round) + ", vocabulary " + std::to_string(vocab_size));
@@ -160,8 +160,8 @@ TEST(SamplerTest, GreedyTakesTheLowestIdOfEquals) {
 }
 
 TEST(SamplerTest, GreedyIgnoresTruncation) {
-  SamplingParams params = Greedy();
-  params.typical_p = 0.1f;  // alone, it would drop the most likely token of this row
+  SamplerOptions params = Greedy();
+  params.sampling.typical_p = 0.1f;  // alone, it would drop the most likely token of this row
   EXPECT_EQ(SampleOne(params, {2.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f}), 0);
 }
 
@@ -175,7 +175,7 @@ TEST(SamplerTest, GreedyDrawsNothingFromTheGenerator) {
 // seeds
 
 TEST(SamplerTest, SeedGivesTheSameTokensOnEveryMachine) {
-  SamplingParams params;
+  SamplerOptions params;
   params.seed = 42;
   Sampler sampler = Make(params, 1000);
   std::vector<float> logits(1000);
@@ -189,41 +189,41 @@ TEST(SamplerTest, SeedGivesTheSameTokensOnEveryMachine) {
 
 TEST(SamplerTest, DifferentSeedsDiffer) {
   const std::vector<float> flat(100'000, 0.0f);
-  SamplingParams first;
+  SamplerOptions first;
   first.seed = 1;
-  SamplingParams second;
+  SamplerOptions second;
   second.seed = 2;
   EXPECT_NE(SampleOne(first, flat), SampleOne(second, flat));
 }
 
 TEST(SamplerTest, AllButNothingOfTemperatureIsGreedy) {
-  SamplingParams params;
-  params.temperature = std::numeric_limits<float>::denorm_min();
+  SamplerOptions params;
+  params.sampling.temperature = std::numeric_limits<float>::denorm_min();
   for (params.seed = 0; params.seed < 50; ++params.seed)
     EXPECT_EQ(SampleOne(params, {-3.0e38f, 1.0f, 1.001f, -kInfinity, 3.0e-38f}), 2);
 }
 
 TEST(SamplerTest, EndlessTemperatureIsUniform) {
-  SamplingParams params;
-  params.temperature = std::numeric_limits<float>::max();
+  SamplerOptions params;
+  params.sampling.temperature = std::numeric_limits<float>::max();
   ExpectDraws(params, {40.0f, 0.0f, -40.0f, 3.0f});
 }
 
 TEST(SamplerTest, MinusInfinityIsNeverDrawn) {
-  SamplingParams params;
+  SamplerOptions params;
   for (params.seed = 0; params.seed < 200; ++params.seed)
     EXPECT_EQ(SampleOne(params, {-kInfinity, 0.0f, -kInfinity}), 1);
 }
 
 TEST(SamplerTest, TopKAboveTheVocabularyIsAllOfIt) {
-  SamplingParams params;
-  params.top_k = std::numeric_limits<std::int32_t>::max();
+  SamplerOptions params;
+  params.sampling.top_k = std::numeric_limits<std::int32_t>::max();
   ExpectDraws(params, {1.0f, 0.0f, 2.0f});
 }
 
 TEST(SamplerTest, TopKKeepsTheLowestIdsOfEquals) {
-  SamplingParams params;
-  params.top_k = 2;
+  SamplerOptions params;
+  params.sampling.top_k = 2;
   for (params.seed = 0; params.seed < 100; ++params.seed)
     EXPECT_LT(SampleOne(params, std::vector<float>(300, 1.5f)), 2);
 }
@@ -232,7 +232,7 @@ TEST(SamplerTest, TopKKeepsTheLowestIdsOfEquals) {
 // penalties
 
 TEST(SamplerTest, BiasesMoveAndForbid) {
-  SamplingParams params = Greedy();
+  SamplerOptions params = Greedy();
   params.biases = {{2, 1.5f}};
   EXPECT_EQ(SampleOne(params, {1.0f, 0.0f, 0.0f}), 2);
   params.biases = {{2, 1.5f}, {2, -1.0f}};  // they add up
@@ -244,16 +244,16 @@ TEST(SamplerTest, BiasesMoveAndForbid) {
 TEST(SamplerTest, IgnoreEosForbidsEveryEndToken) {
   const std::vector<TokenId> end_tokens = {0, 2};
   const std::vector<float> logits = {5.0f, 1.0f, 4.0f};
-  SamplingParams params = Greedy();
+  SamplerOptions params = Greedy();
   EXPECT_EQ(Make(params, 3, end_tokens).Sample(logits)->token, 0);
   params.ignore_eos = true;
   EXPECT_EQ(Make(params, 3, end_tokens).Sample(logits)->token, 1);
 }
 
 TEST(SamplerTest, RepeatPenaltyDividesPositiveAndMultipliesNegativeLogits) {
-  SamplingParams params = Greedy();
-  params.repeat_last = 8;
-  params.repeat_penalty = 2.0f;
+  SamplerOptions params = Greedy();
+  params.sampling.repeat_last = 8;
+  params.sampling.repeat_penalty = 2.0f;
   Sampler positive = Make(params, 2);
   positive.Accept(0);
   EXPECT_EQ(positive.Sample(std::vector{3.0f, 1.6f})->token, 1);  // 1.5 < 1.6
@@ -263,10 +263,10 @@ TEST(SamplerTest, RepeatPenaltyDividesPositiveAndMultipliesNegativeLogits) {
 }
 
 TEST(SamplerTest, PresenceCountsOnceAndFrequencyEachTime) {
-  SamplingParams params = Greedy();
-  params.repeat_last = -1;
-  params.presence_penalty = 1.0f;
-  params.frequency_penalty = 0.5f;
+  SamplerOptions params = Greedy();
+  params.sampling.repeat_last = -1;
+  params.sampling.presence_penalty = 1.0f;
+  params.sampling.frequency_penalty = 0.5f;
   Sampler sampler = Make(params, 2);
   for (int i = 0; i < 3; ++i) sampler.Accept(0);  // costs 1 + 3 * 0.5
   EXPECT_EQ(sampler.Sample(std::vector{2.4f, 0.0f})->token, 1);
@@ -274,9 +274,9 @@ TEST(SamplerTest, PresenceCountsOnceAndFrequencyEachTime) {
 }
 
 TEST(SamplerTest, PenaltiesForgetWhatIsOlderThanRepeatLast) {
-  SamplingParams params = Greedy();
-  params.repeat_last = 3;
-  params.presence_penalty = 2.0f;
+  SamplerOptions params = Greedy();
+  params.sampling.repeat_last = 3;
+  params.sampling.presence_penalty = 2.0f;
   Sampler sampler = Make(params, 8);
   std::vector<float> logits(8, -10.0f);
   logits[0] = 1.0f;
@@ -289,17 +289,17 @@ TEST(SamplerTest, PenaltiesForgetWhatIsOlderThanRepeatLast) {
 }
 
 TEST(SamplerTest, HistoryIsKeptOnlyForPenalties) {
-  SamplingParams params;
-  params.repeat_last = -1;
+  SamplerOptions params;
+  params.sampling.repeat_last = -1;
   Sampler sampler = Make(params, 4);
   sampler.Accept(1);
   EXPECT_TRUE(sampler.state().history.empty());
 }
 
 TEST(SamplerTest, PenaltyThatOverflowsPoisonsNothing) {
-  SamplingParams params;
-  params.repeat_last = -1;
-  params.repeat_penalty = std::numeric_limits<float>::min();
+  SamplerOptions params;
+  params.sampling.repeat_last = -1;
+  params.sampling.repeat_penalty = std::numeric_limits<float>::min();
   Sampler sampler = Make(params, 3);
   sampler.Accept(0);
   EXPECT_EQ(sampler.Sample(std::vector{3.0e30f, 1.0f, 2.0f})->token, 0);
@@ -311,11 +311,11 @@ TEST(SamplerTest, PenaltyThatOverflowsPoisonsNothing) {
 TEST(SamplerTest, LogprobsAreOfTheModelsOwnDistribution) {
   std::mt19937 random(7);
   const std::vector<float> logits = RandomLogits(random, 5003, 4.0f);
-  SamplingParams params;
-  params.temperature = 0.2f;
-  params.top_k = 3;
-  params.repeat_last = -1;
-  params.presence_penalty = 2.0f;
+  SamplerOptions params;
+  params.sampling.temperature = 0.2f;
+  params.sampling.top_k = 3;
+  params.sampling.repeat_last = -1;
+  params.sampling.presence_penalty = 2.0f;
   params.biases = {{17, 12.0f}};
   params.logprob_count = 64;
   Sampler sampler = Make(params, logits.size());
@@ -340,7 +340,7 @@ TEST(SamplerTest, LogprobsAreOfTheModelsOwnDistribution) {
 }
 
 TEST(SamplerTest, LogprobsAreAsManyAsTheVocabularyHas) {
-  SamplingParams params;
+  SamplerOptions params;
   params.logprob_count = 5;
   Sampler sampler = Make(params, 2);
   ASSERT_TRUE(sampler.Sample(std::vector{0.0f, 0.0f}));
@@ -349,7 +349,7 @@ TEST(SamplerTest, LogprobsAreAsManyAsTheVocabularyHas) {
 }
 
 TEST(SamplerTest, LogprobsHoldFarFromZero) {
-  SamplingParams params = Greedy();
+  SamplerOptions params = Greedy();
   params.logprob_count = 2;
   Sampler sampler = Make(params, 3);
   const SampledToken sampled = *sampler.Sample(std::vector{20000.0f, 20001.0f, -20000.0f});
@@ -375,7 +375,7 @@ TEST(SamplerTest, RowsThatAreNotFiniteAreRefusedAndDrawNothing) {
 }
 
 TEST(SamplerTest, RowWhoseOnlyFiniteTokenIsForbiddenIsRefused) {
-  SamplingParams params;
+  SamplerOptions params;
   params.biases = {{1, -kInfinity}};
   Sampler sampler = Make(params, 3);
   const auto sampled = sampler.Sample(std::vector{-kInfinity, 1.0f, -kInfinity});
@@ -386,13 +386,13 @@ TEST(SamplerTest, RowWhoseOnlyFiniteTokenIsForbiddenIsRefused) {
 TEST(SamplerTest, NothingIsAllocatedPerToken) {
   std::mt19937 random(3);
   const std::vector<float> logits = RandomLogits(random, 32'000, 3.0f);
-  SamplingParams params;
-  params.top_k = 0;
-  params.typical_p = 0.97f;
-  params.top_p = 0.98f;
-  params.min_p = 0.0001f;
-  params.repeat_last = 64;
-  params.repeat_penalty = 1.1f;
+  SamplerOptions params;
+  params.sampling.top_k = 0;
+  params.sampling.typical_p = 0.97f;
+  params.sampling.top_p = 0.98f;
+  params.sampling.min_p = 0.0001f;
+  params.sampling.repeat_last = 64;
+  params.sampling.repeat_penalty = 1.1f;
   params.logprob_count = 10;
   params.biases = {{5, 1.0f}};
   Sampler sampler = Make(params, logits.size());
@@ -405,71 +405,52 @@ TEST(SamplerTest, NothingIsAllocatedPerToken) {
 // ---------------------------------------------------------------------------------------
 // validation
 
-void ExpectRefused(const SamplingParams& params, const std::string& message) {
-  const Status status = ValidateSampling(params, 100);
+void ExpectRefused(const SamplerOptions& params, const std::string& message) {
+  const Status status = ValidateSampler(params, 100);
   ASSERT_FALSE(status) << message;
   EXPECT_EQ(status.error().code, Code::kInvalidArgument);
   EXPECT_THAT(status.error().message, HasSubstr(message));
   EXPECT_FALSE(Sampler::Create(params, 100, {}));
 }
 
-template <class Field>
-void ExpectFieldRefused(Field SamplingParams::* field, Field value, const std::string& message) {
-  SamplingParams params;
-  params.*field = value;
-  ExpectRefused(params, message);
+TEST(SamplerOptionsTest, SamplingAndTheNumberOfLogprobsAreRefusedByName) {
+  SamplerOptions params;
+  params.sampling.top_k = -1;
+  ExpectRefused(params, "top_k: -1 given, must be at least 0");
+  params = {};
+  params.logprob_count = 65;
+  ExpectRefused(params, "logprob_count: 65 given, must be at most 64");
 }
 
-TEST(SamplingParamsTest, EachFieldIsRefusedByNameWithNumberAndLimit) {
-  using P = SamplingParams;
-  ExpectFieldRefused(&P::temperature, -0.5f, "temperature: -0.5 given, must be at least 0");
-  ExpectFieldRefused(&P::temperature, kNan, "temperature: nan given");
-  ExpectFieldRefused(&P::temperature, kInfinity, "temperature: inf given");
-  ExpectFieldRefused(&P::top_k, -1, "top_k: -1 given, must be at least 0");
-  for (const float value : {0.0f, 1.5f, kNan}) {
-    ExpectFieldRefused(&P::top_p, value, "top_p: ");
-    ExpectFieldRefused(&P::typical_p, value, "typical_p: ");
-  }
-  for (const float value : {-0.1f, 1.5f, kNan}) ExpectFieldRefused(&P::min_p, value, "min_p: ");
-  for (const float value : {-1.0f, 0.0f, kInfinity, kNan})
-    ExpectFieldRefused(&P::repeat_penalty, value, "repeat_penalty: ");
-  for (const float value : {-2.1f, 2.1f, kNan}) {
-    ExpectFieldRefused(&P::presence_penalty, value, "presence_penalty: ");
-    ExpectFieldRefused(&P::frequency_penalty, value, "frequency_penalty: ");
-  }
-  ExpectFieldRefused(&P::repeat_last, -2, "repeat_last: -2 given, must be at least -1");
-  ExpectFieldRefused(&P::logprob_count, 65u, "logprob_count: 65 given, must be at most 64");
-}
-
-TEST(SamplingParamsTest, BiasesAreRefusedByTokenAndNumber) {
-  SamplingParams params;
+TEST(SamplerOptionsTest, BiasesAreRefusedByTokenAndNumber) {
+  SamplerOptions params;
   params.biases = {{100, 0.0f}};
-  ExpectRefused(params, "logit bias: token: 100 given, must be in [0, 100)");
+  ExpectRefused(params, "generate.bias: token 100, the vocabulary has 100");
   params.biases = {{-1, 0.0f}};
-  ExpectRefused(params, "logit bias: token: -1 given");
+  ExpectRefused(params, "generate.bias: token -1");
   for (const float bias : {1000.5f, -1000.5f, kInfinity, kNan}) {
     params.biases = {{3, 1.0f}, {7, bias}};
-    ExpectRefused(params, "logit bias of token 7: ");
+    ExpectRefused(params, "generate.bias: ");
   }
   params.biases.assign(wire::kBiasesMax + 1, {3, 1.0f});
   ExpectRefused(params, "logit biases: 1025 given, must be at most 1024");
 }
 
-TEST(SamplingParamsTest, LimitsThemselvesAreAllowed) {
-  SamplingParams params;
-  params.temperature = 0.0f;
-  params.top_p = params.typical_p = params.min_p = 1.0f;
-  params.presence_penalty = -2.0f;
-  params.frequency_penalty = 2.0f;
-  params.repeat_last = -1;
+TEST(SamplerOptionsTest, LimitsThemselvesAreAllowed) {
+  SamplerOptions params;
+  params.sampling.temperature = 0.0f;
+  params.sampling.top_p = params.sampling.typical_p = params.sampling.min_p = 1.0f;
+  params.sampling.presence_penalty = -2.0f;
+  params.sampling.frequency_penalty = 2.0f;
+  params.sampling.repeat_last = -1;
   params.logprob_count = wire::kLogprobsMax;
   params.biases.assign(wire::kBiasesMax, {99, -1000.0f});
   params.biases[0].bias = -kInfinity;
-  EXPECT_TRUE(ValidateSampling(params, 100));
+  EXPECT_TRUE(ValidateSampler(params, 100));
 }
 
-TEST(SamplingParamsTest, ForbiddingEveryTokenIsRefused) {
-  SamplingParams params;
+TEST(SamplerOptionsTest, ForbiddingEveryTokenIsRefused) {
+  SamplerOptions params;
   params.ignore_eos = true;
   params.biases = {{0, -kInfinity}, {1, -kInfinity}, {0, -kInfinity}};
   const std::vector<TokenId> end_tokens = {2};
@@ -479,8 +460,8 @@ TEST(SamplingParamsTest, ForbiddingEveryTokenIsRefused) {
   EXPECT_TRUE(Sampler::Create(params, 4, end_tokens));
 }
 
-TEST(SamplingParamsTest, EndTokenOutsideTheVocabularyIsRefused) {
-  SamplingParams params;
+TEST(SamplerOptionsTest, EndTokenOutsideTheVocabularyIsRefused) {
+  SamplerOptions params;
   params.ignore_eos = true;
   const std::vector<TokenId> end_tokens = {2, 7};
   const auto sampler = Sampler::Create(params, 7, end_tokens);

@@ -154,7 +154,8 @@ const Change kChanges[] = {
      }},
     {"sampler_temperature", SectionKind::kSampler,
      [](Sections& sections) {
-       sections.SetInSampler(kSamplerRecord + offsetof(layout::SamplerRecord, temperature), -1.0f);
+       sections.SetInSampler(kSamplerRecord + offsetof(layout::SamplerRecord, sampling.temperature),
+                             -1.0f);
      }},
     {"sampler_biases", SectionKind::kSampler,
      [](Sections& sections) { sections.SetInSampler(kBiasCount, std::uint32_t{2}); }},

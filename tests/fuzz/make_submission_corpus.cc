@@ -39,8 +39,9 @@ std::vector<std::byte> Generate(std::uint32_t flags) {
   if ((flags & wire::kContinue) != 0) view.tokens = {};
   view.params.flags = flags;
   view.params.predict_max = 16;
-  view.params.temperature = 0.8f;
-  view.params.top_p = view.params.typical_p = view.params.repeat_penalty = 1.0f;
+  view.params.sampling.temperature = 0.8f;
+  view.params.sampling.top_p = view.params.sampling.typical_p =
+      view.params.sampling.repeat_penalty = 1.0f;
   std::vector<std::byte> bytes(wire::GenerateBytes(view));
   wire::EncodeGenerate(view, bytes);
   return bytes;

@@ -132,15 +132,16 @@ bool AreParams(const wire::GenerateParams& params) {
   const bool continues = (params.flags & wire::kContinue) != 0;
   return (continues ? params.token_count == 0
                     : is_in(params.token_count, 1u, std::uint32_t{INT32_MAX})) &&
-         params.predict_max >= -1 && params.temperature >= 0 && std::isfinite(params.temperature) &&
-         params.top_k >= 0 && is_in(params.top_p, std::numeric_limits<float>::denorm_min(), 1.0f) &&
-         is_in(params.min_p, 0.0f, 1.0f) &&
-         is_in(params.typical_p, std::numeric_limits<float>::denorm_min(), 1.0f) &&
-         params.repeat_penalty > 0 && std::isfinite(params.repeat_penalty) &&
-         is_in(params.presence_penalty, -2.0f, 2.0f) &&
-         is_in(params.frequency_penalty, -2.0f, 2.0f) && params.repeat_last >= -1 &&
-         params.logprob_count <= 64 && params.flags < 32 && params.bias_count <= 1024 &&
-         params.stop_count <= 16;
+         params.predict_max >= -1 && params.sampling.temperature >= 0 &&
+         std::isfinite(params.sampling.temperature) && params.sampling.top_k >= 0 &&
+         is_in(params.sampling.top_p, std::numeric_limits<float>::denorm_min(), 1.0f) &&
+         is_in(params.sampling.min_p, 0.0f, 1.0f) &&
+         is_in(params.sampling.typical_p, std::numeric_limits<float>::denorm_min(), 1.0f) &&
+         params.sampling.repeat_penalty > 0 && std::isfinite(params.sampling.repeat_penalty) &&
+         is_in(params.sampling.presence_penalty, -2.0f, 2.0f) &&
+         is_in(params.sampling.frequency_penalty, -2.0f, 2.0f) &&
+         params.sampling.repeat_last >= -1 && params.logprob_count <= 64 && params.flags < 32 &&
+         params.bias_count <= 1024 && params.stop_count <= 16;
 }
 
 bool IsGenerate(std::span<const std::byte> payload, std::uint32_t vocab_size) {

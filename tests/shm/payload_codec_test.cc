@@ -16,15 +16,15 @@ constexpr std::uint32_t kVocab = 100;
 GenerateParams GoodParams() {
   return {.token_count = 1,
           .predict_max = -1,
-          .temperature = 0.8f,
-          .top_k = 40,
-          .top_p = 1,
-          .min_p = 0,
-          .typical_p = 1,
-          .repeat_penalty = 1,
-          .presence_penalty = 0,
-          .frequency_penalty = 0,
-          .repeat_last = -1,
+          .sampling = {.temperature = 0.8f,
+                       .top_k = 40,
+                       .top_p = 1,
+                       .min_p = 0,
+                       .typical_p = 1,
+                       .repeat_penalty = 1,
+                       .presence_penalty = 0,
+                       .frequency_penalty = 0,
+                       .repeat_last = -1},
           .logprob_count = 0,
           .seed = 0,
           .flags = 0,
@@ -57,7 +57,7 @@ TEST(GenerateCodecTest, WhatIsEncodedIsParsed) {
   ASSERT_EQ(parsed->biases.size(), 2u);
   EXPECT_EQ(parsed->biases[0].token, 3);
   EXPECT_EQ(parsed->stops, std::vector<std::string>({"\n\n", "\xe2\x82\xac"}));
-  EXPECT_EQ(parsed->params.top_k, 40);
+  EXPECT_EQ(parsed->params.sampling.top_k, 40);
 }
 
 TEST(GenerateCodecTest, EachBadParameterIsNamed) {
@@ -73,24 +73,26 @@ TEST(GenerateCodecTest, EachBadParameterIsNamed) {
   EXPECT_EQ(field([](P& p) { p.token_count = 1u << 31; }), "generate.token_count");
   EXPECT_EQ(field([](P& p) { p.predict_max = -2; }), "generate.predict_max");
   for (const float bad : {kNan, kInfinity, -0.1f}) {
-    EXPECT_EQ(field([bad](P& p) { p.temperature = bad; }), "generate.temperature");
+    EXPECT_EQ(field([bad](P& p) { p.sampling.temperature = bad; }), "generate.temperature");
   }
-  EXPECT_EQ(field([](P& p) { p.top_k = -1; }), "generate.top_k");
+  EXPECT_EQ(field([](P& p) { p.sampling.top_k = -1; }), "generate.top_k");
   for (const float bad : {kNan, 0.0f, 1.1f}) {
-    EXPECT_EQ(field([bad](P& p) { p.top_p = bad; }), "generate.top_p");
-    EXPECT_EQ(field([bad](P& p) { p.typical_p = bad; }), "generate.typical_p");
+    EXPECT_EQ(field([bad](P& p) { p.sampling.top_p = bad; }), "generate.top_p");
+    EXPECT_EQ(field([bad](P& p) { p.sampling.typical_p = bad; }), "generate.typical_p");
   }
   for (const float bad : {kNan, -0.1f, 1.1f}) {
-    EXPECT_EQ(field([bad](P& p) { p.min_p = bad; }), "generate.min_p");
+    EXPECT_EQ(field([bad](P& p) { p.sampling.min_p = bad; }), "generate.min_p");
   }
   for (const float bad : {kNan, 0.0f, -1.0f, kInfinity}) {
-    EXPECT_EQ(field([bad](P& p) { p.repeat_penalty = bad; }), "generate.repeat_penalty");
+    EXPECT_EQ(field([bad](P& p) { p.sampling.repeat_penalty = bad; }), "generate.repeat_penalty");
   }
   for (const float bad : {kNan, -2.1f, 2.1f}) {
-    EXPECT_EQ(field([bad](P& p) { p.presence_penalty = bad; }), "generate.presence_penalty");
-    EXPECT_EQ(field([bad](P& p) { p.frequency_penalty = bad; }), "generate.frequency_penalty");
+    EXPECT_EQ(field([bad](P& p) { p.sampling.presence_penalty = bad; }),
+              "generate.presence_penalty");
+    EXPECT_EQ(field([bad](P& p) { p.sampling.frequency_penalty = bad; }),
+              "generate.frequency_penalty");
   }
-  EXPECT_EQ(field([](P& p) { p.repeat_last = -2; }), "generate.repeat_last");
+  EXPECT_EQ(field([](P& p) { p.sampling.repeat_last = -2; }), "generate.repeat_last");
   EXPECT_EQ(field([](P& p) { p.logprob_count = 65; }), "generate.logprob_count");
   EXPECT_EQ(field([](P& p) { p.flags = 32; }), "generate.flags");
   EXPECT_EQ(field([](P& p) { p.flags = wire::kContinue; }), "generate.token_count");

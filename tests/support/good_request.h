@@ -49,7 +49,8 @@ inline std::vector<std::byte> GoodPayload(const wire::PayloadRule& rule, const N
     case PayloadKind::kGenerate: {
       wire::GenerateView view;
       view.params.predict_max = 1;
-      view.params.top_p = view.params.typical_p = view.params.repeat_penalty = 1.0f;
+      view.params.sampling.top_p = view.params.sampling.typical_p =
+          view.params.sampling.repeat_penalty = 1.0f;
       view.tokens = named.tokens;
       std::vector<std::byte> bytes(wire::GenerateBytes(view));
       wire::EncodeGenerate(view, bytes);

@@ -49,9 +49,9 @@ Result<Answered> Ask(const Client& client, const Question& question) {
   KVD_TRY(Sequence sequence, client.AttachSnapshot(kSnapshotName, &fork));
   Report report{.fork_ns = fork.engine_ns, .attach_ns = Since(start)};
   KVD_TRY(const auto tokens, client.Tokenize(QuestionPrompt(question), wire::kFlagParseSpecial));
-  KVD_TRY(
-      Generation generation,
-      sequence.Generate({.tokens = tokens, .predict_max = kAnswerTokensMax, .temperature = 0.0f}));
+  KVD_TRY(Generation generation, sequence.Generate({.tokens = tokens,
+                                                    .predict_max = kAnswerTokensMax,
+                                                    .sampling = DefaultSamplingAt(0.0f)}));
   std::string answer;
   for (;;) {
     KVD_TRY(const auto piece, generation.Next());

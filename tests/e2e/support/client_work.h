@@ -37,11 +37,12 @@ inline std::vector<TokenId> GenerateOn(const Sequence& sequence, std::int32_t co
                                        std::uint64_t seed) {
   const std::vector<TokenId> prompt = {10, 20, 30, 40};
   std::vector<TokenId> tokens;
-  auto generation = sequence.Generate({.tokens = prompt,
-                                       .predict_max = count,
-                                       .temperature = 3.0f,  // so that every draw counts
-                                       .seed = seed,
-                                       .flags = wire::kIgnoreEos});
+  auto generation =
+      sequence.Generate({.tokens = prompt,
+                         .predict_max = count,
+                         .sampling = DefaultSamplingAt(3.0f),  // so that every draw counts
+                         .seed = seed,
+                         .flags = wire::kIgnoreEos});
   EXPECT_TRUE(generation) << generation.error().message;
   if (!generation) return tokens;
   for (;;) {

@@ -47,8 +47,10 @@ std::vector<TokenId> ServedDaemonTest::Answer() {
   EXPECT_TRUE(sequence) << sequence.error().message;
   if (!sequence) return {};
   const std::vector<TokenId> prompt = {10, 20, 30, 40};
-  auto generation = sequence->Generate(
-      {.tokens = prompt, .predict_max = 8, .temperature = 0.0f, .flags = wire::kIgnoreEos});
+  auto generation = sequence->Generate({.tokens = prompt,
+                                        .predict_max = 8,
+                                        .sampling = DefaultSamplingAt(0.0f),
+                                        .flags = wire::kIgnoreEos});
   EXPECT_TRUE(generation) << generation.error().message;
   if (!generation) return {};
   std::vector<TokenId> tokens;

@@ -1,0 +1,157 @@
+// A call that fails has changed nothing: a retained sequence stays retained, nothing is evicted, no
+// tokens are appended.
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/e2e/support/served_daemon.h"
+#include "tests/e2e/support/shares_fixture.h"
+
+namespace kvd {
+namespace {
+
+using test::Append;
+using test::Fill;
+using test::TokensOf;
+
+constexpr std::uint32_t kLiveAndRetained = layout::kSequenceLive | layout::kSequenceRetained;
+
+template <class T>
+Error ErrorOf(const Result<T>& result) {
+  return result ? Error{Code::kOk, "done"} : result.error();
+}
+
+struct RefusedCall {
+  const char* name;
+  Error (*call)(const Client& client, SequenceHandle retained);  // of 40 cells
+  Code code = Code::kInvalidArgument;
+};
+
+Error DecodeAt(const Client& client, SequenceHandle sequence, std::int32_t pos) {
+  auto decoding = client.StartDecode(sequence, TokensOf(1, 3), Pos{pos}, wire::LogitsWanted::kLast);
+  return decoding ? ErrorOf(decoding->Next()) : decoding.error();
+}
+
+Error GenerateWith(const Client& client, SequenceHandle sequence, const GenerateOptions& options) {
+  auto generation = client.StartGenerate(sequence, options);
+  return generation ? ErrorOf(generation->Next()) : generation.error();
+}
+
+const std::vector<RefusedCall> kRefusedCalls = {
+    {"DecodeBehindTheEnd",
+     [](const Client& client, SequenceHandle retained) { return DecodeAt(client, retained, 99); }},
+    {"DecodeBeforeTheEnd",
+     [](const Client& client, SequenceHandle retained) { return DecodeAt(client, retained, 39); }},
+    {"DecodeOfMoreTokensThanThePoolHas",
+     [](const Client& client, SequenceHandle retained) {
+       auto decoding = client.StartDecode(retained, std::vector<TokenId>(5000, 7), Pos{40},
+                                          wire::LogitsWanted::kLast);
+       return decoding ? ErrorOf(decoding->Next()) : decoding.error();
+     },
+     Code::kNoSpace},
+    {"GenerateAtAnotherPosition",
+     [](const Client& client, SequenceHandle retained) {
+       const std::vector<TokenId> prompt = TokensOf(1, 3);
+       return GenerateWith(client, retained, {.tokens = prompt, .pos = Pos{99}});
+     }},
+    {"GenerateWithoutAKeptSampler",
+     [](const Client& client, SequenceHandle retained) {
+       return GenerateWith(client, retained,
+                           {.tokens = {}, .flags = wire::kContinue | wire::kResumeSampler});
+     },
+     Code::kNotFound},
+    {"AddThatOverlaps",
+     [](const Client& client, SequenceHandle retained) {
+       return ErrorOf(client.Add(retained, {Pos{20}, kPosEnd}, -15));
+     }},
+    {"AddBelowZero",
+     [](const Client& client, SequenceHandle retained) {
+       return ErrorOf(client.Add(retained, {Pos{0}, kPosEnd}, -1));
+     }},
+    {"DivideByZero",
+     [](const Client& client, SequenceHandle retained) {
+       return ErrorOf(client.Divide(retained, {}, 0));
+     }},
+    {"RemoveRangeThatEndsBeforeItBegins",
+     [](const Client& client, SequenceHandle retained) {
+       return ErrorOf(client.RemoveRange(retained, {Pos{9}, Pos{5}}));
+     }},
+    {"CopyRangeIntoItself",
+     [](const Client& client, SequenceHandle retained) {
+       return ErrorOf(client.CopyRange(retained, retained, {Pos{0}, Pos{5}}));
+     }},
+    {"CopyRangeOntoItsPositions",
+     [](const Client& client, SequenceHandle retained) {
+       const auto source = Fill(client, 7, 20);
+       return source ? ErrorOf(client.CopyRange(*source, retained, {Pos{0}, Pos{5}}))
+                     : source.error();
+     },
+     Code::kExists},
+};
+
+class RefusedCallsTest : public test::ServedDaemonTest,
+                         public testing::WithParamInterface<RefusedCall> {};
+
+TEST_P(RefusedCallsTest, LeaveARetainedSequenceRetained) {
+  const Client client = Connect();
+  const auto sequence = Fill(client, 3, 40);
+  ASSERT_TRUE(sequence) << sequence.error().message;
+  ASSERT_TRUE(client.Retain(*sequence).value_or(false));
+  const auto before = client.Query(*sequence);
+  ASSERT_TRUE(before) << before.error().message;
+  ASSERT_EQ(before->flags, kLiveAndRetained);
+  const Client sibling = Connect();  // another session: what it takes over changes owner too
+  for (const Client* const caller : {&client, &sibling}) {
+    const Error error = GetParam().call(*caller, *sequence);
+    EXPECT_EQ(error.code, GetParam().code) << error.message;
+    const auto after = client.Query(*sequence);
+    ASSERT_TRUE(after) << after.error().message;
+    EXPECT_EQ(after->flags, kLiveAndRetained);
+    EXPECT_EQ(after->session, before->session);
+    EXPECT_EQ(after->cell_count, 40u);
+    EXPECT_EQ(after->next_pos, 40);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RefusedCallsTest, testing::ValuesIn(kRefusedCalls),
+                         [](const testing::TestParamInfo<RefusedCall>& tested) {
+                           return std::string(tested.param.name);
+                         });
+
+// -------------------------------------------------------------------------------------- eviction
+
+// A table of 16 sequences, over a model whose layers drop cells behind a window of 16.
+class FullTableTest : public test::ServedDaemonTest {
+ protected:
+  FullTableTest() : ServedDaemonTest({"-m", test::DataModel("window"), "--max-sequences", "16"}) {}
+
+  // Retained sequences until the table is full. Returns how many.
+  static std::size_t RetainUntilFull(const Client& client) {
+    for (std::size_t number = 0; client.List()->size() < 16; ++number) {
+      const auto sequence = Fill(client, number, 40);
+      if (!sequence || !client.Retain(*sequence).value_or(false)) {
+        ADD_FAILURE() << number << " is not retained";
+        break;
+      }
+    }
+    return client.Info()->sequences_retained;
+  }
+};
+
+TEST_F(FullTableTest, APublishThatIsRefusedEvictsNothing) {
+  const Client client = Connect();
+  const auto source = Fill(client, 1000, 120);
+  ASSERT_TRUE(source) << source.error().message;
+  ASSERT_TRUE(client.Publish(*source, "taken"));
+  const std::size_t retained = RetainUntilFull(client);
+  ASSERT_GE(retained, 9u);
+  const std::uint64_t evicted = client.Info()->prefix_evictions;
+  EXPECT_EQ(ErrorOf(client.Publish(*source, "taken")).code, Code::kExists);
+  EXPECT_EQ(ErrorOf(client.Publish(*source, "no/name")).code, Code::kInvalidArgument);
+  EXPECT_EQ(client.Info()->prefix_evictions, evicted);
+  EXPECT_EQ(client.Info()->sequences_retained, retained);
+}
+
+}  // namespace
+}  // namespace kvd
