@@ -344,7 +344,7 @@ concept VerbArguments = []<class... Rows>(std::type_identity<std::tuple<Rows...>
 template <VerbArguments Args>
 inline constexpr std::size_t kIndexOf = []<class... Rows>(std::type_identity<std::tuple<Rows...>>) {
   std::size_t index = 0;
-  ((std::same_as<Args, typename Rows::Args> || (++index, false)) || ...);
+  (void)((std::same_as<Args, typename Rows::Args> || (++index, false)) || ...);
   return index;
 }(std::type_identity<VerbTable>{});
 template <VerbArguments Args>

@@ -181,7 +181,7 @@ Status WriteSeeds(std::size_t number, const std::filesystem::path& scratch,
   Engine& engine = test::SmallEngine(number);
   const UniqueFd directory(::open(scratch.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   KeptSampler sampler;
-  sampler.params.biases = {{3, 0.5f}};
+  sampler.options.biases = {{3, 0.5f}};
   const std::vector<std::byte> sampler_bytes = EncodeSampler(sampler);
   std::vector<SequenceExport> exports;
   for (const std::size_t count : {20, 3, 0}) {
