@@ -19,7 +19,7 @@
 #include "shm/mutex.h"
 
 // Takes the answer of a request that was submitted: writes the outputs that its call named.
-using kvd_finisher =
+using KvdFinisher =
     std::function<kvd::Status(const kvd::wire::Completion&, std::vector<std::byte>& output)>;
 
 // Requests started by kvd_..._submit live here until their end: generations hold the piece that was
@@ -31,7 +31,7 @@ struct kvd_client {
   kvd::Mutex requests_mutex;
   std::map<kvd_request, std::shared_ptr<kvd::Generation>> generations
       KVD_GUARDED_BY(requests_mutex);
-  std::map<kvd_request, kvd_finisher> finishers KVD_GUARDED_BY(requests_mutex);
+  std::map<kvd_request, KvdFinisher> finishers KVD_GUARDED_BY(requests_mutex);
 };
 
 namespace kvd {

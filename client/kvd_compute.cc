@@ -139,7 +139,7 @@ std::shared_ptr<Generation> TakeGeneration(kvd_client* client, kvd_request reque
   return generation;
 }
 
-kvd_finisher TakeFinisher(kvd_client* client, kvd_request request) {
+KvdFinisher TakeFinisher(kvd_client* client, kvd_request request) {
   const MutexLock lock(client->requests_mutex);
   auto found = client->finishers.extract(request);
   return found.empty() ? nullptr : std::move(found.mapped());
@@ -380,7 +380,7 @@ int kvd_finish(kvd_client* client, kvd_request request, int32_t timeout_ms) {
     if (!completion && completion.error().code == Code::kTimeout) {
       return std::unexpected(completion.error());
     }
-    const kvd_finisher finish = TakeFinisher(client, request);
+    const KvdFinisher finish = TakeFinisher(client, request);
     if (!completion) return std::unexpected(completion.error());
     if (!finish) {
       return Fail(Code::kNotFound, "request " + std::to_string(request) + ": not in flight");
