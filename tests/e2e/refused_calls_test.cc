@@ -11,7 +11,6 @@
 namespace kvd {
 namespace {
 
-using test::Append;
 using test::Fill;
 using test::TokensOf;
 
