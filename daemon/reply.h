@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "daemon/held_bytes.h"
-#include "engine/work_control.h"
 #include "shm/error.h"
 #include "shm/ids.h"
+#include "shm/work_control.h"
 
 namespace kvd {
 

@@ -100,9 +100,9 @@ Result<Outcome> Service::Dispatch(const Request& request) {
     case Verb::kSaved: return Saved(request);
     case Verb::kRemoveSaved: return RemoveSaved(request);
     case Verb::kSaveAll: return SaveAll(request);
-    case Verb::kLlamaExport: return ExportLlama(request);
-    case Verb::kLlamaUpload: return UploadLlama(request);
-    case Verb::kLlamaImport: return ImportLlama(request);
+    case Verb::kExportState: return ExportState(request);
+    case Verb::kUploadState: return UploadState(request);
+    case Verb::kImportState: return ImportState(request);
     case Verb::kCache: return Cache();
   }
   return Fail(Code::kInvalidArgument,

@@ -20,7 +20,6 @@
 
 #include "daemon/acquired_sequence.h"
 #include "daemon/held_bytes.h"
-#include "daemon/llama_upload.h"
 #include "daemon/permissions.h"
 #include "daemon/quotas.h"
 #include "daemon/replay_request.h"
@@ -29,6 +28,7 @@
 #include "daemon/saved_states.h"
 #include "daemon/scheduler.h"
 #include "daemon/session.h"
+#include "daemon/state_upload.h"
 #include "engine/engine.h"
 
 namespace kvd {
@@ -190,16 +190,15 @@ class Service {
   Status CheckTokenCount(std::uint64_t tokens) const;
   // Error: kInvalidArgument (p0 is not the next position, or positions would overflow).
   Result<Pos> CheckNextPos(const SequenceInfo& info, std::int64_t p0, std::size_t tokens) const;
-  // ---- verbs_llama.cc
-  Result<Outcome> ExportLlama(const Request& request);
-  Result<Reply> UploadLlama(const Request& request);
-  Result<Outcome> ImportLlama(const Request& request);
+  // ---- verbs_state.cc
+  Result<Outcome> ExportState(const Request& request);
+  Result<Reply> UploadState(const Request& request);
+  Result<Outcome> ImportState(const Request& request);
   Result<Reply> ImportUploaded(const Session& session, const SequenceOwner& owner,
-                               const RequestTag& applied, const wire::LlamaImportParams& params,
-                               LlamaUpload& upload, WorkControl& work);
+                               const RequestTag& applied, StateUpload& upload, WorkControl& work);
   std::vector<SequenceHandle> SequencesOf(SessionId session) const;
   // Of an export or an upload.
-  std::uint64_t LlamaBytesMax(std::uint32_t uid) const;
+  std::uint64_t StateBytesMax(std::uint32_t uid) const;
   // ---- verbs_info.cc
   Result<Outcome> Info(const Request& request);
   Result<Reply> Cache() const;
@@ -214,7 +213,7 @@ class Service {
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   SamplerStates samplers_;
   std::vector<SequenceHandle> fork_handles_;  // scratch of Fork
-  std::map<SessionId, LlamaUpload> uploads_;  // files that are being sent
+  std::map<SessionId, StateUpload> uploads_;  // states that are being sent
   HeldBytes held_;
   const std::uint64_t tokens_max_;
 };

@@ -109,28 +109,19 @@ constexpr VerbRule RuleOf(Verb verb) {
     case Verb::kRemoveSaved: return {"remove_saved", 0, 0, Range::kNone, 1, kName, 1, 0, 0};
     case Verb::kSaveAll:
       return {"save_all", kFlagForce, 0, Range::kNone, 0, kName, 1, 0, kSaveBitsAll};
-    case Verb::kLlamaExport:
-      return {"llama_export",
+    case Verb::kExportState:
+      return {"export_state",
               0,
               0,
               Range::kNone,
-              sizeof(LlamaExportParams),
-              {sizeof(LlamaExportParams) + kLlamaHandlesMax * 8},
+              sizeof(ExportStateParams),
+              {sizeof(ExportStateParams) + kStateHandlesMax * 8},
               8,
               0,
               0};
-    case Verb::kLlamaUpload:
-      return {"llama_upload", 0, 0, Range::kNone, 1, {kUploadPieceBytesMax}, 1, 0, kAnyMax};
-    case Verb::kLlamaImport:
-      return {"llama_import",
-              0,
-              0,
-              Range::kNone,
-              sizeof(LlamaImportParams),
-              {sizeof(LlamaImportParams)},
-              1,
-              0,
-              0};
+    case Verb::kUploadState:
+      return {"upload_state", 0, 0, Range::kNone, 1, {kUploadPieceBytesMax}, 1, 0, kAnyMax};
+    case Verb::kImportState: return {"import_state", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
     case Verb::kCache: return {"cache", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
     case Verb::kProfile: return {"profile", 0, 0, Range::kNone, 0, {}, 1, 0, 0};
   }

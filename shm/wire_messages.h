@@ -26,6 +26,7 @@
 //   2  prompts begin with what other sequences hold: salts, flags, verbs 29 to 31, what replies say
 //   3  sessions are taken up again, requests sent again
 //   4  clients that come back are not answered by a daemon that stops: kHelloReturns
+//   5  verbs 37 to 39 carry saved states instead of files of llama.cpp
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,7 @@
 
 namespace kvd::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 4;
+inline constexpr std::uint32_t kProtocolVersion = 5;
 inline constexpr std::uint64_t kHelloMagic = 0x314f4c4c4544564bull;    // "KVDELLO1"
 inline constexpr std::uint64_t kWelcomeMagic = 0x31434c455744564bull;  // "KVDWELC1"
 
@@ -193,15 +194,15 @@ enum class Verb : std::uint16_t {
   kRemoveSaved = 35,
   // kSave of all of this session's sequences, by handle
   kSaveAll = 36,
-  // payload: LlamaExportParams, u64 handles[] (none: all of the session's that have cells); out, in
-  // pieces: a state file of llama.cpp, value0 = its bytes, value1 = tokens in it
-  kLlamaExport = 37,
-  // argument = bytes of the file sent before, 0 starts anew; payload: the next bytes of a state file
-  // of llama.cpp, kept for kLlamaImport; out: value0 = bytes kept
-  kLlamaUpload = 38,
-  // payload: LlamaImportParams; makes sequences of the file that was sent, which is forgotten then;
-  // out: LlamaEntry[], all or none
-  kLlamaImport = 39,
+  // payload: ExportStateParams, u64 handles[] (none: all of the session's that have cells); out, in
+  // pieces: a saved state of them (state_form/state_layout.h), value0 = bytes of a whole one
+  kExportState = 37,
+  // argument = bytes of the state sent before, 0 starts anew; payload: the next bytes of a saved
+  // state, kept for kImportState; out: value0 = bytes kept
+  kUploadState = 38,
+  // makes sequences of the state that was sent, which is forgotten then, as kLoad does of a file; none
+  // of their cells counts as computed by this model; out: as kLoad
+  kImportState = 39,
   // out: CacheReply
   kCache = 40,
   // out: ProfileReply: where the time of steps went since the daemon started
@@ -537,46 +538,25 @@ struct SavedEntry {
 };
 static_assert(sizeof(SavedEntry) == 152 && std::is_standard_layout_v<SavedEntry>);
 
-enum LlamaExportFlags : std::uint32_t {
-  kLlamaSession = 1u << 0,     // a session; else a sequence, of one handle
-  kLlamaTransposed = 1u << 1,  // V as llama.cpp without flash attention has it
-  kLlamaSizeOnly = 1u << 2,    // no output, the numbers alone
-  kLlamaLayout2026 = 1u << 3,  // as llama.cpp of August 2026 reads it; else that of February 2025
-  kLlamaExportUnrotated = 1u << 4,  // of 2026: quantised heads are not rotated
+enum ExportStateFlags : std::uint32_t {
+  kStateModel =
+      1u << 0,  // the description of the model alone (state_form/state_model.h); no handles
+  kStateOutline = 1u << 1,  // without the bytes of rows, states and logits (StateParts::kOutline)
+  kStateNoLogits = 1u << 2,
+  kStateNoCheckpoints = 1u << 3,  // of recurrent states the one behind the last cell alone
 };
-inline constexpr std::uint32_t kLlamaExportFlagsAll = (1u << 5) - 1;
-inline constexpr std::uint32_t kLlamaHandlesMax = 256;  // LLAMA_MAX_SEQ of llama.cpp
+inline constexpr std::uint32_t kExportStateFlagsAll = (1u << 4) - 1;
+inline constexpr std::uint32_t kStateHandlesMax = 256;
 
 // Element types of K and V by their ggml numbers, or kPoolType: as in the pool.
 inline constexpr std::uint8_t kPoolType = 255;
-struct LlamaExportParams {
-  std::uint32_t flags;
+struct ExportStateParams {
+  std::uint32_t flags;  // ExportStateFlags
   std::uint8_t k_type;
   std::uint8_t v_type;
-  std::uint16_t streams;  // of 2026: of the cache that will read the file, at most 256; 0: 1
+  std::uint16_t reserved;
 };
-static_assert(sizeof(LlamaExportParams) == 8);
-
-enum LlamaImportFlags : std::uint32_t {
-  kLlamaUnrotated = 1u << 0,  // quantised heads are not rotated, which a file does not say
-};
-inline constexpr std::uint32_t kLlamaImportFlagsAll = 1;
-inline constexpr std::int32_t kLlamaOnlySequence = -1;
-inline constexpr std::int32_t kLlamaEverySequence = -2;
-struct LlamaImportParams {
-  std::int32_t sequence_id;  // of a session, or one of the two above
-  std::uint32_t flags;
-};
-static_assert(sizeof(LlamaImportParams) == 8);
-
-struct LlamaEntry {
-  std::uint64_t handle;
-  std::uint32_t cell_count;
-  std::uint32_t tokens_left_out;  // of the file: behind the last cell
-  std::uint32_t cells_left_out;   // of the file: behind the last token
-  std::uint32_t is_converted;     // K or V had another type than the pool's
-};
-static_assert(sizeof(LlamaEntry) == 24);
+static_assert(sizeof(ExportStateParams) == 8);
 
 // Payload of kChat: records {ChatMessage, role bytes, content bytes}, unpadded, back to back.
 struct ChatMessage {

@@ -163,20 +163,18 @@ Seed SeedOf(Verb verb) {
     case Verb::kSaveAll:
     case Verb::kLoad:
     case Verb::kRemoveSaved: seed.payload = BytesOf("notebook"); break;
-    case Verb::kLlamaExport: {
+    case Verb::kExportState: {
       struct {
-        wire::LlamaExportParams params{};
+        wire::ExportStateParams params{};
         std::uint64_t handle = kHandle;
       } wanted;
-      wanted.params.flags = wire::kLlamaSession;
+      wanted.params.flags = wire::kStateNoLogits;
       wanted.params.k_type = wanted.params.v_type = wire::kPoolType;
       seed.payload = BytesOfValue(wanted);
       break;
     }
-    case Verb::kLlamaUpload: seed.payload = BytesOf("ggsq"); break;
-    case Verb::kLlamaImport:
-      seed.payload = BytesOfValue(wire::LlamaImportParams{wire::kLlamaOnlySequence, 0});
-      break;
+    case Verb::kUploadState: seed.payload = BytesOf("KVDSTAT1"); break;
+    case Verb::kImportState: break;
   }
   return seed;
 }

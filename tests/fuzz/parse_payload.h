@@ -93,9 +93,9 @@ inline ParsedPayload ParsePayload(wire::Verb verb, std::span<const std::byte> pa
     case Verb::kPin:
     case Verb::kDropRetained:
     case Verb::kSaved:
-    case Verb::kLlamaExport:
-    case Verb::kLlamaUpload:
-    case Verb::kLlamaImport:
+    case Verb::kExportState:
+    case Verb::kUploadState:
+    case Verb::kImportState:
     case Verb::kCache:
     case Verb::kProfile: break;
   }

@@ -137,12 +137,12 @@ std::optional<Rule> RuleOf(Verb verb) {
     case Verb::kSave:
       return Rule{.flags = kForce, .sequences = 1, .payload_bytes_max = 64, .argument_max = 31};
     case Verb::kSaveAll: return Rule{.flags = kForce, .payload_bytes_max = 64, .argument_max = 31};
-    case Verb::kLlamaExport:
+    case Verb::kExportState:
       return Rule{.payload_bytes_min = 8, .payload_bytes_max = 8 + 256 * 8, .payload_unit = 8};
-    case Verb::kLlamaUpload:
+    case Verb::kUploadState:
       return Rule{
           .payload_bytes_min = 1, .payload_bytes_max = kUploadBytes, .argument_max = kAnyMax};
-    case Verb::kLlamaImport: return Rule{.payload_bytes_min = 8, .payload_bytes_max = 8};
+    case Verb::kImportState: return Rule{};
   }
   return std::nullopt;
 }
@@ -336,9 +336,9 @@ bool IsValidPayload(Verb verb, std::span<const std::byte> payload, std::uint32_t
     case Verb::kRemoveSaved: return IsName(TextOf(payload));
     // Bytes as they are, or parameters that depend on the model, or nothing.
     case Verb::kPing:
-    case Verb::kLlamaExport:
-    case Verb::kLlamaUpload:
-    case Verb::kLlamaImport:
+    case Verb::kExportState:
+    case Verb::kUploadState:
+    case Verb::kImportState:
     case Verb::kInfo:
     case Verb::kCreate:
     case Verb::kFork:

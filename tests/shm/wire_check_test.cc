@@ -174,6 +174,7 @@ TEST(SubmissionTest, EveryVerbHasAGoodForm) {
       case Verb::kSnapshots:
       case Verb::kSaved:
       case Verb::kSaveAll:
+      case Verb::kImportState:
       case Verb::kTokenize: break;
       case Verb::kLoad:
       case Verb::kRemoveSaved:
@@ -181,9 +182,8 @@ TEST(SubmissionTest, EveryVerbHasAGoodForm) {
       case Verb::kAttach: submission.payload_bytes = 3; break;
       case Verb::kDetokenize:
       case Verb::kEmbed:
-      case Verb::kLlamaExport:
-      case Verb::kLlamaUpload:
-      case Verb::kLlamaImport:
+      case Verb::kExportState:
+      case Verb::kUploadState:
       case Verb::kChat: submission.payload_bytes = 8; break;
       case Verb::kCopyRange: submission.sequence2 = 6; [[fallthrough]];
       default: submission.sequence = 5;
@@ -325,9 +325,8 @@ TEST(SubmissionTest, EveryVerbHasALimitThatIsNamed) {
       {Verb::kEncode, tokens, true},
       {Verb::kTokenize, 16u << 20},
       {Verb::kChat, 16u << 20},
-      {Verb::kLlamaUpload, 16u << 20},
-      {Verb::kLlamaExport, sizeof(LlamaExportParams) + kLlamaHandlesMax * 8},
-      {Verb::kLlamaImport, sizeof(LlamaImportParams)},
+      {Verb::kUploadState, 16u << 20},
+      {Verb::kExportState, sizeof(ExportStateParams) + kStateHandlesMax * 8},
       {Verb::kPublish, layout::kNameBytesMax},
       {Verb::kUnpublish, layout::kNameBytesMax},
       {Verb::kAttach, layout::kNameBytesMax},

@@ -85,13 +85,17 @@ std::vector<std::byte> ChatPayload() {
   return payload;
 }
 
+}  // namespace
+
 std::vector<std::byte> ExportPayload(SequenceHandle sequence) {
-  std::vector<std::byte> payload = Bytes(wire::LlamaExportParams{
-      .flags = 0, .k_type = wire::kPoolType, .v_type = wire::kPoolType, .streams = 0});
+  std::vector<std::byte> payload = Bytes(wire::ExportStateParams{
+      .flags = 0, .k_type = wire::kPoolType, .v_type = wire::kPoolType, .reserved = 0});
   const auto handle = Bytes(sequence);
   payload.insert(payload.end(), handle.begin(), handle.end());
   return payload;
 }
+
+namespace {
 
 // Positions from p0 on, of which the destination has none.
 TestRequest Copy(SequenceHandle from, SequenceHandle to, std::int32_t p0) {
@@ -335,20 +339,18 @@ std::vector<VerbUse> UsesOf(Verb verb) {
                   .make = [](const Target& target) {
                     return List{Ask(Verb::kSaveAll, 0, 0, 0, Text(target.fresh))};
                   }});
-    case Verb::kLlamaExport:
-      return one({.name = "llama_export", .need = Need::kLook, .make = [](const Target& target) {
-                    return List{Ask(Verb::kLlamaExport, 0, 0, 0, ExportPayload(target.sequence))};
+    case Verb::kExportState:
+      return one({.name = "export_state", .need = Need::kLook, .make = [](const Target& target) {
+                    return List{Ask(Verb::kExportState, 0, 0, 0, ExportPayload(target.sequence))};
                   }});
-    case Verb::kLlamaUpload:
-      return one({.name = "llama_upload", .need = Need::kNothing, .make = [](const Target& target) {
-                    return List{Ask(Verb::kLlamaUpload, 0, 0, 0, target.llama_file)};
+    case Verb::kUploadState:
+      return one({.name = "upload_state", .need = Need::kNothing, .make = [](const Target& target) {
+                    return List{Ask(Verb::kUploadState, 0, 0, 0, target.state)};
                   }});
-    case Verb::kLlamaImport:
-      return one({.name = "llama_import", .need = Need::kNothing, .make = [](const Target& target) {
-                    const wire::LlamaImportParams params{.sequence_id = wire::kLlamaOnlySequence,
-                                                         .flags = 0};
-                    return List{Ask(Verb::kLlamaUpload, 0, 0, 0, target.llama_file),
-                                Ask(Verb::kLlamaImport, 0, 0, 0, Bytes(params))};
+    case Verb::kImportState:
+      return one({.name = "import_state", .need = Need::kNothing, .make = [](const Target& target) {
+                    return List{Ask(Verb::kUploadState, 0, 0, 0, target.state),
+                                Ask(Verb::kImportState)};
                   }});
     case Verb::kCache:
       return one({.name = "cache", .need = Need::kNothing, .make = [](const Target&) {

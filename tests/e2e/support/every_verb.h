@@ -51,10 +51,10 @@ struct Target {
   // Two sequences of the caller's session: with more than `cells` cells, and without any.
   SequenceHandle own = SequenceHandle::kNone;
   SequenceHandle empty = SequenceHandle::kNone;
-  std::string snapshot;               // name of a snapshot
-  std::string saved;                  // name of a saved file of the uid that owns `sequence`
-  std::string fresh;                  // a name that is not taken
-  std::vector<std::byte> llama_file;  // a state file of llama.cpp for this model
+  std::string snapshot;          // name of a snapshot
+  std::string saved;             // name of a saved file of the uid that owns `sequence`
+  std::string fresh;             // a name that is not taken
+  std::vector<std::byte> state;  // a saved state of this model
 };
 
 struct TestRequest {
@@ -85,6 +85,9 @@ struct VerbUse {
 std::vector<VerbUse> UsesOf(wire::Verb verb);
 // Of all verbs.
 std::vector<VerbUse> EveryUse();
+
+// Payload of kExportState for one sequence.
+std::vector<std::byte> ExportPayload(SequenceHandle sequence);
 
 // The code that the use is answered with. REQUIRES: the model is one that the verb works on.
 Code AnswerFor(const VerbUse& use, Relation relation);

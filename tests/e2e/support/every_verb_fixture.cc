@@ -38,9 +38,12 @@ void EveryVerbTest::SetUp() {
   if (HasFatalFailure() || GetParam() != ModelKind::kDecoder) return;
   const Client client = Connect();
   const SequenceHandle sequence = Filled(client);
-  auto file = client.ExportLlama(std::span(&sequence, 1), {});
-  ASSERT_TRUE(file) << file.error().message;
-  llama_file_ = std::move(*file);
+  const std::vector<std::byte> payload = ExportPayload(sequence);
+  const std::span<const std::byte> sent(payload);
+  wire::Submission submission{};
+  submission.verb = static_cast<std::uint16_t>(wire::Verb::kExportState);
+  const auto answer = client.connection()->Call(submission, PayloadOf(sent), &state_);
+  ASSERT_TRUE(answer) << answer.error().message;
 }
 
 std::vector<TokenId> EveryVerbTest::Answer() {
@@ -111,7 +114,7 @@ Target EveryVerbTest::MakeTarget(const Client& owner, const VerbUse& use, Relati
                 .snapshot = "snapshot-" + number,
                 .saved = "saved-" + number,
                 .fresh = "fresh-" + number,
-                .llama_file = llama_file_};
+                .state = state_};
   const bool is_public = relation == Relation::kStrangerPublic;
   const bool is_published = is_public || relation == Relation::kPublished;
   if (is_published || use.need == Need::kLookByName || use.need == Need::kChangeByName) {
