@@ -193,9 +193,7 @@ kernels::DataType LlamaImport::TypeOf(const Source& source, CacheSide side) cons
     const CachePlane& plane = model_.planes[at];
     const LlamaRows& rows = *source.bindings[at].rows;
     if (plane.side != side) continue;
-    if (RotationOf(plane, rows) != 0 || type.value_or(rows.type) != rows.type) {
-      return kernels::DataType::kF32;
-    }
+    if (RotationOf(plane, rows) != 0 || type.value_or(rows.type) != rows.type) return plane.type;
     type = rows.type;
   }
   return type.value_or(kernels::DataType::kF16);
@@ -326,12 +324,15 @@ void LlamaImport::MakeRows(const Source& source, const SectionEntry& entry) {
          gathered_.data());
   const kernels::DataType type = source.type_of(plane);
   const std::byte* from = gathered_.data();
-  if (type != rows.type) {  // f32 then
+  const std::size_t side = RotationOf(plane, rows);
+  if (side != 0 || type != rows.type) {
     floats_.resize(count * rows.elements);
     DecodeRows(rows.type, gathered_.data(), floats_.data(), floats_.size());
-    const std::size_t side = RotationOf(plane, rows);
     if (side != 0) RotateHeads(floats_.data(), floats_.size(), side);
-    from = std::as_bytes(std::span(floats_)).data();
+    gathered_.resize(entry.raw_bytes);
+    // Numbers that are not finite stay such, and are refused where they are loaded.
+    (void)EncodeRows(type, floats_.data(), gathered_.data(), floats_.size());
+    from = gathered_.data();
   }
   const std::size_t row_bytes = plane.row_bytes(type);
   made_.resize(entry.raw_bytes);

@@ -78,7 +78,8 @@ class LlamaImport {
   Status Add(std::int32_t id);
   // The matrix's side by which the peer has rotated a plane's rows; 0: it has not.
   std::size_t RotationOf(const CachePlane& plane, const LlamaRows& rows) const;
-  // Of the form's rows of one side: the file's, or f32 where layers differ or rows are turned back.
+  // Of the form's rows of one side: the file's, or the pool's where layers differ or rows are turned
+  // back.
   kernels::DataType TypeOf(const Source& source, CacheSide side) const;
   void AddSequenceSections(std::uint32_t number);
   state_file::SequenceHeader HeaderOf(const Source& source) const;
