@@ -84,12 +84,6 @@ Status Loading::LoadAll() {
 }
 
 Result<Reply> Loading::Run() {
-  const std::uint32_t uid = loading_.owner.uid;
-  Memory& memory = loading_.engine.memory();
-  if (!loading_.quotas.is_own(uid)) {
-    KVD_CHECK_OK(
-        loading_.quotas.CheckSequences(uid, memory.UseOf(uid).sequences, file_.sequences().size()));
-  }
   if (Status status = LoadAll(); !status) {
     for (const wire::LoadedEntry& entry : entries_) {
       (void)loading_.engine.memory().sequences().Drop(static_cast<SequenceHandle>(entry.handle));
