@@ -42,6 +42,7 @@
 
 namespace kvd {
 
+class LlamaSink;
 class Sequence;
 
 // Of a kChat; `turns` (the span itself) must outlive the call.
@@ -199,16 +200,17 @@ class Client {
   // have).
   Result<std::vector<std::byte>> ExportLlama(std::span<const SequenceHandle> sequences,
                                              const LlamaFileOptions& options = {}) const;
+  // The same into a sink; returns the file's size. Errors: also the sink's; what it has is of no use then.
+  Result<std::uint64_t> ExportLlama(std::span<const SequenceHandle> sequences,
+                                    const LlamaFileOptions& options, LlamaSink& sink) const;
   // The size of that file.
   Result<std::uint64_t> LlamaBytes(std::span<const SequenceHandle> sequences,
                                    const LlamaFileOptions& options = {}) const;
-  // New sequences of a file's bytes, in either layout: that of one id, wire::kLlamaOnlySequence or
-  // wire::kLlamaEverySequence. flags: wire::LlamaImportFlags. Of one session one import at a time.
-  // Errors, none is made then: kCorrupt (the field and its byte), kInvalidArgument (the file is of
-  // another model, with what differs), kUnsupported, kNumerical, kNoSpace.
-  Result<std::vector<wire::LlamaEntry>> ImportLlama(
-      std::span<const std::byte> file, std::int32_t sequence_id = wire::kLlamaOnlySequence,
-      std::uint32_t flags = 0) const;
+  // New sequences of a file's bytes, in either layout. Of one session one import at a time. Errors,
+  // none is made then: kCorrupt (the field and its byte), kInvalidArgument (the file is of another
+  // model, with what differs), kUnsupported, kNumerical, kNoSpace.
+  Result<std::vector<ImportedSequence>> ImportLlama(std::span<const std::byte> file,
+                                                    const LlamaReadOptions& options = {}) const;
 
   // Packs the pool between the steps of others. Errors: kPermission (another uid than the daemon's),
   // kBusy (one is going on), kNoSpace (it gave up; what was done stays).
@@ -222,10 +224,6 @@ class Client {
     return {};
   }
   explicit Client(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
-  // Error: kConflict (the daemon has lost what was uploaded).
-  Result<std::vector<wire::LlamaEntry>> UploadAndImport(std::span<const std::byte> file,
-                                                        std::int32_t sequence_id,
-                                                        std::uint32_t flags) const;
   std::shared_ptr<Connection> connection_;
 };
 

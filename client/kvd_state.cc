@@ -1,10 +1,10 @@
 // llama.cpp's state verbs of the C interface: how many bytes, or 0 with the reason kept.
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "client/c_api.h"
 #include "client/kvd.h"
+#include "client/llama_file_sink.h"
 #include "client/whole_file.h"
 
 namespace kvd {
@@ -57,13 +57,8 @@ std::size_t GetData(kvd_client* client, const kvd_sequence* sequence, void* data
   return BytesOf([&]() -> Result<std::size_t> {
     KVD_CHECK_OK(NotNull(data, "data"));
     KVD_TRY(const Source source, SourceOf(client, sequence, flags));
-    KVD_TRY(const auto file, client->client.ExportLlama(source.sequences, source.options));
-    if (file.size() > size) {
-      return Fail(Code::kNoSpace, "size: " + std::to_string(size) + " bytes, " +
-                                      std::to_string(file.size()) + " needed");
-    }
-    std::memcpy(data, file.data(), file.size());
-    return file.size();
+    LlamaMemorySink sink({static_cast<std::byte*>(data), size});
+    return client->client.ExportLlama(source.sequences, source.options, sink);
   });
 }
 
@@ -72,25 +67,27 @@ std::size_t SaveFile(kvd_client* client, const kvd_sequence* sequence, const cha
   return BytesOf([&]() -> Result<std::size_t> {
     KVD_CHECK_OK(NotNull(path, "path"));
     KVD_TRY(const Source source, SourceOf(client, sequence, flags));
-    KVD_TRY(const auto file, client->client.ExportLlama(source.sequences, source.options));
-    KVD_CHECK_OK(WriteWholeFile(path, file));
-    return file.size();
+    LlamaFileSink sink(path);
+    KVD_TRY(const std::size_t bytes,
+            client->client.ExportLlama(source.sequences, source.options, sink));
+    KVD_CHECK_OK(sink.Commit());
+    return bytes;
   });
 }
 
-Result<std::vector<wire::LlamaEntry>> Import(kvd_client* client, std::span<const std::byte> file,
+Result<std::vector<ImportedSequence>> Import(kvd_client* client, std::span<const std::byte> file,
                                              std::uint32_t flags, std::int32_t sequence_id) {
   KVD_CHECK_OK(NotNull(client, "client"));
   KVD_TRY(const auto known, FlagsFrom(flags, KVD_STATE_UNROTATED));
-  return client->client.ImportLlama(file, sequence_id, known != 0 ? wire::kLlamaUnrotated : 0u);
+  return client->client.ImportLlama(file, {.sequence_id = sequence_id, .is_unrotated = known != 0});
 }
 
 Result<std::size_t> SetOne(kvd_client* client, std::span<const std::byte> file, std::uint32_t flags,
                            kvd_sequence* sequence) {
   KVD_CHECK_OK(NotNull(sequence, "sequence"));
-  KVD_TRY(const auto made, Import(client, file, flags, wire::kLlamaOnlySequence));
+  KVD_TRY(const auto made, Import(client, file, flags, LlamaReadOptions::kOnlySequence));
   if (made.size() != 1) return Fail(Code::kCorrupt, "answer: no sequence in it");
-  *sequence = made[0].handle;
+  *sequence = static_cast<kvd_sequence>(made[0].handle);
   return file.size();
 }
 
@@ -98,9 +95,11 @@ Result<std::size_t> SetAll(kvd_client* client, std::span<const std::byte> file, 
                            kvd_sequence** sequences, std::size_t* sequence_count) {
   KVD_CHECK_OK(NotNull(sequences, "sequences"));
   KVD_CHECK_OK(NotNull(sequence_count, "sequence_count"));
-  KVD_TRY(const auto made, Import(client, file, flags, wire::kLlamaEverySequence));
+  KVD_TRY(const auto made, Import(client, file, flags, LlamaReadOptions::kEverySequence));
   std::vector<kvd_sequence> handles;
-  for (const wire::LlamaEntry& entry : made) handles.push_back(entry.handle);
+  for (const ImportedSequence& imported : made) {
+    handles.push_back(static_cast<kvd_sequence>(imported.handle));
+  }
   *sequences = CopyForCaller(handles.data(), handles.size());
   *sequence_count = handles.size();
   return file.size();

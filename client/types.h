@@ -107,6 +107,23 @@ struct LlamaFileOptions {
   bool is_unrotated = false;  // of 2026: quantised heads as with LLAMA_ATTN_ROT_DISABLE
 };
 
+// Which sequences of a file are wanted, and how it was written.
+struct LlamaReadOptions {
+  static constexpr std::int32_t kOnlySequence = -1;
+  static constexpr std::int32_t kEverySequence = -2;
+  std::int32_t sequence_id = kOnlySequence;  // of a session, or one of the two above
+  bool is_unrotated = false;                 // quantised heads are not rotated
+};
+
+// A sequence that was made of a file of llama.cpp.
+struct ImportedSequence {
+  SequenceHandle handle = SequenceHandle::kNone;
+  std::uint32_t cell_count = 0;
+  std::uint32_t tokens_left_out = 0;  // of the file: behind the last cell
+  std::uint32_t cells_left_out = 0;   // of the file: behind the last token
+  bool is_converted = false;          // K or V had another type than the pool's
+};
+
 // Changing what another session of the same user owns, or replacing a name.
 enum class Force : bool { kNo, kYes };
 

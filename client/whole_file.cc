@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "shm/unique_fd.h"
-
 namespace kvd {
 namespace {
 
@@ -18,17 +16,6 @@ std::unexpected<Error> FailOpen(const std::string& path) {
   if (number == ENOENT) error.code = Code::kNotFound;
   if (number == EACCES || number == EPERM) error.code = Code::kPermission;
   return std::unexpected(std::move(error));
-}
-
-Status WriteAll(int file, const std::string& path, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FailErrno(path);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  if (::fsync(file) != 0) return FailErrno(path);
-  return {};
 }
 
 }  // namespace
@@ -52,15 +39,32 @@ Result<std::vector<std::byte>> ReadWholeFile(const std::string& path) {
   return bytes;
 }
 
-Status WriteWholeFile(const std::string& path, std::span<const std::byte> bytes) {
-  const std::string beside = path + "." + std::to_string(::getpid()) + ".tmp";
-  const UniqueFd file(
-      ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+Result<WholeFileWriter> WholeFileWriter::Create(std::string path) {
+  std::string beside = path + "." + std::to_string(::getpid()) + ".tmp";
+  UniqueFd file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!file) return FailOpen(beside);
-  Status done = WriteAll(file.get(), beside, bytes);
-  if (done && ::rename(beside.c_str(), path.c_str()) != 0) done = FailErrno(path);
-  if (!done) ::unlink(beside.c_str());
-  return done;
+  return WholeFileWriter(std::move(path), std::move(beside), std::move(file));
+}
+
+WholeFileWriter::~WholeFileWriter() {
+  if (file_) ::unlink(beside_.c_str());
+}
+
+Status WholeFileWriter::Write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return FailErrno(path_);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+Status WholeFileWriter::Commit() {
+  if (::fsync(file_.get()) != 0) return FailErrno(path_);
+  if (::rename(beside_.c_str(), path_.c_str()) != 0) return FailErrno(path_);
+  file_.reset();
+  return {};
 }
 
 }  // namespace kvd

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "daemon/held_bytes.h"
-#include "engine/work_control.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 #include "shm/verb_slots.h"
+#include "shm/work_control.h"
 
 namespace kvd {
 

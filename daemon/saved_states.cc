@@ -12,6 +12,7 @@
 #include <chrono>
 #include <string_view>
 
+#include "daemon/load_states.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
 #include "engine/saved_state/state_file_writer.h"
@@ -19,7 +20,7 @@
 namespace kvd {
 namespace {
 
-// A save or load takes two cores at most, for a short time.
+// A save takes two cores at most, for a short time.
 constexpr unsigned kThreads = 2;
 
 // Inside `folder`, through no symbolic link.
@@ -278,56 +279,6 @@ Result<wire::SaveReply> SavedStates::Save(const SaveCall& call, WorkControl& wor
   return reply;
 }
 
-Status SavedStates::RestoreSampler(std::span<const std::byte> sampler, SamplerStates* samplers,
-                                   wire::LoadedEntry* entry) const {
-  if (sampler.empty()) return {};
-  KVD_TRY(KeptSampler kept, DecodeSampler(sampler, engine_.config().vocab_size));
-  if (samplers == nullptr) return {};
-  KVD_CHECK_OK(samplers->PutLoaded(static_cast<SequenceHandle>(entry->handle), std::move(kept)));
-  entry->flags |= wire::kLoadedSampler;
-  return {};
-}
-
-Status SavedStates::LoadOne(const StateFileReader& file, std::size_t number,
-                            SamplerStates* samplers, WorkControl& work, wire::LoadedEntry* entry,
-                            std::vector<TokenId>* tokens) {
-  const auto handle = static_cast<SequenceHandle>(entry->handle);
-  const state_file::SequenceHeader& header = file.sequences()[number].header;
-  if ((header.flags & state_file::kHasRows) == 0) {
-    KVD_CHECK_OK(CheckModel(engine_, file));
-    KVD_TRY(const SavedTokens saved, ReadSavedTokens(engine_, file, number));
-    if (!saved.cross_tokens.empty()) {
-      return Fail(Code::kUnsupported, "tokens alone were saved, and of an encoded text");
-    }
-    entry->token_count = static_cast<std::uint32_t>(saved.tokens.size());
-    tokens->insert(tokens->end(), saved.tokens.begin(), saved.tokens.end());
-    return RestoreSampler(saved.sampler, samplers, entry);
-  }
-  KVD_TRY(const LoadReport report, LoadSequence(engine_, file, number, handle, kThreads, work));
-  entry->cell_count = report.cell_count;
-  entry->flags = report.is_converted ? static_cast<std::uint32_t>(wire::kLoadedConverted) : 0u;
-  CopyText(kernels::DataTypeName(report.k_type), entry->k_type);
-  CopyText(kernels::DataTypeName(report.v_type), entry->v_type);
-  entry->raw_bytes = report.raw_bytes;
-  return RestoreSampler(report.sampler, samplers, entry);
-}
-
-Status SavedStates::LoadAll(const SequenceOwner& owner, const RequestTag& applied,
-                            const StateFileReader& file, SamplerStates* samplers, WorkControl& work,
-                            std::vector<wire::LoadedEntry>* entries, std::vector<TokenId>* tokens) {
-  RequestTag part = applied;
-  part.completes = false;
-  for (std::size_t number = 0; number < file.sequences().size(); ++number) {
-    KVD_CHECK_OK(work.Continue());
-    KVD_TRY(const SequenceHandle handle, engine_.memory().sequences().Create(owner, part));
-    entries->push_back({});
-    entries->back().handle = static_cast<std::uint64_t>(handle);
-    KVD_CHECK_OK(LoadOne(file, number, samplers, work, &entries->back(), tokens));
-  }
-  return engine_.memory().sessions().Remember(applied, Sessions::Stage::kEnded,
-                                              file.header().header_crc);
-}
-
 Result<wire::LoadReply> SavedStates::Load(const SequenceOwner& owner, const std::string& name,
                                           SamplerStates* samplers, const FileAttempt& attempt,
                                           WorkControl& work) {
@@ -340,22 +291,20 @@ Result<wire::LoadReply> SavedStates::Load(const SequenceOwner& owner, const std:
   if (answered) return *std::move(answered);
   if (!opened) return std::unexpected(opened.error());
   const StateFileReader& file = *opened;
-  std::vector<wire::LoadedEntry> entries;
-  std::vector<TokenId> tokens;
-  if (Status status = LoadAll(owner, attempt.applied, file, samplers, work, &entries, &tokens);
-      !status) {
-    for (const wire::LoadedEntry& entry : entries) {
-      (void)engine_.memory().sequences().Drop(static_cast<SequenceHandle>(entry.handle));
-    }
-    return std::unexpected(std::move(status).error());
-  }
-  wire::LoadReply reply{.first = static_cast<SequenceHandle>(entries.front().handle),
-                        .count = std::ssize(entries)};
-  for (const auto bytes : {std::as_bytes(std::span(entries)), std::as_bytes(std::span(tokens))}) {
-    reply.entries.insert(reply.entries.end(), bytes.begin(), bytes.end());
-  }
+  RequestTag part = attempt.applied;
+  part.completes = false;
+  const auto complete = [&]() -> Status {
+    return engine_.memory().sessions().Remember(attempt.applied, Sessions::Stage::kEnded,
+                                                file.header().header_crc);
+  };
+  KVD_TRY(wire::LoadReply reply, LoadStates({.engine = engine_,
+                                             .samplers = samplers,
+                                             .owner = owner,
+                                             .part = part,
+                                             .complete = complete},
+                                            file, work));
   Log(LogLevel::kInfo, "load",
-      "name=" + name + " sequences=" + std::to_string(entries.size()) +
+      "name=" + name + " sequences=" + std::to_string(reply.count) +
           " uid=" + std::to_string(owner.uid));
   return reply;
 }

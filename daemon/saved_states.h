@@ -18,10 +18,10 @@
 #include "engine/engine.h"
 #include "engine/saved_state/load_sequence.h"
 #include "engine/saved_state/save_sequences.h"
-#include "engine/work_control.h"
 #include "shm/mutex.h"
 #include "shm/unique_fd.h"
 #include "shm/verb_table.h"
+#include "shm/work_control.h"
 
 namespace kvd {
 
@@ -81,14 +81,6 @@ class SavedStates {
   // Error: kNoSpace (the uid may not hold that many more bytes).
   Result<std::unique_ptr<Reservation>> Reserve(std::uint32_t uid, int folder,
                                                std::uint64_t wanted_bytes);
-  // The sequences of the file in fresh ones of the owner's, all or none.
-  Status LoadAll(const SequenceOwner& owner, const RequestTag& applied, const StateFileReader& file,
-                 SamplerStates* samplers, WorkControl& work,
-                 std::vector<wire::LoadedEntry>* entries, std::vector<TokenId>* tokens);
-  Status LoadOne(const StateFileReader& file, std::size_t number, SamplerStates* samplers,
-                 WorkControl& work, wire::LoadedEntry* entry, std::vector<TokenId>* tokens);
-  Status RestoreSampler(std::span<const std::byte> sampler, SamplerStates* samplers,
-                        wire::LoadedEntry* entry) const;
   wire::SavedEntry Describe(int folder, const std::string& name) const;
 
   const UniqueFd directory_;

@@ -23,7 +23,6 @@
 
 #include "daemon/acquired_sequence.h"
 #include "daemon/held_bytes.h"
-#include "daemon/llama_upload.h"
 #include "daemon/permissions.h"
 #include "daemon/quotas.h"
 #include "daemon/replay_request.h"
@@ -32,6 +31,7 @@
 #include "daemon/saved_states.h"
 #include "daemon/scheduler.h"
 #include "daemon/session.h"
+#include "daemon/state_upload.h"
 #include "daemon/verb_call.h"
 #include "engine/engine.h"
 #include "shm/verb_table.h"
@@ -149,10 +149,10 @@ class Service {
   Result<Outcome> Do(const Call<wire::EmbedArgs>& call);
   Result<Outcome> Do(const Call<wire::EncodeArgs>& call);
   Result<wire::CancelReply> Do(const Call<wire::CancelArgs>& call);
-  // verbs_llama.cc
-  Result<Outcome> Do(const Call<wire::LlamaExportArgs>& call);
-  Result<wire::LlamaUploadReply> Do(const Call<wire::LlamaUploadArgs>& call);
-  Result<Outcome> Do(const Call<wire::LlamaImportArgs>& call);
+  // verbs_state.cc
+  Result<Outcome> Do(const Call<wire::ExportStateArgs>& call);
+  Result<wire::UploadStateReply> Do(const Call<wire::UploadStateArgs>& call);
+  Result<Outcome> Do(const Call<wire::ImportStateArgs>& call);
   // verbs_info.cc
   Result<wire::PingReply> Do(const Call<wire::PingArgs>& call);
   Result<Outcome> Do(const Call<wire::InfoArgs>& call);
@@ -197,14 +197,13 @@ class Service {
   Status CheckTokenCount(std::uint64_t tokens) const;
   // Error: kInvalidArgument (pos is not the next position, or positions would overflow).
   Result<Pos> CheckNextPos(const SequenceInfo& info, std::int64_t pos, std::size_t tokens) const;
-  // ---- verbs_llama.cc
-  Result<wire::LlamaImportReply> ImportUploaded(const Session& session, const SequenceOwner& owner,
-                                                const RequestTag& applied,
-                                                const wire::LlamaImportParams& params,
-                                                LlamaUpload& upload, WorkControl& work);
+  // ---- verbs_state.cc
+  Result<wire::LoadReply> ImportUploaded(const Session& session, const SequenceOwner& owner,
+                                         const RequestTag& applied, StateUpload& upload,
+                                         WorkControl& work);
   std::vector<SequenceHandle> SequencesOf(SessionId session) const;
   // Of an export or an upload.
-  std::uint64_t LlamaBytesMax(std::uint32_t uid) const;
+  std::uint64_t StateBytesMax(std::uint32_t uid) const;
 
   Engine& engine_;
   Memory& memory_;
@@ -214,7 +213,7 @@ class Service {
   const PrefixOptions prefixes_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   SamplerStates samplers_;
-  std::map<SessionId, LlamaUpload> uploads_;  // files that are being sent
+  std::map<SessionId, StateUpload> uploads_;  // states that are being sent
   HeldBytes held_;
   const std::uint64_t tokens_max_;
 };

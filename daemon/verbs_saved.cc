@@ -13,7 +13,7 @@ SaveProfile ProfileOf(std::int64_t bits) {
   SaveProfile profile{.with_logits = (bits & wire::kSaveNoLogits) == 0,
                       .tokens_only = (bits & wire::kSaveTokensOnly) != 0,
                       .packed = (bits & wire::kSaveUnpacked) == 0};
-  if ((bits & wire::kSaveQ8Rows) != 0) profile.rows_type = kernels::DataType::kQ8_0;
+  if ((bits & wire::kSaveQ8Rows) != 0) profile.k_type = profile.v_type = kernels::DataType::kQ8_0;
   return profile;
 }
 

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "engine/work_control.h"
 #include "shm/ids.h"
+#include "shm/work_control.h"
 
 namespace kvd {
 

@@ -19,10 +19,10 @@
 #include "shm/verb_slots.h"
 #include "shm/verbs_computing.h"
 #include "shm/verbs_daemon.h"
-#include "shm/verbs_llama.h"
 #include "shm/verbs_saved.h"
 #include "shm/verbs_sequences.h"
 #include "shm/verbs_snapshots.h"
+#include "shm/verbs_state.h"
 #include "shm/verbs_text.h"
 #include "shm/verbs_why.h"
 #include "shm/wire_generate.h"
@@ -67,9 +67,9 @@ enum class Verb : std::uint16_t {
   kSaved = 34,
   kRemoveSaved = 35,
   kSaveAll = 36,
-  kLlamaExport = 37,
-  kLlamaUpload = 38,
-  kLlamaImport = 39,
+  kExportState = 37,
+  kUploadState = 38,
+  kImportState = 39,
   kCache = 40,
   kProfile = 41,
   kWhy = 42,
@@ -85,8 +85,7 @@ enum class PayloadKind : std::uint8_t {
   kTokens,
   kGenerate,
   kChat,
-  kLlamaExport,
-  kLlamaImport,
+  kExportState,
 };
 
 struct PayloadRule {
@@ -291,24 +290,20 @@ inline constexpr std::tuple kVerbTable{
                                  .flags = kFlagForce,
                                  .payload = NamePayload(PayloadKind::kSavedName, Access::kNone, 0),
                                  .resend = Resend::kHandler}),
-    Row<LlamaExportArgs, LlamaExportReply>(
-        {.verb = Verb::kLlamaExport,
-         .name = "llama_export",
-         .payload = {.kind = PayloadKind::kLlamaExport,
-                     .bytes_min = sizeof(LlamaExportParams),
-                     .bytes_max = sizeof(LlamaExportParams) + kLlamaHandlesMax * 8,
+    Row<ExportStateArgs, ExportStateReply>(
+        {.verb = Verb::kExportState,
+         .name = "export_state",
+         .payload = {.kind = PayloadKind::kExportState,
+                     .bytes_min = sizeof(ExportStateParams),
+                     .bytes_max = sizeof(ExportStateParams) + kStateHandlesMax * 8,
                      .unit = 8,
                      .access = Access::kRead}}),
-    Row<LlamaUploadArgs, LlamaUploadReply>({.verb = Verb::kLlamaUpload,
-                                            .name = "llama_upload",
+    Row<UploadStateArgs, UploadStateReply>({.verb = Verb::kUploadState,
+                                            .name = "upload_state",
                                             .payload = {.kind = PayloadKind::kBytes,
                                                         .bytes_min = 1,
                                                         .bytes_max = kUploadPieceBytesMax}}),
-    Row<LlamaImportArgs, LlamaImportReply>({.verb = Verb::kLlamaImport,
-                                            .name = "llama_import",
-                                            .payload = {.kind = PayloadKind::kLlamaImport,
-                                                        .bytes_min = sizeof(LlamaImportParams),
-                                                        .bytes_max = sizeof(LlamaImportParams)}}),
+    Row<ImportStateArgs, LoadReply>({.verb = Verb::kImportState, .name = "import_state"}),
     Row<CacheArgs, OneReply<CacheReply>>({.verb = Verb::kCache, .name = "cache"}),
     Row<ProfileArgs, OneReply<ProfileReply>>({.verb = Verb::kProfile, .name = "profile"}),
     Row<WhyArgs, OneReply<WhyRecord>>(

@@ -27,6 +27,7 @@
 //   2  prompts begin with what other sequences hold: salts, flags, verbs 29 to 31, what replies say
 //   3  sessions are taken up again, requests sent again
 //   4  clients that come back are not answered by a daemon that stops: kHelloReturns
+//   5  verbs 37 to 39 carry saved states instead of files of llama.cpp
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@
 
 namespace kvd::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 4;
+inline constexpr std::uint32_t kProtocolVersion = 5;
 inline constexpr std::uint64_t kHelloMagic = 0x314f4c4c4544564bull;    // "KVDELLO1"
 inline constexpr std::uint64_t kWelcomeMagic = 0x31434c455744564bull;  // "KVDWELC1"
 

@@ -7,6 +7,7 @@
 #include "client/kvctl/json_output.h"
 #include "client/kvctl/terminal.h"
 #include "client/kvctl/verbs.h"
+#include "client/llama_file_sink.h"
 #include "client/whole_file.h"
 #include "shm/wire_check.h"
 
@@ -43,13 +44,12 @@ Status ImportFile(const GlobalOptions& global, const LlamaOptions& options) {
   KVD_CHECK_OK(wire::ValidateName(name));
   KVD_TRY(const auto file, ReadWholeFile(options.path));
   KVD_TRY(const Client client, Client::Connect(global.connect));
-  KVD_TRY(const auto made, client.ImportLlama(file, options.sequence_id,
-                                              options.is_unrotated ? wire::kLlamaUnrotated : 0u));
+  KVD_TRY(const auto made, client.ImportLlama(file, {.sequence_id = options.sequence_id,
+                                                     .is_unrotated = options.is_unrotated}));
   if (made.size() != 1) return Fail(Code::kCorrupt, "answer: no sequence in it");
-  const wire::LlamaEntry& entry = made.front();
+  const ImportedSequence& entry = made.front();
   KVD_TRY(const SequenceHandle snapshot,
-          client.Publish(static_cast<SequenceHandle>(entry.handle), name,
-                         FlagIf(options.is_forced, wire::kFlagForce)));
+          client.Publish(entry.handle, name, FlagIf(options.is_forced, wire::kFlagForce)));
   if (global.wants_json) {
     Json json = Json::Object();
     json.Set("name", name)
@@ -57,13 +57,13 @@ Status ImportFile(const GlobalOptions& global, const LlamaOptions& options) {
         .Set("cells", std::uint64_t{entry.cell_count})
         .Set("tokens_left_out", std::uint64_t{entry.tokens_left_out})
         .Set("cells_left_out", std::uint64_t{entry.cells_left_out})
-        .Set("converted", entry.is_converted != 0)
+        .Set("converted", entry.is_converted)
         .Set("bytes", std::uint64_t{file.size()});
     std::puts(json.Text().c_str());
     return {};
   }
   std::printf("%s  %u cells  %s\n", name.c_str(), entry.cell_count, HandleText(snapshot).c_str());
-  if (entry.is_converted != 0) std::fprintf(stderr, "K and V converted to the pool's types\n");
+  if (entry.is_converted) std::fprintf(stderr, "K and V converted to the pool's types\n");
   if (entry.tokens_left_out != 0) {
     std::fprintf(stderr, "%u tokens behind the last cell left out\n", entry.tokens_left_out);
   }
@@ -83,14 +83,15 @@ Status ExportFile(const GlobalOptions& global, const LlamaOptions& options) {
   KVD_TRY(format.v_type, TypeFrom(options.v_type));
   KVD_TRY(const SequenceHandle handle, ParseHandle(options.handle));
   KVD_TRY(const Client client, Client::Connect(global.connect));
-  KVD_TRY(const auto file, client.ExportLlama(std::span(&handle, 1), format));
-  KVD_CHECK_OK(WriteWholeFile(options.path, file));
+  LlamaFileSink sink(options.path);
+  KVD_TRY(const std::uint64_t bytes, client.ExportLlama(std::span(&handle, 1), format, sink));
+  KVD_CHECK_OK(sink.Commit());
   if (global.wants_json) {
     Json json = Json::Object();
-    json.Set("file", options.path).Set("bytes", std::uint64_t{file.size()});
+    json.Set("file", options.path).Set("bytes", bytes);
     std::puts(json.Text().c_str());
   } else {
-    std::printf("%s  %s\n", options.path.c_str(), BytesText(file.size()).c_str());
+    std::printf("%s  %s\n", options.path.c_str(), BytesText(bytes).c_str());
   }
   return {};
 }

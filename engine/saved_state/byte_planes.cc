@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "shm/check.h"
+#include "state_form/state_layout.h"
 
 namespace kvd {
 namespace {
@@ -27,7 +28,7 @@ void JoinFixed(const std::byte* source, std::byte* destination, std::size_t coun
 
 void SplitPlanes(const std::byte* source, std::byte* destination, std::size_t byte_count,
                  std::size_t element_bytes) {
-  KVD_ASSERT(element_bytes >= 1 && element_bytes <= kPlaneElementBytesMax);
+  KVD_ASSERT(element_bytes >= 1 && element_bytes <= state_file::kPlaneElementBytesMax);
   const std::size_t count = byte_count / element_bytes;
   switch (element_bytes) {
     case 1: std::memcpy(destination, source, count); break;
@@ -47,7 +48,7 @@ void SplitPlanes(const std::byte* source, std::byte* destination, std::size_t by
 
 void JoinPlanes(const std::byte* source, std::byte* destination, std::size_t byte_count,
                 std::size_t element_bytes) {
-  KVD_ASSERT(element_bytes >= 1 && element_bytes <= kPlaneElementBytesMax);
+  KVD_ASSERT(element_bytes >= 1 && element_bytes <= state_file::kPlaneElementBytesMax);
   const std::size_t count = byte_count / element_bytes;
   switch (element_bytes) {
     case 1: std::memcpy(destination, source, count); break;

@@ -6,10 +6,9 @@
 
 namespace kvd {
 
-inline constexpr std::size_t kPlaneElementBytesMax = 64;
-
 // source, destination: byte_count bytes, not overlapping. Bytes behind the last whole element stay
-// as they are. REQUIRES: element_bytes is 1 to kPlaneElementBytesMax.
+// as they are. REQUIRES: element_bytes is 1 to
+// state_file::kPlaneElementBytesMax.
 void SplitPlanes(const std::byte* source, std::byte* destination, std::size_t byte_count,
                  std::size_t element_bytes);
 // The way back.

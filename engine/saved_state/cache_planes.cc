@@ -6,6 +6,15 @@
 
 namespace kvd {
 
+namespace {
+
+// Behind the model's layers are those of the cross attention, which has none.
+std::uint32_t WindowOf(const ModelConfig& config, std::uint32_t layer) {
+  return layer < config.window.size() ? config.window[layer] : 0;
+}
+
+}  // namespace
+
 std::vector<CachePlane> CachePlanesOf(const ModelConfig& config, const CellLayout& cells) {
   std::vector<CachePlane> planes;
   for (std::uint32_t layer = 0; layer < cells.layers.size(); ++layer) {
@@ -16,37 +25,17 @@ std::vector<CachePlane> CachePlanesOf(const ModelConfig& config, const CellLayou
                       .group = cells.groups[layer],
                       .head_count = at.kv_head_count,
                       .dim = config.head_dim_k,
+                      .window = WindowOf(config, layer),
                       .type = cells.k_type});
     planes.push_back({.layer = layer,
                       .side = CacheSide::kValues,
                       .group = cells.groups[layer],
                       .head_count = at.kv_head_count,
                       .dim = config.head_dim_v,
+                      .window = WindowOf(config, layer),
                       .type = cells.v_type});
   }
   return planes;
-}
-
-std::string PlaneText(const CachePlane& plane) {
-  return (plane.side == CacheSide::kKeys ? "keys of layer " : "values of layer ") +
-         std::to_string(plane.layer);
-}
-
-Status CheckRowType(const CachePlane& plane, kernels::DataType type) {
-  switch (type) {
-    case kernels::DataType::kF32:
-    case kernels::DataType::kF16:
-    case kernels::DataType::kBF16:
-    case kernels::DataType::kQ8_0: break;
-    default:
-      return Fail(Code::kUnsupported, PlaneText(plane) + ": " + kernels::DataTypeName(type) +
-                                          "; f32, f16, bf16 and q8_0 can be saved");
-  }
-  if (plane.dim % kernels::ElementsPerBlock(type) == 0) return {};
-  return Fail(Code::kUnsupported, PlaneText(plane) + ": " + kernels::DataTypeName(type) +
-                                      " packs " + std::to_string(kernels::ElementsPerBlock(type)) +
-                                      " elements of a head together, this model's heads have " +
-                                      std::to_string(plane.dim));
 }
 
 RowPlacement HeadMajor(const CachePlane& plane, kernels::DataType type, std::size_t cell_count) {

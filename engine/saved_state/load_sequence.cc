@@ -17,6 +17,8 @@ namespace {
 using state_file::SectionEntry;
 using state_file::SectionKind;
 
+constexpr std::size_t kSectionUnits = 16;  // of work
+
 std::unexpected<Error> Corrupt(std::size_t section, const std::string& what) {
   return Fail(Code::kCorrupt, "state file: section " + std::to_string(section) + ": " + what);
 }
@@ -50,21 +52,22 @@ struct RowsPlace {
 class Loader {
  public:
   Loader(Engine& engine, const StateFileReader& file, std::size_t number, unsigned threads,
-         std::uint32_t cells)
+         const LoadOptions& options)
       : engine_(engine),
         file_(file),
         saved_(file.sequences()[number]),
         header_(saved_.header),
         planes_(CachePlanesOf(engine.config(), engine.cell_layout())),
-        buffers_(threads) {
+        buffers_(threads),
+        origin_(options.origin) {
     const bool may_cut =
         engine.state_bytes() == 0 && engine.cell_layout().cross_group == layout::kNoSlot &&
         std::ranges::all_of(planes_, [](const CachePlane& plane) { return plane.group == 0; });
-    if (may_cut && cells < header_.cell_count) end_cell_ = cells;
+    if (may_cut && options.cells < header_.cell_count) end_cell_ = options.cells;
   }
 
   // Structure, before anything is reserved.
-  Status Check();
+  Status Check(WorkControl& work);
   Result<std::unique_ptr<SequenceImport>> Begin(SequenceHandle handle, const SavedTokens& tokens);
   Status Feed(SequenceImport& import, unsigned worker, std::size_t section);
   bool is_converted() const { return is_converted_; }
@@ -74,6 +77,10 @@ class Loader {
   Result<RowsPlace> PlaceOf(std::size_t section) const;
   bool has_logits() const {
     return (header_.flags & state_file::kHasLogits) != 0 && end_cell_ >= header_.cell_count;
+  }
+  std::uint32_t pristine_cells() const {
+    if (is_converted_ || origin_ == StateOrigin::kClient) return 0;
+    return std::min(header_.pristine_cells, cell_count());
   }
   std::uint32_t EndCell(const CachePlane& plane) const {
     return plane.group == engine_.cell_layout().cross_group ? header_.cross_cells
@@ -86,7 +93,8 @@ class Loader {
   const state_file::SequenceHeader& header_;
   const std::vector<CachePlane> planes_;
   std::vector<StateFileReader::Buffers> buffers_;  // by worker
-  std::vector<std::uint32_t> first_cells_;         // by plane
+  const StateOrigin origin_;
+  std::vector<std::uint32_t> first_cells_;  // by plane
   std::vector<std::uint32_t> checkpoint_cells_;
   bool is_converted_ = false;
   std::uint32_t end_cell_ = std::numeric_limits<std::uint32_t>::max();
@@ -118,7 +126,8 @@ Result<RowsPlace> Loader::PlaceOf(std::size_t section) const {
   return place;
 }
 
-Status Loader::Check() {
+Status Loader::Check(WorkControl& work) {
+  WorkMeter meter(work);
   if ((header_.flags & state_file::kHasRows) == 0 &&
       (header_.cell_count | header_.cross_cells) != 0) {
     return Fail(Code::kUnsupported, "tokens alone were saved: they have to be computed again");
@@ -140,6 +149,7 @@ Status Loader::Check() {
   std::vector<std::optional<Cells>> cells(planes_.size());
   for (std::size_t at = saved_.first_section; at < saved_.end_section; ++at) {
     const SectionEntry& entry = file_.sections()[at];
+    KVD_CHECK_OK(meter.Spend(kSectionUnits + planes_.size()));
     if (entry.kind == SectionKind::kState && entry.begin == 0) {
       checkpoint_cells_.push_back(entry.cells);
     }
@@ -172,17 +182,16 @@ Status Loader::Check() {
 
 Result<std::unique_ptr<SequenceImport>> Loader::Begin(SequenceHandle handle,
                                                       const SavedTokens& tokens) {
-  return SequenceImport::Begin(
-      engine_,
-      {.handle = handle,
-       .tokens = std::span(tokens.tokens).first(cell_count()),
-       .positions = std::span(tokens.positions).first(cell_count()),
-       .cross_tokens = tokens.cross_tokens,
-       .pristine_cells = is_converted_ ? 0 : std::min(header_.pristine_cells, cell_count()),
-       .first_cells = first_cells_,
-       .has_state = (header_.flags & state_file::kHasState) != 0,
-       .checkpoint_cells = checkpoint_cells_,
-       .has_logits = has_logits()});
+  return SequenceImport::Begin(engine_,
+                               {.handle = handle,
+                                .tokens = std::span(tokens.tokens).first(cell_count()),
+                                .positions = std::span(tokens.positions).first(cell_count()),
+                                .cross_tokens = tokens.cross_tokens,
+                                .pristine_cells = pristine_cells(),
+                                .first_cells = first_cells_,
+                                .has_state = (header_.flags & state_file::kHasState) != 0,
+                                .checkpoint_cells = checkpoint_cells_,
+                                .has_logits = has_logits()});
 }
 
 Status Loader::Feed(SequenceImport& import, unsigned worker, std::size_t section) {
@@ -270,11 +279,11 @@ Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader&
 
 Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std::size_t number,
                                 SequenceHandle handle, unsigned threads, WorkControl& work,
-                                std::uint32_t cells) {
+                                const LoadOptions& options) {
   KVD_CHECK_OK(CheckModel(engine, file));
   KVD_CHECK_OK(CheckNumericForm(engine, file));
-  Loader loader(engine, file, number, threads, cells);
-  KVD_CHECK_OK(loader.Check());
+  Loader loader(engine, file, number, threads, options);
+  KVD_CHECK_OK(loader.Check(work));
   KVD_TRY(SavedTokens tokens, ReadSavedTokens(engine, file, number));
   KVD_TRY(std::unique_ptr<SequenceImport> import, loader.Begin(handle, tokens));
   const SavedSequence& saved = file.sequences()[number];

@@ -1,4 +1,4 @@
-// Loading: one sequence of a state file into an empty sequence.
+// Loading: one sequence of a saved state into an empty sequence.
 //
 // All of it is checked (structure, sums, finiteness) before the sequence changes, in one commit.
 // Other sequences go on meanwhile. Any thread, for as long as it takes.
@@ -10,7 +10,7 @@
 
 #include "engine/engine.h"
 #include "engine/saved_state/state_file_reader.h"
-#include "engine/work_control.h"
+#include "shm/work_control.h"
 
 namespace kvd {
 
@@ -43,14 +43,25 @@ Status CheckNumericForm(const Engine& engine, const StateFileReader& file);
 Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader& file,
                                     std::size_t number);
 
-// Its first `cells` cells alone, if there are more and the model keeps neither windows nor states; no
-// logits then.
+// Who has written a state.
+enum class StateOrigin : std::uint8_t {
+  kThisDaemon,  // what it says of its cells is believed
+  kClient,      // none of its cells counts as computed by this model
+};
+
+struct LoadOptions {
+  // The first cells alone, if there are more and the model keeps neither windows nor states; no
+  // logits then.
+  std::uint32_t cells = std::numeric_limits<std::uint32_t>::max();
+  StateOrigin origin = StateOrigin::kThisDaemon;
+};
+
 // Errors: CheckModel's; CheckNumericForm's; kUnsupported (tokens alone were saved); kCorrupt, naming the
 // section; those of SequenceImport; kCancelled. Nothing has changed then. REQUIRES: number <
 // file.sequences().size(), threads > 0.
 Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std::size_t number,
                                 SequenceHandle handle, unsigned threads,
                                 WorkControl& work = Uncontrolled(),
-                                std::uint32_t cells = std::numeric_limits<std::uint32_t>::max());
+                                const LoadOptions& options = {});
 
 }  // namespace kvd

@@ -365,7 +365,7 @@ Result<SequenceHandle> PromptStore::LoadOpen(const StateFileReader& file,
   constexpr unsigned kThreads = 2;
   FlaggedWork work(cancelled);
   const Result<LoadReport> report =
-      LoadSequence(engine_, file, 0, handle, kThreads, work, prefix.cells_read);
+      LoadSequence(engine_, file, 0, handle, kThreads, work, {.cells = prefix.cells_read});
   if (report) return handle;
   (void)engine_.memory().sequences().Drop(handle);
   return std::unexpected(report.error());

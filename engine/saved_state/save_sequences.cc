@@ -1,7 +1,6 @@
 #include "engine/saved_state/save_sequences.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -10,6 +9,8 @@
 #include "engine/saved_state/section_workers.h"
 #include "engine/saved_state/state_file_writer.h"
 #include "shm/check.h"
+#include "shm/crc32c.h"
+#include "state_form/section_plan.h"
 
 namespace kvd {
 namespace {
@@ -17,31 +18,8 @@ namespace {
 using state_file::SectionEntry;
 using state_file::SectionKind;
 
-// What a thread works on stays in its second-level cache.
-constexpr std::uint64_t kSectionBytesWanted = 256u << 10;
-
 kernels::DataType TypeOf(const CachePlane& plane, const SaveProfile& profile) {
-  return profile.rows_type.value_or(plane.type);
-}
-
-SectionEntry EntryOf(SectionKind kind, std::uint32_t sequence, std::size_t element_bytes) {
-  SectionEntry entry = {};
-  entry.kind = kind;
-  entry.sequence = sequence;
-  entry.element_bytes = static_cast<std::uint8_t>(element_bytes);
-  return entry;
-}
-
-// `part` for the elements [begin, end) of bytes_each, a section's worth at a time.
-void AddRange(SectionEntry part, std::uint64_t begin, std::uint64_t end, std::uint64_t bytes_each,
-              std::vector<SectionEntry>* sections) {
-  const std::uint64_t at_once = std::max<std::uint64_t>(1, kSectionBytesWanted / bytes_each);
-  for (; begin < end; begin = part.end) {
-    part.begin = begin;
-    part.end = std::min(end, begin + at_once);
-    part.raw_bytes = static_cast<std::uint32_t>((part.end - begin) * bytes_each);
-    sections->push_back(part);
-  }
+  return (plane.side == CacheSide::kKeys ? profile.k_type : profile.v_type).value_or(plane.type);
 }
 
 Status AddRows(const SequenceExport& from, const SaveProfile& profile, std::uint32_t sequence,
@@ -55,25 +33,26 @@ Status AddRows(const SequenceExport& from, const SaveProfile& profile, std::uint
                                           " bytes of one cell, a section holds " +
                                           std::to_string(state_file::kSectionBytesMax));
     }
-    SectionEntry part = EntryOf(SectionKind::kRows, sequence, kernels::BytesPerBlock(type));
+    SectionEntry part = SectionOf(SectionKind::kRows, sequence, kernels::BytesPerBlock(type));
     part.layer = plane.layer;
     part.side = static_cast<std::uint8_t>(plane.side);
     part.type = static_cast<std::uint32_t>(type);
-    AddRange(part, from.first_cell(plane), from.end_cell(plane), plane.cell_bytes(type), sections);
+    AddSections(part, from.first_cell(plane), from.end_cell(plane), plane.cell_bytes(type),
+                sections);
   }
   return {};
 }
 
-void AddStates(const SequenceExport& from, std::uint32_t sequence,
+void AddStates(const SequenceExport& from, const SaveProfile& profile, std::uint32_t sequence,
                std::vector<SectionEntry>* sections) {
-  SectionEntry part = EntryOf(SectionKind::kState, sequence, sizeof(float));
+  SectionEntry part = SectionOf(SectionKind::kState, sequence, sizeof(float));
   for (const layout::Checkpoint& checkpoint : from.checkpoints()) {
-    if (checkpoint.cell_count == from.cell_count()) continue;
+    if (!profile.with_checkpoints || checkpoint.cell_count == from.cell_count()) continue;
     part.cells = checkpoint.cell_count;
-    AddRange(part, 0, from.state().size(), sizeof(float), sections);
+    AddSections(part, 0, from.state().size(), sizeof(float), sections);
   }
   part.cells = from.cell_count();
-  AddRange(part, 0, from.state().size(), sizeof(float), sections);
+  AddSections(part, 0, from.state().size(), sizeof(float), sections);
 }
 
 state_file::SequenceHeader HeaderOf(const SaveItem& item, const SaveProfile& profile) {
@@ -96,7 +75,8 @@ state_file::SequenceHeader HeaderOf(const SaveItem& item, const SaveProfile& pro
   if (!from.state().empty()) {
     header.flags |= state_file::kHasState;
     header.state_floats = from.state().size();
-    header.checkpoint_count = static_cast<std::uint32_t>(from.checkpoints().size());
+    const std::size_t checkpoints = profile.with_checkpoints ? from.checkpoints().size() : 0;
+    header.checkpoint_count = static_cast<std::uint32_t>(checkpoints);
   }
   if (profile.with_logits && !from.logits().empty()) {
     header.flags |= state_file::kHasLogits;
@@ -155,12 +135,6 @@ Result<std::span<const std::byte>> ReadRaw(const SaveItem& item, const SaveProfi
   return Fail(Code::kInternal, "a section of no kind");
 }
 
-std::uint64_t NowUnixMs() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
-}
-
 }  // namespace
 
 static_assert(sizeof(Pos) == sizeof(std::int32_t) && sizeof(TokenId) == sizeof(std::int32_t));
@@ -181,18 +155,18 @@ Result<std::vector<SectionEntry>> PlanSections(std::span<const SaveItem> items,
                                               " bytes, at most " +
                                               std::to_string(state_file::kSamplerBytesMax));
     }
-    SectionEntry header = EntryOf(SectionKind::kSequence, number, 0);
+    SectionEntry header = SectionOf(SectionKind::kSequence, number, 0);
     header.raw_bytes = sizeof(state_file::SequenceHeader);
     sections.push_back(header);
     const auto add = [&](SectionKind kind, std::size_t element_bytes, std::size_t count) {
-      AddRange(EntryOf(kind, number, element_bytes), 0, count, element_bytes, &sections);
+      AddSections(SectionOf(kind, number, element_bytes), 0, count, element_bytes, &sections);
     };
     add(SectionKind::kTokens, sizeof(TokenId), from.tokens().size());
     add(SectionKind::kPositions, sizeof(Pos), from.positions().size());
     add(SectionKind::kCrossTokens, sizeof(TokenId), from.cross_tokens().size());
     if (!profile.tokens_only) {
       KVD_CHECK_OK(AddRows(from, profile, number, &sections));
-      AddStates(from, number, &sections);
+      AddStates(from, profile, number, &sections);
       if (profile.with_logits) add(SectionKind::kLogits, sizeof(float), from.logits().size());
     }
     add(SectionKind::kSampler, 1, sampler_bytes);
@@ -201,6 +175,17 @@ Result<std::vector<SectionEntry>> PlanSections(std::span<const SaveItem> items,
 }
 
 namespace {
+
+state_file::FileHeader HeaderOf(const Engine& engine, std::uint32_t sequence_count) {
+  state_file::FileHeader header = {};
+  header.sequence_count = sequence_count;
+  header.saved_unix_ms = StateTimeNowMs();
+  std::ranges::copy(engine.fingerprint().words, header.fingerprint);
+  header.numeric_form = static_cast<std::uint32_t>(engine.numeric_form());
+  const std::string_view architecture = engine.config().architecture_name();
+  architecture.copy(header.architecture, sizeof header.architecture - 1);
+  return header;
+}
 
 struct Worker {
   std::vector<std::byte> raw;
@@ -227,14 +212,8 @@ Result<SaveReport> WriteFile(const Engine& engine, std::uint32_t sequence_count,
                                  : SectionCodec::Packed{.bytes = raw});
   };
   KVD_CHECK_OK(ForSections(threads, plan.size(), work, write, [&] { writer->GiveUp(); }));
-  state_file::FileHeader header = {};
-  header.sequence_count = sequence_count;
-  header.saved_unix_ms = NowUnixMs();
-  std::ranges::copy(engine.fingerprint().words, header.fingerprint);
+  state_file::FileHeader header = HeaderOf(engine, sequence_count);
   std::ranges::copy(target.name_space, header.name_space);
-  header.numeric_form = static_cast<std::uint32_t>(engine.numeric_form());
-  const std::string_view architecture = engine.config().architecture_name();
-  architecture.copy(header.architecture, sizeof header.architecture - 1);
   SaveReport report;
   for (const SectionEntry& entry : plan) report.raw_bytes += entry.raw_bytes;
   Result<std::uint64_t> file_bytes;
@@ -269,6 +248,30 @@ Result<SaveReport> SaveBriefly(const Engine& engine, SequenceExport& from,
     return std::span<const std::byte>(*buffer);
   };
   return WriteFile(engine, 1, profile, std::move(sections), target, 1, work, read);
+}
+
+Status WriteState(const Engine& engine, std::span<const SaveItem> items, const SaveProfile& profile,
+                  std::vector<SectionEntry> sections, StateParts parts, std::span<std::byte> to,
+                  WorkControl& work) {
+  KVD_ASSERT(to.size() == StateBytes(sections, parts));
+  PlaceUnpacked(sections);
+  state_file::FileHeader header = HeaderOf(engine, static_cast<std::uint32_t>(items.size()));
+  header.file_bytes = UnpackedFileBytes(sections);
+  std::size_t at = StateHeadBytes(sections.size());
+  std::vector<std::byte> buffer;
+  for (SectionEntry& entry : sections) {
+    if (IsLeftOut(entry, parts)) continue;
+    KVD_CHECK_OK(work.Continue());
+    KVD_TRY(const auto raw, ReadRaw(items[entry.sequence], profile, entry, &buffer));
+    entry.crc = Crc32c(0, raw);
+    std::memcpy(to.data() + at, raw.data(), raw.size());
+    at += raw.size();
+  }
+  CompleteStateHeader(sections, &header);
+  std::memcpy(to.data(), &header, sizeof header);
+  const auto table = std::as_bytes(std::span(sections));
+  std::memcpy(to.data() + sizeof header, table.data(), table.size());
+  return {};
 }
 
 }  // namespace kvd

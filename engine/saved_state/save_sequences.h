@@ -1,4 +1,4 @@
-// Saving: sequences to one state file.
+// Saving: sequences to one state file, or to bytes of the same form.
 //
 // What is saved is what the exports hold: the sequences go on meanwhile. Any thread, for as long as
 // it takes.
@@ -13,16 +13,19 @@
 
 #include "engine/engine.h"
 #include "engine/saved_state/sequence_export.h"
-#include "engine/saved_state/state_layout.h"
-#include "engine/work_control.h"
+#include "shm/work_control.h"
+#include "state_form/section_plan.h"
+#include "state_form/state_layout.h"
 
 namespace kvd {
 
 struct SaveProfile {
   bool with_logits = true;
-  bool tokens_only = false;  // no rows, states and logits: they are computed again
-  bool packed = true;        // LZ4
-  std::optional<kernels::DataType> rows_type{};  // unset: as in the pool
+  bool tokens_only = false;                   // no rows, states and logits: they are computed again
+  bool packed = true;                         // LZ4
+  std::optional<kernels::DataType> k_type{};  // of the rows; unset: as in the pool
+  std::optional<kernels::DataType> v_type{};
+  bool with_checkpoints = true;  // else of the states the one behind all cells alone
 };
 
 struct SaveItem {
@@ -63,5 +66,11 @@ Result<SaveReport> SaveBriefly(const Engine& engine, SequenceExport& from,
                                const SaveProfile& profile,
                                std::vector<state_file::SectionEntry> sections,
                                const SaveTarget& target, WorkControl& work = Uncontrolled());
+
+// The form of a file in memory. Asks `work` before each section. Errors: kNumerical, kCancelled.
+// REQUIRES: to.size() == StateBytes(sections, parts).
+Status WriteState(const Engine& engine, std::span<const SaveItem> items, const SaveProfile& profile,
+                  std::vector<state_file::SectionEntry> sections, StateParts parts,
+                  std::span<std::byte> to, WorkControl& work = Uncontrolled());
 
 }  // namespace kvd

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/saved_state/state_layout.h"
 #include "shm/error.h"
+#include "state_form/state_layout.h"
 
 namespace kvd {
 

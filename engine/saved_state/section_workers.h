@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/work_control.h"
 #include "shm/error.h"
 #include "shm/mutex.h"
+#include "shm/work_control.h"
 
 namespace kvd {
 

@@ -19,6 +19,7 @@
 #include "shm/check.h"
 #include "shm/crc32c.h"
 #include "shm/unique_fd.h"
+#include "state_form/section_plan.h"
 
 namespace kvd {
 namespace {
@@ -54,17 +55,7 @@ void BeginWriteback(int file, std::uint64_t offset, std::uint64_t byte_count) {
                           SYNC_FILE_RANGE_WRITE);
 }
 
-std::uint64_t HeadBytes(std::size_t section_count) {
-  return sizeof(state_file::FileHeader) + section_count * sizeof(state_file::SectionEntry);
-}
-
 }  // namespace
-
-std::uint64_t UnpackedFileBytes(std::span<const state_file::SectionEntry> sections) {
-  std::uint64_t bytes = HeadBytes(sections.size());
-  for (const state_file::SectionEntry& section : sections) bytes += section.raw_bytes;
-  return bytes;
-}
 
 Result<std::unique_ptr<StateFileWriter>> StateFileWriter::Create(
     int directory, std::string name, std::vector<state_file::SectionEntry> sections) {
@@ -88,7 +79,7 @@ StateFileWriter::StateFileWriter(int directory, std::string name, std::string te
       temporary_(std::move(temporary)),
       file_(std::move(file)),
       sections_(std::move(sections)),
-      end_(HeadBytes(sections_.size())) {}
+      end_(StateHeadBytes(sections_.size())) {}
 
 StateFileWriter::~StateFileWriter() {
   if (!is_finished_) (void)::unlinkat(directory_, temporary_.c_str(), 0);
@@ -130,18 +121,9 @@ Result<std::uint64_t> StateFileWriter::Finish(state_file::FileHeader header, boo
     KVD_ASSERT(turn_ == sections_.size() && !gave_up_);
     header.file_bytes = end_;
   }
-  header.magic = state_file::kMagic;
-  header.version = state_file::kVersion;
-  header.header_bytes = sizeof header;
-  header.raw_bytes = 0;
-  for (const auto& section : sections_) header.raw_bytes += section.raw_bytes;
-  header.section_count = static_cast<std::uint32_t>(sections_.size());
-  const auto table = std::as_bytes(std::span(sections_));
-  header.table_crc = Crc32c(0, table);
-  const auto bytes = std::as_bytes(std::span(&header, 1));
-  header.header_crc = Crc32c(0, bytes.first(offsetof(state_file::FileHeader, header_crc)));
-  KVD_CHECK_OK(WriteAt(file_.get(), table, sizeof header));
-  KVD_CHECK_OK(WriteAt(file_.get(), bytes, 0));
+  CompleteStateHeader(sections_, &header);
+  KVD_CHECK_OK(WriteAt(file_.get(), std::as_bytes(std::span(sections_)), sizeof header));
+  KVD_CHECK_OK(WriteAt(file_.get(), std::as_bytes(std::span(&header, 1)), 0));
   if (::fsync(file_.get()) != 0) return FailErrno("syncing the state file");
   const unsigned flags = replace ? 0 : RENAME_NOREPLACE;
   if (::renameat2(directory_, temporary_.c_str(), directory_, name_.c_str(), flags) != 0) {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "engine/saved_state/section_codec.h"
-#include "engine/saved_state/state_layout.h"
 #include "shm/error.h"
 #include "shm/mutex.h"
 #include "shm/unique_fd.h"
+#include "state_form/state_layout.h"
 
 namespace kvd {
 
@@ -58,9 +58,6 @@ class StateFileWriter {
   std::uint64_t end_ KVD_GUARDED_BY(mutex_) = 0;
   bool gave_up_ KVD_GUARDED_BY(mutex_) = false;
 };
-
-// Bytes of a file with these sections if nothing is packed: exact.
-std::uint64_t UnpackedFileBytes(std::span<const state_file::SectionEntry> sections);
 
 // Removes temporaries that processes which are gone have left in the directory. Errors: kIo.
 Status RemoveStaleTemporaries(int directory);

@@ -12,7 +12,7 @@
 #include <span>
 #include <utility>
 
-#include "engine/metered_sort.h"
+#include "shm/metered_sort.h"
 
 namespace kvd {
 namespace {

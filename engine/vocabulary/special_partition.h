@@ -12,7 +12,7 @@
 
 #include "engine/vocabulary/special_matcher.h"
 #include "engine/vocabulary/token_table.h"
-#include "engine/work_control.h"
+#include "shm/work_control.h"
 
 namespace kvd {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/work_control.h"
 #include "shm/error.h"
 #include "shm/ids.h"
+#include "shm/work_control.h"
 
 namespace kvd {
 

@@ -23,9 +23,9 @@
 #include "engine/vocabulary/text_tokenizer.h"
 #include "engine/vocabulary/token_table.h"
 #include "engine/vocabulary/vocabulary_data.h"
-#include "engine/work_control.h"
 #include "shm/error.h"
 #include "shm/ids.h"
+#include "shm/work_control.h"
 
 namespace kvd {
 

@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/work_control.h"
 #include "shm/error.h"
+#include "shm/work_control.h"
 
 namespace kvd {
 

@@ -237,8 +237,7 @@ class Worker {
     if (!Check(file)) return;
     const auto imported = client.ImportLlama(*file);
     if (!Check(imported)) return;
-    for (const wire::LlamaEntry& one : *imported)
-      sequences_.push_back(static_cast<SequenceHandle>(one.handle));
+    for (const ImportedSequence& one : *imported) sequences_.push_back(one.handle);
   }
   void Attach(const Client& client) {
     const auto attached = client.Attach("of-" + std::to_string(random_() % kClients));

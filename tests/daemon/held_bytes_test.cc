@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "daemon/llama_upload.h"
+#include "daemon/state_upload.h"
 
 namespace kvd {
 namespace {
@@ -44,12 +44,12 @@ TEST(HeldBytesTest, AChargeCountsUntilItGoes) {
   EXPECT_TRUE(HeldCharge().Grow(1'000'000)) << "of no account";
 }
 
-TEST(LlamaUploadTest, PiecesComeBackAsOneFileAndCountWhileTheyAreHere) {
+TEST(StateUploadTest, PiecesComeBackAsOneFileAndCountWhileTheyAreHere) {
   const QuotaPolicy quotas(Limited(5 << 20), kOwn, true);
   HeldBytes held(quotas);
   const auto account = held.AccountOf(kOther);
   {
-    LlamaUpload upload{HeldCharge(account)};
+    StateUpload upload{HeldCharge(account)};
     std::vector<std::byte> expected;
     for (int piece = 0; piece < 300; ++piece) {
       const std::size_t bytes = piece % 100 == 0 ? 1'200'000 : 7;

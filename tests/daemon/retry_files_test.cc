@@ -198,7 +198,7 @@ TEST_F(RetryFilesTest, ALoadWhoseAnswerCannotBeToldIsAnError) {
 TEST_F(RetryFilesTest, AnUploadIsTakenOnceAndAnImportAsksForItAgain) {
   const std::vector<std::byte> file(100, std::byte{7});
   const auto upload = [&](std::size_t begin, std::size_t end) {
-    wire::Submission submission = WithId(Make(Verb::kLlamaUpload));
+    wire::Submission submission = WithId(Make(Verb::kUploadState));
     submission.argument = static_cast<std::int64_t>(begin);
     const auto piece = std::span(file).subspan(begin, end - begin);
     EXPECT_EQ(Call(submission, piece).value0, static_cast<std::int64_t>(end));
@@ -206,23 +206,22 @@ TEST_F(RetryFilesTest, AnUploadIsTakenOnceAndAnImportAsksForItAgain) {
   };
   upload(0, 60);
   upload(60, 100);
-  const wire::LlamaImportParams params{.sequence_id = wire::kLlamaEverySequence, .flags = 0};
-  const auto payload = std::as_bytes(std::span(&params, 1));
-  const wire::Submission import = WithId(Make(Verb::kLlamaImport));
-  EXPECT_THAT(Call(import, payload).text(), HasSubstr("llama.cpp state")) << "it had come whole";
+  const wire::Submission import = WithId(Make(Verb::kImportState));
+  EXPECT_THAT(Call(import).text(), HasSubstr("state file: length: 100 bytes"))
+      << "it had come whole";
   // Sent again it has no file; what the first attempt had made, nobody has heard of.
   const RequestTag part{.session = kRetrySession,
                         .request = static_cast<RequestId>(import.request),
                         .kind = import.verb,
                         .completes = false};
   ASSERT_TRUE(memory().sequences().Create({.uid = kOwn, .session = kRetrySession}, part));
-  const Answered again = Call(Again(import), payload);
+  const Answered again = Call(Again(import));
   EXPECT_EQ(again.code, Code::kConflict) << again.text();
   EXPECT_TRUE(memory().sequences().List().empty());
   // A piece behind one that went with the daemon.
   upload(0, 60);
   Restart();
-  wire::Submission late = WithId(Make(Verb::kLlamaUpload));
+  wire::Submission late = WithId(Make(Verb::kUploadState));
   late.argument = 60;
   EXPECT_EQ(Call(Again(late), std::span(file).subspan(60)).code, Code::kConflict);
 }

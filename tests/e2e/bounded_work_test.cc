@@ -13,8 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "shm/crc32c.h"
 #include "tests/e2e/support/raw_client.h"
 #include "tests/e2e/support/served_daemon.h"
+#include "tests/support/many_sections.h"
 
 namespace kvd {
 namespace {
@@ -99,7 +101,7 @@ class BoundedWorkTest : public test::ServedDaemonTest {
   }
   void Upload(RawClient& client, std::span<const std::byte> file, std::size_t piece_bytes) {
     for (std::size_t at = 0; at < file.size(); at += piece_bytes) {
-      wire::Submission submission = Make(Verb::kLlamaUpload, ++request_);
+      wire::Submission submission = Make(Verb::kUploadState, ++request_);
       submission.argument = static_cast<std::int64_t>(at);
       const auto piece = file.subspan(at, std::min(piece_bytes, file.size() - at));
       ASSERT_EQ(Call(client, submission, piece).code, 0);
@@ -112,9 +114,8 @@ class BoundedWorkTest : public test::ServedDaemonTest {
     EXPECT_EQ(static_cast<Code>(answer.code), code) << text;
     EXPECT_THAT(text, HasSubstr(words));
   }
-  // A file of the model, as the daemon writes it, but for the sequences that its one cell names.
-  std::vector<std::byte> FileOfManyIds(std::uint32_t ids) {
-    const Client client = Connect();
+  // A file of the model, as the library writes it, but for the sequences that its one cell names.
+  static std::vector<std::byte> FileOfManyIds(const Client& client, std::uint32_t ids) {
     const auto sequence = client.NewSequence();
     EXPECT_TRUE(sequence->Decode(std::vector<TokenId>{7}, Pos{0}, wire::LogitsWanted::kNone));
     const SequenceHandle handle = sequence->handle();
@@ -123,34 +124,49 @@ class BoundedWorkTest : public test::ServedDaemonTest {
     EXPECT_TRUE(exported) << exported.error().message;
     return WithManyIds(*exported, ids);
   }
-  wire::Submission Import() { return Make(Verb::kLlamaImport, ++request_); }
-  static std::vector<std::byte> ImportParams() {
-    std::vector<std::byte> params;
-    Put(&params, wire::LlamaImportParams{.sequence_id = wire::kLlamaEverySequence, .flags = 0});
-    return params;
-  }
+  wire::Submission Import() { return Make(Verb::kImportState, ++request_); }
 
   std::uint64_t request_ = 0;
 };
 
 TEST_F(BoundedWorkTest, AFileWhoseCellNamesMoreSequencesThanThereAreIsRefusedByName) {
-  RawClient client = Raw();
-  Upload(client, FileOfManyIds(100'000), 200'000);
-  std::string text;
-  const wire::Completion answer = Call(client, Import(), ImportParams(), &text);
-  EXPECT_EQ(static_cast<Code>(answer.code), Code::kCorrupt);
+  const Client client = Connect();
+  const auto refusal = [&](std::uint32_t ids, Code code) {
+    const auto imported = client.ImportLlama(FileOfManyIds(client, ids),
+                                             {.sequence_id = LlamaReadOptions::kEverySequence});
+    EXPECT_FALSE(imported);
+    if (imported) return std::string();
+    EXPECT_EQ(imported.error().code, code);
+    return imported.error().message;
+  };
+  const std::string text = refusal(100'000, Code::kCorrupt);
   EXPECT_THAT(text, HasSubstr("sequence_count"));
   EXPECT_THAT(text, HasSubstr("100000, a cell belongs to at most 256"));
-  Upload(client, FileOfManyIds(256), 200'000);
-  EXPECT_NE(Call(client, Import(), ImportParams(), &text).code, 0);
-  EXPECT_THAT(text, HasSubstr("the file has the tokens of sequence 0 alone")) << "it was read";
+  EXPECT_THAT(refusal(256, Code::kUnsupported),
+              HasSubstr("the file has the tokens of sequence 0 alone"))
+      << "it was read";
   ExpectServesOthers();
 }
 
-TEST_F(BoundedWorkTest, AHostileFileKeepsNobodyWaiting) {
+TEST_F(BoundedWorkTest, AStateOfMoreSectionsThanThereAreIsRefusedByName) {
   RawClient client = Raw(32 << 20);
-  Upload(client, FileOfManyIds(15'000'000), 16 << 20);
-  ASSERT_TRUE(client.Submit(Import(), ImportParams()));
+  std::vector<std::byte> state = test::StateOfManySections(3);
+  auto* const header = reinterpret_cast<state_file::FileHeader*>(state.data());
+  header->section_count = 100'000;
+  header->header_crc = Crc32c(
+      0, std::span<const std::byte>(state).first(offsetof(state_file::FileHeader, header_crc)));
+  Upload(client, state, 100);
+  std::string text;
+  const wire::Completion answer = Call(client, Import(), {}, &text);
+  EXPECT_EQ(static_cast<Code>(answer.code), Code::kCorrupt);
+  EXPECT_THAT(text, HasSubstr("section_count: 100000"));
+  ExpectServesOthers();
+}
+
+TEST_F(BoundedWorkTest, AHostileStateKeepsNobodyWaiting) {
+  RawClient client = Raw(32 << 20);
+  Upload(client, test::StateOfManySections(450'000), 16 << 20);
+  ASSERT_TRUE(client.Submit(Import(), {}));
   const Client other = Connect();
   ASSERT_TRUE(other.Info());
   ASSERT_TRUE(other.Tokenize(std::string(5000, 'x'), 0));
@@ -228,8 +244,8 @@ TEST_F(BoundedWorkTest, RequestsLargerThanTheirVerbsAreRefusedByName) {
   ExpectRefused(client, Verb::kTokenize, large, Code::kInvalidArgument,
                 "tokenize.payload_bytes: 16777217 is not in [0, 16777216]");
   ExpectRefused(client, Verb::kChat, large, Code::kInvalidArgument, "chat.payload_bytes");
-  ExpectRefused(client, Verb::kLlamaUpload, large, Code::kInvalidArgument,
-                "llama_upload.payload_bytes");
+  ExpectRefused(client, Verb::kUploadState, large, Code::kInvalidArgument,
+                "upload_state.payload_bytes");
   std::vector<std::byte> turns;
   for (int i = 0; i < 4097; ++i) {
     Put(&turns, wire::ChatMessage{.role_bytes = 4, .content_bytes = 0});
@@ -340,7 +356,7 @@ TEST_F(BoundedUploadsTest, UploadsAndRequestsOfAnotherUidAreCountedTogether) {
               if (!first || !second) return 1;
               const std::vector<std::byte> piece(8 << 20);
               const auto code_of = [&](RawClient& client, std::int64_t offset) {
-                wire::Submission upload = Make(Verb::kLlamaUpload, 1);
+                wire::Submission upload = Make(Verb::kUploadState, 1);
                 upload.argument = offset;
                 if (!client.Submit(upload, piece)) return Code::kInternal;
                 const auto answer = client.Wait(kPatience);

@@ -164,7 +164,7 @@ class HostileVerbsTest : public test::EveryVerbTest {
                   .snapshot = "own-" + number,
                   .saved = "own-" + number,
                   .fresh = "new-" + number,
-                  .llama_file = llama_file()};
+                  .state = state()};
     return target;
   }
 
@@ -269,8 +269,8 @@ TEST_P(HostileVerbsTest, HandlesThatAreNoneStaleForeignPublishedOrRetainedAreAns
       target.sequence = handle;
       return Spoiled(attacker, use, target, [](wire::Submission&) {});
     };
-    // Those of llama_export lie in its payload, where 0 is a handle like others.
-    const bool is_in_payload = use.verb == Verb::kLlamaExport;
+    // Those of export_state lie in its payload, where 0 is a handle like others.
+    const bool is_in_payload = use.verb == Verb::kExportState;
     EXPECT_EQ(CodeName(aimed(SequenceHandle::kNone)),
               CodeName(is_in_payload ? Code::kNotFound : Code::kInvalidArgument));
     const SequenceHandle later = MakeHandle(IndexOf(own.sequence), GenerationOf(own.sequence) + 1);

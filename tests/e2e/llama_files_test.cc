@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "client/kvd.h"
+#include "state_form/section_plan.h"
 #include "tests/e2e/support/served_daemon.h"
 
 namespace kvd {
@@ -357,36 +358,104 @@ TEST_F(LlamaFilesTest, PiecesThatDoNotFollowEachOtherAreRefused) {
     auto answer = client.connection()->Call(submission, PayloadOf(payload), nullptr);
     return answer ? std::string() : answer.error().message;
   };
-  const wire::LlamaImportParams params{.sequence_id = -1, .flags = 0};
-  const auto import = std::as_bytes(std::span(&params, 1));
-  EXPECT_THAT(call(wire::Verb::kLlamaImport, 0, import), HasSubstr("no file was uploaded"));
-  EXPECT_THAT(call(wire::Verb::kLlamaUpload, 1, piece), HasSubstr("1, but 0 bytes are here"));
-  EXPECT_EQ(call(wire::Verb::kLlamaUpload, 0, piece), "");
-  EXPECT_EQ(call(wire::Verb::kLlamaUpload, 100, piece), "");
-  EXPECT_THAT(call(wire::Verb::kLlamaUpload, 100, piece), HasSubstr("100, but 200 bytes are here"));
-  EXPECT_THAT(call(wire::Verb::kLlamaUpload, -1, piece), HasSubstr("llama_upload.offset"));
-  const wire::LlamaImportParams unknown{.sequence_id = -3, .flags = 0};
-  EXPECT_THAT(call(wire::Verb::kLlamaImport, 0, std::as_bytes(std::span(&unknown, 1))),
-              HasSubstr("sequence -3"));
-  EXPECT_THAT(call(wire::Verb::kLlamaImport, 0, import), HasSubstr("magic at byte 0"));
-  EXPECT_THAT(call(wire::Verb::kLlamaImport, 0, import), HasSubstr("no file was uploaded"));
-  const wire::LlamaExportParams bad{.flags = 64, .k_type = 255, .v_type = 255, .streams = 0};
-  EXPECT_THAT(call(wire::Verb::kLlamaExport, 0, std::as_bytes(std::span(&bad, 1))),
-              HasSubstr("llama_export.flags: 64"));
-  const wire::LlamaExportParams type{.flags = 1, .k_type = 77, .v_type = 255, .streams = 0};
-  EXPECT_THAT(call(wire::Verb::kLlamaExport, 0, std::as_bytes(std::span(&type, 1))),
-              HasSubstr("llama_export.k_type: 77 is no type"));
-  const wire::LlamaExportParams none{.flags = 1, .k_type = 255, .v_type = 255, .streams = 0};
-  EXPECT_THAT(call(wire::Verb::kLlamaExport, 0, std::as_bytes(std::span(&none, 1))),
-              HasSubstr("no sequences"));
-  const wire::LlamaExportParams many{
-      .flags = wire::kLlamaLayout2026, .k_type = 255, .v_type = 255, .streams = 65535};
-  struct {
-    wire::LlamaExportParams params;
-    std::uint64_t handle;
-  } const named{many, Prompted(3, 4)};
-  EXPECT_THAT(call(wire::Verb::kLlamaExport, 0, std::as_bytes(std::span(&named, 1))),
-              HasSubstr("65535 streams, not in [1, 256]"));
+  EXPECT_THAT(call(wire::Verb::kImportState, 0, {}), HasSubstr("no state was uploaded"));
+  EXPECT_THAT(call(wire::Verb::kUploadState, 1, piece), HasSubstr("1, but 0 bytes are here"));
+  EXPECT_EQ(call(wire::Verb::kUploadState, 0, piece), "");
+  EXPECT_EQ(call(wire::Verb::kUploadState, 100, piece), "");
+  EXPECT_THAT(call(wire::Verb::kUploadState, 100, piece), HasSubstr("100, but 200 bytes are here"));
+  EXPECT_THAT(call(wire::Verb::kUploadState, -1, piece), HasSubstr("upload_state.offset"));
+  EXPECT_THAT(call(wire::Verb::kImportState, 0, {}), HasSubstr("state file: magic"));
+  EXPECT_THAT(call(wire::Verb::kImportState, 0, {}), HasSubstr("no state was uploaded"));
+  ExpectServesOthers();
+}
+
+std::vector<std::byte> ExportPayload(const wire::ExportStateParams& params,
+                                     const std::vector<std::uint64_t>& handles) {
+  std::vector<std::byte> payload(sizeof params + handles.size() * sizeof(std::uint64_t));
+  std::memcpy(payload.data(), &params, sizeof params);
+  if (!handles.empty()) {
+    std::memcpy(payload.data() + sizeof params, handles.data(),
+                handles.size() * sizeof(std::uint64_t));
+  }
+  return payload;
+}
+
+TEST_F(LlamaFilesTest, WhatAClientSaysOfItsCellsIsNotBelieved) {
+  const Client client = Connect();
+  std::vector<TokenId> tokens;
+  for (TokenId i = 0; i < 101; ++i) tokens.push_back(5 + (3 + i * 7) % 200);
+  const auto call = [&](wire::Verb verb, std::span<const std::byte> payload,
+                        std::vector<std::byte>* output) {
+    wire::Submission submission{};
+    submission.verb = static_cast<std::uint16_t>(verb);
+    const auto answer = client.connection()->Call(submission, PayloadOf(payload), output);
+    EXPECT_TRUE(answer) << answer.error().message;
+  };
+  const SequenceHandle computed = *client.Create();
+  {
+    auto decoding = client.StartDecode(computed, tokens, Pos{0}, wire::LogitsWanted::kNone);
+    ASSERT_TRUE(decoding && decoding->Next());
+  }
+  std::vector<std::byte> state;
+  const wire::ExportStateParams wanted{.flags = 0, .k_type = 255, .v_type = 255, .reserved = 0};
+  call(wire::Verb::kExportState, ExportPayload(wanted, {static_cast<std::uint64_t>(computed)}),
+       &state);
+  state_file::FileHeader header;
+  ASSERT_GT(state.size(), sizeof header);
+  std::memcpy(&header, state.data(), sizeof header);
+  state_file::SequenceHeader sequence;
+  std::memcpy(&sequence, state.data() + StateHeadBytes(header.section_count), sizeof sequence);
+  ASSERT_EQ(sequence.pristine_cells, 101u) << "the state says so";
+  ASSERT_TRUE(client.Drop(computed));
+  std::vector<std::byte> made;
+  call(wire::Verb::kUploadState, state, nullptr);
+  call(wire::Verb::kImportState, {}, &made);
+  wire::LoadedEntry entry;
+  ASSERT_EQ(made.size(), sizeof entry);
+  std::memcpy(&entry, made.data(), sizeof entry);
+  EXPECT_EQ(entry.cell_count, 101u);
+  EXPECT_EQ(entry.flags & wire::kLoadedConverted, 0u);
+  // Another prompt of the same tokens does not begin with them.
+  tokens.push_back(9);
+  const SequenceHandle prompt = *client.Create();
+  auto decoding = client.StartDecode(prompt, tokens, Pos{0}, wire::LogitsWanted::kNone);
+  ASSERT_TRUE(decoding);
+  const auto piece = decoding->Next();
+  ASSERT_TRUE(piece);
+  EXPECT_EQ(piece->reuse().tokens, 0u);
+}
+
+TEST_F(LlamaFilesTest, ExportsThatAreAskedForWronglyAreRefused) {
+  const Client client = Connect();
+  const auto refusal = [&](const wire::ExportStateParams& params,
+                           const std::vector<std::uint64_t>& handles = {}) {
+    const std::vector<std::byte> payload = ExportPayload(params, handles);
+    const std::span<const std::byte> sent(payload);
+    wire::Submission submission{};
+    submission.verb = static_cast<std::uint16_t>(wire::Verb::kExportState);
+    const auto answer = client.connection()->Call(submission, PayloadOf(sent), nullptr);
+    return answer ? std::string() : answer.error().message;
+  };
+  const auto params = [](std::uint32_t flags, std::uint8_t type) {
+    return wire::ExportStateParams{.flags = flags, .k_type = type, .v_type = 255, .reserved = 0};
+  };
+  const kvd_sequence sequence = Prompted(3, 4);
+  EXPECT_EQ(refusal(params(0, 255), {sequence}), "");
+  EXPECT_THAT(refusal(params(64, 255), {sequence}), HasSubstr("export_state.flags: 64"));
+  EXPECT_THAT(refusal(params(0, 77), {sequence}), HasSubstr("export_state.k_type: 77 is no type"));
+  EXPECT_THAT(refusal(params(0, 2), {sequence}), HasSubstr("q4_0; f32, f16"));
+  EXPECT_THAT(refusal({.flags = 0, .k_type = 255, .v_type = 255, .reserved = 3}, {sequence}),
+              HasSubstr("export_state.reserved: 3"));
+  EXPECT_THAT(refusal(params(wire::kStateModel, 255), {sequence}),
+              HasSubstr("export_state.handles: 1 sequences, and of the model alone"));
+  EXPECT_EQ(refusal(params(wire::kStateModel, 255)), "");
+  EXPECT_THAT(refusal(params(0, 255)), HasSubstr("export_state.handles: no sequences"));
+  EXPECT_THAT(refusal(params(0, 255), {99}), HasSubstr("99"));
+  const LlamaFileOptions streams{.streams = 65535};
+  const SequenceHandle handle{sequence};
+  const auto named = client.ExportLlama({&handle, 1}, streams);
+  ASSERT_FALSE(named);
+  EXPECT_THAT(named.error().message, HasSubstr("65535 streams, not in [1, 256]"));
   ExpectServesOthers();
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "engine/work_control.h"
+#include "shm/work_control.h"
 
 namespace kvd::test {
 

@@ -1,4 +1,5 @@
-// Any bytes as a state file of llama.cpp, read and imported into each of several engines: a sequence
+// Any bytes as a state file of llama.cpp, read and converted by the client's library for each of several
+// engines, which loads what the daemon would be sent: a sequence
 // with the file's cells, which is exported again in both layouts, or a refusal that has changed
 // nothing. Most files are of another model than an engine's.
 //
@@ -10,11 +11,10 @@
 #include <span>
 #include <vector>
 
-#include "engine/saved_state/llama_export.h"
-#include "engine/saved_state/llama_import.h"
-#include "engine/saved_state/llama_sequence.h"
+#include "client/llama_state/llama_sequence.h"
 #include "shm/check.h"
 #include "tests/fuzz/llama_engines.h"
+#include "tests/support/llama_conversion.h"
 
 namespace {
 
@@ -32,15 +32,12 @@ std::vector<std::int32_t> IdsOf(const LlamaSequenceIndex& index, unsigned choice
 // What was imported can be written, and what is written can be read.
 void ExportAgain(Engine& engine, SequenceHandle handle, const LlamaStateFile& from) {
   for (const LlamaLayout layout : {LlamaLayout::kFebruary2025, LlamaLayout::kAugust2026}) {
-    const auto opened = LlamaExport::Open(engine, {&handle, 1},
-                                          {.kind = LlamaFileKind::kSession, .layout = layout});
-    KVD_ASSERT(opened.has_value());
-    std::vector<std::byte> file((*opened)->bytes());
-    const Status written = (*opened)->Write(file);
+    const auto file = test::ExportLlama(engine, {&handle, 1},
+                                        {.kind = LlamaFileKind::kSession, .layout = layout});
     // A key at the end of f16's range may leave it when it is rotated to its position.
-    KVD_ASSERT(written.has_value() || written.error().code == Code::kNumerical);
-    if (!written) continue;
-    const auto read = ReadLlamaStateFile(file);
+    KVD_ASSERT(file.has_value() || file.error().code == Code::kNumerical);
+    if (!file) continue;
+    const auto read = ReadLlamaStateFile(*file);
     KVD_ASSERT(read.has_value() && read->layout == layout && !read->architecture.empty());
     KVD_ASSERT(read->tokens.size() <= from.tokens.size());
   }
@@ -54,8 +51,8 @@ void Import(Engine& engine, std::span<const std::byte> file, const LlamaStateFil
   for (const std::int32_t id : IdsOf(*index, choice / 2)) {
     const auto handle = engine.memory().sequences().Create({});
     KVD_ASSERT(handle.has_value());
-    const auto imported = ImportLlamaSequence(engine, file, *index, *handle,
-                                              {.sequence_id = id, .is_unrotated = choice % 2 != 0});
+    const auto imported = test::ImportLlama(engine, file, *index, *handle,
+                                            {.sequence_id = id, .is_unrotated = choice % 2 != 0});
     const std::uint32_t cells = engine.memory().sequences().Query(*handle)->cell_count;
     if (imported) {
       KVD_ASSERT(cells != 0 && cells == imported->cell_count);

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/saved_state/llama_state_file.h"
+#include "client/llama_state/llama_state_file.h"
 #include "shm/check.h"
 
 namespace {

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/saved_state/llama_export.h"
-#include "engine/saved_state/llama_state_file.h"
+#include "client/llama_state/llama_state_file.h"
 #include "shm/check.h"
 #include "tests/fuzz/llama_engines.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/small_engines.h"
+#include "tests/support/llama_conversion.h"
 
 namespace {
 
@@ -30,11 +30,9 @@ void Write(const std::string& folder, const std::string& name, std::span<const s
 // Empty: the engine cannot write that.
 std::vector<std::byte> Exported(Engine& engine, const std::vector<SequenceHandle>& handles,
                                 const LlamaExportOptions& options) {
-  const auto opened = LlamaExport::Open(engine, handles, options);
-  if (!opened) return {};
-  std::vector<std::byte> file((*opened)->bytes());
-  KVD_ASSERT((*opened)->Write(file).has_value());
-  return file;
+  auto file = test::ExportLlama(engine, handles, options);
+  KVD_ASSERT(file.has_value() || file.error().code != Code::kNumerical);
+  return file ? std::move(*file) : std::vector<std::byte>();
 }
 
 // A file in which a few numbers are changed. Its cells have one id each, or none.

@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "engine/saved_state/llama_state_file.h"
-#include "tests/engine/saved_state/llama_samples.h"
+#include "client/llama_state/llama_state_file.h"
+#include "tests/client/llama_state/llama_samples.h"
 #include "tests/fuzz/make_wire_corpus.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/saved_state/state_layout.h"
+#include "state_form/state_layout.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/prompt_folder.h"
 #include "tests/fuzz/small_engines.h"

@@ -35,11 +35,12 @@ struct Profile {
   std::size_t count;  // sequences
   SaveProfile profile;
 };
-const Profile kProfiles[] = {{"packed", 1, {}},
-                             {"plain", 1, {.packed = false}},
-                             {"tokens", 1, {.tokens_only = true}},
-                             {"q8_0", 1, {.rows_type = kernels::DataType::kQ8_0}},
-                             {"several", 3, {}}};
+const Profile kProfiles[] = {
+    {"packed", 1, {}},
+    {"plain", 1, {.packed = false}},
+    {"tokens", 1, {.tokens_only = true}},
+    {"q8_0", 1, {.k_type = kernels::DataType::kQ8_0, .v_type = kernels::DataType::kQ8_0}},
+    {"several", 3, {}}};
 
 std::vector<std::byte> BytesOf(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

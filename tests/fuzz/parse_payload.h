@@ -65,8 +65,7 @@ inline ParsedPayload ParsePayload(wire::PayloadKind kind, std::span<const std::b
     case PayloadKind::kSavedName: return Reencoded(wire::ParseName(payload));
     case PayloadKind::kNone:
     case PayloadKind::kBytes:
-    case PayloadKind::kLlamaExport:
-    case PayloadKind::kLlamaImport: break;
+    case PayloadKind::kExportState: break;
   }
   return {{}, {payload.begin(), payload.end()}};
 }

@@ -10,8 +10,8 @@
 #include <iterator>
 
 #include "engine/memory/evicted_prefixes.h"
-#include "engine/saved_state/state_layout.h"
 #include "shm/check.h"
+#include "state_form/state_layout.h"
 #include "tests/fuzz/small_engines.h"
 
 namespace kvd::test {

@@ -88,7 +88,8 @@ std::vector<std::byte> FromSections(std::span<const std::byte> bytes,
     entry.offset = file.size();
     entry.raw_bytes = static_cast<std::uint32_t>(raw.size());
     const bool is_packed = entry.packing == state_file::Packing::kPlanesLz4 && !raw.empty() &&
-                           entry.element_bytes != 0 && entry.element_bytes <= kPlaneElementBytesMax;
+                           entry.element_bytes != 0 &&
+                           entry.element_bytes <= state_file::kPlaneElementBytesMax;
     std::span<const std::byte> stored = raw;
     if (is_packed) {
       const SectionCodec::Packed packed = codec.Pack(raw, entry.element_bytes);

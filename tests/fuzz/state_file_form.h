@@ -11,9 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "engine/saved_state/state_layout.h"
 #include "shm/error.h"
 #include "shm/unique_fd.h"
+#include "state_form/state_layout.h"
 
 namespace kvd::test {
 

@@ -34,7 +34,8 @@ void Load(Engine& engine, const StateFileReader& file, std::size_t number, std::
   Memory& memory = engine.memory();
   const auto handle = memory.sequences().Create({});
   KVD_ASSERT(handle.has_value());
-  const auto loaded = LoadSequence(engine, file, number, *handle, 1, Uncontrolled(), cells);
+  const auto loaded =
+      LoadSequence(engine, file, number, *handle, 1, Uncontrolled(), {.cells = cells});
   const std::uint32_t held = memory.sequences().Query(*handle)->cell_count;
   if (loaded) {
     const state_file::SequenceHeader& header = file.sequences()[number].header;

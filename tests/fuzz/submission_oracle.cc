@@ -200,8 +200,7 @@ bool IsValidPayload(wire::PayloadKind kind, std::span<const std::byte> payload,
     // Bytes as they are, or parameters that depend on the model, or nothing.
     case PayloadKind::kNone:
     case PayloadKind::kBytes:
-    case PayloadKind::kLlamaExport:
-    case PayloadKind::kLlamaImport: return true;
+    case PayloadKind::kExportState: return true;
   }
   return true;
 }

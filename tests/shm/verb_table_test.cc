@@ -210,9 +210,8 @@ std::string PageRow(const VerbRow& row) {
       case SlotKind::kRangeEnd: break;
     }
   }
-  constexpr const char* kPayloads[] = {
-      "",       "bytes",    "snapshot", "saved file",   "text",
-      "tokens", "generate", "chat",     "llama export", "llama import"};
+  constexpr const char* kPayloads[] = {"",       "bytes",    "snapshot", "saved file",  "text",
+                                       "tokens", "generate", "chat",     "export state"};
   constexpr const char* kNeeds[] = {"", ", read", ", change", ", edit", ", own"};
   page << " | ";
   if (row.payload.kind != PayloadKind::kNone) {

@@ -62,17 +62,13 @@ inline std::vector<std::byte> GoodPayload(const wire::PayloadRule& rule, const N
       wire::EncodeChat(turns, bytes);
       return bytes;
     }
-    case PayloadKind::kLlamaExport: {
-      const wire::LlamaExportParams params{
-          .flags = 0, .k_type = wire::kPoolType, .v_type = wire::kPoolType, .streams = 0};
+    case PayloadKind::kExportState: {
+      const wire::ExportStateParams params{
+          .flags = 0, .k_type = wire::kPoolType, .v_type = wire::kPoolType, .reserved = 0};
       std::vector<std::byte> bytes = BytesOf(std::span(&params, 1));
       const auto handle = BytesOf(std::span(&named.sequence, 1));
       bytes.insert(bytes.end(), handle.begin(), handle.end());
       return bytes;
-    }
-    case PayloadKind::kLlamaImport: {
-      const wire::LlamaImportParams params{.sequence_id = wire::kLlamaOnlySequence, .flags = 0};
-      return BytesOf(std::span(&params, 1));
     }
   }
   return {};

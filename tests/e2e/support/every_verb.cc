@@ -72,8 +72,8 @@ TestRequest RequestOf(const wire::VerbRow& row, const Target& target, ArgumentSl
             .next_pos = target.cells,
             .name = NameFor(row.payload, target),
             .tokens = {9, 11},
-            .bytes = row.verb == Verb::kLlamaUpload ? target.llama_file : BytesOf("ping")});
-  if (row.verb == Verb::kLlamaUpload) good.submission.argument = 0;
+            .bytes = row.verb == Verb::kUploadState ? target.state : BytesOf("ping")});
+  if (row.verb == Verb::kUploadState) good.submission.argument = 0;
   // Positions that the destination does not have.
   if (has_two && is_second) good.submission.p0 = target.cells;
   return {.submission = good.submission, .payload = std::move(good.payload)};
@@ -94,9 +94,9 @@ VerbUse UseOf(const wire::VerbRow& row, ArgumentSlot about, Need need) {
           .model = ModelOf(row.verb),
           .make = [&row, about](const Target& target) {
             List requests;
-            if (row.verb == Verb::kLlamaImport) {
+            if (row.verb == Verb::kImportState) {
               requests.push_back(
-                  RequestOf(wire::kRowOf<wire::LlamaUploadArgs>, target, ArgumentSlot::kSequence));
+                  RequestOf(wire::kRowOf<wire::UploadStateArgs>, target, ArgumentSlot::kSequence));
             }
             requests.push_back(RequestOf(row, target, about));
             return requests;

@@ -50,10 +50,10 @@ struct Target {
   // Two sequences of the caller's session: with more than `cells` cells, and without any.
   SequenceHandle own = SequenceHandle::kNone;
   SequenceHandle empty = SequenceHandle::kNone;
-  std::string snapshot;               // name of a snapshot
-  std::string saved;                  // name of a saved file of the uid that owns `sequence`
-  std::string fresh;                  // a name that is not taken
-  std::vector<std::byte> llama_file;  // a state file of llama.cpp for this model
+  std::string snapshot;          // name of a snapshot
+  std::string saved;             // name of a saved file of the uid that owns `sequence`
+  std::string fresh;             // a name that is not taken
+  std::vector<std::byte> state;  // a saved state of this model
 };
 
 struct TestRequest {

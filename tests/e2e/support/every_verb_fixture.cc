@@ -3,6 +3,7 @@
 #include <bit>
 #include <utility>
 
+#include "tests/support/good_request.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd::test {
@@ -38,9 +39,12 @@ void EveryVerbTest::SetUp() {
   if (HasFatalFailure() || GetParam() != ModelKind::kDecoder) return;
   const Client client = Connect();
   const SequenceHandle sequence = Filled(client);
-  auto file = client.ExportLlama(std::span(&sequence, 1), {});
-  ASSERT_TRUE(file) << file.error().message;
-  llama_file_ = std::move(*file);
+  const GoodRequest request =
+      MakeGoodRequest(wire::kRowOf<wire::ExportStateArgs>, {.sequence = sequence});
+  const std::span<const std::byte> payload(request.payload);
+  auto answer = client.Call(wire::ExportStateArgs{}, PayloadOf(payload));
+  ASSERT_TRUE(answer) << answer.error().message;
+  state_ = std::move(answer->state);
 }
 
 std::vector<TokenId> EveryVerbTest::Answer() {
@@ -111,7 +115,7 @@ Target EveryVerbTest::MakeTarget(const Client& owner, const VerbUse& use, Relati
                 .snapshot = "snapshot-" + number,
                 .saved = "saved-" + number,
                 .fresh = "fresh-" + number,
-                .llama_file = llama_file_};
+                .state = state_};
   const bool is_public = relation == Relation::kStrangerPublic;
   const bool is_published = is_public || relation == Relation::kPublished;
   if (is_published || use.need == Need::kLookByName || use.need == Need::kChangeByName) {

@@ -30,14 +30,14 @@ class EveryVerbTest : public ServedDaemonTest, public ::testing::WithParamInterf
   static void AddOwn(const Client& caller, ModelKind model, Target* target);
   // The number of cells that a new sequence of MakeTarget has.
   std::int32_t cells() const { return GetParam() == ModelKind::kDecoder ? kCells : 0; }
-  const std::vector<std::byte>& llama_file() const { return llama_file_; }
+  const std::vector<std::byte>& state() const { return state_; }
 
  private:
   explicit EveryVerbTest(const std::shared_ptr<TemporaryFolder>& folder);
   SequenceHandle Filled(const Client& owner);
 
   const std::shared_ptr<TemporaryFolder> folder_;  // of the store
-  std::vector<std::byte> llama_file_;
+  std::vector<std::byte> state_;
   int made_ = 0;  // so that no two sequences and names are the same
 };
 

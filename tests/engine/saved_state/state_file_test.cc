@@ -186,7 +186,8 @@ class StateFileTest : public testing::Test {
 TEST_F(StateFileTest, AnotherTypeOfTheFileOrThePoolIsConvertedAndSaidSo) {
   const std::vector<TokenId> next = RandomTokens(4, 20, 96);
   ASSERT_TRUE(folder_.Save(*engine_, sequence_, "f16"));
-  ASSERT_TRUE(folder_.Save(*engine_, sequence_, "q8_0", {.rows_type = DataType::kQ8_0}));
+  ASSERT_TRUE(folder_.Save(*engine_, sequence_, "q8_0",
+                           {.k_type = DataType::kQ8_0, .v_type = DataType::kQ8_0}));
   std::vector<std::unique_ptr<Engine>> engines;
   std::vector<std::vector<float>> results;
   for (const DataType pool : {DataType::kF32, DataType::kF16, DataType::kQ8_0}) {

@@ -1,0 +1,38 @@
+#include "client/llama_state/llama_state_cursor.h"
+
+namespace kvd {
+namespace {
+
+void Append(std::string& text, const char* name, std::optional<std::uint32_t> number) {
+  if (!number) return;
+  text += text.empty() ? "" : ", ";
+  text += name;
+  text += ' ';
+  text += std::to_string(*number);
+}
+
+}  // namespace
+
+std::unexpected<Error> LlamaStateCursor::Refuse(Code code, std::string_view field,
+                                                const std::string& why, std::uint64_t at) {
+  offset_ = at;
+  std::string where;
+  Append(where, "cache", place_.cache);
+  Append(where, "stream", place_.stream);
+  Append(where, "cell", place_.cell);
+  Append(where, "layer", place_.layer);
+  std::string message = "llama.cpp state: ";
+  message += field;
+  if (!where.empty()) message += " (" + where + ")";
+  message += " at byte " + std::to_string(at) + ": " + why;
+  return Fail(code, std::move(message));
+}
+
+std::unexpected<Error> LlamaStateCursor::RefuseEnd(std::string_view field, std::size_t bytes) {
+  return Refuse(
+      Code::kCorrupt, field,
+      std::to_string(bytes) + " bytes, but the file ends after " + std::to_string(remaining()),
+      offset_);
+}
+
+}  // namespace kvd

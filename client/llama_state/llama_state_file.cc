@@ -1,0 +1,416 @@
+// One reading is one choice of body, of the caches it consists of, and of whether cells have extra
+// coordinates. `Attempt` follows a reading field by field; ReadLlamaStateFile tries all of them and
+// returns the first that uses every byte, else the refusal that came farthest into the file.
+#include "client/llama_state/llama_state_file.h"
+
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "client/llama_state/llama_state_cursor.h"
+
+namespace kvd {
+namespace {
+
+// kSparse: its rows are those of some of the declared layers, and it comes last.
+enum class CacheForm : std::uint8_t { kNone, kPlain, kStreams, kSparse };
+
+struct Reading {
+  LlamaLayout layout;
+  std::array<CacheForm, 3> caches;
+  bool has_coordinates;
+};
+
+constexpr CacheForm kNone = CacheForm::kNone;
+constexpr CacheForm kPlain = CacheForm::kPlain;
+constexpr CacheForm kStreams = CacheForm::kStreams;
+constexpr CacheForm kSparse = CacheForm::kSparse;
+
+// In the order of preference, which matters for files without cells alone.
+constexpr Reading kReadings[] = {
+    {LlamaLayout::kFebruary2025, {kPlain, kNone, kNone}, false},
+    {LlamaLayout::kFebruary2025, {kPlain, kSparse, kNone}, false},
+    {LlamaLayout::kAugust2026, {kStreams, kNone, kNone}, false},
+    {LlamaLayout::kAugust2026, {kStreams, kSparse, kNone}, false},
+    {LlamaLayout::kAugust2026, {kStreams, kStreams, kNone}, false},
+    {LlamaLayout::kAugust2026, {kStreams, kStreams, kSparse}, false},
+    {LlamaLayout::kAugust2026, {kPlain, kNone, kNone}, false},
+    {LlamaLayout::kAugust2026, {kStreams, kNone, kNone}, true},
+    {LlamaLayout::kAugust2026, {kStreams, kSparse, kNone}, true},
+    {LlamaLayout::kAugust2026, {kStreams, kStreams, kNone}, true},
+    {LlamaLayout::kAugust2026, {kStreams, kStreams, kSparse}, true},
+};
+
+constexpr std::uint64_t kCellBytesMin = 8;    // position and count
+constexpr std::uint64_t kLayerBytesMin = 12;  // type and row bytes
+constexpr std::size_t kNumberUnits = 8;       // of work
+
+class Attempt {
+ public:
+  Attempt(std::span<const std::byte> file, const Reading& reading, WorkControl& work)
+      : cursor_(file), reading_(reading), meter_(work) {}
+
+  Result<LlamaStateFile> Read();
+  std::uint64_t offset() const { return cursor_.offset(); }
+
+ private:
+  Status ReadHeader();
+  Status ReadArchitecture();
+  Status ReadOutputs();
+  Status ReadFloats(const char* count_field, const char* field, LlamaFloats* floats);
+  Status ReadStreams();
+  Status ReadCells(std::uint32_t stream, std::uint32_t cell_count, CacheForm form);
+  Status ReadCell(CacheForm form, LlamaCells& part);
+  Status ReadCoordinates(std::int32_t pos);
+  Status ReadSequenceIds(CacheForm form, LlamaCells& part, LlamaCell& cell);
+  Status ReadData(CacheForm form, LlamaCells& part);
+  Status ReadSparseData(LlamaCells& part);
+  Result<LlamaRows> ReadRows(const char* type_field, const char* bytes_field, const char* field,
+                             std::uint64_t cell_count);
+  Result<LlamaRows> ReadTransposedRows(std::uint64_t cell_count);
+  Result<kernels::DataType> ReadType(const char* field);
+
+  LlamaStateCursor cursor_;
+  const Reading& reading_;
+  WorkMeter meter_;
+  bool has_cell_tokens_ = false;  // behind the coordinates, if there are any
+  LlamaStateFile file_;
+};
+
+Result<LlamaStateFile> Attempt::Read() {
+  file_.layout = reading_.layout;
+  KVD_CHECK_OK(ReadHeader());
+  if (file_.kind == LlamaFileKind::kSession) {
+    KVD_CHECK_OK(ReadArchitecture());
+    if (reading_.layout == LlamaLayout::kFebruary2025) KVD_CHECK_OK(ReadOutputs());
+  }
+  for (CacheForm form : reading_.caches) {
+    if (form == CacheForm::kNone) break;
+    cursor_.place() = {};
+    cursor_.place().cache = file_.cache_count;
+    if (form == CacheForm::kStreams) {
+      KVD_CHECK_OK(ReadStreams());
+    } else {
+      KVD_TRY(const std::uint32_t cells, cursor_.Count<std::uint32_t>("cell_count", kCellBytesMin));
+      KVD_CHECK_OK(ReadCells(0, cells, form));
+    }
+    ++file_.cache_count;
+  }
+  cursor_.place() = {};
+  if (cursor_.remaining() != 0) {
+    return cursor_.Refuse(Code::kCorrupt, "end",
+                          std::to_string(cursor_.remaining()) + " bytes behind the last layer",
+                          cursor_.offset());
+  }
+  return std::move(file_);
+}
+
+Status Attempt::ReadHeader() {
+  KVD_TRY(const std::uint32_t magic, cursor_.Number<std::uint32_t>("magic"));
+  if (magic != kLlamaSessionMagic && magic != kLlamaSequenceMagic) {
+    return cursor_.Refuse(Code::kCorrupt, "magic",
+                          std::to_string(magic) + " is neither a session's nor a sequence's");
+  }
+  const bool is_session = magic == kLlamaSessionMagic;
+  file_.kind = is_session ? LlamaFileKind::kSession : LlamaFileKind::kSequence;
+  KVD_TRY(const std::uint32_t version, cursor_.Number<std::uint32_t>("version"));
+  const bool is_known =
+      is_session ? version == kLlamaSessionVersion
+                 : version == kLlamaSequenceVersion || version == kLlamaSequenceVersionNewest;
+  if (!is_known) {
+    return cursor_.Refuse(Code::kUnsupported, "version",
+                          std::to_string(version) + ", and only " +
+                              (is_session ? "9 is" : "2 and 3 are") + " read of a " +
+                              LlamaFileKindName(file_.kind));
+  }
+  has_cell_tokens_ = !is_session && version == kLlamaSequenceVersionNewest;
+  KVD_TRY(const std::uint32_t count, cursor_.Count<std::uint32_t>("token_count", sizeof(TokenId)));
+  KVD_TRY(const std::uint64_t at, cursor_.Skip("tokens", count, sizeof(TokenId)));
+  file_.tokens.resize(count);
+  if (count != 0) {
+    std::memcpy(file_.tokens.data(), cursor_.data_at(at), count * sizeof(TokenId));
+  }
+  return {};
+}
+
+Status Attempt::ReadArchitecture() {
+  KVD_TRY(const std::uint32_t bytes, cursor_.Count<std::uint32_t>("architecture_bytes", 1));
+  if (bytes > kLlamaArchitectureBytesMax) {
+    return cursor_.Refuse(
+        Code::kCorrupt, "architecture_bytes",
+        std::to_string(bytes) + ", limit " + std::to_string(kLlamaArchitectureBytesMax));
+  }
+  KVD_TRY(const std::uint64_t at, cursor_.Skip("architecture", bytes, 1));
+  for (std::uint32_t i = 0; i < bytes; ++i) {
+    const auto byte = std::to_integer<unsigned>(*cursor_.data_at(at + i));
+    if (byte < 0x20 || byte > 0x7e) {
+      return cursor_.Refuse(Code::kCorrupt, "architecture",
+                            "byte " + std::to_string(byte) + " is not printable", at + i);
+    }
+    file_.architecture += static_cast<char>(byte);
+  }
+  return {};
+}
+
+Status Attempt::ReadOutputs() {
+  KVD_TRY(const std::uint32_t count,
+          cursor_.Count<std::uint32_t>("output_count", sizeof(std::int32_t)));
+  file_.output_positions.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    KVD_CHECK_OK(meter_.Spend(kNumberUnits));
+    KVD_TRY(const std::int32_t pos, cursor_.Number<std::int32_t>("output_pos"));
+    if (pos < 0) {
+      return cursor_.Refuse(Code::kCorrupt, "output_pos", std::to_string(pos) + " is negative");
+    }
+    file_.output_positions.push_back(pos);
+  }
+  KVD_CHECK_OK(ReadFloats("logit_count", "logits", &file_.logits));
+  return ReadFloats("embedding_count", "embeddings", &file_.embeddings);
+}
+
+Status Attempt::ReadFloats(const char* count_field, const char* field, LlamaFloats* floats) {
+  KVD_TRY(floats->count, cursor_.Count<std::uint64_t>(count_field, sizeof(float)));
+  KVD_TRY(floats->offset, cursor_.Skip(field, floats->count, sizeof(float)));
+  return {};
+}
+
+Status Attempt::ReadStreams() {
+  KVD_TRY(const std::uint32_t streams,
+          cursor_.Count<std::uint32_t>("stream_count", sizeof(std::uint32_t)));
+  if (streams == 0 || streams > kLlamaStreamsMax) {
+    return cursor_.Refuse(
+        Code::kCorrupt, "stream_count",
+        std::to_string(streams) + " is not in [1, " + std::to_string(kLlamaStreamsMax) + "]");
+  }
+  for (std::uint32_t stream = 0; stream < streams; ++stream) {
+    cursor_.place().stream = stream;
+    KVD_TRY(const std::uint32_t cells, cursor_.Count<std::uint32_t>("cell_count", kCellBytesMin));
+    if (cells != 0) KVD_CHECK_OK(ReadCells(stream, cells, CacheForm::kStreams));
+  }
+  return {};
+}
+
+// `cell_count` cells of at least kCellBytesMin bytes are there: the caller has looked.
+Status Attempt::ReadCells(std::uint32_t stream, std::uint32_t cell_count, CacheForm form) {
+  LlamaCells part;
+  part.cache = file_.cache_count;
+  part.stream = stream;
+  part.cells.reserve(cell_count);
+  for (std::uint32_t cell = 0; cell < cell_count; ++cell) {
+    cursor_.place().cell = cell;
+    KVD_CHECK_OK(meter_.Spend(2 * kNumberUnits));
+    KVD_CHECK_OK(ReadCell(form, part));
+  }
+  cursor_.place().cell.reset();
+  KVD_CHECK_OK(ReadData(form, part));
+  file_.parts.push_back(std::move(part));
+  return {};
+}
+
+Status Attempt::ReadCell(CacheForm form, LlamaCells& part) {
+  LlamaCell cell;
+  KVD_TRY(cell.pos, cursor_.Number<std::int32_t>("pos"));
+  if (cell.pos < 0 || cell.pos == std::numeric_limits<std::int32_t>::max()) {
+    return cursor_.Refuse(Code::kCorrupt, "pos",
+                          std::to_string(cell.pos) + " is not in [0, 2147483646]");
+  }
+  KVD_CHECK_OK(ReadSequenceIds(form, part, cell));
+  part.cells.push_back(cell);
+  return {};
+}
+
+Status Attempt::ReadSequenceIds(CacheForm form, LlamaCells& part, LlamaCell& cell) {
+  KVD_TRY(const std::uint32_t count,
+          cursor_.Count<std::uint32_t>("sequence_count", sizeof(std::int32_t)));
+  if (file_.kind == LlamaFileKind::kSequence) {
+    const std::uint32_t expected = form == CacheForm::kStreams ? 1 : 0;
+    if (count != expected) {
+      return cursor_.Refuse(
+          Code::kCorrupt, "sequence_count",
+          std::to_string(count) + " in a sequence file, expected " + std::to_string(expected));
+    }
+  } else if (count == 0) {
+    return cursor_.Refuse(Code::kCorrupt, "sequence_count", "0: the cell belongs to no sequence");
+  } else if (count > kLlamaSequencesMax) {
+    return cursor_.Refuse(Code::kCorrupt, "sequence_count",
+                          std::to_string(count) + ", a cell belongs to at most " +
+                              std::to_string(kLlamaSequencesMax));
+  }
+  if (form == CacheForm::kStreams && reading_.has_coordinates) {
+    KVD_CHECK_OK(ReadCoordinates(cell.pos));
+  }
+  cell.first_id = static_cast<std::uint32_t>(part.sequence_ids.size());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    KVD_CHECK_OK(meter_.Spend(kNumberUnits));
+    KVD_TRY(const std::int32_t id, cursor_.Number<std::int32_t>("seq_id"));
+    if (id < 0) {
+      return cursor_.Refuse(Code::kCorrupt, "seq_id", std::to_string(id) + " is negative");
+    }
+    // In a sequence file it is the number that the sequence had where it was saved.
+    if (file_.kind == LlamaFileKind::kSequence) continue;
+    if (id >= static_cast<std::int32_t>(kLlamaSequencesMax)) {
+      return cursor_.Refuse(
+          Code::kUnsupported, "seq_id",
+          std::to_string(id) + ", the highest is " + std::to_string(kLlamaSequencesMax - 1));
+    }
+    part.sequence_ids.push_back(id);
+    ++cell.id_count;
+  }
+  return {};
+}
+
+// Of text both are the position, or 0 where the peer had restored the cell before.
+Status Attempt::ReadCoordinates(std::int32_t pos) {
+  KVD_TRY(const std::int32_t x, cursor_.Number<std::int32_t>("x"));
+  KVD_TRY(const std::int32_t y, cursor_.Number<std::int32_t>("y"));
+  if (x == y && (x == pos || x == 0)) {
+    if (has_cell_tokens_) {
+      KVD_TRY([[maybe_unused]] const auto token, cursor_.Number<TokenId>("cell_token"));
+    }
+    return {};
+  }
+  return cursor_.Refuse(Code::kUnsupported, "y",
+                        "coordinates (" + std::to_string(x) + ", " + std::to_string(y) +
+                            ") at position " + std::to_string(pos) + " are an image's");
+}
+
+Status Attempt::ReadData(CacheForm form, LlamaCells& part) {
+  KVD_TRY(const std::uint32_t transposed, cursor_.Number<std::uint32_t>("v_trans"));
+  if (transposed > (form == CacheForm::kSparse ? 0u : 1u)) {
+    return cursor_.Refuse(
+        Code::kCorrupt, "v_trans",
+        std::to_string(transposed) +
+            (form == CacheForm::kSparse ? ": states are not transposed" : " is neither 0 nor 1"));
+  }
+  KVD_TRY(part.declared_layers, cursor_.Number<std::uint32_t>("layer_count"));
+  if (form == CacheForm::kSparse) return ReadSparseData(part);
+  if (part.declared_layers > cursor_.remaining() / (2 * kLayerBytesMin)) {
+    return cursor_.Refuse(Code::kCorrupt, "layer_count",
+                          std::to_string(part.declared_layers) + " layers do not fit into " +
+                              std::to_string(cursor_.remaining()) + " bytes");
+  }
+  const std::size_t cells = part.cells.size();
+  part.k.reserve(part.declared_layers);
+  part.v.reserve(part.declared_layers);
+  for (std::uint32_t layer = 0; layer < part.declared_layers; ++layer) {
+    cursor_.place().layer = layer;
+    KVD_CHECK_OK(meter_.Spend(2 * kNumberUnits));
+    KVD_TRY(const LlamaRows rows, ReadRows("k_type", "k_row_bytes", "K", cells));
+    part.k.push_back(rows);
+  }
+  for (std::uint32_t layer = 0; layer < part.declared_layers; ++layer) {
+    cursor_.place().layer = layer;
+    KVD_CHECK_OK(meter_.Spend(2 * kNumberUnits));
+    KVD_TRY(const LlamaRows rows, transposed != 0 ? ReadTransposedRows(cells)
+                                                  : ReadRows("v_type", "v_row_bytes", "V", cells));
+    part.v.push_back(rows);
+  }
+  cursor_.place().layer.reset();
+  return {};
+}
+
+// The rows of convolution states of some layers, then those of recurrent states of the same ones,
+// to the end of the file.
+Status Attempt::ReadSparseData(LlamaCells& part) {
+  std::vector<LlamaRows> rows;
+  while (cursor_.remaining() != 0) {
+    cursor_.place().layer = static_cast<std::uint32_t>(rows.size());
+    KVD_CHECK_OK(meter_.Spend(2 * kNumberUnits));
+    KVD_TRY(const LlamaRows row,
+            ReadRows("state_type", "state_row_bytes", "state", part.cells.size()));
+    rows.push_back(row);
+  }
+  cursor_.place().layer.reset();
+  const std::size_t layers = rows.size() / 2;
+  if (layers == 0 || rows.size() % 2 != 0 || layers > part.declared_layers) {
+    return cursor_.Refuse(Code::kCorrupt, "layer_count",
+                          std::to_string(rows.size()) + " rows of states for " +
+                              std::to_string(part.declared_layers) + " layers",
+                          cursor_.offset());
+  }
+  part.k.assign(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(layers));
+  part.v.assign(rows.begin() + static_cast<std::ptrdiff_t>(layers), rows.end());
+  return {};
+}
+
+Result<kernels::DataType> Attempt::ReadType(const char* field) {
+  KVD_TRY(const std::uint32_t number, cursor_.Number<std::uint32_t>(field));
+  if (number > 255 || !IsRowType(static_cast<kernels::DataType>(number))) {
+    return cursor_.Refuse(Code::kUnsupported, field,
+                          std::to_string(static_cast<std::int32_t>(number)) +
+                              " is none of f32 (0), f16 (1), q8_0 (8), bf16 (30)");
+  }
+  return static_cast<kernels::DataType>(number);
+}
+
+Result<LlamaRows> Attempt::ReadRows(const char* type_field, const char* bytes_field,
+                                    const char* field, std::uint64_t cell_count) {
+  LlamaRows rows;
+  KVD_TRY(rows.type, ReadType(type_field));
+  KVD_TRY(rows.row_bytes, cursor_.Number<std::uint64_t>(bytes_field));
+  const std::uint64_t block_bytes = kernels::BytesPerBlock(rows.type);
+  if (rows.row_bytes % block_bytes != 0) {
+    return cursor_.Refuse(Code::kCorrupt, bytes_field,
+                          std::to_string(rows.row_bytes) + " is no multiple of the " +
+                              std::to_string(block_bytes) + " of " +
+                              kernels::DataTypeName(rows.type));
+  }
+  const std::uint64_t blocks = rows.row_bytes / block_bytes;
+  if (blocks > std::numeric_limits<std::uint32_t>::max()) {
+    return cursor_.Refuse(Code::kCorrupt, bytes_field,
+                          std::to_string(rows.row_bytes) + " is more than any row's");
+  }
+  rows.elements = blocks * kernels::ElementsPerBlock(rows.type);
+  KVD_TRY(rows.offset, cursor_.Skip(field, cell_count, rows.row_bytes));
+  return rows;
+}
+
+Result<LlamaRows> Attempt::ReadTransposedRows(std::uint64_t cell_count) {
+  LlamaRows rows;
+  rows.is_transposed = true;
+  KVD_TRY(rows.type, ReadType("v_type"));
+  if (kernels::ElementsPerBlock(rows.type) != 1) {
+    return cursor_.Refuse(Code::kUnsupported, "v_type",
+                          std::string(kernels::DataTypeName(rows.type)) +
+                              " cannot lie transposed: its elements share a scale");
+  }
+  KVD_TRY(const std::uint32_t element_bytes, cursor_.Number<std::uint32_t>("v_element_bytes"));
+  if (element_bytes != kernels::BytesPerBlock(rows.type)) {
+    return cursor_.Refuse(Code::kCorrupt, "v_element_bytes",
+                          std::to_string(element_bytes) + ", but " +
+                              kernels::DataTypeName(rows.type) + " has " +
+                              std::to_string(kernels::BytesPerBlock(rows.type)));
+  }
+  KVD_TRY(rows.elements, cursor_.Number<std::uint32_t>("v_elements"));
+  rows.row_bytes = rows.elements * element_bytes;
+  KVD_TRY(rows.offset, cursor_.Skip("V", cell_count, rows.row_bytes));
+  return rows;
+}
+
+}  // namespace
+
+const char* LlamaFileKindName(LlamaFileKind kind) {
+  return kind == LlamaFileKind::kSession ? "session" : "sequence";
+}
+
+const char* LlamaLayoutName(LlamaLayout layout) {
+  return layout == LlamaLayout::kFebruary2025 ? "February-2025" : "August-2026";
+}
+
+Result<LlamaStateFile> ReadLlamaStateFile(std::span<const std::byte> file, WorkControl& work) {
+  Error farthest;
+  std::uint64_t farthest_offset = 0;
+  for (const Reading& reading : kReadings) {
+    KVD_CHECK_OK(work.Continue());
+    Attempt attempt(file, reading, work);
+    Result<LlamaStateFile> read = attempt.Read();
+    if (read || read.error().code == Code::kCancelled) return read;
+    if (farthest.message.empty() || attempt.offset() > farthest_offset) {
+      farthest_offset = attempt.offset();
+      farthest = std::move(read).error();
+    }
+  }
+  return std::unexpected(std::move(farthest));
+}
+
+}  // namespace kvd

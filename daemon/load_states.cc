@@ -1,0 +1,107 @@
+#include "daemon/load_states.h"
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/model_config.h"
+
+namespace kvd {
+namespace {
+
+// A load takes two cores at most, for a short time.
+constexpr unsigned kThreads = 2;
+
+// Zero terminated; the destination is zero.
+template <std::size_t kBytes>
+void CopyText(std::string_view text, char (&destination)[kBytes]) {
+  text.copy(destination, kBytes - 1);
+}
+
+class Loading {
+ public:
+  Loading(const StateLoading& loading, const StateFileReader& file, WorkControl& work)
+      : loading_(loading), file_(file), work_(work) {}
+
+  Result<wire::LoadReply> Run();
+
+ private:
+  Status LoadAll();
+  Status LoadOne(std::size_t number, wire::LoadedEntry* entry);
+  Status RestoreSampler(std::span<const std::byte> sampler, wire::LoadedEntry* entry) const;
+
+  const StateLoading& loading_;
+  const StateFileReader& file_;
+  WorkControl& work_;
+  std::vector<wire::LoadedEntry> entries_;
+  std::vector<TokenId> tokens_;
+};
+
+Status Loading::RestoreSampler(std::span<const std::byte> sampler, wire::LoadedEntry* entry) const {
+  if (sampler.empty()) return {};
+  KVD_TRY(KeptSampler kept, DecodeSampler(sampler, loading_.engine.config().vocab_size));
+  if (loading_.samplers == nullptr) return {};
+  KVD_CHECK_OK(
+      loading_.samplers->PutLoaded(static_cast<SequenceHandle>(entry->handle), std::move(kept)));
+  entry->flags |= wire::kLoadedSampler;
+  return {};
+}
+
+Status Loading::LoadOne(std::size_t number, wire::LoadedEntry* entry) {
+  const auto handle = static_cast<SequenceHandle>(entry->handle);
+  const state_file::SequenceHeader& header = file_.sequences()[number].header;
+  if ((header.flags & state_file::kHasRows) == 0) {
+    KVD_CHECK_OK(CheckModel(loading_.engine, file_));
+    KVD_TRY(const SavedTokens saved, ReadSavedTokens(loading_.engine, file_, number));
+    if (!saved.cross_tokens.empty()) {
+      return Fail(Code::kUnsupported, "tokens alone were saved, and of an encoded text");
+    }
+    entry->token_count = static_cast<std::uint32_t>(saved.tokens.size());
+    tokens_.insert(tokens_.end(), saved.tokens.begin(), saved.tokens.end());
+    return RestoreSampler(saved.sampler, entry);
+  }
+  KVD_TRY(const LoadReport report, LoadSequence(loading_.engine, file_, number, handle, kThreads,
+                                                work_, {.origin = loading_.origin}));
+  entry->cell_count = report.cell_count;
+  entry->flags = report.is_converted ? static_cast<std::uint32_t>(wire::kLoadedConverted) : 0u;
+  CopyText(kernels::DataTypeName(report.k_type), entry->k_type);
+  CopyText(kernels::DataTypeName(report.v_type), entry->v_type);
+  entry->raw_bytes = report.raw_bytes;
+  return RestoreSampler(report.sampler, entry);
+}
+
+Status Loading::LoadAll() {
+  for (std::size_t number = 0; number < file_.sequences().size(); ++number) {
+    KVD_CHECK_OK(work_.Continue());
+    KVD_TRY(const SequenceHandle handle,
+            loading_.engine.memory().sequences().Create(loading_.owner, loading_.part));
+    entries_.push_back({});
+    entries_.back().handle = static_cast<std::uint64_t>(handle);
+    KVD_CHECK_OK(LoadOne(number, &entries_.back()));
+  }
+  return loading_.complete();
+}
+
+Result<wire::LoadReply> Loading::Run() {
+  if (Status status = LoadAll(); !status) {
+    for (const wire::LoadedEntry& entry : entries_) {
+      (void)loading_.engine.memory().sequences().Drop(static_cast<SequenceHandle>(entry.handle));
+    }
+    return std::unexpected(std::move(status).error());
+  }
+  wire::LoadReply reply{.first = static_cast<SequenceHandle>(entries_.front().handle),
+                        .count = std::ssize(entries_)};
+  for (const auto bytes : {std::as_bytes(std::span(entries_)), std::as_bytes(std::span(tokens_))}) {
+    reply.entries.insert(reply.entries.end(), bytes.begin(), bytes.end());
+  }
+  return reply;
+}
+
+}  // namespace
+
+Result<wire::LoadReply> LoadStates(const StateLoading& loading, const StateFileReader& file,
+                                   WorkControl& work) {
+  return Loading(loading, file, work).Run();
+}
+
+}  // namespace kvd

@@ -1,0 +1,45 @@
+// A saved state whose table is as long as can be: each token and each position in a section of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "shm/crc32c.h"
+#include "state_form/section_plan.h"
+
+namespace kvd::test {
+
+// One sequence of tokens alone, of a model that no engine has.
+inline std::vector<std::byte> StateOfManySections(std::uint32_t cells) {
+  using state_file::SectionEntry;
+  using state_file::SectionKind;
+  std::vector<SectionEntry> sections;
+  sections.push_back(SectionOf(SectionKind::kSequence, 0, 0));
+  sections.back().raw_bytes = sizeof(state_file::SequenceHeader);
+  for (const SectionKind kind : {SectionKind::kTokens, SectionKind::kPositions}) {
+    for (std::uint32_t cell = 0; cell < cells; ++cell) {
+      AddSections(SectionOf(kind, 0, 0), cell, cell + 1, sizeof(std::int32_t), &sections);
+    }
+  }
+  PlaceUnpacked(sections);
+  std::vector<std::byte> state(UnpackedFileBytes(sections));
+  state_file::SequenceHeader sequence = {};
+  sequence.cell_count = cells;
+  std::memcpy(state.data() + sections[0].offset, &sequence, sizeof sequence);
+  for (SectionEntry& entry : sections) {
+    entry.crc = Crc32c(0, std::span(state).subspan(entry.offset, entry.raw_bytes));
+  }
+  state_file::FileHeader header = {};
+  header.file_bytes = state.size();
+  header.sequence_count = 1;
+  CompleteStateHeader(sections, &header);
+  std::memcpy(state.data(), &header, sizeof header);
+  const auto table = std::as_bytes(std::span(sections));
+  std::memcpy(state.data() + sizeof header, table.data(), table.size());
+  return state;
+}
+
+}  // namespace kvd::test
