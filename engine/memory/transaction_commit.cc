@@ -1,0 +1,284 @@
+// The order of Commit: what was put is counted and what was replaced uncounted, so that everything that
+// could refuse has been asked; then the commit record makes it true; then the rest follows, which cannot
+// fail.
+//
+// Counting compares lists entry by entry. Entries behind a list's committed ones are not committed, so a
+// list that grows or is cut in its place still shows what it was.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "engine/memory/list_writer.h"
+#include "engine/memory/prefix_sync.h"
+#include "engine/memory/transaction.h"
+#include "shm/check.h"
+
+namespace kvd {
+namespace {
+
+// How many entries at the front of both refer to the same cells. All but the last one of each: where that
+// one ends, its list does not say.
+std::size_t CountSameInFront(std::span<const layout::Extent> a, std::span<const layout::Extent> b) {
+  const std::size_t end = std::min(a.size(), b.size());
+  std::size_t at = 0;
+  while (at + 1 < end && a[at].block == b[at].block && a[at].first == b[at].first &&
+         a[at + 1].start - a[at].start == b[at + 1].start - b[at].start) {
+    ++at;
+  }
+  return at;
+}
+
+// The same at the back, at most `most` entries.
+std::size_t CountSameBehind(const ExtentView& a, const ExtentView& b, std::size_t most) {
+  std::uint32_t end_a = a.cell_count;
+  std::uint32_t end_b = b.cell_count;
+  std::size_t count = 0;
+  for (; count < most; ++count) {
+    const layout::Extent& last_a = a.entries[a.entries.size() - 1 - count];
+    const layout::Extent& last_b = b.entries[b.entries.size() - 1 - count];
+    if (last_a.block != last_b.block || last_a.first != last_b.first ||
+        end_a - last_a.start != end_b - last_b.start) {
+      break;
+    }
+    end_a = last_a.start;
+    end_b = last_b.start;
+  }
+  return count;
+}
+
+bool HasSameSlots(const layout::SequenceRecord& a, const layout::SequenceRecord& b) {
+  return a.state_slot == b.state_slot && a.logits_slot == b.logits_slot &&
+         a.checkpoints == b.checkpoints;
+}
+
+std::string NameOf(const layout::SnapshotRecord& record) {
+  return {record.name, ::strnlen(record.name, sizeof record.name)};
+}
+
+}  // namespace
+
+const layout::SequenceRecord& Transaction::OldOf(const Record& record) const {
+  if (record.is_freed) return store_.meta.sequences()[record.index];
+  return scratch_.old_records[record.old_at];
+}
+
+// All entries of both are the same.
+void Transaction::SetSame(Record* record) const {
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    record->differences[group].same_behind = OldOf(*record).extents[group].entry_count;
+  }
+}
+
+// Most changes leave both ends of a list as they were.
+void Transaction::Compare(Record* record, const layout::SequenceRecord& old) {
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    const ExtentView was = store_.ViewOf(old, group);
+    const ExtentView is = store_.ViewOf(*record->put, group);
+    Record::Difference& difference = record->differences[group];
+    std::size_t lost = 0;
+    std::size_t first = 0;
+    if (!was.entries.empty() && !is.entries.empty()) {
+      if (was.entries.data() == is.entries.data()) {
+        // In its place: all entries but the last one that both have are the same.
+        first = std::min(was.entries.size(), is.entries.size()) - 1;
+      } else {
+        if (is.first_cell() > was.first_cell() && is.first_cell() < was.cell_count) {
+          // A window's list that has lost its first entries.
+          const std::size_t at = FindExtent(was, is.first_cell());
+          if (was.entries[at].start == is.first_cell()) lost = at;
+        }
+        first = CountSameInFront(was.entries.subspan(lost), is.entries);
+      }
+    }
+    const std::size_t most = std::min(was.entries.size() - lost, is.entries.size()) - first;
+    difference.lost = static_cast<std::uint32_t>(lost);
+    difference.first = static_cast<std::uint32_t>(first);
+    difference.same_behind = static_cast<std::uint32_t>(CountSameBehind(was, is, most));
+  }
+}
+
+bool Transaction::IsCounted(const Record& record, Side side) {
+  return side == Side::kNew ? !record.is_freed : record.was_counted;
+}
+
+const layout::SequenceRecord& Transaction::RecordOf(const Record& record, Side side) const {
+  return side == Side::kNew ? *record.put : OldOf(record);
+}
+
+// Calls count(group, piece) for the entries that the other side's record does not have.
+template <class Count>
+void Transaction::VisitDifferences(const Record& record, Side side, const Count& count) const {
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    const Record::Difference& difference = record.differences[group];
+    const ExtentView view = store_.ViewOf(RecordOf(record, side), group);
+    const std::size_t lost = side == Side::kOld ? difference.lost : 0;
+    for (std::size_t at = 0; at < lost; ++at) count(group, view.PieceAt(at));
+    for (std::size_t at = lost + difference.first;
+         at + difference.same_behind < view.entries.size(); ++at) {
+      count(group, view.PieceAt(at));
+    }
+  }
+}
+
+void Transaction::AddReferences(const Record& record, Side side, std::uint32_t times) {
+  if (!IsCounted(record, side)) return;
+  const layout::SequenceRecord& counted = RecordOf(record, side);
+  const Holder holder = side == Side::kNew ? record.new_holder : record.old_holder;
+  if (!record.is_compared) {
+    store_.tables.AddReferences(store_.meta, counted, holder, times);
+    return;
+  }
+  VisitDifferences(record, side, [&](std::uint32_t group, Piece piece) {
+    store_.mutex.AssertHeld();
+    store_.tables.blocks[group].Add(piece, holder);
+  });
+  if (!HasSameSlots(OldOf(record), *record.put)) {
+    store_.tables.AddSlots(store_.meta, counted, holder);
+  }
+}
+
+void Transaction::DropReferences(const Record& record, Side side) {
+  if (!IsCounted(record, side)) return;
+  const layout::SequenceRecord& counted = RecordOf(record, side);
+  const Holder holder = side == Side::kNew ? record.new_holder : record.old_holder;
+  if (!record.is_compared) {
+    store_.tables.DropReferences(store_.meta, counted, holder, &store_.freed);
+    return;
+  }
+  VisitDifferences(record, side, [&](std::uint32_t group, Piece piece) {
+    store_.mutex.AssertHeld();
+    store_.tables.blocks[group].Drop(piece, holder, &store_.freed.blocks[group]);
+  });
+  if (!HasSameSlots(OldOf(record), *record.put)) {
+    store_.tables.DropSlots(store_.meta, counted, holder, &store_.freed);
+  }
+}
+
+// All are added first: a block that stays is never without a reference.
+void Transaction::Recount(Side added, Side dropped) {
+  const std::vector<Record>& records = scratch_.records;
+  for (std::size_t at = 0; at < records.size();) {
+    std::size_t end = at + 1;
+    while (end < records.size() && records[end].is_copy) ++end;
+    AddReferences(records[at], added, static_cast<std::uint32_t>(end - at));
+    at = end;
+  }
+  for (const Record& record : records) {
+    DropReferences(record, dropped);
+    layout::SequenceRecord freed = {};
+    const bool is_there = added == Side::kNew ? !record.is_freed : record.was_live;
+    store_.tables.owners.Follow(record.index, is_there ? RecordOf(record, added) : freed);
+  }
+}
+
+void Transaction::CollectGrowers() {
+  scratch_.growers.clear();
+  if (store_.shares.rules == nullptr) return;
+  for (const Record& record : scratch_.records) {
+    if (record.is_freed || !record.new_holder.is_held || record.change == Change::kMoved) continue;
+    const OwnerId owner = record.new_holder.owner;
+    const auto is_same = [owner](const TransactionScratch::Grower& grower) {
+      return grower.owner == owner;
+    };
+    if (std::ranges::any_of(scratch_.growers, is_same)) continue;
+    scratch_.growers.push_back({owner, store_.tables.UseOf(owner)});
+  }
+}
+
+Status Transaction::CheckShares() const {
+  for (const TransactionScratch::Grower& grower : scratch_.growers) {
+    KVD_CHECK_OK(CheckShare(store_, grower.owner, grower.before));
+  }
+  return {};
+}
+
+Status Transaction::Commit() {
+  store_.mutex.AssertHeld();
+  KVD_ASSERT(!is_committed_);
+  KVD_CHECK_OK(store_.log.CheckFits());
+  for (Record& record : scratch_.records) {
+    record.old_holder = store_.facts[record.index].holder;
+    if (record.is_freed) continue;
+    record.new_holder = HolderOf(*record.put);
+    record.is_compared = record.was_live && record.old_holder == record.new_holder;
+    if (!record.is_compared) continue;
+    if (record.change == Change::kShifted) {
+      SetSame(&record);
+    } else {
+      Compare(&record, OldOf(record));
+    }
+  }
+  CollectGrowers();
+  Recount(Side::kNew, Side::kOld);
+  if (Status allowed = CheckShares(); !allowed) {
+    Recount(Side::kOld, Side::kNew);
+    // What a side lost its last reference to is what it was: another side's, or reserved.
+    store_.freed = {};
+    return allowed;
+  }
+
+  const Status committed = store_.log.Commit();
+  KVD_ASSERT(committed.has_value());  // it fits
+  is_committed_ = true;
+  DeriveSessions();
+  DeriveSnapshots();
+  for (const Record& record : scratch_.records) Derive(record);
+  store_.SettleFreed();
+  return {};
+}
+
+void Transaction::FreeLists(const layout::SequenceRecord& old, const layout::SequenceRecord* kept) {
+  const auto free = [&](const layout::ListRoot& gone, const layout::ListRoot* stays) {
+    store_.mutex.AssertHeld();
+    if (stays == nullptr || stays->first_unit != gone.first_unit) FreeList(store_, gone);
+  };
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    free(old.extents[group], kept == nullptr ? nullptr : &kept->extents[group]);
+  }
+  free(old.checkpoints, kept == nullptr ? nullptr : &kept->checkpoints);
+}
+
+void Transaction::Derive(const Record& record) {
+  const layout::SequenceRecord& now = store_.meta.sequences()[record.index];
+  if (record.was_live) FreeLists(OldOf(record), record.is_freed ? nullptr : &now);
+  SequenceFacts& facts = store_.facts[record.index];
+  if (record.change != Change::kMoved && record.change != Change::kFacts) {
+    ++facts.content_number;
+    if (record.change == Change::kComputed) facts.computed_number = facts.content_number;
+  }
+  facts.holder = record.new_holder;
+  if (record.was_live || (now.flags & layout::kSequencePublished) == 0) {
+    SyncPrefix(store_, record.index, record.alike);
+  }
+  NoteRetained(store_, record.index);
+  if (record.is_freed) store_.tables.sequences.Give(record.index);
+}
+
+// A snapshot's sequence is found by those that the snapshot is for.
+void Transaction::DeriveSnapshots() {
+  for (const TransactionScratch::Snapshot& snapshot : scratch_.snapshots) {
+    const std::string before = NameOf(snapshot.old_record);
+    const std::string name = NameOf(snapshot.new_record);
+    if (before != name) {
+      if (!before.empty()) store_.tables.snapshots_by_name.erase(before);
+      if (!name.empty()) store_.tables.snapshots_by_name.emplace(name, snapshot.index);
+    }
+    if (name.empty()) {
+      store_.tables.snapshots.Give(snapshot.index);
+      continue;
+    }
+    const auto handle = static_cast<SequenceHandle>(snapshot.new_record.sequence);
+    IndexPublished(store_, IndexOf(handle), snapshot.new_record.is_public != 0);
+  }
+}
+
+void Transaction::DeriveSessions() {
+  for (const TransactionScratch::Session& session : scratch_.sessions) {
+    if (session.old_id == session.new_id) continue;
+    if (session.old_id != 0) store_.tables.sessions_by_id.erase(session.old_id);
+    if (session.new_id != 0) store_.tables.sessions_by_id.emplace(session.new_id, session.index);
+    if (session.new_id == 0) store_.tables.sessions.Give(session.index);
+  }
+}
+
+}  // namespace kvd
