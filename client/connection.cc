@@ -376,7 +376,7 @@ void Connection::SubmitAndForget(wire::Submission submission, const Payload& pay
   if (!request) return;
   const RequestId id = (*request)->id;
   (*request)->is_abandoned = true;
-  // Nobody may call again: room is waited for a moment.
+  // There may be no later call that sends it: wait a moment for room.
   const Deadline deadline = DeadlineOf(kForgetfulWait);
   for (;;) {
     const PendingRequest* const found = requests_.Find(id);

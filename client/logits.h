@@ -85,7 +85,7 @@ class Decoding {
   // kNumerical, kConflict, kCancelled), kTimeout (wait again), kDisconnected, kCorrupt.
   Result<Logits> Next(Connection::Timeout timeout);
   Result<Logits> Next() { return Next(connection_->call_timeout()); }
-  // The request goes on by its id alone.
+  // The request continues and is known by its id alone.
   RequestId Detach() { return std::exchange(request_, RequestId{}); }
 
   // One step for callers that keep the id themselves (kvd.h).

@@ -47,7 +47,7 @@ class Started {
     return wire::ReadReply<Reply>(wire::kRowOf<Args>.name, *completion, output);
   }
   Result<Reply> Finish() { return Finish(connection_->call_timeout()); }
-  // The request goes on by its id alone: Connection::Finish.
+  // The request continues and is known by its id alone (Connection::Finish).
   RequestId Detach() { return std::exchange(request_, RequestId{}); }
 
  private:

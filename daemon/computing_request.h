@@ -68,7 +68,9 @@ struct OpeningState {
 class ComputingRequest {
  public:
   ComputingRequest(RequestOrigin origin, SequenceHandle sequence);
-  virtual ~ComputingRequest() = default;
+  virtual ~ComputingRequest() {
+    if (has_appended) acquired.Keep();
+  }
   ComputingRequest(const ComputingRequest&) = delete;
   ComputingRequest& operator=(const ComputingRequest&) = delete;
 

@@ -87,7 +87,7 @@ GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequen
 }
 
 std::span<const TokenId> GenerationRequest::opening_prompt() const {
-  if (cells_held_ != 0 || prompt_left() == 0) return {};
+  if (cells_held_ != 0 || prompt_left() == 0 || failure_) return {};
   return prompt_;
 }
 
@@ -136,8 +136,8 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
 
 void GenerationRequest::Finish(const StepItem& item, std::span<const float> row) {
   if (!item.status) {
-    return EndWith(cancelled() ? Error{Code::kCancelled, "cancelled; what was committed stays"}
-                               : item.status.error());
+    if (!cancelled()) return FailWith(item.status.error());
+    return EndWith({Code::kCancelled, "cancelled; what was committed stays"});
   }
   if (recomputes_last()) {
     state_.scratch.Drop();
@@ -210,6 +210,10 @@ void GenerationRequest::DoWork(Engine& engine, std::size_t tokens) {
   const Result<bool> is_done = take_back_->Advance(engine, tokens);
   if (is_done && !*is_done) return;
   take_back_.reset();
+  if (failure_) {  // a sequence that is gone has nothing to be taken back
+    has_appended = false;
+    return EndWith(*failure_);
+  }
   if (!is_done) return EndWith(is_done.error());
   next_pos_.value -= static_cast<std::int32_t>(resumption_->take_back);
   if (resumption_->drawn.empty()) {
@@ -218,6 +222,12 @@ void GenerationRequest::DoWork(Engine& engine, std::size_t tokens) {
     drawn_ = resumption_->drawn.back();
   }
   resumption_.reset();
+}
+
+void GenerationRequest::FailWith(const Error& error) {
+  if (prompt_done_ == 0 || prompt_left() == 0) return EndWith(error);
+  failure_ = error;
+  take_back_.emplace(sequence(), Pos{next_pos_.value - static_cast<std::int32_t>(prompt_done_)});
 }
 
 void GenerationRequest::Draw(std::span<const float> row) {

@@ -3,8 +3,9 @@
 //
 // Every drawn token is committed, the last one included: a token is streamed as soon as it is
 // drawn, and computed in the next step, without logits if it is the last. So what the client has
-// seen is what the sequence holds when the final answer comes, also after a cancel; an error (a
-// full pool) is the exception, and its answer is the error.
+// seen is what the sequence holds when the final answer comes, also after a cancel. An error while the
+// prompt is computed leaves the sequence as it was before the request. An error later (a full pool)
+// leaves what is committed, which may lack the last token that the client has seen.
 #pragma once
 
 #include <chrono>
@@ -107,12 +108,14 @@ class GenerationRequest final : public ComputingRequest {
     return (resumption_ || !state_.last_logits.empty()) && !has_piece() && !take_back_;
   }
   void RunAlone(Engine& engine) override;
-  // Taking back what is drawn again.
+  // Taking back what is drawn again, or a prompt that has failed.
   std::size_t work_left() const override {
     return take_back_ && !finishing() ? take_back_->tokens_left() : 0;
   }
   WorkKind work_kind() const override { return WorkKind::kReplay; }
   void DoWork(Engine& engine, std::size_t tokens) override;
+  // An error in the middle of the prompt: what the sequence holds of it is taken back.
+  void FailWith(const Error& error) override;
   std::uint64_t TakeSampledCount() override { return std::exchange(sampled_count_, 0); }
 
  private:
@@ -152,6 +155,7 @@ class GenerationRequest final : public ComputingRequest {
   std::optional<GenerationResumption> resumption_;  // until it has caught up
   std::size_t caught_up_ = 0;                       // of its drawn tokens
   std::optional<TakeBack> take_back_;
+  std::optional<Error> failure_;  // the answer, when the prompt is taken back
   Pos next_pos_;
   std::size_t prompt_done_ = 0;
   std::optional<TokenId> drawn_;              // streamed, not computed yet

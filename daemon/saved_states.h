@@ -29,7 +29,7 @@ namespace kvd {
 // after it: one that is sent again is answered, or, where it had begun, done again: then a file that
 // is there, or is not there, is its own doing.
 struct FileAttempt {
-  RequestTag applied{};   // nobody's: nothing is remembered
+  RequestTag applied{};   // of no client: nothing is remembered
   bool is_again = false;  // an earlier one may have come to any point
 };
 

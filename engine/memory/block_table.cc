@@ -17,6 +17,7 @@ constexpr std::uint32_t MaskOf(Piece piece) {
 
 constexpr bool IsFull(Piece piece) { return piece.count == layout::kBlockCells; }
 
+constexpr std::uint32_t kMinusOne = ~0u;
 constexpr std::size_t kHeld = 0;  // index of held references in counts by holder
 constexpr std::size_t IndexOf(Holder holder) { return holder.is_held ? kHeld : 1; }
 
@@ -51,49 +52,44 @@ void BlockTable::Account(BlockState before, BlockState after) {
   reclaimable_blocks_ -= before.is_reclaimable;
 }
 
-namespace {
+// The last entry is slow: where it ends, the list does not say.
+template <bool kIsHeld, class Slow>
+void BlockTable::CountList(ExtentView view, OwnerId owner, std::uint32_t count_min,
+                           std::uint32_t times, const Slow& slow) {
+  FullCounts* const blocks = full_.data();
+  const std::size_t last = view.entries.size() - 1;
+  const layout::Extent* entry = view.entries.data();
+  for (std::size_t index = 0; index < last; ++index, ++entry) {
+    FullCounts& full = blocks[entry->block];
+    std::uint32_t& count = full.by_holder[kIsHeld ? 0 : 1];
+    const bool is_fast = entry[1].start - entry->start == layout::kBlockCells &&
+                         count >= count_min && (!kIsHeld || full.owner == owner);
+    if (is_fast) [[likely]] {
+      count += times;
+    } else {
+      slow(view.PieceAt(index));
+    }
+  }
+  slow(view.PieceAt(last));
+}
 
-// Calls visit(extent, count) for each entry, and slow(index) where that returns false.
-template <class Visit, class Slow>
-void VisitEntries(ExtentView view, const Visit& visit, const Slow& slow) {
-  const layout::Extent* const entries = view.entries.data();
-  const std::size_t count = view.entries.size();
-  for (std::size_t index = 0; index < count; ++index) {
-    const std::uint32_t end = index + 1 < count ? entries[index + 1].start : view.cell_count;
-    if (!visit(entries[index], end - entries[index].start)) slow(index);
+template <class Slow>
+void BlockTable::CountList(ExtentView view, Holder holder, std::uint32_t count_min,
+                           std::uint32_t times, const Slow& slow) {
+  if (view.entries.empty()) return;
+  if (holder.is_held) {
+    CountList<true>(view, holder.owner, count_min, times, slow);
+  } else {
+    CountList<false>(view, OwnerId{}, count_min, times, slow);
   }
 }
 
-}  // namespace
-
 void BlockTable::AddList(ExtentView view, Holder holder, std::uint32_t times) {
-  FullCounts* const blocks = full_.data();
-  const std::size_t by = IndexOf(holder);
-  VisitEntries(
-      view,
-      [=](const layout::Extent& extent, std::uint32_t count) {
-        FullCounts& full = blocks[extent.block];
-        if (count != layout::kBlockCells || !IsFast(full, full.by_holder[by], 1, holder))
-          return false;
-        full.by_holder[by] += times;
-        return true;
-      },
-      [&](std::size_t index) { AddSlow(view.PieceAt(index), holder, times); });
+  CountList(view, holder, 1, times, [&](Piece piece) { Add(piece, holder, times); });
 }
 
 void BlockTable::DropList(ExtentView view, Holder holder, std::vector<std::uint32_t>* freed) {
-  FullCounts* const blocks = full_.data();
-  const std::size_t by = IndexOf(holder);
-  VisitEntries(
-      view,
-      [=](const layout::Extent& extent, std::uint32_t count) {
-        FullCounts& full = blocks[extent.block];
-        if (count != layout::kBlockCells || !IsFast(full, full.by_holder[by], 2, holder))
-          return false;
-        --full.by_holder[by];
-        return true;
-      },
-      [&](std::size_t index) { DropSlow(view.PieceAt(index), holder, freed); });
+  CountList(view, holder, 2, kMinusOne, [&](Piece piece) { Drop(piece, holder, freed); });
 }
 
 void BlockTable::Add(Piece piece, Holder holder, std::uint32_t times) {

@@ -1,7 +1,7 @@
 // BlockTable: which cells of which blocks the committed lists of one block group refer to. Derived
 // from the lists alone.
 //
-// Most extents cover a whole block: those are counted in 8 bytes per block, which is all that a
+// Most extents cover a whole block: those are counted in 16 bytes per block, which is all that a
 // fork touches. Extents of a part of a block are counted cell by cell in a side table that exists
 // only for blocks that have such extents. From both follow exactly: which cells are live, how far a
 // block is filled, and which blocks are held by reclaimable lists alone.
@@ -91,6 +91,13 @@ class BlockTable {
                      Holder holder) {
     return count >= count_min && (!holder.is_held || full.owner == holder.owner);
   }
+  // Adds `times` to the count of each entry for which that is all; the others go to slow(piece).
+  template <bool kIsHeld, class Slow>
+  void CountList(ExtentView view, OwnerId owner, std::uint32_t count_min, std::uint32_t times,
+                 const Slow& slow);
+  template <class Slow>
+  void CountList(ExtentView view, Holder holder, std::uint32_t count_min, std::uint32_t times,
+                 const Slow& slow);
   void AddOwner(std::uint32_t block, OwnerId owner, std::uint32_t times, std::uint32_t held_before);
   void DropOwner(std::uint32_t block, OwnerId owner);  // the reference is uncounted already
   void AddSlow(Piece piece, Holder holder, std::uint32_t times);

@@ -52,10 +52,10 @@ void CommitLog::Begin() {
   body_bytes_ = 0;
 }
 
-const std::byte* CommitLog::Put(std::uint64_t offset, std::span<const std::byte> bytes) {
+std::byte* CommitLog::Put(std::uint64_t offset, std::span<const std::byte> bytes) {
   KVD_ASSERT(IsInRecords(meta_.offsets(), offset, bytes.size()));
   const std::uint64_t entry_bytes = sizeof(CommitEntry) + bytes.size();
-  const std::byte* put = nullptr;
+  std::byte* put = nullptr;
   if (body_bytes_ + entry_bytes <= kBodyBytesMax) {
     const CommitEntry entry{offset, static_cast<std::uint32_t>(bytes.size()), 0};
     std::byte* const to = BodyOf(meta_) + body_bytes_;

@@ -71,7 +71,7 @@ class Memory {
   Holds& holds() { return holds_; }
   Restores& restores() { return restores_; }
 
-  // From now on. Null: nobody is limited. The rules outlive the memory.
+  // Checked from the next commit on. Null: no limits. The rules outlive the memory.
   void SetShareRules(const ShareRules* rules);
   PoolUsage Usage() const;
   // Another number after every commit.

@@ -15,15 +15,17 @@ void FollowShared(MemoryStore& store) KVD_REQUIRES(store.mutex) {
 void IndexTokens(MemoryStore& store, std::uint32_t index, std::uint32_t pristine)
     KVD_REQUIRES(store.mutex) {
   const ExtentView view = store.ViewOf(store.meta.sequences()[index]);
-  std::uint32_t ordinal = store.prefix.index.depth(index);
+  const std::uint32_t begin = store.prefix.index.depth(index);
   std::vector<TokenId>& tokens = store.scratch.tokens;
-  tokens.clear();
-  for (std::size_t at = FindExtent(view, ordinal); ordinal < pristine; ++at) {
+  tokens.resize(pristine - begin);
+  TokenId* next = tokens.data();
+  std::uint32_t ordinal = begin;
+  for (std::size_t at = FindExtent(view, begin); ordinal < pristine; ++at) {
     const layout::Extent& extent = view.entries[at];
-    const layout::CellRecord* const cells = store.meta.cells(0, extent.block) + extent.first;
-    for (; ordinal < std::min(pristine, view.EndOf(at)); ++ordinal) {
-      tokens.push_back(cells[ordinal - extent.start].token);
-    }
+    const layout::CellRecord* cell = store.meta.cells(0, extent.block) + extent.first;
+    cell += ordinal - extent.start;
+    const std::uint32_t end = std::min(pristine, view.EndOf(at));
+    for (; ordinal < end; ++ordinal) *next++ = (cell++)->token;
   }
   store.prefix.index.Append(index, tokens);
 }

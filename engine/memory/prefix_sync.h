@@ -1,5 +1,5 @@
-// The prefix index and the order of eviction follow the records: called by every commit, and by nobody
-// else but where a use is noted.
+// Keeps the prefix index and the order of eviction equal to the records. Every commit calls these
+// functions; besides, NoteUse is called where a sequence is used.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/memory/memory_store.h"
+#include "shm/check.h"
 
 namespace kvd {
 namespace {
@@ -16,39 +17,31 @@ Status CheckOne(const char* what, OwnerId owner, std::uint64_t before, std::uint
                 std::uint64_t limit) {
   if (after <= before || after <= limit) return {};
   return Fail(Code::kNoSpace, std::string(what) + ": " + std::to_string(after - before) +
-                                  " more wanted, uid " +
+                                  " more wanted, owner " +
                                   std::to_string(static_cast<std::uint64_t>(owner)) + " holds " +
                                   std::to_string(before) + " of " + std::to_string(limit));
 }
 
-// Adds `times` the use; ~0: takes it away.
-void AddTimes(const MemoryStore& store, const PendingUse& use, std::uint64_t times, PendingUse* sum)
-    KVD_REQUIRES(store.mutex) {
+Status CheckGrowth(const MemoryStore& store, OwnerId owner, const OwnerUse& before,
+                   const OwnerUse& after) KVD_REQUIRES(store.mutex) {
+  const OwnerLimits limits = LimitsOf(store, owner);
+  KVD_CHECK_OK(CheckOne("sequences", owner, before.sequences, after.sequences, limits.sequences));
   for (std::uint32_t group = 0; group < store.group_count(); ++group) {
+    KVD_CHECK_OK(CheckOne("pool blocks", owner, before.blocks[group], after.blocks[group],
+                          limits.blocks[group]));
+  }
+  KVD_CHECK_OK(
+      CheckOne("state slots", owner, before.state_slots, after.state_slots, limits.state_slots));
+  return CheckOne("list units", owner, before.list_units, after.list_units, limits.list_units);
+}
+
+// Adds `times` the use; ~0: takes it away.
+template <class Use>  // PendingUse or OwnerUse
+void AddTimes(const PendingUse& use, std::uint64_t times, Use* sum) {
+  for (std::size_t group = 0; group < use.blocks.size(); ++group) {
     sum->blocks[group] += times * use.blocks[group];
   }
   sum->state_slots += times * use.state_slots;
-}
-
-PendingUse PendingOf(const MemoryStore& store, OwnerId owner) KVD_REQUIRES(store.mutex) {
-  const auto known = std::ranges::find(store.shares.pending, owner, &PendingUse::owner);
-  return known == store.shares.pending.end() ? PendingUse{} : *known;
-}
-
-// A pending use that is checked beside what is held: blocks and state slots, by whom they are counted.
-struct Held {
-  std::array<std::uint64_t, layout::kGroupsMax> blocks = {};
-  std::uint64_t state_slots = 0;
-};
-
-Held HeldByAll(const MemoryStore& store) KVD_REQUIRES(store.mutex) {
-  Held held;
-  for (std::uint32_t group = 0; group < store.group_count(); ++group) {
-    const BlockTable& blocks = store.tables.blocks[group];
-    held.blocks[group] = blocks.used_blocks() - blocks.reclaimable_blocks();
-  }
-  held.state_slots = store.tables.states.held_slots();
-  return held;
 }
 
 }  // namespace
@@ -59,65 +52,56 @@ OwnerLimits LimitsOf(const MemoryStore& store, OwnerId owner) {
   return store.shares.rules->LimitsOf(owner, store.segments.geometry);
 }
 
+OwnerUse CountedUse(const MemoryStore& store, OwnerId owner) {
+  store.mutex.AssertHeld();
+  OwnerUse use = store.tables.UseOf(owner);
+  if (!LimitsOf(store, owner).counts_all) {
+    const auto known = std::ranges::find(store.shares.pending, owner, &PendingUse::owner);
+    if (known != store.shares.pending.end()) AddTimes(*known, 1, &use);
+    return use;
+  }
+  for (std::uint32_t group = 0; group < store.group_count(); ++group) {
+    const BlockTable& blocks = store.tables.blocks[group];
+    use.blocks[group] = blocks.used_blocks() - blocks.reclaimable_blocks();
+  }
+  use.state_slots = store.tables.states.held_slots();
+  AddTimes(store.shares.pending_of_all, 1, &use);
+  return use;
+}
+
 Status CheckShare(const MemoryStore& store, OwnerId owner, const OwnerUse& before) {
   store.mutex.AssertHeld();
   if (store.shares.rules == nullptr) return {};
-  const OwnerLimits limits = LimitsOf(store, owner);
-  const OwnerUse now = store.tables.UseOf(owner);
-  const PendingUse pending =
-      limits.counts_all ? store.shares.pending_of_all : PendingOf(store, owner);
-  const Held all = limits.counts_all ? HeldByAll(store) : Held{now.blocks, now.state_slots};
-  KVD_CHECK_OK(CheckOne("sequences", owner, before.sequences, now.sequences, limits.sequences));
-  for (std::uint32_t group = 0; group < store.group_count(); ++group) {
-    const std::uint64_t more = now.blocks[group] - before.blocks[group];
-    if (now.blocks[group] <= before.blocks[group]) continue;
-    const std::uint64_t after = all.blocks[group] + pending.blocks[group];
-    KVD_CHECK_OK(CheckOne("pool blocks", owner, after - more, after, limits.blocks[group]));
-  }
-  if (now.state_slots > before.state_slots) {
-    const std::uint64_t after = all.state_slots + pending.state_slots;
-    KVD_CHECK_OK(CheckOne("state slots", owner, after - (now.state_slots - before.state_slots),
-                          after, limits.state_slots));
-  }
-  return CheckOne("list units", owner, before.list_units, now.list_units, limits.list_units);
+  return CheckGrowth(store, owner, before, CountedUse(store, owner));
 }
 
 Status AddPending(MemoryStore& store, PendingUse* use) {
   store.mutex.AssertHeld();
   if (store.shares.rules == nullptr || IsNothing(*use)) return {};
-  const OwnerLimits limits = LimitsOf(store, use->owner);
-  const OwnerUse now = store.tables.UseOf(use->owner);
-  const PendingUse pending =
-      limits.counts_all ? store.shares.pending_of_all : PendingOf(store, use->owner);
-  const Held all = limits.counts_all ? HeldByAll(store) : Held{now.blocks, now.state_slots};
-  for (std::uint32_t group = 0; group < store.group_count(); ++group) {
-    const std::uint64_t held = all.blocks[group] + pending.blocks[group];
-    KVD_CHECK_OK(
-        CheckOne("pool blocks", use->owner, held, held + use->blocks[group], limits.blocks[group]));
-  }
-  const std::uint64_t held = all.state_slots + pending.state_slots;
-  KVD_CHECK_OK(
-      CheckOne("state slots", use->owner, held, held + use->state_slots, limits.state_slots));
+  const OwnerUse before = CountedUse(store, use->owner);
+  OwnerUse after = before;
+  AddTimes(*use, 1, &after);
+  KVD_CHECK_OK(CheckGrowth(store, use->owner, before, after));
   std::vector<PendingUse>& owners = store.shares.pending;
   auto known = std::ranges::find(owners, use->owner, &PendingUse::owner);
   if (known == owners.end()) known = owners.insert(owners.end(), PendingUse{.owner = use->owner});
-  AddTimes(store, *use, 1, &*known);
-  AddTimes(store, *use, 1, &store.shares.pending_of_all);
+  AddTimes(*use, 1, &*known);
+  AddTimes(*use, 1, &store.shares.pending_of_all);
   use->is_counted = true;
   return {};
 }
 
 void DropPending(MemoryStore& store, PendingUse* use) {
   store.mutex.AssertHeld();
-  if (use->is_counted && !IsNothing(*use)) {
-    std::vector<PendingUse>& owners = store.shares.pending;
-    const auto known = std::ranges::find(owners, use->owner, &PendingUse::owner);
-    AddTimes(store, *use, ~std::uint64_t{0}, &*known);
-    AddTimes(store, *use, ~std::uint64_t{0}, &store.shares.pending_of_all);
-    if (IsNothing(*known)) {
-      *known = owners.back();
-      owners.pop_back();
-    }
+  if (!use->is_counted || IsNothing(*use)) return;
+  std::vector<PendingUse>& owners = store.shares.pending;
+  const auto known = std::ranges::find(owners, use->owner, &PendingUse::owner);
+  KVD_ASSERT(known != owners.end());
+  AddTimes(*use, ~std::uint64_t{0}, &*known);
+  AddTimes(*use, ~std::uint64_t{0}, &store.shares.pending_of_all);
+  if (IsNothing(*known)) {
+    *known = owners.back();
+    owners.pop_back();
   }
   *use = {.owner = use->owner};
 }
@@ -126,7 +110,7 @@ void DropPending(MemoryStore& store, PendingUse* use) {
 
 namespace {
 
-// Free and reclaimable blocks that are promised to nobody.
+// Free and reclaimable blocks that are not promised to any sequence.
 std::uint64_t CountUnpromised(const MemoryStore& store, std::uint32_t group)
     KVD_REQUIRES(store.mutex) {
   const std::uint64_t blocks = std::uint64_t{store.allocators[group].free_blocks()} +
@@ -160,12 +144,12 @@ Result<std::uint64_t> AddPromise(MemoryStore& store, std::uint32_t index, Pendin
   return shares.promise_number;
 }
 
-PendingUse TakePromised(MemoryStore& store, std::uint32_t index, const PendingUse& use) {
+void TakePromised(MemoryStore& store, std::uint32_t index, const PendingUse& use) {
   store.mutex.AssertHeld();
-  PendingUse taken{.owner = use.owner};
   const auto known = store.shares.promises.find(index);
-  if (known == store.shares.promises.end() || known->second.use.owner != use.owner) return taken;
+  if (known == store.shares.promises.end() || known->second.use.owner != use.owner) return;
   PendingUse& promised = known->second.use;
+  PendingUse taken{.owner = use.owner, .is_counted = promised.is_counted};
   for (std::uint32_t group = 0; group < store.group_count(); ++group) {
     taken.blocks[group] = std::min(use.blocks[group], promised.blocks[group]);
     promised.blocks[group] -= taken.blocks[group];
@@ -173,10 +157,7 @@ PendingUse TakePromised(MemoryStore& store, std::uint32_t index, const PendingUs
   }
   taken.state_slots = std::min(use.state_slots, promised.state_slots);
   promised.state_slots -= taken.state_slots;
-  PendingUse uncounted = taken;
-  uncounted.is_counted = promised.is_counted;
-  DropPending(store, &uncounted);
-  return taken;
+  DropPending(store, &taken);
 }
 
 void EndPromise(MemoryStore& store, std::uint32_t index, std::uint64_t number) {

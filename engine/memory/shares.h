@@ -64,12 +64,15 @@ struct ShareBook {
   std::uint64_t promise_number = 0;
 };
 
-// Whether what the owner holds and has pending now is within its limits, as far as it is more than
-// `before`, which it held. Errors: kNoSpace with the numbers.
+// What is compared with the owner's limits: what it holds and has pending; blocks and state slots of
+// all owners, where its limits count all.
+OwnerUse CountedUse(const MemoryStore& store, OwnerId owner);
+// Whether the owner's counted use is within its limits now, as far as it is more than `before`.
+// Errors: kNoSpace with the numbers.
 Status CheckShare(const MemoryStore& store, OwnerId owner, const OwnerUse& before);
 // Counts it, if it is within the owner's limits. Errors: kNoSpace.
 Status AddPending(MemoryStore& store, PendingUse* use);
-// Uncounts it; it is all zero then.
+// Uncounts it, if it is counted: it is all zero then.
 void DropPending(MemoryStore& store, PendingUse* use);
 OwnerLimits LimitsOf(const MemoryStore& store, OwnerId owner);
 
@@ -78,8 +81,8 @@ std::uint64_t CountAvailable(const MemoryStore& store, std::uint32_t group);
 // Keeps that much for a sequence's tokens, in place of what was promised to it. Errors: kNoSpace (the
 // owner's limits, or the pool, with the numbers). Returns the promise's number.
 Result<std::uint64_t> AddPromise(MemoryStore& store, std::uint32_t index, PendingUse use);
-// Of what is promised to the sequence, as much as `use` says is not promised any more. Returns it.
-PendingUse TakePromised(MemoryStore& store, std::uint32_t index, const PendingUse& use);
+// Of what is promised to the sequence, as much as `use` says is not promised any more.
+void TakePromised(MemoryStore& store, std::uint32_t index, const PendingUse& use);
 // Ends a promise; nothing, if there is another one.
 void EndPromise(MemoryStore& store, std::uint32_t index, std::uint64_t number);
 

@@ -251,7 +251,7 @@ Status Steps::ReserveParts(std::span<const AppendRequest> requests, StepPlan* pl
     PendingUse use;
     if (store_.shares.rules != nullptr || !store_.shares.promises.empty()) {
       use = UseOf(*found.record, CountNewCells(requests[index]));
-      (void)TakePromised(store_, found.index, use);
+      TakePromised(store_, found.index, use);
       status = AddPending(store_, &use);
     }
     if (status) status = ReservePart(requests[index], found, &plan->sequences[index]);

@@ -29,7 +29,6 @@ Transaction::~Transaction() {
     for (const std::uint32_t index : scratch_.taken_sessions) store_.tables.sessions.Give(index);
   }
   scratch_.records.clear();
-  scratch_.old_records.clear();
   scratch_.snapshots.clear();
   scratch_.sessions.clear();
   scratch_.lists.clear();
@@ -123,19 +122,23 @@ std::optional<std::uint32_t> Transaction::TakeSession() {
 
 // ----------------------------------------------------------------------------------------- changes
 
-void Transaction::Put(std::uint32_t index, layout::SequenceRecord record, Change change) {
+layout::SequenceRecord* Transaction::PutRecord(std::uint32_t index,
+                                               const layout::SequenceRecord& record) {
+  return reinterpret_cast<layout::SequenceRecord*>(
+      store_.log.Put(store_.meta.sequence_offset(index), std::as_bytes(std::span(&record, 1))));
+}
+
+void Transaction::Put(std::uint32_t index, const layout::SequenceRecord& record, Change change) {
   store_.mutex.AssertHeld();
-  const layout::SequenceRecord& old = store_.meta.sequences()[index];
-  record.edit_number = old.edit_number + (change == Change::kMoved ? 0 : 1);
   Record& entry = scratch_.records.emplace_back();
   entry.index = index;
   entry.change = change;
   entry.was_live = true;
   entry.was_counted = true;
-  entry.old_at = static_cast<std::uint32_t>(scratch_.old_records.size());
-  scratch_.old_records.push_back(old);
-  entry.put = reinterpret_cast<const layout::SequenceRecord*>(
-      store_.log.Put(store_.meta.sequence_offset(index), std::as_bytes(std::span(&record, 1))));
+  entry.put = PutRecord(index, record);
+  if (entry.put == nullptr) return;
+  entry.put->edit_number =
+      store_.meta.sequences()[index].edit_number + (change == Change::kMoved ? 0 : 1);
 }
 
 void Transaction::PutNew(std::uint32_t index, const layout::SequenceRecord& record,
@@ -147,8 +150,7 @@ void Transaction::PutNew(std::uint32_t index, const layout::SequenceRecord& reco
   entry.change = Change::kEdited;
   entry.is_copy = is_copy;
   entry.alike = alike;
-  entry.put = reinterpret_cast<const layout::SequenceRecord*>(
-      store_.log.Put(store_.meta.sequence_offset(index), std::as_bytes(std::span(&record, 1))));
+  entry.put = PutRecord(index, record);
 }
 
 void Transaction::Free(std::uint32_t index) {

@@ -53,7 +53,7 @@ class Transaction {
   std::optional<std::uint32_t> TakeSession();
 
   // ---- changes. The edit number of a changed sequence rises by itself.
-  void Put(std::uint32_t index, layout::SequenceRecord record, Change change);
+  void Put(std::uint32_t index, const layout::SequenceRecord& record, Change change);
   // A record that was taken. `alike`: a sequence whose first tokens it begins with, kNoSlot: none.
   // is_copy: of the one put just before, but for generation.
   void PutNew(std::uint32_t index, const layout::SequenceRecord& record, std::uint32_t alike,
@@ -79,12 +79,15 @@ class Transaction {
  private:
   using Record = TransactionScratch::Record;
 
+  layout::SequenceRecord* PutRecord(std::uint32_t index, const layout::SequenceRecord& record)
+      KVD_REQUIRES(store_.mutex);
   void SetSame(Record* record) const KVD_REQUIRES(store_.mutex);
   void Compare(Record* record, const layout::SequenceRecord& old) KVD_REQUIRES(store_.mutex);
   // The records that were and those that are to be.
   enum class Side : std::uint8_t { kOld, kNew };
   static bool IsCounted(const Record& record, Side side);
-  const layout::SequenceRecord& RecordOf(const Record& record, Side side) const;
+  const layout::SequenceRecord& RecordOf(const Record& record, Side side) const
+      KVD_REQUIRES(store_.mutex);
   template <class Count>
   void VisitDifferences(const Record& record, Side side, const Count& count) const
       KVD_REQUIRES(store_.mutex);
@@ -99,10 +102,9 @@ class Transaction {
   void Derive(const Record& record) KVD_REQUIRES(store_.mutex);
   void DeriveSnapshots() KVD_REQUIRES(store_.mutex);
   void DeriveSessions() KVD_REQUIRES(store_.mutex);
-  // Those of the old record that are not the kept one's; null: all.
-  void FreeLists(const layout::SequenceRecord& old, const layout::SequenceRecord* kept)
-      KVD_REQUIRES(store_.mutex);
-  const layout::SequenceRecord& OldOf(const Record& record) const;
+  // Lists of the old record that are not the new one's.
+  void CollectReplaced(const Record& record) KVD_REQUIRES(store_.mutex);
+  const layout::SequenceRecord& OldOf(const Record& record) const KVD_REQUIRES(store_.mutex);
 
   MemoryStore& store_;
   TransactionScratch& scratch_;

@@ -4,8 +4,9 @@
 //
 // Counting compares lists entry by entry. Entries behind a list's committed ones are not committed, so a
 // list that grows or is cut in its place still shows what it was.
-#include <algorithm>
 #include <cstring>
+
+#include <algorithm>
 #include <string>
 
 #include "engine/memory/list_writer.h"
@@ -58,8 +59,7 @@ std::string NameOf(const layout::SnapshotRecord& record) {
 }  // namespace
 
 const layout::SequenceRecord& Transaction::OldOf(const Record& record) const {
-  if (record.is_freed) return store_.meta.sequences()[record.index];
-  return scratch_.old_records[record.old_at];
+  return store_.meta.sequences()[record.index];
 }
 
 // All entries of both are the same.
@@ -181,7 +181,7 @@ void Transaction::CollectGrowers() {
       return grower.owner == owner;
     };
     if (std::ranges::any_of(scratch_.growers, is_same)) continue;
-    scratch_.growers.push_back({owner, store_.tables.UseOf(owner)});
+    scratch_.growers.push_back({owner, CountedUse(store_, owner)});
   }
 }
 
@@ -217,30 +217,35 @@ Status Transaction::Commit() {
     return allowed;
   }
 
+  scratch_.replaced.clear();
+  for (const Record& record : scratch_.records) CollectReplaced(record);
   const Status committed = store_.log.Commit();
   KVD_ASSERT(committed.has_value());  // it fits
   is_committed_ = true;
   DeriveSessions();
   DeriveSnapshots();
+  for (const layout::ListRoot& root : scratch_.replaced) FreeList(store_, root);
   for (const Record& record : scratch_.records) Derive(record);
   store_.SettleFreed();
   return {};
 }
 
-void Transaction::FreeLists(const layout::SequenceRecord& old, const layout::SequenceRecord* kept) {
-  const auto free = [&](const layout::ListRoot& gone, const layout::ListRoot* stays) {
-    store_.mutex.AssertHeld();
-    if (stays == nullptr || stays->first_unit != gone.first_unit) FreeList(store_, gone);
+void Transaction::CollectReplaced(const Record& record) {
+  if (!record.was_live) return;
+  const layout::SequenceRecord& old = OldOf(record);
+  const auto collect = [&](const layout::ListRoot& gone, const layout::ListRoot& stays) {
+    if (gone.capacity_units == 0) return;
+    if (record.is_freed || stays.first_unit != gone.first_unit) scratch_.replaced.push_back(gone);
   };
+  const layout::SequenceRecord& now = record.is_freed ? old : *record.put;
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
-    free(old.extents[group], kept == nullptr ? nullptr : &kept->extents[group]);
+    collect(old.extents[group], now.extents[group]);
   }
-  free(old.checkpoints, kept == nullptr ? nullptr : &kept->checkpoints);
+  collect(old.checkpoints, now.checkpoints);
 }
 
 void Transaction::Derive(const Record& record) {
   const layout::SequenceRecord& now = store_.meta.sequences()[record.index];
-  if (record.was_live) FreeLists(OldOf(record), record.is_freed ? nullptr : &now);
   SequenceFacts& facts = store_.facts[record.index];
   if (record.change != Change::kMoved && record.change != Change::kFacts) {
     ++facts.content_number;

@@ -28,12 +28,11 @@ struct TransactionScratch {
     std::uint32_t index = 0;
     Change change = Change::kFacts;
     bool was_live = false;
-    bool was_counted = false;      // its cells and slots
-    bool is_copy = false;          // of the record put before it, but for its handle
-    std::uint32_t alike = kNone;   // begins with the same tokens as this sequence
-    std::uint32_t old_at = kNone;  // in `old_records`
+    bool was_counted = false;     // its cells and slots
+    bool is_copy = false;         // of the record put before it, but for its handle
+    std::uint32_t alike = kNone;  // begins with the same tokens as this sequence
     bool is_freed = false;
-    const layout::SequenceRecord* put = nullptr;  // in the commit record
+    layout::SequenceRecord* put = nullptr;  // in the commit record
     Holder old_holder;
     Holder new_holder;
     // Old and new record are compared; else the one is uncounted and the other counted as a whole.
@@ -51,7 +50,7 @@ struct TransactionScratch {
   // An owner that holds more after the transaction, perhaps.
   struct Grower {
     OwnerId owner{};
-    OwnerUse before;
+    OwnerUse before;  // CountedUse()
   };
   struct Snapshot {
     std::uint32_t index = 0;
@@ -67,12 +66,12 @@ struct TransactionScratch {
 
   bool is_open = false;
   std::vector<Record> records;
-  std::vector<layout::SequenceRecord> old_records;
   std::vector<Grower> growers;
   std::vector<Snapshot> snapshots;
   std::vector<Session> sessions;
-  std::vector<layout::ListRoot> lists;  // allocated
-  std::vector<std::uint32_t> taken;     // free sequence records
+  std::vector<layout::ListRoot> lists;     // allocated
+  std::vector<layout::ListRoot> replaced;  // of old records, and not of the new ones
+  std::vector<std::uint32_t> taken;        // free sequence records
   std::vector<std::uint32_t> taken_snapshots;
   std::vector<std::uint32_t> taken_sessions;
   // Lists of an edit, by group.

@@ -230,7 +230,7 @@ TEST_F(PrefixSharingTest, ARetainedSequenceCountsForItsUserBeforeItIsChanged) {
     const Reply reply = Call(stranger_, add);
     if (reply.code == Code::kOk) continue;
     ++refused;
-    ExpectRefused(reply, Code::kNoSpace, "uid 1001");
+    ExpectRefused(reply, Code::kNoSpace, "owner 1001");
     EXPECT_TRUE(engine_.memory().sequences().Query(sequence)->flags & layout::kSequenceRetained);
     EXPECT_TRUE(
         std::cmp_equal(engine_.memory().sequences().Query(sequence)->next_pos.value, cells));

@@ -55,15 +55,7 @@ class SchedulerTest : public ::testing::Test {
     wire::GenerateRequest generate;
     generate.params = {.token_count = static_cast<std::uint32_t>(prompt.size()),
                        .predict_max = predict_max,
-                       .sampling = {.temperature = 0.0f,
-                                    .top_k = 0,
-                                    .top_p = 1.0f,
-                                    .min_p = 0.0f,
-                                    .typical_p = 1.0f,
-                                    .repeat_penalty = 1.0f,
-                                    .presence_penalty = 0.0f,
-                                    .frequency_penalty = 0.0f,
-                                    .repeat_last = 0},
+                       .sampling = DefaultSamplingAt(0.0f),
                        .logprob_count = 0,
                        .seed = 1,
                        .flags = 0,
@@ -365,6 +357,42 @@ TEST_F(SchedulerTest, AFailedItemEndsItsRequestAndNobodyElses) {
   EXPECT_EQ(failed.last->code(), Code::kNumerical);
   EXPECT_EQ(Cells(first), 3u) << "w, x, y were committed and stay";
   EXPECT_EQ(Collect(good, 1).tokens.size(), 10u);
+}
+
+TEST_F(SchedulerTest, ADecodeThatFailsInTheMiddleTakesBackWhatItAppended) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Decode(client, 1, sequence, {5, 6, 7}, wire::LogitsWanted::kNone));
+  RunDry();
+  engine_.FailAt(99);
+  std::vector<TokenId> tokens(200, 9);
+  tokens[150] = 99;
+  ASSERT_TRUE(Decode(client, 2, sequence, std::move(tokens), wire::LogitsWanted::kNone));
+  RunDry();
+  ASSERT_EQ(engine_.steps().size(), 3u);
+  ASSERT_LE(engine_.steps()[1][0].tokens, 150u)
+      << "the first chunk was computed, the second failed";
+  EXPECT_EQ(Collect(client, 2).last->code(), Code::kNumerical);
+  EXPECT_EQ(Tokens(sequence), (std::vector<TokenId>{5, 6, 7}));
+  EXPECT_TRUE(scheduler_.CheckIdle(sequence));
+}
+
+TEST_F(SchedulerTest, APromptThatFailsInTheMiddleIsTakenBack) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Decode(client, 1, sequence, {5, 6, 7}, wire::LogitsWanted::kNone));
+  RunDry();
+  engine_.FailAt(FakeEngine::Letter('q'));
+  ASSERT_TRUE(Generate(client, 2, sequence, std::string(150, 'a') + 'q' + std::string(49, 'a'), 5));
+  RunDry();
+  ASSERT_EQ(engine_.steps().size(), 3u);
+  ASSERT_LE(engine_.steps()[1][0].tokens, 150u)
+      << "the first chunk was computed, the second failed";
+  EXPECT_EQ(Collect(client, 2).last->code(), Code::kNumerical);
+  EXPECT_EQ(Tokens(sequence), (std::vector<TokenId>{5, 6, 7}));
+  ASSERT_TRUE(Generate(client, 3, sequence, "a", 2)) << "the sequence is free again";
+  RunDry();
+  EXPECT_EQ(Cells(sequence), 6u);
 }
 
 TEST_F(SchedulerTest, DecodeRowsGoOnBesideALongPrompt) {

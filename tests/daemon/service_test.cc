@@ -264,7 +264,7 @@ TEST_F(ServiceTest, AStrangersShareOfThePoolIsLimited) {
   const std::vector<test::ReceivedCompletion> answers = stranger_.All();
   ASSERT_FALSE(answers.empty());
   EXPECT_EQ(answers.back().code(), Code::kNoSpace);
-  EXPECT_THAT(answers.back().text(), testing::HasSubstr("pool blocks: 10 more wanted, uid 1001"));
+  EXPECT_THAT(answers.back().text(), testing::HasSubstr("pool blocks: 10 more wanted, owner 1001"));
   EXPECT_EQ(Cells(sequence), 0u);
 }
 

@@ -126,7 +126,7 @@ class SharesTest : public ServedDaemonTest {
   // No space, with the numbers of the uid that asked.
   static void ExpectRefusedByShare(const Error& error) {
     EXPECT_EQ(error.code, Code::kNoSpace) << error.message;
-    EXPECT_THAT(error.message, testing::HasSubstr("uid 65534 holds"));
+    EXPECT_THAT(error.message, testing::HasSubstr("owner 65534 holds"));
   }
 
  private:

@@ -1,5 +1,5 @@
 // A memory of attention alone, of random size and mostly so small that space runs out often, beside
-// the naive reference, and random operations on both; for unified_memory_model_test.
+// the naive reference, and random operations on both; for memory_model_test.
 //
 // An operation draws its arguments, asks the reference what should come of it, asks the memory, has
 // the two judged, does to the reference what the memory has done, and has everything compared.

@@ -3,7 +3,7 @@
 // and list room, are abandoned, and are interrupted by verbs; so are replays.
 //
 // KVD_TEST_SEED replays a run, KVD_TEST_SCALE multiplies the operations (40,000).
-// unified_memory_model_test goes deeper into attention alone.
+// memory_model_test goes deeper into attention alone.
 #include <gtest/gtest.h>
 
 #include <cstdint>
