@@ -69,7 +69,7 @@ struct SparsePool {
     const std::vector<TokenId> tokens(2 * kCells, 7);
     StepPlan plan;
     const AppendRequest request{sequence, Pos{0}, tokens};
-    Must(memory->steps().Reserve({&request, 1}, &plan, nullptr));
+    Must(memory->steps().Reserve({&request, 1}, plan));
     for (const layout::Extent& extent : plan.sequences[0].groups[0].extents) {
       std::memset(memory->BlockBytes(0, BlockId{extent.block}), 1,
                   memory->geometry().groups[0].block_bytes);

@@ -49,7 +49,7 @@ void Append(Memory& memory, SequenceHandle handle, std::size_t token_count) {
   const std::vector<TokenId> tokens(token_count, 7);
   StepPlan plan;
   const AppendRequest request{handle, Must(memory.sequences().Query(handle)).next_pos, tokens};
-  Must(memory.steps().Reserve({&request, 1}, &plan, nullptr));
+  Must(memory.steps().Reserve({&request, 1}, plan));
   Must(memory.steps().Commit(plan, 0));
   memory.steps().EndStep(plan);
 }
@@ -180,7 +180,7 @@ void BM_StepAppend(benchmark::State& state) {
   const std::int32_t first_pos = next_pos;
   for (auto _ : state) {
     const AppendRequest request{handle, Pos{next_pos++}, {&token, 1}};
-    Must(memory->steps().Reserve({&request, 1}, &plan, nullptr));
+    Must(memory->steps().Reserve({&request, 1}, plan));
     Must(memory->steps().Commit(plan, 0));
     memory->steps().EndStep(plan);
     if (next_pos == first_pos + 4096) {

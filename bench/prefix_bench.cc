@@ -44,7 +44,7 @@ std::unique_ptr<Memory> MakeMemory(std::uint64_t cells) {
 void Append(Memory& memory, SequenceHandle handle, std::span<const TokenId> tokens) {
   StepPlan plan;
   const AppendRequest request{handle, Must(memory.sequences().Query(handle)).next_pos, tokens};
-  Must(memory.steps().Reserve({&request, 1}, &plan, nullptr));
+  Must(memory.steps().Reserve({&request, 1}, plan));
   Must(memory.steps().Commit(plan, 0));
   memory.steps().EndStep(plan);
 }

@@ -57,7 +57,7 @@ struct FilledMemory {
     const std::vector<TokenId> tokens(options.groups[0].cells, 7);
     StepPlan plan;
     const AppendRequest request{sequence, Pos{0}, tokens};
-    Must(memory->steps().Reserve({&request, 1}, &plan, nullptr));
+    Must(memory->steps().Reserve({&request, 1}, plan));
     for (const layout::Extent& extent : plan.sequences[0].groups[0].extents) {
       blocks.push_back(memory->BlockBytes(0, BlockId{extent.block}));
     }

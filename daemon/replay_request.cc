@@ -16,7 +16,6 @@ ReplayRequest::ReplayRequest(RequestOrigin origin, Engine& engine, SequenceHandl
 ReplayRequest::~ReplayRequest() { Undo(); }
 
 void ReplayRequest::Undo() {
-  if (rewind_) engine_.memory().states().AbandonRewind(*rewind_);
   rewind_.reset();
   if (const auto undo = std::exchange(after_.undo, nullptr)) undo();
 }
@@ -28,10 +27,7 @@ std::size_t ReplayRequest::work_left() const {
 
 Result<bool> ReplayRequest::Advance(std::size_t tokens) {
   if (!rewind_) {
-    Rewind rewind;
-    rewind.applied = applied_;
-    KVD_CHECK_OK(engine_.memory().states().BeginRewind(sequence(), range_, &rewind));
-    rewind_ = std::move(rewind);
+    KVD_TRY(rewind_, engine_.memory().states().BeginRewind(sequence(), range_, applied_));
     return false;
   }
   Result<bool> replayed = engine_.Replay(*rewind_, tokens);
@@ -46,7 +42,7 @@ void ReplayRequest::DoWork(Engine&, std::size_t tokens) {
     return EndWith(is_done.error());
   }
   if (!*is_done) return TryProgress(rewind_->done, rewind_->tokens.size());
-  const Rewind rewind = *std::exchange(rewind_, std::nullopt);
+  const Rewind rewind = std::move(*std::exchange(rewind_, std::nullopt));
   Result<Reply> answer = after_.finish(rewind);
   if (!answer) {
     Undo();

@@ -18,7 +18,6 @@ class TakeBack {
  public:
   // `first`: the position of the first cell to go.
   TakeBack(SequenceHandle sequence, Pos first) : sequence_(sequence), first_(first) {}
-  ~TakeBack();
   TakeBack(const TakeBack&) = delete;
   TakeBack& operator=(const TakeBack&) = delete;
 
@@ -33,7 +32,6 @@ class TakeBack {
  private:
   const SequenceHandle sequence_;
   const Pos first_;
-  Engine* engine_ = nullptr;  // of rewind_
   std::optional<Rewind> rewind_;
 };
 

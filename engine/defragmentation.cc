@@ -52,16 +52,14 @@ Status Defragmentation::FindShifted() {
     to_look_at_.pop_back();
     const Result<SequenceUse> use = memory_.sequences().QueryUse(handle);
     if (!use || (use->delta_count <= kDeltasMax && use->delta_max <= kShiftMax)) continue;
-    CellRewrite rewrite;
-    const Status begun = memory_.rewrites().Begin({.handle = handle,
-                                                   .kind = RewriteRequest::Kind::kSettle,
-                                                   .range = {},
-                                                   .scope = SettleScope::kShifted,
-                                                   .may_evict = kMayEvict},
-                                                  &rewrite);
+    Result<CellRewrite> begun = memory_.rewrites().Begin({.handle = handle,
+                                                          .kind = RewriteRequest::Kind::kSettle,
+                                                          .range = {},
+                                                          .scope = SettleScope::kShifted,
+                                                          .may_evict = kMayEvict});
     if (!begun && (IsGone(begun.error()) || begun.error().code == Code::kNoSpace)) continue;
-    KVD_CHECK_OK(begun);
-    if (!rewrite.is_open) continue;
+    KVD_TRY(CellRewrite rewrite, std::move(begun));
+    if (!rewrite.is_open()) continue;
     settling_ = std::make_unique<RewriteWork>(memory_, rotator_, std::move(rewrite));
     return {};
   }

@@ -88,10 +88,6 @@ TextEncodeWork::TextEncodeWork(Encoder& encoder, const ModelConfig& config, cons
       restore_(std::move(restore)),
       computed_(computed) {}
 
-TextEncodeWork::~TextEncodeWork() {
-  if (restore_.is_open) memory_.restores().Abandon(restore_);
-}
-
 std::uint64_t TextEncodeWork::StoreCost() const {
   std::uint64_t heads = 0;  // the widest layer stands for all
   for (std::size_t layer = 0; layer < config_.layer_count; ++layer)

@@ -49,10 +49,9 @@ class TextEncodeWork final : public EngineWork {
   TextEncodeWork(Encoder& encoder, const ModelConfig& config, const CellLayout& cells,
                  Memory& memory, std::vector<TokenId> tokens, Restore restore,
                  std::atomic<std::uint64_t>& computed);
-  ~TextEncodeWork() override;
 
   std::size_t tokens_left() const override;
-  // Errors: kNumerical, kNoSpace, Memory::CommitRestore's.
+  // Errors: kNumerical, kNoSpace, Restores::Commit's.
   Result<bool> Advance(std::size_t tokens) override;
 
  private:

@@ -112,7 +112,7 @@ class EngineImpl final : public Engine {
     forward_.Run(replay_.plan(), *memory_, {&item, 1});
     tokens_computed_.fetch_add(replay_.row_count(), std::memory_order_relaxed);
     if (!item.finite) {
-      memory_->states().AbandonRewind(rewind);
+      rewind.reservation.End();
       return Fail(Code::kNumerical, "a state is not finite; nothing was changed");
     }
     if (!replay_.Advance(rewind)) return false;
@@ -125,13 +125,12 @@ class EngineImpl final : public Engine {
   Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
                                                 std::int32_t divisor,
                                                 const RequestTag& applied) override {
-    CellRewrite rewrite;
-    KVD_CHECK_OK(memory_->rewrites().Begin({.handle = sequence,
-                                            .kind = RewriteRequest::Kind::kDivide,
-                                            .range = range,
-                                            .divisor = divisor,
-                                            .applied = applied},
-                                           &rewrite));
+    KVD_TRY(CellRewrite rewrite,
+            memory_->rewrites().Begin({.handle = sequence,
+                                       .kind = RewriteRequest::Kind::kDivide,
+                                       .range = range,
+                                       .divisor = divisor,
+                                       .applied = applied}));
     return std::make_unique<RewriteWork>(*memory_, divider_, std::move(rewrite));
   }
 
@@ -142,8 +141,9 @@ class EngineImpl final : public Engine {
   Result<std::unique_ptr<CellWork>> StartPreparing(SequenceHandle sequence) override {
     const Preparation preparation = PreparationOf(sequence);
     CellRewrite rewrite;
-    if (preparation.cells > 0)
-      KVD_CHECK_OK(memory_->rewrites().Begin(preparation.request, &rewrite));
+    if (preparation.cells > 0) {
+      KVD_TRY(rewrite, memory_->rewrites().Begin(preparation.request));
+    }
     return std::make_unique<RewriteWork>(
         *memory_, preparation.rotator != nullptr ? *preparation.rotator : settler_,
         std::move(rewrite));
@@ -160,10 +160,10 @@ class EngineImpl final : public Engine {
                                                   const RequestTag& applied) override {
     KVD_CHECK_OK(CheckEncode(model_->config, tokens));
     KVD_CHECK_OK(CheckNothingEncoded(*memory_, sequence));
-    Restore restore;
-    KVD_CHECK_OK(memory_->restores().Begin(
-        {.handle = sequence, .cross_tokens = tokens, .grows_later = true, .applied = applied},
-        &restore));
+    KVD_TRY(
+        Restore restore,
+        memory_->restores().Begin(
+            {.handle = sequence, .cross_tokens = tokens, .grows_later = true, .applied = applied}));
     return std::make_unique<TextEncodeWork>(encoder_, model_->config, cells_, *memory_,
                                             std::vector<TokenId>(tokens.begin(), tokens.end()),
                                             std::move(restore), tokens_computed_);
@@ -215,8 +215,7 @@ class EngineImpl final : public Engine {
   Status Prepare(const StepItem& item) {
     for (const Preparation& preparation : PreparationsAt(item.sequence, item.pos)) {
       if (preparation.rotator == nullptr) continue;
-      CellRewrite rewrite;
-      KVD_CHECK_OK(memory_->rewrites().Begin(preparation.request, &rewrite));
+      KVD_TRY(CellRewrite rewrite, memory_->rewrites().Begin(preparation.request));
       RewriteWork work(*memory_, *preparation.rotator, std::move(rewrite));
       while (work.tokens_left() > 0) KVD_CHECK_OK(work.Advance(work.tokens_left()));
     }
@@ -277,9 +276,9 @@ class EngineImpl final : public Engine {
                              .applied = items[i].applied,
                              .sampler = items[i].sampler});
       }
-      std::size_t failed = requests_.size() - 1;
-      const Status reserved = memory_->steps().Reserve(requests_, &plan_, &failed);
+      const Status reserved = memory_->steps().Reserve(requests_, plan_);
       if (reserved) return true;
+      const std::size_t failed = std::min(plan_.failed, requests_.size() - 1);
       items[planned_[failed]].status = reserved;
       planned_.erase(planned_.begin() + static_cast<std::ptrdiff_t>(failed));
     }

@@ -118,14 +118,14 @@ class Engine {
   // sequence's length. Step refuses an item that passes the latter (kInvalidArgument).
   virtual std::size_t StepTokens(std::uint32_t cell_count, Pos next_pos,
                                  std::size_t wanted) const = 0;
-  // Up to tokens_max tokens of a rewind's replay (Memory::BeginRewind), a ubatch at most; the last one
+  // Up to tokens_max tokens of a rewind's replay (RecurrentStates::BeginRewind), a ubatch at most; the last one
   // commits. Returns whether it is done. Errors: kNumerical, CommitRewind's; the rewind is over then
   // and nothing has changed.
   virtual Result<bool> Replay(Rewind& rewind, std::size_t tokens_max) = 0;
   // A defragmentation with this model's cells, to be done slice by slice between steps.
   virtual Defragmentation StartDefragmentation() = 0;
   // Memory::DividePositions with this model's rotation, in slices. Errors: those of
-  // Memory::BeginRewrite; of a slice: RewriteSlice's.
+  // CellRewrites::Begin; of a slice: Advance's.
   virtual Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
                                                         std::int32_t divisor,
                                                         const RequestTag& applied = {}) = 0;
@@ -133,7 +133,7 @@ class Engine {
   // (llama_shifts), or all of them where the rotation changes with the sequence's length. 0: none, or
   // there is no such sequence. Step itself rewrites, in one go, what is left of them.
   virtual std::size_t CellsToPrepare(SequenceHandle sequence) = 0;
-  // That rewrite in slices; it may have no cells. Errors: those of Memory::BeginRewrite; of a slice:
+  // That rewrite in slices; it may have no cells. Errors: those of CellRewrites::Begin; of a slice:
   // RewriteSlice's.
   virtual Result<std::unique_ptr<CellWork>> StartPreparing(SequenceHandle sequence) = 0;
   // The embedding of a text, which may be as long as the model's trained context. Models with an
@@ -141,8 +141,8 @@ class Engine {
   virtual Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens) = 0;
   // The text that the sequence's decoder attends to, through the encoder; its keys and values become
   // cells that forks share. Before the sequence's first token, once. Errors: CheckEncode's; kExists
-  // (it has one); kInvalidArgument (it has tokens); Memory::BeginRestore's; of a slice: kNumerical,
-  // kNoSpace, Memory::CommitRestore's. Nothing has changed then.
+  // (it has one); kInvalidArgument (it has tokens); Restores::Begin's; of a slice: kNumerical,
+  // kNoSpace, Restores::Commit's. Nothing has changed then.
   virtual Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,
                                                           std::span<const TokenId> tokens,
                                                           const RequestTag& applied = {}) = 0;

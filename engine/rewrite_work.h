@@ -1,4 +1,4 @@
-// RewriteWork: a Memory::BeginRewrite as work in slices.
+// RewriteWork: a CellRewrite as work in slices.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,8 @@ class RewriteWork final : public CellWork {
   // Takes over a rewrite that was begun. The others outlive the object.
   RewriteWork(Memory& memory, CellRotator& rotator, CellRewrite rewrite)
       : memory_(memory), rotator_(rotator), rewrite_(std::move(rewrite)) {}
-  ~RewriteWork() override {
-    if (rewrite_.is_open) memory_.rewrites().Abandon(rewrite_);
-  }
 
-  std::size_t tokens_left() const override { return rewrite_.is_open ? rewrite_.cells_left : 0; }
+  std::size_t tokens_left() const override { return rewrite_.is_open() ? rewrite_.cells_left : 0; }
   Result<bool> Advance(std::size_t tokens) override {
     const auto cells = static_cast<std::uint32_t>(std::min<std::size_t>(tokens, 1u << 30));
     return memory_.rewrites().Advance(rewrite_, cells, rotator_);

@@ -13,7 +13,7 @@
 
 #include "engine/memory/extents.h"
 #include "engine/memory/request_tag.h"
-#include "engine/memory/shares.h"
+#include "engine/memory/reservation.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 #include "shm/segment_layout.h"
@@ -39,7 +39,7 @@ struct RewriteRequest {
   RequestTag applied{};  // remembered with the commit
 };
 
-// Plain data, valid from CellRewrites::Begin until the rewrite is over.
+// A rewrite that was begun. One that goes before it is over has changed nothing.
 struct CellRewrite {
   struct Group {
     std::uint32_t first_cell = 0;     // ordinal of the first cell to rewrite
@@ -55,9 +55,10 @@ struct CellRewrite {
   RequestTag applied;
   std::array<Group, layout::kGroupsMax> groups;
   std::uint32_t cells_left = 0;  // of all groups
-  PendingUse pending;            // counted for the sequence's owner until it is committed
-  bool is_open = false;          // false: it is over, or there was nothing to rewrite
+  Reservation reservation;
 
+  // False: it is over, or there was nothing to rewrite.
+  bool is_open() const { return reservation.is_open(); }
   std::uint32_t cell_count() const { return end_cell - begin_cell; }
 };
 

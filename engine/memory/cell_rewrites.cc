@@ -120,8 +120,7 @@ Status CellRewrites::ReserveRewritten(const FoundSequence& found, bool may_evict
     }
   }
   if (const Holder holder = HolderOf(record); holder.is_held) {
-    rewrite->pending = {.owner = holder.owner, .blocks = need.blocks};
-    KVD_CHECK_OK(AddPending(store_, &rewrite->pending));
+    KVD_CHECK_OK(rewrite->reservation.Count({.owner = holder.owner, .blocks = need.blocks}));
   }
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     if (store_.is_cross(group)) continue;
@@ -129,27 +128,30 @@ Status CellRewrites::ReserveRewritten(const FoundSequence& found, bool may_evict
     for (std::uint32_t left = rewrite->end_cell - part.first_cell; left > 0;) {
       const std::uint32_t count = std::min(left, layout::kBlockCells);
       part.destinations.push_back(
-          {store_.allocators[group].ReserveFresh(count), 0, static_cast<std::uint16_t>(count), 0});
+          {rewrite->reservation.TakeBlock(group, count), 0, static_cast<std::uint16_t>(count), 0});
       left -= count;
     }
   }
-  rewrite->is_open = true;
   return {};
 }
 
-Status CellRewrites::Begin(const RewriteRequest& request, CellRewrite* rewrite) {
-  KVD_ASSERT(!rewrite->is_open);
-  *rewrite = {};
+Result<CellRewrite> CellRewrites::Begin(const RewriteRequest& request) {
+  CellRewrite rewrite;  // before the locks: what it has reserved is given back after them
   const MutexLock growth(store_.growth_mutex);
   const MutexLock lock(store_.mutex);
   KVD_ASSERT(!store_.step_is_running);
   KVD_TRY(const FoundSequence found, store_.FindMutable(request.handle));
-  rewrite->handle = request.handle;
-  rewrite->content_number = store_.facts[found.index].content_number;
-  rewrite->applied = request.applied;
-  KVD_CHECK_OK(PlanRewrite(found, request, rewrite));
-  if (rewrite->cell_count() > 0) return ReserveRewritten(found, request.may_evict, rewrite);
-  return CommitNothing(store_, rewrite->applied, request.handle);
+  rewrite.handle = request.handle;
+  rewrite.content_number = store_.facts[found.index].content_number;
+  rewrite.applied = request.applied;
+  KVD_CHECK_OK(PlanRewrite(found, request, &rewrite));
+  if (rewrite.cell_count() == 0) {
+    KVD_CHECK_OK(CommitNothing(store_, rewrite.applied, request.handle));
+    return rewrite;
+  }
+  rewrite.reservation.Open(store_);
+  KVD_CHECK_OK(ReserveRewritten(found, request.may_evict, &rewrite));
+  return rewrite;
 }
 
 Result<std::uint32_t> CellRewrites::Count(const RewriteRequest& request) {
@@ -212,32 +214,22 @@ Status CellRewrites::CommitRewrite(CellRewrite& rewrite) {
                      .state = {old.state_slot, layout::kNoSlot, old.checkpoints}}));
   transaction.Put(found.index, record, Change::kEdited);
   transaction.Answer(rewrite.handle, end - begin);
-  DropPending(store_, &rewrite.pending);  // the commit counts it
+  rewrite.reservation.Uncount();  // the commit counts it
   KVD_CHECK_OK(transaction.Commit());
   // All cells of another form were among them.
   if (rewrite.key_form) store_.facts[found.index].SetForm(*rewrite.key_form);
   return {};
 }
 
-void CellRewrites::ReleaseRewrite(CellRewrite* rewrite) {
-  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
-    for (const Piece& piece : rewrite->groups[group].destinations) {
-      store_.allocators[group].Release(piece.block, store_.tables.blocks[group]);
-    }
-  }
-  DropPending(store_, &rewrite->pending);
-  rewrite->is_open = false;
-}
-
 Result<bool> CellRewrites::Advance(CellRewrite& rewrite, std::uint32_t cells_max,
                                    CellRotator& rotator) {
-  if (!rewrite.is_open) return true;
+  if (!rewrite.is_open()) return true;
   const MutexLock growth(store_.growth_mutex);
   MutexLock lock(store_.mutex);
   KVD_ASSERT(!store_.step_is_running);
   const Result<FoundSequence> found = FindRewritten(rewrite);
   if (!found) {
-    ReleaseRewrite(&rewrite);
+    rewrite.reservation.GiveBack();
     return std::unexpected(found.error());
   }
   std::array<std::vector<Piece>, layout::kGroupsMax> sources;
@@ -261,21 +253,12 @@ Result<bool> CellRewrites::Advance(CellRewrite& rewrite, std::uint32_t cells_max
   lock.Lock();
   const bool is_last = rewrite.cells_left == 0;
   if (status && is_last) status = CommitRewrite(rewrite);
-  if (!status || is_last) ReleaseRewrite(&rewrite);
+  if (!status || is_last) rewrite.reservation.GiveBack();
   store_.EndRead();
   lock.Unlock();
-  if (!rewrite.is_open && store_.segments.pool.has_unused()) store_.segments.pool.PunchUnused();
+  if (!rewrite.is_open() && store_.segments.pool.has_unused()) store_.segments.pool.PunchUnused();
   if (!status) return std::unexpected(std::move(status).error());
   return is_last;
-}
-
-void CellRewrites::Abandon(CellRewrite& rewrite) {
-  {
-    const MutexLock lock(store_.mutex);
-    KVD_ASSERT(rewrite.is_open);
-    ReleaseRewrite(&rewrite);
-  }
-  store_.ReturnUnusedSlabs();
 }
 
 }  // namespace kvd

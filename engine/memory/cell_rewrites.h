@@ -21,15 +21,13 @@ class CellRewrites {
   // and verbs may come in between its slices. Errors: kNotFound, kPermission, kInvalidArgument (the
   // range, the divisor, a form that is none, positions before a cell outside), kNoSpace; nothing has
   // changed then.
-  Status Begin(const RewriteRequest& request, CellRewrite* rewrite);
+  Result<CellRewrite> Begin(const RewriteRequest& request);
   // How many cells that would rewrite. Errors: Begin's but kNoSpace.
   Result<std::uint32_t> Count(const RewriteRequest& request);
   // Rewrites up to cells_max cells, at least one; the last slice commits. Returns whether the rewrite is
   // over. Errors: kConflict (the sequence was changed or dropped), kNoSpace, kWindowLost, the rotator's;
   // the rewrite is over then and nothing has changed.
   Result<bool> Advance(CellRewrite& rewrite, std::uint32_t cells_max, CellRotator& rotator);
-  // REQUIRES: the rewrite is open.
-  void Abandon(CellRewrite& rewrite);
 
  private:
   // The cells of a rewrite; none: nothing is to be rewritten.
@@ -49,7 +47,6 @@ class CellRewrites {
   Status RotateCells(CellRewrite& rewrite, std::uint32_t group, std::span<const Piece> sources,
                      CellRotator& rotator) KVD_REQUIRES(store_.growth_mutex);
   Status CommitRewrite(CellRewrite& rewrite) KVD_REQUIRES(store_.mutex);
-  void ReleaseRewrite(CellRewrite* rewrite) KVD_REQUIRES(store_.mutex);
 
   MemoryStore& store_;
 };

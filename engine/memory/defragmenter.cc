@@ -14,6 +14,7 @@
 #include "engine/memory/defragmenter.h"
 #include "engine/memory/list_writer.h"
 #include "engine/memory/record_functions.h"
+#include "engine/memory/reservation.h"
 #include "shm/check.h"
 
 namespace kvd {
@@ -49,11 +50,12 @@ struct Defragmenter::Moves {
   std::vector<std::uint32_t> sources;         // blocks to be emptied
   std::vector<std::uint32_t> slot_of_source;  // by block: index + 1 into `targets`, 0: none
   std::vector<std::array<Target, layout::kBlockCells>> targets;
-  std::vector<std::uint32_t> destinations;
   std::vector<Run> runs;
   std::uint64_t cells = 0;
   std::vector<MovedList> written;
+  Reservation reservation;  // of the blocks that the cells go to
 
+  const std::vector<std::uint32_t>& destinations() const { return reservation.blocks(group); }
   bool is_source(std::uint32_t block) const { return slot_of_source[block] != 0; }
   Target& TargetOf(std::uint32_t block, std::uint32_t cell) {
     return targets[slot_of_source[block] - 1][cell];
@@ -137,11 +139,10 @@ void Defragmenter::PlaceCells(Moves* moves) {
     Moves::Target& target = moves->TargetOf(block, cell);
     if (target.block != Moves::kNowhere) return;
     if (room == 0) {
-      moves->destinations.push_back(
-          store_.allocators[moves->group].ReserveFresh(layout::kBlockCells));
+      moves->reservation.TakeBlock(moves->group, layout::kBlockCells);
       room = layout::kBlockCells;
     }
-    target = {moves->destinations.back(), layout::kBlockCells - room};
+    target = {moves->destinations().back(), layout::kBlockCells - room};
     --room;
     ++moves->cells;
     if (!moves->runs.empty()) {
@@ -188,7 +189,7 @@ bool Defragmenter::MapPieces(const ExtentView& view, Moves* moves) {
 }
 
 Status Defragmenter::CopyCells(const Moves& moves, CellMover& mover) {
-  for (const std::uint32_t block : moves.destinations) {
+  for (const std::uint32_t block : moves.destinations()) {
     KVD_CHECK_OK(store_.EnsureBlock(moves.group, block));
   }
   const bool has_bytes = store_.geometry().block_stride_bytes[moves.group] != 0;
@@ -262,15 +263,15 @@ Status Defragmenter::RewriteLists(Moves* moves) {
 }
 
 Result<DefragSlice> Defragmenter::Advance(std::uint32_t cells_max, CellMover& mover) {
+  Moves moves(0);
   const MutexLock growth(store_.growth_mutex);
   DefragSlice slice;
-  Moves moves(0);
   const std::uint64_t reserved_before = store_.segments.pool.reserved_bytes();
   std::uint32_t used_before = 0;
   {
     const MutexLock lock(store_.mutex);
     KVD_ASSERT(!store_.step_is_running);
-    if (store_.open_rewinds > 0) return slice;  // they hold lists of their own
+    if (store_.defragmentation_pauses > 0) return slice;
     // One group a slice, those with something to gain one after the other.
     for (std::uint32_t group = 0; group < store_.group_count() && moves.sources.empty(); ++group) {
       moves = Moves(group);
@@ -280,6 +281,7 @@ Result<DefragSlice> Defragmenter::Advance(std::uint32_t cells_max, CellMover& mo
       slice.is_done = true;
       return slice;
     }
+    moves.reservation.Open(store_);
     store_.BeginRead();
     used_before = store_.tables.blocks[moves.group].used_blocks();
   }
@@ -292,12 +294,9 @@ Result<DefragSlice> Defragmenter::Advance(std::uint32_t cells_max, CellMover& mo
   }
   {
     const MutexLock lock(store_.mutex);
-    const BlockTable& blocks = store_.tables.blocks[moves.group];
-    for (const std::uint32_t block : moves.destinations) {
-      store_.allocators[moves.group].Release(block, blocks);
-    }
+    moves.reservation.GiveBack();
     store_.EndRead();
-    const std::uint32_t used = blocks.used_blocks();
+    const std::uint32_t used = store_.tables.blocks[moves.group].used_blocks();
     slice.blocks_freed = used_before > used ? used_before - used : 0;
   }
   const auto begin = std::chrono::steady_clock::now();

@@ -6,7 +6,7 @@
 // one leaves nothing behind.
 //
 // A restore is like a step: cells and slots that nothing committed refers to, filled at leisure,
-// then given to an empty sequence in one commit, or given back.
+// then given to an empty sequence in one commit, or given back with the restore.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 #include "engine/memory/memory_info.h"
 #include "engine/memory/request_tag.h"
-#include "engine/memory/shares.h"
+#include "engine/memory/reservation.h"
 #include "engine/memory/step_plan.h"
 
 namespace kvd {
@@ -57,7 +57,7 @@ struct RestoreRequest {
 };
 
 // What was found for a request. The caller fills K and V of every cell of `parts` from its group's
-// first_cell on, the slots with Memory::StateBytes and LogitsBytes of floats, and commits or abandons.
+// first_cell on, the slots with Memory::StateBytes and LogitsBytes of floats, and commits.
 struct Restore {
   SequenceHandle handle = SequenceHandle::kNone;
   std::array<GroupPart, layout::kGroupsMax> parts;  // stored and effective positions are the same
@@ -71,8 +71,7 @@ struct Restore {
   std::vector<layout::Checkpoint> checkpoints;
   std::uint64_t content_number = 0;  // of the sequence, for the commit
   RequestTag applied;
-  PendingUse pending;  // counted for the sequence's owner until it is committed
-  bool is_open = false;
+  Reservation reservation;  // open until the commit
 };
 
 }  // namespace kvd

@@ -157,6 +157,10 @@ struct MemoryStore {
   void SettleFreed() KVD_REQUIRES(mutex);
   // After kNoSpace: waits until no brief hold is left. False: there was none, or another outcome.
   bool AwaitBriefHolds(const Status& refused) KVD_EXCLUDES(mutex);
+  template <class T>
+  bool AwaitBriefHolds(const Result<T>& refused) KVD_EXCLUDES(mutex) {
+    return !refused && AwaitBriefHolds(Status(std::unexpected(refused.error())));
+  }
 
   MemorySegments segments;
   // Its records and lists: mutex. Cells are written by the part that has reserved them, under no mutex.
@@ -178,7 +182,7 @@ struct MemoryStore {
   std::uint32_t brief_holds KVD_GUARDED_BY(mutex) = 0;
   CondVar brief_hold_ended;
   bool step_is_running KVD_GUARDED_BY(mutex) = false;
-  std::uint32_t open_rewinds KVD_GUARDED_BY(mutex) = 0;
+  std::uint32_t defragmentation_pauses KVD_GUARDED_BY(mutex) = 0;
   std::uint32_t logits_victim KVD_GUARDED_BY(mutex) = 0;  // the next sequence that gives up its row
 
   // Scratch, kept so that verbs do not allocate.

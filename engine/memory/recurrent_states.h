@@ -10,6 +10,7 @@
 
 #include "engine/memory/memory_store.h"
 #include "engine/memory/request_tag.h"
+#include "engine/memory/reservation.h"
 #include "engine/memory/step_plan.h"
 #include "shm/error.h"
 #include "shm/ids.h"
@@ -17,8 +18,8 @@
 namespace kvd {
 
 // A removal from a sequence whose recurrent state has to be computed again: the tokens behind the
-// nearest checkpoint are replayed, then CommitRewind changes list and state together. Its slots
-// stay what they are until the rewind is committed or abandoned.
+// nearest checkpoint are replayed, then CommitRewind changes list and state together. A rewind that goes
+// without a commit has changed nothing.
 struct Rewind {
   SequenceHandle handle = SequenceHandle::kNone;
   PosRange range;
@@ -37,6 +38,7 @@ struct Rewind {
   std::uint32_t last_slot = layout::kNoSlot;
   std::uint64_t content_number = 0;  // of the sequence, for the commit
   RequestTag applied;                // whose removal it is, remembered with the commit
+  Reservation reservation;           // of its slots
 };
 
 class RecurrentStates {
@@ -55,20 +57,17 @@ class RecurrentStates {
   Result<bool> ReadLogits(SequenceHandle handle, float* row) const;
   // What RemoveRange refused with kNeedsReplay. Errors: its own; kNoSpace (two state slots are
   // needed meanwhile, with the numbers). Other verbs and steps may come in between.
-  // `rewind->applied` stays what it is.
-  Status BeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind);
+  Result<Rewind> BeginRewind(SequenceHandle handle, PosRange range, const RequestTag& tag = {});
   // REQUIRES: rewind.done == rewind.tokens.size(). Errors: kConflict (the sequence was changed),
   // kNoSpace (lists); nothing has changed then. Ends the rewind either way.
   Status CommitRewind(Rewind& rewind);
-  void AbandonRewind(Rewind& rewind);
 
  private:
   // The lists, tokens and positions of a rewind. Errors: kWindowLost.
   Status FillRewind(const layout::SequenceRecord& record, CellRange removed, Rewind* rewind)
       KVD_REQUIRES(store_.mutex);
   Status CommitFound(const FoundSequence& found, const Rewind& rewind) KVD_REQUIRES(store_.mutex);
-  void ReleaseRewind(Rewind* rewind) KVD_REQUIRES(store_.mutex);
-  Status TryBeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind);
+  Result<Rewind> TryBeginRewind(SequenceHandle handle, PosRange range, const RequestTag& tag);
 
   MemoryStore& store_;
 };

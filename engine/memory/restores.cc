@@ -146,25 +146,17 @@ Status Restores::ReserveRestored(const RestoreRequest& request,
       return Fail(Code::kNoSpace, store_.NoBlocks(group, need.blocks[group]));
     }
   }
+  Reservation& reservation = restore->reservation;
   if (const Holder holder = HolderOf(record); holder.is_held) {
-    restore->pending = {.owner = holder.owner, .blocks = need.blocks, .state_slots = need.states};
-    if (Status allowed = AddPending(store_, &restore->pending); !allowed) {
-      restore->pending = {};
-      return allowed;
-    }
+    KVD_CHECK_OK(reservation.Count(
+        {.owner = holder.owner, .blocks = need.blocks, .state_slots = need.states}));
   }
-  if (need.states > 0) {
-    if (Status found = FindStates(store_, need.states); !found) {
-      DropPending(store_, &restore->pending);
-      return found;
-    }
-  }
+  if (need.states > 0) KVD_CHECK_OK(FindStates(store_, need.states));
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     GroupPart& part = restore->parts[group];
-    part.extents.clear();
     for (std::uint32_t start = part.first_cell; start < part.cell_count;) {
       const std::uint32_t count = std::min(part.cell_count - start, layout::kBlockCells);
-      part.extents.push_back({store_.allocators[group].ReserveFresh(count), start, 0, 0, 0});
+      part.extents.push_back({reservation.TakeBlock(group, count), start, 0, 0, 0});
       start += count;
     }
   }
@@ -174,7 +166,8 @@ Status Restores::ReserveRestored(const RestoreRequest& request,
 
 void Restores::ReserveRestoredSlots(const RestoreRequest& request,
                                     const layout::SequenceRecord& record, Restore* restore) {
-  if (request.has_state) restore->state_slot = store_.states.TakePinned();
+  Reservation& reservation = restore->reservation;
+  if (request.has_state) restore->state_slot = reservation.TakeState();
   // Checkpoints are a cache: the last ones, as far as there is room at once.
   const OwnerId owner{record.owner_uid};
   std::size_t room = CountCheckpointRoom(store_, owner);
@@ -183,47 +176,41 @@ void Restores::ReserveRestoredSlots(const RestoreRequest& request,
     if (restore->checkpoints.size() == kCheckpointsMax) break;
     const bool is_last = wanted[at] == restore->cell_count;
     if (!is_last && store_.states.free_slots() == 0) break;
-    const std::uint32_t slot = is_last ? restore->state_slot : store_.states.TakePinned();
+    const std::uint32_t slot = is_last ? restore->state_slot : reservation.TakeState();
     restore->checkpoints.push_back({wanted[at], slot, {}});
   }
   std::ranges::reverse(restore->checkpoints);
   if (!request.has_logits || store_.geometry().logits_row_count == 0) return;
-  if (FindLogits(store_, owner)) restore->logits_slot = store_.logits.TakePinned();
+  if (FindLogits(store_, owner)) restore->logits_slot = reservation.TakeLogits();
 }
 
-Status Restores::Begin(const RestoreRequest& request, Restore* restore) {
-  Status status = TryBegin(request, restore);
-  if (store_.AwaitBriefHolds(status)) status = TryBegin(request, restore);
-  return status;
+Result<Restore> Restores::Begin(const RestoreRequest& request) {
+  Result<Restore> restore = TryBegin(request);
+  if (store_.AwaitBriefHolds(restore)) restore = TryBegin(request);
+  return restore;
 }
 
-Status Restores::TryBegin(const RestoreRequest& request, Restore* restore) {
-  KVD_ASSERT(!restore->is_open);
-  *restore = {};
+Result<Restore> Restores::TryBegin(const RestoreRequest& request) {
+  Restore restore;  // before the locks: what it has reserved is given back after them
   {
     const MutexLock growth(store_.growth_mutex);
     const MutexLock lock(store_.mutex);
     KVD_CHECK_OK(CheckRestore(request));
     KVD_TRY(const FoundSequence found, FindEmpty(request.handle));
-    restore->handle = request.handle;
-    restore->cell_count = static_cast<std::uint32_t>(request.tokens.size());
-    restore->cross_cells = static_cast<std::uint32_t>(request.cross_tokens.size());
-    restore->pristine_cells = request.pristine_cells;
-    restore->next_pos = request.positions.empty() ? 0 : request.positions.back().value + 1;
-    restore->content_number = store_.facts[found.index].content_number;
-    restore->applied = request.applied;
+    restore.handle = request.handle;
+    restore.cell_count = static_cast<std::uint32_t>(request.tokens.size());
+    restore.cross_cells = static_cast<std::uint32_t>(request.cross_tokens.size());
+    restore.pristine_cells = request.pristine_cells;
+    restore.next_pos = request.positions.empty() ? 0 : request.positions.back().value + 1;
+    restore.content_number = store_.facts[found.index].content_number;
+    restore.applied = request.applied;
     MakeRoomForLists(store_, {found.index, layout::kNoSlot});
-    KVD_CHECK_OK(ReserveRestored(request, *found.record, restore));
-    restore->is_open = true;
+    restore.reservation.Open(store_);
+    KVD_CHECK_OK(ReserveRestored(request, *found.record, &restore));
   }
-  if (!request.grows_later) {
-    if (Status status = GrowForRestore(*restore); !status) {
-      Abandon(*restore);
-      return status;
-    }
-  }
-  WriteRestoredCells(request, *restore);
-  return {};
+  if (!request.grows_later) KVD_CHECK_OK(GrowForRestore(restore));
+  WriteRestoredCells(request, restore);
+  return restore;
 }
 
 Status Restores::GrowForRestore(const Restore& restore) {
@@ -269,7 +256,7 @@ Status Restores::Commit(Restore& restore) {
   Status status = {};
   {
     const MutexLock lock(store_.mutex);
-    KVD_ASSERT(restore.is_open);
+    KVD_ASSERT(restore.reservation.is_open());
     const Result<FoundSequence> found = FindEmpty(restore.handle);
     if (!found || store_.facts[found->index].content_number != restore.content_number) {
       status =
@@ -277,7 +264,7 @@ Status Restores::Commit(Restore& restore) {
     } else {
       status = CommitRestored(found->index, restore);
     }
-    ReleaseRestore(&restore);
+    restore.reservation.GiveBack();
   }
   store_.ReturnUnusedSlabs();
   return status;
@@ -309,34 +296,8 @@ Status Restores::CommitRestored(std::uint32_t index, Restore& restore) {
   KVD_TRY(record.checkpoints, transaction.WriteCheckpoints(store_.checkpoints));
   transaction.Put(index, record, Change::kComputed);
   transaction.Answer(restore.handle, restore.cell_count + restore.cross_cells);
-  DropPending(store_, &restore.pending);  // the commit counts it
+  restore.reservation.Uncount();  // the commit counts it
   return transaction.Commit();
-}
-
-void Restores::ReleaseRestore(Restore* restore) {
-  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
-    for (const layout::Extent& extent : restore->parts[group].extents) {
-      store_.allocators[group].Release(extent.block, store_.tables.blocks[group]);
-    }
-  }
-  store_.states.Unpin(restore->state_slot, store_.tables.states);
-  store_.logits.Unpin(restore->logits_slot, store_.tables.logits);
-  for (const layout::Checkpoint& checkpoint : restore->checkpoints) {
-    if (checkpoint.state_slot != restore->state_slot) {
-      store_.states.Unpin(checkpoint.state_slot, store_.tables.states);
-    }
-  }
-  DropPending(store_, &restore->pending);
-  restore->is_open = false;
-}
-
-void Restores::Abandon(Restore& restore) {
-  {
-    const MutexLock lock(store_.mutex);
-    KVD_ASSERT(restore.is_open);
-    ReleaseRestore(&restore);
-  }
-  store_.ReturnUnusedSlabs();
 }
 
 }  // namespace kvd

@@ -22,17 +22,17 @@ class Restores {
   // empty); kInvalidArgument (a number of the request out of its range, by name); kWindowLost (the
   // next token would reach cells before first_cell); kUnsupported (a state or an encoded text that
   // the model does not have); kNoSpace, with the numbers.
-  Status Begin(const RestoreRequest& request, Restore* restore);
+  Result<Restore> Begin(const RestoreRequest& request);
   // Gives the sequence all of it in one commit. Errors: kConflict (the sequence was changed or
   // dropped meanwhile), kNoSpace (lists); nothing has changed then. Ends the restore either way.
+  // REQUIRES: it is open.
   Status Commit(Restore& restore);
-  void Abandon(Restore& restore);
 
  private:
   Status CheckRestore(const RestoreRequest& request) const KVD_REQUIRES(store_.mutex);
   // The sequence, if it is empty. Errors: kNotFound, kPermission, kExists.
   Result<FoundSequence> FindEmpty(SequenceHandle handle) const KVD_REQUIRES(store_.mutex);
-  Status TryBegin(const RestoreRequest& request, Restore* restore);
+  Result<Restore> TryBegin(const RestoreRequest& request);
   Status ReserveRestored(const RestoreRequest& request, const layout::SequenceRecord& record,
                          Restore* restore) KVD_REQUIRES(store_.growth_mutex, store_.mutex);
   void ReserveRestoredSlots(const RestoreRequest& request, const layout::SequenceRecord& record,
@@ -41,7 +41,6 @@ class Restores {
   Status GrowForRestore(const Restore& restore);
   void WriteRestoredCells(const RestoreRequest& request, const Restore& restore);
   Status CommitRestored(std::uint32_t index, Restore& restore) KVD_REQUIRES(store_.mutex);
-  void ReleaseRestore(Restore* restore) KVD_REQUIRES(store_.mutex);
 
   MemoryStore& store_;
 };

@@ -64,13 +64,16 @@ Status RecurrentStates::FillRewind(const layout::SequenceRecord& record, CellRan
   return {};
 }
 
-Status RecurrentStates::BeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind) {
-  Status status = TryBeginRewind(handle, range, rewind);
-  if (store_.AwaitBriefHolds(status)) status = TryBeginRewind(handle, range, rewind);
-  return status;
+Result<Rewind> RecurrentStates::BeginRewind(SequenceHandle handle, PosRange range,
+                                            const RequestTag& tag) {
+  Result<Rewind> rewind = TryBeginRewind(handle, range, tag);
+  if (store_.AwaitBriefHolds(rewind)) rewind = TryBeginRewind(handle, range, tag);
+  return rewind;
 }
 
-Status RecurrentStates::TryBeginRewind(SequenceHandle handle, PosRange range, Rewind* rewind) {
+Result<Rewind> RecurrentStates::TryBeginRewind(SequenceHandle handle, PosRange range,
+                                               const RequestTag& tag) {
+  Rewind rewind;  // before the locks: what it has reserved is given back after them
   const MutexLock growth(store_.growth_mutex);
   {
     const MutexLock lock(store_.mutex);
@@ -79,43 +82,20 @@ Status RecurrentStates::TryBeginRewind(SequenceHandle handle, PosRange range, Re
     if (!store_.has_state() || removed.begin == removed.end) {
       return Fail(Code::kInvalidArgument, HandleText(handle) + ": nothing to go back for");
     }
-    const RequestTag applied = rewind->applied;
-    *rewind = {};
-    rewind->applied = applied;
-    rewind->handle = handle;
-    rewind->range = range;
-    rewind->content_number = store_.facts[found.index].content_number;
-    KVD_CHECK_OK(FillRewind(*found.record, removed, rewind));
-    store_.states.Pin(rewind->state_from);
+    rewind.applied = tag;
+    rewind.handle = handle;
+    rewind.range = range;
+    rewind.content_number = store_.facts[found.index].content_number;
+    KVD_CHECK_OK(FillRewind(*found.record, removed, &rewind));
+    rewind.reservation.Open(store_);
+    rewind.reservation.PauseDefragmentation();
+    rewind.reservation.KeepState(rewind.state_from);
     if (store_.states.free_slots() < 2) MakeRoom(store_, {.states = 2});
-    if (Status status = FindStates(store_, 2); !status) {
-      store_.states.Unpin(rewind->state_from, store_.tables.states);
-      rewind->state_from = layout::kNoSlot;
-      return status;
-    }
-    for (std::uint32_t& slot : rewind->slots) slot = store_.states.TakePinned();
-    ++store_.open_rewinds;
+    KVD_CHECK_OK(FindStates(store_, 2));
+    for (std::uint32_t& slot : rewind.slots) slot = rewind.reservation.TakeState();
   }
-  for (const std::uint32_t slot : rewind->slots) {
-    if (Status status = store_.EnsureState(slot); !status) {
-      AbandonRewind(*rewind);
-      return status;
-    }
-  }
-  return {};
-}
-
-void RecurrentStates::ReleaseRewind(Rewind* rewind) {
-  for (const std::uint32_t slot : rewind->slots) store_.states.Unpin(slot, store_.tables.states);
-  store_.states.Unpin(rewind->state_from, store_.tables.states);
-  --store_.open_rewinds;
-  rewind->slots = {layout::kNoSlot, layout::kNoSlot};
-  rewind->state_from = layout::kNoSlot;
-}
-
-void RecurrentStates::AbandonRewind(Rewind& rewind) {
-  const MutexLock lock(store_.mutex);
-  ReleaseRewind(&rewind);
+  for (const std::uint32_t slot : rewind.slots) KVD_CHECK_OK(store_.EnsureState(slot));
+  return rewind;
 }
 
 Status RecurrentStates::CommitFound(const FoundSequence& found, const Rewind& rewind) {
@@ -149,6 +129,7 @@ Status RecurrentStates::CommitRewind(Rewind& rewind) {
   Status status = {};
   {
     const MutexLock lock(store_.mutex);
+    KVD_ASSERT(rewind.reservation.is_open());
     const Result<FoundSequence> found = store_.Find(rewind.handle);
     if (!found || store_.facts[found->index].content_number != rewind.content_number) {
       status = Fail(Code::kConflict,
@@ -157,7 +138,7 @@ Status RecurrentStates::CommitRewind(Rewind& rewind) {
       KVD_ASSERT(rewind.done == rewind.tokens.size());
       status = CommitFound(*found, rewind);
     }
-    ReleaseRewind(&rewind);
+    rewind.reservation.GiveBack();
   }
   store_.ReturnUnusedSlabs();
   return status;

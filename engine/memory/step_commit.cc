@@ -97,7 +97,7 @@ Status Steps::CommitFound(const FoundSequence& found, const StepSequence& part, 
   transaction.Put(found.index, record, Change::kComputed);
   SequenceFacts& facts = store_.facts[found.index];
   const bool has_form = facts.has_form(part.key_form);
-  DropPending(store_, &open->pending);  // the commit counts it
+  open->reservation.Uncount();  // the commit counts it
   KVD_CHECK_OK(transaction.Commit());
   if (has_form) facts.SetForm(part.key_form);
   return {};
@@ -105,7 +105,7 @@ Status Steps::CommitFound(const FoundSequence& found, const StepSequence& part, 
 
 Status Steps::Commit(StepPlan& plan, std::size_t index) {
   const MutexLock lock(store_.mutex);
-  KVD_ASSERT(index < plan.count && open_parts_[index].is_open);
+  KVD_ASSERT(index < plan.count && open_parts_[index].reservation.is_open());
   const StepSequence& part = plan.sequences[index];
   const Result<FoundSequence> found = store_.Find(part.handle);
   Status status = {};
@@ -114,40 +114,23 @@ Status Steps::Commit(StepPlan& plan, std::size_t index) {
   } else {
     status = Fail(Code::kConflict, HandleText(part.handle) + ": changed while it was computed");
   }
-  ReleasePart(plan, index);
+  open_parts_[index].reservation.GiveBack();
   return status;
-}
-
-void Steps::ReleaseGroup(const GroupPart& part, std::uint32_t group) {
-  for (std::size_t at = part.first_new_extent; at < part.extents.size(); ++at) {
-    store_.allocators[group].Release(part.extents[at].block, store_.tables.blocks[group]);
-  }
-}
-
-void Steps::ReleasePart(StepPlan& plan, std::size_t index) {
-  KVD_ASSERT(open_parts_[index].is_open);
-  open_parts_[index].is_open = false;
-  DropPending(store_, &open_parts_[index].pending);
-  const StepSequence& part = plan.sequences[index];
-  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
-    ReleaseGroup(part.groups[group], group);
-  }
-  store_.states.Unpin(part.state_from, store_.tables.states);
-  store_.states.Unpin(part.state_to, store_.tables.states);
 }
 
 void Steps::Abandon(StepPlan& plan, std::size_t index) {
   const MutexLock lock(store_.mutex);
-  KVD_ASSERT(index < plan.count);
-  ReleasePart(plan, index);
+  KVD_ASSERT(index < plan.count && open_parts_[index].reservation.is_open());
+  open_parts_[index].reservation.GiveBack();
 }
 
 void Steps::EndStep(StepPlan& plan) {
   {
     const MutexLock lock(store_.mutex);
     KVD_ASSERT(store_.step_is_running);
-    for (std::size_t index = 0; index < plan.count; ++index)
-      KVD_ASSERT(!open_parts_[index].is_open);
+    for (std::size_t index = 0; index < plan.count; ++index) {
+      KVD_ASSERT(!open_parts_[index].reservation.is_open());
+    }
     plan.count = 0;
     store_.EndRead();
     store_.step_is_running = false;

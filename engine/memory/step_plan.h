@@ -65,6 +65,8 @@ struct AppendRequest {
 struct StepPlan {
   std::vector<StepSequence> sequences;  // [0, count)
   std::size_t count = 0;
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  std::size_t failed = kNone;  // index of the request for which Reserve failed; kNone: for all
 };
 
 }  // namespace kvd

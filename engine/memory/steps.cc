@@ -16,10 +16,6 @@ namespace {
 constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
 constexpr std::int64_t kStoredPosMax = std::numeric_limits<std::int32_t>::max();
 
-void SetFailed(std::size_t* failed, std::size_t index) {
-  if (failed != nullptr) *failed = index;
-}
-
 }  // namespace
 
 // More tokens than a pool has cells: bounded before they are counted in 32 bits.
@@ -88,9 +84,8 @@ Status Steps::CheckListRoom(const layout::ListRoot& root, std::uint32_t fresh_bl
 }
 
 Status Steps::ReserveGroup(const layout::SequenceRecord& record, std::uint32_t group,
-                           std::uint32_t new_cells, GroupPart* part) {
+                           std::uint32_t new_cells, GroupPart* part, Reservation* reservation) {
   const ExtentView view = store_.ViewOf(record, group);
-  BlockAllocator& allocator = store_.allocators[group];
   part->extents.assign(view.entries.begin(), view.entries.end());
   part->first_cell = record.first_cell[group];
   part->cell_count = view.cell_count + new_cells;
@@ -107,12 +102,13 @@ Status Steps::ReserveGroup(const layout::SequenceRecord& record, std::uint32_t g
   if (cells.tail_count > 0) {
     --part->first_new_extent;
     const Piece last = view.PieceAt(view.entries.size() - 1);
-    allocator.ReserveTail(last.block, std::uint32_t{last.first} + last.count + cells.tail_count);
+    const std::uint32_t end = std::uint32_t{last.first} + last.count + cells.tail_count;
+    reservation->TakeTail(group, last.block, end);
   }
   std::uint32_t start = view.cell_count + cells.tail_count;
   for (std::uint32_t left = cells.fresh_count; left > 0;) {
     const std::uint32_t count = std::min(left, layout::kBlockCells);
-    part->extents.push_back({allocator.ReserveFresh(count), start, 0, 0, delta});
+    part->extents.push_back({reservation->TakeBlock(group, count), start, 0, 0, delta});
     start += count;
     left -= count;
   }
@@ -153,7 +149,7 @@ Result<AppendPromise> Steps::Promise(SequenceHandle handle, std::size_t tokens) 
 }
 
 Status Steps::ReservePart(const AppendRequest& request, const FoundSequence& found,
-                          StepSequence* part) {
+                          StepSequence* part, Reservation* reservation) {
   const layout::SequenceRecord& record = *found.record;
   part->handle = request.handle;
   part->past_cells = record.cell_count;
@@ -167,35 +163,30 @@ Status Steps::ReservePart(const AppendRequest& request, const FoundSequence& fou
   part->state_to = layout::kNoSlot;
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     const std::uint32_t new_cells = store_.is_cross(group) ? 0 : part->new_cells;
-    Status status = ReserveGroup(record, group, new_cells, &part->groups[group]);
-    if (!status) {
-      for (std::uint32_t taken = 0; taken < group; ++taken)
-        ReleaseGroup(part->groups[taken], taken);
-      return status;
-    }
+    KVD_CHECK_OK(ReserveGroup(record, group, new_cells, &part->groups[group], reservation));
   }
   part->tokens.assign(request.tokens.begin(), request.tokens.end());
-  store_.states.Pin(part->state_from);
+  reservation->KeepState(part->state_from);
   return {};
 }
 
-Status Steps::ReserveStates(StepPlan* plan, std::size_t* failed) {
+Status Steps::ReserveStates(StepPlan* plan) {
   if (!store_.has_state()) return {};
   const auto needed = static_cast<std::uint32_t>(plan->count);
   if (Status status = FindStates(store_, needed); !status) {
     // All that can be found would do for the ones before the one at fault.
-    SetFailed(failed, std::min(store_.states.free_slots() + CountSpareStates(store_), needed - 1));
+    plan->failed = std::min(store_.states.free_slots() + CountSpareStates(store_), needed - 1);
     return status;
   }
-  for (std::size_t index = 0; index < plan->count; ++index)
-    plan->sequences[index].state_to = store_.states.TakePinned();
+  for (std::size_t index = 0; index < plan->count; ++index) {
+    plan->sequences[index].state_to = open_parts_[index].reservation.TakeState();
+  }
   return {};
 }
 
-Status Steps::Reserve(std::span<const AppendRequest> requests, StepPlan* plan,
-                      std::size_t* failed) {
-  Status status = TryReserve(requests, plan, failed);
-  if (store_.AwaitBriefHolds(status)) status = TryReserve(requests, plan, failed);
+Status Steps::Reserve(std::span<const AppendRequest> requests, StepPlan& plan) {
+  Status status = TryReserve(requests, &plan);
+  if (store_.AwaitBriefHolds(status)) status = TryReserve(requests, &plan);
   return status;
 }
 
@@ -226,59 +217,57 @@ void Steps::MakeRoomFor(std::span<const AppendRequest> requests) {
   for (const FoundSequence& found : found_) NoteRetained(store_, found.index);
 }
 
-Status Steps::CheckAppends(std::span<const AppendRequest> requests, std::size_t* failed) {
+Status Steps::CheckAppends(std::span<const AppendRequest> requests, StepPlan* plan) {
   found_.resize(requests.size());
   store_.BeginMarks();
   for (std::size_t index = 0; index < requests.size(); ++index) {
     if (Status status = CheckAppend(requests[index], &found_[index]); !status) {
-      SetFailed(failed, index);
+      plan->failed = index;
       return status;
     }
   }
   return {};
 }
 
-Status Steps::ReserveParts(std::span<const AppendRequest> requests, StepPlan* plan,
-                           std::size_t* failed) {
+Status Steps::ReserveParts(std::span<const AppendRequest> requests, StepPlan* plan) {
   if (plan->sequences.size() < requests.size()) plan->sequences.resize(requests.size());
-  open_parts_.assign(requests.size(), {});
+  if (open_parts_.size() < requests.size()) open_parts_.resize(requests.size());
   plan->count = 0;
   store_.step_is_running = true;
   store_.BeginRead();
   Status status = {};
   for (std::size_t index = 0; index < requests.size() && status; ++index) {
     const FoundSequence& found = found_[index];
-    PendingUse use;
+    OpenPart& open = open_parts_[index];
+    open.content_number = store_.facts[found.index].content_number;
+    open.reservation.Open(store_);
     if (store_.shares.rules != nullptr || !store_.shares.promises.empty()) {
-      use = UseOf(*found.record, CountNewCells(requests[index]));
+      const PendingUse use = UseOf(*found.record, CountNewCells(requests[index]));
       TakePromised(store_, found.index, use);
-      status = AddPending(store_, &use);
+      status = open.reservation.Count(use);
     }
-    if (status) status = ReservePart(requests[index], found, &plan->sequences[index]);
-    if (!status) {
-      DropPending(store_, &use);
-      SetFailed(failed, index);
-      break;
+    if (status) {
+      status = ReservePart(requests[index], found, &plan->sequences[index], &open.reservation);
     }
-    open_parts_[index] = {true, store_.facts[found.index].content_number, use};
+    if (!status) plan->failed = index;
     ++plan->count;
   }
-  if (status) status = ReserveStates(plan, failed);
+  if (status) status = ReserveStates(plan);
   if (!status) UndoReserve(plan);
   return status;
 }
 
-Status Steps::TryReserve(std::span<const AppendRequest> requests, StepPlan* plan,
-                         std::size_t* failed) {
+Status Steps::TryReserve(std::span<const AppendRequest> requests, StepPlan* plan) {
+  plan->failed = StepPlan::kNone;
   const MutexLock growth(store_.growth_mutex);
   {
     const MutexLock lock(store_.mutex);
     KVD_ASSERT(!store_.step_is_running);
-    KVD_CHECK_OK(CheckAppends(requests, failed));
+    KVD_CHECK_OK(CheckAppends(requests, plan));
     if (store_.prefix.retained.size() > 0) MakeRoomFor(requests);
-    KVD_CHECK_OK(ReserveParts(requests, plan, failed));
+    KVD_CHECK_OK(ReserveParts(requests, plan));
   }
-  if (Status status = GrowPool(*plan, failed); !status) {
+  if (Status status = GrowPool(plan); !status) {
     const MutexLock lock(store_.mutex);
     UndoReserve(plan);
     return status;
@@ -292,13 +281,15 @@ Status Steps::TryReserve(std::span<const AppendRequest> requests, StepPlan* plan
 }
 
 void Steps::UndoReserve(StepPlan* plan) {
-  for (std::size_t index = 0; index < plan->count; ++index) ReleasePart(*plan, index);
+  for (std::size_t index = 0; index < plan->count; ++index) {
+    open_parts_[index].reservation.GiveBack();
+  }
   plan->count = 0;
   store_.EndRead();
   store_.step_is_running = false;
 }
 
-Status Steps::GrowPool(const StepPlan& plan, std::size_t* failed) {
+Status Steps::GrowPool(StepPlan* plan) {
   const auto grow = [this](const StepSequence& part) -> Status {
     store_.growth_mutex.AssertHeld();
     for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
@@ -310,9 +301,9 @@ Status Steps::GrowPool(const StepPlan& plan, std::size_t* failed) {
     if (part.state_to == layout::kNoSlot) return {};
     return store_.EnsureState(part.state_to);
   };
-  for (std::size_t index = 0; index < plan.count; ++index) {
-    if (Status status = grow(plan.sequences[index]); !status) {
-      SetFailed(failed, index);
+  for (std::size_t index = 0; index < plan->count; ++index) {
+    if (Status status = grow(plan->sequences[index]); !status) {
+      plan->failed = index;
       return status;
     }
   }

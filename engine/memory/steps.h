@@ -12,6 +12,7 @@
 #include "engine/memory/append_promise.h"
 #include "engine/memory/eviction.h"
 #include "engine/memory/memory_store.h"
+#include "engine/memory/reservation.h"
 #include "engine/memory/step_plan.h"
 #include "engine/memory/transaction.h"
 #include "shm/error.h"
@@ -28,8 +29,8 @@ class Steps {
   // to no sequence until committed. Errors, with the numbers: kNoSpace (needed, free, reclaimable);
   // kInvalidArgument (wrong position, a sequence twice, no encoded text where the model has a cross
   // group); kNotFound; kPermission (published). kNoSpace may have evicted retained sequences.
-  // `failed` (may be null) gets the index of the request at fault, if one is.
-  Status Reserve(std::span<const AppendRequest> requests, StepPlan* plan, std::size_t* failed);
+  // plan.failed is the index of the request at fault then, if one is.
+  Status Reserve(std::span<const AppendRequest> requests, StepPlan& plan);
   // Keeps what that many tokens of one request will take, for all of its steps. Any thread. Errors:
   // kNotFound, kPermission, kNoSpace (the owner's limits, or the pool).
   Result<AppendPromise> Promise(SequenceHandle handle, std::size_t tokens);
@@ -51,11 +52,10 @@ class Steps {
     std::uint32_t fresh_count = 0;  // into fresh blocks
     std::uint32_t fresh_blocks = 0;
   };
-  // What this process knows of an open part of the step.
+  // What this process knows of a part of the step, until it is committed or abandoned.
   struct OpenPart {
-    bool is_open = false;
     std::uint64_t content_number = 0;
-    PendingUse pending;  // counted for the sequence's owner until it is committed
+    Reservation reservation;
   };
 
   Status CheckAppend(const AppendRequest& request, FoundSequence* found) const
@@ -67,21 +67,21 @@ class Steps {
   void MakeRoomFor(std::span<const AppendRequest> requests) KVD_REQUIRES(store_.mutex);
   NewCells PlanAppend(const layout::SequenceRecord& record, std::uint32_t group,
                       std::uint32_t new_cells) const KVD_REQUIRES(store_.mutex);
-  Status TryReserve(std::span<const AppendRequest> requests, StepPlan* plan, std::size_t* failed);
-  Status CheckAppends(std::span<const AppendRequest> requests, std::size_t* failed)
+  Status TryReserve(std::span<const AppendRequest> requests, StepPlan* plan);
+  Status CheckAppends(std::span<const AppendRequest> requests, StepPlan* plan)
       KVD_REQUIRES(store_.mutex);
-  Status ReserveParts(std::span<const AppendRequest> requests, StepPlan* plan, std::size_t* failed)
+  Status ReserveParts(std::span<const AppendRequest> requests, StepPlan* plan)
       KVD_REQUIRES(store_.growth_mutex, store_.mutex);
   // What appending so many cells would make the sequence's owner hold beside what it does.
   PendingUse UseOf(const layout::SequenceRecord& record, std::uint32_t new_cells) const
       KVD_REQUIRES(store_.mutex);
-  Status ReservePart(const AppendRequest& request, const FoundSequence& found, StepSequence* part)
-      KVD_REQUIRES(store_.growth_mutex, store_.mutex);
+  Status ReservePart(const AppendRequest& request, const FoundSequence& found, StepSequence* part,
+                     Reservation* reservation) KVD_REQUIRES(store_.growth_mutex, store_.mutex);
   Status ReserveGroup(const layout::SequenceRecord& record, std::uint32_t group,
-                      std::uint32_t new_cells, GroupPart* part)
+                      std::uint32_t new_cells, GroupPart* part, Reservation* reservation)
       KVD_REQUIRES(store_.growth_mutex, store_.mutex);
-  Status ReserveStates(StepPlan* plan, std::size_t* failed) KVD_REQUIRES(store_.mutex);
-  Status GrowPool(const StepPlan& plan, std::size_t* failed) KVD_REQUIRES(store_.growth_mutex);
+  Status ReserveStates(StepPlan* plan) KVD_REQUIRES(store_.mutex);
+  Status GrowPool(StepPlan* plan) KVD_REQUIRES(store_.growth_mutex);
   void UndoReserve(StepPlan* plan) KVD_REQUIRES(store_.mutex);
   void WriteCells(const StepSequence& part, std::uint32_t group);
   Status CommitFound(const FoundSequence& found, const StepSequence& part, OpenPart* open)
@@ -97,11 +97,9 @@ class Steps {
       KVD_REQUIRES(store_.mutex);
   std::size_t CountOutOfReach(std::uint32_t group, const GroupPart& part,
                               std::int64_t next_pos) const KVD_REQUIRES(store_.mutex);
-  void ReleaseGroup(const GroupPart& part, std::uint32_t group) KVD_REQUIRES(store_.mutex);
-  void ReleasePart(StepPlan& plan, std::size_t index) KVD_REQUIRES(store_.mutex);
 
   MemoryStore& store_;
-  // By index of the step's plan.
+  // By index of the step's plan, at least as many; kept, so that their vectors keep their room.
   std::vector<OpenPart> open_parts_ KVD_GUARDED_BY(store_.mutex);
   std::vector<FoundSequence> found_ KVD_GUARDED_BY(store_.mutex);
 };

@@ -30,10 +30,6 @@ SequenceImport::SequenceImport(Engine& engine, std::uint32_t cell_count)
       planes_(CachePlanesOf(engine.config(), engine.cell_layout())),
       cells_fed_(planes_.size()) {}
 
-SequenceImport::~SequenceImport() {
-  if (restore_.is_open) engine_.memory().restores().Abandon(restore_);
-}
-
 Result<std::unique_ptr<SequenceImport>> SequenceImport::Begin(Engine& engine,
                                                               const ImportRequest& request) {
   KVD_CHECK_OK(CheckTokens("token", request.tokens, engine.config().vocab_size));
@@ -67,7 +63,7 @@ Result<std::unique_ptr<SequenceImport>> SequenceImport::Begin(Engine& engine,
     }
     restore.first_cell[plane.group] = std::max(restore.first_cell[plane.group], first);
   }
-  KVD_CHECK_OK(engine.memory().restores().Begin(restore, &import->restore_));
+  KVD_TRY(import->restore_, engine.memory().restores().Begin(restore));
   import->checkpoint_cells_.assign(request.checkpoint_cells.begin(),
                                    request.checkpoint_cells.end());
   import->has_state_ = request.has_state;
@@ -78,7 +74,7 @@ Result<std::unique_ptr<SequenceImport>> SequenceImport::Begin(Engine& engine,
 Status SequenceImport::FeedRows(std::size_t plane_number, std::uint32_t begin, std::uint32_t end,
                                 kernels::DataType type, RowPlacement placement,
                                 const std::byte* rows) {
-  KVD_ASSERT(restore_.is_open && plane_number < planes_.size());
+  KVD_ASSERT(restore_.reservation.is_open() && plane_number < planes_.size());
   const CachePlane& plane = planes_[plane_number];
   const GroupPart& part = restore_.parts[plane.group];
   KVD_ASSERT(begin <= end && end <= part.cell_count);
@@ -148,7 +144,7 @@ Status SequenceImport::FeedFloats(const char* what, std::byte* destination, std:
 
 Status SequenceImport::FeedState(std::uint32_t cell_count, std::size_t first,
                                  std::span<const float> floats) {
-  KVD_ASSERT(restore_.is_open);
+  KVD_ASSERT(restore_.reservation.is_open());
   const bool is_last = has_state_ && cell_count == cell_count_;
   if (!is_last && !std::ranges::binary_search(checkpoint_cells_, cell_count)) {
     return Fail(Code::kInvalidArgument,
@@ -163,7 +159,7 @@ Status SequenceImport::FeedState(std::uint32_t cell_count, std::size_t first,
 }
 
 Status SequenceImport::FeedLogits(std::size_t first, std::span<const float> floats) {
-  KVD_ASSERT(restore_.is_open);
+  KVD_ASSERT(restore_.reservation.is_open());
   if (!has_logits_) return Fail(Code::kInvalidArgument, "logits: none were announced");
   const std::uint32_t slot = restore_.logits_slot;
   return FeedFloats("logits",
@@ -195,9 +191,9 @@ Status SequenceImport::CheckComplete() const {
 }
 
 Status SequenceImport::Commit() {
-  KVD_ASSERT(restore_.is_open);
+  KVD_ASSERT(restore_.reservation.is_open());
   if (Status status = CheckComplete(); !status) {
-    engine_.memory().restores().Abandon(restore_);
+    restore_.reservation.End();
     return status;
   }
   return engine_.memory().restores().Commit(restore_);

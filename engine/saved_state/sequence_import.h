@@ -35,13 +35,12 @@ struct ImportRequest {
 
 class SequenceImport {
  public:
-  // Errors: those of Memory::BeginRestore; kInvalidArgument (a token that the vocabulary does not
+  // Errors: those of Restores::Begin; kInvalidArgument (a token that the vocabulary does not
   // have, first_cells of another model).
   static Result<std::unique_ptr<SequenceImport>> Begin(Engine& engine,
                                                        const ImportRequest& request);
   SequenceImport(const SequenceImport&) = delete;
   SequenceImport& operator=(const SequenceImport&) = delete;
-  ~SequenceImport();
 
   std::span<const CachePlane> planes() const { return planes_; }
   // Rows of the cells [begin, end), each cell of a plane once. Those that no next token reaches are

@@ -10,6 +10,7 @@
 #include "engine/memory/cell_rewrite.h"
 #include "engine/memory/hold_and_restore.h"
 #include "tests/crash/recovered_state.h"
+#include "tests/support/into.h"
 
 namespace kvd::test {
 namespace {
@@ -192,7 +193,7 @@ void Operations::Append(SequenceHandle handle, std::size_t count, std::uint32_t 
                               .tokens = tokens,
                               .key_form = key_form};
   StepPlan plan;
-  Must(memory_.steps().Reserve({&request, 1}, &plan, nullptr));
+  Must(memory_.steps().Reserve({&request, 1}, plan));
   Fill(plan.sequences[0]);
   Must(memory_.steps().Commit(plan, 0));
   memory_.steps().EndStep(plan);
@@ -203,8 +204,9 @@ void Operations::Encode(SequenceHandle handle) {
   // As the engine does: the cells are reserved, made safe to write and filled, then committed.
   const auto encode = [&]() -> Status {
     Restore restore;
-    KVD_CHECK_OK(memory_.restores().Begin(
-        {.handle = handle, .cross_tokens = tokens, .grows_later = true}, &restore));
+    KVD_CHECK_OK(Into(
+        memory_.restores().Begin({.handle = handle, .cross_tokens = tokens, .grows_later = true}),
+        &restore));
     const std::uint32_t group = memory_.geometry().meta.cross_group;
     for (const layout::Extent& extent : restore.parts[group].extents)
       KVD_CHECK_OK(memory_.GrowBlock(group, static_cast<BlockId>(extent.block)));
@@ -423,13 +425,13 @@ void Operations::RunCopy() {
 Result<std::uint32_t> Operations::DivideInSlices(SequenceHandle sequence, CellRotator& rotator,
                                                  const RequestTag& applied) {
   CellRewrite rewrite;
-  KVD_CHECK_OK(memory_.rewrites().Begin({.handle = sequence,
-                                         .kind = RewriteRequest::Kind::kDivide,
-                                         .range = {Pos{0}, kPosEnd},
-                                         .divisor = 2,
-                                         .applied = applied},
-                                        &rewrite));
-  while (rewrite.is_open) KVD_CHECK_OK(memory_.rewrites().Advance(rewrite, 7, rotator));
+  KVD_CHECK_OK(Into(memory_.rewrites().Begin({.handle = sequence,
+                                              .kind = RewriteRequest::Kind::kDivide,
+                                              .range = {Pos{0}, kPosEnd},
+                                              .divisor = 2,
+                                              .applied = applied}),
+                    &rewrite));
+  while (rewrite.is_open()) KVD_CHECK_OK(memory_.rewrites().Advance(rewrite, 7, rotator));
   return rewrite.cell_count();
 }
 
@@ -484,7 +486,7 @@ void Operations::RunAppend() {
   }
   StepPlan plan;
   const auto reserve = [&]() -> Status {
-    KVD_CHECK_OK(memory_.steps().Reserve(requests, &plan, nullptr));
+    KVD_CHECK_OK(memory_.steps().Reserve(requests, plan));
     for (std::size_t i = 0; i < plan.count; ++i) Fill(plan.sequences[i]);
     return {};
   };
@@ -547,7 +549,7 @@ void Operations::RunRewind() {
   rewind.applied = Applied();
   const Pos begin{static_cast<std::int32_t>(In(2, length - 2))};
   const PosRange range{begin, In(0, 1) == 0 ? kPosEnd : Pos{begin.value + 1}};
-  Must(memory_.states().BeginRewind(made, range, &rewind));
+  Must(Into(memory_.states().BeginRewind(made, range), &rewind));
   std::uint64_t sum = kSumOfNothing;
   if (rewind.state_from != layout::kNoSlot) {
     std::memcpy(&sum, memory_.StateBytes(rewind.state_from), sizeof sum);
@@ -583,7 +585,7 @@ void Operations::RunRestore() {
   if (is_hybrid) request.checkpoint_cells = checkpoints;
   Step(OperationKind::kRestore, [&]() -> Status {
     Restore restore;
-    KVD_CHECK_OK(memory_.restores().Begin(request, &restore));
+    KVD_CHECK_OK(Into(memory_.restores().Begin(request), &restore));
     FillRestored(restore, tokens, cross);
     if (restore.state_slot != layout::kNoSlot) {
       std::memcpy(memory_.StateBytes(restore.state_slot), &sums.back(), sizeof sums[0]);

@@ -28,7 +28,7 @@ class MapPublisherTest : public ::testing::Test {
     const std::vector<TokenId> tokens(cells, 3);
     StepPlan plan;
     const AppendRequest request{handle, Pos{0}, tokens};
-    EXPECT_TRUE(memory().steps().Reserve({&request, 1}, &plan, nullptr));
+    EXPECT_TRUE(memory().steps().Reserve({&request, 1}, plan));
     EXPECT_TRUE(memory().steps().Commit(plan, 0));
     memory().steps().EndStep(plan);
     return handle;
@@ -128,7 +128,7 @@ TEST_F(MapPublisherTest, WhatAnotherUidDoesChangesNoBlockOfTheViewersMap) {
   const std::vector<TokenId> tokens(9, 4);
   StepPlan plan;
   const AppendRequest request{taken, Pos{40}, tokens};
-  ASSERT_TRUE(memory().steps().Reserve({&request, 1}, &plan, nullptr));
+  ASSERT_TRUE(memory().steps().Reserve({&request, 1}, plan));
   ASSERT_TRUE(memory().steps().Commit(plan, 0));
   memory().steps().EndStep(plan);
   expect_unchanged("tokens behind it");

@@ -13,6 +13,7 @@
 #include "engine/memory/memory.h"
 #include "engine/memory/memory_segments.h"
 #include "tests/fuzz/meta_image.h"
+#include "tests/support/into.h"
 
 namespace {
 
@@ -38,7 +39,7 @@ Status Append(Memory& memory, SequenceHandle handle, TokenId first, std::size_t 
       .tokens = tokens,
       .applied = {.session = SessionId{1}, .request = RequestId{4}, .kind = 14}};
   StepPlan plan;
-  KVD_CHECK_OK(memory.steps().Reserve({&request, 1}, &plan, nullptr));
+  KVD_CHECK_OK(memory.steps().Reserve({&request, 1}, plan));
   const Status status = memory.steps().Commit(plan, 0);
   memory.steps().EndStep(plan);
   return status;
@@ -47,7 +48,7 @@ Status Append(Memory& memory, SequenceHandle handle, TokenId first, std::size_t 
 Status Encode(Memory& memory, SequenceHandle handle, std::size_t count) {
   const std::vector<TokenId> tokens(count, 500);
   Restore restore;
-  KVD_CHECK_OK(memory.restores().Begin({.handle = handle, .cross_tokens = tokens}, &restore));
+  KVD_CHECK_OK(Into(memory.restores().Begin({.handle = handle, .cross_tokens = tokens}), &restore));
   return memory.restores().Commit(restore);
 }
 

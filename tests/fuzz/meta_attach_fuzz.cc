@@ -21,6 +21,7 @@
 #include "tests/engine/memory/rewrite_all.h"
 #include "tests/fuzz/meta_image.h"
 #include "tests/fuzz/mutate_meta_image.h"
+#include "tests/support/into.h"
 
 namespace {
 
@@ -120,7 +121,7 @@ void Append(Memory& memory, SequenceHandle handle, std::size_t count) {
   const std::vector<TokenId> tokens(count, 7);
   const AppendRequest request{.handle = handle, .pos = info->next_pos, .tokens = tokens};
   StepPlan plan;
-  if (!memory.steps().Reserve({&request, 1}, &plan, nullptr)) return;
+  if (!memory.steps().Reserve({&request, 1}, plan)) return;
   (void)memory.steps().Commit(plan, 0);
   memory.steps().EndStep(plan);
 }
@@ -128,8 +129,8 @@ void Append(Memory& memory, SequenceHandle handle, std::size_t count) {
 void Encode(Memory& memory, SequenceHandle handle, std::size_t count) {
   const std::vector<TokenId> tokens(count, 7);
   Restore restore;
-  if (!memory.restores().Begin({.handle = handle, .cross_tokens = tokens}, &restore)) return;
-  if (!memory.restores().Commit(restore)) memory.restores().Abandon(restore);
+  if (!Into(memory.restores().Begin({.handle = handle, .cross_tokens = tokens}), &restore)) return;
+  (void)memory.restores().Commit(restore);
 }
 
 // A few verbs on one sequence, whatever it is; which ones depends on `choice`.
@@ -157,8 +158,7 @@ void Serve(Memory& memory, SequenceHandle handle, std::uint32_t choice) {
       const Result<std::uint32_t> removed = memory.sequences().RemoveRange(handle, range);
       if (removed || removed.error().code != Code::kNeedsReplay) break;
       Rewind rewind;
-      if (memory.states().BeginRewind(handle, range, &rewind))
-        memory.states().AbandonRewind(rewind);
+      if (Into(memory.states().BeginRewind(handle, range), &rewind)) rewind.reservation.End();
       break;
     }
     case 3: (void)memory.sequences().AddPositions(handle, {middle, kPosEnd}, 3); break;

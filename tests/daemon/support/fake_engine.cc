@@ -9,6 +9,7 @@
 #include "engine/memory/memory_segments.h"
 #include "engine/rewrite_work.h"
 #include "shm/check.h"
+#include "tests/support/into.h"
 
 namespace kvd::test {
 namespace {
@@ -122,7 +123,7 @@ void FakeEngine::Step(std::span<StepItem> items) {
                                 .tokens = item.tokens,
                                 .applied = item.applied,
                                 .sampler = item.sampler};
-    item.status = memory_->steps().Reserve(std::span(&request, 1), &plan_, nullptr);
+    item.status = memory_->steps().Reserve(std::span(&request, 1), plan_);
     if (!item.status) continue;
     if (std::ranges::find(item.tokens, fail_at_) != item.tokens.end()) {
       memory_->steps().Abandon(plan_, 0);
@@ -238,12 +239,12 @@ Result<std::unique_ptr<CellWork>> FakeEngine::StartDivide(SequenceHandle sequenc
                                                           std::int32_t divisor,
                                                           const RequestTag& applied) {
   CellRewrite rewrite;
-  KVD_CHECK_OK(memory_->rewrites().Begin({.handle = sequence,
-                                          .kind = RewriteRequest::Kind::kDivide,
-                                          .range = range,
-                                          .divisor = divisor,
-                                          .applied = applied},
-                                         &rewrite));
+  KVD_CHECK_OK(Into(memory_->rewrites().Begin({.handle = sequence,
+                                               .kind = RewriteRequest::Kind::kDivide,
+                                               .range = range,
+                                               .divisor = divisor,
+                                               .applied = applied}),
+                    &rewrite));
   return std::make_unique<FakeDivide>(*memory_, std::move(rewrite),
                                       [this](std::size_t tokens) { RecordWork(tokens); });
 }
@@ -257,8 +258,9 @@ std::size_t FakeEngine::CellsToPrepare(SequenceHandle sequence) {
 
 Result<std::unique_ptr<CellWork>> FakeEngine::StartPreparing(SequenceHandle sequence) {
   CellRewrite rewrite;
-  KVD_CHECK_OK(memory_->rewrites().Begin(
-      {.handle = sequence, .kind = RewriteRequest::Kind::kSettle, .range = {}}, &rewrite));
+  KVD_CHECK_OK(Into(memory_->rewrites().Begin(
+                        {.handle = sequence, .kind = RewriteRequest::Kind::kSettle, .range = {}}),
+                    &rewrite));
   return std::make_unique<FakeDivide>(*memory_, std::move(rewrite),
                                       [this](std::size_t tokens) { RecordWork(tokens); });
 }
@@ -277,8 +279,9 @@ Result<std::unique_ptr<EngineWork>> FakeEngine::StartEncode(SequenceHandle seque
   std::vector<TokenId> text(tokens.begin(), tokens.end());
   const auto finish = [this, sequence, text = std::move(text), applied]() -> Status {
     Restore restore;
-    KVD_CHECK_OK(memory_->restores().Begin(
-        {.handle = sequence, .cross_tokens = text, .applied = applied}, &restore));
+    KVD_CHECK_OK(Into(
+        memory_->restores().Begin({.handle = sequence, .cross_tokens = text, .applied = applied}),
+        &restore));
     return memory_->restores().Commit(restore);
   };
   return std::make_unique<FakeText>(

@@ -152,7 +152,7 @@ TEST_F(AttachTest, BytesThatNoSequenceUsesGoBackToTheSystem) {
   StepPlan plan;  // what a step had reserved when the process was killed
   const std::vector<TokenId> tokens(30 * 32, 1);
   const AppendRequest request{first_, memory_->sequences().Query(first_)->next_pos, tokens};
-  ASSERT_TRUE(memory_->steps().Reserve({&request, 1}, &plan, nullptr));
+  ASSERT_TRUE(memory_->steps().Reserve({&request, 1}, plan));
   EXPECT_GT(memory_->Usage().reserved_bytes, reserved);
   Open();
   EXPECT_EQ(memory_->Usage().reserved_bytes, reserved);

@@ -8,6 +8,7 @@
 #include "engine/memory/cell_rewrite.h"
 #include "tests/engine/memory/rewrite_all.h"
 #include "tests/engine/memory/tag_rotator.h"
+#include "tests/support/into.h"
 
 namespace kvd::memory_model {
 
@@ -131,16 +132,16 @@ bool AttentionEpisode::Rewrite(const char* verb, SequenceHandle handle, Code exp
 Result<std::uint32_t> AttentionEpisode::RewriteInSlices(const RewriteRequest& request,
                                                         CellRotator& rotator) {
   CellRewrite rewrite;
-  KVD_CHECK_OK(memory_->rewrites().Begin(request, &rewrite));
+  KVD_CHECK_OK(Into(memory_->rewrites().Begin(request), &rewrite));
   const std::uint32_t cell_count = rewrite.cell_count();
-  while (rewrite.is_open) {
+  while (rewrite.is_open()) {
     const std::uint32_t left = rewrite.cells_left;
     const auto cells_max = static_cast<std::uint32_t>(random_.In(1, 40));
     const Result<bool> is_over = memory_->rewrites().Advance(rewrite, cells_max, rotator);
-    EXPECT_EQ(rewrite.is_open, is_over.has_value() && !*is_over);
+    EXPECT_EQ(rewrite.is_open(), is_over.has_value() && !*is_over);
     if (!is_over) return std::unexpected(is_over.error());
     EXPECT_EQ(rewrite.cells_left, left - std::min(left, cells_max));
-    if (rewrite.is_open && random_.OneIn(8)) Interrupt(request.handle);
+    if (rewrite.is_open() && random_.OneIn(8)) Interrupt(request.handle);
   }
   return cell_count;
 }

@@ -39,15 +39,14 @@ void AttentionEpisode::Step() {
     }
     if (expected != Code::kOk) at_fault = index;
   }
-  std::size_t failed = parts.size();
   const std::uint32_t free_blocks = memory_->Usage().free_blocks;
-  const Status status = memory_->steps().Reserve(requests, &plan_, &failed);
+  const Status status = memory_->steps().Reserve(requests, plan_);
   const bool reserved = Judge("reserve", expected, status, true);
   if (!reserved) {
     if (expected != Code::kOk) {
-      EXPECT_EQ(failed, at_fault);
+      EXPECT_EQ(plan_.failed, at_fault);
     } else {
-      EXPECT_LT(failed, parts.size());
+      EXPECT_LT(plan_.failed, parts.size());
       if (status.error().message.starts_with("cells: ")) {
         EXPECT_LT(free_blocks, blocks_at_most);
       }

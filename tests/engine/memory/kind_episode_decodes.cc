@@ -1,5 +1,6 @@
 // Operations of an episode that compute: steps, and replays that go back.
 #include "tests/engine/memory/kind_episode.h"
+#include "tests/support/into.h"
 
 #include <algorithm>
 #include <cstring>
@@ -36,13 +37,12 @@ void KindEpisode::Step() {
   for (auto at = texts_.begin(); at != texts_.end();) {
     at = reference_.Find(at->first) == nullptr ? texts_.erase(at) : std::next(at);
   }
-  std::size_t failed = 99;
   StepPlan plan;
   const bool reserved =
-      Judge("reserve", expected, memory_->steps().Reserve(requests, &plan, &failed));
+      Judge("reserve", expected, memory_->steps().Reserve(requests, plan));
   // Checkpoints may be given up for a step that is possible.
   if (!reserved) {
-    EXPECT_LT(failed, parts.size());
+    EXPECT_LT(plan.failed, parts.size());
     return Check(false);
   }
   step_is_open_ = true;
@@ -137,7 +137,7 @@ void KindEpisode::GoBack() {
     after.Remove(handle, range);
     cells = after.Find(handle)->cells;
   }
-  const Status begun = memory_->states().BeginRewind(handle, range, &rewind);
+  const Status begun = Into(memory_->states().BeginRewind(handle, range), &rewind);
   // How far back the replay reaches depends on the checkpoint that it starts from.
   if (expected == Code::kOk && !begun && begun.error().code == Code::kWindowLost) {
     EXPECT_NE(window_, 0u);
@@ -170,7 +170,7 @@ void KindEpisode::GoBack() {
   if (testing::Test::HasFatalFailure()) return;
   rewind_is_open_ = false;
   if (OneIn(6)) {
-    memory_->states().AbandonRewind(rewind);
+    rewind.reservation.End();
     verb_ = "abandon rewind";
     return Check(false);
   }

@@ -1,5 +1,6 @@
 // Operations of an episode that save and restore, others in between.
 #include "tests/engine/memory/kind_episode.h"
+#include "tests/support/into.h"
 
 #include <cstring>
 #include <iterator>
@@ -72,7 +73,7 @@ void KindEpisode::RestoreFrom(const SequenceHold& hold, const std::vector<Refere
   }
   Restore restore;
   const bool has_begun =
-      Judge("begin restore", expected, memory_->restores().Begin(request, &restore));
+      Judge("begin restore", expected, Into(memory_->restores().Begin(request), &restore));
   for (auto at = texts_.begin(); at != texts_.end();) {
     at = reference_.Find(at->first) == nullptr ? texts_.erase(at) : std::next(at);
   }
@@ -91,7 +92,7 @@ void KindEpisode::RestoreFrom(const SequenceHold& hold, const std::vector<Refere
   ASSERT_NO_FATAL_FAILURE(Meanwhile());
   --lent_;
   if (OneIn(4)) {
-    memory_->restores().Abandon(restore);
+    restore.reservation.End();
     ++lent_;  // nothing of the hold can be seen to leak yet
     verb_ = "abandon restore";
     Check(false);
@@ -131,10 +132,10 @@ void KindEpisode::Encode() {
   if (expected == Code::kOk && !(target->cells.empty() && texts_[handle].empty()))
     expected = Code::kExists;
   Restore restore;
-  const bool has_begun =
-      Judge("begin encode", expected,
-            memory_->restores().Begin({.handle = handle, .cross_tokens = text, .grows_later = true},
-                                      &restore));
+  const bool has_begun = Judge(
+      "begin encode", expected,
+      Into(memory_->restores().Begin({.handle = handle, .cross_tokens = text, .grows_later = true}),
+           &restore));
   if (has_begun) ++lent_;
   Check(false);
   if (!has_begun) return;
@@ -148,7 +149,7 @@ void KindEpisode::Encode() {
   ASSERT_NO_FATAL_FAILURE(Meanwhile());
   --lent_;
   if (OneIn(4)) {
-    memory_->restores().Abandon(restore);
+    restore.reservation.End();
     verb_ = "abandon encode";
     return Check(false);
   }

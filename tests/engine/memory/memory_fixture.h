@@ -11,6 +11,7 @@
 #include "engine/memory/hold_and_restore.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/rebuild.h"
+#include "tests/support/into.h"
 
 namespace kvd {
 
@@ -81,7 +82,7 @@ inline Status AppendTokens(Memory& memory, SequenceHandle handle, TokenId first,
   if (!info) return std::unexpected(info.error());
   StepPlan plan;
   const AppendRequest request{handle, info->next_pos, tokens};
-  KVD_CHECK_OK(memory.steps().Reserve({&request, 1}, &plan, nullptr));
+  KVD_CHECK_OK(memory.steps().Reserve({&request, 1}, plan));
   Status status = memory.steps().Commit(plan, 0);
   memory.steps().EndStep(plan);
   return status;
@@ -91,7 +92,7 @@ inline Status AppendTokens(Memory& memory, SequenceHandle handle, TokenId first,
 inline Status EncodeText(Memory& memory, SequenceHandle handle, std::size_t count) {
   const std::vector<TokenId> tokens(count, 5);
   Restore restore;
-  KVD_CHECK_OK(memory.restores().Begin({.handle = handle, .cross_tokens = tokens}, &restore));
+  KVD_CHECK_OK(Into(memory.restores().Begin({.handle = handle, .cross_tokens = tokens}), &restore));
   return memory.restores().Commit(restore);
 }
 

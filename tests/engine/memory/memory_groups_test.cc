@@ -6,6 +6,7 @@
 #include "shm/crc32c.h"
 #include "tests/engine/memory/memory_fixture.h"
 #include "tests/engine/memory/rewrite_all.h"
+#include "tests/support/into.h"
 
 namespace kvd {
 namespace {
@@ -58,7 +59,7 @@ class GroupsTest : public testing::Test {
     StepPlan plan;
     const TokenId token = 1;
     const AppendRequest request{handle, memory_->sequences().Query(handle)->next_pos, {&token, 1}};
-    const Status status = memory_->steps().Reserve({&request, 1}, &plan, nullptr);
+    const Status status = memory_->steps().Reserve({&request, 1}, plan);
     EXPECT_TRUE(status) << status.error().message;
     StepSequence part = plan.sequences[0];
     memory_->steps().Abandon(plan, 0);
@@ -246,9 +247,9 @@ TEST_F(GroupsTest, AnAbandonedEncodingLeavesNothing) {
   const SequenceHandle a = Make(0);
   const std::vector<TokenId> tokens(40, 1);
   Restore restore;
-  ASSERT_TRUE(memory_->restores().Begin({.handle = a, .cross_tokens = tokens}, &restore));
+  ASSERT_TRUE(Into(memory_->restores().Begin({.handle = a, .cross_tokens = tokens}), &restore));
   EXPECT_EQ(restore.parts[1].extents.size(), 2u);
-  memory_->restores().Abandon(restore);
+  restore.reservation.End();
   EXPECT_EQ(UsedBlocks(), 0u);
   EXPECT_EQ(memory_->sequences().Query(a)->cross_cells, 0u);
   ASSERT_TRUE(Encode(a, 3));

@@ -23,13 +23,12 @@ TEST(MemoryStepTest, AFailedReserveNamesTheRequestAndKeepsTheOthersCells) {
   const std::vector<TokenId> two_blocks(40, 1);
   const AppendRequest requests[] = {{a, Pos{0}, two_blocks}, {b, Pos{0}, two_blocks}};
   StepPlan plan;
-  std::size_t failed = 9;
-  const Status status = memory->steps().Reserve(requests, &plan, &failed);
+  const Status status = memory->steps().Reserve(requests, plan);
   EXPECT_EQ(status.error().message, "cells: 2 blocks needed, 1 free, 0 reclaimable");
-  EXPECT_EQ(failed, 1u);
+  EXPECT_EQ(plan.failed, 1u);
   EXPECT_EQ(plan.count, 0u);
   EXPECT_EQ(memory->Usage().free_blocks, 3u);
-  ASSERT_TRUE(memory->steps().Reserve({requests, 1}, &plan, &failed));
+  ASSERT_TRUE(memory->steps().Reserve({requests, 1}, plan));
   EXPECT_EQ(memory->Usage().free_blocks, 1u);
   memory->steps().Abandon(plan, 0);
   memory->steps().EndStep(plan);
@@ -46,7 +45,7 @@ TEST(MemoryStepTest, AListThatFindsNoRoomFailsAtReserveAndAtCommit) {
   const std::vector<TokenId> token(1, 1);
   const AppendRequest request{a, Pos{16 * 32}, token};
   StepPlan plan;
-  ASSERT_TRUE(memory->steps().Reserve({&request, 1}, &plan, nullptr));  // two units are free
+  ASSERT_TRUE(memory->steps().Reserve({&request, 1}, plan));  // two units are free
   SequenceHandle fork{};
   ASSERT_TRUE(memory->sequences().Fork(a, kOwner, {&fork, 1}, 3));
   const Status status = memory->steps().Commit(plan, 0);
@@ -54,8 +53,7 @@ TEST(MemoryStepTest, AListThatFindsNoRoomFailsAtReserveAndAtCommit) {
   memory->steps().EndStep(plan);
   EXPECT_EQ(memory->sequences().Query(a)->cell_count, 16u * 32);
   EXPECT_EQ(memory->Usage().free_blocks, 16u);
-  EXPECT_THAT(memory->steps().Reserve({&request, 1}, &plan, nullptr).error().message,
-              StartsWith("lists: "));
+  EXPECT_THAT(memory->steps().Reserve({&request, 1}, plan).error().message, StartsWith("lists: "));
   EXPECT_THAT(memory->sequences().AddPositions(a, {}, 1).error().message, StartsWith("lists: "));
   ASSERT_TRUE(memory->sequences().Drop(fork));
   EXPECT_TRUE(AppendTokens(*memory, a, 0, 1));
@@ -70,7 +68,7 @@ TEST(MemoryStepTest, ExtentsOfThePlanCoverPastAndNewCells) {
   const std::vector<TokenId> tokens(30, 1);
   const AppendRequest request{a, Pos{45}, tokens};
   StepPlan plan;
-  ASSERT_TRUE(memory->steps().Reserve({&request, 1}, &plan, nullptr));
+  ASSERT_TRUE(memory->steps().Reserve({&request, 1}, plan));
   const StepSequence& part = plan.sequences[0];
   // Cells 0..19, 20..31 (+5), 32..63 (+5, of which 32..39 are past), 64..69.
   ASSERT_EQ(part.groups[0].extents.size(), 4u);

@@ -9,6 +9,7 @@
 #include "engine/memory/cell_rewrite.h"
 #include "tests/engine/memory/memory_fixture.h"
 #include "tests/engine/memory/rewrite_all.h"
+#include "tests/support/into.h"
 
 namespace kvd {
 namespace {
@@ -87,7 +88,7 @@ TEST_F(MemoryTest, TwoForksInOneStepTakeTheTailOnce) {
   const std::vector<TokenId> tokens = {1, 2};
   const AppendRequest requests[] = {{a, Pos{10}, tokens}, {b, Pos{10}, tokens}};
   StepPlan plan;
-  ASSERT_TRUE(memory_->steps().Reserve(requests, &plan, nullptr));
+  ASSERT_TRUE(memory_->steps().Reserve(requests, plan));
   EXPECT_EQ(plan.sequences[0].groups[0].extents.size(), 1u);
   EXPECT_EQ(plan.sequences[0].groups[0].first_new_extent, 0u);
   EXPECT_EQ(plan.sequences[1].groups[0].extents.size(), 2u);
@@ -230,7 +231,7 @@ TEST_F(MemoryTest, AnEditDuringAStepIsAConflictOfThatSequenceAlone) {
   const std::vector<TokenId> tokens(30, 3);
   const AppendRequest requests[] = {{a, Pos{40}, tokens}, {b, Pos{40}, tokens}};
   StepPlan plan;
-  ASSERT_TRUE(memory_->steps().Reserve(requests, &plan, nullptr));
+  ASSERT_TRUE(memory_->steps().Reserve(requests, plan));
   ASSERT_TRUE(memory_->sequences().RemoveRange(a, {Pos{39}, kPosEnd}));
   ASSERT_TRUE(memory_->sequences().SetOwner(b, kOwner, layout::kSequenceRetained, 0));
   EXPECT_EQ(CodeOf(memory_->steps().Commit(plan, 0)), Code::kConflict);
@@ -247,7 +248,7 @@ TEST_F(MemoryTest, BlocksDroppedDuringAStepAreFreeAtItsEnd) {
   const std::vector<TokenId> tokens(1, 3);
   const AppendRequest request{b, Pos{1}, tokens};
   StepPlan plan;
-  ASSERT_TRUE(memory_->steps().Reserve({&request, 1}, &plan, nullptr));
+  ASSERT_TRUE(memory_->steps().Reserve({&request, 1}, plan));
   ASSERT_TRUE(memory_->sequences().Drop(a));
   EXPECT_EQ(memory_->Usage().free_blocks, 5u);
   memory_->steps().Abandon(plan, 0);
@@ -341,8 +342,9 @@ TEST_F(MemoryTest, ADivisionInSlicesLetsStepsAndPackingInBetweenAndCommitsOnce) 
   CopyingRotator rotator;
   ASSERT_TRUE(DividePositions(*memory_, whole, {}, 2, rotator));
   CellRewrite rewrite;
-  ASSERT_TRUE(memory_->rewrites().Begin(
-      {.handle = sliced, .kind = RewriteRequest::Kind::kDivide, .range = {}, .divisor = 2},
+  ASSERT_TRUE(Into(
+      memory_->rewrites().Begin(
+          {.handle = sliced, .kind = RewriteRequest::Kind::kDivide, .range = {}, .divisor = 2}),
       &rewrite));
   const Contents before = ContentsOf(*memory_, sliced);
   const std::uint64_t commits = memory_->commit_number();
@@ -363,23 +365,27 @@ TEST_F(MemoryTest, ADivisionThatIsAbandonedOrOvertakenHasChangedNothing) {
   const std::uint32_t free_blocks = memory_->Usage().free_blocks;
   CopyingRotator rotator;
   const auto begin = [&](CellRewrite* rewrite) {
-    ASSERT_TRUE(memory_->rewrites().Begin(
-        {.handle = a, .kind = RewriteRequest::Kind::kDivide, .range = {}, .divisor = 2}, rewrite));
+    ASSERT_TRUE(
+        Into(memory_->rewrites().Begin(
+                 {.handle = a, .kind = RewriteRequest::Kind::kDivide, .range = {}, .divisor = 2}),
+             rewrite));
     ASSERT_FALSE(*memory_->rewrites().Advance(*rewrite, 33, rotator));
     EXPECT_EQ(memory_->Usage().free_blocks, free_blocks - 2);
   };
   const Contents before = ContentsOf(*memory_, a);
-  CellRewrite rewrite;
-  begin(&rewrite);
-  memory_->rewrites().Abandon(rewrite);
+  {
+    CellRewrite given_up;
+    begin(&given_up);
+  }
   EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
   EXPECT_EQ(ContentsOf(*memory_, a), before);
+  CellRewrite rewrite;
   begin(&rewrite);
   ASSERT_TRUE(memory_->sequences().AddPositions(a, {}, 1));
   const std::size_t rotated = rotator.moves.size();
   EXPECT_EQ(memory_->rewrites().Advance(rewrite, 1, rotator).error().code, Code::kConflict);
   EXPECT_EQ(rotator.moves.size(), rotated) << "an edit ends it before more is rotated";
-  EXPECT_FALSE(rewrite.is_open);
+  EXPECT_FALSE(rewrite.is_open());
   EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
   EXPECT_EQ(memory_->sequences().Query(a)->next_pos.value, 41);
 }

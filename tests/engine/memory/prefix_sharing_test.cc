@@ -49,7 +49,7 @@ class PrefixSharingTest : public testing::Test {
     if (tokens.empty()) return {};
     StepPlan plan;
     const AppendRequest request{handle, memory_->sequences().Query(handle)->next_pos, tokens};
-    KVD_CHECK_OK(memory_->steps().Reserve({&request, 1}, &plan, nullptr));
+    KVD_CHECK_OK(memory_->steps().Reserve({&request, 1}, plan));
     const Status status = memory_->steps().Commit(plan, 0);
     memory_->steps().EndStep(plan);
     return status;

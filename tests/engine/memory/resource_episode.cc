@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/memory/rebuild.h"
+#include "tests/support/into.h"
 
 namespace kvd::memory_model {
 namespace {
@@ -295,7 +296,7 @@ void ResourceEpisode::Step() {
   }
   for (std::size_t i = 0; i < requests.size(); ++i) requests[i].tokens = tokens[i];
   StepPlan plan;
-  if (!Do("reserve", [&] { return memory_->steps().Reserve(requests, &plan, nullptr); })) return;
+  if (!Do("reserve", [&] { return memory_->steps().Reserve(requests, plan); })) return;
   is_stepping_ = true;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     Meanwhile();
@@ -314,11 +315,11 @@ void ResourceEpisode::Rewind() {
   const SequenceHandle handle = Any();
   kvd::Rewind rewind;
   if (!Do("begin rewind",
-          [&] { return memory_->states().BeginRewind(handle, AnyRange(handle), &rewind); })) {
+          [&] { return Into(memory_->states().BeginRewind(handle, AnyRange(handle)), &rewind); })) {
     return;
   }
   Meanwhile();
-  if (OneIn(4)) return memory_->states().AbandonRewind(rewind);
+  if (OneIn(4)) return rewind.reservation.End();
   rewind.done = rewind.tokens.size();
   rewind.last_slot = rewind.done == 0 ? rewind.state_from : rewind.slots[0];
   (void)Do("commit rewind", [&] { return memory_->states().CommitRewind(rewind); });
@@ -339,10 +340,11 @@ void ResourceEpisode::Rewrite() {
   RewriteRequest request{.handle = handle, .range = AnyRange(handle)};
   request.kind = OneIn(2) ? RewriteRequest::Kind::kDivide : RewriteRequest::Kind::kSettle;
   request.divisor = static_cast<std::int32_t>(In(OneIn(10) ? 0 : 1, 3));
-  if (!Do("begin rewrite", [&] { return memory_->rewrites().Begin(request, &rewrite); })) return;
-  while (rewrite.is_open) {
+  if (!Do("begin rewrite", [&] { return Into(memory_->rewrites().Begin(request), &rewrite); }))
+    return;
+  while (rewrite.is_open()) {
     Meanwhile();
-    if (OneIn(6)) return memory_->rewrites().Abandon(rewrite);
+    if (OneIn(6)) return rewrite.reservation.End();
     const auto over = Do("rewrite slice", [&] {
       return memory_->rewrites().Advance(rewrite, static_cast<std::uint32_t>(In(1, 60)), rotator);
     });
@@ -368,9 +370,10 @@ void ResourceEpisode::Restore() {
   request.has_logits = has_state_ && OneIn(2);
   if (request.has_state && last > 1) request.checkpoint_cells = checkpoints;
   kvd::Restore restore;
-  if (!Do("begin restore", [&] { return memory_->restores().Begin(request, &restore); })) return;
+  if (!Do("begin restore", [&] { return Into(memory_->restores().Begin(request), &restore); }))
+    return;
   Meanwhile();
-  if (OneIn(5)) return memory_->restores().Abandon(restore);
+  if (OneIn(5)) return restore.reservation.End();
   (void)Do("commit restore", [&] { return memory_->restores().Commit(restore); });
 }
 

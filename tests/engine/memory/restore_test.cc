@@ -7,6 +7,7 @@
 
 #include "engine/memory/hold_and_restore.h"
 #include "tests/engine/memory/memory_fixture.h"
+#include "tests/support/into.h"
 
 namespace kvd {
 namespace {
@@ -42,11 +43,11 @@ class RestoreTest : public testing::Test {
   void ExpectRefused(Code code, const char* text) {
     const PoolUsage before = memory_->Usage();
     Restore restore;
-    const Status status = memory_->restores().Begin(request_, &restore);
+    const Status status = Into(memory_->restores().Begin(request_), &restore);
     ASSERT_FALSE(status) << text;
     EXPECT_EQ(status.error().code, code) << status.error().message;
     EXPECT_THAT(status.error().message, HasSubstr(text));
-    EXPECT_FALSE(restore.is_open);
+    EXPECT_FALSE(restore.reservation.is_open());
     EXPECT_EQ(memory_->Usage().free_blocks, before.free_blocks);
     EXPECT_EQ(memory_->Usage().free_state_slots, before.free_state_slots);
   }
@@ -64,7 +65,7 @@ TEST_F(RestoreTest, ARestoredSequenceGoesOnWhereTheSavedOneStood) {
   request_.checkpoint_cells = checkpoints;
   request_.has_logits = true;
   Restore restore;
-  ASSERT_TRUE(memory_->restores().Begin(request_, &restore));
+  ASSERT_TRUE(Into(memory_->restores().Begin(request_), &restore));
   EXPECT_EQ(memory_->sequences().Query(handle_)->cell_count, 0u)
       << "nothing is there before the commit";
   ASSERT_EQ(restore.checkpoints.size(), 2u) << "the pool keeps two";
@@ -90,9 +91,9 @@ TEST_F(RestoreTest, ARestoredSequenceGoesOnWhereTheSavedOneStood) {
 TEST_F(RestoreTest, AnAbandonedOneLeavesNothingBehind) {
   const PoolUsage before = memory_->Usage();
   Restore restore;
-  ASSERT_TRUE(memory_->restores().Begin(request_, &restore));
+  ASSERT_TRUE(Into(memory_->restores().Begin(request_), &restore));
   EXPECT_LT(memory_->Usage().free_blocks, before.free_blocks);
-  memory_->restores().Abandon(restore);
+  restore.reservation.End();
   EXPECT_EQ(memory_->Usage().free_blocks, before.free_blocks);
   EXPECT_EQ(memory_->Usage().free_state_slots, before.free_state_slots);
   EXPECT_EQ(memory_->sequences().Query(handle_)->cell_count, 0u);
@@ -101,7 +102,7 @@ TEST_F(RestoreTest, AnAbandonedOneLeavesNothingBehind) {
 TEST_F(RestoreTest, ASequenceThatChangedMeanwhileIsAConflict) {
   for (const bool drops : {false, true}) {
     Restore restore;
-    ASSERT_TRUE(memory_->restores().Begin(request_, &restore));
+    ASSERT_TRUE(Into(memory_->restores().Begin(request_), &restore));
     if (drops) {
       ASSERT_TRUE(memory_->sequences().Drop(handle_));
     } else {
@@ -182,10 +183,10 @@ TEST_F(RestoreTest, WantOfRoomIsToldInNumbers) {
 
 TEST_F(RestoreTest, TwoRestoresAndAStepShareNoBlock) {
   Restore first, second;
-  ASSERT_TRUE(memory_->restores().Begin(request_, &first));
+  ASSERT_TRUE(Into(memory_->restores().Begin(request_), &first));
   RestoreRequest other = request_;
   other.handle = *memory_->sequences().Create(kOwner);
-  ASSERT_TRUE(memory_->restores().Begin(other, &second));
+  ASSERT_TRUE(Into(memory_->restores().Begin(other), &second));
   const SequenceHandle stepped = *memory_->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory_, stepped, 1, 60));
   ASSERT_TRUE(memory_->restores().Commit(second));

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "engine/memory/memory.h"
+#include "tests/support/into.h"
 
 namespace kvd {
 
@@ -11,8 +12,8 @@ namespace kvd {
 inline Result<std::uint32_t> RewriteAll(Memory& memory, const RewriteRequest& request,
                                         CellRotator& rotator) {
   CellRewrite rewrite;
-  KVD_CHECK_OK(memory.rewrites().Begin(request, &rewrite));
-  while (rewrite.is_open) {
+  KVD_CHECK_OK(Into(memory.rewrites().Begin(request), &rewrite));
+  while (rewrite.is_open()) {
     KVD_CHECK_OK(memory.rewrites().Advance(rewrite, rewrite.cells_left, rotator));
   }
   return rewrite.cell_count();

@@ -56,7 +56,7 @@ class SessionVerbsTest : public testing::Test {
                                 .tokens = tokens,
                                 .applied = applied};
     StepPlan plan;
-    KVD_CHECK_OK(memory_->steps().Reserve({&request, 1}, &plan, nullptr));
+    KVD_CHECK_OK(memory_->steps().Reserve({&request, 1}, plan));
     Status status = memory_->steps().Commit(plan, 0);
     memory_->steps().EndStep(plan);
     return status;

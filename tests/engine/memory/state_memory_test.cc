@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tests/engine/memory/memory_fixture.h"
+#include "tests/support/into.h"
 
 namespace kvd {
 namespace {
@@ -51,7 +52,7 @@ class StateMemoryTest : public testing::Test {
     std::iota(tokens.begin(), tokens.end(), first);
     StepPlan plan;
     const AppendRequest request{handle, memory_->sequences().Query(handle)->next_pos, tokens};
-    KVD_CHECK_OK(memory_->steps().Reserve({&request, 1}, &plan, nullptr));
+    KVD_CHECK_OK(memory_->steps().Reserve({&request, 1}, plan));
     Compute(plan.sequences[0].state_from, plan.sequences[0].state_to, tokens);
     last_slot_ = plan.sequences[0].state_to;
     const Status status = memory_->steps().Commit(plan, 0);
@@ -73,7 +74,7 @@ class StateMemoryTest : public testing::Test {
     StepPlan plan;
     const TokenId token = 0;
     const AppendRequest request{handle, memory_->sequences().Query(handle)->next_pos, {&token, 1}};
-    const Status reserved = memory_->steps().Reserve({&request, 1}, &plan, nullptr);
+    const Status reserved = memory_->steps().Reserve({&request, 1}, plan);
     EXPECT_TRUE(reserved) << reserved.error().message;
     std::vector<TokenId> seen;
     if (const std::uint32_t from = plan.sequences[0].state_from; from != layout::kNoSlot) {
@@ -90,7 +91,7 @@ class StateMemoryTest : public testing::Test {
   }
   Status Rewound(SequenceHandle handle, PosRange range, std::size_t slice = 3) {
     Rewind rewind;
-    KVD_CHECK_OK(memory_->states().BeginRewind(handle, range, &rewind));
+    KVD_CHECK_OK(Into(memory_->states().BeginRewind(handle, range), &rewind));
     replayed_ = rewind.tokens.size();
     while (rewind.done < rewind.tokens.size()) {
       const std::size_t count = std::min(slice, rewind.tokens.size() - rewind.done);
@@ -211,7 +212,7 @@ TEST_F(StateMemoryTest, ARewindOfASequenceThatChangedIsAConflict) {
   const SequenceHandle a = Make(10);
   ASSERT_TRUE(Append(a, 11, 9));
   Rewind rewind;
-  ASSERT_TRUE(memory_->states().BeginRewind(a, {Pos{15}, kPosEnd}, &rewind));
+  ASSERT_TRUE(Into(memory_->states().BeginRewind(a, {Pos{15}, kPosEnd}), &rewind));
   EXPECT_EQ(FreeSlots(), 5u);
   ASSERT_TRUE(Append(a, 20, 1));
   rewind.done = rewind.tokens.size();
@@ -219,8 +220,8 @@ TEST_F(StateMemoryTest, ARewindOfASequenceThatChangedIsAConflict) {
   EXPECT_EQ(CodeOf(memory_->states().CommitRewind(rewind)), Code::kConflict);
   EXPECT_EQ(FreeSlots(), 7u);
   ExpectStateIsThatOfItsTokens(a);
-  ASSERT_TRUE(memory_->states().BeginRewind(a, {Pos{15}, kPosEnd}, &rewind));
-  memory_->states().AbandonRewind(rewind);
+  ASSERT_TRUE(Into(memory_->states().BeginRewind(a, {Pos{15}, kPosEnd}), &rewind));
+  rewind.reservation.End();
   EXPECT_EQ(FreeSlots(), 7u);
 }
 
