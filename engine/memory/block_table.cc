@@ -116,6 +116,13 @@ void BlockTable::Drop(Piece piece, Holder holder, std::vector<std::uint32_t>* fr
   DropSlow(piece, holder, freed);
 }
 
+std::vector<OwnerId> BlockTable::OwnersOf(std::uint32_t block) const {
+  const OwnerId known = full_[block].owner;
+  if (known == kSeveral) return several_.OwnersOf(block);
+  if (known == kNoOwner) return {};
+  return {known};
+}
+
 void BlockTable::AddOwner(std::uint32_t block, OwnerId owner, std::uint32_t times,
                           std::uint32_t held_before) {
   OwnerId& known = full_[block].owner;

@@ -52,6 +52,8 @@ class BlockTable {
   std::uint64_t live_cells() const { return live_cells_; }
   std::uint32_t used_blocks() const { return used_blocks_; }
   std::uint32_t reclaimable_blocks() const { return reclaimable_blocks_; }
+  // Owners whose held lists refer to the block, sorted; none: it is reclaimable, or not used.
+  std::vector<OwnerId> OwnersOf(std::uint32_t block) const;
   // Blocks that held lists of that owner refer to.
   std::uint64_t CountOwned(OwnerId owner) const {
     const auto count = owned_.find(owner);

@@ -3,13 +3,18 @@
 // that refers to them is rewritten, one commit a sequence. A cell moves with its bytes, its record
 // and its delta, so nothing that is computed from it changes, and cells that were shared stay so.
 //
+// Cells of blocks that the same owners hold are packed together and apart from all others. So no owner
+// holds more blocks after a pass than before, and what may be evicted stays apart from what is held.
+//
 // A slice takes some blocks; between two slices steps and verbs run. Within a slice no step runs, so
 // no cell of these blocks is written; verbs may come in between, because the lists are looked at in
 // portions, each under the lock. A list that a verb makes meanwhile, out of the portions' sight,
 // keeps the old cells: their block is not emptied then, and a later slice finds it again.
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <string>
+#include <tuple>
 
 #include "engine/memory/defragmenter.h"
 #include "engine/memory/list_writer.h"
@@ -21,7 +26,7 @@ namespace kvd {
 namespace {
 
 // A block with fewer live cells is worth emptying.
-constexpr int kSparseCells = 24;
+constexpr std::uint32_t kSparseCells = 24;
 
 // Extents that are looked at under one lock, but for the rest of a list.
 constexpr std::size_t kExtentsAtOnce = 2048;
@@ -46,70 +51,121 @@ struct Defragmenter::Moves {
   struct Run {
     std::uint32_t from_block, from_cell, to_block, to_cell, count;
   };
+  // A block to be emptied.
+  struct Source {
+    std::uint32_t block = 0;
+    std::uint32_t owners = 0;  // number of their set
+    std::array<Target, layout::kBlockCells> targets = {};
+  };
+  // The block that is being filled, of each set of owners.
+  struct Destination {
+    std::uint32_t block = 0;
+    std::uint32_t room = 0;  // cells left
+  };
   std::uint32_t group;
-  std::vector<std::uint32_t> sources;         // blocks to be emptied
-  std::vector<std::uint32_t> slot_of_source;  // by block: index + 1 into `targets`, 0: none
-  std::vector<std::array<Target, layout::kBlockCells>> targets;
+  std::vector<Source> sources;
+  std::vector<std::uint32_t> source_at;  // by block: index + 1 into `sources`, 0: none
+  std::vector<Destination> destinations;
   std::vector<Run> runs;
   std::uint64_t cells = 0;
   std::vector<MovedList> written;
   Reservation reservation;  // of the blocks that the cells go to
 
-  const std::vector<std::uint32_t>& destinations() const { return reservation.blocks(group); }
-  bool is_source(std::uint32_t block) const { return slot_of_source[block] != 0; }
-  Target& TargetOf(std::uint32_t block, std::uint32_t cell) {
-    return targets[slot_of_source[block] - 1][cell];
-  }
+  bool is_source(std::uint32_t block) const { return source_at[block] != 0; }
+  Source& SourceAt(std::uint32_t block) { return sources[source_at[block] - 1]; }
 };
 
-// The blocks to empty next: the sparsest first, then those farthest behind. Their cells fit fewer
-// blocks, or blocks farther in front.
-void Defragmenter::ChooseSources(std::uint32_t cells_max, Moves* moves) const {
-  const BlockTable& blocks_in_use = store_.tables.blocks[moves->group];
-  const BlockAllocator& allocator = store_.allocators[moves->group];
-  const std::uint32_t block_count = store_.geometry().block_count[moves->group];
-  const std::uint64_t needed =
-      (blocks_in_use.live_cells() + layout::kBlockCells - 1) / layout::kBlockCells;
-  struct Candidate {
-    std::uint32_t block;
-    int live;
-    bool is_behind;
-  };
-  std::vector<Candidate> candidates;
-  for (std::uint32_t block = 0; block < block_count; ++block) {
-    if (!blocks_in_use.is_used(block)) continue;
-    const int live = std::popcount(blocks_in_use.live_mask(block));
-    const bool is_behind = block >= needed + needed / 16 + 1;
-    if (live < kSparseCells || is_behind) candidates.push_back({block, live, is_behind});
-  }
-  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
-    const bool a_sparse = a.live < kSparseCells, b_sparse = b.live < kSparseCells;
-    if (a_sparse != b_sparse) return a_sparse;
-    if (a_sparse && a.live != b.live) return a.live < b.live;
-    return a.block > b.block;
-  });
-  moves->slot_of_source.assign(block_count, 0);
+namespace {
+
+struct Candidate {
+  std::uint32_t block = 0;
+  std::uint32_t live = 0;
+  std::uint32_t owners = 0;  // number of their set
+  bool is_behind = false;    // of where the group could end
+
+  bool is_sparse() const { return live < kSparseCells; }
+};
+
+constexpr std::uint64_t BlocksFor(std::uint64_t cells) {
+  return (cells + layout::kBlockCells - 1) / layout::kBlockCells;
+}
+
+// Cells and blocks of one set of owners.
+struct Packing {
   std::uint64_t cells = 0;
+  std::uint64_t blocks = 0;
+};
+
+// Blocks that are worth emptying, in any order, and how many sets of owners they have.
+std::vector<Candidate> FindCandidates(const BlockTable& blocks, std::uint32_t* set_count) {
+  const std::uint64_t needed = BlocksFor(blocks.live_cells());
+  std::map<std::vector<OwnerId>, std::uint32_t> sets;
+  std::vector<Packing> sparse;  // by set
+  std::vector<Candidate> candidates;
+  for (std::uint32_t block = 0; block < blocks.block_count(); ++block) {
+    if (!blocks.is_used(block)) continue;
+    Candidate candidate{.block = block,
+                        .live = static_cast<std::uint32_t>(std::popcount(blocks.live_mask(block))),
+                        .owners = 0,
+                        .is_behind = block >= needed + needed / 16 + 1};
+    if (!candidate.is_sparse() && !candidate.is_behind) continue;
+    const auto number = static_cast<std::uint32_t>(sets.size());
+    candidate.owners = sets.try_emplace(blocks.OwnersOf(block), number).first->second;
+    sparse.resize(sets.size());
+    if (candidate.is_sparse()) {
+      sparse[candidate.owners].cells += candidate.live;
+      ++sparse[candidate.owners].blocks;
+    }
+    candidates.push_back(candidate);
+  }
+  // Sparse blocks whose cells need as many blocks stay, but for those that could come forward.
+  std::erase_if(candidates, [&](const Candidate& candidate) {
+    const Packing& packing = sparse[candidate.owners];
+    return !candidate.is_behind && BlocksFor(packing.cells) == packing.blocks;
+  });
+  *set_count = static_cast<std::uint32_t>(sets.size());
+  return candidates;
+}
+
+}  // namespace
+
+// The blocks to empty next: sparse ones, those of the same owners one after the other, the sparsest
+// first; then those farthest behind. Their cells fit fewer blocks, or blocks farther in front.
+void Defragmenter::ChooseSources(std::uint32_t cells_max, Moves* moves) const {
+  const BlockAllocator& allocator = store_.allocators[moves->group];
+  std::uint32_t set_count = 0;
+  std::vector<Candidate> candidates =
+      FindCandidates(store_.tables.blocks[moves->group], &set_count);
+  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
+    if (a.is_sparse() != b.is_sparse()) return a.is_sparse();
+    if (!a.is_sparse()) return a.block > b.block;
+    return std::tuple(a.owners, a.live, b.block) < std::tuple(b.owners, b.live, a.block);
+  });
+  std::uint64_t cells = 0;
+  std::uint64_t needed = 0;  // blocks
   std::uint32_t sparse = 0;
+  std::vector<std::uint64_t> cells_of(set_count);
   for (const Candidate& candidate : candidates) {
-    const auto live = static_cast<std::uint64_t>(candidate.live);
-    if (cells + live > cells_max && !moves->sources.empty()) break;
-    const std::uint64_t blocks = (cells + live + layout::kBlockCells - 1) / layout::kBlockCells;
-    if (blocks > allocator.free_blocks()) break;
-    cells += live;
-    sparse += candidate.live < kSparseCells;
-    moves->sources.push_back(candidate.block);
+    if (cells + candidate.live > cells_max && !moves->sources.empty()) break;
+    std::uint64_t& own_cells = cells_of[candidate.owners];
+    const std::uint64_t more = BlocksFor(own_cells + candidate.live) - BlocksFor(own_cells);
+    if (needed + more > allocator.free_blocks()) break;
+    cells += candidate.live;
+    own_cells += candidate.live;
+    needed += more;
+    sparse += candidate.is_sparse();
+    moves->sources.push_back({.block = candidate.block, .owners = candidate.owners});
   }
   // Sparse blocks alone must become fewer; blocks from behind must find a place in front.
-  const std::uint64_t blocks = (cells + layout::kBlockCells - 1) / layout::kBlockCells;
-  const bool gains = blocks < moves->sources.size();
-  const bool comes_forward =
-      sparse < moves->sources.size() && allocator.CountFreeBelow(moves->sources.back()) >= blocks;
+  const bool gains = needed < moves->sources.size();
+  const bool comes_forward = sparse < moves->sources.size() &&
+                             allocator.CountFreeBelow(moves->sources.back().block) >= needed;
   if (!gains && !comes_forward) moves->sources.clear();
+  moves->source_at.assign(store_.geometry().block_count[moves->group], 0);
   for (std::size_t i = 0; i < moves->sources.size(); ++i) {
-    moves->slot_of_source[moves->sources[i]] = static_cast<std::uint32_t>(i) + 1;
+    moves->source_at[moves->sources[i].block] = static_cast<std::uint32_t>(i) + 1;
   }
-  moves->targets.resize(moves->sources.size());
+  moves->destinations.assign(set_count, {});
 }
 
 template <class Visit>
@@ -133,17 +189,20 @@ Status Defragmenter::VisitLists(std::uint32_t group, const Visit& visit) {
 
 // Gives each live cell of the sources a place, in the order in which sequences see them.
 void Defragmenter::PlaceCells(Moves* moves) {
-  std::uint32_t room = 0;  // cells left in the last destination
   const auto place = [&](std::uint32_t block, std::uint32_t cell) {
     store_.mutex.AssertHeld();
-    Moves::Target& target = moves->TargetOf(block, cell);
+    Moves::Source& source = moves->SourceAt(block);
+    Moves::Target& target = source.targets[cell];
     if (target.block != Moves::kNowhere) return;
-    if (room == 0) {
-      moves->reservation.TakeBlock(moves->group, layout::kBlockCells);
-      room = layout::kBlockCells;
+    Moves::Destination& destination = moves->destinations[source.owners];
+    if (destination.room == 0) {
+      // Others may have taken blocks since the sources were chosen: the cell stays.
+      if (store_.allocators[moves->group].free_blocks() == 0) return;
+      destination = {moves->reservation.TakeBlock(moves->group, layout::kBlockCells),
+                     layout::kBlockCells};
     }
-    target = {moves->destinations().back(), layout::kBlockCells - room};
-    --room;
+    target = {destination.block, layout::kBlockCells - destination.room};
+    --destination.room;
     ++moves->cells;
     if (!moves->runs.empty()) {
       Moves::Run& last = moves->runs.back();
@@ -177,7 +236,7 @@ bool Defragmenter::MapPieces(const ExtentView& view, Moves* moves) {
     }
     for (std::uint32_t k = 0; k < piece.count; ++k) {
       const auto cell = static_cast<std::uint16_t>(piece.first + k);
-      const Moves::Target& target = moves->TargetOf(piece.block, cell);
+      const Moves::Target& target = moves->SourceAt(piece.block).targets[cell];
       const bool has_place = target.block != Moves::kNowhere;
       AppendPiece(&pieces, has_place ? Piece{target.block, static_cast<std::uint16_t>(target.cell),
                                              1, piece.delta}
@@ -189,7 +248,7 @@ bool Defragmenter::MapPieces(const ExtentView& view, Moves* moves) {
 }
 
 Status Defragmenter::CopyCells(const Moves& moves, CellMover& mover) {
-  for (const std::uint32_t block : moves.destinations()) {
+  for (const std::uint32_t block : moves.reservation.blocks(moves.group)) {
     KVD_CHECK_OK(store_.EnsureBlock(moves.group, block));
   }
   const bool has_bytes = store_.geometry().block_stride_bytes[moves.group] != 0;

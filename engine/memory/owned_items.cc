@@ -57,6 +57,16 @@ void OwnedItems::DropSlow(std::uint32_t item, OwnerId owner) {
   free_nodes_.push_back(freed);
 }
 
+std::vector<OwnerId> OwnedItems::OwnersOf(std::uint32_t item) const {
+  std::vector<OwnerId> owners;
+  for (const Reference* at = &items_[item];; at = &nodes_[at->chain]) {
+    if (at->owner != kNoOwner) owners.push_back(at->owner);
+    if (at->chain == 0) break;
+  }
+  std::ranges::sort(owners);
+  return owners;
+}
+
 void OwnedItems::Clear(std::uint32_t item) {
   Reference& sole = items_[item];
   KVD_ASSERT(sole.owner != kNoOwner && sole.chain == 0);

@@ -40,6 +40,8 @@ class OwnedItems {
   OwnerId SoleOf(std::uint32_t item) const {
     return items_[item].chain == 0 ? items_[item].owner : kNoOwner;
   }
+  // All of its owners, sorted.
+  std::vector<OwnerId> OwnersOf(std::uint32_t item) const;
   // Drops all references to an item that has one owner.
   void Clear(std::uint32_t item);
   // Items that the owner refers to.

@@ -157,16 +157,7 @@ void ResourceEpisode::Judge(const char* verb, Code code, const std::string& mess
   for (std::uint32_t owner = 0; owner < kOwners; ++owner) {
     const std::uint32_t uid = kFirstUid + owner;
     const OwnerUse held = HeldBy(meta_, uid);
-    // Packing lays cells of several owners into one block, which then counts for each of them.
-    OwnerUse within = held;
-    auto& packed = packed_[owner];
-    for (std::uint32_t group = 0; group < layout::kGroupsMax; ++group) {
-      if (std::string_view(verb) == "defragment" || held.blocks[group] < packed[group]) {
-        packed[group] = held.blocks[group];
-      }
-      if (held.blocks[group] == packed[group]) within.blocks[group] = 0;
-    }
-    EXPECT_EQ(Excess(within, rules_.limits), "") << "uid " << uid << " after " << verb;
+    EXPECT_EQ(Excess(held, rules_.limits), "") << "uid " << uid << " after " << verb;
     EXPECT_TRUE(memory_->sequences().UseOf(OwnerId{uid}) == held)
         << "uid " << uid << " after " << verb;
   }

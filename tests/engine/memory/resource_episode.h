@@ -84,8 +84,6 @@ class ResourceEpisode {
     OwnerLimits limits;
   };
   Rules rules_;
-  // Blocks that the last defragmentation left each owner, by group, or fewer since.
-  std::array<std::array<std::uint64_t, layout::kGroupsMax>, kOwners> packed_ = {};
   std::unique_ptr<Memory> memory_;
   ConstMetaView meta_;
   std::vector<std::byte> before_;
