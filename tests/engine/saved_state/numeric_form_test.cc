@@ -48,7 +48,7 @@ class NumericFormTest : public testing::Test {
                               .state_directory = directory});
   }
   SequenceHandle Hold(Engine& engine) {
-    const SequenceHandle handle = *engine.memory().sequences().Create({.uid = kUid});
+    const SequenceHandle handle = *engine.memory().sequences().Create({.id = OwnerId{kUid}});
     (void)Feed(engine, handle, prompt_, 50);
     return handle;
   }
