@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,34 @@ TEST_F(AncestryTest, KvctlShowsAForkOfAForkWithItsEdits) {
   const test::KvctlOutcome none = test::KvctlProcess(socket_path()).Run("log 99");
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_THAT(none.output, HasSubstr("no such sequence"));
+}
+
+TEST_F(AncestryTest, ItIsThereAfterTheDaemonWasKilled) {
+  std::vector<wire::LogRecord> before;
+  {
+    const Client client = Connect();
+    auto base = client.NewSequence();
+    ASSERT_TRUE(base);
+    ASSERT_TRUE(base->Decode(std::vector<TokenId>(60, 7), Pos{0}, wire::LogitsWanted::kNone));
+    const auto root = base->Publish("root");
+    ASSERT_TRUE(root);
+    auto fork = client.AttachSnapshot("root");
+    ASSERT_TRUE(fork);
+    ASSERT_TRUE(fork->RemoveRange({Pos{40}, Pos{50}}));
+    ASSERT_TRUE(fork->Add({Pos{50}, kPosEnd}, 5));
+    ASSERT_TRUE(client.Retain(fork->handle()));
+    before = client.Log(fork->Detach()).value();
+  }
+  ASSERT_EQ(before.size(), 3u) << "itself, the snapshot, and what that is of";
+  ASSERT_EQ(before[0].edit_count, 3u) << "retaining has cut it";
+  daemon_->Kill();
+  ASSERT_TRUE(daemon_->StartAgain());
+  const auto after = Connect().Log(static_cast<SequenceHandle>(before[0].sequence));
+  ASSERT_TRUE(after) << after.error().message;
+  ASSERT_GE(after->size(), 2u);
+  for (std::size_t at = 0; at < 2; ++at) {
+    EXPECT_EQ(std::memcmp(&(*after)[at], &before[at], sizeof before[at]), 0) << at;
+  }
 }
 
 TEST_F(AncestryTest, TheCInterfaceTellsTheSame) {
