@@ -20,7 +20,7 @@ namespace {
 
 using namespace kvd;
 
-constexpr SequenceOwner kOwner{1000, SessionId{1}, 0};
+constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{1}, 0};
 
 template <class T>
 T Must(Result<T> result) {

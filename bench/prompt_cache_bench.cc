@@ -19,7 +19,7 @@ namespace {
 
 using namespace kvd;
 
-constexpr SequenceOwner kOwner{.uid = 1000};
+constexpr SequenceOwner kOwner{.id = OwnerId{1000}};
 constexpr std::uint32_t kCells = 16384;
 
 std::string model_path;
@@ -111,7 +111,7 @@ void BM_PromptReadFromDisk(benchmark::State& state) {
   subject.Drop(computed);
   text.push_back(1);
   for (auto _ : state) {
-    const auto found = subject.store().Find(kOwner.uid, kOwner.namespace_salt, text, 0);
+    const auto found = subject.store().Find(kOwner.id, kOwner.namespace_salt, text, 0);
     if (!found || found->cells + 1 != text.size()) return state.SkipWithError("not found");
     subject.Drop(Must(subject.store().Load(*found, kOwner, text, nullptr)));
   }

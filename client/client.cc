@@ -232,6 +232,11 @@ Result<wire::SequenceEntry> Client::Query(SequenceHandle sequence) const {
   return reply.entry;
 }
 
+Result<std::vector<wire::LogRecord>> Client::Log(SequenceHandle sequence) const {
+  KVD_TRY(auto reply, Call(wire::LogArgs{sequence}));
+  return std::move(reply.entries);
+}
+
 Result<std::vector<TokenAt>> Client::ReadTokens(SequenceHandle sequence, std::int32_t first_cell,
                                                 std::int32_t cell_count) const {
   KVD_TRY(const auto reply,

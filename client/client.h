@@ -138,6 +138,8 @@ class Client {
   Status Add(SequenceHandle sequence, PosRange range, std::int32_t delta) const;
   Result<std::uint64_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor) const;
   Result<wire::SequenceEntry> Query(SequenceHandle sequence) const;
+  // What it was forked from and how it was edited: itself, its parent and so on.
+  Result<std::vector<wire::LogRecord>> Log(SequenceHandle sequence) const;
   Result<std::vector<TokenAt>> ReadTokens(SequenceHandle sequence, std::int32_t first_cell = 0,
                                           std::int32_t cell_count = -1) const;
   // Errors: kNoTokenizer. flags: kFlagSpecial.

@@ -415,6 +415,40 @@ int kvd_why(kvd_client* client, const kvd_token* tokens, size_t token_count, kvd
 int kvd_why_submit(kvd_client* client, const kvd_token* tokens, size_t token_count,
                    kvd_why_info* info, kvd_request* request);
 
+enum kvd_edit_kind {
+  KVD_EDIT_REMOVED = 1,
+  KVD_EDIT_COPIED = 2, /* from another sequence */
+  KVD_EDIT_SHIFTED = 3,
+  KVD_EDIT_DIVIDED = 4
+};
+#define KVD_EDITS_KEPT 32
+
+typedef struct kvd_edit {
+  uint64_t unix_ms;
+  int32_t p0; /* positions [p0, p1) of the cells before the edit; of copied cells as they are */
+  int32_t p1;
+  int32_t delta; /* of a shift; of a division, the divisor; else 0 */
+  uint16_t kind; /* kvd_edit_kind */
+  uint16_t verb; /* by which it was asked for (docs/verbs.md); 0: the daemon did it by itself */
+} kvd_edit;
+
+typedef struct kvd_log_entry {
+  kvd_sequence sequence;
+  /* What it was forked from, which may be gone; 0: nothing, or another user's that cannot be read. */
+  kvd_sequence parent;
+  uint64_t created_unix_ms;
+  uint32_t parent_cells; /* that the fork began with */
+  uint32_t owner_uid;
+  uint32_t cell_count;
+  uint32_t edit_count;            /* so far */
+  kvd_edit edits[KVD_EDITS_KEPT]; /* the last min(edit_count, KVD_EDITS_KEPT), the oldest first */
+} kvd_log_entry;
+/* What a sequence was forked from and how it was edited: the sequence, its parent, the parent's parent
+ * and so on, while they exist and this user may read them, at most 64. Free *list with kvd_free. */
+int kvd_log(kvd_client* client, kvd_sequence sequence, kvd_log_entry** list, size_t* count);
+int kvd_log_submit(kvd_client* client, kvd_sequence sequence, kvd_log_entry** list, size_t* count,
+                   kvd_request* request);
+
 /* Rows of logits, [row_count][row_floats], in the daemon's memory. */
 typedef struct kvd_logits {
   const float* rows;   /* null when row_count is 0 */

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace kvd {
 namespace {
@@ -29,9 +30,11 @@ std::uint64_t StartOf(pid_t pid) {
   return std::strtoull(field.c_str(), nullptr, 10);
 }
 
-std::uint64_t OwnNamespace() {
+// Inode numbers of namespaces have 32 bits (struct ns_common of the kernel). 0: not known.
+std::uint32_t OwnNamespace() {
   struct stat about{};
-  return ::stat("/proc/self/ns/pid", &about) == 0 ? about.st_ino : 0;
+  if (::stat("/proc/self/ns/pid", &about) != 0) return 0;
+  return std::in_range<std::uint32_t>(about.st_ino) ? static_cast<std::uint32_t>(about.st_ino) : 0;
 }
 
 }  // namespace

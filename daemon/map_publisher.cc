@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/owner_of_uid.h"
+
 namespace kvd {
 namespace {
 
@@ -65,7 +67,8 @@ class MapPublisher::Stager final : public SequenceVisitor {
     layout::MapSequence entry{};
     entry.handle = static_cast<std::uint64_t>(info.handle);
     entry.session = static_cast<std::uint64_t>(info.owner.session);
-    entry.owner_uid = info.owner.uid;
+    const std::uint32_t owner_uid = UidOf(info.owner.id);
+    entry.owner_uid = owner_uid;
     entry.flags = info.flags;
     entry.cell_count = info.cell_count;
     entry.shared_cells = shared_cells;
@@ -74,7 +77,7 @@ class MapPublisher::Stager final : public SequenceVisitor {
     const ExtentView all{extents, info.cell_count};
     const std::uint32_t index = IndexOf(info.handle);
     for (const auto& [uid, view] : publisher_.views_) {
-      if (uid != info.owner.uid && !info.is_public) continue;
+      if (uid != owner_uid && !info.is_public) continue;
       view->sequences[index % view->sequences.size()] = entry;
       for (std::size_t at = 0; at < extents.size(); ++at) view->Mark(index, all.PieceAt(at));
     }

@@ -3,12 +3,14 @@
 
 #include <string>
 
+#include "daemon/owner_of_uid.h"
+
 namespace kvd {
 
 SequenceAccess AccessOf(const Caller& caller, const SequenceInfo& sequence) {
   // Published sequences are immutable for everyone: they go with kUnpublish, by name.
   const bool published = (sequence.flags & layout::kSequencePublished) != 0;
-  if (sequence.owner.uid != caller.uid) {
+  if (UidOf(sequence.owner.id) != caller.uid) {
     return published && sequence.is_public ? SequenceAccess::kRead : SequenceAccess::kNone;
   }
   if (published) return SequenceAccess::kRead;

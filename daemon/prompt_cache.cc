@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/log.h"
+#include "daemon/owner_of_uid.h"
 #include "daemon/permissions.h"
 
 namespace kvd {
@@ -109,7 +110,7 @@ PromptCache::Found PromptCache::Look(std::uint32_t uid, std::uint64_t salt,
                                      std::span<const TokenId> prompt, std::uint32_t held,
                                      std::shared_ptr<PromptLoad>* load) {
   if (stops_.load(std::memory_order_relaxed)) return Found::kNothing;
-  std::optional<StoredPrefix> prefix = store_->Find(uid, salt, prompt, held);
+  std::optional<StoredPrefix> prefix = store_->Find(OwnerOf(uid), salt, prompt, held);
   if (!prefix) return Found::kNothing;
   {
     const MutexLock lock(mutex_);
@@ -124,7 +125,7 @@ PromptCache::Found PromptCache::Look(std::uint32_t uid, std::uint64_t salt,
     }
     *load = std::make_shared<PromptLoad>();
     (*load)->prefix_ = std::move(*prefix);
-    (*load)->owner_ = {.uid = uid, .namespace_salt = salt};
+    (*load)->owner_ = {.id = OwnerOf(uid), .namespace_salt = salt};
     (*load)->prompt_.assign(prompt.begin(), prompt.end());
     loading_.emplace((*load)->prefix_.name, *load);
   }

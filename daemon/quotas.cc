@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string>
 
+#include "daemon/owner_of_uid.h"
+
 namespace kvd {
 namespace {
 
@@ -61,7 +63,7 @@ std::uint64_t QuotaPolicy::PartOf(std::uint32_t uid, std::uint64_t total) const 
 
 OwnerLimits QuotaPolicy::LimitsOf(OwnerId owner, const MemoryGeometry& geometry) const {
   OwnerLimits limits;
-  const auto uid = static_cast<std::uint32_t>(owner);
+  const auto uid = UidOf(owner);
   if (is_own(uid) && !others_admitted_) return limits;
   const layout::MetaGeometry& meta = geometry.meta;
   for (std::uint32_t group = 0; group < meta.group_count; ++group) {

@@ -15,6 +15,7 @@
 #include "daemon/load_states.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
+#include "daemon/owner_of_uid.h"
 #include "engine/saved_state/state_file_writer.h"
 
 namespace kvd {
@@ -245,7 +246,7 @@ Result<wire::SaveReply> SavedStates::Save(const SaveCall& call, WorkControl& wor
   for (const SequenceExport& opened : exports) {
     const SequenceInfo& info = opened.info();
     samplers.emplace_back();
-    if (call.samplers != nullptr && info.owner.uid == call.uid) {
+    if (call.samplers != nullptr && UidOf(info.owner.id) == call.uid) {
       if (const auto kept = call.samplers->Find(info.handle)) {
         samplers.back() = EncodeSampler(*kept);
       }
@@ -283,7 +284,7 @@ Result<wire::LoadReply> SavedStates::Load(const SequenceOwner& owner, const std:
                                           SamplerStates* samplers, const FileAttempt& attempt,
                                           WorkControl& work) {
   KVD_CHECK_OK(CheckName(name));
-  const Result<UniqueFd> folder = OpenFolder(owner.uid, false);
+  const Result<UniqueFd> folder = OpenFolder(UidOf(owner.id), false);
   if (!folder && folder.error().code == Code::kNotFound) return NoSuchState(name);
   if (!folder) return std::unexpected(folder.error());
   const Result<StateFileReader> opened = OpenFile(folder->get(), name);
@@ -305,7 +306,7 @@ Result<wire::LoadReply> SavedStates::Load(const SequenceOwner& owner, const std:
                                             file, work));
   Log(LogLevel::kInfo, "load",
       "name=" + name + " sequences=" + std::to_string(reply.count) +
-          " uid=" + std::to_string(owner.uid));
+          " uid=" + std::to_string(UidOf(owner.id)));
   return reply;
 }
 

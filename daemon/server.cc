@@ -183,8 +183,9 @@ Result<Server::Opening> Server::NewSession(std::uint32_t uid, pid_t pid) {
   KVD_TRY(const IssuedToken issued, IssueToken(id, uid));
   Opening opening{.token = issued.token, .session = issued.session, .is_new = true};
   opening.session.process = DescribeProcess(pid);
-  Status stored = memory.sessions().Open(opening.session);
-  if (!stored && waiting_.GiveUpOldest(uid)) stored = memory.sessions().Open(opening.session);
+  const SessionEntry entry = EntryOf(opening.session);
+  Status stored = memory.sessions().Open(entry);
+  if (!stored && waiting_.GiveUpOldest(uid)) stored = memory.sessions().Open(entry);
   if (!stored) opening.token = {};
   return opening;
 }
@@ -250,7 +251,8 @@ void Server::TakeStoredSessions() {
   Memory& memory = parts_.engine.memory();
   last_session_ = static_cast<std::uint64_t>(memory.sessions().Last());
   std::set<SessionId> known;
-  for (const StoredSession& session : memory.sessions().List()) {
+  for (const SessionEntry& entry : memory.sessions().List()) {
+    const StoredSession session = SessionOf(entry);
     known.insert(session.id);
     FoundProcess client = FindProcess(session.process);
     if (client.is_gone) {
@@ -320,7 +322,8 @@ Status Server::Open(Hello& opened) {
   StoredSession stored = opening.session;
   if (const ClientProcess process = DescribeProcess(peer.pid); process != stored.process) {
     stored.process = process;
-    (void)parts_.engine.memory().sessions().SetProcess(id, process);  // kNotFound: it is not stored
+    // kNotFound: it is not stored.
+    (void)parts_.engine.memory().sessions().SetNote(id, NoteOf(stored));
   }
   auto session = std::make_shared<Session>(
       SessionIdentity{.id = id,

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "daemon/owner_of_uid.h"
 #include "daemon/prompt_cache.h"
 
 namespace kvd {
@@ -116,9 +117,9 @@ void Service::SessionClosed(SessionId session) {
 }
 
 void Service::Abandoned(SessionId session) {
-  const std::vector<StoredSession> stored = memory_.sessions().List();
+  const std::vector<SessionEntry> stored = memory_.sessions().List();
   // One that is stored is here again or may come.
-  if (std::ranges::find(stored, session, &StoredSession::id) == stored.end()) LetGoOf(session);
+  if (std::ranges::find(stored, session, &SessionEntry::id) == stored.end()) LetGoOf(session);
 }
 
 void Service::LetGoOf(SessionId session) {
@@ -155,7 +156,7 @@ Result<AcquiredSequence> Service::AcquireForWrite(const VerbRequest& request,
 }
 
 SequenceOwner Service::OwnerFor(const Caller& caller) const {
-  return {.uid = caller.uid, .session = caller.session, .namespace_salt = caller.salt};
+  return {.id = OwnerOf(caller.uid), .session = caller.session, .namespace_salt = caller.salt};
 }
 
 }  // namespace kvd

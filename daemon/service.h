@@ -128,6 +128,8 @@ class Service {
   Result<wire::NoReply> Do(const Call<wire::UnpublishArgs>& call);
   Result<wire::ForkedReply> Do(const Call<wire::AttachArgs>& call);
   Result<wire::ListReply<wire::SnapshotEntry>> Do(const Call<wire::SnapshotsArgs>& call);
+  // verbs_log.cc
+  Result<wire::ListReply<wire::LogRecord>> Do(const Call<wire::LogArgs>& call);
   // verbs_why.cc
   Result<Outcome> Do(const Call<wire::WhyArgs>& call);
   // verbs_saved.cc

@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/memory/sessions.h"
+#include "daemon/session_note.h"
 #include "shm/channel.h"
 #include "shm/error.h"
 #include "shm/ids.h"

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "engine/memory/sessions.h"
+#include "daemon/session_note.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 

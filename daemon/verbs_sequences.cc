@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 
+#include "daemon/owner_of_uid.h"
 #include "daemon/service.h"
 
 namespace kvd {
@@ -20,7 +21,7 @@ wire::SequenceEntry EntryOf(const SequenceInfo& info, const SequenceUse& use,
   return wire::SequenceEntry{
       .handle = static_cast<std::uint64_t>(info.handle),
       .session = static_cast<std::uint64_t>(info.owner.session),
-      .owner_uid = info.owner.uid,
+      .owner_uid = UidOf(info.owner.id),
       .owner_pid = owner_pid,
       .flags = info.flags,
       .cell_count = info.cell_count,
@@ -57,7 +58,7 @@ Result<Outcome> Service::Do(const Call<wire::ForkArgs>& call) {
   if (!forked && forked.error().code == Code::kNeedsReplay) return ForkWithReplay(call);
   KVD_CHECK_OK(forked);
   const std::uint64_t nanoseconds = NanosecondsSince(before);
-  if (call.sequence.owner.uid == call.caller.uid) samplers_.Inherit(args.sequence, forks);
+  if (UidOf(call.sequence.owner.id) == call.caller.uid) samplers_.Inherit(args.sequence, forks);
   return MakeReply(wire::ForkReply{.first = forks.front(),
                                    .nanoseconds = nanoseconds,
                                    .cells = args.cells.value_or(call.sequence.cell_count),

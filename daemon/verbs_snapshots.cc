@@ -5,6 +5,7 @@
 #include <string>
 
 #include "daemon/log.h"
+#include "daemon/owner_of_uid.h"
 #include "daemon/service.h"
 #include "shm/payload_codec.h"
 
@@ -16,7 +17,7 @@ std::unexpected<Error> FailNoSnapshot(const std::string& name) {
 }
 
 bool IsVisible(const SnapshotInfo& snapshot, std::uint32_t uid) {
-  return snapshot.is_public || snapshot.owner_uid == uid;
+  return snapshot.is_public || UidOf(snapshot.owner) == uid;
 }
 
 }  // namespace
@@ -31,8 +32,8 @@ Result<wire::PublishReply> Service::Do(const Call<wire::PublishArgs>& call) {
   const SequenceInfo& info = call.sequence;
   const bool replace = call.has(wire::kFlagForce);
   const Result<SnapshotInfo> known = memory_.snapshots().Find(name);
-  if (known && (known->owner_uid != call.caller.uid || !replace)) {
-    const bool is_own = known->owner_uid == call.caller.uid;
+  if (known && (UidOf(known->owner) != call.caller.uid || !replace)) {
+    const bool is_own = UidOf(known->owner) == call.caller.uid;
     return Fail(Code::kExists,
                 "snapshot " + Quoted(name) +
                     (is_own ? ": exists; the force flag replaces it" : ": the name is taken"));
@@ -40,7 +41,7 @@ Result<wire::PublishReply> Service::Do(const Call<wire::PublishArgs>& call) {
   KVD_TRY(const SequenceHandle published,
           memory_.snapshots().Publish(info.handle, OwnerFor(call.caller), name,
                                       call.has(wire::kFlagPublic), replace, call.applied()));
-  if (info.owner.uid == call.caller.uid) samplers_.Inherit(info.handle, {&published, 1});
+  if (UidOf(info.owner.id) == call.caller.uid) samplers_.Inherit(info.handle, {&published, 1});
   Log(LogLevel::kInfo, "publish",
       "name=" + name + " cells=" + std::to_string(info.cell_count) +
           " session=" + std::to_string(static_cast<std::uint64_t>(call.caller.session)) +
@@ -53,9 +54,9 @@ Result<wire::NoReply> Service::Do(const Call<wire::UnpublishArgs>& call) {
   KVD_TRY(const std::string name, wire::ParseName(call.payload));
   const Result<SnapshotInfo> snapshot = memory_.snapshots().Find(name);
   if (!snapshot || !IsVisible(*snapshot, call.caller.uid)) return FailNoSnapshot(name);
-  if (snapshot->owner_uid != call.caller.uid) {
+  if (UidOf(snapshot->owner) != call.caller.uid) {
     return Fail(Code::kPermission, "snapshot " + Quoted(name) + ": belongs to uid " +
-                                       std::to_string(snapshot->owner_uid));
+                                       std::to_string(UidOf(snapshot->owner)));
   }
   KVD_CHECK_OK(memory_.snapshots().Unpublish(name, call.applied()));
   Log(LogLevel::kInfo, "unpublish",
@@ -74,7 +75,7 @@ Result<wire::ForkedReply> Service::Do(const Call<wire::AttachArgs>& call) {
   KVD_CHECK_OK(memory_.sequences().Fork(snapshot->sequence, OwnerFor(call.caller),
                                         std::span(&forked, 1), std::nullopt, call.applied()));
   const auto after = std::chrono::steady_clock::now();
-  if (info.owner.uid == call.caller.uid) samplers_.Inherit(info.handle, {&forked, 1});
+  if (UidOf(info.owner.id) == call.caller.uid) samplers_.Inherit(info.handle, {&forked, 1});
   const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(after - before);
   return wire::ForkedReply{.sequence = forked,
                            .nanoseconds = static_cast<std::uint64_t>(spent.count()),
@@ -94,7 +95,7 @@ Result<wire::ListReply<wire::SnapshotEntry>> Service::Do(const Call<wire::Snapsh
     std::memcpy(entry.name, snapshot.name.data(),
                 std::min(snapshot.name.size(), sizeof entry.name - 1));
     entry.sequence = static_cast<std::uint64_t>(snapshot.sequence);
-    entry.owner_uid = snapshot.owner_uid;
+    entry.owner_uid = UidOf(snapshot.owner);
     entry.is_public = snapshot.is_public ? 1 : 0;
     entry.cell_count = info ? info->cell_count : 0;
     entry.age_ms = now_ms > snapshot.published_unix_ms ? now_ms - snapshot.published_unix_ms : 0;

@@ -65,7 +65,7 @@ Result<Outcome> Service::Do(const Call<wire::WhyArgs>& call) {
     record.common = nearest.common;
     if (is_on && cache != nullptr) {
       const auto stored =
-          cache->store().Find(owner.uid, owner.namespace_salt, tokens, record.reused);
+          cache->store().Find(owner.id, owner.namespace_salt, tokens, record.reused);
       if (stored) record.on_disk = stored->cells;
     }
     const bool prompt_goes_on = nearest.common < tokens.size();

@@ -21,6 +21,7 @@
 //   5  sessions with a window of applied requests; sequences say which request computes them
 //   6  requests that have begun to change files
 //   7  sequences keep their sampler; sessions the process of their client
+//   8  owners are opaque; sequences keep their parent and their last edits; sessions a note
 #pragma once
 
 #include <atomic>
@@ -32,7 +33,7 @@
 
 namespace kvd::layout {
 
-inline constexpr std::uint32_t kLayoutVersion = 7;
+inline constexpr std::uint32_t kLayoutVersion = 8;
 inline constexpr std::uint64_t kMetaMagic = 0x3154454d5f44564bull;  // "KVD_MET1"
 inline constexpr std::uint32_t kBlockCells = 32;                    // cells of one block
 inline constexpr std::uint32_t kGroupsMax = 4;                      // block groups of one model
@@ -45,6 +46,8 @@ inline constexpr std::uint32_t kForksMax =
     1024;  // forks of one request, so that one commit holds them
 inline constexpr std::uint32_t kNameBytesMax = 64;
 inline constexpr std::uint32_t kAppliedMax = 62;  // requests that a session's window remembers
+inline constexpr std::uint32_t kEditsKept = 32;   // of each sequence; divides 2^32
+inline constexpr std::uint32_t kSessionNoteBytes = 48;
 
 // ------------------------------------------------------------------------------------------ meta
 //
@@ -53,10 +56,12 @@ inline constexpr std::uint32_t kAppliedMax = 62;  // requests that a session's w
 //   sequences      SequenceRecord[sequence_capacity]
 //   snapshots      SnapshotRecord[snapshot_capacity]
 //   sessions       SessionRecord[session_capacity]
+//   histories      EditRecord[sequence_capacity][kEditsKept]
 //   lists          list arena: units of kListUnitBytes
 //   cells[g]       CellRecord[block_count[g]][kBlockCells]
 //
 // A value is committed if it is reachable from a live SequenceRecord or SnapshotRecord (or is one).
+// Of a history the last min(edit_count, kEditsKept) edits are.
 // All else does not exist.
 
 // Group 0 holds every token of a sequence. A group with a window keeps the last of the same cells;
@@ -98,6 +103,7 @@ struct MetaHeader {
   std::uint64_t sequences_offset;
   std::uint64_t snapshots_offset;
   std::uint64_t sessions_offset;
+  std::uint64_t histories_offset;
   std::uint64_t lists_offset;
   std::uint64_t cells_offset[kGroupsMax];
   std::uint32_t header_crc;  // CRC32C of the bytes above
@@ -122,7 +128,7 @@ struct CommitHeader {
 };
 static_assert(sizeof(CommitHeader) == 24);
 struct CommitEntry {
-  std::uint64_t offset;         // in meta, a multiple of 8, inside sequences, snapshots or sessions
+  std::uint64_t offset;         // in meta, a multiple of 8, inside sequences to histories
   std::uint32_t payload_bytes;  // a multiple of 8
   std::uint32_t reserved;
 };
@@ -190,14 +196,15 @@ static_assert(sizeof(SamplerRecord) == 64 && offsetof(SamplerRecord, sampling) =
 struct SequenceRecord {
   std::uint32_t generation;  // of the handle; raised when the record is freed, never 0
   std::uint32_t flags;       // SequenceFlags; 0 when free
-  std::uint32_t owner_uid;
+  std::uint32_t edit_count;  // edits of its cells; the next one is at edit_count % kEditsKept
   // The last request that computed tokens of it, and its first one: a request that is sent again
   // after a restart goes on from there. 0: none.
   std::uint32_t request_first_cell;  // ordinal; kNoSlot: cells were edited since; 0 without request
   std::uint64_t request;
   std::uint64_t request_session;
+  std::uint64_t owner;           // opaque: given by the memory's user
   std::uint64_t owner_session;   // SessionId
-  std::uint64_t namespace_salt;  // 0: the uid's own namespace
+  std::uint64_t namespace_salt;  // 0: the owner's own namespace
   std::uint64_t created_unix_ms;
   std::uint64_t edit_number;     // raised by every commit that changes this record
   std::uint32_t cell_count;      // cells of group 0 (all tokens it holds)
@@ -211,17 +218,39 @@ struct SequenceRecord {
   std::uint32_t
       first_cell[kGroupsMax];  // ordinal of the first cell that a window group still holds
   std::uint64_t created_by;    // request of the owner's session that made it; 0: none it waits for
+  std::uint64_t parent;        // SequenceHandle of what it was forked from; 0: of nothing
+  std::uint32_t parent_cells;  // that it took from there
+  std::uint32_t reserved;
   SamplerRecord sampler;
 };
-static_assert(sizeof(SequenceRecord) == 256 && std::is_standard_layout_v<SequenceRecord>);
+static_assert(sizeof(SequenceRecord) == 280 && std::is_standard_layout_v<SequenceRecord>);
+
+enum EditKind : std::uint16_t {
+  kEditRemoved = 1,
+  kEditCopied = 2,  // from another sequence into this one
+  kEditShifted = 3,
+  kEditDivided = 4,
+};
+
+// One edit of a sequence's cells.
+struct EditRecord {
+  std::uint64_t unix_ms;
+  // Positions [first, end) of the cells, as they were before it; of copied ones, as they are.
+  std::int32_t first;
+  std::int32_t end;
+  std::int32_t delta;  // of a shift; of a division, the divisor; else 0
+  std::uint16_t kind;  // EditKind
+  std::uint16_t verb;  // on behalf of which kind of request: RequestTag::kind; 0: of none
+};
+static_assert(sizeof(EditRecord) == 24);
 
 struct SnapshotRecord {
   char name[kNameBytesMax];  // zero padded; all zero when free
   std::uint64_t sequence;    // SequenceHandle of a published sequence
   std::uint64_t published_unix_ms;
-  std::uint32_t owner_uid;
-  std::uint32_t is_public;  // 1: every uid that may connect can fork it
-  std::uint8_t reserved[40];
+  std::uint64_t owner;      // opaque
+  std::uint32_t is_public;  // 1: every owner can fork it
+  std::uint8_t reserved[36];
 };
 static_assert(sizeof(SnapshotRecord) == 128);
 
@@ -242,16 +271,11 @@ struct AppliedRecord {
 };
 static_assert(sizeof(AppliedRecord) == 32);
 
-// A client that may come back: by its token, of which only a keyed hash is kept. The window's place
-// of the lowest request id is used again first.
+// A client that may come back. The window's place of the lowest request id is used again first.
 struct SessionRecord {
-  std::uint64_t session;  // SessionId; 0 when free
-  std::uint32_t owner_uid;
-  std::uint32_t client_pid;     // of the process that had it last; 0: not known
-  std::uint8_t token_key[16];   // drawn with the token
-  std::uint8_t token_hash[16];  // zero: nobody can take it up
-  std::uint64_t client_start;   // when that process was started: clock ticks since the boot
-  std::uint64_t pid_namespace;  // in which client_pid is one
+  std::uint64_t session;              // SessionId; 0 when free
+  std::uint64_t owner;                // opaque
+  std::byte note[kSessionNoteBytes];  // what the memory's user knows of its client; opaque
   AppliedRecord applied[kAppliedMax];
 };
 static_assert(sizeof(SessionRecord) == 2048);
@@ -273,7 +297,8 @@ constexpr std::uint64_t LayoutSignature() {
   for (std::uint64_t part :
        {sizeof(MetaHeader), sizeof(CommitHeader), sizeof(CommitEntry), sizeof(SequenceRecord),
         sizeof(SnapshotRecord), sizeof(SessionRecord), sizeof(AppliedRecord), sizeof(CellRecord),
-        sizeof(Extent), std::size_t{kBlockCells}, std::size_t{kListUnitBytes}}) {
+        sizeof(Extent), sizeof(EditRecord), std::size_t{kEditsKept}, std::size_t{kBlockCells},
+        std::size_t{kListUnitBytes}}) {
     signature = (signature ^ part) * 0x100000001b3ull;
   }
   return signature;

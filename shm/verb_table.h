@@ -19,6 +19,7 @@
 #include "shm/verb_slots.h"
 #include "shm/verbs_computing.h"
 #include "shm/verbs_daemon.h"
+#include "shm/verbs_log.h"
 #include "shm/verbs_saved.h"
 #include "shm/verbs_sequences.h"
 #include "shm/verbs_snapshots.h"
@@ -73,6 +74,7 @@ enum class Verb : std::uint16_t {
   kCache = 40,
   kProfile = 41,
   kWhy = 42,
+  kLog = 43,
 };
 
 // What a payload is; parsers are in shm/payload_codec.h.
@@ -308,6 +310,7 @@ inline constexpr std::tuple kVerbTable{
     Row<ProfileArgs, OneReply<ProfileReply>>({.verb = Verb::kProfile, .name = "profile"}),
     Row<WhyArgs, OneReply<WhyRecord>>(
         {.verb = Verb::kWhy, .name = "why", .payload = kTokensPayload}),
+    Row<LogArgs, ListReply<LogRecord>>({.verb = Verb::kLog, .name = "log"}),
 };
 using VerbTable = std::remove_cv_t<decltype(kVerbTable)>;
 

@@ -110,6 +110,11 @@ void AddSequenceVerbs(CLI::App& app, CommandLine& line) {
                          [&line] { return RemoveSequences(line.global, line.sequence); });
   handle(rm);
   rm->add_flag("-f,--force", options.is_forced, "also those that another session uses");
+  AddVerb(app, line, "log", "Show what a sequence was forked from and how it was edited",
+          [&line] { return ShowLog(line.global, line.sequence); })
+      ->add_option("handle", options.handles, "a sequence, as ps shows it")
+      ->required()
+      ->expected(1);
   CLI::App* text = AddVerb(app, line, "text", "Show a sequence's text",
                            [&line] { return ShowText(line.global, line.sequence); });
   text->add_option("handle", options.handles, "a sequence, as ps shows it")

@@ -12,6 +12,7 @@ Status Run(const GlobalOptions& global, const RunOptions& options);
 Status ListSequences(const GlobalOptions& global);
 Status ForkSequence(const GlobalOptions& global, const SequenceOptions& options);
 Status RemoveSequences(const GlobalOptions& global, const SequenceOptions& options);
+Status ShowLog(const GlobalOptions& global, const SequenceOptions& options);
 Status ShowText(const GlobalOptions& global, const SequenceOptions& options);
 
 Status PublishSnapshot(const GlobalOptions& global, const SnapshotOptions& options);

@@ -14,6 +14,7 @@
 #include "engine/memory/cell_edit.h"
 #include "engine/memory/cell_rewrites.h"
 #include "engine/memory/eviction.h"
+#include "engine/memory/history.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/transaction.h"
 #include "shm/check.h"
@@ -206,12 +207,22 @@ Status CellRewrites::CommitRewrite(CellRewrite& rewrite) {
   const Segment segments[] = {
       {&old, 0, begin}, {&old, begin, end, 0, &rewrite}, {&old, end, old.cell_count}};
   Transaction transaction(store_, rewrite.applied);
-  KVD_TRY(const layout::SequenceRecord record,
+  KVD_TRY(layout::SequenceRecord record,
           EditCells(store_, transaction,
                     {.index = found.index,
                      .segments = segments,
                      .pristine_cells = std::min(old.pristine_cells, begin),
                      .state = {old.state_slot, layout::kNoSlot, old.checkpoints}}));
+  // The other rewrites leave every cell at its position.
+  if (rewrite.divisor != 1) {
+    NoteEdit(store_, transaction,
+             {.index = found.index,
+              .kind = layout::kEditDivided,
+              .of = &old,
+              .cells = {begin, end},
+              .delta = rewrite.divisor},
+             &record);
+  }
   transaction.Put(found.index, record, Change::kEdited);
   transaction.Answer(rewrite.handle, end - begin);
   rewrite.reservation.Uncount();  // the commit counts it

@@ -54,8 +54,8 @@ EvictedPrefixes::EvictedPrefixes() {
 }
 
 std::uint64_t EvictedPrefixes::HashSpace(const PrefixSpace& space) const {
-  const std::array<std::uint64_t, 3> words = {static_cast<std::uint64_t>(space.kind), space.uid,
-                                              space.salt};
+  const std::array<std::uint64_t, 3> words = {static_cast<std::uint64_t>(space.kind),
+                                              static_cast<std::uint64_t>(space.owner), space.salt};
   return SipHash(key_, words);
 }
 

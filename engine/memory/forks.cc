@@ -49,18 +49,22 @@ Status PlanForks(const MemoryStore& store, const NewForks& forks, ForkPlan* plan
   layout::SequenceRecord& record = plan->record;
   record = EmptyRecord();
   record.flags = forks.flags;
-  record.owner_uid = forks.owner.uid;
+  record.owner = static_cast<std::uint64_t>(forks.owner.id);
   record.owner_session = static_cast<std::uint64_t>(forks.owner.session);
   record.namespace_salt = forks.owner.namespace_salt;
   record.edit_number = 1;
+  if (forks.source != layout::kNoSlot) {
+    record.parent = static_cast<std::uint64_t>(MakeHandle(forks.source, source.generation));
+    record.parent_cells = forks.cell_count;
+  }
   record.cell_count = forks.cell_count;
   record.cross_cells = source.cross_cells;
   record.state_slot = plan->state.state_slot;
-  const OwnerId owner{forks.owner.uid};
+  const OwnerId owner = forks.owner.id;
   if (MayKeepLogits(store, plan->state.logits_slot, owner)) {
     record.logits_slot = plan->state.logits_slot;
   }
-  if (forks.owner.uid == source.owner_uid) {
+  if (owner == OwnerId{source.owner}) {
     record.sampler = source.sampler;
     record.sampler.cell_count = std::min(source.sampler.cell_count, forks.cell_count);
   }
@@ -90,8 +94,7 @@ Status PutForks(MemoryStore& store, Transaction& transaction, ForkPlan& plan,
       transaction.is_somebodys() ? static_cast<std::uint64_t>(transaction.tag().request) : 0;
   store.checkpoints.clear();
   if (record.state_slot != layout::kNoSlot) {
-    CollectCheckpoints(store, source, record.cell_count, record.state_slot,
-                       OwnerId{record.owner_uid});
+    CollectCheckpoints(store, source, record.cell_count, record.state_slot, OwnerId{record.owner});
   }
   std::uint32_t first = layout::kNoSlot;
   for (SequenceHandle& handle : handles) {

@@ -129,9 +129,11 @@ Result<MetaOffsets> LayOut(const layout::MetaGeometry& geometry) {
                       std::uint64_t{geometry.sequence_capacity} * sizeof(layout::SequenceRecord);
   offsets.sessions = offsets.snapshots +
                      std::uint64_t{geometry.snapshot_capacity} * sizeof(layout::SnapshotRecord);
-  offsets.lists = RoundUp(
-      offsets.sessions + std::uint64_t{geometry.session_capacity} * sizeof(layout::SessionRecord),
-      kPageBytes);
+  offsets.histories =
+      offsets.sessions + std::uint64_t{geometry.session_capacity} * sizeof(layout::SessionRecord);
+  offsets.lists = RoundUp(offsets.histories + std::uint64_t{geometry.sequence_capacity} *
+                                                  layout::kEditsKept * sizeof(layout::EditRecord),
+                          kPageBytes);
   std::uint64_t end = RoundUp(
       offsets.lists + std::uint64_t{geometry.list_unit_count} * layout::kListUnitBytes, kPageBytes);
   for (std::uint32_t group = 0; group < geometry.group_count; ++group) {

@@ -57,6 +57,7 @@ struct MetaOffsets {
   std::uint64_t sequences = 0;
   std::uint64_t snapshots = 0;
   std::uint64_t sessions = 0;
+  std::uint64_t histories = 0;
   std::uint64_t lists = 0;
   std::array<std::uint64_t, layout::kGroupsMax> cells = {};
   std::uint64_t total_bytes = 0;

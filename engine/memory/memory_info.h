@@ -5,14 +5,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "engine/memory/owner.h"
 #include "shm/ids.h"
 #include "shm/segment_layout.h"
 
 namespace kvd {
 
 struct SequenceOwner {
-  std::uint32_t uid = 0;
+  OwnerId id{};
   SessionId session = SessionId::kNone;
   std::uint64_t namespace_salt = 0;
 };
@@ -21,7 +23,7 @@ struct SequenceInfo {
   SequenceHandle handle = SequenceHandle::kNone;
   SequenceOwner owner;
   std::uint32_t flags = 0;  // layout::SequenceFlags
-  bool is_public = false;   // of a snapshot that every uid may see
+  bool is_public = false;   // of a snapshot that every owner may see
   std::uint32_t cell_count = 0;
   std::uint32_t pristine_cells = 0;
   std::uint32_t extent_count = 0;  // of group 0
@@ -39,6 +41,24 @@ struct SequenceInfo {
   layout::SamplerRecord sampler{};  // of its last drawn tokens; flags 0: none is kept
 };
 
+// layout::EditRecord
+struct SequenceEdit {
+  std::uint64_t unix_ms = 0;
+  PosRange range;  // of the cells, before the edit
+  std::int32_t delta = 0;
+  layout::EditKind kind = layout::kEditRemoved;
+  std::uint16_t request_kind = 0;  // RequestTag::kind; 0: on behalf of no request
+  friend bool operator==(const SequenceEdit&, const SequenceEdit&) = default;
+};
+
+struct SequenceHistory {
+  SequenceInfo sequence;
+  SequenceHandle parent = SequenceHandle::kNone;  // may be gone
+  std::uint32_t parent_cells = 0;
+  std::uint32_t edit_count = 0;     // so far
+  std::vector<SequenceEdit> edits;  // the last ones, the oldest first
+};
+
 // What takes a look at every extent of a sequence: 10 to 20 us for 32,768 cells.
 struct SequenceUse {
   std::uint32_t shared_cells = 0;  // also referred to by another sequence
@@ -49,7 +69,7 @@ struct SequenceUse {
 struct SnapshotInfo {
   std::string name;
   SequenceHandle sequence = SequenceHandle::kNone;
-  std::uint32_t owner_uid = 0;
+  OwnerId owner{};
   bool is_public = false;
   std::uint64_t published_unix_ms = 0;
 };

@@ -166,7 +166,7 @@ SequenceInfo MemoryStore::Describe(std::uint32_t index) const {
   NoteLooks(1);
   SequenceInfo info;
   info.handle = MakeHandle(index, record.generation);
-  info.owner = {record.owner_uid, static_cast<SessionId>(record.owner_session),
+  info.owner = {OwnerId{record.owner}, static_cast<SessionId>(record.owner_session),
                 record.namespace_salt};
   info.flags = record.flags;
   // Only published sequences are in that space.

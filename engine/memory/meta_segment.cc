@@ -92,6 +92,7 @@ Result<MetaSegment> MetaSegment::Create(UniqueFd descriptor, const MemoryGeometr
   header->sequences_offset = geometry.offsets.sequences;
   header->snapshots_offset = geometry.offsets.snapshots;
   header->sessions_offset = geometry.offsets.sessions;
+  header->histories_offset = geometry.offsets.histories;
   header->lists_offset = geometry.offsets.lists;
   std::memcpy(header->cells_offset, geometry.offsets.cells.data(), sizeof header->cells_offset);
   header->header_crc =

@@ -45,6 +45,14 @@ class BasicMetaView {
   std::span<Like<layout::SessionRecord>> sessions() const {
     return {At<layout::SessionRecord>(offsets_.sessions), geometry_.session_capacity};
   }
+  // The places of the last edits of a sequence.
+  std::span<Like<layout::EditRecord>> history(std::uint32_t index) const {
+    return {At<layout::EditRecord>(history_offset(index)), layout::kEditsKept};
+  }
+  std::uint64_t history_offset(std::uint32_t index) const {
+    return offsets_.histories +
+           std::uint64_t{index} * layout::kEditsKept * sizeof(layout::EditRecord);
+  }
   std::uint64_t session_offset(std::uint32_t index) const {
     return offsets_.sessions + std::uint64_t{index} * sizeof(layout::SessionRecord);
   }

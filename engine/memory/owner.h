@@ -39,7 +39,7 @@ constexpr Holder HolderOf(const layout::SequenceRecord& record) {
   constexpr std::uint32_t kMask =
       layout::kSequenceRetained | layout::kSequencePinned | layout::kSequencePublished;
   if ((record.flags & kMask) == layout::kSequenceRetained) return kReclaimable;
-  return {.is_held = true, .owner = OwnerId{record.owner_uid}};
+  return {.is_held = true, .owner = OwnerId{record.owner}};
 }
 
 }  // namespace kvd

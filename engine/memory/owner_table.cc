@@ -25,7 +25,7 @@ OwnerTable::Entry OwnerTable::EntryOf(const layout::SequenceRecord& record) {
           .created_by = record.created_by,
           .request_session = record.request_session,
           .request = record.request,
-          .uid = record.owner_uid,
+          .owner = OwnerId{record.owner},
           .list_units = ListUnitsOf(record),
           .is_live = true,
           .is_retained = (record.flags & layout::kSequenceRetained) != 0,
@@ -39,7 +39,7 @@ void OwnerTable::Follow(std::uint32_t index, const layout::SequenceRecord& recor
   Entry grown = entry;
   grown.list_units = next.list_units;
   if (grown == next && entry.is_held) {
-    OwnerUse& use = uses_[entry.uid];
+    OwnerUse& use = uses_[entry.owner];
     use.list_units = use.list_units - entry.list_units + next.list_units;
   } else {
     if (entry.is_live) Take(index, entry);
@@ -51,9 +51,9 @@ void OwnerTable::Follow(std::uint32_t index, const layout::SequenceRecord& recor
 void OwnerTable::Put(std::uint32_t index, const Entry& entry) {
   sessions_.insert({entry.session, entry.created_by, index});
   if (entry.request != 0) requests_.insert({entry.request_session, entry.request, index});
-  if (entry.is_retained) retained_.insert({entry.uid, 0, index});
+  if (entry.is_retained) retained_.insert({static_cast<std::uint64_t>(entry.owner), 0, index});
   if (!entry.is_held) return;
-  OwnerUse& use = uses_[entry.uid];
+  OwnerUse& use = uses_[entry.owner];
   ++use.sequences;
   use.list_units += entry.list_units;
 }
@@ -61,16 +61,16 @@ void OwnerTable::Put(std::uint32_t index, const Entry& entry) {
 void OwnerTable::Take(std::uint32_t index, const Entry& entry) {
   sessions_.erase({entry.session, entry.created_by, index});
   if (entry.request != 0) requests_.erase({entry.request_session, entry.request, index});
-  if (entry.is_retained) retained_.erase({entry.uid, 0, index});
+  if (entry.is_retained) retained_.erase({static_cast<std::uint64_t>(entry.owner), 0, index});
   if (!entry.is_held) return;
-  const auto use = uses_.find(entry.uid);
+  const auto use = uses_.find(entry.owner);
   KVD_ASSERT(use != uses_.end() && use->second.sequences > 0);
   use->second.list_units -= entry.list_units;
   if (--use->second.sequences == 0) uses_.erase(use);
 }
 
 OwnerUse OwnerTable::UseOf(OwnerId owner) const {
-  const auto use = uses_.find(static_cast<std::uint32_t>(owner));
+  const auto use = uses_.find(owner);
   return use == uses_.end() ? OwnerUse{} : use->second;
 }
 
@@ -117,9 +117,9 @@ std::size_t OwnerTable::ListSession(std::uint64_t session, Cursor* cursor,
   return List(sessions_, session, cursor, indices);
 }
 
-std::size_t OwnerTable::ListRetained(std::uint32_t uid, Cursor* cursor,
+std::size_t OwnerTable::ListRetained(OwnerId owner, Cursor* cursor,
                                      std::span<std::uint32_t> indices) const {
-  return List(retained_, uid, cursor, indices);
+  return List(retained_, static_cast<std::uint64_t>(owner), cursor, indices);
 }
 
 }  // namespace kvd

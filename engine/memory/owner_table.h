@@ -1,5 +1,5 @@
-// OwnerTable: what each uid holds, and which sequences belong to a session, to a request or, as
-// retained ones, to a uid, each found without a look at any other sequence.
+// OwnerTable: what each owner holds, and which sequences belong to a session, to a request or, as
+// retained ones, to an owner, each found without a look at any other sequence.
 //
 // Part of DerivedTables: Follow is called with every record that a commit has changed, so the table
 // can be rebuilt from the records alone. Not thread-safe. Costs: O(log n) for Follow of a record
@@ -46,12 +46,11 @@ class OwnerTable {
     std::uint64_t request = 0;  // that made the sequence, where a session is listed
     std::uint32_t index = 0;
   };
-  // Fills `indices` from the front with the session's sequences, or the uid's retained ones, at and
+  // Fills `indices` from the front with the session's sequences, or the owner's retained ones, at and
   // behind the cursor, which moves behind them. Returns how many: fewer than asked for at the end.
   std::size_t ListSession(std::uint64_t session, Cursor* cursor,
                           std::span<std::uint32_t> indices) const;
-  std::size_t ListRetained(std::uint32_t uid, Cursor* cursor,
-                           std::span<std::uint32_t> indices) const;
+  std::size_t ListRetained(OwnerId owner, Cursor* cursor, std::span<std::uint32_t> indices) const;
 
   friend bool operator==(const OwnerTable&, const OwnerTable&) = default;
 
@@ -61,7 +60,7 @@ class OwnerTable {
     std::uint64_t created_by = 0;
     std::uint64_t request_session = 0;
     std::uint64_t request = 0;
-    std::uint32_t uid = 0;
+    OwnerId owner{};
     std::uint32_t list_units = 0;
     bool is_live = false;
     bool is_retained = false;
@@ -69,7 +68,7 @@ class OwnerTable {
     friend bool operator==(const Entry&, const Entry&) = default;
   };
   struct Place {
-    std::uint64_t owner = 0;    // session or uid
+    std::uint64_t owner = 0;    // session or owner
     std::uint64_t request = 0;  // 0 for retained ones
     std::uint32_t index = 0;
     friend auto operator<=>(const Place&, const Place&) = default;
@@ -83,11 +82,11 @@ class OwnerTable {
   void Put(std::uint32_t index, const Entry& entry);
   void Take(std::uint32_t index, const Entry& entry);
 
-  std::vector<Entry> entries_;              // by index
-  std::map<std::uint32_t, OwnerUse> uses_;  // by uid; none without sequences
-  Places sessions_;                         // by session and the request that made it
-  Places requests_;                         // by session and request that computed it last
-  Places retained_;                         // by uid
+  std::vector<Entry> entries_;        // by index
+  std::map<OwnerId, OwnerUse> uses_;  // none without sequences
+  Places sessions_;                   // by session and the request that made it
+  Places requests_;                   // by session and request that computed it last
+  Places retained_;                   // by owner
 };
 
 }  // namespace kvd

@@ -33,8 +33,8 @@ PrefixCache::Found PrefixCache::FindBest(const SequenceOwner& owner,
       store_.has_state() ? PrefixIndex::Serves::kPoints : PrefixIndex::Serves::kAnyDepth;
   PrefixIndex::Match match;
   for (const PrefixSpace& space :
-       {PrivateSpace(owner.uid, owner.namespace_salt), PublishedSpace(owner.uid, false),
-        PublishedSpace(owner.uid, true)}) {
+       {PrivateSpace(owner.id, owner.namespace_salt), PublishedSpace(owner.id, false),
+        PublishedSpace(owner.id, true)}) {
     store_.prefix.index.Find(space, usable, serves, &match);
     found.common = std::max(found.common, match.depth);
     for (const PrefixIndex::Candidate& candidate : match.candidates) {
@@ -70,14 +70,14 @@ PrefixLimit PrefixCache::WhyNotMore(const SequenceOwner& owner, std::span<const 
   // there is nothing to keep apart.
   if (owner.namespace_salt != 0) {
     PrefixIndex::Match unsalted;
-    store_.prefix.index.Find(PrivateSpace(owner.uid, 0), tokens, PrefixIndex::Serves::kAnyDepth,
+    store_.prefix.index.Find(PrivateSpace(owner.id, 0), tokens, PrefixIndex::Serves::kAnyDepth,
                              &unsalted);
     if (unsalted.depth > found.common) return PrefixLimit::kNamespace;
   }
   if (found.own.depth == found.common && IsBehindEdit(found.own, tokens)) {
     return PrefixLimit::kEdited;
   }
-  if (store_.prefix.evicted.Contains(PrivateSpace(owner.uid, owner.namespace_salt), tokens,
+  if (store_.prefix.evicted.Contains(PrivateSpace(owner.id, owner.namespace_salt), tokens,
                                      found.common))
     return PrefixLimit::kEvicted;
   return found.common > 0 && found.common < kCellsMin ? PrefixLimit::kTooShort : PrefixLimit::kNone;
@@ -106,7 +106,7 @@ Result<PrefixTaken> PrefixCache::Take(const PrefixRequest& request) {
     return Fail(Code::kConflict, HandleText(request.destination) + ": holds " +
                                      std::to_string(held) + " cells of another text");
   }
-  const SequenceOwner owner{.uid = old.owner_uid, .namespace_salt = old.namespace_salt};
+  const SequenceOwner owner{.id = OwnerId{old.owner}, .namespace_salt = old.namespace_salt};
   const Found found = FindBest(owner, request.tokens);
   PrefixTaken taken{.cells = held, .common = found.common};
   taken.limit = WhyNotMore(owner, request.tokens, found);
@@ -121,7 +121,7 @@ Result<PrefixTaken> PrefixCache::Take(const PrefixRequest& request) {
   MakeRoomForLists(store_, {source, to.index});
   Transaction transaction(store_);
   if (store_.has_state()) {
-    CollectCheckpoints(store_, from, found.cells, state.state_slot, OwnerId{old.owner_uid});
+    CollectCheckpoints(store_, from, found.cells, state.state_slot, OwnerId{old.owner});
     KVD_TRY(state.checkpoints, transaction.WriteCheckpoints(store_.checkpoints));
   }
   const Segment segments[] = {{&from, 0, found.cells}};

@@ -1,6 +1,6 @@
 // PrefixCache: prompts begin with what other sequences hold. Part of Memory. Threads: any.
 //
-// Every live sequence's pristine part can be taken by prompts of its namespace: its owner's uid and salt;
+// Every live sequence's pristine part can be taken by prompts of its namespace: its owner and salt;
 // that of a snapshot by all who may see it. Sequences that their clients have released stay as retained
 // prefixes until their room is needed (eviction.h).
 #pragma once

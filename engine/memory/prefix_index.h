@@ -21,6 +21,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/memory/owner.h"
 #include "shm/ids.h"
 
 namespace kvd {
@@ -28,12 +29,12 @@ namespace kvd {
 // Who may find a sequence by its tokens.
 struct PrefixSpace {
   enum class Kind : std::uint8_t {
-    kPrivate,  // one uid and salt
-    kUser,     // one uid, any salt: published by it for itself
+    kPrivate,  // one owner and salt
+    kUser,     // one owner, any salt: published by it for itself
     kPublic,   // all
   };
   Kind kind = Kind::kPrivate;
-  std::uint32_t uid = 0;
+  OwnerId owner{};
   std::uint64_t salt = 0;
   friend auto operator<=>(const PrefixSpace&, const PrefixSpace&) = default;
 };

@@ -13,8 +13,8 @@ PrefixNeighbour PrefixCache::FindNeighbour(const SequenceOwner& owner,
   PrefixNeighbour nearest;
   PrefixIndex::Match match;
   for (const PrefixSpace& space :
-       {PrivateSpace(owner.uid, owner.namespace_salt), PublishedSpace(owner.uid, false),
-        PublishedSpace(owner.uid, true)}) {
+       {PrivateSpace(owner.id, owner.namespace_salt), PublishedSpace(owner.id, false),
+        PublishedSpace(owner.id, true)}) {
     store_.prefix.index.Find(space, tokens, PrefixIndex::Serves::kAnyDepth, &match);
     for (const PrefixIndex::Candidate& candidate : match.candidates) {
       const layout::SequenceRecord& record = store_.meta.sequences()[candidate.sequence];

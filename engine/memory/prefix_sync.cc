@@ -69,13 +69,13 @@ void IndexRecord(MemoryStore& store, std::uint32_t index, const PrefixSpace& spa
 
 }  // namespace
 
-PrefixSpace PrivateSpace(std::uint32_t uid, std::uint64_t namespace_salt) {
-  return {.kind = PrefixSpace::Kind::kPrivate, .uid = uid, .salt = namespace_salt};
+PrefixSpace PrivateSpace(OwnerId owner, std::uint64_t namespace_salt) {
+  return {.kind = PrefixSpace::Kind::kPrivate, .owner = owner, .salt = namespace_salt};
 }
 
-PrefixSpace PublishedSpace(std::uint32_t uid, bool is_public) {
+PrefixSpace PublishedSpace(OwnerId owner, bool is_public) {
   return is_public ? PrefixSpace{.kind = PrefixSpace::Kind::kPublic}
-                   : PrefixSpace{.kind = PrefixSpace::Kind::kUser, .uid = uid, .salt = 0};
+                   : PrefixSpace{.kind = PrefixSpace::Kind::kUser, .owner = owner, .salt = 0};
 }
 
 void SyncPrefix(MemoryStore& store, std::uint32_t index, std::uint32_t alike) {
@@ -90,13 +90,13 @@ void SyncPrefix(MemoryStore& store, std::uint32_t index, std::uint32_t alike) {
       (record.flags & layout::kSequencePublished) != 0 && prefixes.contains(index);
   IndexRecord(store, index,
               is_published ? PrefixSpace(prefixes.space(index))
-                           : PrivateSpace(record.owner_uid, record.namespace_salt),
+                           : PrivateSpace(OwnerId{record.owner}, record.namespace_salt),
               alike);
 }
 
 void IndexPublished(MemoryStore& store, std::uint32_t index, bool is_public) {
-  const std::uint32_t uid = store.meta.sequences()[index].owner_uid;
-  IndexRecord(store, index, PublishedSpace(uid, is_public), layout::kNoSlot);
+  const OwnerId owner{store.meta.sequences()[index].owner};
+  IndexRecord(store, index, PublishedSpace(owner, is_public), layout::kNoSlot);
 }
 
 void RebuildPrefixes(MemoryStore& store) {

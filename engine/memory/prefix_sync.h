@@ -9,8 +9,8 @@
 
 namespace kvd {
 
-PrefixSpace PrivateSpace(std::uint32_t uid, std::uint64_t namespace_salt);
-PrefixSpace PublishedSpace(std::uint32_t uid, bool is_public);
+PrefixSpace PrivateSpace(OwnerId owner, std::uint64_t namespace_salt);
+PrefixSpace PublishedSpace(OwnerId owner, bool is_public);
 
 // The index says what the record of the sequence says. It reads no more tokens than have become
 // pristine since the last call. `alike`: a sequence whose first tokens a new one begins with, or kNoSlot.

@@ -124,8 +124,13 @@ Result<ConstMetaView> ValidateHeader(std::span<const std::byte> meta_bytes) {
                                       std::to_string(meta_bytes.size()));
   }
   KVD_TRY(const MetaOffsets expected, LayOut(header.geometry));
-  MetaOffsets found{header.commit_offset,   header.sequences_offset, header.snapshots_offset,
-                    header.sessions_offset, header.lists_offset,     {},
+  MetaOffsets found{header.commit_offset,
+                    header.sequences_offset,
+                    header.snapshots_offset,
+                    header.sessions_offset,
+                    header.histories_offset,
+                    header.lists_offset,
+                    {},
                     header.total_bytes};
   std::memcpy(found.cells.data(), header.cells_offset, sizeof header.cells_offset);
   if (found.total_bytes != expected.total_bytes) {

@@ -16,8 +16,7 @@ Result<bool> RecurrentStates::KeepCheckpoint(SequenceHandle handle) {
   KVD_TRY(const FoundSequence found, store_.Find(handle));
   layout::SequenceRecord record = *found.record;
   if (record.state_slot == layout::kNoSlot) return false;
-  CollectCheckpoints(store_, record, record.cell_count, record.state_slot,
-                     OwnerId{record.owner_uid});
+  CollectCheckpoints(store_, record, record.cell_count, record.state_slot, OwnerId{record.owner});
   const bool is_kept =
       !store_.checkpoints.empty() && store_.checkpoints.back().cell_count == record.cell_count;
   if (std::ranges::equal(store_.checkpoints, store_.meta.checkpoints(record.checkpoints)))
@@ -35,7 +34,7 @@ Result<bool> RecurrentStates::KeepLogits(SequenceHandle handle, const float* row
   {
     const MutexLock lock(store_.mutex);
     KVD_TRY(const FoundSequence found, store_.Find(handle));
-    if (!FindLogits(store_, OwnerId{found.record->owner_uid})) return false;
+    if (!FindLogits(store_, OwnerId{found.record->owner})) return false;
     slot = store_.logits.TakePinned();
   }
   Status status = store_.EnsureLogits(slot);

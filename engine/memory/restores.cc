@@ -169,7 +169,7 @@ void Restores::ReserveRestoredSlots(const RestoreRequest& request,
   Reservation& reservation = restore->reservation;
   if (request.has_state) restore->state_slot = reservation.TakeState();
   // Checkpoints are a cache: the last ones, as far as there is room at once.
-  const OwnerId owner{record.owner_uid};
+  const OwnerId owner{record.owner};
   std::size_t room = CountCheckpointRoom(store_, owner);
   const auto& wanted = request.checkpoint_cells;
   for (std::size_t at = wanted.size(); at-- > 0 && room > 0; --room) {
@@ -277,7 +277,7 @@ Status Restores::CommitRestored(std::uint32_t index, Restore& restore) {
   record.next_pos = restore.next_pos;
   record.state_slot = restore.state_slot;
   // Others may have taken the room of caches since it was reserved.
-  const OwnerId owner{record.owner_uid};
+  const OwnerId owner{record.owner};
   const bool keeps_logits =
       restore.logits_slot != layout::kNoSlot && MayKeepLogits(store_, restore.logits_slot, owner);
   record.logits_slot = keeps_logits ? restore.logits_slot : layout::kNoSlot;

@@ -3,6 +3,7 @@
 
 #include "engine/memory/cell_edit.h"
 #include "engine/memory/eviction.h"
+#include "engine/memory/history.h"
 #include "engine/memory/prefix_cache.h"
 #include "engine/memory/prefix_sync.h"
 #include "engine/memory/transaction.h"
@@ -57,6 +58,11 @@ Result<bool> PrefixCache::RetainFound(const FoundSequence& found, const RequestT
   // The cut and the flag in one commit.
   record.flags |= layout::kSequenceRetained;
   const bool is_cut = record.cell_count < old.cell_count;
+  if (is_cut) {
+    NoteEdit(store_, transaction,
+             {.index = found.index, .of = &old, .cells = {record.cell_count, old.cell_count}},
+             &record);
+  }
   transaction.Put(found.index, record, is_cut ? Change::kEdited : Change::kFacts);
   transaction.Answer(handle, old.cell_count - record.cell_count);
   KVD_CHECK_OK(transaction.Commit());

@@ -9,6 +9,7 @@
 
 #include "engine/memory/cell_edit.h"
 #include "engine/memory/eviction.h"
+#include "engine/memory/history.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/recurrent_states.h"
 #include "engine/memory/state_slots.h"
@@ -114,12 +115,13 @@ Status RecurrentStates::CommitFound(const FoundSequence& found, const Rewind& re
   RequestTag tag = rewind.applied;
   tag.replayed = static_cast<std::uint32_t>(rewind.tokens.size());
   Transaction transaction(store_, tag);
-  KVD_TRY(const layout::SequenceRecord record,
+  KVD_TRY(layout::SequenceRecord record,
           EditCells(store_, transaction,
                     {.index = found.index,
                      .segments = segments,
                      .pristine_cells = std::min(old.pristine_cells, removed.begin),
                      .state = state}));
+  NoteEdit(store_, transaction, {.index = found.index, .of = &old, .cells = removed}, &record);
   transaction.Put(found.index, record, Change::kComputed);
   transaction.Answer(rewind.handle, rewind.removed_cells);
   return transaction.Commit();

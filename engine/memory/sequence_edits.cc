@@ -10,6 +10,7 @@
 
 #include "engine/memory/cell_edit.h"
 #include "engine/memory/eviction.h"
+#include "engine/memory/history.h"
 #include "engine/memory/prefix_sync.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/sequences.h"
@@ -19,6 +20,14 @@ namespace kvd {
 namespace {
 
 constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
+
+NotedEdit ShiftOf(const FoundSequence& found, CellRange shifted, std::int32_t delta) {
+  return {.index = found.index,
+          .kind = layout::kEditShifted,
+          .of = found.record,
+          .cells = shifted,
+          .delta = delta};
+}
 
 }  // namespace
 
@@ -67,6 +76,7 @@ Status Sequences::RemoveFound(const FoundSequence& found, CellRange cells, const
                                .segments = segments,
                                .pristine_cells = std::min(old.pristine_cells, cells.begin)}));
   }
+  NoteEdit(store_, transaction, {.index = found.index, .of = &old, .cells = cells}, &record);
   transaction.Put(found.index, record, Change::kEdited);
   transaction.Answer(handle, cells.end - cells.begin);
   return transaction.Commit();
@@ -145,14 +155,14 @@ Result<std::uint32_t> Sequences::CopyRange(SequenceHandle source, SequenceHandle
   Transaction transaction(store_, tag);
   if (store_.has_state()) {
     CollectCheckpoints(store_, *from.record, copy.cells.end, copy.state.state_slot,
-                       OwnerId{old.owner_uid});
+                       OwnerId{old.owner});
     KVD_TRY(copy.state.checkpoints, transaction.WriteCheckpoints(store_.checkpoints));
   }
   const Segment segments[] = {{&old, 0, copy.at},
                               {from.record, copy.cells.begin, copy.cells.end},
                               {&old, copy.at, old.cell_count}};
   KVD_TRY(
-      const layout::SequenceRecord record,
+      layout::SequenceRecord record,
       EditCells(store_, transaction,
                 {.index = to.index,
                  .segments = segments,
@@ -160,6 +170,9 @@ Result<std::uint32_t> Sequences::CopyRange(SequenceHandle source, SequenceHandle
                                              : std::min(old.pristine_cells, copy.at),
                  .state = copy.state,
                  .cross_source = from.record}));
+  NoteEdit(store_, transaction,
+           {.index = to.index, .kind = layout::kEditCopied, .of = from.record, .cells = copy.cells},
+           &record);
   transaction.Put(to.index, record, Change::kEdited);
   transaction.Answer(destination, copied_count);
   KVD_CHECK_OK(transaction.Commit());
@@ -201,12 +214,13 @@ Status Sequences::AddPositions(SequenceHandle handle, PosRange range, std::int32
                               {&old, shifted.begin, shifted.end, delta},
                               {&old, shifted.end, old.cell_count}};
   Transaction transaction(store_, tag);
-  KVD_TRY(const layout::SequenceRecord record,
+  KVD_TRY(layout::SequenceRecord record,
           EditCells(store_, transaction,
                     {.index = found.index,
                      .segments = segments,
                      .pristine_cells = std::min(old.pristine_cells, shifted.begin),
                      .state = {old.state_slot, layout::kNoSlot, old.checkpoints}}));
+  NoteEdit(store_, transaction, ShiftOf(found, shifted, delta), &record);
   transaction.Put(found.index, record, Change::kEdited);
   transaction.Answer(handle, 0);
   return transaction.Commit();
@@ -240,6 +254,7 @@ Result<bool> Sequences::ShiftWholeExtents(const FoundSequence& found, CellRange 
   if (last + 1 == view.entries.size()) record.next_pos += delta;
   SetPristine(&record, std::min(record.pristine_cells, shifted.begin));
   record.logits_slot = layout::kNoSlot;
+  NoteEdit(store_, transaction, ShiftOf(found, shifted, delta), &record);
   transaction.Put(found.index, record, Change::kShifted);
   transaction.Answer(MakeHandle(found.index, record.generation), 0);
   KVD_CHECK_OK(transaction.Commit());

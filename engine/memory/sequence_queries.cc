@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "engine/memory/history.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/sequences.h"
 
@@ -26,6 +27,17 @@ Result<SequenceUse> Sequences::QueryUse(SequenceHandle handle) const {
   return SequenceUse{.shared_cells = store_.CountSharedCells(view),
                      .delta_count = CountDeltas(view),
                      .delta_max = delta_max};
+}
+
+Result<SequenceHistory> Sequences::QueryHistory(SequenceHandle handle) const {
+  const MutexLock lock(store_.mutex);
+  KVD_TRY(const FoundSequence found, store_.Find(handle));
+  const layout::SequenceRecord& record = *found.record;
+  return SequenceHistory{.sequence = store_.Describe(found.index),
+                         .parent = static_cast<SequenceHandle>(record.parent),
+                         .parent_cells = record.parent_cells,
+                         .edit_count = record.edit_count,
+                         .edits = EditsOf(store_.meta.history(found.index), record.edit_count)};
 }
 
 template <class Next>
@@ -69,11 +81,11 @@ std::vector<SequenceInfo> Sequences::ListOf(SessionId session) const {
   });
 }
 
-std::vector<SequenceInfo> Sequences::RetainedOf(std::uint32_t uid) const {
+std::vector<SequenceInfo> Sequences::RetainedOf(OwnerId owner) const {
   OwnerTable::Cursor cursor;
   return ListInPortions([&](std::span<std::uint32_t> indices) {
     store_.mutex.AssertHeld();
-    return store_.tables.owners.ListRetained(uid, &cursor, indices);
+    return store_.tables.owners.ListRetained(owner, &cursor, indices);
   });
 }
 

@@ -134,7 +134,7 @@ Status Sequences::SetOwner(SequenceHandle handle, const SequenceOwner& owner,
     record.created_by = record.request = record.request_session = 0;
     record.request_first_cell = 0;
   }
-  record.owner_uid = owner.uid;
+  record.owner = static_cast<std::uint64_t>(owner.id);
   record.owner_session = static_cast<std::uint64_t>(owner.session);
   record.namespace_salt = owner.namespace_salt;
   record.flags = (record.flags | flags_set) & ~flags_clear;

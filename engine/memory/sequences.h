@@ -90,12 +90,13 @@ class Sequences {
   // ---- queries
   Result<SequenceInfo> Query(SequenceHandle handle) const;
   Result<SequenceUse> QueryUse(SequenceHandle handle) const;
+  Result<SequenceHistory> QueryHistory(SequenceHandle handle) const;
   // Lists are put together from portions of kListedAtOnce: the mutex is free between two of them, so
   // a sequence that is made or dropped meanwhile may be in the list or not. By index.
   static constexpr std::size_t kListedAtOnce = 64;
   std::vector<SequenceInfo> List() const;
   std::vector<SequenceInfo> ListOf(SessionId session) const;
-  std::vector<SequenceInfo> RetainedOf(std::uint32_t uid) const;
+  std::vector<SequenceInfo> RetainedOf(OwnerId owner) const;
   // What the owner's sequences hold. Does not depend on how many sequences there are.
   OwnerUse UseOf(OwnerId owner) const;
   // Visits the live sequences whose records have the indices [first_index, end_index), until some

@@ -17,7 +17,7 @@ std::string SessionText(SessionId session) {
 
 }  // namespace
 
-Status Sessions::Open(const StoredSession& session) {
+Status Sessions::Open(const SessionEntry& session) {
   const MutexLock lock(store_.mutex);
   const auto id = static_cast<std::uint64_t>(session.id);
   if (id == 0) return Fail(Code::kInvalidArgument, "session: 0 is none");
@@ -33,12 +33,8 @@ Status Sessions::Open(const StoredSession& session) {
   }
   layout::SessionRecord record = {};
   record.session = id;
-  record.owner_uid = session.owner_uid;
-  std::ranges::copy(session.token_key, record.token_key);
-  std::ranges::copy(session.token_hash, record.token_hash);
-  record.client_pid = session.process.pid;
-  record.client_start = session.process.start;
-  record.pid_namespace = session.process.pid_namespace;
+  record.owner = static_cast<std::uint64_t>(session.owner);
+  std::ranges::copy(session.note, record.note);
   transaction.PutSession(*index, record);
   return transaction.Commit();
 }
@@ -54,23 +50,21 @@ Status Sessions::Close(SessionId session) {
   return transaction.Commit();
 }
 
-Status Sessions::SetProcess(SessionId session, const ClientProcess& process) {
+Status Sessions::SetNote(SessionId session, const SessionNote& note) {
   const MutexLock lock(store_.mutex);
   const auto found = store_.tables.sessions_by_id.find(static_cast<std::uint64_t>(session));
   if (found == store_.tables.sessions_by_id.end()) {
     return Fail(Code::kNotFound, SessionText(session) + ": is not stored");
   }
   layout::SessionRecord record = store_.meta.sessions()[found->second];
-  record.client_pid = process.pid;
-  record.client_start = process.start;
-  record.pid_namespace = process.pid_namespace;
+  std::ranges::copy(note, record.note);
   Transaction transaction(store_);
-  transaction.PutSessionClient(found->second, record);
+  transaction.PutSessionNote(found->second, record);
   return transaction.Commit();
 }
 
-std::vector<StoredSession> Sessions::List() const {
-  std::vector<StoredSession> sessions;
+std::vector<SessionEntry> Sessions::List() const {
+  std::vector<SessionEntry> sessions;
   std::uint64_t next_id = 0;
   std::size_t count = Sequences::kListedAtOnce;
   while (count == Sequences::kListedAtOnce) {
@@ -82,12 +76,10 @@ std::vector<StoredSession> Sessions::List() const {
          at != store_.tables.sessions_by_id.end() && count < Sequences::kListedAtOnce;
          ++at, ++count) {
       const layout::SessionRecord& record = store_.meta.sessions()[at->second];
-      StoredSession& session = sessions.emplace_back();
+      SessionEntry& session = sessions.emplace_back();
       session.id = static_cast<SessionId>(at->first);
-      session.owner_uid = record.owner_uid;
-      std::ranges::copy(record.token_key, session.token_key.begin());
-      std::ranges::copy(record.token_hash, session.token_hash.begin());
-      session.process = {record.client_pid, record.client_start, record.pid_namespace};
+      session.owner = OwnerId{record.owner};
+      std::ranges::copy(record.note, session.note.begin());
       next_id = at->first + 1;
     }
     store_.NoteLooks(count);

@@ -11,26 +11,20 @@
 #include <vector>
 
 #include "engine/memory/memory_store.h"
+#include "engine/memory/owner.h"
 #include "engine/memory/request_tag.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 
 namespace kvd {
 
-// A process, told apart from a later one of the same number; all 0: not known.
-struct ClientProcess {
-  std::uint32_t pid = 0;
-  std::uint64_t start = 0;          // clock ticks since the boot
-  std::uint64_t pid_namespace = 0;  // in which the pid is one
-  friend bool operator==(const ClientProcess&, const ClientProcess&) = default;
-};
+// What the memory's user keeps of a session's client; the memory does not know what it means.
+using SessionNote = std::array<std::byte, layout::kSessionNoteBytes>;
 
-struct StoredSession {
+struct SessionEntry {
   SessionId id = SessionId::kNone;
-  std::uint32_t owner_uid = 0;
-  std::array<std::uint8_t, 16> token_key{};
-  std::array<std::uint8_t, 16> token_hash{};
-  ClientProcess process{};  // that had it last
+  OwnerId owner{};
+  SessionNote note{};
 };
 
 class Sessions {
@@ -41,12 +35,12 @@ class Sessions {
 
   // Remembers a session from now on. Errors: kNoSpace (all records are taken), kExists,
   // kInvalidArgument (no id).
-  Status Open(const StoredSession& session);
+  Status Open(const SessionEntry& session);
   // Forgets it and its window; its sequences stay as they are. Error: kNotFound.
   Status Close(SessionId session);
-  // Another process has it from now on. Error: kNotFound.
-  Status SetProcess(SessionId session, const ClientProcess& process);
-  std::vector<StoredSession> List() const;
+  // Error: kNotFound.
+  Status SetNote(SessionId session, const SessionNote& note);
+  std::vector<SessionEntry> List() const;
   // The largest id of a stored session or of a sequence's owner: new ones are beyond it.
   SessionId Last() const;
 

@@ -14,7 +14,7 @@ namespace kvd {
 namespace {
 
 SnapshotInfo DescribeSnapshot(const layout::SnapshotRecord& record, std::string name) {
-  return {std::move(name), static_cast<SequenceHandle>(record.sequence), record.owner_uid,
+  return {std::move(name), static_cast<SequenceHandle>(record.sequence), OwnerId{record.owner},
           record.is_public != 0, record.published_unix_ms};
 }
 
@@ -72,7 +72,7 @@ Result<SequenceHandle> Snapshots::Publish(SequenceHandle source, const SequenceO
     std::memcpy(record.name, name.data(), name.size());
     record.sequence = static_cast<std::uint64_t>(handle);
     record.published_unix_ms = NowUnixMs();
-    record.owner_uid = owner.uid;
+    record.owner = static_cast<std::uint64_t>(owner.id);
     record.is_public = is_public ? 1 : 0;
     transaction.PutSnapshot(snapshot, record);
     transaction.Answer(handle, plan.record.cell_count, 1);

@@ -153,6 +153,14 @@ void Transaction::PutNew(std::uint32_t index, const layout::SequenceRecord& reco
   entry.put = PutRecord(index, record);
 }
 
+void Transaction::PutEdit(std::uint32_t index, std::uint32_t place,
+                          const layout::EditRecord& edit) {
+  store_.mutex.AssertHeld();
+  KVD_ASSERT(place < layout::kEditsKept);
+  store_.log.Put(store_.meta.history_offset(index) + place * sizeof edit,
+                 std::as_bytes(std::span(&edit, 1)));
+}
+
 void Transaction::Free(std::uint32_t index) {
   store_.mutex.AssertHeld();
   // The first 8 bytes alone, so that one commit record can free every sequence there is, and what the
@@ -187,7 +195,7 @@ void Transaction::PutSession(std::uint32_t index, const layout::SessionRecord& r
   store_.log.Put(store_.meta.session_offset(index), std::as_bytes(std::span(&record, 1)));
 }
 
-void Transaction::PutSessionClient(std::uint32_t index, const layout::SessionRecord& record) {
+void Transaction::PutSessionNote(std::uint32_t index, const layout::SessionRecord& record) {
   store_.mutex.AssertHeld();
   store_.log.Put(
       store_.meta.session_offset(index),

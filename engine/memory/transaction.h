@@ -58,13 +58,15 @@ class Transaction {
   // is_copy: of the one put just before, but for generation.
   void PutNew(std::uint32_t index, const layout::SequenceRecord& record, std::uint32_t alike,
               bool is_copy = false);
+  // One of the last edits of a sequence, at its place in the history; see NoteEdit.
+  void PutEdit(std::uint32_t index, std::uint32_t place, const layout::EditRecord& edit);
   void Free(std::uint32_t index);
   // A record whose cells and slots were never counted, since they do not hold together.
   void FreeUncounted(std::uint32_t index);
   void PutSnapshot(std::uint32_t index, const layout::SnapshotRecord& record);  // all zero: free
   void PutSession(std::uint32_t index, const layout::SessionRecord& record);    // all zero: free
-  void PutSessionClient(std::uint32_t index,
-                        const layout::SessionRecord& record);  // not its window
+  void PutSessionNote(std::uint32_t index,
+                      const layout::SessionRecord& record);  // not its window
   // The record's tokens are not those that its last request computed any more, if a client asked for
   // this edit.
   void EndRequest(layout::SequenceRecord* record) const;

@@ -289,6 +289,34 @@ Status ValidateState(ConstMetaView meta, const std::string& name,
   return {};
 }
 
+// The parent may be gone, and another sequence may have its record.
+Status ValidateHistory(ConstMetaView meta, const std::string& name,
+                       const layout::SequenceRecord& record, std::uint32_t index) {
+  const auto parent = static_cast<SequenceHandle>(record.parent);
+  const bool has_parent = parent != SequenceHandle::kNone;
+  if (has_parent &&
+      (GenerationOf(parent) == 0 || IndexOf(parent) >= meta.geometry().sequence_capacity)) {
+    return Corrupt(name + " parent", record.parent);
+  }
+  if (record.parent_cells > (has_parent ? kCellsMax : 0)) {
+    return Corrupt(name + " parent_cells", record.parent_cells);
+  }
+  if (record.reserved != 0) return Corrupt(name + " reserved", record.reserved);
+  const std::uint32_t kept = std::min(record.edit_count, layout::kEditsKept);
+  for (std::uint32_t at = 0; at < kept; ++at) {
+    const layout::EditRecord& edit = meta.history(index)[at];
+    const std::string field = name + " edit " + std::to_string(at);
+    if (edit.kind < layout::kEditRemoved || edit.kind > layout::kEditDivided) {
+      return Corrupt(field + " kind", edit.kind);
+    }
+    if (edit.first < 0 || edit.end <= edit.first) {
+      return Corrupt(field + " range",
+                     std::to_string(edit.first) + " to " + std::to_string(edit.end));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status meta_check::ValidateRecord(ConstMetaView meta, std::uint32_t index, ListArena* lists) {
@@ -322,6 +350,7 @@ Status ValidateSequence(ConstMetaView meta, std::uint32_t index, const CellLimit
   }
   if (record.cell_count > kCellsMax) return Corrupt(name + " cell_count", record.cell_count);
   KVD_CHECK_OK(ValidateGroups(meta, name, record, limits));
+  KVD_CHECK_OK(ValidateHistory(meta, name, record, index));
   return ValidateState(meta, name, record);
 }
 

@@ -71,18 +71,18 @@ Result<std::unique_ptr<PromptStore>> PromptStore::Open(Engine& engine, Options o
 
 // -------------------------------------------------------------------------------------------- names
 
-PromptStore::NameSpace PromptStore::NameSpaceOf(std::uint32_t uid, std::uint64_t salt) const {
+PromptStore::NameSpace PromptStore::NameSpaceOf(OwnerId owner, std::uint64_t salt) const {
   const auto half = [&](std::uint64_t number) {
-    return SipHash(directory_.key(), std::array<std::uint64_t, 3>{number, uid, salt});
+    return SipHash(directory_.key(),
+                   std::array<std::uint64_t, 3>{number, static_cast<std::uint64_t>(owner), salt});
   };
   // Zero says that a file is no entry.
   return {std::max<std::uint64_t>(1, half(1)), half(2)};
 }
 
 PrefixSpace PromptStore::SpaceOf(const NameSpace& name_space) {
-  return {.kind = PrefixSpace::Kind::kPrivate,
-          .uid = static_cast<std::uint32_t>(name_space[1]),
-          .salt = name_space[0]};
+  return {
+      .kind = PrefixSpace::Kind::kPrivate, .owner = OwnerId{name_space[1]}, .salt = name_space[0]};
 }
 
 std::string PromptStore::NameOf(const NameSpace& name_space,
@@ -213,11 +213,11 @@ void PromptStore::DropDamaged(const std::string& name, const Error& why) {
   if (options_.on_damaged) options_.on_damaged(name, why.message);
 }
 
-std::optional<StoredPrefix> PromptStore::Find(std::uint32_t uid, std::uint64_t salt,
+std::optional<StoredPrefix> PromptStore::Find(OwnerId owner, std::uint64_t salt,
                                               std::span<const TokenId> prompt,
                                               std::uint32_t held) const {
   if (prompt.size() <= held + 1) return std::nullopt;
-  const PrefixSpace space = SpaceOf(NameSpaceOf(uid, salt));
+  const PrefixSpace space = SpaceOf(NameSpaceOf(owner, salt));
   const auto serves = has_state_ ? PrefixIndex::Serves::kPoints : PrefixIndex::Serves::kAnyDepth;
   const MutexLock lock(mutex_);
   PrefixIndex::Match match;
@@ -254,7 +254,7 @@ Result<std::uint64_t> PromptStore::Write(SequenceExport& from, const std::atomic
     return Fail(Code::kUnsupported, "only what a prompt computed is kept for other prompts");
   }
   Read read;
-  read.name_space = NameSpaceOf(info.owner.uid, info.owner.namespace_salt);
+  read.name_space = NameSpaceOf(info.owner.id, info.owner.namespace_salt);
   read.tokens.assign(from.tokens().begin(), from.tokens().end());
   const std::string name = NameOf(read.name_space, read.tokens);
   std::string covering;
@@ -350,7 +350,7 @@ Result<SequenceHandle> PromptStore::LoadOpen(const StateFileReader& file,
                                              const StoredPrefix& prefix, const SequenceOwner& owner,
                                              std::span<const TokenId> prompt,
                                              const std::atomic<bool>* cancelled) {
-  const NameSpace expected = NameSpaceOf(owner.uid, owner.namespace_salt);
+  const NameSpace expected = NameSpaceOf(owner.id, owner.namespace_salt);
   if (!std::ranges::equal(file.header().name_space, expected) || file.sequences().size() != 1) {
     return Fail(Code::kCorrupt, "is of another namespace");
   }

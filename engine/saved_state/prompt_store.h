@@ -2,7 +2,7 @@
 // PromptDirectory that are of this model and configuration, and the index over them.
 //
 // An entry is a state file (state_layout.h) with one pristine sequence, in the name of a namespace
-// (uid and salt) of which it holds a keyed hash. Others may add and remove entries at any time:
+// (owner and salt) of which it holds a keyed hash. Others may add and remove entries at any time:
 // what the index says is checked when the entry is opened. A damaged one is removed and told of.
 // Threads: any; the mutex is held while the index is read or changed, never while a file is.
 #pragma once
@@ -58,7 +58,7 @@ class PromptStore {
 
   // The entry that begins with most of the prompt, all but its last token at most, if that is more
   // than `held` tokens.
-  std::optional<StoredPrefix> Find(std::uint32_t uid, std::uint64_t salt,
+  std::optional<StoredPrefix> Find(OwnerId owner, std::uint64_t salt,
                                    std::span<const TokenId> prompt, std::uint32_t held) const;
 
   // Writes the sequence, unless some entry already serves what it would. Returns the bytes written;
@@ -94,7 +94,7 @@ class PromptStore {
   };
 
   PromptStore(Engine& engine, Options options, PromptDirectory directory);
-  NameSpace NameSpaceOf(std::uint32_t uid, std::uint64_t salt) const;
+  NameSpace NameSpaceOf(OwnerId owner, std::uint64_t salt) const;
   static PrefixSpace SpaceOf(const NameSpace& name_space);
   std::string NameOf(const NameSpace& name_space, std::span<const TokenId> tokens) const;
   Status Scan();

@@ -15,8 +15,8 @@
 namespace kvd::test {
 namespace {
 
-constexpr SequenceOwner kOwner{1000, SessionId{5}, 0};
-constexpr SequenceOwner kOther{1001, SessionId{6}, 3};
+constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{5}, 0};
+constexpr SequenceOwner kOther{OwnerId{1001}, SessionId{6}, 3};
 
 class TagRotator final : public CellRotator {
  public:
@@ -103,7 +103,7 @@ bool Has(MemoryKind memory, OperationKind kind) {
 
 Operations::Operations(Memory& memory, MemoryKind kind, std::uint64_t seed, StepWindow& window)
     : memory_(memory), kind_(kind), random_(seed), window_(window) {
-  Must(memory_.sessions().Open({.id = kOwner.session, .owner_uid = kOwner.uid}));
+  Must(memory_.sessions().Open({.id = kOwner.session, .owner = kOwner.id}));
   base_ = Make(70);
   std::vector<Pos> positions;
   Must(memory_.holds().ReadCells(base_, 0, 70, &base_tokens_, &positions));
@@ -375,13 +375,14 @@ void Operations::Run(OperationKind kind) {
     }
     case kOpenSession:
     case kCloseSession: {
-      const StoredSession session{.id = kOther.session, .owner_uid = kOther.uid};
+      const SessionEntry session{.id = kOther.session, .owner = kOther.id};
       const auto open = [&] { return memory_.sessions().Open(session); };
       const auto close = [&] { return memory_.sessions().Close(session.id); };
       if (kind == kOpenSession) {
         Step(kind, open);
-        const ClientProcess process{.pid = In(1, 9), .start = In(1, 9), .pid_namespace = 1};
-        Step(kind, [&] { return memory_.sessions().SetProcess(session.id, process); });
+        SessionNote note{};
+        note.front() = note.back() = static_cast<std::byte>(In(1, 9));
+        Step(kind, [&] { return memory_.sessions().SetNote(session.id, note); });
         return Must(close());
       }
       Must(open());

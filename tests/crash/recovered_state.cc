@@ -3,6 +3,7 @@
 #include <cstring>
 #include <span>
 
+#include "engine/memory/history.h"
 #include "engine/memory/rebuild.h"
 
 namespace kvd::test {
@@ -20,12 +21,13 @@ class Describer {
       if (record.name[0] == 0) continue;
       state_.text += "snapshot ";
       state_.text += std::string_view(record.name, ::strnlen(record.name, sizeof record.name));
-      Numbers({record.sequence, record.owner_uid, record.is_public});
+      Numbers({record.sequence, record.owner, record.is_public});
     }
     for (const layout::SessionRecord& record : meta_.sessions()) {
       if (record.session == 0) continue;
       state_.text += "session";
-      Numbers({record.session, record.owner_uid, record.client_pid, record.client_start});
+      Numbers({record.session, record.owner});
+      for (const std::byte byte : record.note) Numbers({std::to_integer<std::uint64_t>(byte)});
       for (const layout::AppliedRecord& applied : record.applied) {
         if (applied.request == 0) continue;
         state_.text += " applied";
@@ -52,10 +54,17 @@ class Describer {
     state_.text += "sequence";
     Numbers({index, record.generation, record.flags});
     if ((record.flags & layout::kSequenceLive) == 0) return;
-    Numbers({record.owner_uid, record.owner_session, record.namespace_salt, record.cell_count,
+    Numbers({record.owner, record.owner_session, record.namespace_salt, record.cell_count,
              record.pristine_cells, static_cast<std::uint32_t>(record.next_pos), record.cross_cells,
              record.created_by, record.request, record.request_session, record.request_first_cell,
-             record.sampler.draw_count, record.sampler.cell_count, record.sampler.flags});
+             record.sampler.draw_count, record.sampler.cell_count, record.sampler.flags,
+             record.parent, record.parent_cells, record.edit_count});
+    for (const SequenceEdit& edit : EditsOf(meta_.history(index), record.edit_count)) {
+      state_.text += "edit";
+      Numbers({edit.unix_ms, static_cast<std::uint32_t>(edit.range.begin.value),
+               static_cast<std::uint32_t>(edit.range.end.value),
+               static_cast<std::uint32_t>(edit.delta), edit.kind, edit.request_kind});
+    }
     sums_.assign(1, kSumOfNothing);
     for (std::uint32_t group = 0; group < meta_.geometry().group_count; ++group) {
       Group(record, group);

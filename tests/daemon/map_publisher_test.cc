@@ -24,7 +24,7 @@ class MapPublisherTest : public ::testing::Test {
     return std::move(*reader);
   }
   SequenceHandle MakeSequence(std::uint32_t uid, std::size_t cells) {
-    const SequenceHandle handle = *memory().sequences().Create({uid, SessionId{uid}, 0});
+    const SequenceHandle handle = *memory().sequences().Create({OwnerId{uid}, SessionId{uid}, 0});
     const std::vector<TokenId> tokens(cells, 3);
     StepPlan plan;
     const AppendRequest request{handle, Pos{0}, tokens};
@@ -67,9 +67,9 @@ TEST_F(MapPublisherTest, AUidSeesItsOwnAndPublicSequencesAndTotalsOfAll) {
   const SequenceHandle mine = MakeSequence(kOwn, 40);
   const SequenceHandle theirs = MakeSequence(kOther, 10);
   const SequenceHandle shown =
-      *memory().snapshots().Publish(mine, {kOwn, SessionId{1}, 0}, "all", true, false);
+      *memory().snapshots().Publish(mine, {OwnerId{kOwn}, SessionId{1}, 0}, "all", true, false);
   const SequenceHandle hidden =
-      *memory().snapshots().Publish(mine, {kOwn, SessionId{1}, 0}, "own", false, false);
+      *memory().snapshots().Publish(mine, {OwnerId{kOwn}, SessionId{1}, 0}, "own", false, false);
   MapReader own = Read(kOwn);
   MapReader other = Read(kOther);
   publisher_.PublishNow();
@@ -104,7 +104,7 @@ std::vector<std::uint64_t> BlockWords(const MapReader& map) {
 TEST_F(MapPublisherTest, WhatAnotherUidDoesChangesNoBlockOfTheViewersMap) {
   const SequenceHandle mine = MakeSequence(kOwn, 40);
   const SequenceHandle shown =
-      *memory().snapshots().Publish(mine, {kOwn, SessionId{1}, 0}, "all", true, false);
+      *memory().snapshots().Publish(mine, {OwnerId{kOwn}, SessionId{1}, 0}, "all", true, false);
   MapReader map = Read(kOwn);
   publisher_.PublishNow();
   ASSERT_EQ(map.Refresh(), MapState::kLive);
@@ -117,7 +117,7 @@ TEST_F(MapPublisherTest, WhatAnotherUidDoesChangesNoBlockOfTheViewersMap) {
 
   const SequenceHandle theirs = MakeSequence(kOther, 70);
   expect_unchanged("a sequence of its own");
-  const SequenceOwner other{kOther, SessionId{kOther}, 0};
+  const SequenceOwner other{OwnerId{kOther}, SessionId{kOther}, 0};
   SequenceHandle fork{};
   ASSERT_TRUE(memory().sequences().Fork(theirs, other, {&fork, 1}));
   expect_unchanged("a fork of that");
@@ -140,7 +140,7 @@ TEST_F(MapPublisherTest, WhatAnotherUidDoesChangesNoBlockOfTheViewersMap) {
 TEST_F(MapPublisherTest, SharedCellsAreThoseThatVisibleSequencesShare) {
   const SequenceHandle mine = MakeSequence(kOwn, 40);
   SequenceHandle fork{};
-  ASSERT_TRUE(memory().sequences().Fork(mine, {kOwn, SessionId{kOwn}, 0}, {&fork, 1}, 34));
+  ASSERT_TRUE(memory().sequences().Fork(mine, {OwnerId{kOwn}, SessionId{kOwn}, 0}, {&fork, 1}, 34));
   MapReader map = Read(kOwn);
   publisher_.PublishNow();
   ASSERT_EQ(map.Refresh(), MapState::kLive);

@@ -2,13 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "daemon/owner_of_uid.h"
+
 namespace kvd {
 namespace {
 
 SequenceInfo OwnedBy(std::uint32_t uid, std::uint64_t session, std::uint32_t flags = 0) {
   SequenceInfo info;
   info.handle = MakeHandle(7, 1);
-  info.owner = {.uid = uid, .session = static_cast<SessionId>(session)};
+  info.owner = {.id = OwnerOf(uid), .session = static_cast<SessionId>(session)};
   info.flags = layout::kSequenceLive | flags;
   return info;
 }

@@ -164,7 +164,7 @@ TEST_F(RetryFilesTest, APartOfALoadThatAKillLeftBehindGoes) {
                         .request = static_cast<RequestId>(load.request),
                         .kind = load.verb,
                         .completes = false};
-  const SequenceOwner owner{.uid = kOwn, .session = kRetrySession, .namespace_salt = 0};
+  const SequenceOwner owner{.id = OwnerId{kOwn}, .session = kRetrySession, .namespace_salt = 0};
   ASSERT_TRUE(memory().sequences().Create(owner, part));
   Restart();
   EXPECT_EQ(CallNamed(Again(load), "name").code, Code::kOk);
@@ -214,7 +214,7 @@ TEST_F(RetryFilesTest, AnUploadIsTakenOnceAndAnImportAsksForItAgain) {
                         .request = static_cast<RequestId>(import.request),
                         .kind = import.verb,
                         .completes = false};
-  ASSERT_TRUE(memory().sequences().Create({.uid = kOwn, .session = kRetrySession}, part));
+  ASSERT_TRUE(memory().sequences().Create({.id = OwnerId{kOwn}, .session = kRetrySession}, part));
   const Answered again = Call(Again(import));
   EXPECT_EQ(again.code, Code::kConflict) << again.text();
   EXPECT_TRUE(memory().sequences().List().empty());

@@ -485,8 +485,8 @@ TEST_F(ReplayRetryTest, APartOfAForkThatAKillLeftBehindGoes) {
                   .kind = fork.verb,
                   .completes = false};
   SequenceHandle left;
-  ASSERT_TRUE(memory().sequences().Fork(source, {.uid = kOwn, .session = kRetrySession}, {&left, 1},
-                                        std::nullopt, part));
+  ASSERT_TRUE(memory().sequences().Fork(source, {.id = OwnerId{kOwn}, .session = kRetrySession},
+                                        {&left, 1}, std::nullopt, part));
   EXPECT_EQ(Call(Again(fork)).code, Code::kOk);
   EXPECT_EQ(memory().sequences().List().size(), 3u);
   EXPECT_FALSE(memory().sequences().Query(left).has_value() &&

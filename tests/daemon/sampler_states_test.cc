@@ -9,7 +9,7 @@
 namespace kvd {
 namespace {
 
-constexpr SequenceOwner kOwner{1000, SessionId{1}, 0};
+constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{1}, 0};
 
 std::shared_ptr<const SamplerOptions> Seeded(std::uint64_t seed) {
   SamplerOptions params;
@@ -46,7 +46,7 @@ TEST(SamplerStatesTest, OtherDaemonsFindThemInTheMemoryButForBiases) {
   ASSERT_TRUE(first.PutLoaded(source, kept));
   std::vector<SequenceHandle> forks(1);
   ASSERT_TRUE(memory.sequences().Fork(source, kOwner, forks));
-  const SequenceOwner other{.uid = 1001, .session = SessionId{2}, .namespace_salt = 0};
+  const SequenceOwner other{.id = OwnerId{1001}, .session = SessionId{2}, .namespace_salt = 0};
   std::vector<SequenceHandle> foreign(1);
   ASSERT_TRUE(memory.sequences().Fork(source, other, foreign));
   const SamplerStates second(memory, engine.config().vocab_size);

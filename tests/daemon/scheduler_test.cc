@@ -32,7 +32,7 @@ class SchedulerTest : public ::testing::Test {
 
   SequenceHandle NewSequence(const TestSession& client) {
     return *engine_.memory().sequences().Create(
-        {.uid = client.session()->uid(), .session = client.session()->id()});
+        {.id = OwnerId{client.session()->uid()}, .session = client.session()->id()});
   }
   RequestOrigin Begin(TestSession& client, std::uint64_t request, wire::Verb verb) {
     wire::Submission submission{};

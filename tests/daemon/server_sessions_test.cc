@@ -116,7 +116,7 @@ class ServerSessionsTest : public testing::Test {
   }
   SequenceHandle Create(const Greeted& owner) {
     return *engine_.memory().sequences().Create(
-        {.uid = kOwn, .session = static_cast<SessionId>(owner.welcome.session)});
+        {.id = OwnerId{kOwn}, .session = static_cast<SessionId>(owner.welcome.session)});
   }
   std::size_t Stored() { return engine_.memory().sessions().List().size(); }
   std::size_t Live() { return engine_.memory().sequences().List().size(); }
@@ -134,7 +134,7 @@ TEST_F(ServerSessionsTest, ATokenBringsTheSessionBack) {
   const RequestTag applied{.session = static_cast<SessionId>(first.welcome.session),
                            .request = static_cast<RequestId>(77)};
   ASSERT_TRUE(engine_.memory().sequences().Create(
-      {.uid = kOwn, .session = static_cast<SessionId>(first.welcome.session)}, applied));
+      {.id = OwnerId{kOwn}, .session = static_cast<SessionId>(first.welcome.session)}, applied));
   first.socket = UniqueFd();
   const Greeted second = Hello(kOwn, first.token());
   ASSERT_EQ(second.code(), Code::kOk) << second.welcome.message;
@@ -216,7 +216,7 @@ TEST_F(ServerSessionsTest, AProcessThatHasEndedIsNotWaitedFor) {
 }
 
 TEST_F(ServerSessionsTest, SequencesOfSessionsThatNobodyKnowsGoAtTheStart) {
-  ASSERT_TRUE(engine_.memory().sequences().Create({.uid = kOwn, .session = SessionId{9}}));
+  ASSERT_TRUE(engine_.memory().sequences().Create({.id = OwnerId{kOwn}, .session = SessionId{9}}));
   Start();
   EXPECT_EQ(Live(), 0u);
   EXPECT_EQ(Hello(kOwn).welcome.session, 10u);
@@ -224,7 +224,7 @@ TEST_F(ServerSessionsTest, SequencesOfSessionsThatNobodyKnowsGoAtTheStart) {
 
 // As a prompt cache that was killed while it read an entry leaves it.
 TEST_F(ServerSessionsTest, SequencesOfNobodyGoAtTheStart) {
-  const SequenceOwner nobody{.uid = kOwn, .session = SessionId::kNone, .namespace_salt = 0};
+  const SequenceOwner nobody{.id = OwnerId{kOwn}, .session = SessionId::kNone, .namespace_salt = 0};
   ASSERT_TRUE(engine_.memory().sequences().Create(nobody));
   const SequenceHandle read = *engine_.memory().sequences().Create(nobody);
   const std::vector<TokenId> tokens(40, 5);
@@ -259,12 +259,11 @@ TEST_F(ServerSessionsTest, ClientsThatHaveEndedAreNotWaitedForAfterARestart) {
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   // While the daemon runs, and before the next one does.
   EXPECT_TRUE(Eventually([&] { return Stored() == 1; }));
-  const StoredSession left = engine_.memory().sessions().List().front();
+  StoredSession left = SessionOf(engine_.memory().sessions().List().front());
   EXPECT_EQ(left.process, DescribeProcess(::getpid()));
   server_.reset();
-  ClientProcess earlier = left.process;
-  --earlier.start;  // another process of that number
-  ASSERT_TRUE(engine_.memory().sessions().SetProcess(left.id, earlier));
+  --left.process.start;  // another process of that number
+  ASSERT_TRUE(engine_.memory().sessions().SetNote(left.id, NoteOf(left)));
   Start();
   EXPECT_EQ(Stored(), 0u);
   EXPECT_EQ(Hello(kOwn, ours.token()).code(), Code::kSessionLost);

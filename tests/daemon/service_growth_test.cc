@@ -21,7 +21,7 @@ class ServiceGrowthTest : public ServiceTest, public testing::WithParamInterface
  protected:
   ServiceGrowthTest()
       : ServiceTest({.cells = 4096, .sequence_capacity = 17'000, .snapshot_capacity = 1'024}) {
-    const SequenceOwner owner{.uid = kOwn, .session = SessionId{1}};
+    const SequenceOwner owner{.id = OwnerId{kOwn}, .session = SessionId{1}};
     for (std::uint32_t made = 0; made < GetParam().sequences; ++made) {
       (void)*engine_.memory().sequences().Create(owner);
     }
@@ -81,7 +81,7 @@ TEST_P(ServiceGrowthTest, AListLooksAtEachRecordOnce) {
 TEST_P(ServiceGrowthTest, DroppingManyRetainedOnesTakesPortionsAndIsAnsweredInFull) {
   const SequenceHandle held = Filled(sibling_, 40);
   std::vector<SequenceHandle> forks(600);
-  const SequenceOwner owner{.uid = kOwn, .session = SessionId{2}};
+  const SequenceOwner owner{.id = OwnerId{kOwn}, .session = SessionId{2}};
   ASSERT_TRUE(engine_.memory().sequences().Fork(held, owner, forks));
   for (const SequenceHandle fork : forks) {
     ASSERT_TRUE(engine_.memory().sequences().SetOwner(fork, owner, layout::kSequenceRetained, 0));
@@ -90,7 +90,7 @@ TEST_P(ServiceGrowthTest, DroppingManyRetainedOnesTakesPortionsAndIsAnsweredInFu
   const Reply reply = Call(sibling_, Make(Verb::kDropRetained));
   EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
   EXPECT_EQ(reply.value0, 600);
-  EXPECT_TRUE(engine_.memory().sequences().RetainedOf(kOwn).empty());
+  EXPECT_TRUE(engine_.memory().sequences().RetainedOf(OwnerId{kOwn}).empty());
   EXPECT_TRUE(engine_.memory().sequences().Query(held));
 }
 

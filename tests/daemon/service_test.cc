@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "daemon/owner_of_uid.h"
 #include "shm/payload_codec.h"
 #include "tests/daemon/support/service_fixture.h"
 
@@ -186,7 +187,7 @@ TEST_F(ServiceTest, PublicSnapshotsReachStrangersAndPrivateOnesDoNot) {
   const Reply attached = CallText(stranger_, Make(Verb::kAttach), "ours");
   ASSERT_EQ(attached.code, Code::kOk) << Text(attached);
   EXPECT_EQ(attached.value1, 10);
-  EXPECT_EQ(engine_.memory().sequences().Query(attached.sequence)->owner.uid, kOther);
+  EXPECT_EQ(engine_.memory().sequences().Query(attached.sequence)->owner.id, OwnerOf(kOther));
   EXPECT_EQ(Call(stranger_, Make(Verb::kSnapshots)).output.size(), sizeof(wire::SnapshotEntry));
   EXPECT_EQ(Call(client_, Make(Verb::kSnapshots)).output.size(), 2 * sizeof(wire::SnapshotEntry));
 

@@ -70,6 +70,27 @@ TEST_F(OtherUidTest, AnAllowedUidConnectsAndSeesPublicSnapshotsOnly) {
   ExpectServesOthers();
 }
 
+TEST_F(OtherUidTest, TheLogShowsNoParentOfAnotherUid) {
+  const Client owner = Connect();
+  auto sequence = owner.NewSequence();
+  ASSERT_TRUE(sequence);
+  ASSERT_TRUE(sequence->Decode(std::vector<TokenId>(40, 7), Pos{0}, wire::LogitsWanted::kNone));
+  ASSERT_TRUE(sequence->Publish("public", wire::kFlagPublic));
+  EXPECT_EQ(AsOther([&] {
+              const auto client = Client::Connect({.socket_path = socket_path()});
+              if (!client) return 1;
+              auto attached = client->AttachSnapshot("public");
+              if (!attached) return 2;
+              const auto log = client->Log(attached->handle());
+              if (!log || log->size() != 2) return 3;
+              if ((*log)[0].parent != (*log)[1].sequence) return 4;
+              if ((*log)[1].parent != 0 || (*log)[1].parent_cells != 0) return 5;
+              if (client->Log(sequence->handle())) return 6;
+              return 0;
+            }),
+            0);
+}
+
 TEST_F(OtherUidTest, WhatItDoesChangesNoBlockOfAnotherUidsMap) {
   const auto owner = Client::Connect({.socket_path = socket_path(), .wants_map = true});
   ASSERT_TRUE(owner) << owner.error().message;

@@ -19,8 +19,8 @@ namespace {
 
 using namespace kvd;
 
-constexpr SequenceOwner kOwner{.uid = 1000, .session = SessionId{1}};
-constexpr SequenceOwner kOther{.uid = 1001, .session = SessionId{2}, .namespace_salt = 9};
+constexpr SequenceOwner kOwner{.id = OwnerId{1000}, .session = SessionId{1}};
+constexpr SequenceOwner kOther{.id = OwnerId{1001}, .session = SessionId{2}, .namespace_salt = 9};
 
 bool WriteSeed(const std::filesystem::path& path, std::span<const std::byte> bytes) {
   std::ofstream file(path, std::ios::binary);
@@ -53,7 +53,7 @@ Status Encode(Memory& memory, SequenceHandle handle, std::size_t count) {
 }
 
 Status Fill(Memory& memory, fuzz::MetaKind kind, std::uint32_t variant) {
-  KVD_CHECK_OK(memory.sessions().Open({.id = SessionId{1}, .owner_uid = 1000}));
+  KVD_CHECK_OK(memory.sessions().Open({.id = SessionId{1}, .owner = OwnerId{1000}}));
   KVD_TRY(const SequenceHandle base,
           memory.sequences().Create(kOwner,
                                     {.session = SessionId{1}, .request = RequestId{3}, .kind = 3}));

@@ -28,7 +28,7 @@ namespace {
 using namespace kvd;
 
 constexpr CellLimits kLimits{.vocab_size = 1000, .key_forms = 2};
-constexpr SequenceOwner kOwner{.uid = 1000, .session = SessionId{1}};
+constexpr SequenceOwner kOwner{.id = OwnerId{1000}, .session = SessionId{1}};
 
 struct Mover final : CellMover {
   void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t,
@@ -62,7 +62,8 @@ class FencedMeta {
     Fence(0, sizeof(layout::MetaHeader), meta.offsets().commit);
     const layout::MetaGeometry& geometry = meta.geometry();
     const MetaOffsets& at = meta.offsets();
-    Fence(at.sessions, geometry.session_capacity * sizeof(layout::SessionRecord), at.lists);
+    Fence(at.sessions, geometry.session_capacity * sizeof(layout::SessionRecord), at.histories);
+    Fence(at.histories, fuzz::HistoryBytes(geometry), at.lists);
     Fence(at.lists, std::size_t{geometry.list_unit_count} * layout::kListUnitBytes, at.cells[0]);
     for (std::uint32_t group = 0; group < geometry.group_count; ++group) {
       const bool is_last = group + 1 == geometry.group_count;
@@ -138,6 +139,9 @@ void Serve(Memory& memory, SequenceHandle handle, std::uint32_t choice) {
   const Result<SequenceInfo> info = memory.sequences().Query(handle);
   if (!info) return;
   KVD_ASSERT(memory.sequences().QueryUse(handle).has_value());
+  const Result<SequenceHistory> history = memory.sequences().QueryHistory(handle);
+  KVD_ASSERT(history.has_value() && history->edits.size() <= layout::kEditsKept);
+  for (const SequenceEdit& edit : history->edits) KVD_ASSERT(edit.range.begin < edit.range.end);
   std::vector<TokenId> tokens;
   std::vector<Pos> positions;
   KVD_ASSERT(memory.holds().ReadCells(handle, 0, ~0u, &tokens, &positions));

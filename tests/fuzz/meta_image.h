@@ -1,6 +1,6 @@
 // MetaImage: a small `meta` as a fuzz input, and back. An input is a byte that chooses the kind of
 // memory, a byte of flags and then, one after the other and as far as the input goes, the parts of
-// `meta` whose content matters: sequences, snapshots, sessions, lists, cells of each group, and the
+// `meta` whose content matters: sequences, snapshots, sessions, histories, lists, cells of each group, and the
 // beginning of the commit area. The header and what lies between the parts are not in it.
 #pragma once
 
@@ -55,12 +55,17 @@ inline MemoryOptions OptionsOf(MetaKind kind) {
   return options;
 }
 
+constexpr std::size_t HistoryBytes(const layout::MetaGeometry& geometry) {
+  return std::size_t{geometry.sequence_capacity} * layout::kEditsKept * sizeof(layout::EditRecord);
+}
+
 // The parts of a `meta` in the order of the input.
 inline std::vector<std::span<std::byte>> PartsOf(MetaView meta) {
   const layout::MetaGeometry& geometry = meta.geometry();
   std::vector<std::span<std::byte>> parts = {
       std::as_writable_bytes(meta.sequences()), std::as_writable_bytes(meta.snapshots()),
       std::as_writable_bytes(meta.sessions()),
+      meta.bytes().subspan(meta.offsets().histories, HistoryBytes(geometry)),
       meta.bytes().subspan(meta.offsets().lists,
                            std::size_t{geometry.list_unit_count} * layout::kListUnitBytes)};
   for (std::uint32_t group = 0; group < geometry.group_count; ++group) {

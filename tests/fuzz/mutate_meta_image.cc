@@ -27,8 +27,9 @@ class Mutator {
     at_.snapshots = geometry.sequence_capacity * sizeof(SequenceRecord);
     at_.sessions =
         at_.snapshots + std::size_t{geometry.snapshot_capacity} * sizeof(layout::SnapshotRecord);
-    at_.lists =
+    at_.histories =
         at_.sessions + std::size_t{geometry.session_capacity} * sizeof(layout::SessionRecord);
+    at_.lists = at_.histories + HistoryBytes(geometry);
     at_.cells = at_.lists + std::size_t{geometry.list_unit_count} * layout::kListUnitBytes;
   }
 
@@ -54,15 +55,16 @@ class Mutator {
   }
 
   std::size_t Place() {
-    switch (Below(10)) {
+    switch (Below(11)) {
       case 0:
       case 1: return LiveSequence() + Below(sizeof(SequenceRecord));
       case 2:
       case 3: return Entry().value_or(at_.lists) + Below(sizeof(Extent));
       case 4: return Cell() + Below(sizeof(layout::CellRecord));
       case 5: return at_.snapshots + Below(at_.sessions - at_.snapshots);
-      case 6: return at_.sessions + Below(at_.lists - at_.sessions);
+      case 6: return at_.sessions + Below(at_.histories - at_.sessions);
       case 7: return tables_.size() - std::min(tables_.size(), kCommitBytes) + Below(kCommitBytes);
+      case 8: return Edit();
       default: return Below(tables_.size());
     }
   }
@@ -75,6 +77,12 @@ class Mutator {
       if (record && (record->flags & layout::kSequenceLive) != 0) live.push_back(at);
     }
     return live.empty() ? 0 : live[Below(live.size())];
+  }
+  // Of one of the last edits of a sequence.
+  std::size_t Edit() {
+    const std::size_t index = LiveSequence() / sizeof(SequenceRecord);
+    return at_.histories + (index * layout::kEditsKept + Below(4)) * sizeof(layout::EditRecord) +
+           Below(sizeof(layout::EditRecord));
   }
   // Of a list of checkpoints or extents.
   std::optional<std::size_t> Entry() { return EntryOf(Below(geometry_.group_count + 1)); }
@@ -130,7 +138,7 @@ class Mutator {
 
   // Where the parts of an image begin, behind those of sequences.
   struct Places {
-    std::size_t snapshots = 0, sessions = 0, lists = 0, cells = 0;
+    std::size_t snapshots = 0, sessions = 0, histories = 0, lists = 0, cells = 0;
   };
 
   const layout::MetaGeometry& geometry_;

@@ -53,7 +53,7 @@ class RetryTest : public testing::Test {
  protected:
   explicit RetryTest(const FakeEngineOptions& options = {}) : engine_(options) {
     Restart();
-    EXPECT_TRUE(engine_.memory().sessions().Open(stored_));
+    EXPECT_TRUE(engine_.memory().sessions().Open(EntryOf(stored_)));
   }
 
   // As if the daemon had been killed: nobody ends anything, and another one starts.

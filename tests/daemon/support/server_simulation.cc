@@ -498,7 +498,7 @@ Status ServerSimulation::CheckAnswer(SessionId session, const SimulatedConnectio
 Status ServerSimulation::CheckAtRest() {
   // A goodbye counts on the connection that had the session then.
   std::vector<SessionId> stored;
-  for (const StoredSession& session : engine_.memory().sessions().List())
+  for (const SessionEntry& session : engine_.memory().sessions().List())
     stored.push_back(session.id);
   for (auto& [id, session] : sessions_) {
     const bool is_stored = std::ranges::find(stored, id) != stored.end();

@@ -123,7 +123,7 @@ class SharesTest : public ServedDaemonTest {
     }
     return retained;
   }
-  // No space, with the numbers of the uid that asked.
+  // No space, with the numbers of the owner that asked.
   static void ExpectRefusedByShare(const Error& error) {
     EXPECT_EQ(error.code, Code::kNoSpace) << error.message;
     EXPECT_THAT(error.message, testing::HasSubstr("owner 65534 holds"));

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-constexpr SequenceOwner kOwner{1000, SessionId{7}, 0};
+constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
 
 class AttachTest : public testing::Test {
  protected:
@@ -93,6 +93,12 @@ class AttachTest : public testing::Test {
     Damage(damage);
     ExpectCold(why);
   }
+  // What the log of a sequence tells.
+  SequenceHistory HistoryOf(SequenceHandle handle) {
+    Result<SequenceHistory> history = memory_->sequences().QueryHistory(handle);
+    if (!history) throw std::runtime_error(history.error().message);
+    return *history;
+  }
   void ExpectSound() {
     const Result<DerivedTables> rebuilt = RebuildTables(memory_->meta_bytes());
     ASSERT_TRUE(rebuilt) << rebuilt.error().message;
@@ -143,6 +149,37 @@ TEST_F(AttachTest, WhatWasCommittedIsThereAndCanBeGoneOnWith) {
   ExpectSound();
   ASSERT_TRUE(memory_->sequences().Drop(first_));
   EXPECT_EQ(memory_->Usage().free_blocks, memory_->Usage().total_blocks);
+}
+
+TEST_F(AttachTest, ParentsAndEditsAreThereAgain) {
+  Open();
+  Fill();
+  const std::vector<SequenceEdit> edits = HistoryOf(fork_).edits;
+  ASSERT_EQ(edits.size(), 2u);
+  EXPECT_TRUE(Open().is_warm);
+  EXPECT_EQ(HistoryOf(fork_).parent, first_);
+  EXPECT_EQ(HistoryOf(fork_).parent_cells, 70u);
+  EXPECT_EQ(HistoryOf(fork_).edits, edits);
+  EXPECT_EQ(HistoryOf(published_).parent, first_);
+  // It goes on behind them.
+  ASSERT_TRUE(memory_->sequences().RemoveRange(fork_, {Pos{3}, kPosEnd}));
+  EXPECT_EQ(HistoryOf(fork_).edit_count, 3u);
+  EXPECT_EQ(HistoryOf(fork_).edits[1], edits[1]);
+  EXPECT_EQ(HistoryOf(fork_).edits[2].range.begin, Pos{3});
+}
+
+TEST_F(AttachTest, ADamagedHistoryCostsItsSequenceAlone) {
+  Open();
+  Fill();
+  Damage([&](MetaView meta) { meta.history(IndexOf(fork_))[1].end = -5; });
+  const MemoryStart start = Open();
+  EXPECT_TRUE(start.is_warm);
+  ASSERT_EQ(start.lost.size(), 1u);
+  EXPECT_EQ(start.lost[0].handle, fork_);
+  EXPECT_THAT(start.lost[0].reason, HasSubstr("edit 1 range"));
+  EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
+  EXPECT_EQ(ContentsOf(*memory_, published_), contents_[2]);
+  ExpectSound();
 }
 
 TEST_F(AttachTest, BytesThatNoSequenceUsesGoBackToTheSystem) {
@@ -372,7 +409,7 @@ TEST_F(AttachTest, RandomDamageNeverGetsFurtherThanItsSequences) {
   options_.list_unit_count = 64;
   Open();
   Fill();
-  ASSERT_TRUE(memory_->sessions().Open({.id = SessionId{7}, .owner_uid = 1000}));
+  ASSERT_TRUE(memory_->sessions().Open({.id = SessionId{7}, .owner = OwnerId{1000}}));
   const std::vector<std::byte> good(memory_->meta_bytes().begin(), memory_->meta_bytes().end());
   const char* const scale = std::getenv("KVD_TEST_SCALE");
   const int rounds = static_cast<int>(1000 * (scale == nullptr ? 1.0 : std::atof(scale)));

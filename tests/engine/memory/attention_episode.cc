@@ -79,7 +79,7 @@ SequenceHandle AttentionEpisode::DrawHandle() {
 }
 
 SequenceOwner AttentionEpisode::AnyOwner() {
-  return {static_cast<std::uint32_t>(random_.In(1000, 1001)),
+  return {OwnerId{static_cast<std::uint64_t>(random_.In(1000, 1001))},
           SessionId{static_cast<std::uint64_t>(random_.In(1, 3))},
           static_cast<std::uint64_t>(random_.In(0, 1))};
 }

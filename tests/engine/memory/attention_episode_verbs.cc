@@ -29,7 +29,7 @@ void AttentionEpisode::Create() {
   const bool done = Judge("create", reference_.CheckRoom(1), ToStatus(handle), false);
   if (done) {
     ReferenceSequence sequence;
-    sequence.uid = owner.uid;
+    sequence.owner = static_cast<std::uint64_t>(owner.id);
     sequence.session = static_cast<std::uint64_t>(owner.session);
     sequence.salt = owner.namespace_salt;
     reference_.sequences[*handle] = sequence;
@@ -54,8 +54,8 @@ void AttentionEpisode::Fork() {
       Judge("fork", expected, memory_->sequences().Fork(source, owner, forks, cells), true);
   if (done) {
     for (const SequenceHandle fork : forks) {
-      reference_.Fork(source, fork, owner.uid, static_cast<std::uint64_t>(owner.session),
-                      owner.namespace_salt, cells);
+      reference_.Fork(source, fork, static_cast<std::uint64_t>(owner.id),
+                      static_cast<std::uint64_t>(owner.session), owner.namespace_salt, cells);
     }
   }
   Check(done);
@@ -170,11 +170,11 @@ void AttentionEpisode::Publish() {
       memory_->snapshots().Publish(source, owner, name, is_public, replace);
   const bool done = Judge("publish", expected, ToStatus(handle), true);
   if (done) {
-    reference_.Fork(source, *handle, owner.uid, static_cast<std::uint64_t>(owner.session),
-                    owner.namespace_salt, std::nullopt);
+    reference_.Fork(source, *handle, static_cast<std::uint64_t>(owner.id),
+                    static_cast<std::uint64_t>(owner.session), owner.namespace_salt, std::nullopt);
     reference_.sequences.at(*handle).is_published = true;
     if (replaces) Bury(existing->second.sequence);
-    reference_.snapshots[name] = {*handle, owner.uid, is_public};
+    reference_.snapshots[name] = {*handle, static_cast<std::uint64_t>(owner.id), is_public};
   }
   Check(done);
 }
@@ -205,7 +205,7 @@ void AttentionEpisode::SetOwner() {
       Judge("set owner", expected, memory_->sequences().SetOwner(handle, owner, set, clear), false);
   if (done) {
     ReferenceSequence& sequence = reference_.sequences.at(handle);
-    sequence.uid = owner.uid;
+    sequence.owner = static_cast<std::uint64_t>(owner.id);
     sequence.session = static_cast<std::uint64_t>(owner.session);
     sequence.salt = owner.namespace_salt;
     sequence.is_retained = (sequence.is_retained || (set & layout::kSequenceRetained) != 0) &&

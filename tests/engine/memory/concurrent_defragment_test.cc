@@ -13,7 +13,7 @@
 namespace kvd {
 namespace {
 
-constexpr SequenceOwner kOwner{1000, SessionId{1}, 0};
+constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{1}, 0};
 
 class NoBytes final : public CellMover {
  public:

@@ -6,20 +6,20 @@
 namespace kvd::memory_model {
 namespace {
 
-bool IsHeldBy(const layout::SequenceRecord& record, std::uint32_t uid) {
-  if ((record.flags & layout::kSequenceLive) == 0 || record.owner_uid != uid) return false;
+bool IsHeldBy(const layout::SequenceRecord& record, OwnerId owner) {
+  if ((record.flags & layout::kSequenceLive) == 0 || OwnerId{record.owner} != owner) return false;
   return (record.flags & layout::kSequenceRetained) == 0 ||
          (record.flags & (layout::kSequencePinned | layout::kSequencePublished)) != 0;
 }
 
 }  // namespace
 
-OwnerUse HeldBy(const ConstMetaView& meta, std::uint32_t uid) {
+OwnerUse HeldBy(const ConstMetaView& meta, OwnerId owner) {
   OwnerUse held;
   std::array<std::set<std::uint32_t>, layout::kGroupsMax> blocks;
   std::set<std::uint32_t> states, checkpoints, rows;
   for (const layout::SequenceRecord& record : meta.sequences()) {
-    if (!IsHeldBy(record, uid)) continue;
+    if (!IsHeldBy(record, owner)) continue;
     ++held.sequences;
     for (std::uint32_t group = 0; group < meta.geometry().group_count; ++group) {
       for (const layout::Extent& extent : meta.entries(record.extents[group])) {

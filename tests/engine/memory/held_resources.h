@@ -11,7 +11,7 @@
 
 namespace kvd::memory_model {
 
-OwnerUse HeldBy(const ConstMetaView& meta, std::uint32_t uid);
+OwnerUse HeldBy(const ConstMetaView& meta, OwnerId owner);
 
 // "blocks of group 1: 12 held of 10" for the first resource of which more is held; "": none.
 std::string Excess(const OwnerUse& held, const OwnerLimits& limits);

@@ -27,7 +27,8 @@ void KindEpisode::Verb() {
 }
 
 void KindEpisode::Create() {
-  const Result<SequenceHandle> handle = memory_->sequences().Create({1000, SessionId{1}, 0});
+  const Result<SequenceHandle> handle =
+      memory_->sequences().Create({OwnerId{1000}, SessionId{1}, 0});
   const bool done = Judge("create", reference_.CheckRoom(1), handle);
   if (done) reference_.sequences[*handle] = {};
   Check(done);
@@ -56,7 +57,7 @@ void KindEpisode::Fork() {
   SequenceHandle fork{};
   const bool done =
       Judge("fork", expected,
-            memory_->sequences().Fork(source, {1000, SessionId{1}, 0}, {&fork, 1}, cells));
+            memory_->sequences().Fork(source, {OwnerId{1000}, SessionId{1}, 0}, {&fork, 1}, cells));
   if (done) {
     reference_.Fork(source, fork, 1000, 1, 0, cells);
     texts_[fork] = texts_[source];
@@ -183,7 +184,7 @@ void KindEpisode::Publish() {
   const Code expected =
       reference_.Find(source) == nullptr ? Code::kNotFound : reference_.CheckRoom(1);
   const Result<SequenceHandle> handle =
-      memory_->snapshots().Publish(source, {1000, SessionId{1}, 0}, "name", true, true);
+      memory_->snapshots().Publish(source, {OwnerId{1000}, SessionId{1}, 0}, "name", true, true);
   const bool done = Judge("publish", expected, handle);
   if (done) {
     reference_.Fork(source, *handle, 1000, 1, 0, std::nullopt);
@@ -200,7 +201,7 @@ void KindEpisode::Retain() {
   const std::uint32_t flag = layout::kSequenceRetained;
   const bool sets = OneIn(2);
   const bool done = Judge("retain", reference_.CheckMutable(handle),
-                          memory_->sequences().SetOwner(handle, {1000, SessionId{1}, 0},
+                          memory_->sequences().SetOwner(handle, {OwnerId{1000}, SessionId{1}, 0},
                                                         sets ? flag : 0, sets ? 0 : flag));
   Check(done);
 }

@@ -42,7 +42,8 @@ void KindEpisode::SaveAndRestore() {
 
 void KindEpisode::RestoreFrom(const SequenceHold& hold, const std::vector<ReferenceCell>& cells,
                               const std::vector<std::uint32_t>& text) {
-  const Result<SequenceHandle> fresh = memory_->sequences().Create({1000, SessionId{1}, 0});
+  const Result<SequenceHandle> fresh =
+      memory_->sequences().Create({OwnerId{1000}, SessionId{1}, 0});
   const bool is_created = Judge("create", reference_.CheckRoom(1), fresh);
   if (is_created) reference_.sequences[*fresh] = {};
   Check(is_created);
@@ -118,7 +119,8 @@ void KindEpisode::Encode() {
   SequenceHandle handle = Any();
   // Most sequences have one already; a fresh one is made now and then.
   if (OneIn(2)) {
-    const Result<SequenceHandle> fresh = memory_->sequences().Create({1000, SessionId{1}, 0});
+    const Result<SequenceHandle> fresh =
+        memory_->sequences().Create({OwnerId{1000}, SessionId{1}, 0});
     const bool is_created = Judge("create", reference_.CheckRoom(1), fresh);
     if (is_created) {
       reference_.sequences[*fresh] = {};

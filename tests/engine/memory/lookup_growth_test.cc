@@ -9,8 +9,8 @@
 namespace kvd {
 namespace {
 
-constexpr SequenceOwner kOwn{1000, SessionId{1}, 0};
-constexpr SequenceOwner kOther{1001, SessionId{2}, 0};
+constexpr SequenceOwner kOwn{OwnerId{1000}, SessionId{1}, 0};
+constexpr SequenceOwner kOther{OwnerId{1001}, SessionId{2}, 0};
 
 class LookupGrowthTest : public testing::TestWithParam<std::uint32_t> {
  protected:
@@ -40,18 +40,18 @@ class LookupGrowthTest : public testing::TestWithParam<std::uint32_t> {
 
 TEST_P(LookupGrowthTest, WhatOneSessionAsksLooksAtItsOwnSequencesAlone) {
   const RequestTag request{.session = SessionId{2}, .request = RequestId{9}, .kind = 1};
-  EXPECT_EQ(memory_->sequences().UseOf(OwnerId{kOther.uid}), (OwnerUse{.sequences = 4}));
+  EXPECT_EQ(memory_->sequences().UseOf(kOther.id), (OwnerUse{.sequences = 4}));
   EXPECT_TRUE(memory_->sequences().Create(kOther, request));
   EXPECT_EQ(memory_->sessions().CreatedBy(SessionId{2}, RequestId{9}).size(), 1u);
   EXPECT_EQ(memory_->sessions().LastRequest(SessionId{2}), RequestId{9});
   EXPECT_EQ(memory_->sessions().Last(), SessionId{300});
   EXPECT_EQ(memory_->sequences().ListOf(SessionId{2}).size(), 5u);
-  EXPECT_TRUE(memory_->sequences().RetainedOf(kOther.uid).empty());
+  EXPECT_TRUE(memory_->sequences().RetainedOf(kOther.id).empty());
   EXPECT_TRUE(memory_->snapshots().Publish(handles_[0], kOther, "mine", true, false));
   SequenceHandle fork{};
   EXPECT_TRUE(memory_->sequences().Fork(handles_[0], kOther, {&fork, 1}));
   EXPECT_TRUE(memory_->sequences().Keep(handles_[0], SessionId{2}));
-  EXPECT_EQ(memory_->sequences().UseOf(OwnerId{kOther.uid}).sequences,
+  EXPECT_EQ(memory_->sequences().UseOf(kOther.id).sequences,
             2u);  // the kept one and the snapshot
   EXPECT_EQ(memory_->TakeLooks().records, 1u + 5u + 7u);
 }

@@ -7,7 +7,7 @@
 namespace kvd {
 namespace {
 
-constexpr SequenceOwner kOwner{1000, SessionId{1}, 0};
+constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{1}, 0};
 
 struct Seen {
   std::uint32_t cells = 0;

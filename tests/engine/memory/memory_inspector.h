@@ -100,7 +100,7 @@ class MemoryInspector {
     for (const SnapshotInfo& info : snapshots) {
       const ReferenceSnapshot& snapshot = reference.snapshots.at(info.name);
       ASSERT_EQ(info.sequence, snapshot.sequence);
-      ASSERT_EQ(info.owner_uid, snapshot.uid);
+      ASSERT_EQ(info.owner, OwnerId{snapshot.owner});
       ASSERT_EQ(info.is_public, snapshot.is_public);
     }
   }
@@ -146,7 +146,7 @@ class MemoryInspector {
   void ExpectInfo(SequenceHandle handle, const ReferenceSequence& sequence) {
     const Result<SequenceInfo> info = memory_->sequences().Query(handle);
     ASSERT_TRUE(info) << info.error().message;
-    ASSERT_EQ(info->owner.uid, sequence.uid);
+    ASSERT_EQ(info->owner.id, OwnerId{sequence.owner});
     ASSERT_EQ(info->owner.session, static_cast<SessionId>(sequence.session));
     ASSERT_EQ(info->owner.namespace_salt, sequence.salt);
     const bool is_edited = sequence.pristine < sequence.cells.size();
@@ -161,6 +161,7 @@ class MemoryInspector {
     ASSERT_EQ(info->edit_number, sequence.edit_number);
     ASSERT_EQ(info->next_pos.value, sequence.next_pos());
     ASSERT_EQ(info->first_pos.value, sequence.cells.empty() ? 0 : sequence.cells[0].position);
+    ASSERT_NO_FATAL_FAILURE(ExpectHistory(handle, sequence));
     std::uint32_t shared = 0;
     shifts_.clear();
     for (const ReferenceCell& cell : sequence.cells) {
@@ -171,6 +172,22 @@ class MemoryInspector {
     ASSERT_TRUE(use);
     ASSERT_EQ(use->shared_cells, shared);
     ASSERT_EQ(use->delta_count, std::set<std::int64_t>(shifts_.begin(), shifts_.end()).size());
+  }
+
+  void ExpectHistory(SequenceHandle handle, const ReferenceSequence& sequence) {
+    const Result<SequenceHistory> history = memory_->sequences().QueryHistory(handle);
+    ASSERT_TRUE(history);
+    ASSERT_EQ(history->parent, sequence.parent);
+    ASSERT_EQ(history->parent_cells, sequence.parent_cells);
+    ASSERT_EQ(history->edit_count, sequence.edits.size());
+    const std::size_t kept = std::min<std::size_t>(sequence.edits.size(), layout::kEditsKept);
+    ASSERT_EQ(history->edits.size(), kept);
+    for (std::size_t at = 0; at < kept; ++at) {
+      const SequenceEdit& edit = history->edits[at];
+      const ReferenceEdit found{edit.kind, edit.range.begin.value, edit.range.end.value,
+                                edit.delta};
+      ASSERT_TRUE(found == sequence.edits[sequence.edits.size() - kept + at]) << "edit " << at;
+    }
   }
 
   void ExpectCells(SequenceHandle handle, const ReferenceSequence& sequence) {

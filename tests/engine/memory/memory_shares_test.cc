@@ -12,8 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr SequenceOwner kOwner{1000, SessionId{1}, 0};
-constexpr SequenceOwner kOther{1001, SessionId{2}, 0};
+constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{1}, 0};
+constexpr SequenceOwner kOther{OwnerId{1001}, SessionId{2}, 0};
 
 class RulesByOwner final : public ShareRules {
  public:
@@ -29,7 +29,7 @@ class MemorySharesTest : public ::testing::Test {
  protected:
   MemorySharesTest() { memory_->SetShareRules(&rules_); }
 
-  OwnerLimits& LimitsOf(const SequenceOwner& owner) { return rules_.limits[OwnerId{owner.uid}]; }
+  OwnerLimits& LimitsOf(const SequenceOwner& owner) { return rules_.limits[owner.id]; }
   SequenceHandle NewSequence(const SequenceOwner& owner) {
     return *memory_->sequences().Create(owner);
   }
@@ -99,7 +99,7 @@ TEST_F(MemorySharesTest, APromiseCountsForItsOwner) {
 TEST_F(MemorySharesTest, RetainedSequencesGiveWayToAPromisedToken) {
   const SequenceHandle retained = NewSequence(kOwner);
   ASSERT_TRUE(AppendTokens(*memory_, retained, 1, 3 * 32));
-  constexpr SequenceOwner kNoSession{kOwner.uid, SessionId{0}, 0};
+  constexpr SequenceOwner kNoSession{kOwner.id, SessionId{0}, 0};
   ASSERT_TRUE(memory_->sequences().SetOwner(retained, kNoSession, layout::kSequenceRetained, 0));
   const SequenceHandle a = NewSequence(kOwner);
   const AppendPromise promise = *memory_->steps().Promise(a, 4 * 32);

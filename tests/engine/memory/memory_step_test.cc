@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr SequenceOwner kOwner{1000, SessionId{1}, 0};
+constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{1}, 0};
 
 TEST(MemoryStepTest, AFailedReserveNamesTheRequestAndKeepsTheOthersCells) {
   const auto memory = MakeMemory(SmallOptions(96));

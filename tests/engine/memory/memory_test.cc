@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr SequenceOwner kOwner{1000, SessionId{7}, 0};
+constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
 
 // Checks after each test that what the memory derived is what its bytes say.
 class MemoryTest : public testing::Test {
@@ -279,7 +279,7 @@ TEST_F(MemoryTest, KeepDropsTheSessionsOtherSequencesOnly) {
   const SequenceHandle kept = Make(3);
   const SequenceHandle dropped = Make(3);
   const SequenceHandle published = *memory_->snapshots().Publish(kept, kOwner, "p", false, false);
-  const SequenceHandle others = *memory_->sequences().Create({1000, SessionId{8}, 0});
+  const SequenceHandle others = *memory_->sequences().Create({OwnerId{1000}, SessionId{8}, 0});
   EXPECT_EQ(CodeOf(memory_->sequences().Keep(others, kOwner.session)), Code::kPermission);
   ASSERT_TRUE(memory_->sequences().Keep(kept, kOwner.session));
   EXPECT_TRUE(memory_->sequences().Query(kept));

@@ -32,11 +32,11 @@ class OwnerTableTest : public testing::Test {
       for (std::uint32_t index = 0; index < kCapacity; ++index) {
         const layout::SequenceRecord& record = records_[index];
         if ((record.flags & layout::kSequenceLive) == 0) continue;
-        if (record.owner_uid == owner && !IsEvictable(record.flags)) {
+        if (record.owner == owner && !IsEvictable(record.flags)) {
           ++use.sequences;
           use.list_units += record.extents[0].capacity_units + record.checkpoints.capacity_units;
         }
-        if (record.owner_uid == owner && (record.flags & layout::kSequenceRetained) != 0) {
+        if (record.owner == owner && (record.flags & layout::kSequenceRetained) != 0) {
           retained.push_back(index);
         }
         if (record.owner_session == owner) {
@@ -52,7 +52,7 @@ class OwnerTableTest : public testing::Test {
       for (const std::size_t portion : {1u, 3u, 64u}) {
         EXPECT_EQ(List(portion,
                        [&](auto* cursor, auto indices) {
-                         return table_.ListRetained(owner, cursor, indices);
+                         return table_.ListRetained(OwnerId{owner}, cursor, indices);
                        }),
                   retained);
         EXPECT_EQ(
@@ -109,7 +109,7 @@ TEST_F(OwnerTableTest, ItSaysWhatALookAtEveryRecordSays) {
       default:
         record = {};
         record.flags = layout::kSequenceLive;
-        record.owner_uid = pick(4);
+        record.owner = pick(4);
         record.owner_session = pick(4);
         record.created_by = pick(4);
         record.extents[0].capacity_units = pick(100);

@@ -21,8 +21,10 @@ using Candidate = PrefixIndex::Candidate;
 using Serves = PrefixIndex::Serves;
 using Tokens = std::vector<TokenId>;
 
-constexpr PrefixSpace kSpace{.kind = PrefixSpace::Kind::kPrivate, .uid = 1000, .salt = 0};
-constexpr PrefixSpace kSalted{.kind = PrefixSpace::Kind::kPrivate, .uid = 1000, .salt = 7};
+constexpr PrefixSpace kSpace{
+    .kind = PrefixSpace::Kind::kPrivate, .owner = OwnerId{1000}, .salt = 0};
+constexpr PrefixSpace kSalted{
+    .kind = PrefixSpace::Kind::kPrivate, .owner = OwnerId{1000}, .salt = 7};
 
 class PrefixIndexTest : public ::testing::Test {
  protected:
@@ -142,7 +144,8 @@ class Model {
       case 0:
       case 1: {
         if (held_.contains(other)) break;
-        const PrefixSpace space{.kind = PrefixSpace::Kind::kPrivate, .uid = Draw(2), .salt = 0};
+        const PrefixSpace space{
+            .kind = PrefixSpace::Kind::kPrivate, .owner = OwnerId{Draw(2)}, .salt = 0};
         index_.Add(other, space);
         held_[other].space = space;
         break;
@@ -223,7 +226,8 @@ class Model {
     }
     const Tokens more = DrawTokens(4);
     prompt.insert(prompt.end(), more.begin(), more.end());
-    const PrefixSpace space{.kind = PrefixSpace::Kind::kPrivate, .uid = Draw(2), .salt = 0};
+    const PrefixSpace space{
+        .kind = PrefixSpace::Kind::kPrivate, .owner = OwnerId{Draw(2)}, .salt = 0};
     for (const Serves serves : {Serves::kAnyDepth, Serves::kPoints})
       CheckFind(space, prompt, serves);
   }

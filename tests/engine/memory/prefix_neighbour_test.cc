@@ -8,9 +8,9 @@
 namespace kvd {
 namespace {
 
-constexpr SequenceOwner kOwner{1000, SessionId{7}, 0};
-constexpr SequenceOwner kSalted{1000, SessionId{7}, 5};
-constexpr SequenceOwner kStranger{1001, SessionId{8}, 0};
+constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
+constexpr SequenceOwner kSalted{OwnerId{1000}, SessionId{7}, 5};
+constexpr SequenceOwner kStranger{OwnerId{1001}, SessionId{8}, 0};
 
 class PrefixNeighbourTest : public testing::Test {
  protected:

@@ -18,9 +18,9 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-constexpr SequenceOwner kOwner{1000, SessionId{7}, 0};
-constexpr SequenceOwner kSalted{1000, SessionId{7}, 5};
-constexpr SequenceOwner kStranger{1001, SessionId{8}, 0};
+constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
+constexpr SequenceOwner kSalted{OwnerId{1000}, SessionId{7}, 5};
+constexpr SequenceOwner kStranger{OwnerId{1001}, SessionId{8}, 0};
 
 Tokens Count(TokenId first, std::size_t count) {
   Tokens tokens(count);
@@ -161,7 +161,7 @@ TEST_F(PrefixSharingTest, NamespacesAreWidenedByPublishing) {
   EXPECT_EQ(taken.cells, 63u);
   EXPECT_EQ(taken.origin, PrefixOrigin::kSnapshot);
   ASSERT_TRUE(memory_->snapshots().Unpublish("all"));
-  const SequenceOwner third{.uid = 1002};
+  const SequenceOwner third{.id = OwnerId{1002}};
   EXPECT_EQ(Take(Count(5000, 64), third).cells, 0u);
 }
 

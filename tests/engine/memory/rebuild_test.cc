@@ -21,7 +21,7 @@ class RebuildTest : public testing::Test {
  protected:
   void SetUp() override {
     memory_ = MakeMemory(SmallOptions(256));
-    const SequenceOwner owner{1000, SessionId{1}, 0};
+    const SequenceOwner owner{OwnerId{1000}, SessionId{1}, 0};
     const SequenceHandle a = *memory_->sequences().Create(owner);
     ASSERT_TRUE(AppendTokens(*memory_, a, 100, 70));
     SequenceHandle b{};
@@ -96,6 +96,31 @@ class RebuildTest : public testing::Test {
   std::unique_ptr<Memory> memory_;
   ConstMetaView view_;
 };
+
+TEST_F(RebuildTest, DamagedHistoriesAreNamed) {
+  ASSERT_EQ(view_.sequences()[1].edit_count, 1u);
+  const auto expect_edit = [&](const char* field, auto damage) {
+    Expect(field, [&](const Copy& copy) { damage(copy.meta.history(1)[0]); });
+  };
+  using layout::EditRecord;
+  expect_edit("sequence 1 edit 0 kind: 0", [](EditRecord& edit) { edit.kind = 0; });
+  expect_edit("sequence 1 edit 0 kind: 5", [](EditRecord& edit) { edit.kind = 5; });
+  expect_edit("sequence 1 edit 0 range: -1", [](EditRecord& edit) { edit.first = -1; });
+  expect_edit("sequence 1 edit 0 range: 10 to 10", [](EditRecord& edit) { edit.end = edit.first; });
+  ExpectRecord("sequence 1 edit 1 kind", [](SequenceRecord& record) { ++record.edit_count; });
+  ExpectRecord("parent: 4294967308", [](SequenceRecord& record) {
+    record.parent = static_cast<std::uint64_t>(MakeHandle(12, 1));
+  });
+  ExpectRecord("parent: 1", [](SequenceRecord& record) { record.parent = 1; });
+  ExpectRecord("parent_cells", [](SequenceRecord& record) { record.parent = 0; });
+  ExpectRecord("parent_cells", [](SequenceRecord& record) { record.parent_cells = 1u << 31; });
+  ExpectRecord("reserved", [](SequenceRecord& record) { record.reserved = 1; });
+  // What lies behind the edits that were made is not looked at.
+  const Copy copy = MakeCopy();
+  copy.meta.history(1)[1].kind = 77;
+  copy.meta.history(3)[0].kind = 77;
+  EXPECT_TRUE(RebuildTables(copy.bytes()));
+}
 
 TEST_F(RebuildTest, TheTablesOfUndamagedBytesAreTheLiveOnes) {
   const Copy copy = MakeCopy();

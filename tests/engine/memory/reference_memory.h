@@ -34,8 +34,16 @@ struct ReferenceCell {
   bool is_dropped = false;          // a window group does not hold it any more
 };
 
+struct ReferenceEdit {
+  int kind = 0;  // 1 removed, 2 copied, 3 shifted, 4 divided
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+  std::int64_t delta = 0;
+  friend bool operator==(const ReferenceEdit&, const ReferenceEdit&) = default;
+};
+
 struct ReferenceSequence {
-  std::uint32_t uid = 0;
+  std::uint64_t owner = 0;
   std::uint64_t session = 0;
   std::uint64_t salt = 0;
   bool is_retained = false;
@@ -45,13 +53,16 @@ struct ReferenceSequence {
   std::uint64_t content_number = 0;  // edits of the cells alone
   std::uint32_t pristine = 0;
   std::vector<ReferenceCell> cells;
+  SequenceHandle parent = SequenceHandle::kNone;
+  std::size_t parent_cells = 0;
+  std::vector<ReferenceEdit> edits;  // all
 
   std::int64_t next_pos() const { return cells.empty() ? 0 : cells.back().position + 1; }
 };
 
 struct ReferenceSnapshot {
   SequenceHandle sequence = SequenceHandle::kNone;
-  std::uint32_t uid = 0;
+  std::uint64_t owner = 0;
   bool is_public = false;
 };
 
@@ -93,17 +104,20 @@ class ReferenceMemory {
     if (cells && *cells > sequence->cells.size()) return Code::kInvalidArgument;
     return CheckRoom(count);
   }
-  void Fork(SequenceHandle source, SequenceHandle fork, std::uint32_t uid, std::uint64_t session,
+  void Fork(SequenceHandle source, SequenceHandle fork, std::uint64_t owner, std::uint64_t session,
             std::uint64_t salt, std::optional<std::uint32_t> cells) {
     ReferenceSequence copy = sequences.at(source);
     if (cells) copy.cells.resize(*cells);
     copy.pristine =
         std::min<std::uint32_t>(copy.pristine, static_cast<std::uint32_t>(copy.cells.size()));
-    copy.uid = uid;
+    copy.owner = owner;
     copy.session = session;
     copy.salt = salt;
     copy.is_retained = copy.is_pinned = copy.is_published = false;
     copy.edit_number = 1;
+    copy.parent = source;
+    copy.parent_cells = copy.cells.size();
+    copy.edits.clear();
     sequences[fork] = copy;
   }
 
@@ -125,6 +139,7 @@ class ReferenceMemory {
   std::uint32_t Remove(SequenceHandle handle, PosRange range) {
     ReferenceSequence& sequence = sequences.at(handle);
     const auto first = FirstIn(sequence, range);
+    Note(&sequence, 1, Copied(handle, range), 0);
     const std::size_t removed =
         std::erase_if(sequence.cells, [&](const ReferenceCell& cell) { return IsIn(cell, range); });
     if (removed > 0) Edited(&sequence, first);
@@ -151,6 +166,7 @@ class ReferenceMemory {
     const ReferenceSequence& from = sequences.at(source);
     ReferenceSequence& to = sequences.at(destination);
     const auto count = static_cast<std::uint32_t>(copied.size());
+    Note(&to, 2, copied, 0);
     if (to.cells.empty() && copied.front().k_id == from.cells.front().k_id &&
         copied.front().position == from.cells.front().position) {
       to.cells = copied;
@@ -191,6 +207,7 @@ class ReferenceMemory {
   void Add(SequenceHandle handle, PosRange range, std::int32_t delta) {
     ReferenceSequence& sequence = sequences.at(handle);
     const std::uint32_t first = FirstIn(sequence, range);
+    if (delta != 0) Note(&sequence, 3, Copied(handle, range), delta);
     bool any = false;
     for (ReferenceCell& cell : sequence.cells) {
       if (!IsIn(cell, range)) continue;
@@ -221,6 +238,7 @@ class ReferenceMemory {
   void Divide(SequenceHandle handle, PosRange range, std::int32_t divisor, std::uint32_t first_id) {
     ReferenceSequence& sequence = sequences.at(handle);
     const std::uint32_t first = FirstIn(sequence, range);
+    Note(&sequence, 4, Copied(handle, range), divisor);
     for (ReferenceCell& cell : sequence.cells) {
       if (!IsIn(cell, range)) continue;
       cell.position /= divisor;
@@ -305,6 +323,11 @@ class ReferenceMemory {
       if (IsIn(cell, range)) copied.push_back(cell);
     }
     return copied;
+  }
+  static void Note(ReferenceSequence* sequence, int kind, const std::vector<ReferenceCell>& cells,
+                   std::int64_t delta) {
+    if (cells.empty()) return;
+    sequence->edits.push_back({kind, cells.front().position, cells.back().position + 1, delta});
   }
   static std::uint32_t FirstIn(const ReferenceSequence& sequence, PosRange range) {
     std::uint32_t at = 0;

@@ -9,7 +9,7 @@
 namespace kvd::memory_model {
 namespace {
 
-constexpr std::uint32_t kFirstUid = 1000;
+constexpr std::uint64_t kFirstOwner = 1000;
 
 Code CodeOf(const Status& status) { return status ? Code::kOk : status.error().code; }
 
@@ -73,7 +73,7 @@ ResourceEpisode::ResourceEpisode(std::uint64_t seed, Kind kind, bool evicts, Res
 
 SequenceOwner ResourceEpisode::AnyOwner() {
   const auto number = static_cast<std::uint32_t>(In(0, kOwners - 1));
-  return {.uid = kFirstUid + number,
+  return {.id = OwnerId{kFirstOwner + number},
           .session = static_cast<SessionId>(1 + number),
           .namespace_salt = static_cast<std::uint64_t>(In(0, 1))};
 }
@@ -155,11 +155,10 @@ void ResourceEpisode::Judge(const char* verb, Code code, const std::string& mess
     ADD_FAILURE() << verb << " was refused and has changed meta: " << message;
   }
   for (std::uint32_t owner = 0; owner < kOwners; ++owner) {
-    const std::uint32_t uid = kFirstUid + owner;
-    const OwnerUse held = HeldBy(meta_, uid);
-    EXPECT_EQ(Excess(held, rules_.limits), "") << "uid " << uid << " after " << verb;
-    EXPECT_TRUE(memory_->sequences().UseOf(OwnerId{uid}) == held)
-        << "uid " << uid << " after " << verb;
+    const OwnerId id{kFirstOwner + owner};
+    const OwnerUse held = HeldBy(meta_, id);
+    EXPECT_EQ(Excess(held, rules_.limits), "") << "owner " << owner << " after " << verb;
+    EXPECT_TRUE(memory_->sequences().UseOf(id) == held) << "owner " << owner << " after " << verb;
   }
   if (tally_->operations % 64 != 0 || is_stepping_) return;
   const Result<DerivedTables> rebuilt = RebuildTables(memory_->meta_bytes());

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr SequenceOwner kOwner{1000, SessionId{7}, 0};
+constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
 
 class RestoreTest : public testing::Test {
  protected:

@@ -20,12 +20,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr SessionId kSession{7};
-constexpr SequenceOwner kOwner{.uid = 1000, .session = kSession, .namespace_salt = 0};
+constexpr SequenceOwner kOwner{.id = OwnerId{1000}, .session = kSession, .namespace_salt = 0};
 
-StoredSession MakeSession(SessionId id) {
-  StoredSession session{.id = id, .owner_uid = 1000, .token_key = {}, .token_hash = {}};
-  session.token_key.fill(1);
-  session.token_hash.fill(2);
+SessionEntry MakeSession(SessionId id) {
+  SessionEntry session{.id = id, .owner = OwnerId{1000}};
+  session.note.fill(std::byte{2});
   return session;
 }
 
@@ -333,7 +332,8 @@ TEST_F(SessionVerbsTest, StepsMarkTheirRequest) {
   EXPECT_EQ(memory_->sequences().Query(handle)->request_first_cell, std::nullopt);
   const auto tables = RebuildTables(memory_->meta_bytes());
   ASSERT_TRUE(tables) << tables.error().message;
-  ASSERT_TRUE(memory_->sequences().SetOwner(handle, {.uid = 1000}, layout::kSequenceRetained, 0));
+  ASSERT_TRUE(
+      memory_->sequences().SetOwner(handle, {.id = OwnerId{1000}}, layout::kSequenceRetained, 0));
   EXPECT_EQ(memory_->sequences().Query(handle)->request, RequestId{});
 }
 
@@ -349,14 +349,14 @@ TEST_F(SessionVerbsTest, SessionsComeAndGo) {
   const auto stored = memory_->sessions().List();
   ASSERT_EQ(stored.size(), 2u);
   EXPECT_EQ(stored[1].id, SessionId{9});
-  EXPECT_EQ(stored[1].owner_uid, 1000u);
-  EXPECT_EQ(stored[1].token_hash, MakeSession(SessionId{9}).token_hash);
-  EXPECT_EQ(stored[1].process, ClientProcess{});
-  const ClientProcess process{.pid = 5, .start = 6, .pid_namespace = 7};
-  ASSERT_TRUE(memory_->sessions().SetProcess(SessionId{9}, process));
-  EXPECT_EQ(memory_->sessions().List()[1].process, process);
-  EXPECT_EQ(memory_->sessions().List()[1].token_hash, stored[1].token_hash);
-  EXPECT_EQ(memory_->sessions().SetProcess(SessionId{8}, process).error().code, Code::kNotFound);
+  EXPECT_EQ(stored[1].owner, OwnerId{1000});
+  EXPECT_EQ(stored[1].note, MakeSession(SessionId{9}).note);
+  SessionNote note{};
+  note.back() = std::byte{5};
+  ASSERT_TRUE(memory_->sessions().SetNote(SessionId{9}, note));
+  EXPECT_EQ(memory_->sessions().List()[1].note, note);
+  EXPECT_EQ(memory_->sessions().List()[0].note, stored[0].note);
+  EXPECT_EQ(memory_->sessions().SetNote(SessionId{8}, note).error().code, Code::kNotFound);
   EXPECT_EQ(memory_->sessions().Last(), SessionId{9});
   EXPECT_EQ(*RebuildTables(memory_->meta_bytes()), memory_->derived());
   ASSERT_TRUE(memory_->sessions().Close(SessionId{9}));
@@ -382,7 +382,7 @@ TEST_F(SessionVerbsTest, DamagedSessionsAreNamed) {
     EXPECT_EQ(tables.error().code, Code::kCorrupt);
     EXPECT_THAT(tables.error().message, HasSubstr(named));
   };
-  expect("session 1: a free record", [](MetaView meta) { meta.sessions()[1].owner_uid = 1; });
+  expect("session 1: a free record", [](MetaView meta) { meta.sessions()[1].owner = 1; });
   expect("state", [](MetaView meta) { meta.sessions()[0].applied[0].state = 2; });
   expect("applied", [](MetaView meta) { meta.sessions()[0].applied[9].cells = 1; });
   expect("created", [](MetaView meta) { meta.sessions()[0].applied[0].created = 1025; });

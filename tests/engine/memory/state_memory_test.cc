@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr SequenceOwner kOwner{1000, SessionId{7}, 0};
+constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
 constexpr std::size_t kStateTokens = 400;
 
 class StateMemoryTest : public testing::Test {

@@ -48,7 +48,7 @@ class NumericFormTest : public testing::Test {
                               .state_directory = directory});
   }
   SequenceHandle Hold(Engine& engine) {
-    const SequenceHandle handle = *engine.memory().sequences().Create({.uid = kUid});
+    const SequenceHandle handle = *engine.memory().sequences().Create({.id = OwnerId{kUid}});
     (void)Feed(engine, handle, prompt_, 50);
     return handle;
   }
@@ -67,7 +67,7 @@ class NumericFormTest : public testing::Test {
     }
     const auto engine = Make(weights, with, deterministic);
     auto store = PromptStore::Open(*engine, options);
-    const auto found = (*store)->Find(kUid, 0, prompt_, 0);
+    const auto found = (*store)->Find(OwnerId{kUid}, 0, prompt_, 0);
     EXPECT_EQ((*store)->counts().entries_dropped, 0u);
     return found ? found->cells : 0;
   }

@@ -29,7 +29,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using Tokens = std::vector<TokenId>;
 
-constexpr std::uint32_t kUid = 1000;
+constexpr OwnerId kOwner{1000};
 constexpr std::uint64_t kSalt = 0x5a17'5a17'5a17'5a17;
 
 EngineOptions Options() {
@@ -55,7 +55,7 @@ class PromptStoreTest : public testing::Test {
   // A retained sequence with these tokens.
   static SequenceHandle Hold(Engine& engine, const Tokens& tokens, std::uint64_t salt = kSalt) {
     const SequenceHandle handle =
-        *engine.memory().sequences().Create({.uid = kUid, .namespace_salt = salt});
+        *engine.memory().sequences().Create({.id = kOwner, .namespace_salt = salt});
     (void)Feed(engine, handle, tokens, 50);
     EXPECT_TRUE(*engine.memory().prefixes().Retain(handle));
     return handle;
@@ -74,13 +74,13 @@ class PromptStoreTest : public testing::Test {
   }
   static std::uint32_t Found(const PromptStore& store, const Tokens& prompt,
                              std::uint64_t salt = kSalt) {
-    const auto found = store.Find(kUid, salt, prompt, 0);
+    const auto found = store.Find(kOwner, salt, prompt, 0);
     return found ? found->cells : 0;
   }
   static Result<SequenceHandle> Load(PromptStore& store, const Tokens& prompt) {
-    const auto found = store.Find(kUid, kSalt, prompt, 0);
+    const auto found = store.Find(kOwner, kSalt, prompt, 0);
     if (!found) return Fail(Code::kNotFound, "nothing was found");
-    return store.Load(*found, {.uid = kUid, .namespace_salt = kSalt}, prompt, nullptr);
+    return store.Load(*found, {.id = kOwner, .namespace_salt = kSalt}, prompt, nullptr);
   }
   std::vector<std::string> Entries() const {
     std::vector<std::string> names;
@@ -133,12 +133,12 @@ TEST_F(PromptStoreTest, OfALongerEntryOnlyWhatServesIsRead) {
   Tokens prompt = Cut(prompt_, 90);
   prompt.push_back((prompt_[90] + 1) % static_cast<TokenId>(shape_.vocab));
   prompt.insert(prompt.end(), {1, 2, 3});
-  const auto found = store->Find(kUid, kSalt, prompt, 0);
+  const auto found = store->Find(kOwner, kSalt, prompt, 0);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->cells, 90u);
   EXPECT_EQ(found->cells_read, 90u);
   EXPECT_LT(found->bytes_read, store->counts().entry_bytes);
-  EXPECT_FALSE(store->Find(kUid, kSalt, prompt, 90)) << "no more than is held";
+  EXPECT_FALSE(store->Find(kOwner, kSalt, prompt, 90)) << "no more than is held";
   const auto loaded = Load(*store, prompt);
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_EQ(engine->memory().sequences().Query(*loaded)->cell_count, 90u);
@@ -153,7 +153,7 @@ TEST_F(PromptStoreTest, NamespacesModelsAndTypesStayApart) {
   const auto store = Open(*engine);
   (void)Store(*store, *engine, prompt_);
   EXPECT_EQ(Found(*store, prompt_, kSalt + 1), 0u);
-  EXPECT_FALSE(store->Find(kUid + 1, kSalt, prompt_, 0));
+  EXPECT_FALSE(store->Find(OwnerId{1001}, kSalt, prompt_, 0));
   const std::vector<char> bytes = folder_.Bytes(Entries().front());
   const auto* const salt = reinterpret_cast<const char*>(&kSalt);
   EXPECT_EQ(std::search(bytes.begin(), bytes.end(), salt, salt + sizeof kSalt), bytes.end());
@@ -451,7 +451,7 @@ TEST_P(PromptStoreKindsTest, AnotherEngineGoesOnWithTheSameBits) {
   ASSERT_EQ(store->counts().entries, 1u);
   Tokens whole = Cut(prompt, held);
   whole.insert(whole.end(), more.begin(), more.end());
-  const auto found = store->Find(kUid, kSalt, whole, 0);
+  const auto found = store->Find(kOwner, kSalt, whole, 0);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->cells, held);
   EXPECT_EQ(found->cells_read, held);
@@ -460,7 +460,7 @@ TEST_P(PromptStoreKindsTest, AnotherEngineGoesOnWithTheSameBits) {
   ASSERT_TRUE(loaded) << loaded.error().message;
   ASSERT_TRUE(*other->memory().prefixes().Retain(*loaded));
   const SequenceHandle taker =
-      *other->memory().sequences().Create({.uid = kUid, .namespace_salt = kSalt});
+      *other->memory().sequences().Create({.id = kOwner, .namespace_salt = kSalt});
   const auto taken = other->memory().prefixes().Take(
       {.destination = taker, .tokens = whole, .applied = {}, .loaded = *loaded});
   ASSERT_TRUE(taken);

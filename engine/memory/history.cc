@@ -1,0 +1,50 @@
+#include "engine/memory/history.h"
+
+#include <algorithm>
+
+#include "engine/memory/record_functions.h"
+
+namespace kvd {
+namespace {
+
+using layout::kEditsKept;
+
+// So many are kept, wherever the count has begun anew.
+static_assert((std::uint64_t{1} << 32) % kEditsKept == 0);
+
+std::uint32_t CountAnother(std::uint32_t edit_count) {
+  return edit_count == ~0u ? ~0u - kEditsKept + 1 : edit_count + 1;
+}
+
+}  // namespace
+
+void NoteEdit(MemoryStore& store, Transaction& transaction, const NotedEdit& edit,
+              layout::SequenceRecord* record) {
+  const CellList cells = store.CellsOf(*edit.of);
+  transaction.PutEdit(edit.index, record->edit_count % kEditsKept,
+                      {.unix_ms = NowUnixMs(),
+                       .first = static_cast<std::int32_t>(cells.PositionAt(edit.cells.begin)),
+                       .end = static_cast<std::int32_t>(cells.PositionAt(edit.cells.end - 1)) + 1,
+                       .delta = edit.delta,
+                       .kind = edit.kind,
+                       .verb = transaction.tag().kind});
+  record->edit_count = CountAnother(record->edit_count);
+}
+
+std::vector<SequenceEdit> EditsOf(std::span<const layout::EditRecord> places,
+                                  std::uint32_t edit_count) {
+  const std::uint32_t kept = std::min(edit_count, kEditsKept);
+  std::vector<SequenceEdit> edits;
+  edits.reserve(kept);
+  for (std::uint32_t number = edit_count - kept; number != edit_count; ++number) {
+    const layout::EditRecord& record = places[number % kEditsKept];
+    edits.push_back({.unix_ms = record.unix_ms,
+                     .range = {Pos{record.first}, Pos{record.end}},
+                     .delta = record.delta,
+                     .kind = static_cast<layout::EditKind>(record.kind),
+                     .request_kind = record.verb});
+  }
+  return edits;
+}
+
+}  // namespace kvd
