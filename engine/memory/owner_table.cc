@@ -49,7 +49,8 @@ void OwnerTable::Follow(std::uint32_t index, const layout::SequenceRecord& recor
 }
 
 void OwnerTable::Put(std::uint32_t index, const Entry& entry) {
-  sessions_.insert({entry.session, entry.created_by, index});
+  // The ids of sessions and requests rise: a new place is often the last one.
+  sessions_.insert(sessions_.end(), Place{entry.session, entry.created_by, index});
   if (entry.request != 0) requests_.insert({entry.request_session, entry.request, index});
   if (entry.is_retained) retained_.insert({static_cast<std::uint64_t>(entry.owner), 0, index});
   if (!entry.is_held) return;
