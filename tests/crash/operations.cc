@@ -251,6 +251,12 @@ SequenceHandle Operations::ForkOf(SequenceHandle source, SequenceOwner owner) {
   return fork;
 }
 
+void Operations::FillHistory(SequenceHandle handle) {
+  for (std::uint32_t number = 0; number < layout::kEditsKept; ++number) {
+    Must(memory_.sequences().AddPositions(handle, {}, number % 2 == 0 ? 1 : -1));
+  }
+}
+
 void Operations::Forget(std::span<const SequenceHandle> handles) {
   Must(memory_.sequences().DropAll(handles));
 }
@@ -304,6 +310,7 @@ void Operations::Run(OperationKind kind) {
     case kCopy: return RunCopy();
     case kShift: {
       const SequenceHandle fork = ForkOf(base_, kOwner);
+      FillHistory(fork);
       const PosRange range{Pos{static_cast<std::int32_t>(In(0, 2) * In(1, 32))}, kPosEnd};
       const auto delta = static_cast<std::int32_t>(In(1, 9));
       Step(kind, [&, applied = Applied()] {

@@ -84,6 +84,8 @@ class Operations {
   layout::SamplerRecord Sampler();
   SequenceHandle Make(std::size_t cells, std::uint32_t key_form = 0);
   SequenceHandle ForkOf(SequenceHandle source, SequenceOwner owner);
+  // The next edit takes the place of one that is committed.
+  void FillHistory(SequenceHandle handle);
   std::vector<TokenId> Tokens(std::size_t count);
   void Append(SequenceHandle handle, std::size_t count, std::uint32_t key_form = 0);
   void Encode(SequenceHandle handle);
