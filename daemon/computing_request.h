@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "daemon/acquired_sequence.h"
-#include "daemon/held_bytes.h"
 #include "daemon/sequence_preparation.h"
 #include "daemon/session.h"
+#include "daemon/shares.h"
 #include "daemon/step_clock.h"
 #include "engine/engine.h"
 #include "engine/memory/append_promise.h"
@@ -36,9 +36,7 @@ struct RequestOrigin {
   RequestId request{};
   wire::Verb verb{};
   bool wants_progress = false;  // kFlagProgress
-  SharedCharge charge{};        // for its copy of the payload
-  // Counts the buffers of its work; null: they are not counted.
-  std::shared_ptr<HeldAccount> account{};
+  SharedShare share{};          // for its copy of the payload
 };
 
 // How a prompt that begins an empty sequence comes by its cells (PrefixSharing).
@@ -154,7 +152,7 @@ class ComputingRequest {
 
   const RequestOrigin& origin() const { return origin_; }
   // To be grown by what work allocates.
-  HeldCharge ChargeForWork() const { return HeldCharge(origin_.account); }
+  Share ShareForWork() const { return {origin_.session->account(), Resource::kHeldBytes}; }
   wire::Completion MakeCompletion() const;
   // Itself, as what it commits is marked.
   RequestTag applied() const;

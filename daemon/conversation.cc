@@ -40,9 +40,9 @@ std::optional<RequestId> CancelledBy(const wire::Submission& submission) {
 }
 
 Outcome HandleWith(Service& service, const std::shared_ptr<Session>& session,
-                   ReceivedSubmission& received, HeldCharge charge) {
+                   ReceivedSubmission& received, Share share) {
   try {
-    return service.Handle(session, received, std::move(charge));
+    return service.Handle(session, received, std::move(share));
   } catch (const std::bad_alloc&) {
     return ErrorReply({Code::kNoSpace, "no memory for this request"});
   }
@@ -51,10 +51,7 @@ Outcome HandleWith(Service& service, const std::shared_ptr<Session>& session,
 }  // namespace
 
 Conversation::Conversation(const Parts& parts, std::shared_ptr<Session> session)
-    : parts_(parts),
-      session_(std::move(session)),
-      mailbox_(std::make_shared<Mailbox>()),
-      account_(parts_.service.AccountOf(session_->uid())) {
+    : parts_(parts), session_(std::move(session)), mailbox_(std::make_shared<Mailbox>()) {
   mailbox_->conversation = this;
   watch_ = parts_.loop.WatchReadable(session_->socket(), [this] { OnReadable(); });
 }
@@ -143,11 +140,13 @@ Result<bool> Conversation::PumpOnce() {
 }
 
 Result<bool> Conversation::TakeSubmission() {
-  received_charge_ = HeldCharge(account_);
-  return session_->TakeSubmission(received_, parts_.service.tokens_max(),
-                                  [this](const wire::Submission& submission) {
-                                    return received_charge_.Grow(submission.payload_bytes);
-                                  });
+  received_share_ = Share();
+  const auto admit = [this](const wire::Submission& submission) -> Status {
+    if (submission.payload_bytes == 0) return {};
+    received_share_ = Share(session_->account(), Resource::kHeldBytes);
+    return received_share_.Grow(submission.payload_bytes);
+  };
+  return session_->TakeSubmission(received_, parts_.service.tokens_max(), admit);
 }
 
 Status Conversation::LookForCancels() {
@@ -172,7 +171,7 @@ bool Conversation::TakeActedOn(const wire::Submission& submission) {
 }
 
 void Conversation::HandleSubmission() {
-  Outcome outcome = HandleWith(parts_.service, session_, received_, std::move(received_charge_));
+  Outcome outcome = HandleWith(parts_.service, session_, received_, std::move(received_share_));
   pending_ = Pending{};
   pending_->completion.request = received_.submission.request;
   pending_->completion.verb = received_.submission.verb;
@@ -211,22 +210,22 @@ void Conversation::Answer(Reply reply) {
   const std::size_t arena_bytes = session_->output_bytes_max();
   PutReply(reply, &pending_->completion);
   pending_->output = std::move(reply.output);
-  pending_->charge = std::move(reply.charge);
+  pending_->share = std::move(reply.share);
   pending_->piece_bytes = arena_bytes;
   if (reply.unit_bytes > 0 || pending_->output.size() > arena_bytes) {
     const std::size_t unit = std::max<std::size_t>(reply.unit_bytes, 8);
     const std::size_t piece_bytes = std::min(kPieceBytesMax, arena_bytes / 2);
     pending_->piece_bytes = piece_bytes / unit * unit;
   }
-  if (!SendPending()) ChargePending();
+  if (!SendPending()) TakeShareOfPending();
 }
 
-void Conversation::ChargePending() {
-  if (pending_->charge != nullptr) return;
-  HeldCharge charge(account_);
-  const Status counted = charge.Grow(pending_->output.size());
+void Conversation::TakeShareOfPending() {
+  if (pending_->share != nullptr) return;
+  Share share(session_->account(), Resource::kHeldBytes);
+  const Status counted = share.Grow(pending_->output.size());
   if (counted) {
-    pending_->charge = std::make_shared<const HeldCharge>(std::move(charge));
+    pending_->share = std::make_shared<const Share>(std::move(share));
     return;
   }
   Reply refused = ErrorReply(counted.error());

@@ -53,7 +53,7 @@ class Conversation {
     std::vector<std::byte> output;
     std::size_t sent_bytes = 0;
     std::size_t piece_bytes = 0;
-    SharedCharge charge;  // null: the output is not counted yet
+    SharedShare share;  // null: the output is not counted yet
   };
   // What workers may still hold when the conversation is over.
   struct Mailbox {
@@ -76,16 +76,15 @@ class Conversation {
   bool TakeActedOn(const wire::Submission& submission);
   void Answer(Reply reply);
   // Counts what waits of the answer; in its place, if it is too much, the error.
-  void ChargePending();
+  void TakeShareOfPending();
   bool SendPending();  // true: nothing waits any more
   void Close(const Error& why);
 
   const Parts parts_;
   const std::shared_ptr<Session> session_;
   const std::shared_ptr<Mailbox> mailbox_;
-  const std::shared_ptr<HeldAccount> account_;
   ReceivedSubmission received_;
-  HeldCharge received_charge_;  // of its payload
+  Share received_share_;  // for its payload
   std::optional<Pending> pending_;
   bool in_work_ = false;                // pending_ awaits its contents
   std::uint32_t submissions_seen_ = 0;  // by LookForCancels, of those that wait

@@ -18,7 +18,7 @@ std::size_t EmbedRequest::work_left() const {
 
 void EmbedRequest::DoWork(Engine& engine, std::size_t tokens) {
   if (!work_) {
-    buffers_ = ChargeForWork();
+    buffers_ = ShareForWork();
     const Status counted = buffers_.Grow(EncoderBytes(engine.config(), tokens_.size()));
     if (!counted) return EndWith(counted.error());
     auto work = engine.StartEmbed(tokens_);

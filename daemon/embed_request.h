@@ -26,7 +26,7 @@ class EmbedRequest final : public ComputingRequest {
  private:
   const std::vector<TokenId> tokens_;
   const bool normalizes_;
-  HeldCharge buffers_;               // of the work
+  Share buffers_;               // of the work
   std::unique_ptr<EmbedWork> work_;  // null: not begun, or over
 };
 

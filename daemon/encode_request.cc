@@ -19,7 +19,7 @@ std::size_t EncodeRequest::work_left() const {
 
 void EncodeRequest::DoWork(Engine& engine, std::size_t tokens) {
   if (!work_) {
-    buffers_ = ChargeForWork();
+    buffers_ = ShareForWork();
     const Status counted = buffers_.Grow(EncoderBytes(engine.config(), tokens_.size()));
     if (!counted) return EndWith(counted.error());
     auto work = engine.StartEncode(sequence(), tokens_, applied());

@@ -27,7 +27,7 @@ class EncodeRequest final : public ComputingRequest {
  private:
   const std::vector<TokenId> tokens_;
   const TokenId start_token_;
-  HeldCharge buffers_;                // of the work
+  Share buffers_;                // of the work
   std::unique_ptr<EngineWork> work_;  // null: not begun, or over
 };
 

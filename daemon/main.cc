@@ -212,12 +212,14 @@ Status Serve(const DaemonOptions& options, int signals) {
 
   LogMemoryStart(engine->memory_start());
 
-  const QuotaPolicy quotas(options.quotas, ::geteuid(), options.admits_others());
+  Quotas quotas = options.quotas;
+  quotas.prompt_cache_bytes = std::uint64_t{options.cache_mb} << 20;
+  Shares shares(quotas, OwnerOf(::geteuid()), options.admits_others());
   AsioLoop loop;
   ThreadWorkers workers({.turns = options.workers});
   std::unique_ptr<SavedStates> saved_states;
   if (options.store) {
-    KVD_TRY(saved_states, SavedStates::Open(*options.store, *engine, quotas));
+    KVD_TRY(saved_states, SavedStates::Open(*options.store, *engine));
   }
   AsioLoop cache_loads;
   AsioLoop cache_spills;
@@ -229,7 +231,8 @@ Status Serve(const DaemonOptions& options, int signals) {
             *engine,
             {.path = *options.cache_directory,
              .bytes_max = std::uint64_t{options.cache_mb} << 20,
-             .tokens_min = options.cache_tokens_min},
+             .tokens_min = options.cache_tokens_min,
+             .shares = &shares},
             {.load = [&](std::function<void()> call) { cache_loads.Post(std::move(call)); },
              .spill = [&](std::function<void()> call) { cache_spills.Post(std::move(call)); }}));
   }
@@ -244,7 +247,7 @@ Status Serve(const DaemonOptions& options, int signals) {
        .workers = workers,
        .engine = *engine,
        .scheduler = scheduler,
-       .quotas = quotas,
+       .shares = shares,
        .saved_states = saved_states.get(),
        .prompt_cache = prompt_cache.get()},
       {.hello_deadline = std::chrono::milliseconds(options.hello_timeout_ms),

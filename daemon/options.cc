@@ -224,9 +224,11 @@ void DeclareFlags(FlagReader& flags, CLI::App& app, DaemonOptions& options) {
                "uploads, exports, requests and answers held for every other uid");
   flags.Number("--other-saved-bytes", &others.saved_bytes, 0, 1ull << 50,
                "saved states of every other uid");
-  flags.Share("--other-pool-share", &others.pool_share, "of the pool, for every other uid");
-  flags.Share("--reserve-share", &options.quotas.reserve_share,
-              "of the pool, kept for others where others may connect");
+  flags.Share("--other-pool-share", &others.pool_share,
+              "of the pool and of the files in --cache-dir, for every other uid");
+  flags.Share(
+      "--reserve-share", &options.quotas.reserve_share,
+      "of the pool and of the files in --cache-dir, kept for others where others may connect");
 
   flags.Level("--log-level", &options.log_level, "debug, info, warning, error, off");
   app.add_flag("!--no-sandbox", options.is_sandboxed,

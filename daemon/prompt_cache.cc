@@ -1,6 +1,7 @@
 #include "daemon/prompt_cache.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "daemon/log.h"
@@ -15,20 +16,27 @@ using Clock = std::chrono::steady_clock;
 // Every so many prompts that computing looked faster for, one is read all the same: disks and loads
 // of the machine change.
 constexpr std::uint64_t kTryAgainAfter = 32;
+static_assert(Quotas{}.prompt_cache_entries == PromptStore::kEntriesMax);
 
 }  // namespace
 
 Result<std::unique_ptr<PromptCache>> PromptCache::Open(Engine& engine, const Options& options,
                                                        Threads threads) {
   std::unique_ptr<PromptCache> cache(new PromptCache(engine, options, std::move(threads)));
-  KVD_TRY(cache->store_,
-          PromptStore::Open(engine,
-                            {.path = options.path,
-                             .bytes_max = options.bytes_max,
-                             .on_damaged = [](const std::string& name, const std::string& reason) {
-                               Log(LogLevel::kWarning, "cache_entry_dropped",
-                                   "entry=" + name + " reason=" + Quoted(reason));
-                             }}));
+  PromptStore::Options stored{.path = options.path,
+                              .bytes_max = options.bytes_max,
+                              .on_damaged = [](const std::string& name, const std::string& reason) {
+                                Log(LogLevel::kWarning, "cache_entry_dropped",
+                                    "entry=" + name + " reason=" + Quoted(reason));
+                              }};
+  if (options.shares != nullptr) {
+    stored.main_owner = options.shares->own();
+    stored.part_of = [&shares = *options.shares](OwnerId owner) {
+      return PromptUse{.bytes = shares.LimitOf(owner, Resource::kPromptCacheBytes),
+                       .entries = shares.LimitOf(owner, Resource::kPromptCacheEntries)};
+    };
+  }
+  KVD_TRY(cache->store_, PromptStore::Open(engine, std::move(stored)));
   return cache;
 }
 
@@ -82,10 +90,11 @@ void PromptCache::Spill(SequenceHandle handle) {
     case Code::kNotFound:
     case Code::kConflict: ++counts_.spills_missed; return;
     default:
-      ++counts_.spills_failed;
+      // The 1st, 2nd, 4th … failure is logged: an owner without room fails with each prompt.
+      if (!std::has_single_bit(++counts_.spills_failed)) return;
       Log(LogLevel::kWarning, "cache_write_failed",
-          "sequence=" + std::to_string(static_cast<std::uint64_t>(handle)) + " " +
-              Quoted(written.error().message));
+          "sequence=" + std::to_string(static_cast<std::uint64_t>(handle)) + " failures=" +
+              std::to_string(counts_.spills_failed) + " " + Quoted(written.error().message));
   }
 }
 

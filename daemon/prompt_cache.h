@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "daemon/measured_rate.h"
+#include "daemon/shares.h"
 #include "engine/engine.h"
 #include "engine/saved_state/prompt_store.h"
 #include "shm/mutex.h"
@@ -50,6 +51,8 @@ class PromptCache {
     std::string path;
     std::uint64_t bytes_max = 0;
     std::uint32_t tokens_min = 0;  // shorter ones are not written
+    const Shares* shares =
+        nullptr;  // null: an owner may have all of it; else it outlives the cache
   };
   // Has a call made soon, on another thread, one after the other. Both outlive the cache's calls.
   struct Threads {

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/held_bytes.h"
+#include "daemon/shares.h"
 #include "shm/error.h"
 #include "shm/ids.h"
 #include "shm/verb_slots.h"
@@ -30,7 +30,7 @@ struct Reply {
   // Output larger than one piece is cut at multiples of this; 0: only if it is larger than the
   // arena.
   std::uint32_t unit_bytes = 0;
-  SharedCharge charge{};  // of the output, if it is counted already
+  SharedShare share{};  // of the output, if it is counted already
 
   template <class T>
   void Append(const T& value) {

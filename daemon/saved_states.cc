@@ -87,8 +87,7 @@ std::uint64_t NowUnixMs() {
 
 }  // namespace
 
-Result<std::unique_ptr<SavedStates>> SavedStates::Open(const std::string& path, Engine& engine,
-                                                       const QuotaPolicy& quotas) {
+Result<std::unique_ptr<SavedStates>> SavedStates::Open(const std::string& path, Engine& engine) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return FailErrno("--store " + path);
   UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!directory) return FailErrno("--store " + path);
@@ -102,7 +101,7 @@ Result<std::unique_ptr<SavedStates>> SavedStates::Open(const std::string& path, 
   if (!OpenBeneath(directory.get(), ".", O_RDONLY | O_DIRECTORY)) {
     return FailErrno("--store " + path + ": openat2");
   }
-  return std::unique_ptr<SavedStates>(new SavedStates(std::move(directory), engine, quotas));
+  return std::unique_ptr<SavedStates>(new SavedStates(std::move(directory), engine));
 }
 
 Result<UniqueFd> SavedStates::OpenFolder(std::uint32_t uid, bool creates) const {
@@ -177,48 +176,20 @@ Result<std::optional<wire::LoadReply>> SavedStates::LoadedAlready(
   return std::optional(std::move(reply));
 }
 
-class SavedStates::Reservation {
- public:
-  Reservation(SavedStates& states, std::uint32_t uid, std::uint64_t bytes)
-      : states_(states), uid_(uid), bytes_(bytes) {}
-  Reservation(const Reservation&) = delete;
-  Reservation& operator=(const Reservation&) = delete;
-  ~Reservation() {
-    const MutexLock lock(states_.mutex_);
-    ++states_.reservations_ended_;
-    const auto found = states_.reserved_bytes_.find(uid_);
-    found->second -= bytes_;
-    if (found->second == 0) states_.reserved_bytes_.erase(found);
-  }
-
- private:
-  SavedStates& states_;
-  const std::uint32_t uid_;
-  const std::uint64_t bytes_;
-};
-
-Result<std::unique_ptr<SavedStates::Reservation>> SavedStates::Reserve(std::uint32_t uid,
-                                                                       int folder,
-                                                                       std::uint64_t wanted_bytes) {
+Result<Share> SavedStates::TakeShare(const std::shared_ptr<OwnerAccount>& account, int folder,
+                                     std::uint64_t wanted_bytes) {
   for (;;) {
-    std::uint64_t ended = 0;
-    {
-      const MutexLock lock(mutex_);
-      ended = reservations_ended_;
+    Share share(account, Resource::kSavedBytes);
+    const std::uint64_t written = files_written_.load();
+    std::uint64_t file_bytes = 0;
+    if (share.is_limited()) {
+      KVD_TRY(file_bytes, BytesIn(folder));
     }
-    std::uint64_t held_bytes = 0;
-    if (!quotas_.is_own(uid)) {
-      KVD_TRY(held_bytes, BytesIn(folder));
-    }
-    const MutexLock lock(mutex_);
-    // A file that was finished meanwhile is neither in the folder as it was read nor reserved.
-    if (ended != reservations_ended_) continue;
-    const auto found = reserved_bytes_.find(uid);
-    const std::uint64_t reserved_bytes = found == reserved_bytes_.end() ? 0 : found->second;
-    if (!quotas_.is_own(uid))
-      KVD_CHECK_OK(quotas_.CheckSavedBytes(uid, held_bytes + reserved_bytes, wanted_bytes));
-    reserved_bytes_[uid] = reserved_bytes + wanted_bytes;
-    return std::make_unique<Reservation>(*this, uid, wanted_bytes);
+    const Status taken = share.Grow(wanted_bytes, file_bytes);
+    // A file that was finished meanwhile is neither in the folder as it was read nor counted.
+    if (written != files_written_.load()) continue;
+    KVD_CHECK_OK(taken);
+    return share;
   }
 }
 
@@ -259,23 +230,23 @@ Result<wire::SaveReply> SavedStates::Save(const SaveCall& call, WorkControl& wor
   if (!writes) return reply;
   KVD_TRY(const UniqueFd folder, OpenFolder(call.uid, true));
   (void)RemoveStaleTemporaries(folder.get());
-  KVD_TRY(const std::unique_ptr<Reservation> reservation,
-          Reserve(call.uid, folder.get(), unpacked_bytes));
+  KVD_TRY(const Share share, TakeShare(call.account, folder.get(), unpacked_bytes));
   struct stat about{};
   const bool exists = ::fstatat(folder.get(), call.name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
   const bool replaces = call.replace || earlier;
   if (exists && !replaces) return Fail(Code::kExists, "'" + call.name + "': exists already");
   Memory& memory = engine_.memory();
   KVD_CHECK_OK(memory.sessions().Remember(call.attempt.applied, Sessions::Stage::kBegun, 0));
-  KVD_TRY(const SaveReport report,
-          SaveSequences(engine_, items, call.profile, std::move(sections),
-                        {.directory = folder.get(), .name = call.name, .replace = replaces},
-                        kThreads, work));
+  const Result<SaveReport> report = SaveSequences(
+      engine_, items, call.profile, std::move(sections),
+      {.directory = folder.get(), .name = call.name, .replace = replaces}, kThreads, work);
+  ++files_written_;
+  if (!report) return std::unexpected(report.error());
   KVD_CHECK_OK(memory.sessions().Remember(call.attempt.applied, Sessions::Stage::kEnded, 0));
-  reply.file_bytes = report.file_bytes;
+  reply.file_bytes = report->file_bytes;
   Log(LogLevel::kInfo, "save",
       "name=" + call.name + " sequences=" + std::to_string(call.sequences.size()) +
-          " cells=" + std::to_string(cells) + " bytes=" + std::to_string(report.file_bytes) +
+          " cells=" + std::to_string(cells) + " bytes=" + std::to_string(report->file_bytes) +
           " uid=" + std::to_string(call.uid));
   return reply;
 }

@@ -6,19 +6,18 @@
 // opened inside the uid's folder, through no symbolic link.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "daemon/quotas.h"
 #include "daemon/reply.h"
 #include "daemon/sampler_states.h"
+#include "daemon/shares.h"
 #include "engine/engine.h"
 #include "engine/saved_state/load_sequence.h"
 #include "engine/saved_state/save_sequences.h"
-#include "shm/mutex.h"
 #include "shm/unique_fd.h"
 #include "shm/verb_table.h"
 #include "shm/work_control.h"
@@ -37,12 +36,12 @@ class SavedStates {
  public:
   // Opens the directory, making its last component if it is missing. Everything given outlives it.
   // Errors, naming the path: kPermission (another owner, others may write), kIo.
-  static Result<std::unique_ptr<SavedStates>> Open(const std::string& path, Engine& engine,
-                                                   const QuotaPolicy& quotas);
+  static Result<std::unique_ptr<SavedStates>> Open(const std::string& path, Engine& engine);
 
   struct SaveCall {
     FileAttempt attempt{};
     std::uint32_t uid = 0;
+    std::shared_ptr<OwnerAccount> account;  // null: its bytes are not counted
     std::vector<SequenceHandle> sequences;
     Status readable{};  // an error of the sequences, where the call is not answered already
     SaveProfile profile;
@@ -61,8 +60,8 @@ class SavedStates {
                                const FileAttempt& attempt = {});
 
  private:
-  SavedStates(UniqueFd directory, Engine& engine, const QuotaPolicy& quotas)
-      : directory_(std::move(directory)), engine_(engine), quotas_(quotas) {}
+  SavedStates(UniqueFd directory, Engine& engine)
+      : directory_(std::move(directory)), engine_(engine) {}
 
   // The uid's folder; made if `creates`. Error: kNotFound.
   Result<UniqueFd> OpenFolder(std::uint32_t uid, bool creates) const;
@@ -76,20 +75,16 @@ class SavedStates {
   // heard of it. Error: kConflict.
   Result<std::optional<wire::LoadReply>> LoadedAlready(const FileAttempt& attempt,
                                                        const Result<StateFileReader>& file);
-  // Bytes that a save may write, counted for its uid until it has ended.
-  class Reservation;
-  // Error: kNoSpace (the uid may not hold that many more bytes).
-  Result<std::unique_ptr<Reservation>> Reserve(std::uint32_t uid, int folder,
-                                               std::uint64_t wanted_bytes);
+  // A share of the bytes that a save may write, beside the files of the folder; to be kept until
+  // the save has ended. Error: kNoSpace (the owner may not hold that many more bytes).
+  Result<Share> TakeShare(const std::shared_ptr<OwnerAccount>& account, int folder,
+                          std::uint64_t wanted_bytes);
   wire::SavedEntry Describe(int folder, const std::string& name) const;
 
   const UniqueFd directory_;
   Engine& engine_;
-  const QuotaPolicy& quotas_;
-  Mutex mutex_;
-  // By uid, of saves in work.
-  std::unordered_map<std::uint32_t, std::uint64_t> reserved_bytes_ KVD_GUARDED_BY(mutex_);
-  std::uint64_t reservations_ended_ KVD_GUARDED_BY(mutex_) = 0;
+  // Files that saves may have made, each counted before the save gives its share back.
+  std::atomic<std::uint64_t> files_written_{0};
 };
 
 }  // namespace kvd

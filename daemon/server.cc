@@ -38,22 +38,13 @@ Server::Server(const Parts& parts, const ServerOptions& options)
       options_(options),
       limited_log_(parts.loop),
       service_(
-          parts.engine, parts.scheduler, parts.quotas,
+          parts.engine, parts.scheduler, parts.shares,
           {.pid_of_session = [this](SessionId session) -> std::uint32_t {
              const auto found = conversations_.find(session);
              if (found == conversations_.end()) return 0;
              return static_cast<std::uint32_t>(found->second->session()->identity().peer.pid);
            },
            .session_count = [this] { return static_cast<std::uint32_t>(conversations_.size()); },
-           .requests_in_flight =
-               [this](std::uint32_t uid) {
-                 std::uint32_t requests = 0;
-                 for (const auto& [id, conversation] : conversations_) {
-                   const Session& session = *conversation->session();
-                   if (session.uid() == uid) requests += session.requests_in_flight();
-                 }
-                 return requests;
-               },
            .saved_states = parts.saved_states,
            .prompt_cache = parts.prompt_cache},
           options.prefixes),
@@ -107,25 +98,23 @@ void Server::CloseAll() {
 }
 
 Server::Counts Server::CountAll() const {
-  Counts counts{.hellos = hellos_.size(),
-                .conversations = conversations_.size(),
-                .waiting_sessions = waiting_.count(),
-                .connections = {}};
-  for (const auto& [uid, held] : counts_) {
-    if (held.connections > 0) counts.connections[uid] = held.connections;
-  }
-  return counts;
+  return {.hellos = hellos_.size(),
+          .conversations = conversations_.size(),
+          .waiting_sessions = waiting_.count(),
+          .connections = parts_.shares.ListHeld(Resource::kConnections)};
 }
 
 void Server::Accept(UniqueFd socket, const PeerCredentials& peer, const Status& admitted) {
   if (!admitted) return Refuse(socket.get(), peer, admitted.error());
-  UidCounts& counts = counts_[peer.uid];
-  if (Status allowed = parts_.quotas.CheckConnections(peer.uid, counts.connections); !allowed) {
-    return Refuse(socket.get(), peer, allowed.error());
+  SessionShares shares{.account = parts_.shares.AccountOf(OwnerOf(peer.uid))};
+  shares.connection = Share(shares.account, Resource::kConnections);
+  if (Status taken = shares.connection.Grow(1); !taken) {
+    return Refuse(socket.get(), peer, taken.error());
   }
-  ++counts.connections;
   const HelloNumber number{++last_hello_};
-  hellos_[number].connection = std::make_unique<PendingHello>(
+  Hello& hello = hellos_[number];
+  hello.shares = std::move(shares);
+  hello.connection = std::make_unique<PendingHello>(
       parts_.loop, std::move(socket), peer, options_.hello_deadline,
       PendingHello::Callbacks{
           .introduced = [this,
@@ -148,7 +137,6 @@ void Server::RefuseHello(HelloNumber number, const Error& why) {
   if (found == hellos_.end()) return;
   const PendingHello& refused = *found->second.connection;
   Refuse(refused.socket(), refused.peer(), why);
-  ReleaseConnection(refused.peer().uid);
   EndHello(number);
 }
 
@@ -158,12 +146,6 @@ void Server::EndHello(HelloNumber number) {
   // It may be in one of its own callbacks.
   parts_.loop.Post(
       [connection = std::shared_ptr<PendingHello>(std::move(ended.mapped().connection))] {});
-}
-
-void Server::ReleaseConnection(std::uint32_t uid) {
-  const auto found = counts_.find(uid);
-  if (found == counts_.end()) return;
-  if (--found->second.connections == 0) counts_.erase(found);
 }
 
 void Server::Introduce(HelloNumber number, const wire::CheckedHello& asked) {
@@ -276,11 +258,11 @@ Status Server::Open(Hello& opened) {
   const wire::CheckedHello& hello = opened.asked;
   const Opening& opening = *opened.opening;
   const PeerCredentials peer = opened.connection->peer();
-  UidCounts& counts = counts_[peer.uid];
-  const std::uint64_t result_bytes = hello.geometry.result_arena_bytes;
-  const std::uint64_t request_bytes = hello.geometry.request_arena_bytes;
-  KVD_CHECK_OK(parts_.quotas.CheckResultBytes(peer.uid, counts.result_bytes, result_bytes));
-  KVD_CHECK_OK(parts_.quotas.CheckRequestBytes(peer.uid, counts.request_bytes, request_bytes));
+  const std::shared_ptr<OwnerAccount>& account = opened.shares.account;
+  Share results(account, Resource::kResultArenaBytes);
+  KVD_CHECK_OK(results.Grow(hello.geometry.result_arena_bytes));
+  Share requests(account, Resource::kRequestArenaBytes);
+  KVD_CHECK_OK(requests.Grow(hello.geometry.request_arena_bytes));
   const SessionId id = opening.session.id;
   KVD_TRY(CreatedChannel created,
           CreateChannel(hello.geometry, "kvd-" + std::to_string(static_cast<std::uint64_t>(id))));
@@ -316,8 +298,8 @@ Status Server::Open(Hello& opened) {
     return sent;
   }
 
-  counts.result_bytes += result_bytes;
-  counts.request_bytes += request_bytes;
+  opened.shares.result_arena = std::move(results);
+  opened.shares.request_arena = std::move(requests);
   const bool is_stored = opening.token != SessionToken{};
   StoredSession stored = opening.session;
   if (const ClientProcess process = DescribeProcess(peer.pid); process != stored.process) {
@@ -335,7 +317,7 @@ Status Server::Open(Hello& opened) {
                       .stored = is_stored ? std::optional(stored) : std::nullopt,
                       .returns = hello.returns},
       opened.connection->TakeSocket(), std::move(created.channel),
-      [this](SessionId wanting) { WantPump(wanting); });
+      [this](SessionId wanting) { WantPump(wanting); }, std::move(opened.shares));
   conversations_.emplace(
       id,
       std::make_unique<Conversation>(
@@ -372,9 +354,6 @@ std::shared_ptr<Conversation> Server::EndSession(SessionId id, const Error& why,
   } else {
     service_.SessionClosed(id);
   }
-  counts_[session.uid()].result_bytes -= session.output_bytes_max();
-  counts_[session.uid()].request_bytes -= session.request_arena_bytes();
-  ReleaseConnection(session.uid());
   if (session.identity().watches_map) maps_.Unwatch(session.uid());
   const std::string fields =
       SessionText(id) + " " + PeerText(session.identity().peer) + " " + ErrorText(why);

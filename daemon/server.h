@@ -16,9 +16,9 @@
 #include "daemon/listener.h"
 #include "daemon/map_publisher.h"
 #include "daemon/pending_hello.h"
-#include "daemon/quotas.h"
 #include "daemon/scheduler.h"
 #include "daemon/service.h"
+#include "daemon/shares.h"
 #include "daemon/waiting_sessions.h"
 #include "daemon/workers.h"
 #include "engine/engine.h"
@@ -42,7 +42,7 @@ class Server {
     Workers& workers;
     Engine& engine;
     Scheduler& scheduler;
-    const QuotaPolicy& quotas;
+    Shares& shares;
     SavedStates* saved_states = nullptr;  // null: nothing can be saved
     PromptCache* prompt_cache = nullptr;  // null: there is none
   };
@@ -66,18 +66,11 @@ class Server {
     std::size_t hellos = 0;         // connections without a session
     std::size_t conversations = 0;  // connections with one
     std::size_t waiting_sessions = 0;
-    std::map<std::uint32_t, std::uint32_t> connections;  // by uid, as they count for its quota
+    std::map<OwnerId, std::uint64_t> connections;  // as they count for their owners
   };
   Counts CountAll() const;
 
  private:
-  // What a uid has of what is counted by connection.
-  struct UidCounts {
-    std::uint32_t connections = 0;  // those that have not said hello included
-    std::uint64_t result_bytes = 0;
-    std::uint64_t request_bytes = 0;
-  };
-
   // Whose session a hello opens.
   struct Opening {
     SessionToken token{};  // zero: it cannot be taken up again
@@ -89,6 +82,7 @@ class Server {
   enum class HelloNumber : std::uint64_t {};
   struct Hello {
     std::unique_ptr<PendingHello> connection;
+    SessionShares shares;
     // Once it is introduced. It then waits until the requests of its session's last connection have
     // ended.
     wire::CheckedHello asked{};
@@ -118,7 +112,6 @@ class Server {
   void EndHello(HelloNumber number);
   // The conversation, out of its map: to be destroyed where it is not in one of its own calls.
   std::shared_ptr<Conversation> EndSession(SessionId session, const Error& why, bool is_lost);
-  void ReleaseConnection(std::uint32_t uid);
   void WantPump(SessionId session);  // any thread
   // What the map shows of the uid's sessions, and their number.
   void DescribeSessions(std::uint32_t uid, std::vector<layout::MapSession>* sessions) const;
@@ -130,7 +123,6 @@ class Server {
   std::unique_ptr<Listener> listener_;
   std::uint64_t last_session_ = 0;
   bool is_closing_ = false;
-  std::unordered_map<std::uint32_t, UidCounts> counts_;  // by uid
   std::uint64_t last_hello_ = 0;
   std::map<HelloNumber, Hello> hellos_;
   WaitingSessions waiting_;

@@ -14,31 +14,23 @@
 
 namespace kvd {
 
-Service::Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas,
+Service::Service(Engine& engine, Scheduler& scheduler, const Shares& shares,
                  Surroundings surroundings, const PrefixOptions& prefixes)
     : engine_(engine),
       memory_(engine.memory()),
       scheduler_(scheduler),
-      quotas_(quotas),
+      shares_(shares),
       surroundings_(std::move(surroundings)),
       prefixes_(prefixes),
       samplers_(memory_, engine.config().vocab_size),
-      held_(quotas),
       tokens_max_(std::uint64_t{memory_.Usage().total_blocks} * layout::kBlockCells) {
-  if (quotas.others_admitted()) memory_.SetShareRules(&quotas);
+  if (shares.others_admitted()) memory_.SetShareRules(&shares);
   if (surroundings_.prompt_cache != nullptr) surroundings_.prompt_cache->OfferAll();
 }
 
 Outcome Service::Handle(const std::shared_ptr<Session>& session, ReceivedSubmission& received,
-                        HeldCharge charge) {
+                        Share share) {
   if (!received.check) return ErrorReply(received.check.error());
-  // The own uid is bounded by its completion rings. The submission just taken counts itself.
-  if (!quotas_.is_own(session->uid())) {
-    const std::uint32_t others = surroundings_.requests_in_flight(session->uid()) - 1;
-    if (Status allowed = quotas_.CheckRequests(session->uid(), others); !allowed) {
-      return ErrorReply(allowed.error());
-    }
-  }
   const VerbRequest request{.session = session,
                             .submission = received.submission,
                             .payload = received.payload,
@@ -46,9 +38,9 @@ Outcome Service::Handle(const std::shared_ptr<Session>& session, ReceivedSubmiss
                                        .uid = session->uid(),
                                        .salt = session->identity().cache_salt},
                             .received = received,
-                            .charge = received.payload.empty()
-                                          ? nullptr
-                                          : std::make_shared<const HeldCharge>(std::move(charge))};
+                            .share = received.payload.empty()
+                                         ? nullptr
+                                         : std::make_shared<const Share>(std::move(share))};
   using Runner = Result<Outcome> (Service::*)(const VerbRequest&);
   static constexpr auto kRunners = []<std::size_t... kIndices>(std::index_sequence<kIndices...>) {
     return std::array<Runner, sizeof...(kIndices)>{&Service::Run<kIndices>...};
@@ -67,7 +59,7 @@ Result<Outcome> Service::Run(const VerbRequest& request) {
   using Args = typename Row::Args;
   constexpr const wire::VerbRow& kRow = wire::kVerbRows[kIndex];
   if constexpr (kRow.caller == wire::CallerRule::kDaemonsUid) {
-    if (!quotas_.is_own(request.caller.uid)) {
+    if (!shares_.is_own(OwnerOf(request.caller.uid))) {
       return Fail(Code::kPermission, std::string(kRow.name) + ": for the daemon's own user");
     }
   }

@@ -22,15 +22,14 @@
 #include <vector>
 
 #include "daemon/acquired_sequence.h"
-#include "daemon/held_bytes.h"
 #include "daemon/permissions.h"
-#include "daemon/quotas.h"
 #include "daemon/replay_request.h"
 #include "daemon/reply.h"
 #include "daemon/sampler_states.h"
 #include "daemon/saved_states.h"
 #include "daemon/scheduler.h"
 #include "daemon/session.h"
+#include "daemon/shares.h"
 #include "daemon/state_upload.h"
 #include "daemon/verb_call.h"
 #include "engine/engine.h"
@@ -52,20 +51,17 @@ class Service {
   struct Surroundings {
     std::function<std::uint32_t(SessionId)> pid_of_session;  // 0: unknown
     std::function<std::uint32_t()> session_count;
-    std::function<std::uint32_t(std::uint32_t uid)> requests_in_flight;  // of all its sessions
     SavedStates* saved_states = nullptr;  // null: nothing can be saved
     PromptCache* prompt_cache = nullptr;  // null: there is none
   };
 
   // All outlive the service.
-  Service(Engine& engine, Scheduler& scheduler, const QuotaPolicy& quotas,
-          Surroundings surroundings, const PrefixOptions& prefixes = {});
+  Service(Engine& engine, Scheduler& scheduler, const Shares& shares, Surroundings surroundings,
+          const PrefixOptions& prefixes = {});
 
-  // `charge`: of the payload, which is taken where it is needed longer.
+  // `share`: for the payload, which is taken where it is needed longer.
   Outcome Handle(const std::shared_ptr<Session>& session, ReceivedSubmission& received,
-                 HeldCharge charge = {});
-  // What the daemon holds for that uid.
-  std::shared_ptr<HeldAccount> AccountOf(std::uint32_t uid) { return held_.AccountOf(uid); }
+                 Share share = {});
   // How many tokens a submission may carry.
   std::uint64_t tokens_max() const { return tokens_max_; }
 
@@ -101,7 +97,7 @@ class Service {
 
   // ---- what a caller may reach
   // Last before the change, when all else is checked. A retained sequence counts for the caller from
-  // then on. Errors: kNoSpace (its quotas), kNotFound (evicted meanwhile).
+  // then on. Errors: kNoSpace (its shares), kNotFound (evicted meanwhile).
   Result<AcquiredSequence> AcquireForWrite(const VerbRequest& request, const SequenceInfo& info);
   SequenceOwner OwnerFor(const Caller& caller) const;
 
@@ -210,13 +206,12 @@ class Service {
   Engine& engine_;
   Memory& memory_;
   Scheduler& scheduler_;
-  const QuotaPolicy& quotas_;
+  const Shares& shares_;
   const Surroundings surroundings_;
   const PrefixOptions prefixes_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   SamplerStates samplers_;
   std::map<SessionId, StateUpload> uploads_;  // states that are being sent
-  HeldBytes held_;
   const std::uint64_t tokens_max_;
 };
 

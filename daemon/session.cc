@@ -12,13 +12,15 @@
 namespace kvd {
 
 Session::Session(SessionIdentity identity, UniqueFd socket, DaemonChannel channel,
-                 std::function<void(SessionId)> pump_wanted)
+                 std::function<void(SessionId)> pump_wanted, SessionShares shares)
     : identity_(std::move(identity)),
       socket_(std::move(socket)),
       pump_wanted_(std::move(pump_wanted)),
-      channel_(std::move(channel)) {
+      account_(shares.account),
+      channel_(std::move(channel)),
+      shares_(std::move(shares)),
+      requests_(account_, Resource::kRequests) {
   output_bytes_max_ = channel_.completions().output_bytes_max();
-  request_arena_bytes_ = channel_.geometry().request_arena_bytes;
   spares_.reserve(kSpareCount);
 }
 
@@ -27,18 +29,30 @@ Result<bool> Session::TakeSubmission(ReceivedSubmission& into, std::uint64_t tok
   submission_waits_ = false;
   KVD_TRY(const std::uint32_t waiting, submissions().Waiting());
   if (waiting == 0) return false;
+  Status counted;
   {
     const MutexLock lock(mutex_);
     if (channel_.completions().free_slots() <= held_slots_ || !channel_.completions().Reserve()) {
       submission_waits_ = true;
       return false;
     }
+    counted = requests_.Grow(1);
+    if (!counted) ++refused_requests_;
   }
   // Without the mutex: the engine thread waits for it, and a payload may be large.
-  KVD_TRY(const bool taken, submissions().Take(into, tokens_max, admit));
+  const auto refuse = [&counted](const wire::Submission&) { return counted; };
+  KVD_TRY(const bool taken, counted ? submissions().Take(into, tokens_max, admit)
+                                    : submissions().Take(into, tokens_max, refuse));
   KVD_ASSERT(taken);
-  in_flight_.fetch_add(1, std::memory_order_relaxed);
   return true;
+}
+
+void Session::EndRequest() {
+  if (refused_requests_ > 0) {
+    --refused_requests_;
+  } else if (requests_.amount() > 0) {  // else it was closed meanwhile
+    requests_.Shrink(1);
+  }
 }
 
 Result<std::optional<wire::Submission>> Session::PeekSubmission(std::uint32_t ahead) {
@@ -116,7 +130,7 @@ bool Session::Try(const wire::Completion& completion, std::span<const std::byte>
   const auto output_bytes = static_cast<std::uint32_t>(output.size());
   if (is_final) {
     completions.WriteFinal(completion, *piece, output_bytes);
-    in_flight_.fetch_sub(1, std::memory_order_relaxed);
+    EndRequest();
   } else {
     completions.WriteMore(completion, *piece, output_bytes);
   }
@@ -195,7 +209,7 @@ void Session::PublishLogits(const LogitsSpace& space, const wire::Completion& co
       completions.WriteMore(completion, space.piece, output_bytes);
     } else {
       completions.WriteFinal(completion, space.piece, output_bytes);
-      in_flight_.fetch_sub(1, std::memory_order_relaxed);
+      EndRequest();
     }
     pump = EndInFlightPiece();
     PublishAndRing();
@@ -222,6 +236,11 @@ void Session::WantRoom() {
   if (!closed()) pump_wanted_(id());
 }
 
-void Session::Close() { closed_.store(true, std::memory_order_release); }
+void Session::Close() {
+  closed_.store(true, std::memory_order_release);
+  const MutexLock lock(mutex_);
+  shares_ = {};
+  requests_ = {};
+}
 
 }  // namespace kvd

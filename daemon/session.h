@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "daemon/session_note.h"
+#include "daemon/shares.h"
 #include "shm/channel.h"
 #include "shm/error.h"
 #include "shm/ids.h"
@@ -50,20 +51,28 @@ struct SessionIdentity {
   bool goes_on_elsewhere() const { return returns && stored; }
 };
 
+// What a session is counted for, from its hello to its end.
+struct SessionShares {
+  std::shared_ptr<OwnerAccount> account;  // null: nothing is counted
+  Share connection{};
+  Share request_arena{};
+  Share result_arena{};
+};
+
 class Session {
  public:
   // `room_wanted` is called, from any thread and under no lock, when something of this session
   // waits that the io thread must look at again: it posts a call of the server's pump.
   Session(SessionIdentity identity, UniqueFd socket, DaemonChannel channel,
-          std::function<void(SessionId)> pump_wanted);
+          std::function<void(SessionId)> pump_wanted, SessionShares shares = {});
 
   SessionId id() const { return identity_.id; }
   std::uint32_t uid() const { return identity_.peer.uid; }
   const SessionIdentity& identity() const { return identity_; }
+  // Of its owner; may be null.
+  const std::shared_ptr<OwnerAccount>& account() const { return account_; }
   int socket() const { return socket_.get(); }
   std::size_t output_bytes_max() const { return output_bytes_max_; }
-  std::uint64_t request_arena_bytes() const { return request_arena_bytes_; }
-  std::uint32_t requests_in_flight() const { return in_flight_.load(std::memory_order_relaxed); }
   // Tokens that its requests have had computed and sampled. Any thread; CountTokens: engine thread.
   std::uint64_t tokens_computed() const { return tokens_computed_.load(std::memory_order_relaxed); }
   std::uint64_t tokens_sampled() const { return tokens_sampled_.load(std::memory_order_relaxed); }
@@ -74,7 +83,8 @@ class Session {
 
   // ---- io thread
   // The next submission, if there is one and a completion slot for its answer. `tokens_max` and
-  // `admit`: SubmissionConsumer::Take. Errors: kCorrupt (a cursor): close it.
+  // `admit`: SubmissionConsumer::Take. It counts as a request of the session's owner until its
+  // final answer; one too many has that error as its check. Errors: kCorrupt (a cursor): close it.
   Result<bool> TakeSubmission(ReceivedSubmission& into,
                               std::uint64_t tokens_max = std::numeric_limits<std::uint64_t>::max(),
                               const SubmissionConsumer::Admit& admit = {});
@@ -118,7 +128,8 @@ class Session {
   // release.
   void WantRoom();
 
-  // The client is gone: from here on completions go nowhere. Pieces in flight stay writable.
+  // The client is gone: from here on completions go nowhere, and the session counts for nobody.
+  // Pieces in flight stay writable.
   void Close();
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
@@ -135,20 +146,25 @@ class Session {
   bool EndInFlightPiece() KVD_REQUIRES(mutex_);  // true: an answer had waited for it
   void AbandonSpares() KVD_REQUIRES(mutex_);
   void PublishAndRing() KVD_REQUIRES(mutex_);
+  // Before its final answer can be seen.
+  void EndRequest() KVD_REQUIRES(mutex_);
 
   const SessionIdentity identity_;
   const UniqueFd socket_;
   const std::function<void(SessionId)> pump_wanted_;
   std::size_t output_bytes_max_ = 0;
-  std::uint64_t request_arena_bytes_ = 0;
+  const std::shared_ptr<OwnerAccount> account_;
   std::atomic<bool> closed_ = false;
-  std::atomic<std::uint32_t> in_flight_ = 0;  // submissions taken and not answered finally
   std::atomic<std::uint64_t> tokens_computed_ = 0;
   std::atomic<std::uint64_t> tokens_sampled_ = 0;
   bool submission_waits_ = false;  // io thread only
 
   Mutex mutex_;
   DaemonChannel channel_ KVD_GUARDED_BY(mutex_);  // but for submissions()
+  SessionShares shares_ KVD_GUARDED_BY(mutex_);
+  Share requests_ KVD_GUARDED_BY(mutex_);  // taken and not answered finally
+  // Such requests that its owner has no share for; their answers say so.
+  std::uint64_t refused_requests_ KVD_GUARDED_BY(mutex_) = 0;
   // Free slots promised to logits that are not final.
   std::uint32_t held_slots_ KVD_GUARDED_BY(mutex_) = 0;
   std::uint32_t pieces_in_flight_ KVD_GUARDED_BY(mutex_) = 0;  // logits reserved, not yet published

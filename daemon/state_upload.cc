@@ -3,7 +3,7 @@
 namespace kvd {
 
 Status StateUpload::Append(std::vector<std::byte> piece) {
-  KVD_CHECK_OK(charge_.Grow(piece.size()));
+  KVD_CHECK_OK(share_.Grow(piece.size()));
   byte_count_ += piece.size();
   const bool joins = !pieces_.empty() && pieces_.back().size() + piece.size() <= kPieceBytes;
   if (joins) {

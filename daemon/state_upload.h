@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/held_bytes.h"
+#include "daemon/shares.h"
 #include "shm/work_control.h"
 
 namespace kvd {
@@ -18,11 +18,11 @@ namespace kvd {
 class StateUpload {
  public:
   StateUpload() = default;
-  explicit StateUpload(HeldCharge charge) : charge_(std::move(charge)) {}
+  explicit StateUpload(Share share) : share_(std::move(share)) {}
 
   std::uint64_t byte_count() const { return byte_count_; }
 
-  // Error: kNoSpace (the owner's quota); nothing has changed then.
+  // Error: kNoSpace (the owner's share); nothing has changed then.
   Status Append(std::vector<std::byte> piece);
 
   // The whole state; gives the pieces up. Errors: kCancelled.
@@ -33,7 +33,7 @@ class StateUpload {
 
   std::vector<std::vector<std::byte>> pieces_;
   std::uint64_t byte_count_ = 0;
-  HeldCharge charge_;
+  Share share_;
 };
 
 }  // namespace kvd

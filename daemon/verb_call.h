@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "daemon/computing_request.h"
-#include "daemon/held_bytes.h"
 #include "daemon/permissions.h"
 #include "daemon/session.h"
+#include "daemon/shares.h"
 #include "engine/memory/memory.h"
 #include "shm/verb_table.h"
 
@@ -26,7 +26,7 @@ struct VerbRequest {
   std::span<const std::byte> payload;
   Caller caller;
   ReceivedSubmission& received;
-  SharedCharge charge;  // of the payload
+  SharedShare share;  // for the payload
 
   bool has(wire::SubmissionFlags flag) const { return (submission.flags & flag) != 0; }
   bool is_again() const { return has(wire::kFlagRetry); }
@@ -49,7 +49,7 @@ struct VerbRequest {
             .request = id(),
             .verb = static_cast<wire::Verb>(submission.verb),
             .wants_progress = has(wire::kFlagProgress),
-            .charge = charge};
+            .share = share};
   }
 };
 

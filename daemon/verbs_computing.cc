@@ -261,7 +261,6 @@ Result<Outcome> Service::Do(const Call<wire::EmbedArgs>& call) {
                                     std::to_string(call.session->output_bytes_max()));
   }
   RequestOrigin origin = call.origin();
-  origin.account = held_.AccountOf(call.caller.uid);
   KVD_CHECK_OK(scheduler_.Submit(std::make_unique<EmbedRequest>(
       std::move(origin), std::move(tokens), call.has(wire::kFlagNormalize))));
   return AnsweredByScheduler{};
@@ -274,7 +273,6 @@ Result<Outcome> Service::Do(const Call<wire::EncodeArgs>& call) {
   const SequenceInfo& info = call.sequence;
   KVD_CHECK_OK(CheckTokenCount(tokens.size()));
   RequestOrigin origin = call.origin();
-  origin.account = held_.AccountOf(call.caller.uid);
   auto encode = std::make_unique<EncodeRequest>(std::move(origin), info.handle, std::move(tokens),
                                                 config.decoder_start_token);
   KVD_TRY(encode->acquired, AcquireForWrite(call, info));

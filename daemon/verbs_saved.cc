@@ -34,6 +34,7 @@ Result<Outcome> Service::SaveSequences(const VerbRequest& request, std::int64_t 
   KVD_TRY(SavedStates* const store, FindStore());
   SavedStates::SaveCall call{.attempt = AttemptOf(request),
                              .uid = request.caller.uid,
+                             .account = request.session->account(),
                              .sequences = {},
                              .readable = {},
                              .profile = ProfileOf(bits),

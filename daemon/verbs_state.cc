@@ -77,7 +77,7 @@ Result<ExportWanted> WantedFrom(const wire::ExportStateParams& params) {
 
 Result<Reply> Export(Engine& engine, std::span<const SequenceHandle> handles,
                      const ExportWanted& wanted, std::uint64_t bytes_max,
-                     const std::shared_ptr<HeldAccount>& account, WorkControl& work) {
+                     const std::shared_ptr<OwnerAccount>& account, WorkControl& work) {
   std::vector<SequenceExport> exports;
   exports.reserve(handles.size());
   for (const SequenceHandle handle : handles) {
@@ -91,8 +91,8 @@ Result<Reply> Export(Engine& engine, std::span<const SequenceHandle> handles,
   wire::ExportStateReply reply{.whole_bytes = UnpackedFileBytes(sections)};
   const std::uint64_t bytes = StateBytes(sections, wanted.parts);
   KVD_CHECK_OK(CheckBytes("export", bytes, bytes_max));
-  HeldCharge charge(account);
-  KVD_CHECK_OK(charge.Grow(bytes));
+  Share share(account, Resource::kHeldBytes);
+  KVD_CHECK_OK(share.Grow(bytes));
   try {
     reply.state.resize(bytes);
   } catch (const std::bad_alloc&) {
@@ -101,7 +101,7 @@ Result<Reply> Export(Engine& engine, std::span<const SequenceHandle> handles,
   KVD_CHECK_OK(WriteState(engine, items, wanted.profile, std::move(sections), wanted.parts,
                           reply.state, work));
   Reply answer = MakeReply(std::move(reply));
-  answer.charge = std::make_shared<const HeldCharge>(std::move(charge));
+  answer.share = std::make_shared<const Share>(std::move(share));
   return answer;
 }
 
@@ -155,7 +155,7 @@ Result<Outcome> Service::Do(const Call<wire::ExportStateArgs>& call) {
   }
   KVD_CHECK_OK(CheckBytes("export", cells * kCellBytesMin, bytes_max));
   return WorkCall{.call = [&engine = engine_, handles = std::move(handles), wanted, bytes_max,
-                           account = held_.AccountOf(call.caller.uid)](WorkControl& work) {
+                           account = call.session->account()](WorkControl& work) {
     return ReplyOf(Export(engine, handles, wanted, bytes_max, account, work));
   }};
 }
@@ -163,7 +163,7 @@ Result<Outcome> Service::Do(const Call<wire::ExportStateArgs>& call) {
 std::uint64_t Service::StateBytesMax(std::uint32_t uid) const {
   const std::uint64_t pool_cells =
       std::uint64_t{memory_.Usage().total_blocks} * layout::kBlockCells;
-  return BytesMax(engine_, pool_cells, quotas_.is_own(uid));
+  return BytesMax(engine_, pool_cells, shares_.is_own(OwnerOf(uid)));
 }
 
 Result<wire::UploadStateReply> Service::Do(const Call<wire::UploadStateArgs>& call) {
@@ -185,7 +185,8 @@ Result<wire::UploadStateReply> Service::Do(const Call<wire::UploadStateArgs>& ca
     StateUpload& upload =
         known != uploads_.end()
             ? known->second
-            : uploads_.emplace(session, HeldCharge(held_.AccountOf(call.caller.uid))).first->second;
+            : uploads_.emplace(session, Share(call.session->account(), Resource::kHeldBytes))
+                  .first->second;
     try {
       kept = upload.Append(call.TakePayload());
     } catch (const std::bad_alloc&) {

@@ -66,7 +66,7 @@ Result<Outcome> Service::Do(const Call<wire::TokenizeArgs>& call) {
   const TokenizeOptions options{.add_special = call.has(wire::kFlagAddSpecial),
                                 .parse_special = call.has(wire::kFlagParseSpecial)};
   const std::size_t text_bytes = call.payload.size();
-  return NowOrLater(text_bytes, [&vocabulary = engine_.vocabulary(), options, charge = call.charge,
+  return NowOrLater(text_bytes, [&vocabulary = engine_.vocabulary(), options, share = call.share,
                                  payload = call.TakePayload()](WorkControl& work) {
     return TokenizeText(vocabulary, payload, options, work);
   });
@@ -76,7 +76,7 @@ Result<Outcome> Service::Do(const Call<wire::DetokenizeArgs>& call) {
   const std::size_t payload_bytes = call.payload.size();
   return NowOrLater(payload_bytes,
                     [&vocabulary = engine_.vocabulary(), special = call.has(wire::kFlagSpecial),
-                     charge = call.charge, payload = call.TakePayload()](
+                     share = call.share, payload = call.TakePayload()](
                         WorkControl& work) mutable -> Result<wire::TextReply> {
                       KVD_TRY(const std::vector<TokenId> tokens,
                               wire::ParseTokens(payload, vocabulary.vocab_size()));
@@ -94,7 +94,7 @@ Result<Outcome> Service::Do(const Call<wire::ChatArgs>& call) {
   return NowOrLater(
       payload_bytes,
       [&vocabulary = engine_.vocabulary(), add_assistant = call.has(wire::kFlagAddAssistant),
-       charge = call.charge, payload = call.TakePayload()](WorkControl& work) mutable {
+       share = call.share, payload = call.TakePayload()](WorkControl& work) mutable {
         return ApplyTemplate(vocabulary, payload, add_assistant, work);
       });
 }

@@ -49,7 +49,7 @@ Result<Outcome> Service::Do(const Call<wire::WhyArgs>& call) {
           wire::ParseTokens(call.payload, engine_.config().vocab_size));
   const bool is_on = prefixes_.is_shared && call.session->identity().shares_prefixes;
   return WorkCall{.call = [&memory = memory_, &vocabulary, cache = surroundings_.prompt_cache,
-                           owner = OwnerFor(call.caller), is_on, charge = call.charge,
+                           owner = OwnerFor(call.caller), is_on, share = call.share,
                            tokens = std::move(tokens)](WorkControl&) {
     const PrefixTaken found = memory.prefixes().Find(owner, tokens);
     const PrefixNeighbour nearest = memory.prefixes().FindNeighbour(owner, tokens);

@@ -30,7 +30,7 @@ struct CacheReply {
   std::uint64_t spills;              // entries written
   std::uint64_t spilled_bytes;
   std::uint64_t spills_missed;  // the sequence had to go, or was taken, before it was written
-  std::uint64_t spills_failed;  // the disk refused
+  std::uint64_t spills_failed;  // the disk refused, or the owner has no room
   std::uint64_t spills_waiting;
   std::uint64_t entries_dropped;        // damaged
   std::uint64_t entries_removed;        // for others, by this daemon

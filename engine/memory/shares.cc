@@ -16,10 +16,7 @@ bool IsNothing(const PendingUse& use) {
 Status CheckOne(const char* what, OwnerId owner, std::uint64_t before, std::uint64_t after,
                 std::uint64_t limit) {
   if (after <= before || after <= limit) return {};
-  return Fail(Code::kNoSpace, std::string(what) + ": " + std::to_string(after - before) +
-                                  " more wanted, owner " +
-                                  std::to_string(static_cast<std::uint64_t>(owner)) + " holds " +
-                                  std::to_string(before) + " of " + std::to_string(limit));
+  return FailShare(what, owner, after - before, before, limit);
 }
 
 Status CheckGrowth(const MemoryStore& store, OwnerId owner, const OwnerUse& before,
@@ -45,6 +42,14 @@ void AddTimes(const PendingUse& use, std::uint64_t times, Use* sum) {
 }
 
 }  // namespace
+
+std::unexpected<Error> FailShare(const char* what, OwnerId owner, std::uint64_t wanted,
+                                 std::uint64_t held, std::uint64_t limit) {
+  return Fail(Code::kNoSpace, std::string(what) + ": " + std::to_string(wanted) +
+                                  " more wanted, owner " +
+                                  std::to_string(static_cast<std::uint64_t>(owner)) + " holds " +
+                                  std::to_string(held) + " of " + std::to_string(limit));
+}
 
 OwnerLimits LimitsOf(const MemoryStore& store, OwnerId owner) {
   store.mutex.AssertHeld();

@@ -40,6 +40,10 @@ class ShareRules {
   virtual OwnerLimits LimitsOf(OwnerId owner, const MemoryGeometry& geometry) const = 0;
 };
 
+// The sentence of all refusals: "WHAT: 5 more wanted, owner 1000 holds 10 of 12".
+std::unexpected<Error> FailShare(const char* what, OwnerId owner, std::uint64_t wanted,
+                                 std::uint64_t held, std::uint64_t limit);
+
 // What one owner has reserved. Plain data: AddPending counts it, and DropPending must follow.
 struct PendingUse {
   OwnerId owner{};

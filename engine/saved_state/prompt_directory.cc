@@ -130,20 +130,34 @@ Result<PromptDirectory> PromptDirectory::Open(const std::string& path) {
   return PromptDirectory(std::move(directory), std::move(changes), key);
 }
 
-std::string PromptDirectory::NameOf(std::uint64_t model, std::uint64_t prompt) {
+std::string PromptDirectory::NameOf(const PromptName& parts) {
   std::string name;
-  AppendHex(model, &name);
+  AppendHex(parts.model, &name);
   name += '-';
-  AppendHex(prompt, &name);
+  AppendHex(parts.prompt, &name);
+  if (parts.owner) {
+    name += '-';
+    AppendHex(static_cast<std::uint64_t>(*parts.owner), &name);
+  }
   return name += kSuffix;
 }
 
-std::optional<std::uint64_t> PromptDirectory::ModelOf(std::string_view name) {
-  if (name.size() != 2 * kHashDigits + 1 + kSuffix.size() || !name.ends_with(kSuffix) ||
-      name[kHashDigits] != '-' || !ParseHex(name.substr(kHashDigits + 1, kHashDigits))) {
-    return std::nullopt;
+std::optional<PromptName> PromptDirectory::ParseName(std::string_view name) {
+  constexpr std::size_t kFieldChars = kHashDigits + 1;  // and a '-', or the suffix's '.'
+  if (!name.ends_with(kSuffix)) return std::nullopt;
+  name.remove_suffix(kSuffix.size() - 1);
+  const std::size_t field_count = name.size() / kFieldChars;
+  if (name.size() % kFieldChars != 0 || field_count < 2 || field_count > 3) return std::nullopt;
+  std::array<std::uint64_t, 3> fields = {};
+  for (std::size_t i = 0; i < field_count; ++i) {
+    const std::string_view field = name.substr(i * kFieldChars, kFieldChars);
+    const auto number = ParseHex(field.substr(0, kHashDigits));
+    if (!number || field.back() != (i + 1 < field_count ? '-' : '.')) return std::nullopt;
+    fields[i] = *number;
   }
-  return ParseHex(name.substr(0, kHashDigits));
+  PromptName parts{.model = fields[0], .prompt = fields[1], .owner = {}};
+  if (field_count == 3) parts.owner = OwnerId{fields[2]};
+  return parts;
 }
 
 Result<std::vector<PromptFile>> PromptDirectory::List() const {
@@ -151,12 +165,13 @@ Result<std::vector<PromptFile>> PromptDirectory::List() const {
   std::vector<PromptFile> files;
   for (const std::string& name : names) {
     struct stat about{};
-    if (!ModelOf(name) ||
-        ::fstatat(directory_.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) {
+    const std::optional<PromptName> parts = ParseName(name);
+    if (!parts || ::fstatat(directory_.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) {
       continue;
     }
     files.push_back(
         {.name = name,
+         .owner = parts->owner,
          .bytes = static_cast<std::uint64_t>(about.st_size),
          .used_ns = std::int64_t{about.st_mtim.tv_sec} * 1'000'000'000 + about.st_mtim.tv_nsec});
   }
@@ -185,23 +200,6 @@ void PromptDirectory::Touch(const std::string& name) const {
 
 bool PromptDirectory::Remove(const std::string& name) const {
   return ::unlinkat(directory_.get(), name.c_str(), 0) == 0;
-}
-
-Result<std::vector<std::string>> PromptDirectory::MakeRoom(std::uint64_t wanted,
-                                                           std::uint64_t most) const {
-  KVD_TRY(std::vector<PromptFile> files, List());
-  std::uint64_t held = 0;
-  for (const PromptFile& file : files) held += file.bytes;
-  std::ranges::sort(files, {},
-                    [](const PromptFile& file) { return std::pair(file.used_ns, file.name); });
-  std::vector<std::string> removed;
-  for (const PromptFile& file : files) {
-    if (held + wanted <= most) break;
-    if (!Remove(file.name)) continue;
-    held -= file.bytes;
-    removed.push_back(file.name);
-  }
-  return removed;
 }
 
 // ------------------------------------------------------------------------------------------ writing
@@ -257,7 +255,7 @@ std::optional<std::vector<std::string>> PromptDirectory::TakeChanges() const {
       if ((event.mask & IN_Q_OVERFLOW) != 0) is_complete = false;
       const char* const text = events + at + sizeof event;
       std::string name(text, ::strnlen(text, event.len));
-      if (ModelOf(name)) names.push_back(std::move(name));
+      if (ParseName(name)) names.push_back(std::move(name));
       at += sizeof event + event.len;
     }
   }

@@ -13,15 +13,18 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/memory/owner.h"
+#include "engine/saved_state/prompt_room.h"
 #include "shm/error.h"
 #include "shm/unique_fd.h"
 
 namespace kvd {
 
-struct PromptFile {
-  std::string name;
-  std::uint64_t bytes = 0;
-  std::int64_t used_ns = 0;  // since the epoch
+// What the name of an entry says.
+struct PromptName {
+  std::uint64_t model = 0;       // hash of the model
+  std::uint64_t prompt = 0;      // hash of namespace and tokens
+  std::optional<OwnerId> owner;  // whom it counts for; entries of older versions do not say
 };
 
 class PromptDirectory {
@@ -34,10 +37,11 @@ class PromptDirectory {
   // Of all hashes that names and files carry; drawn when the directory was made.
   const std::array<std::uint64_t, 2>& key() const { return key_; }
 
-  // "0123456789abcdef-0123456789abcdef.prompt": hash of the model, hash of namespace and tokens.
-  static std::string NameOf(std::uint64_t model, std::uint64_t prompt);
-  // The model's hash; nullopt: no entry's name.
-  static std::optional<std::uint64_t> ModelOf(std::string_view name);
+  // "MODEL-PROMPT-OWNER.prompt", each of 16 hexadecimal digits; "MODEL-PROMPT.prompt" without an
+  // owner.
+  static std::string NameOf(const PromptName& parts);
+  // nullopt: no entry's name.
+  static std::optional<PromptName> ParseName(std::string_view name);
 
   // Everything with an entry's name. Error: kIo.
   Result<std::vector<PromptFile>> List() const;
@@ -47,9 +51,6 @@ class PromptDirectory {
   void Touch(const std::string& name) const;
   // False: it was not there, or is a directory.
   bool Remove(const std::string& name) const;
-  // Unlinks entries, those first that were not used for longest, until `wanted` more bytes keep
-  // within `most`. Returns the names; all of them go if that is not enough. Error: kIo.
-  Result<std::vector<std::string>> MakeRoom(std::uint64_t wanted, std::uint64_t most) const;
 
   // Who writes an entry. It goes with its process, however that ends.
   class WriteLock {

@@ -85,12 +85,12 @@ PrefixSpace PromptStore::SpaceOf(const NameSpace& name_space) {
       .kind = PrefixSpace::Kind::kPrivate, .owner = OwnerId{name_space[1]}, .salt = name_space[0]};
 }
 
-std::string PromptStore::NameOf(const NameSpace& name_space,
-                                std::span<const TokenId> tokens) const {
+std::uint64_t PromptStore::HashOf(const NameSpace& name_space,
+                                  std::span<const TokenId> tokens) const {
   std::vector<std::uint64_t> words(name_space.begin(), name_space.end());
   words.push_back(tokens.size());
   for (const TokenId token : tokens) words.push_back(static_cast<std::uint32_t>(token));
-  return PromptDirectory::NameOf(model_, SipHash(directory_.key(), words));
+  return SipHash(directory_.key(), words);
 }
 
 // -------------------------------------------------------------------------------------------- index
@@ -117,7 +117,8 @@ void PromptStore::Refresh() {
 }
 
 void PromptStore::Notice(const std::string& name) {
-  if (PromptDirectory::ModelOf(name) != model_) return;
+  const auto parts = PromptDirectory::ParseName(name);
+  if (!parts || parts->model != model_) return;
   bool is_known = false;
   {
     const MutexLock lock(mutex_);
@@ -150,7 +151,8 @@ Result<PromptStore::Read> PromptStore::ReadEntry(const std::string& name) const 
     return Fail(Code::kCorrupt, "its cells are not those of a prompt");
   }
   // The name says which tokens it holds: two of one content would never both be found.
-  if (NameOf(read.name_space, saved.tokens) != name) {
+  const auto parts = PromptDirectory::ParseName(name);
+  if (!parts || parts->prompt != HashOf(read.name_space, saved.tokens)) {
     return Fail(Code::kCorrupt, "has the name of other tokens");
   }
   read.tokens = std::move(saved.tokens);
@@ -256,12 +258,18 @@ Result<std::uint64_t> PromptStore::Write(SequenceExport& from, const std::atomic
   Read read;
   read.name_space = NameSpaceOf(info.owner.id, info.owner.namespace_salt);
   read.tokens.assign(from.tokens().begin(), from.tokens().end());
-  const std::string name = NameOf(read.name_space, read.tokens);
+  const OwnerId owner = info.owner.id;
+  PromptName parts{.model = model_, .prompt = HashOf(read.name_space, read.tokens), .owner = {}};
+  const std::string name_without_owner = PromptDirectory::NameOf(parts);
+  parts.owner = owner;
+  const std::string name = PromptDirectory::NameOf(parts);
   std::string covering;
   {
     const MutexLock lock(mutex_);
     if (entries_.contains(name)) {
       covering = name;
+    } else if (entries_.contains(name_without_owner)) {
+      covering = name_without_owner;
     } else if (serves_any_depth_) {
       PrefixIndex::Match match;
       tokens_by_.Find(SpaceOf(read.name_space), read.tokens, PrefixIndex::Serves::kAnyDepth,
@@ -282,21 +290,11 @@ Result<std::uint64_t> PromptStore::Write(SequenceExport& from, const std::atomic
   from.Pause();
   if (!sections) return std::unexpected(sections.error());
   const std::uint64_t wanted = UnpackedFileBytes(*sections);
-  if (wanted > options_.bytes_max) {
-    return Fail(Code::kNoSpace, "an entry of " + std::to_string(wanted) +
-                                    " bytes, the prompt cache may hold " +
-                                    std::to_string(options_.bytes_max));
-  }
-  KVD_TRY(const std::vector<std::string> aged, directory_.MakeRoom(wanted, options_.bytes_max));
-  for (const std::string& gone : aged) Remove(gone);
+  KVD_CHECK_OK(MakeRoom(owner, wanted));
   FlaggedWork work(cancelled);
   const auto report = SaveBriefly(
       engine_, from, profile, std::move(*sections),
       {.directory = directory_.descriptor(), .name = name, .name_space = read.name_space}, work);
-  {
-    const MutexLock guard(mutex_);
-    removed_ += aged.size();
-  }
   // Another daemon was first, and has ended.
   const bool is_there = !report && report.error().code == Code::kExists;
   if (!report && !is_there) return std::unexpected(report.error());
@@ -304,6 +302,20 @@ Result<std::uint64_t> PromptStore::Write(SequenceExport& from, const std::atomic
   Add(name, written);
   if (serves_any_depth_) RemoveCovered(name, written);
   return report ? report->file_bytes : 0;
+}
+
+Status PromptStore::MakeRoom(OwnerId owner, std::uint64_t bytes) {
+  KVD_TRY(const std::vector<PromptFile> files, directory_.List());
+  const PromptLimits limits{.all = {.bytes = options_.bytes_max, .entries = kEntriesMax},
+                            .part_of = options_.part_of,
+                            .main_owner = options_.main_owner};
+  return MakePromptRoom(files, limits, owner, bytes, [this](const std::string& name) {
+    if (!directory_.Remove(name)) return false;
+    Remove(name);
+    const MutexLock lock(mutex_);
+    ++removed_;
+    return true;
+  });
 }
 
 void PromptStore::RemoveCovered(const std::string& name, const Read& read) {

@@ -44,11 +44,14 @@ struct PromptStoreCounts {
 
 class PromptStore {
  public:
-  static constexpr std::uint32_t kEntriesMax = 1u << 14;  // found by tokens; others only age
+  static constexpr std::uint32_t kEntriesMax = 1u << 14;
 
   struct Options {
     std::string path;
-    std::uint64_t bytes_max = 0;  // of all entries in the directory, of any model
+    // Of all entries in the directory, of any model; of the entries kEntriesMax at most.
+    std::uint64_t bytes_max = 0;
+    std::function<PromptUse(OwnerId)> part_of = {};  // of each owner; empty: all
+    OwnerId main_owner{};                            // PromptLimits
     // Of each entry that was dropped, and why. May be null.
     std::function<void(const std::string& name, const std::string& reason)> on_damaged;
   };
@@ -63,7 +66,8 @@ class PromptStore {
 
   // Writes the sequence, unless some entry already serves what it would. Returns the bytes written;
   // 0: nothing had to be, or somebody else does. Errors: those of SaveBriefly; kUnsupported (its
-  // cells are not all pristine); kNoSpace (more bytes than the bound). REQUIRES: `from` is paused.
+  // cells are not all pristine); kNoSpace (more bytes than its owner may have).
+  // REQUIRES: `from` is paused.
   Result<std::uint64_t> Write(SequenceExport& from, const std::atomic<bool>* cancelled);
 
   // The entry in a fresh sequence of that owner. Errors: kNotFound (the entry is gone); kCorrupt (it
@@ -96,7 +100,7 @@ class PromptStore {
   PromptStore(Engine& engine, Options options, PromptDirectory directory);
   NameSpace NameSpaceOf(OwnerId owner, std::uint64_t salt) const;
   static PrefixSpace SpaceOf(const NameSpace& name_space);
-  std::string NameOf(const NameSpace& name_space, std::span<const TokenId> tokens) const;
+  std::uint64_t HashOf(const NameSpace& name_space, std::span<const TokenId> tokens) const;
   Status Scan();
   // What the index needs of a file. Errors: as Load.
   Result<Read> ReadEntry(const std::string& name) const;
@@ -104,6 +108,8 @@ class PromptStore {
   void Add(const std::string& name, const Read& read);
   void Remove(const std::string& name);
   void DropDamaged(const std::string& name, const Error& why);
+  // Entries go until the owner may have another one of so many bytes. Errors: kNoSpace, kIo.
+  Status MakeRoom(OwnerId owner, std::uint64_t bytes);
   // Those that serve nothing that this one does not.
   void RemoveCovered(const std::string& name, const Read& read);
   Result<SequenceHandle> LoadOpen(const StateFileReader& file, const StoredPrefix& prefix,

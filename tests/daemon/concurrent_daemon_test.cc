@@ -43,8 +43,8 @@ int OperationCount() {
 class Daemon {
  public:
   Daemon(Engine& engine, const std::filesystem::path& folder)
-      : socket_path_((folder / "kvd.sock").string()), quotas_({}, ::geteuid(), true) {
-    auto saved = SavedStates::Open((folder / "store").string(), engine, quotas_);
+      : socket_path_((folder / "kvd.sock").string()), shares_({}, OwnerOf(::geteuid()), true) {
+    auto saved = SavedStates::Open((folder / "store").string(), engine);
     EXPECT_TRUE(saved) << saved.error().message;
     saved_states_ = std::move(*saved);
     auto cache = PromptCache::Open(
@@ -60,7 +60,7 @@ class Daemon {
                                   .workers = workers_,
                                   .engine = engine,
                                   .scheduler = *scheduler_,
-                                  .quotas = quotas_,
+                                  .shares = shares_,
                                   .saved_states = saved_states_.get(),
                                   .prompt_cache = cache_.get()},
                     ServerOptions{.reconnect_wait = kReconnectWait});
@@ -101,7 +101,7 @@ class Daemon {
 
  private:
   const std::string socket_path_;
-  const QuotaPolicy quotas_;
+  Shares shares_;
   AsioLoop io_;
   ThreadWorkers workers_;
   AsioLoop loads_;

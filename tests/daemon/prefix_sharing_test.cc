@@ -214,7 +214,7 @@ TEST_F(PrefixSharingTest, AVerbThatIsRefusedLeavesARetainedSequenceAsItWas) {
 TEST_F(PrefixSharingTest, ARetainedSequenceCountsForItsUserBeforeItIsChanged) {
   const std::uint64_t total = engine_.memory().Usage().total_blocks;
   const std::uint64_t share =
-      quotas_.LimitsOf(OwnerId{kOther}, engine_.memory().geometry()).blocks[0];
+      shares_.LimitsOf(OwnerOf(kOther), engine_.memory().geometry()).blocks[0];
   ASSERT_LT(share, total);
   const auto cells = static_cast<std::size_t>(share * layout::kBlockCells * 3 / 4);
   std::vector<SequenceHandle> sequences;
@@ -236,16 +236,14 @@ TEST_F(PrefixSharingTest, ARetainedSequenceCountsForItsUserBeforeItIsChanged) {
         std::cmp_equal(engine_.memory().sequences().Query(sequence)->next_pos.value, cells));
   }
   EXPECT_EQ(refused, 3u);
-  EXPECT_LE(engine_.memory().sequences().UseOf(OwnerId{kOther}).blocks[0], share);
+  EXPECT_LE(engine_.memory().sequences().UseOf(OwnerOf(kOther)).blocks[0], share);
 }
 
 class RetainsNothingTest : public PrefixSharingTest {
  protected:
   RetainsNothingTest()
-      : apart_(engine_, scheduler_, quotas_,
-               {.pid_of_session = [](SessionId) { return 7u; },
-                .session_count = [] { return 1u; },
-                .requests_in_flight = [](std::uint32_t) { return 1u; }},
+      : apart_(engine_, scheduler_, shares_,
+               {.pid_of_session = [](SessionId) { return 7u; }, .session_count = [] { return 1u; }},
                {.is_shared = false, .retained_max = 0}) {}
   Service apart_;
 };

@@ -78,7 +78,8 @@ class PromptCacheTest : public test::PromptTest {
   std::vector<std::filesystem::path> Entries() const {
     std::vector<std::filesystem::path> entries;
     for (const auto& file : std::filesystem::directory_iterator(folder_->path())) {
-      if (PromptDirectory::ModelOf(file.path().filename().string())) entries.push_back(file.path());
+      if (PromptDirectory::ParseName(file.path().filename().string()))
+        entries.push_back(file.path());
     }
     return entries;
   }

@@ -119,10 +119,9 @@ TEST_F(ReplayTest, AReplayThatOutlivesItsServiceStillDropsItsFork) {
   const SequenceHandle sequence = Filled(client_, 40);
   auto scheduler = std::make_unique<Scheduler>(engine_, 64, SchedulerOptions{});
   auto service = std::make_unique<Service>(
-      engine_, *scheduler, quotas_,
+      engine_, *scheduler, shares_,
       Service::Surroundings{.pid_of_session = [](SessionId) { return 7u; },
-                            .session_count = [] { return 1u; },
-                            .requests_in_flight = [](std::uint32_t) { return 1u; }});
+                            .session_count = [] { return 1u; }});
   wire::Submission fork = Make(Verb::kFork, sequence);
   fork.p0 = 25;
   fork.argument = 1;

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "tests/daemon/support/retry_fixture.h"
 #include "tests/e2e/support/temporary_folder.h"
@@ -20,7 +21,7 @@ using wire::Verb;
 class RetryFilesTest : public RetryTest {
  protected:
   RetryFilesTest() {
-    auto opened = SavedStates::Open(folder_.path().string(), engine_, quotas_);
+    auto opened = SavedStates::Open(folder_.path().string(), engine_);
     EXPECT_TRUE(opened) << opened.error().message;
     saved_states_ = std::move(*opened);
     Restart();
@@ -80,6 +81,58 @@ TEST_F(RetryFilesTest, ASaveThatEndedIsAnsweredAndNotMadeAgain) {
   ASSERT_EQ(CallNamed(WithId(Make(Verb::kRemoveSaved)), "name").code, Code::kOk);
   EXPECT_EQ(CallNamed(Again(save), "name").code, Code::kOk);
   EXPECT_FALSE(std::filesystem::exists(PathOf("name")));
+}
+
+// Of a uid with a limit. Whatever their order, the files never have more bytes than that.
+TEST_F(RetryFilesTest, SavesOfOneUidAtATimeKeepWithinItsShareTogether) {
+  constexpr std::uint32_t kSaver = 1001;
+  const SequenceOwner owner{.id = OwnerOf(kSaver), .session = kRetrySession, .namespace_salt = 0};
+  const SequenceHandle sequence = *memory().sequences().Create(owner);
+  const std::vector<TokenId> tokens(40, 5);
+  StepItem item{.sequence = sequence, .pos = Pos{0}, .tokens = tokens, .first_logits_row = 40};
+  engine_.Step({&item, 1});
+  ASSERT_TRUE(item.status) << item.status.error().message;
+  SavedStates::SaveCall call{.attempt = {},
+                             .uid = kSaver,
+                             .account = {},
+                             .sequences = {sequence},
+                             .readable = {},
+                             .profile = {.packed = false},
+                             .name = {}};
+  const auto size = saved_states_->Save(call, Uncontrolled());
+  ASSERT_TRUE(size) << size.error().message;
+  constexpr std::uint64_t kFiles = 3;
+  Quotas quotas;
+  quotas.others.saved_bytes = kFiles * size->unpacked_bytes + size->unpacked_bytes / 2;
+  Shares shares(quotas, OwnerOf(kOwn), true);
+  call.account = shares.AccountOf(OwnerOf(kSaver));
+  std::atomic<std::uint64_t> saved = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, call, thread]() mutable {
+        for (int file = 0; file < 8; ++file) {
+          call.name = std::to_string(thread) + "-" + std::to_string(file);
+          const auto one = saved_states_->Save(call, Uncontrolled());
+          if (one) {
+            ++saved;
+          } else {
+            EXPECT_EQ(one.error().code, Code::kNoSpace) << one.error().message;
+          }
+        }
+      });
+    }
+  }
+  EXPECT_EQ(saved, kFiles);
+  std::uint64_t bytes = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder_.path() / "1001")) {
+    bytes += file.file_size();
+  }
+  EXPECT_EQ(bytes, kFiles * size->unpacked_bytes);
+  EXPECT_TRUE(shares.ListHeld(Resource::kSavedBytes).empty());
+  call.name = "own";
+  call.account = shares.AccountOf(OwnerOf(kOwn));
+  EXPECT_TRUE(saved_states_->Save(call, Uncontrolled())) << "an owner without a limit";
 }
 
 TEST_F(RetryFilesTest, ASaveThatHadBegunIsMadeOverItsOwnFile) {

@@ -798,21 +798,19 @@ TEST_F(CrossWorkTest, TheBuffersOfATextAreCountedWhileItIsOnItsWay) {
   ASSERT_GT(text_bytes, 400u);
   Quotas limits;
   limits.others.held_bytes = text_bytes;
-  const QuotaPolicy quotas(limits, 1000, true);
-  HeldBytes held(quotas);
-  const auto account = held.AccountOf(kUid);
-  TestSession client(1, kUid);
+  Shares shares(limits, OwnerOf(1000u), true);
+  const auto account = shares.AccountOf(OwnerOf(kUid));
+  TestSession client(1, kUid, {}, {}, {.account = account});
   const auto encode = [&](SequenceHandle sequence, std::size_t tokens) {
     RequestOrigin origin = Begin(client, ++last_request_, wire::Verb::kEncode);
-    origin.account = account;
     ASSERT_TRUE(scheduler_.Submit(std::make_unique<EncodeRequest>(
         std::move(origin), sequence, std::vector<TokenId>(tokens, 5), FakeEngine::kBos)));
   };
   encode(NewSequence(client), 400);
   ASSERT_TRUE(scheduler_.RunOnce());
-  EXPECT_EQ(account->bytes(), text_bytes);
+  EXPECT_EQ(account->held(Resource::kHeldBytes), text_bytes);
   RunDry();
-  EXPECT_EQ(account->bytes(), 0u);
+  EXPECT_EQ(account->held(Resource::kHeldBytes), 0u);
   EXPECT_EQ(client.All().back().code(), Code::kOk);
 
   const SequenceHandle refused = NewSequence(client);
@@ -821,13 +819,13 @@ TEST_F(CrossWorkTest, TheBuffersOfATextAreCountedWhileItIsOnItsWay) {
   const ReceivedCompletion answer = client.All().back();
   EXPECT_EQ(answer.code(), Code::kNoSpace);
   EXPECT_NE(answer.text().find("held bytes"), std::string::npos) << answer.text();
-  EXPECT_EQ(account->bytes(), 0u);
+  EXPECT_EQ(account->held(Resource::kHeldBytes), 0u);
 
   encode(NewSequence(client), 400);
   ASSERT_TRUE(scheduler_.RunOnce());
   scheduler_.CancelSession(client.session()->id());
   RunDry();
-  EXPECT_EQ(account->bytes(), 0u);
+  EXPECT_EQ(account->held(Resource::kHeldBytes), 0u);
 }
 
 TEST_F(CrossWorkTest, AUserWithManyTextsDoesNotKeepAnotherOnesFromBeginning) {
@@ -841,7 +839,7 @@ TEST_F(CrossWorkTest, AUserWithManyTextsDoesNotKeepAnotherOnesFromBeginning) {
   Encode(late, NewSequence(late), 100);
   // One text of each of the others may go before it, and one of each beside it: 8 * 100 tokens.
   const std::size_t before = Count().work;
-  while (late.session()->requests_in_flight() > 0 && scheduler_.RunOnce()) {
+  while (late.All().empty() && scheduler_.RunOnce()) {
   }
   EXPECT_LE(Count().work - before, 2 * Scheduler::kWorksMax * 100);
 }

@@ -30,7 +30,7 @@ class ServerReconnectTest : public testing::Test {
                                                      .workers = workers_,
                                                      .engine = engine_,
                                                      .scheduler = scheduler_,
-                                                     .quotas = quotas_},
+                                                     .shares = shares_},
                                        ServerOptions{.reconnect_wait = std::chrono::hours(1)});
   }
 
@@ -94,7 +94,7 @@ class ServerReconnectTest : public testing::Test {
   }
 
   test::FakeEngine engine_{{.has_state = true}};
-  QuotaPolicy quotas_{{}, kOwn, true};
+  Shares shares_{{}, OwnerOf(kOwn), true};
   // Timers and descriptors come before posted calls.
   test::SimulatedLoop loop_{[](std::size_t) { return std::size_t{0}; }};
   test::SimulatedWorkers workers_{[](std::size_t) { return std::size_t{0}; }};
@@ -142,7 +142,7 @@ TEST_F(ServerReconnectTest, OfTwoHellosWithOneTokenTheEarlierIsToldAndItsTimerFi
   const Server::Counts counts = server_->CountAll();
   EXPECT_EQ(counts.hellos, 0u);
   EXPECT_EQ(counts.conversations, 2u);
-  EXPECT_EQ(counts.connections.at(kOwn), 2u);
+  EXPECT_EQ(counts.connections.at(OwnerOf(kOwn)), 2u);
   EXPECT_TRUE(engine_.memory().sequences().Query(sequence));
 }
 

@@ -34,13 +34,13 @@ constexpr milliseconds kPatience{30'000};
 class LiveServer {
  public:
   LiveServer(FakeEngine& engine, const ServerOptions& options)
-      : quotas_({}, kOwn, true),
+      : shares_({}, OwnerOf(kOwn), true),
         scheduler_(engine, engine.config().vocab_size, {}),
         server_(std::make_unique<Server>(Server::Parts{.loop = loop_,
                                                        .workers = workers_,
                                                        .engine = engine,
                                                        .scheduler = scheduler_,
-                                                       .quotas = quotas_},
+                                                       .shares = shares_},
                                          options)),
         thread_([this] { loop_.Run(); }) {}
   ~LiveServer() {
@@ -67,7 +67,7 @@ class LiveServer {
   }
 
  private:
-  QuotaPolicy quotas_;
+  Shares shares_;
   AsioLoop loop_;
   ThreadWorkers workers_;
   Scheduler scheduler_;

@@ -50,6 +50,59 @@ TEST(SessionTest, MetadataAnswersPassLogitsThatAreInFlight) {
   EXPECT_EQ(answer->output, std::vector<std::byte>(4 * 4096, std::byte{9}));
 }
 
+TEST(SessionTest, SubmissionsCountForTheOwnerUntilTheirFinalAnswers) {
+  Quotas quotas;
+  quotas.others.requests_in_flight = 3;
+  Shares shares(quotas, OwnerOf(1000u), true);
+  const auto account = shares.AccountOf(OwnerOf(1001u));
+  TestSession first(1, 1001, {}, {}, {.account = account});
+  TestSession second(2, 1001, {}, {}, {.account = account});
+  const auto in_flight = [&] { return account->held(Resource::kRequests); };
+  EXPECT_TRUE(first.Send(Ping(1)).check);
+  EXPECT_TRUE(first.Send(Ping(2)).check);
+  EXPECT_TRUE(second.Send(Ping(1)).check);
+  const ReceivedSubmission refused = second.Send(Ping(2), std::vector<std::byte>(100));
+  ASSERT_FALSE(refused.check);
+  EXPECT_EQ(refused.check.error().code, Code::kNoSpace);
+  EXPECT_EQ(refused.check.error().message,
+            "requests in flight: 1 more wanted, owner 1001 holds 3 of 3");
+  EXPECT_TRUE(refused.payload.empty()) << "it is not copied";
+  EXPECT_EQ(in_flight(), 3u);
+  EXPECT_TRUE(second.session()->TryFinal(AnswerTo(2), {}));
+  EXPECT_EQ(in_flight(), 3u) << "it never counted";
+  const auto logits = first.session()->ReserveLogits(4096, 1, /*more_follows=*/false);
+  ASSERT_TRUE(logits);
+  first.session()->PublishLogits(*logits, AnswerTo(1));
+  EXPECT_EQ(in_flight(), 2u);
+  EXPECT_TRUE(second.session()->TryMore(AnswerTo(1), {}));
+  EXPECT_EQ(in_flight(), 2u);
+  EXPECT_TRUE(second.session()->TryFinal(AnswerTo(1), {}));
+  EXPECT_EQ(in_flight(), 1u);
+  EXPECT_TRUE(second.Send(Ping(3)).check);
+  first.session()->Close();
+  EXPECT_EQ(in_flight(), 1u) << "what is in flight ends with the session";
+  EXPECT_TRUE(first.session()->TryFinal(AnswerTo(2), {}));
+  EXPECT_EQ(in_flight(), 1u);
+}
+
+TEST(SessionTest, ASessionCountsForItsOwnerUntilItIsClosed) {
+  Shares shares({}, OwnerOf(1000u), true);
+  const OwnerId owner = OwnerOf(1001u);
+  TestSession client(1, 1001, {}, {},
+                     {.account = shares.AccountOf(owner),
+                      .connection = *shares.Take(owner, Resource::kConnections, 1),
+                      .request_arena = *shares.Take(owner, Resource::kRequestArenaBytes, 4096),
+                      .result_arena = *shares.Take(owner, Resource::kResultArenaBytes, 8192)});
+  EXPECT_EQ(shares.ListHeld(Resource::kConnections).at(owner), 1u);
+  EXPECT_EQ(shares.ListHeld(Resource::kRequestArenaBytes).at(owner), 4096u);
+  EXPECT_EQ(shares.ListHeld(Resource::kResultArenaBytes).at(owner), 8192u);
+  client.session()->Close();
+  for (const Resource resource :
+       {Resource::kConnections, Resource::kRequestArenaBytes, Resource::kResultArenaBytes}) {
+    EXPECT_TRUE(shares.ListHeld(resource).empty());
+  }
+}
+
 TEST(SessionTest, LargeAnswersWaitForLogitsInFlightAndAreAskedForAfterThem) {
   TestSession client(1);
   (void)client.Send(Ping(1));

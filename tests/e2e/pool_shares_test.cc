@@ -18,6 +18,7 @@ using test::TokensOf;
 struct HoldingVerb {
   const char* name;
   Status (*hold)(const Client& client, SequenceHandle retained);
+  bool is_in_place = true;  // the retained sequence itself becomes the held one
 };
 
 template <class T>
@@ -27,6 +28,25 @@ Status StatusOf(const Result<T>& result) {
 }
 
 const std::vector<HoldingVerb> kHoldingVerbs = {
+    {"Fork",
+     [](const Client& client, SequenceHandle retained) {
+       return StatusOf(client.Fork(retained, -1, 1));
+     },
+     false},
+    {"Publish",
+     [](const Client& client, SequenceHandle retained) {
+       return StatusOf(
+           client.Publish(retained, "of" + std::to_string(static_cast<std::uint64_t>(retained))));
+     },
+     false},
+    {"CopyRange",
+     [](const Client& client, SequenceHandle retained) -> Status {
+       KVD_TRY(const SequenceHandle destination, client.Create());
+       return StatusOf(client.CopyRange(retained, destination, {}));
+     },
+     false},
+    {"Pin",
+     [](const Client& client, SequenceHandle retained) { return client.Pin(retained, true); }},
     {"RemoveRange",
      [](const Client& client, SequenceHandle retained) {
        return StatusOf(client.RemoveRange(retained, {Pos{950}, Pos{955}}));
@@ -68,10 +88,12 @@ TEST_P(RetainedSharesTest, WhatRetainedSequencesBecomeStaysWithinThePoolShare) {
     if (!held) {
       ++refused;
       ExpectRefusedByShare(held.error());
-      const auto entry = other.Query(sequence);
-      ASSERT_TRUE(entry) << entry.error().message;
-      EXPECT_TRUE(IsRetained(*entry)) << "what was refused has changed nothing";
-      EXPECT_EQ(entry->cell_count, kLargeCells);
+      if (verb.is_in_place) {
+        const auto entry = other.Query(sequence);
+        ASSERT_TRUE(entry) << entry.error().message;
+        EXPECT_TRUE(IsRetained(*entry)) << "what was refused has changed nothing";
+        EXPECT_EQ(entry->cell_count, kLargeCells);
+      }
     }
     EXPECT_LE(HeldBlocks(other, kOtherUid), kShareBlocks);
   }
@@ -87,6 +109,128 @@ INSTANTIATE_TEST_SUITE_P(All, RetainedSharesTest, testing::ValuesIn(kHoldingVerb
                          [](const testing::TestParamInfo<HoldingVerb>& tested) {
                            return std::string(tested.param.name);
                          });
+
+class PoolSharesTest : public test::SharesTest {};
+
+// Blocks that several of a uid's sequences refer to count once for it.
+TEST_F(PoolSharesTest, ForksOfPublicSnapshotsStayWithinThePoolShare) {
+  const Client own = Connect();
+  std::vector<SequenceHandle> published;
+  for (std::size_t number = 0; number < 2; ++number) {
+    const auto sequence = Fill(own, number, kLargeCells);
+    ASSERT_TRUE(sequence) << sequence.error().message;
+    const auto snapshot =
+        own.Publish(*sequence, "public" + std::to_string(number), wire::kFlagPublic);
+    ASSERT_TRUE(snapshot) << snapshot.error().message;
+    published.push_back(*snapshot);
+  }
+  const Client other = Other();
+  const auto first = other.Attach("public0");
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_TRUE(other.Attach("public0")) << "the same blocks";
+  const auto attached = other.Attach("public1");
+  EXPECT_FALSE(attached);
+  if (!attached) ExpectRefusedByShare(attached.error());
+  const auto forked = other.Fork(published[1], -1, 1);
+  EXPECT_FALSE(forked);
+  if (!forked) ExpectRefusedByShare(forked.error());
+  EXPECT_TRUE(other.Fork(published[1], 64, 1)) << "a part that its share has room for";
+  EXPECT_FALSE(other.Fork(published[1], 65, 1));
+}
+
+TEST_F(PoolSharesTest, WhatForksAppendCountsForEachOfThem) {
+  const Client other = Other();
+  const auto sequence = Fill(other, 1, 640);  // 20 blocks
+  ASSERT_TRUE(sequence) << sequence.error().message;
+  const auto forks = other.Fork(*sequence, -1, 3);
+  ASSERT_TRUE(forks) << forks.error().message;
+  std::size_t refused = 0;
+  for (const SequenceHandle fork : *forks) {
+    const Status appended = test::Append(other, fork, TokensOf(2, 192));  // 6 blocks
+    if (appended) continue;
+    ++refused;
+    ExpectRefusedByShare(appended.error());
+    EXPECT_EQ(other.Query(fork)->cell_count, 640u);
+  }
+  EXPECT_EQ(refused, 1u);
+}
+
+// A table of 32 sequences, full of the own uid's retained ones.
+class FullTableTest : public test::SharesTest {
+ protected:
+  FullTableTest() : SharesTest({"--max-sequences", "32"}) {}
+};
+
+// A refused call may have evicted what is retained, as much as it wanted, and changes nothing else.
+TEST_F(FullTableTest, CallsThatTheShareRefusesEvictNoMoreThanOneOfThemNeeds) {
+  const Client own = Connect();
+  const Client other = Other();
+  ASSERT_TRUE(Fill(other, 100, 320));
+  const auto sequence = Fill(own, 101, kLargeCells);
+  ASSERT_TRUE(sequence) << sequence.error().message;
+  const auto published = own.Publish(*sequence, "public", wire::kFlagPublic);
+  ASSERT_TRUE(published) << published.error().message;
+  for (std::size_t number = 0; number < 40 && own.Info()->sequences_live < 32; ++number) {
+    const auto filled = Fill(own, number, 32);
+    ASSERT_TRUE(filled) << filled.error().message;
+    ASSERT_TRUE(own.Retain(*filled).value_or(false));
+  }
+  const std::size_t retained = CountRetained(own);
+  ASSERT_GE(retained, 28u);
+  const std::uint64_t evicted = own.Info()->prefix_evictions;
+  const std::uint64_t own_blocks = HeldBlocks(own, ::geteuid());
+  const std::uint64_t other_blocks = HeldBlocks(other, kOtherUid);
+  for (int round = 0; round < 10; ++round) {
+    EXPECT_FALSE(other.Attach("public"));
+    EXPECT_FALSE(other.Fork(*published, -1, 2));
+    EXPECT_FALSE(other.Publish(*published, "name"));
+  }
+  EXPECT_EQ(own.Info()->prefix_evictions - evicted, 2u) << "room for two forks was made once";
+  EXPECT_EQ(CountRetained(own), retained - 2);
+  EXPECT_EQ(HeldBlocks(own, ::geteuid()), own_blocks);
+  EXPECT_EQ(HeldBlocks(other, kOtherUid), other_blocks);
+  EXPECT_TRUE(own.Fork(*published, -1, 2));
+}
+
+// ---------------------------------------------------------------------------------- list units
+
+// Of 832 units of lists.
+class ListSharesTest : public test::SharesTest {
+ protected:
+  ListSharesTest() : SharesTest({"--max-sequences", "64"}) {}
+
+  // A sequence whose list has 450 parts: every other cell was removed.
+  static Result<SequenceHandle> FillInParts(const Client& client, std::size_t number) {
+    KVD_TRY(const SequenceHandle sequence, Fill(client, number, 900));
+    for (int pos = 1; pos < 900; pos += 2) {
+      KVD_TRY(const std::uint64_t removed, client.RemoveRange(sequence, {Pos{pos}, Pos{pos + 1}}));
+      EXPECT_EQ(removed, 1u);
+    }
+    return sequence;
+  }
+};
+
+TEST_F(ListSharesTest, LongListsOfAnotherUidLeaveUnitsToTheOwnUid) {
+  const Client other = Other();
+  const auto source = FillInParts(other, 1);
+  ASSERT_TRUE(source) << source.error().message;
+  std::size_t forks = 0;
+  for (; forks < 40; ++forks) {
+    const auto fork = other.Fork(*source, -1, 1);
+    if (fork) continue;
+    ExpectRefusedByShare(fork.error());
+    EXPECT_THAT(fork.error().message, testing::HasSubstr("list units"));
+    EXPECT_THAT(fork.error().message, testing::HasSubstr("of 208"));
+    break;
+  }
+  EXPECT_GE(forks, 2u);
+  EXPECT_LT(forks, 10u);
+  const Client own = Connect();
+  const auto own_source = FillInParts(own, 2);
+  ASSERT_TRUE(own_source) << own_source.error().message;
+  const auto own_forks = own.Fork(*own_source, -1, 10);
+  EXPECT_TRUE(own_forks) << own_forks.error().message;
+}
 
 // -------------------------------------------------------------------------------- saved states
 

@@ -2,7 +2,9 @@
 // tokens are appended.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/e2e/support/served_daemon.h"
@@ -11,6 +13,7 @@
 namespace kvd {
 namespace {
 
+using test::Append;
 using test::Fill;
 using test::TokensOf;
 
@@ -138,6 +141,29 @@ class FullTableTest : public test::ServedDaemonTest {
   }
 };
 
+TEST_F(FullTableTest, AForkThatIsRefusedEvictsNothing) {
+  const Client client = Connect();
+  const auto source = Fill(client, 1000, 120);
+  ASSERT_TRUE(source) << source.error().message;
+  const std::size_t retained = RetainUntilFull(client);
+  ASSERT_GE(retained, 10u);
+  const std::uint64_t evicted = client.Info()->prefix_evictions;
+  const auto lost = client.Fork(*source, 40, 1);
+  ASSERT_FALSE(lost) << "cells before the window are dropped";
+  EXPECT_EQ(lost.error().code, Code::kWindowLost) << lost.error().message;
+  const auto beyond = client.Fork(*source, 121, 1);
+  ASSERT_FALSE(beyond);
+  EXPECT_EQ(beyond.error().code, Code::kInvalidArgument) << beyond.error().message;
+  const auto many = client.Fork(*source, -1, 17);
+  ASSERT_FALSE(many) << "more than the table has";
+  EXPECT_EQ(many.error().code, Code::kNoSpace) << many.error().message;
+  EXPECT_EQ(client.Info()->prefix_evictions, evicted);
+  EXPECT_EQ(client.Info()->sequences_retained, retained);
+  // One that succeeds makes room.
+  EXPECT_TRUE(client.Fork(*source, -1, 1));
+  EXPECT_EQ(client.Info()->sequences_retained, retained - 1);
+}
+
 TEST_F(FullTableTest, APublishThatIsRefusedEvictsNothing) {
   const Client client = Connect();
   const auto source = Fill(client, 1000, 120);
@@ -150,6 +176,85 @@ TEST_F(FullTableTest, APublishThatIsRefusedEvictsNothing) {
   EXPECT_EQ(ErrorOf(client.Publish(*source, "no/name")).code, Code::kInvalidArgument);
   EXPECT_EQ(client.Info()->prefix_evictions, evicted);
   EXPECT_EQ(client.Info()->sequences_retained, retained);
+}
+
+// ----------------------------------------------------------------------------- several steps
+
+class SmallPoolTest : public test::ServedDaemonTest {
+ protected:
+  explicit SmallPoolTest(const char* cells = "1024")
+      : ServedDaemonTest({"-c", cells, "--ubatch-size", "64"}) {}
+};
+
+TEST_F(SmallPoolTest, ADecodeOfSeveralStepsThatRunsOutOfCellsAppendsNothing) {
+  const Client client = Connect();
+  for (std::size_t round = 0; round < 5; ++round) {
+    std::vector<SequenceHandle> sequences;
+    std::vector<Decoding> decodings;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const auto sequence = Fill(client, 10 * round + i, 10);
+      ASSERT_TRUE(sequence) << sequence.error().message;
+      sequences.push_back(*sequence);
+    }
+    // Each fits by itself; the two together do not.
+    for (std::size_t i = 0; i < 2; ++i) {
+      auto decoding = client.StartDecode(sequences[i], TokensOf(20 + i, 600), Pos{10},
+                                         wire::LogitsWanted::kLast, wire::kFlagNoPrefix);
+      ASSERT_TRUE(decoding) << decoding.error().message;
+      decodings.push_back(std::move(*decoding));
+    }
+    std::size_t refused = 0;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Error error = ErrorOf(decodings[i].Next());
+      const auto entry = client.Query(sequences[i]);
+      ASSERT_TRUE(entry) << entry.error().message;
+      if (error.code == Code::kOk) {
+        EXPECT_EQ(entry->cell_count, 610u);
+        continue;
+      }
+      ++refused;
+      EXPECT_EQ(error.code, Code::kNoSpace) << error.message;
+      EXPECT_EQ(entry->cell_count, 10u) << error.message;
+      EXPECT_EQ(entry->next_pos, 10);
+    }
+    EXPECT_GE(refused, 1u);
+    for (const SequenceHandle sequence : sequences) ASSERT_TRUE(client.Drop(sequence));
+  }
+}
+
+class SixClientsTest : public SmallPoolTest {
+ protected:
+  SixClientsTest() : SmallPoolTest("8192") {}
+};
+
+TEST_F(SixClientsTest, ThatFillThePoolAreRefusedWithNothingAppended) {
+  std::vector<Client> clients;
+  for (int i = 0; i < 6; ++i) clients.push_back(Connect());
+  std::atomic<int> refused = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+      threads.emplace_back([&, i] {
+        const Client& client = clients[i];
+        for (int sequences = 0; sequences < 40; ++sequences) {
+          const auto sequence = client.Create();
+          ASSERT_TRUE(sequence) << sequence.error().message;
+          const auto tokens = TokensOf(100 * i + static_cast<std::size_t>(sequences), 70);
+          const Status appended = Append(client, *sequence, tokens);
+          const auto entry = client.Query(*sequence);
+          ASSERT_TRUE(entry) << entry.error().message;
+          if (appended) {
+            EXPECT_EQ(entry->cell_count, 70u);
+            continue;
+          }
+          EXPECT_EQ(appended.error().code, Code::kNoSpace) << appended.error().message;
+          EXPECT_EQ(entry->cell_count, 0u) << appended.error().message;
+          ++refused;
+        }
+      });
+    }
+  }
+  EXPECT_GT(refused, 0);
 }
 
 }  // namespace

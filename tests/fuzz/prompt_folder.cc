@@ -39,7 +39,7 @@ PromptFolder::PromptFolder(Engine& engine) {
   }
   KVD_ASSERT(engine.memory().sequences().Drop(handle).has_value());
   for (const auto& file : std::filesystem::directory_iterator(path_)) {
-    if (PromptDirectory::ModelOf(file.path().filename().string())) {
+    if (PromptDirectory::ParseName(file.path().filename().string())) {
       entry_name_ = file.path().filename().string();
     }
   }
@@ -79,7 +79,9 @@ void PromptFolder::Remove(const std::string& name) {
 std::string PromptFolder::NameOf(std::span<const TokenId> tokens) const {
   std::vector<std::uint64_t> words = {name_space_[0], name_space_[1], tokens.size()};
   for (const TokenId token : tokens) words.push_back(static_cast<std::uint32_t>(token));
-  return PromptDirectory::NameOf(*PromptDirectory::ModelOf(entry_name_), SipHash(kKey, words));
+  PromptName parts = *PromptDirectory::ParseName(entry_name_);
+  parts.prompt = SipHash(kKey, words);
+  return PromptDirectory::NameOf(parts);
 }
 
 }  // namespace kvd::test

@@ -19,15 +19,14 @@ inline constexpr SessionId kRetrySession{5};
 
 // A daemon's parts above the engine, which may be replaced by others like them.
 struct Daemon {
-  Daemon(FakeEngine& engine, const QuotaPolicy& quotas, const StoredSession& stored,
+  Daemon(FakeEngine& engine, const Shares& shares, const StoredSession& stored,
          SavedStates* saved_states)
       : owned_scheduler(
             std::make_unique<Scheduler>(engine, engine.config().vocab_size, SchedulerOptions{})),
         scheduler(*owned_scheduler),
-        service(engine, scheduler, quotas,
+        service(engine, scheduler, shares,
                 {.pid_of_session = [](SessionId) { return 7u; },
                  .session_count = [] { return 1u; },
-                 .requests_in_flight = [](std::uint32_t) { return 1u; },
                  .saved_states = saved_states}),
         client(static_cast<std::uint64_t>(kRetrySession), kOwn, {}, stored) {}
   // Requests go before the service that made them.
@@ -59,7 +58,7 @@ class RetryTest : public testing::Test {
   // As if the daemon had been killed: nobody ends anything, and another one starts.
   void Restart() {
     daemon_.reset();
-    daemon_ = std::make_unique<Daemon>(engine_, quotas_, stored_, saved_states_.get());
+    daemon_ = std::make_unique<Daemon>(engine_, shares_, stored_, saved_states_.get());
   }
   Memory& memory() { return engine_.memory(); }
 
@@ -170,7 +169,7 @@ class RetryTest : public testing::Test {
   }
 
   FakeEngine engine_;
-  QuotaPolicy quotas_{{}, kOwn, true};
+  Shares shares_{{}, OwnerOf(kOwn), true};
   StoredSession stored_ = IssueToken(kRetrySession, kOwn)->session;
   std::unique_ptr<SavedStates> saved_states_;
   std::unique_ptr<Daemon> daemon_;

@@ -64,7 +64,7 @@ std::vector<std::byte> Bytes(const std::string& text) {
 
 // A daemon's io side, its threads' loops included. Destroyed in the order of main.cc.
 struct ServerSimulation::Daemon {
-  Daemon(FakeEngine& engine, const QuotaPolicy& quotas, SavedStates* states,
+  Daemon(FakeEngine& engine, Shares& shares, SavedStates* states,
          const SimulatedLoop::Choose& choose)
       : io(choose),
         workers(choose),
@@ -73,7 +73,7 @@ struct ServerSimulation::Daemon {
                 .workers = workers,
                 .engine = engine,
                 .scheduler = scheduler,
-                .quotas = quotas,
+                .shares = shares,
                 .saved_states = states},
                {.reconnect_wait = kWait, .restart_wait = kWait}) {}
 
@@ -87,8 +87,8 @@ ServerSimulation::ServerSimulation(std::uint64_t seed, const std::string& store_
     : random_(seed),
       engine_chances_(static_cast<int>(std::array<std::int64_t, 3>{2, 8, 40}[seed % 3])),
       engine_({.cells = 1024, .ubatch_tokens = 32, .has_state = seed % 4 == 0}),
-      quotas_({}, kOwn, true) {
-  auto states = SavedStates::Open(store_path, engine_, quotas_);
+      shares_({}, OwnerOf(kOwn), true) {
+  auto states = SavedStates::Open(store_path, engine_);
   KVD_ASSERT(states.has_value());
   saved_states_ = std::move(*states);
   StartDaemon();
@@ -98,7 +98,7 @@ ServerSimulation::~ServerSimulation() = default;
 
 void ServerSimulation::StartDaemon() {
   daemon_ =
-      std::make_unique<Daemon>(engine_, quotas_, saved_states_.get(), [this](std::size_t count) {
+      std::make_unique<Daemon>(engine_, shares_, saved_states_.get(), [this](std::size_t count) {
         return static_cast<std::size_t>(random_.In(0, static_cast<std::int64_t>(count) - 1));
       });
 }
@@ -160,6 +160,11 @@ Status ServerSimulation::Run(int operations) {
   if (counts.hellos + counts.conversations + counts.waiting_sessions > 0 ||
       !counts.connections.empty()) {
     return Broken("a daemon without clients has hellos, conversations, sessions or counts them");
+  }
+  for (std::size_t resource = 0; resource < kResourceCount; ++resource) {
+    if (!shares_.ListHeld(static_cast<Resource>(resource)).empty()) {
+      return Broken("resource " + Text(resource) + " is held without clients");
+    }
   }
   return {};
 }
@@ -525,9 +530,9 @@ Status ServerSimulation::CheckAtRest() {
 Status ServerSimulation::CheckConnections() {
   std::size_t hellos = 0;
   std::map<SessionId, int> connected;
-  std::map<std::uint32_t, std::uint32_t> by_uid;
+  std::map<OwnerId, std::uint64_t> by_owner;
   for (const auto& connection : connections_) {
-    ++by_uid[connection->uid()];
+    ++by_owner[OwnerOf(connection->uid())];
     if (connection->state() == SimulatedConnection::State::kGreeting) {
       if (connection->has_said_hello()) return Broken("a hello has no answer");
       ++hellos;
@@ -546,7 +551,7 @@ Status ServerSimulation::CheckConnections() {
                   Text(counts.conversations) + " conversations, its clients " + Text(hellos) +
                   " and " + Text(connected.size()));
   }
-  if (counts.connections != by_uid) return Broken("connections by uid are not counted rightly");
+  if (counts.connections != by_owner) return Broken("connections by owner are not counted rightly");
   return {};
 }
 

@@ -89,7 +89,7 @@ class ServerSimulation {
   memory_model::Random random_;
   const int engine_chances_;  // one in so many steps is the engine's: few let requests last long
   FakeEngine engine_;
-  const QuotaPolicy quotas_;
+  Shares shares_;
   std::unique_ptr<SavedStates> saved_states_;
   std::unique_ptr<Daemon> daemon_;
   Connections connections_;

@@ -32,13 +32,9 @@ class ServiceTest : public ::testing::Test {
       : engine_(options),
         cache_(make_cache ? make_cache(engine_) : nullptr),
         scheduler_(engine_, options.vocab_size, {.prompt_cache = cache_.get()}),
-        service_(engine_, scheduler_, quotas_,
+        service_(engine_, scheduler_, shares_,
                  {.pid_of_session = [](SessionId) { return 7u; },
                   .session_count = [] { return 1u; },
-                  .requests_in_flight =
-                      [this](std::uint32_t uid) {
-                        return uid == kOther ? stranger_.session()->requests_in_flight() : 1u;
-                      },
                   .prompt_cache = cache_.get()}) {}
 
   static wire::Submission Make(Verb verb, SequenceHandle sequence = SequenceHandle::kNone) {
@@ -110,12 +106,12 @@ class ServiceTest : public ::testing::Test {
 
   FakeEngine engine_;
   std::unique_ptr<PromptCache> cache_;
-  QuotaPolicy quotas_{{}, kOwn, true};
+  Shares shares_{{}, OwnerOf(kOwn), true};
   Scheduler scheduler_;
   Service service_;
-  TestSession client_{1, kOwn};
-  TestSession sibling_{2, kOwn};
-  TestSession stranger_{3, kOther};
+  TestSession client_{1, kOwn, {}, {}, {.account = shares_.AccountOf(OwnerOf(kOwn))}};
+  TestSession sibling_{2, kOwn, {}, {}, {.account = shares_.AccountOf(OwnerOf(kOwn))}};
+  TestSession stranger_{3, kOther, {}, {}, {.account = shares_.AccountOf(OwnerOf(kOther))}};
   std::uint64_t last_request_ = 0;
 };
 

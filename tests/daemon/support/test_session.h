@@ -36,8 +36,8 @@ struct ReceivedCompletion {
 class TestSession {
  public:
   explicit TestSession(std::uint64_t id, std::uint32_t uid = 1000, ChannelGeometry geometry = {},
-                       std::optional<StoredSession> stored = {})
-      : TestSession(id, uid, geometry, MakeSockets(), stored) {}
+                       std::optional<StoredSession> stored = {}, SessionShares shares = {})
+      : TestSession(id, uid, geometry, MakeSockets(), stored, std::move(shares)) {}
 
   const std::shared_ptr<Session>& session() const { return session_; }
   ClientChannel& client() { return client_; }
@@ -96,17 +96,20 @@ class TestSession {
   }
 
   TestSession(std::uint64_t id, std::uint32_t uid, const ChannelGeometry& geometry, Sockets sockets,
-              const std::optional<StoredSession>& stored)
-      : TestSession(id, uid, geometry, std::move(sockets), MakeChannel(geometry), stored) {}
+              const std::optional<StoredSession>& stored, SessionShares shares)
+      : TestSession(id, uid, geometry, std::move(sockets), MakeChannel(geometry), stored,
+                    std::move(shares)) {}
   TestSession(std::uint64_t id, std::uint32_t uid, const ChannelGeometry& geometry, Sockets sockets,
-              CreatedChannel created, const std::optional<StoredSession>& stored)
+              CreatedChannel created, const std::optional<StoredSession>& stored,
+              SessionShares shares)
       : socket_(std::move(sockets.client)), client_(Attach(geometry, created)) {
-    session_ = std::make_shared<Session>(SessionIdentity{.id = static_cast<SessionId>(id),
-                                                         .peer = {.pid = 1, .uid = uid, .gid = uid},
-                                                         .name = "test",
-                                                         .stored = stored},
-                                         std::move(sockets.daemon), std::move(created.channel),
-                                         [pumps = pumps_](SessionId) { ++*pumps; });
+    session_ = std::make_shared<Session>(
+        SessionIdentity{.id = static_cast<SessionId>(id),
+                        .peer = {.pid = 1, .uid = uid, .gid = uid},
+                        .name = "test",
+                        .stored = stored},
+        std::move(sockets.daemon), std::move(created.channel),
+        [pumps = pumps_](SessionId) { ++*pumps; }, std::move(shares));
   }
 
   UniqueFd socket_;

@@ -86,7 +86,7 @@ class PromptStoreTest : public testing::Test {
     std::vector<std::string> names;
     for (const auto& file : std::filesystem::directory_iterator(folder_.PathOf("."))) {
       const std::string name = file.path().filename().string();
-      if (PromptDirectory::ModelOf(name)) names.push_back(name);
+      if (PromptDirectory::ParseName(name)) names.push_back(name);
     }
     return names;
   }
@@ -212,6 +212,92 @@ TEST_F(PromptStoreTest, TheOldestGoForOthersAndUseKeepsThem) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kNoSpace);
   EXPECT_EQ(small->counts().entries, 2u) << "nothing goes for what does not fit";
+}
+
+TEST_F(PromptStoreTest, EntriesNameTheirOwnerAndThoseThatDoNotAreReadAsWell) {
+  const auto engine = MakeEngine(shape_, Options());
+  {
+    const auto store = Open(*engine);
+    (void)Store(*store, *engine, prompt_);
+  }
+  ASSERT_THAT(Entries(), SizeIs(1));
+  const std::string name = Entries().front();
+  PromptName parts = *PromptDirectory::ParseName(name);
+  EXPECT_EQ(parts.owner, kOwner);
+  EXPECT_EQ(PromptDirectory::NameOf(parts), name);
+  // As an older version had written it.
+  parts.owner.reset();
+  const std::string older = PromptDirectory::NameOf(parts);
+  std::filesystem::rename(folder_.PathOf(name), folder_.PathOf(older));
+  const auto store = Open(*engine);
+  EXPECT_EQ(Found(*store, prompt_), 199u);
+  EXPECT_EQ(Store(*store, *engine, prompt_), 0u) << "it is there";
+  EXPECT_THAT(Entries(), ElementsAre(older));
+  EXPECT_THAT(damages_, IsEmpty());
+}
+
+TEST_F(PromptStoreTest, NamesOfOtherFormsAreNoEntries) {
+  const std::string model = "0123456789abcdef-";
+  EXPECT_TRUE(PromptDirectory::ParseName(model + "0123456789abcdef.prompt"));
+  EXPECT_EQ(PromptDirectory::ParseName(model + model + "00000000000003e8.prompt")->owner,
+            OwnerId{1000});
+  for (const char* const rest :
+       {"", ".prompt", "0123456789abcdef", "0123456789abcde.prompt", "0123456789abcdefa.prompt",
+        "0123456789abcdeF.prompt", "0123456789abcdef_0123456789abcdef.prompt",
+        "0123456789abcdef-0123456789abcdef-0123456789abcdef.prompt", "0123456789abcdef-.prompt",
+        "0123456789abcdex-0123456789abcdef.prompt"}) {
+    EXPECT_FALSE(PromptDirectory::ParseName(model + rest)) << rest;
+  }
+}
+
+TEST_F(PromptStoreTest, EachOwnerKeepsWithinItsPartAlsoAfterARestart) {
+  const auto engine = MakeEngine(shape_, Options());
+  constexpr OwnerId kStranger{2000};
+  std::uint64_t bytes_of_one = 0;  // a bit more than an entry
+  const auto open = [&] {
+    auto store = PromptStore::Open(*engine, {.path = folder_.PathOf("."),
+                                             .bytes_max = 4 * bytes_of_one,
+                                             .part_of = [&](OwnerId owner) -> PromptUse {
+                                               const bool is_main = owner == kOwner;
+                                               return {.bytes = (is_main ? 4 : 2) * bytes_of_one,
+                                                       .entries = 100};
+                                             },
+                                             .main_owner = kOwner,
+                                             .on_damaged = {}});
+    EXPECT_TRUE(store) << store.error().message;
+    return std::move(*store);
+  };
+  const auto write_as_stranger = [&](PromptStore& store, std::uint64_t number) {
+    const SequenceHandle handle =
+        *engine->memory().sequences().Create({.id = kStranger, .namespace_salt = kSalt});
+    (void)Feed(*engine, handle, RandomTokens(100 + number, 200, shape_.vocab), 50);
+    EXPECT_TRUE(*engine->memory().prefixes().Retain(handle));
+    const auto written = Write(store, *engine, handle);
+    EXPECT_TRUE(written) << written.error().message;
+    EXPECT_TRUE(engine->memory().sequences().Drop(handle));
+  };
+  const auto found_by_stranger = [&](const PromptStore& store, std::uint64_t number) {
+    return store.Find(kStranger, kSalt, RandomTokens(100 + number, 200, shape_.vocab), 0)
+        .has_value();
+  };
+  bytes_of_one = 1u << 20;
+  {
+    const auto store = open();
+    bytes_of_one = Store(*store, *engine, prompt_) * 5 / 4;
+  }
+  {
+    const auto store = open();
+    for (std::uint64_t number = 0; number < 4; ++number) write_as_stranger(*store, number);
+    EXPECT_EQ(store->counts().entries, 3u);
+    EXPECT_EQ(store->counts().entries_removed, 2u);
+  }
+  const auto store = open();
+  for (std::uint64_t number = 4; number < 8; ++number) write_as_stranger(*store, number);
+  EXPECT_EQ(store->counts().entries, 3u);
+  EXPECT_EQ(Found(*store, prompt_), 199u) << "the main owner's";
+  EXPECT_TRUE(found_by_stranger(*store, 7));
+  EXPECT_TRUE(found_by_stranger(*store, 6));
+  EXPECT_FALSE(found_by_stranger(*store, 5));
 }
 
 TEST_F(PromptStoreTest, StoresOverOneDirectoryTakeNoticeOfEachOther) {

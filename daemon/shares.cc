@@ -1,0 +1,113 @@
+// Every check has one form: held + wanted <= limit, without overflow.
+#include "daemon/shares.h"
+
+#include <algorithm>
+
+namespace kvd {
+namespace {
+
+const char* NameOf(Resource resource) {
+  switch (resource) {
+    case Resource::kConnections: return "connections";
+    case Resource::kRequests: return "requests in flight";
+    case Resource::kRequestArenaBytes: return "request arena bytes";
+    case Resource::kResultArenaBytes: return "result arena bytes";
+    case Resource::kHeldBytes: return "held bytes";
+    case Resource::kSavedBytes: return "saved bytes";
+    case Resource::kPromptCacheBytes: return "prompt cache bytes";
+    case Resource::kPromptCacheEntries: break;
+  }
+  return "prompt cache entries";
+}
+
+}  // namespace
+
+// Acquires what Remove releases: a thread that finds room that another one gave back also sees what
+// that one had done before.
+Status OwnerAccount::Add(Resource resource, std::uint64_t amount, std::uint64_t beside) {
+  std::atomic<std::uint64_t>& counted = held_[Index(resource)];
+  const std::uint64_t limit = limits_[Index(resource)];
+  const std::uint64_t room = limit - std::min(limit, beside);
+  std::uint64_t held = counted.load(std::memory_order_acquire);
+  do {
+    if (beside > limit || held > room || amount > room - held) {
+      return FailShare(NameOf(resource), owner_, amount, held + beside, limit);
+    }
+  } while (!counted.compare_exchange_weak(held, held + amount, std::memory_order_acq_rel,
+                                          std::memory_order_acquire));
+  return {};
+}
+
+std::shared_ptr<OwnerAccount> Shares::AccountOf(OwnerId owner) {
+  const MutexLock lock(mutex_);
+  std::erase_if(accounts_,
+                [owner](const auto& one) { return one.first != owner && one.second.expired(); });
+  std::weak_ptr<OwnerAccount>& known = accounts_[owner];
+  std::shared_ptr<OwnerAccount> account = known.lock();
+  if (account == nullptr) {
+    ResourceNumbers limits;
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+      limits[i] = LimitOf(owner, static_cast<Resource>(i));
+    }
+    account = std::make_shared<OwnerAccount>(owner, limits);
+    known = account;
+  }
+  return account;
+}
+
+Result<Share> Shares::Take(OwnerId owner, Resource resource, std::uint64_t amount) {
+  Share share(AccountOf(owner), resource);
+  KVD_CHECK_OK(share.Grow(amount));
+  return share;
+}
+
+std::uint64_t Shares::LimitOf(OwnerId owner, Resource resource) const {
+  const UidLimits& limits = LimitsFor(owner);
+  switch (resource) {
+    case Resource::kConnections: return limits.connections;
+    case Resource::kRequests: return limits.requests_in_flight;
+    case Resource::kRequestArenaBytes: return limits.request_arena_bytes;
+    case Resource::kResultArenaBytes: return limits.result_arena_bytes;
+    case Resource::kHeldBytes: return limits.held_bytes;
+    case Resource::kSavedBytes: return limits.saved_bytes;
+    case Resource::kPromptCacheBytes: return PartOf(owner, quotas_.prompt_cache_bytes);
+    case Resource::kPromptCacheEntries: break;
+  }
+  return PartOf(owner, quotas_.prompt_cache_entries);
+}
+
+std::map<OwnerId, std::uint64_t> Shares::ListHeld(Resource resource) const {
+  std::map<OwnerId, std::uint64_t> all;
+  const MutexLock lock(mutex_);
+  for (const auto& [owner, known] : accounts_) {
+    const std::shared_ptr<OwnerAccount> account = known.lock();
+    if (account != nullptr && account->held(resource) > 0) all[owner] = account->held(resource);
+  }
+  return all;
+}
+
+std::uint64_t Shares::PartOf(OwnerId owner, std::uint64_t total) const {
+  double share = LimitsFor(owner).pool_share;
+  if (is_own(owner) && others_admitted_) share = std::min(share, 1.0 - quotas_.reserve_share);
+  const auto part = static_cast<std::uint64_t>(share * static_cast<double>(total));
+  return std::clamp<std::uint64_t>(part, 1, std::max<std::uint64_t>(total, 1));
+}
+
+OwnerLimits Shares::LimitsOf(OwnerId owner, const MemoryGeometry& geometry) const {
+  OwnerLimits limits;
+  if (is_own(owner) && !others_admitted_) return limits;
+  const layout::MetaGeometry& meta = geometry.meta;
+  for (std::uint32_t group = 0; group < meta.group_count; ++group) {
+    limits.blocks[group] = PartOf(owner, meta.block_count[group]);
+  }
+  limits.state_slots = PartOf(owner, meta.state_slot_count);
+  limits.counts_all = is_own(owner);
+  if (is_own(owner)) return limits;
+  limits.sequences = LimitsFor(owner).sequences;
+  limits.list_units = PartOf(owner, meta.list_unit_count);
+  limits.checkpoint_slots = PartOf(owner, geometry.checkpoint_slots);
+  limits.logits_rows = PartOf(owner, meta.logits_row_count);
+  return limits;
+}
+
+}  // namespace kvd
