@@ -165,7 +165,7 @@ void Transaction::Recount(Side added, Side dropped) {
   }
   for (const Record& record : records) {
     DropReferences(record, dropped);
-    layout::SequenceRecord freed = {};
+    static constexpr layout::SequenceRecord freed = {};
     const bool is_there = added == Side::kNew ? !record.is_freed : record.was_live;
     store_.tables.owners.Follow(record.index, is_there ? RecordOf(record, added) : freed);
   }
