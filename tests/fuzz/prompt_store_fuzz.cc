@@ -42,7 +42,7 @@ std::vector<TokenId> TokensOf(const Engine& engine, std::span<const std::byte> b
 }
 
 void Load(Engine& engine, PromptStore& store, const std::vector<TokenId>& prompt) {
-  const auto found = store.Find(0, 0, prompt, 0);
+  const auto found = store.Find(OwnerId{}, 0, prompt, 0);
   if (!found) return;
   KVD_ASSERT(found->cells < prompt.size() && found->cells <= found->cells_read);
   const auto loaded = store.Load(*found, {}, prompt, nullptr);
