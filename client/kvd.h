@@ -468,7 +468,8 @@ typedef struct kvd_logits {
 /* Appends tokens at position `pos`, which must be the sequence's next one (next_pos of
  * kvd_sequence_query), and waits for the first piece of logits: all of them unless they exceed the
  * output arena. Errors: KVD_INVALID_ARGUMENT (another position), KVD_NO_SPACE (cells),
- * KVD_NUMERICAL, KVD_CONFLICT; nothing is appended then. */
+ * KVD_NUMERICAL, KVD_CONFLICT; nothing is appended then, unless the message says that what was
+ * appended stays (a window or a recurrent state that cannot go back). */
 int kvd_decode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                size_t token_count, int32_t pos, int wanted, kvd_logits* logits);
 /* Gives rows back; `logits->rows` becomes null. In any order; the arena is free again in the order

@@ -210,8 +210,11 @@ void GenerationRequest::DoWork(Engine& engine, std::size_t tokens) {
   const Result<bool> is_done = take_back_->Advance(engine, tokens);
   if (is_done && !*is_done) return;
   take_back_.reset();
-  if (failure_) {  // a sequence that is gone has nothing to be taken back
-    has_appended = false;
+  if (failure_) {
+    // A sequence that is gone has nothing to be taken back.
+    const bool is_back = is_done || is_done.error().code == Code::kNotFound;
+    if (is_back) has_appended = false;
+    if (!is_back) failure_->message += "; what was appended stays: " + is_done.error().message;
     return EndWith(*failure_);
   }
   if (!is_done) return EndWith(is_done.error());

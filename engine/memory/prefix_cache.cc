@@ -115,6 +115,9 @@ Result<PrefixTaken> PrefixCache::Take(const PrefixRequest& request) {
   const std::uint32_t source = found.source;
   const layout::SequenceRecord& from = store_.meta.sequences()[source];
   KVD_TRY(NewState state, StateAt(store_, from, found.cells));
+  if (!MayKeepLogits(store_, state.logits_slot, OwnerId{old.owner})) {
+    state.logits_slot = layout::kNoSlot;
+  }
   taken.source = MakeHandle(source, from.generation);
   taken.origin = taken.source == request.loaded ? PrefixOrigin::kDisk : OriginOf(source);
   NoteUse(store_, source);

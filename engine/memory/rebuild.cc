@@ -44,6 +44,7 @@ Status AddSnapshot(ConstMetaView meta, std::uint32_t index, std::vector<std::uin
     if (record.sequence != 0) return Corrupt(name + " sequence", "of a free record");
     return {};
   }
+  if (record.owner > kOwnerMax) return Corrupt(name + " owner", record.owner);
   if (record.is_public > 1) return Corrupt(name + " is_public", record.is_public);
   if (!IsZero(record.reserved)) return Corrupt(name + " reserved", "not zero");
   const auto handle = static_cast<SequenceHandle>(record.sequence);
@@ -78,6 +79,8 @@ Status AddSession(ConstMetaView meta, std::uint32_t index, DerivedTables* tables
     }
     return {};
   }
+  if (record.session > kSessionMax) return Corrupt(name + " session", record.session);
+  if (record.owner > kOwnerMax) return Corrupt(name + " owner", record.owner);
   for (const layout::AppliedRecord& applied : record.applied) {
     const layout::AppliedRecord nothing = {};
     if (applied.request == 0 && std::memcmp(&applied, &nothing, sizeof applied) != 0) {

@@ -41,6 +41,14 @@ void AddTimes(const PendingUse& use, std::uint64_t times, Use* sum) {
   sum->state_slots += times * use.state_slots;
 }
 
+void CountPending(MemoryStore& store, const PendingUse& use) KVD_REQUIRES(store.mutex) {
+  std::vector<PendingUse>& owners = store.shares.pending;
+  auto known = std::ranges::find(owners, use.owner, &PendingUse::owner);
+  if (known == owners.end()) known = owners.insert(owners.end(), PendingUse{.owner = use.owner});
+  AddTimes(use, 1, &*known);
+  AddTimes(use, 1, &store.shares.pending_of_all);
+}
+
 }  // namespace
 
 std::unexpected<Error> FailShare(const char* what, OwnerId owner, std::uint64_t wanted,
@@ -87,11 +95,7 @@ Status AddPending(MemoryStore& store, PendingUse* use) {
   OwnerUse after = before;
   AddTimes(*use, 1, &after);
   KVD_CHECK_OK(CheckGrowth(store, use->owner, before, after));
-  std::vector<PendingUse>& owners = store.shares.pending;
-  auto known = std::ranges::find(owners, use->owner, &PendingUse::owner);
-  if (known == owners.end()) known = owners.insert(owners.end(), PendingUse{.owner = use->owner});
-  AddTimes(*use, 1, &*known);
-  AddTimes(*use, 1, &store.shares.pending_of_all);
+  CountPending(store, *use);
   use->is_counted = true;
   return {};
 }
@@ -149,20 +153,45 @@ Result<std::uint64_t> AddPromise(MemoryStore& store, std::uint32_t index, Pendin
   return shares.promise_number;
 }
 
-void TakePromised(MemoryStore& store, std::uint32_t index, const PendingUse& use) {
-  store.mutex.AssertHeld();
+namespace {
+
+// The promise of that owner to the sequence; null: there is none.
+PendingUse* FindPromise(MemoryStore& store, std::uint32_t index, OwnerId owner)
+    KVD_REQUIRES(store.mutex) {
   const auto known = store.shares.promises.find(index);
-  if (known == store.shares.promises.end() || known->second.use.owner != use.owner) return;
-  PendingUse& promised = known->second.use;
-  PendingUse taken{.owner = use.owner, .is_counted = promised.is_counted};
+  if (known == store.shares.promises.end() || known->second.use.owner != owner) return nullptr;
+  return &known->second.use;
+}
+
+}  // namespace
+
+PendingUse TakePromised(MemoryStore& store, std::uint32_t index, const PendingUse& use) {
+  store.mutex.AssertHeld();
+  PendingUse taken{.owner = use.owner};
+  PendingUse* const promised = FindPromise(store, index, use.owner);
+  if (promised == nullptr) return taken;
   for (std::uint32_t group = 0; group < store.group_count(); ++group) {
-    taken.blocks[group] = std::min(use.blocks[group], promised.blocks[group]);
-    promised.blocks[group] -= taken.blocks[group];
+    taken.blocks[group] = std::min(use.blocks[group], promised->blocks[group]);
+    promised->blocks[group] -= taken.blocks[group];
     store.shares.promised_blocks[group] -= taken.blocks[group];
   }
-  taken.state_slots = std::min(use.state_slots, promised.state_slots);
-  promised.state_slots -= taken.state_slots;
-  DropPending(store, &taken);
+  taken.state_slots = std::min(use.state_slots, promised->state_slots);
+  promised->state_slots -= taken.state_slots;
+  PendingUse uncounted = taken;
+  uncounted.is_counted = promised->is_counted;
+  DropPending(store, &uncounted);
+  return taken;
+}
+
+void ReturnPromised(MemoryStore& store, std::uint32_t index, const PendingUse& taken) {
+  store.mutex.AssertHeld();
+  PendingUse* const promised = FindPromise(store, index, taken.owner);
+  if (promised == nullptr || IsNothing(taken)) return;
+  AddTimes(taken, 1, promised);
+  for (std::uint32_t group = 0; group < store.group_count(); ++group) {
+    store.shares.promised_blocks[group] += taken.blocks[group];
+  }
+  if (promised->is_counted) CountPending(store, taken);
 }
 
 void EndPromise(MemoryStore& store, std::uint32_t index, std::uint64_t number) {

@@ -85,8 +85,10 @@ std::uint64_t CountAvailable(const MemoryStore& store, std::uint32_t group);
 // Keeps that much for a sequence's tokens, in place of what was promised to it. Errors: kNoSpace (the
 // owner's limits, or the pool, with the numbers). Returns the promise's number.
 Result<std::uint64_t> AddPromise(MemoryStore& store, std::uint32_t index, PendingUse use);
-// Of what is promised to the sequence, as much as `use` says is not promised any more.
-void TakePromised(MemoryStore& store, std::uint32_t index, const PendingUse& use);
+// Of what is promised to the sequence, as much as `use` says is not promised any more. Returns that.
+PendingUse TakePromised(MemoryStore& store, std::uint32_t index, const PendingUse& use);
+// Promises that again, if the sequence still has a promise of that owner.
+void ReturnPromised(MemoryStore& store, std::uint32_t index, const PendingUse& taken);
 // Ends a promise; nothing, if there is another one.
 void EndPromise(MemoryStore& store, std::uint32_t index, std::uint64_t number);
 

@@ -239,11 +239,13 @@ Status Steps::ReserveParts(std::span<const AppendRequest> requests, StepPlan* pl
   for (std::size_t index = 0; index < requests.size() && status; ++index) {
     const FoundSequence& found = found_[index];
     OpenPart& open = open_parts_[index];
+    open.index = found.index;
     open.content_number = store_.facts[found.index].content_number;
+    open.promised = {};
     open.reservation.Open(store_);
     if (store_.shares.rules != nullptr || !store_.shares.promises.empty()) {
       const PendingUse use = UseOf(*found.record, CountNewCells(requests[index]));
-      TakePromised(store_, found.index, use);
+      open.promised = TakePromised(store_, found.index, use);
       status = open.reservation.Count(use);
     }
     if (status) {
@@ -283,6 +285,7 @@ Status Steps::TryReserve(std::span<const AppendRequest> requests, StepPlan* plan
 void Steps::UndoReserve(StepPlan* plan) {
   for (std::size_t index = 0; index < plan->count; ++index) {
     open_parts_[index].reservation.GiveBack();
+    ReturnPromised(store_, open_parts_[index].index, open_parts_[index].promised);
   }
   plan->count = 0;
   store_.EndRead();

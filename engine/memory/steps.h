@@ -54,7 +54,9 @@ class Steps {
   };
   // What this process knows of a part of the step, until it is committed or abandoned.
   struct OpenPart {
+    std::uint32_t index = 0;  // of its sequence
     std::uint64_t content_number = 0;
+    PendingUse promised;  // of the reservation, what had been promised
     Reservation reservation;
   };
 

@@ -348,6 +348,10 @@ Status ValidateSequence(ConstMetaView meta, std::uint32_t index, const CellLimit
   if ((record.flags & layout::kSequencePublished) != 0 && (record.flags & kPrivate) != 0) {
     return Corrupt(name + " flags", "published, and retained or pinned");
   }
+  if (record.owner > kOwnerMax) return Corrupt(name + " owner", record.owner);
+  for (const std::uint64_t session : {record.owner_session, record.request_session}) {
+    if (session > kSessionMax) return Corrupt(name + " session", session);
+  }
   if (record.cell_count > kCellsMax) return Corrupt(name + " cell_count", record.cell_count);
   KVD_CHECK_OK(ValidateGroups(meta, name, record, limits));
   KVD_CHECK_OK(ValidateHistory(meta, name, record, index));

@@ -199,7 +199,8 @@ void PromptDirectory::Touch(const std::string& name) const {
 }
 
 bool PromptDirectory::Remove(const std::string& name) const {
-  return ::unlinkat(directory_.get(), name.c_str(), 0) == 0;
+  // Another daemon may have removed it.
+  return ::unlinkat(directory_.get(), name.c_str(), 0) == 0 || errno == ENOENT;
 }
 
 // ------------------------------------------------------------------------------------------ writing

@@ -81,6 +81,23 @@ TEST_F(MemorySharesTest, TwoPromisesCannotBothHaveTheLastBlocks) {
   EXPECT_TRUE(memory_->steps().Promise(b, 32));
 }
 
+// The second part of the step finds no room: what the first one had taken is promised again.
+TEST_F(MemorySharesTest, AStepThatFailsLeavesPromisesAsTheyWere) {
+  LimitsOf(kOwner).blocks[0] = 4;  // so that promises are counted
+  const SequenceHandle a = NewSequence(kOwner);
+  const SequenceHandle b = NewSequence(kOwner);
+  const AppendPromise promise = *memory_->steps().Promise(a, 3 * 32);
+  const std::vector<TokenId> block(32, 1);
+  const std::vector<TokenId> blocks(2 * 32, 1);
+  const AppendRequest requests[] = {{a, Pos{0}, block}, {b, Pos{0}, blocks}};
+  StepPlan plan;
+  EXPECT_EQ(memory_->steps().Reserve(requests, plan).error().code, Code::kNoSpace);
+  EXPECT_EQ(plan.failed, 1u);
+  EXPECT_TRUE(AppendTokens(*memory_, b, 1, 32));
+  EXPECT_EQ(AppendTokens(*memory_, b, 1, 1).error().code, Code::kNoSpace);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(AppendTokens(*memory_, a, 1, 32));
+}
+
 TEST_F(MemorySharesTest, APromiseCountsForItsOwner) {
   LimitsOf(kOther).blocks[0] = 2;
   const SequenceHandle a = NewSequence(kOther);

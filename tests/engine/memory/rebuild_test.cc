@@ -122,6 +122,17 @@ TEST_F(RebuildTest, DamagedHistoriesAreNamed) {
   EXPECT_TRUE(RebuildTables(copy.bytes()));
 }
 
+// The tables use the largest numbers for no owner and for several.
+TEST_F(RebuildTest, OwnersAndSessionsThatNoDaemonHasGivenAreNamed) {
+  for (const std::uint64_t owner : {~0ull, ~0ull - 1, 1ull << 32}) {
+    ExpectRecord("owner", [&](SequenceRecord& record) { record.owner = owner; });
+    Expect("snapshot 0 owner", [&](const Copy& copy) { copy.meta.snapshots()[0].owner = owner; });
+  }
+  ExpectRecord("sequence 1 session", [](SequenceRecord& record) { record.owner_session = ~0ull; });
+  ExpectRecord("sequence 1 session",
+               [](SequenceRecord& record) { record.request_session = ~0ull; });
+}
+
 TEST_F(RebuildTest, TheTablesOfUndamagedBytesAreTheLiveOnes) {
   const Copy copy = MakeCopy();
   const Result<DerivedTables> tables = RebuildTables(copy.bytes());
