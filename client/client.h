@@ -202,7 +202,8 @@ class Client {
   // have).
   Result<std::vector<std::byte>> ExportLlama(std::span<const SequenceHandle> sequences,
                                              const LlamaFileOptions& options = {}) const;
-  // The same into a sink; returns the file's size. Errors: also the sink's; what it has is of no use then.
+  // The same into a sink; returns the file's size. Errors: also the sink's; what it has is of no
+  // use then.
   Result<std::uint64_t> ExportLlama(std::span<const SequenceHandle> sequences,
                                     const LlamaFileOptions& options, LlamaSink& sink) const;
   // The size of that file.

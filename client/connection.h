@@ -78,9 +78,9 @@ class Connection {
   Result<wire::Completion> Call(wire::Submission submission, const Payload& payload,
                                 std::vector<std::byte>* output);
 
-  // Submits without waiting. A request that finds no room in the ring is kept here and sent, in order,
-  // by the next call that waits or submits. Errors: as Call but kTimeout; also kNoSpace (too many
-  // requests are in flight or not taken).
+  // Submits without waiting. A request that finds no room in the ring is kept here and sent, in
+  // order, by the next call that waits or submits. Errors: as Call but kTimeout; also kNoSpace (too
+  // many requests are in flight or not taken).
   Result<RequestId> Submit(wire::Submission submission, const Payload& payload, OutputMode mode);
   // Waits for the answer of a request that was submitted to be collected. Errors: as Call, which end
   // the request, but kTimeout, which does not; kNotFound (no such request).

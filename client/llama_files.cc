@@ -1,5 +1,5 @@
-// Files of llama.cpp: the daemon gives and takes saved states (state_form/state_layout.h), which are
-// converted here, as the calling user.
+// Files of llama.cpp: the daemon gives and takes saved states (state_form/state_layout.h), which
+// are converted here, as the calling user.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -140,7 +140,8 @@ Result<std::vector<std::byte>> ExportState(const Client& client,
   return std::move(reply.state);
 }
 
-// The sequences that the daemon makes of it. Error: kConflict (the daemon has lost what was uploaded).
+// The sequences that the daemon makes of it. Error: kConflict (the daemon has lost what was
+// uploaded).
 Result<std::vector<SequenceHandle>> UploadAndImport(const Client& client, LlamaImport& import) {
   Upload upload(client, std::min<std::size_t>(client.connection()->request_arena_bytes() / 4,
                                               wire::kUploadPieceBytesMax));

@@ -3,10 +3,11 @@
 //
 // Every drawn token is committed, the last one included: a token is streamed as soon as it is
 // drawn, and computed in the next step, without logits if it is the last. So what the client has
-// seen is what the sequence holds when the final answer comes, also after a cancel. An error while the
-// prompt is computed leaves the sequence as it was before the request, unless it cannot go back (a window
-// that has lost its first cells, no room to compute a state again): the message says so then. An error
-// later (a full pool) leaves what is committed, which may lack the last token that the client has seen.
+// seen is what the sequence holds when the final answer comes, also after a cancel. An error while
+// the prompt is computed leaves the sequence as it was before the request, unless it cannot go back
+// (a window that has lost its first cells, no room to compute a state again): the message says so
+// then. An error later (a full pool) leaves what is committed, which may lack the last token that
+// the client has seen.
 #pragma once
 
 #include <chrono>

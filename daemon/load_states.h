@@ -1,5 +1,5 @@
-// Sequences of a saved state, read from a file or sent by a client, into fresh sequences of an owner:
-// checked, admitted and made alike, all of them or none.
+// Sequences of a saved state, read from a file or sent by a client, into fresh sequences of an
+// owner: checked, admitted and made alike, all of them or none.
 //
 // Threads: any; called by workers.
 #pragma once

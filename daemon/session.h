@@ -128,7 +128,7 @@ class Session {
   // release.
   void WantRoom();
 
-  // The client is gone: from here on completions go nowhere, and the session counts for nobody.
+  // The client is gone: later completions are discarded, and the owner's shares are given back.
   // Pieces in flight stay writable.
   void Close();
   bool closed() const { return closed_.load(std::memory_order_acquire); }

@@ -1,5 +1,5 @@
-// What a memory keeps of a session for the daemon: an opaque note in the session's record, of the form
-// that is written down here. A change of it raises layout::kLayoutVersion.
+// What a memory keeps of a session for the daemon: an opaque note in the session's record, of the
+// form that is written down here. A change of it raises layout::kLayoutVersion.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // Saved states over the wire. An export is an answer in pieces; an import is sent in pieces, kept
-// here until it is whole, and then loaded by workers as a file of --store is. The daemon opens no file,
-// and other forms are the client's to convert from and to.
+// here until it is whole, and then loaded by workers as a file of --store is. The daemon opens no
+// file, and other forms are the client's to convert from and to.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -204,8 +204,8 @@ Result<Outcome> Service::Do(const Call<wire::ImportStateArgs>& call) {
   auto known = uploads_.extract(call.caller.session);
   auto upload = std::make_shared<StateUpload>();
   if (!known.empty()) *upload = std::move(known.mapped());
-  // Also without a state: what an earlier attempt has made goes. That attempt is over by then, as it
-  // is work of the same session.
+  // Also without a state: what an earlier attempt has made goes. That attempt is over by then, as
+  // it is work of the same session.
   return WorkCall{.call = [this, session = call.session, owner = OwnerFor(call.caller),
                            applied = call.applied(), upload](WorkControl& work) {
     return ReplyOf(ImportUploaded(*session, owner, applied, *upload, work));

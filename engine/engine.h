@@ -118,9 +118,9 @@ class Engine {
   // sequence's length. Step refuses an item that passes the latter (kInvalidArgument).
   virtual std::size_t StepTokens(std::uint32_t cell_count, Pos next_pos,
                                  std::size_t wanted) const = 0;
-  // Up to tokens_max tokens of a rewind's replay (RecurrentStates::BeginRewind), a ubatch at most; the last one
-  // commits. Returns whether it is done. Errors: kNumerical, CommitRewind's; the rewind is over then
-  // and nothing has changed.
+  // Up to tokens_max tokens of a rewind's replay (RecurrentStates::BeginRewind), a ubatch at most;
+  // the last one commits. Returns whether it is done. Errors: kNumerical, CommitRewind's; the
+  // rewind is over then and nothing has changed.
   virtual Result<bool> Replay(Rewind& rewind, std::size_t tokens_max) = 0;
   // A defragmentation with this model's cells, to be done slice by slice between steps.
   virtual Defragmentation StartDefragmentation() = 0;

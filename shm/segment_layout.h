@@ -218,7 +218,7 @@ struct SequenceRecord {
   std::uint32_t
       first_cell[kGroupsMax];  // ordinal of the first cell that a window group still holds
   std::uint64_t created_by;    // request of the owner's session that made it; 0: none it waits for
-  std::uint64_t parent;        // SequenceHandle of what it was forked from; 0: of nothing
+  std::uint64_t parent;        // SequenceHandle that it was forked from; 0: not a fork
   std::uint32_t parent_cells;  // that it took from there
   std::uint32_t reserved;
   SamplerRecord sampler;

@@ -1,5 +1,5 @@
-// Arguments and replies of the verbs that carry saved states between a client and the daemon, in the
-// form of state_form/state_layout.h.
+// Arguments and replies of the verbs that carry saved states between a client and the daemon, in
+// the form of state_form/state_layout.h.
 #pragma once
 
 #include "shm/verb_slots.h"
@@ -52,8 +52,8 @@ struct UploadStateReply {
   }
 };
 
-// Makes sequences of the state that was sent, which is forgotten then, and replies as LoadArgs does.
-// None of their cells counts as computed by this model.
+// Makes sequences of the state that was sent, which is forgotten then, and replies as LoadArgs
+// does. None of their cells counts as computed by this model.
 struct ImportStateArgs {};
 
 }  // namespace kvd::wire

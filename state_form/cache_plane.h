@@ -1,6 +1,6 @@
 // The cached rows of one model as planes: the keys of a layer, the values of a layer. Rows are
-// addressed by plane and by the cell's ordinal in its sequence, so that neither blocks nor groups are
-// seen outside of the engine.
+// addressed by plane and by the cell's ordinal in its sequence, so that neither blocks nor groups
+// are seen outside of the engine.
 #pragma once
 
 #include <cstddef>

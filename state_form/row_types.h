@@ -1,7 +1,7 @@
 // The element types of cached rows, for who reads and writes the form without an engine.
 //
-// kernels::DataType, its blocks and names are those of kernels/data_type.h. Conversions here give the
-// bits that every kernel table gives.
+// kernels::DataType, its blocks and names are those of kernels/data_type.h. Conversions here give
+// the bits that every kernel table gives.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Writing the form of saved states: which sections there are, and what header and table say of them.
+// Writing the form of saved states: which sections there are, and what header and table say of
+// them.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +28,8 @@ std::uint64_t UnpackedFileBytes(std::span<const state_file::SectionEntry> sectio
 // How much of a state is sent as bytes; nothing of it is packed.
 enum class StateParts : std::uint8_t {
   kAll,
-  kOutline,  // without the bytes of rows, states and logits: the head, then the other sections.
-             // Header and table are those of kAll, but for the sums of what is left out.
+  kOutline,  // The head and all sections but rows, states and logits. Header and table are equal to
+             // those of kAll, except for the checksums of the sections that are left out.
 };
 bool IsLeftOut(const state_file::SectionEntry& section, StateParts parts);
 std::uint64_t StateBytes(std::span<const state_file::SectionEntry> sections, StateParts parts);

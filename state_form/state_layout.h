@@ -1,5 +1,5 @@
-// The bytes of a saved state, as plain structs: this header is the whole format. States lie in files,
-// and go between a client and the daemon (wire::Verb::kExportState, kUploadState).
+// The bytes of a saved state, as plain structs: this header is the whole format. States lie in
+// files, and go between a client and the daemon (wire::Verb::kExportState, kUploadState).
 //
 //   0              FileHeader
 //   64 * k ...     SectionEntry[section_count], the table

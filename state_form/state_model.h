@@ -1,6 +1,6 @@
-// StateModel: what the form of saved states needs to be told of a model: which rows its layers cache,
-// how its recurrent state is composed, whose it is. Made by an engine, sent by wire::Verb::kExportState,
-// used by converters, which know no model files.
+// StateModel: what the form of saved states needs to be told of a model: which rows its layers
+// cache, how its recurrent state is composed, whose it is. Made by an engine, sent by
+// wire::Verb::kExportState, used by converters, which know no model files.
 //
 //   0    ModelHeader
 //   then PlaneEntry[plane_count]   keys then values of each layer that caches rows, by layer

@@ -102,8 +102,8 @@ Status CheckEntry(const std::string& name, const SectionEntry& entry, std::uint6
   return {};
 }
 
-// Whether `next` may follow `last` in the table: a range that goes on where the last one ended, or
-// what comes later in the fixed order.
+// Checks that `next` may follow `last` in the table. It must continue the range that `last` ends, or
+// belong to a section kind that comes later in the fixed order.
 Status CheckOrder(const std::string& name, const SectionEntry& last, const SectionEntry& next) {
   const auto part = [](const SectionEntry& entry) {
     return std::tuple(entry.sequence, entry.kind, entry.layer, entry.side, entry.cells);

@@ -25,8 +25,8 @@ struct SavedSequence {
   std::size_t end_section = 0;
 };
 
-// Errors of all: kCorrupt, naming the field; where `work` is given, kCancelled: it is asked at bounded
-// intervals.
+// Errors of all: kCorrupt, naming the field; where `work` is given, kCancelled: it is asked at
+// bounded intervals.
 
 // Also kVersionMismatch. `real_bytes`: of the whole state.
 Status CheckStateHeader(const state_file::FileHeader& header, std::uint64_t real_bytes);
@@ -34,8 +34,8 @@ Status CheckStateHeader(const state_file::FileHeader& header, std::uint64_t real
 Status CheckStateTable(const state_file::FileHeader& header,
                        std::span<const state_file::SectionEntry> sections,
                        WorkControl& work = Uncontrolled());
-// read(number): the bytes of a section of kind kSequence, not packed; their number is checked before.
-// Errors: also read's. REQUIRES: CheckStateTable.
+// read(number): the bytes of a section of kind kSequence, not packed; their number is checked
+// before. Errors: also read's. REQUIRES: CheckStateTable.
 using ReadStateSection = std::function<Result<std::span<const std::byte>>(std::size_t number)>;
 Result<std::vector<SavedSequence>> FindStateSequences(
     std::span<const state_file::SectionEntry> sections, const ReadStateSection& read,

@@ -41,8 +41,8 @@ struct LlamaExportOptions {
 // layout of 2025 or out of range), kUnsupported (a type that the model's heads cannot have).
 Status CheckLlamaExport(const StateModel& model, const LlamaExportOptions& options);
 
-// The types in which rows are to be exported for a file of these options: those of the file, but for
-// rows that are turned (llama_rotation.h), which are wanted as they are.
+// The types in which rows are to be exported for a file of these options: those of the file, but
+// for rows that are turned (llama_rotation.h), which are wanted as they are.
 struct LlamaRowTypes {
   std::optional<kernels::DataType> k{};  // absent: the pool's
   std::optional<kernels::DataType> v{};
@@ -51,9 +51,9 @@ LlamaRowTypes RowTypesFor(const StateModel& model, const LlamaExportOptions& opt
 
 class LlamaExport : private LlamaRowSource {
  public:
-  // An outline serves for bytes() alone. Errors: CheckLlamaExport's; kInvalidArgument (no sequence, one
-  // without cells, several in a sequence file, a transposed q8_0, fewer streams than sequences but not
-  // 1); kUnsupported (an encoded text).
+  // An outline serves for bytes() alone. Errors: CheckLlamaExport's; kInvalidArgument (no sequence,
+  // one without cells, several in a sequence file, a transposed q8_0, fewer streams than sequences
+  // but not 1); kUnsupported (an encoded text).
   static Result<std::unique_ptr<LlamaExport>> Open(const StateModel& model, const StateImage& image,
                                                    const LlamaExportOptions& options);
   LlamaExport(const LlamaExport&) = delete;

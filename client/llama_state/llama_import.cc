@@ -285,7 +285,8 @@ std::span<const std::byte> LlamaImport::Section(std::size_t number) {
 
 namespace {
 
-// Rows of `count` cells of a cache, from the sequence's first-th of that cache on, [cell][elements].
+// Rows of `count` cells of a cache, from the sequence's first-th of that cache on,
+// [cell][elements].
 void Gather(std::span<const std::byte> file, const LlamaRows& rows,
             const LlamaSequence::Cache& cache, std::size_t first, std::size_t count,
             std::byte* to) {

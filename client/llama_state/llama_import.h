@@ -1,14 +1,14 @@
-// Makes the form of saved states (state_form/state_layout.h) of sequences of a llama.cpp state file:
-// checked against the model (layers, widths, types), rows in the file's type and order of cells made
-// those of the form. The daemon converts to the pool's types.
+// Makes the form of saved states (state_form/state_layout.h) of sequences of a llama.cpp state
+// file: checked against the model (layers, widths, types), rows in the file's type and order of
+// cells made those of the form. The daemon converts to the pool's types.
 //
 // What such a file cannot say is asked for or refused: which of several sequences of a session, and
 // the tokens of sequences that it lists none for. Its cells are not counted as computed by this
 // model: they are never shared with other prompts (docs/decisions/0016).
 //
-// The form is made section by section, as often as it is asked for, so that it need not be held: once
-// for the sums, which come first in it, and once for the bytes. Threads: one at a time. File, index
-// and model outlive it.
+// The form is made section by section, as often as it is asked for, so that it need not be held:
+// once for the sums, which come first in it, and once for the bytes. Threads: one at a time. File,
+// index and model outlive it.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,8 @@ struct LlamaImported {
 
 class LlamaImport {
  public:
-  // `file`: the bytes that `index` is of. Errors: kInvalidArgument (the file is of another model, with
-  // what differs; no such sequence; tokens and cells that do not fit together), kUnsupported.
+  // `file`: the bytes that `index` is of. Errors: kInvalidArgument (the file is of another model,
+  // with what differs; no such sequence; tokens and cells that do not fit together), kUnsupported.
   static Result<std::unique_ptr<LlamaImport>> Open(std::span<const std::byte> file,
                                                    const LlamaSequenceIndex& index,
                                                    const StateModel& model,
@@ -60,7 +60,8 @@ class LlamaImport {
   // Header and table of the form. Computes the sums of all sections.
   std::vector<std::byte> Head();
   std::size_t section_count() const { return sections_.size(); }
-  // The bytes of a section, in the order of which they lie behind the head. Valid until the next call.
+  // The bytes of a section, in the order of which they lie behind the head. Valid until the next
+  // call.
   std::span<const std::byte> Section(std::size_t number);
 
  private:
@@ -78,8 +79,8 @@ class LlamaImport {
   Status Add(std::int32_t id);
   // The matrix's side by which the peer has rotated a plane's rows; 0: it has not.
   std::size_t RotationOf(const CachePlane& plane, const LlamaRows& rows) const;
-  // Of the form's rows of one side: the file's, or the pool's where layers differ or rows are turned
-  // back.
+  // Of the form's rows of one side: the file's, or the pool's where layers differ or rows are
+  // turned back.
   kernels::DataType TypeOf(const Source& source, CacheSide side) const;
   void AddSequenceSections(std::uint32_t number);
   state_file::SequenceHeader HeaderOf(const Source& source) const;

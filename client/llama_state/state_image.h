@@ -1,4 +1,5 @@
-// StateImage: bytes of the form of saved states that the daemon has exported, by sequence and plane.
+// StateImage: bytes of the form of saved states that the daemon has exported, by sequence and
+// plane.
 //
 // All of it is checked when it is opened: structure, sums, and that every row and state is the
 // model's. An outline (StateParts) has no rows, states and logits; what it would have is known.
@@ -45,8 +46,8 @@ class StateImage {
   kernels::DataType type_of(const CachePlane& plane) const {
     return plane.side == CacheSide::kKeys ? k_type_ : v_type_;
   }
-  // Rows of the cells [begin, end) of a plane, [cell][head][dim] of type_of. REQUIRES: not an outline;
-  // rows[plane].begin <= begin <= end <= cell_count.
+  // Rows of the cells [begin, end) of a plane, [cell][head][dim] of type_of. REQUIRES: not an
+  // outline; rows[plane].begin <= begin <= end <= cell_count.
   void ReadRows(const Sequence& sequence, std::size_t plane, std::uint32_t begin, std::uint32_t end,
                 std::byte* rows) const;
   // Floats [first, first + floats.size()). REQUIRES: not an outline; they are there.

@@ -39,9 +39,9 @@ class CommitLog {
 
   // Starts a record; what an earlier Begin collected is forgotten.
   void Begin();
-  // Adds an entry. REQUIRES: offset and bytes.size() are multiples of 8, inside sequences, snapshots,
-  // sessions or histories. Returns where the bytes lie, and may be changed, until the record is
-  // committed; null: they do not fit.
+  // Adds an entry. REQUIRES: offset and bytes.size() are multiples of 8, inside sequences,
+  // snapshots, sessions or histories. Returns where the bytes lie, and may be changed, until the
+  // record is committed; null: they do not fit.
   std::byte* Put(std::uint64_t offset, std::span<const std::byte> bytes);
   // Error: kNoSpace, if the entries do not fit one record.
   Status CheckFits() const;

@@ -3,12 +3,13 @@
 // that refers to them is rewritten, one commit a sequence. A cell moves with its bytes, its record
 // and its delta, so nothing that is computed from it changes, and cells that were shared stay so.
 //
-// Cells of blocks that the same owners hold are packed together and apart from all others. So no owner
-// holds more blocks after a pass than before, and what may be evicted stays apart from what is held.
+// Cells of blocks that the same owners hold are packed together and apart from all others. So no
+// owner holds more blocks after a pass than before, and what may be evicted stays apart from what
+// is held.
 //
-// A slice takes some blocks; between two slices steps and verbs run. Within a slice no step runs, so
-// no cell of these blocks is written; verbs may come in between, because the lists are looked at in
-// portions, each under the lock. A list that a verb makes meanwhile, out of the portions' sight,
+// A slice takes some blocks; between two slices steps and verbs run. Within a slice no step runs,
+// so no cell of these blocks is written; verbs may come in between, because the lists are looked at
+// in portions, each under the lock. A list that a verb makes meanwhile, out of the portions' sight,
 // keeps the old cells: their block is not emptied then, and a later slice finds it again.
 #include <algorithm>
 #include <bit>

@@ -12,8 +12,8 @@ namespace kvd {
 // An opaque number, given by the memory's user.
 enum class OwnerId : std::uint64_t {};
 inline constexpr OwnerId kNoOwner{~std::uint64_t{0}};
-// The largest one that a `meta` of an earlier process may name: owners are uids now. Below the numbers
-// that tables use for no owner and for several.
+// The largest one that a `meta` of an earlier process may name: owners are uids now. Below the
+// numbers that tables use for no owner and for several.
 inline constexpr std::uint64_t kOwnerMax = 0xffff'ffff;
 // The largest session: ids of later ones are above those that are known.
 inline constexpr std::uint64_t kSessionMax = ~std::uint64_t{0} >> 1;

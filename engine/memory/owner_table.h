@@ -46,8 +46,9 @@ class OwnerTable {
     std::uint64_t request = 0;  // that made the sequence, where a session is listed
     std::uint32_t index = 0;
   };
-  // Fills `indices` from the front with the session's sequences, or the owner's retained ones, at and
-  // behind the cursor, which moves behind them. Returns how many: fewer than asked for at the end.
+  // Fills `indices` from the front with the session's sequences, or the owner's retained ones, at
+  // and behind the cursor, which moves behind them. Returns how many: fewer than asked for at the
+  // end.
   std::size_t ListSession(std::uint64_t session, Cursor* cursor,
                           std::span<std::uint32_t> indices) const;
   std::size_t ListRetained(OwnerId owner, Cursor* cursor, std::span<std::uint32_t> indices) const;

@@ -18,8 +18,8 @@
 namespace kvd {
 
 // A removal from a sequence whose recurrent state has to be computed again: the tokens behind the
-// nearest checkpoint are replayed, then CommitRewind changes list and state together. A rewind that goes
-// without a commit has changed nothing.
+// nearest checkpoint are replayed, then CommitRewind changes list and state together. A rewind that
+// goes without a commit has changed nothing.
 struct Rewind {
   SequenceHandle handle = SequenceHandle::kNone;
   PosRange range;

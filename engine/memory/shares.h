@@ -68,8 +68,8 @@ struct ShareBook {
   std::uint64_t promise_number = 0;
 };
 
-// What is compared with the owner's limits: what it holds and has pending; blocks and state slots of
-// all owners, where its limits count all.
+// What is compared with the owner's limits: what it holds and has pending; blocks and state slots
+// of all owners, where its limits count all.
 OwnerUse CountedUse(const MemoryStore& store, OwnerId owner);
 // Whether the owner's counted use is within its limits now, as far as it is more than `before`.
 // Errors: kNoSpace with the numbers.
@@ -85,9 +85,9 @@ std::uint64_t CountAvailable(const MemoryStore& store, std::uint32_t group);
 // Keeps that much for a sequence's tokens, in place of what was promised to it. Errors: kNoSpace (the
 // owner's limits, or the pool, with the numbers). Returns the promise's number.
 Result<std::uint64_t> AddPromise(MemoryStore& store, std::uint32_t index, PendingUse use);
-// Of what is promised to the sequence, as much as `use` says is not promised any more. Returns that.
+// Reduces the sequence's promise by `use`, as far as it goes. Returns by how much.
 PendingUse TakePromised(MemoryStore& store, std::uint32_t index, const PendingUse& use);
-// Promises that again, if the sequence still has a promise of that owner.
+// Adds `taken` to the promise again, if the sequence still has one of that owner.
 void ReturnPromised(MemoryStore& store, std::uint32_t index, const PendingUse& taken);
 // Ends a promise; nothing, if there is another one.
 void EndPromise(MemoryStore& store, std::uint32_t index, std::uint64_t number);

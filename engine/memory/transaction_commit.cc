@@ -1,9 +1,9 @@
-// The order of Commit: what was put is counted and what was replaced uncounted, so that everything that
-// could refuse has been asked; then the commit record makes it true; then the rest follows, which cannot
-// fail.
+// The order of Commit: what was put is counted and what was replaced uncounted, so that everything
+// that could refuse has been asked; then the commit record makes it true; then the rest follows,
+// which cannot fail.
 //
-// Counting compares lists entry by entry. Entries behind a list's committed ones are not committed, so a
-// list that grows or is cut in its place still shows what it was.
+// Counting compares lists entry by entry. Entries behind a list's committed ones are not committed,
+// so a list that grows or is cut in its place still shows what it was.
 #include <cstring>
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace kvd {
 namespace {
 
-// How many entries at the front of both refer to the same cells. All but the last one of each: where that
-// one ends, its list does not say.
+// How many entries at the front of both refer to the same cells. All but the last one of each:
+// where that one ends, its list does not say.
 std::size_t CountSameInFront(std::span<const layout::Extent> a, std::span<const layout::Extent> b) {
   const std::size_t end = std::min(a.size(), b.size());
   std::size_t at = 0;

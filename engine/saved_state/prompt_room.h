@@ -1,8 +1,8 @@
 // Which entries of a prompt cache go to make room for a new one.
 //
 // Each owner has its part of the cache's bytes and of its entries. It is a cache: an owner at its
-// part gives up its own entries, those first that were not used for longest. What others write never
-// takes entries of the main owner that are within its part.
+// part gives up its own entries, those first that were not used for longest. What others write
+// never takes entries of the main owner that are within its part.
 #pragma once
 
 #include <cstdint>

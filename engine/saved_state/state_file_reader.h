@@ -1,5 +1,5 @@
-// StateFileReader: a saved state, in a file or in memory, as a validated table of sections, and their
-// bytes.
+// StateFileReader: a saved state, in a file or in memory, as a validated table of sections, and
+// their bytes.
 //
 // Open and FromBytes check header, table and how the sections lie (state_form/state_table.h);
 // ReadSection the sum of each. What the sections say is checked by the code that loads them.

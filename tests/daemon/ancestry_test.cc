@@ -1,5 +1,5 @@
-// kLog: a sequence, what it was forked from and so on, and their edits; of other uids' sequences what
-// the caller may read.
+// kLog: a sequence, what it was forked from and so on, and their edits; of other uids' sequences
+// what the caller may read.
 #include <cstring>
 #include <vector>
 

@@ -224,9 +224,10 @@ TEST_F(ServerSessionsTest, SequencesOfSessionsThatNobodyKnowsGoAtTheStart) {
 
 // As a prompt cache that was killed while it read an entry leaves it.
 TEST_F(ServerSessionsTest, SequencesOfNobodyGoAtTheStart) {
-  const SequenceOwner nobody{.id = OwnerId{kOwn}, .session = SessionId::kNone, .namespace_salt = 0};
-  ASSERT_TRUE(engine_.memory().sequences().Create(nobody));
-  const SequenceHandle read = *engine_.memory().sequences().Create(nobody);
+  const SequenceOwner no_session{
+      .id = OwnerId{kOwn}, .session = SessionId::kNone, .namespace_salt = 0};
+  ASSERT_TRUE(engine_.memory().sequences().Create(no_session));
+  const SequenceHandle read = *engine_.memory().sequences().Create(no_session);
   const std::vector<TokenId> tokens(40, 5);
   StepItem item{.sequence = read, .pos = Pos{0}, .tokens = tokens, .first_logits_row = 40};
   engine_.Step({&item, 1});

@@ -1,6 +1,6 @@
-// Another uid's share of what the daemon holds beside the memory: connections, requests, arenas,
-// held bytes, saved states and the prompt cache. At its limit it is refused with the numbers, or
-// gives up its own; the daemon's own uid has its part all the same. Needs root.
+// Limits for another uid on what the daemon holds outside the memory: connections, requests, arenas,
+// held bytes, saved states and the prompt cache. At its limit the uid is refused with the numbers, or
+// its own oldest entries are removed. The daemon's own uid keeps its part. Needs root.
 #include <filesystem>
 #include <functional>
 #include <memory>

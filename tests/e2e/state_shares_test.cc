@@ -1,5 +1,5 @@
-// Another uid's share of what a model with recurrent states has beside cells: slots of states,
-// checkpoints, rows of logits. Needs root.
+// Limits for another uid on a model with recurrent states: state slots, checkpoints and rows of
+// logits. Needs root.
 #include <span>
 #include <string>
 #include <vector>

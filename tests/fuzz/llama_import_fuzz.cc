@@ -1,7 +1,7 @@
-// Any bytes as a state file of llama.cpp, read and converted by the client's library for each of several
-// engines, which loads what the daemon would be sent: a sequence
-// with the file's cells, which is exported again in both layouts, or a refusal that has changed
-// nothing. Most files are of another model than an engine's.
+// Any bytes as a state file of llama.cpp, read and converted by the client's library for each of
+// several engines, which loads what the daemon would be sent: a sequence with the file's cells,
+// which is exported again in both layouts, or a refusal that has changed nothing. Most files are of
+// another model than an engine's.
 //
 // The first byte chooses whether heads are turned back and whether every sequence of a session is
 // imported, or one id. Seeds: make_llama_import_corpus DIRECTORY.

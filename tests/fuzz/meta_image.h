@@ -1,7 +1,8 @@
 // MetaImage: a small `meta` as a fuzz input, and back. An input is a byte that chooses the kind of
 // memory, a byte of flags and then, one after the other and as far as the input goes, the parts of
-// `meta` whose content matters: sequences, snapshots, sessions, histories, lists, cells of each group, and the
-// beginning of the commit area. The header and what lies between the parts are not in it.
+// `meta` whose content matters: sequences, snapshots, sessions, histories, lists, cells of each
+// group, and the beginning of the commit area. The header and what lies between the parts are not
+// in it.
 #pragma once
 
 #include <algorithm>

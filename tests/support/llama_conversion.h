@@ -1,6 +1,6 @@
 // Files of llama.cpp from and to an engine's sequences, by the form of saved states that a client
-// converts (client/llama_state) and a daemon writes and loads. What crosses the wire between the two
-// does so here too, as bytes.
+// converts (client/llama_state) and a daemon writes and loads. What crosses the wire between the
+// two does so here too, as bytes.
 #pragma once
 
 #include <cstddef>

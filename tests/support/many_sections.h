@@ -1,4 +1,5 @@
-// A saved state whose table is as long as can be: each token and each position in a section of its own.
+// A saved state whose table is as long as can be: each token and each position in a section of its
+// own.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// A state that a daemon has exported is read as it is, and one that is not the model's or not whole is
-// refused: a client believes its daemon no more than the daemon believes a file.
+// A state that a daemon has exported is read as it is, and one that is not the model's or not whole
+// is refused: a client believes its daemon no more than the daemon believes a file.
 #include "client/llama_state/state_image.h"
 
 #include <gmock/gmock.h>

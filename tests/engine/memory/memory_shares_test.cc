@@ -125,7 +125,8 @@ TEST_F(MemorySharesTest, RetainedSequencesGiveWayToAPromisedToken) {
   EXPECT_FALSE(memory_->sequences().Query(retained));
 }
 
-// The own uid leaves a reserve to the others: what all hold counts, and only what is more than before.
+// The own uid leaves a reserve to the others: what all hold counts, and only what is more than
+// before.
 TEST_F(MemorySharesTest, BlocksThatAnotherOwnerHoldsAlreadyCanBeSharedAtTheLimit) {
   LimitsOf(kOwner).counts_all = true;
   LimitsOf(kOwner).blocks[0] = 3;

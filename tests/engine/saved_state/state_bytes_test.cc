@@ -1,5 +1,5 @@
-// A saved state as bytes in memory is the file's, and is read like it; but what it says of its cells is
-// believed of this daemon's own files alone.
+// A saved state as bytes in memory is the file's, and is read like it; but what it says of its
+// cells is believed of this daemon's own files alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
