@@ -1,57 +1,73 @@
-# Everything is one command; each installs first what is missing (tools/bootstrap).
+# Each target first installs the Debian packages that it needs and that are missing
+# (tools/bootstrap).
 #
 #   make demo [SEED=n] [MODEL=hybrid|file]
-#                           build, then watch processes share one context (of the bundled model, of the bundled hybrid
-#                           whose layers are partly recurrent, or of a GGUF file made like them)
+#                           build, then run the demo: processes that share one context. MODEL:
+#                           default, the bundled model; hybrid, the bundled model with some
+#                           recurrent layers; or a GGUF file made like them
+#   make install [PREFIX=/usr/local]
+#                           build the programs and install them with the C library, its header and systemd units
 #   make test               build, then run every test
 #   make bench [MODEL=hybrid|file]
-#                           build, then run every bench (on the same choice of models; any GGUF file)
+#                           build, then run every bench. MODEL: as for demo, or any GGUF file
 #   make check              format, lint, headers, include directions, both sanitizers
 #   make build | asan | tsan | fuzz | format | clean
-#                           asan and fuzz are one tree (build/asan); these and tsan are clang's
-#   make tsan-core          ThreadSanitizer over the tests that have threads: shm, memory, saved states, client, daemon
+#                           asan and fuzz share one build folder (build/asan); asan, tsan and
+#                           fuzz build with clang
+#   make tsan-core          ThreadSanitizer over the tests that use threads: shm, memory, saved
+#                           states, client, daemon
 #
-# Builds of one folder wait for each other, so any number of these may run at the same time.
+# Builds in the same build folder run one after the other, so several of these commands may run at
+# the same time.
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 SEED ?= 1
 MODEL ?=
 MODEL_FILE = $(if $(filter hybrid,$(MODEL)),models/notebook-1m-hybrid-q8_0.gguf,$(MODEL))
-# How much of the random tests' volume the sanitizer builds run; they are 10 to 50 times slower.
+# The part of the random tests' rounds that sanitizer builds run, because they are 10 to 50 times
+# slower.
 SANITIZER_TEST_SCALE ?= 0.05
 FUZZ_SECONDS ?= 20
-# What several threads share: the tests that have threads, and the daemon's threads over a real engine.
-TSAN_CORE_TESTS = shm_test memory_step_test concurrent_defragment_test pool_segment_test prefix_sharing_test saved_state_test workers_test log_test \
+# The tests that use several threads, including the test of the daemon's threads over a real engine.
+TSAN_CORE_TESTS = base_test shm_test memory_step_test concurrent_defragment_test pool_segment_test prefix_sharing_test saved_state_test workers_test log_test \
   server_sessions_test client_test concurrent_daemon_test
-# --strict: a test skipped without need fails the run, where the shared test data is there.
+# STRICT=--strict: the run fails if a test is skipped without a permitted reason
+# (tools/check/count_skips).
 STRICT ?=
+PREFIX ?= /usr/local
 
-.PHONY: build demo test bench check asan tsan tsan-core fuzz format clean bootstrap bootstrap-check
-.PHONY: check-format check-includes check-headers check-tidy check-tidy-changed
+.PHONY: build demo test bench install check asan tsan tsan-core fuzz format clean bootstrap bootstrap-check bootstrap-programs
+.PHONY: check-format check-includes check-words check-headers check-tidy check-tidy-changed
 
 build: build-release
 test: build-release
 	tools/check/run_tests $(STRICT) build/release
-demo: build-release
+demo: build-programs
 	build/release/bin/kvd-demo --seed $(SEED) $(if $(MODEL),--model $(MODEL))
+# DESTDIR and PREFIX (/usr/local) as usual.
+install: build-programs
+	cmake --install build/release --prefix $(PREFIX)
 bench: build-release
 	tools/check/run_benches build/release $(MODEL_FILE)
 asan tsan: %: build-%
 	KVD_TEST_SCALE=$(SANITIZER_TEST_SCALE) tools/check/run_tests $(STRICT) build/$*
-# The preset builds the scalar kernels alone: the sanitizer sees what they read and write, and the others take long to compile.
+# The preset builds only the scalar kernels: the sanitizer can check their memory accesses, and the
+# other kernels take long to compile.
 tsan-core: bootstrap-check
 	@tools/check/build tsan $(JOBS) $(TSAN_CORE_TESTS)
 	KVD_TEST_SCALE=$(SANITIZER_TEST_SCALE) tools/check/run_tests $(STRICT) build/tsan \
 	  -R "^($$(tr ' ' '|' <<<'$(TSAN_CORE_TESTS)'))$$"
-# The fuzz targets are part of the asan tree; alone they need a third of it.
+# The fuzz targets are part of the asan build. Building them alone takes a third of its time.
 fuzz: build-fuzz
 	tools/check/run_fuzz build/asan $(FUZZ_SECONDS) $(JOBS)
 
-check: check-format check-includes check-headers check-tidy asan tsan-core
+check: check-format check-includes check-words check-headers check-tidy asan tsan-core
 check-format: bootstrap-check
 	tools/check/sources | xargs clang-format-19 --dry-run -Werror
 check-includes:
 	tools/check/include_directions
+check-words:
+	tools/check/words
 check-headers: bootstrap
 	tools/check/headers_alone $(JOBS)
 check-tidy: build-release bootstrap-check
@@ -65,12 +81,16 @@ clean:
 
 bootstrap:
 	@tools/bootstrap
+bootstrap-programs:
+	@tools/bootstrap --programs
 bootstrap-check:
 	@tools/bootstrap --check
 
-# These trees are clang's.
+# These builds use clang.
 build-asan build-tsan build-fuzz: bootstrap-check
-.PHONY: build-release build-asan build-tsan build-fuzz
+.PHONY: build-release build-asan build-tsan build-fuzz build-programs
+build-programs: bootstrap-programs
+	@KVD_PROGRAMS_ONLY=1 tools/check/build release $(JOBS) kvd kvctl kvd-demo kvd_client_shared
 build-release build-asan build-tsan: build-%: bootstrap
 	@tools/check/build $* $(JOBS)
 build-fuzz:

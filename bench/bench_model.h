@@ -1,12 +1,12 @@
-// The model that the engine benches run on: the bundled one, or `--model FILE`.
+// Selects the model of the engine benches: the bundled model, or the file of `--model FILE`.
 #pragma once
 
 #include <string>
 
 namespace kvd::bench {
 
-// Takes `--model FILE` (or --model=FILE) out of the arguments; empty: the bundled model. Exits with
-// 2 on a missing value.
+// Removes `--model FILE` (or --model=FILE) from the arguments and returns FILE; empty: the bundled
+// model. Exits with 2 if the value is missing.
 std::string TakeModelFlag(int* argument_count, char** arguments);
 
 }  // namespace kvd::bench

@@ -1,13 +1,15 @@
-// Several client processes ask one daemon at once, through real sockets: their prompts begin alike
-// and end in tokens of their own. Cold: nobody has computed the beginning. Warm: it was, in an
-// earlier round. Apart: no prompt takes anything from another, as if each had an engine to itself.
+// Several client processes send requests to one daemon simultaneously, through real sockets. The
+// clients' prompts have a common prefix and different ends. In the round "cold" the common prefix
+// has not been computed before. In the round "warm" an earlier round has computed the common
+// prefix. In the round "apart" no prompt reuses a prefix, as if each client had its own engine.
 //
 //   clients_bench [--model FILE] [--threads N] [--deterministic] [--clients N] [--common TOKENS]
 //                 [--own TOKENS] [--answer TOKENS] [--rounds cold,warm,apart] [--json]
 //
-// Prints of each round: wall time from the word "go" to the last answer's end, tokens/s of the
-// answers, prompt tokens computed and shared, time to first token, and time between tokens (median
-// and 99th percentile); at the end the daemon's resident memory. --json: the same as one object.
+// Prints for each round: wall time from the start signal to the end of the last answer, tokens/s of
+// the answers, prompt tokens computed and shared, time to first token, and time between tokens
+// (median and 99th percentile); at the end the daemon's resident memory. --json: prints these
+// figures as one JSON object.
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,10 +45,11 @@ struct Options {
   bool is_json = false;
 };
 
-// What a client process tells of its request, before the gaps between its tokens.
+// The report that a client process writes to its pipe after its request; in the pipe, the report is
+// followed by the times between the answer's tokens.
 struct Told {
-  double first_seconds = 0;  // from "go" to the first token
-  double end_seconds = 0;    // to the end
+  double first_seconds = 0;  // time from the start signal to the first token
+  double end_seconds = 0;    // time from the start signal to the end of the answer
   std::uint64_t computed = 0;
   std::uint64_t shared = 0;
   std::uint64_t gap_count = 0;
@@ -76,7 +79,7 @@ void ReadAll(int fd, void* data, std::size_t size) {
   while (size > 0) {
     const ssize_t got = ::read(fd, at, size);
     if (got <= 0) {
-      std::fprintf(stderr, "clients_bench: a client ended without a word\n");
+      std::fprintf(stderr, "clients_bench: a client ended without a report\n");
       std::exit(1);
     }
     at += got;
@@ -84,7 +87,8 @@ void ReadAll(int fd, void* data, std::size_t size) {
   }
 }
 
-// The child: connects, says so, waits for "go", asks, tells.
+// Runs in a child process: connects to the daemon, reports that the child is ready, waits for the
+// start signal, sends one request and reports the result.
 [[noreturn]] void RunClient(const Options& options, const std::string& socket, std::size_t number,
                             std::size_t round, bool shares, int go, int told) {
   const Client client = Must(Client::Connect({.socket_path = socket, .client_name = "bench"}));
@@ -115,7 +119,7 @@ void ReadAll(int fd, void* data, std::size_t size) {
     if (last == begin) {
       told_here.first_seconds = since.count();
     } else {
-      // Tokens that come in one piece came at once.
+      // The tokens of one piece arrive together, so the times between these tokens are 0.
       gaps.push_back(since.count());
       gaps.resize(gaps.size() + piece->tokens.size() -
                   std::min<std::size_t>(1, piece->tokens.size()));
@@ -129,7 +133,7 @@ void ReadAll(int fd, void* data, std::size_t size) {
   told_here.gap_count = gaps.size();
   WriteAll(told, &told_here, sizeof told_here);
   WriteAll(told, gaps.data(), gaps.size() * sizeof(double));
-  ::_exit(0);  // not through the destructors of what the parent owns
+  ::_exit(0);  // _exit skips the destructors of objects that the parent process owns
 }
 
 struct Child {
@@ -196,7 +200,7 @@ void Print(const Options& options, const std::vector<Round>& rounds, double resi
           1e3 * Percentile(round.first, 0.99), 1e3 * Percentile(round.gaps, 0.5),
           1e3 * Percentile(round.gaps, 0.99));
     }
-    std::printf("  resident in kvd beside the model file: %.1f MB\n", resident_mb);
+    std::printf("  resident in kvd without the model file: %.1f MB\n", resident_mb);
     return;
   }
   std::printf("{\"resident_mb\": %.1f", resident_mb);
@@ -226,7 +230,7 @@ void Run(const Options& options) {
   for (std::size_t i = 0; i < options.rounds.size(); ++i) {
     rounds.push_back(RunRound(options, daemon.socket_path(), options.rounds[i], i));
   }
-  // Connected last: clients are forked from a process without threads of its own.
+  // This client connects last, so that the clients are forked from a process with one thread.
   const Client observer = Must(Client::Connect({.socket_path = daemon.socket_path()}));
   const auto info = Must(observer.Info());
   Print(options, rounds,
@@ -237,18 +241,18 @@ void Run(const Options& options) {
 }  // namespace kvd::bench
 
 int main(int argument_count, char** arguments) {
-  CLI::App app("Client processes that ask one daemon at once");
+  CLI::App app("Client processes that send requests to one daemon simultaneously");
   kvd::bench::Options options;
-  app.add_option("--model", options.model, "GGUF file; without it the bundled model");
-  app.add_option("--threads", options.threads, "compute threads of kvd; 0: as many as cores");
-  app.add_flag("--deterministic", options.is_deterministic, "kvd's flag");
+  app.add_option("--model", options.model, "GGUF file; default: the bundled model");
+  app.add_option("--threads", options.threads, "compute threads of kvd; 0: one for each core");
+  app.add_flag("--deterministic", options.is_deterministic, "run kvd with --deterministic");
   app.add_option("--clients", options.clients)->check(CLI::Range(1, 64))->capture_default_str();
-  app.add_option("--common", options.common, "prompt tokens that all begin with")
-      ->capture_default_str();
-  app.add_option("--own", options.own, "prompt tokens of each")->check(CLI::Range(1, 65536));
-  app.add_option("--answer", options.answer, "tokens generated by each")
+  app.add_option("--common", options.common, "tokens of the common prefix")->capture_default_str();
+  app.add_option("--own", options.own, "further prompt tokens of each client")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--answer", options.answer, "tokens generated for each client")
       ->check(CLI::Range(2, 65536));
-  app.add_option("--rounds", options.rounds, "in this order, of one daemon")
+  app.add_option("--rounds", options.rounds, "rounds in this order, with one daemon")
       ->delimiter(',')
       ->check(CLI::IsMember({"cold", "warm", "apart"}));
   app.add_flag("--json", options.is_json);

@@ -1,9 +1,9 @@
-// The engine without a daemon: prefill and decode in tokens/s, decode by depth, by forks, and by
-// the number of distinct position deltas of a sequence. `--model FILE` runs it on another model
-// than the bundled one.
+// Measures the engine without a daemon: prefill and decode in tokens/s, and decode for several
+// depths, numbers of forks, and numbers of distinct position deltas of a sequence. `--model FILE`
+// uses another model than the bundled one.
 //
-// Beside the decode figures stands the limit: the bytes of weights and cells that a step must read,
-// at the bandwidth that a plain sum over a large array reaches in the same run.
+// The decode figures have a limit: the bytes of weights and cells that a step must read, divided by
+// the bandwidth of a plain sum over a large array in the same run.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 #include "bench/bench_model.h"
 #include "engine/engine.h"
-#include "engine/model_config.h"
+#include "engine/model/model_config.h"
 
 namespace kvd::bench {
 namespace {
@@ -44,7 +44,7 @@ void Check(const Status& status) {
   std::exit(1);
 }
 
-// Appends tokens to `sequence`, with logits of the last one if `logits` is given.
+// Appends tokens to `sequence`, and computes the logits of the last token if `logits` is given.
 void Append(SequenceHandle sequence, std::size_t first_pos, std::size_t token_count,
             float* logits) {
   Engine& engine = TheEngine();
@@ -167,13 +167,14 @@ void BM_EngineDecodeForks(benchmark::State& state) {
 }
 BENCHMARK(BM_EngineDecodeForks)->ArgName("forks")->Arg(1)->Arg(8)->Unit(benchmark::kMicrosecond);
 
-// A sequence of 2,048 cells in runs of equal length with `deltas` distinct deltas: what a rolling
-// context looks like.
+// Decodes after a sequence of 2,048 cells in runs of equal length with `deltas` distinct position
+// deltas, as in a rolling context.
 void BM_EngineDecodeDeltas(benchmark::State& state) {
   constexpr std::int32_t kCells = 2048;
   const auto deltas = static_cast<std::int32_t>(state.range(0));
   Memory& memory = TheEngine().memory();
-  // One cell more than wanted per shift, which is then removed to make room for it.
+  // The prompt has one additional cell for each shift. The loop below removes the additional cell
+  // to make room for the shift.
   const SequenceHandle sequence = Prefilled(static_cast<std::size_t>(kCells + deltas - 1));
   for (std::int32_t i = 1; i < deltas; ++i) {
     const std::int32_t at = kCells / deltas * i;

@@ -1,18 +1,20 @@
 // One row of the comparison with another engine: the engine without a daemon does one kind of work
-// several times and prints the seconds that each took, one a line. bench/compare runs it and the
-// peer's own bench by turns.
+// several times and prints the seconds of each repetition on a line. bench/compare alternates the
+// program with the other engine's own bench.
 //
 //   engine_rows [--model FILE] [--threads N] [--deterministic] [--repetitions N] [--profile] WORK
 //     prefill TOKENS            a prompt into an empty sequence, logits of its last token
-//     decode DEPTH STEPS        STEPS tokens, one after the other, behind DEPTH tokens
-//     forks COUNT DEPTH STEPS   the same in COUNT forks of one prompt of DEPTH tokens
-//     unrelated COUNT DEPTH STEPS   the same in COUNT sequences that share nothing
-//     memory MEGABYTES          no model: an array of that size is read by all threads
+//     decode DEPTH STEPS        STEPS tokens, one after the other, after DEPTH tokens
+//     forks COUNT DEPTH STEPS   as decode, in COUNT forks of one prompt of DEPTH tokens
+//     unrelated COUNT DEPTH STEPS   as decode, in COUNT sequences without common tokens
+//     memory MEGABYTES          without a model: all threads read an array of MEGABYTES MB
 //
-// The first line tells what a step reads: "# WEIGHT_BYTES BYTES_OF_A_CELL BYTES_OF_A_STATE".
-// What a row needs beforehand (the prompts) is computed once, then the work is done once unmeasured
-// and REPETITIONS times measured. With --profile lines "# PART MILLISECONDS" follow: where a measured
-// step's time goes, on average. Exit codes: 0, 1 failed, 2 wrong usage.
+// The prompts that the work needs are computed once. Then the program does the work once as a
+// warm-up and REPETITIONS times with measurement. The first line has the bytes that a measured step
+// read: "# WEIGHT_BYTES BYTES_OF_A_CELL BYTES_OF_A_STATE EXPERT_BYTES". WEIGHT_BYTES is the size of
+// the weights that every step reads; EXPERT_BYTES is the average size of the weights of the experts
+// that the rows of a step chose. With --profile lines "# PART MILLISECONDS" follow: the average
+// time of each part of a measured step. Exit codes: 0, 1 failed, 2 wrong usage.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -28,18 +30,19 @@
 
 #include "bench/must.h"
 #include "engine/engine.h"
-#include "engine/model_config.h"
-#include "engine/step_profile.h"
-#include "engine/thread_pool.h"
+#include "engine/forward/compute/step_profile.h"
+#include "engine/forward/compute/thread_pool.h"
+#include "engine/model/gguf_file.h"
+#include "engine/model/model_config.h"
 
 namespace kvd::bench {
 namespace {
 
 struct Work {
   std::string kind;
-  std::size_t count = 1;  // sequences
-  std::size_t depth = 0;  // tokens before the measured work
-  std::size_t size = 0;   // tokens of a prefill, steps otherwise
+  std::size_t count = 1;  // number of sequences
+  std::size_t depth = 0;  // number of tokens in each sequence before the measured work
+  std::size_t size = 0;   // `prefill`: number of tokens; other kinds of work: number of steps
 };
 
 class Rows {
@@ -49,7 +52,8 @@ class Rows {
         vocab_size_(engine_->config().vocab_size),
         logits_(vocab_size_) {}
 
-  // A new sequence of `token_count` tokens; texts of different seeds part at once.
+  // Returns a new sequence of `token_count` tokens; texts of different seeds differ in their first
+  // tokens.
   SequenceHandle Prefill(std::size_t token_count, std::size_t seed) {
     const SequenceHandle sequence = Must(engine_->memory().sequences().Create({}));
     std::vector<TokenId> tokens(token_count);
@@ -71,7 +75,7 @@ class Rows {
     return sequence;
   }
 
-  // `steps` tokens behind `depth` in forks of each of `bases`, which stay as they are.
+  // Decodes `steps` tokens after `depth` in forks of each of `bases`, which are not changed.
   double Decode(std::span<const SequenceHandle> bases, std::size_t depth, std::size_t steps) {
     std::vector<SequenceHandle> sequences;
     for (const SequenceHandle base : bases) {
@@ -100,13 +104,20 @@ class Rows {
     return took.count();
   }
 
-  void PrintSizes() const {
-    std::printf("# %llu %llu %llu\n", static_cast<unsigned long long>(engine_->weight_bytes()),
+  // `all_experts`: bytes of all experts' weights. `before` and `after`: the accumulated times
+  // before and after the measured steps.
+  void PrintSizes(std::uint64_t all_experts, const StepTimes& before,
+                  const StepTimes& after) const {
+    const std::uint64_t experts =
+        (after.expert_bytes - before.expert_bytes) / (after.steps - before.steps);
+    std::printf("# %llu %llu %llu %llu\n",
+                static_cast<unsigned long long>(engine_->weight_bytes() - all_experts),
                 static_cast<unsigned long long>(engine_->cell_bytes()),
-                static_cast<unsigned long long>(engine_->state_bytes()));
+                static_cast<unsigned long long>(engine_->state_bytes()),
+                static_cast<unsigned long long>(experts));
   }
 
-  // Of all steps so far of the kind that `work` measures.
+  // Returns the accumulated times of the kind of steps that `work` measures.
   StepTimes TimesOf(const Work& work) const {
     const StepProfile& profile = engine_->profile();
     return work.kind == "prefill" ? profile.prompts() : profile.decode();
@@ -131,7 +142,8 @@ class Rows {
   std::vector<float> logits_;
 };
 
-// Seconds in which the threads read `bytes` together, each its part, with nothing but loads and adds.
+// Returns the seconds that the threads need to read the words, each thread a part, with loads and
+// additions only.
 double TimedRead(ThreadPool& pool, std::span<const std::uint64_t> words) {
   constexpr std::size_t kLanes = 16;
   const std::size_t part = words.size() / pool.thread_count() / kLanes * kLanes;
@@ -146,11 +158,12 @@ double TimedRead(ThreadPool& pool, std::span<const std::uint64_t> words) {
     std::ranges::copy(sum, sums.begin() + static_cast<std::ptrdiff_t>(unit * kLanes));
   });
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  if (std::ranges::count(sums, 0u) != 0) std::exit(1);  // every word is 1
+  if (std::ranges::count(sums, 0u) != 0) std::exit(1);  // every word is 1, so no sum may be 0
   return took.count();
 }
 
-// False: not one of the forms above.
+// Parses the argument WORK. Returns false if the words have none of the forms described at the top
+// of this file.
 bool ParseWork(const std::vector<std::string>& words, Work& work) {
   if (words.empty()) return false;
   std::vector<std::size_t> numbers;
@@ -186,16 +199,26 @@ void MeasureMemory(std::uint32_t threads, std::size_t megabytes, int repetitions
 
 void PrintParts(const StepTimes& before, const StepTimes& after) {
   const double steps = static_cast<double>(after.steps - before.steps);
-  for (std::size_t part = 0; part < kStepParts; ++part) {
-    const std::string_view name = StepPartName(static_cast<StepPart>(part));
+  for (std::size_t part = 0; part < kStepPhases; ++part) {
+    const std::string_view name = StepPhaseName(static_cast<StepPhase>(part));
     std::printf("# %.*s %.3f\n", static_cast<int>(name.size()), name.data(),
                 static_cast<double>(after.ns[part] - before.ns[part]) * 1e-6 / steps);
   }
 }
 
+// Bytes of the weights of all experts in the file; 0 for the bundled model.
+std::uint64_t ExpertBytes(const std::string& path) {
+  if (path.empty()) return 0;
+  const GgufFile file = Must(GgufFile::Open(path));
+  std::uint64_t bytes = 0;
+  for (const GgufTensor& tensor : file.tensors()) {
+    if (tensor.name.contains("_exps.")) bytes += tensor.bytes;
+  }
+  return bytes;
+}
+
 void Measure(const EngineOptions& options, const Work& work, int repetitions, bool with_parts) {
   Rows rows(options);
-  rows.PrintSizes();
   std::vector<SequenceHandle> bases;
   if (work.kind != "prefill") {
     const bool shared = work.kind != "unrelated";
@@ -204,29 +227,35 @@ void Measure(const EngineOptions& options, const Work& work, int repetitions, bo
     }
   }
   StepTimes before;
+  std::vector<double> measured;
   for (int i = -1; i < repetitions; ++i) {
     if (i == 0) before = rows.TimesOf(work);
     const double seconds = work.kind == "prefill" ? rows.TimedPrefill(work.size)
                                                   : rows.Decode(bases, work.depth, work.size);
-    if (i >= 0) std::printf("%.6f\n", seconds);
+    if (i >= 0) measured.push_back(seconds);
   }
-  if (with_parts) PrintParts(before, rows.TimesOf(work));
+  const StepTimes after = rows.TimesOf(work);
+  rows.PrintSizes(ExpertBytes(options.model_path), before, after);
+  for (const double seconds : measured) std::printf("%.6f\n", seconds);
+  if (with_parts) PrintParts(before, after);
 }
 
 }  // namespace
 }  // namespace kvd::bench
 
 int main(int argument_count, char** arguments) {
-  CLI::App app("One row of a comparison: seconds of each repetition, one a line");
+  CLI::App app("One row of a comparison: prints the seconds of each repetition on a line");
   kvd::EngineOptions options;
   int repetitions = 1;
   bool with_parts = false;
   std::vector<std::string> words;
-  app.add_option("--model", options.model_path, "GGUF file; without it the bundled model");
-  app.add_option("--threads", options.threads, "compute threads; 0: as many as cores");
-  app.add_flag("--deterministic", options.deterministic, "the same bits whatever runs beside");
-  app.add_option("--repetitions", repetitions, "how often to measure")->check(CLI::Range(1, 1000));
-  app.add_flag("--profile", with_parts, "where a step's time goes, by parts");
+  app.add_option("--model", options.model_path, "GGUF file; default: the bundled model");
+  app.add_option("--threads", options.threads, "compute threads; 0: one for each core");
+  app.add_flag("--deterministic", options.deterministic,
+               "results do not depend on other sequences");
+  app.add_option("--repetitions", repetitions, "number of measurements")
+      ->check(CLI::Range(1, 1000));
+  app.add_flag("--profile", with_parts, "print the time of each part of a step");
   app.add_option("work", words,
                  "prefill N | decode DEPTH STEPS | forks|unrelated COUNT DEPTH STEPS")
       ->required();
@@ -237,7 +266,7 @@ int main(int argument_count, char** arguments) {
   }
   kvd::bench::Work work;
   if (!kvd::bench::ParseWork(words, work)) {
-    std::fprintf(stderr, "engine_rows: no such work; see --help\n");
+    std::fprintf(stderr, "engine_rows: unknown WORK; see --help\n");
     return 2;
   }
   if (work.kind == "memory") {

@@ -1,10 +1,10 @@
-// Through the socket: the empty round trip beside a bare blocking Unix-socket ping-pong pinned
-// alike, forks while the daemon is idle and while another client decodes, the zero-copy shift, and
-// what one more client costs.
+// Measurements through the socket: the empty round trip against a bare blocking Unix-socket
+// ping-pong with the same pinning, forks while the daemon is idle and while another client decodes,
+// the zero-copy shift, and the memory of one more client.
 //
-// `--model FILE` serves another model than the bundled one (the loaded figures want a large one).
-// The bench runs on the first processor, the peer (echo process or kvd) on the second and, where it
-// computes, on all.
+// `--model FILE` serves another model than the bundled one (the figures under load need a large
+// one). The bench runs on the first processor; its peer (an echo process or kvd) runs on the second
+// processor, or on all processors if the peer computes.
 #include <benchmark/benchmark.h>
 #include <sched.h>
 #include <signal.h>
@@ -39,7 +39,7 @@ void PinTo(int first, int last) {
 
 int LastCpu() { return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)) - 1; }
 
-// A daemon that runs on processors [first, last]; this process goes back to the first one.
+// Starts a daemon on processors [first, last]; the bench process itself returns to processor 0.
 DaemonProcess StartDaemon(int first, int last, std::vector<std::string> arguments) {
   if (!model_path.empty()) arguments.insert(arguments.end(), {"-m", model_path});
   PinTo(first, last);
@@ -53,7 +53,7 @@ Client ConnectTo(const DaemonProcess& daemon) {
   return Must(Client::Connect({.socket_path = daemon.socket_path(), .client_name = "ipc-bench"}));
 }
 
-// Times each call by itself and reports median and 99th percentile in microseconds.
+// Measures each call separately and reports median and 99th percentile in microseconds.
 void TimeCalls(
     benchmark::State& state, const std::function<void()>& call,
     const std::function<void()>& clean_up = [] {}) {
@@ -71,9 +71,10 @@ void TimeCalls(
   state.counters["p99_us"] = micros[micros.size() * 99 / 100];
 }
 
-// A sequence of `token_count` tokens in its own extents: 512 computed, then doubled by shifted
-// copies of its own cells, so that a long one needs no hours on a large model. Its list is as long
-// as that of a computed one.
+// Makes a sequence of `token_count` tokens. LongSequence computes 512 tokens and then doubles the
+// length of the sequence repeatedly by shifted copies of its cells, which is faster than computing
+// all tokens with a large model. The list of the returned sequence is as long as the list of a
+// sequence whose tokens were all computed.
 SequenceHandle LongSequence(const Client& client, std::int32_t token_count) {
   constexpr std::int32_t kComputed = 512;
   const SequenceHandle sequence = Must(client.Create());
@@ -171,7 +172,8 @@ BENCHMARK(BM_ClientShiftIdle)
     ->Iterations(5000)
     ->Unit(benchmark::kMicrosecond);
 
-// Another process generates without an end while this one forks.
+// Measures the requests for forks by the bench process while another process generates tokens
+// without end.
 void BM_ClientForkWhileDecoding(benchmark::State& state) {
   DaemonProcess daemon = StartDaemon(0, LastCpu(), {"-c", "40960"});
   const pid_t child = ::fork();
@@ -210,8 +212,8 @@ BENCHMARK(BM_ClientForkWhileDecoding)
     ->Iterations(2000)
     ->Unit(benchmark::kMicrosecond);
 
-// What one more client costs the daemon: anonymous and shared resident bytes, after it has pinged,
-// forked and decoded.
+// Measures the memory that one more client costs the daemon: anonymous and shared resident bytes
+// after the client has pinged, forked and decoded.
 void BM_ClientResident(benchmark::State& state) {
   constexpr std::size_t kClients = 32;
   DaemonProcess daemon = StartDaemon(0, LastCpu(), {"-c", "4096"});

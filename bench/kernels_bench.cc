@@ -1,9 +1,9 @@
-// Products, decoding and attention per table of kernels, beside the limits of the machine in the
-// same run.
+// Measures products, decoding of rows and attention for each table of kernels, and the limits of
+// the machine in the same run.
 //
-// BM_Machine*: what one core reads from memory (stream), copies, and multiplies and adds. Read the
-// other figures against these: `GB/s` of a narrow product against BM_MachineReads, `GFLOP/s` of a
-// wide one against BM_MachineMultiplyAdds.
+// BM_Machine*: the rates at which one core reads from memory (stream), copies, and multiplies and
+// adds. Compare `GB/s` of a narrow product with BM_MachineReads, and `GFLOP/s` of a wide one with
+// BM_MachineMultiplyAdds.
 #include <benchmark/benchmark.h>
 #include <immintrin.h>
 
@@ -21,6 +21,7 @@
 #endif
 
 #include "kernels/bf16_panel.h"
+#include "kernels/cell_types.h"
 #include "kernels/half.h"
 #include "kernels/kernel_table.h"
 #include "kernels/quantized_row.h"
@@ -28,11 +29,9 @@
 namespace kvd::kernels {
 namespace {
 
-constexpr DataType kTypes[] = {DataType::kF32,  DataType::kF16,  DataType::kBF16, DataType::kQ4_0,
-                               DataType::kQ4_1, DataType::kQ5_0, DataType::kQ5_1, DataType::kQ8_0,
-                               DataType::kQ4_K, DataType::kQ5_K, DataType::kQ6_K};
 constexpr std::size_t kInFeatures = 2048, kOutFeatures = 5632;
-// More bytes than the caches hold: the matrices of narrow products are walked in turn.
+// The bytes of the matrices that narrow products use in turn. All kStreamBytes of matrices exceed
+// the processor's caches, so that each product reads its matrix from memory.
 constexpr std::size_t kStreamBytes = std::size_t{192} << 20;
 
 template <class T>
@@ -56,7 +55,7 @@ void FillFloats(float* to, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) to[i] = uniform(random);
 }
 
-// Random blocks with finite scales.
+// Fills `to` with random blocks of a quantised type; the scales of the blocks are finite.
 void FillWeights(DataType type, std::uint8_t* to, std::size_t bytes) {
   std::mt19937 random(9);
   if (type == DataType::kF32) return FillFloats(reinterpret_cast<float*>(to), bytes / 4);
@@ -64,10 +63,19 @@ void FillWeights(DataType type, std::uint8_t* to, std::size_t bytes) {
   const std::uint16_t scale = F16FromF32(0.01f);
   const std::size_t block = BytesPerBlock(type);
   const bool minimum = type == DataType::kQ4_1 || type == DataType::kQ5_1 ||
-                       type == DataType::kQ4_K || type == DataType::kQ5_K;
+                       type == DataType::kQ4_K || type == DataType::kQ5_K ||
+                       type == DataType::kQ2_K;
+  const std::size_t scale_at = type == DataType::kQ6_K   ? 208
+                               : type == DataType::kQ3_K ? 108
+                               : type == DataType::kQ2_K ? 80
+                                                         : 0;
   for (std::size_t at = 0; at < bytes; at += block) {
-    std::memcpy(to + at + (type == DataType::kQ6_K ? 208 : 0), &scale, 2);
-    if (minimum) std::memcpy(to + at + 2, &scale, 2);
+    if (type == DataType::kMXFP4) {
+      to[at] = 120;  // 2^-8
+      continue;
+    }
+    std::memcpy(to + at + scale_at, &scale, 2);
+    if (minimum) std::memcpy(to + at + scale_at + 2, &scale, 2);
   }
 }
 
@@ -113,7 +121,8 @@ void BM_MachineCopies(benchmark::State& state) {
 }
 BENCHMARK(BM_MachineCopies)->Unit(benchmark::kMillisecond);
 
-// Independent fused multiply-adds on registers alone, 12 sums to hide their latency.
+// Computes independent fused multiply-adds on registers only, with 12 sums to hide the latency of
+// an operation.
 __attribute__((target("avx512f"))) void MultiplyAdds512(std::size_t count) {
   __m512 s[12];
   for (__m512& sum : s) sum = _mm512_set1_ps(1.0f);
@@ -163,8 +172,9 @@ BENCHMARK(BM_MachineMultiplyAdds)->ArgName("bits")->Arg(256)->Arg(512);
 void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType type, bool in_bf16,
                   std::size_t row_count) {
   const std::size_t matrix_bytes = kOutFeatures * RowBytes(type, kInFeatures);
-  // A narrow product reads each matrix once, as decoding does: several matrices, so that none is in
-  // the cache. A wide product is at home in the caches anyway.
+  // A narrow product (few rows) reads each matrix once, as decoding does, and uses several matrices
+  // in turn, so that no matrix is in the processor's caches. The matrix of a wide product (many
+  // rows) stays in the caches.
   const std::size_t matrix_count = row_count <= 16 ? kStreamBytes / matrix_bytes + 1 : 1;
   const Buffer<std::uint8_t> weights = AlignedBuffer<std::uint8_t>(matrix_count * matrix_bytes);
   FillWeights(type, weights.get(), matrix_bytes);
@@ -211,7 +221,7 @@ void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType ty
 }
 
 void RegisterProducts(const KernelTable& table) {
-  for (const DataType type : kTypes) {
+  for (const DataType type : kDataTypes) {
     for (const std::size_t rows : {1u, 4u, 8u, 16u, 64u, 512u}) {
       for (const bool in_bf16 : {false, true}) {
         const bool halves = type == DataType::kF16 || type == DataType::kBF16;
@@ -229,8 +239,8 @@ void RegisterProducts(const KernelTable& table) {
 }
 
 #if KVD_BENCH_OPENBLAS
-// The same product of f32 by OpenBLAS on one thread, with the kernels that it picks itself
-// (OPENBLAS_CORETYPE overrides).
+// Measures an f32 product of the same shape by OpenBLAS on one thread, with the kernels that
+// OpenBLAS chooses (OPENBLAS_CORETYPE overrides the choice).
 void BM_OpenblasMultiplies(benchmark::State& state) {
   openblas_set_num_threads(1);
   const auto row_count = static_cast<std::size_t>(state.range(0));
@@ -265,8 +275,8 @@ void DecodeRows(benchmark::State& state, const KernelTable& table, DataType type
 
 // ---- attention
 
-// One layer of a grouped-query model: 4 query heads per key head of 128, `rows` tokens against
-// `depth` cells.
+// Measures attention in one layer of a grouped-query model: 4 query heads per key head of 128,
+// `rows` tokens against `depth` cells.
 void Attend(benchmark::State& state, const KernelTable& table, DataType type, std::size_t depth,
             std::size_t rows) {
   constexpr std::size_t kDim = 128, kKeyHeads = 8;
@@ -296,8 +306,8 @@ void Attend(benchmark::State& state, const KernelTable& table, DataType type, st
                      kRunCells);
         table.softmax_rows(scores.data(), kRunCells, query_rows, kRunCells, states.data(),
                            rescales.data());
-        table.add_values(type, v.get() + at, kRunCells, kDim, scores.data(), kRunCells,
-                         rescales.data(), query_rows, values.get(), kDim);
+        table.add_values(type, v.get() + at, kernels::RowBytes(type, kDim), kRunCells, kDim,
+                         scores.data(), kRunCells, rescales.data(), query_rows, values.get(), kDim);
       }
     }
     benchmark::ClobberMemory();
@@ -309,13 +319,13 @@ void Attend(benchmark::State& state, const KernelTable& table, DataType type, st
 }
 
 void RegisterOthers(const KernelTable& table) {
-  for (const DataType type : kTypes) {
+  for (const DataType type : kDataTypes) {
     const std::string name =
         std::string("BM_RowDecodes/table:") + table.name + "/type:" + DataTypeName(type);
     benchmark::RegisterBenchmark(
         name.c_str(), [&table, type](benchmark::State& state) { DecodeRows(state, table, type); });
   }
-  for (const DataType type : {DataType::kF32, DataType::kF16, DataType::kBF16, DataType::kQ8_0}) {
+  for (const DataType type : kCellTypes) {
     for (const std::size_t rows : {1u, 32u}) {
       for (const std::size_t depth : {512u, 4096u, 32768u}) {
         if (rows > 1 && depth > 4096) continue;

@@ -1,4 +1,5 @@
-# Included after the target kernels_bench: OpenBLAS, where it is installed, is measured beside our own products.
+# This file is included after the definition of the target kernels_bench. If OpenBLAS is installed,
+# the bench measures OpenBLAS too.
 find_path(KVD_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas x86_64-linux-gnu x86_64-linux-gnu/openblas-pthread)
 find_library(KVD_OPENBLAS openblas)
 if(KVD_CBLAS_INCLUDE AND KVD_OPENBLAS)

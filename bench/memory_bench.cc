@@ -1,8 +1,8 @@
-// What the metadata verbs cost, in an otherwise idle memory, beside the memcpy of the extents they
-// move.
+// Measures the metadata verbs in an otherwise idle memory, against memcpy of the extents that they
+// copy.
 //
-// tokens: length of the sequence. Every verb is measured on a sequence of whole blocks and put back
-// outside of the timing.
+// The argument `tokens` is the length of the sequence. Every verb is measured on a sequence of
+// whole blocks, and its effect is undone outside of the measured time.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -37,7 +37,8 @@ void Must(Status status) {
   }
 }
 
-// A memory of 131,072 cells whose pool is tiny: the verbs never touch it.
+// Returns a memory of 131,072 cells whose cells are tiny, because the measured verbs never access
+// the pool.
 std::unique_ptr<Memory> MakeMemory() {
   MemoryOptions options;
   options.groups = {{.cells = 131072, .layers = {{1, 2, 2}}}};
@@ -56,7 +57,7 @@ void Append(Memory& memory, SequenceHandle handle, std::size_t token_count) {
 
 SequenceHandle MakeSequence(Memory& memory, std::size_t token_count) {
   const SequenceHandle handle = Must(memory.sequences().Create(kOwner));
-  // In chunks, as a prompt is computed.
+  // Appends the tokens in chunks, as when a prompt is computed.
   for (std::size_t done = 0; done < token_count; done += 512) {
     Append(memory, handle, std::min<std::size_t>(512, token_count - done));
   }
@@ -102,7 +103,7 @@ void BM_SequenceForkAndDrop(benchmark::State& state) {
   for (auto _ : state) Must(memory->sequences().Drop(ForkOf(*memory, source)));
 }
 
-// The same bytes as the fork's list, copied alone.
+// Measures a memcpy of the bytes of a fork's list, for comparison with a fork.
 void BM_ExtentsMemcpy(benchmark::State& state) {
   const std::size_t bytes = TokensOf(state) / layout::kBlockCells * sizeof(layout::Extent);
   std::vector<std::byte> from(bytes, std::byte{1});
@@ -159,7 +160,7 @@ void BM_RangeRemoveTail(benchmark::State& state) {
   }
 }
 
-// All tokens behind the first 32, there and back.
+// Measures a position shift of all tokens after the first 32, and the shift back.
 void BM_PositionsShift(benchmark::State& state) {
   const auto memory = MakeMemory();
   const SequenceHandle handle = MakeSequence(*memory, TokensOf(state) + 32);
@@ -170,7 +171,7 @@ void BM_PositionsShift(benchmark::State& state) {
   }
 }
 
-// One token at a time: Reserve, Commit and EndStep.
+// Measures Memory's functions Reserve, Commit and EndStep for a step of one token.
 void BM_StepAppend(benchmark::State& state) {
   const auto memory = MakeMemory();
   const SequenceHandle handle = MakeSequence(*memory, TokensOf(state));
@@ -192,7 +193,8 @@ void BM_StepAppend(benchmark::State& state) {
   }
 }
 
-// Of a sequence of 4,096 tokens with that much recurrent state: the state is referred to, not copied.
+// Forks a sequence of 4,096 tokens with a recurrent state of the given size in MiB: the fork refers
+// to the state and does not copy it.
 void BM_RecurrentFork(benchmark::State& state) {
   MemoryOptions options;
   options.groups = {{.cells = 8192, .layers = {}}};
@@ -217,8 +219,9 @@ double MedianUs(std::vector<double> seconds) {
   return seconds[seconds.size() / 2] * 1e6;
 }
 
-// 10,000 live forks of one prefix of 4,096 tokens, then a token of its own for each. What one costs
-// is its record, the room of its list and, with a token of its own, the counts of a shared block.
+// Makes 10,000 live forks of one prefix of 4,096 tokens, and then appends one token to each.
+// The figure `bytes` is the size of a fork's record and list units; `bytes_with_token` is the same
+// size after the fork has a token of its own.
 void BM_TenThousandForks(benchmark::State& state) {
   constexpr std::size_t kForks = 10000, kTokens = 4096, kEnd = 100;
   MemoryOptions options;
@@ -256,8 +259,8 @@ void BM_TenThousandForks(benchmark::State& state) {
   }
 }
 
-// What the live map reads of 10,000 forks of 4,096 tokens, as the map publisher does: the whole pass,
-// and how long a verb may wait for one call of it.
+// Reads 10,000 forks of 4,096 tokens as the publisher of the live map does. Measures the time of
+// the whole pass, and the longest time for which one call of the pass may delay a verb.
 void BM_MapPass(benchmark::State& state) {
   constexpr std::size_t kForks = 10000, kTokens = 4096, kCallExtents = 1024;
   MemoryOptions options;

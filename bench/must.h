@@ -1,4 +1,4 @@
-// What a bench does with an error: says it and ends with 1.
+// Must: returns the value of a Result. If the Result is an error, Must prints it and exits with 1.
 #pragma once
 
 #include <cerrno>
@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "shm/error.h"
+#include "base/error.h"
 
 namespace kvd::bench {
 

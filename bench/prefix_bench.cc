@@ -1,7 +1,9 @@
-// What prefix sharing costs in the engine (between processes: prefix_processes.cc): a look-up among 10,000 retained sequences (at most 50 us wanted), a hit
-// on 16,384 tokens (at most 1 ms), and appending a token to a short and to a long sequence.
+// Measures the cost of prefix sharing in the engine (prefix_processes.cc measures prefix sharing
+// between processes): a look-up among 10,000 retained sequences (target: at most 50 us), a hit on
+// 16,384 tokens (target: at most 1 ms), and appending a token to a short and to a long sequence.
 //
-// Of the retained sequences every hundred begin alike with 1,024 tokens and part there.
+// The retained sequences are in groups of a hundred; the sequences of a group have the same first
+// 1,024 tokens and differ after these tokens.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -106,7 +108,7 @@ void BM_MissAmong10000(benchmark::State& state) {
 }
 BENCHMARK(BM_MissAmong10000)->Unit(benchmark::kMicrosecond);
 
-// All that a hit adds to a prompt, into a new sequence.
+// Measures a complete hit: a new sequence that takes its prefix from a retained one.
 void BM_TakePrefix(benchmark::State& state) {
   const auto memory = MakeMemory(1u << 17);
   const std::vector<TokenId> prompt = Prompt(1, static_cast<std::size_t>(state.range(0)) + 1);
@@ -128,7 +130,7 @@ void BM_TakePrefix(benchmark::State& state) {
 }
 BENCHMARK(BM_TakePrefix)->Arg(2048)->Arg(16384)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
-// Reserve and commit of one token.
+// Measures Reserve and Commit of one token.
 void BM_AppendToken(benchmark::State& state) {
   const auto memory = MakeMemory(1u << 17);
   const SequenceHandle source = Must(memory->sequences().Create(kOwner));
@@ -147,7 +149,7 @@ void BM_AppendToken(benchmark::State& state) {
 }
 BENCHMARK(BM_AppendToken)->Arg(512)->Arg(32768)->Unit(benchmark::kMicrosecond);
 
-// Eviction among 10,000 for one new sequence.
+// Measures the eviction of one of 10,000 sequences.
 void BM_Evict(benchmark::State& state) {
   Memory& memory = FullMemory();
   std::uint32_t left = kRetained;

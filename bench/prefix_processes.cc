@@ -1,9 +1,10 @@
-// Prefix sharing between processes, through the sockets of a real daemon: the same prompt again from
-// another process beside one decode step, eight processes with one cold prompt beside eight that
-// share nothing, and a retained prompt after a restart beside an empty daemon.
+// Measures prefix sharing between processes, through the sockets of a real daemon: a prompt that
+// another process has computed, against one decode step; eight processes with one cold prompt,
+// against eight processes without sharing; a retained prompt after a restart, against an empty
+// daemon.
 //
-// `--model FILE` serves another model than the bundled one. Each figure and what it is held against
-// come from the same run; `of_limit` is their ratio.
+// `--model FILE` serves another model than the bundled one. A measured time and the time that it is
+// compared with come from the same run; `of_limit` is the ratio of the two times.
 #include <benchmark/benchmark.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -54,7 +55,7 @@ Client ConnectTo(const DaemonProcess& daemon) {
       Client::Connect({.socket_path = daemon.socket_path(), .client_name = "prefix-bench"}));
 }
 
-// No two seeds have a beginning in common.
+// Prompts of different seeds have no common prefix.
 std::vector<TokenId> Prompt(const Client& client, std::size_t token_count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<TokenId> tokens(token_count);
@@ -64,7 +65,8 @@ std::vector<TokenId> Prompt(const Client& client, std::size_t token_count, std::
   return tokens;
 }
 
-// Seconds until the first token behind the prompt, in a new sequence, which is gone afterwards.
+// Returns the seconds until the first token after the prompt, in a new sequence that is then
+// dropped.
 double FirstToken(const Client& client, std::span<const TokenId> prompt,
                   bool shares_prefix = true) {
   const auto start = Clock::now();
@@ -81,7 +83,7 @@ double FirstToken(const Client& client, std::span<const TokenId> prompt,
   return Seconds(end - start);
 }
 
-// Seconds of one decode step behind the prompt.
+// Returns the seconds of one decode step after the prompt.
 double DecodeStep(const Client& client, std::span<const TokenId> prompt) {
   constexpr int kSteps = 100;
   const Sequence sequence = Must(client.NewSequence());
@@ -96,7 +98,7 @@ double DecodeStep(const Client& client, std::span<const TokenId> prompt) {
   return Seconds(Clock::now() - start) / kSteps;
 }
 
-// A process of its own that runs `work` and hands back what it returns.
+// A child process that runs `work` and sends its result to this process.
 class Child {
  public:
   explicit Child(const std::function<std::vector<double>()>& work) {
@@ -129,7 +131,8 @@ class Child {
   pid_t pid_ = -1;
 };
 
-// A process that computes the prompt, and whose end leaves it retained. Seconds that took.
+// Computes the prompt in a process, whose sequence is retained after the process has ended. Returns
+// the seconds that computing the prompt took.
 double ComputeAndLeave(const DaemonProcess& daemon, std::size_t token_count) {
   return Child([&] {
            const Client client = ConnectTo(daemon);
@@ -175,7 +178,8 @@ BENCHMARK(BM_SamePromptFromAnotherProcess)
     ->Iterations(9)
     ->Unit(benchmark::kMillisecond);
 
-// Seconds until each of eight processes that start at once has its first token.
+// Starts eight processes simultaneously and returns the seconds until each of them has its first
+// token.
 double Eight(const DaemonProcess& daemon, std::uint64_t seed, bool shares_prefix) {
   constexpr std::size_t kTokens = 2048;
   int start_line[2], ready[2];
@@ -188,7 +192,8 @@ double Eight(const DaemonProcess& daemon, std::uint64_t seed, bool shares_prefix
       ::close(start_line[1]);
       char byte = 1;
       if (::write(ready[1], &byte, 1) != 1) std::exit(1);
-      (void)!::read(start_line[0], &byte, 1);  // its end: the line is free
+      // The read returns when the parent process closes the pipe.
+      (void)!::read(start_line[0], &byte, 1);
       return std::vector{FirstToken(client, prompt, shares_prefix)};
     });
   }
@@ -215,7 +220,8 @@ void BM_EightProcessesOneColdPrefix(benchmark::State& state) {
     apart.push_back(Eight(daemon, ++seed, false));
     state.SetIterationTime(shared.back());
   }
-  state.counters["tokens_computed"] = Median(tokens);  // of 8 * 2048
+  // The number of computed tokens, of 8 * 2048 prompt tokens.
+  state.counters["tokens_computed"] = Median(tokens);
   state.counters["apart_ms"] = Median(apart) * 1e3;
   state.counters["of_apart"] = Median(shared) / Median(apart);
   state.counters["of_limit"] = 6 * Median(shared) / Median(apart);
@@ -225,7 +231,8 @@ BENCHMARK(BM_EightProcessesOneColdPrefix)
     ->Iterations(5)
     ->Unit(benchmark::kMillisecond);
 
-// From the start of the process to the first token of a prompt of that many tokens.
+// Returns the seconds from the start of the daemon's process to the first token after a prompt of
+// `token_count` tokens.
 double StartToFirstToken(DaemonProcess& daemon, std::size_t token_count) {
   daemon.Kill();
   const auto start = Clock::now();

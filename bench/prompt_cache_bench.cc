@@ -1,6 +1,7 @@
-// A prompt's beginning read from the prompt cache beside the same tokens computed, in one run: what
-// --cache-min-tokens is chosen by. Entries lie in /dev/shm, so that no disk is measured;
-// KVD_BENCH_DIR names another directory.
+// Measures reading a prefix from the prompt cache against computing the same tokens, in one run.
+// The default of the daemon's flag --cache-min-tokens is based on the figures of
+// prompt_cache_bench. Entries are in /dev/shm, so that no disk is measured; KVD_BENCH_DIR names
+// another directory.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 #include <vector>
 
 #include "bench/bench_model.h"
-#include "engine/model_config.h"
+#include "engine/model/model_config.h"
 #include "engine/saved_state/prompt_store.h"
 
 namespace {
@@ -54,7 +55,8 @@ class Subject {
     return Must(PromptStore::Open(
         *engine_, {.path = folder_, .bytes_max = std::uint64_t{1} << 32, .on_damaged = {}}));
   }
-  // A text that no other one begins like.
+  // Returns a text of `count` tokens whose beginning differs from the beginnings of all other
+  // texts.
   std::vector<TokenId> NextText(std::size_t count) {
     std::vector<TokenId> tokens(count);
     std::uint32_t random = ++texts_ * 0x9e3779b9u;
@@ -118,7 +120,7 @@ void BM_PromptReadFromDisk(benchmark::State& state) {
   state.counters["file_bytes"] = static_cast<double>(bytes);
 }
 
-// With its fsync.
+// Measures writing an entry, including its fsync.
 void BM_PromptWritten(benchmark::State& state) {
   Subject& subject = TheSubject();
   for (auto _ : state) {
@@ -132,7 +134,7 @@ void BM_PromptWritten(benchmark::State& state) {
   }
 }
 
-// The index made anew over what the benches before have left.
+// Measures rebuilding the cache's index from the entries that the previous benches have written.
 void BM_CacheOpened(benchmark::State& state) {
   Subject& subject = TheSubject();
   for (int i = 0; i < 200; ++i) {

@@ -1,9 +1,10 @@
-// What a position shift costs beside what it spares: re-rotating the keys of the same cells with our
-// own kernels (decode, rotate, encode), the way caches do that rewrite K.
+// Measures a position shift, against the work that the shift avoids: rotating the keys of the same
+// cells again with kvd's kernels (decode, rotate, encode), which caches do that rewrite K.
 //
-// layers, heads, dim: K of a model: 4 x 2 x 32 is the bundled one, 22 x 4 x 64 the 1.1B shape. The
-// rotation is given every advantage: one thread's kernels at full width, angles computed once, keys
-// in place.
+// The arguments layers, heads and dim are the shape of a model's K: 4 x 2 x 32 is the shape of the
+// bundled model, 22 x 4 x 64 that of a model with 1.1 billion parameters. The rotation is measured
+// under the best conditions: one thread's kernels at full width, angles computed once, keys in
+// place.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -12,15 +13,15 @@
 #include <vector>
 
 #include "engine/memory/memory.h"
-#include "engine/rope_table.h"
+#include "engine/model/rope_table.h"
 #include "kernels/kernel_table.h"
 
 namespace {
 
 using namespace kvd;
 
-constexpr std::uint32_t kKeptCells =
-    32;  // before the shifted ones, as a rolling context keeps some
+// Number of cells before the shifted cells, as in a rolling context.
+constexpr std::uint32_t kKeptCells = 32;
 
 template <class T>
 T Must(Result<T> result) {
@@ -37,7 +38,7 @@ void Must(Status status) {
   }
 }
 
-// A memory that holds one sequence of kKeptCells and `tokens` more, with keys in its pool.
+// A memory with one sequence of kKeptCells + `tokens` cells and its keys in the pool.
 struct FilledMemory {
   FilledMemory(const benchmark::State& state, kernels::DataType type)
       : k_type(type),

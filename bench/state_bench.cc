@@ -1,9 +1,11 @@
-// Saving and loading one sequence, beside a memcpy of the same bytes and the bare file calls, in one
-// run. Files lie in /dev/shm, so that no disk is measured; KVD_BENCH_DIR names another directory.
+// Measures saving and loading one sequence, against memcpy of the same bytes and the bare file
+// calls, in one run. Files are in /dev/shm, so that no disk is measured; KVD_BENCH_DIR names
+// another directory.
 //
-// The sequence has the rows that the bundled model computes for 46 texts of 1,000 tokens, drawn as
-// often as words are (the k-th most frequent every k-th time): 1 KiB a cell in f16. "cpu_ms" is what
-// all threads took, which is what counts on a machine with other work.
+// The sequence has the rows that the bundled model computes for 46 texts of 1,000 tokens. Tokens
+// are drawn with the frequencies of words (the k-th most frequent with a probability proportional
+// to 1/k). A cell has 1 KiB in f16. "cpu_ms" is the CPU time of all threads, which matters most on
+// a machine with other work.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <time.h>
@@ -21,7 +23,7 @@
 #include <vector>
 
 #include "bench/bench_model.h"
-#include "engine/model_config.h"
+#include "engine/model/model_config.h"
 #include "engine/saved_state/load_sequence.h"
 #include "engine/saved_state/save_sequences.h"
 #include "engine/saved_state/sequence_import.h"
@@ -66,7 +68,8 @@ class Subject {
     std::filesystem::remove_all(folder_, ignored);
   }
 
-  // What a daemon's save does: from the handle to a synced file under its name.
+  // Saves the sequence as the daemon does: the function starts with the sequence's handle and ends
+  // with a synced file under the final name.
   SaveReport Save(const std::string& name, bool packed) {
     const SequenceExport from = Must(SequenceExport::Open(*engine_, sequence_));
     const SaveItem item{.sequence = &from};
@@ -147,10 +150,11 @@ double ProcessSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// Runs `once` as often as it takes.
+// Runs `once` repeatedly and reports the times.
 template <class Once>
 void Measure(benchmark::State& state, const Once& once) {
-  const std::uint64_t raw_bytes = TheSubject().raw_bytes();  // made before the clock starts
+  // The call also creates the measured sequence, outside of the measured time.
+  const std::uint64_t raw_bytes = TheSubject().raw_bytes();
   const double begin = ProcessSeconds();
   for (auto _ : state) once();
   const double spent = ProcessSeconds() - begin;
@@ -169,7 +173,8 @@ void BM_StateMemcpy(benchmark::State& state) {
   });
 }
 
-// The same bytes written a section's worth at a time, synced, renamed.
+// Measures writing the bytes of the saved state in pieces of a section's size, syncing the file and
+// renaming it.
 void BM_StateFileWrite(benchmark::State& state) {
   const std::vector<std::byte> piece(1 << 20, std::byte{1});
   const int directory = TheSubject().directory();

@@ -1,4 +1,4 @@
-// What the translation units of the C interface share. Internal to kvd.h's implementation.
+// Internal functions that are shared by the translation units that implement kvd.h.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,18 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "client/client.h"
 #include "client/kvd.h"
-#include "shm/mutex.h"
 
-// Takes the answer of a request that was submitted: writes the outputs that its call named.
+// A KvdFinisher is called with the answer of a submitted request and writes the outputs that the
+// caller of kvd_..._submit named.
 using KvdFinisher =
     std::function<kvd::Status(const kvd::wire::Completion&, std::vector<std::byte>& output)>;
 
-// Requests started by kvd_..._submit live here until their end: generations hold the piece that was
-// handed out last, the others know where their outputs go.
+// A request started by kvd_..._submit has an entry in `generations` or `finishers` until the
+// request ends. An entry of `generations` holds the last returned piece; an entry of `finishers`
+// knows the addresses of the caller's outputs.
 struct kvd_client {
   explicit kvd_client(kvd::Client connected) : client(std::move(connected)) {}
 
@@ -36,15 +38,17 @@ struct kvd_client {
 
 namespace kvd {
 
-// Keeps the error for kvd_error_message of this thread; its code.
+// Stores `error`, whose message kvd_error_message then returns in this thread; returns the error's
+// code.
 int KeepError(Error error);
 
 inline Status NotNull(const void* pointer, const char* what) {
   if (pointer != nullptr) return {};
-  return Fail(Code::kInvalidArgument, std::string(what) + ": a null pointer");
+  return Fail(Code::kInvalidArgument, what, ": a null pointer");
 }
 
-// Runs one call of the C interface: no exception and no unkept error leaves it.
+// Runs the body of one function of the C interface, catches all exceptions, and stores the
+// function's error with KeepError.
 template <class Body>
 int CallBody(Body body) {
   try {
@@ -57,7 +61,7 @@ int CallBody(Body body) {
   }
 }
 
-// The same of a kvd_..._submit, whose body takes the request.
+// Runs one kvd_..._submit as CallBody does. `body` sets *request.
 template <class Body>
 int SubmitBody(kvd_request* request, Body body) {
   return CallBody([&]() -> Status {
@@ -66,8 +70,9 @@ int SubmitBody(kvd_request* request, Body body) {
   });
 }
 
-// Asks for a verb and gives its reply to `give`, which writes the caller's outputs: at once, or with
-// `later` not null by kvd_finish. What the payload views is not used after this.
+// Requests a verb and passes its reply to `give`, which writes the caller's outputs. If `later` is
+// null, Ask waits for the reply. If `later` is not null, Ask sets *later to the request's id and
+// returns, and kvd_finish calls `give`. The payload is not used after Ask has returned.
 template <wire::VerbArguments Args, class Give>
 Status Ask(kvd_client* client, kvd_request* later, const Args& args, const Payload& payload,
            std::uint16_t flags, Give give) {
@@ -89,15 +94,16 @@ Status Ask(kvd_client* client, kvd_request* later, const Args& args, const Paylo
   *later = id;
   return {};
 }
-// For verbs whose reply says only that it was done.
+// The `give` argument of Ask for verbs whose replies have no content.
 inline constexpr auto kGiveNothing = [](const auto&) -> Status { return {}; };
 
-// A caller's struct with a size member, over our defaults: an older one is shorter, a newer one's
-// extra members must be zero (what we do not know, we do not ignore).
+// Copies a caller's struct with a size member over `ours`, which holds the defaults. A caller that
+// was compiled with an older kvd.h passes a shorter struct. Extra members of a newer caller's
+// struct must be zero, because unknown options are not ignored.
 template <class T>
 Status ReadSized(const T& theirs, T& ours) {
   if (theirs.size < sizeof(T::size)) {
-    return Fail(Code::kInvalidArgument, "size: " + std::to_string(theirs.size) + " bytes");
+    return Fail(Code::kInvalidArgument, "size: ", theirs.size, " bytes");
   }
   const auto* bytes = reinterpret_cast<const std::byte*>(&theirs);
   for (std::size_t i = sizeof(T); i < theirs.size; ++i) {
@@ -109,19 +115,20 @@ Status ReadSized(const T& theirs, T& ours) {
   return {};
 }
 
-// The other way: as much of ours as the caller's struct has room for.
+// Copies as many bytes of `ours` to the caller's struct as the caller's `size` has room for.
 template <class T>
 Status WriteSized(T ours, T* theirs) {
   const std::size_t room = theirs->size;
   if (room < sizeof(T::size)) {
-    return Fail(Code::kInvalidArgument, "size: " + std::to_string(room) + " bytes");
+    return Fail(Code::kInvalidArgument, "size: ", room, " bytes");
   }
   ours.size = room;
   std::memcpy(static_cast<void*>(theirs), &ours, std::min(room, sizeof(T)));
   return {};
 }
 
-// malloc'd copy with a zero byte behind it, for kvd_free. Throws bad_alloc.
+// Returns a malloc'd copy followed by one zero element; the caller frees it with kvd_free. Throws
+// bad_alloc.
 template <class T>
 T* CopyForCaller(const T* source, std::size_t count) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -141,7 +148,7 @@ inline std::span<const std::byte> BytesFrom(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// Writes a list or text for kvd_free. Throws bad_alloc.
+// Writes a list or text that the caller frees with kvd_free. Throws bad_alloc.
 template <class T>
 Status GiveList(const std::vector<T>& found, T** list, std::size_t* count) {
   *list = CopyForCaller(found.data(), found.size());
@@ -154,7 +161,8 @@ inline Status GiveText(const std::vector<std::byte>& found, char** text, std::si
   return {};
 }
 
-// Flags of the C interface are the wire's; any other bit is refused.
+// Converts flags of the C interface, which have the values of wire::SubmissionFlags. A flag that is
+// not in `allowed` is an error.
 Result<std::uint16_t> FlagsFrom(std::uint32_t flags, std::uint32_t allowed);
 
 }  // namespace kvd

@@ -1,4 +1,5 @@
-// Each verb: its arguments, one call, and what of the reply the caller wants.
+// The functions of Client: each function converts its arguments, makes one call, and returns the
+// parts of the reply that the function's result type has.
 #include "client/client.h"
 
 #include <algorithm>
@@ -11,9 +12,8 @@ namespace {
 
 Status CheckRange(PosRange range) {
   if (range.begin.value >= 0 && range.end >= range.begin) return {};
-  return Fail(Code::kInvalidArgument, "range: [" + std::to_string(range.begin.value) + ", " +
-                                          std::to_string(range.end.value) +
-                                          ") is not within 0 <= begin <= end");
+  return Fail(Code::kInvalidArgument, "range: [", range.begin.value, ", ", range.end.value,
+              ") is not within 0 <= begin <= end");
 }
 
 std::uint16_t ForceFlag(Force force) { return FlagIf(force == Force::kYes, wire::kFlagForce); }
@@ -24,13 +24,15 @@ std::string TextOf(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// One argument that the wire has no sign for: a number of cells is negative for all.
+// Converts a caller's number of cells to the verb's argument, which cannot be negative: a negative
+// number becomes nullopt, which means all cells.
 std::optional<std::uint32_t> CellsOrAll(std::int32_t cell_count) {
   if (cell_count < 0) return std::nullopt;
   return static_cast<std::uint32_t>(cell_count);
 }
 
-// What the user asked, as the wire has it, with the user's own mistakes named here.
+// Converts the caller's options to the payload's form. The error of ViewOf names the invalid
+// option.
 Result<wire::GenerateView> ViewOf(const GenerateOptions& options, std::uint32_t vocab_size) {
   wire::GenerateView view;
   view.tokens = options.tokens;
@@ -69,15 +71,14 @@ Status CheckEmbedding(const wire::EmbedReply& reply) {
       reply.rows * reply.width == numbers) {
     return {};
   }
-  return Fail(Code::kCorrupt, "answer to embed: " + std::to_string(numbers) + " numbers are no " +
-                                  std::to_string(reply.rows) + " rows of " +
-                                  std::to_string(reply.width));
+  return Fail(Code::kCorrupt, "answer to embed: ", numbers, " numbers, not ", reply.rows,
+              " rows of ", reply.width);
 }
 
 Status CheckForkCount(const wire::ForkReply& reply, std::uint32_t count) {
   if (reply.handles.size() == count) return {};
-  return Fail(Code::kCorrupt, "answer to fork: " + std::to_string(reply.handles.size()) +
-                                  " forks, " + std::to_string(count) + " wanted");
+  return Fail(Code::kCorrupt, "answer to fork: ", reply.handles.size(), " forks, ", count,
+              " expected");
 }
 
 Result<Client> Client::Connect(const ConnectOptions& options) {
@@ -94,7 +95,8 @@ Result<RoundTrip> Client::Ping(std::size_t payload_bytes) const {
   KVD_TRY([[maybe_unused]] const auto completion,
           connection_->Call(wire::MakeSubmission(wire::PingArgs{}), PayloadOf(payload), &received));
   const auto elapsed = std::chrono::steady_clock::now() - begin;
-  if (received != sent) return Fail(Code::kCorrupt, "ping: other bytes came back than were sent");
+  if (received != sent)
+    return Fail(Code::kCorrupt, "ping: the received bytes differ from those sent");
   return RoundTrip{static_cast<std::uint64_t>(std::chrono::nanoseconds(elapsed).count())};
 }
 

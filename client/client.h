@@ -1,4 +1,4 @@
-// Client: a session with a kvd daemon, and every verb of the protocol as one function.
+// Client: a session with a kvd daemon, with one function for each verb of the protocol.
 //
 //   KVD_TRY(kvd::Client client, kvd::Client::Connect());
 //   KVD_TRY(kvd::Sequence sequence, client.NewSequence());
@@ -6,20 +6,27 @@
 //   KVD_TRY(auto generation, sequence.Generate({.tokens = tokens, .predict_max = 32}));
 //   for (;;) { KVD_TRY(auto piece, generation.Next()); if (!piece) break; Show(piece->text); }
 //
-// Caveats, the same as in kvd.h: use nothing of it in a forked child; threads may share a Client;
-// sequences are private to the session and out of reach when it ends, unless published (what they
-// hold of plain text then stays as a prefix for later prompts, until room is needed); logits and pieces
-// that are not let go fill this session's own output arena and stall its own answers.
+// Caveats, as in kvd.h:
 //
-// A connection that is lost, and a daemon that was killed and started again, are waited for while a
-// call waits (ConnectOptions::reconnect_timeout); requests in flight go on and are applied once.
+// - A forked child must not use the parent's Client.
+// - Threads may share a Client.
+// - Sequences are private to the session and end with it, unless they are published. After the end
+//   of a session, the daemon retains the pristine cells of its sequences as a prefix for later
+//   prompts, until the room is needed.
+// - Logits and pieces that are not released occupy this session's output arena and delay its own
+//   answers.
 //
-// A Client is a handle: copies share one session, which ends with the last of them and of the
-// sequences, logits and generations made from it.
+// When the connection is lost, also because the daemon was killed and started again, a call that
+// waits tries to reconnect for ConnectOptions::reconnect_timeout at most. Requests in flight
+// resume, and each request is applied once.
 //
-// Errors of every call, beside those named: kTimeout (the call's time is over; it may still be
-// applied), kDisconnected, kCorrupt (the daemon broke the protocol), kInvalidArgument (a forked
-// child, or a number out of range), kNoSpace (a payload larger than the request arena).
+// A Client is a handle: copies share one session. The session ends when the last copy of its Client
+// and the last Sequence, Logits and Generation made from these copies are destroyed.
+//
+// Errors of every call, in addition to the errors named at the call: kTimeout (the call's timeout
+// has passed; the request may still be applied), kDisconnected, kCorrupt (the daemon broke the
+// protocol), kInvalidArgument (a forked child, or a number out of range), kNoSpace (a payload
+// larger than the request arena).
 #pragma once
 
 #include <cstdint>
@@ -29,14 +36,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "client/connection.h"
 #include "client/generation.h"
 #include "client/live_map.h"
 #include "client/logits.h"
 #include "client/started.h"
 #include "client/types.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 #include "shm/payload_codec.h"
 #include "shm/verb_table.h"
 
@@ -45,28 +52,30 @@ namespace kvd {
 class LlamaSink;
 class Sequence;
 
-// Of a kChat; `turns` (the span itself) must outlive the call.
+// Returns the payload of a kChat request. The span object `turns` must outlive the call that sends
+// the payload.
 Payload ChatPayload(const std::span<const wire::ChatTurn>& turns);
-// kCorrupt: the reply has not the rows that it says.
+// Checks an embedding. Errors: kCorrupt (the number of values is not rows * width).
 Status CheckEmbedding(const wire::EmbedReply& reply);
-// kCorrupt: the reply has another number of forks.
+// Checks the reply of a fork. Errors: kCorrupt (the reply does not have `count` forks).
 Status CheckForkCount(const wire::ForkReply& reply, std::uint32_t count);
 
 class Client {
  public:
-  // Errors: ShakeHands'.
+  // Errors: those of ShakeHands.
   static Result<Client> Connect(const ConnectOptions& options = {});
 
   const SessionInfo& session() const { return connection_->info(); }
   const std::shared_ptr<Connection>& connection() const { return connection_; }
 
-  // After kDisconnected or kSessionLost: goes on as a new session, without sequences. See
-  // Connection::Renew.
+  // Renew replaces a session that has failed with kDisconnected or kSessionLost by a new session
+  // without sequences. See Connection::Renew.
   Status Renew() const { return connection_->Renew(); }
 
-  // ------------------------------------------------------------------- any verb, typed
-  // Every verb is a call with the type of its arguments (shm/verb_table.h); the functions below are
-  // such calls with the arguments as C++ has them. `payload`: what the row says that it carries.
+  // ------------------------------------------------------------------- any verb, typed Calls any
+  // verb: the type of `args` selects the verb (shm/verb_table.h). Each of the functions further
+  // below calls one verb and takes C++ types as arguments. `payload`: the payload that the verb's
+  // row in shm/verb_table.h describes.
   template <wire::VerbArguments Args>
   Result<wire::ReplyOf<Args>> Call(const Args& args, const Payload& payload = {},
                                    std::uint16_t flags = 0) const {
@@ -77,7 +86,8 @@ class Client {
                               wire::HasOutput<Reply> ? &output : nullptr));
     return wire::ReadReply<Reply>(wire::kRowOf<Args>.name, completion, output);
   }
-  // The same without waiting: neither for room nor for the answer. Errors: as Call, but kTimeout.
+  // Submits the request without waiting for room in the ring or for the answer. Errors: those of
+  // Call except kTimeout.
   template <wire::VerbArguments Args>
   Result<Started<Args>> Start(const Args& args, const Payload& payload = {},
                               std::uint16_t flags = 0) const {
@@ -87,58 +97,67 @@ class Client {
   }
 
   // ------------------------------------------------------------------------------- the daemon
-  // One round trip with `payload_bytes` (at most 4096) there and back, compared.
+  // Measures one round trip: sends `payload_bytes` bytes (at most 4096), receives them and compares
+  // them.
   Result<RoundTrip> Ping(std::size_t payload_bytes = 0) const;
   Result<wire::InfoReply> Info() const;
-  // Where the time of the daemon's steps went since it started.
+  // Returns the times that the phases of steps have taken since the daemon's start.
   Result<wire::ProfileReply> Profile() const;
-  // Of the prompt cache on disk; is_on is 0 where there is none.
+  // Returns the state of the prompt cache on disk; is_on is 0 if the daemon has no prompt cache.
   Result<wire::CacheReply> CacheInfo() const;
-  // Sequences that this user may see, and snapshots.
+  // Returns the sequences and the snapshots that this user may see.
   Result<std::vector<wire::SequenceEntry>> List() const;
   Result<std::vector<Snapshot>> Snapshots() const;
 
-  // The daemon's live map of what this user may see; waits for its first publication. Reading it
-  // makes no request. Errors: kInvalidArgument (ConnectOptions::wants_map was not set).
+  // Opens the daemon's live map of the sequences that this user may see, and waits for its first
+  // publication. Reading the live map makes no request. Errors: kInvalidArgument
+  // (ConnectOptions::wants_map was not set).
   Result<LiveMap> OpenMap() const { return LiveMap::Open(connection_); }
 
   // --------------------------------------------------------------------- sequences that clean up
   // Errors: kNoSpace (too many sequences).
   Result<Sequence> NewSequence() const;
-  // A fork of a published snapshot. Errors: kNotFound, kNoSpace.
+  // Forks a published snapshot. Errors: kNotFound, kNoSpace.
   Result<Sequence> AttachSnapshot(std::string_view name, ForkInfo* info = nullptr) const;
 
   // ---------------------------------------------------------------------- sequences by handle
-  // Errors of all: kNotFound (no such handle, or not one that this user may see), kPermission (it
-  // is another session's), kBusy (it is being computed).
-  // cache_salt: of its namespace; 0: the session's.
+  // Errors of all functions that take a sequence's handle: kNotFound (no sequence has the handle,
+  // or this user may not see the sequence), kPermission (the sequence belongs to another session),
+  // kBusy (a request computes on the sequence).
+  //
+  // cache_salt: the salt of the new sequence's namespace; 0: the session's salt.
   Result<SequenceHandle> Create(std::uint64_t cache_salt = 0) const;
   Result<SequenceHandle> Attach(std::string_view name, ForkInfo* info = nullptr) const;
-  // `count` forks (1..kForksMax) of the first `cell_count` cells (negative: all).
+  // Creates `count` forks (1..kForksMax), each with the first `cell_count` cells (negative: all) of
+  // the source.
   Result<std::vector<SequenceHandle>> Fork(SequenceHandle source, std::int32_t cell_count,
                                            std::uint32_t count, ForkInfo* info = nullptr) const;
   Status Drop(SequenceHandle sequence, Force force = Force::kNo) const;
-  void DropLater(SequenceHandle sequence) const;  // without waiting for the answer
-  // Cells copied, removed, rewritten. Ranges are half-open positions. `replayed` (may be null):
-  // tokens that a recurrent model computed again to arrive there.
+  // Submits the drop and does not wait for the answer.
+  void DropLater(SequenceHandle sequence) const;
+  // CopyRange, RemoveRange and Divide return the number of cells copied, removed or rewritten.
+  // Ranges are half-open ranges of positions. `replayed` (may be null): the number of tokens that a
+  // recurrent model computed again.
   Result<std::uint64_t> CopyRange(SequenceHandle source, SequenceHandle destination, PosRange range,
                                   std::uint64_t* replayed = nullptr) const;
   Result<std::uint64_t> RemoveRange(SequenceHandle sequence, PosRange range,
                                     std::uint64_t* replayed = nullptr) const;
-  // Lets a sequence go as if the session had ended: what it holds of plain text stays as a prefix
-  // for others until room is needed. Returns whether it stays; if not, it is dropped.
+  // Releases a sequence as at the end of the session: its pristine cells stay as a prefix for later
+  // prompts until the room is needed. Returns false if the sequence was dropped instead.
   Result<bool> Retain(SequenceHandle sequence, Force force = Force::kNo) const;
-  // A pinned one is never evicted.
+  // Pins or unpins the sequence. A pinned sequence is never evicted.
   Status Pin(SequenceHandle sequence, bool is_pinned, Force force = Force::kNo) const;
-  // Drops this user's retained sequences; by force the pinned ones too. Returns how many.
+  // Drops this user's retained sequences; with Force::kYes also pinned ones. Returns their number.
   Result<std::uint64_t> DropRetained(Force force = Force::kNo) const;
-  Status Keep(SequenceHandle sequence) const;  // drops this session's others
+  // Drops all sequences of this session except `sequence`.
+  Status Keep(SequenceHandle sequence) const;
   Status Clear(SequenceHandle sequence) const;
-  // A shift that would overlap, reorder or go below 0 is refused (kInvalidArgument).
+  // Errors: kInvalidArgument (the shift would make positions overlap, change order or go below 0).
   Status Add(SequenceHandle sequence, PosRange range, std::int32_t delta) const;
   Result<std::uint64_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor) const;
   Result<wire::SequenceEntry> Query(SequenceHandle sequence) const;
-  // What it was forked from and how it was edited: itself, its parent and so on.
+  // Returns the ancestry of the sequence: an entry for the sequence, its parent, the parent's
+  // parent and so on.
   Result<std::vector<wire::LogRecord>> Log(SequenceHandle sequence) const;
   Result<std::vector<TokenAt>> ReadTokens(SequenceHandle sequence, std::int32_t first_cell = 0,
                                           std::int32_t cell_count = -1) const;
@@ -146,77 +165,87 @@ class Client {
   Result<std::string> ReadText(SequenceHandle sequence, std::uint16_t flags = 0) const;
 
   // --------------------------------------------------------------------------------- computing
-  // Tokens go to the end of the sequence: any other position than its next is refused
-  // (kInvalidArgument). Errors: kNoSpace (cells), kNumerical, kConflict, kBusy. An empty sequence may
-  // begin with what others hold, but not where all rows are wanted. flags: kFlagNoPrefix (no).
+  // Appends tokens at `pos`, which must be the sequence's next position (else kInvalidArgument). A
+  // prompt for an empty sequence may reuse a prefix of other sequences, except with
+  // LogitsWanted::kAll. Errors: kNoSpace (cells), kNumerical, kConflict, kBusy. flags:
+  // kFlagNoPrefix (reuse no prefix).
   Result<Decoding> StartDecode(SequenceHandle sequence, std::span<const TokenId> tokens, Pos pos,
                                wire::LogitsWanted wanted, std::uint16_t flags = 0) const;
   Result<Generation> StartGenerate(SequenceHandle sequence, const GenerateOptions& options) const;
-  // The embedding of a text, which is read at once and kept nowhere. flags: kFlagNormalize (rows of
-  // length 1; else as they are). Errors: kUnsupported (the model embeds no texts), kNoSpace (the
+  // Returns the embedding of a text. The daemon does not store the tokens. flags: kFlagNormalize
+  // (scale rows to length 1). Errors: kUnsupported (the model has no embeddings), kNoSpace (the
   // rows exceed the output arena), kNumerical.
   Result<TextEmbedding> Embed(std::span<const TokenId> tokens, std::uint16_t flags = 0) const;
-  // The text that the sequence's decoder attends to; once, before its first token. Forks share what
-  // is kept of it. Errors: kUnsupported (the model has no encoder with a decoder behind it), kExists,
-  // kInvalidArgument (the sequence has tokens), kNoSpace, kNumerical.
+  // Sets the text that the sequence's decoder attends to. Encode may be called once per sequence,
+  // before the sequence has tokens. Forks share the cells of the text. Errors: kUnsupported (the
+  // model does not have both an encoder and a decoder), kExists, kInvalidArgument (the sequence has
+  // tokens), kNoSpace, kNumerical.
   Result<EncodedText> Encode(SequenceHandle sequence, std::span<const TokenId> tokens) const;
-  // False: that request had ended.
+  // Cancels a request. Returns false if the request had already ended.
   Result<bool> Cancel(RequestId request) const { return connection_->Cancel(request); }
 
   // --------------------------------------------------------------------------------- snapshots
-  // flags: kFlagPublic, kFlagForce (replace). Errors: kExists, kInvalidArgument (name), kNoSpace.
+  // flags: kFlagPublic, kFlagForce (replace an existing snapshot). Errors: kExists,
+  // kInvalidArgument (name), kNoSpace.
   Result<SequenceHandle> Publish(SequenceHandle sequence, std::string_view name,
                                  std::uint16_t flags = 0) const;
   Status Unpublish(std::string_view name, Force force = Force::kNo) const;
 
   // ------------------------------------------------------------------------------ saved states
-  // Files in the daemon's --store, by names as of snapshots. Errors of all: kUnsupported (there is
-  // no store), kIo.
-  // The sequence as it is now, while it and others go on. Errors: kExists, kNoSpace (the disk, the
-  // user's bytes), kInvalidArgument (name).
+  // Saved states are files in the daemon's --store; the rules for their names are those of
+  // snapshots. Errors of all functions for saved states: kUnsupported (the daemon has no store),
+  // kIo.
+  //
+  // Saves the sequence in its present state, while other requests continue. Errors: kExists,
+  // kNoSpace (the disk, or the user's byte limit), kInvalidArgument (name).
   Result<SaveInfo> Save(SequenceHandle sequence, std::string_view name,
                         const SaveOptions& options = {}) const;
-  // All sequences of this session in one file.
+  // Saves all sequences of this session in one file.
   Result<SaveInfo> SaveAll(std::string_view name, const SaveOptions& options = {}) const;
-  // What Save would write, exact if nothing is packed.
+  // Returns the sizes of the file that Save would write; the sizes are exact if
+  // SaveOptions::is_packed is false.
   Result<SaveInfo> SaveSize(SequenceHandle sequence, const SaveOptions& options = {}) const;
-  // In fresh sequences of this session. Errors: kNotFound, kCorrupt (what is damaged), kUnsupported
-  // (another model; what differs), kNoSpace. None of them is there then.
+  // Loads all sequences of a file as new sequences of this session; on an error Load creates no
+  // sequence. Errors: kNotFound, kCorrupt (the message names the damaged field), kUnsupported (the
+  // file is of another model; the message names the difference), kNoSpace.
   Result<std::vector<LoadedSequence>> Load(std::string_view name) const;
   Result<std::vector<wire::SavedEntry>> Saved() const;
   Status RemoveSaved(std::string_view name) const;
 
   // -------------------------------------------------------------------------------------- text
-  // Errors: kNoTokenizer, kInvalidArgument (text that is not UTF-8).
-  // flags: kFlagAddSpecial, kFlagParseSpecial.
+  // Errors: kNoTokenizer, kInvalidArgument (text that is not UTF-8). flags: kFlagAddSpecial,
+  // kFlagParseSpecial.
   Result<std::vector<TokenId>> Tokenize(std::string_view text, std::uint16_t flags) const;
   Result<std::string> Detokenize(std::span<const TokenId> tokens, std::uint16_t flags = 0) const;
-  // The prompt text of a conversation by the model's own template; tokenize it with
+  // Formats a conversation as prompt text with the model's chat template; tokenize the text with
   // kFlagParseSpecial. flags: kFlagAddAssistant.
   Result<std::string> Chat(std::span<const wire::ChatTurn> turns, std::uint16_t flags) const;
   // -------------------------------------------------------------------- state files of llama.cpp
-  // Sequences as the bytes of a file; a session's ids are 0, 1, … in this order. None named: all of
-  // this session that have cells. Errors: kNotFound, kInvalidArgument (one without cells, several in
-  // a sequence file, a type that is none, streams that the layout or the sequences do not fit),
-  // kNoSpace (more than the daemon's limit), kUnsupported (a type that the model's heads cannot
-  // have).
+  // Returns the bytes of a state file of llama.cpp. In a session file the sequence ids are 0, 1, …
+  // in the order of `sequences`. If `sequences` is empty, all sequences of this session that have
+  // cells are exported. Errors: kNotFound, kInvalidArgument (a sequence without cells, several
+  // sequences in a sequence file, an unknown type, streams that do not fit the layout or the
+  // sequences), kNoSpace (more than the daemon's limit), kUnsupported (a type that the model's
+  // heads cannot have).
   Result<std::vector<std::byte>> ExportLlama(std::span<const SequenceHandle> sequences,
                                              const LlamaFileOptions& options = {}) const;
-  // The same into a sink; returns the file's size. Errors: also the sink's; what it has is of no
-  // use then.
+  // Writes the bytes of the state file to a sink; returns the file's size. Errors: those of the
+  // other ExportLlama, and those of the sink. After an error the sink holds an incomplete file.
   Result<std::uint64_t> ExportLlama(std::span<const SequenceHandle> sequences,
                                     const LlamaFileOptions& options, LlamaSink& sink) const;
-  // The size of that file.
+  // Returns the size of the file that ExportLlama writes.
   Result<std::uint64_t> LlamaBytes(std::span<const SequenceHandle> sequences,
                                    const LlamaFileOptions& options = {}) const;
-  // New sequences of a file's bytes, in either layout. Of one session one import at a time. Errors,
-  // none is made then: kCorrupt (the field and its byte), kInvalidArgument (the file is of another
-  // model, with what differs), kUnsupported, kNumerical, kNoSpace.
+  // Creates new sequences from a file's bytes, in either layout. Only one import at a time may run
+  // in a session. ImportLlama creates no sequence if it returns an error. Errors: kCorrupt (the
+  // message names the field and its byte offset), kInvalidArgument (the file is of another model;
+  // the message names the difference), kUnsupported, kNumerical, kNoSpace.
   Result<std::vector<ImportedSequence>> ImportLlama(std::span<const std::byte> file,
                                                     const LlamaReadOptions& options = {}) const;
 
-  // Packs the pool between the steps of others. Errors: kPermission (another uid than the daemon's),
-  // kBusy (one is going on), kNoSpace (it gave up; what was done stays).
+  // Defragments the pool between steps of other requests. Errors: kPermission (the caller does not
+  // have the daemon's uid), kBusy (another defragmentation is running), kNoSpace (the
+  // defragmentation could not complete; the cells moved so far stay moved).
   Result<wire::DefragReply> Defrag() const;
 
  private:
@@ -230,8 +259,9 @@ class Client {
   std::shared_ptr<Connection> connection_;
 };
 
-// A sequence that is dropped with its object, unless detached. Move-only; one thread at a time.
-// A sequence that is still being computed when it is dropped stays until the session ends.
+// A Sequence owns a sequence of the daemon: the destructor drops that sequence, unless Detach was
+// called. A Sequence is move-only and is used by one thread at a time. If a request computes on the
+// sequence when the destructor runs, the sequence stays until the session ends.
 class Sequence {
  public:
   Sequence(Client client, SequenceHandle handle) : client_(std::move(client)), handle_(handle) {}
@@ -243,10 +273,12 @@ class Sequence {
 
   SequenceHandle handle() const { return handle_; }
   const Client& client() const { return client_; }
-  // The handle lives on, until the session ends or someone drops it.
+  // Gives up ownership and returns the handle: the sequence exists until the session ends or the
+  // sequence is dropped by its handle.
   [[nodiscard]] SequenceHandle Detach() { return std::exchange(handle_, SequenceHandle::kNone); }
 
-  // Client's calls of the same names, with their errors.
+  // The following functions of Sequence call the functions of Client of the same names and return
+  // their errors.
   Result<Sequence> Fork(std::int32_t cell_count = -1, ForkInfo* info = nullptr) const;
   Result<std::vector<Sequence>> ForkMany(std::uint32_t count, std::int32_t cell_count = -1,
                                          ForkInfo* info = nullptr) const;
@@ -260,7 +292,8 @@ class Sequence {
   Result<wire::SequenceEntry> Query() const;
   Result<std::string> ReadText(std::uint16_t flags = 0) const;
   Result<SequenceHandle> Publish(std::string_view name, std::uint16_t flags = 0) const;
-  // Waits for all rows. Errors: also kNoSpace (they exceed the output arena: StartDecode).
+  // Decodes the tokens and waits for all rows of logits. Errors: those of StartDecode, and kNoSpace
+  // (the rows exceed the output arena; use StartDecode instead).
   Result<Logits> Decode(std::span<const TokenId> tokens, Pos pos,
                         wire::LogitsWanted wanted = wire::LogitsWanted::kLast) const;
   Result<Decoding> StartDecode(std::span<const TokenId> tokens, Pos pos,

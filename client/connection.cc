@@ -1,13 +1,16 @@
-// Waiting. Whoever waits first empties the completion ring for everybody (Pump). If its own answer
-// is not there, it becomes the leader: sets client_sleeps, looks at the ring once more, lets the
-// mutex go and sleeps on the socket; or, with a leader there, it sleeps on `changed_`. A leader
-// that wakes up wakes the followers, one of which leads next. Nobody else reads the socket, and
-// every completion published while the flag is up is followed by a byte, so no wake-up is lost,
-// whoever empties the ring meanwhile.
+// How threads wait: a thread that waits for an answer first takes the completions of all requests
+// from the ring (Pump). If the thread's own answer is not among these completions and no thread is
+// the leader, the thread becomes the leader: it sets client_sleeps, looks at the ring once more,
+// releases the mutex and sleeps on the socket. If another thread is the leader, the thread sleeps
+// on `changed_`. A leader that wakes up wakes the followers, one of which becomes the next leader.
+// Only the leader reads the socket. After each completion that the daemon publishes while
+// client_sleeps is set, the daemon sends a doorbell byte, so no wake-up is lost, even if another
+// thread empties the ring in between.
 //
-// An event loop sleeps in its own poll(2), on the socket and on news (EventDescriptor): a WaitAny that
-// found nothing leaves the flag up for it. A thread that takes the flag down, takes bells, or delivers
-// something, rings the news.
+// An event loop sleeps in its own poll(2) on an EventDescriptor, which becomes readable after a
+// doorbell on the socket and after a call of Ring by another thread. A WaitAny that returns no
+// request leaves client_sleeps set for the event loop. A thread that clears client_sleeps, reads
+// doorbell bytes, or delivers a completion therefore calls EventDescriptor::Ring.
 #include "client/connection.h"
 
 #include <pthread.h>
@@ -18,14 +21,14 @@
 #include <string>
 #include <utility>
 
+#include "base/utf8.h"
 #include "shm/doorbell.h"
-#include "shm/utf8.h"
 
 namespace kvd {
 namespace {
 
-// How many forks lie between this process and the one that loaded the library. Counting them costs
-// nothing per call, unlike getpid.
+// The number of forks between the process that loaded the library and this one. Unlike getpid, the
+// counter costs no system call per request.
 std::atomic<std::uint64_t> fork_count{0};
 
 std::uint64_t CountedForks() {
@@ -35,7 +38,8 @@ std::uint64_t CountedForks() {
   return fork_count.load(std::memory_order_relaxed);
 }
 
-// How long to sleep for room in the request ring: the daemon rings for completions only.
+// Longest sleep while a request waits for room in the submission ring, because the daemon sends no
+// doorbell when it makes room.
 constexpr std::chrono::milliseconds kRoomPoll{1};
 constexpr std::chrono::milliseconds kForgetfulWait{100};
 
@@ -62,7 +66,8 @@ std::chrono::nanoseconds Connection::Deadline::left() const {
 bool Connection::Deadline::has_passed() const { return is_set && Clock::now() >= at; }
 
 Connection::Deadline Connection::DeadlineOf(Timeout timeout) {
-  // A wait of more than a year is one for ever: the clock's arithmetic stays in range.
+  // A timeout of more than a year is treated as no limit, so that the clock's arithmetic stays in
+  // range.
   if (timeout.count() < 0 || timeout > std::chrono::hours(24 * 366)) return {};
   return {true, Clock::now() + timeout};
 }
@@ -119,7 +124,8 @@ Error Connection::ErrorOf(const PendingRequest& request) {
   return {code, std::move(message)};
 }
 
-// Takes what the daemon has written so far. True: something was there. An Error is for ever.
+// Takes all completions that the daemon has written. Pump returns whether it took at least one
+// completion. An error of Pump is permanent, because Pump stores the error in `failure_`.
 Result<bool> Connection::Pump() {
   bool has_any = false;
   wire::Completion completion;
@@ -154,14 +160,13 @@ Status Connection::PumpAll() {
 Status Connection::Deliver(const wire::Completion& completion) {
   PendingRequest* request = requests_.Find(static_cast<RequestId>(completion.request));
   if (request == nullptr || request->is_final) {
-    return Fail(Code::kCorrupt,
-                "completion.request: " + std::to_string(completion.request) + " is not in flight");
+    return Fail(Code::kCorrupt, "completion.request: ", completion.request, " is not in flight");
   }
   const bool is_final = (completion.flags & wire::kMore) == 0;
   const bool is_failed = completion.code != static_cast<std::uint8_t>(Code::kOk);
   if (is_failed && !is_final) {
-    return Fail(Code::kCorrupt, "completion.code: " + std::to_string(completion.code) +
-                                    " in a piece that is not the last");
+    return Fail(Code::kCorrupt, "completion.code: ", completion.code,
+                " in a piece that is not the last");
   }
   const bool stays_in_place =
       request->mode == OutputMode::kInPlace && !is_failed && !request->is_abandoned;
@@ -205,7 +210,7 @@ bool Connection::ReleaseLocked(std::uint64_t ticket) {
 
 void Connection::RingIfStalled() {
   if (is_lost_) return;
-  // A daemon that has hung up is noticed by whoever waits.
+  // An error of RingDoorbell is ignored, because the waiting threads detect a closed connection.
   if (link_->channel.completions().daemon_stalled()) (void)RingDoorbell(link_->socket.get());
 }
 
@@ -237,7 +242,7 @@ Result<bool> Connection::WaitRound(const Deadline& deadline) {
   }
   if (!link_->channel.completions().PrepareToSleep()) return true;
   has_leader_ = true;
-  // Nobody rings for room in the request ring.
+  // The daemon sends no doorbell for room in the request ring.
   const Deadline sleep = unsent_.empty() ? deadline : Soon(deadline);
   const std::shared_ptr<Link> link = link_;
   mutex_.Unlock();
@@ -245,12 +250,13 @@ Result<bool> Connection::WaitRound(const Deadline& deadline) {
   mutex_.Lock();
   has_leader_ = false;
   link_->channel.completions().WakeUp();
-  // What the daemon said before it hung up still counts, so it is taken first.
+  // Completions that the daemon wrote before it closed the connection are valid, so they are taken
+  // before the error is returned.
   if (!rung) {
     KVD_CHECK_OK(PumpAll());
     LoseLink(rung.error());
   }
-  TellOthers();  // an event loop that relied on the flag has to put it up again
+  TellOthers();  // an event loop that relied on client_sleeps must set this flag again
   return true;
 }
 
@@ -273,12 +279,13 @@ Result<PendingRequest*> Connection::SubmitLocked(wire::Submission submission,
   }
   PendingRequest* request = requests_.Add(mode, is_remembered);
   if (request == nullptr) {
-    return Fail(Code::kNoSpace, "requests: " + std::to_string(RequestTable::kRequestsMax) +
-                                    " are in flight or not taken; take or abandon some");
+    return Fail(Code::kNoSpace, "requests: ", RequestTable::kRequestsMax,
+                " are in flight or not taken; take or abandon some");
   }
   submission.request = static_cast<std::uint64_t>(request->id);
   request->submission = submission;
-  // Without room or a link, and behind others that wait, it is kept to be sent.
+  // A request is queued in `unsent_` if the ring has no room, if the link is lost, or if other
+  // requests are queued already.
   const bool is_kept = !*room || is_lost_ || !unsent_.empty() || !requests_.FitsWindow(*request);
   if (payload.byte_count != 0 && (is_kept || may_recover())) {
     request->payload.resize(payload.byte_count);
@@ -298,7 +305,8 @@ Result<PendingRequest*> Connection::SubmitLocked(wire::Submission submission,
   request->was_sent = true;
   requests_.EnterWindow(request);
   if (link_->channel.submissions().Submit(submission)) {
-    // A hang-up shows in the waiting, where it is said once and for all.
+    // The result of the doorbell is ignored, because the functions that wait detect a closed
+    // connection and report it.
     (void)RingDoorbell(link_->socket.get());
   }
   return request;
@@ -312,7 +320,7 @@ Result<wire::Completion> Connection::TakeFinal(PendingRequest* request,
     requests_.Free(request);
     return std::unexpected(std::move(error));
   }
-  // Swapped, not moved: the capacity goes round.
+  // The buffers are swapped, not moved, so that the request keeps a buffer with capacity.
   if (output != nullptr) output->swap(request->collected);
   requests_.Free(request);
   return final;
@@ -355,8 +363,8 @@ Result<wire::Completion> Connection::Finish(RequestId id, Timeout timeout,
   for (;;) {
     PendingRequest* request = requests_.Find(id);
     if (request == nullptr || request->is_abandoned || request->mode != OutputMode::kCollect) {
-      return Fail(Code::kNotFound, "request " + std::to_string(static_cast<std::uint64_t>(id)) +
-                                       ": not in flight, or its answer was taken");
+      return Fail(Code::kNotFound, "request ", static_cast<std::uint64_t>(id),
+                  ": not in flight, or its answer was taken");
     }
     if (request->is_final) return TakeFinal(request, output);
     auto is_in_time = WaitRound(deadline);
@@ -376,7 +384,8 @@ void Connection::SubmitAndForget(wire::Submission submission, const Payload& pay
   if (!request) return;
   const RequestId id = (*request)->id;
   (*request)->is_abandoned = true;
-  // There may be no later call that sends it: wait a moment for room.
+  // A queued request is sent by a later call on the connection, and there may be no later call, so
+  // this call waits for room in the ring for up to kForgetfulWait.
   const Deadline deadline = DeadlineOf(kForgetfulWait);
   for (;;) {
     const PendingRequest* const found = requests_.Find(id);
@@ -392,8 +401,8 @@ Result<Connection::Piece> Connection::Next(RequestId id, Timeout timeout) {
   for (;;) {
     PendingRequest* request = requests_.Find(id);
     if (request == nullptr || request->is_abandoned || request->mode != OutputMode::kInPlace) {
-      return Fail(Code::kNotFound, "request " + std::to_string(static_cast<std::uint64_t>(id)) +
-                                       ": not in flight, or its last piece was taken");
+      return Fail(Code::kNotFound, "request ", static_cast<std::uint64_t>(id),
+                  ": not in flight, or its last piece was taken");
     }
     if (request->has_piece()) {
       const auto taken = request->pieces[request->pieces_taken++];
@@ -450,7 +459,7 @@ bool Connection::ArmEvents() {
     return false;
   }
   if (is_lost_) return ArmEventsForRecovery();
-  // A thread that leads takes the bells itself, and tells.
+  // If a thread is the leader, that thread reads the doorbell bytes and wakes the other threads.
   if (!has_leader_) {
     const Status drained = DrainDoorbell(link_->socket.get());
     if (!drained) {
@@ -459,7 +468,7 @@ bool Connection::ArmEvents() {
     }
   }
   if (!link_->channel.completions().PrepareToSleep()) return false;
-  // Room in the request ring comes without a bell.
+  // The daemon sends no doorbell for room in the request ring.
   if (!unsent_.empty()) events_->LookAt(Clock::now() + kRoomPoll);
   return true;
 }
@@ -520,9 +529,10 @@ void Connection::AbandonLocked(PendingRequest* request) {
   CancelLocked(request->id);
 }
 
-// Asks for the end of a request without waiting for the answer, if there is room to ask at once.
+// Submits a kCancel without waiting for its answer, if the ring has room now.
 void Connection::CancelLocked(RequestId id) {
-  // One that is not sent, or was lost with the link, is not sent again.
+  // If the link is lost or requests are queued, no kCancel is sent: the request is abandoned, so it
+  // is not sent again.
   if (is_lost_ || !unsent_.empty()) return;
   const auto room = link_->channel.submissions().Reserve(0);
   PendingRequest* request = room && *room ? requests_.Add(OutputMode::kCollect) : nullptr;

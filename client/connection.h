@@ -1,16 +1,19 @@
-// Connection: one session with a daemon: its socket, its rings, the requests in flight, and
-// waiting.
+// Connection: one session with a daemon: its socket, its rings, its requests in flight, and the
+// threads that wait for answers.
 //
-// Owner: shared by Client, Sequence, Logits and Generation objects; the session ends with the last.
-// Every call may come from any thread: one mutex guards the rings, and of the threads that wait one
-// sleeps on the socket for all (the leader) while the others sleep on a condition variable.
+// Owner: shared by Client, Sequence, Logits and Generation objects; the session ends when the last
+// of these objects is destroyed. Every function may be called from any thread. One mutex guards the
+// rings. One of the waiting threads, the leader, sleeps on the socket; the other waiting threads
+// sleep on a condition variable.
 //
-// Invariants: only the leader reads the socket; a completion that was taken from its ring is in the
-// request table; `failure_` ends every call that would have to wait, until Renew.
+// Invariants: only the leader reads the socket; a completion that was taken from the ring is in the
+// request table; while `failure_` is set (until Renew clears it), every call that would have to
+// wait returns the error `failure_`.
 //
-// A connection that is lost is made again (connection_recovery.cc) by whoever waits, for a bounded
-// time: the daemon, or another one that has taken over its state, finds the session by its token,
-// and what has no final answer is sent again, in order. Callers notice the time that it takes.
+// A waiting thread tries to restore a lost connection for ConnectOptions::reconnect_timeout at most
+// (connection_recovery.cc). The daemon, or its successor after a restart, finds the session by its
+// token, and requests without a final answer are sent again in their original order. For callers, a
+// restored connection is only a delay.
 #pragma once
 
 #include <chrono>
@@ -23,96 +26,106 @@
 #include <span>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
+#include "base/mutex.h"
 #include "client/event_descriptor.h"
 #include "client/handshake.h"
 #include "client/link.h"
 #include "client/request_table.h"
-#include "shm/error.h"
-#include "shm/ids.h"
-#include "shm/mutex.h"
 #include "shm/verb_table.h"
 
 namespace kvd {
 
-// What a request carries, written straight into the arena. `context` outlives the call.
+// The payload of a request. The function `write` writes the payload directly into the request
+// arena. The object `context` must outlive the call that sends the payload.
 struct Payload {
   std::size_t byte_count = 0;
   void (*write)(const void* context, std::span<std::byte> out) = nullptr;
   const void* context = nullptr;
 };
-// A view of bytes as payload. `bytes` itself (the span) must outlive the call.
+// Returns a payload that refers to `bytes`. The span object `bytes` must outlive the call that
+// sends the payload.
 Payload PayloadOf(const std::span<const std::byte>& bytes);
 
 class Connection {
  public:
-  using Timeout = std::chrono::milliseconds;  // negative: for ever
+  using Timeout = std::chrono::milliseconds;  // the time limit of a call; negative: no limit
 
-  // Errors: ShakeHands'.
+  // Errors: those of ShakeHands.
   static Result<std::shared_ptr<Connection>> Open(const ConnectOptions& options);
   Connection(Handshake handshake, const ConnectOptions& options);
-  // Says goodbye: the daemon does not wait for this client.
+  // Sends the goodbye byte, so that the daemon does not wait for a reconnect.
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   const SessionInfo& info() const { return info_; }
   Timeout call_timeout() const { return call_timeout_; }
-  // The map's; -1 where ConnectOptions::wants_map was not set.
+  // Returns the descriptor of the live map; -1 if ConnectOptions::wants_map was not set.
   int map_descriptor() const { return first_map_.get(); }
 
-  // What one request may carry, as the daemon has granted it.
+  // Returns the limit for one request's payload, as granted by the daemon.
   std::uint64_t request_arena_bytes() const;
 
-  // The connection's socket, to be cut.
+  // Returns the connection's socket, which a test can shut down.
   int socket_for_test() const;
 
-  // Goes on as a new session after a failure, of which nothing is left: no sequence, no request in
-  // flight (those end with the failure). Nothing happens where there was none. REQUIRES: no other
-  // thread is in a call. Errors: ShakeHands'; the failure stays then.
+  // After the session has failed, Renew starts a new session without sequences, and requests in
+  // flight end with the failure. If the session has not failed, Renew has no effect. Errors: those
+  // of ShakeHands; after an error, the session stays failed. REQUIRES: no other thread is in a
+  // call.
   Status Renew();
 
-  // Submits and waits for the last completion. `output`: takes all output, pieces put together;
-  // may be null. Errors: the daemon's, kNoSpace (the payload can never fit), kTimeout (the request
-  // is abandoned, and may still be applied), kDisconnected, kSessionLost (the daemon that came back
-  // does not know the session: see Renew), kCorrupt, kInvalidArgument (a forked process).
+  // Submits a request and waits for its last completion. `output` (may be null) receives the
+  // outputs of all pieces, concatenated. Errors: those of the daemon, kNoSpace (the payload is
+  // larger than the arena), kTimeout (the request is abandoned, and may still be applied),
+  // kDisconnected, kSessionLost (the daemon does not know the session: see Renew), kCorrupt,
+  // kInvalidArgument (a forked process).
   Result<wire::Completion> Call(wire::Submission submission, const Payload& payload,
                                 std::vector<std::byte>* output);
 
-  // Submits without waiting. A request that finds no room in the ring is kept here and sent, in
-  // order, by the next call that waits or submits. Errors: as Call but kTimeout; also kNoSpace (too
-  // many requests are in flight or not taken).
+  // Submits a request without waiting. If the ring is full, the request is queued in the
+  // connection; the next call that waits or submits sends the queued requests in order. Errors:
+  // those of Call except kTimeout; kNoSpace also if RequestTable::kRequestsMax requests are in
+  // flight or have answers that were not taken.
   Result<RequestId> Submit(wire::Submission submission, const Payload& payload, OutputMode mode);
-  // Waits for the answer of a request that was submitted to be collected. Errors: as Call, which end
-  // the request, but kTimeout, which does not; kNotFound (no such request).
+  // Waits for the answer of a request that was submitted with kCollect. Errors: those of Call,
+  // which end the request, except for kTimeout; kNotFound (no such request).
   Result<wire::Completion> Finish(RequestId request, Timeout timeout,
                                   std::vector<std::byte>* output);
-  // Submits and wants no answer. Does not wait for room longer than a moment.
+  // Submits a request whose answer is discarded. SubmitAndForget waits for room in the ring for at
+  // most 100 ms.
   void SubmitAndForget(wire::Submission submission, const Payload& payload);
 
-  // The next piece of an in-place request. completion.flags says whether it is the last (no kMore):
-  // the request is over then, also after an error other than kTimeout. `ticket` must be released
-  // if not 0. Errors: as Call, and kNotFound (no such request).
+  // The next piece of an in-place request. A piece whose completion.flags lack kMore is the last
+  // piece of its request. Any error of Next except kTimeout also ends the request. The caller must
+  // pass a `ticket` other than 0 to Release. Errors: those of Call, and kNotFound (no such
+  // request).
   struct Piece {
     wire::Completion completion;
     std::span<const std::byte> output;
     std::uint64_t ticket = 0;
   };
   Result<Piece> Next(RequestId request, Timeout timeout);
-  // Gives an output back. False: it was not held.
+  // Releases the output with this ticket. Returns false if the ticket was already released or never
+  // existed.
   bool Release(std::uint64_t ticket);
 
-  // A descriptor for an event loop; the same one every time, this connection's. Readable when WaitAny
-  // may find something; a WaitAny that fails with kTimeout makes it unreadable until then. Errors:
-  // kIo, kNoSpace.
+  // Returns a descriptor for an event loop; the descriptor stays the same for the life of the
+  // connection. The descriptor is readable when WaitAny may return a request; a WaitAny that fails
+  // with kTimeout makes the descriptor unreadable again. Errors: kIo, kNoSpace.
   Result<int> OpenEventDescriptor();
 
-  // Waits until one of the requests has something to take (or failed); its index. Errors: kTimeout,
-  // kNotFound (none of them exists), kDisconnected.
+  // Waits until one of the requests has an answer or a piece to take, or has failed; returns the
+  // index of this request. Errors: kTimeout, kNotFound (none of the requests exists),
+  // kDisconnected.
   Result<std::size_t> WaitAny(std::span<const RequestId> requests, Timeout timeout);
 
-  // Asks the daemon to end a request; it then ends kCancelled. False: it had ended before.
+  // Asks the daemon to cancel a request, which then ends with kCancelled. Returns false if the
+  // request had already ended.
   Result<bool> Cancel(RequestId request);
-  // Cancels it and throws away what it still says. Unknown requests are ignored.
+  // Cancels a request and discards its outputs. Abandon ignores unknown requests.
   void Abandon(RequestId request);
 
  private:
@@ -120,39 +133,42 @@ class Connection {
   struct Deadline {
     bool is_set = false;
     Clock::time_point at;
-    std::chrono::nanoseconds left() const;  // negative: for ever
+    // The time that is left until the deadline; negative: no limit.
+    std::chrono::nanoseconds left() const;
     bool has_passed() const;
   };
 
   static Deadline DeadlineOf(Timeout timeout);
-  // In a moment, at the latest at `deadline`.
+  // Returns the time kRoomPoll from now, or `deadline` if `deadline` is earlier.
   static Deadline Soon(const Deadline& deadline);
   Status CheckProcess() const;
   Result<PendingRequest*> SubmitLocked(wire::Submission submission, const Payload& payload,
                                        OutputMode mode) KVD_REQUIRES(mutex_);
-  // REQUIRES: its final answer has come.
+  // REQUIRES: the final answer has arrived.
   Result<wire::Completion> TakeFinal(PendingRequest* request, std::vector<std::byte>* output)
       KVD_REQUIRES(mutex_);
-  // One round of waiting: returns when something may have changed. False: the deadline passed.
+  // Waits once and returns when a request may have an answer or a piece. Returns false if the
+  // deadline has passed.
   Result<bool> WaitRound(const Deadline& deadline) KVD_REQUIRES(mutex_);
-  // The same with the link lost: one attempt to get another.
+  // Waits once while the link is lost, and makes at most one attempt to restore the connection.
   Result<bool> RecoverRound(const Deadline& deadline) KVD_REQUIRES(mutex_);
-  // REQUIRES: no other thread leads, and the time of the next attempt has come.
+  // REQUIRES: no other thread is the leader, and the time of the next attempt has come.
   void AttemptToRecover(std::chrono::milliseconds time_max) KVD_REQUIRES(mutex_);
-  // Nothing is there now: events_ shall be readable when that may have changed. False: it has changed
-  // already.
+  // ArmEvents is called when no request has an answer or a piece to take. ArmEvents prepares
+  // events_ to become readable when a request may have an answer or a piece. Returns false if a
+  // request may already have one.
   bool ArmEvents() KVD_REQUIRES(mutex_);
   bool ArmEventsForRecovery() KVD_REQUIRES(mutex_);
-  // Of the link that was just adopted.
+  // Makes events_ watch the link that was just adopted.
   void WatchLink() KVD_REQUIRES(mutex_);
-  // Something has changed that other threads, or an event loop, may wait for.
+  // Wakes other threads and the event loop after a change that they may wait for.
   void TellOthers() KVD_REQUIRES(mutex_);
-  // Waits until the thread that leads has news, or the deadline passes.
+  // Waits until the leader reports a change, or the deadline passes.
   void FollowLeader(const Deadline& deadline) KVD_REQUIRES(mutex_);
   bool may_recover() const KVD_REQUIRES(mutex_);
   void LoseLink(const Error& why) KVD_REQUIRES(mutex_);
   void AdoptLink(Handshake handshake) KVD_REQUIRES(mutex_);
-  // Sends what waits in unsent_, as far as there is room.
+  // Writes requests from unsent_ into the ring until the ring has no more room.
   Status SendUnsent() KVD_REQUIRES(mutex_);
   void Send(PendingRequest& request, std::span<std::byte> room) KVD_REQUIRES(mutex_);
   void FailUnanswered() KVD_REQUIRES(mutex_);
@@ -160,9 +176,10 @@ class Connection {
   static void CountReceived(PendingRequest& request, const wire::Completion& completion,
                             std::span<const std::byte> output);
   Result<bool> Pump() KVD_REQUIRES(mutex_);
-  Status PumpAll() KVD_REQUIRES(mutex_);  // whether there was something or not
+  Status PumpAll() KVD_REQUIRES(mutex_);  // calls Pump and discards whether completions were taken
   Status Deliver(const wire::Completion& completion) KVD_REQUIRES(mutex_);
-  bool ReleaseLocked(std::uint64_t ticket) KVD_REQUIRES(mutex_);  // false: it was not held
+  // Returns false if the caller did not hold the output.
+  bool ReleaseLocked(std::uint64_t ticket) KVD_REQUIRES(mutex_);
   void RingIfStalled() KVD_REQUIRES(mutex_);
   Status Failure() const KVD_REQUIRES(mutex_);
   void AbandonLocked(PendingRequest* request) KVD_REQUIRES(mutex_);
@@ -170,29 +187,34 @@ class Connection {
   static Error ErrorOf(const PendingRequest& request);
 
   const std::uint64_t fork_count_;
-  ConnectOptions options_ KVD_GUARDED_BY(mutex_);  // of the next handshake
-  SessionInfo info_;                               // changed by Renew
+  ConnectOptions options_ KVD_GUARDED_BY(mutex_);  // the options that the next handshake sends
+  // The values of the last welcome; only Renew changes them.
+  SessionInfo info_;
   const Timeout call_timeout_;
   UniqueFd first_map_;
 
   mutable Mutex mutex_;
-  CondVar changed_;  // requests moved on, or the lead is free
+  CondVar changed_;  // notified when requests have changed or no thread is the leader
   std::shared_ptr<Link> link_ KVD_GUARDED_BY(mutex_);
-  // By number; outputs of them are held.
+  // Earlier links with outputs that the caller still holds; the key is Link::number.
   std::map<std::uint64_t, std::shared_ptr<Link>> old_links_ KVD_GUARDED_BY(mutex_);
   RequestTable requests_ KVD_GUARDED_BY(mutex_);
-  // In the table, and not in the ring yet; in order.
+  // The ids of requests in `requests_` that have not been written into the ring yet, in the order
+  // of submission.
   std::deque<RequestId> unsent_ KVD_GUARDED_BY(mutex_);
-  // A thread sleeps on the socket, or makes a connection.
+  // True while a thread, the leader, sleeps on the socket or restores the connection.
   bool has_leader_ KVD_GUARDED_BY(mutex_) = false;
-  std::size_t follower_count_ KVD_GUARDED_BY(mutex_) = 0;  // threads that sleep on changed_
-  // link_ is dead; what follows is about that.
+  // Number of threads that sleep on changed_.
+  std::size_t follower_count_ KVD_GUARDED_BY(mutex_) = 0;
+  // True while link_ is lost; lost_at_, next_attempt_ and pause_ then describe the attempts to
+  // restore the connection.
   bool is_lost_ KVD_GUARDED_BY(mutex_) = false;
   Clock::time_point lost_at_ KVD_GUARDED_BY(mutex_);
   Clock::time_point next_attempt_ KVD_GUARDED_BY(mutex_);
   std::chrono::milliseconds pause_ KVD_GUARDED_BY(mutex_){0};
   std::optional<Error> failure_ KVD_GUARDED_BY(mutex_);
-  std::unique_ptr<EventDescriptor> events_ KVD_GUARDED_BY(mutex_);  // null: not asked for
+  // Null if OpenEventDescriptor was never called.
+  std::unique_ptr<EventDescriptor> events_ KVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace kvd

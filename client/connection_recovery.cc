@@ -1,13 +1,14 @@
-// A lost connection, made again: the session is taken up by its token, and every request without a
-// final answer is sent once more, in the order of their ids.
+// Restoring a lost connection: the session is resumed by its token, and every request without a
+// final answer is sent again, in the order of request ids.
 //
-// One attempt per round of waiting, so that no call waits longer than it was told to. The thread
-// that makes it is the leader; the others sleep.
+// Each round of waiting makes at most one attempt, so that no call waits longer than its timeout.
+// The thread that makes the attempt is the leader; other waiting threads sleep meanwhile.
 #include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "client/connection.h"
 #include "shm/doorbell.h"
 
@@ -16,12 +17,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{5};
 constexpr std::chrono::milliseconds kPauseMax{250};
-// Of one attempt: a daemon that takes the connection but does not say welcome is still starting.
+// Longest duration of one attempt. A daemon that accepts the connection but sends no welcome within
+// kAttempt is assumed to be starting.
 constexpr std::chrono::milliseconds kAttempt{1000};
-// The same where an event loop waits for it.
+// Longest duration of an attempt made in an event loop (WaitAny with timeout 0).
 constexpr std::chrono::milliseconds kEventAttempt{100};
 
-// Whether another attempt may go better.
+// Returns whether another attempt to reconnect may succeed after an attempt failed with `code`.
 bool MayPass(Code code) {
   return code == Code::kDisconnected || code == Code::kTimeout || code == Code::kNoSpace ||
          code == Code::kIo || code == Code::kBusy;
@@ -36,13 +38,13 @@ bool Connection::may_recover() const {
 
 void Connection::LoseLink(const Error& why) {
   if (failure_) return;
-  // Its hang-up would make it readable for ever.
+  // A closed socket is always readable, so the event descriptor stops watching it.
   if (events_ != nullptr) (void)events_->Watch(-1);
   if (why.code != Code::kDisconnected) {
     failure_ = why;
   } else if (!may_recover()) {
-    failure_ = Error{Code::kDisconnected, "the daemon at " + info_.socket_path + " (pid " +
-                                              std::to_string(info_.daemon_pid) + ") has hung up"};
+    failure_ = Error{Code::kDisconnected, Concat("the daemon at ", info_.socket_path, " (pid ",
+                                                 info_.daemon_pid, ") has hung up")};
   } else {
     is_lost_ = true;
     lost_at_ = next_attempt_ = Clock::now();
@@ -82,11 +84,10 @@ void Connection::AttemptToRecover(std::chrono::milliseconds time_max) {
   } else if (!MayPass(handshake.error().code)) {
     failure_ = handshake.error();
   } else if (now - lost_at_ >= options_.reconnect_timeout) {
-    failure_ =
-        Error{Code::kDisconnected, "the daemon at " + info_.socket_path + " (pid " +
-                                       std::to_string(info_.daemon_pid) + ") has hung up, and in " +
-                                       std::to_string(options_.reconnect_timeout.count()) +
-                                       " ms none came back: " + handshake.error().message};
+    failure_ = Error{Code::kDisconnected,
+                     Concat("the daemon at ", info_.socket_path, " (pid ", info_.daemon_pid,
+                            ") has hung up, and in ", options_.reconnect_timeout.count(),
+                            " ms reconnecting failed: ", handshake.error().message)};
   } else {
     next_attempt_ = now + pause_;
     pause_ = std::min(2 * pause_, kPauseMax);
@@ -99,7 +100,8 @@ bool Connection::ArmEventsForRecovery() {
     TellOthers();
     return false;
   }
-  if (!has_leader_) events_->LookAt(next_attempt_);  // else that thread tells
+  // If a thread is the leader, that thread rings the event descriptor.
+  if (!has_leader_) events_->LookAt(next_attempt_);
   return true;
 }
 
@@ -115,7 +117,7 @@ void Connection::AdoptLink(Handshake handshake) {
   WatchLink();
   unsent_.clear();
   for (PendingRequest* const request : requests_.Unanswered()) {
-    // What nobody asks for any more has ended with the link, unless it changes something.
+    // Abandoned requests are not sent again, except requests that change state.
     if (request->is_abandoned && !request->is_remembered) {
       requests_.Free(request);
       continue;
@@ -184,7 +186,7 @@ void Connection::CountReceived(PendingRequest& request, const wire::Completion& 
   const std::size_t tokens_max = (output.size() - sizeof piece) / sizeof(TokenId);
   if (piece.kind != wire::kPieceTokens || piece.token_count == 0 ||
       piece.token_count > tokens_max) {
-    return;  // whoever takes the piece says what is wrong with it
+    return;  // the call that takes the piece returns the error to its caller
   }
   request.received += piece.token_count;
   std::memcpy(&request.last_token,

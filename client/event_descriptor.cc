@@ -21,7 +21,8 @@ Status Add(int epoll, int descriptor) {
 
 void Drain(int descriptor) {
   std::uint64_t count = 0;
-  (void)!::read(descriptor, &count, sizeof count);  // EAGAIN: there is nothing
+  // The read fails with EAGAIN if the counter is 0 already.
+  (void)!::read(descriptor, &count, sizeof count);
 }
 
 }  // namespace
@@ -40,7 +41,8 @@ Result<std::unique_ptr<EventDescriptor>> EventDescriptor::Create() {
 }
 
 Status EventDescriptor::Watch(int socket) {
-  // Gone already where the old socket was closed.
+  // Closing the old socket may have removed it from the epoll set already, so the result is
+  // ignored.
   if (socket_ >= 0) (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket_, nullptr);
   socket_ = -1;
   if (socket < 0) return {};
@@ -51,7 +53,8 @@ Status EventDescriptor::Watch(int socket) {
 
 void EventDescriptor::Ring() {
   constexpr std::uint64_t kOne = 1;
-  (void)!::write(news_.get(), &kOne, sizeof kOne);  // EAGAIN: it is readable anyway
+  // The write fails with EAGAIN if the eventfd is readable already.
+  (void)!::write(news_.get(), &kOne, sizeof kOne);
 }
 
 void EventDescriptor::LookAt(std::chrono::steady_clock::time_point time) {
@@ -61,7 +64,8 @@ void EventDescriptor::LookAt(std::chrono::steady_clock::time_point time) {
   itimerspec at{};
   at.it_value.tv_sec = seconds.count();
   at.it_value.tv_nsec = duration_cast<std::chrono::nanoseconds>(since_boot - seconds).count();
-  if (at.it_value.tv_sec <= 0 && at.it_value.tv_nsec <= 0) at.it_value.tv_nsec = 1;  // 0: never
+  // a time of 0 would disarm the timer
+  if (at.it_value.tv_sec <= 0 && at.it_value.tv_nsec <= 0) at.it_value.tv_nsec = 1;
   if (::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr) != 0) Ring();
 }
 

@@ -1,30 +1,34 @@
-// EventDescriptor: one descriptor for an event loop, readable when a connection may have something to
-// say: a bell on its socket, news that another thread has taken, or a time to look again.
+// EventDescriptor: one descriptor for an event loop. The descriptor is readable when a request of
+// the connection may have an answer to take: after a doorbell on the socket, after another thread
+// has called Ring, or at a set time.
 //
-// Owner: a Connection, under its mutex. Level-triggered: readable until it is cleared and no bell
-// waits. The number of the descriptor stays the same whatever sockets come and go.
+// Owner: a Connection, whose mutex guards the EventDescriptor. The descriptor is level-triggered:
+// it stays readable until Clear is called and the socket holds no doorbell. The number of the
+// EventDescriptor's descriptor stays the same when the socket is replaced.
 #pragma once
 
 #include <chrono>
 #include <memory>
 
-#include "shm/error.h"
-#include "shm/unique_fd.h"
+#include "base/error.h"
+#include "base/unique_fd.h"
 
 namespace kvd {
 
 class EventDescriptor {
  public:
-  // With news, so that the first wait returns at once. Errors: kIo, kNoSpace (descriptors).
+  // A new EventDescriptor is readable, so that the first wait of an event loop returns at once.
+  // Errors: kIo, kNoSpace (descriptors).
   static Result<std::unique_ptr<EventDescriptor>> Create();
 
   int descriptor() const { return epoll_.get(); }
-  // From now on bells of this socket count, and of no other one; -1: of none. Errors: kIo, kNoSpace.
+  // Watches `socket` for doorbells instead of the socket watched before; -1: watches no socket.
+  // Errors: kIo, kNoSpace.
   Status Watch(int socket);
   void Ring();
-  // Readable from that time on, at the latest.
+  // Makes the descriptor readable at `time` at the latest.
   void LookAt(std::chrono::steady_clock::time_point time);
-  // Takes news and times, not bells.
+  // Clears the effects of Ring and LookAt; Clear reads no doorbell byte from the socket.
   void Clear();
 
  private:
@@ -32,8 +36,8 @@ class EventDescriptor {
       : epoll_(std::move(epoll)), news_(std::move(news)), timer_(std::move(timer)) {}
 
   UniqueFd epoll_;
-  UniqueFd news_;   // eventfd
-  UniqueFd timer_;  // of CLOCK_MONOTONIC
+  UniqueFd news_;   // an eventfd to which Ring writes
+  UniqueFd timer_;  // a timerfd of CLOCK_MONOTONIC, which LookAt sets
   int socket_ = -1;
 };
 

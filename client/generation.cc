@@ -32,14 +32,14 @@ Result<std::optional<wire::PieceView>> Generation::Next(Connection::Timeout time
   if ((piece->completion.flags & wire::kMore) == 0) {
     is_over_ = true;
     if (piece->output.size() != sizeof result_) {
-      return Fail(Code::kCorrupt, "generate result: " + std::to_string(piece->output.size()) +
-                                      " bytes, " + std::to_string(sizeof result_) + " wanted");
+      return Fail(Code::kCorrupt, "generate result: ", piece->output.size(), " bytes, ",
+                  sizeof result_, " expected");
     }
     std::memcpy(&result_, piece->output.data(), sizeof result_);
     output_.reset();
     return std::nullopt;
   }
-  // A piece without output would have no place to be parsed from.
+  // A completion without output has no bytes that could be parsed as a piece.
   if (piece->output.empty()) return Fail(Code::kCorrupt, "piece: 0 bytes");
   KVD_TRY(const wire::PieceView view, wire::ParsePiece(piece->output));
   return view;

@@ -1,16 +1,17 @@
-// Generation: a generate in flight, read piece by piece where the daemon wrote them.
+// Generation: a generate request in flight, whose pieces are read where the daemon wrote them.
 //
-// Move-only; keeps its session alive; destroying it before its end cancels it. One thread at a
-// time, but Cancel may come from any thread.
+// A Generation is move-only and keeps its session alive. The destructor cancels the request if the
+// request has not ended. One thread at a time uses a Generation; only Cancel may be called from any
+// thread.
 #pragma once
 
 #include <memory>
 #include <optional>
 
+#include "base/error.h"
 #include "client/connection.h"
 #include "client/logits.h"
 #include "client/types.h"
-#include "shm/error.h"
 
 namespace kvd {
 
@@ -24,21 +25,23 @@ class Generation {
 
   RequestId request() const { return request_; }
 
-  // The next piece; its views are valid until the next call. nullopt: it has ended, see result().
-  // Errors: the generation's (kInvalidArgument, kNotFound, kNoSpace, kBusy, kNumerical, kConflict,
-  // kCancelled, kNoTokenizer), kTimeout (wait again), kDisconnected, kCorrupt.
+  // Returns the next piece, whose views are valid until the next call, or nullopt if the generation
+  // has ended: then result() has the result. Errors: those of the generation (kInvalidArgument,
+  // kNotFound, kNoSpace, kBusy, kNumerical, kConflict, kCancelled, kNoTokenizer), kTimeout (wait
+  // again), kDisconnected, kCorrupt.
   Result<std::optional<wire::PieceView>> Next(Connection::Timeout timeout);
   Result<std::optional<wire::PieceView>> Next() { return Next(connection_->call_timeout()); }
 
-  // Ends it: Next then returns what was made before, and kCancelled. What is committed stays.
+  // Cancels the request: Next returns the remaining pieces, then kCancelled. Committed tokens stay.
   void Cancel();
 
-  // What it did. REQUIRES: Next returned nullopt.
+  // Returns the result of the generation. REQUIRES: Next returned nullopt.
   const wire::GenerateResult& result() const { return result_; }
 
  private:
   std::shared_ptr<Connection> connection_;
-  RequestId request_{};  // stays what it is, for Cancel from other threads
+  // The request's id; never changed after construction, because other threads may call Cancel.
+  RequestId request_{};
   bool is_over_ = false;
   HeldOutput output_;
   wire::GenerateResult result_{};

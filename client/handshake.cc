@@ -22,11 +22,11 @@ std::unexpected<Error> ConnectError(const std::string& path) {
   switch (errno) {
     case ENOENT:
     case ECONNREFUSED:
-      return Fail(Code::kDisconnected,
-                  "no daemon at " + path + "; start one with: kvd [--model FILE.gguf]");
+      return Fail(Code::kDisconnected, "no daemon at ", path,
+                  "; start one with: kvd [--model FILE.gguf]");
     case EACCES:
-    case EPERM: return Fail(Code::kPermission, path + ": this user may not connect to that daemon");
-    case EAGAIN: return Fail(Code::kTimeout, path + ": the daemon accepts no connection");
+    case EPERM: return Fail(Code::kPermission, path, ": this user may not connect to that daemon");
+    case EAGAIN: return Fail(Code::kTimeout, path, ": the daemon accepts no connection");
     default: return FailErrno("connect " + path);
   }
 }
@@ -39,7 +39,8 @@ Status SetSendTimeout(int socket, std::chrono::milliseconds timeout) {
   return FailErrno("SO_SNDTIMEO");
 }
 
-// A blocking socket; connecting to a full backlog waits no longer than `timeout`.
+// Connects and returns a blocking socket. If the backlog of the daemon's socket is full, ConnectTo
+// waits at most `timeout`.
 Result<UniqueFd> ConnectTo(const std::string& path, std::chrono::milliseconds timeout) {
   KVD_TRY(const SocketAddress address, MakeSocketAddress(path));
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -70,12 +71,12 @@ Result<wire::Hello> HelloOf(const ConnectOptions& options) {
   hello.result_arena_bytes = options.result_arena_bytes;
   std::ranges::copy(options.session_token, hello.session_token);
   if (options.client_name.size() > sizeof hello.name) {
-    return Fail(Code::kInvalidArgument,
-                "client_name: " + std::to_string(options.client_name.size()) + " bytes, at most " +
-                    std::to_string(sizeof hello.name));
+    return Fail(Code::kInvalidArgument, "client_name: ", options.client_name.size(),
+                " bytes, at most ", sizeof hello.name);
   }
   std::ranges::copy(options.client_name, hello.name);
-  // The daemon's own check, made here too: a mistake is named before it travels.
+  // The daemon also validates the hello; the client validates it first, so that an invalid option
+  // is reported before the client connects.
   KVD_TRY([[maybe_unused]] const auto checked, wire::ValidateHello(hello));
   return hello;
 }
@@ -83,11 +84,11 @@ Result<wire::Hello> HelloOf(const ConnectOptions& options) {
 constexpr std::chrono::milliseconds kFirstPause{5};
 constexpr std::chrono::milliseconds kPauseMax{250};
 
-// How an attempt ended, as far as another one may go better.
+// How an attempt to connect ended, which determines whether ShakeHands retries.
 enum class Ending : std::uint8_t {
   kOther,
-  kAbsent,  // no daemon is there
-  kHungUp,  // before a welcome
+  kAbsent,  // no daemon listens
+  kHungUp,  // the daemon closed the connection before its welcome
 };
 
 Result<Handshake> Attempt(const ConnectOptions& options, Ending* ending) {
@@ -100,25 +101,24 @@ Result<Handshake> Attempt(const ConnectOptions& options, Ending* ending) {
     return std::unexpected(std::move(connected).error());
   }
   UniqueFd socket = std::move(*connected);
-  // A refusal may have come before the hello was read: the answer is worth reading all the same.
+  // Sending may fail because the daemon has already refused and closed the connection, so the
+  // daemon's answer is read even after a failure.
   (void)SendWithDescriptors(socket.get(), std::as_bytes(std::span(&hello, 1)), {});
   wire::Welcome welcome{};
   auto descriptors = ReceiveWithDescriptors(
       socket.get(), std::as_writable_bytes(std::span(&welcome, 1)), options.connect_timeout);
   if (!descriptors) {
     if (descriptors.error().code == Code::kDisconnected) *ending = Ending::kHungUp;
-    return Fail(descriptors.error().code, path + ": no welcome: " + descriptors.error().message);
+    return Fail(descriptors.error().code, path, ": no welcome: ", descriptors.error().message);
   }
   KVD_TRY(const ChannelGeometry geometry, wire::ValidateWelcome(welcome));
   if (descriptors->size() != welcome.descriptor_count) {
-    return Fail(Code::kCorrupt, "welcome: " + std::to_string(descriptors->size()) +
-                                    " descriptors came, " +
-                                    std::to_string(welcome.descriptor_count) + " announced");
+    return Fail(Code::kCorrupt, "welcome: ", descriptors->size(), " descriptors received, ",
+                welcome.descriptor_count, " announced");
   }
   if (options.wants_map != (welcome.descriptor_count == 3)) {
-    return Fail(Code::kCorrupt,
-                "welcome.descriptor_count: " + std::to_string(welcome.descriptor_count) +
-                    ", not what hello asked for");
+    return Fail(Code::kCorrupt, "welcome.descriptor_count: ", welcome.descriptor_count,
+                ": does not match wants_map of hello");
   }
   KVD_TRY(auto channel,
           ClientChannel::Attach(geometry, (*descriptors)[0].get(), (*descriptors)[1].get()));
@@ -147,12 +147,14 @@ Result<Handshake> ShakeHands(const ConnectOptions& options) {
   const bool has_deadline = options.connect_timeout.count() >= 0;
   const Clock::time_point deadline = Clock::now() + options.connect_timeout;
   ConnectOptions attempt = options;
-  std::optional<Error> cause;  // of another attempt; the last one
+  // Error of the last failed attempt that was followed by another attempt.
+  std::optional<Error> cause;
   for (auto pause = kFirstPause;; pause = std::min(2 * pause, kPauseMax)) {
     Ending ending{};
     Result<Handshake> handshake = Attempt(attempt, &ending);
     if (handshake) return handshake;
-    // Where the time ran out within an attempt, the cause before it says more.
+    // If the last attempt timed out, the error of the previous attempt is returned, because the
+    // previous error names the cause.
     const bool is_over = cause && handshake.error().code == Code::kTimeout;
     if (ending == Ending::kHungUp || (cause && ending == Ending::kAbsent)) {
       cause = handshake.error();
@@ -160,9 +162,8 @@ Result<Handshake> ShakeHands(const ConnectOptions& options) {
       return handshake;
     }
     if (is_over || (has_deadline && Clock::now() + pause >= deadline)) {
-      return Fail(cause->code, cause->message + "; tried for " +
-                                   std::to_string(options.connect_timeout.count()) +
-                                   " ms, since a daemon that hung up may come back");
+      return Fail(cause->code, cause->message, "; tried for ", options.connect_timeout.count(),
+                  " ms");
     }
     std::this_thread::sleep_for(pause);
     if (!has_deadline) continue;

@@ -1,4 +1,4 @@
-// Finding a daemon and saying hello: from a path to a connected socket and mapped segments.
+// ShakeHands: connects to a daemon's socket, exchanges hello and welcome, and maps the segments.
 #pragma once
 
 #include <array>
@@ -6,38 +6,47 @@
 #include <cstdint>
 #include <string>
 
+#include "base/error.h"
+#include "base/unique_fd.h"
 #include "shm/channel.h"
-#include "shm/error.h"
-#include "shm/unique_fd.h"
 
 namespace kvd {
 
 struct ConnectOptions {
-  std::string socket_path{};  // empty: ClientSocketPath's rules
-  std::string daemon_name{};  // of the default path; empty: KVD_SOCKET, else "default"
-  std::string client_name{};  // shown in lists and logs: printable ASCII, at most 32 bytes
-  std::array<std::uint8_t, 16> session_token{};  // all zero: a new session
-  std::uint32_t submission_entries = 0;          // 0: the daemon's default; so the three below
+  // Path of the daemon's socket; empty: ClientSocketPath chooses the path.
+  std::string socket_path{};
+  // Name of the daemon in the default socket path; empty: $KVD_SOCKET, else "default".
+  std::string daemon_name{};
+  // Name of the client, shown in lists and logs: printable ASCII, at most 32 bytes.
+  std::string client_name{};
+  // Token of the session to resume; all zero: ShakeHands opens a new session.
+  std::array<std::uint8_t, 16> session_token{};
+  // 0: the daemon's default, also in the next three members.
+  std::uint32_t submission_entries = 0;
   std::uint32_t completion_entries = 0;
   std::uint64_t request_arena_bytes = 0;
   std::uint64_t result_arena_bytes = 0;
-  bool wants_map = false;        // for Client::OpenMap
-  bool shares_prefixes = true;   // false: prompts take nothing from other sequences
-  std::uint64_t cache_salt = 0;  // prompts take from sequences with the same one alone
-  std::chrono::milliseconds connect_timeout{10'000};  // of all attempts; negative: for ever
-  std::chrono::milliseconds call_timeout{-1};         // of each call; negative: for ever
-  // How long a lost connection is tried to be made again, with the session's token; 0: not at all.
+  // True: the hello requests the live map, which Client::OpenMap needs.
+  bool wants_map = false;
+  bool shares_prefixes = true;  // false: prompts reuse no prefix of other sequences
+  // Salt of the session: prompts reuse only sequences with the same salt.
+  std::uint64_t cache_salt = 0;
+  // Limit of all attempts together; negative: no limit.
+  std::chrono::milliseconds connect_timeout{10'000};
+  std::chrono::milliseconds call_timeout{-1};  // limit of each call; negative: no limit
+  // How long to retry a lost connection with the session's token; 0: never.
   std::chrono::milliseconds reconnect_timeout{10'000};
 };
 
-// What Welcome said.
+// The contents of the daemon's welcome.
 struct SessionInfo {
   std::uint64_t session = 0;
   std::array<std::uint8_t, 16> session_token{};
   std::uint32_t vocab_size = 0;
   std::uint32_t daemon_pid = 0;
   std::uint64_t pool_cells = 0;
-  std::uint64_t last_request = 0;  // largest request id that the daemon remembers of the session
+  // The largest request id of the session that the daemon has recorded.
+  std::uint64_t last_request = 0;
   std::string socket_path;
 };
 
@@ -45,18 +54,19 @@ struct Handshake {
   UniqueFd socket;
   ClientChannel channel;
   SessionInfo info;
-  UniqueFd map;  // if it was wanted
+  UniqueFd map;  // descriptor of the live map; empty if ConnectOptions::wants_map is false
 };
 
-// A daemon that hangs up before it has said welcome was stopped or killed, and the next one may be
-// starting: it is tried again until connect_timeout is over; the error then names the last cause.
-// Where no daemon is at the first attempt, and after a refusal, nothing is tried again.
-// Errors: kInvalidArgument (path, name, sizes), kDisconnected (no daemon there; the message says
-// how to start one), kPermission, kVersionMismatch, kTimeout, kNoSpace (the daemon's limits),
-// kCorrupt, kSessionLost (the daemon does not know the token).
+// Connects to the daemon. A daemon that closes the connection before its welcome was stopped or
+// killed, and its successor may be starting. In this case ShakeHands retries until connect_timeout
+// has passed, and the error names the last cause. ShakeHands does not retry if no daemon listens at
+// the first attempt, or if the daemon refuses the hello. Errors: kInvalidArgument (path, name,
+// sizes), kDisconnected (no daemon listens; the message says how to start one), kPermission,
+// kVersionMismatch, kTimeout, kNoSpace (a limit of the daemon), kCorrupt, kSessionLost (the daemon
+// does not know the token).
 Result<Handshake> ShakeHands(const ConnectOptions& options);
 
-// One attempt, whatever comes of it. Errors as above.
+// Connects as ShakeHands, but makes only one attempt. Errors: those of ShakeHands.
 Result<Handshake> TryHandshake(const ConnectOptions& options);
 
 }  // namespace kvd

@@ -1,5 +1,7 @@
-// The C interface, a thin layer over the typed calls of Client: arguments checked, one call each, its
-// reply copied out. Here: errors, connections and the daemon; the verbs by topic are in kvd_*.cc.
+// The C interface: a thin layer over the typed calls of Client. Each function checks its arguments,
+// makes one call and copies the reply to its outputs. This file has the functions for errors,
+// connections and the daemon's information; the functions of the other verbs are in the files
+// kvd_*.cc.
 #include "client/kvd.h"
 
 #include <algorithm>
@@ -43,13 +45,11 @@ Result<ConnectOptions> OptionsFrom(const kvd_connect_options* theirs) {
   options.call_timeout = std::chrono::milliseconds(ours.timeout_ms);
   options.reconnect_timeout = std::chrono::milliseconds(std::max(ours.reconnect_timeout_ms, 0));
   if (ours.wants_map > 1) {
-    return Fail(Code::kInvalidArgument,
-                "wants_map: " + std::to_string(ours.wants_map) + ", 0 or 1 wanted");
+    return Fail(Code::kInvalidArgument, "wants_map: ", ours.wants_map, ", must be 0 or 1");
   }
   options.wants_map = ours.wants_map != 0;
   if (ours.no_prefix > 1) {
-    return Fail(Code::kInvalidArgument,
-                "no_prefix: " + std::to_string(ours.no_prefix) + ", 0 or 1 wanted");
+    return Fail(Code::kInvalidArgument, "no_prefix: ", ours.no_prefix, ", must be 0 or 1");
   }
   options.shares_prefixes = ours.no_prefix == 0;
   options.cache_salt = ours.cache_salt;
@@ -66,9 +66,8 @@ int KeepError(Error error) {
 
 Result<std::uint16_t> FlagsFrom(std::uint32_t flags, std::uint32_t allowed) {
   if ((flags & ~allowed) == 0) return static_cast<std::uint16_t>(flags);
-  return Fail(Code::kInvalidArgument, "flags: " + std::to_string(flags) + ", of which " +
-                                          std::to_string(flags & ~allowed) +
-                                          " mean nothing to this call");
+  return Fail(Code::kInvalidArgument, "flags: ", flags, ": unknown bits ", flags & ~allowed,
+              " for this call");
 }
 
 }  // namespace kvd
@@ -181,7 +180,7 @@ Status Ping(kvd_client* client, std::size_t payload_bytes, std::uint64_t* nanose
                const auto elapsed = std::chrono::steady_clock::now() - begin;
                if (reply.bytes.size() != payload_bytes ||
                    std::ranges::count(reply.bytes, std::byte{0x5a}) != std::ssize(reply.bytes)) {
-                 return Fail(Code::kCorrupt, "ping: other bytes came back than were sent");
+                 return Fail(Code::kCorrupt, "ping: the received bytes differ from those sent");
                }
                if (nanoseconds != nullptr) {
                  *nanoseconds =

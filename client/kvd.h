@@ -3,47 +3,56 @@
  * Read this first:
  *
  *  - fork(2). A kvd_client belongs to the process that opened it. In a forked child every call on
- *    it fails with KVD_INVALID_ARGUMENT, except kvd_close; open another one there. A child that
- *    neither execs nor closes it keeps the parent's session open after the parent has ended.
- *  - Threads. Any number of threads may use one kvd_client at once, and cancel each other's
- *    requests. One request is waited for by one thread at a time; a kvd_logits or kvd_piece is used
- *    by one thread at a time. kvd_close must be the last call on its client.
- *  - Lifetimes. Rows of logits lie in shared memory where the daemon wrote them: they are valid
- *    until kvd_release, a piece until the next call on its request, both at the latest until
- *    kvd_close.
- *  - What is not given back (logits not released, pieces not taken) fills this client's own output
- *    arena. When it is full, further answers to this client wait, also those of other threads:
- *    release first, or allow a timeout. No other client notices.
- *  - Sequences are private to their session and end with it (kvd_close, exit, a crash), unless
- *    published as a snapshot. What they hold of plain text then stays as a prefix for later prompts
- *    of the same user, until room is needed; kvd_sequence_drop leaves nothing.
- *  - Lost connections, also those of a daemon that was killed and started again, are made again by
- *    themselves while a call waits, for reconnect_timeout_ms at most. Sequences are as they were,
- *    requests in flight go on and are applied once. A daemon that does not know the session any
- *    more is KVD_SESSION_LOST for every call until kvd_renew.
+ *    the parent's client except kvd_close fails with KVD_INVALID_ARGUMENT; the child must open its
+ *    own client. A child that neither calls exec nor kvd_close keeps the parent's session open
+ *    after the parent has ended.
+ *  - Threads. Any number of threads may use one kvd_client at the same time, and may cancel each
+ *    other's requests. Only one thread at a time may wait for a given request, and only one thread
+ *    at a time may use a given kvd_logits or kvd_piece. kvd_close must be the last call on its
+ *    client.
+ *  - Lifetimes. Rows of logits lie in shared memory, where the daemon wrote them. Rows are valid
+ *    until kvd_release, a piece is valid until the next call on its request, and both are valid
+ *    until kvd_close at the latest.
+ *  - Backpressure. Logits that were not released and pieces that were not taken occupy this
+ *    client's output arena. When the arena is full, all further answers to this client wait,
+ *    including answers to its other threads. Release outputs before waiting for further outputs, or
+ *    set a timeout. The full arena of one client does not affect other clients.
+ *  - Sequences are private to their session and end with it (kvd_close, exit, a crash), unless they
+ *    are published as a snapshot. After the end of a session the daemon retains the pristine cells
+ *    of its sequences as a prefix for later prompts of the same user, until the room is needed.
+ *    kvd_sequence_drop retains no cells.
+ *  - Lost connections. When the connection is lost, also because the daemon was killed and started
+ *    again, a call that waits tries to reconnect for reconnect_timeout_ms at most. After a
+ *    reconnect, the client finds its sequences unchanged. Requests in flight resume, and each
+ *    request is applied once. If the daemon does not know the session, every call fails with
+ *    KVD_SESSION_LOST until kvd_renew.
  *  - Versions. The library and the daemon must speak the same protocol version; otherwise
- *    kvd_connect fails with KVD_VERSION_MISMATCH and its message names both. Structs with a `size`
- *    member grow at their end: set it to sizeof the struct (kvd_..._init does).
- *  - Not waiting. Every verb has a form kvd_..._submit, which sends the request and returns: its
- *    arguments are copied, its outputs are written by kvd_finish (which also returns what the verb
- *    returns) and must stay where they are until then. kvd_wait_any and kvd_event_fd tell when a
- *    request has something. Submitting waits for nothing: what finds no room in the ring is kept and
- *    sent in its turn by later calls. Decode and generate come in pieces: kvd_decode_next,
- *    kvd_generate_next. Only kvd_connect, kvd_renew, kvd_load and the kvd_state_ functions, which
- *    make several requests, have no such form, or one in parts.
+ *    kvd_connect fails with KVD_VERSION_MISMATCH, and the error message names both versions. Later
+ *    versions of the library may add members at the end of structs with a `size` member: set `size`
+ *    to sizeof the struct (the kvd_..._init functions set it).
+ *  - Asynchronous calls. kvd_..._submit copies its arguments, sends the request of a verb and
+ *    returns. kvd_finish waits for the answer, writes the outputs and returns the verb's code; the
+ *    outputs must stay valid until kvd_finish returns. kvd_wait_any and kvd_event_fd report when a
+ *    request has an answer or a piece. Submitting never blocks: if the ring is full, the library
+ *    queues the request, and later calls send the queued requests in order. Decode and generate
+ *    requests return pieces, which kvd_decode_next and kvd_generate_next take. kvd_connect,
+ *    kvd_renew and the kvd_state_ functions have no asynchronous form. kvd_load_submit does not
+ *    decode sequences that were saved as tokens only; the caller decodes their tokens.
  *  - Signals. The library ignores EINTR, raises no SIGPIPE, and installs no handlers.
  *
- * Every function that returns int returns KVD_OK or the code of its error; the text of this
- * thread's last error is kvd_error_message(). Outputs are written only on success, unless said
- * otherwise. Codes that any call on a client may return, beside those named with it:
+ * Every function that returns int returns KVD_OK or the code of its error; kvd_error_message()
+ * returns the text of this thread's last error. Outputs are written only on success, unless stated
+ * otherwise. Any call on a client may return these codes, in addition to the codes named at the
+ * call:
  *    KVD_INVALID_ARGUMENT  a null pointer, a number out of range, a forked child
  *    KVD_TIMEOUT           the client's timeout_ms has passed; the request may still be applied
- *    KVD_DISCONNECTED      the daemon is gone, and for reconnect_timeout_ms none came back
- *    KVD_SESSION_LOST      one came back that does not know this session: its sequences are gone
+ *    KVD_DISCONNECTED      the connection is lost, and reconnecting failed for reconnect_timeout_ms
+ *    KVD_SESSION_LOST      the daemon does not know the session: its sequences are gone
  *    KVD_CORRUPT           the daemon broke the protocol
  *    KVD_NO_SPACE          the arguments exceed the request arena, or memory is exhausted
- * Calls on a sequence also: KVD_NOT_FOUND (no such sequence, or not one that this user may see),
- * KVD_PERMISSION (it is another session's), KVD_BUSY (it is being computed).
+ * Calls on a sequence may also return KVD_NOT_FOUND (the sequence does not exist, or this user may
+ * not see it), KVD_PERMISSION (the sequence belongs to another session) and KVD_BUSY (a request
+ * computes on the sequence).
  */
 #ifndef KVD_KVD_H_
 #define KVD_KVD_H_
@@ -56,11 +65,11 @@ extern "C" {
 #endif
 
 typedef struct kvd_client kvd_client;
-typedef uint64_t kvd_sequence; /* a handle; 0 is none */
-typedef uint64_t kvd_request;  /* of an asynchronous call; 0 is none */
+typedef uint64_t kvd_sequence; /* a handle; 0: none */
+typedef uint64_t kvd_request;  /* the id of an asynchronous request; 0: none */
 typedef int32_t kvd_token;
 
-/* Numbers are stable; new ones are added at the end. */
+/* The numbers of the codes are stable; new codes are added at the end. */
 enum kvd_code {
   KVD_OK = 0,
   KVD_INVALID_ARGUMENT = 1,
@@ -80,64 +89,75 @@ enum kvd_code {
   KVD_CONFLICT = 15,
   KVD_INTERNAL = 16,
   KVD_TIMEOUT = 17,
-  /* 18 stays inside the daemon */
+  /* 18 is used only inside the daemon. */
   KVD_WINDOW_LOST = 19, /* an edit needs cells that a sliding window has dropped; nothing changed */
-  KVD_SESSION_LOST = 20 /* the daemon does not know the session any more: see kvd_renew */
+  KVD_SESSION_LOST = 20 /* the daemon does not know the session: see kvd_renew */
 };
 
-/* The message of this thread's last error; never null, valid until this thread's next call. */
+/* The message of this thread's last error; never null. The message is valid until this thread's
+ * next call. */
 const char* kvd_error_message(void);
-/* "no_space" for KVD_NO_SPACE; "unknown" for a number that is no code. */
+/* Returns the name of a code: "no_space" for KVD_NO_SPACE, "unknown" for a number that is no
+ * code. */
 const char* kvd_code_name(int code);
-/* The protocol version that this library speaks. */
+/* Returns the protocol version that this library speaks. */
 uint32_t kvd_protocol_version(void);
-/* Frees what a call returned by pointer (text, lists). Null is fine. */
+/* Frees memory that a call returned by pointer (text, lists). `pointer` may be null. */
 void kvd_free(void* pointer);
 
 /* ----------------------------------------------------------------------------------- connection */
 
 typedef struct kvd_connect_options {
-  size_t size;                  /* sizeof(kvd_connect_options) */
-  const char* socket_path;      /* null: KVD_SOCKET, else the default path of daemon_name */
-  const char* daemon_name;      /* null: "default" */
-  const char* client_name;      /* shown in lists; printable ASCII, at most 32 bytes; null: none */
-  uint32_t submission_entries;  /* requests that may wait, a power of two 8..4096; 0: 256 */
-  uint32_t completion_entries;  /* at least twice that; 0: twice that */
-  uint64_t request_arena_bytes; /* bounds the arguments of one call; 0: 1 MiB */
-  uint64_t result_arena_bytes;  /* bounds logits not yet released; 0: 4 MiB */
-  /* Negative: for ever; default 10,000. A daemon that hangs up before its welcome, because it is
-   * being restarted, is tried again until then. */
+  size_t size; /* sizeof(kvd_connect_options) */
+  /* Path of the socket; null: $KVD_SOCKET, else the default path of daemon_name. */
+  const char* socket_path;
+  const char* daemon_name; /* name of the daemon; null: "default" */
+  /* Name shown in lists; printable ASCII, at most 32 bytes; null: none. */
+  const char* client_name;
+  uint32_t submission_entries; /* capacity of the submission ring, a power of two 8..4096; 0: 256 */
+  /* Capacity of the completion ring, at least 2 * submission_entries; 0: 2 * submission_entries. */
+  uint32_t completion_entries;
+  uint64_t request_arena_bytes; /* bytes for the arguments of calls; limits one call; 0: 1 MiB */
+  uint64_t result_arena_bytes;  /* bytes for outputs that are not released; 0: 4 MiB */
+  /* Time limit of kvd_connect; default 10,000; negative: no limit. Within connect_timeout_ms,
+   * kvd_connect also retries if a daemon that is being restarted closes the connection before its
+   * welcome. */
   int32_t connect_timeout_ms;
-  int32_t timeout_ms;           /* of each call; negative (default): for ever */
-  uint32_t wants_map;           /* 1: kvd_map_open will be called; default 0 */
-  uint32_t no_prefix;           /* 1: prompts take nothing from other sequences; default 0 */
-  uint64_t cache_salt;          /* prompts take from sequences with the same one alone; default 0 */
-  int32_t reconnect_timeout_ms; /* how long a lost daemon is tried; 0: not at all; default 10,000 */
-  uint32_t reserved;            /* 0 */
+  int32_t timeout_ms; /* time limit of each call in milliseconds; negative (default): no limit */
+  uint32_t wants_map; /* 1: kvd_map_open will be called; default 0 */
+  uint32_t no_prefix; /* 1: prompts reuse no prefix of other sequences; default 0 */
+  /* Prompts reuse only prefixes of sequences with the same salt; default 0. */
+  uint64_t cache_salt;
+  /* How long the library tries to restore a lost connection; 0: not at all; default 10,000. */
+  int32_t reconnect_timeout_ms;
+  uint32_t reserved; /* 0 */
 } kvd_connect_options;
-/* Fills in the defaults. `size`: sizeof *options. */
+/* Sets all members of *options to their defaults. `size`: sizeof *options. */
 void kvd_connect_options_init(kvd_connect_options* options, size_t size);
 
-/* Opens a session. `options` may be null. Errors: KVD_DISCONNECTED (no daemon there: the message
- * says how to start one), KVD_PERMISSION, KVD_VERSION_MISMATCH, KVD_NO_SPACE
- * (the daemon's limits). */
+/* Opens a session. `options` may be null. Errors: KVD_DISCONNECTED (no daemon listens; the message
+ * says how to start one), KVD_PERMISSION, KVD_VERSION_MISMATCH, KVD_NO_SPACE (a limit of the
+ * daemon). */
 int kvd_connect(const kvd_connect_options* options, kvd_client** client);
-/* Ends the session: requests in flight are cancelled; what its sequences hold of plain text stays as
- * prefixes for later prompts until room is needed (see kvd_sequence_retain). Null is fine. */
+/* Ends the session and frees the client. kvd_close cancels requests in flight. The daemon retains
+ * the pristine cells of the session's sequences until the room is needed (see kvd_sequence_retain).
+ * `client` may be null. */
 void kvd_close(kvd_client* client);
-/* After KVD_DISCONNECTED or KVD_SESSION_LOST: goes on as a new session, with no sequences. Requests
- * in flight end with the failure. No other thread may be in a call on the client. Errors:
- * kvd_connect's. Nothing happens where nothing has failed. */
+/* Replaces a session that has failed with KVD_DISCONNECTED or KVD_SESSION_LOST by a new one without
+ * sequences. Requests in flight end with the code with which the session has failed. kvd_renew does
+ * nothing if the session has not failed. Errors: those of kvd_connect. REQUIRES: no other thread is
+ * in a call on the client. */
 int kvd_renew(kvd_client* client);
 
 typedef struct kvd_session_info {
   size_t size; /* sizeof(kvd_session_info), set by the caller */
   uint64_t session;
   uint64_t pool_cells;
-  uint32_t vocab_size; /* floats of one row of logits */
+  uint32_t vocab_size; /* number of floats in one row of logits */
   uint32_t daemon_pid;
 } kvd_session_info;
-/* What the daemon said when the session was opened; no round trip. */
+/* Returns the values that the daemon sent when the session was opened. kvd_session makes no
+ * request. */
 int kvd_session(kvd_client* client, kvd_session_info* info);
 
 typedef struct kvd_daemon_info {
@@ -162,20 +182,22 @@ typedef struct kvd_daemon_info {
   int32_t bos_token; /* -1: none */
   int32_t eos_token; /* -1: none */
 } kvd_daemon_info;
+/* Asks the daemon for a description of its model, its pool and itself. */
 int kvd_info(kvd_client* client, kvd_daemon_info* info);
 int kvd_info_submit(kvd_client* client, kvd_daemon_info* info, kvd_request* request);
 
 /* ------------------------------------------------------------------------------------- live map */
 
-/* What the daemon holds, as it publishes it at most 20 times a second: the sequences that this user
- * may see, the blocks of the pool, and totals. Reading it makes no request. One thread at a time;
- * a map may be used until kvd_map_close, also after kvd_close. */
+/* A view of the daemon's live map: the sequences that this user may see, the blocks of the pool,
+ * and totals. The daemon publishes the map at most 20 times a second; reading it makes no
+ * request. One thread at a time may use a kvd_map. A kvd_map may be used until kvd_map_close, also
+ * after kvd_close. */
 typedef struct kvd_map kvd_map;
 
 enum kvd_map_state {
   KVD_MAP_LIVE = 0,
-  KVD_MAP_STOPPED = 1, /* stale: the daemon has stopped; what is shown is its last */
-  KVD_MAP_KILLED = 2   /* stale: it is gone without a word */
+  KVD_MAP_STOPPED = 1, /* the daemon has stopped, and the map is the last one that it published */
+  KVD_MAP_KILLED = 2   /* the daemon has ended without marking the map as stopped */
 };
 
 typedef struct kvd_map_totals {
@@ -184,7 +206,7 @@ typedef struct kvd_map_totals {
   uint64_t tokens_computed;
   uint64_t tokens_sampled;
   uint64_t steps;
-  uint32_t block_cells; /* cells of one block */
+  uint32_t block_cells; /* number of cells of one block */
   uint32_t total_blocks;
   uint32_t free_blocks;
   uint32_t reclaimable_blocks;
@@ -200,7 +222,7 @@ typedef struct kvd_map_sequence {
   kvd_sequence sequence;
   uint64_t session;
   uint32_t owner_uid;
-  uint32_t flags; /* as kvd_sequence_info's */
+  uint32_t flags; /* enum kvd_sequence_flags */
   uint32_t cell_count;
   uint32_t shared_cells;
   uint32_t checkpoint_count;
@@ -208,121 +230,137 @@ typedef struct kvd_map_sequence {
 } kvd_map_sequence;
 
 typedef struct kvd_map_block {
-  kvd_sequence sequence; /* one that uses it; 0: free, or used by what this user may not see */
+  /* a sequence that has cells in the block; 0: the block is free, or this user may not see the
+   * sequences in it */
+  kvd_sequence sequence;
   uint32_t used_cells;
   uint32_t shared_cells;
 } kvd_map_block;
 
-/* REQUIRES wants_map in the options of kvd_connect (else KVD_INVALID_ARGUMENT). */
+/* Opens the map. Errors: KVD_INVALID_ARGUMENT (wants_map was not set for kvd_connect). */
 int kvd_map_open(kvd_client* client, kvd_map** map);
-/* Takes over what has changed. `state` (may be null): enum kvd_map_state. */
+/* Reads the last published map. `state` (may be null): enum kvd_map_state. */
 int kvd_map_refresh(kvd_map* map, int* state);
-/* As of the last refresh. Lists are given back with kvd_free. */
+/* The following functions return copies of the map as of the last refresh. Free lists with
+ * kvd_free. */
 int kvd_map_read_totals(const kvd_map* map, kvd_map_totals* totals);
 int kvd_map_read_sequences(const kvd_map* map, kvd_map_sequence** sequences, size_t* count);
 int kvd_map_read_blocks(const kvd_map* map, kvd_map_block** blocks, size_t* count);
-/* Null is fine. */
+/* `map` may be null. */
 void kvd_map_close(kvd_map* map);
 
-/* One round trip; its nanoseconds. `payload_bytes` at most 4096. */
+/* Measures one round trip in nanoseconds. `payload_bytes`: at most 4096, sent in both
+ * directions. */
 int kvd_ping(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds);
 int kvd_ping_submit(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds,
                     kvd_request* request);
 
 typedef struct kvd_defrag_report {
   uint64_t cells_moved;
-  uint64_t cells_settled; /* of sequences with many shifts, which have none now */
+  /* number of cells whose keys were rewritten at their effective positions, in sequences with many
+   * shifts */
+  uint64_t cells_settled;
   uint64_t blocks_freed;
-  uint64_t bytes_returned; /* to the system */
+  uint64_t bytes_returned; /* bytes returned to the operating system */
   uint64_t packing_ns;
-  uint64_t returning_ns; /* what giving bytes back took; no part of packing_ns */
+  uint64_t returning_ns; /* time spent on returning bytes; not part of packing_ns */
   uint64_t settling_ns;
 } kvd_defrag_report;
-/* Packs the pool, between the steps of others. `report` may be null. Errors: KVD_PERMISSION (another
- * user than the daemon's), KVD_BUSY (one is going on), KVD_NO_SPACE (it gave up; what was done
- * stays). */
+/* Defragments the pool between steps of other requests. `report` may be null. Errors:
+ * KVD_PERMISSION (the caller is not the daemon's user), KVD_BUSY (another defragmentation is
+ * running), KVD_NO_SPACE (the defragmentation could not complete; the cells moved so far stay
+ * moved). */
 int kvd_defrag(kvd_client* client, kvd_defrag_report* report);
 int kvd_defrag_submit(kvd_client* client, kvd_defrag_report* report, kvd_request* request);
 
 /* ------------------------------------------------------------------------------------- sequences
  *
- * A sequence is a list of tokens with their computed state. Ranges are half-open positions [p0,
- * p1); p1 < 0 is the end. */
+ * A sequence is a list of tokens with their computed state. Ranges are half-open ranges of
+ * positions [p0, p1); p1 < 0: to the end. */
 
 enum kvd_flags {
-  KVD_FORCE = 1,          /* also what another session of this user owns; replace a name */
-  KVD_PUBLIC = 2,         /* publish: for every user that may connect */
-  KVD_ADD_SPECIAL = 4,    /* tokenize: put the model's begin token in front */
-  KVD_PARSE_SPECIAL = 8,  /* tokenize: "<|eot|>" in the text is that token */
-  KVD_SPECIAL = 16,       /* detokenize, read_text: show special tokens */
-  KVD_ADD_ASSISTANT = 32, /* chat: end with the opening of the assistant's turn */
-  KVD_NORMALIZE = 128     /* embed: rows of length 1 */
+  /* The call may change sequences of this user's other sessions, or replace an existing name. */
+  KVD_FORCE = 1,
+  KVD_PUBLIC = 2,      /* publish: every user that may connect can fork the snapshot */
+  KVD_ADD_SPECIAL = 4, /* kvd_tokenize: the tokens begin with the model's begin token */
+  /* For kvd_tokenize: a text such as "<|eot|>" becomes the special token of that name. */
+  KVD_PARSE_SPECIAL = 8,
+  KVD_SPECIAL = 16,       /* kvd_detokenize, kvd_read_text: the text shows special tokens */
+  KVD_ADD_ASSISTANT = 32, /* kvd_chat: the prompt ends with the header of the assistant's turn */
+  KVD_NORMALIZE = 128     /* kvd_embed: the rows are scaled to length 1 */
 };
 
-/* An empty sequence. Errors: KVD_NO_SPACE (too many sequences). */
+/* Creates an empty sequence. Errors: KVD_NO_SPACE (too many sequences). */
 int kvd_sequence_create(kvd_client* client, kvd_sequence* sequence);
 int kvd_sequence_create_submit(kvd_client* client, kvd_sequence* sequence, kvd_request* request);
 
 typedef struct kvd_fork_info {
-  uint64_t engine_ns;  /* spent in the daemon's engine */
-  uint64_t cell_count; /* in each fork */
-  /* Recurrent models, where no checkpoint is at that cell: tokens computed again. */
+  uint64_t engine_ns;  /* nanoseconds spent in the daemon's engine */
+  uint64_t cell_count; /* number of cells of each fork */
+  /* Number of tokens computed again, if a recurrent model has no checkpoint after cell_count
+   * cells. */
   uint64_t tokens_replayed;
 } kvd_fork_info;
-/* `count` (1..1024) forks of the first `cell_count` cells (negative: all). Nothing is copied.
- * `forks` has room for `count`; `info` may be null. Errors: KVD_NO_SPACE. */
+/* Creates `count` (1..1024) forks, each with the first `cell_count` cells (negative: all) of the
+ * sequence. No cell is copied. `forks` has room for `count` handles; `info` may be null. Errors:
+ * KVD_NO_SPACE. */
 int kvd_sequence_fork(kvd_client* client, kvd_sequence sequence, int32_t cell_count, uint32_t count,
                       kvd_sequence* forks, kvd_fork_info* info);
 int kvd_sequence_fork_submit(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
                              uint32_t count, kvd_sequence* forks, kvd_fork_info* info,
                              kvd_request* request);
-/* flags: KVD_FORCE. */
+/* Drops the sequence without retaining its cells. flags: KVD_FORCE. */
 int kvd_sequence_drop(kvd_client* client, kvd_sequence sequence, uint32_t flags);
 int kvd_sequence_drop_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
                              kvd_request* request);
-/* Copies a range into another sequence. Errors: KVD_EXISTS (that one has cells there),
- * KVD_UNSUPPORTED (recurrent models: ranges that do not start at the source's first cell, and
- * destinations that have cells). `cells` and `replayed` (tokens that a recurrent model computed
- * again to arrive there) may be null. */
+/* Copies a range into another sequence. `cells` (copied cells) and `replayed` (tokens that a
+ * recurrent model computed again) may be null. Errors: KVD_EXISTS (the destination has cells in
+ * that range), KVD_UNSUPPORTED (recurrent models: the range does not start at the source's first
+ * cell, or the destination has cells). */
 int kvd_sequence_copy(kvd_client* client, kvd_sequence source, kvd_sequence destination, int32_t p0,
                       int32_t p1, uint64_t* cells, uint64_t* replayed);
 int kvd_sequence_copy_submit(kvd_client* client, kvd_sequence source, kvd_sequence destination,
                              int32_t p0, int32_t p1, uint64_t* cells, uint64_t* replayed,
                              kvd_request* request);
-/* `cells` and `replayed` may be null. Errors: KVD_NO_SPACE (recurrent models: no state slots),
- * KVD_WINDOW_LOST (sliding windows: the next token would reach cells that are gone). */
+/* Removes a range. `cells` (removed cells) and `replayed` (tokens that a recurrent model computed
+ * again) may be null. Errors: KVD_NO_SPACE (recurrent models: no free state slot), KVD_WINDOW_LOST
+ * (sliding windows: the next token would attend to cells that were dropped). */
 int kvd_sequence_remove(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
                         uint64_t* cells, uint64_t* replayed);
 int kvd_sequence_remove_submit(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
                                uint64_t* cells, uint64_t* replayed, kvd_request* request);
-/* Lets a sequence go as if the session had ended: the cells that were computed from its start in
- * order stay, as a prefix for later prompts of the same user and salt, until room is needed.
- * *is_retained (may be null): 0: there were too few, or others hold the same, and it was dropped.
- * flags: KVD_FORCE. */
+/* Releases the sequence as at the end of the session: its pristine cells (computed in order from
+ * position 0) stay as a prefix for later prompts of the same user and salt until the room is
+ * needed; its other cells are removed. *is_retained (may be null) becomes 0 if the sequence was
+ * dropped instead, because it has too few pristine cells or another retained sequence holds the
+ * same tokens. flags: KVD_FORCE. */
 int kvd_sequence_retain(kvd_client* client, kvd_sequence sequence, uint32_t flags,
                         int* is_retained);
 int kvd_sequence_retain_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
                                int* is_retained, kvd_request* request);
-/* A pinned sequence is never evicted. flags: KVD_FORCE. */
+/* Pins or unpins the sequence. A pinned sequence is never evicted. flags: KVD_FORCE. */
 int kvd_sequence_pin(kvd_client* client, kvd_sequence sequence, int is_pinned, uint32_t flags);
 int kvd_sequence_pin_submit(kvd_client* client, kvd_sequence sequence, int is_pinned,
                             uint32_t flags, kvd_request* request);
-/* Drops this user's retained sequences. flags: KVD_FORCE (also pinned ones). `count` (may be null):
- * how many. */
+/* Drops this user's retained sequences. `count` (may be null): the number of dropped sequences.
+ * flags: KVD_FORCE (also drops pinned ones). */
 int kvd_drop_retained(kvd_client* client, uint32_t flags, uint64_t* count);
 int kvd_drop_retained_submit(kvd_client* client, uint32_t flags, uint64_t* count,
                              kvd_request* request);
-/* Drops every other sequence of this session. */
+/* Drops all sequences of this session except `sequence`. */
 int kvd_sequence_keep(kvd_client* client, kvd_sequence sequence);
 int kvd_sequence_keep_submit(kvd_client* client, kvd_sequence sequence, kvd_request* request);
+/* Removes all cells of the sequence. */
 int kvd_sequence_clear(kvd_client* client, kvd_sequence sequence);
 int kvd_sequence_clear_submit(kvd_client* client, kvd_sequence sequence, kvd_request* request);
-/* Shifts positions. A shift that would overlap, reorder or go below 0: KVD_INVALID_ARGUMENT. */
+/* Adds `delta` to the positions of a range. Errors: KVD_INVALID_ARGUMENT (the shift would make
+ * positions overlap, change their order or go below 0). */
 int kvd_sequence_add(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
                      int32_t delta);
 int kvd_sequence_add_submit(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
                             int32_t delta, kvd_request* request);
-/* Divides positions by `divisor` (at least 1). `cells` (rewritten) may be null. */
+/* Divides the positions of a range by `divisor` (at least 1). `cells` (number of rewritten cells)
+ * may be null. */
 int kvd_sequence_divide(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
                         int32_t divisor, uint64_t* cells);
 int kvd_sequence_divide_submit(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
@@ -339,21 +377,22 @@ typedef struct kvd_sequence_info {
   kvd_sequence handle;
   uint64_t session;
   uint32_t owner_uid;
-  uint32_t owner_pid; /* 0: unknown */
+  uint32_t owner_pid; /* process that owns the sequence; 0: unknown */
   uint32_t flags;     /* kvd_sequence_flags */
   uint32_t cell_count;
-  uint32_t shared_cells; /* of which other sequences hold too */
+  uint32_t shared_cells; /* number of cells that other sequences hold as well */
   uint32_t extent_count;
-  uint32_t delta_count; /* distinct shifts */
+  uint32_t delta_count; /* number of distinct shifts */
   int32_t first_pos;
-  int32_t next_pos; /* where kvd_decode goes on */
+  int32_t next_pos; /* position of the next token to append */
   uint32_t reserved;
   uint64_t age_ms;
 } kvd_sequence_info;
+/* Describes one sequence. */
 int kvd_sequence_query(kvd_client* client, kvd_sequence sequence, kvd_sequence_info* info);
 int kvd_sequence_query_submit(kvd_client* client, kvd_sequence sequence, kvd_sequence_info* info,
                               kvd_request* request);
-/* All that this user may see. Free *list with kvd_free. */
+/* Lists all sequences that this user may see. Free *list with kvd_free. */
 int kvd_list(kvd_client* client, kvd_sequence_info** list, size_t* count);
 int kvd_list_submit(kvd_client* client, kvd_sequence_info** list, size_t* count,
                     kvd_request* request);
@@ -362,9 +401,10 @@ int kvd_list_submit(kvd_client* client, kvd_sequence_info** list, size_t* count,
 
 enum kvd_logits_wanted { KVD_LOGITS_NONE = 0, KVD_LOGITS_LAST = 1, KVD_LOGITS_ALL = 2 };
 
-/* A prompt that begins an empty sequence takes the longest part that another sequence of the same
- * user and salt (or a snapshot that this user may see) holds already: live ones, retained ones,
- * snapshots, files. Where it came from, and why it was not more: */
+/* A prompt for an empty sequence reuses the longest prefix that is already held by another sequence
+ * of the same user and salt (live or retained), by a snapshot that this user may see, or by the
+ * prompt cache on disk. The following two enums give the origin of the reused prefix and the reason
+ * why no longer prefix was reused. */
 enum kvd_prefix_origin {
   KVD_PREFIX_NOWHERE = 0,
   KVD_PREFIX_LIVE = 1,
@@ -373,51 +413,59 @@ enum kvd_prefix_origin {
   KVD_PREFIX_DISK = 4
 };
 enum kvd_prefix_limit {
-  KVD_PREFIX_NONE = 0,          /* no sequence goes on like the prompt */
-  KVD_PREFIX_COMPLETE = 1,      /* all but the last token, which is computed for its logits */
-  KVD_PREFIX_NAMESPACE = 2,     /* one does, but not with this salt */
-  KVD_PREFIX_EDITED = 3,        /* one does, but behind an edit */
-  KVD_PREFIX_EVICTED = 4,       /* one did, and had to make room */
-  KVD_PREFIX_NO_CHECKPOINT = 5, /* one does, but its recurrent state is not kept there */
-  KVD_PREFIX_WINDOW_LOST = 6,   /* one does, but its sliding windows are beyond there */
-  KVD_PREFIX_TOO_SHORT = 7,     /* the prompt is, or what it has in common */
-  KVD_PREFIX_NOT_EMPTY = 8,     /* the sequence had cells already */
-  KVD_PREFIX_ALL_LOGITS = 9,    /* rows of all tokens were asked for */
-  KVD_PREFIX_OFF = 10,          /* by request, session or daemon */
-  KVD_PREFIX_UNSUPPORTED = 11,  /* the model attends to an encoded text beside */
-  KVD_PREFIX_ON_DISK = 12       /* the prompt cache has more, but computing looked faster */
+  KVD_PREFIX_NONE = 0, /* no cached sequence begins like the prompt */
+  /* All tokens but the last were reused; the last token is computed for its logits. */
+  KVD_PREFIX_COMPLETE = 1,
+  KVD_PREFIX_NAMESPACE = 2, /* a longer prefix exists, but with another salt */
+  /* A longer prefix exists, but its cells are not pristine, because the sequence was edited. */
+  KVD_PREFIX_EDITED = 3,
+  KVD_PREFIX_EVICTED = 4,       /* a longer prefix existed and was evicted */
+  KVD_PREFIX_NO_CHECKPOINT = 5, /* a longer prefix exists, but without its recurrent state */
+  KVD_PREFIX_WINDOW_LOST = 6,   /* a longer prefix exists, but its window's cells were dropped */
+  KVD_PREFIX_TOO_SHORT = 7,     /* the prompt or the common prefix is too short */
+  KVD_PREFIX_NOT_EMPTY = 8,     /* the sequence already had cells */
+  KVD_PREFIX_ALL_LOGITS = 9,    /* logits of all tokens were requested */
+  /* Reuse is switched off for the request, the session or the daemon. */
+  KVD_PREFIX_OFF = 10,
+  KVD_PREFIX_UNSUPPORTED = 11, /* the model also attends to an encoded text */
+  /* The prompt cache has more tokens, but computing was expected to be faster. */
+  KVD_PREFIX_ON_DISK = 12
 };
-/* "no-checkpoint"; "unknown" for a number that is none. */
+/* Returns the name of a kvd_prefix_limit: "no-checkpoint" for KVD_PREFIX_NO_CHECKPOINT, "unknown"
+ * for a number that is no kvd_prefix_limit. */
 const char* kvd_prefix_limit_name(int limit);
 
-/* What of a prompt for an empty sequence of this client could be reused now, and where it parts from
- * what is cached. Only what such a prompt may take from is looked at. */
+/* A kvd_why_info has the number of tokens of a prompt that an empty sequence of this client could
+ * reuse, and the first token that differs from the cached tokens. Only sequences from which such a
+ * prompt may reuse a prefix are considered. */
 typedef struct kvd_why_info {
-  kvd_sequence source;    /* what could be reused comes from it; 0: nothing could */
-  kvd_sequence nearest;   /* has the most tokens in common with the prompt; 0: none has any */
-  uint32_t prompt_tokens; /* of the prompt */
-  uint32_t reused;        /* tokens that could be reused; all but the last at most */
-  uint32_t common;        /* tokens in common with `nearest` */
-  uint32_t on_disk;       /* tokens that the prompt cache has, if more than `reused` */
-  /* The first tokens that differ, behind `common`; -1: the prompt, or the sequence, ends there. */
+  kvd_sequence source;    /* the sequence that holds the reusable prefix; 0: none */
+  kvd_sequence nearest;   /* the sequence with the longest common prefix; 0: none */
+  uint32_t prompt_tokens; /* number of tokens of the prompt */
+  uint32_t reused;        /* number of tokens that could be reused; at most all but the last */
+  uint32_t common;        /* length of the common prefix with `nearest` */
+  /* Number of the prompt's tokens in the prompt cache, if more than `reused`; else 0. */
+  uint32_t on_disk;
+  /* The token of the prompt and the token of `nearest` at index `common`; -1: the prompt, or
+   * `nearest`, has no more tokens. */
   kvd_token prompt_token;
   kvd_token cached_token;
   uint16_t shared_origin; /* kvd_prefix_origin */
-  uint16_t share_limit;   /* kvd_prefix_limit: why not more */
+  uint16_t share_limit;   /* kvd_prefix_limit: why no more tokens were reused */
   uint32_t reserved;
-  /* Their texts, zero terminated UTF-8; bytes that are no character as <0xE2>. Empty without a
-   * tokenizer. */
+  /* The texts of prompt_token and cached_token, zero-terminated UTF-8; invalid bytes are shown as,
+   * for example, <0xE2>. Both texts are empty if the model has no tokenizer. */
   char prompt_text[64];
   char cached_text[64];
 } kvd_why_info;
-/* Computes nothing and changes nothing. */
+/* Fills *info for a prompt. kvd_why computes no tokens and changes no sequence. */
 int kvd_why(kvd_client* client, const kvd_token* tokens, size_t token_count, kvd_why_info* info);
 int kvd_why_submit(kvd_client* client, const kvd_token* tokens, size_t token_count,
                    kvd_why_info* info, kvd_request* request);
 
 enum kvd_edit_kind {
   KVD_EDIT_REMOVED = 1,
-  KVD_EDIT_COPIED = 2, /* from another sequence */
+  KVD_EDIT_COPIED = 2, /* cells were copied from another sequence */
   KVD_EDIT_SHIFTED = 3,
   KVD_EDIT_DIVIDED = 4
 };
@@ -425,79 +473,86 @@ enum kvd_edit_kind {
 
 typedef struct kvd_edit {
   uint64_t unix_ms;
-  int32_t p0; /* positions [p0, p1) of the cells before the edit; of copied cells as they are */
+  /* Positions [p0, p1) of the cells before the edit; for copied cells, positions in the source. */
+  int32_t p0;
   int32_t p1;
-  int32_t delta; /* of a shift; of a division, the divisor; else 0 */
+  int32_t delta; /* the distance of a shift, the divisor of a division; else 0 */
   uint16_t kind; /* kvd_edit_kind */
-  uint16_t verb; /* by which it was asked for (docs/verbs.md); 0: the daemon did it by itself */
+  uint16_t verb; /* the verb that made the edit (docs/verbs.md); 0: the daemon itself */
 } kvd_edit;
 
 typedef struct kvd_log_entry {
   kvd_sequence sequence;
-  /* What it was forked from, which may be gone; 0: nothing, or another user's that cannot be read. */
+  /* The sequence from which `sequence` was forked; the parent may have been dropped. 0: this
+   * sequence is no fork, or this user may not read the parent. */
   kvd_sequence parent;
   uint64_t created_unix_ms;
-  uint32_t parent_cells; /* that the fork began with */
+  uint32_t parent_cells; /* number of cells taken from the parent */
   uint32_t owner_uid;
   uint32_t cell_count;
-  uint32_t edit_count;            /* so far */
-  kvd_edit edits[KVD_EDITS_KEPT]; /* the last min(edit_count, KVD_EDITS_KEPT), the oldest first */
+  uint32_t edit_count; /* number of edits since the sequence was created */
+  /* The last min(edit_count, KVD_EDITS_KEPT) edits of the sequence, oldest first. */
+  kvd_edit edits[KVD_EDITS_KEPT];
 } kvd_log_entry;
-/* What a sequence was forked from and how it was edited: the sequence, its parent, the parent's parent
- * and so on, while they exist and this user may read them, at most 64. Free *list with kvd_free. */
+/* Returns the ancestry of a sequence: an entry for the sequence, for its parent, for the parent's
+ * parent and so on, while the parent exists and this user may read it, at most 64 entries. Free
+ * *list with kvd_free. */
 int kvd_log(kvd_client* client, kvd_sequence sequence, kvd_log_entry** list, size_t* count);
 int kvd_log_submit(kvd_client* client, kvd_sequence sequence, kvd_log_entry** list, size_t* count,
                    kvd_request* request);
 
-/* Rows of logits, [row_count][row_floats], in the daemon's memory. */
+/* Rows of logits, [row_count][row_floats], in shared memory of the daemon. */
 typedef struct kvd_logits {
-  const float* rows;   /* null when row_count is 0 */
-  uint32_t row_count;  /* of this piece */
-  uint32_t row_floats; /* the vocabulary */
-  uint64_t row_first;  /* which of the decode's rows rows[0] is */
-  uint64_t cell_count; /* of the sequence, computed by now */
-  int32_t has_more;    /* 1: further pieces come by kvd_decode_next */
+  const float* rows;   /* the rows of logits; null when row_count is 0 */
+  uint32_t row_count;  /* number of rows in this piece */
+  uint32_t row_floats; /* size of the vocabulary */
+  uint64_t row_first;  /* index of rows[0] among all rows of the decode */
+  uint64_t cell_count; /* number of cells of the sequence after this piece */
+  int32_t has_more;    /* 1: kvd_decode_next returns further pieces */
   uint32_t reserved;
   kvd_request request;
-  uint64_t ticket;        /* for kvd_release */
-  uint32_t prompt_shared; /* tokens taken from another sequence */
+  uint64_t ticket;        /* names the rows in kvd_release */
+  uint32_t prompt_shared; /* tokens reused from another sequence */
   uint16_t shared_origin; /* kvd_prefix_origin */
-  uint16_t share_limit;   /* kvd_prefix_limit: why not more */
+  uint16_t share_limit;   /* kvd_prefix_limit: why no more tokens were reused */
 } kvd_logits;
 
-/* Appends tokens at position `pos`, which must be the sequence's next one (next_pos of
- * kvd_sequence_query), and waits for the first piece of logits: all of them unless they exceed the
- * output arena. Errors: KVD_INVALID_ARGUMENT (another position), KVD_NO_SPACE (cells),
- * KVD_NUMERICAL, KVD_CONFLICT; nothing is appended then, unless the message says that what was
- * appended stays (a window or a recurrent state that cannot go back). */
+/* Appends tokens at position `pos`, which must be the sequence's next position (next_pos of
+ * kvd_sequence_query), and waits for the first piece of logits. The first piece has all rows unless
+ * they exceed the output arena. Errors: KVD_INVALID_ARGUMENT (`pos` is another position),
+ * KVD_NO_SPACE (cells), KVD_NUMERICAL (a value was not finite), KVD_CONFLICT (the sequence changed
+ * during a step). After an error the sequence is unchanged, unless the message says that the
+ * appended tokens stay (because a sliding window or a recurrent state cannot be rewound). */
 int kvd_decode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                size_t token_count, int32_t pos, int wanted, kvd_logits* logits);
-/* Gives rows back; `logits->rows` becomes null. In any order; the arena is free again in the order
- * in which it was filled. Errors: KVD_NOT_FOUND (released before). */
+/* Releases the rows; `logits->rows` becomes null. Rows may be released in any order; the daemon
+ * reuses the room of the oldest rows first. Errors: KVD_NOT_FOUND (the rows were already
+ * released). */
 int kvd_release(kvd_client* client, kvd_logits* logits);
 
-/* The same without waiting: many requests, of many sequences, may be in flight. */
+/* The asynchronous form of kvd_decode. Many requests on many sequences may be in flight. */
 int kvd_decode_submit(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                       size_t token_count, int32_t pos, int wanted, kvd_request* request);
 /* Waits for a request's next piece. Errors: those of kvd_decode, which end the request;
- * KVD_TIMEOUT, which does not; KVD_NOT_FOUND (its last piece was taken). */
+ * KVD_TIMEOUT, which does not end the request; KVD_NOT_FOUND (the last piece was already taken). */
 int kvd_decode_next(kvd_client* client, kvd_request request, int32_t timeout_ms,
                     kvd_logits* logits);
 
-/* The embedding of a text (models with an encoder alone): *values is [row_count][row_floats], one
- * row, or one for each token where the model pools none; free it with kvd_free. The tokens are read
- * at once and kept nowhere. flags: KVD_NORMALIZE. Errors: KVD_UNSUPPORTED (the model embeds no
- * texts), KVD_NO_SPACE (the output arena), KVD_NUMERICAL. */
+/* Computes the embedding of a text (models that have only an encoder). *values is
+ * [row_count][row_floats]: one row, or one row for each token if the model does no pooling. Free
+ * *values with kvd_free. The daemon does not store the tokens. flags: KVD_NORMALIZE. Errors:
+ * KVD_UNSUPPORTED (the model has no embeddings), KVD_NO_SPACE (the output arena), KVD_NUMERICAL. */
 int kvd_embed(kvd_client* client, const kvd_token* tokens, size_t token_count, uint32_t flags,
               float** values, size_t* row_count, size_t* row_floats);
 int kvd_embed_submit(kvd_client* client, const kvd_token* tokens, size_t token_count,
                      uint32_t flags, float** values, size_t* row_count, size_t* row_floats,
                      kvd_request* request);
 
-/* The text that the sequence's decoder attends to (models with an encoder and a decoder, such as
- * t5): once per sequence, before its first token; forks share what is kept of it. *start_token (may
- * be null) becomes the token that decoding starts with, -1 where the model names none. Errors:
- * KVD_UNSUPPORTED (another kind of model), KVD_EXISTS (it has one), KVD_INVALID_ARGUMENT (it has
+/* Sets the text that the sequence's decoder attends to (models with an encoder and a decoder, such
+ * as t5). kvd_encode can set a text once per sequence, before the sequence's first token; forks
+ * share the cells of the text. *start_token (may be null) becomes the token with which decoding
+ * starts, or -1 if the model defines no such token. Errors: KVD_UNSUPPORTED (another kind of
+ * model), KVD_EXISTS (the sequence already has a text), KVD_INVALID_ARGUMENT (the sequence has
  * tokens), KVD_NO_SPACE, KVD_NUMERICAL. */
 int kvd_encode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                size_t token_count, kvd_token* start_token);
@@ -506,51 +561,65 @@ int kvd_encode_submit(kvd_client* client, kvd_sequence sequence, const kvd_token
 
 typedef struct kvd_logit_bias {
   kvd_token token;
-  float bias; /* [-1000, 1000], or -infinity to forbid the token */
+  float bias; /* added to the token's logit, [-1000, 1000]; -infinity forbids the token */
 } kvd_logit_bias;
 
 enum kvd_generate_flags {
-  KVD_IGNORE_EOS = 1,
-  KVD_NO_TEXT = 2,
-  KVD_SHOW_SPECIAL = 4,
-  /* No prompt: goes on from the logits of the sequence's last token, which are kept with it
-   * (recurrent models) or computed once more. KVD_UNSUPPORTED where neither can be. */
+  KVD_IGNORE_EOS = 1,   /* the generation does not stop at end tokens */
+  KVD_NO_TEXT = 2,      /* pieces contain no text; without a tokenizer, pieces never contain text */
+  KVD_SHOW_SPECIAL = 4, /* special tokens appear in the text */
+  /* The request has no prompt: the first token is sampled from the logits of the sequence's last
+   * token. For recurrent models the logits of the last token are stored with the sequence; for
+   * other models they are computed again. Error: KVD_UNSUPPORTED (the logits are not stored and
+   * cannot be computed). */
   KVD_CONTINUE = 8,
-  /* Goes on with the sampler of the last generation that drew tokens for this sequence, or for the
-   * one that it was forked or loaded from: with its seed and the draw that comes next. Temperature,
-   * top_k to repeat_last, seed, biases and KVD_IGNORE_EOS are that generation's; what is given here
-   * of them is ignored. KVD_NOT_FOUND: there was none. With KVD_CONTINUE the tokens are those that
-   * the generation would have gone on with. */
+  /* Resumes the sampler of the last generation that drew tokens for this sequence, or for the
+   * sequence from which it was forked or loaded: the seed is the same, and the first draw is the
+   * sampler's next draw. Temperature, top_k to repeat_last, seed, biases and KVD_IGNORE_EOS are
+   * those of the earlier generation; the values in the request with KVD_RESUME_SAMPLER are ignored.
+   * Error: KVD_NOT_FOUND (no generation has drawn tokens for the sequence). With KVD_CONTINUE and
+   * KVD_RESUME_SAMPLER, a request produces the tokens that the earlier generation would have
+   * produced next. */
   KVD_RESUME_SAMPLER = 16
 };
 
 typedef struct kvd_generate_params {
   size_t size;             /* sizeof(kvd_generate_params) */
-  const kvd_token* tokens; /* to append first; at least one */
+  const kvd_token* tokens; /* the prompt, which is appended before sampling; at least one token */
   size_t token_count;
-  int32_t pos;             /* of the first; negative (default): the sequence's next */
-  int32_t predict_max;     /* 0: only compute the prompt; -1 (default): until an end token */
-  float temperature;       /* 0: greedy; default 0.8 */
-  int32_t top_k;           /* 0: off; default 40 */
-  float top_p;             /* (0, 1]; 1: off; default 0.95 */
-  float min_p;             /* [0, 1]; 0: off; default 0.05 */
-  float typical_p;         /* (0, 1]; 1 (default): off */
-  float repeat_penalty;    /* > 0; 1 (default): off */
-  float presence_penalty;  /* [-2, 2]; default 0 */
-  float frequency_penalty; /* [-2, 2]; default 0 */
-  int32_t repeat_last;     /* tokens that penalties look back at; -1: all; default 64 */
-  uint32_t logprob_count;  /* top n with each token, 0..64 */
-  uint64_t seed;           /* 0 (default): drawn by the daemon, reported in the result */
-  uint32_t flags;          /* kvd_generate_flags */
-  uint32_t wants_progress; /* 1: pieces of KVD_PIECE_PROGRESS while the prompt is computed */
+  int32_t pos; /* position of the first token; negative (default): the sequence's next position */
+  /* Number of tokens to sample; 0: only compute the prompt; -1 (default): until an end token. */
+  int32_t predict_max;
+  /* Temperature of the sampler; 0: the most likely token is drawn; default 0.8. */
+  float temperature;
+  int32_t top_k; /* number of most likely tokens that are kept; 0: all; default 40 */
+  /* (0, 1]: the fewest most likely tokens with this total probability are kept; 1: all; default
+   * 0.95. */
+  float top_p;
+  /* [0, 1]: tokens with at least this fraction of the top token's probability are kept; 0: all;
+   * default 0.05. */
+  float min_p;
+  /* (0, 1]: the most typical tokens with this total probability are kept; 1 (default): all. */
+  float typical_p;
+  float repeat_penalty;    /* penalty for repeated tokens, > 0; 1 (default): no penalty */
+  float presence_penalty;  /* subtracted from the logits of seen tokens, [-2, 2]; default 0 */
+  float frequency_penalty; /* subtracted once for each occurrence of a token, [-2, 2]; default 0 */
+  int32_t repeat_last;     /* number of last tokens that penalties apply to; -1: all; default 64 */
+  uint32_t logprob_count;  /* number of top tokens reported with each token, 0..64 */
+  /* Seed of the sampler; 0 (default): the daemon chooses a seed and reports that seed in the
+   * result. */
+  uint64_t seed;
+  uint32_t flags; /* kvd_generate_flags */
+  /* 1: the daemon sends pieces of KVD_PIECE_PROGRESS while it computes the prompt. */
+  uint32_t wants_progress;
   const kvd_logit_bias* biases;
-  size_t bias_count;        /* at most 1024 */
-  const char* const* stops; /* UTF-8, 1..256 bytes each */
-  size_t stop_count;        /* at most 16 */
-  uint32_t no_prefix;       /* 1: takes nothing from other sequences; default 0 */
+  size_t bias_count;        /* number of biases, at most 1024 */
+  const char* const* stops; /* stop texts, UTF-8, 1..256 bytes each */
+  size_t stop_count;        /* number of stop texts, at most 16 */
+  uint32_t no_prefix;       /* 1: the prompt reuses no prefix of other sequences; default 0 */
   uint32_t reserved;        /* 0 */
 } kvd_generate_params;
-/* Fills in the defaults. `size`: sizeof *params. */
+/* Sets all members of *params to their defaults. `size`: sizeof *params. */
 void kvd_generate_params_init(kvd_generate_params* params, size_t size);
 
 typedef struct kvd_token_logprob {
@@ -563,92 +632,106 @@ typedef struct kvd_piece {
   uint32_t kind; /* kvd_piece_kind */
   uint32_t token_count;
   const kvd_token* tokens;
-  const char* text; /* UTF-8, not zero terminated */
+  const char* text; /* text of the tokens, UTF-8, not zero-terminated */
   size_t text_bytes;
-  const kvd_token_logprob* logprobs; /* for each token its own, then the top n */
+  /* for each token the logprob of the token itself, then those of the top logprob_count tokens */
+  const kvd_token_logprob* logprobs;
   size_t logprob_count;
-  uint64_t done;  /* progress: prompt tokens computed */
-  uint64_t total; /* progress: prompt tokens */
+  uint64_t done;  /* progress: number of prompt tokens computed */
+  uint64_t total; /* progress: number of prompt tokens */
   kvd_request request;
 } kvd_piece;
 
-enum kvd_finish { KVD_FINISH_END = 1, KVD_FINISH_STOP = 2, KVD_FINISH_LENGTH = 3 };
+enum kvd_finish {
+  KVD_FINISH_END = 1,   /* the model has produced an end token */
+  KVD_FINISH_STOP = 2,  /* the generated text contains a stop text */
+  KVD_FINISH_LENGTH = 3 /* predict_max tokens were sampled */
+};
 typedef struct kvd_generate_result {
-  uint64_t seed;
-  uint32_t finish; /* kvd_finish */
-  uint32_t prompt_reused;
-  uint32_t prompt_computed; /* of the prompt's tokens, those that were not shared */
-  uint32_t predicted;
+  uint64_t seed;            /* seed of the sampler */
+  uint32_t finish;          /* kvd_finish */
+  uint32_t prompt_reused;   /* number of cells that the sequence had before the request */
+  uint32_t prompt_computed; /* number of prompt tokens that were computed, not reused */
+  uint32_t predicted;       /* number of sampled tokens; all of them are appended */
   uint64_t prompt_ns;
   uint64_t predict_ns;
-  uint32_t prompt_shared; /* of the prompt's tokens, taken from another sequence */
+  uint32_t prompt_shared; /* number of prompt tokens reused from another sequence */
   uint8_t shared_origin;  /* kvd_prefix_origin */
-  uint8_t share_limit;    /* kvd_prefix_limit: why not more */
+  uint8_t share_limit;    /* kvd_prefix_limit: why no more tokens were reused */
   uint16_t reserved;
 } kvd_generate_result;
 
-/* Called in the calling thread for every piece; 0 goes on, anything else cancels. It may call any
- * function of this client but must not wait for its own request. */
+/* kvd_generate calls this function for every piece, in the thread that called kvd_generate. A
+ * kvd_piece_function returns 0 to continue; any other value cancels the request. A
+ * kvd_piece_function may call any function on this client but must not wait for the request whose
+ * piece it receives. */
 typedef int (*kvd_piece_function)(void* user, const kvd_piece* piece);
 
-/* Appends the prompt, samples, and hands out pieces until the end. `on_piece` and `result` may be
- * null. Errors: KVD_CANCELLED (by the callback or kvd_cancel; what was computed stays in the
- * sequence), KVD_NO_SPACE, KVD_NUMERICAL, KVD_CONFLICT. After KVD_TIMEOUT the request is
- * cancelled. */
+/* Appends the prompt, samples tokens, and passes pieces to `on_piece` until the generation ends.
+ * `on_piece` and `result` may be null. Errors: KVD_CANCELLED (cancelled by `on_piece` or
+ * kvd_cancel; the computed tokens stay in the sequence), KVD_NO_SPACE, KVD_NUMERICAL, KVD_CONFLICT.
+ * If kvd_generate fails with KVD_TIMEOUT, it cancels the request. */
 int kvd_generate(kvd_client* client, kvd_sequence sequence, const kvd_generate_params* params,
                  kvd_piece_function on_piece, void* user, kvd_generate_result* result);
 
-/* The same without waiting, then piece by piece. A piece is valid until the next call for its
- * request; KVD_PIECE_END is the last one, with which `result` (may be null) is filled. Errors as
- * kvd_decode_next. */
+/* The asynchronous form of kvd_generate; kvd_generate_next waits for the next piece. A kvd_piece is
+ * valid until the next call for its request. KVD_PIECE_END is the last piece; when it is returned,
+ * `result` (may be null) is filled. Errors: those of kvd_decode_next. */
 int kvd_generate_submit(kvd_client* client, kvd_sequence sequence,
                         const kvd_generate_params* params, kvd_request* request);
 int kvd_generate_next(kvd_client* client, kvd_request request, int32_t timeout_ms, kvd_piece* piece,
                       kvd_generate_result* result);
 
-/* Waits for the answer of a request of any other verb and writes the outputs that its kvd_..._submit
- * was given. Errors: those of the verb, which end the request; KVD_TIMEOUT, which does not;
- * KVD_NOT_FOUND (no such request, or it has ended). */
+/* Waits for the answer of a request of any verb except decode and generate, and writes the outputs
+ * that were given to its kvd_..._submit. Errors: those of the verb, which end the request;
+ * KVD_TIMEOUT, which does not end the request; KVD_NOT_FOUND (no request has this id, or the
+ * request has ended). */
 int kvd_finish(kvd_client* client, kvd_request request, int32_t timeout_ms);
 
-/* Waits until one of the requests has something to take; *index says which. Errors: KVD_NOT_FOUND
- * (none of them is in flight). */
+/* Waits until one of the requests has an answer or a piece to take; *index becomes the index of
+ * this request in `requests`. Errors: KVD_NOT_FOUND (none of the requests is in flight). */
 int kvd_wait_any(kvd_client* client, const kvd_request* requests, size_t count, int32_t timeout_ms,
                  size_t* index);
-/* A descriptor for an event loop (poll, epoll, select; for reading), so that none of these waits needs
- * a thread. It is readable when something may have happened: then call kvd_wait_any with timeout 0
- * until it returns KVD_TIMEOUT (KVD_NOT_FOUND with none in flight), taking what it finds. Call it so
- * once before the first wait, too. Nothing else may be read from it or done with it; it stays the same, also through lost connections
- * (while one is made again such a call may take 100 ms), and is closed by kvd_close. Errors: KVD_IO. */
+/* Returns a descriptor for an event loop (poll, epoll, select; for reading), which replaces a
+ * waiting thread. The descriptor becomes readable when a request may have an answer or a piece.
+ * When the descriptor is readable, call kvd_wait_any with timeout 0 and take the result, and repeat
+ * until kvd_wait_any returns KVD_TIMEOUT (or KVD_NOT_FOUND, if no request is in flight). Before the
+ * first wait on the descriptor, also call kvd_wait_any with timeout 0 until it returns KVD_TIMEOUT
+ * or KVD_NOT_FOUND. Use the descriptor of kvd_event_fd only for waiting: do not read from the
+ * descriptor or close it. The descriptor stays the same when the connection is lost and restored
+ * (while the library reconnects, kvd_wait_any may take 100 ms); kvd_close closes it. Errors:
+ * KVD_IO. */
 int kvd_event_fd(kvd_client* client, int* descriptor);
-/* Ends a request from any thread: it then fails with KVD_CANCELLED. `was_found` (may be null)
- * becomes 0 when it had ended before. */
+/* Cancels a request, from any thread: the request then fails with KVD_CANCELLED. `was_found` (may
+ * be null) becomes 0 if the request had already ended. */
 int kvd_cancel(kvd_client* client, kvd_request target, int* was_found);
 int kvd_cancel_submit(kvd_client* client, kvd_request target, int* was_found, kvd_request* request);
-/* Cancels it and throws away what it still says. Unknown requests are ignored. */
+/* Cancels a request and discards its outputs. kvd_abandon ignores unknown requests. */
 void kvd_abandon(kvd_client* client, kvd_request request);
 
 /* ------------------------------------------------------------------------------------- snapshots
  *
- * Names: [A-Za-z0-9_-][A-Za-z0-9._-]{0,63}. */
+ * A snapshot is a named, immutable sequence. Names match [A-Za-z0-9_-][A-Za-z0-9._-]{0,62}. */
 
-/* Publishes the sequence as it is now; it lives on until unpublished. flags: KVD_PUBLIC, KVD_FORCE
- * (replace). `snapshot` (may be null) is the immutable sequence behind the name. Errors:
- * KVD_EXISTS, KVD_NO_SPACE. */
+/* Publishes the sequence in its present state; the snapshot exists until it is unpublished. flags:
+ * KVD_PUBLIC, KVD_FORCE (replace an existing snapshot of this name). *snapshot (may be null)
+ * becomes the handle of the immutable published sequence. Errors: KVD_EXISTS, KVD_NO_SPACE. */
 int kvd_publish(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
                 kvd_sequence* snapshot);
 int kvd_publish_submit(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
                        kvd_sequence* snapshot, kvd_request* request);
+/* Removes a snapshot; its forks stay. flags: KVD_FORCE (also a snapshot of another session of this
+ * user). */
 int kvd_unpublish(kvd_client* client, const char* name, uint32_t flags);
 int kvd_unpublish_submit(kvd_client* client, const char* name, uint32_t flags,
                          kvd_request* request);
-/* A fork of a snapshot. `info` may be null. */
+/* Forks a snapshot. `info` may be null. */
 int kvd_attach(kvd_client* client, const char* name, kvd_sequence* sequence, kvd_fork_info* info);
 int kvd_attach_submit(kvd_client* client, const char* name, kvd_sequence* sequence,
                       kvd_fork_info* info, kvd_request* request);
 
 typedef struct kvd_snapshot_info {
-  char name[72]; /* zero terminated */
+  char name[72]; /* zero-terminated */
   kvd_sequence sequence;
   uint32_t owner_uid;
   uint32_t is_public;
@@ -663,34 +746,36 @@ int kvd_snapshots_submit(kvd_client* client, kvd_snapshot_info** list, size_t* c
 
 /* ---------------------------------------------------------------------------------- saved states
  *
- * Files in the daemon's --store, each with one or several sequences; names as of snapshots. Errors
- * of all: KVD_UNSUPPORTED (the daemon has no store), KVD_IO. */
+ * A saved state is a file in the daemon's --store with one or several sequences. Names of saved
+ * states follow the rules for names of snapshots. Errors of all calls on saved states:
+ * KVD_UNSUPPORTED (the daemon has no store), KVD_IO. */
 
 enum {
-  KVD_SAVE_NO_LOGITS = 1,   /* without the last row of logits, which recurrent models keep */
-  KVD_SAVE_TOKENS_ONLY = 2, /* small; loading computes them again, at positions 0, 1, ... */
-  KVD_SAVE_UNPACKED = 4,    /* larger and faster */
-  KVD_SAVE_Q8_ROWS = 8,     /* K and V as q8_0 */
-  KVD_SAVE_REPLACE = 256    /* a saved state of that name */
+  KVD_SAVE_NO_LOGITS = 1, /* the last row of logits, which recurrent models keep, is not saved */
+  /* No cells are saved; loading computes the tokens again, at positions 0, 1, ... */
+  KVD_SAVE_TOKENS_ONLY = 2,
+  KVD_SAVE_UNPACKED = 4, /* the file is not compressed: larger and faster */
+  KVD_SAVE_Q8_ROWS = 8,  /* K and V are converted to q8_0 */
+  KVD_SAVE_REPLACE = 256 /* an existing saved state of the same name is replaced */
 };
 
 typedef struct kvd_save_info {
-  uint64_t file_bytes;     /* 0 from kvd_save_size */
-  uint64_t unpacked_bytes; /* of a file in which nothing is packed: exact */
+  uint64_t file_bytes;     /* size of the written file; kvd_save_size sets it to 0 */
+  uint64_t unpacked_bytes; /* exact size of the file if it is not compressed */
   uint64_t cell_count;
 } kvd_save_info;
 
-/* Saves the sequence as it is now, while it and others go on. `info` may be null. Errors:
- * KVD_EXISTS, KVD_NO_SPACE (the disk, the user's bytes), KVD_INVALID_ARGUMENT. */
+/* Saves the sequence in its present state, while other requests continue. `info` may be null.
+ * Errors: KVD_EXISTS, KVD_NO_SPACE (the disk, or the user's byte limit), KVD_INVALID_ARGUMENT. */
 int kvd_save(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
              kvd_save_info* info);
 int kvd_save_submit(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
                     kvd_save_info* info, kvd_request* request);
-/* All sequences of this session in one file. */
+/* Saves all sequences of this session in one file. */
 int kvd_save_all(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info);
 int kvd_save_all_submit(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info,
                         kvd_request* request);
-/* What kvd_save would write. */
+/* Returns the sizes that kvd_save would write, without writing a file. */
 int kvd_save_size(kvd_client* client, kvd_sequence sequence, uint32_t flags, kvd_save_info* info);
 int kvd_save_size_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
                          kvd_save_info* info, kvd_request* request);
@@ -698,58 +783,63 @@ int kvd_save_size_submit(kvd_client* client, kvd_sequence sequence, uint32_t fla
 typedef struct kvd_loaded_sequence {
   kvd_sequence sequence;
   uint64_t cell_count;
-  uint32_t is_converted; /* from k_type and v_type to the types of the pool */
-  uint32_t is_computed;  /* tokens alone were saved */
-  char k_type[8];        /* zero terminated */
+  /* 1: the rows were converted from k_type and v_type to the types of the pool. */
+  uint32_t is_converted;
+  uint32_t is_computed; /* 1: only tokens were saved, and kvd_load has computed their cells */
+  char k_type[8];       /* zero-terminated */
   char v_type[8];
-  uint32_t has_sampler; /* KVD_RESUME_SAMPLER goes on with the generation that was saved */
+  uint32_t has_sampler; /* 1: a generation with KVD_RESUME_SAMPLER can resume the saved sampler */
   uint32_t reserved;
 } kvd_loaded_sequence;
-/* The sequences of the file as fresh ones of this session, all or none; free *list with kvd_free.
- * Errors: KVD_NOT_FOUND, KVD_CORRUPT (what is damaged), KVD_UNSUPPORTED (another model; the message
- * says what differs), KVD_NO_SPACE. */
+/* Loads all sequences of a file as new sequences of this session; on an error kvd_load creates no
+ * sequence. Free *list with kvd_free. Errors: KVD_NOT_FOUND, KVD_CORRUPT (the message names the
+ * damaged field), KVD_UNSUPPORTED (the file is of another model; the message names the difference),
+ * KVD_NO_SPACE. */
 int kvd_load(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count);
-/* A sequence of which tokens alone were saved has no cells then: *tokens has the tokens of all such,
- * cell_count of each, in order; decode them at positions 0, 1, ... Free it with kvd_free. */
+/* The asynchronous form of kvd_load does not compute sequences that were saved as tokens only:
+ * after kvd_finish these sequences have no cells. *tokens has the tokens of all such sequences in
+ * order, cell_count tokens of each; decode them at positions 0, 1, ... Free *tokens with
+ * kvd_free. */
 int kvd_load_submit(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count,
                     kvd_token** tokens, size_t* token_count, kvd_request* request);
 
 enum {
   KVD_SAVED_THIS_MODEL = 1,
-  KVD_SAVED_DAMAGED = 2, /* nothing else is known */
+  KVD_SAVED_DAMAGED = 2, /* the file is damaged, and its content is unknown */
   KVD_SAVED_TOKENS_ONLY = 4,
   KVD_SAVED_LOGITS = 8
 };
 typedef struct kvd_saved_info {
-  char name[72]; /* zero terminated */
+  char name[72]; /* zero-terminated */
   uint64_t file_bytes;
-  uint64_t raw_bytes; /* not packed */
+  uint64_t raw_bytes; /* size without compression */
   uint64_t cell_count;
   uint64_t age_ms;
   uint32_t sequence_count;
   uint32_t flags; /* KVD_SAVED_... */
-  char k_type[8]; /* zero terminated */
+  char k_type[8]; /* zero-terminated */
   char v_type[8];
   char architecture[32];
 } kvd_saved_info;
-/* Those of this user; free *list with kvd_free. */
+/* Lists this user's saved states. Free *list with kvd_free. */
 int kvd_saved(kvd_client* client, kvd_saved_info** list, size_t* count);
 int kvd_saved_submit(kvd_client* client, kvd_saved_info** list, size_t* count,
                      kvd_request* request);
+/* Deletes a saved state of this user. Errors: KVD_NOT_FOUND. */
 int kvd_remove_saved(kvd_client* client, const char* name);
 int kvd_remove_saved_submit(kvd_client* client, const char* name, kvd_request* request);
 
 /* ------------------------------------------------------------------------------------------ text
  *
- * Errors of all: KVD_NO_TOKENIZER. Text is UTF-8; what is returned is zero terminated beyond its
- * byte count, and freed with kvd_free. */
+ * Errors of all these calls: KVD_NO_TOKENIZER. Text is UTF-8. Returned text is zero-terminated (its
+ * byte count does not include the zero) and freed with kvd_free. */
 
-/* flags: KVD_ADD_SPECIAL, KVD_PARSE_SPECIAL. */
+/* Converts text to tokens. flags: KVD_ADD_SPECIAL, KVD_PARSE_SPECIAL. */
 int kvd_tokenize(kvd_client* client, const char* text, size_t text_bytes, uint32_t flags,
                  kvd_token** tokens, size_t* token_count);
 int kvd_tokenize_submit(kvd_client* client, const char* text, size_t text_bytes, uint32_t flags,
                         kvd_token** tokens, size_t* token_count, kvd_request* request);
-/* flags: KVD_SPECIAL. */
+/* Converts tokens to text. flags: KVD_SPECIAL. */
 int kvd_detokenize(kvd_client* client, const kvd_token* tokens, size_t token_count, uint32_t flags,
                    char** text, size_t* text_bytes);
 int kvd_detokenize_submit(kvd_client* client, const kvd_token* tokens, size_t token_count,
@@ -759,8 +849,9 @@ typedef struct kvd_chat_message {
   const char* role; /* "system", "user", "assistant", ... */
   const char* content;
 } kvd_chat_message;
-/* A conversation as one prompt, by the model's own template; tokenize it with KVD_PARSE_SPECIAL.
- * flags: KVD_ADD_ASSISTANT. Errors: KVD_UNSUPPORTED (the model has no template that we know). */
+/* Formats a conversation as one prompt with the model's chat template; tokenize the prompt with
+ * KVD_PARSE_SPECIAL. flags: KVD_ADD_ASSISTANT. Errors: KVD_UNSUPPORTED (the model has no template,
+ * or has a template that kvd does not support). */
 int kvd_chat(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
              uint32_t flags, char** text, size_t* text_bytes);
 int kvd_chat_submit(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
@@ -768,46 +859,64 @@ int kvd_chat_submit(kvd_client* client, const kvd_chat_message* messages, size_t
 
 /* --------------------------------------------------------------------- llama.cpp's state verbs
  *
- * Sequences as state files of llama.cpp, in memory or on disk, with that library's names. What is
- * written has the layout that llama.cpp of August 2026 reads, or with KVD_STATE_LAYOUT_2025 that of
- * February 2025; what is read may have either. A size that is told is that of the same flags. Each
- * returns how many bytes it told, wrote or read, or 0: then kvd_error_message() is the reason,
- * kvd_error_code() its code, and nothing has changed. Sequences are not overwritten but made; they
- * are this client's. "seq": a sequence file. Without: a session of all sequences of this client that
- * have cells, ids 0, 1, ... from the oldest on. One call of these at a time per client.
+ * These functions convert sequences to and from state files of llama.cpp, in memory or on disk; the
+ * names of the functions are derived from llama.cpp's. Written files have the layout that llama.cpp
+ * of August 2026 reads, or with KVD_STATE_LAYOUT_2025 the layout that llama.cpp of February 2025
+ * reads. kvd can read state files of either layout. A kvd_state_..._get_size function returns the
+ * size of a state file that is written with the same flags.
  *
- * Errors: KVD_NOT_FOUND, KVD_CORRUPT (the field and its byte), KVD_INVALID_ARGUMENT (the file is of
- * another model, with what differs; a sequence without cells; streams that do not fit),
- * KVD_UNSUPPORTED, KVD_NUMERICAL, KVD_NO_SPACE, KVD_IO. */
+ * Each function returns the number of bytes (the size, the bytes written or the bytes read), or
+ * 0 on failure: then kvd_error_message() returns the reason, kvd_error_code() its code, and
+ * no sequence has changed. Reading a state file creates new sequences, which belong to this client,
+ * and overwrites no sequence. The kvd_state_ functions with "seq" in their names handle a sequence
+ * file. The other kvd_state_ functions handle a session file with all sequences of this client that
+ * have cells; the sequence ids are 0, 1, ..., the oldest sequence first. At most one kvd_state_
+ * function at a time may run on a client.
+ *
+ * Errors: KVD_NOT_FOUND, KVD_CORRUPT (the message names the field and its byte offset),
+ * KVD_INVALID_ARGUMENT (the file is of another model, and the message names the difference; a
+ * sequence without cells; streams that do not fit), KVD_UNSUPPORTED, KVD_NUMERICAL,
+ * KVD_NO_SPACE, KVD_IO. */
 
-/* The code of this thread's last error; KVD_OK before the first. */
+/* Returns the code of this thread's last error, or KVD_OK if no call of this thread has failed. */
 int kvd_error_code(void);
 
 enum {
-  KVD_STATE_V_TRANSPOSED = 1, /* get and save: what llama.cpp without flash attention reads */
-  KVD_STATE_UNROTATED = 2,    /* quantised heads as a 2026 build has them that does not rotate */
-  KVD_STATE_LAYOUT_2025 = 4   /* get and save: the layout of February 2025, not that of 2026 */
+  /* Get and save: the file is written for llama.cpp without flash attention. */
+  KVD_STATE_V_TRANSPOSED = 1,
+  /* The llama.cpp of 2026 that reads or has written the file does not rotate quantised heads. */
+  KVD_STATE_UNROTATED = 2,
+  /* Get and save: the file has the layout of February 2025 instead of August 2026. */
+  KVD_STATE_LAYOUT_2025 = 4
 };
-/* Get and save, in `flags` beside the above, not with KVD_STATE_LAYOUT_2025: for a llama_context
- * whose cache is not unified and that has `count` (at most 256) sequences. A unified cache, and one
- * of a single sequence, reads files without it. */
+/* Get and save: add KVD_STATE_STREAMS(count) to `flags` for a llama_context whose cache is not
+ * unified and that has `count` (at most 256) sequences. KVD_STATE_STREAMS cannot be combined with
+ * KVD_STATE_LAYOUT_2025. A context with a unified cache, or with a single sequence, reads files
+ * that were written without KVD_STATE_STREAMS. */
 #define KVD_STATE_STREAMS(count) ((uint32_t)(count) << 16)
 
+/* Returns the size of the file that kvd_state_seq_get_data and kvd_state_seq_save_file write. */
 size_t kvd_state_seq_get_size(kvd_client* client, kvd_sequence sequence, uint32_t flags);
-/* KVD_NO_SPACE: `size` is less than needed; the message has both numbers. */
+/* Writes a sequence file to memory. Errors: also KVD_NO_SPACE (`size` is too small; the message has
+ * both sizes). */
 size_t kvd_state_seq_get_data(kvd_client* client, kvd_sequence sequence, void* data, size_t size,
                               uint32_t flags);
+/* Creates a new sequence from a sequence file in memory, or from a session file with one
+ * sequence. */
 size_t kvd_state_seq_set_data(kvd_client* client, const void* data, size_t size, uint32_t flags,
                               kvd_sequence* sequence);
-/* Written beside `path`, synced, renamed. */
+/* Writes a temporary file in the folder of `path`, syncs it, and renames it to `path`. */
 size_t kvd_state_seq_save_file(kvd_client* client, kvd_sequence sequence, const char* path,
                                uint32_t flags);
 size_t kvd_state_seq_load_file(kvd_client* client, const char* path, uint32_t flags,
                                kvd_sequence* sequence);
 
+/* The following functions do the same as the functions above for session files with all sequences
+ * of this client that have cells. */
 size_t kvd_state_get_size(kvd_client* client, uint32_t flags);
 size_t kvd_state_get_data(kvd_client* client, void* data, size_t size, uint32_t flags);
-/* *sequences, one for each id of the file in ascending order: free it with kvd_free. */
+/* *sequences gets one handle for each sequence id of the file, in ascending order of the ids. Free
+ * *sequences with kvd_free. */
 size_t kvd_state_set_data(kvd_client* client, const void* data, size_t size, uint32_t flags,
                           kvd_sequence** sequences, size_t* sequence_count);
 size_t kvd_state_save_file(kvd_client* client, const char* path, uint32_t flags);
@@ -818,13 +927,14 @@ typedef struct kvd_token_at {
   kvd_token token;
   int32_t pos;
 } kvd_token_at;
-/* `cell_count` (negative: all) cells from `first_cell` on. */
+/* Returns the tokens and positions of `cell_count` (negative: all) cells starting at index
+ * `first_cell`. */
 int kvd_read_tokens(kvd_client* client, kvd_sequence sequence, int32_t first_cell,
                     int32_t cell_count, kvd_token_at** tokens, size_t* token_count);
 int kvd_read_tokens_submit(kvd_client* client, kvd_sequence sequence, int32_t first_cell,
                            int32_t cell_count, kvd_token_at** tokens, size_t* token_count,
                            kvd_request* request);
-/* flags: KVD_SPECIAL. */
+/* Returns the text of the sequence's tokens. flags: KVD_SPECIAL. */
 int kvd_read_text(kvd_client* client, kvd_sequence sequence, uint32_t flags, char** text,
                   size_t* text_bytes);
 int kvd_read_text_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags, char** text,

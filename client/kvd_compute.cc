@@ -1,4 +1,4 @@
-// The computing half of the C interface: decode, generate, waiting, cancelling.
+// The functions of kvd.h that decode, generate, wait for requests and cancel them.
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -20,7 +20,8 @@ static_assert(wire::kContinue == static_cast<std::uint32_t>(KVD_CONTINUE));
 static_assert(wire::kResumeSampler == static_cast<std::uint32_t>(KVD_RESUME_SAMPLER));
 static_assert(wire::kPieceTokens == static_cast<std::uint32_t>(KVD_PIECE_TOKENS));
 
-// The fields from temperature to repeat_last are the bytes of a SamplingParams.
+// The fields of kvd_generate_params from temperature to repeat_last have the layout of a
+// SamplingParams.
 constexpr std::size_t kSamplingOffset = offsetof(kvd_generate_params, temperature);
 static_assert(offsetof(kvd_generate_params, top_k) - kSamplingOffset ==
                   offsetof(SamplingParams, top_k) &&
@@ -40,7 +41,8 @@ std::chrono::milliseconds TimeoutFrom(std::int32_t timeout_ms) {
   return std::chrono::milliseconds(timeout_ms);
 }
 
-// The params as Client takes them. Views point into the caller's memory and into `stops`.
+// Converts the caller's parameters to GenerateOptions, whose views refer to the caller's memory and
+// to `stops`.
 Result<GenerateOptions> OptionsFrom(const kvd_generate_params* theirs,
                                     std::vector<std::string_view>& stops) {
   KVD_CHECK_OK(NotNull(theirs, "params"));
@@ -51,9 +53,8 @@ Result<GenerateOptions> OptionsFrom(const kvd_generate_params* theirs,
   if (ours.bias_count != 0) KVD_CHECK_OK(NotNull(ours.biases, "params.biases"));
   if (ours.stop_count != 0) KVD_CHECK_OK(NotNull(ours.stops, "params.stops"));
   if (ours.stop_count > wire::kStopsMax || ours.bias_count > wire::kBiasesMax) {
-    return Fail(Code::kInvalidArgument,
-                "params: " + std::to_string(ours.stop_count) + " stops, at most 16, and " +
-                    std::to_string(ours.bias_count) + " biases, at most 1024");
+    return Fail(Code::kInvalidArgument, "params: ", ours.stop_count, " stops, at most 16, and ",
+                ours.bias_count, " biases, at most 1024");
   }
   for (std::size_t i = 0; i < ours.stop_count; ++i) {
     KVD_CHECK_OK(NotNull(ours.stops[i], "params.stops"));
@@ -109,7 +110,7 @@ Result<Decoding> StartDecode(kvd_client* client, kvd_sequence sequence, const kv
   KVD_CHECK_OK(NotNull(client, "client"));
   KVD_CHECK_OK(NotNull(tokens, "tokens"));
   if (wanted < KVD_LOGITS_NONE || wanted > KVD_LOGITS_ALL) {
-    return Fail(Code::kInvalidArgument, "wanted: " + std::to_string(wanted) + ", 0 to 2 wanted");
+    return Fail(Code::kInvalidArgument, "wanted: ", wanted, ", must be 0 to 2");
   }
   return client->client.StartDecode(HandleFrom(sequence), {tokens, token_count}, Pos{pos},
                                     static_cast<wire::LogitsWanted>(wanted));
@@ -243,7 +244,7 @@ int kvd_release(kvd_client* client, kvd_logits* logits) {
     logits->row_count = 0;
     if (ticket == 0 && !has_rows) return {};
     if (client->client.connection()->Release(ticket)) return {};
-    return Fail(Code::kNotFound, "logits: released before, or not of this process");
+    return Fail(Code::kNotFound, "logits: already released, or not of this process");
   });
 }
 
@@ -327,8 +328,7 @@ int kvd_generate_next(kvd_client* client, kvd_request request, int32_t timeout_m
     KVD_CHECK_OK(NotNull(piece, "piece"));
     const auto generation = TakeGeneration(client, request, true);
     if (!generation) {
-      return Fail(Code::kNotFound,
-                  "request " + std::to_string(request) + ": no generation in flight");
+      return Fail(Code::kNotFound, "request ", request, ": no generation in flight");
     }
     auto view = generation->Next(TimeoutFrom(timeout_ms));
     if (view && *view) {
@@ -383,7 +383,7 @@ int kvd_finish(kvd_client* client, kvd_request request, int32_t timeout_ms) {
     const KvdFinisher finish = TakeFinisher(client, request);
     if (!completion) return std::unexpected(completion.error());
     if (!finish) {
-      return Fail(Code::kNotFound, "request " + std::to_string(request) + ": not in flight");
+      return Fail(Code::kNotFound, "request ", request, ": not in flight");
     }
     return finish(*completion, output);
   });

@@ -1,4 +1,4 @@
-// kvd_log of the C interface.
+// The functions kvd_log and kvd_log_submit of kvd.h.
 #include <algorithm>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// The live map in C: copies of what LiveMap shows.
+// The functions of kvd.h for the live map: these functions copy the content of a LiveMap.
 #include <vector>
 
 #include "client/c_api.h"
@@ -73,7 +73,8 @@ int kvd_map_read_blocks(const kvd_map* map, kvd_map_block** blocks, size_t* coun
     std::vector<kvd_map_block> found;
     found.reserve(content.blocks().size());
     for (const layout::MapBlock& block : content.blocks()) {
-      // Index + 1, checked by the reader to be that of an entry.
+      // block.sequence is the sequence's index + 1. MapReader has checked that the sequence's index
+      // is less than the number of sequence entries.
       const bool is_known = block.sequence != 0;
       found.push_back({is_known ? content.sequences()[block.sequence - 1].handle : 0,
                        block.used_cells, block.shared_cells});

@@ -1,4 +1,4 @@
-// Saved states of the C interface.
+// The functions of kvd.h for saved states.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -34,7 +34,7 @@ auto GiveInfo(kvd_save_info* info) {
   };
 }
 
-// Both zero terminated.
+// Copies a text with a terminating zero, and truncates the text if `destination` is too small.
 template <std::size_t kBytes>
 void CopyText(const std::string& text, char (&destination)[kBytes]) {
   text.copy(destination, kBytes - 1);

@@ -1,4 +1,4 @@
-// Sequences of the C interface.
+// The functions of kvd.h for sequences.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -21,10 +21,9 @@ kvd_sequence_info InfoFrom(const wire::SequenceEntry& entry) {
 }
 
 Result<PosRange> RangeFrom(std::int32_t p0, std::int32_t p1) {
-  if (p0 < 0) return Fail(Code::kInvalidArgument, "p0: " + std::to_string(p0) + " is negative");
+  if (p0 < 0) return Fail(Code::kInvalidArgument, "p0: ", p0, " is negative");
   if (p1 >= 0 && p1 < p0) {
-    return Fail(Code::kInvalidArgument,
-                "p1: " + std::to_string(p1) + " is before p0, " + std::to_string(p0));
+    return Fail(Code::kInvalidArgument, "p1: ", p1, " is before p0, ", p0);
   }
   return PosRange{Pos{p0}, p1 < 0 ? kPosEnd : Pos{p1}};
 }
@@ -66,7 +65,7 @@ Status Drop(kvd_client* client, kvd_sequence sequence, std::uint32_t flags, kvd_
   return Ask(client, later, wire::DropArgs{HandleFrom(sequence)}, {}, wire_flags, kGiveNothing);
 }
 
-// Of a copy or a removal.
+// Returns the `give` argument of Ask for a copy or a removal.
 auto GiveEdit(std::uint64_t* cells, std::uint64_t* replayed) {
   return [=](const wire::EditReply& reply) -> Status {
     Put(reply.cells, cells);

@@ -1,4 +1,4 @@
-// Snapshots of the C interface.
+// The functions of kvd.h for snapshots.
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -1,4 +1,5 @@
-// llama.cpp's state verbs of the C interface: how many bytes, or 0 with the reason kept.
+// The functions of kvd.h for state files of llama.cpp. On success the kvd_state_ functions return a
+// number of bytes; on failure they return 0 and store the error.
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ std::size_t BytesOf(Body body) {
   return code == KVD_OK ? bytes : 0;
 }
 
-// One sequence, or none for all of the client's.
+// The source of an export: one sequence, or all sequences of the client if `sequences` is empty.
 struct Source {
   kvd_client* client = nullptr;
   std::vector<SequenceHandle> sequences{};
@@ -86,7 +87,7 @@ Result<std::size_t> SetOne(kvd_client* client, std::span<const std::byte> file, 
                            kvd_sequence* sequence) {
   KVD_CHECK_OK(NotNull(sequence, "sequence"));
   KVD_TRY(const auto made, Import(client, file, flags, LlamaReadOptions::kOnlySequence));
-  if (made.size() != 1) return Fail(Code::kCorrupt, "answer: no sequence in it");
+  if (made.size() != 1) return Fail(Code::kCorrupt, "answer: it names no sequence");
   *sequence = static_cast<kvd_sequence>(made[0].handle);
   return file.size();
 }

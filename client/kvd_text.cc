@@ -1,4 +1,4 @@
-// Text of the C interface.
+// The functions of kvd.h for text.
 #include <string_view>
 #include <vector>
 
@@ -21,7 +21,7 @@ Status Tokenize(kvd_client* client, const char* text, std::size_t text_bytes, st
              });
 }
 
-// Of the verbs whose answer is text.
+// Returns the `give` argument of Ask for a verb that replies with text.
 auto GiveTextTo(char** text, std::size_t* text_bytes) {
   return [=](const auto& reply) -> Status { return GiveText(reply.text, text, text_bytes); };
 }
@@ -32,7 +32,8 @@ Status Detokenize(kvd_client* client, const kvd_token* tokens, std::size_t token
   KVD_CHECK_OK(NotNull(text, "text"));
   KVD_CHECK_OK(NotNull(text_bytes, "text_bytes"));
   KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_SPECIAL));
-  // No text; a request that is submitted has to end by kvd_finish nonetheless.
+  // A list of 0 tokens has an empty text, and kvd_detokenize makes no request for this list;
+  // kvd_detokenize_submit still makes a request, because kvd_finish waits for an answer.
   if (token_count == 0 && later == nullptr) return GiveText({}, text, text_bytes);
   const auto payload = std::as_bytes(std::span(tokens, token_count));
   return Ask(client, later, wire::DetokenizeArgs{}, PayloadOf(payload), wire_flags,

@@ -1,4 +1,4 @@
-// kvd_why of the C interface.
+// The functions kvd_why and kvd_why_submit of kvd.h.
 #include <cstring>
 
 #include "client/c_api.h"

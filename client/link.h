@@ -1,18 +1,18 @@
-// Link: one life of a connection: a socket, the segments that came with it, and what of them the
-// caller still holds.
+// Link: one socket of a connection, the segments that were received through it, and the ledger of
+// outputs in these segments that the caller still holds.
 //
-// Owner: a Connection, under its mutex. The last one's segments stay mapped until every output in
-// them was given back: what was handed out stays readable whatever becomes of the daemon. Tickets of
-// all links of a connection are distinct.
+// Owner: a Connection, whose mutex guards the link. A link's segments stay mapped until every
+// output in them is released, so outputs stay readable after the daemon has ended. Tickets of all
+// links of a connection are distinct.
 #pragma once
 
 #include <cstdint>
 #include <utility>
 
+#include "base/unique_fd.h"
 #include "client/handshake.h"
 #include "client/output_ledger.h"
 #include "shm/channel.h"
-#include "shm/unique_fd.h"
 
 namespace kvd {
 
@@ -28,7 +28,7 @@ struct Link {
   std::uint64_t Hold(std::uint64_t release_cursor) {
     return (number << kTicketBits) | ledger.Hold(release_cursor);
   }
-  // False: it was not held.
+  // Releases an output. Returns false if the caller did not hold the output.
   bool Release(std::uint64_t ticket) {
     const auto released = ledger.Release(ticket & ((std::uint64_t{1} << kTicketBits) - 1));
     if (released.cursor) channel.completions().ReleaseUpTo(*released.cursor);

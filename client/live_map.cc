@@ -11,7 +11,8 @@
 namespace kvd {
 namespace {
 
-// A first publication is due at once; 10,000 sequences take some ten milliseconds.
+// The longest time that Open waits for the first publication of the live map. The daemon begins to
+// publish at once; publishing 10,000 sequences takes tens of milliseconds.
 constexpr std::chrono::seconds kFirstWait{10};
 constexpr std::chrono::milliseconds kPause{1};
 
@@ -22,7 +23,7 @@ LiveMap::LiveMap(std::shared_ptr<Connection> connection, MapReader reader)
 
 Result<LiveMap> LiveMap::Open(std::shared_ptr<Connection> connection) {
   if (connection->map_descriptor() < 0) {
-    return Fail(Code::kInvalidArgument, "map: the connection was made without asking for it");
+    return Fail(Code::kInvalidArgument, "map: the connection was opened without wants_map");
   }
   UniqueFd descriptor(::fcntl(connection->map_descriptor(), F_DUPFD_CLOEXEC, 3));
   if (!descriptor) return FailErrno("map: F_DUPFD_CLOEXEC");
@@ -32,10 +33,10 @@ Result<LiveMap> LiveMap::Open(std::shared_ptr<Connection> connection) {
     KVD_TRY(const MapState state, reader.Refresh());
     if (reader.has_content()) return LiveMap(std::move(connection), std::move(reader));
     if (state != MapState::kLive) {
-      return Fail(Code::kDisconnected, "map: the daemon went before it published anything");
+      return Fail(Code::kDisconnected, "map: the daemon ended before it published the map");
     }
     if (std::chrono::steady_clock::now() > end) {
-      return Fail(Code::kTimeout, "map: the daemon has published nothing yet");
+      return Fail(Code::kTimeout, "map: the daemon has not published the map yet");
     }
     std::this_thread::sleep_for(kPause);
   }

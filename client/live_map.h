@@ -1,12 +1,13 @@
-// LiveMap: what the daemon holds, as it publishes it: read from shared memory, without a request.
+// LiveMap: the daemon's live map of the sequences that this user may see, read from shared memory
+// without requests.
 //
-// Owner: its user; keeps the session alive, because the daemon publishes only for who is there. One
-// thread at a time.
+// Owner: the caller of Open. A LiveMap keeps the session alive, because the daemon publishes only
+// while a session wants the map. A LiveMap is used by one thread at a time.
 #pragma once
 
 #include <memory>
 
-#include "shm/error.h"
+#include "base/error.h"
 #include "shm/map_reader.h"
 
 namespace kvd {
@@ -15,13 +16,13 @@ class Connection;
 
 class LiveMap {
  public:
-  // Waits for the first publication. Errors: kInvalidArgument (the connection did not ask for the
-  // map), kTimeout, MapReader's.
+  // Opens the live map and waits for its first publication. Errors: kInvalidArgument (the
+  // connection did not request the map), kTimeout, those of MapReader::Open.
   static Result<LiveMap> Open(std::shared_ptr<Connection> connection);
 
-  // Takes over what has changed since. Errors: kCorrupt.
+  // Reads the last published map. Errors: kCorrupt.
   Result<MapState> Refresh() { return reader_.Refresh(); }
-  // As of the last Refresh.
+  // Returns the map's content as of the last Refresh.
   const MapReader& content() const { return reader_; }
 
  private:

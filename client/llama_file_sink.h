@@ -1,4 +1,5 @@
-// A file of llama.cpp on disk, as a sink of its bytes. The file has its name once it is committed.
+// A sink that writes a state file of llama.cpp to disk. The state file appears under its path when
+// LlamaFileSink::Commit is called.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "client/llama_state/llama_state_writer.h"
 #include "client/whole_file.h"
-#include "shm/error.h"
 
 namespace kvd {
 
@@ -17,15 +18,15 @@ class LlamaFileSink final : public LlamaSink {
  public:
   explicit LlamaFileSink(std::string path) : path_(std::move(path)) {}
 
-  // Errors: WholeFileWriter::Create's; of the others kIo.
+  // Errors: those of WholeFileWriter::Create; the other functions: kIo.
   Status Begin(std::uint64_t) override {
-    writer_.reset();  // what an earlier attempt has written goes
+    writer_.reset();  // the reset discards the bytes that an earlier attempt has written
     KVD_TRY(WholeFileWriter writer, WholeFileWriter::Create(path_));
     writer_.emplace(std::move(writer));
     return {};
   }
   Status Write(std::span<const std::byte> bytes) override { return writer_->Write(bytes); }
-  // REQUIRES: the file was written.
+  // REQUIRES: WriteLlamaState has written the whole file.
   Status Commit() { return writer_->Commit(); }
 
  private:

@@ -1,10 +1,12 @@
-// Files of llama.cpp: the daemon gives and takes saved states (state_form/state_layout.h), which
-// are converted here, as the calling user.
+// The functions of Client for state files of llama.cpp. The daemon exports and imports saved states
+// (state_form/state_layout.h); this file converts between saved states and state files, in the
+// process of the caller.
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
 
+#include "base/text.h"
 #include "client/client.h"
 #include "client/llama_state/llama_export.h"
 #include "client/llama_state/llama_import.h"
@@ -13,11 +15,12 @@
 namespace kvd {
 namespace {
 
-// What was uploaded goes with the daemon that had it, and so may its model.
+// The largest number of attempts of an import. If the daemon is restarted, the uploaded pieces are
+// lost, and the new daemon may have another model, so the whole import is repeated.
 constexpr int kAttempts = 16;
 
 std::unexpected<Error> BadAnswer(const std::string& what) {
-  return Fail(Code::kCorrupt, "answer to a state verb: " + what);
+  return Fail(Code::kCorrupt, "answer to a state verb: ", what);
 }
 
 template <class Body>
@@ -32,8 +35,7 @@ auto Repeated(const Body& body) {
 Result<std::optional<kernels::DataType>> TypeFrom(const char* field, std::uint8_t number) {
   if (number == wire::kPoolType) return std::optional<kernels::DataType>{};
   if (kernels::IsDataType(number)) return std::optional(static_cast<kernels::DataType>(number));
-  return Fail(Code::kInvalidArgument,
-              std::string(field) + ": " + std::to_string(number) + " is no type");
+  return Fail(Code::kInvalidArgument, field, ": ", number, " is not a type");
 }
 
 Result<LlamaExportOptions> OptionsFrom(const LlamaFileOptions& options) {
@@ -77,7 +79,7 @@ struct GrowingSink final : LlamaSink {
   std::vector<std::byte> file;
 };
 
-// Pieces of an upload, cut from what is added.
+// Collects added bytes into pieces and uploads each full piece.
 class Upload {
  public:
   Upload(const Client& client, std::size_t piece_bytes) : client_(client) {
@@ -109,7 +111,7 @@ class Upload {
   std::uint64_t sent_bytes_ = 0;
 };
 
-// What converters need to know of the daemon's model.
+// Returns the properties of the daemon's model that converters need.
 Result<StateModel> FetchModel(const Client& client) {
   const std::vector<std::byte> payload = ExportPayload({.flags = wire::kStateModel,
                                                         .k_type = wire::kPoolType,
@@ -121,17 +123,18 @@ Result<StateModel> FetchModel(const Client& client) {
   return ParseStateModel(reply.state);
 }
 
-// A saved state of the sequences, or an outline of it, for a file of these options.
+// Asks the daemon to export the sequences as a saved state, or as the outline of a saved state
+// (without rows), for a state file with these options.
 Result<std::vector<std::byte>> ExportState(const Client& client,
                                            std::span<const SequenceHandle> sequences,
                                            const StateModel& model,
-                                           const LlamaExportOptions& options, StateParts parts) {
+                                           const LlamaExportOptions& options, StateContent parts) {
   const LlamaRowTypes types = RowTypesFor(model, options);
   const bool has_logits =
       options.kind == LlamaFileKind::kSession && options.layout == LlamaLayout::kFebruary2025;
   std::uint32_t flags = wire::kStateNoCheckpoints;
   if (!has_logits) flags |= wire::kStateNoLogits;
-  if (parts == StateParts::kOutline) flags |= wire::kStateOutline;
+  if (parts == StateContent::kOutline) flags |= wire::kStateOutline;
   const std::vector<std::byte> payload = ExportPayload(
       {.flags = flags, .k_type = NumberOf(types.k), .v_type = NumberOf(types.v), .reserved = 0},
       sequences);
@@ -140,8 +143,9 @@ Result<std::vector<std::byte>> ExportState(const Client& client,
   return std::move(reply.state);
 }
 
-// The sequences that the daemon makes of it. Error: kConflict (the daemon has lost what was
-// uploaded).
+// Uploads the saved state of `import`, has the daemon load it, and returns the handles of the
+// sequences that the daemon has created. Errors: kConflict (the daemon has lost the uploaded
+// bytes).
 Result<std::vector<SequenceHandle>> UploadAndImport(const Client& client, LlamaImport& import) {
   Upload upload(client, std::min<std::size_t>(client.connection()->request_arena_bytes() / 4,
                                               wire::kUploadPieceBytesMax));
@@ -155,8 +159,7 @@ Result<std::vector<SequenceHandle>> UploadAndImport(const Client& client, LlamaI
   const std::size_t wanted = import.sequences().size();
   if (reply.count != static_cast<std::int64_t>(wanted) ||
       output.size() != wanted * sizeof(wire::LoadedEntry)) {
-    return BadAnswer(std::to_string(reply.count) + " sequences in " +
-                     std::to_string(output.size()) + " bytes");
+    return BadAnswer(Concat(reply.count, " sequences in ", output.size(), " bytes"));
   }
   std::vector<wire::LoadedEntry> entries(wanted);
   std::memcpy(entries.data(), output.data(), output.size());
@@ -175,8 +178,8 @@ Result<std::uint64_t> Client::ExportLlama(std::span<const SequenceHandle> sequen
   return Repeated([&]() -> Result<std::uint64_t> {
     KVD_TRY(const StateModel model, FetchModel(*this));
     KVD_CHECK_OK(CheckLlamaExport(model, wanted));
-    KVD_TRY(const auto state, ExportState(*this, sequences, model, wanted, StateParts::kAll));
-    KVD_TRY(const StateImage image, StateImage::Open(model, state, StateParts::kAll));
+    KVD_TRY(const auto state, ExportState(*this, sequences, model, wanted, StateContent::kAll));
+    KVD_TRY(const StateImage image, StateImage::Open(model, state, StateContent::kAll));
     KVD_TRY(const auto file, LlamaExport::Open(model, image, wanted));
     KVD_CHECK_OK(file->Write(sink));
     return file->bytes();
@@ -196,8 +199,9 @@ Result<std::uint64_t> Client::LlamaBytes(std::span<const SequenceHandle> sequenc
   return Repeated([&]() -> Result<std::uint64_t> {
     KVD_TRY(const StateModel model, FetchModel(*this));
     KVD_CHECK_OK(CheckLlamaExport(model, wanted));
-    KVD_TRY(const auto outline, ExportState(*this, sequences, model, wanted, StateParts::kOutline));
-    KVD_TRY(const StateImage image, StateImage::Open(model, outline, StateParts::kOutline));
+    KVD_TRY(const auto outline,
+            ExportState(*this, sequences, model, wanted, StateContent::kOutline));
+    KVD_TRY(const StateImage image, StateImage::Open(model, outline, StateContent::kOutline));
     KVD_TRY(const auto file, LlamaExport::Open(model, image, wanted));
     return file->bytes();
   });
@@ -207,7 +211,7 @@ Result<std::vector<ImportedSequence>> Client::ImportLlama(std::span<const std::b
                                                           const LlamaReadOptions& options) const {
   if (file.empty()) return Fail(Code::kInvalidArgument, "file: no bytes");
   if (options.sequence_id < LlamaReadOptions::kEverySequence) {
-    return Fail(Code::kInvalidArgument, "sequence_id: " + std::to_string(options.sequence_id));
+    return Fail(Code::kInvalidArgument, "sequence_id: ", options.sequence_id);
   }
   KVD_TRY(const LlamaStateFile read, ReadLlamaStateFile(file));
   KVD_TRY(const LlamaSequenceIndex index, LlamaSequenceIndex::Create(read));

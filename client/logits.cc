@@ -28,7 +28,8 @@ Result<Logits> Decoding::NextOf(const std::shared_ptr<Connection>& connection, R
   Logits logits;
   logits.output_ = HeldOutput(connection, piece.ticket);
   logits.row_floats_ = connection->info().vocab_size;
-  std::vector<std::byte> no_copy;  // the rows stay where they are
+  // Nothing is copied into this buffer, because the rows stay in the arena.
+  std::vector<std::byte> no_copy;
   KVD_TRY(const wire::DecodeReply reply,
           wire::ReadReply<wire::DecodeReply>("decode", piece.completion, no_copy));
   logits.row_first_ = reply.row_first;
@@ -37,9 +38,8 @@ Result<Logits> Decoding::NextOf(const std::shared_ptr<Connection>& connection, R
   logits.has_more_ = (piece.completion.flags & wire::kMore) != 0;
   if (piece.output.size() % (logits.row_floats_ * sizeof(float)) != 0) {
     connection->Abandon(request);
-    return Fail(Code::kCorrupt, "logits: " + std::to_string(piece.output.size()) +
-                                    " bytes are no whole rows of " +
-                                    std::to_string(logits.row_floats_));
+    return Fail(Code::kCorrupt, "logits: ", piece.output.size(),
+                " bytes are not a whole number of rows of ", logits.row_floats_);
   }
   logits.values_ = {reinterpret_cast<const float*>(piece.output.data()),
                     piece.output.size() / sizeof(float)};

@@ -1,21 +1,24 @@
-// Logits: rows of a decode, read where the daemon wrote them; and Generation: a running generate.
+// Logits: rows of logits of a decode, read in the shared memory where the daemon wrote them.
+// Decoding: a decode in flight.
 //
-// Move-only; each keeps its session alive. What they show lies in the session's output arena: rows
-// and pieces that are not given back take room from the later answers of this session, and of it
-// alone. One thread at a time each; different objects may be used by different threads.
+// Logits and Decoding are move-only and keep their session alive. The rows lie in the session's
+// output arena: rows that are not released leave less room for later answers of this session; other
+// sessions are not affected. One thread at a time may use a Logits or a Decoding; different threads
+// may use different objects.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 
+#include "base/error.h"
 #include "client/connection.h"
 #include "client/types.h"
-#include "shm/error.h"
 
 namespace kvd {
 
-// Gives its piece of the output arena back when it goes. Internal to Logits and Generation.
+// HeldOutput owns one output and releases it on destruction. HeldOutput is internal to Logits and
+// Generation.
 class HeldOutput {
  public:
   HeldOutput() = default;
@@ -35,7 +38,7 @@ class HeldOutput {
     const std::uint64_t ticket = std::exchange(ticket_, 0);
     if (ticket != 0) (void)connection_->Release(ticket);
   }
-  // The caller releases it.
+  // Returns the output's ticket; the caller must then release the output.
   std::uint64_t Take() { return std::exchange(ticket_, 0); }
 
  private:
@@ -43,19 +46,22 @@ class HeldOutput {
   std::uint64_t ticket_ = 0;
 };
 
-// The answer to a decode, or a piece of it.
+// The answer to a decode request, or a piece of that answer.
 class Logits {
  public:
-  // [row_count, vocab_size] of this piece; valid until the Logits is destroyed or moved into.
+  // Returns the rows of this piece, [row_count, vocab_size]; valid until the Logits is destroyed or
+  // assigned to.
   std::span<const float> values() const { return values_; }
   std::span<const float> row(std::size_t index) const {
     return values_.subspan(index * row_floats_, row_floats_);
   }
   std::size_t row_count() const { return row_floats_ == 0 ? 0 : values_.size() / row_floats_; }
-  std::uint64_t row_first() const { return row_first_; }    // of the decode's rows, that row(0) is
-  std::uint64_t cell_count() const { return cell_count_; }  // computed by now
+  // Returns the index of row(0) among all rows of the decode.
+  std::uint64_t row_first() const { return row_first_; }
+  // Returns the number of cells of the sequence after this piece.
+  std::uint64_t cell_count() const { return cell_count_; }
   bool has_more() const { return has_more_; }
-  // What the prompt took from other sequences.
+  // Returns the prefix that the prompt reused from other sequences.
   const PrefixReuse& reuse() const { return reuse_; }
 
   std::uint64_t TakeTicket() { return output_.Take(); }  // see HeldOutput::Take
@@ -71,7 +77,7 @@ class Logits {
   PrefixReuse reuse_;
 };
 
-// A decode in flight. Destroying it before its last piece cancels it.
+// A decode request in flight. The destructor cancels the request if its last piece was not taken.
 class Decoding {
  public:
   Decoding(std::shared_ptr<Connection> connection, RequestId request)
@@ -81,14 +87,14 @@ class Decoding {
   ~Decoding();
 
   RequestId request() const { return request_; }
-  // Waits for the next piece. Errors: the decode's (kInvalidArgument, kNotFound, kNoSpace, kBusy,
-  // kNumerical, kConflict, kCancelled), kTimeout (wait again), kDisconnected, kCorrupt.
+  // Waits for the next piece. Errors: those of the decode (kInvalidArgument, kNotFound, kNoSpace,
+  // kBusy, kNumerical, kConflict, kCancelled), kTimeout (wait again), kDisconnected, kCorrupt.
   Result<Logits> Next(Connection::Timeout timeout);
   Result<Logits> Next() { return Next(connection_->call_timeout()); }
-  // The request continues and is known by its id alone.
+  // Returns the request id; the destructor then does not cancel the request.
   RequestId Detach() { return std::exchange(request_, RequestId{}); }
 
-  // One step for callers that keep the id themselves (kvd.h).
+  // Does the same as Next for a caller that has only the request id (kvd.h).
   static Result<Logits> NextOf(const std::shared_ptr<Connection>& connection, RequestId request,
                                Connection::Timeout timeout);
 

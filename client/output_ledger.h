@@ -1,9 +1,10 @@
-// OutputLedger: which outputs of the arena are still held, so that they are given back oldest
-// first.
+// OutputLedger: records which outputs in the output arena the caller still holds, so that outputs
+// are released to the daemon oldest first.
 //
-// The daemon knows one release cursor only. An output released before an older one is held until
-// that one is released too. Owner: a Connection, under its mutex. Invariant: entries lie in the
-// order of their cursors; the oldest is never a released one.
+// The daemon has only one release cursor. If an output is released before an older output, the room
+// of the released output becomes free only when the older output is released. Owner: a Connection,
+// whose mutex guards the ledger. Invariant: entries are in the order of their cursors; the oldest
+// entry is not released.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +17,12 @@ class OutputLedger {
  public:
   OutputLedger();
 
-  // An output that ends at `release_cursor`, which is beyond every earlier one. Returns its ticket.
+  // Adds an output that ends at `release_cursor`, which is larger than the cursors of all earlier
+  // outputs. Returns the output's ticket.
   std::uint64_t Hold(std::uint64_t release_cursor);
 
-  // Lets an output go. The cursor that the daemon may be told now, if that has moved. Releasing a
-  // ticket twice, or one never given, changes nothing; false in `was_held` then.
+  // Releases an output. `cursor`: the new release cursor for the daemon, if it has changed. If the
+  // ticket was already released or never existed, Release has no effect and `was_held` is false.
   struct Released {
     bool was_held = false;
     std::optional<std::uint64_t> cursor;
@@ -37,8 +39,10 @@ class OutputLedger {
   Entry& At(std::uint64_t ticket) { return entries_[ticket & (entries_.size() - 1)]; }
   void Grow();
 
-  std::vector<Entry> entries_;  // a ring; its size is a power of two
-  std::uint64_t begin_ = 1;     // tickets [begin_, end_) are held or wait for older ones; 0 is none
+  std::vector<Entry> entries_;  // a ring buffer; its size is a power of two
+  // An output whose ticket is in [begin_, end_) is held, or was released while an older output was
+  // held; 0 is no ticket.
+  std::uint64_t begin_ = 1;
   std::uint64_t end_ = 1;
 };
 

@@ -51,7 +51,8 @@ void RequestTable::LeaveWindow(PendingRequest* request) {
 
 void RequestTable::Free(PendingRequest* request) {
   const auto index = static_cast<std::uint64_t>(request->id) & kIndexMask;
-  // Buffers are emptied and kept: the next request of this entry allocates nothing.
+  // Free clears the buffers of the entry but keeps their capacity, so that the next request in the
+  // entry need not allocate.
   request->id = RequestId{};
   request->is_abandoned = false;
   request->is_final = false;

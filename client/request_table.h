@@ -1,8 +1,9 @@
-// RequestTable: the requests of one connection that the daemon has not finished, or whose answer
-// nobody has taken yet.
+// RequestTable: the requests of one connection that have no final answer yet, or whose answers were
+// not taken yet.
 //
-// Owner: a Connection, under its mutex. An entry stays at its address until it is freed. Ids are
-// never used twice: a counter above, the entry's index below.
+// Owner: a Connection, whose mutex guards the table. An entry of the table stays at its address
+// until the entry is freed. Request ids are never reused: the high bits of an id are a counter, the
+// low bits are the index of the request's entry.
 #pragma once
 
 #include <cstddef>
@@ -10,39 +11,44 @@
 #include <memory>
 #include <vector>
 
-#include "shm/ids.h"
+#include "base/ids.h"
 #include "shm/verb_table.h"
 
 namespace kvd {
 
 enum class OutputMode : std::uint8_t {
-  kCollect,  // pieces are copied together and their arena space goes back at once
-  kInPlace,  // pieces stay where the daemon wrote them until the caller releases them
+  kCollect,  // outputs are copied into one buffer, and their arena space is released at once
+  kInPlace,  // outputs stay in the output arena until the caller releases them
 };
 
 struct PendingRequest {
   struct InPlacePiece {
     wire::Completion completion;
-    std::uint64_t ticket;  // of the OutputLedger; 0: no output
+    std::uint64_t ticket;  // ticket of the output in the OutputLedger; 0: no output
   };
 
   RequestId id{};
   OutputMode mode = OutputMode::kCollect;
-  bool is_abandoned = false;  // nobody will ask: what still comes is thrown away
-  bool is_final = false;      // `final` is the last completion
+  bool is_abandoned = false;  // true: all further answers to the request are discarded
+  bool is_final = false;      // the final answer has arrived; `final` is the last completion
   wire::Completion final{};
-  std::uint64_t piece_count = 0;     // completions so far
-  std::vector<std::byte> collected;  // outputs; of a failed request its message alone
-  std::vector<InPlacePiece> pieces;  // from `pieces_taken` on not taken yet
+  std::uint64_t piece_count = 0;  // number of completions received for the request
+  // The outputs of all completions, concatenated; for a failed request only the error message.
+  std::vector<std::byte> collected;
+  // Pieces that have arrived; the caller has taken the first `pieces_taken` of them.
+  std::vector<InPlacePiece> pieces;
   std::size_t pieces_taken = 0;
 
-  // To send it again.
+  // The submission and the payload with which the request is sent again after a lost connection.
   wire::Submission submission{};
   std::vector<std::byte> payload;
   bool was_sent = false;
-  bool is_remembered = false;  // by the session's window: wire::VerbRow::is_remembered
-  bool is_in_window = false;   // of those: sent, and without a final answer yet
-  std::uint32_t received = 0;  // wire::Submission's
+  // wire::VerbRow::is_remembered of the verb: the daemon records the request after it is applied.
+  bool is_remembered = false;
+  // True: `is_remembered` is set, and the request was sent and has no final answer yet.
+  bool is_in_window = false;
+  // The value for wire::Submission::received if the request is sent again.
+  std::uint32_t received = 0;
   TokenId last_token = 0;
 
   bool has_piece() const { return pieces_taken != pieces.size(); }
@@ -52,26 +58,27 @@ class RequestTable {
  public:
   static constexpr std::size_t kRequestsMax = 1u << 16;
 
-  // A fresh entry with a fresh id; null when kRequestsMax are in use.
+  // Adds an entry with a new request id and returns it; null if kRequestsMax entries are in use.
   PendingRequest* Add(OutputMode mode, bool is_remembered = false);
-  // Null: no such request.
+  // Returns the entry with this id, or null if the table has no such request.
   PendingRequest* Find(RequestId id);
-  // REQUIRES: an entry of this table.
+  // REQUIRES: `request` is an entry of this table.
   void Free(PendingRequest* request);
 
-  // Ids from now on are larger than this one.
+  // Makes the ids of all entries that are added later larger than `request`.
   void BeginAfter(std::uint64_t request) { counter_ = request / kRequestsMax; }
-  // Those that are not final, in the order of their ids.
+  // Returns the requests without a final answer, in the order of their ids.
   std::vector<PendingRequest*> Unanswered() const;
 
   std::size_t count() const { return entries_.size() - free_.size(); }
 
-  // Whether it may be sent: one more remembered request could push an answer out of the session's
-  // window that we do not have yet. Those that are in it fit.
+  // Returns whether the request may be sent. The daemon records only kAppliedMax remembered
+  // requests of a session, so sending one more request could remove the record of a request whose
+  // answer was not received yet. A request that is already in the window may always be sent again.
   bool FitsWindow(const PendingRequest& request) const {
     return !request.is_remembered || request.is_in_window || window_count_ < layout::kAppliedMax;
   }
-  // When it is sent, and when its final answer has come.
+  // EnterWindow is called when the request is sent, LeaveWindow when its final answer has arrived.
   void EnterWindow(PendingRequest* request);
   void LeaveWindow(PendingRequest* request);
 

@@ -1,16 +1,17 @@
-// Started: a request of any verb that was submitted without waiting, by the type of its arguments.
+// Started: a submitted request of any verb, typed by its arguments.
 //
-// Move-only; keeps its session alive. Destroying it before its end cancels it. One thread at a time.
-// For an event loop: Connection::OpenEventDescriptor and WaitAny with request().
+// A Started is move-only and keeps its session alive. The destructor cancels the request if the
+// request has not ended. A Started is used by one thread at a time. In an event loop, use
+// Connection::OpenEventDescriptor and WaitAny with request().
 #pragma once
 
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "client/connection.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 #include "shm/verb_table.h"
 
 namespace kvd {
@@ -35,7 +36,7 @@ class Started {
   }
 
   RequestId request() const { return request_; }
-  // Waits for the answer. Errors: the verb's, which end it; kTimeout (wait again).
+  // Waits for the answer. Errors: those of the verb, which end the request; kTimeout (wait again).
   Result<Reply> Finish(Connection::Timeout timeout) {
     std::vector<std::byte> output;
     const Result<wire::Completion> completion = connection_->Finish(request_, timeout, &output);
@@ -47,7 +48,7 @@ class Started {
     return wire::ReadReply<Reply>(wire::kRowOf<Args>.name, *completion, output);
   }
   Result<Reply> Finish() { return Finish(connection_->call_timeout()); }
-  // The request continues and is known by its id alone (Connection::Finish).
+  // Returns the request id for Connection::Finish; the destructor then does not cancel the request.
   RequestId Detach() { return std::exchange(request_, RequestId{}); }
 
  private:

@@ -1,4 +1,4 @@
-// What the client's calls take and return, as plain values.
+// Argument and result types of the client's calls, as plain values.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "shm/error.h"
-#include "shm/ids.h"
+#include "base/error.h"
+#include "base/ids.h"
 #include "shm/piece_codec.h"
 #include "shm/sampling_params.h"
 #include "shm/verb_table.h"
@@ -17,9 +17,9 @@
 namespace kvd {
 
 struct ForkInfo {
-  std::uint64_t engine_ns = 0;   // spent in the daemon's engine
-  std::uint64_t cell_count = 0;  // in each fork
-  // Recurrent models, where no checkpoint is at that cell: tokens computed again for its state.
+  std::uint64_t engine_ns = 0;   // time in the daemon's engine
+  std::uint64_t cell_count = 0;  // number of cells of each fork
+  // Number of tokens computed again, if a recurrent model has no checkpoint after cell_count cells.
   std::uint64_t tokens_replayed = 0;
 };
 
@@ -37,13 +37,14 @@ struct Snapshot {
   std::uint64_t age_ms = 0;
 };
 
-// Numbers of a text: [row_count, width]; one row, or one for each token (models without pooling).
-// What a sequence's decoder attends to.
+// The encoded text that a sequence's decoder attends to.
 struct EncodedText {
   std::uint64_t token_count = 0;
-  std::optional<TokenId> start_token{};  // that decoding starts with, where the model names one
+  std::optional<TokenId> start_token{};  // token with which decoding starts; nullopt: none
 };
 
+// The embedding of a text, [row_count, width]: one row, or one row for each token if the model does
+// no pooling.
 struct TextEmbedding {
   std::vector<float> values;
   std::size_t row_count = 0;
@@ -59,90 +60,106 @@ struct RoundTrip {
 
 struct SaveOptions {
   bool with_logits = true;
-  bool tokens_only = false;  // small; loading computes them again, at positions 0, 1, ...
+  // True: no cells are saved; loading computes the tokens again, at positions 0, 1, ...
+  bool tokens_only = false;
   bool is_packed = true;
-  bool q8_rows = false;  // K and V as q8_0
+  bool q8_rows = false;  // true: K and V are converted to q8_0
   bool replaces = false;
 };
 
 struct SaveInfo {
-  std::uint64_t file_bytes = 0;      // 0 where the size alone was asked for
-  std::uint64_t unpacked_bytes = 0;  // of a file in which nothing is packed
+  std::uint64_t file_bytes = 0;      // size of the written file; 0 if only the size was requested
+  std::uint64_t unpacked_bytes = 0;  // size of the file if nothing is compressed
   std::uint64_t cell_count = 0;
 };
 
 struct LoadedSequence {
   SequenceHandle handle = SequenceHandle::kNone;
   std::uint64_t cell_count = 0;
-  bool is_converted = false;  // from k_type and v_type to the types of the pool
-  bool is_computed = false;   // tokens alone were saved
+  // True: the rows were converted from k_type and v_type to the types of the pool.
+  bool is_converted = false;
+  bool is_computed = false;  // true: only tokens were saved, and loading computed their cells
   std::string k_type;
   std::string v_type;
-  bool has_sampler = false;  // of its last generation: wire::kResumeSampler goes on with it
+  // True: a generation with wire::kResumeSampler can resume the saved sampler.
+  bool has_sampler = false;
 };
 
-// A saved file that was loaded. Where tokens alone were saved, they are still to be decoded, at
-// positions 0, 1, ...; none: the sequence has its cells.
+// A loaded file. Sequences that were saved as tokens only must still be decoded, at positions 0, 1,
+// ...
 struct LoadedFile {
   std::vector<LoadedSequence> sequences;
-  std::vector<std::vector<TokenId>> tokens;  // of each
+  // For each sequence, the tokens to decode; the list is empty if the sequence was loaded with its
+  // cells.
+  std::vector<std::vector<TokenId>> tokens;
 };
-// Error: kCorrupt.
+// Converts the reply of kLoad or kImportState. Error: kCorrupt.
 Result<LoadedFile> ReadLoaded(const wire::LoadReply& reply);
 
-// Which llama.cpp reads a state file that is written.
+// The version of llama.cpp that a written state file is for.
 enum class LlamaFileLayout : std::uint16_t { k2025 = 2025, k2026 = 2026 };
 
-// How sequences become a state file of llama.cpp. Types: their ggml numbers (f32 0, f16 1, q8_0 8,
-// bf16 30), or wire::kPoolType.
+// Options for writing a state file of llama.cpp. Types are ggml's numbers (f32 0, f16 1, q4_0 2,
+// q8_0 8, bf16 30) or wire::kPoolType.
 struct LlamaFileOptions {
-  bool is_session = false;       // of any number of sequences; else of one
-  bool is_v_transposed = false;  // what llama.cpp without flash attention reads
+  // True: a session file with any number of sequences; false: a sequence file.
+  bool is_session = false;
+  bool is_v_transposed = false;  // true: V is written for llama.cpp without flash attention
   std::uint8_t k_type = wire::kPoolType;
   std::uint8_t v_type = wire::kPoolType;
   LlamaFileLayout layout = LlamaFileLayout::k2026;
-  // Of 2026: streams of the cache that will read the file: 1 where its sequences share one buffer
-  // (kv_unified), else as many as it has sequences.
+  // Only for k2026: the number of streams of the llama.cpp cache that will read the file. `streams`
+  // is 1 if the sequences of that cache share one buffer (kv_unified), else the cache's number of
+  // sequences.
   std::uint16_t streams = 1;
-  bool is_unrotated = false;  // of 2026: quantised heads as with LLAMA_ATTN_ROT_DISABLE
+  // Only for k2026: true if the llama.cpp that will read the file has LLAMA_ATTN_ROT_DISABLE set.
+  bool is_unrotated = false;
 };
 
-// Which sequences of a file are wanted, and how it was written.
+// Options for reading a state file of llama.cpp: which sequences are read, and how the file was
+// written.
 struct LlamaReadOptions {
   static constexpr std::int32_t kOnlySequence = -1;
   static constexpr std::int32_t kEverySequence = -2;
-  std::int32_t sequence_id = kOnlySequence;  // of a session, or one of the two above
-  bool is_unrotated = false;                 // quantised heads are not rotated
+  // A sequence id of a session file, or kOnlySequence or kEverySequence.
+  std::int32_t sequence_id = kOnlySequence;
+  // True: the quantised heads in the file are not rotated.
+  bool is_unrotated = false;
 };
 
-// A sequence that was made of a file of llama.cpp.
+// A sequence that was created from a state file of llama.cpp.
 struct ImportedSequence {
   SequenceHandle handle = SequenceHandle::kNone;
   std::uint32_t cell_count = 0;
-  std::uint32_t tokens_left_out = 0;  // of the file: behind the last cell
-  std::uint32_t cells_left_out = 0;   // of the file: behind the last token
-  bool is_converted = false;          // K or V had another type than the pool's
+  // Number of tokens of the file that have no cell and are left out.
+  std::uint32_t tokens_left_out = 0;
+  // Number of cells of the file that have no token and are left out.
+  std::uint32_t cells_left_out = 0;
+  bool is_converted = false;  // true: K or V has another type in the file than in the pool
 };
 
-// Changing what another session of the same user owns, or replacing a name.
+// Force::kYes: the request may change sequences of the user's other sessions, or replace an
+// existing name.
 enum class Force : bool { kNo, kYes };
 
-// A flag of a submission, or none.
+// Returns `flag` if is_wanted, else 0.
 constexpr std::uint16_t FlagIf(bool is_wanted, wire::SubmissionFlags flag) {
   return is_wanted ? static_cast<std::uint16_t>(flag) : std::uint16_t{0};
 }
 
-// What to generate. Ranges: wire::GenerateParams.
+// The arguments of a generation. Ranges: wire::GenerateParams.
 struct GenerateOptions {
-  std::span<const TokenId> tokens;  // to append first; at least one
-  std::optional<Pos> pos{};         // of the first; none: the sequence's next position
-  std::int32_t predict_max = -1;    // 0: only compute the prompt; -1: until an end token
+  std::span<const TokenId> tokens;  // tokens to append before sampling; at least one
+  std::optional<Pos> pos{};  // position of the first token; nullopt: the sequence's next position
+  // Number of tokens to sample; 0: only compute the prompt; -1: sample until an end token.
+  std::int32_t predict_max = -1;
   SamplingParams sampling = kDefaultSampling;
-  std::uint32_t logprob_count = 0;  // top n with each token
-  std::uint64_t seed = 0;           // 0: drawn by the daemon
+  std::uint32_t logprob_count = 0;  // number of top tokens reported with each token
+  std::uint64_t seed = 0;           // seed of the sampler; 0: the daemon chooses a seed
   std::uint32_t flags = 0;          // wire::GenerateFlags
-  bool wants_progress = false;      // pieces of kPieceProgress while the prompt is computed
-  bool shares_prefix = true;        // an empty sequence may begin with what others hold
+  // True: the daemon sends pieces of kPieceProgress while it computes the prompt.
+  bool wants_progress = false;
+  bool shares_prefix = true;  // true: a prompt for an empty sequence may reuse a prefix
   std::span<const wire::LogitBias> biases{};
   std::span<const std::string_view> stops{};
 };

@@ -1,10 +1,13 @@
 #include "client/whole_file.h"
+#include "base/text.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 
 namespace kvd {
@@ -25,14 +28,14 @@ Result<std::vector<std::byte>> ReadWholeFile(const std::string& path) {
   if (!file) return FailOpen(path);
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) return FailErrno(path);
-  if (!S_ISREG(status.st_mode)) return Fail(Code::kInvalidArgument, path + ": no regular file");
+  if (!S_ISREG(status.st_mode)) return Fail(Code::kInvalidArgument, path, ": not a regular file");
   std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
   std::size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t got = ::read(file.get(), bytes.data() + done, bytes.size() - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return FailErrno(path);
-    if (got == 0) break;  // it has become shorter
+    if (got == 0) break;  // another process has truncated the file after fstat
     done += static_cast<std::size_t>(got);
   }
   bytes.resize(done);
@@ -40,10 +43,17 @@ Result<std::vector<std::byte>> ReadWholeFile(const std::string& path) {
 }
 
 Result<WholeFileWriter> WholeFileWriter::Create(std::string path) {
-  std::string beside = path + "." + std::to_string(::getpid()) + ".tmp";
-  UniqueFd file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
-  if (!file) return FailOpen(beside);
-  return WholeFileWriter(std::move(path), std::move(beside), std::move(file));
+  // A temporary file of the chosen name exists already if another thread writes the same path, or
+  // if a process with the same id was killed while it wrote.
+  constexpr int kAttempts = 100;
+  static std::atomic<std::uint64_t> next_number = 0;
+  for (int attempt = 1;; ++attempt) {
+    std::string beside = Concat(path, ".", ::getpid(), "-", ++next_number, ".tmp");
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    UniqueFd file(::open(beside.c_str(), kFlags, 0666));
+    if (file) return WholeFileWriter(std::move(path), std::move(beside), std::move(file));
+    if (errno != EEXIST || attempt == kAttempts) return FailOpen(beside);
+  }
 }
 
 WholeFileWriter::~WholeFileWriter() {

@@ -1,4 +1,4 @@
-// Files of the user's that a call reads or writes as a whole.
+// Functions that read and write the user's files as a whole.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +7,18 @@
 #include <utility>
 #include <vector>
 
-#include "shm/error.h"
-#include "shm/unique_fd.h"
+#include "base/error.h"
+#include "base/unique_fd.h"
 
 namespace kvd {
 
-// A regular file's bytes. Errors: kNotFound, kPermission, kIo, kInvalidArgument (no regular file).
+// Reads a regular file. Errors: kNotFound, kPermission, kIo, kInvalidArgument (not a regular file).
 Result<std::vector<std::byte>> ReadWholeFile(const std::string& path);
 
-// A file that is written beside its place, synced, then renamed: there is the old file or the whole
-// new one. Destroyed before Commit, it leaves nothing behind. Movable; one thread.
+// A WholeFileWriter writes a temporary file in the folder of the path; Commit syncs the temporary
+// file and renames it to the path, so the path always has the old file or the complete new one.
+// If Commit was not called, the destructor removes the temporary file. A WholeFileWriter is movable
+// and is used by one thread at a time.
 class WholeFileWriter {
  public:
   // Errors: kNotFound, kPermission, kIo.
@@ -25,7 +27,7 @@ class WholeFileWriter {
   WholeFileWriter& operator=(WholeFileWriter&&) = delete;
   ~WholeFileWriter();
 
-  // Errors of both: kIo.
+  // Errors of Write and Commit: kIo.
   Status Write(std::span<const std::byte> bytes);
   Status Commit();
 
@@ -35,7 +37,7 @@ class WholeFileWriter {
 
   std::string path_;
   std::string beside_;
-  UniqueFd file_;  // none: committed, or moved from
+  UniqueFd file_;  // the temporary file; empty after Commit or after a move
 };
 
 }  // namespace kvd

@@ -1,9 +1,11 @@
-# Flags for all of our own code, ccache, sanitizers and the helper that declares a test.
+# Compiler flags for all targets of this repository, ccache, sanitizers, and the functions that
+# declare tests and fuzz targets.
 include(cmake/precompiled.cmake)
 
 find_program(KVD_CCACHE ccache)
 if(KVD_CCACHE)
-  if(KVD_PRECOMPILE)  # ccache serves what uses precompiled headers only if told so
+  # Without this setting ccache does not cache files that use precompiled headers.
+  if(KVD_PRECOMPILE)
     set(KVD_CCACHE env CCACHE_SLOPPINESS=pch_defines,time_macros ${KVD_CCACHE})
   endif()
   set(CMAKE_CXX_COMPILER_LAUNCHER ${KVD_CCACHE})
@@ -13,14 +15,17 @@ endif()
 add_library(kvd_flags INTERFACE)
 target_include_directories(kvd_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(kvd_flags INTERFACE -Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wconversion> -Werror
-  # One numeric form everywhere: a multiply-add is fused only where the source says so.
+  # All files have the same numeric form: a multiply-add is fused only where the source asks for it.
   -ffp-contract=off
-  # Clang need not know the warnings that are switched off for GCC; std::stable_sort of GCC 12's library uses what that
-  # library itself calls deprecated; a field that a designated initializer leaves out is meant to be its default; and GCC's
-  # -Wconversion for C++ leaves signs out. What a mutex guards is clang's to check (shm/thread_annotations.h).
+  # Flags for clang only. It does not know some warnings that are switched off for GCC.
+  # std::stable_sort of GCC 12's library uses a function which that library marks as deprecated. A
+  # field that a designated initializer omits is meant to have its default. GCC's -Wconversion for
+  # C++ does not cover signs. Clang checks what a mutex guards (base/thread_annotations.h).
   $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-warning-option;-Wno-deprecated-declarations;-Wno-missing-designated-field-initializers;-Wno-sign-conversion;-Wthread-safety>)
-# What bounds the harm of a fault that got past everything else (docs/security.md). Each can be left out, to measure what it costs
-# (bench/hardening_cost); tests/hardening fails without it. The sanitizers find more, and do not get along with fortified calls.
+# Hardening: flags that limit the harm of a bug (docs/security.md). Each can be switched off to
+# measure its cost (bench/hardening_cost); tests/hardening fails without it. Sanitizer builds leave
+# out FORTIFY, STACK_PROTECTOR, STACK_CLASH and CONTROL_FLOW: the sanitizers find more faults and do
+# not support fortified calls.
 foreach(part ASSERTIONS RELRO PIE FORTIFY STACK_PROTECTOR STACK_CLASH CONTROL_FLOW)
   option(KVD_HARDEN_${part} "Harden every binary with this (bench/README.md)" ON)
   mark_as_advanced(KVD_HARDEN_${part})
@@ -31,7 +36,7 @@ endif()
 if(KVD_HARDEN_PIE)
   include(CheckPIESupported)
   check_pie_supported()
-else()  # engine_rows can be built then; libkvd.so cannot
+else()  # without PIE, engine_rows can be built, but libkvd.so cannot
   set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
   add_compile_options(-fno-pie)
   add_link_options(-no-pie)
@@ -45,7 +50,8 @@ if(NOT KVD_SANITIZE)
   if(KVD_HARDEN_FORTIFY)
     set(KVD_FORTIFY -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
   endif()
-  set(KVD_NO_FORTIFY "SHELL:-U_FORTIFY_SOURCE")  # for tests, which are not optimised: glibc does not fortify them
+  # For tests: they are compiled without optimisation, and glibc fortifies only optimised code.
+  set(KVD_NO_FORTIFY "SHELL:-U_FORTIFY_SOURCE")
   add_compile_options(${KVD_FORTIFY}
     $<IF:$<BOOL:${KVD_HARDEN_STACK_PROTECTOR}>,-fstack-protector-strong,-fno-stack-protector>
     $<IF:$<BOOL:${KVD_HARDEN_STACK_CLASH}>,-fstack-clash-protection,-fno-stack-clash-protection>
@@ -55,10 +61,13 @@ if(KVD_SANITIZE)
   add_compile_options(-fsanitize=${KVD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${KVD_SANITIZE})
   if(KVD_SANITIZE MATCHES undefined)
-    # These double the time to compile, and a null pointer that is followed ends in AddressSanitizer's report anyway.
+    # These checks double the compile time, and AddressSanitizer reports a dereferenced null pointer
+    # anyway.
     add_compile_options(-fno-sanitize=null,vptr,object-size)
-    # One file of the instruction sets' kernels would take five minutes. The scalar ones, which are the same algorithms, keep
-    # all checks; here AddressSanitizer's are calls instead of code.
+    # With all checks, a single file of the instruction sets' kernels would take five minutes to
+    # compile. These kernels are compiled without the undefined-behaviour checks, and with
+    # AddressSanitizer's checks as calls instead of inline code. The scalar kernels implement the
+    # same algorithms and keep all checks.
     set(name $<TARGET_PROPERTY:NAME>)
     set(isa_kernels $<STREQUAL:${name},kvd_kernels_isa>)
     add_compile_options($<${isa_kernels}:-fno-sanitize=undefined>)
@@ -67,19 +76,22 @@ if(KVD_SANITIZE)
   endif()
 endif()
 
-# kvd_command_lines(SOURCES...): files that parse a command line with CLI11 and do nothing that takes time. Its templates take
-# three times as long to optimise as to compile.
+# kvd_command_lines(SOURCES...): compiles without optimisation. For files that parse a command line
+# with CLI11 and do nothing slow: optimising CLI11's templates takes three times as long as
+# compiling them.
 function(kvd_command_lines)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O0;-U_FORTIFY_SOURCE" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# kvd_test(NAME SOURCES... LIBS...): a GoogleTest binary run from the project's root, so that ../shared is found.
+# kvd_test(NAME SOURCES... LIBS... [TIMEOUT seconds]): a GoogleTest binary that runs in the
+# repository's root, where it finds the shared test data. The default timeout is 600 seconds.
 function(kvd_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE kvd_flags ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  # GoogleTest's macros take twice as long to optimise as to compile, and what is tested is in the libraries.
+  # Without optimisation: optimising GoogleTest's macros takes twice as long as compiling them, and
+  # the tested code is in the libraries.
   target_compile_options(${name} PRIVATE -O0 ${KVD_NO_FORTIFY})
   kvd_precompile(${name} tests ${KVD_PRECOMPILED_FOR_TESTS})
   if(NOT ARG_TIMEOUT)
@@ -90,10 +102,12 @@ function(kvd_test name)
     ENVIRONMENT "KVD_BIN=${CMAKE_BINARY_DIR}/bin")
 endfunction()
 
-# kvd_fuzz(NAME SOURCES... LIBS... [PARSES...]): a libFuzzer target X_fuzz, and kvd_fuzz_corpus(make_X_corpus ...): what writes its
-# seeds. tools/check/run_fuzz finds both by these names. PARSES: the files that the target is about, whose line coverage
-# tools/check/fuzz_long tells. The targets and the libraries that they are about count the edges that a run covers; the tests of
-# the same tree use the same libraries. KVD_COVERAGE is a tree of its own, which counts the lines of a corpus and fuzzes nothing.
+# kvd_fuzz(NAME SOURCES... LIBS... [PARSES...]): a libFuzzer target X_fuzz.
+# kvd_fuzz_corpus(make_X_corpus ...): the program that writes its seeds. tools/check/run_fuzz finds
+# both by these names. PARSES: the files that the target tests; tools/check/fuzz_long reports their
+# line coverage. The targets and the libraries that they test are instrumented to count covered
+# edges; the tests of the same build folder use the same libraries. KVD_COVERAGE is for a separate
+# build folder, which counts the lines that a corpus reaches and does not fuzz.
 option(KVD_COVERAGE "Count the lines that the fuzz targets reach (clang only)" OFF)
 set(KVD_FUZZ_ENGINE -fsanitize=fuzzer)
 set(KVD_FUZZ_COUNTERS -fsanitize=fuzzer-no-link)
@@ -104,7 +118,7 @@ if(KVD_COVERAGE)
 endif()
 if(KVD_BUILD_FUZZ)
   set(name $<TARGET_PROPERTY:NAME>)
-  set(counted kvd_shm kvd_state_form kvd_engine kvd_client)
+  set(counted kvd_base kvd_shm kvd_state_form kvd_engine kvd_client)
   add_compile_options("$<$<IN_LIST:${name},${counted}>:${KVD_FUZZ_COUNTERS}>")
 endif()
 function(kvd_fuzz_binary name)
@@ -114,7 +128,7 @@ function(kvd_fuzz_binary name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
 endfunction()
 function(kvd_fuzz_corpus name)
-  # Those of the tree that fuzzes write the seeds.
+  # A coverage build uses the seeds of the fuzz build, so it needs no seed writers.
   if(NOT KVD_COVERAGE)
     kvd_fuzz_binary(${name} ${ARGN})
   endif()
@@ -128,7 +142,7 @@ function(kvd_fuzz name)
   file(WRITE ${CMAKE_BINARY_DIR}/fuzz/${name}.parses "${parsed}\n")
 endfunction()
 
-# Libraries from the distribution, found once for everyone.
+# Libraries of the distribution that several targets use.
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED COMPONENTS json)
 find_package(CLI11 REQUIRED)

@@ -1,7 +1,9 @@
-// AcquiredSequence: a sequence that a verb is about to change. A retained one is its caller's from then
-// on, so that it is not evicted meanwhile; if the verb fails it is what it was.
+// AcquiredSequence: a sequence that a verb is about to change. The verb takes a retained sequence
+// over for its caller, so that the sequence is not evicted during the request. If the verb fails
+// without an effect, the sequence is given back to its previous owner as a retained sequence.
 //
-// Owner: the verb (io thread), then its computing request (engine thread). The memory outlives it.
+// Owner: the verb's handler (io thread), then the verb's computing request (engine thread). The
+// memory outlives the AcquiredSequence.
 #pragma once
 
 #include <utility>
@@ -12,8 +14,9 @@ namespace kvd {
 
 class AcquiredSequence {
  public:
-  AcquiredSequence() = default;  // of a sequence that was not retained: nothing is to be given back
-  // It was like that before it was taken over.
+  // Creates an AcquiredSequence for a sequence that was not retained: GiveBack then has no effect.
+  AcquiredSequence() = default;
+  // `before`: the record of the sequence as it was before the caller took the sequence over.
   AcquiredSequence(Memory& memory, const SequenceInfo& before)
       : memory_(&memory), before_(before) {}
   AcquiredSequence(AcquiredSequence&& other) noexcept
@@ -25,12 +28,13 @@ class AcquiredSequence {
   }
   ~AcquiredSequence() { GiveBack(); }
 
-  // The verb has succeeded.
+  // Keep is called when the verb has succeeded: the caller keeps the sequence.
   void Keep() { memory_ = nullptr; }
-  // The verb has failed, and left nothing.
+  // GiveBack is called when the verb has failed without changing the sequence: the sequence is
+  // retained again for its previous owner.
   void GiveBack() {
     if (memory_ == nullptr) return;
-    // kNotFound: dropped meanwhile.
+    // SetOwner returns kNotFound if the sequence was dropped in the meantime.
     (void)memory_->sequences().SetOwner(before_.handle, before_.owner, layout::kSequenceRetained,
                                         0);
     memory_ = nullptr;

@@ -1,9 +1,10 @@
-// A watch is one pending async_wait that its own handler renews. The state that the handler needs
-// is shared between handle and handler, so that destroying the handle while the handler is queued
-// leaves nothing dangling.
+// A watch of a descriptor is one pending async_wait; the handler of the async_wait starts the next
+// async_wait. The handle and the handler share the state that the handler needs, so destroying the
+// handle while the handler is queued leaves no dangling reference.
 #include "daemon/asio_loop.h"
 
-// ThreadSanitizer knows no fences; the loop's own mutex orders what Post hands over.
+// ThreadSanitizer does not support the fences that Asio uses by default, so a build with
+// ThreadSanitizer uses no fences. The loop's own mutex orders the calls given to Post.
 #ifdef __SANITIZE_THREAD__
 #define BOOST_ASIO_DISABLE_FENCED_BLOCK
 #endif
@@ -41,7 +42,7 @@ class Watch final : public IoLoop::Handle {
   explicit Watch(std::shared_ptr<WatchState> state) : state_(std::move(state)) {}
   ~Watch() override {
     state_->closed = true;
-    state_->stream.release();  // cancels the wait; the descriptor is the caller's
+    state_->stream.release();  // release cancels the wait; the caller keeps the descriptor
   }
 
  private:

@@ -1,7 +1,7 @@
 // AsioLoop: the IoLoop of the daemon's threads.
 //
-// Owner: main, one per thread. Run belongs to that thread, Stop may be called from any. Boost.Asio
-// is met in asio_loop.cc and nowhere else in the daemon.
+// Owner: main, which creates one loop per thread. The loop's thread calls Run; Stop may be called
+// from any thread. Only asio_loop.cc includes Boost.Asio.
 #pragma once
 
 #include "daemon/io_loop.h"
@@ -19,7 +19,7 @@ class AsioLoop final : public IoLoop {
                                               std::function<void()> due) override;
   void Post(std::function<void()> call) override;
 
-  // Until Stop. A Stop before it counts.
+  // Runs until Stop. A Stop that comes before Run makes Run return at once.
   void Run();
   void Stop();
 

@@ -1,4 +1,5 @@
 #include "daemon/client_process.h"
+#include "base/text.h"
 
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,11 +16,12 @@
 namespace kvd {
 namespace {
 
-// The 22nd field of /proc/PID/stat; 0: not known.
+// Returns the start time of the process, which is the 22nd field of /proc/PID/stat (proc(5)), or 0
+// if the start time is unknown.
 std::uint64_t StartOf(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::ifstream file(Concat("/proc/", pid, "/stat"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  // The second field, a name in brackets, may hold anything.
+  // The second field of /proc/PID/stat is a name in parentheses that may contain any characters.
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(text.substr(name_end + 1));
@@ -30,7 +32,8 @@ std::uint64_t StartOf(pid_t pid) {
   return std::strtoull(field.c_str(), nullptr, 10);
 }
 
-// Inode numbers of namespaces have 32 bits (struct ns_common of the kernel). 0: not known.
+// Returns the inode number of this process's pid namespace, or 0 if the number is unknown. Inode
+// numbers of namespaces have 32 bits (struct ns_common of the kernel).
 std::uint32_t OwnNamespace() {
   struct stat about{};
   if (::stat("/proc/self/ns/pid", &about) != 0) return 0;

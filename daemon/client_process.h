@@ -1,30 +1,34 @@
-// Which process a session's client is, told apart from a later one of the same number.
+// ClientProcess: identifies the process of a session's client, also after the kernel has given the
+// pid to another process.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
 
-#include "shm/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace kvd {
 
-// A process, told apart from a later one of the same number; all 0: not known.
+// A ClientProcess identifies a process by its pid and start time. If all members are 0, the process
+// is not known.
 struct ClientProcess {
   std::uint32_t pid = 0;
-  std::uint64_t start = 0;          // clock ticks since the boot
-  std::uint32_t pid_namespace = 0;  // in which the pid is one: its inode number
+  std::uint64_t start = 0;          // start time of the process, in clock ticks since the boot
+  std::uint32_t pid_namespace = 0;  // inode number of the pid namespace in which `pid` is valid
   friend bool operator==(const ClientProcess&, const ClientProcess&) = default;
 };
 
-// The process as it is now; all 0: it is not known (gone, or not ours to see).
+// Describes the running process `pid`. All members of the result are 0 if that process has ended or
+// is not visible to the daemon.
 ClientProcess DescribeProcess(pid_t pid);
 
 struct FoundProcess {
-  bool is_gone = false;  // for sure
-  UniqueFd pidfd;        // readable at its end; none where nothing is known of it
+  bool is_gone = false;  // true only if it is certain that the process has ended
+  // A descriptor that becomes readable when the process ends; empty if the process was not found.
+  UniqueFd pidfd;
 };
-// Of a process that an earlier daemon has described.
+// Looks for a process that an earlier daemon has described.
 FoundProcess FindProcess(const ClientProcess& process);
 
 }  // namespace kvd

@@ -4,14 +4,14 @@
 #include <cstring>
 #include <utility>
 
-#include "shm/check.h"
+#include "base/check.h"
 #include "shm/piece_codec.h"
 
 namespace kvd {
 namespace {
 
-// Error messages are cut to this: so they fit the smallest arena, and the pieces kept for small
-// answers.
+// Error messages are cut to kMessageBytesMax bytes, so that they fit into the smallest arena and
+// into the session's spare pieces for small answers.
 constexpr std::size_t kMessageBytesMax = 512;
 
 }  // namespace
@@ -34,7 +34,7 @@ RequestTag ComputingRequest::applied() const {
 }
 
 void ComputingRequest::OnCancel() {
-  EndWith({Code::kCancelled, "cancelled; what was committed stays"});
+  EndWith({Code::kCancelled, "cancelled; committed tokens stay"});
 }
 
 void ComputingRequest::EndWith(const Error& error) {

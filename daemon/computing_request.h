@@ -1,9 +1,10 @@
 // ComputingRequest: one request that computes (kDecode, kGenerate, kDivide, kEmbed, …) from its
-// submission to its final answer.
+// submission to its final answer. Each kind of request is one derived class.
 //
-// Owner: the scheduler; the engine thread runs it, other threads may only cancel it. Each kind is
-// one derived class. A request holds at most one piece that waits for room: while it does, it
-// computes nothing, and nobody else notices.
+// Owner: the scheduler. The engine thread runs the request; other threads may only cancel it. A
+// request holds at most one piece that waits for room in the client's segment. While a request
+// holds a piece that waits for room, the request computes nothing, and other requests are not
+// affected.
 //
 //   wanted_tokens ► Fill ► (the step) ► Finish ► Flush ► … ► finishing ► Flush ► ended
 #pragma once
@@ -16,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "daemon/acquired_sequence.h"
 #include "daemon/sequence_preparation.h"
 #include "daemon/session.h"
@@ -23,44 +26,49 @@
 #include "daemon/step_clock.h"
 #include "engine/engine.h"
 #include "engine/memory/append_promise.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 #include "shm/prefix_reuse.h"
 #include "shm/verb_table.h"
 
 namespace kvd {
 
-// Whose request it is and how to answer it.
+// The session that sent a request, and the data that an answer to the request needs.
 struct RequestOrigin {
   std::shared_ptr<Session> session;
   RequestId request{};
   wire::Verb verb{};
   bool wants_progress = false;  // kFlagProgress
-  SharedShare share{};          // for its copy of the payload
+  SharedShare share{};          // the share that counts the daemon's copy of the payload
 };
 
-// How a prompt that begins an empty sequence comes by its cells (PrefixSharing).
+// Data about how a prompt that begins an empty sequence gets its cells (PrefixSharing).
 class ComputingRequest;
 class PromptLoad;
 struct OpeningState {
-  // Given with the request: whose namespace it is, and whether it takes from others; if not,
-  // reuse.limit says why.
+  // The following members are set when the request is created: the namespace (uid and salt), and
+  // whether the prompt may take cells of other sequences (may_take). If may_take is false,
+  // reuse.limit gives the reason.
   std::uint32_t uid = 0;
   std::uint64_t salt = 0;
   bool may_take = false;
-  PrefixReuse reuse{};  // so far
+  PrefixReuse reuse{};  // the reused prefix: the cells that the prompt has taken so far
 
-  // Kept by the scheduler.
+  // Set by the scheduler.
   bool is_looked_up = false;
-  bool is_stalled = false;  // found no room for its output when it last could have computed
-  bool waits = false;       // for the leader
-  const ComputingRequest* leader = nullptr;  // an earlier request, to be compared only
-  std::size_t common = 0;   // tokens in common with the leader, without the prompt's last
-  std::size_t seen = 0;     // tokens that the leader held at the last look
-  std::size_t keep_at = 0;  // recurrent state is worth keeping there; 0: nowhere
-  bool asks_disk = false;   // what the disk has is to be looked up
+  bool is_stalled = false;  // true: the last call of Fill found no room for the request's output
+  bool waits = false;  // the request computes nothing because it waits for its leader or for `load`
+  // An earlier request that computes the same first tokens. The pointer `leader` is only compared,
+  // never dereferenced.
+  const ComputingRequest* leader = nullptr;
+  // Number of first tokens that the prompt has in common with the leader's, at most all but the
+  // prompt's last token.
+  std::size_t common = 0;
+  // Number of tokens of the leader's sequence when the leader was last checked.
+  std::size_t seen = 0;
+  // The number of the prompt's tokens after which the recurrent state is kept; 0: no state is kept.
+  std::size_t keep_at = 0;
+  bool asks_disk = false;  // true: the prompt cache must still be searched for the prompt
   std::uint32_t loads_begun = 0;
-  std::shared_ptr<PromptLoad> load;  // it waits for that; null: for none
+  std::shared_ptr<PromptLoad> load;  // the cache entry that the request waits for; null: none
 };
 
 class ComputingRequest {
@@ -74,75 +82,88 @@ class ComputingRequest {
 
   Session& session() const { return *origin_.session; }
   RequestId id() const { return origin_.request; }
-  // kNone: it works on none, or on all.
+  // Returns the sequence that the request works on. kNone: the request works on no sequence, or on
+  // all sequences.
   SequenceHandle sequence() const { return sequence_; }
 
-  // Any thread. The request ends soon with kCancelled; what was committed stays.
+  // Cancel may be called from any thread and makes the request end soon with kCancelled; committed
+  // tokens stay in the sequence.
   void Cancel() { cancelled_.store(true, std::memory_order_release); }
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
 
   // ---- engine thread
-  // The whole prompt while it is computed, if it began an empty sequence; else nothing.
+  // The functions from here on are called on the engine thread. opening_prompt returns the whole
+  // prompt if the request computes a prompt at the begin of an empty sequence, else an empty span.
   virtual std::span<const TokenId> opening_prompt() const { return {}; }
-  // Its tokens that the sequence holds.
+  // Returns how many of the prompt's tokens the sequence holds.
   virtual std::size_t opening_done() const { return 0; }
-  // The sequence holds the prompt's first `cells` now, fewer than all. REQUIRES: an opening prompt.
+  // Informs the request that the sequence holds the prompt's first `cells` tokens. REQUIRES:
+  // `cells` is less than the prompt's length. REQUIRES: opening_prompt() is not empty.
   virtual void SkipTo(std::size_t) {}
-  // Tokens it would compute next; 0: none now. 1 is a decode row.
+  // Returns the number of tokens that the request can compute in the next step. 0: the request
+  // computes nothing at the moment. 1: the token is a decode row.
   virtual std::size_t wanted_tokens() const = 0;
-  // Whether computing that many of them needs a row of the scheduler's own for logits.
+  // Returns whether computing `tokens` tokens needs one of the scheduler's scratch rows for logits.
   virtual bool needs_row(std::size_t tokens) const = 0;
-  // Fills `item` with at most tokens_max tokens; `row` as needs_row said, else null. False: no room
-  // for the output now.
+  // Fills `item` with at most tokens_max tokens. `row`: a scratch row if needs_row returns true,
+  // else null. Returns false if there is no room for the output at the moment.
   virtual bool Fill(std::size_t tokens_max, float* row, StepItem& item) = 0;
-  // Whether Finish will send the final answer itself, so that the sequence must be free before:
-  // whoever has read the answer may use it at once.
+  // Returns whether Finish will publish the final answer itself. If ends_with returns true, the
+  // scheduler releases the sequence before it calls Finish, because the client may use the sequence
+  // as soon as the client has read the answer.
   virtual bool ends_with(const StepItem&) const { return false; }
-  // Takes the step's outcome for the item that Fill filled last; `row` is the one that Fill was
-  // given.
+  // Finish takes the step's result for the item that Fill filled last. `row` is the row that was
+  // given to Fill.
   virtual void Finish(const StepItem& item, std::span<const float> row) = 0;
-  // Whether no other request may have the same sequence (or none) meanwhile.
+  // Returns whether no other request may work on the same sequence (or on kNone) at the same time.
   virtual bool excludes_others() const { return true; }
-  // What takes microseconds and computes nothing (drawing from logits that are kept): done between
-  // two steps, in every round. REQUIRES (RunAlone): runs_alone().
+  // RunAlone does work that takes microseconds and computes no tokens, such as drawing from kept
+  // logits. The scheduler calls RunAlone between two steps, in every round in which runs_alone() is
+  // true.
   virtual bool runs_alone() const { return false; }
   virtual void RunAlone(Engine&) {}
-  // Work that is no step and takes long (kDivide, kEncode, kEmbed, replays): tokens or cells of it
-  // that are left, as its kind counts them; 0: none now. Then wanted_tokens is 0.
+  // Returns the amount of long work that is left and is not part of a step (kDivide, kEncode,
+  // kEmbed, replays), in tokens or cells, depending on work_kind; 0: there is no such work at the
+  // moment. While work_left() is not 0, wanted_tokens() is 0.
   virtual std::size_t work_left() const { return 0; }
   virtual WorkKind work_kind() const { return WorkKind::kRewrite; }
-  // Does about `tokens` of it, at least a little. REQUIRES: work_left() > 0.
+  // Does about `tokens` units of the long work that work_left counts, and always makes progress.
+  // REQUIRES: work_left() > 0.
   virtual void DoWork(Engine&, std::size_t) {}
-  // Acts on Cancel, once; may ask for one more step if the client has seen a token that is not
-  // committed yet.
+  // The scheduler calls OnCancel once after Cancel was called. The request may take part in one
+  // more step if the client has seen a token that is not committed yet.
   virtual void OnCancel();
-  // Tokens drawn by Finish since the last call.
+  // Returns the number of tokens that Finish has drawn since the last call.
   virtual std::uint64_t TakeSampledCount() { return 0; }
 
   // Ends the request with an error.
   void EndWith(const Error& error);
-  // The same, for an error of its tokens: nothing of them stays, if the verb promises that.
+  // Ends the request with an error that occurred while its tokens were computed. A request that
+  // must leave its sequence unchanged on failure removes its appended tokens first.
   virtual void FailWith(const Error& error) { EndWith(error); }
-  // The final answer is known: the sequence is free for others.
+  // Returns whether the final answer is known; other requests may then use the sequence.
   bool finishing() const { return final_.has_value(); }
-  // Sends what waits. False: no room now.
+  // Sends the waiting piece and the final answer. Returns false if there is no room at the moment.
   bool Flush();
-  // The final answer was sent.
+  // Returns whether the final answer was sent.
   bool ended() const { return ended_; }
   bool waits_for_room() const { return piece_.has_value() || (final_.has_value() && !ended_); }
 
   OpeningState opening;
-  SequencePreparation preparation;  // of its sequence, for its next step
-  AppendPromise promise;            // for its tokens, once it is_admitted
+  SequencePreparation preparation;  // the preparation of the request's sequence for the next step
+  AppendPromise promise;  // the promise for the request's tokens; valid once is_admitted is set
   bool is_admitted = false;
-  // A retained sequence that it has taken over: what it was, if the request fails and leaves nothing.
+  // The retained sequence that the request has taken over. A retained sequence that was taken over
+  // is given back if the request fails without changing it.
   AcquiredSequence acquired;
-  bool has_appended = false;  // some of its tokens are committed
-  // Kept by the scheduler: OnCancel was called; it found no room in this round.
+  bool has_appended = false;  // true: some tokens of the request are committed
+  // The scheduler sets the following members. cancel_seen: OnCancel was called. stalled: the
+  // request found no room for its output in this round.
   bool cancel_seen = false;
   bool stalled = false;
-  bool has_begun_work = false;  // it may hold buffers, cells or state slots since
-  bool is_forgotten = false;    // the scheduler's maps have it no more
+  // True: the request may hold buffers, cells or state slots for its work.
+  bool has_begun_work = false;
+  bool is_forgotten = false;  // true: the request was removed from the scheduler's maps
 
  protected:
   struct Answer {
@@ -151,20 +172,21 @@ class ComputingRequest {
   };
 
   const RequestOrigin& origin() const { return origin_; }
-  // To be grown by what work allocates.
+  // Returns a share of amount 0 for the buffers that the request's work allocates; the work
+  // increases the share.
   Share ShareForWork() const { return {origin_.session->account(), Resource::kHeldBytes}; }
   wire::Completion MakeCompletion() const;
-  // Itself, as what it commits is marked.
+  // Returns the tag with which the memory marks this request's commits.
   RequestTag applied() const;
   bool has_piece() const { return piece_.has_value(); }
   void DropPiece() { piece_.reset(); }
-  // Keeps a piece to be sent by Flush. REQUIRES: !has_piece().
+  // Stores a piece that Flush will send. REQUIRES: !has_piece().
   void SetPiece(Answer piece) { piece_ = std::move(piece); }
   void SetFinal(Answer final) {
     acquired.Keep();
     final_ = std::move(final);
   }
-  // The final answer is this reply of its verb.
+  // Sets the final answer to `reply`.
   template <class Typed>
   void SetReply(Typed reply) {
     Answer answer{.completion = MakeCompletion(), .output = {}};
@@ -172,10 +194,11 @@ class ComputingRequest {
     answer.output = wire::TakeOutput(reply);
     SetFinal(std::move(answer));
   }
-  // The final answer has been published by other means (logits in place).
+  // Records that the final answer was already published without Flush (logits that were written in
+  // place).
   void SetEnded();
-  // A piece of kPieceProgress, if the client wants them and there is room: progress waits for
-  // nobody.
+  // Sends a piece of kPieceProgress if the client wants progress and there is room. TryProgress
+  // never waits.
   void TryProgress(std::uint64_t done, std::uint64_t total);
 
  private:

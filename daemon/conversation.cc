@@ -1,5 +1,6 @@
-// Pump: take and answer until nothing is left or something must wait; then say that we sleep, and
-// look once more.
+// Pump takes submissions and answers them until no submission is left or an answer must wait. Then
+// Pump sets the flag that tells the client that the daemon sleeps, and checks once more for new
+// submissions.
 #include "daemon/conversation.h"
 
 #include <sys/socket.h>
@@ -13,17 +14,20 @@
 namespace kvd {
 namespace {
 
-// Submissions of one client handled before others get their turn.
+// The largest numbers of submissions and payload bytes of one client that are handled before other
+// clients get their turn.
 constexpr int kBurst = 64;
 constexpr std::uint64_t kBurstBytes = 16 << 20;
-// A client whose submissions wait behind an answer that has no room is looked at this often: the
-// doorbell protocol has no word for "ring when you release, not when you submit".
+// Interval at which a conversation retries to send an answer for which there is no room while
+// submissions wait. The retry is timed because the doorbell protocol cannot ask a client to ring
+// only when it releases output and not when it submits.
 constexpr std::chrono::milliseconds kStalledRetry{10};
 constexpr std::size_t kPieceBytesMax = 256 << 10;
-// Of kCancels that were acted on while they waited; more than a client has reason to send.
+// Largest number of waiting kCancels that LookForCancels acts on: the entries of the largest
+// submission ring.
 constexpr std::size_t kActedOnMax = wire::kEntriesMax;
 
-// A call finds no memory: its request ends with that, and nothing else does.
+// Runs a worker's call. If the call runs out of memory, only the call's request fails (kNoSpace).
 Reply CallWith(WorkControl& control, const WorkCall& work) {
   try {
     if (const Status wanted = control.Continue(); !wanted) return ErrorReply(wanted.error());
@@ -33,7 +37,7 @@ Reply CallWith(WorkControl& control, const WorkCall& work) {
   }
 }
 
-// The request that the submission is to end; nothing if it is no kCancel.
+// Returns the request that the submission cancels, or nullopt if the submission is not a kCancel.
 std::optional<RequestId> CancelledBy(const wire::Submission& submission) {
   if (static_cast<wire::Verb>(submission.verb) != wire::Verb::kCancel) return std::nullopt;
   return wire::ReadArguments<wire::CancelArgs>(submission).request;
@@ -59,8 +63,8 @@ Conversation::Conversation(const Parts& parts, std::shared_ptr<Session> session)
 Conversation::~Conversation() { mailbox_->conversation = nullptr; }
 
 ssize_t Conversation::TakeBells() {
-  // One portion, so that a client that floods its socket gets no more than its turn. No control
-  // buffer: descriptors that a client smuggles in are dropped by the kernel.
+  // Only one buffer of bytes is read, so that a client that floods its socket does not delay other
+  // clients. recv has no control buffer, so the kernel drops descriptors that a client sends.
   std::array<std::byte, 4096> bells;
   const ssize_t got = ::recv(session_->socket(), bells.data(), bells.size(), MSG_DONTWAIT);
   const auto taken = std::span(bells).first(got > 0 ? static_cast<std::size_t>(got) : 0);
@@ -77,7 +81,8 @@ bool Conversation::HasSaidGoodbye() {
 void Conversation::OnReadable() {
   const ssize_t got = TakeBells();
   if (got == 0 || (got < 0 && errno == ECONNRESET)) {
-    return Close({Code::kDisconnected, said_goodbye_ ? "goodbye" : "hung up"});
+    return Close({Code::kDisconnected,
+                  said_goodbye_ ? "the client said goodbye" : "the client closed the connection"});
   }
   if (got < 0 && errno != EAGAIN && errno != EINTR) {
     return Close(FailErrno("recv").error());
@@ -93,7 +98,8 @@ void Conversation::Pump() {
     const Result<bool> worked = PumpOnce();
     if (!worked) return Close(worked.error());
     if (in_work_) {
-      // Its answer pumps again. Until then the client rings for what may be a kCancel.
+      // When the worker has the answer, Pump is called again. Until the worker has the answer, the
+      // client rings the doorbell for new submissions, because a new submission may be a kCancel.
       if (const Status looked = LookForCancels(); !looked) return Close(looked.error());
       const Result<bool> sleeps = session_->Sleep(/*answer_waits=*/false, submissions_seen_);
       if (!sleeps) return Close(sleeps.error());
@@ -101,7 +107,8 @@ void Conversation::Pump() {
       continue;
     }
     if (*worked && !pending_ && !session_->submission_waits()) {
-      // A full burst: others first.
+      // PumpOnce has handled a full burst, so other clients are handled before the next burst of
+      // this client.
       return parts_.pump_wanted(session_->id());
     }
     const bool stuck = pending_.has_value() || session_->submission_waits();
@@ -110,11 +117,11 @@ void Conversation::Pump() {
     if (*sleeps) return;
     if (stuck) {
       retry_ = parts_.loop.After(kStalledRetry, [this] { Pump(); });
-      // Room may have come between the look and the sleep.
+      // Room may have become free between the last check and the call of Sleep.
       if (const Status fresh = session_->Refresh(); !fresh) return Close(fresh.error());
       if (pending_ && !SendPending()) return;
       if (!pending_ && session_->submission_waits()) {
-        // The slot that a submission waits for.
+        // The completion slot that a submission waits for may have become free.
         const Result<bool> again = PumpOnce();
         if (!again) return Close(again.error());
         if (session_->submission_waits()) return;
@@ -182,7 +189,7 @@ void Conversation::HandleSubmission() {
     return Answer(std::move(*reply));
   }
   if (auto* const work = std::get_if<WorkCall>(&outcome)) return Queue(std::move(*work));
-  pending_.reset();  // the scheduler answers
+  pending_.reset();  // the scheduler, not the conversation, sends the answer of this request
 }
 
 void Conversation::Queue(WorkCall work) {
@@ -193,7 +200,7 @@ void Conversation::Queue(WorkCall work) {
       static_cast<RequestId>(pending_->completion.request),
       [work = std::move(work), mailbox = mailbox_, &loop = parts_.loop](WorkControl& control) {
         loop.Post([reply = CallWith(control, work), abandoned = work.abandoned, mailbox]() mutable {
-          // On the io thread again: the conversation cannot end while we look.
+          // The call runs on the io thread, so the conversation cannot end during the call.
           Conversation* const conversation = mailbox->conversation;
           if (conversation == nullptr || conversation->session_->closed()) {
             if (abandoned) abandoned();

@@ -1,10 +1,10 @@
-// Conversation: the io thread's side of one session: doorbells in, submissions handled in order,
-// answers out.
+// Conversation: the io thread's side of one session. The Conversation receives doorbells, handles
+// submissions in order and sends the answers.
 //
 // Owner: the server. io thread only. Answers of metadata verbs keep the order of their submissions:
-// while one waits for room in the client's segments, or for workers, the next submission stays in its
-// ring, and the client alone waits. A kCancel that waits there behind its request is acted on at
-// once, and answered in its turn.
+// while one answer waits for room in the client's segments or for a worker, the next submission
+// stays in the ring, so that only this client waits. A kCancel that waits in the ring behind the
+// request that it cancels takes effect at once; its answer is sent in the order of the submissions.
 #pragma once
 
 #include <functional>
@@ -23,9 +23,9 @@ namespace kvd {
 
 class Conversation {
  public:
-  // `closed` is called once, when the client has hung up or broken the protocol (`why` names how);
-  // the owner then destroys the conversation, not before the call returns. Everything given
-  // outlives the conversation.
+  // `closed` is called once, when the client has closed the connection or violated the protocol
+  // (`why` is the reason). After the call of `closed`, the owner destroys the conversation, but
+  // only when the call has returned. All objects referred to by Parts outlive the conversation.
   struct Parts {
     IoLoop& loop;
     Workers& workers;
@@ -33,62 +33,70 @@ class Conversation {
     Scheduler& scheduler;
     std::function<void(SessionId, const Error& why)> closed;
     std::function<void(SessionId)>
-        pump_wanted;  // posts a Pump for the session, if it is still there
+        // `pump_wanted` posts a call of Pump for the session, if the session still exists.
+        pump_wanted;
   };
 
   Conversation(const Parts& parts, std::shared_ptr<Session> session);
   ~Conversation();
 
   const std::shared_ptr<Session>& session() const { return session_; }
-  // The client will not come back; looks for what has not been read yet.
+  // Returns whether the client has sent the goodbye byte and so will not reconnect. HasSaidGoodbye
+  // reads the unread bytes of the socket.
   bool HasSaidGoodbye();
 
-  // Looks at everything the client may have done. Idempotent.
+  // Handles all submissions, released output and read completions of the client since the last
+  // call. Additional calls of Pump are harmless.
   void Pump();
 
  private:
-  // An answer on its way.
+  // An answer whose output is not sent completely.
   struct Pending {
     wire::Completion completion{};
     std::vector<std::byte> output;
     std::size_t sent_bytes = 0;
     std::size_t piece_bytes = 0;
-    SharedShare share;  // null: the output is not counted yet
+    SharedShare share;  // the share that counts the output; null: the output is not counted yet
   };
-  // What workers may still hold when the conversation is over.
+  // A pointer to the conversation for the calls of workers, which may end after the conversation
+  // has ended; the pointer is null when the conversation has ended.
   struct Mailbox {
     Conversation* conversation = nullptr;
   };
 
-  // Takes a portion of the bells that have come; what recv(2) returned.
+  // Reads a portion of the doorbells that have arrived. Returns the result of recv(2).
   ssize_t TakeBells();
   void OnReadable();
-  // One look; true if anything was done.
+  // Handles a limited number of submissions. Returns true if the limit was reached, so that more
+  // submissions may be waiting.
   Result<bool> PumpOnce();
-  // The next submission, unless none can be taken now.
+  // Takes the next submission. Returns false if no submission can be taken at the moment.
   Result<bool> TakeSubmission();
   void HandleSubmission();
-  // Has workers make the call.
+  // Queues the call for the workers.
   void Queue(WorkCall work);
-  // Looks through the submissions that wait for kCancels of the request that is in work.
+  // Searches the waiting submissions for kCancels of the request that a worker is running.
   Status LookForCancels();
-  // Whether it is a kCancel that LookForCancels has acted on; forgets it.
+  // Returns whether the submission is a kCancel that LookForCancels has acted on, and removes the
+  // cancelled request from acted_on_.
   bool TakeActedOn(const wire::Submission& submission);
   void Answer(Reply reply);
-  // Counts what waits of the answer; in its place, if it is too much, the error.
+  // Counts the unsent output for the client's owner. If the output exceeds the owner's share, the
+  // answer is replaced by the error kNoSpace.
   void TakeShareOfPending();
-  bool SendPending();  // true: nothing waits any more
+  bool SendPending();  // returns true if the whole answer is sent
   void Close(const Error& why);
 
   const Parts parts_;
   const std::shared_ptr<Session> session_;
   const std::shared_ptr<Mailbox> mailbox_;
   ReceivedSubmission received_;
-  Share received_share_;  // for its payload
+  Share received_share_;  // the share that counts the payload of received_
   std::optional<Pending> pending_;
-  bool in_work_ = false;                // pending_ awaits its contents
-  std::uint32_t submissions_seen_ = 0;  // by LookForCancels, of those that wait
-  // Targets of kCancels that wait in the ring and were acted on.
+  bool in_work_ = false;  // true: a worker computes the answer in pending_
+  // Number of waiting submissions that LookForCancels has read.
+  std::uint32_t submissions_seen_ = 0;
+  // The requests named by kCancels that still wait in the ring and were acted on.
   std::vector<RequestId> acted_on_;
   bool closed_ = false;
   bool said_goodbye_ = false;

@@ -1,60 +1,39 @@
-// A chunk's rows: kAll: one per token; kLast: one, in the chunk that holds the last token; kNone:
-// none. The chunk that ends the tokens is answered finally, the others that have rows with kMore.
+// A chunk is the tokens of the request in one step. The number of a chunk's rows of logits is: with
+// kAll, one row per token; with kLast, one row in the chunk with the last token and no row in other
+// chunks; with kNone, no rows. The last chunk is sent as the final answer. Each earlier chunk that
+// has rows is sent as a piece (kMore).
 #include "daemon/decode_request.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd {
 
 DecodeRequest::DecodeRequest(RequestOrigin origin, SequenceHandle sequence, Pos pos,
                              std::vector<TokenId> tokens, wire::LogitsWanted wanted,
                              std::uint32_t vocab_size, const DecodeResumption& resumption)
-    : ComputingRequest(std::move(origin), sequence),
+    : AppendingRequest(std::move(origin), sequence),
       pos_(pos),
       tokens_(std::move(tokens)),
       wanted_(wanted),
       row_bytes_(std::size_t{vocab_size} * sizeof(float)),
       done_(resumption.done) {
   if (resumption.lost > 0) {
-    take_back_.emplace(this->sequence(), Pos{pos_.value + static_cast<std::int32_t>(done_)});
-  } else if (left() == 0) {  // without logits: all is said
+    TakeBackFrom(Pos{pos_.value + static_cast<std::int32_t>(done_)});
+  } else if (left() == 0) {  // all tokens are computed already, and no logits are wanted
     SetReply(wire::DecodeReply{.sequence = this->sequence(), .cells = done_});
   }
 }
 
 std::span<const TokenId> DecodeRequest::opening_prompt() const {
-  if (pos_ != Pos{0} || left() == 0 || failure_) return {};
+  if (pos_ != Pos{0} || left() == 0 || has_failed()) return {};
   return tokens_;
 }
 
-std::size_t DecodeRequest::wanted_tokens() const { return finishing() || take_back_ ? 0 : left(); }
-
-void DecodeRequest::DoWork(Engine& engine, std::size_t tokens) {
-  const Result<bool> is_done = take_back_->Advance(engine, tokens);
-  if (is_done && !*is_done) return;
-  take_back_.reset();
-  if (failure_) {
-    // A sequence that is gone has nothing to be taken back.
-    const bool is_back = is_done || is_done.error().code == Code::kNotFound;
-    if (is_back) has_appended = false;
-    if (!is_back) failure_->message += "; what was appended stays: " + is_done.error().message;
-    return EndWith(*failure_);
-  }
-  if (!is_done) EndWith(is_done.error());
-}
-
-void DecodeRequest::FailWith(const Error& error) {
-  if (done_ == 0) return EndWith(error);
-  failure_ = error;
-  take_back_.emplace(sequence(), pos_);
-}
-
-void DecodeRequest::OnCancel() {
-  take_back_.reset();
-  ComputingRequest::OnCancel();
+std::size_t DecodeRequest::wanted_tokens() const {
+  return finishing() || takes_back() ? 0 : left();
 }
 
 bool DecodeRequest::Fill(std::size_t tokens_max, float*, StepItem& item) {
@@ -63,7 +42,7 @@ bool DecodeRequest::Fill(std::size_t tokens_max, float*, StepItem& item) {
   if (wanted_ == wire::LogitsWanted::kAll) rows = tokens;
   if (wanted_ == wire::LogitsWanted::kLast && tokens == left()) rows = 1;
   if (rows > 0) {
-    // Fewer rows than tokens may have room: then fewer tokens are computed.
+    // If the output arena has room for fewer rows than wanted, the step computes fewer tokens.
     space_ = session().ReserveLogits(row_bytes_, rows, /*more_follows=*/tokens < left());
     if (!space_) return false;
     if (space_->rows < rows) tokens = space_->rows;
@@ -73,7 +52,9 @@ bool DecodeRequest::Fill(std::size_t tokens_max, float*, StepItem& item) {
   item.pos = Pos{pos_.value + static_cast<std::int32_t>(done_)};
   item.tokens = std::span(tokens_).subspan(done_, tokens);
   item.first_logits_row = tokens - rows;
-  // The end of a prompt; a client that decodes token by token is in the middle of its answer.
+  // The recurrent state is kept at the end of a prompt. A request of one token is assumed to come
+  // from a client that decodes its answer token by token, so no state is kept after a request of
+  // one token.
   item.keeps_state = tokens == left() && tokens_.size() > 1;
   item.applied = applied();
   item.logits = rows > 0 ? reinterpret_cast<float*>(space_->piece.bytes.data()) : nullptr;
@@ -85,10 +66,10 @@ void DecodeRequest::Finish(const StepItem& item, std::span<const float>) {
   if (!item.status) {
     if (space) session().AbandonLogits(*space);
     if (!cancelled()) return FailWith(item.status.error());
-    return EndWith({Code::kCancelled, "cancelled; what was committed stays"});
+    return EndWith({Code::kCancelled, "cancelled; committed tokens stay"});
   }
   done_ += item.tokens.size();
-  // Rows are counted among those wanted: with kLast there is one, row 0.
+  // row_first counts wanted rows: with kLast there is only row 0.
   const bool wants_all = wanted_ == wire::LogitsWanted::kAll;
   const wire::DecodeReply reply{.sequence = sequence(),
                                 .cells = done_,

@@ -1,29 +1,32 @@
-// DecodeRequest: kDecode: tokens in, logits written by the last product directly into the client's
-// results segment.
+// DecodeRequest: kDecode, which computes tokens and returns logits. The last matrix product writes
+// the logits directly into the client's result segment.
 //
-// Room for the rows is reserved before each step; as many tokens are computed as rows have room, so
-// that outputs larger than the arena come in pieces.
+// A DecodeRequest reserves room for the rows of logits before each step. Each step computes as many
+// tokens as there is room for rows, so outputs larger than the arena are sent in pieces.
 #pragma once
 
 #include <optional>
 #include <vector>
 
+#include "daemon/appending_request.h"
 #include "daemon/computing_request.h"
-#include "daemon/take_back.h"
 
 namespace kvd {
 
-// Where a request goes on that was sent again: the first `done` tokens are computed and their rows,
-// if wanted, with the client; of the `lost` behind them the rows went nowhere.
+// The point from which a retried request resumes. The first `done` tokens are computed, and the
+// client has received the rows of logits of these tokens if it wanted rows. The next `lost` tokens
+// are computed, but the client has not received their rows, so the `lost` tokens are computed
+// again.
 struct DecodeResumption {
   std::size_t done = 0;
   std::size_t lost = 0;
 };
 
-class DecodeRequest final : public ComputingRequest {
+class DecodeRequest final : public AppendingRequest {
  public:
-  // `pos`: of the first token. REQUIRES: tokens not empty and in range; one row fits the arena
-  // unless `wanted` is kNone; something is left to compute or nothing is wanted.
+  // `pos`: position of the first token. REQUIRES: tokens is not empty and in range; one row fits
+  // into the arena or `wanted` is kNone; at least one token is left to compute or `wanted` is
+  // kNone.
   DecodeRequest(RequestOrigin origin, SequenceHandle sequence, Pos pos, std::vector<TokenId> tokens,
                 wire::LogitsWanted wanted, std::uint32_t vocab_size,
                 const DecodeResumption& resumption = {});
@@ -38,29 +41,27 @@ class DecodeRequest final : public ComputingRequest {
     return item.status && item.tokens.size() == left();
   }
   void Finish(const StepItem& item, std::span<const float> row) override;
-  std::size_t work_left() const override { return take_back_ ? take_back_->tokens_left() : 0; }
-  WorkKind work_kind() const override { return WorkKind::kReplay; }
-  void DoWork(Engine& engine, std::size_t tokens) override;
-  void OnCancel() override;
-  void FailWith(const Error& error) override;
 
  private:
+  std::optional<Pos> FirstAppended() const override {
+    return done_ == 0 ? std::nullopt : std::optional(pos_);
+  }
   std::size_t left() const { return tokens_.size() - done_; }
 
   const Pos pos_;
   const std::vector<TokenId> tokens_;
   const wire::LogitsWanted wanted_;
   const std::size_t row_bytes_;
-  std::size_t done_ = 0;                       // tokens committed, or taken
-  std::optional<TakeBack> take_back_;          // before anything is computed, or after failure_
-  std::optional<Error> failure_;               // the answer, when what was appended is taken back
-  std::optional<Session::LogitsSpace> space_;  // of the step in progress
+  // Number of tokens that are committed or were taken from other sequences.
+  std::size_t done_ = 0;
+  std::optional<Session::LogitsSpace> space_;  // space for the logits of the step in progress
 };
 
-// kDivide: K rotated anew into fresh cells, some between two steps, and one commit at the end.
+// DivideRequest: kDivide. A DivideRequest writes rotated keys into new cells, in slices between
+// steps, with one commit at the end.
 class DivideRequest final : public ComputingRequest {
  public:
-  // cell_count: of the sequence, at most so many are rewritten.
+  // `cell_count`: the number of the sequence's cells; the request rewrites at most that many cells.
   DivideRequest(RequestOrigin origin, SequenceHandle sequence, PosRange range, std::int32_t divisor,
                 std::size_t cell_count);
 
@@ -77,7 +78,8 @@ class DivideRequest final : public ComputingRequest {
   const PosRange range_;
   const std::int32_t divisor_;
   const std::size_t cell_count_;
-  std::unique_ptr<CellWork> work_;  // null: not begun, or over
+  // The work of the request; null: the work has not begun, or has ended.
+  std::unique_ptr<CellWork> work_;
 };
 
 }  // namespace kvd

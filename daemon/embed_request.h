@@ -1,4 +1,4 @@
-// EmbedRequest: kEmbed: a text through the encoder, some of it between two steps of the others.
+// EmbedRequest: kEmbed: runs a text through the encoder, in slices between steps.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace kvd {
 
 class EmbedRequest final : public ComputingRequest {
  public:
-  // REQUIRES: CheckEmbed is content with the tokens; the rows fit one piece of the client's arena.
+  // REQUIRES: CheckEmbed accepts the tokens; the rows fit into one piece of the client's arena.
   EmbedRequest(RequestOrigin origin, std::vector<TokenId> tokens, bool normalizes);
 
   std::size_t wanted_tokens() const override { return 0; }
@@ -26,8 +26,9 @@ class EmbedRequest final : public ComputingRequest {
  private:
   const std::vector<TokenId> tokens_;
   const bool normalizes_;
-  Share buffers_;               // of the work
-  std::unique_ptr<EmbedWork> work_;  // null: not begun, or over
+  Share buffers_;  // the share that counts the memory of work_
+  // The work of the request; null: the work has not begun, or has ended.
+  std::unique_ptr<EmbedWork> work_;
 };
 
 }  // namespace kvd

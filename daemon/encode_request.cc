@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/encoder.h"
+#include "engine/forward/encoder.h"
 
 namespace kvd {
 

@@ -1,5 +1,5 @@
-// EncodeRequest: kEncode: the text that a sequence's decoder attends to, through the encoder, some of
-// it between two steps of the others, and one commit at the end.
+// EncodeRequest: kEncode: runs the text that a sequence's decoder attends to through the encoder,
+// in slices between steps, with one commit at the end.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@ namespace kvd {
 
 class EncodeRequest final : public ComputingRequest {
  public:
-  // start_token: that decoding starts with, or -1. REQUIRES: CheckEncode is content with the tokens.
+  // `start_token`: the token with which decoding starts, for the answer; -1: none. REQUIRES:
+  // CheckEncode accepts the tokens.
   EncodeRequest(RequestOrigin origin, SequenceHandle sequence, std::vector<TokenId> tokens,
                 TokenId start_token);
 
@@ -27,8 +28,9 @@ class EncodeRequest final : public ComputingRequest {
  private:
   const std::vector<TokenId> tokens_;
   const TokenId start_token_;
-  Share buffers_;                // of the work
-  std::unique_ptr<EngineWork> work_;  // null: not begun, or over
+  Share buffers_;  // the share that counts the memory of work_
+  // The work of the request; null: the work has not begun, or has ended.
+  std::unique_ptr<EngineWork> work_;
 };
 
 }  // namespace kvd

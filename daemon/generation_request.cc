@@ -1,12 +1,14 @@
-// States: prompt_left() > 0: computing the prompt; drawn_: a token waits to be computed; finish_:
-// that was the last.
+// A GenerationRequest is in one of three states. While prompt_left() > 0, the prompt is being
+// computed. While drawn_ is set, a drawn token must be computed. When finish_ is set, the last
+// token was drawn.
 #include "daemon/generation_request.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "shm/check.h"
+#include "base/check.h"
+#include "base/text.h"
 #include "shm/piece_codec.h"
 
 namespace kvd {
@@ -21,8 +23,9 @@ SamplerOptions SamplerOf(const wire::GenerateRequest& generate) {
                         .biases = generate.biases};
 }
 
-// The longest piece: a token's text behind what was held back of a character and of stop strings,
-// padded, and its log-probabilities.
+// The number of bytes of the longest piece: a header, a token, the token's text (padded) and the
+// token's log-probabilities. The text may include text that earlier pieces held back: the start of
+// a character or of a stop string.
 constexpr std::size_t kPieceBytesMax = sizeof(wire::GeneratePiece) + sizeof(TokenId) +
                                        TokenTable::kTokenBytesMax + wire::kStopBytesMax +
                                        2 * sizeof(std::uint32_t) +
@@ -52,8 +55,7 @@ Result<std::unique_ptr<GenerationRequest>> GenerationRequest::Create(
   for (const TokenId token : history) sampler.Accept(token);
   for (const TokenId token : generate.tokens) sampler.Accept(token);
   if (!generate.stops.empty() && vocabulary.kind() == Vocabulary::Kind::kNone) {
-    return Fail(Code::kNoTokenizer,
-                "stop strings: " + std::string(vocabulary.no_tokenizer_reason()));
+    return Fail(Code::kNoTokenizer, "stop strings: ", vocabulary.no_tokenizer_reason());
   }
   KVD_TRY(StopMatcher stops, StopMatcher::Create(std::move(generate.stops)));
   return std::unique_ptr<GenerationRequest>(new GenerationRequest(
@@ -66,7 +68,7 @@ GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequen
                                      const Vocabulary& vocabulary, Sampler sampler,
                                      StopMatcher stops, GenerationState state,
                                      std::optional<GenerationResumption> resumption)
-    : ComputingRequest(std::move(origin), sequence),
+    : AppendingRequest(std::move(origin), sequence),
       vocabulary_(vocabulary),
       params_(generate.params),
       prompt_(std::move(generate.tokens)),
@@ -87,7 +89,7 @@ GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequen
 }
 
 std::span<const TokenId> GenerationRequest::opening_prompt() const {
-  if (cells_held_ != 0 || prompt_left() == 0 || failure_) return {};
+  if (cells_held_ != 0 || prompt_left() == 0 || has_failed()) return {};
   return prompt_;
 }
 
@@ -98,7 +100,7 @@ void GenerationRequest::SkipTo(std::size_t cells) {
 }
 
 std::size_t GenerationRequest::wanted_tokens() const {
-  if (finishing() || has_piece() || runs_alone() || take_back_) return 0;
+  if (finishing() || has_piece() || runs_alone() || takes_back()) return 0;
   return prompt_left() > 0 ? prompt_left() : 1;
 }
 
@@ -127,7 +129,7 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
   item.first_logits_row = item.tokens.size() - (row != nullptr ? 1 : 0);
   item.logits = row;
   item.applied = applied();
-  // The ends of the prompt and of the answer.
+  // A generation keeps the recurrent state at the end of the prompt and at the end of the answer.
   item.keeps_state = recomputes_last()   ? false
                      : prompt_left() > 0 ? item.tokens.size() == prompt_left()
                                          : finish_.has_value();
@@ -137,7 +139,7 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
 void GenerationRequest::Finish(const StepItem& item, std::span<const float> row) {
   if (!item.status) {
     if (!cancelled()) return FailWith(item.status.error());
-    return EndWith({Code::kCancelled, "cancelled; what was committed stays"});
+    return EndWith({Code::kCancelled, "cancelled; committed tokens stay"});
   }
   if (recomputes_last()) {
     state_.scratch.Drop();
@@ -156,7 +158,7 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
     drawn_.reset();
     if (sampling_) state_.samplers->Put(sequence(), sampling_, sampler_.state().draw_count);
   }
-  if (cancelling_) return ComputingRequest::OnCancel();
+  if (cancelling_) return AppendingRequest::OnCancel();
   if (finish_) return Conclude();
   Draw(row);
 }
@@ -183,7 +185,9 @@ void GenerationRequest::CatchUp() {
     const Result<std::string> text = Take(token);
     if (!text) return EndWith(text.error());
     if (caught_up_ <= resumption_->streamed) continue;
-    // Without log-probabilities: a client that wants them is brought where it was instead.
+    // CatchUp streams a token of the earlier attempt without log-probabilities. If the client wants
+    // log-probabilities, ResumeGeneration has such tokens computed again, so CatchUp does not
+    // stream them.
     StreamToken({.token = token, .logprob = 0.0f}, *text);
     return;
   }
@@ -200,24 +204,13 @@ void GenerationRequest::EndCatchingUp() {
     Conclude();
   } else if (resumption_->take_back > 0) {
     const auto cells = static_cast<std::int32_t>(resumption_->take_back);
-    take_back_.emplace(sequence(), Pos{next_pos_.value - cells});
-    return;  // DoWork continues from here
+    TakeBackFrom(Pos{next_pos_.value - cells});
+    return;  // OnTakenBack continues the generation after the tokens are removed
   }
   resumption_.reset();
 }
 
-void GenerationRequest::DoWork(Engine& engine, std::size_t tokens) {
-  const Result<bool> is_done = take_back_->Advance(engine, tokens);
-  if (is_done && !*is_done) return;
-  take_back_.reset();
-  if (failure_) {
-    // A sequence that is gone has nothing to be taken back.
-    const bool is_back = is_done || is_done.error().code == Code::kNotFound;
-    if (is_back) has_appended = false;
-    if (!is_back) failure_->message += "; what was appended stays: " + is_done.error().message;
-    return EndWith(*failure_);
-  }
-  if (!is_done) return EndWith(is_done.error());
+void GenerationRequest::OnTakenBack() {
   next_pos_.value -= static_cast<std::int32_t>(resumption_->take_back);
   if (resumption_->drawn.empty()) {
     --prompt_done_;
@@ -227,10 +220,9 @@ void GenerationRequest::DoWork(Engine& engine, std::size_t tokens) {
   resumption_.reset();
 }
 
-void GenerationRequest::FailWith(const Error& error) {
-  if (prompt_done_ == 0 || prompt_left() == 0) return EndWith(error);
-  failure_ = error;
-  take_back_.emplace(sequence(), Pos{next_pos_.value - static_cast<std::int32_t>(prompt_done_)});
+std::optional<Pos> GenerationRequest::FirstAppended() const {
+  if (prompt_done_ == 0 || prompt_left() == 0) return std::nullopt;
+  return Pos{next_pos_.value - static_cast<std::int32_t>(prompt_done_)};
 }
 
 void GenerationRequest::Draw(std::span<const float> row) {
@@ -264,7 +256,7 @@ Result<std::string> GenerationRequest::Take(TokenId token) {
 }
 
 Result<std::string> GenerationRequest::TextOf(TokenId token) {
-  // A row may be longer than the vocabulary: what has no name has no text.
+  // A row of logits may be longer than the vocabulary; ids outside the vocabulary have no text.
   if (!vocabulary_.Contains(token)) return std::string();
   KVD_TRY(const std::string whole, detokenizer_.Push(token));
   std::string shown(stops_.Feed(whole));
@@ -286,12 +278,13 @@ void GenerationRequest::StreamToken(const SampledToken& drawn, std::string_view 
       .tokens = std::span(&drawn.token, 1),
       .text = text,
       .logprobs = logprobs};
-  // kPieceBytesMax fits; a piece that does not ends its request, not the daemon.
+  // A piece has at most kPieceBytesMax bytes, which fit into every arena. The check of the piece's
+  // size makes a larger piece an error of the request instead of a failed assertion.
   const std::size_t piece_bytes = wire::PieceBytes(view);
   if (piece_bytes > session().output_bytes_max()) {
-    return EndWith({Code::kNoSpace, "result arena: a piece has " + std::to_string(piece_bytes) +
-                                        " bytes, the arena " +
-                                        std::to_string(session().output_bytes_max())});
+    return EndWith(
+        {Code::kNoSpace, Concat("result arena: a piece has ", piece_bytes, " bytes, the arena has ",
+                                session().output_bytes_max())});
   }
   Answer piece{.completion = MakeCompletion(), .output = {}};
   piece.output.resize(piece_bytes);
@@ -321,14 +314,13 @@ void GenerationRequest::Conclude() {
 }
 
 void GenerationRequest::OnCancel() {
-  take_back_.reset();
-  // A token that the client has seen but that is not computed yet still becomes part of the
-  // sequence.
+  // If the client has seen a token that is not computed yet, the token is computed before the
+  // request ends, so that the token becomes part of the sequence.
   if (drawn_ && !has_piece() && !session().closed()) {
     cancelling_ = true;
     return;
   }
-  ComputingRequest::OnCancel();
+  AppendingRequest::OnCancel();
 }
 
 }  // namespace kvd

@@ -1,13 +1,14 @@
-// GenerationRequest: kGenerate: a prompt is computed, then tokens are drawn, streamed and computed
-// one by one.
+// GenerationRequest: kGenerate: computes a prompt, then draws, streams and computes tokens one by
+// one.
 //
-// Every drawn token is committed, the last one included: a token is streamed as soon as it is
-// drawn, and computed in the next step, without logits if it is the last. So what the client has
-// seen is what the sequence holds when the final answer comes, also after a cancel. An error while
-// the prompt is computed leaves the sequence as it was before the request, unless it cannot go back
-// (a window that has lost its first cells, no room to compute a state again): the message says so
-// then. An error later (a full pool) leaves what is committed, which may lack the last token that
-// the client has seen.
+// Every drawn token is committed, including the last one. A token is streamed as soon as it is
+// drawn, and is computed in the next step; for the last token, the step computes no logits.
+// When the final answer comes, the sequence therefore holds exactly the tokens that the client has
+// seen, also after a cancel. An error during the prompt leaves the sequence as it was before the
+// request, unless the tokens cannot be removed (a sliding window has lost its first cells, or there
+// is no room to recompute a recurrent state); if so, the error message says that the tokens stay.
+// An error after the prompt (a full pool) leaves the committed tokens, which may lack the last
+// token that the client has seen.
 #pragma once
 
 #include <chrono>
@@ -17,22 +18,22 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/appending_request.h"
 #include "daemon/computing_request.h"
-#include "daemon/sampler_states.h"
-#include "daemon/take_back.h"
-#include "engine/sampler.h"
-#include "engine/stop_matcher.h"
+#include "daemon/kept_samplers.h"
+#include "engine/sampling/sampler.h"
+#include "engine/sampling/stop_matcher.h"
 #include "engine/vocabulary/streaming_detokenizer.h"
 #include "engine/vocabulary/vocabulary.h"
 #include "shm/payload_codec.h"
 
 namespace kvd {
 
-// A sequence that is gone with this object.
+// A ScratchSequence owns a sequence that is dropped when the ScratchSequence is destroyed.
 class ScratchSequence {
  public:
   ScratchSequence() = default;
-  // The memory outlives it.
+  // The memory outlives the ScratchSequence.
   ScratchSequence(Memory& memory, SequenceHandle handle) : memory_(&memory), handle_(handle) {}
   ScratchSequence(ScratchSequence&& other) noexcept
       : memory_(other.memory_), handle_(std::exchange(other.handle_, SequenceHandle::kNone)) {}
@@ -43,7 +44,8 @@ class ScratchSequence {
   }
   ~ScratchSequence() { Drop(); }
 
-  SequenceHandle handle() const { return handle_; }  // kNone: there is none
+  // Returns the sequence; kNone: there is no sequence.
+  SequenceHandle handle() const { return handle_; }
   void Drop() {
     const SequenceHandle handle = std::exchange(handle_, SequenceHandle::kNone);
     if (handle != SequenceHandle::kNone) (void)memory_->sequences().Drop(handle);
@@ -54,43 +56,51 @@ class ScratchSequence {
   SequenceHandle handle_ = SequenceHandle::kNone;
 };
 
-// Where a generation begins and what it leaves, beside its prompt.
+// The data with which a generation starts, in addition to its prompt, and the places where the
+// generation stores data at its end.
 struct GenerationState {
-  bool keeps_logits = false;       // of the prompt's last token, also if nothing is drawn, and the
-                                   // answer's last: models with recurrent state
-  std::vector<float> last_logits;  // kContinue: the first token is drawn from these
-  // kContinue where no logits are kept: the sequence without its last token, which is computed there
-  // for its logits.
+  // True for recurrent models: the logits of the prompt's last token, also if no token is drawn,
+  // and of the answer's last token are kept.
+  bool keeps_logits = false;
+  std::vector<float> last_logits;  // kContinue: the logits from which the first token is drawn
+  // Used for kContinue if no logits are kept: a fork of the sequence without the sequence's last
+  // token. The last token is computed in the fork to get the token's logits.
   ScratchSequence scratch{};
   TokenId last_token = 0;
   Pos last_pos{};
 
-  std::uint64_t draw_count = 0;       // kResumeSampler: drawn by the sampler before
-  SamplerStates* samplers = nullptr;  // null: nobody wants to know; outlives the request's steps
+  // With kResumeSampler: the number of tokens that the sampler has already drawn.
+  std::uint64_t draw_count = 0;
+  // The object that receives the sampler's state and outlives the request; null: the state is not
+  // stored.
+  KeptSamplers* samplers = nullptr;
 };
 
-// The parameters of a sampler instead of the request's own.
+// Replaces the sampling parameters of `generate` by those of `options`.
 void TakeSampler(const SamplerOptions& options, wire::GenerateRequest* generate);
 
-// Where a generation goes on that was sent again: what it has committed, and what of it its client
-// has.
+// The point from which a retried generation resumes: the tokens that the earlier attempt has
+// committed, and the number of these tokens that the client has received.
 struct GenerationResumption {
   std::size_t prompt_done = 0;
-  // Tokens drawn before, in order; all committed but the last one, where is_last_drawn.
+  // The tokens that the earlier attempt has drawn, in order. All tokens of `drawn` are committed,
+  // except the last one if is_last_drawn is true.
   std::vector<TokenId> drawn;
   bool is_last_drawn = false;
-  std::size_t streamed = 0;   // of those, with the client
-  std::size_t take_back = 0;  // last cells that are computed again, for the logits behind them
+  std::size_t streamed = 0;  // number of tokens of `drawn` that the client has received
+  // The number of last cells that are computed again, because the logits after their tokens were
+  // lost.
+  std::size_t take_back = 0;
 };
 
-class GenerationRequest final : public ComputingRequest {
+class GenerationRequest final : public AppendingRequest {
  public:
-  // `generate` has passed wire::ParseGenerate; `history` are the sequence's tokens that penalties
-  // look back at; `pos` is where the first prompt token goes; `cells_held` what the sequence holds
-  // already; of a `resumption`, `pos` is where the sequence ends now, and `cells_held` what it held
-  // before the request. `vocab_size` is the length of a row of logits, which may be more than the
-  // vocabulary has tokens. `vocabulary` outlives the request. Errors: ValidateSampling's, StopMatcher's,
-  // kNoTokenizer (stop strings without a tokenizer).
+  // `generate` has passed wire::ParseGenerate. `history`: the tokens of the sequence that penalties
+  // take into account. `pos`: the position of the first prompt token; with a `resumption`, the
+  // sequence's next position. `cells_held`: the cells that the sequence held before the request.
+  // `vocab_size`: the length of a row of logits, which may exceed the number of tokens in the
+  // vocabulary. `vocabulary` outlives the request. Errors: those of ValidateSampling and
+  // StopMatcher; kNoTokenizer (stop strings are given, but the model has no tokenizer).
   static Result<std::unique_ptr<GenerationRequest>> Create(
       RequestOrigin origin, SequenceHandle sequence, Pos pos, std::uint32_t cells_held,
       wire::GenerateRequest generate, std::span<const TokenId> history,
@@ -105,19 +115,12 @@ class GenerationRequest final : public ComputingRequest {
   bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;
   void Finish(const StepItem& item, std::span<const float> row) override;
   void OnCancel() override;
-  // The first draw of a generation without a prompt; catching up with what was drawn before.
+  // runs_alone returns true before the first draw of a generation without a prompt, and while the
+  // tokens of an earlier attempt are processed again.
   bool runs_alone() const override {
-    return (resumption_ || !state_.last_logits.empty()) && !has_piece() && !take_back_;
+    return (resumption_ || !state_.last_logits.empty()) && !has_piece() && !takes_back();
   }
   void RunAlone(Engine& engine) override;
-  // Taking back what is drawn again, or a prompt that has failed.
-  std::size_t work_left() const override {
-    return take_back_ && !finishing() ? take_back_->tokens_left() : 0;
-  }
-  WorkKind work_kind() const override { return WorkKind::kReplay; }
-  void DoWork(Engine& engine, std::size_t tokens) override;
-  // An error in the middle of the prompt: what the sequence holds of it is taken back.
-  void FailWith(const Error& error) override;
   std::uint64_t TakeSampledCount() override { return std::exchange(sampled_count_, 0); }
 
  private:
@@ -128,16 +131,21 @@ class GenerationRequest final : public ComputingRequest {
                     const Vocabulary& vocabulary, Sampler sampler, StopMatcher stops,
                     GenerationState state, std::optional<GenerationResumption> resumption);
 
+  std::optional<Pos> FirstAppended() const override;
+  void OnTakenBack() override;
   std::size_t prompt_left() const { return prompt_.size() - prompt_done_; }
   bool recomputes_last() const { return state_.scratch.handle() != SequenceHandle::kNone; }
   void Draw(std::span<const float> row);
-  // Takes a drawn token into account; its text. Sets finish_ if it is the last.
+  // Adds a drawn token to the sampler's history and the counts, and returns the text to show. Take
+  // sets finish_ if the token is the last one.
   Result<std::string> Take(TokenId token);
-  // Some of the tokens drawn before, up to the next one that has to be streamed. Then the rest, once.
+  // CatchUp processes tokens of the earlier attempt, up to and including the next token that has to
+  // be streamed. EndCatchingUp is called once, after all tokens of the earlier attempt are
+  // processed.
   void CatchUp();
   void EndCatchingUp();
-  // The text of a drawn token that may be shown now; ends the generation where a stop string is
-  // complete.
+  // Returns the text that may be shown after a drawn token; text that may begin a stop string is
+  // held back. TextOf sets finish_ if a stop string is complete.
   Result<std::string> TextOf(TokenId token);
   void StreamToken(const SampledToken& drawn, std::string_view text);
   void Conclude();
@@ -151,18 +159,20 @@ class GenerationRequest final : public ComputingRequest {
   const std::shared_ptr<const SamplerOptions> sampling_;
   StopMatcher stops_;
   StreamingDetokenizer detokenizer_;
-  const bool has_text_;    // pieces carry text
-  const bool reads_text_;  // text is made at all: shown, or looked at for stop strings
+  const bool has_text_;  // true: pieces contain text
+  // True if tokens are converted to text, because the text is shown or searched for stop strings.
+  const bool reads_text_;
 
-  std::optional<GenerationResumption> resumption_;  // until it has caught up
-  std::size_t caught_up_ = 0;                       // of its drawn tokens
-  std::optional<TakeBack> take_back_;
-  std::optional<Error> failure_;  // the answer, when the prompt is taken back
+  // The data of the earlier attempt; empty when its tokens are processed.
+  std::optional<GenerationResumption> resumption_;
+  std::size_t caught_up_ = 0;  // number of processed tokens of resumption_->drawn
   Pos next_pos_;
   std::size_t prompt_done_ = 0;
-  std::optional<TokenId> drawn_;              // streamed, not computed yet
-  std::optional<wire::FinishReason> finish_;  // known once the last token is drawn
-  bool cancelling_ = false;  // the drawn token is computed, then the request ends kCancelled
+  std::optional<TokenId> drawn_;  // the token that is streamed, but not computed yet
+  // The reason of the end; set when the last token is drawn.
+  std::optional<wire::FinishReason> finish_;
+  // True: the request ends with kCancelled after the drawn token is computed.
+  bool cancelling_ = false;
   std::uint32_t predicted_ = 0;
   std::uint64_t sampled_count_ = 0;
   std::optional<Clock::time_point> started_;

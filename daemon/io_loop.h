@@ -1,10 +1,11 @@
-// IoLoop: what the daemon's io side asks of an event loop: descriptors that become readable, timers,
-// and calls posted by other threads.
+// IoLoop: the interface to an event loop: descriptors that become readable, timers, and calls
+// posted by other threads.
 //
 // WatchReadable, After and the callbacks belong to the one thread that runs the loop; Post may be
-// called from any thread. Posted calls are made in the order in which one thread posts them; timers
-// and descriptors have no order between them. Callbacks do not throw. AsioLoop is the daemon's loop;
-// tests have one with virtual time (SimulatedLoop).
+// called from any thread. Calls posted by one thread run in the order in which they are posted. The
+// order of callbacks of timers and descriptors is not defined. Callbacks do not throw. AsioLoop is
+// the daemon's implementation of IoLoop; tests use SimulatedLoop, an implementation with virtual
+// time.
 #pragma once
 
 #include <chrono>
@@ -15,8 +16,8 @@ namespace kvd {
 
 class IoLoop {
  public:
-  // A watch or a timer; its callback is never entered again once it is destroyed, be it from within
-  // that callback.
+  // A Handle owns a watch of a descriptor or a timer. After a handle is destroyed, its callback is
+  // not called again, even if the callback itself destroys the handle.
   class Handle {
    public:
     virtual ~Handle() = default;
@@ -27,11 +28,11 @@ class IoLoop {
   IoLoop(const IoLoop&) = delete;
   IoLoop& operator=(const IoLoop&) = delete;
 
-  // Calls `ready` whenever the descriptor is readable (or hung up), again as long as it stays so.
-  // The descriptor remains the caller's and must outlive the handle.
+  // Calls `ready` whenever the descriptor is readable or the peer has closed it. The caller keeps
+  // the ownership of the descriptor, which must outlive the handle.
   [[nodiscard]] virtual std::unique_ptr<Handle> WatchReadable(int descriptor,
                                                               std::function<void()> ready) = 0;
-  // Calls `due` once.
+  // Calls the function `due` once, after the time `delay`.
   [[nodiscard]] virtual std::unique_ptr<Handle> After(std::chrono::milliseconds delay,
                                                       std::function<void()> due) = 0;
   virtual void Post(std::function<void()> call) = 0;

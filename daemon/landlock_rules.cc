@@ -1,5 +1,5 @@
-// A ruleset names the rights that it takes away; a kernel refuses one that it does not know, so
-// they are cut to its version.
+// A ruleset lists the rights that it restricts. A kernel refuses a ruleset with an unknown right,
+// so the list is limited to the rights of the kernel's Landlock version.
 #include "daemon/landlock_rules.h"
 
 #include <fcntl.h>
@@ -11,12 +11,12 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "shm/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace kvd {
 namespace {
 
-// include/uapi/linux/landlock.h of Linux 6.18, what Debian 12's lacks.
+// Constants of include/uapi/linux/landlock.h of Linux 6.18 that Debian 12's header lacks.
 constexpr std::uint64_t kTruncate = 1ull << 14;     // version 3
 constexpr std::uint64_t kIoctlDevice = 1ull << 15;  // version 5
 constexpr std::uint64_t kBindTcp = 1ull << 0;       // version 4
@@ -28,8 +28,8 @@ constexpr std::uint64_t kFilesOfAbi1 = LANDLOCK_ACCESS_FS_MAKE_SYM * 2 - 1;
 constexpr std::uint64_t kOfOneFile = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |
                                      LANDLOCK_ACCESS_FS_READ_FILE | kTruncate | kIoctlDevice;
 
-// struct landlock_ruleset_attr as of version 6. Older kernels take it if what they do not know is
-// zero.
+// struct landlock_ruleset_attr as of version 6. Older kernels accept the struct if the fields that
+// they do not know are zero.
 struct RulesetAttributes {
   std::uint64_t handled_access_fs;
   std::uint64_t handled_access_net;
@@ -42,15 +42,16 @@ Result<int> KernelAbi() {
       ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (abi >= 1) return static_cast<int>(std::min<long>(abi, kLandlockAbiMax));
   if (errno == EOPNOTSUPP) {
-    return Fail(Code::kUnsupported, "landlock: switched off when the system was started");
+    return Fail(Code::kUnsupported, "landlock: disabled when the system was booted");
   }
-  return Fail(Code::kUnsupported,
-              "landlock: not in this kernel, or refused: " + FailErrno("version").error().message);
+  return Fail(Code::kUnsupported, "landlock: not in this kernel, or not permitted: ",
+              FailErrno("version").error().message);
 }
 
 Status AddRule(int ruleset, const LandlockRule& rule, std::uint64_t handled) {
   const UniqueFd place(::open(rule.path.c_str(), O_PATH | O_CLOEXEC));
-  // Who opens it later says what is wrong with it.
+  // A path that cannot be opened gets no rule; the code that opens this path later reports the
+  // error.
   if (!place) return {};
   struct stat about{};
   if (::fstat(place.get(), &about) != 0) return FailErrno("landlock: " + rule.path);

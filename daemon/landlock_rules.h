@@ -1,47 +1,54 @@
-// Landlock (Documentation/userspace-api/landlock.rst of Linux): which files, ports and processes
-// this process can still reach.
+// Landlock (Documentation/userspace-api/landlock.rst of Linux): restricts the files, ports and
+// processes that the daemon's process can reach.
 //
-// Start-up only, by the thread that starts all others. Nothing can take the rules back. The
-// kernel's headers of Debian 12 know version 1 alone, so numbers of later versions are written
-// here.
+// Only the thread that starts all other threads calls the functions of this header, at the daemon's
+// start. Landlock's rules cannot be removed from a running process. The kernel headers of Debian 12
+// define version 1 only, so landlock_rules.cc defines the constants of later versions.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "shm/error.h"
+#include "base/error.h"
 
 namespace kvd {
 
-inline constexpr int kLandlockAbiMax = 7;  // the newest version whose rights are known here
+// The newest version of the Landlock interface whose rights this header and landlock_rules.cc
+// define.
+inline constexpr int kLandlockAbiMax = 7;
 
-// What a ruleset of one version of the interface takes away unless a rule gives it back; 0:
-// nothing.
+// The rights that a ruleset of one version of the interface denies unless a rule grants them; 0:
+// the version has no rights of that kind.
 struct LandlockAccess {
   std::uint64_t files = 0;
   std::uint64_t network = 0;
   std::uint64_t scopes = 0;
 };
 LandlockAccess AccessOfAbi(int abi);
-// What a kernel of that version cannot restrict, for the log; empty from version 6 on.
+// Returns the operations that a kernel with interface version `abi` cannot restrict, for the log;
+// empty from version 6 on.
 std::vector<std::string> GapsOfAbi(int abi);
 
-// A file or directory, with all below it, and the rights that it gives back.
+// A file or directory with everything below it, and the rights granted on it.
 struct LandlockRule {
   std::string path;
   std::uint64_t files = 0;
 };
-// Rights of rules. Those that mean nothing for a file are left out where the path is one.
-extern const std::uint64_t kLandlockReads;  // open and list
+// Sets of rights for a LandlockRule. If the path of a rule is a file, rights that apply only to
+// directories are left out.
+extern const std::uint64_t kLandlockReads;  // the rights to open files and list directories
 extern const std::uint64_t
-    kLandlockWholeFiles;  // also make, write, truncate, remove files and make directories
-extern const std::uint64_t kLandlockRemoves;  // remove files
+    // The rights of kLandlockReads, and the rights to make, write, truncate and remove files and to
+    // make directories.
+    kLandlockWholeFiles;
+extern const std::uint64_t kLandlockRemoves;  // the right to remove files
 
-// Restricts the calling thread and those it starts to `rules`; everything else that the kernel's
-// version knows is refused with EACCES. A path that does not exist gives nothing. Returns the
-// version in use. REQUIRES: no_new_privs is set. Errors: kUnsupported (no Landlock in this kernel,
-// or it is off), kIo; nothing is restricted then.
+// Restricts the calling thread, and the threads that it starts, to `rules`. Every access that
+// `rules` do not grant and that the kernel's Landlock version can restrict fails with EACCES. A
+// rule whose path does not exist is ignored. Returns the version of the Landlock interface that is
+// in use. REQUIRES: no_new_privs is set. Errors: kUnsupported (the kernel has no Landlock, or
+// Landlock is off), kIo; after an error no access is restricted.
 Result<int> RestrictFiles(const std::vector<LandlockRule>& rules);
 
 }  // namespace kvd

@@ -1,4 +1,5 @@
 #include "daemon/limited_log.h"
+#include "base/text.h"
 
 namespace kvd {
 
@@ -8,7 +9,7 @@ LimitedLog::~LimitedLog() {
 
 void LimitedLog::TellLeftOut(const std::string& event, const Period& period) {
   if (period.left_out == 0) return;
-  kvd::Log(period.level, event + "_left_out", "count=" + std::to_string(period.left_out));
+  kvd::Log(period.level, event + "_left_out", Concat("count=", period.left_out));
 }
 
 void LimitedLog::Log(LogLevel level, std::string_view event, std::string_view fields) {

@@ -1,7 +1,8 @@
-// LimitedLog: lines for what a peer can cause as often as it likes: of each event the first few in a
-// period, and at the period's end how many more there were.
+// LimitedLog: limits the number of log lines that a peer can cause. For each event, a LimitedLog
+// writes the first kLinesPerPeriod lines of a period and leaves out the other lines; at the end of
+// the period it writes the number of lines that it has left out.
 //
-// Owner: the server. io thread only.
+// Owner: the server. Only the io thread uses a LimitedLog.
 #pragma once
 
 #include <chrono>
@@ -19,15 +20,16 @@ namespace kvd {
 
 class LimitedLog {
  public:
-  static constexpr int kLinesPerPeriod = 10;  // of one event
+  static constexpr int kLinesPerPeriod = 10;  // largest number of lines of one event in a period
   static constexpr std::chrono::milliseconds kPeriod{10'000};
 
   explicit LimitedLog(IoLoop& loop) : loop_(loop) {}
-  ~LimitedLog();  // says what was left out so far
+  ~LimitedLog();  // the destructor logs how many lines were left out
   LimitedLog(const LimitedLog&) = delete;
   LimitedLog& operator=(const LimitedLog&) = delete;
 
-  // As kvd::Log. What is left out is told as "EVENT_left_out count=N" at the same level.
+  // LimitedLog::Log has the arguments of kvd::Log. The number of lines that were left out is logged
+  // as "EVENT_left_out count=N" at the same level.
   void Log(LogLevel level, std::string_view event, std::string_view fields);
 
  private:
@@ -40,7 +42,8 @@ class LimitedLog {
   static void TellLeftOut(const std::string& event, const Period& period);
 
   IoLoop& loop_;
-  std::map<std::string, Period, std::less<>> periods_;  // by event, those that are on
+  // The present period of each event; the key is the event.
+  std::map<std::string, Period, std::less<>> periods_;
 };
 
 }  // namespace kvd

@@ -1,4 +1,5 @@
-// Modes first, listen last: nobody can connect before the socket has its final mode.
+// The listener sets the socket's group and mode before it calls listen, so no process can connect
+// before the socket has its final mode.
 #include "daemon/listener.h"
 
 #include <fcntl.h>
@@ -29,15 +30,18 @@ Result<gid_t> FindGroup(const std::string& name) {
   const auto end = name.data() + name.size();
   const auto parsed = std::from_chars(name.data(), end, number);
   if (parsed.ec == std::errc() && parsed.ptr == end) return number;
-  // Start-up only, one thread.
+  // getgrnam is not thread-safe, but the listener is created at the daemon's start, before other
+  // threads exist.
   const struct group* const found = ::getgrnam(name.c_str());
   if (found == nullptr) {
-    return Fail(Code::kInvalidArgument, "--socket-group: no group " + Quoted(name));
+    return Fail(Code::kInvalidArgument, "--socket-group: no group ", Quoted(name));
   }
   return found->gr_gid;
 }
 
-// The group that reaches the socket; none where nobody else may connect, or our own will do.
+// Returns the group that is set on the socket and its directory: the admitted group, or, if the
+// daemon runs as root and admits other uids, the group of the first admitted uid. Returns nullopt
+// if the group is not changed.
 std::optional<gid_t> ReachingGroup(const ListenerOptions& options, std::optional<gid_t> admitted) {
   if (admitted || options.allowed_uids.empty() || ::geteuid() != 0) return admitted;
   const uid_t uid = options.allowed_uids.front();
@@ -63,7 +67,7 @@ Status SetModes(const ListenerOptions& options, const std::string& directory,
   return {};
 }
 
-// Whether the peer was of that group when it connected.
+// Returns whether the peer was a member of `group` when the peer connected.
 bool PeerHasGroup(int socket, const PeerCredentials& peer, gid_t group) {
   if (peer.gid == group) return true;
   std::vector<gid_t> groups(kGroupsMax);
@@ -85,7 +89,7 @@ Result<std::unique_ptr<Listener>> Listener::Create(const ListenerOptions& option
   const std::size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const std::string file = slash == std::string::npos ? path : path.substr(slash + 1);
-  if (file.empty()) return Fail(Code::kInvalidArgument, "socket path " + path + ": names no file");
+  if (file.empty()) return Fail(Code::kInvalidArgument, "socket path ", path, ": has no file name");
   KVD_CHECK_OK(PrepareSocketDirectory(path));
   const UniqueFd directory_fd(
       ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -95,12 +99,13 @@ Result<std::unique_ptr<Listener>> Listener::Create(const ListenerOptions& option
   struct stat old{};
   if (::lstat(path.c_str(), &old) == 0) {
     if (!S_ISSOCK(old.st_mode)) {
-      return Fail(Code::kExists, "socket " + path + ": a file that is no socket is in the way");
+      return Fail(Code::kExists, "socket ", path, ": the path exists and is not a socket");
     }
-    if (::unlink(path.c_str()) != 0) return FailFile("socket " + path, "stale, cannot be removed");
+    if (::unlink(path.c_str()) != 0)
+      return FailFile("socket " + path, "the stale socket cannot be removed");
   }
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket) return FailFile("socket " + path, "cannot be made");
+  if (!socket) return FailFile("socket " + path, "cannot be created");
   const auto* const generic = reinterpret_cast<const sockaddr*>(&address.address);
   if (::bind(socket.get(), generic, address.address_bytes) != 0) {
     return FailFile("socket " + path, "cannot be bound");
@@ -111,8 +116,20 @@ Result<std::unique_ptr<Listener>> Listener::Create(const ListenerOptions& option
       new Listener(options, group, std::move(lock), std::move(socket)));
 }
 
-Listener::Listener(ListenerOptions options, std::optional<gid_t> group, LockFile lock,
-                   UniqueFd socket)
+Result<std::unique_ptr<Listener>> Listener::Adopt(const ListenerOptions& options,
+                                                  InheritedSocket inherited) {
+  std::optional<gid_t> group;
+  if (options.group) {
+    KVD_TRY(group, FindGroup(*options.group));
+  }
+  ListenerOptions adopted = options;
+  adopted.socket_path = std::move(inherited.path);
+  return std::unique_ptr<Listener>(
+      new Listener(std::move(adopted), group, std::nullopt, std::move(inherited.descriptor)));
+}
+
+Listener::Listener(ListenerOptions options, std::optional<gid_t> group,
+                   std::optional<LockFile> lock, UniqueFd socket)
     : options_(std::move(options)),
       group_(group),
       lock_(std::move(lock)),
@@ -136,7 +153,7 @@ void Listener::Stop() {
   pause_.reset();
   if (!socket_) return;
   socket_.reset();
-  (void)::unlink(options_.socket_path.c_str());
+  if (lock_) (void)::unlink(options_.socket_path.c_str());
 }
 
 void Listener::OnReadable() {
@@ -144,7 +161,9 @@ void Listener::OnReadable() {
     UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
-      // Out of descriptors or memory: the waiting connection would wake us again and again.
+      // This error of accept means that the daemon is out of descriptors or memory. The waiting
+      // connection would wake this thread again at once, so the listener stops accepting for
+      // kAcceptPause.
       Log(LogLevel::kWarning, "accept_failed", FailErrno("accept").error().message);
       watch_.reset();
       pause_ = loop_->After(kAcceptPause, [this] { Watch(); });
@@ -161,8 +180,7 @@ Status Listener::CheckAdmitted(int socket, const PeerCredentials& peer) const {
   if (peer.uid == ::geteuid()) return {};
   if (std::ranges::find(options_.allowed_uids, peer.uid) != options_.allowed_uids.end()) return {};
   if (group_ && PeerHasGroup(socket, peer, *group_)) return {};
-  return Fail(Code::kPermission,
-              "uid " + std::to_string(peer.uid) + " is not let in by this daemon");
+  return Fail(Code::kPermission, "uid ", peer.uid, " is not admitted by this daemon");
 }
 
 }  // namespace kvd

@@ -1,17 +1,19 @@
-// Listener: the daemon's socket: made with the right owner, group and modes, accepting only uids
-// that are let in.
+// Listener: the daemon's listening socket. The listener creates the socket file with the group and
+// modes of the table below, and admits only the uids that the last paragraph names.
 //
-// Owner: the server. io thread only. A stale socket file is removed under a lock beside it
-// ("PATH.lock"), so that never two daemons think it theirs. The socket file goes with the listener.
+// Owner: the server. Only the io thread uses a Listener. A stale socket file is removed under the
+// lock file "PATH.lock", so that two daemons never use the same path. The listener removes the
+// socket file when it ends.
 //
 //   who may connect        directory  socket
 //   the daemon's own uid   0700       0600
-//   others too             0710       0660, both of --socket-group; without one, of the first
-//   allowed uid's own group if
-//                                     the daemon is root, else of the daemon's group
+//   others too             0710       0660; group of both: --socket-group; without that flag the
+//                                     group of the first allowed uid if the daemon is root, else
+//                                     the daemon's own group
 //
-// File modes decide who reaches the socket, the peer's uid (SO_PEERCRED) and groups (SO_PEERGROUPS)
-// who is let in: our own uid, the allowed uids, members of --socket-group.
+// The file modes decide which processes can reach the socket. The peer's uid (SO_PEERCRED) and
+// groups (SO_PEERGROUPS) decide which peers are admitted: the daemon's own uid, the allowed uids,
+// and members of --socket-group.
 #pragma once
 
 #include <sys/types.h>
@@ -23,11 +25,12 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "daemon/inherited_socket.h"
 #include "daemon/io_loop.h"
 #include "daemon/lock_file.h"
-#include "shm/error.h"
 #include "shm/peer_credentials.h"
-#include "shm/unique_fd.h"
 
 namespace kvd {
 
@@ -39,25 +42,32 @@ struct ListenerOptions {
 
 class Listener {
  public:
-  // Called for every connection: of a peer that is let in, and, with the error, of one that is not.
+  // The listener calls an Accepted for every connection. If the peer is refused, `admitted` is the
+  // error.
   using Accepted =
       std::function<void(UniqueFd socket, const PeerCredentials& peer, Status admitted)>;
 
-  // Errors: kInvalidArgument (path too long, unknown group), kPermission (directory), kBusy
-  // (another daemon; its pid), kIo.
+  // Errors: kInvalidArgument (path too long, unknown group), kPermission (directory), kExists (a
+  // file that is not a socket has that path), kBusy (another daemon; names its pid), kIo.
   static Result<std::unique_ptr<Listener>> Create(const ListenerOptions& options);
+  // Adopt makes a Listener that uses a socket passed by a service manager. The service manager owns
+  // the socket file: the listener does not change the file's modes, and Stop does not remove the
+  // file. Errors: kInvalidArgument (unknown group).
+  static Result<std::unique_ptr<Listener>> Adopt(const ListenerOptions& options,
+                                                 InheritedSocket inherited);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
   void Start(IoLoop& loop, Accepted accepted);
-  // Stops accepting and removes the socket file.
+  // Stops accepting connections, and removes the socket file if Create has created it.
   void Stop();
 
   const std::string& path() const { return options_.socket_path; }
 
  private:
-  Listener(ListenerOptions options, std::optional<gid_t> group, LockFile lock, UniqueFd socket);
+  Listener(ListenerOptions options, std::optional<gid_t> group, std::optional<LockFile> lock,
+           UniqueFd socket);
 
   void Watch();
   void OnReadable();
@@ -65,7 +75,8 @@ class Listener {
 
   const ListenerOptions options_;
   const std::optional<gid_t> group_;
-  const LockFile lock_;
+  // The lock of the socket's path; nullopt: the socket was inherited.
+  const std::optional<LockFile> lock_;
   UniqueFd socket_;
   IoLoop* loop_ = nullptr;
   Accepted accepted_;

@@ -4,15 +4,16 @@
 #include <utility>
 #include <vector>
 
-#include "engine/model_config.h"
+#include "engine/model/model_config.h"
 
 namespace kvd {
 namespace {
 
-// A load takes two cores at most, for a short time.
+// The number of threads of one load; it is small, so that loads leave processor cores for steps.
 constexpr unsigned kThreads = 2;
 
-// Zero terminated; the destination is zero.
+// Copies a text with a terminating zero, and truncates the text if the destination is too small.
+// REQUIRES: the destination is zero.
 template <std::size_t kBytes>
 void CopyText(std::string_view text, char (&destination)[kBytes]) {
   text.copy(destination, kBytes - 1);
@@ -21,7 +22,13 @@ void CopyText(std::string_view text, char (&destination)[kBytes]) {
 class Loading {
  public:
   Loading(const StateLoading& loading, const StateFileReader& file, WorkControl& work)
-      : loading_(loading), file_(file), work_(work) {}
+      : loading_(loading), file_(file), work_(work) {
+    entries_.reserve(file.sequences().size());
+  }
+  Loading(const Loading&) = delete;
+  Loading& operator=(const Loading&) = delete;
+  // If the load is not complete, the destructor drops the sequences that the load has created.
+  ~Loading();
 
   Result<wire::LoadReply> Run();
 
@@ -35,7 +42,15 @@ class Loading {
   WorkControl& work_;
   std::vector<wire::LoadedEntry> entries_;
   std::vector<TokenId> tokens_;
+  bool is_complete_ = false;
 };
+
+Loading::~Loading() {
+  if (is_complete_) return;
+  for (const wire::LoadedEntry& entry : entries_) {
+    (void)loading_.engine.memory().sequences().Drop(static_cast<SequenceHandle>(entry.handle));
+  }
+}
 
 Status Loading::RestoreSampler(std::span<const std::byte> sampler, wire::LoadedEntry* entry) const {
   if (sampler.empty()) return {};
@@ -54,7 +69,8 @@ Status Loading::LoadOne(std::size_t number, wire::LoadedEntry* entry) {
     KVD_CHECK_OK(CheckModel(loading_.engine, file_));
     KVD_TRY(const SavedTokens saved, ReadSavedTokens(loading_.engine, file_, number));
     if (!saved.cross_tokens.empty()) {
-      return Fail(Code::kUnsupported, "tokens alone were saved, and of an encoded text");
+      return Fail(Code::kUnsupported,
+                  "a state that was saved as tokens only and has an encoded text cannot be loaded");
     }
     entry->token_count = static_cast<std::uint32_t>(saved.tokens.size());
     tokens_.insert(tokens_.end(), saved.tokens.begin(), saved.tokens.end());
@@ -83,17 +99,13 @@ Status Loading::LoadAll() {
 }
 
 Result<wire::LoadReply> Loading::Run() {
-  if (Status status = LoadAll(); !status) {
-    for (const wire::LoadedEntry& entry : entries_) {
-      (void)loading_.engine.memory().sequences().Drop(static_cast<SequenceHandle>(entry.handle));
-    }
-    return std::unexpected(std::move(status).error());
-  }
+  KVD_CHECK_OK(LoadAll());
   wire::LoadReply reply{.first = static_cast<SequenceHandle>(entries_.front().handle),
                         .count = std::ssize(entries_)};
   for (const auto bytes : {std::as_bytes(std::span(entries_)), std::as_bytes(std::span(tokens_))}) {
     reply.entries.insert(reply.entries.end(), bytes.begin(), bytes.end());
   }
+  is_complete_ = true;
   return reply;
 }
 

@@ -1,31 +1,36 @@
-// Sequences of a saved state, read from a file or sent by a client, into fresh sequences of an
-// owner: checked, admitted and made alike, all of them or none.
+// LoadStates: loads the sequences of a saved state, read from a file or sent by a client, into new
+// sequences of an owner. States from a file and states from a client are checked and admitted in
+// the same way. LoadStates loads either all sequences of a saved state or none.
 //
-// Threads: any; called by workers.
+// LoadStates may be called on any thread; workers call it.
 #pragma once
 
 #include <functional>
 
-#include "daemon/sampler_states.h"
+#include "base/work_control.h"
+#include "daemon/kept_samplers.h"
 #include "engine/engine.h"
 #include "engine/saved_state/load_sequence.h"
 #include "shm/verb_table.h"
-#include "shm/work_control.h"
 
 namespace kvd {
 
 struct StateLoading {
   Engine& engine;
-  SamplerStates* samplers = nullptr;  // where saved ones come back to; null: nowhere
+  // The object that receives the saved samplers; null: saved samplers are ignored.
+  KeptSamplers* samplers = nullptr;
   SequenceOwner owner{};
-  RequestTag part{};  // whose work each sequence is; does not complete it
+  // The tag that marks each new sequence as created by the request; the request is not complete
+  // yet.
+  RequestTag part{};
   StateOrigin origin = StateOrigin::kThisDaemon;
-  // Called when all is loaded; its error undoes that.
+  // LoadStates calls `complete` when all sequences are loaded; if `complete` returns an error, the
+  // load is undone.
   std::function<Status()> complete;
 };
 
-// Errors: kNoSpace (the owner's shares, the pool), those of
-// LoadSequence and of `complete`; nothing has changed then.
+// Errors: kNoSpace (the owner's shares, the pool), and the errors of LoadSequence and `complete`.
+// After an error of LoadStates, no sequence of the state is loaded.
 Result<wire::LoadReply> LoadStates(const StateLoading& loading, const StateFileReader& file,
                                    WorkControl& work);
 

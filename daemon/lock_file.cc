@@ -1,6 +1,7 @@
-// flock and not fcntl: the lock belongs to the open file, so that nothing else that this process
-// opens gives it up.
+// The lock is taken with flock, not fcntl: a flock lock belongs to the open file description, so
+// closing another descriptor of the same file does not release the lock.
 #include "daemon/lock_file.h"
+#include "base/text.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -19,7 +20,7 @@ std::string HolderOf(int file) {
   std::array<char, 32> text{};
   const ssize_t got = ::pread(file, text.data(), text.size() - 1, 0);
   const long pid = got > 0 ? std::strtol(text.data(), nullptr, 10) : 0;
-  return pid > 0 ? "pid " + std::to_string(pid) : std::string("pid not known yet");
+  return pid > 0 ? Concat("pid ", pid) : std::string("pid unknown");
 }
 
 }  // namespace
@@ -27,25 +28,25 @@ std::string HolderOf(int file) {
 std::unexpected<Error> FailFile(const std::string& what, const char* detail) {
   const int saved = errno;
   const Code code = saved == ENOSPC || saved == EDQUOT ? Code::kNoSpace : Code::kIo;
-  return Fail(code, what + ": " + detail + ": " + std::generic_category().message(saved));
+  return Fail(code, what, ": ", detail, ": ", std::generic_category().message(saved));
 }
 
 Result<LockFile> LockFile::Take(int directory, const std::string& name, const std::string& what) {
   UniqueFd file(::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) return FailFile(what, "lock cannot be opened");
+  if (!file) return FailFile(what, "the lock cannot be opened");
   struct stat found{};
-  if (::fstat(file.get(), &found) != 0) return FailFile(what, "lock cannot be examined");
+  if (::fstat(file.get(), &found) != 0) return FailFile(what, "the lock cannot be examined");
   if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid()) {
-    return Fail(Code::kPermission, what + ": lock is not a regular file of our own");
+    return Fail(Code::kPermission, what, ": the lock is not a regular file of this uid");
   }
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return FailFile(what, "lock cannot be taken");
-    return Fail(Code::kBusy, what + ": in use by another kvd, " + HolderOf(file.get()));
+    if (errno != EWOULDBLOCK) return FailFile(what, "the lock cannot be taken");
+    return Fail(Code::kBusy, what, ": in use by another kvd, ", HolderOf(file.get()));
   }
-  const std::string pid = std::to_string(::getpid()) + "\n";
+  const std::string pid = Concat(::getpid(), "\n");
   if (::ftruncate(file.get(), 0) != 0 ||
       ::pwrite(file.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return FailFile(what, "pid cannot be written");
+    return FailFile(what, "the pid cannot be written to the lock");
   }
   return LockFile(std::move(file));
 }

@@ -1,22 +1,23 @@
-// LockFile: a file that one process holds, with its pid inside, so that a second one can be told
-// who the first is.
+// LockFile: a file that one process holds locked and that contains its pid, so that the error of a
+// second process can name the process that holds the lock.
 //
-// Owner: whoever holds the object; the lock goes with the process however it ends. The file itself
-// stays.
+// Owner: the caller of Take. The kernel releases the lock when the process ends, also after a kill.
+// LockFile never removes the file.
 #pragma once
 
 #include <string>
 
-#include "shm/error.h"
-#include "shm/unique_fd.h"
+#include "base/error.h"
+#include "base/unique_fd.h"
 
 namespace kvd {
 
 class LockFile {
  public:
-  // Takes the lock of the file `name` in `directory` (created with mode 0600) and writes our pid
-  // into it. `what` begins every message. Errors: kBusy (held; names the holder's pid), kPermission
-  // (not a regular file of our own), kNoSpace, kIo.
+  // Creates the file `name` in `directory` with mode 0600 if the file is missing, locks the file,
+  // and writes this process's pid into it. `what` begins every error message. Errors: kBusy
+  // (another process holds the lock; the message names its pid), kPermission (not a regular file of
+  // this process's uid), kNoSpace, kIo.
   static Result<LockFile> Take(int directory, const std::string& name, const std::string& what);
 
  private:
@@ -24,7 +25,8 @@ class LockFile {
   UniqueFd file_;
 };
 
-// kNoSpace for a full disk or quota, kIo else: "WHAT: DETAIL: errno text". Reads errno.
+// Returns the error "WHAT: DETAIL: errno text" with code kNoSpace for a full disk or quota, else
+// kIo. FailFile reads errno.
 std::unexpected<Error> FailFile(const std::string& what, const char* detail);
 
 }  // namespace kvd

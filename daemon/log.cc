@@ -1,5 +1,5 @@
-// spdlog is met here and nowhere else. Its sink formats a line under a mutex: lines of several
-// threads never mix.
+// Only this file includes spdlog. The log's sink formats each line under a mutex, so the lines of
+// several threads never mix.
 #include "daemon/log.h"
 
 #include <spdlog/fmt/chrono.h>
@@ -20,8 +20,8 @@ namespace {
 constexpr std::size_t kQueuedBytesMax = 1u << 20;
 constexpr std::chrono::milliseconds kPatienceAtEnd{1000};
 
-// What the lines are queued in; null: their callers write them. Never destroyed: threads may log
-// until the process is gone, and signal handlers flush.
+// The queue of lines; null: each caller writes its own line. The queue is never destroyed, because
+// threads may log until the process ends and signal handlers flush the queue.
 std::atomic<LogQueue*> queue_in_use{nullptr};
 
 void WriteAll(std::string_view bytes) {
@@ -82,8 +82,8 @@ Result<LogLevel> ParseLogLevel(std::string_view text) {
   if (text == "warning") return LogLevel::kWarning;
   if (text == "error") return LogLevel::kError;
   if (text == "off") return LogLevel::kOff;
-  return Fail(Code::kInvalidArgument, "--log-level: \"" + std::string(text) +
-                                          "\" is not debug, info, warning, error or off");
+  return Fail(Code::kInvalidArgument, "--log-level: \"", text,
+              "\" is not debug, info, warning, error or off");
 }
 
 void SetLogLevel(LogLevel level) { Logger().set_level(SpdlogLevel(level)); }
@@ -104,7 +104,8 @@ void LogThread::Start() {
 
 LogThread::~LogThread() {
   LogQueue& queue = *queue_in_use;
-  if (!is_started_) queue.Start();  // what was queued is written all the same
+  // A LogThread that was never started must still write its queued lines.
+  if (!is_started_) queue.Start();
   queue.Stop(kPatienceAtEnd);
   queue_in_use = nullptr;
 }

@@ -1,9 +1,10 @@
 // The daemon's log: one line per event on standard error, "time level event key=value…".
 //
-// Threads: any. Owner: process-wide; SetLogLevel once at start. While a LogThread runs, no caller
-// waits for the reader of standard error: what the reader does not take is dropped, and counted in
-// the log ("log_lines_dropped"). Values that peers chose are shown
-// by Quoted, so that a name can neither break the line nor pose as another field.
+// Any thread may log. The log is global to the process; SetLogLevel is called once at the daemon's
+// start. While a LogThread runs, callers never wait for the reader of standard error: if the reader
+// is too slow, the oldest lines are dropped and counted in the log ("log_lines_dropped"). Values
+// chosen by peers are written with Quoted, so that a name can neither break the line nor imitate
+// another field.
 #pragma once
 
 #include <chrono>
@@ -11,23 +12,24 @@
 #include <string>
 #include <string_view>
 
-#include "shm/error.h"
+#include "base/error.h"
 
 namespace kvd {
 
 enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError, kOff };
 
-// "debug", "info", "warning", "error", "off". Errors: kInvalidArgument naming the text.
+// Parses "debug", "info", "warning", "error" or "off". Errors: kInvalidArgument, naming the text.
 Result<LogLevel> ParseLogLevel(std::string_view text);
 void SetLogLevel(LogLevel level);
 
-// One line. `event` is a lower_snake word ("connect"), `fields` is "key=value key=value" or a
-// sentence.
+// Writes one line. `event` is a lower_snake word ("connect"); `fields` is "key=value key=value" or
+// a sentence.
 void Log(LogLevel level, std::string_view event, std::string_view fields);
 
-// From its construction on lines are queued, from Start on a thread of its own writes them. The
-// destructor writes what is left, as long as the reader takes some every second. At most one in a
-// process; after it lines are written by their callers again.
+// While a LogThread exists, log lines are queued; after the call of Start, a thread writes the
+// queued lines. The destructor writes the remaining lines, but gives up if the reader of standard
+// error reads nothing for a second. At most one LogThread exists in a process. While no LogThread
+// exists, callers of Log write their lines themselves.
 class LogThread {
  public:
   LogThread();
@@ -41,11 +43,12 @@ class LogThread {
   bool is_started_ = false;
 };
 
-// Waits until the lines logged so far are written, `most` at most. Async-signal-safe.
+// Waits until the lines that were logged before the call are written, but at most for the time
+// `most`. FlushLog is async-signal-safe.
 void FlushLog(std::chrono::milliseconds most);
 
-// The text in double quotes: printable ASCII as it is, quotes, backslashes and all other bytes as
-// \xNN.
+// Returns the text in double quotes, with printable ASCII characters unchanged and with quotes,
+// backslashes and all other bytes written as \xNN.
 std::string Quoted(std::string_view text);
 
 }  // namespace kvd

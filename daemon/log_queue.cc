@@ -1,5 +1,6 @@
-// The thread asks poll(2) before each write and writes PIPE_BUF bytes at most, which a pipe that has
-// room takes without waiting. Only a terminal that was stopped may hold it in a write.
+// The queue's thread calls poll(2) before each write and writes at most PIPE_BUF bytes, because a
+// pipe that is ready for writing accepts PIPE_BUF bytes without blocking. A write can therefore
+// block only on a stopped terminal.
 #include "daemon/log_queue.h"
 
 #include <poll.h>
@@ -13,8 +14,8 @@
 #include <string_view>
 #include <utility>
 
-#include "shm/check.h"
-#include "shm/mutex.h"
+#include "base/check.h"
+#include "base/mutex.h"
 
 namespace kvd {
 namespace {
@@ -25,7 +26,8 @@ constexpr int kPollMs = 20;
 
 enum class Written : std::uint8_t { kSome, kNothing, kFailed };
 
-// As many bytes as fit now; waits kPollMs for room.
+// Waits up to kPollMs until the descriptor is writable, then writes at most PIPE_BUF bytes and
+// removes the written bytes from `bytes`.
 Written WriteSome(int descriptor, std::string_view* bytes) {
   pollfd entry{descriptor, POLLOUT, 0};
   const int ready = ::poll(&entry, 1, kPollMs);
@@ -48,7 +50,9 @@ struct LogQueue::State {
         describe_dropped(std::move(describe)) {}
 
   bool has_work() const KVD_REQUIRES(mutex) { return !lines.empty() || dropped > 0; }
-  // A portion of the lines, oldest first. REQUIRES: some are there.
+  // Removes lines from the queue and returns them: up to PIPE_BUF bytes, oldest first, or one
+  // longer line. If lines were dropped, the line that reports the number of dropped lines comes
+  // first. REQUIRES: has_work().
   std::string TakePortion(std::uint64_t* line_count) KVD_REQUIRES(mutex) {
     std::string portion;
     *line_count = std::exchange(dropped, 0);
@@ -62,12 +66,13 @@ struct LogQueue::State {
     }
     return portion;
   }
-  // False: the reader took nothing for too long while a stop waits.
+  // Writes `bytes`. Returns false if Stop waits and the reader has read nothing for `patience_ms`.
   bool Write(std::string_view bytes) {
     Clock::time_point last_progress = Clock::now();
     while (!bytes.empty()) {
       const Written written = WriteSome(descriptor, &bytes);
-      if (written == Written::kFailed) return true;  // there is no reader any more
+      // The descriptor cannot be written, so the bytes are dropped.
+      if (written == Written::kFailed) return true;
       if (written == Written::kSome) last_progress = Clock::now();
       const std::int64_t patience = patience_ms.load();
       const auto waited = Clock::now() - last_progress;
@@ -79,15 +84,16 @@ struct LogQueue::State {
   const int descriptor;
   const std::size_t bytes_max;
   const DescribeDropped describe_dropped;
-  std::atomic<std::uint64_t> added{0};        // lines
-  std::atomic<std::uint64_t> done{0};         // of those, written or dropped
-  std::atomic<std::int64_t> patience_ms{-1};  // of the stop that waits; -1: none does
+  std::atomic<std::uint64_t> added{0};        // number of lines that were added
+  std::atomic<std::uint64_t> done{0};         // number of lines that were written or dropped
+  std::atomic<std::int64_t> patience_ms{-1};  // argument of the Stop that waits; -1: no Stop waits
 
   Mutex mutex;
   CondVar changed;
   std::deque<std::string> lines KVD_GUARDED_BY(mutex);
   std::size_t queued_bytes KVD_GUARDED_BY(mutex) = 0;
-  std::uint64_t dropped KVD_GUARDED_BY(mutex) = 0;  // lines, since the last portion
+  // Number of lines dropped since the last portion.
+  std::uint64_t dropped KVD_GUARDED_BY(mutex) = 0;
   bool runs KVD_GUARDED_BY(mutex) = false;
 };
 
@@ -145,7 +151,8 @@ void LogQueue::Stop(std::chrono::milliseconds patience) {
   MutexLock lock(state.mutex);
   state.patience_ms = patience.count();
   state.changed.NotifyAll();
-  // The thread gives up by itself, unless a write does not return.
+  // The queue's thread ends after it has written the remaining lines. If a write does not return,
+  // Stop detaches the queue's thread.
   for (bool may_wait = true; state.runs && may_wait;) {
     const std::uint64_t done = state.done;
     const auto deadline = Clock::now() + 2 * patience + std::chrono::milliseconds(10 * kPollMs);

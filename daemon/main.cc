@@ -1,5 +1,6 @@
-// kvd: start, serve, stop. Exit status: 0 stopped as asked, 1 could not start or go on, 2 the
-// command line is wrong.
+// The main program of the daemon kvd. Exit status: 0: the daemon was stopped by a signal, or
+// --help, --version or --forget is done; 1: the daemon could not start or continue; 2: the command
+// line is wrong.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,11 +12,15 @@
 
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
 #include <variant>
 
+#include "base/text.h"
 #include "daemon/asio_loop.h"
+#include "daemon/free_memory.h"
+#include "daemon/inherited_socket.h"
 #include "daemon/listener.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
@@ -26,22 +31,24 @@
 #include "daemon/server.h"
 #include "daemon/state_directory.h"
 #include "daemon/thread_workers.h"
+#include "daemon/weight_reading.h"
 #include "engine/engine.h"
 #include "engine/memory/memory_home.h"
-#include "engine/model_config.h"
+#include "engine/model/gguf_parts.h"
+#include "engine/model/model_config.h"
 #include "shm/socket_address.h"
 
 namespace kvd {
 namespace {
 
-// What the log still has is written before a fault ends the daemon, if its reader takes it so fast.
+// How long a fault handler waits for queued log lines to be written before the daemon ends.
 constexpr std::chrono::milliseconds kFlushAtFault{200};
 
-// After it returns, abort() ends the process.
+// Handles SIGABRT. After the handler returns, abort() ends the process.
 extern "C" void OnAbort(int) { FlushLog(kFlushAtFault); }
 
-// Pages of tmpfs that cannot be had, or a file truncated by somebody with our uid: nothing can be
-// saved, say so and go.
+// Handles SIGBUS: the tmpfs has no page left, or a process of the same uid has truncated a mapped
+// file. The daemon cannot continue, so it reports the fault and ends.
 extern "C" void OnBusError(int) {
   static constexpr char kText[] = "kvd: a mapped file shrank or its memory ran out (SIGBUS)\n";
   FlushLog(kFlushAtFault);
@@ -50,7 +57,7 @@ extern "C" void OnBusError(int) {
   ::_exit(1);
 }
 
-// SIGTERM, SIGINT and SIGHUP, blocked in every thread, arrive here.
+// Returns a descriptor that receives SIGTERM, SIGINT and SIGHUP, which are blocked in every thread.
 Result<UniqueFd> OpenSignals() {
   sigset_t stops;
   ::sigemptyset(&stops);
@@ -67,7 +74,8 @@ Result<UniqueFd> OpenSignals() {
   on_abort.sa_handler = OnAbort;
   ::sigaction(SIGABRT, &on_abort, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
-  // A file past RLIMIT_FSIZE is then EFBIG, an error with a name: clients' segments are files too.
+  // With SIGXFSZ ignored, a write beyond RLIMIT_FSIZE fails with EFBIG instead of ending the
+  // process. RLIMIT_FSIZE also applies to the segments of clients, which are files.
   ::signal(SIGXFSZ, SIG_IGN);
   return signals;
 }
@@ -79,16 +87,20 @@ void RaiseDescriptorLimit() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-constexpr id_t kThisThread = 0;  // of setpriority: Linux has a priority for each thread
+// The argument of setpriority that names the calling thread; Linux has a priority for each thread.
+constexpr id_t kThisThread = 0;
 
-// Metadata verbs wait for nobody's computing: where we may, the io thread goes before the compute
-// threads.
+// Raises the priority of the calling thread (the io thread) above the compute threads, so that
+// metadata verbs do not wait for computing. Without the permission to raise priorities,
+// PreferThisThread has no effect.
 void PreferThisThread() { (void)::setpriority(PRIO_PROCESS, kThisThread, -5); }
 
-// Reading ahead and compressing what may be needed one day go behind what is asked for now.
+// Lowers the priority of the calling thread. The threads that read weights ahead and write the
+// prompt cache call StandBack, so that these threads do not delay requests.
 void StandBack() { (void)::setpriority(PRIO_PROCESS, kThisThread, 5); }
 
-// What other daemons put into the cache and take out of it. Null: nobody tells.
+// Watches the cache directory for entries that other daemons add and remove. Returns null if the
+// daemon has no prompt cache or the directory cannot be watched.
 std::unique_ptr<IoLoop::Handle> WatchCache(IoLoop& loop, PromptCache* cache) {
   if (cache == nullptr) return nullptr;
   if (cache->store().changes_descriptor() >= 0) {
@@ -96,35 +108,38 @@ std::unique_ptr<IoLoop::Handle> WatchCache(IoLoop& loop, PromptCache* cache) {
                               [cache] { cache->store().Refresh(); });
   }
   Log(LogLevel::kWarning, "cache_not_watched",
-      "entries that other daemons add are found at the next start: the system has no inotify "
-      "instance left");
+      "entries that other daemons add are found only at the next start: the system has no free "
+      "inotify instance");
   return nullptr;
 }
 
-// A client that is served may read in the log how the daemon has started.
+// Longest time that the daemon waits, before it serves the first client, until the log lines of the
+// start are written.
 constexpr std::chrono::milliseconds kFlushAtStart{1000};
 
 Result<StateDirectory> OpenState(const DaemonOptions& options) {
   if (options.state_directory) return StateDirectory::Open(*options.state_directory);
-  // Slabs are reserved as they are needed: what must be there at the start is little.
+  // The free bytes that a tmpfs must have at the start. kNeededBytes is small, because the daemon
+  // reserves memory in slabs when it needs the memory.
   constexpr std::uint64_t kNeededBytes = 128u << 20;
   return StateDirectory::OpenDefault(options.name, kNeededBytes);
 }
 
-// What this daemon opens by name once it is in the sandbox. Directories are made beforehand: a rule
-// needs one that exists.
+// Returns the paths that the daemon opens by name after EnterSandbox. PathsOf creates missing
+// directories, because a Landlock rule needs an existing directory.
 SandboxPaths PathsOf(const DaemonOptions& options, const StateDirectory& state,
                      const std::string& socket_path) {
   SandboxPaths paths{.data = {state.path()}, .runtime = {}, .read_only = {}};
   for (const auto& directory : {options.store, options.cache_directory}) {
     if (!directory) continue;
-    // Who opens it says what is wrong with it.
+    // An error of mkdir is ignored, because the code that opens the directory later reports the
+    // error.
     (void)::mkdir(directory->c_str(), 0700);
     paths.data.push_back(*directory);
   }
   const std::size_t slash = socket_path.rfind('/');
   paths.runtime.push_back(slash == std::string::npos ? "." : socket_path.substr(0, slash + 1));
-  if (!options.engine.model_path.empty()) paths.read_only.push_back(options.engine.model_path);
+  if (!options.engine.model_path.empty()) paths.read_only = ModelPaths(options.engine.model_path);
   return paths;
 }
 
@@ -144,32 +159,59 @@ void EnterSandboxOf(const DaemonOptions& options, const StateDirectory& state,
 
 std::string StartText(Engine& engine, const std::string& socket_path, const StateDirectory& state) {
   const PoolUsage usage = engine.memory().Usage();
-  return "pid=" + std::to_string(::getpid()) + " socket=" + Quoted(socket_path) +
-         " state=" + Quoted(state.path()) +
-         " cells=" + std::to_string(std::uint64_t{usage.total_blocks} * layout::kBlockCells) +
-         " vocab=" + std::to_string(engine.config().vocab_size) +
-         " kernels=" + engine.kernels().name +
-         " threads=" + std::to_string(engine.options().threads);
+  return Concat("pid=", ::getpid(), " socket=", Quoted(socket_path),
+                " state=", Quoted(state.path()),
+                " cells=", std::uint64_t{usage.total_blocks} * layout::kBlockCells,
+                " vocab=", engine.config().vocab_size, " kernels=", engine.kernels().name,
+                " threads=", engine.options().threads);
 }
 
 void LogMemoryStart(const MemoryStart& start) {
   for (const LostSequence& lost : start.lost) {
     Log(LogLevel::kWarning, "sequence_dropped",
-        "sequence=" + std::to_string(static_cast<std::uint64_t>(lost.handle)) +
-            (lost.snapshot.empty() ? "" : " snapshot=" + Quoted(lost.snapshot)) +
-            " reason=" + Quoted(lost.reason));
+        Concat("sequence=", static_cast<std::uint64_t>(lost.handle),
+               (lost.snapshot.empty() ? "" : " snapshot=" + Quoted(lost.snapshot)),
+               " reason=", Quoted(lost.reason)));
   }
   if (start.is_warm) {
     Log(LogLevel::kInfo, "warm_start",
-        "sequences=" + std::to_string(start.sequences) + " snapshots=" +
-            std::to_string(start.snapshots) + " dropped=" + std::to_string(start.lost.size()) +
-            (start.cells_checked ? " cells=checked" : " cells=not_checked (see --verify-pool)"));
+        Concat(
+            "sequences=", start.sequences, " snapshots=", start.snapshots,
+            " dropped=", start.lost.size(),
+            (start.cells_checked ? " cells=checked" : " cells=not_checked (see --verify-pool)")));
   } else if (start.why_cold.empty()) {
-    Log(LogLevel::kInfo, "cold_start", "nothing was kept");
+    Log(LogLevel::kInfo, "cold_start", "no stored state was found");
   } else {
     Log(LogLevel::kWarning, "cold_start",
-        "what was kept cannot be used, its meta is set aside: reason=" + Quoted(start.why_cold));
+        "the stored state cannot be used; meta is renamed to meta.bad: reason=" +
+            Quoted(start.why_cold));
   }
+}
+
+// Locks the weights if that is wanted, and decides when they are read. `lock_limit`:
+// LockLimitBytes.
+WeightReading PrepareWeights(const DaemonOptions& options, const Engine& engine,
+                             std::optional<std::uint64_t> lock_limit) {
+  bool is_locked = false;
+  if (options.locks_weights) {
+    const Status locked = engine.LockWeights();
+    is_locked = locked.has_value();
+    if (!locked) {
+      Log(LogLevel::kWarning, "weights_not_locked", NotLockedText(locked.error(), lock_limit));
+    }
+  }
+  const std::uint64_t free_bytes = FreeMemoryBytes();
+  const WeightReading reading =
+      ChooseReading(options.prefetch, is_locked, engine.weight_bytes(), free_bytes);
+  if (reading == WeightReading::kOnUse && options.prefetch == Prefetch::kAuto) {
+    Log(LogLevel::kInfo, "weights_read_on_use",
+        Concat("weight_bytes=", engine.weight_bytes(), " free_bytes=", free_bytes));
+  }
+  if (reading == WeightReading::kBeforeServing && engine.weight_bytes() > free_bytes) {
+    Log(LogLevel::kWarning, "weights_exceed_memory",
+        Concat("weight_bytes=", engine.weight_bytes(), " free_bytes=", free_bytes));
+  }
+  return reading;
 }
 
 Status Forget(const DaemonOptions& options) {
@@ -185,17 +227,33 @@ Status Forget(const DaemonOptions& options) {
   return {};
 }
 
+// Listens on the socket that a service manager passes, or else on a socket that the daemon creates.
+Result<std::unique_ptr<Listener>> Listen(const DaemonOptions& options) {
+  ListenerOptions listening{.socket_path = options.socket_path.value_or(""),
+                            .allowed_uids = options.allowed_uids,
+                            .group = options.socket_group};
+  KVD_TRY(std::optional<InheritedSocket> inherited, TakeInheritedSocket());
+  if (inherited) {
+    if (options.socket_path && *options.socket_path != inherited->path) {
+      return Fail(Code::kInvalidArgument, "--socket: ", Quoted(*options.socket_path),
+                  ", but the inherited socket is ", Quoted(inherited->path));
+    }
+    return Listener::Adopt(listening, std::move(*inherited));
+  }
+  if (listening.socket_path.empty()) {
+    KVD_TRY(listening.socket_path, MakeDefaultSocketPath(options.name));
+  }
+  return Listener::Create(listening);
+}
+
 Status Serve(const DaemonOptions& options, int signals) {
   LogThread log_thread;
   KVD_TRY(StateDirectory state, OpenState(options));
-  std::string socket_path = options.socket_path.value_or("");
-  if (socket_path.empty()) {
-    KVD_TRY(socket_path, MakeDefaultSocketPath(options.name));
-  }
-  KVD_TRY(auto listener, Listener::Create({.socket_path = socket_path,
-                                           .allowed_uids = options.allowed_uids,
-                                           .group = options.socket_group}));
-  // Every thread begins below this call, and the model's bytes are read below it.
+  KVD_TRY(auto listener, Listen(options));
+  const std::string socket_path = listener->path();
+  const std::optional<std::uint64_t> lock_limit =
+      LockLimitBytes();  // the sandbox refuses getrlimit
+  // The daemon starts all threads and reads the model after this call.
   EnterSandboxOf(options, state, socket_path);
   for (const std::string& what : state.passed_over()) {
     Log(LogLevel::kWarning, "state_directory_passed_over", Quoted(what));
@@ -207,7 +265,7 @@ Status Serve(const DaemonOptions& options, int signals) {
   KVD_TRY(const auto engine, Engine::Create(engine_options));
   if (!state.on_tmpfs()) {
     Log(LogLevel::kWarning, "state_not_in_memory",
-        Quoted(state.path()) + " is not on tmpfs: the pool is written to a disk");
+        Quoted(state.path()) + " is not on tmpfs: the pool is written to disk");
   }
 
   LogMemoryStart(engine->memory_start());
@@ -265,22 +323,37 @@ Status Serve(const DaemonOptions& options, int signals) {
   const auto on_signal = loop.WatchReadable(signals, [&] {
     signalfd_siginfo info{};
     if (::read(signals, &info, sizeof info) != sizeof info) return;
-    Log(LogLevel::kInfo, "stopping",
-        "signal=" + std::to_string(info.ssi_signo) + " from_pid=" + std::to_string(info.ssi_pid));
+    Log(LogLevel::kInfo, "stopping", Concat("signal=", info.ssi_signo, " from_pid=", info.ssi_pid));
     loop.Stop();
   });
-  const std::jthread weights([&engine](const std::stop_token& stop) {
-    StandBack();
-    engine->BringInWeights(stop);
-  });
   Log(LogLevel::kInfo, "start", StartText(*engine, socket_path, state));
+  const WeightReading reading = PrepareWeights(options, *engine, lock_limit);
   FlushLog(kFlushAtStart);
-  server.Start(std::move(listener));
+  // Until the server starts, connections of clients wait in the socket's queue.
+  const auto start_server = [&] { server.Start(std::move(listener)); };
+  std::jthread weights;
+  if (reading == WeightReading::kBeforeServing) {
+    weights = std::jthread([&](const std::stop_token& stop) {
+      engine->BringInWeights(stop);
+      if (!stop.stop_requested()) loop.Post(start_server);
+    });
+  } else {
+    start_server();
+  }
+  if (reading == WeightReading::kInBackground) {
+    weights = std::jthread([&engine](const std::stop_token& stop) {
+      StandBack();
+      engine->BringInWeights(stop);
+    });
+  }
   PreferThisThread();
   loop.Run();
+  weights = {};  // no longer reads, and no longer starts the server
 
-  // No new clients; the requests that run end with kCancelled, which their clients still get, or
-  // wait for the next daemon with clients that come back by themselves; then everybody goes.
+  // First, the daemon refuses new clients. Then running requests end with kCancelled, and their
+  // clients still receive this answer; requests of clients with kHelloReturns get no answer,
+  // because such clients resume their requests with the next daemon. Finally the daemon closes all
+  // connections.
   server.StopListening();
   scheduler.Stop();
   engine_thread.join();
@@ -291,17 +364,18 @@ Status Serve(const DaemonOptions& options, int signals) {
   cache_spills.Stop();
   spill_thread.join();
   server.CloseAll();
-  // An empty memory is not worth its room.
+  // If the memory holds no sequences and no sessions, the daemon removes the files of its state.
   if (engine->memory().Usage().live_sequences == 0 && engine->memory().sessions().List().empty()) {
     (void)state.RemoveState();
   }
-  Log(LogLevel::kInfo, "stop", "pid=" + std::to_string(::getpid()));
+  Log(LogLevel::kInfo, "stop", Concat("pid=", ::getpid()));
   return {};
 }
 
 int Main(int argument_count, char** arguments) {
-  // Before anything secret is read: a process of the same uid could open our memory through /proc.
-  // Opened again once the command line has been read, if it says so.
+  // This call prevents other processes of the same uid from reading the daemon's memory through
+  // /proc, and comes before the daemon reads any private data. With the flag --allow-debug, a later
+  // call of prctl undoes PR_SET_DUMPABLE 0.
   (void)::prctl(PR_SET_DUMPABLE, 0);
   (void)::umask(077);
   const auto parsed = ParseOptions(argument_count, arguments);

@@ -1,6 +1,7 @@
-// A pass: sequences by index, which also marks their cells in the views of those who may see them;
-// then blocks, from those marks alone; then sessions and totals, whose pass number says that all
-// before is there.
+// A pass has three stages. In the first stage the pass visits the sequences by index and marks
+// their cells in the views of the uids that may see the sequences. In the second stage the pass
+// writes the block entries from the marks. In the third stage the pass writes sessions and totals;
+// a new pass number in the totals means that all other entries of the pass are written.
 #include "daemon/map_publisher.h"
 
 #include <algorithm>
@@ -15,8 +16,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kExtentsAtOnce = 1024;      // looked at under one lock of the memory
-constexpr std::chrono::microseconds kSlice{500};  // of the io thread
+// Number of extents that a pass visits while it holds the memory's lock once.
+constexpr std::size_t kExtentsAtOnce = 1024;
+// Duration of one slice of a pass on the io thread.
+constexpr std::chrono::microseconds kSlice{500};
 
 template <class T>
 std::span<const std::uint64_t> WordsOf(const std::vector<T>& entries) {
@@ -26,26 +29,27 @@ std::span<const std::uint64_t> WordsOf(const std::vector<T>& entries) {
 
 }  // namespace
 
-// One uid's map, and the shard of it that is being put together.
+// A View is the map of one uid, and the entries that the pass in progress collects for this map.
 struct MapPublisher::View {
   View(std::uint32_t viewer_uid, MapWriter made)
       : uid(viewer_uid), writer(std::move(made)), marks(writer.geometry().block_count) {
-    sequences.resize(MapEntries(MapPart::kSequences));
-    blocks.resize(MapEntries(MapPart::kBlocks));
+    sequences.resize(MapEntries(MapSection::kSequences));
+    blocks.resize(MapEntries(MapSection::kBlocks));
   }
-  // Cells of one block that sequences of this view refer to; a bit for each.
+  // The cells of one block that sequences of this view refer to, one bit per cell.
   struct Marks {
-    std::uint32_t sequence = 0;  // MapBlock::sequence
+    std::uint32_t sequence = 0;  // the value that the pass will write to MapBlock::sequence
     std::uint32_t used = 0;
-    std::uint32_t shared = 0;  // referred to more than once
+    // One bit for each cell to which sequences of this view refer more than once.
+    std::uint32_t shared = 0;
   };
   static_assert(layout::kBlockCells == 32);
 
-  void Mark(std::uint32_t index, const Piece& piece) {
-    Marks& block = marks[piece.block];
+  void Mark(std::uint32_t index, const BlockRange& range) {
+    Marks& block = marks[range.block];
     if (block.sequence == 0) block.sequence = index + 1;
-    const std::uint32_t cells = static_cast<std::uint32_t>((std::uint64_t{1} << piece.count) - 1)
-                                << piece.first;
+    const std::uint32_t cells = static_cast<std::uint32_t>((std::uint64_t{1} << range.count) - 1)
+                                << range.first;
     block.shared |= block.used & cells;
     block.used |= cells;
   }
@@ -53,7 +57,7 @@ struct MapPublisher::View {
   const std::uint32_t uid;
   std::uint32_t watchers = 0;
   MapWriter writer;
-  std::vector<Marks> marks;  // by block
+  std::vector<Marks> marks;  // the Marks of each block, indexed by block
   std::vector<layout::MapSequence> sequences;
   std::vector<layout::MapBlock> blocks;
   std::vector<layout::MapSession> sessions;
@@ -79,7 +83,7 @@ class MapPublisher::Stager final : public SequenceVisitor {
     for (const auto& [uid, view] : publisher_.views_) {
       if (uid != owner_uid && !info.is_public) continue;
       view->sequences[index % view->sequences.size()] = entry;
-      for (std::size_t at = 0; at < extents.size(); ++at) view->Mark(index, all.PieceAt(at));
+      for (std::size_t at = 0; at < extents.size(); ++at) view->Mark(index, all.RangeAt(at));
     }
   }
 
@@ -102,7 +106,8 @@ Result<int> MapPublisher::Watch(std::uint32_t uid) {
   if (found == views_.end()) {
     KVD_TRY(MapWriter writer, MapWriter::Create(geometry_, uid));
     found = views_.emplace(uid, std::make_unique<View>(uid, std::move(writer))).first;
-    // A pass that is on has left out what it walked before.
+    // A running pass has visited sequences without marking them in the new view, so the pass is
+    // restarted.
     stage_ = Stage::kIdle;
     is_forced_ = true;
     Arm(std::chrono::milliseconds(0));
@@ -184,7 +189,7 @@ bool MapPublisher::Continue() {
     case Stage::kIdle: return false;
     case Stage::kSequences: VisitSomeSequences(); return true;
     case Stage::kBlocks:
-      if (cursor_ < geometry_.ShardCount(MapPart::kBlocks)) {
+      if (cursor_ < geometry_.ShardCount(MapSection::kBlocks)) {
         WriteBlocks();
         return true;
       }
@@ -196,14 +201,14 @@ bool MapPublisher::Continue() {
 }
 
 void MapPublisher::VisitSomeSequences() {
-  const std::uint32_t per_shard = MapEntries(MapPart::kSequences);
+  const std::uint32_t per_shard = MapEntries(MapSection::kSequences);
   const std::uint32_t shard = cursor_ / per_shard;
   const std::uint32_t shard_end = std::min((shard + 1) * per_shard, geometry_.sequence_capacity);
   Stager stager(*this);
   cursor_ = memory_.sequences().Visit(cursor_, shard_end, kExtentsAtOnce, stager);
   if (cursor_ < shard_end) return;
   for (const auto& [uid, view] : views_) {
-    view->writer.Write(MapPart::kSequences, shard, WordsOf(view->sequences));
+    view->writer.Write(MapSection::kSequences, shard, WordsOf(view->sequences));
     std::ranges::fill(view->sequences, layout::MapSequence{});
   }
   if (cursor_ < geometry_.sequence_capacity) return;
@@ -212,7 +217,7 @@ void MapPublisher::VisitSomeSequences() {
 }
 
 void MapPublisher::WriteBlocks() {
-  const std::uint32_t first = cursor_ * MapEntries(MapPart::kBlocks);
+  const std::uint32_t first = cursor_ * MapEntries(MapSection::kBlocks);
   for (const auto& [uid, view] : views_) {
     std::ranges::fill(view->blocks, layout::MapBlock{});
     const auto end = std::min<std::size_t>(first + view->blocks.size(), view->marks.size());
@@ -224,7 +229,7 @@ void MapPublisher::WriteBlocks() {
           .shared_cells = static_cast<std::uint8_t>(std::popcount(marks.shared)),
           .reserved = 0};
     }
-    view->writer.Write(MapPart::kBlocks, cursor_, WordsOf(view->blocks));
+    view->writer.Write(MapSection::kBlocks, cursor_, WordsOf(view->blocks));
   }
   ++cursor_;
 }
@@ -234,12 +239,13 @@ void MapPublisher::Finish() {
     view->sessions.clear();
     sources_.sessions(uid, &view->sessions);
     std::ranges::sort(view->sessions, {}, &layout::MapSession::session);
-    view->sessions.resize(geometry_.ShardCount(MapPart::kSessions) *
-                          MapEntries(MapPart::kSessions));
+    view->sessions.resize(geometry_.ShardCount(MapSection::kSessions) *
+                          MapEntries(MapSection::kSessions));
     const std::span all = WordsOf(view->sessions);
     const std::size_t shard_words = layout::kMapPageBytes / sizeof(std::uint64_t);
-    for (std::uint32_t shard = 0; shard < geometry_.ShardCount(MapPart::kSessions); ++shard) {
-      view->writer.Write(MapPart::kSessions, shard, all.subspan(shard * shard_words, shard_words));
+    for (std::uint32_t shard = 0; shard < geometry_.ShardCount(MapSection::kSessions); ++shard) {
+      view->writer.Write(MapSection::kSessions, shard,
+                         all.subspan(shard * shard_words, shard_words));
     }
   }
   shown_ = totals_;
@@ -251,7 +257,7 @@ void MapPublisher::Finish() {
           .count());
   std::array<std::uint64_t, sizeof told / sizeof(std::uint64_t)> words;
   std::memcpy(words.data(), &told, sizeof told);
-  for (const auto& [uid, view] : views_) view->writer.Write(MapPart::kTotals, 0, words);
+  for (const auto& [uid, view] : views_) view->writer.Write(MapSection::kTotals, 0, words);
 }
 
 }  // namespace kvd

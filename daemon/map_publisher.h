@@ -1,13 +1,16 @@
-// MapPublisher: keeps the `map` segments: one for every uid that has a client which asked for it.
+// MapPublisher: publishes the live maps (`map` segments), one map for each uid that has at least
+// one client that asked for its map.
 //
-// Owner: the server; io thread only. A map shows its uid what that uid may see: its own sequences
-// and sessions and publicly published sequences, one by one, and the cells of blocks that those
-// refer to; of all other uids totals alone.
+// Owner: the server. Only the io thread uses a MapPublisher. The map of a uid lists only objects
+// that the uid may see: its own sequences and sessions, public snapshots, and the cells to which
+// these sequences refer. Apart from the objects that the uid may see, a map contains only totals
+// over all uids.
 //
-// Nobody looks: no timer runs. Nothing has changed: a tick takes one look at the totals and writes
-// nothing. Else a pass walks all sequences and blocks in slices between the io thread's other work,
-// locking the memory for microseconds at a time, and the next one starts at least kPeriod and
-// kRest times its own duration later.
+// While no client has asked for its map, no timer runs. If the memory and the totals have not
+// changed, a timer tick reads the totals and writes no map. If the memory or the totals have
+// changed, a pass visits all sequences and blocks in slices between the io thread's other work and
+// holds the memory's lock for microseconds at a time. The next pass starts after kPeriod or after
+// kRest times the duration of the pass, whichever is longer.
 #pragma once
 
 #include <chrono>
@@ -17,9 +20,9 @@
 #include <memory>
 #include <vector>
 
+#include "base/error.h"
 #include "daemon/io_loop.h"
 #include "engine/memory/memory.h"
-#include "shm/error.h"
 #include "shm/map_writer.h"
 
 namespace kvd {
@@ -35,27 +38,29 @@ class MapPublisher {
  public:
   static constexpr std::chrono::milliseconds kPeriod{50};
   static constexpr int kRest = 20;
-  static constexpr std::uint32_t kSessionsShown = 1024;  // of one uid
+  static constexpr std::uint32_t kSessionsShown = 1024;  // largest number of sessions in one map
 
   struct Sources {
     std::function<MapCounters()> counters;
-    // Appends the sessions of that uid.
+    // Appends the sessions of `uid` to *sessions.
     std::function<void(std::uint32_t uid, std::vector<layout::MapSession>*)> sessions;
   };
 
-  // Loop and memory outlive it.
+  // The loop and the memory outlive the publisher.
   MapPublisher(IoLoop& loop, const Memory& memory, Sources sources);
   ~MapPublisher();
   MapPublisher(const MapPublisher&) = delete;
   MapPublisher& operator=(const MapPublisher&) = delete;
 
-  // One more client of that uid looks: the descriptor to send it, which stays the publisher's.
-  // Errors: MapWriter::Create's.
+  // Registers one more client of `uid`. Returns the map's descriptor, to be sent to the client; the
+  // publisher keeps the ownership of the descriptor. Errors: those of MapWriter::Create.
   Result<int> Watch(std::uint32_t uid);
-  // One less; with the last one the map is over.
+  // Unregisters one client of `uid`. The map of a uid is closed when its last client is
+  // unregistered.
   void Unwatch(std::uint32_t uid);
 
-  // Publishes all at once if anything has changed; what the timer does in slices. For tests.
+  // For tests: runs a whole pass at once if the content has changed. In the daemon, a timer runs
+  // each pass in slices.
   void PublishNow();
 
  private:
@@ -66,8 +71,8 @@ class MapPublisher {
   void Arm(std::chrono::milliseconds delay);
   void OnTimer();
   layout::MapTotals Totals() const;
-  bool Begin();     // false: nothing has changed
-  bool Continue();  // one portion; false: the pass is complete
+  bool Begin();     // starts a pass; returns false if the content has not changed
+  bool Continue();  // does one slice of the pass; returns false if the pass is complete
   void VisitSomeSequences();
   void WriteBlocks();
   void Finish();
@@ -75,21 +80,23 @@ class MapPublisher {
   IoLoop& loop_;
   const Memory& memory_;
   const Sources sources_;
-  std::map<std::uint32_t, std::unique_ptr<View>> views_;  // by uid
+  std::map<std::uint32_t, std::unique_ptr<View>> views_;  // the views; the key is the uid
   std::unique_ptr<IoLoop::Handle> timer_;
   MapGeometry geometry_;
 
-  // What the last complete pass has shown.
+  // The totals and the commit number that the last complete pass has published.
   layout::MapTotals shown_ = {};
   std::uint64_t shown_commit_ = 0;
-  // The pass that is on.
+  // The following members describe the pass in progress.
   Stage stage_ = Stage::kIdle;
   layout::MapTotals totals_ = {};
   std::uint64_t commit_ = 0;
   std::uint64_t passes_ = 0;
-  std::uint32_t cursor_ = 0;  // sequence or shard of blocks
+  std::uint32_t cursor_ = 0;  // the sequence or the shard of blocks that the pass visits next
   std::chrono::nanoseconds spent_{0};
-  bool is_forced_ = false;  // somebody new looks
+  // True: a new client waits for its first pass, so the next pass runs even if the content has not
+  // changed.
+  bool is_forced_ = false;
 };
 
 }  // namespace kvd

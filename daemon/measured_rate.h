@@ -1,10 +1,11 @@
-// MeasuredRate: how much is done per second, as it was lately: amounts and times are summed, and
-// both fade, so that what took long counts for what it took. Threads: any.
+// MeasuredRate: a recent average rate, amount per second. Amounts and times are summed, and each
+// addition first multiplies both sums by kFade, so that a long measurement weighs in proportion to
+// its time. Any number of threads may use a MeasuredRate.
 #pragma once
 
 #include <chrono>
 
-#include "shm/mutex.h"
+#include "base/mutex.h"
 
 namespace kvd {
 
@@ -16,7 +17,7 @@ class MeasuredRate {
     amount_ = amount_ * kFade + amount;
     seconds_ = seconds_ * kFade + std::chrono::duration<double>(time).count();
   }
-  // 0: nothing was measured yet.
+  // Returns the average rate, or 0 if no measurement was added yet.
   double per_second() const {
     const MutexLock lock(mutex_);
     return seconds_ > 0 ? amount_ / seconds_ : 0;

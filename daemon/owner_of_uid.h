@@ -1,4 +1,4 @@
-// Owners, as the engine counts them, are uids here.
+// Converts between uids and the engine's owners: in the daemon, an owner is a uid.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace kvd {
 
 constexpr OwnerId OwnerOf(std::uint32_t uid) { return OwnerId{uid}; }
 
-// REQUIRES: an owner that OwnerOf has made.
+// REQUIRES: OwnerOf returned `owner`.
 constexpr std::uint32_t UidOf(OwnerId owner) { return static_cast<std::uint32_t>(owner); }
 
 }  // namespace kvd

@@ -1,4 +1,5 @@
 #include "daemon/pending_hello.h"
+#include "base/text.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,9 +16,8 @@ PendingHello::PendingHello(IoLoop& loop, UniqueFd socket, const PeerCredentials&
                            std::chrono::milliseconds deadline, Callbacks callbacks)
     : socket_(std::move(socket)), peer_(peer), callbacks_(std::move(callbacks)) {
   timer_ = loop.After(deadline, [this, deadline] {
-    GiveUp({Code::kTimeout, "hello: " + std::to_string(received_bytes_) + " of " +
-                                std::to_string(sizeof(wire::Hello)) + " bytes came in " +
-                                std::to_string(deadline.count()) + " ms"});
+    GiveUp({Code::kTimeout, Concat("hello: ", received_bytes_, " of ", sizeof(wire::Hello),
+                                   " bytes arrived within ", deadline.count(), " ms")});
   });
   watch_ = loop.WatchReadable(socket_.get(), [this] { OnReadable(); });
 }
@@ -27,7 +27,9 @@ void PendingHello::OnReadable() {
   const ssize_t got = ::recv(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got < 0) return GiveUp(FailErrno("hello").error());
-  if (got == 0) return GiveUp({Code::kDisconnected, "hung up before its hello"});
+  if (got == 0)
+    return GiveUp(
+        {Code::kDisconnected, "the client closed the connection before its hello was complete"});
   received_bytes_ += static_cast<std::size_t>(got);
   if (received_bytes_ < hello_.size()) return;
   timer_.reset();

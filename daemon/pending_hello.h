@@ -1,8 +1,8 @@
-// PendingHello: a connection that has not introduced itself yet: hello within a deadline, or it is
-// closed.
+// PendingHello: a connection that has not sent its hello yet. A PendingHello fails if no valid
+// hello arrives before the deadline.
 //
-// Owner: the server. io thread only. Everything a peer sends here is copied, checked whole, and
-// then used.
+// Owner: the server. Only the io thread uses a PendingHello. The hello is received completely and
+// validated before any of its fields is used.
 #pragma once
 
 #include <array>
@@ -11,10 +11,10 @@
 #include <functional>
 #include <memory>
 
+#include "base/error.h"
+#include "base/unique_fd.h"
 #include "daemon/io_loop.h"
-#include "shm/error.h"
 #include "shm/peer_credentials.h"
-#include "shm/unique_fd.h"
 #include "shm/wire_check.h"
 #include "shm/wire_messages.h"
 
@@ -22,8 +22,8 @@ namespace kvd {
 
 class PendingHello {
  public:
-  // Exactly one of the two is called, once; the owner then destroys the object, not before the call
-  // returns.
+  // Either `introduced` or `failed` is called, once. After this call, the owner destroys the
+  // PendingHello, but only when the call has returned.
   struct Callbacks {
     std::function<void(const wire::CheckedHello&)> introduced;
     std::function<void(const Error& why)> failed;
@@ -49,7 +49,8 @@ class PendingHello {
   std::unique_ptr<IoLoop::Handle> watch_;
 };
 
-// Tells a peer that it is refused, as far as it listens, without waiting for it.
+// Sends the peer a Welcome that refuses the hello with the error `why`, without waiting. A refusal
+// that cannot be sent at once is discarded.
 void SendRefusal(int socket, const Error& why);
 
 }  // namespace kvd

@@ -1,14 +1,17 @@
-// The table of the header, read top-down: the first row that fits decides.
+// Implements the table in permissions.h: the first row of the table that matches determines the
+// access.
 #include "daemon/permissions.h"
 
 #include <string>
 
+#include "base/text.h"
 #include "daemon/owner_of_uid.h"
 
 namespace kvd {
 
 SequenceAccess AccessOf(const Caller& caller, const SequenceInfo& sequence) {
-  // Published sequences are immutable for everyone: they go with kUnpublish, by name.
+  // Published sequences are immutable for all callers, including their owner. Only kUnpublish
+  // removes a published sequence, by its name.
   const bool published = (sequence.flags & layout::kSequencePublished) != 0;
   if (UidOf(sequence.owner.id) != caller.uid) {
     return published && sequence.is_public ? SequenceAccess::kRead : SequenceAccess::kNone;
@@ -20,30 +23,26 @@ SequenceAccess AccessOf(const Caller& caller, const SequenceInfo& sequence) {
 }
 
 std::unexpected<Error> FailNotFound(std::string_view what, SequenceHandle handle) {
-  return Fail(Code::kNotFound, std::string(what) + " " +
-                                   std::to_string(static_cast<std::uint64_t>(handle)) +
-                                   ": no such sequence");
+  return Fail(Code::kNotFound, what, " ", static_cast<std::uint64_t>(handle), ": no such sequence");
 }
 
 namespace {
 
 Status CheckChange(SequenceAccess access, bool force, std::string_view what,
                    const SequenceInfo& sequence) {
-  const std::string name =
-      std::string(what) + " " + std::to_string(static_cast<std::uint64_t>(sequence.handle)) + ": ";
+  const std::string name = Concat(what, " ", static_cast<std::uint64_t>(sequence.handle), ": ");
   switch (access) {
     case SequenceAccess::kNone: return FailNotFound(what, sequence.handle);
     case SequenceAccess::kChange: return {};
     case SequenceAccess::kChangeByForce:
       if (force) return {};
-      return Fail(Code::kPermission,
-                  name + "belongs to session " +
-                      std::to_string(static_cast<std::uint64_t>(sequence.owner.session)) +
-                      "; fork it, or set the force flag");
+      return Fail(Code::kPermission, name, "belongs to session ",
+                  static_cast<std::uint64_t>(sequence.owner.session),
+                  "; fork it, or set the force flag");
     case SequenceAccess::kRead:
-      return Fail(Code::kPermission, name + "is published and immutable; fork it");
+      return Fail(Code::kPermission, name, "is published and immutable; fork it");
   }
-  return Fail(Code::kInternal, name + "access " + std::to_string(static_cast<int>(access)));
+  return Fail(Code::kInternal, name, "access ", static_cast<int>(access));
 }
 
 }  // namespace
@@ -60,13 +59,11 @@ Status CheckAccess(wire::Access needed, const Caller& caller, const SequenceInfo
     case wire::Access::kOwn: {
       const bool is_published = (sequence.flags & layout::kSequencePublished) != 0;
       if (sequence.owner.session == caller.session && !is_published) return {};
-      return Fail(Code::kPermission,
-                  std::string(what) + " " +
-                      std::to_string(static_cast<std::uint64_t>(sequence.handle)) +
-                      ": is not one of this session's own");
+      return Fail(Code::kPermission, what, " ", static_cast<std::uint64_t>(sequence.handle),
+                  ": does not belong to this session, or is published");
     }
   }
-  return Fail(Code::kInternal, "access " + std::to_string(static_cast<int>(needed)));
+  return Fail(Code::kInternal, "access ", static_cast<int>(needed));
 }
 
 }  // namespace kvd

@@ -1,20 +1,20 @@
-// Who may do what to a sequence: the whole table, as pure functions.
+// Permissions: pure functions that decide which operations a caller may perform on a sequence.
 //
 //                                   list, read, fork    change (edit, append, drop, publish)
 //   the owning session                    yes                  yes
-//   another session of the same uid       yes                  retained, or with force
-//   another uid                           of a public snapshot no
+//   another session of the same uid       yes                  if retained, or with force
+//   another uid                           public snapshots     no
 //
-// What a caller may not see does not exist for it: kNotFound, with the same words as for a handle
-// that never was.
+// A published sequence is immutable for every caller. If the caller may not see a sequence, the
+// error is kNotFound with the same text as for a handle that never existed.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "engine/memory/memory.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 #include "shm/verb_slots.h"
 
 namespace kvd {
@@ -22,25 +22,26 @@ namespace kvd {
 struct Caller {
   SessionId session = SessionId::kNone;
   std::uint32_t uid = 0;
-  std::uint64_t salt = 0;  // of the namespace of its sequences
+  std::uint64_t salt = 0;  // salt of the namespace of the caller's sequences
 };
 
 enum class SequenceAccess : std::uint8_t {
-  kNone,           // it does not exist for the caller
-  kRead,           // list, read the text of, fork
-  kChangeByForce,  // kRead, and everything else with kFlagForce
-  kChange,         // everything
+  kNone,  // the caller has no access; errors do not reveal that the sequence exists
+  kRead,  // the caller may list, read and fork the sequence
+  // The caller may do what kRead permits, and every change if the request has kFlagForce.
+  kChangeByForce,
+  kChange,  // the caller may do what kRead permits, and every change
 };
 
 SequenceAccess AccessOf(const Caller& caller, const SequenceInfo& sequence);
 
-// The errors of a sequence that the caller may not see or change. `what` names the field
-// ("sequence", "sequence2").
+// Returns the error for a sequence that does not exist or that the caller may not see. `what` names
+// the field ("sequence", "sequence2").
 std::unexpected<Error> FailNotFound(std::string_view what, SequenceHandle handle);
 
-// Whether the caller may do with it what an argument of that rule needs. kEdit is as kChange here.
-// Errors: kNotFound, kPermission (the message names kFlagForce's spelling where it would help, and
-// the owner where it would not).
+// Checks that the caller has the access `needed` to the sequence. kEdit is treated like kChange.
+// Errors: kNotFound, kPermission (the message suggests the force flag or a fork if that would
+// help).
 Status CheckAccess(wire::Access needed, const Caller& caller, const SequenceInfo& sequence,
                    bool force, std::string_view what);
 

@@ -11,7 +11,8 @@ bool IsOpening(const ComputingRequest& request) {
   return !request.finishing() && !request.cancelled() && !request.opening_prompt().empty();
 }
 
-// It computes, or will as soon as its turn comes.
+// Returns whether the request computes its prompt, or will compute the prompt as soon as the
+// scheduler gives the request a share of a step.
 bool MayLead(const ComputingRequest& request) {
   return IsOpening(request) && !request.opening.is_stalled && !request.waits_for_room();
 }
@@ -49,13 +50,16 @@ bool PrefixSharing::AwaitsLoad(ComputingRequest& request, Active earlier) {
     const std::shared_ptr<PromptLoad> load = std::move(opening.load);
     Take(request, load->sequence());
     ChooseLeader(request, earlier);
-    opening.asks_disk = true;  // another entry may have more, or be in order
+    // The prompt cache is searched again, because another entry may hold more tokens or be
+    // undamaged.
+    opening.asks_disk = true;
   }
   return std::exchange(opening.asks_disk, false) && BeginLoad(request);
 }
 
 bool PrefixSharing::BeginLoad(ComputingRequest& request) {
-  // One more is read where another request's was not enough, or was damaged.
+  // The largest number of entries of the prompt cache that are read for one request. A further
+  // entry is read if the previous one, possibly read for another request, was too short or damaged.
   constexpr std::uint32_t kLoadsMax = 4;
   OpeningState& opening = request.opening;
   if (opening.loads_begun == kLoadsMax) return false;
@@ -78,8 +82,8 @@ void PrefixSharing::Take(ComputingRequest& request, SequenceHandle loaded) {
        .tokens = request.opening_prompt(),
        .applied = {.session = request.session().id(), .request = request.id()},
        .loaded = loaded});
-  // Without room for lists the prompt is computed, as far as there is room for that. A sequence
-  // that is gone is found out by the step.
+  // If the memory has no room for the lists of the cells to take, the prompt is computed instead.
+  // If the sequence no longer exists, the next step reports the error.
   if (!taken) return;
   const std::size_t done = request.opening_done();
   opening.reuse.limit = taken->limit;
@@ -115,7 +119,8 @@ bool PrefixSharing::Follows(ComputingRequest& request, Active earlier) {
     ComputingRequest* const leader = found == earlier.end() ? nullptr : found->get();
     const bool leads = leader != nullptr && MayLead(*leader);
     const std::size_t ahead = leads ? leader->opening_done() : opening.common;
-    // Whatever became of the leader, what it has committed is there to be taken.
+    // A follower can take the cells of the tokens that its leader has committed, even if the leader
+    // has ended or failed.
     if (ahead > opening.seen) {
       opening.seen = ahead;
       Take(request);

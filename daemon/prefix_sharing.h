@@ -1,14 +1,19 @@
-// PrefixSharing: prompts that begin empty sequences take what other sequences hold of them; and of
-// prompts in flight that begin alike one is computed, the others follow it.
+// PrefixSharing: lets prompts at the begin of empty sequences reuse cells. A prompt takes the cells
+// that other sequences hold for its first tokens. If several prompts in flight have the same first
+// tokens, one of these prompts computes the common tokens, and the other prompts follow it.
 //
-// Owner: the scheduler, engine thread only. A request follows the earlier one with which it has most
-// in common. While that one has still to compute what they share, the follower computes nothing and
-// takes every chunk as it is committed: when the leader ends, is cancelled, dies or stalls for room,
-// the follower has all but the chunk in progress and goes on by itself. Leaders come before their
-// followers in the order of arrival, so the first one never waits.
+// Owner: the scheduler. Only the engine thread calls the functions, unless a function says
+// otherwise. A request whose prompt another request computes first follows this other request, its
+// leader: the earlier request with which it shares the most tokens. While the leader has shared
+// tokens left to compute, the follower computes nothing and takes each chunk of the leader's cells
+// when the chunk is committed. If the leader ends, is cancelled or finds no room for its output,
+// the follower has already taken all of the leader's committed chunks and computes the remaining
+// tokens itself. A leader has always arrived before its followers, so the request that arrived
+// first never waits for a leader.
 //
-// A request for which the disk has more than the pool and its leader will have waits for the file,
-// and then takes what was read as from any other sequence.
+// If the prompt cache on disk holds more tokens of a prompt than the pool and the leader will hold,
+// the request waits until the file is read, and then takes the loaded cells as from any other
+// sequence.
 #pragma once
 
 #include <atomic>
@@ -27,32 +32,39 @@ class PromptCache;
 
 class PrefixSharing {
  public:
-  // Both outlive it. `cache`: null: nothing is on disk.
+  // `cache`: the prompt cache on disk; null: the daemon has no prompt cache. The engine and the
+  // cache outlive the PrefixSharing.
   PrefixSharing(Engine& engine, PromptCache* cache)
       : engine_(engine), cache_(cache), has_state_(engine.state_bytes() != 0) {}
 
-  // Before a step is planned: takes what is to be had and says who waits (OpeningState::waits).
-  // `active`: in order of arrival.
+  // The scheduler calls Prepare before it plans a step. Prepare gives prompts the cells that other
+  // sequences hold, and decides which requests wait (OpeningState::waits). `active`: the requests
+  // in order of arrival.
   void Prepare(std::span<const std::shared_ptr<ComputingRequest>> active);
-  // How many of `tokens` to compute in one step, so that it ends where recurrent state is worth
-  // keeping: where prompts part, and before a prompt's last token.
+  // Returns the number of tokens, at most `tokens`, that the request computes in the next step.
+  // LimitTokens chooses the number so that the step ends where the recurrent state is worth
+  // keeping: at the token where prompts diverge, or before a prompt's last token.
   std::size_t LimitTokens(const ComputingRequest& request, std::size_t tokens) const;
-  // Whether the state behind these tokens of the request is to be kept.
+  // Returns whether the recurrent state after the request's next `tokens` tokens is worth keeping.
   bool IsWorthKeeping(const ComputingRequest& request, std::size_t tokens) const;
 
-  // Any thread. Prompts that could have been shared, and those of which a part was.
+  // prompts() and hits() may be called from any thread. prompts() is the number of prompts for
+  // which cells were searched; hits() is the number of these prompts that took cells.
   std::uint64_t prompts() const { return prompts_.load(std::memory_order_relaxed); }
   std::uint64_t hits() const { return hits_.load(std::memory_order_relaxed); }
 
  private:
   using Active = std::span<const std::shared_ptr<ComputingRequest>>;
 
-  // `loaded`: the sequence that was read from disk for it, if one was.
+  // Gives the request cells of other sequences. `loaded`: the sequence that was read from disk for
+  // this request; kNone: no sequence was read.
   void Take(ComputingRequest& request, SequenceHandle loaded = SequenceHandle::kNone);
-  // Whether it waits for a file: for one that is being read, or that has now to be.
+  // Returns whether the request waits for an entry of the prompt cache that is being read.
+  // AwaitsLoad starts to read an entry if the prompt cache holds more tokens of the prompt.
   bool AwaitsLoad(ComputingRequest& request, Active earlier);
   bool BeginLoad(ComputingRequest& request);
-  // The earlier one of the same namespace with most in common, if that is worth waiting for.
+  // Sets the request's leader: the earlier request of the same namespace that shares the most
+  // tokens, if following it saves computing.
   static void ChooseLeader(ComputingRequest& request, Active earlier);
   bool Follows(ComputingRequest& request, Active earlier);
 

@@ -1,9 +1,10 @@
-// RssAnon, RssFile and RssShmem of /proc/self/status (proc(5)); entries of /proc/self/fd; lines of
-// /proc/self/maps.
+// Sources: RssAnon, RssFile and RssShmem of /proc/self/status (proc(5)), ru_majflt of getrusage(2),
+// the entries of /proc/self/fd and the lines of /proc/self/maps.
 #include "daemon/process_usage.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,12 +13,13 @@
 #include <string>
 #include <string_view>
 
-#include "shm/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace kvd {
 namespace {
 
-// The kB figure of the line that starts with `field` ("RssAnon:"), in bytes; 0 if there is none.
+// Returns the number of kB in the line of `status` that starts with `field` ("RssAnon:"), converted
+// to bytes, or 0 if no line starts with `field`.
 std::uint64_t StatusBytes(std::string_view status, std::string_view field) {
   const std::size_t at = status.find(field);
   if (at == std::string_view::npos) return 0;
@@ -49,6 +51,10 @@ ProcessUsage ReadProcessUsage() {
   usage.resident_anonymous_bytes = StatusBytes(status, "RssAnon:");
   usage.resident_file_bytes = StatusBytes(status, "RssFile:");
   usage.resident_shared_bytes = StatusBytes(status, "RssShmem:");
+  rusage resources{};
+  if (::getrusage(RUSAGE_SELF, &resources) == 0) {
+    usage.major_faults = static_cast<std::uint64_t>(resources.ru_majflt);
+  }
   ReadFile("/proc/self/maps", [&](std::string_view part) {
     usage.mappings += static_cast<std::uint32_t>(std::ranges::count(part, '\n'));
   });
@@ -57,7 +63,8 @@ ProcessUsage ReadProcessUsage() {
       if (entry->d_name[0] != '.') ++usage.descriptors;
     }
     ::closedir(directory);
-    if (usage.descriptors > 0) --usage.descriptors;  // the directory's own
+    // The descriptor of the directory that is being listed does not count.
+    if (usage.descriptors > 0) --usage.descriptors;
   }
   return usage;
 }

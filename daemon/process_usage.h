@@ -1,7 +1,9 @@
-// What the daemon's process holds, read from /proc/self: with PR_SET_DUMPABLE 0 nobody else can
-// read it.
+// ProcessUsage: the memory, descriptors and mappings of the daemon's process, read from /proc/self.
+// Because the daemon sets PR_SET_DUMPABLE to 0, other processes of the same uid cannot read the
+// daemon's files in /proc.
 //
-// Pure query, any thread, some 100 µs (mappings are counted line by line).
+// ReadProcessUsage may be called from any thread. A call takes about 100 µs, because mappings are
+// counted line by line.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +13,15 @@ namespace kvd {
 struct ProcessUsage {
   std::uint64_t resident_anonymous_bytes = 0;
   std::uint64_t resident_shared_bytes = 0;  // shared memory: pool, rings and arenas
-  std::uint64_t resident_file_bytes = 0;    // mapped files: the weights and our own code
+  std::uint64_t resident_file_bytes = 0;    // mapped files: the weights and the daemon's own code
+  // Page faults since the start that waited for a disk. Weights that do not fit into memory cause
+  // them.
+  std::uint64_t major_faults = 0;
   std::uint32_t descriptors = 0;
   std::uint32_t mappings = 0;
 };
 
-// Fields that /proc does not give are 0.
+// Reads the present usage. Members whose values /proc does not contain are 0.
 ProcessUsage ReadProcessUsage();
 
 }  // namespace kvd

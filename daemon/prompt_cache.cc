@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/text.h"
 #include "daemon/log.h"
 #include "daemon/owner_of_uid.h"
 #include "daemon/permissions.h"
@@ -13,8 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Every so many prompts that computing looked faster for, one is read all the same: disks and loads
-// of the machine change.
+// If computing a prompt is expected to be faster than reading its entry, the prompt is computed;
+// but the entry of every 32nd such prompt is read from disk to measure the rate again, because the
+// speed of the disk and the load of the machine change.
 constexpr std::uint64_t kTryAgainAfter = 32;
 static_assert(Quotas{}.prompt_cache_entries == PromptStore::kEntriesMax);
 
@@ -43,7 +45,7 @@ Result<std::unique_ptr<PromptCache>> PromptCache::Open(Engine& engine, const Opt
 PromptCache::PromptCache(Engine& engine, const Options& options, Threads threads)
     : engine_(engine), options_(options), threads_(std::move(threads)) {}
 
-// ------------------------------------------------------------------------------------------ writing
+// ---- writing
 
 void PromptCache::Offer(SequenceHandle handle) {
   {
@@ -74,7 +76,8 @@ void PromptCache::SpillNext() {
 void PromptCache::Spill(SequenceHandle handle) {
   const auto write = [&]() -> Result<std::uint64_t> {
     KVD_TRY(SequenceExport from, SequenceExport::OpenPaused(engine_, handle));
-    // Somebody goes on with it, or it is too short: there is nothing to write.
+    // If a client has taken the sequence over, or the sequence is too short, the sequence is not
+    // written.
     if (!IsEvictable(from.info().flags) || from.cell_count() < options_.tokens_min) return 0;
     return store_->Write(from, &stops_);
   };
@@ -90,18 +93,20 @@ void PromptCache::Spill(SequenceHandle handle) {
     case Code::kNotFound:
     case Code::kConflict: ++counts_.spills_missed; return;
     default:
-      // The 1st, 2nd, 4th … failure is logged: an owner without room fails with each prompt.
+      // Only the 1st, 2nd, 4th, 8th … failure is logged, because once an owner's share is used up,
+      // every write for that owner fails.
       if (!std::has_single_bit(++counts_.spills_failed)) return;
       Log(LogLevel::kWarning, "cache_write_failed",
-          "sequence=" + std::to_string(static_cast<std::uint64_t>(handle)) + " failures=" +
-              std::to_string(counts_.spills_failed) + " " + Quoted(written.error().message));
+          Concat("sequence=", static_cast<std::uint64_t>(handle),
+                 " failures=", counts_.spills_failed, " ", Quoted(written.error().message)));
   }
 }
 
-// ------------------------------------------------------------------------------------------ reading
+// ---- reading
 
 void PromptCache::NoteComputed(std::size_t tokens, std::chrono::nanoseconds time) {
-  // Single tokens of many sequences are no prompt.
+  // Steps with fewer prompt tokens than kTokensMin are not measured, because these tokens may be
+  // single tokens of several sequences instead of a prompt.
   constexpr std::size_t kTokensMin = 16;
   if (tokens >= kTokensMin) computed_tokens_.Add(static_cast<double>(tokens), time);
 }
@@ -109,7 +114,7 @@ void PromptCache::NoteComputed(std::size_t tokens, std::chrono::nanoseconds time
 bool PromptCache::IsWorthIt(const StoredPrefix& prefix, std::uint32_t tokens) {
   const double bytes_per_second = load_bytes_.per_second();
   const double tokens_per_second = computed_tokens_.per_second();
-  // What was never measured is measured now.
+  // If a rate was never measured, the entry is loaded to measure the rate.
   if (bytes_per_second <= 0 || tokens_per_second <= 0) return true;
   return static_cast<double>(prefix.bytes_read) / bytes_per_second <
          static_cast<double>(tokens) / tokens_per_second;
@@ -123,7 +128,9 @@ PromptCache::Found PromptCache::Look(std::uint32_t uid, std::uint64_t salt,
   if (!prefix) return Found::kNothing;
   {
     const MutexLock lock(mutex_);
-    // Being read already; what of it is not is asked for again when that has ended.
+    // The entry is already being read for another prompt if `loading_` contains it. If the running
+    // load covers fewer tokens than the new prompt could use, the new prompt is looked up again
+    // when the load has ended.
     if (const auto running = loading_.find(prefix->name); running != loading_.end()) {
       *load = running->second;
       return Found::kLoading;
@@ -150,12 +157,11 @@ void PromptCache::Run(const std::shared_ptr<PromptLoad>& load) {
   bool stays = false;
   if (loaded) {
     load_bytes_.Add(static_cast<double>(load->prefix_.bytes_read), time);
-    // Not so if another one has brought the same tokens meanwhile.
+    // Retain returns false if another sequence has received the same tokens in the meantime.
     stays = engine_.memory().prefixes().Retain(*loaded).value_or(false);
     Log(LogLevel::kDebug, "cache_load",
-        "entry=" + load->prefix_.name + " cells=" + std::to_string(load->prefix_.cells_read) +
-            " us=" +
-            std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(time).count()));
+        Concat("entry=", load->prefix_.name, " cells=", load->prefix_.cells_read,
+               " us=", std::chrono::duration_cast<std::chrono::microseconds>(time).count()));
   } else if (loaded.error().code != Code::kCorrupt && loaded.error().code != Code::kCancelled) {
     Log(LogLevel::kInfo, "cache_load_failed",
         "entry=" + load->prefix_.name + " " + Quoted(loaded.error().message));

@@ -1,11 +1,12 @@
-// PromptCache: policy of the prompt cache on disk: which retained prefixes are written, and when
-// one is read for a prompt instead of computing it.
+// PromptCache: the policy of the prompt cache on disk: which retained sequences are written, and
+// when an entry is read instead of computing a prompt.
 //
-// Owner: main. Retained sequences are written in the background as soon as they are let go, so that
-// an eviction finds them on disk and costs nothing; one that has to make room before is lost to the
-// disk, and counted. A prompt that finds more on disk than in the pool waits for its file, if reading
-// that is expected to be faster than computing: others go on meanwhile. Prompts with one beginning
-// read it once.
+// Owner: main. Retained sequences are written in the background as soon as they are released, so
+// that an eviction does not have to write the sequence to disk. A sequence that is evicted before
+// it is written is counted in CacheReply::spills_missed. If the disk holds more tokens of a prompt
+// than the pool, the prompt waits until the entry is read, provided that reading is expected to be
+// faster than computing; other requests continue in the meantime. Prompts that use the same entry
+// share one read.
 #pragma once
 
 #include <atomic>
@@ -19,21 +20,22 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "daemon/measured_rate.h"
 #include "daemon/shares.h"
 #include "engine/engine.h"
 #include "engine/saved_state/prompt_store.h"
-#include "shm/mutex.h"
 #include "shm/verb_table.h"
 
 namespace kvd {
 
-// A file that is read for prompts.
+// An entry that is being read for one or more prompts.
 class PromptLoad {
  public:
   // Any thread.
   bool is_done() const { return is_done_.load(std::memory_order_acquire); }
-  // REQUIRES: is_done(). The retained sequence that holds it now; kNone: there is none.
+  // Returns the retained sequence that holds the loaded cells, or kNone if the load failed.
+  // REQUIRES: is_done().
   SequenceHandle sequence() const { return sequence_; }
 
  private:
@@ -50,38 +52,50 @@ class PromptCache {
   struct Options {
     std::string path;
     std::uint64_t bytes_max = 0;
-    std::uint32_t tokens_min = 0;  // shorter ones are not written
+    // Smallest number of tokens of a sequence that is written to disk.
+    std::uint32_t tokens_min = 0;
     const Shares* shares =
-        nullptr;  // null: an owner may have all of it; else it outlives the cache
+        // The limits of the owners, an object that outlives the cache; null: an owner may use the
+        // whole cache.
+        nullptr;
   };
-  // Has a call made soon, on another thread, one after the other. Both outlive the cache's calls.
+  // `load` and `spill` are functions that run the calls given to them in order, each function on a
+  // thread of its own. Both threads outlive the cache's calls.
   struct Threads {
     std::function<void(std::function<void()>)> load;
     std::function<void(std::function<void()>)> spill;
   };
-  // The engine outlives it. Errors: those of PromptStore::Open.
+  // The engine outlives the cache. Errors: those of PromptStore::Open.
   static Result<std::unique_ptr<PromptCache>> Open(Engine& engine, const Options& options,
                                                    Threads threads);
 
-  // Called on the load thread after each load. To be set before the first prompt.
+  // Sets a function that the load thread calls after each load. REQUIRES: no prompt has been looked
+  // up.
   void OnLoaded(std::function<void()> call) { on_loaded_ = std::move(call); }
-  // Any thread: what runs ends soon, nothing begins any more.
+  // Stop may be called from any thread. Stop makes running loads and writes end soon, and prevents
+  // new loads and writes.
   void Stop() { stops_.store(true, std::memory_order_relaxed); }
-  // Any thread. The sequence was let go, and may be evicted: it is written when its turn comes.
+  // Offer may be called from any thread. Offer queues a released sequence, which may be evicted,
+  // for writing.
   void Offer(SequenceHandle handle);
-  // All that may be evicted.
+  // Offers all evictable sequences.
   void OfferAll();
 
-  // What the disk has for a prompt.
+  // The result of a look-up on disk.
   enum class Found : std::uint8_t {
     kNothing,
-    kLoading,     // *load is set; on_loaded is called when it is done
-    kNotWorthIt,  // computing is expected to be faster
+    // *load is set to the running load; the function given to OnLoaded is called when the load has
+    // ended.
+    kLoading,
+    kNotWorthIt,  // an entry exists, but computing is expected to be faster than loading
   };
-  // Any thread. More than `held` tokens of the prompt.
+  // Look may be called from any thread. Look searches for an entry with more than `held` tokens of
+  // the prompt, and begins to load the entry if loading is expected to be faster than computing.
+  // Sometimes Look loads an entry although computing is expected to be faster, to measure the rate
+  // of loading again.
   Found Look(std::uint32_t uid, std::uint64_t salt, std::span<const TokenId> prompt,
              std::uint32_t held, std::shared_ptr<PromptLoad>* load);
-  // Tokens that were computed in that time.
+  // Records that computing `tokens` prompt tokens took `time`.
   void NoteComputed(std::size_t tokens, std::chrono::nanoseconds time);
 
   PromptStore& store() { return *store_; }
@@ -105,7 +119,8 @@ class PromptCache {
 
   mutable Mutex mutex_;
   std::deque<SequenceHandle> offered_ KVD_GUARDED_BY(mutex_);
-  std::map<std::string, std::shared_ptr<PromptLoad>> loading_ KVD_GUARDED_BY(mutex_);  // by entry
+  // The running loads; the key is the entry's name.
+  std::map<std::string, std::shared_ptr<PromptLoad>> loading_ KVD_GUARDED_BY(mutex_);
   wire::CacheReply counts_ KVD_GUARDED_BY(mutex_) = {};
 };
 

@@ -1,6 +1,6 @@
-// The limits of docs/security.md as plain values, each a flag: how much one owner may hold of each
-// resource (daemon/shares.h). The daemon's own uid has limits of its own; those of `others` are for
-// every other uid by itself.
+// Quotas: the limits of each resource for one owner (daemon/shares.h; docs/security.md lists the
+// limits). `own` is for the daemon's own uid; `others` applies to each other uid separately. Flags
+// of the daemon set most of these limits.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,26 @@ inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 struct UidLimits {
   std::uint32_t connections = 0;
   std::uint32_t sequences = 0;
-  double pool_share = 1.0;                // of the memory and of the prompt cache, (0, 1]
-  std::uint32_t requests_in_flight = 0;   // submitted and not yet answered for the last time
-  std::uint64_t result_arena_bytes = 0;   // result arenas of all its connections together
-  std::uint64_t saved_bytes = 0;          // of its saved states
-  std::uint64_t request_arena_bytes = 0;  // request arenas of all its connections together
-  // Of its requests and their answers, beside the arenas: copies of payloads in work, uploads,
-  // exports, answers that wait to be sent.
+  // Part of the memory and of the prompt cache that the owner may use, 0 to 1.
+  double pool_share = 1.0;
+  // Number of requests that were submitted and have no final answer yet.
+  std::uint32_t requests_in_flight = 0;
+  // Bytes of the result arenas of all the owner's connections together.
+  std::uint64_t result_arena_bytes = 0;
+  std::uint64_t saved_bytes = 0;  // bytes of the owner's saved states
+  // Bytes of the request arenas of all the owner's connections together.
+  std::uint64_t request_arena_bytes = 0;
+  // Bytes that the daemon holds for the owner's requests and answers in addition to the arenas:
+  // copies of payloads in use, uploads, exports, and answers that wait to be sent.
   std::uint64_t held_bytes = 0;
 };
 
 struct Quotas {
-  // Part of the memory and of the prompt cache that the daemon's own uid leaves free for the others
-  // once others may connect.
+  // The part of the memory and of the prompt cache that the daemon's own uid leaves free for other
+  // uids if other uids may connect.
   double reserve_share = 0.05;
-  // Of all owners together; each has its pool share of them.
+  // Limits of the prompt cache for all owners together; each owner may use the part
+  // UidLimits::pool_share of these limits.
   std::uint64_t prompt_cache_bytes = 4ull << 30;
   std::uint64_t prompt_cache_entries = 1u << 14;
   UidLimits own{.connections = 256,
@@ -34,7 +39,7 @@ struct Quotas {
                 .pool_share = 1.0,
                 .requests_in_flight = 16384,
                 .result_arena_bytes = 4ull << 30,
-                .saved_bytes = kNoLimit,  // the disk is the limit
+                .saved_bytes = kNoLimit,  // the bytes of saved states are limited only by the disk
                 .request_arena_bytes = 4ull << 30,
                 .held_bytes = 4ull << 30};
   UidLimits others{.connections = 8,

@@ -31,7 +31,7 @@ Result<bool> ReplayRequest::Advance(std::size_t tokens) {
     return false;
   }
   Result<bool> replayed = engine_.Replay(*rewind_, tokens);
-  if (!replayed) rewind_.reset();  // over by itself
+  if (!replayed) rewind_.reset();  // a Replay that fails has already ended the rewind
   return replayed;
 }
 

@@ -1,6 +1,6 @@
-// ReplayRequest: a removal, fork or copy on a model with recurrent state whose end no checkpoint
-// answers: the tokens behind the nearest checkpoint are computed again, some between two steps
-// of the others.
+// ReplayRequest: a removal, fork or copy on a model with recurrent state, if the kept part of the
+// sequence ends at a position without a checkpoint. A ReplayRequest computes the tokens from the
+// nearest earlier checkpoint to the end of the kept part again, in slices between steps.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,19 @@
 
 namespace kvd {
 
-// What follows once the sequence has been cut.
+// The functions that the request calls at its end.
 struct AfterReplay {
-  // On the engine thread: the answer. An error ends the request with it.
+  // `finish` is called on the engine thread after the cells of the request's range are removed, and
+  // returns the answer. If `finish` returns an error, the request ends with that error.
   std::function<Result<Reply>(const Rewind&)> finish;
-  // When it ends otherwise: by an error, or cancelled. May be empty.
+  // `undo` is called when the request fails or is cancelled. `undo` may be empty.
   std::function<void()> undo;
 };
 
 class ReplayRequest final : public ComputingRequest {
  public:
-  // Removes `range` of `sequence`. `engine` outlives the request.
-  // `applied`: what the removal's commit remembers.
+  // Removes `range` of `sequence`. The engine outlives the ReplayRequest. `applied`: the tag that
+  // marks the removal's commit.
   ReplayRequest(RequestOrigin origin, Engine& engine, SequenceHandle sequence, PosRange range,
                 const RequestTag& applied, AfterReplay after);
   ~ReplayRequest() override;
@@ -33,7 +34,8 @@ class ReplayRequest final : public ComputingRequest {
   bool needs_row(std::size_t) const override { return false; }
   bool Fill(std::size_t, float*, StepItem&) override { return false; }
   void Finish(const StepItem&, std::span<const float>) override {}
-  // 1 until it is begun: only then it shows how much it is.
+  // Returns the number of tokens left to compute again. Before the work begins, the number of
+  // tokens is not known, and work_left returns 1.
   std::size_t work_left() const override;
   WorkKind work_kind() const override { return WorkKind::kReplay; }
   void DoWork(Engine& engine, std::size_t tokens) override;
@@ -47,7 +49,7 @@ class ReplayRequest final : public ComputingRequest {
   const PosRange range_;
   const RequestTag applied_;
   AfterReplay after_;
-  std::optional<Rewind> rewind_;  // begun and not over
+  std::optional<Rewind> rewind_;  // the rewind of the sequence, while the rewind is in progress
 };
 
 }  // namespace kvd

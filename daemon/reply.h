@@ -1,7 +1,7 @@
-// Reply: what a metadata verb answers, before it is cut into completions.
+// Reply: the answer of a metadata verb, before it is divided into completions.
 //
-// A plain value, made by the service (on the io thread, or by workers for what takes long), sent by
-// the conversation.
+// Reply is a plain value. The service creates a Reply on the io thread or, for long work, on a
+// worker; the conversation sends it.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,26 @@
 #include <variant>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
+#include "base/work_control.h"
 #include "daemon/shares.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 #include "shm/verb_slots.h"
-#include "shm/work_control.h"
 
 namespace kvd {
 
 struct Reply {
-  Code code = Code::kOk;  // else `output` is the error's message
+  // Result of the verb; if the code is not kOk, `output` is the error's message.
+  Code code = Code::kOk;
   SequenceHandle sequence = SequenceHandle::kNone;
   std::int64_t value0 = 0;
   std::int64_t value1 = 0;
   std::int64_t value2 = 0;
   std::vector<std::byte> output;
-  // Output larger than one piece is cut at multiples of this; 0: only if it is larger than the
-  // arena.
+  // If unit_bytes is not 0, output larger than one piece is divided at multiples of unit_bytes. If
+  // unit_bytes is 0, output is divided only if it is larger than the arena.
   std::uint32_t unit_bytes = 0;
-  SharedShare share{};  // of the output, if it is counted already
+  SharedShare share{};  // the share that counts the output; null: the output is not counted yet
 
   template <class T>
   void Append(const T& value) {
@@ -51,7 +52,7 @@ inline Reply ErrorReply(const Error& error) {
   return reply;
 }
 
-// The typed reply of a verb (shm/verbs_*.h), as it is sent.
+// Converts the typed reply of a verb (shm/verbs_*.h) to a Reply.
 template <class Typed>
 Reply MakeReply(Typed typed) {
   wire::ReplySlots slots;
@@ -65,7 +66,7 @@ Reply MakeReply(Typed typed) {
 }
 inline Reply MakeReply(Reply reply) { return reply; }
 
-// The slots of a completion; its output is the caller's to send.
+// Sets code, sequence and values of a completion. The caller of PutReply sends the output.
 inline void PutReply(const Reply& reply, wire::Completion* completion) {
   completion->code = static_cast<std::uint8_t>(reply.code);
   completion->sequence = static_cast<std::uint64_t>(reply.sequence);
@@ -79,12 +80,15 @@ Reply ReplyOf(Result<Typed> result) {
   return result ? MakeReply(std::move(*result)) : ErrorReply(result.error());
 }
 
-// How a submission continues: answered now, by a call that workers make, or by the scheduler.
+// The type of an Outcome says how a submission is answered: a Reply is sent at once, a WorkCall
+// computes the answer on a worker, and with AnsweredByScheduler the scheduler sends the answer.
 struct AnsweredByScheduler {};
 struct WorkCall {
-  // May take long; returns soon after its control has said kCancelled.
+  // `call` computes the answer. A call may take long, but returns soon after its WorkControl has
+  // returned kCancelled.
   std::function<Reply(WorkControl&)> call;
-  // On the io thread, instead of answering: the client has gone. May be empty.
+  // If the connection is closed, `abandoned` is called on the io thread and the answer is not sent.
+  // `abandoned` may be empty.
   std::function<void()> abandoned{};
 };
 using Outcome = std::variant<Reply, WorkCall, AnsweredByScheduler>;

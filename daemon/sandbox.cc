@@ -1,5 +1,6 @@
-// Landlock before seccomp, whose filter refuses Landlock's own calls; no_new_privs before both,
-// without which neither is open to ordinary users.
+// The restrictions are set in this order: no_new_privs first, because Landlock and seccomp require
+// no_new_privs for unprivileged processes; then Landlock; then seccomp, whose filter refuses
+// Landlock's system calls.
 #include "daemon/sandbox.h"
 
 #include <dirent.h>
@@ -7,14 +8,14 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "daemon/landlock_rules.h"
 #include "daemon/syscall_filter.h"
-#include "shm/error.h"
 
 namespace kvd {
 namespace {
 
-// 0: not known.
+// Returns the number of threads of this process, or 0 if the number is unknown.
 std::size_t CountThreads() {
   DIR* const tasks = ::opendir("/proc/self/task");
   if (tasks == nullptr) return 0;
@@ -39,7 +40,7 @@ std::vector<LandlockRule> RulesFor(const SandboxPaths& paths) {
 }  // namespace
 
 std::string Sandbox::text() const {
-  return (landlock_abi == 0 ? "landlock=off" : "landlock=abi" + std::to_string(landlock_abi)) +
+  return (landlock_abi == 0 ? "landlock=off" : Concat("landlock=abi", landlock_abi)) +
          (filters_syscalls ? " seccomp=on" : " seccomp=off");
 }
 
@@ -50,8 +51,9 @@ Sandbox EnterSandbox(const SandboxPaths& paths) {
     return sandbox;
   }
   if (const std::size_t threads = CountThreads(); threads > 1) {
-    sandbox.missing.push_back("landlock: " + std::to_string(threads - 1) +
-                              " threads began before the sandbox and are not restricted by it");
+    sandbox.missing.push_back(
+        Concat("landlock: ", threads - 1,
+               " threads began before the sandbox and are not restricted by it"));
   }
   if (const Result<int> abi = RestrictFiles(RulesFor(paths))) {
     sandbox.landlock_abi = *abi;

@@ -12,6 +12,9 @@
 #include <chrono>
 #include <string_view>
 
+#include "base/clock.h"
+#include "base/name.h"
+#include "base/text.h"
 #include "daemon/load_states.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
@@ -21,10 +24,10 @@
 namespace kvd {
 namespace {
 
-// A save takes two cores at most, for a short time.
+// The number of threads of one save; it is small, so that saves leave processor cores for steps.
 constexpr unsigned kThreads = 2;
 
-// Inside `folder`, through no symbolic link.
+// Opens a file inside `folder` without following symbolic links.
 UniqueFd OpenBeneath(int folder, const std::string& name, std::uint64_t flags) {
   open_how how{};
   how.flags = flags | O_CLOEXEC;
@@ -33,7 +36,7 @@ UniqueFd OpenBeneath(int folder, const std::string& name, std::uint64_t flags) {
 }
 
 std::unexpected<Error> NoSuchState(const std::string& name) {
-  return Fail(Code::kNotFound, "saved state " + Quoted(name) + ": no such saved state");
+  return Fail(Code::kNotFound, "saved state ", Quoted(name), ": no such saved state");
 }
 
 Result<std::vector<std::string>> NamesIn(int folder) {
@@ -49,7 +52,7 @@ Result<std::vector<std::string>> NamesIn(int folder) {
   }
   std::vector<std::string> names;
   while (const dirent* entry = ::readdir(listing.get())) {
-    if (IsSafeName(entry->d_name)) names.emplace_back(entry->d_name);
+    if (IsName(entry->d_name)) names.emplace_back(entry->d_name);
   }
   std::ranges::sort(names);
   return names;
@@ -67,22 +70,16 @@ Result<std::uint64_t> BytesIn(int folder) {
 }
 
 Status CheckName(const std::string& name) {
-  if (IsSafeName(name)) return {};
-  return Fail(Code::kInvalidArgument,
-              "name: " + Quoted(name) +
-                  " is not 1 to 63 letters, digits, '_', '-' or '.', the first no '.'");
+  if (IsName(name)) return {};
+  return Fail(Code::kInvalidArgument, "name: ", Quoted(name),
+              " is not 1 to 63 letters, digits, '_', '-' or '.', or begins with '.'");
 }
 
-// Zero terminated; the destination is zero.
+// Copies a text with a terminating zero, and truncates the text if the destination is too small.
+// REQUIRES: the destination is zero.
 template <std::size_t kBytes>
 void CopyText(std::string_view text, char (&destination)[kBytes]) {
   text.copy(destination, kBytes - 1);
-}
-
-std::uint64_t NowUnixMs() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
 }
 
 }  // namespace
@@ -94,10 +91,11 @@ Result<std::unique_ptr<SavedStates>> SavedStates::Open(const std::string& path, 
   struct stat about{};
   if (::fstat(directory.get(), &about) != 0) return FailErrno("--store " + path);
   if (about.st_uid != ::geteuid() || (about.st_mode & 022) != 0) {
-    return Fail(Code::kPermission,
-                "--store " + path + ": must be this user's, and others may not write there");
+    return Fail(Code::kPermission, "--store ", path,
+                ": must belong to the daemon's uid and must not be writable by group or others");
   }
-  // Asked once, here, so that a kernel without it is an error at the start.
+  // This call checks at the daemon's start that the kernel has the system call openat2, so that a
+  // kernel without openat2 is an error of the start and not of the first request.
   if (!OpenBeneath(directory.get(), ".", O_RDONLY | O_DIRECTORY)) {
     return FailErrno("--store " + path + ": openat2");
   }
@@ -111,12 +109,12 @@ Result<UniqueFd> SavedStates::OpenFolder(std::uint32_t uid, bool creates) const 
   }
   UniqueFd folder = OpenBeneath(directory_.get(), name, O_RDONLY | O_DIRECTORY);
   if (folder) return folder;
-  if (errno == ENOENT) return Fail(Code::kNotFound, "uid " + name + " has saved nothing");
+  if (errno == ENOENT) return Fail(Code::kNotFound, "uid ", name, " has no saved states");
   return FailErrno("opening the folder of uid " + name);
 }
 
 Result<StateFileReader> SavedStates::OpenFile(int folder, const std::string& name) const {
-  // Not blocked by a pipe that somebody put there.
+  // With O_NONBLOCK, opening does not block if the file is a named pipe.
   UniqueFd file = OpenBeneath(folder, name, O_RDONLY | O_NONBLOCK);
   if (!file) {
     if (errno == ENOENT) return NoSuchState(name);
@@ -125,8 +123,7 @@ Result<StateFileReader> SavedStates::OpenFile(int folder, const std::string& nam
   struct stat about{};
   if (::fstat(file.get(), &about) != 0) return FailErrno("saved state " + Quoted(name));
   if (about.st_uid != ::geteuid()) {
-    return Fail(Code::kPermission,
-                "saved state " + Quoted(name) + ": belongs to uid " + std::to_string(about.st_uid));
+    return Fail(Code::kPermission, "saved state ", Quoted(name), ": belongs to uid ", about.st_uid);
   }
   return StateFileReader::Open(std::move(file));
 }
@@ -143,7 +140,8 @@ Result<std::optional<AppliedReply>> SavedStates::Earlier(const FileAttempt& atte
 wire::SaveReply SavedStates::SavedAlready(int folder, const std::string& name) const {
   wire::SaveReply reply;
   const Result<StateFileReader> file = OpenFile(folder, name);
-  if (!file) return reply;  // removed since, or damaged
+  // The file was removed in the meantime, or is damaged, so the reply has no sizes.
+  if (!file) return reply;
   reply.file_bytes = file->header().file_bytes;
   reply.unpacked_bytes = UnpackedFileBytes(file->sections());
   for (const SavedSequence& saved : file->sequences()) reply.cells += saved.header.cell_count;
@@ -160,12 +158,14 @@ Result<std::optional<wire::LoadReply>> SavedStates::LoadedAlready(
     for (const SequenceHandle handle : made) (void)memory.sequences().Drop(handle);
     return std::nullopt;
   }
-  // Of several it is not known which was which, and tokens alone were the answer.
+  // The answer can be rebuilt only if the load created one sequence with cells: the order of
+  // several sequences is not recorded, and a state saved as tokens only has no cells.
   const auto info =
       memory.sequences().Query(made.size() == 1 ? made.front() : SequenceHandle::kNone);
   if (!info || info->cell_count == 0) {
-    return Fail(Code::kConflict,
-                "load: was done, and its file has changed since: its answer is not known any more");
+    return Fail(
+        Code::kConflict,
+        "load: was completed, but its file has changed since, so its answer cannot be repeated");
   }
   wire::LoadedEntry entry{};
   entry.handle = static_cast<std::uint64_t>(info->handle);
@@ -186,7 +186,8 @@ Result<Share> SavedStates::TakeShare(const std::shared_ptr<OwnerAccount>& accoun
       KVD_TRY(file_bytes, BytesIn(folder));
     }
     const Status taken = share.Grow(wanted_bytes, file_bytes);
-    // A file that was finished meanwhile is neither in the folder as it was read nor counted.
+    // A file that another save finished after the call of BytesIn may be counted neither in BytesIn
+    // nor in that save's share, so the check is repeated.
     if (written != files_written_.load()) continue;
     KVD_CHECK_OK(taken);
     return share;
@@ -207,7 +208,7 @@ Result<wire::SaveReply> SavedStates::Save(const SaveCall& call, WorkControl& wor
   std::uint64_t cells = 0;
   for (const SequenceHandle handle : call.sequences) {
     KVD_CHECK_OK(work.Continue());
-    KVD_TRY(SequenceExport opened, SequenceExport::Open(engine_, handle));
+    KVD_TRY(SequenceExport opened, SequenceExport::Open(engine_, handle, OwnerOf(call.uid)));
     cells += opened.cell_count();
     exports.push_back(std::move(opened));
   }
@@ -234,7 +235,7 @@ Result<wire::SaveReply> SavedStates::Save(const SaveCall& call, WorkControl& wor
   struct stat about{};
   const bool exists = ::fstatat(folder.get(), call.name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
   const bool replaces = call.replace || earlier;
-  if (exists && !replaces) return Fail(Code::kExists, "'" + call.name + "': exists already");
+  if (exists && !replaces) return Fail(Code::kExists, "'", call.name, "': exists already");
   Memory& memory = engine_.memory();
   KVD_CHECK_OK(memory.sessions().Remember(call.attempt.applied, Sessions::Stage::kBegun, 0));
   const Result<SaveReport> report = SaveSequences(
@@ -245,14 +246,13 @@ Result<wire::SaveReply> SavedStates::Save(const SaveCall& call, WorkControl& wor
   KVD_CHECK_OK(memory.sessions().Remember(call.attempt.applied, Sessions::Stage::kEnded, 0));
   reply.file_bytes = report->file_bytes;
   Log(LogLevel::kInfo, "save",
-      "name=" + call.name + " sequences=" + std::to_string(call.sequences.size()) +
-          " cells=" + std::to_string(cells) + " bytes=" + std::to_string(report->file_bytes) +
-          " uid=" + std::to_string(call.uid));
+      Concat("name=", call.name, " sequences=", call.sequences.size(), " cells=", cells,
+             " bytes=", report->file_bytes, " uid=", call.uid));
   return reply;
 }
 
 Result<wire::LoadReply> SavedStates::Load(const SequenceOwner& owner, const std::string& name,
-                                          SamplerStates* samplers, const FileAttempt& attempt,
+                                          KeptSamplers* samplers, const FileAttempt& attempt,
                                           WorkControl& work) {
   KVD_CHECK_OK(CheckName(name));
   const Result<UniqueFd> folder = OpenFolder(UidOf(owner.id), false);
@@ -276,8 +276,7 @@ Result<wire::LoadReply> SavedStates::Load(const SequenceOwner& owner, const std:
                                              .complete = complete},
                                             file, work));
   Log(LogLevel::kInfo, "load",
-      "name=" + name + " sequences=" + std::to_string(reply.count) +
-          " uid=" + std::to_string(UidOf(owner.id)));
+      Concat("name=", name, " sequences=", reply.count, " uid=", UidOf(owner.id)));
   return reply;
 }
 

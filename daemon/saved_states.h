@@ -1,9 +1,10 @@
-// SavedStates: the sequences that clients save, as files in the directory of --store, one folder for
-// each uid.
+// SavedStates: the sequences that clients save, as files in the directory of --store, one folder
+// for each uid.
 //
-// Owner: main. Threads: any; calls are made by workers, so that neither steps nor metadata verbs wait
-// for a disk. Calls of one session come one after another. A name is one safe path component; it is
-// opened inside the uid's folder, through no symbolic link.
+// Owner: main. Any number of threads may use a SavedStates. Workers call the functions, so that
+// neither steps nor metadata verbs wait for a disk. Calls of one session to SavedStates run one
+// after another. A name is one path component that passes IsName; files are opened inside the uid's
+// folder and not through symbolic links.
 #pragma once
 
 #include <atomic>
@@ -12,48 +13,55 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.h"
+#include "base/work_control.h"
+#include "daemon/kept_samplers.h"
 #include "daemon/reply.h"
-#include "daemon/sampler_states.h"
 #include "daemon/shares.h"
 #include "engine/engine.h"
 #include "engine/saved_state/load_sequence.h"
 #include "engine/saved_state/save_sequences.h"
-#include "shm/unique_fd.h"
 #include "shm/verb_table.h"
-#include "shm/work_control.h"
 
 namespace kvd {
 
-// Whose call it is. What changes files is remembered of a request before it is done, and as ended
-// after it: one that is sent again is answered, or, where it had begun, done again: then a file that
-// is there, or is not there, is its own doing.
+// The request for which a function of SavedStates is called. A request that changes files is
+// recorded before it begins and again when it has ended. A retry of a request that has ended is
+// answered from the record. A retry of a request that had begun and not ended is executed again.
+// The retry of a request that had begun and not ended assumes that the earlier attempt has created
+// the file, if the file exists, or has removed the file, if the file is missing.
 struct FileAttempt {
-  RequestTag applied{};   // of no client: nothing is remembered
-  bool is_again = false;  // an earlier one may have come to any point
+  // The tag of the request; a request whose tag has no session is not recorded.
+  RequestTag applied{};
+  bool is_again = false;  // true: a retry; an earlier attempt may have made some of the changes
 };
 
 class SavedStates {
  public:
-  // Opens the directory, making its last component if it is missing. Everything given outlives it.
-  // Errors, naming the path: kPermission (another owner, others may write), kIo.
+  // Opens the directory and creates its last component if it is missing. The engine outlives the
+  // SavedStates. Errors, naming the path: kPermission (another owner, others may write), kIo.
   static Result<std::unique_ptr<SavedStates>> Open(const std::string& path, Engine& engine);
 
   struct SaveCall {
     FileAttempt attempt{};
     std::uint32_t uid = 0;
-    std::shared_ptr<OwnerAccount> account;  // null: its bytes are not counted
+    // The account that counts the bytes of the file; null: the bytes are not counted.
+    std::shared_ptr<OwnerAccount> account;
     std::vector<SequenceHandle> sequences;
-    Status readable{};  // an error of the sequences, where the call is not answered already
+    // The error if the sequences cannot be read. The error `readable` is ignored if an earlier
+    // attempt has completed the request.
+    Status readable{};
     SaveProfile profile;
-    std::string name;  // empty: the size alone is wanted
+    std::string name;  // name of the saved state; empty: only the size is computed
     bool replace = false;
-    const SamplerStates* samplers = nullptr;  // of the sequences; null: they have none
+    // The samplers of the sequences; null: no samplers are saved.
+    const KeptSamplers* samplers = nullptr;
   };
-  // ---- Errors: also kCancelled.
+  // ---- Save, Load and List may also return kCancelled.
   Result<wire::SaveReply> Save(const SaveCall& call, WorkControl& work);
-  // Samplers that were saved come back to `samplers`, if it is not null.
+  // `samplers`: the object that receives the saved samplers; null: saved samplers are ignored.
   Result<wire::LoadReply> Load(const SequenceOwner& owner, const std::string& name,
-                               SamplerStates* samplers, const FileAttempt& attempt,
+                               KeptSamplers* samplers, const FileAttempt& attempt,
                                WorkControl& work);
   Result<wire::ListReply<wire::SavedEntry>> List(std::uint32_t uid, WorkControl& work);
   Result<wire::NoReply> Remove(std::uint32_t uid, const std::string& name,
@@ -63,27 +71,34 @@ class SavedStates {
   SavedStates(UniqueFd directory, Engine& engine)
       : directory_(std::move(directory)), engine_(engine) {}
 
-  // The uid's folder; made if `creates`. Error: kNotFound.
+  // Opens the uid's folder; creates the folder if it is missing and `creates` is true. Error:
+  // kNotFound.
   Result<UniqueFd> OpenFolder(std::uint32_t uid, bool creates) const;
   Result<StateFileReader> OpenFile(int folder, const std::string& name) const;
-  // What is known of an earlier attempt; nullopt: it has changed nothing. Error: kConflict.
+  // Returns the record of an earlier attempt, or nullopt if no earlier attempt is recorded. Error:
+  // kConflict.
   Result<std::optional<AppliedReply>> Earlier(const FileAttempt& attempt) const;
-  // The answer of a save that had ended, as far as its file is there.
+  // Returns the answer of a save that an earlier attempt has completed. The numbers of the answer
+  // are 0 if the file was removed after the earlier attempt.
   wire::SaveReply SavedAlready(int folder, const std::string& name) const;
-  // The answer of a load that had ended and whose file is another one now or gone. nullopt: it had
-  // not, or can be done again from the same file: what it had made is dropped, since nobody has
-  // heard of it. Error: kConflict.
+  // Returns the answer of a load that an earlier attempt has completed, if the file has changed or
+  // was removed after that attempt. Returns nullopt if the earlier attempt did not complete the
+  // load, or if the load can be repeated from the same file. If LoadedAlready returns nullopt, the
+  // sequences that the earlier attempt created are dropped, since no client knows their handles.
+  // Error: kConflict.
   Result<std::optional<wire::LoadReply>> LoadedAlready(const FileAttempt& attempt,
                                                        const Result<StateFileReader>& file);
-  // A share of the bytes that a save may write, beside the files of the folder; to be kept until
-  // the save has ended. Error: kNoSpace (the owner may not hold that many more bytes).
+  // Returns a share for the bytes that a save may write, counted together with the folder's
+  // existing files. The caller keeps the share until the save has ended. Error: kNoSpace (the bytes
+  // exceed the owner's limit).
   Result<Share> TakeShare(const std::shared_ptr<OwnerAccount>& account, int folder,
                           std::uint64_t wanted_bytes);
   wire::SavedEntry Describe(int folder, const std::string& name) const;
 
   const UniqueFd directory_;
   Engine& engine_;
-  // Files that saves may have made, each counted before the save gives its share back.
+  // The number of saves that may have created a file. A save increments the number before it gives
+  // back its share.
   std::atomic<std::uint64_t> files_written_{0};
 };
 

@@ -1,6 +1,7 @@
-// A round: take in, act on cancels, flush, plan, fill, compute, finish, do work, flush. Logits that lie in
-// clients' segments are published before anything else of the step, since pieces of a segment are
-// published in the order of their allocation.
+// A round takes new requests, acts on cancels, sends waiting answers, plans and fills a step,
+// computes the step, calls Finish for the step's requests, does work between steps, and sends
+// answers again. After a step, rows of logits in clients' segments are published before other
+// answers, because pieces of a segment are published in the order of their allocation.
 #include "daemon/scheduler.h"
 
 #include <algorithm>
@@ -8,14 +9,15 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "daemon/prompt_cache.h"
 
 namespace kvd {
 namespace {
 
 std::string RequestName(const ComputingRequest& request) {
-  return "request " + std::to_string(static_cast<std::uint64_t>(request.id())) + " of session " +
-         std::to_string(static_cast<std::uint64_t>(request.session().id()));
+  return Concat("request ", static_cast<std::uint64_t>(request.id()), " of session ",
+                static_cast<std::uint64_t>(request.session().id()));
 }
 
 }  // namespace
@@ -32,17 +34,15 @@ Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
   std::shared_ptr<ComputingRequest> shared = std::move(request);
   {
     const MutexLock lock(mutex_);
-    if (stopping_) return Fail(Code::kCancelled, "the daemon stops");
+    if (stopping_) return Fail(Code::kCancelled, "the daemon is stopping");
     const auto busy = computing_.find(shared->sequence());
     if (shared->excludes_others() && busy != computing_.end()) {
-      return Fail(Code::kBusy, "sequence " +
-                                   std::to_string(static_cast<std::uint64_t>(shared->sequence())) +
-                                   ": is being computed by " + RequestName(*busy->second));
+      return Fail(Code::kBusy, "sequence ", static_cast<std::uint64_t>(shared->sequence()),
+                  ": is being computed by ", RequestName(*busy->second));
     }
     if (!requests_[shared->session().id()].try_emplace(shared->id(), shared).second) {
-      return Fail(Code::kInvalidArgument,
-                  "request: id " + std::to_string(static_cast<std::uint64_t>(shared->id())) +
-                      " is in flight already");
+      return Fail(Code::kInvalidArgument, "request: id ", static_cast<std::uint64_t>(shared->id()),
+                  " is in flight already");
     }
     if (shared->excludes_others()) computing_.emplace(shared->sequence(), shared);
     submitted_.push_back(std::move(shared));
@@ -97,8 +97,8 @@ Status Scheduler::CheckIdle(SequenceHandle sequence) const {
   const MutexLock lock(mutex_);
   const auto found = computing_.find(sequence);
   if (found == computing_.end()) return {};
-  return Fail(Code::kBusy, "sequence " + std::to_string(static_cast<std::uint64_t>(sequence)) +
-                               ": is being computed by " + RequestName(*found->second));
+  return Fail(Code::kBusy, "sequence ", static_cast<std::uint64_t>(sequence),
+              ": is being computed by ", RequestName(*found->second));
 }
 
 void Scheduler::WakeUp() {
@@ -128,7 +128,9 @@ void Scheduler::DropRequests() {
   }
   parts_.clear();
   works_.clear();
-  dropped.clear();  // under no lock: a request may undo what it began
+  // The requests are destroyed without the scheduler's lock, because a request's destructor may
+  // undo its unfinished work.
+  dropped.clear();
 }
 
 void Scheduler::Run() {
@@ -142,7 +144,7 @@ void Scheduler::Run() {
   TakeIn();
   for (const auto& request : active_) {
     if (request->session().identity().goes_on_elsewhere()) continue;
-    request->EndWith({Code::kCancelled, "the daemon stops; what was committed stays"});
+    request->EndWith({Code::kCancelled, "the daemon is stopping; committed tokens stay"});
   }
   Settle();
 }
@@ -166,7 +168,9 @@ void Scheduler::LookForWaste() {
   if (++rounds_ < next_waste_check_) return;
   next_waste_check_ = rounds_ + kRoundsBetweenChecks;
   if (PoolWaste(engine_.memory().Usage()) <= options_.defrag_threshold) return;
-  next_waste_check_ = rounds_ + 16 * kRoundsBetweenChecks;  // behind its end
+  // rounds_ does not advance while a defragmentation runs, so the next check comes after the end of
+  // the defragmentation.
+  next_waste_check_ = rounds_ + 16 * kRoundsBetweenChecks;
   defragmentation_.emplace(engine_.StartDefragmentation());
 }
 
@@ -201,7 +205,9 @@ bool Scheduler::RunLoners() {
   return any;
 }
 
-// Steps end where checkpoints are due or worth having, and where a sequence changes its rotation.
+// Returns the number of tokens that the request may compute in this step. The part of a request in
+// a step ends where a checkpoint is due or worth keeping, and where the model's key rotation
+// changes with the sequence's length.
 std::size_t Scheduler::TokensNow(const ComputingRequest& request, std::size_t tokens) const {
   if (tokens <= 1) return tokens;
   tokens = sharing_.LimitTokens(request, tokens);
@@ -227,10 +233,11 @@ WorkKind Scheduler::WorkKindOf(const ComputingRequest& request) {
 
 void Scheduler::BeginWork() {
   const auto works = [](const ComputingRequest& request) {
-    // One that waits for another prompt must not take the turn that the other one may need.
+    // A request that waits for another request's prompt must not take the turn to begin work,
+    // because the other request may need this turn.
     return !request.finishing() && !request.opening.waits && WorkLeft(request) > 0;
   };
-  std::vector<std::uint32_t> begun;  // uids of work that is begun
+  std::vector<std::uint32_t> begun;  // the uids of the users whose requests have begun work
   for (const auto& request : active_) {
     if (request->has_begun_work && works(*request)) begun.push_back(request->session().uid());
   }
@@ -275,7 +282,8 @@ void Scheduler::ListCandidates() {
     candidates_.push_back(candidate);
   }
   if (!defragmentation_) return;
-  // Behind those of active_: one more user.
+  // The automatic defragmentation follows the candidates of active_ and counts as a user without a
+  // uid.
   constexpr std::uint32_t kNobodysUid = ~std::uint32_t{0};
   candidates_.push_back(
       {.session = SessionId::kNone,
@@ -285,7 +293,7 @@ void Scheduler::ListCandidates() {
 }
 
 void Scheduler::FillStep() {
-  bool any_stalled = false;
+  bool any_left_out = false;
   do {
     sharing_.Prepare(active_);
     LookForPreparations();
@@ -296,13 +304,18 @@ void Scheduler::FillStep() {
     works_.clear();
     const auto shares =
         planner_.Plan(candidates_, clock_.PrefillTokens(options_.prefill_chunk_tokens));
-    any_stalled = FillItems(shares);
-    // Those that follow one that has stalled need not wait for it any more.
-  } while (items_.empty() && any_stalled);
+    any_left_out = FillItems(shares);
+    // If no request was chosen, and a request has stalled or was refused, the other requests are
+    // planned again without that request. The other requests may have waited for the prompt of the
+    // request that is left out, or may have got no share of the step because of the request that is
+    // left out.
+  } while (items_.empty() && works_.empty() && any_left_out);
 }
 
-// A prompt, or tokens to be decoded, before their first step: room for all of them, so that they do not run
-// out of it in the middle. Tokens that are drawn one by one are asked for one by one, by their steps.
+// FillItems calls Admit before each step of the request. Before the first step of a request with
+// several tokens, Admit takes a promise of room for all of them, so that the request does not run
+// out of room before its last token. A single token gets no promise, because its step reserves the
+// room.
 Status Scheduler::Admit(ComputingRequest& request) {
   if (request.is_admitted || request.wanted_tokens() <= 1) return {};
   KVD_TRY(request.promise,
@@ -314,7 +327,7 @@ Status Scheduler::Admit(ComputingRequest& request) {
 bool Scheduler::FillItems(std::span<const StepShare> shares) {
   const std::size_t rows_max =
       std::max<std::size_t>(1, options_.scratch_floats_max / std::max(vocab_size_, 1u));
-  // Rows are handed out as pointers: the scratch is brought to its size first.
+  // The scratch rows are allocated before requests get pointers to them.
   std::size_t rows_wanted = 0;
   for (const StepShare& share : shares) {
     if (candidates_[share.candidate].is_work) continue;
@@ -323,7 +336,7 @@ bool Scheduler::FillItems(std::span<const StepShare> shares) {
   }
   scratch_.resize(std::max(scratch_.size(), std::min(rows_wanted, rows_max) * vocab_size_));
   std::size_t rows_used = 0;
-  bool any_stalled = false;
+  bool any_left_out = false;
   for (const StepShare& share : shares) {
     if (candidates_[share.candidate].is_work) {
       const bool is_request = share.candidate < active_.size();
@@ -334,6 +347,7 @@ bool Scheduler::FillItems(std::span<const StepShare> shares) {
     const auto& request = active_[share.candidate];
     if (Status admitted = Admit(*request); !admitted) {
       request->FailWith(admitted.error());
+      any_left_out = true;
       continue;
     }
     const std::size_t tokens = TokensNow(*request, share.tokens);
@@ -345,7 +359,7 @@ bool Scheduler::FillItems(std::span<const StepShare> shares) {
     request->opening.is_stalled = !request->Fill(tokens, row, item);
     if (request->opening.is_stalled) {
       request->stalled = true;
-      any_stalled = any_stalled || !was_stalled;
+      any_left_out = any_left_out || !was_stalled;
       continue;
     }
     item.keeps_state |= sharing_.IsWorthKeeping(*request, item.tokens.size());
@@ -353,7 +367,7 @@ bool Scheduler::FillItems(std::span<const StepShare> shares) {
     items_.push_back(std::move(item));
     parts_.push_back({request, row, share.candidate});
   }
-  return any_stalled;
+  return any_left_out;
 }
 
 bool Scheduler::DoWork() {
@@ -362,7 +376,7 @@ bool Scheduler::DoWork() {
 }
 
 void Scheduler::DoWorkOf(const WorkShare& share) {
-  const WorkKind kind = share.request ? share.request->work_kind() : WorkKind::kPack;
+  const WorkKind kind = share.request ? WorkKindOf(*share.request) : WorkKind::kPack;
   const std::size_t tokens = clock_.TokensFor(kind, share.prompt_tokens);
   std::size_t done = tokens;
   bool is_measured = true;
@@ -372,7 +386,8 @@ void Scheduler::DoWorkOf(const WorkShare& share) {
     const std::size_t before = WorkLeft(request);
     DoRequestsWork(request, tokens);
     const std::size_t after = request.finishing() ? 0 : WorkLeft(request);
-    // Where more is left than before, it has only begun.
+    // If more work is left than before the call of DoWork, the work has just begun and its amount
+    // has become known.
     is_measured = after <= before;
     if (after < before) done = std::min(before - after, tokens);
   } else {
@@ -386,15 +401,15 @@ void Scheduler::DoWorkOf(const WorkShare& share) {
 void Scheduler::DoRequestsWork(ComputingRequest& request, std::size_t tokens) {
   if (request.work_left() > 0) return request.DoWork(engine_, tokens);
   const Status prepared = request.preparation.Advance(engine_, request.sequence(), tokens);
-  if (!prepared) request.EndWith(prepared.error());
-  // The next one is to wait for its turn again.
+  if (!prepared) request.FailWith(prepared.error());
+  // When the preparation is done, the request must wait for a turn before it may begin other work.
   if (request.preparation.cells_left() == 0) request.has_begun_work = false;
 }
 
 std::size_t Scheduler::DefragmentSome(std::size_t cells) {
   const std::size_t slice =
       std::clamp<std::size_t>(cells, Defragmentation::kSliceCellsMin, Defragmentation::kSliceCells);
-  // An error (no room for lists) ends it; the next check may find more.
+  // An error (no room for lists) ends the defragmentation; a later check may start another one.
   if (defragmentation_->Slice(static_cast<std::uint32_t>(slice)).value_or(true))
     defragmentation_.reset();
   return slice;

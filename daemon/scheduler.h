@@ -1,15 +1,18 @@
-// Scheduler: the computing requests of all clients, and the engine thread's loop over them:
-// continuous batching.
+// Scheduler: holds the computing requests of all clients and runs the engine thread's loop over
+// them (continuous batching).
 //
-// Owner: main. Threads: Run (or RunOnce) belongs to the engine thread; everything else may be
-// called from any thread and never waits for a step. One computing request per sequence at a time.
-// Invariants: a request is in `requests_` and its sequence in `computing_` from Submit until its
-// final answer is known, so that whoever has read that answer finds the sequence free. Requests
-// that wait for room in their client's segments are skipped; the io thread calls WakeUp when room
-// may have come.
-// Work that is no step (ComputingRequest::work_left, and the preparation of a sequence for a step) is
-// dealt out by the same plan and done behind the step. Of it at most kWorksMax requests are begun at a time, one of each user: what they hold
-// (buffers of a text, cells, state slots) is bounded, and the others wait for their turn.
+// Owner: main. The engine thread calls Run (or RunOnce); all other functions may be called from any
+// thread and never wait for a step. A sequence has at most one computing request at a time.
+// Invariant: a request is in `requests_` and its sequence in `computing_` from Submit until the
+// final answer is known, so that no request computes on the sequence when the client reads the
+// answer. Requests that wait for room in their client's segments are skipped; the io thread calls
+// WakeUp when room may have become free.
+//
+// Work that is not part of a step (ComputingRequest::work_left, and the preparation of a sequence
+// for a step) is divided among requests by the same plan as the tokens of the step, and is done
+// after the step. At most kWorksMax requests have begun work of this kind at a time, at most one
+// request of each user, so that the buffers, cells and state slots that these requests hold are
+// bounded. Other requests with such work wait.
 #pragma once
 
 #include <atomic>
@@ -22,27 +25,31 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
+#include "base/mutex.h"
 #include "daemon/computing_request.h"
 #include "daemon/prefix_sharing.h"
 #include "daemon/step_clock.h"
 #include "daemon/step_planner.h"
 #include "engine/engine.h"
-#include "shm/error.h"
-#include "shm/ids.h"
-#include "shm/mutex.h"
 
 namespace kvd {
 
 struct SchedulerOptions {
   std::size_t prefill_chunk_tokens = 256;
-  // What a step beside decode rows should last at most: prompts get smaller chunks; 0: any time.
+  // Target duration of a step with decode rows, which limits the prompt chunks in the step; 0: no
+  // limit.
   double step_seconds_max = 0.0;
-  // Floats of the scratch rows that sampling in the daemon reads; at least one row is always there.
+  // Size of the scratch rows from which the daemon samples, in floats; there is always at least one
+  // row.
   std::size_t scratch_floats_max = (64u << 20) / sizeof(float);
-  // Defragments by itself when more than this part of the used blocks is waste; 0: never.
+  // The part of the used blocks that may be waste before an automatic defragmentation begins; 0: no
+  // automatic defragmentation.
   double defrag_threshold = 0.0;
-  PromptCache* prompt_cache = nullptr;  // outlives the scheduler; null: there is none
-  // What steps and work are timed by.
+  // The prompt cache, which outlives the scheduler; null: the daemon has no prompt cache.
+  PromptCache* prompt_cache = nullptr;
+  // The clock that measures steps and work.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
@@ -52,44 +59,47 @@ class Scheduler {
 
   Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions options);
 
-  // Errors: kBusy (the sequence is being computed; names the request), kInvalidArgument (the
-  // session has a request of that id in flight). The request is unchanged then, and the caller
-  // answers.
+  // Errors: kBusy (another request computes on the sequence; the message names that request),
+  // kInvalidArgument (the session has a request of the same id in flight), kCancelled (the daemon
+  // stops). On error the caller answers the client.
   Status Submit(std::unique_ptr<ComputingRequest> request);
-  // Whether the session has such a computing request; it ends kCancelled.
+  // Cancels the session's computing request with id `request`, which then ends with kCancelled.
+  // Returns whether the session has a computing request with this id.
   bool Cancel(SessionId session, RequestId request);
   void CancelSession(SessionId session);
-  // Whether a request of the session has not ended yet, be it cancelled.
+  // Returns whether the session has a request that has not ended yet; a cancelled request counts
+  // until it ends.
   bool HasRequests(SessionId session) const;
   void CancelSequence(SequenceHandle sequence);
-  // kBusy if a computing request has the sequence.
+  // Returns kBusy if a computing request works on the sequence, else Ok.
   Status CheckIdle(SequenceHandle sequence) const;
-  // Something changed that stalled requests wait for.
+  // Informs the engine thread of a change that stalled requests may be waiting for.
   void WakeUp();
 
-  // Runs until Stop; then ends every request with kCancelled, but those that go on with another
-  // daemon.
+  // Runs rounds until Stop is called. Run then ends every request with kCancelled, except requests
+  // whose session will resume with the next daemon.
   void Run();
   void Stop();
-  // Forgets every request without an answer. What they would undo is undone. REQUIRES: Run does not
-  // run.
+  // Removes every request without answering it; unfinished work of the requests is undone.
+  // REQUIRES: Run is not running.
   void DropRequests();
-  // One round: takes in what was submitted, at most one step, answers. False: there was nothing to
-  // do.
+  // Runs one round: takes new requests, runs at most one step, and sends answers. Returns false if
+  // no request could make progress.
   bool RunOnce();
 
   const PrefixSharing& prefix_sharing() const { return sharing_; }
   std::uint64_t tokens_sampled() const { return tokens_sampled_.load(std::memory_order_relaxed); }
 
  private:
-  // A request in a step: the item, the request, its scratch row.
+  // The part of one request in a step, with the request's scratch row.
   struct Part {
     std::shared_ptr<ComputingRequest> request;
     float* row = nullptr;
     std::size_t candidate = 0;  // index
   };
 
-  // A request's share of work; null: the automatic defragmentation's.
+  // The amount of work between steps that is planned for one request; request == nullptr: for the
+  // automatic defragmentation.
   struct WorkShare {
     std::shared_ptr<ComputingRequest> request;
     std::size_t prompt_tokens = 0;
@@ -100,30 +110,35 @@ class Scheduler {
   void TakeIn();
   bool HandleCancels();
   bool RunLoners();
-  // Begins the automatic defragmentation if one is due.
+  // Begins an automatic defragmentation if the waste exceeds SchedulerOptions::defrag_threshold.
   void LookForWaste();
   bool Step();
-  // Chooses who computes, and fills items_, parts_ and works_.
+  // Chooses the requests that compute, and fills items_, parts_ and works_.
   void FillStep();
   Status Admit(ComputingRequest& request);
-  bool FillItems(std::span<const StepShare> shares);  // true: some have stalled that did not before
+  // Fills items_ and parts_ for the shares. Returns true if a request has newly stalled or was
+  // refused; the caller then plans again if no other request was chosen.
+  bool FillItems(std::span<const StepShare> shares);
   void ListCandidates();
-  // Which sequences must be prepared before their requests may take part in a step.
+  // Finds the sequences that must be prepared before their requests may take part in a step.
   void LookForPreparations();
-  // Of the request's own work, or of its sequence's preparation.
+  // Returns the amount of the request's own work that is left; if the request has no such work,
+  // returns the amount that is left of the preparation of its sequence.
   static std::size_t WorkLeft(const ComputingRequest& request);
   static WorkKind WorkKindOf(const ComputingRequest& request);
-  // Lets work begin whose turn it is.
+  // Chooses which requests may begin their work.
   void BeginWork();
   bool DoWork();
   void DoWorkOf(const WorkShare& share);
   void DoRequestsWork(ComputingRequest& request, std::size_t tokens);
-  // Returns the cells that were asked for.
+  // Does one slice of the automatic defragmentation. Returns the number of cells of the slice,
+  // which may differ from `cells`.
   std::size_t DefragmentSome(std::size_t cells);
   void Compute();
   std::size_t TokensNow(const ComputingRequest& request, std::size_t tokens) const;
-  void Settle();                           // flushes, forgets what has ended
-  void Forget(ComputingRequest& request);  // from the maps
+  // Sends waiting answers and removes the requests that have ended.
+  void Settle();
+  void Forget(ComputingRequest& request);  // removes the request from requests_ and computing_
 
   Engine& engine_;
   const std::uint32_t vocab_size_;
@@ -140,22 +155,25 @@ class Scheduler {
 
   std::atomic<std::uint64_t> tokens_sampled_ = 0;
 
-  // Engine thread only.
+  // Only the engine thread uses the following members.
   StepPlanner planner_;
   StepClock clock_;
   PrefixSharing sharing_;
-  std::vector<std::shared_ptr<ComputingRequest>> active_;  // in order of arrival
-  std::vector<const ComputingRequest*> awaited_;           // leaders of those that wait; sorted
+  std::vector<std::shared_ptr<ComputingRequest>> active_;  // the requests in order of arrival
+  // The leaders of waiting requests, sorted by address.
+  std::vector<const ComputingRequest*> awaited_;
   std::vector<StepCandidate> candidates_;
   std::vector<StepItem> items_;
-  std::vector<Part> parts_;  // parallel to items_
+  std::vector<Part> parts_;  // the part of each item, with the index of the item in items_
   std::vector<WorkShare> works_;
-  std::unordered_map<std::uint32_t, std::uint64_t> work_turns_;  // by uid: when its last work began
+  // for each uid, the number of the turn at which the uid's last work began
+  std::unordered_map<std::uint32_t, std::uint64_t> work_turns_;
   std::uint64_t work_turn_ = 0;
-  std::vector<float> scratch_;  // [rows, vocab_size]
+  std::vector<float> scratch_;  // scratch rows of logits, [rows, vocab_size]
   std::optional<Defragmentation> defragmentation_;
   std::uint64_t rounds_ = 0;
-  std::uint64_t next_waste_check_ = 0;  // round
+  // The number of the round in which the waste is checked next.
+  std::uint64_t next_waste_check_ = 0;
 };
 
 }  // namespace kvd

@@ -1,5 +1,5 @@
-// A hello or a conversation that ends inside its own callback is taken out of its map at once, with
-// its timers, and destroyed by a posted call.
+// A hello or a conversation may end inside its own callback. A hello or conversation that ends is
+// removed from its map at once, together with its timers, and is destroyed later by a posted call.
 #include "daemon/server.h"
 
 #include <sys/syscall.h>
@@ -11,20 +11,21 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "daemon/client_process.h"
 #include "daemon/log.h"
-#include "engine/model_config.h"
+#include "engine/model/model_config.h"
 #include "shm/fd_passing.h"
 
 namespace kvd {
 namespace {
 
 std::string PeerText(const PeerCredentials& peer) {
-  return "uid=" + std::to_string(peer.uid) + " pid=" + std::to_string(peer.pid);
+  return Concat("uid=", peer.uid, " pid=", peer.pid);
 }
 
 std::string SessionText(SessionId session) {
-  return "session=" + std::to_string(static_cast<std::uint64_t>(session));
+  return Concat("session=", static_cast<std::uint64_t>(session));
 }
 
 std::string ErrorText(const Error& error) {
@@ -92,7 +93,7 @@ void Server::CloseAll() {
   hellos_.clear();
   is_closing_ = true;
   while (!conversations_.empty()) {
-    (void)EndSession(conversations_.begin()->first, {Code::kDisconnected, "the daemon stops"},
+    (void)EndSession(conversations_.begin()->first, {Code::kDisconnected, "the daemon is stopping"},
                      /*is_lost=*/true);
   }
 }
@@ -125,7 +126,8 @@ void Server::Accept(UniqueFd socket, const PeerCredentials& peer, const Status& 
 void Server::Refuse(int socket, const PeerCredentials& peer, const Error& why) {
   const std::string fields = PeerText(peer) + " " + ErrorText(why);
   if (why.code == Code::kDisconnected) {
-    Log(LogLevel::kDebug, "refused", fields);  // a peer that went by itself
+    // The error kDisconnected means that the peer has closed the connection.
+    Log(LogLevel::kDebug, "refused", fields);
   } else {
     limited_log_.Log(LogLevel::kWarning, "refused", fields);
   }
@@ -143,7 +145,7 @@ void Server::RefuseHello(HelloNumber number, const Error& why) {
 void Server::EndHello(HelloNumber number) {
   auto ended = hellos_.extract(number);
   if (ended.empty()) return;
-  // It may be in one of its own callbacks.
+  // EndHello may be called from one of the hello's own callbacks, so the hello is destroyed later.
   parts_.loop.Post(
       [connection = std::shared_ptr<PendingHello>(std::move(ended.mapped().connection))] {});
 }
@@ -176,11 +178,11 @@ Result<Server::Opening> Server::TakeUp(const SessionToken& token, std::uint32_t 
   for (const auto& [id, conversation] : conversations_) {
     const auto& stored = conversation->session()->identity().stored;
     if (!stored || stored->owner_uid != uid || !IsTokenOf(token, *stored)) continue;
-    // Destroyed at once: a conversation that has ended must not take another submission.
-    (void)EndSession(id, {Code::kDisconnected, "its client connects anew"}, /*is_lost=*/true);
+    // The old conversation is destroyed at once, because it must not take another submission.
+    (void)EndSession(id, {Code::kDisconnected, "the client has connected again"}, /*is_lost=*/true);
     break;
   }
-  // An attempt before this one, which its client has given up, may have it.
+  // The session may also belong to an earlier hello that the client has abandoned.
   for (const auto& [number, hello] : hellos_) {
     if (!hello.opening || hello.opening->session.owner_uid != uid ||
         !IsTokenOf(token, hello.opening->session)) {
@@ -188,15 +190,16 @@ Result<Server::Opening> Server::TakeUp(const SessionToken& token, std::uint32_t 
     }
     const Opening opening = *hello.opening;
     RefuseHello(number,
-                {Code::kConflict, "session_token: a later connection has taken the session up"});
+                {Code::kConflict, "session_token: a later connection has taken over the session"});
     return opening;
   }
   if (const auto stored = waiting_.Take(token, uid)) {
     return Opening{.token = token, .session = *stored, .is_new = false};
   }
-  return Fail(Code::kSessionLost,
-              "session_token: no session of that token waits here: the daemon started without it, "
-              "or it has waited long enough");
+  return Fail(
+      Code::kSessionLost,
+      "session_token: no waiting session has this token: the daemon was started without its "
+      "state, or the wait for the client has timed out");
 }
 
 void Server::Admit(HelloNumber number) {
@@ -205,7 +208,8 @@ void Server::Admit(HelloNumber number) {
   if (found == hellos_.end()) return;
   Hello& hello = found->second;
   if (parts_.scheduler.HasRequests(hello.opening->session.id)) {
-    // They are cancelled and end with the step in progress; until then they have their sequences.
+    // The session still has requests of its previous connection. These requests are cancelled and
+    // end with the step in progress; until they end, they use their sequences.
     hello.retry = parts_.loop.After(kRetry, [this, number] { Admit(number); });
     return;
   }
@@ -219,7 +223,8 @@ void Server::Admit(HelloNumber number) {
 }
 
 void Server::AwaitClient(const StoredSession& session, pid_t pid) {
-  UniqueFd process;  // none of one that we do not see
+  // A pidfd of the client's process; empty if the process is not visible to the daemon.
+  UniqueFd process;
   if (pid > 0) {
     process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0u)));
     if (!process && errno == ESRCH) return service_.SessionClosed(session.id);
@@ -265,7 +270,7 @@ Status Server::Open(Hello& opened) {
   KVD_CHECK_OK(requests.Grow(hello.geometry.request_arena_bytes));
   const SessionId id = opening.session.id;
   KVD_TRY(CreatedChannel created,
-          CreateChannel(hello.geometry, "kvd-" + std::to_string(static_cast<std::uint64_t>(id))));
+          CreateChannel(hello.geometry, Concat("kvd-", static_cast<std::uint64_t>(id))));
 
   wire::Welcome welcome{};
   welcome.magic = wire::kWelcomeMagic;
@@ -304,7 +309,7 @@ Status Server::Open(Hello& opened) {
   StoredSession stored = opening.session;
   if (const ClientProcess process = DescribeProcess(peer.pid); process != stored.process) {
     stored.process = process;
-    // kNotFound: it is not stored.
+    // SetNote returns kNotFound if the session is not stored.
     (void)parts_.engine.memory().sessions().SetNote(id, NoteOf(stored));
   }
   auto session = std::make_shared<Session>(
@@ -337,7 +342,7 @@ Status Server::Open(Hello& opened) {
   return {};
 }
 
-// is_lost: the client did not end it, so it may come back.
+// `is_lost`: the client did not end the session, so the client may reconnect.
 std::shared_ptr<Conversation> Server::EndSession(SessionId id, const Error& why, bool is_lost) {
   const auto found = conversations_.find(id);
   if (found == conversations_.end()) return nullptr;

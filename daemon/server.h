@@ -1,7 +1,7 @@
-// Server: the io side of the daemon put together: listener, hellos, conversations, service.
+// Server: owns the objects of the io thread: listener, hellos, conversations, service.
 //
-// Owner: main. Everything but the constructor's caller and Wake-ups posted by other threads happens
-// on the io thread. The scheduler's thread and the workers are main's.
+// Owner: main. The io thread makes all calls and callbacks, except the construction; other threads
+// post calls to the loop. Main owns the scheduler's thread and the workers.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,9 @@ namespace kvd {
 
 struct ServerOptions {
   std::chrono::milliseconds hello_deadline{5000};
-  // How long the sequences of a client wait for it: after its connection was lost, and after this
-  // daemon found them in `meta` at its start.
+  // The times for which the sequences of a client are kept while the client may reconnect:
+  // reconnect_wait counts from the loss of the connection, restart_wait from the start of a daemon
+  // that found the session in `meta`.
   std::chrono::milliseconds reconnect_wait{2000};
   std::chrono::milliseconds restart_wait{600'000};
   PrefixOptions prefixes{};
@@ -36,55 +37,57 @@ struct ServerOptions {
 
 class Server {
  public:
-  // All outlive the server.
+  // All objects referred to by Parts outlive the server.
   struct Parts {
     IoLoop& loop;
     Workers& workers;
     Engine& engine;
     Scheduler& scheduler;
     Shares& shares;
-    SavedStates* saved_states = nullptr;  // null: nothing can be saved
-    PromptCache* prompt_cache = nullptr;  // null: there is none
+    SavedStates* saved_states = nullptr;  // the files of saved states; null: states cannot be saved
+    // The prompt cache on disk; null: the daemon has no prompt cache.
+    PromptCache* prompt_cache = nullptr;
   };
 
   Server(const Parts& parts, const ServerOptions& options);
-  // Drops the requests that the scheduler still has: they belong to the sessions that end here.
-  // REQUIRES: Scheduler::Run does not run, and the workers have been stopped: their work uses the
+  // Drops the requests that are still in the scheduler, since their sessions end with the server.
+  // REQUIRES: Scheduler::Run is not running, and the workers are stopped, since their work uses the
   // service.
   ~Server();
 
-  // Serves the listener's connections from now on.
+  // Begins to serve the listener's connections.
   void Start(std::unique_ptr<Listener> listener);
-  // Serves one connection that was made elsewhere (tests).
+  // For tests: serves a connection that the listener has not accepted.
   void Adopt(UniqueFd socket, const PeerCredentials& peer);
-  // Accepts no more and removes the socket.
+  // Stops accepting connections and removes the socket file.
   void StopListening();
-  // Hangs up on everybody; what is committed of their sessions stays, for another daemon.
+  // Closes all connections. The committed tokens of the closed sessions stay in `meta` for the next
+  // daemon.
   void CloseAll();
 
   struct Counts {
-    std::size_t hellos = 0;         // connections without a session
-    std::size_t conversations = 0;  // connections with one
+    std::size_t hellos = 0;         // number of connections that have no session yet
+    std::size_t conversations = 0;  // number of connections that have a session
     std::size_t waiting_sessions = 0;
-    std::map<OwnerId, std::uint64_t> connections;  // as they count for their owners
+    std::map<OwnerId, std::uint64_t> connections;  // number of connections counted for each owner
   };
   Counts CountAll() const;
 
  private:
-  // Whose session a hello opens.
+  // The session that a hello opens.
   struct Opening {
-    SessionToken token{};  // zero: it cannot be taken up again
+    // Token with which the client can resume the session; all zero: the session cannot be resumed.
+    SessionToken token{};
     StoredSession session;
     bool is_new = true;
   };
-  // Numbers are not used again: a late callback of a hello that has ended finds none, and never
-  // another one.
+  // Numbers of hellos are never reused, so a late callback of an ended hello finds no hello.
   enum class HelloNumber : std::uint64_t {};
   struct Hello {
     std::unique_ptr<PendingHello> connection;
     SessionShares shares;
-    // Once it is introduced. It then waits until the requests of its session's last connection have
-    // ended.
+    // `asked` and `opening` are set when the hello is introduced (Introduce). A hello that is
+    // introduced waits until the requests of its session's previous connection have ended.
     wire::CheckedHello asked{};
     std::optional<Opening> opening;
     std::unique_ptr<IoLoop::Handle> retry;
@@ -92,28 +95,30 @@ class Server {
 
   void Accept(UniqueFd socket, const PeerCredentials& peer, const Status& admitted);
   void Introduce(HelloNumber number, const wire::CheckedHello& asked);
-  // REQUIRES: an introduced hello.
+  // Opens the hello's session. REQUIRES: the hello is introduced.
   Status Open(Hello& hello);
-  // A new session; stored, if there is room for its record.
+  // Creates a new session. The session can be resumed if there is room to store its record.
   Result<Opening> NewSession(std::uint32_t uid, pid_t pid);
-  // The session of a token, out of those that wait, from a connection that has not been found dead
-  // yet, or from an earlier hello, which is refused then. Error: kSessionLost.
+  // Finds the session of a token: among the waiting sessions, on a connection whose loss is not
+  // detected yet, or in an earlier hello, which is then refused. Error: kSessionLost.
   Result<Opening> TakeUp(const SessionToken& token, std::uint32_t uid);
-  // Opens its session once no request of the session's earlier connection is left.
+  // Opens the hello's session if no request of the session's previous connection is left, else
+  // tries again later.
   void Admit(HelloNumber number);
-  // At the start: what `meta` knows of.
+  // At the daemon's start: adds the sessions stored in `meta` to waiting_.
   void TakeStoredSessions();
-  // The client of a session that was lost may come back.
-  // `pid`: of the process whose connection it was; 0: not seen from here.
+  // Adds a session whose connection was lost to waiting_. `pid`: the client's process; 0: the
+  // process is not visible to the daemon.
   void AwaitClient(const StoredSession& session, pid_t pid);
   void Refuse(int socket, const PeerCredentials& peer, const Error& why);
   void RefuseHello(HelloNumber number, const Error& why);
-  // Takes it and its timer away at once.
+  // Removes the hello and its timers.
   void EndHello(HelloNumber number);
-  // The conversation, out of its map: to be destroyed where it is not in one of its own calls.
+  // Removes the conversation from its map and returns it. The caller destroys the conversation
+  // outside of the conversation's own calls.
   std::shared_ptr<Conversation> EndSession(SessionId session, const Error& why, bool is_lost);
-  void WantPump(SessionId session);  // any thread
-  // What the map shows of the uid's sessions, and their number.
+  void WantPump(SessionId session);  // may be called from any thread
+  // Appends the live map's entries for the uid's sessions.
   void DescribeSessions(std::uint32_t uid, std::vector<layout::MapSession>* sessions) const;
 
   const Parts parts_;

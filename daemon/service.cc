@@ -1,5 +1,5 @@
-// Dispatch by the table of verbs, and what several verbs share: the way from a handle to a sequence
-// that the caller may use.
+// Dispatches a submission by the table of verbs, and holds the code that several verbs share, such
+// as finding a sequence by its handle and checking the caller's access to it.
 #include "daemon/service.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ Outcome Service::Handle(const std::shared_ptr<Session>& session, ReceivedSubmiss
     return std::array<Runner, sizeof...(kIndices)>{&Service::Run<kIndices>...};
   }(std::make_index_sequence<wire::kVerbLast>{});
   if (wire::FindVerb(received.submission.verb) == nullptr) {
-    return ErrorReply({Code::kInvalidArgument, "verb: is not known"});
+    return ErrorReply({Code::kInvalidArgument, "verb: unknown"});
   }
   Result<Outcome> outcome = (this->*kRunners[received.submission.verb - 1u])(request);
   if (!outcome) return ErrorReply(outcome.error());
@@ -60,7 +60,7 @@ Result<Outcome> Service::Run(const VerbRequest& request) {
   constexpr const wire::VerbRow& kRow = wire::kVerbRows[kIndex];
   if constexpr (kRow.caller == wire::CallerRule::kDaemonsUid) {
     if (!shares_.is_own(OwnerOf(request.caller.uid))) {
-      return Fail(Code::kPermission, std::string(kRow.name) + ": for the daemon's own user");
+      return Fail(Code::kPermission, kRow.name, ": only the daemon's own uid may use this verb");
     }
   }
   Call<Args> call{request, wire::ReadArguments<Args>(request.submission)};
@@ -110,7 +110,8 @@ void Service::SessionClosed(SessionId session) {
 
 void Service::Abandoned(SessionId session) {
   const std::vector<SessionEntry> stored = memory_.sessions().List();
-  // One that is stored is here again or may come.
+  // If the session is still stored, its client has reconnected or may reconnect, so its sequences
+  // stay.
   if (std::ranges::find(stored, session, &SessionEntry::id) == stored.end()) LetGoOf(session);
 }
 
@@ -118,11 +119,11 @@ void Service::LetGoOf(SessionId session) {
   for (const SequenceInfo& sequence : memory_.sequences().ListOf(session)) {
     const bool stays =
         (sequence.flags & (layout::kSequencePublished | layout::kSequenceRetained)) != 0;
-    // One that went meanwhile must not keep the others.
+    // An error of LetGo (the sequence was dropped in the meantime) must not stop the loop.
     if (!stays) (void)LetGo(sequence.handle);
   }
   if (prefixes_.retained_max > 0) (void)memory_.prefixes().LimitRetained(prefixes_.retained_max);
-  (void)memory_.sessions().Close(session);  // kNotFound: one that could not be taken up again
+  (void)memory_.sessions().Close(session);  // Close returns kNotFound if the session was not stored
 }
 
 Result<SequenceInfo> Service::Find(const VerbRequest& request, const wire::SlotRule& rule,

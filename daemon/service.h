@@ -1,13 +1,13 @@
-// Service: policy. What each verb means, who may use it on what, and which errors name what is
-// wrong.
+// Service: executes the verbs. The service decides which callers may use a verb on which sequences,
+// and returns an error to a caller that may not.
 //
-// Owner: the server; its methods belong to the io thread. Metadata verbs act on the engine's memory
-// directly (locked inside, microseconds) and never wait for a computing step; what takes long (text,
-// files) is returned as a call for workers; computing verbs go to the scheduler. Arguments of
-// submissions have passed wire::ValidateSubmission and are a private copy; everything else about them
-// is checked here, before anything changes.
+// Owner: the server; the io thread calls all methods. Metadata verbs act directly on the engine's
+// memory (which holds its own lock for microseconds) and never wait for a step. Long work on text
+// and files is returned as a call for the workers. Computing verbs are submitted to the scheduler.
+// The arguments of a submission have passed wire::ValidateSubmission and are a private copy; the
+// service makes all other checks before it changes any state.
 //
-// A verb is an overload of Do, found by the type of its arguments (shm/verb_table.h).
+// A verb is an overload of Do, selected by the type of its arguments (shm/verb_table.h).
 #pragma once
 
 #include <chrono>
@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "daemon/acquired_sequence.h"
+#include "daemon/kept_samplers.h"
 #include "daemon/permissions.h"
 #include "daemon/replay_request.h"
 #include "daemon/reply.h"
-#include "daemon/sampler_states.h"
 #include "daemon/saved_states.h"
 #include "daemon/scheduler.h"
 #include "daemon/session.h"
@@ -41,69 +41,76 @@ class PromptCache;
 struct GenerationState;
 
 struct PrefixOptions {
-  bool is_shared = true;  // prompts take what other sequences hold
-  // Sequences that may stay when their clients let them go; 0: none does.
+  bool is_shared = true;  // true: prompts take cells that other sequences hold
+  // The largest number of retained sequences; 0: released sequences are dropped.
   std::uint32_t retained_max = std::numeric_limits<std::uint32_t>::max();
 };
 
 class Service {
  public:
   struct Surroundings {
-    std::function<std::uint32_t(SessionId)> pid_of_session;  // 0: unknown
+    // Returns the pid of a session's client; 0: the pid is unknown.
+    std::function<std::uint32_t(SessionId)> pid_of_session;
     std::function<std::uint32_t()> session_count;
-    SavedStates* saved_states = nullptr;  // null: nothing can be saved
-    PromptCache* prompt_cache = nullptr;  // null: there is none
+    SavedStates* saved_states = nullptr;  // the files of saved states; null: states cannot be saved
+    // The prompt cache on disk; null: the daemon has no prompt cache.
+    PromptCache* prompt_cache = nullptr;
   };
 
-  // All outlive the service.
+  // All arguments that are references or pointers refer to objects that outlive the service.
   Service(Engine& engine, Scheduler& scheduler, const Shares& shares, Surroundings surroundings,
           const PrefixOptions& prefixes = {});
 
-  // `share`: for the payload, which is taken where it is needed longer.
+  // Executes a submission. `share`: the share that counts the payload; work that keeps the payload
+  // also keeps the share.
   Outcome Handle(const std::shared_ptr<Session>& session, ReceivedSubmission& received,
                  Share share = {});
-  // How many tokens a submission may carry.
+  // Returns the largest number of tokens that a submission may carry.
   std::uint64_t tokens_max() const { return tokens_max_; }
 
-  // The client is gone for good: its requests are cancelled, and what its private sequences hold of
-  // plain text stays as retained prefixes.
+  // Ends a session whose client will not reconnect: cancels the session's requests and releases its
+  // private sequences, whose pristine parts stay as retained sequences.
   void SessionClosed(SessionId session);
-  // The connection is gone, and the client may come back: its requests are cancelled, and what they
-  // have committed waits for it.
+  // The server calls SessionLost when a connection is lost and the client may reconnect.
+  // SessionLost cancels the session's requests; their committed tokens stay in the sequences.
   void SessionLost(SessionId session);
 
  private:
-  // How far a computing request came before it was sent again.
+  // The progress of an earlier attempt of a retried computing request.
   struct Progress {
-    std::uint32_t first_cell = 0;    // of the sequence, before the request
-    std::size_t done = 0;            // cells it has computed
-    std::vector<TokenId> predicted;  // of those, the ones behind its own tokens
-    bool is_known = false;           // an earlier attempt has computed some
+    std::uint32_t first_cell = 0;    // number of cells of the sequence before the request
+    std::size_t done = 0;            // number of cells that the request has computed
+    std::vector<TokenId> predicted;  // the drawn tokens among the computed cells
+    bool is_known = false;           // true: an earlier attempt is recorded
   };
 
-  // ---- service.cc: one way for all verbs
-  // Runs the verb of row kIndex of the table: answers what was applied before, looks up what the
-  // arguments name, and calls its handler.
+  // ---- service.cc: the path that all verbs share
+  // Runs the verb of row kIndex of the table of verbs: answers a retry of an applied request from
+  // the request's record, finds the sequences that the arguments name, and calls the verb's
+  // handler.
   template <std::size_t kIndex>
   Result<Outcome> Run(const VerbRequest& request);
-  // The sequence of an argument, if the caller has that access to it.
+  // Finds the sequence of an argument. Errors: kNotFound, or kPermission if the caller lacks the
+  // access that the rule requires.
   Result<SequenceInfo> Find(const VerbRequest& request, const wire::SlotRule& rule,
                             SequenceHandle handle) const;
-  // A call for that session has ended after its connection: what it made goes with a session that
-  // has ended.
+  // Abandoned is called after the end of a worker's call whose connection was closed meanwhile. If
+  // the session has ended too, Abandoned releases the sequences that the call created.
   void Abandoned(SessionId session);
-  // Retains or drops the private sequences of that session, and forgets it.
+  // Retains or drops the private sequences of the session, and removes the session's record.
   void LetGoOf(SessionId session);
 
-  // ---- what a caller may reach
-  // Last before the change, when all else is checked. A retained sequence counts for the caller from
-  // then on. Errors: kNoSpace (its shares), kNotFound (evicted meanwhile).
+  // ---- what a caller may change
+  // Handlers call AcquireForWrite after all checks, directly before a
+  // change. After AcquireForWrite, a sequence that was retained counts for the caller. Errors:
+  // kNoSpace (the caller's shares), kNotFound (evicted in the meantime).
   Result<AcquiredSequence> AcquireForWrite(const VerbRequest& request, const SequenceInfo& info);
   SequenceOwner OwnerFor(const Caller& caller) const;
 
-  // ---- the handlers, by the type of the arguments. Each returns its reply, or an Outcome where
-  // workers or the scheduler may answer.
-  // verbs_sequences.cc
+  // ---- the handlers
+  // There is one handler for each type of arguments. Each handler returns its reply, or an Outcome
+  // if workers or the scheduler may answer.
+  // handlers_sequences.cc
   Result<wire::CreateReply> Do(const Call<wire::CreateArgs>& call);
   Result<Outcome> Do(const Call<wire::ForkArgs>& call);
   Result<wire::NoReply> Do(const Call<wire::DropArgs>& call);
@@ -115,31 +122,31 @@ class Service {
   Result<wire::QueryReply> Do(const Call<wire::QueryArgs>& call);
   Result<Outcome> Do(const Call<wire::ListArgs>& call);
   Result<Outcome> Do(const Call<wire::ReadTokensArgs>& call);
-  // verbs_prefixes.cc
+  // handlers_prefixes.cc
   Result<wire::RetainReply> Do(const Call<wire::RetainArgs>& call);
   Result<wire::PinReply> Do(const Call<wire::PinArgs>& call);
   Result<wire::DropRetainedReply> Do(const Call<wire::DropRetainedArgs>& call);
-  // verbs_snapshots.cc
+  // handlers_snapshots.cc
   Result<wire::PublishReply> Do(const Call<wire::PublishArgs>& call);
   Result<wire::NoReply> Do(const Call<wire::UnpublishArgs>& call);
   Result<wire::ForkedReply> Do(const Call<wire::AttachArgs>& call);
   Result<wire::ListReply<wire::SnapshotEntry>> Do(const Call<wire::SnapshotsArgs>& call);
-  // verbs_log.cc
+  // handlers_log.cc
   Result<wire::ListReply<wire::LogRecord>> Do(const Call<wire::LogArgs>& call);
-  // verbs_why.cc
+  // handlers_why.cc
   Result<Outcome> Do(const Call<wire::WhyArgs>& call);
-  // verbs_saved.cc
+  // handlers_saved.cc
   Result<Outcome> Do(const Call<wire::SaveArgs>& call);
   Result<Outcome> Do(const Call<wire::SaveAllArgs>& call);
   Result<Outcome> Do(const Call<wire::LoadArgs>& call);
   Result<Outcome> Do(const Call<wire::SavedArgs>& call);
   Result<Outcome> Do(const Call<wire::RemoveSavedArgs>& call);
-  // verbs_text.cc
+  // handlers_text.cc
   Result<Outcome> Do(const Call<wire::TokenizeArgs>& call);
   Result<Outcome> Do(const Call<wire::DetokenizeArgs>& call);
   Result<Outcome> Do(const Call<wire::ChatArgs>& call);
   Result<Outcome> Do(const Call<wire::ReadTextArgs>& call);
-  // verbs_computing.cc
+  // handlers_computing.cc
   Result<Outcome> Do(const Call<wire::DecodeArgs>& call);
   Result<Outcome> Do(const Call<wire::GenerateArgs>& call);
   Result<Outcome> Do(const Call<wire::DivideArgs>& call);
@@ -147,60 +154,65 @@ class Service {
   Result<Outcome> Do(const Call<wire::EmbedArgs>& call);
   Result<Outcome> Do(const Call<wire::EncodeArgs>& call);
   Result<wire::CancelReply> Do(const Call<wire::CancelArgs>& call);
-  // verbs_state.cc
+  // handlers_state.cc
   Result<Outcome> Do(const Call<wire::ExportStateArgs>& call);
   Result<wire::UploadStateReply> Do(const Call<wire::UploadStateArgs>& call);
   Result<Outcome> Do(const Call<wire::ImportStateArgs>& call);
-  // verbs_info.cc
+  // handlers_info.cc
   Result<wire::PingReply> Do(const Call<wire::PingArgs>& call);
   Result<Outcome> Do(const Call<wire::InfoArgs>& call);
   Result<wire::OneReply<wire::CacheReply>> Do(const Call<wire::CacheArgs>& call);
   Result<wire::OneReply<wire::ProfileReply>> Do(const Call<wire::ProfileArgs>& call);
 
-  // ---- verbs_replays.cc: edits and forks where tokens have to be computed again
+  // ---- handlers_replays.cc: edits and forks for which tokens must be computed again
   Result<Outcome> RemoveWithReplay(const Call<wire::RemoveRangeArgs>& call);
   Result<Outcome> ForkWithReplay(const Call<wire::ForkArgs>& call);
   Result<Outcome> CopyWithReplay(const Call<wire::CopyRangeArgs>& call);
-  // `applied`: what the cut itself is remembered as.
+  // `applied`: the tag of the commit that removes the range.
   Result<Outcome> SubmitReplay(const VerbRequest& request, SequenceHandle sequence, PosRange range,
                                const RequestTag& applied, AfterReplay after);
-  // ---- verbs_prefixes.cc
-  // How a prompt for that sequence is to come by its cells.
+  // ---- handlers_prefixes.cc
+  // Returns the initial OpeningState of a prompt for the sequence.
   OpeningState OpeningFor(const VerbRequest& request, const SequenceInfo& info,
                           bool wants_all_logits) const;
-  // Lets go of a sequence; whether it stays as a retained one.
+  // Releases a sequence. Returns true if the sequence is retained, and false if it is dropped.
   Result<bool> LetGo(SequenceHandle handle, const RequestTag& applied = {});
-  // ---- verbs_retried.cc: requests that are sent again
-  // What is remembered of it; nothing if it was not applied. Sequences that it has made on its way
-  // are dropped then. `made`: storage of the answer's. Errors: kConflict.
+  // ---- handlers_retried.cc: retries
+  // Returns the record of a retried request, or nullopt if the request was not applied. If the
+  // request was not applied, the sequences that the earlier attempt has created are dropped; for
+  // verbs with Parts::kScratch these sequences are always dropped. `made`: storage to which the
+  // returned record refers. Errors: kConflict.
   Result<std::optional<wire::Remembered>> FindRemembered(const VerbRequest& request,
                                                          const wire::VerbRow& row,
                                                          std::vector<SequenceHandle>* made);
-  // Drops the sequences that it has made.
+  // Drops the sequences that an earlier attempt of the request has created.
   void DropPartsOf(const VerbRequest& request);
-  // What it has committed of `sequence` before. Errors: kConflict.
+  // Returns the tokens that an earlier attempt has committed to the sequence. Errors: kConflict.
   Result<Progress> ProgressOf(const VerbRequest& request, const SequenceInfo& info,
                               std::span<const TokenId> prompt) const;
-  // ---- verbs_saved.cc
+  // ---- handlers_saved.cc
   static FileAttempt AttemptOf(const VerbRequest& request);
-  Result<SavedStates*> FindStore() const;  // kUnsupported: there is none
-  // `sequences`: or why they cannot be saved, unless that was done already.
+  Result<SavedStates*> FindStore() const;  // error: kUnsupported (the daemon has no --store)
+  // `sequences`: the sequences to save, or the error that prevents saving them. An error in
+  // `sequences` is ignored if an earlier attempt has completed the request.
   Result<Outcome> SaveSequences(const VerbRequest& request, std::int64_t bits,
                                 Result<std::vector<SequenceHandle>> sequences);
-  // ---- verbs_computing.cc
-  // Where kContinue takes the logits from.
+  // ---- handlers_computing.cc
+  // Determines the source of the logits from which a request with kContinue draws its first token.
   Status PrepareContinue(const VerbRequest& request, const SequenceInfo& info,
                          GenerationState* state);
-  // Room in the pool at all; what is free and the uid's share are asked for before the first step.
+  // Checks that an empty pool could hold `tokens` tokens. Whether the pool has free room and
+  // whether the uid's share is large enough is checked later, before the first step.
   Status CheckTokenCount(std::uint64_t tokens) const;
-  // Error: kInvalidArgument (pos is not the next position, or positions would overflow).
+  // Returns the position of the first token to append. Error: kInvalidArgument (pos is not the next
+  // position, or positions would overflow).
   Result<Pos> CheckNextPos(const SequenceInfo& info, std::int64_t pos, std::size_t tokens) const;
-  // ---- verbs_state.cc
+  // ---- handlers_state.cc
   Result<wire::LoadReply> ImportUploaded(const Session& session, const SequenceOwner& owner,
                                          const RequestTag& applied, StateUpload& upload,
                                          WorkControl& work);
   std::vector<SequenceHandle> SequencesOf(SessionId session) const;
-  // Of an export or an upload.
+  // Returns the largest size of an export or an upload of the uid.
   std::uint64_t StateBytesMax(std::uint32_t uid) const;
 
   Engine& engine_;
@@ -210,8 +222,8 @@ class Service {
   const Surroundings surroundings_;
   const PrefixOptions prefixes_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-  SamplerStates samplers_;
-  std::map<SessionId, StateUpload> uploads_;  // states that are being sent
+  KeptSamplers samplers_;
+  std::map<SessionId, StateUpload> uploads_;  // states that clients are uploading
   const std::uint64_t tokens_max_;
 };
 

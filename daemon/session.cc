@@ -1,13 +1,15 @@
-// Slots: free_slots() counts what is reserved for nobody; held_slots_ of those are promised to
-// logits in flight, so all others here leave that many free.
+// Completion slots: free_slots() counts the slots that are not reserved for a submission. Of the
+// free slots, held_slots_ slots are set aside for logits in flight; other answers use only the
+// remaining free slots.
 #include "daemon/session.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "shm/check.h"
+#include "base/check.h"
 #include "shm/doorbell.h"
+#include "shm/verb_table.h"
 
 namespace kvd {
 
@@ -39,8 +41,13 @@ Result<bool> Session::TakeSubmission(ReceivedSubmission& into, std::uint64_t tok
     counted = requests_.Grow(1);
     if (!counted) ++refused_requests_;
   }
-  // Without the mutex: the engine thread waits for it, and a payload may be large.
-  const auto refuse = [&counted](const wire::Submission&) { return counted; };
+  // A payload may be large, so it is copied without the mutex, which the engine thread needs. A
+  // kCancel is accepted even beyond the limit of requests, because with kCancel a client reduces
+  // its number of requests.
+  const auto refuse = [&](const wire::Submission& submission) {
+    if (static_cast<wire::Verb>(submission.verb) != wire::Verb::kCancel) return counted;
+    return admit ? admit(submission) : Status{};
+  };
   KVD_TRY(const bool taken, counted ? submissions().Take(into, tokens_max, admit)
                                     : submissions().Take(into, tokens_max, refuse));
   KVD_ASSERT(taken);
@@ -50,7 +57,8 @@ Result<bool> Session::TakeSubmission(ReceivedSubmission& into, std::uint64_t tok
 void Session::EndRequest() {
   if (refused_requests_ > 0) {
     --refused_requests_;
-  } else if (requests_.amount() > 0) {  // else it was closed meanwhile
+  } else {
+    KVD_ASSERT(requests_.amount() > 0);
     requests_.Shrink(1);
   }
 }
@@ -83,7 +91,8 @@ Result<bool> Session::Sleep(bool answer_waits, std::uint32_t submissions_seen) {
   if (answer_waits && room_unseen_) return false;
   const bool stalled = answer_waits || room_wanted_;
   KVD_TRY(const bool sleeps, channel_.PrepareToSleep(stalled, submissions_seen));
-  // PrepareToSleep looks at the client's cursors itself where something waits for them.
+  // If an answer waits for room, PrepareToSleep reads the client's cursors, so this function must
+  // record that room may have become free.
   if (!sleeps && stalled) room_changed_ = true;
   return sleeps;
 }
@@ -115,7 +124,8 @@ std::optional<OutputPiece> Session::PieceFor(std::size_t output_bytes) {
 
 void Session::PublishAndRing() {
   if (channel_.completions().Publish()) {
-    // A client that is gone is noticed by its hang-up; a full socket holds bells already.
+    // Errors of RingDoorbell are ignored: the socket's watch detects a closed connection, and a
+    // full socket already holds unread doorbells.
     (void)RingDoorbell(socket_.get());
   }
 }
@@ -142,7 +152,7 @@ bool Session::TryMore(const wire::Completion& completion, std::span<const std::b
   if (closed()) return true;
   const MutexLock lock(mutex_);
   if (Try(completion, output, /*is_final=*/false)) return true;
-  // Corrupt cursors are the io thread's to act on.
+  // If the client's cursors are corrupt, the io thread closes the connection.
   return RefreshLocked() && Try(completion, output, /*is_final=*/false);
 }
 
@@ -158,8 +168,8 @@ std::optional<Session::LogitsSpace> Session::ReserveLogits(std::size_t row_bytes
                                                            bool more_follows) {
   const MutexLock lock(mutex_);
   CompletionProducer& completions = channel_.completions();
-  // A client whose cursors are corrupt is closed by the io thread; until then what was believed
-  // last holds.
+  // If the client's cursors are corrupt, the io thread closes the connection, and no space is
+  // reserved for the client.
   if (!RefreshLocked()) return std::nullopt;
   const bool wants_spares =
       pieces_in_flight_ == 0 &&
@@ -175,7 +185,8 @@ std::optional<Session::LogitsSpace> Session::ReserveLogits(std::size_t row_bytes
   }
   const auto piece = completions.AllocateOutput(rows * row_bytes);
   if (!piece) {
-    // The spares took the room that the arena's end left over.
+    // AllocateOutput returns no piece if there is no contiguous room for the rows after the spare
+    // pieces. If no other logits are in flight, the spare pieces are not needed and are given back.
     if (pieces_in_flight_ == 0) AbandonSpares();
     return std::nullopt;
   }
@@ -200,7 +211,8 @@ void Session::PublishLogits(const LogitsSpace& space, const wire::Completion& co
   bool pump = false;
   {
     const MutexLock lock(mutex_);
-    // They lie before the logits, and pieces are published in order: now they are of no more use.
+    // The spare pieces were allocated before the logits, and pieces are published in the order of
+    // their allocation, so the spare pieces cannot be used after the logits are published.
     AbandonSpares();
     CompletionProducer& completions = channel_.completions();
     const auto output_bytes = static_cast<std::uint32_t>(space.piece.bytes.size());
@@ -239,8 +251,7 @@ void Session::WantRoom() {
 void Session::Close() {
   closed_.store(true, std::memory_order_release);
   const MutexLock lock(mutex_);
-  shares_ = {};
-  requests_ = {};
+  shares_.connection = {};
 }
 
 }  // namespace kvd

@@ -8,7 +8,7 @@
 namespace kvd {
 namespace {
 
-// The bytes of a note.
+// The bytes of a session's note in `meta`.
 struct NoteBytes {
   std::array<std::uint8_t, 16> token_key;
   std::array<std::uint8_t, 16> token_hash;

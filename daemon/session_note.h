@@ -1,23 +1,27 @@
-// What a memory keeps of a session for the daemon: an opaque note in the session's record, of the
-// form that is written down here. A change of it raises layout::kLayoutVersion.
+// Converts the daemon's data about a session to the opaque note that the memory stores in the
+// session's record. session_note.h and session_note.cc define the form of the note. A change of the
+// form of the note requires a new layout::kLayoutVersion.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
+#include "base/ids.h"
 #include "daemon/client_process.h"
 #include "engine/memory/sessions.h"
-#include "shm/ids.h"
 
 namespace kvd {
 
-// A session whose client may come back, by its token, of which only a keyed hash is kept.
+// A session that its client may resume with a token. A StoredSession has only a keyed hash of the
+// session's token.
 struct StoredSession {
   SessionId id = SessionId::kNone;
   std::uint32_t owner_uid = 0;
-  std::array<std::uint8_t, 16> token_key{};   // drawn with the token
-  std::array<std::uint8_t, 16> token_hash{};  // zero: no client can take it up
-  ClientProcess process{};                    // that had it last
+  // Key of the token's hash; drawn together with the token.
+  std::array<std::uint8_t, 16> token_key{};
+  // Keyed hash of the token; zero: no client can resume the session.
+  std::array<std::uint8_t, 16> token_hash{};
+  ClientProcess process{};  // the client's last process
 };
 
 SessionNote NoteOf(const StoredSession& session);

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "shm/siphash.h"
+#include "base/siphash.h"
 
 namespace kvd {
 namespace {

@@ -1,33 +1,36 @@
-// The tokens by which clients take their sessions up again: 128 random bits each, known to the
-// client alone. What is stored is a hash under a key of the token's own.
+// Session tokens, with which clients resume their sessions: 128 random bits each, known only to the
+// client. For each session token, the daemon stores a hash of the token under a key that is drawn
+// for this token.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "daemon/session_note.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 
 namespace kvd {
 
 using SessionToken = std::array<std::uint8_t, 16>;
 
-// A fresh token, and what is stored of the session that it belongs to. Errors: kIo (no random
-// bytes).
+// A new token, and the record of the token's session that is stored in `meta`. Errors: kIo (no
+// random bytes).
 struct IssuedToken {
   SessionToken token{};
   StoredSession session;
 };
 Result<IssuedToken> IssueToken(SessionId session, std::uint32_t uid);
 
-// Whether the token is that session's, in a time that does not depend on how much of it is.
+// Returns whether the token belongs to the session. The time of IsTokenOf does not depend on the
+// number of equal bytes.
 bool IsTokenOf(const SessionToken& token, const StoredSession& session);
 
-// The seed of a request that leaves it to the daemon: the same one each time it is asked for, also
-// by another daemon over the same `meta`. Never 0.
+// Returns the sampler's seed for a generate request that gives no seed. The seed that SeedOf
+// returns depends only on the arguments, so another daemon that attaches to the same `meta`
+// computes the same seed. SeedOf never returns 0.
 std::uint64_t SeedOf(std::uint64_t session_seed, RequestId request);
-// What SeedOf wants to know of a session.
+// Returns the argument `session_seed` of SeedOf for a session.
 std::uint64_t SessionSeed(const StoredSession& session);
 
 }  // namespace kvd

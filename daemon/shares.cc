@@ -1,4 +1,4 @@
-// Every check has one form: held + wanted <= limit, without overflow.
+// Every check has the form held + wanted <= limit, computed without overflow.
 #include "daemon/shares.h"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ const char* NameOf(Resource resource) {
 
 }  // namespace
 
-// Acquires what Remove releases: a thread that finds room that another one gave back also sees what
-// that one had done before.
+// The load is an acquire operation and pairs with the release operation of Remove: a thread that
+// uses room given back by another thread also sees the other thread's earlier writes.
 Status OwnerAccount::Add(Resource resource, std::uint64_t amount, std::uint64_t beside) {
   std::atomic<std::uint64_t>& counted = held_[Index(resource)];
   const std::uint64_t limit = limits_[Index(resource)];

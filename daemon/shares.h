@@ -1,12 +1,14 @@
-// Shares: what every owner may hold of each resource, and what it holds now.
+// Shares: the limits of every owner for each resource, and the amounts that the owner holds.
 //
-// What a memory holds is counted by the memory, which asks for an owner's limits inside each commit
-// (engine/memory/shares.h). Everything else that the daemon holds for an owner is counted here: a
-// path that makes such a thing takes a Share first, and keeps it for as long as the thing is there.
-// The prompt cache is counted by its directory, and asks here for limits.
+// The memory counts its own resources and asks for an owner's limits within each commit
+// (engine/memory/shares.h). Shares count all other resources that the daemon holds for an owner:
+// code that allocates such a resource first takes a Share, and keeps the Share as long as the code
+// holds the resource. The prompt cache counts the files in its directory itself and uses Shares
+// only for the limits.
 //
-// Threads: any. Taking from an account and giving back lock nothing. An account lives as long as a
-// session or a share refers to it, and may outlive the Shares.
+// Any number of threads may use a Shares. Taking a share from an account and giving a share back
+// take no lock. An account lives as long as a session or a share refers to it, and may outlive the
+// Shares.
 #pragma once
 
 #include <array>
@@ -17,29 +19,34 @@
 #include <memory>
 #include <utility>
 
+#include "base/error.h"
+#include "base/mutex.h"
 #include "daemon/owner_of_uid.h"
 #include "daemon/quotas.h"
 #include "engine/memory/owner.h"
 #include "engine/memory/shares.h"
-#include "shm/error.h"
-#include "shm/mutex.h"
 
 namespace kvd {
 
 enum class Resource : std::uint8_t {
-  kConnections,        // those that have not said hello included
-  kRequests,           // in flight: submitted, and not yet answered for the last time
-  kRequestArenaBytes,  // of connections
-  kResultArenaBytes,   // of connections
-  kHeldBytes,          // copies of payloads, uploads, exports, answers that wait to be sent
-  kSavedBytes,  // that saves in work may write; Share::Grow is told of the files that are there
-  kPromptCacheBytes,  // limits only, as of the entries: the directory knows what is there
+  kConnections,        // number of connections, including connections before their hello
+  kRequests,           // number of requests in flight: submitted and without a final answer yet
+  kRequestArenaBytes,  // bytes of the request arenas of connections
+  kResultArenaBytes,   // bytes of the result arenas of connections
+  // Bytes of copies of payloads, uploads, exports, and answers that wait to be sent.
+  kHeldBytes,
+  // Bytes that running saves may write. Shares do not count the bytes of existing files: the caller
+  // passes these bytes to Share::Grow as `beside`.
+  kSavedBytes,
+  // For kPromptCacheBytes and kPromptCacheEntries, a Shares holds only the limits; the prompt cache
+  // counts its files itself.
+  kPromptCacheBytes,
   kPromptCacheEntries,
 };
 inline constexpr std::size_t kResourceCount = 8;
 using ResourceNumbers = std::array<std::uint64_t, kResourceCount>;
 
-// What one owner holds.
+// An OwnerAccount holds the amounts of the resources that one owner holds, and the owner's limits.
 class OwnerAccount {
  public:
   OwnerAccount(OwnerId owner, const ResourceNumbers& limits) : owner_(owner), limits_(limits) {}
@@ -65,12 +72,12 @@ class OwnerAccount {
   std::array<std::atomic<std::uint64_t>, kResourceCount> held_ = {};
 };
 
-// So much of a resource, counted for its owner until this is destroyed. Move-only; one thread at a
-// time. One that was moved from is of no account.
+// An amount of a resource that is counted for its owner until the Share is destroyed. A Share is
+// move-only and is used by one thread at a time. A Share that was moved from has no account.
 class Share {
  public:
-  Share() = default;  // of no account: nothing is counted, and nothing is refused
-  // Of nothing yet. `account` may be null.
+  Share() = default;  // a Share without an account neither counts nor refuses amounts
+  // Creates a share with amount 0. `account` may be null.
   Share(std::shared_ptr<OwnerAccount> account, Resource resource)
       : account_(std::move(account)), resource_(resource) {}
   Share(Share&& other) noexcept
@@ -88,8 +95,9 @@ class Share {
 
   std::uint64_t amount() const { return amount_; }
   bool is_limited() const { return account_ != nullptr && account_->limit(resource_) != kNoLimit; }
-  // Counts that many more. `beside`: what the owner holds of it that is counted in no share. Error:
-  // kNoSpace with the number wanted, the number held and the limit; nothing more is counted then.
+  // Adds `amount`. `beside`: the amount of the resource that the owner holds in addition and that
+  // no Share counts. Error: kNoSpace, with the wanted amount, the held amount and the limit; after
+  // an error the Share is unchanged.
   Status Grow(std::uint64_t amount, std::uint64_t beside = 0) {
     if (account_ != nullptr) KVD_CHECK_OK(account_->Add(resource_, amount, beside));
     amount_ += amount;
@@ -107,37 +115,39 @@ class Share {
   std::uint64_t amount_ = 0;
 };
 
-// One that several things keep.
+// A Share that exists as long as at least one of several objects refers to it.
 using SharedShare = std::shared_ptr<const Share>;
 
 class Shares : public ShareRules {
  public:
-  // `own`: the daemon's own uid. `others_admitted`: whether any other one may connect; if not,
-  // nothing is held in reserve.
+  // `own`: the daemon's own uid. `others_admitted`: whether other uids may connect; if false, no
+  // part of the pool is reserved for other uids.
   Shares(const Quotas& quotas, OwnerId own, bool others_admitted)
       : quotas_(quotas), own_(own), others_admitted_(others_admitted) {}
 
   OwnerId own() const { return own_; }
   bool is_own(OwnerId owner) const { return owner == own_; }
-  // Else there is one owner alone, and the memory itself refuses.
+  // Returns whether other uids may connect. If other uids may not connect, there is only one owner,
+  // and the pool's size is the only limit of this owner.
   bool others_admitted() const { return others_admitted_; }
 
   std::shared_ptr<OwnerAccount> AccountOf(OwnerId owner);
-  // Errors: Share::Grow's.
+  // Errors: those of Share::Grow.
   Result<Share> Take(OwnerId owner, Resource resource, std::uint64_t amount);
-  // kNoLimit: there is none.
+  // Returns the owner's limit of the resource; kNoLimit: the resource is not limited.
   std::uint64_t LimitOf(OwnerId owner, Resource resource) const;
-  // Of the memory. The own uid is held to the whole less the reserve, by what all owners hold
-  // together; and not at all where no other one may connect, since the pool refuses then.
+  // Returns the owner's limits in the memory. The limit of the daemon's own uid is that all owners
+  // together may not exceed the whole memory less the reserve; if other uids may not connect, the
+  // daemon's own uid has no limit except the pool's size.
   OwnerLimits LimitsOf(OwnerId owner, const MemoryGeometry& geometry) const override;
-  // Owners that hold some of it.
+  // Returns the owners that hold a nonzero amount of the resource, with their amounts.
   std::map<OwnerId, std::uint64_t> ListHeld(Resource resource) const;
 
  private:
   const UidLimits& LimitsFor(OwnerId owner) const {
     return is_own(owner) ? quotas_.own : quotas_.others;
   }
-  // The owner's part of so many things; at least 1 of them.
+  // Returns the owner's part of `total`, at least 1.
   std::uint64_t PartOf(OwnerId owner, std::uint64_t total) const;
 
   const Quotas quotas_;

@@ -1,5 +1,5 @@
-// Everything is checked on the open descriptor, never on the path: what was checked is what is
-// used.
+// The owner and the mode of a directory are checked on its open descriptor, never on its path, so
+// the checked directory is the directory that the daemon uses.
 #include "daemon/state_directory.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 namespace kvd {
 namespace {
 
-constexpr long kTmpfsMagic = 0x01021994;  // TMPFS_MAGIC of linux/magic.h
+constexpr long kTmpfsMagic = 0x01021994;  // the constant TMPFS_MAGIC of linux/magic.h
 
 std::unexpected<Error> FailPath(const std::string& path, const char* detail) {
   return FailFile("state directory " + path, detail);
@@ -29,15 +29,14 @@ Status CheckOwnerAndMode(int descriptor, const std::string& path) {
   struct stat found{};
   if (::fstat(descriptor, &found) != 0) return FailPath(path, "cannot be examined");
   if (found.st_uid != ::geteuid()) {
-    return Fail(Code::kPermission, "state directory " + path + ": belongs to uid " +
-                                       std::to_string(found.st_uid) + ", not to ours (" +
-                                       std::to_string(::geteuid()) + ")");
+    return Fail(Code::kPermission, "state directory ", path, ": belongs to uid ", found.st_uid,
+                ", not to the daemon's (", ::geteuid(), ")");
   }
   if ((found.st_mode & 077) != 0) {
     std::array<char, 8> mode{};
     std::snprintf(mode.data(), mode.size(), "%04o", found.st_mode & 07777u);
-    return Fail(Code::kPermission, "state directory " + path + ": mode " + mode.data() +
-                                       " lets others in; make it 0700");
+    return Fail(Code::kPermission, "state directory ", path, ": mode ", mode.data(),
+                " lets others in; set it to 0700");
   }
   return {};
 }
@@ -50,8 +49,8 @@ Result<UniqueFd> OpenPrivateDirectory(const std::string& path) {
   UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!directory) {
     if (errno == ENOTDIR || errno == ELOOP) {
-      return Fail(Code::kInvalidArgument,
-                  "state directory " + path + ": is not a directory, or is a symbolic link");
+      return Fail(Code::kInvalidArgument, "state directory ", path,
+                  ": is not a directory, or is a symbolic link");
     }
     return FailPath(path, "cannot be opened");
   }
@@ -67,7 +66,7 @@ bool IsTmpfs(int descriptor) {
 bool IsTmpfsWithRoom(const std::string& path, std::uint64_t needed_bytes) {
   struct statfs found{};
   if (::statfs(path.c_str(), &found) != 0 || found.f_type != kTmpfsMagic) return false;
-  // A tmpfs without a limit reports no blocks at all.
+  // A tmpfs without a size limit reports 0 blocks.
   if (found.f_blocks == 0) return true;
   return static_cast<std::uint64_t>(found.f_bavail) * static_cast<std::uint64_t>(found.f_bsize) >=
          needed_bytes;
@@ -75,14 +74,14 @@ bool IsTmpfsWithRoom(const std::string& path, std::uint64_t needed_bytes) {
 
 constexpr mode_t kForbiddenMode = 077;
 
-// Where directories of daemons may lie: in ROOT/STEM, or what stands for it (shm/own_directory.h),
-// each by its daemon's name.
+// A place for state directories: ROOT/STEM, or ROOT/STEM-SUFFIX if another user has created
+// ROOT/STEM (shm/own_directory.h). In a Place, the directory of each daemon has the daemon's name.
 struct Place {
   std::string root;
   std::string stem;
 };
 
-// In order of preference; the last one need not be tmpfs.
+// Returns the default places in order of preference; the last place need not be a tmpfs.
 std::vector<Place> DefaultPlaces() {
   const std::string uid = std::to_string(::geteuid());
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
@@ -99,7 +98,7 @@ std::vector<Place> DefaultPlaces() {
   return places;
 }
 
-// The directories of daemons of that name which exist, at every default place.
+// The existing state directories of the daemon `name`, at all default places.
 struct ExistingPaths {
   std::vector<std::string> paths;
   std::vector<std::string> passed_over;
@@ -132,7 +131,7 @@ Result<StateDirectory> StateDirectory::Open(const std::string& path) {
 
 bool StateDirectory::RemoveState() {
   bool found = false;
-  // "meta" first: without it the rest is nothing.
+  // "meta" is removed first, because the other files are useless without it.
   for (const char* const name : {"meta", "pool", "meta.bad", "meta.new"}) {
     found |= ::unlinkat(directory_.get(), name, 0) == 0;
   }
@@ -147,7 +146,8 @@ Result<StateDirectory> StateDirectory::OpenDefault(const std::string& name,
     opened.passed_over_ = std::move(existing.passed_over);
     return opened;
   };
-  // Its own pool may be what left no room there.
+  // A directory with stored state is used even if its tmpfs has no room left, because the stored
+  // pool itself may occupy the room.
   for (const std::string& path : existing.paths) {
     if (::faccessat(AT_FDCWD, (path + "/meta").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
       return open(path);
@@ -159,7 +159,7 @@ Result<StateDirectory> StateDirectory::OpenDefault(const std::string& name,
     if (!is_last && !IsTmpfsWithRoom(place.root, needed_bytes)) continue;
     const Result<std::string> made = MakeOwnDirectory(place.root, place.stem, kForbiddenMode);
     if (made) return open(*made + "/" + name);
-    if (is_last) return Fail(made.error().code, "state directory " + made.error().message);
+    if (is_last) return Fail(made.error().code, "state directory ", made.error().message);
     existing.passed_over.push_back(made.error().message);
   }
   return Fail(Code::kInternal, "state directory: no default place");

@@ -1,7 +1,7 @@
-// StateUpload: a saved state that a client sends in pieces, until it is whole.
+// StateUpload: a saved state that a client uploads in pieces.
 //
-// Pieces are kept as they come, so that a new one costs no copy of those before; small ones are put
-// together. A value that is moved; one thread at a time.
+// Pieces are stored as they arrive, so that adding a piece does not copy the earlier pieces; only
+// small pieces are merged. A StateUpload is movable and is used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/work_control.h"
 #include "daemon/shares.h"
-#include "shm/work_control.h"
 
 namespace kvd {
 
@@ -22,14 +22,15 @@ class StateUpload {
 
   std::uint64_t byte_count() const { return byte_count_; }
 
-  // Error: kNoSpace (the owner's share); nothing has changed then.
+  // Adds a piece at the end of the upload. Error: kNoSpace (the owner's share); the error leaves
+  // the upload unchanged.
   Status Append(std::vector<std::byte> piece);
 
-  // The whole state; gives the pieces up. Errors: kCancelled.
+  // Returns the whole state and frees the pieces. Errors: kCancelled.
   Result<std::vector<std::byte>> Join(WorkControl& work);
 
  private:
-  static constexpr std::size_t kPieceBytes = 1 << 20;  // smaller ones are put together
+  static constexpr std::size_t kPieceBytes = 1 << 20;  // pieces of fewer bytes are merged
 
   std::vector<std::vector<std::byte>> pieces_;
   std::uint64_t byte_count_ = 0;

@@ -36,14 +36,16 @@ void StepClock::AddStep(std::size_t decode_rows, std::size_t prefill_tokens, dou
     return;
   }
   std::optional<double>& token_seconds = seconds_of(WorkKind::kPrompt);
-  // A few tokens at a prompt's end tell more of the step than of themselves.
+  // If a step has only a few prompt tokens, the measured time is mostly the time of its other work,
+  // so StepClock ignores the step.
   if (prefill_tokens < kPortionTokens && token_seconds) return;
   const double added = seconds - decode_seconds_.value_or(0.0);
   Follow(token_seconds, std::max(added, 0.0) / static_cast<double>(prefill_tokens));
 }
 
 double StepClock::Scale(WorkKind kind) const {
-  // Beyond that a measurement tells of something else, such as a machine that slept.
+  // A ratio above kScaleMax comes from a disturbed measurement, for example if the machine was
+  // suspended.
   constexpr double kScaleMax = 4096.0;
   const std::optional<double>& seconds = seconds_of(kind);
   if (!seconds) return 1.0;

@@ -1,10 +1,13 @@
-// StepClock: how many prompt tokens a step may take beside decode rows, so that it does not last
-// longer than wanted. Learns from the steps that were: what one without prompts takes, and what
-// each prompt token adds; both as averages that follow the last few, since they grow with the
-// sequences' lengths. So it learns what a token costs of each kind of work that is done between steps
-// (WorkKind): the planner counts all of them in tokens of a prompt, by their time.
+// StepClock: decides how many prompt tokens a step with decode rows may contain, so that the step
+// does not exceed its target duration.
 //
-// Owner: the scheduler, engine thread only.
+// StepClock measures the duration of steps without prompt tokens and the time that each prompt
+// token adds. StepClock keeps both times as moving averages, because both grow with the lengths of
+// the sequences. StepClock also measures the time of a token for each kind of work between steps
+// (WorkKind). With InPromptTokens, the scheduler expresses an amount of work between steps as the
+// number of prompt tokens that take the same time.
+//
+// Owner: the scheduler. Only the engine thread uses a StepClock.
 #pragma once
 
 #include <array>
@@ -16,11 +19,11 @@
 
 namespace kvd {
 
-// Work whose tokens cost about the same.
+// Kinds of work; all tokens of one kind take about the same time.
 enum class WorkKind : std::uint8_t {
-  kPrompt,   // in steps
+  kPrompt,   // prompt tokens in steps
   kReplay,   // tokens computed again for a recurrent state
-  kEncode,   // tokens of a text through the encoder
+  kEncode,   // tokens of a text that the encoder computes
   kRewrite,  // cells that are rotated
   kPack,     // cells that a defragmentation moves
 };
@@ -29,18 +32,22 @@ inline constexpr std::size_t kWorkKinds = 5;
 class StepClock {
  public:
   static constexpr std::size_t kPortionTokens = StepPlanner::kPortionTokens;
-  // Before any prompt was computed; and of a kind of work, before any of it was done.
+  // The number of prompt tokens that PrefillTokens allows before a prompt was measured, and the
+  // number of tokens of a kind of work before that kind was measured.
   static constexpr std::size_t kFirstTokens = 64;
 
-  // 0: steps may last as long as they do.
+  // `seconds_max`: target duration of a step; 0: no limit.
   explicit StepClock(double seconds_max) : seconds_max_(seconds_max) {}
 
-  // Of tokens_max at most, a multiple of kPortionTokens and never less: prompts always go on.
+  // Returns the number of prompt tokens for the next step: at most tokens_max, in multiples of
+  // kPortionTokens, and at least one portion (or tokens_max if that is less), so that prompts
+  // always advance.
   std::size_t PrefillTokens(std::size_t tokens_max) const;
   void AddStep(std::size_t decode_rows, std::size_t prefill_tokens, double seconds);
 
-  // Work of a kind in prompt tokens that take as long, rounded up; and how many tokens of a kind may
-  // be done in the time of that many prompt tokens, one at least.
+  // InPromptTokens converts `tokens` tokens of a kind of work to the number of prompt tokens that
+  // take the same time, rounded up. TokensFor converts a number of prompt tokens to the number of
+  // tokens of a kind of work that fit into the same time, at least one.
   std::size_t InPromptTokens(WorkKind kind, std::size_t tokens) const;
   std::size_t TokensFor(WorkKind kind, std::size_t prompt_tokens) const;
   void AddWork(WorkKind kind, std::size_t tokens, double seconds);
@@ -52,14 +59,17 @@ class StepClock {
   const std::optional<double>& seconds_of(WorkKind kind) const {
     return token_seconds_[static_cast<std::size_t>(kind)];
   }
-  // Of a prompt token; before there was a prompt, of the first kind of work that is known.
+  // Returns the measured seconds of a prompt token; if no prompt was measured, the seconds of a
+  // token of the first kind of work that was measured.
   std::optional<double> UnitSeconds() const;
-  // Prompt tokens that take as long as a token of the kind; 1 while one of both is not known.
+  // Returns the number of prompt tokens that take as long as one token of the kind, or 1 if one of
+  // the two times is not measured.
   double Scale(WorkKind kind) const;
 
   const double seconds_max_;
-  std::optional<double> decode_seconds_;  // of a step of decode rows alone
-  // That a token of the kind takes, or adds to a step.
+  std::optional<double> decode_seconds_;  // duration of a step with only decode rows
+  // For each WorkKind, the seconds that a token takes or adds to a step; nullopt: the time was not
+  // measured.
   std::array<std::optional<double>, kWorkKinds> token_seconds_;
 };
 

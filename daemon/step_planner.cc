@@ -1,5 +1,6 @@
-// Water-filling: of the least served user the least served session's oldest candidate gets one more
-// portion, until the step is full.
+// The tokens of a step are divided by water-filling: until the step is full, the next portion of
+// kPortionTokens goes to the oldest candidate of the least served session of the least served user.
+// Awaited prompts come first among the sessions of a user and among the candidates of a session.
 #include "daemon/step_planner.h"
 
 #include <algorithm>
@@ -14,7 +15,8 @@ bool IsDecodeRow(const StepCandidate& candidate) {
 
 }  // namespace
 
-// Accounts of those that are not candidates any more go; new ones start level with the least served.
+// Removes the accounts of users or sessions (`key_of`) that have no candidate in this plan. A new
+// Account starts with the number of served tokens of the least served Account.
 template <class Key, class KeyOf>
 void StepPlanner::UpdateAccounts(Accounts<Key>& accounts, std::span<const StepCandidate> candidates,
                                  const KeyOf& key_of) {
@@ -82,7 +84,8 @@ std::size_t StepPlanner::RowsKept(std::span<const StepCandidate> candidates,
   for (const StepCandidate& candidate : candidates) {
     if (!candidate.is_work && !IsDecodeRow(candidate)) waiting += candidate.wanted_tokens;
   }
-  // A step of a few rows is shared in halves, one of a single row by turns.
+  // The rows that are kept free for prompts are at most half of the step. If a step has room for a
+  // single token only, steps alternate between decode rows and prompts.
   const std::size_t half = std::max(step_tokens_ / 2, step_tokens_ == 1 ? plan_number_ % 2 : 0);
   return std::min(
       {std::max(step_tokens_ / kPromptPart, kPortionTokens), prefill_tokens, half, waiting});

@@ -1,13 +1,16 @@
-// StepPlanner: which requests compute how many tokens in the next step, and how much of the work that
-// is done between two steps goes with it. Decode rows first, then prompts and work; fair between
-// users, and between the sessions of each. While prompts or work wait, decode rows leave them a part
-// of the step.
+// StepPlanner: decides how many tokens of each request the next step computes, and how much work is
+// done between this step and the next.
 //
-// Owner: the scheduler, engine thread only. Fairness is by tokens served: of users that want more
-// than there is, the one that was served least comes first, in portions of one block; so of the
-// sessions of one user, but that prompts which others wait for go before those that nobody does.
-// Who comes (back) starts level with the least served of those that are active: having been idle is
-// no credit.
+// A step first gets decode rows, then tokens of prompts and work between steps. While prompts or
+// work wait, decode rows leave a part of the step to prompts and work. Tokens are divided fairly
+// between users, and between the sessions of each user. Fairness is measured in tokens served:
+// among the users that want more tokens, the least served user gets the next portion of
+// kPortionTokens tokens. Among the sessions of a user, the least served session gets the next
+// portion too, except that prompts for which other requests wait come first. A user or session that
+// becomes active starts with the count of the least served active user or session, so idle time
+// gives no credit.
+//
+// Owner: the scheduler. Only the engine thread uses a StepPlanner.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +19,18 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shm/ids.h"
+#include "base/ids.h"
 
 namespace kvd {
 
 struct StepCandidate {
   SessionId session = SessionId::kNone;
-  std::size_t wanted_tokens = 0;  // 1: a decode row
-  std::uint32_t uid = 0;          // the session's
-  bool is_awaited = false;        // other prompts begin with what this one computes
-  // Takes no rows of the step: work, in prompt tokens that take as long. Never a decode row.
+  std::size_t wanted_tokens = 0;  // number of tokens that the request can compute; 1: a decode row
+  std::uint32_t uid = 0;          // the uid to which the session belongs
+  bool is_awaited = false;        // true: other requests wait for this prompt's tokens
+  // True: the candidate is work between steps, which takes no rows of the step and is never a
+  // decode row. wanted_tokens is then the number of prompt tokens that take the same time as the
+  // work.
   bool is_work = false;
 };
 
@@ -37,47 +42,53 @@ struct StepShare {
 class StepPlanner {
  public:
   static constexpr std::size_t kPortionTokens = 32;
-  // The part of a step that decode rows leave to prompts which wait: one of that many, kPortionTokens
-  // at least.
+  // Decode rows leave 1 / kPromptPart of the step's tokens to waiting prompts, but at least
+  // kPortionTokens.
   static constexpr std::size_t kPromptPart = 8;
-  // Whose client samples for itself has no decode row in the step after one: prompts are held to
-  // their chunk for so many plans more.
+  // A client that samples tokens itself submits its next decode row one or two steps later.
+  // During the kPlansAfterDecoding plans after a plan with decode rows, prompts are therefore
+  // limited as in a step with decode rows.
   static constexpr std::uint64_t kPlansAfterDecoding = 2;
 
-  // step_tokens: of all requests together.
+  // `step_tokens`: the largest number of tokens of all requests of a step together.
   explicit StepPlanner(std::size_t step_tokens) : step_tokens_(step_tokens) {}
 
-  // Shares of the candidates that take part, decode rows first; each candidate at most once. While
-  // rows are decoded, prompts and work get prefill_tokens together. Valid until the next call.
+  // Returns the shares of the candidates that get tokens, decode rows first; each candidate occurs
+  // at most once. If the plan has decode rows, prompts and work together get at most
+  // prefill_tokens. The returned span is valid until the next call of Plan.
   std::span<const StepShare> Plan(std::span<const StepCandidate> candidates,
                                   std::size_t prefill_tokens);
-  // What was really computed.
+  // Adds `tokens` computed tokens to the accounts of the candidate's user and session.
   void AddServed(const StepCandidate& candidate, std::size_t tokens);
 
  private:
-  // Of one user or one session.
+  // An Account counts the tokens that were served to one user or one session.
   struct Account {
     std::uint64_t served = 0;
-    std::uint64_t seen_in_plan = 0;  // number of the last plan it was a candidate of
-    std::size_t claim = 0;           // of a session: index in claims_ during a plan
+    // Number of the last plan in which the user or session had a candidate.
+    std::uint64_t seen_in_plan = 0;
+    // For the Account of a session: index of the session's Claim in claims_ during a plan.
+    std::size_t claim = 0;
   };
   template <class Key>
   using Accounts = std::unordered_map<Key, Account>;
-  // Per session of the candidates: what it has been served, counting what this plan gives it.
+  // The waiting candidates of one session in one plan. `served` includes the tokens that this plan
+  // gives the session.
   struct Claim {
     std::uint32_t uid;
     std::uint64_t served;
-    std::vector<std::size_t> waiting;  // indices of candidates, the next one at the back
-    bool is_awaited = false;           // the one at the back
+    // Indices of the session's candidates; the next candidate is at the back.
+    std::vector<std::size_t> waiting;
+    bool is_awaited = false;  // StepCandidate::is_awaited of the candidate at the back
   };
   template <class Key, class KeyOf>
   void UpdateAccounts(Accounts<Key>& accounts, std::span<const StepCandidate> candidates,
                       const KeyOf& key_of);
   void MakeClaims(std::span<const StepCandidate> candidates, bool decode);
-  // Rows that decode rows leave to the prompts among the candidates.
+  // Returns how many of the step's tokens are kept free for the prompts among the candidates.
   std::size_t RowsKept(std::span<const StepCandidate> candidates, std::size_t prefill_tokens) const;
   void GiveDecodeRows(std::size_t room);
-  // `room` for prompts and work together, of which `rows` for prompts.
+  // Divides `room` tokens among prompts and work; prompts get at most `rows` of them.
   void GivePrompts(std::span<const StepCandidate> candidates, std::size_t room, std::size_t rows);
   Claim* Next();
   void Charge(Claim& claim, std::size_t tokens);
@@ -87,10 +98,13 @@ class StepPlanner {
   Accounts<std::uint32_t> users_;
   Accounts<SessionId> sessions_;
   std::uint64_t plan_number_ = 0;
-  std::uint64_t decoded_in_plan_ = 0;  // the last one with decode rows; 0: none yet
+  // Number of the last plan with decode rows; 0: no plan had decode rows yet.
+  std::uint64_t decoded_in_plan_ = 0;
   std::vector<Claim> claims_;
-  std::unordered_map<std::uint32_t, std::uint64_t> user_served_;  // counting what this plan gives
-  std::vector<std::size_t> tokens_;                               // by candidate
+  // Tokens served to each uid, including the tokens of this plan.
+  std::unordered_map<std::uint32_t, std::uint64_t> user_served_;
+  // The tokens that the plan gives to each candidate, indexed by candidate.
+  std::vector<std::size_t> tokens_;
   std::vector<StepShare> shares_;
 };
 

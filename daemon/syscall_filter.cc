@@ -1,6 +1,7 @@
-// An allow-list: what glibc, libstdc++, Asio, spdlog and our own code call after the start. No call
-// that makes a process, runs a program, makes a socket, sends a signal to another process, or looks
-// into one is on it. Asio's sockets are accepted ones.
+// The filter allows only the system calls that glibc, libstdc++, Asio, spdlog and the daemon's code
+// make after the start. The filter allows no call that creates a process, runs a program, creates a
+// socket, or signals or inspects another process. Asio needs no call that creates a socket, because
+// it only uses accepted sockets.
 #include "daemon/syscall_filter.h"
 
 #include <linux/sched.h>
@@ -16,30 +17,26 @@
 #include <string>
 #include <system_error>
 
+#include "base/sanitizers.h"
+
 namespace kvd {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kIsSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kIsSanitized = false;
-#endif
-
-// Whatever their arguments are.
+// Calls that are allowed with any arguments.
 constexpr auto kAllowed = std::to_array<int>({
     // memory
     SCMP_SYS(brk),
     SCMP_SYS(madvise),
     SCMP_SYS(memfd_create),
     SCMP_SYS(mincore),
+    SCMP_SYS(mlock2),
     SCMP_SYS(mmap),
     SCMP_SYS(mprotect),
     SCMP_SYS(mremap),
     SCMP_SYS(msync),
+    SCMP_SYS(munlock),
     SCMP_SYS(munmap),
-    // files: Landlock says which
+    // calls on files; Landlock restricts the paths
     SCMP_SYS(access),
     SCMP_SYS(close),
     SCMP_SYS(dup),
@@ -92,7 +89,7 @@ constexpr auto kAllowed = std::to_array<int>({
     SCMP_SYS(utimensat),
     SCMP_SYS(write),
     SCMP_SYS(writev),
-    // sockets that exist
+    // existing sockets
     SCMP_SYS(accept),
     SCMP_SYS(accept4),
     SCMP_SYS(getpeername),
@@ -127,7 +124,8 @@ constexpr auto kAllowed = std::to_array<int>({
     SCMP_SYS(timerfd_create),
     SCMP_SYS(timerfd_gettime),
     SCMP_SYS(timerfd_settime),
-    // threads and signals of our own; arch_prctl asks for the registers of the AMX kernels
+    // calls for threads and signals of this process; arch_prctl enables the registers of the AMX
+    // kernels
     SCMP_SYS(arch_prctl),
     SCMP_SYS(exit),
     SCMP_SYS(exit_group),
@@ -149,7 +147,8 @@ constexpr auto kAllowed = std::to_array<int>({
     SCMP_SYS(sched_yield),
     SCMP_SYS(set_robust_list),
     SCMP_SYS(sigaltstack),
-    // facts about us, the machine and, by pidfd_open, whether a client's process still runs
+    // calls that return information on this process and the machine; pidfd_open is used to detect
+    // the end of a client's process
     SCMP_SYS(getcpu),
     SCMP_SYS(getegid),
     SCMP_SYS(geteuid),
@@ -165,8 +164,9 @@ constexpr auto kAllowed = std::to_array<int>({
     SCMP_SYS(uname),
 });
 
-// LeakSanitizer looks for leaks at the end from a process that it clones and that traces this one;
-// ThreadSanitizer asks about the addresses of its own memory.
+// System calls that only sanitizer builds make. At the end of the process, LeakSanitizer clones a
+// process that traces this process to find leaks. ThreadSanitizer queries the layout of its address
+// space.
 constexpr auto kAllowedForSanitizers = std::to_array<int>({
     SCMP_SYS(clone),
     SCMP_SYS(fork),
@@ -178,7 +178,8 @@ constexpr auto kAllowedForSanitizers = std::to_array<int>({
     SCMP_SYS(wait4),
 });
 
-// libseccomp returns negative numbers of errno.
+// A Filter is a libseccomp filter under construction, and keeps the first error of a call.
+// libseccomp returns negative errno values.
 class Filter {
  public:
   explicit Filter(scmp_filter_ctx context) : context_(context, seccomp_release) {
@@ -206,7 +207,8 @@ class Filter {
   int failure_ = 0;
 };
 
-// The kernel looks at the lower half of an int.
+// The kernel reads only the lower 32 bits of an int argument, so the filter's rule compares only
+// the lower 32 bits.
 scmp_arg_cmp IntArgument(unsigned number, std::uint32_t value) {
   return {.arg = number, .op = SCMP_CMP_MASKED_EQ, .datum_a = 0xffffffffu, .datum_b = value};
 }
@@ -215,21 +217,21 @@ scmp_arg_cmp NullArgument(unsigned number) {
 }
 
 void AllowWithArguments(Filter& filter) {
-  // Threads and no processes. The flags of clone3 lie in memory, where a filter cannot see them:
-  // glibc then calls clone.
+  // Creating threads is allowed, creating processes is not. The flags of clone3 lie in memory that
+  // a filter cannot read, so clone3 fails with ENOSYS, and glibc calls clone instead.
   filter.Add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
   filter.Add(
       SCMP_ACT_ALLOW, SCMP_SYS(clone),
       scmp_arg_cmp{
           .arg = 0, .op = SCMP_CMP_MASKED_EQ, .datum_a = CLONE_THREAD, .datum_b = CLONE_THREAD});
-  // abort() signals a thread of this process.
+  // abort() signals a thread of this process with tgkill.
   filter.Add(SCMP_ACT_ALLOW, SCMP_SYS(tgkill),
              IntArgument(0, static_cast<std::uint32_t>(::getpid())));
-  // The calling thread alone.
+  // setpriority is allowed only for the calling thread.
   filter.Add(SCMP_ACT_ALLOW, SCMP_SYS(setpriority), IntArgument(0, PRIO_PROCESS),
              IntArgument(1, 0));
   filter.Add(SCMP_ACT_ALLOW, SCMP_SYS(sched_setaffinity), IntArgument(0, 0));
-  // Our own limits, to be read.
+  // prlimit64 may only read the limits of this process.
   filter.Add(SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), IntArgument(0, 0), NullArgument(2));
   for (const std::uint32_t request : {FIONBIO, FIONREAD, TCGETS}) {
     filter.Add(SCMP_ACT_ALLOW, SCMP_SYS(ioctl), IntArgument(1, request));
@@ -244,9 +246,11 @@ void AllowWithArguments(Filter& filter) {
 Status FilterSyscalls() {
   Filter filter(seccomp_init(SCMP_ACT_ERRNO(EPERM)));
   filter.Set(SCMP_FLTATR_CTL_TSYNC, 1);
-  // The filter is a search tree and no list: kernels before 5.11 run it at every call.
+  // This attribute makes the filter a binary search tree instead of a list, because kernels before
+  // 5.11 run the filter at every system call.
   filter.Set(SCMP_FLTATR_CTL_OPTIMIZE, 2);
-  // 32-bit and x32 calls have other numbers, which no rule here means.
+  // A 32-bit or x32 system call ends the process, because such calls have other numbers, which the
+  // filter's rules do not cover.
   filter.Set(SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
   for (const int call : kAllowed) filter.Allow(call);
   AllowWithArguments(filter);
@@ -255,7 +259,7 @@ Status FilterSyscalls() {
   }
   filter.Load();
   if (filter.failure() == 0) return {};
-  return Fail(Code::kUnsupported, "seccomp: " + std::generic_category().message(-filter.failure()));
+  return Fail(Code::kUnsupported, "seccomp: ", std::generic_category().message(-filter.failure()));
 }
 
 }  // namespace kvd

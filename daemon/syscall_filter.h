@@ -1,18 +1,18 @@
-// The seccomp filter: which system calls the daemon can still make. libseccomp is met in
-// syscall_filter.cc and nowhere else.
+// The seccomp filter: restricts the system calls that the daemon can make. Only syscall_filter.cc
+// uses libseccomp.
 //
-// Start-up only. The filter holds for every thread and cannot be taken back. A call that is not on
-// the list fails with EPERM and does not end the process: a library that probes for a call falls
-// back to another one, and the daemon serves on.
+// The daemon calls FilterSyscalls once at its start. The seccomp filter applies to every thread and
+// cannot be removed. A system call that the filter does not allow fails with EPERM and does not end
+// the process, so a library that probes for a system call falls back to another one.
 #pragma once
 
-#include "shm/error.h"
+#include "base/error.h"
 
 namespace kvd {
 
 // Loads the filter for all threads of this process. REQUIRES: no_new_privs is set; the process id
-// does not change any more. Errors: kUnsupported (the kernel's or libseccomp's text); nothing is
-// restricted then.
+// does not change afterwards. Errors: kUnsupported (the kernel's or libseccomp's text); after an
+// error, system calls are not restricted.
 Status FilterSyscalls();
 
 }  // namespace kvd

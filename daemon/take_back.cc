@@ -9,12 +9,13 @@ Result<bool> TakeBack::Advance(Engine& engine, std::size_t tokens_max) {
     const auto removed = engine.memory().sequences().RemoveRange(sequence_, {first_, kPosEnd});
     if (removed) return true;
     if (removed.error().code != Code::kNeedsReplay) return std::unexpected(removed.error());
-    // Without a tag: the request's own marks stay.
+    // TakeBack's rewind has no tag, so that the tags of the request's own commits stay.
     KVD_TRY(rewind_, engine.memory().states().BeginRewind(sequence_, {first_, kPosEnd}));
-    return false;  // how much it is shows now
+    return false;  // now the number of tokens to replay is known
   }
   Result<bool> replayed = engine.Replay(*rewind_, tokens_max);
-  if (!replayed || *replayed) rewind_.reset();  // over by itself
+  // A Replay that fails or completes has ended the rewind.
+  if (!replayed || *replayed) rewind_.reset();
   return replayed;
 }
 

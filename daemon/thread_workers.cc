@@ -1,7 +1,7 @@
-// A session's queue is a candidate for a turn while its first piece has begun and waits, or may
-// begin. A session that gets a turn moves to the end of its uid's sessions, and the uid to the end of
-// all. Threads stay when their piece has ended, to begin the next one; there are never more than pieces
-// may have begun.
+// A session's queue is a candidate for a turn if its first job waits for a turn or may begin. A
+// session that gets a turn moves to the end of its uid's sessions, and its uid moves to the end of
+// all uids. A thread whose job has ended waits for a later job, so there are never more threads
+// than jobs that may have begun at a time.
 #include "daemon/thread_workers.h"
 
 #include <sys/resource.h>
@@ -28,9 +28,9 @@ class CancelledControl final : public WorkControl {
 
 }  // namespace
 
-class ThreadWorkers::Piece final : public WorkControl {
+class ThreadWorkers::Job final : public WorkControl {
  public:
-  Piece(ThreadWorkers& workers, const WorkOwner& whose, RequestId number, Work call)
+  Job(ThreadWorkers& workers, const WorkOwner& whose, RequestId number, Work call)
       : owner(whose), request(number), work(std::move(call)), workers_(workers) {}
 
   Status Continue() override {
@@ -46,12 +46,13 @@ class ThreadWorkers::Piece final : public WorkControl {
   const RequestId request;
   Work work;
   std::atomic<bool> is_cancelled{false};
-  Clock::time_point slice_end{};  // of its own thread, while it has a turn
+  // End of the job's time slice; only the job's own thread uses it, while the job has a turn.
+  Clock::time_point slice_end{};
 
-  // Guarded by the workers' mutex.
+  // The following members are guarded by the workers' mutex.
   bool has_begun = false;
   bool has_turn = false;
-  bool is_blocked = false;  // wants no turn now
+  bool is_blocked = false;  // true: the job is in a call of Block and wants no turn
   CondVar turn_came;
 
  private:
@@ -60,8 +61,8 @@ class ThreadWorkers::Piece final : public WorkControl {
 
 class ThreadWorkers::Thread {
  public:
-  // Guarded by the workers' mutex.
-  std::shared_ptr<Piece> piece;
+  // The following members are guarded by the workers' mutex.
+  std::shared_ptr<Job> job;
   CondVar piece_came;
 
   std::thread thread;
@@ -72,7 +73,7 @@ ThreadWorkers::ThreadWorkers(const Options& options) : options_(options) {}
 ThreadWorkers::~ThreadWorkers() { Stop(); }
 
 void ThreadWorkers::Queue(const WorkOwner& owner, RequestId request, Work work) {
-  auto piece = std::make_shared<Piece>(*this, owner, request, std::move(work));
+  auto job = std::make_shared<Job>(*this, owner, request, std::move(work));
   const MutexLock lock(mutex_);
   if (stops_) return;
   auto uid = std::ranges::find(uids_, owner.uid, &UidQueue::uid);
@@ -81,9 +82,9 @@ void ThreadWorkers::Queue(const WorkOwner& owner, RequestId request, Work work) 
   auto session = std::ranges::find(uid->sessions, owner.session, &SessionQueue::session);
   if (session == uid->sessions.end()) {
     session = uid->sessions.insert(uid->sessions.end(),
-                                   SessionQueue{.session = owner.session, .pieces = {}});
+                                   SessionQueue{.session = owner.session, .jobs = {}});
   }
-  session->pieces.push_back(std::move(piece));
+  session->jobs.push_back(std::move(job));
   Dispatch();
 }
 
@@ -91,36 +92,36 @@ bool ThreadWorkers::MayBegin(const UidQueue& uid) const {
   return uid.begun == 0 || (uid.begun < options_.begun_per_uid_max && begun_ < options_.begun_max);
 }
 
-bool ThreadWorkers::BeginOn(const std::shared_ptr<Piece>& piece) {
+bool ThreadWorkers::BeginOn(const std::shared_ptr<Job>& job) {
   if (idle_.empty()) {
     auto thread = std::make_unique<Thread>();
     try {
       thread->thread = std::thread([this, &own = *thread] { RunThread(own); });
     } catch (const std::system_error&) {
-      return false;  // begun when another piece has ended
+      return false;  // no thread could be started; Dispatch tries again when another job has ended
     }
     idle_.push_back(thread.get());
     threads_.push_back(std::move(thread));
   }
   Thread* const thread = idle_.back();
   idle_.pop_back();
-  thread->piece = piece;
+  thread->job = job;
   thread->piece_came.NotifyOne();
   return true;
 }
 
 bool ThreadWorkers::GiveTurn(UidQueue& uid, SessionQueue& session) {
-  const std::shared_ptr<Piece>& piece = session.pieces.front();
-  if (piece->has_turn || piece->is_blocked) return false;
-  if (!piece->has_begun) {
-    if (!MayBegin(uid) || !BeginOn(piece)) return false;
-    piece->has_begun = true;
+  const std::shared_ptr<Job>& job = session.jobs.front();
+  if (job->has_turn || job->is_blocked) return false;
+  if (!job->has_begun) {
+    if (!MayBegin(uid) || !BeginOn(job)) return false;
+    job->has_begun = true;
     ++uid.begun;
     ++begun_;
   }
-  piece->has_turn = true;
+  job->has_turn = true;
   ++turns_taken_;
-  piece->turn_came.NotifyOne();
+  job->turn_came.NotifyOne();
   return true;
 }
 
@@ -141,67 +142,70 @@ void ThreadWorkers::Dispatch() {
   }
 }
 
-void ThreadWorkers::Yield(Piece& piece) {
+void ThreadWorkers::Yield(Job& job) {
   const MutexLock lock(mutex_);
-  piece.slice_end = Clock::now() + options_.slice;
+  job.slice_end = Clock::now() + options_.slice;
   if (stops_) return;
-  piece.has_turn = false;
+  job.has_turn = false;
   --turns_taken_;
-  // Those that wait come first, as this one got its last turn after them; without any it is next.
-  AwaitTurn(piece);
+  // A job that yields waits for its next turn behind the other waiting jobs, because the job's
+  // session and uid moved to the end when the job got its turn. If no other job waits, the job gets
+  // the turn again.
+  AwaitTurn(job);
 }
 
-void ThreadWorkers::AwaitTurn(Piece& piece) {
+void ThreadWorkers::AwaitTurn(Job& job) {
   Dispatch();
-  while (!piece.has_turn) piece.turn_came.Wait(mutex_);
-  piece.slice_end = Clock::now() + options_.slice;
+  while (!job.has_turn) job.turn_came.Wait(mutex_);
+  job.slice_end = Clock::now() + options_.slice;
 }
 
-void ThreadWorkers::CallWithoutTurn(Piece& piece, const std::function<void()>& call) {
+void ThreadWorkers::CallWithoutTurn(Job& job, const std::function<void()>& call) {
   {
     const MutexLock lock(mutex_);
-    piece.has_turn = false;
-    piece.is_blocked = true;
+    job.has_turn = false;
+    job.is_blocked = true;
     --turns_taken_;
     Dispatch();
   }
   call();
   const MutexLock lock(mutex_);
-  piece.is_blocked = false;
-  AwaitTurn(piece);
+  job.is_blocked = false;
+  AwaitTurn(job);
 }
 
 void ThreadWorkers::RunThread(Thread& thread) {
-  // The io thread, which may have a better priority, starts threads; they do not inherit it.
+  // A job's thread inherits the priority of the io thread, which may be higher, so the thread
+  // resets its priority.
   constexpr id_t kThisThread = 0;
   (void)::setpriority(PRIO_PROCESS, kThisThread, 0);
   MutexLock lock(mutex_);
   for (;;) {
-    while (thread.piece == nullptr && !stops_) thread.piece_came.Wait(mutex_);
-    if (thread.piece == nullptr) return;
-    const std::shared_ptr<Piece> piece = thread.piece;
+    while (thread.job == nullptr && !stops_) thread.piece_came.Wait(mutex_);
+    if (thread.job == nullptr) return;
+    const std::shared_ptr<Job> job = thread.job;
     lock.Unlock();
-    piece->slice_end = Clock::now() + options_.slice;
-    piece->work(*piece);
-    piece->work = {};  // what it holds goes before the next piece of its session begins
+    job->slice_end = Clock::now() + options_.slice;
+    job->work(*job);
+    // This assignment frees the call's data before the next job of the session begins.
+    job->work = {};
     lock.Lock();
-    thread.piece = nullptr;
+    thread.job = nullptr;
     idle_.push_back(&thread);
-    Remove(*piece);
+    Remove(*job);
     --turns_taken_;
     Dispatch();
   }
 }
 
-// REQUIRES: it has begun, so it is the first of its session.
-void ThreadWorkers::Remove(const Piece& piece) {
-  const auto uid = std::ranges::find(uids_, piece.owner.uid, &UidQueue::uid);
-  const auto session =
-      std::ranges::find(uid->sessions, piece.owner.session, &SessionQueue::session);
-  session->pieces.pop_front();
+// REQUIRES: the job has begun, so it is the first job of its session.
+void ThreadWorkers::Remove(const Job& job) {
+  const auto uid = std::ranges::find(uids_, job.owner.uid, &UidQueue::uid);
+  const auto session = std::ranges::find(uid->sessions, job.owner.session, &SessionQueue::session);
+  session->jobs.pop_front();
   --uid->begun;
   --begun_;
-  if (session->pieces.empty()) uid->sessions.erase(session);
+  if (session->jobs.empty()) uid->sessions.erase(session);
   if (uid->sessions.empty()) uids_.erase(uid);
 }
 
@@ -211,14 +215,14 @@ bool ThreadWorkers::CancelWhere(SessionId session, const Matches& matches, Ended
   for (auto uid = uids_.begin(); uid != uids_.end();) {
     const auto queue = std::ranges::find(uid->sessions, session, &SessionQueue::session);
     if (queue != uid->sessions.end()) {
-      std::erase_if(queue->pieces, [&](const std::shared_ptr<Piece>& piece) {
-        if (!matches(*piece)) return false;
+      std::erase_if(queue->jobs, [&](const std::shared_ptr<Job>& job) {
+        if (!matches(*job)) return false;
         has_found = true;
-        piece->is_cancelled.store(true, std::memory_order_relaxed);
-        if (!piece->has_begun) ended->push_back(piece);
-        return !piece->has_begun;
+        job->is_cancelled.store(true, std::memory_order_relaxed);
+        if (!job->has_begun) ended->push_back(job);
+        return !job->has_begun;
       });
-      if (queue->pieces.empty()) uid->sessions.erase(queue);
+      if (queue->jobs.empty()) uid->sessions.erase(queue);
     }
     uid = uid->sessions.empty() ? uids_.erase(uid) : std::next(uid);
   }
@@ -227,14 +231,14 @@ bool ThreadWorkers::CancelWhere(SessionId session, const Matches& matches, Ended
 
 void ThreadWorkers::CallCancelled(const Ended& ended) {
   CancelledControl control;
-  for (const std::shared_ptr<Piece>& piece : ended) piece->work(control);
+  for (const std::shared_ptr<Job>& job : ended) job->work(control);
 }
 
 void ThreadWorkers::CancelSession(SessionId session) {
   Ended ended;
   {
     const MutexLock lock(mutex_);
-    (void)CancelWhere(session, [](const Piece&) { return true; }, &ended);
+    (void)CancelWhere(session, [](const Job&) { return true; }, &ended);
   }
   CallCancelled(ended);
 }
@@ -244,8 +248,8 @@ bool ThreadWorkers::Cancel(SessionId session, RequestId request) {
   bool has_found = false;
   {
     const MutexLock lock(mutex_);
-    has_found = CancelWhere(
-        session, [request](const Piece& piece) { return piece.request == request; }, &ended);
+    has_found =
+        CancelWhere(session, [request](const Job& job) { return job.request == request; }, &ended);
   }
   CallCancelled(ended);
   return has_found;
@@ -258,12 +262,11 @@ void ThreadWorkers::Stop() {
     stops_ = true;
     for (UidQueue& uid : uids_) {
       for (SessionQueue& session : uid.sessions) {
-        for (const auto& piece : session.pieces) piece->is_cancelled.store(true);
-        std::erase_if(session.pieces,
-                      [](const std::shared_ptr<Piece>& piece) { return !piece->has_begun; });
+        for (const auto& job : session.jobs) job->is_cancelled.store(true);
+        std::erase_if(session.jobs,
+                      [](const std::shared_ptr<Job>& job) { return !job->has_begun; });
       }
-      std::erase_if(uid.sessions,
-                    [](const SessionQueue& session) { return session.pieces.empty(); });
+      std::erase_if(uid.sessions, [](const SessionQueue& session) { return session.jobs.empty(); });
     }
     std::erase_if(uids_, [](const UidQueue& uid) { return uid.sessions.empty(); });
     Dispatch();
@@ -272,7 +275,8 @@ void ThreadWorkers::Stop() {
       running.push_back(&thread->thread);
     }
   }
-  // No thread is added any more.
+  // At this point stops_ is set and all jobs that had not begun are removed, so no thread is added
+  // while the threads are joined.
   for (std::thread* const thread : running) {
     if (thread->joinable()) thread->join();
   }

@@ -1,13 +1,14 @@
-// ThreadWorkers: workers that are threads.
+// ThreadWorkers: the implementation of Workers that runs each job on its own thread.
 //
-// Every piece of work that has begun has a thread of its own, but only `turns` of them run at a
-// time: one that has had its slice hands its turn on when it calls Continue and others wait, and one
-// that waits for a device (Block) has none. Turns go round by uid, then round the sessions of a uid,
-// so that a short call never waits for the end of another owner's long one.
+// Each job that has begun has its own thread, but only `turns` jobs run at a time. A job whose
+// slice has passed gives its turn to another job when it calls Continue and other jobs wait. A job
+// that waits for a device (Block) holds no turn. Turns rotate between uids, then between the
+// sessions of a uid, so a short call never waits for the end of another owner's long call.
 //
-// Threads: Stop and the destructor belong to the owner; the rest as in workers.h. Invariant: at most
-// `turns` pieces hold a turn, and none waits while a turn is free, unless it has to begin and its uid
-// has as many threads as it may have.
+// Threads: the owner calls Stop and the destructor; for the other functions see workers.h.
+// Invariant: at most `turns` jobs hold a turn. While a turn is free, the first job of a session
+// waits only if it has not begun and cannot begin, because the number of begun jobs is at its limit
+// or no thread can be started.
 #pragma once
 
 #include <chrono>
@@ -17,8 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "daemon/workers.h"
-#include "shm/mutex.h"
 
 namespace kvd {
 
@@ -26,8 +27,10 @@ class ThreadWorkers final : public Workers {
  public:
   struct Options {
     std::uint32_t turns = 2;
-    std::chrono::microseconds slice{5000};  // 0: a turn is handed on at every Continue
-    // Pieces of work that have begun and not ended. A uid may always have one.
+    // Time after which a job gives up its turn; 0: at every call of Continue.
+    std::chrono::microseconds slice{5000};
+    // Limits of the number of jobs that have begun and not ended. Each uid may always have one job
+    // that has begun, whatever the limits are.
     std::uint32_t begun_per_uid_max = 16;
     std::uint32_t begun_max = 64;
   };
@@ -40,47 +43,50 @@ class ThreadWorkers final : public Workers {
   void CancelSession(SessionId session) override;
   bool Cancel(SessionId session, RequestId request) override;
 
-  // Cancels everything, drops what has not begun, and returns when the rest has ended. Nothing may be
-  // queued afterwards.
+  // Cancels all jobs, drops the jobs that have not begun, and returns when the running jobs have
+  // ended. Calls of Queue after Stop have no effect.
   void Stop();
 
  private:
-  class Piece;
+  class Job;
   class Thread;
   struct SessionQueue {
     SessionId session;
-    std::deque<std::shared_ptr<Piece>> pieces;  // the first one may have begun
+    // The jobs of the session in order; only the first job may have begun.
+    std::deque<std::shared_ptr<Job>> jobs;
   };
   struct UidQueue {
     std::uint32_t uid;
-    std::list<SessionQueue> sessions;  // whose turn is next at the front
+    // The sessions of the uid; the session that gets the next turn is at the front.
+    std::list<SessionQueue> sessions;
     std::uint32_t begun = 0;
   };
 
-  // What to do with pieces that were cancelled before they began, outside the mutex.
-  using Ended = std::vector<std::shared_ptr<Piece>>;
+  // Jobs that were cancelled before they began. CallCancelled calls their work outside the mutex.
+  using Ended = std::vector<std::shared_ptr<Job>>;
   static void CallCancelled(const Ended& ended);
 
   bool MayBegin(const UidQueue& uid) const KVD_REQUIRES(mutex_);
-  // Gives free turns to the next pieces.
+  // Gives free turns to the next jobs.
   void Dispatch() KVD_REQUIRES(mutex_);
   bool GiveOneTurn() KVD_REQUIRES(mutex_);
   bool GiveTurn(UidQueue& uid, SessionQueue& session) KVD_REQUIRES(mutex_);
-  bool BeginOn(const std::shared_ptr<Piece>& piece) KVD_REQUIRES(mutex_);
-  void Remove(const Piece& piece) KVD_REQUIRES(mutex_);
+  bool BeginOn(const std::shared_ptr<Job>& job) KVD_REQUIRES(mutex_);
+  void Remove(const Job& job) KVD_REQUIRES(mutex_);
   template <class Matches>
   bool CancelWhere(SessionId session, const Matches& matches, Ended* ended) KVD_REQUIRES(mutex_);
 
-  // Of a piece's thread.
-  void Yield(Piece& piece);
-  void CallWithoutTurn(Piece& piece, const std::function<void()>& call);
-  void AwaitTurn(Piece& piece) KVD_REQUIRES(mutex_);
+  // ---- called by a job's thread
+  void Yield(Job& job);
+  void CallWithoutTurn(Job& job, const std::function<void()>& call);
+  void AwaitTurn(Job& job) KVD_REQUIRES(mutex_);
   void RunThread(Thread& thread);
 
   const Options options_;
   Mutex mutex_;
   bool stops_ KVD_GUARDED_BY(mutex_) = false;
-  std::list<UidQueue> uids_ KVD_GUARDED_BY(mutex_);  // whose turn is next at the front
+  std::list<UidQueue> uids_
+      KVD_GUARDED_BY(mutex_);  // the uids; the uid that gets the next turn is at the front
   std::uint32_t turns_taken_ KVD_GUARDED_BY(mutex_) = 0;
   std::uint32_t begun_ KVD_GUARDED_BY(mutex_) = 0;
   std::list<std::unique_ptr<Thread>> threads_ KVD_GUARDED_BY(mutex_);

@@ -1,8 +1,10 @@
-// VerbRequest: a submission as the service handles it; Call: the same with its typed arguments.
+// VerbRequest: a submission as the service handles it. Call: a VerbRequest with its typed
+// arguments.
 //
-// Plain views, valid while Service::Handle runs. Arguments have passed wire::ValidateSubmission. Of
-// the sequences that they name, what the row of the verb asks for was checked (daemon/permissions.h)
-// before a handler sees them.
+// VerbRequest and Call are plain views that are valid while Service::Handle runs. The arguments in
+// a Call have passed wire::ValidateSubmission. Before a handler is called, the service has checked
+// the caller's access to the sequences that the arguments name, as the verb's row requires
+// (daemon/permissions.h).
 #pragma once
 
 #include <cstddef>
@@ -26,24 +28,25 @@ struct VerbRequest {
   std::span<const std::byte> payload;
   Caller caller;
   ReceivedSubmission& received;
-  SharedShare share;  // for the payload
+  SharedShare share;  // the share that counts the payload
 
   bool has(wire::SubmissionFlags flag) const { return (submission.flags & flag) != 0; }
   bool is_again() const { return has(wire::kFlagRetry); }
-  // The payload for a call that outlives the request. `payload` is of no use then.
+  // TakePayload moves the payload out, for a worker's call that outlives the VerbRequest. After
+  // TakePayload, `payload` is invalid.
   std::vector<std::byte> TakePayload() const { return std::move(received.payload); }
   RequestId id() const { return static_cast<RequestId>(submission.request); }
-  // As what it is remembered by the commit that applies it.
+  // Returns the tag of the commit that completes the request.
   RequestTag applied() const {
     return {.session = caller.session, .request = id(), .kind = submission.verb};
   }
-  // A commit on the way there.
+  // Returns the tag of a commit that does a part of the request.
   RequestTag part() const {
     RequestTag part = applied();
     part.completes = false;
     return part;
   }
-  // As the scheduler answers it.
+  // Returns the origin of a request that the scheduler answers.
   RequestOrigin origin() const {
     return {.session = session,
             .request = id(),
@@ -57,11 +60,13 @@ template <wire::VerbArguments ArgsType>
 struct Call : VerbRequest {
   using Args = ArgsType;
   Args args;
-  // What the arguments name; the second one where they name two.
+  // The sequences that the arguments name; `sequence2` is set only if the arguments name two
+  // sequences.
   SequenceInfo sequence{};
   SequenceInfo sequence2{};
-  // Why `sequence` is not there: of a request that is sent again and whose handler looks itself
-  // whether it was applied (wire::Resend::kHandler). Ok for all others.
+  // The error of looking up the sequences. `found` can be an error only in a retry of a verb with
+  // wire::Resend::kHandler, because the handler of such a verb itself checks whether the request
+  // was applied. `found` is Ok in all other calls.
   Status found{};
 };
 

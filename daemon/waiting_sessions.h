@@ -1,7 +1,7 @@
-// WaitingSessions: sessions whose client is not connected and may come back, each until its time is
-// over.
+// WaitingSessions: sessions whose client is not connected and may reconnect; each session is kept
+// until its deadline.
 //
-// Owner: the server. io thread only.
+// Owner: the server. Only the io thread uses a WaitingSessions.
 #pragma once
 
 #include <chrono>
@@ -11,26 +11,27 @@
 #include <memory>
 #include <optional>
 
+#include "base/ids.h"
+#include "base/unique_fd.h"
 #include "daemon/io_loop.h"
 #include "daemon/session_tokens.h"
-#include "shm/ids.h"
-#include "shm/unique_fd.h"
 
 namespace kvd {
 
 class WaitingSessions {
  public:
-  // `given_up` is called when a session's time is over, its client's process has ended, or it has to
-  // make room.
+  // `given_up` is called when a session's deadline passes, its client's process ends, or the
+  // session is removed because its uid has too many waiting sessions.
   WaitingSessions(IoLoop& loop, std::function<void(const StoredSession&)> given_up);
 
-  // Of the uid's sessions that wait at most `waiting_max` do: beyond that its oldest goes.
-  // `process`: a pidfd of the client's; may be none.
+  // Adds a session. At most `waiting_max` sessions of a uid wait: if there are more, the uid's
+  // oldest waiting session is given up. `process`: a pidfd of the client; may be empty.
   void Add(const StoredSession& session, std::chrono::milliseconds wait, std::size_t waiting_max,
            UniqueFd process = {});
-  // The one of that token and uid, which then waits no more.
+  // Removes and returns the waiting session of this token and uid; returns nullopt if no such
+  // session waits.
   std::optional<StoredSession> Take(const SessionToken& token, std::uint32_t uid);
-  // Gives up the uid's oldest; false: it has none.
+  // Gives up the uid's oldest waiting session; returns false if the uid has no waiting session.
   bool GiveUpOldest(std::uint32_t uid);
   std::size_t count() const { return waiting_.size(); }
 
@@ -46,7 +47,8 @@ class WaitingSessions {
   IoLoop& loop_;
   const std::function<void(const StoredSession&)> given_up_;
   std::uint64_t last_number_ = 0;
-  std::map<std::uint64_t, Waiting> waiting_;  // by when it began to wait
+  // The waiting sessions; the key is a number that grows with each call of Add.
+  std::map<std::uint64_t, Waiting> waiting_;
 };
 
 }  // namespace kvd

@@ -1,20 +1,21 @@
-// Workers: where calls on text and files are made that would take long on the io thread.
+// Workers: run calls on text and files that would take too long on the io thread.
 //
-// Owner: main; it outlives the server. Queue, CancelSession and Cancel belong to the io thread; work
-// runs elsewhere. Each piece of work is called once. One session's pieces run one after another, in
-// the order in which they were queued, also across its connections: a request that is sent again
-// relies on it.
+// Owner: main; the workers outlive the server. The io thread calls Queue, CancelSession and Cancel;
+// the work runs on other threads. Workers call each piece of work once. The pieces of work of one
+// session run one after another in the order in which they were queued, also if they were queued
+// through different connections of the session. Retried requests rely on the order of a session's
+// work.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 
-#include "shm/ids.h"
-#include "shm/work_control.h"
+#include "base/ids.h"
+#include "base/work_control.h"
 
 namespace kvd {
 
-// Whose work it is: turns go round by uid, then by session.
+// The owner of a piece of work: turns rotate between uids, then between sessions.
 struct WorkOwner {
   std::uint32_t uid = 0;
   SessionId session = SessionId::kNone;
@@ -22,16 +23,18 @@ struct WorkOwner {
 
 class Workers {
  public:
-  // Begins with `control.Continue()`, and calls it at bounded intervals. Does not throw.
+  // The work first calls `control.Continue()`, and then again at bounded intervals. A piece of work
+  // does not throw.
   using Work = std::function<void(WorkControl& control)>;
 
   virtual ~Workers() = default;
 
   virtual void Queue(const WorkOwner& owner, RequestId request, Work work) = 0;
-  // What it has running ends soon with kCancelled; what it has queued is called at once, here, with
-  // a control that says so.
+  // After CancelSession, running work of the session soon ends with kCancelled. CancelSession
+  // itself calls the session's queued work at once, with a control that returns kCancelled.
   virtual void CancelSession(SessionId session) = 0;
-  // The same for one request; whether it is queued or running.
+  // Cancels the work of one request as CancelSession does. Returns whether work of the request was
+  // queued or running.
   virtual bool Cancel(SessionId session, RequestId request) = 0;
 };
 

@@ -16,6 +16,7 @@ void PoolCellMover::MoveCells(std::uint32_t group, BlockId source_block, std::ui
       std::memcpy(destination + cells_.KRow(layer, head, destination_cell),
                   source + cells_.KRow(layer, head, source_cell),
                   std::size_t{count} * at.k_row_bytes);
+      if (at.values_in_keys) continue;
       std::memcpy(destination + cells_.VRow(layer, head, destination_cell),
                   source + cells_.VRow(layer, head, source_cell),
                   std::size_t{count} * at.v_row_bytes);

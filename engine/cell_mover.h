@@ -1,16 +1,17 @@
-// Copies cells from one block to another as defragmentation needs it: rows of K and V, plane by plane.
+// PoolCellMover: copies the K and V rows of cells from one block of the pool to another, for
+// defragmentation.
 #pragma once
 
 #include <cstdint>
 
-#include "engine/cell_layout.h"
+#include "engine/memory/cell_layout.h"
 #include "engine/memory/memory.h"
 
 namespace kvd {
 
 class PoolCellMover final : public CellMover {
  public:
-  // The arguments outlive the object.
+  // The arguments outlive the PoolCellMover.
   PoolCellMover(const CellLayout& cells, Memory& memory) : cells_(cells), memory_(memory) {}
 
   void MoveCells(std::uint32_t group, BlockId source_block, std::uint32_t source_cell,

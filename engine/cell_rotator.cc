@@ -1,5 +1,6 @@
 #include "engine/cell_rotator.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace kvd {
@@ -15,7 +16,7 @@ ModelCellRotator::ModelCellRotator(RotationKind kind, const ModelConfig& config,
       kernels_(kernels),
       ropes_(ropes),
       memory_(memory),
-      key_(config.head_dim_k),
+      key_(std::max(config.head_dim_k, config.window_head_dim)),
       cosine_(ropes.kind_count() * ropes.pair_count_max()),
       sine_(cosine_.size()) {}
 
@@ -26,9 +27,10 @@ void ModelCellRotator::CopyCell(std::uint32_t group, BlockId source_block,
   std::byte* destination = memory_.BlockBytes(group, destination_block);
   for (std::size_t layer = 0; layer < config_.layer_count; ++layer) {
     if (cells_.groups[layer] != group) continue;
-    for (std::size_t head = 0; head < config_.kv_head_count[layer]; ++head) {
+    for (std::size_t head = 0; head < cells_.layers[layer].kv_head_count; ++head) {
       std::memcpy(destination + cells_.KRow(layer, head, destination_cell),
                   source + cells_.KRow(layer, head, source_cell), cells_.layers[layer].k_row_bytes);
+      if (cells_.layers[layer].values_in_keys) continue;
       std::memcpy(destination + cells_.VRow(layer, head, destination_cell),
                   source + cells_.VRow(layer, head, source_cell), cells_.layers[layer].v_row_bytes);
     }
@@ -40,7 +42,7 @@ Status ModelCellRotator::RotateCell(std::uint32_t group, BlockId source_block,
                                     std::uint32_t destination_cell, Pos to) {
   const std::uint32_t from_form = memory_.BlockCells(group, source_block)[source_cell].key_form;
   const std::uint32_t to_form = key_form_.value_or(from_form);
-  // Through f32 and back would lose bits of a q8_0 key.
+  // A conversion to f32 and back would lose bits of a quantised key, so unrotated cells are copied.
   const bool turns = config_.has_rope && (from != to || from_form != to_form);
   if (!turns && kind_ != RotationKind::kLlamaShift) {
     CopyCell(group, source_block, source_cell, destination_block, destination_cell);
@@ -59,20 +61,22 @@ Status ModelCellRotator::RotateCell(std::uint32_t group, BlockId source_block,
   for (std::size_t layer = 0; layer < config_.layer_count; ++layer) {
     if (cells_.groups[layer] != group) continue;
     const RopeConfig& rope = config_.rope_of(layer);
+    const std::size_t dim = config_.key_dim(layer);
     const std::size_t angle = ModelRopes::KindOf(config_, layer) * stride;
-    for (std::size_t head = 0; head < config_.kv_head_count[layer]; ++head) {
+    for (std::size_t head = 0; head < cells_.layers[layer].kv_head_count; ++head) {
       kernels_.decode_row(cells_.k_type, source + cells_.KRow(layer, head, source_cell),
-                          key_.data(), config_.head_dim_k);
-      if (config_.has_rope) {
-        kernels_.rope(key_.data(), 1, config_.head_dim_k, rope.rotated_dim, rope.interleaved,
+                          key_.data(), dim);
+      if (config_.rotates(layer)) {
+        kernels_.rope(key_.data() + rope.first_rotated, 1, dim, rope.rotated_dim, rope.interleaved,
                       cosine_.data() + angle, sine_.data() + angle);
       }
-      if (kind_ == RotationKind::kLlamaShift) {
-        kernels_.scale(key_.data(), rope.attention_factor, rope.rotated_dim, key_.data());
+      if (kind_ == RotationKind::kLlamaShift && config_.rotates(layer)) {
+        float* const rotated = key_.data() + rope.first_rotated;
+        kernels_.scale(rotated, rope.attention_factor, rope.rotated_dim, rotated);
       }
       finite &= kernels_.encode_row(cells_.k_type, key_.data(),
-                                    destination + cells_.KRow(layer, head, destination_cell),
-                                    config_.head_dim_k);
+                                    destination + cells_.KRow(layer, head, destination_cell), dim);
+      if (cells_.layers[layer].values_in_keys) continue;
       std::memcpy(destination + cells_.VRow(layer, head, destination_cell),
                   source + cells_.VRow(layer, head, source_cell), cells_.layers[layer].v_row_bytes);
     }

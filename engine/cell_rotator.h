@@ -1,35 +1,36 @@
-// Re-rotates the key of a cell for another position: what dividing positions and settling shifted
-// cells need.
+// ModelCellRotator: rotates the key of a cell from one position to another. The engine uses it to
+// divide positions, to settle shifted cells and to change the form of keys.
 //
-// Owned by the engine, called on its thread.
+// Owned by the engine, used on the engine thread.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "engine/cell_layout.h"
+#include "engine/memory/cell_layout.h"
 #include "engine/memory/memory.h"
-#include "engine/model_config.h"
-#include "engine/model_ropes.h"
+#include "engine/model/model_config.h"
+#include "engine/model/model_ropes.h"
 #include "kernels/kernel_table.h"
 
 namespace kvd {
 
-// kExact: the key as if it had been computed at the new position. The other two repeat what
-// llama.cpp of August 2026 does (docs/decisions/0005): its division turns a key by old - new
-// instead of new - old, and its shift multiplies by the attention factor of YaRN once more.
+// kExact: the result of a rotation is the key as if the key had been computed at the new position.
+// kLlamaDivide and kLlamaShift reproduce llama.cpp of August 2026 (docs/decisions/0005):
+// kLlamaDivide rotates a key by the old position minus the new one, instead of the new one minus
+// the old one; kLlamaShift also multiplies the key by the attention factor of YaRN once more.
 enum class RotationKind : std::uint8_t { kExact, kLlamaDivide, kLlamaShift };
 
 class ModelCellRotator final : public CellRotator {
  public:
-  // The arguments outlive the object.
-  // key_form: of the rotated cells; unset: that which they had.
+  // The arguments outlive the ModelCellRotator. key_form: the form of the rotated keys; unset: each
+  // key keeps its form.
   ModelCellRotator(RotationKind kind, const ModelConfig& config, const CellLayout& cells,
                    const kernels::KernelTable& kernels, const ModelRopes& ropes, Memory& memory,
                    std::optional<std::uint32_t> key_form = std::nullopt);
 
-  // kNumerical when a key is not finite in the cells' type after the rotation.
+  // Errors: kNumerical (a rotated key is not finite in the type of the cells).
   Status RotateCell(std::uint32_t group, BlockId source_block, std::uint32_t source_cell, Pos from,
                     BlockId destination_block, std::uint32_t destination_cell, Pos to) override;
 
@@ -44,8 +45,8 @@ class ModelCellRotator final : public CellRotator {
   const kernels::KernelTable& kernels_;
   const ModelRopes& ropes_;
   Memory& memory_;
-  std::vector<float> key_;     // [head_dim_k]
-  std::vector<float> cosine_;  // [kind of layer, pairs of the kind with most]
+  std::vector<float> key_;     // one key of the layer with the longest keys
+  std::vector<float> cosine_;  // [kind of layer, pairs of the kind with the most pairs]
   std::vector<float> sine_;
 };
 

@@ -7,13 +7,15 @@ namespace kvd {
 
 namespace {
 
-// Dropped, published or changed since it was looked at: none of the defragmentation's.
+// Whether the error means that the sequence was dropped, published or changed after it was
+// examined. The defragmentation skips a sequence for which IsGone is true.
 bool IsGone(const Error& error) {
   return error.code == Code::kNotFound || error.code == Code::kPermission ||
          error.code == Code::kConflict;
 }
 
-// Nothing is evicted for a sequence that may be changed before its last slice.
+// Settling does not evict retained sequences, because a change of the settled sequence before the
+// last slice would make the work useless.
 constexpr bool kMayEvict = false;
 
 }  // namespace
@@ -26,7 +28,7 @@ Defragmentation::Defragmentation(Memory& memory, CellMover& mover, CellRotator& 
   }
 }
 
-// Settling comes first: the cells that it leaves behind are packed with the rest.
+// Settling precedes packing, so that the blocks from which settling has freed cells are packed too.
 Result<bool> Defragmentation::Slice(std::uint32_t cells_max) {
   cells_max = std::max(cells_max, kSliceCellsMin);
   const auto begin = std::chrono::steady_clock::now();
@@ -37,7 +39,7 @@ Result<bool> Defragmentation::Slice(std::uint32_t cells_max) {
     if (!settled) return std::unexpected(settled.error());
     return false;
   }
-  KVD_TRY(const DefragSlice slice, memory_.defragmenter().Advance(cells_max, mover_));
+  KVD_TRY(const DefragSlice slice, memory_.block_packer().Advance(cells_max, mover_));
   report_.packing += std::chrono::steady_clock::now() - begin - slice.returning;
   report_.returning += slice.returning;
   report_.cells_moved += slice.cells_moved;

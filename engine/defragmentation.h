@@ -1,7 +1,7 @@
-// Defragmentation: packs the pool and settles sequences that have gathered many shifts, a slice at a
-// time, so that steps can come in between.
+// Defragmentation: packs the pool and settles sequences with many shifts, one slice at a time, so
+// that steps can run between slices.
 //
-// Engine thread. One at a time.
+// Used on the engine thread. At most one defragmentation runs at a time.
 #pragma once
 
 #include <chrono>
@@ -9,47 +9,52 @@
 #include <memory>
 #include <vector>
 
+#include "base/error.h"
 #include "engine/memory/memory.h"
 #include "engine/rewrite_work.h"
-#include "shm/error.h"
 
 namespace kvd {
 
 struct DefragReport {
   std::uint64_t cells_moved = 0;
-  std::uint64_t cells_settled = 0;  // re-rotated, so that their sequence has no shifts any more
+  // Cells with newly rotated keys, whose sequences have no shifts afterwards.
+  std::uint64_t cells_settled = 0;
   std::uint64_t blocks_freed = 0;
-  std::uint64_t bytes_returned = 0;  // to the system
+  std::uint64_t bytes_returned = 0;  // memory returned to the system
   std::uint32_t sequences_settled = 0;
   std::chrono::nanoseconds packing{0};
-  std::chrono::nanoseconds returning{0};  // emptied memory to the system
+  std::chrono::nanoseconds returning{0};  // time spent returning memory to the system
   std::chrono::nanoseconds settling{0};
 };
 
 class Defragmentation {
  public:
-  // About as long as a small step takes.
+  // A slice of kSliceCells cells takes about as long as a small step.
   static constexpr std::uint32_t kSliceCells = 1024;
-  // Fewer sparse blocks might not fit into fewer ones.
+  // With a slice below kSliceCellsMin cells, the cells of the few chosen sparse blocks might not
+  // fit into fewer blocks.
   static constexpr std::uint32_t kSliceCellsMin = 128;
-  // A sequence with more distinct shifts than this is settled: attention turns each query that often.
+  // A sequence with more than kDeltasMax distinct shifts is settled, because attention rotates each
+  // query once per distinct shift.
   static constexpr std::uint32_t kDeltasMax = 4;
-  // So is one with a cell that was stored this far from where it is: angles lose no precision.
+  // A sequence with a cell whose stored and effective positions differ by more than kShiftMax is
+  // settled, so that angles lose no precision.
   static constexpr std::int64_t kShiftMax = 1 << 20;
 
-  // All outlive the object.
+  // The arguments outlive the Defragmentation.
   Defragmentation(Memory& memory, CellMover& mover, CellRotator& rotator);
 
-  // Settles or packs about cells_max cells, kSliceCellsMin at least. True: it is done. Errors:
-  // kNoSpace, kNumerical; what was done stays done.
+  // Settles or packs about cells_max cells, at least kSliceCellsMin. Returns true when the
+  // defragmentation is complete. Errors: kNoSpace, kNumerical; the work of earlier slices is kept.
   Result<bool> Slice(std::uint32_t cells_max = kSliceCells);
   const DefragReport& report() const { return report_; }
 
  private:
-  // Sequences that one slice looks at for their shifts.
+  // The most sequences whose shifts one slice examines.
   static constexpr std::size_t kLooksMax = 64;
 
-  // Begins to settle the next sequence that needs it, if one of the next few does.
+  // Examines the next sequences, at most kLooksMax, and begins to settle the first sequence that
+  // has to be settled.
   Status FindShifted();
   Status SettleSome(std::uint32_t cells_max);
 
@@ -58,11 +63,11 @@ class Defragmentation {
   CellRotator& rotator_;
   DefragReport report_;
   std::vector<SequenceHandle> to_look_at_;
-  std::unique_ptr<RewriteWork> settling_;  // null: none is
+  std::unique_ptr<RewriteWork> settling_;  // null: no sequence is being settled
 };
 
-// The part of the used blocks' cells that no sequence refers to, 0 to 1; 0 for a pool that is nearly
-// empty.
+// PoolWaste: the fraction of the cells in used blocks that no sequence refers to, 0 to 1. The waste
+// of a pool that is nearly empty counts as 0.
 double PoolWaste(const PoolUsage& usage);
 
 }  // namespace kvd

@@ -5,8 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "engine/layers/cross_attention.h"
-#include "engine/model_config.h"
+#include "base/text.h"
+#include "engine/forward/layers/cross_attention.h"
+#include "engine/model/model_config.h"
 
 namespace kvd {
 namespace {
@@ -16,14 +17,16 @@ std::size_t TokensOf(std::uint64_t cost, const Encoder& encoder) {
   return static_cast<std::size_t>((cost + token - 1) / token);
 }
 
-// Calls portion(cost that may be spent) until the budget is spent or nothing is left, once at least.
+// Calls portion(cost that may be spent) until the budget is spent or no work is left, at least
+// once.
 template <class CostLeft, class Portion>
 Status Spend(std::uint64_t budget, const CostLeft& cost_left, const Portion& portion) {
   for (std::uint64_t left = cost_left(); left > 0;) {
     KVD_CHECK_OK(portion(budget));
     const std::uint64_t now = cost_left();
     const std::uint64_t spent = left - now;
-    // What is left of the budget would not pay for such a portion.
+    // The budget that remains after the last portion is smaller than the portion's cost, so another
+    // portion of equal cost does not fit.
     if (budget < 2 * spent) break;
     budget -= spent;
     left = now;
@@ -31,13 +34,14 @@ Status Spend(std::uint64_t budget, const CostLeft& cost_left, const Portion& por
   return {};
 }
 
-// The rows of a long text take hundreds of MiB, at its first portion. Errors: kNoSpace.
+// Advances the encoding by about cost_max multiply-adds. The first portion allocates the rows of
+// the text, which take hundreds of MiB for a long text. Errors: kNoSpace.
 Status AdvanceText(Encoder& encoder, TextEncoding& encoding, std::uint64_t cost_max) {
   try {
     encoder.Advance(encoding, cost_max);
   } catch (const std::bad_alloc&) {
-    return Fail(Code::kNoSpace, "text: no memory for the rows of " +
-                                    std::to_string(encoding.text.tokens.size()) + " tokens");
+    return Fail(Code::kNoSpace, "text: no memory for the rows of ", encoding.text.tokens.size(),
+                " tokens");
   }
   return {};
 }
@@ -65,14 +69,13 @@ Result<bool> TextEmbedWork::Advance(std::size_t tokens) {
 
 Status CheckNothingEncoded(const Memory& memory, SequenceHandle sequence) {
   KVD_TRY(const SequenceInfo info, memory.sequences().Query(sequence));
-  const std::string name = "sequence " + std::to_string(static_cast<std::uint64_t>(sequence));
+  const std::string name = Concat("sequence ", static_cast<std::uint64_t>(sequence));
   if (info.cross_cells != 0) {
-    return Fail(Code::kExists,
-                name + ": has an encoded text of " + std::to_string(info.cross_cells) + " tokens");
+    return Fail(Code::kExists, name, ": has an encoded text of ", info.cross_cells, " tokens");
   }
   if (info.cell_count != 0) {
-    return Fail(Code::kInvalidArgument, name + ": has " + std::to_string(info.cell_count) +
-                                            " cells; a text is encoded before the first one");
+    return Fail(Code::kInvalidArgument, name, ": has ", info.cell_count,
+                " cells; a text is encoded before the first one");
   }
   return {};
 }
@@ -89,7 +92,7 @@ TextEncodeWork::TextEncodeWork(Encoder& encoder, const ModelConfig& config, cons
       computed_(computed) {}
 
 std::uint64_t TextEncodeWork::StoreCost() const {
-  std::uint64_t heads = 0;  // the widest layer stands for all
+  std::uint64_t heads = 0;  // K and V heads of the layer with the most heads; used for all layers
   for (std::size_t layer = 0; layer < config_.layer_count; ++layer)
     heads = std::max<std::uint64_t>(heads, config_.kv_head_count[layer]);
   return std::max<std::uint64_t>(
@@ -104,7 +107,7 @@ std::uint64_t TextEncodeWork::CostLeft() const {
 
 std::size_t TextEncodeWork::tokens_left() const { return TokensOf(CostLeft(), encoder_); }
 
-// Keys and values of some rows in one layer.
+// Stores the keys and values of some rows in one layer.
 Status TextEncodeWork::StoreSome(std::uint64_t cost_max) {
   constexpr std::uint64_t kRowsMin = layout::kBlockCells;
   const GroupPart& part = restore_.parts[cells_.cross_group];
@@ -121,7 +124,7 @@ Status TextEncodeWork::StoreSome(std::uint64_t cost_max) {
   EncoderPass& pass = encoder_.Rows(encoding_, store_row_, count);
   if (!StoreCrossCells(pass, cells_, part, store_layer_, store_row_, count, memory_)) {
     return Fail(Code::kNumerical,
-                "a key or value of the text is not finite; nothing was committed");
+                "a key or value of the text is not finite; no cell was committed");
   }
   if (++store_layer_ < config_.layer_count) return {};
   store_row_ = rows_end_;

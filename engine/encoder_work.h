@@ -1,8 +1,8 @@
-// Texts through the encoder as work in slices: for their embedding, or as what a sequence's decoder
-// attends to.
+// Runs texts through the encoder as work in slices: TextEmbedWork computes the embedding of a text;
+// TextEncodeWork computes the cells of a text that a sequence's decoder attends to.
 //
-// Engine thread. The rows of a text are buffers of the work's own: bounded by EncoderTokensMax and
-// kEncodeTokensMax.
+// Used on the engine thread. The rows of a text are held in buffers of the work object; the size of
+// the buffers is bounded by EncoderTokensMax and kEncodeTokensMax.
 #pragma once
 
 #include <atomic>
@@ -10,22 +10,22 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/cell_layout.h"
-#include "engine/encoder.h"
 #include "engine/engine_work.h"
+#include "engine/forward/encoder.h"
+#include "engine/memory/cell_layout.h"
 #include "engine/memory/memory.h"
 
 namespace kvd {
 
 class TextEmbedWork final : public EmbedWork {
  public:
-  // `computed` counts the tokens once the text is done. REQUIRES: CheckEmbed is content with the
-  // tokens. The others outlive the object.
+  // Adds the number of tokens to `computed` when the text is done. The references outlive the
+  // TextEmbedWork. REQUIRES: CheckEmbed accepts the tokens.
   TextEmbedWork(Encoder& encoder, std::vector<TokenId> tokens, std::atomic<std::uint64_t>& computed)
       : encoder_(encoder), encoding_(std::move(tokens)), computed_(computed) {}
 
   std::size_t tokens_left() const override;
-  // Errors: kNumerical.
+  // Errors: kNumerical, kNoSpace.
   Result<bool> Advance(std::size_t tokens) override;
   Embedding TakeEmbedding() override { return std::move(embedding_); }
 
@@ -36,27 +36,29 @@ class TextEmbedWork final : public EmbedWork {
   Embedding embedding_;
 };
 
-// Whether a text can be encoded for the sequence. Errors: kNotFound; kExists (it has one);
-// kInvalidArgument (it has tokens).
+// Checks that a text can be encoded for the sequence. Errors: kNotFound; kExists (the sequence has
+// an encoded text); kInvalidArgument (the sequence has tokens).
 Status CheckNothingEncoded(const Memory& memory, SequenceHandle sequence);
 
-// The text's cells are reserved by a restore of it alone, filled layer by layer of the decoder once
-// the encoder is through, and committed at the end.
+// Encodes a text and stores its keys and values as cells of a sequence. One Restore reserves the
+// cells. After the encoder has finished, the cells are filled, one layer of the decoder after the
+// other, and then committed.
 class TextEncodeWork final : public EngineWork {
  public:
-  // Takes over a restore of the text, with grows_later. `computed` counts the tokens once it is
-  // committed. The others outlive the object. REQUIRES: CheckEncode is content with the tokens.
+  // Takes over a restore of the text that was begun with grows_later. Adds the number of tokens to
+  // `computed` after the commit. The references outlive the TextEncodeWork. REQUIRES: CheckEncode
+  // accepts the tokens.
   TextEncodeWork(Encoder& encoder, const ModelConfig& config, const CellLayout& cells,
                  Memory& memory, std::vector<TokenId> tokens, Restore restore,
                  std::atomic<std::uint64_t>& computed);
 
   std::size_t tokens_left() const override;
-  // Errors: kNumerical, kNoSpace, Restores::Commit's.
+  // Errors: kNumerical, kNoSpace, those of Restores::Commit.
   Result<bool> Advance(std::size_t tokens) override;
 
  private:
   std::uint64_t CostLeft() const;
-  // Multiply-adds of one row's keys and values in one layer of the decoder.
+  // Multiply-adds for the keys and values of one row in one layer of the decoder.
   std::uint64_t StoreCost() const;
   Status StoreSome(std::uint64_t cost_max);
 
@@ -67,8 +69,8 @@ class TextEncodeWork final : public EngineWork {
   TextEncoding encoding_;
   Restore restore_;
   std::atomic<std::uint64_t>& computed_;
-  // Cells before it are stored in all layers of the decoder; of those from there to rows_end_, in
-  // store_layer_ layers.
+  // Rows before store_row_ are stored in all layers of the decoder; rows from store_row_ to
+  // rows_end_ are stored in the first store_layer_ layers.
   std::size_t store_row_ = 0;
   std::size_t rows_end_ = 0;
   std::size_t store_layer_ = 0;

@@ -1,6 +1,6 @@
-// Turns step items into ubatches: reserve cells, run the forward pass, commit sequence by sequence.
-// Whatever fails in between leaves its own sequence as it was and no other touched. What it is built
-// from is engine_parts.h.
+// The engine turns step items into ubatches: it reserves cells, runs the forward pass, and commits
+// the new cells sequence by sequence. If an item fails, its sequence is unchanged and the other
+// items are not affected. engine_parts.h builds the parts of an engine.
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -10,19 +10,19 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "engine/cell_mover.h"
 #include "engine/cell_rotator.h"
-#include "engine/encoder.h"
 #include "engine/encoder_work.h"
 #include "engine/engine_parts.h"
-#include "engine/forward.h"
+#include "engine/forward/compute/processors.h"
+#include "engine/forward/compute/step_profile.h"
+#include "engine/forward/compute/thread_pool.h"
+#include "engine/forward/decoder.h"
+#include "engine/forward/encoder.h"
 #include "engine/memory/memory.h"
-#include "engine/processors.h"
 #include "engine/replay_slice.h"
 #include "engine/rewrite_work.h"
-#include "engine/step_profile.h"
-#include "engine/thread_pool.h"
-#include "shm/check.h"
 
 namespace kvd {
 namespace {
@@ -38,20 +38,20 @@ class EngineImpl final : public Engine {
         memory_(std::move(parts.memory.memory)),
         memory_start_(std::move(parts.memory.start)),
         pool_(options_.threads, options_.pin_threads ? UsableProcessors() : std::vector<int>{}),
-        forward_(model_->config, model_->weights, cells_, kernels_, pool_, options_.deterministic,
+        decoder_(model_->config, model_->weights, cells_, kernels_, pool_, options_.deterministic,
                  options_.ubatch_tokens, &profile_),
         encoder_(model_->config, model_->weights, kernels_, pool_, options_.deterministic),
         divider_(options_.llama_shifts ? RotationKind::kLlamaDivide : RotationKind::kExact,
-                 model_->config, cells_, kernels_, forward_.ropes(), *memory_),
+                 model_->config, cells_, kernels_, decoder_.ropes(), *memory_),
         llama_shifter_(RotationKind::kLlamaShift, model_->config, cells_, kernels_,
-                       forward_.ropes(), *memory_),
-        settler_(RotationKind::kExact, model_->config, cells_, kernels_, forward_.ropes(),
+                       decoder_.ropes(), *memory_),
+        settler_(RotationKind::kExact, model_->config, cells_, kernels_, decoder_.ropes(),
                  *memory_),
         mover_(cells_, *memory_) {
-    const std::uint32_t forms = forward_.ropes().form_count();
+    const std::uint32_t forms = decoder_.ropes().form_count();
     for (std::uint32_t form = 0; forms > 1 && form < forms; ++form) {
       form_changers_.emplace_back(RotationKind::kExact, model_->config, cells_, kernels_,
-                                  forward_.ropes(), *memory_, form);
+                                  decoder_.ropes(), *memory_, form);
     }
   }
 
@@ -63,10 +63,11 @@ class EngineImpl final : public Engine {
   const ModelFingerprint& fingerprint() const override { return model_->fingerprint; }
   NumericForm numeric_form() const override { return numeric_form_; }
   const CellLayout& cell_layout() const override { return cells_; }
-  const ModelRopes& ropes() const override { return forward_.ropes(); }
+  const ModelRopes& ropes() const override { return decoder_.ropes(); }
   const MemoryStart& memory_start() const override { return memory_start_; }
   std::uint64_t weight_bytes() const override { return model_->weight_bytes; }
   void BringInWeights(const std::stop_token& stop) const override { model_->file.BringIn(stop); }
+  Status LockWeights() const override { return model_->file.Lock(); }
   std::uint64_t cell_bytes() const override { return cells_.cell_bytes(); }
   std::uint64_t state_bytes() const override { return StateFloats(model_->config) * sizeof(float); }
   const StepProfile& profile() const override { return profile_; }
@@ -100,7 +101,7 @@ class EngineImpl final : public Engine {
   }
 
   Result<bool> Replay(Rewind& rewind, std::size_t tokens_max) override {
-    if (rewind.tokens.empty()) {  // a checkpoint has come since
+    if (rewind.tokens.empty()) {  // a checkpoint at the target was found: nothing to replay
       KVD_CHECK_OK(memory_->states().CommitRewind(rewind));
       return true;
     }
@@ -109,11 +110,11 @@ class EngineImpl final : public Engine {
                      .state_from = StateOrNull(replay_.state_from()),
                      .state_to = memory_->StateBytes(replay_.state_to()),
                      .writes_cells = false};
-    forward_.Run(replay_.plan(), *memory_, {&item, 1});
+    decoder_.Run(replay_.plan(), *memory_, {&item, 1});
     tokens_computed_.fetch_add(replay_.row_count(), std::memory_order_relaxed);
     if (!item.finite) {
       rewind.reservation.End();
-      return Fail(Code::kNumerical, "a state is not finite; nothing was changed");
+      return Fail(Code::kNumerical, "a state is not finite; the sequence is unchanged");
     }
     if (!replay_.Advance(rewind)) return false;
     KVD_CHECK_OK(memory_->states().CommitRewind(rewind));
@@ -125,12 +126,11 @@ class EngineImpl final : public Engine {
   Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
                                                 std::int32_t divisor,
                                                 const RequestTag& applied) override {
-    KVD_TRY(CellRewrite rewrite,
-            memory_->rewrites().Begin({.handle = sequence,
-                                       .kind = RewriteRequest::Kind::kDivide,
-                                       .range = range,
-                                       .divisor = divisor,
-                                       .applied = applied}));
+    KVD_TRY(CellRewrite rewrite, memory_->rewrites().Begin({.handle = sequence,
+                                                            .kind = RewriteRequest::Kind::kDivide,
+                                                            .range = range,
+                                                            .divisor = divisor,
+                                                            .applied = applied}));
     return std::make_unique<RewriteWork>(*memory_, divider_, std::move(rewrite));
   }
 
@@ -176,7 +176,8 @@ class EngineImpl final : public Engine {
     std::uint32_t cells = 0;
   };
 
-  // The first rewrite that the sequence needs before its next step.
+  // Returns the first rewrite that the sequence needs before its next step. `cells` is 0 if the
+  // sequence needs no rewrite.
   Preparation PreparationOf(SequenceHandle sequence) {
     if (!options_.llama_shifts && form_changers_.empty()) return {};
     const Result<SequenceInfo> info = memory_->sequences().Query(sequence);
@@ -189,7 +190,8 @@ class EngineImpl final : public Engine {
     return {};
   }
 
-  // Those that a step at that position may need, in this order; without a rotator: none.
+  // The rewrites that a step at position `pos` may need, in the order in which they are done. An
+  // entry of the array without a rotator is unused.
   std::array<Preparation, 2> PreparationsAt(SequenceHandle sequence, Pos pos) {
     std::array<Preparation, 2> preparations;
     if (options_.llama_shifts) {  // llama.cpp shifts the keys of a sequence before the next decode
@@ -200,7 +202,8 @@ class EngineImpl final : public Engine {
       preparations[0].rotator = &llama_shifter_;
     }
     if (!form_changers_.empty()) {
-      // A sequence whose length passes the limit of a rotation gets its keys rotated by the other one.
+      // When a sequence's length crosses the limit between two rotations, all its keys change to
+      // the other rotation.
       const std::uint32_t form = KeyFormAt(model_->config, pos.value);
       preparations[1].request = {.handle = sequence,
                                  .kind = RewriteRequest::Kind::kChangeForm,
@@ -211,7 +214,8 @@ class EngineImpl final : public Engine {
     return preparations;
   }
 
-  // What the caller has not prepared.
+  // Performs the rewrites that the item's sequence needs and that the caller has not done with
+  // StartPreparing.
   Status Prepare(const StepItem& item) {
     for (const Preparation& preparation : PreparationsAt(item.sequence, item.pos)) {
       if (preparation.rotator == nullptr) continue;
@@ -229,31 +233,36 @@ class EngineImpl final : public Engine {
   Status CheckItem(const StepItem& item) const {
     KVD_CHECK_OK(CheckDecoder(model_->config));
     if (item.tokens.empty()) return Fail(Code::kInvalidArgument, "tokens: none given");
+    const std::uint32_t positions = model_->config.position_count;
+    const std::int64_t end = item.pos.value + static_cast<std::int64_t>(item.tokens.size());
+    if (positions != 0 && end > positions) {
+      return Fail(Code::kInvalidArgument, "tokens: ", item.tokens.size(), " from position ",
+                  item.pos.value, ": the model has embeddings of ", positions, " positions");
+    }
     if (FormOf(item, 0) != FormOf(item, item.tokens.size() - 1)) {
-      return Fail(Code::kInvalidArgument, "tokens: " + std::to_string(item.tokens.size()) +
-                                              " from position " + std::to_string(item.pos.value) +
-                                              ", a step ends at position " +
-                                              std::to_string(model_->config.long_rope_from) +
-                                              ", where the rotation changes");
+      return Fail(Code::kInvalidArgument, "tokens: ", item.tokens.size(), " from position ",
+                  item.pos.value, ": a step may not pass position ", model_->config.long_rope_from,
+                  ", where the rotation changes");
     }
     for (std::size_t i = 0; i < item.tokens.size(); ++i) {
       const TokenId token = item.tokens[i];
       if (token < 0 || static_cast<std::uint32_t>(token) >= model_->config.vocab_size) {
-        return Fail(Code::kInvalidArgument, "token " + std::to_string(i) + ": id " +
-                                                std::to_string(token) + ", the vocabulary has " +
-                                                std::to_string(model_->config.vocab_size));
+        return Fail(Code::kInvalidArgument, "token ", i, ": id ", token, ", the vocabulary has ",
+                    model_->config.vocab_size);
       }
     }
     return {};
   }
 
-  // The form of keys of a sequence that ends with this token of the item.
+  // The form that the keys of a sequence must have when the sequence ends with token number `token`
+  // of the item.
   std::uint32_t FormOf(const StepItem& item, std::size_t token) const {
     return KeyFormAt(model_->config, item.pos.value + static_cast<std::int64_t>(token));
   }
 
-  // Reserves cells for every item that can have them; planned_[i] is the item of
-  // plan_.sequences[i]. False: no item can.
+  // Reserves cells for the items and sets the status of each item whose cells cannot be reserved.
+  // planned_[i] is the index of the item that plan_.sequences[i] belongs to. Returns false if no
+  // item is left.
   bool Plan(std::span<StepItem> items) {
     plan_.count = 0;
     planned_.clear();
@@ -286,12 +295,12 @@ class EngineImpl final : public Engine {
   }
 
   bool PlanStep(std::span<StepItem> items) {
-    const StepProfile::Scope scope(&profile_, StepPart::kMemory);
+    const StepProfile::Scope scope(&profile_, StepPhase::kMemory);
     return Plan(items);
   }
 
   void CommitStep(std::span<StepItem> items) {
-    const StepProfile::Scope scope(&profile_, StepPart::kMemory);
+    const StepProfile::Scope scope(&profile_, StepPhase::kMemory);
     Commit(items);
     memory_->steps().EndStep(plan_);
   }
@@ -308,7 +317,7 @@ class EngineImpl final : public Engine {
                                                 ? nullptr
                                                 : memory_->StateBytes(sequence.state_to)});
     }
-    forward_.Run(plan_, *memory_, forward_items_);
+    decoder_.Run(plan_, *memory_, forward_items_);
   }
 
   void Commit(std::span<StepItem> items) {
@@ -319,7 +328,7 @@ class EngineImpl final : public Engine {
       } else {
         memory_->steps().Abandon(plan_, s);
         item.status = Fail(Code::kNumerical,
-                           "a key, value, state or logit is not finite; nothing was committed");
+                           "a key, value, state or logit is not finite; no cell was committed");
       }
       if (!item.status) continue;
       tokens_computed_.fetch_add(item.tokens.size(), std::memory_order_relaxed);
@@ -327,7 +336,7 @@ class EngineImpl final : public Engine {
     }
   }
 
-  // Checkpoints and kept logits are a cache: a failure to keep one is none of the step's.
+  // Checkpoints and kept logits are caches, so a failure to keep one does not fail the step.
   void KeepState(const StepItem& item, const StepSequence& sequence) {
     const std::uint32_t cell_count = sequence.past_cells + sequence.new_cells;
     const bool is_due =
@@ -349,14 +358,16 @@ class EngineImpl final : public Engine {
   const MemoryStart memory_start_;
   ThreadPool pool_;
   StepProfile profile_;
-  Forward forward_;
+  Decoder decoder_;
   Encoder encoder_;
   ModelCellRotator divider_;
   ModelCellRotator llama_shifter_;
-  std::vector<ModelCellRotator> form_changers_;  // by form; empty where there is one
+  // One rotator for each form of keys, which changes keys to the form; empty if the model has only
+  // one form.
+  std::vector<ModelCellRotator> form_changers_;
   ModelCellRotator settler_;
   PoolCellMover mover_;
-  // Of the step at hand; kept so that nothing is allocated per token.
+  // Buffers of the current step, kept so that nothing is allocated per token.
   StepPlan plan_;
   ReplaySlice replay_;
   std::vector<std::size_t> planned_;

@@ -1,9 +1,9 @@
-// The engine: tokens in, logits out. Owns the weights (a mapped GGUF), the memory and the compute
-// threads; knows no client.
+// Engine: computes logits from tokens. The engine owns the weights (a mapped GGUF file), the memory
+// and the compute threads, and does not know about clients.
 //
-// Threads: `memory()`'s verbs may be called from any thread; Step, Replay and all work (EngineWork)
-// belong to one, the engine thread. Lifetime: one per daemon. Everything a step needs is allocated at creation: no
-// allocation per token.
+// Threads: the verbs of memory() may be called from any thread; Step, Replay and all work
+// (EngineWork) run on one thread, the engine thread. Lifetime: one engine per daemon. Everything
+// that a step needs is allocated when the engine is created; no memory is allocated per token.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 #include <stop_token>
 #include <string>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "engine/defragmentation.h"
 #include "engine/engine_work.h"
 #include "engine/memory/memory.h"
-#include "engine/numeric_form.h"
+#include "engine/model/numeric_form.h"
 #include "kernels/kernel_table.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 
 namespace kvd {
 
@@ -31,51 +31,55 @@ struct ModelFingerprint;
 struct MemoryStart;
 
 struct EngineOptions {
-  std::string model_path{};  // empty: the bundled model
-  std::uint64_t cells =
-      0;  // of the pool; 0: the model's trained context, at least 4096. -c 0 is the flag's error
+  std::string model_path{};  // a file or the first of its parts; empty: the bundled model
+  // Size of the pool in cells. 0: the model's trained context, at least 4096. (The option -c of kvd
+  // rejects 0.)
+  std::uint64_t cells = 0;
   std::uint32_t sequence_capacity = 16384;
   std::uint32_t snapshot_capacity = 1024;
   std::uint32_t session_capacity = 1024;
-  // Recurrent models: states that are kept (of sequences and of checkpoints); 0: what 1 GiB holds, 16
-  // to 1024.
+  // Recurrent models: number of slots for states of sequences and checkpoints. 0: as many as fit in
+  // 1 GiB, but at least 16 and at most 1024.
   std::uint32_t state_slots = 0;
-  std::uint32_t checkpoint_mb = 0;       // of those, for checkpoints; 0: half of the slots
-  std::uint32_t checkpoint_every = 512;  // tokens; 0: at prompt ends and forks alone
-  // Layers with a sliding window keep all cells, so that every edit is possible.
+  std::uint32_t checkpoint_mb = 0;  // MiB of state slots for checkpoints; 0: half of the slots
+  // Tokens between checkpoints; 0: only at prompt ends and forks.
+  std::uint32_t checkpoint_every = 512;
+  // True: layers with a sliding window keep all cells, so that every edit is possible.
   bool swa_full = false;
-  std::uint32_t threads = 0;  // 0: as many as logical processors may be used
-  bool pin_threads = false;   // each on a processor of its own; the engine thread is one of them
-  std::uint32_t ubatch_tokens = 512;  // rows of one pass
+  std::uint32_t threads = 0;  // 0: one per usable logical processor, at most 256
+  // Pin each thread, including the engine thread, to a different processor.
+  bool pin_threads = false;
+  std::uint32_t ubatch_tokens = 512;  // the most rows (tokens) of one pass
   kernels::DataType k_type = kernels::DataType::kF16;
   kernels::DataType v_type = kernels::DataType::kF16;
   bool deterministic = false;
-  bool llama_shifts =
-      false;  // shift and divide as llama.cpp of August 2026 does (docs/decisions/0005)
-  std::string kernel_table{};  // "": $KVD_KERNELS, else the best
-  int state_directory =
-      -1;  // descriptor of a private directory for pool and meta; -1: anonymous memory
-  bool state_outlives_boot = false;  // that directory does: what an earlier boot left is not used
-  bool verify_pool = false;          // of what is found there, look at K, V and states too
+  // Shift and divide positions as llama.cpp of August 2026 does (docs/decisions/0005).
+  bool llama_shifts = false;
+  std::string kernel_table{};  // empty: $KVD_KERNELS, or the best that the machine supports
+  // Descriptor of a private directory for `pool` and `meta`; -1: anonymous memory.
+  int state_directory = -1;
+  // True: state_directory survives a reboot; files from before the last boot are not used.
+  bool state_outlives_boot = false;
+  bool verify_pool = false;  // at the start, check the K, V and states found in state_directory
 };
 
-// One sequence's tokens in a step.
+// The tokens of one sequence in a step.
 struct StepItem {
   SequenceHandle sequence = SequenceHandle::kNone;
-  Pos pos;                            // of the first token: the sequence's next position
+  Pos pos;  // position of the first token; must be the sequence's next position
   std::span<const TokenId> tokens{};  // at least one
-  // Rows are written for tokens [first_logits_row, tokens.size()); tokens.size(): none.
+  // Rows of logits are written for tokens [first_logits_row, tokens.size()). tokens.size(): none.
   std::size_t first_logits_row = 0;
-  // Row k lands at logits + k * vocab_size, written there by the last product itself. REQUIRES:
-  // room for all rows.
+  // Address of the written rows of logits: the last matrix product writes the k-th row directly to
+  // logits + k * vocab_size. REQUIRES: space for all rows.
   float* logits = nullptr;
-  // Recurrent models: the state behind the last token becomes a checkpoint, and its row of logits is
-  // kept if it is among those wanted. For the ends of prompts.
+  // Recurrent models: the state after the last token becomes a checkpoint, and the last token's row
+  // of logits is kept if it is among the written rows. Set for the ends of prompts.
   bool keeps_state = false;
-  RequestTag applied{};             // whose tokens they are
-  layout::SamplerRecord sampler{};  // what drew the last one; flags 0: nothing did
-  // Out: whether this item's cells were committed; on error nothing of it was, and the other items
-  // are not affected.
+  RequestTag applied{};             // the request that the tokens belong to
+  layout::SamplerRecord sampler{};  // state of the sampler that drew the last token; flags 0: none
+  // Output: success if the cells of this item were committed. On error no cell of this item was
+  // committed; other items are not affected.
   Status status{};
 };
 
@@ -86,8 +90,9 @@ struct EngineCounters {
 
 class Engine {
  public:
-  // Errors: those of the GGUF reader and model config (named), kInvalidArgument (options),
-  // kNoSpace, kUnsupported (architecture, a kernel table that this machine lacks).
+  // Errors: those of the GGUF reader and of the model config, naming the field; kInvalidArgument
+  // (options); kNoSpace; kUnsupported (architecture, a kernel table that this machine does not
+  // support).
   static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;
 
@@ -98,60 +103,67 @@ class Engine {
   virtual const EngineOptions& options() const = 0;  // with defaults filled in
   virtual const ModelFingerprint& fingerprint() const = 0;
   virtual NumericForm numeric_form() const = 0;
-  // How rows lie in a block of cells, and how keys are rotated.
+  // The layout of rows in a block of cells, and the rotations of keys.
   virtual const CellLayout& cell_layout() const = 0;
   virtual const ModelRopes& ropes() const = 0;
   virtual const MemoryStart& memory_start() const = 0;
   virtual std::uint64_t weight_bytes() const = 0;
-  // GgufFile::BringIn, for any thread.
+  // Loads the mapped weights into memory until `stop` is requested (GgufFile::BringIn). Any thread.
   virtual void BringInWeights(const std::stop_token& stop) const = 0;
+  // Keeps weights in memory that are there already or are loaded later (GgufFile::Lock). Any
+  // thread.
+  virtual Status LockWeights() const = 0;
   virtual std::uint64_t cell_bytes() const = 0;   // K and V of one token in all layers
   virtual std::uint64_t state_bytes() const = 0;  // recurrent state of one sequence; 0: none
 
-  // One pass through the model over all items together; each item's status is set. The tokens of
-  // all items are at most options().ubatch_tokens. A sequence may appear once. Items whose cells
-  // cannot be had fail alone (kNoSpace with the numbers), the others go on. Never blocks metadata
-  // verbs.
+  // Computes all items in one pass through the model and sets the status of each item. An item
+  // whose cells cannot be reserved fails alone (kNoSpace with the numbers); the other items are
+  // computed. A step never blocks operations on metadata. REQUIRES: the items together have at most
+  // options().ubatch_tokens tokens; each sequence appears at most once.
   virtual void Step(std::span<StepItem> items) = 0;
-  // How many of `wanted` next tokens of a sequence that holds cell_count cells may be computed in
-  // one step: steps end where a checkpoint is due, and where the rotation changes with the
-  // sequence's length. Step refuses an item that passes the latter (kInvalidArgument).
+  // Returns how many of the next `wanted` tokens one step may compute for a sequence of cell_count
+  // cells. A step must end where a checkpoint is due, and where the rotation changes with the
+  // sequence's length. Step refuses an item that passes the position where the rotation changes
+  // (kInvalidArgument).
   virtual std::size_t StepTokens(std::uint32_t cell_count, Pos next_pos,
                                  std::size_t wanted) const = 0;
-  // Up to tokens_max tokens of a rewind's replay (RecurrentStates::BeginRewind), a ubatch at most;
-  // the last one commits. Returns whether it is done. Errors: kNumerical, CommitRewind's; the
-  // rewind is over then and nothing has changed.
+  // Computes up to tokens_max tokens of a rewind's replay (RecurrentStates::BeginRewind), at most
+  // one ubatch. The last slice commits the rewind. Returns whether the replay is done. Errors:
+  // kNumerical, those of CommitRewind. After an error the rewind has ended and nothing has changed.
   virtual Result<bool> Replay(Rewind& rewind, std::size_t tokens_max) = 0;
-  // A defragmentation with this model's cells, to be done slice by slice between steps.
+  // Returns a defragmentation of this engine's memory. The caller runs its slices between steps.
   virtual Defragmentation StartDefragmentation() = 0;
-  // Memory::DividePositions with this model's rotation, in slices. Errors: those of
-  // CellRewrites::Begin; of a slice: Advance's.
+  // Divides the positions of a range with this model's rotation, in slices. Errors: those of
+  // CellRewrites::Begin; of a slice: those of CellRewrites::Advance.
   virtual Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
                                                         std::int32_t divisor,
                                                         const RequestTag& applied = {}) = 0;
-  // Cells of the sequence that must be rewritten before its next step: those behind shifts
-  // (llama_shifts), or all of them where the rotation changes with the sequence's length. 0: none, or
-  // there is no such sequence. Step itself rewrites, in one go, what is left of them.
+  // The number of the sequence's cells that must be rewritten before its next step: shifted cells
+  // (llama_shifts), or all cells where the rotation changes with the sequence's length. 0: no cell
+  // must be rewritten, or the sequence does not exist. Step itself rewrites, without slices, the
+  // cells that StartPreparing has not rewritten.
   virtual std::size_t CellsToPrepare(SequenceHandle sequence) = 0;
-  // That rewrite in slices; it may have no cells. Errors: those of CellRewrites::Begin; of a slice:
-  // RewriteSlice's.
+  // Starts rewriting, in slices, the cells that CellsToPrepare counts; the count may be 0. Errors:
+  // those of CellRewrites::Begin; of a slice: those of CellRewrites::Advance.
   virtual Result<std::unique_ptr<CellWork>> StartPreparing(SequenceHandle sequence) = 0;
-  // The embedding of a text, which may be as long as the model's trained context. Models with an
-  // encoder alone. Errors: CheckEmbed's (engine/encoder.h); of a slice: kNumerical.
+  // Starts computing the embedding of a text, which may be as long as the model's trained context.
+  // StartEmbed is only for models whose encoder computes embeddings. Errors: those of CheckEmbed
+  // (engine/forward/encoder.h); of a slice: kNumerical, kNoSpace.
   virtual Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens) = 0;
-  // The text that the sequence's decoder attends to, through the encoder; its keys and values become
-  // cells that forks share. Before the sequence's first token, once. Errors: CheckEncode's; kExists
-  // (it has one); kInvalidArgument (it has tokens); Restores::Begin's; of a slice: kNumerical,
-  // kNoSpace, Restores::Commit's. Nothing has changed then.
+  // Starts encoding the text that the sequence's decoder attends to. The keys and values of the
+  // text become cells, which forks share. A sequence can encode one text, before its first token.
+  // Errors: those of CheckEncode; kExists (the sequence has an encoded text); kInvalidArgument (the
+  // sequence has tokens); those of Restores::Begin; of a slice: kNumerical, kNoSpace, those of
+  // Restores::Commit. After an error the sequence is unchanged.
   virtual Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,
                                                           std::span<const TokenId> tokens,
                                                           const RequestTag& applied = {}) = 0;
-  // The same three in one go.
+  // Divide, Embed and Encode run all slices of StartDivide, StartEmbed and StartEncode in one call.
   Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor);
   Result<Embedding> Embed(std::span<const TokenId> tokens);
   Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens);
   virtual EngineCounters counters() const = 0;     // any thread
-  virtual const StepProfile& profile() const = 0;  // of Step; any thread may read it
+  virtual const StepProfile& profile() const = 0;  // times of the parts of Step; any thread
 };
 
 }  // namespace kvd

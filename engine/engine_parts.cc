@@ -1,4 +1,5 @@
 #include "engine/engine_parts.h"
+#include "engine/forward/architectures/architecture.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,13 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "engine/bundled_model.h"
-#include "engine/forward_pass.h"
+#include "engine/forward/compute/processors.h"
+#include "engine/forward/pass/forward_pass.h"
 #include "engine/memory/geometry.h"
 #include "engine/memory/memory.h"
-#include "engine/processors.h"
+#include "engine/model/bundled_model.h"
+#include "engine/model/gguf_parts.h"
 #include "engine/verify_pool.h"
 #include "engine/vocabulary/read_vocabulary.h"
+#include "kernels/cell_types.h"
 
 namespace kvd {
 namespace {
@@ -33,64 +36,68 @@ Result<const kernels::KernelTable*> ChooseKernels(const std::string& wanted) {
   const char* name = wanted.empty() ? std::getenv("KVD_KERNELS") : wanted.c_str();
   const kernels::KernelChoice choice = kernels::SelectKernels(name);
   if (choice.table != nullptr) return choice.table;
-  return Fail(Code::kUnsupported, std::string("kernels '") + name + "': " + choice.problem);
+  return Fail(Code::kUnsupported, "kernels '", name, "': ", choice.problem);
 }
 
 Status CheckPinning(const EngineOptions& options) {
   const std::size_t usable = options.pin_threads ? UsableProcessors().size() : options.threads;
   if (options.threads <= usable) return {};
-  return Fail(Code::kInvalidArgument, "threads: " + std::to_string(options.threads) +
-                                          " that are pinned, and this process may use " +
-                                          std::to_string(usable) + " processors");
+  return Fail(Code::kInvalidArgument, "threads: ", options.threads,
+              " to be pinned, but this process may use ", usable, " processors");
 }
 
 Status CheckOptions(const EngineOptions& options) {
   if (options.threads > kThreadsMax) {
-    return Fail(Code::kInvalidArgument, "threads: " + std::to_string(options.threads) +
-                                            ", at most " + std::to_string(kThreadsMax));
+    return Fail(Code::kInvalidArgument, "threads: ", options.threads, ", at most ", kThreadsMax);
   }
   if (options.ubatch_tokens == 0 || options.ubatch_tokens > kUbatchTokensMax) {
-    return Fail(Code::kInvalidArgument, "ubatch tokens: " + std::to_string(options.ubatch_tokens) +
-                                            ", 1 to " + std::to_string(kUbatchTokensMax));
+    return Fail(Code::kInvalidArgument, "ubatch tokens: ", options.ubatch_tokens, ", 1 to ",
+                kUbatchTokensMax);
   }
   return {};
 }
 
 Status CheckCellType(const std::string& option, kernels::DataType type, std::uint32_t head_dim) {
   const std::string given = option + " " + kernels::DataTypeName(type) + ": ";
-  if (type != kernels::DataType::kF32 && type != kernels::DataType::kF16 &&
-      type != kernels::DataType::kBF16 && type != kernels::DataType::kQ8_0) {
-    return Fail(Code::kUnsupported, given + "cells are f32, f16, bf16 or q8_0");
+  if (!kernels::IsCellType(type)) {
+    return Fail(Code::kUnsupported, given, "cells are f32, f16, bf16, q8_0 or q4_0");
   }
   const std::size_t packed = kernels::ElementsPerBlock(type);
   if (head_dim % packed == 0) return {};
-  return Fail(Code::kUnsupported, given + "packs " + std::to_string(packed) +
-                                      " elements of a head together, this model's heads have " +
-                                      std::to_string(head_dim));
+  return Fail(Code::kUnsupported, given, "packs ", packed,
+              " elements of a head together, this model's heads have ", head_dim);
 }
 
-// Whether the heads of the model, if it has any, can be stored in the types asked for.
+// Checks that the heads of the model, if it has any, can be stored in the requested types.
 Status CheckCellTypes(const EngineOptions& options, const ModelConfig& config) {
   const bool has_heads =
       std::ranges::any_of(config.kv_head_count, [](std::uint32_t heads) { return heads != 0; });
   KVD_CHECK_OK(CheckCellType("cache-type-k", options.k_type, has_heads ? config.head_dim_k : 0));
-  return CheckCellType("cache-type-v", options.v_type, has_heads ? config.head_dim_v : 0);
+  KVD_CHECK_OK(CheckCellType("cache-type-k", options.k_type, config.window_head_dim));
+  KVD_CHECK_OK(CheckCellType("cache-type-v", options.v_type, config.window_head_dim));
+  // The values of a model whose values are in its keys have the type of keys.
+  return config.values_in_keys()
+             ? CheckCellType("cache-type-k", options.k_type, config.head_dim_v)
+             : CheckCellType("cache-type-v", options.v_type, has_heads ? config.head_dim_v : 0);
 }
 
 Result<std::unique_ptr<LoadedModel>> LoadModel(const std::string& path) {
   KVD_TRY(GgufFile file,
-          path.empty() ? GgufFile::FromStaticBytes(BundledModel()) : GgufFile::Open(path));
+          path.empty() ? GgufFile::FromStaticBytes(BundledModel()) : OpenModelFile(path));
+  // Until the engine computes, a few bytes of every tensor are read. Read-ahead would read most of
+  // the file for the few bytes.
+  file.Advise(GgufFile::Access::kRandom);
   KVD_TRY(ModelConfig config, ReadModelConfig(file));
   KVD_TRY(ModelWeights weights, BindWeights(file, config));
   KVD_TRY(VocabularyData vocabulary_data, ReadVocabulary(file));
   if (vocabulary_data.tokens.empty()) vocabulary_data.vocab_size = config.vocab_size;
   KVD_TRY(std::unique_ptr<Vocabulary> vocabulary, Vocabulary::Create(std::move(vocabulary_data)));
   if (vocabulary->vocab_size() > config.vocab_size) {
-    return Fail(Code::kCorrupt,
-                "tokenizer.ggml.tokens: " + std::to_string(vocabulary->vocab_size()) +
-                    " tokens, the model has rows for " + std::to_string(config.vocab_size));
+    return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: ", vocabulary->vocab_size(),
+                " tokens, the model has rows for ", config.vocab_size);
   }
   const ModelFingerprint fingerprint = ComputeFingerprint(file, config);
+  file.Advise(GgufFile::Access::kNormal);
   std::uint64_t weight_bytes = 0;
   for (const GgufTensor& tensor : file.tensors()) weight_bytes += tensor.bytes;
   return std::unique_ptr<LoadedModel>(new LoadedModel{.file = std::move(file),
@@ -101,8 +108,8 @@ Result<std::unique_ptr<LoadedModel>> LoadModel(const std::string& path) {
                                                       .weight_bytes = weight_bytes});
 }
 
-// The block group that a layer's cells lie in: those with a sliding window drop cells by
-// themselves.
+// The block group of a layer's cells. Layers with a sliding window have their own group, because
+// layers with a window drop cells earlier.
 std::uint32_t GroupOf(const EngineOptions& options, const ModelConfig& config,
                       std::uint32_t layer) {
   return config.window[layer] != 0 && !options.swa_full ? 1 : 0;
@@ -116,24 +123,27 @@ MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& c
                        .snapshot_capacity = options.snapshot_capacity,
                        .session_capacity = options.session_capacity};
   for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
-    if (config.kv_head_count[layer] == 0) continue;
+    if (!config.caches(layer)) continue;
     const std::uint32_t group = GroupOf(options, config, layer);
     if (group == memory.groups.size()) {
-      // As many cells: sequences hold fewer of them, and what none holds has no bytes.
+      // The group of layers with a window has as many cells as group 0. Sequences use fewer cells
+      // of the window group than of group 0, and unused cells take no memory.
       memory.groups.push_back(
           {.cells = options.cells, .layers = {}, .window = config.window[layer]});
     }
     memory.groups[group].layers.push_back({.kv_head_count = config.kv_head_count[layer],
-                                           .k_dim = config.head_dim_k,
-                                           .v_dim = config.head_dim_v});
+                                           .k_dim = config.key_dim(layer),
+                                           .v_dim = config.value_dim(layer),
+                                           .values_in_keys = config.values_in_keys()});
   }
   if (config.has_cross_attention()) {
-    // Every layer has K and V of the encoded text as of the tokens.
+    // Every layer has K and V of the encoded text in addition to the K and V of the tokens.
     memory.groups.push_back(
         {.cells = options.cells, .layers = memory.groups[0].layers, .is_cross = true});
   }
   if (!config.has_decoder) {
-    // Sequences of such a model stay empty; a mapping has at least one page.
+    // Sequences of a model without a decoder stay empty, but a pool without any bytes cannot be
+    // mapped.
     memory.logits_bytes = sizeof(float);
     memory.logits_rows = 1;
   }
@@ -156,17 +166,18 @@ MemoryOptions MemoryOptionsOf(const EngineOptions& options, const ModelConfig& c
   return memory;
 }
 
-// The layers of a block by layer of the model; those without K and V have none.
+// The layout of a block by layer of the model; layers that cache no K and V have an
+// empty entry.
 CellLayout CellLayoutOf(const EngineOptions& options, const ModelConfig& config,
                         const MemoryGeometry& geometry) {
   CellLayout cells{.k_type = options.k_type, .v_type = options.v_type, .layers = {}, .groups = {}};
-  std::vector<std::size_t> placed(geometry.groups.size());  // layers of each group
+  // By group: number of layers placed so far.
+  std::vector<std::size_t> placed(geometry.groups.size());
   for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
     const std::uint32_t group =
         config.kv_head_count[layer] == 0 ? 0 : GroupOf(options, config, layer);
-    cells.layers.push_back(config.kv_head_count[layer] == 0
-                               ? LayerLayout{}
-                               : geometry.groups[group].layers[placed[group]++]);
+    cells.layers.push_back(config.caches(layer) ? geometry.groups[group].layers[placed[group]++]
+                                                : LayerLayout{});
     cells.groups.push_back(group);
   }
   if (!config.has_cross_attention()) return cells;

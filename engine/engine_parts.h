@@ -1,25 +1,26 @@
-// What an engine is built from, before it can step: its options checked and filled in, the model
-// read from its file, the memory laid out for that model and opened.
+// EngineParts: the parts from which an engine is built: the checked options with defaults filled
+// in, the loaded model, and the opened memory laid out for that model.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
-#include "engine/cell_layout.h"
+#include "base/error.h"
 #include "engine/engine.h"
-#include "engine/gguf_file.h"
+#include "engine/memory/cell_layout.h"
 #include "engine/memory/memory_home.h"
-#include "engine/model_config.h"
-#include "engine/model_fingerprint.h"
-#include "engine/model_weights.h"
-#include "engine/numeric_form.h"
+#include "engine/model/gguf_file.h"
+#include "engine/model/model_config.h"
+#include "engine/model/model_fingerprint.h"
+#include "engine/model/model_weights.h"
+#include "engine/model/numeric_form.h"
 #include "engine/vocabulary/vocabulary.h"
 #include "kernels/kernel_table.h"
-#include "shm/error.h"
 
 namespace kvd {
 
-// Everything read from the model file, which stays mapped. Not movable: views point into it.
+// Everything read from the model file, which stays mapped. Not movable, because members point into
+// other members.
 struct LoadedModel {
   GgufFile file;
   ModelConfig config;
@@ -30,7 +31,9 @@ struct LoadedModel {
 };
 
 struct EngineParts {
-  EngineOptions options;  // with the kernels, threads and cells that were left to the engine
+  // The given options; values of kernels, threads and cells that the caller did not set are filled
+  // in.
+  EngineOptions options;
   const kernels::KernelTable* kernels = nullptr;
   std::unique_ptr<LoadedModel> model;
   NumericForm numeric_form = NumericForm::kFree;
@@ -38,7 +41,7 @@ struct EngineParts {
   OpenedMemory memory;
 };
 
-// Errors: those of Engine::Create.
+// Checks the options, loads the model and opens the memory. Errors: those of Engine::Create.
 Result<EngineParts> BuildEngineParts(const EngineOptions& wanted);
 
 }  // namespace kvd

@@ -1,15 +1,15 @@
-// EngineWork: what an engine computes beside its steps and takes long: a text through the encoder,
-// cells that are rewritten. Done in slices on the engine thread; steps may run between two of them.
+// EngineWork: a long computation outside of steps, such as encoding a text or rewriting cells. An
+// EngineWork runs in slices on the engine thread; steps may run between two slices.
 //
-// Owned by the caller, who may destroy it at any time between two slices: then nothing has changed,
-// and what was reserved for it is free. The engine outlives it.
+// Owned by the caller, who may destroy the work between any two slices. Destroying unfinished work
+// frees its reservations and leaves all sequences unchanged. The engine must outlive the work.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/encoder.h"
-#include "shm/error.h"
+#include "base/error.h"
+#include "engine/forward/encoder.h"
 
 namespace kvd {
 
@@ -20,22 +20,23 @@ class EngineWork {
   EngineWork(const EngineWork&) = delete;
   EngineWork& operator=(const EngineWork&) = delete;
 
-  // What is left, in tokens (of a text) or cells; above 0 until it is done. Falls with every slice.
+  // The remaining work, in tokens (of a text) or cells. The number falls with every slice and is
+  // above 0 until the work is done.
   virtual std::size_t tokens_left() const = 0;
-  // Does about that many of them, at least a little. Returns whether it is done. After an error it is
-  // over and nothing has changed.
+  // Runs one slice: about `tokens` tokens or cells, at least a few. Returns whether the work is
+  // done. After an error the work has ended and all sequences are unchanged.
   virtual Result<bool> Advance(std::size_t tokens) = 0;
 };
 
-// Rewrites cells of a sequence.
+// Work that rewrites cells of a sequence.
 class CellWork : public EngineWork {
  public:
-  virtual std::uint32_t cell_count() const = 0;  // that are rewritten in all
+  virtual std::uint32_t cell_count() const = 0;  // cells rewritten in total
 };
 
 class EmbedWork : public EngineWork {
  public:
-  virtual Embedding TakeEmbedding() = 0;  // REQUIRES: it is done
+  virtual Embedding TakeEmbedding() = 0;  // REQUIRES: the work is done
 };
 
 }  // namespace kvd

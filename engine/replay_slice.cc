@@ -2,14 +2,15 @@
 
 #include <algorithm>
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd {
 
 void ReplaySlice::Fill(const Rewind& rewind, std::size_t tokens_max) {
   KVD_ASSERT(rewind.done < rewind.tokens.size());
   const std::size_t end = std::min(rewind.tokens.size(), rewind.done + tokens_max);
-  // A ubatch has one first position: behind a hole begins another one.
+  // The tokens of a ubatch have consecutive positions, so a ubatch ends before a gap in the
+  // positions.
   std::size_t last = rewind.done + 1;
   while (last < end && rewind.positions[last].value == rewind.positions[last - 1].value + 1) ++last;
 
@@ -28,7 +29,8 @@ void ReplaySlice::Fill(const Rewind& rewind, std::size_t tokens_max) {
     GroupPart& part = slice.groups[group];
     part.first_cell = whole.first_cell;
     part.extents.clear();
-    // A text that is encoded is seen as a whole.
+    // A list whose cell count differs from that of the sequence is the list of an encoded text,
+    // which is not cut, because tokens see an encoded text always as a whole.
     const bool is_cut = whole.cell_count == rewind.cell_count;
     part.cell_count = is_cut ? cell_count : whole.cell_count;
     for (const layout::Extent& extent : whole.extents) {

@@ -1,7 +1,7 @@
-// ReplaySlice: one ubatch of a rewind's replay as a step plan: committed cells that are computed
-// again for the sake of the recurrent state.
+// ReplaySlice: one ubatch of a replay, as a step plan. After a rewind, a replay computes the tokens
+// of committed cells again to restore the recurrent state.
 //
-// Owned by the engine, its thread only.
+// Owned by the engine, used on the engine thread.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace kvd {
 
 class ReplaySlice {
  public:
-  // The next tokens of the rewind: at most tokens_max, of positions that follow each other.
-  // REQUIRES: rewind.done < rewind.tokens.size().
+  // Plans the next tokens of the rewind: at most tokens_max, at consecutive positions. REQUIRES:
+  // rewind.done < rewind.tokens.size().
   void Fill(const Rewind& rewind, std::size_t tokens_max);
 
   const StepPlan& plan() const { return plan_; }
@@ -22,7 +22,8 @@ class ReplaySlice {
   std::uint32_t state_from() const { return plan_.sequences[0].state_from; }
   std::uint32_t state_to() const { return plan_.sequences[0].state_to; }
 
-  // The slice has been computed. Returns whether it was the last one.
+  // Records in `rewind` that the slice has been computed. Returns whether this was the last slice
+  // of the replay.
   bool Advance(Rewind& rewind) const;
 
  private:

@@ -1,4 +1,4 @@
-// RewriteWork: a CellRewrite as work in slices.
+// RewriteWork: rewrites cells of a sequence (CellRewrite) as work in slices.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace kvd {
 
 class RewriteWork final : public CellWork {
  public:
-  // Takes over a rewrite that was begun. The others outlive the object.
+  // Takes over a rewrite that has begun. The references outlive the RewriteWork.
   RewriteWork(Memory& memory, CellRotator& rotator, CellRewrite rewrite)
       : memory_(memory), rotator_(rotator), rewrite_(std::move(rewrite)) {}
 

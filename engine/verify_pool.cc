@@ -5,8 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
+#include "engine/forward/pass/cache_planes.h"
 #include "engine/memory/memory.h"
-#include "engine/saved_state/cache_planes.h"
 
 namespace kvd {
 namespace {
@@ -17,24 +18,24 @@ class PoolCheck {
  public:
   explicit PoolCheck(Memory& memory) : memory_(memory) {}
 
-  // What of it is not finite, if anything is.
+  // Describes the first part of the sequence with a value that is not finite; nullopt: all values
+  // of the sequence are finite.
   std::optional<std::string> Find(const SequenceHold& sequence) {
     for (std::uint32_t group = 0; group < sequence.group_count; ++group) {
       const GroupPart& part = sequence.parts[group];
       const ExtentView view{part.extents, part.cell_count};
       for (std::size_t index = 0; index < view.entries.size(); ++index) {
-        const Piece piece = view.PieceAt(index);
-        const std::uint64_t cells = ((1ull << piece.count) - 1) << piece.first;
-        if ((BadCells(group, piece.block) & cells) != 0) {
-          return "block " + std::to_string(piece.block) + " of group " + std::to_string(group) +
-                 ": K or V is not finite";
+        const BlockRange range = view.RangeAt(index);
+        const std::uint64_t cells = ((1ull << range.count) - 1) << range.first;
+        if ((BadCells(group, range.block) & cells) != 0) {
+          return Concat("block ", range.block, " of group ", group, ": K or V is not finite");
         }
       }
     }
     if (!IsSoundState(sequence.state_slot)) return "state: not finite";
     for (const layout::Checkpoint& checkpoint : sequence.checkpoints) {
       if (!IsSoundState(checkpoint.state_slot)) {
-        return "checkpoint at " + std::to_string(checkpoint.cell_count) + ": not finite";
+        return Concat("checkpoint at ", checkpoint.cell_count, " cells: not finite");
       }
     }
     if (sequence.logits_slot != layout::kNoSlot &&
@@ -46,7 +47,7 @@ class PoolCheck {
   }
 
  private:
-  // Bit c: K or V of cell c is not finite.
+  // In the result, bit c is set if K or V of the block's cell c is not finite.
   std::uint32_t BadCells(std::uint32_t group, std::uint32_t block) {
     const auto [found, is_new] = blocks_.try_emplace({group, block}, 0);
     if (!is_new) return found->second;
@@ -57,8 +58,9 @@ class PoolCheck {
       for (std::uint32_t head = 0; head < layer.kv_head_count; ++head) {
         found->second |= BadRows(static_cast<kernels::DataType>(meta.k_type),
                                  bytes + layer.k_offset + std::size_t{head} * layer.k_head_bytes,
-                                 layer.k_row_bytes) |
-                         BadRows(static_cast<kernels::DataType>(meta.v_type),
+                                 layer.k_row_bytes);
+        if (layer.values_in_keys) continue;
+        found->second |= BadRows(static_cast<kernels::DataType>(meta.v_type),
                                  bytes + layer.v_offset + std::size_t{head} * layer.v_head_bytes,
                                  layer.v_row_bytes);
       }
@@ -80,7 +82,7 @@ class PoolCheck {
     if (slot == layout::kNoSlot) return true;
     const auto [found, is_new] = states_.try_emplace(slot, true);
     if (is_new) {
-      // Behind the state's end the slot's page holds zeros.
+      // A slot of states is padded with zeros after the state.
       found->second = AllFinite(kernels::DataType::kF32, memory_.StateBytes(slot),
                                 memory_.geometry().meta.state_slot_bytes / sizeof(float));
     }
@@ -114,7 +116,7 @@ std::vector<LostSequence> DropWhatIsNotFinite(Memory& memory) {
     std::string name = is_published ? SnapshotOf(memory, info.handle) : std::string();
     const Status dropped =
         is_published ? memory.snapshots().Unpublish(name) : memory.sequences().Drop(info.handle);
-    if (!dropped) *found += "; it stays: " + dropped.error().message;
+    if (!dropped) *found += "; it could not be dropped: " + dropped.error().message;
     lost.push_back({info.handle, std::move(name), std::move(*found)});
   }
   return lost;

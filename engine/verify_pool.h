@@ -1,5 +1,5 @@
-// What --verify-pool does: looks at the bytes of every cell, state and row of logits that a memory's
-// sequences refer to.
+// Implements --verify-pool: checks the bytes of every cell, state and row of logits that the
+// sequences of a memory refer to.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,9 @@
 
 namespace kvd {
 
-// Drops the sequences (and takes back the snapshots) of which a number is not finite. Each block is
-// read once, whoever shares it. REQUIRES: no other thread has the memory yet.
+// Drops sequences, and unpublishes snapshots, that refer to a value that is not finite (NaN or
+// infinity), and returns the dropped sequences. Each block is read once, even if several sequences
+// share it. REQUIRES: no other thread uses the memory yet.
 std::vector<LostSequence> DropWhatIsNotFinite(Memory& memory);
 
 }  // namespace kvd

@@ -1,34 +1,34 @@
-// Exp, the exponential of the numeric form: its constants, and the order of operations that every
-// table follows.
+// Exp, the exponential of the numeric form: its constants and the order of operations that every
+// table uses.
 //
-//   x <- min(x, kExpAbove), then max(that, kExpBelow)        a NaN passes
+//   x <- min(x, kExpAbove), then max(x, kExpBelow)           a NaN passes
 //   t  = fma(x, kLog2E, kExpRound)                           kExpRound = 1.5 * 2^23: the low bits
 //   of t are n = round(x / ln 2)
 //   n  = the bits of t - the bits of kExpRound
 //   t  = t - kExpRound                                       n as a float
-//   r  = fma(t, -kLn2High, x); r = fma(t, -kLn2Low, r)       |r| <= ln(2) / 2 and a little
+//   r  = fma(t, -kLn2High, x); r = fma(t, -kLn2Low, r)       |r| barely exceeds ln(2) / 2
 //   p  = kExpC6; p = fma(p, r, kExpC5); ... kExpC2; p = fma(p, r, 1); p = fma(p, r, 1)
-//   result = p * 2^n, rounded once: (p * 2^(n >> 1)) * 2^(n - (n >> 1)), of which only the second
+//   result = p * 2^n, rounded once: (p * 2^(n >> 1)) * 2^(n - (n >> 1)), where only the second
 //   product can round
 //
-// Within 1 ulp of the true value over all floats. -infinity and everything below -104 give +0,
-// results under 2^-126 are subnormal as they should be, results over the largest float are
-// +infinity, Exp(+-0) is exactly 1, and only a NaN gives a NaN.
+// The result of Exp is within 1 ulp of the true value for all floats. For -infinity and all values
+// below -104 the result is +0. Results below 2^-126 are subnormal. Results above the largest float
+// are +infinity. Exp(+-0) is exactly 1. The result is a NaN only if x is a NaN.
 //
-// Tanh follows from e^2x - 1 in double, computed so that nothing cancels near 0; it is rounded to f32
-// once at the end, and that correctly but for one in some 10,000:
+// Tanh is computed from e^2x - 1 in double, in a way that avoids cancellation near 0. The result of
+// Tanh is rounded to f32 once at the end; about one result in 10,000 is not correctly rounded:
 //
-//   d <- min(2x, kTanhBound), then max(that, -kTanhBound)    a NaN passes; beyond, tanh rounds to 1
+//   d <- min(2x, kTanhBound), then max(d, -kTanhBound)       a NaN passes; beyond, tanh rounds to 1
 //   t  = fma(d, kTanhLog2E, kTanhRound)                      kTanhRound = 1.5 * 2^52
 //   n, t as above; r = fma(t, -kTanhLn2High, d); r = fma(t, -kTanhLn2Low, r)
-//   c  = kTanhC[0]; c = fma(c, r, kTanhC[i]), i ascending    the Taylor series of (e^r - 1 - r) / r^2
+//   c  = kTanhC[0]; c = fma(c, r, kTanhC[i]), i ascending    Taylor series of (e^r - 1 - r) / r^2
 //   q  = fma(c * r, r, r)
 //   m  = fma(q, 2^n, 2^n - 1)                                e^2x - 1
 //   result = m / (m + 2)
 //
-// kExpC2 ... kExpC6: the minimax polynomial of degree 4 (Remez) for (e^r - 1 - r) / r^2 under the
-// weight r^2 / e^r, that is of the relative error of e^r, which is 3.1e-9 before the coefficients
-// are rounded to f32.
+// kExpC2 ... kExpC6: the minimax polynomial of degree 4 (Remez) for (e^r - 1 - r) / r^2 with the
+// weight r^2 / e^r, which minimises the relative error of e^r. The relative error of e^r is 3.1e-9
+// before the coefficients are rounded to f32.
 #pragma once
 
 namespace kvd::kernels {

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint16_t kNan = 0x7e00;
 
-// In f32 with tanh correctly rounded: taken in double, so that it depends on no library.
+// GELU of one number, computed in f32. Only tanh is computed in double and rounded to f32, so that
+// the result does not depend on the math library.
 float Gelu(float x) {
   constexpr float kSqrt2OverPi = 0.79788456080286535587989211986876f;
   const float u = kSqrt2OverPi * x * (1.0f + 0.044715f * x * x);

@@ -1,9 +1,9 @@
 // Conversions between f32 and the two 16-bit floats, one value at a time and without special
 // instructions.
 //
-// To 16 bits: round to nearest, ties to even; too large becomes infinity; a NaN stays a quiet NaN
-// with its top payload bits, as F16C does. Not for files with special -m flags: these functions are
-// inline.
+// Conversions to 16 bits round to nearest, ties to even. A value that is too large for 16 bits
+// becomes infinity. A NaN becomes a quiet NaN with its top payload bits, as with F16C. Do not
+// include this header in files with special -m flags: the functions of this header are inline.
 #pragma once
 
 #include <bit>
@@ -39,7 +39,7 @@ constexpr std::uint16_t F16FromF32(float value) {
   std::uint32_t half = 0;
   if (magnitude > kF32ExponentMask) {
     half = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
-  } else if (magnitude >= 0x47800000u) {  // 2^16 and above, infinity too
+  } else if (magnitude >= 0x47800000u) {  // 2^16 and above, including infinity
     half = 0x7c00u;
   } else if (magnitude >= 0x38800000u) {  // normal in f16; the carry may reach infinity
     const std::uint32_t rebiased = magnitude - (112u << 23);

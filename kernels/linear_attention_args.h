@@ -1,21 +1,23 @@
-// What the scans of linear attention take, and the numeric form of what they compute: the recurrences of
-// RWKV-6, RWKV-7 and the gated delta rule, each for one head of one sequence, token by token.
+// Arguments of the scans of linear attention, and the numeric form of their results: the
+// recurrences of RWKV-6, RWKV-7 and the gated delta rule, each for one head of one sequence, token
+// by token.
 //
-// The state of a head is [head_size keys, head_size values]: loops run over values j side by side, and
-// sums go over keys i ascending, from 0. A token's result depends on the tokens before it alone: in
-// pieces of any length the bits are the same.
+// The state of a head is [head_size keys, head_size values]. Values j are computed in parallel;
+// sums over keys i start at 0 and take i in ascending order. A token's result depends only on the
+// token itself and the tokens before it, so scans in pieces of any length give the same bits.
 #pragma once
 
 #include <cstddef>
 
 namespace kvd::kernels {
 
-// Rows of one sequence; a head's elements are at [first, first + head_size) of each.
-struct LinearAttentionPiece {
+// HeadRows: the rows of one sequence that a scan reads. A head's elements are at [first, first +
+// head_size) of each row.
+struct HeadRows {
   std::size_t row_count = 0;    // at least 1
   std::size_t head_size = 0;    // at least 1
   const float* from = nullptr;  // [head_size, head_size]: the state before the first row
-  float* to = nullptr;          // after the last one; may be `from`, else does not overlap it
+  float* to = nullptr;          // the state after the last row; `from` or not overlapping it
 };
 
 // y = (S + diag(u) k v^T)^T r, then S = diag(w) S + k v^T   (Peng et al. 2024, "Eagle and Finch")
@@ -53,8 +55,8 @@ struct DeltaRule {
   std::size_t q_first = 0;
   std::size_t k_first = 0;
   std::size_t v_first = 0;
-  const float* const* decay = nullptr;  // [row_count] rows: that of `head`, 0 to 1
-  const float* const* beta = nullptr;   // [row_count] rows: that of `head`, 0 to 1
+  const float* const* decay = nullptr;  // [row_count] rows; element `head` is used, 0 to 1
+  const float* const* beta = nullptr;   // [row_count] rows; element `head` is used, 0 to 1
   std::size_t head = 0;
   float* const* y = nullptr;
   std::size_t y_first = 0;

@@ -10,8 +10,8 @@ namespace kvd::kernels {
 
 std::size_t MatmulWorkspaceFloats(std::size_t in_features, std::size_t row_count) {
   const std::size_t panel_elements = std::min(kPanelElements, (in_features + 15) / 16 * 16);
-  // Partial sums of one tile if the elements fit one panel, else of all tiles of a pass, the last
-  // of which may be short.
+  // Partial sums of one tile if the elements fit one panel, else of all tiles of a pass, of which
+  // the last may have fewer rows.
   const std::size_t sum_rows =
       in_features <= kPanelElements ? kTileRowsMax : std::min(row_count, kPassRows) + kTileRowsMax;
   const std::size_t plain = kPanelOutputs * (panel_elements + sum_rows * 16);

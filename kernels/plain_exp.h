@@ -1,6 +1,7 @@
-// The exponential of plain attention: its constants, and the order of operations that every table
-// follows. Polynomial and reduction are those of Arm's Optimized Routines (expf for vectors), which
-// ggml uses too: plain attention is to give ggml's bits (docs/decisions/0017).
+// The exponential of plain attention: its constants and the order of operations that every table
+// uses. Polynomial and reduction are those of Arm's Optimized Routines (expf for vectors). ggml
+// uses the same polynomial and reduction, and plain attention must give ggml's bits
+// (docs/decisions/0017).
 //
 //   z = fma(x, kPlainLog2E, kPlainRound)                 kPlainRound = 1.5 * 2^23
 //   n = z - kPlainRound                                  round(x / ln 2)
@@ -8,7 +9,8 @@
 //   j = fma(fma(fma(kPlainC4, b, kPlainC3), u, fma(kPlainC2, b, kPlainC1)), u, fma(kPlainC0, b, 1))
 //   result = j * 2^n, rounded once
 //
-// For x <= 0; below kPlainBelow, -infinity included, the result is +0. A NaN gives a NaN.
+// The argument is x <= 0. Below kPlainBelow, including -infinity, the result is +0. If x is a NaN,
+// the result is a NaN.
 #pragma once
 
 namespace kvd::kernels {

@@ -1,14 +1,17 @@
-// A row of activations as products with quantised weights take it: int8 in blocks of 32 elements.
+// A row of activations in the form that products with quantised weights read: int8 in blocks of 32
+// elements.
 //
-// Per block b: d = (largest |x|) / 127; q = x * (1 / d) rounded to the nearest integer, halves to
-// even (0 where d is below 2^-126); -128 times the sum of the q, the same of its first 16, and d * sum. A block
-// with a value that is not finite has d = NaN and q = 0, so that whatever it enters ends as NaN.
-// Rows are padded with zero blocks to a multiple of four, so that vectors may read past the end.
+// For each block: d = (largest |x|) / 127; q = x * (1 / d) rounded to the nearest integer, halves
+// to even (0 if d is below 2^-126); -128 times the sum of all q, -128 times the sum of the first 16
+// q, and d * sum. A block with a value that is not finite has d = NaN and q = 0, so that every
+// result that uses it is NaN. Rows are padded with zero blocks to a multiple of four blocks, so
+// that vectors may read past the end.
 //
-// One allocation holds everything: int8 q[32 B], then float d[B], float scaled_sums[B], int32
-// starts[B], int32 half_starts[B] for B padded blocks; 48 B bytes, a multiple of 64.
+// One allocation holds all fields: int8 q[32 B], then float d[B], float scaled_sums[B], int32
+// starts[B], int32 half_starts[B] for B padded blocks: 48 B bytes, a multiple of 64.
 //
-// Included by files with special -m flags: everything here is inlined always and leaves no symbol.
+// Files with special -m flags include this header, so every function here is always inlined and
+// leaves no symbol.
 #pragma once
 
 #include <cstddef>
@@ -23,20 +26,20 @@ struct QuantizedRow {
   const std::int8_t* q;
   const float* scales;              // d
   const float* scaled_sums;         // d * sum
-  const std::int32_t* starts;       // what a sum of products with weights + 128 starts at
-  const std::int32_t* half_starts;  // of elements 0..15
+  const std::int32_t* starts;       // -128 * sum: start of a sum of products with weights + 128
+  const std::int32_t* half_starts;  // -128 * the sum of elements 0..15
 };
 
 [[gnu::always_inline]] constexpr std::size_t PaddedBlocks(std::size_t element_count) {
   return (element_count / kQuantizedBlock + 3) / 4 * 4;
 }
 
-// Bytes of a row of element_count (a multiple of 32) elements. A multiple of 64.
+// Bytes of a row of element_count elements (a multiple of 32). The result is a multiple of 64.
 [[gnu::always_inline]] constexpr std::size_t QuantizedRowBytes(std::size_t element_count) {
   return PaddedBlocks(element_count) * (kQuantizedBlock + 16);
 }
 
-// Row `row` of those that start at `rows` (64-byte aligned).
+// Row `row` of the rows that start at `rows` (64-byte aligned).
 [[gnu::always_inline]] inline QuantizedRow QuantizedRowAt(const void* rows,
                                                           std::size_t element_count,
                                                           std::size_t row) {
@@ -51,7 +54,7 @@ struct QuantizedRow {
           .half_starts = reinterpret_cast<const std::int32_t*>(tail + 12 * blocks)};
 }
 
-// The same, to be written.
+// A QuantizedRow whose fields can be written.
 struct MutableQuantizedRow {
   std::int8_t* q;
   float* scales;

@@ -1,5 +1,5 @@
-// Which tables the machine can run (CPUID for the instructions, XGETBV for the registers that the
-// system saves), and the choice among them.
+// Determines which tables the machine can run (CPUID for the instructions, XGETBV for the registers
+// that the system saves), and selects one.
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -46,9 +46,10 @@ Machine AskMachine() {
 }
 
 constexpr std::uint64_t kYmmState = 0x06;  // SSE and AVX state
-constexpr std::uint64_t kZmmState = 0xe6;  // those, and the mask and zmm state
+constexpr std::uint64_t kZmmState = 0xe6;  // SSE and AVX state, and mask and zmm state
 
-// Null if the machine can run the avx2 table.
+// Returns a message about a feature that the avx2 table needs and the machine lacks; null if the
+// machine can run the table.
 const char* LackingForAvx2(const Machine& machine) {
   if ((machine.leaf7_ebx & bit_AVX2) == 0) return "the machine lacks AVX2";
   if ((machine.leaf1_ecx & bit_FMA) == 0) return "the machine lacks FMA";
@@ -57,7 +58,8 @@ const char* LackingForAvx2(const Machine& machine) {
   return nullptr;
 }
 
-// Null if the machine can run the avx512 table, which uses everything that avx2 does.
+// Returns a message about a feature that the avx512 table needs and the machine lacks; null if the
+// machine can run the table. The avx512 table uses all features of avx2.
 const char* LackingForAvx512(const Machine& machine) {
   if (const char* lacking = LackingForAvx2(machine)) return lacking;
   if ((machine.leaf7_ebx & bit_AVX512F) == 0) return "the machine lacks AVX-512 F";
@@ -74,9 +76,9 @@ constexpr std::uint64_t kTileState = 0x60000;  // XTILECFG and XTILEDATA
 constexpr std::uint32_t kAmxBf16 = 1u << 22, kAmxTile = 1u << 24,
                         kAmxInt8 = 1u << 25;  // leaf 7 edx
 
-// The tile registers are 8 KB of state per thread, which Linux (5.16 on) gives a process that asks.
-// The permission holds for all its threads, those to come included, so it is asked for when the
-// table is chosen, before any starts.
+// The tile registers are 8 KB of state per thread. Linux (5.16 or later) permits the use of tiles
+// to a process that requests it. The permission covers all threads of the process, including future
+// threads, so it is requested when the table is selected, before other threads start.
 bool MayUseTiles() {
   constexpr long kArchReqXcompPerm = 0x1023, kXtileData = 18;
   return ::syscall(SYS_arch_prctl, kArchReqXcompPerm, kXtileData) == 0;
@@ -86,8 +88,9 @@ bool HasBf16(const Machine& machine) { return (machine.leaf7_1_eax & (1u << 5)) 
 
 std::atomic<bool> tiles_are_assumed = false;
 
-// Null if the machine can run the amx table, which uses everything that avx512 does; `tiles` too, or
-// all but them.
+// Returns a message about a feature that the amx table needs and the machine lacks; null if the
+// machine can run the table. The amx table uses all features of avx512. `tiles`: also check the
+// tile features.
 const char* LackingForAmx(const Machine& machine, bool tiles) {
   if (const char* lacking = LackingForAvx512(machine)) return lacking;
   if (tiles && (machine.leaf7_edx & kAmxTile) == 0) return "the machine lacks AMX";
@@ -101,7 +104,7 @@ const char* LackingForAmx(const Machine& machine, bool tiles) {
   return nullptr;
 }
 
-// The avx512 table, with products of bf16 where the machine has them.
+// The avx512 table, with products of bf16 if the machine has them.
 const KernelTable* TheAvx512Table(const Machine& machine) {
   static const KernelTable with_bf16 = [] {
     KernelTable made = avx512::kTable;

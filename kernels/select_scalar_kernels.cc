@@ -1,4 +1,4 @@
-// In the place of select_kernels.cc where only the scalar kernels are built (KVD_SCALAR_KERNELS).
+// Replaces select_kernels.cc if only the scalar kernels are built (KVD_SCALAR_KERNELS).
 #include <cstring>
 
 #include "kernels/kernel_table.h"

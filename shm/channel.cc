@@ -19,7 +19,8 @@ DaemonChannel::DaemonChannel(Mapping<kReadOnly> requests, Mapping<kReadWrite> re
 
 Result<bool> DaemonChannel::PrepareToSleep(bool stalled, std::uint32_t submissions_seen) {
   auto* header = reinterpret_cast<layout::ResultsHeader*>(results_.data());
-  // Whatever the client gave back since the last Refresh shows as a difference to these.
+  // If the client has read completions or released output since the last Refresh, the next Refresh
+  // changes the number of free slots or the number of outstanding output bytes.
   const std::uint32_t free_before = completions_.free_slots();
   const std::uint64_t outstanding_before = completions_.output_bytes_outstanding();
   header->daemon_sleeps.store(stalled ? layout::kDaemonStalled : layout::kDaemonSleeps,
@@ -57,7 +58,8 @@ Result<CreatedChannel> CreateChannel(const ChannelGeometry& geometry, std::strin
   results_header->completion_entries = geometry.completion_entries;
   results_header->arena_offset = geometry.result_arena_offset();
   results_header->arena_bytes = geometry.result_arena_bytes;
-  // Nothing is read yet: the first submission finds the flag up and rings.
+  // The daemon does not look at the new rings until a doorbell arrives, so the first submission
+  // must ring the doorbell.
   results_header->daemon_sleeps.store(layout::kDaemonSleeps, std::memory_order_relaxed);
   requests.mapping = {};
   KVD_TRY(auto readable_requests, Mapping<kReadOnly>::MapRange(requests.descriptor.get(), 0,
@@ -91,13 +93,13 @@ Result<ClientChannel> ClientChannel::Attach(const ChannelGeometry& geometry,
       requests_header->submission_entries != geometry.submission_entries ||
       requests_header->arena_offset != geometry.request_arena_offset() ||
       requests_header->arena_bytes != geometry.request_arena_bytes) {
-    return Fail(Code::kCorrupt, "received segment: its header is not that of these requests");
+    return Fail(Code::kCorrupt, "received segment: its header does not match Welcome (requests)");
   }
   if (results_header->magic != layout::kResultsMagic ||
       results_header->completion_entries != geometry.completion_entries ||
       results_header->arena_offset != geometry.result_arena_offset() ||
       results_header->arena_bytes != geometry.result_arena_bytes) {
-    return Fail(Code::kCorrupt, "received segment: its header is not that of these results");
+    return Fail(Code::kCorrupt, "received segment: its header does not match Welcome (results)");
   }
   return ClientChannel(std::move(requests), std::move(results), geometry);
 }

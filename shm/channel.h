@@ -1,20 +1,20 @@
-// DaemonChannel and ClientChannel: the two segments of one client, mapped, with both ends of the
-// rings that lie in them, as each side sees them.
+// DaemonChannel and ClientChannel: the two mapped segments of one client, with the ends of the
+// rings that each side uses.
 //
-// Owner: a session in the daemon, a connection in the client. One thread at a time. The daemon
-// creates the segments and never maps a descriptor that a client sent; it maps `requests`
-// read-only.
+// Owner: a session in the daemon, a connection in the client. A DaemonChannel or ClientChannel is
+// used by one thread at a time. The daemon creates the segments, never maps a descriptor that a
+// client sent, and maps `requests` read-only.
 #pragma once
 
 #include <array>
 #include <string_view>
 
+#include "base/error.h"
+#include "base/unique_fd.h"
 #include "shm/channel_geometry.h"
-#include "shm/error.h"
 #include "shm/mapping.h"
 #include "shm/request_channel.h"
 #include "shm/result_channel.h"
-#include "shm/unique_fd.h"
 
 namespace kvd {
 
@@ -24,14 +24,16 @@ class DaemonChannel {
   CompletionProducer& completions() { return completions_; }
   const ChannelGeometry& geometry() const { return geometry_; }
 
-  // The sleeper's half of the doorbell protocol: sets the flag and looks once more. False:
-  // something waits (the flag is down again), go on working. After a true the client rings when it
-  // submits, and if `stalled` (some answer waits for a completion slot or output space) also when
-  // it reads or releases. `submissions_seen` of those that wait do not count as something: they were
-  // looked at and cannot be taken yet. Errors as SubmissionConsumer::Waiting and
+  // Prepares the daemon to sleep: sets the sleep flag, then checks the rings once more. Returns
+  // true if there is no work: the daemon may then sleep, and the client rings the doorbell when it
+  // submits. `stalled`: an answer waits for a completion slot or output space, so the client also
+  // rings the doorbell when it reads completions or releases output. Returns false if there is
+  // work; PrepareToSleep has then cleared the sleep flag again. The first `submissions_seen`
+  // waiting submissions do not count as work, because the caller has seen these submissions and
+  // cannot take them yet. Errors: as for SubmissionConsumer::Waiting and
   // CompletionProducer::Refresh.
   Result<bool> PrepareToSleep(bool stalled, std::uint32_t submissions_seen = 0);
-  // Takes the flag down: the client sends no doorbells while the daemon looks by itself.
+  // Clears the sleep flag: the client sends no doorbells until the next PrepareToSleep.
   void WakeUp();
 
  private:
@@ -46,21 +48,21 @@ class DaemonChannel {
   CompletionProducer completions_;
 };
 
-// A new channel and the descriptors to send with Welcome, in this order: requests, results. Close
-// them once sent.
+// A new channel and the descriptors to send with Welcome, in this order: requests, results. The
+// daemon closes the descriptors of a CreatedChannel after sending them.
 struct CreatedChannel {
   DaemonChannel channel;
   std::array<UniqueFd, 2> descriptors;
 };
 
-// `name` shows in /proc/PID/maps of both. Errors: kInvalidArgument (ValidateGeometry), kIo,
-// kNoSpace.
+// Creates the segments. `name` appears in /proc/PID/maps of both processes. Errors:
+// kInvalidArgument (ValidateGeometry), kIo, kNoSpace.
 Result<CreatedChannel> CreateChannel(const ChannelGeometry& geometry, std::string_view name);
 
 class ClientChannel {
  public:
-  // Checks seals and sizes of received descriptors, maps them, and checks their headers against
-  // `geometry`. Errors: kCorrupt (they are not what Welcome said), kIo, kNoSpace.
+  // Checks seals and sizes of the received descriptors, maps them, and checks their headers against
+  // `geometry`. Errors: kCorrupt (the segments do not match Welcome), kIo, kNoSpace.
   static Result<ClientChannel> Attach(const ChannelGeometry& geometry, int requests_descriptor,
                                       int results_descriptor);
 

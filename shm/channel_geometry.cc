@@ -3,6 +3,7 @@
 #include <bit>
 #include <string>
 
+#include "base/rounding.h"
 #include "shm/segment_layout.h"
 
 namespace kvd {
@@ -12,7 +13,7 @@ constexpr std::uint64_t kPageBytes = 4096;
 
 constexpr std::uint64_t ArenaOffset(std::uint64_t header_bytes, std::uint64_t entries,
                                     std::uint64_t entry_bytes) {
-  return (header_bytes + entries * entry_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  return RoundUp(header_bytes + entries * entry_bytes, kPageBytes);
 }
 
 Status CheckEntries(const char* field, std::uint32_t entries) {
@@ -20,10 +21,8 @@ Status CheckEntries(const char* field, std::uint32_t entries) {
       std::has_single_bit(entries)) {
     return {};
   }
-  return Fail(Code::kInvalidArgument, std::string(field) + ": " + std::to_string(entries) +
-                                          ", a power of two from " +
-                                          std::to_string(wire::kEntriesMin) + " to " +
-                                          std::to_string(wire::kEntriesMax) + " wanted");
+  return Fail(Code::kInvalidArgument, field, ": ", entries, ", a power of two from ",
+              wire::kEntriesMin, " to ", wire::kEntriesMax, " wanted");
 }
 
 Status CheckArena(const char* field, std::uint64_t arena_bytes) {
@@ -31,10 +30,8 @@ Status CheckArena(const char* field, std::uint64_t arena_bytes) {
       arena_bytes % kPageBytes == 0) {
     return {};
   }
-  return Fail(Code::kInvalidArgument, std::string(field) + ": " + std::to_string(arena_bytes) +
-                                          ", a multiple of 4096 from " +
-                                          std::to_string(wire::kArenaBytesMin) + " to " +
-                                          std::to_string(wire::kArenaBytesMax) + " wanted");
+  return Fail(Code::kInvalidArgument, field, ": ", arena_bytes, ", a multiple of 4096 from ",
+              wire::kArenaBytesMin, " to ", wire::kArenaBytesMax, " wanted");
 }
 
 }  // namespace
@@ -56,10 +53,9 @@ Status ValidateGeometry(const ChannelGeometry& geometry) {
   KVD_CHECK_OK(CheckEntries("submission_entries", geometry.submission_entries));
   KVD_CHECK_OK(CheckEntries("completion_entries", geometry.completion_entries));
   if (geometry.completion_entries / 2 < geometry.submission_entries) {
-    return Fail(Code::kInvalidArgument,
-                "completion_entries: " + std::to_string(geometry.completion_entries) +
-                    ", at least twice the submission_entries, " +
-                    std::to_string(geometry.submission_entries) + ", wanted");
+    return Fail(Code::kInvalidArgument, "completion_entries: ", geometry.completion_entries,
+                ", at least twice the submission_entries, ", geometry.submission_entries,
+                ", wanted");
   }
   KVD_CHECK_OK(CheckArena("request_arena_bytes", geometry.request_arena_bytes));
   return CheckArena("result_arena_bytes", geometry.result_arena_bytes);
@@ -70,7 +66,8 @@ Result<ChannelGeometry> GeometryOfSegments(std::uint32_t submission_entries,
                                            std::uint64_t request_segment_bytes,
                                            std::uint64_t result_segment_bytes) {
   ChannelGeometry geometry{submission_entries, completion_entries, 0, 0};
-  // A segment smaller than its header and ring wraps around and is found too large below.
+  // If a segment is smaller than its header and ring, the subtraction wraps around, and
+  // ValidateGeometry finds the arena too large.
   geometry.request_arena_bytes = request_segment_bytes - geometry.request_arena_offset();
   geometry.result_arena_bytes = result_segment_bytes - geometry.result_arena_offset();
   KVD_CHECK_OK(ValidateGeometry(geometry));

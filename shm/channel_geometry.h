@@ -1,12 +1,12 @@
-// ChannelGeometry: how large the two segments of one client are, and where their parts lie.
+// ChannelGeometry: the sizes of the two segments of one client and the offsets of their parts.
 //
-// A value; both sides compute it (the daemon from Hello, the client from Welcome) and trust their
-// own copy alone, never the header inside a segment.
+// ChannelGeometry is a value. The daemon computes the geometry from Hello and the client computes
+// it from Welcome; both trust only their own copy, never the header inside a segment.
 #pragma once
 
 #include <cstdint>
 
-#include "shm/error.h"
+#include "base/error.h"
 #include "shm/wire_messages.h"
 
 namespace kvd {
@@ -25,12 +25,14 @@ struct ChannelGeometry {
   friend bool operator==(const ChannelGeometry&, const ChannelGeometry&) = default;
 };
 
-// Entries are powers of two in [kEntriesMin, kEntriesMax], completions at least twice the
-// submissions, arenas multiples of 4096 in [kArenaBytesMin, kArenaBytesMax]. Errors:
-// kInvalidArgument, naming the field, the number and the limit.
+// Checks a geometry: entry counts are powers of two in [kEntriesMin, kEntriesMax]; the completion
+// ring has at least twice the entries of the submission ring; arenas are multiples of 4096 in
+// [kArenaBytesMin, kArenaBytesMax]. Errors: kInvalidArgument, naming the field, the number and the
+// limit.
 Status ValidateGeometry(const ChannelGeometry& geometry);
 
-// What Welcome's numbers say, computed back from the segment sizes and validated. Errors as above.
+// Returns the validated geometry of segments with the sizes that Welcome reports. Errors: as for
+// ValidateGeometry.
 Result<ChannelGeometry> GeometryOfSegments(std::uint32_t submission_entries,
                                            std::uint32_t completion_entries,
                                            std::uint64_t request_segment_bytes,

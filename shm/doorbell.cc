@@ -16,7 +16,8 @@ constexpr std::size_t kBellsAtOnce = 256;
 
 std::unexpected<Error> HungUp() { return Fail(Code::kDisconnected, "the peer has hung up"); }
 
-// One recv. 0: nothing was there (only with MSG_DONTWAIT) or a signal came.
+// Calls recv once and returns the number of bytes read: 0 if no byte was available (only with
+// MSG_DONTWAIT) or a signal interrupted the call.
 Result<std::size_t> TakeBells(int socket, int flags) {
   std::byte bells[kBellsAtOnce];
   const ssize_t got = ::recv(socket, bells, sizeof bells, flags);

@@ -13,10 +13,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Room for one more than the limit, so that too many are seen as such and closed.
+// The control buffer has room for one descriptor more than the limit, so that too many descriptors
+// are detected and closed.
 constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int) * (kDescriptorsMax + 1));
 
-// True: readable or hung up. False: the deadline passed.
+// Returns true if the socket is readable or the peer has closed the connection, and false if the
+// deadline has passed.
 Result<bool> WaitReadable(int socket, bool has_deadline, Clock::time_point deadline) {
   for (;;) {
     int wait_ms = -1;
@@ -32,7 +34,8 @@ Result<bool> WaitReadable(int socket, bool has_deadline, Clock::time_point deadl
   }
 }
 
-// Moves the descriptors of a message into `received`. False: control data of another kind.
+// Moves the descriptors of a message into `received`. Returns false if the message contains control
+// data of another kind than descriptors.
 bool TakeDescriptors(msghdr& message, std::vector<UniqueFd>& received) {
   bool is_known = true;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
@@ -56,10 +59,8 @@ bool TakeDescriptors(msghdr& message, std::vector<UniqueFd>& received) {
 Status SendWithDescriptors(int socket, std::span<const std::byte> bytes,
                            std::span<const int> descriptors) {
   if (bytes.empty() || descriptors.size() > kDescriptorsMax) {
-    return Fail(Code::kInvalidArgument, "descriptors: " + std::to_string(descriptors.size()) +
-                                            " with " + std::to_string(bytes.size()) +
-                                            " bytes, at most " + std::to_string(kDescriptorsMax) +
-                                            " with at least 1 byte");
+    return Fail(Code::kInvalidArgument, "descriptors: ", descriptors.size(), " with ", bytes.size(),
+                " bytes, at most ", kDescriptorsMax, " with at least 1 byte");
   }
   alignas(cmsghdr) std::byte control[kControlBytes] = {};
   while (!bytes.empty()) {
@@ -100,7 +101,7 @@ Result<std::vector<UniqueFd>> ReceiveWithDescriptors(int socket, std::span<std::
   std::vector<UniqueFd> received;
   while (!bytes.empty()) {
     KVD_TRY(const bool is_readable, WaitReadable(socket, has_deadline, deadline));
-    if (!is_readable) return Fail(Code::kTimeout, "nothing came from the peer in the time allowed");
+    if (!is_readable) return Fail(Code::kTimeout, "the peer sent nothing within the timeout");
     alignas(cmsghdr) std::byte control[kControlBytes];
     iovec vector{bytes.data(), bytes.size()};
     msghdr message{};
@@ -118,8 +119,8 @@ Result<std::vector<UniqueFd>> ReceiveWithDescriptors(int socket, std::span<std::
     if (got == 0) return Fail(Code::kDisconnected, "the peer has hung up");
     if (!is_known) return Fail(Code::kCorrupt, "unexpected control data from the peer");
     if ((message.msg_flags & MSG_CTRUNC) != 0 || received.size() > kDescriptorsMax) {
-      return Fail(Code::kCorrupt, "more than " + std::to_string(kDescriptorsMax) +
-                                      " descriptors came, or the descriptor table is full");
+      return Fail(Code::kCorrupt, "more than ", kDescriptorsMax,
+                  " descriptors came, or the descriptor table is full");
     }
     bytes = bytes.subspan(static_cast<std::size_t>(got));
   }

@@ -15,35 +15,35 @@ constexpr std::uint32_t ShardsFor(std::uint32_t entries, std::uint32_t per_shard
 
 Status CheckCount(const char* field, std::uint32_t count, std::uint32_t max) {
   if (count >= 1 && count <= max) return {};
-  return Fail(Code::kInvalidArgument, std::string("map.") + field + ": " + std::to_string(count) +
-                                          ", 1 to " + std::to_string(max) + " wanted");
+  return Fail(Code::kInvalidArgument, "map.", field, ": ", count, ", 1 to ", max, " wanted");
 }
 
 }  // namespace
 
-std::uint32_t MapEntries(MapPart part) {
+std::uint32_t MapEntries(MapSection part) {
   switch (part) {
-    case MapPart::kTotals: return 1;
-    case MapPart::kSessions: return layout::kMapPageBytes / sizeof(layout::MapSession);
-    case MapPart::kBlocks: return layout::kMapPageBytes / sizeof(layout::MapBlock);
-    case MapPart::kSequences: return layout::kMapPageBytes / sizeof(layout::MapSequence);
+    case MapSection::kTotals: return 1;
+    case MapSection::kSessions: return layout::kMapPageBytes / sizeof(layout::MapSession);
+    case MapSection::kBlocks: return layout::kMapPageBytes / sizeof(layout::MapBlock);
+    case MapSection::kSequences: return layout::kMapPageBytes / sizeof(layout::MapSequence);
   }
   return 1;
 }
 
-std::uint32_t MapGeometry::ShardCount(MapPart part) const {
+std::uint32_t MapGeometry::ShardCount(MapSection part) const {
   switch (part) {
-    case MapPart::kTotals: return 1;
-    case MapPart::kSessions: return ShardsFor(session_capacity, MapEntries(part));
-    case MapPart::kBlocks: return ShardsFor(block_count, MapEntries(part));
-    case MapPart::kSequences: return ShardsFor(sequence_capacity, MapEntries(part));
+    case MapSection::kTotals: return 1;
+    case MapSection::kSessions: return ShardsFor(session_capacity, MapEntries(part));
+    case MapSection::kBlocks: return ShardsFor(block_count, MapEntries(part));
+    case MapSection::kSequences: return ShardsFor(sequence_capacity, MapEntries(part));
   }
   return 0;
 }
 
-std::uint32_t MapGeometry::FirstShard(MapPart part) const {
+std::uint32_t MapGeometry::FirstShard(MapSection part) const {
   std::uint32_t first = 0;
-  for (const MapPart before : {MapPart::kTotals, MapPart::kSessions, MapPart::kBlocks}) {
+  for (const MapSection before :
+       {MapSection::kTotals, MapSection::kSessions, MapSection::kBlocks}) {
     if (before == part) break;
     first += ShardCount(before);
   }
@@ -51,7 +51,7 @@ std::uint32_t MapGeometry::FirstShard(MapPart part) const {
 }
 
 std::uint32_t MapGeometry::shard_count() const {
-  return FirstShard(MapPart::kSequences) + ShardCount(MapPart::kSequences);
+  return FirstShard(MapSection::kSequences) + ShardCount(MapSection::kSequences);
 }
 
 std::uint64_t MapGeometry::shards_offset() const {

@@ -1,5 +1,6 @@
-// A copy is whole if the lock is even and the same before and after it. No number in the segment is
-// used before it has been copied and checked; sizes come from the validated geometry alone.
+// A copy of a shard is consistent if the shard's lock is even and has the same value before and
+// after the copy. Every number in the segment is copied and checked before it is used; sizes come
+// only from the validated geometry.
 #include "shm/map_reader.h"
 
 #include <fcntl.h>
@@ -12,44 +13,46 @@
 #include <string>
 #include <utility>
 
-#include "shm/ids.h"
+#include "base/ids.h"
+#include "base/text.h"
 #include "shm/sealed_memory.h"
 
 namespace kvd {
 namespace {
 
 constexpr std::size_t kWords = layout::kMapPageBytes / sizeof(std::uint64_t);
-// A writer holds a shard for microseconds unless it was put aside in the middle.
+// Largest number of attempts to copy a shard. A writer holds a shard's lock for microseconds unless
+// the writer is suspended while it writes.
 constexpr int kAttemptsMax = 2000;
 
 std::unexpected<Error> Bad(const std::string& field, std::uint64_t found, const char* wanted) {
-  return Fail(Code::kCorrupt, "map." + field + ": " + std::to_string(found) + ", " + wanted);
+  return Fail(Code::kCorrupt, "map.", field, ": ", found, ", ", wanted);
 }
 
 Status Check(const MapGeometry&, std::size_t, const layout::MapSession&) { return {}; }
 
 Status Check(const MapGeometry& geometry, std::size_t at, const layout::MapBlock& block) {
-  const std::string name = "blocks[" + std::to_string(at) + "].";
+  const std::string name = Concat("blocks[", at, "].");
   if (block.used_cells > layout::kBlockCells) {
-    return Bad(name + "used_cells", block.used_cells, "more than a block has");
+    return Bad(name + "used_cells", block.used_cells, "more than the cells of a block");
   }
   if (block.shared_cells > block.used_cells) {
-    return Bad(name + "shared_cells", block.shared_cells, "more than are used");
+    return Bad(name + "shared_cells", block.shared_cells, "more than used_cells");
   }
   if (block.sequence > geometry.sequence_capacity) {
-    return Bad(name + "sequence", block.sequence, "more than there are");
+    return Bad(name + "sequence", block.sequence, "more than the sequence capacity");
   }
   return {};
 }
 
 Status Check(const MapGeometry&, std::size_t at, const layout::MapSequence& sequence) {
-  const std::string name = "sequences[" + std::to_string(at) + "].";
+  const std::string name = Concat("sequences[", at, "].");
   if (sequence.handle == 0) return {};
   if (IndexOf(static_cast<SequenceHandle>(sequence.handle)) != at) {
-    return Bad(name + "handle", sequence.handle, "another index");
+    return Bad(name + "handle", sequence.handle, "its index is not that of the entry");
   }
   if (sequence.shared_cells > sequence.cell_count) {
-    return Bad(name + "shared_cells", sequence.shared_cells, "more than it has");
+    return Bad(name + "shared_cells", sequence.shared_cells, "more than its cell_count");
   }
   return {};
 }
@@ -71,20 +74,19 @@ Result<MapReader> MapReader::Open(UniqueFd descriptor) {
   const auto segment_bytes = static_cast<std::uint64_t>(status.st_size);
   KVD_CHECK_OK(CheckSealedMemory(descriptor.get(), Sealing::kSizeAndLaterWrites, segment_bytes));
   if (segment_bytes < layout::kMapPageBytes) {
-    return Bad("total_bytes", segment_bytes, "less than a header");
+    return Bad("total_bytes", segment_bytes, "less than the header");
   }
   MapReader reader;
   KVD_TRY(reader.mapping_, Mapping<kReadOnly>::MapRange(descriptor.get(), 0, segment_bytes));
   reader.descriptor_ = std::move(descriptor);
   const auto* header = reinterpret_cast<const layout::MapHeader*>(reader.mapping_.data());
-  if (header->magic != layout::kMapMagic) return Bad("magic", header->magic, "this is no map");
+  if (header->magic != layout::kMapMagic) return Bad("magic", header->magic, "not a map");
   if (header->version != layout::kMapVersion) {
-    return Fail(Code::kVersionMismatch, "map.version: " + std::to_string(header->version) +
-                                            ", this client knows " +
-                                            std::to_string(layout::kMapVersion));
+    return Fail(Code::kVersionMismatch, "map.version: ", header->version, ", this client knows ",
+                layout::kMapVersion);
   }
   if (header->header_bytes != sizeof(layout::MapHeader)) {
-    return Bad("header_bytes", header->header_bytes, "not this header's");
+    return Bad("header_bytes", header->header_bytes, "not the size of this header");
   }
   reader.geometry_ = {
       .block_count = __atomic_load_n(&header->block_count, __ATOMIC_RELAXED),
@@ -94,7 +96,7 @@ Result<MapReader> MapReader::Open(UniqueFd descriptor) {
     return Fail(Code::kCorrupt, std::move(valid.error().message));
   }
   if (reader.geometry_.total_bytes() != segment_bytes) {
-    return Bad("total_bytes", segment_bytes, "not what its counts need");
+    return Bad("total_bytes", segment_bytes, "not the size that its counts need");
   }
   reader.daemon_pid_ = header->daemon_pid;
   reader.viewer_uid_ = header->viewer_uid;
@@ -134,7 +136,8 @@ bool MapReader::CopyShard(std::uint32_t shard) {
         return true;
       }
     }
-    // A dead writer leaves it odd for ever: the last whole copy stays.
+    // A writer that ended while it wrote a shard leaves the shard's lock odd; the reader then keeps
+    // its last consistent copy of the shard.
     if (attempt % 100 == 99 && State() != MapState::kLive) return false;
     ::sched_yield();
   }
@@ -142,7 +145,7 @@ bool MapReader::CopyShard(std::uint32_t shard) {
 }
 
 template <class T>
-Status MapReader::ReadPart(MapPart part, std::vector<T>* entries) {
+Status MapReader::ReadPart(MapSection part, std::vector<T>* entries) {
   const std::uint32_t first_shard = geometry_.FirstShard(part);
   const std::size_t per_shard = MapEntries(part);
   for (std::uint32_t shard = 0; shard < geometry_.ShardCount(part); ++shard) {
@@ -160,14 +163,14 @@ Status MapReader::ReadPart(MapPart part, std::vector<T>* entries) {
 }
 
 Result<MapState> MapReader::Refresh() {
-  // Written last by the daemon, so read first here: totals that tell of a first pass come with all
-  // of it.
-  if (CopyShard(geometry_.FirstShard(MapPart::kTotals))) {
+  // The daemon writes the totals last, so the reader reads the totals first: when the totals report
+  // a first pass, all of that pass is readable.
+  if (CopyShard(geometry_.FirstShard(MapSection::kTotals))) {
     std::memcpy(&totals_, words_.data(), sizeof totals_);
   }
-  KVD_CHECK_OK(ReadPart(MapPart::kSessions, &sessions_));
-  KVD_CHECK_OK(ReadPart(MapPart::kBlocks, &blocks_));
-  KVD_CHECK_OK(ReadPart(MapPart::kSequences, &sequences_));
+  KVD_CHECK_OK(ReadPart(MapSection::kSessions, &sessions_));
+  KVD_CHECK_OK(ReadPart(MapSection::kBlocks, &blocks_));
+  KVD_CHECK_OK(ReadPart(MapSection::kSequences, &sequences_));
   return State();
 }
 

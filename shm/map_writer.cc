@@ -1,5 +1,6 @@
-// The lock of a shard goes up by one before its first changed word and by one behind its last.
-// Every word is a release store: a reader that sees one of them also sees the odd lock before it.
+// The writer raises the lock of a shard by one before it stores the first changed word, and again
+// by one after the last changed word. The writer stores every word with a release store, so a
+// reader that sees a changed word also sees the odd lock.
 #include "shm/map_writer.h"
 
 #include <fcntl.h>
@@ -11,7 +12,9 @@
 #include <string>
 #include <utility>
 
-#include "shm/check.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/text.h"
 #include "shm/sealed_memory.h"
 
 namespace kvd {
@@ -25,12 +28,6 @@ Status TakeLock(int descriptor) {
   return {};
 }
 
-std::uint64_t UnixMs() {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
-                                        std::chrono::system_clock::now().time_since_epoch())
-                                        .count());
-}
-
 }  // namespace
 
 Result<MapWriter> MapWriter::Create(const MapGeometry& geometry, std::uint32_t viewer_uid) {
@@ -38,12 +35,12 @@ Result<MapWriter> MapWriter::Create(const MapGeometry& geometry, std::uint32_t v
   MapWriter writer;
   writer.geometry_ = geometry;
   KVD_TRY(CreatedMemory created,
-          CreateSealedMemory("kvd-map-" + std::to_string(viewer_uid), geometry.total_bytes(),
+          CreateSealedMemory(Concat("kvd-map-", viewer_uid), geometry.total_bytes(),
                              Sealing::kSizeAndLaterWrites));
   writer.writable_ = std::move(created.descriptor);
   writer.mapping_ = std::move(created.mapping);
   KVD_CHECK_OK(TakeLock(writer.writable_.get()));
-  const std::string path = "/proc/self/fd/" + std::to_string(writer.writable_.get());
+  const std::string path = Concat("/proc/self/fd/", writer.writable_.get());
   writer.readable_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!writer.readable_) return FailErrno("map: " + path);
   auto* header = new (writer.mapping_.data()) layout::MapHeader{};
@@ -51,7 +48,7 @@ Result<MapWriter> MapWriter::Create(const MapGeometry& geometry, std::uint32_t v
   header->version = layout::kMapVersion;
   header->header_bytes = sizeof(layout::MapHeader);
   header->total_bytes = geometry.total_bytes();
-  header->created_unix_ms = UnixMs();
+  header->created_unix_ms = NowUnixMs();
   header->daemon_pid = static_cast<std::uint32_t>(::getpid());
   header->viewer_uid = viewer_uid;
   header->block_count = geometry.block_count;
@@ -73,7 +70,7 @@ std::atomic<std::uint64_t>& MapWriter::Lock(std::uint32_t shard) const {
   return locks[shard];
 }
 
-bool MapWriter::Write(MapPart part, std::uint32_t shard, std::span<const std::uint64_t> words) {
+bool MapWriter::Write(MapSection part, std::uint32_t shard, std::span<const std::uint64_t> words) {
   KVD_ASSERT(shard < geometry_.ShardCount(part));
   KVD_ASSERT(words.size_bytes() <= layout::kMapPageBytes);
   const std::uint32_t number = geometry_.FirstShard(part) + shard;

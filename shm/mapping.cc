@@ -1,6 +1,6 @@
-// Boost.Interprocess's mapped_region over a plain descriptor. It maps beyond the end of a file
-// without a word, so the range is checked against fstat first; it throws, so its exceptions end
-// here.
+// A Mapping uses Boost.Interprocess's mapped_region with a plain descriptor. mapped_region maps
+// beyond the end of a file without an error, so the range is checked against fstat first.
+// mapped_region reports errors by exceptions, which are caught here.
 #include "shm/mapping.h"
 
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ namespace {
 
 namespace bip = boost::interprocess;
 
-// What mapped_region asks of a thing that it maps.
+// The interface that mapped_region needs.
 struct MappableDescriptor {
   int descriptor;
   bip::mapping_handle_t get_mapping_handle() const {
@@ -73,15 +73,13 @@ Result<Mapping<access>> Mapping<access>::MapRange(int descriptor, std::uint64_t 
   if (mapped_bytes == 0) return Fail(Code::kInvalidArgument, "mapping: 0 bytes");
   const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   if (offset % page_bytes != 0) {
-    return Fail(Code::kInvalidArgument, "mapping: offset " + std::to_string(offset) +
-                                            " is not a multiple of the page, " +
-                                            std::to_string(page_bytes));
+    return Fail(Code::kInvalidArgument, "mapping: offset ", offset,
+                " is not a multiple of the page, ", page_bytes);
   }
   KVD_TRY(const std::uint64_t held_bytes, HeldBytes(descriptor));
   if (offset > held_bytes || mapped_bytes > held_bytes - offset) {
-    return Fail(Code::kInvalidArgument, "mapping: bytes " + std::to_string(offset) + " + " +
-                                            std::to_string(mapped_bytes) + " of " +
-                                            std::to_string(held_bytes));
+    return Fail(Code::kInvalidArgument, "mapping: bytes ", offset, " + ", mapped_bytes, " of ",
+                held_bytes);
   }
   Mapping mapping;
   try {
@@ -90,7 +88,7 @@ Result<Mapping<access>> Mapping<access>::MapRange(int descriptor, std::uint64_t 
         MappableDescriptor{descriptor}, access == kReadOnly ? bip::read_only : bip::read_write,
         static_cast<bip::offset_t>(offset), mapped_bytes);
   } catch (const bip::interprocess_exception& error) {
-    return Fail(Code::kIo, std::string("mapping: ") + error.what());
+    return Fail(Code::kIo, "mapping: ", error.what());
   } catch (const std::bad_alloc&) {
     return Fail(Code::kNoSpace, "mapping: out of memory");
   }

@@ -1,9 +1,10 @@
-// Mapping: one shared mapping of a descriptor's bytes, read-only or writable by type.
+// Mapping: a shared mapping of a descriptor's bytes, read-only or writable by type.
 //
-// Owner: whoever holds it; unmapped on destruction. Move-only. The descriptor may be closed once
-// mapped. The bytes may be changed by other processes at any time: readers of a peer's bytes copy
-// first and validate the copy. A file that is truncated under the mapping is a SIGBUS at the next
-// access: map only what cannot shrink (sealed, or in our own private directory).
+// A Mapping owns the mapped range and unmaps it on destruction. A Mapping is move-only. The
+// descriptor may be closed after the Mapping is made. Other processes may change the bytes at any
+// time: copy a peer's bytes first, then validate the copy. If a mapped file is truncated, the next
+// access raises SIGBUS: map only files that cannot shrink (sealed memfds, or files in the daemon's
+// private directory).
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 #include <span>
 #include <type_traits>
 
-#include "shm/error.h"
+#include "base/error.h"
 
 namespace kvd {
 
@@ -25,18 +26,17 @@ class Mapping {
  public:
   using Byte = std::conditional_t<access == kReadOnly, const std::byte, std::byte>;
 
-  // Nothing mapped: data() is null.
+  // Creates an empty mapping, whose data() is null.
   Mapping();
   Mapping(Mapping&&) noexcept;
   Mapping& operator=(Mapping&&) noexcept;
   ~Mapping();
 
-  // Maps the whole of what the descriptor holds now. Errors: kInvalidArgument (it is empty), kIo
-  // (the system's text; a descriptor that is not open for writing cannot become a
-  // Mapping<kReadWrite>).
+  // Maps the descriptor's whole current content. Errors: kInvalidArgument (the content is empty),
+  // kIo (the system's text; a Mapping<kReadWrite> needs a descriptor that is open for writing).
   static Result<Mapping> MapAll(int descriptor);
-  // Maps `mapped_bytes` from `offset` on, a multiple of the page size. Errors as above;
-  // kInvalidArgument also where that is not inside what the descriptor holds now.
+  // Maps `mapped_bytes` bytes from `offset`, a multiple of the page size. Errors: as for MapAll;
+  // kInvalidArgument also if the range is not inside the descriptor's current content.
   static Result<Mapping> MapRange(int descriptor, std::uint64_t offset, std::size_t mapped_bytes);
 
   Byte* data() const { return data_; }

@@ -1,6 +1,8 @@
-// ROOT is sticky, so nobody else can remove or rename what is ours, and a look cannot be overtaken
-// by more than a new foreign name.
+// The directory ROOT (such as /tmp) has the sticky bit, so other users cannot remove or rename the
+// directories of this uid. Between the check of a directory and its use, another user can at most
+// create a new name.
 #include "shm/own_directory.h"
+#include "base/text.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -28,7 +30,7 @@ struct CloseListing {
   void operator()(DIR* listing) const { ::closedir(listing); }
 };
 
-// "-" and the digits that RandomSuffix makes.
+// Returns whether `text` is "-" followed by as many hexadecimal digits as RandomSuffix creates.
 bool IsSuffix(std::string_view text) {
   return text.size() == 1 + kSuffixDigits && text.front() == '-' &&
          text.find_first_not_of(kDigits, 1) == std::string_view::npos;
@@ -48,12 +50,12 @@ std::string Octal(mode_t mode) {
   return digits;
 }
 
-// Why the file is no directory of ours; empty: it is one.
+// Returns the reason why the found file is not a usable directory; an empty text means that the
+// file is a usable directory.
 std::string Objection(const struct stat& found, mode_t forbidden_mode) {
   if (!S_ISDIR(found.st_mode)) return "is not a directory, or is a symbolic link";
   if (found.st_uid != ::geteuid()) {
-    return "belongs to uid " + std::to_string(found.st_uid) + ", not to ours (" +
-           std::to_string(::geteuid()) + ")";
+    return Concat("belongs to uid ", found.st_uid, ", not to ours (", ::geteuid(), ")");
   }
   if ((found.st_mode & forbidden_mode) != 0) {
     return "mode " + Octal(found.st_mode & 07777) + " lets others in";
@@ -63,8 +65,8 @@ std::string Objection(const struct stat& found, mode_t forbidden_mode) {
 
 std::unexpected<Error> FailMaking(const std::string& path) {
   const int saved = errno;
-  return Fail(saved == ENOSPC || saved == EDQUOT ? Code::kNoSpace : Code::kIo,
-              path + ": cannot be made: " + std::generic_category().message(saved));
+  return Fail(saved == ENOSPC || saved == EDQUOT ? Code::kNoSpace : Code::kIo, path,
+              ": cannot create it: ", std::generic_category().message(saved));
 }
 
 }  // namespace

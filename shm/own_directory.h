@@ -1,10 +1,11 @@
-// Private directories of ours at a place where other users make files too, such as /tmp and
+// Private directories below a root in which other users can also create files, such as /tmp and
 // /dev/shm.
 //
-// The name that is expected, ROOT/STEM, may be taken by somebody else before us. Then a directory
-// ROOT/STEM-SUFFIX with 16 random hexadecimal digits is made, which nobody can take beforehand, and
-// found again by looking through ROOT. Daemon and client follow the same rules, so that they meet.
-// What is found here is checked again on the descriptor by who opens it.
+// The preferred path of a private directory is ROOT/STEM. Another user can create a file named
+// ROOT/STEM first. If so, the daemon creates ROOT/STEM-SUFFIX, where SUFFIX is 16 random
+// hexadecimal digits that another user cannot guess, and later finds this directory by searching
+// ROOT. The daemon and the client follow the same rules, so both find the same directory. Code that
+// opens a directory that these functions have found checks the directory again on its descriptor.
 #pragma once
 
 #include <sys/types.h>
@@ -12,25 +13,27 @@
 #include <string>
 #include <vector>
 
-#include "shm/error.h"
+#include "base/error.h"
 
 namespace kvd {
 
 struct OwnDirectories {
-  // Real directories (no links) of our effective uid without any of the forbidden mode bits:
-  // ROOT/STEM first, then those with a suffix in the order of their names.
+  // The usable directories: real directories (no links) that belong to the effective uid and have
+  // none of the forbidden mode bits. ROOT/STEM comes first; directories with a suffix follow,
+  // ordered by name.
   std::vector<std::string> usable;
-  // "PATH: belongs to uid 5": what has the name ROOT/STEM and is not usable; with a suffix, if it
-  // is ours.
+  // "PATH: reason" for ROOT/STEM if it exists and is not usable, and for unusable directories with
+  // a suffix that belong to the effective uid.
   std::vector<std::string> passed_over;
 };
 
-// At most 2^20 names of ROOT are read; a ROOT that cannot be read has none.
+// Reads at most 2^20 names of ROOT. If ROOT cannot be read, FindOwnDirectories finds no
+// directories.
 OwnDirectories FindOwnDirectories(const std::string& root, const std::string& stem,
                                   mode_t forbidden_mode);
 
-// The first usable one; where there is none, one that is made with mode 0700. Errors: kIo, kNoSpace
-// (the system's text).
+// Returns the first usable directory. If there is no usable directory, MakeOwnDirectory creates one
+// with mode 0700. Errors: kIo, kNoSpace (the system's text).
 Result<std::string> MakeOwnDirectory(const std::string& root, const std::string& stem,
                                      mode_t forbidden_mode);
 

@@ -1,22 +1,24 @@
-// Counts are checked against their limits, then the payload's length against the counts (in 64
-// bits), and only then is anything read or allocated. A payload must be used up exactly.
+// A parser first checks the counts in a payload against their limits, then the payload's length
+// against the counts (in 64 bits). The parser reads further bytes and allocates memory only after
+// both checks. A payload with bytes after its last field is an error.
 #include "shm/payload_codec.h"
 
 #include <cmath>
 #include <cstring>
 
-#include "shm/check.h"
-#include "shm/utf8.h"
+#include "base/check.h"
+#include "base/text.h"
+#include "base/utf8.h"
 #include "shm/wire_check.h"
 
 namespace kvd::wire {
 namespace {
 
 std::unexpected<Error> Bad(std::string_view field, const std::string& sentence) {
-  return Fail(Code::kInvalidArgument, std::string(field) + ": " + sentence);
+  return Fail(Code::kInvalidArgument, field, ": ", sentence);
 }
 
-// Reads a payload front to back. REQUIRES of Take and TakeSpan: Left() covers it.
+// Reads a payload front to back. REQUIRES of Take, TakeSpan and TakeText: Left() is large enough.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -62,25 +64,23 @@ class Writer {
   std::span<std::byte> bytes_;
 };
 
-// False for NaN, whatever the bounds.
+// Returns whether `value` is in [low, high]; returns false for NaN.
 bool IsWithin(float value, float low, float high) { return value >= low && value <= high; }
 
 Status CheckFloat(std::string_view field, float value, bool is_good, std::string_view wanted) {
   if (is_good) return {};
-  return Bad(field, std::to_string(value) + ", " + std::string(wanted) + " wanted");
+  return Bad(field, Concat(value, ", ", wanted, " wanted"));
 }
 
 Status CheckCount(std::string_view field, std::int64_t found, std::int64_t low, std::int64_t high) {
   if (found >= low && found <= high) return {};
-  return Bad(field, std::to_string(found) + " is not in [" + std::to_string(low) + ", " +
-                        std::to_string(high) + "]");
+  return Bad(field, Concat(found, " is not in [", low, ", ", high, "]"));
 }
 
 Status CheckToken(std::string_view field, std::size_t index, TokenId token,
                   std::uint32_t vocab_size) {
   if (token >= 0 && static_cast<std::uint32_t>(token) < vocab_size) return {};
-  return Bad(field, "number " + std::to_string(index) + " is " + std::to_string(token) +
-                        ", the vocabulary has " + std::to_string(vocab_size));
+  return Bad(field, Concat("number ", index, " is ", token, ", the vocabulary has ", vocab_size));
 }
 
 std::size_t StopBytes(std::span<const std::string_view> stops) {
@@ -93,21 +93,19 @@ Result<std::vector<std::string>> ParseStops(Reader reader, std::uint32_t stop_co
   std::vector<std::string> stops;
   for (std::uint32_t i = 0; i < stop_count; ++i) {
     if (reader.Left() < sizeof(std::uint32_t)) {
-      return Bad("generate.stop_bytes", "end inside stop string " + std::to_string(i));
+      return Bad("generate.stop_bytes", Concat("end inside stop string ", i));
     }
     const auto byte_count = reader.Take<std::uint32_t>();
     if (byte_count > reader.Left()) {
-      return Bad("generate.stop", "number " + std::to_string(i) + " has " +
-                                      std::to_string(byte_count) + " bytes, " +
-                                      std::to_string(reader.Left()) + " are left");
+      return Bad("generate.stop",
+                 Concat("number ", i, " has ", byte_count, " bytes, ", reader.Left(), " are left"));
     }
     const std::string_view stop = reader.TakeText(byte_count);
     KVD_CHECK_OK(ValidateStop(stop));
     stops.emplace_back(stop);
   }
   if (reader.Left() != 0) {
-    return Bad("generate.stop_bytes",
-               std::to_string(reader.Left()) + " bytes behind the last stop string");
+    return Bad("generate.stop_bytes", Concat(reader.Left(), " bytes after the last stop string"));
   }
   return stops;
 }
@@ -122,7 +120,7 @@ Status ValidateGenerateParams(const GenerateParams& params) {
   KVD_CHECK_OK(ValidateSampling(params.sampling, "generate."));
   KVD_CHECK_OK(CheckCount("generate.logprob_count", params.logprob_count, 0, kLogprobsMax));
   if ((params.flags & ~kGenerateFlagsAll) != 0) {
-    return Bad("generate.flags", std::to_string(params.flags) + " has unknown bits");
+    return Bad("generate.flags", Concat(params.flags, " has unknown bits"));
   }
   KVD_CHECK_OK(CheckCount("generate.bias_count", params.bias_count, 0, kBiasesMax));
   return CheckCount("generate.stop_count", params.stop_count, 0, kStopsMax);
@@ -130,8 +128,7 @@ Status ValidateGenerateParams(const GenerateParams& params) {
 
 Status ValidateLogitBias(const LogitBias& bias, std::uint32_t vocab_size) {
   if (bias.token < 0 || static_cast<std::uint32_t>(bias.token) >= vocab_size) {
-    return Bad("generate.bias", "token " + std::to_string(bias.token) + ", the vocabulary has " +
-                                    std::to_string(vocab_size));
+    return Bad("generate.bias", Concat("token ", bias.token, ", the vocabulary has ", vocab_size));
   }
   const bool is_forbidden = std::isinf(bias.bias) && bias.bias < 0;
   return CheckFloat("generate.bias", bias.bias,
@@ -171,8 +168,8 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
                                       std::uint32_t vocab_size) {
   Reader reader(payload);
   if (reader.Left() < sizeof(GenerateParams)) {
-    return Bad("generate", std::to_string(payload.size()) + " bytes, at least " +
-                               std::to_string(sizeof(GenerateParams)) + " wanted");
+    return Bad("generate",
+               Concat(payload.size(), " bytes, at least ", sizeof(GenerateParams), " wanted"));
   }
   GenerateRequest request;
   request.params = reader.Take<GenerateParams>();
@@ -182,8 +179,8 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
                                      std::uint64_t{params.bias_count} * sizeof(LogitBias) +
                                      params.stop_bytes;
   if (wanted_bytes != reader.Left()) {
-    return Bad("generate", "lists of " + std::to_string(reader.Left()) + " bytes, the counts say " +
-                               std::to_string(wanted_bytes));
+    return Bad("generate",
+               Concat("lists of ", reader.Left(), " bytes, the counts say ", wanted_bytes));
   }
   if ((params.flags & kContinue) == 0) {
     KVD_TRY(request.tokens,
@@ -201,8 +198,7 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
 Result<std::vector<TokenId>> ParseTokens(std::span<const std::byte> payload,
                                          std::uint32_t vocab_size) {
   if (payload.empty() || payload.size() % sizeof(TokenId) != 0) {
-    return Bad("tokens",
-               std::to_string(payload.size()) + " bytes, a positive multiple of 4 wanted");
+    return Bad("tokens", Concat(payload.size(), " bytes, a positive multiple of 4 wanted"));
   }
   std::vector<TokenId> tokens(payload.size() / sizeof(TokenId));
   std::memcpy(tokens.data(), payload.data(), payload.size());
@@ -233,7 +229,7 @@ void EncodeChat(std::span<const ChatTurn> turns, std::span<std::byte> out) {
 namespace {
 
 std::unexpected<Error> TooManyMessages() {
-  return Bad("chat", "more than " + std::to_string(kChatMessagesMax) + " messages, the limit");
+  return Bad("chat", Concat("more than ", kChatMessagesMax, " messages, the limit"));
 }
 
 }  // namespace
@@ -257,14 +253,14 @@ Result<std::vector<OwnedChatTurn>> ParseChat(std::span<const std::byte> payload)
   std::vector<OwnedChatTurn> turns;
   while (reader.Left() != 0) {
     if (turns.size() == kChatMessagesMax) return TooManyMessages();
-    const std::string field = "chat message " + std::to_string(turns.size());
+    const std::string field = Concat("chat message ", turns.size());
     if (reader.Left() < sizeof(ChatMessage)) return Bad(field, "the payload ends inside it");
     const auto message = reader.Take<ChatMessage>();
     const std::uint64_t wanted_bytes =
         std::uint64_t{message.role_bytes} + std::uint64_t{message.content_bytes};
     if (wanted_bytes > reader.Left()) {
-      return Bad(field, "role and content of " + std::to_string(wanted_bytes) + " bytes, " +
-                            std::to_string(reader.Left()) + " are left");
+      return Bad(field, Concat("role and content of ", wanted_bytes, " bytes, ", reader.Left(),
+                               " are left"));
     }
     const std::string_view role = reader.TakeText(message.role_bytes);
     const std::string_view content = reader.TakeText(message.content_bytes);

@@ -1,9 +1,10 @@
-// Payloads of requests, both ways: the client encodes straight into the arena, the daemon parses
-// its private copy.
+// Encoders and parsers of request payloads: the client encodes directly into the arena, the daemon
+// parses its private copy.
 //
-// Parsers read what a peer wrote: each returns an Error (kInvalidArgument) that names the field,
-// the number found and the limit. Encoders REQUIRE lists within the limits of wire_messages.h; the
-// client runs the validators on its own arguments first, so that a user's mistake is an error too.
+// Parsers read untrusted bytes: each returns an Error (kInvalidArgument) that names the field, the
+// number found and the limit. Encoders require that lists are within the limits of wire_messages.h;
+// the client validates its caller's arguments before it encodes them, so that a caller's mistake is
+// returned as an error.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +14,23 @@
 #include <string_view>
 #include <vector>
 
-#include "shm/error.h"
-#include "shm/ids.h"
+#include "base/error.h"
+#include "base/ids.h"
 #include "shm/verb_table.h"
 
 namespace kvd::wire {
 
-// Every number of GenerateParams in its range; NaN is in none. List counts within their limits.
+// Checks that every number is in its range (NaN is in no range) and that every list's count is
+// within the list's limit.
 Status ValidateGenerateParams(const GenerateParams& params);
-// Bias in [-kBiasMax, kBiasMax] or -infinity, token in [0, vocab_size).
+// Checks that the bias is in [-kBiasMax, kBiasMax] or -infinity and that the token is in [0,
+// vocab_size).
 Status ValidateLogitBias(const LogitBias& bias, std::uint32_t vocab_size);
-// 1..kStopBytesMax bytes of valid UTF-8.
+// Checks that a stop string has 1..kStopBytesMax bytes of valid UTF-8.
 Status ValidateStop(std::string_view stop);
 
-// What kGenerate carries, as views for encoding. Counts in `params` are filled in from the lists.
+// The payload of kGenerate as views, from which EncodeGenerate writes the payload's bytes.
+// EncodeGenerate sets the counts in `params`.
 struct GenerateView {
   GenerateParams params{};
   std::span<const TokenId> tokens;
@@ -37,7 +41,7 @@ std::size_t GenerateBytes(const GenerateView& generate);
 // REQUIRES: out.size() == GenerateBytes(generate).
 void EncodeGenerate(const GenerateView& generate, std::span<std::byte> out);
 
-// The same, owned, as the daemon keeps it.
+// The payload of kGenerate as owned data, for the daemon.
 struct GenerateRequest {
   GenerateParams params{};
   std::vector<TokenId> tokens;
@@ -46,11 +50,12 @@ struct GenerateRequest {
 };
 Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload, std::uint32_t vocab_size);
 
-// i32 tokens[]: at least one, each in [0, vocab_size).
+// Parses i32 tokens[]: at least one token, each in [0, vocab_size). Errors: kInvalidArgument.
 Result<std::vector<TokenId>> ParseTokens(std::span<const std::byte> payload,
                                          std::uint32_t vocab_size);
 
-// ChatMessage records: 1 to kChatMessagesMax; roles are names, contents valid UTF-8.
+// One message of a chat. The payload has 1 to kChatMessagesMax ChatMessage records, whose roles
+// satisfy ValidateName and whose contents are valid UTF-8.
 struct ChatTurn {
   std::string_view role;
   std::string_view content;
@@ -62,12 +67,15 @@ struct OwnedChatTurn {
   std::string content;
 };
 Result<std::vector<OwnedChatTurn>> ParseChat(std::span<const std::byte> payload);
-// Whether it has at most kChatMessagesMax records, as far as their lengths say; looks at no more.
+// Checks that there are at most kChatMessagesMax records; reads only the records' lengths. The
+// first record whose length exceeds the payload ends the count without an error; ParseChat reports
+// that record.
 Status CheckChatCount(std::span<const std::byte> payload);
 
-// A snapshot's name (ValidateName).
+// Parses the name of a snapshot or saved state (ValidateName).
 Result<std::string> ParseName(std::span<const std::byte> payload);
-// Text to tokenize: valid UTF-8, may be empty. A view into the payload.
+// Parses a text to tokenize, which is valid UTF-8 and may be empty. ParseText returns a view into
+// the payload.
 Result<std::string_view> ParseText(std::span<const std::byte> payload);
 
 }  // namespace kvd::wire

@@ -1,9 +1,10 @@
-// Who is at the other end of a Unix socket, as the kernel recorded it when it connected.
+// The identity of the process at the other end of a Unix socket, as the kernel recorded it when the
+// peer connected.
 #pragma once
 
 #include <sys/types.h>
 
-#include "shm/error.h"
+#include "base/error.h"
 
 namespace kvd {
 
@@ -13,7 +14,8 @@ struct PeerCredentials {
   gid_t gid = 0;
 };
 
-// SO_PEERCRED. The pid may be another process by now: show it, decide by uid. Errors: kIo.
+// Reads the socket option SO_PEERCRED. The pid may be shown, but permissions must depend on the uid
+// only, because the kernel may reuse the pid for another process. Errors: kIo.
 Result<PeerCredentials> ReadPeerCredentials(int socket);
 
 }  // namespace kvd

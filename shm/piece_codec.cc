@@ -3,7 +3,8 @@
 #include <cstring>
 #include <string>
 
-#include "shm/check.h"
+#include "base/check.h"
+#include "base/text.h"
 
 namespace kvd::wire {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 constexpr std::uint64_t PaddedText(std::uint64_t text_bytes) { return (text_bytes + 3) / 4 * 4; }
 
 std::unexpected<Error> Bad(const std::string& sentence) {
-  return Fail(Code::kCorrupt, "piece" + sentence);
+  return Fail(Code::kCorrupt, "piece", sentence);
 }
 
 }  // namespace
@@ -48,21 +49,19 @@ void EncodePiece(const PieceView& piece, std::span<std::byte> out) {
 Result<PieceView> ParsePiece(std::span<const std::byte> output) {
   KVD_ASSERT(reinterpret_cast<std::uintptr_t>(output.data()) % 8 == 0);
   if (output.size() < sizeof(GeneratePiece)) {
-    return Bad(": " + std::to_string(output.size()) + " bytes, at least " +
-               std::to_string(sizeof(GeneratePiece)) + " wanted");
+    return Bad(Concat(": ", output.size(), " bytes, at least ", sizeof(GeneratePiece), " wanted"));
   }
   GeneratePiece header;
   std::memcpy(&header, output.data(), sizeof header);
   if (header.kind != kPieceProgress && header.kind != kPieceTokens) {
-    return Bad(".kind: " + std::to_string(header.kind));
+    return Bad(Concat(".kind: ", header.kind));
   }
   const std::uint64_t token_bytes = std::uint64_t{header.token_count} * sizeof(TokenId);
   const std::uint64_t text_bytes = PaddedText(header.text_bytes);
   const std::uint64_t logprob_bytes = std::uint64_t{header.logprob_count} * sizeof(TokenLogprob);
   const std::uint64_t wanted_bytes = sizeof header + token_bytes + text_bytes + logprob_bytes;
   if (wanted_bytes != output.size()) {
-    return Bad(": " + std::to_string(output.size()) + " bytes, its counts say " +
-               std::to_string(wanted_bytes));
+    return Bad(Concat(": ", output.size(), " bytes, its counts say ", wanted_bytes));
   }
   const std::byte* tokens = output.data() + sizeof header;
   const std::byte* text = tokens + token_bytes;

@@ -1,5 +1,5 @@
-// The pieces of a running generation, both ways: the daemon encodes into its output arena, the
-// client reads them where they lie.
+// Encodes and parses the pieces of a running generation: the daemon encodes into its output arena,
+// the client reads the pieces in place.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +7,18 @@
 #include <span>
 #include <string_view>
 
-#include "shm/error.h"
-#include "shm/ids.h"
+#include "base/error.h"
+#include "base/ids.h"
 #include "shm/wire_generate.h"
 
 namespace kvd::wire {
 
-// kPieceProgress has done and total only.
+// One piece of a generation. A piece of kind kPieceProgress has only `done` and `total`.
 struct PieceView {
   PieceKind kind = kPieceProgress;
-  std::uint64_t done = 0;  // prompt tokens; pieces of tokens: sampled so far
+  // With kPieceProgress, the number of prompt tokens computed so far; with kPieceTokens, the number
+  // of tokens sampled so far.
+  std::uint64_t done = 0;
   std::uint64_t total = 0;
   std::span<const TokenId> tokens;
   std::string_view text;
@@ -27,7 +29,8 @@ std::size_t PieceBytes(const PieceView& piece);
 // REQUIRES: out.size() == PieceBytes(piece), 8-byte aligned.
 void EncodePiece(const PieceView& piece, std::span<std::byte> out);
 
-// Views into `output`, which must be 8-byte aligned. Errors: kCorrupt, naming the field.
+// Returns views into `output`. REQUIRES: `output` is 8-byte aligned. Errors: kCorrupt, naming the
+// field.
 Result<PieceView> ParsePiece(std::span<const std::byte> output);
 
 }  // namespace kvd::wire

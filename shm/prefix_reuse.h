@@ -1,5 +1,6 @@
-// What a reply says of a prompt's beginning that had not to be computed: how many tokens, where
-// they came from, and why not more. Numbers are sent: append only.
+// The reused prefix of a prompt, as replies report it: how many tokens did not have to be computed,
+// where these tokens came from, and why no more tokens were reused. The values of the enums are
+// sent on the wire, so new values are only added at the end.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 
 namespace kvd {
 
-// Where the beginning of a prompt came from.
+// The source of a prompt's reused prefix.
 enum class PrefixOrigin : std::uint8_t {
   kNone = 0,
   kLive = 1,
@@ -19,21 +20,28 @@ enum class PrefixOrigin : std::uint8_t {
 };
 inline constexpr std::size_t kPrefixOrigins = 5;
 
-// Why not more of a prompt was taken.
+// The reason why no longer prefix of a prompt was reused.
 enum class PrefixLimit : std::uint8_t {
-  kNone = 0,          // no sequence goes on like the prompt
-  kComplete = 1,      // all but the last token, which has to be computed for its logits
-  kNamespace = 2,     // one does, but it was computed without the caller's salt
-  kEdited = 3,        // one does, but behind an edit: its cells are not those of this text
-  kEvicted = 4,       // one did, and had to make room
-  kNoCheckpoint = 5,  // one does, but its recurrent state is not kept there
-  kWindowLost = 6,    // one does, but its sliding windows are beyond there
-  kTooShort = 7,      // the prompt is, or what it has in common
-  kNotEmpty = 8,      // the sequence had cells already
-  kAllLogits = 9,     // rows of all tokens were asked for
-  kOff = 10,          // by request, session or daemon
-  kUnsupported = 11,  // the model attends to an encoded text beside
-  kOnDisk = 12,       // the prompt cache has more, but computing was expected to be faster
+  kNone = 0,      // no other sequence continues like the prompt
+  kComplete = 1,  // all tokens but the last were reused; the last token is computed for its logits
+  // A sequence without a salt has a longer common prefix, but the prompt has a salt.
+  kNamespace = 2,
+  // A sequence has a longer common prefix, but its cells after the reused prefix are not pristine.
+  kEdited = 3,
+  kEvicted = 4,  // a sequence with a longer common prefix existed and was evicted
+  // A sequence has a longer common prefix, but no recurrent state at the end of that prefix.
+  kNoCheckpoint = 5,
+  // A sequence has a longer common prefix, but its sliding windows have dropped cells of that
+  // prefix.
+  kWindowLost = 6,
+  kTooShort = 7,      // the prompt or the common prefix is too short
+  kNotEmpty = 8,      // the sequence already had cells
+  kAllLogits = 9,     // the request wants the logits of all tokens
+  kOff = 10,          // the request, the session or the daemon has switched prefix sharing off
+  kUnsupported = 11,  // the model also attends to an encoded text
+  // The prompt cache on disk has more of the prompt's tokens, but computing was expected to be
+  // faster.
+  kOnDisk = 12,
 };
 
 constexpr std::string_view PrefixOriginName(PrefixOrigin origin) {
@@ -51,12 +59,13 @@ constexpr std::string_view PrefixLimitName(PrefixLimit limit) {
 }
 
 struct PrefixReuse {
-  std::uint32_t tokens = 0;  // of the prompt
+  std::uint32_t tokens = 0;  // number of reused tokens of the prompt
   PrefixOrigin origin = PrefixOrigin::kNone;
   PrefixLimit limit = PrefixLimit::kNone;
   friend constexpr bool operator==(const PrefixReuse&, const PrefixReuse&) = default;
 };
-// As one number of a completion.
+// PackReuse converts a PrefixReuse to one number of a completion; UnpackReuse converts such a
+// number back.
 constexpr std::int64_t PackReuse(const PrefixReuse& reuse) {
   return static_cast<std::int64_t>(std::uint64_t{reuse.tokens} |
                                    std::uint64_t{static_cast<std::uint8_t>(reuse.origin)} << 32 |

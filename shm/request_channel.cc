@@ -1,15 +1,17 @@
-// Publication: entry and payload are written, then submission_tail is stored; the daemon loads the
-// tail before it reads either. Reuse: the daemon has copied both, then submission_head is stored;
-// the client loads the head before it writes there again. The tail's store and the load of
-// daemon_sleeps behind it are sequentially consistent, as are the daemon's store of the flag and
-// its second look at the tail: one of the two sees the other.
+// Publication: the client writes the entry and its payload, then stores submission_tail; the daemon
+// loads the tail before it reads the entry or the payload. Reuse: the daemon copies entry and
+// payload, then stores submission_head; the client loads the head before it writes to the same
+// place again. Sleeping: the client stores the tail, then loads daemon_sleeps; the daemon stores
+// daemon_sleeps, then loads the tail again. The two stores and the two loads are sequentially
+// consistent, so at least one side sees the other side's store.
 #include "shm/request_channel.h"
 
 #include <algorithm>
 #include <new>
 #include <string>
 
-#include "shm/check.h"
+#include "base/check.h"
+#include "base/rounding.h"
 #include "shm/shared_copy.h"
 #include "shm/wire_check.h"
 
@@ -17,11 +19,7 @@ namespace kvd {
 namespace {
 
 constexpr std::uint64_t kPayloadAlignment = 8;
-constexpr std::uint64_t RoundUp(std::uint64_t value, std::uint64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
-// Memory of a large payload is not kept for the next one.
+// A payload buffer larger than kKeptBytes is not reused for the next submission.
 constexpr std::size_t kKeptBytes = 64 << 10;
 
 void MakeRoom(ReceivedSubmission& into) {
@@ -30,8 +28,8 @@ void MakeRoom(ReceivedSubmission& into) {
     into.payload.resize(into.check ? into.submission.payload_bytes : 0);
   } catch (const std::bad_alloc&) {
     into.payload = {};
-    into.check = Fail(Code::kNoSpace, "payload: no memory for " +
-                                          std::to_string(into.submission.payload_bytes) + " bytes");
+    into.check =
+        Fail(Code::kNoSpace, "payload: no memory for ", into.submission.payload_bytes, " bytes");
   }
 }
 
@@ -54,22 +52,21 @@ SubmissionProducer::SubmissionProducer(std::span<std::byte> requests,
 Result<std::optional<std::span<std::byte>>> SubmissionProducer::Reserve(std::size_t payload_bytes) {
   reservation_.reset();
   if (payload_bytes > arena_.size()) {
-    return Fail(Code::kNoSpace, "request: a payload of " + std::to_string(payload_bytes) +
-                                    " bytes, the request arena has " +
-                                    std::to_string(arena_.size()));
+    return Fail(Code::kNoSpace, "request: a payload of ", payload_bytes,
+                " bytes, the request arena has ", arena_.size());
   }
   const std::uint64_t head = results_header_->submission_head.load(std::memory_order_acquire);
   if (head < head_ || head > tail_) {
-    return Fail(Code::kCorrupt, "submission_head: " + std::to_string(head) + " is not in [" +
-                                    std::to_string(head_) + ", " + std::to_string(tail_) + "]");
+    return Fail(Code::kCorrupt, "submission_head: ", head, " is not in [", head_, ", ", tail_, "]");
   }
   if (head != head_) {
     arena_head_ = payload_ends_[(head - 1) & entry_mask_];
     head_ = head;
   }
-  // With nothing in flight the stream continues at the arena's beginning, so that the largest payload
-  // fits. Submissions without a payload are in flight too: the end of the stream that is kept for
-  // them must not fall behind.
+  // If no submission is in flight, the payload stream continues at the arena's beginning, so that
+  // the largest payload fits. arena_head_ moves to the same place, because submissions without a
+  // payload also record an end of the payload stream, and that end must not be less than
+  // arena_head_.
   if (head_ == tail_) {
     arena_head_ = arena_tail_ = RoundUp(arena_tail_, arena_.size());
   }
@@ -114,13 +111,11 @@ SubmissionConsumer::SubmissionConsumer(std::span<const std::byte> requests,
 Result<std::uint32_t> SubmissionConsumer::Waiting() {
   const std::uint64_t tail = requests_header_->submission_tail.load(std::memory_order_seq_cst);
   if (tail < tail_) {
-    return Fail(Code::kCorrupt, "submission_tail: moved backwards from " + std::to_string(tail_) +
-                                    " to " + std::to_string(tail));
+    return Fail(Code::kCorrupt, "submission_tail: moved backwards from ", tail_, " to ", tail);
   }
   if (tail - head_ > entry_mask_ + 1) {
-    return Fail(Code::kCorrupt, "submission_tail: " + std::to_string(tail) + " is " +
-                                    std::to_string(tail - head_) + " ahead, the ring has " +
-                                    std::to_string(entry_mask_ + 1) + " entries");
+    return Fail(Code::kCorrupt, "submission_tail: ", tail, " is ", tail - head_,
+                " ahead, the ring has ", entry_mask_ + 1, " entries");
   }
   tail_ = tail;
   return static_cast<std::uint32_t>(tail_ - head_);

@@ -1,10 +1,11 @@
-// The way from a client to the daemon: submission ring and payload arena of `requests`, and the
-// cursor in `results` by which the daemon says how far it has copied.
+// The channel from a client to the daemon: the submission ring and payload arena of `requests`, and
+// the cursor in `results` that counts the submissions that the daemon has copied.
 //
-// SubmissionProducer lives in the client, SubmissionConsumer in the daemon; they share nothing but
-// the segments. Neither owns its bytes (ClientChannel and DaemonChannel do). One thread at a time.
-// Invariant: consumed <= published, published - consumed <= entries; each side keeps its own cursor
-// in private memory and believes the other's only within that range.
+// SubmissionProducer runs in the client, SubmissionConsumer in the daemon; they share only the
+// segments. ClientChannel and DaemonChannel own the bytes. A SubmissionProducer or
+// SubmissionConsumer is used by one thread at a time. Invariant: consumed <= published, published -
+// consumed <= entries. Each side keeps its own cursor in private memory and accepts the other
+// side's cursor only if consumed <= published and published - consumed <= entries.
 #pragma once
 
 #include <cstddef>
@@ -15,35 +16,37 @@
 #include <span>
 #include <vector>
 
+#include "base/error.h"
 #include "shm/channel_geometry.h"
-#include "shm/error.h"
 #include "shm/segment_layout.h"
 #include "shm/wire_messages.h"
 
 namespace kvd {
 
-// The client's end.
+// SubmissionProducer: the client's end of the channel.
 class SubmissionProducer {
  public:
   // REQUIRES: the spans are whole segments of `geometry`, at least 64-byte aligned.
   SubmissionProducer(std::span<std::byte> requests, std::span<const std::byte> results,
                      const ChannelGeometry& geometry);
 
-  // Room for one submission with a payload of that many bytes: where to write the payload. nullopt:
-  // not now, the daemon has not copied enough yet. A reservation not submitted is given back by the
-  // next Reserve. Errors: kNoSpace (larger than the arena: never), kCorrupt (the daemon's cursor).
+  // Reserves room for one submission with a payload of `payload_bytes` and returns the place for
+  // the payload. Reserve returns nullopt if there is no room until the daemon has copied more
+  // submissions. The next Reserve releases a reservation that was not submitted. Errors: kNoSpace
+  // (the payload is larger than the arena), kCorrupt (the daemon's cursor).
   Result<std::optional<std::span<std::byte>>> Reserve(std::size_t payload_bytes);
 
-  // Publishes the submission that the last Reserve made room for; payload fields are filled in
-  // here. True: the daemon sleeps and must be rung. REQUIRES: a reservation.
+  // Publishes `submission` in the room that the last Reserve returned, and sets its payload fields.
+  // Returns true if the daemon sleeps, so that the caller must ring the doorbell. REQUIRES: a
+  // reservation.
   [[nodiscard]] bool Submit(wire::Submission submission);
 
-  // Submissions not copied out by the daemon yet, as of the last Reserve.
+  // Submissions that the daemon has not copied yet, as of the last Reserve.
   std::uint64_t unread_count() const { return tail_ - head_; }
 
  private:
   struct Reservation {
-    std::uint64_t begin;  // in the payload stream
+    std::uint64_t begin;  // offset in the payload stream
     std::uint64_t end;
     std::uint32_t byte_count;
   };
@@ -53,47 +56,54 @@ class SubmissionProducer {
   std::span<std::byte> entries_;
   std::span<std::byte> arena_;
   std::uint64_t entry_mask_;
-  std::uint64_t tail_ = 0;                   // submissions published
-  std::uint64_t head_ = 0;                   // submissions that the daemon has copied, as last seen
-  std::uint64_t arena_tail_ = 0;             // payload stream handed out
-  std::uint64_t arena_head_ = 0;             // payload stream copied by the daemon
-  std::vector<std::uint64_t> payload_ends_;  // per entry: arena_head_ once it is copied
+  std::uint64_t tail_ = 0;  // number of submissions published
+  // Number of submissions that the daemon has copied, as last read.
+  std::uint64_t head_ = 0;
+  // End of the submitted payloads, as an offset in the payload stream.
+  std::uint64_t arena_tail_ = 0;
+  // End of the payloads that the daemon has copied, as an offset in the payload stream.
+  std::uint64_t arena_head_ = 0;
+  // For each ring entry: the value of arena_head_ after the daemon has copied that entry.
+  std::vector<std::uint64_t> payload_ends_;
   std::optional<Reservation> reservation_;
 };
 
-// A submission as the daemon copied it. `check` is ValidateSubmission's answer on the copy, or why
-// its payload was not copied: an error reply to that request, which ends nothing else; the payload is
-// then empty.
+// The daemon's copy of a submission. `check` is the result of ValidateSubmission on the copy, or
+// the reason why the payload was not copied. On an error the payload is empty, and the daemon
+// answers only this request with the error; other requests and the session continue.
 struct ReceivedSubmission {
   wire::Submission submission{};
   std::vector<std::byte> payload;
   Status check;
 };
 
-// The daemon's end.
+// SubmissionConsumer: the daemon's end of the channel.
 class SubmissionConsumer {
  public:
-  // REQUIRES: as above.
+  // REQUIRES: as for SubmissionProducer.
   SubmissionConsumer(std::span<const std::byte> requests, std::span<std::byte> results,
                      const ChannelGeometry& geometry);
 
-  // How many submissions wait. Errors: kCorrupt, naming the client's tail (more than the ring's
-  // entries ahead, or moved backwards): close that client.
+  // Returns the number of submissions that are published and not taken. Errors: kCorrupt, naming
+  // the client's tail (the tail is ahead by more than the ring's entries, or has moved backwards):
+  // disconnect the client.
   Result<std::uint32_t> Waiting();
 
-  // What Take asks for a submission that it found good, before it copies the payload: an error
-  // becomes the submission's.
+  // A function that Take calls for a valid submission before it copies the payload. An error of an
+  // Admit function becomes the submission's `check`.
   using Admit = std::function<Status(const wire::Submission&)>;
-  // Copies the next submission, checks the copy, copies its payload once, and lets the client reuse
-  // both. False: none waits. A payload for which there is no memory is an error of the submission
-  // (kNoSpace). Errors as Waiting. Back-pressure is the caller's: take only what
-  // CompletionProducer::Reserve found a slot for.
+  // Copies the next submission, validates the copy, copies its payload once, and lets the client
+  // reuse the entry and the payload. Returns false if no submission waits. If there is no memory
+  // for a payload, ReceivedSubmission::check is kNoSpace. Errors: as for Waiting. REQUIRES: the
+  // caller has reserved a completion slot with CompletionProducer::Reserve (reserving limits how
+  // many requests are in flight).
   Result<bool> Take(ReceivedSubmission& into,
                     std::uint64_t tokens_max = std::numeric_limits<std::uint64_t>::max(),
                     const Admit& admit = {});
 
-  // A copy of one that waits, behind `ahead` others; nothing is taken. nullopt: so many do not wait.
-  // The client may still change it, so what is taken later may be another one. Errors as Waiting.
+  // Returns a copy of the waiting submission that `ahead` others precede, without taking it.
+  // Peek returns nullopt if at most `ahead` submissions wait. The client may still change the ring
+  // entry after Peek, so a later Take may return a different submission. Errors: as for Waiting.
   Result<std::optional<wire::Submission>> Peek(std::uint32_t ahead);
 
  private:
@@ -102,8 +112,8 @@ class SubmissionConsumer {
   std::span<const std::byte> entries_;
   std::span<const std::byte> arena_;
   std::uint64_t entry_mask_;
-  std::uint64_t head_ = 0;  // submissions taken
-  std::uint64_t tail_ = 0;  // the client's tail as last believed
+  std::uint64_t head_ = 0;  // number of submissions taken
+  std::uint64_t tail_ = 0;  // the client's submission_tail, as last accepted
 };
 
 }  // namespace kvd

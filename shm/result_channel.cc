@@ -1,28 +1,25 @@
-// Publication: output and entries are written, then completion_tail is stored; the client loads the
-// tail before it reads either. Reuse: the client has read (released), then completion_head
-// (output_released) is stored; the daemon loads them before it writes there again. Tail and
-// client_sleeps, like head, output_released and daemon_sleeps, are stored and loaded sequentially
-// consistently: of a sleeper and a waker at least one sees the other.
+// Publication: the daemon writes outputs and entries, then stores completion_tail; the client loads
+// the tail before it reads an entry or output. Reuse: the client reads an entry (or releases
+// output), then stores completion_head (or output_released); the daemon loads these cursors before
+// it writes to the same place again. Sleeping: each side stores its flag and then loads the other's
+// cursors; the other side stores its cursor and then loads the flag. The stores and loads of flags
+// and cursors are sequentially consistent, so at least one side sees the other side's store.
 #include "shm/result_channel.h"
 
 #include <algorithm>
 #include <string>
 
-#include "shm/check.h"
+#include "base/check.h"
+#include "base/rounding.h"
 #include "shm/shared_copy.h"
 #include "shm/wire_check.h"
 
 namespace kvd {
 namespace {
 
-constexpr std::uint64_t RoundUp(std::uint64_t value, std::uint64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
 std::unexpected<Error> CursorError(const char* field, std::uint64_t found, std::uint64_t low,
                                    std::uint64_t high) {
-  return Fail(Code::kCorrupt, std::string(field) + ": " + std::to_string(found) + " is not in [" +
-                                  std::to_string(low) + ", " + std::to_string(high) + "]");
+  return Fail(Code::kCorrupt, field, ": ", found, " is not in [", low, ", ", high, "]");
 }
 
 }  // namespace
@@ -84,8 +81,8 @@ void CompletionProducer::Unreserve() {
   --reserved_;
 }
 
-// Where the next piece may begin: with nothing in the arena, at its beginning, so that the largest
-// piece fits.
+// Returns the offset at which the next piece may begin. An empty arena restarts at its beginning,
+// so that the largest piece fits.
 std::uint64_t CompletionProducer::space_begin() const {
   return pieces_.empty() ? RoundUp(arena_tail_, arena_.size()) : arena_tail_;
 }
@@ -119,7 +116,8 @@ void CompletionProducer::AbandonOutput(const OutputPiece& piece) {
   KVD_ASSERT(found != pieces_.end() && found->begin == piece.cursor);
   KVD_ASSERT(found->state == Piece::State::kAllocated);
   found->state = Piece::State::kAbandoned;
-  // From the end, room comes back at once; from the middle, when the older pieces are free.
+  // An abandoned piece at the end of the stream is freed at once; another abandoned piece is freed
+  // when all older pieces are free.
   while (!pieces_.empty() && pieces_.back().state == Piece::State::kAbandoned) {
     arena_tail_ = pieces_.back().begin;
     pieces_.pop_back();
@@ -140,8 +138,8 @@ void CompletionProducer::Write(wire::Completion completion, const OutputPiece& p
     KVD_ASSERT(found != pieces_.end() && found->begin == piece.cursor);
     KVD_ASSERT(found->state == Piece::State::kAllocated);
     KVD_ASSERT(piece.cursor >= handed_out_);
-    // What the completion does not name is given back with it: the piece ends where the client's
-    // release will.
+    // The piece ends where the client's release cursor will be after the release, so the unused
+    // rest of the piece is freed with the piece.
     found->state = Piece::State::kPublished;
     const std::uint64_t end = piece.cursor + RoundUp(output_bytes, wire::kOutputAlignment);
     if (found + 1 == pieces_.end()) arena_tail_ = end;

@@ -1,13 +1,16 @@
-// The way from the daemon to a client: completion ring and output arena of `results`, and the
-// cursors in `requests` by which the client says what it has read and given back.
+// The channel from the daemon to a client: the completion ring and output arena of `results`, and
+// the cursors in `requests` that count the completions read and the output bytes released by the
+// client.
 //
-// CompletionProducer lives in the daemon, CompletionConsumer in the client; they share nothing but
-// the segments. Neither owns its bytes. One thread at a time.
+// CompletionProducer runs in the daemon, CompletionConsumer in the client; they share only the
+// segments. DaemonChannel and ClientChannel own the bytes. A CompletionProducer or
+// CompletionConsumer is used by one thread at a time.
 //
-// The output arena is a stream of contiguous 64-byte aligned pieces; one that would cross the
-// arena's end starts at its beginning instead. A piece is free when the client's release cursor has
-// reached its end (or the daemon abandoned it), oldest first. Invariants: released <= handed out;
-// reserved slots + unread completions <= entries, so a final answer never waits for room.
+// The output arena is a stream of contiguous 64-byte aligned pieces. A piece that would cross the
+// arena's end starts at the arena's beginning instead. A piece is free when the client's release
+// cursor has reached its end, or when the daemon has abandoned it; pieces become free oldest first.
+// Invariants: released <= handed out; reserved slots + unread completions <= entries, so a final
+// answer never waits for a slot.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +19,8 @@
 #include <optional>
 #include <span>
 
+#include "base/error.h"
 #include "shm/channel_geometry.h"
-#include "shm/error.h"
 #include "shm/segment_layout.h"
 #include "shm/wire_messages.h"
 
@@ -26,55 +29,61 @@ namespace kvd {
 // A piece of the output arena that the daemon may write until it publishes or abandons it.
 struct OutputPiece {
   std::span<std::byte> bytes;
-  std::uint64_t cursor = 0;  // for Completion::output_cursor
+  std::uint64_t cursor = 0;  // the value for Completion::output_cursor
 };
 
-// The daemon's end.
+// CompletionProducer: the daemon's end of the channel.
 class CompletionProducer {
  public:
   // REQUIRES: the spans are whole segments of `geometry`, at least 64-byte aligned.
   CompletionProducer(std::span<std::byte> results, std::span<const std::byte> requests,
                      const ChannelGeometry& geometry);
 
-  // Looks at what the client has read and released. Errors: kCorrupt, naming the cursor (moved
-  // backwards, or beyond what was written or handed out): close that client. Call it before asking
-  // for slots or space; nothing else here reads the client's memory but client_sleeps.
+  // Reads the client's two cursors: the number of completions that the client has read, and the
+  // number of output bytes that the client has released. Call Refresh before asking for slots or
+  // space; no other function of this class reads the client's memory, except for client_sleeps.
+  // Errors: kCorrupt, naming the cursor (the cursor has moved backwards, or beyond the completions
+  // written or output handed out): disconnect the client.
   Status Refresh();
 
-  // Completions that can be written now and are reserved for nobody.
+  // Number of completion slots that are free and not reserved.
   std::uint32_t free_slots() const;
-  // Keeps one slot for a request's final completion. False: none is free; leave the submission in
-  // its ring.
+  // Reserves one slot for a request's final completion. Returns false if no slot is free; the
+  // caller then leaves the submission in its ring.
   [[nodiscard]] bool Reserve();
-  void Unreserve();  // REQUIRES: a reservation of which no final completion was written
+  // Gives back a reserved slot that no final completion will use. REQUIRES: a reservation.
+  void Unreserve();
 
-  // A contiguous piece of `byte_count` bytes, 64-byte aligned; nullopt: not before the client
-  // releases some. Pieces are published or abandoned in any mix, but published in the order of
-  // their allocation. 0 bytes: an empty piece, always there. REQUIRES: byte_count <=
-  // output_bytes_max().
+  // Allocates a contiguous piece of `byte_count` bytes, 64-byte aligned. AllocateOutput returns
+  // nullopt if there is no room until the client releases output. The caller either publishes or
+  // abandons every piece, and publishes pieces in the order of their allocation. For 0 bytes,
+  // AllocateOutput always returns an empty piece. REQUIRES: byte_count <= output_bytes_max().
   std::optional<OutputPiece> AllocateOutput(std::size_t byte_count);
-  // The largest piece that AllocateOutput would grant now, a multiple of 64.
+  // Returns the largest piece that AllocateOutput would grant at this moment, a multiple of 64.
   std::size_t output_space() const;
-  // The largest piece there can ever be: larger outputs go in several. Progress needs no more than
-  // that the client releases everything.
+  // The largest possible piece; larger outputs are sent in several pieces. A piece of
+  // output_bytes_max() bytes can be allocated once the client has released all output.
   std::size_t output_bytes_max() const { return arena_.size(); }
-  // Gives a piece back that no completion will name. REQUIRES: allocated, not published.
+  // Frees a piece that no completion refers to. REQUIRES: the piece is allocated and not published.
   void AbandonOutput(const OutputPiece& piece);
 
-  // Write a completion behind the published ones; its output is `piece`, of which the first
-  // `output_bytes` count. More takes a free slot (REQUIRES: free_slots() > 0) and sets kMore; Final
-  // takes a reserved one (REQUIRES: a reservation) and clears it. Output fields are filled in here.
+  // WriteMore and WriteFinal append a completion, whose output is the first `output_bytes` of
+  // `piece`. WriteMore takes a free slot (REQUIRES: free_slots() > 0) and sets kMore. WriteFinal
+  // takes a reserved slot (REQUIRES: a reservation) and clears kMore. WriteMore and WriteFinal fill
+  // in the output fields of the completion.
   void WriteMore(wire::Completion completion, const OutputPiece& piece, std::uint32_t output_bytes);
   void WriteFinal(wire::Completion completion, const OutputPiece& piece,
                   std::uint32_t output_bytes);
-  // Makes all written completions visible. True: the client sleeps and must be rung, once.
+  // Makes all written completions visible to the client. Returns true if the client sleeps, so that
+  // the caller must ring the doorbell once.
   [[nodiscard]] bool Publish();
 
-  std::uint64_t output_bytes_outstanding() const;  // handed out or skipped, not free yet
+  // Bytes of the output arena that are allocated or skipped, and not free yet.
+  std::uint64_t output_bytes_outstanding() const;
 
  private:
   struct Piece {
-    std::uint64_t begin;  // in the output stream, where its content starts
+    std::uint64_t begin;  // offset in the output stream at which the piece's content starts
     std::uint64_t end;
     enum class State : std::uint8_t { kAllocated, kPublished, kAbandoned } state;
   };
@@ -88,43 +97,47 @@ class CompletionProducer {
   std::span<std::byte> entries_;
   std::span<std::byte> arena_;
   std::uint64_t entry_count_;
-  std::uint64_t tail_ = 0;       // completions written
-  std::uint64_t published_ = 0;  // completions that the client can see
-  std::uint64_t head_ = 0;       // completions that the client has read, as last believed
+  std::uint64_t tail_ = 0;       // number of completions written
+  std::uint64_t published_ = 0;  // number of completions that the client can see
+  std::uint64_t head_ = 0;       // number of completions that the client has read, as last accepted
   std::uint32_t reserved_ = 0;
-  std::uint64_t arena_tail_ = 0;  // output stream allocated
-  std::uint64_t arena_head_ = 0;  // output stream free again
+  std::uint64_t arena_tail_ = 0;  // end of the allocated part of the output stream
+  std::uint64_t arena_head_ = 0;  // end of the freed part of the output stream
   std::uint64_t handed_out_ = 0;  // end of the last published piece
-  std::uint64_t released_ = 0;    // the client's cursor, as last believed
-  std::deque<Piece> pieces_;      // not free yet, oldest first
+  std::uint64_t released_ = 0;    // the client's cursor of released output, as last accepted
+  std::deque<Piece> pieces_;      // the pieces that are not free yet, oldest first
 };
 
-// The client's end.
+// CompletionConsumer: the client's end of the channel.
 class CompletionConsumer {
  public:
-  // REQUIRES: as above.
+  // REQUIRES: as for CompletionProducer.
   CompletionConsumer(std::span<const std::byte> results, std::span<std::byte> requests,
                      const ChannelGeometry& geometry);
 
-  // Copies the next completion, checked (ValidateCompletion), and lets the daemon reuse its slot.
-  // False: none is there. Errors: kCorrupt: disconnect.
+  // Copies the next completion, validates the copy (ValidateCompletion), and lets the daemon reuse
+  // the slot. Returns false if no completion is unread. Errors: kCorrupt (the caller must close the
+  // connection).
   Result<bool> Next(wire::Completion& into);
-  // Whether one is there, without taking it.
+  // Returns whether a completion can be read.
   bool HasNext() const;
 
-  // Where the output of a completion lies, until it is released.
+  // Returns the output of a completion, in place. The returned span is valid until the output is
+  // released.
   std::span<const std::byte> output(const wire::Completion& completion) const;
-  // Gives back every output up to and including that of `completion`.
+  // Releases every output up to and including the output of `completion`.
   void Release(const wire::Completion& completion);
-  void ReleaseUpTo(std::uint64_t cursor);  // a cursor that ReleaseEnd returned
+  void ReleaseUpTo(std::uint64_t cursor);  // `cursor`: a value that ReleaseEnd returned
   static std::uint64_t ReleaseEnd(const wire::Completion& completion);
 
-  // Whether the daemon waits for completions to be read or output to be released: ring it. To be
-  // asked after the Next or Release that may have helped it.
+  // Returns whether the daemon waits until completions are read or output is released; if so, the
+  // caller must ring the doorbell. daemon_stalled must be called after a Next or Release that may
+  // have made room.
   bool daemon_stalled() const;
 
-  // The sleeper's half of the doorbell protocol: sets the flag and looks once more. False: a
-  // completion is there (the flag is down again). After a true and a wake-up call WakeUp.
+  // Prepares the client to sleep: sets the sleep flag, then checks the ring once more. Returns true
+  // if the client may sleep; the client calls WakeUp afterwards. Returns false if a completion can
+  // be read; PrepareToSleep has then cleared the sleep flag again.
   [[nodiscard]] bool PrepareToSleep();
   void WakeUp();
 

@@ -15,7 +15,7 @@ Status Refuse(std::string_view prefix, std::string_view field, const std::string
   return Fail(Code::kInvalidArgument, std::move(message));
 }
 
-// Each is false for NaN.
+// IsWithin and IsShare are false for NaN.
 bool IsWithin(float value, float low, float high) { return value >= low && value <= high; }
 bool IsShare(float value) { return value > 0 && value <= 1; }
 bool IsFinite(float value) { return value < std::numeric_limits<float>::infinity(); }

@@ -1,5 +1,6 @@
-// Order matters: size, mode and the writable mapping first, then all seals in one call with SEAL
-// among them, so that there is no moment at which a client could have the descriptor unsealed.
+// CreateSealedMemory first sets the memfd's size and mode and makes the writable mapping; then one
+// call adds all seals, including F_SEAL_SEAL. The descriptor is sent only after the sealing, so a
+// client never receives an unsealed descriptor.
 #include "shm/sealed_memory.h"
 
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 namespace kvd {
 namespace {
 
-// Linux 6.3; glibc 2.36 has no name for it.
+// The flag MFD_NOEXEC_SEAL of Linux 6.3, which glibc 2.36 does not define.
 constexpr unsigned kMemfdNoExecSeal = 0x0008u;
 
 int SealsOf(Sealing sealing) {
@@ -33,9 +34,8 @@ Result<CreatedMemory> CreateSealedMemory(std::string_view name, std::size_t segm
                                          Sealing sealing) {
   const auto page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   if (segment_bytes == 0 || segment_bytes % page_bytes != 0) {
-    return Fail(Code::kInvalidArgument, "segment_bytes: " + std::to_string(segment_bytes) +
-                                            " is no positive multiple of the page, " +
-                                            std::to_string(page_bytes));
+    return Fail(Code::kInvalidArgument, "segment_bytes: ", segment_bytes,
+                ", not a positive multiple of the page size, ", page_bytes);
   }
   const std::string terminated_name(name);
   const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -58,19 +58,19 @@ Result<CreatedMemory> CreateSealedMemory(std::string_view name, std::size_t segm
 Status CheckSealedMemory(int descriptor, Sealing sealing, std::size_t segment_bytes) {
   const int seals = ::fcntl(descriptor, F_GET_SEALS);
   if (seals < 0 && errno == EINVAL) {
-    return Fail(Code::kCorrupt, "received segment: not a memfd, it cannot be sealed");
+    return Fail(Code::kCorrupt, "received segment: not a memfd, so it cannot be sealed");
   }
   if (seals < 0) return FailErrno("received segment: F_GET_SEALS");
   const int wanted = SealsOf(sealing);
   if ((seals & wanted) != wanted) {
-    return Fail(Code::kCorrupt,
-                "received segment: seals " + Hex(seals) + ", " + Hex(wanted) + " wanted");
+    return Fail(Code::kCorrupt, "received segment: seals ", Hex(seals), ", ", Hex(wanted),
+                " wanted");
   }
   struct stat status;
   if (::fstat(descriptor, &status) != 0) return FailErrno("received segment: fstat");
   if (static_cast<std::uint64_t>(status.st_size) != segment_bytes) {
-    return Fail(Code::kCorrupt, "received segment: " + std::to_string(status.st_size) + " bytes, " +
-                                    std::to_string(segment_bytes) + " wanted");
+    return Fail(Code::kCorrupt, "received segment: ", status.st_size, " bytes, ", segment_bytes,
+                " wanted");
   }
   return {};
 }

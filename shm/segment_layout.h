@@ -1,27 +1,27 @@
-// Every byte that lies in a shared segment, as plain structs: this file, shm/wire_messages.h and the
-// struct that both embed, shm/sampling_params.h, are the whole format.
+// The layout of every shared segment, as plain structs. The entries of the rings are in
+// shm/wire_messages.h; the payloads and outputs of the verbs are in shm/verbs_*.h.
 //
-//   pool      K/V blocks and recurrent state; a file, written by the daemon alone
-//   meta      what is committed: sequences, their cell lists, snapshots, and the commit record; a
-//   file beside it
+//   pool      K/V blocks, recurrent states and rows of logits; a file, written by the daemon alone
+//   meta      the committed records: sequences, their cell lists, snapshots, sessions, and the
+//             commit record; a file in the directory of the pool
 //   requests  one per client, written by the client: submission ring, payload arena
 //   results   one per client, written by the daemon: completion ring, output arena
-//   map       one per uid that looks, written by the daemon: who holds which cells, in figures
+//   map       one per uid that asks for it, written by the daemon: the live map of the pool
 //
-// Rules: fixed-width fields, offsets from the segment's base, reserved bytes are zero, one writer
-// per byte, groups written by different sides on different cache lines. Little-endian.
-// shm/README.md holds the access rules by number.
+// Rules: fields have a fixed width; offsets count from the segment's base; reserved bytes are zero;
+// each byte has one writer; groups that different processes write lie on different cache lines.
+// Numbers are little-endian. shm/README.md holds the numbered access rules.
 //
 // kLayoutVersion is raised whenever a struct of `meta` or `pool` changes its size, order or
 // meaning:
 //   1  first layout
 //   2  recurrent state slots, checkpoints and rows of logits
-//   3  a cell says by which of the model's rotations its keys are rotated
+//   3  a cell records which of the model's rotations its keys have
 //   4  several block groups, windows, cells of an encoded text
-//   5  sessions with a window of applied requests; sequences say which request computes them
+//   5  sessions with a window of applied requests; sequences record the request that computes them
 //   6  requests that have begun to change files
-//   7  sequences keep their sampler; sessions the process of their client
-//   8  owners are opaque; sequences keep their parent and their last edits; sessions a note
+//   7  sequences keep their sampler; sessions keep the process of their client
+//   8  owners are opaque; sequences keep their parent and their last edits; sessions keep a note
 #pragma once
 
 #include <atomic>
@@ -35,18 +35,23 @@ namespace kvd::layout {
 
 inline constexpr std::uint32_t kLayoutVersion = 8;
 inline constexpr std::uint64_t kMetaMagic = 0x3154454d5f44564bull;  // "KVD_MET1"
-inline constexpr std::uint32_t kBlockCells = 32;                    // cells of one block
-inline constexpr std::uint32_t kGroupsMax = 4;                      // block groups of one model
-inline constexpr std::uint32_t kKeyFormsMax = 2;                    // rotations of one model
+inline constexpr std::uint32_t kBlockCells = 32;                    // number of cells in a block
+// Largest number of block groups of one model.
+inline constexpr std::uint32_t kGroupsMax = 4;
+// Largest number of key rotations of one model.
+inline constexpr std::uint32_t kKeyFormsMax = 2;
 inline constexpr std::uint32_t kNoSlot = 0xffffffffu;
-inline constexpr std::uint32_t kListUnitBytes =
-    256;  // unit of allocation of the list arena: 16 extents
-inline constexpr std::uint32_t kCommitRecordBytes = 1u << 20;  // redo record, header included
-inline constexpr std::uint32_t kForksMax =
-    1024;  // forks of one request, so that one commit holds them
+// The allocation unit of the list arena: 16 extents.
+inline constexpr std::uint32_t kListUnitBytes = 256;
+// Size of the redo record with its header.
+inline constexpr std::uint32_t kCommitRecordBytes = 1u << 20;
+// Largest number of forks of one request, chosen so that the forks fit into one commit record.
+inline constexpr std::uint32_t kForksMax = 1024;
 inline constexpr std::uint32_t kNameBytesMax = 64;
-inline constexpr std::uint32_t kAppliedMax = 62;  // requests that a session's window remembers
-inline constexpr std::uint32_t kEditsKept = 32;   // of each sequence; divides 2^32
+// Number of applied requests that a session records.
+inline constexpr std::uint32_t kAppliedMax = 62;
+// Number of edits kept for each sequence; divides 2^32.
+inline constexpr std::uint32_t kEditsKept = 32;
 inline constexpr std::uint32_t kSessionNoteBytes = 48;
 
 // ------------------------------------------------------------------------------------------ meta
@@ -60,18 +65,21 @@ inline constexpr std::uint32_t kSessionNoteBytes = 48;
 //   lists          list arena: units of kListUnitBytes
 //   cells[g]       CellRecord[block_count[g]][kBlockCells]
 //
-// A value is committed if it is reachable from a live SequenceRecord or SnapshotRecord (or is one).
-// Of a history the last min(edit_count, kEditsKept) edits are.
-// All else does not exist.
+// Only reachable data is committed: live SequenceRecords and SnapshotRecords, and everything that
+// they refer to. Of a sequence's history, the last min(edit_count, kEditsKept) edits are committed.
+// Bytes of `meta` that are not committed are undefined.
 
-// Group 0 holds every token of a sequence. A group with a window keeps the last of the same cells;
-// the cross group holds the cells of an encoded text.
+// Block group 0 holds every token of a sequence. A block group with a window holds only the most
+// recent tokens. The cross group holds the cells of an encoded text.
 struct MetaGeometry {
   std::uint32_t block_cells;  // kBlockCells
-  std::uint32_t group_count;  // 1..kGroupsMax; group 0 holds every token
+  std::uint32_t group_count;  // 1..kGroupsMax
   std::uint32_t block_count[kGroupsMax];
-  std::uint32_t window[kGroupsMax];  // a query at p reaches positions above p - window; 0: all
-  std::uint32_t cross_group;         // 1..group_count-1, or kNoSlot
+  // Window of the group: a query at position p reads cells at positions > p - window; 0: the group
+  // has no window.
+  std::uint32_t window[kGroupsMax];
+  // Index of the cross group, 1..group_count-1; kNoSlot: the model has no cross group.
+  std::uint32_t cross_group;
   std::uint32_t sequence_capacity;
   std::uint32_t snapshot_capacity;
   std::uint32_t session_capacity;
@@ -81,11 +89,13 @@ struct MetaGeometry {
   std::uint8_t k_type;  // kernels::DataType numbers
   std::uint8_t v_type;
   std::uint8_t reserved[2];
-  // Bytes of one block in `pool`, page rounded; 0 where no layer has K and V: its cells are tokens
-  // and positions alone.
+  // Bytes of one block in `pool`, rounded up to pages. 0 for a group whose layers have no K and V:
+  // the group's cells then hold only tokens and positions.
   std::uint64_t block_stride_bytes[kGroupsMax];
-  std::uint64_t state_slot_bytes;  // in `pool`, behind the blocks, page rounded
-  std::uint64_t logits_row_bytes;  // in `pool`, behind the state slots, page rounded
+  // Bytes of one state slot, rounded up to pages; in `pool` the state slots follow the blocks.
+  std::uint64_t state_slot_bytes;
+  // Bytes of one row of logits, rounded up to pages; in `pool` the rows follow the state slots.
+  std::uint64_t logits_row_bytes;
   friend bool operator==(const MetaGeometry&, const MetaGeometry&) = default;
 };
 static_assert(sizeof(MetaGeometry) == 120 && std::is_standard_layout_v<MetaGeometry>);
@@ -94,7 +104,7 @@ struct MetaHeader {
   std::uint64_t magic;             // kMetaMagic
   std::uint32_t version;           // kLayoutVersion
   std::uint32_t header_bytes;      // sizeof(MetaHeader)
-  std::uint64_t layout_signature;  // LayoutSignature(): changes when a struct's size does
+  std::uint64_t layout_signature;  // LayoutSignature(): changes when the size of a struct changes
   std::uint64_t total_bytes;       // of the segment
   std::uint8_t model_fingerprint[32];
   std::uint8_t boot_id[16];  // /proc/sys/kernel/random/boot_id at creation
@@ -106,52 +116,57 @@ struct MetaHeader {
   std::uint64_t histories_offset;
   std::uint64_t lists_offset;
   std::uint64_t cells_offset[kGroupsMax];
-  std::uint32_t header_crc;  // CRC32C of the bytes above
-  // NumericForm of all cells and states: what computed them. A daemon without --deterministic that
-  // attaches sets it to 0, so it lies behind the CRC.
+  std::uint32_t header_crc;  // CRC32C of the header's bytes before this field
+  // The NumericForm with which all cells and states were computed. A daemon without --deterministic
+  // sets this field to 0 when it attaches, so header_crc does not cover numeric_form.
   std::uint32_t numeric_form;
-  // The commit point of everything: 0 while no record is being applied, else the number of the
-  // published record. A release store of a number makes the record in the commit area true; whoever
-  // finds it set applies the record again.
+  // The commit word, which is the commit point of all changes: the number of the published redo
+  // record, or 0 if no record is being applied. A release store of a nonzero number commits the
+  // record in the commit area. A process that attaches and finds a nonzero number applies that
+  // record again.
   alignas(64) std::atomic<std::uint64_t> commit_word;
 };
 static_assert(sizeof(MetaHeader) <= 4096 && std::is_standard_layout_v<MetaHeader>);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// The redo record: header, then entry_count times {CommitEntry, payload padded to 8 bytes}.
+// The header of the redo record. entry_count times {CommitEntry, payload padded to 8 bytes} follow.
 struct CommitHeader {
-  std::uint64_t number;  // equals commit_word while published
+  std::uint64_t number;  // number of the record; equal to commit_word while the record is published
   std::uint32_t entry_count;
-  std::uint32_t body_bytes;  // entries and payloads
+  std::uint32_t body_bytes;  // number of bytes of the entries and payloads
   std::uint32_t crc;         // CRC32C of number, entry_count, body_bytes and the body
   std::uint32_t reserved;
 };
 static_assert(sizeof(CommitHeader) == 24);
 struct CommitEntry {
-  std::uint64_t offset;         // in meta, a multiple of 8, inside sequences to histories
-  std::uint32_t payload_bytes;  // a multiple of 8
+  // Place in `meta` that the payload overwrites: a multiple of 8 within [sequences_offset,
+  // lists_offset).
+  std::uint64_t offset;
+  std::uint32_t payload_bytes;  // number of bytes of the payload, a multiple of 8
   std::uint32_t reserved;
 };
 static_assert(sizeof(CommitEntry) == 16);
 
-// A list in the arena: entry_count entries from unit first_unit on, room for capacity_units units,
-// CRC32C of the entries. Entries behind entry_count are not committed.
+// A list in the arena: entry_count entries starting at unit first_unit, with room for
+// capacity_units units. Entries of a list after its first entry_count entries are not committed.
 struct ListRoot {
-  std::uint32_t first_unit;  // kNoSlot where capacity_units is 0
+  // First unit of the list in the list arena; kNoSlot if capacity_units is 0.
+  std::uint32_t first_unit;
   std::uint32_t capacity_units;
   std::uint32_t entry_count;
-  std::uint32_t crc;
+  std::uint32_t crc;  // CRC32C of the entries
   friend bool operator==(const ListRoot&, const ListRoot&) = default;
 };
 static_assert(sizeof(ListRoot) == 16);
 
-// A run of cells in one block as one sequence sees it. It covers the sequence's cells [start, start
-// of the next extent), the last one up to the sequence's cell count in that group: so appending to
-// a block's tail changes the count alone. Effective position = stored position + delta. Cells of an
-// extent lie side by side: block cells first, first + 1, …
+// A run of cells in one block as one sequence sees it. The extent covers the sequence's cells
+// [start, start of the next extent); the last extent ends at the sequence's cell count in that
+// group. Appending a cell to the tail of a block therefore changes only the sequence's cell count.
+// Effective position = stored position + delta. The cells of an extent are adjacent: block cells
+// first, first + 1, …
 struct Extent {
   std::uint32_t block;
-  std::uint32_t start;  // ordinal of its first cell in the sequence's list of this group
+  std::uint32_t start;  // ordinal of the extent's first cell in the sequence's list of this group
   std::uint16_t first;  // 0..kBlockCells-1
   std::uint16_t reserved;
   std::int32_t delta;
@@ -159,67 +174,84 @@ struct Extent {
 };
 static_assert(sizeof(Extent) == 16);
 
-// The recurrent state of a sequence as it was behind its first cell_count cells.
+// The recurrent state of a sequence after its first cell_count cells.
 struct Checkpoint {
   std::uint32_t cell_count;
   std::uint32_t state_slot;
   std::uint32_t reserved[2];
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
-static_assert(sizeof(Checkpoint) == sizeof(Extent));  // both are entries of the list arena
+// Extents and checkpoints are entries of the list arena.
+static_assert(sizeof(Checkpoint) == sizeof(Extent));
 
 enum SequenceFlags : std::uint32_t {
   kSequenceLive = 1u << 0,
   kSequenceRetained = 1u << 1,
   kSequencePinned = 1u << 2,
-  kSequencePublished = 1u << 3,  // belongs to a snapshot: immutable
-  kSequenceEdited = 1u << 4,     // some cell is not as computed from position 0 in order
+  kSequencePublished = 1u << 3,  // the sequence belongs to a snapshot and is immutable
+  kSequenceEdited = 1u << 4,     // some cells of the sequence are not pristine
 };
 
 enum SamplerFlags : std::uint32_t {
-  kSamplerKept = 1u << 0,  // else all of it is zero
+  // The record holds a sampler; without this flag the whole SamplerRecord is zero.
+  kSamplerKept = 1u << 0,
   kSamplerIgnoresEos = 1u << 1,
-  kSamplerBiased = 1u << 2,  // with biases of tokens, which are not kept here
+  kSamplerBiased = 1u << 2,  // the sampler had token biases, which are not stored
 };
 
-// The sampler that drew a sequence's last tokens; a generation can go on with it.
+// The sampler that drew a sequence's last tokens. A later generation can resume with the sampler
+// that a SamplerRecord describes.
 struct SamplerRecord {
   std::uint64_t seed;
   std::uint64_t draw_count;
   SamplingParams sampling;
-  std::uint32_t cell_count;  // of the sequence behind the token of its last draw
+  std::uint32_t cell_count;  // cells of the sequence including the cell of the last drawn token
   std::uint32_t flags;       // SamplerFlags
   std::uint32_t reserved;
 };
 static_assert(sizeof(SamplerRecord) == 64 && offsetof(SamplerRecord, sampling) == 16);
 
 struct SequenceRecord {
-  std::uint32_t generation;  // of the handle; raised when the record is freed, never 0
-  std::uint32_t flags;       // SequenceFlags; 0 when free
-  std::uint32_t edit_count;  // edits of its cells; the next one is at edit_count % kEditsKept
-  // The last request that computed tokens of it, and its first one: a request that is sent again
-  // after a restart goes on from there. 0: none.
-  std::uint32_t request_first_cell;  // ordinal; kNoSlot: cells were edited since; 0 without request
+  std::uint32_t generation;  // generation of the handle; raised when the record is freed; never 0
+  std::uint32_t flags;       // SequenceFlags; 0: the record is free
+  // Edits of the sequence's cells; the next edit is stored at edit_count % kEditsKept.
+  std::uint32_t edit_count;
+  // Ordinal of the first token that `request` computed. kNoSlot: the sequence was edited after that
+  // request computed. 0 if `request` is 0.
+  std::uint32_t request_first_cell;
+  // The last request that computed tokens of this sequence, and the session of that request. If
+  // that request is retried after a restart, it resumes after the tokens that it has computed. 0:
+  // no request is recorded.
   std::uint64_t request;
   std::uint64_t request_session;
-  std::uint64_t owner;           // opaque: given by the memory's user
+  // Owner of the sequence: a number that the memory does not interpret; the daemon stores a uid.
+  std::uint64_t owner;
   std::uint64_t owner_session;   // SessionId
-  std::uint64_t namespace_salt;  // 0: the owner's own namespace
+  std::uint64_t namespace_salt;  // salt of the sequence's namespace; 0: the owner's own namespace
   std::uint64_t created_unix_ms;
-  std::uint64_t edit_number;     // raised by every commit that changes this record
-  std::uint32_t cell_count;      // cells of group 0 (all tokens it holds)
-  std::uint32_t pristine_cells;  // leading cells computed from position 0 in order
-  std::int32_t next_pos;         // last effective position + 1; 0 when empty
-  std::uint32_t state_slot;      // recurrent state behind all its cells; kNoSlot: none or zeros
-  std::uint32_t logits_slot;     // row of logits of its last token, or kNoSlot
-  std::uint32_t cross_cells;     // cells of the cross group; 0: no text is encoded
+  // Every commit that changes a SequenceRecord raises its edit_number, except a commit that only
+  // moves the sequence's cells to other places.
+  std::uint64_t edit_number;
+  std::uint32_t cell_count;  // number of cells of group 0, one for each token
+  // Number of the sequence's first cells that were computed from position 0 in order.
+  std::uint32_t pristine_cells;
+  // Position of the next token: the last effective position + 1; 0 for an empty sequence.
+  std::int32_t next_pos;
+  // Slot with the recurrent state after all cells; kNoSlot: no state is stored, or the state is all
+  // zeros.
+  std::uint32_t state_slot;
+  // Slot with the row of logits of the sequence's last token; kNoSlot: no row is kept.
+  std::uint32_t logits_slot;
+  // Number of the sequence's cells in the cross group; 0: no text is encoded.
+  std::uint32_t cross_cells;
   ListRoot extents[kGroupsMax];
-  ListRoot checkpoints;  // of Checkpoint, by cell_count, each at most the record's
-  std::uint32_t
-      first_cell[kGroupsMax];  // ordinal of the first cell that a window group still holds
-  std::uint64_t created_by;    // request of the owner's session that made it; 0: none it waits for
-  std::uint64_t parent;        // SequenceHandle that it was forked from; 0: not a fork
-  std::uint32_t parent_cells;  // that it took from there
+  // Checkpoint entries ordered by cell_count, each at most the record's cell_count.
+  ListRoot checkpoints;
+  std::uint32_t first_cell[kGroupsMax];  // ordinal of the first cell that a window group holds
+  // The request of the session owner_session that created this sequence. 0: not recorded.
+  std::uint64_t created_by;
+  std::uint64_t parent;        // SequenceHandle of the fork's source; 0: not a fork
+  std::uint32_t parent_cells;  // number of the parent's first cells that the fork shares
   std::uint32_t reserved;
   SamplerRecord sampler;
 };
@@ -227,7 +259,7 @@ static_assert(sizeof(SequenceRecord) == 280 && std::is_standard_layout_v<Sequenc
 
 enum EditKind : std::uint16_t {
   kEditRemoved = 1,
-  kEditCopied = 2,  // from another sequence into this one
+  kEditCopied = 2,  // cells were copied from another sequence into this sequence
   kEditShifted = 3,
   kEditDivided = 4,
 };
@@ -235,63 +267,66 @@ enum EditKind : std::uint16_t {
 // One edit of a sequence's cells.
 struct EditRecord {
   std::uint64_t unix_ms;
-  // Positions [first, end) of the cells, as they were before it; of copied ones, as they are.
+  // Positions [first, end) of the cells before the edit; for kEditCopied, the copied positions.
   std::int32_t first;
   std::int32_t end;
-  std::int32_t delta;  // of a shift; of a division, the divisor; else 0
+  std::int32_t delta;  // kEditShifted: the shift; kEditDivided: the divisor; else 0
   std::uint16_t kind;  // EditKind
-  std::uint16_t verb;  // on behalf of which kind of request: RequestTag::kind; 0: of none
+  std::uint16_t verb;  // RequestTag::kind of the request that made the edit; 0: no request
 };
 static_assert(sizeof(EditRecord) == 24);
 
 struct SnapshotRecord {
-  char name[kNameBytesMax];  // zero padded; all zero when free
-  std::uint64_t sequence;    // SequenceHandle of a published sequence
+  char name[kNameBytesMax];  // name of the snapshot, zero padded; all zero: the record is free
+  std::uint64_t sequence;    // SequenceHandle of the published sequence
   std::uint64_t published_unix_ms;
   std::uint64_t owner;      // opaque
-  std::uint32_t is_public;  // 1: every owner can fork it
+  std::uint32_t is_public;  // 1: every owner can fork the snapshot
   std::uint8_t reserved[36];
 };
 static_assert(sizeof(SnapshotRecord) == 128);
 
 enum AppliedState : std::uint32_t {
   kAppliedEnded = 0,
-  kAppliedBegun = 1,  // what it changes outside `meta` may be changed or not
+  kAppliedBegun = 1,  // the request's changes outside `meta` may or may not have happened
 };
 
-// A request that was applied, in the same commit as its change, and what its answer says.
+// An applied request and the numbers of its answer, stored by the commit that makes its change.
 struct AppliedRecord {
-  std::uint64_t request;   // RequestId; 0: free
-  std::uint64_t sequence;  // SequenceHandle: the first that it made, or the one that it changed
-  std::uint32_t cells;     // as its verb counts them
-  std::uint32_t replayed;  // tokens computed again
+  std::uint64_t request;  // RequestId; 0: free
+  // SequenceHandle of the first sequence that the request created, or of the changed one.
+  std::uint64_t sequence;
+  std::uint32_t cells;     // the cell count of the verb's answer
+  std::uint32_t replayed;  // number of tokens that were replayed
   std::uint16_t verb;
-  std::uint16_t created;  // sequences that it made
+  std::uint16_t created;  // number of created sequences
   std::uint32_t state;    // AppliedState
 };
 static_assert(sizeof(AppliedRecord) == 32);
 
-// A client that may come back. The window's place of the lowest request id is used again first.
+// The session of a client that may reconnect. When `applied` is full, the record of a new request
+// overwrites the record with the lowest request id.
 struct SessionRecord {
-  std::uint64_t session;              // SessionId; 0 when free
-  std::uint64_t owner;                // opaque
-  std::byte note[kSessionNoteBytes];  // what the memory's user knows of its client; opaque
+  std::uint64_t session;  // SessionId; 0: the record is free
+  std::uint64_t owner;    // opaque
+  // Data about the client, which the daemon writes and the memory does not interpret.
+  std::byte note[kSessionNoteBytes];
   AppliedRecord applied[kAppliedMax];
 };
 static_assert(sizeof(SessionRecord) == 2048);
 
-// One per cell of a group, written before the commit that makes the cell reachable and not changed
-// while it is.
+// One record per cell of a group. A CellRecord is written before the commit that makes its cell
+// reachable, and does not change while the cell is reachable.
 struct CellRecord {
   std::int32_t token;
   std::int32_t stored_pos;
   std::uint32_t check;     // CRC32C of token, stored_pos, group, block, cell number and key_form
-  std::uint32_t key_form;  // which of the model's rotations its keys have, below kKeyFormsMax; 0
-                           // where there is one
+  std::uint32_t key_form;  // index of the rotation that the cell's keys have, below kKeyFormsMax
 };
 static_assert(sizeof(CellRecord) == 16);
 
-// A number that changes when any struct above changes its size, to be compared on attach.
+// Returns a number that changes when any struct of `meta` changes its size. A process that attaches
+// to `meta` compares LayoutSignature() with MetaHeader::layout_signature.
 constexpr std::uint64_t LayoutSignature() {
   std::uint64_t signature = kLayoutVersion;
   for (std::uint64_t part :
@@ -309,40 +344,44 @@ constexpr std::uint64_t LayoutSignature() {
 //   requests: RequestsHeader | wire::Submission[submission_entries] | payload arena
 //   results:  ResultsHeader  | wire::Completion[completion_entries] | output arena
 //
-// Cursors count from 0 for ever; an index is cursor % entries, an output position is cursor % arena
-// bytes.
+// Cursors count from 0 and never wrap. An entry's index is cursor % entries; an output's position
+// is cursor % arena bytes.
 
 struct RequestsHeader {
-  std::uint64_t magic;  // kRequestsMagic, written by the daemon at creation, then left alone
-  std::uint32_t submission_entries;  // a power of two; the daemon trusts its own copy only
+  std::uint64_t magic;  // kRequestsMagic, which the daemon writes when it creates the segment
+  // Number of ring entries, a power of two; the daemon trusts only its own copy of this number.
+  std::uint32_t submission_entries;
   std::uint32_t reserved0;
   std::uint64_t arena_offset;
   std::uint64_t arena_bytes;
   alignas(64) std::atomic<std::uint64_t> submission_tail;  // entries written
   alignas(64) std::atomic<std::uint64_t> completion_head;  // completions read
-  std::atomic<std::uint64_t> output_released;              // output arena bytes given back
-  alignas(64) std::atomic<std::uint32_t> client_sleeps;  // 1: ring me when a completion is written
+  // Number of bytes of the output arena that the client has released.
+  std::atomic<std::uint64_t> output_released;
+  // 1: the daemon rings the doorbell when it writes a completion.
+  alignas(64) std::atomic<std::uint32_t> client_sleeps;
 };
 static_assert(std::is_standard_layout_v<RequestsHeader> && sizeof(RequestsHeader) == 256);
 
-// What ResultsHeader::daemon_sleeps says. A release that the daemon does not wait for costs no
-// system call.
+// Values of ResultsHeader::daemon_sleeps. With kDaemonSleeps, the client makes no system call for a
+// release, because the daemon does not wait for releases.
 enum DaemonSleep : std::uint32_t {
-  kDaemonAwake = 0,   // it looks by itself
-  kDaemonSleeps = 1,  // ring it when something is submitted
-  kDaemonStalled =
-      2,  // ring it also when completions are read or output is released: an answer waits for room
+  kDaemonAwake = 0,   // the daemon polls the rings, so the client need not ring the doorbell
+  kDaemonSleeps = 1,  // the client must ring the doorbell after a submission
+  // An answer waits for room: the client must ring the doorbell also after reading completions or
+  // releasing output.
+  kDaemonStalled = 2,
 };
 
 struct ResultsHeader {
   std::uint64_t magic;               // kResultsMagic
-  std::uint32_t completion_entries;  // a power of two
+  std::uint32_t completion_entries;  // number of ring entries, a power of two
   std::uint32_t reserved0;
   std::uint64_t arena_offset;
   std::uint64_t arena_bytes;
-  alignas(64) std::atomic<
-      std::uint64_t> submission_head;  // submissions copied out: entry and payload may be reused
-  alignas(64) std::atomic<std::uint64_t> completion_tail;  // completions written
+  // Number of submissions copied by the daemon; the client may reuse their entries and payloads.
+  alignas(64) std::atomic<std::uint64_t> submission_head;
+  alignas(64) std::atomic<std::uint64_t> completion_tail;  // number of completions written
   alignas(64) std::atomic<std::uint32_t> daemon_sleeps;    // DaemonSleep
 };
 static_assert(std::is_standard_layout_v<ResultsHeader> && sizeof(ResultsHeader) == 256);
@@ -353,16 +392,17 @@ inline constexpr std::uint64_t kResultsMagic = 0x315345525f44564bull;   // "KVD_
 // ------------------------------------------------------------------------------------------- map
 //
 //   0              MapHeader                    one page
-//   kMapPageBytes  std::atomic<u64> locks[]     one per shard, page rounded
+//   kMapPageBytes  std::atomic<u64> locks[]     one per shard, rounded up to pages
 //   then           shards of kMapPageBytes:
 //     1            MapTotals
-//     sessions     MapSession[64] each          those of the viewer's uid, by age; 0: none
+//     sessions     MapSession[64] each          sessions of the viewer's uid, oldest first
 //     blocks       MapBlock[512] each           by block of group 0
-//     sequences    MapSequence[64] each         by index of the handle; those the viewer may see
+//     sequences    MapSequence[64] each         by index of the handle; visible to the viewer
 //
-// One map per uid that looks; it holds no tokens and no names. A lock is odd while its shard is
-// being written and 0 while it never was. The daemon holds an open-file-description lock (F_OFD) on
-// the memfd as long as it lives: the kernel takes it away at its death.
+// The daemon writes one map per uid that asks for it. A map holds no tokens and no names. A lock is
+// odd while its shard is being written, and 0 until the shard is first written. The daemon holds an
+// open-file-description lock (F_OFD) on the memfd; the kernel releases it when the daemon exits or
+// is killed.
 
 inline constexpr std::uint64_t kMapMagic = 0x3150414d5f44564bull;  // "KVD_MAP1"
 inline constexpr std::uint32_t kMapVersion = 1;
@@ -380,12 +420,13 @@ struct MapHeader {
   std::uint32_t sequence_capacity;
   std::uint32_t session_capacity;
   std::uint32_t reserved;
-  alignas(64) std::atomic<std::uint64_t> is_over;  // 1: nothing will be written any more
+  // 1: the daemon has stopped and writes the map no more.
+  alignas(64) std::atomic<std::uint64_t> is_over;
 };
 static_assert(std::is_standard_layout_v<MapHeader> && sizeof(MapHeader) == 128);
 
-struct MapTotals {             // of all uids
-  std::uint64_t pass;          // publications so far; 0: the first one is not complete
+struct MapTotals {     // the totals are sums over all uids
+  std::uint64_t pass;  // number of completed publications; 0: the first publication is not complete
   std::uint64_t published_ms;  // monotonic clock
   std::uint64_t live_cells;
   std::uint64_t tokens_computed;
@@ -418,9 +459,12 @@ struct MapSession {
 static_assert(sizeof(MapSession) == 64);
 
 struct MapBlock {
-  std::uint32_t sequence;     // the first sequence that the viewer may see, by index, + 1; 0: none
-  std::uint8_t used_cells;    // that sequences of this map refer to
-  std::uint8_t shared_cells;  // that they refer to more than once
+  // Index + 1 of the first sequence in the block that the viewer may see; 0: the viewer may see no
+  // sequence in the block.
+  std::uint32_t sequence;
+  std::uint8_t used_cells;  // number of cells of the block to which sequences of this map refer
+  // Cells of the block to which sequences of this map refer at least twice.
+  std::uint8_t shared_cells;
   std::uint16_t reserved;
 };
 static_assert(sizeof(MapBlock) == 8);

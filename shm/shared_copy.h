@@ -1,5 +1,6 @@
-// Copies out of memory that a peer may be writing at this moment. What was copied is what gets
-// validated and used: the compiler may not read the source again.
+// Copies from memory that a peer may be writing concurrently. Callers of these functions validate
+// and use only the copy. The functions copy in a way that prevents the compiler from reading the
+// source a second time.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace kvd {
 
-// One ring entry, word by word. REQUIRES: `source` is 8-byte aligned.
+// Copies one ring entry in 8-byte words. REQUIRES: `source` is 8-byte aligned.
 template <class T>
   requires(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(std::uint64_t) == 0)
 T CopyEntry(const std::byte* source) {
@@ -24,7 +25,8 @@ T CopyEntry(const std::byte* source) {
   return entry;
 }
 
-// The same towards shared memory: a slow reader of a reused entry sees words, never torn ones.
+// Stores one ring entry in 8-byte words. A slow reader of a reused entry may see words of the old
+// and of the new entry, but every word is complete. REQUIRES: `target` is 8-byte aligned.
 template <class T>
   requires(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(std::uint64_t) == 0)
 void StoreEntry(const T& entry, std::byte* target) {
@@ -36,7 +38,7 @@ void StoreEntry(const T& entry, std::byte* target) {
   }
 }
 
-// REQUIRES: equal sizes.
+// Copies a payload. REQUIRES: source and target have equal sizes.
 inline void CopyPayload(std::span<const std::byte> source, std::span<std::byte> target) {
   if (source.empty()) return;
   std::memcpy(target.data(), source.data(), source.size());

@@ -9,17 +9,20 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/text.h"
+#include "base/unique_fd.h"
 #include "shm/own_directory.h"
-#include "shm/unique_fd.h"
 #include "shm/wire_check.h"
 
 namespace kvd {
 namespace {
 
-// What the directory of a socket may not let others do: write, list.
+// Mode bits that the directory of a socket must not have: read and write for the group, and all
+// bits for others.
 constexpr mode_t kForbiddenMode = 0067;
 
-// The variable's value where it is an absolute path, else empty.
+// Returns the value of the environment variable if the value is an absolute path, else an empty
+// text.
 std::string AbsolutePathFrom(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && value[0] == '/' ? std::string(value) : std::string();
@@ -31,7 +34,8 @@ std::string DirectoryOf(std::string_view path) {
   return std::string(path.substr(0, slash == 0 ? 1 : slash));
 }
 
-// Where a user without a runtime directory has the socket: a place that is everybody's.
+// The root and the stem (shm/own_directory.h) of the socket's directory for a user without a
+// runtime directory. All users can create files in the root of a SharedPlace.
 struct SharedPlace {
   std::string root;
   std::string stem;
@@ -39,10 +43,11 @@ struct SharedPlace {
 SharedPlace TemporaryPlace() {
   std::string root = AbsolutePathFrom("TMPDIR");
   if (root.empty()) root = "/tmp";
-  return {.root = std::move(root), .stem = "kvd-" + std::to_string(::geteuid())};
+  return {.root = std::move(root), .stem = Concat("kvd-", ::geteuid())};
 }
 
-// Where nobody else can make anything; empty: there is no such directory.
+// Returns a directory in which only this user can create files, or an empty text if this user has
+// no such directory.
 std::string RuntimeDirectory() {
   if (std::string runtime = AbsolutePathFrom("XDG_RUNTIME_DIR"); !runtime.empty()) {
     return runtime + "/kvd";
@@ -50,7 +55,8 @@ std::string RuntimeDirectory() {
   return ::geteuid() == 0 ? "/run/kvd" : "";
 }
 
-// Of our directories at that place: the one that has `file`, else the first.
+// Returns the first private directory in TemporaryPlace() that contains `file`; if no private
+// directory contains `file`, returns the first private directory.
 std::string FindTemporaryDirectory(const std::string& file) {
   const SharedPlace place = TemporaryPlace();
   const OwnDirectories own = FindOwnDirectories(place.root, place.stem, kForbiddenMode);
@@ -80,9 +86,8 @@ Result<SocketAddress> MakeSocketAddress(std::string_view path) {
   }
   const std::size_t path_bytes_max = sizeof(result.address.sun_path) - 1;
   if (path.size() > path_bytes_max) {
-    return Fail(Code::kInvalidArgument, "socket path: " + std::to_string(path.size()) +
-                                            " bytes, at most " + std::to_string(path_bytes_max) +
-                                            ": " + std::string(path));
+    return Fail(Code::kInvalidArgument, "socket path: ", path.size(), " bytes, at most ",
+                path_bytes_max, ": ", path);
   }
   result.address.sun_family = AF_UNIX;
   std::memcpy(result.address.sun_path, path.data(), path.size());
@@ -92,7 +97,7 @@ Result<SocketAddress> MakeSocketAddress(std::string_view path) {
 
 Result<std::string> DefaultSocketPath(std::string_view daemon_name) {
   if (auto check = wire::ValidateName(daemon_name); !check) {
-    return Fail(Code::kInvalidArgument, "daemon " + check.error().message);
+    return Fail(Code::kInvalidArgument, "daemon ", check.error().message);
   }
   const std::string file = "/" + std::string(daemon_name) + ".sock";
   const std::string runtime = RuntimeDirectory();
@@ -114,7 +119,8 @@ Result<std::string> ClientSocketPath(std::string_view explicit_path, std::string
     daemon_name = kDefaultDaemonName;
   }
   KVD_TRY(std::string path, DefaultSocketPath(daemon_name));
-  // A missing directory is not this function's to report: connecting says it with more advice.
+  // ClientSocketPath does not report a missing directory, because the error of the later connect
+  // call gives more advice.
   if (auto check = CheckSocketDirectory(path); !check && check.error().code != Code::kNotFound) {
     return std::unexpected(std::move(check).error());
   }
@@ -134,25 +140,23 @@ Status CheckSocketDirectory(std::string_view socket_path) {
   const UniqueFd descriptor(
       ::open(directory.c_str(), O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC));
   if (!descriptor) {
-    if (errno == ENOENT)
-      return Fail(Code::kNotFound, "socket directory " + directory + ": missing");
+    if (errno == ENOENT) return Fail(Code::kNotFound, "socket directory ", directory, ": missing");
     if (errno == ENOTDIR || errno == ELOOP) {
-      return Fail(Code::kPermission,
-                  "socket directory " + directory + ": not a directory, or a link");
+      return Fail(Code::kPermission, "socket directory ", directory,
+                  ": not a directory, or a link");
     }
     return FailErrno("socket directory " + directory);
   }
   struct stat status;
   if (::fstat(descriptor.get(), &status) != 0) return FailErrno("socket directory " + directory);
   if (status.st_uid != ::geteuid() && status.st_uid != 0) {
-    return Fail(Code::kPermission, "socket directory " + directory + ": owned by uid " +
-                                       std::to_string(status.st_uid) + ", not by " +
-                                       std::to_string(::geteuid()) + " or root");
+    return Fail(Code::kPermission, "socket directory ", directory, ": owned by uid ", status.st_uid,
+                ", not by ", ::geteuid(), " or root");
   }
   const mode_t mode = status.st_mode & 07777;
   if ((mode & kForbiddenMode) != 0) {
-    return Fail(Code::kPermission, "socket directory " + directory + ": mode " + Octal(mode) +
-                                       ", 0700 or 0710 wanted");
+    return Fail(Code::kPermission, "socket directory ", directory, ": mode ", Octal(mode),
+                ", 0700 or 0710 wanted");
   }
   return {};
 }

@@ -1,13 +1,14 @@
-// Where a daemon's socket lies: the rules that daemon and client share.
+// The path of a daemon's socket: the rules that daemon and client share.
 //
-//   $XDG_RUNTIME_DIR/kvd/NAME.sock           where that variable holds an absolute path
+//   $XDG_RUNTIME_DIR/kvd/NAME.sock           if that variable holds an absolute path
 //   /run/kvd/NAME.sock                       else, for root
-//   ${TMPDIR:-/tmp}/kvd-UID/NAME.sock        else; where another user has taken that directory's name,
+//   ${TMPDIR:-/tmp}/kvd-UID/NAME.sock        else; if another user has created that directory,
 //                                            kvd-UID-SUFFIX/NAME.sock (shm/own_directory.h)
 //
-// The directory that holds the socket is the daemon's own: owner UID, mode 0700 (0710 where other
-// uids are let in), not a link. The client checks that before it connects to a default path, so
-// that nobody plants a daemon in a public directory. KVD_SOCKET overrides the client's path.
+// The socket's directory is private to the daemon: owner UID, mode 0700 (0710 if other uids may
+// connect), not a link. The client checks the directory's owner, mode and type before it connects
+// to a default path, so that another user cannot offer a false daemon in a public directory.
+// KVD_SOCKET overrides the client's path.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,42 +17,46 @@
 #include <string>
 #include <string_view>
 
-#include "shm/error.h"
+#include "base/error.h"
 
 namespace kvd {
 
 inline constexpr std::string_view kDefaultDaemonName = "default";
 
-// A path that fits sockaddr_un, with the length that bind and connect want.
+// A socket path as a sockaddr_un, with the address length for bind and connect.
 struct SocketAddress {
   sockaddr_un address;
   socklen_t address_bytes;
 };
 
-// Errors: kInvalidArgument: empty, holds a zero byte, or too long (naming both lengths).
+// Errors: kInvalidArgument: the path is empty, contains a zero byte, or is too long (the message
+// names both lengths).
 Result<SocketAddress> MakeSocketAddress(std::string_view path);
 
-// The default path for a daemon of that name (ValidateName's rule) by the rules above; of several
-// directories of ours the one that holds the socket. Makes nothing. Errors: kInvalidArgument (the
-// name).
+// Returns the default path for the daemon `daemon_name` (ValidateName's rule) by the rules at the
+// top of socket_address.h. If several private directories exist, the path is in the directory that
+// contains the socket. DefaultSocketPath creates no directory. Errors: kInvalidArgument (the name).
 Result<std::string> DefaultSocketPath(std::string_view daemon_name);
 
-// For the daemon: the same, in a directory that is made if there is none or another user has its
-// name. Errors: kInvalidArgument (the name), kIo, kNoSpace.
+// MakeDefaultSocketPath is for the daemon and returns the default path. If the uid has no private
+// directory, the function creates one, also if another user has created a directory of the
+// preferred name. Errors: kInvalidArgument (the name), kIo, kNoSpace.
 Result<std::string> MakeDefaultSocketPath(std::string_view daemon_name);
 
-// The path that a client uses: `explicit_path` where not empty, else KVD_SOCKET where set and
-// daemon_name is empty, else the default one of `daemon_name` (kDefaultDaemonName where empty),
-// whose directory, if there is one, is checked. Errors: kInvalidArgument, kPermission (the
-// directory is not private to us).
+// Returns the path that a client uses: `explicit_path` if not empty; else KVD_SOCKET if it is set
+// and daemon_name is empty; else the default path of `daemon_name` (kDefaultDaemonName if empty).
+// If the path is a default path and its directory exists, ClientSocketPath checks the directory.
+// Errors: kInvalidArgument, kPermission (the directory is not private to this user).
 Result<std::string> ClientSocketPath(std::string_view explicit_path, std::string_view daemon_name);
 
-// For the daemon: makes the directory of `socket_path` with mode 0700 if it is missing (its parent
-// must exist) and checks it. Errors: kPermission, kIo.
+// PrepareSocketDirectory is for the daemon: it creates the directory of `socket_path` with mode
+// 0700 if the directory is missing (its parent must exist), and checks the directory with
+// CheckSocketDirectory. Errors: kPermission, kIo.
 Status PrepareSocketDirectory(std::string_view socket_path);
 
-// The directory of `socket_path` is a directory, no link, owned by us or by root, and others can
-// neither write to it nor list it. Errors: kNotFound, kPermission, kIo.
+// Checks that the directory of `socket_path` is a real directory (no link), belongs to the
+// effective uid or to root, and that others can neither write to it nor list it. Errors: kNotFound,
+// kPermission, kIo.
 Status CheckSocketDirectory(std::string_view socket_path);
 
 }  // namespace kvd

@@ -1,9 +1,10 @@
-// The fixed slots of a Submission and a Completion as typed arguments and replies of verbs.
+// Maps the fixed slots of a Submission and a Completion to typed arguments and replies of verbs.
 //
-// A type of arguments lists its members in `Slots()`, each with its slot and what it may hold; a
-// type of replies lists the members that lie in slots, and names in `Output()` the member that is
-// the answer's output. Encoding, decoding and validation all come from these lists, so a member that
-// is added is sent, read and checked. A slot that is not listed is 0.
+// An argument type lists its members in `Slots()`, each with its slot and the values that the
+// member may hold. A reply type lists in `Slots()` the members that are sent in slots, and
+// `Output()` returns the member that is sent as the answer's output. Encoding, decoding and
+// validation are derived from these lists, so a member that is added to a list is encoded, decoded
+// and validated. A slot of a message that no member uses is 0.
 #pragma once
 
 #include <array>
@@ -20,8 +21,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "shm/error.h"
-#include "shm/ids.h"
+#include "base/error.h"
+#include "base/ids.h"
 #include "shm/wire_messages.h"
 
 namespace kvd::wire {
@@ -35,32 +36,35 @@ inline constexpr std::int64_t kInt64Max = std::numeric_limits<std::int64_t>::max
 enum class ArgumentSlot : std::uint8_t { kSequence, kSequence2, kP0, kP1, kArgument };
 inline constexpr std::size_t kArgumentSlots = 5;
 
-// What a caller must be allowed to do with the sequence, snapshot or file that a request names
+// The access that a caller needs to the sequence, snapshot or file that a request names
 // (daemon/permissions.h).
 enum class Access : std::uint8_t {
-  kNone,    // nothing: a name that the request makes
-  kRead,    // list, read, fork
-  kChange,  // drop, hand over, replace
-  kEdit,    // kChange, and no computing request works on it
-  kOwn,     // it is a private sequence of the calling session
+  kNone,    // no access is needed, because the request creates the object
+  kRead,    // the caller lists, reads or forks the object
+  kChange,  // the caller drops or replaces the object or changes its owner
+  // The access of kChange; in addition, no computing request may be working on the sequence.
+  kEdit,
+  kOwn,  // the sequence must be a private sequence of the calling session
 };
 
 enum class SlotKind : std::uint8_t {
-  kUnused,      // 0
-  kHandle,      // a sequence: not 0
-  kNumber,      // in [min, max]
-  kPosition,    // the same, a position that is the sequence's next one
-  kRangeBegin,  // of a half-open range of positions: a negative begin is 0,
-  kRangeEnd,    // a negative end is open, and another one is not before the begin
+  kUnused,  // 0
+  kHandle,  // the slot holds the handle of a sequence, which is not 0
+  kNumber,  // the slot holds a number in [min, max]
+  // The slot holds a position in [min, max], which must equal the sequence's next position.
+  kPosition,
+  kRangeBegin,  // the begin of a half-open range of positions; negative: 0
+  // The end of a half-open range; negative: the range has no end; otherwise at least the begin.
+  kRangeEnd,
 };
 
-// What a slot of a submission may hold. `name` is the argument's, for errors.
+// The values that a slot of a submission may hold. `name` is the argument's name in errors.
 struct SlotRule {
   SlotKind kind = SlotKind::kUnused;
   std::string_view name{};
   std::int64_t min = 0;
   std::int64_t max = 0;
-  Access access = Access::kNone;  // of kHandle
+  Access access = Access::kNone;  // for kHandle: the access to the sequence that the caller needs
 };
 
 template <class Args, class T>
@@ -82,7 +86,7 @@ constexpr auto Number(std::string_view name, T Args::* member, ArgumentSlot slot
   return ArgumentMember<Args, T>{
       member, slot, {.kind = SlotKind::kNumber, .name = name, .min = min, .max = max}};
 }
-// In the slot of p0.
+// Returns the description of an argument in slot p0.
 template <class Args, class T>
 constexpr auto Position(std::string_view name, T Args::* member, std::int64_t min) {
   return ArgumentMember<Args, T>{
@@ -90,7 +94,7 @@ constexpr auto Position(std::string_view name, T Args::* member, std::int64_t mi
       ArgumentSlot::kP0,
       {.kind = SlotKind::kPosition, .name = name, .min = min, .max = kInt32Max}};
 }
-// In the slots of p0 and p1.
+// Returns the description of an argument in slots p0 and p1.
 template <class Args>
 constexpr auto Range(PosRange Args::* member) {
   return ArgumentMember<Args, PosRange>{
@@ -124,7 +128,8 @@ inline constexpr bool kIsOptional = false;
 template <class T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
-// A value as the number of a slot, and back. An optional without a value is -1.
+// ToSlot converts a value to the number of a slot, FromSlot converts the number back. An empty
+// optional has the number -1.
 template <class T>
 constexpr std::int64_t ToSlot(const T& value) {
   if constexpr (kIsOptional<T>) {
@@ -152,7 +157,7 @@ constexpr T FromSlot(std::int64_t number) {
 template <class T>
 concept HasSlots = requires { T::Slots(); };
 
-// Calls visit(member) for each listed one.
+// Calls visit(member) for each listed member.
 template <class T, class Visit>
 constexpr void ForEachSlot(Visit visit) {
   if constexpr (HasSlots<T>) {
@@ -173,7 +178,8 @@ constexpr std::array<SlotRule, kArgumentSlots> SlotRulesOf() {
   return rules;
 }
 
-// Fills the slots of the arguments; the others stay as they are.
+// Sets the slots of a submission that Args lists, and leaves the submission's other fields
+// unchanged.
 template <class Args>
 constexpr void PutArguments(const Args& args, Submission* submission) {
   ForEachSlot<Args>([&]<class T>(const ArgumentMember<Args, T>& member) {
@@ -186,7 +192,7 @@ constexpr void PutArguments(const Args& args, Submission* submission) {
     }
   });
 }
-// REQUIRES: ValidateSubmission has passed it.
+// REQUIRES: the submission has passed ValidateSubmission.
 template <class Args>
 constexpr Args ReadArguments(const Submission& submission) {
   Args args{};
@@ -209,20 +215,21 @@ template <class Reply, class T>
 struct ReplyMember {
   T Reply::* member;
   ReplySlot slot;
-  bool is_required = false;  // a reply without it is corrupt
+  bool is_required = false;  // true: a reply with 0 in this slot is corrupt
 };
 
 template <class Reply, class T>
 constexpr auto At(ReplySlot slot, T Reply::* member) {
   return ReplyMember<Reply, T>{member, slot};
 }
-// A sequence that the request has made.
+// Returns the description of a reply's member that is the handle of a sequence that the request has
+// created. A reply with 0 instead of this handle is corrupt.
 template <class Reply>
 constexpr auto Made(SequenceHandle Reply::* member) {
   return ReplyMember<Reply, SequenceHandle>{member, ReplySlot::kSequence, true};
 }
 
-// The slots of a completion by themselves.
+// The slots of a completion.
 struct ReplySlots {
   std::int64_t numbers[4] = {};
   constexpr std::int64_t& operator[](ReplySlot slot) {
@@ -240,7 +247,8 @@ constexpr void PutReply(const Reply& reply, ReplySlots* slots) {
   });
 }
 
-// Fills its slots of a completion; the others stay as they are.
+// Sets the slots of a completion that Reply lists, and leaves the completion's other fields
+// unchanged.
 template <class Reply>
 constexpr void PutReply(const Reply& reply, Completion* completion) {
   ReplySlots slots{{static_cast<std::int64_t>(completion->sequence), completion->value0,
@@ -261,7 +269,8 @@ inline constexpr bool kIsList = false;
 template <class T>
 inline constexpr bool kIsList<std::vector<T>> = true;
 
-// Where an output that is sent in pieces may be cut; 0: nowhere but where the arena ends.
+// Returns the number of bytes at whose multiples the output of a reply may be cut into pieces; 0:
+// the output is cut only if it is larger than the arena.
 template <class Reply>
 constexpr std::uint32_t UnitBytesOf() {
   if constexpr (HasOutput<Reply>) {
@@ -271,7 +280,7 @@ constexpr std::uint32_t UnitBytesOf() {
   return 0;
 }
 
-// REQUIRES: `bytes` has whole records.
+// REQUIRES: `bytes` consists of whole records.
 template <class T>
 std::vector<T> CopyRecords(std::span<const std::byte> bytes) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -299,8 +308,8 @@ std::vector<std::byte> TakeOutput(Reply& reply) {
   return {};
 }
 
-// The client's side. `output`: all of it, put together; bytes may be moved out of it. Error:
-// kCorrupt, naming the verb.
+// The client builds a reply with ReadReply from a completion and the whole output, assembled from
+// all pieces. ReadReply may move the bytes out of `output`. Error: kCorrupt, naming the verb.
 template <class Reply>
 Result<Reply> ReadReply(std::string_view verb, const Completion& completion,
                         std::vector<std::byte>& output) {
@@ -314,7 +323,7 @@ Result<Reply> ReadReply(std::string_view verb, const Completion& completion,
     reply.*member.member = FromSlot<T>(number);
   });
   if (!is_complete) {
-    return Fail(Code::kCorrupt, "answer to " + std::string(verb) + ": no sequence in it");
+    return Fail(Code::kCorrupt, "answer to ", verb, ": sequence: 0, a handle wanted");
   }
   if constexpr (HasOutput<Reply>) {
     auto& member = reply.*Reply::Output();
@@ -331,10 +340,8 @@ Result<Reply> ReadReply(std::string_view verb, const Completion& completion,
       }())::type;
       const bool is_one = !kIsList<Member>;
       if (output.size() % sizeof(Record) != 0 || (is_one && output.size() != sizeof(Record))) {
-        return Fail(Code::kCorrupt, "answer to " + std::string(verb) + ": " +
-                                        std::to_string(output.size()) + " bytes, " +
-                                        (is_one ? "a record of " : "records of ") +
-                                        std::to_string(sizeof(Record)) + " wanted");
+        return Fail(Code::kCorrupt, "answer to ", verb, ": ", output.size(), " bytes, ",
+                    (is_one ? "a record of " : "records of "), sizeof(Record), " wanted");
       }
       if constexpr (kIsList<Member>) {
         member = CopyRecords<Record>(output);
@@ -346,18 +353,21 @@ Result<Reply> ReadReply(std::string_view verb, const Completion& completion,
   return reply;
 }
 
-// What is remembered of a request that was applied, for its answer when it is sent again.
+// The stored result of an applied request, from which the daemon answers a retry of the request.
 struct Remembered {
-  SequenceHandle sequence = SequenceHandle::kNone;  // the first that it made, or that it changed
-  std::uint32_t cells = 0;                          // as the verb counts them
-  std::uint32_t replayed = 0;
-  std::span<const SequenceHandle> made{};  // of the sequences that it made, those that are left
-  TokenId start_token = -1;                // of the model's decoder
+  // The first sequence that the request created, or the sequence that it changed.
+  SequenceHandle sequence = SequenceHandle::kNone;
+  std::uint32_t cells = 0;     // the cell count of the verb's answer
+  std::uint32_t replayed = 0;  // number of tokens that were replayed
+  // Sequences that the request created and that still exist.
+  std::span<const SequenceHandle> made{};
+  // The start token of the model's decoder; -1: the model has no start token.
+  TokenId start_token = -1;
 };
 
-// ------------------------------------------------------------------- replies of more than one verb
+// ----------------------------------------------------------------- replies of more than one verb
 
-// The answer says that it was done.
+// An answer without values: the request was executed.
 struct NoReply {
   template <class Args>
   static Result<NoReply> Again(const Args&, const Remembered&) {
@@ -382,10 +392,10 @@ struct OneReply {
   static constexpr auto Output() { return &OneReply::record; }
 };
 
-// A sequence that a verb made from another one.
+// The reply of a verb that forks one sequence.
 struct ForkedReply {
   SequenceHandle sequence = SequenceHandle::kNone;
-  std::uint64_t nanoseconds = 0;  // spent in the engine
+  std::uint64_t nanoseconds = 0;  // time spent in the engine
   std::uint64_t cells = 0;
   static constexpr auto Slots() {
     return std::tuple{Made(&ForkedReply::sequence),

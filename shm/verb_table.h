@@ -1,11 +1,11 @@
-// The table of verbs: one row for each, from which dispatch, validation, permissions, answers to
-// requests that are sent again, names and tests come.
+// The table of verbs, one row per verb. Dispatch, validation, permissions, retries, names and tests
+// are derived from this table.
 //
-// A new verb is: its types of arguments and reply (a header verbs_*.h), its number and its row here,
-// and a handler, an overload of Service::Do for the type of its arguments. A row without a handler
-// does not compile.
+// To add a verb: define its argument and reply types (in a verbs_*.h header), add the verb's number
+// and row to this file, and write a handler, an overload of Service::Do for the argument type. A
+// row without a handler does not compile.
 //
-// Numbers are sent: append only.
+// The numbers of verbs are sent on the wire, so new verbs are only added at the end.
 #pragma once
 
 #include <array>
@@ -16,6 +16,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/name.h"
 #include "shm/verb_slots.h"
 #include "shm/verbs_computing.h"
 #include "shm/verbs_daemon.h"
@@ -77,7 +78,7 @@ enum class Verb : std::uint16_t {
   kLog = 43,
 };
 
-// What a payload is; parsers are in shm/payload_codec.h.
+// The kind of a payload. The parsers of payloads are in shm/payload_codec.h.
 enum class PayloadKind : std::uint8_t {
   kNone,
   kBytes,
@@ -93,12 +94,13 @@ enum class PayloadKind : std::uint8_t {
 struct PayloadRule {
   PayloadKind kind = PayloadKind::kNone;
   std::uint32_t bytes_min = 0;
-  std::uint32_t bytes_max = 0;    // beside tokens
-  std::uint32_t unit = 1;         // its bytes are a multiple
-  bool has_tokens = false;        // as many as the pool has cells
-  Access access = Access::kNone;  // to what the name names
+  std::uint32_t bytes_max = 0;  // largest number of bytes, not counting the bytes of tokens
+  std::uint32_t unit = 1;       // the number of the payload's bytes is a multiple of `unit`
+  bool has_tokens = false;  // the payload also holds tokens, at most as many as the pool has cells
+  // Access that the caller needs to the object that the payload names.
+  Access access = Access::kNone;
 
-  // With at most that many tokens.
+  // Returns the largest payload with at most `tokens_max` tokens.
   constexpr std::uint64_t BytesMax(std::uint64_t tokens_max) const {
     if (!has_tokens) return bytes_max;
     constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
@@ -108,44 +110,47 @@ struct PayloadRule {
   }
 };
 
-// Who may use a verb at all.
+// Which callers may use a verb.
 enum class CallerRule : std::uint8_t { kAnyUid, kDaemonsUid };
 
-// How a request is answered that is sent again, as it may have been applied.
+// How the daemon answers a retried request, which may have been applied before.
 enum class Resend : std::uint8_t {
-  kRepeat,   // it changes nothing: done again
-  kReply,    // Reply::Again, of what its commit remembers
-  kHandler,  // remembered too; the handler looks itself, where an earlier attempt may be at work
-  kResume,   // goes on behind the tokens that it has committed
+  kRepeat,   // the daemon executes the retry again, because the verb changes nothing
+  kReply,    // Reply::Again builds the answer from the result that the request's commit stored
+  kHandler,  // kReply's rule; in addition, the handler checks whether an earlier attempt still runs
+  kResume,   // the retry continues after the tokens that the request has committed
 };
 
-// Sequences that an attempt may have made before its request was applied.
+// The role of the sequences that an attempt creates before its request is applied.
 enum class Parts : std::uint8_t {
-  kNone,
-  kAnswer,   // dropped, unless the request was applied: then they are its answer
-  kScratch,  // dropped
+  kNone,  // an attempt creates no sequences
+  // The created sequences are the answer if the request was applied; otherwise a retry drops them.
+  kAnswer,
+  kScratch,  // the created sequences are temporary; a retry drops them
 };
 
-// What a request that is sent again says that it has of the answer (Submission::received).
+// The unit in which Submission::received counts the part of the answer that the client has
+// received.
 enum class Received : std::uint8_t { kNothing, kRows, kTokens };
 
 struct VerbRow {
   Verb verb{};
-  std::string_view name{};  // stable: in logs and errors
-  std::uint16_t flags = 0;  // SubmissionFlags that it takes beside kFlagRetry
+  std::string_view name{};  // name of the verb in logs and errors, which never changes
+  std::uint16_t flags = 0;  // the SubmissionFlags that the verb accepts, without kFlagRetry
   PayloadRule payload{};
   CallerRule caller = CallerRule::kAnyUid;
   Resend resend = Resend::kRepeat;
   Parts parts = Parts::kNone;
   Received received = Received::kNothing;
-  // Of the type of its arguments.
+  // The rules of the argument type's slots.
   std::array<SlotRule, kArgumentSlots> slots{};
 
   constexpr const SlotRule& slot(ArgumentSlot which) const {
     return slots[static_cast<std::size_t>(which)];
   }
-  // Whether a session's window remembers it once it is applied; at most layout::kAppliedMax such
-  // requests are in flight at once.
+  // Returns whether the session records the request after the request is applied
+  // (layout::SessionRecord::applied). At most layout::kAppliedMax requests that are recorded may be
+  // in flight at once.
   constexpr bool is_remembered() const {
     return resend == Resend::kReply || resend == Resend::kHandler;
   }
@@ -166,8 +171,7 @@ consteval TypedRow<Args, Reply> Row(VerbRow row) {
 inline constexpr PayloadRule kTokensPayload = {
     .kind = PayloadKind::kTokens, .bytes_min = 4, .unit = 4, .has_tokens = true};
 constexpr PayloadRule NamePayload(PayloadKind kind, Access access, std::uint32_t bytes_min = 1) {
-  return {
-      .kind = kind, .bytes_min = bytes_min, .bytes_max = layout::kNameBytesMax, .access = access};
+  return {.kind = kind, .bytes_min = bytes_min, .bytes_max = kNameMax, .access = access};
 }
 inline constexpr std::uint16_t kPromptFlags = kFlagForce | kFlagProgress | kFlagNoPrefix;
 
@@ -316,7 +320,7 @@ using VerbTable = std::remove_cv_t<decltype(kVerbTable)>;
 
 inline constexpr std::uint16_t kVerbLast = std::tuple_size_v<VerbTable>;
 
-// The rows without their types; the verb of number n is at n - 1.
+// The rows of all verbs without the types of arguments and replies. Verb n has index n - 1.
 inline constexpr std::array<VerbRow, kVerbLast> kVerbRows = std::apply(
     [](const auto&... row) { return std::array<VerbRow, kVerbLast>{row...}; }, kVerbTable);
 static_assert(
@@ -326,9 +330,9 @@ static_assert(
       }
       return true;
     }(),
-    "rows are in the order of their numbers, without a gap");
+    "rows must be in the order of their numbers, without a gap");
 
-// Null: no verb has that number.
+// Returns the row of verb `number`; null if no verb has this number.
 constexpr const VerbRow* FindVerb(std::uint16_t number) {
   return number >= 1 && number <= kVerbLast ? &kVerbRows[number - 1u] : nullptr;
 }
@@ -338,7 +342,7 @@ concept VerbArguments = []<class... Rows>(std::type_identity<std::tuple<Rows...>
   return (std::same_as<Args, typename Rows::Args> || ...);
 }(std::type_identity<VerbTable>{});
 
-// Row and reply of the verb that has these arguments.
+// The row and the reply type of the verb that has these arguments.
 template <VerbArguments Args>
 inline constexpr std::size_t kIndexOf = []<class... Rows>(std::type_identity<std::tuple<Rows...>>) {
   std::size_t index = 0;

@@ -1,5 +1,5 @@
-// Arguments and replies of the verbs that compute, and of what ends them. Answers of decode and
-// generate come in pieces.
+// Arguments and replies of the computing verbs and of cancel. The daemon answers decode and
+// generate requests in pieces.
 #pragma once
 
 #include "shm/prefix_reuse.h"
@@ -9,10 +9,10 @@ namespace kvd::wire {
 
 enum class LogitsWanted : std::int64_t { kNone = 0, kLast = 1, kAll = 2 };
 
-// Payload: the tokens. kFlagNoPrefix.
+// The payload is the tokens to append. Flag: kFlagNoPrefix.
 struct DecodeArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
-  Pos pos{};  // of the first token; must be the sequence's next
+  Pos pos{};  // position of the first token; must be the sequence's next position
   LogitsWanted logits = LogitsWanted::kNone;
   static constexpr auto Slots() {
     return std::tuple{Handle("sequence", &DecodeArgs::sequence, Access::kEdit),
@@ -20,12 +20,13 @@ struct DecodeArgs {
                       Number("logits", &DecodeArgs::logits, ArgumentSlot::kArgument, 0, 2)};
   }
 };
-// Of each piece. Output: f32 logits[rows][vocab], read where it lies.
+// The reply of one piece of a decode. The output of a DecodeReply is f32 logits[rows][vocab], which
+// the client reads in place.
 struct DecodeReply {
   SequenceHandle sequence = SequenceHandle::kNone;
-  std::uint64_t cells = 0;      // computed by now
-  std::uint64_t row_first = 0;  // of the rows wanted, the piece's first
-  std::int64_t reuse = 0;       // PackReuse
+  std::uint64_t cells = 0;      // number of tokens of the request decoded so far
+  std::uint64_t row_first = 0;  // index of the piece's first row among the requested rows
+  std::int64_t reuse = 0;       // the prompt's PrefixReuse as a number (PackReuse)
   static constexpr auto Slots() {
     return std::tuple{At(ReplySlot::kSequence, &DecodeReply::sequence),
                       At(ReplySlot::kValue0, &DecodeReply::cells),
@@ -34,36 +35,38 @@ struct DecodeReply {
   }
 };
 
-// Payload: GenerateParams and its lists (shm/wire_generate.h), pieces: GeneratePiece. kFlagNoPrefix.
+// The payload is a GenerateParams and its lists (shm/wire_generate.h). The pieces of the answer are
+// GeneratePiece. Flag: kFlagNoPrefix.
 struct GenerateArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
-  std::optional<Pos> pos{};  // of the first token; none: the sequence's next
+  std::optional<Pos> pos{};  // position of the first token; nullopt: the sequence's next position
   static constexpr auto Slots() {
     return std::tuple{Handle("sequence", &GenerateArgs::sequence, Access::kEdit),
                       Position("pos", &GenerateArgs::pos, -1)};
   }
 };
 
+// Cancels a request of the same session; that request ends with kCancelled.
 struct CancelArgs {
-  RequestId request{};  // of this session; ends kCancelled
+  RequestId request{};
   static constexpr auto Slots() {
     return std::tuple{
         Number("request", &CancelArgs::request, ArgumentSlot::kArgument, kInt64Min, kInt64Max)};
   }
 };
 struct CancelReply {
-  bool was_found = false;
+  bool was_found = false;  // true: the request that was to be cancelled was in flight
   static constexpr auto Slots() {
     return std::tuple{At(ReplySlot::kValue0, &CancelReply::was_found)};
   }
 };
 
-// Payload: the tokens of a text. kFlagNormalize: rows of length 1.
+// The payload is the tokens of a text. kFlagNormalize scales each row of the embedding to length 1.
 struct EmbedArgs {};
 struct EmbedReply {
   std::uint64_t rows = 0;
   std::uint64_t width = 0;
-  std::vector<float> values{};  // [rows, width]
+  std::vector<float> values{};  // the embedding, [rows, width]
   static constexpr auto Slots() {
     return std::tuple{At(ReplySlot::kValue0, &EmbedReply::rows),
                       At(ReplySlot::kValue1, &EmbedReply::width)};
@@ -71,17 +74,18 @@ struct EmbedReply {
   static constexpr auto Output() { return &EmbedReply::values; }
 };
 
-// Payload: the tokens of the text that the sequence's decoder attends to.
+// The payload is the tokens of the text that the sequence's decoder attends to.
 struct EncodeArgs {
-  SequenceHandle sequence = SequenceHandle::kNone;  // without cells
+  SequenceHandle sequence = SequenceHandle::kNone;  // handle of a sequence that has no cells
   static constexpr auto Slots() {
     return std::tuple{Handle("sequence", &EncodeArgs::sequence, Access::kEdit)};
   }
 };
 struct EncodeReply {
   SequenceHandle sequence = SequenceHandle::kNone;
-  std::uint64_t tokens = 0;              // read
-  std::optional<TokenId> start_token{};  // that decoding starts with, where the model names one
+  std::uint64_t tokens = 0;  // number of encoded tokens
+  // The token with which decoding starts, if the model names such a token.
+  std::optional<TokenId> start_token{};
   static constexpr auto Slots() {
     return std::tuple{At(ReplySlot::kSequence, &EncodeReply::sequence),
                       At(ReplySlot::kValue0, &EncodeReply::tokens),

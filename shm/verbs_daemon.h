@@ -2,56 +2,64 @@
 #pragma once
 
 #include "shm/prefix_reuse.h"
-#include "shm/step_parts.h"
+#include "shm/step_phases.h"
 #include "shm/verb_slots.h"
 
 namespace kvd::wire {
 
 inline constexpr std::uint32_t kPingBytesMax = 4096;
 
-// Payload: any bytes; the reply has the same.
+// The payload of a ping is any bytes; the reply returns the same bytes.
 struct PingArgs {};
 struct PingReply {
   std::vector<std::byte> bytes;
   static constexpr auto Output() { return &PingReply::bytes; }
 };
 
-// The prompt cache on disk. All zero: there is none. Numbers since the start of the daemon, but for
-// the entries.
+// The state of the prompt cache on disk; all fields are zero if the daemon has no prompt cache.
+// Counters count from the daemon's start; the numbers of entries and bytes and the rates are
+// present values.
 struct CacheReply {
-  std::uint64_t entries;      // of this model and configuration
-  std::uint64_t entry_bytes;  // of those
-  std::uint64_t bytes_max;    // of all entries of the directory
-  std::uint64_t loads;        // entries read
+  // Number of entries of this model and configuration in the prompt cache.
+  std::uint64_t entries;
+  std::uint64_t entry_bytes;  // bytes of the entries of this model and configuration
+  std::uint64_t bytes_max;    // limit of the bytes of all entries in the prompt cache's directory
+  std::uint64_t loads;        // number of entries read
   std::uint64_t loaded_bytes;
   std::uint64_t loaded_tokens;
-  std::uint64_t loads_not_worth_it;  // computing was expected to be faster
-  std::uint64_t loads_failed;        // no room, cancelled, damaged, gone
-  std::uint64_t spills;              // entries written
+  // Number of entries not read because computing was expected to be faster.
+  std::uint64_t loads_not_worth_it;
+  // Number of loads that failed: no room, cancelled, entry damaged or missing.
+  std::uint64_t loads_failed;
+  std::uint64_t spills;  // number of entries written
   std::uint64_t spilled_bytes;
-  std::uint64_t spills_missed;  // the sequence had to go, or was taken, before it was written
-  std::uint64_t spills_failed;  // the disk refused, or the owner has no room
+  // Number of entries not written because the sequence was evicted or reused before the write.
+  std::uint64_t spills_missed;
+  // Number of entries not written because a write failed or the owner's limit was reached.
+  std::uint64_t spills_failed;
   std::uint64_t spills_waiting;
-  std::uint64_t entries_dropped;        // damaged
-  std::uint64_t entries_removed;        // for others, by this daemon
-  std::uint64_t load_bytes_per_s;       // as measured lately; 0: not yet
-  std::uint64_t computed_tokens_per_s;  // of prompts, as measured lately; 0: not yet
+  std::uint64_t entries_dropped;        // number of entries removed because they were damaged
+  std::uint64_t entries_removed;        // number of entries that this daemon removed to make room
+  std::uint64_t load_bytes_per_s;       // bytes per second of recent loads; 0: not measured
+  std::uint64_t computed_tokens_per_s;  // prompt tokens per second of recent steps; 0: not measured
   std::uint32_t is_on;
   std::uint32_t reserved;
 };
 static_assert(sizeof(CacheReply) == 144 && std::is_standard_layout_v<CacheReply>);
 
-// Times of one kind of step, by StepPart (shm/step_parts.h).
+// The measured times of one kind of step. `ns` is indexed by StepPhase (shm/step_phases.h).
 struct StepTimesRecord {
   std::uint64_t steps;
   std::uint64_t tokens;
-  std::uint64_t ns[16];  // kStepParts of them are used
+  // Nanoseconds of each phase; only the first kStepPhases elements are used.
+  std::uint64_t ns[15];
+  std::uint64_t expert_bytes;  // bytes of the weights of chosen experts that the steps read
 };
-static_assert(kStepParts <= 16);
+static_assert(kStepPhases <= 15);
 
 struct ProfileReply {
-  StepTimesRecord decode;   // steps of one token for each sequence
-  StepTimesRecord prompts;  // all others
+  StepTimesRecord decode;   // times of the steps with one token for each sequence
+  StepTimesRecord prompts;  // times of all other steps
 };
 static_assert(sizeof(ProfileReply) == 2 * 18 * 8);
 
@@ -64,15 +72,15 @@ struct InfoReply {
   char version[16];
   std::uint64_t weight_bytes;
   std::uint64_t pool_cells;
-  std::uint64_t free_cells;  // in free blocks
+  std::uint64_t free_cells;  // number of cells in free blocks
   std::uint64_t reclaimable_cells;
   std::uint64_t live_cells;
-  std::uint64_t cell_bytes;  // K and V of one token in all layers
+  std::uint64_t cell_bytes;  // bytes of K and V of one token in all layers
   std::uint64_t pool_reserved_bytes;
   std::uint64_t resident_anonymous_bytes;
   std::uint64_t resident_shared_bytes;
   std::uint64_t resident_file_bytes;
-  std::uint64_t tokens_computed;  // since start
+  std::uint64_t tokens_computed;  // number of tokens computed since the daemon's start
   std::uint64_t tokens_sampled;
   std::uint64_t steps;
   std::uint64_t uptime_ms;
@@ -84,37 +92,42 @@ struct InfoReply {
   std::uint32_t sequence_capacity;
   std::uint32_t sessions;
   std::uint32_t threads;
-  std::uint32_t descriptors;  // open in the daemon
+  std::uint32_t descriptors;  // number of open descriptors of the daemon
   std::uint32_t mappings;
   std::uint32_t deterministic;
   std::uint32_t pid;
   std::uint32_t has_tokenizer;
-  std::int32_t bos_token;  // -1: none
+  std::int32_t bos_token;  // -1: the model has no such token
   std::int32_t eos_token;
   std::uint32_t adds_bos;
-  std::uint64_t state_bytes;  // recurrent state of one sequence; 0: the model has none
+  // Bytes of one sequence's recurrent state; 0: the model has no recurrent state.
+  std::uint64_t state_bytes;
   std::uint32_t state_slots;
   std::uint32_t free_state_slots;
-  std::uint32_t checkpoint_slots;  // of those in use, held by checkpoints
-  std::uint32_t wants_encode;      // 1: a sequence starts with kEncode
-  // Prefix sharing, since start.
-  std::uint64_t prefix_prompts;                        // that could have been shared
-  std::uint64_t prefix_hits;                           // of those, a part was
-  std::uint64_t prefix_tokens_reused[kPrefixOrigins];  // by PrefixOrigin
-  std::uint64_t prefix_evictions;                      // retained sequences that made room
-  std::uint64_t prefix_tokens_evicted;                 // that nothing else held
-  std::uint32_t sequences_retained;                    // that may be evicted
-  std::uint32_t reserved;
+  std::uint32_t checkpoint_slots;  // number of state slots that hold checkpoints
+  std::uint32_t wants_encode;      // 1: a sequence's first request must be kEncode
+  // The next five members count prefix sharing since the daemon's start.
+  std::uint64_t prefix_prompts;  // number of prompts for which sharing was allowed
+  std::uint64_t prefix_hits;     // number of prompts that shared a prefix
+  // Reused tokens of prompts, indexed by PrefixOrigin.
+  std::uint64_t prefix_tokens_reused[kPrefixOrigins];
+  std::uint64_t prefix_evictions;       // evicted retained sequences
+  std::uint64_t prefix_tokens_evicted;  // tokens of evicted sequences that no other sequence held
+  std::uint32_t sequences_retained;     // retained sequences that may be evicted
+  // Pages that the daemon's threads have waited for while they were read from disk; at most
+  // UINT32_MAX.
+  std::uint32_t major_faults;
 };
 static_assert(sizeof(InfoReply) == 424 && std::is_standard_layout_v<InfoReply>);
 
 struct DefragReply {
   std::uint64_t cells_moved;
-  std::uint64_t cells_settled;  // re-rotated: their sequences have no shifts any more
+  // Number of cells whose shifted keys were rewritten at their positions.
+  std::uint64_t cells_settled;
   std::uint64_t blocks_freed;
-  std::uint64_t bytes_returned;  // to the system
+  std::uint64_t bytes_returned;  // number of bytes returned to the operating system
   std::uint64_t packing_ns;
-  std::uint64_t returning_ns;  // what giving bytes back took; no part of packing_ns
+  std::uint64_t returning_ns;  // time spent on returning bytes; not part of packing_ns
   std::uint64_t settling_ns;
   std::uint32_t sequences_settled;
   std::uint32_t reserved;
@@ -123,9 +136,10 @@ static_assert(sizeof(DefragReply) == 64 && std::is_standard_layout_v<DefragReply
 
 struct InfoArgs {};
 struct CacheArgs {};
-// Where the time of steps went since the daemon started.
+// Asks for the times that the phases of steps have taken since the daemon's start.
 struct ProfileArgs {};
-// Between the steps of others; kBusy while another one is asked for.
+// Defragments the pool between the steps of other requests. Errors: kBusy while another defrag is
+// in flight.
 struct DefragArgs {};
 
 }  // namespace kvd::wire

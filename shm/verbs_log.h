@@ -1,4 +1,4 @@
-// Arguments and reply of the verb that tells what a sequence was forked from and how it was edited.
+// Arguments and reply of the verb that reports a sequence's ancestry and edits.
 #pragma once
 
 #include "shm/segment_layout.h"
@@ -6,7 +6,7 @@
 
 namespace kvd::wire {
 
-inline constexpr std::size_t kLogSequencesMax = 64;  // of one chain
+inline constexpr std::size_t kLogSequencesMax = 64;  // largest number of records in one reply
 
 struct LogArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
@@ -15,19 +15,23 @@ struct LogArgs {
   }
 };
 
-// The reply: the sequence, then its parent, the parent's parent and so on, while they exist and the
-// caller may read them.
+// One record of the log reply. The reply has a record for the sequence, for its parent, for the
+// parent's parent and so on, up to the first sequence that no longer exists or that the caller may
+// not read.
 struct LogRecord {
   std::uint64_t sequence;
-  // What it was forked from; 0: nothing. Of another uid's sequence: only if the caller may read it.
+  // Handle of the sequence from which this sequence was forked; 0: this sequence is no fork, or its
+  // parent belongs to another uid and the caller may not read the parent.
   std::uint64_t parent;
   std::uint64_t created_unix_ms;
-  std::uint32_t parent_cells;  // that the fork began with
+  std::uint32_t parent_cells;  // number of cells taken from the parent
   std::uint32_t owner_uid;
   std::uint32_t cell_count;
-  std::uint32_t
-      edit_count;  // so far; the last min(edit_count, kEditsKept) follow, the oldest first
-  layout::EditRecord edits[layout::kEditsKept];  // `verb` is a wire::Verb; 0: no request's
+  // The number of edits of the sequence. `edits` holds the last min(edit_count, kEditsKept) edits,
+  // oldest first.
+  std::uint32_t edit_count;
+  // EditRecord::verb is a wire::Verb; 0: the edit was not made by a request.
+  layout::EditRecord edits[layout::kEditsKept];
 };
 static_assert(sizeof(LogRecord) == 808 && std::is_standard_layout_v<LogRecord>);
 

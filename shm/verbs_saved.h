@@ -1,5 +1,5 @@
-// Arguments and replies of the verbs on saved states: kUnsupported where the daemon has no --store.
-// The payload of those that name a file is the name.
+// Arguments and replies of the verbs on saved states. The verbs on saved states return kUnsupported
+// if the daemon has no --store. If a verb names a saved state, its payload is the name.
 #pragma once
 
 #include "shm/verb_slots.h"
@@ -8,39 +8,39 @@ namespace kvd::wire {
 
 enum SaveBits : std::int64_t {
   kSaveNoLogits = 1 << 0,
-  kSaveTokensOnly = 1 << 1,  // no cells, states and logits
-  kSaveUnpacked = 1 << 2,    // larger and faster
-  kSaveQ8Rows = 1 << 3,      // K and V as q8_0
-  kSaveSizeOnly = 1 << 4,    // nothing is saved; no name is given
+  kSaveTokensOnly = 1 << 1,  // the saved state has no cells, recurrent states and logits
+  kSaveUnpacked = 1 << 2,    // the sections of the saved state are not packed: larger and faster
+  kSaveQ8Rows = 1 << 3,      // the saved state stores K and V as q8_0
+  kSaveSizeOnly = 1 << 4,    // the request reports the sizes and saves no state; the name is empty
 };
 inline constexpr std::int64_t kSaveBitsAll = (1 << 5) - 1;
 
 enum LoadedFlags : std::uint32_t {
-  kLoadedConverted = 1u << 0,  // to the pool's types, which are other ones
-  kLoadedSampler = 1u << 1,    // with the sampler of its last generation
+  kLoadedConverted = 1u << 0,  // the rows were converted to the pool's types
+  kLoadedSampler = 1u << 1,    // the sampler of the last generation was loaded
 };
 struct LoadedEntry {
   std::uint64_t handle;
-  std::uint32_t cell_count;   // 0 where tokens alone were saved
-  std::uint32_t token_count;  // to be decoded; 0 where cells were saved
-  std::uint64_t raw_bytes;    // of what was saved, not packed
+  std::uint32_t cell_count;   // number of loaded cells; 0 if only tokens were saved
+  std::uint32_t token_count;  // number of tokens that must be decoded; 0 if cells were saved
+  std::uint64_t raw_bytes;    // size of the saved data without packing
   std::uint32_t flags;        // LoadedFlags
   std::uint32_t reserved;
-  char k_type[8];  // that were saved
+  char k_type[8];  // element types of the saved rows
   char v_type[8];
 };
 static_assert(sizeof(LoadedEntry) == 48 && std::is_standard_layout_v<LoadedEntry>);
 
 enum SavedFlags : std::uint32_t {
   kSavedThisModel = 1u << 0,
-  kSavedDamaged = 1u << 1,  // nothing else is known
+  kSavedDamaged = 1u << 1,  // the file is damaged; its content is unknown
   kSavedTokensOnly = 1u << 2,
   kSavedLogits = 1u << 3,
 };
 struct SavedEntry {
   char name[layout::kNameBytesMax];
   std::uint64_t file_bytes;
-  std::uint64_t raw_bytes;  // not packed
+  std::uint64_t raw_bytes;  // size without packing
   std::uint64_t cell_count;
   std::uint64_t age_ms;
   std::uint32_t sequence_count;
@@ -51,7 +51,8 @@ struct SavedEntry {
 };
 static_assert(sizeof(SavedEntry) == 152 && std::is_standard_layout_v<SavedEntry>);
 
-// kFlagForce: replaces that name. Others go on meanwhile, also with the sequence.
+// Saves a sequence. kFlagForce: replaces a file of that name. Other requests continue during the
+// save, also on the same sequence.
 struct SaveArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   std::int64_t bits = 0;  // SaveBits
@@ -60,7 +61,8 @@ struct SaveArgs {
                       Number("bits", &SaveArgs::bits, ArgumentSlot::kArgument, 0, kSaveBitsAll)};
   }
 };
-// The same of all of the session's sequences, by handle.
+// Saves all sequences of the session, ordered by handle. Flags and bits have the meaning of
+// SaveArgs.
 struct SaveAllArgs {
   std::int64_t bits = 0;  // SaveBits
   static constexpr auto Slots() {
@@ -68,8 +70,8 @@ struct SaveAllArgs {
   }
 };
 struct SaveReply {
-  std::uint64_t file_bytes = 0;      // 0 with kSaveSizeOnly
-  std::uint64_t unpacked_bytes = 0;  // of a file in which nothing is packed
+  std::uint64_t file_bytes = 0;      // size of the written file; 0 with kSaveSizeOnly
+  std::uint64_t unpacked_bytes = 0;  // size of the file if nothing is packed
   std::uint64_t cells = 0;
   static constexpr auto Slots() {
     return std::tuple{At(ReplySlot::kValue0, &SaveReply::file_bytes),
@@ -78,12 +80,13 @@ struct SaveReply {
   }
 };
 
-// Makes sequences of this session, all or none.
+// A load creates the saved sequences in this session. If a load fails, it creates no sequence.
 struct LoadArgs {};
 struct LoadReply {
   SequenceHandle first = SequenceHandle::kNone;
-  std::int64_t count = 0;  // sequences
-  // LoadedEntry[count] | i32 tokens of those of which tokens alone were saved, to be decoded.
+  std::int64_t count = 0;  // number of loaded sequences
+  // LoadedEntry[count], followed by i32 tokens: the tokens to decode of the sequences that were
+  // saved as tokens only.
   std::vector<std::byte> entries{};
   static constexpr auto Slots() {
     return std::tuple{At(ReplySlot::kSequence, &LoadReply::first),
@@ -92,7 +95,7 @@ struct LoadReply {
   static constexpr auto Output() { return &LoadReply::entries; }
 };
 
-// Those of the uid, in pieces.
+// Lists the saved states of the caller's uid; the answer comes in pieces.
 struct SavedArgs {};
 
 struct RemoveSavedArgs {};

@@ -9,7 +9,7 @@ struct SequenceEntry {
   std::uint64_t handle;
   std::uint64_t session;
   std::uint32_t owner_uid;
-  std::uint32_t owner_pid;  // 0 when unknown
+  std::uint32_t owner_pid;  // process that owns the sequence; 0: unknown
   std::uint32_t flags;      // layout::SequenceFlags
   std::uint32_t cell_count;
   std::uint32_t shared_cells;
@@ -23,7 +23,7 @@ struct SequenceEntry {
 static_assert(sizeof(SequenceEntry) == 64);
 
 struct CreateArgs {
-  std::uint64_t cache_salt = 0;  // of its namespace; 0: the session's
+  std::uint64_t cache_salt = 0;  // salt of the sequence's namespace; 0: the session's salt
   static constexpr auto Slots() {
     return std::tuple{Number("cache_salt", &CreateArgs::cache_salt, ArgumentSlot::kArgument,
                              kInt64Min, kInt64Max)};
@@ -39,8 +39,9 @@ struct CreateReply {
 
 struct ForkArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
-  std::optional<std::uint32_t> cells{};  // its first; none: all
-  std::uint32_t count = 1;               // forks
+  // Number of first cells that the forks share; nullopt: all cells.
+  std::optional<std::uint32_t> cells{};
+  std::uint32_t count = 1;  // number of forks
   static constexpr auto Slots() {
     return std::tuple{
         Handle("sequence", &ForkArgs::sequence, Access::kRead),
@@ -50,9 +51,10 @@ struct ForkArgs {
 };
 struct ForkReply {
   SequenceHandle first = SequenceHandle::kNone;
-  std::uint64_t nanoseconds = 0;  // spent in the engine
-  std::uint64_t cells = 0;        // in each
-  std::uint64_t replayed = 0;     // tokens: recurrent models, where no checkpoint is at that cell
+  std::uint64_t nanoseconds = 0;  // time spent in the engine
+  std::uint64_t cells = 0;        // number of cells of each fork
+  // Number of tokens replayed, if a recurrent model has no checkpoint after `cells` cells.
+  std::uint64_t replayed = 0;
   std::vector<SequenceHandle> handles{};
   static constexpr auto Slots() {
     return std::tuple{Made(&ForkReply::first), At(ReplySlot::kValue0, &ForkReply::nanoseconds),
@@ -62,9 +64,8 @@ struct ForkReply {
   static constexpr auto Output() { return &ForkReply::handles; }
   static Result<ForkReply> Again(const ForkArgs& args, const Remembered& done) {
     if (done.made.size() != args.count) {
-      return Fail(Code::kConflict, "fork: the request was applied, and of its " +
-                                       std::to_string(args.count) + " forks " +
-                                       std::to_string(done.made.size()) + " are left");
+      return Fail(Code::kConflict, "fork: the request was applied; of ", args.count, " forks, ",
+                  done.made.size(), " are left");
     }
     return ForkReply{.first = done.made.front(),
                      .cells = args.cells.value_or(done.cells),
@@ -73,17 +74,18 @@ struct ForkReply {
   }
 };
 
-struct DropArgs {  // kFlagForce: another session's of the same uid
+// kFlagForce: also drops a sequence of another session of the same uid.
+struct DropArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   static constexpr auto Slots() {
     return std::tuple{Handle("sequence", &DropArgs::sequence, Access::kChange)};
   }
 };
 
-// What an edit did.
+// The result of an edit.
 struct EditReply {
-  std::uint64_t cells = 0;     // copied or removed
-  std::uint64_t replayed = 0;  // tokens that a recurrent model computed again to arrive there
+  std::uint64_t cells = 0;     // number of cells copied or removed
+  std::uint64_t replayed = 0;  // number of tokens that a recurrent model replayed for the edit
   static constexpr auto Slots() {
     return std::tuple{At(ReplySlot::kValue0, &EditReply::cells),
                       At(ReplySlot::kValue1, &EditReply::replayed)};
@@ -115,7 +117,8 @@ struct RemoveRangeArgs {
   }
 };
 
-struct KeepArgs {  // drops the session's others
+// Drops all sequences of the session except `sequence`.
+struct KeepArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   static constexpr auto Slots() {
     return std::tuple{Handle("sequence", &KeepArgs::sequence, Access::kOwn)};
@@ -152,7 +155,7 @@ struct DivideArgs {
 };
 struct DivideReply {
   SequenceHandle sequence = SequenceHandle::kNone;
-  std::uint64_t cells = 0;  // rewritten
+  std::uint64_t cells = 0;  // number of rewritten cells
   static constexpr auto Slots() {
     return std::tuple{At(ReplySlot::kSequence, &DivideReply::sequence),
                       At(ReplySlot::kValue0, &DivideReply::cells)};
@@ -186,7 +189,7 @@ static_assert(sizeof(TokenAndPosition) == 8);
 struct ReadTokensArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   std::int32_t first_cell = 0;
-  std::optional<std::uint32_t> count{};  // cells; none: to the end
+  std::optional<std::uint32_t> count{};  // number of cells; nullopt: all cells from first_cell on
   static constexpr auto Slots() {
     return std::tuple{
         Handle("sequence", &ReadTokensArgs::sequence, Access::kRead),
@@ -197,7 +200,7 @@ struct ReadTokensArgs {
 struct ReadTokensReply {
   SequenceHandle sequence = SequenceHandle::kNone;
   std::uint64_t count = 0;
-  std::vector<TokenAndPosition> cells{};  // in pieces
+  std::vector<TokenAndPosition> cells{};  // the tokens and positions, sent in pieces
   static constexpr auto Slots() {
     return std::tuple{At(ReplySlot::kSequence, &ReadTokensReply::sequence),
                       At(ReplySlot::kValue0, &ReadTokensReply::count)};
@@ -205,10 +208,11 @@ struct ReadTokensReply {
   static constexpr auto Output() { return &ReadTokensReply::cells; }
 };
 
-// The sequences that the caller may see, in pieces.
+// Lists the sequences that the caller may see; the answer comes in pieces.
 struct ListArgs {};
 
-// Lets a sequence go as if its session had ended.
+// Releases a sequence as at the end of its session: the sequence is retained as prefix cache or
+// dropped.
 struct RetainArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   static constexpr auto Slots() {
@@ -217,7 +221,7 @@ struct RetainArgs {
 };
 struct RetainReply {
   SequenceHandle sequence = SequenceHandle::kNone;
-  bool stays = false;  // else it was dropped
+  bool stays = false;  // true: the sequence was retained; false: it was dropped
   static constexpr auto Slots() {
     return std::tuple{At(ReplySlot::kSequence, &RetainReply::sequence),
                       At(ReplySlot::kValue0, &RetainReply::stays)};
@@ -229,7 +233,8 @@ struct RetainReply {
 
 struct PinArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
-  bool is_pinned = false;  // never evicted; else like others
+  // True: the sequence is never evicted. False: the sequence may be evicted while it is retained.
+  bool is_pinned = false;
   static constexpr auto Slots() {
     return std::tuple{Handle("sequence", &PinArgs::sequence, Access::kChange),
                       Number("is_pinned", &PinArgs::is_pinned, ArgumentSlot::kArgument, 0, 1)};
@@ -245,7 +250,7 @@ struct PinReply {
   }
 };
 
-// Drops the uid's retained sequences. kFlagForce: pinned ones too.
+// Drops the retained sequences of the caller's uid. kFlagForce: also drops pinned ones.
 struct DropRetainedArgs {};
 struct DropRetainedReply {
   std::uint64_t count = 0;

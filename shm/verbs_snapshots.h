@@ -1,4 +1,5 @@
-// Arguments and replies of the verbs on snapshots. The payload of those that name one is the name.
+// Arguments and replies of the verbs on snapshots. If a verb names a snapshot, its payload is the
+// name.
 #pragma once
 
 #include "shm/verb_slots.h"
@@ -16,14 +17,16 @@ struct SnapshotEntry {
 };
 static_assert(sizeof(SnapshotEntry) == 96);
 
-struct PublishArgs {  // kFlagPublic; kFlagForce: replaces that name
+// Publishes a snapshot of the sequence. kFlagPublic: every uid may fork the snapshot. kFlagForce:
+// replaces an existing snapshot of the same name.
+struct PublishArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   static constexpr auto Slots() {
     return std::tuple{Handle("sequence", &PublishArgs::sequence, Access::kRead)};
   }
 };
 struct PublishReply {
-  SequenceHandle sequence = SequenceHandle::kNone;  // of the snapshot
+  SequenceHandle sequence = SequenceHandle::kNone;  // the snapshot's sequence
   std::uint64_t cells = 0;
   static constexpr auto Slots() {
     return std::tuple{Made(&PublishReply::sequence), At(ReplySlot::kValue1, &PublishReply::cells)};
@@ -35,10 +38,10 @@ struct PublishReply {
 
 struct UnpublishArgs {};
 
-// Forks the snapshot: ForkedReply.
+// Forks the snapshot. Reply: ForkedReply.
 struct AttachArgs {};
 
-// Those that the caller may see.
+// Lists the snapshots that the caller may see.
 struct SnapshotsArgs {};
 
 }  // namespace kvd::wire

@@ -1,5 +1,5 @@
-// Arguments and replies of the verbs that carry saved states between a client and the daemon, in
-// the form of state_form/state_layout.h.
+// Arguments and replies of the verbs that transfer saved states between a client and the daemon, in
+// the format of state_form/state_layout.h.
 #pragma once
 
 #include "shm/verb_slots.h"
@@ -7,16 +7,19 @@
 namespace kvd::wire {
 
 enum ExportStateFlags : std::uint32_t {
-  // The description of the model alone (state_form/state_model.h); no handles.
+  // The reply is only the description of the model (state_form/state_model.h); the request names no
+  // handles.
   kStateModel = 1u << 0,
-  kStateOutline = 1u << 1,  // without the bytes of rows, states and logits (StateParts::kOutline)
+  // The export omits the bytes of rows, states and logits (StateContent::kOutline).
+  kStateOutline = 1u << 1,
   kStateNoLogits = 1u << 2,
-  kStateNoCheckpoints = 1u << 3,  // of recurrent states the one behind the last cell alone
+  // Sends only the recurrent state after the last cell, and no checkpoints.
+  kStateNoCheckpoints = 1u << 3,
 };
 inline constexpr std::uint32_t kExportStateFlagsAll = (1u << 4) - 1;
 inline constexpr std::uint32_t kStateHandlesMax = 256;
 
-// Element types of K and V by their ggml numbers, or kPoolType: as in the pool.
+// Element types of K and V by their ggml numbers. kPoolType: the pool's type.
 inline constexpr std::uint8_t kPoolType = 255;
 struct ExportStateParams {
   std::uint32_t flags;  // ExportStateFlags
@@ -26,34 +29,37 @@ struct ExportStateParams {
 };
 static_assert(sizeof(ExportStateParams) == 8);
 
-// Payload: ExportStateParams, u64 handles[] (none: all of the session's that have cells).
+// The payload is an ExportStateParams and u64 handles[]. If the payload has no handles, all
+// sequences of the session that have cells are exported.
 struct ExportStateArgs {};
 struct ExportStateReply {
-  std::uint64_t whole_bytes = 0;   // of a state that is no outline; 0 with kStateModel
-  std::vector<std::byte> state{};  // in pieces
+  // Size of the complete state, also with kStateOutline; 0 with kStateModel.
+  std::uint64_t whole_bytes = 0;
+  std::vector<std::byte> state{};  // the saved state, sent in pieces
   static constexpr auto Slots() {
     return std::tuple{At(ReplySlot::kValue0, &ExportStateReply::whole_bytes)};
   }
   static constexpr auto Output() { return &ExportStateReply::state; }
 };
 
-// Payload: the next bytes of a saved state, kept for an import.
+// The payload is the next bytes of a saved state, which the daemon keeps for an import.
 struct UploadStateArgs {
-  std::uint64_t offset = 0;  // bytes of the state sent before; 0 starts anew
+  // Number of bytes of the saved state that were sent before; 0: start a new upload.
+  std::uint64_t offset = 0;
   static constexpr auto Slots() {
     return std::tuple{
         Number("offset", &UploadStateArgs::offset, ArgumentSlot::kArgument, 0, kInt64Max)};
   }
 };
 struct UploadStateReply {
-  std::uint64_t bytes = 0;  // kept
+  std::uint64_t bytes = 0;  // number of bytes of the upload received so far
   static constexpr auto Slots() {
     return std::tuple{At(ReplySlot::kValue0, &UploadStateReply::bytes)};
   }
 };
 
-// Makes sequences of the state that was sent, which is forgotten then, and replies as LoadArgs
-// does. None of their cells counts as computed by this model.
+// Creates the sequences of the uploaded state and discards the upload. The reply of ImportStateArgs
+// is the reply of LoadArgs. The created sequences have no pristine cells.
 struct ImportStateArgs {};
 
 }  // namespace kvd::wire

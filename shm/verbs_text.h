@@ -5,7 +5,7 @@
 
 namespace kvd::wire {
 
-// Payload: the text. kFlagAddSpecial, kFlagParseSpecial.
+// The payload is the text to tokenize. Flags: kFlagAddSpecial, kFlagParseSpecial.
 struct TokenizeArgs {};
 struct TokenizeReply {
   std::uint64_t count = 0;
@@ -16,21 +16,23 @@ struct TokenizeReply {
   static constexpr auto Output() { return &TokenizeReply::tokens; }
 };
 
-// Payload: the tokens. kFlagSpecial: special tokens are shown.
+// The payload is the tokens. With kFlagSpecial the text shows special tokens.
 struct DetokenizeArgs {};
 
-// Payload of kChat: records {ChatMessage, role bytes, content bytes}, unpadded, back to back.
+// The payload of kChat is a sequence of records {ChatMessage, role bytes, content bytes} without
+// padding.
 struct ChatMessage {
   std::uint32_t role_bytes;
   std::uint32_t content_bytes;
 };
 static_assert(sizeof(ChatMessage) == 8);
 
-// Payload: ChatMessage records. kFlagAddAssistant. The reply is text by the model's template, to be
-// tokenized with kFlagParseSpecial.
+// The payload is ChatMessage records. Flag: kFlagAddAssistant. The reply is the text that the
+// model's chat template makes of the messages; tokenize this text with kFlagParseSpecial.
 struct ChatArgs {};
 
-// The text of all its tokens, in pieces. kFlagSpecial: special tokens are shown.
+// Reads the text of all tokens of a sequence; the answer comes in pieces. With kFlagSpecial the
+// text shows special tokens.
 struct ReadTextArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   static constexpr auto Slots() {

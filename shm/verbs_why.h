@@ -1,4 +1,4 @@
-// Arguments and reply of the verb that tells what of a prompt could be reused.
+// Arguments and reply of the verb that explains how much of a prompt could be reused.
 #pragma once
 
 #include "shm/prefix_reuse.h"
@@ -6,29 +6,33 @@
 
 namespace kvd::wire {
 
-// Payload: the tokens of a prompt for an empty sequence of this session. What is told, and looked at,
-// is what such a prompt may take from: sequences of the uid and the session's salt, and snapshots
-// that the uid may see.
+// The payload is the tokens of a prompt for an empty sequence of this session. The reply considers
+// only sequences that such a prompt may reuse: those of the uid with the session's salt, and
+// snapshots that the uid may see.
 struct WhyArgs {};
 
 inline constexpr std::size_t kWhyTextBytes = 64;
 
 struct WhyRecord {
-  std::uint64_t source;   // what could be reused comes from it; 0: nothing could
-  std::uint64_t nearest;  // has the most tokens in common with the prompt; 0: none has any
+  std::uint64_t source;   // the sequence whose tokens could be reused; 0: none
+  std::uint64_t nearest;  // the sequence with the longest common prefix; 0: none
   std::uint32_t prompt_tokens;
-  std::uint32_t reused;   // tokens; all but the last at most, which is computed for its logits
-  std::uint32_t common;   // with the nearest
-  std::uint32_t on_disk;  // tokens that the prompt cache has, where it has more than `reused`
-  // The first that differ, behind `common` tokens. -1: the prompt, or the nearest, ends there.
+  // Number of reusable tokens of the prompt; the prompt's last token is never reused, because its
+  // logits are computed.
+  std::uint32_t reused;
+  std::uint32_t common;   // length of the common prefix with `nearest`
+  std::uint32_t on_disk;  // tokens of the prompt in the prompt cache, if more than `reused`; else 0
+  // The token of the prompt and the token of `nearest` after the `common` first tokens. -1: the
+  // prompt, or `nearest`, has no more tokens.
   std::int32_t prompt_token;
   std::int32_t cached_token;
   std::uint8_t origin;  // PrefixOrigin
-  std::uint8_t limit;   // PrefixLimit: why not more
+  std::uint8_t limit;   // PrefixLimit: the reason why no more tokens are reusable
   std::uint16_t reserved0;
   std::uint32_t reserved1;
-  // Their texts, zero terminated, cut at a character; bytes that are no character as <0xE2>. Empty
-  // without a tokenizer.
+  // Texts of prompt_token and cached_token, zero terminated, truncated at a character boundary.
+  // Invalid bytes of the texts appear as, for example, <0xE2>. Both texts are empty if the model
+  // has no tokenizer.
   char prompt_text[kWhyTextBytes];
   char cached_text[kWhyTextBytes];
 };

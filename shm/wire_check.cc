@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shm/utf8.h"
+#include "base/name.h"
+#include "base/utf8.h"
 #include "shm/verb_table.h"
 
 namespace kvd::wire {
 namespace {
 
 std::unexpected<Error> Bad(const std::string& field, std::string_view sentence) {
-  return Fail(Code::kInvalidArgument, field + ": " + std::string(sentence));
+  return Fail(Code::kInvalidArgument, field, ": ", sentence);
 }
 
 template <class Integer>
@@ -55,11 +56,12 @@ Status CheckPayload(const VerbRow& row, const Submission& submission,
   const std::uint32_t payload_bytes = submission.payload_bytes;
   const std::uint64_t payload_max = rule.BytesMax(limits.tokens_max);
   if (payload_bytes > payload_max && rule.has_tokens) {
-    // At least so many: its other parts may have their largest sizes.
+    // A lower bound of the payload's number of tokens; the bound is exact if the other parts of the
+    // payload have their largest sizes.
     const std::uint64_t tokens =
         (payload_bytes - rule.bytes_max + sizeof(TokenId) - 1) / sizeof(TokenId);
-    return Fail(Code::kNoSpace, field(".tokens: ") + Text(tokens) + ", the pool has " +
-                                    Text(limits.tokens_max) + " cells");
+    return Fail(Code::kNoSpace, field(".tokens: "), Text(tokens), ", the pool has ",
+                Text(limits.tokens_max), " cells");
   }
   if (payload_bytes < rule.bytes_min || payload_bytes > payload_max) {
     return Bad(field(".payload_bytes"), Text(payload_bytes) + " is not in [" +
@@ -86,7 +88,7 @@ Status CheckReceived(const VerbRow& row, const Submission& submission) {
   const bool has_token = submission.received != 0 && row.received == Received::kTokens;
   if (submission.last_token < 0 || (submission.last_token != 0 && !has_token)) {
     return Bad(std::string(row.name) + ".last_token",
-               Text(submission.last_token) + (has_token ? " is no token" : ", 0 wanted"));
+               Text(submission.last_token) + (has_token ? " is not a token" : ", 0 wanted"));
   }
   return {};
 }
@@ -101,34 +103,28 @@ std::string_view VerbName(std::uint16_t verb) {
 }
 
 Status ValidateName(std::string_view name) {
-  const auto is_first = [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-  };
-  if (name.empty() || name.size() > layout::kNameBytesMax) {
-    return Bad("name",
-               Text(name.size()) + " bytes, 1 to " + Text(layout::kNameBytesMax) + " wanted");
+  if (name.empty() || name.size() > kNameMax) {
+    return Bad("name", Concat(name.size(), " bytes, must be 1 to ", kNameMax));
   }
   for (std::size_t i = 0; i < name.size(); ++i) {
-    if (is_first(name[i]) || (i > 0 && name[i] == '.')) continue;
-    return Bad("name", "byte " + Text(i) + " is " + Text(static_cast<unsigned char>(name[i])) +
-                           "; letters, digits, '_', '-' and (not first) '.' wanted");
+    if (IsNameCharacter(name[i], i == 0)) continue;
+    return Bad("name", Concat("byte ", i, " is ", static_cast<unsigned char>(name[i]),
+                              "; only letters, digits, '_', '-' and (not first) '.' are allowed"));
   }
   return {};
 }
 
 Result<CheckedHello> ValidateHello(const Hello& hello) {
   if (hello.magic != kHelloMagic) {
-    return Bad("hello.magic", Text(hello.magic) + ": this is no kvd client");
+    return Bad("hello.magic", Text(hello.magic) + ": not a kvd client");
   }
   if (hello.version != kProtocolVersion) {
-    return Fail(Code::kVersionMismatch, "hello.version: the client speaks protocol " +
-                                            Text(hello.version) + ", the daemon " +
-                                            Text(kProtocolVersion));
+    return Fail(Code::kVersionMismatch, "hello.version: the client speaks protocol ",
+                Text(hello.version), ", the daemon speaks ", Text(kProtocolVersion));
   }
   if ((hello.flags & ~kHelloFlagsAll) != 0) {
     return Bad("hello.flags", Text(hello.flags) + ", of which " +
-                                  Text(hello.flags & ~kHelloFlagsAll) + " are not known");
+                                  Text(hello.flags & ~kHelloFlagsAll) + " are unknown");
   }
   if (std::ranges::any_of(hello.reserved, [](std::uint8_t byte) { return byte != 0; })) {
     return Bad("hello.reserved", "not zero");
@@ -136,7 +132,9 @@ Result<CheckedHello> ValidateHello(const Hello& hello) {
   CheckedHello checked;
   ChannelGeometry& geometry = checked.geometry;
   if (hello.submission_entries != 0) geometry.submission_entries = hello.submission_entries;
-  // Doubled only inside the limits; a number beyond them is refused as it is.
+  // The default number of completion entries is twice the number of submission entries, but at most
+  // kEntriesMax. A number of submission entries beyond the limit stays unchanged, so that
+  // ValidateGeometry refuses it.
   geometry.completion_entries = std::min(geometry.submission_entries, kEntriesMax / 2) * 2;
   if (hello.completion_entries != 0) geometry.completion_entries = hello.completion_entries;
   if (hello.request_arena_bytes != 0) geometry.request_arena_bytes = hello.request_arena_bytes;
@@ -159,23 +157,21 @@ Result<CheckedHello> ValidateHello(const Hello& hello) {
     return Bad("hello.name", "holds bytes that are not printable ASCII");
   }
   if (name.find_first_not_of('\0', name_bytes) != std::string_view::npos) {
-    return Bad("hello.name", "bytes behind its end are not zero");
+    return Bad("hello.name", "bytes after its end are not zero");
   }
   return checked;
 }
 
 Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome) {
   if (welcome.magic != kWelcomeMagic) {
-    return Fail(Code::kCorrupt,
-                "welcome.magic: " + Text(welcome.magic) + ": this is no kvd daemon");
+    return Fail(Code::kCorrupt, "welcome.magic: ", Text(welcome.magic), ": not a kvd daemon");
   }
   if (welcome.version != kProtocolVersion) {
-    return Fail(Code::kVersionMismatch, "welcome.version: the daemon speaks protocol " +
-                                            Text(welcome.version) + ", this client " +
-                                            Text(kProtocolVersion));
+    return Fail(Code::kVersionMismatch, "welcome.version: the daemon speaks protocol ",
+                Text(welcome.version), ", this client speaks ", Text(kProtocolVersion));
   }
   if (welcome.code > static_cast<std::uint8_t>(kCodeLast)) {
-    return Fail(Code::kCorrupt, "welcome.code: " + Text(welcome.code) + " is no code");
+    return Fail(Code::kCorrupt, "welcome.code: ", Text(welcome.code), " is not a code");
   }
   if (welcome.code != static_cast<std::uint8_t>(Code::kOk)) {
     std::string message(welcome.message, ::strnlen(welcome.message, sizeof welcome.message));
@@ -183,27 +179,27 @@ Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome) {
     return Fail(static_cast<Code>(welcome.code), std::move(message));
   }
   if (welcome.descriptor_count != 2 && welcome.descriptor_count != 3) {
-    return Fail(Code::kCorrupt,
-                "welcome.descriptor_count: " + Text(welcome.descriptor_count) + ", 2 or 3 wanted");
+    return Fail(Code::kCorrupt, "welcome.descriptor_count: ", Text(welcome.descriptor_count),
+                ", 2 or 3 wanted");
   }
   if (welcome.reserved0 != 0) {
-    return Fail(Code::kCorrupt, "welcome.reserved0: " + Text(welcome.reserved0) + ", 0 wanted");
+    return Fail(Code::kCorrupt, "welcome.reserved0: ", Text(welcome.reserved0), ", 0 wanted");
   }
   if (welcome.vocab_size == 0) return Fail(Code::kCorrupt, "welcome.vocab_size: 0");
   auto geometry = GeometryOfSegments(welcome.submission_entries, welcome.completion_entries,
                                      welcome.request_segment_bytes, welcome.result_segment_bytes);
-  if (!geometry) return Fail(Code::kCorrupt, "welcome." + geometry.error().message);
+  if (!geometry) return Fail(Code::kCorrupt, "welcome.", geometry.error().message);
   return *geometry;
 }
 
 Status ValidateSubmission(const Submission& submission, const SubmissionLimits& limits) {
   const VerbRow* const row = FindVerb(submission.verb);
-  if (row == nullptr) return Bad("verb", Text(submission.verb) + " is no verb");
+  if (row == nullptr) return Bad("verb", Text(submission.verb) + " is not a verb");
   const auto unknown_flags =
       submission.flags & ~(static_cast<unsigned>(row->flags) | unsigned{kFlagRetry});
   if (unknown_flags != 0) {
-    return Bad(std::string(row->name) + ".flags", Text(submission.flags) + ", of which " +
-                                                      Text(unknown_flags) + " mean nothing to it");
+    return Bad(std::string(row->name) + ".flags",
+               Text(submission.flags) + ", of which " + Text(unknown_flags) + " do not apply");
   }
   KVD_CHECK_OK(CheckReceived(*row, submission));
   for (std::size_t slot = 0; slot < kArgumentSlots; ++slot) {
@@ -214,22 +210,20 @@ Status ValidateSubmission(const Submission& submission, const SubmissionLimits& 
 
 Status ValidateCompletion(const Completion& completion, std::uint64_t result_arena_bytes) {
   if (FindVerb(completion.verb) == nullptr) {
-    return Fail(Code::kCorrupt, "completion.verb: " + Text(completion.verb) + " is no verb");
+    return Fail(Code::kCorrupt, "completion.verb: ", Text(completion.verb), " is not a verb");
   }
   if (completion.code > static_cast<std::uint8_t>(kCodeLast)) {
-    return Fail(Code::kCorrupt, "completion.code: " + Text(completion.code) + " is no code");
+    return Fail(Code::kCorrupt, "completion.code: ", Text(completion.code), " is not a code");
   }
   if ((completion.flags & ~static_cast<unsigned>(kMore)) != 0) {
-    return Fail(Code::kCorrupt,
-                "completion.flags: " + Text(completion.flags) + " has unknown bits");
+    return Fail(Code::kCorrupt, "completion.flags: ", Text(completion.flags), " has unknown bits");
   }
   if (completion.output_bytes == 0) return {};
   const std::uint64_t offset = completion.output_cursor % result_arena_bytes;
   if (offset % kOutputAlignment != 0 || completion.output_bytes > result_arena_bytes - offset) {
-    return Fail(Code::kCorrupt, "completion.output_cursor: " + Text(completion.output_cursor) +
-                                    " + " + Text(completion.output_bytes) +
-                                    " bytes is no piece of an arena of " +
-                                    Text(result_arena_bytes));
+    return Fail(Code::kCorrupt, "completion.output_cursor: ", Text(completion.output_cursor), " + ",
+                Text(completion.output_bytes), " bytes is not a piece of an arena of ",
+                Text(result_arena_bytes));
   }
   return {};
 }

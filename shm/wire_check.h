@@ -1,7 +1,8 @@
-// Validators of the fixed-size messages that a peer sends: the daemon's of Hello and Submission,
-// the client's of Welcome and Completion. Payload parsers are in shm/payload_codec.h.
+// Validators of fixed-size messages from a peer: the daemon validates Hello and Submission, the
+// client validates Welcome and Completion. Payload parsers are in shm/payload_codec.h.
 //
-// Pure functions of a private copy; every message names the field, what was found and the limit.
+// The validators are pure functions of a private copy of the message. Every error message names the
+// field, the value found and the limit.
 #pragma once
 
 #include <array>
@@ -12,20 +13,21 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "shm/channel_geometry.h"
-#include "shm/error.h"
 #include "shm/wire_messages.h"
 
 namespace kvd::wire {
 
-// Names of snapshots, daemons and stored files: [A-Za-z0-9_-][A-Za-z0-9._-]{0,63}. Error:
+// Checks a name of a snapshot, daemon or stored file: [A-Za-z0-9_-][A-Za-z0-9._-]{0,62}. Error:
 // kInvalidArgument.
 Status ValidateName(std::string_view name);
 
 // A Hello with its defaults filled in.
 struct CheckedHello {
   ChannelGeometry geometry;
-  std::array<std::uint8_t, 16> session_token;  // all zero: a new session
+  // Token of the session to resume; all zero: the client wants a new session.
+  std::array<std::uint8_t, 16> session_token;
   bool has_session_token = false;
   bool wants_map = false;
   bool shares_prefixes = true;
@@ -37,26 +39,30 @@ struct CheckedHello {
 // Errors: kInvalidArgument (magic, a field), kVersionMismatch (naming both versions).
 Result<CheckedHello> ValidateHello(const Hello& hello);
 
-// The client's check of a Welcome. Its refusal (code and message) comes back as that Error. Errors
-// else: kCorrupt (not a Welcome, a field), kVersionMismatch.
+// ValidateWelcome is the client's check of a Welcome. If the daemon has refused the hello, the
+// function returns the daemon's code and message as the Error. Other errors: kCorrupt (not a
+// Welcome, an invalid field), kVersionMismatch.
 Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome);
 
-// What a daemon lets a submission carry, beside the fixed limits of wire_messages.h.
+// Limits of a submission that depend on the daemon and the client's arena.
 struct SubmissionLimits {
-  std::uint64_t arena_bytes = 0;  // the client's request arena
-  std::uint64_t tokens_max = std::numeric_limits<std::uint64_t>::max();  // cells of the pool
+  std::uint64_t arena_bytes = 0;  // size of the client's request arena
+  // Number of cells of the pool.
+  std::uint64_t tokens_max = std::numeric_limits<std::uint64_t>::max();
 };
 
-// Verb and flags known and fit for each other, reserved zero, payload inside the arena and no
-// larger than the verb may have, a payload where the verb wants one and none elsewhere, arguments in
-// their ranges as far as that needs no state. Errors: kInvalidArgument; kNoSpace (more tokens than
-// the pool has cells).
+// Checks that verb and flags are known and match each other, that reserved fields are zero, that
+// the payload lies inside the arena and has a size that the verb allows, and that the arguments are
+// in their ranges. The daemon makes checks that need its state later. Errors: kInvalidArgument;
+// kNoSpace (more tokens than the pool has cells).
 Status ValidateSubmission(const Submission& submission, const SubmissionLimits& limits);
 
-// Verb, code and flags known, output inside the arena and not across its end. Error: kCorrupt.
+// Checks that verb, code and flags are known and that the output lies inside the arena, without
+// crossing its end. Error: kCorrupt.
 Status ValidateCompletion(const Completion& completion, std::uint64_t result_arena_bytes);
 
-// The verb's stable name ("copy_range"), for logs and errors; "unknown" for a number that is none.
+// Returns the verb's stable name ("copy_range"), for logs and errors; "unknown" for an unknown
+// number.
 std::string_view VerbName(std::uint16_t verb);
 
 }  // namespace kvd::wire

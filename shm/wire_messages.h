@@ -1,32 +1,36 @@
 // The messages between a client and the daemon, as plain structs: hello and welcome on the socket,
-// submissions and completions in the rings. Which verbs there are, and what they carry in these and
-// in the arenas, is shm/verb_table.h.
+// submissions and completions in the rings. shm/verb_table.h lists the verbs and, for each verb,
+// the arguments and replies that these structs and the arenas contain.
 //
 //   client                                   daemon
 //     │ ── Hello ─────────────────────────────► │   once, on the socket
-//     │ ◄───────────── Welcome + descriptors ── │   requests, results, map if asked for
-//     (SCM_RIGHTS); none when refused
+//     │ ◄───────────── Welcome + descriptors ── │   requests, results, and the map on request
+//     │                                         │   (SCM_RIGHTS); none when the hello is refused
 //     │ ── Submission + payload (requests) ───► │   doorbell byte on the socket only if
-//     daemon_sleeps
-//     │ ◄── Completion + output (results) ───── │   doorbell byte only if client_sleeps
+//     │                                         │   daemon_sleeps is not 0
+//     │ ◄── Completion + output (results) ───── │   doorbell byte only if client_sleeps is not 0
 //
-// A client that has lost its connection, or its daemon, says hello again with the token of its
-// session. It gets the same session with new segments, and sends the requests that it has no final
-// answer of again, in their order, with their ids and kFlagRetry: what was applied is answered as
-// it was then, the rest is done. A client that goes for good writes kGoodbyeBell before it hangs
-// up; the sequences of one that does not wait for it a while.
+// Reconnect: a client that has lost its connection or its daemon sends a new hello with its session
+// token. The daemon resumes the same session with new segments. The client then retries the
+// requests that have no final answer, in their original order, with their original ids and with
+// kFlagRetry. The daemon repeats the answer of a request that it has applied and executes the other
+// requests. A client that will not reconnect writes kGoodbyeBell before it closes the connection.
+// If the connection closes without a kGoodbyeBell, the daemon keeps the session's sequences for a
+// limited time.
 //
-// A request is one Submission with a fresh request id, larger than all before it; its answer is zero or more Completions with
-// kMore and one without. code != kOk: the output is the error's message (UTF-8). Requests of one
-// session on metadata are applied in order; computing requests (kDecode, kGenerate, kDivide, kEmbed, kEncode) run
-// beside them and may end in another order.
+// A request is one Submission. The request id of a Submission is larger than all earlier request
+// ids of the session. The answer to a request is zero or more Completions with kMore, followed by
+// one Completion without kMore. If Completion::code is not kOk, the output is the error message
+// (UTF-8). Metadata requests of one session are applied in order. Computing requests (kDecode,
+// kGenerate, kDivide, kEmbed, kEncode) run concurrently with metadata requests and may end in
+// another order than they were submitted.
 //
-// kProtocolVersion is raised with every incompatible change; hello refuses another one by naming
-// both:
+// kProtocolVersion is raised with every incompatible change. The daemon refuses a hello with
+// another version; the error names both versions. The versions are:
 //   1  first protocol
-//   2  prompts begin with what other sequences hold: salts, flags, verbs 29 to 31, what replies say
-//   3  sessions are taken up again, requests sent again
-//   4  clients that come back are not answered by a daemon that stops: kHelloReturns
+//   2  prompts share prefixes: salts, flags, verbs 29 to 31, fields in replies
+//   3  sessions can be resumed, requests can be retried
+//   4  a daemon that stops does not answer clients that reconnect: kHelloReturns
 //   5  verbs 37 to 39 carry saved states instead of files of llama.cpp
 #pragma once
 
@@ -41,8 +45,8 @@ inline constexpr std::uint32_t kProtocolVersion = 5;
 inline constexpr std::uint64_t kHelloMagic = 0x314f4c4c4544564bull;    // "KVDELLO1"
 inline constexpr std::uint64_t kWelcomeMagic = 0x31434c455744564bull;  // "KVDWELC1"
 
-// Ring and arena sizes that a hello may ask for: powers of two (entries), multiples of 4096
-// (arenas).
+// Limits of the ring and arena sizes in a hello. Entry counts are powers of two, arena sizes are
+// multiples of 4096.
 inline constexpr std::uint32_t kEntriesMin = 8;
 inline constexpr std::uint32_t kEntriesMax = 4096;
 inline constexpr std::uint32_t kEntriesDefault = 256;
@@ -51,8 +55,9 @@ inline constexpr std::uint64_t kArenaBytesMax = 1ull << 30;
 inline constexpr std::uint64_t kRequestArenaBytesDefault = 1u << 20;
 inline constexpr std::uint64_t kResultArenaBytesDefault = 4u << 20;
 
-// What a request may carry, beside what its verb says; tokens: as many as the pool has cells.
-inline constexpr std::uint32_t kTextBytesMax = 16u << 20;  // kTokenize, kChat; also text in answers
+// Fixed limits of a request. The number of tokens is limited by the cells of the pool.
+// Largest number of bytes of a text in kTokenize, in kChat and in answers.
+inline constexpr std::uint32_t kTextBytesMax = 16u << 20;
 inline constexpr std::uint32_t kChatMessagesMax = 4096;
 inline constexpr std::uint32_t kUploadPieceBytesMax = 16u << 20;
 
@@ -60,10 +65,11 @@ inline constexpr std::uint8_t kBell = 1;
 inline constexpr std::uint8_t kGoodbyeBell = 2;
 
 enum HelloFlags : std::uint32_t {
-  kHelloMap = 1u << 0,       // send the descriptor of this uid's map too
-  kHelloNoPrefix = 1u << 1,  // prompts of this session take nothing from other sequences
-  // The client comes back by itself: what it has in flight when the daemon stops is not answered,
-  // and goes on with the next one. Others are answered kCancelled.
+  kHelloMap = 1u << 0,       // the daemon also sends the descriptor of the live map of this uid
+  kHelloNoPrefix = 1u << 1,  // prompts of this session reuse no tokens of other sequences
+  // The client reconnects when the daemon is restarted. A daemon that stops leaves this client's
+  // requests in flight unanswered, and the next daemon resumes these requests. For a client without
+  // kHelloReturns, a daemon that stops answers the requests in flight with kCancelled.
   kHelloReturns = 1u << 2,
 };
 inline constexpr std::uint32_t kHelloFlagsAll = 7;
@@ -71,15 +77,16 @@ inline constexpr std::uint32_t kHelloFlagsAll = 7;
 struct Hello {
   std::uint64_t magic;
   std::uint32_t version;
-  std::uint32_t flags;                // HelloFlags
-  std::uint32_t submission_entries;   // 0: default
-  std::uint32_t completion_entries;   // 0: default; at least twice the submission entries
-  std::uint64_t request_arena_bytes;  // 0: default
-  std::uint64_t result_arena_bytes;   // 0: default
-  std::uint8_t
-      session_token[16];  // of an earlier session that this one takes up again; zero: a new one
-  char name[32];          // shown in logs and lists; printable ASCII, zero padded
-  // Prompts take the beginnings of sequences with the same salt alone; 0: the uid's own namespace.
+  std::uint32_t flags;               // HelloFlags
+  std::uint32_t submission_entries;  // number of entries of the submission ring; 0: default
+  // Number of entries of the completion ring, at least twice the submission entries; 0: default.
+  std::uint32_t completion_entries;
+  std::uint64_t request_arena_bytes;  // size of the request arena; 0: default
+  std::uint64_t result_arena_bytes;   // size of the result arena; 0: default
+  std::uint8_t session_token[16];  // token of the session to resume; all zero: start a new session
+  // Name of the client, shown in logs and lists; printable ASCII, zero padded.
+  char name[32];
+  // Prompts reuse tokens only of sequences with the same salt. 0: the uid's default namespace.
   std::uint64_t cache_salt;
   std::uint8_t reserved[32];
 };
@@ -87,13 +94,17 @@ static_assert(sizeof(Hello) == 128 && std::is_standard_layout_v<Hello>);
 
 struct Welcome {
   std::uint64_t magic;
-  std::uint32_t version;  // the daemon's
-  std::uint8_t code;      // kvd::Code; not kOk: refused, message says why, no descriptors come
-  std::uint8_t descriptor_count;  // 2: requests, results; 3: and the map, if hello asked for it
+  std::uint32_t version;  // the daemon's protocol version
+  // A kvd::Code; if the code is not kOk, the hello is refused, and `message` gives the reason.
+  std::uint8_t code;
+  // 2: descriptors of requests and results; 3: also of the live map (kHelloMap).
+  std::uint8_t descriptor_count;
   std::uint16_t reserved0;
   std::uint64_t session;
-  std::uint8_t session_token[16];  // keep it to take the session up again; zero: it cannot be
-  std::uint64_t last_request;      // largest request id that is remembered of the session
+  // Token with which the client can resume this session later; all zero: the session cannot be
+  // resumed.
+  std::uint8_t session_token[16];
+  std::uint64_t last_request;  // the largest request id that the session has recorded
   std::uint32_t submission_entries;
   std::uint32_t completion_entries;
   std::uint64_t request_segment_bytes;
@@ -112,11 +123,12 @@ enum SubmissionFlags : std::uint16_t {
   kFlagParseSpecial = 1u << 3,
   kFlagSpecial = 1u << 4,
   kFlagAddAssistant = 1u << 5,
-  kFlagProgress =
-      1u << 6,  // kDecode, kGenerate: pieces of kind kPieceProgress while the prompt is computed
+  // kDecode, kGenerate: the daemon sends pieces of kind kPieceProgress while it computes the
+  // prompt.
+  kFlagProgress = 1u << 6,
   kFlagNormalize = 1u << 7,
-  kFlagNoPrefix = 1u << 8,  // kDecode, kGenerate: nothing is taken from other sequences
-  // Of every verb: the request may have been applied already, or in part.
+  kFlagNoPrefix = 1u << 8,  // kDecode, kGenerate: the prompt reuses no tokens of other sequences
+  // Allowed for every verb: the request may have been applied before, completely or in part.
   kFlagRetry = 1u << 15,
 };
 inline constexpr std::uint16_t kSubmissionFlagsAll = ((1u << 9) - 1) | kFlagRetry;
@@ -126,14 +138,15 @@ struct Submission {
   std::uint16_t verb;
   std::uint16_t flags;
   std::uint32_t payload_bytes;
-  std::uint64_t payload_offset;  // in the request arena
+  std::uint64_t payload_offset;  // offset from the start of the request arena
   std::uint64_t sequence;
   std::uint64_t sequence2;
-  std::int32_t p0;  // ranges: negative begin is 0
-  std::int32_t p1;  // ranges: negative end is open
+  std::int32_t p0;  // begin of a range of positions; negative: 0
+  std::int32_t p1;  // end of a range of positions; negative: the range has no end
   std::int64_t argument;
-  // kFlagRetry: what the client has of the answer. kGenerate: tokens, and the last of them (0
-  // without any); kDecode with LogitsWanted::kAll: rows. Else 0.
+  // With kFlagRetry, the part of the answer that the client has already received. kGenerate: the
+  // number of tokens, and the last token (0 if none). kDecode with LogitsWanted::kAll: the number
+  // of rows. All other requests: 0.
   std::uint32_t received;
   std::int32_t last_token;
 };
@@ -147,10 +160,10 @@ struct Completion {
   std::uint8_t code;
   std::uint8_t flags;
   std::uint32_t output_bytes;
-  std::uint64_t
-      output_cursor;  // position in the output stream: arena offset is cursor % arena bytes, never
-                      // wraps inside.
-  // Giving back is up to and including cursor + output_bytes rounded up to kOutputAlignment
+  // Position of the output in the output stream. The output's offset in the arena is output_cursor
+  // % arena bytes; an output never wraps around the arena's end. To release the output, the client
+  // stores output_cursor + output_bytes, rounded up to kOutputAlignment, in output_released.
+  std::uint64_t output_cursor;
   std::uint64_t sequence;
   std::int64_t value0;
   std::int64_t value1;

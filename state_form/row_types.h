@@ -1,26 +1,25 @@
-// The element types of cached rows, for who reads and writes the form without an engine.
+// The element types of cached rows, for code that reads and writes saved states without an engine.
 //
-// kernels::DataType, its blocks and names are those of kernels/data_type.h. Conversions here give
-// the bits that every kernel table gives.
+// kernels::DataType, its blocks and its names are defined in kernels/data_type.h. DecodeRows and
+// EncodeRows give the same bits as the functions of every kernel table.
 #pragma once
 
 #include <cstddef>
 
-#include "kernels/data_type.h"
+#include "kernels/cell_types.h"
 
 namespace kvd {
 
-// Whether rows of cells may have the type: f32, f16, bf16 or q8_0.
-constexpr bool IsRowType(kernels::DataType type) {
-  return type == kernels::DataType::kF32 || type == kernels::DataType::kF16 ||
-         type == kernels::DataType::kBF16 || type == kernels::DataType::kQ8_0;
-}
+// Returns whether the rows of cells may have the type: true for f32, f16, bf16, q8_0 and q4_0.
+constexpr bool IsRowType(kernels::DataType type) { return kernels::IsCellType(type); }
 
-// element_count elements to f32 and back, as KernelTable::decode_row and encode_row. REQUIRES:
-// IsRowType(type), whole blocks.
+// DecodeRows converts element_count elements of `type` to f32 and EncodeRows converts f32 to
+// `type`, with the same bits as KernelTable::decode_row and encode_row. REQUIRES of both:
+// IsRowType(type); element_count is a multiple of the type's block.
 void DecodeRows(kernels::DataType type, const std::byte* rows, float* floats,
                 std::size_t element_count);
-// False: a number was not finite before or after rounding; the rows are written all the same.
+// EncodeRows returns false if an element is not finite before or after rounding; EncodeRows writes
+// the rows even if it returns false.
 bool EncodeRows(kernels::DataType type, const float* floats, std::byte* rows,
                 std::size_t element_count);
 

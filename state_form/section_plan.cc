@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstddef>
 
-#include "shm/crc32c.h"
+#include "base/crc32c.h"
 
 namespace kvd {
 
@@ -40,14 +40,14 @@ std::uint64_t UnpackedFileBytes(std::span<const SectionEntry> sections) {
   return bytes;
 }
 
-bool IsLeftOut(const SectionEntry& section, StateParts parts) {
+bool IsLeftOut(const SectionEntry& section, StateContent parts) {
   using state_file::SectionKind;
-  return parts == StateParts::kOutline &&
+  return parts == StateContent::kOutline &&
          (section.kind == SectionKind::kRows || section.kind == SectionKind::kState ||
           section.kind == SectionKind::kLogits);
 }
 
-std::uint64_t StateBytes(std::span<const SectionEntry> sections, StateParts parts) {
+std::uint64_t StateBytes(std::span<const SectionEntry> sections, StateContent parts) {
   std::uint64_t bytes = UnpackedFileBytes(sections);
   for (const SectionEntry& section : sections) {
     if (IsLeftOut(section, parts)) bytes -= section.raw_bytes;
@@ -76,12 +76,6 @@ void CompleteStateHeader(std::span<const SectionEntry> sections, state_file::Fil
   header->table_crc = Crc32c(0, std::as_bytes(sections));
   const auto bytes = std::as_bytes(std::span(header, 1));
   header->header_crc = Crc32c(0, bytes.first(offsetof(state_file::FileHeader, header_crc)));
-}
-
-std::uint64_t StateTimeNowMs() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
 }
 
 }  // namespace kvd

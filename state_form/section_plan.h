@@ -1,5 +1,5 @@
-// Writing the form of saved states: which sections there are, and what header and table say of
-// them.
+// Plans how a saved state is written: which sections it has, and the contents of its header and
+// table.
 #pragma once
 
 #include <cstddef>
@@ -11,38 +11,41 @@
 
 namespace kvd {
 
-// What a thread works on stays in its second-level cache.
+// The intended number of bytes of a section, chosen so that the data of one thread stays in the
+// second-level cache.
 inline constexpr std::uint64_t kSectionBytesWanted = 256u << 10;
 
-// A section of that kind without range. element_bytes: of its planes, should it be packed; else 0.
+// Returns a table entry of this kind and sequence whose range is not set. `element_bytes`: the
+// element size of the byte planes if the section may be packed; otherwise 0.
 state_file::SectionEntry SectionOf(state_file::SectionKind kind, std::uint32_t sequence,
                                    std::size_t element_bytes);
-// Appends `part` for the elements [begin, end) of bytes_each, about kSectionBytesWanted at a time.
+// Appends copies of `part` to the table that together cover the elements [begin, end), each of
+// `bytes_each` bytes, with about kSectionBytesWanted bytes per section.
 void AddSections(state_file::SectionEntry part, std::uint64_t begin, std::uint64_t end,
                  std::uint64_t bytes_each, std::vector<state_file::SectionEntry>* sections);
 
-std::uint64_t StateHeadBytes(std::size_t section_count);  // of header and table
-// Bytes of a state with these sections if nothing is packed: exact.
+// Returns the number of bytes of header and table.
+std::uint64_t StateHeadBytes(std::size_t section_count);
+// Returns the exact number of bytes of a state with these sections if no section is packed.
 std::uint64_t UnpackedFileBytes(std::span<const state_file::SectionEntry> sections);
 
-// How much of a state is sent as bytes; nothing of it is packed.
-enum class StateParts : std::uint8_t {
+// The parts of a saved state that are sent as bytes between daemon and client. Sections that are
+// sent between daemon and client are not packed.
+enum class StateContent : std::uint8_t {
   kAll,
-  kOutline,  // The head and all sections but rows, states and logits. Header and table are equal to
-             // those of kAll, except for the checksums of the sections that are left out.
+  kOutline,  // The head and all sections except rows, states and logits. Header and table are equal
+             // to those of kAll, except for the checksums of the sections that are left out.
 };
-bool IsLeftOut(const state_file::SectionEntry& section, StateParts parts);
-std::uint64_t StateBytes(std::span<const state_file::SectionEntry> sections, StateParts parts);
+bool IsLeftOut(const state_file::SectionEntry& section, StateContent parts);
+std::uint64_t StateBytes(std::span<const state_file::SectionEntry> sections, StateContent parts);
 
-// The sections as they lie in a state where nothing is packed: all but their sums.
+// Sets offset, sizes and packing of the sections to those of a state without packed sections;
+// PlaceUnpacked does not set the checksums.
 void PlaceUnpacked(std::span<state_file::SectionEntry> sections);
 
-// Completes the header of these sections: all but architecture, fingerprint, sequence_count, name
-// space, numeric form, saved_unix_ms and file_bytes.
+// Completes the header of a saved state with the given sections: all fields except architecture,
+// fingerprint, sequence_count, name_space, numeric_form, saved_unix_ms and file_bytes.
 void CompleteStateHeader(std::span<const state_file::SectionEntry> sections,
                          state_file::FileHeader* header);
-
-// Milliseconds since 1970: FileHeader::saved_unix_ms.
-std::uint64_t StateTimeNowMs();
 
 }  // namespace kvd

@@ -1,4 +1,5 @@
 #include "state_form/state_model.h"
+#include "base/text.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,7 +15,7 @@ using state_model::StateEntry;
 constexpr std::uint64_t kFloatsMax = std::numeric_limits<std::int32_t>::max();
 
 std::unexpected<Error> Corrupt(const std::string& field, std::uint64_t number) {
-  return Fail(Code::kCorrupt, "state model: " + field + ": " + std::to_string(number));
+  return Fail(Code::kCorrupt, "state model: ", field, ": ", number);
 }
 
 template <class T>
@@ -33,21 +34,23 @@ T Get(std::span<const std::byte> bytes, std::size_t offset) {
 Status CheckHeader(const ModelHeader& header, std::uint64_t byte_count) {
   if (header.magic != state_model::kMagic) return Corrupt("magic", header.magic);
   if (header.version != state_model::kVersion) {
-    return Fail(Code::kVersionMismatch, "state model: version " + std::to_string(header.version) +
-                                            ", this build reads " +
-                                            std::to_string(state_model::kVersion));
+    return Fail(Code::kVersionMismatch, "state model: version ", header.version,
+                ", this build reads ", state_model::kVersion);
   }
-  if ((header.flags & ~std::uint32_t{state_model::kHasEncoder}) != 0) {
+  constexpr std::uint32_t kKnown = state_model::kHasEncoder | state_model::kValuesInKeys;
+  if ((header.flags & ~kKnown) != 0) {
     return Corrupt("flags", header.flags);
   }
   if (header.architecture[sizeof header.architecture - 1] != 0) {
-    return Fail(Code::kCorrupt, "state model: architecture: has no end");
+    return Fail(Code::kCorrupt, "state model: architecture: not terminated");
   }
   if (header.layer_count > state_model::kLayersMax) {
     return Corrupt("layer_count", header.layer_count);
   }
   if (header.vocab_size > kFloatsMax) return Corrupt("vocab_size", header.vocab_size);
-  if (header.plane_count % 2 != 0 || header.plane_count > 4 * state_model::kLayersMax) {
+  const bool has_values = (header.flags & state_model::kValuesInKeys) == 0;
+  if ((has_values && header.plane_count % 2 != 0) ||
+      header.plane_count > 4 * state_model::kLayersMax) {
     return Corrupt("plane_count", header.plane_count);
   }
   if (header.state_count > header.layer_count) return Corrupt("state_count", header.state_count);
@@ -59,10 +62,11 @@ Status CheckHeader(const ModelHeader& header, std::uint64_t byte_count) {
   return {};
 }
 
-// Keys, then values of the same layer, which comes behind `last`.
-Status CheckPlane(const std::string& name, const PlaneEntry& plane, std::size_t number,
+// Checks a plane that must have the given side. `last`: the preceding plane; null: `plane` is the
+// first plane. The keys of a layer precede its values, and layers ascend.
+Status CheckPlane(const std::string& name, const PlaneEntry& plane, std::size_t side,
                   const CachePlane* last) {
-  if (plane.side != number % 2) return Corrupt(name + " side", plane.side);
+  if (plane.side != side) return Corrupt(name + " side", plane.side);
   const bool is_next =
       last == nullptr || (plane.side == 0 ? plane.layer > last->layer : plane.layer == last->layer);
   if (!is_next) return Corrupt(name + " layer", plane.layer);
@@ -104,18 +108,20 @@ Status CheckState(const std::string& name, const StateEntry& state, const ModelH
 }  // namespace
 
 std::vector<std::byte> EncodeStateModel(const StateModel& model) {
-  ModelHeader header = {.magic = state_model::kMagic,
-                        .version = state_model::kVersion,
-                        .flags = model.has_encoder ? std::uint32_t{state_model::kHasEncoder} : 0u,
-                        .fingerprint = {},
-                        .architecture = {},
-                        .numeric_form = model.numeric_form,
-                        .layer_count = model.layer_count,
-                        .vocab_size = model.vocab_size,
-                        .plane_count = static_cast<std::uint32_t>(model.planes.size()),
-                        .state_count = static_cast<std::uint32_t>(model.states.size()),
-                        .reserved = 0,
-                        .state_floats = model.state_floats};
+  ModelHeader header = {
+      .magic = state_model::kMagic,
+      .version = state_model::kVersion,
+      .flags = (model.has_encoder ? std::uint32_t{state_model::kHasEncoder} : 0u) |
+               (model.values_in_keys ? std::uint32_t{state_model::kValuesInKeys} : 0u),
+      .fingerprint = {},
+      .architecture = {},
+      .numeric_form = model.numeric_form,
+      .layer_count = model.layer_count,
+      .vocab_size = model.vocab_size,
+      .plane_count = static_cast<std::uint32_t>(model.planes.size()),
+      .state_count = static_cast<std::uint32_t>(model.states.size()),
+      .reserved = 0,
+      .state_floats = model.state_floats};
   std::ranges::copy(model.fingerprint, header.fingerprint);
   model.architecture.copy(header.architecture, sizeof header.architecture - 1);
   std::vector<std::byte> bytes(sizeof header + model.planes.size() * sizeof(PlaneEntry) +
@@ -152,6 +158,7 @@ Result<StateModel> ParseStateModel(std::span<const std::byte> bytes) {
                    .layer_count = header.layer_count,
                    .vocab_size = header.vocab_size,
                    .has_encoder = (header.flags & state_model::kHasEncoder) != 0,
+                   .values_in_keys = (header.flags & state_model::kValuesInKeys) != 0,
                    .state_floats = header.state_floats,
                    .planes = {},
                    .states = {}};
@@ -160,7 +167,8 @@ Result<StateModel> ParseStateModel(std::span<const std::byte> bytes) {
   for (std::size_t number = 0; number < header.plane_count; ++number, at += sizeof(PlaneEntry)) {
     const auto plane = Get<PlaneEntry>(bytes, at);
     const CachePlane* const last = model.planes.empty() ? nullptr : &model.planes.back();
-    KVD_CHECK_OK(CheckPlane("plane " + std::to_string(number), plane, number, last));
+    const std::size_t side = model.values_in_keys ? 0 : number % 2;
+    KVD_CHECK_OK(CheckPlane(Concat("plane ", number), plane, side, last));
     model.planes.push_back({.layer = plane.layer,
                             .side = static_cast<CacheSide>(plane.side),
                             .head_count = plane.head_count,
@@ -171,7 +179,7 @@ Result<StateModel> ParseStateModel(std::span<const std::byte> bytes) {
   for (std::size_t number = 0; number < header.state_count; ++number, at += sizeof(StateEntry)) {
     const auto state = Get<StateEntry>(bytes, at);
     const StateShape* const last = model.states.empty() ? nullptr : &model.states.back();
-    KVD_CHECK_OK(CheckState("state " + std::to_string(number), state, header, last));
+    KVD_CHECK_OK(CheckState(Concat("state ", number), state, header, last));
     model.states.push_back({.layer = state.layer,
                             .offset = state.offset,
                             .kept = state.kept,

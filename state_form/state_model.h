@@ -1,9 +1,11 @@
-// StateModel: what the form of saved states needs to be told of a model: which rows its layers
-// cache, how its recurrent state is composed, whose it is. Made by an engine, sent by
-// wire::Verb::kExportState, used by converters, which know no model files.
+// StateModel describes a model as far as the format of saved states needs it: the rows that its
+// layers cache, the composition of its recurrent state, and its fingerprint. An engine creates a
+// StateModel, wire::Verb::kExportState sends its encoded form, and converters that cannot read
+// model files use it.
 //
 //   0    ModelHeader
-//   then PlaneEntry[plane_count]   keys then values of each layer that caches rows, by layer
+//   then PlaneEntry[plane_count]   keys, then values of each layer that caches rows, by layer; with
+//                                  kValuesInKeys only keys
 //   then StateEntry[state_count]   the layers that keep a recurrent state, by layer
 #pragma once
 
@@ -15,7 +17,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "shm/error.h"
+#include "base/error.h"
 #include "state_form/cache_plane.h"
 
 namespace kvd {
@@ -27,7 +29,8 @@ inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::uint32_t kLayersMax = 1u << 16;
 
 enum ModelFlags : std::uint32_t {
-  kHasEncoder = 1u << 0,  // sequences may hold an encoded text
+  kHasEncoder = 1u << 0,    // the model's sequences may hold an encoded text
+  kValuesInKeys = 1u << 1,  // a value is the beginning of a key (latent rows)
 };
 
 struct ModelHeader {
@@ -42,7 +45,7 @@ struct ModelHeader {
   std::uint32_t plane_count;
   std::uint32_t state_count;
   std::uint32_t reserved;
-  std::uint64_t state_floats;  // of one sequence's recurrent state
+  std::uint64_t state_floats;  // number of floats of one sequence's recurrent state
 };
 static_assert(sizeof(ModelHeader) == 112 && std::is_standard_layout_v<ModelHeader>);
 
@@ -51,8 +54,8 @@ struct PlaneEntry {
   std::uint32_t head_count;
   std::uint32_t dim;
   std::uint32_t window;
-  std::uint8_t side;  // 0 keys, 1 values
-  std::uint8_t type;  // kernels::DataType in the pool
+  std::uint8_t side;  // 0: the plane holds keys; 1: the plane holds values
+  std::uint8_t type;  // kernels::DataType of the plane's rows in the pool
   std::uint8_t reserved[6];
 };
 static_assert(sizeof(PlaneEntry) == 24 && std::is_standard_layout_v<PlaneEntry>);
@@ -70,14 +73,17 @@ static_assert(sizeof(StateEntry) == 40 && std::is_standard_layout_v<StateEntry>)
 }  // namespace state_model
 
 // The recurrent state of one layer: the inputs of its convolution [kept, channels], oldest first,
-// then the floats that its scan carries. RWKV: the rows of the last token of its two halves.
+// then the floats that its scan carries. In RWKV models, `kept` is 1, and the inputs are the last
+// token's input rows of the layer's two token shifts.
 struct StateShape {
   std::uint32_t layer = 0;
-  std::size_t offset = 0;  // floats from the start of a sequence's state
+  // Offset of the layer's state from the start of a sequence's state, in floats.
+  std::size_t offset = 0;
   std::size_t kept = 0;
   std::size_t channels = 0;
   std::size_t scan_floats = 0;
-  std::size_t matrix_side = 0;  // the scan carries square matrices [keys, values]; 0: it does not
+  // Side of the square matrices [keys, values] that the scan carries; 0: no matrices.
+  std::size_t matrix_side = 0;
 
   std::size_t convolution_floats() const { return kept * channels; }
   std::size_t floats() const { return convolution_floats() + scan_floats; }
@@ -90,12 +96,14 @@ struct StateModel {
   std::uint32_t layer_count = 0;
   std::uint32_t vocab_size = 0;
   bool has_encoder = false;
+  bool values_in_keys = false;
   std::uint64_t state_floats = 0;
-  std::vector<CachePlane> planes{};  // groups are not told
+  // The planes of the model; the encoded form omits CachePlane::group.
+  std::vector<CachePlane> planes{};
   std::vector<StateShape> states{};
 };
 
-// REQUIRES: an architecture of at most 31 bytes.
+// REQUIRES: model.architecture has at most 31 bytes.
 std::vector<std::byte> EncodeStateModel(const StateModel& model);
 // Errors: kVersionMismatch; kCorrupt, naming the field.
 Result<StateModel> ParseStateModel(std::span<const std::byte> bytes);

@@ -5,13 +5,14 @@
 #include <limits>
 #include <tuple>
 
-#include "shm/crc32c.h"
+#include "base/crc32c.h"
+#include "base/text.h"
 #include "state_form/section_plan.h"
 
 namespace kvd {
 
 std::unexpected<Error> CorruptState(const std::string& field, const std::string& what) {
-  return Fail(Code::kCorrupt, "state file: " + field + ": " + what);
+  return Fail(Code::kCorrupt, "state file: ", field, ": ", what);
 }
 
 namespace {
@@ -21,7 +22,8 @@ using state_file::SectionEntry;
 using state_file::SectionKind;
 
 constexpr std::size_t kSectionsAtOnce = 1024;
-constexpr std::size_t kSectionUnits = 64;  // of work
+// Units of work (WorkMeter) spent on checking one section.
+constexpr std::size_t kSectionUnits = 64;
 constexpr std::uint64_t kCellsMax = std::numeric_limits<std::int32_t>::max();
 
 std::unexpected<Error> CorruptState(const std::string& field, std::uint64_t number) {
@@ -34,7 +36,8 @@ bool IsZero(const T (&values)[kCount]) {
   return std::ranges::all_of(values, [](const T& value) { return value == T{}; });
 }
 
-// Bytes of one of the section's elements [begin, end); 0 where that is for the loader to say.
+// Returns the number of bytes of one element of a section's range [begin, end), or 0 if that number
+// depends on the model, which this file does not know.
 std::uint64_t ElementBytes(SectionKind kind) {
   switch (kind) {
     case SectionKind::kTokens:
@@ -102,8 +105,8 @@ Status CheckEntry(const std::string& name, const SectionEntry& entry, std::uint6
   return {};
 }
 
-// Checks that `next` may follow `last` in the table. It must continue the range that `last` ends, or
-// belong to a section kind that comes later in the fixed order.
+// Checks that `next` may follow `last` in the table. `next` must either continue the range of
+// `last`, or come later in the fixed order of kind, layer, side and cells.
 Status CheckOrder(const std::string& name, const SectionEntry& last, const SectionEntry& next) {
   const auto part = [](const SectionEntry& entry) {
     return std::tuple(entry.sequence, entry.kind, entry.layer, entry.side, entry.cells);
@@ -114,7 +117,8 @@ Status CheckOrder(const std::string& name, const SectionEntry& last, const Secti
     return goes_on ? Status{} : CorruptState(name + " begin", next.begin);
   }
   if (part(next) < part(last)) return CorruptState(name, "out of order");
-  // Rows may begin behind cells that a window has dropped.
+  // The rows of a sequence may begin after cell 0, because a sliding window may have dropped the
+  // first cells.
   if (next.kind != SectionKind::kRows && next.begin != 0) {
     return CorruptState(name + " begin", next.begin);
   }
@@ -146,14 +150,14 @@ Status CheckSequence(const std::string& name, const state_file::SequenceHeader& 
   return {};
 }
 
-// The ends of the sections' ranges are those that the header says.
+// Checks that the ends of the ranges of a sequence's sections match the sequence's header.
 Status CheckExtent(const std::string& name, const SavedSequence& saved,
                    std::span<const SectionEntry> sections) {
   const state_file::SequenceHeader& header = saved.header;
   const bool has_state = (header.flags & state_file::kHasState) != 0;
   const bool has_logits = (header.flags & state_file::kHasLogits) != 0;
   std::uint64_t tokens = 0, positions = 0, cross = 0, state = 0, logits = 0, sampler = 0;
-  std::uint32_t states = 0;  // sets of floats
+  std::uint32_t states = 0;  // number of recurrent states counted so far
   for (std::size_t at = saved.first_section + 1; at < saved.end_section; ++at) {
     const SectionEntry& entry = sections[at];
     switch (entry.kind) {
@@ -175,7 +179,7 @@ Status CheckExtent(const std::string& name, const SavedSequence& saved,
       case SectionKind::kSampler: sampler = entry.end; break;
       case SectionKind::kRows:
         if ((header.flags & state_file::kHasRows) == 0)
-          return CorruptState(name, "rows unannounced");
+          return CorruptState(name, "has rows, but kHasRows is not set");
         break;
       case SectionKind::kSequence: break;
     }
@@ -197,18 +201,17 @@ Status CheckExtent(const std::string& name, const SavedSequence& saved,
           [&](const SectionEntry& entry) {
             return entry.kind == SectionKind::kState && entry.cells == header.cell_count;
           });
-  if (!last_is_whole) return CorruptState(name + " state", "none behind the last cell");
+  if (!last_is_whole) return CorruptState(name + " state", "none after the last cell");
   return {};
 }
 
 }  // namespace
 
 Status CheckStateHeader(const state_file::FileHeader& header, std::uint64_t real_bytes) {
-  if (header.magic != state_file::kMagic) return CorruptState("magic", "this is no saved state");
+  if (header.magic != state_file::kMagic) return CorruptState("magic", "not a saved state");
   if (header.version != state_file::kVersion) {
-    return Fail(Code::kVersionMismatch, "state file: version " + std::to_string(header.version) +
-                                            ", this build reads " +
-                                            std::to_string(state_file::kVersion));
+    return Fail(Code::kVersionMismatch, "state file: version ", header.version,
+                ", this build reads ", state_file::kVersion);
   }
   const auto bytes = std::as_bytes(std::span(&header, 1));
   if (Crc32c(0, bytes.first(offsetof(state_file::FileHeader, header_crc))) != header.header_crc) {
@@ -217,8 +220,7 @@ Status CheckStateHeader(const state_file::FileHeader& header, std::uint64_t real
   if (header.header_bytes != sizeof header)
     return CorruptState("header_bytes", header.header_bytes);
   if (header.file_bytes != real_bytes) {
-    return CorruptState("file_bytes", std::to_string(header.file_bytes) + ", the file has " +
-                                          std::to_string(real_bytes));
+    return CorruptState("file_bytes", Concat(header.file_bytes, ", the file has ", real_bytes));
   }
   if (header.sequence_count == 0 || header.sequence_count > state_file::kSequencesMax) {
     return CorruptState("sequence_count", header.sequence_count);
@@ -229,7 +231,7 @@ Status CheckStateHeader(const state_file::FileHeader& header, std::uint64_t real
   }
   if (!IsZero(header.reserved)) return CorruptState("reserved", "not zero");
   if (header.architecture[sizeof header.architecture - 1] != 0) {
-    return CorruptState("architecture", "has no end");
+    return CorruptState("architecture", "not terminated");
   }
   return {};
 }
@@ -249,7 +251,7 @@ Status CheckStateTable(const state_file::FileHeader& header, std::span<const Sec
   SectionEntry last = {};
   for (std::size_t at = 0; at < sections.size(); ++at) {
     KVD_CHECK_OK(meter.Spend(kSectionUnits));
-    const std::string name = "section " + std::to_string(at);
+    const std::string name = Concat("section ", at);
     KVD_CHECK_OK(CheckEntry(name, sections[at], offset, header));
     if (at == 0) {
       if (sections[0].kind != SectionKind::kSequence || sections[0].sequence != 0) {
@@ -263,8 +265,8 @@ Status CheckStateTable(const state_file::FileHeader& header, std::span<const Sec
     raw_bytes += last.raw_bytes;
   }
   if (offset != header.file_bytes) {
-    return CorruptState("file_bytes", "the sections end at " + std::to_string(offset) + " of " +
-                                          std::to_string(header.file_bytes));
+    return CorruptState("file_bytes",
+                        Concat("the sections end at ", offset, " of ", header.file_bytes));
   }
   if (raw_bytes != header.raw_bytes) return CorruptState("raw_bytes", header.raw_bytes);
   if (sections.empty() || last.sequence + 1 != header.sequence_count) {
@@ -279,7 +281,7 @@ Result<std::vector<SavedSequence>> FindStateSequences(std::span<const SectionEnt
   WorkMeter meter(work);
   std::vector<SavedSequence> sequences;
   for (std::size_t at = 0; at < sections.size();) {
-    const std::string name = "sequence " + std::to_string(sections[at].sequence);
+    const std::string name = Concat("sequence ", sections[at].sequence);
     SavedSequence saved;
     if (sections[at].raw_bytes != sizeof saved.header) {
       return CorruptState(name + " raw_bytes", sections[at].raw_bytes);

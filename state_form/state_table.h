@@ -1,8 +1,9 @@
-// StateTable: header and table of the form of saved states (state_layout.h), validated. Bytes of a
-// file and bytes of another process are input alike: both are read through here.
+// Reads and validates the header and the table of a saved state (state_layout.h). Files and bytes
+// from another process are equally untrusted, so all saved states are read through the functions of
+// this header.
 //
-// Nothing is allocated from a number that the real length does not cover. What the sections' own
-// bytes say is checked by the code that takes them.
+// Allocations are bounded by the real length of the state, not by the numbers in its header. The
+// contents of the sections are checked by the code that uses the sections.
 #pragma once
 
 #include <cstddef>
@@ -12,30 +13,33 @@
 #include <string>
 #include <vector>
 
-#include "shm/error.h"
-#include "shm/work_control.h"
+#include "base/error.h"
+#include "base/work_control.h"
 #include "state_form/state_layout.h"
 
 namespace kvd {
 
-// One sequence of a state.
+// One sequence of a saved state.
 struct SavedSequence {
   state_file::SequenceHeader header = {};
-  std::size_t first_section = 0;  // its sections: [first_section, end_section)
+  std::size_t first_section = 0;  // the sequence's sections are [first_section, end_section)
   std::size_t end_section = 0;
 };
 
-// Errors of all: kCorrupt, naming the field; where `work` is given, kCancelled: it is asked at
-// bounded intervals.
+// Errors of all functions: kCorrupt, naming the field; kCancelled, if `work` is given. All
+// functions check for cancellation at bounded intervals.
 
-// Also kVersionMismatch. `real_bytes`: of the whole state.
+// Checks the header of a saved state of `real_bytes` bytes. Errors: kCorrupt, and kVersionMismatch.
 Status CheckStateHeader(const state_file::FileHeader& header, std::uint64_t real_bytes);
-// `sections`: as many as the header says.
+// Checks the table `sections` of a state with this header. REQUIRES: sections.size() ==
+// header.section_count.
 Status CheckStateTable(const state_file::FileHeader& header,
                        std::span<const state_file::SectionEntry> sections,
                        WorkControl& work = Uncontrolled());
-// read(number): the bytes of a section of kind kSequence, not packed; their number is checked
-// before. Errors: also read's. REQUIRES: CheckStateTable.
+// Finds the sequences of a saved state. The function read(number) returns the unpacked bytes of
+// section `number`, which has kind kSequence. The size of a section is checked before `read` is
+// called for it. Errors: kCorrupt, kCancelled, and the errors of `read`. REQUIRES: CheckStateTable
+// succeeded.
 using ReadStateSection = std::function<Result<std::span<const std::byte>>(std::size_t number)>;
 Result<std::vector<SavedSequence>> FindStateSequences(
     std::span<const state_file::SectionEntry> sections, const ReadStateSection& read,

@@ -1,7 +1,8 @@
-// JSON for --json: one value per command, on one line. The only place that meets Boost.JSON.
+// Json: a JSON value, the output of a command with --json on one line. Only json_output.cc uses
+// Boost.JSON.
 //
-// Handles, sessions and seeds are strings ("4294967299"): they do not fit a JavaScript number.
-// Times are whole nanoseconds.
+// Handles, sessions and seeds are strings ("4294967299"), because a JavaScript number cannot
+// represent all of their values. Times in the JSON output are whole nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +26,10 @@ class Json {
   Json& operator=(Json&&) noexcept;
   ~Json();
 
-  // REQUIRES: an object. Members keep their order.
+  // Adds a member after the existing ones. REQUIRES: this value is an object.
   Json& Set(std::string_view key, const Scalar& value);
   Json& Set(std::string_view key, Json value);
-  // REQUIRES: an array.
+  // Adds an element. REQUIRES: this value is an array.
   Json& Add(const Scalar& value);
   Json& Add(Json value);
 

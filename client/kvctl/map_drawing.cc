@@ -24,7 +24,8 @@ std::string StateText(MapState state) {
   return state == MapState::kLive ? "live" : std::string("STALE (") + MapStateName(state) + ")";
 }
 
-// Neighbouring numbers get colours far apart: of 216 of the terminal's, and of the whole circle.
+// TerminalColour and SvgColour give sequences with neighbouring indices clearly different colours,
+// from the terminal's 216 colours or from the whole colour circle.
 int TerminalColour(std::uint32_t sequence) {
   static constexpr std::array<int, 14> kColours = {39,  208, 77,  171, 220, 203, 44,
                                                    141, 149, 215, 33,  199, 115, 180};
@@ -35,16 +36,17 @@ std::string SvgColour(std::uint32_t sequence) {
   return Format("hsl(%u,65%%,55%%)", sequence * 137u % 360u);
 }
 
-// At most that many bytes, and no part of a sign.
+// Returns the first bytes of a text: at most `byte_count` bytes, cut at a character boundary.
 std::string Cut(const std::string& text, std::size_t byte_count) {
   std::size_t end = std::min(byte_count, text.size());
   while (end > 0 && end < text.size() && (text[end] & 0xc0) == 0x80) --end;
   return text.substr(0, end);
 }
 
-// Some blocks shown as one sign.
+// Adjacent blocks that are shown as one character.
 struct Patch {
-  std::uint32_t sequence = kNobody;  // of the block with the most cells
+  // The sequence of the patch's block that has the most used cells.
+  std::uint32_t sequence = kNobody;
   std::uint32_t used = 0;
   std::uint32_t shared = 0;
   std::uint32_t cells = 0;
@@ -65,7 +67,8 @@ Patch PatchOf(std::span<const layout::MapBlock> blocks) {
   return patch;
 }
 
-// Filled by how many cells are used; another sign where most of them are shared.
+// Returns the character for a patch, which shows whether no cells, less than half or at least half
+// of the patch's cells are used, or that more than half of the used cells are shared.
 const char* SignOf(const Patch& patch) {
   if (patch.used == 0) return "·";
   if (patch.shared * 2 > patch.used) return "#";
@@ -152,7 +155,8 @@ std::string DrawScreen(const MapReader& map, MapState state, const SessionRates&
   const std::string grid = Grid(map, size.columns, grid_rows, has_colour);
   screen += grid;
   used_rows += static_cast<std::size_t>(std::ranges::count(grid, '\n'));
-  line("one sign: " + std::string("█ used  ▄ less than half  # shared  · free or others'"));
+  line("each character: " +
+       std::string("█ used  ▄ less than half  # shared  · free, or another user's"));
   const std::size_t left = size.rows > used_rows + 2 ? size.rows - used_rows - 2 : 0;
   std::size_t shown_sessions = 0;
   line(Format("%12s %8s %12s %12s %8s %8s", "SESSION", "PID", "COMPUTED", "SAMPLED", "comp/s",

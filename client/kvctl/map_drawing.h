@@ -1,4 +1,5 @@
-// The live map as text: a terminal's screen, an SVG picture, a JSON value. Pure functions.
+// Draws the live map as text: a terminal's screen, an SVG picture, a JSON value. The functions are
+// pure.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace kvd::kvctl {
 
-// Tokens per second of each session since the last look.
+// Tokens per second of each session since the previous refresh.
 struct SessionRates {
   std::map<std::uint64_t, double> computed;
   std::map<std::uint64_t, double> sampled;
@@ -22,8 +23,8 @@ struct ScreenSize {
   std::size_t rows = 24;
 };
 
-// Lines separated by \n, none longer than `columns` nor more than `rows`. Without colour there are
-// no escape sequences in it.
+// Returns at most `rows` lines separated by \n, each at most `columns` wide. If has_colour is
+// false, DrawScreen returns a text without escape sequences.
 std::string DrawScreen(const MapReader& map, MapState state, const SessionRates& rates,
                        ScreenSize size, bool has_colour);
 std::string DrawSvg(const MapReader& map, MapState state);

@@ -1,4 +1,5 @@
-// What the command line says, as plain values; main.cc fills them, one verb each reads them.
+// The options of the command line as plain values: main.cc fills them, and each verb reads the
+// struct that it is called with.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +18,30 @@ struct GlobalOptions {
 
 struct RunOptions {
   std::string prompt;
-  bool has_prompt = false;  // else from standard input
+  bool has_prompt = false;  // false: the prompt is read from standard input
   bool is_chat = false;
-  std::string system;     // chat only
-  std::string sequence;   // handle to go on from, in a fork
-  std::string snapshot;   // name to go on from
-  std::string keep_as;    // snapshot to publish the result as
-  bool replaces = false;  // keep_as may exist
+  std::string system;     // the system message, which is used only with is_chat
+  std::string sequence;   // handle of the sequence that kvctl run forks and continues
+  std::string snapshot;   // name of the snapshot that kvctl run forks and continues
+  std::string keep_as;    // name under which the result is published as a snapshot
+  bool replaces = false;  // true: an existing snapshot named `keep_as` is replaced
   std::int32_t predict_max = -1;
   SamplingParams sampling = kDefaultSampling;
   std::uint64_t seed = 0;
   std::vector<std::string> stops;
   bool ignores_eos = false;
   bool shows_special = false;
-  bool continues = false;  // no prompt
-  bool resumes = false;    // the sampler
-  bool is_apart = false;   // takes no prefix of others
+  bool continues = false;  // true: the generation continues the sequence without a prompt
+  // True: the generation resumes the sampler of the sequence's last generation.
+  bool resumes = false;
+  bool is_apart = false;  // true: the prompt reuses no prefix of other sequences
 };
 
 struct SequenceOptions {
   std::vector<std::string> handles;
   bool is_forced = false;
   bool shows_special = false;
-  bool holds = false;  // fork: stay until Ctrl-C
+  bool holds = false;  // kvctl fork: true keeps the session open until Ctrl-C
   std::int32_t cell_count = -1;
   std::uint32_t fork_count = 1;
 };
@@ -74,25 +76,28 @@ struct TextOptions {
 };
 
 struct PrefixOptions {
-  std::string file;                  // warm: "-": standard input
+  std::string file;                  // kvctl warm: file of the prompt; "-": standard input
   bool parses_special = false;       // warm
   bool is_pinned = false;            // warm
   std::vector<std::string> handles;  // pin, unpin
   bool only_retained = false;        // drop
-  bool is_forced = false;            // also another session's; drop: pinned ones too
+  // True: the verb also acts on sequences of other sessions; kvctl drop also drops pinned
+  // sequences.
+  bool is_forced = false;
 };
 
 struct EmbedOptions {
   std::string text;
   bool has_text = false;
-  bool is_raw = false;  // not normalised
+  bool is_raw = false;  // true: the embedding is not scaled to length 1
 };
 
-// State files of llama.cpp.
+// Options of the verbs import and export, for state files of llama.cpp.
 struct LlamaOptions {
   std::string path;
-  std::string name;               // import: of the snapshot; empty: the file's
-  std::int32_t sequence_id = -1;  // import: of a session; -1: the only one
+  std::string name;  // kvctl import: name of the snapshot; empty: the file's name
+  // Kvctl import: id of the sequence in a session file; -1: the file's only sequence.
+  std::int32_t sequence_id = -1;
   bool is_unrotated = false;
   bool is_forced = false;
   std::string handle;  // export
@@ -100,7 +105,7 @@ struct LlamaOptions {
   std::uint16_t streams = 1;
   bool is_session = false;
   bool is_v_transposed = false;
-  std::string k_type, v_type;  // empty: the pool's
+  std::string k_type, v_type;  // types of the exported K and V rows; empty: the types of the pool
 };
 
 struct MapOptions {

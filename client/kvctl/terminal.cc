@@ -1,4 +1,5 @@
 #include "client/kvctl/terminal.h"
+#include "base/text.h"
 
 #include <signal.h>
 #include <time.h>
@@ -27,7 +28,8 @@ sigset_t Interrupts() {
   return signals;
 }
 
-// Columns of a terminal that a UTF-8 text takes; all our signs take one.
+// Returns the number of terminal columns of a UTF-8 text; every character that kvctl prints takes
+// one column.
 std::size_t WidthOf(std::string_view text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
@@ -46,8 +48,8 @@ Result<SequenceHandle> ParseHandle(std::string_view text) {
   const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), number,
                                       is_hexadecimal ? 16 : 10);
   if (parsed.ec != std::errc{} || parsed.ptr != digits.data() + digits.size() || number == 0) {
-    return Fail(Code::kInvalidArgument,
-                "handle: '" + std::string(text) + "' is none; kvctl ps shows them");
+    return Fail(Code::kInvalidArgument, "handle: '", text,
+                "' is not a handle; kvctl ps lists them");
   }
   return static_cast<SequenceHandle>(number);
 }
@@ -56,9 +58,9 @@ std::string AgeText(std::uint64_t age_ms) {
   const std::uint64_t seconds = age_ms / 1000;
   const auto pair = [](std::uint64_t large, const char* large_unit, std::uint64_t small,
                        const char* small_unit) {
-    return std::to_string(large) + large_unit + " " + std::to_string(small) + small_unit;
+    return Concat(large, large_unit, " ", small, small_unit);
   };
-  if (seconds < 60) return std::to_string(seconds) + "s";
+  if (seconds < 60) return Concat(seconds, "s");
   if (seconds < 3600) return pair(seconds / 60, "m", seconds % 60, "s");
   if (seconds < 86400) return pair(seconds / 3600, "h", seconds % 3600 / 60, "m");
   return pair(seconds / 86400, "d", seconds % 86400 / 3600, "h");
@@ -73,7 +75,7 @@ std::string DurationText(std::uint64_t ns) {
 
 std::string BytesText(std::uint64_t byte_count) {
   const auto number = static_cast<double>(byte_count);
-  if (byte_count < 1u << 10) return std::to_string(byte_count) + " B";
+  if (byte_count < 1u << 10) return Concat(byte_count, " B");
   if (byte_count < 1u << 20) return Formatted("%.1f KiB", number / 1024);
   if (byte_count < 1u << 30) return Formatted("%.1f MiB", number / 1048576);
   return Formatted("%.2f GiB", number / 1073741824);

@@ -1,4 +1,4 @@
-// What kvctl reads from and shows to people: handles, ages, tables, progress, waiting for Ctrl-C.
+// Text input and output of kvctl: handles, ages, tables, progress, waiting for Ctrl-C.
 #pragma once
 
 #include <cstdint>
@@ -6,31 +6,33 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "client/client.h"
-#include "shm/error.h"
 
 namespace kvd::kvctl {
 
-// "4294967299", as ps and the daemon's errors show it; ParseHandle also takes 0x100000003. Error:
+// HandleText formats a handle as a decimal number ("4294967299"), as in lists and in the daemon's
+// errors. ParseHandle accepts decimal and hexadecimal numbers (0x100000003). Errors:
 // kInvalidArgument.
 std::string HandleText(SequenceHandle handle);
 Result<SequenceHandle> ParseHandle(std::string_view text);
 
-// "4s", "3m 20s", "5h 2m", "3d 4h".
+// Formats an age: "4s", "3m 20s", "5h 2m", "3d 4h".
 std::string AgeText(std::uint64_t age_ms);
-// "0.9 µs", "12.3 ms", "4.50 s".
+// Formats a duration: "0.9 µs", "12.3 ms", "4.50 s".
 std::string DurationText(std::uint64_t ns);
-// "4.2 GiB".
+// Formats a number of bytes: "4.2 GiB".
 std::string BytesText(std::uint64_t byte_count);
 
-// Columns as wide as their widest cell, to standard output; the first row is the heading. Columns
-// of `right_aligned` (one 'r' or 'l' each) are aligned so.
+// Prints a table to standard output; columns are as wide as their widest cell, and the first row is
+// the heading. `alignment`: 'r' or 'l' for each column.
 void PrintTable(const std::vector<std::vector<std::string>>& rows, std::string_view alignment);
 
-// All of standard input. Error: kIo.
+// Reads all of standard input. Errors: kIo.
 Result<std::string> ReadStandardInput();
 
-// A bar on standard error, if that is a terminal; erased when it goes.
+// A progress bar on standard error, shown only if standard error is a terminal. The destructor of
+// ProgressBar erases the bar.
 class ProgressBar {
  public:
   ProgressBar();
@@ -46,8 +48,8 @@ class ProgressBar {
   bool is_drawn_ = false;
 };
 
-// From BlockInterrupts on, SIGINT and SIGTERM wait for HoldUntilInterrupted, which returns when one
-// comes, or with the error when the daemon goes away.
+// BlockInterrupts blocks SIGINT and SIGTERM. HoldUntilInterrupted returns when SIGINT or SIGTERM
+// arrives, or with an error when the connection to the daemon is lost.
 void BlockInterrupts();
 Status HoldUntilInterrupted(const Client& client);
 

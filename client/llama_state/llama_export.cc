@@ -4,30 +4,33 @@
 #include <cstring>
 #include <string>
 
+#include "base/text.h"
 #include "client/llama_state/llama_rotation.h"
 #include "client/llama_state/llama_states.h"
 
 namespace kvd {
 namespace {
 
-constexpr std::uint32_t kConvertedCells = 128;  // at a time
-// The peer's cells of this model have coordinates of an image, in text both the position.
+// Number of cells whose rows are converted in one call.
+constexpr std::uint32_t kConvertedCells = 128;
+// For models of the architecture qwen35, llama.cpp's cells have image coordinates; for text both
+// coordinates are the cell's position.
 constexpr std::string_view kArchitectureWithCoordinates = "qwen35";
 
 std::unexpected<Error> Invalid(const std::string& why) {
-  return Fail(Code::kInvalidArgument, "llama.cpp state: " + why);
+  return Fail(Code::kInvalidArgument, "llama.cpp state: ", why);
 }
 
 bool IsNewer(const LlamaExportOptions& options) {
   return options.layout == LlamaLayout::kAugust2026;
 }
 
-// Of the file's rows.
+// Returns the type of the plane's rows in the file.
 kernels::DataType TypeOf(const CachePlane& plane, const LlamaExportOptions& options) {
   return (plane.side == CacheSide::kKeys ? options.k_type : options.v_type).value_or(plane.type);
 }
 
-// The side of the matrix that turns the plane's rows in the file; 0: none does.
+// Returns the side of the matrix that rotates the plane's rows in the file; 0: not rotated.
 std::size_t RotationOf(const CachePlane& plane, const LlamaExportOptions& options) {
   const bool may_rotate = IsNewer(options) && !options.is_unrotated;
   return may_rotate ? LlamaRotationOf(plane, TypeOf(plane, options)) : 0;
@@ -37,14 +40,17 @@ std::size_t RotationOf(const CachePlane& plane, const LlamaExportOptions& option
 
 Status CheckLlamaExport(const StateModel& model, const LlamaExportOptions& options) {
   if (options.streams == 0 || options.streams > kLlamaStreamsMax) {
-    return Invalid(std::to_string(options.streams) + " streams, not in [1, " +
-                   std::to_string(kLlamaStreamsMax) + "]");
+    return Invalid(Concat(options.streams, " streams, not in [1, ", kLlamaStreamsMax, "]"));
   }
   if (options.streams != 1 && !IsNewer(options)) {
     return Invalid("the layout of 2025 has no streams");
   }
   for (const CachePlane& plane : model.planes) {
     KVD_CHECK_OK(CheckRowType(plane, TypeOf(plane, options)));
+    KVD_CHECK_OK(CheckQuantizedRows(model, TypeOf(plane, options)));
+  }
+  if (model.values_in_keys && !IsNewer(options)) {
+    return Fail(Code::kUnsupported, "llama.cpp state: the layout of 2025 has no latent rows");
   }
   return {};
 }
@@ -72,11 +78,10 @@ Status LlamaExport::CheckSequences() const {
   const std::vector<Sequence>& sequences = image_.sequences();
   if (sequences.empty()) return Invalid("no sequences");
   if (options_.kind == LlamaFileKind::kSequence && sequences.size() > 1) {
-    return Invalid(std::to_string(sequences.size()) + " sequences in a sequence file");
+    return Invalid(Concat(sequences.size(), " sequences in a sequence file"));
   }
   if (options_.streams != 1 && sequences.size() > options_.streams) {
-    return Invalid(std::to_string(sequences.size()) + " sequences in " +
-                   std::to_string(options_.streams) + " streams");
+    return Invalid(Concat(sequences.size(), " sequences in ", options_.streams, " streams"));
   }
   for (const Sequence& sequence : sequences) {
     if (sequence.cell_count == 0) return Invalid("a sequence without cells");
@@ -111,7 +116,8 @@ Status LlamaExport::MakePlan() {
   return {};
 }
 
-// The cache of layers without a window is there even if all have one, as the peer's is.
+// The first cache is for layers without a window. As in llama.cpp, the cache for layers without a
+// window exists even if all layers have a window.
 void LlamaExport::GroupLayers() {
   const std::vector<CachePlane>& planes = model_.planes;
   if (planes.empty()) return;
@@ -120,7 +126,8 @@ void LlamaExport::GroupLayers() {
   };
   layers_.resize(std::ranges::any_of(planes, has_window) ? 2 : 1);
   layers_[0].first_cells.assign(image_.sequences().size(), 0);
-  for (std::size_t plane = 0; plane < planes.size(); plane += 2) {
+  for (std::size_t plane = 0; plane < planes.size(); ++plane) {
+    if (planes[plane].side != CacheSide::kKeys) continue;
     layers_[has_window(planes[plane]) ? 1 : 0].planes.push_back(plane);
   }
   if (layers_.size() == 1) return;
@@ -129,8 +136,9 @@ void LlamaExport::GroupLayers() {
   }
 }
 
-// The peer keeps the cells that the last token reaches, and has no room for many more. The pool may
-// have dropped the first of them, which no coming token reaches.
+// Returns the index of the first cell in the last token's window. llama.cpp keeps the cells from
+// this index on and has room for few earlier cells. The pool may have dropped the first cells of
+// the last token's window, because no later token attends to these cells.
 std::uint32_t LlamaExport::FirstInWindow(const Sequence& sequence, std::size_t plane) const {
   const std::span<const Pos> positions = sequence.positions;
   const std::int64_t last = positions.back().value;
@@ -162,8 +170,9 @@ LlamaCachePlan LlamaExport::CellsPlan(const Layers& layers) const {
   }
   for (const std::size_t keys : layers.planes) {
     const CachePlane& k = model_.planes[keys];
-    const CachePlane& v = model_.planes[keys + 1];
     plan.k.push_back({TypeOf(k, options_), std::uint64_t{k.head_count} * k.dim});
+    if (model_.values_in_keys) continue;
+    const CachePlane& v = model_.planes[keys + 1];
     plan.v.push_back({TypeOf(v, options_), std::uint64_t{v.head_count} * v.dim});
   }
   return plan;
@@ -206,7 +215,7 @@ Status LlamaExport::ReadRows(std::size_t cache, LlamaRowKind kind, std::size_t l
   const std::size_t plane = layers.planes[layer] + (kind == LlamaRowKind::kK ? 0 : 1);
   const std::size_t cell_bytes =
       model_.planes[plane].cell_bytes(TypeOf(model_.planes[plane], options_));
-  std::uint32_t start = 0;  // of the sequence, among the cells of all
+  std::uint32_t start = 0;  // index of the sequence's first cell among the cells of all sequences
   std::byte* to = rows.data();
   for (std::size_t id = 0; id < image_.sequences().size(); ++id) {
     const Sequence& sequence = image_.sequences()[id];
@@ -271,8 +280,8 @@ Status LlamaExport::ReadConverted(const Sequence& sequence, std::size_t plane, s
     DecodeRows(from, read.data(), floats.data(), count * cell_floats);
     if (side != 0) RotateHeads(floats.data(), count * cell_floats, side);
     if (!EncodeRows(type, floats.data(), rows, count * cell_floats)) {
-      return Fail(Code::kNumerical, "llama.cpp state: " + PlaneText(at) +
-                                        ": a row is not finite as " + kernels::DataTypeName(type));
+      return Fail(Code::kNumerical, "llama.cpp state: ", PlaneText(at), ": a row is not finite as ",
+                  kernels::DataTypeName(type));
     }
     rows += count * at.cell_bytes(type);
   }

@@ -1,12 +1,14 @@
-// Writes sequences as a state file of llama.cpp, in the layout of August 2026 or of February 2025:
-// one as a sequence file, or several as a session whose ids are 0, 1, … in the order given.
+// LlamaExport: writes sequences as a state file of llama.cpp, in the layout of August 2026 or of
+// February 2025: one sequence as a sequence file, or several as a session whose ids are 0, 1, … in
+// the given order.
 //
-// The sequences come as a StateImage. Keys are those of the effective positions. Layers with a
-// sliding window have the cells in its reach in the layout of 2026, and all cells in that of 2025,
-// where those that the window has dropped are zeros: no query reaches them. The tokens of a session
-// are those of its sequences one after another.
+// LlamaExport reads the sequences from a StateImage. LlamaExport writes keys as rotated for their
+// effective positions. In the layout of 2026, a layer with a sliding window has only the cells to
+// which the next token can attend. In the layout of 2025, a layer with a sliding window has all
+// cells; the rows of cells that the window has dropped are zeros, because no query attends to these
+// cells. The token list of a session file is the concatenation of the sequences' tokens.
 //
-// Threads: any one at a time. Model and image outlive it.
+// A LlamaExport is used by one thread at a time. The model and the image outlive the LlamaExport.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +18,9 @@
 #include <span>
 #include <vector>
 
+#include "base/error.h"
 #include "client/llama_state/llama_state_writer.h"
 #include "client/llama_state/state_image.h"
-#include "shm/error.h"
 #include "state_form/state_model.h"
 
 namespace kvd {
@@ -26,56 +28,63 @@ namespace kvd {
 struct LlamaExportOptions {
   LlamaFileKind kind = LlamaFileKind::kSequence;
   LlamaLayout layout = LlamaLayout::kAugust2026;
-  std::optional<kernels::DataType> k_type{};  // absent: the pool's
+  // Type of the K rows in the file; nullopt: the pool's type.
+  std::optional<kernels::DataType> k_type{};
   std::optional<kernels::DataType> v_type{};
-  bool is_v_transposed = false;  // what llama.cpp without flash attention reads
-  // Of the layout of 2026: as many streams as the cache that will read the file has. That is 1
-  // where its sequences share one buffer, else its number of sequences.
+  bool is_v_transposed = false;  // true: V is written for llama.cpp without flash attention
+  // Only for the layout of 2026: the number of streams of the llama.cpp cache that will read the
+  // file. `streams` is 1 if the sequences of that cache share one buffer, else the cache's number
+  // of sequences.
   std::uint32_t streams = 1;
-  // Quantised heads are not multiplied by Hadamard's matrix (llama_rotation.h), for llama.cpp with
-  // LLAMA_ATTN_ROT_DISABLE. In the layout of 2025 they never are.
+  // True if quantised heads are not multiplied by Hadamard's matrix (llama_rotation.h), as in
+  // llama.cpp with LLAMA_ATTN_ROT_DISABLE. In the layout of 2025 heads are never multiplied.
   bool is_unrotated = false;
 };
 
-// Whether the options can be met for the model's files. Errors: kInvalidArgument (streams in the
-// layout of 2025 or out of range), kUnsupported (a type that the model's heads cannot have).
+// Checks the options for the model. Errors: kInvalidArgument (streams in the layout of 2025 or out
+// of range), kUnsupported (a type that the model's heads cannot have).
 Status CheckLlamaExport(const StateModel& model, const LlamaExportOptions& options);
 
-// The types in which rows are to be exported for a file of these options: those of the file, but
-// for rows that are turned (llama_rotation.h), which are wanted as they are.
+// The types in which the daemon should export rows for a file with these options: the file's types,
+// except for rows that will be rotated (llama_rotation.h), which are exported in the pool's type.
 struct LlamaRowTypes {
-  std::optional<kernels::DataType> k{};  // absent: the pool's
+  std::optional<kernels::DataType> k{};  // type of the exported K rows; nullopt: the pool's type
   std::optional<kernels::DataType> v{};
 };
 LlamaRowTypes RowTypesFor(const StateModel& model, const LlamaExportOptions& options);
 
 class LlamaExport : private LlamaRowSource {
  public:
-  // An outline serves for bytes() alone. Errors: CheckLlamaExport's; kInvalidArgument (no sequence,
-  // one without cells, several in a sequence file, a transposed q8_0, fewer streams than sequences
-  // but not 1); kUnsupported (an encoded text).
+  // `image` may be an outline if only bytes() is called. Errors: those of CheckLlamaExport;
+  // kInvalidArgument (no sequence, a sequence without cells, several sequences in a sequence file,
+  // a transposed V of type q8_0, several streams but fewer streams than sequences); kUnsupported (a
+  // sequence with an encoded text).
   static Result<std::unique_ptr<LlamaExport>> Open(const StateModel& model, const StateImage& image,
                                                    const LlamaExportOptions& options);
   LlamaExport(const LlamaExport&) = delete;
   LlamaExport& operator=(const LlamaExport&) = delete;
 
-  std::uint64_t bytes() const { return bytes_; }  // exact
-  // REQUIRES: the image is no outline. Errors: kNumerical, the sink's.
+  std::uint64_t bytes() const { return bytes_; }  // the exact size of the file
+  // Writes the file. REQUIRES: the image is not an outline. Errors: kNumerical, those of the sink.
   Status Write(LlamaSink& sink);
 
  private:
   using Sequence = StateImage::Sequence;
-  // The layers of attention that are one cache of the file.
+  // The attention layers that form one cache of the file.
   struct Layers {
-    std::vector<std::size_t> planes;  // of their keys, into the model's; those of values follow
-    std::vector<std::uint32_t> first_cells;  // by sequence
+    // Indices of the key planes in the model's planes. The plane of a layer's values, if it has
+    // one, follows its plane of keys.
+    std::vector<std::size_t> planes;
+    // The index of the first cell that the file has of each sequence, indexed by sequence.
+    std::vector<std::uint32_t> first_cells;
   };
 
   LlamaExport(const StateModel& model, const StateImage& image, const LlamaExportOptions& options)
       : model_(model), image_(image), options_(options) {}
   Status CheckSequences() const;
   Status MakePlan();
-  // One cache, or two where some layers have a window and the layout has a cache for them.
+  // Fills layers_ with one cache, or with two if some layers have a window and the layout has a
+  // separate cache for layers with a window.
   void GroupLayers();
   std::uint32_t FirstInWindow(const Sequence& sequence, std::size_t plane) const;
   LlamaCachePlan CellsPlan(const Layers& layers) const;
@@ -84,11 +93,12 @@ class LlamaExport : private LlamaRowSource {
                   std::uint32_t cell_count, std::span<std::byte> rows) override;
   void ReadStates(LlamaRowKind kind, std::size_t layer, std::uint32_t first_cell,
                   std::uint32_t cell_count, std::span<std::byte> rows) const;
-  // Cells [begin, end) of one sequence, zeros where its window has dropped them.
+  // Reads the rows of cells [begin, end) of one sequence; rows of cells that the window has dropped
+  // are zeros.
   Status ReadCells(const Sequence& sequence, std::size_t plane, std::uint32_t begin,
                    std::uint32_t end, std::byte* rows) const;
-  // The same of cells that are there, converted, and turned by the peer's matrix of `side` rows; 0:
-  // not turned.
+  // Reads the rows of cells [begin, end), which must be present, and converts them to the file's
+  // type. `side`: side of llama.cpp's matrix that rotates the rows; 0: the rows are not rotated.
   Status ReadConverted(const Sequence& sequence, std::size_t plane, std::uint32_t begin,
                        std::uint32_t end, std::size_t side, std::byte* rows) const;
 
@@ -96,7 +106,7 @@ class LlamaExport : private LlamaRowSource {
   const StateModel& model_;
   const StateImage& image_;
   const LlamaExportOptions options_;
-  std::vector<Layers> layers_;  // by cache of attention
+  std::vector<Layers> layers_;  // one Layers for each cache of attention layers
   std::vector<TokenId> tokens_;
   std::vector<std::int32_t> output_positions_;
   std::vector<float> logits_;

@@ -1,5 +1,6 @@
-// Rows are gathered from the file, a section's cells of one layer at a time, into the order of the
-// sequence, turned back where the peer has rotated them, and laid out by head.
+// To create a section of rows, the import copies the rows of the section's cells from the file in
+// the order of the sequence, rotates them back if llama.cpp has rotated them, and stores them head
+// by head.
 #include "client/llama_state/llama_import.h"
 
 #include <algorithm>
@@ -7,9 +8,11 @@
 #include <string>
 #include <utility>
 
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "base/text.h"
 #include "client/llama_state/llama_rotation.h"
 #include "client/llama_state/llama_states.h"
-#include "shm/crc32c.h"
 #include "state_form/section_plan.h"
 
 namespace kvd {
@@ -19,7 +22,7 @@ using state_file::SectionEntry;
 using state_file::SectionKind;
 
 std::unexpected<Error> Invalid(const std::string& why) {
-  return Fail(Code::kInvalidArgument, "llama.cpp state: " + why);
+  return Fail(Code::kInvalidArgument, "llama.cpp state: ", why);
 }
 
 }  // namespace
@@ -30,7 +33,7 @@ struct LlamaImport::Source {
     const LlamaRows* rows = nullptr;
   };
   LlamaSequence sequence;
-  std::vector<Binding> bindings;  // by plane
+  std::vector<Binding> bindings;  // the file's rows of each plane, indexed by plane
   kernels::DataType k_type = kernels::DataType::kF16;
   kernels::DataType v_type = kernels::DataType::kF16;
 
@@ -70,9 +73,8 @@ Result<std::unique_ptr<LlamaImport>> LlamaImport::Open(std::span<const std::byte
     import->AddSequenceSections(number);
   }
   if (import->sections_.size() > state_file::kSectionsMax) {
-    return Fail(Code::kUnsupported, "sections: " + std::to_string(import->sections_.size()) +
-                                        ", a state has at most " +
-                                        std::to_string(state_file::kSectionsMax));
+    return Fail(Code::kUnsupported, "sections: ", import->sections_.size(), ", limit ",
+                state_file::kSectionsMax);
   }
   PlaceUnpacked(import->sections_);
   return import;
@@ -89,8 +91,9 @@ bool LlamaImport::HasWindows() const {
                              [](const CachePlane& plane) { return plane.window != 0; });
 }
 
-// The layers of attention are in one cache, or those with a window in a second one; each lists its
-// layers in the model's order.
+// Returns the index of the cache that has the plane's layer. The attention layers are in one cache,
+// or the layers with a window are in a second cache. Each cache of a file lists its layers in the
+// model's order.
 std::size_t LlamaImport::CacheOf(const CachePlane& plane) const {
   const std::size_t caches = index_.file().cache_count - (model_.states.empty() ? 0u : 1u);
   return caches > 1 && plane.window != 0 ? 1 : 0;
@@ -100,80 +103,84 @@ Status LlamaImport::CheckPart(const LlamaCells& part) const {
   if (!model_.states.empty() && part.cache + 1 == index_.file().cache_count) {
     return CheckStates(part);
   }
-  std::size_t layers = 0;
+  std::size_t layers = 0, values = 0;
   for (const CachePlane& plane : model_.planes) {
     if (CacheOf(plane) != part.cache) continue;
     const bool is_key = plane.side == CacheSide::kKeys;
-    if (layers < part.k.size()) {
-      KVD_CHECK_OK(CheckPlane(plane, is_key ? part.k[layers] : part.v[layers]));
-    }
-    if (!is_key) ++layers;
+    const std::vector<LlamaRows>& rows = is_key ? part.k : part.v;
+    const std::size_t layer = is_key ? layers++ : values++;
+    if (layer < rows.size()) KVD_CHECK_OK(CheckPlane(plane, rows[layer]));
   }
-  if (part.k.size() == layers) return {};
-  return Invalid(std::to_string(part.k.size()) + " layers of attention in cache " +
-                 std::to_string(part.cache) + ", the model has " + std::to_string(layers));
+  if (part.k.size() == layers && part.v.size() == values) return {};
+  if (part.k.size() == layers) {
+    return Invalid(Concat(part.v.size(), " layers of values in cache ", part.cache,
+                          ", the model has ", values));
+  }
+  return Invalid(Concat(part.k.size(), " layers of attention in cache ", part.cache,
+                        ", the model has ", layers));
 }
 
 Status LlamaImport::CheckPlane(const CachePlane& plane, const LlamaRows& rows) const {
   const std::uint64_t elements = std::uint64_t{plane.head_count} * plane.dim;
   if (rows.elements != elements) {
-    return Invalid(PlaneText(plane) + ": rows of " + std::to_string(rows.elements) +
-                   " elements, the model has " + std::to_string(elements));
+    return Invalid(Concat(PlaneText(plane), ": rows of ", rows.elements,
+                          " elements, the model has ", elements));
   }
   KVD_CHECK_OK(CheckRowType(plane, rows.type));
+  KVD_CHECK_OK(CheckQuantizedRows(model_, rows.type));
   const std::size_t cell_bytes_max = plane.cell_bytes(kernels::DataType::kF32);
   if (cell_bytes_max <= state_file::kSectionBytesMax) return {};
-  return Fail(Code::kUnsupported, PlaneText(plane) + ": " + std::to_string(cell_bytes_max) +
-                                      " bytes of one cell, a section holds " +
-                                      std::to_string(state_file::kSectionBytesMax));
+  return Fail(Code::kUnsupported, PlaneText(plane), ": ", cell_bytes_max,
+              " bytes of one cell, a section holds ", state_file::kSectionBytesMax);
 }
 
 Status LlamaImport::CheckStates(const LlamaCells& part) const {
   if (part.k.size() != model_.states.size()) {
-    return Invalid(std::to_string(part.k.size()) + " layers of recurrent state, the model has " +
-                   std::to_string(model_.states.size()));
+    return Invalid(
+        Concat(part.k.size(), " layers of recurrent state, the model has ", model_.states.size()));
   }
   for (std::size_t at = 0; at < model_.states.size(); ++at) {
     const LlamaRows& r = part.k[at];
     const LlamaRows& s = part.v[at];
     const StateShape& shape = model_.states[at];
     if (r.elements != shape.convolution_floats() || s.elements != shape.scan_floats) {
-      return Invalid("recurrent state of layer " + std::to_string(shape.layer) + ": rows of " +
-                     std::to_string(r.elements) + " and " + std::to_string(s.elements) +
-                     " elements, the model has " + std::to_string(shape.convolution_floats()) +
-                     " and " + std::to_string(shape.scan_floats));
+      return Invalid(Concat("recurrent state of layer ", shape.layer, ": rows of ", r.elements,
+                            " and ", s.elements, " elements, the model has ",
+                            shape.convolution_floats(), " and ", shape.scan_floats));
     }
     if (r.type != kernels::DataType::kF32 || s.type != kernels::DataType::kF32 || s.is_transposed) {
-      return Fail(Code::kUnsupported, "llama.cpp state: recurrent state of layer " +
-                                          std::to_string(shape.layer) +
-                                          ": only rows of f32 are read");
+      return Fail(Code::kUnsupported, "llama.cpp state: recurrent state of layer ", shape.layer,
+                  ": only f32 rows are supported");
     }
   }
   return {};
 }
 
-// Finds for every plane its rows in the file.
+// Adds sequence `id` of the file to sources_, and finds the sequence's rows of every plane in the
+// file.
 Status LlamaImport::Add(std::int32_t id) {
   auto source = std::make_unique<Source>();
   KVD_TRY(source->sequence, SelectLlamaSequence(index_, id, Kinds()));
   const LlamaSequence& sequence = source->sequence;
   for (std::size_t at = 0; at < sequence.tokens.size(); ++at) {
     if (sequence.tokens[at] >= 0 && std::cmp_less(sequence.tokens[at], model_.vocab_size)) continue;
-    return Invalid("token " + std::to_string(at) + ": id " + std::to_string(sequence.tokens[at]) +
-                   ", the vocabulary has " + std::to_string(model_.vocab_size));
+    return Invalid(Concat("token ", at, ": id ", sequence.tokens[at], ", the vocabulary has ",
+                          model_.vocab_size));
   }
   LlamaImported imported{.cell_count = source->cell_count(),
                          .tokens_left_out = sequence.tokens_left_out,
                          .cells_left_out = sequence.cells_left_out};
-  std::vector<std::size_t> next(sequence.caches.size(), 0);
+  struct Layer {
+    std::size_t k = 0, v = 0;
+  };
+  std::vector<Layer> next(sequence.caches.size());
   for (const CachePlane& plane : model_.planes) {
     const std::size_t cache = CacheOf(plane);
     const LlamaCells& part = *sequence.caches[cache].part;
     const bool is_key = plane.side == CacheSide::kKeys;
-    const LlamaRows& rows = is_key ? part.k[next[cache]] : part.v[next[cache]];
+    const LlamaRows& rows = is_key ? part.k[next[cache].k++] : part.v[next[cache].v++];
     source->bindings.push_back({.cache = &sequence.caches[cache], .rows = &rows});
     imported.is_converted |= rows.type != plane.type;
-    if (!is_key) ++next[cache];
   }
   source->k_type = TypeOf(*source, CacheSide::kKeys);
   source->v_type = TypeOf(*source, CacheSide::kValues);
@@ -223,7 +230,8 @@ void LlamaImport::AddSequenceSections(std::uint32_t number) {
   AddSections(part, 0, model_.state_floats, sizeof(float), &sections_);
 }
 
-// The state behind the last cell is a checkpoint too.
+// Returns the header of a sequence of the saved state. The recurrent state after the last cell is
+// also stored as a checkpoint.
 state_file::SequenceHeader LlamaImport::HeaderOf(const Source& source) const {
   state_file::SequenceHeader header = {};
   header.flags = state_file::kHasRows;
@@ -249,7 +257,7 @@ std::vector<std::byte> LlamaImport::Head() {
   state_file::FileHeader header = {};
   header.file_bytes = bytes();
   header.sequence_count = static_cast<std::uint32_t>(sources_.size());
-  header.saved_unix_ms = StateTimeNowMs();
+  header.saved_unix_ms = NowUnixMs();
   std::ranges::copy(model_.fingerprint, header.fingerprint);
   model_.architecture.copy(header.architecture, sizeof header.architecture - 1);
   header.numeric_form = model_.numeric_form;
@@ -285,8 +293,8 @@ std::span<const std::byte> LlamaImport::Section(std::size_t number) {
 
 namespace {
 
-// Rows of `count` cells of a cache, from the sequence's first-th of that cache on,
-// [cell][elements].
+// Copies the rows of `count` cells of a cache, starting with the sequence's cell number `first` in
+// that cache. Layout: [cell][elements].
 void Gather(std::span<const std::byte> file, const LlamaRows& rows,
             const LlamaSequence::Cache& cache, std::size_t first, std::size_t count,
             std::byte* to) {
@@ -331,7 +339,8 @@ void LlamaImport::MakeRows(const Source& source, const SectionEntry& entry) {
     DecodeRows(rows.type, gathered_.data(), floats_.data(), floats_.size());
     if (side != 0) RotateHeads(floats_.data(), floats_.size(), side);
     gathered_.resize(entry.raw_bytes);
-    // Numbers that are not finite stay such, and are refused where they are loaded.
+    // The import writes numbers that are not finite unchanged; the daemon rejects such numbers when
+    // it loads the state.
     (void)EncodeRows(type, floats_.data(), gathered_.data(), floats_.size());
     from = gathered_.data();
   }

@@ -1,14 +1,16 @@
-// Makes the form of saved states (state_form/state_layout.h) of sequences of a llama.cpp state
-// file: checked against the model (layers, widths, types), rows in the file's type and order of
-// cells made those of the form. The daemon converts to the pool's types.
+// LlamaImport: converts sequences of a llama.cpp state file to a saved state
+// (state_form/state_layout.h). LlamaImport checks the file against the model (layers, widths,
+// types) and writes the rows ordered by position, in the file's types. The daemon converts the
+// imported rows to the pool's types.
 //
-// What such a file cannot say is asked for or refused: which of several sequences of a session, and
-// the tokens of sequences that it lists none for. Its cells are not counted as computed by this
-// model: they are never shared with other prompts (docs/decisions/0016).
+// The caller chooses the sequences of a session file that are imported. A sequence for which the
+// file lists no tokens is an error. The daemon never lets other prompts reuse imported cells,
+// because its own model may not have computed these cells (docs/decisions/0016).
 //
-// The form is made section by section, as often as it is asked for, so that it need not be held:
-// once for the sums, which come first in it, and once for the bytes. Threads: one at a time. File,
-// index and model outlive it.
+// LlamaImport creates the saved state section by section, so the saved state need not be in memory
+// as a whole. LlamaImport creates every section twice: first for the checksums in the head, then
+// for the section's bytes. A LlamaImport is used by one thread at a time. The file, the index and
+// the model outlive the LlamaImport.
 #pragma once
 
 #include <cstddef>
@@ -18,35 +20,40 @@
 #include <span>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "client/llama_state/llama_sequence.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 #include "state_form/state_layout.h"
 #include "state_form/state_model.h"
 
 namespace kvd {
 
 struct LlamaImportOptions {
-  // Of a session; -1: the only one that it has; absent: all of them.
+  // Id of the sequence to import from a session file; -1: the file's only sequence; nullopt: all
+  // sequences.
   std::optional<std::int32_t> sequence_id = -1;
-  // llama.cpp of 2026 rotates the heads of quantised caches by Hadamard's matrix before it stores
-  // them, and does not say so in the file. True: the file is of a build (or of a run with
-  // LLAMA_ATTN_ROT_DISABLE) that does not.
+  // llama.cpp of 2026 multiplies the heads of quantised caches by Hadamard's matrix before it
+  // stores them, and the file does not record this multiplication. `is_unrotated` is true if the
+  // file was written by a llama.cpp that did not multiply heads: an older build, or a run with
+  // LLAMA_ATTN_ROT_DISABLE.
   bool is_unrotated = false;
 };
 
-// One sequence that an import makes.
+// One sequence of the saved state that an import creates.
 struct LlamaImported {
   std::uint32_t cell_count = 0;
-  std::uint32_t tokens_left_out = 0;  // of the file: behind the last cell
-  std::uint32_t cells_left_out = 0;   // of the file: behind the last token
-  bool is_converted = false;          // K or V had another type than the pool's
+  // Number of tokens of the file that have no cell and are left out.
+  std::uint32_t tokens_left_out = 0;
+  // Number of cells of the file that have no token and are left out.
+  std::uint32_t cells_left_out = 0;
+  bool is_converted = false;  // true: K or V has another type in the file than in the pool
 };
 
 class LlamaImport {
  public:
-  // `file`: the bytes that `index` is of. Errors: kInvalidArgument (the file is of another model,
-  // with what differs; no such sequence; tokens and cells that do not fit together), kUnsupported.
+  // `file`: the bytes that `index` describes. Errors: kInvalidArgument (the file is of another
+  // model, and the message names the difference; no sequence has the id; tokens and cells do not
+  // match), kUnsupported.
   static Result<std::unique_ptr<LlamaImport>> Open(std::span<const std::byte> file,
                                                    const LlamaSequenceIndex& index,
                                                    const StateModel& model,
@@ -55,32 +62,34 @@ class LlamaImport {
   LlamaImport(const LlamaImport&) = delete;
   LlamaImport& operator=(const LlamaImport&) = delete;
 
-  const std::vector<LlamaImported>& sequences() const { return imported_; }  // in the form's order
-  std::uint64_t bytes() const;                                               // of the form
-  // Header and table of the form. Computes the sums of all sections.
+  // Returns the imported sequences, in the order of the saved state.
+  const std::vector<LlamaImported>& sequences() const { return imported_; }
+  std::uint64_t bytes() const;  // returns the size of the saved state in bytes
+  // Header and section table of the saved state. Head computes the checksums of all sections.
   std::vector<std::byte> Head();
   std::size_t section_count() const { return sections_.size(); }
-  // The bytes of a section, in the order of which they lie behind the head. Valid until the next
-  // call.
+  // Returns the bytes of one section. In the saved state, the sections follow the head in ascending
+  // order of their numbers. The returned span is valid until the next call of Section.
   std::span<const std::byte> Section(std::size_t number);
 
  private:
-  struct Source;  // a sequence of the file, and where its rows are
+  struct Source;  // a sequence of the file and the offsets of its rows
 
   LlamaImport(std::span<const std::byte> file, const LlamaSequenceIndex& index,
               const StateModel& model, const LlamaImportOptions& options);
   bool HasWindows() const;
   LlamaCacheKinds Kinds() const;
   std::size_t CacheOf(const CachePlane& plane) const;
-  // Whether layers, widths and types are the model's. Errors: kInvalidArgument, kUnsupported.
+  // Checks layers, widths and types against the model. Errors: kInvalidArgument, kUnsupported.
   Status CheckPart(const LlamaCells& part) const;
   Status CheckPlane(const CachePlane& plane, const LlamaRows& rows) const;
   Status CheckStates(const LlamaCells& part) const;
   Status Add(std::int32_t id);
-  // The matrix's side by which the peer has rotated a plane's rows; 0: it has not.
+  // Returns the side of the matrix by which llama.cpp has multiplied a plane's rows; 0: the rows
+  // are not multiplied.
   std::size_t RotationOf(const CachePlane& plane, const LlamaRows& rows) const;
-  // Of the form's rows of one side: the file's, or the pool's where layers differ or rows are
-  // turned back.
+  // Returns the type of rows of one side in the saved state: the file's type, or the pool's type if
+  // layers differ in type or rows must be rotated back.
   kernels::DataType TypeOf(const Source& source, CacheSide side) const;
   void AddSequenceSections(std::uint32_t number);
   state_file::SequenceHeader HeaderOf(const Source& source) const;
@@ -97,7 +106,7 @@ class LlamaImport {
   std::vector<std::byte> gathered_;
   std::vector<float> floats_;
   std::vector<std::byte> made_;
-  std::uint32_t state_of_ = ~0u;  // sequence whose state is in state_
+  std::uint32_t state_of_ = ~0u;  // index of the sequence whose recurrent state is in state_
   std::vector<float> state_;
 };
 

@@ -1,6 +1,9 @@
 #include "client/llama_state/llama_rotation.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/text.h"
 
 namespace kvd {
 namespace {
@@ -11,8 +14,24 @@ constexpr std::size_t kRotationMin = 64;
 
 std::size_t LlamaRotationOf(const CachePlane& plane, kernels::DataType type) {
   if (kernels::ElementsPerBlock(type) == 1 || plane.dim % kRotationMin != 0) return 0;
-  // Of keys the largest power of two that divides the head; of values always the smallest.
+  // For keys the matrix has the largest power of two of rows that divides the head's dim; for
+  // values it always has kRotationMin rows.
   return plane.side == CacheSide::kKeys ? plane.dim & (~plane.dim + 1) : kRotationMin;
+}
+
+Status CheckQuantizedRows(const StateModel& model, kernels::DataType type) {
+  if (kernels::ElementsPerBlock(type) == 1) return {};
+  for (const CachePlane& plane : model.planes) {
+    const auto other = std::ranges::find_if(
+        model.planes, [&](const CachePlane& p) { return p.side == plane.side; });
+    if (other->dim == plane.dim) continue;
+    return Fail(Code::kUnsupported, "llama.cpp state: heads of ", other->dim, " and ", plane.dim,
+                " elements in ", kernels::DataTypeName(type),
+                ", those supported are f32, f16 and bf16");
+  }
+  if (!model.values_in_keys) return {};
+  return Fail(Code::kUnsupported, "llama.cpp state: latent rows in ", kernels::DataTypeName(type),
+              ", those supported are f32, f16 and bf16");
 }
 
 void RotateHeads(float* x, std::size_t count, std::size_t side) {

@@ -4,21 +4,23 @@
 #include <string>
 #include <utility>
 
-#include "shm/metered_sort.h"
+#include "base/metered_sort.h"
+#include "base/text.h"
 
 namespace kvd {
 namespace {
 
-constexpr std::size_t kCellUnits = 4;  // of work
+constexpr std::size_t kCellUnits = 4;  // units of work (WorkMeter) for one cell
 
 std::unexpected<Error> Refuse(Code code, const std::string& why) {
-  return Fail(code, "llama.cpp state: " + why);
+  return Fail(code, "llama.cpp state: ", why);
 }
 std::unexpected<Error> Invalid(const std::string& why) {
   return Refuse(Code::kInvalidArgument, why);
 }
 
-// The sequence's cells of one cache, by position. part null: it has none there.
+// Returns the sequence's cells in one cache, ordered by position. Cache::part is null if the
+// sequence has no cells in the cache.
 Result<LlamaSequence::Cache> CellsOf(const LlamaSequenceIndex& index, std::uint32_t cache,
                                      std::int32_t id, WorkMeter& meter) {
   LlamaSequence::Cache found;
@@ -30,8 +32,8 @@ Result<LlamaSequence::Cache> CellsOf(const LlamaSequenceIndex& index, std::uint3
     KVD_CHECK_OK(meter.Spend(1 + cells.size()));
     if (cells.empty()) continue;
     if (found.part != nullptr) {
-      return Invalid("sequence " + std::to_string(id) + " has cells in streams " +
-                     std::to_string(found.part->stream) + " and " + std::to_string(part.stream));
+      return Invalid(Concat("sequence ", id, " has cells in streams ", found.part->stream, " and ",
+                            part.stream));
     }
     found.part = &part;
     found.indices.assign(cells.begin(), cells.end());
@@ -43,17 +45,16 @@ Result<LlamaSequence::Cache> CellsOf(const LlamaSequenceIndex& index, std::uint3
   KVD_CHECK_OK(SortMetered(&found.indices, pos_of, meter));
   const auto twice = std::ranges::adjacent_find(found.indices, {}, pos_of);
   if (twice != found.indices.end()) {
-    return Invalid("cache " + std::to_string(cache) + " has two cells at position " +
-                   std::to_string(pos_of(*twice)));
+    return Invalid(Concat("cache ", cache, " has two cells at position ", pos_of(*twice)));
   }
   return found;
 }
 
 std::string Caches(std::uint32_t count) {
-  return std::to_string(count) + (count == 1 ? " cache" : " caches");
+  return Concat(count, (count == 1 ? " cache" : " caches"));
 }
 
-// The file's tokens that are the sequence's.
+// Returns the part of the file's token list that belongs to the sequence.
 Result<std::span<const TokenId>> TokensFor(const LlamaSequenceIndex& index, std::int32_t id,
                                            const LlamaCacheKinds& kinds) {
   const std::span<const TokenId> all = index.file().tokens;
@@ -68,9 +69,9 @@ Result<std::span<const TokenId>> TokensFor(const LlamaSequenceIndex& index, std:
   }
   if (total == all.size()) return all.subspan(before, own);
   if (id == index.ids().front()) return all;
-  return Refuse(Code::kUnsupported, "sequence " + std::to_string(id) +
-                                        ": the file has the tokens of sequence " +
-                                        std::to_string(index.ids().front()) + " alone");
+  return Refuse(Code::kUnsupported,
+                Concat("sequence ", id, ": the file has only the tokens of sequence ",
+                       index.ids().front(), ""));
 }
 
 Status SelectStates(const LlamaSequenceIndex& index, std::int32_t id, WorkMeter& meter,
@@ -78,26 +79,27 @@ Status SelectStates(const LlamaSequenceIndex& index, std::int32_t id, WorkMeter&
   KVD_TRY(const LlamaSequence::Cache states,
           CellsOf(index, index.file().cache_count - 1, id, meter));
   if (states.part == nullptr) {
-    return Invalid("no recurrent state of sequence " + std::to_string(id));
+    return Invalid(Concat("no recurrent state of sequence ", id));
   }
   if (states.indices.size() != 1) {
-    return Invalid(std::to_string(states.indices.size()) + " recurrent states of sequence " +
-                   std::to_string(id) + ", expected 1");
+    return Invalid(
+        Concat(states.indices.size(), " recurrent states of sequence ", id, ", expected 1"));
   }
   sequence.states = states.part;
   sequence.state_index = states.indices[0];
   return {};
 }
 
-// The cells of the first cache decide; those of the second are its last ones.
+// Selects the sequence's cells in the caches of attention layers. The cells of the first cache
+// determine the sequence's positions; the cells of the second cache must be at the last of these
+// positions.
 Status SelectCells(const LlamaSequenceIndex& index, std::int32_t id, const LlamaCacheKinds& kinds,
                    WorkMeter& meter, LlamaSequence& sequence) {
   const std::uint32_t caches = index.file().cache_count - (kinds.has_states ? 1 : 0);
   for (std::uint32_t cache = 0; cache < caches; ++cache) {
     KVD_TRY(LlamaSequence::Cache cells, CellsOf(index, cache, id, meter));
     if (cells.part == nullptr) {
-      return Invalid("no cells of sequence " + std::to_string(id) + " in cache " +
-                     std::to_string(cache));
+      return Invalid(Concat("no cells of sequence ", id, " in cache ", cache));
     }
     KVD_CHECK_OK(meter.Spend(cells.indices.size()));
     if (cache == 0) {
@@ -112,8 +114,7 @@ Status SelectCells(const LlamaSequenceIndex& index, std::int32_t id, const Llama
               cells.indices,
               std::span(sequence.positions).last(std::min(all, cells.indices.size())), {},
               pos_of)) {
-        return Invalid("the cells of cache " + std::to_string(cache) +
-                       " are not the last ones of cache 0");
+        return Invalid(Concat("the cells of cache ", cache, " are not the last ones of cache 0"));
       }
       cells.first_cell = static_cast<std::uint32_t>(all - cells.indices.size());
     }
@@ -122,18 +123,20 @@ Status SelectCells(const LlamaSequenceIndex& index, std::int32_t id, const Llama
   return {};
 }
 
-// Fewer tokens than cells: cells at the end are left out, if there is no state behind them.
+// Makes the numbers of tokens and cells equal. If there are fewer tokens than cells, the last cells
+// are left out. Leaving out cells is an error if the sequence has a recurrent state, which depends
+// on all cells.
 Status FitTokens(std::span<const TokenId> tokens, LlamaSequence& sequence) {
   const std::size_t cells = sequence.positions.size();
   if (tokens.size() != cells) {
-    const std::string numbers =
-        std::to_string(cells) + " cells and " + std::to_string(tokens.size()) + " tokens";
+    const std::string numbers = Concat(cells, " cells and ", tokens.size(), " tokens");
     if (tokens.empty()) return Invalid(numbers);
     if (static_cast<std::size_t>(sequence.positions.back().value) + 1 != cells) {
-      return Invalid(numbers + ", and the positions have holes: whose tokens they are is unknown");
+      return Invalid(numbers +
+                     ", and the positions have gaps: the cells of the tokens are unknown");
     }
     if (tokens.size() < cells && sequence.states != nullptr) {
-      return Invalid(numbers + ": the recurrent state is behind them all");
+      return Invalid(numbers + ": the recurrent state depends on all cells");
     }
   }
   const std::size_t taken = std::min(tokens.size(), cells);
@@ -155,7 +158,7 @@ Status CheckLlamaCaches(const LlamaStateFile& file, const LlamaCacheKinds& kinds
   const std::uint32_t most = least + (kinds.has_attention && kinds.has_windows ? 1u : 0u);
   if (file.cache_count >= least && file.cache_count <= most) return {};
   return Invalid(Caches(file.cache_count) + " in the file, the model has " +
-                 (least == most ? Caches(least) : std::to_string(least) + " or " + Caches(most)));
+                 (least == most ? Caches(least) : Concat(least, " or ", Caches(most))));
 }
 
 template <class Visit>
@@ -175,7 +178,8 @@ Status LlamaSequenceIndex::VisitCells(const LlamaCells& part, WorkMeter& meter,
   return {};
 }
 
-// Counts, then fills. A cell that names a sequence twice belongs to it once.
+// Counts the cells of each sequence, then fills Part::cells. A cell that lists a sequence twice is
+// added once.
 Status LlamaSequenceIndex::AddPart(const LlamaCells& part, WorkMeter& meter) {
   constexpr std::uint32_t kNone = ~0u;
   Part& added = parts_.emplace_back();
@@ -230,13 +234,13 @@ Result<LlamaSequence> SelectLlamaSequence(const LlamaSequenceIndex& index, std::
   WorkMeter meter(work);
   if (ids.empty()) return Invalid("no cells");
   if (id < 0 && ids.size() > 1) {
-    return Invalid(std::to_string(ids.size()) + " sequences, from " + std::to_string(ids.front()) +
-                   " to " + std::to_string(ids.back()) + ": name one");
+    return Invalid(
+        Concat(ids.size(), " sequences, from ", ids.front(), " to ", ids.back(), ": name one"));
   }
   if (id < 0) id = ids.front();
   if (!index.Contains(id)) {
-    return Invalid("no sequence " + std::to_string(id) + "; " + std::to_string(ids.size()) +
-                   " from " + std::to_string(ids.front()) + " to " + std::to_string(ids.back()));
+    return Invalid(
+        Concat("no sequence ", id, "; ", ids.size(), " from ", ids.front(), " to ", ids.back()));
   }
   LlamaSequence sequence;
   if (kinds.has_states) KVD_CHECK_OK(SelectStates(index, id, meter, sequence));
@@ -246,18 +250,18 @@ Result<LlamaSequence> SelectLlamaSequence(const LlamaSequenceIndex& index, std::
     if (sequence.states != nullptr) {
       const std::int32_t pos = sequence.states->cells[sequence.state_index].pos;
       if (pos != sequence.positions.back().value) {
-        return Invalid("the recurrent state is at position " + std::to_string(pos) +
-                       ", the last cell at " + std::to_string(sequence.positions.back().value));
+        return Invalid(Concat("the recurrent state is at position ", pos, ", the last cell at ",
+                              sequence.positions.back().value));
       }
     }
     KVD_CHECK_OK(FitTokens(tokens, sequence));
     return sequence;
   }
-  // States alone say where they stand; every token up to there has gone into them.
+  // If a file has only recurrent states, the position of the last token is the position of the
+  // state's cell, and the state depends on all tokens up to this position.
   const auto cells = static_cast<std::size_t>(sequence.states->cells[sequence.state_index].pos) + 1;
   if (tokens.size() < cells) {
-    return Invalid(std::to_string(tokens.size()) + " tokens, but the recurrent state is behind " +
-                   std::to_string(cells));
+    return Invalid(Concat(tokens.size(), " tokens, but the recurrent state depends on ", cells));
   }
   for (std::size_t pos = 0; pos < cells; ++pos) {
     sequence.positions.push_back(Pos{static_cast<std::int32_t>(pos)});

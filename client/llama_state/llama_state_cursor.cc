@@ -1,4 +1,5 @@
 #include "client/llama_state/llama_state_cursor.h"
+#include "base/text.h"
 
 namespace kvd {
 namespace {
@@ -24,15 +25,13 @@ std::unexpected<Error> LlamaStateCursor::Refuse(Code code, std::string_view fiel
   std::string message = "llama.cpp state: ";
   message += field;
   if (!where.empty()) message += " (" + where + ")";
-  message += " at byte " + std::to_string(at) + ": " + why;
+  message += Concat(" at byte ", at, ": ", why);
   return Fail(code, std::move(message));
 }
 
 std::unexpected<Error> LlamaStateCursor::RefuseEnd(std::string_view field, std::size_t bytes) {
-  return Refuse(
-      Code::kCorrupt, field,
-      std::to_string(bytes) + " bytes, but the file ends after " + std::to_string(remaining()),
-      offset_);
+  return Refuse(Code::kCorrupt, field,
+                Concat(bytes, " bytes, but the file ends after ", remaining()), offset_);
 }
 
 }  // namespace kvd

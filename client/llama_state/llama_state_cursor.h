@@ -1,8 +1,9 @@
 // LlamaStateCursor: reads a llama.cpp state file field by field, checks every length against the
-// bytes that are left, and makes the message of a refusal: the field, where it is and at which
-// byte.
+// number of remaining bytes, and creates error messages that name the field, its place and its byte
+// offset.
 //
-// A value over bytes that outlive it. After a refusal `offset()` is where the refused field starts.
+// A LlamaStateCursor is a view of bytes that outlive the cursor. After an error, `offset()` is the
+// offset of the field that could not be read.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +14,12 @@
 #include <string>
 #include <string_view>
 
-#include "shm/error.h"
+#include "base/error.h"
 
 namespace kvd {
 
-// Which of many a field is; what is absent is not said.
+// The place of a field, which distinguishes fields of the same name in messages; absent numbers are
+// left out of messages.
 struct LlamaPlace {
   std::optional<std::uint32_t> cache;
   std::optional<std::uint32_t> stream;
@@ -34,7 +36,7 @@ class LlamaStateCursor {
   std::uint64_t remaining() const { return file_.size() - offset_; }
   LlamaPlace& place() { return place_; }
 
-  // A little-endian number. Errors: kCorrupt, the file ends inside it.
+  // Reads a little-endian number. Errors: kCorrupt (the file ends inside the number).
   template <class T>
   Result<T> Number(std::string_view field) {
     if (remaining() < sizeof(T)) return RefuseEnd(field, sizeof(T));
@@ -45,26 +47,25 @@ class LlamaStateCursor {
     return value;
   }
 
-  // A u32 or u64 that counts things of at least `bytes_each` bytes (> 0) which are still to come.
-  // Errors: kCorrupt, also if they do not fit into the rest of the file.
+  // Reads a u32 or u64 that counts items of at least `bytes_each` bytes (> 0) which follow in the
+  // file. Errors: kCorrupt, also if the items do not fit into the remaining bytes.
   template <class T>
   Result<T> Count(std::string_view field, std::uint64_t bytes_each) {
     KVD_TRY(T count, Number<T>(field));
     if (std::uint64_t{count} > remaining() / bytes_each) {
       return Refuse(Code::kCorrupt, field,
-                    std::to_string(count) + " of at least " + std::to_string(bytes_each) +
-                        " bytes each, but " + std::to_string(remaining()) + " bytes are left");
+                    Concat(count, " of at least ", bytes_each, " bytes each, but ", remaining(),
+                           " bytes are left"));
     }
     return count;
   }
 
-  // The offset of count * bytes_each bytes, which are passed over. Errors: kCorrupt.
+  // Skips count * bytes_each bytes and returns their offset. Errors: kCorrupt.
   Result<std::uint64_t> Skip(std::string_view field, std::uint64_t count,
                              std::uint64_t bytes_each) {
     if (bytes_each != 0 && count > remaining() / bytes_each) {
       return Refuse(Code::kCorrupt, field,
-                    std::to_string(count) + " times " + std::to_string(bytes_each) +
-                        " bytes, but " + std::to_string(remaining()) + " are left",
+                    Concat(count, " times ", bytes_each, " bytes, but ", remaining(), " are left"),
                     offset_);
     }
     const std::uint64_t at = offset_;
@@ -74,7 +75,7 @@ class LlamaStateCursor {
 
   const std::byte* data_at(std::uint64_t offset) const { return file_.data() + offset; }
 
-  // Refuses the number that was read last.
+  // Returns an error about the last number that was read.
   std::unexpected<Error> Refuse(Code code, std::string_view field, const std::string& why) {
     return Refuse(code, field, why, field_offset_);
   }
@@ -86,7 +87,7 @@ class LlamaStateCursor {
 
   std::span<const std::byte> file_;
   std::uint64_t offset_ = 0;        // <= file_.size()
-  std::uint64_t field_offset_ = 0;  // of the number read last
+  std::uint64_t field_offset_ = 0;  // offset of the last number that was read
   LlamaPlace place_;
 };
 

@@ -1,19 +1,26 @@
-// One reading is one choice of body, of the caches it consists of, and of whether cells have extra
-// coordinates. `Attempt` follows a reading field by field; ReadLlamaStateFile tries all of them and
-// returns the first that uses every byte, else the refusal that came farthest into the file.
+// A reading is one interpretation of a file: a layout, a list of caches, and whether cells have
+// extra coordinates. `Attempt` reads the file field by field according to a reading.
+// ReadLlamaStateFile tries all readings and returns the result of the first reading that uses every
+// byte. If no reading uses every byte, ReadLlamaStateFile returns the error at the largest offset.
 #include "client/llama_state/llama_state_file.h"
 
 #include <array>
 #include <limits>
 #include <utility>
 
+#include "base/text.h"
 #include "client/llama_state/llama_state_cursor.h"
 
 namespace kvd {
 namespace {
 
-// kSparse: its rows are those of some of the declared layers, and it comes last.
-enum class CacheForm : std::uint8_t { kNone, kPlain, kStreams, kSparse };
+// The form of a cache in the file. kSparse: the cache has rows for only some of the declared
+// layers; only the last cache can have this form. kKeyStreams: streams without V.
+enum class CacheForm : std::uint8_t { kNone, kPlain, kStreams, kKeyStreams, kSparse };
+
+bool HasStreams(CacheForm form) {
+  return form == CacheForm::kStreams || form == CacheForm::kKeyStreams;
+}
 
 struct Reading {
   LlamaLayout layout;
@@ -24,9 +31,10 @@ struct Reading {
 constexpr CacheForm kNone = CacheForm::kNone;
 constexpr CacheForm kPlain = CacheForm::kPlain;
 constexpr CacheForm kStreams = CacheForm::kStreams;
+constexpr CacheForm kKeyStreams = CacheForm::kKeyStreams;
 constexpr CacheForm kSparse = CacheForm::kSparse;
 
-// In the order of preference, which matters for files without cells alone.
+// All readings, in the order of preference; the order matters only for files without cells.
 constexpr Reading kReadings[] = {
     {LlamaLayout::kFebruary2025, {kPlain, kNone, kNone}, false},
     {LlamaLayout::kFebruary2025, {kPlain, kSparse, kNone}, false},
@@ -39,11 +47,15 @@ constexpr Reading kReadings[] = {
     {LlamaLayout::kAugust2026, {kStreams, kSparse, kNone}, true},
     {LlamaLayout::kAugust2026, {kStreams, kStreams, kNone}, true},
     {LlamaLayout::kAugust2026, {kStreams, kStreams, kSparse}, true},
+    {LlamaLayout::kAugust2026, {kKeyStreams, kNone, kNone}, false},
+    {LlamaLayout::kAugust2026, {kKeyStreams, kNone, kNone}, true},
 };
 
-constexpr std::uint64_t kCellBytesMin = 8;    // position and count
-constexpr std::uint64_t kLayerBytesMin = 12;  // type and row bytes
-constexpr std::size_t kNumberUnits = 8;       // of work
+// Smallest size of a cell: its position and its count of sequence ids.
+constexpr std::uint64_t kCellBytesMin = 8;
+// Smallest size of the K or V of a layer: its type and its row bytes.
+constexpr std::uint64_t kLayerBytesMin = 12;
+constexpr std::size_t kNumberUnits = 8;  // units of work (WorkMeter) for one number
 
 class Attempt {
  public:
@@ -58,7 +70,7 @@ class Attempt {
   Status ReadArchitecture();
   Status ReadOutputs();
   Status ReadFloats(const char* count_field, const char* field, LlamaFloats* floats);
-  Status ReadStreams();
+  Status ReadStreams(CacheForm form);
   Status ReadCells(std::uint32_t stream, std::uint32_t cell_count, CacheForm form);
   Status ReadCell(CacheForm form, LlamaCells& part);
   Status ReadCoordinates(std::int32_t pos);
@@ -73,7 +85,8 @@ class Attempt {
   LlamaStateCursor cursor_;
   const Reading& reading_;
   WorkMeter meter_;
-  bool has_cell_tokens_ = false;  // behind the coordinates, if there are any
+  // True: in the file, each cell has a token id after its coordinates.
+  bool has_cell_tokens_ = false;
   LlamaStateFile file_;
 };
 
@@ -88,8 +101,8 @@ Result<LlamaStateFile> Attempt::Read() {
     if (form == CacheForm::kNone) break;
     cursor_.place() = {};
     cursor_.place().cache = file_.cache_count;
-    if (form == CacheForm::kStreams) {
-      KVD_CHECK_OK(ReadStreams());
+    if (HasStreams(form)) {
+      KVD_CHECK_OK(ReadStreams(form));
     } else {
       KVD_TRY(const std::uint32_t cells, cursor_.Count<std::uint32_t>("cell_count", kCellBytesMin));
       KVD_CHECK_OK(ReadCells(0, cells, form));
@@ -99,7 +112,7 @@ Result<LlamaStateFile> Attempt::Read() {
   cursor_.place() = {};
   if (cursor_.remaining() != 0) {
     return cursor_.Refuse(Code::kCorrupt, "end",
-                          std::to_string(cursor_.remaining()) + " bytes behind the last layer",
+                          Concat(cursor_.remaining(), " bytes after the last layer"),
                           cursor_.offset());
   }
   return std::move(file_);
@@ -109,7 +122,7 @@ Status Attempt::ReadHeader() {
   KVD_TRY(const std::uint32_t magic, cursor_.Number<std::uint32_t>("magic"));
   if (magic != kLlamaSessionMagic && magic != kLlamaSequenceMagic) {
     return cursor_.Refuse(Code::kCorrupt, "magic",
-                          std::to_string(magic) + " is neither a session's nor a sequence's");
+                          Concat(magic, " is neither a session's nor a sequence's"));
   }
   const bool is_session = magic == kLlamaSessionMagic;
   file_.kind = is_session ? LlamaFileKind::kSession : LlamaFileKind::kSequence;
@@ -119,9 +132,8 @@ Status Attempt::ReadHeader() {
                  : version == kLlamaSequenceVersion || version == kLlamaSequenceVersionNewest;
   if (!is_known) {
     return cursor_.Refuse(Code::kUnsupported, "version",
-                          std::to_string(version) + ", and only " +
-                              (is_session ? "9 is" : "2 and 3 are") + " read of a " +
-                              LlamaFileKindName(file_.kind));
+                          Concat(version, ", and only ", (is_session ? "9 is" : "2 and 3 are"),
+                                 " read of a ", LlamaFileKindName(file_.kind)));
   }
   has_cell_tokens_ = !is_session && version == kLlamaSequenceVersionNewest;
   KVD_TRY(const std::uint32_t count, cursor_.Count<std::uint32_t>("token_count", sizeof(TokenId)));
@@ -136,16 +148,15 @@ Status Attempt::ReadHeader() {
 Status Attempt::ReadArchitecture() {
   KVD_TRY(const std::uint32_t bytes, cursor_.Count<std::uint32_t>("architecture_bytes", 1));
   if (bytes > kLlamaArchitectureBytesMax) {
-    return cursor_.Refuse(
-        Code::kCorrupt, "architecture_bytes",
-        std::to_string(bytes) + ", limit " + std::to_string(kLlamaArchitectureBytesMax));
+    return cursor_.Refuse(Code::kCorrupt, "architecture_bytes",
+                          Concat(bytes, ", limit ", kLlamaArchitectureBytesMax));
   }
   KVD_TRY(const std::uint64_t at, cursor_.Skip("architecture", bytes, 1));
   for (std::uint32_t i = 0; i < bytes; ++i) {
     const auto byte = std::to_integer<unsigned>(*cursor_.data_at(at + i));
     if (byte < 0x20 || byte > 0x7e) {
       return cursor_.Refuse(Code::kCorrupt, "architecture",
-                            "byte " + std::to_string(byte) + " is not printable", at + i);
+                            Concat("byte ", byte, " is not printable"), at + i);
     }
     file_.architecture += static_cast<char>(byte);
   }
@@ -160,7 +171,7 @@ Status Attempt::ReadOutputs() {
     KVD_CHECK_OK(meter_.Spend(kNumberUnits));
     KVD_TRY(const std::int32_t pos, cursor_.Number<std::int32_t>("output_pos"));
     if (pos < 0) {
-      return cursor_.Refuse(Code::kCorrupt, "output_pos", std::to_string(pos) + " is negative");
+      return cursor_.Refuse(Code::kCorrupt, "output_pos", Concat(pos, " is negative"));
     }
     file_.output_positions.push_back(pos);
   }
@@ -174,23 +185,22 @@ Status Attempt::ReadFloats(const char* count_field, const char* field, LlamaFloa
   return {};
 }
 
-Status Attempt::ReadStreams() {
+Status Attempt::ReadStreams(CacheForm form) {
   KVD_TRY(const std::uint32_t streams,
           cursor_.Count<std::uint32_t>("stream_count", sizeof(std::uint32_t)));
   if (streams == 0 || streams > kLlamaStreamsMax) {
-    return cursor_.Refuse(
-        Code::kCorrupt, "stream_count",
-        std::to_string(streams) + " is not in [1, " + std::to_string(kLlamaStreamsMax) + "]");
+    return cursor_.Refuse(Code::kCorrupt, "stream_count",
+                          Concat(streams, " is not in [1, ", kLlamaStreamsMax, "]"));
   }
   for (std::uint32_t stream = 0; stream < streams; ++stream) {
     cursor_.place().stream = stream;
     KVD_TRY(const std::uint32_t cells, cursor_.Count<std::uint32_t>("cell_count", kCellBytesMin));
-    if (cells != 0) KVD_CHECK_OK(ReadCells(stream, cells, CacheForm::kStreams));
+    if (cells != 0) KVD_CHECK_OK(ReadCells(stream, cells, form));
   }
   return {};
 }
 
-// `cell_count` cells of at least kCellBytesMin bytes are there: the caller has looked.
+// REQUIRES: the file has at least cell_count * kCellBytesMin more bytes (Count has checked it).
 Status Attempt::ReadCells(std::uint32_t stream, std::uint32_t cell_count, CacheForm form) {
   LlamaCells part;
   part.cache = file_.cache_count;
@@ -211,8 +221,7 @@ Status Attempt::ReadCell(CacheForm form, LlamaCells& part) {
   LlamaCell cell;
   KVD_TRY(cell.pos, cursor_.Number<std::int32_t>("pos"));
   if (cell.pos < 0 || cell.pos == std::numeric_limits<std::int32_t>::max()) {
-    return cursor_.Refuse(Code::kCorrupt, "pos",
-                          std::to_string(cell.pos) + " is not in [0, 2147483646]");
+    return cursor_.Refuse(Code::kCorrupt, "pos", Concat(cell.pos, " is not in [0, 2147483646]"));
   }
   KVD_CHECK_OK(ReadSequenceIds(form, part, cell));
   part.cells.push_back(cell);
@@ -223,20 +232,18 @@ Status Attempt::ReadSequenceIds(CacheForm form, LlamaCells& part, LlamaCell& cel
   KVD_TRY(const std::uint32_t count,
           cursor_.Count<std::uint32_t>("sequence_count", sizeof(std::int32_t)));
   if (file_.kind == LlamaFileKind::kSequence) {
-    const std::uint32_t expected = form == CacheForm::kStreams ? 1 : 0;
+    const std::uint32_t expected = HasStreams(form) ? 1 : 0;
     if (count != expected) {
-      return cursor_.Refuse(
-          Code::kCorrupt, "sequence_count",
-          std::to_string(count) + " in a sequence file, expected " + std::to_string(expected));
+      return cursor_.Refuse(Code::kCorrupt, "sequence_count",
+                            Concat(count, " in a sequence file, expected ", expected));
     }
   } else if (count == 0) {
     return cursor_.Refuse(Code::kCorrupt, "sequence_count", "0: the cell belongs to no sequence");
   } else if (count > kLlamaSequencesMax) {
     return cursor_.Refuse(Code::kCorrupt, "sequence_count",
-                          std::to_string(count) + ", a cell belongs to at most " +
-                              std::to_string(kLlamaSequencesMax));
+                          Concat(count, ", a cell belongs to at most ", kLlamaSequencesMax));
   }
-  if (form == CacheForm::kStreams && reading_.has_coordinates) {
+  if (HasStreams(form) && reading_.has_coordinates) {
     KVD_CHECK_OK(ReadCoordinates(cell.pos));
   }
   cell.first_id = static_cast<std::uint32_t>(part.sequence_ids.size());
@@ -244,14 +251,14 @@ Status Attempt::ReadSequenceIds(CacheForm form, LlamaCells& part, LlamaCell& cel
     KVD_CHECK_OK(meter_.Spend(kNumberUnits));
     KVD_TRY(const std::int32_t id, cursor_.Number<std::int32_t>("seq_id"));
     if (id < 0) {
-      return cursor_.Refuse(Code::kCorrupt, "seq_id", std::to_string(id) + " is negative");
+      return cursor_.Refuse(Code::kCorrupt, "seq_id", Concat(id, " is negative"));
     }
-    // In a sequence file it is the number that the sequence had where it was saved.
+    // The id in a sequence file is ignored, because it is the id that the sequence had in the
+    // context that saved the file.
     if (file_.kind == LlamaFileKind::kSequence) continue;
     if (id >= static_cast<std::int32_t>(kLlamaSequencesMax)) {
-      return cursor_.Refuse(
-          Code::kUnsupported, "seq_id",
-          std::to_string(id) + ", the highest is " + std::to_string(kLlamaSequencesMax - 1));
+      return cursor_.Refuse(Code::kUnsupported, "seq_id",
+                            Concat(id, ", the highest is ", kLlamaSequencesMax - 1));
     }
     part.sequence_ids.push_back(id);
     ++cell.id_count;
@@ -259,7 +266,8 @@ Status Attempt::ReadSequenceIds(CacheForm form, LlamaCells& part, LlamaCell& cel
   return {};
 }
 
-// Of text both are the position, or 0 where the peer had restored the cell before.
+// Reads and checks a cell's coordinates. For text both coordinates are the cell's position, or 0 if
+// llama.cpp had restored the cell from a file before it saved the cell.
 Status Attempt::ReadCoordinates(std::int32_t pos) {
   KVD_TRY(const std::int32_t x, cursor_.Number<std::int32_t>("x"));
   KVD_TRY(const std::int32_t y, cursor_.Number<std::int32_t>("y"));
@@ -269,9 +277,9 @@ Status Attempt::ReadCoordinates(std::int32_t pos) {
     }
     return {};
   }
-  return cursor_.Refuse(Code::kUnsupported, "y",
-                        "coordinates (" + std::to_string(x) + ", " + std::to_string(y) +
-                            ") at position " + std::to_string(pos) + " are an image's");
+  return cursor_.Refuse(
+      Code::kUnsupported, "y",
+      Concat("coordinates (", x, ", ", y, ") at position ", pos, " belong to an image"));
 }
 
 Status Attempt::ReadData(CacheForm form, LlamaCells& part) {
@@ -279,25 +287,31 @@ Status Attempt::ReadData(CacheForm form, LlamaCells& part) {
   if (transposed > (form == CacheForm::kSparse ? 0u : 1u)) {
     return cursor_.Refuse(
         Code::kCorrupt, "v_trans",
-        std::to_string(transposed) +
-            (form == CacheForm::kSparse ? ": states are not transposed" : " is neither 0 nor 1"));
+        Concat(transposed, (form == CacheForm::kSparse ? ": states are not transposed"
+                                                       : " is neither 0 nor 1")));
   }
   KVD_TRY(part.declared_layers, cursor_.Number<std::uint32_t>("layer_count"));
   if (form == CacheForm::kSparse) return ReadSparseData(part);
-  if (part.declared_layers > cursor_.remaining() / (2 * kLayerBytesMin)) {
-    return cursor_.Refuse(Code::kCorrupt, "layer_count",
-                          std::to_string(part.declared_layers) + " layers do not fit into " +
-                              std::to_string(cursor_.remaining()) + " bytes");
+  const std::uint64_t layer_bytes_min =
+      form == CacheForm::kKeyStreams ? kLayerBytesMin : 2 * kLayerBytesMin;
+  if (part.declared_layers > cursor_.remaining() / layer_bytes_min) {
+    return cursor_.Refuse(
+        Code::kCorrupt, "layer_count",
+        Concat(part.declared_layers, " layers do not fit into ", cursor_.remaining(), " bytes"));
   }
   const std::size_t cells = part.cells.size();
   part.k.reserve(part.declared_layers);
-  part.v.reserve(part.declared_layers);
   for (std::uint32_t layer = 0; layer < part.declared_layers; ++layer) {
     cursor_.place().layer = layer;
     KVD_CHECK_OK(meter_.Spend(2 * kNumberUnits));
     KVD_TRY(const LlamaRows rows, ReadRows("k_type", "k_row_bytes", "K", cells));
     part.k.push_back(rows);
   }
+  if (form == CacheForm::kKeyStreams) {
+    cursor_.place().layer.reset();
+    return {};
+  }
+  part.v.reserve(part.declared_layers);
   for (std::uint32_t layer = 0; layer < part.declared_layers; ++layer) {
     cursor_.place().layer = layer;
     KVD_CHECK_OK(meter_.Spend(2 * kNumberUnits));
@@ -309,8 +323,8 @@ Status Attempt::ReadData(CacheForm form, LlamaCells& part) {
   return {};
 }
 
-// The rows of convolution states of some layers, then those of recurrent states of the same ones,
-// to the end of the file.
+// Reads up to the end of the file: the convolution states of some layers, then the recurrent states
+// of the same layers.
 Status Attempt::ReadSparseData(LlamaCells& part) {
   std::vector<LlamaRows> rows;
   while (cursor_.remaining() != 0) {
@@ -323,10 +337,10 @@ Status Attempt::ReadSparseData(LlamaCells& part) {
   cursor_.place().layer.reset();
   const std::size_t layers = rows.size() / 2;
   if (layers == 0 || rows.size() % 2 != 0 || layers > part.declared_layers) {
-    return cursor_.Refuse(Code::kCorrupt, "layer_count",
-                          std::to_string(rows.size()) + " rows of states for " +
-                              std::to_string(part.declared_layers) + " layers",
-                          cursor_.offset());
+    return cursor_.Refuse(
+        Code::kCorrupt, "layer_count",
+        Concat(rows.size(), " rows of states for ", part.declared_layers, " layers"),
+        cursor_.offset());
   }
   part.k.assign(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(layers));
   part.v.assign(rows.begin() + static_cast<std::ptrdiff_t>(layers), rows.end());
@@ -337,8 +351,8 @@ Result<kernels::DataType> Attempt::ReadType(const char* field) {
   KVD_TRY(const std::uint32_t number, cursor_.Number<std::uint32_t>(field));
   if (number > 255 || !IsRowType(static_cast<kernels::DataType>(number))) {
     return cursor_.Refuse(Code::kUnsupported, field,
-                          std::to_string(static_cast<std::int32_t>(number)) +
-                              " is none of f32 (0), f16 (1), q8_0 (8), bf16 (30)");
+                          Concat(static_cast<std::int32_t>(number),
+                                 " is not one of f32 (0), f16 (1), q4_0 (2), q8_0 (8), bf16 (30)"));
   }
   return static_cast<kernels::DataType>(number);
 }
@@ -351,14 +365,13 @@ Result<LlamaRows> Attempt::ReadRows(const char* type_field, const char* bytes_fi
   const std::uint64_t block_bytes = kernels::BytesPerBlock(rows.type);
   if (rows.row_bytes % block_bytes != 0) {
     return cursor_.Refuse(Code::kCorrupt, bytes_field,
-                          std::to_string(rows.row_bytes) + " is no multiple of the " +
-                              std::to_string(block_bytes) + " of " +
-                              kernels::DataTypeName(rows.type));
+                          Concat(rows.row_bytes, " is not a multiple of the block of ", block_bytes,
+                                 " bytes of ", kernels::DataTypeName(rows.type)));
   }
   const std::uint64_t blocks = rows.row_bytes / block_bytes;
   if (blocks > std::numeric_limits<std::uint32_t>::max()) {
     return cursor_.Refuse(Code::kCorrupt, bytes_field,
-                          std::to_string(rows.row_bytes) + " is more than any row's");
+                          Concat(rows.row_bytes, " exceeds the limit for a row"));
   }
   rows.elements = blocks * kernels::ElementsPerBlock(rows.type);
   KVD_TRY(rows.offset, cursor_.Skip(field, cell_count, rows.row_bytes));
@@ -372,14 +385,13 @@ Result<LlamaRows> Attempt::ReadTransposedRows(std::uint64_t cell_count) {
   if (kernels::ElementsPerBlock(rows.type) != 1) {
     return cursor_.Refuse(Code::kUnsupported, "v_type",
                           std::string(kernels::DataTypeName(rows.type)) +
-                              " cannot lie transposed: its elements share a scale");
+                              " cannot be transposed: its elements share a scale");
   }
   KVD_TRY(const std::uint32_t element_bytes, cursor_.Number<std::uint32_t>("v_element_bytes"));
   if (element_bytes != kernels::BytesPerBlock(rows.type)) {
     return cursor_.Refuse(Code::kCorrupt, "v_element_bytes",
-                          std::to_string(element_bytes) + ", but " +
-                              kernels::DataTypeName(rows.type) + " has " +
-                              std::to_string(kernels::BytesPerBlock(rows.type)));
+                          Concat(element_bytes, ", but ", kernels::DataTypeName(rows.type), " has ",
+                                 kernels::BytesPerBlock(rows.type)));
   }
   KVD_TRY(rows.elements, cursor_.Number<std::uint32_t>("v_elements"));
   rows.row_bytes = rows.elements * element_bytes;

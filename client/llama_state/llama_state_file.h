@@ -1,10 +1,12 @@
-// A state file of llama.cpp as it lies in memory: a session ("ggsn", version 9: a whole context) or
-// a sequence ("ggsq", versions 2 and 3), validated completely and described without a model.
+// LlamaStateFile: the description of a state file of llama.cpp in memory: a session file ("ggsn",
+// version 9: a whole context) or a sequence file ("ggsq", versions 2 and 3). ReadLlamaStateFile
+// validates the whole description and does not need the model.
 //
-// Two bodies share those version numbers: that of February 2025, and that of the releases which
-// split a cache into streams (seen in August 2026). Nothing in a file says which it is, nor whether
-// a cell has the two extra coordinates of multimodal positions; each reading is tried, and only one
-// that ends where the file ends counts. Rows stay in the file: a description names their offsets.
+// Two layouts have the same version numbers: the layout of February 2025, and the layout of the
+// releases that split a cache into streams (seen in August 2026). A file records neither its layout
+// nor whether its cells have the two extra coordinates of multimodal positions. ReadLlamaStateFile
+// tries each combination of layout and coordinates and accepts a reading that ends exactly at the
+// end of the file. A LlamaStateFile contains the offsets of the file's rows, not the rows.
 //
 // Formats: llama_context::state_write_data, llama_kv_cache::state_write and
 // llama_memory_recurrent::state_write of llama.cpp; docs/decisions/0016.
@@ -16,7 +18,8 @@
 //   STREAMS   u32 streams; each: u32 cells; nothing more if 0, else META DATA
 //   CELLS     u32 cells; META; DATA
 //   META      each cell: i32 position; u32 sequences; [i32 x, i32 y, version 3: i32 token]; i32[]
-//   DATA      u32 transposed; u32 layers; K of each layer; V of each layer
+//   DATA      u32 transposed; u32 layers; K of each layer; V of each layer (2026: no V if the model
+//             caches latent rows, of which the values are a part)
 //   K, V      i32 type; u64 row bytes; u8[cells * row bytes]
 //   V, transposed  i32 type; u32 element bytes; u32 elements; u8[elements][cells * element bytes]
 //   STATES    of a hybrid: as CELLS, not transposed, with rows for its recurrent layers alone
@@ -29,9 +32,9 @@
 #include <string>
 #include <vector>
 
-#include "shm/error.h"
-#include "shm/ids.h"
-#include "shm/work_control.h"
+#include "base/error.h"
+#include "base/ids.h"
+#include "base/work_control.h"
 #include "state_form/row_types.h"
 
 namespace kvd {
@@ -40,49 +43,58 @@ inline constexpr std::uint32_t kLlamaSessionMagic = 0x6767736e;
 inline constexpr std::uint32_t kLlamaSessionVersion = 9;
 inline constexpr std::uint32_t kLlamaSequenceMagic = 0x67677371;
 inline constexpr std::uint32_t kLlamaSequenceVersion = 2;
-inline constexpr std::uint32_t kLlamaSequenceVersionNewest = 3;  // with the body of 2026
+// The newest version of sequence files, which has the layout of 2026.
+inline constexpr std::uint32_t kLlamaSequenceVersionNewest = 3;
 inline constexpr std::uint32_t kLlamaArchitectureBytesMax = 64;
-// LLAMA_MAX_SEQ of llama.cpp: streams of a cache, and sequences of a session, which have the ids 0
-// to 255.
+// LLAMA_MAX_SEQ of llama.cpp: the largest number of streams of a cache and of sequences of a
+// session. Sequence ids are 0 to 255.
 inline constexpr std::uint32_t kLlamaStreamsMax = 256;
 inline constexpr std::uint32_t kLlamaSequencesMax = kLlamaStreamsMax;
 
 enum class LlamaFileKind : std::uint8_t { kSession, kSequence };
-// kFebruary2025 also where both bodies are the same bytes (states alone, in a sequence file).
+// The layout of a file. If the bytes are the same in both layouts (a sequence file with only
+// recurrent states), the layout is kFebruary2025.
 enum class LlamaLayout : std::uint8_t { kFebruary2025, kAugust2026 };
-// "session", "February-2025", ... for messages.
+// Names for messages: "session", "February-2025", ...
 const char* LlamaFileKindName(LlamaFileKind kind);
 const char* LlamaLayoutName(LlamaLayout layout);
 
-// The K or V rows of one layer, one row per cell: for a recurrent layer its convolution state or
-// its recurrent state. Lies within the file.
+// The K or V rows of one layer, one row per cell. For a recurrent layer, K is its convolution state
+// and V its recurrent state. All bytes that a LlamaRows describes are inside the file.
 struct LlamaRows {
-  kernels::DataType type = kernels::DataType::kF32;  // f32, f16, bf16 or q8_0
-  bool is_transposed = false;   // [elements][cells] in the file instead of [cells][elements]
-  std::uint64_t elements = 0;   // of one row; whole blocks of the type
-  std::uint64_t row_bytes = 0;  // of those elements
+  // Type of the rows: f32, f16, bf16, q8_0 or q4_0.
+  kernels::DataType type = kernels::DataType::kF32;
+  // True: the rows are stored as [elements][cells] instead of [cells][elements].
+  bool is_transposed = false;
+  std::uint64_t elements = 0;   // number of elements of one row; a multiple of the type's block
+  std::uint64_t row_bytes = 0;  // number of bytes of one row
   std::uint64_t offset = 0;     // from the start of the file
 };
 
 struct LlamaCell {
-  std::int32_t pos = 0;        // 0 to INT32_MAX - 1
-  std::uint32_t first_id = 0;  // its sequences: LlamaCells::sequence_ids[first_id ..]
-  std::uint32_t id_count = 0;  // 0 in a sequence file: of the file's sequence
+  std::int32_t pos = 0;  // position of the cell: 0 to INT32_MAX - 1
+  // The cell's sequence ids begin at LlamaCells::sequence_ids[first_id].
+  std::uint32_t first_id = 0;
+  // Number of the cell's sequence ids; 0 in a sequence file, which has only one sequence.
+  std::uint32_t id_count = 0;
 };
 
-// The cells of one stream of one cache, in the file's order, which need not be that of positions.
+// The cells of one stream of one cache, in the file's order, which may differ from the order of
+// positions.
 struct LlamaCells {
-  std::uint32_t cache = 0;   // caches in the file's order
-  std::uint32_t stream = 0;  // of that cache; 0 where there are no streams
+  std::uint32_t cache = 0;   // index of the cache in the file
+  std::uint32_t stream = 0;  // index of the stream within the cache; 0 if the cache has no streams
   std::vector<LlamaCell> cells;
-  std::vector<std::int32_t> sequence_ids;  // each from 0 to kLlamaSequencesMax - 1
-  std::uint32_t declared_layers = 0;       // at least k.size()
-  // By layers that have rows: as many K as V.
+  // Sequence ids of all cells; each id is 0 to kLlamaSequencesMax - 1.
+  std::vector<std::int32_t> sequence_ids;
+  // Number of layers that the file declares for the cache; at least k.size().
+  std::uint32_t declared_layers = 0;
+  // `k` and `v` have one element for each layer that has rows, or `v` is empty.
   std::vector<LlamaRows> k;
   std::vector<LlamaRows> v;
 };
 
-// What a description's offsets count floats of.
+// A range of floats in the file.
 struct LlamaFloats {
   std::uint64_t offset = 0;  // from the start of the file
   std::uint64_t count = 0;
@@ -91,20 +103,24 @@ struct LlamaFloats {
 struct LlamaStateFile {
   LlamaFileKind kind = LlamaFileKind::kSequence;
   LlamaLayout layout = LlamaLayout::kFebruary2025;
-  std::vector<TokenId> tokens;  // any numbers; of the vocabulary's range is for the model to say
-  std::string architecture;     // of a session: printable ASCII; else empty
-  // Of a session of 2025: rows of logits and embeddings, and whose rows they are.
+  // The token list; the reader accepts any token ids, and the caller checks them against the
+  // vocabulary.
+  std::vector<TokenId> tokens;
+  // Architecture that a session file names, printable ASCII; empty for a sequence file.
+  std::string architecture;
+  // Only in session files of 2025: rows of logits and embeddings, and the positions to which the
+  // rows belong.
   std::vector<std::int32_t> output_positions;
   LlamaFloats logits;
   LlamaFloats embeddings;
   std::uint32_t cache_count = 0;
-  std::vector<LlamaCells> parts;  // of all caches; streams without cells are left out
+  std::vector<LlamaCells> parts;  // the cells of all caches; streams without cells are left out
 };
 
-// Reads the whole description, in steps that are linear in the file's bytes. Allocates in proportion
-// to the bytes that are really there. Errors, each naming the field, where it is (cache, stream,
-// cell, layer) and its byte: kCorrupt; kUnsupported (another version, a type that is no cell's type,
-// a cell of an image, the id of a sequence beyond kLlamaSequencesMax); kCancelled.
+// Reads and validates the whole description. The work and the allocations of ReadLlamaStateFile are
+// proportional to the file's bytes. Errors, each naming the field, its place (cache, stream, cell,
+// layer) and its byte offset: kCorrupt; kUnsupported (another version, a type that cells cannot
+// have, a cell of an image, a sequence id of kLlamaSequencesMax or more); kCancelled.
 Result<LlamaStateFile> ReadLlamaStateFile(std::span<const std::byte> file,
                                           WorkControl& work = Uncontrolled());
 

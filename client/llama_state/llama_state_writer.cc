@@ -1,12 +1,13 @@
-// One walk over the plan serves both: with a destination it writes, without one it counts. So the
-// size told before is the size written.
+// Walk visits all parts of a plan. A Walk with a sink writes the bytes; a Walk without a sink
+// counts them. The announced size therefore always equals the written size.
 #include "client/llama_state/llama_state_writer.h"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
-#include "shm/check.h"
+#include "base/check.h"
+#include "base/text.h"
 
 namespace kvd {
 namespace {
@@ -14,12 +15,12 @@ namespace {
 constexpr std::uint64_t kRowsAtOnceBytes = 256 << 10;
 
 std::unexpected<Error> Invalid(const std::string& what) {
-  return Fail(Code::kInvalidArgument, "llama.cpp state: " + what);
+  return Fail(Code::kInvalidArgument, "llama.cpp state: ", what);
 }
 
 class Walk {
  public:
-  // Null: counts only.
+  // If source and sink are null, the walk only counts bytes.
   Walk(const LlamaStatePlan& plan, LlamaRowSource* source, LlamaSink* sink)
       : plan_(plan), source_(source), sink_(sink) {}
 
@@ -27,7 +28,7 @@ class Walk {
   std::uint64_t bytes() const { return at_; }
 
  private:
-  // Cells of a cache that lie together in the file: all, or those of one stream.
+  // Cells of a cache that are contiguous in the file: all cells, or the cells of one stream.
   struct Part {
     std::size_t cache = 0;
     std::uint32_t first_cell = 0;
@@ -49,7 +50,7 @@ class Walk {
   }
   Status Count(const char* what, std::uint64_t count) {
     if (count > std::numeric_limits<std::uint32_t>::max()) {
-      return Invalid(std::to_string(count) + " " + what + ", limit 4294967295");
+      return Invalid(Concat(count, " ", what, ", limit 4294967295"));
     }
     return Number(static_cast<std::uint32_t>(count));
   }
@@ -63,7 +64,7 @@ class Walk {
     at_ += bytes;
     return {};
   }
-  // Bytes of a part's rows.
+  // Returns the number of bytes of a part's rows.
   static Result<std::uint64_t> RowsBytes(const Part& part, std::uint64_t row_bytes) {
     std::uint64_t bytes = 0;
     if (__builtin_mul_overflow(row_bytes, std::uint64_t{part.cell_count}, &bytes)) {
@@ -76,8 +77,8 @@ class Walk {
   LlamaRowSource* source_;
   LlamaSink* sink_;
   std::uint64_t at_ = 0;
-  std::vector<std::byte> rows_;   // of some cells
-  std::vector<std::byte> lines_;  // of all cells of a transposed layer
+  std::vector<std::byte> rows_;   // buffer for the rows of as many cells as are read at a time
+  std::vector<std::byte> lines_;  // buffer for the rows of all cells of a transposed layer
 };
 
 Status Walk::Run() {
@@ -88,8 +89,8 @@ Status Walk::Run() {
   KVD_CHECK_OK(Bytes(std::as_bytes(plan_.tokens)));
   if (is_session) {
     if (plan_.architecture.size() > kLlamaArchitectureBytesMax) {
-      return Invalid("an architecture's name of " + std::to_string(plan_.architecture.size()) +
-                     " bytes, limit " + std::to_string(kLlamaArchitectureBytesMax));
+      return Invalid(Concat("an architecture's name of ", plan_.architecture.size(),
+                            " bytes, limit ", kLlamaArchitectureBytesMax));
     }
     KVD_CHECK_OK(Count("bytes of a name", plan_.architecture.size()));
     KVD_CHECK_OK(Bytes(std::as_bytes(std::span(plan_.architecture))));
@@ -116,10 +117,12 @@ Status Walk::Outputs() {
 
 Status Walk::Cache(std::size_t index) {
   const LlamaCachePlan& cache = plan_.caches[index];
-  if (cache.k.size() != cache.v.size() || cache.k.size() > cache.declared_layers) {
-    return Invalid(std::to_string(cache.k.size()) + " layers of K and " +
-                   std::to_string(cache.v.size()) + " of V in a cache of " +
-                   std::to_string(cache.declared_layers));
+  // Caches of latent rows have no V; such caches always have streams.
+  const bool lacks_values = !cache.stream_cells.empty() && cache.v.empty();
+  if ((!lacks_values && cache.k.size() != cache.v.size()) ||
+      cache.k.size() > cache.declared_layers) {
+    return Invalid(Concat(cache.k.size(), " layers of K and ", cache.v.size(),
+                          " of V in a cache of ", cache.declared_layers));
   }
   if (!cache.stream_cells.empty()) return Streams(index);
   KVD_CHECK_OK(Count("cells", cache.cells.size()));
@@ -134,8 +137,7 @@ Status Walk::Streams(std::size_t index) {
     return Invalid("the layout of 2025 has no streams");
   }
   if (cache.stream_cells.size() > kLlamaStreamsMax) {
-    return Invalid(std::to_string(cache.stream_cells.size()) + " streams, limit " +
-                   std::to_string(kLlamaStreamsMax));
+    return Invalid(Concat(cache.stream_cells.size(), " streams, limit ", kLlamaStreamsMax));
   }
   KVD_CHECK_OK(Count("streams", cache.stream_cells.size()));
   Part part{.cache = index};
@@ -161,7 +163,7 @@ Status Walk::Cells(const Part& part) {
     KVD_CHECK_OK(Number(cell.pos));
     KVD_CHECK_OK(Number(cell.id_count));
     if (cache.has_coordinates) {
-      // Both are the position in text.
+      // For text both coordinates of a cell are its position.
       KVD_CHECK_OK(Number(cell.pos));
       KVD_CHECK_OK(Number(cell.pos));
     }
@@ -189,18 +191,18 @@ Status Walk::Rows(const Part& part, LlamaRowKind kind, std::size_t layer) {
   const LlamaRowShape& shape = kind == LlamaRowKind::kK ? plan.k[layer] : plan.v[layer];
   const std::uint64_t block = kernels::ElementsPerBlock(shape.type);
   if (block == 0 || shape.elements % block != 0) {
-    return Invalid(std::to_string(shape.elements) + " elements of " +
-                   kernels::DataTypeName(shape.type) + " are no whole blocks");
+    return Invalid(Concat(shape.elements, " elements of ", kernels::DataTypeName(shape.type),
+                          " are not a whole number of blocks"));
   }
   if (shape.elements > std::numeric_limits<std::uint32_t>::max()) {
-    return Invalid(std::to_string(shape.elements) + " elements in a row, limit 4294967295");
+    return Invalid(Concat(shape.elements, " elements in a row, limit 4294967295"));
   }
   const std::uint64_t row_bytes = kernels::RowBytes(shape.type, shape.elements);
   KVD_CHECK_OK(Number(std::uint32_t{static_cast<std::uint8_t>(shape.type)}));
   if (kind == LlamaRowKind::kV && plan.is_v_transposed) {
     if (block != 1) {
       return Invalid(std::string(kernels::DataTypeName(shape.type)) +
-                     " cannot lie transposed: its elements share a scale");
+                     " cannot be transposed: its elements share a scale");
     }
     KVD_CHECK_OK(Number(static_cast<std::uint32_t>(kernels::BytesPerBlock(shape.type))));
     KVD_CHECK_OK(Number(static_cast<std::uint32_t>(shape.elements)));
@@ -270,8 +272,7 @@ Status WriteLlamaState(const LlamaStatePlan& plan, LlamaRowSource& source, Llama
 Status LlamaMemorySink::Begin(std::uint64_t file_bytes) {
   written_ = 0;
   if (file_bytes <= room_.size()) return {};
-  return Fail(Code::kNoSpace, "size: " + std::to_string(room_.size()) + " bytes, " +
-                                  std::to_string(file_bytes) + " needed");
+  return Fail(Code::kNoSpace, "size: ", room_.size(), " bytes, ", file_bytes, " needed");
 }
 
 Status LlamaMemorySink::Write(std::span<const std::byte> bytes) {

@@ -1,8 +1,9 @@
-// Writes state files of llama.cpp in either layout (see llama_state_file.h): the exact size first,
-// then every byte in order.
+// Writes state files of llama.cpp in either layout (llama_state_file.h): computes the exact size
+// first, then writes every byte in order.
 //
-// A plan is a plain description whose spans must outlive the call. Rows are asked for, many cells
-// of one layer at a time; of a transposed layer all of them are held.
+// A LlamaStatePlan is a plain description of a file; its spans must outlive the call. The writer
+// requests the rows of many cells of one layer at a time. For a layer with a transposed V, the
+// writer holds all rows of the layer in memory.
 #pragma once
 
 #include <cstddef>
@@ -11,33 +12,40 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "client/llama_state/llama_state_file.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 #include "state_form/row_types.h"
 
 namespace kvd {
 
 struct LlamaRowShape {
-  kernels::DataType type = kernels::DataType::kF16;  // f32, f16, bf16 or q8_0
-  std::uint64_t elements = 0;                        // of one cell; whole blocks of the type
+  // Type of the rows: f32, f16, bf16, q8_0 or q4_0.
+  kernels::DataType type = kernels::DataType::kF16;
+  std::uint64_t elements = 0;  // number of elements of one cell; a multiple of the type's block
 };
 
-// One cache: the cells of attention layers, or the states of recurrent ones. A hybrid model has the
-// first, then the second. In the layout of 2026 layers of attention with a window, if the model has
-// any, are a cache of their own behind that of the others.
+// One cache: the cells of attention layers, or the states of recurrent layers. A hybrid model has
+// the cache of attention layers, then the cache of recurrent layers. In the layout of 2026,
+// attention layers with a window have a separate cache, after the cache of the other attention
+// layers.
 struct LlamaCachePlan {
-  // In a sequence file id_count is 1 in a cache with streams and 0 in another one; in a session it
-  // is at least 1.
+  // In a sequence file, LlamaCell::id_count is 1 if the cache has streams, else 0. In a session
+  // file, LlamaCell::id_count is at least 1.
   std::vector<LlamaCell> cells;
   std::vector<std::int32_t> sequence_ids;
-  // How many of the cells each stream has, in the order of `cells`; empty: the cache has no streams,
-  // as in the layout of 2025 and as states in both.
+  // The number of cells of each stream, in the order of `cells`. `stream_cells` is empty if the
+  // cache has no streams; caches in the layout of 2025 and caches of recurrent states in both
+  // layouts have no streams.
   std::vector<std::uint32_t> stream_cells;
-  bool has_coordinates = false;  // with streams: each cell has those of its position in an image
-  bool is_v_transposed = false;  // llama.cpp without flash attention wants it so; f32, f16, bf16
-  std::uint32_t declared_layers = 0;  // k.size(), or more where only some layers are recurrent
-  std::vector<LlamaRowShape> k;       // by layers that have rows
+  // Each cell has image coordinates; true only if the cache has streams.
+  bool has_coordinates = false;
+  // V is stored for llama.cpp without flash attention; only for the types f32, f16 and bf16.
+  bool is_v_transposed = false;
+  // Number of layers that the file declares: k.size(), or more if only some layers are recurrent.
+  std::uint32_t declared_layers = 0;
+  std::vector<LlamaRowShape> k;  // K rows: one shape for each layer that has rows
+  // V rows: one shape for each element of `k`; empty if the model caches latent rows.
   std::vector<LlamaRowShape> v;
 };
 
@@ -46,8 +54,8 @@ struct LlamaStatePlan {
   LlamaLayout layout = LlamaLayout::kAugust2026;
   std::span<const TokenId> tokens;
   std::vector<LlamaCachePlan> caches;
-  std::string architecture;  // of a session
-  // Of a session in the layout of 2025.
+  std::string architecture;  // name of the model's architecture, written to session files only
+  // Positions of the rows of logits; only for a session file in the layout of 2025.
   std::span<const std::int32_t> output_positions;
   std::span<const float> logits;
   std::span<const float> embeddings;
@@ -55,32 +63,36 @@ struct LlamaStatePlan {
 
 enum class LlamaRowKind : std::uint8_t { kK, kV };
 
-// Where the rows come from. Given by whoever has the cells.
+// A LlamaRowSource, which the caller implements, provides the rows of the cells.
 class LlamaRowSource {
  public:
   virtual ~LlamaRowSource() = default;
-  // Writes the rows of the plan's cells [first_cell, first_cell + cell_count) of one layer, in the
-  // plan's type: rows.size() == cell_count * bytes of one. `layer`: index into the plan's k and v.
+  // Writes the rows of cells [first_cell, first_cell + cell_count) of one layer to `rows`, in the
+  // plan's type: rows.size() == cell_count * bytes of one row. `layer`: index into the plan's k or
+  // v.
   virtual Status ReadRows(std::size_t cache, LlamaRowKind kind, std::size_t layer,
                           std::uint32_t first_cell, std::uint32_t cell_count,
                           std::span<std::byte> rows) = 0;
 };
 
-// The file's size. Errors: kInvalidArgument, naming what the layout cannot hold (more than 2^32 - 1
-// of something, rows that are no whole blocks, a quantised V transposed, a name too long, more than
-// 2^63 bytes, streams in that of 2025, outputs in that of 2026).
+// Returns the size of the file that `plan` describes. Errors: kInvalidArgument, naming the property
+// that the layout cannot represent (a count above 2^32 - 1, rows that are not whole blocks, a
+// quantised transposed V, a name that is too long, more than 2^63 bytes, streams in the layout of
+// 2025, outputs in the layout of 2026).
 Result<std::uint64_t> LlamaStateBytes(const LlamaStatePlan& plan);
 
-// Where the bytes go. Implemented by the caller.
+// A LlamaSink, which the caller implements, receives the file's bytes.
 class LlamaSink {
  public:
   virtual ~LlamaSink() = default;
-  // Once, before the first byte of a file of that size; again where the file is made anew.
+  // The writer calls Begin before the first byte of a file of `file_bytes` bytes, and again if it
+  // writes the file again from its beginning.
   virtual Status Begin(std::uint64_t file_bytes) = 0;
   virtual Status Write(std::span<const std::byte> bytes) = 0;
 };
 
-// Into memory. Begin: kNoSpace, with both numbers, where that is smaller than the file.
+// A LlamaMemorySink writes the file into memory. Begin fails with kNoSpace if the memory is smaller
+// than the file; the message has both sizes.
 class LlamaMemorySink final : public LlamaSink {
  public:
   explicit LlamaMemorySink(std::span<std::byte> room) : room_(room) {}
@@ -92,7 +104,8 @@ class LlamaMemorySink final : public LlamaSink {
   std::size_t written_ = 0;
 };
 
-// Writes the file. Errors: LlamaStateBytes', the source's and the sink's.
+// Writes the file that `plan` describes to `sink`. Errors: those of LlamaStateBytes, the source and
+// the sink.
 Status WriteLlamaState(const LlamaStatePlan& plan, LlamaRowSource& source, LlamaSink& sink);
 
 }  // namespace kvd

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd {
 namespace {
 
-// to[column][row] = from[row][column]
+// Transposes a matrix: to[column][row] = from[row][column].
 void Turn(const float* from, std::size_t rows, std::size_t columns, float* to) {
   for (std::size_t row = 0; row < rows; ++row) {
     for (std::size_t column = 0; column < columns; ++column) {

@@ -5,8 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "shm/check.h"
-#include "shm/crc32c.h"
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "base/text.h"
 
 namespace kvd {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 using state_file::SectionEntry;
 using state_file::SectionKind;
 
-std::string SectionName(std::size_t number) { return "section " + std::to_string(number); }
+std::string SectionName(std::size_t number) { return Concat("section ", number); }
 
 template <class T>
 void Append(std::span<const std::byte> bytes, std::vector<T>* values) {
@@ -25,19 +26,20 @@ void Append(std::span<const std::byte> bytes, std::vector<T>* values) {
 
 Status CheckSameModel(const state_file::FileHeader& header, const StateModel& model) {
   if (std::ranges::equal(header.fingerprint, model.fingerprint)) return {};
-  return Fail(Code::kConflict, "the daemon has another model than a moment ago");
+  return Fail(Code::kConflict,
+              "the saved state is of another model than the one that the daemon described before");
 }
 
 }  // namespace
 
 Result<StateImage> StateImage::Open(const StateModel& model, std::span<const std::byte> bytes,
-                                    StateParts parts) {
+                                    StateContent parts) {
   state_file::FileHeader header = {};
   if (bytes.size() < sizeof header) {
-    return CorruptState("length", std::to_string(bytes.size()) + " bytes, less than a header");
+    return CorruptState("length", Concat(bytes.size(), " bytes, less than a header"));
   }
   std::memcpy(&header, bytes.data(), sizeof header);
-  const bool is_whole = parts == StateParts::kAll;
+  const bool is_whole = parts == StateContent::kAll;
   KVD_CHECK_OK(CheckStateHeader(header, is_whole ? bytes.size() : header.file_bytes));
   KVD_CHECK_OK(CheckSameModel(header, model));
   if (StateHeadBytes(header.section_count) > bytes.size()) {
@@ -58,8 +60,9 @@ Result<StateImage> StateImage::Open(const StateModel& model, std::span<const std
   return image;
 }
 
-// The bytes of a section are those that its entry says, where nothing is packed or left out.
-Status StateImage::PlaceSections(std::span<const std::byte> bytes, StateParts parts) {
+// Finds the bytes of each section of the saved state. A compressed section is an error;
+// PlaceSections skips sections that `parts` leaves out.
+Status StateImage::PlaceSections(std::span<const std::byte> bytes, StateContent parts) {
   std::size_t at = StateHeadBytes(sections_.size());
   for (std::size_t number = 0; number < sections_.size(); ++number) {
     const SectionEntry& entry = sections_[number];
@@ -78,8 +81,7 @@ Status StateImage::PlaceSections(std::span<const std::byte> bytes, StateParts pa
     }
   }
   if (at == bytes.size()) return {};
-  return CorruptState(
-      "length", std::to_string(bytes.size()) + " bytes, the sections end at " + std::to_string(at));
+  return CorruptState("length", Concat(bytes.size(), " bytes, the sections end at ", at));
 }
 
 Status StateImage::AddSequence(const SavedSequence& saved) {
@@ -114,18 +116,18 @@ Status StateImage::AddSequence(const SavedSequence& saved) {
   for (std::size_t number = saved.first_section + 1; number < saved.end_section; ++number) {
     KVD_CHECK_OK(AddSection(number, header, &sequence));
   }
-  // An encoder's planes have the cells of the encoded text, which no foreign file holds.
+  // If the sequence has an encoded text, the sequence's planes are not checked, because a
+  // StateImage does not read the rows of such a sequence.
   for (std::size_t plane = 0; plane < sequence.rows.size() && !sequence.has_encoded_text; ++plane) {
     const Run& run = sequence.rows[plane];
     const std::uint64_t end = run.sections.empty() ? run.begin : sections_[run.sections.back()].end;
     if (end != header.cell_count) {
-      return CorruptState(
-          PlaneText(model_->planes[plane]),
-          std::to_string(end) + " of " + std::to_string(header.cell_count) + " cells");
+      return CorruptState(PlaneText(model_->planes[plane]),
+                          Concat(end, " of ", header.cell_count, " cells"));
     }
   }
   if (header.cell_count != 0 && !model_->states.empty() && sequence.state.sections.empty()) {
-    return CorruptState("state", "none behind the last cell");
+    return CorruptState("state", "none after the last cell");
   }
   sequences_.push_back(std::move(sequence));
   return {};

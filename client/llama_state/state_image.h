@@ -1,9 +1,9 @@
-// StateImage: bytes of the form of saved states that the daemon has exported, by sequence and
-// plane.
+// StateImage: a saved state that the daemon has exported, held in memory and indexed by sequence
+// and plane.
 //
-// All of it is checked when it is opened: structure, sums, and that every row and state is the
-// model's. An outline (StateParts) has no rows, states and logits; what it would have is known.
-// Model and bytes outlive it; any thread.
+// Open checks the structure, the checksums, and that every row and state matches the model. An
+// outline (StateContent) has the sizes of rows, states and logits, but not their bytes. The model
+// and the bytes must outlive the StateImage. Any number of threads may use a StateImage.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "shm/error.h"
-#include "shm/ids.h"
+#include "base/error.h"
+#include "base/ids.h"
 #include "state_form/section_plan.h"
 #include "state_form/state_model.h"
 #include "state_form/state_table.h"
@@ -21,9 +21,10 @@ namespace kvd {
 
 class StateImage {
  public:
-  // Sections of one run of numbers: [begin, end) of rows, states or logits.
+  // The sections of a saved state that together hold one array of rows, states or logits.
   struct Run {
-    std::uint32_t begin = 0;  // first cell, or float, that is there
+    // Index of the first cell (rows) or float (states, logits) that is present.
+    std::uint32_t begin = 0;
     std::vector<std::size_t> sections;
   };
   struct Sequence {
@@ -31,31 +32,36 @@ class StateImage {
     std::vector<TokenId> tokens;
     std::vector<Pos> positions;
     bool has_encoded_text = false;
-    std::vector<Run> rows;  // by plane of the model; begin == cell_count: the plane has none
-    Run state;              // behind the last cell; no sections: none
+    // The rows of each plane of the model, indexed by plane; a Run with begin == cell_count has no
+    // rows.
+    std::vector<Run> rows;
+    // The recurrent state after the last cell; a Run without sections: the sequence has no state.
+    Run state;
     Run logits;
-    std::uint64_t logits_floats = 0;  // 0: none
+    std::uint64_t logits_floats = 0;  // number of logits; 0: the sequence has no logits
   };
 
-  // Errors: kCorrupt, naming the field; kVersionMismatch; kConflict (of another model).
+  // Errors: kCorrupt, naming the field; kVersionMismatch; kConflict (the state is of another
+  // model).
   static Result<StateImage> Open(const StateModel& model, std::span<const std::byte> bytes,
-                                 StateParts parts);
+                                 StateContent parts);
 
   const std::vector<Sequence>& sequences() const { return sequences_; }
-  // Of keys or values in this state.
+  // Returns the type of the plane's rows (keys or values) in the saved state.
   kernels::DataType type_of(const CachePlane& plane) const {
     return plane.side == CacheSide::kKeys ? k_type_ : v_type_;
   }
-  // Rows of the cells [begin, end) of a plane, [cell][head][dim] of type_of. REQUIRES: not an
-  // outline; rows[plane].begin <= begin <= end <= cell_count.
+  // Copies the rows of cells [begin, end) of a plane, [cell][head][dim] in type_of. REQUIRES: not
+  // an outline; rows[plane].begin <= begin <= end <= cell_count.
   void ReadRows(const Sequence& sequence, std::size_t plane, std::uint32_t begin, std::uint32_t end,
                 std::byte* rows) const;
-  // Floats [first, first + floats.size()). REQUIRES: not an outline; they are there.
+  // Copies the floats [first, first + floats.size()) of a Run. REQUIRES: not an outline; the floats
+  // are present.
   void ReadFloats(const Run& run, std::size_t first, std::span<float> floats) const;
 
  private:
   explicit StateImage(const StateModel& model) : model_(&model) {}
-  Status PlaceSections(std::span<const std::byte> bytes, StateParts parts);
+  Status PlaceSections(std::span<const std::byte> bytes, StateContent parts);
   Status AddSequence(const SavedSequence& saved);
   Status AddSection(std::size_t number, const state_file::SequenceHeader& header,
                     Sequence* sequence);
@@ -65,7 +71,8 @@ class StateImage {
   kernels::DataType k_type_ = kernels::DataType::kF16;
   kernels::DataType v_type_ = kernels::DataType::kF16;
   std::vector<state_file::SectionEntry> sections_;
-  std::vector<std::span<const std::byte>> section_bytes_;  // by section; empty: left out
+  // The bytes of each section, indexed by section number; empty: the section is not present.
+  std::vector<std::span<const std::byte>> section_bytes_;
   std::vector<Sequence> sequences_;
 };
 

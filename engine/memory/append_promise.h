@@ -1,6 +1,9 @@
-// AppendPromise: blocks and a state slot that are kept for the tokens of one request, so that a request of
-// several steps does not run out of them in the middle. Counted for the sequence's owner. Move-only; what
-// was not used is free again at its end. The memory outlives it. Threads: any.
+// AppendPromise: blocks and a state slot that are kept free for the tokens of one request, so that
+// a request that takes several steps finds a free block or slot in every step.
+//
+// The promised blocks and slot count as held by the sequence's owner. The class is move-only; its
+// destructor frees the promised blocks and slot that were not used. The memory must outlive the
+// promise. Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +15,7 @@ namespace kvd {
 
 class AppendPromise {
  public:
-  AppendPromise() = default;  // of nothing
+  AppendPromise() = default;  // promises nothing
   AppendPromise(MemoryStore& store, std::uint32_t index, std::uint64_t number)
       : store_(&store), index_(index), number_(number) {}
   AppendPromise(AppendPromise&& other) noexcept

@@ -1,6 +1,6 @@
-// Attaching: a memory over segments that an earlier process left. The published record is applied,
-// every sequence is checked, all else is derived; then the sequences that do not hold together are
-// freed, by commits like any other.
+// Attaches to the segments that an earlier process left: applies the published commit record,
+// checks every sequence, derives all tables, and then frees the inconsistent sequences in ordinary
+// commits.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -12,7 +12,7 @@
 namespace kvd {
 namespace {
 
-// In one commit; a snapshot is freed with its sequence.
+// Frees the sequences in one commit; a snapshot is freed together with its sequence.
 Status FreeDropped(MemoryStore& store, std::span<const DroppedSequence> dropped,
                    std::vector<LostSequence>* lost) KVD_REQUIRES(store.mutex) {
   Transaction transaction(store);
@@ -57,7 +57,7 @@ Status Memory::Adopt(Recovery recovery, std::vector<LostSequence>* lost) {
   store_.logits.Adopt(store_.tables.logits);
   KVD_CHECK_OK(store_.segments.pool.RecoverReserved());
 
-  // In portions that one commit holds.
+  // The sequences are freed in portions, each of which fits into one commit record.
   const std::span<const DroppedSequence> dropped = recovery.dropped;
   for (std::size_t first = 0; first < dropped.size(); first += layout::kForksMax) {
     const auto portion =

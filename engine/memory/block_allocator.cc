@@ -1,6 +1,6 @@
 #include "engine/memory/block_allocator.h"
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd {
 
@@ -44,23 +44,21 @@ void BlockAllocator::Release(std::uint32_t block, const BlockTable& table) {
   if (!table.is_used(block)) Unreferenced(block);
 }
 
-void BlockAllocator::Hold(std::uint32_t block, std::uint32_t end) {
+void BlockAllocator::Hold(std::uint32_t block, std::uint32_t end, OwnerId owner) {
   KVD_ASSERT(end > 0 && end <= layout::kBlockCells && !free_.is_free(block));
-  Holds& holds = holds_[block];
-  ++holds.count;
-  holds.end = std::max(holds.end, static_cast<std::uint8_t>(end));
+  held_.BeginRead(block, owner);
+  held_end_[block] = std::max(held_end_[block], static_cast<std::uint8_t>(end));
 }
 
 void BlockAllocator::EndHold(std::uint32_t block, const BlockTable& table) {
-  Holds& holds = holds_[block];
-  KVD_ASSERT(holds.count != 0);
-  if (--holds.count != 0) return;
-  holds.end = 0;
+  if (!held_.EndRead(block)) return;
+  held_end_[block] = 0;
   if (!table.is_used(block)) Unreferenced(block);
 }
 
 void BlockAllocator::Unreferenced(std::uint32_t block) {
-  if (reserved_end_[block] != 0 || holds_[block].count != 0) return;  // their ends come back to it
+  if (reserved_end_[block] != 0) return;  // Release calls this function again
+  if (held_.is_read(block)) return held_.Leave(block);
   if (readers_ != 0) {
     limbo_.push_back(block);
   } else {

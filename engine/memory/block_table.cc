@@ -1,31 +1,32 @@
-// A reference that adds to a count which is not zero changes nothing but the count: that is the
-// fast path. Everything else compares the block's state before and after, so that the totals cannot
-// drift from the counts.
+// A reference that increases a count above zero changes only that count, on a fast path. All other
+// changes of references compare the block's state before and after the change, so that the totals
+// always match the counts.
 #include "engine/memory/block_table.h"
 
 #include <utility>
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd {
 namespace {
 
-constexpr std::uint32_t MaskOf(Piece piece) {
-  const std::uint32_t ones = piece.count == 32 ? ~0u : (1u << piece.count) - 1;
-  return ones << piece.first;
+constexpr std::uint32_t MaskOf(BlockRange range) {
+  const std::uint32_t ones = range.count == 32 ? ~0u : (1u << range.count) - 1;
+  return ones << range.first;
 }
 
-constexpr bool IsFull(Piece piece) { return piece.count == layout::kBlockCells; }
+constexpr bool IsFull(BlockRange range) { return range.count == layout::kBlockCells; }
 
 constexpr std::uint32_t kMinusOne = ~0u;
-constexpr std::size_t kHeld = 0;  // index of held references in counts by holder
+constexpr std::size_t kHeld = 0;  // index in by_holder of the references of held lists
 constexpr std::size_t IndexOf(Holder holder) { return holder.is_held ? kHeld : 1; }
 
 }  // namespace
 
 BlockTable::BlockTable(std::uint32_t block_count)
     : full_(block_count), partial_slot_(block_count), several_(block_count) {
-  // Room for the worst case, so that no verb allocates; untouched pages cost nothing.
+  // Reserves memory for the largest possible number of partials, so that only several_ may still
+  // grow; pages that are never written take no memory.
   partials_.reserve(std::size_t{block_count} + 1);
   free_partials_.reserve(block_count);
   partials_.emplace_back();
@@ -52,7 +53,7 @@ void BlockTable::Account(BlockState before, BlockState after) {
   reclaimable_blocks_ -= before.is_reclaimable;
 }
 
-// The last entry is slow: where it ends, the list does not say.
+// The last entry takes the slow path, because its end is not in the entries but in view.cell_count.
 template <bool kIsHeld, class Slow>
 void BlockTable::CountList(ExtentView view, OwnerId owner, std::uint32_t count_min,
                            std::uint32_t times, const Slow& slow) {
@@ -67,10 +68,10 @@ void BlockTable::CountList(ExtentView view, OwnerId owner, std::uint32_t count_m
     if (is_fast) [[likely]] {
       count += times;
     } else {
-      slow(view.PieceAt(index));
+      slow(view.RangeAt(index));
     }
   }
-  slow(view.PieceAt(last));
+  slow(view.RangeAt(last));
 }
 
 template <class Slow>
@@ -85,42 +86,42 @@ void BlockTable::CountList(ExtentView view, Holder holder, std::uint32_t count_m
 }
 
 void BlockTable::AddList(ExtentView view, Holder holder, std::uint32_t times) {
-  CountList(view, holder, 1, times, [&](Piece piece) { Add(piece, holder, times); });
+  CountList(view, holder, 1, times, [&](BlockRange range) { Add(range, holder, times); });
 }
 
 void BlockTable::DropList(ExtentView view, Holder holder, std::vector<std::uint32_t>* freed) {
-  CountList(view, holder, 2, kMinusOne, [&](Piece piece) { Drop(piece, holder, freed); });
+  CountList(view, holder, 2, kMinusOne, [&](BlockRange range) { Drop(range, holder, freed); });
 }
 
-void BlockTable::Add(Piece piece, Holder holder, std::uint32_t times) {
-  if (IsFull(piece)) {
-    FullCounts& full = full_[piece.block];
+void BlockTable::Add(BlockRange range, Holder holder, std::uint32_t times) {
+  if (IsFull(range)) {
+    FullCounts& full = full_[range.block];
     std::uint32_t& count = full.by_holder[IndexOf(holder)];
     if (IsFast(full, count, 1, holder)) {
       count += times;
       return;
     }
   }
-  AddSlow(piece, holder, times);
+  AddSlow(range, holder, times);
 }
 
-void BlockTable::Drop(Piece piece, Holder holder, std::vector<std::uint32_t>* freed) {
-  if (IsFull(piece)) {
-    FullCounts& full = full_[piece.block];
+void BlockTable::Drop(BlockRange range, Holder holder, std::vector<std::uint32_t>* freed) {
+  if (IsFull(range)) {
+    FullCounts& full = full_[range.block];
     std::uint32_t& count = full.by_holder[IndexOf(holder)];
     if (IsFast(full, count, 2, holder)) {
       --count;
       return;
     }
   }
-  DropSlow(piece, holder, freed);
+  DropSlow(range, holder, freed);
 }
 
-std::vector<OwnerId> BlockTable::OwnersOf(std::uint32_t block) const {
+void BlockTable::ListOwners(std::uint32_t block, std::vector<OwnerId>* owners) const {
+  owners->clear();
   const OwnerId known = full_[block].owner;
-  if (known == kSeveral) return several_.OwnersOf(block);
-  if (known == kNoOwner) return {};
-  return {known};
+  if (known == kSeveral) return several_.ListOwners(block, owners);
+  if (known != kNoOwner) owners->push_back(known);
 }
 
 void BlockTable::AddOwner(std::uint32_t block, OwnerId owner, std::uint32_t times,
@@ -154,13 +155,13 @@ void BlockTable::DropOwner(std::uint32_t block, OwnerId owner) {
   if (--count->second == 0) owned_.erase(count);
 }
 
-void BlockTable::AddSlow(Piece piece, Holder holder, std::uint32_t times) {
-  const BlockState before = StateOf(piece.block);
-  if (holder.is_held) AddOwner(piece.block, holder.owner, times, CountHeld(piece.block));
-  if (IsFull(piece)) {
-    full_[piece.block].by_holder[IndexOf(holder)] += times;
+void BlockTable::AddSlow(BlockRange range, Holder holder, std::uint32_t times) {
+  const BlockState before = StateOf(range.block);
+  if (holder.is_held) AddOwner(range.block, holder.owner, times, CountHeld(range.block));
+  if (IsFull(range)) {
+    full_[range.block].by_holder[IndexOf(holder)] += times;
   } else {
-    std::uint32_t& slot = partial_slot_[piece.block];
+    std::uint32_t& slot = partial_slot_[range.block];
     if (slot == 0) {
       if (free_partials_.empty()) {
         slot = static_cast<std::uint32_t>(partials_.size());
@@ -171,40 +172,40 @@ void BlockTable::AddSlow(Piece piece, Holder holder, std::uint32_t times) {
       }
     }
     PartialCounts& partial = partials_[slot];
-    for (std::uint32_t cell = piece.first; cell < piece.first + std::uint32_t{piece.count};
+    for (std::uint32_t cell = range.first; cell < range.first + std::uint32_t{range.count};
          ++cell) {
       partial.cells[cell] += times;
     }
     partial.by_holder[IndexOf(holder)] += times;
-    partial.live_mask |= MaskOf(piece);
+    partial.live_mask |= MaskOf(range);
   }
-  Account(before, StateOf(piece.block));
+  Account(before, StateOf(range.block));
 }
 
-void BlockTable::DropSlow(Piece piece, Holder holder, std::vector<std::uint32_t>* freed) {
-  const BlockState before = StateOf(piece.block);
-  if (IsFull(piece)) {
-    std::uint32_t& count = full_[piece.block].by_holder[IndexOf(holder)];
+void BlockTable::DropSlow(BlockRange range, Holder holder, std::vector<std::uint32_t>* freed) {
+  const BlockState before = StateOf(range.block);
+  if (IsFull(range)) {
+    std::uint32_t& count = full_[range.block].by_holder[IndexOf(holder)];
     KVD_ASSERT(count != 0);
     --count;
   } else {
-    const std::uint32_t slot = partial_slot_[piece.block];
+    const std::uint32_t slot = partial_slot_[range.block];
     PartialCounts& partial = partials_[slot];
     KVD_ASSERT(slot != 0 && partial.by_holder[IndexOf(holder)] != 0);
-    for (std::uint32_t cell = piece.first; cell < piece.first + std::uint32_t{piece.count};
+    for (std::uint32_t cell = range.first; cell < range.first + std::uint32_t{range.count};
          ++cell) {
       if (--partial.cells[cell] == 0) partial.live_mask &= ~(1u << cell);
     }
     --partial.by_holder[IndexOf(holder)];
     if ((partial.by_holder[0] | partial.by_holder[1]) == 0) {
-      partial_slot_[piece.block] = 0;
+      partial_slot_[range.block] = 0;
       free_partials_.push_back(slot);
     }
   }
-  if (holder.is_held) DropOwner(piece.block, holder.owner);
-  const BlockState after = StateOf(piece.block);
+  if (holder.is_held) DropOwner(range.block, holder.owner);
+  const BlockState after = StateOf(range.block);
   Account(before, after);
-  if (before.is_used && !after.is_used) freed->push_back(piece.block);
+  if (before.is_used && !after.is_used) freed->push_back(range.block);
 }
 
 std::uint32_t BlockTable::references(std::uint32_t block, std::uint32_t cell) const {
@@ -212,15 +213,15 @@ std::uint32_t BlockTable::references(std::uint32_t block, std::uint32_t cell) co
          partials_[partial_slot_[block]].cells[cell];
 }
 
-std::uint32_t BlockTable::CountShared(Piece piece) const {
-  const std::uint32_t full = full_[piece.block].by_holder[0] + full_[piece.block].by_holder[1];
-  if (full >= 2) return piece.count;
-  const PartialCounts& partial = partials_[partial_slot_[piece.block]];
+std::uint32_t BlockTable::CountShared(BlockRange range) const {
+  const std::uint32_t full = full_[range.block].by_holder[0] + full_[range.block].by_holder[1];
+  if (full >= 2) return range.count;
+  const PartialCounts& partial = partials_[partial_slot_[range.block]];
   if (full == 1) {
-    return static_cast<std::uint32_t>(std::popcount(partial.live_mask & MaskOf(piece)));
+    return static_cast<std::uint32_t>(std::popcount(partial.live_mask & MaskOf(range)));
   }
   std::uint32_t shared = 0;
-  for (std::uint32_t cell = piece.first; cell < piece.first + std::uint32_t{piece.count}; ++cell) {
+  for (std::uint32_t cell = range.first; cell < range.first + std::uint32_t{range.count}; ++cell) {
     shared += partial.cells[cell] >= 2;
   }
   return shared;
@@ -232,7 +233,8 @@ bool operator==(const BlockTable& a, const BlockTable& b) {
       !(a.several_ == b.several_)) {
     return false;
   }
-  // Slots of the side table are handed out in the order of use, which is not part of the state.
+  // Slots of the side table are allocated in the order of use. The order of slots is not part of
+  // the table's state, so the counts are compared by block and not by slot.
   for (std::uint32_t block = 0; block < a.block_count(); ++block) {
     const std::uint32_t slot_a = a.partial_slot_[block];
     const std::uint32_t slot_b = b.partial_slot_[block];

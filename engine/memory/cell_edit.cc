@@ -3,41 +3,42 @@
 #include <algorithm>
 #include <string>
 
+#include "base/crc32c.h"
 #include "engine/memory/cell_rewrite.h"
 #include "engine/memory/record_functions.h"
-#include "shm/crc32c.h"
 
 namespace kvd {
 
-void BuildPieces(MemoryStore& store, std::uint32_t group, std::span<const Segment> segments) {
+void BuildRanges(MemoryStore& store, std::uint32_t group, std::span<const SourceRange> sources) {
   TransactionScratch::GroupEdit& edit = store.scratch.edits[group];
-  edit.pieces.clear();
+  edit.ranges.clear();
   edit.first_cell = 0;
-  // A group holds a sequence's last cells: whatever lies before a dropped cell goes too.
+  // A group holds the last cells of a sequence, without gaps: all cells before a dropped cell are
+  // dropped too.
   std::uint32_t at = 0;
-  for (const Segment& segment : segments) {
-    const std::uint32_t first = std::min(segment.record->first_cell[group], segment.end);
-    if (first > segment.begin) edit.first_cell = at + (first - segment.begin);
-    at += segment.end - segment.begin;
+  for (const SourceRange& source : sources) {
+    const std::uint32_t first = std::min(source.record->first_cell[group], source.end);
+    if (first > source.begin) edit.first_cell = at + (first - source.begin);
+    at += source.end - source.begin;
   }
   at = 0;
-  for (const Segment& segment : segments) {
-    const std::uint32_t count = segment.end - segment.begin;
+  for (const SourceRange& source : sources) {
+    const std::uint32_t count = source.end - source.begin;
     const std::uint32_t skipped = edit.first_cell > at ? std::min(count, edit.first_cell - at) : 0u;
     at += count;
     if (skipped == count) continue;
-    if (segment.rewrite != nullptr) {
-      for (const Piece& piece : segment.rewrite->groups[group].destinations) {
-        AppendPiece(&edit.pieces, piece);
+    if (source.rewrite != nullptr) {
+      for (const BlockRange& range : source.rewrite->groups[group].destinations) {
+        AppendPiece(&edit.ranges, range);
       }
       continue;
     }
-    std::vector<Piece>& moved = store.scratch.moved_pieces;
+    std::vector<BlockRange>& moved = store.scratch.moved_pieces;
     moved.clear();
-    AppendCells(&moved, store.ViewOf(*segment.record, group), segment.begin + skipped, segment.end);
-    for (Piece piece : moved) {
-      piece.delta += segment.delta;
-      AppendPiece(&edit.pieces, piece);
+    AppendCells(&moved, store.ViewOf(*source.record, group), source.begin + skipped, source.end);
+    for (BlockRange range : moved) {
+      range.delta += source.delta;
+      AppendPiece(&edit.ranges, range);
     }
   }
 }
@@ -47,7 +48,7 @@ Result<layout::SequenceRecord> EditCells(MemoryStore& store, Transaction& transa
   const layout::SequenceRecord& old = store.meta.sequences()[edit.index];
   layout::SequenceRecord record = old;
   record.cell_count = 0;
-  for (const Segment& segment : edit.segments) record.cell_count += segment.end - segment.begin;
+  for (const SourceRange& source : edit.sources) record.cell_count += source.end - source.begin;
   const auto& edits = store.scratch.edits;
   for (std::uint32_t group = 0; group < store.group_count(); ++group) {
     if (store.is_cross(group)) {
@@ -58,19 +59,19 @@ Result<layout::SequenceRecord> EditCells(MemoryStore& store, Transaction& transa
       record.cross_cells = edit.cross_source->cross_cells;
       continue;
     }
-    BuildPieces(store, group, edit.segments);
+    BuildRanges(store, group, edit.sources);
     const std::uint32_t first_cell = edits[group].first_cell;
     if (group == 0) {
       record.next_pos = record.cell_count == 0
                             ? 0
                             : static_cast<std::int32_t>(
-                                  store.PositionIn(edits[0].pieces, record.cell_count - 1) + 1);
+                                  store.PositionIn(edits[0].ranges, record.cell_count - 1) + 1);
     }
     if (first_cell > 0) {
-      const std::int64_t last_dropped = store.PositionIn(edits[0].pieces, first_cell - 1);
+      const std::int64_t last_dropped = store.PositionIn(edits[0].ranges, first_cell - 1);
       KVD_CHECK_OK(store.CheckWindow(group, last_dropped, record.next_pos));
     }
-    KVD_TRY(record.extents[group], transaction.WriteList(edits[group].pieces, first_cell));
+    KVD_TRY(record.extents[group], transaction.WriteList(edits[group].ranges, first_cell));
     record.first_cell[group] = first_cell;
   }
   SetPristine(&record, edit.pristine_cells);
@@ -96,7 +97,8 @@ Result<layout::SequenceRecord> CutTail(MemoryStore& store, const Transaction& tr
   record.checkpoints = state.checkpoints;
   for (std::uint32_t group = 0; group < store.group_count(); ++group) {
     if (store.is_cross(group)) continue;
-    // The first entries of the list are the new list: entries behind entry_count are not committed.
+    // The new list is the beginning of the old one, in place: entries after entry_count are not
+    // committed.
     layout::ListRoot& root = record.extents[group];
     if (cell_count <= old.first_cell[group]) {
       root = kEmptyList;

@@ -1,23 +1,24 @@
-// Dividing positions, settling shifted cells and changing the form of keys are the edits that need
-// other K bytes: the cells are re-rotated into fresh blocks, and the sequence's lists then refer to
-// those.
+// Dividing positions, settling shifted cells and changing the form of keys need different K bytes:
+// the cells are rotated again into fresh blocks, and the sequence's lists then refer to those
+// blocks.
 //
-// A rewrite reserves all of its blocks first and is then done in slices. Each slice is a step of its
-// own: look up the sources, rotate without the lock; the last one commits. Between two slices nothing
-// of the sequence is held: an edit of it makes the next slice a conflict, and cells that a
-// defragmentation moves are looked up where they are then. Rotated cells lie in blocks that are
-// reserved and that nothing committed refers to.
+// A rewrite first reserves all of its blocks and is then done in slices. Each slice looks up the
+// source cells and rotates them without the lock; the last slice commits. Between two slices the
+// rewrite keeps no reference to the sequence's lists or cells. After an edit of the sequence the
+// next slice therefore fails with kConflict, and cells that a defragmentation has moved are looked
+// up at their new places. Rotated cells are in reserved blocks, which no committed record refers
+// to.
 #include <algorithm>
 #include <optional>
 #include <string>
 
+#include "base/check.h"
 #include "engine/memory/cell_edit.h"
 #include "engine/memory/cell_rewrites.h"
 #include "engine/memory/eviction.h"
 #include "engine/memory/history.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/transaction.h"
-#include "shm/check.h"
 
 namespace kvd {
 
@@ -26,19 +27,17 @@ Status CellRewrites::PlanDivision(const FoundSequence& found, PosRange range,
   KVD_TRY(const CellRange range_cells, store_.FindCells(*found.record, range));
   const std::int32_t divisor = division->divisor;
   if (divisor <= 0) {
-    return Fail(Code::kInvalidArgument,
-                "divisor: " + std::to_string(divisor) + ", must be above 0");
+    return Fail(Code::kInvalidArgument, "divisor: ", divisor, ", must be above 0");
   }
   const CellList cells = store_.CellsOf(*found.record);
   const auto [begin, end] = range_cells;
   if (begin == end || divisor == 1) return {};
-  // Positions only fall, so nothing behind the range is in the way.
+  // Dividing only lowers positions, so the new positions are compared only with those of the cells
+  // before the range.
   const std::int64_t first = cells.PositionAt(begin) / divisor;
   if (begin > 0 && cells.PositionAt(begin - 1) > first) {
-    return Fail(Code::kInvalidArgument,
-                "divisor: " + std::to_string(divisor) + " moves the first position to " +
-                    std::to_string(first) + ", before " +
-                    std::to_string(cells.PositionAt(begin - 1)) + " outside of the range");
+    return Fail(Code::kInvalidArgument, "divisor: ", divisor, " moves the first position to ",
+                first, ", below position ", cells.PositionAt(begin - 1), " before the range");
   }
   division->begin_cell = begin;
   division->end_cell = end;
@@ -65,8 +64,8 @@ Status CellRewrites::PlanSettling(const FoundSequence& found, SettleScope scope,
 Status CellRewrites::PlanReforming(const FoundSequence& found, CellRewrite* reforming) {
   const std::uint32_t key_form = *reforming->key_form;
   if (key_form >= layout::kKeyFormsMax) {
-    return Fail(Code::kInvalidArgument, "key form: " + std::to_string(key_form) + ", there are " +
-                                            std::to_string(layout::kKeyFormsMax));
+    return Fail(Code::kInvalidArgument, "key form: ", key_form, ", must be below ",
+                layout::kKeyFormsMax);
   }
   SequenceFacts& facts = store_.facts[found.index];
   if (facts.has_form(key_form)) return {};
@@ -74,9 +73,9 @@ Status CellRewrites::PlanReforming(const FoundSequence& found, CellRewrite* refo
   store_.looks.cells_at_once = std::max<std::uint64_t>(store_.looks.cells_at_once, view.cell_count);
   bool any = false;
   for (std::size_t e = 0; e < view.entries.size(); ++e) {
-    const Piece piece = view.PieceAt(e);
-    const layout::CellRecord* records = store_.meta.cells(0, piece.block) + piece.first;
-    for (std::uint32_t i = 0; i < piece.count; ++i) {
+    const BlockRange range = view.RangeAt(e);
+    const layout::CellRecord* records = store_.meta.cells(0, range.block) + range.first;
+    for (std::uint32_t i = 0; i < range.count; ++i) {
       if (records[i].key_form == key_form) continue;
       if (!any) reforming->begin_cell = view.entries[e].start + i;
       reforming->end_cell = view.entries[e].start + i + 1;
@@ -137,7 +136,7 @@ Status CellRewrites::ReserveRewritten(const FoundSequence& found, bool may_evict
 }
 
 Result<CellRewrite> CellRewrites::Begin(const RewriteRequest& request) {
-  CellRewrite rewrite;  // before the locks: what it has reserved is given back after them
+  CellRewrite rewrite;  // declared before the locks, because its destructor locks the mutex
   const MutexLock growth(store_.growth_mutex);
   const MutexLock lock(store_.mutex);
   KVD_ASSERT(!store_.step_is_running);
@@ -166,19 +165,19 @@ Result<std::uint32_t> CellRewrites::Count(const RewriteRequest& request) {
 Result<FoundSequence> CellRewrites::FindRewritten(const CellRewrite& rewrite) const {
   Result<FoundSequence> found = store_.Find(rewrite.handle);
   if (found && store_.facts[found->index].content_number == rewrite.content_number) return found;
-  return Fail(Code::kConflict,
-              HandleText(rewrite.handle) + ": changed while its cells were rewritten");
+  return Fail(Code::kConflict, HandleText(rewrite.handle),
+              ": changed while its cells were rewritten");
 }
 
-// Rotates the next cells of a group, those that `sources` refers to.
+// Rotates the next cells of a group; `sources` are the block ranges of these cells.
 Status CellRewrites::RotateCells(CellRewrite& rewrite, std::uint32_t group,
-                                 std::span<const Piece> sources, CellRotator& rotator) {
+                                 std::span<const BlockRange> sources, CellRotator& rotator) {
   CellRewrite::Group& part = rewrite.groups[group];
   const bool has_bytes = store_.geometry().block_stride_bytes[group] != 0;
-  for (const Piece& source : sources) {
+  for (const BlockRange& source : sources) {
     for (std::uint32_t cell = source.first; cell < source.first + std::uint32_t{source.count};
          ++cell) {
-      // All destinations but the last are whole blocks.
+      // All destinations except the last one are whole blocks.
       const std::uint32_t to_block = part.destinations[part.done / layout::kBlockCells].block;
       const std::uint32_t to_cell = part.done % layout::kBlockCells;
       if (to_cell == 0) KVD_CHECK_OK(store_.EnsureBlock(group, to_block));
@@ -204,16 +203,16 @@ Status CellRewrites::CommitRewrite(CellRewrite& rewrite) {
   const layout::SequenceRecord& old = *found.record;
   const std::uint32_t begin = rewrite.begin_cell;
   const std::uint32_t end = rewrite.end_cell;
-  const Segment segments[] = {
+  const SourceRange sources[] = {
       {&old, 0, begin}, {&old, begin, end, 0, &rewrite}, {&old, end, old.cell_count}};
   Transaction transaction(store_, rewrite.applied);
   KVD_TRY(layout::SequenceRecord record,
           EditCells(store_, transaction,
                     {.index = found.index,
-                     .segments = segments,
+                     .sources = sources,
                      .pristine_cells = std::min(old.pristine_cells, begin),
                      .state = {old.state_slot, layout::kNoSlot, old.checkpoints}}));
-  // The other rewrites leave every cell at its position.
+  // Only a division changes positions.
   if (rewrite.divisor != 1) {
     NoteEdit(store_, transaction,
              {.index = found.index,
@@ -225,9 +224,9 @@ Status CellRewrites::CommitRewrite(CellRewrite& rewrite) {
   }
   transaction.Put(found.index, record, Change::kEdited);
   transaction.Answer(rewrite.handle, end - begin);
-  rewrite.reservation.Uncount();  // the commit counts it
+  rewrite.reservation.Uncount();  // the commit counts the blocks
   KVD_CHECK_OK(transaction.Commit());
-  // All cells of another form were among them.
+  // The rewrite included all cells with another form, so all keys have the new form.
   if (rewrite.key_form) store_.facts[found.index].SetForm(*rewrite.key_form);
   return {};
 }
@@ -243,7 +242,7 @@ Result<bool> CellRewrites::Advance(CellRewrite& rewrite, std::uint32_t cells_max
     rewrite.reservation.GiveBack();
     return std::unexpected(found.error());
   }
-  std::array<std::vector<Piece>, layout::kGroupsMax> sources;
+  std::array<std::vector<BlockRange>, layout::kGroupsMax> sources;
   std::uint32_t room = std::max(cells_max, 1u);
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     if (store_.is_cross(group)) continue;

@@ -1,13 +1,14 @@
-// The only reader that matters is a later process that finds the mapping after a kill. For it the
-// order of the stores in the instruction stream is everything: signal fences keep the compiler from
-// moving stores of the record across the commit word.
+// The only reader of the commit record is a later process that attaches to the mapping after a
+// kill. The later process depends on the order of the killed process's stores in the instruction
+// stream: signal fences keep the compiler from moving stores of the record across the commit word.
 #include "engine/memory/commit_log.h"
 
 #include <cstring>
 #include <string>
 
-#include "shm/check.h"
-#include "shm/crc32c.h"
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "base/text.h"
 
 namespace kvd {
 namespace {
@@ -36,7 +37,7 @@ bool IsInRecords(const MetaOffsets& offsets, std::uint64_t offset, std::uint64_t
 
 Status CheckField(bool holds, const std::string& text) {
   if (holds) return {};
-  return Fail(Code::kCorrupt, "commit record: " + text);
+  return Fail(Code::kCorrupt, "commit record: ", text);
 }
 
 }  // namespace
@@ -71,14 +72,15 @@ std::byte* CommitLog::Put(std::uint64_t offset, std::span<const std::byte> bytes
 
 Status CommitLog::CheckFits() const {
   if (body_bytes_ <= kBodyBytesMax) return {};
-  return Fail(Code::kNoSpace, "commit record: " + std::to_string(body_bytes_) +
-                                  " bytes needed, at most " + std::to_string(kBodyBytesMax));
+  return Fail(Code::kNoSpace, "commit record: ", body_bytes_, " bytes needed, at most ",
+              kBodyBytesMax);
 }
 
 Status CommitLog::Commit() {
   KVD_CHECK_OK(CheckFits());
 #ifdef KVD_BREAK_COMMIT
-  // For the test that must notice it: in place before anything says that it is true.
+  // A deliberate bug, which a test must detect: the entries are applied before the record is
+  // published.
   Apply();
 #endif
   std::byte* const body = BodyOf(meta_);
@@ -123,33 +125,31 @@ Result<bool> CommitLog::Replay(MetaView meta) {
   const std::byte* const body = BodyOf(meta);
   CommitHeader header;
   std::memcpy(&header, body - sizeof header, sizeof header);
-  KVD_CHECK_OK(CheckField(header.number == number, "number: " + std::to_string(header.number) +
-                                                       ", but commit_word is " +
-                                                       std::to_string(number)));
+  KVD_CHECK_OK(CheckField(header.number == number,
+                          Concat("number: ", header.number, ", but commit_word is ", number)));
   KVD_CHECK_OK(CheckField(header.body_bytes <= kBodyBytesMax,
-                          "body_bytes: " + std::to_string(header.body_bytes) + ", at most " +
-                              std::to_string(kBodyBytesMax)));
+                          Concat("body_bytes: ", header.body_bytes, ", at most ", kBodyBytesMax)));
   KVD_CHECK_OK(CheckField(header.reserved == 0, "reserved: not zero"));
   KVD_CHECK_OK(CheckField(header.crc == RecordCrc(header, body), "crc: does not match"));
 
-  // A record with a good CRC was written by this code, unless somebody forged it: walk it once to
-  // check, once to apply.
+  // The record may be forged in spite of its valid CRC. A first pass therefore checks all entries,
+  // and a second pass applies them.
   for (const bool applies : {false, true}) {
     std::uint64_t at = 0;
     for (std::uint32_t index = 0; index < header.entry_count; ++index) {
       CommitEntry entry;
-      const std::string name = "entry " + std::to_string(index);
+      const std::string name = Concat("entry ", index);
       KVD_CHECK_OK(
-          CheckField(header.body_bytes - at >= sizeof entry, name + ": behind body_bytes"));
+          CheckField(header.body_bytes - at >= sizeof entry, name + ": begins after body_bytes"));
       std::memcpy(&entry, body + at, sizeof entry);
       at += sizeof entry;
       KVD_CHECK_OK(CheckField(entry.reserved == 0, name + " reserved: not zero"));
       KVD_CHECK_OK(CheckField(
           entry.payload_bytes <= header.body_bytes - at,
-          name + " payload_bytes: " + std::to_string(entry.payload_bytes) + ", behind body_bytes"));
-      KVD_CHECK_OK(CheckField(
-          IsInRecords(meta.offsets(), entry.offset, entry.payload_bytes),
-          name + " offset: " + std::to_string(entry.offset) + " is not inside the records"));
+          Concat(name, " payload_bytes: ", entry.payload_bytes, ", ends after body_bytes")));
+      KVD_CHECK_OK(
+          CheckField(IsInRecords(meta.offsets(), entry.offset, entry.payload_bytes),
+                     Concat(name, " offset: ", entry.offset, " is not inside the records")));
       if (applies) {
         std::memcpy(meta.bytes().data() + entry.offset, body + at, entry.payload_bytes);
       }

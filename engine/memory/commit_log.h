@@ -1,16 +1,18 @@
-// CommitLog: the one way in which committed state changes. All entries of a record become true
-// together, or none does.
+// CommitLog: the only way to change committed state. Either all entries of a commit record take
+// effect, or none does.
 //
-// A killed process leaves the mapping exactly as its stores were, in program order. So: the record
-// (entries, then header with number and CRC) is written into the commit area while nothing points
-// there; one release store of its number into `commit_word` makes it true; it is applied; a release
-// store of 0 ends it. Whoever finds a number in commit_word applies the record again, which is
-// harmless.
+// After a process is killed, the mapping contains exactly the stores that the process had executed,
+// in program order. A commit therefore has four stages: the record (entries, then a header with
+// number and CRC) is written into the commit area while `commit_word` is 0; one release store of
+// the record's number into `commit_word` publishes the record; the record's entries are copied to
+// their places; a release store of 0 into `commit_word` ends the commit. A process that attaches
+// and finds a number other than 0 in `commit_word` applies the record again, which is idempotent.
 //
-// New data that a record refers to (list entries, cells) is written before Commit, where nothing
-// committed refers to it.
+// New data that a record refers to (list entries, cells) is written before Commit, to places that
+// no committed record refers to.
 //
-// Owner: the memory; not thread-safe (its mutex). Nothing is allocated.
+// The memory owns the log and calls it under the memory's mutex; the log is not thread-safe and
+// allocates no memory.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +20,15 @@
 #include <functional>
 #include <span>
 
+#include "base/error.h"
 #include "engine/memory/meta_segment.h"
-#include "shm/error.h"
 #include "shm/segment_layout.h"
 
 namespace kvd {
 
 class CommitLog {
  public:
-  // The moments of a commit, for tests that stop the world at each of them.
+  // The moments of a commit; tests stop the process at each moment.
   enum class Moment : std::uint8_t {
     kEntryWritten,
     kRecordWritten,
@@ -37,22 +39,23 @@ class CommitLog {
 
   explicit CommitLog(MetaView meta);
 
-  // Starts a record; what an earlier Begin collected is forgotten.
+  // Starts a new record and discards the entries of an earlier record that was not committed.
   void Begin();
-  // Adds an entry. REQUIRES: offset and bytes.size() are multiples of 8, inside sequences,
-  // snapshots, sessions or histories. Returns where the bytes lie, and may be changed, until the
-  // record is committed; null: they do not fit.
+  // Adds an entry and returns the address of its bytes, which may be changed until the commit;
+  // null: the bytes do not fit. REQUIRES: offset and bytes.size() are multiples of 8; the bytes lie
+  // inside the tables of sequences, snapshots, sessions or histories.
   std::byte* Put(std::uint64_t offset, std::span<const std::byte> bytes);
-  // Error: kNoSpace, if the entries do not fit one record.
+  // Error: kNoSpace (the entries do not fit one record).
   Status CheckFits() const;
-  // Error: CheckFits's; nothing has changed then.
+  // Publishes the record and copies its entries to their places. Error: that of CheckFits; nothing
+  // has changed then.
   Status Commit();
-  // Raised by every commit.
+  // The number of the next commit; every commit increases it.
   std::uint64_t next_number() const { return next_number_; }
 
-  // Recovery: applies the published record of `meta`, if there is one; true if there was. Errors:
-  // kCorrupt, naming the field; nothing has changed then. The bytes may be anything; the view's
-  // offsets must have been validated.
+  // Applies the published record of `meta`, if there is one, and returns whether there was one;
+  // used after a restart. Errors: kCorrupt, naming the field; nothing has changed then. The bytes
+  // of `meta` may have any values. REQUIRES: the view's offsets are validated.
   static Result<bool> Replay(MetaView meta);
 
   void set_probe_for_test(std::function<void(Moment)> probe) { probe_ = std::move(probe); }
@@ -63,13 +66,13 @@ class CommitLog {
       probe_(moment);
   }
 
-  // Copies the entries to their places.
+  // Copies the entries of the record to their places in `meta`.
   void Apply();
 
   MetaView meta_;
   std::uint64_t next_number_;
   std::uint32_t entry_count_ = 0;
-  std::uint64_t body_bytes_ = 0;  // also counts what did not fit
+  std::uint64_t body_bytes_ = 0;  // includes entries that did not fit
   std::function<void(Moment)> probe_;
 };
 

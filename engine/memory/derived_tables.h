@@ -1,8 +1,9 @@
-// DerivedTables: everything that a memory keeps beside `meta` and could rebuild from it at any
-// moment.
+// DerivedTables: the tables that a memory keeps in addition to `meta` and can rebuild from `meta`
+// at any moment.
 //
-// The memory changes them along with each commit; RebuildTables makes them from the bytes alone.
-// That both are equal after every operation is what the model test checks.
+// Each commit updates the tables; RebuildTables makes the same tables from the bytes of `meta`
+// alone. The model test checks after every operation that the updated tables equal the tables that
+// RebuildTables makes.
 #pragma once
 
 #include <array>
@@ -19,14 +20,14 @@
 
 namespace kvd {
 
-// Cells of one group in a record's list end at this ordinal.
+// The ordinal after the last cell of the record's list in one group.
 constexpr std::uint32_t CellCountOf(const layout::SequenceRecord& record,
                                     const layout::MetaGeometry& geometry, std::uint32_t group) {
   return group == geometry.cross_group ? record.cross_cells : record.cell_count;
 }
 
-// What lost its last reference, by number.
-struct FreedParts {
+// Blocks and slots that lost their last reference, by number.
+struct FreedNumbers {
   std::array<std::vector<std::uint32_t>, layout::kGroupsMax> blocks;
   std::vector<std::uint32_t> states;
   std::vector<std::uint32_t> logits;
@@ -39,13 +40,15 @@ struct DerivedTables {
   ListArena lists;
   FreeSet sequences;  // free records
   FreeSet snapshots;
-  std::map<std::string, std::uint32_t, std::less<>> snapshots_by_name;  // index of the record
+  // The index of the snapshot's record, by name.
+  std::map<std::string, std::uint32_t, std::less<>> snapshots_by_name;
   FreeSet sessions;
-  std::map<std::uint64_t, std::uint32_t> sessions_by_id;  // index of the record
+  // The index of the session's record, by session id.
+  std::map<std::uint64_t, std::uint32_t> sessions_by_id;
   OwnerTable owners;
 
   DerivedTables() = default;
-  // Of an empty meta.
+  // The tables of an empty meta.
   explicit DerivedTables(const layout::MetaGeometry& geometry)
       : states(geometry.state_slot_count),
         logits(geometry.logits_row_count),
@@ -59,8 +62,8 @@ struct DerivedTables {
     }
   }
 
-  // Counts the cells, slots and checkpoints that `times` records like this one refer to; not the
-  // room of its lists.
+  // Adds the references of `times` records equal to `record` to the counts of cells, slots and
+  // checkpoints. The list units of the record's lists are not counted.
   template <class Meta>
   void AddReferences(const Meta& meta, const layout::SequenceRecord& record, Holder holder,
                      std::uint32_t times = 1) {
@@ -82,10 +85,11 @@ struct DerivedTables {
         states.AddCheckpoint(checkpoint.state_slot, holder, times);
     }
   }
-  // Uncounts one.
+  // Removes the references of one record from the counts, and appends the blocks and slots that
+  // lose their last reference to `freed`.
   template <class Meta>
   void DropReferences(const Meta& meta, const layout::SequenceRecord& record, Holder holder,
-                      FreedParts* freed) {
+                      FreedNumbers* freed) {
     const layout::MetaGeometry& geometry = meta.geometry();
     for (std::uint32_t group = 0; group < geometry.group_count; ++group) {
       blocks[group].DropList(
@@ -96,7 +100,7 @@ struct DerivedTables {
   }
   template <class Meta>
   void DropSlots(const Meta& meta, const layout::SequenceRecord& record, Holder holder,
-                 FreedParts* freed) {
+                 FreedNumbers* freed) {
     const auto note = [](bool is_freed, std::uint32_t slot, std::vector<std::uint32_t>* slots) {
       if (is_freed) slots->push_back(slot);
     };

@@ -3,9 +3,9 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
+#include "base/siphash.h"
 #include "shm/segment_layout.h"
 
 namespace kvd {
@@ -13,43 +13,17 @@ namespace {
 
 constexpr std::size_t kChunk = layout::kBlockCells;
 
-struct SipState {
-  std::uint64_t v0, v1, v2, v3;
-  void Round() {
-    v0 += v1;
-    v1 = std::rotl(v1, 13) ^ v0;
-    v0 = std::rotl(v0, 32);
-    v2 += v3;
-    v3 = std::rotl(v3, 16) ^ v2;
-    v0 += v3;
-    v3 = std::rotl(v3, 21) ^ v0;
-    v2 += v1;
-    v1 = std::rotl(v1, 17) ^ v2;
-    v2 = std::rotl(v2, 32);
-  }
-  void Feed(std::uint64_t word) {
-    v3 ^= word;
-    Round();
-    Round();
-    v0 ^= word;
-  }
-};
-
 }  // namespace
 
 std::uint64_t SipHash(const std::array<std::uint64_t, 2>& key,
                       std::span<const std::uint64_t> words) {
-  SipState state{key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du,
-                 key[0] ^ 0x6c7967656e657261u, key[1] ^ 0x7465646279746573u};
-  for (const std::uint64_t word : words) state.Feed(word);
-  state.Feed(std::uint64_t{(words.size() * sizeof(std::uint64_t)) & 0xff} << 56);
-  state.v2 ^= 0xff;
-  for (int i = 0; i < 4; ++i) state.Round();
-  return state.v0 ^ state.v1 ^ state.v2 ^ state.v3;
+  const auto bytes = std::as_bytes(words);
+  return SipHash24(key[0], key[1], {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 EvictedPrefixes::EvictedPrefixes() {
-  // Without randomness the key is that of everybody; what is at stake is a reason in a reply.
+  // If getrandom fails, the key is zero and therefore known to clients, which is acceptable because
+  // only the reason that a reply names depends on the key.
   (void)!::getrandom(key_.data(), sizeof key_, 0);
 }
 

@@ -1,9 +1,10 @@
-// EvictedPrefixes: remembers which prefixes had to make room, so that a prompt that finds less than
-// it might have can be told why.
+// EvictedPrefixes: remembers which prefixes were evicted, so that the reply to a prompt can name
+// eviction as the reason why few of the prompt's tokens were reused.
 //
-// A bounded list of keyed hashes, nothing of the tokens themselves: of what was evicted the hash of
-// its whole 32-token chunks. The key is drawn at creation; whoever does not know it cannot make one
-// prompt look like another.
+// The list contains keyed hashes instead of tokens, and its length is bounded: for each evicted
+// prefix there is one hash over the prefix's whole chunks of 32 tokens. The key is drawn at
+// creation; a client that does not know the key cannot construct a prompt whose hash equals that of
+// another prompt.
 #pragma once
 
 #include <array>
@@ -12,8 +13,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/ids.h"
 #include "engine/memory/prefix_index.h"
-#include "shm/ids.h"
 
 namespace kvd {
 
@@ -24,7 +25,7 @@ class EvictedPrefixes {
   EvictedPrefixes();
 
   void Add(const PrefixSpace& space, std::span<const TokenId> tokens);
-  // Whether a prefix of `tokens` of more than `depth` tokens was evicted.
+  // Whether a prefix of `tokens` that is longer than `depth` tokens was evicted.
   bool Contains(const PrefixSpace& space, std::span<const TokenId> tokens,
                 std::uint32_t depth) const;
 
@@ -34,7 +35,7 @@ class EvictedPrefixes {
 
   std::array<std::uint64_t, 2> key_ = {};
   std::unordered_set<std::uint64_t> hashes_;
-  std::vector<std::uint64_t> order_;  // a ring of kHeldMax
+  std::vector<std::uint64_t> order_;  // a ring of kHeldMax hashes, the oldest at next_
   std::size_t next_ = 0;
 };
 

@@ -11,13 +11,14 @@
 namespace kvd {
 namespace {
 
-// Blocks by group that were evicted and are not free yet: a step still reads them.
+// By group: blocks of evicted sequences that are not free yet, because a step still reads them.
 using Coming = std::array<std::uint64_t, layout::kGroupsMax>;
 
 bool IsMet(const MemoryStore& store, const Need& need, const Coming& coming)
     KVD_REQUIRES(store.mutex) {
   for (std::uint32_t group = 0; group < store.group_count(); ++group) {
-    // They are free at the end of the step: more evictions would not help sooner.
+    // The blocks in `coming` become free at the end of the running step. Evicting more sequences
+    // would not make blocks free earlier.
     if (store.allocators[group].free_blocks() + coming[group] < need.blocks[group]) return false;
   }
   if (store.tables.sequences.free_count() < need.sequences) return false;
@@ -25,8 +26,8 @@ bool IsMet(const MemoryStore& store, const Need& need, const Coming& coming)
   return need.states == 0 || store.states.free_slots() + CountSpareStates(store) >= need.states;
 }
 
-bool CanBeMet(const MemoryStore& store, const Need& need)
-    KVD_REQUIRES(store.mutex) {  // but for lists
+// Whether evicting all retained sequences would meet the need; need.list_units is ignored.
+bool CanBeMet(const MemoryStore& store, const Need& need) KVD_REQUIRES(store.mutex) {
   for (std::uint32_t group = 0; group < store.group_count(); ++group) {
     const std::uint64_t blocks =
         store.allocators[group].free_blocks() + store.tables.blocks[group].reclaimable_blocks();
@@ -70,7 +71,7 @@ void MakeRoom(MemoryStore& store, const Need& need, std::array<std::uint32_t, 2>
         coming[group] += before[group] - CountUsedOrFree(store, group);
       }
     }
-    // One that is kept, or could not be dropped.
+    // A sequence that is in `kept` or could not be dropped is passed over.
     if (prefix.retained.contains(index)) {
       prefix.retained.Erase(index);
       passed_over.push_back(index);

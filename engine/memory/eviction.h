@@ -1,9 +1,9 @@
-// Eviction: retained sequences are dropped when their room is needed, those that are worth least first
-// (EvictionOrder); pinned ones never are.
+// Eviction: drops retained sequences when their blocks, slots, records or list units are needed,
+// the least useful sequence first (EvictionOrder). Pinned sequences are never evicted.
 //
-// Each eviction is a commit of its own, which belongs to no request. So verbs make room when everything
-// else is checked, before they begin their transaction; one that is refused for want of room may have
-// evicted, and has changed nothing else.
+// Each eviction is a separate commit that belongs to no request. A verb therefore makes room after
+// all its other checks and before it begins its transaction. A verb that fails with kNoSpace may
+// have evicted sequences and has changed nothing else.
 #pragma once
 
 #include <array>
@@ -13,9 +13,10 @@
 
 namespace kvd {
 
-// What is to be free.
+// The numbers of blocks, slots, records and list units that a request needs to be free.
 struct Need {
-  // Blocks that are promised to others are left to those; `promised` are promised to who needs these.
+  // `promised`: the blocks that are promised to the requesting sequences. Blocks that are promised
+  // to other sequences are not available to the request.
   std::array<std::uint64_t, layout::kGroupsMax> blocks = {};
   std::array<std::uint64_t, layout::kGroupsMax> promised = {};
   std::uint32_t states = 0;
@@ -25,14 +26,14 @@ struct Need {
 
 inline constexpr std::array<std::uint32_t, 2> kNoneKept = {layout::kNoSlot, layout::kNoSlot};
 
-// Evicts until the need is met, none of `kept`; nothing if it cannot be met. REQUIRES: no transaction
-// is open and no part of a step being reserved.
+// Evicts sequences other than those in `kept` until the need is met; evicts no sequence if the need
+// cannot be met. REQUIRES: no transaction is open, and no part of a step is being reserved.
 void MakeRoom(MemoryStore& store, const Need& need, std::array<std::uint32_t, 2> kept = kNoneKept)
     KVD_REQUIRES(store.mutex);
-// A part of the list arena is kept free, so that lists can be written anew.
+// Evicts sequences until 1/16 of the list arena is free, so that lists can be rewritten.
 void MakeRoomForLists(MemoryStore& store, std::array<std::uint32_t, 2> kept = kNoneKept)
     KVD_REQUIRES(store.mutex);
-// Drops a retained sequence. False: it could not be dropped.
+// Drops a retained sequence. Returns false if the sequence could not be dropped.
 bool Evict(MemoryStore& store, std::uint32_t index) KVD_REQUIRES(store.mutex);
 
 }  // namespace kvd

@@ -6,7 +6,7 @@
 namespace kvd {
 namespace {
 
-// Sequences without a token of their own come before those with one: 0, 1, 2, 4, ... of one more.
+// `tokens` + 1, rounded down to a power of two: 1 for 0 tokens, otherwise at least 2.
 std::uint64_t RoundedTokens(std::uint32_t tokens) {
   return std::bit_floor(std::uint64_t{tokens} + 1);
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd {
 namespace {
@@ -22,20 +22,20 @@ std::size_t FindExtent(ExtentView view, std::uint32_t ordinal) {
   return static_cast<std::size_t>(after - view.entries.begin()) - 1;
 }
 
-void AppendPiece(std::vector<Piece>* pieces, Piece piece) {
-  if (piece.count == 0) return;
-  if (!pieces->empty()) {
-    Piece& last = pieces->back();
-    if (last.block == piece.block && last.delta == piece.delta &&
-        last.first + last.count == piece.first) {
-      last.count = static_cast<std::uint16_t>(last.count + piece.count);
+void AppendPiece(std::vector<BlockRange>* ranges, BlockRange range) {
+  if (range.count == 0) return;
+  if (!ranges->empty()) {
+    BlockRange& last = ranges->back();
+    if (last.block == range.block && last.delta == range.delta &&
+        last.first + last.count == range.first) {
+      last.count = static_cast<std::uint16_t>(last.count + range.count);
       return;
     }
   }
-  pieces->push_back(piece);
+  ranges->push_back(range);
 }
 
-void AppendCells(std::vector<Piece>* pieces, ExtentView view, std::uint32_t begin,
+void AppendCells(std::vector<BlockRange>* ranges, ExtentView view, std::uint32_t begin,
                  std::uint32_t end) {
   if (begin == end) return;
   KVD_ASSERT(begin < end && end <= view.cell_count);
@@ -44,30 +44,30 @@ void AppendCells(std::vector<Piece>* pieces, ExtentView view, std::uint32_t begi
     const layout::Extent& extent = view.entries[index];
     const std::uint32_t from = std::max(begin, extent.start);
     const std::uint32_t to = std::min(end, view.EndOf(index));
-    AppendPiece(pieces,
+    AppendPiece(ranges,
                 {extent.block, static_cast<std::uint16_t>(extent.first + (from - extent.start)),
                  static_cast<std::uint16_t>(to - from), extent.delta});
   }
 }
 
-std::uint32_t CountCells(std::span<const Piece> pieces) {
+std::uint32_t CountCells(std::span<const BlockRange> ranges) {
   std::uint32_t cell_count = 0;
-  for (const Piece& piece : pieces) cell_count += piece.count;
+  for (const BlockRange& range : ranges) cell_count += range.count;
   return cell_count;
 }
 
-void StoreExtents(std::span<const Piece> pieces, std::uint32_t first_cell,
+void StoreExtents(std::span<const BlockRange> ranges, std::uint32_t first_cell,
                   layout::Extent* entries) {
   std::uint32_t start = first_cell;
-  for (const Piece& piece : pieces) {
-    *entries++ = {piece.block, start, piece.first, 0, piece.delta};
-    start += piece.count;
+  for (const BlockRange& range : ranges) {
+    *entries++ = {range.block, start, range.first, 0, range.delta};
+    start += range.count;
   }
 }
 
-void AppendEntries(std::vector<Piece>* pieces, ExtentView view, std::size_t first) {
+void AppendEntries(std::vector<BlockRange>* ranges, ExtentView view, std::size_t first) {
   for (std::size_t index = first; index < view.entries.size(); ++index) {
-    pieces->push_back(view.PieceAt(index));
+    ranges->push_back(view.RangeAt(index));
   }
 }
 
@@ -82,7 +82,8 @@ std::int64_t CellList::PositionAt(std::uint32_t ordinal) const {
 }
 
 std::uint32_t CellList::LowerBound(std::int64_t position) const {
-  // First among the extents, by their first cells; then among the cells of the one before.
+  // A binary search over the positions of the extents' first cells finds the last extent that
+  // begins below `position`; a second binary search finds the cell among the cells of this extent.
   const auto first_position = [this](const layout::Extent& extent) {
     return std::int64_t{CellAt(cells, extent, 0).stored_pos} + extent.delta;
   };

@@ -1,15 +1,15 @@
-// What is asked of a file before it is mapped.
+// Checks of a file before it is mapped.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "shm/error.h"
+#include "base/error.h"
 
 namespace kvd {
 
-// The size of an open file in bytes. Errors: kPermission (not a regular file, another owner, others
-// may open it), kIo. `name` begins every message.
+// Checks an open file and returns its size in bytes. Errors: kPermission (not a regular file, owned
+// by another user, accessible to group or others), kIo. Every error message begins with `name`.
 Result<std::uint64_t> CheckOwnFile(int descriptor, const std::string& name);
 
 }  // namespace kvd

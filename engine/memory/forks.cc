@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/state_slots.h"
 
@@ -16,8 +17,8 @@ layout::SequenceRecord EmptyRecord() {
   return record;
 }
 
-// Copies of the source's lists, as far as the record's counts go, and store.checkpoints. Errors:
-// kNoSpace.
+// Sets the record's lists to copies of the source's lists, up to the record's cell counts, and of
+// store.checkpoints. Errors: kNoSpace.
 Status WriteForkLists(MemoryStore& store, Transaction& transaction,
                       const layout::SequenceRecord& source, layout::SequenceRecord* record)
     KVD_REQUIRES(store.mutex) {

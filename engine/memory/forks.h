@@ -1,4 +1,5 @@
-// Records of new sequences: forks of another one's first cells, or of nothing.
+// Creates the records of new sequences: forks of another sequence's first cells, or empty
+// sequences.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +12,26 @@
 namespace kvd {
 
 struct NewForks {
-  std::uint32_t source = layout::kNoSlot;  // index of its record; kNoSlot: new ones are empty
+  // Index of the source's record; kNoSlot: the new sequences are empty.
+  std::uint32_t source = layout::kNoSlot;
   SequenceOwner owner;
   std::uint32_t flags = layout::kSequenceLive;
   std::uint32_t cell_count = 0;
 };
 
-// Forks whose arguments are found to be right; what is left to refuse is room.
+// The checked arguments of PutForks. If the arguments come from PlanForks, PutForks can fail only
+// with kNoSpace.
 struct ForkPlan {
   std::uint32_t source = layout::kNoSlot;
   NewState state;
-  layout::SequenceRecord record;  // of each fork, without lists
+  layout::SequenceRecord record;  // the record of each fork, without its lists
 };
 
-// Errors: kNeedsReplay, kWindowLost.
+// Checks the arguments and prepares `plan`. Errors: kNeedsReplay, kWindowLost.
 Status PlanForks(const MemoryStore& store, const NewForks& forks, ForkPlan* plan)
     KVD_REQUIRES(store.mutex);
-// Puts that many new sequences; `handles` gets them. Lists are allocated. Errors: kNoSpace (sequences,
-// lists).
+// Puts the records of handles.size() new sequences into the transaction, allocates their lists, and
+// stores their handles in `handles`. Errors: kNoSpace (no free sequence records or list units).
 Status PutForks(MemoryStore& store, Transaction& transaction, ForkPlan& plan,
                 std::span<SequenceHandle> handles) KVD_REQUIRES(store.mutex);
 

@@ -1,7 +1,7 @@
-// FreeSet: which numbers of [0, capacity) are free, lowest first. For blocks, sequence records and
-// snapshot records.
+// FreeSet: tracks which numbers of [0, capacity) are free; the lowest free number is taken first. A
+// memory uses FreeSets for blocks, sequence records, snapshot records and session records.
 //
-// Not thread-safe. Invariant: no free number is below 64 * hint_.
+// FreeSet is not thread-safe. Invariant: no free number is below 64 * hint_.
 #pragma once
 
 #include <bit>
@@ -9,14 +9,14 @@
 #include <optional>
 #include <vector>
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd {
 
 class FreeSet {
  public:
   FreeSet() = default;
-  // All free.
+  // Makes a set in which all numbers are free.
   explicit FreeSet(std::uint32_t capacity)
       : words_((std::size_t{capacity} + 63) / 64, ~0ull),
         capacity_(capacity),
@@ -30,7 +30,7 @@ class FreeSet {
     return (words_[number / 64] >> (number % 64) & 1) != 0;
   }
 
-  // The lowest free number, taken; nullopt if there is none.
+  // Takes the lowest free number; nullopt: no number is free.
   std::optional<std::uint32_t> TakeLowest() {
     if (free_count_ == 0) return std::nullopt;
     while (words_[hint_] == 0) ++hint_;

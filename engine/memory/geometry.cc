@@ -1,7 +1,10 @@
-// Limits first, arithmetic after: every factor is bounded so that no product of the layout leaves
-// 64 bits, and the bounds are checked by name. Products that depend on the model's shapes are
-// checked one by one.
+// Every number of the geometry is checked against a limit before any arithmetic, so that no product
+// of the layout exceeds 64 bits; an error names the number. Products that depend on the model's
+// shapes are checked for overflow one by one.
 #include "engine/memory/geometry.h"
+#include "base/rounding.h"
+#include "base/text.h"
+#include "kernels/cell_types.h"
 
 #include <algorithm>
 #include <limits>
@@ -15,48 +18,32 @@ constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint32_t kBlocksMax = 1u << 26;     // 2^31 cells
 constexpr std::uint32_t kRecordsMax = 1u << 20;    // sequences, snapshots, sessions, state slots
 constexpr std::uint32_t kListUnitsMax = 1u << 28;  // 64 GiB of lists
-constexpr std::uint64_t kWindowMax = 1u << 30;     // positions
+constexpr std::uint64_t kWindowMax = 1u << 30;     // in positions
 constexpr std::uint64_t kBlockBytesMax = 1ull << 40;
 constexpr std::uint64_t kPoolBytesMax = 1ull << 62;
-
-constexpr std::uint64_t RoundUp(std::uint64_t value, std::uint64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 Status CheckRange(Code code, const char* field, std::uint64_t value, std::uint64_t least,
                   std::uint64_t most) {
   if (value >= least && value <= most) return {};
-  return Fail(code, std::string(field) + ": " + std::to_string(value) + ", must be " +
-                        std::to_string(least) + " to " + std::to_string(most));
-}
-
-bool IsCellType(kernels::DataType type) {
-  switch (type) {
-    case kernels::DataType::kF32:
-    case kernels::DataType::kF16:
-    case kernels::DataType::kBF16:
-    case kernels::DataType::kQ8_0: return true;
-    default: return false;
-  }
+  return Fail(code, field, ": ", value, ", must be ", least, " to ", most);
 }
 
 Status CheckCellType(const char* field, kernels::DataType type) {
-  if (IsCellType(type)) return {};
-  return Fail(Code::kInvalidArgument, std::string(field) + ": " + kernels::DataTypeName(type) +
-                                          " cannot hold cells; f32, f16, bf16 and q8_0 can");
+  if (kernels::IsCellType(type)) return {};
+  return Fail(Code::kInvalidArgument, field, ": ", kernels::DataTypeName(type),
+              " cannot hold cells; f32, f16, bf16, q8_0 and q4_0 can");
 }
 
-// Bytes of one head's plane in a block, and of one of its rows.
+// Bytes of one row of a head.
 Result<std::uint32_t> RowBytesOf(const char* field, std::size_t layer, kernels::DataType type,
                                  std::uint32_t dim) {
   constexpr std::uint32_t kDimMax = 1u << 16;
-  const std::string name = "layer " + std::to_string(layer) + " " + field;
+  const std::string name = Concat("layer ", layer, " ", field);
   KVD_CHECK_OK(CheckRange(Code::kInvalidArgument, name.c_str(), dim, 1, kDimMax));
   if (dim % kernels::ElementsPerBlock(type) != 0) {
-    return Fail(Code::kInvalidArgument,
-                name + ": " + std::to_string(dim) + " is not a multiple of the " +
-                    std::to_string(kernels::ElementsPerBlock(type)) + " elements that " +
-                    kernels::DataTypeName(type) + " packs together");
+    return Fail(Code::kInvalidArgument, name, ": ", dim, " is not a multiple of the ",
+                kernels::ElementsPerBlock(type), " elements that ", kernels::DataTypeName(type),
+                " packs together");
   }
   return static_cast<std::uint32_t>(kernels::RowBytes(type, dim));
 }
@@ -110,7 +97,7 @@ Result<MetaOffsets> LayOut(const layout::MetaGeometry& geometry) {
   }
   for (std::uint32_t group = 0; group < layout::kGroupsMax; ++group) {
     const bool used = group < geometry.group_count;
-    const std::string name = "[" + std::to_string(group) + "]";
+    const std::string name = Concat("[", group, "]");
     KVD_CHECK_OK(check(("geometry.block_count" + name).c_str(), geometry.block_count[group],
                        used ? 1 : 0, used ? kBlocksMax : 0));
     KVD_CHECK_OK(check(("geometry.block_stride_bytes" + name).c_str(),
@@ -148,11 +135,11 @@ Result<MetaOffsets> LayOut(const layout::MetaGeometry& geometry) {
 
 namespace {
 
-// The layout of one block; fills the group's part of `meta`.
+// Computes the layout of one block and fills the group's part of `meta`.
 Result<GroupGeometry> ComputeGroup(const MemoryOptions& options, std::size_t number,
                                    layout::MetaGeometry* meta) {
   const GroupOptions& group = options.groups[number];
-  const std::string prefix = number == 0 ? "" : "group " + std::to_string(number) + " ";
+  const std::string prefix = number == 0 ? "" : Concat("group ", number, " ");
   const auto check = [&](const std::string& field, std::uint64_t value, std::uint64_t least,
                          std::uint64_t most) {
     return CheckRange(Code::kInvalidArgument, (prefix + field).c_str(), value, least, most);
@@ -163,17 +150,27 @@ Result<GroupGeometry> ComputeGroup(const MemoryOptions& options, std::size_t num
   GroupGeometry geometry;
   for (std::size_t index = 0; index < group.layers.size(); ++index) {
     const LayerShape& shape = group.layers[index];
-    KVD_CHECK_OK(check("layer " + std::to_string(index) + " kv_head_count", shape.kv_head_count, 1,
-                       1u << 16));
+    KVD_CHECK_OK(
+        check(Concat("layer ", index, " kv_head_count"), shape.kv_head_count, 1, 1u << 16));
     LayerLayout layer;
     layer.kv_head_count = shape.kv_head_count;
+    layer.values_in_keys = shape.values_in_keys;
     KVD_TRY(layer.k_row_bytes, RowBytesOf("k_dim", index, options.k_type, shape.k_dim));
-    KVD_TRY(layer.v_row_bytes, RowBytesOf("v_dim", index, options.v_type, shape.v_dim));
     layer.k_head_bytes = layer.k_row_bytes * layout::kBlockCells;
-    layer.v_head_bytes = layer.v_row_bytes * layout::kBlockCells;
     layer.k_offset = geometry.block_bytes;
-    layer.v_offset = layer.k_offset + std::uint64_t{layer.k_head_bytes} * layer.kv_head_count;
-    geometry.block_bytes = layer.v_offset + std::uint64_t{layer.v_head_bytes} * layer.kv_head_count;
+    geometry.block_bytes += std::uint64_t{layer.k_head_bytes} * layer.kv_head_count;
+    if (shape.values_in_keys) {
+      KVD_CHECK_OK(RowBytesOf("v_dim", index, options.k_type, shape.v_dim));
+      KVD_CHECK_OK(check(Concat("layer ", index, " v_dim"), shape.v_dim, 1, shape.k_dim));
+      layer.v_offset = layer.k_offset;
+      layer.v_row_bytes = layer.k_row_bytes;
+      layer.v_head_bytes = layer.k_head_bytes;
+    } else {
+      KVD_TRY(layer.v_row_bytes, RowBytesOf("v_dim", index, options.v_type, shape.v_dim));
+      layer.v_head_bytes = layer.v_row_bytes * layout::kBlockCells;
+      layer.v_offset = geometry.block_bytes;
+      geometry.block_bytes += std::uint64_t{layer.v_head_bytes} * layer.kv_head_count;
+    }
     KVD_CHECK_OK(check("bytes of one block", geometry.block_bytes, 1, kBlockBytesMax));
     geometry.layers.push_back(layer);
   }
@@ -183,8 +180,8 @@ Result<GroupGeometry> ComputeGroup(const MemoryOptions& options, std::size_t num
   meta->window[number] = group.window;
   if (group.is_cross) {
     if (number == 0 || meta->cross_group != layout::kNoSlot) {
-      return Fail(Code::kInvalidArgument,
-                  "group " + std::to_string(number) + " is_cross: of group 0, or a second one");
+      return Fail(Code::kInvalidArgument, "group ", number,
+                  " is_cross: not allowed for group 0 or a second group");
     }
     meta->cross_group = static_cast<std::uint32_t>(number);
   }
@@ -202,9 +199,8 @@ Result<PoolOffsets> LayOutPool(const layout::MetaGeometry& geometry) {
     std::uint64_t bytes = 0;
     if (__builtin_mul_overflow(count, stride_bytes, &bytes) || bytes > kPoolBytesMax ||
         end + bytes > kPoolBytesMax) {
-      return Fail(Code::kInvalidArgument, "pool: " + std::to_string(count) + " " + what + " of " +
-                                              std::to_string(stride_bytes) + " bytes, at most " +
-                                              std::to_string(kPoolBytesMax) + " bytes together");
+      return Fail(Code::kInvalidArgument, "pool: ", count, " ", what, " of ", stride_bytes,
+                  " bytes, at most ", kPoolBytesMax, " bytes together");
     }
     end = RoundUp(end + bytes, kPageBytes);
     return {};
@@ -217,7 +213,7 @@ Result<PoolOffsets> LayOutPool(const layout::MetaGeometry& geometry) {
       place("state slots", geometry.state_slot_count, geometry.state_slot_bytes, &offsets.states));
   KVD_CHECK_OK(place("rows of logits", geometry.logits_row_count, geometry.logits_row_bytes,
                      &offsets.logits));
-  offsets.total_bytes = std::max(end, kPageBytes);  // nothing of no bytes can be mapped
+  offsets.total_bytes = std::max(end, kPageBytes);  // an empty file cannot be mapped
   return offsets;
 }
 

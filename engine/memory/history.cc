@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "engine/memory/record_functions.h"
 
 namespace kvd {
@@ -9,7 +10,9 @@ namespace {
 
 using layout::kEditsKept;
 
-// So many are kept, wherever the count has begun anew.
+// An edit's place is its number modulo kEditsKept. The edit after edit count 2^32 - 1 sets the
+// count to 2^32 - kEditsKept instead of 0. The next edit then has the same place as with 0, because
+// 2^32 is a multiple of kEditsKept, and all kept edits still count as kept.
 static_assert((std::uint64_t{1} << 32) % kEditsKept == 0);
 
 std::uint32_t CountAnother(std::uint32_t edit_count) {

@@ -1,9 +1,10 @@
-// The history of a sequence: from what it was forked, and the last edits of its cells.
+// The history of a sequence: the sequence that it was forked from, and its last edits.
 //
-// Parent and number of edits lie in the sequence's record; the edits in places of their own, used
-// in turn. Both change in the commit of the edit. A fork begins a history of its own. Edits are
-// removals, copies into the sequence, shifts and divisions that changed a cell; what appends to a
-// sequence, fills an empty one or moves its cells in the pool is none.
+// The parent and the number of edits are in the sequence's record; the edits are in a ring of
+// kEditsKept records per sequence. The commit of an edit updates the record and the ring. A fork
+// begins with an empty history. An edit is a removal, a copy into the sequence, a shift or a
+// division that changed a cell. Appending tokens, filling an empty sequence and moving its cells in
+// the pool are not edits.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,20 @@
 namespace kvd {
 
 struct NotedEdit {
-  std::uint32_t index = 0;  // of the edited sequence
+  std::uint32_t index = 0;  // index of the edited sequence
   layout::EditKind kind = layout::kEditRemoved;
-  const layout::SequenceRecord* of = nullptr;  // whose cells
+  const layout::SequenceRecord* of = nullptr;  // the record that the cells belong to
   CellRange cells;                             // not empty
   std::int32_t delta = 0;                      // layout::EditRecord::delta
 };
 
-// Puts the edit, on behalf of the transaction's request, and counts it in the record of its
-// sequence, which is to be put too.
+// Puts the edit, with the kind of the transaction's request, into the transaction, and increments
+// the edit count of `record`, which the caller must put too.
 void NoteEdit(MemoryStore& store, Transaction& transaction, const NotedEdit& edit,
               layout::SequenceRecord* record) KVD_REQUIRES(store.mutex);
 
-// Those that are kept of edit_count ones, the oldest first. `places`: of the sequence, all.
+// The edits that are kept for a sequence with edit_count edits, the oldest first. `places`: the
+// whole ring of the sequence's edit records.
 std::vector<SequenceEdit> EditsOf(std::span<const layout::EditRecord> places,
                                   std::uint32_t edit_count);
 

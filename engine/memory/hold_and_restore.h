@@ -1,12 +1,13 @@
-// What a memory lends to whoever writes a sequence to a file, and reserves for whoever brings one
-// back.
+// The data of holds and restores. A hold lets code outside of the memory read a sequence's content,
+// for instance to save it to a file; a restore writes saved content into an empty sequence.
 //
-// A hold keeps the content of a sequence as it was, readable without the lock from any thread,
-// while the sequence itself goes on, is edited or dropped. It lives in this process alone: a killed
-// one leaves nothing behind.
+// A hold keeps the content of a sequence readable as it was, without the lock, from any thread,
+// while the sequence itself is extended, edited or dropped. Holds exist in this process only, so a
+// killed process leaves no hold.
 //
-// A restore is like a step: cells and slots that nothing committed refers to, filled at leisure,
-// then given to an empty sequence in one commit, or given back with the restore.
+// A restore is like a step: it reserves cells and slots that no committed record refers to, the
+// caller fills these cells and slots without the lock, and one commit gives them to an empty
+// sequence. A restore that is destroyed without a commit releases its cells and slots.
 #pragma once
 
 #include <array>
@@ -15,61 +16,72 @@
 #include <vector>
 
 #include "engine/memory/memory_info.h"
+#include "engine/memory/owner.h"
 #include "engine/memory/request_tag.h"
 #include "engine/memory/reservation.h"
 #include "engine/memory/step_plan.h"
 
 namespace kvd {
 
-// Plain data, valid until Holds::Release. The extents' blocks, records and slots do not change
-// until then.
+// A SequenceHold is plain data and valid until Holds::Release. Until the release, the blocks, cell
+// records and slots that the hold refers to do not change.
 struct SequenceHold {
-  // Asked for: it will end within a millisecond. Whoever needs blocks or slots that only such holds
-  // keep waits for their end instead of being refused.
+  // Set by the caller: the hold ends within about a millisecond. A request that needs blocks or
+  // slots that only brief holds keep waits until these holds end instead of failing.
   bool is_brief = false;
-  SequenceInfo info;                                // as it was
+  // Set by the caller: the owner that blocks and state slots count for while only this hold keeps
+  // them; kNoOwner: they count for no owner (brief holds).
+  OwnerId owner = kNoOwner;
+  SequenceInfo info;                                // the sequence as it was at Holds::Begin
   std::array<GroupPart, layout::kGroupsMax> parts;  // by block group; no new cells
   std::uint32_t group_count = 0;
-  std::uint32_t cross_group = layout::kNoSlot;  // of those, the one of an encoded text
-  std::uint32_t state_slot = layout::kNoSlot;   // behind its last cell; kNoSlot: none
-  std::uint32_t logits_slot = layout::kNoSlot;  // row of its last token; kNoSlot: none is kept
-  std::vector<layout::Checkpoint> checkpoints;  // by cell_count
+  std::uint32_t cross_group = layout::kNoSlot;  // the group of an encoded text; kNoSlot: none
+  std::uint32_t state_slot = layout::kNoSlot;   // the state after the last cell; kNoSlot: none
+  // Row of logits of the last token; kNoSlot: none is kept.
+  std::uint32_t logits_slot = layout::kNoSlot;
+  std::vector<layout::Checkpoint> checkpoints;  // ordered by cell_count
   bool is_held = false;
 };
 
 struct RestoreRequest {
-  SequenceHandle handle = SequenceHandle::kNone;  // without cells and without an encoded text
+  SequenceHandle handle = SequenceHandle::kNone;  // an empty sequence without an encoded text
   std::span<const TokenId> tokens{};              // range-checked by the caller
-  std::span<const Pos> positions{};         // of the tokens, from 0, none below the one before
-  std::span<const TokenId> cross_tokens{};  // of the encoded text; may be empty
-  std::uint32_t key_form = 0;               // layout::CellRecord::key_form of the cells
-  std::uint32_t pristine_cells = 0;         // at most tokens.size(); they are at 0, 1, …
-  // By block group: the first cell whose K and V can be had. The restored group starts there or
-  // later: cells that no next token reaches are left out. 0 for groups without a window.
+  std::span<const Pos> positions{};               // of the tokens: non-decreasing, at least 0
+  std::span<const TokenId> cross_tokens{};        // tokens of the encoded text; may be empty
+  std::uint32_t key_form = 0;                     // layout::CellRecord::key_form of the cells
+  // The first pristine_cells cells are at the positions 0, 1, 2, …; at most tokens.size().
+  std::uint32_t pristine_cells = 0;
+  // By block group: the first cell whose K and V are available. The restored list of a window group
+  // starts at first_cell or at a later cell, because cells that the next token does not reach are
+  // omitted. first_cell is 0 for groups without a window.
   std::array<std::uint32_t, layout::kGroupsMax> first_cell = {};
-  bool has_state = false;  // the state behind the last cell
-  // Ascending, above 0, at most tokens.size(): that one is the state behind the last cell.
+  bool has_state = false;  // the state after the last cell is available
+  // The cell counts at which checkpoints are available: ascending, above 0, at most tokens.size().
+  // The checkpoint at tokens.size() is the state after the last cell.
   std::span<const std::uint32_t> checkpoint_cells{};
   bool has_logits = false;
-  // The caller makes each block safe to write with Memory::GrowBlock before it fills it.
+  // True: the caller calls Memory::GrowBlock for each block before it fills the block.
   bool grows_later = false;
-  RequestTag applied{};  // remembered with the commit
+  RequestTag applied{};  // recorded with the commit
 };
 
-// What was found for a request. The caller fills K and V of every cell of `parts` from its group's
-// first_cell on, the slots with Memory::StateBytes and LogitsBytes of floats, and commits.
+// The cells and slots that are reserved for a restore. For each group the caller writes K and V of
+// the cells from the first_cell of the group's part on. The caller also writes the slots (f32
+// values at Memory::StateBytes and LogitsBytes), and then commits the restore.
 struct Restore {
   SequenceHandle handle = SequenceHandle::kNone;
-  std::array<GroupPart, layout::kGroupsMax> parts;  // stored and effective positions are the same
+  // By block group; the cells' stored and effective positions are equal.
+  std::array<GroupPart, layout::kGroupsMax> parts;
   std::uint32_t cell_count = 0;
   std::uint32_t cross_cells = 0;
   std::uint32_t pristine_cells = 0;
   std::int32_t next_pos = 0;
   std::uint32_t state_slot = layout::kNoSlot;
-  std::uint32_t logits_slot = layout::kNoSlot;  // kNoSlot: not wanted, or there is no room for it
-  // As many as there is room for, the last ones first; by cell_count.
+  std::uint32_t logits_slot = layout::kNoSlot;  // kNoSlot: not requested, or no row is available
+  // The requested checkpoints, ordered by cell_count. If there is not enough room for all of them,
+  // only the last checkpoints are restored.
   std::vector<layout::Checkpoint> checkpoints;
-  std::uint64_t content_number = 0;  // of the sequence, for the commit
+  std::uint64_t content_number = 0;  // the number at Begin; the commit fails if it has changed
   RequestTag applied;
   Reservation reservation;  // open until the commit
 };

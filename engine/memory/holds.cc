@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "engine/memory/record_functions.h"
-#include "shm/check.h"
 
 namespace kvd {
 namespace {
 
-// Tokens and effective positions of the cells [begin, end) of a list; `records` are those of group 0.
+// Appends tokens and effective positions of the cells [begin, end) of a list of group 0.
 void AppendCellRecords(const ExtentView& view, std::uint32_t begin, std::uint32_t end,
                        const MetaView& meta, std::vector<TokenId>* tokens,
                        std::vector<Pos>* positions) {
@@ -43,19 +43,25 @@ Status Holds::Begin(SequenceHandle handle, SequenceHold* hold) {
     part.first_cell = view.first_cell();
     part.cell_count = view.cell_count;
     part.first_new_extent = static_cast<std::uint32_t>(part.extents.size());
-    for (std::size_t index = 0; index < view.entries.size(); ++index) {
-      const Piece piece = view.PieceAt(index);
-      store_.allocators[group].Hold(piece.block, std::uint32_t{piece.first} + piece.count);
-    }
   }
   const auto checkpoints = store_.meta.checkpoints(record.checkpoints);
   hold->checkpoints.assign(checkpoints.begin(), checkpoints.end());
+  // Only the copies above can fail; the following code cannot fail, so no error leaves a partial
+  // hold.
+  for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
+    const ExtentView view = store_.ViewOf(record, group);
+    for (std::size_t index = 0; index < view.entries.size(); ++index) {
+      const BlockRange range = view.RangeAt(index);
+      store_.allocators[group].Hold(range.block, std::uint32_t{range.first} + range.count,
+                                    hold->owner);
+    }
+  }
   hold->state_slot = record.state_slot;
   hold->logits_slot = record.logits_slot;
-  store_.states.Pin(hold->state_slot);
+  store_.states.Hold(hold->state_slot, hold->owner);
   store_.logits.Pin(hold->logits_slot);
   for (const layout::Checkpoint& checkpoint : hold->checkpoints)
-    store_.states.Pin(checkpoint.state_slot);
+    store_.states.Hold(checkpoint.state_slot, hold->owner);
   hold->is_held = true;
   if (hold->is_brief) ++store_.brief_holds;
   return {};
@@ -70,10 +76,10 @@ void Holds::Release(SequenceHold& hold) {
         store_.allocators[group].EndHold(extent.block, store_.tables.blocks[group]);
       }
     }
-    store_.states.Unpin(hold.state_slot, store_.tables.states);
+    store_.states.EndHold(hold.state_slot, store_.tables.states);
     store_.logits.Unpin(hold.logits_slot, store_.tables.logits);
     for (const layout::Checkpoint& checkpoint : hold.checkpoints) {
-      store_.states.Unpin(checkpoint.state_slot, store_.tables.states);
+      store_.states.EndHold(checkpoint.state_slot, store_.tables.states);
     }
     hold.is_held = false;
     if (hold.is_brief) --store_.brief_holds;
@@ -82,12 +88,13 @@ void Holds::Release(SequenceHold& hold) {
   store_.ReturnUnusedSlabs();
 }
 
-// Many cells are read from a hold, without the lock.
+// Large ranges are read from a hold, without the lock.
 Status Holds::ReadCells(SequenceHandle handle, std::uint32_t first_cell, std::uint32_t count,
                         std::vector<TokenId>* tokens, std::vector<Pos>* positions) {
   tokens->clear();
   positions->clear();
-  // Not under the lock. A sequence that has more cells than the pool refers to some of them twice.
+  // The vectors reserve their memory without the lock. A sequence may have more cells than the
+  // pool, because it may refer to a cell twice.
   const std::size_t cells_max = std::size_t{store_.geometry().block_count[0]} * layout::kBlockCells;
   tokens->reserve(std::min<std::size_t>(count, cells_max));
   positions->reserve(std::min<std::size_t>(count, cells_max));
@@ -112,7 +119,7 @@ Status Holds::ReadCells(SequenceHandle handle, std::uint32_t first_cell, std::ui
   hold.is_brief = true;
   KVD_CHECK_OK(Begin(handle, &hold));
   const ExtentView view = {hold.parts[0].extents, hold.parts[0].cell_count};
-  const std::uint32_t end = end_of(view);  // it may have become shorter
+  const std::uint32_t end = end_of(view);  // the sequence may have become shorter
   if (first_cell < end) AppendCellRecords(view, first_cell, end, store_.meta, tokens, positions);
   Release(hold);
   return {};

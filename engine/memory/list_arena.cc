@@ -1,6 +1,6 @@
 #include "engine/memory/list_arena.h"
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd {
 

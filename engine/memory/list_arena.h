@@ -1,9 +1,10 @@
-// ListArena: which units of the list region are free. Derived: rebuilt from the roots of all live
-// records.
+// ListArena: tracks which units of the list arena are free. The free units are derived from the
+// list roots of all live records.
 //
-// Best fit (the smallest run that is long enough, lowest first), neighbours joined when freed. Not
-// thread-safe. Invariant: free runs are not empty and do not touch each other, so equal sets of
-// free units are equal arenas.
+// Allocation is best fit: Allocate takes the smallest run of free units that is long enough, and
+// the lowest such run among runs of equal length. Freed runs are merged with their neighbours.
+// ListArena is not thread-safe. Invariant: free runs are not empty and not adjacent, so two arenas
+// with the same free units are equal.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +18,18 @@ namespace kvd {
 class ListArena {
  public:
   ListArena() = default;
-  // All free.
+  // Makes an arena of unit_count units, all of which are free.
   explicit ListArena(std::uint32_t unit_count);
 
   std::uint32_t unit_count() const { return unit_count_; }
   std::uint32_t free_units() const { return free_units_; }
   std::uint32_t largest_run() const { return by_length_.empty() ? 0 : by_length_.rbegin()->first; }
 
-  // The first of `units` (> 0) units that are now taken; nullopt if no free run is that long.
+  // Takes `units` (> 0) consecutive units and returns the first one; nullopt: no free run is that
+  // long.
   std::optional<std::uint32_t> Allocate(std::uint32_t units);
-  // Takes [first, first + units) exactly; false, changing nothing, if one of them is not free.
+  // Takes exactly the units [first, first + units). Returns false and changes nothing if one of the
+  // units is not free.
   bool Take(std::uint32_t first, std::uint32_t units);
   // REQUIRES: the units are taken.
   void Free(std::uint32_t first, std::uint32_t units);

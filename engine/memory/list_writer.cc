@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "shm/crc32c.h"
+#include "base/crc32c.h"
 
 namespace kvd {
 
@@ -14,11 +14,11 @@ Result<layout::ListRoot> AllocateList(MemoryStore& store, std::uint32_t entry_co
   return layout::ListRoot{*first, units, entry_count, 0};
 }
 
-Result<layout::ListRoot> WriteList(MemoryStore& store, std::span<const Piece> pieces,
+Result<layout::ListRoot> WriteList(MemoryStore& store, std::span<const BlockRange> ranges,
                                    std::uint32_t first_cell) {
-  KVD_TRY(layout::ListRoot root, AllocateList(store, static_cast<std::uint32_t>(pieces.size())));
+  KVD_TRY(layout::ListRoot root, AllocateList(store, static_cast<std::uint32_t>(ranges.size())));
   if (root.entry_count == 0) return root;
-  StoreExtents(pieces, first_cell, store.meta.list(root.first_unit));
+  StoreExtents(ranges, first_cell, store.meta.list(root.first_unit));
   root.crc = Crc32c(0, std::as_bytes(store.meta.entries(root)));
   return root;
 }

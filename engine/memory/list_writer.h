@@ -1,22 +1,24 @@
-// Lists in the arena, written where nothing committed refers to them. A transaction uses these and takes
-// its lists back if it is not committed; a defragmentation writes its lists before its transactions.
+// Writes lists into the list arena, to places that no committed record refers to. A transaction
+// calls the functions of this header and frees its lists if it is not committed; a defragmentation
+// writes its lists before it begins the transactions that commit them.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
+#include "base/error.h"
 #include "engine/memory/extents.h"
 #include "engine/memory/memory_store.h"
-#include "shm/error.h"
 
 namespace kvd {
 
-// Errors of these: kNoSpace. The first one's list has no sum yet.
+// Errors of AllocateList and WriteList: kNoSpace. The list that AllocateList returns has no
+// checksum yet.
 Result<layout::ListRoot> AllocateList(MemoryStore& store, std::uint32_t entry_count)
     KVD_REQUIRES(store.mutex);
-Result<layout::ListRoot> WriteList(MemoryStore& store, std::span<const Piece> pieces,
+Result<layout::ListRoot> WriteList(MemoryStore& store, std::span<const BlockRange> ranges,
                                    std::uint32_t first_cell) KVD_REQUIRES(store.mutex);
-// An empty root is nothing to free.
+// Frees the list's units; FreeList has no effect on an empty list.
 void FreeList(MemoryStore& store, const layout::ListRoot& root) KVD_REQUIRES(store.mutex);
 
 }  // namespace kvd

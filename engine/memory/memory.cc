@@ -1,6 +1,6 @@
 #include "engine/memory/memory.h"
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd {
 

@@ -1,17 +1,22 @@
-// Memory: all cached state of one model, as sequences of immutable cells. The verbs are the same for
-// every kind of model: one record and one commit hold all that a sequence consists of, which is its cells
-// in each block group (all tokens; those in reach of a window; an encoded text), its recurrent state,
-// checkpoints and last logits. So an operation on a hybrid model changes all of it or nothing.
+// Memory: all cached state of one model, as sequences of immutable cells.
 //
-// One object per daemon, over two mappings (`pool` and `meta`, see shm/segment_layout.h). It is the
-// only writer of both. It is put together from parts that share one MemoryStore; each part's header says
-// what it does. Threads: every method may be called from any thread, unless its part says otherwise; a
-// mutex inside is held for microseconds and never while a kernel runs.
+// A Memory has the same verbs for every kind of model. One record and one commit cover all parts of
+// a sequence: its cells in each block group (all tokens, the tokens within a window, an encoded
+// text), its recurrent state, its checkpoints and its last row of logits. An operation on a
+// sequence of a hybrid model therefore changes all parts of the sequence or none.
 //
-// Invariants: a committed cell is never written again; every change of what is committed is one
-// Transaction (all of it or nothing); a method that returns an error has changed nothing, but kNoSpace
-// may have evicted retained sequences; what is derived (reference counts, free lists, fill levels) can
-// be rebuilt from `meta` alone at any moment between two calls.
+// A daemon has one Memory, over two mappings (`pool` and `meta`, see shm/segment_layout.h), and the
+// Memory is the only writer of both mappings. A Memory consists of parts that share one
+// MemoryStore; the header of each part describes the part. Threads: any, unless the part's header
+// says otherwise. The Memory's mutex is held for microseconds and never while a kernel runs.
+//
+// Invariants:
+// * A committed cell is never written again.
+// * Every change of committed state is one Transaction: all of it takes effect or none.
+// * A method that returns an error has changed nothing, except that kNoSpace may have evicted
+//   retained sequences.
+// * Derived state (reference counts, free lists, fill levels) can be rebuilt from `meta` alone at
+//   any moment between two calls.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +26,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/memory/block_packer.h"
 #include "engine/memory/cell_rewrites.h"
-#include "engine/memory/defragmenter.h"
 #include "engine/memory/holds.h"
 #include "engine/memory/memory_info.h"
 #include "engine/memory/memory_store.h"
@@ -37,7 +42,7 @@
 
 namespace kvd {
 
-// A sequence that was damaged when its memory was attached to.
+// A sequence that was found damaged when its memory was attached.
 struct LostSequence {
   SequenceHandle handle = SequenceHandle::kNone;
   std::string snapshot;  // its name, if it was published
@@ -46,11 +51,11 @@ struct LostSequence {
 
 class Memory {
  public:
-  // Takes over segments that were just created.
+  // Takes ownership of newly created segments.
   static std::unique_ptr<Memory> Create(MemorySegments segments);
-  // Takes over segments that an earlier process left: their sequences are all there as committed, but
-  // for those that are damaged, which are freed and told in `lost`. Errors: kCorrupt (the commit record
-  // or the tables), kNoSpace, kIo.
+  // Takes ownership of segments that an earlier process left. All committed sequences of the
+  // segments exist afterwards, except for damaged ones, which are freed and reported in `lost`.
+  // Errors: kCorrupt (the commit record or the tables), kNoSpace, kIo.
   static Result<std::unique_ptr<Memory>> Attach(MemorySegments segments, const CellLimits& limits,
                                                 std::vector<LostSequence>* lost);
   Memory(const Memory&) = delete;
@@ -67,34 +72,35 @@ class Memory {
   RecurrentStates& states() { return states_; }
   Steps& steps() { return steps_; }
   CellRewrites& rewrites() { return rewrites_; }
-  Defragmenter& defragmenter() { return defragmenter_; }
+  BlockPacker& block_packer() { return block_packer_; }
   Holds& holds() { return holds_; }
   Restores& restores() { return restores_; }
 
-  // Checked from the next commit on. Null: no limits. The rules outlive the memory.
+  // Sets the rules that every later commit checks; null: no limits. REQUIRES: the rules outlive the
+  // last commit.
   void SetShareRules(const ShareRules* rules);
   PoolUsage Usage() const;
-  // Another number after every commit.
+  // A number that every commit changes.
   std::uint64_t commit_number() const;
   const MemoryGeometry& geometry() const { return store_.segments.geometry; }
 
   // ---- the bytes
-  // Start of a block of a group in the pool; [layer][K|V][kv head][cell][dim]. REQUIRES: the group
-  // has layers.
+  // The start of a block of a group in the pool; [layer][K|V][kv head][cell][dim]. REQUIRES: the
+  // group has layers.
   std::byte* BlockBytes(std::uint32_t group, BlockId block);
-  // Makes the bytes of a block safe to write that a restore with grows_later has reserved. Errors:
-  // kNoSpace, kIo.
+  // Makes the bytes of a block safe to write; for blocks that a restore with grows_later has
+  // reserved. Errors: kNoSpace, kIo.
   Status GrowBlock(std::uint32_t group, BlockId block);
-  // The records of a block of a group: kBlockCells of them. For blocks that a step's extents refer
-  // to, during the step.
+  // The kBlockCells cell records of a block of a group. REQUIRES: a running step's extents refer to
+  // the block.
   const layout::CellRecord* BlockCells(std::uint32_t group, BlockId block) const;
-  // A state slot in the pool: MemoryOptions::state_bytes of f32.
+  // A state slot in the pool: MemoryOptions::state_bytes bytes of f32 values.
   std::byte* StateBytes(std::uint32_t slot);
-  // A row of logits in the pool: MemoryOptions::logits_bytes of f32.
+  // A row of logits in the pool: MemoryOptions::logits_bytes bytes of f32 values.
   std::byte* LogitsBytes(std::uint32_t slot);
 
-  // ---- for tests and checks. REQUIRES: no other thread is in a verb. That is why they take no mutex
-  // and the analysis leaves them out.
+  // ---- for tests and checks. REQUIRES: no other thread is in a verb. The functions for tests and
+  // checks therefore take no mutex and are excluded from thread-safety analysis.
   const DerivedTables& derived() const KVD_NO_THREAD_SAFETY_ANALYSIS { return store_.tables; }
   const PrefixIndex& prefix_index() const KVD_NO_THREAD_SAFETY_ANALYSIS {
     return store_.prefix.index;
@@ -109,7 +115,7 @@ class Memory {
   bool is_free_logits(std::uint32_t slot) const KVD_NO_THREAD_SAFETY_ANALYSIS {
     return store_.logits.is_free(slot);
   }
-  // Then retained sequences stay, and what has no room is refused.
+  // Disables eviction: retained sequences stay, and a request without room fails with kNoSpace.
   void DisableEvictionForTest() KVD_NO_THREAD_SAFETY_ANALYSIS { store_.prefix.evicts = false; }
   CommitLog& commit_log_for_test() KVD_NO_THREAD_SAFETY_ANALYSIS { return store_.log; }
   MemoryLooks TakeLooks() const KVD_NO_THREAD_SAFETY_ANALYSIS {
@@ -128,7 +134,7 @@ class Memory {
   RecurrentStates states_{store_};
   Steps steps_{store_};
   CellRewrites rewrites_{store_};
-  Defragmenter defragmenter_{store_};
+  BlockPacker block_packer_{store_};
   Holds holds_{store_};
   Restores restores_{store_};
 };

@@ -15,9 +15,8 @@ Result<OpenedMemory> TryAttach(const MemoryHome& home, const MemoryGeometry& geo
   std::uint32_t& form = segments.meta.view().header().numeric_form;
   const auto found = static_cast<NumericForm>(form);
   if (!MayUse(home.numeric_form, found)) {
-    return Fail(Code::kConflict, std::string("meta: numeric_form: ") + NumericFormText(found) +
-                                     "; now, with --deterministic, " +
-                                     NumericFormText(home.numeric_form));
+    return Fail(Code::kConflict, "meta: numeric_form: ", NumericFormText(found),
+                "; this daemon uses, with --deterministic, ", NumericFormText(home.numeric_form));
   }
   form = static_cast<std::uint32_t>(home.numeric_form);
   OpenedMemory opened;

@@ -1,4 +1,5 @@
-// What a memory tells about its sequences, snapshots and its use: plain values, copied under its lock.
+// Plain values that describe a memory's sequences, snapshots and usage, copied under the memory's
+// lock.
 #pragma once
 
 #include <array>
@@ -7,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
 #include "engine/memory/owner.h"
-#include "shm/ids.h"
 #include "shm/segment_layout.h"
 
 namespace kvd {
@@ -23,47 +24,48 @@ struct SequenceInfo {
   SequenceHandle handle = SequenceHandle::kNone;
   SequenceOwner owner;
   std::uint32_t flags = 0;  // layout::SequenceFlags
-  bool is_public = false;   // of a snapshot that every owner may see
+  bool is_public = false;   // a snapshot that every owner may see
   std::uint32_t cell_count = 0;
   std::uint32_t pristine_cells = 0;
-  std::uint32_t extent_count = 0;  // of group 0
-  std::uint32_t cross_cells = 0;   // of the encoded text; 0: none is encoded
+  std::uint32_t extent_count = 0;  // in the list of group 0
+  std::uint32_t cross_cells = 0;   // cells of the encoded text; 0: none is encoded
   std::uint32_t checkpoint_count = 0;
-  Pos first_pos;  // of the first cell; 0 when empty
+  Pos first_pos;  // position of the first cell; 0 when the sequence is empty
   Pos next_pos;
   std::uint64_t created_unix_ms = 0;
   std::uint64_t edit_number = 0;
-  // The last request that computed tokens of it, and where they begin; nullopt: its cells were
-  // edited since.
+  // The last request that computed tokens of the sequence, and the cell at which those tokens
+  // begin; nullopt: the sequence's cells were edited after that request.
   SessionId request_session = SessionId::kNone;
   RequestId request{};
   std::optional<std::uint32_t> request_first_cell;
-  layout::SamplerRecord sampler{};  // of its last drawn tokens; flags 0: none is kept
+  // State of the sampler after its last drawn token; flags 0: no state is kept.
+  layout::SamplerRecord sampler{};
 };
 
-// layout::EditRecord
+// One edit of a sequence: a copy of its layout::EditRecord.
 struct SequenceEdit {
   std::uint64_t unix_ms = 0;
-  PosRange range;  // of the cells, before the edit
+  PosRange range;  // positions of the edited cells before the edit
   std::int32_t delta = 0;
   layout::EditKind kind = layout::kEditRemoved;
-  std::uint16_t request_kind = 0;  // RequestTag::kind; 0: on behalf of no request
+  std::uint16_t request_kind = 0;  // RequestTag::kind; 0: not made for a request
   friend bool operator==(const SequenceEdit&, const SequenceEdit&) = default;
 };
 
 struct SequenceHistory {
   SequenceInfo sequence;
-  SequenceHandle parent = SequenceHandle::kNone;  // may be gone
+  SequenceHandle parent = SequenceHandle::kNone;  // may have been dropped
   std::uint32_t parent_cells = 0;
-  std::uint32_t edit_count = 0;     // so far
+  std::uint32_t edit_count = 0;     // in total
   std::vector<SequenceEdit> edits;  // the last ones, the oldest first
 };
 
-// What takes a look at every extent of a sequence: 10 to 20 us for 32,768 cells.
+// Values whose computation visits every extent of a sequence: 10 to 20 us for 32,768 cells.
 struct SequenceUse {
-  std::uint32_t shared_cells = 0;  // also referred to by another sequence
-  std::uint32_t delta_count = 0;   // distinct deltas
-  std::int64_t delta_max = 0;      // the largest |delta|
+  std::uint32_t shared_cells = 0;  // cells that another sequence also refers to
+  std::uint32_t delta_count = 0;   // number of distinct deltas
+  std::int64_t delta_max = 0;      // the largest absolute delta
 };
 
 struct SnapshotInfo {
@@ -74,32 +76,32 @@ struct SnapshotInfo {
   std::uint64_t published_unix_ms = 0;
 };
 
-// Blocks of one group, of kBlockCells cells each.
+// The blocks of one group; a block has kBlockCells cells.
 struct GroupUsage {
   std::uint32_t total_blocks = 0;
   std::uint32_t free_blocks = 0;
-  std::uint32_t reclaimable_blocks = 0;  // held by retained, unpinned sequences alone
-  std::uint64_t live_cells = 0;          // cells some sequence refers to, each counted once
+  std::uint32_t reclaimable_blocks = 0;  // only retained, unpinned sequences refer to them
+  std::uint64_t live_cells = 0;          // cells that a sequence refers to, each counted once
 };
 
-struct PoolUsage {  // blocks and cells: of group 0
+struct PoolUsage {  // blocks and cells are those of group 0
   std::uint32_t total_blocks = 0;
   std::uint32_t free_blocks = 0;
-  std::uint32_t reclaimable_blocks = 0;  // held by retained, unpinned sequences alone
+  std::uint32_t reclaimable_blocks = 0;  // only retained, unpinned sequences refer to them
   std::uint32_t live_sequences = 0;
   std::uint32_t sequence_capacity = 0;
-  std::uint64_t live_cells = 0;      // cells some sequence refers to, each counted once
-  std::uint64_t reserved_bytes = 0;  // of the pool file that the system has reserved for us
+  std::uint64_t live_cells = 0;      // cells that a sequence refers to, each counted once
+  std::uint64_t reserved_bytes = 0;  // bytes of the pool file that the system has reserved
   std::uint64_t list_units_free = 0;
-  // Recurrent state; all 0 for models without.
+  // Recurrent state; all 0 for models without recurrent state.
   std::uint32_t state_slots = 0;
   std::uint32_t free_state_slots = 0;
-  std::uint32_t checkpoint_slots = 0;  // held by checkpoints
+  std::uint32_t checkpoint_slots = 0;  // slots that hold a checkpoint
   std::uint32_t logits_rows = 0;
   std::uint32_t free_logits_rows = 0;
-  std::uint32_t reclaimable_state_slots = 0;  // held by retained, unpinned sequences alone
-  std::uint32_t retained_sequences = 0;       // unpinned ones
-  // Every group, group 0 once more.
+  std::uint32_t reclaimable_state_slots = 0;  // only retained, unpinned sequences refer to them
+  std::uint32_t retained_sequences = 0;       // retained, unpinned sequences
+  // All groups, including group 0.
   std::uint32_t group_count = 0;
   std::array<GroupUsage, layout::kGroupsMax> groups = {};
 };

@@ -14,7 +14,7 @@ namespace {
 Result<UniqueFd> OpenAnonymous(const char* name) {
   UniqueFd descriptor(::memfd_create(name, MFD_CLOEXEC));
   if (!descriptor) return FailErrno(std::string(name) + ": memfd_create");
-  // A memfd is born 0777: anyone who finds it under /proc could open it.
+  // A memfd has mode 0777 at first, so any process that finds it under /proc could open it.
   if (::fchmod(descriptor.get(), 0600) != 0) return FailErrno(std::string(name) + ": fchmod");
   return descriptor;
 }
@@ -22,12 +22,13 @@ Result<UniqueFd> OpenAnonymous(const char* name) {
 Result<UniqueFd> OpenFile(int directory, const char* name, int flags) {
   UniqueFd descriptor(::openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600));
   if (descriptor) return descriptor;
-  if (errno == ENOENT) return Fail(Code::kNotFound, std::string(name) + ": no such file");
-  if (errno == ELOOP) return Fail(Code::kPermission, std::string(name) + ": a symbolic link");
+  if (errno == ENOENT) return Fail(Code::kNotFound, name, ": no such file");
+  if (errno == ELOOP) return Fail(Code::kPermission, name, ": a symbolic link");
   return FailErrno(std::string(name) + ": open");
 }
 
-// A new file in place of whatever had its name. O_EXCL: a file that appears in between is not ours.
+// Creates a new file and removes an existing one of that name. Because of O_EXCL, the function
+// fails if another process creates the file after the removal.
 Result<UniqueFd> CreateFile(int directory, const char* name) {
   if (::unlinkat(directory, name, 0) != 0 && errno != ENOENT) {
     return FailErrno(std::string(name) + ": unlink");
@@ -35,7 +36,7 @@ Result<UniqueFd> CreateFile(int directory, const char* name) {
   return OpenFile(directory, name, O_CREAT | O_EXCL);
 }
 
-// False: there is no such file.
+// Returns false if there is no such file.
 Result<bool> Rename(int directory, const char* from, const char* to) {
   if (::renameat(directory, from, directory, to) == 0) return true;
   if (errno == ENOENT) return false;
@@ -67,8 +68,8 @@ Result<MemorySegments> MemorySegments::CreateInDirectory(int directory,
                                                          const MemoryGeometry& geometry,
                                                          const FingerprintBytes& model_fingerprint,
                                                          std::uint64_t slab_bytes) {
-  // A process that is killed here leaves no meta, or this one: never an old one beside a new pool,
-  // nor half of one.
+  // After a crash in this function the directory has no `meta` or the complete new `meta`. The
+  // directory never has an old `meta` with a new pool, and never a partial `meta`.
   KVD_CHECK_OK(Rename(directory, "meta", "meta.bad"));
   KVD_TRY(UniqueFd meta_file, CreateFile(directory, "meta.new"));
   KVD_TRY(UniqueFd pool_file, CreateFile(directory, "pool"));
@@ -82,7 +83,7 @@ Result<MemorySegments> MemorySegments::OpenInDirectory(int directory,
                                                        const MemoryGeometry& geometry,
                                                        const FingerprintBytes& model_fingerprint,
                                                        bool checks_boot, std::uint64_t slab_bytes) {
-  // O_NONBLOCK: a pipe of that name does not hold us up.
+  // With O_NONBLOCK, the open does not block if "meta" is a pipe.
   KVD_TRY(UniqueFd meta_file, OpenFile(directory, "meta", O_NONBLOCK));
   KVD_TRY(MetaSegment meta,
           MetaSegment::Open(std::move(meta_file), geometry, model_fingerprint, checks_boot));

@@ -1,17 +1,17 @@
-// MemorySegments: `pool` and `meta` of one memory, freshly created or as an earlier process left
-// them; a memory takes them over.
+// MemorySegments: `pool` and `meta` of one memory, newly created or left by an earlier process. A
+// memory takes ownership of its segments.
 //
-// Two homes: files in the daemon's private directory (0700, same uid; they survive the daemon), or
-// anonymous memory (tests and tools in one process).
+// The segments are either files in the daemon's private directory (0700, same uid; the files
+// survive the daemon) or anonymous memory (tests and tools in one process).
 #pragma once
 
 #include <array>
 #include <cstdint>
 
+#include "base/error.h"
 #include "engine/memory/geometry.h"
 #include "engine/memory/meta_segment.h"
 #include "engine/memory/pool_segment.h"
-#include "shm/error.h"
 
 namespace kvd {
 
@@ -22,18 +22,19 @@ struct MemorySegments {
   MetaSegment meta;
   PoolSegment pool;
 
-  // Errors: kNoSpace (meta's bytes; the pool's are reserved later, slab by slab), kIo.
+  // Errors: kNoSpace (meta's bytes; the pool's bytes are reserved later, slab by slab), kIo.
   static Result<MemorySegments> CreateAnonymous(const MemoryGeometry& geometry,
                                                 const FingerprintBytes& model_fingerprint = {},
                                                 std::uint64_t slab_bytes = kSlabBytes);
-  // The files "pool" and "meta" in `directory`, mode 0600; "meta" appears last and whole, and what
-  // lay there under that name is moved to "meta.bad". REQUIRES: the caller holds the directory's
-  // lock file.
+  // Creates the files "pool" and "meta" in `directory`, mode 0600. An existing "meta" is renamed to
+  // "meta.bad"; the new "meta" appears last and complete. REQUIRES: the caller holds the
+  // directory's lock file.
   static Result<MemorySegments> CreateInDirectory(int directory, const MemoryGeometry& geometry,
                                                   const FingerprintBytes& model_fingerprint = {},
                                                   std::uint64_t slab_bytes = kSlabBytes);
-  // Those files as an earlier process left them, checked as far as the header of "meta" goes.
-  // Errors: kNotFound (there is no "meta"); those of MetaSegment::Open and PoolSegment::Open.
+  // Opens the files "pool" and "meta" that an earlier process left in `directory`. Checks only the
+  // header of "meta". Errors: kNotFound (there is no "meta"); those of MetaSegment::Open and
+  // PoolSegment::Open.
   static Result<MemorySegments> OpenInDirectory(int directory, const MemoryGeometry& geometry,
                                                 const FingerprintBytes& model_fingerprint,
                                                 bool checks_boot,

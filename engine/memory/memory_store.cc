@@ -4,8 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "base/check.h"
+#include "base/text.h"
 #include "engine/memory/record_functions.h"
-#include "shm/check.h"
 
 namespace kvd {
 
@@ -52,14 +53,14 @@ Result<FoundSequence> MemoryStore::Find(SequenceHandle handle) const {
       return FoundSequence{index, &record};
     }
   }
-  return Fail(Code::kNotFound, HandleText(handle) + ": no such handle");
+  return Fail(Code::kNotFound, HandleText(handle), ": no such handle");
 }
 
 Result<FoundSequence> MemoryStore::FindMutable(SequenceHandle handle) const {
   KVD_TRY(const FoundSequence found, Find(handle));
   if ((found.record->flags & layout::kSequencePublished) != 0) {
-    return Fail(Code::kPermission,
-                HandleText(handle) + ": published, so it cannot be changed; fork it");
+    return Fail(Code::kPermission, HandleText(handle),
+                ": published, so it cannot be changed; fork it");
   }
   return found;
 }
@@ -71,9 +72,8 @@ CellList MemoryStore::CellsOf(const layout::SequenceRecord& record) const {
 Result<CellRange> MemoryStore::FindCells(const layout::SequenceRecord& record,
                                          PosRange range) const {
   if (range.begin.value < 0 || range.begin > range.end) {
-    return Fail(Code::kInvalidArgument, "range: [" + std::to_string(range.begin.value) + ", " +
-                                            std::to_string(range.end.value) +
-                                            "), must be 0 <= begin <= end");
+    return Fail(Code::kInvalidArgument, "range: [", range.begin.value, ", ", range.end.value,
+                "), must be 0 <= begin <= end");
   }
   const CellList cells = CellsOf(record);
   const std::uint32_t begin = cells.LowerBound(range.begin.value);
@@ -81,75 +81,72 @@ Result<CellRange> MemoryStore::FindCells(const layout::SequenceRecord& record,
   return CellRange{begin, std::max(begin, cells.LowerBound(range.end.value))};
 }
 
-std::int64_t MemoryStore::PositionIn(std::span<const Piece> pieces, std::uint32_t ordinal) const {
-  auto piece = pieces.begin();
-  for (; ordinal >= piece->count; ++piece) ordinal -= piece->count;
-  return std::int64_t{meta.cells(0, piece->block)[piece->first + ordinal].stored_pos} +
-         piece->delta;
+std::int64_t MemoryStore::PositionIn(std::span<const BlockRange> ranges,
+                                     std::uint32_t ordinal) const {
+  auto range = ranges.begin();
+  for (; ordinal >= range->count; ++range) ordinal -= range->count;
+  return std::int64_t{meta.cells(0, range->block)[range->first + ordinal].stored_pos} +
+         range->delta;
 }
 
 Status MemoryStore::CheckWindow(std::uint32_t group, std::int64_t last_dropped,
                                 std::int64_t next_pos) const {
   const std::int64_t window = geometry().window[group];
   if (next_pos - last_dropped >= window) return {};
-  return Fail(Code::kWindowLost, "position " + std::to_string(next_pos) + " reaches back to " +
-                                     std::to_string(next_pos - window + 1) +
-                                     ", but cells up to position " + std::to_string(last_dropped) +
-                                     " are dropped: they were out of the window of " +
-                                     std::to_string(window));
+  return Fail(Code::kWindowLost, "position ", next_pos, " reaches back to ", next_pos - window + 1,
+              ", but cells up to position ", last_dropped,
+              " are dropped: they were out of the window of ", window);
 }
 
 std::string MemoryStore::NoBlocks(std::uint32_t group, std::uint64_t needed) const {
-  return (group == 0 ? "cells: " : "cells of group " + std::to_string(group) + ": ") +
-         std::to_string(needed) + " blocks needed, " +
-         std::to_string(allocators[group].free_blocks()) + " free, " +
-         std::to_string(tables.blocks[group].reclaimable_blocks()) + " reclaimable";
+  return Concat((group == 0 ? "cells: " : Concat("cells of group ", group, ": ")), needed,
+                " blocks needed, ", allocators[group].free_blocks(), " free, ",
+                tables.blocks[group].reclaimable_blocks(), " reclaimable");
 }
 
 std::string MemoryStore::NoStates(std::uint64_t needed) const {
-  return "state slots: " + std::to_string(needed) + " needed, " +
-         std::to_string(states.free_slots()) + " free of " +
-         std::to_string(geometry().state_slot_count) + ", " +
-         std::to_string(tables.states.reclaimable_slots()) + " reclaimable";
+  return Concat("state slots: ", needed, " needed, ", states.free_slots(), " free of ",
+                geometry().state_slot_count, ", ", tables.states.reclaimable_slots(),
+                " reclaimable");
 }
 
 std::unexpected<Error> MemoryStore::NoListUnits(std::uint32_t units) const {
-  return Fail(Code::kNoSpace, "lists: " + std::to_string(units) + " units needed, " +
-                                  std::to_string(tables.lists.largest_run()) + " free in a row, " +
-                                  std::to_string(tables.lists.free_units()) + " in all");
+  return Fail(Code::kNoSpace, "lists: ", units, " units needed, ", tables.lists.largest_run(),
+              " free in a row, ", tables.lists.free_units(), " in all");
 }
 
 bool MemoryStore::Mark(std::vector<std::uint64_t>* marks, std::uint32_t number) const {
   return std::exchange((*marks)[number], mark) != mark;
 }
 
-// ------------------------------------------------------------------------------------------ describe
+// ---------------------------------------------------------------------------------------- describe
 
 std::uint32_t MemoryStore::CountSharedCells(ExtentView view) const {
-  // A reference beside the sequence's own makes a cell shared, so two of its own must not count: a
-  // sequence may hold a cell twice (copied back at other positions). Only then does it meet a block
-  // twice, and the exact count is taken.
+  // A cell of a sequence is shared if the cell has a reference from outside the sequence. A
+  // sequence may refer to a cell twice (after its cells were copied back at other positions), and
+  // the second reference must not count. The exact count below is needed only for a sequence that
+  // refers to a block twice.
   BeginMarks();
   std::uint32_t shared = 0;
   bool meets_twice = false;
   for (std::size_t index = 0; index < view.entries.size(); ++index) {
     meets_twice |= !Mark(&block_marks, view.entries[index].block);
-    shared += tables.blocks[0].CountShared(view.PieceAt(index));
+    shared += tables.blocks[0].CountShared(view.RangeAt(index));
   }
   if (!meets_twice) return shared;
 
-  std::vector<Piece> pieces;
+  std::vector<BlockRange> ranges;
   for (std::size_t index = 0; index < view.entries.size(); ++index)
-    pieces.push_back(view.PieceAt(index));
-  std::sort(pieces.begin(), pieces.end(),
-            [](const Piece& a, const Piece& b) { return a.block < b.block; });
+    ranges.push_back(view.RangeAt(index));
+  std::sort(ranges.begin(), ranges.end(),
+            [](const BlockRange& a, const BlockRange& b) { return a.block < b.block; });
   shared = 0;
-  for (auto begin = pieces.begin(); begin != pieces.end();) {
-    const auto end =
-        std::find_if(begin, pieces.end(), [&](const Piece& p) { return p.block != begin->block; });
+  for (auto begin = ranges.begin(); begin != ranges.end();) {
+    const auto end = std::find_if(begin, ranges.end(),
+                                  [&](const BlockRange& p) { return p.block != begin->block; });
     std::array<std::uint32_t, layout::kBlockCells> own = {};
-    for (auto piece = begin; piece != end; ++piece) {
-      for (std::uint32_t k = 0; k < piece->count; ++k) ++own[piece->first + k];
+    for (auto range = begin; range != end; ++range) {
+      for (std::uint32_t k = 0; k < range->count; ++k) ++own[range->first + k];
     }
     for (std::uint32_t cell = 0; cell < layout::kBlockCells; ++cell) {
       if (own[cell] != 0 && tables.blocks[0].references(begin->block, cell) > own[cell])
@@ -169,7 +166,7 @@ SequenceInfo MemoryStore::Describe(std::uint32_t index) const {
   info.owner = {OwnerId{record.owner}, static_cast<SessionId>(record.owner_session),
                 record.namespace_salt};
   info.flags = record.flags;
-  // Only published sequences are in that space.
+  // Only published sequences can be in the public space.
   info.is_public =
       prefix.index.contains(index) && prefix.index.space(index).kind == PrefixSpace::Kind::kPublic;
   info.cell_count = record.cell_count;

@@ -1,27 +1,27 @@
-// What the checks of a memory's `meta` share: how they name what is wrong, and the check of a
-// sequence's record that rebuild.cc makes before it believes the sequence's lists.
+// Functions for the checks of a memory's `meta`: error messages, and the check of a sequence's
+// record that rebuild.cc makes before it reads the sequence's lists.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "base/error.h"
 #include "engine/memory/list_arena.h"
 #include "engine/memory/meta_segment.h"
-#include "shm/error.h"
 
 namespace kvd::meta_check {
 
-// kCorrupt: "meta: FIELD: TEXT".
+// A kCorrupt error with the message "meta: FIELD: TEXT".
 inline std::unexpected<Error> Corrupt(const std::string& field, const std::string& text) {
-  return Fail(Code::kCorrupt, "meta: " + field + ": " + text);
+  return Fail(Code::kCorrupt, "meta: ", field, ": ", text);
 }
 inline std::unexpected<Error> Corrupt(const std::string& field, std::uint64_t found) {
   return Corrupt(field, std::to_string(found));
 }
-// "TABLE INDEX": what a field's name begins with.
+// "TABLE INDEX": the beginning of a field's name.
 inline std::string Name(const char* table, std::uint32_t index) {
-  return std::string(table) + " " + std::to_string(index);
+  return Concat(table, " ", index);
 }
 
 template <class T, std::size_t count>
@@ -32,9 +32,9 @@ bool IsZero(const T (&values)[count]) {
   return true;
 }
 
-// What a damaged sequence alone could not have: its record says where lists lie, and a wrong place
-// may be a neighbour's. Takes the lists' units.
-// REQUIRES: the header is valid. Errors: kCorrupt.
+// Checks the fields of a sequence's record whose damage could affect other sequences, for instance
+// lists at places that belong to another record. Marks the units of the record's lists as taken in
+// `lists`. REQUIRES: the header is valid. Errors: kCorrupt.
 Status ValidateRecord(ConstMetaView meta, std::uint32_t index, ListArena* lists);
 
 }  // namespace kvd::meta_check

@@ -1,4 +1,5 @@
-// The header's CRC covers every byte before it; the commit word, which changes, lies behind.
+// The header's CRC covers every byte of the header before the CRC. The commit word changes with
+// every commit, so it lies after the CRC.
 #include "engine/memory/meta_segment.h"
 
 #include <fcntl.h>
@@ -10,14 +11,15 @@
 #include <memory>
 #include <string>
 
+#include "base/crc32c.h"
+#include "base/text.h"
 #include "engine/memory/file_checks.h"
 #include "engine/memory/rebuild.h"
-#include "shm/crc32c.h"
 
 namespace kvd {
 namespace {
 
-// The system's boot id as 16 bytes; zeros where it cannot be read.
+// The system's boot id as 16 bytes; zeros if it cannot be read.
 std::array<std::uint8_t, 16> ReadBootId() {
   std::array<std::uint8_t, 16> boot_id = {};
   const UniqueFd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
@@ -34,7 +36,7 @@ std::array<std::uint8_t, 16> ReadBootId() {
   return boot_id;
 }
 
-// Every byte of it can be written from now on; those that are there stay.
+// Reserves memory for every byte of the file. Existing bytes are kept.
 Status ReserveMeta(int descriptor, std::uint64_t total_bytes) {
   int failed = 0;
   do {
@@ -42,18 +44,17 @@ Status ReserveMeta(int descriptor, std::uint64_t total_bytes) {
   } while (failed == EINTR);
   if (failed == 0) return {};
   if (failed == ENOSPC || failed == EFBIG || failed == ENOMEM) {
-    return Fail(Code::kNoSpace, "meta: " + std::to_string(total_bytes) +
-                                    " bytes could not be reserved: " + std::strerror(failed));
+    return Fail(Code::kNoSpace, "meta: ", total_bytes,
+                " bytes could not be reserved: ", std::strerror(failed));
   }
   errno = failed;
   return FailErrno("meta: fallocate");
 }
 
 std::string CountsText(const layout::MetaGeometry& geometry) {
-  return std::to_string(std::uint64_t{geometry.block_count[0]} * layout::kBlockCells) + " cells, " +
-         std::to_string(geometry.sequence_capacity) + " sequences, " +
-         std::to_string(geometry.state_slot_count) + " states, K and V of types " +
-         std::to_string(geometry.k_type) + " and " + std::to_string(geometry.v_type);
+  return Concat(std::uint64_t{geometry.block_count[0]} * layout::kBlockCells, " cells, ",
+                geometry.sequence_capacity, " sequences, ", geometry.state_slot_count,
+                " states, K and V of types ", geometry.k_type, " and ", geometry.v_type);
 }
 
 }  // namespace
@@ -77,7 +78,7 @@ Result<MetaSegment> MetaSegment::Create(UniqueFd descriptor, const MemoryGeometr
   segment.descriptor_ = std::move(descriptor);
   segment.view_ = MetaView(segment.mapping_.data(), geometry.offsets, geometry.meta);
 
-  // A fresh file reads as zeros: only what is not zero is written.
+  // A new file contains zeros, so only values other than zero are written.
   auto* header = ::new (segment.mapping_.data()) layout::MetaHeader();
   header->magic = layout::kMetaMagic;
   header->version = layout::kLayoutVersion;
@@ -106,8 +107,7 @@ Result<MetaSegment> MetaSegment::Open(UniqueFd descriptor, const MemoryGeometry&
                                       bool checks_boot) {
   KVD_TRY(const std::uint64_t file_bytes, CheckOwnFile(descriptor.get(), "meta"));
   if (file_bytes < sizeof(layout::MetaHeader)) {
-    return Fail(Code::kCorrupt,
-                "meta: size: " + std::to_string(file_bytes) + " bytes, less than a header");
+    return Fail(Code::kCorrupt, "meta: size: ", file_bytes, " bytes, less than a header");
   }
   MetaSegment segment;
   KVD_TRY(segment.mapping_, Mapping<kReadWrite>::MapRange(descriptor.get(), 0, file_bytes));
@@ -115,18 +115,17 @@ Result<MetaSegment> MetaSegment::Open(UniqueFd descriptor, const MemoryGeometry&
   const layout::MetaHeader& header = found.header();
   if (std::memcmp(header.model_fingerprint, model_fingerprint.data(), model_fingerprint.size()) !=
       0) {
-    return Fail(Code::kConflict, "meta: model_fingerprint: of another model");
+    return Fail(Code::kConflict, "meta: model_fingerprint: belongs to another model");
   }
   if (!(found.geometry() == geometry.meta)) {
-    return Fail(Code::kConflict, "meta: geometry: of another configuration (" +
-                                     CountsText(found.geometry()) + "; now " +
-                                     CountsText(geometry.meta) + ")");
+    return Fail(Code::kConflict, "meta: geometry: of another configuration (",
+                CountsText(found.geometry()), "; this daemon: ", CountsText(geometry.meta), ")");
   }
   const std::array<std::uint8_t, 16> boot_id = ReadBootId();
   if (checks_boot && (boot_id == std::array<std::uint8_t, 16>{} ||
                       std::memcmp(header.boot_id, boot_id.data(), boot_id.size()) != 0)) {
     return Fail(Code::kConflict,
-                "meta: boot_id: the system was started anew, and the directory is on a disk");
+                "meta: boot_id: the system was rebooted, and the directory is on a disk");
   }
   KVD_CHECK_OK(ReserveMeta(descriptor.get(), file_bytes));
   segment.descriptor_ = std::move(descriptor);

@@ -1,8 +1,8 @@
 // MetaSegment: the mapping of `meta`, and typed access to its parts.
 //
-// Owner: MemorySegments, then the memory built on it. `MetaView` is a pair of pointers: it does not
-// own the bytes and is valid while the mapping is. Nothing here decides what is committed: see
-// CommitLog.
+// MemorySegments owns the mapping, then the memory that takes ownership of the segments. `MetaView`
+// does not own the bytes and is valid as long as the mapping exists. MetaSegment does not commit
+// changes; CommitLog commits them.
 #pragma once
 
 #include <array>
@@ -11,15 +11,15 @@
 #include <span>
 #include <type_traits>
 
+#include "base/error.h"
+#include "base/unique_fd.h"
 #include "engine/memory/geometry.h"
-#include "shm/error.h"
 #include "shm/mapping.h"
 #include "shm/segment_layout.h"
-#include "shm/unique_fd.h"
 
 namespace kvd {
 
-// The parts of a `meta` whose offsets have been validated. Byte is std::byte or const std::byte.
+// The parts of a `meta` with validated offsets. Byte is std::byte or const std::byte.
 template <class Byte>
 class BasicMetaView {
   template <class T>
@@ -45,7 +45,7 @@ class BasicMetaView {
   std::span<Like<layout::SessionRecord>> sessions() const {
     return {At<layout::SessionRecord>(offsets_.sessions), geometry_.session_capacity};
   }
-  // The places of the last edits of a sequence.
+  // The ring of the last edits of a sequence.
   std::span<Like<layout::EditRecord>> history(std::uint32_t index) const {
     return {At<layout::EditRecord>(history_offset(index)), layout::kEditsKept};
   }
@@ -71,7 +71,7 @@ class BasicMetaView {
     if (root.entry_count == 0) return {};
     return {list(root.first_unit), root.entry_count};
   }
-  // The committed entries of a list of checkpoints, and where the first one lies.
+  // The committed entries of a list of checkpoints.
   std::span<Like<layout::Checkpoint>> checkpoints(const layout::ListRoot& root) const {
     if (root.entry_count == 0) return {};
     return {checkpoint_list(root.first_unit), root.entry_count};
@@ -80,7 +80,8 @@ class BasicMetaView {
     return At<layout::Checkpoint>(offsets_.lists +
                                   std::uint64_t{first_unit} * layout::kListUnitBytes);
   }
-  // The cells of one block of a group; those of block 0 are the start of [block][kBlockCells].
+  // The records of the cells of one block. The records of all blocks of a group form one array
+  // [block][kBlockCells], which begins with block 0.
   Like<layout::CellRecord>* cells(std::uint32_t group, std::uint32_t block) const {
     return At<layout::CellRecord>(offsets_.cells[group]) + std::size_t{block} * layout::kBlockCells;
   }
@@ -101,20 +102,21 @@ using ConstMetaView = BasicMetaView<const std::byte>;
 
 inline constexpr layout::ListRoot kEmptyList{layout::kNoSlot, 0, 0, 0};
 
-// The check of a cell's record: of what it says and of where it lies.
+// The checksum of a cell's record. The checksum covers the record's values and the place of the
+// cell.
 std::uint32_t CellCheck(std::int32_t token, std::int32_t stored_pos, std::uint32_t group,
                         std::uint32_t block, std::uint32_t cell, std::uint32_t key_form);
 
 class MetaSegment {
  public:
   // Sizes, reserves and maps `descriptor` and writes an empty meta into it: no sequences, every
-  // generation 1. Errors: kNoSpace (the bytes needed), kIo.
+  // generation is 1. Errors: kNoSpace (the bytes needed), kIo.
   static Result<MetaSegment> Create(UniqueFd descriptor, const MemoryGeometry& geometry,
                                     const std::array<std::uint8_t, 32>& model_fingerprint);
-  // Maps a meta that an earlier process left, if its header says that it is one of ours, of this
-  // geometry and this model. `checks_boot`: the home outlives a reboot, so a meta of another boot is
-  // refused: the system may have written any part of it, or none.
-  // Errors, naming what is wrong: kPermission (not a regular file of our own), kCorrupt,
+  // Maps a meta that an earlier process left, if its header is valid and belongs to this layout,
+  // geometry and model. `checks_boot`: the files survive a reboot, so a meta written before the
+  // last boot is rejected, because the system may have written any part of its bytes to disk, or
+  // none. Errors, naming the field: kPermission (not a regular file of the daemon's own), kCorrupt,
   // kVersionMismatch (another layout), kConflict (geometry, model, boot), kNoSpace, kIo.
   static Result<MetaSegment> Open(UniqueFd descriptor, const MemoryGeometry& geometry,
                                   const std::array<std::uint8_t, 32>& model_fingerprint,

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd {
 
@@ -44,7 +44,8 @@ void OwnedItems::DropSlow(std::uint32_t item, OwnerId owner) {
     first = {};
     return;
   }
-  // The chain's next one takes the place of the first, or is left out.
+  // If the dropped reference is the item's first one, the next node of the chain moves to its place
+  // and is freed; otherwise the node of the dropped reference is freed.
   std::uint32_t freed = first.chain;
   if (known == &first) {
     first = nodes_[freed];
@@ -57,14 +58,12 @@ void OwnedItems::DropSlow(std::uint32_t item, OwnerId owner) {
   free_nodes_.push_back(freed);
 }
 
-std::vector<OwnerId> OwnedItems::OwnersOf(std::uint32_t item) const {
-  std::vector<OwnerId> owners;
+void OwnedItems::ListOwners(std::uint32_t item, std::vector<OwnerId>* owners) const {
   for (const Reference* at = &items_[item];; at = &nodes_[at->chain]) {
-    if (at->owner != kNoOwner) owners.push_back(at->owner);
+    if (at->owner != kNoOwner) owners->push_back(at->owner);
     if (at->chain == 0) break;
   }
-  std::ranges::sort(owners);
-  return owners;
+  std::ranges::sort(*owners);
 }
 
 void OwnedItems::Clear(std::uint32_t item) {
@@ -81,7 +80,8 @@ std::uint64_t OwnedItems::CountOf(OwnerId owner) const {
 
 bool operator==(const OwnedItems& a, const OwnedItems& b) {
   if (a.counts_ != b.counts_ || a.items_.size() != b.items_.size()) return false;
-  // The order of an item's owners is that of use, which is not part of the state.
+  // The order of an item's owners depends on the order of calls, which is not part of the state, so
+  // the owners are sorted before they are compared.
   const auto owners_of = [](const OwnedItems& items, std::size_t item) {
     std::vector<std::pair<OwnerId, std::uint32_t>> owners;
     const OwnedItems::Reference* at = &items.items_[item];

@@ -1,7 +1,9 @@
-// OwnedItems: which owners refer to which of many numbered items, and to how many items each of them
-// refers. References of one owner to one item are counted, and the item counts once.
+// OwnedItems: records which owners refer to which numbered items, and how many items each owner
+// refers to. Repeated references of one owner to one item are counted, but the item counts once for
+// the owner.
 //
-// Most items have one owner. Further ones lie in chains of nodes. Derived; not thread-safe.
+// Most items have one owner. Further owners of an item are in a chain of nodes. The contents are
+// derived from committed records. OwnedItems is not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +28,7 @@ class OwnedItems {
       AddSlow(item, owner, times);
     }
   }
-  // REQUIRES: that reference was added.
+  // REQUIRES: the reference was added.
   void Drop(std::uint32_t item, OwnerId owner) {
     Reference& first = items_[item];
     if (first.owner == owner && first.count > 1) {
@@ -36,15 +38,15 @@ class OwnedItems {
     }
   }
   bool Refers(std::uint32_t item, OwnerId owner) const { return Find(item, owner) != nullptr; }
-  // The item's only owner; kNoOwner: there are several, or none.
+  // The item's only owner; kNoOwner: the item has several owners or none.
   OwnerId SoleOf(std::uint32_t item) const {
     return items_[item].chain == 0 ? items_[item].owner : kNoOwner;
   }
-  // All of its owners, sorted.
-  std::vector<OwnerId> OwnersOf(std::uint32_t item) const;
-  // Drops all references to an item that has one owner.
+  // Appends all owners of the item, sorted. REQUIRES: `owners` is empty.
+  void ListOwners(std::uint32_t item, std::vector<OwnerId>* owners) const;
+  // Drops all references to the item. REQUIRES: the item has one owner.
   void Clear(std::uint32_t item);
-  // Items that the owner refers to.
+  // The number of items that the owner refers to.
   std::uint64_t CountOf(OwnerId owner) const;
 
   friend bool operator==(const OwnedItems& a, const OwnedItems& b);
@@ -53,17 +55,17 @@ class OwnedItems {
   struct Reference {
     OwnerId owner = kNoOwner;
     std::uint32_t count = 0;
-    std::uint32_t chain = 0;  // the next one of the same item, in nodes_; 0: none
+    std::uint32_t chain = 0;  // the item's next reference, an index into nodes_; 0: none
   };
 
   void AddSlow(std::uint32_t item, OwnerId owner, std::uint32_t times);
   void DropSlow(std::uint32_t item, OwnerId owner);
   const Reference* Find(std::uint32_t item, OwnerId owner) const;
 
-  std::vector<Reference> items_;  // by item: its first owner
-  std::vector<Reference> nodes_;  // [0] is none
+  std::vector<Reference> items_;  // by item: the reference of its first owner
+  std::vector<Reference> nodes_;  // [0] is unused
   std::vector<std::uint32_t> free_nodes_;
-  std::map<OwnerId, std::uint64_t> counts_;  // none that is 0
+  std::map<OwnerId, std::uint64_t> counts_;  // no count is 0
 };
 
 }  // namespace kvd

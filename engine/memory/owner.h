@@ -1,4 +1,5 @@
-// Whom what a memory holds is counted for, and how much of it one may hold.
+// Owners: the parties for which the held resources of a memory count, and the amounts that one
+// owner holds.
 #pragma once
 
 #include <array>
@@ -9,37 +10,40 @@
 
 namespace kvd {
 
-// An opaque number, given by the memory's user.
+// An opaque number that the code that uses the memory chooses; in the daemon, a uid.
 enum class OwnerId : std::uint64_t {};
 inline constexpr OwnerId kNoOwner{~std::uint64_t{0}};
-// The largest one that a `meta` of an earlier process may name: owners are uids now. Below the
-// numbers that tables use for no owner and for several.
+// The largest owner that a `meta` of an earlier process may contain: owners are uids. kOwnerMax is
+// below kNoOwner and below the number that BlockTable uses for several owners.
 inline constexpr std::uint64_t kOwnerMax = 0xffff'ffff;
-// The largest session: ids of later ones are above those that are known.
+// The largest session id that a `meta` may contain, so that larger ids remain for new sessions.
 inline constexpr std::uint64_t kSessionMax = ~std::uint64_t{0} >> 1;
 
-// What the sequences of one owner hold: all but retained ones that may be evicted. A block or slot that
-// several of them refer to counts once.
+// The resources that the sequences of one owner hold; evictable sequences are not counted. A block
+// or slot that several sequences of the owner refer to counts once.
 struct OwnerUse {
   std::uint64_t sequences = 0;
   std::array<std::uint64_t, layout::kGroupsMax> blocks = {};  // by block group
-  std::uint64_t state_slots = 0;                              // behind sequences' last cells
-  std::uint64_t checkpoint_slots = 0;  // a cache: an owner at its limit gives up its own
+  std::uint64_t state_slots = 0;  // slots with the state after a sequence's last cell
+  // Checkpoints are a cache: an owner at its limit gives up its own checkpoints, and its request is
+  // not refused.
+  std::uint64_t checkpoint_slots = 0;
   std::uint64_t list_units = 0;
-  std::uint64_t logits_rows = 0;  // a cache, too
+  // Rows of logits are a cache, like checkpoints.
+  std::uint64_t logits_rows = 0;
   friend bool operator==(const OwnerUse&, const OwnerUse&) = default;
 };
 
-// Who refers to a block or slot: a sequence that somebody wants, or one that may be evicted (retained,
-// neither pinned nor published).
+// How the references of a sequence to blocks and slots are counted. is_held: they count for
+// `owner`; otherwise the sequence is evictable (retained, neither pinned nor published).
 struct Holder {
   bool is_held = true;
-  OwnerId owner{};  // of a held one
+  OwnerId owner{};  // if is_held
   friend bool operator==(const Holder&, const Holder&) = default;
 };
 inline constexpr Holder kReclaimable{.is_held = false, .owner = OwnerId{}};
 
-// The holder that a live sequence with this record is.
+// Returns the holder of a live sequence whose record is `record`.
 constexpr Holder HolderOf(const layout::SequenceRecord& record) {
   constexpr std::uint32_t kMask =
       layout::kSequenceRetained | layout::kSequencePinned | layout::kSequencePublished;

@@ -1,12 +1,12 @@
-// An entry is what the sets and sums were last given of a record, so that it can be taken back
-// after the record has changed.
+// An entry contains the values that a sequence record has added to the sets and sums, so that these
+// values can be removed after the record has changed.
 #include "engine/memory/owner_table.h"
 
 #include <algorithm>
 #include <iterator>
 #include <limits>
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd {
 namespace {
@@ -49,7 +49,8 @@ void OwnerTable::Follow(std::uint32_t index, const layout::SequenceRecord& recor
 }
 
 void OwnerTable::Put(std::uint32_t index, const Entry& entry) {
-  // The ids of sessions and requests rise: a new place is often the last one.
+  // Session and request ids increase, so the place of a new sequence is often the last place of the
+  // set.
   sessions_.insert(sessions_.end(), Place{entry.session, entry.created_by, index});
   if (entry.request != 0) requests_.insert({entry.request_session, entry.request, index});
   if (entry.is_retained) retained_.insert({static_cast<std::uint64_t>(entry.owner), 0, index});
@@ -107,7 +108,7 @@ std::size_t OwnerTable::List(const Places& places, std::uint64_t owner, Cursor* 
   for (auto place = places.lower_bound({owner, cursor->request, cursor->index});
        place != places.end() && place->owner == owner && count < indices.size(); ++place) {
     indices[count++] = place->index;
-    // Indices are below 2^32 - 1: there is always a place behind.
+    // Indices are below 2^32 - 1, so index + 1 does not overflow.
     *cursor = {.request = place->request, .index = place->index + 1};
   }
   return count;

@@ -1,9 +1,10 @@
-// OwnerTable: what each owner holds, and which sequences belong to a session, to a request or, as
-// retained ones, to an owner, each found without a look at any other sequence.
+// OwnerTable: the numbers of sequences and list units that each owner holds, the sequences that
+// belong to a session, the sequences that a request made, and the retained sequences of an owner. A
+// lookup visits only the sequences that it returns.
 //
-// Part of DerivedTables: Follow is called with every record that a commit has changed, so the table
-// can be rebuilt from the records alone. Not thread-safe. Costs: O(log n) for Follow of a record
-// whose owner or request changed, O(1) for one that only grew.
+// Part of DerivedTables: each commit calls Follow with every record that it changes, so the table
+// can be rebuilt from the records alone. OwnerTable is not thread-safe. Follow costs O(log n) if
+// the record's owner or request changed, and O(1) if the sequence only grew.
 #pragma once
 
 #include <compare>
@@ -19,7 +20,7 @@
 
 namespace kvd {
 
-// Whether a sequence with these flags stays only as long as its room is not needed.
+// Returns whether a sequence with the given flags may be evicted when its room is needed.
 constexpr bool IsEvictable(std::uint32_t flags) {
   return (flags & layout::kSequenceRetained) != 0 && (flags & layout::kSequencePinned) == 0;
 }
@@ -28,27 +29,30 @@ class OwnerTable {
  public:
   explicit OwnerTable(std::uint32_t sequence_capacity = 0) : entries_(sequence_capacity) {}
 
-  // The table says of the sequence what its record says; a record that is not live is forgotten.
+  // Updates the entry of the sequence from its record; removes the entry if the record is not live.
   // REQUIRES: index < sequence_capacity.
   void Follow(std::uint32_t index, const layout::SequenceRecord& record);
 
-  // Sequences and list units; the rest of it is counted elsewhere.
+  // Returns the owner's counts of sequences and list units. All other members of OwnerUse are 0,
+  // because other tables count the resources of those members.
   OwnerUse UseOf(OwnerId owner) const;
-  // The largest session id that owns a sequence; 0: none does.
+  // The largest id of a session that owns a sequence; 0: there is none.
   std::uint64_t LastSession() const;
-  // The largest id of a request of the session that made or last computed a sequence; 0: none.
+  // The largest id of a request of the session that made or last computed a sequence; 0: there is
+  // none.
   std::uint64_t LastRequest(std::uint64_t session) const;
-  // The session's sequences that the request made, by index.
+  // The sequences of the session that the request made, by index.
   std::vector<std::uint32_t> CreatedBy(std::uint64_t session, std::uint64_t request) const;
 
-  // Where a listing continues.
+  // The place at which a listing continues.
   struct Cursor {
-    std::uint64_t request = 0;  // that made the sequence, where a session is listed
+    // The request that made the sequence; only for the sequences of a session.
+    std::uint64_t request = 0;
     std::uint32_t index = 0;
   };
-  // Fills `indices` from the front with the session's sequences, or the owner's retained ones, at
-  // and behind the cursor, which moves behind them. Returns how many: fewer than asked for at the
-  // end.
+  // Fills `indices` with the session's sequences (ListSession) or the owner's retained sequences
+  // (ListRetained), starting at the cursor, and moves the cursor after the last listed sequence.
+  // Returns the number of listed sequences; fewer than indices.size(): the listing is complete.
   std::size_t ListSession(std::uint64_t session, Cursor* cursor,
                           std::span<std::uint32_t> indices) const;
   std::size_t ListRetained(OwnerId owner, Cursor* cursor, std::span<std::uint32_t> indices) const;
@@ -56,7 +60,7 @@ class OwnerTable {
   friend bool operator==(const OwnerTable&, const OwnerTable&) = default;
 
  private:
-  struct Entry {  // all zero for a sequence that is not there
+  struct Entry {  // all zero if the sequence is not live
     std::uint64_t session = 0;
     std::uint64_t created_by = 0;
     std::uint64_t request_session = 0;
@@ -69,8 +73,8 @@ class OwnerTable {
     friend bool operator==(const Entry&, const Entry&) = default;
   };
   struct Place {
-    std::uint64_t owner = 0;    // session or owner
-    std::uint64_t request = 0;  // 0 for retained ones
+    std::uint64_t owner = 0;    // session id or owner id
+    std::uint64_t request = 0;  // 0 in retained_
     std::uint32_t index = 0;
     friend auto operator<=>(const Place&, const Place&) = default;
   };
@@ -84,9 +88,9 @@ class OwnerTable {
   void Take(std::uint32_t index, const Entry& entry);
 
   std::vector<Entry> entries_;        // by index
-  std::map<OwnerId, OwnerUse> uses_;  // none without sequences
-  Places sessions_;                   // by session and the request that made it
-  Places requests_;                   // by session and request that computed it last
+  std::map<OwnerId, OwnerUse> uses_;  // by owner; no owner without sequences
+  Places sessions_;                   // by session and the request that made the sequence
+  Places requests_;                   // by session and the request that last computed the sequence
   Places retained_;                   // by owner
 };
 

@@ -1,6 +1,7 @@
-// Invariant: unused_slabs counts the slabs whose word is kReserved. The thread whose atomic operation
-// sets or leaves that value updates the counter. AddUse and PunchUnused never run at the same time, so a slab
-// seen without a use stays without one until it is punched.
+// Invariant: unused_slabs is the number of slabs whose word equals kReserved: reserved and without
+// a use. The thread whose atomic operation sets a word to kReserved or changes it from kReserved
+// updates the counter. AddUse and PunchUnused never run at the same time, so a slab that
+// PunchUnused finds without a use has no use until it is punched.
 #include "engine/memory/pool_segment.h"
 
 #include <fcntl.h>
@@ -12,8 +13,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/check.h"
 #include "engine/memory/file_checks.h"
-#include "shm/check.h"
 
 namespace kvd {
 
@@ -21,8 +22,7 @@ Result<PoolSegment> PoolSegment::Create(UniqueFd descriptor, std::uint64_t pool_
                                         std::uint64_t slab_bytes) {
   if (::ftruncate(descriptor.get(), static_cast<off_t>(pool_bytes)) != 0) {
     if (errno == ENOSPC || errno == EFBIG) {
-      return Fail(Code::kNoSpace,
-                  "pool: " + std::to_string(pool_bytes) + " bytes: " + std::strerror(errno));
+      return Fail(Code::kNoSpace, "pool: ", pool_bytes, " bytes: ", std::strerror(errno));
     }
     return FailErrno("pool: ftruncate");
   }
@@ -33,8 +33,8 @@ Result<PoolSegment> PoolSegment::Open(UniqueFd descriptor, std::uint64_t pool_by
                                       std::uint64_t slab_bytes) {
   KVD_TRY(const std::uint64_t file_bytes, CheckOwnFile(descriptor.get(), "pool"));
   if (file_bytes != pool_bytes) {
-    return Fail(Code::kCorrupt, "pool: size: " + std::to_string(file_bytes) +
-                                    " bytes, but the geometry needs " + std::to_string(pool_bytes));
+    return Fail(Code::kCorrupt, "pool: size: ", file_bytes, " bytes, but the geometry needs ",
+                pool_bytes);
   }
   return Map(std::move(descriptor), pool_bytes, slab_bytes);
 }
@@ -48,7 +48,8 @@ Result<PoolSegment> PoolSegment::Map(UniqueFd descriptor, std::uint64_t pool_byt
   segment.slab_bytes_ = std::min(slab_bytes, pool_bytes);
   segment.state_ = std::make_unique<State>(
       static_cast<std::size_t>((pool_bytes + segment.slab_bytes_ - 1) / segment.slab_bytes_));
-  // Fewer page faults and TLB misses where the file system allows it; nothing depends on it.
+  // Large pages reduce page faults and TLB misses if the file system supports them; a failure of
+  // madvise is harmless.
   (void)::madvise(segment.mapping_.data(), segment.mapping_.byte_count(), MADV_HUGEPAGE);
   return segment;
 }
@@ -89,10 +90,9 @@ Status PoolSegment::EnsureReserved(std::uint64_t offset, std::uint64_t byte_coun
                    : errno;
     } while (failed == EINTR);
     if (failed == ENOSPC || failed == EFBIG || failed == ENOMEM) {
-      return Fail(Code::kNoSpace, "pool: " + std::to_string(bytes) +
-                                      " more bytes could not be reserved beside " +
-                                      std::to_string(reserved_bytes()) + " of " +
-                                      std::to_string(pool_bytes_) + ": " + std::strerror(failed));
+      return Fail(Code::kNoSpace, "pool: ", bytes,
+                  " more bytes could not be reserved in addition to ", reserved_bytes(), " of ",
+                  pool_bytes_, ": ", std::strerror(failed));
     }
     if (failed != 0) {
       errno = failed;
@@ -119,7 +119,8 @@ Status PoolSegment::RecoverReserved() {
       ++slab;
       continue;
     }
-    // What cannot be given back is reserved again with its next use, which costs nothing then.
+    // A slab that cannot be returned to the system counts as not reserved. The next use reserves
+    // the slab again, which costs nothing because the system still holds its pages.
     const std::size_t first = slab;
     while (slab < slab_count && state_->slabs[slab].load(std::memory_order_relaxed) == 0) {
       ++slab;
@@ -140,7 +141,7 @@ void PoolSegment::PunchUnused() {
       continue;
     }
     const std::uint64_t bytes = SlabBytesAt(slab);
-    // A file system without holes: the slab stays ours.
+    // If the file system does not support holes, the slab stays reserved.
     if (!Punch(slab * slab_bytes_, bytes)) return;
     word.store(0, std::memory_order_relaxed);
     state_->reserved_bytes.fetch_sub(bytes, std::memory_order_relaxed);

@@ -1,15 +1,17 @@
-// PoolSegment: the mapping of `pool`, whose bytes the system reserves slab by slab, before they are
+// PoolSegment: the mapping of `pool`, whose bytes the system reserves slab by slab before they are
 // first written.
 //
-// A page of a sparse file that the system cannot find at the first store to it is a SIGBUS; a slab
-// that it cannot reserve is an error of the request that needs it. A slab that nothing uses any
-// more is given back (hole punched), one spare kept so that a pool at a slab's edge does not
-// reserve and punch in turns.
+// If the system cannot provide a page of a sparse file at the first store to it, the process gets a
+// SIGBUS. If slabs are reserved beforehand, a lack of memory is instead an error of the request
+// that needs the slab. An unused slab is returned to the system (by punching a hole), except for
+// one spare slab, so that a pool at the edge of a slab does not alternate between reserving and
+// punching.
 //
-// Owner: MemorySegments, then the memory built on it. Threads: `AddUse`, `EnsureReserved` and
-// `PunchUnused` by one thread at a time (the memory's growth mutex); `DropUse` and the accessors by
-// any, at any time. So all that is known of a slab is one atomic word: a thread that changes a part
-// of it sees the other part as it was at that moment.
+// MemorySegments owns the mapping, then the memory that takes ownership of the segments. Threads:
+// `AddUse`, `EnsureReserved` and `PunchUnused` are called by one thread at a time (under the
+// memory's growth mutex); `DropUse` and the accessors by any thread at any time. All state of a
+// slab is therefore one atomic word: a thread that changes one part of the word reads the other
+// part in the same atomic operation.
 #pragma once
 
 #include <atomic>
@@ -18,9 +20,9 @@
 #include <memory>
 #include <vector>
 
-#include "shm/error.h"
+#include "base/error.h"
+#include "base/unique_fd.h"
 #include "shm/mapping.h"
-#include "shm/unique_fd.h"
 
 namespace kvd {
 
@@ -28,18 +30,18 @@ inline constexpr std::uint64_t kSlabBytes = 64ull << 20;
 
 class PoolSegment {
  public:
-  // Sizes and maps `descriptor`; reserves nothing yet. Slabs are of slab_bytes, or the pool's size
-  // if that is smaller. Errors: kIo, kNoSpace.
+  // Sizes and maps `descriptor`; reserves nothing. A slab has slab_bytes, or the pool's size if
+  // that is smaller. Errors: kIo, kNoSpace.
   static Result<PoolSegment> Create(UniqueFd descriptor, std::uint64_t pool_bytes,
                                     std::uint64_t slab_bytes = kSlabBytes);
 
-  // Maps the pool that an earlier process left. What it had reserved is not known yet: count the
-  // uses, then call RecoverReserved. Errors: kPermission (not a regular file of our own), kCorrupt
-  // (another size), kIo.
+  // Maps the pool that an earlier process left. At first it is unknown which slabs the system has
+  // reserved: the caller counts the uses with AddUse, then calls RecoverReserved. Errors:
+  // kPermission (not a regular file of the daemon's own), kCorrupt (another size), kIo.
   static Result<PoolSegment> Open(UniqueFd descriptor, std::uint64_t pool_bytes,
                                   std::uint64_t slab_bytes = kSlabBytes);
-  // Reserves every slab that has a use (what is there stays) and gives all others back. Before any
-  // other thread knows the pool. Errors: those of EnsureReserved.
+  // Reserves every slab that has a use, keeping its content, and returns all other slabs to the
+  // system. REQUIRES: no other thread uses the pool yet. Errors: those of EnsureReserved.
   Status RecoverReserved();
 
   std::byte* data() const { return mapping_.data(); }
@@ -48,24 +50,25 @@ class PoolSegment {
     return state_->reserved_bytes.load(std::memory_order_relaxed);
   }
 
-  // Counts a user of the bytes [offset, offset + byte_count); no slab that has one is punched.
+  // Adds a use of the bytes [offset, offset + byte_count). A slab with a use is never punched.
   void AddUse(std::uint64_t offset, std::uint64_t byte_count);
   void DropUse(std::uint64_t offset, std::uint64_t byte_count);
   // Makes the bytes safe to write. Errors: kNoSpace, with the numbers; kIo.
   Status EnsureReserved(std::uint64_t offset, std::uint64_t byte_count);
-  // Whether PunchUnused would find something: cheap, any thread.
+  // Whether PunchUnused would find a slab to punch. has_unused costs one atomic load and may be
+  // called by any thread.
   bool has_unused() const { return state_->unused_slabs.load(std::memory_order_relaxed) > 1; }
-  // Gives unused slabs back to the system, but one.
+  // Returns all unused slabs except one to the system.
   void PunchUnused();
 
  private:
-  // A slab: how many users it has, and whether the system has reserved it.
+  // The word of a slab: its number of uses, and kReserved if the system has reserved it.
   static constexpr std::uint32_t kReserved = 1u << 31;
-  struct State {  // kept apart: atomics cannot move
+  struct State {  // allocated separately: atomics cannot be moved
     explicit State(std::size_t slab_count) : slabs(slab_count) {}
     std::vector<std::atomic<std::uint32_t>> slabs;
     std::atomic<std::uint64_t> reserved_bytes{0};
-    std::atomic<std::int64_t> unused_slabs{0};  // reserved ones without a use
+    std::atomic<std::int64_t> unused_slabs{0};  // reserved slabs without a use
   };
 
   PoolSegment() = default;

@@ -11,14 +11,14 @@
 
 namespace kvd {
 
-// ------------------------------------------------------------------------------------------ finding
+// ----------------------------------------------------------------------------------------- finding
 
 std::uint32_t PrefixCache::GivableCells(std::uint32_t index, std::uint32_t depth) const {
   const layout::SequenceRecord& record = store_.meta.sequences()[index];
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     const std::uint32_t window = store_.geometry().window[group];
     const std::uint32_t first = std::min(record.first_cell[group], depth);
-    // Pristine cells have their ordinals as positions.
+    // The position of a pristine cell equals its ordinal.
     if (window != 0 && first > 0 && depth - (first - 1) < window) return 0;
   }
   return depth;
@@ -66,8 +66,9 @@ PrefixLimit PrefixCache::WhyNotMore(const SequenceOwner& owner, std::span<const 
   if (found.common > found.cells) {
     return store_.has_state() ? PrefixLimit::kNoCheckpoint : PrefixLimit::kWindowLost;
   }
-  // Of other salts nothing is told: keeping their tokens apart is what they are for. Without one
-  // there is nothing to keep apart.
+  // A match in a namespace with another salt is never reported, because salts exist to hide the
+  // tokens of one namespace from others. Only a match in the owner's namespace without a salt is
+  // reported.
   if (owner.namespace_salt != 0) {
     PrefixIndex::Match unsalted;
     store_.prefix.index.Find(PrivateSpace(owner.id, 0), tokens, PrefixIndex::Serves::kAnyDepth,
@@ -94,7 +95,7 @@ PrefixTaken PrefixCache::Find(const SequenceOwner& owner, std::span<const TokenI
   return taken;
 }
 
-// ------------------------------------------------------------------------------------------- taking
+// ------------------------------------------------------------------------------------------ taking
 
 Result<PrefixTaken> PrefixCache::Take(const PrefixRequest& request) {
   const MutexLock lock(store_.mutex);
@@ -103,8 +104,8 @@ Result<PrefixTaken> PrefixCache::Take(const PrefixRequest& request) {
   const std::uint32_t held = old.cell_count;
   if (held > request.tokens.size() || old.pristine_cells != held || old.cross_cells != 0 ||
       !HoldsTokens(old, request.tokens)) {
-    return Fail(Code::kConflict, HandleText(request.destination) + ": holds " +
-                                     std::to_string(held) + " cells of another text");
+    return Fail(Code::kConflict, HandleText(request.destination), ": holds ", held,
+                " cells that are not a pristine prefix of the tokens");
   }
   const SequenceOwner owner{.id = OwnerId{old.owner}, .namespace_salt = old.namespace_salt};
   const Found found = FindBest(owner, request.tokens);
@@ -127,12 +128,12 @@ Result<PrefixTaken> PrefixCache::Take(const PrefixRequest& request) {
     CollectCheckpoints(store_, from, found.cells, state.state_slot, OwnerId{old.owner});
     KVD_TRY(state.checkpoints, transaction.WriteCheckpoints(store_.checkpoints));
   }
-  const Segment segments[] = {{&from, 0, found.cells}};
-  KVD_TRY(layout::SequenceRecord record, EditCells(store_, transaction,
-                                                   {.index = to.index,
-                                                    .segments = segments,
-                                                    .pristine_cells = found.cells,
-                                                    .state = state}));
+  const SourceRange sources[] = {{&from, 0, found.cells}};
+  KVD_TRY(
+      layout::SequenceRecord record,
+      EditCells(
+          store_, transaction,
+          {.index = to.index, .sources = sources, .pristine_cells = found.cells, .state = state}));
   MarkRequest(request.applied, 0, &record);
   transaction.Put(to.index, record, Change::kEdited);
   KVD_CHECK_OK(transaction.Commit());

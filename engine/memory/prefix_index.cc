@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd {
 
 PrefixIndex::PrefixIndex(std::uint32_t sequence_capacity) : entries_(sequence_capacity) {}
 
-// A tree may be as deep as there are sequences: it is taken down node by node, not by recursion.
+// The depth of a tree is limited only by the number of sequences, so the tree is destroyed
+// iteratively, not recursively.
 PrefixIndex::~PrefixIndex() {
   std::vector<std::unique_ptr<Node>> left;
   for (auto& [space, tree] : trees_) left.push_back(std::move(tree.root));
@@ -24,7 +25,7 @@ const PrefixSpace& PrefixIndex::space(std::uint32_t sequence) const {
   return entries_[sequence].tree->first;
 }
 
-// The node that the depth belongs to, on the way up from `node`.
+// The node that contains `depth`, on the path from `node` to the root.
 PrefixIndex::Node* PrefixIndex::NodeAt(Node* node, std::uint32_t depth) {
   while (node->parent != nullptr && depth <= node->start) node = node->parent;
   return node;
@@ -73,7 +74,7 @@ void PrefixIndex::AddLike(std::uint32_t sequence, std::uint32_t other, std::uint
   PutEnd(sequence, NodeAt(entries_[other].node, depth), depth);
 }
 
-// Cuts the label: what lies before `depth` becomes a node of its own above this one.
+// Splits the node's label at `depth`: a new node above `node` takes the tokens before `depth`.
 void PrefixIndex::Split(Node* node, std::uint32_t depth, std::uint32_t moving) {
   KVD_ASSERT(node->start < depth && depth < node->end());
   const auto count = static_cast<std::ptrdiff_t>(depth - node->start);
@@ -159,7 +160,7 @@ PrefixIndex::Node* PrefixIndex::MergeWithChild(Node* node, std::uint32_t gone) {
   for (const Mark& mark : node->ends) entries_[mark.sequence].node = child.get();
   child->ends.merge(node->ends);
   child->points.merge(node->points);
-  place = std::move(child);  // `node` is gone
+  place = std::move(child);  // destroys `node`
   Touch(*place);
   return place.get();
 }
@@ -188,7 +189,7 @@ void PrefixIndex::Renew(Node* node) {
 }
 
 void PrefixIndex::RenewWitness(Node* node, std::uint32_t sequence) {
-  // The first one may have been merged with one that had another witness.
+  // `node` may have been merged with a node that has another witness.
   if (node->witness == sequence) Renew(node);
   for (node = node->parent; node != nullptr && node->witness == sequence; node = node->parent) {
     Renew(node);
@@ -212,7 +213,8 @@ void PrefixIndex::SetPoints(std::uint32_t sequence, std::span<const std::uint32_
   Entry& entry = entries_[sequence];
   KVD_ASSERT(contains(sequence));
   if (std::ranges::equal(entry.points, depths)) return;
-  // From the last one up, so that the way is gone once.
+  // The points are handled from the deepest point upwards, so that the path to the root is walked
+  // once.
   Node* node = entry.node;
   for (auto depth = entry.points.rbegin(); depth != entry.points.rend(); ++depth) {
     node = NodeAt(node, *depth);
@@ -237,8 +239,8 @@ void PrefixIndex::Remove(std::uint32_t sequence) {
   entry = {};
 }
 
-// Sequences that have the tokens up to `depth`, which lies in `node`: those that end in it from
-// there on, and one below each child.
+// Appends sequences that begin with the tokens up to `depth`, a depth in `node`: the sequences that
+// end in the node at `depth` or deeper, and the witness of each child.
 void PrefixIndex::CollectThrough(const Node& node, std::uint32_t depth,
                                  std::vector<Candidate>* out) {
   for (auto mark = node.ends.lower_bound({depth, 0});
@@ -272,7 +274,7 @@ void PrefixIndex::Find(const PrefixSpace& space, std::span<const TokenId> tokens
   match->depth = depth;
   if (depth == 0) return;
   if (serves == Serves::kAnyDepth) CollectThrough(*node, depth, &match->candidates);
-  // Then what is marked before it, up to the root.
+  // The sequences with marks at smaller depths follow, up to the root.
   for (; node != nullptr && match->candidates.size() < kCandidatesMax; node = node->parent) {
     const std::set<Mark>& marks = serves == Serves::kAnyDepth ? node->ends : node->points;
     const std::uint32_t limit = serves == Serves::kAnyDepth ? depth : depth + 1;

@@ -1,16 +1,18 @@
-// PrefixIndex: which sequence begins with the longest part of a prompt. A radix tree over tokens,
-// one per namespace.
+// PrefixIndex: finds the sequence that begins with the longest part of a prompt. The index is a
+// radix tree over tokens for each namespace.
 //
-// Owner: a memory, under its mutex; not thread-safe. It holds the pristine tokens of sequences (by
-// index of their records), nothing else, and can be made anew from those at any moment. Tokens that
-// several sequences have in common are held once. Children are ordered by their first token and
-// labels compared token by token: there is no hash that a client could aim at.
+// A memory owns the index and calls it under the memory's mutex; the index is not thread-safe. The
+// index holds the pristine tokens of sequences (by index of their records) and can be rebuilt from
+// the records at any moment. Tokens that several sequences have in common are stored once. The
+// children of a node are ordered by their first token, and labels are compared token by token;
+// there is no hash for which a client could construct collisions.
 //
-// A sequence passes through every token of its own. It has one end, behind its last token, and may
-// have points: depths at which its recurrent state is kept.
+// In the tree, each sequence is a path from the root that spells its tokens. A sequence has one
+// end, which marks the node after its last token, and may have points, which mark depths at which
+// its recurrent state is kept.
 //
-// Costs: appending a token is O(1) but for the logarithm of how many sequences end beside it; a
-// look-up compares as many tokens as are in common.
+// Appending a token costs O(1), apart from the logarithm of the number of sequences that end in the
+// same node; a look-up compares as many tokens as the prompt and the tree have in common.
 #pragma once
 
 #include <compare>
@@ -21,17 +23,17 @@
 #include <span>
 #include <vector>
 
+#include "base/ids.h"
 #include "engine/memory/owner.h"
-#include "shm/ids.h"
 
 namespace kvd {
 
-// Who may find a sequence by its tokens.
+// The namespace in which a sequence can be found.
 struct PrefixSpace {
   enum class Kind : std::uint8_t {
     kPrivate,  // one owner and salt
-    kUser,     // one owner, any salt: published by it for itself
-    kPublic,   // all
+    kUser,     // one owner, any salt: snapshots that the owner published for itself
+    kPublic,   // all owners: public snapshots
   };
   Kind kind = Kind::kPrivate;
   OwnerId owner{};
@@ -45,18 +47,20 @@ class PrefixIndex {
 
   struct Candidate {
     std::uint32_t sequence = 0;
-    std::uint32_t depth = 0;  // tokens in common that it may serve
+    std::uint32_t depth = 0;  // number of common tokens whose cells the candidate can provide
     friend bool operator==(const Candidate&, const Candidate&) = default;
   };
   struct Match {
-    std::uint32_t depth = 0;  // tokens in common with any sequence of the namespace
-    // By falling depth, at most kCandidatesMax.
+    std::uint32_t depth = 0;  // the most tokens that a sequence of the namespace has in common
+    // Ordered by descending depth, at most kCandidatesMax.
     std::vector<Candidate> candidates;
   };
-  // What a candidate can serve.
+  // Which depths a candidate can serve.
   enum class Serves : std::uint8_t {
-    kAnyDepth,  // all that it has in common: candidates at the match's depth, then ends before it
-    kPoints,    // its points alone
+    // Any depth up to the number of common tokens. Candidates: sequences that have match.depth
+    // tokens in common, then sequences that end at smaller depths.
+    kAnyDepth,
+    kPoints,  // only depths that are points of the candidate
   };
 
   explicit PrefixIndex(std::uint32_t sequence_capacity);
@@ -65,28 +69,31 @@ class PrefixIndex {
   PrefixIndex& operator=(const PrefixIndex&) = delete;
 
   bool contains(std::uint32_t sequence) const { return entries_[sequence].node != nullptr; }
-  // REQUIRES of the following: contains(sequence), but of Add and AddLike not.
+  // REQUIRES, for the following functions except Add and AddLike: contains(sequence).
   const PrefixSpace& space(std::uint32_t sequence) const;
   std::uint32_t depth(std::uint32_t sequence) const { return entries_[sequence].depth; }
-  // With no tokens yet.
+  // Adds a sequence without tokens.
   void Add(std::uint32_t sequence, const PrefixSpace& space);
-  // With the first `depth` tokens of another sequence of its namespace.
-  // REQUIRES: depth <= depth(other).
+  // Adds a sequence with the first `depth` tokens of the sequence `other`, to the namespace of
+  // `other`. REQUIRES: depth <= depth(other).
   void AddLike(std::uint32_t sequence, std::uint32_t other, std::uint32_t depth);
   void Append(std::uint32_t sequence, std::span<const TokenId> tokens);
-  // Keeps the first `depth` tokens, and points up to there. REQUIRES: depth <= depth(sequence).
+  // Cuts the sequence to its first `depth` tokens and its points up to `depth`. REQUIRES: depth <=
+  // depth(sequence).
   void Cut(std::uint32_t sequence, std::uint32_t depth);
-  // Replaces its points. REQUIRES: rising, 1 to depth(sequence).
+  // Replaces the sequence's points. REQUIRES: ascending, 1 to depth(sequence).
   void SetPoints(std::uint32_t sequence, std::span<const std::uint32_t> depths);
   void Remove(std::uint32_t sequence);
 
-  // Candidates: of the sequences at one depth whichever come first; `match` is cleared.
+  // Finds the sequences with the most tokens in common with `tokens`, and replaces `match`. If more
+  // than kCandidatesMax sequences match at one depth, the choice among them is arbitrary.
   void Find(const PrefixSpace& space, std::span<const TokenId> tokens, Serves serves,
             Match* match) const;
-  // Tokens at its end that no other sequence of the namespace begins with.
+  // The number of the sequence's last tokens that lie in the path of no other sequence of the
+  // namespace.
   std::uint32_t CountUnshared(std::uint32_t sequence) const;
-  // Whether one of the next few sequences of the namespace that pass through its end satisfies the
-  // predicate.
+  // Whether `predicate` is true for one of the other sequences of the namespace that begin with all
+  // tokens of this sequence; examines at most kCandidatesMax of them.
   template <class Predicate>
   bool IsCovered(std::uint32_t sequence, const Predicate& predicate) const {
     std::vector<Candidate> others;
@@ -96,9 +103,10 @@ class PrefixIndex {
     }
     return false;
   }
-  // Whose CountUnshared may have changed since the last call; removed ones are among them.
+  // The sequences whose CountUnshared may have changed since the last call, including removed
+  // sequences. The returned span is valid until the next call.
   std::span<const std::uint32_t> TakeTouched();
-  // All its tokens.
+  // All tokens of the sequence.
   std::vector<TokenId> Tokens(std::uint32_t sequence) const;
 
  private:
@@ -107,14 +115,16 @@ class PrefixIndex {
     std::uint32_t sequence = 0;
     friend auto operator<=>(const Mark&, const Mark&) = default;
   };
-  // Tokens [start, end()) of every sequence below. Marks have start < depth <= end(); those of the
-  // root depth 0. A node but the root has a label, and a mark of an end or two children or more;
-  // that of a leaf is as long as the last end in it says.
+  // A node of the tree. The label of a node is the tokens [start, end()) of every sequence that
+  // ends in this node or below it. The marks of a node (ends and points) have start < depth <=
+  // end(); the marks of the root have depth 0. Every node except the root has a label that is not
+  // empty, and has at least one end or at least two children. The label of a leaf ends at the
+  // leaf's last end.
   struct Node {
     Node* parent = nullptr;
     std::uint32_t start = 0;
-    // A sequence that ends in it, or the witness of a child: so the nodes of one witness are a path
-    // up from where it ends.
+    // A sequence that ends in this node, or the witness of a child. The nodes that have the same
+    // witness therefore form a path upwards from the node in which the witness ends.
     std::uint32_t witness = 0;
     std::vector<TokenId> label;
     std::map<TokenId, std::unique_ptr<Node>> children;
@@ -128,35 +138,37 @@ class PrefixIndex {
   };
   using Trees = std::map<PrefixSpace, Tree>;
   struct Entry {
-    Node* node = nullptr;  // in which it ends; null: it is not here
+    Node* node = nullptr;  // the node in which the sequence ends; null: not in the index
     std::uint32_t depth = 0;
     Trees::iterator tree;
     std::vector<std::uint32_t> points;
   };
 
-  // A sequence has tokens of its own only if its end is the last one of a leaf: whatever changes
-  // ends, start or children of a node changes the count of its last two at most, and of the one
-  // whose end it is.
+  // Records the sequences whose CountUnshared may have changed, for TakeTouched. Only a sequence
+  // whose end is the last end of a leaf has unshared tokens. A change of a node's ends, start or
+  // children can change CountUnshared only for the node's last two ends and for the sequence whose
+  // end changes.
   void Touch(const Node& node);
   static Node* NodeAt(Node* node, std::uint32_t depth);
   void PutEnd(std::uint32_t sequence, Node* node, std::uint32_t depth);
   void TakeEnd(std::uint32_t sequence);
-  // `moving`: its end is about to be put elsewhere.
+  // `moving`: a sequence whose end is about to be moved.
   void Split(Node* node, std::uint32_t depth, std::uint32_t moving);
   Node* AddLeaf(Node* parent, std::uint32_t sequence, std::span<const TokenId> tokens);
-  // After the end of `gone` has left `node`: gives up what no sequence passes through any more; the
-  // lowest node that is left of the path.
+  // Called after the end of `gone` was removed from `node`: removes the nodes and tokens that no
+  // sequence passes through any more. Returns the lowest remaining node of the path.
   Node* Tidy(Node* node, std::uint32_t gone);
   Node* MergeWithChild(Node* node, std::uint32_t gone);
   static void Renew(Node* node);
-  // Of `node` and those above it whose witness was this sequence.
+  // Chooses another witness for `node`, and for the nodes above `node`, whose witness is
+  // `sequence`.
   static void RenewWitness(Node* node, std::uint32_t sequence);
   static void CollectThrough(const Node& node, std::uint32_t depth, std::vector<Candidate>* out);
 
   Trees trees_;
   std::vector<Entry> entries_;  // by sequence
   std::vector<std::uint32_t> touched_;
-  std::vector<std::uint32_t> taken_;  // what TakeTouched returned
+  std::vector<std::uint32_t> taken_;  // the result of the last TakeTouched
 };
 
 }  // namespace kvd

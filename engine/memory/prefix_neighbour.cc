@@ -1,6 +1,6 @@
-// Which sequence is the nearest to a prompt, and how it goes on: for answers to the question why no
-// more of a prompt is reused. The namespaces that are searched are those of Take; others are not
-// looked at.
+// Finds the sequence that has the most tokens in common with a prompt, and the token that follows
+// the common tokens in that sequence. The result explains why no more tokens of the prompt are
+// reused. The search covers only the namespaces that Take searches.
 #include "engine/memory/prefix_cache.h"
 #include "engine/memory/prefix_sync.h"
 #include "engine/memory/record_functions.h"
@@ -19,7 +19,8 @@ PrefixNeighbour PrefixCache::FindNeighbour(const SequenceOwner& owner,
     for (const PrefixIndex::Candidate& candidate : match.candidates) {
       const layout::SequenceRecord& record = store_.meta.sequences()[candidate.sequence];
       const bool goes_on = record.cell_count > candidate.depth;
-      // Of several with as many tokens, one that says how it goes on.
+      // Of several sequences with the same number of common tokens, a sequence that has a next
+      // token is preferred.
       const bool is_nearer =
           candidate.depth > nearest.common ||
           (candidate.depth == nearest.common && goes_on && !nearest.next.has_value());

@@ -5,7 +5,8 @@
 namespace kvd {
 namespace {
 
-// After the index changed: those that hold more or fewer tokens alone now.
+// Updates the eviction order of retained sequences whose number of unshared tokens has changed with
+// the index.
 void FollowShared(MemoryStore& store) KVD_REQUIRES(store.mutex) {
   for (const std::uint32_t index : store.prefix.index.TakeTouched()) {
     if (store.prefix.retained.contains(index)) PutInOrder(store, index);
@@ -30,7 +31,7 @@ void IndexTokens(MemoryStore& store, std::uint32_t index, std::uint32_t pristine
   store.prefix.index.Append(index, tokens);
 }
 
-// Where its recurrent state is at hand.
+// Indexes the depths at which the sequence's recurrent state is kept.
 void IndexPoints(MemoryStore& store, std::uint32_t index, std::uint32_t pristine)
     KVD_REQUIRES(store.mutex) {
   const layout::SequenceRecord& record = store.meta.sequences()[index];
@@ -52,7 +53,8 @@ void IndexRecord(MemoryStore& store, std::uint32_t index, const PrefixSpace& spa
   const layout::SequenceRecord& record = store.meta.sequences()[index];
   PrefixIndex& prefixes = store.prefix.index;
   if (prefixes.contains(index) && prefixes.space(index) != space) prefixes.Remove(index);
-  // What a decoder computed belongs to the text that it attended to.
+  // With cross attention, cells also depend on the encoded text, so a sequence's tokens do not
+  // identify its cells.
   const std::uint32_t pristine = store.has_cross() ? 0 : record.pristine_cells;
   if (!prefixes.contains(index)) {
     if (alike != layout::kNoSlot && prefixes.contains(alike) && prefixes.space(alike) == space) {
@@ -85,7 +87,7 @@ void SyncPrefix(MemoryStore& store, std::uint32_t index, std::uint32_t alike) {
     if (prefixes.contains(index)) prefixes.Remove(index);
     return FollowShared(store);
   }
-  // Whom a snapshot is for does not change.
+  // The set of users who may see a snapshot does not change.
   const bool is_published =
       (record.flags & layout::kSequencePublished) != 0 && prefixes.contains(index);
   IndexRecord(store, index,

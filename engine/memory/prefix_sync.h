@@ -1,5 +1,5 @@
-// Keeps the prefix index and the order of eviction equal to the records. Every commit calls these
-// functions; besides, NoteUse is called where a sequence is used.
+// Keeps the prefix index and the eviction order consistent with the records. Every commit calls the
+// functions of this header; NoteUse is also called when cells of a sequence are reused.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,23 @@ namespace kvd {
 PrefixSpace PrivateSpace(OwnerId owner, std::uint64_t namespace_salt);
 PrefixSpace PublishedSpace(OwnerId owner, bool is_public);
 
-// The index says what the record of the sequence says. It reads no more tokens than have become
-// pristine since the last call. `alike`: a sequence whose first tokens a new one begins with, or kNoSlot.
+// Updates the sequence's entry in the index from its record. SyncPrefix reads only the tokens that
+// have become pristine since the last call. `alike`: for a new sequence, another sequence that
+// begins with the same tokens; kNoSlot: none.
 void SyncPrefix(MemoryStore& store, std::uint32_t index, std::uint32_t alike = layout::kNoSlot)
     KVD_REQUIRES(store.mutex);
-// Of a sequence that was just published.
+// Moves a sequence that was just published to the namespace of its snapshot.
 void IndexPublished(MemoryStore& store, std::uint32_t index, bool is_public)
     KVD_REQUIRES(store.mutex);
-// All of it anew, from `meta`.
+// Rebuilds the whole index and the eviction order from `meta`.
 void RebuildPrefixes(MemoryStore& store) KVD_REQUIRES(store.mutex);
 
-// After a change of flags: retained, unpinned sequences are in the order of eviction.
+// Called after a change of flags: a retained, unpinned sequence is put into the eviction order; any
+// other sequence is removed from the order.
 void NoteRetained(MemoryStore& store, std::uint32_t index) KVD_REQUIRES(store.mutex);
-// Puts a retained, unpinned sequence to its place in the order.
+// Updates the place of a retained, unpinned sequence in the eviction order.
 void PutInOrder(MemoryStore& store, std::uint32_t index) KVD_REQUIRES(store.mutex);
-// Somebody has taken cells of the sequence.
+// Records that cells of the sequence were reused.
 void NoteUse(MemoryStore& store, std::uint32_t index) KVD_REQUIRES(store.mutex);
 
 }  // namespace kvd

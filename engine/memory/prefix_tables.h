@@ -1,6 +1,6 @@
-// What a memory derives from its records so that prompts find their beginnings: the index of tokens, the
-// order in which retained sequences are evicted, and what was evicted lately. Guarded by the store's
-// mutex.
+// PrefixTables: state derived from a memory's records for the prefix cache: the index of tokens,
+// the order in which retained sequences are evicted, and recently evicted prefixes. The store's
+// mutex protects PrefixTables.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace kvd {
 
 struct PrefixCounters {
   std::array<std::uint64_t, kPrefixOrigins> tokens_reused = {};  // by PrefixOrigin
-  std::uint64_t evictions = 0;                                   // sequences
-  std::uint64_t tokens_evicted = 0;                              // that nothing else held
+  std::uint64_t evictions = 0;                                   // number of evicted sequences
+  std::uint64_t tokens_evicted = 0;  // evicted tokens that no other sequence held
 };
 
 struct PrefixTables {
@@ -24,8 +24,9 @@ struct PrefixTables {
       : index(sequence_capacity), retained(sequence_capacity), last_uses(sequence_capacity) {}
 
   PrefixIndex index;
-  EvictionOrder retained;                // unpinned ones
-  std::vector<std::uint64_t> last_uses;  // by sequence: use number, 0: before this process
+  EvictionOrder retained;  // the retained, unpinned sequences
+  // By sequence: number of the last use; 0: not used by this process.
+  std::vector<std::uint64_t> last_uses;
   std::uint64_t use_number = 0;
   EvictedPrefixes evicted;
   PrefixCounters counters;

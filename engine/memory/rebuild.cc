@@ -1,6 +1,7 @@
-// Order of trust: the header says where things are only after its own sums and the size agree; a
-// record is read only inside the parts so found; a list only inside the arena; a cell only inside
-// its block. Everything read is checked before it is used as an index or a count.
+// The bytes are checked in this order: the offsets in the header are used only after its checksum
+// and size have been verified; records are read only inside the parts at these offsets, lists only
+// inside the arena, and cells only inside their block. Every value is checked before it is used as
+// an index or a count.
 #include "engine/memory/rebuild.h"
 
 #include <cstring>
@@ -10,11 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/crc32c.h"
+#include "base/ids.h"
+#include "base/text.h"
 #include "engine/memory/commit_log.h"
 #include "engine/memory/meta_check.h"
-#include "engine/numeric_form.h"
-#include "shm/crc32c.h"
-#include "shm/ids.h"
+#include "engine/model/numeric_form.h"
 
 namespace kvd {
 namespace {
@@ -31,17 +33,17 @@ using AlignedBytes = std::unique_ptr<std::byte, AlignedDelete>;
 
 // --------------------------------------------------------------------------------------- snapshots
 
-// Adds the snapshot to the tables. `owner` is, by sequence index, the snapshot that names it.
+// Adds the snapshot to the tables. `owner` maps a sequence index to the snapshot that names it.
 Status AddSnapshot(ConstMetaView meta, std::uint32_t index, std::vector<std::uint32_t>* owner,
                    DerivedTables* tables) {
   const layout::SnapshotRecord& record = meta.snapshots()[index];
   const std::string name = Name("snapshot", index);
   const std::size_t name_bytes = ::strnlen(record.name, sizeof record.name);
   for (std::size_t at = name_bytes; at < sizeof record.name; ++at) {
-    if (record.name[at] != 0) return Corrupt(name + " name", "bytes behind its end");
+    if (record.name[at] != 0) return Corrupt(name + " name", "bytes after its end");
   }
   if (name_bytes == 0) {
-    if (record.sequence != 0) return Corrupt(name + " sequence", "of a free record");
+    if (record.sequence != 0) return Corrupt(name + " sequence", "not 0 in a free record");
     return {};
   }
   if (record.owner > kOwnerMax) return Corrupt(name + " owner", record.owner);
@@ -52,16 +54,15 @@ Status AddSnapshot(ConstMetaView meta, std::uint32_t index, std::vector<std::uin
   if (sequence >= meta.geometry().sequence_capacity ||
       meta.sequences()[sequence].generation != GenerationOf(handle) ||
       (meta.sequences()[sequence].flags & layout::kSequencePublished) == 0) {
-    return Corrupt(name + " sequence",
-                   std::to_string(record.sequence) + " is no published sequence");
+    return Corrupt(name + " sequence", Concat(record.sequence, " is not a published sequence"));
   }
   if ((*owner)[sequence] != kNoSlot) {
     return Corrupt(name + " sequence",
-                   std::to_string(record.sequence) + " belongs to another snapshot too");
+                   Concat(record.sequence, " also belongs to another snapshot"));
   }
   (*owner)[sequence] = index;
   if (!tables->snapshots_by_name.emplace(std::string(record.name, name_bytes), index).second) {
-    return Corrupt(name + " name", "belongs to another snapshot too");
+    return Corrupt(name + " name", "also belongs to another snapshot");
   }
   tables->snapshots.Take(index);
   return {};
@@ -75,7 +76,7 @@ Status AddSession(ConstMetaView meta, std::uint32_t index, DerivedTables* tables
   if (record.session == 0) {
     const layout::SessionRecord nothing = {};
     if (std::memcmp(&record, &nothing, sizeof record) != 0) {
-      return Corrupt(name, "a free record that is not zero");
+      return Corrupt(name, "the record is free but not zero");
     }
     return {};
   }
@@ -84,13 +85,13 @@ Status AddSession(ConstMetaView meta, std::uint32_t index, DerivedTables* tables
   for (const layout::AppliedRecord& applied : record.applied) {
     const layout::AppliedRecord nothing = {};
     if (applied.request == 0 && std::memcmp(&applied, &nothing, sizeof applied) != 0) {
-      return Corrupt(name + " applied", "a free place that is not zero");
+      return Corrupt(name + " applied", "the place is free but not zero");
     }
     if (applied.state > layout::kAppliedBegun) return Corrupt(name + " state", applied.state);
     if (applied.created > layout::kForksMax) return Corrupt(name + " created", applied.created);
   }
   if (!tables->sessions_by_id.emplace(record.session, index).second) {
-    return Corrupt(name + " session", std::to_string(record.session) + " is another one's too");
+    return Corrupt(name + " session", Concat(record.session, " is also the id of another session"));
   }
   tables->sessions.Take(index);
   return {};
@@ -101,7 +102,7 @@ Status AddSession(ConstMetaView meta, std::uint32_t index, DerivedTables* tables
 Result<ConstMetaView> ValidateHeader(std::span<const std::byte> meta_bytes) {
   using layout::MetaHeader;
   if (meta_bytes.size() < sizeof(MetaHeader)) {
-    return Corrupt("size", std::to_string(meta_bytes.size()) + " bytes, less than a header");
+    return Corrupt("size", Concat(meta_bytes.size(), " bytes, less than a header"));
   }
   if (reinterpret_cast<std::uintptr_t>(meta_bytes.data()) % alignof(MetaHeader) != 0) {
     return Fail(Code::kInvalidArgument, "meta: the bytes are not aligned");
@@ -109,9 +110,8 @@ Result<ConstMetaView> ValidateHeader(std::span<const std::byte> meta_bytes) {
   const auto& header = *reinterpret_cast<const MetaHeader*>(meta_bytes.data());
   if (header.magic != layout::kMetaMagic) return Corrupt("magic", header.magic);
   if (header.version != layout::kLayoutVersion) {
-    return Fail(Code::kVersionMismatch, "meta: version: " + std::to_string(header.version) +
-                                            ", this build reads " +
-                                            std::to_string(layout::kLayoutVersion));
+    return Fail(Code::kVersionMismatch, "meta: version: ", header.version, ", this build reads ",
+                layout::kLayoutVersion);
   }
   if (header.header_crc != Crc32c(0, meta_bytes.first(offsetof(MetaHeader, header_crc)))) {
     return Corrupt("header_crc", "does not match");
@@ -119,12 +119,12 @@ Result<ConstMetaView> ValidateHeader(std::span<const std::byte> meta_bytes) {
   if (header.header_bytes != sizeof(MetaHeader))
     return Corrupt("header_bytes", header.header_bytes);
   if (header.layout_signature != layout::LayoutSignature()) {
-    return Fail(Code::kVersionMismatch, "meta: layout_signature: of another build");
+    return Fail(Code::kVersionMismatch, "meta: layout_signature: belongs to another build");
   }
   if (!IsNumericForm(header.numeric_form)) return Corrupt("numeric_form", header.numeric_form);
   if (header.total_bytes != meta_bytes.size()) {
-    return Corrupt("total_bytes", std::to_string(header.total_bytes) + ", but there are " +
-                                      std::to_string(meta_bytes.size()));
+    return Corrupt("total_bytes",
+                   Concat(header.total_bytes, ", but the file has ", meta_bytes.size()));
   }
   KVD_TRY(const MetaOffsets expected, LayOut(header.geometry));
   MetaOffsets found{header.commit_offset,
@@ -137,10 +137,10 @@ Result<ConstMetaView> ValidateHeader(std::span<const std::byte> meta_bytes) {
                     header.total_bytes};
   std::memcpy(found.cells.data(), header.cells_offset, sizeof header.cells_offset);
   if (found.total_bytes != expected.total_bytes) {
-    return Corrupt("total_bytes", std::to_string(found.total_bytes) + ", but the geometry needs " +
-                                      std::to_string(expected.total_bytes));
+    return Corrupt("total_bytes",
+                   Concat(found.total_bytes, ", but the geometry needs ", expected.total_bytes));
   }
-  if (!(found == expected)) return Corrupt("offsets", "not those of the geometry");
+  if (!(found == expected)) return Corrupt("offsets", "do not match the geometry");
   return ConstMetaView(meta_bytes.data(), expected, header.geometry);
 }
 

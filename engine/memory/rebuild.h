@@ -1,12 +1,12 @@
-// RebuildTables: derives a memory's tables from the bytes of its `meta`, believing none of them.
+// RebuildTables: derives a memory's tables from the bytes of its `meta` without trusting any byte.
 //
-// For attaching after a restart, and for tests. The bytes may come from another program, another
-// version or a damaged file: whatever they are, the answer is tables or an error that names the
-// field, never a crash.
+// RebuildTables is used when a daemon attaches to a `meta` after a restart, and by tests. The bytes
+// may come from another program, another version or a damaged file. RebuildTables always returns
+// tables or an error that names the field, for any bytes.
 //
-// Two kinds of damage: what makes the tables as a whole worth nothing (a record's flags, generation
-// or the place of its lists; a snapshot that names no published sequence) is an error; a sequence
-// whose lists, cells or state do not hold together is left out.
+// The functions distinguish two kinds of damage. Damage that makes the tables as a whole unusable
+// (a record's flags, generation or list places; a snapshot that names no published sequence) is an
+// error. A sequence whose lists, cells or state are inconsistent is left out.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +16,24 @@
 #include <span>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "engine/memory/derived_tables.h"
 #include "engine/memory/meta_segment.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 
 namespace kvd {
 
-// Checks the header against the size of the bytes and against itself. Errors: kCorrupt,
+// Checks that the header is consistent and fits the number of bytes. Errors: kCorrupt,
 // kVersionMismatch (another layout).
 Result<ConstMetaView> ValidateHeader(std::span<const std::byte> meta_bytes);
 
-// Applies a published commit record first (to a copy of its own), then validates every record,
-// list, cell and snapshot; a sequence that would be dropped is an error. REQUIRES: the bytes are 64-byte aligned and do not change meanwhile.
-// Errors: those of ValidateHeader; kCorrupt.
+// Applies a published commit record (to a private copy of the bytes), then validates every record,
+// list, cell and snapshot. An inconsistent sequence, which RecoverTables drops, is an error of
+// RebuildTables. REQUIRES: the bytes are 64-byte aligned and do not change during the call. Errors:
+// those of ValidateHeader; kCorrupt.
 Result<DerivedTables> RebuildTables(std::span<const std::byte> meta_bytes);
 
-// What the model allows, beyond what the layout does.
+// Limits of the model, which are narrower than the limits of the layout.
 struct CellLimits {
   std::uint32_t vocab_size = std::numeric_limits<std::int32_t>::max();
   std::uint32_t key_forms = layout::kKeyFormsMax;
@@ -41,21 +42,23 @@ struct CellLimits {
 struct DroppedSequence {
   std::uint32_t index = 0;
   SequenceHandle handle = SequenceHandle::kNone;
-  std::optional<std::uint32_t> snapshot;  // the record that names it
+  std::optional<std::uint32_t> snapshot;  // the snapshot record that names the sequence
   Error error;
 };
 
 struct Recovery {
-  // The dropped ones hold their records, names and list room, and no cells or slots, until the
-  // memory has freed them.
+  // The records, names and list units of dropped sequences count as used until the memory has freed
+  // the dropped sequences; the cells and slots of dropped sequences count as free.
   DerivedTables tables;
   std::vector<DroppedSequence> dropped;
 };
 
-// REQUIRES: the header is valid, and no commit record is published. Errors: kCorrupt.
+// Derives the tables and leaves out inconsistent sequences. REQUIRES: the header is valid, and no
+// commit record is published. Errors: kCorrupt.
 Result<Recovery> RecoverTables(ConstMetaView meta, const CellLimits& limits = {});
 
-// The lists, cells and state of one live record, without its neighbours. Errors: kCorrupt.
+// Checks the lists, cells and state of one live record, without looking at other records. Errors:
+// kCorrupt.
 Status ValidateSequence(ConstMetaView meta, std::uint32_t index, const CellLimits& limits = {});
 
 }  // namespace kvd

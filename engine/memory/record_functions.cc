@@ -1,4 +1,5 @@
 #include "engine/memory/record_functions.h"
+#include "base/text.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,13 +8,7 @@
 namespace kvd {
 
 std::string HandleText(SequenceHandle handle) {
-  return "sequence " + std::to_string(static_cast<std::uint64_t>(handle));
-}
-
-std::uint64_t NowUnixMs() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
+  return Concat("sequence ", static_cast<std::uint64_t>(handle));
 }
 
 void SetPristine(layout::SequenceRecord* record, std::uint32_t pristine_cells) {
@@ -32,12 +27,14 @@ void MarkRequest(const RequestTag& tag, std::uint32_t past_cells, layout::Sequen
   record->request = request;
   record->request_session = request != 0 ? session : 0;
   record->request_first_cell = request != 0 ? past_cells : 0;
-  // Cells behind that one are of the request's own draws from now on.
+  // Cells after past_cells belong to the new request, so the stored sampler state covers at most
+  // the first past_cells cells.
   record->sampler.cell_count = std::min(record->sampler.cell_count, past_cells);
 }
 
 std::uint32_t CountDeltas(ExtentView view) {
-  // Runs of one delta are long and deltas few; only a list with many runs is worth sorting.
+  // Neighbouring extents usually have the same delta, so only the first delta of each run of equal
+  // deltas is kept for sorting.
   std::vector<std::int32_t> deltas;
   for (const layout::Extent& extent : view.entries) {
     if (deltas.empty() || deltas.back() != extent.delta) deltas.push_back(extent.delta);

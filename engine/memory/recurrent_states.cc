@@ -1,5 +1,5 @@
-// Checkpoints and rows of logits: kept beside a sequence, and given up when room is needed
-// (state_slots.h).
+// Checkpoints and rows of logits are caches: a sequence keeps them until their slots are needed for
+// other sequences (state_slots.h).
 #include "engine/memory/recurrent_states.h"
 
 #include <algorithm>
@@ -45,7 +45,8 @@ Result<bool> RecurrentStates::KeepLogits(SequenceHandle handle, const float* row
   const MutexLock lock(store_.mutex);
   const Result<FoundSequence> found = store_.Find(handle);
   if (status && !found) status = std::unexpected(found.error());
-  // The row belongs to the cells that the sequence had at the end of its step.
+  // The row belongs to the cells that the sequence had at the end of its step, so the row of logits
+  // is kept only if the sequence's cells have not changed since the step.
   bool is_current = false;
   if (status) {
     const SequenceFacts& facts = store_.facts[found->index];

@@ -1,7 +1,7 @@
 #include "engine/memory/reservation.h"
 
+#include "base/check.h"
 #include "engine/memory/memory_store.h"
-#include "shm/check.h"
 
 namespace kvd {
 

@@ -1,11 +1,11 @@
-// Reservation: what an undertaking holds of a memory before its commit: cells of blocks, slots of
-// recurrent state and logits, and a part of its owner's share. The part of a step, a rewind, a
-// restore, a rewrite and a slice of a defragmentation have one each. Nothing committed refers to
-// what is reserved, so a killed process leaves nothing behind.
+// Reservation: resources of a memory that are taken before a commit: cells of blocks, slots of
+// recurrent state and logits, and a part of the owner's share. Each part of a step, each rewind,
+// restore and rewrite, and each slice of a defragmentation has one reservation. No committed record
+// refers to reserved resources, so a killed process leaves nothing to clean up.
 //
-// Move-only. What is left is given back at the end; what a commit refers to by then stays used. The
-// store outlives it. Threads: under the store's mutex, but for End, the destructor and assignment,
-// which take it.
+// A reservation is move-only. When a reservation ends, it gives back those resources that no
+// committed record refers to. The store must outlive the reservation. Threads: under the store's
+// mutex, except for End, the destructor and assignment, which lock the mutex.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "engine/memory/shares.h"
-#include "shm/error.h"
 #include "shm/segment_layout.h"
 
 namespace kvd {
@@ -29,32 +29,37 @@ class Reservation {
   Reservation& operator=(Reservation&& other) noexcept;
   ~Reservation() { End(); }
 
-  // Opens it again after GiveBack; its vectors keep their room.
+  // Opens a reservation that is not open, for instance again after GiveBack; its vectors keep their
+  // capacity.
   void Open(MemoryStore& store);
   bool is_open() const { return store_ != nullptr; }
 
-  // ---- REQUIRES: it is open.
-  // Counts blocks and state slots for an owner. Errors: kNoSpace (its limits).
+  // ---- REQUIRES, for the following functions except End: the reservation is open. Counts blocks
+  // and state slots for an owner. Errors: kNoSpace (the owner's limits).
   Status Count(const PendingUse& use);
-  // The commit that follows counts them.
+  // Stops counting the resources that Count has counted; called just before a commit that counts
+  // the same resources.
   void Uncount();
-  // The lowest free block, up to cell `end`. REQUIRES: one is free, the growth mutex is held.
+  // Takes the lowest free block and reserves its cells up to `end`. REQUIRES: a block is free; the
+  // growth mutex is held.
   std::uint32_t TakeBlock(std::uint32_t group, std::uint32_t end);
-  // The cells of a used block behind those in use, up to cell `end`.
+  // Reserves the cells of a used block from its fill up to cell `end`.
   void TakeTail(std::uint32_t group, std::uint32_t block, std::uint32_t end);
-  // The lowest free slot. REQUIRES: one is free.
+  // Takes the lowest free slot. REQUIRES: a slot is free.
   std::uint32_t TakeState();
   std::uint32_t TakeLogits();
-  // The slot stays as it is, also if nothing refers to it any more. kNoSlot: nothing to keep.
+  // Keeps the content of the slot even if nothing else refers to it any more. kNoSlot: no effect.
   void KeepState(std::uint32_t slot);
-  // No defragmentation meanwhile: there are copies of lists that it would not rewrite.
+  // Prevents defragmentation until the reservation ends, because the code that owns the reservation
+  // has copies of lists that a defragmentation would not rewrite.
   void PauseDefragmentation();
-  // Blocks that were taken, in that order, tails included.
+  // The taken blocks in the order of taking, tails included.
   const std::vector<std::uint32_t>& blocks(std::uint32_t group) const { return blocks_[group]; }
 
-  // Gives everything back. It is not open then.
+  // Gives back all resources of the reservation that no committed record refers to, and closes it.
   void GiveBack();
-  // The same, taking the mutex, and unused bytes go back to the system. Nothing, if it is not open.
+  // Locks the mutex, calls GiveBack, and returns unused slabs to the system. End has no effect if
+  // the reservation is not open.
   void End();
 
  private:

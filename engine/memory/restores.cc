@@ -1,43 +1,46 @@
-// Restores: the content of a sequence comes back from elsewhere. Everything is found first, as for a
-// step; the bytes are filled without the lock, for as long as that takes, while steps and verbs go
-// on; then one commit makes the sequence refer to all of it.
+// Restores: saved content of a sequence is written into the pool. Begin reserves all cells and
+// slots of the restore. The caller fills the bytes without the lock, while steps and verbs run. One
+// commit then makes the sequence refer to all reserved cells and slots.
 //
-// Only fresh blocks are taken, and their reservations end with the restore: no reader of this
-// process can know them earlier, so nothing has to be kept in limbo.
+// Only fresh blocks are taken, and their reservations end with the restore. No step, rewrite or
+// defragmentation reads the fresh blocks before the commit, so a failed restore frees them at once.
 #include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
 
+#include "base/check.h"
+#include "base/text.h"
 #include "engine/memory/eviction.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/restores.h"
 #include "engine/memory/state_slots.h"
 #include "engine/memory/transaction.h"
-#include "shm/check.h"
 
 namespace kvd {
 namespace {
 
 constexpr std::int32_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
-// How many blocks are made safe to write while others who need blocks wait.
+// The number of blocks that are made safe to write under one lock of growth_mutex.
 constexpr std::size_t kBlocksOfOneGrowth = 64;
 
 std::unexpected<Error> BadNumber(const std::string& field, std::int64_t number,
                                  const std::string& limit) {
-  return Fail(Code::kInvalidArgument, field + ": " + std::to_string(number) + ", " + limit);
+  return Fail(Code::kInvalidArgument, field, ": ", number, ", ", limit);
 }
 
 Status CheckPositions(std::span<const Pos> positions) {
-  std::int64_t last = 0;  // dividing makes equal ones
+  // The position of the previous cell. Two cells may have equal positions, because a division of
+  // positions can make them equal.
+  std::int64_t last = 0;
   for (std::size_t at = 0; at < positions.size(); ++at) {
     const std::int64_t position = positions[at].value;
-    const std::string field = "position of cell " + std::to_string(at);
+    const std::string field = Concat("position of cell ", at);
     if (position < last) {
-      return BadNumber(field, position, "at least " + std::to_string(last));
+      return BadNumber(field, position, Concat("at least ", last));
     }
     if (position > kLastPos) {
-      return BadNumber(field, position, "at most " + std::to_string(kLastPos));
+      return BadNumber(field, position, Concat("at most ", kLastPos));
     }
     last = position;
   }
@@ -50,61 +53,60 @@ Status Restores::CheckRestore(const RestoreRequest& request) const {
   const std::size_t count = request.tokens.size();
   if (request.positions.size() != count) {
     return BadNumber("positions", static_cast<std::int64_t>(request.positions.size()),
-                     "for " + std::to_string(count) + " tokens");
+                     Concat("for ", count, " tokens"));
   }
   if (count > static_cast<std::size_t>(kLastPos) ||
       request.cross_tokens.size() > static_cast<std::size_t>(kLastPos)) {
     return BadNumber("tokens",
                      static_cast<std::int64_t>(std::max(count, request.cross_tokens.size())),
-                     "at most " + std::to_string(kLastPos));
+                     Concat("at most ", kLastPos));
   }
   KVD_CHECK_OK(CheckPositions(request.positions));
   if (request.key_form >= layout::kKeyFormsMax) {
-    return BadNumber("key form", request.key_form,
-                     "there are " + std::to_string(layout::kKeyFormsMax));
+    return BadNumber("key form", request.key_form, Concat("must be below ", layout::kKeyFormsMax));
   }
   if (request.pristine_cells > count) {
     return BadNumber("pristine cells", request.pristine_cells,
-                     "of " + std::to_string(count) + " cells");
+                     Concat("the sequence has only ", count, " cells"));
   }
   for (std::uint32_t at = 0; at < request.pristine_cells; ++at) {
     if (std::cmp_not_equal(request.positions[at].value, at)) {
       return BadNumber("pristine cells", request.pristine_cells,
-                       "but cell " + std::to_string(at) + " is not at its position");
+                       Concat("but cell ", at, " is at another position"));
     }
   }
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     const bool may_drop = store_.geometry().window[group] != 0;
     if (request.first_cell[group] > (may_drop ? count : 0)) {
-      return BadNumber("first cell of group " + std::to_string(group), request.first_cell[group],
-                       may_drop ? "of " + std::to_string(count) + " cells"
-                                : "a group without a window holds all");
+      return BadNumber(Concat("first cell of group ", group), request.first_cell[group],
+                       may_drop ? Concat("the sequence has only ", count, " cells")
+                                : "must be 0, because the group has no window");
     }
   }
   std::uint32_t last = 0;
   for (const std::uint32_t cells : request.checkpoint_cells) {
     if (cells <= last || cells > count) {
-      return BadNumber(
-          "cells of a checkpoint", cells,
-          "must be above " + std::to_string(last) + ", at most " + std::to_string(count));
+      return BadNumber("cells of a checkpoint", cells,
+                       Concat("must be above ", last, ", at most ", count));
     }
     last = cells;
   }
   if (!store_.has_state() && (request.has_state || !request.checkpoint_cells.empty())) {
-    return Fail(Code::kUnsupported, "a recurrent state: the model has none");
+    return Fail(Code::kUnsupported, "recurrent state: given, but the model has no recurrent state");
   }
   if (store_.has_state() && count > 0 && !request.has_state) {
-    return Fail(Code::kInvalidArgument, "no recurrent state: the model needs one");
+    return Fail(Code::kInvalidArgument, "recurrent state: missing, but the model needs one");
   }
   if (count == 0 && (request.has_state || request.has_logits)) {
-    return Fail(Code::kInvalidArgument, "a recurrent state or logits behind no cells");
+    return Fail(Code::kInvalidArgument, "recurrent state or logits: given without cells");
   }
   const bool has_cross = store_.geometry().cross_group != layout::kNoSlot;
   if (!has_cross && !request.cross_tokens.empty()) {
-    return Fail(Code::kUnsupported, "an encoded text: the model has no encoder");
+    return Fail(Code::kUnsupported, "encoded text: given, but the model has no encoder");
   }
   if (has_cross && request.cross_tokens.empty() && count > 0) {
-    return Fail(Code::kInvalidArgument, "no encoded text: the model's cells need one");
+    return Fail(Code::kInvalidArgument,
+                "encoded text: missing, but the model's cells depend on one");
   }
   return {};
 }
@@ -112,13 +114,12 @@ Status Restores::CheckRestore(const RestoreRequest& request) const {
 Result<FoundSequence> Restores::FindEmpty(SequenceHandle handle) const {
   KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
   if (found.record->cell_count == 0 && found.record->cross_cells == 0) return found;
-  return Fail(Code::kExists, HandleText(handle) + ": holds " +
-                                 std::to_string(found.record->cell_count) +
-                                 " cells; only an empty one can be restored");
+  return Fail(Code::kExists, HandleText(handle), ": holds ", found.record->cell_count,
+              " cells; only an empty sequence can be restored");
 }
 
-// Cells that no next token reaches are left out, whole blocks' worth or not: the restored list
-// starts anew.
+// Cells that the next token does not reach are left out, even if they are only a part of a block:
+// the restored list starts with the first cell that is kept.
 Status Restores::ReserveRestored(const RestoreRequest& request,
                                  const layout::SequenceRecord& record, Restore* restore) {
   std::array<std::uint32_t, layout::kGroupsMax> first_cell = request.first_cell;
@@ -168,7 +169,8 @@ void Restores::ReserveRestoredSlots(const RestoreRequest& request,
                                     const layout::SequenceRecord& record, Restore* restore) {
   Reservation& reservation = restore->reservation;
   if (request.has_state) restore->state_slot = reservation.TakeState();
-  // Checkpoints are a cache: the last ones, as far as there is room at once.
+  // Checkpoints are a cache: if there are too few free slots, only the last checkpoints are
+  // restored.
   const OwnerId owner{record.owner};
   std::size_t room = CountCheckpointRoom(store_, owner);
   const auto& wanted = request.checkpoint_cells;
@@ -191,7 +193,9 @@ Result<Restore> Restores::Begin(const RestoreRequest& request) {
 }
 
 Result<Restore> Restores::TryBegin(const RestoreRequest& request) {
-  Restore restore;  // before the locks: what it has reserved is given back after them
+  // The restore is declared before the locks, so that its reservation is released after the locks
+  // are unlocked.
+  Restore restore;
   {
     const MutexLock growth(store_.growth_mutex);
     const MutexLock lock(store_.mutex);
@@ -239,14 +243,14 @@ void Restores::WriteRestoredCells(const RestoreRequest& request, const Restore& 
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     const ExtentView view = restore.parts[group].view();
     for (std::size_t at = 0; at < view.entries.size(); ++at) {
-      const Piece piece = view.PieceAt(at);
-      for (std::uint32_t k = 0; k < piece.count; ++k) {
+      const BlockRange range = view.RangeAt(at);
+      for (std::uint32_t k = 0; k < range.count; ++k) {
         const std::uint32_t ordinal = view.entries[at].start + k;
         const TokenId token =
             store_.is_cross(group) ? request.cross_tokens[ordinal] : request.tokens[ordinal];
         const std::int32_t position = store_.is_cross(group) ? static_cast<std::int32_t>(ordinal)
                                                              : request.positions[ordinal].value;
-        store_.WriteCell(group, piece.block, k, token, position, request.key_form);
+        store_.WriteCell(group, range.block, k, token, position, request.key_form);
       }
     }
   }
@@ -259,8 +263,7 @@ Status Restores::Commit(Restore& restore) {
     KVD_ASSERT(restore.reservation.is_open());
     const Result<FoundSequence> found = FindEmpty(restore.handle);
     if (!found || store_.facts[found->index].content_number != restore.content_number) {
-      status =
-          Fail(Code::kConflict, HandleText(restore.handle) + ": changed while it was restored");
+      status = Fail(Code::kConflict, HandleText(restore.handle), ": changed while it was restored");
     } else {
       status = CommitRestored(found->index, restore);
     }
@@ -276,7 +279,7 @@ Status Restores::CommitRestored(std::uint32_t index, Restore& restore) {
   record.cross_cells = restore.cross_cells;
   record.next_pos = restore.next_pos;
   record.state_slot = restore.state_slot;
-  // Others may have taken the room of caches since it was reserved.
+  // Since the reservation, other sequences may have used up the room for checkpoints and logits.
   const OwnerId owner{record.owner};
   const bool keeps_logits =
       restore.logits_slot != layout::kNoSlot && MayKeepLogits(store_, restore.logits_slot, owner);
@@ -285,18 +288,18 @@ Status Restores::CommitRestored(std::uint32_t index, Restore& restore) {
   TrimCheckpoints(store_, owner);
   SetPristine(&record, restore.pristine_cells);
   Transaction transaction(store_, restore.applied);
-  std::vector<Piece>& pieces = store_.scratch.moved_pieces;
+  std::vector<BlockRange>& ranges = store_.scratch.moved_pieces;
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     const GroupPart& part = restore.parts[group];
-    pieces.clear();
-    AppendEntries(&pieces, part.view(), 0);
-    KVD_TRY(record.extents[group], transaction.WriteList(pieces, part.first_cell));
+    ranges.clear();
+    AppendEntries(&ranges, part.view(), 0);
+    KVD_TRY(record.extents[group], transaction.WriteList(ranges, part.first_cell));
     record.first_cell[group] = store_.is_cross(group) ? 0 : part.first_cell;
   }
   KVD_TRY(record.checkpoints, transaction.WriteCheckpoints(store_.checkpoints));
   transaction.Put(index, record, Change::kComputed);
   transaction.Answer(restore.handle, restore.cell_count + restore.cross_cells);
-  restore.reservation.Uncount();  // the commit counts it
+  restore.reservation.Uncount();  // the commit counts the same resources
   return transaction.Commit();
 }
 

@@ -1,4 +1,4 @@
-// What stays of a sequence that its client has released.
+// Makes a sequence that its client has released part of the prefix cache.
 #include <algorithm>
 
 #include "engine/memory/cell_edit.h"
@@ -24,7 +24,8 @@ Result<bool> PrefixCache::Retain(SequenceHandle handle, const RequestTag& tag) {
 std::uint32_t PrefixCache::CountRetainable(const FoundSequence& found) const {
   const std::uint32_t pristine = store_.prefix.index.depth(found.index);
   if (!store_.has_state() || pristine == found.record->cell_count) return pristine;
-  // No further than a state is at hand.
+  // With recurrent state, only the cells up to the last checkpoint within the pristine cells can be
+  // reused.
   const auto checkpoints = store_.meta.checkpoints(found.record->checkpoints);
   const auto behind =
       std::ranges::upper_bound(checkpoints, pristine, {}, &layout::Checkpoint::cell_count);
@@ -47,7 +48,8 @@ Result<bool> PrefixCache::RetainFound(const FoundSequence& found, const RequestT
   if (stays && !is_pinned && kept < old.cell_count) {
     Result<layout::SequenceRecord> cut = CutTail(store_, transaction, found.index, kept);
     if (cut) record = *cut;
-    stays = cut.has_value();  // a window may have lost what is before the cut
+    // CutTail fails if a window has dropped cells that the next token reaches.
+    stays = cut.has_value();
   }
   if (!stays) {
     transaction.Free(found.index);
@@ -55,7 +57,7 @@ Result<bool> PrefixCache::RetainFound(const FoundSequence& found, const RequestT
     KVD_CHECK_OK(transaction.Commit());
     return false;
   }
-  // The cut and the flag in one commit.
+  // One commit cuts the sequence and sets its flag.
   record.flags |= layout::kSequenceRetained;
   const bool is_cut = record.cell_count < old.cell_count;
   if (is_cut) {
@@ -71,7 +73,9 @@ Result<bool> PrefixCache::RetainFound(const FoundSequence& found, const RequestT
 }
 
 bool PrefixCache::IsRetainedElsewhere(std::uint32_t index) const {
-  // A state serves where it is kept, and a window's cells only near their end.
+  // With recurrent states, a prompt can take a prefix only at a sequence's checkpoints; with
+  // windows, only a prefix that ends near the sequence's end. Another sequence with the same tokens
+  // therefore does not replace this sequence.
   const layout::MetaGeometry& geometry = store_.geometry();
   if (store_.has_state() ||
       std::ranges::any_of(geometry.window, [](auto cells) { return cells != 0; })) {
@@ -86,7 +90,8 @@ std::uint32_t PrefixCache::LimitRetained(std::uint32_t sequences_max) {
   std::uint32_t count = 0;
   bool goes_on = true;
   while (goes_on) {
-    // One under each lock: dropping a long one takes a look at all of its cells.
+    // The mutex is locked for each eviction separately, because dropping a long sequence visits all
+    // of its cells.
     const MutexLock lock(store_.mutex);
     if (store_.prefix.retained.size() <= sequences_max) break;
     const std::uint32_t index = *store_.prefix.retained.Least(store_.prefix.use_number);

@@ -1,20 +1,20 @@
-// Edits of ranges of positions. All of them turn the sequence's pieces into other pieces; none
-// touches the pool.
+// Edits of ranges of positions. Each edit replaces the block ranges of the sequence's lists by
+// other block ranges, and does not read or write the pool.
 //
-// Stored positions are never negative, and neither are effective ones. So a delta, the difference
-// of both, fits 32 bits however many shifts it is the sum of: a shift checks where the cells end up
-// and no more.
+// Stored and effective positions are never negative, so their difference, the delta of an extent,
+// always fits 32 bits, also after many shifts. A shift therefore only checks the new positions.
 #include <algorithm>
 #include <limits>
 #include <string>
 
+#include "base/crc32c.h"
+#include "base/text.h"
 #include "engine/memory/cell_edit.h"
 #include "engine/memory/eviction.h"
 #include "engine/memory/history.h"
 #include "engine/memory/prefix_sync.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/sequences.h"
-#include "shm/crc32c.h"
 
 namespace kvd {
 namespace {
@@ -33,7 +33,7 @@ NotedEdit ShiftOf(const FoundSequence& found, CellRange shifted, std::int32_t de
 
 struct Sequences::Copy {
   CellRange cells;
-  std::uint32_t at = 0;  // ordinal in the destination in front of which they go
+  std::uint32_t at = 0;  // ordinal in the destination before which the cells are inserted
   NewState state;
 };
 
@@ -60,9 +60,8 @@ Status Sequences::RemoveFound(const FoundSequence& found, CellRange cells, const
   const SequenceHandle handle = MakeHandle(found.index, old.generation);
   const bool cuts_tail = cells.end == old.cell_count;
   if (!cuts_tail && store_.has_state()) {
-    return Fail(Code::kNeedsReplay, HandleText(handle) + ": the " +
-                                        std::to_string(old.cell_count - cells.end) +
-                                        " tokens behind the range must be replayed");
+    return Fail(Code::kNeedsReplay, HandleText(handle), ": the ", old.cell_count - cells.end,
+                " tokens after the range must be replayed");
   }
   if (!cuts_tail) MakeRoomForLists(store_, {found.index, layout::kNoSlot});
   Transaction transaction(store_, tag);
@@ -70,10 +69,10 @@ Status Sequences::RemoveFound(const FoundSequence& found, CellRange cells, const
   if (cuts_tail) {
     KVD_TRY(record, CutTail(store_, transaction, found.index, cells.begin));
   } else {
-    const Segment segments[] = {{&old, 0, cells.begin}, {&old, cells.end, old.cell_count}};
+    const SourceRange sources[] = {{&old, 0, cells.begin}, {&old, cells.end, old.cell_count}};
     KVD_TRY(record, EditCells(store_, transaction,
                               {.index = found.index,
-                               .segments = segments,
+                               .sources = sources,
                                .pristine_cells = std::min(old.pristine_cells, cells.begin)}));
   }
   NoteEdit(store_, transaction, {.index = found.index, .of = &old, .cells = cells}, &record);
@@ -105,22 +104,22 @@ Status Sequences::CheckCopy(const FoundSequence& from, const FoundSequence& to, 
   const CellList source_cells = store_.CellsOf(*from.record);
   const CellList cells = store_.CellsOf(old);
   if (store_.has_state() && (copy->cells.begin != 0 || old.cell_count != 0)) {
-    return Fail(Code::kUnsupported,
-                "copying into a sequence with cells, or cells that do not begin with the source's "
-                "first: a recurrent state cannot be put together");
+    return Fail(
+        Code::kUnsupported,
+        "copy: with a recurrent state, only the source's first cells can be copied, and only "
+        "into an empty sequence");
   }
   const std::int64_t first = source_cells.PositionAt(copy->cells.begin);
   const std::int64_t last = source_cells.PositionAt(copy->cells.end - 1);
   copy->at = cells.LowerBound(first);
   if (copy->at != cells.LowerBound(last + 1)) {
-    return Fail(Code::kExists, HandleText(MakeHandle(to.index, old.generation)) +
-                                   ": has position " + std::to_string(cells.PositionAt(copy->at)) +
-                                   " inside the copied " + std::to_string(first) + " to " +
-                                   std::to_string(last));
+    return Fail(Code::kExists, HandleText(MakeHandle(to.index, old.generation)),
+                ": already has position ", cells.PositionAt(copy->at),
+                ", inside the copied positions ", first, " to ", last);
   }
   constexpr std::uint32_t kCellsMax = std::numeric_limits<std::int32_t>::max();
   if (copy->cells.end - copy->cells.begin > kCellsMax - old.cell_count) {
-    return Fail(Code::kNoSpace, "cells of one sequence: more than " + std::to_string(kCellsMax));
+    return Fail(Code::kNoSpace, "cells of one sequence: more than ", kCellsMax);
   }
   if (store_.has_state()) {
     KVD_TRY(copy->state, StateAt(store_, *from.record, copy->cells.end));
@@ -132,8 +131,8 @@ Result<std::uint32_t> Sequences::CopyRange(SequenceHandle source, SequenceHandle
                                            PosRange range, const RequestTag& tag) {
   const MutexLock lock(store_.mutex);
   if (source == destination) {
-    return Fail(Code::kInvalidArgument,
-                HandleText(source) + ": source and destination are the same");
+    return Fail(Code::kInvalidArgument, HandleText(source),
+                ": source and destination are the same");
   }
   KVD_TRY(const FoundSequence from, store_.Find(source));
   KVD_TRY(const FoundSequence to, store_.FindMutable(destination));
@@ -148,8 +147,7 @@ Result<std::uint32_t> Sequences::CopyRange(SequenceHandle source, SequenceHandle
   MakeRoomForLists(store_, {from.index, to.index});
   NoteUse(store_, from.index);
 
-  // Into an empty sequence the source's first cells stay what they are: the pristine part of a
-  // prefix is a pristine prefix.
+  // A pristine prefix of the source stays pristine if it is copied to an empty destination.
   const layout::SequenceRecord& old = *to.record;
   const bool is_prefix = old.cell_count == 0 && copy.cells.begin == 0;
   Transaction transaction(store_, tag);
@@ -158,14 +156,14 @@ Result<std::uint32_t> Sequences::CopyRange(SequenceHandle source, SequenceHandle
                        OwnerId{old.owner});
     KVD_TRY(copy.state.checkpoints, transaction.WriteCheckpoints(store_.checkpoints));
   }
-  const Segment segments[] = {{&old, 0, copy.at},
-                              {from.record, copy.cells.begin, copy.cells.end},
-                              {&old, copy.at, old.cell_count}};
+  const SourceRange sources[] = {{&old, 0, copy.at},
+                                 {from.record, copy.cells.begin, copy.cells.end},
+                                 {&old, copy.at, old.cell_count}};
   KVD_TRY(
       layout::SequenceRecord record,
       EditCells(store_, transaction,
                 {.index = to.index,
-                 .segments = segments,
+                 .sources = sources,
                  .pristine_cells = is_prefix ? std::min(from.record->pristine_cells, copied_count)
                                              : std::min(old.pristine_cells, copy.at),
                  .state = copy.state,
@@ -185,15 +183,14 @@ Status Sequences::CheckShift(const layout::SequenceRecord& record, CellRange shi
   const std::int64_t first = cells.PositionAt(shifted.begin) + delta;
   const std::int64_t last = cells.PositionAt(shifted.end - 1) + delta;
   const auto moves = [&] {
-    return "delta: " + std::to_string(delta) + " moves positions to " + std::to_string(first) +
-           " to " + std::to_string(last);
+    return Concat("delta: ", delta, " moves positions to ", first, " to ", last);
   };
   if (first < 0 || last > kLastPos) {
-    return Fail(Code::kInvalidArgument, moves() + ", must be 0 to " + std::to_string(kLastPos));
+    return Fail(Code::kInvalidArgument, moves(), ", must be 0 to ", kLastPos);
   }
   if ((shifted.begin > 0 && cells.PositionAt(shifted.begin - 1) >= first) ||
       (shifted.end < cells.view.cell_count && cells.PositionAt(shifted.end) <= last)) {
-    return Fail(Code::kInvalidArgument, moves() + ", onto or past cells outside of the range");
+    return Fail(Code::kInvalidArgument, moves(), ", onto or past cells outside of the range");
   }
   return {};
 }
@@ -210,14 +207,14 @@ Status Sequences::AddPositions(SequenceHandle handle, PosRange range, std::int32
   KVD_TRY(const bool shifted_whole, ShiftWholeExtents(found, shifted, delta, tag));
   if (shifted_whole) return {};
   const layout::SequenceRecord& old = *found.record;
-  const Segment segments[] = {{&old, 0, shifted.begin},
-                              {&old, shifted.begin, shifted.end, delta},
-                              {&old, shifted.end, old.cell_count}};
+  const SourceRange sources[] = {{&old, 0, shifted.begin},
+                                 {&old, shifted.begin, shifted.end, delta},
+                                 {&old, shifted.end, old.cell_count}};
   Transaction transaction(store_, tag);
   KVD_TRY(layout::SequenceRecord record,
           EditCells(store_, transaction,
                     {.index = found.index,
-                     .segments = segments,
+                     .sources = sources,
                      .pristine_cells = std::min(old.pristine_cells, shifted.begin),
                      .state = {old.state_slot, layout::kNoSlot, old.checkpoints}}));
   NoteEdit(store_, transaction, ShiftOf(found, shifted, delta), &record);
@@ -233,7 +230,9 @@ Result<bool> Sequences::ShiftWholeExtents(const FoundSequence& found, CellRange 
   const std::size_t first = FindExtent(view, shifted.begin);
   const std::size_t last = FindExtent(view, shifted.end - 1);
   if (view.entries[first].start != shifted.begin || view.EndOf(last) != shifted.end) return false;
-  // The entries on both sides keep their deltas and could become one with a shifted neighbour.
+  // The entries next to the range keep their deltas, and a shifted entry could get the same delta
+  // as an adjacent entry that keeps its delta. A shift of whole extents would then have to join the
+  // two adjacent entries.
   const auto joins = [&](std::size_t left) {
     const layout::Extent& a = view.entries[left];
     const layout::Extent& b = view.entries[left + 1];

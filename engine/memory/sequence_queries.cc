@@ -1,5 +1,5 @@
-// What is told about sequences. Lists are put together from portions that hold the mutex for
-// microseconds each: a publisher that walks 10,000 sequences lets others in between.
+// Queries of sequences. Lists are built from portions that each hold the mutex for microseconds, so
+// that listing 10,000 sequences does not block other threads.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -44,7 +44,9 @@ template <class Next>
 std::vector<SequenceInfo> Sequences::ListInPortions(Next next) const {
   std::vector<SequenceInfo> infos;
   std::array<std::uint32_t, kListedAtOnce> indices;
-  std::vector<SequenceInfo> portion;  // so that a long list does not grow under the mutex
+  // The portion is a separate vector, so that the result vector does not allocate memory under the
+  // mutex.
+  std::vector<SequenceInfo> portion;
   portion.reserve(kListedAtOnce);
   std::size_t count = kListedAtOnce;
   while (count == kListedAtOnce) {

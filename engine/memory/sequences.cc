@@ -1,5 +1,5 @@
-// Verbs on whole sequences. A fork is: a free record, a copy of the extents, one commit, one pass
-// over the block counts.
+// Verbs on whole sequences. A fork takes a free record, copies the extents, makes one commit and
+// updates the block counts once.
 #include "engine/memory/sequences.h"
 
 #include <array>
@@ -32,15 +32,14 @@ Status Sequences::Fork(SequenceHandle source, const SequenceOwner& owner,
                        const RequestTag& tag) {
   const MutexLock lock(store_.mutex);
   if (handles.empty() || handles.size() > layout::kForksMax) {
-    return Fail(Code::kInvalidArgument, "forks: " + std::to_string(handles.size()) +
-                                            ", must be 1 to " + std::to_string(layout::kForksMax));
+    return Fail(Code::kInvalidArgument, "forks: ", handles.size(), ", must be 1 to ",
+                layout::kForksMax);
   }
   KVD_TRY(const FoundSequence found, store_.Find(source));
   const std::uint32_t wanted = cell_count.value_or(found.record->cell_count);
   if (wanted > found.record->cell_count) {
-    return Fail(Code::kInvalidArgument, "cell_count: " + std::to_string(wanted) + ", " +
-                                            HandleText(source) + " has " +
-                                            std::to_string(found.record->cell_count));
+    return Fail(Code::kInvalidArgument, "cell_count: ", wanted, ", ", HandleText(source), " has ",
+                found.record->cell_count);
   }
   ForkPlan plan;
   KVD_CHECK_OK(
@@ -74,7 +73,7 @@ Status Sequences::DropAll(std::span<const SequenceHandle> handles, const Request
     for (const SequenceHandle handle : handles) {
       KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
       if (!store_.Mark(&store_.sequence_marks, found.index)) {
-        return Fail(Code::kInvalidArgument, HandleText(handle) + ": given twice");
+        return Fail(Code::kInvalidArgument, HandleText(handle), ": given twice");
       }
       dropped.push_back(found.index);
     }
@@ -90,7 +89,7 @@ Status Sequences::Keep(SequenceHandle kept, SessionId session, const RequestTag&
     const MutexLock lock(store_.mutex);
     KVD_TRY(const FoundSequence found, store_.Find(kept));
     if (found.record->owner_session != static_cast<std::uint64_t>(session)) {
-      return Fail(Code::kPermission, HandleText(kept) + ": belongs to another session");
+      return Fail(Code::kPermission, HandleText(kept), ": belongs to another session");
     }
     OwnerTable::Cursor cursor;
     std::array<std::uint32_t, kListedAtOnce> indices;
@@ -123,9 +122,8 @@ Status Sequences::SetOwner(SequenceHandle handle, const SequenceOwner& owner,
                            const RequestTag& tag) {
   constexpr std::uint32_t kChangeable = layout::kSequenceRetained | layout::kSequencePinned;
   if (((flags_set | flags_clear) & ~kChangeable) != 0 || (flags_set & flags_clear) != 0) {
-    return Fail(Code::kInvalidArgument, "flags: set " + std::to_string(flags_set) + ", clear " +
-                                            std::to_string(flags_clear) +
-                                            ", only retained and pinned can be, one way each");
+    return Fail(Code::kInvalidArgument, "flags: set ", flags_set, ", clear ", flags_clear,
+                ", must be disjoint subsets of retained and pinned");
   }
   const MutexLock lock(store_.mutex);
   KVD_TRY(const FoundSequence found, store_.FindMutable(handle));

@@ -1,9 +1,10 @@
-// Sessions and their windows of applied requests: records of `meta`, changed by the same commits as
-// everything else.
+// Sessions and their windows of applied requests are records of `meta`, and commits change them
+// like all other records.
 #include <algorithm>
 #include <cstring>
 #include <string>
 
+#include "base/text.h"
 #include "engine/memory/sequences.h"
 #include "engine/memory/sessions.h"
 #include "engine/memory/transaction.h"
@@ -12,7 +13,7 @@ namespace kvd {
 namespace {
 
 std::string SessionText(SessionId session) {
-  return "session " + std::to_string(static_cast<std::uint64_t>(session));
+  return Concat("session ", static_cast<std::uint64_t>(session));
 }
 
 }  // namespace
@@ -20,16 +21,15 @@ std::string SessionText(SessionId session) {
 Status Sessions::Open(const SessionEntry& session) {
   const MutexLock lock(store_.mutex);
   const auto id = static_cast<std::uint64_t>(session.id);
-  if (id == 0) return Fail(Code::kInvalidArgument, "session: 0 is none");
+  if (id == 0) return Fail(Code::kInvalidArgument, "session: 0 is not a session id");
   if (store_.tables.sessions_by_id.contains(id)) {
-    return Fail(Code::kExists, SessionText(session.id) + ": is stored already");
+    return Fail(Code::kExists, SessionText(session.id), ": is already stored");
   }
   Transaction transaction(store_);
   const std::optional<std::uint32_t> index = transaction.TakeSession();
   if (!index) {
-    return Fail(Code::kNoSpace, "sessions: all " +
-                                    std::to_string(store_.tables.sessions.capacity()) +
-                                    " records are taken");
+    return Fail(Code::kNoSpace, "sessions: all ", store_.tables.sessions.capacity(),
+                " records are in use");
   }
   layout::SessionRecord record = {};
   record.session = id;
@@ -43,7 +43,7 @@ Status Sessions::Close(SessionId session) {
   const MutexLock lock(store_.mutex);
   const auto found = store_.tables.sessions_by_id.find(static_cast<std::uint64_t>(session));
   if (found == store_.tables.sessions_by_id.end()) {
-    return Fail(Code::kNotFound, SessionText(session) + ": is not stored");
+    return Fail(Code::kNotFound, SessionText(session), ": is not stored");
   }
   Transaction transaction(store_);
   transaction.PutSession(found->second, {});
@@ -54,7 +54,7 @@ Status Sessions::SetNote(SessionId session, const SessionNote& note) {
   const MutexLock lock(store_.mutex);
   const auto found = store_.tables.sessions_by_id.find(static_cast<std::uint64_t>(session));
   if (found == store_.tables.sessions_by_id.end()) {
-    return Fail(Code::kNotFound, SessionText(session) + ": is not stored");
+    return Fail(Code::kNotFound, SessionText(session), ": is not stored");
   }
   layout::SessionRecord record = store_.meta.sessions()[found->second];
   std::ranges::copy(note, record.note);
@@ -83,7 +83,7 @@ std::vector<SessionEntry> Sessions::List() const {
       next_id = at->first + 1;
     }
     store_.NoteLooks(count);
-    if (next_id == 0) break;  // behind the largest id there is
+    if (next_id == 0) break;  // the largest possible id has been listed
   }
   return sessions;
 }
@@ -110,10 +110,10 @@ Status Sessions::Remember(const RequestTag& tag, Stage stage, std::uint32_t cell
 Result<AppliedReply> Sessions::FindApplied(SessionId session, RequestId request) const {
   const MutexLock lock(store_.mutex);
   const auto wanted = static_cast<std::uint64_t>(request);
-  const std::string name = "request " + std::to_string(wanted) + " of " + SessionText(session);
+  const std::string name = Concat("request ", wanted, " of ", SessionText(session));
   const auto found = store_.tables.sessions_by_id.find(static_cast<std::uint64_t>(session));
   if (found == store_.tables.sessions_by_id.end() || wanted == 0) {
-    return Fail(Code::kNotFound, name + ": nothing is known of it");
+    return Fail(Code::kNotFound, name, ": has no record");
   }
   bool may_be_forgotten = true;
   for (const layout::AppliedRecord& applied : store_.meta.sessions()[found->second].applied) {
@@ -125,15 +125,15 @@ Result<AppliedReply> Sessions::FindApplied(SessionId session, RequestId request)
                           .created = applied.created,
                           .has_ended = applied.state == layout::kAppliedEnded};
     }
-    // The places of the lowest ids are used again: only below all of them something may be missing.
+    // The record with the lowest id is overwritten first, so a missing record may have been
+    // overwritten only if its id is below all recorded ids.
     may_be_forgotten = may_be_forgotten && applied.request > wanted;
   }
   if (may_be_forgotten) {
-    return Fail(Code::kConflict, name + ": " + std::to_string(layout::kAppliedMax) +
-                                     " later ones were applied, so it is not known any more "
-                                     "whether it was");
+    return Fail(Code::kConflict, name, ": ", layout::kAppliedMax,
+                " later requests were applied, so its record may have been overwritten");
   }
-  return Fail(Code::kNotFound, name + ": was not applied");
+  return Fail(Code::kNotFound, name, ": was not applied");
 }
 
 RequestId Sessions::LastRequest(SessionId session) const {

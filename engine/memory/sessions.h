@@ -1,24 +1,25 @@
-// Sessions: what a memory remembers of its users, so that a client that comes back, also to another daemon
-// over the same `meta`, finds its sequences and what was applied of its requests. Part of Memory.
-// Threads: any.
+// Sessions: the records of client sessions that a memory keeps, so that a client that reconnects,
+// even to another daemon over the same `meta`, finds its sequences and learns which of its requests
+// were applied. Sessions is a part of Memory. Threads: any.
 //
-// A request is applied once: the commit that applies it also writes its id into the session's window
-// (layout::SessionRecord), so after a crash both are there or neither.
+// A request is applied at most once: the commit that applies it also writes its id into the
+// session's window (layout::SessionRecord), so after a crash either both the change and the id are
+// present or neither is.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "engine/memory/memory_store.h"
 #include "engine/memory/owner.h"
 #include "engine/memory/request_tag.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 
 namespace kvd {
 
-// What the memory's user keeps of a session's client; the memory does not know what it means.
+// Data that the daemon stores with a session; the memory does not interpret it.
 using SessionNote = std::array<std::byte, layout::kSessionNoteBytes>;
 
 struct SessionEntry {
@@ -33,27 +34,29 @@ class Sessions {
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
 
-  // Remembers a session from now on. Errors: kNoSpace (all records are taken), kExists,
-  // kInvalidArgument (no id).
+  // Stores a session. Errors: kNoSpace (all records are taken), kExists, kInvalidArgument (id 0).
   Status Open(const SessionEntry& session);
-  // Forgets it and its window; its sequences stay as they are. Error: kNotFound.
+  // Removes the session and its window; its sequences stay. Error: kNotFound.
   Status Close(SessionId session);
   // Error: kNotFound.
   Status SetNote(SessionId session, const SessionNote& note);
   std::vector<SessionEntry> List() const;
-  // The largest id of a stored session or of a sequence's owner: new ones are beyond it.
+  // The largest id of a stored session or of a session that owns a sequence; new ids must be
+  // larger.
   SessionId Last() const;
 
-  // Remembers a request by a commit of its own: one that changes what is not in this memory, before
-  // it does so and once more at its end. Nothing for a session that is not stored.
+  // Records a request in a separate commit. Remember is used for requests that make a change
+  // outside of this memory, for instance to files: it is called once before the change (kBegun) and
+  // once after it (kEnded). No effect for a session that is not stored.
   enum class Stage : std::uint8_t { kBegun, kEnded };
   Status Remember(const RequestTag& tag, Stage stage, std::uint32_t cells);
-  // What an applied request was answered. Errors: kNotFound (it was not applied); kConflict (so
-  // many were applied since that this is not known any more).
+  // Returns the recorded answer of an applied request. Errors: kNotFound (the request was not
+  // applied); kConflict (it is unknown whether the request was applied, because later requests have
+  // overwritten its record).
   Result<AppliedReply> FindApplied(SessionId session, RequestId request) const;
-  // The largest request id of the session that anything remembers; 0: none.
+  // The largest request id recorded for the session; 0: none.
   RequestId LastRequest(SessionId session) const;
-  // Sequences that the request made and that are still there, by index.
+  // The existing sequences that the request made, by index.
   std::vector<SequenceHandle> CreatedBy(SessionId session, RequestId request) const;
 
  private:

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "base/check.h"
+#include "base/text.h"
 #include "engine/memory/memory_store.h"
-#include "shm/check.h"
 
 namespace kvd {
 namespace {
@@ -23,16 +24,17 @@ Status CheckGrowth(const MemoryStore& store, OwnerId owner, const OwnerUse& befo
                    const OwnerUse& after) KVD_REQUIRES(store.mutex) {
   const OwnerLimits limits = LimitsOf(store, owner);
   KVD_CHECK_OK(CheckOne("sequences", owner, before.sequences, after.sequences, limits.sequences));
+  const OwnerId holder = limits.counts_all ? kNoOwner : owner;
   for (std::uint32_t group = 0; group < store.group_count(); ++group) {
-    KVD_CHECK_OK(CheckOne("pool blocks", owner, before.blocks[group], after.blocks[group],
+    KVD_CHECK_OK(CheckOne("pool blocks", holder, before.blocks[group], after.blocks[group],
                           limits.blocks[group]));
   }
   KVD_CHECK_OK(
-      CheckOne("state slots", owner, before.state_slots, after.state_slots, limits.state_slots));
+      CheckOne("state slots", holder, before.state_slots, after.state_slots, limits.state_slots));
   return CheckOne("list units", owner, before.list_units, after.list_units, limits.list_units);
 }
 
-// Adds `times` the use; ~0: takes it away.
+// Adds `use` to `sum` `times` times; ~0 subtracts it once.
 template <class Use>  // PendingUse or OwnerUse
 void AddTimes(const PendingUse& use, std::uint64_t times, Use* sum) {
   for (std::size_t group = 0; group < use.blocks.size(); ++group) {
@@ -53,10 +55,10 @@ void CountPending(MemoryStore& store, const PendingUse& use) KVD_REQUIRES(store.
 
 std::unexpected<Error> FailShare(const char* what, OwnerId owner, std::uint64_t wanted,
                                  std::uint64_t held, std::uint64_t limit) {
-  return Fail(Code::kNoSpace, std::string(what) + ": " + std::to_string(wanted) +
-                                  " more wanted, owner " +
-                                  std::to_string(static_cast<std::uint64_t>(owner)) + " holds " +
-                                  std::to_string(held) + " of " + std::to_string(limit));
+  const std::string holder = owner == kNoOwner
+                                 ? "all owners hold "
+                                 : Concat("owner ", static_cast<std::uint64_t>(owner), " holds ");
+  return Fail(Code::kNoSpace, what, ": ", wanted, " more wanted, ", holder, held, " of ", limit);
 }
 
 OwnerLimits LimitsOf(const MemoryStore& store, OwnerId owner) {
@@ -69,15 +71,20 @@ OwnerUse CountedUse(const MemoryStore& store, OwnerId owner) {
   store.mutex.AssertHeld();
   OwnerUse use = store.tables.UseOf(owner);
   if (!LimitsOf(store, owner).counts_all) {
+    for (std::uint32_t group = 0; group < store.group_count(); ++group) {
+      use.blocks[group] += store.allocators[group].left().CountOf(owner);
+    }
+    use.state_slots += store.states.left().CountOf(owner);
     const auto known = std::ranges::find(store.shares.pending, owner, &PendingUse::owner);
     if (known != store.shares.pending.end()) AddTimes(*known, 1, &use);
     return use;
   }
   for (std::uint32_t group = 0; group < store.group_count(); ++group) {
     const BlockTable& blocks = store.tables.blocks[group];
-    use.blocks[group] = blocks.used_blocks() - blocks.reclaimable_blocks();
+    use.blocks[group] =
+        blocks.used_blocks() - blocks.reclaimable_blocks() + store.allocators[group].left().count();
   }
-  use.state_slots = store.tables.states.held_slots();
+  use.state_slots = store.tables.states.held_slots() + store.states.left().count();
   AddTimes(store.shares.pending_of_all, 1, &use);
   return use;
 }
@@ -119,7 +126,7 @@ void DropPending(MemoryStore& store, PendingUse* use) {
 
 namespace {
 
-// Free and reclaimable blocks that are not promised to any sequence.
+// The number of free and reclaimable blocks that are not promised to a sequence.
 std::uint64_t CountUnpromised(const MemoryStore& store, std::uint32_t group)
     KVD_REQUIRES(store.mutex) {
   const std::uint64_t blocks = std::uint64_t{store.allocators[group].free_blocks()} +
@@ -155,7 +162,7 @@ Result<std::uint64_t> AddPromise(MemoryStore& store, std::uint32_t index, Pendin
 
 namespace {
 
-// The promise of that owner to the sequence; null: there is none.
+// The promise of the owner for the sequence; null: there is no such promise.
 PendingUse* FindPromise(MemoryStore& store, std::uint32_t index, OwnerId owner)
     KVD_REQUIRES(store.mutex) {
   const auto known = store.shares.promises.find(index);

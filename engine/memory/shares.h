@@ -1,50 +1,54 @@
-// Shares: no owner holds more of a memory than its limits allow. Every transaction asks, for all owners
-// that would hold more after it, before it is committed; so a verb cannot forget. What is reserved and
-// not committed yet (steps, restores, rewrites, promises to requests) counts as pending.
+// Shares: no owner holds more of a memory than its limits allow. Every transaction checks, before
+// its commit, all owners that would hold more after the commit, so no verb can omit the check.
+// Resources that steps, restores, rewrites and promises have reserved and not committed yet count
+// as pending.
 //
-// All functions: under the store's mutex; a look at some counters.
+// All functions are called under the store's mutex; each reads some counters.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <vector>
 
+#include "base/error.h"
 #include "engine/memory/geometry.h"
 #include "engine/memory/owner.h"
-#include "shm/error.h"
 #include "shm/segment_layout.h"
 
 namespace kvd {
 
 struct MemoryStore;
 
-// Each at most so many; the default is no limit.
+// The most that an owner may hold of each resource; the default is no limit.
 struct OwnerLimits {
   std::uint64_t sequences = ~std::uint64_t{0};
   std::array<std::uint64_t, layout::kGroupsMax> blocks = {~std::uint64_t{0}, ~std::uint64_t{0},
                                                           ~std::uint64_t{0}, ~std::uint64_t{0}};
   std::uint64_t state_slots = ~std::uint64_t{0};
   std::uint64_t list_units = ~std::uint64_t{0};
-  // Caches: an owner that is at its limit gives up its own and is not refused.
+  // Caches: an owner at its limit gives up its own entries and is not refused.
   std::uint64_t checkpoint_slots = ~std::uint64_t{0};
   std::uint64_t logits_rows = ~std::uint64_t{0};
-  // Blocks and state slots are compared with what all owners hold together: a reserve for others stays
-  // free.
+  // True: the limits of blocks and state slots apply to the sum over all owners, so that a part of
+  // the memory stays free for other owners.
   bool counts_all = false;
 };
 
-// Given by the memory's user. Called under the memory's mutex: no calls back.
+// The limits of owners, implemented by the daemon. LimitsOf is called under the memory's mutex and
+// must not call the memory.
 class ShareRules {
  public:
   virtual ~ShareRules() = default;
   virtual OwnerLimits LimitsOf(OwnerId owner, const MemoryGeometry& geometry) const = 0;
 };
 
-// The sentence of all refusals: "WHAT: 5 more wanted, owner 1000 holds 10 of 12".
+// The error of a request that exceeds a limit: "WHAT: 5 more wanted, owner 1000 holds 10 of 12";
+// kNoOwner: "all owners hold 10 of 12".
 std::unexpected<Error> FailShare(const char* what, OwnerId owner, std::uint64_t wanted,
                                  std::uint64_t held, std::uint64_t limit);
 
-// What one owner has reserved. Plain data: AddPending counts it, and DropPending must follow.
+// The resources that one owner has reserved and not committed. PendingUse is plain data: each
+// AddPending must be followed by a DropPending of the same object.
 struct PendingUse {
   OwnerId owner{};
   std::array<std::uint64_t, layout::kGroupsMax> blocks = {};
@@ -52,44 +56,48 @@ struct PendingUse {
   bool is_counted = false;
 };
 
-// Blocks and a state slot that are kept free for the tokens of one request.
+// A promise: blocks and a state slot that are kept free for the tokens of one request.
 struct PromisedUse {
-  std::uint64_t number = 0;  // of the promise
+  std::uint64_t number = 0;  // number of the promise
   PendingUse use;
 };
 
-// Of a store: the rules, what is pending, and of that what is promised.
+// The share rules of a store, its pending uses, and its promises, which the pending uses include.
 struct ShareBook {
   const ShareRules* rules = nullptr;  // null: no limits
   std::vector<PendingUse> pending;    // by owner, in no order
   PendingUse pending_of_all;
-  std::map<std::uint32_t, PromisedUse> promises;  // by sequence
+  std::map<std::uint32_t, PromisedUse> promises;  // by index of the sequence
   std::array<std::uint64_t, layout::kGroupsMax> promised_blocks = {};
   std::uint64_t promise_number = 0;
 };
 
-// What is compared with the owner's limits: what it holds and has pending; blocks and state slots
-// of all owners, where its limits count all.
+// The use that is compared with the owner's limits: the resources that the owner holds or has
+// pending, and those that it has dropped but that a save by the owner still reads. If the owner's
+// limits have counts_all, the blocks and state slots are those of all owners.
 OwnerUse CountedUse(const MemoryStore& store, OwnerId owner);
-// Whether the owner's counted use is within its limits now, as far as it is more than `before`.
+// Checks the owner's limits of those resources of which its counted use is larger than in `before`.
 // Errors: kNoSpace with the numbers.
 Status CheckShare(const MemoryStore& store, OwnerId owner, const OwnerUse& before);
-// Counts it, if it is within the owner's limits. Errors: kNoSpace.
+// Counts `use` as pending, if it is within the owner's limits. Errors: kNoSpace.
 Status AddPending(MemoryStore& store, PendingUse* use);
-// Uncounts it, if it is counted: it is all zero then.
+// Ends the counting of `use`, if it is counted, and sets it to zero.
 void DropPending(MemoryStore& store, PendingUse* use);
 OwnerLimits LimitsOf(const MemoryStore& store, OwnerId owner);
 
-// Free blocks of a group that may be taken: what is promised is left, free or reclaimable.
+// The number of free blocks of a group that may be taken so that enough free and reclaimable blocks
+// are left for all promises.
 std::uint64_t CountAvailable(const MemoryStore& store, std::uint32_t group);
-// Keeps that much for a sequence's tokens, in place of what was promised to it. Errors: kNoSpace (the
-// owner's limits, or the pool, with the numbers). Returns the promise's number.
+// Promises `use` for a sequence's tokens; replaces an earlier promise to the sequence. Returns the
+// promise's number. Errors: kNoSpace (the owner's limits, or the pool, with the numbers).
 Result<std::uint64_t> AddPromise(MemoryStore& store, std::uint32_t index, PendingUse use);
-// Reduces the sequence's promise by `use`, as far as it goes. Returns by how much.
+// Reduces each number of the sequence's promise by that of `use`, but not below zero. Returns the
+// amount of the reduction.
 PendingUse TakePromised(MemoryStore& store, std::uint32_t index, const PendingUse& use);
-// Adds `taken` to the promise again, if the sequence still has one of that owner.
+// Adds `taken` back to the sequence's promise, if the sequence still has a promise of the same
+// owner.
 void ReturnPromised(MemoryStore& store, std::uint32_t index, const PendingUse& taken);
-// Ends a promise; nothing, if there is another one.
+// Ends the promise whose number is `number`; no effect if the sequence has another promise.
 void EndPromise(MemoryStore& store, std::uint32_t index, std::uint64_t number);
 
 }  // namespace kvd

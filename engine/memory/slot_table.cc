@@ -1,6 +1,6 @@
 #include "engine/memory/slot_table.h"
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd {
 
@@ -73,8 +73,21 @@ void SlotAllocator::Unpin(std::uint32_t slot, const SlotTable& table) {
   if (--pins_[slot] == 0 && !table.is_used(slot)) Free(slot);
 }
 
+void SlotAllocator::Hold(std::uint32_t slot, OwnerId owner) {
+  if (slot == layout::kNoSlot) return;
+  Pin(slot);
+  held_.BeginRead(slot, owner);
+}
+
+void SlotAllocator::EndHold(std::uint32_t slot, const SlotTable& table) {
+  if (slot == layout::kNoSlot) return;
+  held_.EndRead(slot);
+  Unpin(slot, table);
+}
+
 void SlotAllocator::Unreferenced(std::uint32_t slot) {
-  if (pins_[slot] == 0) Free(slot);
+  if (pins_[slot] == 0) return Free(slot);
+  held_.Leave(slot);
 }
 
 void SlotAllocator::Free(std::uint32_t slot) {

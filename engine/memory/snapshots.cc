@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "base/clock.h"
+#include "base/name.h"
 #include "engine/memory/eviction.h"
 #include "engine/memory/forks.h"
 #include "engine/memory/record_functions.h"
@@ -19,16 +21,15 @@ SnapshotInfo DescribeSnapshot(const layout::SnapshotRecord& record, std::string 
 }
 
 std::unexpected<Error> NoSnapshot(std::string_view name) {
-  return Fail(Code::kNotFound, "snapshot " + std::string(name) + ": no such name");
+  return Fail(Code::kNotFound, "snapshot ", name, ": no such name");
 }
 
 Status CheckName(std::string_view name) {
-  if (!name.empty() && name.size() <= layout::kNameBytesMax && name.find('\0') == name.npos) {
+  if (!name.empty() && name.size() <= kNameMax && name.find('\0') == name.npos) {
     return {};
   }
-  return Fail(Code::kInvalidArgument,
-              "snapshot name: " + std::to_string(name.size()) + " bytes, must be 1 to " +
-                  std::to_string(layout::kNameBytesMax) + ", none of them 0");
+  return Fail(Code::kInvalidArgument, "snapshot name: ", name.size(), " bytes, must be 1 to ",
+              kNameMax, ", none of them 0");
 }
 
 }  // namespace
@@ -44,12 +45,11 @@ Result<SequenceHandle> Snapshots::Publish(SequenceHandle source, const SequenceO
     const auto existing = store_.tables.snapshots_by_name.find(name);
     const bool replaces = existing != store_.tables.snapshots_by_name.end();
     if (replaces && !replace) {
-      return Fail(Code::kExists, "snapshot " + std::string(name) + ": exists");
+      return Fail(Code::kExists, "snapshot ", name, ": already exists");
     }
     if (!replaces && store_.tables.snapshots.free_count() == 0) {
-      return Fail(
-          Code::kNoSpace,
-          "snapshots: all " + std::to_string(store_.tables.snapshots.capacity()) + " are taken");
+      return Fail(Code::kNoSpace, "snapshots: all ", store_.tables.snapshots.capacity(),
+                  " are in use");
     }
     ForkPlan plan;
     KVD_CHECK_OK(PlanForks(store_,
@@ -109,7 +109,7 @@ Result<SnapshotInfo> Snapshots::Find(std::string_view name) const {
 std::vector<SnapshotInfo> Snapshots::List() const {
   constexpr std::size_t kListedAtOnce = Sequences::kListedAtOnce;
   std::vector<SnapshotInfo> infos;
-  std::string last;  // no name is empty
+  std::string last;  // the last listed name; names are never empty, so "" precedes all names
   std::size_t count = kListedAtOnce;
   while (count == kListedAtOnce) {
     if (infos.capacity() - infos.size() < kListedAtOnce)

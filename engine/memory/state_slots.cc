@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <string>
 
+#include "base/crc32c.h"
 #include "engine/memory/transaction.h"
-#include "shm/crc32c.h"
 
 namespace kvd {
 namespace {
 
 constexpr std::uint32_t kNoScore = 0;
 
-// How much is lost without the checkpoint: the tokens between its neighbours. The last one of a
-// sequence, which the next removal goes back to, counts more than any other.
+// The score of a checkpoint: the number of tokens between its neighbours, which is the most that a
+// rewind has to replay without this checkpoint. The last checkpoint of a sequence scores highest,
+// because the next removal rewinds to it.
 std::uint32_t ScoreOf(std::span<const layout::Checkpoint> checkpoints, std::size_t at) {
   constexpr std::uint32_t kLast = 1u << 31;
   if (at + 1 == checkpoints.size()) return kLast + checkpoints[at].cell_count;
@@ -32,8 +33,8 @@ bool IsSpare(const MemoryStore& store, std::uint32_t slot) KVD_REQUIRES(store.mu
   return store.tables.states.is_checkpoint_only(slot) && !store.states.is_pinned(slot);
 }
 
-// slot_scores = per slot that checkpoints alone hold, what its most useful holder would lose;
-// scores = all of those.
+// Sets slot_scores of each slot that only checkpoints use to the highest score of these
+// checkpoints, and `scores` to the list of all slots' scores.
 void ScoreCheckpoints(MemoryStore& store) KVD_REQUIRES(store.mutex) {
   std::ranges::fill(store.slot_scores, kNoScore);
   for (const layout::SequenceRecord& record : store.meta.sequences()) {
@@ -52,7 +53,7 @@ void ScoreCheckpoints(MemoryStore& store) KVD_REQUIRES(store.mutex) {
   }
 }
 
-// Those of one sequence with that score or less.
+// Drops the checkpoints of one sequence whose slots score at most score_max.
 void DropVictimsOf(MemoryStore& store, std::uint32_t index, std::uint32_t score_max)
     KVD_REQUIRES(store.mutex) {
   layout::SequenceRecord record = store.meta.sequences()[index];
@@ -69,12 +70,12 @@ void DropVictimsOf(MemoryStore& store, std::uint32_t index, std::uint32_t score_
   Transaction transaction(store);
   if (Result<layout::ListRoot> root = transaction.WriteCheckpoints(store.checkpoints)) {
     record.checkpoints = *root;
-  } else {  // no room for another list: its first entries can stay where they are
+  } else {  // no list units are free: the entries before the first victim are kept in place
     record.checkpoints = CutCheckpoints(store, record.checkpoints,
                                         static_cast<std::size_t>(first - checkpoints.begin()));
   }
   transaction.Put(index, record, Change::kFacts);
-  (void)transaction.Commit();  // one record fits
+  (void)transaction.Commit();  // cannot fail: one record always fits
 }
 
 void DropVictims(MemoryStore& store, std::uint32_t score_max) KVD_REQUIRES(store.mutex) {
@@ -86,9 +87,10 @@ void DropVictims(MemoryStore& store, std::uint32_t score_max) KVD_REQUIRES(store
   }
 }
 
-// Until that many state slots are free or no checkpoint is left that holds a slot alone.
+// Drops checkpoints until slots_wanted state slots are free, or until no slot is used by
+// checkpoints alone.
 void GiveUpCheckpoints(MemoryStore& store, std::uint32_t slots_wanted) KVD_REQUIRES(store.mutex) {
-  // A look at every sequence is dear, so a few more are given up than are wanted now.
+  // Scoring visits every sequence, so each round drops a few more checkpoints than necessary.
   const std::uint32_t spare = store.geometry().state_slot_count / 32;
   while (store.states.free_slots() < slots_wanted) {
     ScoreCheckpoints(store);
@@ -100,7 +102,8 @@ void GiveUpCheckpoints(MemoryStore& store, std::uint32_t slots_wanted) KVD_REQUI
     std::nth_element(scores.begin(), last, scores.end());
     const std::uint32_t free = store.states.free_slots();
     DropVictims(store, *last);
-    if (store.states.free_slots() == free) return;  // what was given up is still read
+    // The slots of the dropped checkpoints are still pinned.
+    if (store.states.free_slots() == free) return;
   }
 }
 
@@ -129,9 +132,8 @@ Result<NewState> StateAt(const MemoryStore& store, const layout::SequenceRecord&
       checkpoints.begin());
   const std::uint32_t last = kept == 0 ? 0 : checkpoints[kept - 1].cell_count;
   if (last != cell_count) {
-    return Fail(Code::kNeedsReplay, "the recurrent state behind " + std::to_string(cell_count) +
-                                        " cells is no checkpoint: " +
-                                        std::to_string(cell_count - last) + " tokens to replay");
+    return Fail(Code::kNeedsReplay, "no checkpoint of the recurrent state after ", cell_count,
+                " cells: ", cell_count - last, " tokens to replay");
   }
   state.state_slot = checkpoints[kept - 1].state_slot;
   state.checkpoints = CutCheckpoints(store, record.checkpoints, kept);
@@ -160,7 +162,8 @@ void CollectCheckpoints(MemoryStore& store, const layout::SequenceRecord& source
   if (!is_there) {
     const bool has_room = states.is_checkpoint(state_slot) ||
                           states.checkpoint_slots() < store.segments.geometry.checkpoint_slots;
-    // One of its own gives way; it frees a slot only if no fork holds it too.
+    // The new checkpoint replaces one of the sequence's own checkpoints; the slot of the replaced
+    // checkpoint becomes free only if no fork uses the slot.
     const bool gives_way = !has_room && checkpoints.size() >= 2;
     if (gives_way) EraseLeastUseful(&checkpoints);
     if (has_room || gives_way) checkpoints.push_back({cell_count, state_slot, {}});
@@ -172,7 +175,7 @@ void CollectCheckpoints(MemoryStore& store, const layout::SequenceRecord& source
 void TrimCheckpoints(MemoryStore& store, OwnerId owner) {
   const std::uint64_t limit = LimitsOf(store, owner).checkpoint_slots;
   const SlotTable& states = store.tables.states;
-  // Those that the owner does not hold yet must find room.
+  // Only checkpoints whose slots the owner does not hold yet count against the owner's limit.
   const auto count_new = [&] {
     store.mutex.AssertHeld();
     return static_cast<std::uint64_t>(
@@ -228,7 +231,7 @@ bool FindLogits(MemoryStore& store, OwnerId owner) {
     record.logits_slot = layout::kNoSlot;
     Transaction transaction(store);
     transaction.Put(index, record, Change::kFacts);
-    (void)transaction.Commit();  // one record fits
+    (void)transaction.Commit();  // cannot fail: one record always fits
   }
   return is_found();
 }

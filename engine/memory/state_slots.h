@@ -1,55 +1,60 @@
-// Slots of recurrent state and rows of logits: which one a cut or a fork gets, and which are given up
-// when room is needed.
+// Slots of recurrent state and rows of logits: which slot a shortened sequence or a fork gets, and
+// which slots are freed when other sequences need slots.
 //
-// A committed slot is as immutable as a cell. So keeping a checkpoint, forking and going back to a
-// checkpoint write references and nothing else. Checkpoints and rows of logits are a cache: they
-// are given up when room is needed, each by a commit of its own. So what gives up comes before a
-// transaction is begun.
+// A committed slot is as immutable as a cell. Keeping a checkpoint, forking and returning to a
+// checkpoint therefore change only references. Checkpoints and kept rows of logits are caches: they
+// are freed when their slots are needed, each in a separate commit. Functions that give up entries
+// must therefore be called before a transaction is begun.
 #pragma once
 
 #include <cstdint>
 
+#include "base/error.h"
 #include "engine/memory/memory_store.h"
-#include "shm/error.h"
 
 namespace kvd {
 
-inline constexpr std::size_t kCheckpointsMax = 16;  // of one sequence
+inline constexpr std::size_t kCheckpointsMax = 16;  // the most checkpoints of one sequence
 
-// The state half of an edited sequence.
+// The slots and checkpoints of a sequence's record after an edit.
 struct NewState {
   std::uint32_t state_slot = layout::kNoSlot;
   std::uint32_t logits_slot = layout::kNoSlot;
   layout::ListRoot checkpoints = kEmptyList;
 };
 
-// The state behind the first cell_count cells of the record, as far as it is at hand; checkpoints:
-// those of these cells, in the record's own list. Errors: kNeedsReplay.
+// The state after the first cell_count cells of the record, with the checkpoints up to that state,
+// which stay in the record's own list. Errors: kNeedsReplay (no state is kept after the first
+// cell_count cells).
 Result<NewState> StateAt(const MemoryStore& store, const layout::SequenceRecord& record,
                          std::uint32_t cell_count) KVD_REQUIRES(store.mutex);
-// The first `count` entries of a list of checkpoints, in their place.
+// Returns the root of a list of checkpoints cut to its first `count` entries, which stay in place.
 layout::ListRoot CutCheckpoints(const MemoryStore& store, const layout::ListRoot& root,
                                 std::size_t count) KVD_REQUIRES(store.mutex);
-// store.checkpoints = those of `source` up to cell_count, and one there if there is room for it; for a
-// sequence of that owner, which is within its share of them.
+// Sets store.checkpoints to the checkpoints of `source` up to cell_count, with one at cell_count if
+// there is room for it. The checkpoints are trimmed to the share of `owner`, the owner of the
+// sequence that gets them.
 void CollectCheckpoints(MemoryStore& store, const layout::SequenceRecord& source,
                         std::uint32_t cell_count, std::uint32_t state_slot, OwnerId owner)
     KVD_REQUIRES(store.mutex);
-// Erases of store.checkpoints what does not fit the owner's share of them, the least useful first.
+// Removes checkpoints from store.checkpoints, the least useful first, until the rest is within the
+// owner's share.
 void TrimCheckpoints(MemoryStore& store, OwnerId owner) KVD_REQUIRES(store.mutex);
-// How many more slots of checkpoints there may be, of that owner and of all.
+// How many more checkpoint slots the limits of the owner and of the memory allow.
 std::size_t CountCheckpointRoom(const MemoryStore& store, OwnerId owner) KVD_REQUIRES(store.mutex);
-// Whether that owner may refer to the row of logits, or to one more (kNoSlot).
+// Whether the owner's limit allows it to keep the row of logits in `slot`; kNoSlot: to keep one
+// more row.
 bool MayKeepLogits(const MemoryStore& store, std::uint32_t slot, OwnerId owner)
     KVD_REQUIRES(store.mutex);
 
-// Makes sure of `wanted` free state slots: gives up checkpoints, the least useful ones over all
-// sequences first. Errors: kNoSpace, with nothing given up.
+// Makes `wanted` state slots free by giving up checkpoints, the least useful checkpoints of all
+// sequences first. Errors: kNoSpace; no checkpoint is given up if that would not be enough.
 Status FindStates(MemoryStore& store, std::uint32_t wanted) KVD_REQUIRES(store.mutex);
-// State slots that checkpoints alone hold and nobody reads.
+// The number of state slots that only checkpoints refer to and that are not pinned.
 std::uint32_t CountSpareStates(const MemoryStore& store) KVD_REQUIRES(store.mutex);
-// Whether a row of logits for a sequence of that owner is free; if not, the next sequence in turn that
-// has one loses it: one of the owner's own, if that has its share of them.
+// Makes a row of logits free for a sequence of the owner, and returns whether one is free. If no
+// row is free, the next sequence in turn that has a row loses it. If the owner has reached its
+// share of rows, one of the owner's sequences loses its row.
 bool FindLogits(MemoryStore& store, OwnerId owner) KVD_REQUIRES(store.mutex);
 
 }  // namespace kvd

@@ -1,28 +1,28 @@
-// The end of a step: each part is committed or given up by itself.
+// This file implements the end of a step: each part is committed or abandoned separately.
 #include <algorithm>
 #include <string>
 
+#include "base/check.h"
+#include "base/crc32c.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/steps.h"
-#include "shm/check.h"
-#include "shm/crc32c.h"
 
 namespace kvd {
 
-// Extents whose cells the token at next_pos does not reach, nor any behind it: of those that the
-// group still holds, the first ones.
+// The number of leading extents that the token at next_pos does not reach; no later token reaches
+// them either.
 std::size_t Steps::CountOutOfReach(std::uint32_t group, const GroupPart& part,
                                    std::int64_t next_pos) const {
   const std::int64_t window = store_.geometry().window[group];
   if (window == 0) return 0;
   const ExtentView view = part.view();
   std::size_t count = 0;
-  // The last extent stays: its block may have a tail to fill.
+  // The last extent is kept, because its block may have a tail to fill.
   for (; count + 1 < view.entries.size(); ++count) {
-    const Piece piece = view.PieceAt(count);
+    const BlockRange range = view.RangeAt(count);
     const layout::CellRecord& last =
-        store_.meta.cells(group, piece.block)[piece.first + piece.count - 1];
-    if (next_pos - (std::int64_t{last.stored_pos} + piece.delta) < window) break;
+        store_.meta.cells(group, range.block)[range.first + range.count - 1];
+    if (next_pos - (std::int64_t{last.stored_pos} + range.delta) < window) break;
   }
   return count;
 }
@@ -33,15 +33,16 @@ Result<layout::ListRoot> Steps::AppendToList(Transaction& transaction,
   const layout::ListRoot old_root = old.extents[group];
   const auto entry_count = static_cast<std::uint32_t>(part.extents.size() - dropped);
   const std::span<const layout::Extent> entries = std::span(part.extents).subspan(dropped);
-  // New entries go behind the committed ones; a full list, or one that loses its first entries, is
-  // written anew.
+  // New entries are appended after the list's committed entries. A new list is written if the old
+  // list is full or loses its first entries.
   const bool moves =
       dropped > 0 || std::uint64_t{entry_count} * sizeof(layout::Extent) >
                          std::uint64_t{old_root.capacity_units} * layout::kListUnitBytes;
   if (moves) {
     KVD_TRY(layout::ListRoot root, transaction.AllocateList(entry_count));
     std::copy(entries.begin(), entries.end(), store_.meta.list(root.first_unit));
-    // Of an old entry that was damaged the sum stays wrong.
+    // The checksum of the old list is extended over the new entries and not computed again from all
+    // entries, so that the checksum stays wrong if a committed entry is damaged.
     root.crc = dropped > 0
                    ? Crc32c(0, std::as_bytes(entries))
                    : Crc32c(old_root.crc, std::as_bytes(entries.subspan(old_root.entry_count)));
@@ -65,7 +66,7 @@ Status Steps::AppendGroups(Transaction& transaction, const layout::SequenceRecor
     KVD_ASSERT(old.extents[group].entry_count <= cells.extents.size());
     std::size_t dropped = CountOutOfReach(group, cells, record->next_pos);
     Result<layout::ListRoot> root = AppendToList(transaction, old, group, cells, dropped);
-    if (!root && dropped > 0) {  // no room for the shorter list: the old one may have some
+    if (!root && dropped > 0) {  // no list units for the shorter list: the old list may have room
       dropped = 0;
       root = AppendToList(transaction, old, group, cells, dropped);
     }
@@ -97,7 +98,7 @@ Status Steps::CommitFound(const FoundSequence& found, const StepSequence& part, 
   transaction.Put(found.index, record, Change::kComputed);
   SequenceFacts& facts = store_.facts[found.index];
   const bool has_form = facts.has_form(part.key_form);
-  open->reservation.Uncount();  // the commit counts it
+  open->reservation.Uncount();  // the commit counts the same resources
   KVD_CHECK_OK(transaction.Commit());
   if (has_form) facts.SetForm(part.key_form);
   return {};
@@ -112,7 +113,7 @@ Status Steps::Commit(StepPlan& plan, std::size_t index) {
   if (found && store_.facts[found->index].content_number == open_parts_[index].content_number) {
     status = CommitFound(*found, part, &open_parts_[index]);
   } else {
-    status = Fail(Code::kConflict, HandleText(part.handle) + ": changed while it was computed");
+    status = Fail(Code::kConflict, HandleText(part.handle), ": changed while it was computed");
   }
   open_parts_[index].reservation.GiveBack();
   return status;

@@ -1,14 +1,15 @@
-// The beginning of a step. The pool's bytes are reserved from the system and the new cells' records
-// written without the lock: the cells belong to the step alone by then.
+// This file implements the beginning of a step. The bytes of the pool are reserved from the system,
+// and the records of new cells are written, without the lock, because only this step uses these
+// cells.
 #include <algorithm>
 #include <limits>
 #include <string>
 
+#include "base/check.h"
 #include "engine/memory/prefix_sync.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/state_slots.h"
 #include "engine/memory/steps.h"
-#include "shm/check.h"
 
 namespace kvd {
 namespace {
@@ -18,7 +19,8 @@ constexpr std::int64_t kStoredPosMax = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace
 
-// More tokens than a pool has cells: bounded before they are counted in 32 bits.
+// Limits the count before it is converted to 32 bits; a request may have more tokens than the pool
+// has cells.
 std::uint32_t Steps::CountNewCells(const AppendRequest& request) {
   return static_cast<std::uint32_t>(
       std::min<std::size_t>(request.tokens.size(), std::numeric_limits<std::int32_t>::max()));
@@ -28,19 +30,17 @@ Status Steps::CheckAppend(const AppendRequest& request, FoundSequence* found) co
   KVD_TRY(*found, store_.FindMutable(request.handle));
   const layout::SequenceRecord& record = *found->record;
   if (!store_.Mark(&store_.sequence_marks, found->index)) {
-    return Fail(Code::kInvalidArgument, HandleText(request.handle) + ": twice in one step");
+    return Fail(Code::kInvalidArgument, HandleText(request.handle), ": appears twice in one step");
   }
   if (request.tokens.empty()) {
-    return Fail(Code::kInvalidArgument, HandleText(request.handle) + ": no tokens");
+    return Fail(Code::kInvalidArgument, HandleText(request.handle), ": no tokens");
   }
   if (store_.geometry().cross_group != layout::kNoSlot && record.cross_cells == 0) {
-    return Fail(Code::kInvalidArgument,
-                HandleText(request.handle) + ": no text is encoded that it could attend to");
+    return Fail(Code::kInvalidArgument, HandleText(request.handle), ": no text is encoded for it");
   }
   if (request.pos.value != record.next_pos) {
-    return Fail(Code::kInvalidArgument, HandleText(request.handle) + ": position " +
-                                            std::to_string(request.pos.value) +
-                                            ", the next one is " + std::to_string(record.next_pos));
+    return Fail(Code::kInvalidArgument, HandleText(request.handle), ": position ",
+                request.pos.value, ", the next position is ", record.next_pos);
   }
   const ExtentView view = store_.ViewOf(record);
   const std::int64_t delta = view.entries.empty() ? 0 : view.entries.back().delta;
@@ -49,9 +49,8 @@ Status Steps::CheckAppend(const AppendRequest& request, FoundSequence* found) co
   const std::int64_t last = record.next_pos + new_cells - 1;
   if (last > kLastPos || last - delta > kStoredPosMax ||
       record.cell_count + new_cells > kStoredPosMax) {
-    return Fail(Code::kInvalidArgument,
-                HandleText(request.handle) + ": position " + std::to_string(last) + ", at most " +
-                    std::to_string(std::min(kLastPos, kStoredPosMax + delta)));
+    return Fail(Code::kInvalidArgument, HandleText(request.handle), ": position ", last,
+                ", at most ", std::min(kLastPos, kStoredPosMax + delta));
   }
   return {};
 }
@@ -61,7 +60,7 @@ Steps::NewCells Steps::PlanAppend(const layout::SequenceRecord& record, std::uin
   NewCells cells;
   const ExtentView view = store_.ViewOf(record, group);
   if (!view.entries.empty()) {
-    const Piece last = view.PieceAt(view.entries.size() - 1);
+    const BlockRange last = view.RangeAt(view.entries.size() - 1);
     const std::uint32_t end = std::uint32_t{last.first} + last.count;
     if (store_.allocators[group].fill(last.block, store_.tables.blocks[group]) == end) {
       cells.tail_count = std::min(new_cells, layout::kBlockCells - end);
@@ -101,7 +100,7 @@ Status Steps::ReserveGroup(const layout::SequenceRecord& record, std::uint32_t g
   const std::int32_t delta = all.entries.empty() ? 0 : all.entries.back().delta;
   if (cells.tail_count > 0) {
     --part->first_new_extent;
-    const Piece last = view.PieceAt(view.entries.size() - 1);
+    const BlockRange last = view.RangeAt(view.entries.size() - 1);
     const std::uint32_t end = std::uint32_t{last.first} + last.count + cells.tail_count;
     reservation->TakeTail(group, last.block, end);
   }
@@ -124,7 +123,8 @@ PendingUse Steps::UseOf(const layout::SequenceRecord& record, std::uint32_t new_
       use.blocks[group] = PlanAppend(record, group, new_cells).fresh_blocks;
     }
   }
-  // A state that nobody else refers to is replaced by the new one.
+  // A state slot that no other held sequence refers to is replaced by the new slot, so it does not
+  // count twice.
   const bool replaces = record.state_slot != layout::kNoSlot &&
                         store_.tables.states.CountHeld(record.state_slot) == 1;
   use.state_slots = store_.has_state() && !replaces ? 1 : 0;
@@ -138,7 +138,8 @@ Result<AppendPromise> Steps::Promise(SequenceHandle handle, std::size_t tokens) 
       std::min<std::size_t>(tokens, std::numeric_limits<std::int32_t>::max()));
   PendingUse use = UseOf(*found.record, cells);
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
-    // A window gives blocks back while the request goes on.
+    // A window group frees blocks while the request runs, so the request needs only the blocks of
+    // one window at a time.
     const std::uint64_t window = store_.geometry().window[group];
     if (window != 0) {
       use.blocks[group] = std::min(use.blocks[group], window / layout::kBlockCells + 1);
@@ -174,7 +175,8 @@ Status Steps::ReserveStates(StepPlan* plan) {
   if (!store_.has_state()) return {};
   const auto needed = static_cast<std::uint32_t>(plan->count);
   if (Status status = FindStates(store_, needed); !status) {
-    // All that can be found would do for the ones before the one at fault.
+    // The free slots and the slots that only checkpoints use suffice for the parts before
+    // plan->failed.
     plan->failed = std::min(store_.states.free_slots() + CountSpareStates(store_), needed - 1);
     return status;
   }
@@ -197,7 +199,7 @@ Need Steps::NeedOf(std::span<const AppendRequest> requests) const {
     for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
       if (store_.is_cross(group)) continue;
       const NewCells cells = PlanAppend(*found_[at].record, group, CountNewCells(requests[at]));
-      // Of two that would fill one tail the second one finds it taken.
+      // Of two parts that would fill the same tail, the second needs a fresh block.
       need.blocks[group] += cells.fresh_blocks + (cells.tail_count > 0 && requests.size() > 1);
     }
     const auto promise = store_.shares.promises.find(found_[at].index);
@@ -209,7 +211,7 @@ Need Steps::NeedOf(std::span<const AppendRequest> requests) const {
   return need;
 }
 
-// None of the step's own sequences, which may be retained ones, is evicted for it.
+// The step's own sequences may be retained; they are excluded from eviction while room is made.
 void Steps::MakeRoomFor(std::span<const AppendRequest> requests) {
   for (const FoundSequence& found : found_) store_.prefix.retained.Erase(found.index);
   MakeRoom(store_, NeedOf(requests));

@@ -1,15 +1,15 @@
-// What a verb puts together: new lists, free records that it takes, and changed records.
+// Collects the changes of a verb: new lists, free records that it takes, and changed records.
 #include "engine/memory/transaction.h"
 
 #include <algorithm>
 #include <cstring>
 #include <string>
 
+#include "base/check.h"
+#include "base/crc32c.h"
 #include "engine/memory/list_writer.h"
 #include "engine/memory/prefix_sync.h"
 #include "engine/memory/record_functions.h"
-#include "shm/check.h"
-#include "shm/crc32c.h"
 
 namespace kvd {
 
@@ -47,10 +47,10 @@ Result<layout::ListRoot> Transaction::AllocateList(std::uint32_t entry_count) {
   return root;
 }
 
-Result<layout::ListRoot> Transaction::WriteList(std::span<const Piece> pieces,
+Result<layout::ListRoot> Transaction::WriteList(std::span<const BlockRange> ranges,
                                                 std::uint32_t first_cell) {
   store_.mutex.AssertHeld();
-  KVD_TRY(const layout::ListRoot root, kvd::WriteList(store_, pieces, first_cell));
+  KVD_TRY(const layout::ListRoot root, kvd::WriteList(store_, ranges, first_cell));
   Adopt(root);
   return root;
 }
@@ -61,7 +61,7 @@ Result<layout::ListRoot> Transaction::CopyList(const layout::ListRoot& source,
   if (root.entry_count == 0) return root;
   const auto entries = store_.meta.entries(source).first(entry_count);
   std::copy(entries.begin(), entries.end(), store_.meta.list(root.first_unit));
-  // A copy of all entries has their sum: what was damaged in the source stays visible in the copy.
+  // A complete copy keeps the checksum, so that damage of the source stays detectable in the copy.
   root.crc = entry_count == source.entry_count ? source.crc : Crc32c(0, std::as_bytes(entries));
   return root;
 }
@@ -94,9 +94,8 @@ Status Transaction::CheckSequences(std::size_t count) const {
   store_.mutex.AssertHeld();
   const FreeSet& sequences = store_.tables.sequences;
   if (sequences.free_count() >= count) return {};
-  return Fail(Code::kNoSpace, "sequences: " + std::to_string(count) + " needed, " +
-                                  std::to_string(sequences.free_count()) + " free of " +
-                                  std::to_string(sequences.capacity()));
+  return Fail(Code::kNoSpace, "sequences: ", count, " needed, ", sequences.free_count(),
+              " free of ", sequences.capacity());
 }
 
 std::uint32_t Transaction::TakeSequence() {
@@ -163,8 +162,8 @@ void Transaction::PutEdit(std::uint32_t index, std::uint32_t place,
 
 void Transaction::Free(std::uint32_t index) {
   store_.mutex.AssertHeld();
-  // The first 8 bytes alone, so that one commit record can free every sequence there is, and what the
-  // lists were can still be read behind it.
+  // Only the first 8 bytes are written, so that one commit record can free every sequence, and the
+  // roots of the lists can still be read from the rest of the record.
   static_assert(offsetof(layout::SequenceRecord, generation) == 0 &&
                 offsetof(layout::SequenceRecord, flags) == 4);
   const std::uint32_t next = store_.meta.sequences()[index].generation + 1;
@@ -218,7 +217,8 @@ void Transaction::Answer(SequenceHandle sequence, std::uint32_t cells, std::size
   if (found == store_.tables.sessions_by_id.end()) return;
   const auto& window = store_.meta.sessions()[found->second].applied;
   const auto request = static_cast<std::uint64_t>(tag_.request);
-  // Its own place, if it is remembered as begun.
+  // `at` is the session's record of the transaction's request, if that request has a record. If the
+  // request has none, `at` is the record with the lowest request id, which is overwritten.
   const auto* at = std::ranges::find(window, request, &layout::AppliedRecord::request);
   if (at == std::end(window)) {
     at = std::ranges::min_element(window, {}, &layout::AppliedRecord::request);

@@ -1,13 +1,16 @@
-// Transaction: one change of a memory's committed state, all of it or nothing.
+// Transaction: one atomic change of a memory's committed state.
 //
-// A verb makes one under the store's mutex, writes new lists where nothing committed refers to them,
-// puts new records, and commits. Commit compares the old records with the new ones and brings
-// everything that is derived from them along: counts of blocks and slots, room of lists, free records,
-// owners, names, the prefix index and the order of eviction. A transaction that is not committed leaves
-// nothing behind.
+// A verb makes a transaction under the store's mutex, writes new lists to places that no committed
+// record refers to, puts new records, and commits. Commit compares the old records with the new
+// ones and updates everything derived from them: counts of blocks and slots, list units, free
+// records, owners, names, the prefix index and the eviction order. A transaction that is destroyed
+// without a commit frees its new lists and records and changes nothing.
 //
-// One at a time: MakeRoom and whatever else commits by itself comes before. Nothing is allocated, but
-// for scratch that has to grow.
+// Only one transaction is open at a time: MakeRoom and other functions that make commits must be
+// called before a transaction is opened. The scratch and the derived tables sometimes allocate
+// memory. A std::bad_alloc before Commit is an ordinary error. A std::bad_alloc inside Commit ends
+// the process, because the counts would be half updated; the next process derives the counts from
+// the committed records.
 #pragma once
 
 #include <cstdint>
@@ -15,68 +18,71 @@
 #include <span>
 #include <string_view>
 
+#include "base/error.h"
 #include "engine/memory/extents.h"
 #include "engine/memory/memory_store.h"
 #include "engine/memory/request_tag.h"
 #include "engine/memory/transaction_scratch.h"
-#include "shm/error.h"
 
 namespace kvd {
 
 class Transaction {
  public:
-  // The tag is remembered with the commit if Answer is called.
+  // The commit records the tag if Answer is called.
   explicit Transaction(MemoryStore& store, const RequestTag& tag = {}) KVD_REQUIRES(store.mutex);
-  // Undoes what was not committed.
+  // Undoes all changes of the transaction if it was not committed.
   ~Transaction();
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
-  // Whether a client asked for this change.
+  // Whether the change is made for a client's request.
   bool is_somebodys() const { return tag_.is_somebodys(); }
   const RequestTag& tag() const { return tag_; }
 
   // ---- new lists. Errors: kNoSpace.
-  Result<layout::ListRoot> AllocateList(std::uint32_t entry_count);  // with no sum yet
-  Result<layout::ListRoot> WriteList(std::span<const Piece> pieces, std::uint32_t first_cell);
+  Result<layout::ListRoot> AllocateList(std::uint32_t entry_count);  // without a checksum
+  Result<layout::ListRoot> WriteList(std::span<const BlockRange> ranges, std::uint32_t first_cell);
   Result<layout::ListRoot> CopyList(const layout::ListRoot& source, std::uint32_t entry_count);
   Result<layout::ListRoot> WriteCheckpoints(std::span<const layout::Checkpoint> checkpoints);
-  // A list that was written before.
+  // Takes ownership of a list that was written before the transaction.
   void Adopt(const layout::ListRoot& root);
-  // One of these that is in no record that was put.
+  // Frees a list that the transaction has written or adopted. REQUIRES: no record that was put
+  // refers to it.
   void GiveBack(const layout::ListRoot& root);
 
-  // ---- free records. Errors of TakeSequences: kNoSpace with the numbers, where fewer are free.
+  // ---- free records. Errors of CheckSequences: kNoSpace with the numbers, if fewer are free.
   Status CheckSequences(std::size_t count) const;
   std::uint32_t TakeSequence();                 // REQUIRES: one is free
   std::optional<std::uint32_t> TakeSnapshot();  // nullopt: none is free
   std::optional<std::uint32_t> TakeSession();
 
-  // ---- changes. The edit number of a changed sequence rises by itself.
+  // ---- changes. Each Put of a sequence, except kMoved, increases its edit number.
   void Put(std::uint32_t index, const layout::SequenceRecord& record, Change change);
-  // A record that was taken. `alike`: a sequence whose first tokens it begins with, kNoSlot: none.
-  // is_copy: of the one put just before, but for generation.
+  // Puts a record that TakeSequence has returned. `alike`: another sequence that begins with the
+  // same tokens; kNoSlot: none. is_copy: the record equals the record put just before, except for
+  // the generation.
   void PutNew(std::uint32_t index, const layout::SequenceRecord& record, std::uint32_t alike,
               bool is_copy = false);
-  // One of the last edits of a sequence, at its place in the history; see NoteEdit.
+  // Puts an edit record at `place` in the ring of the sequence's last edits; see NoteEdit.
   void PutEdit(std::uint32_t index, std::uint32_t place, const layout::EditRecord& edit);
   void Free(std::uint32_t index);
-  // A record whose cells and slots were never counted, since they do not hold together.
+  // Frees a record whose cells and slots were never counted, because they are inconsistent.
   void FreeUncounted(std::uint32_t index);
   void PutSnapshot(std::uint32_t index, const layout::SnapshotRecord& record);  // all zero: free
   void PutSession(std::uint32_t index, const layout::SessionRecord& record);    // all zero: free
-  void PutSessionNote(std::uint32_t index,
-                      const layout::SessionRecord& record);  // not its window
-  // The record's tokens are not those that its last request computed any more, if a client asked for
-  // this edit.
+  // Puts the session's record except for its window of applied requests.
+  void PutSessionNote(std::uint32_t index, const layout::SessionRecord& record);
+  // Called after an edit of the record's cells. If a client requested the edit, or if the edit
+  // removed the first token that the record's last request computed, the record's tokens no longer
+  // count as computed by that request.
   void EndRequest(layout::SequenceRecord* record) const;
-  // What the request is answered, if it is sent again.
+  // Sets the answer that a retry of the request gets.
   void Answer(SequenceHandle sequence, std::uint32_t cells, std::size_t created = 0,
               layout::AppliedState state = layout::kAppliedEnded);
 
-  // Makes all of it true. Errors: kNoSpace (more than a commit record holds; more than an owner may
-  // hold); nothing has changed then.
-  Status Commit();
+  // Commits all changes. Errors: kNoSpace (more than a commit record holds, or more than an owner
+  // may hold); nothing has changed then.
+  Status Commit() noexcept;
 
  private:
   using Record = TransactionScratch::Record;
@@ -85,7 +91,7 @@ class Transaction {
       KVD_REQUIRES(store_.mutex);
   void SetSame(Record* record) const KVD_REQUIRES(store_.mutex);
   void Compare(Record* record, const layout::SequenceRecord& old) KVD_REQUIRES(store_.mutex);
-  // The records that were and those that are to be.
+  // The two sides of a change: the records before the change and the records after the change.
   enum class Side : std::uint8_t { kOld, kNew };
   static bool IsCounted(const Record& record, Side side);
   const layout::SequenceRecord& RecordOf(const Record& record, Side side) const
@@ -96,7 +102,7 @@ class Transaction {
   void AddReferences(const Record& record, Side side, std::uint32_t times)
       KVD_REQUIRES(store_.mutex);
   void DropReferences(const Record& record, Side side) KVD_REQUIRES(store_.mutex);
-  // The tables count one side in place of the other one.
+  // Makes the tables count the records of side `added` instead of those of side `dropped`.
   void Recount(Side added, Side dropped) KVD_REQUIRES(store_.mutex);
   void CollectGrowers() KVD_REQUIRES(store_.mutex);
   // Errors: kNoSpace (an owner's limits).
@@ -104,7 +110,7 @@ class Transaction {
   void Derive(const Record& record) KVD_REQUIRES(store_.mutex);
   void DeriveSnapshots() KVD_REQUIRES(store_.mutex);
   void DeriveSessions() KVD_REQUIRES(store_.mutex);
-  // Lists of the old record that are not the new one's.
+  // Collects the lists of the old record that the new record does not have.
   void CollectReplaced(const Record& record) KVD_REQUIRES(store_.mutex);
   const layout::SequenceRecord& OldOf(const Record& record) const KVD_REQUIRES(store_.mutex);
 
@@ -114,7 +120,7 @@ class Transaction {
   bool is_committed_ = false;
 };
 
-// A verb that finds nothing to change: its request is remembered all the same.
+// Commits only the request of a verb that changes no record.
 Status CommitNothing(MemoryStore& store, const RequestTag& tag, SequenceHandle sequence)
     KVD_REQUIRES(store.mutex);
 

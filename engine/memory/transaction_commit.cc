@@ -1,24 +1,26 @@
-// The order of Commit: what was put is counted and what was replaced uncounted, so that everything
-// that could refuse has been asked; then the commit record makes it true; then the rest follows,
-// which cannot fail.
+// The order of Commit: first, the references of new records are counted, those of replaced records
+// are removed from the counts, and the limits of owners are checked, so that every check precedes
+// the commit. Then the commit record makes the change durable. The remaining updates of derived
+// tables follow and cannot fail.
 //
-// Counting compares lists entry by entry. Entries behind a list's committed ones are not committed,
-// so a list that grows or is cut in its place still shows what it was.
+// Counting compares lists entry by entry. Only the number of entries in a list's root says which
+// entries are committed, so the old content of a list that grows or is cut in place can still be
+// read.
 #include <cstring>
 
 #include <algorithm>
 #include <string>
 
+#include "base/check.h"
 #include "engine/memory/list_writer.h"
 #include "engine/memory/prefix_sync.h"
 #include "engine/memory/transaction.h"
-#include "shm/check.h"
 
 namespace kvd {
 namespace {
 
-// How many entries at the front of both refer to the same cells. All but the last one of each:
-// where that one ends, its list does not say.
+// The number of leading entries of both lists that refer to the same cells. The last entry of
+// either list is not counted, because a list does not store where its last entry ends.
 std::size_t CountSameInFront(std::span<const layout::Extent> a, std::span<const layout::Extent> b) {
   const std::size_t end = std::min(a.size(), b.size());
   std::size_t at = 0;
@@ -29,7 +31,7 @@ std::size_t CountSameInFront(std::span<const layout::Extent> a, std::span<const 
   return at;
 }
 
-// The same at the back, at most `most` entries.
+// The number of trailing entries of both lists that refer to the same cells, at most `most`.
 std::size_t CountSameBehind(const ExtentView& a, const ExtentView& b, std::size_t most) {
   std::uint32_t end_a = a.cell_count;
   std::uint32_t end_b = b.cell_count;
@@ -62,14 +64,15 @@ const layout::SequenceRecord& Transaction::OldOf(const Record& record) const {
   return store_.meta.sequences()[record.index];
 }
 
-// All entries of both are the same.
+// Records that the old and the new list of each group refer to the same cells.
 void Transaction::SetSame(Record* record) const {
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     record->differences[group].same_behind = OldOf(*record).extents[group].entry_count;
   }
 }
 
-// Most changes leave both ends of a list as they were.
+// Sets the differences between the lists of both records. Most changes leave the beginning and the
+// end of a list unchanged.
 void Transaction::Compare(Record* record, const layout::SequenceRecord& old) {
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     const ExtentView was = store_.ViewOf(old, group);
@@ -79,11 +82,12 @@ void Transaction::Compare(Record* record, const layout::SequenceRecord& old) {
     std::size_t first = 0;
     if (!was.entries.empty() && !is.entries.empty()) {
       if (was.entries.data() == is.entries.data()) {
-        // In its place: all entries but the last one that both have are the same.
+        // The list has been changed in place: all entries that the old and the new list have in
+        // common, except the last one, are the same.
         first = std::min(was.entries.size(), is.entries.size()) - 1;
       } else {
         if (is.first_cell() > was.first_cell() && is.first_cell() < was.cell_count) {
-          // A window's list that has lost its first entries.
+          // The list of a window group has lost its first entries.
           const std::size_t at = FindExtent(was, is.first_cell());
           if (was.entries[at].start == is.first_cell()) lost = at;
         }
@@ -105,17 +109,18 @@ const layout::SequenceRecord& Transaction::RecordOf(const Record& record, Side s
   return side == Side::kNew ? *record.put : OldOf(record);
 }
 
-// Calls count(group, piece) for the entries that the other side's record does not have.
+// Calls count(group, range) for the entries of the record on `side` that the record on the other
+// side does not have.
 template <class Count>
 void Transaction::VisitDifferences(const Record& record, Side side, const Count& count) const {
   for (std::uint32_t group = 0; group < store_.group_count(); ++group) {
     const Record::Difference& difference = record.differences[group];
     const ExtentView view = store_.ViewOf(RecordOf(record, side), group);
     const std::size_t lost = side == Side::kOld ? difference.lost : 0;
-    for (std::size_t at = 0; at < lost; ++at) count(group, view.PieceAt(at));
+    for (std::size_t at = 0; at < lost; ++at) count(group, view.RangeAt(at));
     for (std::size_t at = lost + difference.first;
          at + difference.same_behind < view.entries.size(); ++at) {
-      count(group, view.PieceAt(at));
+      count(group, view.RangeAt(at));
     }
   }
 }
@@ -128,9 +133,9 @@ void Transaction::AddReferences(const Record& record, Side side, std::uint32_t t
     store_.tables.AddReferences(store_.meta, counted, holder, times);
     return;
   }
-  VisitDifferences(record, side, [&](std::uint32_t group, Piece piece) {
+  VisitDifferences(record, side, [&](std::uint32_t group, BlockRange range) {
     store_.mutex.AssertHeld();
-    store_.tables.blocks[group].Add(piece, holder);
+    store_.tables.blocks[group].Add(range, holder);
   });
   if (!HasSameSlots(OldOf(record), *record.put)) {
     store_.tables.AddSlots(store_.meta, counted, holder);
@@ -145,16 +150,17 @@ void Transaction::DropReferences(const Record& record, Side side) {
     store_.tables.DropReferences(store_.meta, counted, holder, &store_.freed);
     return;
   }
-  VisitDifferences(record, side, [&](std::uint32_t group, Piece piece) {
+  VisitDifferences(record, side, [&](std::uint32_t group, BlockRange range) {
     store_.mutex.AssertHeld();
-    store_.tables.blocks[group].Drop(piece, holder, &store_.freed.blocks[group]);
+    store_.tables.blocks[group].Drop(range, holder, &store_.freed.blocks[group]);
   });
   if (!HasSameSlots(OldOf(record), *record.put)) {
     store_.tables.DropSlots(store_.meta, counted, holder, &store_.freed);
   }
 }
 
-// All are added first: a block that stays is never without a reference.
+// All references of the side `added` are added before those of the side `dropped` are dropped, so
+// that a block that stays in use always has a reference.
 void Transaction::Recount(Side added, Side dropped) {
   const std::vector<Record>& records = scratch_.records;
   for (std::size_t at = 0; at < records.size();) {
@@ -192,7 +198,7 @@ Status Transaction::CheckShares() const {
   return {};
 }
 
-Status Transaction::Commit() {
+Status Transaction::Commit() noexcept {
   store_.mutex.AssertHeld();
   KVD_ASSERT(!is_committed_);
   KVD_CHECK_OK(store_.log.CheckFits());
@@ -212,7 +218,8 @@ Status Transaction::Commit() {
   Recount(Side::kNew, Side::kOld);
   if (Status allowed = CheckShares(); !allowed) {
     Recount(Side::kOld, Side::kNew);
-    // What a side lost its last reference to is what it was: another side's, or reserved.
+    // Each block or slot in `freed` has its references back after the second Recount, or is still
+    // reserved by its new user. The second Recount therefore frees no block or slot.
     store_.freed = {};
     return allowed;
   }
@@ -220,7 +227,7 @@ Status Transaction::Commit() {
   scratch_.replaced.clear();
   for (const Record& record : scratch_.records) CollectReplaced(record);
   const Status committed = store_.log.Commit();
-  KVD_ASSERT(committed.has_value());  // it fits
+  KVD_ASSERT(committed.has_value());  // CheckFits has succeeded
   is_committed_ = true;
   DeriveSessions();
   DeriveSnapshots();
@@ -259,7 +266,7 @@ void Transaction::Derive(const Record& record) {
   if (record.is_freed) store_.tables.sequences.Give(record.index);
 }
 
-// A snapshot's sequence is found by those that the snapshot is for.
+// Indexes the sequence of a snapshot for the users that the snapshot is published to.
 void Transaction::DeriveSnapshots() {
   for (const TransactionScratch::Snapshot& snapshot : scratch_.snapshots) {
     const std::string before = NameOf(snapshot.old_record);

@@ -1,5 +1,5 @@
-// What a Transaction writes down while it is put together. Kept by the store, so that verbs do not
-// allocate.
+// TransactionScratch: the data of a Transaction before its commit. The store keeps the scratch, so
+// that verbs do not allocate memory.
 #pragma once
 
 #include <array>
@@ -14,11 +14,11 @@ namespace kvd {
 
 // How the committed content of a sequence changes with its record.
 enum class Change : std::uint8_t {
-  kMoved,     // the same cells lie elsewhere; not even the edit number rises
+  kMoved,     // the same cells at other places; the edit number does not rise
   kShifted,   // the same cells at other positions
-  kFacts,     // owner, flags, checkpoints, logits: its cells stay as they are
-  kEdited,    // other cells
-  kComputed,  // more cells or a state, by a step: logits kept for it are its own
+  kFacts,     // owner, flags, checkpoints, logits; the cells do not change
+  kEdited,    // different cells
+  kComputed,  // more cells or a state, by a step; its logits may be kept
 };
 
 struct TransactionScratch {
@@ -28,18 +28,19 @@ struct TransactionScratch {
     std::uint32_t index = 0;
     Change change = Change::kFacts;
     bool was_live = false;
-    bool was_counted = false;     // its cells and slots
-    bool is_copy = false;         // of the record put before it, but for its handle
-    std::uint32_t alike = kNone;  // begins with the same tokens as this sequence
+    bool was_counted = false;     // the record's cells and slots were counted
+    bool is_copy = false;         // equals the record put before it, except for its handle
+    std::uint32_t alike = kNone;  // a sequence that begins with the same tokens
     bool is_freed = false;
-    layout::SequenceRecord* put = nullptr;  // in the commit record
+    layout::SequenceRecord* put = nullptr;  // the new record, in the commit record
     Holder old_holder;
     Holder new_holder;
-    // Old and new record are compared; else the one is uncounted and the other counted as a whole.
+    // True: only the differences between old and new record are counted. False: all references of
+    // the old record are removed from the counts and all references of the new record are added.
     bool is_compared = false;
-    // Which entries of a list are another's, by group. The old list has lost its first `lost` entries;
-    // of what is left of it, and of the new list, the first `first` and the last `same_behind` entries
-    // refer to the same cells.
+    // Which entries of a list differ, by group. The old list has lost its first `lost` entries. The
+    // first `first` and the last `same_behind` entries of the rest of the old list and of the new
+    // list refer to the same cells.
     struct Difference {
       std::uint32_t lost = 0;
       std::uint32_t first = 0;
@@ -47,10 +48,10 @@ struct TransactionScratch {
     };
     std::array<Difference, layout::kGroupsMax> differences = {};
   };
-  // An owner that holds more after the transaction, perhaps.
+  // An owner that may hold more after the transaction.
   struct Grower {
     OwnerId owner{};
-    OwnerUse before;  // CountedUse()
+    OwnerUse before;  // the owner's CountedUse() before the transaction
   };
   struct Snapshot {
     std::uint32_t index = 0;
@@ -69,18 +70,18 @@ struct TransactionScratch {
   std::vector<Grower> growers;
   std::vector<Snapshot> snapshots;
   std::vector<Session> sessions;
-  std::vector<layout::ListRoot> lists;     // allocated
-  std::vector<layout::ListRoot> replaced;  // of old records, and not of the new ones
-  std::vector<std::uint32_t> taken;        // free sequence records
+  std::vector<layout::ListRoot> lists;     // allocated by the transaction
+  std::vector<layout::ListRoot> replaced;  // lists of old records that the new records do not have
+  std::vector<std::uint32_t> taken;        // sequence records taken from the free ones
   std::vector<std::uint32_t> taken_snapshots;
   std::vector<std::uint32_t> taken_sessions;
-  // Lists of an edit, by group.
+  // The new lists of an edit, by group.
   struct GroupEdit {
-    std::vector<Piece> pieces;
+    std::vector<BlockRange> ranges;
     std::uint32_t first_cell = 0;
   };
   std::array<GroupEdit, layout::kGroupsMax> edits;
-  std::vector<Piece> moved_pieces;
+  std::vector<BlockRange> moved_pieces;
   std::vector<TokenId> tokens;
   std::vector<std::uint32_t> points;
 };

@@ -1,5 +1,5 @@
-// The record of one sequence: where its lists lie, and what is in them (extents, cells, positions,
-// checkpoints). Everything read is checked before it is used as an index or a count.
+// Validates the record of one sequence: the places of its lists and their content (extents, cells,
+// positions, checkpoints). Every value is checked before it is used as an index or a count.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -7,10 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "base/crc32c.h"
+#include "base/text.h"
 #include "engine/memory/extents.h"
 #include "engine/memory/meta_check.h"
 #include "engine/memory/rebuild.h"
-#include "shm/crc32c.h"
 
 namespace kvd {
 namespace {
@@ -27,18 +28,18 @@ constexpr std::uint32_t kFlagsKnown = layout::kSequenceLive | layout::kSequenceR
 constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
 constexpr std::uint32_t kCellsMax = std::numeric_limits<std::int32_t>::max();  // of one sequence
 
-// Where the list lies.
+// Checks that the list lies within the arena.
 Status ValidateListPlace(ConstMetaView meta, const std::string& name,
                          const layout::ListRoot& root) {
   if (root.capacity_units == 0) {
-    if (!(root == kEmptyList)) return Corrupt(name, "an empty list with entries or a place");
+    if (!(root == kEmptyList))
+      return Corrupt(name, "an empty list (0 units), but first_unit, entry_count or crc is set");
     return {};
   }
   const std::uint32_t unit_count = meta.geometry().list_unit_count;
   if (root.first_unit >= unit_count || root.capacity_units > unit_count - root.first_unit) {
-    return Corrupt(name + " first_unit", std::to_string(root.first_unit) + " + " +
-                                             std::to_string(root.capacity_units) + " of " +
-                                             std::to_string(unit_count) + " units");
+    return Corrupt(name + " first_unit", Concat(root.first_unit, " + ", root.capacity_units, " of ",
+                                                unit_count, " units"));
   }
   return {};
 }
@@ -57,7 +58,7 @@ Status ValidateListRoot(ConstMetaView meta, const std::string& name, const layou
   return {};
 }
 
-// first_cell: where the list must start, at most view.cell_count.
+// first_cell: the ordinal at which the list must start; at most view.cell_count.
 Status ValidateExtents(ConstMetaView meta, const std::string& name, std::uint32_t group,
                        std::uint32_t first_cell, ExtentView view) {
   if (view.entries.empty()) {
@@ -70,7 +71,7 @@ Status ValidateExtents(ConstMetaView meta, const std::string& name, std::uint32_
   for (std::size_t index = 0; index < view.entries.size(); ++index) {
     const layout::Extent& extent = view.entries[index];
     const auto field = [&](const char* which) {
-      return name + " extent " + std::to_string(index) + " " + which;
+      return Concat(name, " extent ", index, " ", which);
     };
     if (extent.block >= meta.geometry().block_count[group]) {
       return Corrupt(field("block"), extent.block);
@@ -79,22 +80,21 @@ Status ValidateExtents(ConstMetaView meta, const std::string& name, std::uint32_
     if (extent.first >= kBlockCells) return Corrupt(field("first"), extent.first);
     const std::uint32_t end = view.EndOf(index);
     if (end <= extent.start || end - extent.start > kBlockCells - extent.first) {
-      return Corrupt(field("end"), std::to_string(end) + " with start " +
-                                       std::to_string(extent.start) + " and first " +
-                                       std::to_string(extent.first));
+      return Corrupt(field("end"),
+                     Concat(end, " with start ", extent.start, " and first ", extent.first));
     }
-    // Normal form: an edit uncounts pieces that it has joined, so they must have been counted as
-    // one.
+    // Normal form: adjacent extents are joined, because an edit removes joined ranges from the
+    // counts as one range.
     if (index > 0 && view.entries[index - 1].block == extent.block &&
         view.entries[index - 1].delta == extent.delta &&
         view.entries[index - 1].first + view.CountOf(index - 1) == extent.first) {
-      return Corrupt(field("first"), "goes on where the extent before it ends");
+      return Corrupt(field("first"), "continues the extent before it");
     }
   }
   return {};
 }
 
-// The record of one cell. REQUIRES: the extents are valid.
+// Checks the record of one cell. REQUIRES: the extents are valid.
 Status ValidateCell(const layout::CellRecord& cell_record, const std::string& sequence_name,
                     std::uint32_t ordinal, const CellLimits& limits, std::uint32_t group,
                     std::uint32_t block, std::uint32_t cell) {
@@ -105,7 +105,7 @@ Status ValidateCell(const layout::CellRecord& cell_record, const std::string& se
                         std::cmp_less(cell_record.token, limits.vocab_size);
   if (is_right) [[likely]]
     return {};
-  const std::string name = sequence_name + " cell " + std::to_string(ordinal);
+  const std::string name = Concat(sequence_name, " cell ", ordinal);
   if (cell_record.check != CellCheck(cell_record.token, cell_record.stored_pos, group, block, cell,
                                      cell_record.key_form)) {
     return Corrupt(name + " check", "does not match");
@@ -119,24 +119,24 @@ Status ValidateCell(const layout::CellRecord& cell_record, const std::string& se
   return Corrupt(name + " token", std::to_string(cell_record.token));
 }
 
-// visit(ordinal, piece, record of the cell): stops at its first error.
+// Calls visit(ordinal, range, record of the cell) for each cell and stops at the first error.
 template <class Visit>
 Status ForEachCell(ConstMetaView meta, const std::string& name, std::uint32_t group,
                    ExtentView view, const CellLimits& limits, Visit visit) {
   std::uint32_t ordinal = view.first_cell();
   for (std::size_t index = 0; index < view.entries.size(); ++index) {
-    const Piece piece = view.PieceAt(index);
-    for (std::uint32_t cell = piece.first; cell < piece.first + std::uint32_t{piece.count};
+    const BlockRange range = view.RangeAt(index);
+    for (std::uint32_t cell = range.first; cell < range.first + std::uint32_t{range.count};
          ++cell, ++ordinal) {
-      const layout::CellRecord& record = meta.cells(group, piece.block)[cell];
-      KVD_CHECK_OK(ValidateCell(record, name, ordinal, limits, group, piece.block, cell));
-      KVD_CHECK_OK(visit(ordinal, piece, record));
+      const layout::CellRecord& record = meta.cells(group, range.block)[cell];
+      KVD_CHECK_OK(ValidateCell(record, name, ordinal, limits, group, range.block, cell));
+      KVD_CHECK_OK(visit(ordinal, range, record));
     }
   }
   return {};
 }
 
-// Cells of group 0, positions, and the fields of the record that follow from them.
+// Checks the cells and positions of group 0, and the fields of the record that depend on them.
 Status ValidateCells(ConstMetaView meta, const std::string& name,
                      const layout::SequenceRecord& record, ExtentView view,
                      const CellLimits& limits) {
@@ -146,21 +146,22 @@ Status ValidateCells(ConstMetaView meta, const std::string& name,
   }
   KVD_CHECK_OK(ForEachCell(
       meta, name, 0, view, limits,
-      [&](std::uint32_t ordinal, const Piece& piece, const layout::CellRecord& cell) -> Status {
-        const auto field = [&] { return name + " cell " + std::to_string(ordinal) + " position"; };
-        const std::int64_t position = std::int64_t{cell.stored_pos} + piece.delta;
+      [&](std::uint32_t ordinal, const BlockRange& range,
+          const layout::CellRecord& cell) -> Status {
+        const auto field = [&] { return Concat(name, " cell ", ordinal, " position"); };
+        const std::int64_t position = std::int64_t{cell.stored_pos} + range.delta;
         if (position < 0 || position > kLastPos || position < last) {
-          return Corrupt(field(), std::to_string(position) + " after " + std::to_string(last));
+          return Corrupt(field(), Concat(position, " after ", last));
         }
         if (ordinal < record.pristine_cells && position != ordinal) {
-          return Corrupt(field(), std::to_string(position) + " but pristine");
+          return Corrupt(
+              field(), Concat(position, ", but pristine cells are at the positions 0, 1, 2, ..."));
         }
         last = position;
         return {};
       }));
   if (record.next_pos != last + 1) {
-    return Corrupt(name + " next_pos",
-                   std::to_string(record.next_pos) + " after " + std::to_string(last));
+    return Corrupt(name + " next_pos", Concat(record.next_pos, " after ", last));
   }
   if (((record.flags & layout::kSequenceEdited) != 0) !=
       (record.pristine_cells < record.cell_count)) {
@@ -169,8 +170,8 @@ Status ValidateCells(ConstMetaView meta, const std::string& name,
   return {};
 }
 
-// Group 0 knows all cells: another group holds the last ones of the same, and what it has dropped
-// no token to come may reach. REQUIRES: group 0 is valid.
+// Group 0 holds all cells. A window group must hold the last cells of the sequence, and no later
+// token may reach a cell that the group has dropped. REQUIRES: group 0 is valid.
 Status ValidateGroup(ConstMetaView meta, const std::string& name, std::uint32_t group,
                      const layout::SequenceRecord& record, ExtentView view,
                      const CellLimits& limits) {
@@ -178,31 +179,32 @@ Status ValidateGroup(ConstMetaView meta, const std::string& name, std::uint32_t 
   const std::uint32_t first = record.first_cell[group];
   const std::int64_t window = meta.geometry().window[group];
   if (first > 0 && record.next_pos - all.PositionAt(first - 1) < window) {
-    return Corrupt(name + " first_cell", std::to_string(first) + " is too late for the window");
+    return Corrupt(name + " first_cell", Concat(first, " drops cells within the window"));
   }
-  return ForEachCell(
-      meta, name, group, view, limits,
-      [&](std::uint32_t ordinal, const Piece& piece, const layout::CellRecord& cell) -> Status {
-        if (cell.token != all.RecordAt(ordinal).token ||
-            std::int64_t{cell.stored_pos} + piece.delta != all.PositionAt(ordinal)) {
-          return Corrupt(name + " cell " + std::to_string(ordinal), "is another one in group 0");
-        }
-        return {};
-      });
+  return ForEachCell(meta, name, group, view, limits,
+                     [&](std::uint32_t ordinal, const BlockRange& range,
+                         const layout::CellRecord& cell) -> Status {
+                       if (cell.token != all.RecordAt(ordinal).token ||
+                           std::int64_t{cell.stored_pos} + range.delta != all.PositionAt(ordinal)) {
+                         return Corrupt(Concat(name, " cell ", ordinal),
+                                        "differs from the cell of group 0");
+                       }
+                       return {};
+                     });
 }
 
-// The encoded text: positions are 0, 1, ….
+// Checks the cells of the encoded text, whose positions are 0, 1, ….
 Status ValidateCross(ConstMetaView meta, const std::string& name, std::uint32_t group,
                      ExtentView view, const CellLimits& limits) {
-  return ForEachCell(
-      meta, name, group, view, limits,
-      [&](std::uint32_t ordinal, const Piece& piece, const layout::CellRecord& cell) -> Status {
-        if (std::int64_t{cell.stored_pos} + piece.delta != ordinal) {
-          return Corrupt(name + " cell " + std::to_string(ordinal) + " position",
-                         std::to_string(cell.stored_pos));
-        }
-        return {};
-      });
+  return ForEachCell(meta, name, group, view, limits,
+                     [&](std::uint32_t ordinal, const BlockRange& range,
+                         const layout::CellRecord& cell) -> Status {
+                       if (std::int64_t{cell.stored_pos} + range.delta != ordinal) {
+                         return Corrupt(Concat(name, " cell ", ordinal, " position"),
+                                        std::to_string(cell.stored_pos));
+                       }
+                       return {};
+                     });
 }
 
 Status ValidateGroups(ConstMetaView meta, const std::string& name,
@@ -212,11 +214,11 @@ Status ValidateGroups(ConstMetaView meta, const std::string& name,
     return Corrupt(name + " cross_cells", record.cross_cells);
   }
   for (std::uint32_t group = 0; group < layout::kGroupsMax; ++group) {
-    const std::string extents = name + " extents[" + std::to_string(group) + "]";
+    const std::string extents = Concat(name, " extents[", group, "]");
     const layout::ListRoot& root = record.extents[group];
     if (group >= geometry.group_count) {
       if (!(root == kEmptyList) || record.first_cell[group] != 0) {
-        return Corrupt(extents, "of a group that is not there");
+        return Corrupt(extents, "not empty, but there is no such group");
       }
       continue;
     }
@@ -224,9 +226,9 @@ Status ValidateGroups(ConstMetaView meta, const std::string& name,
     const ExtentView view{meta.entries(root), CellCountOf(record, geometry, group)};
     const std::uint32_t first = record.first_cell[group];
     if (first > (geometry.window[group] == 0 ? 0 : view.cell_count)) {
-      return Corrupt(name + " first_cell[" + std::to_string(group) + "]", first);
+      return Corrupt(Concat(name, " first_cell[", group, "]"), first);
     }
-    const std::string group_name = group == 0 ? name : name + " group " + std::to_string(group);
+    const std::string group_name = group == 0 ? name : Concat(name, " group ", group);
     KVD_CHECK_OK(ValidateExtents(meta, group_name, group, first, view));
     if (group == 0) {
       KVD_CHECK_OK(ValidateCells(meta, name, record, view, limits));
@@ -253,14 +255,13 @@ Status ValidateState(ConstMetaView meta, const std::string& name,
   }
   KVD_CHECK_OK(ValidateListRoot(meta, name + " checkpoints", record.checkpoints));
   if (record.checkpoints.entry_count != 0 && !has_state) {
-    return Corrupt(name + " checkpoints", "of a sequence without state");
+    return Corrupt(name + " checkpoints", "not empty, but the sequence has no state");
   }
   std::uint32_t last = 0;
   for (const layout::Checkpoint& checkpoint : meta.checkpoints(record.checkpoints)) {
-    const std::string field = name + " checkpoint at " + std::to_string(checkpoint.cell_count);
+    const std::string field = Concat(name, " checkpoint at ", checkpoint.cell_count);
     if (checkpoint.cell_count <= last || checkpoint.cell_count > record.cell_count) {
-      return Corrupt(field, "after " + std::to_string(last) + " of " +
-                                std::to_string(record.cell_count) + " cells");
+      return Corrupt(field, Concat("after ", last, " of ", record.cell_count, " cells"));
     }
     if (checkpoint.state_slot >= state_count) {
       return Corrupt(field + " state_slot", checkpoint.state_slot);
@@ -275,21 +276,21 @@ Status ValidateState(ConstMetaView meta, const std::string& name,
                                            [](std::byte byte) { return byte == std::byte{0}; });
   const bool is_kept = (sampler.flags & layout::kSamplerKept) != 0;
   if ((sampler.flags & ~kSamplerFlags) != 0 || sampler.reserved != 0 || (!is_kept && !is_zero)) {
-    return Corrupt(name + " sampler", "flags " + std::to_string(sampler.flags));
+    return Corrupt(name + " sampler", Concat("flags ", sampler.flags));
   }
   const bool is_computed = record.request != 0;
   if (is_computed != (record.request_session != 0) ||
       (!is_computed && record.request_first_cell != 0) ||
       (record.request_first_cell != kNoSlot && record.request_first_cell > record.cell_count)) {
     return Corrupt(name + " request_first_cell",
-                   std::to_string(record.request_first_cell) + " of request " +
-                       std::to_string(record.request) + " of session " +
-                       std::to_string(record.request_session));
+                   Concat(record.request_first_cell, " of request ", record.request, " of session ",
+                          record.request_session));
   }
   return {};
 }
 
-// The parent may be gone, and another sequence may have its record.
+// Checks the parent and the kept edits. The parent may have been dropped, and its record may belong
+// to another sequence.
 Status ValidateHistory(ConstMetaView meta, const std::string& name,
                        const layout::SequenceRecord& record, std::uint32_t index) {
   const auto parent = static_cast<SequenceHandle>(record.parent);
@@ -305,13 +306,12 @@ Status ValidateHistory(ConstMetaView meta, const std::string& name,
   const std::uint32_t kept = std::min(record.edit_count, layout::kEditsKept);
   for (std::uint32_t at = 0; at < kept; ++at) {
     const layout::EditRecord& edit = meta.history(index)[at];
-    const std::string field = name + " edit " + std::to_string(at);
+    const std::string field = Concat(name, " edit ", at);
     if (edit.kind < layout::kEditRemoved || edit.kind > layout::kEditDivided) {
       return Corrupt(field + " kind", edit.kind);
     }
     if (edit.first < 0 || edit.end <= edit.first) {
-      return Corrupt(field + " range",
-                     std::to_string(edit.first) + " to " + std::to_string(edit.end));
+      return Corrupt(field + " range", Concat(edit.first, " to ", edit.end));
     }
   }
   return {};
@@ -334,7 +334,7 @@ Status meta_check::ValidateRecord(ConstMetaView meta, std::uint32_t index, ListA
     return Corrupt(name + " " + field, "overlaps another list");
   };
   for (std::uint32_t group = 0; group < meta.geometry().group_count; ++group) {
-    KVD_CHECK_OK(take(record.extents[group], "extents[" + std::to_string(group) + "]"));
+    KVD_CHECK_OK(take(record.extents[group], Concat("extents[", group, "]")));
   }
   return take(record.checkpoints, "checkpoints");
 }
@@ -343,7 +343,7 @@ Status ValidateSequence(ConstMetaView meta, std::uint32_t index, const CellLimit
   const layout::SequenceRecord& record = meta.sequences()[index];
   if ((record.flags & layout::kSequenceLive) == 0) return {};
   const std::string name = Name("sequence", index);
-  // It would be evicted, and its snapshot would name a sequence that is gone.
+  // A published sequence that is retained could be evicted while its snapshot still names it.
   constexpr std::uint32_t kPrivate = layout::kSequenceRetained | layout::kSequencePinned;
   if ((record.flags & layout::kSequencePublished) != 0 && (record.flags & kPrivate) != 0) {
     return Corrupt(name + " flags", "published, and retained or pinned");

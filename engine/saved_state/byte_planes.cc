@@ -1,10 +1,11 @@
-// For two and four bytes the loops become vector code; a q8_0 block is 34 bytes.
+// The compiler vectorizes the loops for elements of two and four bytes. The loops for 34 and 18
+// bytes are for blocks of q8_0 and q4_0.
 #include "engine/saved_state/byte_planes.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "shm/check.h"
+#include "base/check.h"
 #include "state_form/state_layout.h"
 
 namespace kvd {
@@ -34,6 +35,7 @@ void SplitPlanes(const std::byte* source, std::byte* destination, std::size_t by
     case 1: std::memcpy(destination, source, count); break;
     case 2: SplitFixed<2>(source, destination, count); break;
     case 4: SplitFixed<4>(source, destination, count); break;
+    case 18: SplitFixed<18>(source, destination, count); break;
     case 34: SplitFixed<34>(source, destination, count); break;
     default:
       for (std::size_t i = 0; i < count; ++i) {
@@ -54,6 +56,7 @@ void JoinPlanes(const std::byte* source, std::byte* destination, std::size_t byt
     case 1: std::memcpy(destination, source, count); break;
     case 2: JoinFixed<2>(source, destination, count); break;
     case 4: JoinFixed<4>(source, destination, count); break;
+    case 18: JoinFixed<18>(source, destination, count); break;
     case 34: JoinFixed<34>(source, destination, count); break;
     default:
       for (std::size_t i = 0; i < count; ++i) {

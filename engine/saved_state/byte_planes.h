@@ -1,17 +1,18 @@
-// Byte planes: the bytes of equal elements sorted by their place in the element, first bytes first.
-// Exponents of neighbours are alike and pack well once they lie side by side.
+// Byte planes: a reordering of equal-sized elements that stores the first bytes of all elements,
+// then all second bytes, and so on. Exponents of neighbouring elements are similar and compress
+// well when they are adjacent.
 #pragma once
 
 #include <cstddef>
 
 namespace kvd {
 
-// source, destination: byte_count bytes, not overlapping. Bytes behind the last whole element stay
-// as they are. REQUIRES: element_bytes is 1 to
-// state_file::kPlaneElementBytesMax.
+// Writes the byte planes of `source` to `destination`. `source` and `destination` have byte_count
+// bytes each and do not overlap. Bytes after the last whole element are copied unchanged. REQUIRES:
+// element_bytes is 1 to state_file::kPlaneElementBytesMax.
 void SplitPlanes(const std::byte* source, std::byte* destination, std::size_t byte_count,
                  std::size_t element_bytes);
-// The way back.
+// The inverse of SplitPlanes.
 void JoinPlanes(const std::byte* source, std::byte* destination, std::size_t byte_count,
                 std::size_t element_bytes);
 

@@ -1,11 +1,11 @@
 #include "engine/saved_state/describe_model.h"
 
-#include "engine/architectures/architecture.h"
-#include "engine/forward_pass.h"
-#include "engine/model_config.h"
-#include "engine/model_fingerprint.h"
-#include "engine/saved_state/cache_planes.h"
-#include "shm/check.h"
+#include "base/check.h"
+#include "engine/forward/pass/cache_planes.h"
+#include "engine/forward/pass/forward_pass.h"
+#include "engine/model/model_config.h"
+#include "engine/model/model_fingerprint.h"
+#include "engine/model/model_format.h"
 
 namespace kvd {
 namespace {
@@ -13,26 +13,24 @@ namespace {
 StateShape ShapeOf(const ModelConfig& config) {
   const SsmConfig& ssm = config.ssm;
   const std::size_t embedding = config.embedding_size;
-  switch (config.architecture) {
-    case Architecture::kMamba:
-    case Architecture::kJamba:
+  const StateKind kind = config.format == nullptr ? StateKind::kNone : config.format->state_kind;
+  switch (kind) {
+    case StateKind::kNone: return {};
+    case StateKind::kMamba:
       return {.kept = ssm.conv_width - 1,
               .channels = ssm.inner_size,
               .scan_floats = std::size_t{ssm.inner_size} * ssm.state_size};
-    case Architecture::kMamba2:
-    case Architecture::kGraniteHybrid:
-    case Architecture::kFalconH1:
+    case StateKind::kMamba2:
       return {.kept = ssm.conv_width - 1,
               .channels = ssm.convolved_channels(),
               .scan_floats = std::size_t{ssm.inner_size} * ssm.state_size};
-    case Architecture::kRwkv6:
-    case Architecture::kRwkv7:
-      return {
-          .kept = 1,
-          .channels = 2 * embedding,
-          .scan_floats = embedding * config.rwkv.head_size,
-          .matrix_side = config.architecture == Architecture::kRwkv7 ? config.rwkv.head_size : 0u};
-    case Architecture::kQwen35: {
+    case StateKind::kRwkv6:
+    case StateKind::kRwkv7:
+      return {.kept = 1,
+              .channels = 2 * embedding,
+              .scan_floats = embedding * config.rwkv.head_size,
+              .matrix_side = kind == StateKind::kRwkv7 ? config.rwkv.head_size : 0u};
+    case StateKind::kDeltaNet: {
       const DeltaNetConfig& net = config.delta_net;
       const std::size_t values = std::size_t{net.value_heads} * net.head_size;
       return {.kept = net.convolution_width - 1,
@@ -40,26 +38,24 @@ StateShape ShapeOf(const ModelConfig& config) {
               .scan_floats = values * net.head_size,
               .matrix_side = net.head_size};
     }
-    case Architecture::kLfm2:
+    case StateKind::kShortConvolution:
       return {.kept = config.short_convolution_width - 1, .channels = embedding};
-    default: return {};
   }
+  return {};
 }
 
 }  // namespace
 
 std::vector<StateShape> StateShapesOf(const ModelConfig& config) {
-  const auto state_floats = DefinitionOf(config.architecture).state_floats;
   std::vector<StateShape> shapes;
-  if (state_floats == nullptr) return shapes;
   const std::vector<std::size_t> offsets = StateOffsets(config);
   for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
-    const std::size_t floats = state_floats(config, layer);
+    const std::size_t floats = StateFloatsOf(config, layer);
     if (floats == 0) continue;
     StateShape shape = ShapeOf(config);
     shape.layer = layer;
     shape.offset = offsets[layer];
-    // What is above is padding to a cache line.
+    // The floats of the layer after the state are padding to a whole cache line.
     KVD_ASSERT(shape.floats() != 0 && shape.floats() <= floats && floats < shape.floats() + 16);
     shapes.push_back(shape);
   }
@@ -74,6 +70,7 @@ StateModel DescribeModel(const Engine& engine) {
           .layer_count = config.layer_count,
           .vocab_size = config.vocab_size,
           .has_encoder = config.encoder.layer_count != 0,
+          .values_in_keys = config.values_in_keys(),
           .state_floats = engine.state_bytes() / sizeof(float),
           .planes = CachePlanesOf(config, engine.cell_layout()),
           .states = StateShapesOf(config)};

@@ -1,4 +1,5 @@
-// The description of an engine's model that goes with its saved states (state_form/state_model.h).
+// Describes the model of an engine in the form that is stored in saved states
+// (state_form/state_model.h).
 #pragma once
 
 #include <vector>
@@ -10,7 +11,8 @@ namespace kvd {
 
 StateModel DescribeModel(const Engine& engine);
 
-// The layers that keep a recurrent state, by layer.
+// The shapes of the recurrent states, in the order of the layers; layers without a recurrent state
+// are left out.
 std::vector<StateShape> StateShapesOf(const ModelConfig& config);
 
 }  // namespace kvd

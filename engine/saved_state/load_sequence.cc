@@ -6,8 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "engine/model_config.h"
-#include "engine/model_fingerprint.h"
+#include "base/text.h"
+#include "engine/model/model_config.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/saved_state/section_workers.h"
 #include "engine/saved_state/sequence_import.h"
 
@@ -17,10 +18,10 @@ namespace {
 using state_file::SectionEntry;
 using state_file::SectionKind;
 
-constexpr std::size_t kSectionUnits = 16;  // of work
+constexpr std::size_t kSectionUnits = 16;  // work units per section
 
 std::unexpected<Error> Corrupt(std::size_t section, const std::string& what) {
-  return Fail(Code::kCorrupt, "state file: section " + std::to_string(section) + ": " + what);
+  return Fail(Code::kCorrupt, "state file: section ", section, ": ", what);
 }
 
 template <class T>
@@ -36,19 +37,18 @@ Status AppendSection(const StateFileReader& file, std::size_t at, StateFileReade
 Status CheckTokens(std::span<const TokenId> tokens, std::uint32_t vocab_size) {
   for (const TokenId token : tokens) {
     if (token >= 0 && std::cmp_less(token, vocab_size)) continue;
-    return Fail(Code::kCorrupt, "state file: token " + std::to_string(token) +
-                                    ", the vocabulary has " + std::to_string(vocab_size));
+    return Fail(Code::kCorrupt, "state file: token ", token, ", the vocabulary has ", vocab_size);
   }
   return {};
 }
 
-// Where the rows of a section go.
+// The destination of a section of rows.
 struct RowsPlace {
   std::size_t plane = 0;
   kernels::DataType type = kernels::DataType::kF16;
 };
 
-// Loads one sequence; lives as long as that takes.
+// Loader: loads one sequence. Each load uses a new Loader.
 class Loader {
  public:
   Loader(Engine& engine, const StateFileReader& file, std::size_t number, unsigned threads,
@@ -66,7 +66,7 @@ class Loader {
     if (may_cut && options.cells < header_.cell_count) end_cell_ = options.cells;
   }
 
-  // Structure, before anything is reserved.
+  // Checks the structure of the saved sequence. Called before any cells or slots are reserved.
   Status Check(WorkControl& work);
   Result<std::unique_ptr<SequenceImport>> Begin(SequenceHandle handle, const SavedTokens& tokens);
   Status Feed(SequenceImport& import, unsigned worker, std::size_t section);
@@ -106,22 +106,22 @@ Result<RowsPlace> Loader::PlaceOf(std::size_t section) const {
     return at.layer == entry.layer && static_cast<std::uint8_t>(at.side) == entry.side;
   });
   if (plane == planes_.end()) {
-    return Corrupt(section, "rows of layer " + std::to_string(entry.layer) +
-                                ", which the model does not cache");
+    return Corrupt(section,
+                   Concat("rows of layer ", entry.layer, ", which the model does not cache"));
   }
   const std::uint32_t type = plane->side == CacheSide::kKeys ? header_.k_type : header_.v_type;
   if (entry.type != type || !kernels::IsDataType(type)) {
-    return Corrupt(section, "rows of type " + std::to_string(entry.type));
+    return Corrupt(section, Concat("rows of type ", entry.type));
   }
   const auto place = RowsPlace{.plane = static_cast<std::size_t>(plane - planes_.begin()),
                                .type = static_cast<kernels::DataType>(type)};
   KVD_CHECK_OK(CheckRowType(*plane, place.type));
   if (entry.end > EndCell(*plane)) {
-    return Corrupt(section, "rows up to cell " + std::to_string(entry.end));
+    return Corrupt(section, Concat("rows up to cell ", entry.end));
   }
   if ((entry.end - entry.begin) * plane->cell_bytes(place.type) != entry.raw_bytes) {
-    return Corrupt(section, std::to_string(entry.raw_bytes) + " bytes of " +
-                                std::to_string(entry.end - entry.begin) + " cells");
+    return Corrupt(section,
+                   Concat(entry.raw_bytes, " bytes of ", entry.end - entry.begin, " cells"));
   }
   return place;
 }
@@ -130,17 +130,15 @@ Status Loader::Check(WorkControl& work) {
   WorkMeter meter(work);
   if ((header_.flags & state_file::kHasRows) == 0 &&
       (header_.cell_count | header_.cross_cells) != 0) {
-    return Fail(Code::kUnsupported, "tokens alone were saved: they have to be computed again");
+    return Fail(Code::kUnsupported, "only tokens were saved, so a load has to compute them again");
   }
   if ((header_.flags & state_file::kHasState) != 0 &&
       header_.state_floats != engine_.state_bytes() / sizeof(float)) {
-    return Fail(Code::kCorrupt,
-                "state file: state_floats: " + std::to_string(header_.state_floats));
+    return Fail(Code::kCorrupt, "state file: state_floats: ", header_.state_floats);
   }
   if ((header_.flags & state_file::kHasLogits) != 0 &&
       header_.logits_floats != engine_.config().vocab_size) {
-    return Fail(Code::kCorrupt,
-                "state file: logits_floats: " + std::to_string(header_.logits_floats));
+    return Fail(Code::kCorrupt, "state file: logits_floats: ", header_.logits_floats);
   }
   struct Cells {
     std::uint32_t first = 0;
@@ -163,19 +161,18 @@ Status Loader::Check(WorkControl& work) {
   for (std::size_t at = 0; at < planes_.size(); ++at) {
     const std::uint32_t end = EndCell(planes_[at]);
     if (cells[at].value_or(Cells{end, end}).end != end) {
-      return Fail(Code::kCorrupt, "state file: " + PlaneText(planes_[at]) + ": " +
-                                      std::to_string(cells[at]->end) + " of " +
-                                      std::to_string(end) + " cells");
+      return Fail(Code::kCorrupt, "state file: ", PlaneText(planes_[at]), ": ", cells[at]->end,
+                  " of ", end, " cells");
     }
     first_cells_.push_back(cells[at].value_or(Cells{end, end}).first);
   }
-  // The state itself comes last; it is a checkpoint too where the count says so.
+  // The last section of states is the state after the last cell. The state after the last cell is
+  // also a checkpoint if the checkpoint count equals the number of states.
   if (!checkpoint_cells_.empty() && header_.checkpoint_count + 1 == checkpoint_cells_.size()) {
     checkpoint_cells_.pop_back();
   }
   if (checkpoint_cells_.size() != header_.checkpoint_count) {
-    return Fail(Code::kCorrupt,
-                "state file: checkpoint_count: " + std::to_string(header_.checkpoint_count));
+    return Fail(Code::kCorrupt, "state file: checkpoint_count: ", header_.checkpoint_count);
   }
   return {};
 }
@@ -208,7 +205,7 @@ Status Loader::Feed(SequenceImport& import, unsigned worker, std::size_t section
                            HeadMajor(planes_[place.plane], place.type, entry.end - entry.begin),
                            bytes.data());
   }
-  // Buffers come from the allocator: aligned for any type.
+  // The buffers come from the allocator, so they are aligned for any type.
   const std::span floats(reinterpret_cast<const float*>(bytes.data()),
                          bytes.size() / sizeof(float));
   if (entry.kind == SectionKind::kLogits) return import.FeedLogits(entry.begin, floats);
@@ -222,18 +219,16 @@ Status CheckModel(const Engine& engine, const StateFileReader& file) {
   std::ranges::copy(file.header().fingerprint, saved.words.begin());
   const std::string difference = DescribeDifference(saved, engine.fingerprint());
   if (difference.empty()) return {};
-  return Fail(Code::kUnsupported, "saved with another model, a " + file.architecture() +
-                                      ", this one is a " +
-                                      std::string(engine.config().architecture_name()) +
-                                      "; what differs: " + difference);
+  return Fail(Code::kUnsupported, "saved with another model, a ", file.architecture(),
+              ", this one is a ", engine.config().architecture_name(),
+              "; what differs: ", difference);
 }
 
 Status CheckNumericForm(const Engine& engine, const StateFileReader& file) {
   const auto saved = static_cast<NumericForm>(file.header().numeric_form);
   if (MayUse(engine.numeric_form(), saved)) return {};
-  return Fail(Code::kUnsupported, std::string("saved with another numeric form: ") +
-                                      NumericFormText(saved) + "; now, with --deterministic, " +
-                                      NumericFormText(engine.numeric_form()));
+  return Fail(Code::kUnsupported, "saved with another numeric form: ", NumericFormText(saved),
+              "; this daemon uses, with --deterministic, ", NumericFormText(engine.numeric_form()));
 }
 
 Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader& file,
@@ -241,8 +236,8 @@ Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader&
   const SavedSequence& saved = file.sequences()[number];
   for (const std::uint64_t cells : {saved.header.cell_count, saved.header.cross_cells}) {
     if (cells > engine.options().cells) {
-      return Fail(Code::kNoSpace, "cells: " + std::to_string(cells) + " needed, the pool has " +
-                                      std::to_string(engine.options().cells));
+      return Fail(Code::kNoSpace, "cells: ", cells, " needed, the pool has ",
+                  engine.options().cells);
     }
   }
   SavedTokens read;
@@ -269,8 +264,7 @@ Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader&
   std::int32_t last = 0;
   for (const Pos position : read.positions) {
     if (position.value < last) {
-      return Fail(Code::kCorrupt, "state file: position " + std::to_string(position.value) +
-                                      " behind " + std::to_string(last));
+      return Fail(Code::kCorrupt, "state file: position ", position.value, " after ", last);
     }
     last = position.value;
   }

@@ -1,29 +1,31 @@
-// Loading: one sequence of a saved state into an empty sequence.
+// Loading: reads one sequence of a saved state into an empty sequence of the memory.
 //
-// All of it is checked (structure, sums, finiteness) before the sequence changes, in one commit.
-// Other sequences go on meanwhile. Any thread, for as long as it takes.
+// The state is checked completely (structure, checksums, finite numbers) before one commit changes
+// the sequence. Other sequences can be used during a load. Any thread may load; the call blocks
+// until the load has ended.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 #include <vector>
 
+#include "base/work_control.h"
 #include "engine/engine.h"
 #include "engine/saved_state/state_file_reader.h"
-#include "shm/work_control.h"
 
 namespace kvd {
 
 struct LoadReport {
   std::uint32_t cell_count = 0;
-  std::uint64_t raw_bytes = 0;                         // of the sequence's sections, not packed
+  std::uint64_t raw_bytes = 0;                         // bytes of the sequence's sections, unpacked
   kernels::DataType k_type = kernels::DataType::kF16;  // of the saved rows
   kernels::DataType v_type = kernels::DataType::kF16;
-  bool is_converted = false;  // the pool has other types
+  // True: the pool has other types than the saved rows, so the rows were converted.
+  bool is_converted = false;
   std::vector<std::byte> sampler;
 };
 
-// What of a sequence can be read without its rows.
+// The parts of a saved sequence that can be read without its rows.
 struct SavedTokens {
   std::vector<TokenId> tokens;
   std::vector<Pos> positions;
@@ -31,33 +33,36 @@ struct SavedTokens {
   std::vector<std::byte> sampler;
 };
 
-// Whether the file is of this engine's model. Error: kUnsupported, naming what differs.
+// Checks that the file was saved with this engine's model. Error: kUnsupported, naming the
+// difference.
 Status CheckModel(const Engine& engine, const StateFileReader& file);
 
-// Whether what the file holds beside tokens may stand beside what this engine computes. Error:
-// kUnsupported, naming both forms.
+// Checks that the computed contents of the file may be combined with the results of this engine's
+// numeric form. Error: kUnsupported, naming both forms.
 Status CheckNumericForm(const Engine& engine, const StateFileReader& file);
 
-// Errors: those of ReadSection; kNoSpace (more cells than the pool has); kCorrupt (an id that the
-// vocabulary does not have, positions that fall). REQUIRES: number < file.sequences().size().
+// Reads the parts of a saved sequence that do not depend on its rows. Errors: those of ReadSection;
+// kNoSpace (more cells than the pool has); kCorrupt (a token id outside the vocabulary, descending
+// positions). REQUIRES: number < file.sequences().size().
 Result<SavedTokens> ReadSavedTokens(const Engine& engine, const StateFileReader& file,
                                     std::size_t number);
 
-// Who has written a state.
+// The program that has written a state.
 enum class StateOrigin : std::uint8_t {
-  kThisDaemon,  // what it says of its cells is believed
-  kClient,      // none of its cells counts as computed by this model
+  kThisDaemon,  // the number of pristine cells in the file is trusted
+  kClient,      // no cell counts as pristine
 };
 
 struct LoadOptions {
-  // The first cells alone, if there are more and the model keeps neither windows nor states; no
-  // logits then.
+  // The number of leading cells to load; the other cells and the logits are left out. Ignored if
+  // the state has no more cells, or if the model has windows or recurrent states.
   std::uint32_t cells = std::numeric_limits<std::uint32_t>::max();
   StateOrigin origin = StateOrigin::kThisDaemon;
 };
 
-// Errors: CheckModel's; CheckNumericForm's; kUnsupported (tokens alone were saved); kCorrupt, naming the
-// section; those of SequenceImport; kCancelled. Nothing has changed then. REQUIRES: number <
+// Loads the sequence `number` of the file into the empty sequence `handle`. Errors: those of
+// CheckModel and CheckNumericForm; kUnsupported (only tokens were saved); kCorrupt, naming the
+// section; those of SequenceImport; kCancelled. On error nothing has changed. REQUIRES: number <
 // file.sequences().size(), threads > 0.
 Result<LoadReport> LoadSequence(Engine& engine, const StateFileReader& file, std::size_t number,
                                 SequenceHandle handle, unsigned threads,

@@ -1,5 +1,5 @@
-// Names that begin with a dot are ours and no entries: ".key" (once), ".lock-ENTRY", and the
-// temporaries of StateFileWriter.
+// Names that begin with a dot belong to this code and are not entries: ".key", ".key-PID" (its
+// temporary file), ".lock-ENTRY", and the temporary files of StateFileWriter.
 #include "engine/saved_state/prompt_directory.h"
 
 #include <dirent.h>
@@ -17,6 +17,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/text.h"
 #include "engine/saved_state/state_file_writer.h"
 
 namespace kvd {
@@ -61,7 +62,7 @@ Result<std::vector<std::string>> NamesIn(int directory) {
   return names;
 }
 
-// The key that is there, or nullopt.
+// Reads the key; nullopt: the file does not exist.
 Result<std::optional<Key>> ReadKey(int directory, const std::string& path) {
   const UniqueFd file(
       ::openat(directory, kKeyName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -70,24 +71,25 @@ Result<std::optional<Key>> ReadKey(int directory, const std::string& path) {
   struct stat about{};
   if (::fstat(file.get(), &about) != 0) return FailErrno("--cache-dir " + path + ": the key");
   if (about.st_uid != ::geteuid()) {
-    return Fail(Code::kPermission, "--cache-dir " + path + ": the key is another user's");
+    return Fail(Code::kPermission, "--cache-dir ", path, ": the key belongs to another user");
   }
   Key key = {};
   if (!S_ISREG(about.st_mode) || about.st_size != sizeof key ||
       ::pread(file.get(), key.data(), sizeof key, 0) != sizeof key) {
-    return Fail(Code::kCorrupt, "--cache-dir " + path + ": .key is not a file of " +
-                                    std::to_string(sizeof key) + " bytes");
+    return Fail(Code::kCorrupt, "--cache-dir ", path, ": .key is not a file of ", sizeof key,
+                " bytes");
   }
   return key;
 }
 
-// Of several daemons that start at once one makes the key.
+// If several daemons start at once, one daemon creates the key and the other daemons read it.
 Result<Key> MakeKey(int directory, const std::string& path) {
   KVD_TRY(const std::optional<Key> held, ReadKey(directory, path));
   if (held) return *held;
   Key key = {};
-  if (::getrandom(key.data(), sizeof key, 0) != sizeof key) return FailErrno("a key");
-  const std::string temporary = ".key-" + std::to_string(::getpid());
+  if (::getrandom(key.data(), sizeof key, 0) != sizeof key)
+    return FailErrno("generating the key of the prompt cache");
+  const std::string temporary = Concat(".key-", ::getpid());
   (void)::unlinkat(directory, temporary.c_str(), 0);
   const UniqueFd file(::openat(directory, temporary.c_str(),
                                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -104,7 +106,7 @@ Result<Key> MakeKey(int directory, const std::string& path) {
   (void)::unlinkat(directory, temporary.c_str(), 0);
   KVD_TRY(const std::optional<Key> made, ReadKey(directory, path));
   if (made) return *made;
-  return Fail(Code::kIo, "--cache-dir " + path + ": the key is gone again");
+  return Fail(Code::kIo, "--cache-dir ", path, ": the key was removed while it was created");
 }
 
 }  // namespace
@@ -116,13 +118,12 @@ Result<PromptDirectory> PromptDirectory::Open(const std::string& path) {
   struct stat about{};
   if (::fstat(directory.get(), &about) != 0) return FailErrno("--cache-dir " + path);
   if (about.st_uid != ::geteuid() || (about.st_mode & 077) != 0) {
-    return Fail(Code::kPermission, "--cache-dir " + path +
-                                       ": must be this user's, and others may not look into it "
-                                       "(mode 0700)");
+    return Fail(Code::kPermission, "--cache-dir ", path,
+                ": must be owned by this user with mode 0700");
   }
   KVD_TRY(const Key key, MakeKey(directory.get(), path));
   UniqueFd changes(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-  const std::string itself = "/proc/self/fd/" + std::to_string(directory.get());
+  const std::string itself = Concat("/proc/self/fd/", directory.get());
   if (changes && ::inotify_add_watch(changes.get(), itself.c_str(),
                                      IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR) < 0) {
     changes = UniqueFd();
@@ -143,7 +144,8 @@ std::string PromptDirectory::NameOf(const PromptName& parts) {
 }
 
 std::optional<PromptName> PromptDirectory::ParseName(std::string_view name) {
-  constexpr std::size_t kFieldChars = kHashDigits + 1;  // and a '-', or the suffix's '.'
+  // The digits of a field and the character after them: '-', or the '.' of the suffix.
+  constexpr std::size_t kFieldChars = kHashDigits + 1;
   if (!name.ends_with(kSuffix)) return std::nullopt;
   name.remove_suffix(kSuffix.size() - 1);
   const std::size_t field_count = name.size() / kFieldChars;
@@ -179,17 +181,17 @@ Result<std::vector<PromptFile>> PromptDirectory::List() const {
 }
 
 Result<UniqueFd> PromptDirectory::OpenFile(const std::string& name) const {
-  // Not blocked by a pipe that somebody put there.
+  // With O_NONBLOCK, the open does not block if the entry is a pipe.
   UniqueFd file(
       ::openat(directory_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!file && errno == ENOENT) return Fail(Code::kNotFound, name + ": no such entry");
-  if (!file && errno == ELOOP) return Fail(Code::kPermission, name + ": is a symbolic link");
+  if (!file && errno == ENOENT) return Fail(Code::kNotFound, name, ": no such entry");
+  if (!file && errno == ELOOP) return Fail(Code::kPermission, name, ": is a symbolic link");
   if (!file) return FailErrno(name);
   struct stat about{};
   if (::fstat(file.get(), &about) != 0) return FailErrno(name);
-  if (!S_ISREG(about.st_mode)) return Fail(Code::kPermission, name + ": is no regular file");
+  if (!S_ISREG(about.st_mode)) return Fail(Code::kPermission, name, ": is not a regular file");
   if (about.st_uid != ::geteuid()) {
-    return Fail(Code::kPermission, name + ": belongs to uid " + std::to_string(about.st_uid));
+    return Fail(Code::kPermission, name, ": belongs to uid ", about.st_uid);
   }
   return file;
 }
@@ -199,14 +201,15 @@ void PromptDirectory::Touch(const std::string& name) const {
 }
 
 bool PromptDirectory::Remove(const std::string& name) const {
-  // Another daemon may have removed it.
+  // ENOENT: another daemon has removed the entry.
   return ::unlinkat(directory_.get(), name.c_str(), 0) == 0 || errno == ENOENT;
 }
 
-// ------------------------------------------------------------------------------------------ writing
+// ----------------------------------------------------------------------------------------- writing
 
 PromptDirectory::WriteLock::~WriteLock() {
-  // Before the lock ends: whoever opened the file meanwhile finds that it is no longer there.
+  // The file is removed before the lock ends. Another process that has opened the file then finds
+  // that the name no longer refers to this file, and tries again.
   if (file_) (void)::unlinkat(directory_, name_.c_str(), 0);
 }
 
@@ -224,7 +227,7 @@ Result<std::optional<PromptDirectory::WriteLock>> PromptDirectory::Lock(
     struct stat held{};
     struct stat named{};
     if (::fstat(file.get(), &held) != 0) return FailErrno(lock);
-    // The one before may have removed it between our two calls.
+    // The previous writer may have removed the file between the open and the lock.
     if (::fstatat(directory_.get(), lock.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 ||
         named.st_ino != held.st_ino) {
       continue;

@@ -1,9 +1,10 @@
-// PromptDirectory: the files of a prompt cache: who owns them, how they are found, locked, kept
-// within a bound and removed. What is in them is PromptStore's.
+// PromptDirectory: the files of a prompt cache on disk. PromptDirectory checks the owners of files,
+// and lists, locks and removes files; PromptStore reads and writes their content.
 //
-// One directory, mode 0700, is shared by all daemons of a uid, of one model or of several. Entries
-// appear by rename and go by unlink, nothing is changed in place: whoever has one open reads it to
-// its end. The time of change of a file is that of its last use. Threads: const, by several at once.
+// All daemons of one uid share one directory of mode 0700, whichever models they serve. Entries are
+// created by rename, removed by unlink and never changed in place, so an open entry can always be
+// read to its end. A file's modification time is the time of its last use. Threads: const methods
+// may be called by several threads at once.
 #pragma once
 
 #include <array>
@@ -13,46 +14,51 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+#include "base/unique_fd.h"
 #include "engine/memory/owner.h"
 #include "engine/saved_state/prompt_room.h"
-#include "shm/error.h"
-#include "shm/unique_fd.h"
 
 namespace kvd {
 
-// What the name of an entry says.
+// The fields of an entry's file name.
 struct PromptName {
-  std::uint64_t model = 0;       // hash of the model
-  std::uint64_t prompt = 0;      // hash of namespace and tokens
-  std::optional<OwnerId> owner;  // whom it counts for; entries of older versions do not say
+  std::uint64_t model = 0;   // hash of the model
+  std::uint64_t prompt = 0;  // hash of namespace and tokens
+  // The owner that the entry counts for; unset in entries of older versions.
+  std::optional<OwnerId> owner;
 };
 
 class PromptDirectory {
  public:
-  // Makes the last component if it is missing, and its key. Errors, naming the path: kPermission
-  // (another owner, others may look), kCorrupt (a key of the wrong length), kIo.
+  // Creates the last component of the path and the key if they are missing. Errors, naming the
+  // path: kPermission (another owner, accessible to others), kCorrupt (a key of the wrong length),
+  // kIo.
   static Result<PromptDirectory> Open(const std::string& path);
 
   int descriptor() const { return directory_.get(); }
-  // Of all hashes that names and files carry; drawn when the directory was made.
+  // The key of all hashes in names and files; generated when the directory is created.
   const std::array<std::uint64_t, 2>& key() const { return key_; }
 
   // "MODEL-PROMPT-OWNER.prompt", each of 16 hexadecimal digits; "MODEL-PROMPT.prompt" without an
   // owner.
   static std::string NameOf(const PromptName& parts);
-  // nullopt: no entry's name.
+  // nullopt: not the name of an entry.
   static std::optional<PromptName> ParseName(std::string_view name);
 
-  // Everything with an entry's name. Error: kIo.
+  // All files with the name of an entry. Error: kIo.
   Result<std::vector<PromptFile>> List() const;
-  // For reading. Errors: kNotFound; kPermission (a link, no regular file, another's); kIo.
+  // Opens an entry for reading. Errors: kNotFound; kPermission (a symbolic link, not a regular
+  // file, owned by another uid); kIo.
   Result<UniqueFd> OpenFile(const std::string& name) const;
-  // It was used now.
+  // Sets the time of the entry's last use to the current time.
   void Touch(const std::string& name) const;
-  // False: it was not there, or is a directory.
+  // Removes an entry. Returns true also if another daemon has already removed the entry, and false
+  // if the entry cannot be removed (for instance because it is a directory).
   bool Remove(const std::string& name) const;
 
-  // Who writes an entry. It goes with its process, however that ends.
+  // WriteLock: the right to write an entry. The lock ends when the process that holds it ends, even
+  // if that process is killed.
   class WriteLock {
    public:
     WriteLock(WriteLock&& other) noexcept = default;
@@ -67,14 +73,16 @@ class PromptDirectory {
     std::string name_;
     UniqueFd file_;
   };
-  // nullopt: somebody else writes it. Error: kIo. The directory outlives the lock.
+  // Locks an entry for writing. nullopt: another process or thread is writing the entry. Error:
+  // kIo. The PromptDirectory must outlive the lock.
   Result<std::optional<WriteLock>> Lock(const std::string& name) const;
-  // What writers that are gone have left: locks and temporaries.
+  // Removes locks and temporary files of writers that have ended.
   void RemoveLeftovers() const;
 
-  // Becomes readable when entries come or go; -1: the system gives none.
+  // A descriptor that becomes readable when entries are created or removed; -1: the system does not
+  // report changes.
   int changes_descriptor() const { return changes_.get(); }
-  // Names of entries that came or went since the last call; nullopt: too many to tell.
+  // Names of entries created or removed since the last call; nullopt: some names were lost.
   std::optional<std::vector<std::string>> TakeChanges() const;
 
  private:

@@ -11,10 +11,10 @@ bool IsWithin(const PromptUse& held, const PromptUse& wanted, const PromptUse& m
   return held.bytes + wanted.bytes <= most.bytes && held.entries + wanted.entries <= most.entries;
 }
 
-// What one owner has in the cache.
+// The part of the cache that one owner uses.
 struct Holding {
   PromptUse held;
-  std::vector<const PromptFile*> files;  // those that may go, the next one at the back
+  std::vector<const PromptFile*> files;  // candidates for removal; the last one is removed first
 };
 
 class Room {
@@ -49,7 +49,7 @@ class Room {
   }
 
  private:
-  // Negative numbers wrap around.
+  // Negative numbers are passed as their two's complement.
   void Count(std::uint64_t bytes, std::uint64_t entries, Holding* holding) {
     holding->held.bytes += bytes;
     holding->held.entries += entries;
@@ -73,9 +73,8 @@ Status MakePromptRoom(const std::vector<PromptFile>& files, const PromptLimits& 
   const PromptUse wanted{.bytes = bytes, .entries = 1};
   const std::uint64_t bytes_max = std::min(part_of(writer).bytes, limits.all.bytes);
   if (bytes > bytes_max) {
-    return Fail(Code::kNoSpace, "an entry of " + std::to_string(bytes) +
-                                    " bytes, its owner may have " + std::to_string(bytes_max) +
-                                    " in the prompt cache");
+    return Fail(Code::kNoSpace, "an entry of ", bytes, " bytes, its owner may have ", bytes_max,
+                " in the prompt cache");
   }
   Room room(files, limits, remove);
   const auto trim = [&](OwnerId owner, const PromptUse& more) {
@@ -89,12 +88,11 @@ Status MakePromptRoom(const std::vector<PromptFile>& files, const PromptLimits& 
     if (owner != writer) trim(owner, {});
   }
   const auto fail = [&](const PromptUse& kept) -> Status {
-    return Fail(Code::kNoSpace, "an entry of " + std::to_string(bytes) +
-                                    " bytes, the prompt cache holds " + std::to_string(kept.bytes) +
-                                    " of " + std::to_string(limits.all.bytes) +
-                                    " in entries that do not go for it");
+    return Fail(Code::kNoSpace, "an entry of ", bytes, " bytes, the prompt cache holds ",
+                kept.bytes, " of ", limits.all.bytes, " in entries that may not be removed for it");
   };
-  // Before anything else goes in vain.
+  // The following check precedes all removals, so that no entry is removed if the new entry cannot
+  // fit.
   if (writer != limits.main_owner) {
     const PromptUse kept = room.HoldingOf(limits.main_owner).held;
     if (!IsWithin(kept, wanted, limits.all)) return fail(kept);

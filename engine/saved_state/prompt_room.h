@@ -1,8 +1,8 @@
-// Which entries of a prompt cache go to make room for a new one.
+// Chooses which entries of a prompt cache are removed to make room for a new entry.
 //
-// Each owner has its part of the cache's bytes and of its entries. It is a cache: an owner at its
-// part gives up its own entries, those first that were not used for longest. What others write
-// never takes entries of the main owner that are within its part.
+// Each owner has a share of the cache's bytes and entries. An owner at its limit loses its own
+// entries, least recently used first. Entries of the main owner within its share are never removed
+// for other owners.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "engine/memory/owner.h"
-#include "shm/error.h"
 
 namespace kvd {
 
 struct PromptFile {
   std::string name;
-  std::optional<OwnerId> owner;  // not known of those that older versions wrote
+  std::optional<OwnerId> owner;  // unset for files of older versions
   std::uint64_t bytes = 0;
-  std::int64_t used_ns = 0;  // since the epoch
+  std::int64_t used_ns = 0;  // time of the last use, in nanoseconds since the epoch
 };
 
 struct PromptUse {
@@ -31,16 +31,16 @@ struct PromptUse {
 // The limits of a cache.
 struct PromptLimits {
   PromptUse all;                                   // of all owners together
-  std::function<PromptUse(OwnerId)> part_of = {};  // of each; empty: as of all
-  // The daemon's own. Entries without an owner count for it.
+  std::function<PromptUse(OwnerId)> part_of = {};  // limit of each owner; empty: `all`
+  // The daemon's own uid. Entries without an owner count for this owner.
   OwnerId main_owner{};
 };
 
-// Calls `remove` for entries until one more of so many bytes keeps within the limits. One that
-// `remove` returns false for stays, and counts. Owners that hold more than their parts give up what
-// is too much; then, while all together are too much, the one that holds most of the bytes gives up
-// its oldest. Error: kNoSpace, with the numbers: the entry is larger than its owner's part, or only
-// the main owner's could go.
+// Calls `remove` for entries until a new entry of `bytes` bytes keeps within the limits. An entry
+// for which `remove` returns false stays in the cache and still counts. First, owners above their
+// limits lose their excess entries; then, while the total is too large, the owner with the most
+// bytes loses its least recently used entry. Error: kNoSpace, with the numbers: the entry is larger
+// than its owner's limit, or only entries of the main owner could be removed.
 Status MakePromptRoom(const std::vector<PromptFile>& files, const PromptLimits& limits,
                       OwnerId writer, std::uint64_t bytes,
                       const std::function<bool(const std::string&)>& remove);

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "engine/memory/evicted_prefixes.h"
-#include "engine/model_config.h"
-#include "engine/model_fingerprint.h"
+#include "engine/model/model_config.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/saved_state/save_sequences.h"
 #include "engine/saved_state/state_file_reader.h"
 #include "engine/saved_state/state_file_writer.h"
@@ -13,7 +13,7 @@
 namespace kvd {
 namespace {
 
-// Whether an entry is to be kept although it could not be read or loaded.
+// Whether the error means that the entry is damaged, so that it is removed.
 bool IsDamage(Code code) {
   switch (code) {
     case Code::kNotFound:
@@ -24,12 +24,14 @@ bool IsDamage(Code code) {
   }
 }
 
-// Cells are exchanged between pools of the same types and windows alone: converted ones are not what
-// the model would compute. Those of a deterministic daemon are computed by such ones, in one form.
+// Daemons use the same entries only if their pools have the same cell types and windows, because
+// converted cells differ from the cells that the model would compute. Deterministic daemons use
+// only entries computed in the same numeric form.
 std::uint64_t HashModel(const Engine& engine, const std::array<std::uint64_t, 2>& key) {
   const EngineOptions& options = engine.options();
   const auto& words = engine.fingerprint().words;
-  // 1 is that of deterministic daemons whose entries did not say their form.
+  // The number 1 is not used: it marks entries of deterministic daemons that did not record their
+  // form.
   const auto form = static_cast<std::uint64_t>(engine.numeric_form());
   return SipHash(key, std::array<std::uint64_t, 9>{words[0], words[1], words[2], words[3],
                                                    state_file::kVersion,
@@ -59,7 +61,7 @@ PromptStore::PromptStore(Engine& engine, Options options, PromptDirectory direct
 Result<std::unique_ptr<PromptStore>> PromptStore::Open(Engine& engine, Options options) {
   if (engine.config().has_cross_attention()) {
     return Fail(Code::kUnsupported,
-                "--cache-dir: prompts of this model belong to the text that it attends to");
+                "--cache-dir: not supported by this model: its cells depend on the encoded text");
   }
   KVD_TRY(PromptDirectory directory, PromptDirectory::Open(options.path));
   directory.RemoveLeftovers();
@@ -69,14 +71,14 @@ Result<std::unique_ptr<PromptStore>> PromptStore::Open(Engine& engine, Options o
   return store;
 }
 
-// -------------------------------------------------------------------------------------------- names
+// ------------------------------------------------------------------------------------------- names
 
 PromptStore::NameSpace PromptStore::NameSpaceOf(OwnerId owner, std::uint64_t salt) const {
   const auto half = [&](std::uint64_t number) {
     return SipHash(directory_.key(),
                    std::array<std::uint64_t, 3>{number, static_cast<std::uint64_t>(owner), salt});
   };
-  // Zero says that a file is no entry.
+  // The first word is never 0, because 0 marks a file that is not an entry.
   return {std::max<std::uint64_t>(1, half(1)), half(2)};
 }
 
@@ -93,12 +95,12 @@ std::uint64_t PromptStore::HashOf(const NameSpace& name_space,
   return SipHash(directory_.key(), words);
 }
 
-// -------------------------------------------------------------------------------------------- index
+// ------------------------------------------------------------------------------------------- index
 
 Status PromptStore::Scan() {
   KVD_TRY(const std::vector<PromptFile> files, directory_.List());
   for (const PromptFile& file : files) Notice(file.name);
-  // Those that have gone.
+  // The entries that are in the index but no longer in the directory.
   std::vector<std::string> gone;
   {
     const MutexLock lock(mutex_);
@@ -143,23 +145,25 @@ Result<PromptStore::Read> PromptStore::ReadEntry(const std::string& name) const 
   Read read;
   std::ranges::copy(file.header().name_space, read.name_space.begin());
   if (read.name_space[0] == 0 || file.sequences().size() != 1) {
-    return Fail(Code::kCorrupt, "is no entry of a prompt cache");
+    return Fail(Code::kCorrupt, "is not an entry of a prompt cache");
   }
   KVD_TRY(SavedTokens saved, ReadSavedTokens(engine_, file, 0));
   const state_file::SequenceHeader& header = file.sequences()[0].header;
   if (header.pristine_cells != header.cell_count || header.cell_count == 0) {
-    return Fail(Code::kCorrupt, "its cells are not those of a prompt");
+    return Fail(Code::kCorrupt, "its cells are not all pristine");
   }
-  // The name says which tokens it holds: two of one content would never both be found.
+  // The name contains a hash of the tokens. If an entry had a wrong name, two entries could contain
+  // the same tokens.
   const auto parts = PromptDirectory::ParseName(name);
   if (!parts || parts->prompt != HashOf(read.name_space, saved.tokens)) {
-    return Fail(Code::kCorrupt, "has the name of other tokens");
+    return Fail(Code::kCorrupt, "its name does not match its tokens");
   }
   read.tokens = std::move(saved.tokens);
   read.entry.bytes = file.header().file_bytes;
   read.entry.cells = header.cell_count;
   const CellLayout& layout = engine_.cell_layout();
-  const state_file::SectionEntry* last = nullptr;  // of rows in a window
+  // The previous section of rows of a layer with a window.
+  const state_file::SectionEntry* last = nullptr;
   for (const state_file::SectionEntry& section : file.sections()) {
     if (section.kind == state_file::SectionKind::kState && section.begin == 0) {
       read.points.push_back(section.cells);
@@ -168,7 +172,7 @@ Result<PromptStore::Read> PromptStore::ReadEntry(const std::string& name) const 
         layout.groups[section.layer] == 0) {
       continue;
     }
-    // Sections of a plane come by cells.
+    // The sections of a plane are ordered by their first cell.
     const bool is_first = last == nullptr || last->kind != section.kind ||
                           last->layer != section.layer || last->side != section.side;
     last = &section;
@@ -248,12 +252,12 @@ PromptStoreCounts PromptStore::counts() const {
           .entries_removed = removed_};
 }
 
-// ------------------------------------------------------------------------------------------ writing
+// ----------------------------------------------------------------------------------------- writing
 
 Result<std::uint64_t> PromptStore::Write(SequenceExport& from, const std::atomic<bool>* cancelled) {
   const SequenceInfo& info = from.info();
   if (info.pristine_cells != info.cell_count || info.cell_count == 0 || info.cross_cells != 0) {
-    return Fail(Code::kUnsupported, "only what a prompt computed is kept for other prompts");
+    return Fail(Code::kUnsupported, "only pristine cells without an encoded text can be stored");
   }
   Read read;
   read.name_space = NameSpaceOf(info.owner.id, info.owner.namespace_salt);
@@ -295,7 +299,7 @@ Result<std::uint64_t> PromptStore::Write(SequenceExport& from, const std::atomic
   const auto report = SaveBriefly(
       engine_, from, profile, std::move(*sections),
       {.directory = directory_.descriptor(), .name = name, .name_space = read.name_space}, work);
-  // Another daemon was first, and has ended.
+  // kExists: another daemon has written the same entry in the meantime.
   const bool is_there = !report && report.error().code == Code::kExists;
   if (!report && !is_there) return std::unexpected(report.error());
   KVD_TRY(const Read written, ReadEntry(name));
@@ -336,7 +340,7 @@ void PromptStore::RemoveCovered(const std::string& name, const Read& read) {
   }
 }
 
-// ------------------------------------------------------------------------------------------ loading
+// ----------------------------------------------------------------------------------------- loading
 
 Result<SequenceHandle> PromptStore::Load(const StoredPrefix& prefix, const SequenceOwner& owner,
                                          std::span<const TokenId> prompt,
@@ -353,7 +357,7 @@ Result<SequenceHandle> PromptStore::Load(const StoredPrefix& prefix, const Seque
     Remove(prefix.name);
   } else if (IsDamage(loaded.error().code)) {
     DropDamaged(prefix.name, loaded.error());
-    return Fail(Code::kCorrupt, prefix.name + ": " + loaded.error().message);
+    return Fail(Code::kCorrupt, prefix.name, ": ", loaded.error().message);
   }
   return loaded;
 }
@@ -364,14 +368,14 @@ Result<SequenceHandle> PromptStore::LoadOpen(const StateFileReader& file,
                                              const std::atomic<bool>* cancelled) {
   const NameSpace expected = NameSpaceOf(owner.id, owner.namespace_salt);
   if (!std::ranges::equal(file.header().name_space, expected) || file.sequences().size() != 1) {
-    return Fail(Code::kCorrupt, "is of another namespace");
+    return Fail(Code::kCorrupt, "belongs to another namespace");
   }
   KVD_CHECK_OK(CheckModel(engine_, file));
   KVD_TRY(const SavedTokens saved, ReadSavedTokens(engine_, file, 0));
   if (saved.tokens.size() < prefix.cells ||
       !std::ranges::equal(std::span(saved.tokens).first(prefix.cells),
                           prompt.first(prefix.cells))) {
-    return Fail(Code::kCorrupt, "holds other tokens than it did");
+    return Fail(Code::kCorrupt, "its tokens have changed since it was indexed");
   }
   KVD_TRY(const SequenceHandle handle, engine_.memory().sequences().Create(owner));
   constexpr unsigned kThreads = 2;

@@ -1,10 +1,11 @@
-// PromptStore: beginnings of prompts on disk, found by their tokens: the entries of a
-// PromptDirectory that are of this model and configuration, and the index over them.
+// PromptStore: beginnings of prompts on disk, found by their tokens. The store knows the entries of
+// a PromptDirectory that belong to this model and configuration, and has an index of their tokens.
 //
-// An entry is a state file (state_layout.h) with one pristine sequence, in the name of a namespace
-// (owner and salt) of which it holds a keyed hash. Others may add and remove entries at any time:
-// what the index says is checked when the entry is opened. A damaged one is removed and told of.
-// Threads: any; the mutex is held while the index is read or changed, never while a file is.
+// An entry is a state file (state_layout.h) with one pristine sequence. An entry belongs to a
+// namespace (owner and salt) and contains the keyed hash of the namespace. Other processes may add
+// and remove entries at any time, so an entry is checked against the index when it is opened. A
+// damaged entry is removed and reported. Threads: any; the mutex is held while the index is read or
+// changed, never during file access.
 #pragma once
 
 #include <array>
@@ -18,28 +19,28 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "engine/memory/prefix_index.h"
 #include "engine/saved_state/load_sequence.h"
 #include "engine/saved_state/prompt_directory.h"
 #include "engine/saved_state/sequence_export.h"
-#include "shm/mutex.h"
 
 namespace kvd {
 
-// What an entry serves of a prompt.
+// The part of a prompt that an entry provides.
 struct StoredPrefix {
   std::string name;
-  std::uint32_t cells = 0;       // of the prompt
-  std::uint32_t cells_read = 0;  // of the entry: it is read up to there
-  std::uint64_t bytes_read = 0;  // about
+  std::uint32_t cells = 0;       // number of the prompt's first cells that the entry provides
+  std::uint32_t cells_read = 0;  // number of leading cells of the entry that are read
+  std::uint64_t bytes_read = 0;  // approximate
 };
 
 struct PromptStoreCounts {
   std::uint64_t entries = 0;          // of this model
-  std::uint64_t entry_bytes = 0;      // of those
-  std::uint64_t entries_dropped = 0;  // damaged
-  std::uint64_t entries_removed = 0;  // by us, for others
+  std::uint64_t entry_bytes = 0;      // of those entries
+  std::uint64_t entries_dropped = 0;  // removed because they were damaged
+  std::uint64_t entries_removed = 0;  // removed to make room, or because another entry covers them
 };
 
 class PromptStore {
@@ -48,36 +49,40 @@ class PromptStore {
 
   struct Options {
     std::string path;
-    // Of all entries in the directory, of any model; of the entries kEntriesMax at most.
+    // Limit for all entries in the directory, of any model. The number of entries is limited to
+    // kEntriesMax.
     std::uint64_t bytes_max = 0;
-    std::function<PromptUse(OwnerId)> part_of = {};  // of each owner; empty: all
-    OwnerId main_owner{};                            // PromptLimits
-    // Of each entry that was dropped, and why. May be null.
+    // Limit of each owner; empty: the limit for all entries.
+    std::function<PromptUse(OwnerId)> part_of = {};
+    OwnerId main_owner{};  // PromptLimits::main_owner
+    // Called for each damaged entry that was dropped. May be null.
     std::function<void(const std::string& name, const std::string& reason)> on_damaged;
   };
-  // Reads what is there. The engine outlives the store. Errors: PromptDirectory::Open's; kUnsupported
-  // (a model that attends to an encoded text: its cells belong to that as well).
+  // Reads the existing entries. The engine outlives the store. Errors: those of
+  // PromptDirectory::Open; kUnsupported (a model with cross attention: its cells also depend on the
+  // encoded text).
   static Result<std::unique_ptr<PromptStore>> Open(Engine& engine, Options options);
 
-  // The entry that begins with most of the prompt, all but its last token at most, if that is more
-  // than `held` tokens.
+  // The entry that provides the longest prefix of the prompt without its last token, if that prefix
+  // is longer than `held` tokens.
   std::optional<StoredPrefix> Find(OwnerId owner, std::uint64_t salt,
                                    std::span<const TokenId> prompt, std::uint32_t held) const;
 
-  // Writes the sequence, unless some entry already serves what it would. Returns the bytes written;
-  // 0: nothing had to be, or somebody else does. Errors: those of SaveBriefly; kUnsupported (its
-  // cells are not all pristine); kNoSpace (more bytes than its owner may have).
-  // REQUIRES: `from` is paused.
+  // Writes the sequence unless an existing entry already provides it. Returns the number of bytes
+  // written; 0: an existing entry provides the sequence, or another process is writing the entry.
+  // Errors: those of SaveBriefly; kUnsupported (not all cells are pristine); kNoSpace (the owner's
+  // limit). REQUIRES: `from` is paused.
   Result<std::uint64_t> Write(SequenceExport& from, const std::atomic<bool>* cancelled);
 
-  // The entry in a fresh sequence of that owner. Errors: kNotFound (the entry is gone); kCorrupt (it
-  // was damaged, and is gone now); kNoSpace, kConflict, kCancelled.
+  // Loads the entry that `prefix` names into a new sequence of the owner. Errors: kNotFound (the
+  // entry was removed); kCorrupt (the entry was damaged and has been removed); kNoSpace, kConflict,
+  // kCancelled.
   Result<SequenceHandle> Load(const StoredPrefix& prefix, const SequenceOwner& owner,
                               std::span<const TokenId> prompt, const std::atomic<bool>* cancelled);
 
-  // Takes notice of what others added and removed.
+  // Applies entries added and removed by other processes to the index.
   void Refresh();
-  // Readable when Refresh has something to do; -1: then it is not told.
+  // A descriptor that is readable when Refresh has work to do; -1: changes are not reported.
   int changes_descriptor() const { return directory_.changes_descriptor(); }
   std::uint64_t bytes_max() const { return options_.bytes_max; }
   PromptStoreCounts counts() const;
@@ -85,16 +90,18 @@ class PromptStore {
  private:
   using NameSpace = std::array<std::uint64_t, 2>;
   struct Entry {
-    std::uint32_t index = 0;  // in tokens_by_
+    std::uint32_t index = 0;  // index of the entry in tokens_by_ and names_
     std::uint64_t bytes = 0;
     std::uint32_t cells = 0;
-    std::uint32_t cells_min = 0;  // it serves no fewer: windows have dropped what those would need
+    // The fewest cells that the entry can provide: in layers with a window, the entry lacks the
+    // cells that a shorter prefix would need.
+    std::uint32_t cells_min = 0;
   };
   struct Read {
     NameSpace name_space = {};
     Entry entry;
     std::vector<TokenId> tokens;
-    std::vector<std::uint32_t> points;  // cells behind which a state is kept
+    std::vector<std::uint32_t> points;  // cell counts after which a state is kept
   };
 
   PromptStore(Engine& engine, Options options, PromptDirectory directory);
@@ -102,15 +109,16 @@ class PromptStore {
   static PrefixSpace SpaceOf(const NameSpace& name_space);
   std::uint64_t HashOf(const NameSpace& name_space, std::span<const TokenId> tokens) const;
   Status Scan();
-  // What the index needs of a file. Errors: as Load.
+  // Reads the part of a file that the index needs. Errors: as Load.
   Result<Read> ReadEntry(const std::string& name) const;
   void Notice(const std::string& name);
   void Add(const std::string& name, const Read& read);
   void Remove(const std::string& name);
   void DropDamaged(const std::string& name, const Error& why);
-  // Entries go until the owner may have another one of so many bytes. Errors: kNoSpace, kIo.
+  // Removes entries until the owner may add one of `bytes` bytes. Errors: kNoSpace, kIo.
   Status MakeRoom(OwnerId owner, std::uint64_t bytes);
-  // Those that serve nothing that this one does not.
+  // Removes the entries whose tokens are a prefix of the tokens of the entry `name`, which `read`
+  // contains.
   void RemoveCovered(const std::string& name, const Read& read);
   Result<SequenceHandle> LoadOpen(const StateFileReader& file, const StoredPrefix& prefix,
                                   const SequenceOwner& owner, std::span<const TokenId> prompt,
@@ -120,7 +128,7 @@ class PromptStore {
   const Options options_;
   const PromptDirectory directory_;
   const bool has_state_;
-  const bool serves_any_depth_;  // neither states nor windows
+  const bool serves_any_depth_;  // the model keeps neither states nor windows
   std::uint64_t model_ = 0;      // hash of model and configuration
 
   mutable Mutex mutex_;

@@ -4,12 +4,13 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/model_config.h"
-#include "engine/model_fingerprint.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "engine/model/model_config.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/saved_state/section_workers.h"
 #include "engine/saved_state/state_file_writer.h"
-#include "shm/check.h"
-#include "shm/crc32c.h"
 #include "state_form/section_plan.h"
 
 namespace kvd {
@@ -28,10 +29,8 @@ Status AddRows(const SequenceExport& from, const SaveProfile& profile, std::uint
     const kernels::DataType type = TypeOf(plane, profile);
     KVD_CHECK_OK(CheckRowType(plane, type));
     if (plane.cell_bytes(type) > state_file::kSectionBytesMax) {
-      return Fail(Code::kUnsupported, PlaneText(plane) + ": " +
-                                          std::to_string(plane.cell_bytes(type)) +
-                                          " bytes of one cell, a section holds " +
-                                          std::to_string(state_file::kSectionBytesMax));
+      return Fail(Code::kUnsupported, PlaneText(plane), ": ", plane.cell_bytes(type),
+                  " bytes of one cell, a section holds ", state_file::kSectionBytesMax);
     }
     SectionEntry part = SectionOf(SectionKind::kRows, sequence, kernels::BytesPerBlock(type));
     part.layer = plane.layer;
@@ -101,7 +100,7 @@ std::span<const float> StateOf(const SequenceExport& from, std::uint32_t cells) 
   return from.checkpoint_state(*checkpoint);
 }
 
-// The bytes of a section: of the export, or in `buffer`.
+// Returns the bytes of a section: a view of the export's content, or of `buffer`.
 Result<std::span<const std::byte>> ReadRaw(const SaveItem& item, const SaveProfile& profile,
                                            const SectionEntry& entry,
                                            std::vector<std::byte>* buffer) {
@@ -132,7 +131,7 @@ Result<std::span<const std::byte>> ReadRaw(const SaveItem& item, const SaveProfi
       return std::span<const std::byte>(*buffer);
     }
   }
-  return Fail(Code::kInternal, "a section of no kind");
+  return Fail(Code::kInternal, "unknown section kind");
 }
 
 }  // namespace
@@ -142,18 +141,16 @@ static_assert(sizeof(Pos) == sizeof(std::int32_t) && sizeof(TokenId) == sizeof(s
 Result<std::vector<SectionEntry>> PlanSections(std::span<const SaveItem> items,
                                                const SaveProfile& profile) {
   if (items.empty() || items.size() > state_file::kSequencesMax) {
-    return Fail(Code::kInvalidArgument, "sequences: " + std::to_string(items.size()) +
-                                            ", a file holds 1 to " +
-                                            std::to_string(state_file::kSequencesMax));
+    return Fail(Code::kInvalidArgument, "sequences: ", items.size(), ", a file holds 1 to ",
+                state_file::kSequencesMax);
   }
   std::vector<SectionEntry> sections;
   for (std::uint32_t number = 0; number < items.size(); ++number) {
     const SequenceExport& from = *items[number].sequence;
     const std::size_t sampler_bytes = items[number].sampler.size();
     if (sampler_bytes > state_file::kSamplerBytesMax) {
-      return Fail(Code::kInvalidArgument, "sampler state: " + std::to_string(sampler_bytes) +
-                                              " bytes, at most " +
-                                              std::to_string(state_file::kSamplerBytesMax));
+      return Fail(Code::kInvalidArgument, "sampler state: ", sampler_bytes, " bytes, at most ",
+                  state_file::kSamplerBytesMax);
     }
     SectionEntry header = SectionOf(SectionKind::kSequence, number, 0);
     header.raw_bytes = sizeof(state_file::SequenceHeader);
@@ -179,7 +176,7 @@ namespace {
 state_file::FileHeader HeaderOf(const Engine& engine, std::uint32_t sequence_count) {
   state_file::FileHeader header = {};
   header.sequence_count = sequence_count;
-  header.saved_unix_ms = StateTimeNowMs();
+  header.saved_unix_ms = NowUnixMs();
   std::ranges::copy(engine.fingerprint().words, header.fingerprint);
   header.numeric_form = static_cast<std::uint32_t>(engine.numeric_form());
   const std::string_view architecture = engine.config().architecture_name();
@@ -192,7 +189,7 @@ struct Worker {
   SectionCodec codec;
 };
 
-// read(entry, buffer) -> Result<std::span<const std::byte>>: the bytes of a section.
+// read(entry, buffer) -> Result<std::span<const std::byte>> returns the bytes of a section.
 template <class Read>
 Result<SaveReport> WriteFile(const Engine& engine, std::uint32_t sequence_count,
                              const SaveProfile& profile, std::vector<SectionEntry> sections,
@@ -251,7 +248,7 @@ Result<SaveReport> SaveBriefly(const Engine& engine, SequenceExport& from,
 }
 
 Status WriteState(const Engine& engine, std::span<const SaveItem> items, const SaveProfile& profile,
-                  std::vector<SectionEntry> sections, StateParts parts, std::span<std::byte> to,
+                  std::vector<SectionEntry> sections, StateContent parts, std::span<std::byte> to,
                   WorkControl& work) {
   KVD_ASSERT(to.size() == StateBytes(sections, parts));
   PlaceUnpacked(sections);

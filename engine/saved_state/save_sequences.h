@@ -1,7 +1,7 @@
-// Saving: sequences to one state file, or to bytes of the same form.
+// Saving: writes sequences to one state file, or to bytes of the same form.
 //
-// What is saved is what the exports hold: the sequences go on meanwhile. Any thread, for as long as
-// it takes.
+// A save writes the content of the given exports, so the sequences can be used during the save. Any
+// thread may save; the call blocks until the save has ended.
 #pragma once
 
 #include <array>
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "base/work_control.h"
 #include "engine/engine.h"
 #include "engine/saved_state/sequence_export.h"
-#include "shm/work_control.h"
 #include "state_form/section_plan.h"
 #include "state_form/state_layout.h"
 
@@ -21,56 +21,57 @@ namespace kvd {
 
 struct SaveProfile {
   bool with_logits = true;
-  bool tokens_only = false;                   // no rows, states and logits: they are computed again
-  bool packed = true;                         // LZ4
-  std::optional<kernels::DataType> k_type{};  // of the rows; unset: as in the pool
+  bool tokens_only = false;  // no rows, states and logits; a load has to compute them again
+  bool packed = true;        // compress the sections with LZ4
+  std::optional<kernels::DataType> k_type{};  // type of the saved rows; unset: the pool's type
   std::optional<kernels::DataType> v_type{};
-  bool with_checkpoints = true;  // else of the states the one behind all cells alone
+  bool with_checkpoints = true;  // false: only the state after all cells is saved
 };
 
 struct SaveItem {
   const SequenceExport* sequence = nullptr;
-  std::span<const std::byte> sampler{};  // at most kSamplerBytesMax, given back by loading
+  // Sampler state, at most kSamplerBytesMax bytes; a load returns it.
+  std::span<const std::byte> sampler{};
 };
 
 struct SaveReport {
   std::uint64_t file_bytes = 0;
-  std::uint64_t raw_bytes = 0;  // of the sections, not packed
+  std::uint64_t raw_bytes = 0;  // bytes of the sections, unpacked
 };
 
-// The sections of a file with these sequences. Errors: kUnsupported (a type that the model's heads
-// do not allow, a cell larger than a section), kInvalidArgument (none or too many sequences, sampler
-// bytes).
+// Plans the sections of a file with the sequences of `items`. Errors: kUnsupported (a type that
+// does not fit the head size, a cell larger than a section), kInvalidArgument (no sequence, too
+// many sequences, too many sampler bytes).
 Result<std::vector<state_file::SectionEntry>> PlanSections(std::span<const SaveItem> items,
                                                            const SaveProfile& profile);
 
 struct SaveTarget {
-  int directory = -1;  // open
+  int directory = -1;  // open descriptor of the directory
   std::string name;
   bool replace = false;
   std::array<std::uint64_t, 2> name_space = {};  // FileHeader::name_space
 };
 
-// Writes the planned sections on up to `threads` threads. Errors: kIo,
-// kExists, kNumerical (a row does not fit the wanted type), kCancelled; no file is there then that
-// was not before.
+// Writes the planned sections with up to `threads` threads. Errors: kIo, kExists, kNumerical (a row
+// does not fit the requested type), kCancelled. On error no new file is left.
 Result<SaveReport> SaveSequences(const Engine& engine, std::span<const SaveItem> items,
                                  const SaveProfile& profile,
                                  std::vector<state_file::SectionEntry> sections,
                                  const SaveTarget& target, unsigned threads,
                                  WorkControl& work = Uncontrolled());
 
-// One sequence on the calling thread, holding it only while a section is copied out: steps and verbs
-// wait for that long at most. REQUIRES: `from` is paused. Errors: also kConflict (Resume).
+// Saves one sequence on the calling thread and holds the sequence only while a section is copied.
+// Steps and verbs are delayed by at most the copy of one section. REQUIRES: `from` is paused.
+// Errors: as SaveSequences; kConflict (the sequence has changed, see SequenceExport::Resume).
 Result<SaveReport> SaveBriefly(const Engine& engine, SequenceExport& from,
                                const SaveProfile& profile,
                                std::vector<state_file::SectionEntry> sections,
                                const SaveTarget& target, WorkControl& work = Uncontrolled());
 
-// The form of a file in memory. Asks `work` before each section. Errors: kNumerical, kCancelled.
-// REQUIRES: to.size() == StateBytes(sections, parts).
+// Writes the content that a state file would have to memory, unpacked. Calls work.Continue() before
+// each section. Errors: kNumerical, kCancelled. REQUIRES: to.size() == StateBytes(sections, parts).
 Status WriteState(const Engine& engine, std::span<const SaveItem> items, const SaveProfile& profile,
-                  std::vector<state_file::SectionEntry> sections, StateParts parts,
+                  std::vector<state_file::SectionEntry> sections, StateContent parts,
                   std::span<std::byte> to, WorkControl& work = Uncontrolled());
 
 }  // namespace kvd

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "base/check.h"
 #include "engine/saved_state/byte_planes.h"
-#include "shm/check.h"
 
 namespace kvd {
 
@@ -15,7 +15,7 @@ SectionCodec::Packed SectionCodec::Pack(std::span<const std::byte> raw, std::siz
   KVD_ASSERT(!raw.empty() && raw.size() <= state_file::kSectionBytesMax);
   planes_.resize(raw.size());
   SplitPlanes(raw.data(), planes_.data(), raw.size(), element_bytes);
-  // Only what is smaller is worth unpacking: no room for more.
+  // The output buffer is as large as the input, because a larger result is not used.
   bytes_.resize(raw.size());
   const int packed = LZ4_compress_default(
       reinterpret_cast<const char*>(planes_.data()), reinterpret_cast<char*>(bytes_.data()),
@@ -36,7 +36,7 @@ Result<std::span<const std::byte>> SectionCodec::Unpack(std::span<const std::byt
       reinterpret_cast<const char*>(packed.data()), reinterpret_cast<char*>(planes_.data()),
       static_cast<int>(packed.size()), static_cast<int>(raw_bytes));
   if (unpacked < 0 || static_cast<std::size_t>(unpacked) != raw_bytes) {
-    return Fail(Code::kCorrupt, "no LZ4 block of " + std::to_string(raw_bytes) + " bytes");
+    return Fail(Code::kCorrupt, "not an LZ4 block of ", raw_bytes, " bytes");
   }
   JoinPlanes(planes_.data(), bytes_.data(), raw_bytes, element_bytes);
   return std::span<const std::byte>(bytes_);

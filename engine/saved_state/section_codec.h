@@ -1,6 +1,6 @@
-// SectionCodec: packs the bytes of one section and unpacks them again. The one place that knows lz4.
+// SectionCodec: packs and unpacks the bytes of one section. Only SectionCodec uses lz4.
 //
-// Keeps its buffers; one object per thread.
+// A codec reuses its buffers, so each thread needs a separate object.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "shm/error.h"
+#include "base/error.h"
 #include "state_form/state_layout.h"
 
 namespace kvd {
@@ -17,13 +17,14 @@ class SectionCodec {
  public:
   struct Packed {
     state_file::Packing packing = state_file::Packing::kNone;
-    std::span<const std::byte> bytes;  // `raw` itself where packing does not pay
+    std::span<const std::byte> bytes;  // `raw` itself if packing does not make the bytes fewer
   };
-  // element_bytes: 1 to kPlaneElementBytesMax. The bytes are valid until the next call. REQUIRES:
-  // raw.size() is 1 to kSectionBytesMax.
+  // Packs `raw`, whose elements have element_bytes bytes (1 to kPlaneElementBytesMax). The result
+  // is valid until the next call. REQUIRES: raw.size() is 1 to kSectionBytesMax.
   Packed Pack(std::span<const std::byte> raw, std::size_t element_bytes);
-  // Into raw_bytes bytes, valid until the next call. Errors: kCorrupt (they are not raw_bytes, or no
-  // LZ4 block). REQUIRES: raw_bytes and element_bytes as for Pack.
+  // Returns the raw_bytes unpacked bytes, which are valid until the next call. Errors: kCorrupt
+  // (not an LZ4 block, or not of raw_bytes bytes). REQUIRES: raw_bytes and element_bytes as for
+  // Pack.
   Result<std::span<const std::byte>> Unpack(std::span<const std::byte> packed,
                                             std::size_t raw_bytes, std::size_t element_bytes);
 

@@ -1,4 +1,5 @@
-// Runs one task per section on a few threads, in the order of their numbers, until one fails.
+// Runs one task per section on several threads, in ascending order of section numbers, until a task
+// fails.
 #pragma once
 
 #include <atomic>
@@ -9,13 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "shm/error.h"
-#include "shm/mutex.h"
-#include "shm/work_control.h"
+#include "base/error.h"
+#include "base/mutex.h"
+#include "base/work_control.h"
 
 namespace kvd {
 
-// Of several threads' errors the first.
+// Keeps the first error that one of several threads reports.
 class FirstError {
  public:
   void Keep(Status status) {
@@ -32,19 +33,22 @@ class FirstError {
   Status status_ KVD_GUARDED_BY(mutex_) = {};
 };
 
-// work(worker, number) -> Status for each number in [0, count); `worker` is 0 to threads - 1 and
-// runs one task at a time; 0 is the calling thread, which asks `control` before anything begins and
-// before each of its tasks. While it waits for its turn no other task begins. Returns the first error there was; on_error() is
-// called once it is there. Errors: also kCancelled, and kNoSpace where a task finds no memory.
+// Calls work(worker, number) -> Status for each number in [0, count). `worker` is 0 to threads - 1,
+// and each worker runs one task at a time. Worker 0 is the calling thread; it calls
+// control.Continue() before any task begins and before each of its own tasks. While
+// control.Continue() blocks, no other worker begins a task. Returns the first error; on_error() is
+// called after an error has been recorded. Errors: those of `work`; kCancelled; kNoSpace (a task
+// ran out of memory).
 template <class Work, class OnError>
 Status ForSections(unsigned threads, std::size_t count, WorkControl& control, const Work& work,
                    const OnError& on_error) {
-  // The other threads may have done everything before this one gets a task.
+  // The calling thread calls Continue before any task, because the other workers may run every task
+  // before the calling thread gets a task.
   KVD_CHECK_OK(control.Continue());
   std::atomic<std::size_t> next{0};
   std::atomic<bool> has_failed{false};
   FirstError first_error;
-  Mutex turn;  // held by the calling thread while it may have to wait
+  Mutex turn;  // held by the calling thread while control.Continue() may block
   const auto run_task = [&](unsigned worker, std::size_t number) -> Status {
     {
       const MutexLock lock(turn);
@@ -73,7 +77,7 @@ Status ForSections(unsigned threads, std::size_t count, WorkControl& control, co
       try {
         others.emplace_back(run, worker);
       } catch (const std::system_error&) {
-        break;  // the threads that there are do it all
+        break;  // the existing threads do the work
       }
     }
     run(0);

@@ -1,19 +1,20 @@
-// Most rows are copied as they lie in their block. A key whose cell is shifted, or whose form is not
-// that of the sequence's length, is rotated and rounded to the pool's type exactly as settling would
-// do it (ModelCellRotator), and only then converted: what is saved is what would have been stored.
+// Most rows are copied unchanged from their block. A key whose cell is shifted, or whose form is
+// not the form that belongs to the sequence's length, is rotated and rounded to the pool's type
+// exactly as settling would do it (ModelCellRotator), and only then converted. The saved key
+// therefore equals the key that settling would store.
 #include "engine/saved_state/sequence_export.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "engine/model_ropes.h"
-#include "shm/check.h"
+#include "base/check.h"
+#include "engine/model/model_ropes.h"
 
 namespace kvd {
 namespace {
 
-// Offset in a block of the row of one head and cell.
+// The offset within a block of the row of one head and cell.
 std::size_t RowOffset(const CellLayout& cells, const CachePlane& plane, std::size_t head,
                       std::size_t cell) {
   return plane.side == CacheSide::kKeys ? cells.KRow(plane.layer, head, cell)
@@ -22,8 +23,9 @@ std::size_t RowOffset(const CellLayout& cells, const CachePlane& plane, std::siz
 
 }  // namespace
 
-Result<SequenceExport> SequenceExport::Open(Engine& engine, SequenceHandle handle) {
+Result<SequenceExport> SequenceExport::Open(Engine& engine, SequenceHandle handle, OwnerId reader) {
   SequenceHold hold;
+  hold.owner = reader;
   KVD_CHECK_OK(engine.memory().holds().Begin(handle, &hold));
   return SequenceExport(engine, std::move(hold));
 }
@@ -54,7 +56,7 @@ Status SequenceExport::Resume() {
     return {};
   }
   if (held) engine_->memory().holds().Release(now);
-  return Fail(Code::kConflict, "the sequence was changed, or has made room, while it was read");
+  return Fail(Code::kConflict, "the sequence or its checkpoints changed while it was read");
 }
 
 SequenceExport::SequenceExport(Engine& engine, SequenceHold hold)
@@ -111,7 +113,8 @@ Status SequenceExport::ReadRows(const CachePlane& plane, std::uint32_t begin, st
   KVD_ASSERT(first_cell(plane) <= begin && begin <= end && end <= end_cell(plane));
   KVD_CHECK_OK(CheckRowType(plane, type));
   if (begin == end) return {};
-  const bool may_rotate = plane.side == CacheSide::kKeys && engine_->config().has_rope &&
+  const bool may_rotate = plane.side == CacheSide::kKeys &&
+                          engine_->config().rotates(plane.layer) &&
                           plane.group != hold_.cross_group;
   const ExtentView view = hold_.parts[plane.group].view();
   std::uint32_t at = begin;
@@ -173,8 +176,8 @@ Status SequenceExport::ConvertRows(const CachePlane& plane, const std::byte* blo
     }
   }
   if (is_finite) return {};
-  return Fail(Code::kNumerical,
-              PlaneText(plane) + ": a value does not fit " + kernels::DataTypeName(type));
+  return Fail(Code::kNumerical, PlaneText(plane), ": a value does not fit ",
+              kernels::DataTypeName(type));
 }
 
 Status SequenceExport::RotateRows(const CachePlane& plane, const layout::Extent& extent,
@@ -206,10 +209,11 @@ Status SequenceExport::RotateRows(const CachePlane& plane, const layout::Extent&
       std::byte* out = rows + head * placement.head_stride_bytes + k * placement.cell_stride_bytes;
       if (turns) {
         kernels.decode_row(plane.type, source, key.data(), plane.dim);
-        kernels.rope(key.data(), 1, plane.dim, rope.rotated_dim, rope.interleaved, cosine.data(),
+        float* const rotated = key.data() + rope.first_rotated;
+        kernels.rope(rotated, 1, plane.dim, rope.rotated_dim, rope.interleaved, cosine.data(),
                      sine.data());
         if (repeats_llama_shift_) {
-          kernels.scale(key.data(), rope.attention_factor, rope.rotated_dim, key.data());
+          kernels.scale(rotated, rope.attention_factor, rope.rotated_dim, rotated);
         }
         is_finite &= kernels.encode_row(plane.type, key.data(), stored.data(), plane.dim);
         source = stored.data();
@@ -223,7 +227,7 @@ Status SequenceExport::RotateRows(const CachePlane& plane, const layout::Extent&
     }
   }
   if (is_finite) return {};
-  return Fail(Code::kNumerical, PlaneText(plane) + ": a key is not finite after its rotation");
+  return Fail(Code::kNumerical, PlaneText(plane), ": a key is not finite after its rotation");
 }
 
 std::span<const float> SequenceExport::state() const {

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "engine/model_ropes.h"
-#include "shm/check.h"
+#include "base/check.h"
+#include "engine/model/model_ropes.h"
 
 namespace kvd {
 namespace {
@@ -15,9 +15,8 @@ namespace {
 Status CheckTokens(const char* field, std::span<const TokenId> tokens, std::uint32_t vocab_size) {
   for (std::size_t at = 0; at < tokens.size(); ++at) {
     if (tokens[at] >= 0 && std::cmp_less(tokens[at], vocab_size)) continue;
-    return Fail(Code::kInvalidArgument, std::string(field) + " " + std::to_string(at) + ": id " +
-                                            std::to_string(tokens[at]) + ", the vocabulary has " +
-                                            std::to_string(vocab_size));
+    return Fail(Code::kInvalidArgument, field, " ", at, ": id ", tokens[at],
+                ", the vocabulary has ", vocab_size);
   }
   return {};
 }
@@ -48,18 +47,16 @@ Result<std::unique_ptr<SequenceImport>> SequenceImport::Begin(Engine& engine,
                          .checkpoint_cells = request.checkpoint_cells,
                          .has_logits = request.has_logits};
   if (!request.first_cells.empty() && request.first_cells.size() != import->planes_.size()) {
-    return Fail(Code::kInvalidArgument,
-                "first cells: of " + std::to_string(request.first_cells.size()) +
-                    " planes, the model has " + std::to_string(import->planes_.size()));
+    return Fail(Code::kInvalidArgument, "first cells: of ", request.first_cells.size(),
+                " planes, the model has ", import->planes_.size());
   }
   for (std::size_t at = 0; at < request.first_cells.size(); ++at) {
     const CachePlane& plane = import->planes_[at];
     const std::uint32_t first = request.first_cells[at];
-    // Group 0 holds all: with --swa-full layers with a window are in it too.
+    // Group 0 holds all cells; with --swa-full it also has the layers with a window.
     if (first > 0 && plane.group == 0) {
-      return Fail(Code::kWindowLost, PlaneText(plane) + ": the cells before " +
-                                         std::to_string(first) +
-                                         " are not there, and this layer keeps all");
+      return Fail(Code::kWindowLost, PlaneText(plane), ": the cells before ", first,
+                  " are missing, but this layer keeps all cells");
     }
     restore.first_cell[plane.group] = std::max(restore.first_cell[plane.group], first);
   }
@@ -123,18 +120,17 @@ Status SequenceImport::PutRows(const CachePlane& plane, std::byte* block, std::u
     }
   }
   if (is_finite) return {};
-  return Fail(Code::kNumerical, PlaneText(plane) + ": a value is not finite");
+  return Fail(Code::kNumerical, PlaneText(plane), ": a value is not finite");
 }
 
 Status SequenceImport::FeedFloats(const char* what, std::byte* destination, std::size_t float_count,
                                   std::size_t first, std::span<const float> floats) {
   if (first > float_count || floats.size() > float_count - first) {
-    return Fail(Code::kInvalidArgument, std::string(what) + ": floats up to " +
-                                            std::to_string(first + floats.size()) + " of " +
-                                            std::to_string(float_count));
+    return Fail(Code::kInvalidArgument, what, ": floats up to ", first + floats.size(), " of ",
+                float_count);
   }
   if (!AllFinite(kernels::DataType::kF32, std::as_bytes(floats).data(), floats.size())) {
-    return Fail(Code::kNumerical, std::string(what) + ": a value is not finite");
+    return Fail(Code::kNumerical, what, ": a value is not finite");
   }
   if (destination == nullptr || floats.empty()) return {};
   std::memcpy(destination + first * sizeof(float), floats.data(), floats.size_bytes());
@@ -147,8 +143,7 @@ Status SequenceImport::FeedState(std::uint32_t cell_count, std::size_t first,
   KVD_ASSERT(restore_.reservation.is_open());
   const bool is_last = has_state_ && cell_count == cell_count_;
   if (!is_last && !std::ranges::binary_search(checkpoint_cells_, cell_count)) {
-    return Fail(Code::kInvalidArgument,
-                "state: behind " + std::to_string(cell_count) + " cells, none was announced");
+    return Fail(Code::kInvalidArgument, "state: after ", cell_count, " cells, none was announced");
   }
   std::uint32_t slot = is_last ? restore_.state_slot : layout::kNoSlot;
   for (const layout::Checkpoint& checkpoint : restore_.checkpoints) {
@@ -173,8 +168,8 @@ Status SequenceImport::CheckComplete() const {
     const std::uint64_t wanted = part.cell_count - part.first_cell;
     const std::uint64_t fed = cells_fed_[at].load(std::memory_order_relaxed);
     if (fed != wanted) {
-      return Fail(Code::kInvalidArgument, PlaneText(planes_[at]) + ": " + std::to_string(fed) +
-                                              " of " + std::to_string(wanted) + " cells given");
+      return Fail(Code::kInvalidArgument, PlaneText(planes_[at]), ": ", fed, " of ", wanted,
+                  " cells given");
     }
   }
   std::uint64_t wanted = 0;
@@ -186,8 +181,7 @@ Status SequenceImport::CheckComplete() const {
   if (restore_.logits_slot != layout::kNoSlot) wanted += engine_.config().vocab_size;
   const std::uint64_t fed = floats_fed_.load(std::memory_order_relaxed);
   if (fed == wanted) return {};
-  return Fail(Code::kInvalidArgument, "states and logits: " + std::to_string(fed) + " of " +
-                                          std::to_string(wanted) + " floats given");
+  return Fail(Code::kInvalidArgument, "states and logits: ", fed, " of ", wanted, " floats given");
 }
 
 Status SequenceImport::Commit() {

@@ -1,4 +1,4 @@
-// The bytes come from a file or lie in memory; both are checked alike.
+// Bytes of a file and bytes in memory are checked in the same way.
 #include "engine/saved_state/state_file_reader.h"
 
 #include <sys/stat.h>
@@ -8,8 +8,9 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/numeric_form.h"
-#include "shm/crc32c.h"
+#include "base/crc32c.h"
+#include "base/text.h"
+#include "engine/model/numeric_form.h"
 
 namespace kvd {
 namespace {
@@ -22,7 +23,7 @@ Status ReadFileAt(int file, std::span<std::byte> bytes, std::uint64_t offset) {
     const ssize_t got = ::pread(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return FailErrno("reading the state file");
-    if (got == 0) return CorruptState("length", "ends at byte " + std::to_string(offset));
+    if (got == 0) return CorruptState("length", Concat("ends at byte ", offset));
     bytes = bytes.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::uint64_t>(got);
   }
@@ -33,7 +34,7 @@ Status ReadFileAt(int file, std::span<std::byte> bytes, std::uint64_t offset) {
 
 Result<StateFileReader> StateFileReader::Open(UniqueFd file) {
   struct stat about{};
-  if (::fstat(file.get(), &about) != 0) return FailErrno("looking at the state file");
+  if (::fstat(file.get(), &about) != 0) return FailErrno("fstat of the state file");
   if (!S_ISREG(about.st_mode)) return CorruptState("type", "not a regular file");
   StateFileReader reader(std::move(file), {});
   KVD_CHECK_OK(reader.Read(static_cast<std::uint64_t>(about.st_size), Uncontrolled()));
@@ -51,7 +52,7 @@ std::string StateFileReader::architecture() const { return header_.architecture;
 
 Status StateFileReader::Read(std::uint64_t real_bytes, WorkControl& work) {
   if (real_bytes < sizeof header_) {
-    return CorruptState("length", std::to_string(real_bytes) + " bytes, less than a header");
+    return CorruptState("length", Concat(real_bytes, " bytes, less than a header"));
   }
   KVD_CHECK_OK(ReadAt(std::as_writable_bytes(std::span(&header_, 1)), 0));
   KVD_CHECK_OK(CheckStateHeader(header_, real_bytes));
@@ -69,7 +70,8 @@ Status StateFileReader::Read(std::uint64_t real_bytes, WorkControl& work) {
 
 Status StateFileReader::ReadAt(std::span<std::byte> to, std::uint64_t offset) const {
   if (file_) return ReadFileAt(file_.get(), to, offset);
-  // The header's numbers were compared with the real length.
+  // The range lies inside bytes_, because the header's numbers have been compared with the real
+  // length.
   if (!to.empty()) std::memcpy(to.data(), bytes_.subspan(offset, to.size()).data(), to.size());
   return {};
 }
@@ -77,7 +79,7 @@ Status StateFileReader::ReadAt(std::span<std::byte> to, std::uint64_t offset) co
 Result<std::span<const std::byte>> StateFileReader::ReadSection(std::size_t number,
                                                                 Buffers* buffers) const {
   const SectionEntry& entry = sections_[number];
-  const std::string name = "section " + std::to_string(number);
+  const std::string name = Concat("section ", number);
   buffers->stored.resize(entry.stored_bytes);
   KVD_CHECK_OK(ReadAt(buffers->stored, entry.offset));
   if (Crc32c(0, buffers->stored) != entry.crc) {

@@ -1,9 +1,9 @@
-// StateFileReader: a saved state, in a file or in memory, as a validated table of sections, and
-// their bytes.
+// StateFileReader: a saved state, in a file or in memory, as a validated table of sections with
+// access to their bytes.
 //
-// Open and FromBytes check header, table and how the sections lie (state_form/state_table.h);
-// ReadSection the sum of each. What the sections say is checked by the code that loads them.
-// Threads: const, by several at once.
+// Open and FromBytes check header, table and section placement (state_form/state_table.h);
+// ReadSection checks the checksum of a section. The contents of sections are checked by the code
+// that loads them. Threads: const methods may be called by several threads at once.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "base/work_control.h"
 #include "engine/saved_state/section_codec.h"
-#include "shm/error.h"
-#include "shm/unique_fd.h"
-#include "shm/work_control.h"
 #include "state_form/state_layout.h"
 #include "state_form/state_table.h"
 
@@ -25,7 +25,8 @@ class StateFileReader {
  public:
   // Errors: kCorrupt, naming the field; kVersionMismatch; kIo.
   static Result<StateFileReader> Open(UniqueFd file);
-  // The same of bytes, which outlive it: a file of that content. Errors: also kCancelled.
+  // Makes a reader of the bytes of a state file in memory, which must outlive the reader. Errors:
+  // those of Open; kCancelled.
   static Result<StateFileReader> FromBytes(std::span<const std::byte> bytes,
                                            WorkControl& work = Uncontrolled());
 
@@ -34,13 +35,13 @@ class StateFileReader {
   std::span<const state_file::SectionEntry> sections() const { return sections_; }
   std::span<const SavedSequence> sequences() const { return sequences_; }
 
-  // What a thread needs to read sections.
+  // The buffers that one thread needs to read sections.
   struct Buffers {
     std::vector<std::byte> stored;
     SectionCodec codec;
   };
-  // The section's bytes, not packed any more; valid until the buffers are used again. Errors:
-  // kCorrupt, naming the section; kIo.
+  // The unpacked bytes of the section; valid until the buffers are used again. Errors: kCorrupt,
+  // naming the section; kIo.
   Result<std::span<const std::byte>> ReadSection(std::size_t number, Buffers* buffers) const;
 
  private:
@@ -49,7 +50,7 @@ class StateFileReader {
   Status Read(std::uint64_t real_bytes, WorkControl& work);
   Status ReadAt(std::span<std::byte> to, std::uint64_t offset) const;
 
-  UniqueFd file_;  // none: the state lies in bytes_
+  UniqueFd file_;  // unset: the state is in bytes_
   std::span<const std::byte> bytes_;
   state_file::FileHeader header_ = {};
   std::vector<state_file::SectionEntry> sections_;

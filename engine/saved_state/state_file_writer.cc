@@ -1,5 +1,5 @@
-// Header and table come first in the file and are written last: until then it is no state file, even
-// under its temporary name.
+// The header and the table are at the beginning of the file and are written last. Until header and
+// table are written, the file is not a valid state file, even under its temporary name.
 #include "engine/saved_state/state_file_writer.h"
 
 #include <dirent.h>
@@ -16,21 +16,22 @@
 #include <memory>
 #include <string_view>
 
-#include "shm/check.h"
-#include "shm/crc32c.h"
-#include "shm/unique_fd.h"
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "base/rounding.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
 #include "state_form/section_plan.h"
 
 namespace kvd {
 namespace {
 
-// No name that a client can give starts with a dot: ".kvd-PID-NUMBER".
+// ".kvd-PID-NUMBER". Clients cannot use names that start with a dot.
 constexpr std::string_view kTemporaryPrefix = ".kvd-";
 
 std::string TemporaryName() {
   static std::atomic<std::uint64_t> count{0};
-  return std::string(kTemporaryPrefix) + std::to_string(::getpid()) + "-" +
-         std::to_string(count.fetch_add(1));
+  return Concat(kTemporaryPrefix, ::getpid(), "-", count.fetch_add(1));
 }
 
 Status WriteAt(int file, std::span<const std::byte> bytes, std::uint64_t offset) {
@@ -44,11 +45,12 @@ Status WriteAt(int file, std::span<const std::byte> bytes, std::uint64_t offset)
   return {};
 }
 
-// The disk begins while other sections are packed; only Finish's fsync promises anything. Whole pages: a
-// page on its way to the disk would make the section that shares it wait.
+// Makes the kernel start writing a section to disk while other sections are packed; only the fsync
+// of Finish guarantees durability. Only whole pages are written to disk, because a page that is
+// being written to disk blocks the thread that stores the next section into the same page.
 void BeginWriteback(int file, std::uint64_t offset, std::uint64_t byte_count) {
   constexpr std::uint64_t kPage = 4096;
-  const std::uint64_t begin = (offset + kPage - 1) / kPage * kPage;
+  const std::uint64_t begin = RoundUp(offset, kPage);
   const std::uint64_t end = (offset + byte_count) / kPage * kPage;
   if (begin >= end) return;
   (void)::sync_file_range(file, static_cast<off_t>(begin), static_cast<off_t>(end - begin),
@@ -60,9 +62,8 @@ void BeginWriteback(int file, std::uint64_t offset, std::uint64_t byte_count) {
 Result<std::unique_ptr<StateFileWriter>> StateFileWriter::Create(
     int directory, std::string name, std::vector<state_file::SectionEntry> sections) {
   if (sections.size() > state_file::kSectionsMax) {
-    return Fail(Code::kUnsupported, "sections: " + std::to_string(sections.size()) +
-                                        ", a file has at most " +
-                                        std::to_string(state_file::kSectionsMax));
+    return Fail(Code::kUnsupported, "sections: ", sections.size(), ", a file has at most ",
+                state_file::kSectionsMax);
   }
   std::string temporary = TemporaryName();
   UniqueFd file(::openat(directory, temporary.c_str(),
@@ -91,7 +92,7 @@ Status StateFileWriter::Put(std::size_t number, const SectionCodec::Packed& pack
   {
     const MutexLock lock(mutex_);
     while (turn_ != number && !gave_up_) turn_came_.Wait(mutex_);
-    if (gave_up_) return Fail(Code::kCancelled, "the state file was given up");
+    if (gave_up_) return Fail(Code::kCancelled, "another section of the state file failed");
     state_file::SectionEntry& section = sections_[number];
     section.offset = offset = end_;
     section.stored_bytes = static_cast<std::uint32_t>(packed.bytes.size());
@@ -127,7 +128,7 @@ Result<std::uint64_t> StateFileWriter::Finish(state_file::FileHeader header, boo
   if (::fsync(file_.get()) != 0) return FailErrno("syncing the state file");
   const unsigned flags = replace ? 0 : RENAME_NOREPLACE;
   if (::renameat2(directory_, temporary_.c_str(), directory_, name_.c_str(), flags) != 0) {
-    if (errno == EEXIST) return Fail(Code::kExists, "'" + name_ + "': exists already");
+    if (errno == EEXIST) return Fail(Code::kExists, "'", name_, "': exists already");
     return FailErrno("naming the state file '" + name_ + "'");
   }
   is_finished_ = true;
@@ -137,7 +138,8 @@ Result<std::uint64_t> StateFileWriter::Finish(state_file::FileHeader header, boo
 
 namespace {
 
-// Asked of the kernel by a call that the daemon's sandbox allows: kill(2) is none.
+// Determines with pidfd_open whether the process has ended, because the daemon's sandbox allows
+// pidfd_open and does not allow kill(2).
 bool HasEnded(pid_t pid) {
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0u)));
   return !process && errno == ESRCH;

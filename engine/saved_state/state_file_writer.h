@@ -1,8 +1,8 @@
-// StateFileWriter: puts a saved-state file together under a temporary name; Finish gives it its own,
-// all of it or nothing.
+// StateFileWriter: writes a state file under a temporary name. Finish renames the file to its final
+// name, so the file appears completely or not at all.
 //
-// Threads: Put by several at once, each section once; the rest by one. Destroyed before Finish, it
-// leaves nothing behind.
+// Threads: Put may be called by several threads, once per section; the other functions are called
+// by one thread. Destroying an unfinished writer removes the temporary file.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "base/mutex.h"
+#include "base/unique_fd.h"
 #include "engine/saved_state/section_codec.h"
-#include "shm/error.h"
-#include "shm/mutex.h"
-#include "shm/unique_fd.h"
 #include "state_form/state_layout.h"
 
 namespace kvd {
 
 class StateFileWriter {
  public:
-  // In the open directory. `sections`: all there will be, in the order of the table, without
-  // offsets, stored bytes and sums. Errors: kIo.
+  // Creates the file in the open directory. `sections`: all sections in the order of the table,
+  // whose offsets, stored bytes and checksums are not yet set. Errors: kIo, kUnsupported (too many
+  // sections).
   static Result<std::unique_ptr<StateFileWriter>> Create(
       int directory, std::string name, std::vector<state_file::SectionEntry> sections);
   ~StateFileWriter();
@@ -30,14 +31,16 @@ class StateFileWriter {
   StateFileWriter& operator=(const StateFileWriter&) = delete;
 
   std::span<const state_file::SectionEntry> sections() const { return sections_; }
-  // Writes section `number`. Waits until all sections before it have found their place: sections are
-  // to be begun in order. REQUIRES: packed.bytes of that section.
+  // Writes section `number`. Waits until the offsets of all earlier sections are assigned, so
+  // sections must be begun in order. Errors: kIo, kCancelled (GiveUp). REQUIRES: `packed` is the
+  // content of section `number`.
   Status Put(std::size_t number, const SectionCodec::Packed& packed);
-  // Ends the wait of other threads: this one will not put its section.
+  // Makes waiting and later calls of Put fail. A thread calls GiveUp if it will not put its
+  // section, because other threads may be waiting for that section.
   void GiveUp();
-  // Completes the header (all but architecture, fingerprint, sequence_count and saved_unix_ms),
-  // syncs, and gives the file its name; an existing one is replaced if `replace`. Returns its size.
-  // Errors: kIo, kExists.
+  // Completes the header and writes it (the caller sets architecture, fingerprint, sequence_count,
+  // numeric_form, name_space and saved_unix_ms), syncs and renames the file. Replaces an existing
+  // file only if `replace`. Returns the file size. Errors: kIo, kExists.
   Result<std::uint64_t> Finish(state_file::FileHeader header, bool replace);
 
  private:
@@ -52,14 +55,16 @@ class StateFileWriter {
 
   Mutex mutex_;
   CondVar turn_came_;
-  // Their number and sizes never change; where they lie in the file is filled in under the mutex.
+  // The number of sections and their unpacked sizes never change; the places of sections in the
+  // file are filled in under the mutex.
   std::vector<state_file::SectionEntry> sections_;
-  std::size_t turn_ KVD_GUARDED_BY(mutex_) = 0;  // section that finds its place next
+  std::size_t turn_ KVD_GUARDED_BY(mutex_) =
+      0;  // number of the section whose offset is assigned next
   std::uint64_t end_ KVD_GUARDED_BY(mutex_) = 0;
   bool gave_up_ KVD_GUARDED_BY(mutex_) = false;
 };
 
-// Removes temporaries that processes which are gone have left in the directory. Errors: kIo.
+// Removes temporary files of processes that have ended from the directory. Errors: kIo.
 Status RemoveStaleTemporaries(int directory);
 
 }  // namespace kvd

@@ -2,14 +2,14 @@
 
 #include <array>
 
-#include "engine/vocabulary/utf8.h"
+#include "base/utf8.h"
 
 namespace kvd {
 namespace {
 
 struct Alphabet {
   std::array<std::string, 256> characters;
-  std::array<std::int16_t, 0x144> bytes;  // by code point; -1 where it stands for no byte
+  std::array<std::int16_t, 0x144> bytes;  // by code point; -1 if the code point represents no byte
 };
 
 bool Prints(unsigned byte) {

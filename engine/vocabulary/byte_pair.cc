@@ -1,7 +1,7 @@
-// A word starts as one symbol for each byte. Every pair of neighbours that the merge table knows
-// waits in a heap, lowest rank first, leftmost first among equals; a pair that no longer stands as
-// it was queued is skipped. n bytes take at most n merges and 3n candidates: O(n log n), whatever
-// the word.
+// A word starts as one symbol per byte. Every pair of neighbours that has a merge rule is queued in
+// a heap, lowest rank first and leftmost first among equal ranks. A queued pair whose symbols have
+// changed is skipped. A word of n bytes takes at most n merges and 3n queued pairs, so the time is
+// O(n log n) for any word.
 #include "engine/vocabulary/byte_pair.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 #include "engine/vocabulary/byte_alphabet.h"
 #include "engine/vocabulary/merge_chain.h"
-#include "engine/vocabulary/utf8.h"
+#include "engine/vocabulary/well_formed_text.h"
 
 namespace kvd {
 namespace {
@@ -29,14 +29,15 @@ struct Candidate {
   std::int32_t merged;
 };
 
-// True when `a` comes after `b`: the heap's top is the lowest rank, then the leftmost.
+// Returns true if `a` comes after `b`, so that the top of the heap is the candidate with the lowest
+// rank, and the leftmost of equal ranks.
 bool Later(const Candidate& a, const Candidate& b) {
   return a.rank > b.rank || (a.rank == b.rank && a.left > b.left);
 }
 
 }  // namespace
 
-// At most half full, so that a search ends soon.
+// The table is at most half full, so that searches are short.
 MergeTable::MergeTable(std::size_t rule_count_max) : slots_(std::bit_ceil(2 * rule_count_max + 2)) {
   shift_ = 64 - std::countr_zero(slots_.size());
 }
@@ -57,7 +58,8 @@ MergeRule MergeTable::Find(std::int32_t left, std::int32_t right) const {
   return slots_[SlotOf(PairOf(left, right))].rule;
 }
 
-// Scratch of one call: merges one word after the other, keeping its buffers.
+// WordMerger: the scratch memory of one call, which merges one word after another and reuses its
+// buffers.
 class BytePair::WordMerger {
  public:
   WordMerger(const BytePair& owner, WorkControl& work) : owner_(owner), meter_(work) {}
@@ -91,7 +93,7 @@ class BytePair::WordMerger {
   static constexpr std::size_t kWordUnits = 16;
   static constexpr std::size_t kCandidateUnits = 16;
 
-  // The word as one token, if it is one.
+  // Appends the word as one token if it is a token, and returns whether it is.
   bool AppendWhole(std::string_view word, std::vector<TokenId>& tokens) {
     if (word.size() > owner_.tokens_.text_bytes_max()) return false;
     encoded_.clear();
@@ -147,8 +149,8 @@ Result<std::unique_ptr<BytePair>> BytePair::Create(const TokenTable& tokens,
                                                    const Pretokenizer& pretokenizer) {
   if (merges.empty()) return Fail(Code::kCorrupt, "tokenizer.ggml.merges: missing or empty");
   if (merges.size() > kMergeCountMax) {
-    return Fail(Code::kCorrupt, "tokenizer.ggml.merges: " + std::to_string(merges.size()) +
-                                    " merges, the limit is " + std::to_string(kMergeCountMax));
+    return Fail(Code::kCorrupt, "tokenizer.ggml.merges: ", merges.size(), " merges, the limit is ",
+                kMergeCountMax);
   }
   KVD_TRY(WordSplitter splitter, WordSplitter::Create(pretokenizer.expressions));
   std::unique_ptr<BytePair> made(
@@ -164,8 +166,8 @@ Status BytePair::AddMerges(std::span<const std::string> merges) {
     std::size_t space = merge.find(' ', 1);
     if (space == std::string_view::npos || space + 1 == merge.size() ||
         merge.size() > 2 * TokenTable::kTokenBytesMax) {
-      return Fail(Code::kCorrupt, "tokenizer.ggml.merges: merge " + std::to_string(rank) +
-                                      " is not two texts and a space");
+      return Fail(Code::kCorrupt, "tokenizer.ggml.merges: merge ", rank,
+                  " is not two texts separated by a space");
     }
     std::string_view left = merge.substr(0, space);
     std::string_view right = merge.substr(space + 1);
@@ -182,7 +184,8 @@ std::int32_t BytePair::SymbolOf(std::string_view text) {
   auto next = static_cast<std::int32_t>(tokens_.token_count() + extra_symbols_.size());
   auto [entry, added] = extra_symbols_.emplace(text, next);
   if (!added) return entry->second;
-  // A text that is no token is written byte by byte of its spelling, as far as these are tokens.
+  // A text that is not a token is written as the tokens of the single bytes of its spelling; bytes
+  // without a token are dropped.
   std::vector<TokenId>& spelled = extra_tokens_.emplace_back();
   for (std::size_t i = 0; i < text.size(); ++i) {
     TokenId byte_token = tokens_.Find(text.substr(i, 1));

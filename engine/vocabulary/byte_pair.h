@@ -1,10 +1,11 @@
-// The tokenizer of tokenizer.ggml.model "gpt2": byte-level BPE. Text is split into words, and the
-// bytes of a word are merged pair by pair, in the order of the vocabulary's list of merges.
+// BytePair is the tokenizer of tokenizer.ggml.model "gpt2": byte-level BPE. BytePair splits the
+// text into words and merges the bytes of each word pair by pair, in the order of the vocabulary's
+// merges.
 //
-// Bytes that are not well-formed UTF-8 are split like U+FFFD, one for each byte, and tokenized as
-// the bytes that they are, so a text comes back from its tokens (llama.cpp tokenizes the U+FFFD
-// instead). A byte for which the vocabulary has no token is left out, as in llama.cpp: some
-// published vocabularies (Falcon, StarCoder) lack bytes that their training text did not have.
+// A byte that is not part of well-formed UTF-8 is treated as one U+FFFD when the text is split, but
+// is tokenized as itself, so that a text can be restored from its tokens (llama.cpp tokenizes the
+// U+FFFD instead). A byte for which the vocabulary has no token is dropped, as in llama.cpp: some
+// published vocabularies (Falcon, StarCoder) lack bytes that do not occur in their training text.
 #pragma once
 
 #include <array>
@@ -23,18 +24,21 @@
 
 namespace kvd {
 
-// What two neighbouring symbols become. A symbol is a text: the token of that text where there is
-// one, else a number beyond the tokens.
+// MergeRule: the result of merging two neighbouring symbols. A symbol represents a text. The number
+// of a symbol is the id of the token with the symbol's text, or a number above all token ids if
+// there is no such token.
 struct MergeRule {
-  std::int32_t rank = -1;  // lower first; -1: the two do not merge
+  std::int32_t rank = -1;  // lower ranks merge first; -1: the two symbols do not merge
   std::int32_t merged = -1;
 };
 
-// (left, right) -> rule, an open-addressed table.
+// MergeTable maps a pair (left, right) of symbols to its merge rule, in an open-addressed hash
+// table.
 class MergeTable {
  public:
   explicit MergeTable(std::size_t rule_count_max);
-  // Keeps the rule that was there first. REQUIRES: fewer than `rule_count_max` pairs so far.
+  // Keeps the existing rule if the pair has one. REQUIRES: fewer than `rule_count_max` pairs have
+  // been added.
   void Add(std::int32_t left, std::int32_t right, MergeRule rule);
   MergeRule Find(std::int32_t left, std::int32_t right) const;
 
@@ -54,8 +58,8 @@ class BytePair final : public TextTokenizer {
  public:
   static constexpr std::size_t kMergeCountMax = 1u << 23;
 
-  // kCorrupt: no merges, too many, or one that is not "LEFT RIGHT". kInternal as
-  // WordSplitter::Create.
+  // Errors: kCorrupt: no merges, more than kMergeCountMax, or a merge that is not "LEFT RIGHT";
+  // kInternal: as WordSplitter::Create.
   static Result<std::unique_ptr<BytePair>> Create(const TokenTable& tokens,
                                                   std::span<const std::string> merges,
                                                   const Pretokenizer& pretokenizer);
@@ -76,8 +80,9 @@ class BytePair final : public TextTokenizer {
   const WordSplitter splitter_;
   const bool ignore_merges_;
   MergeTable merges_;
-  std::unordered_map<std::string, std::int32_t> extra_symbols_;  // texts that are no tokens
-  std::vector<std::vector<TokenId>> extra_tokens_;  // what extra symbol i is written as
+  std::unordered_map<std::string, std::int32_t> extra_symbols_;  // texts that are not tokens
+  // [i]: the tokens as which extra symbol i is written.
+  std::vector<std::vector<TokenId>> extra_tokens_;
   std::array<std::int32_t, 256> byte_symbols_;
 };
 

@@ -1,5 +1,5 @@
-// Most formats are one frame around every message. The others (Llama 2, Mistral, Gemma) treat the
-// three roles differently.
+// Most chat formats put the same frame around every message. The formats of Llama 2, Mistral and
+// Gemma treat the three roles differently.
 #include "engine/vocabulary/chat_template.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::string_view Trim(std::string_view text) {
 
 bool Has(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
-// What a template with "[INST]" is.
+// The format of a template that contains "[INST]".
 ChatTemplate RecogniseInstTemplate(std::string_view text) {
   if (Has(text, "[SYSTEM_PROMPT]")) return ChatTemplate::kMistralV7;
   if (Has(text, "' [INST] ' + system_message") || Has(text, "[AVAILABLE_TOOLS]")) {
@@ -55,20 +55,20 @@ ChatTemplate RecogniseInstTemplate(std::string_view text) {
   return Has(text, "<<SYS>>") ? ChatTemplate::kLlama2Sys : ChatTemplate::kLlama2;
 }
 
-// Phi-3's template and the bundled model's have the same markers; only Phi-3's writes line ends: as
-// an escape, within quotes, or behind a marker.
+// Phi-3's template and the bundled model's have the same markers; only Phi-3's template writes line
+// ends: as an escape, within quotes, or after a marker.
 bool WritesLineEnds(std::string_view text) {
   return Has(text, "\\n") || Has(text, "'\n") || Has(text, "\"\n") || Has(text, "|>\n");
 }
 
-// Whether the expression that writes the user's message ends it with the EOS.
+// Whether the expression that writes the user's message appends the EOS.
 bool EndsUserTurnWithEos(std::string_view text) {
   std::size_t begin = text.find("<|user|>");
   std::string_view expression = text.substr(begin, text.find("}}", begin) - begin);
   return Has(expression, "eos_token");
 }
 
-// One frame for every role.
+// The frame around every message, independent of its role.
 struct Frame {
   std::string_view before_role;
   std::string_view after_role;
@@ -100,7 +100,7 @@ std::string WriteFramed(const Frame& frame, std::span<const ChatMessage> message
   return text;
 }
 
-// Llama 2: "[INST] " opens a turn, which the assistant's message closes.
+// Llama 2: "[INST] " opens a turn, and the assistant's message closes it.
 std::string WriteLlama2(ChatTemplate kind, std::span<const ChatMessage> messages) {
   std::string text = "[INST] ";
   bool open = true;
@@ -166,7 +166,7 @@ std::string WriteMistralV7(ChatTemplate kind, std::span<const ChatMessage> messa
 
 std::string WriteGemma(std::span<const ChatMessage> messages, bool add_assistant) {
   std::string text;
-  std::string system;  // waits for the user's next message
+  std::string system;  // the system text, which is put into the user's next message
   for (const ChatMessage& message : messages) {
     if (message.role == "system") {
       system.append(Trim(message.content));
@@ -186,9 +186,8 @@ Status CheckMessages(std::span<const ChatMessage> messages) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const std::string& role = messages[i].role;
     if (role == "system" || role == "user" || role == "assistant") continue;
-    return Fail(Code::kInvalidArgument, "messages[" + std::to_string(i) + "].role: '" +
-                                            role.substr(0, 40) +
-                                            "' is none of system, user, assistant");
+    return Fail(Code::kInvalidArgument, "messages[", i, "].role: '", role.substr(0, 40),
+                "' is not system, user or assistant");
   }
   return {};
 }
@@ -204,7 +203,8 @@ ChatTemplate RecogniseChatTemplate(std::string_view text) {
   auto named = std::ranges::find(kNames, text, &NamedTemplate::name);
   if (named != kNames.end()) return named->kind;
   if (Has(text, "<|im_start|>")) {
-    // Phi-4 and SmolVLM use the first marker of ChatML, but not its frame.
+    // The formats of Phi-4 and SmolVLM also contain the first marker of ChatML, but have other
+    // frames.
     bool other = Has(text, "<|im_sep|>") || Has(text, "<end_of_utterance>");
     return other ? ChatTemplate::kUnknown : ChatTemplate::kChatml;
   }
@@ -245,7 +245,7 @@ Result<std::string> ApplyChatTemplate(ChatTemplate kind, std::span<const ChatMes
     case ChatTemplate::kGemma: return WriteGemma(messages, add_assistant);
     default: break;
   }
-  return Fail(Code::kUnsupported, "chat template: " + std::string(ChatTemplateName(kind)));
+  return Fail(Code::kUnsupported, "chat template: ", ChatTemplateName(kind));
 }
 
 Result<std::string> ApplyChatTemplateText(std::string_view template_text,
@@ -257,7 +257,7 @@ Result<std::string> ApplyChatTemplateText(std::string_view template_text,
     std::string shown = template_text.empty()
                             ? "the model has none"
                             : "'" + std::string(template_text.substr(0, shown_bytes)) + "'";
-    return Fail(Code::kUnsupported, "chat template: not one that is known: " + shown);
+    return Fail(Code::kUnsupported, "chat template: unknown format: ", shown);
   }
   return ApplyChatTemplate(kind, messages, add_assistant, eos_text);
 }

@@ -1,5 +1,5 @@
-// The linked list of neighbouring symbols that both merging tokenizers shrink pair by pair. Scratch
-// of one call.
+// MergeChain is the linked list of neighbouring symbols that both merging tokenizers
+// (SentencePiece, BytePair) shrink pair by pair. A chain is used during one call of a tokenizer.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 namespace kvd {
 
 struct ChainSymbol {
-  std::int32_t previous = -1;  // index of the neighbour that is still alive, -1 at the ends
+  std::int32_t previous = -1;  // index of the nearest unmerged neighbour; -1 at the ends
   std::int32_t next = -1;
-  std::uint32_t begin = 0;  // in the text
+  std::uint32_t begin = 0;  // offset in the text
   std::uint32_t bytes = 0;  // 0: merged into its left neighbour
-  std::int32_t id = -1;     // what the tokenizer knows it by
+  std::int32_t id = -1;     // the tokenizer's number of the symbol
 };
 
 class MergeChain {

@@ -1,6 +1,8 @@
-// Checked by walking every unit that the root reaches, once. Units may have several parents (equal
-// endings are stored once) but no unit may be its own ancestor: then every sequence is finite.
+// Create checks every unit of the trie that is reachable from the root once. A unit may have
+// several parents (equal endings are stored once), but no unit may be its own ancestor, so every
+// sequence is finite.
 #include "engine/vocabulary/precompiled_charsmap.h"
+#include "base/text.h"
 
 #include <cstring>
 
@@ -18,7 +20,7 @@ std::uint32_t ChildrenOf(std::uint32_t index, std::uint32_t unit) {
 }
 
 std::unexpected<Error> FailCharsmap(const std::string& what) {
-  return Fail(Code::kCorrupt, "tokenizer.ggml.precompiled_charsmap: " + what);
+  return Fail(Code::kCorrupt, "tokenizer.ggml.precompiled_charsmap: ", what);
 }
 
 }  // namespace
@@ -26,21 +28,21 @@ std::unexpected<Error> FailCharsmap(const std::string& what) {
 Result<PrecompiledCharsmap> PrecompiledCharsmap::Create(std::span<const std::byte> bytes) {
   std::uint32_t trie_bytes = 0;
   if (bytes.size() < sizeof trie_bytes || bytes.size() > kBytesMax) {
-    return FailCharsmap(std::to_string(bytes.size()) + " bytes, wanted are 4 to " +
-                        std::to_string(kBytesMax));
+    return FailCharsmap(Concat(bytes.size(), " bytes, the limits are 4 and ", kBytesMax));
   }
   std::memcpy(&trie_bytes, bytes.data(), sizeof trie_bytes);
   bytes = bytes.subspan(sizeof trie_bytes);
   if (trie_bytes == 0 || trie_bytes % sizeof(std::uint32_t) != 0 || trie_bytes >= bytes.size()) {
-    return FailCharsmap("a trie of " + std::to_string(trie_bytes) + " bytes, " +
-                        std::to_string(bytes.size()) + " are there for it and the replacements");
+    return FailCharsmap(Concat("a trie of ", trie_bytes, " bytes, ", bytes.size(),
+                               " remain for it and the replacements"));
   }
   PrecompiledCharsmap map;
   map.units_.resize(trie_bytes / sizeof(std::uint32_t));
   std::memcpy(map.units_.data(), bytes.data(), trie_bytes);
   bytes = bytes.subspan(trie_bytes);
   map.replacements_.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (map.replacements_.back() != '\0') return FailCharsmap("the last replacement has no end");
+  if (map.replacements_.back() != '\0')
+    return FailCharsmap("the last replacement is not terminated");
   KVD_CHECK_OK(map.CheckUnits());
   return map;
 }
@@ -65,7 +67,7 @@ Status PrecompiledCharsmap::CheckUnits() const {
     std::uint32_t child = Child(visit.unit, static_cast<unsigned char>(visit.next_byte++));
     if (child == kNone || marks[child] == Mark::kDone) continue;
     if (marks[child] == Mark::kOpen)
-      return FailCharsmap("unit " + std::to_string(child) + " is its own descendant");
+      return FailCharsmap(Concat("unit ", child, " is its own descendant"));
     KVD_CHECK_OK(CheckUnit(child));
     marks[child] = Mark::kOpen;
     path.push_back({child, 1});
@@ -77,14 +79,12 @@ Status PrecompiledCharsmap::CheckUnit(std::uint32_t unit) const {
   if ((units_[unit] & kEndsHere) == 0) return {};
   std::uint32_t value = ChildrenOf(unit, units_[unit]);
   if (value >= units_.size()) {
-    return FailCharsmap("unit " + std::to_string(unit) + " names unit " + std::to_string(value) +
-                        " of " + std::to_string(units_.size()));
+    return FailCharsmap(Concat("unit ", unit, " names unit ", value, " of ", units_.size()));
   }
   std::uint32_t offset = units_[value] & kOffsetMask;
   if (offset < replacements_.size()) return {};
-  return FailCharsmap("unit " + std::to_string(unit) + " names the replacement at " +
-                      std::to_string(offset) + " of " + std::to_string(replacements_.size()) +
-                      " bytes");
+  return FailCharsmap(Concat("unit ", unit, " names the replacement at ", offset, " of ",
+                             replacements_.size(), " bytes"));
 }
 
 std::uint32_t PrecompiledCharsmap::Child(std::uint32_t unit, unsigned char byte) const {

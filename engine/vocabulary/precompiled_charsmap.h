@@ -1,15 +1,16 @@
-// The normalisation rules of a SentencePiece model, as tokenizer.ggml.precompiled_charsmap holds
-// them: byte sequences and what each is replaced by.
+// PrecompiledCharsmap holds the normalisation rules of a SentencePiece model, read from
+// tokenizer.ggml.precompiled_charsmap: byte sequences and the replacement of each.
 //
-// Format (little-endian; sentencepiece's normalizer.cc, darts-clone's unit): u32 `trie_bytes`, that
-// many bytes of u32 units, then the replacements, each ended by a zero byte. The units are a double
-// array: unit 0 is the root, and the child of unit i over byte c is unit j = i ^ base(i) ^ c where
-// label(j) == c. Of a unit: bits 0 to 7 and 31 are its label, bit 8 says that a sequence ends here,
-// and base is bits 10 and on, times 256 where bit 9 is set. Where a sequence ends, unit i ^ base(i)
-// is the offset of its replacement in bits 0 to 30.
+// The format is little-endian (see sentencepiece's normalizer.cc and the units of darts-clone): u32
+// `trie_bytes`, then `trie_bytes` bytes of u32 units, then the replacements, each terminated by a
+// zero byte. The units form a double array: unit 0 is the root, and the child of unit i over byte c
+// is unit j = i ^ base(i) ^ c if label(j) == c. Fields of a unit: bits 0 to 7 and 31 are its label;
+// bit 8 means that a sequence ends here; base is the value of bits 10 and up, times 256 if bit 9 is
+// set. If a sequence ends at unit i, bits 0 to 30 of unit i ^ base(i) are the offset of its
+// replacement.
 //
-// The whole of it is checked when it is made, so that looking up needs no checks. Immutable, any
-// thread; refers to nothing.
+// `Create` checks all units, so that lookups need no checks. A PrecompiledCharsmap is immutable,
+// may be used from any thread, and holds no references.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shm/error.h"
+#include "base/error.h"
 
 namespace kvd {
 
@@ -27,22 +28,23 @@ class PrecompiledCharsmap {
  public:
   static constexpr std::size_t kBytesMax = 1u << 24;
 
-  // kCorrupt, with what is wrong: too short or too long, a trie that is empty, not whole units or
-  // leaves no replacements, replacements without an end, a unit or a replacement out of range, a
-  // chain of units that comes back to itself.
+  // Errors: kCorrupt, with the reason: too few or too many bytes, a trie that is empty, not a whole
+  // number of units or leaves no room for replacements, unterminated replacements, a unit or a
+  // replacement out of range, a cycle of units.
   static Result<PrecompiledCharsmap> Create(std::span<const std::byte> bytes);
 
   struct Match {
-    std::size_t bytes = 0;  // of the text; 0: no rule
+    std::size_t bytes = 0;  // matched bytes of the text; 0: no rule matches
     std::string_view replacement;
   };
-  // The longest sequence with a rule that `text` begins with. A zero byte is in none.
+  // The rule with the longest byte sequence that `text` begins with. No sequence contains a zero
+  // byte.
   Match LongestPrefix(std::string_view text) const;
 
  private:
   PrecompiledCharsmap() = default;
 
-  // The unit of the child over `byte`, or kNone.
+  // The child of `unit` over `byte`, or kNone.
   static constexpr std::uint32_t kNone = 0xffffffff;
   std::uint32_t Child(std::uint32_t unit, unsigned char byte) const;
   Status CheckUnits() const;

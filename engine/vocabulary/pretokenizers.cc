@@ -1,7 +1,9 @@
-// Two expressions are not written as published, to the same effect: a trailing run of white space
-// is matched from its first character only (otherwise each of its characters would start a search
-// of its own and a long run cost quadratic time), and where llama.cpp's collapsed matching keeps
-// white space out of a class that holds some, the class here does not hold it.
+// Two kinds of expressions differ from the published text but match the same words. A trailing run
+// of white space is matched only from its first character (otherwise each of its characters would
+// start a search, and a long run would take quadratic time). llama.cpp matches some expressions on
+// a text whose characters are replaced by one character per class, which excludes white space from
+// a class of the expression; in the expressions of this file, that class does not contain white
+// space.
 #include "engine/vocabulary/pretokenizers.h"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ constexpr std::string_view kIdeographsAndHangul =
     R"((?:(?!\s)[\x{4e00}-\x{9fa5}\x{800}-\x{4e00}\x{ac00}-\x{d7ff}])+)";
 constexpr std::string_view kDeepseekPunctuation =
     R"(\s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3001}-\x{3002}]+)";
-// Cased letters as of the Unicode version that the model's authors had.
+// Cased letters of the Unicode version that the model's authors used.
 constexpr std::string_view kDeepseekLetters =
     R"(\s?[A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf})"
     R"(\x{1c4}-\x{293}\x{295}-\x{2af}\x{370}-\x{373}\x{376}\x{377}\x{37b}-\x{37d}\x{37f})"

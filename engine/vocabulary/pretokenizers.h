@@ -1,11 +1,11 @@
-// The named ways in which byte-level BPE vocabularies split text into words (tokenizer.ggml.pre),
-// and the regular expressions behind them. Constant data, any thread.
+// The named ways in which byte-level BPE vocabularies split text into words (tokenizer.ggml.pre)
+// and their regular expressions. The data are constant and may be read from any thread.
 //
-// The names, and which of them share expressions, are those of llama.cpp's loader; the expressions
-// are the ones published with the models (`tokenizer.json`), in the form in which llama.cpp runs
-// them where the two differ. They are written in PCRE2's syntax, except that `\s`, `\S`, `\p{L}`,
-// `\p{N}` and `\p{P}` mean the sets of Unicode 15.1 whatever the library's version knows (see
-// word_splitter.h).
+// The names, and which names share expressions, are those of llama.cpp's loader. The expressions
+// are those published with the models (`tokenizer.json`); if llama.cpp runs a different form of an
+// expression, kvd uses llama.cpp's form. The expressions are written in PCRE2's syntax, except that
+// `\s`, `\S`, `\p{L}`, `\p{N}` and `\p{P}` mean the sets of Unicode 15.1, independent of the
+// library's Unicode version (see word_splitter.h).
 #pragma once
 
 #include <span>
@@ -15,19 +15,19 @@ namespace kvd {
 
 struct Pretokenizer {
   std::string_view name;
-  // Applied one after the other, each to the pieces that the one before left; matches and the text
-  // between them are pieces.
+  // The first expression is applied to the text, and each further expression to the pieces that the
+  // previous expression produced. Pieces are the matches and the text between them.
   std::span<const std::string_view> expressions;
-  bool ignore_merges = false;  // a word that is a token as a whole is not merged together
-  bool add_bos = false;        // unless the file says otherwise
-  bool default_bos = true;     // has the default BOS of its kind when the file names none
+  bool ignore_merges = false;  // a word that is a token as a whole is used without merging
+  bool add_bos = false;        // whether to add BOS if the file does not say
+  bool default_bos = true;     // use the default BOS of the tokenizer's kind if the file names none
 };
 
-// Null for a name that is not known. An empty name is "default", as in llama.cpp (files from before
-// the key existed).
+// Returns the pretokenizer of this name; null if the name is unknown. An empty name means
+// "default", as in llama.cpp (files that predate the key).
 const Pretokenizer* FindPretokenizer(std::string_view name);
 
-// All of them, for tests.
+// All pretokenizers, for tests.
 std::span<const Pretokenizer> AllPretokenizers();
 
 }  // namespace kvd

@@ -14,8 +14,8 @@ struct IdKey {
   std::optional<std::uint32_t> VocabularyData::* id;
 };
 
-// Where two keys name the same role, the later one counts: the last three are how files named them
-// before.
+// The keys of special token ids. If the file has two keys for the same role, the later one in this
+// table is used. The last three keys are older names of keys above.
 constexpr IdKey kIdKeys[] = {
     {"tokenizer.ggml.bos_token_id", &VocabularyData::bos},
     {"tokenizer.ggml.eos_token_id", &VocabularyData::eos},
@@ -92,12 +92,13 @@ Status ReadCharsmap(const GgufFile& file, std::vector<std::byte>& charsmap) {
   if (entry == nullptr) return {};
   bool bytes = entry->element_type == GgufType::kI8 || entry->element_type == GgufType::kU8;
   if (entry->type != GgufType::kArray || !bytes)
-    return Fail(Code::kCorrupt, std::string(key) + ": not an array of bytes");
+    return Fail(Code::kCorrupt, key, ": not an array of bytes");
   charsmap.assign(entry->value.begin(), entry->value.end());
   return {};
 }
 
-// For a file without tokens: the declared size, else the rows of the embedding, else 0.
+// Reads the vocabulary size of a file without tokens: the declared size, else the number of rows of
+// the embedding, else 0.
 Result<std::uint32_t> ReadVocabSize(const GgufFile& file) {
   KVD_TRY(std::string_view architecture, file.GetStringOr("general.architecture", ""));
   std::string key = std::string(architecture) + ".vocab_size";

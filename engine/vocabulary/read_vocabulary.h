@@ -1,14 +1,14 @@
-// Reads what a GGUF file says about its vocabulary. The values are passed on as they are;
-// `Vocabulary::Create` judges them.
+// Reads the vocabulary metadata of a GGUF file. ReadVocabulary does not validate the values;
+// `Vocabulary::Create` validates them.
 #pragma once
 
-#include "engine/gguf_file.h"
+#include "base/error.h"
+#include "engine/model/gguf_file.h"
 #include "engine/vocabulary/vocabulary_data.h"
-#include "shm/error.h"
 
 namespace kvd {
 
-// kCorrupt: a key of the wrong type (the message names it). A missing key is no error here.
+// Errors: kCorrupt: a key of the wrong type (the message names it). A missing key is not an error.
 Result<VocabularyData> ReadVocabulary(const GgufFile& file);
 
 }  // namespace kvd

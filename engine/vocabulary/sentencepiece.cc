@@ -1,14 +1,15 @@
-// All pairs of neighbours that form a token wait in a heap, best score first, leftmost first among
-// equals. A pair is merged when it comes up, unless one of its halves was merged meanwhile, which
-// shows in the bytes that the two now have together. Every merge is a token, so n characters take
-// at most n merges and 3n candidates: O(n log n).
+// All pairs of neighbours that form a token are queued in a heap, best score first and leftmost
+// first among equal scores. A pair is merged when it reaches the top, unless one of its halves has
+// been merged meanwhile. A merged half is detected because the number of bytes of the two symbols
+// has changed since the pair was queued. A text of n characters takes at most n merges and 3n
+// queued pairs, so the time is O(n log n).
 #include "engine/vocabulary/sentencepiece.h"
 
 #include <algorithm>
 #include <queue>
 
+#include "base/utf8.h"
 #include "engine/vocabulary/merge_chain.h"
-#include "engine/vocabulary/utf8.h"
 
 namespace kvd {
 namespace {
@@ -20,7 +21,7 @@ struct Candidate {
   std::uint32_t bytes;
   TokenId token;
 
-  // The top of the heap is the best score, then the leftmost.
+  // The top of the heap is the candidate with the best score, and the leftmost of equal scores.
   friend bool operator<(const Candidate& a, const Candidate& b) {
     return a.score < b.score || (a.score == b.score && a.left > b.left);
   }

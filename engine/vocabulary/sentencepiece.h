@@ -1,10 +1,10 @@
-// The tokenizer of tokenizer.ggml.model "llama": SentencePiece's BPE. Neighbouring characters are
-// merged into tokens, best score first; a character that is no token becomes its bytes (tokens
-// "<0x00>" to "<0xFF>").
+// SentencePiece is the tokenizer of tokenizer.ggml.model "llama": SentencePiece's BPE.
+// SentencePiece merges neighbouring characters into tokens, highest score first. A character that
+// is not a token becomes its bytes (tokens "<0x00>" to "<0xFF>").
 //
-// A space is written U+2581, and one is put before a text that stands at the start
-// (`add_space_prefix`). A byte that has no token of its own becomes the unknown token, or nothing
-// where the vocabulary has none.
+// A space is written as U+2581. With `add_space_prefix`, a space is put before a text that is at
+// the start. A byte without a token becomes the unknown token, or is dropped if the vocabulary has
+// none.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace kvd {
 
 class SentencePiece final : public TextTokenizer {
  public:
-  // `unk`: kNoToken where there is none.
+  // `unk`: the unknown token; kNoToken if the vocabulary has none.
   SentencePiece(const TokenTable& tokens, bool add_space_prefix, TokenId unk);
 
   Status Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens,
@@ -31,10 +31,10 @@ class SentencePiece final : public TextTokenizer {
   std::array<TokenId, 256> byte_tokens_;
 };
 
-// U+2581, how a space is written in the vocabulary.
+// U+2581, which represents a space in the vocabulary.
 inline constexpr std::string_view kEscapedSpace = "\xe2\x96\x81";
 
-// Every U+2581 of a token's text as a space.
+// Returns `text` with every U+2581 replaced by a space.
 std::string UnescapeSpaces(std::string_view text);
 
 }  // namespace kvd

@@ -1,5 +1,6 @@
-// Nodes of a trie lie in the order of their depth, so one pass over them finds every fallback: that
-// of a child is looked for from the fallback of its parent, which is done by then.
+// The nodes of a trie are in the order of their depth, so one pass over the nodes finds every
+// fallback. The search for a child's fallback starts at the fallback of its parent, which is
+// already known.
 #include "engine/vocabulary/special_matcher.h"
 
 #include <algorithm>

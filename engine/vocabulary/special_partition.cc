@@ -1,8 +1,9 @@
-// One pass finds for every end in the text the longest token there: a candidate. Candidates are then
-// taken by rank, and those of one rank from left to right, as long as their bytes are free. What was
-// taken before is at least as long as the candidate, so it overlaps the candidate only if it covers
-// its first or its last byte. A candidate whose first byte is taken and whose last is free gives way
-// to the longest shorter token with the same end that fits into the free bytes before that end.
+// One pass finds, for every end position in the text, the longest token that ends there: a
+// candidate. Candidates are then taken in the order of their ranks, and candidates of the same rank
+// from left to right, if their bytes are free. Tokens taken earlier are at least as long as the
+// candidate, so such a token overlaps the candidate only if the token covers the candidate's first
+// or last byte. If only the first byte is taken, the candidate is replaced by the longest shorter
+// token with the same end that fits into the free bytes before that end.
 #include "engine/vocabulary/special_partition.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 #include <span>
 #include <utility>
 
-#include "shm/metered_sort.h"
+#include "base/metered_sort.h"
 
 namespace kvd {
 namespace {
@@ -21,7 +22,7 @@ constexpr std::string_view kWhiteSpace = " \t\n\v\f\r";
 
 bool IsWhiteSpace(char byte) { return kWhiteSpace.find(byte) != kWhiteSpace.npos; }
 
-// A token of the text with the white space that it swallows.
+// A token found in the text, with the white space that it strips.
 struct Taken {
   std::uint32_t begin;
   std::uint32_t end;
@@ -59,7 +60,7 @@ class Cutter {
         rank_end_ = std::max(rank_end_, rank + 1);
       }
     }
-    // By rank; those of one rank stay in their order.
+    // Sorts by rank; candidates of one rank keep their order.
     begins_.assign(rank_end_ + 1, 0);
     for (const Candidate& candidate : found) ++begins_[candidate.rank + 1];
     for (std::uint32_t rank = 0; rank < rank_end_; ++rank) begins_[rank + 1] += begins_[rank];
@@ -140,11 +141,11 @@ class Cutter {
   const std::string_view text_;
   WorkMeter meter_;
   std::vector<bool> is_taken_;  // by byte of the text
-  std::uint32_t rank_end_ = 0;  // of the candidates found first
+  std::uint32_t rank_end_ = 0;  // highest rank found by the pass, plus 1
   // Ends of the candidates of rank r: ends_[begins_[r], begins_[r + 1]).
   std::vector<std::size_t> begins_;
   std::vector<std::uint32_t> ends_;
-  std::map<std::uint32_t, std::vector<std::uint32_t>> late_;  // those that gave way, by rank
+  std::map<std::uint32_t, std::vector<std::uint32_t>> late_;  // ends of the replacements, by rank
   std::vector<Taken> taken_;
 };
 

@@ -1,22 +1,24 @@
-// Cuts a text at the special tokens that stand in it by their text.
+// SpecialPartition cuts a text at the special tokens whose text occurs in it.
 //
-// Longer tokens win over shorter ones, equally long ones by the lower id, and one token's places
-// from left to right. User-defined tokens are always found; control and unknown tokens only on
-// demand, since text of a user could imitate them. Made after `ResolveSpecialTokens`; immutable, any
-// thread; refers to the `TokenTable`, which outlives it.
+// Overlaps are resolved in this order: a longer token wins over a shorter one, the lower id wins
+// between tokens of equal length, and the leftmost occurrence of one token wins. User-defined
+// tokens are always found. Control and unknown tokens are found only on demand, because a user's
+// text could imitate them. A SpecialPartition is created after `ResolveSpecialTokens`, is
+// immutable, and may be used from any thread. A SpecialPartition refers to the `TokenTable`, which
+// must outlive it.
 #pragma once
 
 #include <memory>
 #include <string_view>
 #include <vector>
 
+#include "base/work_control.h"
 #include "engine/vocabulary/special_matcher.h"
 #include "engine/vocabulary/token_table.h"
-#include "shm/work_control.h"
 
 namespace kvd {
 
-// A special token, or (token == kNoToken) text between them, never empty.
+// A special token, or, if token == kNoToken, the non-empty text between special tokens.
 struct TextFragment {
   TokenId token = kNoToken;
   std::string_view text;
@@ -26,12 +28,12 @@ struct TextFragment {
 
 class SpecialPartition {
  public:
-  // kCorrupt: SpecialMatcher::Create.
+  // Errors: kCorrupt, as SpecialMatcher::Create.
   static Result<std::unique_ptr<SpecialPartition>> Create(const TokenTable& tokens);
 
-  // The fragments in order; views into `text`. `parse_special`: control and unknown tokens are
-  // found, too. Steps are linear in the text's bytes, whatever the text and however many special
-  // tokens there are. Errors: kCancelled. REQUIRES: text.size() < 2^32.
+  // Returns the fragments in order, as views into `text`. `parse_special`: also find control and
+  // unknown tokens. The number of steps is linear in the bytes of `text`, for any text and any
+  // number of special tokens. Errors: kCancelled. REQUIRES: text.size() < 2^32.
   Result<std::vector<TextFragment>> Cut(std::string_view text, bool parse_special,
                                         WorkControl& work) const;
 

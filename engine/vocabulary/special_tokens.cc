@@ -1,7 +1,8 @@
-// The file's ids come first. A role that it leaves open goes to the first token, in the order of
-// the list of its texts, that the vocabulary has. Generation ends at eos, eot, eom, at the padding,
-// repository and file tokens of fill-in-the-middle, and at every token of one of the known texts;
-// two families of models use such a text for something else and are excepted.
+// A role (bos, eos and so on) gets the id in the file, or else the default of the tokenizer's kind.
+// If a role has neither, it gets the first text in the role's list that is a token. Generation ends
+// at eos, eot, eom, at the padding, repository and file tokens of fill-in-the-middle, and at every
+// token with one of the known texts. Two families of models use one of the known texts for another
+// purpose; in these models, that text does not end generation.
 #include "engine/vocabulary/special_tokens.h"
 
 #include <algorithm>
@@ -18,7 +19,8 @@ using Texts = std::span<const std::string_view>;
 
 constexpr std::uint32_t kNoIdInFile = 0xffffffffu;
 
-// In UTF-8: fullwidth bars (U+FF5C) and U+2581 for a space.
+// The text of DeepSeek's end token, which has fullwidth bars (U+FF5C) and U+2581 instead of a
+// space.
 constexpr std::string_view kDeepseekEnd = "<\uff5cend\u2581of\u2581sentence\uff5c>";
 
 constexpr std::string_view kEotTexts[] = {
@@ -61,7 +63,7 @@ constexpr std::string_view kEndOfGenerationTexts[] = {"<|eot_id|>",
                                                       "<|tool_response>",
                                                       kDeepseekEnd,
                                                       "[e~["};
-// Parts of a message that are always shown (gpt-oss).
+// Parts of a message whose text is always shown (gpt-oss).
 constexpr std::string_view kAlwaysShownTexts[] = {"<|channel|>", "<|message|>", "<|start|>",
                                                   "<|constrain|>"};
 
@@ -104,9 +106,8 @@ Result<TokenId> ResolveRole(const Role& role, const VocabularyData& data, TokenI
   std::optional<std::uint32_t> in_file = data.*role.in_file;
   if (in_file && *in_file != kNoIdInFile) {
     if (*in_file >= id_count) {
-      return Fail(Code::kCorrupt, std::string(role.key) + ": " + std::to_string(*in_file) +
-                                      " is no token, the vocabulary has " +
-                                      std::to_string(id_count));
+      return Fail(Code::kCorrupt, role.key, ": ", *in_file, " is not a token, the vocabulary has ",
+                  id_count);
     }
     return static_cast<TokenId>(*in_file);
   }
@@ -120,7 +121,7 @@ Result<TokenId> ResolveRole(const Role& role, const VocabularyData& data, TokenI
   return kNoToken;
 }
 
-// A sorted set of few tokens.
+// A small set of tokens.
 class TokenSet {
  public:
   void Add(TokenId token) {
@@ -137,9 +138,9 @@ class TokenSet {
   std::vector<TokenId> tokens_;
 };
 
-// Models in which a text of the list does not end generation: where "<|return|>" and "<|call|>", or
-// "<|calls|>" and "<|flush|>", end it, "<|end|>" only ends a message (gpt-oss, solar-open); where
-// "<|tool_response>" does, "</s>" is a plain token (gemma 4).
+// Handles models in which a text of the list does not end generation. If "<|return|>" and
+// "<|call|>", or "<|calls|>" and "<|flush|>", end generation, "<|end|>" only ends a message
+// (gpt-oss, solar-open). If "<|tool_response>" ends generation, "</s>" is a plain token (gemma 4).
 void RemoveExceptions(TokenTable& tokens, TokenSet& ends) {
   auto has = [&](std::string_view text) { return ends.Has(tokens.Find(text)); };
   bool calls = has("<|call|>") || has("<|calls|>");
@@ -188,8 +189,8 @@ bool ContainsAny(std::string_view text, std::initializer_list<std::string_view> 
       parts, [text](std::string_view part) { return text.find(part) != text.npos; });
 }
 
-// Which special tokens swallow the white space beside them stands in no key of the file: it is
-// known by the model's name.
+// Sets which special tokens strip adjacent white space. The file has no key for stripping, so the
+// stripping tokens are derived from the pre-tokenizer's or the model's name.
 void SetStripping(const VocabularyData& data, TokenTable& tokens) {
   auto strip_left = [&tokens](std::string_view text) {
     TokenId token = tokens.Find(text);

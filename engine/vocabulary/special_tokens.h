@@ -1,19 +1,19 @@
-// Which tokens begin and end texts, turns and generation, as llama.cpp's loader decides it: by the
-// ids in the file, by the defaults of the tokenizer's kind, and by the texts that well-known models
-// use.
+// Determines which tokens begin and end texts, turns and generation. The rules are those of
+// llama.cpp's loader: the ids in the file, the defaults of the tokenizer's kind, and the token
+// texts that well-known models use.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "engine/vocabulary/token_table.h"
 #include "engine/vocabulary/vocabulary_data.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 
 namespace kvd {
 
-// What holds where the file says nothing.
+// The values that are used if the file does not contain them.
 struct SpecialTokenDefaults {
   TokenId bos = kNoToken;
   TokenId eos = kNoToken;
@@ -24,11 +24,11 @@ struct SpecialTokenDefaults {
   bool add_bos = false;
   bool add_eos = false;
   bool add_sep = false;
-  bool flags_are_fixed = false;  // what the file says about adding bos and eos does not count
+  bool flags_are_fixed = false;  // the file's add_bos and add_eos are ignored
   bool add_space_prefix = false;
 };
 
-// Every id is kNoToken where the vocabulary has no such token.
+// The special tokens of a vocabulary; an id is kNoToken if the vocabulary has no such token.
 struct SpecialTokens {
   TokenId bos = kNoToken;
   TokenId eos = kNoToken;
@@ -44,17 +44,19 @@ struct SpecialTokens {
   TokenId fim_pad = kNoToken;
   TokenId fim_rep = kNoToken;
   TokenId fim_sep = kNoToken;
-  bool add_bos = false;  // never without a bos; the same for eos and sep
+  bool add_bos = false;  // false if there is no bos; likewise add_eos (no eos) and add_sep (no sep)
   bool add_eos = false;
-  bool add_sep = false;  // sep in the place of eos
+  bool add_sep = false;  // append sep instead of eos
   bool add_space_prefix = false;
   std::vector<TokenId> end_of_generation;  // ascending
 };
 
-// Also adjusts attributes in `tokens`: a token found by its text becomes a control token, and the
-// models that swallow white space around special tokens get that. An id of 0xffffffff means none.
-// kCorrupt: an id of the file that is no token; a default that is none is dropped. REQUIRES:
-// id_count is tokens.token_count(), or the size of a vocabulary without tokens.
+// Determines the special tokens of a vocabulary, and adjusts attributes in `tokens`: a token found
+// by its text becomes a control token, and the special tokens of models that strip white space
+// around them get kStripLeft or kStripRight. An id of 0xffffffff in the file means that the
+// vocabulary does not have the special token. Errors: kCorrupt: an id in the file that is not a
+// token. A default that is not a token is ignored. REQUIRES: id_count is tokens.token_count(), or
+// the size of a vocabulary without tokens.
 Result<SpecialTokens> ResolveSpecialTokens(const VocabularyData& data,
                                            const SpecialTokenDefaults& defaults,
                                            std::uint32_t id_count, TokenTable& tokens);

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/vocabulary/utf8.h"
+#include "base/utf8.h"
 
 namespace kvd {
 

@@ -1,31 +1,33 @@
-// Turns generated tokens into text as they come, without ever handing out half a character.
+// StreamingDetokenizer turns generated tokens into text one by one and never returns an incomplete
+// character.
 //
-// The bytes of a character may be spread over several tokens: those that could still become a
-// character are held back (at most three). Bytes that can become none are handed out as they are.
-// One object for each generated text; not shared between threads; the vocabulary outlives it. What
-// was handed out, with what `Flush` adds, is always the concatenation of the tokens' pieces.
+// The bytes of one character may be spread over several tokens. Bytes that could still become a
+// character are held back (at most three). Bytes that cannot become a character are returned
+// unchanged. Each generated text has a separate StreamingDetokenizer, which is not shared between
+// threads. The vocabulary must outlive the object. Invariant: the returned texts, including that of
+// `Flush`, concatenate to the tokens' pieces.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "engine/vocabulary/vocabulary.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 
 namespace kvd {
 
 class StreamingDetokenizer {
  public:
-  // `special`: control and unknown tokens are written by their text.
+  // `special`: control and unknown tokens contribute their text.
   StreamingDetokenizer(const Vocabulary& vocabulary, bool special)
       : vocabulary_(&vocabulary), special_(special) {}
 
-  // The text that is complete now that `token` came. Errors as Vocabulary::Piece; nothing changes
-  // then.
+  // Returns the text that `token` completes. Errors: as Vocabulary::Piece; the object is unchanged
+  // after an error.
   Result<std::string> Push(TokenId token);
 
-  // The end of the text: what is held back, as it is.
+  // Ends the text: returns the bytes that are held back, unchanged.
   std::string Flush();
 
   std::string_view held() const { return held_; }

@@ -1,16 +1,17 @@
-// What a kind of tokenizer does: text without special tokens in, token ids out.
+// TextTokenizer is the interface of all tokenizers, which convert text without special tokens to
+// token ids.
 //
-// One implementation for each tokenizer.ggml.model (sentencepiece.h, byte_pair.h,
-// wordpiece.h, unigram.h). Immutable after
-// creation, any thread; refers to the vocabulary's `TokenTable`, which outlives it.
+// There is one implementation for each tokenizer.ggml.model (sentencepiece.h, byte_pair.h,
+// wordpiece.h, unigram.h). A tokenizer is immutable after its creation and may be used from any
+// thread. A tokenizer refers to the vocabulary's `TokenTable`, which must outlive it.
 #pragma once
 
 #include <string_view>
 #include <vector>
 
-#include "shm/error.h"
-#include "shm/ids.h"
-#include "shm/work_control.h"
+#include "base/error.h"
+#include "base/ids.h"
+#include "base/work_control.h"
 
 namespace kvd {
 
@@ -18,8 +19,8 @@ class TextTokenizer {
  public:
   virtual ~TextTokenizer() = default;
 
-  // Appends the tokens of `text`, any bytes. `at_start`: nothing, or a special token, stands before
-  // it. Errors: kCancelled; then `tokens` is of no use.
+  // Appends the tokens of `text`, which may be any bytes. `at_start`: the text is at the beginning
+  // or follows a special token. Errors: kCancelled; the contents of `tokens` are then unspecified.
   virtual Status Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens,
                         WorkControl& work) const = 0;
 };

@@ -1,4 +1,5 @@
 #include "engine/vocabulary/token_table.h"
+#include "base/text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,8 +30,7 @@ int HexDigit(char digit) {
 
 Status CheckLength(std::string_view key, std::size_t found, std::size_t token_count) {
   if (found == 0 || found == token_count) return {};
-  return Fail(Code::kCorrupt, std::string(key) + ": " + std::to_string(found) + " values for " +
-                                  std::to_string(token_count) + " tokens");
+  return Fail(Code::kCorrupt, key, ": ", found, " values for ", token_count, " tokens");
 }
 
 }  // namespace
@@ -45,8 +45,8 @@ int ByteOfHexText(std::string_view text) {
 Result<TokenTable> TokenTable::Create(VocabularyData& data) {
   std::size_t token_count = data.tokens.size();
   if (token_count > kTokenCountMax) {
-    return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: " + std::to_string(token_count) +
-                                    " tokens, the limit is " + std::to_string(kTokenCountMax));
+    return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: ", token_count, " tokens, the limit is ",
+                kTokenCountMax);
   }
   KVD_CHECK_OK(CheckLength("tokenizer.ggml.scores", data.scores.size(), token_count));
   KVD_CHECK_OK(CheckLength("tokenizer.ggml.token_type", data.token_types.size(), token_count));
@@ -67,23 +67,22 @@ Status TokenTable::AddTexts() {
   ids_.reserve(texts_.size());
   std::size_t text_bytes = 0;
   for (std::size_t i = 0; i < texts_.size(); ++i) {
-    if (texts_[i].empty()) texts_[i] = "[EMPTY_" + std::to_string(i) + "]";
+    if (texts_[i].empty()) texts_[i] = Concat("[EMPTY_", i, "]");
     if (texts_[i].size() > kTokenBytesMax) {
-      return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: token " + std::to_string(i) + " has " +
-                                      std::to_string(texts_[i].size()) + " bytes, the limit is " +
-                                      std::to_string(kTokenBytesMax));
+      return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: token ", i, " has ", texts_[i].size(),
+                  " bytes, the limit is ", kTokenBytesMax);
     }
     text_bytes += texts_[i].size();
     text_bytes_max_ = std::max(text_bytes_max_, texts_[i].size());
     auto [entry, added] = ids_.emplace(texts_[i], static_cast<TokenId>(i));
     if (!added) {
-      return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: tokens " + std::to_string(entry->second) +
-                                      " and " + std::to_string(i) + " have the same text");
+      return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: tokens ", entry->second, " and ", i,
+                  " have the same text");
     }
   }
   if (text_bytes > kTextBytesMax) {
-    return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: " + std::to_string(text_bytes) +
-                                    " bytes, the limit is " + std::to_string(kTextBytesMax));
+    return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: ", text_bytes, " bytes, the limit is ",
+                kTextBytesMax);
   }
   return {};
 }
@@ -91,12 +90,12 @@ Status TokenTable::AddTexts() {
 Status TokenTable::CheckArrays() const {
   for (std::size_t i = 0; i < texts_.size(); ++i) {
     if (std::isnan(scores_[i])) {
-      return Fail(Code::kCorrupt, "tokenizer.ggml.scores: the score of token " + std::to_string(i) +
-                                      " is not a number");
+      return Fail(Code::kCorrupt, "tokenizer.ggml.scores: the score of token ", i,
+                  " is not a number");
     }
     if ((attributes_[i] & token_attribute::kByte) != 0 && ByteOfHexText(texts_[i]) < 0) {
-      return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: the text of byte token " +
-                                      std::to_string(i) + " does not have the form <0x41>");
+      return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: the text of byte token ", i,
+                  " does not have the form <0x41>");
     }
   }
   return {};

@@ -1,8 +1,9 @@
-// The tokens of a vocabulary: text, score and attributes by id, and the id by text.
+// TokenTable holds the tokens of a vocabulary: text, score and attributes by id, and the id by
+// text.
 //
-// Made once by `Create`, which validates the arrays of a `VocabularyData`; `ResolveSpecialTokens`
-// then adjusts attributes, and from there on the table is constant and any thread may read it.
-// Views of text live as long as the table; moving it keeps them valid.
+// `Create` validates the arrays of a `VocabularyData` and builds the table. `ResolveSpecialTokens`
+// then adjusts attributes. After ResolveSpecialTokens the table is constant, and any thread may
+// read it. Views of text are valid as long as the table exists; moving the table keeps them valid.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +13,17 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "engine/vocabulary/vocabulary_data.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 
 namespace kvd {
 
-// No token.
+// The id that means "no token".
 inline constexpr TokenId kNoToken = -1;
 
-// Bits of a token's attributes. A token starts with one of the first six or none ("undefined");
-// kControl may be added to it.
+// Bits of a token's attributes. A token starts with exactly one of the first six bits, or with none
+// ("undefined"). kControl may be added later.
 namespace token_attribute {
 inline constexpr std::uint8_t kUnknown = 1;
 inline constexpr std::uint8_t kUnused = 2;
@@ -31,24 +32,24 @@ inline constexpr std::uint8_t kControl = 8;
 inline constexpr std::uint8_t kUserDefined = 16;
 inline constexpr std::uint8_t kByte = 32;
 inline constexpr std::uint8_t kStripLeft =
-    64;  // swallows white space before it when it is found in a text
-inline constexpr std::uint8_t kStripRight = 128;              // the same after it
-inline constexpr std::uint8_t kHidden = kUnknown | kControl;  // shown, and parsed, only on demand
+    64;  // white space before the token is dropped when the token is found in a text
+inline constexpr std::uint8_t kStripRight = 128;  // as kStripLeft, for white space after the token
+inline constexpr std::uint8_t kHidden = kUnknown | kControl;  // shown and parsed only on demand
 }  // namespace token_attribute
 
 class TokenTable {
  public:
-  // Limits; real vocabularies stay far below: the longest texts, runs of white space, have some
-  // hundred bytes. A token's text must fit, with its log-probabilities, into the smallest result
-  // arena of a client.
+  // Limits of a vocabulary. Real vocabularies are far below kTokenCountMax and the other limits:
+  // their longest texts are runs of white space of a few hundred bytes. A token's text and its
+  // log-probabilities must fit into the smallest result arena of a client.
   static constexpr std::size_t kTokenCountMax = 1u << 22;
   static constexpr std::size_t kTokenBytesMax = 1u << 12;
-  static constexpr std::size_t kTextBytesMax = 1u << 30;  // of all tokens together
+  static constexpr std::size_t kTextBytesMax = 1u << 30;  // total of all tokens
 
-  // Takes tokens, scores and token_types out of `data`. An empty text becomes "[EMPTY_<id>]", as in
-  // llama.cpp. kCorrupt: an array of the wrong length, too many tokens, a text that is too long or
-  // occurs twice, texts that are too long together, a score that is not a number, a byte token
-  // whose text is not "<0xHH>".
+  // Moves tokens, scores and token_types out of `data`. An empty text becomes "[EMPTY_<id>]", as in
+  // llama.cpp. Errors: kCorrupt: an array of the wrong length, too many tokens, a text that is too
+  // long or occurs twice, too many bytes of text in total, a score that is NaN, a byte token whose
+  // text is not "<0xHH>".
   static Result<TokenTable> Create(VocabularyData& data);
 
   std::uint32_t token_count() const { return static_cast<std::uint32_t>(texts_.size()); }
@@ -56,7 +57,7 @@ class TokenTable {
     return token >= 0 && static_cast<std::size_t>(token) < texts_.size();
   }
 
-  // REQUIRES of the four: Contains(token).
+  // REQUIRES for the next four functions: Contains(token).
   std::string_view text(TokenId token) const { return texts_[static_cast<std::size_t>(token)]; }
   float score(TokenId token) const { return scores_[static_cast<std::size_t>(token)]; }
   std::uint8_t attributes(TokenId token) const {
@@ -66,9 +67,9 @@ class TokenTable {
     attributes_[static_cast<std::size_t>(token)] = attributes;
   }
 
-  // The token of exactly this text, or kNoToken.
+  // The token with exactly this text, or kNoToken.
   TokenId Find(std::string_view text) const;
-  // No text is longer.
+  // The bytes of the longest text.
   std::size_t text_bytes_max() const { return text_bytes_max_; }
 
  private:
@@ -83,7 +84,7 @@ class TokenTable {
   std::size_t text_bytes_max_ = 0;
 };
 
-// The byte of a text "<0xHH>"; -1 for any other.
+// The byte that a text of the form "<0xHH>" names; -1 for any other text.
 int ByteOfHexText(std::string_view text);
 
 }  // namespace kvd

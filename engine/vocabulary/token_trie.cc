@@ -1,5 +1,6 @@
-// Built level by level from the sorted texts: a node's tokens are a range of them, and the ranges of
-// its children are cut out of that range by the byte that follows.
+// The trie is built level by level from the sorted texts: the tokens below a node are a range of
+// the sorted texts, and each child's range is the part of its parent's range with the same next
+// byte.
 #include "engine/vocabulary/token_trie.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ Result<TokenTrie> TokenTrie::Create(const TokenTable& tokens, std::vector<TokenI
   };
   TokenTrie trie;
   trie.nodes_.emplace_back();
-  std::vector<Range> ranges = {{0, ids.size(), 0}};  // of each node
+  std::vector<Range> ranges = {{0, ids.size(), 0}};  // by node
   for (std::size_t node = 0; node < ranges.size(); ++node) {
     Range range = ranges[node];
     if (range.begin < range.end && tokens.text(ids[range.begin]).size() == range.depth)
@@ -28,8 +29,8 @@ Result<TokenTrie> TokenTrie::Create(const TokenTable& tokens, std::vector<TokenI
       std::size_t end = range.begin + 1;
       while (end < range.end && tokens.text(ids[end])[range.depth] == byte) ++end;
       if (ranges.size() == kNodeCountMax) {
-        return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: the texts have more than " +
-                                        std::to_string(kNodeCountMax) + " different prefixes");
+        return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: the texts have more than ",
+                    kNodeCountMax, " different prefixes");
       }
       ranges.push_back({range.begin, end, range.depth + 1});
       trie.nodes_.emplace_back().byte = static_cast<unsigned char>(byte);

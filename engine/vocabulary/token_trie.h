@@ -1,7 +1,8 @@
-// A set of a vocabulary's tokens that answers which of them a text begins with.
+// TokenTrie is a set of a vocabulary's tokens that finds the tokens that a text begins with.
 //
-// Made once, immutable, any thread; refers to nothing. A node is a prefix of some token; the
-// children of a node lie side by side, by byte.
+// A TokenTrie is built once and then immutable, may be used from any thread, and holds no
+// references. Each node is a prefix of some token. The children of a node are adjacent and sorted
+// by byte.
 #pragma once
 
 #include <cstddef>
@@ -9,30 +10,32 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
 #include "engine/vocabulary/token_table.h"
-#include "shm/error.h"
-#include "shm/ids.h"
 
 namespace kvd {
 
 class TokenTrie {
  public:
-  // Nodes, 12 bytes each; a vocabulary of 250,000 tokens has a million.
+  // The limit on the number of nodes; a node has 12 bytes. A vocabulary of 250,000 tokens has about
+  // a million nodes.
   static constexpr std::size_t kNodeCountMax = 1u << 24;
-  // The empty prefix. No node's child, so it also says that there is no child.
+  // The node of the empty prefix. The root is never a child, so its number also means "no child".
   static constexpr std::uint32_t kRoot = 0;
 
-  // kCorrupt: the texts have more prefixes than kNodeCountMax. REQUIRES: every id is a token of
-  // `tokens`, none occurs twice.
+  // Errors: kCorrupt: the texts have more prefixes than kNodeCountMax. REQUIRES: every id is a
+  // token of `tokens` and occurs once.
   static Result<TokenTrie> Create(const TokenTable& tokens, std::vector<TokenId> ids);
 
-  // The node of `node`'s prefix and one more byte; kRoot where no token begins so.
+  // The node of `node`'s prefix extended by `byte`; kRoot if no token begins with the extended
+  // prefix.
   std::uint32_t Child(std::uint32_t node, char byte) const;
-  // The token that is exactly the node's prefix, or kNoToken.
+  // The token whose text is exactly the node's prefix, or kNoToken.
   TokenId TokenAt(std::uint32_t node) const { return nodes_[node].token; }
 
-  // Nodes are numbered from 0 on, shorter prefixes first; the children of a node are
-  // [child_begin, child_end), `byte` the last byte of a node's prefix.
+  // Nodes are numbered from 0, shorter prefixes first. The children of a node are [child_begin,
+  // child_end). `byte` is the last byte of a node's prefix.
   std::uint32_t node_count() const { return static_cast<std::uint32_t>(nodes_.size()); }
   std::uint32_t child_begin(std::uint32_t node) const { return nodes_[node].child_begin; }
   std::uint32_t child_end(std::uint32_t node) const {
@@ -44,7 +47,7 @@ class TokenTrie {
     std::size_t bytes = 0;
     TokenId token = kNoToken;
   };
-  // The longest token that `text` begins with.
+  // The longest token that `text` begins with; bytes == 0 if there is none.
   Match LongestPrefix(std::string_view text) const;
 
  private:

@@ -1,4 +1,4 @@
-// Written by tools/vocabulary/unicode_tables.py; Unicode 15.1.
+// tools/vocabulary/unicode_tables.py generates this file from the data of Unicode 15.1.
 #include "engine/vocabulary/unicode_tables.h"
 
 #include <algorithm>
@@ -26,7 +26,8 @@ struct LowerRun {
   std::int32_t added;
 };
 
-// Neighbours whose bases are kBases[base_begin] and on.
+// BaseRun: a run of adjacent characters, whose base characters are kBases[base_begin],
+// kBases[base_begin + 1], ...
 struct BaseRun {
   std::uint32_t first;
   std::uint32_t count;
@@ -431,7 +432,7 @@ constexpr std::uint32_t kBases[] = {
 };
 // clang-format on
 
-// The last element whose first character is not after `code_point`; null where there is none.
+// The last element whose first character is not after `code_point`; null if there is none.
 template <class T, std::size_t count>
 const T* FindRun(const T (&runs)[count], std::uint32_t code_point) {
   const T* after = std::ranges::upper_bound(runs, code_point, {}, &T::first);

@@ -1,7 +1,8 @@
-// What the WordPiece tokenizer knows about a character: its class, its lower case, and what it is
-// without its accents. Unicode 15.1. Pure functions, any thread.
+// The Unicode 15.1 properties that the WordPiece tokenizer needs: a character's class, its lower
+// case, and its base character without accents. The functions are pure and may be called from any
+// thread.
 //
-// The source file is written by tools/vocabulary/unicode_tables.py.
+// tools/vocabulary/unicode_tables.py generates unicode_tables.cc.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +11,19 @@ namespace kvd {
 
 enum class CharacterClass : std::uint8_t {
   kOther,
-  kControl,      // categories Cc, Cf, Co and Cs; white space of these is among them
+  kControl,      // categories Cc, Cf, Co and Cs, including their white space characters
   kMark,         // categories Mn, Mc and Me
   kPunctuation,  // categories P*
 };
 
-// Of these three, any 32-bit number is a character; one that is none has class kOther and stays.
+// The functions below accept any 32-bit number. A number that is not a character has class kOther,
+// and LowerCase and DecompositionBase return it unchanged.
 CharacterClass ClassOf(std::uint32_t code_point);
 
-// The simple lower case: one character for one.
+// The simple (one to one) lower case mapping.
 std::uint32_t LowerCase(std::uint32_t code_point);
 
-// The first character of the canonical decomposition; the character itself where there is none.
+// The first character of the canonical decomposition, or the character itself if it has none.
 std::uint32_t DecompositionBase(std::uint32_t code_point);
 
 }  // namespace kvd

@@ -1,14 +1,15 @@
-// Viterbi's search: from left to right, every character boundary knows the best way to get there and
-// offers it to the ends of the tokens that begin there. Every boundary is reached, if only by
-// unknown tokens. Sums are double, as in SentencePiece.
+// The tokenizer runs Viterbi's search from left to right: for every character boundary, the search
+// keeps the best sequence of tokens that ends there, and extends this sequence by each token that
+// begins there. The search reaches every boundary, if necessary by unknown tokens. Sums of scores
+// are computed in double, as in SentencePiece.
 #include "engine/vocabulary/unigram.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
+#include "base/utf8.h"
 #include "engine/vocabulary/sentencepiece.h"
-#include "engine/vocabulary/utf8.h"
 
 namespace kvd {
 namespace {
@@ -16,9 +17,10 @@ namespace {
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 constexpr float kUnknownPenalty = 10.0f;
 constexpr std::size_t kCharacterUnits = 8;
-constexpr std::size_t kNodeUnits = 4;  // of the trie
+constexpr std::size_t kNodeUnits = 4;  // work units per visited node of the trie
 
-// The best way to a place in the text: its last token, where that begins, and the sum of scores.
+// The best sequence of tokens that ends at a position in the text: its last token, the position
+// where that token begins, and the sum of scores.
 struct Step {
   TokenId token;
   std::uint32_t begin;
@@ -88,9 +90,8 @@ Result<std::string> Unigram::Normalize(std::string_view text, WorkMeter& meter) 
       normalized.push_back(byte);
     }
     if (normalized.size() > kNormalizedBytesMax) {
-      return Fail(Code::kInvalidArgument, "text: normalised, it is longer than " +
-                                              std::to_string(kNormalizedBytesMax) +
-                                              " bytes, the limit");
+      return Fail(Code::kInvalidArgument, "text: longer than the limit of ", kNormalizedBytesMax,
+                  " bytes when normalised");
     }
   }
   return normalized;
@@ -122,7 +123,7 @@ Status Unigram::Append(std::string_view text, bool /*at_start*/, std::vector<Tok
       Offer(best[begin + character_bytes], unk_, begin, best[begin].score + unknown_score_);
     begin += character_bytes;
   }
-  // Back from the end, then turned around.
+  // Tokens are collected from the end and then reversed.
   auto first = static_cast<std::ptrdiff_t>(tokens.size());
   bool after_unknown = false;
   std::size_t end = normalized.size();

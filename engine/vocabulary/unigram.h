@@ -1,11 +1,12 @@
-// The tokenizer of tokenizer.ggml.model "t5": SentencePiece's unigram model. Of all ways to cut the
-// normalised text into tokens, the one with the best sum of scores.
+// Unigram is the tokenizer of tokenizer.ggml.model "t5": SentencePiece's unigram model. The
+// tokenizer cuts the normalised text into the sequence of tokens with the greatest sum of scores.
 //
-// Normalised: the rules of the file's precompiled_charsmap are applied, bytes that are no character
-// become U+FFFD, and spaces U+2581; as the file says, runs of spaces become one and the first word
-// gets one, too. A character that is no token of its own may be an unknown token, at the price of
-// the worst score less 10; neighbouring ones are one. User-defined tokens are not searched: the
-// vocabulary has cut the text at them before.
+// Normalisation applies the rules of the file's precompiled_charsmap and replaces bytes that are
+// not part of a character by U+FFFD and spaces by U+2581. Depending on the model file, runs of
+// spaces become one space, and a space is put before the first word. A character that is not a
+// token may become an unknown token, with the lowest score of the vocabulary minus 10. Adjacent
+// unknown tokens are merged into one. User-defined tokens are not searched for, because Vocabulary
+// has already cut the text at these tokens.
 #pragma once
 
 #include <memory>
@@ -28,16 +29,16 @@ struct UnigramOptions {
 
 class Unigram final : public TextTokenizer {
  public:
-  // Limit on one text after normalisation; its search takes 16 bytes for each byte.
+  // Limit on one text after normalisation. The search needs 16 bytes of memory per byte of text.
   static constexpr std::size_t kNormalizedBytesMax = std::size_t{32} << 20;
 
-  // `unk`: kNoToken where there is none; what it would stand for is left out then. Without
-  // `charsmap`, characters stay as they are. Errors as TokenTrie::Create.
+  // `unk`: the unknown token; kNoToken: the vocabulary has none, and unknown characters are
+  // dropped. Without `charsmap`, characters are not replaced. Errors: as TokenTrie::Create.
   static Result<std::unique_ptr<Unigram>> Create(const TokenTable& tokens, TokenId unk,
                                                  std::optional<PrecompiledCharsmap> charsmap,
                                                  UnigramOptions options);
 
-  // kInvalidArgument: the normalised text is longer than kNormalizedBytesMax.
+  // Errors: kInvalidArgument: the normalised text is longer than kNormalizedBytesMax; kCancelled.
   Status Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens,
                 WorkControl& work) const override;
 

@@ -1,5 +1,6 @@
-// Create: validate the arrays, decide the kind, resolve the special tokens (which also adjusts
-// attributes), then build the tokenizer and the pieces from what is constant by then.
+// Create validates the arrays, decides the kind, resolves the special tokens (which also adjusts
+// attributes), and then builds the tokenizer and the pieces from the data, which does not change
+// any more.
 #include "engine/vocabulary/vocabulary.h"
 
 #include <algorithm>
@@ -17,10 +18,10 @@
 namespace kvd {
 namespace {
 
-// Ids are int32.
+// Token ids are int32.
 constexpr std::uint32_t kVocabSizeMax = 1u << 30;
 
-// Of work, beside the bytes of the text.
+// Work units in addition to the bytes of the text.
 constexpr std::size_t kFragmentUnits = 8;
 constexpr std::size_t kPieceUnits = 4;
 
@@ -78,8 +79,7 @@ Status Vocabulary::Initialize(VocabularyData& data) {
   chat_template_ = std::move(data.chat_template);
   vocab_size_ = std::max(tokens_.token_count(), tokens_.token_count() == 0 ? data.vocab_size : 0);
   if (vocab_size_ > kVocabSizeMax) {
-    return Fail(Code::kCorrupt, "vocab_size: " + std::to_string(vocab_size_) + ", the limit is " +
-                                    std::to_string(kVocabSizeMax));
+    return Fail(Code::kCorrupt, "vocab_size: ", vocab_size_, ", the limit is ", kVocabSizeMax);
   }
   KVD_CHECK_OK(MakeTokenizer(data));
   if (tokenizer_ != nullptr) {
@@ -112,7 +112,7 @@ Status Vocabulary::MakeTokenizer(const VocabularyData& data) {
   if (kind_ != Kind::kNone && tokens_.token_count() == 0) {
     return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: missing or empty");
   }
-  // As in llama.cpp, "no vocabulary" also means no special tokens, whatever else the file says.
+  // As in llama.cpp, "no vocabulary" also means no special tokens, even if the file defines some.
   if (IsNoVocab(data.model)) return {};
   KVD_TRY(special_,
           ResolveSpecialTokens(data, DefaultsOf(kind_, pretokenizer), vocab_size_, tokens_));
@@ -159,7 +159,7 @@ std::string Vocabulary::PieceOf(TokenId token) const {
   }
   if ((attributes & token_attribute::kByte) != 0)
     return std::string(1, static_cast<char>(ByteOfHexText(text)));
-  return {};  // unused and undefined tokens are silent
+  return {};  // unused and undefined tokens have no text
 }
 
 bool Vocabulary::HasAttribute(TokenId token, std::uint8_t attribute) const {
@@ -172,22 +172,21 @@ bool Vocabulary::IsEndOfGeneration(TokenId token) const {
 
 Status Vocabulary::RequireTokenizer() const {
   if (tokenizer_ != nullptr) return {};
-  return Fail(Code::kNoTokenizer, "no tokenizer: " + no_tokenizer_reason_);
+  return Fail(Code::kNoTokenizer, "no tokenizer: ", no_tokenizer_reason_);
 }
 
 Status Vocabulary::RequireToken(TokenId token) const {
   if (tokens_.Contains(token)) return {};
-  return Fail(Code::kInvalidArgument, "token " + std::to_string(token) + ": the vocabulary has " +
-                                          std::to_string(tokens_.token_count()));
+  return Fail(Code::kInvalidArgument, "token ", token, ": the vocabulary has ",
+              tokens_.token_count());
 }
 
 Result<std::vector<TokenId>> Vocabulary::Tokenize(std::string_view text, TokenizeOptions options,
                                                   WorkControl& work) const {
   KVD_CHECK_OK(RequireTokenizer());
   if (text.size() > kTextBytesMax) {
-    return Fail(Code::kInvalidArgument, "text: " + std::to_string(text.size()) +
-                                            " bytes, the limit is " +
-                                            std::to_string(kTextBytesMax));
+    return Fail(Code::kInvalidArgument, "text: ", text.size(), " bytes, the limit is ",
+                kTextBytesMax);
   }
   std::vector<TokenId> tokens;
   if (options.add_special && special_.add_bos) tokens.push_back(special_.bos);
@@ -236,8 +235,8 @@ Status Vocabulary::AppendPieces(std::span<const TokenId> tokens, DetokenizeOptio
     remove_space = remove_space && kind_ == Kind::kWordPiece && piece.empty();
     text_bytes += piece.size();
     if (text_bytes > kTextBytesMax) {
-      return Fail(Code::kNoSpace, "text: the tokens make more than " +
-                                      std::to_string(kTextBytesMax) + " bytes, the limit");
+      return Fail(Code::kNoSpace, "text: the tokens' text is longer than the limit of ",
+                  kTextBytesMax, " bytes");
     }
     KVD_CHECK_OK(meter.Spend(kPieceUnits + piece.size()));
     const auto* const begin = reinterpret_cast<const typename Text::value_type*>(piece.data());
@@ -257,7 +256,7 @@ Result<std::string> Vocabulary::Detokenize(std::span<const TokenId> tokens,
 Status Vocabulary::DetokenizeTo(std::span<const TokenId> tokens, DetokenizeOptions options,
                                 WorkControl& work, std::vector<std::byte>* bytes) const {
   if (kind_ != Kind::kWordPiece) return AppendPieces(tokens, options, work, bytes);
-  // Words are known as a whole only.
+  // WordPiece text is cleaned up as a whole, so it needs an intermediate copy.
   KVD_TRY(const std::string text, Detokenize(tokens, options, work));
   const auto text_bytes = std::as_bytes(std::span(text));
   bytes->insert(bytes->end(), text_bytes.begin(), text_bytes.end());

@@ -1,9 +1,9 @@
-// Everything that a model file says about its vocabulary, as plain values; `Vocabulary::Create`
-// validates it.
+// VocabularyData holds a model file's vocabulary metadata as plain values. `Vocabulary::Create`
+// validates them.
 //
-// Field by field the metadata of GGUF (ggml/docs/gguf.md, "Tokenizer"); a key that the file lacks
-// is empty here. Filled by `ReadVocabulary`, or by hand in tests. Owned by whoever filled it until
-// `Vocabulary::Create` takes it.
+// The fields correspond to the metadata of GGUF (ggml/docs/gguf.md, "Tokenizer"). A field whose key
+// the file lacks is empty. `ReadVocabulary` fills a VocabularyData; some tests fill it directly.
+// The code that fills a VocabularyData owns it until `Vocabulary::Create` takes it.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,22 @@ namespace kvd {
 struct VocabularyData {
   std::string model;         // tokenizer.ggml.model: "llama", "gpt2", "bert", "t5", "no_vocab", ...
   std::string pre;           // tokenizer.ggml.pre: how "gpt2" splits text into words
-  std::string general_name;  // general.name: decides quirks that the file states nowhere else
+  std::string general_name;  // general.name: decides quirks that no other key of the file states
   std::vector<std::string> tokens;        // text of token i, as stored (escaped or byte-encoded)
-  std::vector<float> scores;              // empty, or one for each token
-  std::vector<std::int32_t> token_types;  // empty, or one for each token: values of `GgufTokenType`
-  std::vector<std::string> merges;        // "LEFT RIGHT", the first is merged first
+  std::vector<float> scores;              // empty, or one per token
+  std::vector<std::int32_t> token_types;  // empty, or one per token: values of `GgufTokenType`
+  std::vector<std::string> merges;        // "LEFT RIGHT"; earlier entries are merged first
 
   std::optional<std::uint32_t> bos;  // begins a text
   std::optional<std::uint32_t> eos;  // ends a text
   std::optional<std::uint32_t> eot;  // ends a turn of a chat
-  std::optional<std::uint32_t> eom;  // ends a message that more messages of the same turn follow
-  std::optional<std::uint32_t> unk;  // stands for what no token covers
+  std::optional<std::uint32_t> eom;  // ends a message that is followed by more of the same turn
+  std::optional<std::uint32_t> unk;  // replaces text that no token covers
   std::optional<std::uint32_t> sep;
   std::optional<std::uint32_t> pad;
   std::optional<std::uint32_t> mask;
   std::optional<std::uint32_t>
-      fim_pre;  // fill in the middle: before, after, the middle, padding, repository, file
+      fim_pre;  // fill in the middle: prefix; then suffix, middle, padding, repository, file
   std::optional<std::uint32_t> fim_suf;
   std::optional<std::uint32_t> fim_mid;
   std::optional<std::uint32_t> fim_pad;
@@ -45,13 +45,13 @@ struct VocabularyData {
   std::optional<bool> remove_extra_whitespaces;
   std::optional<bool> lowercase;                // tokenizer.ggml.normalizer.lowercase
   std::optional<bool> strip_accents;            // tokenizer.ggml.normalizer.strip_accents
-  std::vector<std::byte> precompiled_charsmap;  // rules of normalisation; empty: none
+  std::vector<std::byte> precompiled_charsmap;  // normalisation rules; empty: none
 
   std::string chat_template;     // tokenizer.chat_template, Jinja text
-  std::uint32_t vocab_size = 0;  // for a vocabulary without tokens: ids are 0 to vocab_size - 1
+  std::uint32_t vocab_size = 0;  // of a vocabulary without tokens: ids are 0 to vocab_size - 1
 };
 
-// Values of tokenizer.ggml.token_type; any other counts as kUndefined.
+// Values of tokenizer.ggml.token_type; any other value is treated as kUndefined.
 enum class GgufTokenType : std::int32_t {
   kUndefined = 0,
   kNormal = 1,

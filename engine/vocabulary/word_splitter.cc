@@ -1,6 +1,6 @@
-// Each expression is matched again and again over each piece that the one before left. A piece is a
-// subject of its own: look-around does not see the neighbouring text, and `$` is the end of the
-// piece.
+// Each expression is matched repeatedly over each piece that the previous expression produced. A
+// piece is matched as a separate subject string: look-around assertions do not see the neighbouring
+// text, and `$` matches at the end of the piece.
 #include "engine/vocabulary/word_splitter.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -25,10 +25,10 @@ constexpr std::string_view kSpaces =
 
 struct Set {
   std::string_view name;
-  std::string_view members;  // as they stand between brackets
+  std::string_view members;  // as written between brackets
 };
 
-// Characters that Unicode 15.0 and 15.1 added are listed after the class of the library.
+// Characters added by Unicode 15.0 and 15.1 are listed after the library's class.
 constexpr std::array<Set, 4> kSets = {{
     {R"(\s)", kSpaces},
     {R"(\p{L})",
@@ -43,7 +43,7 @@ constexpr std::string_view kNotSpace = R"(\S)";
 
 constexpr std::uint32_t kMatchLimitBase = 1'000'000;
 constexpr std::uint32_t kMatchLimitPerByte = 64;
-constexpr std::size_t kMatchUnits = 16;  // of work, beside the bytes of the match
+constexpr std::size_t kMatchUnits = 16;  // work units per match in addition to its bytes
 
 std::string Pcre2Message(int error) {
   std::array<PCRE2_UCHAR, 160> text{};
@@ -60,11 +60,10 @@ Result<Pcre2Ptr<pcre2_code>> Compile(std::string_view expression) {
   Pcre2Ptr<pcre2_code> code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(widened.data()),
                                           widened.size(), options, &error, &offset, nullptr));
   if (code == nullptr) {
-    return Fail(Code::kInternal, "pretokenizer: " + Pcre2Message(error) + " at " +
-                                     std::to_string(offset) + " of " + widened);
+    return Fail(Code::kInternal, "pretokenizer: ", Pcre2Message(error), " at ", offset, " of ",
+                widened);
   }
-  // Without machine code, where the build or the system forbids it, the same expression is
-  // interpreted.
+  // If the build or the system does not allow machine code, the expression is interpreted.
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
   return code;
 }
@@ -120,7 +119,7 @@ Status WordSplitter::Expression::SplitPiece(std::string_view piece, pcre2_match_
                           PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data, context);
     }
     if (found == PCRE2_ERROR_NOMATCH) break;
-    if (found < 0) return Fail(Code::kInternal, "pretokenizer: " + Pcre2Message(found));
+    if (found < 0) return Fail(Code::kInternal, "pretokenizer: ", Pcre2Message(found));
     std::size_t begin = match[0];
     std::size_t end = match[1];
     if (end <= begin) return Fail(Code::kInternal, "pretokenizer: an expression matched no text");

@@ -1,12 +1,12 @@
-// One pass over the characters: each is appended to the word that is being gathered, ends it, or is
-// dropped. A word is looked up as soon as it ends.
+// The tokenizer makes one pass over the characters: each character is appended to the current word,
+// ends the current word, or is dropped. A word is looked up as soon as it ends.
 #include "engine/vocabulary/wordpiece.h"
 
 #include <utility>
 
+#include "base/utf8.h"
 #include "engine/vocabulary/sentencepiece.h"
 #include "engine/vocabulary/unicode_tables.h"
-#include "engine/vocabulary/utf8.h"
 
 namespace kvd {
 namespace {
@@ -21,14 +21,15 @@ bool IsWhiteSpace(std::uint32_t c) {
          c == 0x3000;
 }
 
-// ASCII without letters, digits, white space and control characters is punctuation or a symbol.
+// ASCII characters other than letters, digits, white space and control characters.
 bool IsAsciiSymbol(std::uint32_t c) {
   if (c <= 0x20 || c >= 0x7f) return false;
   bool letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
   return !letter && !(c >= '0' && c <= '9');
 }
 
-// The ranges of BERT's own tokenizer, as llama.cpp has them.
+// Whether the character is in one of the ranges that BERT's own tokenizer and llama.cpp treat as
+// Chinese.
 bool IsChinese(std::uint32_t c) {
   return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) ||
          (c >= 0x20000 && c <= 0x2a6df) || (c >= 0x2a700 && c <= 0x2b81f) ||
@@ -94,7 +95,7 @@ Status WordPiece::AppendWord(std::string_view word, std::vector<TokenId>& tokens
 }
 
 std::string CleanUpSpaces(std::string_view text) {
-  std::string marks;  // without the spaces before marks; lone apostrophes lose theirs next
+  std::string marks;  // text without the spaces before marks; lone apostrophes are handled next
   for (std::size_t i = 0; i < text.size(); ++i) {
     bool mark = text[i] == '?' || text[i] == '!' || text[i] == '.' || text[i] == ',';
     if (mark && i > 0 && text[i - 1] == ' ') marks.pop_back();
@@ -106,7 +107,7 @@ std::string CleanUpSpaces(std::string_view text) {
                 marks[i + 1] == ' ';
     if (lone) apostrophes.pop_back();
     apostrophes.push_back(marks[i]);
-    if (lone) ++i;  // the space after it
+    if (lone) ++i;  // skip the space after the apostrophe
   }
   std::string cleaned;
   for (std::size_t i = 0; i < apostrophes.size(); ++i) {

@@ -1,12 +1,13 @@
-// The tokenizer of tokenizer.ggml.model "bert": WordPiece. Text is normalised and split into words,
-// and a word is covered by the longest token at its start, the longest after that, and so on.
+// WordPiece is the tokenizer of tokenizer.ggml.model "bert". WordPiece normalises the text, splits
+// it into words, and covers each word with tokens from left to right, each time by the longest
+// token that matches.
 //
-// The vocabulary writes U+2581 before the tokens that begin a word. A word that tokens do not cover
-// to its end becomes one unknown token. Normalised means: control characters, U+0000, U+FFFD and
-// bytes that are no characters are dropped, white space separates words, and a punctuation mark, an
-// ASCII symbol or a Chinese character is a word of its own; as asked for, letters become lower case
-// and lose their accents. Like llama.cpp, of a character that decomposes only the first part stays:
-// of a Hangul syllable, its leading consonant.
+// The vocabulary writes U+2581 before tokens that begin a word. A word that tokens do not cover to
+// its end becomes one unknown token. Normalisation drops control characters, U+0000, U+FFFD and
+// bytes that are not part of a character; white space separates words; a punctuation mark, an ASCII
+// symbol or a Chinese character is a word by itself; the options select lower case and removal of
+// accents. As in llama.cpp, only the first part of a decomposed character is kept: a Hangul
+// syllable becomes its leading consonant.
 #pragma once
 
 #include <memory>
@@ -27,7 +28,8 @@ struct WordPieceOptions {
 
 class WordPiece final : public TextTokenizer {
  public:
-  // `unk`: kNoToken where there is none; words are left out then. Errors as TokenTrie::Create.
+  // `unk`: the unknown token; kNoToken: the vocabulary has none, and uncovered words are dropped.
+  // Errors: as TokenTrie::Create.
   static Result<std::unique_ptr<WordPiece>> Create(const TokenTable& tokens, TokenId unk,
                                                    WordPieceOptions options);
 
@@ -46,8 +48,8 @@ class WordPiece final : public TextTokenizer {
   const WordPieceOptions options_;
 };
 
-// Takes out the spaces that stand before each word's first token but not in text: before ?!., and
-// 's 'm 're 've, and around a lone apostrophe, as llama.cpp cleans up.
+// Removes the spaces that precede a word's first token but do not belong to the text: before ? ! .
+// and , before 's 'm 're and 've, and around a lone apostrophe, as llama.cpp's clean-up does.
 std::string CleanUpSpaces(std::string_view text);
 
 }  // namespace kvd

@@ -1,10 +1,11 @@
-// Attention over a run with products of bf16 through tiles: pairs of elements in the scores, pairs of
-// cells in the values. The panels are those of kernels/avx512bf16: sixteen pairs of sixteen cells, or of
-// sixteen elements, are a tile as they lie.
+// Attention over a run with products of bf16 using tiles: pairs of elements in the scores, pairs of
+// cells in the values. The panels have the layout of kernels/avx512bf16: sixteen pairs of sixteen
+// cells, or of sixteen elements, of a panel are loaded into a tile without rearrangement.
 //
-// Tiles have as many rows as there are, at most sixteen; of more rows the last sixteen are a tile, which
-// may share rows with the one before. So a call needs one configuration, mostly that of the call before
-// it: loading one takes longer than multiplying a few rows does.
+// A tile has as many rows as the call, at most sixteen. If a call has more than sixteen rows, the
+// last sixteen rows form a tile, which may share rows with the tile before it. A call therefore
+// needs only one tile configuration, usually the configuration of the previous call. Loading a new
+// configuration would take longer than multiplying a few rows.
 #include "kernels/amx/functions.h"
 #include "kernels/amx/pair_products.h"
 #include "kernels/avx512bf16/cell_panels.h"
@@ -16,7 +17,8 @@ using avx512::Lanes;
 
 namespace {
 
-// The rows and pairs of this thread's tiles, 0 if they are not configured for attention.
+// The rows and pairs of the calling thread's tiles; 0 if the tiles are not configured for
+// attention.
 constinit thread_local std::size_t held_shapes = 0;
 
 void Hold(std::size_t row_count, std::size_t pair_count) {
@@ -27,13 +29,14 @@ void Hold(std::size_t row_count, std::size_t pair_count) {
   held_shapes = wanted;
 }
 
-// Where the rows of tile t of row_count rows begin.
+// The first row of tile t of row_count rows.
 KVD_ALWAYS_INLINE std::size_t TileRow(std::size_t t, std::size_t row_count) {
   const std::size_t row = t * kTileRows;
   return row_count - row >= kTileRows || row_count < kTileRows ? row : row_count - kTileRows;
 }
 
-// The sums of two tiles of rows, t and t + 1 if there is one, and one or two of columns.
+// Computes the sums for two tiles of rows (t, and t + 1 if it exists) and one or two tiles of
+// columns.
 KVD_ALWAYS_INLINE void SumTiles(PairProducts products, const std::uint8_t* rows, std::size_t t,
                                 std::size_t row_count, bool two_columns, float* sums) {
   const bool two_rows = (t + 1) * kTileRows < row_count;
@@ -46,7 +49,7 @@ KVD_ALWAYS_INLINE void SumTiles(PairProducts products, const std::uint8_t* rows,
   products.Sum<false, false>(sums);
 }
 
-// of(r, sums + 32 * its place) for each row r of tiles t and t + 1, once.
+// Calls of(r, the sums of row r) once for each row r of the tiles t and t + 1.
 template <class F>
 KVD_ALWAYS_INLINE void ForRows(const float* sums, std::size_t t, std::size_t row_count,
                                const F& of) {
@@ -82,7 +85,7 @@ void Scores(const void* panel, std::size_t cell_count, std::size_t dim, const vo
                                  .step_count = Bf16Padded(dim) / 32};
   const Lanes::Mask low = MaskOf(cell_count), high = MaskOf(two_columns ? cell_count - 16 : 0);
   const auto factor = Lanes::Set(scale);
-  alignas(64) float sums[2][32 * 32];  // of the tiles at hand, and of those before them
+  alignas(64) float sums[2][32 * 32];  // of the current tiles and of the previous ones
   const auto finish = [&](std::size_t t) KVD_INLINE_LAMBDA {
     ForRows(sums[t / 2 % 2], t, row_count, [&](std::size_t r, const float* from) KVD_INLINE_LAMBDA {
       float* const to = scores + r * score_stride;
@@ -108,7 +111,7 @@ void AddValues(const void* panel, std::size_t first, std::size_t end, std::size_
   const std::size_t panel_row = avx512bf16::ValuePanelRowBytes(dim);
   const auto* const pairs = static_cast<const std::uint8_t*>(panel) + first_pair * panel_row;
   const auto* const weights = reinterpret_cast<const std::uint8_t*>(p + 2 * first_pair);
-  alignas(64) float sums[2][32 * 32];  // of the tiles at hand, and of those before them
+  alignas(64) float sums[2][32 * 32];  // of the current tiles and of the previous ones
   struct Part {
     std::size_t d, t;  // the first element and tile of rows
   };

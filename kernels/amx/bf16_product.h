@@ -1,4 +1,4 @@
-// Products with f16 and bf16 weights, both sides rounded to bf16, through bf16 tiles (AMX).
+// Products with f16 and bf16 weights, with both factors rounded to bf16, using bf16 tiles (AMX).
 #pragma once
 
 #include "kernels/amx/pair_products.h"
@@ -6,8 +6,9 @@
 
 namespace kvd::kernels::amx {
 
-// Of few rows of x weights are the rows of the tiles, as they lie, and x, turned, is the columns: no
-// panel is made. A product has the same order of sums either way.
+// Maximum number of rows of x for products without a panel: the unchanged weight rows are then the
+// rows of the tiles, and the transposed x are the columns. Products without a panel have the same
+// order of sums as products with a panel.
 inline constexpr std::size_t kFewRowsMax = kTileRows;
 
 template <class Pairs>
@@ -97,7 +98,8 @@ void HalfTileMatmul(const MatmulArgs& args) {
   Tiles::Release();
 }
 
-// False, with nothing done, for other weights or without args.bf16_x. REQUIRES: a row, an output.
+// Returns false and does nothing if the weights are not f16 or bf16, or if args.bf16_x is null.
+// REQUIRES: at least one row and one output.
 inline bool HalfTileMatmulOfType(const MatmulArgs& args) {
   if (args.bf16_x == nullptr) return false;
   if (args.weight_type == DataType::kBF16) {

@@ -1,5 +1,5 @@
-// Products of many rows with quantised weights, and of any with f16 and bf16 weights in bf16, through
-// the tile instructions; others as avx512.
+// Matmul with the tile instructions: products of many rows with quantised weights, and of any
+// number of rows with f16 and bf16 weights in bf16. avx512bf16::Matmul computes the other products.
 #include "kernels/amx/bf16_product.h"
 #include "kernels/amx/functions.h"
 #include "kernels/amx/tile_product.h"
@@ -8,7 +8,8 @@
 namespace kvd::kernels::amx {
 namespace {
 
-// Fewer rows of quantised products leave too much of a tile empty.
+// With fewer than kQuantRowsMin rows, products with quantised weights do not use tiles, because
+// most of a tile would be empty.
 constexpr std::size_t kQuantRowsMin = 12;
 
 bool MatmulInTiles(const MatmulArgs& args) {

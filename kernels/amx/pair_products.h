@@ -1,9 +1,10 @@
-// Sums of products of pairs of bf16 through tiles: up to 32 rows times 32 columns at a time, the sums in
-// four tiles over all steps of 32 elements.
+// Sums of products of pairs of bf16 using tiles: up to 32 rows times 32 columns at a time. The sums
+// stay in four tiles during all steps; a step multiplies 32 elements of each row.
 //
-// The order of a sum is the instruction's: in each step the even and the odd elements apart, from 0 on,
-// ascending, by fused multiply-adds; then these two added; then that to what the steps before gave. It
-// depends on neither the other rows nor the other columns.
+// The tile instruction determines the order of a sum. In each step, even and odd elements are
+// summed separately, from 0, ascending, by fused multiply-adds; these two sums are added; the
+// result is added to the sum of the previous steps. The order depends neither on the other rows nor
+// on the other columns.
 #pragma once
 
 #include "kernels/amx/tiles.h"
@@ -11,14 +12,15 @@
 namespace kvd::kernels::amx {
 
 struct PairProducts {
-  const std::uint8_t* rows[2];  // of each sixteen rows the first; 64 bytes of a row are a step
+  const std::uint8_t* rows[2];  // first row of each sixteen rows; a step reads 64 bytes of a row
   std::size_t row_stride;
-  const std::uint8_t* columns[2];  // of each sixteen columns the first pair
+  const std::uint8_t* columns[2];  // first pair of each sixteen columns
   std::size_t column_stride;       // bytes from one pair to the next
-  std::size_t step_bytes;          // and from one step to the next
+  std::size_t step_bytes;          // bytes of `columns` from one step to the next
   std::size_t step_count;
 
-  // Shapes of tiles: row_count rows of each sixteen (0: there is none), steps of pair_count pairs.
+  // Sets the shapes of the tiles: the rows of the first and of the second sixteen (0: none), and
+  // pair_count pairs per step.
   static KVD_ALWAYS_INLINE void Configure(std::size_t first_rows, std::size_t second_rows,
                                           std::size_t pair_count) {
     TileShapes shapes;
@@ -33,8 +35,8 @@ struct PairProducts {
     Tiles::Configure(shapes);
   }
 
-  // sums: [32][32], row 16 i + r that of rows[i]. Without kTwoRows, kTwoColumns the second sixteen are
-  // neither read nor written.
+  // sums: [32][32]; row 16 i + r is for row r of rows[i]. Without kTwoRows or kTwoColumns, the
+  // second sixteen rows or columns are neither read nor written.
   template <bool kTwoRows, bool kTwoColumns>
   KVD_ALWAYS_INLINE void Sum(float* sums) const {
     ForEach<kTwoRows, kTwoColumns>(
@@ -61,7 +63,7 @@ struct PairProducts {
   }
 
  private:
-  static constexpr int kSums = 0, kRows = 4, kColumns = 6;  // tiles: four, two, two
+  static constexpr int kSums = 0, kRows = 4, kColumns = 6;  // first tiles of four, two and two
 
   template <bool kTwoRows, bool kTwoColumns, class F>
   static KVD_ALWAYS_INLINE void ForEach(const F& body) {

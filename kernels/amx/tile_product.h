@@ -1,13 +1,15 @@
-// Products of many quantised rows of x with quantised weights through tiles of 16 x 16 integers
-// (AMX), to the bits of QuantDot.
+// Products of many quantised rows of x with quantised weights using tiles of 16 x 16 integers
+// (AMX), with the bits of QuantDot.
 //
-// The panel is the one of kernels/avx512/quant_panel.h with signed bytes: the eight vectors of a
-// block are a tile as they lie there, and 32 bytes of sixteen rows of x are the other. A block ends in
-// floats, so its sums are stored and read back as vectors. From the first load to that it takes a
-// hundred cycles; so the tile unit is kept three blocks ahead of the vectors.
+// The panel is that of kernels/avx512/quant_panel.h with signed bytes. The eight vectors of a block
+// of the panel are loaded into one tile without rearrangement, and 32 bytes of sixteen rows of x
+// into another tile. The sums of a block are converted to floats, so they are stored from the tile
+// to memory and read back as vectors. From the first load of a block to its sums as vectors takes
+// about a hundred cycles, so the tile unit works three blocks ahead of the vector unit.
 #pragma once
 
 #include "kernels/amx/tiles.h"
+#include "kernels/avx512/quad_types.h"
 #include "kernels/avx512/quant_panel.h"
 #include "kernels/lanes/ahead.h"
 #include "kernels/lanes/dispatch.h"
@@ -19,13 +21,13 @@ using avx512::Lanes;
 using avx512::PanelShape;
 using avx512::V;
 
-// Blocks between a product and its floats, and the sums that are stored meanwhile.
+// Number of blocks that the tile unit is ahead of the vectors, and of blocks whose sums are stored.
 inline constexpr std::size_t kBlocksAhead = 3, kStoredBlocks = kBlocksAhead + 1;
-// Integers of one block's sums.
+// The number of integer sums of one block.
 template <class Q>
 inline constexpr std::size_t kBlockSums = (Q::kHalves ? 2 : 1) * kTileRows * 16;
 
-// Where the sums of the block go that `left` blocks, it included, begin with.
+// The sums of the block after which `left` - 1 blocks remain.
 template <class Q>
 KVD_ALWAYS_INLINE std::int32_t* StoredBlock(std::int32_t* stored, std::size_t left) {
   return stored + left % kStoredBlocks * kBlockSums<Q>;
@@ -33,18 +35,19 @@ KVD_ALWAYS_INLINE std::int32_t* StoredBlock(std::int32_t* stored, std::size_t le
 
 struct TileStep {
   const std::uint8_t* panel;  // one group of sixteen outputs
-  const std::uint8_t* x;      // the first row, and the bytes from one to the next
+  const std::uint8_t* x;      // the first row; x_stride is the bytes from one row to the next
   std::size_t x_stride;
   std::size_t row_count;  // 16, or less if kTail
   std::size_t block_count;
   std::int32_t* stored;  // kStoredBlocks * kBlockSums
   float* const* y;       // [row_count]
   std::size_t out;
-  std::size_t out_count;  // <= 16 outputs exist
+  std::size_t out_count;  // number of outputs to write, <= 16
 };
 
-// The products of a group's blocks in the order of the panel, one block at a time. Halves, or every
-// second block, have tiles of their own, so that none waits for another.
+// Computes the products of a group's blocks in the order of the panel, one block at a time. The two
+// halves of a block, or alternate blocks, use different tiles, so that the products of one tile do
+// not wait for those of another tile.
 template <class Q>
 class BlockProducts {
  public:
@@ -63,8 +66,8 @@ class BlockProducts {
   explicit KVD_ALWAYS_INLINE BlockProducts(const TileStep& step)
       : x_(step.x), run_(step.x), x_end_(step.x + kQuantizedBlock * step.block_count) {}
 
-  // Of the next block, which lies at `block` of the panel. left: it and the blocks behind it, at least
-  // one; stored, x_stride: of the step.
+  // Computes the next block, which is at `block` in the panel. left: the number of remaining blocks
+  // including this one, at least 1. stored, x_stride: those of the step.
   KVD_ALWAYS_INLINE void Next(const std::uint8_t* block, std::size_t left, std::size_t x_stride,
                               std::int32_t* stored) {
     std::int32_t* const to = StoredBlock<Q>(stored, left);
@@ -78,11 +81,11 @@ class BlockProducts {
       Put<1>(x_, x_stride, weights, to);
     }
     x_ += 4 * kQuantizedBlock;
-    if (x_ >= x_end_) x_ = run_ += kQuantizedBlock;  // of the four runs
+    if (x_ >= x_end_) x_ = run_ += kQuantizedBlock;  // the next of the four runs
   }
 
  private:
-  static constexpr int kWeights = 0, kRows = 2, kSums = 4;  // tiles, two of each
+  static constexpr int kWeights = 0, kRows = 2, kSums = 4;  // first tiles, two tiles each
 
   template <int kTile>
   static KVD_ALWAYS_INLINE void Put(const std::uint8_t* x, std::size_t x_stride,
@@ -95,21 +98,22 @@ class BlockProducts {
   }
 
   const std::uint8_t* x_;
-  const std::uint8_t* run_;  // where the blocks of this run began
+  const std::uint8_t* run_;  // where the blocks of this run begin
   const std::uint8_t* x_end_;
 };
 
-// The numbers of sixteen rows of x beside their bytes, block by block of a run: scales (array 0) and
-// scaled sums (1).
+// Reads the numbers that follow the bytes of sixteen rows of x, one block of a run after the other:
+// scales (array 0), scaled sums (array 1) and half starts (array 3).
 template <bool kTail>
 class RowNumbers;
 
-// Two rows and multiples of the bytes from one to the next, as addresses of x86 add them: sixteen
-// pointers would be loads of their own.
+// Addresses each of the sixteen rows as one of two base rows plus a multiple of the row stride,
+// which x86 addressing modes can add. With sixteen pointers instead, each pointer would have to be
+// loaded before its use.
 template <>
 class RowNumbers<false> {
  public:
-  // first: the scales of the first row; the other array begins array_bytes behind them.
+  // first: the scales of the first row; the other array begins array_bytes after them.
   KVD_ALWAYS_INLINE RowNumbers(const std::uint8_t* first, std::size_t array_bytes,
                                const TileStep& step)
       : one_(step.x_stride),
@@ -119,18 +123,21 @@ class RowNumbers<false> {
         scales_(first),
         scales_of_8_(first + 8 * one_),
         sums_(scales_ + array_bytes),
-        sums_of_8_(scales_of_8_ + array_bytes) {}
+        sums_of_8_(scales_of_8_ + array_bytes),
+        array_bytes_(array_bytes) {}
   KVD_ALWAYS_INLINE std::size_t stride() const { return one_; }
   template <std::size_t kArray, std::size_t kRow>
   KVD_ALWAYS_INLINE const std::uint8_t* At() const {
+    if constexpr (kArray == 3) return At<1, kRow>() + 2 * array_bytes_;
     const std::uint8_t* const from =
         kArray == 0 ? (kRow < 8 ? scales_ : scales_of_8_) : (kRow < 8 ? sums_ : sums_of_8_);
     constexpr std::size_t kAway = kRow % 8;
     if constexpr (kAway % 2 == 0) return from + (kAway == 6 ? 2 * three_ : kAway * one_);
     return from + (kAway == 1 ? one_ : kAway == 3 ? three_ : kAway == 5 ? five_ : seven_);
   }
-  // To the next block. The compiler sees no addresses in series or multiples of a constant, which it
-  // would keep one by one.
+  // Advances to the next block. The asm statements hide from the compiler that the addresses form a
+  // series and are multiples of one number; otherwise the compiler would keep each address
+  // separately.
   KVD_ALWAYS_INLINE void Advance() {
     scales_ += 4 * sizeof(float);
     scales_of_8_ += 4 * sizeof(float);
@@ -143,17 +150,18 @@ class RowNumbers<false> {
 
  private:
   std::size_t one_, three_, five_, seven_;
-  const std::uint8_t *scales_, *scales_of_8_;  // of the first row, of row 8
+  const std::uint8_t *scales_, *scales_of_8_;  // of row 0 and of row 8
   const std::uint8_t *sums_, *sums_of_8_;
+  std::size_t array_bytes_;
 };
 
-// Rows that a tail lacks are copies of its last one, whose results nobody reads.
+// Rows missing from a tail are replaced by copies of its last row; their results are not used.
 template <>
 class RowNumbers<true> {
  public:
   KVD_ALWAYS_INLINE RowNumbers(const std::uint8_t* first, std::size_t array_bytes,
                                const TileStep& step)
-      : stride_(step.x_stride), arrays_{0, array_bytes} {
+      : stride_(step.x_stride), arrays_{0, array_bytes, 2 * array_bytes, 3 * array_bytes} {
     for (std::size_t r = 0; r < kTileRows; ++r) {
       rows_[r] = first + (r < step.row_count ? r : step.row_count - 1) * stride_;
     }
@@ -170,11 +178,12 @@ class RowNumbers<true> {
  private:
   const std::uint8_t* rows_[kTileRows];
   std::size_t stride_;
-  std::size_t arrays_[2];
+  std::size_t arrays_[4];
 };
 
-// The exact sum of a block in f32. Of halves: |half| <= 16 * 32 * 127 times a scale of eight bits
-// twice is less than 2^24, so nothing is rounded, and from +0 on no sum is -0.
+// The exact sum of a block in f32. For types with scales of halves, the magnitude of a half's sum
+// is at most 16 * 32 * 127; twice this number, times a scale of eight bits, is less than 2^24, so
+// the conversion to f32 does not round. A sum that starts at +0 is never -0.
 template <class Q>
 KVD_ALWAYS_INLINE V BlockSum(const std::int32_t* sums, V low_scale, V high_scale) {
   const V low = _mm512_cvtepi32_ps(_mm512_load_si512(sums));
@@ -190,7 +199,8 @@ void TileGroup(const TileStep& step, Ahead* next) {
   const std::uint8_t* const first_numbers = step.x + padded * kQuantizedBlock;
   constexpr std::size_t kBlockBytes = Shape::kVectors * 64;
   BlockProducts<Q> products(step);
-  // The instructions' claim on all memory would have these read again in each block.
+  // The pointer is copied to a local variable, because the "memory" clobber of the tile
+  // instructions would otherwise make the compiler reload the field for each block.
   std::int32_t* const stored = step.stored;
   for (std::size_t i = 0; i < kBlocksAhead && i < step.block_count; ++i) {
     products.Next(step.panel + i * kBlockBytes, step.block_count - i, step.x_stride, stored);
@@ -237,6 +247,16 @@ void TileGroup(const TileStep& step, Ahead* next) {
               Lanes::Fma(minimum, number(numbers.template At<1, r.value>()), sums[r.value]);
         });
       }
+      if constexpr (kHasHalfMinimums<Q>) {
+        const V minimum = _mm512_castsi512_ps(vector(Shape::kHalfMinimums));
+        StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
+          std::int32_t start;
+          __builtin_memcpy(&start, numbers.template At<3, r.value>(), sizeof start);
+          const V scaled = Lanes::Mul(Lanes::Set(static_cast<float>(start)),
+                                      number(numbers.template At<0, r.value>()));
+          sums[r.value] = Lanes::Fma(minimum, scaled, sums[r.value]);
+        });
+      }
       numbers.Advance();
     }
     StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA { totals[p][r.value] = sums[r.value]; });
@@ -263,7 +283,7 @@ void TileMatmul(const MatmulArgs& args) {
   const std::size_t row_tile_count = (args.row_count + kTileRows - 1) / kTileRows;
   auto* const panel = reinterpret_cast<std::uint8_t*>(args.workspace);
   const auto* const x = static_cast<const std::uint8_t*>(args.quantized_x);
-  // Rows that a tail lacks are read, too.
+  // The array is set to zero, because the sums of rows missing from a tail are read, too.
   alignas(64) std::int32_t stored[kStoredBlocks * kBlockSums<Q>] = {};
 
   for (std::size_t first = args.first_out; first < args.last_out; first += panel_outs) {
@@ -300,7 +320,8 @@ void TileMatmul(const MatmulArgs& args) {
   Tiles::Release();
 }
 
-// False, with nothing done, if the weights are not quantised. REQUIRES: a row and an output.
+// Returns false and does nothing if the weights are not quantised. REQUIRES: at least one row and
+// one output.
 inline bool TileMatmulOfType(const MatmulArgs& args) {
   bool done = false;
   WithQuads<avx512::QuadTypes>(args.weight_type, [&](auto quads) KVD_INLINE_LAMBDA {

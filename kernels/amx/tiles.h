@@ -1,9 +1,9 @@
-// The tile instructions (AMX) by their names: GCC 12's intrinsics take no template argument for a
-// tile, and hide from it that ldtilecfg reads memory.
+// The tile instructions (AMX) as inline assembly. The intrinsics of GCC 12 do not accept a template
+// argument as tile number and do not tell the compiler that ldtilecfg reads memory.
 //
-// A tile has up to sixteen rows of up to 64 bytes, `stride` bytes apart in memory. Tiles belong to
-// the thread, and are configured before their use and released after it: a thread that holds some is
-// slower to switch.
+// A tile has up to sixteen rows of up to 64 bytes, `stride` bytes apart in memory. Each thread has
+// its own tiles. A thread configures its tiles before their use and releases them afterwards,
+// because the kernel takes longer to switch a thread with configured tiles.
 #pragma once
 
 #include <cstddef>
@@ -53,16 +53,16 @@ struct Tiles {
                      : "r"(to), "r"(stride), "n"(kTile)
                      : "memory");
   }
-  // sums[r][o] += rows[r][4 k + i] * columns[k][4 o + i], signed bytes. The instruction's last operand
-  // in this syntax is the sums, its first the columns.
+  // sums[r][o] += rows[r][4 k + i] * columns[k][4 o + i], signed bytes. In the AT&T syntax of the
+  // assembly the last operand is the tile of sums and the first operand the tile of columns.
   template <int kSums, int kRows, int kColumns>
   static KVD_ALWAYS_INLINE void AddProducts() {
     __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0"
                      :
                      : "n"(kSums), "n"(kRows), "n"(kColumns));
   }
-  // The same of pairs of bf16, in f32: the even and the odd elements are summed apart from 0, k
-  // ascending, by fused multiply-adds; then their sum is added to sums[r][o].
+  // Adds products of pairs of bf16 to sums in f32: even and odd elements are summed separately from
+  // 0, k ascending, by fused multiply-adds; then their sum is added to sums[r][o].
   template <int kSums, int kRows, int kColumns>
   static KVD_ALWAYS_INLINE void AddHalfProducts() {
     __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0"

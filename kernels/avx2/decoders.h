@@ -1,13 +1,11 @@
-// How each weight type becomes f32 lanes in AVX2 registers; kernels/quant_blocks.h has the formats.
-//
-// A decoder opens a block of kElements elements (what it reads once per block is its State) and
-// yields it as kElements /
-// 32 pairs of sixteen lanes. Plain types (kPlain) have no blocks: theirs are 32 elements, and Group
-// serves the rest.
+// Decoders of the weight types into f32 lanes in AVX2 registers; kernels/quant_blocks.h defines the
+// formats.
 #pragma once
 
 #include "kernels/avx2/lanes.h"
 #include "kernels/data_type.h"
+#include "kernels/lanes/decoder.h"
+#include "kernels/lanes/part_decoders.h"
 #include "kernels/quant_blocks.h"
 
 namespace kvd::kernels::avx2 {
@@ -26,7 +24,7 @@ struct Bytes {
     __builtin_memcpy(&word, from, sizeof word);
     return word;
   }
-  // The first n < 16 half-width elements, zeros after them.
+  // The first n < 16 elements of two bytes, followed by zeros.
   static KVD_ALWAYS_INLINE __m256i LoadHalves(const std::uint8_t* from, std::size_t n) {
     std::uint8_t padded[32] = {};
     __builtin_memcpy(padded, from, 2 * n);
@@ -50,18 +48,7 @@ struct Bytes {
   }
 };
 
-struct DecodeF32 {
-  static constexpr bool kPlain = true;
-  static constexpr std::size_t kElements = 32, kBytes = 128, kElementBytes = 4;
-  struct State {
-    const std::uint8_t* from;
-  };
-  static KVD_ALWAYS_INLINE State Open(const std::uint8_t* block) { return {block}; }
-  template <int kPair>
-  static KVD_ALWAYS_INLINE void Pair(const State& state, V* a, V* b) {
-    *a = Group(state.from);
-    *b = Group(state.from + 64);
-  }
+struct DecodeF32 : PlainDecoder<DecodeF32, Lanes, 4> {
   static KVD_ALWAYS_INLINE V Group(const std::uint8_t* from) {
     return Lanes::Load(reinterpret_cast<const float*>(from));
   }
@@ -70,18 +57,7 @@ struct DecodeF32 {
   }
 };
 
-struct DecodeF16 {
-  static constexpr bool kPlain = true;
-  static constexpr std::size_t kElements = 32, kBytes = 64, kElementBytes = 2;
-  struct State {
-    const std::uint8_t* from;
-  };
-  static KVD_ALWAYS_INLINE State Open(const std::uint8_t* block) { return {block}; }
-  template <int kPair>
-  static KVD_ALWAYS_INLINE void Pair(const State& state, V* a, V* b) {
-    *a = Group(state.from);
-    *b = Group(state.from + 32);
-  }
+struct DecodeF16 : PlainDecoder<DecodeF16, Lanes, 2> {
   static KVD_ALWAYS_INLINE V Widen(__m128i low, __m128i high) {
     return {_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)};
   }
@@ -94,18 +70,7 @@ struct DecodeF16 {
   }
 };
 
-struct DecodeBF16 {
-  static constexpr bool kPlain = true;
-  static constexpr std::size_t kElements = 32, kBytes = 64, kElementBytes = 2;
-  struct State {
-    const std::uint8_t* from;
-  };
-  static KVD_ALWAYS_INLINE State Open(const std::uint8_t* block) { return {block}; }
-  template <int kPair>
-  static KVD_ALWAYS_INLINE void Pair(const State& state, V* a, V* b) {
-    *a = Group(state.from);
-    *b = Group(state.from + 32);
-  }
+struct DecodeBF16 : PlainDecoder<DecodeBF16, Lanes, 2> {
   static KVD_ALWAYS_INLINE __m256 Widen8(__m128i halves) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
   }
@@ -121,7 +86,7 @@ struct DecodeBF16 {
   }
 };
 
-// The 16 nibbles in the low, and in the high, half of 16 bytes.
+// Nibbles: the 16 nibbles in the low halves of 16 bytes, and the 16 nibbles in their high halves.
 struct Nibbles {
   __m128i low;
   __m128i high;
@@ -131,7 +96,8 @@ struct Nibbles {
   }
 };
 
-// A byte 16 for each of the 16 bits from `first_byte` on where it is set, else 0.
+// Returns for each of the 16 bits of the bytes first_byte and first_byte + 1 one byte, which is 16
+// if the bit is set and 0 if not.
 struct FifthBits {
   static KVD_ALWAYS_INLINE __m128i Of(std::uint32_t bits, int first_byte) {
     const __m128i spread =
@@ -143,15 +109,13 @@ struct FifthBits {
   }
 };
 
-struct DecodeQ4_0 {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 32, kBytes = sizeof(BlockQ4_0);
+struct DecodeQ4_0 : BlockDecoder<Lanes, BlockQ4_0, 32> {
   struct State {
     V d;
     Nibbles q;
   };
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ4_0*>(from);
+    const auto* block = At(from);
     const __m128i eight = _mm_set1_epi8(8);
     const Nibbles q = Nibbles::Of(block->qs);
     return {Bytes::HalfLanes(block->d), {_mm_sub_epi8(q.low, eight), _mm_sub_epi8(q.high, eight)}};
@@ -163,16 +127,14 @@ struct DecodeQ4_0 {
   }
 };
 
-struct DecodeQ4_1 {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 32, kBytes = sizeof(BlockQ4_1);
+struct DecodeQ4_1 : BlockDecoder<Lanes, BlockQ4_1, 32> {
   struct State {
     V d;
     V m;
     Nibbles q;
   };
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ4_1*>(from);
+    const auto* block = At(from);
     return {Bytes::HalfLanes(block->d), Bytes::HalfLanes(block->m), Nibbles::Of(block->qs)};
   }
   template <int kPair>
@@ -182,12 +144,10 @@ struct DecodeQ4_1 {
   }
 };
 
-struct DecodeQ5_0 {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 32, kBytes = sizeof(BlockQ5_0);
+struct DecodeQ5_0 : BlockDecoder<Lanes, BlockQ5_0, 32> {
   using State = DecodeQ4_0::State;
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ5_0*>(from);
+    const auto* block = At(from);
     const __m128i sixteen = _mm_set1_epi8(16);
     const std::uint32_t bits = Bytes::LoadWord(block->qh);
     const Nibbles q = Nibbles::Of(block->qs);
@@ -201,12 +161,10 @@ struct DecodeQ5_0 {
   }
 };
 
-struct DecodeQ5_1 {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 32, kBytes = sizeof(BlockQ5_1);
+struct DecodeQ5_1 : BlockDecoder<Lanes, BlockQ5_1, 32> {
   using State = DecodeQ4_1::State;
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ5_1*>(from);
+    const auto* block = At(from);
     const std::uint32_t bits = Bytes::LoadWord(block->qh);
     const Nibbles q = Nibbles::Of(block->qs);
     return {Bytes::HalfLanes(block->d),
@@ -220,15 +178,13 @@ struct DecodeQ5_1 {
   }
 };
 
-struct DecodeQ8_0 {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 32, kBytes = sizeof(BlockQ8_0);
+struct DecodeQ8_0 : BlockDecoder<Lanes, BlockQ8_0, 32> {
   struct State {
     V d;
     const std::int8_t* qs;
   };
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ8_0*>(from);
+    const auto* block = At(from);
     return {Bytes::HalfLanes(block->d), block->qs};
   }
   template <int kPair>
@@ -257,15 +213,13 @@ struct PartScales {
   }
 };
 
-struct DecodeQ4_K {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 256, kBytes = sizeof(BlockQ4_K);
+struct DecodeQ4_K : BlockDecoder<Lanes, BlockQ4_K, 256> {
   struct State {
     PartScales parts;
     const BlockQ4_K* block;
   };
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ4_K*>(from);
+    const auto* block = At(from);
     return {PartScales::Of(block->d, block->dmin, block->scales), block};
   }
   template <int kPair>
@@ -279,15 +233,13 @@ struct DecodeQ4_K {
   }
 };
 
-struct DecodeQ5_K {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 256, kBytes = sizeof(BlockQ5_K);
+struct DecodeQ5_K : BlockDecoder<Lanes, BlockQ5_K, 256> {
   struct State {
     PartScales parts;
     const BlockQ5_K* block;
   };
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ5_K*>(from);
+    const auto* block = At(from);
     return {PartScales::Of(block->d, block->dmin, block->scales), block};
   }
   // Bit kPair of each byte, moved to bit 4.
@@ -312,15 +264,13 @@ struct DecodeQ5_K {
   }
 };
 
-struct DecodeQ6_K {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 256, kBytes = sizeof(BlockQ6_K);
+struct DecodeQ6_K : BlockDecoder<Lanes, BlockQ6_K, 256> {
   struct State {
     V scales;  // d * scale of the 16 half parts
     const BlockQ6_K* block;
   };
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ6_K*>(from);
+    const auto* block = At(from);
     return {Lanes::Mul(Bytes::Signed(Bytes::Load16(block->scales)), Bytes::HalfLanes(block->d)),
             block};
   }
@@ -342,7 +292,7 @@ struct DecodeQ6_K {
   }
 };
 
-// The list that dispatch by type goes through (kernels/lanes/dispatch.h).
+// The types by which kernels/lanes/dispatch.h selects a decoder.
 struct Isa {
   using Lanes = avx2::Lanes;
   using F32 = DecodeF32;
@@ -356,6 +306,7 @@ struct Isa {
   using Q4_K = DecodeQ4_K;
   using Q5_K = DecodeQ5_K;
   using Q6_K = DecodeQ6_K;
+  using Parts = PartDecoders<Lanes, Bytes>;
 };
 
 }  // namespace kvd::kernels::avx2

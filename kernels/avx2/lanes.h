@@ -1,4 +1,5 @@
-// Sixteen f32 lanes in two ymm registers: what kernels/lanes needs to know of AVX2, FMA and F16C.
+// Sixteen f32 lanes in two ymm registers: the operations that kernels/lanes needs, for AVX2, FMA
+// and F16C.
 #pragma once
 
 #include <immintrin.h>
@@ -21,8 +22,9 @@ struct Lanes {
     __m256i high;
   };
 
-  // Register blocks. 16 registers: a wide tile holds 3 * 2 sums of two registers each, 3 rows and a
-  // weight. Up to kNarrowRowsMax rows decoding in registers beats a panel (measured on Zen 5).
+  // Sizes of register blocks. With 16 registers, a wide tile holds 3 * 2 sums of two registers
+  // each, 3 rows and a weight. For up to kNarrowRowsMax rows, decoding in registers is faster than
+  // a panel (measured on Zen 5).
   static constexpr int kWideRows = 3;
   static constexpr int kWideOuts = 2;
   static constexpr int kNarrowTileRows = 4;
@@ -44,7 +46,7 @@ struct Lanes {
     _mm256_storeu_ps(to + 8, v.high);
   }
 
-  // The first n < 16 lanes. Loads give 0 in the others, stores leave them.
+  // A mask of the first n < 16 lanes. Loads give 0 in the other lanes; stores do not write them.
   static KVD_ALWAYS_INLINE Mask FirstLanes(std::size_t n) {
     const __m256i count = _mm256_set1_epi32(static_cast<int>(n));
     const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -84,11 +86,11 @@ struct Lanes {
   static KVD_ALWAYS_INLINE V Fma(V a, V b, V c) {
     return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
   }
-  // Lanes outside the mask keep c.
+  // Computes a * b + c in the lanes of the mask; the other lanes keep the value of c.
   static KVD_ALWAYS_INLINE V Fma(V a, V b, V c, Mask mask) { return Select(mask, Fma(a, b, c), c); }
-  // sums[r][o] += products of sixteen elements of row r of x and output o of the panel. Half by
-  // half, and with each operand pinned to a register: the compiler would rather load it again for
-  // each multiply-add.
+  // sums[r][o] += products of sixteen elements of row r of x and output o of the panel. The halves
+  // of a vector are processed one after the other, with each operand pinned to a register;
+  // otherwise the compiler would load the operand again for each multiply-add.
   template <int kRows>
   static KVD_ALWAYS_INLINE void AddProducts(const float* x, std::size_t x_stride,
                                             const float* panel, V (&sums)[kRows][kWideOuts]) {
@@ -112,7 +114,7 @@ struct Lanes {
     return {_mm256_xor_ps(a.low, sign), _mm256_xor_ps(a.high, sign)};
   }
 
-  // Of kernels/exp_poly.h.
+  // Computes Exp as kernels/exp_poly.h defines it.
   static KVD_ALWAYS_INLINE V Exp(V x) {
     x = Min(Set(kExpAbove), x);
     x = Max(Set(kExpBelow), x);
@@ -131,13 +133,14 @@ struct Lanes {
     return {TimesPowerOfTwo(p.low, n_low), TimesPowerOfTwo(p.high, n_high)};
   }
 
-  // v * 2^n of whole numbers n >= -151, rounded once; a NaN where v is one.
+  // v * 2^n, rounded once, for integral n >= -151; if v is a NaN, the result is a NaN.
   static KVD_ALWAYS_INLINE V TimesPowerOfTwo(V v, V n) {
     return {TimesPowerOfTwo(v.low, _mm256_cvtps_epi32(n.low)),
             TimesPowerOfTwo(v.high, _mm256_cvtps_epi32(n.high))};
   }
 
-  // Each lane as f16, replaced by the table's entry for its bits.
+  // Rounds each lane to f16 and replaces the lane by the table's entry at the index of the f16
+  // bits.
   static KVD_ALWAYS_INLINE V LookedUpAsF16(V v, const std::uint16_t* table) {
     std::uint16_t halves[16];
     const auto at = [&](int half)
@@ -153,14 +156,14 @@ struct Lanes {
             Joined(Tanh4(_mm256_castps256_ps128(x.high)), Tanh4(_mm256_extractf128_ps(x.high, 1)))};
   }
 
-  // The fixed tree over the lanes.
+  // The sum of the sixteen lanes, in the order of the numeric form's fixed tree of additions.
   static KVD_ALWAYS_INLINE float Total(V v) {
     const __m256 eight = _mm256_add_ps(v.low, v.high);
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     const __m128 two = _mm_add_ps(four, _mm_permute_ps(four, 0x4e));
     return _mm_cvtss_f32(_mm_add_ps(two, _mm_permute_ps(two, 0xb1)));
   }
-  // Sixteen sums in double of products in f32.
+  // Doubles: sixteen sums in double of products in f32.
   struct Doubles {
     __m256d quarters[4];
   };
@@ -181,7 +184,7 @@ struct Lanes {
     const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
     return _mm_cvtsd_f64(_mm_add_pd(two, _mm_unpackhi_pd(two, two)));
   }
-  // totals[i] = Total(v[i]): the same additions, for four vectors at once.
+  // Computes totals[i] = Total(v[i]) with the same additions as Total, for four vectors at once.
   static KVD_ALWAYS_INLINE void Totals4(const V* v, float* totals) {
     const __m256 a = _mm256_add_ps(v[0].low, v[0].high), b = _mm256_add_ps(v[1].low, v[1].high);
     const __m256 c = _mm256_add_ps(v[2].low, v[2].high), d = _mm256_add_ps(v[3].low, v[3].high);
@@ -217,7 +220,7 @@ struct Lanes {
     }
   }
 
-  // One bit per lane.
+  // Returns one bit per lane, which is 1 if the lanes are equal.
   static KVD_ALWAYS_INLINE unsigned EqualBits(V a, V b) {
     return Bits(_mm256_cmp_ps(a.low, b.low, _CMP_EQ_OQ), _mm256_cmp_ps(a.high, b.high, _CMP_EQ_OQ));
   }
@@ -225,7 +228,7 @@ struct Lanes {
     return Bits(NotFinite(v.low), NotFinite(v.high));
   }
 
-  // (a0 a1 a2 ...)(b0 b1 ...) to (a0 a2 ... b0 b2 ...)(a1 a3 ... b1 b3 ...), and back.
+  // Rearranges (a0 a1 a2 ...)(b0 b1 ...) to (a0 a2 ... b0 b2 ...)(a1 a3 ... b1 b3 ...), and back.
   static KVD_ALWAYS_INLINE void Deinterleave(V* a, V* b) {
     const V evens = {Evens(a->low, a->high), Evens(b->low, b->high)};
     *b = {Odds(a->low, a->high), Odds(b->low, b->high)};

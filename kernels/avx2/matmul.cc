@@ -1,9 +1,10 @@
-// Products for AVX2: kernels/lanes/matmul.h, kernels/lanes/quant_tile.h and panels of bytes.
+// Defines Matmul for AVX2 by the templates of kernels/lanes/matmul.h, kernels/lanes/quant_tile.h
+// and quant_panel.h.
 #include "kernels/lanes/matmul.h"
 
 #include "kernels/avx2/decoders.h"
 #include "kernels/avx2/functions.h"
-#include "kernels/avx2/quads.h"
+#include "kernels/avx2/quad_types.h"
 #include "kernels/avx2/quant_panel.h"
 #include "kernels/avx2/quantize.h"
 #include "kernels/lanes/quant_tile.h"
@@ -12,7 +13,8 @@
 namespace kvd::kernels::avx2 {
 namespace {
 
-// Up to so many rows reading the blocks in registers beats a panel.
+// The largest number of rows for which unpacking the blocks in registers is faster than writing a
+// panel.
 constexpr std::size_t kNarrowQuantRows = 4;
 
 }  // namespace

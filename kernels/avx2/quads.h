@@ -1,12 +1,14 @@
-// How four blocks of each of four weight rows become integers in AVX2 registers, for products with
+// Unpacks four blocks of each of four weight rows to integers in AVX2 registers, for products with
 // quantised activations (kernels/lanes/quant_tile.h).
 //
-// A quad's vectors of sixteen lanes have lane 4 * b + o for block b of row o. The elements of a
-// block are bytes in one register, w.q + kOffset, below 2^kBits, or w.q itself if kSigned. A step is kGroups quads:
-// the 256 elements of a K block, or four blocks of 32.
+// A quad is four blocks of each of four rows; in its vectors of sixteen lanes, lane 4 * b + o is
+// for block b of row o. The elements of a block are bytes in one register: w.q + kOffset, below
+// 2^kBits, or w.q itself if kSigned. A reader reads one step at a time, which is kGroups quads: the
+// 256 elements of a K block, or four blocks of 32 elements.
 //
-// Products of unsigned with signed bytes are added in pairs to 16 bits, which saturates: the largest
-// pair is 2 * 63 * 127, or 2 * 128 * 127 for q8_0, whose weights give their sign to x.
+// The instruction that multiplies unsigned by signed bytes adds two products to a saturating 16-bit
+// sum. The largest sum of two products is 2 * 63 * 127, or 2 * 128 * 127 for q8_0 (where the sign
+// of the weight is moved to x), so no sum saturates.
 #pragma once
 
 #include "kernels/avx2/decoders.h"
@@ -25,6 +27,7 @@ struct Quad {
   __m256i w[4][4];  // [row][block]
   V scales;
   V minimums;         // if kMinimums
+  V half_minimums;    // if kHasHalfMinimums
   Integers parts[2];  // if kHalves: the integer scales of elements 0..15, and of 16..31
 };
 
@@ -115,13 +118,19 @@ struct QuadOf5Bits : QuadOf4Bits<Block, kQuadOffset> {
 using QuadQ5_0 = QuadOf5Bits<BlockQ5_0, 16>;
 using QuadQ5_1 = QuadOf5Bits<BlockQ5_1, 0>;
 
-// Sixteen bytes of [row][block], each times the factor of its row.
+// Sixteen signed bytes of [row][block], each multiplied by the factor of its row.
 KVD_ALWAYS_INLINE V PartsTimes(__m128i of_rows, __m128 d) {
   const __m128i bytes = Fields::Transposed(of_rows);
   const V factors = QuadBytes::Everywhere(d);
-  const __m256i low = _mm256_cvtepu8_epi32(bytes);
-  const __m256i high = _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8));
+  const __m256i low = _mm256_cvtepi8_epi32(bytes);
+  const __m256i high = _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8));
   return Lanes::Mul({_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)}, factors);
+}
+
+// Sixteen signed bytes of [row][block].
+KVD_ALWAYS_INLINE Integers Widened(__m128i of_rows) {
+  const __m128i bytes = Fields::Transposed(of_rows);
+  return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
 }
 
 struct QuadQ4_K {
@@ -140,8 +149,8 @@ struct QuadQ4_K {
         quad->w[o.value][2 * pair.value + 1] = QuadBytes::High(bytes);
       });
     });
-    quad->scales = PartsTimes(state.scales[kGroup], state.d);
-    quad->minimums = PartsTimes(state.minimums[kGroup], state.dmin);
+    quad->scales = PartsTimes(state.scales[kGroup], state.factors.d);
+    quad->minimums = PartsTimes(state.minimums[kGroup], state.factors.dmin);
   }
 };
 
@@ -166,8 +175,8 @@ struct QuadQ5_K {
             _mm256_or_si256(low, _mm256_and_si256(fifth, _mm256_set1_epi8(16)));
       });
     });
-    quad->scales = PartsTimes(state.scales[kGroup], state.d);
-    quad->minimums = PartsTimes(state.minimums[kGroup], state.dmin);
+    quad->scales = PartsTimes(state.scales[kGroup], state.factors.d);
+    quad->minimums = PartsTimes(state.minimums[kGroup], state.factors.dmin);
   }
 };
 
@@ -198,37 +207,37 @@ struct QuadQ6_K {
       w[2] = with(QuadBytes::High(a), qh);
       w[3] = with(QuadBytes::High(b), _mm256_srli_epi16(qh, 2));
     });
-    const Fields::HalfScales parts =
+    const Fields::HalfBytes parts =
         Fields::HalfScalesOf(rows, offsetof(BlockQ6_K, scales) + 8 * kGroup);
     quad->parts[0] = Widened(parts.first);
     quad->parts[1] = Widened(parts.second);
     quad->scales = QuadBytes::Everywhere(state.d);
   }
-
- private:
-  static KVD_ALWAYS_INLINE Integers Widened(__m128i of_rows) {
-    const __m128i bytes = Fields::Transposed(of_rows);
-    return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
-  }
 };
 
-// Integer sums of products.
+// Integer sums of products, and the lanes of a quad.
 struct Sums {
-  // float(S) of a quad's blocks with blocks b.. of x.
+  // float(S) of the numeric form for the blocks of a quad and the blocks of x from block b on.
   template <class Q>
   static KVD_ALWAYS_INLINE V Of(const Quad& quad, const QuantizedRow& row, std::size_t b) {
     return {OfPair<Q, 0>(quad, row, b), OfPair<Q, 1>(quad, row, b)};
   }
 
-  // Four numbers, one per block, for the lanes of a quad.
+  // Copies each of four numbers, one per block, to the lanes of a quad that belong to its block.
   static KVD_ALWAYS_INLINE V Expanded(const float* from) {
     return {_mm256_castsi256_ps(Expanded<0>(from)), _mm256_castsi256_ps(Expanded<1>(from))};
   }
-  // The lanes of the first `count` blocks.
+  // float(half_starts) * scales of four blocks, expanded to the lanes of a quad.
+  static KVD_ALWAYS_INLINE V ScaledHalfStarts(const QuantizedRow& row, std::size_t b) {
+    const V starts = {_mm256_cvtepi32_ps(Expanded<0>(row.half_starts + b)),
+                      _mm256_cvtepi32_ps(Expanded<1>(row.half_starts + b))};
+    return Lanes::Mul(starts, Expanded(row.scales + b));
+  }
+  // A mask of the lanes of the first `count` blocks.
   static KVD_ALWAYS_INLINE Lanes::Mask OfBlocks(std::size_t count) {
     return Lanes::FirstLanes(4 * count);
   }
-  // totals[o] of the four partial sums of each row.
+  // Adds the four partial sums of each output and stores them in totals[o].
   static KVD_ALWAYS_INLINE void StoreJoined(V v, float* totals) {
     const __m256 pairs = _mm256_add_ps(v.low, v.high);
     _mm_storeu_ps(totals,
@@ -236,7 +245,7 @@ struct Sums {
   }
 
  private:
-  // Blocks 2 * kPair and the next.
+  // Adds the products of the blocks 2 * kPair and 2 * kPair + 1 of a quad.
   template <class Q, int kPair>
   static KVD_ALWAYS_INLINE __m256 OfPair(const Quad& quad, const QuantizedRow& row, std::size_t b) {
     const std::int8_t* q = row.q + kQuantizedBlock * (b + 2 * kPair);
@@ -287,9 +296,13 @@ struct Sums {
   template <int kOffset>
   static KVD_ALWAYS_INLINE __m256i LessOffset(__m256i sums, __m256i starts) {
     static_assert(kOffset <= 128 && (kOffset & (kOffset - 1)) == 0);
-    return _mm256_add_epi32(sums, _mm256_srai_epi32(starts, __builtin_ctz(128 / kOffset)));
+    if constexpr (kOffset == 0) {
+      return sums;
+    } else {
+      return _mm256_add_epi32(sums, _mm256_srai_epi32(starts, __builtin_ctz(128 / kOffset)));
+    }
   }
-  // Four lanes of each block per row, to one lane per block and row.
+  // Adds the four lanes of each block of a row; gives one lane per block and row.
   static KVD_ALWAYS_INLINE __m256i Joined(const __m256i (&of_row)[4]) {
     const __m256i a = _mm256_add_epi32(_mm256_unpacklo_epi32(of_row[0], of_row[1]),
                                        _mm256_unpackhi_epi32(of_row[0], of_row[1]));
@@ -297,22 +310,6 @@ struct Sums {
                                        _mm256_unpackhi_epi32(of_row[2], of_row[3]));
     return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
   }
-};
-
-// The list that dispatch by type goes through (kernels/lanes/dispatch.h).
-struct QuadTypes {
-  using Lanes = avx2::Lanes;
-  using Quad = avx2::Quad;
-  using Sums = avx2::Sums;
-  using QuadsQ4_0 = QuadQ4_0;
-  using QuadsQ4_1 = QuadQ4_1;
-  using QuadsQ5_0 = QuadQ5_0;
-  using QuadsQ5_1 = QuadQ5_1;
-  using QuadsQ8_0 = QuadQ8_0;
-  using QuadsQ4_K = QuadQ4_K;
-  using QuadsQ5_K = QuadQ5_K;
-  using QuadsQ6_K = QuadQ6_K;
-  static constexpr int kQuantTileRows = 2;
 };
 
 }  // namespace kvd::kernels::avx2

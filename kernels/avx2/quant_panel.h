@@ -1,10 +1,11 @@
 // Products of many quantised rows of x with panels of unpacked weights (kernels/quant_panel.h), for
 // AVX2.
 //
-// A panel holds groups of eight outputs, one per lane. Per block of 32 elements a group has the
-// scales, then the minimums or the integer scales of the two halves if the type has such, then
-// eight vectors of four bytes per output. Blocks 0, 4, 8, ... come first, then 1, 5, 9, ...: each
-// partial sum of the numeric form is one run of blocks.
+// A panel consists of groups of eight outputs, one per lane. For each block of 32 elements, a group
+// has the scales, then, if the type has them, the minimums, those of the first half and the integer
+// scales of the two halves, then eight vectors of four bytes per output. A panel has the blocks 0,
+// 4, 8, ... first, then 1, 5, 9, ..., so that each partial sum of the numeric form is the sum over
+// one run of adjacent blocks.
 #pragma once
 
 #include "kernels/avx2/quads.h"
@@ -16,13 +17,16 @@ namespace kvd::kernels::avx2 {
 
 template <class Q>
 struct PanelShape {
-  static constexpr std::size_t kMinimums = 1, kParts = 1;  // vectors before them
-  static constexpr std::size_t kBytesAt = 1 + (Q::kMinimums ? 1 : 0) + (Q::kHalves ? 2 : 0);
+  // Indices of the vectors after the scales.
+  static constexpr std::size_t kMinimums = 1, kHalfMinimums = 2;
+  static constexpr std::size_t kParts =
+      kMinimums + (Q::kMinimums ? 1 : 0) + (kHasHalfMinimums<Q> ? 1 : 0);
+  static constexpr std::size_t kBytesAt = kParts + (Q::kHalves ? 2 : 0);
   static constexpr std::size_t kVectors = kBytesAt + 8;
   static_assert(2 * kVectors * 32 <= kQuantPanelBlockBytes);
 };
 
-// Word i of row r to lane r of v[i].
+// Moves word i of row r to lane r of v[i].
 KVD_ALWAYS_INLINE void Transpose8(__m256i (&v)[8]) {
   __m256i a[8], b[8];
   StaticFor<4>([&](auto i) KVD_INLINE_LAMBDA {
@@ -42,7 +46,7 @@ KVD_ALWAYS_INLINE void Transpose8(__m256i (&v)[8]) {
   });
 }
 
-// Four blocks of eight outputs into a panel. blocks: where each goes.
+// Writes four blocks of eight outputs to a panel. blocks[b]: where block b is written.
 template <class Q>
 KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[2], std::uint8_t* const (&blocks)[4]) {
   using Shape = PanelShape<Q>;
@@ -72,6 +76,12 @@ KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[2], std::uint8_t* const (&bl
       return _mm256_castps_si256(pair.value == 0 ? quad.minimums.low : quad.minimums.high);
     });
   }
+  if constexpr (kHasHalfMinimums<Q>) {
+    put(Shape::kHalfMinimums, [](const Quad& quad, auto pair) KVD_INLINE_LAMBDA {
+      const V& v = quad.half_minimums;
+      return _mm256_castps_si256(pair.value == 0 ? v.low : v.high);
+    });
+  }
   if constexpr (Q::kHalves) {
     StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
       put(Shape::kParts + half.value, [](const Quad& quad, auto pair) KVD_INLINE_LAMBDA {
@@ -82,7 +92,7 @@ KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[2], std::uint8_t* const (&bl
   }
 }
 
-// One group: outputs [out, out + 8), those from last_out on copies of the one before it.
+// Writes one group: outputs [out, out + 8). An output >= last_out is a copy of output last_out - 1.
 template <class Q>
 void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std::uint8_t* panel) {
   const std::size_t block_count = args.in_features / kQuantizedBlock;
@@ -126,7 +136,8 @@ void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std
       rows[q.value].Pad((block_count - b) * (Q::kBytes / 4), padded[q.value]);
       Q::template Group<0>(Q::Open(rows[q.value]), rows[q.value], &quads[q.value]);
     });
-    // The runs without a block more must not write into the next run.
+    // If a run has no further block, the block is written to `nowhere` instead of into the next
+    // run.
     std::uint8_t nowhere[kBlockBytes];
     for (std::size_t p = block_count - b; p < 4; ++p) to[p] = nowhere;
     put();
@@ -138,13 +149,13 @@ template <class Q, int kRows>
 struct BlockSums {
   using Sums = __m256i[kRows][2];
 
-  // Elements [4 kFirst, 4 kFirst + 4 kCount) of a block; words: those of both groups.
+  // Adds elements [4 kFirst, 4 kFirst + 4 kCount) of a block. words: the elements of both groups.
   template <int kFirst, int kCount>
   static KVD_ALWAYS_INLINE void Of(const std::uint8_t* const (&words)[2],
                                    const std::int8_t* const (&x)[kRows], Sums& sums) {
     const __m256i ones = _mm256_set1_epi16(1);
-    // So many pairs of products fit 16 bits.
-    constexpr int kRun = Q::kSigned ? 1 : Q::kBits == 4 ? 8 : Q::kBits == 5 ? 4 : 2;
+    // The number of pairs of products whose sum fits 16 bits.
+    constexpr int kRun = Q::kSigned ? 1 : Q::kBits <= 4 ? 8 : Q::kBits == 5 ? 4 : 2;
     constexpr int kStep = kRun < kCount ? kRun : kCount;
     StaticFor<kCount / kStep>([&](auto step) KVD_INLINE_LAMBDA {
       Sums pairs;
@@ -182,14 +193,14 @@ struct BlockSums {
   }
 };
 
-// kRows rows of x times two groups.
+// The arguments of kRows rows of x times two groups.
 struct QuantWideStep {
   const std::uint8_t* panel;  // two groups
   const QuantizedRow* x;      // [kRows]
   std::size_t block_count;
   float* const* y;  // [kRows]
   std::size_t out;
-  std::size_t out_count;  // <= 16 outputs exist
+  std::size_t out_count;  // number of outputs to write, <= 16
 };
 
 template <class Q, int kRows>
@@ -219,6 +230,7 @@ void QuantWideTile(const QuantWideStep& step, Ahead* next) {
           [&](auto r) KVD_INLINE_LAMBDA { x[r.value] = step.x[r.value].q + kQuantizedBlock * b; });
       typename Products::Sums s;
       const auto add = [&](auto r, std::int32_t start) KVD_INLINE_LAMBDA {
+        if constexpr (Q::kOffset == 0) return;
         const __m256i offset = _mm256_srai_epi32(_mm256_set1_epi32(start), kShift);
         StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
           s[r.value][g.value] = _mm256_add_epi32(s[r.value][g.value], offset);
@@ -265,6 +277,17 @@ void QuantWideTile(const QuantWideStep& step, Ahead* next) {
           });
         }
       });
+      if constexpr (kHasHalfMinimums<Q>) {
+        StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+          const QuantizedRow& row = step.x[r.value];
+          const float start = static_cast<float>(row.half_starts[b]) * row.scales[b];
+          StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
+            __m256& sum = sums[r.value][g.value];
+            sum = _mm256_fmadd_ps(_mm256_castsi256_ps(vector(g.value, Shape::kHalfMinimums)),
+                                  _mm256_set1_ps(start), sum);
+          });
+        });
+      }
     }
     StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
       totals[p][r.value][0] = sums[r.value][0];

@@ -1,4 +1,4 @@
-// A row of x to int8 (kernels/quantized_row.h), for AVX2.
+// Quantises a row of x to int8 (kernels/quantized_row.h), for AVX2.
 #pragma once
 
 #include "kernels/avx2/lanes.h"
@@ -7,7 +7,7 @@
 namespace kvd::kernels::avx2 {
 
 struct BlockQuantizer {
-  // Block b of a row, from the 32 elements at x.
+  // Writes block b of a row, from the 32 elements at x.
   static KVD_ALWAYS_INLINE void Put(const float* x, std::size_t b, const MutableQuantizedRow& to) {
     __m256 v[4];
     StaticFor<4>([&](auto i) KVD_INLINE_LAMBDA { v[i.value] = _mm256_loadu_ps(x + 8 * i.value); });
@@ -32,7 +32,7 @@ struct BlockQuantizer {
     StaticFor<4>([&](auto i) KVD_INLINE_LAMBDA {
       q[i.value] = _mm256_and_si256(kept, _mm256_cvtps_epi32(_mm256_mul_ps(v[i.value], factor)));
     });
-    // Packing goes by 128-bit halves; the permutation puts the words in order again.
+    // Packing works within 128-bit halves; the permutation restores the order of the words.
     const __m256i packed =
         _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
     _mm256_storeu_si256(

@@ -1,17 +1,14 @@
-// How each weight type becomes f32 lanes in AVX-512 registers; kernels/quant_blocks.h has the
-// formats.
+// Decoders of the weight types into f32 lanes in AVX-512 registers; kernels/quant_blocks.h defines
+// the formats.
 //
-// A decoder opens a block of kElements elements (what it reads once per block is its State) and
-// yields it as kElements /
-// 32 pairs of sixteen lanes. Plain types (kPlain) have no blocks: theirs are 32 elements, and Group
-// serves the rest.
-//
-// The 4- and 5-bit types look their value up in a table of all 16 or 32 values of the block: a
+// The 4- and 5-bit types look up each value in a table of all 16 or 32 values of the block. A
 // permutation reads only the low 4 bits of each index, so the high bits of a byte need no clearing.
 #pragma once
 
 #include "kernels/avx512/lanes.h"
 #include "kernels/data_type.h"
+#include "kernels/lanes/decoder.h"
+#include "kernels/lanes/part_decoders.h"
 #include "kernels/quant_blocks.h"
 
 namespace kvd::kernels::avx512 {
@@ -38,7 +35,7 @@ struct Bytes {
   static KVD_ALWAYS_INLINE V Signed(__m128i bytes) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
   }
-  // 0, 1, ... 15, from `first` on.
+  // first, first + 1, ... first + 15.
   static KVD_ALWAYS_INLINE V Ramp(int first) {
     return _mm512_cvtepi32_ps(
         _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
@@ -49,36 +46,14 @@ struct Bytes {
   }
 };
 
-struct DecodeF32 {
-  static constexpr bool kPlain = true;
-  static constexpr std::size_t kElements = 32, kBytes = 128, kElementBytes = 4;
-  struct State {
-    const std::uint8_t* from;
-  };
-  static KVD_ALWAYS_INLINE State Open(const std::uint8_t* block) { return {block}; }
-  template <int kPair>
-  static KVD_ALWAYS_INLINE void Pair(const State& state, V* a, V* b) {
-    *a = Group(state.from);
-    *b = Group(state.from + 64);
-  }
+struct DecodeF32 : PlainDecoder<DecodeF32, Lanes, 4> {
   static KVD_ALWAYS_INLINE V Group(const std::uint8_t* from) { return _mm512_loadu_ps(from); }
   static KVD_ALWAYS_INLINE V Group(const std::uint8_t* from, std::size_t n) {
     return _mm512_maskz_loadu_ps(Lanes::FirstLanes(n), from);
   }
 };
 
-struct DecodeF16 {
-  static constexpr bool kPlain = true;
-  static constexpr std::size_t kElements = 32, kBytes = 64, kElementBytes = 2;
-  struct State {
-    const std::uint8_t* from;
-  };
-  static KVD_ALWAYS_INLINE State Open(const std::uint8_t* block) { return {block}; }
-  template <int kPair>
-  static KVD_ALWAYS_INLINE void Pair(const State& state, V* a, V* b) {
-    *a = Group(state.from);
-    *b = Group(state.from + 32);
-  }
+struct DecodeF16 : PlainDecoder<DecodeF16, Lanes, 2> {
   static KVD_ALWAYS_INLINE V Group(const std::uint8_t* from) {
     return _mm512_cvtph_ps(Bytes::Load32(from));
   }
@@ -87,18 +62,7 @@ struct DecodeF16 {
   }
 };
 
-struct DecodeBF16 {
-  static constexpr bool kPlain = true;
-  static constexpr std::size_t kElements = 32, kBytes = 64, kElementBytes = 2;
-  struct State {
-    const std::uint8_t* from;
-  };
-  static KVD_ALWAYS_INLINE State Open(const std::uint8_t* block) { return {block}; }
-  template <int kPair>
-  static KVD_ALWAYS_INLINE void Pair(const State& state, V* a, V* b) {
-    *a = Group(state.from);
-    *b = Group(state.from + 32);
-  }
+struct DecodeBF16 : PlainDecoder<DecodeBF16, Lanes, 2> {
   static KVD_ALWAYS_INLINE V Widen(__m256i halves) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
   }
@@ -108,7 +72,8 @@ struct DecodeBF16 {
   }
 };
 
-// The 16 nibbles in the low, and in the high, half of 16 bytes as indices into a table of 16.
+// Nibbles: the 16 nibbles in the low halves of 16 bytes and the 16 nibbles in their high halves, as
+// indices into a table of 16 values.
 struct Nibbles {
   __m512i low;
   __m512i high;
@@ -118,15 +83,13 @@ struct Nibbles {
   }
 };
 
-struct DecodeQ4_0 {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 32, kBytes = sizeof(BlockQ4_0);
+struct DecodeQ4_0 : BlockDecoder<Lanes, BlockQ4_0, 32> {
   struct State {
     V table;
     Nibbles q;
   };
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ4_0*>(from);
+    const auto* block = At(from);
     return {Lanes::Mul(Bytes::Ramp(-8), Bytes::HalfEverywhere(block->d)), Nibbles::Of(block->qs)};
   }
   template <int kPair>
@@ -136,12 +99,10 @@ struct DecodeQ4_0 {
   }
 };
 
-struct DecodeQ4_1 {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 32, kBytes = sizeof(BlockQ4_1);
+struct DecodeQ4_1 : BlockDecoder<Lanes, BlockQ4_1, 32> {
   using State = DecodeQ4_0::State;
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ4_1*>(from);
+    const auto* block = At(from);
     const V d = Bytes::HalfEverywhere(block->d), m = Bytes::HalfEverywhere(block->m);
     return {Lanes::Fma(Bytes::Ramp(0), d, m), Nibbles::Of(block->qs)};
   }
@@ -151,7 +112,7 @@ struct DecodeQ4_1 {
   }
 };
 
-// A table of 32 values, and the fifth bits of 32 elements, which choose its half.
+// A table of 32 values, and the fifth bits of 32 elements, which select the half of the table.
 struct Table32 {
   V low;
   V high;
@@ -160,16 +121,14 @@ struct Table32 {
   }
 };
 
-struct DecodeQ5_0 {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 32, kBytes = sizeof(BlockQ5_0);
+struct DecodeQ5_0 : BlockDecoder<Lanes, BlockQ5_0, 32> {
   struct State {
     Table32 table;
     Nibbles q;
     std::uint32_t fifth_bits;
   };
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ5_0*>(from);
+    const auto* block = At(from);
     const V d = Bytes::HalfEverywhere(block->d);
     return {{Lanes::Mul(Bytes::Ramp(-16), d), Lanes::Mul(Bytes::Ramp(0), d)},
             Nibbles::Of(block->qs),
@@ -182,12 +141,10 @@ struct DecodeQ5_0 {
   }
 };
 
-struct DecodeQ5_1 {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 32, kBytes = sizeof(BlockQ5_1);
+struct DecodeQ5_1 : BlockDecoder<Lanes, BlockQ5_1, 32> {
   using State = DecodeQ5_0::State;
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ5_1*>(from);
+    const auto* block = At(from);
     const V d = Bytes::HalfEverywhere(block->d), m = Bytes::HalfEverywhere(block->m);
     return {{Lanes::Fma(Bytes::Ramp(0), d, m), Lanes::Fma(Bytes::Ramp(16), d, m)},
             Nibbles::Of(block->qs),
@@ -199,15 +156,13 @@ struct DecodeQ5_1 {
   }
 };
 
-struct DecodeQ8_0 {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 32, kBytes = sizeof(BlockQ8_0);
+struct DecodeQ8_0 : BlockDecoder<Lanes, BlockQ8_0, 32> {
   struct State {
     V d;
     const std::int8_t* qs;
   };
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ8_0*>(from);
+    const auto* block = At(from);
     return {Bytes::HalfEverywhere(block->d), block->qs};
   }
   template <int kPair>
@@ -233,15 +188,13 @@ struct PartScales {
   }
 };
 
-struct DecodeQ4_K {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 256, kBytes = sizeof(BlockQ4_K);
+struct DecodeQ4_K : BlockDecoder<Lanes, BlockQ4_K, 256> {
   struct State {
     V scales;
     const BlockQ4_K* block;
   };
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ4_K*>(from);
+    const auto* block = At(from);
     return {PartScales::Of(block->d, block->dmin, block->scales), block};
   }
   template <int kPair>
@@ -255,15 +208,13 @@ struct DecodeQ4_K {
   }
 };
 
-struct DecodeQ5_K {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 256, kBytes = sizeof(BlockQ5_K);
+struct DecodeQ5_K : BlockDecoder<Lanes, BlockQ5_K, 256> {
   struct State {
     V scales;
     const BlockQ5_K* block;
   };
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ5_K*>(from);
+    const auto* block = At(from);
     return {PartScales::Of(block->d, block->dmin, block->scales), block};
   }
   template <int kPair>
@@ -281,15 +232,13 @@ struct DecodeQ5_K {
   }
 };
 
-struct DecodeQ6_K {
-  static constexpr bool kPlain = false;
-  static constexpr std::size_t kElements = 256, kBytes = sizeof(BlockQ6_K);
+struct DecodeQ6_K : BlockDecoder<Lanes, BlockQ6_K, 256> {
   struct State {
     V scales;  // d * scale of the 16 half parts
     const BlockQ6_K* block;
   };
   static KVD_ALWAYS_INLINE State Open(const std::uint8_t* from) {
-    const auto* block = reinterpret_cast<const BlockQ6_K*>(from);
+    const auto* block = At(from);
     return {
         Lanes::Mul(Bytes::Signed(Bytes::Load16(block->scales)), Bytes::HalfEverywhere(block->d)),
         block};
@@ -311,7 +260,7 @@ struct DecodeQ6_K {
   }
 };
 
-// The list that dispatch by type goes through (kernels/lanes/dispatch.h).
+// The types by which kernels/lanes/dispatch.h selects a decoder.
 struct Isa {
   using Lanes = avx512::Lanes;
   using F32 = DecodeF32;
@@ -325,6 +274,7 @@ struct Isa {
   using Q4_K = DecodeQ4_K;
   using Q5_K = DecodeQ5_K;
   using Q6_K = DecodeQ6_K;
+  using Parts = PartDecoders<Lanes, Bytes>;
 };
 
 }  // namespace kvd::kernels::avx512

@@ -9,7 +9,7 @@
 
 namespace kvd::kernels::avx512 {
 
-// Sixteen pairs of bf16 from 32 elements, of which the first n exist.
+// Loads sixteen pairs of bf16 from 32 elements, of which the first n exist.
 struct PairsOfBf16 {
   static KVD_ALWAYS_INLINE I Load(const std::uint8_t* from, std::size_t n) {
     const __mmask32 mask = n >= 32 ? ~__mmask32{0} : (__mmask32{1} << n) - 1;
@@ -17,7 +17,7 @@ struct PairsOfBf16 {
   }
 };
 
-// Round gives two vectors of floats as bf16.
+// Loads sixteen pairs of bf16 from 32 weights of f16. Round converts two vectors of floats to bf16.
 template <class Round>
 struct PairsOfF16 {
   static KVD_ALWAYS_INLINE I Load(const std::uint8_t* from, std::size_t n) {
@@ -27,14 +27,15 @@ struct PairsOfF16 {
   }
 };
 
-// Outputs [out, out + 16) of a product, those from last_out on copies of the one before it.
+// The weights of the outputs [out, out + 16) of a product. An output >= last_out is a copy of
+// output last_out - 1.
 template <class Pairs>
 struct GroupOfHalves {
   const MatmulArgs& args;
   std::size_t out;
   std::size_t last_out;
 
-  // Elements [j, j + 32): pair p of output o to lane o of pairs[p].
+  // Loads elements [j, j + 32): pair p of output o goes to lane o of pairs[p].
   KVD_ALWAYS_INLINE void Load(std::size_t j, I (&pairs)[16]) const {
     const std::size_t n = args.in_features;
     const auto* const weights = static_cast<const std::uint8_t*>(args.weights);
@@ -55,7 +56,7 @@ struct GroupOfHalves {
     });
   }
 
-  // The weights of the next group, asked for in the order in which they lie.
+  // Prefetches the weights of the next group in memory order.
   KVD_ALWAYS_INLINE Ahead Next() const {
     const std::size_t row_bytes = 2 * args.in_features;
     return {static_cast<const std::uint8_t*>(args.weights) + (out + 16) * row_bytes, 16 * row_bytes,
@@ -63,7 +64,7 @@ struct GroupOfHalves {
   }
 };
 
-// One group of a panel.
+// Writes one group of a panel.
 template <class Pairs>
 void PutHalves(const MatmulArgs& args, std::size_t out, std::size_t last_out, std::uint8_t* to) {
   const GroupOfHalves<Pairs> group{args, out, last_out};

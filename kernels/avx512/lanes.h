@@ -1,4 +1,4 @@
-// Sixteen f32 lanes in one zmm register: what kernels/lanes needs to know of AVX-512.
+// Sixteen f32 lanes in one zmm register: the operations that kernels/lanes needs, for AVX-512.
 #pragma once
 
 #include <immintrin.h>
@@ -15,9 +15,9 @@ struct Lanes {
   using V = __m512;  // lane i is partial sum i of the numeric form
   using Mask = __mmask16;
 
-  // Register blocks. 32 registers: a wide tile holds 6 * 4 sums, 4 weights and a row. Up to
-  // kNarrowRowsMax rows decoding in registers beats a panel (measured on Zen 5 from memory and from
-  // cache).
+  // Sizes of register blocks. With 32 registers, a wide tile holds 6 * 4 sums, 4 weights and a row.
+  // For up to kNarrowRowsMax rows, decoding in registers is faster than a panel (measured on Zen 5
+  // from memory and from cache).
   static constexpr int kWideRows = 6;
   static constexpr int kWideOuts = 4;
   static constexpr int kNarrowTileRows = 6;
@@ -32,7 +32,7 @@ struct Lanes {
   static KVD_ALWAYS_INLINE V Load(const float* from) { return _mm512_loadu_ps(from); }
   static KVD_ALWAYS_INLINE void Store(float* to, V v) { _mm512_storeu_ps(to, v); }
 
-  // The first n < 16 lanes. Loads give 0 in the others, stores leave them.
+  // A mask of the first n < 16 lanes. Loads give 0 in the other lanes; stores do not write them.
   static KVD_ALWAYS_INLINE Mask FirstLanes(std::size_t n) {
     return static_cast<Mask>((1u << n) - 1u);
   }
@@ -53,7 +53,7 @@ struct Lanes {
   static KVD_ALWAYS_INLINE V Min(V a, V b) { return _mm512_min_ps(a, b); }
   static KVD_ALWAYS_INLINE V Max(V a, V b) { return _mm512_max_ps(a, b); }
   static KVD_ALWAYS_INLINE V Fma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
-  // Lanes outside the mask keep c.
+  // Computes a * b + c in the lanes of the mask; the other lanes keep the value of c.
   static KVD_ALWAYS_INLINE V Fma(V a, V b, V c, Mask mask) {
     return _mm512_mask3_fmadd_ps(a, b, c, mask);
   }
@@ -76,8 +76,8 @@ struct Lanes {
         _mm512_xor_si512(_mm512_castps_si512(a), _mm512_set1_epi32(INT32_MIN)));
   }
 
-  // Of kernels/exp_poly.h. scalef multiplies by 2^n with one rounding, as the two products there
-  // do.
+  // Computes Exp as kernels/exp_poly.h defines it. The instruction scalef multiplies by 2^n with
+  // one rounding, as the two products of that definition do.
   static KVD_ALWAYS_INLINE V Exp(V x) {
     x = _mm512_min_ps(Set(kExpAbove), x);
     x = _mm512_max_ps(Set(kExpBelow), x);
@@ -95,10 +95,11 @@ struct Lanes {
     return _mm512_scalef_ps(p, t);
   }
 
-  // v * 2^n of whole numbers n, rounded once.
+  // v * 2^n, rounded once, for integral n.
   static KVD_ALWAYS_INLINE V TimesPowerOfTwo(V v, V n) { return _mm512_scalef_ps(v, n); }
 
-  // Each lane as f16, replaced by the table's entry for its bits.
+  // Rounds each lane to f16 and replaces the lane by the table's entry at the index of the f16
+  // bits.
   static KVD_ALWAYS_INLINE V LookedUpAsF16(V v, const std::uint16_t* table) {
     std::uint16_t halves[16];
     auto* all = reinterpret_cast<__m256i*>(halves);
@@ -112,14 +113,14 @@ struct Lanes {
     return _mm512_insertf32x8(_mm512_castps256_ps512(low), Tanh8(_mm512_extractf32x8_ps(x, 1)), 1);
   }
 
-  // The fixed tree over the lanes.
+  // The sum of the sixteen lanes, in the order of the numeric form's fixed tree of additions.
   static KVD_ALWAYS_INLINE float Total(V v) {
     const __m512 eight = Add(v, _mm512_shuffle_f32x4(v, v, 0x4e));
     const __m512 four = Add(eight, _mm512_shuffle_f32x4(eight, eight, 0xb1));
     const __m512 two = Add(four, _mm512_permute_ps(four, 0x4e));
     return _mm512_cvtss_f32(Add(two, _mm512_permute_ps(two, 0xb1)));
   }
-  // Sixteen sums in double of products in f32.
+  // Doubles: sixteen sums in double of products in f32.
   struct Doubles {
     __m512d low;
     __m512d high;
@@ -139,7 +140,7 @@ struct Lanes {
     const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
     return _mm_cvtsd_f64(_mm_add_pd(two, _mm_unpackhi_pd(two, two)));
   }
-  // totals[i] = Total(v[i]): the same additions, for four vectors at once.
+  // Computes totals[i] = Total(v[i]) with the same additions as Total, for four vectors at once.
   static KVD_ALWAYS_INLINE void Totals4(const V* v, float* totals) {
     const __m512 ab =
         Add(_mm512_shuffle_f32x4(v[0], v[1], 0x44), _mm512_shuffle_f32x4(v[0], v[1], 0xee));
@@ -181,7 +182,7 @@ struct Lanes {
       pairs[2 * i.value] = _mm512_unpacklo_ps(rows[2 * i.value], rows[2 * i.value + 1]);
       pairs[2 * i.value + 1] = _mm512_unpackhi_ps(rows[2 * i.value], rows[2 * i.value + 1]);
     });
-    // quads[4 * q + j]: element j of every four, of rows 4 * q .. 4 * q + 3
+    // quads[4 * q + j]: element j of every four elements, of rows 4 * q to 4 * q + 3
     StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
       StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
         const __m512d a = _mm512_castps_pd(pairs[4 * q.value + half.value]);
@@ -203,7 +204,7 @@ struct Lanes {
     });
   }
 
-  // One bit per lane.
+  // Returns one bit per lane, which is 1 if the lanes are equal.
   static KVD_ALWAYS_INLINE unsigned EqualBits(V a, V b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
   }
@@ -212,7 +213,7 @@ struct Lanes {
     return _mm512_cmpeq_epi32_mask(_mm512_and_si512(_mm512_castps_si512(v), exponent), exponent);
   }
 
-  // (a0 a1 a2 ...)(b0 b1 ...) to (a0 a2 ... b0 b2 ...)(a1 a3 ... b1 b3 ...), and back.
+  // Rearranges (a0 a1 a2 ...)(b0 b1 ...) to (a0 a2 ... b0 b2 ...)(a1 a3 ... b1 b3 ...), and back.
   static KVD_ALWAYS_INLINE void Deinterleave(V* a, V* b) {
     const __m512i even =
         _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);

@@ -1,9 +1,10 @@
-// Products for AVX-512: kernels/lanes/matmul.h, rows of blocks and panels of bytes.
+// Defines Matmul for AVX-512 by the templates of kernels/lanes/matmul.h, quant_rows.h and
+// quant_panel.h.
 #include "kernels/lanes/matmul.h"
 
 #include "kernels/avx512/decoders.h"
 #include "kernels/avx512/functions.h"
-#include "kernels/avx512/quads.h"
+#include "kernels/avx512/quad_types.h"
 #include "kernels/avx512/quant_panel.h"
 #include "kernels/avx512/quant_rows.h"
 #include "kernels/avx512/quantize.h"
@@ -12,7 +13,8 @@
 namespace kvd::kernels::avx512 {
 namespace {
 
-// Up to so many rows reading the blocks in registers beats a panel.
+// The largest number of rows for which unpacking the blocks in registers is faster than writing a
+// panel.
 template <class Q>
 constexpr std::size_t kNarrowQuantRows = Q::kHalves ? 6 : kNarrowQuantRowsMax;
 

@@ -1,10 +1,12 @@
-// How four blocks of each of four weight rows become integers in AVX-512 registers, for products
+// Unpacks four blocks of each of four weight rows to integers in AVX-512 registers, for products
 // with quantised activations (quant_rows.h, quant_panel.h).
 //
-// A quad's vectors of sixteen lanes have lane 4 * o + b for block b of row o. The elements are
-// unsigned bytes, w.q + kOffset: half a block of the four rows in a register, 16 bytes of row o in
-// its lane of 128 bits. So a row of x is broadcast by 16 bytes, and what is summed up lies within
-// lanes of 128 bits. A step is kGroups quads: the 256 elements of a K block, or four blocks of 32.
+// A quad is four blocks of each of four rows; in its vectors of sixteen lanes, lane 4 * o + b is
+// for block b of row o. The elements are unsigned bytes, w.q + kOffset. A register has half a block
+// of the four rows, with 16 bytes of row o in its 128-bit lane o. A product therefore broadcasts 16
+// bytes of a row of x to all 128-bit lanes, and sums are formed within these lanes. A reader reads
+// one step at a time, which is kGroups quads: the 256 elements of a K block, or four blocks of 32
+// elements.
 #pragma once
 
 #include "kernels/avx512/decoders.h"
@@ -16,10 +18,11 @@ namespace kvd::kernels::avx512 {
 using Fields = QuadFields<Lanes>;
 
 struct Quad {
-  I w[4][2];  // [block][half of it]
+  I w[4][2];  // [block][half of the block]
   V scales;
-  V minimums;  // if kMinimums
-  I parts[2];  // if kHalves: the integer scales of elements 0..15, and of 16..31
+  V minimums;       // if kMinimums
+  V half_minimums;  // if kHasHalfMinimums
+  I parts[2];       // if kHalves: the integer scales of elements 0..15, and of 16..31
 };
 
 struct QuadBytes {
@@ -32,7 +35,8 @@ struct QuadBytes {
     v = _mm512_inserti32x4(v, Bytes::Load16(rows.at[2] + at), 2);
     return _mm512_inserti32x4(v, Bytes::Load16(rows.at[3] + at), 3);
   }
-  // Thirty-two bytes of each row: the first sixteen of them, and the others.
+  // Loads thirty-two bytes of each row: halves[0] gets the first sixteen bytes of each row,
+  // halves[1] the last sixteen.
   static KVD_ALWAYS_INLINE void FromEach(const WeightRows& rows, std::size_t at, I (&halves)[2]) {
     const auto two = [&](int o) KVD_INLINE_LAMBDA {
       return _mm512_inserti64x4(_mm512_castsi256_si512(Bytes::Load32(rows.at[o] + at)),
@@ -42,7 +46,7 @@ struct QuadBytes {
     halves[0] = _mm512_shuffle_i32x4(a, b, 0x88);
     halves[1] = _mm512_shuffle_i32x4(a, b, 0xdd);
   }
-  // The halves `at` bytes into four blocks of four rows.
+  // The f16 numbers at offset `at` of four blocks of four rows.
   template <std::size_t kStride>
   static KVD_ALWAYS_INLINE V Halves(const WeightRows& rows, std::size_t at) {
     const auto of_row = [&](int o) KVD_INLINE_LAMBDA {
@@ -53,7 +57,7 @@ struct QuadBytes {
     };
     return _mm512_cvtph_ps(_mm256_setr_epi64x(of_row(0), of_row(1), of_row(2), of_row(3)));
   }
-  // A number of each row, for all its blocks.
+  // One number per row, expanded to the lanes of all its blocks.
   static KVD_ALWAYS_INLINE V Everywhere(__m128 v) {
     const I rows = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
     return _mm512_permutexvar_ps(rows, _mm512_castps128_ps512(v));
@@ -121,14 +125,16 @@ struct QuadOf5Bits : QuadOf4Bits<Block, kQuadOffset> {
 using QuadQ5_0 = QuadOf5Bits<BlockQ5_0, 16>;
 using QuadQ5_1 = QuadOf5Bits<BlockQ5_1, 0>;
 
-// Scales and minimums of a group of a q4_K or q5_K block.
+// Sixteen signed bytes of [row][block], each multiplied by the factor of its row.
+KVD_ALWAYS_INLINE V PartsTimes(__m128i bytes, __m128 d) {
+  return Lanes::Mul(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)), QuadBytes::Everywhere(d));
+}
+
+// Sets the scales and minimums of a group of a q4_K or q5_K block.
 template <int kGroup>
 KVD_ALWAYS_INLINE void PutParts(const Fields::Parts& parts, Quad* quad) {
-  const auto times = [](__m128i bytes, __m128 d) KVD_INLINE_LAMBDA {
-    return Lanes::Mul(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)), QuadBytes::Everywhere(d));
-  };
-  quad->scales = times(parts.scales[kGroup], parts.d);
-  quad->minimums = times(parts.minimums[kGroup], parts.dmin);
+  quad->scales = PartsTimes(parts.scales[kGroup], parts.factors.d);
+  quad->minimums = PartsTimes(parts.minimums[kGroup], parts.factors.dmin);
 }
 
 struct QuadQ4_K {
@@ -157,7 +163,7 @@ struct QuadQ5_K {
   static constexpr bool kMinimums = true, kHalves = false;
   struct State {
     Fields::Parts parts;
-    I fifths[2];  // bit p of an element: its fifth bit in block p of the eight
+    I fifths[2];  // bit p of an element's byte: the element's fifth bit in part p of the eight
   };
   static KVD_ALWAYS_INLINE State Open(const WeightRows& rows) {
     State state = {.parts = Fields::PartsOf(rows), .fifths = {}};
@@ -212,25 +218,12 @@ struct QuadQ6_K {
       quad->w[2][kHalf] = with(qh[kHalf], QuadBytes::High(a[kHalf]));
       quad->w[3][kHalf] = with(_mm512_srli_epi16(qh[kHalf], 2), QuadBytes::High(b[kHalf]));
     });
-    const Fields::HalfScales parts =
+    const Fields::HalfBytes parts =
         Fields::HalfScalesOf(rows, offsetof(BlockQ6_K, scales) + 8 * kGroup);
     quad->parts[0] = _mm512_cvtepi8_epi32(parts.first);
     quad->parts[1] = _mm512_cvtepi8_epi32(parts.second);
     quad->scales = QuadBytes::Everywhere(state.d);
   }
-};
-
-// The list that dispatch by type goes through (kernels/lanes/dispatch.h).
-struct QuadTypes {
-  using Lanes = avx512::Lanes;
-  using QuadsQ4_0 = QuadQ4_0;
-  using QuadsQ4_1 = QuadQ4_1;
-  using QuadsQ5_0 = QuadQ5_0;
-  using QuadsQ5_1 = QuadQ5_1;
-  using QuadsQ8_0 = QuadQ8_0;
-  using QuadsQ4_K = QuadQ4_K;
-  using QuadsQ5_K = QuadQ5_K;
-  using QuadsQ6_K = QuadQ6_K;
 };
 
 }  // namespace kvd::kernels::avx512

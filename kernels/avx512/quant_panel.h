@@ -1,11 +1,11 @@
 // Products of many quantised rows of x with panels of unpacked weights (kernels/quant_panel.h), for
 // AVX-512.
 //
-// A panel holds groups of sixteen outputs, one per lane. Per block of 32 elements a group has the
-// scales, then the minimums or the integer scales of the two halves if the type has such, then
-// eight vectors of four bytes per output: w.q if kSigned or without an offset, else w.q + 128.
-// Blocks 0, 4, 8, ... come first, then 1, 5, 9, ...: each partial sum of the numeric form is one
-// run of blocks.
+// A panel consists of groups of sixteen outputs, one per lane. For each block of 32 elements, a
+// group has the scales, then, if the type has them, the minimums, those of the first half and the
+// integer scales of the two halves, then eight vectors of four bytes per output: w.q if kSigned or
+// without an offset, else w.q + 128. A panel has the blocks 0, 4, 8, ... first, then 1, 5, 9, ...,
+// so that each partial sum of the numeric form is the sum over one run of adjacent blocks.
 #pragma once
 
 #include "kernels/avx512/quads.h"
@@ -17,14 +17,17 @@ namespace kvd::kernels::avx512 {
 
 template <class Q>
 struct PanelShape {
-  static constexpr std::size_t kMinimums = 1, kParts = 1;  // vectors before them
-  static constexpr std::size_t kBytesAt = 1 + (Q::kMinimums ? 1 : 0) + (Q::kHalves ? 2 : 0);
+  // Indices of the vectors after the scales.
+  static constexpr std::size_t kMinimums = 1, kHalfMinimums = 2;
+  static constexpr std::size_t kParts =
+      kMinimums + (Q::kMinimums ? 1 : 0) + (kHasHalfMinimums<Q> ? 1 : 0);
+  static constexpr std::size_t kBytesAt = kParts + (Q::kHalves ? 2 : 0);
   static constexpr std::size_t kVectors = kBytesAt + 8;
   static_assert(kVectors * 64 <= kQuantPanelBlockBytes);
 };
 
-// Four blocks of sixteen outputs into a panel. quads[q]: of the outputs q, 4 + q, 8 + q, 12 + q.
-// blocks: where each goes.
+// Writes four blocks of sixteen outputs to a panel. quads[q] has the outputs q, 4 + q, 8 + q and 12
+// + q. blocks[b]: where block b is written.
 template <class Q, bool kSigned>
 KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[4], std::uint8_t* const (&blocks)[4]) {
   using Shape = PanelShape<Q>;
@@ -56,13 +59,18 @@ KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[4], std::uint8_t* const (&bl
     put(Shape::kMinimums,
         [](const Quad& quad) KVD_INLINE_LAMBDA { return _mm512_castps_si512(quad.minimums); });
   }
+  if constexpr (kHasHalfMinimums<Q>) {
+    put(Shape::kHalfMinimums,
+        [](const Quad& quad) KVD_INLINE_LAMBDA { return _mm512_castps_si512(quad.half_minimums); });
+  }
   if constexpr (Q::kHalves) {
     put(Shape::kParts, [](const Quad& quad) KVD_INLINE_LAMBDA { return quad.parts[0]; });
     put(Shape::kParts + 1, [](const Quad& quad) KVD_INLINE_LAMBDA { return quad.parts[1]; });
   }
 }
 
-// One group: outputs [out, out + 16), those from last_out on copies of the one before it.
+// Writes one group: outputs [out, out + 16). An output >= last_out is a copy of output last_out -
+// 1.
 template <class Q, bool kSigned>
 void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std::uint8_t* panel) {
   const std::size_t block_count = args.in_features / kQuantizedBlock;
@@ -106,21 +114,22 @@ void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std
       rows[q.value].Pad((block_count - b) * (Q::kBytes / 4), padded[q.value]);
       Q::template Group<0>(Q::Open(rows[q.value]), rows[q.value], &quads[q.value]);
     });
-    // The runs without a block more must not write into the next run.
+    // If a run has no further block, the block is written to `nowhere` instead of into the next
+    // run.
     alignas(64) std::uint8_t nowhere[kBlockBytes];
     for (std::size_t p = block_count - b; p < 4; ++p) to[p] = nowhere;
     put();
   }
 }
 
-// kRows rows of x times two groups.
+// The arguments of kRows rows of x times two groups.
 struct QuantWideStep {
   const std::uint8_t* panel;  // two groups
   const QuantizedRow* x;      // [kRows]
   std::size_t block_count;
   float* const* y;  // [kRows]
   std::size_t out;
-  std::size_t out_count;  // <= 32 outputs exist
+  std::size_t out_count;  // number of outputs to write, <= 32
 };
 
 template <class Q, int kRows>
@@ -203,6 +212,17 @@ void QuantWideTile(const QuantWideStep& step, Ahead* next) {
           });
         }
       });
+      if constexpr (kHasHalfMinimums<Q>) {
+        StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
+          const QuantizedRow& row = step.x[r.value];
+          const float scaled = static_cast<float>(row.half_starts[b]) * row.scales[b];
+          StaticFor<2>([&](auto g) KVD_INLINE_LAMBDA {
+            V& sum = sums[r.value][g.value];
+            sum = Lanes::Fma(_mm512_castsi512_ps(vector(g.value, Shape::kHalfMinimums)),
+                             Lanes::Set(scaled), sum);
+          });
+        });
+      }
     }
     StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
       StaticFor<2>([&](auto g)

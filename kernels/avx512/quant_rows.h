@@ -1,9 +1,11 @@
-// Products of a few quantised rows of x with weight rows read four or eight at a time, for AVX-512.
+// Products of a few quantised rows of x with weight rows that are read four or eight at a time, for
+// AVX-512.
 //
-// Four blocks of the eight are unpacked into sixteen registers, and the rows of x go by: 16 bytes of
-// x, in every lane of 128 bits, serve two registers of weights. The sums wait in the first-level
-// cache. So weights are read and unpacked once whatever the number of rows. Beside memory, the
-// number of instructions is the limit: a core takes about four with vectors per cycle.
+// Four blocks of eight weight rows are unpacked into sixteen registers, and then all rows of x are
+// multiplied by them: 16 bytes of x, broadcast to every 128-bit lane, are used with two registers
+// of weights. The sums are kept in the first-level cache, so weights are read and unpacked once for
+// any number of rows. The speed is limited by memory and by the number of instructions: a core
+// executes about four vector instructions per cycle.
 #pragma once
 
 #include <type_traits>
@@ -15,14 +17,14 @@ namespace kvd::kernels::avx512 {
 
 inline constexpr std::size_t kNarrowQuantRowsMax = 12;
 
-// kQuads quads, and the same blocks of a row of x.
+// Computes the products of kQuads quads of weights with the same blocks of a row of x.
 template <class Q, int kQuads>
 struct RowProducts {
   const std::uint8_t* x;  // the row (kernels/quantized_row.h)
   std::size_t padded;     // PaddedBlocks
   std::size_t b;          // the first block
 
-  // sums[g] += the products with quads[g], of all blocks or of those whose lanes are in `blocks`.
+  // sums[g] += the products with quads[g], of all blocks or, if kPartial, of the lanes in `blocks`.
   template <bool kPartial>
   KVD_ALWAYS_INLINE void Add(const Quad (&quads)[kQuads], Lanes::Mask blocks,
                              V (&sums)[kQuads]) const {
@@ -60,12 +62,16 @@ struct RowProducts {
       if constexpr (Q::kMinimums) {
         next = Lanes::Fma(quad.minimums, _mm512_castsi512_ps(Numbers(1)), next);
       }
+      if constexpr (kHasHalfMinimums<Q>) {
+        next =
+            Lanes::Fma(quad.half_minimums, Lanes::Mul(_mm512_cvtepi32_ps(Numbers(3)), scale), next);
+      }
       sum = kPartial ? Lanes::Select(blocks, next, sum) : next;
     });
   }
 
  private:
-  // Of the first or the second sixteen elements of each block, whose starts are `starts`.
+  // Products of the first or second sixteen elements of each block; the sums start at `starts`.
   template <int kHalf>
   KVD_ALWAYS_INLINE void Half(const Quad (&quads)[kQuads], I starts, I (&products)[kQuads]) const {
     I of_block[kQuads][4];
@@ -80,11 +86,12 @@ struct RowProducts {
                           KVD_INLINE_LAMBDA { products[g.value] = Joined(of_block[g.value]); });
     TakeOffset(starts, products);
   }
-  // Sixteen elements from `first` on, counted from block b, for each weight row.
+  // Sixteen elements from `first`, counted from block b, in the lane of each weight row.
   KVD_ALWAYS_INLINE I Elements(std::size_t first) const {
     return _mm512_broadcast_i32x4(Bytes::Load16(x + kQuantizedBlock * b + first));
   }
-  // Numbers of the four blocks, for each weight row: 0 scales, 1 scaled sums, 2 starts, 3 half starts.
+  // Numbers of the four blocks, in the lane of each weight row. array: 0 scales, 1 scaled sums, 2
+  // starts, 3 half starts.
   KVD_ALWAYS_INLINE I Numbers(std::size_t array) const {
     const std::uint8_t* from = x + kQuantizedBlock * padded;
     return _mm512_broadcast_i32x4(Bytes::Load16(from + sizeof(float) * (array * padded + b)));
@@ -96,7 +103,7 @@ struct RowProducts {
       products[g.value] = _mm512_add_epi32(products[g.value], offset);
     });
   }
-  // Four lanes of each weight row per block, to one lane per row and block.
+  // Adds the four lanes of each weight row of a block; gives one lane per row and block.
   static KVD_ALWAYS_INLINE I Joined(const I (&of_block)[4]) {
     const I a = _mm512_add_epi32(_mm512_unpacklo_epi32(of_block[0], of_block[1]),
                                  _mm512_unpackhi_epi32(of_block[0], of_block[1]));
@@ -106,7 +113,7 @@ struct RowProducts {
   }
 };
 
-// The numeric form's (s0 + s2) + (s1 + s3) of four outputs, whose partial sums lie side by side.
+// The numeric form's (s0 + s2) + (s1 + s3) of four outputs, whose partial sums are adjacent lanes.
 KVD_ALWAYS_INLINE __m128 JoinedSums(V v) {
   const V pairs = Lanes::Add(v, _mm512_permute_ps(v, 0x4e));
   const V joined = Lanes::Add(pairs, _mm512_permute_ps(pairs, 0xb1));
@@ -121,7 +128,8 @@ void QuantRows(const MatmulArgs& args) {
   const std::size_t padded = PaddedBlocks(n), stride = QuantizedRowBytes(n);
   const std::size_t row_bytes = QuadRowBytes<Q>(n);
   const auto* const rows = static_cast<const std::uint8_t*>(args.quantized_x);
-  // Little by little where several rows of x go by, else a step's weights at once.
+  // True: the weights of a step are prefetched in small parts between the rows of x. False: they
+  // are prefetched all at once.
   constexpr bool kAskBetweenRows = kQuads > 1;
   const std::size_t asked_per_row = kOuts * Q::kBytes / Q::kGroups / args.row_count + 1;
   V sums[kNarrowQuantRowsMax][kQuads];
@@ -193,7 +201,7 @@ void QuantRows(const MatmulArgs& args) {
 // REQUIRES: at most kNarrowQuantRowsMax rows.
 template <class Q>
 void NarrowQuantMatmul(const MatmulArgs& args) {
-  if (args.row_count <= 2) {  // less to load of x than of weights: fewer streams come in faster
+  if (args.row_count <= 2) {  // fewer rows read at a time are faster
     QuantRows<Q, 1>(args);
   } else {
     QuantRows<Q, 2>(args);

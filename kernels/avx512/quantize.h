@@ -1,4 +1,4 @@
-// A row of x to int8 (kernels/quantized_row.h), for AVX-512.
+// Quantises a row of x to int8 (kernels/quantized_row.h), for AVX-512.
 #pragma once
 
 #include "kernels/avx512/lanes.h"
@@ -9,8 +9,9 @@ namespace kvd::kernels::avx512 {
 struct BlockQuantizer {
   static constexpr std::size_t kTogether = 16;
 
-  // Blocks [b, b + kTogether) of a row, from the elements at x, unless one of them is not finite:
-  // what crosses lanes or divides does so for all of them at once.
+  // Writes blocks [b, b + kTogether) of a row, from the elements at x. Returns false and writes
+  // nothing if one of the elements is not finite. Divisions and operations across lanes are done
+  // for all blocks at once.
   static KVD_ALWAYS_INLINE bool PutTogether(const float* x, std::size_t b,
                                             const MutableQuantizedRow& to) {
     __m512i largest4[4];
@@ -28,7 +29,9 @@ struct BlockQuantizer {
     alignas(64) float inverses[16];
     _mm512_store_ps(inverses, _mm512_maskz_div_ps(is_normal, _mm512_set1_ps(1.0f), d));
 
-    // Sums of each half block, a lane of 128 bits: of blocks 0, 2, 4, 6 and 1, 3, 5, 7 in the first.
+    // sums[i] has the sums of the half blocks of eight blocks. The 128-bit lanes 0 and 1 are for
+    // the first and second halves of the blocks 0, 2, 4 and 6 of the eight, lanes 2 and 3 for those
+    // of the blocks 1, 3, 5 and 7.
     __m512i sums[2];
     StaticFor<2>([&](auto i) KVD_INLINE_LAMBDA {
       __m512i fours[4];
@@ -55,7 +58,7 @@ struct BlockQuantizer {
     return true;
   }
 
-  // Block b of a row, from the 32 elements at x.
+  // Writes block b of a row, from the 32 elements at x.
   static KVD_ALWAYS_INLINE void Put(const float* x, std::size_t b, const MutableQuantizedRow& to) {
     const __m512 low = _mm512_loadu_ps(x), high = _mm512_loadu_ps(x + 16);
     const std::uint32_t largest =
@@ -88,14 +91,14 @@ struct BlockQuantizer {
     static KVD_ALWAYS_INLINE __m512i Of(__m512i a, __m512i b) { return _mm512_add_epi32(a, b); }
   };
 
-  // The larger magnitudes of elements i and 16 + i of a block, as bits.
+  // For each i < 16, the larger magnitude of elements i and 16 + i of a block, as bits.
   static KVD_ALWAYS_INLINE __m512i Magnitudes(const float* x) {
     const __m512i magnitude = _mm512_set1_epi32(INT32_MAX);
     return _mm512_max_epi32(_mm512_and_si512(_mm512_loadu_si512(x), magnitude),
                             _mm512_and_si512(_mm512_loadu_si512(x + 16), magnitude));
   }
 
-  // Element i of each lane of 128 bits: what Op makes of that lane of v[i].
+  // Element i of each 128-bit lane is Op applied to that lane of v[i].
   template <class Op>
   static KVD_ALWAYS_INLINE __m512i WithinLanes(const __m512i (&v)[4]) {
     const __m512i a = Op::Of(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
@@ -103,7 +106,7 @@ struct BlockQuantizer {
     return Op::Of(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
   }
 
-  // Lane i of 128 bits: what Op makes of the lanes of v[i].
+  // The 128-bit lane i is Op applied to the 128-bit lanes of v[i].
   template <class Op>
   static KVD_ALWAYS_INLINE __m512i OverLanes(const __m512i (&v)[4]) {
     const __m512i a =

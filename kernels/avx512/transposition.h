@@ -1,4 +1,4 @@
-// Words of four registers changing places.
+// Transpositions of words or 128-bit lanes within four registers.
 #pragma once
 
 #include "kernels/avx512/lanes.h"
@@ -8,7 +8,7 @@ namespace kvd::kernels::avx512 {
 using I = __m512i;
 
 struct Transposition {
-  // Lane i of 128 bits of in[q] becomes lane q of in[i].
+  // 128-bit lane i of v[q] becomes 128-bit lane q of v[i].
   static KVD_ALWAYS_INLINE void Of128(I (&v)[4]) {
     const I a = _mm512_shuffle_i32x4(v[0], v[1], 0x44), b = _mm512_shuffle_i32x4(v[0], v[1], 0xee);
     const I c = _mm512_shuffle_i32x4(v[2], v[3], 0x44), d = _mm512_shuffle_i32x4(v[2], v[3], 0xee);
@@ -17,7 +17,7 @@ struct Transposition {
     v[2] = _mm512_shuffle_i32x4(b, d, 0x88);
     v[3] = _mm512_shuffle_i32x4(b, d, 0xdd);
   }
-  // Word i of row q to lane q of v[i], for each lane of 128 bits by itself.
+  // Moves word i of v[q] to word q of v[i], within each 128-bit lane.
   static KVD_ALWAYS_INLINE void WithinLanes(I (&v)[4]) {
     const I a = _mm512_unpacklo_epi32(v[0], v[1]), b = _mm512_unpackhi_epi32(v[0], v[1]);
     const I c = _mm512_unpacklo_epi32(v[2], v[3]), d = _mm512_unpackhi_epi32(v[2], v[3]);

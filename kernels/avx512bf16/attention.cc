@@ -1,5 +1,5 @@
-// Attention over a run with products of bf16 in pairs: of elements in the scores, of cells in the
-// values.
+// Attention over a run with products of pairs of bf16: a score adds products of pairs of elements,
+// and a weighted value adds products of pairs of cells.
 #include "kernels/avx512bf16/cell_panels.h"
 #include "kernels/avx512bf16/functions.h"
 #include "kernels/avx512bf16/pairs.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kScoreRows = 12;  // of a tile of 32 cells
 constexpr int kValueRows = 4, kValueVectors = 4;
-// 2^r of |r| <= 0.5, relative error below 2^-13: minimax of degree 3.
+// 2^r for |r| <= 0.5, relative error below 2^-13: minimax polynomial of degree 3.
 constexpr float kC0 = 0.99992807f, kC1 = 0.69326099f, kC2 = 0.24261112f, kC3 = 0.05517167f;
 
 KVD_ALWAYS_INLINE I LoadPairs(const std::uint8_t* from) { return _mm512_loadu_si512(from); }
@@ -19,7 +19,8 @@ KVD_ALWAYS_INLINE I SetPair(const std::uint8_t* from) {
   return _mm512_castps_si512(_mm512_set1_ps(pair));
 }
 
-// kVectors * 16 cells of kRows rows, the last `tail` of which are written (0: all).
+// Computes the scores of kVectors * 16 cells for kRows rows. Of the last vector of scores only
+// `tail` cells are written (0: all).
 template <int kRows, int kVectors>
 KVD_ALWAYS_INLINE void ScoreTile(const std::uint8_t* panel, std::size_t tail,
                                  std::size_t pair_count, const std::uint8_t* q,
@@ -73,7 +74,7 @@ void Scores(const void* panel, std::size_t cell_count, std::size_t dim, const vo
   }
 }
 
-// e^x of x <= 0, relative error below 2^-13: 2^t * 2^r with a polynomial for the fraction.
+// e^x for x <= 0, relative error below 2^-13: 2^t * 2^r with a polynomial for the fraction r.
 KVD_ALWAYS_INLINE V ShortExp(V x) {
   const V y = Lanes::Mul(x, Lanes::Set(kLog2E));
   const V t = _mm512_roundscale_ps(y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -84,7 +85,8 @@ KVD_ALWAYS_INLINE V ShortExp(V x) {
   return _mm512_scalef_ps(p, t);
 }
 
-// Sixteen rows at most: what crosses lanes does so for all of them at once.
+// Computes the softmax of at most sixteen rows. Operations across lanes are done for all rows at
+// once.
 KVD_ALWAYS_INLINE void SoftmaxSixteen(const float* scores, std::size_t score_stride,
                                       std::size_t row_count, std::size_t first, std::size_t end,
                                       SoftmaxState* states, float* rescales, std::uint16_t* p) {
@@ -137,7 +139,8 @@ void SoftmaxRows(const float* scores, std::size_t score_stride, std::size_t row_
   }
 }
 
-// kVectors * 16 elements of kRows rows, the last `tail` of which exist (0: all).
+// Computes kVectors * 16 elements of the values of kRows rows; of the last vector only `tail`
+// elements exist (0: all).
 template <int kRows, int kVectors>
 KVD_ALWAYS_INLINE void ValueTile(const std::uint8_t* panel, std::size_t panel_row,
                                  std::size_t pair_count, const std::uint8_t* p,
@@ -209,10 +212,10 @@ void KeyPanel(DataType k_type, const void* k, std::size_t cell_count, std::size_
   });
 }
 
-void ValuePanel(DataType v_type, const void* v, std::size_t first, std::size_t end, std::size_t dim,
-                void* panel) {
+void ValuePanel(DataType v_type, const void* v, std::size_t v_stride, std::size_t first,
+                std::size_t end, std::size_t dim, void* panel) {
   WithCellDecoder<avx512::Isa>(v_type, [&](auto decoder) KVD_INLINE_LAMBDA {
-    ValuePanelOf<decltype(decoder)>(static_cast<const std::uint8_t*>(v), first, end, dim,
+    ValuePanelOf<decltype(decoder)>(static_cast<const std::uint8_t*>(v), v_stride, first, end, dim,
                                     static_cast<std::uint8_t*>(panel));
   });
 }

@@ -1,4 +1,5 @@
-// Keys and values of a run as attention in bf16 wants them, straight from their cells.
+// Writes keys and values of a run, read directly from their cells, in the form that attention in
+// bf16 reads.
 #pragma once
 
 #include "kernels/avx512/decoders.h"
@@ -11,7 +12,8 @@ namespace kvd::kernels::avx512bf16 {
 
 inline constexpr std::size_t kPairBytes = 4;
 
-// Elements [d, d + 32) of a cell of `dim` elements as pairs of bf16, zeros behind the last one.
+// Elements [d, d + 32) of a cell of `dim` elements as pairs of bf16, with zeros after the last
+// element.
 template <class D>
 KVD_ALWAYS_INLINE I CellPairs(const std::uint8_t* cell, std::size_t d, std::size_t dim) {
   const std::uint8_t* const from = cell + DecoderRowBytes<D>(d);
@@ -26,8 +28,8 @@ KVD_ALWAYS_INLINE I CellPairs(const std::uint8_t* cell, std::size_t d, std::size
   return Round::Of(low, high);
 }
 
-// Sixteen columns of the panel, kRunCells pairs wide, from `count` cells: a row for each pair of
-// elements, up to a multiple of 32 elements.
+// Writes sixteen columns of a panel that is kRunCells pairs wide, from `count` cells: one row for
+// each pair of elements, up to a multiple of 32 elements.
 template <class D>
 KVD_ALWAYS_INLINE void KeyColumns(const std::uint8_t* k, std::size_t count, std::size_t dim,
                                   std::uint8_t* panel) {
@@ -68,12 +70,13 @@ KVD_ALWAYS_INLINE void KeyPanelOf(const std::uint8_t* k, std::size_t cell_count,
   }
 }
 
-// A panel of values has a row for each pair of cells: a pair per element, up to a multiple of 16.
+// Bytes of a row of a panel of values. A panel has a row for each pair of cells; a row has one pair
+// of bf16 per element, up to a multiple of 16 pairs.
 KVD_ALWAYS_INLINE std::size_t ValuePanelRowBytes(std::size_t dim) {
   return (dim + 15) / 16 * 16 * kPairBytes;
 }
 
-// Two cells of the panel; null: one of zeros.
+// Writes the row of two cells; a null cell is written as zeros.
 template <class D>
 KVD_ALWAYS_INLINE void ValuePanelRow(const std::uint8_t* even, const std::uint8_t* odd,
                                      std::size_t dim, std::uint8_t* to) {
@@ -88,11 +91,12 @@ KVD_ALWAYS_INLINE void ValuePanelRow(const std::uint8_t* even, const std::uint8_
   }
 }
 
-// v: cells [first, end), back to back.
+// v: cells [first, end), cell_bytes apart.
 template <class D>
-KVD_ALWAYS_INLINE void ValuePanelOf(const std::uint8_t* v, std::size_t first, std::size_t end,
-                                    std::size_t dim, std::uint8_t* panel) {
-  const std::size_t cell_bytes = DecoderRowBytes<D>(dim), row_bytes = ValuePanelRowBytes(dim);
+KVD_ALWAYS_INLINE void ValuePanelOf(const std::uint8_t* v, std::size_t cell_bytes,
+                                    std::size_t first, std::size_t end, std::size_t dim,
+                                    std::uint8_t* panel) {
+  const std::size_t row_bytes = ValuePanelRowBytes(dim);
   std::size_t c = first;
   if (c % 2 != 0) {
     ValuePanelRow<D>(nullptr, v, dim, panel + c / 2 * row_bytes);

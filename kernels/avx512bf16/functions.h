@@ -1,11 +1,12 @@
-// What the avx512 and amx tables do where the machine has AVX512_BF16.
+// Declares the functions that the avx512 and amx tables use if the machine has AVX512_BF16.
 #pragma once
 
 #include "kernels/kernel_table.h"
 
 namespace kvd::kernels::avx512bf16 {
 
-// From so many rows on products in bf16 beat decoding to f32 in registers.
+// The smallest number of rows for which products in bf16 are faster than decoding the weights to
+// f32 in registers.
 inline constexpr std::size_t kRowsMin = 8;
 
 void Matmul(const MatmulArgs& args);

@@ -1,6 +1,6 @@
-// Products of a few rows of x, rounded to bf16, with f16 and bf16 weights: as the wide ones
-// (matmul.cc), in the same order, without a panel in memory. Sixteen outputs times sixteen pairs are
-// turned in registers, and the rows of x go by.
+// Products of a few rows of x, rounded to bf16, with f16 and bf16 weights. Products of a few rows
+// have the same order of sums as the products of many rows (matmul.cc) but use no panel in memory.
+// Sixteen outputs times sixteen pairs are transposed in registers and multiplied by all rows of x.
 #pragma once
 
 #include "kernels/avx512bf16/pairs.h"

@@ -1,5 +1,5 @@
-// Products with f16 and bf16 weights, both sides rounded to bf16, in pairs of elements; others as
-// avx512.
+// Products with f16 and bf16 weights, with both factors rounded to bf16, in pairs of elements.
+// avx512::Matmul computes the other products.
 #include "kernels/avx512/functions.h"
 #include "kernels/avx512bf16/functions.h"
 #include "kernels/avx512bf16/half_rows.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kTileRows = 6;
 
-// kRows rows of x times two groups of a panel.
+// Multiplies kRows rows of x by two groups of a panel.
 template <int kRows>
 void WideTile(const std::uint8_t* panel, std::size_t n, const std::uint8_t* x, std::size_t x_stride,
               float* const* y, std::size_t out_count) {

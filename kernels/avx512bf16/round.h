@@ -1,4 +1,4 @@
-// Floats to bf16, to nearest even; subnormals become zeros.
+// Rounds floats to bf16, to nearest even; subnormals become zeros.
 #pragma once
 
 #include "kernels/avx512/halves_panel.h"

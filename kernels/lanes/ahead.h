@@ -1,5 +1,5 @@
-// The weights of the next panel, asked for little by little while products with this one are computed:
-// memory and arithmetic then work at the same time.
+// Ahead prefetches the weights of the next panel in small parts while products with the current
+// panel are computed, so that memory and arithmetic work at the same time.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,9 @@ namespace kvd::kernels {
 
 class Ahead {
  public:
-  // `bytes` from `from` on, in the last of `step_count` steps, if there are any: what came too early
-  // would have left the cache again. They need not exist.
+  // Prefetches `bytes` from `from` during the last of `step_count` steps. Cache lines that are
+  // loaded before the last step would be evicted from the cache before their use. The addresses may
+  // be outside of any mapping, because a prefetch does not fault.
   KVD_ALWAYS_INLINE Ahead(const void* from, std::size_t bytes, std::size_t step_count)
       : at_(static_cast<const std::uint8_t*>(from)) {
     const std::size_t lines = (bytes + 63) / 64;

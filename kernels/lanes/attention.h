@@ -1,8 +1,8 @@
 // Attention over one run of at most 32 cells, for many query rows at once.
 //
-// Keys are decoded once into a panel that holds the cells of a run side by side, so that sixteen
-// scores of a row are one vector and no sum crosses lanes; values stay as they lie, and each one
-// decoded serves several rows.
+// Keys are decoded once into a panel in which the cells of a run are adjacent, so that sixteen
+// scores of a row are one vector and no sum crosses lanes. Values keep the layout of their cells;
+// each decoded value is used for several rows.
 #pragma once
 
 #include "kernels/attention_form.h"
@@ -13,8 +13,8 @@ namespace kvd::kernels {
 
 // ---- keys
 
-// Elements [d, d + 16 * kGroups) of `count` cells into the panel's rows from d on; `decoded`:
-// [16][32], whose rows from `count` on are zero.
+// Writes elements [d, d + 16 * kGroups) of `count` cells to the panel's rows from d. `decoded` has
+// the shape [16][32]; its rows from `count` on are zero.
 template <class Isa, int kGroups>
 KVD_ALWAYS_INLINE void TransposeGroups(const float* decoded, float* panel) {
   StaticFor<kGroups>([&](auto g) KVD_INLINE_LAMBDA {
@@ -56,8 +56,8 @@ KVD_ALWAYS_INLINE void PanelColumns(const std::uint8_t* k, std::size_t cell_byte
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void KeyPanelWith(DataType k_type, const void* k, std::size_t cell_count,
-                                    std::size_t dim, float* panel) {
+void KeyPanel(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim,
+              float* panel) {
   const auto* cells = static_cast<const std::uint8_t*>(k);
   WithCellDecoder<Isa>(k_type, [&](auto decoder) KVD_INLINE_LAMBDA {
     using D = decltype(decoder);
@@ -71,7 +71,8 @@ KVD_ALWAYS_INLINE void KeyPanelWith(DataType k_type, const void* k, std::size_t 
 
 // ---- scores
 
-// kVectors * 16 cells of kRows rows, the last `tail` of which are written (0: all).
+// Computes the scores of kVectors * 16 cells for kRows rows. Of the last vector of scores only
+// `tail` cells are written (0: all).
 template <class Isa, int kRows, int kVectors>
 KVD_ALWAYS_INLINE void ScoreTile(const float* panel, std::size_t tail, std::size_t dim,
                                  const float* q, std::size_t q_stride, float scale, float* scores,
@@ -121,9 +122,9 @@ KVD_ALWAYS_INLINE void ScoreTile(const float* panel, std::size_t tail, std::size
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void ScoresWith(const float* panel, std::size_t cell_count, std::size_t dim,
-                                  const float* q, std::size_t q_stride, std::size_t row_count,
-                                  float scale, float* scores, std::size_t score_stride) {
+void Scores(const float* panel, std::size_t cell_count, std::size_t dim, const float* q,
+            std::size_t q_stride, std::size_t row_count, float scale, float* scores,
+            std::size_t score_stride) {
   constexpr int kRowsMax = Isa::Lanes::kScoreRowsMax;
   const std::size_t tail = cell_count % 16;
   const std::size_t tile_count = (row_count + kRowsMax - 1) / kRowsMax;
@@ -153,7 +154,8 @@ KVD_ALWAYS_INLINE float ExpOf(float x) {
   return lanes[0];
 }
 
-// Sixteen rows at most. What crosses lanes, the maxima and the sums, does so for all rows at once.
+// Computes the softmax of at most sixteen rows. Operations across lanes (maxima and sums) are done
+// for all rows at once.
 template <class Isa>
 KVD_ALWAYS_INLINE void SoftmaxSixteen(float* scores, std::size_t score_stride,
                                       std::size_t row_count, std::size_t cell_count,
@@ -164,7 +166,7 @@ KVD_ALWAYS_INLINE void SoftmaxSixteen(float* scores, std::size_t score_stride,
   const std::size_t tail = cell_count % 16;
   const bool two_vectors = cell_count > 16;
   const auto mask = L::FirstLanes(tail == 0 ? 16 : tail);  // of the last vector
-  alignas(64) V parts[16];                                 // of each row; zero behind the last one
+  alignas(64) V parts[16];                                 // by row; zero after the last row
   alignas(64) float old_maxima[16], maxima[16], sums[16], old_sums[16];
   for (std::size_t r = row_count; r < groups_end; ++r) parts[r] = L::Zero();
   for (std::size_t r = 0; r < 16; ++r) {
@@ -179,11 +181,11 @@ KVD_ALWAYS_INLINE void SoftmaxSixteen(float* scores, std::size_t score_stride,
     parts[r] = two_vectors ? L::Max(L::Max(old, L::Load(row)), last) : L::Max(old, last);
   }
   for (std::size_t r = 0; r < groups_end; r += 4) L::Largest4(parts + r, maxima + r);
-  // A zero maximum is +0, whichever zero came first.
+  // A zero maximum is +0, independent of the sign of the zeros.
   for (std::size_t r = 0; r < groups_end; ++r) maxima[r] += 0.0f;
 
-  // Exp gives no -0, so adding +0 in the lanes after the last cell leaves the partial sums as they
-  // are.
+  // Exp never gives -0, so adding +0 in the lanes after the last cell does not change the partial
+  // sums.
   for (std::size_t r = 0; r < row_count; ++r) {
     float* row = scores + r * score_stride;
     const V max = L::Set(maxima[r]);
@@ -200,7 +202,7 @@ KVD_ALWAYS_INLINE void SoftmaxSixteen(float* scores, std::size_t score_stride,
   }
   for (std::size_t r = 0; r < groups_end; r += 4) L::Totals4(parts + r, sums + r);
 
-  // Exp(0) is 1: a maximum that stays rescales by that.
+  // Exp(0) is 1, so an unchanged maximum rescales by exactly 1.
   alignas(64) float factors[16];
   const V rescale = L::Exp(L::Sub(L::Load(old_maxima), L::Load(maxima)));
   L::Store(factors, rescale);
@@ -212,9 +214,8 @@ KVD_ALWAYS_INLINE void SoftmaxSixteen(float* scores, std::size_t score_stride,
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void SoftmaxRowsWith(float* scores, std::size_t score_stride,
-                                       std::size_t row_count, std::size_t cell_count,
-                                       SoftmaxState* states, float* rescales) {
+void SoftmaxRows(float* scores, std::size_t score_stride, std::size_t row_count,
+                 std::size_t cell_count, SoftmaxState* states, float* rescales) {
   for (std::size_t r = 0; r < row_count; r += 16) {
     const std::size_t rows = row_count - r < 16 ? row_count - r : 16;
     SoftmaxSixteen<Isa>(scores + r * score_stride, score_stride, rows, cell_count, states + r,
@@ -223,8 +224,8 @@ KVD_ALWAYS_INLINE void SoftmaxRowsWith(float* scores, std::size_t score_stride,
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void MergeSoftmaxWith(const SoftmaxState& other, const float* other_values,
-                                        std::size_t dim, SoftmaxState* state, float* values) {
+void MergeSoftmax(const SoftmaxState& other, const float* other_values, std::size_t dim,
+                  SoftmaxState* state, float* values) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
   if (other.sum == 0.0f) return;
@@ -249,7 +250,7 @@ KVD_ALWAYS_INLINE void MergeSoftmaxWith(const SoftmaxState& other, const float* 
 
 // ---- values
 
-// What add_values is given, from one row and one element on.
+// The arguments of add_values, starting at one row and one element.
 struct ValueRows {
   const std::uint8_t* v;
   std::size_t cell_bytes;
@@ -261,7 +262,8 @@ struct ValueRows {
   std::size_t value_stride;
 };
 
-// Elements [0, 32 * kBlocks) of the values of kRows rows, which stay in registers over all cells.
+// Computes the elements [0, 32 * kBlocks) of the values of kRows rows; the sums of all cells stay
+// in registers.
 template <class Isa, class D, int kRows, int kBlocks>
 KVD_ALWAYS_INLINE void AddValueTile(const ValueRows& rows) {
   using L = typename Isa::Lanes;
@@ -295,7 +297,7 @@ KVD_ALWAYS_INLINE void AddValueTile(const ValueRows& rows) {
   });
 }
 
-// The last n < 32 elements of a plain type, one row.
+// Computes the last n < 32 elements of the values of one row, for a type without blocks.
 template <class Isa, class D>
 KVD_ALWAYS_INLINE void AddValueRest(const ValueRows& rows, std::size_t n) {
   using L = typename Isa::Lanes;
@@ -322,7 +324,7 @@ KVD_ALWAYS_INLINE void AddValueRest(const ValueRows& rows, std::size_t n) {
   }
 }
 
-// All elements of kRows rows.
+// Computes all elements of the values of kRows rows.
 template <class Isa, class D, int kRows>
 KVD_ALWAYS_INLINE void AddValueRows(ValueRows rows, std::size_t dim) {
   constexpr int kBlocks = Isa::Lanes::ValueBlocks(kRows);
@@ -352,10 +354,9 @@ KVD_ALWAYS_INLINE void AddValueRows(ValueRows rows, std::size_t dim) {
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void AddValuesWith(DataType v_type, const void* v, std::size_t cell_count,
-                                     std::size_t dim, const float* p, std::size_t p_stride,
-                                     const float* rescales, std::size_t row_count, float* values,
-                                     std::size_t value_stride) {
+void AddValues(DataType v_type, const void* v, std::size_t v_stride, std::size_t cell_count,
+               std::size_t dim, const float* p, std::size_t p_stride, const float* rescales,
+               std::size_t row_count, float* values, std::size_t value_stride) {
   constexpr int kRowsMax = Isa::Lanes::kValueRowsMax;
   WithCellDecoder<Isa>(v_type, [&](auto decoder) KVD_INLINE_LAMBDA {
     using D = decltype(decoder);
@@ -364,7 +365,7 @@ KVD_ALWAYS_INLINE void AddValuesWith(DataType v_type, const void* v, std::size_t
       const std::size_t row = row_count * t / tile_count;
       const std::size_t rows = row_count * (t + 1) / tile_count - row;
       const ValueRows tile = {.v = static_cast<const std::uint8_t*>(v),
-                              .cell_bytes = DecoderRowBytes<D>(dim),
+                              .cell_bytes = v_stride,
                               .cell_count = cell_count,
                               .p = p + row * p_stride,
                               .p_stride = p_stride,

@@ -1,13 +1,15 @@
-// Decoding rows of weights to f32, and encoding rows of f32 for the cache.
+// Decodes rows of weights to f32 and encodes rows of f32 for the cache.
 #pragma once
+
+#include <immintrin.h>
 
 #include "kernels/lanes/dispatch.h"
 #include "kernels/quant_blocks.h"
 
 namespace kvd::kernels {
 
-// Group g of sixteen elements goes to destination + g * group_stride. The last group of a plain
-// type may be short: its rest is zeros if kPadded, else not written.
+// Writes group g of sixteen elements to destination + g * group_stride. The last group of a plain
+// type may be incomplete; its remaining floats are zero if kPadded and not written otherwise.
 template <class Isa, class D, bool kPadded>
 KVD_ALWAYS_INLINE void DecodeGroups(const std::uint8_t* source, std::size_t n, float* destination,
                                     std::size_t group_stride) {
@@ -43,16 +45,45 @@ KVD_ALWAYS_INLINE void DecodeGroups(const std::uint8_t* source, std::size_t n, f
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void DecodeRowWith(DataType type, const void* source, float* destination,
-                                     std::size_t element_count) {
+void DecodeRow(DataType type, const void* source, float* destination, std::size_t element_count) {
   WithDecoder<Isa>(type, [&](auto decoder) KVD_INLINE_LAMBDA {
     DecodeGroups<Isa, decltype(decoder), false>(static_cast<const std::uint8_t*>(source),
                                                 element_count, destination, 16);
   });
 }
 
-// Encoder: static V-taking functions F16(V) and BF16(V), which give 16 halves, and Q8_0(a, b,
-// block), which writes a block.
+// Writes a block of q4_0 (kernels/scalar/decode.cc has its definition).
+template <class Isa, class Encoder>
+KVD_ALWAYS_INLINE bool EncodeQ4_0(const float* x, std::uint8_t* to) {
+  using L = typename Isa::Lanes;
+  using V = typename L::V;
+  auto* block = reinterpret_cast<BlockQ4_0*>(to);
+  const V a = L::Load(x), b = L::Load(x + 16);
+  if ((L::NotFiniteBits(a) | L::NotFiniteBits(b)) != 0) {
+    block->d = 0x7e00;
+    __builtin_memset(block->qs, 0x88, sizeof block->qs);
+    return false;
+  }
+  const V a_size = L::Max(a, L::Negate(a)), b_size = L::Max(b, L::Negate(b));
+  const float largest = L::Largest(L::Max(a_size, b_size));
+  const unsigned places =
+      L::EqualBits(a_size, L::Set(largest)) | L::EqualBits(b_size, L::Set(largest)) << 16;
+  const float extreme = largest == 0.0f ? 0.0f : x[__builtin_ctz(places)];
+  const float d = extreme / -8.0f;
+  const V inverse = L::Set(largest / 8.0f < 0x1p-126f ? 0.0f : 1.0f / d);
+  const auto levels = [&](V v) KVD_INLINE_LAMBDA {
+    const __m128i whole = Encoder::Truncated(L::Add(L::Mul(v, inverse), L::Set(8.5f)));
+    return _mm_min_epu8(whole, _mm_set1_epi8(15));
+  };
+  const __m128i packed = _mm_or_si128(levels(a), _mm_slli_epi16(levels(b), 4));
+  block->d = _cvtss_sh(d, _MM_FROUND_TO_NEAREST_INT);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(block->qs), packed);
+  return (block->d & 0x7c00) != 0x7c00;
+}
+
+// Encoder has static functions F16(v, to) and BF16(v, to), which write 16 halves, and Q8_0(a, b,
+// block), which writes a block. Each returns whether all numbers are finite. Truncated(v) gives the
+// whole parts of sixteen small numbers as bytes.
 template <class Isa, class Encoder>
 KVD_ALWAYS_INLINE bool EncodeRowWith(DataType type, const float* source, void* destination,
                                      std::size_t element_count) {
@@ -62,6 +93,12 @@ KVD_ALWAYS_INLINE bool EncodeRowWith(DataType type, const float* source, void* d
   if (type == DataType::kQ8_0) {
     for (std::size_t j = 0; j + 32 <= element_count; j += 32, bytes += sizeof(BlockQ8_0)) {
       finite &= Encoder::Q8_0(L::Load(source + j), L::Load(source + j + 16), bytes);
+    }
+    return finite;
+  }
+  if (type == DataType::kQ4_0) {
+    for (std::size_t j = 0; j + 32 <= element_count; j += 32, bytes += sizeof(BlockQ4_0)) {
+      finite &= EncodeQ4_0<Isa, Encoder>(source + j, bytes);
     }
     return finite;
   }

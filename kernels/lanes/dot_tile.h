@@ -1,16 +1,16 @@
-// The dot products of a few rows of x with a few weight rows, decoded in registers as they are
-// read.
+// Dot products of a few rows of x with a few weight rows, which are decoded in registers as they
+// are read.
 //
-// Every (row, output) pair has its own sixteen partial sums and walks the elements in order, so
-// that its bits are the same in whatever tile it is computed. Used where the weights are read about
-// once: matmul of few rows, and attention scores.
+// Every (row, output) pair has its own sixteen partial sums and processes the elements in order, so
+// that its bits do not depend on the tile. Dot tiles are used if the weights are read about once:
+// in products of few rows, and for attention scores.
 #pragma once
 
 #include "kernels/lanes/dispatch.h"
 
 namespace kvd::kernels {
 
-// Totals of kCount vectors, each by the fixed tree.
+// Computes the totals of kCount vectors; the lanes of each vector are added by the fixed tree.
 template <class L, int kCount>
 KVD_ALWAYS_INLINE void StoreTotals(const typename L::V* sums, float* totals) {
   if constexpr (kCount == 4) {
@@ -20,10 +20,11 @@ KVD_ALWAYS_INLINE void StoreTotals(const typename L::V* sums, float* totals) {
   }
 }
 
-// How many bytes ahead a tile asks for the weights that come: its rows are too short, and the tiles too
-// many, for the hardware to foresee. It asks for them in the order in which they lie, although it reads
-// four rows at a time: memory answers one stream faster than four (docs/decisions/0014). Beyond the last
-// tile that asks for nothing of use, and faults on nothing.
+// How many bytes ahead of its reads a tile prefetches weights. The hardware prefetcher does not
+// predict the reads of a tile, because weight rows are short and a tile reads several of them in
+// turn. Lines are prefetched in memory order, although a tile reads four rows at a time, because
+// memory serves one stream faster than four (docs/decisions/0014). Prefetches beyond the weights of
+// the last tile have no use but cannot fault.
 inline constexpr std::size_t kPrefetchedBytes = 16384;
 
 template <std::size_t kBytes>
@@ -100,7 +101,7 @@ KVD_ALWAYS_INLINE void DotTile(const std::uint8_t* weights, std::size_t weight_s
   });
 }
 
-// The same for out_count outputs: y[r][0 .. out_count).
+// Computes the same products for any number of outputs: y[r][0 .. out_count).
 template <class Isa, class D, int kRows, bool kScaled>
 void DotRows(const std::uint8_t* weights, std::size_t out_count, const float* x,
              std::size_t x_stride, std::size_t n, float scale, float* const* y) {

@@ -1,5 +1,6 @@
-// Scans of linear attention (kernels/linear_attention_args.h): up to 64 values side by side, whose part
-// of the state stays near while the rows pass.
+// Scans of linear attention (kernels/linear_attention_args.h). Up to 64 values of a head are
+// processed in parallel; the part of the state that belongs to these values stays in the cache
+// while the rows are processed.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@
 
 namespace kvd::kernels {
 
-// body(first value, vectors, lane) for strips of the values.
+// Divides the values of a head into strips and calls body(first value, vectors, lane) for each
+// strip.
 template <class L, class F>
 KVD_ALWAYS_INLINE void ForStrips(std::size_t head_size, const F& body) {
   std::size_t first = 0;
@@ -21,30 +23,30 @@ KVD_ALWAYS_INLINE void ForStrips(std::size_t head_size, const F& body) {
   }
 }
 
-// The state of a strip for one row: where key i's values are read and written.
+// The state of a strip for one row: where the values of key i are read and written.
 struct StripState {
   const float* from;
   float* to;
   std::size_t stride;
 };
 
-// body(row, state) for each row of a strip from value `first` on.
+// Calls body(row, state) for each row of the strip that starts at value `first`.
 template <class F>
-KVD_ALWAYS_INLINE void ForStripRows(const LinearAttentionPiece& piece, std::size_t first,
-                                    const F& body) {
-  for (std::size_t row = 0; row < piece.row_count; ++row) {
-    const float* from = row == 0 ? piece.from : piece.to;
-    body(row, StripState{from + first, piece.to + first, piece.head_size});
+KVD_ALWAYS_INLINE void ForStripRows(const HeadRows& head_rows, std::size_t first, const F& body) {
+  for (std::size_t row = 0; row < head_rows.row_count; ++row) {
+    const float* from = row == 0 ? head_rows.from : head_rows.to;
+    body(row, StripState{from + first, head_rows.to + first, head_rows.head_size});
   }
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void ScanWkv6With(const LinearAttentionPiece& piece, const Wkv6& head) {
+void ScanWkv6(const HeadRows& head_rows, const Wkv6& head) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
-  ForStrips<L>(piece.head_size, [&](std::size_t first, auto vectors, auto lane) KVD_INLINE_LAMBDA {
+  ForStrips<L>(head_rows.head_size, [&](std::size_t first, auto vectors,
+                                        auto lane) KVD_INLINE_LAMBDA {
     constexpr int kVectors = decltype(vectors)::value;
-    ForStripRows(piece, first, [&](std::size_t row, const StripState& state) KVD_INLINE_LAMBDA {
+    ForStripRows(head_rows, first, [&](std::size_t row, const StripState& state) KVD_INLINE_LAMBDA {
       const float* r = head.r[row] + head.first;
       const float* k = head.k[row] + head.first;
       const float* w = head.w[row] + head.first;
@@ -53,7 +55,7 @@ KVD_ALWAYS_INLINE void ScanWkv6With(const LinearAttentionPiece& piece, const Wkv
         v[n.value] = lane.Load(head.v[row] + head.first + first + 16 * n.value);
         y[n.value] = L::Zero();
       });
-      for (std::size_t i = 0; i < piece.head_size; ++i) {
+      for (std::size_t i = 0; i < head_rows.head_size; ++i) {
         const V ki = L::Set(k[i]), ri = L::Set(r[i]), wi = L::Set(w[i]), ui = L::Set(head.u[i]);
         StaticFor<kVectors>([&](auto n) KVD_INLINE_LAMBDA {
           const std::size_t at = i * state.stride + 16 * n.value;
@@ -86,23 +88,24 @@ KVD_ALWAYS_INLINE void SumOverKeys(const StripState& state, const float* weights
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void ScanWkv7With(const LinearAttentionPiece& piece, const Wkv7& head) {
+void ScanWkv7(const HeadRows& head_rows, const Wkv7& head) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
-  ForStrips<L>(piece.head_size, [&](std::size_t first, auto vectors, auto lane) KVD_INLINE_LAMBDA {
+  ForStrips<L>(head_rows.head_size, [&](std::size_t first, auto vectors,
+                                        auto lane) KVD_INLINE_LAMBDA {
     constexpr int kVectors = decltype(vectors)::value;
-    ForStripRows(piece, first, [&](std::size_t row, const StripState& state) KVD_INLINE_LAMBDA {
+    ForStripRows(head_rows, first, [&](std::size_t row, const StripState& state) KVD_INLINE_LAMBDA {
       const float* r = head.r[row] + head.first;
       const float* w = head.w[row] + head.first;
       const float* k = head.k[row] + head.first;
       const float* b = head.b[row] + head.first;
       V sa[kVectors], v[kVectors], y[kVectors];
-      SumOverKeys<L>(state, head.a[row] + head.first, piece.head_size, lane, sa);
+      SumOverKeys<L>(state, head.a[row] + head.first, head_rows.head_size, lane, sa);
       StaticFor<kVectors>([&](auto n) KVD_INLINE_LAMBDA {
         v[n.value] = lane.Load(head.v[row] + head.first + first + 16 * n.value);
         y[n.value] = L::Zero();
       });
-      for (std::size_t i = 0; i < piece.head_size; ++i) {
+      for (std::size_t i = 0; i < head_rows.head_size; ++i) {
         const V wi = L::Set(w[i]), ki = L::Set(k[i]), bi = L::Set(b[i]), ri = L::Set(r[i]);
         StaticFor<kVectors>([&](auto n) KVD_INLINE_LAMBDA {
           const std::size_t at = i * state.stride + 16 * n.value;
@@ -120,24 +123,25 @@ KVD_ALWAYS_INLINE void ScanWkv7With(const LinearAttentionPiece& piece, const Wkv
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void ScanDeltaRuleWith(const LinearAttentionPiece& piece, const DeltaRule& head) {
+void ScanDeltaRule(const HeadRows& head_rows, const DeltaRule& head) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
-  ForStrips<L>(piece.head_size, [&](std::size_t first, auto vectors, auto lane) KVD_INLINE_LAMBDA {
+  ForStrips<L>(head_rows.head_size, [&](std::size_t first, auto vectors,
+                                        auto lane) KVD_INLINE_LAMBDA {
     constexpr int kVectors = decltype(vectors)::value;
-    ForStripRows(piece, first, [&](std::size_t row, const StripState& state) KVD_INLINE_LAMBDA {
+    ForStripRows(head_rows, first, [&](std::size_t row, const StripState& state) KVD_INLINE_LAMBDA {
       const float* q = head.rows[row] + head.q_first;
       const float* k = head.rows[row] + head.k_first;
       const V decay = L::Set(head.decay[row][head.head]);
       const V beta = L::Set(head.beta[row][head.head]);
       V held[kVectors], delta[kVectors], y[kVectors];
-      SumOverKeys<L>(state, k, piece.head_size, lane, held);
+      SumOverKeys<L>(state, k, head_rows.head_size, lane, held);
       StaticFor<kVectors>([&](auto n) KVD_INLINE_LAMBDA {
         const V v = lane.Load(head.rows[row] + head.v_first + first + 16 * n.value);
         delta[n.value] = L::Mul(L::Sub(v, L::Mul(held[n.value], decay)), beta);
         y[n.value] = L::Zero();
       });
-      for (std::size_t i = 0; i < piece.head_size; ++i) {
+      for (std::size_t i = 0; i < head_rows.head_size; ++i) {
         const V ki = L::Set(k[i]), qi = L::Set(q[i]);
         StaticFor<kVectors>([&](auto n) KVD_INLINE_LAMBDA {
           const std::size_t at = i * state.stride + 16 * n.value;

@@ -1,15 +1,18 @@
-// y = x W^T for weights of f32, f16 and bf16 (quantised ones: quads.h of each set).
+// y = x W^T for weights of f32, f16 and bf16 (for quantised weights see quads.h of each set).
 //
-// Few rows of x: the weights are decoded in registers as they stream by (kernels/lanes/dot_tile.h);
-// memory is the limit. Many rows: a panel of weights is decoded once into the workspace, in groups
-// of kWideOuts outputs interleaved by sixteen elements, and every row of x is multiplied by it in
-// tiles of kWideRows x kWideOuts; the multiply-adds are the limit. kernels/matmul_panel.h says how
-// it is cut to the caches.
+// For few rows of x, the weights are decoded in registers as they are read
+// (kernels/lanes/dot_tile.h), and memory limits the speed. For many rows of x, a panel of weights
+// is decoded once into the workspace, in groups of kWideOuts outputs interleaved by sixteen
+// elements, and every row of x is multiplied by the panel in tiles of kWideRows x kWideOuts, and
+// the multiply-adds limit the speed. kernels/matmul_panel.h describes how the product is divided to
+// fit the caches.
 //
-// The fixed order costs no speed, since a tile has a sum per lane anyway. OpenBLAS 0.3.21, one thread, f32, [510, 2048] x [1024, 2048]^T on a Zen 5 core (peak 262
-// GFLOP/s with 512-bit registers, 131 with 256-bit): sgemm 122 GFLOP/s with the kernels it picks
-// there (Haswell) and 220 when told to use SkylakeX's; this file 220 with AVX-512 and 118 with
-// AVX2. So the product of f32 stays here too (bench/kernels_bench.cc has both).
+// The fixed order of sums costs no speed, because a tile has one sum per lane anyway. OpenBLAS
+// 0.3.21, one thread, f32, [510, 2048] x [1024, 2048]^T on a Zen 5 core (peak 262 GFLOP/s with
+// 512-bit registers, 131 with 256-bit): sgemm reaches 122 GFLOP/s with the kernels that it selects
+// there (Haswell) and 220 when SkylakeX's are forced; this file reaches 220 with AVX-512 and 118
+// with AVX2. Because OpenBLAS is not faster, products of f32 do not use it (bench/kernels_bench.cc
+// measures both).
 #pragma once
 
 #include "kernels/kernel_table.h"
@@ -26,12 +29,12 @@ struct WideStep {
   std::size_t x_stride;
   std::size_t group_count;  // whole groups of sixteen elements
   std::size_t tail;         // elements after them, < 16
-  bool first;               // the sums start at 0, else from `sums`
-  bool last;                // the totals go to y, else the sums to `sums`
+  bool first;               // the sums start at 0, otherwise with `sums`
+  bool last;                // the totals are written to y, otherwise the sums to `sums`
   float* sums;              // [kRows][kWideOuts][16]
   float* const* y;          // [kRows]
   std::size_t out;
-  std::size_t out_count;  // <= kWideOuts outputs exist
+  std::size_t out_count;  // number of outputs to write, <= kWideOuts
 };
 
 template <class L, int kRows>
@@ -92,8 +95,8 @@ struct Panel {
   std::size_t last_out = 0;
 };
 
-// kRows rows of x from `row` on times a panel. sums: [outputs of the panel][kRows][16], kept
-// between panels.
+// Multiplies kRows rows of x, starting at `row`, by a panel. sums: [outputs of the
+// panel][kRows][16], kept between panels.
 template <class L, int kRows>
 void WideRows(const MatmulArgs& args, const Panel& panel, std::size_t row, float* sums) {
   constexpr std::size_t kOuts = L::kWideOuts;
@@ -117,7 +120,8 @@ void WideRows(const MatmulArgs& args, const Panel& panel, std::size_t row, float
   }
 }
 
-// Decodes a panel. The last group of outputs is filled up with copies, whose products nobody reads.
+// Decodes a panel. The last group of outputs is filled with copies; the products of these copies
+// are not used.
 template <class Isa, class D>
 KVD_ALWAYS_INLINE void DecodePanel(const MatmulArgs& args, const Panel& panel, float* to) {
   constexpr std::size_t kOuts = Isa::Lanes::kWideOuts;
@@ -134,7 +138,8 @@ KVD_ALWAYS_INLINE void DecodePanel(const MatmulArgs& args, const Panel& panel, f
   }
 }
 
-// Rows [first_row, first_row + row_count) of x, at most kPassRows, times the outputs of a panel.
+// Multiplies rows [first_row, first_row + row_count) of x, at most kPassRows, by the outputs of a
+// panel.
 template <class Isa, class D>
 void WidePass(const MatmulArgs& args, Panel panel, std::size_t first_row, std::size_t row_count) {
   using L = typename Isa::Lanes;
@@ -142,9 +147,9 @@ void WidePass(const MatmulArgs& args, Panel panel, std::size_t first_row, std::s
   const std::size_t panel_elements = n < kPanelElements ? (n + 15) / 16 * 16 : kPanelElements;
   float* const weights = args.workspace;
   float* const sums = weights + kPanelOutputs * panel_elements;
-  // One tile's sums serve all, if none has to wait for another panel.
+  // If all elements fit one panel, no sums are kept and all tiles use the same sums.
   const std::size_t sum_floats = n <= kPanelElements ? 0 : L::kWideRows * kPanelOutputs * 16;
-  // Tiles of about equal height, so that none is too low to fill the pipelines.
+  // Tiles have about equal heights, so that every tile has enough rows to fill the pipelines.
   const std::size_t tile_count = (row_count + L::kWideRows - 1) / L::kWideRows;
 
   panel.weights = weights;
@@ -179,15 +184,15 @@ KVD_ALWAYS_INLINE void WideMatmul(const MatmulArgs& args) {
   }
 }
 
-// Four outputs at a time for all rows, so that the weights of the second tile of rows on come from
-// the first-level cache.
+// Computes four outputs at a time for all rows, so that all tiles of rows except the first read the
+// weights from the first-level cache.
 template <class Isa, class D>
 KVD_ALWAYS_INLINE void NarrowMatmul(const MatmulArgs& args) {
   constexpr std::size_t kTileRows = Isa::Lanes::kNarrowTileRows;
   const std::size_t row_bytes = DecoderRowBytes<D>(args.in_features);
   const auto* weights = static_cast<const std::uint8_t*>(args.weights);
   const std::size_t tile_count = (args.row_count + kTileRows - 1) / kTileRows;
-  // All outputs at once if there is but one tile of rows.
+  // With a single tile of rows, all outputs are computed at once.
   const std::size_t outs_at_once = tile_count == 1 ? args.last_out - args.first_out : 4;
   for (std::size_t out = args.first_out; out < args.last_out; out += outs_at_once) {
     const std::size_t left = args.last_out - out;
@@ -208,7 +213,7 @@ KVD_ALWAYS_INLINE void NarrowMatmul(const MatmulArgs& args) {
   }
 }
 
-// For the types that are not quantised.
+// Computes a product with weights that are not quantised.
 template <class Isa, class D>
 KVD_ALWAYS_INLINE void PlainMatmul(const MatmulArgs& args) {
   if (args.row_count <= Isa::Lanes::kNarrowRowsMax) {

@@ -1,4 +1,4 @@
-// Plain attention: all scores of a query at once.
+// Plain attention, which computes all scores of a query at once.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 namespace kvd::kernels {
 
 template <class Isa>
-KVD_ALWAYS_INLINE void PlainDotsWith(const float* a, const float* rows, std::size_t stride,
-                                     std::size_t count, std::size_t n, float* out) {
+void PlainDots(const float* a, const float* rows, std::size_t stride, std::size_t count,
+               std::size_t n, float* out) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
   const std::size_t whole = n / 64 * 64;
@@ -35,8 +35,8 @@ KVD_ALWAYS_INLINE void PlainDotsWith(const float* a, const float* rows, std::siz
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void LaneDotsWith(const float* a, const float* rows, std::size_t stride,
-                                    std::size_t count, std::size_t n, float* out) {
+void LaneDots(const float* a, const float* rows, std::size_t stride, std::size_t count,
+              std::size_t n, float* out) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
   for (std::size_t i = 0; i < count; ++i, rows += stride) {
@@ -54,7 +54,7 @@ KVD_ALWAYS_INLINE void LaneDotsWith(const float* a, const float* rows, std::size
 template <class L>
 KVD_ALWAYS_INLINE typename L::V PlainExp(typename L::V x) {
   using V = typename L::V;
-  x = L::Max(L::Set(kPlainBelow), x);  // the second where one is a NaN
+  x = L::Max(L::Set(kPlainBelow), x);  // Max returns the second operand if one is a NaN
   const V z = L::Fma(x, L::Set(kPlainLog2E), L::Set(kPlainRound));
   const V n = L::Sub(z, L::Set(kPlainRound));
   V b = L::Fma(n, L::Set(-kPlainLn2High), x);
@@ -67,7 +67,7 @@ KVD_ALWAYS_INLINE typename L::V PlainExp(typename L::V x) {
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void PlainSoftmaxWith(float* x, std::size_t n, std::size_t lane_count) {
+void PlainSoftmax(float* x, std::size_t n, std::size_t lane_count) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
   float max = x[0];

@@ -1,4 +1,4 @@
-// Four weight rows that are read together, and rows past the last that exist.
+// Four weight rows that are read together, with substitutes for rows after the last one.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,14 @@ namespace kvd::kernels {
 
 struct NoState {};
 
-struct WeightRows {
-  const std::uint8_t* at[4];  // each at the current step
+// Whether a type has a minimum for each half of a block (q2_K): HalfMinimums is then declared.
+template <class Q>
+inline constexpr bool kHasHalfMinimums = requires { typename Q::HalfMinimums; };
 
-  // Rows out, out + apart, ...; those from last_out on are copies of the one before it.
+struct WeightRows {
+  const std::uint8_t* at[4];  // the position of each row at the current step
+
+  // Rows out, out + apart, ...; a row >= last_out is replaced by row last_out - 1.
   static KVD_ALWAYS_INLINE WeightRows Of(const void* weights, std::size_t row_bytes,
                                          std::size_t out, std::size_t last_out,
                                          std::size_t apart = 1) {
@@ -30,7 +34,8 @@ struct WeightRows {
   KVD_ALWAYS_INLINE void Advance(std::size_t bytes) {
     StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA { at[o.value] += bytes; });
   }
-  // Copies the `bytes` that are left of each row to `to`, and points there: the rest is zeros.
+  // Copies the remaining `bytes` of each row to `to`, appends zeros, and makes the row pointers
+  // refer to the copies.
   template <std::size_t kStepBytes>
   KVD_ALWAYS_INLINE void Pad(std::size_t bytes, std::uint8_t (*to)[kStepBytes]) {
     StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
@@ -41,7 +46,7 @@ struct WeightRows {
   }
 };
 
-// Bytes of a weight row of n elements, whose steps are Q::kBytes.
+// Bytes of a weight row of n elements for the type that Q reads.
 template <class Q>
 KVD_ALWAYS_INLINE std::size_t QuadRowBytes(std::size_t n) {
   const std::size_t block_count = n / kQuantizedBlock;

@@ -1,8 +1,8 @@
-// Products of a few quantised rows of x with weight rows read four at a time, the integers taken
-// out of the blocks in registers: memory is the limit.
+// Products of a few quantised rows of x with weight rows that are read four at a time. The integers
+// are unpacked from the blocks in registers, and memory limits the speed.
 //
-// A vector of sums has a lane for each of the four partial sums of four outputs; which, is known to
-// Isa::Sums alone.
+// A vector of sums has a lane for each of the four partial sums of four outputs. Only Isa::Sums
+// knows the order of the lanes.
 #pragma once
 
 #include "kernels/lanes/dot_tile.h"
@@ -10,7 +10,7 @@
 
 namespace kvd::kernels {
 
-// sums[r] += a quad's blocks times blocks b.. of x; only the first block_count < 4 of them if
+// sums[r] += a quad's blocks times the blocks of x from b; only the first block_count < 4 blocks if
 // kPartial.
 template <class Isa, class Q, int kRows, bool kPartial>
 KVD_ALWAYS_INLINE void AddQuad(const typename Isa::Quad& quad, const QuantizedRow* x, std::size_t b,
@@ -24,6 +24,9 @@ KVD_ALWAYS_INLINE void AddQuad(const typename Isa::Quad& quad, const QuantizedRo
     V next = L::Fma(products, L::Mul(quad.scales, Isa::Sums::Expanded(row.scales + b)), sum);
     if constexpr (Q::kMinimums) {
       next = L::Fma(quad.minimums, Isa::Sums::Expanded(row.scaled_sums + b), next);
+    }
+    if constexpr (kHasHalfMinimums<Q>) {
+      next = L::Fma(quad.half_minimums, Isa::Sums::ScaledHalfStarts(row, b), next);
     }
     if constexpr (kPartial) next = L::Select(Isa::Sums::OfBlocks(block_count), next, sum);
     sum = next;
@@ -62,7 +65,7 @@ KVD_ALWAYS_INLINE void QuantTile(WeightRows weights, const std::uint8_t* ahead,
                        KVD_INLINE_LAMBDA { Isa::Sums::StoreJoined(sums[r.value], y[r.value]); });
 }
 
-// kRows rows from `row` on times the outputs [first, last).
+// Multiplies kRows rows, starting at `row`, by the outputs [first, last).
 template <class Isa, class Q, int kRows>
 void QuantRows(const MatmulArgs& args, std::size_t row, std::size_t first, std::size_t last) {
   const std::size_t n = args.in_features, row_bytes = QuadRowBytes<Q>(n);
@@ -85,8 +88,9 @@ void QuantRows(const MatmulArgs& args, std::size_t row, std::size_t first, std::
   }
 }
 
-// All rows in tiles of Isa::kQuantRows, a few outputs at a time, so that the weights of the second
-// tile on come from a cache.
+// Processes all rows in tiles of Isa::kQuantTileRows, four outputs at a time, so that all tiles
+// except the first read the weights from a cache. With a single tile of rows, all outputs are
+// computed at once.
 template <class Isa, class Q>
 void NarrowQuantMatmul(const MatmulArgs& args) {
   constexpr std::size_t kTileRows = Isa::kQuantTileRows;

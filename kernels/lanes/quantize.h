@@ -1,4 +1,4 @@
-// Rows of x to int8 in blocks (kernels/quantized_row.h).
+// Quantises rows of x to int8 in blocks (kernels/quantized_row.h).
 #pragma once
 
 #include "kernels/lanes/static_for.h"

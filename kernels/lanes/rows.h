@@ -9,8 +9,8 @@
 
 namespace kvd::kernels {
 
-// body(j, load, store) for each group of sixteen: load(p) gives the lanes of p + j that exist,
-// store(p, v) writes them.
+// Calls body(load, store) for each group of sixteen elements from j: load(p) returns the existing
+// lanes of p + j, store(p, v) writes them.
 template <class Isa, class F>
 KVD_ALWAYS_INLINE void ForGroups(std::size_t n, const F& body) {
   using L = typename Isa::Lanes;
@@ -28,8 +28,7 @@ KVD_ALWAYS_INLINE void ForGroups(std::size_t n, const F& body) {
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void RmsNormWith(const float* x, const float* weight, std::size_t n,
-                                   float epsilon, float* y) {
+void RmsNorm(const float* x, const float* weight, std::size_t n, float epsilon, float* y) {
   using L = typename Isa::Lanes;
   if (n == 0) return;
   typename L::Doubles squares = L::ZeroDoubles();
@@ -44,9 +43,8 @@ KVD_ALWAYS_INLINE void RmsNormWith(const float* x, const float* weight, std::siz
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void RopeWith(float* x, std::size_t head_count, std::size_t head_dim,
-                                std::size_t rotated_dim, bool interleaved, const float* cosine,
-                                const float* sine) {
+void Rope(float* x, std::size_t head_count, std::size_t head_dim, std::size_t rotated_dim,
+          bool interleaved, const float* cosine, const float* sine) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
   const std::size_t half = rotated_dim / 2;
@@ -75,8 +73,7 @@ KVD_ALWAYS_INLINE void RopeWith(float* x, std::size_t head_count, std::size_t he
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void SiluMultiplyWith(const float* gate, const float* up, std::size_t n,
-                                        float* y) {
+void SiluMultiply(const float* gate, const float* up, std::size_t n, float* y) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
   ForGroups<Isa>(n, [&](auto load, auto store) KVD_INLINE_LAMBDA {
@@ -86,8 +83,7 @@ KVD_ALWAYS_INLINE void SiluMultiplyWith(const float* gate, const float* up, std:
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void GeluMultiplyWith(const float* gate, const float* up, std::size_t n,
-                                        float* y) {
+void GeluMultiply(const float* gate, const float* up, std::size_t n, float* y) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
   const std::uint16_t* table = GeluTable();
@@ -101,7 +97,7 @@ KVD_ALWAYS_INLINE void GeluMultiplyWith(const float* gate, const float* up, std:
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void SoftcapWith(const float* x, float cap, std::size_t n, float* y) {
+void Softcap(const float* x, float cap, std::size_t n, float* y) {
   using L = typename Isa::Lanes;
   const float inverse = 1.0f / cap;
   ForGroups<Isa>(n, [&](auto load, auto store) KVD_INLINE_LAMBDA {
@@ -110,30 +106,31 @@ KVD_ALWAYS_INLINE void SoftcapWith(const float* x, float cap, std::size_t n, flo
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void AddWith(const float* a, const float* b, std::size_t n, float* y) {
+void Add(const float* a, const float* b, std::size_t n, float* y) {
   using L = typename Isa::Lanes;
   ForGroups<Isa>(
       n, [&](auto load, auto store) KVD_INLINE_LAMBDA { store(y, L::Add(load(a), load(b))); });
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void ScaleWith(const float* a, float factor, std::size_t n, float* y) {
+void Scale(const float* a, float factor, std::size_t n, float* y) {
   using L = typename Isa::Lanes;
   ForGroups<Isa>(n, [&](auto load, auto store)
                         KVD_INLINE_LAMBDA { store(y, L::Mul(load(a), L::Set(factor))); });
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE bool AllFiniteWith(const float* x, std::size_t n) {
+bool AllFinite(const float* x, std::size_t n) {
   unsigned bits = 0;
   ForGroups<Isa>(n, [&](auto load, auto /*store*/)
                         KVD_INLINE_LAMBDA { bits |= Isa::Lanes::NotFiniteBits(load(x)); });
   return bits == 0;
 }
 
-// The largest value first, then the first place where it is: both passes stream. n > 0.
+// Finds the largest value, then its first index; both passes read the row sequentially. REQUIRES: n
+// > 0.
 template <class Isa>
-KVD_ALWAYS_INLINE std::size_t ArgmaxWith(const float* x, std::size_t n) {
+std::size_t Argmax(const float* x, std::size_t n) {
   using L = typename Isa::Lanes;
   using V = typename L::V;
   V maxima[4] = {L::Set(x[0]), L::Set(x[0]), L::Set(x[0]), L::Set(x[0])};
@@ -153,7 +150,7 @@ KVD_ALWAYS_INLINE std::size_t ArgmaxWith(const float* x, std::size_t n) {
   for (; j < n; ++j) {
     if (x[j] == max) return j;
   }
-  return 0;  // a NaN was first, and no order exists
+  return 0;  // the first element was a NaN, so there is no maximum
 }
 
 }  // namespace kvd::kernels

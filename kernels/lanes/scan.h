@@ -1,8 +1,8 @@
 // Scans of state-space layers and the convolution before them (kernels/scan_args.h).
 //
-// Sixteen channels at a time, and a tile of rows of them: what a channel needs by itself (step, input,
-// gate) is computed with channels side by side, its states with states side by side. Where they fit the
-// states stay in registers over the tile.
+// Sixteen channels are processed at a time, in tiles of rows. Quantities of one channel (step,
+// input, gate) are computed with sixteen channels per vector, and the states of a channel with
+// sixteen states per vector. If the states fit into registers, they stay there over the tile.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ KVD_ALWAYS_INLINE typename L::V Silu(typename L::V x) {
   return L::Div(x, L::Add(L::Set(1.0f), L::Exp(L::Negate(x))));
 }
 
-// Sixteen floats, or the first some of them.
+// Sixteen floats if kWhole, otherwise those of the mask.
 template <class L, bool kWhole>
 struct Lane16 {
   typename L::Mask mask;
@@ -46,19 +46,19 @@ struct Lane16 {
   }
 };
 
-// What passes between the steps of one tile: of each row, sixteen channels' numbers.
+// Intermediate results of one tile: for each row, one number for each of sixteen channels.
 struct alignas(64) ScanTile {
   std::size_t first_row;
   std::size_t row_count;
-  float steps[kScanTileRows][16];   // of the first kind by channel
-  float decays[16];                 // of the second kind by row
+  float steps[kScanTileRows][16];   // ChannelScan only, by row and channel
+  float decays[16];                 // HeadScan only, by row
   float inputs[kScanTileRows][16];  // x * step
   float sums[kScanTileRows][16];    // Dot(state, c)
 };
 
 // ------------------------------------------------------------------- states, with decays by state
 
-// kChannels channels from `lane` on, of sixteen states each.
+// Scans kChannels channels of sixteen states each; the first is lane `lane` of the tile.
 template <class L, int kChannels>
 KVD_ALWAYS_INLINE void ScanSixteenStates(const ChannelScan& scan, std::size_t channel,
                                          std::size_t lane, ScanTile& tile) {
@@ -86,8 +86,8 @@ KVD_ALWAYS_INLINE void ScanSixteenStates(const ChannelScan& scan, std::size_t ch
   });
 }
 
-// One row of one channel with any number of states; decay(k, states that exist) makes the decays of
-// states [k, k + 16).
+// Scans one row of one channel with any number of states. decay(load) returns the decays of the
+// states [k, k + 16); `load` reads those of the sixteen numbers that exist from an array.
 template <class L, class Decay>
 KVD_ALWAYS_INLINE float ScanRow(float* state, std::size_t n, const float* b, const float* c,
                                 float input, const Decay& decay) {
@@ -135,7 +135,7 @@ KVD_ALWAYS_INLINE void ScanStates(const ChannelScan& scan, std::size_t first, st
 
 // ------------------------------------------------------------------------- states, with one decay
 
-// kChannels channels from `lane` on, of kGroups * 16 states each.
+// Scans kChannels channels of kGroups * 16 states each; the first is lane `lane` of the tile.
 template <class L, int kGroups, int kChannels>
 KVD_ALWAYS_INLINE void ScanGroups(const HeadScan& scan, std::size_t channel, std::size_t lane,
                                   ScanTile& tile) {
@@ -207,7 +207,7 @@ KVD_ALWAYS_INLINE void ScanStates(const HeadScan& scan, std::size_t first, std::
 
 // ------------------------------------------------------------------------------------------ a tile
 
-// inputs = x * step; steps(r) are those of sixteen channels.
+// inputs = x * step; steps(r) returns the steps of sixteen channels.
 template <class L, class Lane, class Scan, class Steps>
 KVD_ALWAYS_INLINE void TakeInputs(const Scan& scan, std::size_t first, const Lane& lane,
                                   const Steps& steps, ScanTile& tile) {
@@ -231,7 +231,7 @@ KVD_ALWAYS_INLINE void PutResults(const Scan& scan, std::size_t first, const Lan
   }
 }
 
-// body(first, count, lane) for sixteen channels at a time.
+// Calls body(first, count, lane) for sixteen channels at a time.
 template <class L, class F>
 KVD_ALWAYS_INLINE void ForLanes(std::size_t channel_count, const F& body) {
   std::size_t first = 0;
@@ -242,7 +242,7 @@ KVD_ALWAYS_INLINE void ForLanes(std::size_t channel_count, const F& body) {
   }
 }
 
-// body() for each tile of the rows.
+// Calls body() for each tile of the rows.
 template <class F>
 KVD_ALWAYS_INLINE void ForTiles(std::size_t row_count, ScanTile& tile, const F& body) {
   for (tile.first_row = 0; tile.first_row < row_count; tile.first_row += kScanTileRows) {
@@ -253,7 +253,7 @@ KVD_ALWAYS_INLINE void ForTiles(std::size_t row_count, ScanTile& tile, const F& 
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void ScanChannelsWith(const ChannelScan& scan) {
+void ScanChannels(const ChannelScan& scan) {
   using L = typename Isa::Lanes;
   ScanTile tile;
   ForTiles(scan.row_count, tile, [&]() KVD_INLINE_LAMBDA {
@@ -273,7 +273,7 @@ KVD_ALWAYS_INLINE void ScanChannelsWith(const ChannelScan& scan) {
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void ScanHeadWith(const HeadScan& scan) {
+void ScanHead(const HeadScan& scan) {
   using L = typename Isa::Lanes;
   static_assert(kScanTileRows == 16);
   ScanTile tile;
@@ -298,7 +298,7 @@ KVD_ALWAYS_INLINE void ScanHeadWith(const HeadScan& scan) {
 
 // ------------------------------------------------------------------------------------- convolution
 
-// kVectors * 16 channels, with the last rows kept in registers.
+// Convolves kVectors * 16 channels; the last rows are kept in registers.
 template <class L, int kWidth, int kVectors, class Lane>
 KVD_ALWAYS_INLINE void ConvolveLanes(const ChannelConvolution& work, std::size_t first,
                                      std::size_t count, const Lane& lane) {
@@ -314,7 +314,7 @@ KVD_ALWAYS_INLINE void ConvolveLanes(const ChannelConvolution& work, std::size_t
     bias[v.value] = work.bias == nullptr ? L::Zero() : lane.Load(work.bias + first + 16 * v.value);
     StaticFor<kWidth>([&](auto i) KVD_INLINE_LAMBDA {
       taps[v.value][i.value] = L::Load(turned[i.value] + 16 * v.value);
-      // The last place is the new row's.
+      // The last element is for the new row.
       window[v.value][i.value] = i.value + 1 == kWidth
                                      ? L::Zero()
                                      : lane.Load(work.before[i.value] + first + 16 * v.value);
@@ -337,7 +337,7 @@ KVD_ALWAYS_INLINE void ConvolveLanes(const ChannelConvolution& work, std::size_t
   }
 }
 
-// Sixteen channels with any number of taps.
+// Convolves sixteen channels with any number of taps.
 template <class L, class Lane>
 KVD_ALWAYS_INLINE void ConvolveWide(const ChannelConvolution& work, std::size_t first,
                                     std::size_t count, const Lane& lane) {
@@ -357,7 +357,7 @@ KVD_ALWAYS_INLINE void ConvolveWide(const ChannelConvolution& work, std::size_t 
 }
 
 template <class Isa>
-KVD_ALWAYS_INLINE void ConvolveWith(const ChannelConvolution& work) {
+void Convolve(const ChannelConvolution& work) {
   using L = typename Isa::Lanes;
   const auto narrow = [&](auto width) KVD_INLINE_LAMBDA {
     std::size_t first = 0;

@@ -1,10 +1,11 @@
-// Loops that the compiler unrolls before anything else, so that arrays of vectors stay in
+// Loops that the compiler unrolls before other optimisations, so that arrays of vectors stay in
 // registers.
 //
-// RULE for everything under kernels/lanes: it is included by files with special -m flags, so each
-// function is a template over a type of one instruction set (kvd::kernels::avx2 or avx512). Its
-// symbol then names the set, and the linker can never pick a copy compiled for one machine on
-// behalf of another. Of std:: there are types only, never functions.
+// RULE for everything in kernels/lanes: files with special -m flags include it, so each function is
+// a template over a type of one instruction set (kvd::kernels::avx2 or avx512). The symbol of each
+// function then names the instruction set, so the linker cannot replace a function by a copy that
+// was compiled for another instruction set. Code in kernels/lanes uses types of std:: but never
+// functions of std::.
 #pragma once
 
 #include <utility>
@@ -23,13 +24,13 @@ KVD_ALWAYS_INLINE void StaticForEach(std::integer_sequence<int, kIndices...>, co
   (body(Int<kIndices>{}), ...);
 }
 
-// body(Int<0>{}), ..., body(Int<kCount - 1>{}). `body` is a lambda marked always_inline.
+// Calls body(Int<0>{}), ..., body(Int<kCount - 1>{}). `body` is a lambda marked always_inline.
 template <int kCount, class F>
 KVD_ALWAYS_INLINE void StaticFor(const F& body) {
   StaticForEach(std::make_integer_sequence<int, kCount>{}, body);
 }
 
-// The attribute for the lambdas given to StaticFor.
+// The attribute for the lambdas passed to StaticFor.
 #define KVD_INLINE_LAMBDA __attribute__((always_inline))
 
 }  // namespace kvd::kernels

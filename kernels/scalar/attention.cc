@@ -1,4 +1,4 @@
-// Attention over one run of cells, as the numeric form states it.
+// Attention over one run of cells, as the numeric form defines it.
 #include <algorithm>
 #include <cmath>
 
@@ -55,7 +55,7 @@ void SoftmaxRows(float* scores, std::size_t score_stride, std::size_t row_count,
     SoftmaxState& state = states[r];
     float max = state.max;
     for (std::size_t c = 0; c < cell_count; ++c) max = scores[c] > max ? scores[c] : max;
-    max += 0.0f;  // a zero maximum is +0, whichever zero came first
+    max += 0.0f;  // a zero maximum is +0, independent of the sign of the zeros
     PartialSums sums;
     for (std::size_t c = 0; c < cell_count; ++c) {
       scores[c] = Exp(scores[c] - max);
@@ -67,15 +67,15 @@ void SoftmaxRows(float* scores, std::size_t score_stride, std::size_t row_count,
   }
 }
 
-void AddValues(DataType v_type, const void* v, std::size_t cell_count, std::size_t dim,
-               const float* p, std::size_t p_stride, const float* rescales, std::size_t row_count,
-               float* values, std::size_t value_stride) {
+void AddValues(DataType v_type, const void* v, std::size_t v_stride, std::size_t cell_count,
+               std::size_t dim, const float* p, std::size_t p_stride, const float* rescales,
+               std::size_t row_count, float* values, std::size_t value_stride) {
   float decoded[kChunkElements];
   for (std::size_t r = 0; r < row_count && rescales != nullptr; ++r) {
     for (std::size_t d = 0; d < dim; ++d) values[r * value_stride + d] *= rescales[r];
   }
   for (std::size_t c = 0; c < cell_count; ++c) {
-    const std::byte* cell = static_cast<const std::byte*>(v) + c * RowBytes(v_type, dim);
+    const std::byte* cell = static_cast<const std::byte*>(v) + c * v_stride;
     for (std::size_t j = 0; j < dim; j += kChunkElements) {
       const std::size_t count = std::min(kChunkElements, dim - j);
       DecodeRow(v_type, cell + RowBytes(v_type, j), decoded, count);

@@ -1,5 +1,5 @@
-// The 16 partial sums of the numeric form, Exp and Tanh, in plain code. Not for files with special -m
-// flags.
+// The 16 partial sums of the numeric form, Exp and Tanh, in plain code. Do not include this header
+// in files with special -m flags.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace kvd::kernels::scalar {
 
-// Element j of a sum goes to s[j % 16]; Total() adds the sixteen in the fixed tree.
+// Element j of a sum is added to s[j % 16]; Total() adds the sixteen in the fixed tree.
 template <class T>
 struct PartialSumsOf {
   T s[16] = {};
@@ -28,14 +28,14 @@ struct PartialSumsOf {
 };
 using PartialSums = PartialSumsOf<float>;
 
-// sums += the products of n further elements. REQUIRES: the elements before them were a multiple of
-// 16.
+// sums += the products of n more elements. REQUIRES: the number of elements before them is a
+// multiple of 16.
 inline void AddProducts(const float* a, const float* b, std::size_t n, PartialSums* sums) {
   for (std::size_t j = 0; j < n; ++j) sums->s[j % 16] = std::fma(a[j], b[j], sums->s[j % 16]);
 }
 
 inline float Exp(float x) {
-  // The comparisons are false for a NaN, so that it passes.
+  // The comparisons are false for a NaN, so that a NaN stays a NaN.
   if (x > kExpAbove) x = kExpAbove;
   if (x < kExpBelow) x = kExpBelow;
   float t = std::fma(x, kLog2E, kExpRound);

@@ -19,9 +19,9 @@ void Scores(const float* panel, std::size_t cell_count, std::size_t dim, const f
             std::size_t score_stride);
 void SoftmaxRows(float* scores, std::size_t score_stride, std::size_t row_count,
                  std::size_t cell_count, SoftmaxState* states, float* rescales);
-void AddValues(DataType v_type, const void* v, std::size_t cell_count, std::size_t dim,
-               const float* p, std::size_t p_stride, const float* rescales, std::size_t row_count,
-               float* values, std::size_t value_stride);
+void AddValues(DataType v_type, const void* v, std::size_t v_stride, std::size_t cell_count,
+               std::size_t dim, const float* p, std::size_t p_stride, const float* rescales,
+               std::size_t row_count, float* values, std::size_t value_stride);
 void MergeSoftmax(const SoftmaxState& other, const float* other_values, std::size_t dim,
                   SoftmaxState* state, float* values);
 void PlainDots(const float* a, const float* rows, std::size_t stride, std::size_t count,
@@ -32,9 +32,9 @@ void PlainSoftmax(float* x, std::size_t n, std::size_t lane_count);
 void ScanChannels(const ChannelScan& scan);
 void ScanHead(const HeadScan& scan);
 void Convolve(const ChannelConvolution& work);
-void ScanWkv6(const LinearAttentionPiece& piece, const Wkv6& head);
-void ScanWkv7(const LinearAttentionPiece& piece, const Wkv7& head);
-void ScanDeltaRule(const LinearAttentionPiece& piece, const DeltaRule& head);
+void ScanWkv6(const HeadRows& head_rows, const Wkv6& head);
+void ScanWkv7(const HeadRows& head_rows, const Wkv7& head);
+void ScanDeltaRule(const HeadRows& head_rows, const DeltaRule& head);
 void RmsNorm(const float* x, const float* weight, std::size_t n, float epsilon, float* y);
 void Rope(float* x, std::size_t head_count, std::size_t head_dim, std::size_t rotated_dim,
           bool interleaved, const float* cosine, const float* sine);

@@ -1,5 +1,5 @@
-// The product as the numeric form states it: weights are decoded 256 at a time, for up to 8 rows of
-// x at once.
+// The product as the numeric form defines it: weights are decoded 256 at a time, for up to 8 rows
+// of x at once.
 #include <algorithm>
 
 #include "kernels/scalar/dot.h"

@@ -1,4 +1,4 @@
-// Plain attention, as kernel_table.h states it.
+// Plain attention, as kernels/kernel_table.h defines it.
 #include <algorithm>
 
 #include "kernels/plain_exp.h"

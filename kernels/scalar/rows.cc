@@ -1,4 +1,4 @@
-// Operations on rows of f32, as the numeric form states them.
+// Operations on rows of f32, as the numeric form defines them.
 #include "kernels/gelu_table.h"
 #include "kernels/half.h"
 #include "kernels/scalar/dot.h"
@@ -39,7 +39,7 @@ void SiluMultiply(const float* gate, const float* up, std::size_t n, float* y) {
 void GeluMultiply(const float* gate, const float* up, std::size_t n, float* y) {
   const std::uint16_t* table = GeluTable();
   for (std::size_t i = 0; i < n; ++i) {
-    // The comparisons are false for a NaN, so that it passes.
+    // The comparisons are false for a NaN, so that a NaN stays a NaN.
     float inside = gate[i];
     if (inside > kGeluBound) inside = kGeluBound;
     if (inside < -kGeluBound) inside = -kGeluBound;

@@ -1,4 +1,4 @@
-// Scans of state-space layers, as kernels/scan_args.h states them.
+// Scans of state-space layers, as kernels/scan_args.h defines them.
 #include "kernels/scan_args.h"
 
 #include "kernels/scalar/dot.h"
@@ -21,7 +21,8 @@ float Silu(float x) { return x / (1.0f + Exp(-x)); }
 
 const float* At(const ScanRows& rows, std::size_t row) { return rows.rows[row] + rows.first; }
 
-// Moves the states of a channel on by one row; decay(k) is that of state k. Returns Dot(state, c).
+// Advances the states of a channel by one row; decay(k) is the decay of state k. Returns Dot(state,
+// c).
 template <class Decay>
 float NextStates(float* state, std::size_t n, const float* b, const float* c, float input,
                  const Decay& decay) {

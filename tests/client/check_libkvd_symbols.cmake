@@ -1,4 +1,5 @@
-# Every kvd_...( of the header is a dynamic symbol of the library, and no other symbol is.
+# Fails unless the library's dynamic symbols are exactly the functions kvd_... that the header
+# declares.
 execute_process(COMMAND nm -D --defined-only ${LIBRARY} OUTPUT_VARIABLE listing RESULT_VARIABLE code)
 if(NOT code EQUAL 0)
   message(FATAL_ERROR "nm ${LIBRARY}: ${code}")

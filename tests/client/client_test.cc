@@ -1,4 +1,4 @@
-// What each verb sends, and how its answer is read.
+// Tests the submission that each method of Client sends, and how the client reads the answer.
 #include "client/client.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using wire::Verb;
 
-// A daemon that keeps what it was sent and answers the same thing always.
+// A fake daemon that records every submission and gives the same answer to all of them.
 class ClientTest : public testing::Test {
  protected:
   struct Answer {
@@ -60,7 +60,8 @@ TEST_F(ClientTest, ForkGivesHandlesAndNumbers) {
   EXPECT_EQ(Sent().sequence, 77u);
   EXPECT_EQ(Sent().argument, 3);
   EXPECT_EQ(Sent().p0, -1);
-  EXPECT_EQ(client_.Fork(kSequence, 10, 2).error().code, Code::kCorrupt);  // three came
+  // The fake daemon sends three handles; the call asks for two.
+  EXPECT_EQ(client_.Fork(kSequence, 10, 2).error().code, Code::kCorrupt);
   EXPECT_EQ(client_.Fork(kSequence, 10, 0).error().code, Code::kInvalidArgument);
 }
 
@@ -87,7 +88,8 @@ TEST_F(ClientTest, ListsAreArraysOfRecords) {
   entry.cell_count = 30;
   AnswerWith<wire::SequenceEntry>({entry, entry});
   EXPECT_EQ(client_.List()->size(), 2u);
-  EXPECT_EQ(client_.Query(kSequence).error().code, Code::kCorrupt);  // one is wanted
+  // The answer has two entries; a query expects one.
+  EXPECT_EQ(client_.Query(kSequence).error().code, Code::kCorrupt);
   AnswerWith<char>({1, 2, 3});
   EXPECT_EQ(client_.List().error().code, Code::kCorrupt);
   EXPECT_EQ(client_.Info().error().code, Code::kCorrupt);
@@ -129,7 +131,7 @@ TEST_F(ClientTest, PublishAndAttachSendTheName) {
   EXPECT_EQ(Sent().flags, wire::kFlagForce);
   EXPECT_EQ(client_.Attach("").error().code, Code::kInvalidArgument);
   AnswerWith<char>({});
-  EXPECT_EQ(client_.Create().error().code, Code::kCorrupt);  // no handle came
+  EXPECT_EQ(client_.Create().error().code, Code::kCorrupt);  // the answer has no handle
 }
 
 TEST_F(ClientTest, GenerateChecksItsOwnArguments) {

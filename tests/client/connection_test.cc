@@ -1,5 +1,5 @@
-// Handshake, waiting, pieces, release order, timeouts, threads, death and fork(2), against a fake
-// daemon.
+// Tests client connections to a fake daemon: handshake, waiting, outputs in pieces, order of
+// release, timeouts, several threads, death of the daemon and fork(2).
 #include "client/connection.h"
 
 #include <gmock/gmock.h>
@@ -168,7 +168,7 @@ TEST(HandshakeTest, ARefusalAndAnAbsentDaemonAreNotTriedAgain) {
   EXPECT_THAT(client.error().message, testing::HasSubstr("no daemon at"));
 }
 
-TEST(ConnectionTest, PiecesOfTextArePutTogether) {
+TEST(ConnectionTest, FragmentsOfTextArePutTogether) {
   const FakeDaemon daemon([](FakeSession& session, const ReceivedSubmission& received) {
     if (!IsVerb(received, Verb::kReadText)) return false;
     for (const std::string_view part : {"one ", "two ", ""}) {
@@ -224,7 +224,7 @@ TEST(ConnectionTest, LogitsStayWhereTheyAreUntilReleasedInAnyOrder) {
     return true;
   });
   ConnectOptions options = daemon.options();
-  options.result_arena_bytes = 65536;  // 1024 rows
+  options.result_arena_bytes = 65536;  // room for 1024 rows of logits
   const Client client = ConnectTo(daemon, options);
   const Sequence sequence = client.NewSequence().value();
   std::vector<Logits> held;
@@ -240,7 +240,7 @@ TEST(ConnectionTest, LogitsStayWhereTheyAreUntilReleasedInAnyOrder) {
       for (std::size_t i = 0; i < held.size(); ++i) {
         ASSERT_EQ(held[i].row(0)[0], static_cast<float>((token - 99 + static_cast<int>(i)) % 200));
       }
-      // The newest first, the oldest last.
+      // Releases the newest logits first and the oldest last.
       while (!held.empty()) held.pop_back();
     }
   }

@@ -1,4 +1,5 @@
-// kvctl as a user runs it: the binary against a fake daemon, its output and exit codes.
+// Tests kvctl as a user runs it: the tests run the binary with a fake daemon and check its output
+// and exit codes.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -6,8 +7,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "shm/payload_codec.h"
 #include "shm/piece_codec.h"
@@ -28,7 +31,7 @@ std::span<const std::byte> BytesOf(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-// A daemon whose model answers "a b c".
+// Answers as a daemon whose model generates "a b c".
 bool Answer(FakeSession& session, const ReceivedSubmission& received) {
   const wire::Submission& submission = received.submission;
   switch (static_cast<Verb>(submission.verb)) {
@@ -93,9 +96,9 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
     }
     case Verb::kProfile: {
       wire::ProfileReply profile{};
-      profile.decode = {.steps = 2, .tokens = 2, .ns = {}};
-      profile.decode.ns[static_cast<std::size_t>(StepPart::kAttention)] = 3'000'000;
-      profile.decode.ns[static_cast<std::size_t>(StepPart::kFeedForward)] = 1'000'000;
+      profile.decode = {.steps = 2, .tokens = 2, .ns = {}, .expert_bytes = 5'000'000};
+      profile.decode.ns[static_cast<std::size_t>(StepPhase::kAttention)] = 3'000'000;
+      profile.decode.ns[static_cast<std::size_t>(StepPhase::kFeedForward)] = 1'000'000;
       session.Final(submission, BytesOf(profile), {});
       return true;
     }
@@ -125,10 +128,15 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
 class KvctlTest : public testing::Test {
  protected:
   Outcome Kvctl(const std::string& arguments, const std::string& input = "") {
+    return Shell("printf '%s' '" + input + "' | { kvctl --socket " + daemon_.socket_path() + " " +
+                 arguments + "; }");
+  }
+  // Runs a command line as a user's shell does. In the command line, the word kvctl stands for the
+  // built binary.
+  static Outcome Shell(const std::string& line) {
     const char* folder = std::getenv("KVD_BIN");
-    const std::string command = "printf '%s' '" + input + "' | { " +
-                                (folder == nullptr ? "build/bin" : folder) + "/kvctl --socket " +
-                                daemon_.socket_path() + " " + arguments + "; } 2>&1";
+    const std::string command = std::string("PATH=") + (folder == nullptr ? "build/bin" : folder) +
+                                ":$PATH; { " + line + "; } 2>&1";
     Outcome outcome;
     FILE* pipe = ::popen(command.c_str(), "r");
     std::array<char, 4096> buffer;
@@ -183,7 +191,7 @@ TEST_F(KvctlTest, ForkShowsWhatItDid) {
   const Outcome outcome = Kvctl("fork 0x100000003 --count 2");
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_TRUE(Holds(outcome, "8589934597\n"));
-  EXPECT_TRUE(Holds(outcome, "30000 cells each, forked in 2.5 µs; gone with this session"));
+  EXPECT_TRUE(Holds(outcome, "30000 cells each, forked in 2.5 µs; ends with this session"));
   EXPECT_TRUE(Holds(Kvctl("fork 4294967299 --json"), R"("engine_ns":2500)"));
   EXPECT_EQ(Kvctl("fork 1 --count 0").exit_code, 2);
 }
@@ -233,7 +241,9 @@ TEST_F(KvctlTest, ProfileShowsTheLargestPartFirst) {
   EXPECT_TRUE(Holds(shown, "75.0 %"));
   EXPECT_TRUE(Holds(shown, "steps with prompts: none yet"));
   EXPECT_LT(shown.output.find("attention"), shown.output.find("feed_forward"));
+  EXPECT_NE(shown.output.find("2.5 MB of experts read a step"), std::string::npos);
   EXPECT_TRUE(Holds(Kvctl("info --profile --json"), R"("attention":3000000)"));
+  EXPECT_TRUE(Holds(Kvctl("info --profile --json"), R"("expert_bytes":5000000)"));
 }
 
 TEST_F(KvctlTest, UsageErrorsExitWithTwo) {
@@ -241,6 +251,44 @@ TEST_F(KvctlTest, UsageErrorsExitWithTwo) {
   EXPECT_EQ(Kvctl("frobnicate").exit_code, 2);
   EXPECT_EQ(Kvctl("ps --unknown").exit_code, 2);
   EXPECT_EQ(Kvctl("--help").exit_code, 0);
+}
+
+// The first words of the lines that follow "Subcommands:" in the output of kvctl --help.
+std::vector<std::string> VerbsOf(const std::string& help) {
+  std::vector<std::string> verbs;
+  const std::string heading = "\nSubcommands:\n";
+  const std::size_t start = help.find(heading);
+  if (start == std::string::npos) return verbs;
+  std::istringstream lines(help.substr(start + heading.size()));
+  std::string verb;
+  for (std::string text; std::getline(lines, text);) {
+    if (std::istringstream(text) >> verb) verbs.push_back(verb);
+  }
+  return verbs;
+}
+
+// No daemon listens on the socket, so that a verb whose options are correct fails when it connects
+// or reads its file, and changes nothing.
+TEST_F(KvctlTest, HelpOfEveryVerbShowsAnExampleThatParses) {
+  const std::vector<std::string> verbs = VerbsOf(Kvctl("--help").output);
+  ASSERT_GE(verbs.size(), 27u);
+  for (const std::string& verb : verbs) {
+    SCOPED_TRACE(verb);
+    const Outcome help = Kvctl(verb + " --help");
+    EXPECT_EQ(help.exit_code, 0);
+    std::istringstream lines(help.output);
+    std::vector<std::string> examples;
+    for (std::string text; std::getline(lines, text);) {
+      if (text.starts_with("Example: ")) examples.push_back(text.substr(std::strlen("Example: ")));
+    }
+    ASSERT_EQ(examples.size(), 1u) << help.output;
+    const std::string& example = examples.front();
+    EXPECT_TRUE((example + " ").starts_with("kvctl " + verb + " ")) << example;
+    const Outcome outcome =
+        Shell("KVD_SOCKET=/nonexistent/kvd.sock; export KVD_SOCKET; " + example + " </dev/null");
+    EXPECT_EQ(outcome.exit_code, 1) << example << "\n" << outcome.output;
+    EXPECT_EQ(outcome.output.find("invalid_argument"), std::string::npos) << outcome.output;
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-/* kvd.h alone, as C11; and the calls as a C program makes them. */
+/* Compiles kvd.h as C11 without other headers, and calls its functions as a C program does. */
 #include "client/kvd.h"
 
 int kvd_c11_round_trip(const char* socket_path);

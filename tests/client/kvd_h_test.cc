@@ -17,7 +17,7 @@ namespace {
 
 using wire::Verb;
 
-// Generates three pieces, then goes on for ever (until cancelled) if predict_max is -1.
+// Generates three pieces; if predict_max is -1, it then generates until it is cancelled.
 bool Generate(FakeSession& session, const ReceivedSubmission& received) {
   if (received.submission.verb != static_cast<std::uint16_t>(Verb::kGenerate)) return false;
   const auto request = wire::ParseGenerate(received.payload, FakeDaemon::kVocab);
@@ -88,7 +88,7 @@ TEST_F(KvdHTest, CodesHaveNames) {
 
 TEST_F(KvdHTest, StructsOfOtherSizesAreUnderstood) {
   kvd_session_info info{};
-  info.size = offsetof(kvd_session_info, vocab_size);  // an older caller's
+  info.size = offsetof(kvd_session_info, vocab_size);  // the size of an older version's struct
   ASSERT_EQ(kvd_session(client_, &info), KVD_OK);
   EXPECT_EQ(info.session, 7u);
   EXPECT_EQ(info.vocab_size, 0u);
@@ -170,7 +170,7 @@ TEST_F(KvdHTest, GenerationsRunBesideEachOther) {
 
 TEST_F(KvdHTest, LogitsAreReleasedOnce) {
   kvd_logits logits;
-  // The fake answers a decode without rows.
+  // The fake daemon's answer to a decode has no rows of logits.
   ASSERT_EQ(kvd_decode(client_, 1, tokens_, 2, 0, KVD_LOGITS_LAST, &logits), KVD_OK)
       << kvd_error_message();
   EXPECT_EQ(logits.rows, nullptr);

@@ -1,4 +1,5 @@
-// kvd_..._submit and kvd_finish: verbs of the C interface without waiting.
+// Tests kvd_..._submit and kvd_finish, the calls of the C interface that submit a request without
+// waiting for its answer.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -19,7 +20,7 @@ using wire::Verb;
 
 constexpr std::int32_t kPatienceMs = 20'000;
 
-// A daemon that takes requests and answers none before it is released.
+// The fake daemon takes requests and answers none of them until Release() is called.
 class KvdSubmitTest : public testing::Test {
  protected:
   KvdSubmitTest() {
@@ -59,7 +60,8 @@ class KvdSubmitTest : public testing::Test {
   kvd_client* client_ = nullptr;
 };
 
-// More than the ring, the arena and the session's window hold.
+// The requests exceed the capacity of the submission ring, the request arena and the session's
+// window of unanswered requests.
 TEST_F(KvdSubmitTest, SubmittingWaitsForNothing) {
   constexpr std::size_t kRequests = 200;
   const std::string text(10'000, 'x');
@@ -130,8 +132,9 @@ TEST_F(KvdSubmitTest, NullsAndFlagsAreRefusedAtOnce) {
   EXPECT_EQ(request, 0u);
 }
 
-// Every function of kvd.h that asks the daemon something, but for those that make several requests,
-// take what was submitted, or look at what the client has.
+// Every function of kvd.h that sends one request has a _submit variant. `without` lists the
+// functions that send several requests, return results of submitted requests, or only read the
+// client's own state.
 TEST(KvdHeaderTest, EveryVerbCanBeSubmitted) {
   const std::set<std::string> without = {
       "kvd_renew",         "kvd_session",       "kvd_map_open",       "kvd_finish",

@@ -52,7 +52,7 @@ TEST(RequestTableTest, TheWindowHoldsWhatWasSentAndHasNoAnswer) {
   table.LeaveWindow(sent.front());
   EXPECT_TRUE(table.FitsWindow(*next));
   table.EnterWindow(next);
-  table.Free(sent.front());  // left before
+  table.Free(sent.front());  // request has left the window
   EXPECT_FALSE(table.FitsWindow(*table.Add(OutputMode::kCollect, true)));
   table.Free(next);
   EXPECT_TRUE(table.FitsWindow(*table.Add(OutputMode::kCollect, true)));

@@ -1,9 +1,10 @@
-// The real daemon, killed (SIGKILL) wherever it happens to be while clients publish, replace, fork,
-// cut and drop, and started again over what it left: every snapshot that was acknowledged is there
-// and goes on, bit for bit, as in a daemon that was never killed.
+// Kills the real daemon (SIGKILL) at random moments while clients publish, replace and unpublish
+// snapshots and fork, edit and drop sequences. After each kill, the test starts the daemon again
+// with the same state. Every acknowledged snapshot must exist, and its next logits must have the
+// same bits as in a daemon that was never killed.
 //
-// KVD_KILLS: how often in all (200); KVD_TEST_SEED, KVD_TEST_SCALE as everywhere. tools/soak runs it for
-// hours.
+// KVD_KILLS: the number of kills (default 200, multiplied by KVD_TEST_SCALE). KVD_TEST_SEED: the
+// seed of the run (default 1). tools/soak runs this test for hours.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -45,7 +46,8 @@ std::uint64_t Seed() {
   return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
 }
 
-// Text `number` of 1 to kTexts; they share beginnings.
+// Returns the tokens of the text with the given number (1 to kTexts). The first 20 tokens of the
+// texts are one of three beginnings.
 std::vector<TokenId> TextOf(std::uint32_t number) {
   std::vector<TokenId> tokens = test::RandomTokens(number % 3, 20, 90);
   const std::vector<TokenId> rest = test::RandomTokens(100 + number, 5 + 3 * number, 90);
@@ -53,15 +55,16 @@ std::vector<TokenId> TextOf(std::uint32_t number) {
   return tokens;
 }
 
-// What a name stands for; 0: nothing. Both are allowed while a change of it is not acknowledged.
-// Shared with the process that the clients run in.
+// The number of the text that a snapshot name stands for; 0: the name does not exist. While a
+// change is in progress, the two numbers differ, and after a kill either is allowed. The names are
+// shared with the process in which the clients run.
 struct NameState {
   std::atomic<std::uint32_t> acknowledged{0};
   std::atomic<std::uint32_t> asked_for{0};
 };
 struct SharedState {
   std::array<NameState, kNames> names;
-  std::atomic<std::uint64_t> changes{0};  // acknowledged so far
+  std::atomic<std::uint64_t> changes{0};  // number of acknowledged changes
 };
 
 std::string NameOf(std::uint32_t name) { return "name-" + std::to_string(name); }
@@ -70,7 +73,7 @@ Result<Client> Connect(const std::string& socket_path) {
   return Client::Connect({.socket_path = socket_path, .client_name = "load"});
 }
 
-// The last row of logits.
+// Decodes the tokens and returns the last row of logits.
 Result<std::vector<float>> Decode(const Sequence& sequence, std::span<const TokenId> tokens,
                                   Pos pos) {
   KVD_TRY(const Logits logits, sequence.Decode(tokens, pos));
@@ -78,7 +81,8 @@ Result<std::vector<float>> Decode(const Sequence& sequence, std::span<const Toke
   return std::vector<float>(row.begin(), row.end());
 }
 
-// One client of the load; until it is killed or its daemon is. Errors are its own business.
+// A client that puts load on the daemon. A client of the load runs until its process or the daemon
+// is killed. An error ends the client and is not reported.
 class LoadThread {
  public:
   LoadThread(Client client, std::uint32_t thread, std::uint64_t seed, SharedState& shared)
@@ -108,7 +112,7 @@ class LoadThread {
   bool ChangeName(std::uint32_t name, std::uint32_t text, Change change) {
     NameState& state = shared_.names[name];
     state.asked_for.store(text);
-    if (!change()) return false;  // also where it was refused: then the daemon is gone or wrong
+    if (!change()) return false;  // the daemon was killed, or has refused a valid change
     state.acknowledged.store(text);
     shared_.changes.fetch_add(1);
     return true;
@@ -119,7 +123,7 @@ class LoadThread {
     const std::vector<TokenId> tokens = TextOf(text);
     const auto sequence = client_.NewSequence();
     if (!sequence) return false;
-    // In two pieces, so that the second goes on in a block that is begun.
+    // Decodes in two pieces, so that the second one continues in a partly filled block.
     const std::size_t first = In(1, static_cast<std::uint32_t>(tokens.size()) - 1);
     if (!Decode(*sequence, std::span(tokens).first(first), Pos{0}) ||
         !Decode(*sequence, std::span(tokens).subspan(first),
@@ -177,7 +181,8 @@ class DaemonKillTest : public ::testing::Test {
          .arguments = {"-m", model_, "-c", "8192", "-t", "1", "--deterministic"}});
   }
 
-  // A process with the clients, to be killed when the daemon is.
+  // Starts a process with the clients. The test kills the clients' process together with the
+  // daemon.
   pid_t StartLoad(const std::string& socket_path, std::uint64_t seed) {
     const pid_t child = ::fork();
     if (child != 0) return child;
@@ -194,7 +199,7 @@ class DaemonKillTest : public ::testing::Test {
     ::_exit(0);
   }
 
-  // The logits of one more token behind each text, in a daemon that is never killed.
+  // Computes the expected logits of kNextToken after each text with a daemon that is not killed.
   void ComputeRightAnswers() {
     Result<DaemonProcess> daemon = StartDaemon();
     ASSERT_TRUE(daemon) << daemon.error().message;
@@ -212,7 +217,8 @@ class DaemonKillTest : public ::testing::Test {
     }
   }
 
-  // Every snapshot is one that may be there, and continues rightly; settles what was in flight.
+  // Expects that every name stands for one of its two allowed texts and that the snapshot continues
+  // with the expected logits. Sets both numbers of the name to the text that was found.
   void CheckSnapshots(const Client& client) {
     for (std::uint32_t name = 0; name < kNames; ++name) {
       SCOPED_TRACE(NameOf(name));
@@ -223,7 +229,7 @@ class DaemonKillTest : public ::testing::Test {
       if (!fork) {
         ASSERT_EQ(fork.error().code, Code::kNotFound) << fork.error().message;
         ASSERT_TRUE(acknowledged == 0 || asked_for == 0)
-            << "text " << acknowledged << " was acknowledged and is gone";
+            << "text " << acknowledged << " was acknowledged but does not exist";
         state.acknowledged.store(0);
       } else {
         const auto entry = fork->Query();
@@ -237,13 +243,13 @@ class DaemonKillTest : public ::testing::Test {
         const auto row = Decode(*fork, {&kNextToken, 1}, Pos{entry->next_pos});
         ASSERT_TRUE(row) << row.error().message;
         ASSERT_EQ(std::memcmp(row->data(), right_[text].data(), row->size() * sizeof(float)), 0)
-            << "continues otherwise than in a daemon that was never killed";
+            << "the logits differ from those of a daemon that was never killed";
         state.acknowledged.store(text);
         ++checked_;
       }
       state.asked_for.store(state.acknowledged.load());
     }
-    // What clients that will not come back have left waiting.
+    // Drops the sequences of the killed clients, whose sessions still wait for a resumption.
     const auto sequences = client.List();
     ASSERT_TRUE(sequences);
     for (const wire::SequenceEntry& entry : *sequences) {
@@ -271,9 +277,9 @@ void DaemonKillTest::KillAgainAndAgain(const std::string& model, int kills) {
     const std::uint64_t before = shared_->changes.load();
     const std::uint64_t wanted = before + random() % 12;
     const pid_t load = StartLoad(daemon->socket_path(), Seed() * 100'000 + random() % 100'000);
-    // Some time after some changes: anywhere.
+    // Kills at a random time after a random number of changes.
     for (int wait = 0; wait < 600'000 && shared_->changes.load() < wanted; ++wait) ::usleep(100);
-    EXPECT_GE(shared_->changes.load(), wanted) << "the load stands still";
+    EXPECT_GE(shared_->changes.load(), wanted) << "the clients make no progress";
     ::usleep(static_cast<useconds_t>(random() % 2000));
     daemon->Kill();
     ::kill(load, SIGKILL);
@@ -302,7 +308,7 @@ TEST_F(DaemonKillTest, WhatWasAcknowledgedOutlivesEveryKillAndGoesOnBitForBit) {
   KillAgainAndAgain(test::TinyModelPath(test::TinyLlama()), KillCount() - KillCount() / 4);
 }
 
-// Half of its layers keep a recurrent state.
+// Half of the layers of this model have a recurrent state.
 TEST_F(DaemonKillTest, SoDoRecurrentStates) {
   KillAgainAndAgain("models/notebook-1m-hybrid-q8_0.gguf", KillCount() / 4);
 }

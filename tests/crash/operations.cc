@@ -110,7 +110,8 @@ Operations::Operations(Memory& memory, MemoryKind kind, std::uint64_t seed, Step
   (void)Must(memory_.snapshots().Publish(base_, kOwner, "base", true, false));
 }
 
-// What lies between the two stores is the operation; the signal tells the tracer that it begins.
+// Runs `change` as the operation between two stores to is_open. SIGTRAP stops the process, so that
+// the tracer starts single-stepping.
 template <class Change>
 void Operations::Step(OperationKind kind, Change change, bool changes_something) {
   window_.kind = kind;
@@ -164,16 +165,16 @@ void Operations::Fill(const StepSequence& part) {
     const ExtentView view = groups.view();
     const std::uint32_t first_new = groups.cell_count - part.new_cells;
     for (std::size_t at = groups.first_new_extent; at < view.entries.size(); ++at) {
-      const Piece piece = view.PieceAt(at);
-      for (std::uint32_t k = 0; k < piece.count; ++k) {
+      const BlockRange range = view.RangeAt(at);
+      for (std::uint32_t k = 0; k < range.count; ++k) {
         const std::uint32_t ordinal = view.entries[at].start + k;
         if (ordinal < first_new) continue;
         const TokenId token = part.tokens[ordinal - first_new];
         const auto position =
             static_cast<std::int32_t>(ordinal - first_new) + part.first_new_pos.value;
-        *CellBytes(memory_, group, piece.block, piece.first + k, true) =
-            CellTag(token, position - piece.delta);
-        *CellBytes(memory_, group, piece.block, piece.first + k, false) = CellTag(token, 0);
+        *CellBytes(memory_, group, range.block, range.first + k, true) =
+            CellTag(token, position - range.delta);
+        *CellBytes(memory_, group, range.block, range.first + k, false) = CellTag(token, 0);
       }
     }
   }
@@ -201,7 +202,8 @@ void Operations::Append(SequenceHandle handle, std::size_t count, std::uint32_t 
 
 void Operations::Encode(SequenceHandle handle) {
   const std::vector<TokenId> tokens = Tokens(In(5, 40));
-  // As the engine does: the cells are reserved, made safe to write and filled, then committed.
+  // Follows the order of the engine: reserve the cells, grow the pool for their blocks, write the
+  // cells, commit.
   const auto encode = [&]() -> Status {
     Restore restore;
     KVD_CHECK_OK(Into(
@@ -226,13 +228,13 @@ void Operations::FillRestored(const Restore& restore, std::span<const TokenId> t
     const ExtentView view = restore.parts[group].view();
     const bool is_cross = group == memory_.geometry().meta.cross_group;
     for (std::size_t at = 0; at < view.entries.size(); ++at) {
-      const Piece piece = view.PieceAt(at);
-      for (std::uint32_t k = 0; k < piece.count; ++k) {
+      const BlockRange range = view.RangeAt(at);
+      for (std::uint32_t k = 0; k < range.count; ++k) {
         const std::uint32_t ordinal = view.entries[at].start + k;
         const TokenId token = is_cross ? cross[ordinal] : tokens[ordinal];
-        *CellBytes(memory_, group, piece.block, piece.first + k, true) =
+        *CellBytes(memory_, group, range.block, range.first + k, true) =
             CellTag(token, static_cast<std::int32_t>(ordinal));
-        *CellBytes(memory_, group, piece.block, piece.first + k, false) = CellTag(token, 0);
+        *CellBytes(memory_, group, range.block, range.first + k, false) = CellTag(token, 0);
       }
     }
   }
@@ -402,7 +404,7 @@ void Operations::RunRemove() {
   SequenceHandle made = ForkOf(base_, kOwner);
   PosRange range{Pos{static_cast<std::int32_t>(In(0, 60))}, kPosEnd};
   if (kind_ == MemoryKind::kHybrid) {
-    // Back to a checkpoint, so that no state has to be computed again.
+    // Removes the cells after a checkpoint, so that no replay is needed.
     Forget(made);
     made = Make(In(5, 30));
     (void)Must(memory_.states().KeepCheckpoint(made));
@@ -429,7 +431,7 @@ void Operations::RunCopy() {
   Forget(made);
 }
 
-// A few cells a slice: a kill may come between two of them.
+// Divides positions in slices of 7 cells, so that the tracer also recovers between slices.
 Result<std::uint32_t> Operations::DivideInSlices(SequenceHandle sequence, CellRotator& rotator,
                                                  const RequestTag& applied) {
   CellRewrite rewrite;
@@ -443,7 +445,7 @@ Result<std::uint32_t> Operations::DivideInSlices(SequenceHandle sequence, CellRo
   return rewrite.cell_count();
 }
 
-// What rewrites cells into fresh ones.
+// Runs the operations that rewrite cells to newly allocated ones.
 void Operations::RunDivide() {
   TagRotator rotator(memory_);
   const SequenceHandle made = Make(In(4, 24));
@@ -474,7 +476,7 @@ void Operations::RunDefragment() {
     made.erase(made.begin() + static_cast<std::ptrdiff_t>(gone));
   }
   Step(
-      OperationKind::kDefragment, [&] { return memory_.defragmenter().Advance(64, mover); },
+      OperationKind::kDefragment, [&] { return memory_.block_packer().Advance(64, mover); },
       /*changes_something=*/false);
   Forget(made);
 }
@@ -504,7 +506,7 @@ void Operations::RunAppend() {
     Must(reserve());
   }
   for (std::size_t i = 0; i < made.size(); ++i) {
-    // A part that is given up now and then.
+    // The second part is abandoned in one of four runs.
     if (i == 1 && In(0, 3) == 0) {
       memory_.steps().Abandon(plan, i);
     } else if (steps_reserve) {
@@ -520,7 +522,8 @@ void Operations::RunAppend() {
 void Operations::RunTakePrefix() {
   const SequenceHandle made = Must(memory_.sequences().Create(kOwner));
   std::vector<TokenId> tokens = base_tokens_;
-  // All of it and another token; or, where no state is needed there, a part.
+  // The prompt is all of base_ and one more token. Without recurrent states, the prompt is a random
+  // part of base_ and one more token.
   tokens.resize(kind_ == MemoryKind::kHybrid ? tokens.size() : In(20, 70));
   tokens.push_back(9'999);
   Step(OperationKind::kTakePrefix, [&, applied = Applied()] {
@@ -531,7 +534,8 @@ void Operations::RunTakePrefix() {
 
 void Operations::RunRetained() {
   const SequenceHandle made = Make(In(24, 40));
-  // Behind an edit nothing is worth keeping.
+  // Half of the runs of kAttention remove a range, so that Retain also has to cut off the cells
+  // after it.
   if (kind_ == MemoryKind::kAttention && In(0, 1) == 0) {
     (void)Must(memory_.sequences().RemoveRange(made, {Pos{20}, Pos{22}}));
   }

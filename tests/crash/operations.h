@@ -1,5 +1,6 @@
-// Operations: every kind of change that a memory knows, each on sequences that it makes for it and
-// drops again, with the instructions of the change itself inside a window that a tracer sees.
+// Operations: runs every kind of change of a memory, for single_step. Each operation creates the
+// sequences that it needs and drops them afterwards. A flag in shared memory (StepWindow) tells the
+// tracer which instructions belong to the change itself.
 #pragma once
 
 #include <array>
@@ -50,26 +51,28 @@ enum class OperationKind : std::uint8_t {
 inline constexpr std::size_t kOperationKinds = 30;
 const char* NameOf(OperationKind kind);
 
-// Cells in attention alone; in a window, with recurrent states, checkpoints and logits; with the
-// cells of an encoded text.
+// kAttention: one full-attention group. kHybrid: full attention, a window group, recurrent states,
+// checkpoints and logits. kEncoder: full attention and encoded texts.
 enum class MemoryKind : std::uint8_t { kAttention, kHybrid, kEncoder };
 inline constexpr std::size_t kMemoryKinds = 3;
 MemoryOptions OptionsOf(MemoryKind kind);
 bool Has(MemoryKind memory, OperationKind kind);
 
-// Lies in memory that tracer and traced share. The traced process writes it.
+// Tells the tracer what the traced process does. A StepWindow is in memory that the tracer and the
+// traced process share; only the traced process writes it.
 struct StepWindow {
-  std::atomic<std::uint32_t> is_open;  // the next instructions are those of an operation
+  std::atomic<std::uint32_t> is_open;  // 1: the next instructions belong to an operation
   OperationKind kind;
-  bool changes_something;         // it will, if all is right
-  std::array<char, 200> failure;  // what an operation answered that it should not have
+  bool changes_something;         // a successful operation changes the recovered state
+  std::array<char, 200> failure;  // error message of a failed operation; empty: none
 };
 
 class Operations {
  public:
   Operations(Memory& memory, MemoryKind kind, std::uint64_t seed, StepWindow& window);
 
-  // Ends the process (status 3, words in the window) where an operation is refused.
+  // Runs one operation of the kind. If a call fails, writes the error to the window and exits the
+  // process with status 3.
   void Run(OperationKind kind);
 
  private:
@@ -84,13 +87,13 @@ class Operations {
   layout::SamplerRecord Sampler();
   SequenceHandle Make(std::size_t cells, std::uint32_t key_form = 0);
   SequenceHandle ForkOf(SequenceHandle source, SequenceOwner owner);
-  // The next edit takes the place of one that is committed.
+  // Edits the sequence until its history is full, so that the next edit overwrites a committed one.
   void FillHistory(SequenceHandle handle);
   std::vector<TokenId> Tokens(std::size_t count);
   void Append(SequenceHandle handle, std::size_t count, std::uint32_t key_form = 0);
   void Encode(SequenceHandle handle);
   void Fill(const StepSequence& part);
-  // The cells of a restore, without its state and logits.
+  // Writes the bytes of the restored cells, but not those of the state and the logits.
   void FillRestored(const Restore& restore, std::span<const TokenId> tokens,
                     std::span<const TokenId> cross);
   void Forget(std::span<const SequenceHandle> handles);
@@ -112,7 +115,7 @@ class Operations {
   const MemoryKind kind_;
   std::mt19937_64 random_;
   StepWindow& window_;
-  SequenceHandle base_{};  // always there
+  SequenceHandle base_{};  // a sequence of 70 cells that is never changed or dropped
   std::vector<TokenId> base_tokens_;
   std::uint64_t last_request_ = 0;
   TokenId last_token_ = 0;

@@ -71,18 +71,19 @@ class Describer {
     }
     if (record.state_slot != layout::kNoSlot) {
       Expect(StateIn(record.state_slot) == sums_[record.cell_count],
-             "a state that is not the one behind its sequence's cells");
+             "the state of a sequence is not that after its cells");
     }
     for (const layout::Checkpoint& checkpoint : meta_.checkpoints(record.checkpoints)) {
       Numbers({checkpoint.cell_count});
       Expect(StateIn(checkpoint.state_slot) == sums_[checkpoint.cell_count],
-             "a checkpoint whose state is another");
+             "the state of a checkpoint is not that after its cells");
     }
     if (record.logits_slot == layout::kNoSlot) return;
     state_.text += "logits\n";
     std::uint64_t row;
     std::memcpy(&row, memory_.LogitsBytes(record.logits_slot), sizeof row);
-    Expect(row == sums_[record.cell_count], "logits of another token");
+    Expect(row == sums_[record.cell_count],
+           "the logits of a sequence are not those after its cells");
   }
 
   void Group(const layout::SequenceRecord& record, std::uint32_t group) {
@@ -91,22 +92,22 @@ class Describer {
     state_.text += "group " + std::to_string(group) + " from " +
                    std::to_string(record.first_cell[group]) + ":";
     for (std::size_t at = 0; at < view.entries.size(); ++at) {
-      const Piece piece = view.PieceAt(at);
-      for (std::uint32_t cell = piece.first; cell < std::uint32_t{piece.first} + piece.count;
+      const BlockRange range = view.RangeAt(at);
+      for (std::uint32_t cell = range.first; cell < std::uint32_t{range.first} + range.count;
            ++cell) {
-        const layout::CellRecord& found = meta_.cells(group, piece.block)[cell];
+        const layout::CellRecord& found = meta_.cells(group, range.block)[cell];
         state_.text += ' ';
         state_.text += std::to_string(found.token);
         state_.text += '@';
-        state_.text += std::to_string(std::int64_t{found.stored_pos} + piece.delta);
+        state_.text += std::to_string(std::int64_t{found.stored_pos} + range.delta);
         if (found.key_form != 0) state_.text += '\'';
         if (group == 0) sums_.push_back(AddToSum(sums_.back(), found.token));
         if (memory_.geometry().groups[group].layers.empty()) continue;
-        Expect(*CellBytes(memory_, group, piece.block, cell, true) ==
+        Expect(*CellBytes(memory_, group, range.block, cell, true) ==
                    CellTag(found.token, found.stored_pos),
-               "a committed cell without its key");
-        Expect(*CellBytes(memory_, group, piece.block, cell, false) == CellTag(found.token, 0),
-               "a committed cell without its value");
+               "a cell was committed before its key was written");
+        Expect(*CellBytes(memory_, group, range.block, cell, false) == CellTag(found.token, 0),
+               "a cell was committed before its value was written");
       }
     }
     state_.text += '\n';
@@ -121,7 +122,7 @@ class Describer {
   ConstMetaView meta_;
   Memory& memory_;
   RecoveredState state_;
-  std::vector<std::uint64_t> sums_;  // behind so many cells of the sequence
+  std::vector<std::uint64_t> sums_;  // sums_[n] is the sum over the first n tokens of the sequence
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// What a process that finds a `meta` after a kill would find in it, in words: everything that its
-// sequences, snapshots and sessions say, and nothing of where it lies. Two memories that say the
-// same are the same to their clients.
+// Describes in a text the state that a process recovers from `meta` after a kill. The text contains
+// all fields and cells of sequences, snapshots and sessions, but not the blocks and slots in which
+// they are stored. Memories with equal texts are indistinguishable for clients.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,10 @@
 
 namespace kvd::test {
 
-// The bytes that the operations here write for a cell, a state and a row of logits, so that one that
-// was committed before its bytes were there is noticed.
+// The values that the operations write for a cell (CellTag) and for a recurrent state or row of
+// logits (the sum over the tokens). RecoverState compares the committed records with the values
+// that the operations write, and so detects a cell, state or row that was committed before its
+// bytes were written.
 constexpr std::uint64_t CellTag(TokenId token, std::int32_t stored_pos) {
   return std::uint64_t{static_cast<std::uint32_t>(token)} << 32 |
          static_cast<std::uint32_t>(stored_pos);
@@ -21,17 +23,18 @@ constexpr std::uint64_t AddToSum(std::uint64_t sum, TokenId token) {
   return (sum ^ static_cast<std::uint32_t>(token)) * 0x100000001b3ull + 1;
 }
 
-// Where the operations write it. Any process that has mapped the memory's pool.
+// Returns the address of the key or value of a cell in the mapping of the calling process.
 std::uint64_t* CellBytes(Memory& memory, std::uint32_t group, std::uint32_t block,
                          std::uint32_t cell, bool is_key);
 
 struct RecoveredState {
   std::string text;
-  std::string problem;  // empty: none
+  std::string problem;  // the first inconsistency that was found; empty: none
 };
 
-// Recovers in `copy`, which the published record, if there is one, is applied to. K, V and states
-// are read from the pool of `memory`; nothing else of that object is used.
+// Recovers the state from `copy`, a copy of `meta`. If `copy` contains a published redo record, it
+// is applied to `copy`. K, V, states and logits are read from the pool of `memory`; its `meta` is
+// not read.
 RecoveredState RecoverState(MetaView copy, Memory& memory);
 
 }  // namespace kvd::test

@@ -1,12 +1,15 @@
-// Runs the code of engine/memory one instruction at a time and recovers after each of them, as a
-// process would that finds the memory after a SIGKILL just there. What it finds must be the state
-// before the operation or the one after it, and never the former once it was the latter.
+// Runs operations of engine/memory one instruction at a time and recovers the memory after each
+// instruction, like a process that starts after a SIGKILL at this instruction. Up to some
+// instruction of an operation, the recovered state must be the state before the operation, and from
+// that instruction on the state after the operation.
 //
 //   single_step [--boundaries N] [--per-kind N] [--expect-violations]
 //
-// A forked child does the operations under ptrace; both have the segments mapped. Recovery reads a
-// copy, and only where a byte of the segments has changed since the last time: equal bytes give an
-// equal answer. Exit status: 0 as expected, 1 not, 2 bad usage, 77 ptrace is not allowed here.
+// A forked child runs the operations under ptrace; parent and child both map the segments. The
+// parent recovers from a copy of `meta`, and only after instructions that have changed a byte of
+// the segments, because equal bytes recover to the same state. Exit status: 0: as expected; 1:
+// violations (with --expect-violations: none) were found; 2: bad usage; 77: the machine does not
+// allow ptrace.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -29,7 +32,8 @@
 namespace kvd::test {
 namespace {
 
-constexpr std::size_t kRecordBytes = 16384;  // of the commit area; more is an error here
+// watched bytes of the commit area; writing beyond them is a violation
+constexpr std::size_t kRecordBytes = 16384;
 
 struct Limits {
   std::uint64_t boundaries = 300'000;
@@ -55,7 +59,7 @@ struct Range {
   std::size_t byte_count = 0;
 };
 
-// The bytes of the segments as they were when last looked at.
+// A copy of the segments' bytes as of the last call of TakeChanges.
 class Shadow {
  public:
   explicit Shadow(Memory& memory)
@@ -86,7 +90,8 @@ class Shadow {
     (void)TakeChanges();
   }
 
-  // Whether any byte is another since the last call.
+  // Copies the watched bytes and the pool. Returns whether any byte has changed since the last
+  // call.
   bool TakeChanges() {
     bool changed = false;
     for (const Range& range : watched_) changed |= Take(range, copy_.get() + OffsetOf(range));
@@ -105,7 +110,7 @@ class Shadow {
     return RecoverState(
         MetaView(scratch_.get(), memory_.geometry().offsets, memory_.geometry().meta), memory_);
   }
-  // Nothing outside of what is watched was written.
+  // Returns whether all written bytes of `meta` are watched bytes.
   bool SawEverything() const { return std::memcmp(copy_.get(), live_.data(), live_.size()) == 0; }
 
  private:
@@ -130,7 +135,7 @@ class Shadow {
   std::vector<std::byte> pool_copy_;
 };
 
-// One child over one memory.
+// Runs one child process with one memory and single-steps its operations.
 class Episode {
  public:
   Episode(MemoryKind kind, std::uint64_t seed, const Limits& limits, Counts* counts)
@@ -147,7 +152,7 @@ class Episode {
   Episode(const Episode&) = delete;
   Episode& operator=(const Episode&) = delete;
 
-  // False: this machine does not let us trace.
+  // Returns false if the machine does not allow ptrace.
   bool Run() {
     const pid_t child = ::fork();
     if (child == 0) Operate();
@@ -161,7 +166,7 @@ class Episode {
       if (window_->is_open.load() != 0 && WSTOPSIG(status) == SIGTRAP) {
         status = StepThrough(shadow);
         if (!WIFSTOPPED(status)) break;
-        if (limits_.expects_violations && counts_->violations != 0) {  // one is enough
+        if (limits_.expects_violations && counts_->violations != 0) {  // one violation is enough
           ::kill(child, SIGKILL);
           (void)WaitForChild();
           return true;
@@ -196,7 +201,8 @@ class Episode {
     }
     return status;
   }
-  // A signal other than ours is the child's.
+  // Resumes the child and delivers its pending signal, except for SIGTRAP and SIGSTOP, which this
+  // tool causes.
   void Resume(decltype(PTRACE_CONT) request, int status) const {
     const int signal = WSTOPSIG(status);
     const long passed = signal == SIGTRAP || signal == SIGSTOP ? 0 : signal;
@@ -209,7 +215,8 @@ class Episode {
     (void)shadow.TakeChanges();
     const RecoveredState before = shadow.Recover();
     if (!before.problem.empty()) Violation("before the operation: " + before.problem);
-    std::vector<RecoveredState> found = {before};  // each unlike the one before it
+    // the different states in the order of their occurrence
+    std::vector<RecoveredState> found = {before};
     std::uint64_t boundary = 0;
     int status = SIGTRAP << 8 | 0x7f;
     while (true) {
@@ -231,15 +238,16 @@ class Episode {
     ++counts_->operations[number];
     (void)shadow.TakeChanges();
     const RecoveredState after = shadow.Recover();
-    if (after.text != found.back().text) Violation("its last instruction changed something");
+    if (after.text != found.back().text)
+      Violation("the last instruction of the operation changed the recovered state");
     if (window_->changes_something && after.text == before.text) {
-      Violation("acknowledged, but nothing of it is there");
+      Violation("the operation succeeded, but the recovered state has not changed");
     }
     if (found.size() > 2) {
-      Violation("neither before nor after it:\n" + found[1].text + "before:\n" + before.text +
-                "after:\n" + after.text);
+      Violation("a recovered state is neither that before nor that after the operation:\n" +
+                found[1].text + "before:\n" + before.text + "after:\n" + after.text);
     }
-    if (!shadow.SawEverything()) Violation("it wrote where nobody looked");
+    if (!shadow.SawEverything()) Violation("the operation wrote bytes that are not watched");
     return status;
   }
 

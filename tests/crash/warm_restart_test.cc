@@ -1,5 +1,5 @@
-// A daemon that is started again over what another one left: what it serves at once, what it
-// refuses and says, and how the state is removed.
+// Starts a daemon with the state directory of an earlier one: warm starts, cold starts with their
+// logged reasons, and the removal of the state by --forget.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ class WarmRestartTest : public ::testing::Test {
     for (std::size_t i = 0; i < tokens_.size(); ++i) EXPECT_EQ((*found)[i].token, tokens_[i]);
   }
   void ExpectGone() { EXPECT_EQ(Connect().AttachSnapshot("kept").error().code, Code::kNotFound); }
-  // kvd --forget over the daemon's directory.
+  // Runs kvd --forget on the daemon's state directory and returns the output.
   std::string Forget() const {
     const std::string command =
         test::KvdPath() + " --forget --state-dir " + daemon_->folder() + "/state 2>&1";
@@ -70,7 +70,7 @@ class WarmRestartTest : public ::testing::Test {
 };
 
 TEST_F(WarmRestartTest, SigtermKeepsTheStateAndForgetRemovesIt) {
-  EXPECT_THAT(Forget(), HasSubstr("in use by another kvd")) << "while one runs";
+  EXPECT_THAT(Forget(), HasSubstr("in use by another kvd")) << "while the daemon runs";
   StartAgain();
   EXPECT_THAT(daemon_->log_text(), HasSubstr("warm_start"));
   EXPECT_THAT(daemon_->log_text(), HasSubstr("not_checked"));
@@ -111,7 +111,7 @@ TEST_F(WarmRestartTest, ADamagedHeaderStartsColdWithTheReason) {
 TEST_F(WarmRestartTest, CellsThatAreNoNumbersAreFoundWhereTheyAreLookedFor) {
   ASSERT_TRUE(daemon_->Stop());
   std::fstream pool(State("pool"), std::ios::in | std::ios::out | std::ios::binary);
-  pool.write("\xff\xff\xff\xff\xff\xff\xff\xff", 8);  // the first key, as f16
+  pool.write("\xff\xff\xff\xff\xff\xff\xff\xff", 8);  // overwrites the first key with NaNs (f16)
   pool.close();
   StartAgain();
   ExpectKept();

@@ -1,5 +1,5 @@
-// kLog: a sequence, what it was forked from and so on, and their edits; of other uids' sequences
-// what the caller may read.
+// Tests the verb kLog: the answer lists a sequence, its ancestors and their edits, and includes
+// another uid's sequence only if the caller may read that sequence.
 #include <cstring>
 #include <vector>
 
@@ -49,7 +49,7 @@ TEST_F(AncestryTest, TheChainIsToldWithTheEditsOfEach) {
   ASSERT_EQ(Call(client_, removed).code, Code::kOk);
   const SequenceHandle last = ForkOf(client_, middle);
   ASSERT_EQ(Call(client_, Make(Verb::kClear, last)).code, Code::kOk);
-  // A session of the same uid may read them all.
+  // A session of the same uid may read all three sequences.
   const std::vector<wire::LogRecord> log = Log(sibling_, last);
   ASSERT_EQ(log.size(), 3u);
   EXPECT_EQ(log[0].sequence, Number(last));
@@ -100,7 +100,7 @@ TEST_F(AncestryTest, AnotherUidsParentIsNotShown) {
   EXPECT_EQ(log[1].parent, 0u);
   EXPECT_EQ(log[1].parent_cells, 0u);
   ExpectRefused(Call(stranger_, Make(Verb::kLog, hidden)), Code::kNotFound, "no such sequence");
-  // The same words when it is gone.
+  // The stranger reads the same record after the hidden sequence was dropped.
   ASSERT_EQ(Call(client_, Make(Verb::kDrop, hidden)).code, Code::kOk);
   const std::vector<wire::LogRecord> later = Log(stranger_, attached.sequence);
   ASSERT_EQ(later.size(), 2u);

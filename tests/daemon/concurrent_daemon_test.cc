@@ -1,7 +1,8 @@
 // The daemon's classes on all of its threads at once, over a small real engine: steps, saves,
-// restores, imports, defragmentation, publishing, the live map, lost connections and those that are
-// taken up again from four clients, and queries of the memory beside them. ThreadSanitizer looks for races here; without it the test says
-// that no request is answered with a fault of the daemon, and that it answers the same afterwards.
+// restores, imports, defragmentation, publishing, the live map, lost and restored connections of
+// four clients, and concurrent queries of the memory. In builds with ThreadSanitizer, this test
+// detects data races. In other builds the test checks that no request is answered with an internal
+// error, and that the daemon gives the same answers afterwards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -33,13 +34,13 @@ constexpr std::uint32_t kCells = 4096;
 constexpr int kClients = 4;
 constexpr std::chrono::milliseconds kReconnectWait{100};
 
-// Operations of each client.
+// The number of operations that each client performs.
 int OperationCount() {
   const char* const scale = std::getenv("KVD_TEST_SCALE");
   return std::max(100, static_cast<int>(400 * (scale == nullptr ? 1.0 : std::atof(scale))));
 }
 
-// What main.cc puts together, over an engine that outlives it.
+// The daemon's parts, put together as main.cc does. The engine outlives the daemon's other parts.
 class Daemon {
  public:
   Daemon(Engine& engine, const std::filesystem::path& folder)
@@ -77,7 +78,7 @@ class Daemon {
       threads_.emplace_back([loop] { loop->Run(); });
     }
   }
-  // In the order of main.cc.
+  // Stops the parts in the order of main.cc.
   ~Daemon() {
     io_.Stop();
     threads_.back().join();
@@ -135,8 +136,8 @@ std::vector<TokenId> Answer(const Client& client) {
   return tokens;
 }
 
-// One client, which does whatever its seed says, on sequences of its own and those that others have
-// published.
+// One client. The client's seed determines its operations, which use the client's sequences and
+// snapshots that other clients have published.
 class Worker {
  public:
   Worker(const Daemon& daemon, std::uint32_t number)
@@ -164,7 +165,7 @@ class Worker {
         case 13: Release(client); break;
         case 14: Look(client); break;
         default:
-          // Without a goodbye, in the middle of a step.
+          // Loses the connection during a step, without saying goodbye.
           if (const auto decoding = StartDecode(client); Check(decoding)) Lose(client);
           sequences_.clear();
           client = daemon_.Connect();
@@ -179,14 +180,15 @@ class Worker {
     (void)client.Unpublish(name_);
   }
 
-  // Requests that were done, by kind of operation.
+  // The number of successful requests for each kind of operation.
   static constexpr std::size_t kKinds = 20;
   const std::array<std::size_t, kKinds>& done() const { return done_; }
 
  private:
   SequenceHandle Any() { return sequences_[random_() % sequences_.size()]; }
 
-  // What is refused is refused for a reason that such a client has given or met.
+  // A refused request must have one of the error codes that the clients' concurrent operations can
+  // cause.
   template <class T>
   bool Check(const Result<T>& result) {
     constexpr std::array kReasons = {
@@ -209,7 +211,7 @@ class Worker {
   Result<Decoding> StartDecode(const Client& client) {
     const SequenceHandle sequence = Any();
     KVD_TRY(const wire::SequenceEntry entry, client.Query(sequence));
-    // Many prompts begin alike.
+    // A prompt repeats one of 3 tokens, so that many prompts have a common prefix.
     std::vector<TokenId> tokens(1 + random_() % 120, static_cast<TokenId>(random_() % 3));
     return client.StartDecode(sequence, tokens, Pos{entry.next_pos}, wire::LogitsWanted::kLast);
   }
@@ -252,8 +254,8 @@ class Worker {
     }
     sequences_.pop_back();
   }
-  // A connection that is lost in the middle of a step is made again, and its request is answered
-  // once; unless that took so long that the daemon has dropped the session.
+  // Loses the connection during a step. The client reconnects and its request is answered once,
+  // unless the daemon has already dropped the session.
   void ComeBack(const Client& client) {
     auto decoding = StartDecode(client);
     if (!Check(decoding)) return;
@@ -272,7 +274,8 @@ class Worker {
     Check(client.Saved());
     Check(client.RemoveSaved(name));
   }
-  // A save of a long sequence that is dropped meanwhile, and whose blocks others could take.
+  // Saves a long sequence in one thread and drops it in another, so that other sequences can take
+  // its blocks during the save.
   void SaveWhatGoes(const Client& client) {
     const auto made = client.Create();
     if (!Check(made)) return;
@@ -298,7 +301,8 @@ class Worker {
       Check(client.CopyRange(source, *copy, {.begin = Pos{0}, .end = Pos{10}}));
     }
     Check(client.DropRetained());
-    Check(client.Pin(source, false));  // it would keep its blocks when the session is lost
+    // A pinned sequence would keep its blocks after the session is lost.
+    Check(client.Pin(source, false));
   }
   void Look(const Client& client) {
     if (auto map = client.OpenMap(); Check(map)) Check(map->Refresh());
@@ -321,7 +325,7 @@ class Worker {
   std::array<std::size_t, kKinds> done_{};
 };
 
-// Queries of the memory from a thread that is none of the daemon's, until told to stop.
+// Queries the memory from a thread outside the daemon until `stop` is set.
 void LookAt(Memory& memory, const std::atomic<bool>& stop) {
   while (!stop.load(std::memory_order_relaxed)) {
     const auto sequences = memory.sequences().List();
@@ -365,7 +369,7 @@ TEST_P(ConcurrentDaemonTest, ClientsThatDoEverythingAtOnceAreAnsweredAndDisturbN
   }
   stop = true;
   looker.join();
-  // The sessions that were lost last hold their sequences until they are no longer waited for.
+  // A lost session keeps its sequences for kReconnectWait.
   std::this_thread::sleep_for(2 * kReconnectWait);
   EXPECT_EQ(Answer(daemon.Connect()), right);
   for (std::size_t kind = 0; kind < Worker::kKinds; ++kind) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "shm/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace kvd {
 namespace {
@@ -36,7 +36,7 @@ class LogQueueTest : public testing::Test {
       return "dropped " + std::to_string(line_count) + "\n";
     });
   }
-  // Leaves no room in the pipe.
+  // Fills the pipe, so that the next write to it blocks.
   void FillPipe() {
     const int flags = ::fcntl(writer_.get(), F_GETFL);
     ASSERT_EQ(::fcntl(writer_.get(), F_SETFL, flags | O_NONBLOCK), 0);
@@ -47,7 +47,7 @@ class LogQueueTest : public testing::Test {
     }
     ASSERT_EQ(::fcntl(writer_.get(), F_SETFL, flags), 0);
   }
-  // Everything until the pipe is empty and its writer is gone.
+  // Reads the pipe until it is empty and its writing end is closed.
   std::string ReadAll() {
     std::string text;
     std::array<char, 4096> bytes;
@@ -78,7 +78,7 @@ TEST_F(LogQueueTest, LinesAreWrittenInTheirOrderAlsoThoseFromBeforeTheStart) {
   EXPECT_EQ(ReadAll(), expected);
 }
 
-// A queue that waited for the reader would never come to the end of the loop.
+// A queue that waited for the reader would block the loop of this test forever.
 TEST_F(LogQueueTest, WhileTheReaderStallsTheOldestLinesAreDroppedAndCounted) {
   constexpr int kLines = 10'000;
   LogQueue& queue = Make(64 << 10);

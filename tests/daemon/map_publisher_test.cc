@@ -93,7 +93,7 @@ TEST_F(MapPublisherTest, AUidSeesItsOwnAndPublicSequencesAndTotalsOfAll) {
   EXPECT_EQ(cells_shown, 10u);
 }
 
-// As bytes, so that nothing of an entry is left out.
+// Returns the blocks' entries as words, so that a comparison covers every byte of an entry.
 std::vector<std::uint64_t> BlockWords(const MapReader& map) {
   std::vector<std::uint64_t> words(map.blocks().size());
   static_assert(sizeof(layout::MapBlock) == sizeof(std::uint64_t));
@@ -124,7 +124,7 @@ TEST_F(MapPublisherTest, WhatAnotherUidDoesChangesNoBlockOfTheViewersMap) {
   SequenceHandle taken{};
   ASSERT_TRUE(memory().sequences().Fork(shown, other, {&taken, 1}));
   expect_unchanged("a fork of a public snapshot");
-  // Into the free tail of a block that the snapshot's cells are in.
+  // The 9 tokens are appended in the free part of the block that holds the snapshot's last cells.
   const std::vector<TokenId> tokens(9, 4);
   StepPlan plan;
   const AppendRequest request{taken, Pos{40}, tokens};

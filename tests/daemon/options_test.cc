@@ -44,7 +44,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadFlag{{"-c", "4k"}, "4k"}, BadFlag{{"-c", ""}, "--cells"}, BadFlag{{"-c"}, "--cells"},
         BadFlag{{"--max-sequences", "0"}, "--max-sequences"},
         BadFlag{{"-t", "100000"}, "--threads"}, BadFlag{{"-ub", "0"}, "--ubatch-size"},
-        BadFlag{{"-ctk", "q4_0"}, "--cache-type-k"}, BadFlag{{"-ctv", "int8"}, "--cache-type-v"},
+        BadFlag{{"-ctk", "q4_1"}, "--cache-type-k"}, BadFlag{{"-ctv", "int8"}, "--cache-type-v"},
+        BadFlag{{"--prefetch", "yes"}, "--prefetch: \"yes\" is not on, off or auto"},
+        BadFlag{{"--prefetch"}, "--prefetch"}, BadFlag{{"--mlock=x"}, "--mlock"},
         BadFlag{{"--name", "a/b"}, "--name"}, BadFlag{{"--name", ".hidden"}, "--name"},
         BadFlag{{"--name", ""}, "--name"}, BadFlag{{"--socket", ""}, "--socket"},
         BadFlag{{"--allow-uid", "root"}, "--allow-uid"},
@@ -77,6 +79,15 @@ TEST(OptionsTest, LlamaCppSpellingsOfTwoLettersAreUnderstood) {
   EXPECT_EQ(options.engine.k_type, kernels::DataType::kF32);
   EXPECT_EQ(options.engine.v_type, kernels::DataType::kBF16);
   EXPECT_EQ(options.engine.ubatch_tokens, 64u);
+}
+
+TEST(OptionsTest, PrefetchAndMlockAreRead) {
+  EXPECT_EQ(MustParse({}).prefetch, Prefetch::kAuto);
+  EXPECT_FALSE(MustParse({}).locks_weights);
+  EXPECT_EQ(MustParse({"--prefetch", "on"}).prefetch, Prefetch::kOn);
+  EXPECT_EQ(MustParse({"--prefetch=off"}).prefetch, Prefetch::kOff);
+  EXPECT_EQ(MustParse({"--prefetch", "off", "--prefetch", "auto"}).prefetch, Prefetch::kAuto);
+  EXPECT_TRUE(MustParse({"--mlock"}).locks_weights);
 }
 
 TEST(OptionsTest, DefaultPrefillChunkFollowsASmallUbatch) {

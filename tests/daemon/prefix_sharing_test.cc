@@ -1,5 +1,5 @@
-// Prompts over the scheduler: what they take from others, and that of those in flight which begin
-// alike one is computed.
+// Tests prompts that are given to the scheduler: which prefixes the prompts take from other
+// sequences, and that concurrent prompts compute a common prefix once.
 #include "daemon/prefix_sharing.h"
 
 #include <numeric>
@@ -136,7 +136,7 @@ TEST_F(PrefixSharingTest, ACancelledFollowerEndsAtOnce) {
 
 TEST_F(PrefixSharingTest, ALeaderThatWaitsForItsClientIsNotWaitedFor) {
   ChannelGeometry small;
-  small.result_arena_bytes = wire::kArenaBytesMin;  // 256 rows of 64 floats
+  small.result_arena_bytes = wire::kArenaBytesMin;  // room for 256 rows of 64 floats
   TestSession slow(9, kOwn, small);
   slow.HoldOutputs();
   const SequenceHandle a = Create(slow);
@@ -167,7 +167,7 @@ TEST_F(PrefixSharingTest, SequencesArePinnedRetainedAndDropped) {
   EXPECT_EQ(Call(sibling_, Make(Verb::kDropRetained)).value0, 1);
   EXPECT_FALSE(engine_.memory().sequences().Query(gone));
   pin.argument = 0;
-  EXPECT_EQ(Call(sibling_, pin).code, Code::kOk) << "retained ones are everybody's of the uid";
+  EXPECT_EQ(Call(sibling_, pin).code, Code::kOk) << "every client of the uid may pin them";
   EXPECT_EQ(Call(sibling_, Make(Verb::kDropRetained)).value0, 1);
   EXPECT_FALSE(engine_.memory().sequences().Query(kept));
 }
@@ -193,7 +193,7 @@ TEST_F(PrefixSharingTest, AVerbThatIsRefusedLeavesARetainedSequenceAsItWas) {
   decode.p0 = 7;
   ExpectRefused(CallTokens(sibling_, decode, {5}), Code::kInvalidArgument, "next position");
   wire::Submission add = Make(Verb::kAdd, sequence);
-  add.argument = -3;  // below 0
+  add.argument = -3;  // moves cells to positions below 0
   ExpectRefused(Call(sibling_, add), Code::kInvalidArgument, "0");
   wire::Submission divide = Make(Verb::kDivide, sequence);
   divide.argument = 0;
@@ -210,7 +210,7 @@ TEST_F(PrefixSharingTest, AVerbThatIsRefusedLeavesARetainedSequenceAsItWas) {
   EXPECT_EQ(Call(client_, Make(Verb::kDropRetained)).value0, 1) << "it is evictable as before";
 }
 
-// Retaining is no way to hold more than a share: what is taken up again counts.
+// Retaining does not avoid the owner's quota: a retained sequence that is used again counts.
 TEST_F(PrefixSharingTest, ARetainedSequenceCountsForItsUserBeforeItIsChanged) {
   const std::uint64_t total = engine_.memory().Usage().total_blocks;
   const std::uint64_t share =

@@ -1,5 +1,5 @@
-// Prompts that take their beginnings from disk: what is written when, what waits for a file and
-// what does not, and that nothing that goes wrong with one is more than a prompt computed.
+// Prompts that take a prefix from disk: when entries are written, which requests wait for a file,
+// and that every failure with a file only causes its prompt to be computed.
 #include "daemon/prompt_cache.h"
 
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ using test::TestSession;
 using test::Tokens;
 using wire::Verb;
 
-// Calls that the cache has posted to its threads: made when a test says so.
+// Calls that the cache has posted to its threads. The test runs the posted calls explicitly.
 struct Posted {
   std::deque<std::function<void()>> loads;
   std::deque<std::function<void()>> spills;
@@ -37,11 +37,12 @@ class PromptCacheTest : public test::PromptTest {
  protected:
   explicit PromptCacheTest(const test::FakeEngineOptions& options = {.cells = 4096})
       : PromptTest(options, [](Engine& engine) { return Open(engine); }) {
-    // A model that reading is worth it for.
+    // The cache is told that computing is so slow that it always expects reading from disk to be
+    // faster.
     cache_->NoteComputed(16, std::chrono::hours(1'000'000));
   }
   ~PromptCacheTest() override {
-    // A test's end is not a restart: the next one has its own folder.
+    // The next test uses another folder and does not continue the cache of this test.
     folder_.reset();
     posted_.reset();
   }
@@ -56,7 +57,7 @@ class PromptCacheTest : public test::PromptTest {
     EXPECT_TRUE(cache) << cache.error().message;
     return std::move(*cache);
   }
-  // Computes the prompt, lets go of it, writes it and drops it from the pool.
+  // Computes the prompt, retains its sequence, writes it to disk and drops it from the pool.
   void LeaveOnDisk(const Tokens& prompt) {
     const SequenceHandle sequence = Create(client_);
     Start(client_, sequence, prompt, wire::LogitsWanted::kNone, wire::kFlagNoPrefix);
@@ -65,7 +66,7 @@ class PromptCacheTest : public test::PromptTest {
     Posted::RunAll(&posted_->spills);
     (void)Call(client_, Make(Verb::kDropRetained));
   }
-  // As Compute, with what it waits for read.
+  // Computes the prompt like Compute, and runs the reads from disk that the prompt waits for.
   PrefixReuse ComputeFromDisk(TestSession& client, const Tokens& prompt) {
     (void)Start(client, prompt);
     RunDry();
@@ -84,7 +85,8 @@ class PromptCacheTest : public test::PromptTest {
     return entries;
   }
 
-  // Before the engine, which the cache is made over.
+  // folder_ and posted_ are static, because they must exist before the base class makes the engine
+  // and the cache.
   inline static std::optional<test::TemporaryFolder> folder_;
   inline static std::optional<Posted> posted_;
 };
@@ -122,7 +124,7 @@ TEST_F(PromptCacheTest, MoreIsReadThanThePoolHolds) {
   Start(client_, little, Prompt(40), wire::LogitsWanted::kNone, wire::kFlagNoPrefix);
   (void)Finish(client_);
   EXPECT_EQ(ComputeFromDisk(sibling_, Prompt(300)).tokens, 299u);
-  // But nothing of which the pool has as much.
+  // No entry is read from disk if the pool holds a prefix of the same length.
   EXPECT_EQ(Compute(sibling_, Join(Prompt(100), {4, 4})).tokens, 100u);
   EXPECT_EQ(cache_->Describe().loads, 1u);
 }
@@ -209,7 +211,8 @@ TEST_F(PromptCacheTest, WhatComputesFasterIsComputed) {
   LeaveOnDisk(Prompt(300));
   EXPECT_EQ(ComputeFromDisk(sibling_, Prompt(300)).tokens, 299u);
   Call(sibling_, Make(Verb::kKeep, Create(sibling_)));
-  // A processor that nothing keeps up with.
+  // The cache is told that computing is so fast that it always expects reading from disk to be
+  // slower.
   for (int i = 0; i < 100; ++i) cache_->NoteComputed(1'000'000'000, std::chrono::nanoseconds(1));
   (void)Call(client_, Make(Verb::kDropRetained));
   EXPECT_EQ(Compute(client_, Prompt(300)),
@@ -260,7 +263,7 @@ TEST_F(PromptCacheTest, ShortPinnedAndTakenOnesAreNotWritten) {
   pin.argument = 1;
   (void)Call(client_, pin);
   EXPECT_EQ(Call(client_, Make(Verb::kRetain, pinned)).value0, 1);
-  // Whoever goes on with it owns it.
+  // The client that continues the sequence becomes its owner.
   Reply more = CallTokens(client_, Make(Verb::kClear, taken), {});
   EXPECT_EQ(more.code, Code::kOk);
   Posted::RunAll(&posted_->spills);

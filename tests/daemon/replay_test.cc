@@ -1,4 +1,5 @@
-// Removals, forks and copies on a model with recurrent state (the fake one replays a token a call).
+// Tests removals, forks and copies on a model with recurrent states. The fake engine replays one
+// token per call.
 #include <cstring>
 
 #include "shm/payload_codec.h"
@@ -14,7 +15,8 @@ class ReplayTest : public ServiceTest {
  protected:
   ReplayTest() : ServiceTest({.has_state = true}) {}
 
-  // Runs what the scheduler has and returns the last completion of the client.
+  // Submits the request, runs the scheduler until it is idle and returns the client's last
+  // completion.
   test::ReceivedCompletion Answer(wire::Submission submission,
                                   std::span<const std::byte> payload = {}) {
     const Reply direct = Call(client_, submission, payload);
@@ -41,7 +43,7 @@ TEST_F(ReplayTest, PromptsEndInCheckpointsAndStepsEndWhereOneIsDue) {
   for (const auto& step : engine_.steps()) tokens.push_back(step.at(0).tokens);
   EXPECT_EQ(tokens, (std::vector<std::size_t>{16, 16, 7, 1}));
   EXPECT_EQ(engine_.memory().Usage().checkpoint_slots, 2u)
-      << "the fake keeps prompt ends alone; the same prompt goes on before its last token";
+      << "the fake keeps only prompt ends; a repeated prompt resumes before its last token";
   const Reply removed = Call(client_, Range(Verb::kRemoveRange, sequence, 40, -1));
   EXPECT_EQ(removed.value0, 0);
 }
@@ -153,7 +155,7 @@ TEST_F(ReplayTest, AGenerationGoesOnFromTheLogitsThatTheSnapshotKept) {
   wire::EncodeGenerate(view, payload);
   wire::Submission submission = Make(Verb::kGenerate, sequence);
   submission.p0 = -1;
-  // A decode that asked for no logits kept none.
+  // The earlier decode asked for no logits, so that none are kept.
   ExpectRefused(Call(client_, submission, payload), Code::kUnsupported, "no logits are kept");
 
   const SequenceHandle other = Create(client_);

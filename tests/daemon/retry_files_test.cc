@@ -1,5 +1,5 @@
-// Requests on files that are sent again, wherever the first attempt came to: a file is written,
-// removed or loaded once, and what it holds is what it held then.
+// Tests requests on files that are retried after an interruption at any point: each file is
+// written, removed or loaded once, and its content is that of the first attempt.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -37,7 +37,8 @@ class RetryFilesTest : public RetryTest {
   Answered CallNamed(const wire::Submission& submission, std::string_view name) {
     return Call(submission, std::as_bytes(std::span(name)));
   }
-  // As if the daemon had been killed in the middle of it.
+  // Leaves the memory as a daemon that was killed while it executed the request, and starts another
+  // daemon.
   void Begin(const wire::Submission& submission) {
     ASSERT_TRUE(memory().sessions().Remember({.session = kRetrySession,
                                               .request = static_cast<RequestId>(submission.request),
@@ -67,7 +68,7 @@ TEST_F(RetryFilesTest, ASaveThatEndedIsAnsweredAndNotMadeAgain) {
   const Answered first = CallNamed(save, "name");
   ASSERT_EQ(first.code, Code::kOk) << first.text();
   const std::string bytes = BytesOf("name");
-  // Requests behind it were applied too.
+  // A later request is applied before the save is retried.
   Append(sequence, 20);
   Restart();
   const Answered second = CallNamed(Again(save), "name");
@@ -83,7 +84,8 @@ TEST_F(RetryFilesTest, ASaveThatEndedIsAnsweredAndNotMadeAgain) {
   EXPECT_FALSE(std::filesystem::exists(PathOf("name")));
 }
 
-// Of a uid with a limit. Whatever their order, the files never have more bytes than that.
+// The uid has a quota of file bytes. For any order of the saves, the files of the uid together
+// never exceed the uid's quota.
 TEST_F(RetryFilesTest, SavesOfOneUidAtATimeKeepWithinItsShareTogether) {
   constexpr std::uint32_t kSaver = 1001;
   const SequenceOwner owner{.id = OwnerOf(kSaver), .session = kRetrySession, .namespace_salt = 0};
@@ -148,7 +150,7 @@ TEST_F(RetryFilesTest, ASaveThatHadBegunIsMadeOverItsOwnFile) {
     EXPECT_EQ(again.code, Code::kOk) << again.text();
     EXPECT_EQ(again.value2, 20);
   }
-  // One that had not begun finds the file of another one.
+  // A retried save whose first attempt had not begun finds the file of another save.
   const wire::Submission late = WithId(Make(Verb::kSave, sequence));
   EXPECT_EQ(CallNamed(Again(late), "written").code, Code::kExists);
   const wire::Submission gone = WithId(Make(Verb::kSave, SequenceHandle{0x1'0000'0001}));
@@ -164,7 +166,7 @@ TEST_F(RetryFilesTest, ARemovalIsMadeOnce) {
   save();
   wire::Submission removal = WithId(Make(Verb::kRemoveSaved));
   ASSERT_EQ(CallNamed(removal, "name").code, Code::kOk);
-  // The name belongs to a later save.
+  // After the removal, a later save writes a file of the same name.
   save();
   Restart();
   EXPECT_EQ(CallNamed(Again(removal), "name").code, Code::kOk);
@@ -188,13 +190,14 @@ TEST_F(RetryFilesTest, ALoadIsMadeOnce) {
   ASSERT_EQ(first.code, Code::kOk) << first.text();
   ASSERT_EQ(memory().sequences().List().size(), 2u);
   Restart();
-  // From the same file: what nobody has heard of goes.
+  // The retry loads the same file and drops the sequences of the unanswered first attempt.
   const Answered second = CallNamed(Again(load), "name");
   ASSERT_EQ(second.code, Code::kOk) << second.text();
   EXPECT_EQ(memory().sequences().List().size(), 2u);
   EXPECT_EQ(memory().sequences().Query(Loaded(second))->cell_count, 20u);
   EXPECT_FALSE(memory().sequences().Query(Loaded(first)));
-  // From another file of that name, and from none: it holds what it held.
+  // If the file is then replaced by another file or removed, the retried load answers with the
+  // sequences of the first attempt.
   Append(sequence, 20);
   wire::Submission over = WithId(Make(Verb::kSave, sequence));
   over.flags = wire::kFlagForce;
@@ -262,7 +265,8 @@ TEST_F(RetryFilesTest, AnUploadIsTakenOnceAndAnImportAsksForItAgain) {
   const wire::Submission import = WithId(Make(Verb::kImportState));
   EXPECT_THAT(Call(import).text(), HasSubstr("state file: length: 100 bytes"))
       << "it had come whole";
-  // Sent again it has no file; what the first attempt had made, nobody has heard of.
+  // The uploaded file is gone, so that the retry fails and drops the sequences of the first
+  // attempt.
   const RequestTag part{.session = kRetrySession,
                         .request = static_cast<RequestId>(import.request),
                         .kind = import.verb,
@@ -271,7 +275,7 @@ TEST_F(RetryFilesTest, AnUploadIsTakenOnceAndAnImportAsksForItAgain) {
   const Answered again = Call(Again(import));
   EXPECT_EQ(again.code, Code::kConflict) << again.text();
   EXPECT_TRUE(memory().sequences().List().empty());
-  // A piece behind one that went with the daemon.
+  // The daemon restarts after the upload's first piece; the second piece is refused.
   upload(0, 60);
   Restart();
   wire::Submission late = WithId(Make(Verb::kUploadState));

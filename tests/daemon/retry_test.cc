@@ -1,5 +1,6 @@
-// Requests that are sent again, to another service over the same memory, as after a restart: what
-// was applied is answered as it was, the rest is done, and a generation goes on, wherever it stopped.
+// Tests requests that are retried with another service over the same memory, as after a restart. A
+// request that was applied gets its former answer, other requests are executed, and a generation
+// resumes at the token where it stopped.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -76,7 +77,7 @@ TEST_F(RetryTest, WhatCannotBeToldIsAnError) {
   ASSERT_TRUE(memory().sequences().Drop(first));
   Answered again = Call(Again(fork));
   EXPECT_EQ(again.code, Code::kConflict);
-  EXPECT_THAT(again.text(), HasSubstr("of its 2 forks 1 are left"));
+  EXPECT_THAT(again.text(), HasSubstr("of 2 forks, 1 are left"));
   wire::Submission other = Make(Verb::kClear, source);
   other.request = fork.request;
   again = Call(Again(other));
@@ -88,7 +89,7 @@ TEST_F(RetryTest, WhatCannotBeToldIsAnError) {
   }
   EXPECT_EQ(Call(Again(early)).code, Code::kConflict);
   EXPECT_EQ(memory().sequences().Query(source)->cell_count, 10u);
-  // What changes nothing is simply done again.
+  // A retried read-only request is executed again.
   wire::Submission query = Make(Verb::kQuery, source);
   query.request = early.request;
   EXPECT_EQ(Call(Again(query)).code, Code::kOk);
@@ -101,7 +102,7 @@ class DecodeRetryTest : public RetryTest, public testing::WithParamInterface<boo
   DecodeRetryTest() : RetryTest({.cells = 4096, .ubatch_tokens = 8, .has_state = GetParam()}) {}
 };
 
-// The model's answer to a token, as a row says it.
+// Returns the token with the largest logit in the row.
 TokenId Likeliest(std::span<const std::byte> row) {
   std::vector<float> floats(row.size() / sizeof(float));
   std::memcpy(floats.data(), row.data(), row.size());
@@ -161,7 +162,7 @@ TEST_P(DecodeRetryTest, GoesOnFromEveryStep) {
         }
         if (!is_over) {
           Restart();
-          // An answer at once would be an error.
+          // The scheduler answers the retry; a direct answer would be an error.
           const auto direct = Submit(decode, payload);
           ASSERT_FALSE(direct) << direct->text();
           RunDry();
@@ -267,7 +268,7 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     wire::EncodeGenerate(view, payload);
     return payload;
   }
-  // Takes pieces, at most that many tokens of them.
+  // Appends the tokens of the pieces to `generated` until it has `tokens_max` tokens.
   static void Take(const std::vector<ReceivedCompletion>& pieces, std::size_t tokens_max,
                    std::uint32_t logprob_count, Generated* generated) {
     for (const ReceivedCompletion& piece : pieces) {
@@ -287,7 +288,9 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
       }
     }
   }
-  // A generation that is cut after so many rounds, of which its client has read so many tokens.
+  // Runs a generation. After `rounds` rounds of the scheduler the daemon restarts and the client,
+  // which has read `read` tokens, retries; after `second_cut` more rounds, the daemon restarts and
+  // the client retries once more.
   Generated Run(const Wish& wish, std::optional<int> rounds, std::size_t read,
                 std::optional<int> second_cut = std::nullopt) {
     const SequenceHandle sequence = Filled(0);
@@ -301,7 +304,8 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     }
     const std::vector<std::byte> payload = PayloadOf(wish);
     wire::Submission generate = Make(Verb::kGenerate, sequence);
-    generate.request = 65'000;  // the same one: its seed follows from it
+    // Every run uses the same request id, because the seed is derived from the id.
+    generate.request = 65'000;
     generate.p0 = -1;
     EXPECT_FALSE(Submit(generate, payload));
     Generated generated;
@@ -354,7 +358,7 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
   }
 
   std::vector<TokenId> prompt_;
-  std::vector<TokenId> held_;  // of the last run
+  std::vector<TokenId> held_;  // the tokens that the sequence of the last run held at its end
 };
 
 TEST_P(GenerateRetryTest, GoesOnFromEveryRound) { ExpectTheSameFromEveryRound({}); }
@@ -413,7 +417,7 @@ class ReplayRetryTest : public RetryTest {
  protected:
   ReplayRetryTest() : RetryTest({.cells = 4096, .has_state = true}) {}
 
-  // Cut after each round of the replays; then sent again.
+  // Restarts the daemon after 0 to 44 rounds of the scheduler and retries the request each time.
   void ExpectAppliedOnceFromEveryRound(const std::function<wire::Submission()>& make,
                                        std::size_t sequences_made) {
     for (int rounds = 0; rounds < 45; ++rounds) {

@@ -1,4 +1,5 @@
-// Each test restricts a child process and has it try things; nothing of that can be taken back.
+// Each test starts a child process that enters the sandbox and then tries system calls. The tests
+// need child processes because a process cannot leave the sandbox.
 #include "daemon/sandbox.h"
 
 #include <fcntl.h>
@@ -27,6 +28,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/sanitizers.h"
 #include "daemon/landlock_rules.h"
 #include "engine/saved_state/state_file_writer.h"
 
@@ -37,32 +39,22 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kIsSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kIsSanitized = false;
-#endif
-
-// What was tried, and errno as it was then; 0: it was done.
+// Maps the name of each tried operation to its errno; 0: the operation succeeded.
 using Tried = std::map<std::string, int>;
 
-// What is missing, but for the notice of threads that began before where clang's ThreadSanitizer has
-// one of its own.
+// Returns the missing parts of the sandbox. Clang's ThreadSanitizer starts a thread before the
+// sandbox is entered; in builds with it, the notice about earlier threads is not counted.
 std::vector<std::string> MissingOf(const Sandbox& sandbox) {
   std::vector<std::string> missing = sandbox.missing;
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
+#if KVD_THREAD_SANITIZER
   std::erase_if(missing, [](const std::string& one) {
     return one.find("threads began before") != std::string::npos;
   });
 #endif
-#endif
   return missing;
 }
 
-// errno of a call that returned `result`.
+// Returns errno if `result` is the negative result of a system call, otherwise 0.
 int ErrnoOf(long result) { return result < 0 ? errno : 0; }
 
 class SandboxTest : public ::testing::Test {
@@ -88,7 +80,7 @@ class SandboxTest : public ::testing::Test {
             .read_only = {At("model"), At("parts"), At("missing")}};
   }
 
-  // What `body` tells, from a process of its own with one thread.
+  // Runs `body` in a child process with one thread and returns the operations that it recorded.
   static Tried RunInChild(const std::function<void(Tried&)>& body) {
     int ends[2];
     EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
@@ -142,7 +134,7 @@ class SandboxTest : public ::testing::Test {
 };
 
 TEST_F(SandboxTest, FilesThatAKilledDaemonWasWritingAreRemoved) {
-  // No process has this id: it is beyond the kernel's limit.
+  // No process has the id 2147483647, because it exceeds the kernel's limit (2^22).
   const std::string stale = At("data") + "/.kvd-2147483647-1";
   std::ofstream(stale) << "text";
   const Tried tried = RunInSandbox([this](Tried& told) {
@@ -268,7 +260,7 @@ TEST_F(SandboxTest, SocketsThatWereThereBeforeReachNoTcpPort) {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    // Landlock alone: the filter does not know these calls at all.
+    // This test uses only Landlock: the system-call filter would refuse every connect and bind.
     told["abi"] = RestrictFiles({}).value_or(0);
     told["connect"] = ErrnoOf(::connect(socket, generic, sizeof address));
     told["bind"] = ErrnoOf(::bind(socket, generic, sizeof address));
@@ -288,12 +280,13 @@ TEST_F(SandboxTest, ACallThroughTheTableOf32BitProgramsEndsTheProcess) {
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
-  // SIGSEGV: a kernel without 32-bit programs.
+  // The signal is SIGSEGV on a kernel without support for 32-bit programs.
   EXPECT_TRUE(WIFSIGNALED(status) && (WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV))
       << status;
 }
 
-// A kernel without them, as far as a filter that was there before can pretend.
+// Makes the given system calls fail with `error`, as on a kernel without them, by a seccomp filter
+// that is installed before the sandbox.
 void RefuseCalls(std::initializer_list<int> calls, std::uint32_t error) {
   scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
   for (const int call : calls) {

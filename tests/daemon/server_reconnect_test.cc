@@ -1,4 +1,5 @@
-// Orders of events around a reconnect and a stop that a seed of the simulation may or may not meet.
+// Tests fixed orders of events around a reconnect and a stop of the server. The random simulation
+// (server_simulation_test.cc) may not produce the orders of events that this file tests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -51,7 +52,8 @@ class ServerReconnectTest : public testing::Test {
     while (loop_.RunOne()) {
     }
   }
-  // The completion of the request, once the loop has run and, if told so, the scheduler.
+  // Submits the request, runs the loop and the scheduler until both are idle, and returns the
+  // completion.
   wire::Completion Call(SimulatedConnection& connection, Verb verb, SequenceHandle sequence = {},
                         std::span<const std::byte> payload = {}) {
     wire::Submission submission{};
@@ -95,7 +97,8 @@ class ServerReconnectTest : public testing::Test {
 
   test::FakeEngine engine_{{.has_state = true}};
   Shares shares_{{}, OwnerOf(kOwn), true};
-  // Timers and descriptors come before posted calls.
+  // The loop always chooses the first ready call, so that timers and descriptors precede posted
+  // calls.
   test::SimulatedLoop loop_{[](std::size_t) { return std::size_t{0}; }};
   test::SimulatedWorkers workers_{[](std::size_t) { return std::size_t{0}; }};
   Scheduler scheduler_{engine_, engine_.config().vocab_size, {}};
@@ -113,7 +116,8 @@ TEST_F(ServerReconnectTest, OfTwoHellosWithOneTokenTheEarlierIsToldAndItsTimerFi
   generate.verb = static_cast<std::uint16_t>(Verb::kGenerate);
   generate.sequence = static_cast<std::uint64_t>(sequence);
   generate.p0 = -1;
-  Submit(*first, generate, Prompt(8));  // the engine's thread stands still: it is in flight
+  // The scheduler does not run, so that the generation stays in flight.
+  Submit(*first, generate, Prompt(8));
 
   const auto second = Connect(first->welcome().session_token);
   RunLoop();
@@ -121,7 +125,7 @@ TEST_F(ServerReconnectTest, OfTwoHellosWithOneTokenTheEarlierIsToldAndItsTimerFi
   EXPECT_EQ(server_->CountAll().hellos, 2u);
   ASSERT_TRUE(loop_.RunOne());  // the third hello is read
   loop_.Advance(milliseconds(2));
-  ASSERT_TRUE(loop_.RunOne());  // a timer, before what was posted
+  ASSERT_TRUE(loop_.RunOne());  // a timer runs before the posted calls
   RunLoop();
   EXPECT_EQ(server_->CountAll().hellos, 1u);
   ASSERT_TRUE(Receive(*second));
@@ -129,7 +133,7 @@ TEST_F(ServerReconnectTest, OfTwoHellosWithOneTokenTheEarlierIsToldAndItsTimerFi
   EXPECT_EQ(second->code(), Code::kConflict);
   EXPECT_THAT(second->welcome().message, HasSubstr("later connection"));
 
-  const auto newcomer = Connect();  // may lie where the second was
+  const auto newcomer = Connect();  // may have the address of the freed second connection
   while (scheduler_.RunOnce()) {
   }
   loop_.Advance(milliseconds(2));
@@ -170,7 +174,7 @@ TEST_F(ServerReconnectTest, WhatIsReplayedAtAStopEndsBeforeTheServerThatSubmitte
   fork.p0 = 25;
   fork.argument = 1;
   Submit(*client, fork);
-  EXPECT_TRUE(scheduler_.RunOnce());  // one token of 25
+  EXPECT_TRUE(scheduler_.RunOnce());  // replays one of 25 tokens
   EXPECT_EQ(engine_.memory().Usage().live_sequences, 2u);
   scheduler_.Stop();
   scheduler_.Run();

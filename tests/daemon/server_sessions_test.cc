@@ -1,4 +1,5 @@
-// Hellos with tokens: whose session one gets, whose one does not get, and how long sessions wait.
+// Tests hellos with session tokens: which sessions a client can resume, which sessions it cannot
+// resume, and how long a session waits for its client.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -30,7 +31,7 @@ constexpr std::uint32_t kOwn = 1000;
 constexpr std::uint32_t kOther = 1001;
 constexpr milliseconds kPatience{30'000};
 
-// A server over an engine that outlives it.
+// A server with its threads. The engine outlives the server.
 class LiveServer {
  public:
   LiveServer(FakeEngine& engine, const ServerOptions& options)
@@ -50,7 +51,7 @@ class LiveServer {
     thread_.join();
   }
 
-  // A connection of that uid, as far as the server knows.
+  // Makes a connection whose peer has the given uid and pid for the server.
   UniqueFd Connect(std::uint32_t uid, pid_t pid) {
     int pair[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
@@ -222,7 +223,7 @@ TEST_F(ServerSessionsTest, SequencesOfSessionsThatNobodyKnowsGoAtTheStart) {
   EXPECT_EQ(Hello(kOwn).welcome.session, 10u);
 }
 
-// As a prompt cache that was killed while it read an entry leaves it.
+// A daemon that is killed while its prompt cache reads an entry leaves sequences without a session.
 TEST_F(ServerSessionsTest, SequencesOfNobodyGoAtTheStart) {
   const SequenceOwner no_session{
       .id = OwnerId{kOwn}, .session = SessionId::kNone, .namespace_salt = 0};
@@ -233,7 +234,7 @@ TEST_F(ServerSessionsTest, SequencesOfNobodyGoAtTheStart) {
   engine_.Step({&item, 1});
   ASSERT_TRUE(item.status) << item.status.error().message;
   Start();
-  // What had been read whole is a prefix like any other.
+  // The entry that was read completely is kept as a retained sequence.
   ASSERT_EQ(Live(), 1u);
   EXPECT_EQ(engine_.memory().sequences().Query(read)->flags & layout::kSequenceRetained,
             std::uint32_t{layout::kSequenceRetained});
@@ -258,12 +259,13 @@ TEST_F(ServerSessionsTest, ClientsThatHaveEndedAreNotWaitedForAfterARestart) {
   EXPECT_EQ(Stored(), 2u) << "both are there";
   ::close(ready[1]);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  // While the daemon runs, and before the next one does.
+  // The running daemon gives up the session of a process that has ended.
   EXPECT_TRUE(Eventually([&] { return Stored() == 1; }));
   StoredSession left = SessionOf(engine_.memory().sessions().List().front());
   EXPECT_EQ(left.process, DescribeProcess(::getpid()));
   server_.reset();
-  --left.process.start;  // another process of that number
+  // The stored session's process has the pid of a running process, but another start time.
+  --left.process.start;
   ASSERT_TRUE(engine_.memory().sessions().SetNote(left.id, NoteOf(left)));
   Start();
   EXPECT_EQ(Stored(), 0u);
@@ -299,7 +301,7 @@ TEST_F(ServerSessionsTest, WithoutRoomForItsRecordASessionCannotBeTakenUp) {
   const Greeted one_more = Hello(kOwn);
   ASSERT_EQ(one_more.code(), Code::kOk);
   EXPECT_EQ(one_more.token(), SessionToken{});
-  // Those that wait make room for those that come.
+  // A session without a connection is given up to make room for a new session.
   Greeted& gone = greeted.front();
   gone.socket = UniqueFd();
   SessionToken last{};

@@ -1,7 +1,9 @@
-// The daemon's io side under 5,000 seeds of 200 operations each: see ServerSimulation.
+// Runs ServerSimulation, which simulates the daemon's io side, with 5,000 seeds of 200 operations
+// each.
 //
-// KVD_TEST_SEED replays one seed, KVD_SIMULATION_SEEDS says how many there are. The number does not
-// shrink with KVD_TEST_SCALE: AddressSanitizer is what finds a use after free.
+// KVD_TEST_SEED replays one seed; KVD_SIMULATION_SEEDS sets the number of seeds. KVD_TEST_SCALE
+// does not reduce the number, so that builds with AddressSanitizer, which detects uses after free,
+// run all seeds.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,16 +12,12 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/sanitizers.h"
 #include "daemon/log.h"
 #include "tests/daemon/support/server_simulation.h"
 #include "tests/e2e/support/temporary_folder.h"
 
-#ifdef __has_feature
-#if __has_feature(address_sanitizer)
-#define KVD_HAS_ADDRESS_SANITIZER
-#endif
-#endif
-#ifdef KVD_HAS_ADDRESS_SANITIZER
+#if KVD_ADDRESS_SANITIZER
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -31,7 +29,7 @@ constexpr int kOperations = 200;
 
 std::atomic<std::uint64_t> current_seed{0};
 
-// A run that ends the process says which seed it was.
+// Prints the current seed when AddressSanitizer ends the process.
 void PrintSeed() {
   std::fprintf(stderr, "server simulation: the process ends in seed %llu\n",
                static_cast<unsigned long long>(current_seed.load()));
@@ -39,7 +37,7 @@ void PrintSeed() {
 
 TEST(ServerSimulationTest, HellosTakeoversRestartsAndRequestsInAnyOrderKeepWhatIsPromised) {
   SetLogLevel(LogLevel::kOff);
-#ifdef KVD_HAS_ADDRESS_SANITIZER
+#if KVD_ADDRESS_SANITIZER
   __sanitizer_set_death_callback(PrintSeed);
 #endif
   std::signal(SIGABRT, [](int) { PrintSeed(); });
@@ -49,7 +47,7 @@ TEST(ServerSimulationTest, HellosTakeoversRestartsAndRequestsInAnyOrderKeepWhatI
   const std::uint64_t last = one != nullptr     ? first
                              : count != nullptr ? std::strtoull(count, nullptr, 10)
                                                 : kSeeds;
-  const test::TemporaryFolder stores("/dev/shm");  // nothing waits for a disk
+  const test::TemporaryFolder stores("/dev/shm");  // a tmpfs, so that no operation waits for a disk
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     current_seed = seed;
     const test::TemporaryFolder store(stores.path());

@@ -1,5 +1,5 @@
-// What a stranger's requests look at does not grow with the sequences and snapshots of others, and
-// a list looks at each of them once: records counted at two sizes.
+// Counts the records that a request reads, at two sizes of the memory: a stranger's requests read
+// no more records when others have more sequences and snapshots, and a list reads each record once.
 #include <gtest/gtest.h>
 
 #include "daemon/service.h"
@@ -41,7 +41,7 @@ class ServiceGrowthTest : public ServiceTest, public testing::WithParamInterface
     return LooksSince().records;
   }
 
-  SequenceHandle made_ = SequenceHandle::kNone;  // by the last request
+  SequenceHandle made_ = SequenceHandle::kNone;  // the sequence that the last request made
 };
 
 TEST_P(ServiceGrowthTest, AStrangersRequestsLookAtItsOwnSequencesAlone) {
@@ -57,8 +57,8 @@ TEST_P(ServiceGrowthTest, AStrangersRequestsLookAtItsOwnSequencesAlone) {
   wire::Submission foreign = Make(Verb::kFork, engine_.memory().snapshots().Find("7")->sequence);
   foreign.p0 = -1;
   foreign.argument = 1;
-  EXPECT_LE(RecordsOf(foreign), 4u);  // a public snapshot of another uid, by its handle
-  // Of at most eight own sequences.
+  EXPECT_LE(RecordsOf(foreign), 4u);  // forks a public snapshot of another uid by its handle
+  // The caller has at most eight sequences.
   EXPECT_LE(RecordsOf(Make(Verb::kKeep, own)), 20u);
   EXPECT_LE(RecordsOf(Make(Verb::kDropRetained)), 20u);
   const Reply decode = CallTokens(stranger_, Make(Verb::kDecode, own), {5, 6, 7});

@@ -237,7 +237,8 @@ TEST_F(ServiceTest, KeepDropsTheOtherSequencesOfItsSessionOnly) {
   EXPECT_TRUE(engine_.memory().sequences().Query(kept));
   EXPECT_FALSE(engine_.memory().sequences().Query(other));
   EXPECT_TRUE(engine_.memory().sequences().Query(siblings));
-  ExpectRefused(Call(client_, Make(Verb::kKeep, siblings)), Code::kPermission, "own");
+  ExpectRefused(Call(client_, Make(Verb::kKeep, siblings)), Code::kPermission,
+                "does not belong to this session");
 }
 
 TEST_F(ServiceTest, WhatASessionLeavesBehindGoesButPublishedOnesStay) {
@@ -258,7 +259,7 @@ TEST_F(ServiceTest, AStrangersSequencesAreLimited) {
 }
 
 TEST_F(ServiceTest, AStrangersShareOfThePoolIsLimited) {
-  // 32 blocks: a quarter are 8, 256 cells.
+  // The pool has 32 blocks; a stranger's quota is a quarter, 8 blocks with 256 cells.
   const SequenceHandle sequence = Create(stranger_);
   (void)CallTokens(stranger_, Make(Verb::kDecode, sequence), std::vector<TokenId>(300, 5));
   RunDry();
@@ -269,9 +270,10 @@ TEST_F(ServiceTest, AStrangersShareOfThePoolIsLimited) {
   EXPECT_EQ(Cells(sequence), 0u);
 }
 
-// Several requests that together need more than there is: each gets all of its tokens, or none.
+// Several decodes together need more cells than the pool has: each appends all of its tokens or
+// none.
 TEST_F(ServiceTest, ADecodeThatRunsOutOfCellsAppendsNothing) {
-  // 1,024 cells; steps are shorter than these prompts.
+  // The pool has 1,024 cells, and each prompt takes several steps.
   std::vector<SequenceHandle> sequences;
   for (TokenId each = 0; each < 4; ++each) {
     sequences.push_back(Create(client_));
@@ -315,7 +317,7 @@ TEST_F(ServiceTest, PositionsThatWouldOverflowAreRefused) {
   add.p0 = 0;
   add.argument = std::numeric_limits<std::int32_t>::max() - 12;
   const Reply shifted = Call(client_, add);
-  if (shifted.code != Code::kOk) return;  // refused earlier: as good
+  if (shifted.code != Code::kOk) return;  // a refusal of the shift is also correct
   wire::Submission decode = Make(Verb::kDecode, sequence);
   decode.p0 = engine_.memory().sequences().Query(sequence)->next_pos.value;
   ExpectRefused(CallTokens(client_, decode, std::vector<TokenId>(100, 5)), Code::kInvalidArgument,
@@ -449,7 +451,7 @@ class EncoderServiceTest : public ServiceTest {
  protected:
   EncoderServiceTest() : ServiceTest({.is_encoder = true}) {}
 
-  // Those that the scheduler answers: submitted, then run.
+  // Submits `times` embed requests, runs the scheduler until it is idle and returns its answers.
   std::vector<test::ReceivedCompletion> Embed(std::uint16_t flags, int times) {
     const std::vector<TokenId> tokens = {5, 6};
     for (int i = 0; i < times; ++i) {
@@ -491,7 +493,7 @@ class CrossServiceTest : public ServiceTest {
  protected:
   CrossServiceTest() : ServiceTest({.has_cross_attention = true}) {}
 
-  // What the scheduler answers to a text for the sequence.
+  // Submits an encode request for the sequence and returns the scheduler's answer.
   wire::Completion Encode(SequenceHandle sequence, const std::vector<TokenId>& tokens) {
     EXPECT_EQ(CallTokens(client_, Make(Verb::kEncode, sequence), tokens).code, Code::kOk);
     RunDry();
@@ -536,7 +538,7 @@ TEST_F(CrossServiceTest, TextsThatAreNoneAreRefused) {
 
 TEST_F(ServiceTest, AModelWithoutAnEncoderEncodesNothing) {
   ExpectRefused(CallTokens(client_, Make(Verb::kEncode, Create(client_)), {5}), Code::kUnsupported,
-                "no encoder");
+                "does not have both an encoder and a decoder");
 }
 
 TEST_F(EncoderServiceTest, TextsThatTheModelCannotReadAreRefused) {

@@ -55,7 +55,9 @@ TEST(SessionTest, SubmissionsCountForTheOwnerUntilTheirFinalAnswers) {
   quotas.others.requests_in_flight = 3;
   Shares shares(quotas, OwnerOf(1000u), true);
   const auto account = shares.AccountOf(OwnerOf(1001u));
-  TestSession first(1, 1001, {}, {}, {.account = account});
+  auto held = std::make_unique<TestSession>(1, 1001, ChannelGeometry{}, std::nullopt,
+                                            SessionShares{.account = account});
+  TestSession& first = *held;
   TestSession second(2, 1001, {}, {}, {.account = account});
   const auto in_flight = [&] { return account->held(Resource::kRequests); };
   EXPECT_TRUE(first.Send(Ping(1)).check);
@@ -67,6 +69,12 @@ TEST(SessionTest, SubmissionsCountForTheOwnerUntilTheirFinalAnswers) {
   EXPECT_EQ(refused.check.error().message,
             "requests in flight: 1 more wanted, owner 1001 holds 3 of 3");
   EXPECT_TRUE(refused.payload.empty()) << "it is not copied";
+  wire::Submission cancel{};
+  cancel.verb = static_cast<std::uint16_t>(wire::Verb::kCancel);
+  cancel.request = 3;
+  cancel.argument = 1;
+  EXPECT_TRUE(second.Send(cancel).check) << "it makes room";
+  EXPECT_TRUE(second.session()->TryFinal(AnswerTo(3), {}));
   EXPECT_EQ(in_flight(), 3u);
   EXPECT_TRUE(second.session()->TryFinal(AnswerTo(2), {}));
   EXPECT_EQ(in_flight(), 3u) << "it never counted";
@@ -80,27 +88,34 @@ TEST(SessionTest, SubmissionsCountForTheOwnerUntilTheirFinalAnswers) {
   EXPECT_EQ(in_flight(), 1u);
   EXPECT_TRUE(second.Send(Ping(3)).check);
   first.session()->Close();
-  EXPECT_EQ(in_flight(), 1u) << "what is in flight ends with the session";
+  EXPECT_EQ(in_flight(), 2u) << "what is in flight is still worked on";
   EXPECT_TRUE(first.session()->TryFinal(AnswerTo(2), {}));
+  held.reset();
   EXPECT_EQ(in_flight(), 1u);
 }
 
-TEST(SessionTest, ASessionCountsForItsOwnerUntilItIsClosed) {
+TEST(SessionTest, ArenasCountUntilTheLastRequestHasLetGoOfTheSession) {
   Shares shares({}, OwnerOf(1000u), true);
   const OwnerId owner = OwnerOf(1001u);
-  TestSession client(1, 1001, {}, {},
-                     {.account = shares.AccountOf(owner),
-                      .connection = *shares.Take(owner, Resource::kConnections, 1),
-                      .request_arena = *shares.Take(owner, Resource::kRequestArenaBytes, 4096),
-                      .result_arena = *shares.Take(owner, Resource::kResultArenaBytes, 8192)});
+  std::optional<TestSession> client;
+  client.emplace(
+      1, 1001, ChannelGeometry{}, std::nullopt,
+      SessionShares{.account = shares.AccountOf(owner),
+                    .connection = *shares.Take(owner, Resource::kConnections, 1),
+                    .request_arena = *shares.Take(owner, Resource::kRequestArenaBytes, 4096),
+                    .result_arena = *shares.Take(owner, Resource::kResultArenaBytes, 8192)});
   EXPECT_EQ(shares.ListHeld(Resource::kConnections).at(owner), 1u);
   EXPECT_EQ(shares.ListHeld(Resource::kRequestArenaBytes).at(owner), 4096u);
   EXPECT_EQ(shares.ListHeld(Resource::kResultArenaBytes).at(owner), 8192u);
-  client.session()->Close();
-  for (const Resource resource :
-       {Resource::kConnections, Resource::kRequestArenaBytes, Resource::kResultArenaBytes}) {
-    EXPECT_TRUE(shares.ListHeld(resource).empty());
-  }
+  std::shared_ptr<Session> in_flight = client->session();
+  in_flight->Close();
+  client.reset();
+  EXPECT_TRUE(shares.ListHeld(Resource::kConnections).empty());
+  EXPECT_EQ(shares.ListHeld(Resource::kRequestArenaBytes).at(owner), 4096u) << "it is mapped";
+  EXPECT_EQ(shares.ListHeld(Resource::kResultArenaBytes).at(owner), 8192u);
+  in_flight.reset();
+  EXPECT_TRUE(shares.ListHeld(Resource::kRequestArenaBytes).empty());
+  EXPECT_TRUE(shares.ListHeld(Resource::kResultArenaBytes).empty());
 }
 
 TEST(SessionTest, LargeAnswersWaitForLogitsInFlightAndAreAskedForAfterThem) {
@@ -151,7 +166,7 @@ TEST(SessionTest, AFullArenaGivesFewerRowsAndThenNone) {
 
 TEST(SessionTest, ASubmissionWithoutASlotForItsAnswerStaysInItsRing) {
   TestSession client(1, 1000, kSmall);
-  // 16 slots: 16 answers are owed, the 17th submission waits.
+  // The completion ring has 16 slots. The 16 unanswered submissions reserve them; the 17th waits.
   for (std::uint64_t request = 1; request <= 16; ++request) (void)client.Send(Ping(request));
   auto room = client.client().submissions().Reserve(0);
   ASSERT_TRUE(room && *room);
@@ -208,7 +223,8 @@ TEST(SessionTest, RoomThatTheEngineThreadSawFirstKeepsTheIoThreadAwake) {
   const std::vector<std::byte> half(40000);
   ASSERT_TRUE(client.session()->TryFinal(AnswerTo(1), half));
   ASSERT_TRUE(client.session()->Refresh());
-  // The io thread finds no room; before it sleeps the client releases and the engine thread looks.
+  // The io thread finds no room for an answer. Before the io thread sleeps, the client releases an
+  // output and the engine thread reads the release cursor.
   EXPECT_FALSE(client.session()->TryFinal(AnswerTo(2), half));
   client.client().completions().Release(client.Next()->completion);
   EXPECT_TRUE(client.session()->TryMore(AnswerTo(3), std::vector<std::byte>(30000)));

@@ -1,4 +1,4 @@
-// What each owner may hold, and that what is taken counts until it is given back.
+// Tests the quotas of owners: a share that is taken counts until it is given back.
 #include "daemon/shares.h"
 
 #include <gtest/gtest.h>
@@ -181,7 +181,7 @@ TEST(SharesTest, ThreadsOfTwoOwnersTakeAndGiveBackWithinTheirLimits) {
   constexpr std::uint64_t kLimit = 7;
   constexpr int kRounds = 20'000;
   Shares shares(Limited(kLimit), kOwn, true);
-  std::atomic<std::uint64_t> held = 0;  // of kOther, as its threads see it
+  std::atomic<std::uint64_t> held = 0;  // the sum of kOther's shares, counted by its threads
   std::atomic<std::uint64_t> refused = 0;
   {
     std::vector<std::jthread> threads;

@@ -120,7 +120,7 @@ TEST_F(StateDirectoryTest, DefaultPlaceIsWhereAnEarlierDaemonLeftItsState) {
   const std::string name = "kept-" + std::to_string(::getpid());
   ::setenv("XDG_RUNTIME_DIR", (root_ + "/missing").c_str(), 1);
   ::setenv("TMPDIR", root_.c_str(), 1);
-  // /dev/shm would be preferred; the last place has the state.
+  // The daemon prefers /dev/shm, but an earlier daemon's state is in the last default place.
   const std::string kept = root_ + "/kvd-" + std::to_string(::geteuid()) + "-state/" + name;
   std::filesystem::create_directories(kept);
   for (const std::string& made : {std::filesystem::path(kept).parent_path().string(), kept}) {
@@ -143,7 +143,7 @@ TEST_F(StateDirectoryTest, DefaultPlaceIsWhereAnEarlierDaemonLeftItsState) {
   EXPECT_TRUE(again && again->removed.empty());
 }
 
-// Everything at the default places below one root; the process has no runtime directory of its own.
+// The default places are below root_, and the process has no runtime directory (XDG_RUNTIME_DIR).
 class SharedPlaceTest : public StateDirectoryTest {
  protected:
   static constexpr uid_t kOther = 12345;
@@ -154,7 +154,7 @@ class SharedPlaceTest : public StateDirectoryTest {
     ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
     ::setenv("XDG_RUNTIME_DIR", (root_ + "/missing").c_str(), 1);
     ::setenv("TMPDIR", root_.c_str(), 1);
-    // No other place has room, so that /dev/shm is left alone.
+    // Open() asks for more room than any tmpfs has, so that /dev/shm is not used.
     taken_ = At(("kvd-" + std::to_string(::geteuid()) + "-state").c_str());
   }
   void TearDown() override {
@@ -164,7 +164,8 @@ class SharedPlaceTest : public StateDirectoryTest {
   }
   static Result<StateDirectory> Open() { return StateDirectory::OpenDefault(Name(), kNoTmpfsHas); }
   static std::string Name() { return "shared-" + std::to_string(::getpid()); }
-  // As another user would: the directory, one for our daemon's name in it, and a state.
+  // Creates the directory of the default place, the daemon's directory in it and a state file, all
+  // owned by `uid`.
   void TakeName(uid_t uid) const {
     const std::string daemon = taken_ + "/" + Name();
     std::filesystem::create_directories(daemon);
@@ -204,7 +205,7 @@ TEST_F(SharedPlaceTest, TheNextDaemonFindsTheDirectoryThatTheFirstOneMadeInstead
   }
   std::ofstream(path + "/meta") << "x";
   EXPECT_EQ(Open()->path(), path);
-  // The name is free again: what was kept is still what counts.
+  // The default place is free again, but the daemon keeps using the place that holds its state.
   std::filesystem::remove_all(taken_);
   EXPECT_EQ(Open()->path(), path);
 }

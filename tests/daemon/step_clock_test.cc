@@ -5,7 +5,7 @@
 namespace kvd {
 namespace {
 
-// A machine on which a step lasts 40 ms and 2 ms for each prompt token.
+// The duration of a step on a simulated machine: 40 ms, and 2 ms for each prompt token.
 double Seconds(std::size_t prefill_tokens) {
   return 0.040 + 0.002 * static_cast<double>(prefill_tokens);
 }
@@ -29,7 +29,8 @@ TEST(StepClockTest, ChunksBecomeWhatFitsIntoTheTime) {
     const std::size_t tokens = clock.PrefillTokens(256);
     clock.AddStep(3, tokens, Seconds(tokens));
   }
-  EXPECT_EQ(clock.PrefillTokens(256), 64u);  // 80 fit, in whole portions
+  // 80 tokens fit into 0.2 s; the clock rounds down to 64.
+  EXPECT_EQ(clock.PrefillTokens(256), 64u);
   EXPECT_LE(Seconds(clock.PrefillTokens(256)), 0.2);
 }
 
@@ -71,7 +72,7 @@ TEST(StepClockTest, WorkIsCountedInPromptTokensThatTakeAsLong) {
   EXPECT_EQ(clock.TokensFor(WorkKind::kRewrite, 32), 320u);
   EXPECT_EQ(clock.InPromptTokens(WorkKind::kEncode, 10), 50u);
   EXPECT_EQ(clock.TokensFor(WorkKind::kEncode, 32), 6u);
-  EXPECT_EQ(clock.TokensFor(WorkKind::kEncode, 1), 1u) << "it goes on";
+  EXPECT_EQ(clock.TokensFor(WorkKind::kEncode, 1), 1u) << "at least one token";
 }
 
 }  // namespace

@@ -178,7 +178,8 @@ TEST(StepPlannerTest, PromptsStayHeldToTheirChunkWhileAClientThinksOfItsNextToke
   EXPECT_EQ(TokensOf(planner.Plan(thinking, 64), 1), 512u);
 }
 
-// Plans until the last candidate, a prompt of that many tokens, is done; 1000: it never is.
+// Plans steps until the last candidate, a prompt, is done, and returns the number of steps. 1000:
+// the prompt is not done within 1000 steps.
 std::size_t PlansUntilDone(StepPlanner& planner, std::vector<StepCandidate> candidates,
                            std::size_t prefill_tokens) {
   StepCandidate& prompt = candidates.back();
@@ -249,7 +250,7 @@ TEST(StepPlannerTest, WorkTakesNoRowsAndIsNeverADecodeRow) {
   auto shares = planner.Plan(candidates, 48);
   EXPECT_EQ(shares.size(), 64u + 1u);
   EXPECT_EQ(TokensOf(shares, 100), 48u);
-  // Alone it is held to no chunk.
+  // Without decode rows, a prompt is not limited to a chunk.
   StepPlanner idle(64);
   const std::vector<StepCandidate> one = {
       {.session = kB, .wanted_tokens = 1, .uid = 2, .is_work = true},

@@ -1,4 +1,4 @@
-// ThreadWorkers: whose turn it is, what runs at the same time, and how work ends.
+// Tests ThreadWorkers: the order of slices, concurrent work, and the end and cancellation of work.
 #include "daemon/thread_workers.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ WorkOwner Owner(std::uint32_t uid, std::uint64_t session) {
 }
 RequestId Request(std::uint64_t number) { return static_cast<RequestId>(number); }
 
-// What happened, in order.
+// The names of events in the order in which they happened.
 class Events {
  public:
   void Add(std::string event) {
@@ -36,7 +36,7 @@ class Events {
   std::vector<std::string> events_;
 };
 
-// Work that others queue behind: it has begun, and runs on when it is let go.
+// Work that occupies a worker from its start until Open().
 class Gate {
  public:
   Workers::Work Work() {
@@ -54,7 +54,7 @@ class Gate {
   std::promise<void> open_;
 };
 
-// `slices` slices, each an event with its name.
+// Returns work of `slices` slices. Each slice adds the event `name`.
 Workers::Work Sliced(Events& events, const std::string& name, int slices,
                      std::promise<void>* done) {
   return [&events, name, slices, done](WorkControl& control) {
@@ -79,7 +79,7 @@ TEST(ThreadWorkersTest, SlicesGoRoundByUidThenBySession) {
   workers.Queue(Owner(2, 4), Request(1), Sliced(events, "Z", 4, &done[3]));
   gate.Open();
   for (std::promise<void>& one : done) one.get_future().get();
-  // Each uid has every second slice while it has work; its sessions share that.
+  // The two uids get slices in turn; the sessions of uid 1 share that uid's slices.
   const std::vector<std::string> all = events.all();
   ASSERT_EQ(all.size(), 16u);
   std::vector<std::string> others;
@@ -112,7 +112,7 @@ TEST(ThreadWorkersTest, AShortCallDoesNotWaitForTheEndOfALongOne) {
       (void)control.Continue();
       short_done.set_value();
     });
-    short_done.get_future().get();  // while the long one runs
+    short_done.get_future().get();  // the long call still runs
     ends = true;
     ended.get_future().get();
   }
@@ -201,7 +201,8 @@ TEST(ThreadWorkersTest, AUidBeginsNoMoreThanItMayAndAnotherOneMayAlwaysBeginOne)
     });
   }
   two_begun.get_future().get();
-  // Two go round; the third one waits for an end, and another uid does not.
+  // Two calls of uid 1 get slices in turn, and the third one waits until one of them ends. A call
+  // of uid 2 gets a slice without waiting for the calls of uid 1.
   workers.Queue(Owner(2, 9), Request(1), [&](WorkControl& control) {
     for (int slice = 0; slice < 20; ++slice) (void)control.Continue();
     other.set_value();

@@ -1,4 +1,5 @@
-// kWhy: the answer is of what a prompt of the caller's may take from, and of nothing else.
+// Tests the verb kWhy: the answer covers only sequences from which a prompt of the caller may take
+// a prefix.
 #include <cstring>
 
 #include "tests/daemon/support/prompt_fixture.h"

@@ -1,5 +1,5 @@
-// What a sequence was forked from and how it was edited, as a user asks: kvctl log and kvd_log
-// against a real daemon, also after a restart.
+// kvctl log and kvd_log against a real daemon: the ancestors of a sequence and its edits, also
+// after a restart of the daemon.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
-// Bad input of every kind, through the client library and, where that looks first, as it travels:
-// each is refused by name and changes nothing.
+// Tests bad input of every kind. A test sends the input through the client library or, if the
+// library itself would refuse the input, as a submission without the library. The daemon refuses
+// each request, names the wrong field and changes nothing.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -28,7 +29,7 @@ Status StatusOf(const Result<T>& result) {
   return std::unexpected(result.error());
 }
 
-// All that a bad request could have changed.
+// The daemon's state that a bad request could change.
 struct State {
   std::vector<wire::SequenceEntry> sequences;
   std::vector<TokenAt> cells;
@@ -84,7 +85,8 @@ class BadInputTest : public test::ServedDaemonTest {
             .snapshots = client_->Snapshots().value(),
             .info = client_->Info().value()};
   }
-  // `request` is refused with that code and words, and everything is as before.
+  // Checks that `request` fails with `code` and a message that contains `words`, and that the
+  // daemon's state is unchanged.
   template <class Request>
   void ExpectRefused(const std::string& claim, Code code, const std::string& words,
                      const Request& request) const {
@@ -106,7 +108,7 @@ class BadInputTest : public test::ServedDaemonTest {
     auto generation = sequence_->Generate(options);
     return generation ? StatusOf(generation->Next()) : StatusOf(generation);
   }
-  // As it travels, below the library and its own checks.
+  // Sends the submission without the client library's checks.
   Status Submit(Verb verb, const std::function<void(wire::Submission&)>& fill,
                 std::span<const std::byte> payload = {}) const {
     wire::Submission submission{};
@@ -179,7 +181,8 @@ TEST_F(BadInputTest, NumbersOfForksOutsideTheirRangeAreRefused) {
                 [&] { return client_->Fork(handle(), kCells + 1, 1); });
 }
 
-// A wrong value of one sampling field, for the library's options and for what travels.
+// A wrong value of one sampling field, applied to the library's options and to the parameters in
+// the payload.
 struct BadField {
   template <class Spoil>
   BadField(const char* field_name, Spoil spoil_it)
@@ -192,7 +195,7 @@ struct BadField {
 std::vector<BadField> BadFields() {
   std::vector<BadField> bad;
   for (const float value : {kNan, -kInfinity, -1e30f, -2.5f, 3e30f, kInfinity}) {
-    // 3e30 is a temperature and a penalty, if a strange one.
+    // 3e30 is a valid temperature and a valid penalty.
     if (!(value > 0 && value < kInfinity)) {
       bad.emplace_back("temperature", [value](auto& p) { p.sampling.temperature = value; });
       bad.emplace_back("repeat_penalty", [value](auto& p) { p.sampling.repeat_penalty = value; });
@@ -337,10 +340,9 @@ TEST_F(BadInputTest, NamesThatAreNoneMissingOrTakenAreRefused) {
         std::string("../up"), std::string(".hidden"), std::string("a b"), std::string("a\0b", 3),
         std::string("\xc3\xa9"), std::string("line\n"), std::string(64, 'n'), std::string(65, 'n'),
         std::string(100'000, 'n')}) {
-    const std::string words = bad.empty() || bad.size() > 64 ? "payload_bytes" : "name";
+    const std::string words = bad.empty() || bad.size() > kNameMax ? "payload_bytes" : "name";
     ExpectRefused("publish " + bad.substr(0, 70), Code::kInvalidArgument, words,
                   [&] { return sequence_->Publish(bad); });
-    if (bad.size() == 64) continue;
     ExpectRefused("attach", Code::kInvalidArgument, words, [&] { return client_->Attach(bad); });
     ExpectRefused("unpublish", Code::kInvalidArgument, words,
                   [&] { return client_->Unpublish(bad); });
@@ -361,7 +363,7 @@ TEST_F(BadInputTest, ASequenceThatIsBeingComputedIsComputedOnceAndEditedByNobody
     const auto piece = generation->Next();
     if (!piece || !*piece) return piece ? Code::kOk : piece.error().code;
     said.insert(said.end(), (*piece)->tokens.begin(), (*piece)->tokens.end());
-    return Code::kTimeout;  // more to come
+    return Code::kTimeout;  // the generation has not ended
   };
   ASSERT_EQ(take(), Code::kTimeout);
   const auto expect_busy = [](const char* what, const Status& status) {
@@ -369,7 +371,8 @@ TEST_F(BadInputTest, ASequenceThatIsBeingComputedIsComputedOnceAndEditedByNobody
     EXPECT_EQ(CodeName(status.error().code), "busy") << what;
     EXPECT_THAT(status.error().message, HasSubstr("is being computed by request")) << what;
   };
-  // The next position is whatever it is by now: who computes is asked first.
+  // The position kCells is wrong while the generation appends tokens, but the daemon checks first
+  // whether the sequence is being computed.
   expect_busy("decode", Decode(handle(), kOneToken, kCells));
   expect_busy("generate", Generate({.tokens = kOneToken, .predict_max = 1}));
   expect_busy("divide", StatusOf(sequence_->Divide({}, 2)));

@@ -1,5 +1,6 @@
-// What a daemon cannot start with or go on without: the exit status, the words, and that nothing is
-// left behind; and that a disk or a limit that says no later is a refused request and no death.
+// Tests starts of the daemon that must fail: the exit status, the message, and that the daemon
+// leaves no files. A full disk or a resource limit that is hit later only refuses a request and
+// does not end the daemon.
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -35,7 +36,9 @@ class BadStartTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(root_); }
 
-  // `before` is shell that runs before it. `arguments` may override the places.
+  // Runs kvd with `arguments` after the shell commands `before`, and checks that it ends with
+  // `status` and a message that contains `words`. `arguments` may override the socket and the state
+  // directory.
   void ExpectNoStart(const std::string& arguments, int status, const std::string& words,
                      const std::string& before = "") {
     SCOPED_TRACE(before + "kvd " + arguments);
@@ -91,7 +94,7 @@ TEST_F(BadStartTest, PlacesThatCannotBeOursAreNamed) {
   ASSERT_EQ(::unlink(state.c_str()), 0);
   std::ofstream(state) << "a file";
   expect("is not a directory, or is a symbolic link");
-  // Where nobody can make a file, root neither.
+  // Even root cannot create a file in /proc.
   ExpectNoStart("--state-dir /proc/kvd-state", 1, "state directory /proc/kvd-state: ");
   ExpectNoStart("--socket /proc/kvd/x.sock", 1, "/proc/kvd");
 }
@@ -108,7 +111,7 @@ TEST_F(BadStartTest, ModelsThatAreNoneAreNamed) {
        {std::size_t{3}, std::size_t{23}, std::size_t{200}, good.size() / 2, good.size() - 1}) {
     ExpectNoStart(WriteModel("cut.gguf", good.substr(0, bytes)), 1, "cut.gguf");
   }
-  // The same length, so that nothing but the name is wrong.
+  // The replaced name has the same length, so that the rest of the file stays valid.
   std::string other = good;
   const std::string key = "general.architecture";
   const std::size_t at = other.find("llama", other.find(key));
@@ -123,11 +126,12 @@ TEST_F(BadStartTest, ModelsThatAreNoneAreNamed) {
 }
 
 TEST_F(BadStartTest, FilesThatMayNotGrowThatLargeAreAnErrorAndNotADeath) {
-  // 512 bytes each: enough for the lock and the words, for pool and meta not.
+  // The limit is 8 units of 512 bytes: enough for the lock file and the messages, but not for pool
+  // and meta.
   ExpectNoStart("-m " + model_, 1, "File too large", "ulimit -f 8; ");
 }
 
-// A tmpfs of our own, seen by this process and its children alone.
+// Mounts a tmpfs that only this process and its children see.
 class FullDiskTest : public BadStartTest {
  protected:
   void SetUp() override {

@@ -1,5 +1,5 @@
-// Requests that ask for as much work or memory as they can, against the real daemon: each is
-// refused by name or takes its turn, and keeps nobody else from being served.
+// Tests requests for as much work or memory as possible, with the real daemon. Each request for too
+// much is refused with a named error or is scheduled fairly, and other clients are still served.
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <sys/resource.h>
@@ -13,7 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "shm/crc32c.h"
+#include "base/crc32c.h"
+#include "base/sanitizers.h"
 #include "tests/e2e/support/raw_client.h"
 #include "tests/e2e/support/served_daemon.h"
 #include "tests/support/many_sections.h"
@@ -26,7 +27,7 @@ using test::RawClient;
 using ::testing::HasSubstr;
 using wire::Verb;
 
-constexpr int kPatience = 60'000;  // milliseconds; not a figure of merit
+constexpr int kPatience = 60'000;  // milliseconds; a bound for slow machines, not a requirement
 
 wire::Submission Make(Verb verb, std::uint64_t request) {
   wire::Submission submission{};
@@ -41,9 +42,10 @@ void Put(std::vector<std::byte>* bytes, const T& value) {
   bytes->insert(bytes->end(), begin, begin + sizeof value);
 }
 
-// An export of a session with one cell, whose cell names `ids` sequences now.
+// Changes an exported session file with one cell, so that the cell belongs to `ids` sequences.
 std::vector<std::byte> WithManyIds(std::span<const std::byte> exported, std::uint32_t ids) {
-  // Magic, version, one token, architecture; no outputs, logits and embeddings; one cell; position.
+  // The file holds: magic, version, one token, architecture; no outputs, logits and embeddings; one
+  // cell; its position.
   const auto number_at = [&](std::size_t offset) {
     std::uint32_t number = 0;
     std::memcpy(&number, exported.data() + offset, sizeof number);
@@ -79,7 +81,7 @@ class BoundedWorkTest : public test::ServedDaemonTest {
     EXPECT_TRUE(client.has_value());
     return std::move(*client);
   }
-  // Sends until there is room, and waits for the final answer.
+  // Sends the submission and waits for the final answer.
   wire::Completion Call(RawClient& client, const wire::Submission& submission,
                         std::span<const std::byte> payload, std::string* text = nullptr) {
     EXPECT_TRUE(client.Submit(submission, payload));
@@ -114,7 +116,8 @@ class BoundedWorkTest : public test::ServedDaemonTest {
     EXPECT_EQ(static_cast<Code>(answer.code), code) << text;
     EXPECT_THAT(text, HasSubstr(words));
   }
-  // A file of the model, as the library writes it, but for the sequences that its one cell names.
+  // Returns a session file that the library exported from the model, changed so that its only cell
+  // belongs to `ids` sequences.
   static std::vector<std::byte> FileOfManyIds(const Client& client, std::uint32_t ids) {
     const auto sequence = client.NewSequence();
     EXPECT_TRUE(sequence->Decode(std::vector<TokenId>{7}, Pos{0}, wire::LogitsWanted::kNone));
@@ -143,7 +146,7 @@ TEST_F(BoundedWorkTest, AFileWhoseCellNamesMoreSequencesThanThereAreIsRefusedByN
   EXPECT_THAT(text, HasSubstr("sequence_count"));
   EXPECT_THAT(text, HasSubstr("100000, a cell belongs to at most 256"));
   EXPECT_THAT(refusal(256, Code::kUnsupported),
-              HasSubstr("the file has the tokens of sequence 0 alone"))
+              HasSubstr("the file has only the tokens of sequence 0"))
       << "it was read";
   ExpectServesOthers();
 }
@@ -175,7 +178,7 @@ TEST_F(BoundedWorkTest, AHostileStateKeepsNobodyWaiting) {
   ASSERT_TRUE(daemon_->StartAgain());
 }
 
-// A text on which the tokenizer works for seconds, several times over.
+// Returns a text of wire::kTextBytesMax bytes, on which the tokenizer works for several seconds.
 std::vector<std::byte> LongText() {
   std::vector<std::byte> text(wire::kTextBytesMax, std::byte{'a'});
   for (std::size_t i = 0; i < text.size(); i += 7) text[i] = std::byte{' '};
@@ -192,9 +195,9 @@ TEST_F(BoundedWorkTest, LongWorkOfSeveralClientsKeepsNobodyWaitingForItsEnd) {
   const Client other = Connect();
   ASSERT_TRUE(other.Info());
   ASSERT_TRUE(other.Tokenize(std::string(5000, 'x'), 0));
-  // None of those that came before is done.
+  // The earlier long requests are all still in work.
   for (RawClient& client : busy) EXPECT_FALSE(client.channel().completions().HasNext());
-  busy.clear();  // hang up: their work ends with them
+  busy.clear();  // closes the connections, which ends their work
   ExpectServesOthers();
 }
 
@@ -256,13 +259,9 @@ TEST_F(BoundedWorkTest, RequestsLargerThanTheirVerbsAreRefusedByName) {
   ExpectServesOthers();
 }
 
-// A sanitizer ends a process that finds no memory.
-#if defined(__has_feature)
-#define KVD_HAS_FEATURE(feature) __has_feature(feature)
-#else
-#define KVD_HAS_FEATURE(feature) 0
-#endif
-#if !KVD_HAS_FEATURE(address_sanitizer) && !defined(__SANITIZE_THREAD__)
+// Sanitizers end a process that runs out of memory, so the test of missing memory is left out of
+// sanitizer builds.
+#if !KVD_ADDRESS_SANITIZER && !KVD_THREAD_SANITIZER
 std::uint64_t VirtualBytes(pid_t pid) {
   std::ifstream statm("/proc/" + std::to_string(pid) + "/statm");
   std::uint64_t pages = 0;
@@ -286,7 +285,7 @@ TEST_F(BoundedWorkTest, WhereThereIsNoMemoryTheRequestIsRefusedAndTheDaemonLives
 }
 #endif
 
-// What another uid may have.
+// A daemon with small quotas of bytes for another uid.
 class BoundedBytesTest : public BoundedWorkTest {
  protected:
   static constexpr uid_t kOther = 65534;
@@ -329,7 +328,8 @@ TEST_F(BoundedBytesTest, RequestArenasOfAnotherUidAreLimitedTogether) {
                 if (!first) return 4;
                 if (RawClient::Connect(socket_path(), hello, &welcome)) return 5;
               }
-              for (int attempt = 0; attempt < 1000; ++attempt) {  // the hang-up is seen soon
+              // The daemon notices the closed connection after a short time.
+              for (int attempt = 0; attempt < 1000; ++attempt) {
                 if (RawClient::Connect(socket_path(), hello, &welcome)) return 0;
                 ::usleep(10'000);
               }
@@ -363,7 +363,9 @@ TEST_F(BoundedUploadsTest, UploadsAndRequestsOfAnotherUidAreCountedTogether) {
                 return answer ? static_cast<Code>(answer->code) : Code::kInternal;
               };
               if (code_of(*first, 0) != Code::kOk) return 2;
-              if (code_of(*second, 0) != Code::kNoSpace) return 3;  // the copy, and what is kept
+              // The first upload and the copy of the second upload together exceed the quota of
+              // bytes.
+              if (code_of(*second, 0) != Code::kNoSpace) return 3;
               first.reset();
               for (int attempt = 0; attempt < 1000; ++attempt) {
                 if (code_of(*second, 0) == Code::kOk) return 0;

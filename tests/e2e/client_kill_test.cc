@@ -1,6 +1,6 @@
-// Clients that are killed (SIGKILL) wherever they happen to be: whatever they held comes back to
-// the last block, descriptor and mapping, and another client computes on as if nobody had been
-// there.
+// Tests clients that are killed (SIGKILL) at random moments: the daemon frees every block,
+// descriptor and mapping that they held, and another client gets the same results as without the
+// killed clients.
 //
 // KVD_TEST_SEED replays a run, as far as scheduling allows; KVD_TEST_SCALE multiplies the rounds.
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include <random>
 #include <thread>
 
-#include "shm/unique_fd.h"
+#include "base/unique_fd.h"
 #include "tests/e2e/support/served_daemon.h"
 
 namespace kvd {
@@ -26,7 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(60);  // not a figure of merit
+constexpr auto kPatience = std::chrono::seconds(60);  // for slow machines, not a requirement
 
 int RoundCount() {
   const char* const scale = std::getenv("KVD_TEST_SCALE");
@@ -38,21 +38,20 @@ std::uint64_t Seed() {
   return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
 }
 
-// ------------------------------------------------------------------------------ the one to be
-// killed
+// ------------------------------------------------------------------------------ killed clients
 
 constexpr std::size_t kSequencesHeld = 5;
-constexpr std::int32_t kCellsHeld = 150;  // of one sequence, about
+constexpr std::int32_t kCellsHeld = 150;  // about the most cells of one sequence
 
-// Does one thing after the other with its sequences, until it is killed. Errors are its own
-// business.
+// Performs random operations on its sequences until its process is killed. The operations ignore
+// errors.
 class Victim {
  public:
   Victim(Client client, std::uint64_t seed) : client_(std::move(client)), random_(seed) {}
 
   void DoSomething() {
     if (sequences_.empty()) return Create();
-    // In proportion to what is worth being killed in.
+    // An operation is chosen more often if a kill during it is more likely to reveal a bug.
     switch (random_() % 16) {
       case 0: return Create();
       case 1:
@@ -100,7 +99,7 @@ class Victim {
     if (!pos) return;
     const auto wanted = static_cast<wire::LogitsWanted>(random_() % 3);
     auto decoding = sequence.StartDecode(Tokens(1 + random_() % 100), *pos, wanted);
-    // Now and then nobody waits for it, and its rows are never given back.
+    // One of four decodes is detached: the client neither waits for it nor releases its rows.
     if (!decoding) return;
     if (random_() % 4 == 0) return (void)decoding->Detach();
     (void)decoding->Next();
@@ -112,7 +111,9 @@ class Victim {
     auto generation =
         sequence.Generate({.tokens = prompt, .predict_max = 40, .flags = wire::kIgnoreEos});
     if (!generation) return;
-    const std::uint64_t pieces_max = random_() % 60;  // fewer than there are: cancelled
+    // The generation has about 40 pieces. The generation is cancelled if the client reads fewer
+    // pieces.
+    const std::uint64_t pieces_max = random_() % 60;
     for (std::uint64_t piece = 0; piece < pieces_max; ++piece) {
       const auto next = generation->Next();
       if (!next || !*next) return;
@@ -138,7 +139,7 @@ class Victim {
   std::vector<Sequence> sequences_;
 };
 
-// A process that works until it is killed, and writes a byte after each thing that it did.
+// A process that runs a Victim until it is killed, and writes one byte after each operation.
 struct VictimProcess {
   pid_t pid = -1;
   UniqueFd steps;
@@ -162,7 +163,7 @@ struct VictimProcess {
     }
     return process;
   }
-  // Until it has done so many things.
+  // Waits until the process has performed `count` operations.
   void WaitForSteps(std::uint64_t count) const {
     const auto deadline = steady_clock::now() + kPatience;
     for (std::uint64_t done = 0; done < count; ++done) {
@@ -182,10 +183,9 @@ struct VictimProcess {
   }
 };
 
-// ------------------------------------------------------------------------------ what must be as
-// before
+// ------------------------------------------------------------------------------ held resources
 
-// What a client may take from the daemon and must have given back.
+// The daemon's resources that clients hold and that must be free after the clients are killed.
 struct Holdings {
   std::uint64_t free_or_reclaimable_cells = 0;
   std::uint64_t live_cells = 0;
@@ -194,9 +194,9 @@ struct Holdings {
   std::uint32_t descriptors = 0;
   std::uint32_t mappings = 0;
   friend bool operator==(const Holdings&, const Holdings&) = default;
-  // Workers start their threads as they are needed, and keep them: one for each session at most that
-  // is alive at a time, each with a stack, its guard, and a heap of two mappings. A client that was
-  // not given back would cost two mappings in each round.
+  // The daemon's workers start threads on demand and keep them: at most one thread for each session
+  // that exists at the same time. Each thread has a stack, its guard, and a heap of two mappings. A
+  // leaked client would cost two mappings in each round.
   static constexpr std::uint32_t kThreadMappings = 4 * 4;
   bool IsWithin(Holdings other) const {
     const bool is_mapped_alike = mappings <= other.mappings + kThreadMappings &&
@@ -214,7 +214,7 @@ std::ostream& operator<<(std::ostream& out, const Holdings& held) {
 }
 
 Holdings HoldingsOf(const Client& client) {
-  // What killed clients left stays as prefixes until somebody needs the room, or says so.
+  // Sequences of killed clients stay as retained prefixes until they are evicted or dropped.
   EXPECT_TRUE(client.DropRetained());
   const auto info = client.Info();
   EXPECT_TRUE(info) << info.error().message;
@@ -227,10 +227,10 @@ Holdings HoldingsOf(const Client& client) {
           .mappings = info->mappings};
 }
 
-// What a greedy generation gave, to the bit.
+// The exact result of a greedy generation.
 struct Said {
   std::vector<TokenId> tokens;
-  std::vector<float> logits;  // of the prompt's last token
+  std::vector<float> logits;  // the logits after the prompt's last token
   friend bool operator==(const Said&, const Said&) = default;
 };
 
@@ -238,7 +238,8 @@ class ClientKillTest : public test::ServedDaemonTest {
  protected:
   ClientKillTest() : ServedDaemonTest({"-c", "8192"}) {}
 
-  // Prefix, question, greedy answer; `meanwhile` is called between its pieces.
+  // Forks `prefix`, decodes a question and generates a greedy answer. Calls `meanwhile` between the
+  // answer's pieces.
   template <class Meanwhile>
   static void Say(const Sequence& prefix, std::int32_t prefix_cells, Said* said,
                   Meanwhile meanwhile) {
@@ -264,7 +265,7 @@ class ClientKillTest : public test::ServedDaemonTest {
     }
   }
 
-  // A killed publisher's snapshot stays, as published ones do: it goes by its name.
+  // Removes the victims' snapshots: a snapshot outlives the client that has published it.
   static void UnpublishWhatStayed(const Client& client) {
     const auto snapshots = client.Snapshots();
     ASSERT_TRUE(snapshots);
@@ -290,7 +291,8 @@ TEST_F(ClientKillTest, WhatKilledClientsHeldComesBackWhileAnotherGetsTheSameBits
 
   std::optional<Holdings> before;
   const int rounds = RoundCount();
-  // The first rounds are for what the daemon makes once and keeps: heaps of its threads.
+  // During the first rounds the daemon allocates memory that it keeps, such as the heaps of its
+  // threads.
   constexpr int kWarmRounds = 3;
   for (int round = -kWarmRounds; round < rounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round) + ", KVD_TEST_SEED=" + std::to_string(seed));
@@ -299,7 +301,7 @@ TEST_F(ClientKillTest, WhatKilledClientsHeldComesBackWhileAnotherGetsTheSameBits
       victims.push_back(VictimProcess::Start(socket_path(), random()));
     }
     if (random() % 4 != 0) victims.front().WaitForSteps(random() % 20);
-    // Killed one after the other in the middle of what the witness is being told.
+    // The clients are killed one after the other while the witness receives its tokens.
     Said said;
     Say(*prefix, kPrefixCells, &said, [&] {
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));
@@ -310,7 +312,8 @@ TEST_F(ClientKillTest, WhatKilledClientsHeldComesBackWhileAnotherGetsTheSameBits
     for (const VictimProcess& victim : victims) victim.Kill();
     ASSERT_EQ(said, right) << "bit for bit";
 
-    // Bounded: sessions of the dead are seen to end soon, not at once.
+    // The daemon notices the end of a killed client after a short time. The test waits for the
+    // daemon at most kPatience.
     const auto deadline = steady_clock::now() + kPatience;
     Holdings now;
     int alike = 0;

@@ -1,5 +1,5 @@
-// The daemon as a process: how it starts, whom it refuses, how it stops, and that its verbs hang
-// together.
+// Tests the daemon as a process: its start, the clients that it refuses, its stop, and a combined
+// use of its verbs.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -19,7 +19,7 @@ namespace {
 using test::KvdPath;
 using ::testing::HasSubstr;
 
-// What a start that fails says, and its exit status.
+// The output and the exit status of a failed start.
 struct FailedStart {
   int status = -1;
   std::string text;
@@ -132,14 +132,15 @@ TEST_F(DaemonE2eTest, SocketAndDirectoriesArePrivate) {
 }
 
 TEST_F(DaemonE2eTest, ATermSignalEndsRunningRequestsCancelledAndKeepsWhatTheyComputed) {
-  // One that comes back would go on with the next daemon.
+  // The client of this test does not reconnect, so that its generation is not resumed by another
+  // daemon.
   auto connected = Client::Connect(
       {.socket_path = socket_path(), .reconnect_timeout = std::chrono::milliseconds(0)});
   ASSERT_TRUE(connected);
   const Client client = std::move(*connected);
   auto sequence = client.NewSequence();
   ASSERT_TRUE(sequence);
-  const std::vector<TokenId> prompt(40, 3);  // enough to be kept as a prefix
+  const std::vector<TokenId> prompt(40, 3);  // long enough to be retained as a prefix
   auto generation = sequence->Generate(
       {.tokens = prompt, .predict_max = 4000, .flags = wire::kIgnoreEos | wire::kNoText});
   ASSERT_TRUE(generation);
@@ -196,7 +197,7 @@ TEST_F(DaemonE2eTest, ASnapshotOutlivesItsPublisher) {
 
 TEST_F(DaemonE2eTest, OneMoreClientCostsLittleBesideItsSegments) {
   const Client first = Connect();
-  // Those who came before go soon, not at once: what is counted must have come to rest.
+  // The daemon closes earlier connections with a delay, so wait until the counts do not change.
   auto before = first.Info();
   ASSERT_TRUE(before);
   for (int unchanged = 0; unchanged < 10; ++unchanged) {
@@ -222,7 +223,7 @@ TEST_F(DaemonE2eTest, TextGoesToTokensAndBack) {
   const auto text = client.Detokenize(*tokens);
   ASSERT_TRUE(text);
   EXPECT_EQ(*text, "Once upon a time");
-  // Long enough for a worker, and no more tokens than the pool has cells.
+  // The text is so long that a worker tokenizes it, and has fewer tokens than the pool has cells.
   std::string story;
   for (int i = 0; i < 500; ++i) story += "Once upon a time ";
   const auto many = client.Tokenize(story, 0);

@@ -1,6 +1,7 @@
-// Limits for another uid on what the daemon holds outside the memory: connections, requests, arenas,
-// held bytes, saved states and the prompt cache. At its limit the uid is refused with the numbers, or
-// its own oldest entries are removed. The daemon's own uid keeps its part. Needs root.
+// Tests the limits for another uid on resources of the daemon outside the memory: connections,
+// requests, arenas, held bytes, saved states and the prompt cache. At its limit the uid is refused
+// with the numbers, or its own oldest entries are removed. The daemon's own uid can still use its
+// part of each resource. Needs root.
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -29,7 +30,7 @@ class DaemonSharesTest : public test::SharesTest {
   Result<Client> ConnectOwn(ConnectOptions options = {}) {
     return ConnectAsUid(0, std::move(options));
   }
-  // What a client has given back is counted until the daemon has seen it.
+  // Waits until the condition holds, for at most 20 s: the daemon notices a release with a delay.
   static bool Eventually(const std::function<bool()>& holds) {
     for (int i = 0; i < 4000; ++i) {
       if (holds()) return true;
@@ -116,7 +117,7 @@ class RequestSharesTest : public DaemonSharesTest {
  protected:
   RequestSharesTest() : DaemonSharesTest({"--other-requests", "1"}) {}
 
-  // With few completions: a generation of many tokens waits until its client reads.
+  // The completion ring has 16 entries, so that a long generation waits until its client reads.
   static constexpr ConnectOptions Narrow() {
     return {.submission_entries = 8, .completion_entries = 16};
   }
@@ -192,7 +193,8 @@ class SavedSharesTest : public DaemonSharesTest {
 
 TEST_F(SavedSharesTest, FilesOfAnotherUidAreSavedWithinItsShareAndCountAfterARestart) {
   const SaveOptions plain{.with_logits = false, .is_packed = false};
-  // How many files of some 40,000 bytes it may save, and what the next one is told.
+  // Saves files of about 40,000 bytes until a save is refused, checks the refusal and returns the
+  // number of saved files.
   const auto save_until_refused = [&](const Client& client, SequenceHandle sequence) {
     std::size_t saved = 0;
     for (; saved < 10; ++saved) {
@@ -242,7 +244,7 @@ class CacheSharesTest : public DaemonSharesTest {
                           (folder->path() / "cache").string(), "--cache-mb", "1"}),
         folder_(folder) {}
 
-  // Computes the prompt, lets it go and waits until it was written to the prompt cache.
+  // Computes the prompt, retains it and waits until it is written to the prompt cache.
   void WritePrompt(const Client& client, std::size_t number) {
     const Client watcher = Connect();
     const std::uint64_t before = watcher.CacheInfo()->spills;
@@ -255,7 +257,7 @@ class CacheSharesTest : public DaemonSharesTest {
     ASSERT_TRUE(Eventually([&] { return watcher.CacheInfo()->spills != before; }))
         << "the prompt was not written";
   }
-  // Another daemon with nothing in its pool.
+  // Restarts the daemon without its state, so that its pool is empty.
   void StartEmpty() {
     ASSERT_TRUE(daemon_->Stop());
     std::filesystem::remove_all(daemon_->folder() + "/state");
@@ -282,7 +284,7 @@ TEST_F(CacheSharesTest, PromptsOfAnotherUidLeaveTheOwnUidsEntriesInThePromptCach
   const std::uint64_t own_bytes = Connect().CacheInfo()->entry_bytes;
   ASSERT_GT(own_bytes, 0u);
   ASSERT_LT(own_bytes, kShareBytes / 4);
-  // Twice what the cache holds.
+  // Together the prompts have twice as many bytes as the cache may hold.
   const std::size_t count = (2u << 20) / own_bytes + 1;
   {
     const Client other = Other();
@@ -296,7 +298,7 @@ TEST_F(CacheSharesTest, PromptsOfAnotherUidLeaveTheOwnUidsEntriesInThePromptCach
   EXPECT_EQ(OriginOf(Connect(), 500), PrefixOrigin::kDisk);
   EXPECT_EQ(OriginOf(Other(), count - 1), PrefixOrigin::kDisk);
   EXPECT_EQ(OriginOf(Other(), 0), PrefixOrigin::kNone) << "its own oldest entry went";
-  // The daemon that was started last knows whose the entries are.
+  // The restarted daemon knows the owners of the entries on disk.
   {
     const Client other = Other();
     for (std::size_t number = 0; number < count; ++number) {

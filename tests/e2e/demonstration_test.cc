@@ -1,4 +1,4 @@
-// kvd-demo as a user starts it: what it ends with, and that it leaves nothing behind.
+// Tests kvd-demo as a user runs it: its exit status and output, and that it leaves no files.
 #include <gmock/gmock.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ class DemonstrationTest : public ::testing::Test {
     folder_ = pattern;
   }
   void TearDown() override {
-    // A daemon's directory, its socket, its state: all of it would lie here.
+    // The daemon's directory, socket and state are created in this folder.
     EXPECT_TRUE(std::filesystem::is_empty(folder_)) << "something was left in " << folder_;
     std::filesystem::remove_all(folder_);
   }
@@ -50,7 +50,7 @@ class DemonstrationTest : public ::testing::Test {
   std::string folder_;
 };
 
-// KVD_TEST_SCALE below 1: a sanitizer build, in which fewer notebooks are read.
+// The number of notebooks. Sanitizer builds, which set KVD_TEST_SCALE below 1, use fewer notebooks.
 std::size_t SeedCount() {
   const char* const scale = std::getenv("KVD_TEST_SCALE");
   return scale != nullptr && std::atof(scale) < 1.0 ? 5 : 20;
@@ -63,13 +63,13 @@ std::size_t CountOf(const std::string& part, const std::string& text) {
   return count;
 }
 
-// The argument: how the model is named to kvd-demo.
+// The parameter is the kvd-demo argument that selects the model.
 class EveryBundledModelTest : public DemonstrationTest,
                               public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(EveryBundledModelTest, NineOfTenAnswersAreRightToTheLetterAndKilledProcessesGiveAllBack) {
   const std::size_t seeds = SeedCount();
-  const std::size_t asked = 8 * seeds;  // 160 of 20 seeds
+  const std::size_t asked = 8 * seeds;  // 160 questions for 20 seeds
   const Ended ended = Demonstrate("--seed 1 --seeds " + std::to_string(seeds) + GetParam());
   ASSERT_EQ(ended.status, 0) << ended.text;
   const std::size_t line = ended.text.rfind('\n', ended.text.size() - 2) + 1;
@@ -77,7 +77,7 @@ TEST_P(EveryBundledModelTest, NineOfTenAnswersAreRightToTheLetterAndKilledProces
   ASSERT_EQ(std::sscanf(ended.text.c_str() + line, "%zu of %zu answers right", &right, &of), 2)
       << ended.text;
   EXPECT_EQ(of, asked);
-  EXPECT_GE(right * 10, asked * 9) << ended.text;  // 144 of 160
+  EXPECT_GE(right * 10, asked * 9) << ended.text;  // at least 144 of 160
   EXPECT_EQ(CountOf("was killed (SIGKILL)", ended.text), seeds);
   EXPECT_EQ(CountOf("checked: ", ended.text), seeds) << "every token computed is accounted for";
 }
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Models, EveryBundledModelTest, ::testing::Values("", " 
 TEST_F(DemonstrationTest, ADaemonThatIsNotThereIsStatusOneAndSaid) {
   const Ended ended = Demonstrate("--kvd " + folder_ + "/no-kvd-here");
   EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.text, HasSubstr("kvd-demo: kvd ended at its start"));
+  EXPECT_THAT(ended.text, HasSubstr("kvd-demo: kvd ended while it started"));
 }
 
 TEST_F(DemonstrationTest, AModelThatIsNotThereIsStatusOneAndNamed) {

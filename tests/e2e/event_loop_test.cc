@@ -1,5 +1,5 @@
-// kvd_event_fd: one thread waits in poll(2) for several generations at once, beside another thread's
-// calls on the same client, and while the daemon is killed and comes back.
+// Tests kvd_event_fd: one thread waits in poll(2) for several generations at once, while another
+// thread calls the same client, and while the daemon is killed and restarted.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -56,8 +56,8 @@ class EventLoopTest : public test::ServedDaemonTest {
         << kvd_error_message();
     return request;
   }
-  // The texts of all generations, waited for by the descriptor alone. `looks` counts how often it was
-  // readable.
+  // Runs all generations, waiting only with poll(2) on the descriptor, and returns their texts.
+  // `looks` counts the times that the descriptor was readable.
   std::vector<std::string> Run(std::size_t* looks) {
     std::vector<kvd_request> requests;
     for (std::size_t number = 0; number < kGenerations; ++number)
@@ -100,7 +100,8 @@ TEST_F(EventLoopTest, OneThreadWaitsForSeveralGenerations) {
   const auto texts = Run(&looks);
   for (const std::string& text : texts) EXPECT_GT(text.size(), 20u);
   EXPECT_NE(texts[0], texts[1]);
-  // One look takes what there is: not many for each piece, and none when there is nothing.
+  // Each time the descriptor is readable, all available pieces are taken. The descriptor must not
+  // become readable many times for one piece, nor when no piece is available.
   EXPECT_LE(looks, 3 * kGenerations * 81);
   int again = -1;
   ASSERT_EQ(kvd_event_fd(client_, &again), KVD_OK);
@@ -127,7 +128,8 @@ TEST_F(EventLoopTest, CallsOfOtherThreadsTakeNothingAway) {
   ends = true;
 }
 
-// Requests of many verbs, more than the session's window remembers, without a wait but for poll(2).
+// Submits requests of many verbs, more than the session's window holds, and waits only with
+// poll(2).
 TEST_F(EventLoopTest, VerbsOfEveryKindAreWaitedForByTheDescriptor) {
   constexpr std::size_t kSequences = 80;
   std::vector<kvd_sequence> sequences(kSequences);

@@ -1,5 +1,5 @@
-// Clients that break every rule, against the real daemon. After each of them another client gets
-// its right answer.
+// Tests clients that break every rule of the protocol, with the real daemon. After each such
+// client, another client gets its correct answer.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -26,8 +26,8 @@ using test::RawClient;
 using ::testing::HasSubstr;
 using wire::Verb;
 
-constexpr int kSoon =
-    5000;  // milliseconds in which the daemon must have acted; not a figure of merit
+// The time in milliseconds within which the daemon must react; a bound for slow machines.
+constexpr int kSoon = 5000;
 
 wire::Submission Make(Verb verb, std::uint64_t request) {
   wire::Submission submission{};
@@ -46,7 +46,7 @@ class HostileClientTest : public test::ServedDaemonTest {
     return std::move(*client);
   }
   wire::InfoReply Info() { return *Connect().Info(); }
-  // Sessions that ended are forgotten by the daemon soon, not at once.
+  // Waits until the daemon has `count` sessions: it notices the end of a client after a short time.
   void ExpectSessions(std::uint32_t count) {
     std::uint32_t found = 0;
     for (int i = 0; i < kSoon / 10; ++i) {
@@ -97,7 +97,7 @@ TEST_F(HostileClientTest, RandomBytesInTheRingsWhileTheDaemonReadsThem) {
       while (!stop) entries[bytes() % entries.size()] = static_cast<std::byte>(bytes());
     });
     for (int i = 0; i < 200; ++i) {
-      // Half of them start out well.
+      // The verb is valid in most submissions; the other fields are random.
       wire::Submission submission =
           Make(static_cast<Verb>(random() % (wire::kVerbLast + 2)), random());
       submission.flags = static_cast<std::uint16_t>(random() % 3 == 0 ? random() : 0);
@@ -188,7 +188,8 @@ TEST_F(HostileClientTest, SmuggledDescriptorsAreDropped) {
     std::memcpy(CMSG_DATA(header), descriptors, sizeof descriptors);
     ASSERT_EQ(::sendmsg(client.socket(), &message, MSG_NOSIGNAL), 1);
   }
-  // Of 800. A connection of Info's own that is still being closed may be counted in either figure.
+  // 800 descriptors were sent. Either count may include a connection of Info() that is still being
+  // closed, hence the tolerance of 3.
   EXPECT_NEAR(Info().descriptors, before, 3);
   ExpectServesOthers();
 }
@@ -232,8 +233,8 @@ TEST_F(HostileClientTest, AClientThatNeverReadsStallsItselfAlone) {
   ASSERT_TRUE(client.Submit(Make(Verb::kCreate, 1)));
   const auto created = client.Wait(kSoon);
   ASSERT_TRUE(created);
-  // Until nothing more goes in: what it does not read fills the completion ring, and then its own
-  // ring.
+  // Submits until 100 attempts have failed. The client reads no completions, so the completion ring
+  // becomes full and then the submission ring.
   std::uint64_t sent = 0;
   for (int refusals = 0; refusals < 100;) {
     wire::Submission submission = Make(sent % 3 == 0 ? Verb::kInfo : Verb::kPing, sent + 2);
@@ -248,7 +249,7 @@ TEST_F(HostileClientTest, AClientThatNeverReadsStallsItselfAlone) {
   }
   EXPECT_GT(sent, 512u) << "the completion ring alone holds that many";
   ExpectServesOthers();
-  // And goes on when it reads after all.
+  // The daemon continues to send answers when the client reads completions again.
   std::uint64_t answers = 0;
   while (const auto completion = client.Wait(answers < sent ? kSoon : 50)) {
     EXPECT_EQ(completion->request, answers + 2) << "in order";
@@ -268,7 +269,9 @@ TEST_F(HostileClientTest, AClientThatNeverReleasesStallsItselfAlone) {
   ASSERT_TRUE(decoding);
   std::vector<Logits> held;
   for (;;) {
-    // The first piece comes however slow the machine is; none for a second after others: stalled.
+    // On a slow machine, the first piece of the decode's answer may take longer than a second. If
+    // no further piece of the answer arrives within a second, the daemon waits for the client to
+    // release outputs.
     auto piece = decoding->Next(std::chrono::milliseconds(held.empty() ? kSoon : 1000));
     if (!piece) {
       EXPECT_EQ(piece.error().code, Code::kTimeout) << piece.error().message;
@@ -305,7 +308,7 @@ TEST_F(HostileClientTest, MoreConnectionsThanAllowedAreRefusedAndFreedAgain) {
   EXPECT_EQ(static_cast<Code>(welcome.code), Code::kNoSpace);
   EXPECT_THAT(welcome.message, HasSubstr("connections"));
   sockets.clear();
-  // Their places are free again soon.
+  // The daemon accepts connections again a short time after the sockets are closed.
   for (int i = 0; i < kSoon / 10 && !RawClient::Connect(socket_path()); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -361,7 +364,9 @@ TEST_F(HostileClientTest, AnotherSessionsHandlesAndRequestsAreOutOfReach) {
   ExpectServesOthers();
 }
 
-// In a process of an ordinary uid: whether that uid's own daemon is closed to it. 0: yes.
+// Starts a daemon as uid 65534 and tries to open its memory and descriptors in /proc from a process
+// of the same uid. Returns 0 if both the memory and the descriptors are refused, 1 if one of them
+// can be opened, 2 or 3 if the test cannot run.
 int LookIntoOwnDaemon() {
   constexpr uid_t kNobody = 65534;
   if (::geteuid() == 0 && (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0)) return 2;

@@ -1,6 +1,6 @@
-// Every verb with everything wrong that a submission can have: flags, handles, ranges, payloads,
-// arguments, random bytes, and requests that say that they are sent again. Each is answered once,
-// and after each kind another client gets its right answer.
+// Tests submissions of every verb with every kind of error: wrong flags, handles, ranges, payloads,
+// arguments, random bytes and false retry flags. The daemon answers each submission once, and after
+// each kind of error another client gets its correct answer.
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 
@@ -47,7 +47,7 @@ class Attacker {
  public:
   explicit Attacker(const std::string& socket_path) : client_(RawClient::Connect(socket_path)) {}
 
-  // Its sequences go with it: the daemon does not wait for it to come back.
+  // Says goodbye, so that the daemon drops the session and its sequences at once.
   ~Attacker() {
     const std::byte goodbye{wire::kGoodbyeBell};
     if (client_) (void)::send(client_->socket(), &goodbye, 1, MSG_NOSIGNAL);
@@ -56,13 +56,14 @@ class Attacker {
   Attacker& operator=(const Attacker&) = delete;
 
   bool is_connected() const { return client_.has_value(); }
-  // A request was not answered: nothing more is worth trying.
+  // True if a request got no answer. The following requests are not sent.
   bool is_lost() const { return is_lost_; }
   std::size_t arena_bytes() { return client_->request_arena().size(); }
   std::uint64_t next_request() { return ++last_request_; }
 
-  // The final answer's code and sequence; nullopt: none came. Payload fields are taken as they are.
-  // What computes for long is cancelled.
+  // Sends the submission with its payload fields unchanged and returns the final completion;
+  // nullopt: none came within kAnswerWait. A request that takes more than kComputeWait is
+  // cancelled.
   std::optional<wire::Completion> SendAsIs(const wire::Submission& submission) {
     if (is_lost_) return std::nullopt;
     client_->SubmitAsIs(submission);
@@ -93,12 +94,13 @@ class Attacker {
 
   void SendUnread(const wire::Submission& submission) { client_->SubmitAsIs(submission); }
 
-  // With the payload at `offset` of the arena and a request id of its own.
+  // Sends the request with its payload at `offset` of the request arena and a new request id.
   std::optional<wire::Completion> Send(TestRequest request, std::size_t offset = 0) {
     request.submission.request = next_request();
     return SendAsIs(Place(request, offset));
   }
-  // The submission with its payload in the arena.
+  // Copies the payload to `offset` of the request arena and returns the submission that refers to
+  // it.
   wire::Submission Place(const TestRequest& request, std::size_t offset = 0) {
     std::ranges::copy(request.payload,
                       client_->request_arena().begin() + static_cast<std::ptrdiff_t>(offset));
@@ -108,13 +110,13 @@ class Attacker {
     return submission;
   }
   std::span<std::byte> arena() { return client_->request_arena(); }
-  // What its targets are forks of.
+  // The sequence of which all targets are forks.
   SequenceHandle master = SequenceHandle::kNone;
 
  private:
   static constexpr std::uint64_t kCancelRequest = 0xcccc'cccc'cccc;
   static constexpr std::chrono::milliseconds kComputeWait{200};
-  static constexpr std::chrono::milliseconds kAnswerWait{120'000};  // no figure of merit
+  static constexpr std::chrono::milliseconds kAnswerWait{120'000};  // for slow machines
 
   std::optional<RawClient> client_;
   std::uint64_t last_request_ = 0;
@@ -138,7 +140,8 @@ bool IsIn(Code code, std::initializer_list<Code> codes) {
 
 class HostileVerbsTest : public test::EveryVerbTest {
  protected:
-  // Attacks each use of the model's verbs with a session of its own, and then asks as another one.
+  // Calls `attack` for each use of the model's verbs, each time with a new session, and then checks
+  // that another client is served.
   template <class Attack>
   void ForEachUse(const Attack& attack) {
     for (const VerbUse& use : Uses()) {
@@ -154,7 +157,7 @@ class HostileVerbsTest : public test::EveryVerbTest {
     }
   }
 
-  // What the use takes, of the attacker's own session; fresh.
+  // Makes a new target whose objects belong to the attacker's session.
   Target OwnTarget(Attacker& attacker) {
     const std::string number = std::to_string(++made_);
     Target target{.sequence = Forked(attacker, cells()),
@@ -168,8 +171,8 @@ class HostileVerbsTest : public test::EveryVerbTest {
     return target;
   }
 
-  // Sends all requests of the use, the last one after `spoil` has had it and its place. The code of
-  // the last answer.
+  // Sends all requests of the use. `spoil` changes the last submission, and its payload in the
+  // arena, before it is sent. Returns the code of the last answer.
   template <class Spoil>
   Code Spoiled(Attacker& attacker, const VerbUse& use, const Target& target, const Spoil& spoil) {
     std::vector<TestRequest> requests = use.make(target);
@@ -183,7 +186,8 @@ class HostileVerbsTest : public test::EveryVerbTest {
     return CodeOfAnswer(attacker, submission);
   }
 
-  // A request is answered or refused; no answer has the code of a fault of the daemon.
+  // Sends the submission and returns the answer's code, which must not be a code for a fault of the
+  // daemon.
   static Code CodeOfAnswer(Attacker& attacker, const wire::Submission& submission) {
     const auto completion = attacker.SendAsIs(submission);
     if (!completion) return Code::kInternal;
@@ -195,7 +199,8 @@ class HostileVerbsTest : public test::EveryVerbTest {
     return code;
   }
 
-  // With more cells than its targets have, where the model allows it.
+  // Makes the attacker's master sequence. On models that permit it, the master sequence has more
+  // cells than the target sequences, which are its forks.
   void MakeMaster(Attacker& attacker) const {
     TestRequest create;
     create.submission.verb = static_cast<std::uint16_t>(Verb::kCreate);
@@ -212,7 +217,7 @@ class HostileVerbsTest : public test::EveryVerbTest {
     const auto decoded = attacker.Send(decode);
     ASSERT_TRUE(decoded && CodeOf(*decoded) == Code::kOk);
   }
-  // The master may have gone by what was asked since.
+  // Forks the master. An attack may have dropped the master, so it is made again if the fork fails.
   SequenceHandle Forked(Attacker& attacker, std::int32_t cell_count) const {
     for (int attempt = 0; attempt < 2; ++attempt) {
       TestRequest fork;
@@ -269,7 +274,8 @@ TEST_P(HostileVerbsTest, HandlesThatAreNoneStaleForeignPublishedOrRetainedAreAns
       target.sequence = handle;
       return Spoiled(attacker, use, target, [](wire::Submission&) {});
     };
-    // Those of export_state lie in its payload, where 0 is a handle like others.
+    // kExportState takes handles in its payload, where 0 is an unknown handle instead of a missing
+    // one.
     const bool is_in_payload = use.verb == Verb::kExportState;
     EXPECT_EQ(CodeName(aimed(SequenceHandle::kNone)),
               CodeName(is_in_payload ? Code::kNotFound : Code::kInvalidArgument));
@@ -353,7 +359,8 @@ TEST_P(HostileVerbsTest, PayloadsOfEveryLengthAreAnswered) {
       if (bytes > whole) continue;
       SCOPED_TRACE(bytes);
       const Target target = OwnTarget(attacker);
-      // Zeros, then what was left there, then random bytes behind the good ones.
+      // The arena around the valid payload holds zeros in the first request and random bytes in the
+      // second.
       std::ranges::fill(attacker.arena(), std::byte{0});
       const auto resize = [&](wire::Submission& submission) { submission.payload_bytes = bytes; };
       (void)Spoiled(attacker, use, target, resize);
@@ -365,7 +372,7 @@ TEST_P(HostileVerbsTest, PayloadsOfEveryLengthAreAnswered) {
 
 TEST_P(HostileVerbsTest, RightPayloadsAreReadWhereverTheyLie) {
   ForEachUse([this](Attacker& attacker, const VerbUse& use) {
-    // By name there is nothing of that name yet.
+    // Verbs that take a name answer kNotFound, because no object has that name yet.
     const bool is_by_name = use.need == test::Need::kLookByName ||
                             use.need == test::Need::kChangeByName ||
                             use.need == test::Need::kSavedFile;
@@ -391,7 +398,7 @@ TEST_P(HostileVerbsTest, RandomPayloadsAndFieldsAreAnswered) {
       SCOPED_TRACE(round);
       const Target target = OwnTarget(attacker);
       (void)Spoiled(attacker, use, target, [&](wire::Submission& submission) {
-        // One bit of the payload; all of it; one field; all of them.
+        // Rounds change in turn: one bit of the payload, the whole payload, one field, all fields.
         const auto payload = attacker.arena().first(submission.payload_bytes);
         if (round % 4 == 0 && !payload.empty()) {
           payload[random() % payload.size()] ^= std::byte{1} << (random() % 8);
@@ -425,8 +432,9 @@ TEST_P(HostileVerbsTest, RequestsThatSayThatTheyAreSentAgainAreAnswered) {
           submission.received = received;
           submission.last_token = last_token;
         };
-        // Never sent before; without the flag; answered before, at several positions; with another
-        // verb; with the id of another request.
+        // Sends, in this order: a retry of a request that was never sent; retry fields without the
+        // retry flag; retries of an answered request with its position and other positions; a retry
+        // with another verb; a retry with another request's id.
         (void)Spoiled(attacker, use, target, claim);
         const Code unflagged = Spoiled(attacker, use, target, [&](wire::Submission& submission) {
           claim(submission);
@@ -450,7 +458,7 @@ TEST_P(HostileVerbsTest, RequestsThatSayThatTheyAreSentAgainAreAnswered) {
         other.verb =
             static_cast<std::uint16_t>(use.verb == Verb::kCreate ? Verb::kClear : Verb::kCreate);
         (void)CodeOfAnswer(attacker, other);
-        sent.request = 1;  // the create of the master
+        sent.request = 1;  // the id of the request that has created the master
         (void)CodeOfAnswer(attacker, sent);
       }
     }
@@ -464,7 +472,8 @@ TEST_P(HostileVerbsTest, RequestsThatSayThatTheyAreSentAgainAreAnswered) {
   });
 }
 
-// The answers name the number, which clients take for a broken daemon, so they are not looked at.
+// The answers carry the unknown verb number, which the client's channel rejects as an error of the
+// daemon. The test therefore does not read them.
 TEST_P(HostileVerbsTest, NumbersThatAreNoVerbsDisturbNobody) {
   for (const unsigned verb : {0u, wire::kVerbLast + 1u, 255u, 256u, 0x7fffu, 0xffffu}) {
     Attacker attacker(socket_path());

@@ -1,5 +1,5 @@
-// kvctl against a real daemon, as a user runs it: prefixes kept ahead, files saved and loaded, state
-// files of llama.cpp there and back.
+// Tests kvctl with a real daemon, as a user runs it: prefixes computed in advance, files saved and
+// loaded, and state files of llama.cpp imported and exported.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,11 +30,12 @@ class KvctlStatesTest : public test::ServedDaemonTest {
 
   void SetUp() override {
     ServedDaemonTest::SetUp();
-    ASSERT_TRUE(Connect().DropRetained(Force::kYes));  // what the fixture's own question left
+    // The fixture's generation has left a retained sequence.
+    ASSERT_TRUE(Connect().DropRetained(Force::kYes));
     std::ofstream(Path("prompt.txt")) << kPrompt;
   }
   std::string Path(const std::string& name) const { return (folder_->path() / name).string(); }
-  // Standard output and error of a call that is to succeed.
+  // Runs kvctl, which must succeed, and returns its standard output and error.
   std::string Done(const std::string& arguments) const {
     const test::KvctlOutcome outcome = test::KvctlProcess(socket_path()).Run(arguments);
     EXPECT_EQ(outcome.exit_code, 0) << arguments << ": " << outcome.output;
@@ -64,7 +65,7 @@ TEST_F(KvctlStatesTest, WarmComputesAheadWhatARunTakes) {
   EXPECT_EQ(Unquoted(run, "shared_from"), "retained");
   EXPECT_EQ(JsonField(run, "tokens_computed"), "1");
   const std::string again = Done("warm " + Path("prompt.txt"));
-  EXPECT_THAT(again, HasSubstr("1 of them computed now"));
+  EXPECT_THAT(again, HasSubstr("1 of them computed"));
   EXPECT_THAT(Refused("warm " + Path("nothing")), HasSubstr("cannot be read"));
 }
 

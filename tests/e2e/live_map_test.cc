@@ -1,4 +1,5 @@
-// The live map of a real daemon: read without a request, read-only, stale when the daemon is gone.
+// Tests the live map of a real daemon: clients read the map without a request, cannot write it, and
+// see that it is stale after the daemon has ended.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grp.h>
@@ -30,7 +31,8 @@ Client ConnectForMap(const std::string& socket_path) {
   return std::move(*client);
 }
 
-// Until the condition holds; the daemon publishes by its own clock.
+// Refreshes the map until the condition holds or the map is not live. The daemon publishes the map
+// periodically.
 template <class Condition>
 MapState RefreshUntil(LiveMap& map, Condition condition) {
   for (;;) {
@@ -130,7 +132,7 @@ TEST_F(LiveMapTest, AKilledDaemonsMapReadsStale) {
   ASSERT_EQ(::kill(daemon_->pid(), SIGKILL), 0);
   EXPECT_EQ(RefreshUntil(*map, [](const MapReader&) { return false; }), MapState::kKilled);
   EXPECT_TRUE(map->content().has_content());
-  (void)daemon_->Stop();  // takes the killed process's status, which is not 0
+  (void)daemon_->Stop();  // reaps the killed process, whose status is not 0
   daemon_.reset();
 }
 

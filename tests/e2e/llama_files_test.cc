@@ -1,5 +1,5 @@
-// State files of llama.cpp through the daemon: the C interface's state verbs, kvctl import and
-// export, and what a client may do wrong on the way.
+// Tests state files of llama.cpp with a daemon: the C interface's state verbs, kvctl import and
+// export, and the errors that a client may make with them.
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ class LlamaFilesTest : public test::ServedDaemonTest {
     ServedDaemonTest::TearDown();
   }
 
-  // A sequence of `count` tokens.
+  // Makes a sequence of `count` tokens; `first` selects the first token.
   kvd_sequence Prompted(std::int32_t first, std::size_t count) {
     kvd_sequence sequence = 0;
     EXPECT_EQ(kvd_sequence_create(client_, &sequence), KVD_OK) << kvd_error_message();
@@ -83,7 +83,7 @@ class HybridLlamaFilesTest : public LlamaFilesTest {
       : LlamaFilesTest({"-m", std::filesystem::absolute("models/notebook-1m-hybrid-q8_0.gguf")}) {}
 };
 
-// The bytes that a call tells of, which are not 0.
+// Checks that the number of bytes that a call returned is not 0, and returns the number.
 std::size_t Told(std::size_t bytes) {
   EXPECT_NE(bytes, 0u) << kvd_error_message();
   return bytes;
@@ -122,7 +122,7 @@ TEST_F(LlamaFilesTest, WhatWasImportedIsNoPrefixOfOtherPrompts) {
   ASSERT_EQ(kvd_decode(client_, prompt, tokens.data(), tokens.size(), 0, KVD_LOGITS_NONE, &logits),
             KVD_OK);
   EXPECT_EQ(logits.prompt_shared, 0u);
-  // Named, it is gone on with.
+  // The copy continues with the same tokens as a fork of it.
   kvd_sequence fork = 0;
   ASSERT_EQ(kvd_sequence_fork(client_, copy, -1, 1, &fork, nullptr), KVD_OK);
   EXPECT_EQ(Continued(copy), Continued(fork));
@@ -145,14 +145,15 @@ TEST_F(HybridLlamaFilesTest, AFileOfASequenceGoesOnTheSame) {
   for (const kvd_sequence copy : copies) EXPECT_EQ(Continued(copy), expected);
 }
 
-// The number at a byte of a file.
+// Returns the 32-bit number at byte `offset` of the file.
 std::uint32_t NumberAt(std::span<const std::byte> file, std::size_t offset) {
   std::uint32_t number = 0;
   std::memcpy(&number, file.data() + offset, sizeof number);
   return number;
 }
 
-// Sizes by the layouts' own arithmetic, and the first numbers that tell them apart.
+// Checks the files' sizes by the arithmetic of each layout, and the first numbers in which the
+// layouts differ.
 TEST_F(LlamaFilesTest, TheLayoutOf2026IsWrittenUnlessThatOf2025IsAskedFor) {
   constexpr std::size_t kTokens = 60;
   const kvd_sequence sequence = Prompted(3, kTokens);
@@ -166,15 +167,16 @@ TEST_F(LlamaFilesTest, TheLayoutOf2026IsWrittenUnlessThatOf2025IsAskedFor) {
   const auto newer = data(0);
   const auto older = data(KVD_STATE_LAYOUT_2025);
   const auto streams = data(KVD_STATE_STREAMS(4));
-  ASSERT_EQ(newer.size(), older.size() + 4 + kTokens * 4);  // the streams, an id per cell
+  // The newer layout adds the number of streams and one id per cell.
+  ASSERT_EQ(newer.size(), older.size() + 4 + kTokens * 4);
   ASSERT_EQ(streams.size(), newer.size() + 3 * 4);
-  EXPECT_EQ(NumberAt(newer, kHeader), 1u);           // streams
-  EXPECT_EQ(NumberAt(newer, kHeader + 4), kTokens);  // cells
-  EXPECT_EQ(NumberAt(newer, kHeader + 12), 1u);      // ids of the first cell
-  EXPECT_EQ(NumberAt(older, kHeader), kTokens);      // cells
-  EXPECT_EQ(NumberAt(older, kHeader + 8), 0u);       // ids of the first cell
+  EXPECT_EQ(NumberAt(newer, kHeader), 1u);           // the number of streams
+  EXPECT_EQ(NumberAt(newer, kHeader + 4), kTokens);  // the number of cells
+  EXPECT_EQ(NumberAt(newer, kHeader + 12), 1u);      // the number of ids of the first cell
+  EXPECT_EQ(NumberAt(older, kHeader), kTokens);      // the number of cells
+  EXPECT_EQ(NumberAt(older, kHeader + 8), 0u);       // the number of ids of the first cell
   EXPECT_EQ(NumberAt(streams, kHeader), 4u);
-  EXPECT_EQ(NumberAt(streams, streams.size() - 12), 0u);  // cells of the last three streams
+  EXPECT_EQ(NumberAt(streams, streams.size() - 12), 0u);  // the last three streams have no cells
   const SequenceHandle handle{sequence};
   const Client client = Connect();
   EXPECT_EQ(*client.ExportLlama({&handle, 1}), newer);
@@ -252,17 +254,17 @@ TEST_F(LlamaFilesTest, EveryRefusalIsZeroWithAReasonAndChangesNothing) {
   refused(kvd_state_seq_save_file(client_, sequence, "/nowhere/x", 0), KVD_NOT_FOUND, "/nowhere");
   refused(kvd_state_seq_load_file(client_, "/nowhere/x", 0, &made), KVD_NOT_FOUND, "/nowhere");
   refused(kvd_state_seq_load_file(client_, "/tmp", 0, &made), KVD_INVALID_ARGUMENT,
-          "no regular file");
+          "not a regular file");
   for (const std::size_t cut :
        {std::size_t{1}, std::size_t{11}, std::size_t{40}, bytes / 2, bytes - 1}) {
     refused(kvd_state_seq_set_data(client_, data.data(), cut, 0, &made), KVD_CORRUPT, "at byte");
   }
   std::vector<std::byte> other = data;
-  other[12] = other[13] = std::byte{0xff};  // a token
+  other[12] = other[13] = std::byte{0xff};  // makes the first token invalid
   refused(kvd_state_seq_set_data(client_, other.data(), bytes, 0, &made), KVD_INVALID_ARGUMENT,
           "token 0: id");
   other = data;
-  std::memset(other.data() + bytes - 64, 0xff, 64);  // values
+  std::memset(other.data() + bytes - 64, 0xff, 64);  // makes the last values NaN
   refused(kvd_state_seq_set_data(client_, other.data(), bytes, 0, &made), KVD_NUMERICAL,
           "not finite");
   EXPECT_THAT(*Connect().List(), SizeIs(sequences));
@@ -307,7 +309,8 @@ TEST_F(LlamaFilesTest, KvctlExportsAndImports) {
   EXPECT_EQ(imported.first, 0) << imported.second;
   EXPECT_THAT(imported.second, HasSubstr("\"name\":\"kite\""));
   EXPECT_THAT(imported.second, HasSubstr("\"cells\":50"));
-  EXPECT_THAT(run("import " + path).second, HasSubstr("kite"));  // exists
+  // The second import is refused, because the name exists.
+  EXPECT_THAT(run("import " + path).second, HasSubstr("kite"));
   EXPECT_EQ(run("import " + path).first, 1);
   EXPECT_EQ(run("import -f " + path + " kite").first, 0);
   const auto narrow = run("export --session --v-transposed --type-k f32 --type-v f32 " +
@@ -329,12 +332,12 @@ TEST_F(LlamaFilesTest, KvctlExportsAndImports) {
   EXPECT_EQ(sizes[3], sizes[0] + 2 * 4);
   const auto unknown = run("export --layout 2024 " + file);
   EXPECT_EQ(unknown.first, 1);
-  EXPECT_THAT(unknown.second, HasSubstr("--layout 2024: 2025 or 2026 wanted"));
+  EXPECT_THAT(unknown.second, HasSubstr("--layout 2024: must be 2025 or 2026"));
   EXPECT_THAT(run("export --layout 2025 --streams 2 " + file).second,
               HasSubstr("the layout of 2025 has no streams"));
   EXPECT_NE(run("export --streams 257 " + file).first, 0);
   EXPECT_THAT(run("export --type-k f64 " + std::to_string(sequence) + " " + path).second,
-              HasSubstr("f32, f16, bf16 or q8_0 wanted"));
+              HasSubstr("must be f32, f16, bf16, q8_0 or q4_0"));
   kvd_sequence attached = 0;
   for (const char* name : {"kite", "wide"}) {
     ASSERT_EQ(kvd_attach(client_, name, &attached, nullptr), KVD_OK) << kvd_error_message();
@@ -344,7 +347,7 @@ TEST_F(LlamaFilesTest, KvctlExportsAndImports) {
   }
 }
 
-// ------------------------------------------------------------------------------ the wire's own way
+// ------------------------------------------------------------------------------ upload and import
 
 TEST_F(LlamaFilesTest, PiecesThatDoNotFollowEachOtherAreRefused) {
   const Client client = Connect();
@@ -359,10 +362,11 @@ TEST_F(LlamaFilesTest, PiecesThatDoNotFollowEachOtherAreRefused) {
     return answer ? std::string() : answer.error().message;
   };
   EXPECT_THAT(call(wire::Verb::kImportState, 0, {}), HasSubstr("no state was uploaded"));
-  EXPECT_THAT(call(wire::Verb::kUploadState, 1, piece), HasSubstr("1, but 0 bytes are here"));
+  EXPECT_THAT(call(wire::Verb::kUploadState, 1, piece), HasSubstr("1, but 0 bytes were received"));
   EXPECT_EQ(call(wire::Verb::kUploadState, 0, piece), "");
   EXPECT_EQ(call(wire::Verb::kUploadState, 100, piece), "");
-  EXPECT_THAT(call(wire::Verb::kUploadState, 100, piece), HasSubstr("100, but 200 bytes are here"));
+  EXPECT_THAT(call(wire::Verb::kUploadState, 100, piece),
+              HasSubstr("100, but 200 bytes were received"));
   EXPECT_THAT(call(wire::Verb::kUploadState, -1, piece), HasSubstr("upload_state.offset"));
   EXPECT_THAT(call(wire::Verb::kImportState, 0, {}), HasSubstr("state file: magic"));
   EXPECT_THAT(call(wire::Verb::kImportState, 0, {}), HasSubstr("no state was uploaded"));
@@ -415,7 +419,7 @@ TEST_F(LlamaFilesTest, WhatAClientSaysOfItsCellsIsNotBelieved) {
   std::memcpy(&entry, made.data(), sizeof entry);
   EXPECT_EQ(entry.cell_count, 101u);
   EXPECT_EQ(entry.flags & wire::kLoadedConverted, 0u);
-  // Another prompt of the same tokens does not begin with them.
+  // A prompt with the same tokens does not take the imported cells as its prefix.
   tokens.push_back(9);
   const SequenceHandle prompt = *client.Create();
   auto decoding = client.StartDecode(prompt, tokens, Pos{0}, wire::LogitsWanted::kNone);
@@ -442,12 +446,13 @@ TEST_F(LlamaFilesTest, ExportsThatAreAskedForWronglyAreRefused) {
   const kvd_sequence sequence = Prompted(3, 4);
   EXPECT_EQ(refusal(params(0, 255), {sequence}), "");
   EXPECT_THAT(refusal(params(64, 255), {sequence}), HasSubstr("export_state.flags: 64"));
-  EXPECT_THAT(refusal(params(0, 77), {sequence}), HasSubstr("export_state.k_type: 77 is no type"));
-  EXPECT_THAT(refusal(params(0, 2), {sequence}), HasSubstr("q4_0; f32, f16"));
+  EXPECT_THAT(refusal(params(0, 77), {sequence}),
+              HasSubstr("export_state.k_type: 77 is not a data type"));
+  EXPECT_THAT(refusal(params(0, 3), {sequence}), HasSubstr("q4_1; f32, f16"));
   EXPECT_THAT(refusal({.flags = 0, .k_type = 255, .v_type = 255, .reserved = 3}, {sequence}),
               HasSubstr("export_state.reserved: 3"));
   EXPECT_THAT(refusal(params(wire::kStateModel, 255), {sequence}),
-              HasSubstr("export_state.handles: 1 sequences, and of the model alone"));
+              HasSubstr("export_state.handles: 1 sequences, but the model flag allows none"));
   EXPECT_EQ(refusal(params(wire::kStateModel, 255)), "");
   EXPECT_THAT(refusal(params(0, 255)), HasSubstr("export_state.handles: no sequences"));
   EXPECT_THAT(refusal(params(0, 255), {99}), HasSubstr("99"));

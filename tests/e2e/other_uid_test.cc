@@ -1,5 +1,5 @@
-// Who may connect and what another uid sees, with processes that really have another uid. Needs
-// root to become one.
+// Tests the connections and objects that another uid may use, with processes of another uid. The
+// tests need root to change the uid.
 #include <grp.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -27,10 +27,12 @@ class OtherUidTest : public test::ServedDaemonTest {
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root to run a process of another uid";
     ServedDaemonTest::SetUp();
-    // The socket's own directory is the wall to be tested, not the one around it.
+    // Opens the daemon's folder to all uids, so that only the permissions of the socket's directory
+    // are tested.
     ASSERT_EQ(::chmod(daemon_->folder().c_str(), 0711), 0);
   }
-  // The exit status of `body` in a process of another uid; nonzero says which expectation failed.
+  // Runs `body` in a process of another uid and returns its exit status. A nonzero status
+  // identifies the failed expectation.
   static int AsOther(const std::function<int()>& body) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -100,7 +102,8 @@ TEST_F(OtherUidTest, WhatItDoesChangesNoBlockOfAnotherUidsMap) {
   ASSERT_TRUE(sequence);
   ASSERT_TRUE(sequence->Decode(std::vector<TokenId>(40, 7), Pos{0}, wire::LogitsWanted::kNone));
   ASSERT_TRUE(sequence->Publish("public", wire::kFlagPublic));
-  // The blocks once the map shows that many computed tokens, as words.
+  // Waits until the map shows at least `tokens` computed tokens and two sequences, and returns its
+  // blocks as words.
   const auto blocks = [&](std::uint64_t tokens) {
     do {
       ::usleep(1000);
@@ -178,7 +181,8 @@ TEST_F(QuotasOfAnotherUidTest, ItsSequencesAndSavedBytesAreLimitedAndItsFilesAre
               if (fourth || fourth.error().code != Code::kNoSpace) return 10;
               const auto fork = client->Fork(*sequence, -1, 1);
               if (fork || fork.error().code != Code::kNoSpace) return 11;
-              // To go on without a prompt takes a sequence for a moment.
+              // A generation that continues without a prompt needs one more sequence for a short
+              // time.
               GenerateOptions more;
               more.flags = wire::kContinue;
               more.predict_max = 1;
@@ -212,7 +216,7 @@ TEST_F(ClosedToOthersTest, AnotherUidThatReachesTheSocketAfterAllIsRefusedByItsC
               return !client && client.error().code == Code::kPermission ? 0 : 1;
             }),
             0);
-  EXPECT_TRUE(test::LogShows(*daemon_, "uid 65534 is not let in"));
+  EXPECT_TRUE(test::LogShows(*daemon_, "uid 65534 is not admitted"));
   ExpectServesOthers();
 }
 

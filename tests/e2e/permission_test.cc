@@ -1,5 +1,6 @@
-// What sessions and uids see of each other, and the quotas of other uids. Processes of other uids
-// need root; all that one uid can try runs without. Each verb by itself: verb_permissions_test.cc.
+// Tests which objects of one session or uid others can see, and the quotas of other uids. Tests
+// with processes of other uids need root; tests within one uid do not. verb_permissions_test.cc
+// tests the permissions of each verb.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -85,8 +86,7 @@ TEST_F(PermissionTest, KeepTakesASequenceOfTheSessionsOwn) {
   ExpectUntouched(theirs);
 }
 
-// ---------------------------------------------------------------------------------------- other
-// uids
+// ---------------------------------------------------------------------------------- other uids
 
 constexpr uid_t kOther = 65534;
 constexpr uid_t kThird = 65533;
@@ -100,10 +100,12 @@ class SeveralUidsTest : public PermissionTest {
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";
     PermissionTest::SetUp();
-    // DaemonProcess's own folder is 0700; the wall to be tested is the socket's directory in it.
+    // DaemonProcess's folder has mode 0700. The test opens the DaemonProcess's folder to all uids,
+    // so that only the permissions of the socket's directory are tested.
     ASSERT_EQ(::chmod(daemon_->folder().c_str(), 0711), 0);
   }
-  // With a connection, as a uid that is let in. The socket's group is that of the first one.
+  // Runs `body` with a connected client in a process of uid `uid`, which the daemon admits, and
+  // group kOther.
   template <class Body>
   Complaints AsOther(const Body& body, uid_t uid = kOther) const {
     return AsUser(uid, kOther, [&]() -> Complaints {
@@ -111,7 +113,8 @@ class SeveralUidsTest : public PermissionTest {
       return client ? body(*client) : "not let in: " + client.error().message;
     });
   }
-  // Sessions of processes that ended are forgotten soon, not at once.
+  // Waits until `client` has the only session: the daemon notices the end of a process after a
+  // short time.
   static void WaitUntilAlone(const Client& client) {
     for (int i = 0; i < 6000 && client.Info()->sessions != 1; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -200,7 +203,7 @@ TEST_F(SeveralUidsTest, AnotherUidIsHeldToItsQuotas) {
   EXPECT_EQ(
       AsOther([&](const Client& client) {
         Complaints complaints;
-        // 64 sequences, however they are made.
+        // The quota is 64 sequences, whether they are created, forked or published.
         const SequenceHandle first = client.Create().value();
         const auto forks = client.Fork(first, -1, 63);
         Expect(complaints, forks.has_value(), "64 sequences");
@@ -212,7 +215,7 @@ TEST_F(SeveralUidsTest, AnotherUidIsHeldToItsQuotas) {
         Expect(complaints, CodeOf(client.Fork(first, -1, 1)) == Code::kNoSpace, "fork");
         Expect(complaints, CodeOf(client.Publish(first, "full")) == Code::kNoSpace, "publish");
         Expect(complaints, client.Keep(first).has_value(), "keep");
-        // A quarter of the pool; the last block that is begun may pass it.
+        // The quota is a quarter of the pool.
         const Sequence sequence(client, first);
         const std::vector<TokenId> most(pool_cells / 4, 7),
             more(pool_cells / 4 + layout::kBlockCells, 7);
@@ -220,7 +223,7 @@ TEST_F(SeveralUidsTest, AnotherUidIsHeldToItsQuotas) {
         Expect(complaints, CodeOf(refused) == Code::kNoSpace, "more cells");
         const auto done = sequence.Decode(most, Pos{0}, wire::LogitsWanted::kNone);
         Expect(complaints, done.has_value(), "a quarter: " + (done ? "" : done.error().message));
-        // 8 connections, and 64 MiB of results among them.
+        // The quota is 8 connections, with 64 MiB of result arenas together.
         std::vector<Client> clients;
         while (clients.size() < 7) {
           auto another = Client::Connect({.socket_path = socket_path()});
@@ -245,7 +248,8 @@ TEST_F(SeveralUidsTest, AnotherUidIsHeldToItsQuotas) {
               return complaints;
             }),
             "");
-  // None of which is a matter of the daemon's own uid.
+  // The quotas of sequences, pool and connections for other uids do not apply to the daemon's own
+  // uid.
   EXPECT_TRUE(owner.Fork(owner.Create().value(), -1, 100));
   ExpectServesOthers();
 }
@@ -262,11 +266,12 @@ TEST_F(SocketGroupTest, ItsMembersAreLetInAndOthersAreNot) {
   };
   EXPECT_EQ(AsUser(kThird, kOther, connect), "");
   EXPECT_EQ(AsUser(kThird, kThird, connect), "permission");
-  // Even where the directory lets everybody through, the credentials decide.
+  // The daemon checks the peer's credentials even if the directory and the socket are open to all
+  // users.
   ASSERT_EQ(::chmod((daemon_->folder() + "/run").c_str(), 0711), 0);
   ASSERT_EQ(::chmod(socket_path().c_str(), 0666), 0);
   EXPECT_EQ(AsUser(kThird, kThird, connect), "permission");
-  EXPECT_TRUE(test::LogShows(*daemon_, "uid 65533 is not let in"));
+  EXPECT_TRUE(test::LogShows(*daemon_, "uid 65533 is not admitted"));
   ExpectServesOthers();
 }
 

@@ -1,5 +1,5 @@
-// However another uid makes sequences held, it keeps within its share of the pool, and the daemon's
-// own uid has the rest. Needs root.
+// Tests that every verb by which a sequence comes to count for another uid keeps that uid within
+// its quota of the pool, and that the daemon's own uid can use the remaining pool. Needs root.
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ using test::Fill;
 using test::kOtherUid;
 using test::TokensOf;
 
-// What makes a retained sequence, or something of it, count for its uid again.
+// A verb after which a retained sequence, or a sequence that shares its cells, counts for its uid.
 struct HoldingVerb {
   const char* name;
   Status (*hold)(const Client& client, SequenceHandle retained);
@@ -97,9 +97,10 @@ TEST_P(RetainedSharesTest, WhatRetainedSequencesBecomeStaysWithinThePoolShare) {
     }
     EXPECT_LE(HeldBlocks(other, kOtherUid), kShareBlocks);
   }
-  // Dividing holds what was and what is to be at the same time.
+  // A divide holds the old and the new cells at the same time, so that all three are refused.
   EXPECT_EQ(refused, std::string_view(verb.name) == "Divide" ? 3u : 2u);
-  // 121 of the 128 blocks are its own uid's and the other's together.
+  // The daemon's own uid gets 85 of the 128 blocks, for 2,700 cells: the other uid's quota of 32
+  // blocks leaves them free.
   const Client own = Connect();
   const auto sequence = Fill(own, 50, 2700);
   EXPECT_TRUE(sequence) << sequence.error().message;
@@ -112,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(All, RetainedSharesTest, testing::ValuesIn(kHoldingVerb
 
 class PoolSharesTest : public test::SharesTest {};
 
-// Blocks that several of a uid's sequences refer to count once for it.
+// A block to which several sequences of a uid refer counts once for the uid.
 TEST_F(PoolSharesTest, ForksOfPublicSnapshotsStayWithinThePoolShare) {
   const Client own = Connect();
   std::vector<SequenceHandle> published;
@@ -155,13 +156,14 @@ TEST_F(PoolSharesTest, WhatForksAppendCountsForEachOfThem) {
   EXPECT_EQ(refused, 1u);
 }
 
-// A table of 32 sequences, full of the own uid's retained ones.
+// The daemon has at most 32 sequences. The test fills the table with retained sequences of the
+// daemon's own uid.
 class FullTableTest : public test::SharesTest {
  protected:
   FullTableTest() : SharesTest({"--max-sequences", "32"}) {}
 };
 
-// A refused call may have evicted what is retained, as much as it wanted, and changes nothing else.
+// A refused call may evict as many retained sequences as it needs, and changes nothing else.
 TEST_F(FullTableTest, CallsThatTheShareRefusesEvictNoMoreThanOneOfThemNeeds) {
   const Client own = Connect();
   const Client other = Other();
@@ -194,12 +196,12 @@ TEST_F(FullTableTest, CallsThatTheShareRefusesEvictNoMoreThanOneOfThemNeeds) {
 
 // ---------------------------------------------------------------------------------- list units
 
-// Of 832 units of lists.
+// The daemon has 832 list units; the other uid's quota is a quarter of them, 208.
 class ListSharesTest : public test::SharesTest {
  protected:
   ListSharesTest() : SharesTest({"--max-sequences", "64"}) {}
 
-  // A sequence whose list has 450 parts: every other cell was removed.
+  // Makes a sequence whose list has 450 extents, by removing every second of 900 cells.
   static Result<SequenceHandle> FillInParts(const Client& client, std::size_t number) {
     KVD_TRY(const SequenceHandle sequence, Fill(client, number, 900));
     for (int pos = 1; pos < 900; pos += 2) {

@@ -1,5 +1,6 @@
-// Prefix sharing between real processes: what one computed another one need not, also after the
-// first was killed; and what must stay apart does.
+// Tests prefix sharing between real processes: a prefix that one process has computed is not
+// computed again for another process, also after the first process was killed. Prompts of different
+// namespaces share no prefixes.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -45,7 +46,8 @@ class PrefixSharingE2eTest : public test::ServedDaemonTest {
     EXPECT_TRUE(logits) << logits.error().message;
     return {logits->reuse(), {logits->values().begin(), logits->values().end()}};
   }
-  // A process that computes the prompt, writes a byte when it has, and waits to be killed.
+  // Starts a process that computes the prompt and then waits to be killed. Returns when the prompt
+  // is computed.
   pid_t StartVictim(const std::vector<TokenId>& prompt, ConnectOptions options = {}) {
     int ready[2];
     EXPECT_EQ(::pipe(ready), 0);
@@ -71,7 +73,8 @@ class PrefixSharingE2eTest : public test::ServedDaemonTest {
     ::kill(child, SIGKILL);
     EXPECT_EQ(::waitpid(child, nullptr, 0), child);
   }
-  // Until the daemon has noticed that the others are gone, and has let go of what they had.
+  // Waits until the daemon has noticed that the other clients have ended and has released their
+  // sequences.
   static void WaitUntilAlone(const Client& client) {
     const auto is_alone = [&] {
       const auto info = client.Info();

@@ -1,5 +1,5 @@
-// The prompt cache on disk between real daemons: what one computed, another one with nothing in its
-// memory need not.
+// Tests the prompt cache on disk between real daemons: a daemon with an empty pool reads the
+// prompts that another daemon has computed.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ std::vector<TokenId> Prompt(std::size_t count, TokenId first = 10) {
 
 struct Computed {
   PrefixReuse reuse;
-  std::vector<float> logits;  // of the last token
+  std::vector<float> logits;  // the logits after the last token
 };
 
 class PromptCacheE2eTest : public testing::Test {
@@ -109,7 +109,7 @@ TEST_F(PromptCacheE2eTest, APromptIsReadFromDiskByADaemonThatHasNothing) {
   EXPECT_EQ(client.Info()->tokens_computed, 1u);
   EXPECT_EQ(client.Info()->prefix_tokens_reused[static_cast<int>(PrefixOrigin::kDisk)], 699u);
   EXPECT_EQ(client.CacheInfo()->loads, 1u);
-  // Now it is in the pool.
+  // The prompt is in the pool, so that it is not read from disk again.
   EXPECT_EQ(Compute(daemon, prompt).reuse.origin, PrefixOrigin::kRetained);
   EXPECT_EQ(client.CacheInfo()->loads, 1u);
 }
@@ -124,13 +124,13 @@ TEST_F(PromptCacheE2eTest, TwoDaemonsShareOneDirectory) {
   const Computed second = Compute(two, prompt);
   EXPECT_EQ(second.reuse, (PrefixReuse{499, PrefixOrigin::kDisk, PrefixLimit::kComplete}));
   EXPECT_EQ(second.logits, first.logits);
-  // A continued conversation.
+  // Computes a longer prompt that begins with the tokens of `prompt`.
   std::vector<TokenId> longer = prompt;
   longer.insert(longer.end(), {5, 6, 7});
   EXPECT_EQ(Compute(two, longer).reuse.tokens, 500u);
   Await(two, [](const wire::CacheReply& cache) { return cache.spills == 1; });
   EXPECT_EQ(Entries().size(), 1u) << "the longer one has replaced the other";
-  // Removed by anybody: both forget it.
+  // If another process removes the files, both daemons forget them.
   for (const auto& entry : Entries()) std::filesystem::remove(entry);
   AwaitEntries(one, 0);
   AwaitEntries(two, 0);
@@ -198,7 +198,7 @@ TEST_F(PromptCacheE2eTest, ARecurrentModelsPromptIsReadWithItsStates) {
   EXPECT_EQ(again.logits, first.logits);
 }
 
-// What retained sequences leave when a small pool needs their room.
+// Retained sequences that a small pool evicts remain in the prompt cache on disk.
 TEST_F(PromptCacheE2eTest, EvictedPromptsComeBackFromDisk) {
   const DaemonProcess daemon = Start({"-c", "1024"});
   for (TokenId round = 0; round < 8; ++round) {

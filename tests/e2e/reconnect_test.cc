@@ -1,5 +1,5 @@
-// Clients whose connection is cut, whose daemon is killed, or whose daemon forgets: they go on by
-// themselves, and everything that they asked for happens once.
+// Tests clients whose connection is cut, whose daemon is killed, or whose daemon has lost its
+// state: the client library reconnects by itself, and each request is executed once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -32,7 +32,8 @@ class ReconnectTest : public test::ServedDaemonTest {
   static void Cut(const Client& client) {
     (void)::shutdown(client.connection()->socket_for_test(), SHUT_RDWR);
   }
-  // Interrupts the work until it is done, then again, until there were so many interruptions.
+  // Repeats the work, calling `interrupt` while it runs, until `interrupt` was called at least
+  // `interruptions` times. Checks that every result is the one without interruptions.
   void ExpectUnchangedBy(int interruptions, const std::function<void(const Client&)>& interrupt) {
     Seen right;
     {
@@ -102,7 +103,7 @@ TEST_F(ReconnectTest, TheSessionIsTheSameAndItsSequencesAreThere) {
     ASSERT_TRUE(entry) << entry.error().message;
     EXPECT_EQ(entry->session, session);
   }
-  // New sessions are not confused with it.
+  // A new session gets a larger number than the resumed session.
   EXPECT_GT(Connect().session().session, session);
 }
 
@@ -154,7 +155,7 @@ TEST_F(ReconnectTest, WithoutADaemonTheTimeEnds) {
   const auto ping = client->Ping();
   ASSERT_FALSE(ping);
   EXPECT_EQ(ping.error().code, Code::kDisconnected);
-  EXPECT_THAT(ping.error().message, HasSubstr("in 200 ms none came back"));
+  EXPECT_THAT(ping.error().message, HasSubstr("in 200 ms reconnecting failed"));
   EXPECT_EQ(hasty->Ping().error().code, Code::kDisconnected);
   EXPECT_EQ(patient->Ping().error().code, Code::kTimeout) << "a call's own time holds";
   ASSERT_TRUE(daemon_->StartAgain());
@@ -178,7 +179,7 @@ TEST_F(ReconnectTest, ATokenTakesTheSessionUpInAnotherProcessToo) {
   const auto forks = second->Fork(sequence, -1, 2);
   ASSERT_TRUE(forks) << forks.error().message;
   EXPECT_EQ(second->List()->size(), 5u);
-  // A wrong one takes nothing.
+  // A wrong token does not resume a session.
   options.session_token[0] ^= 1;
   const auto wrong = Client::Connect(options);
   ASSERT_FALSE(wrong);

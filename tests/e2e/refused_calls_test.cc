@@ -1,5 +1,5 @@
-// A call that fails has changed nothing: a retained sequence stays retained, nothing is evicted, no
-// tokens are appended.
+// Tests that a call that fails changes nothing: a retained sequence stays retained, no sequence is
+// evicted, and no tokens are appended.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -26,7 +26,7 @@ Error ErrorOf(const Result<T>& result) {
 
 struct RefusedCall {
   const char* name;
-  Error (*call)(const Client& client, SequenceHandle retained);  // of 40 cells
+  Error (*call)(const Client& client, SequenceHandle retained);  // the sequence has 40 cells
   Code code = Code::kInvalidArgument;
 };
 
@@ -103,7 +103,8 @@ TEST_P(RefusedCallsTest, LeaveARetainedSequenceRetained) {
   const auto before = client.Query(*sequence);
   ASSERT_TRUE(before) << before.error().message;
   ASSERT_EQ(before->flags, kLiveAndRetained);
-  const Client sibling = Connect();  // another session: what it takes over changes owner too
+  // A successful call of another session would also change the sequence's owner.
+  const Client sibling = Connect();
   for (const Client* const caller : {&client, &sibling}) {
     const Error error = GetParam().call(*caller, *sequence);
     EXPECT_EQ(error.code, GetParam().code) << error.message;
@@ -123,12 +124,12 @@ INSTANTIATE_TEST_SUITE_P(All, RefusedCallsTest, testing::ValuesIn(kRefusedCalls)
 
 // -------------------------------------------------------------------------------------- eviction
 
-// A table of 16 sequences, over a model whose layers drop cells behind a window of 16.
+// The daemon has at most 16 sequences and a model whose layers drop cells outside a window of 16.
 class FullTableTest : public test::ServedDaemonTest {
  protected:
   FullTableTest() : ServedDaemonTest({"-m", test::DataModel("window"), "--max-sequences", "16"}) {}
 
-  // Retained sequences until the table is full. Returns how many.
+  // Makes retained sequences until the table is full. Returns their number.
   static std::size_t RetainUntilFull(const Client& client) {
     for (std::size_t number = 0; client.List()->size() < 16; ++number) {
       const auto sequence = Fill(client, number, 40);
@@ -159,7 +160,7 @@ TEST_F(FullTableTest, AForkThatIsRefusedEvictsNothing) {
   EXPECT_EQ(many.error().code, Code::kNoSpace) << many.error().message;
   EXPECT_EQ(client.Info()->prefix_evictions, evicted);
   EXPECT_EQ(client.Info()->sequences_retained, retained);
-  // One that succeeds makes room.
+  // A fork that succeeds evicts one retained sequence.
   EXPECT_TRUE(client.Fork(*source, -1, 1));
   EXPECT_EQ(client.Info()->sequences_retained, retained - 1);
 }
@@ -196,7 +197,7 @@ TEST_F(SmallPoolTest, ADecodeOfSeveralStepsThatRunsOutOfCellsAppendsNothing) {
       ASSERT_TRUE(sequence) << sequence.error().message;
       sequences.push_back(*sequence);
     }
-    // Each fits by itself; the two together do not.
+    // The pool has room for either prompt, but not for both.
     for (std::size_t i = 0; i < 2; ++i) {
       auto decoding = client.StartDecode(sequences[i], TokensOf(20 + i, 600), Pos{10},
                                          wire::LogitsWanted::kLast, wire::kFlagNoPrefix);

@@ -1,8 +1,9 @@
-// Daemons that are killed or stopped under load and started again over the same state: several
-// client processes with many requests in flight, prompts that had begun with what others hold, and
-// verbs whose effect lies in files.
+// Tests daemons that are killed or stopped under load and started again over the same state: with
+// several client processes that have many requests in flight, with prompts that share a prefix with
+// other sequences, and with verbs that change files.
 //
-// KVD_RESTARTS: how many at least (10) of the processes' daemon; KVD_TEST_SEED as everywhere.
+// KVD_RESTARTS: the least number of restarts of the client processes' daemon (default 10).
+// KVD_TEST_SEED: the seed.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,9 +57,9 @@ class RestartTest : public test::ServedDaemonTest {
   struct Answer {
     std::vector<TokenId> tokens;
     std::vector<TokenId> held;
-    std::vector<float> logits;  // of one more token
+    std::vector<float> logits;  // the logits after one more token
   };
-  // After `pieces` of it, `meanwhile` is called.
+  // Runs a generation and calls `meanwhile` after `pieces` pieces of it.
   Answer Generate(const Client& client, std::size_t pieces,
                   const std::function<void()>& meanwhile = {}) {
     Answer answer;
@@ -105,7 +106,7 @@ TEST_F(RestartTest, AGenerationBehindASharedPrefixGoesOnToTheSameBits) {
     for (const std::size_t pieces : {0u, 1u, 2u, 40u}) {
       std::uint64_t hits_before = 0;
       const Answer answer = Generate(client, pieces, [&] {
-        // The prompt was taken from the other one when the first piece came.
+        // When the first piece arrives, the prompt has taken its prefix from the other sequence.
         hits_before = PrefixHits(other);
         Restart(end);
       });
@@ -157,7 +158,8 @@ TEST_F(RestartTest, AGenerationGoesOnWithItsSamplerAfterARestart) {
   }
 }
 
-// The work of a client process of its own, written to a pipe as one line per list.
+// Formats the results of a client's work as text with one line per list. The client's process
+// writes the text to a pipe.
 std::string Told(const Seen& seen) {
   std::string text = std::to_string(seen.forks) + "\n";
   for (const auto* lists : {&seen.generated, &seen.held}) {
@@ -186,7 +188,7 @@ class Worker {
       ::_exit(is_told && !testing::Test::HasFailure() ? 0 : 1);
     }
     ::close(ends[1]);
-    // A daemon that goes before the first welcome is nobody's to come back to.
+    // A client reconnects only to a daemon that has welcomed it, so wait until it is connected.
     char connected = 0;
     EXPECT_EQ(::read(ends[0], &connected, 1), 1);
     reader_ = std::thread([this, end = ends[0]] {
@@ -205,7 +207,8 @@ class Worker {
   }
 
   bool is_over() const { return is_over_; }
-  // What it has told. Fails the test if it has failed.
+  // Waits for the end of the process and returns the text that it has written. The test fails if
+  // the process has failed.
   std::string Finish() {
     reader_.join();
     int status = 0;
@@ -231,8 +234,9 @@ std::uint64_t Seed() {
   return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
 }
 
-// How long to wait before the next restart: less than this, and longer and longer, so that the work ends
-// also where a client hardly comes back in that time (a sanitizer build).
+// A random time before the next restart. The largest possible time doubles every 16 restarts, up to
+// 256 times the given time, so that the work also ends in slow builds (sanitizers), where
+// reconnecting takes long.
 microseconds Pause(std::mt19937_64* random, std::uint64_t microseconds_max, int restarts) {
   return microseconds((*random)() % (microseconds_max << std::min(restarts / 16, 8)));
 }
@@ -250,7 +254,7 @@ TEST_F(RestartTest, ProcessesUnderKillsSeeWhatTheyWouldHaveSeen) {
       workers.push_back(std::make_unique<Worker>(socket_path()));
     }
     for (int now = 0; !std::ranges::all_of(workers, is_over); ++now, ++restarts) {
-      // Anywhere, also while they come back.
+      // The restart happens at any moment, also while clients reconnect.
       std::this_thread::sleep_for(Pause(&random, 100'000, now));
       ASSERT_NO_FATAL_FAILURE(Restart(random() % 4 == 0 ? End::kStopped : End::kKilled));
     }

@@ -1,6 +1,6 @@
-// Zero copy, as it can be seen from outside: the rows of a decode and the text of a generation lie
-// where the daemon wrote them, in the session's results segment; which the client can read, and
-// neither write nor resize by any way that the system offers.
+// Tests that outputs are not copied: the client reads the rows of a decode and the text of a
+// generation where the daemon wrote them, in the session's results segment. The client cannot write
+// or resize that segment with any system call.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using test::RawClient;
 
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// A line of /proc/self/maps.
+// One line of /proc/self/maps.
 struct MappedRange {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
@@ -57,7 +57,8 @@ std::vector<MappedRange> MappedRanges() {
   return ranges;
 }
 
-// The mappings of that segment ("requests", "results") of that session.
+// Returns the mappings of the session's segment `segment` ("requests" or "results") in this
+// process.
 std::vector<MappedRange> MappingsOf(std::uint64_t session, const std::string& segment) {
   const std::string name = "/memfd:kvd-" + std::to_string(session) + "-" + segment;
   std::vector<MappedRange> found;
@@ -131,8 +132,8 @@ TEST_F(ResultsMappingTest, TheMappingCannotBeMadeWritable) {
   EXPECT_NE(::mprotect(begin, results_.byte_count(), PROT_READ | PROT_WRITE), 0);
   EXPECT_EQ(errno, EACCES);
   EXPECT_NE(::mprotect(begin, results_.byte_count(), PROT_WRITE), 0);
-  // Nor through the descriptor behind it, if the system shows it: that takes
-  // CAP_CHECKPOINT_RESTORE.
+  // With CAP_CHECKPOINT_RESTORE the mapped file can be opened again by its link in
+  // /proc/self/map_files.
   char link[80];
   std::snprintf(link, sizeof link, "/proc/self/map_files/%" PRIxPTR "-%" PRIxPTR, results_.begin,
                 results_.end);
@@ -168,7 +169,8 @@ TEST_F(ResultsMappingTest, SegmentsAreUnmappedWithTheirSession) {
   EXPECT_TRUE(MappingsOf(session, "requests").empty());
 }
 
-// The descriptors themselves, which the client library closes once it has mapped them.
+// Tests the segments' descriptors. The client library closes them after it has mapped the segments,
+// so a RawClient is used.
 class SegmentDescriptorsTest : public test::ServedDaemonTest {
  protected:
   void SetUp() override {
@@ -224,7 +226,7 @@ TEST_F(SegmentDescriptorsTest, ResultsCannotBeWrittenThroughTheDescriptorNorThro
     EXPECT_NE(::fallocate(way.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0)
         << "zeros are written too";
   }
-  // A private copy is the client's own affair, and nobody else's.
+  // Writes to a private copy do not reach the segment.
   void* const copy = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, results, 0);
   ASSERT_NE(copy, MAP_FAILED);
   const layout::ResultsHeader& header = client_->results_header();

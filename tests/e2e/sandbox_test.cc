@@ -1,5 +1,6 @@
-// The sandbox of a real daemon, as the kernel tells of it. What it refuses is in
-// tests/daemon/sandbox_test.cc; that it is in nothing's way, in all other tests here.
+// Tests the sandbox of a real daemon, as the kernel reports it in /proc.
+// tests/daemon/sandbox_test.cc tests the operations that the sandbox refuses; the other end-to-end
+// tests show that it refuses nothing that the daemon needs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <seccomp.h>
@@ -21,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The number behind "FIELD:" in a status file of /proc; -1: there is none.
+// Returns the number that follows "FIELD:" in a status file of /proc; -1: there is none.
 long StatusNumber(const std::filesystem::path& status, const std::string& field) {
   std::ifstream file(status);
   for (std::string name; file >> name;) {
@@ -32,7 +33,7 @@ long StatusNumber(const std::filesystem::path& status, const std::string& field)
   return -1;
 }
 
-// Of every thread of the process: {filters, no_new_privs}.
+// Returns {number of seccomp filters, no_new_privs} for every thread of the process.
 std::vector<std::pair<long, long>> Restrictions(pid_t process) {
   std::vector<std::pair<long, long>> found;
   const std::string tasks = "/proc/" + std::to_string(process) + "/task";
@@ -67,7 +68,7 @@ TEST_F(SandboxedDaemonTest, EveryThreadHasOneMoreFilterThanItsParent) {
   }
   EXPECT_THAT(daemon_->log_text(), HasSubstr(" sandbox landlock=abi"));
   EXPECT_THAT(daemon_->log_text(), HasSubstr(" seccomp=on"));
-#ifndef __SANITIZE_THREAD__  // which has a thread of its own
+#ifndef __SANITIZE_THREAD__  // ThreadSanitizer starts a thread before the sandbox is entered
   EXPECT_THAT(daemon_->log_text(), Not(HasSubstr("threads began before")));
 #endif
 }
@@ -86,7 +87,8 @@ TEST_F(UnboundDaemonTest, WithoutASandboxNoThreadHasMoreFiltersThanItsParent) {
               HasSubstr("sandbox landlock=off seccomp=off reason=\"--no-sandbox\""));
 }
 
-// The exit status of `body` in a child, whose children then lack what it gave up.
+// Runs `body` in a child process and returns its exit status. Restrictions that `body` sets also
+// apply to the processes that the child starts.
 int InChild(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(body());
@@ -121,7 +123,7 @@ TEST(RefusedSandboxTest, AKernelThatHasNeitherIsNamedAndTheDaemonServes) {
             0);
 }
 
-// Paths that a user may give, through which the daemon must reach its files.
+// The daemon reaches its files in the sandbox also through links and relative paths.
 TEST(SandboxedPathsTest, ALinkToTheModelAndRelativePathsServe) {
   const test::TemporaryFolder folder;
   const std::string model =

@@ -1,5 +1,5 @@
-// Sequences saved by clients of a real daemon, loaded by other clients and by a daemon started
-// later; names that would lead elsewhere; damaged files.
+// Tests sequences that clients of a real daemon save and that other clients and a later daemon
+// load, names that would lead outside the store, and damaged files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -165,7 +165,7 @@ TEST_F(SavedStatesTest, NamesThatLeadElsewhereAndDamagedFilesAreRefused) {
   const auto damaged = client.Load("good");
   ASSERT_FALSE(damaged);
   EXPECT_EQ(damaged.error().code, Code::kCorrupt) << damaged.error().message;
-  EXPECT_EQ(client.List()->size(), 1u) << "nothing is left of what was refused";
+  EXPECT_EQ(client.List()->size(), 1u) << "a refused load leaves nothing";
   EXPECT_EQ((*client.Saved())[0].flags, wire::kSavedDamaged);
   ExpectServesOthers();
 }
@@ -205,7 +205,8 @@ TEST_F(SavedStatesTest, TheCInterfaceSavesAndLoads) {
   kvd_close(c);
 }
 
-// Tokens of the prompt that Filled(.., count) has, and one more, that come from another sequence.
+// Decodes the first `count` tokens of Filled()'s prompt and one more token in a new sequence, and
+// returns the number of tokens that it took from another sequence.
 std::uint32_t SharedTokens(const Client& client, std::size_t count) {
   const auto handle = client.Create();
   std::vector<TokenId> tokens;

@@ -1,4 +1,4 @@
-// A daemon whose standard error is a pipe that is full and that no process reads.
+// Tests a daemon whose standard error is a full pipe that no process reads.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What is in the pipe now.
+// Reads the bytes that are in the pipe, without waiting for more.
 std::string Drain(int pipe) {
   std::string text;
   std::array<char, 4096> bytes;
@@ -56,7 +56,7 @@ TEST(StalledLogTest, ADaemonWhoseLogIsNotReadServesItsClientsAndStops) {
     EXPECT_FALSE(test::RawClient::Connect(daemon->socket_path(), wrong));
   }
 
-  // Once the log is read again, it goes on.
+  // The daemon continues to write its log when the pipe is read.
   std::string text;
   for (int i = 0; i < 3000 && text.find("debug disconnect") == std::string::npos; ++i) {
     text += Drain(pipe.get());

@@ -1,5 +1,5 @@
-// Limits for another uid on a model with recurrent states: state slots, checkpoints and rows of
-// logits. Needs root.
+// Tests the limits for another uid on a model with recurrent states: state slots, checkpoints and
+// rows of logits. Needs root.
 #include <span>
 #include <string>
 #include <vector>
@@ -72,7 +72,8 @@ class CheckpointSharesTest : public StateSharesTest {
 
   CheckpointSharesTest() : StateSharesTest({"--state-slots", "64", "--checkpoint-every", "16"}) {}
 
-  // A sequence whose beginning can be forked without computing.
+  // Makes a sequence of 80 tokens with a checkpoint after every 16 tokens, so that its first tokens
+  // can be forked without a replay.
   static Result<SequenceHandle> FillWithCheckpoints(const Client& client, std::size_t number) {
     KVD_TRY(const SequenceHandle sequence, client.Create());
     const std::vector<TokenId> tokens = TokensOf(number, 80);
@@ -125,14 +126,15 @@ TEST_F(CheckpointSharesTest, AUidAtItsShareOfStatesGivesUpItsOwnCheckpoints) {
   const Client other = Other();
   const auto first = FillWithCheckpoints(other, 0);
   ASSERT_TRUE(first) << first.error().message;
-  // What its sequences need is there for as long as its checkpoints hold some of its share.
+  // A new sequence gets a state slot from the uid's quota as long as the uid has checkpoints that
+  // can be removed.
   std::size_t filled = 0;
   while (filled < 64 && Fill(other, 1 + filled, 2)) ++filled;
   EXPECT_GE(filled, 12u);
   EXPECT_LT(filled, 32u);
 }
 
-// Of 1,024 rows of logits.
+// The daemon keeps at most 1,024 rows of logits.
 class LogitsSharesTest : public StateSharesTest {
  protected:
   LogitsSharesTest()

@@ -1,6 +1,8 @@
-// Another user has made the directories that a daemon without a runtime directory would use, before
-// it: the daemon starts all the same, its clients find it, and --forget works. The daemon runs
-// under a uid that nobody has, so that what it makes in /dev/shm and elsewhere is in nobody's way.
+// Another user has created the directories that a daemon without a runtime directory would use:
+// /dev/shm/kvd-UID, and kvd-UID and kvd-UID-state in the temporary directory. A daemon starts
+// although the directories of its default names belong to another user, the daemon's clients find
+// the daemon, and `kvd --forget` succeeds. The daemon runs under an unused uid, so that its files
+// in /dev/shm and elsewhere do not disturb other processes.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,9 +58,11 @@ class TakenPlacesTest : public ::testing::Test {
       ASSERT_EQ(::chown(made.c_str(), kOther, kOther), 0);
     }
   }
-  // A program of ours, as that uid and without a runtime directory; its words go to log_path().
+  // Starts kvd or kvctl as another uid and without a runtime directory. The program's output is
+  // written to log_path().
   pid_t Launch(const std::string& program, std::vector<std::string> arguments) const {
-    // By descriptor: the folders above it may be closed to that uid.
+    // The program is executed by descriptor, because the folders that contain the program may be
+    // closed to the other uid.
     const UniqueFd binary(::open((BinaryFolder() + "/" + program).c_str(), O_RDONLY | O_CLOEXEC));
     const UniqueFd log(::open(log_path().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     arguments.insert(arguments.begin(), program);
@@ -81,7 +85,7 @@ class TakenPlacesTest : public ::testing::Test {
     EXPECT_EQ(::waitpid(child, &status, 0), child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
   }
-  // Whether it says that it serves, before it ends.
+  // Waits until the daemon logs its start or ends. Returns true if it has started.
   bool ServesSoon(pid_t daemon) const {
     for (;;) {
       if (log_text().find(" start pid=") != std::string::npos) return true;

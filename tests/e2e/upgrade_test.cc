@@ -1,6 +1,6 @@
-// What earlier versions of kvd have written: saved files and entries of the prompt cache still load
-// and hold what they held (tests/data/README.md), a `meta` of another version is a cold start, and
-// a client of another protocol version is refused.
+// Tests the compatibility with earlier versions of kvd: saved files and entries of the prompt cache
+// load with their original content (tests/data/README.md), a `meta` of another version causes a
+// cold start, and a client of another protocol version is refused.
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -54,7 +54,7 @@ std::string NameOfCase(const testing::TestParamInfo<UpgradeCase>& info) {
   return name;
 }
 
-// The logits of `tokens` behind the sequence, [token][vocabulary].
+// Appends `tokens` to the sequence and returns the logits after each of them, [token][vocabulary].
 std::vector<float> GoOn(const Client& client, SequenceHandle sequence,
                         const std::vector<TokenId>& tokens) {
   const auto entry = client.Query(sequence);
@@ -73,7 +73,8 @@ std::vector<float> GoOn(const Client& client, SequenceHandle sequence,
   }
 }
 
-// The first token is drawn from the logits that the sequence has, or from those of one more token.
+// Generates 8 tokens greedily. The first token is drawn from the sequence's kept logits if
+// `has_logits`, otherwise after one more prompt token.
 std::vector<TokenId> Greedy(const Client& client, SequenceHandle sequence, bool has_logits) {
   GenerateOptions options;
   const TokenId prompt[] = {5};
@@ -110,8 +111,8 @@ float LargestDifference(const std::vector<float>& a, const std::vector<float>& b
   return largest;
 }
 
-// Logits of these models lie between -4 and 4. Tables of other machines may compute attention in
-// bf16 (docs/decisions/0015).
+// The largest accepted difference of logits, which lie between -4 and 4 in the models of the saved
+// folders. The kernels of another machine may compute attention in bf16 (docs/decisions/0015).
 float Tolerance(const SavedForm& form) {
   return form.content == FormContent::kQ8Rows ? 0.2f : 0.05f;
 }
@@ -121,7 +122,7 @@ class UpgradeTest : public testing::TestWithParam<UpgradeCase> {
   const SavedForm& form() const { return GetParam().form; }
   fs::path data() const { return "tests/data/" + GetParam().folder; }
 
-  // A store with the folder's file of this form, and a copy of its prompt cache.
+  // Makes a store with the folder's file of this form, and a copy of the folder's prompt cache.
   void SetUp() override {
     const fs::path own = folder_.path() / "store" / std::to_string(::geteuid());
     fs::create_directories(own);
@@ -191,7 +192,8 @@ TEST_P(UpgradeTest, ASavedFileLoadsAndGoesOnAsIfItHadBeenComputedNow) {
     if (!has_logits) expect_continuation();
     const std::vector<TokenId> greedy = Greedy(client, sequence.handle, has_logits);
     EXPECT_EQ(greedy.size(), 8u);
-    if (form().content != FormContent::kQ8Rows) {  // whose rounding may decide between two tokens
+    // The rounding of q8_0 rows may change the likeliest token.
+    if (form().content != FormContent::kQ8Rows) {
       EXPECT_EQ(greedy, Greedy(other, (*made)[i], has_logits));
     }
     if (has_logits) expect_continuation();
@@ -239,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(All, CacheUpgradeTest, testing::ValuesIn(Cases(true)), 
 
 // ------------------------------------------------------------------------------ other versions
 
-// A daemon with a store, some cached state and a saved file.
+// A daemon with a store. The tests publish and save sequences in it.
 class VersionTest : public test::ServedDaemonTest {
  protected:
   VersionTest() : VersionTest(std::make_shared<test::TemporaryFolder>()) {}
@@ -286,8 +288,8 @@ TEST_F(VersionTest, AMetaOfAnotherVersionIsAColdStartThatSaysSoAndLeavesSavedFil
   ExpectServesOthers();
 }
 
-// With the sizes and places that protocol 4 gave to both messages: a client of that version sends
-// and reads nothing else.
+// The hello and the welcome have the sizes, and the welcome's text has the offset, that protocol 4
+// defines. A client of another version sends and reads only the bytes that protocol 4 defines.
 TEST_F(VersionTest, AClientOfAnotherProtocolVersionIsRefusedWithBothVersionsNamed) {
   constexpr std::size_t kHelloBytes = 128, kWelcomeBytes = 248, kMessageOffset = 88;
   for (const std::uint32_t version : {wire::kProtocolVersion - 1, wire::kProtocolVersion + 1}) {
@@ -306,7 +308,7 @@ TEST_F(VersionTest, AClientOfAnotherProtocolVersionIsRefusedWithBothVersionsName
     EXPECT_EQ(static_cast<Code>(welcome[12]), Code::kVersionMismatch);
     const std::string message = welcome.data() + kMessageOffset;
     EXPECT_THAT(message, HasSubstr("the client speaks protocol " + std::to_string(version)));
-    EXPECT_THAT(message, HasSubstr("the daemon " + std::to_string(wire::kProtocolVersion)));
+    EXPECT_THAT(message, HasSubstr("the daemon speaks " + std::to_string(wire::kProtocolVersion)));
   }
   ExpectServesOthers();
 }

@@ -1,8 +1,9 @@
-// Every verb in every relation of daemon/permissions.h, as clients meet it: the answer of
-// every_verb.h, and a refused request changes nothing. Processes of other uids need root.
+// Tests every verb for every relation of a caller to a sequence (daemon/permissions.h): the daemon
+// gives the answer that every_verb.h defines, and a refused request changes nothing. The tests need
+// root to start processes of other uids.
 //
-// Requests are submitted as they travel, below the client library: it does not offer every flag
-// that the protocol has.
+// The requests are submitted without the client library's methods, because the methods do not offer
+// every flag of the protocol.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,7 +42,8 @@ std::string Said(const Result<wire::Completion>& answer) {
                 : std::string(CodeName(answer.error().code)) + ": " + answer.error().message;
 }
 
-// What a refused request could have changed: the sequence and the names.
+// The state that a refused request could change: the sequence, and the names of snapshots and saved
+// files.
 struct State {
   wire::SequenceEntry entry{};
   std::vector<std::string> names;
@@ -53,10 +55,10 @@ struct State {
 State StateOf(const Client& client, SequenceHandle sequence) {
   State state;
   const auto entry = client.Query(sequence);
-  if (entry) state.entry = *entry;  // else it is not there
+  if (entry) state.entry = *entry;  // otherwise the sequence does not exist
   state.entry.age_ms = 0;
-  state.entry.shared_cells = 0;  // goes up and down with other sequences
-  state.entry.extent_count = 0;  // a defragmentation, which the same test asks for, joins extents
+  state.entry.shared_cells = 0;  // changes with other sequences
+  state.entry.extent_count = 0;  // changes with the defragmentation that the same test requests
   const auto snapshots = client.Snapshots().value();
   for (const Snapshot& snapshot : snapshots) state.names.push_back(snapshot.name);
   const auto saved = client.Saved().value();
@@ -66,7 +68,8 @@ State StateOf(const Client& client, SequenceHandle sequence) {
 
 class VerbPermissionsTest : public test::EveryVerbTest {
  protected:
-  // A session of this uid that asks, in that relation to the target.
+  // Checks the answer to every use when a session of the daemon's own uid asks in the given
+  // relation.
   void ExpectAnswers(Relation relation) {
     for (const VerbUse& use : Uses()) {
       SCOPED_TRACE(use.name + ", " + NameOf(relation));
@@ -122,11 +125,12 @@ class VerbsOfStrangersTest : public VerbPermissionsTest {
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root to run a process of another uid";
     VerbPermissionsTest::SetUp();
-    // DaemonProcess's own folder is 0700; the wall to be tested is the socket's directory in it.
+    // DaemonProcess's folder has mode 0700. The test opens the DaemonProcess's folder to all uids,
+    // so that only the permissions of the socket's directory are tested.
     ASSERT_EQ(::chmod(daemon_->folder().c_str(), 0711), 0);
   }
 
-  // A message without the name or handle that it begins with.
+  // Returns the error message without the name or handle at its start.
   static std::string Words(const std::string& message) {
     return message.substr(std::min(message.find(": "), message.size()));
   }
@@ -144,16 +148,17 @@ class VerbsOfStrangersTest : public VerbPermissionsTest {
            name + ": " + Said(answer) + ", wanted " +
                std::string(CodeName(test::AnswerFor(one.use, relation))));
     if (CodeOf(answer) == Code::kNotFound) {
-      // There is no difference to a handle and a name that never were, but for themselves.
+      // The answer must be the same as for a handle or name that never existed.
       target.sequence = kNever;
       target.snapshot = target.saved = "never";
       const auto never = test::Ask(*client, one.use, target, flags);
       Expect(*complaints,
              CodeOf(never) == Code::kNotFound &&
                  Words(never.error().message) == Words(answer.error().message),
-             name + " tells: " + Said(answer) + ", and of what never was: " + Said(never));
+             name + ": " + Said(answer) + ", and for an object that never existed: " + Said(never));
     }
-    // Of quotas the tests are in permission_test.cc.
+    // Frees the other uid's sequences, so that its quotas are not reached; permission_test.cc tests
+    // the quotas.
     const auto sequences = client->List().value();
     for (const wire::SequenceEntry& entry : sequences) {
       const auto handle = static_cast<SequenceHandle>(entry.handle);
@@ -181,7 +186,7 @@ class VerbsOfStrangersTest : public VerbPermissionsTest {
               "");
     for (Case& one : cases) {
       SCOPED_TRACE(one.use.name);
-      one.before.names = names;  // the owner has made some for later cases
+      one.before.names = names;  // the owner has made more names for the other cases
       EXPECT_EQ(StateOf(owner, one.target.sequence), one.before) << "changed by another uid";
     }
     ExpectServesOthers();

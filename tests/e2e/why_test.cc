@@ -1,4 +1,4 @@
-// What of a prompt could be reused, as a user asks: kvctl why and kvd_why against a real daemon.
+// Tests kvctl why and kvd_why with a real daemon: both report the prefix that a prompt can reuse.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,8 @@ class WhyTest : public test::ServedDaemonTest {
   WhyTest() : ServedDaemonTest({"-c", "4096"}) {}
   void SetUp() override {
     ServedDaemonTest::SetUp();
-    ASSERT_TRUE(Connect().DropRetained(Force::kYes));  // what the fixture's own question left
+    // The fixture's generation has left a retained sequence.
+    ASSERT_TRUE(Connect().DropRetained(Force::kYes));
   }
   std::string Done(const std::string& arguments) const {
     const test::KvctlOutcome outcome = test::KvctlProcess(socket_path()).Run(arguments);
@@ -35,7 +36,7 @@ class WhyTest : public test::ServedDaemonTest {
 
 TEST_F(WhyTest, KvctlTellsWhereAPromptPartsFromWhatIsCached) {
   EXPECT_THAT(Done("why '" + Text("Then it rains.") + "'"),
-              HasSubstr("no sequence begins like it"));
+              HasSubstr("no cached sequence begins like the prompt"));
   const std::string ran = Done("run '" + Text("Then he sings.") + "' -t 0 -n 1 --json");
   ASSERT_THAT(ran, HasSubstr("finish"));
   const std::string told = Done("why '" + Text("Then it rains.") + "' --json");

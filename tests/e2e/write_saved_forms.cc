@@ -1,8 +1,8 @@
 // write_saved_forms FOLDER: has the daemon in KVD_BIN write saved files and entries of the prompt
 // cache, one of each kind (support/saved_forms.h), as FOLDER/states/NAME and FOLDER/cache/.
 //
-// Run from the project's root, as root: the entries of the prompt cache are of uid 0. See
-// tests/data/README.md. Exit codes: 0 written, 1 failed, 2 wrong usage.
+// Run the program as root from the project's root, because the entries of the prompt cache belong
+// to uid 0. See tests/data/README.md. Exit codes: 0 written, 1 failed, 2 wrong usage.
 #include <unistd.h>
 
 #include <chrono>
@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Retains the sequence's tokens as a prompt and waits until the cache has one more entry.
+// Computes and retains a prompt and waits until the prompt cache has one more entry.
 Status WriteEntry(const Client& client) {
   KVD_TRY(const wire::CacheReply before, client.CacheInfo());
   KVD_TRY(const SequenceHandle sequence, client.Create());

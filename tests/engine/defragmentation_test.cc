@@ -1,4 +1,5 @@
-// Defragmentation on a real model: what is computed afterwards has the same bits.
+// Tests defragmentation with a model: logits that are computed after a defragmentation have the
+// same bits as before.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -25,7 +26,7 @@ TEST(DefragmentationTest, LogitsAreBitIdenticalWhereNothingIsSettled) {
     sequences.push_back(*memory.sequences().Create({}));
     (void)Feed(*engine, sequences.back(), tokens, 60);
   }
-  // Holes, a shift and a fork in what stays; every second one goes.
+  // The remaining sequences contain a hole, a shift and forks. Every second sequence is dropped.
   ASSERT_TRUE(memory.sequences().RemoveRange(sequences[1], {Pos{10}, Pos{30}}));
   ASSERT_TRUE(memory.sequences().AddPositions(sequences[1], {Pos{30}, kPosEnd}, -20));
   SequenceHandle fork = SequenceHandle::kNone;

@@ -1,4 +1,5 @@
-// A model with an encoder and a decoder: what a sequence's text is, who shares it, what is refused.
+// Tests models with an encoder and a decoder: encoding the text of a sequence, sharing it with
+// forks, and the refused requests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +7,7 @@
 #include <cstring>
 
 #include "engine/engine.h"
-#include "engine/model_config.h"
+#include "engine/model/model_config.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -134,7 +135,8 @@ TEST_P(EncoderDecoderTest, ATextInSlicesIsTheSameBitsAndStepsMayRunInBetween) {
     ASSERT_TRUE(work.has_value()) << work.error().message;
     std::size_t slices = 0;
     for (; (*work)->tokens_left() > 0; ++slices) {
-      EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cross_cells, 0u) << "all or nothing";
+      EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cross_cells, 0u)
+          << "no cell is visible before the last slice";
       const Result<bool> done = (*work)->Advance(slice);
       ASSERT_TRUE(done.has_value()) << done.error().message;
       if (slices % 3 == 0) Feed(*engine_, other, {5}, 1);
@@ -154,7 +156,7 @@ TEST_P(EncoderDecoderTest, ATextThatIsGivenUpFreesItsCells) {
   work.reset();
   EXPECT_EQ(engine_->memory().Usage().groups[1].free_blocks, before.groups[1].free_blocks);
   EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cross_cells, 0u);
-  // Dropped meanwhile.
+  // The sequence is dropped while its text is encoded.
   work = *engine_->StartEncode(sequence, text_);
   ASSERT_TRUE(work->Advance(20).has_value());
   ASSERT_TRUE(engine_->memory().sequences().Drop(sequence).has_value());
@@ -179,7 +181,7 @@ TEST(EncoderDecoderModelTest, AModelWithoutAnEncoderRefusesTexts) {
   const Status status = engine->Encode(*engine->memory().sequences().Create({}), text);
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().code, Code::kUnsupported);
-  EXPECT_THAT(status.error().message, HasSubstr("llama has no encoder"));
+  EXPECT_THAT(status.error().message, HasSubstr("does not have both an encoder and a decoder"));
 }
 
 }  // namespace

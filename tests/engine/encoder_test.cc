@@ -1,5 +1,6 @@
-// A model that embeds: what its rows are made of, and what it refuses.
-#include "engine/encoder.h"
+// Tests models that compute embeddings: pooling, normalisation and slices of the computation, and
+// the refused requests.
+#include "engine/forward/encoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -147,7 +148,7 @@ TEST(EncoderTest, ATextInSlicesIsTheSameBits) {
     const auto engine = test::MakeEngine(shape, {.cells = 64, .threads = 2});
     const std::vector<float> expected = Embed(*engine, tokens);
     for (const std::size_t slice : {1u, 3u, 10u, 40u, 1000u}) {
-      EXPECT_EQ(EmbedInSlices(*engine, tokens, slice), expected) << slice << " tokens a slice";
+      EXPECT_EQ(EmbedInSlices(*engine, tokens, slice), expected) << slice << " tokens per slice";
     }
   }
 }

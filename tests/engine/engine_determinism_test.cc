@@ -1,13 +1,13 @@
-// What --deterministic promises, on every kernel table that this machine has: a token's logits
-// depend on its sequence alone, bit for bit, whatever the chunks, the batch, the forks, the threads
-// and the table.
+// Tests the guarantee of --deterministic on every kernel table that this machine supports: the bits
+// of a token's logits depend only on the tokens of its sequence, not on chunk sizes, other
+// sequences in the step, forks, the number of threads or the kernel table.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <cstring>
 
 #include "engine/engine.h"
-#include "engine/model_config.h"
+#include "engine/model/model_config.h"
 #include "tests/kernels/trapped_tiles.h"
 #include "tests/support/tiny_model.h"
 
@@ -19,7 +19,8 @@ using test::MakeEngine;
 using test::RandomTokens;
 using test::TinyLlama;
 
-// Ten runs of cells; three in a sanitizer build (KVD_TEST_SCALE below 1).
+// Returns the length of the test sequences: 300 tokens, or 90 if KVD_TEST_SCALE is below 1, as in
+// sanitizer builds.
 std::size_t TokenCount() {
   const char* scale = std::getenv("KVD_TEST_SCALE");
   return scale != nullptr && std::atof(scale) < 1.0 ? 90 : 300;
@@ -35,7 +36,8 @@ struct Named {
   ModelShape shape;
 };
 
-// Trapped tiles are for one shape: they cost half a second in each.
+// Returns the names of the kernel tables to test. The emulated amx table (SelectOrTrap) is used for
+// one shape only, because it takes half a second per shape.
 std::vector<std::string> TablesFor(const Named& tested) {
   std::vector<std::string> names;
   for (const kernels::KernelTable* table :
@@ -60,7 +62,7 @@ std::vector<Named> Shapes() {
     shapes.push_back({std::move(name), shape});
   };
   add("llama", Architecture::kLlama, RopeScaling::kNone);
-  // Four query heads to a head of keys: attention's tiles of a lone row and of many differ.
+  // Four query heads per key head: attention uses different tiles for one row than for many rows.
   add("llama_groups", Architecture::kLlama, RopeScaling::kNone);
   shapes.back().shape.name = "tiny-groups";
   shapes.back().shape.embedding = 256;
@@ -70,7 +72,8 @@ std::vector<Named> Shapes() {
   add("llama_llama3", Architecture::kLlama, RopeScaling::kLlama3);
   add("qwen2", Architecture::kQwen2, RopeScaling::kNone);
   add("qwen3", Architecture::kQwen3, RopeScaling::kNone);
-  // Windows that begin and end within runs of cells, in the middle of the 300 tokens.
+  // Windows of sizes that are not multiples of 32, so that most windows begin within a run of
+  // cells.
   add("gemma2", Architecture::kGemma2, RopeScaling::kNone);
   shapes.back().shape.window = 45;
   add("gemma3", Architecture::kGemma3, RopeScaling::kLinear);
@@ -82,16 +85,70 @@ std::vector<Named> Shapes() {
   add("jamba", Architecture::kJamba, RopeScaling::kNone);
   add("granitehybrid", Architecture::kGraniteHybrid, RopeScaling::kNone);
   add("falcon_h1", Architecture::kFalconH1, RopeScaling::kNone);
-  // The rotation changes at position 64.
+  // The rotation factors change at position 64.
   add("phi3", Architecture::kPhi3, RopeScaling::kLongRope);
   add("rwkv6", Architecture::kRwkv6, RopeScaling::kNone);
   add("rwkv7", Architecture::kRwkv7, RopeScaling::kNone);
   add("qwen35", Architecture::kQwen35, RopeScaling::kNone);
   add("t5", Architecture::kT5, RopeScaling::kNone);
+  // Rows of a step go through the experts together, in groups that depend on all rows.
+  add("qwen3moe", Architecture::kQwen3Moe, RopeScaling::kNone);
+  shapes.back().shape.experts = 7;
+  shapes.back().shape.experts_used = 3;
+  add("qwen2moe", Architecture::kQwen2Moe, RopeScaling::kNone);
+  add("gpt_oss", Architecture::kGptOss, RopeScaling::kYarn);
+  add("nemotron_h_moe", Architecture::kNemotronHMoe, RopeScaling::kNone);
+  shapes.back().shape.layers = 4;
+  add("qwen3next", Architecture::kQwen3Next, RopeScaling::kNone);
+  add("mistral3", Architecture::kMistral3, RopeScaling::kYarn);
+  add("smollm3", Architecture::kSmolLm3, RopeScaling::kNone);
+  shapes.back().shape.layers = 4;
+  add("olmo2", Architecture::kOlmo2, RopeScaling::kNone);
+  add("olmo3", Architecture::kOlmo2, RopeScaling::kYarn);
+  shapes.back().shape.name = "tiny-windows";
+  shapes.back().shape.layers = 4;
+  shapes.back().shape.window = 45;
+  // Layer norms; attention and feed-forward in parallel; windows.
+  add("cohere2", Architecture::kCohere2, RopeScaling::kNone);
+  shapes.back().shape.layers = 4;
+  // Layer norms with a bias, norms of q and k with weights for each head.
+  add("stablelm", Architecture::kStableLm, RopeScaling::kNone);
+  shapes.back().shape.qk_norm = true;
+  // Feed-forwards without a gate, biases everywhere.
+  add("phi2", Architecture::kPhi2, RopeScaling::kNone);
+  shapes.back().shape.bias = BiasSet::kAll;
+  // Embeddings of positions instead of a rotation.
+  add("gpt2", Architecture::kGpt2, RopeScaling::kNone);
+  shapes.back().shape.context = 512;
+  // Norms of q and k after their rotation.
+  add("hunyuan_moe", Architecture::kHunyuanMoe, RopeScaling::kNone);
+  // Norms with a bias. The rotation factors change at position 64.
+  add("phimoe", Architecture::kPhiMoe, RopeScaling::kLongRope);
+  // Cells of latent rows, and of each head's own keys and values.
+  for (const bool caches_latent : {true, false}) {
+    add(caches_latent ? "deepseek2" : "deepseek2_heads", Architecture::kDeepseek2,
+        RopeScaling::kYarn);
+    shapes.back().shape.head_dim = 64;
+    shapes.back().shape.query_rank = caches_latent ? 32 : 0;
+    shapes.back().shape.caches_latent = caches_latent;
+  }
+  // Layers that read the cells of others, and experts beside the feed-forward.
+  add("gemma4", Architecture::kGemma4, RopeScaling::kNone);
+  shapes.back().shape.layers = 6;
+  shapes.back().shape.window = 20;
+  shapes.back().shape.window_period = 3;
+  add("gemma4_experts", Architecture::kGemma4, RopeScaling::kNone);
+  shapes.back().shape.name = "tiny-experts";
+  shapes.back().shape.window = 20;
+  shapes.back().shape.experts = 5;
+  add("gemma3n", Architecture::kGemma3n, RopeScaling::kNone);
+  shapes.back().shape.layers = 12;
+  shapes.back().shape.window = 20;
   return shapes;
 }
 
-// An empty sequence, behind a text where the model wants one.
+// Returns a sequence without cells. If the model has cross attention, the sequence has an encoded
+// text.
 SequenceHandle Fresh(Engine& engine) {
   const SequenceHandle sequence = *engine.memory().sequences().Create({});
   if (engine.config().has_cross_attention()) {
@@ -100,12 +157,13 @@ SequenceHandle Fresh(Engine& engine) {
   return sequence;
 }
 
-// Cells may be of q8_0.
+// Returns whether the head dimension is a multiple of 32, as q8_0 cells require.
 bool HasBlocksOfElements(const ModelShape& shape) {
   return shape.embedding / shape.heads % 32 == 0;
 }
 
-// Chunks of any size give the bits of `truth`, or those of the first one if it is empty.
+// Feeds the tokens in chunks of several sizes and expects the logits to have the bits of `truth`.
+// If `truth` is empty, it is set to the logits of the first chunk size.
 void ExpectChunksToAgree(Engine& engine, const std::vector<TokenId>& tokens,
                          const std::string& table, std::vector<float>* truth) {
   for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{64}, tokens.size()}) {
@@ -131,8 +189,9 @@ TEST_P(SelfCheckTest, ChunksOfAnySizeOnAnyTableGiveTheScalarBitsTokenByToken) {
   }
 }
 
-// Products with quantised weights are integers, and attention in bf16 has one order for any number
-// of rows (docs/decisions/0014, 0015).
+// Without --deterministic, the bits of logits do not depend on chunk sizes either: products with
+// quantised weights are sums of integers, and attention in bf16 adds in the same order for any
+// number of rows (docs/decisions/0014, 0015).
 TEST_P(SelfCheckTest, WithoutTheFlagChunksOfAnySizeAgreeBitForBitToo) {
   ASSERT_TRUE(kernels::IsQuantized(GetParam().shape.type));
   const std::vector<TokenId> tokens = RandomTokens(10, TokenCount(), GetParam().shape.vocab);
@@ -149,7 +208,8 @@ TEST_P(SelfCheckTest, WithoutTheFlagChunksOfAnySizeAgreeBitForBitToo) {
   }
 }
 
-// Their products are in bf16 where the machine has it, so the bits are the table's own.
+// Products with f16 and bf16 weights are computed in bf16 if the kernel table supports it, so each
+// table has its own expected bits.
 TEST(HalvesSelfCheckTest, ChunksOfAnySizeAgreeOnEachTable) {
   for (const kernels::DataType type : {kernels::DataType::kF16, kernels::DataType::kBF16}) {
     for (const Architecture architecture : {Architecture::kLlama, Architecture::kMamba}) {
@@ -172,7 +232,9 @@ TEST(HalvesSelfCheckTest, ChunksOfAnySizeAgreeOnEachTable) {
 INSTANTIATE_TEST_SUITE_P(EveryArchitecture, SelfCheckTest, ::testing::ValuesIn(Shapes()),
                          [](const auto& tested) { return tested.param.name; });
 
-// And products of a few rows with f16 weights take it with the flag alone.
+// The bf16 form of attention is used without --deterministic unless the weights or the cells are
+// f32. With f16 weights the logits differ for any cells, because products of a few rows use the
+// bf16 form only with --deterministic.
 TEST(Bf16FormTest, AttentionTakesItWithoutTheFlagUnlessWeightsOrCellsAreInF32) {
   const kernels::KernelTable* table = kernels::Avx512Table();
   if (table == nullptr || table->bf16_attention == nullptr)
@@ -189,7 +251,8 @@ TEST(Bf16FormTest, AttentionTakesItWithoutTheFlagUnlessWeightsOrCellsAreInF32) {
                                            .v_type = cells,
                                            .deterministic = deterministic,
                                            .kernel_table = table->name});
-    // One by one: products with quantised weights are the same with and without the flag anyway.
+    // Tokens are fed one by one. Products with quantised weights are the same with and without
+    // --deterministic.
     return Feed(*engine, *engine->memory().sequences().Create({}),
                 RandomTokens(11, 40, shape.vocab), 1);
   };
@@ -227,7 +290,7 @@ TEST_F(DeterminismTest, AForkContinuesWithTheBitsOfASequenceComputedFromScratch)
   const SequenceHandle first = Fork(base);
   const SequenceHandle second = Fork(base);
   Feed(*engine_, first, RandomTokens(3, 20, 96),
-       20);  // takes the tail of the block that both share
+       20);  // takes the free tail of the block that both forks share
   const auto forked = Feed(*engine_, second, rest, 9);
   const SequenceHandle fresh = Create();
   Feed(*engine_, fresh, prefix, 5);
@@ -298,7 +361,7 @@ TEST_F(DeterminismTest, AShiftLeavesTheSiblingsBitsAndMatchesACopyOfItself) {
 }
 
 TEST_F(DeterminismTest, AShiftOfEverythingChangesNoLogitsBeyondRounding) {
-  // Scores depend on differences of positions only.
+  // Attention scores depend only on the differences of positions.
   const auto prefix = RandomTokens(8, 70, 96);
   const auto next = RandomTokens(9, 8, 96);
   const SequenceHandle base = Create();
@@ -311,7 +374,8 @@ TEST_F(DeterminismTest, AShiftOfEverythingChangesNoLogitsBeyondRounding) {
   EXPECT_EQ(engine_->memory().sequences().Query(moved)->next_pos, Pos{570});
   const auto plain = Feed(*engine_, base, next, 8);
   const auto shifted = Feed(*engine_, moved, next, 8);
-  EXPECT_TRUE(SameBits(plain, shifted)) << "a query at p + 500 against delta 500 is rotated for p";
+  EXPECT_TRUE(SameBits(plain, shifted))
+      << "a query at position p + 500 is rotated for position p against cells with delta 500";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Steps that cannot be done leave everything as it was and the other items of the step done.
+// Tests that a step item that fails changes nothing, and that the other items of its step are
+// computed.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -6,9 +7,9 @@
 #include <string>
 
 #include "engine/engine.h"
-#include "engine/model_config.h"
-#include "engine/processors.h"
-#include "engine/step_profile.h"
+#include "engine/forward/compute/processors.h"
+#include "engine/forward/compute/step_profile.h"
+#include "engine/model/model_config.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -59,6 +60,33 @@ TEST_F(EngineStepTest, RefusesEmptyTokensAndAWrongPosition) {
   EXPECT_EQ(memory().sequences().Query(sequence)->cell_count, 2u);
 }
 
+TEST(EnginePositionTest, RefusesPositionsWithoutAnEmbedding) {
+  ModelShape shape = TinyLlama();
+  shape.architecture = Architecture::kGpt2;
+  shape.context = 64;
+  const auto engine = MakeEngine(shape, {.cells = 128, .threads = 1, .ubatch_tokens = 100});
+  ASSERT_NE(engine, nullptr);
+  const SequenceHandle sequence = *engine->memory().sequences().Create({});
+  const auto step = [&](std::int32_t pos, std::size_t count) {
+    const std::vector<TokenId> tokens(count, 5);
+    StepItem item{
+        .sequence = sequence, .pos = Pos{pos}, .tokens = tokens, .first_logits_row = count};
+    engine->Step({&item, 1});
+    return item.status;
+  };
+  const Status all = step(0, 65);
+  ASSERT_FALSE(all.has_value());
+  EXPECT_EQ(all.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(all.error().message,
+            "tokens: 65 from position 0: the model has embeddings of 64 positions");
+  ASSERT_TRUE(step(0, 60).has_value());
+  EXPECT_FALSE(step(60, 5).has_value());
+  EXPECT_TRUE(step(60, 4).has_value());
+  EXPECT_FALSE(step(64, 1).has_value());
+  EXPECT_EQ(step(-1, 1).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(engine->memory().sequences().Query(sequence)->cell_count, 64u);
+}
+
 TEST_F(EngineStepTest, ASequenceTwiceInABatchFailsOnceAndIsComputedOnce) {
   const SequenceHandle sequence = *memory().sequences().Create({});
   const TokenId token = 5;
@@ -74,7 +102,7 @@ TEST_F(EngineStepTest, AFullPoolFailsTheRequestWithItsNumbersAndTheOthersGoOn) {
   const SequenceHandle big = *memory().sequences().Create({});
   Feed(*engine_, big, RandomTokens(1, 64, 96), 64);
   Feed(*engine_, big, RandomTokens(2, 31, 96),
-       31);  // 95 of 128 cells: the last of four blocks is free
+       31);  // 95 of 128 cells are used; the last of the four blocks is free
   const SequenceHandle small = *memory().sequences().Create({});
   const SequenceHandle late = *memory().sequences().Create({});
   const TokenId token = 5;
@@ -127,20 +155,20 @@ TEST_F(EngineStepTest, TellsWhereTheTimeOfDecodeStepsAndOfPromptsWent) {
   ASSERT_TRUE(StepOne(sequence, 0, {1, 2, 3, 4, 5}).has_value());
   ASSERT_TRUE(StepOne(sequence, 5, {6}).has_value());
   ASSERT_TRUE(StepOne(sequence, 6, {7}).has_value());
-  ASSERT_FALSE(StepOne(sequence, 9, {8}).has_value());  // no step
+  ASSERT_FALSE(StepOne(sequence, 9, {8}).has_value());  // refused, so not counted as a step
   const StepTimes prompts = engine_->profile().prompts();
   const StepTimes decode = engine_->profile().decode();
   EXPECT_EQ(prompts.steps, 1u);
   EXPECT_EQ(prompts.tokens, 5u);
   EXPECT_EQ(decode.steps, 2u);
   EXPECT_EQ(decode.tokens, 2u);
-  for (const StepPart part :
-       {StepPart::kMemory, StepPart::kEmbedding, StepPart::kNorms, StepPart::kProjections,
-        StepPart::kCells, StepPart::kAttention, StepPart::kFeedForward}) {
-    EXPECT_GT(prompts.ns[static_cast<std::size_t>(part)], 0u) << StepPartName(part);
-    EXPECT_GT(decode.ns[static_cast<std::size_t>(part)], 0u) << StepPartName(part);
+  for (const StepPhase part :
+       {StepPhase::kMemory, StepPhase::kEmbedding, StepPhase::kNorms, StepPhase::kProjections,
+        StepPhase::kCells, StepPhase::kAttention, StepPhase::kFeedForward}) {
+    EXPECT_GT(prompts.ns[static_cast<std::size_t>(part)], 0u) << StepPhaseName(part);
+    EXPECT_GT(decode.ns[static_cast<std::size_t>(part)], 0u) << StepPhaseName(part);
   }
-  EXPECT_EQ(decode.ns[static_cast<std::size_t>(StepPart::kRecurrent)], 0u);
+  EXPECT_EQ(decode.ns[static_cast<std::size_t>(StepPhase::kRecurrent)], 0u);
 }
 
 TEST(EngineOptionsTest, RefusesATableThatDoesNotExistByName) {
@@ -167,7 +195,7 @@ TEST(EngineOptionsTest, RefusesMorePinnedThreadsThanProcessors) {
 
 TEST(EngineOptionsTest, RefusesCellTypesAndSizesByName) {
   const std::string path = test::TinyModelPath(TinyLlama());
-  EXPECT_EQ(Engine::Create({.model_path = path, .k_type = kernels::DataType::kQ4_0}).error().code,
+  EXPECT_EQ(Engine::Create({.model_path = path, .k_type = kernels::DataType::kQ4_1}).error().code,
             Code::kUnsupported);
   EXPECT_EQ(Engine::Create({.model_path = path, .threads = 100000}).error().code,
             Code::kInvalidArgument);

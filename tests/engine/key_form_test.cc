@@ -1,12 +1,13 @@
-// A model with two rotations: which one a sequence has follows from its own length, wherever its
-// chunks end and whatever its forks do (docs/decisions/0008).
+// Tests a model with short and long rotation factors (LongRoPE): the length of a sequence
+// determines the rotation of its keys, independently of its chunk sizes and of its forks
+// (docs/decisions/0008).
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 
 #include "engine/engine.h"
-#include "engine/model_config.h"
+#include "engine/model/model_config.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -27,7 +28,8 @@ ModelShape LongRope(std::uint32_t original_context, std::uint32_t layers) {
   shape.rope_scaling = RopeScaling::kLongRope;
   shape.rope_factor = 16.0f;
   shape.rope_original_context = original_context;
-  // Quantised weights quantise activations too: a last bit may become a step of theirs.
+  // With quantised weights, activations are quantised too, and a difference in the last bit of an
+  // activation could become a whole quantisation step.
   shape.type = kernels::DataType::kF32;
   return shape;
 }
@@ -75,8 +77,8 @@ class KeyFormTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-// In the only layer of a model keys depend on their token alone, so behind the limit everything is
-// as if the other factors had been there from the start.
+// In a model with one layer a key depends only on its token and position. From position kLongFrom
+// on, the logits are therefore close to those of a model that uses the long factors from the start.
 TEST_F(KeyFormTest, BehindTheLimitAllKeysHaveTheLongRotation) {
   const auto crossing = MakeEngine(LongRope(kLongFrom, 1), F32Cells());
   const auto always_long = MakeEngine(LongRope(1, 1), F32Cells());
@@ -102,11 +104,11 @@ TEST_F(KeyFormTest, AStepEndsAtTheLimit) {
   const Status crossing = Step(sequence, 0, tokens);
   ASSERT_FALSE(crossing.has_value());
   EXPECT_EQ(crossing.error().code, Code::kInvalidArgument);
-  EXPECT_NE(crossing.error().message.find("a step ends at position 64"), std::string::npos);
+  EXPECT_NE(crossing.error().message.find("a step may not pass position 64"), std::string::npos);
   EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cell_count, 0u);
 }
 
-// What Step would do in one go, in slices: the same bits.
+// Preparing a sequence in slices gives the same bits as Step, which prepares it at once.
 TEST_F(KeyFormTest, ASequenceIsPreparedInSlices) {
   const auto prompt = RandomTokens(6, 64, 96);
   const auto next = RandomTokens(7, 4, 96);
@@ -136,7 +138,7 @@ TEST_F(KeyFormTest, ForksWithinTheLimitKeepTheirCells) {
   const SequenceHandle longer = Fork(base);
   Feed(*engine_, longer, RandomTokens(5, 40, 96), 7);
   EXPECT_EQ(engine_->memory().sequences().QueryUse(longer)->shared_cells, 0u)
-      << "rewritten at the limit";
+      << "its keys are rewritten at position 64";
   const SequenceHandle fresh = Create();
   Feed(*engine_, fresh, prefix, 5);
   EXPECT_TRUE(SameBits(Feed(*engine_, base, next, 4), Feed(*engine_, fresh, next, 1)));
@@ -161,7 +163,8 @@ TEST_F(KeyFormTest, AMixtureOfBothGetsOneForm) {
   const auto next = RandomTokens(9, 5, 96);
   const SequenceHandle source = Create();
   Feed(*engine_, source, tokens, 90);
-  // Twenty cells of its own, in the short form, then ten of a long sequence.
+  // `mixed` has twenty computed cells in the short form and ten cells copied from a sequence in the
+  // long form.
   const SequenceHandle mixed = Create();
   Feed(*engine_, mixed, {tokens.begin(), tokens.begin() + 20}, 64);
   ASSERT_TRUE(engine_->memory()
@@ -181,7 +184,7 @@ TEST_F(KeyFormTest, WithoutRoomForTheRewrittenCellsNothingChanges) {
   const auto tokens = RandomTokens(10, 64, 96);
   const SequenceHandle sequence = Create();
   Feed(*engine_, sequence, tokens, 64);
-  Feed(*engine_, Create(), RandomTokens(11, 33, 96), 64);  // two more of the four blocks
+  Feed(*engine_, Create(), RandomTokens(11, 33, 96), 64);  // uses the other two of the four blocks
   const Status full = Step(sequence, 64, std::span(tokens).first(1));
   ASSERT_FALSE(full.has_value());
   EXPECT_EQ(full.error().code, Code::kNoSpace) << full.error().message;
@@ -198,12 +201,12 @@ TEST_F(KeyFormTest, DividingAndShiftingKeepTheForm) {
                   .has_value());
   const SequenceHandle divided = Fork(sequence);
   ASSERT_TRUE(engine_->Divide(divided, {.begin = Pos{0}, .end = kPosEnd}, 1).has_value());
-  // A shift of everything changes no difference of positions.
+  // A shift of all cells changes no difference of positions, so the logits keep their bits.
   const auto next = RandomTokens(13, 6, 96);
   const SequenceHandle plain = Create();
   Feed(*engine_, plain, tokens, 90);
   EXPECT_TRUE(SameBits(Feed(*engine_, sequence, next, 6), Feed(*engine_, plain, next, 6)));
-  // Divided to below the limit, and the rotation is the short one again.
+  // The division brings the length below kLongFrom, so the keys get the short rotation again.
   ASSERT_TRUE(engine_->Divide(divided, {.begin = Pos{0}, .end = kPosEnd}, 4).has_value());
   EXPECT_EQ(engine_->memory().sequences().Query(divided)->next_pos, Pos{48});
   EXPECT_EQ(Feed(*engine_, divided, next, 6).size(), 6u * 96u);

@@ -1,5 +1,5 @@
-// A state that is not finite fails its step, also where no logits are asked for, and nothing of the
-// step is kept.
+// Tests that a step whose recurrent state is not finite fails and commits nothing, even if no
+// logits are requested.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/architectures/architecture.h"
 #include "engine/engine.h"
-#include "engine/gguf_file.h"
-#include "engine/model_config.h"
+#include "engine/forward/architectures/architecture.h"
+#include "engine/model/gguf_file.h"
+#include "engine/model/model_config.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -20,7 +20,7 @@ constexpr TokenId kBroken = 5;
 
 class RecurrentStateTest : public ::testing::TestWithParam<Architecture> {
  protected:
-  // A model whose embedding of one token is not a number.
+  // Makes a model in which the embedding of token kBroken contains a NaN.
   void SetUp() override {
     ModelShape shape = test::TinyLlama();
     shape.name = "broken";
@@ -44,7 +44,7 @@ class RecurrentStateTest : public ::testing::TestWithParam<Architecture> {
     ASSERT_NE(engine_, nullptr);
   }
 
-  // Without logits.
+  // Runs a step without logits.
   Status Step(SequenceHandle sequence, std::int32_t pos, std::vector<TokenId> tokens) {
     StepItem item{
         .sequence = sequence, .pos = Pos{pos}, .tokens = tokens, .first_logits_row = tokens.size()};
@@ -65,7 +65,7 @@ TEST_P(RecurrentStateTest, OneThatIsNotFiniteFailsItsStepAndIsNotKept) {
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().code, Code::kNumerical) << status.error().message;
   EXPECT_EQ(memory.sequences().Query(sequence)->cell_count, 2u);
-  // The state is the one before the step.
+  // The sequence has kept its state from before the failed step.
   std::vector<float> logits[2];
   for (const SequenceHandle handle : {sequence, untouched}) {
     logits[handle == sequence] = test::Feed(*engine_, handle, {3, 4}, 2);
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Architectures, RecurrentStateTest,
                          ::testing::Values(Architecture::kLfm2, Architecture::kRwkv6,
                                            Architecture::kRwkv7, Architecture::kQwen35),
                          [](const auto& named) {
-                           return std::string(DefinitionOf(named.param).name);
+                           return std::string(DefinitionOf(named.param).format.name);
                          });
 
 }  // namespace

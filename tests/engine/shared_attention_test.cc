@@ -1,12 +1,13 @@
-// Attention over cells that sequences share, and over long sequences cut into spans: a row's bits
-// are those of its sequence alone on one thread, whoever else is in the step.
+// Tests attention over cells that sequences share, and over long sequences divided into spans. A
+// row of logits has the same bits as if its sequence were computed alone on one thread,
+// independently of the other sequences in the step.
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "engine/engine.h"
-#include "engine/layers/attention_plan.h"
-#include "engine/model_config.h"
+#include "engine/forward/attention/attention_plan.h"
+#include "engine/model/model_config.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -17,7 +18,9 @@ using test::MakeEngine;
 using test::RandomTokens;
 using test::TinyLlama;
 
-// Three spans of attention (engine/layers/attention_plan.h), the last one begun, within a block.
+// Length of the common prefix: two whole spans of attention
+// (engine/forward/attention/attention_plan.h) and a part of a third span, which ends within a
+// block.
 constexpr std::size_t kPrefix = 2 * kSpanCells + 75;
 
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
@@ -32,18 +35,18 @@ struct Named {
 std::vector<Named> Shapes() {
   std::vector<Named> shapes = {{"llama", TinyLlama()}, {"window", TinyLlama()}};
   for (Named& named : shapes) named.shape.context = 2048;
-  // Its window reaches back over the border of a span.
+  // The window of 300 positions contains a boundary between spans.
   shapes[1].shape.architecture = Architecture::kGemma2;
   shapes[1].shape.window = 300;
   return shapes;
 }
 
-// What one sequence of the step does, from the common prefix on.
+// One sequence of the step: a fork of the common prefix that is extended, shifted and appended to.
 struct Branch {
-  std::size_t kept;      // tokens of the prefix
-  std::size_t own;       // tokens of its own behind them
-  std::int32_t shifted;  // added to all its positions
-  std::size_t appended;  // in the step that is looked at
+  std::size_t kept;      // number of tokens kept of the common prefix
+  std::size_t own;       // number of tokens added after the prefix before the step
+  std::int32_t shifted;  // shift of the positions from 200 on
+  std::size_t appended;  // number of tokens that the tested step appends
 };
 
 constexpr Branch kBranches[] = {
@@ -54,7 +57,7 @@ constexpr Branch kBranches[] = {
 
 class SharedAttentionTest : public ::testing::TestWithParam<Named> {
  protected:
-  // The sequences of kBranches, or the one of them, as they are before the step.
+  // Makes the sequences of kBranches[first, end) in their state before the step.
   std::vector<SequenceHandle> Sequences(Engine& engine, std::size_t first, std::size_t end) {
     const std::uint32_t vocab = engine.config().vocab_size;
     const SequenceHandle base = *engine.memory().sequences().Create({});
@@ -85,7 +88,8 @@ class SharedAttentionTest : public ::testing::TestWithParam<Named> {
     return sequences;
   }
 
-  // Logits of the last token of each sequence after one step of all of them.
+  // Runs one step of the sequences of kBranches[first, end) and returns the logits of the last
+  // token of each.
   std::vector<std::vector<float>> Step(Engine& engine, std::size_t first, std::size_t end) {
     const std::vector<SequenceHandle> sequences = Sequences(engine, first, end);
     std::vector<std::vector<float>> logits(end - first);
@@ -105,7 +109,9 @@ class SharedAttentionTest : public ::testing::TestWithParam<Named> {
     for (const StepItem& item : items) EXPECT_TRUE(item.status) << item.status.error().message;
     return logits;
   }
-  // In attention's f32 form, or in the one that the table has without the flag.
+  // Expects each row to have the bits of its sequence computed alone. `deterministic`: the option
+  // of the engine; it selects the f32 form of attention, otherwise the table's default form is
+  // used.
   void ExpectTheBitsOfEachAlone(bool deterministic);
 };
 
@@ -118,7 +124,7 @@ void SharedAttentionTest::ExpectTheBitsOfEachAlone(bool deterministic) {
     ASSERT_NE(engine, nullptr);
     alone.push_back(Step(*engine, i, i + 1)[0]);
   }
-  // With five threads all is cut into spans, with one nothing is.
+  // With one thread no attention is divided into spans; with five threads all attention is.
   for (const std::uint32_t threads : {1u, 2u, 5u}) {
     const auto engine = MakeEngine(
         GetParam().shape, {.cells = 4096, .threads = threads, .deterministic = deterministic});
@@ -128,7 +134,7 @@ void SharedAttentionTest::ExpectTheBitsOfEachAlone(bool deterministic) {
       EXPECT_TRUE(SameBits(together[i], alone[i])) << "branch " << i << ", threads " << threads;
     }
     const auto one = Step(*engine, 4, 5);
-    EXPECT_TRUE(SameBits(one[0], alone[4])) << "a lone row, threads " << threads;
+    EXPECT_TRUE(SameBits(one[0], alone[4])) << "branch 4 alone, threads " << threads;
   }
 }
 

@@ -1,4 +1,5 @@
-// A model whose windowed layers drop cells: the same bits as with all of them, in less room.
+// Tests that a model whose windowed layers drop cells computes the same bits as with all cells and
+// uses fewer blocks.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -39,7 +40,7 @@ TEST(SlidingWindowTest, DroppedCellsAreMissedByNobody) {
     std::vector<float> logits = Feed(engine, sequence, tokens, 50);
     SequenceHandle fork{};
     EXPECT_TRUE(memory.sequences().Fork(sequence, {}, {&fork, 1}));
-    // A context shift; the fork is left alone.
+    // A context shift of the sequence; the fork is not shifted.
     EXPECT_TRUE(memory.sequences().RemoveRange(sequence, {Pos{4}, Pos{100}}));
     EXPECT_TRUE(memory.sequences().AddPositions(sequence, {Pos{100}, kPosEnd}, -96));
     for (const SequenceHandle handle : {sequence, fork}) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd::test {
 namespace {
@@ -51,9 +51,10 @@ void BetweenLoads::Change() {
 
 }  // namespace kvd::test
 
-// What the compiler calls.
+// Defines the hooks that compiled code calls before each load.
 extern "C" {
-// NOLINTBEGIN(readability-identifier-naming): the compiler gives the names.
+// NOLINTBEGIN(readability-identifier-naming): the compiler defines the names of the __sanitizer
+// functions.
 void __sanitizer_cov_load1(std::uint8_t* address);
 void __sanitizer_cov_load2(std::uint16_t* address);
 void __sanitizer_cov_load4(std::uint32_t* address);

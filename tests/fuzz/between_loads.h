@@ -1,12 +1,12 @@
-// BetweenLoads: writes of a peer at exact places inside a function that reads shared memory: before
-// the n-th load that it makes from the segment.
+// BetweenLoads: simulates a peer that writes to a segment while a function reads it. A write
+// happens immediately before the n-th load that the function makes from the segment.
 //
 // A file compiled with -fsanitize-coverage=trace-loads calls a hook before each load, and the hook
-// makes the changes that are due. So a number that is read twice, once to be checked and once to be
-// used, is a finding that the input alone determines; no second thread has to win a race. memcpy
-// is no load: what it copies changes only before or after it.
+// makes the changes that are due. If a function reads a number twice, once to check it and once to
+// use it, an input therefore reproduces the failure without a second thread and without a race.
+// memcpy does not call the hook: the bytes that it copies change only before or after the copy.
 //
-// One object at a time, one thread.
+// At most one object exists at a time; it is used by one thread.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +20,16 @@ class BetweenLoads {
  public:
   enum class Counts : std::uint8_t {
     kLoadsFromSegment,
-    kEveryLoad,  // for code that maps the segment at an address of its own
+    kEveryLoad,  // for code that maps the segment at another address
   };
-  // `segment`: what the peer may write at any time.
+  // `segment`: the bytes that the peer may write at any time.
   explicit BetweenLoads(std::span<std::byte> segment, Counts counts = Counts::kLoadsFromSegment);
   BetweenLoads(const BetweenLoads&) = delete;
   BetweenLoads& operator=(const BetweenLoads&) = delete;
   ~BetweenLoads();
 
-  // Before the load that comes `loads` after now, `value` is stored at `offset`, which is rounded
-  // down to a multiple of 8. REQUIRES: offset + 8 <= segment.size() after that.
+  // Stores `value` at `offset` after `loads` more loads, immediately before the next one. `offset`
+  // is rounded down to a multiple of 8. REQUIRES: the rounded offset + 8 <= segment.size().
   void Store(std::uint32_t loads, std::size_t offset, std::uint64_t value);
 
   void OnLoad(const void* address);
@@ -47,7 +47,7 @@ class BetweenLoads {
   const std::span<std::byte> segment_;
   const Counts counts_;
   std::uint64_t loads_ = 0;
-  std::uint64_t next_change_ = kNever;  // the first of changes_
+  std::uint64_t next_change_ = kNever;  // the smallest `load` of changes_
   std::vector<PendingChange> changes_;
 };
 

@@ -1,10 +1,11 @@
-// Any bytes as the payload of a chat, through the parser and then through every chat template; and
-// any text as a template.
+// Parses any bytes as the payload of a chat and renders the chat with every chat template; or
+// recognises and renders any text as a chat template.
 //
-// The first byte chooses: below 0x80, a payload; else the text of a template. Oracle: the parser
-// accepts what tests/fuzz/submission_oracle.h accepts; a template answers a chat of known roles with
-// every message's content in their order, and no more around it than a few hundred bytes; one that
-// is not known is kUnsupported. Seeds: make_chat_corpus DIRECTORY.
+// If the first byte is below 0x80, the rest of the input is a payload; otherwise it is the text of
+// a template. Oracle: the parser accepts the payloads that tests/fuzz/submission_oracle.h accepts.
+// A template renders a chat of known roles with the content of every message in order (not checked
+// for Gemma's template) and at most 128 more bytes per message. An unknown template is refused with
+// kUnsupported. Seeds: make_chat_corpus DIRECTORY.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -12,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "engine/vocabulary/chat_template.h"
-#include "shm/check.h"
 #include "tests/fuzz/parse_payload.h"
 #include "tests/fuzz/submission_oracle.h"
 
@@ -22,9 +23,9 @@ namespace {
 using namespace kvd;
 
 constexpr ChatTemplate kLast = ChatTemplate::kNotebook;
-constexpr std::size_t kFrameBytesMax = 128;  // around one message
+constexpr std::size_t kFrameBytesMax = 128;  // bytes that a template adds to one message
 
-// White space around a content may go.
+// Returns the text without the white space at its ends, which a template may remove.
 std::string_view Trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\n\v\f\r";
   const std::size_t begin = text.find_first_not_of(kSpace);
@@ -48,7 +49,8 @@ void CheckApplied(ChatTemplate kind, std::span<const ChatMessage> messages, bool
   KVD_ASSERT(text.has_value());
   std::size_t content_bytes = 0;
   std::size_t at = 0;
-  // Gemma's joins the system's text to the next message of the user; none may follow.
+  // Gemma's template joins the system's text to the next message of the user. If no message of the
+  // user follows, the text is lost.
   const bool keeps_all = kind != ChatTemplate::kGemma || messages.back().role == "user";
   for (const ChatMessage& message : messages) {
     content_bytes += message.content.size();
@@ -87,7 +89,7 @@ void CheckTemplate(std::string_view text, bool add_assistant) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte_count) {
   if (byte_count == 0) return 0;
   const bool add_assistant = (data[0] & 1) != 0;
-  // Without room behind it.
+  // The copy has no bytes after its end, so that AddressSanitizer detects a read too far.
   const std::vector<char> rest(data + 1, data + byte_count);
   if (data[0] < 0x80) {
     CheckPayload(std::as_bytes(std::span(rest)), add_assistant);

@@ -1,18 +1,19 @@
-// The client's ends of its rings, CompletionConsumer and SubmissionProducer, with a daemon that
-// writes anything anywhere in its segment at any time, also between two loads of the client
-// (tests/fuzz/between_loads.h), and pieces of answers read where the daemon wrote them.
+// Runs the client's ends of its rings, CompletionConsumer and SubmissionProducer, with a hostile
+// daemon that writes any bytes anywhere in its segment at any time, also between two loads of the
+// client (tests/fuzz/between_loads.h). The client reads pieces of answers directly from the
+// segment.
 //
-// Oracle: what is taken names a verb, a code and an output that lies aligned inside the arena; the
-// parts of a piece lie inside its output; the daemon's cursors are believed in their ranges alone,
-// and else refused as kCorrupt; payloads that the daemon has not copied never overlap. Seeds:
-// make_client_rings_corpus DIRECTORY.
+// Oracle: a completion that the client takes has a valid verb, a valid code and an output that is
+// aligned and inside the arena; the parts of a piece are inside its output; the client refuses a
+// cursor of the daemon that is out of range with kCorrupt; payloads that the daemon has not copied
+// never overlap. Seeds: make_client_rings_corpus DIRECTORY.
 #include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <new>
 #include <optional>
 
-#include "shm/check.h"
+#include "base/check.h"
 #include "shm/piece_codec.h"
 #include "shm/request_channel.h"
 #include "shm/result_channel.h"
@@ -40,7 +41,7 @@ class Client {
         completions_(results.bytes(), requests.bytes(), kGeometry),
         between_loads_(results.bytes()) {}
 
-  // False: the client disconnects.
+  // Executes one operation. False: the client disconnects.
   bool Run(DaemonOp op, test::PeerProgram& program);
 
  private:
@@ -59,12 +60,13 @@ class Client {
   SubmissionProducer submissions_;
   CompletionConsumer completions_;
   test::BetweenLoads between_loads_;
-  // Nothing was written between two loads so far: what the client believes is known here.
+  // is_exact_ is true until an operation writes between two loads of the client. While is_exact_ is
+  // true, the target knows the values that the client reads and can check the client's decisions.
   bool is_exact_ = true;
   std::uint64_t taken_ = 0;
   std::optional<wire::Completion> kept_;
   std::uint64_t released_ = 0;
-  unsigned sum_ = 0;  // of what was read
+  unsigned sum_ = 0;  // the sum of the read bytes
   std::optional<std::span<std::byte>> room_;
   std::deque<std::span<std::byte>> unread_;  // payloads that the daemon has not copied
   std::uint64_t submitted_ = 0;
@@ -150,7 +152,7 @@ bool Client::Reserve(std::size_t payload_bytes) {
   room_ = **room;
   KVD_ASSERT(room_->size() == payload_bytes);
   if (payload_bytes == 0) return true;
-  // Its ends: a whole arena would take all the time.
+  // Only the first and the last byte are written, because filling a whole arena takes too long.
   room_->front() = room_->back() = std::byte{0x5a};
   for (const std::span<std::byte> other : unread_) {
     KVD_ASSERT(other.empty() || room_->data() + room_->size() <= other.data() ||
@@ -228,7 +230,7 @@ bool Client::Run(DaemonOp op, test::PeerProgram& program) {
     case DaemonOp::kKeep: return Next(true);
     case DaemonOp::kReleaseAll: {
       if (!kept_ || kept_->output_bytes == 0) return true;
-      // Whatever was written there since.
+      // Reads the kept output again; the daemon may have overwritten it.
       ReadOutput(completions_.output(*kept_));
       const std::uint64_t end = CompletionConsumer::ReleaseEnd(*kept_);
       completions_.ReleaseUpTo(end);

@@ -1,10 +1,10 @@
-// The daemon's ends of a client's rings, SubmissionConsumer and CompletionProducer, with a client
-// that writes anything anywhere in its segment at any time, also between two loads of the daemon
-// (tests/fuzz/between_loads.h).
+// Runs the daemon's ends of a client's rings, SubmissionConsumer and CompletionProducer, with a
+// hostile client that writes any bytes anywhere in its segment at any time, also between two loads
+// of the daemon (tests/fuzz/between_loads.h).
 //
-// Oracle: the entry that is taken is checked as tests/fuzz/submission_oracle.h says and has exactly
-// its payload; the tail and the cursors are believed in their ranges alone, and else refused as
-// kCorrupt; outputs that the client has not given back never overlap. Seeds:
+// Oracle: the daemon accepts a taken entry if and only if tests/fuzz/submission_oracle.h accepts
+// it, and its payload has the length that was checked; the daemon refuses a tail or cursor that is
+// out of range with kCorrupt; outputs that the client has not released never overlap. Seeds:
 // make_daemon_rings_corpus DIRECTORY.
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <new>
 #include <vector>
 
-#include "shm/check.h"
+#include "base/check.h"
 #include "shm/request_channel.h"
 #include "shm/result_channel.h"
 #include "tests/fuzz/between_loads.h"
@@ -38,13 +38,13 @@ class Daemon {
         completions_(results.bytes(), requests.bytes(), kGeometry),
         between_loads_(requests.bytes()) {}
 
-  // False: the daemon closes this client.
+  // Executes one operation. False: the daemon closes the connection to the client.
   bool Run(ClientOp op, test::PeerProgram& program);
 
  private:
   struct Output {
     OutputPiece piece;
-    std::uint64_t end = 0;  // where it ends for the client
+    std::uint64_t end = 0;  // the cursor up to which the client releases the output
   };
 
   bool Waiting();
@@ -61,19 +61,20 @@ class Daemon {
   SubmissionConsumer submissions_;
   CompletionProducer completions_;
   test::BetweenLoads between_loads_;
-  // Nothing was written between two loads so far: what the daemon believes is known here.
+  // is_exact_ is true until an operation writes between two loads of the daemon. While is_exact_ is
+  // true, the target knows the values that the daemon reads and can check the daemon's decisions.
   bool is_exact_ = true;
   ReceivedSubmission received_;
   std::uint64_t taken_ = 0;
   std::uint64_t believed_tail_ = 0;
-  std::uint64_t written_ = 0;    // completions
-  std::uint64_t published_ = 0;  // of those
-  std::uint64_t read_ = 0;       // of those, as believed
+  std::uint64_t written_ = 0;    // completions written by the daemon
+  std::uint64_t published_ = 0;  // completions published by the daemon
+  std::uint64_t read_ = 0;       // completions read by the client, as accepted by the daemon
   std::uint64_t handed_out_ = 0;
-  std::uint64_t released_ = 0;  // as believed
+  std::uint64_t released_ = 0;  // the release cursor that the daemon has accepted
   std::uint32_t reserved_ = 0;
   std::vector<Output> allocated_;
-  std::deque<Output> given_out_;  // not released
+  std::deque<Output> given_out_;  // outputs that the client has not released
 };
 
 bool Daemon::Waiting() {
@@ -154,7 +155,7 @@ void Daemon::Allocate(std::size_t byte_count) {
   KVD_ASSERT(byte_count > space || piece.has_value());
   if (!piece || byte_count == 0) return;
   KVD_ASSERT(piece->bytes.size() == byte_count && piece->cursor >= handed_out_);
-  // Its ends: a whole arena would take all the time.
+  // Only the first and the last byte are written, because filling a whole arena takes too long.
   piece->bytes.front() = piece->bytes.back() = std::byte{0x5a};
   const auto is_apart = [&](const Output& other) {
     return piece->bytes.data() + byte_count <= other.piece.bytes.data() ||
@@ -168,7 +169,8 @@ void Daemon::Allocate(std::size_t byte_count) {
 void Daemon::Write(bool is_final, std::size_t number, std::size_t eighths) {
   if (is_final ? reserved_ == 0 : completions_.free_slots() == 0) return;
   Output output;
-  // Those before it are abandoned: outputs are published in the order of their allocation.
+  // Outputs are published in the order of their allocation, so that the outputs before the chosen
+  // one are abandoned.
   if (!allocated_.empty()) {
     for (std::size_t left = number % allocated_.size(); left > 0; --left) {
       completions_.AbandonOutput(allocated_.front().piece);

@@ -1,8 +1,8 @@
-// Any bytes as a model file: opened, every value read as every type, vocabulary, config, weights
-// and fingerprint.
+// Opens any bytes as a model file, reads every value as every type, and reads the vocabulary, the
+// config, the weights and the fingerprint.
 //
-// Oracle: whatever the bytes, each step answers with a value or a named error; a vocabulary that was
-// made cuts a text into its own tokens. Seeds: make_gguf_corpus DIRECTORY.
+// Oracle: for any bytes, each step returns a value or a named error; a vocabulary that was created
+// splits a text into tokens of that vocabulary. Seeds: make_gguf_corpus DIRECTORY.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,13 +14,14 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/gguf_file.h"
-#include "engine/model_fingerprint.h"
-#include "engine/model_tensors.h"
-#include "engine/model_weights.h"
+#include "base/check.h"
+#include "engine/forward/architectures/architecture.h"
+#include "engine/model/gguf_file.h"
+#include "engine/model/model_fingerprint.h"
+#include "engine/model/model_tensors.h"
+#include "engine/model/model_weights.h"
 #include "engine/vocabulary/read_vocabulary.h"
 #include "engine/vocabulary/vocabulary.h"
-#include "shm/check.h"
 
 namespace {
 
@@ -50,8 +51,8 @@ void ReadAsEveryType(const kvd::GgufFile& file, std::string_view key) {
   ExpectNamed(file.GetStringArray(key));
 }
 
-// Aligned as a mapped file is, and without room behind it: GgufFile's own copy has some, in which
-// AddressSanitizer would not see what is read too far.
+// A copy of the input that is aligned like a mapped file and has no bytes after its end, so that
+// AddressSanitizer detects a read too far. GgufFile's own copy has readable bytes after its end.
 class AlignedCopy {
  public:
   explicit AlignedCopy(std::span<const std::byte> bytes) : byte_count_(bytes.size()) {
@@ -71,7 +72,7 @@ class AlignedCopy {
   std::unique_ptr<std::byte, Free> copy_;
 };
 
-// The text has what tokenizers look at: spaces, marks, an accent, a special token.
+// Reads the vocabulary and tokenizes a text with spaces, punctuation, an accent and special tokens.
 void ReadVocabularyOf(const kvd::GgufFile& file) {
   constexpr std::string_view kText = " Hello,  caf\u00e9 <s>'s\n42 ABq\t<mask> x";
   auto data = kvd::ReadVocabulary(file);
@@ -87,7 +88,8 @@ void ReadVocabularyOf(const kvd::GgufFile& file) {
   for (const kvd::TokenId token : *tokens) KVD_ASSERT((*vocabulary)->Contains(token));
 }
 
-// Reads the first and the last byte of each tensor, which a wrong bound would put outside the file.
+// Reads the first and the last byte of each tensor. If a tensor's bounds were wrong,
+// AddressSanitizer would detect the read outside the file.
 class Toucher : public kvd::TensorVisitor {
  public:
   kvd::Status Matrix(const std::string&, std::uint64_t, std::uint64_t, kvd::Presence,
@@ -114,10 +116,20 @@ class Toucher : public kvd::TensorVisitor {
   }
   kvd::Status Scale(const std::string&, float&) override { return {}; }
   kvd::Status Ignore(const std::string&) override { return {}; }
-  // The parts are visited one by one.
+  kvd::Status IgnoreAll(const std::string&) override { return {}; }
+  // False: the visitor is called for each part instead of the fused tensor.
   kvd::Result<bool> Fused(const std::string&, std::uint64_t,
                           std::span<const kvd::FusedPart>) override {
     return false;
+  }
+  // The experts' matrices, which are bound one by one.
+  void TouchExperts(const kvd::ExpertMatrices& matrices) {
+    const std::size_t row_bytes =
+        kvd::kernels::RowBytes(matrices.shape.type, matrices.shape.in_features);
+    for (const std::byte* data : matrices.data) {
+      sum_ += std::to_integer<unsigned>(data[0]);
+      sum_ += std::to_integer<unsigned>(data[row_bytes * matrices.shape.out_features - 1]);
+    }
   }
   unsigned sum() const { return sum_; }
 
@@ -142,7 +154,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   if (!weights) return 0;
   Toucher toucher;
   KVD_ASSERT(kvd::VisitTensors(*config, toucher, *weights).has_value());
-  // Always true: uses what was read.
+  for (const kvd::LayerWeights& layer : weights->layers) {
+    for (const auto* matrices : {&layer.experts.gate, &layer.experts.up, &layer.experts.down}) {
+      toucher.TouchExperts(*matrices);
+    }
+  }
+  // The assertion always holds; it uses the sum of the read bytes, so that the compiler does not
+  // remove the reads.
   KVD_ASSERT(toucher.sum() != ~0u);
   KVD_ASSERT(kvd::ComputeFingerprint(*file, *config).ToHex().size() == 64);
   return 0;

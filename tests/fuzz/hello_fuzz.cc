@@ -1,4 +1,4 @@
-// Hello and Welcome as a hostile peer may send them: any bytes of their size.
+// Validates any bytes as a Hello and as a Welcome, as a hostile peer may send them.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   if (byte_count >= sizeof(kvd::wire::Hello)) {
     kvd::wire::Hello hello;
     std::memcpy(&hello, data, sizeof hello);
-    // What is accepted must be something that a channel can be made of.
+    // A channel can be made of every geometry that is accepted.
     if (const auto checked = kvd::wire::ValidateHello(hello);
         checked && !kvd::ValidateGeometry(checked->geometry))
       std::abort();

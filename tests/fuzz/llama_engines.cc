@@ -4,8 +4,8 @@
 #include <memory>
 #include <string_view>
 
-#include "engine/model_config.h"
-#include "shm/check.h"
+#include "base/check.h"
+#include "engine/model/model_config.h"
 #include "tests/fuzz/small_engines.h"
 
 namespace kvd::test {
@@ -37,7 +37,7 @@ ModelShape ShapeOf(const Kind& kind) {
   shape.layers = 2;
   if (kind.architecture == Architecture::kJamba || kind.architecture == Architecture::kLfm2 ||
       kind.architecture == Architecture::kQwen35) {
-    shape.layers = 4;  // of both kinds
+    shape.layers = 4;  // attention layers and recurrent layers
   }
   shape.embedding = 32;
   shape.heads = 1;

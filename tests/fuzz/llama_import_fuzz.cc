@@ -1,18 +1,18 @@
-// Any bytes as a state file of llama.cpp, read and converted by the client's library for each of
-// several engines, which loads what the daemon would be sent: a sequence with the file's cells,
-// which is exported again in both layouts, or a refusal that has changed nothing. Most files are of
-// another model than an engine's.
+// The client library reads any bytes as a state file of llama.cpp and converts them for each of
+// several engines, and the engine loads the converted state as the daemon does. The result is a
+// sequence with the file's cells, which is exported again in both layouts, or a refusal that has
+// changed nothing. Most files belong to a model of only one of the engines.
 //
-// The first byte chooses whether heads are turned back and whether every sequence of a session is
-// imported, or one id. Seeds: make_llama_import_corpus DIRECTORY.
+// The first byte chooses whether heads are rotated back, and whether all sequences of a session or
+// only the one with a given id are imported. Seeds: make_llama_import_corpus DIRECTORY.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "client/llama_state/llama_sequence.h"
-#include "shm/check.h"
 #include "tests/fuzz/llama_engines.h"
 #include "tests/support/llama_conversion.h"
 
@@ -20,7 +20,7 @@ namespace {
 
 using namespace kvd;
 
-constexpr std::size_t kIdsMax = 3;  // of a session that are imported; each is alike
+constexpr std::size_t kIdsMax = 3;  // at most this many sequences of a session are imported
 
 std::vector<std::int32_t> IdsOf(const LlamaSequenceIndex& index, unsigned choice) {
   if (choice % 4 != 0) return {static_cast<std::int32_t>(choice % 4) - 2};
@@ -29,12 +29,13 @@ std::vector<std::int32_t> IdsOf(const LlamaSequenceIndex& index, unsigned choice
   return ids;
 }
 
-// What was imported can be written, and what is written can be read.
+// Checks that the imported sequence can be exported in both layouts and that the export can be
+// read.
 void ExportAgain(Engine& engine, SequenceHandle handle, const LlamaStateFile& from) {
   for (const LlamaLayout layout : {LlamaLayout::kFebruary2025, LlamaLayout::kAugust2026}) {
     const auto file = test::ExportLlama(engine, {&handle, 1},
                                         {.kind = LlamaFileKind::kSession, .layout = layout});
-    // A key at the end of f16's range may leave it when it is rotated to its position.
+    // A key close to the end of f16's range may leave the range when it is rotated to its position.
     KVD_ASSERT(file.has_value() || file.error().code == Code::kNumerical);
     if (!file) continue;
     const auto read = ReadLlamaStateFile(*file);

@@ -1,4 +1,4 @@
-// make_chat_corpus FOLDER: chats and texts of templates for chat_fuzz to start from.
+// make_chat_corpus FOLDER: writes seeds for chat_fuzz, which are chats and texts of templates.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +10,8 @@ namespace {
 
 using kvd::wire::ChatTurn;
 
-// Markers by which templates are recognised; each alone is one, and so are some together.
+// Texts of chat templates: names, single markers by which templates are recognised, and
+// combinations of markers.
 constexpr std::string_view kTemplates[] = {
     "chatml",
     "mistral-v7-tekken",

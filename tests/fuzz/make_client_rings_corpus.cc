@@ -1,5 +1,5 @@
-// make_client_rings_corpus FOLDER: daemons that behave and daemons that do not, for
-// client_rings_fuzz to start from.
+// make_client_rings_corpus FOLDER: writes seeds for client_rings_fuzz, with correct and with
+// hostile daemons.
 #include "shm/verb_table.h"
 #include "tests/fuzz/client_rings_program.h"
 #include "tests/fuzz/make_wire_corpus.h"
@@ -40,7 +40,7 @@ void Piece(PeerProgramWriter& program, unsigned place, unsigned kind, unsigned t
       .Number(static_cast<std::uint8_t>(logprobs));
 }
 
-// Pieces of an answer, once around the ring.
+// The daemon sends 20 pieces of an answer, more than the ring has slots.
 PeerProgramWriter Answered() {
   PeerProgramWriter program;
   for (unsigned i = 0; i < 20; ++i) {
@@ -60,7 +60,7 @@ PeerProgramWriter Answered() {
   return program;
 }
 
-// Payloads, three times around the ring and the arena.
+// The client sends 24 payloads, which fill the ring and the arena three times.
 PeerProgramWriter Submitted() {
   PeerProgramWriter program;
   for (unsigned i = 0; i < 24; ++i) {
@@ -74,7 +74,7 @@ PeerProgramWriter Submitted() {
   return program;
 }
 
-// Numbers that cannot be.
+// The daemon writes an invalid number; `kind` selects the field.
 PeerProgramWriter Hostile(unsigned kind) {
   PeerProgramWriter program;
   Piece(program, 0, kind == 5 ? 3 : kvd::wire::kPieceTokens, 2, 5, kind == 6 ? 255 : 1);
@@ -82,7 +82,7 @@ PeerProgramWriter Hostile(unsigned kind) {
         kind == 2 ? 65536 - 64 + 1 : 0, kind == 4 ? 0x80 : 0);
   Tail(program, kind == 0 ? 17 : kind == 1 ? -1 : 1);
   if (kind == 8) {
-    // The length grows between the look at it and its use.
+    // The length grows between its check and its use.
     Op(program, DaemonOp::kBetweenLoads)
         .Number(std::uint8_t{9})
         .Number(std::uint16_t{32 + 1})
@@ -94,7 +94,7 @@ PeerProgramWriter Hostile(unsigned kind) {
   return program;
 }
 
-// Bytes and words at places that it names.
+// The daemon writes raw entries, bytes and words at chosen places.
 PeerProgramWriter Scribbler() {
   PeerProgramWriter program;
   kvd::wire::Completion entry{};

@@ -1,5 +1,5 @@
-// make_daemon_rings_corpus FOLDER: clients that behave and clients that do not, for
-// daemon_rings_fuzz to start from.
+// make_daemon_rings_corpus FOLDER: writes seeds for daemon_rings_fuzz, with correct and with
+// hostile clients.
 #include "shm/verb_table.h"
 #include "tests/fuzz/daemon_rings_program.h"
 #include "tests/fuzz/make_wire_corpus.h"
@@ -28,7 +28,7 @@ void Tail(PeerProgramWriter& program, int ahead) {
   Op(program, ClientOp::kTail).Number(static_cast<std::int8_t>(ahead));
 }
 
-// A request and its answer, three times around the rings.
+// 24 requests with their answers, which fill the submission ring three times.
 PeerProgramWriter Answered() {
   PeerProgramWriter program;
   for (unsigned i = 0; i < 24; ++i) {
@@ -49,7 +49,7 @@ PeerProgramWriter Answered() {
   return program;
 }
 
-// Outputs that are given back, in any order, and slots that are kept for nothing.
+// The daemon abandons outputs in any order and returns reserved slots without using them.
 PeerProgramWriter Abandoned() {
   PeerProgramWriter program;
   for (unsigned i = 0; i < 6; ++i) {
@@ -66,7 +66,7 @@ PeerProgramWriter Abandoned() {
   return program;
 }
 
-// Numbers that cannot be.
+// The client writes an invalid number; `kind` selects the field.
 PeerProgramWriter Hostile(unsigned kind) {
   PeerProgramWriter program;
   Entry(program, 0, Verb::kPing, 16, 0);
@@ -77,7 +77,7 @@ PeerProgramWriter Hostile(unsigned kind) {
   if (kind == 0) Tail(program, 9);
   if (kind == 1) Tail(program, -1);
   if (kind == 2) {
-    // The length grows between the look at it and its use, three words into entry 3.
+    // The payload length of entry 3 grows between its check and its use.
     Entry(program, 3, Verb::kPing, 16, 65536 - 16);
     Tail(program, 1);
     Op(program, ClientOp::kBetweenLoads)
@@ -98,7 +98,7 @@ PeerProgramWriter Hostile(unsigned kind) {
   return program;
 }
 
-// Bytes and words at places that it names.
+// The client writes raw entries, bytes and words at chosen places.
 PeerProgramWriter Scribbler() {
   PeerProgramWriter program;
   kvd::wire::Submission entry{};

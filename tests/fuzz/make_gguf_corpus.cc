@@ -1,6 +1,6 @@
 // Writes the seeds of gguf_fuzz into a directory: one small model per architecture, type and rope
-// scaling; one vocabulary of each kind and of each model that has a rule of its own, by itself; and
-// headers with every type, and with what is refused.
+// scaling; files with only a vocabulary, one for each kind and each model with a special rule; and
+// headers with every type and with every error.
 #include <cstdio>
 #include <initializer_list>
 #include <optional>
@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/architectures/architecture.h"
-#include "engine/gguf_writer.h"
-#include "tests/engine/gguf_bytes.h"
+#include "engine/forward/architectures/architecture.h"
+#include "engine/model/gguf_writer.h"
+#include "tests/engine/model/gguf_bytes.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/small_vocabularies.h"
 #include "tools/make_model/model_maker.h"
@@ -40,7 +40,7 @@ int Write(const kvd::ModelShape& shape, const std::string& path) {
   return 1;
 }
 
-// A file with nothing but the keys that engine/vocabulary/read_vocabulary.h reads.
+// Writes a file that has only the keys that engine/vocabulary/read_vocabulary.h reads.
 int WriteVocabulary(const kvd::VocabularyData& data, const std::string& path) {
   kvd::GgufWriter writer;
   writer.AddString("tokenizer.ggml.model", data.model);
@@ -84,7 +84,8 @@ int WriteVocabulary(const kvd::VocabularyData& data, const std::string& path) {
   return 1;
 }
 
-// Models that special_tokens.cc knows by their names or by texts of their tokens.
+// Returns vocabularies that special_tokens.cc recognises by the model's name or by the texts of
+// tokens.
 std::vector<kvd::test::SmallVocabulary> KnownVocabularies() {
   const auto with = [](const char* name, const char* general_name,
                        std::initializer_list<const char*> texts) {
@@ -109,8 +110,9 @@ std::vector<kvd::test::SmallVocabulary> KnownVocabularies() {
   return all;
 }
 
-// Of SentencePiece, and of Unigram where a charsmap is changed, with one thing that is refused or
-// that no small vocabulary has.
+// Returns vocabularies with one change each, which is refused or which no small vocabulary has. The
+// changed vocabularies are SentencePiece vocabularies, or Unigram vocabularies if the charsmap is
+// changed.
 std::vector<kvd::test::SmallVocabulary> ChangedVocabularies() {
   kvd::VocabularyData sentencepiece, unigram;
   for (const kvd::test::SmallVocabulary& small : kvd::test::SmallVocabularies()) {
@@ -120,7 +122,7 @@ std::vector<kvd::test::SmallVocabulary> ChangedVocabularies() {
   std::vector<kvd::test::SmallVocabulary> all;
   all.push_back({"id_behind", sentencepiece});
   all.back().data.bos = 100000;
-  // 3 is the first token of a byte.
+  // Token 3 is the first byte token.
   for (const char* text : {"<0x0a>", "<0xfg>"}) {
     all.push_back({std::string("byte_") + text[4], sentencepiece});
     all.back().data.tokens[3] = text;
@@ -132,7 +134,7 @@ std::vector<kvd::test::SmallVocabulary> ChangedVocabularies() {
   return all;
 }
 
-// An entry of each type, and an array of each; then what is refused.
+// Returns headers with a value and an array of each type, and headers with errors.
 std::vector<std::pair<std::string, kvd::GgufBytes>> Headers() {
   using kvd::GgufBytes;
   using kvd::GgufType;
@@ -219,9 +221,9 @@ int main(int argc, char** argv) {
   int failed = 0;
   for (const kvd::ArchitectureDefinition* definition : kvd::Architectures()) {
     kvd::ModelShape shape = SeedShape();
-    shape.architecture = definition->architecture;
-    shape.layers = 2;  // a hybrid has its first attention in the second
-    failed |= Write(shape, prefix + std::string(definition->name));
+    shape.architecture = definition->format.architecture;
+    shape.layers = 2;  // the first attention layer of a hybrid is its second layer
+    failed |= Write(shape, prefix + std::string(definition->format.name));
   }
   for (const char* type : {"f32", "bf16", "q4_0", "q5_1"}) {
     kvd::ModelShape shape = SeedShape();

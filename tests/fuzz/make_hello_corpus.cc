@@ -1,4 +1,4 @@
-// make_hello_corpus FOLDER: valid messages for hello_fuzz to start from.
+// make_hello_corpus FOLDER: writes seeds for hello_fuzz, which are valid messages.
 #include <cstring>
 
 #include "shm/wire_check.h"
@@ -27,7 +27,7 @@ int main(int argument_count, char** arguments) {
   welcome.request_segment_bytes = 4096 * 5 + (1 << 20);
   welcome.result_segment_bytes = 4096 * 9 + (4 << 20);
   welcome.vocab_size = 1000;
-  // One that is refused is no seed of what a client accepts.
+  // A welcome that the client refuses is not a useful seed.
   if (!kvd::wire::ValidateWelcome(welcome)) return 1;
   kvd::test::WriteSeed(arguments[1], "welcome", std::as_bytes(std::span(&welcome, 1)));
   welcome.code = static_cast<std::uint8_t>(kvd::Code::kNoSpace);

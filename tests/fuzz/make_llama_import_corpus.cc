@@ -1,12 +1,12 @@
-// Writes the seeds of llama_import_fuzz into a directory: of each engine, files of every kind that
-// it can write, and files that can be read but not imported.
+// Writes the seeds of llama_import_fuzz into a directory: for each engine, files of every kind that
+// it can export, and files that can be read but not imported.
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "client/llama_state/llama_state_file.h"
-#include "shm/check.h"
 #include "tests/fuzz/llama_engines.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/small_engines.h"
@@ -17,7 +17,7 @@ namespace {
 using namespace kvd;
 using kernels::DataType;
 
-// The first byte of an input: see llama_import_fuzz.cc.
+// Values of the first byte of an input; llama_import_fuzz.cc defines their meaning.
 constexpr std::uint8_t kEvery = 0, kOnlyOne = 2, kUnrotated = 3, kSecond = 6;
 
 void Write(const std::string& folder, const std::string& name, std::span<const std::byte> file,
@@ -27,7 +27,7 @@ void Write(const std::string& folder, const std::string& name, std::span<const s
   test::WriteSeed(folder, name, seed);
 }
 
-// Empty: the engine cannot write that.
+// Returns the exported file. Empty: the engine cannot export with these options.
 std::vector<std::byte> Exported(Engine& engine, const std::vector<SequenceHandle>& handles,
                                 const LlamaExportOptions& options) {
   auto file = test::ExportLlama(engine, handles, options);
@@ -35,7 +35,7 @@ std::vector<std::byte> Exported(Engine& engine, const std::vector<SequenceHandle
   return file ? std::move(*file) : std::vector<std::byte>();
 }
 
-// A file in which a few numbers are changed. Its cells have one id each, or none.
+// A file of which single numbers can be changed. Each cell of the file has one sequence id or none.
 class ChangedFile {
  public:
   ChangedFile(const Engine& engine, std::vector<std::byte> bytes)
@@ -46,7 +46,8 @@ class ChangedFile {
   }
   const std::vector<std::byte>& bytes() const { return bytes_; }
 
-  // The others are changed before: places behind the tokens are not those of read_ any more.
+  // Replaces the tokens by `count` zero tokens. Called after all other changes, because the offsets
+  // in read_ are wrong afterwards.
   ChangedFile& Tokens(std::uint32_t count) {
     const std::size_t begin = 12;
     std::vector<std::byte> tokens(std::size_t{count} * sizeof(TokenId));
@@ -69,7 +70,7 @@ class ChangedFile {
     for (std::size_t cell = 0; cell < part.cells.size(); ++cell) Set(CellAt(part, cell) + 8, id);
     return *this;
   }
-  // The last cache has its last layer no more.
+  // Removes the last layer of the last cache.
   ChangedFile& OneLayerLess() {
     const LlamaCells& part = read_.parts.back();
     for (const LlamaRows* rows : {&part.v.back(), &part.k.back()}) {
@@ -78,7 +79,8 @@ class ChangedFile {
     Set(part.k[0].offset - kRowsHeader - 4, static_cast<std::uint32_t>(part.k.size() - 1));
     return *this;
   }
-  // The last layer's K of the last cache, which is f32, as f16.
+  // Declares the keys of the last cache's last layer, which are f32, as f16 and removes half of
+  // their bytes.
   ChangedFile& HalfRows() {
     const LlamaCells& part = read_.parts.back();
     const LlamaRows& rows = part.k.back();
@@ -98,8 +100,9 @@ class ChangedFile {
     const auto at = bytes_.begin() + static_cast<std::ptrdiff_t>(offset);
     bytes_.erase(at, at + static_cast<std::ptrdiff_t>(count));
   }
-  // Cells end at v_trans and layer_count, which are before the first layer. In a file of one
-  // sequence only the cells of caches with streams name it.
+  // Returns the offset of a cell. The cells of a cache end before the fields v_trans and
+  // layer_count, which precede the first layer. In a file of a single sequence, a cell
+  // has a sequence id only if its cache is divided into streams (n_stream of llama.cpp).
   std::size_t CellAt(const LlamaCells& part, std::size_t cell) const {
     const bool has_id =
         read_.kind == LlamaFileKind::kSession || (read_.layout == LlamaLayout::kAugust2026 &&
@@ -111,7 +114,7 @@ class ChangedFile {
     Set(CellAt(part, cell), static_cast<std::uint32_t>(part.cells[cell].pos + added));
   }
 
-  const bool has_states_;  // in the last cache
+  const bool has_states_;  // the last cache holds recurrent states
   std::vector<std::byte> bytes_;
   LlamaStateFile read_;
 };

@@ -1,5 +1,5 @@
-// Writes the seeds of llama_state_fuzz into a directory: a file of each structure and type, and of
-// each refusal one file that differs from a valid one in a single number.
+// Writes the seeds of llama_state_fuzz into a directory: a file of each structure and type, and for
+// each error message one file that differs from a valid one in a single number.
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -15,11 +15,12 @@ namespace {
 
 using namespace kvd;
 
-// Behind limits, unknown types, and a row that is longer than any.
+// Replacement values: small numbers, numbers above limits, unknown types, and an impossible row
+// length.
 constexpr std::uint64_t kNumbers[] = {0,   1,   2,          8,          64,
                                       257, 511, 0x7fffffff, 0xffffffff, std::uint64_t{1} << 40};
 
-// The text without the numbers in it; empty: the file is read.
+// Returns the error message without its digits; empty: the file is accepted.
 std::string RefusalOf(std::span<const std::byte> file) {
   const auto read = ReadLlamaStateFile(file);
   if (read) return {};
@@ -46,7 +47,7 @@ class Writer {
   }
 
  private:
-  // The first file of each refusal.
+  // Writes the file as a seed if it is the first one with its error message.
   void WriteRefused(std::span<const std::byte> file) {
     const std::string refusal = RefusalOf(file);
     if (refusal.empty() || !refusals_.insert(refusal).second) return;

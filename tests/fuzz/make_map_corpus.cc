@@ -1,4 +1,4 @@
-// make_map_corpus FOLDER: maps that are well and maps that are not, for map_fuzz to start from.
+// make_map_corpus FOLDER: writes seeds for map_fuzz, with valid and with invalid maps.
 #include "shm/map_geometry.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/map_program.h"
@@ -42,7 +42,7 @@ void Lock(PeerProgramWriter& program, unsigned shard, std::uint64_t value) {
   Op(program, MapOp::kLock).Number(static_cast<std::uint8_t>(shard)).Number(value);
 }
 
-// Every part, in both shards of it.
+// The daemon publishes every part of the map, in both of its shards if the segment has two.
 PeerProgramWriter Published(MapSegment segment, unsigned bits) {
   const bool has_two = segment == MapSegment::kTwoEach;
   const unsigned shards = has_two ? 2 : 1;
@@ -68,7 +68,7 @@ PeerProgramWriter Published(MapSegment segment, unsigned bits) {
   return program;
 }
 
-// Entries that cannot be.
+// The daemon publishes an invalid entry; `kind` selects the field.
 PeerProgramWriter BadEntry(unsigned kind) {
   PeerProgramWriter program = Begin(MapSegment::kSmall, 0);
   Op(program, MapOp::kOpen);
@@ -100,7 +100,8 @@ PeerProgramWriter BadHeader(unsigned kind) {
   return program;
 }
 
-// A shard that is being written, by a daemon that lives, is gone, or finishes in between.
+// A shard is being written while the client reads it, by a daemon that is alive, has ended, or
+// finishes the write between two loads.
 PeerProgramWriter Unfinished(unsigned kind) {
   PeerProgramWriter program = Begin(MapSegment::kSmall, kind);
   Op(program, MapOp::kOpen);

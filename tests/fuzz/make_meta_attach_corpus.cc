@@ -1,7 +1,7 @@
 // Writes the seeds of meta_attach_fuzz into a directory: a used `meta` of every kind of memory with
-// forks, edits, retained and pinned sequences, snapshots and a session's window; each as it is when
-// the process ends in the middle of a commit; and tables in which one rule is broken that numbers
-// in several places have to break together.
+// forks, edits, retained and pinned sequences, snapshots and a session's window; the same `meta` as
+// a process leaves it that ends during a commit; and tables that break a rule by a consistent
+// change of several numbers.
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -98,7 +98,8 @@ void GiveSnapshotsOneName(MetaView meta) {
 
 void GiveSessionsOneId(MetaView meta) { meta.sessions()[1] = meta.sessions()[0]; }
 
-// Its second extent continues the first one in the same block.
+// Splits the first sequence's extent into two, of which the second continues the first one in the
+// same block.
 void SplitExtent(MetaView meta) {
   layout::SequenceRecord& record = *FirstLive(meta);
   record.cell_count = record.pristine_cells = layout::kBlockCells;
@@ -109,7 +110,7 @@ void SplitExtent(MetaView meta) {
   entries[1].start = entries[1].first = 10;
 }
 
-// The window's group has lost cells that the window still reaches.
+// Removes cells from the sliding window's block group that are still inside the window.
 void ShortenWindow(MetaView meta) {
   layout::SequenceRecord& record = *FirstLive(meta);
   const auto entries = meta.entries(record.extents[1]);
@@ -138,7 +139,7 @@ constexpr Change kChanges[] = {
     {"checkpoints-without-state", fuzz::MetaKind::kAttention, AddCheckpoints},
 };
 
-// The tables of `meta` with each change that belongs to the kind.
+// Writes the tables of `meta` once with each of the kind's changes.
 bool WriteChanged(const std::string& folder, fuzz::MetaKind kind, MetaView meta) {
   const std::vector<std::byte> before(meta.bytes().begin(), meta.bytes().end());
   bool is_written = true;

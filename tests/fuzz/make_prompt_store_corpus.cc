@@ -1,5 +1,5 @@
-// make_prompt_store_corpus FOLDER: entries of the prompt caches of the small engines, as files and
-// as their sections, for prompt_store_fuzz to start from.
+// make_prompt_store_corpus FOLDER: writes seeds for prompt_store_fuzz: entries of the prompt caches
+// of the small engines, as files and in the kSections form.
 #include <cstdio>
 #include <cstring>
 #include <span>
@@ -17,7 +17,8 @@ namespace {
 using kvd::state_file::FileHeader;
 using kvd::state_file::SectionEntry;
 
-// The sequence of a file in the kSections form, and once more: an entry has one.
+// Returns a file in the kSections form with its sequence twice, which is invalid: an entry has one
+// sequence.
 std::vector<std::byte> WithSequenceTwice(std::span<const std::byte> form) {
   FileHeader header;
   std::memcpy(&header, form.data(), sizeof header);
@@ -47,7 +48,8 @@ int main(int argument_count, char** arguments) {
   if (argument_count != 2) return 2;
   for (std::size_t number = 0; number + 1 < kSmallEngines; ++number) {
     PromptFolder folder(SmallEngine(number));
-    // The store must know it again, or the target would be about files that it does not look at.
+    // Checks that the store notices the entry. If the store did not notice the entry, the target
+    // would test files that the store ignores.
     folder.Put(folder.entry_name(), folder.entry());
     if (folder.store().counts().entries != 1) {
       std::fprintf(stderr, "make_prompt_store_corpus: the entry was not noticed\n");

@@ -1,5 +1,6 @@
-// make_state_file_corpus FOLDER: saved sequences of each small engine in every profile, as files and
-// as their sections, and sections that are refused late, for state_file_fuzz to start from.
+// make_state_file_corpus FOLDER: writes seeds for state_file_fuzz. Writes saved sequences of each
+// small engine in every profile, as files and as their sections, and sections that are refused
+// late.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,9 +17,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/sampler_state.h"
+#include "base/check.h"
+#include "engine/sampling/kept_sampler.h"
 #include "engine/saved_state/save_sequences.h"
-#include "shm/check.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/small_engines.h"
 #include "tests/fuzz/state_file_form.h"
@@ -32,7 +33,7 @@ using test::StateFileForm;
 
 struct Profile {
   const char* name;
-  std::size_t count;  // sequences
+  std::size_t count;  // the number of saved sequences
   SaveProfile profile;
 };
 const Profile kProfiles[] = {
@@ -49,7 +50,8 @@ std::vector<std::byte> BytesOf(const std::filesystem::path& path) {
   return {view.begin(), view.end()};
 }
 
-// A file in the kSections form, taken apart: one sequence, whose header is the first section.
+// The parts of a file in the kSections form. The file has one sequence, whose header is the first
+// section.
 class Sections {
  public:
   explicit Sections(std::span<const std::byte> form) {
@@ -72,7 +74,8 @@ class Sections {
   bool Has(SectionKind kind) const {
     return std::ranges::find(entries_, kind, &SectionEntry::kind) != entries_.end();
   }
-  // The ranges of all sections of a kind end so many elements later, which are zero.
+  // Lengthens the range of every section of a kind by `added` zero elements, or shortens it if
+  // `added` is negative.
   void Lengthen(SectionKind kind, std::int64_t added) {
     for (std::size_t at = 0; at < entries_.size(); ++at) {
       SectionEntry& entry = entries_[at];
@@ -119,11 +122,11 @@ class Sections {
 
 struct Change {
   const char* name;
-  SectionKind kind;  // only of files that have such a section
+  SectionKind kind;  // the change is applied to files that have such a section
   void (*make)(Sections& sections);
 };
 
-// Of the encoded sampler: two numbers, then the record.
+// Offsets in an encoded sampler: two numbers precede the record.
 constexpr std::size_t kBiasCount = 4, kSamplerRecord = 8;
 
 const Change kChanges[] = {

@@ -1,8 +1,9 @@
-// make_submission_corpus FOLDER: submissions with their payloads for submission_fuzz to start from,
-// for every verb at least one that the daemon accepts.
+// make_submission_corpus FOLDER: writes seeds for submission_fuzz: submissions with their payloads,
+// at least one for every verb.
 //
-// Each is put through the validator and the parser here: one that is refused fails the maker, and
-// with it `make fuzz`. They are made from the table of verbs, so that a verb that is added has one.
+// The program passes each seed to the validator and the parser. If one of them refuses a seed, the
+// program fails, and with it `make fuzz`. The seeds are made from the table of verbs, so that a new
+// verb has a seed, too.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -70,7 +71,7 @@ kvd::Status Write(const std::string& folder, const std::string& suffix, Seed see
   return {};
 }
 
-// Another form of a verb's seed.
+// Returns the seed as a retry that has already received a part of the answer.
 Seed Retried(Seed seed, std::uint32_t received, std::int32_t last_token) {
   seed.submission.flags |= wire::kFlagRetry;
   seed.submission.received = received;

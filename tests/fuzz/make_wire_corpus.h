@@ -1,4 +1,4 @@
-// Writes one seed of a corpus: a file of these bytes.
+// WriteSeed: writes the bytes of one seed of a corpus to a file.
 #pragma once
 
 #include <cstddef>

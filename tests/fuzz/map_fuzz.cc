@@ -1,9 +1,10 @@
-// The client's end of the live map, MapReader, with a daemon that writes anything anywhere in the
-// segment at any time, also between two loads of the client (tests/fuzz/between_loads.h).
+// Runs the client's end of the live map, MapReader, with a hostile daemon that writes any bytes
+// anywhere in the segment at any time, also between two loads of the client
+// (tests/fuzz/between_loads.h).
 //
-// Oracle: whatever is written, the copies have the sizes that were checked at Open, and every entry
-// in them is one that can be; an error is kCorrupt or kVersionMismatch and names the field. Seeds:
-// make_map_corpus DIRECTORY.
+// Oracle: the reader's copies have the sizes that Open has checked, and every entry in them is
+// valid; an error is kCorrupt or kVersionMismatch and names the field. Seeds: make_map_corpus
+// DIRECTORY.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -17,15 +18,16 @@
 #include <optional>
 #include <string>
 
-#include "shm/check.h"
-#include "shm/ids.h"
+#include "base/check.h"
+#include "base/ids.h"
 #include "shm/map_reader.h"
 #include "shm/sealed_memory.h"
 #include "tests/fuzz/between_loads.h"
 #include "tests/fuzz/map_program.h"
 #include "tests/fuzz/peer_program.h"
 
-// The reader waits for writers by yielding, which here would be time only: no thread writes.
+// The reader yields while it waits for a writer. No other thread runs in this target, so yielding
+// returns at once.
 extern "C" int sched_yield() noexcept { return 0; }
 
 namespace {
@@ -36,8 +38,8 @@ using test::MapSegment;
 
 constexpr std::size_t kWordBytes = sizeof(std::uint64_t);
 
-// A segment as the daemon has it: mapped for writing before it was sealed. Lives as long as the
-// process.
+// A segment as the daemon creates it: mapped for writing before it is sealed. Segments exist until
+// the process ends.
 class Segment {
  public:
   explicit Segment(MapSegment kind) : geometry_{1, 1, 1} {
@@ -54,7 +56,8 @@ class Segment {
       KVD_ASSERT(::fcntl(writable_.get(), F_ADD_SEALS,
                          F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0);
     }
-    // With an open file description of its own: the writer's lock is not the reader's.
+    // The reader needs a separate open file description, because file locks belong to the open file
+    // description.
     const std::string path = "/proc/self/fd/" + std::to_string(writable_.get());
     readable_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     KVD_ASSERT(static_cast<bool>(readable_));
@@ -64,7 +67,7 @@ class Segment {
   const MapGeometry& geometry() const { return geometry_; }
   int readable() const { return readable_.get(); }
 
-  // As at creation.
+  // Clears the segment and writes a valid header.
   void Reset() {
     std::memset(mapping_.data(), 0, bytes().size());
     auto* header = new (mapping_.data()) layout::MapHeader{};
@@ -91,21 +94,22 @@ class Segment {
   Mapping<kReadWrite> mapping_;
 };
 
-// A daemon and a client of it.
+// The two ends of the live map: the daemon's segment and the client's reader.
 class Peers {
  public:
   explicit Peers(Segment& segment)
       : segment_(segment),
         between_loads_(segment.bytes(), test::BetweenLoads::Counts::kEveryLoad) {}
 
-  // False: the client gives it up.
+  // Executes one operation. False: the client stops reading the map.
   bool Run(MapOp op, test::PeerProgram& program);
 
  private:
   bool Open();
   bool Refresh();
   void CheckCopies() const;
-  // At the offset modulo what there is; what would lie behind it is left out.
+  // Writes at `offset` modulo the size of the segment. Bytes that would be after the segment's end
+  // are omitted.
   void Write(std::size_t offset, std::span<const std::byte> source) {
     const auto target = segment_.bytes().subspan(offset % segment_.bytes().size());
     std::ranges::copy(source.first(std::min(source.size(), target.size())), target.begin());

@@ -1,6 +1,9 @@
-// Any bytes as the tables of a `meta` that an earlier process left (tests/fuzz/meta_image.h), with
-// the sums put right, which no mutation would hit. Attaching drops what is damaged or refuses all of
-// it by name; the memory that results satisfies the invariants of the model tests and serves verbs.
+// Uses any bytes as the tables of a file `meta` of an earlier process (tests/fuzz/meta_image.h).
+// The fuzz target corrects the checksums of the tables, because a mutation rarely produces correct
+// checksums. Attaching drops damaged sequences, or refuses the whole `meta` with a named error. An
+// attached memory must be consistent: tables rebuilt from `meta` equal the derived tables, unused
+// blocks are free, and the prefix index holds every sequence's tokens. The memory then executes a
+// few operations, such as fork, append and drop, on each sequence, and must stay consistent.
 //
 // Seeds: make_meta_attach_corpus DIRECTORY.
 #include <sanitizer/asan_interface.h>
@@ -13,11 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "engine/memory/hold_and_restore.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/memory_segments.h"
 #include "engine/memory/rebuild.h"
-#include "shm/check.h"
 #include "tests/engine/memory/rewrite_all.h"
 #include "tests/fuzz/meta_image.h"
 #include "tests/fuzz/mutate_meta_image.h"
@@ -54,8 +57,9 @@ const MemoryGeometry& GeometryOf(fuzz::MetaKind kind) {
   return all[static_cast<std::size_t>(kind)];
 }
 
-// What lies between the parts of a `meta` and behind the last one belongs to none. While this lives,
-// AddressSanitizer sees reads of it, which it does not see in a mapping otherwise.
+// The bytes between the parts of a `meta` and after the last part belong to no part. While a
+// FencedMeta exists, AddressSanitizer detects reads of the bytes between the parts; without it,
+// AddressSanitizer does not check reads in a mapping.
 class FencedMeta {
  public:
   explicit FencedMeta(MetaView meta) : meta_(meta) {
@@ -78,7 +82,7 @@ class FencedMeta {
   ~FencedMeta() { ASAN_UNPOISON_MEMORY_REGION(meta_.bytes().data(), meta_.bytes().size()); }
 
  private:
-  // From the end of a part to where the next one begins.
+  // Poisons the bytes between the end of a part and the start of the next one.
   void Fence(std::uint64_t part, std::uint64_t part_bytes, std::uint64_t next) {
     KVD_ASSERT(part + part_bytes <= next);
     ASAN_POISON_MEMORY_REGION(meta_.bytes().data() + part + part_bytes, next - part - part_bytes);
@@ -87,7 +91,8 @@ class FencedMeta {
   const MetaView meta_;
 };
 
-// The derived tables are those of the bytes, nothing leaks, and the index holds what is pristine.
+// Checks that the derived tables match the bytes of `meta`, that every unused block and slot is
+// free, and that the prefix index holds the pristine tokens of every sequence.
 void CheckMemory(Memory& memory) {
   const Result<DerivedTables> rebuilt = RebuildTables(memory.meta_bytes());
   KVD_ASSERT(rebuilt.has_value());
@@ -134,7 +139,7 @@ void Encode(Memory& memory, SequenceHandle handle, std::size_t count) {
   (void)memory.restores().Commit(restore);
 }
 
-// A few verbs on one sequence, whatever it is; which ones depends on `choice`.
+// Calls a few verbs on one sequence. `choice` selects the verbs.
 void Serve(Memory& memory, SequenceHandle handle, std::uint32_t choice) {
   const Result<SequenceInfo> info = memory.sequences().Query(handle);
   if (!info) return;
@@ -177,7 +182,7 @@ void Serve(Memory& memory, SequenceHandle handle, std::uint32_t choice) {
     }
     case 8: (void)memory.states().KeepCheckpoint(handle); break;
     case 9: (void)SettleCells(memory, handle, SettleScope::kAll, rotator); break;
-    case 10: (void)memory.defragmenter().Advance(64, mover); break;
+    case 10: (void)memory.block_packer().Advance(64, mover); break;
     default: Encode(memory, handle, 5); break;
   }
 }
@@ -210,7 +215,7 @@ void Take(std::span<const std::byte> image) {
                !(*attached)->sequences().Query(one.handle));
   }
   CheckMemory(**attached);
-  // The same bytes give the same verbs.
+  // The selection of verbs depends only on the input.
   std::uint32_t choice = Crc32c(0, image);
   for (int round = 0; round < 2; ++round) {
     for (const SequenceInfo& info : (*attached)->sequences().List()) {

@@ -1,8 +1,8 @@
-// MetaImage: a small `meta` as a fuzz input, and back. An input is a byte that chooses the kind of
-// memory, a byte of flags and then, one after the other and as far as the input goes, the parts of
-// `meta` whose content matters: sequences, snapshots, sessions, histories, lists, cells of each
-// group, and the beginning of the commit area. The header and what lies between the parts are not
-// in it.
+// MetaImage: converts between a small `meta` and a fuzz input. An input is a byte that chooses the
+// kind of memory, a byte of flags and then the parts of `meta` whose content matters, in this order
+// and until the input ends: sequences, snapshots, sessions, histories, lists, cells of each group,
+// and the beginning of the commit area. An input does not contain the header and the bytes between
+// the parts.
 #pragma once
 
 #include <algorithm>
@@ -13,24 +13,25 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
+#include "base/crc32c.h"
 #include "engine/memory/geometry.h"
 #include "engine/memory/meta_segment.h"
-#include "shm/check.h"
-#include "shm/crc32c.h"
 
 namespace kvd::fuzz {
 
 enum class MetaKind : std::uint8_t { kAttention, kWindow, kRecurrent, kHybrid, kEncoder };
 inline constexpr std::size_t kMetaKinds = 5;
 
-inline constexpr std::uint8_t kHasPublishedCommit = 1;  // of the flags: the commit word is set
-inline constexpr std::uint8_t kKeepsSums = 2;           // sums stay as they are
+inline constexpr std::uint8_t kHasPublishedCommit = 1;  // a flag: the commit word is set
+inline constexpr std::uint8_t kKeepsSums = 2;           // a flag: checksums are not corrected
 inline constexpr std::size_t kImageStart = 2;
-inline constexpr std::size_t kCommitBytes = 1024;  // of the commit area
+inline constexpr std::size_t kCommitBytes = 1024;  // the part of the commit area in an input
 
 inline MemoryOptions OptionsOf(MetaKind kind) {
   MemoryOptions options;
-  // Blocks that do not fill a page: see FencedMeta in meta_attach_fuzz.cc.
+  // The blocks' tables do not fill a page, so that FencedMeta (meta_attach_fuzz.cc) can poison the
+  // bytes after them.
   options.groups = {{.cells = std::uint64_t{7} * 32, .layers = {{1, 2, 2}}}};
   options.k_type = kernels::DataType::kF32;
   options.v_type = kernels::DataType::kF32;
@@ -60,7 +61,7 @@ constexpr std::size_t HistoryBytes(const layout::MetaGeometry& geometry) {
   return std::size_t{geometry.sequence_capacity} * layout::kEditsKept * sizeof(layout::EditRecord);
 }
 
-// The parts of a `meta` in the order of the input.
+// Returns the parts of a `meta` in the order of an input.
 inline std::vector<std::span<std::byte>> PartsOf(MetaView meta) {
   const layout::MetaGeometry& geometry = meta.geometry();
   std::vector<std::span<std::byte>> parts = {
@@ -94,7 +95,7 @@ inline void UnpackImage(std::span<const std::byte> image, MetaView meta) {
   }
 }
 
-// The sums of lists, cells and the commit record as their writer would have made them.
+// Corrects the checksums of lists, cells and the commit record.
 inline void SumUp(MetaView meta) {
   const layout::MetaGeometry& geometry = meta.geometry();
   const auto sum = [&](layout::ListRoot* root) {

@@ -35,8 +35,9 @@ class Mutator {
 
   std::size_t Below(std::size_t end) { return random_() % end; }
 
-  // Changes the number at one of the places.
+  // Changes a number of 32 bits, or one of 64 bits in one of eight calls, at a chosen place.
   void Change() {
+    if (Below(8) == 0) return ChangeLong();
     const std::size_t at = Place() / 4 * 4;
     std::uint32_t value = 0;
     if (at + sizeof value > tables_.size()) return;
@@ -46,6 +47,15 @@ class Mutator {
   }
 
  private:
+  // Changes a number of 64 bits, such as an owner, a session or a request.
+  void ChangeLong() {
+    constexpr std::uint64_t kEdges[] = {0,          1,          0xffff'ffff, 0x1'0000'0000,
+                                        1ull << 63, ~0ull >> 1, ~0ull,       ~0ull - 1};
+    const std::size_t at = Place() / 8 * 8;
+    const std::uint64_t value = kEdges[Below(std::size(kEdges))];
+    if (at + sizeof value <= tables_.size()) std::memcpy(&tables_[at], &value, sizeof value);
+  }
+
   template <class T>
   std::optional<T> Read(std::size_t at) const {
     T read;
@@ -69,7 +79,7 @@ class Mutator {
     }
   }
 
-  // The place of one, or of any if none is live.
+  // Returns the offset of a live sequence's record; 0, the first record, if no sequence is live.
   std::size_t LiveSequence() {
     std::vector<std::size_t> live;
     for (std::size_t at = 0; at < at_.snapshots; at += sizeof(SequenceRecord)) {
@@ -78,13 +88,13 @@ class Mutator {
     }
     return live.empty() ? 0 : live[Below(live.size())];
   }
-  // Of one of the last edits of a sequence.
+  // Returns an offset inside one of a sequence's first four edit records.
   std::size_t Edit() {
     const std::size_t index = LiveSequence() / sizeof(SequenceRecord);
     return at_.histories + (index * layout::kEditsKept + Below(4)) * sizeof(layout::EditRecord) +
            Below(sizeof(layout::EditRecord));
   }
-  // Of a list of checkpoints or extents.
+  // Returns the offset of an entry in a live sequence's list of extents or checkpoints.
   std::optional<std::size_t> Entry() { return EntryOf(Below(geometry_.group_count + 1)); }
   std::optional<std::size_t> EntryOf(std::size_t group) {
     const auto record = Read<SequenceRecord>(LiveSequence());
@@ -95,7 +105,8 @@ class Mutator {
     return at_.lists + std::size_t{root.first_unit} * layout::kListUnitBytes +
            Below(root.entry_count) * sizeof(Extent);
   }
-  // Of a sequence; else the first of the group.
+  // Returns the offset of a cell of a live sequence; of the group's first cell if the sequence has
+  // none.
   std::size_t Cell() {
     const std::size_t group = Below(geometry_.group_count);
     std::size_t cell = 0;
@@ -124,7 +135,7 @@ class Mutator {
       }
     }
   }
-  // How many there are of something, one less, or one more.
+  // Returns the number of sequences, blocks or another resource, or a number one less or one more.
   std::uint32_t NearLimit() {
     const std::uint32_t limits[] = {geometry_.sequence_capacity,
                                     geometry_.snapshot_capacity,
@@ -136,7 +147,7 @@ class Mutator {
     return limits[Below(std::size(limits))] - 1 + static_cast<std::uint32_t>(Below(3));
   }
 
-  // Where the parts of an image begin, behind those of sequences.
+  // Offsets of an image's parts after the sequences.
   struct Places {
     std::size_t snapshots = 0, sessions = 0, histories = 0, lists = 0, cells = 0;
   };

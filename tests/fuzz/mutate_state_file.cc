@@ -18,7 +18,7 @@ using state_file::FileHeader;
 using state_file::SectionEntry;
 using state_file::SequenceHeader;
 
-// Changes one number of 1, 4 or 8 bytes at a multiple of its size.
+// Changes one number of 1, 4 or 8 bytes, at an offset that is a multiple of its size.
 void ChangeNumber(std::span<std::uint8_t> bytes, std::minstd_rand& random) {
   constexpr std::size_t kSizes[] = {1, 4, 4, 4, 8, 8};
   const std::size_t byte_count = kSizes[random() % std::size(kSizes)];
@@ -37,14 +37,15 @@ void ChangeNumber(std::span<std::uint8_t> bytes, std::minstd_rand& random) {
   std::memcpy(place, &number, byte_count);
 }
 
-// Sections of the table that lie inside the file.
+// Returns the number of section table entries that are inside the file.
 std::size_t SectionCount(std::span<const std::uint8_t> file) {
   std::uint32_t count = 0;
   std::memcpy(&count, file.data() + offsetof(FileHeader, section_count), sizeof count);
   return std::min<std::size_t>(count, (file.size() - sizeof(FileHeader)) / sizeof(SectionEntry));
 }
 
-// Where the header of a sequence lies, or would: at the first section, or at one behind it.
+// Returns the bytes of a sequence's header: usually those of the first section, in one of four
+// calls those of a random section.
 std::span<std::uint8_t> SequenceHeaderIn(std::span<std::uint8_t> file, std::size_t sections,
                                          std::minstd_rand& random) {
   std::size_t at = sizeof(FileHeader) + sections * sizeof(SectionEntry);

@@ -1,5 +1,6 @@
-// The daemon's parser of each kind of payload, as its handlers call it. A switch without a default:
-// a kind that is added does not compile here before it has its case.
+// Calls the daemon's parser for each kind of payload, as the daemon's handlers do. The switch has
+// no default case, so that a new kind of payload does not compile until this switch has a case for
+// it.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace kvd::test {
 
-// What a parser made of a payload, written back as bytes.
+// The result of a parser: its status, and the parsed payload encoded again.
 struct ParsedPayload {
   Status status;
   std::vector<std::byte> bytes;
@@ -52,7 +53,7 @@ inline ParsedPayload Reencoded(const Result<wire::GenerateRequest>& request) {
   return parsed;
 }
 
-// Kinds without a parser of their own give the bytes back.
+// Parses and encodes the payload. Payloads of kinds without a parser are returned unchanged.
 inline ParsedPayload ParsePayload(wire::PayloadKind kind, std::span<const std::byte> payload,
                                   std::uint32_t vocab_size) {
   using wire::PayloadKind;

@@ -1,6 +1,6 @@
-// PeerProgram: a fuzz input as a list of operations with operands, read front to back. Behind its
-// end every number is 0. Only so many operations are done that an input takes no longer than it
-// needs to come anywhere.
+// PeerProgram: reads a fuzz input as a list of operations with operands, from front to back.
+// Numbers after the end of the input are 0. A program has at most kOpsMax operations, which bounds
+// the time of an input.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class PeerProgram {
 
   static constexpr unsigned kOpsMax = 128;
 
-  // The next operation below `op_count`; nullopt: the program is over.
+  // Reads the next operation, a number below `op_count`; nullopt: the program has ended.
   std::optional<std::uint8_t> Op(unsigned op_count) {
     if (bytes_.empty() || ops_++ == kOpsMax) return std::nullopt;
     return static_cast<std::uint8_t>(Number<std::uint8_t>() % op_count);
@@ -34,7 +34,7 @@ class PeerProgram {
     bytes_ = bytes_.subspan(byte_count);
     return number;
   }
-  // Up to that many of the next bytes.
+  // Takes the next `byte_count_max` bytes, or all remaining bytes if there are fewer.
   std::span<const std::byte> Bytes(std::size_t byte_count_max) {
     const auto taken = bytes_.first(std::min(byte_count_max, bytes_.size()));
     bytes_ = bytes_.subspan(taken.size());
@@ -46,7 +46,7 @@ class PeerProgram {
   unsigned ops_ = 0;
 };
 
-// The same for a maker of seeds, to be written in the order in which the target reads.
+// Writes a program for a seed. The numbers are added in the order in which the target reads them.
 class PeerProgramWriter {
  public:
   template <class T>
@@ -65,7 +65,7 @@ class PeerProgramWriter {
   std::vector<std::byte> bytes_;
 };
 
-// A segment on the heap, where AddressSanitizer sees what is read or written outside it.
+// A segment on the heap, so that AddressSanitizer detects reads and writes outside the segment.
 class HeapSegment {
  public:
   explicit HeapSegment(std::size_t byte_count)
@@ -74,23 +74,23 @@ class HeapSegment {
     Clear();
   }
   std::span<std::byte> bytes() { return {bytes_.get(), byte_count_}; }
-  // Zeros up to the last byte that was written since the last time, and at least in the first page.
+  // Clears the first page and all bytes up to the last one that was written since the last Clear().
   void Clear() {
     std::memset(bytes_.get(), 0, written_end_);
     written_end_ = kAlignment;
   }
-  // Bytes at any place; those that would lie behind the end are left out.
+  // Copies bytes to `offset`. Bytes that would be after the segment's end are omitted.
   void Write(std::size_t offset, std::span<const std::byte> source) {
     if (source.empty() || offset >= byte_count_) return;
     const std::size_t byte_count = std::min(source.size(), byte_count_ - offset);
     std::memcpy(bytes_.get() + offset, source.data(), byte_count);
     WillBeWritten(offset + byte_count);
   }
-  // By others than Write, up to there.
+  // Declares that other code than Write() writes bytes before `end`.
   void WillBeWritten(std::size_t end) { written_end_ = std::max(written_end_, end); }
 
  private:
-  static constexpr std::size_t kAlignment = 4096;  // of which segments' sizes are multiples
+  static constexpr std::size_t kAlignment = 4096;  // sizes of segments are multiples of a page
   struct Free {
     void operator()(std::byte* bytes) const { std::free(bytes); }
   };

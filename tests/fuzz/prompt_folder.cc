@@ -9,15 +9,15 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/check.h"
 #include "engine/memory/evicted_prefixes.h"
-#include "shm/check.h"
 #include "state_form/state_layout.h"
 #include "tests/fuzz/small_engines.h"
 
 namespace kvd::test {
 namespace {
 
-// Not drawn, so that an input does the same in every run.
+// The key of the prompt cache is fixed, so that an input has the same effect in every run.
 constexpr std::array<std::uint64_t, 2> kKey = {0x0123456789abcdef, 0xfedcba9876543210};
 constexpr std::size_t kTokens = 40;
 

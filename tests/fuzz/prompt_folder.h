@@ -1,5 +1,5 @@
-// PromptFolder: a prompt cache in a folder of its own, with the entry of one prompt written to it;
-// removed with the object.
+// PromptFolder: a prompt cache in a temporary folder, which is removed with the object. The
+// constructor writes the entry of one prompt, reads the entry's bytes and removes its file.
 #pragma once
 
 #include <array>
@@ -16,22 +16,22 @@ namespace kvd::test {
 
 class PromptFolder {
  public:
-  // The engine outlives it and is one that prompts can be kept of.
+  // REQUIRES: the engine outlives the object and its model supports prompt caching.
   explicit PromptFolder(Engine& engine);
   PromptFolder(const PromptFolder&) = delete;
   PromptFolder& operator=(const PromptFolder&) = delete;
   ~PromptFolder();
 
   PromptStore& store() { return *store_; }
-  // Entries appear as a daemon makes them, by rename, and the store is told.
+  // Writes an entry as a daemon does, by renaming a finished file, and lets the store notice it.
   void Put(const std::string& name, std::span<const std::byte> bytes);
   void Remove(const std::string& name);
-  // The entry's name and bytes; it is not there any more.
+  // The name and the bytes of the entry that the constructor has written and removed.
   const std::string& entry_name() const { return entry_name_; }
   std::span<const std::byte> entry() const { return entry_; }
-  // The namespace that it is of.
+  // The namespace of the entry.
   const std::array<std::uint64_t, 2>& name_space() const { return name_space_; }
-  // What an entry of these tokens is called.
+  // Returns the name of an entry with these tokens.
   std::string NameOf(std::span<const TokenId> tokens) const;
 
  private:

@@ -1,18 +1,19 @@
-// Any bytes as an entry of the prompt cache: a file appears in its folder, under the name that its
-// tokens would have, is noticed, found by a prompt that goes on behind them, and loaded.
+// Uses any bytes as an entry of the prompt cache. The target writes the bytes to a file whose name
+// is derived from the entry's tokens. The store notices the file, finds it for a prompt that
+// continues its tokens, and loads it.
 //
-// Oracle: an entry is noticed whole or dropped as damaged; what is loaded is a sequence of the
-// prompt's beginning as long as was told, and an error leaves nothing behind, neither cells nor an
-// entry of a file that is gone. Seeds: make_prompt_store_corpus DIRECTORY.
+// Oracle: the store accepts a complete entry or drops a damaged one; a loaded sequence has the
+// number of cells that Find announced; an error leaves no cells and no entry of a removed file.
+// Seeds: make_prompt_store_corpus DIRECTORY.
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "engine/model_fingerprint.h"
+#include "base/check.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/saved_state/load_sequence.h"
-#include "shm/check.h"
 #include "tests/fuzz/mutate_state_file.h"
 #include "tests/fuzz/prompt_folder.h"
 #include "tests/fuzz/small_engines.h"
@@ -22,7 +23,7 @@ namespace {
 
 using namespace kvd;
 
-// The last of them, t5, has no prompts of its own.
+// The last small engine, t5, is left out, because its prompts cannot be cached.
 constexpr std::size_t kEngines = test::kSmallEngines - 1;
 
 test::PromptFolder& FolderOf(std::size_t number) {
@@ -33,7 +34,7 @@ test::PromptFolder& FolderOf(std::size_t number) {
   return *folders[number];
 }
 
-// The tokens of its first sequence; none where the file cannot be read.
+// Returns the tokens of the file's first sequence; none if the file cannot be read.
 std::vector<TokenId> TokensOf(const Engine& engine, std::span<const std::byte> bytes) {
   const auto opened = StateFileReader::Open(test::FileOf(bytes));
   if (!opened || opened->sequences().empty()) return {};
@@ -76,7 +77,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string name = folder.NameOf(prompt);
   folder.Put(name, file);
   KVD_ASSERT(store.counts().entries <= 1);
-  // A prompt that parts from the entry, or one that goes on behind it.
+  // The prompt diverges from the entry's tokens, or continues them if input.cells is 0 or not below
+  // their number.
   if (input.cells < prompt.size()) prompt.resize(prompt.size() - input.cells);
   prompt.push_back(1);
   Load(engine, store, prompt);

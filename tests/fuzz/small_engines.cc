@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <string_view>
 
-#include "engine/model_config.h"
-#include "shm/check.h"
-#include "shm/unique_fd.h"
+#include "base/check.h"
+#include "base/unique_fd.h"
+#include "engine/model/model_config.h"
 #include "tools/make_model/model_maker.h"
 
 namespace kvd::test {
@@ -24,7 +24,7 @@ constexpr Kind kKinds[kSmallEngines] = {{"llama", Architecture::kLlama},
                                         {"lfm2", Architecture::kLfm2},
                                         {"t5", Architecture::kT5}};
 
-// Heads of 32, so that q8_0 divides their rows.
+// Heads have 32 elements, the size of a block of q8_0.
 ModelShape ShapeOf(const Kind& kind) {
   ModelShape shape;
   shape.name = "fuzz";

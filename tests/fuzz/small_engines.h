@@ -16,17 +16,18 @@ namespace kvd::test {
 inline constexpr std::size_t kSmallEngines = 4;
 inline constexpr std::uint32_t kSmallEngineCells = 256;
 
-// "llama", "gemma2", "lfm2", "t5". REQUIRES: number < kSmallEngines.
+// Returns the name of an engine: "llama", "gemma2", "lfm2" or "t5". REQUIRES: number <
+// kSmallEngines.
 std::string SmallEngineName(std::size_t number);
 
-// Made at the first call, kept to the end of the process.
+// Returns an engine. The engine is made at the first call and kept until the end of the process.
 Engine& SmallEngine(std::size_t number);
 
-// An engine over a random model of that shape. REQUIRES: the shape and the options are valid.
+// Makes an engine over a random model of the shape. REQUIRES: the shape and the options are valid.
 std::unique_ptr<Engine> MakeSmallEngine(const ModelShape& shape, EngineOptions options);
 
-// A sequence of that many tokens, the first of which is `first`, and whose last one keeps its state
-// and its row of logits; of t5 also with an encoded text.
+// Makes a sequence of `token_count` tokens, of which the first is `first`. The state and the row of
+// logits after the last token are kept. With t5 the sequence also has an encoded text.
 SequenceHandle MakeSequence(Engine& engine, std::size_t token_count, std::size_t first = 0);
 
 }  // namespace kvd::test

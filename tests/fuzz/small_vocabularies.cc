@@ -9,7 +9,7 @@
 namespace kvd::test {
 namespace {
 
-// With distinct expressions each (engine/vocabulary/pretokenizers.cc).
+// Pretokenizers whose expressions all differ (engine/vocabulary/pretokenizers.cc).
 constexpr std::string_view kPretokenizers[] = {
     "default", "gpt-2", "starcoder", "llama3", "qwen2", "deepseek-llm", "falcon", "deepseek-coder"};
 
@@ -32,7 +32,7 @@ VocabularyData BytePair(std::string_view pre) {
   Add(data, "<|end|>", GgufTokenType::kControl);
   Add(data, "<user>", GgufTokenType::kUserDefined);
   Add(data, "<unk>", GgufTokenType::kUnknown);
-  // The last two make a text that is no token.
+  // The results of the last two merges, "ab" and "abc", are not in the vocabulary.
   data.merges = {"h e", "l l",           "he ll", "hell o", "\u0120 hello",
                  "0 0", "\u0120 \u0120", "a b",   "ab c"};
   data.bos = data.eos = 263;
@@ -63,7 +63,8 @@ VocabularyData SentencePiece(bool has_prefix, bool has_bytes) {
   return data;
 }
 
-// Special tokens that overlap each other, and swallow white space before or behind them.
+// Returns a vocabulary with special tokens that overlap and that remove white space before or after
+// them.
 VocabularyData OverlappingSpecials(bool strips_left) {
   VocabularyData data = SentencePiece(true, false);
   for (const char* text : {"<a", "<ab>", "ab><", "><", "b><c", "ab><c>", "<mask>"}) {

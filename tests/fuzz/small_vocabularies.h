@@ -1,5 +1,5 @@
-// Vocabularies of a few hundred tokens, one of each kind of tokenizer and of each way in which
-// byte-level ones split a text into words.
+// Vocabularies of a few hundred tokens: one for each kind of tokenizer, and one for each way in
+// which byte-level tokenizers split a text into words.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ struct SmallVocabulary {
   VocabularyData data;
 };
 
-// In a fixed order; at most 64.
+// Returns at most 64 vocabularies in a fixed order.
 std::vector<SmallVocabulary> SmallVocabularies();
 
 }  // namespace kvd::test

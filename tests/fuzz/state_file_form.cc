@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
+#include "base/crc32c.h"
 #include "engine/saved_state/byte_planes.h"
 #include "engine/saved_state/section_codec.h"
 #include "engine/saved_state/state_file_reader.h"
-#include "shm/check.h"
-#include "shm/crc32c.h"
 
 namespace kvd::test {
 namespace {
@@ -30,7 +30,7 @@ void Write(std::span<std::byte> bytes, std::size_t offset, const T& value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
 
-// Sections of the table that lie inside the bytes.
+// Returns the number of section table entries that are inside the bytes.
 std::size_t TableEntries(std::span<const std::byte> bytes, const FileHeader& header) {
   return std::min<std::size_t>(header.section_count,
                                (bytes.size() - sizeof header) / sizeof(SectionEntry));

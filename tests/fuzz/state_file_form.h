@@ -1,9 +1,10 @@
 // An input of state_file_fuzz and prompt_store_fuzz: three bytes and a state file, in the form that
-// the second byte names.
+// the second byte chooses.
 //
-// A mutation of a file gets past neither its sums nor its packing. So the target puts them right
-// before it reads: of a file as it is (kSums), or of one whose sections lie there unpacked, behind
-// the same header and table, and whose offsets and lengths are set too (kSections).
+// A mutated file would fail at its checksums or at its packing. The target therefore corrects the
+// file before it is read. kAsIs: the file is used unchanged. kSums: the target corrects the
+// checksums. kSections: the header and the table are followed by unpacked sections; the target
+// packs them and sets offsets, lengths and checksums.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "shm/error.h"
-#include "shm/unique_fd.h"
+#include "base/error.h"
+#include "base/unique_fd.h"
 #include "state_form/state_layout.h"
 
 namespace kvd::test {
@@ -22,12 +23,12 @@ enum class StateFileForm : std::uint8_t { kAsIs, kSums, kSections };
 struct StateFileInput {
   std::size_t engine = 0;
   StateFileForm form = StateFileForm::kAsIs;
-  std::uint8_t cells = 0;  // of which to load; 0: all
+  std::uint8_t cells = 0;  // the number of cells to load; 0: all
   std::span<const std::byte> bytes;
 };
-inline constexpr std::size_t kStateFileInputBytes = 3;  // before the file
+inline constexpr std::size_t kStateFileInputBytes = 3;  // the bytes before the file
 
-// REQUIRES: at least kStateFileInputBytes.
+// Splits an input into its fields. REQUIRES: the input has at least kStateFileInputBytes bytes.
 StateFileInput StateFileInputOf(std::span<const std::byte> input, std::size_t engines);
 std::vector<std::byte> InputBytes(const StateFileInput& input);
 
@@ -35,14 +36,14 @@ struct StateFileIdentity {
   std::span<const std::uint64_t, 4> fingerprint;
   std::span<const std::uint64_t, 2> name_space;
 };
-// The file that the form stands for, of that model and namespace.
+// Makes the state file of an input, with the fingerprint and the namespace of `identity`.
 std::vector<std::byte> MakeStateFile(StateFileForm form, std::span<const std::byte> bytes,
                                      const StateFileIdentity& identity);
 
-// The kSections form of a file. Error: it is none.
+// Converts a state file to the kSections form. Error: the bytes are not a state file.
 Result<std::vector<std::byte>> SectionsForm(std::span<const std::byte> file);
 
-// An unnamed file that holds the bytes.
+// Makes an unnamed file with these bytes.
 UniqueFd FileOf(std::span<const std::byte> bytes);
 
 }  // namespace kvd::test

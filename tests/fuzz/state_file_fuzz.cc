@@ -1,9 +1,10 @@
-// Any bytes as a saved-state file, to the end of loading: opened, every section read, every sequence
-// loaded into an engine that keeps sequences in the way that the input chooses, and its sampler
-// decoded. Sums, packing and fingerprint are put right first (tests/fuzz/state_file_form.h).
+// Loads any bytes as a saved-state file: the target opens the file, reads every section, loads
+// every sequence into an engine with the kind of memory that the input selects, and decodes the
+// sampler. Checksums, packing and fingerprint are corrected first
+// (tests/fuzz/state_file_form.h).
 //
-// Oracle: the answer is a loaded sequence, as long as its header says, or a named error; an error
-// leaves the sequence empty, and nothing stays behind. Seeds: make_state_file_corpus DIRECTORY.
+// Oracle: the result is a loaded sequence with the length in its header, or a named error; an error
+// leaves the sequence empty and all blocks and slots free. Seeds: make_state_file_corpus DIRECTORY.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -11,11 +12,11 @@
 #include <limits>
 #include <span>
 
-#include "engine/model_config.h"
-#include "engine/model_fingerprint.h"
-#include "engine/sampler_state.h"
+#include "base/check.h"
+#include "engine/model/model_config.h"
+#include "engine/model/model_fingerprint.h"
+#include "engine/sampling/kept_sampler.h"
 #include "engine/saved_state/load_sequence.h"
-#include "shm/check.h"
 #include "tests/fuzz/mutate_state_file.h"
 #include "tests/fuzz/small_engines.h"
 #include "tests/fuzz/state_file_form.h"

@@ -1,15 +1,15 @@
-// A submission entry and its payload as a hostile client may write them: the entry's validator,
-// then the payload's parser.
+// Validates a submission entry and parses its payload, with any bytes that a hostile client may
+// write.
 //
-// Oracle: both accept exactly what tests/fuzz/submission_oracle.h accepts, an accepted payload lies
-// inside the arena, and what the parser made of it, encoded again, is the same bytes. A refusal has
-// a message.
+// Oracle: the validator and the parser accept exactly the submissions that
+// tests/fuzz/submission_oracle.h accepts, an accepted payload is inside the arena, and encoding the
+// parsed payload yields the same bytes. Every refusal of a submission must have an error message.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
-#include "shm/check.h"
+#include "base/check.h"
 #include "shm/wire_check.h"
 #include "tests/fuzz/parse_payload.h"
 #include "tests/fuzz/submission_oracle.h"
@@ -18,7 +18,7 @@ namespace {
 
 namespace wire = kvd::wire;
 
-// A number alone: nothing is that large.
+// The size of the arena for the validator; no arena is allocated.
 constexpr std::uint64_t kArenaBytes = 64u << 20;
 constexpr std::uint64_t kPoolCells = 100;
 constexpr std::uint32_t kVocabSize = 1000;
@@ -36,7 +36,7 @@ void CheckEntry(const wire::Submission& submission) {
 }
 
 void CheckPayload(wire::PayloadKind kind, std::span<const std::byte> payload) {
-  // A copy without room behind it: what a parser reads too far is found.
+  // The copy has no bytes after its end, so that AddressSanitizer detects a read too far.
   const std::vector<std::byte> exact(payload.begin(), payload.end());
   const bool is_valid = kvd::test::IsValidPayload(kind, exact, kVocabSize);
   if (kind == wire::PayloadKind::kChat) KVD_ASSERT(wire::CheckChatCount(exact) || !is_valid);
@@ -53,8 +53,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   if (byte_count < sizeof submission) return 0;
   std::memcpy(&submission, data, sizeof submission);
   CheckEntry(submission);
-  // The parser sees whatever the arena held, also for an entry that is refused: it must not rely on
-  // the entry.
+  // The parser is called also if the entry is refused, because it must not rely on the entry's
+  // validity.
   const wire::VerbRow* const row = wire::FindVerb(submission.verb);
   CheckPayload(row != nullptr ? row->payload.kind : wire::PayloadKind::kNone,
                std::as_bytes(std::span(data + sizeof submission, byte_count - sizeof submission)));

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kTokenBytes = 4;
 
-// The slots by what they may hold, and nothing else.
+// Returns whether every argument slot holds a value that the verb's row allows.
 bool HasValidSlots(const wire::VerbRow& row, const wire::Submission& submission) {
   const std::int64_t slots[] = {static_cast<std::int64_t>(submission.sequence),
                                 static_cast<std::int64_t>(submission.sequence2), submission.p0,
@@ -30,7 +30,8 @@ bool HasValidSlots(const wire::VerbRow& row, const wire::Submission& submission)
   return true;
 }
 
-// What the client says it has of the answer already.
+// Returns whether `received` and `last_token`, the part of the answer that a retry already has, are
+// valid.
 bool HasValidReceived(const wire::VerbRow& row, const wire::Submission& submission) {
   if (submission.received == 0) return submission.last_token == 0;
   if ((submission.flags & wire::kFlagRetry) == 0) return false;
@@ -40,7 +41,7 @@ bool HasValidReceived(const wire::VerbRow& row, const wire::Submission& submissi
 
 // ------------------------------------------------------------------------------------ payloads
 
-// Reads front to back; false once the bytes have ended.
+// Reads values from front to back. Read functions return false if too few bytes are left.
 class Bytes {
  public:
   explicit Bytes(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -87,7 +88,7 @@ bool IsUtf8(std::string_view text) {
 bool IsName(std::string_view name) {
   constexpr std::string_view kFirst =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
-  if (name.empty() || name.size() > 64 || name[0] == '.') return false;
+  if (name.empty() || name.size() > 63 || name[0] == '.') return false;
   for (const char c : name) {
     if (c != '.' && (c == 0 || kFirst.find(c) == std::string_view::npos)) return false;
   }
@@ -126,7 +127,8 @@ bool AreMessages(std::span<const std::byte> payload) {
   return true;
 }
 
-// Comparisons with NaN are false.
+// Returns whether the parameters are in their ranges. NaN is refused, because comparisons with NaN
+// are false.
 bool AreParams(const wire::GenerateParams& params) {
   const auto is_in = [](auto value, auto low, auto high) { return low <= value && value <= high; };
   const bool continues = (params.flags & wire::kContinue) != 0;
@@ -197,7 +199,8 @@ bool IsValidPayload(wire::PayloadKind kind, std::span<const std::byte> payload,
     case PayloadKind::kText: return IsUtf8(TextOf(payload));
     case PayloadKind::kSnapshotName:
     case PayloadKind::kSavedName: return IsName(TextOf(payload));
-    // Bytes as they are, or parameters that depend on the model, or nothing.
+    // Payloads of the remaining kinds are empty, arbitrary bytes, or checked later against the
+    // model.
     case PayloadKind::kNone:
     case PayloadKind::kBytes:
     case PayloadKind::kExportState: return true;

@@ -1,9 +1,10 @@
-// Any text through each kind of tokenizer, and any tokens back to text.
+// Tokenizes any text with each kind of tokenizer, and converts any tokens to text.
 //
-// Oracle: byte-level vocabularies give the bytes back as they are; SentencePiece with byte tokens
-// gives them back but for the escape of a space; every other kind answers with tokens of the
-// vocabulary. Tokens become the concatenation of their pieces, at once and as they stream in, and a
-// number that is no token is refused. Seeds: make_tokenizer_corpus DIRECTORY.
+// Oracle: converting a text to tokens and back yields the same bytes with byte-level vocabularies,
+// and the same bytes except for escaped spaces with SentencePiece vocabularies that have byte
+// tokens. Vocabularies of the other kinds must return tokens of the vocabulary. The text of tokens
+// is the concatenation of their pieces, in one call and streamed, and a number that is no token is
+// refused. Seeds: make_tokenizer_corpus DIRECTORY.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -13,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "engine/vocabulary/streaming_detokenizer.h"
-#include "shm/check.h"
 #include "tests/fuzz/small_vocabularies.h"
 #include "tests/fuzz/tokenizer_input.h"
 
@@ -35,7 +36,7 @@ const std::vector<std::unique_ptr<Vocabulary>>& AllVocabularies() {
   return all;
 }
 
-// The escape of a space and a space are the same to SentencePiece.
+// Replaces the escape U+2581 by a space, because SentencePiece does not distinguish them.
 std::string Unescaped(std::string_view text) {
   constexpr std::string_view kEscape = "\u2581";
   std::string unescaped;
@@ -61,7 +62,8 @@ bool HasByteTokens(const Vocabulary& vocabulary) {
   return false;
 }
 
-// Pieces one after the other, at once and streamed.
+// Returns the concatenation of the tokens' pieces, and checks that the streaming detokenizer yields
+// the same text.
 std::string Concatenated(const Vocabulary& vocabulary, std::span<const TokenId> tokens,
                          bool special) {
   std::string pieces;
@@ -131,7 +133,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   data += test::kTokenizerHeaderBytes;
   byte_count -= test::kTokenizerHeaderBytes;
   if ((bits & test::kTokensGiven) == 0) {
-    // Without room behind it.
+    // The copy has no bytes after its end, so that AddressSanitizer detects a read too far.
     const std::vector<char> text(data, data + byte_count);
     CheckText(vocabulary, {text.data(), text.size()}, bits);
     return 0;

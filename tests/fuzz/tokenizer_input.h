@@ -1,4 +1,4 @@
-// The first two bytes of an input of tokenizer_fuzz; what follows is the text, or tokens as i16.
+// The first two bytes of an input of tokenizer_fuzz. A text, or tokens as 16-bit integers, follow.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace kvd::test {
 
-inline constexpr std::size_t kTokenizerHeaderBytes = 2;  // number of the vocabulary, bits
+inline constexpr std::size_t kTokenizerHeaderBytes = 2;  // index of the vocabulary, TokenizerBits
 
 enum TokenizerBits : std::uint8_t {
   kAddSpecial = 1u << 0,

@@ -1,10 +1,7 @@
-// Every golden folder and vocabulary, with kvd-golden, for every kernel table of this machine: in
-// process, through a daemon, and (scenarios are short) with --deterministic.
+// Runs kvd-golden on every golden folder and vocabulary, with every kernel table of this machine:
+// in process, through a daemon, and with --deterministic.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -12,6 +9,7 @@
 #include <vector>
 
 #include "kernels/kernel_table.h"
+#include "tests/golden/run_golden.h"
 #include "tests/kernels/trapped_tiles.h"
 #include "tests/support/golden_folders.h"
 
@@ -19,68 +17,83 @@ namespace kvd {
 namespace {
 
 namespace fs = std::filesystem;
+using test::Outcome;
+using test::RunGolden;
 
-struct Outcome {
-  int status = -1;
-  std::string text;
-};
-
-Outcome RunGolden(const std::string& arguments, const std::string& tool = "kvd-golden") {
-  const char* folder = std::getenv("KVD_BIN");
-  const std::string command = std::string(folder == nullptr ? "build/release/bin" : folder) + "/" +
-                              tool + " " + arguments + " 2>&1";
-  Outcome outcome;
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  std::array<char, 4096> buffer;
-  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    outcome.text.append(buffer.data(), got);
-  outcome.status = WEXITSTATUS(::pclose(pipe));
-  return outcome;
-}
-
-// KVD_TEST_SCALE below 1: a sanitizer build.
+// Returns whether this is a sanitizer build, for which KVD_TEST_SCALE is below 1.
 bool IsScaledDown() {
   const char* scale = std::getenv("KVD_TEST_SCALE");
   return scale != nullptr && std::atof(scale) < 1.0;
 }
 
-// A folder whose heads are a multiple of what q8_0 packs together.
+// A folder whose head size is a multiple of the blocks of q8_0 and q4_0.
 bool HasWideHeads(const std::string& name) {
   return (name.starts_with("llama-") && name != "llama-plain") || name == "qwen3" ||
-         name == "qwen35" || name.starts_with("gemma");
+         name == "qwen35" ||
+         (name.starts_with("gemma") && name != "gemma3n" && !name.starts_with("gemma4"));
 }
 
 enum class Which {
   kAll,
-  // All but t5: its scores are not scaled, so what rounding does to keys grows past the tolerance that
-  // the models with scaled ones have (llama.cpp's own f16 and bf16 caches are past it there, too).
+  // All golden folders but t5. The attention scores of the t5 model are not scaled, so the rounding
+  // errors of keys grow beyond the tolerance of the models with scaled scores (llama.cpp's f16 and
+  // bf16 caches exceed this tolerance, too).
   kRoundedCells,
   kWideHeads,
 };
 
 enum class Volume {
-  kLeast,  // a folder with attention, one with recurrent layers, too
-  kArchitectures,
-  kAll,
+  kLeast,          // a folder with attention, one with recurrent layers, too
+  kKinds,          // a folder of each kind of memory and layer
+  kArchitectures,  // a folder of each architecture
+  kAll,            // every architecture, and llama with every weight type
 };
 
-// The folders as arguments.
+// Returns the names of the selected folders as arguments for kvd-golden.
 std::string Folders(Volume volume, Which which) {
   const bool wide_heads = which == Which::kWideHeads;
-  static const std::set<std::string> kOthers = {
-      "qwen2",  "qwen3", "gemma2", "gemma3", "lfm2",          "phi3",      "rwkv6", "rwkv7",
-      "qwen35", "mamba", "mamba2", "jamba",  "granitehybrid", "falcon-h1", "bert",  "t5"};
+  static const std::set<std::string> kKinds = {"qwen2",
+                                               "qwen3",
+                                               "gemma2",
+                                               "gemma3",
+                                               "lfm2",
+                                               "phi3",
+                                               "rwkv6",
+                                               "rwkv7",
+                                               "qwen35",
+                                               "mamba",
+                                               "mamba2",
+                                               "jamba",
+                                               "granitehybrid",
+                                               "falcon-h1",
+                                               "bert",
+                                               "t5",
+                                               "qwen3moe",
+                                               "gpt-oss",
+                                               "qwen3next-legacy",
+                                               "nemotron_h_moe-latent",
+                                               "mistral3",
+                                               "gpt2",
+                                               "hunyuan-moe",
+                                               "stablelm-parallel",
+                                               "falcon-40b",
+                                               "cohere2",
+                                               "phimoe",
+                                               "gemma3n",
+                                               "gemma4"};
   const std::string first_llama = wide_heads ? "llama-f16" : "llama";
   std::string folders;
   for (const auto& entry : fs::directory_iterator("../shared/golden")) {
     const std::string name = entry.path().filename();
-    if (test::IsBeyondThisBuild(name)) continue;
+    if (!entry.is_directory() || test::IsBeyondThisBuild(name)) continue;
     if (wide_heads && !HasWideHeads(name)) continue;
     if (which == Which::kRoundedCells && name == "t5") continue;
-    const bool is_wanted = volume == Volume::kLeast ? name == "jamba" : kOthers.contains(name);
-    const bool is_llama = volume == Volume::kAll ? name.starts_with("llama") : name == first_llama;
-    if (is_wanted || is_llama) folders += " " + entry.path().string();
+    const bool is_llama = name.starts_with("llama");
+    const bool is_wanted = volume == Volume::kAll || (is_llama && name == first_llama) ||
+                           (volume == Volume::kLeast && name == "jamba") ||
+                           (volume == Volume::kKinds && kKinds.contains(name)) ||
+                           (volume == Volume::kArchitectures && !is_llama);
+    if (is_wanted) folders += " " + entry.path().string();
   }
   return folders;
 }
@@ -97,9 +110,10 @@ class GoldenTest : public ::testing::TestWithParam<const char*> {
     ::setenv("KVD_KERNELS", GetParam(), 1);
   }
   void TearDown() override { ::unsetenv("KVD_KERNELS"); }
-  // Every table sees every folder in process and through a daemon; the scalar one, which is slow, one
-  // of each architecture with other flags. Under the sanitizers only the widest table sees every
-  // folder, in process, and the others leave the flags to it but for two folders.
+  // Every kernel table computes every folder in process and through a daemon, and one folder of
+  // each kind with other flags. In sanitizer builds the widest table computes every folder in
+  // process and one folder of each kind with flags; the other tables compute one folder of each
+  // kind in process and two folders with flags.
   static void ExpectAllPass(const std::string& flags, bool every_weight_type,
                             Which which = Which::kAll) {
     Volume volume = Volume::kAll;
@@ -107,10 +121,10 @@ class GoldenTest : public ::testing::TestWithParam<const char*> {
       const bool is_widest = kernels::SelectKernels("").table->name == std::string(GetParam());
       const bool is_plain = flags.empty();
       volume = is_widest && is_plain   ? Volume::kAll
-               : is_widest || is_plain ? Volume::kArchitectures
+               : is_widest || is_plain ? Volume::kKinds
                                        : Volume::kLeast;
-    } else if (std::string(GetParam()) == "scalar" && !every_weight_type) {
-      volume = Volume::kArchitectures;
+    } else if (!every_weight_type) {
+      volume = Volume::kKinds;
     }
     const Outcome outcome = RunGolden(flags + Folders(volume, which));
     EXPECT_EQ(outcome.status, 0) << outcome.text;
@@ -135,13 +149,17 @@ TEST_P(GoldenTest, EveryScenarioPassesWithQ8CellsWhereTheHeadsAllowThem) {
   ExpectAllPass("--spawn -ctk q8_0 -ctv f16", false, Which::kWideHeads);
 }
 
+TEST_P(GoldenTest, EveryScenarioPassesWithQ4CellsWhereTheHeadsAllowThem) {
+  ExpectAllPass("-ctk q4_0 -ctv q4_0", false, Which::kWideHeads);
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryTable, GoldenTest,
                          ::testing::Values("scalar", "avx2", "avx512", "amx"),
                          [](const auto& tested) { return std::string(tested.param); });
 
-// The amx table where the machine lacks its tile instructions alone. Each costs a microsecond or two
-// there, so this is in process and of one folder for each kind of product: bf16, with cells of f16 too,
-// whole blocks, and blocks of two halves.
+// The amx table on a machine that lacks only its tile instructions. An emulated tile instruction
+// takes one to two microseconds, so the test runs in process, with one folder for each kind of
+// product: bf16, bf16 with f16 cells, whole blocks, blocks of two halves, and minimums of halves.
 TEST(TrappedTilesGoldenTest, EveryKindOfProductPasses) {
   if (!fs::exists("../shared/golden")) GTEST_SKIP() << "../shared/golden is not here";
   const kernels::KernelChoice amx = kernels::SelectOrTrap("amx");
@@ -158,7 +176,7 @@ TEST(TrappedTilesGoldenTest, EveryKindOfProductPasses) {
   if (IsScaledDown()) {
     expect_pass("", {"q8_0"});
   } else {
-    expect_pass("", {"f16", "q4_K", "q6_K"});
+    expect_pass("", {"f16", "q4_K", "q6_K", "q2_K"});
   }
   ::unsetenv("KVD_KERNELS");
 }

@@ -1,5 +1,5 @@
-// Linked beside kvd-golden's own objects: KVD_KERNELS=amx then runs on machines that lack the tile
-// instructions alone (tests/kernels/trapped_tiles.h).
+// This file is linked into kvd-golden-trapped, which runs with KVD_KERNELS=amx on machines that
+// lack only the tile instructions (tests/kernels/trapped_tiles.h).
 #include "tests/kernels/trapped_tiles.h"
 
 namespace {

@@ -13,7 +13,7 @@ namespace kvd::test {
 namespace {
 
 constexpr std::string_view kEndbr64 = "\xf3\x0f\x1e\xfa";
-// orq $0, (%rsp)
+// The machine code of `orq $0, (%rsp)`, with which GCC probes a page of the stack.
 constexpr std::string_view kProbe{"\x48\x83\x0c\x24\x00", 5};
 
 class ElfFile {
@@ -72,7 +72,7 @@ class ElfFile {
     }
     return symbols;
   }
-  // Of the loaded file, from an address.
+  // Returns the bytes at a virtual address of the loaded file.
   std::string_view AtAddress(std::uint64_t address, std::size_t bytes) const {
     for (const Elf64_Phdr& segment : segments()) {
       if (segment.p_type != PT_LOAD || address < segment.p_vaddr ||
@@ -124,7 +124,8 @@ bool Imports(const std::vector<ElfFile::Symbol>& symbols, auto names_it) {
   });
 }
 
-// Names in .symtab are followed by "@VERSION".
+// Returns whether the symbol is a fortified function, __..._chk. A name in .symtab may end with
+// "@VERSION".
 bool IsFortified(std::string_view name) {
   name = name.substr(0, name.find('@'));
   return name.starts_with("__") && name.ends_with("_chk");

@@ -1,5 +1,5 @@
-// That the binaries which are used are really built with every flag that hardens, and that a flag
-// taken out is noticed.
+// Checks that the programs and libraries are built with every hardening flag, and that a missing
+// flag is noticed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,8 @@ TEST(HardeningTest, TheDaemonHasEveryFlag) {
   EXPECT_THAT(MissingHardening(BinaryFolder() + "/kvd", "main"), IsEmpty());
 }
 
-// Their frames are small, so that none need be probed.
+// The clients have only small stack frames, which are not probed, so that "stack_clash" leaves no
+// trace.
 TEST(HardeningTest, TheClientsHaveEveryFlag) {
   const auto but_large_frames = [](std::vector<std::string> missing) {
     std::erase(missing, "stack_clash");

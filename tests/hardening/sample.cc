@@ -1,12 +1,13 @@
-// A program in which each flag of cmake/options.cmake that hardens leaves its trace. The tests build
-// it once with all of them and once without each.
+// A program whose binary shows each hardening flag of cmake/options.cmake. The tests build it once
+// with all flags, and once without each of them.
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
 namespace {
 
-// Not inlined: large frames are probed, arrays guarded, copies of unknown length checked.
+// The function is not inlined. The large stack frame of the function is probed, its array is
+// guarded, and its copy of unknown length is checked.
 [[gnu::noinline]] int Fill(const char* text, std::size_t bytes) {
   char large[1 << 16];
   std::memcpy(large, text, bytes);

@@ -29,7 +29,7 @@ class AttentionTest : public TableTest {};
 
 constexpr SoftmaxState kNothingSeen = {-std::numeric_limits<float>::infinity(), 0.0f};
 
-// Of a type and length that a cell can have.
+// Returns whether a cell of the type can have `dim` elements.
 bool IsCellLength(DataType type, std::size_t dim) { return dim % ElementsPerBlock(type) == 0; }
 
 TEST_P(KeyPanelTest, HoldsTheDecodedCellsSideBySide) {
@@ -157,7 +157,10 @@ TEST_P(ValuesTest, GiveTheScalarBits) {
     for (const std::size_t dim : kLengths) {
       if (!IsCellLength(type, dim)) continue;
       for (const std::size_t cells : {1u, 7u, 32u}) {
-        const Misaligned<std::uint8_t> v(Cells(&numbers, type, cells, dim),
+        // With seven cells, a value is the beginning of a longer row.
+        const std::size_t width = cells == 7 ? dim + ElementsPerBlock(type) : dim;
+        const std::size_t stride = RowBytes(type, width);
+        const Misaligned<std::uint8_t> v(Cells(&numbers, type, cells, width),
                                          type == DataType::kF32 ? 4 : 2);
         for (const std::size_t rows : {0u, 1u, 2u, 3u, 5u, 6u, 7u, 8u, 9u, 19u}) {
           const std::size_t p_stride = cells + 1, value_stride = dim + 3;
@@ -167,9 +170,9 @@ TEST_P(ValuesTest, GiveTheScalarBits) {
           for (const float* factors :
                {static_cast<const float*>(nullptr), std::as_const(rescales).data()}) {
             std::vector<float> expected = numbers.Row(rows * value_stride), actual = expected;
-            scalar_->add_values(type, v.get(), cells, dim, p.get(), p_stride, factors, rows,
+            scalar_->add_values(type, v.get(), stride, cells, dim, p.get(), p_stride, factors, rows,
                                 expected.data(), value_stride);
-            table_->add_values(type, v.get(), cells, dim, p.get(), p_stride, factors, rows,
+            table_->add_values(type, v.get(), stride, cells, dim, p.get(), p_stride, factors, rows,
                                actual.data(), value_stride);
             ASSERT_TRUE(SameBits(expected, actual))
                 << DataTypeName(type) << " dim " << dim << " cells " << cells << " rows " << rows
@@ -220,8 +223,8 @@ TEST_P(MergeTest, APartThatHasSeenNothingChangesNothing) {
   EXPECT_EQ(state.sum, 3.0f);
 }
 
-// Runs of cells summed one after the other, in parts that are merged, are the softmax over all of
-// them.
+// Attention computed run by run in several parts, whose results are merged, equals the softmax over
+// all cells.
 TEST_P(AttentionTest, OverRunsAndPartsIsTheSoftmaxOverAllCells) {
   Numbers numbers(25);
   const std::size_t dim = 64;
@@ -243,8 +246,8 @@ TEST_P(AttentionTest, OverRunsAndPartsIsTheSoftmaxOverAllCells) {
           table_->key_panel(type, k.data() + at, count, dim, panel.data());
           table_->scores(panel.data(), count, dim, q.data(), dim, 1, scale, scores.data(), 32);
           table_->softmax_rows(scores.data(), 32, 1, count, &part_state, &rescale);
-          table_->add_values(type, v.data() + at, count, dim, scores.data(), 32, &rescale, 1,
-                             part_values.data(), dim);
+          table_->add_values(type, v.data() + at, RowBytes(type, dim), count, dim, scores.data(),
+                             32, &rescale, 1, part_values.data(), dim);
         }
         table_->merge_softmax(part_state, part_values.data(), dim, &state, values.data());
       }
@@ -270,7 +273,7 @@ TEST_P(AttentionTest, OverRunsAndPartsIsTheSoftmaxOverAllCells) {
 }
 
 TEST_P(SoftmaxTest, ExpIsWithinOneUlpOfTheTruth) {
-  // Scores of one run against a maximum of 0, so that they become Exp(score).
+  // With a maximum of 0, softmax_rows replaces each score by Exp(score).
   const std::uint32_t stride = 40009 / static_cast<std::uint32_t>(std::min(4000, Repetitions(10)));
   double worst = 0;
   for (std::uint32_t bits = BitsOf(-0.0f); bits < BitsOf(-110.0f);) {
@@ -320,7 +323,7 @@ TEST(ExpTest, KeepsItsPromisesAtTheEdges) {
     EXPECT_EQ(BitsOf(scalar::Exp(x)), 0u) << x;
   for (const float x : {infinity, 1e30f, 89.0f, 88.8f}) EXPECT_EQ(scalar::Exp(x), infinity) << x;
   EXPECT_TRUE(std::isfinite(scalar::Exp(88.72f)));
-  EXPECT_GT(scalar::Exp(-103.0f), 0.0f);  // subnormal
+  EXPECT_GT(scalar::Exp(-103.0f), 0.0f);  // a subnormal result
   EXPECT_TRUE(std::isnan(scalar::Exp(std::numeric_limits<float>::quiet_NaN())));
 }
 

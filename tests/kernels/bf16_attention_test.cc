@@ -1,4 +1,5 @@
-// Attention with products of bf16 (Bf16Attention) against sums in double of what was rounded to bf16.
+// Compares attention with products in bf16 (Bf16Attention) with the same sums in double precision
+// over values rounded to bf16.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,7 +22,8 @@ constexpr SoftmaxState kNothingSeen = {-std::numeric_limits<float>::infinity(), 
 
 float Rounded(float value) { return F32FromBF16(BF16FromF32(value)); }
 
-// Of the tables that multiply in bf16 where the machine does.
+// The tests run for the kernel tables that multiply in bf16. Tests are skipped if the machine lacks
+// AVX512_BF16.
 class Bf16AttentionTest : public TableTest {
  protected:
   void SetUp() override {
@@ -77,7 +79,7 @@ TEST_P(Bf16AttentionTest, SoftmaxIsThatOfTheColumnsInSight) {
         const std::size_t stride = kRunCells + 1;
         std::vector<float> scores = numbers.Row(rows * stride);
         for (float& score : scores) score *= 8.0f;
-        for (std::size_t r = 0; r < rows; ++r) {  // what is out of sight may be anything
+        for (std::size_t r = 0; r < rows; ++r) {  // columns outside [first, end) may have any value
           for (std::size_t c = 0; c < stride; ++c) {
             if (c < first || c >= end) scores[r * stride + c] = r % 2 == 0 ? NAN : 1e30f;
           }
@@ -142,12 +144,14 @@ TEST_P(Bf16AttentionTest, ValuesAreSumsOfRoundedRows) {
   for (const std::size_t dim : kDims) {
     for (const std::size_t first : {0u, 1u, 5u, 16u}) {
       for (const std::size_t end : {first + 1, first + 2, first + 15, std::size_t{kRunCells}}) {
-        // Rows out of the panel's range may be anything; weights out of the product's are zero.
+        // Rows outside the panel's range may have any value. Weights outside the range of the
+        // product are zero.
         std::vector<float> v(kRunCells * dim, NAN);
         const std::vector<float> seen = numbers.Row((end - first) * dim);
         std::copy(seen.begin(), seen.end(), v.begin() + static_cast<std::ptrdiff_t>(first * dim));
         const AlignedBytes panel = MakeAlignedBytes(Bf16ValuePanelBytes(dim));
-        kernels_->value_panel(DataType::kF32, v.data() + first * dim, first, end, dim, panel.get());
+        kernels_->value_panel(DataType::kF32, v.data() + first * dim, dim * sizeof(float), first,
+                              end, dim, panel.get());
         for (const std::size_t rows : kRowCounts) {
           const std::size_t from = first + (end - first) / 3, stride = dim + 3;
           std::vector<std::uint16_t> p(rows * kRunCells);
@@ -205,11 +209,17 @@ TEST_P(Bf16AttentionTest, PanelsAreThoseOfTheCellsDecodedFirst) {
                          }))
             << DataTypeName(type) << " dim " << dim << " cells " << cells;
         for (std::size_t first = 0; first + cells <= kRunCells; first += 3) {
-          EXPECT_TRUE(same(Bf16ValuePanelBytes(dim),
-                           [&](DataType of, const void* v, void* panel) {
-                             kernels_->value_panel(of, v, first, first + cells, dim, panel);
-                           }))
-              << DataTypeName(type) << " dim " << dim << " cells " << first << " on, " << cells;
+          // A value is a whole row, or its beginning.
+          for (const std::size_t value_dim : {dim, dim - ElementsPerBlock(type)}) {
+            if (value_dim == 0) continue;
+            EXPECT_TRUE(same(Bf16ValuePanelBytes(value_dim),
+                             [&](DataType of, const void* v, void* panel) {
+                               kernels_->value_panel(of, v, RowBytes(of, dim), first, first + cells,
+                                                     value_dim, panel);
+                             }))
+                << DataTypeName(type) << " dim " << value_dim << " of " << dim << " cells " << first
+                << " on, " << cells;
+          }
         }
       }
     }
@@ -224,13 +234,15 @@ TEST_P(Bf16AttentionTest, ARowHasTheSameBitsWithAnyRowsAndAnyCellsBesideIt) {
     const std::vector<float> q = numbers.Row(kRows * dim), old = numbers.Row(kRows * dim);
     const AlignedBytes rounded = MakeAlignedBytes(kRows * Bf16RowBytes(dim));
     table_->round_rows(q.data(), dim, kRows, dim, rounded.get());
-    // Rows [row, row + count) that see [first, end) of the cells up to `cells`.
+    // Returns the values and softmax states of rows [row, row + count). The panel that the rows
+    // read contains the first `cells` cells, of which the rows attend to [first, end).
     const auto attend = [&](std::size_t row, std::size_t count, std::size_t cells,
                             std::size_t first, std::size_t end) {
       const AlignedBytes keys = MakeAlignedBytes(Bf16KeyPanelBytes(dim));
       const AlignedBytes panel = MakeAlignedBytes(Bf16ValuePanelBytes(dim));
       kernels_->key_panel(DataType::kF32, k.data(), cells, dim, keys.get());
-      kernels_->value_panel(DataType::kF32, v.data(), 0, cells, dim, panel.get());
+      kernels_->value_panel(DataType::kF32, v.data(), dim * sizeof(float), 0, cells, dim,
+                            panel.get());
       std::vector<float> scores(count * kRunCells), rescales(count);
       std::vector<SoftmaxState> states(count, SoftmaxState{0.25f, 1.5f});
       std::vector<std::uint16_t> p(count * kRunCells);
@@ -242,7 +254,7 @@ TEST_P(Bf16AttentionTest, ARowHasTheSameBitsWithAnyRowsAndAnyCellsBesideIt) {
                              rescales.data(), p.data());
       kernels_->add_values(panel.get(), first, end, dim, p.data(), rescales.data(), count,
                            values.data(), dim);
-      for (float& value : values) value += 0.0f;  // a cell out of sight may add a zero
+      for (float& value : values) value += 0.0f;  // cells outside [first, end) may change -0 to +0
       for (const SoftmaxState& state : states) values.insert(values.end(), {state.max, state.sum});
       return values;
     };

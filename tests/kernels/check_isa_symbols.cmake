@@ -1,4 +1,5 @@
-# Fails if an object compiled with special -m flags offers the linker an inline function that other files could share.
+# Fails if an object that was compiled with special -m flags contains an inline function that the
+# linker could also use in place of the same function in other objects.
 #
 # cmake -DNM=<nm> "-DOBJECTS=<a>;<b>" -P check_isa_symbols.cmake
 foreach(object ${OBJECTS})
@@ -10,7 +11,7 @@ foreach(object ${OBJECTS})
   string(REPLACE "\n" ";" lines "${symbols}")
   foreach(line ${lines})
     if(line MATCHES "^[0-9a-f]+ [WVu] " AND NOT line MATCHES "(avx2|avx512|avx512bf16|amx)::|DW.ref.|asan|ubsan|tsan")
-      message(SEND_ERROR "${object} shares a symbol that names no instruction set: ${line}")
+      message(SEND_ERROR "${object} has a weak symbol whose name contains no instruction set: ${line}")
     endif()
   endforeach()
 endforeach()

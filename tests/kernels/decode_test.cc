@@ -35,7 +35,7 @@ TEST_P(DecodeTest, GivesTheScalarBitsForAnyBits) {
       const std::size_t n = 256;
       std::vector<std::uint8_t> row = numbers.WeightRow(type, n);
       if (type == DataType::kF32 || type == DataType::kF16 || type == DataType::kBF16) {
-        for (std::uint8_t& byte : row) byte = numbers.Byte();  // infinities and NaNs too
+        for (std::uint8_t& byte : row) byte = numbers.Byte();  // includes infinities and NaNs
       }
       std::vector<float> expected(n), actual(n);
       scalar_->decode_row(type, row.data(), expected.data(), n);
@@ -65,7 +65,7 @@ TEST_P(EncodeTest, GivesTheScalarBytesAndVerdict) {
       if (n % ElementsPerBlock(type) != 0) continue;
       for (int repetition = 0; repetition < Repetitions(20); ++repetition) {
         std::vector<float> row = numbers.Row(n);
-        if (n != 0 && repetition % 4 == 1) {  // any bits at all in one place
+        if (n != 0 && repetition % 4 == 1) {  // one element has random bits
           row[numbers.Byte() % n] = std::bit_cast<float>(numbers.Bits());
         }
         if (repetition % 4 == 2) {
@@ -101,11 +101,12 @@ TEST_P(EncodeTest, KeepsWhatTheTypeCanHold) {
       const float allowed = type == DataType::kF32    ? 0.0f
                             : type == DataType::kF16  ? std::fabs(row[j]) * 0x1p-11f + 0x1p-25f
                             : type == DataType::kBF16 ? std::fabs(row[j]) * 0x1p-8f + 0x1p-134f
+                            : type == DataType::kQ4_0 ? largest / 8.0f * 1.001f
                                                       : largest / 127.0f * 0.5f + largest * 0.001f;
       ASSERT_LE(std::fabs(decoded[j] - row[j]), allowed) << DataTypeName(type);
     }
-    // What was decoded encodes to itself.
-    if (type == DataType::kQ8_0) continue;
+    // Encoding the decoded numbers yields the original bytes.
+    if (IsQuantized(type)) continue;
     std::vector<std::uint8_t> again(encoded.size());
     ASSERT_TRUE(table_->encode_row(type, decoded.data(), again.data(), n));
     EXPECT_EQ(encoded, again);
@@ -131,13 +132,15 @@ TEST_P(EncodeTest, SaysWhenAValueIsNotFiniteBeforeOrAfter) {
       }
     }
   }
-  EXPECT_TRUE(encodes(DataType::kF16, 5, 4, 65519.0f));  // rounds to the largest half, 65504
+  EXPECT_TRUE(encodes(DataType::kF16, 5, 4, 65519.0f));  // rounds to 65504, the largest f16
   EXPECT_FALSE(encodes(DataType::kF16, 5, 4, 65520.0f));
   EXPECT_FALSE(encodes(DataType::kF16, 33, 32, -1e6f));
   EXPECT_TRUE(encodes(DataType::kBF16, 5, 4, 0x1.fep127f));
   EXPECT_FALSE(encodes(DataType::kBF16, 5, 4, 0x1.ffp127f));
   EXPECT_TRUE(encodes(DataType::kQ8_0, 32, 9, 65519.0f * 127.0f));
   EXPECT_FALSE(encodes(DataType::kQ8_0, 32, 9, 65521.0f * 127.0f));
+  EXPECT_TRUE(encodes(DataType::kQ4_0, 32, 9, 65519.0f * 8.0f));
+  EXPECT_FALSE(encodes(DataType::kQ4_0, 32, 9, -65521.0f * 8.0f));
   EXPECT_TRUE(encodes(DataType::kF32, 5, 4, 0x1.fffffep127f));
 }
 
@@ -156,10 +159,32 @@ TEST_P(EncodeTest, RoundsQ8_0HalvesAwayFromZero) {
   EXPECT_EQ(q(5), 0);
 }
 
+TEST_P(EncodeTest, TheFirstExtremeOfQ4_0HasItsOwnSign) {
+  std::vector<float> row(32, 0.0f);
+  row[3] = -8.0f, row[20] = 8.0f;  // d = 1
+  row[4] = 0.49f, row[5] = 0.5f, row[6] = -0.51f, row[7] = 7.9f;
+  std::vector<std::uint8_t> encoded(18);
+  ASSERT_TRUE(table_->encode_row(DataType::kQ4_0, row.data(), encoded.data(), 32));
+  const auto q = [&](std::size_t j) { return encoded[2 + j % 16] >> (j / 16 * 4) & 15; };
+  EXPECT_EQ(encoded[1], 0x3c);  // 1 in f16
+  EXPECT_EQ(q(3), 0);
+  EXPECT_EQ(q(20), 15);
+  EXPECT_EQ(q(0), 8);
+  EXPECT_EQ(q(4), 8);
+  EXPECT_EQ(q(5), 9);
+  EXPECT_EQ(q(6), 7);
+  EXPECT_EQ(q(7), 15);
+  row[20] = 0.0f, row[3] = 8.0f;  // d = -1
+  ASSERT_TRUE(table_->encode_row(DataType::kQ4_0, row.data(), encoded.data(), 32));
+  EXPECT_EQ(encoded[1], 0xbc);
+  EXPECT_EQ(q(3), 0);
+  EXPECT_EQ(q(7), 0);
+}
+
 TEST_P(EncodeTest, RefusesTypesThatCellsDoNotHave) {
   const std::vector<float> row(256, 1.0f);
   std::vector<std::uint8_t> encoded(RowBytes(DataType::kQ6_K, 256));
-  for (const DataType type : {DataType::kQ4_0, DataType::kQ5_1, DataType::kQ4_K, DataType::kQ6_K}) {
+  for (const DataType type : {DataType::kQ4_1, DataType::kQ5_1, DataType::kQ4_K, DataType::kQ6_K}) {
     EXPECT_FALSE(table_->encode_row(type, row.data(), encoded.data(), 256));
   }
 }
@@ -179,7 +204,7 @@ TEST(HalfTest, EveryHalfComesBack) {
 TEST(HalfTest, RoundsToTheNearestAndTiesToEven) {
   for (std::uint32_t bits = 0; bits < 0x7bff; ++bits) {
     const auto low = static_cast<std::uint16_t>(bits), high = static_cast<std::uint16_t>(bits + 1);
-    const float middle = (F32FromF16(low) + F32FromF16(high)) / 2;  // exact in f32
+    const float middle = (F32FromF16(low) + F32FromF16(high)) / 2;  // this value is exact in f32
     ASSERT_EQ(F16FromF32(middle), bits % 2 == 0 ? low : high);
     ASSERT_EQ(F16FromF32(std::nextafter(middle, 0.0f)), low);
     ASSERT_EQ(F16FromF32(std::nextafter(middle, 1e9f)), high);

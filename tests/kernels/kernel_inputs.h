@@ -1,5 +1,5 @@
-// Inputs and comparisons for the tests of kernels: seeded numbers, random blocks of each type,
-// equality of bits.
+// Inputs and comparisons for the tests of kernels: seeded random numbers, random weight rows of
+// each type, and the comparison of bits.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,30 +17,45 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cell_types.h"
 #include "kernels/half.h"
 #include "kernels/kernel_table.h"
 #include "tests/kernels/trapped_tiles.h"
 
 namespace kvd::kernels {
 
-inline constexpr std::array kAllTypes = {DataType::kF32,  DataType::kF16,  DataType::kBF16,
-                                         DataType::kQ4_0, DataType::kQ4_1, DataType::kQ5_0,
-                                         DataType::kQ5_1, DataType::kQ8_0, DataType::kQ4_K,
-                                         DataType::kQ5_K, DataType::kQ6_K};
-inline constexpr std::array kCellTypes = {DataType::kF32, DataType::kF16, DataType::kBF16,
-                                          DataType::kQ8_0};
+inline constexpr const auto& kAllTypes = kDataTypes;
 inline constexpr std::array<std::size_t, 14> kLengths = {0,  1,  7,  8,   9,   31,  32,
                                                          33, 64, 96, 255, 256, 257, 1040};
 inline constexpr std::array<std::size_t, 13> kRowCounts = {0, 1, 2,  3,  4,  5, 6,
                                                            7, 8, 12, 13, 17, 33};
 
-// How often a random test repeats, times KVD_TEST_SCALE.
+// Returns `count` multiplied by KVD_TEST_SCALE, at least 1: the number of repetitions of a random
+// test.
 inline int Repetitions(int count) {
   const char* scale = std::getenv("KVD_TEST_SCALE");
   return std::max(1, static_cast<int>(count * (scale != nullptr ? std::atof(scale) : 1.0)));
 }
 
-// Numbers of ordinary size, among them zeros of both signs and subnormals.
+// Where a block of a quantised type has its d and, if not 0, its m or dmin.
+struct ScalePlaces {
+  std::size_t d = 0;
+  std::size_t minimum = 0;
+};
+inline ScalePlaces ScalePlacesOf(DataType type) {
+  switch (type) {
+    case DataType::kQ4_1:
+    case DataType::kQ5_1:
+    case DataType::kQ4_K:
+    case DataType::kQ5_K: return {.d = 0, .minimum = 2};
+    case DataType::kQ2_K: return {.d = 80, .minimum = 82};
+    case DataType::kQ3_K: return {.d = 108};
+    case DataType::kQ6_K: return {.d = 208};
+    default: return {};
+  }
+}
+
+// A generator of random numbers in [-2, 2), including zeros of both signs and subnormals.
 class Numbers {
  public:
   explicit Numbers(std::uint32_t seed) : random_(seed) {}
@@ -59,14 +74,14 @@ class Numbers {
     return row;
   }
   std::uint8_t Byte() { return static_cast<std::uint8_t>(Bits()); }
-  // A finite half of either sign, sometimes subnormal, sometimes zero.
+  // Returns the bits of a finite f16 number of either sign, sometimes subnormal or zero.
   std::uint16_t Half() {
     const std::uint32_t kind = Bits() % 16;
     if (kind == 0) return static_cast<std::uint16_t>(Bits() & 0x8000u);
     if (kind == 1) return static_cast<std::uint16_t>(Bits() & 0x83ffu);
     return F16FromF32(std::uniform_real_distribution<float>(-0.05f, 0.05f)(random_));
   }
-  // A row of n elements of a type: random bits, with finite scales.
+  // Returns a row of n elements of the type: random bits with finite scales.
   std::vector<std::uint8_t> WeightRow(DataType type, std::size_t n);
 
  private:
@@ -90,18 +105,22 @@ inline std::vector<std::uint8_t> Numbers::WeightRow(DataType type, std::size_t n
     return bytes;
   }
   for (std::uint8_t& byte : bytes) byte = Byte();
-  const bool has_minimum = type == DataType::kQ4_1 || type == DataType::kQ5_1 ||
-                           type == DataType::kQ4_K || type == DataType::kQ5_K;
   for (std::size_t at = 0; at < bytes.size(); at += BytesPerBlock(type)) {
-    put_half(at + (type == DataType::kQ6_K ? 208 : 0), Half());
-    if (has_minimum) put_half(at + 2, Half());
+    if (type == DataType::kMXFP4) {  // 2^-13 to 2^2, sometimes the smallest
+      const std::uint32_t bits = Bits();
+      bytes[at] = static_cast<std::uint8_t>(bits % 16 == 0 ? bits / 16 % 3 : 115 + bits / 16 % 16);
+      continue;
+    }
+    const ScalePlaces places = ScalePlacesOf(type);
+    put_half(at + places.d, Half());
+    if (places.minimum != 0) put_half(at + places.minimum, Half());
   }
   return bytes;
 }
 
 inline std::uint32_t BitsOf(float value) { return std::bit_cast<std::uint32_t>(value); }
 
-// Success if both rows hold the same bits; else the first difference.
+// Succeeds if both rows have the same bits; otherwise fails with the first difference.
 inline ::testing::AssertionResult SameBits(const std::vector<float>& expected,
                                            const std::vector<float>& actual) {
   if (expected.size() != actual.size()) return ::testing::AssertionFailure() << "lengths differ";
@@ -115,8 +134,8 @@ inline ::testing::AssertionResult SameBits(const std::vector<float>& expected,
   return ::testing::AssertionSuccess();
 }
 
-// A copy of a vector that starts `offset` bytes after an aligned address, in an allocation with no
-// byte to spare.
+// A copy of a vector that starts `offset` bytes after an aligned address. The allocation ends with
+// the copy, so that a sanitizer detects reads beyond it.
 template <class T>
 class Misaligned {
  public:
@@ -132,19 +151,20 @@ class Misaligned {
   std::size_t offset_;
 };
 
-// Bytes at a 64-byte boundary, with none to spare, all 0xff at first.
+// AlignedBytes: bytes that begin at a 64-byte boundary, initially 0xff. The allocation ends with
+// the last byte of AlignedBytes, so that a sanitizer detects accesses beyond it.
 struct FreeAligned {
   void operator()(std::uint8_t* p) const { std::free(p); }
 };
 using AlignedBytes = std::unique_ptr<std::uint8_t[], FreeAligned>;
-inline AlignedBytes MakeAlignedBytes(std::size_t count) {  // a multiple of 64
+inline AlignedBytes MakeAlignedBytes(std::size_t count) {  // count: a multiple of 64
   AlignedBytes bytes(
       static_cast<std::uint8_t*>(std::aligned_alloc(64, std::max<std::size_t>(count, 64))));
   std::memset(bytes.get(), 0xff, count);
   return bytes;
 }
 
-// A test of one table of instructions against the scalar one.
+// A test that compares the kernel table named by its parameter with the scalar table.
 class TableTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

@@ -1,5 +1,6 @@
-// The scans of linear attention: the scalar bits on every table, the formulas in double, and pieces of
-// any length.
+// Tests the scans of linear attention: every kernel table computes the bits of the scalar table,
+// the results agree with the formulas in double precision, and scanning in chunks of any length
+// gives the same bits.
 #include <functional>
 #include <tuple>
 
@@ -9,9 +10,10 @@ namespace kvd::kernels {
 namespace {
 
 constexpr std::size_t kRows = 50;
-constexpr std::size_t kFirst = 3;  // where the head lies in its rows
+constexpr std::size_t kFirst = 3;  // index of the head's first element in its rows
 
-// Inputs of one head, some tokens long, each at its place in rows that are wider.
+// Input: one input (for instance the keys) of one head for kRows tokens. The rows are wider than
+// the head, whose elements begin at kFirst.
 struct Input {
   std::size_t size;
   std::vector<std::vector<float>> rows;
@@ -33,8 +35,7 @@ using Matrix = std::vector<std::vector<double>>;  // [key][value]
 
 class LinearAttentionTest : public ::testing::TestWithParam<std::tuple<const char*, std::size_t>> {
  protected:
-  using Scan =
-      std::function<void(const KernelTable&, const LinearAttentionPiece&, std::size_t first_row)>;
+  using Scan = std::function<void(const KernelTable&, const HeadRows&, std::size_t first_row)>;
 
   void SetUp() override {
     const KernelChoice choice = SelectOrTrap(std::get<0>(GetParam()));
@@ -42,7 +43,8 @@ class LinearAttentionTest : public ::testing::TestWithParam<std::tuple<const cha
     table_ = choice.table;
   }
 
-  // The state behind all rows, which are scanned `chunk` at a time; every other piece of them in place.
+  // Scans all rows in chunks of `chunk` rows and returns the final state. Every second chunk
+  // updates the state in place.
   std::vector<float> Run(const KernelTable& table, const Scan& scan, std::size_t chunk) const {
     std::vector<float> from(size_ * size_, 0.0f);
     for (std::size_t done = 0; done < kRows; done += chunk) {
@@ -59,7 +61,8 @@ class LinearAttentionTest : public ::testing::TestWithParam<std::tuple<const cha
     return from;
   }
 
-  // expected(row, state) makes one token's result and moves the state on.
+  // Compares the scan with the scalar table, with `expected` and with scans in chunks.
+  // expected(row, state) returns the result of one token and updates the state.
   void Check(const Scan& scan, Input& y,
              const std::function<std::vector<double>(std::size_t, Matrix&)>& expected) const {
     const std::size_t size = size_;
@@ -98,15 +101,14 @@ class LinearAttentionTest : public ::testing::TestWithParam<std::tuple<const cha
 
 TEST_P(LinearAttentionTest, Wkv6WeighsTheTokenItselfApart) {
   const Input u(size_, -1, 1, 6);
-  const Scan scan = [&](const KernelTable& table, const LinearAttentionPiece& piece,
-                        std::size_t row) {
-    table.scan_wkv6(piece, {.r = r_.pointers.data() + row,
-                            .k = k_.pointers.data() + row,
-                            .v = v_.pointers.data() + row,
-                            .w = w_.pointers.data() + row,
-                            .u = u.rows[0].data() + kFirst,
-                            .y = y_.pointers.data() + row,
-                            .first = kFirst});
+  const Scan scan = [&](const KernelTable& table, const HeadRows& head_rows, std::size_t row) {
+    table.scan_wkv6(head_rows, {.r = r_.pointers.data() + row,
+                                .k = k_.pointers.data() + row,
+                                .v = v_.pointers.data() + row,
+                                .w = w_.pointers.data() + row,
+                                .u = u.rows[0].data() + kFirst,
+                                .y = y_.pointers.data() + row,
+                                .first = kFirst});
   };
   Check(scan, y_, [&](std::size_t row, Matrix& state) {
     std::vector<double> y(size_, 0.0);
@@ -124,16 +126,15 @@ TEST_P(LinearAttentionTest, Wkv6WeighsTheTokenItselfApart) {
 TEST_P(LinearAttentionTest, Wkv7ReplacesWhatTheStateHoldsForAKey) {
   const float length = std::sqrt(static_cast<float>(size_));
   const Input a(size_, -1 / length, 1 / length, 7), b(size_, -1 / length, 1 / length, 8);
-  const Scan scan = [&](const KernelTable& table, const LinearAttentionPiece& piece,
-                        std::size_t row) {
-    table.scan_wkv7(piece, {.r = r_.pointers.data() + row,
-                            .w = w_.pointers.data() + row,
-                            .k = k_.pointers.data() + row,
-                            .v = v_.pointers.data() + row,
-                            .a = a.pointers.data() + row,
-                            .b = b.pointers.data() + row,
-                            .y = y_.pointers.data() + row,
-                            .first = kFirst});
+  const Scan scan = [&](const KernelTable& table, const HeadRows& head_rows, std::size_t row) {
+    table.scan_wkv7(head_rows, {.r = r_.pointers.data() + row,
+                                .w = w_.pointers.data() + row,
+                                .k = k_.pointers.data() + row,
+                                .v = v_.pointers.data() + row,
+                                .a = a.pointers.data() + row,
+                                .b = b.pointers.data() + row,
+                                .y = y_.pointers.data() + row,
+                                .first = kFirst});
   };
   Check(scan, y_, [&](std::size_t row, Matrix& state) {
     std::vector<double> y(size_, 0.0), sa(size_, 0.0);
@@ -152,7 +153,7 @@ TEST_P(LinearAttentionTest, Wkv7ReplacesWhatTheStateHoldsForAKey) {
 }
 
 TEST_P(LinearAttentionTest, TheDeltaRuleWritesWhatTheValueDiffersByFromWhatIsHeld) {
-  // Queries, keys and values lie in one row.
+  // Each row contains the query, the key and the value of a token.
   Input rows(3 * size_, -1, 1, 9), gates(2, 0.5f, 1, 10);
   const float length = std::sqrt(static_cast<float>(size_));
   for (auto& row : rows.rows) {
@@ -160,17 +161,16 @@ TEST_P(LinearAttentionTest, TheDeltaRuleWritesWhatTheValueDiffersByFromWhatIsHel
   }
   std::vector<float*> betas;
   for (float* gate : gates.pointers) betas.push_back(gate + 1);
-  const Scan scan = [&](const KernelTable& table, const LinearAttentionPiece& piece,
-                        std::size_t row) {
-    table.scan_delta_rule(piece, {.rows = rows.pointers.data() + row,
-                                  .q_first = kFirst,
-                                  .k_first = kFirst + size_,
-                                  .v_first = kFirst + 2 * size_,
-                                  .decay = gates.pointers.data() + row,
-                                  .beta = betas.data() + row,
-                                  .head = kFirst,
-                                  .y = y_.pointers.data() + row,
-                                  .y_first = kFirst});
+  const Scan scan = [&](const KernelTable& table, const HeadRows& head_rows, std::size_t row) {
+    table.scan_delta_rule(head_rows, {.rows = rows.pointers.data() + row,
+                                      .q_first = kFirst,
+                                      .k_first = kFirst + size_,
+                                      .v_first = kFirst + 2 * size_,
+                                      .decay = gates.pointers.data() + row,
+                                      .beta = betas.data() + row,
+                                      .head = kFirst,
+                                      .y = y_.pointers.data() + row,
+                                      .y_first = kFirst});
   };
   Check(scan, y_, [&](std::size_t row, Matrix& state) {
     const auto q = [&](std::size_t i) { return rows.at(row, i); };

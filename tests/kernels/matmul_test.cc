@@ -14,7 +14,8 @@ namespace {
 
 constexpr float kUntouched = 77.0f;
 
-// A product of random numbers: weights [out_features, in_features], x [row_count, in_features + 3].
+// A matrix product with random operands: weights [out_features, in_features] and x [row_count,
+// in_features], with a row stride of in_features + 3.
 struct Product {
   Product(Numbers* numbers, DataType weight_type, std::size_t n, std::size_t outs, std::size_t rows)
       : type(weight_type), in_features(n), out_features(outs), row_count(rows), x_stride(n + 3) {
@@ -25,8 +26,9 @@ struct Product {
     x = numbers->Row(rows == 0 ? 0 : (rows - 1) * x_stride + n);
   }
 
-  // y [row_count, out_features]; outputs outside [first, last) keep kUntouched. Rows from first_row
-  // on; in_bf16: rounded rows are given where the type and the table have products of them.
+  // Computes up to `rows` rows from first_row on. Returns y [rows, out_features], in which the
+  // outputs outside [first, last) are kUntouched. in_bf16: passes rows rounded to bf16 to the
+  // kernel if the type and the table support products in bf16.
   std::vector<float> Run(const KernelTable& table, std::size_t first, std::size_t last,
                          bool in_bf16 = false, std::size_t first_row = 0,
                          std::size_t rows = SIZE_MAX) const {
@@ -59,7 +61,7 @@ struct Product {
     return y;
   }
 
-  // Rows of x as the table quantises them; null for a type that needs none.
+  // Returns rows of x quantised by the table; null if the weight type does not use them.
   AlignedBytes Quantized(const KernelTable& table, const float* from, std::size_t rows) const {
     if (!IsQuantized(type)) return nullptr;
     AlignedBytes bytes = MakeAlignedBytes(rows * QuantizedRowBytes(in_features));
@@ -67,7 +69,8 @@ struct Product {
     return bytes;
   }
 
-  // Rows of x as the table rounds them to bf16; null if a product in bf16 is not for them.
+  // Returns rows of x rounded to bf16 by the table; null if the weight type or the table has no
+  // products in bf16.
   AlignedBytes Rounded(const KernelTable& table, const float* from, std::size_t rows) const {
     if (type != DataType::kF16 && type != DataType::kBF16) return nullptr;
     if (table.round_rows == nullptr) return nullptr;
@@ -181,9 +184,9 @@ TEST_P(MatmulTest, WritesOnlyItsRange) {
   }
 }
 
-// Sums of products that are small beside their terms lose the same digits in any order, so the
-// error is measured against the sum of magnitudes. With a quantised weight what counts is x as it
-// was quantised.
+// The error of a sum is compared with the sum of the magnitudes of its terms, because cancellation
+// loses digits in any order of summation. With quantised weights the expected sum uses the
+// quantised x.
 TEST_P(MatmulTest, ComesCloseToTheTrueProduct) {
   Numbers numbers(17);
   for (const bool in_bf16 : {false, true}) {
@@ -206,7 +209,7 @@ TEST_P(MatmulTest, ComesCloseToTheTrueProduct) {
               sum += term;
               magnitude += std::fabs(term);
             }
-            // Both sides of a product in bf16 are rounded to 8 bits.
+            // Both operands of a product in bf16 are rounded to 8 significant bits.
             const bool halves = in_bf16 && (type == DataType::kF16 || type == DataType::kBF16);
             ASSERT_LE(std::fabs(y[r * outs + o] - sum), (halves ? 1e-3 : 1e-6) * magnitude)
                 << DataTypeName(type) << " row " << r << " output " << o << " in bf16 " << in_bf16;
@@ -230,7 +233,8 @@ TEST_P(MatmulTest, QuantisesRowsAsTheScalarTable) {
   }
 }
 
-// Blocks of zeros, of subnormals alone, of the largest numbers, and of halves between two integers.
+// Quantises a block of zeros, a block of subnormals, a block of the largest numbers, and a block of
+// numbers halfway between two integers.
 TEST_P(MatmulTest, QuantisesBlocksAtTheLimits) {
   Numbers numbers(20);
   Product product(&numbers, DataType::kQ8_0, 160, 1, 1);
@@ -246,11 +250,13 @@ TEST_P(MatmulTest, QuantisesBlocksAtTheLimits) {
   const QuantizedRow row = QuantizedRowAt(actual.get(), 160, 0);
   EXPECT_EQ(row.scales[0], 0.0f);
   EXPECT_EQ(row.q[64], 127);
-  EXPECT_EQ(row.q[96 + 1], -16);  // -15.5
-  EXPECT_EQ(row.q[96 + 2], -14);  // -14.5
+  EXPECT_EQ(row.q[96 + 1], -16);  // from -15.5: ties are rounded to even
+  EXPECT_EQ(row.q[96 + 2], -14);  // from -14.5
 }
 
-// So that a step whose activations are not finite ends with logits that are not.
+// A NaN or an infinity in a row of x makes all outputs of the row not finite, so that a step with
+// activations that are not finite is detected by its logits. The outputs of other rows are not
+// affected.
 TEST_P(MatmulTest, AnInputThatIsNotFiniteSpoilsItsRowOnly) {
   Numbers numbers(21);
   for (const DataType type : kAllTypes) {
@@ -261,7 +267,7 @@ TEST_P(MatmulTest, AnInputThatIsNotFiniteSpoilsItsRowOnly) {
         const std::size_t outs = 5;
         Product product(&numbers, type, 512, outs, rows);
         product.x[product.x_stride + 333] = bad;
-        // Times zero an infinity is a NaN too, so whatever the weight is.
+        // The outputs are not finite for any weight, because an infinity times zero is a NaN.
         for (const bool in_bf16 : {false, true}) {
           const std::vector<float> y = product.Run(*table_, 0, outs, in_bf16);
           for (std::size_t i = 0; i < y.size(); ++i) {
@@ -275,7 +281,8 @@ TEST_P(MatmulTest, AnInputThatIsNotFiniteSpoilsItsRowOnly) {
   }
 }
 
-// Every shape of a tile, more outputs than one panel's group has, and sums that begin at each block.
+// Covers all shapes of tiles, more outputs than one group of a panel has, and several lengths of
+// sums.
 TEST(TileMatmulTest, GivesTheScalarBits) {
   const KernelChoice amx = SelectOrTrap("amx");
   if (amx.table == nullptr) GTEST_SKIP() << amx.problem;
@@ -298,7 +305,8 @@ TEST(TileMatmulTest, GivesTheScalarBits) {
   }
 }
 
-// Sums of halves are added as floats there: the largest that there can be, of either sign, are exact.
+// The amx table adds the integer sums of two halves of a block as floats. The largest possible sums
+// of either sign are exact in f32.
 TEST(TileMatmulTest, AddsTheLargestHalvesExactly) {
   const KernelChoice amx = SelectOrTrap("amx");
   if (amx.table == nullptr) GTEST_SKIP() << amx.problem;
@@ -313,15 +321,16 @@ TEST(TileMatmulTest, AddsTheLargestHalvesExactly) {
   constexpr std::size_t kBlockBytes = 210, kScalesAt = 192, kScales = 16;
   for (std::size_t o = 0; o < outs; ++o) {
     std::uint8_t* const block = product.weights.data() + o * kBlockBytes;
-    std::fill_n(block, kScalesAt, std::uint8_t{0});               // -32
-    std::fill_n(block + kScalesAt, kScales, std::uint8_t{0x80});  // -128
-    if (o % 3 == 0) block[kScalesAt + o % kScales] = 0x7f;        // halves against each other
+    std::fill_n(block, kScalesAt, std::uint8_t{0});               // every weight is -32
+    std::fill_n(block + kScalesAt, kScales, std::uint8_t{0x80});  // every scale is -128
+    if (o % 3 == 0) block[kScalesAt + o % kScales] = 0x7f;        // one scale of the opposite sign
     if (o % 5 == 0) std::fill_n(block + kScalesAt, kScales, std::uint8_t{0});
   }
   ASSERT_TRUE(SameBits(product.Run(*ScalarTable(), 0, outs), product.Run(*amx.table, 0, outs)));
 }
 
-// Whole and partial panels, tiles and pairs, against sums in double of what was rounded.
+// Compares products in bf16, with whole and partial panels, tiles and pairs, with sums in double
+// precision of the rounded values.
 void ExpectProductsOfBf16(const KernelTable& table) {
   Numbers numbers(24);
   for (const DataType type : {DataType::kF16, DataType::kBF16}) {
@@ -359,7 +368,8 @@ void ExpectProductsOfBf16(const KernelTable& table) {
   }
 }
 
-// Of the tables that multiply in bf16 where the machine does.
+// The test runs for the kernel tables that multiply in bf16. Tests are skipped if the machine lacks
+// AVX512_BF16.
 class Bf16MatmulTest : public TableTest {
  protected:
   void SetUp() override {
@@ -372,7 +382,7 @@ class Bf16MatmulTest : public TableTest {
 
 TEST_P(Bf16MatmulTest, ProductsAreThoseOfRoundedRows) { ExpectProductsOfBf16(*table_); }
 
-// --deterministic rests on it: one row, a few, and panels.
+// Required for --deterministic. Tests one row, a few rows, and enough rows for panels.
 TEST_P(Bf16MatmulTest, ARowDependsNeitherOnItsCompanionsNorOnTheRange) {
   Numbers numbers(26);
   for (const DataType type : {DataType::kF16, DataType::kBF16}) {
@@ -400,7 +410,7 @@ KVD_FOR_EVERY_TABLE(MatmulTest);
 INSTANTIATE_TEST_SUITE_P(Tables, Bf16MatmulTest, ::testing::Values("avx512", "amx"),
                          [](const auto& table) { return std::string(table.param); });
 
-// The definition itself, written out once more for one product.
+// Computes one product directly from the definition of the numeric form in kernels/kernel_table.h.
 TEST(NumericFormTest, IsSixteenPartialSumsAndATree) {
   Numbers numbers(18);
   const std::size_t n = 77;
@@ -415,7 +425,8 @@ TEST(NumericFormTest, IsSixteenPartialSumsAndATree) {
   EXPECT_EQ(BitsOf(y[0]), BitsOf(s[0]));
 }
 
-// VDPBF16PS and TDPBF16PS as kernels/kernel_table.h has them.
+// Computes one product with the order of sums of VDPBF16PS and TDPBF16PS, as defined in
+// kernels/kernel_table.h.
 TEST(NumericFormTest, IsPairsInOrderWithWeightsOfHalves) {
   Numbers numbers(27);
   const std::size_t n = 77;

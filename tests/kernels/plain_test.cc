@@ -1,4 +1,5 @@
-// Plain attention: the scalar bits on every table, and the formulas.
+// Tests plain attention: every kernel table computes the bits of the scalar table, and the results
+// agree with the formulas.
 #include <cmath>
 #include <limits>
 

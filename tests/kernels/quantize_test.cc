@@ -1,4 +1,5 @@
-// Rows of activations as int8 (kernels/quantized_row.h): every table writes the scalar one's bytes.
+// Tests the quantisation of activation rows to int8 (kernels/quantized_row.h): every kernel table
+// writes the same bytes as the scalar table.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +30,7 @@ TEST_P(QuantizeTest, RowsOfAnyNumbersAreTheScalarBytes) {
   for (const std::size_t n : {0u, 32u, 64u, 480u, 512u, 544u, 1024u, 1536u, 2080u}) {
     for (const std::size_t rows : {1u, 2u, 3u}) {
       std::vector<float> x = numbers.Row(rows * (n + 5));
-      // Blocks of zeros, of numbers whose scale is subnormal, and of large ones.
+      // Makes some blocks zero, some with a subnormal scale, and some with large numbers.
       for (std::size_t i = 0; i < x.size(); ++i) {
         const std::size_t kind = i / 32 % 11;
         if (kind == 3) x[i] = i % 2 == 0 ? 0.0f : -0.0f;

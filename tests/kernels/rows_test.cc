@@ -7,8 +7,7 @@ namespace {
 
 class RowsTest : public TableTest {};
 
-// Calls call(table, inputs..., y) for both tables and compares y, which starts with 16 elements too
-// many.
+// Calls call(table, y) for both tables and compares y, which has 16 more elements than the row.
 template <class F>
 ::testing::AssertionResult SameRow(const KernelTable& expected_table,
                                    const KernelTable& actual_table, std::size_t n, const F& call) {
@@ -80,7 +79,7 @@ TEST_P(RowsTest, SiluGivesTheScalarBits) {
   Numbers numbers(34);
   for (const std::size_t n : kLengths) {
     std::vector<float> gates = numbers.Row(n);
-    for (std::size_t i = 0; i < n; i += 3) gates[i] *= 60.0f;  // where Exp underflows and overflows
+    for (std::size_t i = 0; i < n; i += 3) gates[i] *= 60.0f;  // Exp underflows and overflows
     const Misaligned<float> gate(gates, 4), up(numbers.Row(n), 4);
     ASSERT_TRUE(SameRow(*scalar_, *table_, n, [&](const KernelTable& table, float* y) {
       table.silu_multiply(gate.get(), up.get(), n, y);
@@ -102,8 +101,10 @@ TEST_P(RowsTest, GeluAndSoftcapGiveTheScalarBits) {
   Numbers numbers(38);
   for (const std::size_t n : kLengths) {
     std::vector<float> values = numbers.Row(n);
-    for (std::size_t i = 0; i < n; i += 3) values[i] *= 60.0f;  // where both reach their ends
-    for (std::size_t i = 1; i < n; i += 5) values[i] *= 1e-3f;  // where e^x - 1 would cancel
+    // Inputs that are multiplied by 60 reach the limits of GELU and softcap.
+    for (std::size_t i = 0; i < n; i += 3) values[i] *= 60.0f;
+    // For inputs near 0, e^x - 1 would lose digits by cancellation.
+    for (std::size_t i = 1; i < n; i += 5) values[i] *= 1e-3f;
     for (std::size_t i = 17; i < n; i += 50) values[i] = NAN;
     const Misaligned<float> x(values, 4), up(numbers.Row(n), 4);
     ASSERT_TRUE(SameRow(*scalar_, *table_, n, [&](const KernelTable& table, float* y) {
@@ -122,8 +123,9 @@ TEST_P(RowsTest, GeluIsCloseToTheTruthAndFinite) {
     table_->gelu_multiply(&gate, &up, 1, &y);
     const double u = std::sqrt(2.0 / M_PI) * (gate + 0.044715 * std::pow(double{gate}, 3));
     const double truth = gate / (1.0 + std::exp(-2.0 * u)) * 3.0;
-    // Half an ulp of f16 before and after, and where it is subnormal an absolute error; the slope
-    // is steep against the value itself where that is small.
+    // The allowed error has two parts: a relative error from rounding the input and the result to
+    // f16 (half an ulp each; the error of the input grows with u), and an absolute error for
+    // results that are subnormal in f16.
     ASSERT_NEAR(y, truth, 1e-3 * (1.0 + 2.0 * std::fabs(u)) * std::fabs(truth) + 1e-6) << gate;
     if (std::fabs(gate) >= 10.0f) {
       ASSERT_NEAR(y, gate < 0 ? 0.0f : 3.0f * gate, 1e-5f * std::fabs(gate)) << gate;
@@ -203,7 +205,7 @@ TEST_P(RowsTest, ArgmaxIsTheFirstOfTheLargest) {
       std::vector<float> x = numbers.Row(n);
       if (repetition % 2 == 0) {
         for (float& value : x)
-          value = std::floor(value);  // many equal, zeros of both signs among them
+          value = std::floor(value);  // many equal values, among them zeros of both signs
       }
       ASSERT_EQ(table_->argmax(x.data(), n), scalar_->argmax(x.data(), n)) << n;
       ASSERT_EQ(table_->argmax(x.data(), n),

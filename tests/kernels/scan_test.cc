@@ -1,5 +1,6 @@
-// Scans of state-space layers and their convolution: the scalar bits on every table, the formulas, and
-// pieces of any length.
+// Tests scans of state-space layers and their convolution: every kernel table computes the bits of
+// the scalar table, the results agree with the formulas, and scanning in chunks of any length gives
+// the same bits.
 #include <functional>
 
 #include "tests/kernels/kernel_inputs.h"
@@ -11,7 +12,8 @@ constexpr std::size_t kRows = 35;
 constexpr std::size_t kChannelCounts[] = {0, 1, 3, 7, 8, 9, 16, 31, 33, 70};
 constexpr std::size_t kStateCounts[] = {1, 7, 8, 9, 16, 31, 32, 33, 64, 128, 255, 257};
 
-// Rows of numbers, each somewhat wider than what is taken from it.
+// Rows of random numbers. The used elements begin at kFirst, and each row has one more element
+// after them.
 class Rows {
  public:
   Rows(Numbers& numbers, std::size_t width, float scale, float offset = 0.0f) {
@@ -30,7 +32,8 @@ class Rows {
   std::vector<const float*> pointers_;
 };
 
-// What a scan leaves: the state, and its rows one after the other with something on either side.
+// The result of a scan: the final state and the output rows. Each row of y has one unused element
+// before and one after it.
 struct Outcome {
   std::vector<float> state, y;
 };
@@ -59,7 +62,7 @@ double SoftplusOf(double x) {
 }
 double SiluOf(double x) { return x / (1.0 + std::exp(-x)); }
 
-// The inputs of either kind of scan.
+// The inputs of scan_channels and of scan_head.
 struct Inputs {
   std::size_t channels, states;
   Numbers numbers;
@@ -113,7 +116,8 @@ struct Inputs {
                        });
   }
 
-  // step(row, channel), a(channel, state), d(channel)
+  // Compares the outcome with the formula in double precision. Arguments of the functions:
+  // step(row, channel), a_of(channel, state), d_of(channel).
   template <class Step, class A, class D>
   void ExpectTheFormula(const Outcome& outcome, const Step& step, const A& a_of,
                         const D& d_of) const {
@@ -160,7 +164,7 @@ TEST_P(ScanTest, HeadsGiveTheScalarBits) {
   }
 }
 
-TEST_P(ScanTest, PiecesOfAnyLengthGiveTheSameBits) {
+TEST_P(ScanTest, FragmentsOfAnyLengthGiveTheSameBits) {
   for (const std::size_t states : {9u, 16u, 128u}) {
     const Inputs inputs(21, states);
     const Outcome channels = inputs.RunChannels(*table_, kRows);
@@ -189,7 +193,8 @@ TEST_P(ScanTest, HeadsFollowTheFormula) {
       [](std::size_t, std::size_t) { return -0.7; }, [](std::size_t) { return 1.1; });
 }
 
-// With a state of one element that is forgotten at once, y is step * x * b * c, behind a gate of 1.
+// With one state that starts at 0, with a = d = 0 and x = b = c = silu(gate) = 1, the new state and
+// y are both softplus(dt).
 TEST_P(ScanTest, SoftplusIsCloseToTheTruth) {
   for (float dt = -95.0f; dt < 95.0f; dt += 0.0371f) {
     const float one = 1.0f, gate = 1.2784645f, nothing = 0.0f;  // silu(gate) = 1

@@ -63,7 +63,10 @@ TEST(SelectKernelsTest, AssumedTilesAreForWhoNamesThem) {
 TEST(DataTypeTest, KnowsItsNumbers) {
   EXPECT_TRUE(IsDataType(30));
   EXPECT_TRUE(IsDataType(14));
-  for (const std::uint32_t number : {4u, 5u, 9u, 10u, 11u, 15u, 29u, 31u, 255u, 256u, 286u}) {
+  EXPECT_TRUE(IsDataType(10));
+  EXPECT_TRUE(IsDataType(39));
+  for (const std::uint32_t number :
+       {4u, 5u, 9u, 15u, 19u, 24u, 29u, 31u, 38u, 40u, 255u, 256u, 286u}) {
     EXPECT_FALSE(IsDataType(number)) << number;
   }
   EXPECT_EQ(RowBytes(DataType::kQ4_K, 512), 288u);

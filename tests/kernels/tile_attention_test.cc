@@ -1,5 +1,5 @@
-// The amx table's scores and weighted values, bit for bit against plain code of the order that
-// kernels/amx/pair_products.h states.
+// The scores and weighted values of the amx table, compared bit by bit with plain code that adds in
+// the order defined in kernels/amx/pair_products.h.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,12 +18,13 @@ constexpr std::array<std::size_t, 8> kDims = {1, 16, 31, 64, 80, 96, 128, 256};
 constexpr std::size_t kRowsMax = 33;
 constexpr float kUntouched = 77.0f;
 
-// Subnormals are zeros to the instruction.
+// Replaces a subnormal value by a zero of the same sign, as the instruction does.
 float Flushed(float value) {
   return std::fabs(value) < 0x1p-126f ? std::copysign(0.0f, value) : value;
 }
 
-// What one step adds: elements 2k and 2k + 1 of pair k of both sides.
+// The sum that one TDPBF16PS instruction adds. Add is called with elements 2k and 2k + 1 of both
+// operands for each pair k.
 class PairSum {
  public:
   void Add(float even_a, float even_b, float odd_a, float odd_b) {
@@ -48,7 +49,7 @@ class TileAttentionTest : public ::testing::Test {
   const Bf16Attention* kernels_ = nullptr;
 };
 
-// As panels and rows are, whose subnormals become zeros.
+// Rounds a value to bf16 like panels and rows; subnormals become zeros.
 float Rounded(float value) { return F32FromBF16(BF16FromF32(Flushed(value))); }
 
 TEST_F(TileAttentionTest, ScoresAreSummedInTheirOrderWhateverGoesWithThem) {
@@ -73,7 +74,8 @@ TEST_F(TileAttentionTest, ScoresAreSummedInTheirOrderWhateverGoesWithThem) {
       }
     }
     for (std::size_t cells = 1; cells <= kRunCells; ++cells) {
-      // Nothing to spare behind either, so that a load too many is found under a sanitizer.
+      // The allocations of the panel and of the rows end with their last byte, so that a sanitizer
+      // detects loads beyond them.
       const AlignedBytes panel = MakeAlignedBytes(Bf16KeyPanelBytes(dim));
       kernels_->key_panel(DataType::kF32, k.data(), cells, dim, panel.get());
       for (std::size_t rows = 1; rows <= kRowsMax; ++rows) {
@@ -94,7 +96,7 @@ TEST_F(TileAttentionTest, ScoresAreSummedInTheirOrderWhateverGoesWithThem) {
 
 TEST_F(TileAttentionTest, ValuesAreAddedInTheirOrderWhateverGoesWithThem) {
   Numbers numbers(92);
-  const auto windows = [] {  // [first, end) of the panel, then of the product
+  const auto windows = [] {  // each: [first, end) of the panel, then [first, end) of the product
     std::vector<std::array<std::size_t, 4>> made;
     for (std::size_t end = 1; end <= kRunCells; ++end) made.push_back({0, end, 0, end});
     for (const std::size_t first : {1u, 2u, 7u, 16u, 31u}) {
@@ -108,7 +110,8 @@ TEST_F(TileAttentionTest, ValuesAreAddedInTheirOrderWhateverGoesWithThem) {
     for (const auto& [panel_first, panel_end, first, end] : windows) {
       const std::vector<float> v = numbers.Row((panel_end - panel_first) * dim);
       const AlignedBytes panel = MakeAlignedBytes(Bf16ValuePanelBytes(dim));
-      kernels_->value_panel(DataType::kF32, v.data(), panel_first, panel_end, dim, panel.get());
+      kernels_->value_panel(DataType::kF32, v.data(), dim * sizeof(float), panel_first, panel_end,
+                            dim, panel.get());
       std::vector<std::uint16_t> p(kRowsMax * kRunCells);
       for (std::size_t r = 0; r < kRowsMax; ++r) {
         for (std::size_t c = first; c < end; ++c) {
@@ -150,7 +153,8 @@ TEST_F(TileAttentionTest, ValuesAreAddedInTheirOrderWhateverGoesWithThem) {
   }
 }
 
-// A call finds the tiles as the one before it left them, or as a product did.
+// The configuration of the tiles that an earlier call or a matrix product has left does not affect
+// a call.
 TEST_F(TileAttentionTest, CallsDoNotDependOnTheTilesOfThoseBefore) {
   Numbers numbers(93);
   const std::size_t dim = 64;

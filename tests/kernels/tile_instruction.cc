@@ -1,5 +1,6 @@
-// VEX in three bytes: C4, then R X B (inverted) and five bits of the map, then W, vvvv (inverted), L
-// and two bits of the prefix; an opcode, ModRM and what that asks for.
+// An instruction consists of a VEX prefix of three bytes, an opcode, ModRM, and the SIB and
+// displacement bytes that ModRM selects. The bytes of the VEX prefix are C4; inverted R, X and B
+// with five bits of the opcode map; W, inverted vvvv, L and two bits for the legacy prefix.
 #include "tests/kernels/tile_instruction.h"
 
 #include <cstring>
@@ -10,13 +11,14 @@ namespace {
 enum Prefix : unsigned { kNone = 0, k66 = 1, kF3 = 2, kF2 = 3 };
 
 struct Memory {
-  std::uint64_t base = 0;   // with the displacement
-  std::uint64_t index = 0;  // times its scale
+  std::uint64_t base = 0;   // base register plus displacement
+  std::uint64_t index = 0;  // index register times its scale
   bool has_sib = false;
-  std::size_t byte_count = 0;  // behind ModRM
+  std::size_t byte_count = 0;  // the number of SIB and displacement bytes after ModRM
 };
 
-// extend_base, extend_index: the bits of VEX.
+// Decodes the memory operand at `modrm`. extend_base, extend_index: the bits B and X of the VEX
+// prefix, which add 8 to the register numbers.
 Memory DecodeMemory(const std::uint8_t* modrm, bool extend_base, bool extend_index,
                     const std::uint64_t (&general)[16]) {
   const unsigned mod = *modrm >> 6, rm = *modrm & 7u;
@@ -35,7 +37,7 @@ Memory DecodeMemory(const std::uint8_t* modrm, bool extend_base, bool extend_ind
   if (has_no_base) displacement_bytes = 4;
   std::int64_t displacement = 0;
   if (displacement_bytes == 1) {
-    displacement = (int{*at} ^ 0x80) - 0x80;  // signed
+    displacement = (int{*at} ^ 0x80) - 0x80;  // sign-extends the byte
   } else if (displacement_bytes == 4) {
     std::int32_t value = 0;
     std::memcpy(&value, at, sizeof value);
@@ -69,7 +71,7 @@ std::optional<TileInstruction> DecodeTileInstruction(const std::uint8_t* code,
   found.tile = reg;
   found.byte_count = 5;
 
-  if (opcode == 0x5e || opcode == 0x5c) {  // products
+  if (opcode == 0x5e || opcode == 0x5c) {  // TDPBSSD and TDPBF16PS
     if (is_memory || extend_base || v > 7) return std::nullopt;
     if (opcode == 0x5e ? prefix != kF2 : prefix != kF3) return std::nullopt;
     found.operation =
@@ -78,7 +80,7 @@ std::optional<TileInstruction> DecodeTileInstruction(const std::uint8_t* code,
     found.columns = static_cast<int>(v);
     return found;
   }
-  if (v != 0) return std::nullopt;  // 1111 as it is written
+  if (v != 0) return std::nullopt;  // vvvv is encoded as 1111
   if (is_memory) {
     const Memory memory = DecodeMemory(code + 4, extend_base, extend_index, general);
     found.byte_count += memory.byte_count;

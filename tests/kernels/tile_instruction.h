@@ -1,4 +1,4 @@
-// The tile instructions as they lie in memory.
+// Decodes the machine code of tile instructions.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ enum class TileOperation {
   kConfigure,
   kRelease,
   kZero,
-  kLoad,  // with the hint that the data is not used again, too
+  kLoad,  // TILELOADD and TILELOADDT1
   kStore,
   kAddProducts,
   kAddHalfProducts,
@@ -19,18 +19,18 @@ enum class TileOperation {
 
 struct TileInstruction {
   TileOperation operation;
-  int tile;                // that is written, or stored
-  int rows;                // of a product: its first source
-  int columns;             // its second
-  std::uint64_t address;   // of the first row, or of the configuration
+  int tile;                // the tile that is written or stored
+  int rows;                // first source of a product
+  int columns;             // second source of a product
+  std::uint64_t address;   // address of the first row or of the configuration
   std::uint64_t stride;    // bytes from one row to the next
-  std::size_t byte_count;  // of the instruction
+  std::size_t byte_count;  // length of the instruction
 };
 
-// The instruction at `code`, at least as many bytes as it has; nothing if it is not one of these in
-// 64-bit mode, or one that the processor would not know (a prefix, a tile of a number over 7).
-// general: the registers in the order of their numbers, rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to
-// r15.
+// Decodes the instruction at `code` in 64-bit mode. Returns nullopt if it is not one of the
+// operations above or if its encoding is invalid (a wrong prefix, a tile number above 7).
+// `general`: the general registers in the order of their numbers: rax, rcx, rdx, rbx, rsp, rbp,
+// rsi, rdi, r8 to r15. REQUIRES: all bytes of the instruction are readable.
 std::optional<TileInstruction> DecodeTileInstruction(const std::uint8_t* code,
                                                      const std::uint64_t (&general)[16]);
 

@@ -5,25 +5,26 @@
 #include <algorithm>
 #include <cstring>
 
-// Whoever uses tiles has AVX-512: the functions that take them by rows may, too.
+// TileUnit is used only on machines with AVX-512, so its functions for rows of tiles use AVX-512.
 #define KVD_WITH_AVX512 [[gnu::target("avx512f,avx512bw")]]
 
 namespace kvd::kernels {
 namespace {
 
-// Where LDTILECFG's operand has what.
+// Byte offsets of the fields in the operand of LDTILECFG.
 constexpr std::size_t kStartRowAt = 1, kReservedAt = 2, kRowBytesAt = 16, kRowsAt = 48;
 
 bool AreZero(const std::uint8_t* from, const std::uint8_t* to) {
   return std::all_of(from, to, [](std::uint8_t byte) { return byte == 0; });
 }
 
-// One row of sums. row: row_bytes of the rows' tile; columns: its row k is columns[64 k].
+// Computes one row of sums. `row`: row_bytes bytes of a row of the rows' tile. `columns`: the
+// columns' tile, whose row k begins at columns[64 k].
 KVD_WITH_AVX512 void AddProductsOfRow(const std::uint8_t* row, std::size_t row_bytes,
                                       const std::uint8_t* columns, std::uint8_t* sums) {
   __m512i sum = _mm512_load_si512(sums);
   for (std::size_t j = 0; j < row_bytes; ++j) {
-    // Byte j % 4 of each four, with its sign.
+    // Sign-extends byte j % 4 of each 4 bytes.
     const auto above = static_cast<unsigned>(24 - 8 * (j % 4));
     const __m512i four = _mm512_load_si512(columns + j / 4 * 64);
     const __m512i column =
@@ -59,12 +60,12 @@ const char* TileUnit::Configure(const void* from) {
     Release();
     return nullptr;
   }
-  if (palette != 1) return "ldtilecfg: a palette that does not exist";
-  if (bytes[kStartRowAt] != 0) return "ldtilecfg: a row to start at";
+  if (palette != 1) return "ldtilecfg: the palette does not exist";
+  if (bytes[kStartRowAt] != 0) return "ldtilecfg: start_row is not 0";
   if (!AreZero(bytes + kReservedAt, bytes + kRowBytesAt) ||
       !AreZero(bytes + kRowBytesAt + 2 * kTiles, bytes + kRowsAt) ||
       !AreZero(bytes + kRowsAt + kTiles, bytes + 64)) {
-    return "ldtilecfg: reserved bytes, or more than eight tiles";
+    return "ldtilecfg: reserved bytes are not 0, or more than eight tiles";
   }
   TileUnit made;
   made.is_configured_ = true;
@@ -74,7 +75,8 @@ const char* TileUnit::Configure(const void* from) {
     const Shape shape = {bytes[kRowsAt + tile], row_bytes};
     if (shape.rows > kRows) return "ldtilecfg: more than 16 rows";
     if (shape.row_bytes > kRowBytes) return "ldtilecfg: rows of more than 64 bytes";
-    if ((shape.rows == 0) != (shape.row_bytes == 0)) return "ldtilecfg: rows without bytes";
+    if ((shape.rows == 0) != (shape.row_bytes == 0))
+      return "ldtilecfg: rows without bytes, or bytes without rows";
     made.shapes_[tile] = shape;
   }
   *this = made;
@@ -83,7 +85,7 @@ const char* TileUnit::Configure(const void* from) {
 
 const char* TileUnit::Check(int tile) const {
   if (!is_configured_) return "no tiles are configured";
-  return shapes_[tile].rows == 0 ? "a tile that is not configured" : nullptr;
+  return shapes_[tile].rows == 0 ? "the tile is not configured" : nullptr;
 }
 
 const char* TileUnit::Zero(int tile) {
@@ -111,17 +113,17 @@ const char* TileUnit::Store(int tile, void* to, std::size_t stride) const {
 }
 
 const char* TileUnit::CheckProduct(int sums, int rows, int columns) const {
-  if (sums == rows || sums == columns || rows == columns) return "a product of one tile twice";
+  if (sums == rows || sums == columns || rows == columns) return "the product uses one tile twice";
   for (const int tile : {sums, rows, columns}) {
     if (const char* fault = Check(tile)) return fault;
-    if (shapes_[tile].row_bytes % 4 != 0) return "a product of rows that are no whole words";
+    if (shapes_[tile].row_bytes % 4 != 0) return "rows of the product are not whole words";
   }
-  if (shapes_[sums].rows != shapes_[rows].rows) return "a product with other rows than its sums";
+  if (shapes_[sums].rows != shapes_[rows].rows) return "rows and sums have different row counts";
   if (shapes_[sums].row_bytes != shapes_[columns].row_bytes) {
-    return "a product with other columns than its sums";
+    return "columns and sums have different column counts";
   }
   if (shapes_[rows].row_bytes != 4 * shapes_[columns].rows) {
-    return "a product of rows and columns of different lengths";
+    return "rows and columns have different lengths";
   }
   return nullptr;
 }

@@ -1,6 +1,7 @@
-// The eight tiles of one thread and what the tile instructions do to them, in plain code after
-// Intel's description (Software Developer's Manual, volume 2, and its appendix on tile
-// exceptions). Every operation gives null, or what the processor would fault on, with nothing done.
+// TileUnit: emulates the eight tiles of one thread and the tile instructions, as described in
+// Intel's Software Developer's Manual, volume 2, and its appendix on tile exceptions. Every
+// operation returns null on success. If the processor would fault, the operation changes nothing
+// and returns the reason.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@ namespace kvd::kernels {
 
 class TileUnit {
  public:
-  // LDTILECFG of 64 bytes. A row to start at, which only an interrupted load leaves, is refused too.
+  // LDTILECFG with the 64 bytes at `from`. A start row other than 0 is also refused; the processor
+  // stores one only if a tile load is interrupted.
   const char* Configure(const void* from);
   void Release() { *this = {}; }
 
@@ -19,9 +21,10 @@ class TileUnit {
   const char* Store(int tile, void* to, std::size_t stride) const;
   // TDPBSSD: sums[m][n] += rows[m][4 k + i] * columns[k][4 n + i], signed, modulo 2^32.
   const char* AddProducts(int sums, int rows, int columns);
-  // TDPBF16PS: of pairs of bf16, the even and the odd elements summed apart from 0, k ascending, by
-  // fused multiply-add, then added to each other and to the sum; to nearest even, subnormals taken
-  // and left as zeros.
+  // TDPBF16PS: adds the products of pairs of bf16 to each sum. The products of the even elements
+  // and those of the odd elements are summed separately, starting at 0, in the order of ascending
+  // k, with fused multiply-add. Then the two sums are added to each other and to the old sum.
+  // Rounding is to nearest even; subnormal inputs and results are replaced by zeros.
   const char* AddHalfProducts(int sums, int rows, int columns);
 
  private:
@@ -37,7 +40,7 @@ class TileUnit {
 
   bool is_configured_ = false;
   Shape shapes_[kTiles];
-  // Zero beyond a tile's shape.
+  // Bytes outside the shape of a tile are zero.
   alignas(64) std::uint8_t bytes_[kTiles][kRows][kRowBytes] = {};
 };
 

@@ -10,20 +10,21 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "shm/check.h"
+#include "base/check.h"
 #include "tests/kernels/tile_instruction.h"
 #include "tests/kernels/tile_unit.h"
 
 namespace kvd::kernels {
 namespace {
 
-// A thread's tiles, without a constructor that a handler would have to run.
+// The emulated tiles of the thread. The tiles are initialised at compile time, because a signal
+// handler must not run a constructor.
 constinit thread_local TileUnit unit;
 std::atomic<bool> are_trapped = false;
 
 [[noreturn]] void EndProcess(const char* why, const void* code) {
   char text[160];
-  const int length = std::snprintf(text, sizeof text, "tile instruction at %p: %s\n", code, why);
+  const int length = std::snprintf(text, sizeof text, "illegal instruction at %p: %s\n", code, why);
   if (::write(STDERR_FILENO, text, static_cast<std::size_t>(length)) < 0) std::abort();
   std::abort();
 }
@@ -44,7 +45,7 @@ const char* CarryOut(const TileInstruction& instruction) {
     case TileOperation::kAddHalfProducts:
       return unit.AddHalfProducts(tile, instruction.rows, instruction.columns);
   }
-  return "an operation that is not carried out";
+  return "the operation is not emulated";
 }
 
 void OnIllegalInstruction(int, siginfo_t*, void* context) {
@@ -56,8 +57,9 @@ void OnIllegalInstruction(int, siginfo_t*, void* context) {
   for (int i = 0; i < 16; ++i) general[i] = static_cast<std::uint64_t>(saved[kRegisters[i]]);
   const auto* code = std::bit_cast<const std::uint8_t*>(saved[REG_RIP]);
   auto instruction = DecodeTileInstruction(code, general);
-  if (!instruction) EndProcess("none, or one that is not carried out", code);
-  // None changes a register, so those that follow at once need no traps of their own.
+  if (!instruction) EndProcess("not a tile instruction, or one that is not emulated", code);
+  // Tile instructions change no general register, so the handler also emulates the tile
+  // instructions that directly follow, without a signal for each.
   for (; instruction; instruction = DecodeTileInstruction(code, general)) {
     if (const char* fault = CarryOut(*instruction)) EndProcess(fault, code);
     code += instruction->byte_count;
@@ -65,7 +67,8 @@ void OnIllegalInstruction(int, siginfo_t*, void* context) {
   saved[REG_RIP] = reinterpret_cast<greg_t>(code);
 }
 
-// False if the machine lacks something else, too.
+// Installs the handler. Returns false if the machine lacks instructions of the amx table other than
+// the tile instructions.
 bool Trap() {
   AssumeTiles();
   if (SelectKernels("amx").table == nullptr) return false;

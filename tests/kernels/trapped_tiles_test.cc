@@ -1,5 +1,6 @@
-// The handler that stands in for the tile instructions: how it reads them, what they compute, and
-// what it refuses. Where the machine has AMX, the arithmetic here is the processor's own.
+// Tests the signal handler that emulates the tile instructions (trapped_tiles.h): decoding,
+// arithmetic and refused operations. On a machine with AMX the arithmetic tests run on the
+// processor's tiles instead.
 #include "tests/kernels/trapped_tiles.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@
 namespace kvd::kernels {
 namespace {
 
-// ---- how they are read
+// ---- decoding
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -87,7 +88,7 @@ TEST(DecodeTileInstructionTest, KnowsEveryFormOfAnAddress) {
     EXPECT_EQ(got->stride, c.stride) << ::testing::PrintToString(c.code);
     EXPECT_EQ(got->byte_count, c.code.size()) << ::testing::PrintToString(c.code);
   }
-  // ldtilecfg [rip + 0x11223344]: from the next instruction on.
+  // ldtilecfg [rip + 0x11223344]: the offset is relative to the next instruction.
   std::uint8_t code[16] = {0xc4, 0xe2, 0x78, 0x49, 0x05, 0x44, 0x33, 0x22, 0x11};
   const std::uint64_t general[16] = {};
   const auto got = DecodeTileInstruction(code, general);
@@ -100,21 +101,21 @@ TEST(DecodeTileInstructionTest, KnowsNothingElse) {
   for (const Bytes& code : std::vector<Bytes>{
            {0x0f, 0x0b},                    // ud2
            {0xc4, 0xe2, 0x79, 0x49, 0x00},  // sttilecfg
-           {0xc4, 0xe2, 0x40, 0x5e, 0xd9},  // products of other signs, and of f16
+           {0xc4, 0xe2, 0x40, 0x5e, 0xd9},  // products of unsigned bytes and of f16
            {0xc4, 0xe2, 0x42, 0x5e, 0xd9},
            {0xc4, 0xe2, 0x41, 0x5e, 0xd9},
            {0xc4, 0xe2, 0x43, 0x5c, 0xd9},
-           {0xc4, 0xe3, 0x43, 0x5e, 0xd9},  // another map
-           {0xc4, 0xe2, 0xc3, 0x5e, 0xd9},  // W
-           {0xc4, 0xe2, 0x47, 0x5e, 0xd9},  // 256 bits
-           {0xc4, 0x62, 0x43, 0x5e, 0xd9},  // tile 8 and on, as each operand
+           {0xc4, 0xe3, 0x43, 0x5e, 0xd9},  // another opcode map
+           {0xc4, 0xe2, 0xc3, 0x5e, 0xd9},  // VEX.W is set
+           {0xc4, 0xe2, 0x47, 0x5e, 0xd9},  // VEX.L is set (256 bits)
+           {0xc4, 0x62, 0x43, 0x5e, 0xd9},  // a tile number above 7 in each operand
            {0xc4, 0xc2, 0x43, 0x5e, 0xd9},
            {0xc4, 0xe2, 0x3b, 0x5e, 0xd9},
-           {0xc4, 0xe2, 0x43, 0x5e, 0x19},        // a product from memory
+           {0xc4, 0xe2, 0x43, 0x5e, 0x19},        // a product with a memory operand
            {0xc4, 0x62, 0x7b, 0x4b, 0x0c, 0x37},  // a load of tile 9
            {0xc4, 0xe2, 0x7b, 0x4b, 0x0f},        // a load without SIB
            {0xc4, 0xe2, 0x78, 0x4b, 0x0c, 0x37},  // a load without a prefix
-           {0xc4, 0xe2, 0x73, 0x4b, 0x0c, 0x37},  // a load with another register
+           {0xc4, 0xe2, 0x73, 0x4b, 0x0c, 0x37},  // a load with a nonzero vvvv field
            {0xc4, 0xe2, 0x78, 0x49, 0x08},        // ldtilecfg /1
            {0xc4, 0xe2, 0x78, 0x49, 0xc8},        // tilerelease /1
            {0xc4, 0xe2, 0x78, 0x49, 0xc1},
@@ -125,7 +126,7 @@ TEST(DecodeTileInstructionTest, KnowsNothingElse) {
   }
 }
 
-// ---- what they do
+// ---- arithmetic
 
 struct alignas(64) Configuration {
   std::uint8_t palette = 1;
@@ -152,7 +153,7 @@ void Configure(const Configuration& shapes) {
 }
 void Release() { __asm__ volatile("tilerelease"); }
 
-// 16 rows of 64 bytes, 80 apart.
+// 16 rows of 64 bytes with a stride of 80 bytes.
 struct Rows {
   static constexpr std::size_t kStride = 80;
   std::uint8_t bytes[16 * kStride] = {};
@@ -160,7 +161,7 @@ struct Rows {
   std::uint8_t* operator[](std::size_t row) { return bytes + row * kStride; }
 };
 
-// Loads, multiplies and stores with other registers for each.
+// Loads, multiplies and stores tiles. Each instruction addresses memory with different registers.
 template <bool kHalves>
 void Multiply(const Rows& rows, const Rows& columns, Rows* sums) {
   register std::uint64_t sums_at __asm__("r13") = reinterpret_cast<std::uint64_t>(sums);
@@ -223,7 +224,7 @@ TEST_F(TileInstructionsTest, MultiplyBytesInEveryShape) {
   }
 }
 
-// Of the smaller subnormals only zeros of the same sign are left.
+// Replaces a subnormal value by a zero of the same sign.
 float Flushed(float value) {
   return std::fabs(value) < 0x1p-126f ? std::copysign(0.0f, value) : value;
 }
@@ -319,13 +320,14 @@ TEST_F(TileInstructionsTest, EachThreadHasItsOwn) {
   EXPECT_EQ(got[15][63], 1);
 }
 
-// ---- what is refused
+// ---- refused operations
 
 class TileFaultsDeathTest : public TileInstructionsTest {
  protected:
   void SetUp() override {
     TileInstructionsTest::SetUp();
-    if (!IsSkipped() && !TilesAreTrapped()) GTEST_SKIP() << "the machine has tiles of its own";
+    if (!IsSkipped() && !TilesAreTrapped())
+      GTEST_SKIP() << "the machine has AMX, so no instruction is trapped";
   }
   static void Multiply() { __asm__ volatile("tdpbssd %tmm2, %tmm1, %tmm0"); }
 };
@@ -337,7 +339,7 @@ TEST_F(TileFaultsDeathTest, AConfigurationThatNoProcessorTakes) {
   expect("palette");
   shapes.palette = 1;
   shapes.start_row = 1;
-  expect("a row to start at");
+  expect("start_row is not 0");
   shapes.start_row = 0;
   shapes.reserved[13] = 1;
   expect("reserved");
@@ -376,8 +378,8 @@ TEST_F(TileFaultsDeathTest, TilesThatAreNotConfigured) {
   Configure(nothing);
   EXPECT_DEATH(Multiply(), fault);
   Configure(Product(16, 16, 16));
-  EXPECT_DEATH(__asm__ volatile("tilezero %tmm5"), "a tile that is not configured");
-  EXPECT_DEATH(__asm__ volatile("tdpbssd %tmm3, %tmm1, %tmm0"), "a tile that is not configured");
+  EXPECT_DEATH(__asm__ volatile("tilezero %tmm5"), "the tile is not configured");
+  EXPECT_DEATH(__asm__ volatile("tdpbssd %tmm3, %tmm1, %tmm0"), "the tile is not configured");
   Release();
 }
 
@@ -389,18 +391,19 @@ TEST_F(TileFaultsDeathTest, ProductsOfTilesThatDoNotFit) {
   };
   Configuration shapes = Product(16, 16, 16);
   shapes.rows[0] = 15;
-  expect(shapes, "other rows than its sums");
+  expect(shapes, "different row counts");
   shapes = Product(16, 16, 16);
   shapes.row_bytes[2] = 60;
-  expect(shapes, "other columns than its sums");
+  expect(shapes, "different column counts");
   shapes = Product(16, 16, 16);
   shapes.rows[2] = 15;
   expect(shapes, "different lengths");
   shapes = Product(16, 16, 16);
   shapes.row_bytes[1] = 62;
-  expect(shapes, "no whole words");
+  expect(shapes, "not whole words");
   Configure(Product(16, 16, 16));
-  // No assembler writes these: tdpbssd tmm0, tmm0, tmm2; tmm0, tmm1, tmm0; tdpbf16ps tmm0, tmm1, tmm1.
+  // Assemblers refuse the following instructions, which name one tile twice: tdpbssd tmm0, tmm0,
+  // tmm2; tdpbssd tmm0, tmm1, tmm0; tdpbf16ps tmm0, tmm1, tmm1.
   const auto why = "one tile twice";
   EXPECT_DEATH(__asm__ volatile(".byte 0xc4, 0xe2, 0x6b, 0x5e, 0xc0"), why);
   EXPECT_DEATH(__asm__ volatile(".byte 0xc4, 0xe2, 0x7b, 0x5e, 0xc1"), why);
@@ -409,7 +412,7 @@ TEST_F(TileFaultsDeathTest, ProductsOfTilesThatDoNotFit) {
 }
 
 TEST_F(TileFaultsDeathTest, AnyOtherIllegalInstruction) {
-  EXPECT_DEATH(__asm__ volatile("ud2"), "none, or one that is not carried out");
+  EXPECT_DEATH(__asm__ volatile("ud2"), "not a tile instruction, or one that is not emulated");
 }
 
 }  // namespace

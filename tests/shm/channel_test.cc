@@ -29,7 +29,8 @@ TEST(ChannelTest, ARequestGoesThereAndItsAnswerBack) {
   wire::Submission submission{};
   submission.request = 1;
   submission.verb = static_cast<std::uint16_t>(wire::Verb::kPing);
-  EXPECT_TRUE(client->submissions().Submit(submission));  // the daemon sleeps from the start
+  // True: the client must ring the doorbell, because the daemon of a new channel sleeps.
+  EXPECT_TRUE(client->submissions().Submit(submission));
 
   created->channel.WakeUp();
   ReceivedSubmission received;
@@ -80,10 +81,10 @@ TEST(ChannelTest, AStalledDaemonDoesNotSleepOverARelease) {
   EXPECT_TRUE(created->channel.PrepareToSleep(true).value());
   EXPECT_TRUE(client->completions().daemon_stalled());
   ASSERT_TRUE(client->completions().Next(completion).value());
-  EXPECT_FALSE(created->channel.PrepareToSleep(true).value());  // a slot is free again
+  EXPECT_FALSE(created->channel.PrepareToSleep(true).value());  // a completion slot is free again
   EXPECT_TRUE(created->channel.PrepareToSleep(true).value());
   client->completions().Release(completion);
-  EXPECT_FALSE(created->channel.PrepareToSleep(true).value());  // output space is
+  EXPECT_FALSE(created->channel.PrepareToSleep(true).value());  // output space is free again
   EXPECT_FALSE(client->completions().daemon_stalled());
 }
 
@@ -92,7 +93,7 @@ TEST(ChannelTest, TheClientRefusesSegmentsOfAnotherGeometry) {
   ChannelGeometry other = SmallGeometry();
   other.result_arena_bytes *= 2;
   EXPECT_EQ(AttachTo(*created, other).error().code, Code::kCorrupt);
-  // The same sizes, but headers that say otherwise.
+  // The segments of this test have the right sizes, but empty headers.
   const ChannelGeometry geometry = SmallGeometry();
   auto bare_requests =
       CreateSealedMemory("kvd-test", geometry.request_segment_bytes(), Sealing::kSize);

@@ -1,4 +1,5 @@
-// The `map` segment between a writer and a reader: whole shards only, who is gone, hostile bytes.
+// Tests the `map` segment between a writer and a reader: the reader sees only complete shards,
+// notices the end of the writer, and refuses invalid bytes.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,7 +52,7 @@ void WriteTotals(MapWriter& writer, std::uint64_t pass) {
   layout::MapTotals totals{};
   totals.pass = pass;
   totals.live_cells = pass * 10;
-  writer.Write(MapPart::kTotals, 0, WordsOf(totals));
+  writer.Write(MapSection::kTotals, 0, WordsOf(totals));
 }
 
 TEST(MapTest, AReaderSeesWhatWasWritten) {
@@ -62,11 +63,11 @@ TEST(MapTest, AReaderSeesWhatWasWritten) {
   std::array<layout::MapBlock, 2> blocks = {
       layout::MapBlock{.sequence = 4, .used_cells = 32, .shared_cells = 5, .reserved = 0},
       layout::MapBlock{.sequence = 9, .used_cells = 1, .shared_cells = 0, .reserved = 0}};
-  writer.Write(MapPart::kBlocks, 1, WordsOf(blocks));
+  writer.Write(MapSection::kBlocks, 1, WordsOf(blocks));
   layout::MapSequence sequence{};
   sequence.handle = (7ull << 32) | 64;
   sequence.cell_count = 9;
-  writer.Write(MapPart::kSequences, 1, WordsOf(sequence));
+  writer.Write(MapSection::kSequences, 1, WordsOf(sequence));
   WriteTotals(writer, 1);
   EXPECT_EQ(reader.Refresh(), MapState::kLive);
   EXPECT_TRUE(reader.has_content());
@@ -82,10 +83,10 @@ TEST(MapTest, WhatIsTheSameIsNotWritten) {
   MapWriter writer = MakeWriter();
   const std::array<std::uint64_t, 2> zeros = {};
   const std::array<std::uint64_t, 2> words = {1, 2};
-  EXPECT_FALSE(writer.Write(MapPart::kSessions, 0, zeros));
-  EXPECT_TRUE(writer.Write(MapPart::kSessions, 0, words));
-  EXPECT_FALSE(writer.Write(MapPart::kSessions, 0, words));
-  EXPECT_TRUE(writer.Write(MapPart::kSessions, 0, zeros));
+  EXPECT_FALSE(writer.Write(MapSection::kSessions, 0, zeros));
+  EXPECT_TRUE(writer.Write(MapSection::kSessions, 0, words));
+  EXPECT_FALSE(writer.Write(MapSection::kSessions, 0, words));
+  EXPECT_TRUE(writer.Write(MapSection::kSessions, 0, zeros));
 }
 
 TEST(MapTest, TheReceiverCanNeitherWriteNorResizeIt) {
@@ -149,7 +150,7 @@ TEST(MapTest, NoShardIsSeenHalfWritten) {
     for (std::uint64_t number = 1; number <= 20'000; ++number) {
       std::array<std::uint64_t, 64> words;
       words.fill(number);
-      writer.Write(MapPart::kSessions, 0, words);
+      writer.Write(MapSection::kSessions, 0, words);
     }
   });
   std::uint64_t last = 0;
@@ -167,7 +168,7 @@ TEST(MapTest, NoShardIsSeenHalfWritten) {
   writing.join();
 }
 
-// A segment whose bytes anybody may have written.
+// A segment with arbitrary bytes.
 struct Forged {
   UniqueFd descriptor;
   Mapping<kReadWrite> mapping;
@@ -220,14 +221,16 @@ TEST(MapTest, AnUnsealedSegmentIsNotMapped) {
 }
 
 TEST(MapTest, EntriesThatCannotBeAreRefusedByTheirField) {
-  const auto error_of = [](MapPart part, std::span<const std::uint64_t> words) {
+  const auto error_of = [](MapSection part, std::span<const std::uint64_t> words) {
     MapWriter writer = MakeWriter();
     MapReader reader = MakeReader(writer);
     writer.Write(part, 0, words);
     const auto state = reader.Refresh();
     return state ? std::string() : state.error().message;
   };
-  const auto block = [&](layout::MapBlock bad) { return error_of(MapPart::kBlocks, WordsOf(bad)); };
+  const auto block = [&](layout::MapBlock bad) {
+    return error_of(MapSection::kBlocks, WordsOf(bad));
+  };
   EXPECT_THAT(block({.sequence = 1, .used_cells = 33, .shared_cells = 0, .reserved = 0}),
               StartsWith("map.blocks[0].used_cells: 33"));
   EXPECT_THAT(block({.sequence = 1, .used_cells = 3, .shared_cells = 4, .reserved = 0}),
@@ -236,11 +239,11 @@ TEST(MapTest, EntriesThatCannotBeAreRefusedByTheirField) {
               StartsWith("map.blocks[0].sequence: 101"));
   layout::MapSequence sequence{};
   sequence.handle = (1ull << 32) | 5;
-  EXPECT_THAT(error_of(MapPart::kSequences, WordsOf(sequence)),
+  EXPECT_THAT(error_of(MapSection::kSequences, WordsOf(sequence)),
               StartsWith("map.sequences[0].handle"));
   sequence.handle = 1ull << 32;
   sequence.shared_cells = 1;
-  EXPECT_THAT(error_of(MapPart::kSequences, WordsOf(sequence)),
+  EXPECT_THAT(error_of(MapSection::kSequences, WordsOf(sequence)),
               StartsWith("map.sequences[0].shared_cells: 1"));
 }
 

@@ -211,7 +211,7 @@ TEST(ChatTest, MessagesAreCountedBeforeTheyAreTakenApart) {
        {CheckChatCount(too_many).error().message, ParseChat(too_many).error().message}) {
     EXPECT_EQ(message, "chat: more than 4096 messages, the limit");
   }
-  // A length beyond the end is for the parser to name.
+  // CheckChatCount accepts a length beyond the end of the payload; the parser refuses it.
   const ChatMessage huge{.role_bytes = 0xffffffff, .content_bytes = 0xffffffff};
   EXPECT_TRUE(CheckChatCount(std::as_bytes(std::span(&huge, 1))));
 }

@@ -22,7 +22,8 @@ wire::Submission Ping(std::uint64_t request) {
 
 class RequestChannelTest : public testing::Test {
  protected:
-  // False: no room now.
+  // Submits a request whose payload has `payload_bytes` bytes of value `fill`. False: there is no
+  // room.
   bool Send(std::uint64_t request, std::size_t payload_bytes, std::byte fill) {
     auto room = producer_.Reserve(payload_bytes);
     EXPECT_TRUE(room.has_value());
@@ -56,7 +57,7 @@ TEST_F(RequestChannelTest, AfterARequestWithoutPayloadTheWholeArenaIsThereAgain)
   ASSERT_TRUE(Send(1, 8, std::byte{1}));
   ASSERT_TRUE(Send(2, 0, std::byte{}));
   ASSERT_TRUE(consumer_.Take(received_).value());
-  // The second one is in flight and has nothing in the arena.
+  // The second request is in flight and has no payload in the arena.
   ASSERT_TRUE(producer_.Reserve(16).value());
   ASSERT_TRUE(consumer_.Take(received_).value());
   EXPECT_TRUE(Send(3, segments_.geometry().request_arena_bytes, std::byte{3}));
@@ -179,7 +180,7 @@ TEST_F(RequestChannelTest, APayloadOutsideTheArenaIsABadRequestAndNothingIsRead)
   EXPECT_EQ(received_.check.error().code, Code::kInvalidArgument);
   EXPECT_EQ(received_.submission.request, 7u);
   EXPECT_TRUE(received_.payload.empty());
-  // The channel goes on.
+  // The channel still works.
   Send(8, 4, std::byte{4});
   ASSERT_TRUE(consumer_.Take(received_).value());
   EXPECT_TRUE(received_.check);

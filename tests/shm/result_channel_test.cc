@@ -86,7 +86,7 @@ TEST_F(ResultChannelTest, ReservedSlotsAreNotFree) {
   EXPECT_EQ(producer_.free_slots(), 0u);
   (void)producer_.Publish();
   EXPECT_EQ(Receive().flags, wire::kMore);
-  EXPECT_EQ(producer_.free_slots(), 0u);  // not believed before it is looked at
+  EXPECT_EQ(producer_.free_slots(), 0u);  // the producer has not read the client's head yet
   ASSERT_TRUE(producer_.Refresh());
   EXPECT_EQ(producer_.free_slots(), 1u);
 }
@@ -110,7 +110,8 @@ TEST_F(ResultChannelTest, APieceNeverCrossesTheEndOfTheArena) {
   Finish(2, Allocate(10000));
   consumer_.Release(Receive());
   ASSERT_TRUE(producer_.Refresh());
-  const OutputPiece piece = Allocate(20000);  // 15,488 bytes are left at the end
+  // The arena has 15,488 bytes left at its end, so that the output begins at the arena's start.
+  const OutputPiece piece = Allocate(20000);
   EXPECT_EQ(piece.cursor, kArena);
   Finish(3, piece);
   Receive();
@@ -194,7 +195,7 @@ TEST_F(ResultChannelTest, AReleaseInsideAPieceFreesOnlyThoseBeforeIt) {
 
 TEST_F(ResultChannelTest, AReleaseBeyondWhatWasHandedOutIsNamed) {
   Finish(1, Allocate(128));
-  Allocate(128);  // not handed out
+  Allocate(128);  // this output is not handed to the client
   segments_.requests_header().output_released = 129;
   EXPECT_NE(RefreshError().find("output_released: 129"), std::string::npos);
 }
@@ -245,7 +246,7 @@ TEST_F(ResultChannelTest, ASleepingClientIsRungOncePerPublication) {
   ASSERT_TRUE(producer_.Reserve());
   producer_.WriteFinal(Answer(1), {}, 0);
   EXPECT_TRUE(producer_.Publish());
-  EXPECT_FALSE(producer_.Publish());  // nothing new
+  EXPECT_FALSE(producer_.Publish());  // no new completion, so no doorbell
   EXPECT_FALSE(consumer_.PrepareToSleep());
   Receive();
   consumer_.WakeUp();

@@ -12,7 +12,7 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// What is said of kPlainSampling with one field changed.
+// Returns the error message for kPlainSampling with one field changed.
 template <class Field>
 std::string Refusal(Field SamplingParams::* field, std::type_identity_t<Field> value) {
   SamplingParams params = kPlainSampling;

@@ -1,4 +1,4 @@
-// Addresses, descriptor passing, doorbells and credentials.
+// Tests Unix sockets: addresses, descriptor passing, doorbells and credentials.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -44,7 +44,7 @@ class TemporaryDirectory {
   std::string path_;
 };
 
-// Sets a variable for one test, null to unset it.
+// Sets an environment variable for one test; a null value unsets it.
 class ScopedVariable {
  public:
   ScopedVariable(const char* name, const char* value) : name_(name) {
@@ -122,7 +122,8 @@ TEST(SocketAddressTest, OnlyAPrivateDirectoryIsTrusted) {
   }
 }
 
-// In a child of another uid, which has no runtime directory: the place is then everybody's.
+// The test runs in a child process of another uid without a runtime directory, so that the socket
+// is in a shared directory.
 TEST(SocketAddressTest, ADirectoryOfAnotherUserIsNoObstacleToDaemonAndClient) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
   const TemporaryDirectory directory;
@@ -131,12 +132,12 @@ TEST(SocketAddressTest, ADirectoryOfAnotherUserIsNoObstacleToDaemonAndClient) {
   const ScopedVariable variable("KVD_SOCKET", nullptr);
   const ScopedVariable temporary("TMPDIR", directory.path().c_str());
   const std::string taken = directory / "kvd-54321";
-  ASSERT_EQ(::mkdir(taken.c_str(), 0700), 0);  // root's uid is another one
+  ASSERT_EQ(::mkdir(taken.c_str(), 0700), 0);  // the directory belongs to another uid
   ASSERT_EQ(::chown(taken.c_str(), 12345, 12345), 0);
   const pid_t child = ::fork();
   if (child == 0) {
     if (::setgid(54321) != 0 || ::setuid(54321) != 0) ::_exit(1);
-    // Nobody has made one yet: the client is told why.
+    // Before the daemon has created its directory, the client gets an error.
     const auto before = ClientSocketPath("", "");
     if (before || before.error().code != Code::kPermission) ::_exit(2);
     const auto made = MakeDefaultSocketPath("default");
@@ -144,7 +145,7 @@ TEST(SocketAddressTest, ADirectoryOfAnotherUserIsNoObstacleToDaemonAndClient) {
     if (!PrepareSocketDirectory(*made)) ::_exit(4);
     if (MakeDefaultSocketPath("default").value_or("") != *made) ::_exit(5);
     if (ClientSocketPath("", "").value_or("") != *made) ::_exit(6);
-    // Of two directories of ours the one with the socket.
+    // If the uid has two directories, the client uses the one with the socket.
     const std::string other = taken + "-0000000000000000";
     if (::mkdir(other.c_str(), 0700) != 0) ::_exit(7);
     UniqueFd socket(::open(made->c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));

@@ -1,4 +1,5 @@
-// What follows from the table of verbs, for each row: a verb that is added is tested here as it is.
+// Checks the code that is generated from the table of verbs, for each row. A new verb is tested
+// without a change of this file.
 #include "shm/verb_table.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ using test::MakeGoodRequest;
 constexpr std::uint64_t kTokensMax = 1000;
 constexpr SubmissionLimits kLimits{.arena_bytes = kArenaBytesMax, .tokens_max = kTokensMax};
 
-// The field that the error names: what stands before the first colon.
+// Returns the field that the error names: the text before the first colon.
 std::string FieldOf(const Status& status) {
   EXPECT_FALSE(status.has_value());
   return status ? "" : status.error().message.substr(0, status.error().message.find(':'));
@@ -71,7 +72,7 @@ TEST(VerbTableTest, FlagsThatMeanNothingToTheVerbAreNamed) {
   });
 }
 
-// What a slot can hold: p0 and p1 have 32 bits.
+// Returns whether the slot can hold the number: p0 and p1 have 32 bits, the other slots 64.
 bool Fits(ArgumentSlot slot, std::int64_t number) {
   const bool is_short = slot == ArgumentSlot::kP0 || slot == ArgumentSlot::kP1;
   return !is_short || (number >= INT32_MIN && number <= INT32_MAX);
@@ -138,7 +139,8 @@ TEST(VerbTableTest, EveryPayloadHasALimitThatIsNamed) {
     if (rule.unit > 1) {
       EXPECT_EQ(FieldOf(with(rule.bytes_min + 1)), Field(row, "payload_bytes"));
     }
-    // The next size that its unit allows, so that the limit alone is wrong.
+    // The payload is 8 bytes longer than the limit; 8 is a multiple of the size of every kind of
+    // element, so the payload violates only the limit.
     const Status refused = with(rule.BytesMax(kTokensMax) + 8);
     EXPECT_EQ(FieldOf(refused), Field(row, rule.has_tokens ? "tokens" : "payload_bytes"));
     EXPECT_EQ(refused.error().code, rule.has_tokens ? Code::kNoSpace : Code::kInvalidArgument);
@@ -172,7 +174,7 @@ TEST(VerbTableTest, OnlyRequestsThatAreSentAgainSayWhatTheyHave) {
   });
 }
 
-// Arguments that were read and written again fill the same slots.
+// Reading the arguments of a submission and writing them again yields the same slots.
 TEST(VerbTableTest, ArgumentsComeBackAsTheyWereSent) {
   const auto check = []<class Row>(const Row& row) {
     SCOPED_TRACE(std::string(row.name));
@@ -185,7 +187,8 @@ TEST(VerbTableTest, ArgumentsComeBackAsTheyWereSent) {
   std::apply([&](const auto&... row) { (check(row), ...); }, kVerbTable);
 }
 
-// The page is the table stated a second time: a limit that is changed here alone is found.
+// Returns the line of docs/verbs.md for a row of the table. The page docs/verbs.md states the table
+// a second time, so that the test detects a limit that was changed only in the table.
 std::string PageRow(const VerbRow& row) {
   std::ostringstream page;
   page << "| " << static_cast<int>(row.verb) << " | `" << row.name << "` |";

@@ -11,7 +11,7 @@
 namespace kvd::wire {
 namespace {
 
-// The field that an error names: what stands before the first colon.
+// Returns the field that the error names: the text before the first colon.
 template <class T>
 std::string FieldOf(const Result<T>& result) {
   EXPECT_FALSE(result.has_value());
@@ -21,14 +21,14 @@ std::string FieldOf(const Result<T>& result) {
 TEST(NameTest, GoodNamesPass) {
   for (const char* name : {"a", "0", "_x", "-", "a.b-c_D9"})
     EXPECT_TRUE(ValidateName(name)) << name;
-  EXPECT_TRUE(ValidateName(std::string(64, 'n')));
+  EXPECT_TRUE(ValidateName(std::string(63, 'n')));
 }
 
 TEST(NameTest, BadNamesAreNamed) {
   for (const char* name : {"", ".", ".a", "a/b", "a b", "\xc3\xa9", "a\n"}) {
     EXPECT_EQ(FieldOf(ValidateName(name)), "name") << name;
   }
-  EXPECT_FALSE(ValidateName(std::string(65, 'n')));
+  EXPECT_FALSE(ValidateName(std::string(64, 'n')));
   EXPECT_FALSE(ValidateName(std::string_view("a\0b", 3)));
 }
 

@@ -24,7 +24,8 @@ TEST(RowTypesTest, RowsOfEveryTypeComeBackAsCloseAsTheTypeAllows) {
   } types[] = {{DataType::kF32, 0.0f},
                {DataType::kF16, 2e-3f},
                {DataType::kBF16, 2e-2f},
-               {DataType::kQ8_0, 2e-2f}};
+               {DataType::kQ8_0, 2e-2f},
+               {DataType::kQ4_0, 4e-1f}};
   for (const auto& [type, error_max] : types) {
     ASSERT_TRUE(IsRowType(type));
     std::vector<std::byte> rows(kernels::RowBytes(type, floats.size()));
@@ -39,13 +40,13 @@ TEST(RowTypesTest, RowsOfEveryTypeComeBackAsCloseAsTheTypeAllows) {
 }
 
 TEST(RowTypesTest, ANumberThatIsNotFiniteIsTold) {
-  for (const DataType type : {DataType::kF32, DataType::kF16, DataType::kBF16, DataType::kQ8_0}) {
+  for (const DataType type : kernels::kCellTypes) {
     std::vector<float> floats(32, 1.0f);
     floats[7] = std::numeric_limits<float>::infinity();
     std::vector<std::byte> rows(kernels::RowBytes(type, floats.size()));
     EXPECT_FALSE(EncodeRows(type, floats.data(), rows.data(), floats.size()));
   }
-  const float large = 1e6f;  // behind the range of f16
+  const float large = 1e6f;  // above the range of f16
   std::byte row[2];
   EXPECT_FALSE(EncodeRows(DataType::kF16, &large, row, 1));
 }
@@ -58,9 +59,10 @@ TEST(CachePlaneTest, ATypeThatThePlaneCannotHaveIsRefusedByName) {
   EXPECT_EQ(blocks.error().message,
             "values of layer 3: q8_0 packs 32 elements of a head together, this model's heads have "
             "48");
-  const Status type = CheckRowType(plane, DataType::kQ4_0);
+  const Status type = CheckRowType(plane, DataType::kQ4_1);
   ASSERT_FALSE(type);
-  EXPECT_EQ(type.error().message, "values of layer 3: q4_0; f32, f16, bf16 and q8_0 can be saved");
+  EXPECT_EQ(type.error().message,
+            "values of layer 3: q4_1; f32, f16, bf16, q8_0 and q4_0 can be saved");
 }
 
 }  // namespace

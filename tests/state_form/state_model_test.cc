@@ -1,4 +1,5 @@
-// What a daemon says of its model is read as it was, and refused by the field that is wrong.
+// StateModel reads a daemon's description of its model exactly, and refuses an invalid description
+// by naming the wrong field.
 #include "state_form/state_model.h"
 
 #include <gmock/gmock.h>
@@ -73,7 +74,22 @@ TEST(StateModelTest, AModelWithoutAnythingToSaveIsRead) {
   EXPECT_TRUE(read->planes.empty() && read->states.empty());
 }
 
-// The refusal of a description in which one thing is changed.
+TEST(StateModelTest, AModelWhoseValuesAreInItsKeysHasOnlyKeyPlanes) {
+  StateModel model = Hybrid();
+  model.values_in_keys = true;
+  std::erase_if(model.planes,
+                [](const CachePlane& plane) { return plane.side == CacheSide::kValues; });
+  model.planes.push_back(model.planes.back());
+  model.planes.back().layer = 4;
+  const auto read = ParseStateModel(EncodeStateModel(model));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_TRUE(read->values_in_keys);
+  ASSERT_EQ(read->planes.size(), 3u);
+  EXPECT_EQ(read->planes[2].layer, 4u);
+  EXPECT_EQ(read->planes[2].side, CacheSide::kKeys);
+}
+
+// A description of a model, of which a test changes one field to check the refusal.
 struct Changed {
   state_model::ModelHeader header;
   state_model::PlaneEntry planes[4];
@@ -101,8 +117,9 @@ TEST(StateModelTest, EveryFieldThatIsWrongIsNamed) {
   } cases[] = {
       {"magic: 7", [](Changed& c) { c.header.magic = 7; }},
       {"version 2, this build reads 1", [](Changed& c) { c.header.version = 2; }},
-      {"flags: 2", [](Changed& c) { c.header.flags = 2; }},
-      {"architecture: has no end",
+      {"flags: 4", [](Changed& c) { c.header.flags = 4; }},
+      {"plane 1 side: 1", [](Changed& c) { c.header.flags = state_model::kValuesInKeys; }},
+      {"architecture: not terminated",
        [](Changed& c) { std::memset(c.header.architecture, 'a', sizeof c.header.architecture); }},
       {"layer_count: 65537", [](Changed& c) { c.header.layer_count = 65537; }},
       {"vocab_size: 4294967295", [](Changed& c) { c.header.vocab_size = ~0u; }},
@@ -121,7 +138,7 @@ TEST(StateModelTest, EveryFieldThatIsWrongIsNamed) {
       {"plane 3 head_count: 65537", [](Changed& c) { c.planes[3].head_count = 65537; }},
       {"plane 3 dim: 0", [](Changed& c) { c.planes[3].dim = 0; }},
       {"plane 3 dim: 65568", [](Changed& c) { c.planes[3].dim = 65568; }},
-      {"plane 3 type: 2", [](Changed& c) { c.planes[3].type = 2; }},
+      {"plane 3 type: 3", [](Changed& c) { c.planes[3].type = 3; }},
       {"plane 3 type: 8", [](Changed& c) { c.planes[3].dim = 48; }},
       {"plane 3 reserved: 1", [](Changed& c) { c.planes[3].reserved[0] = 1; }},
       {"state 0 layer: 4", [](Changed& c) { c.states[0].layer = 4; }},

@@ -1,14 +1,16 @@
-// Counts what this process takes from operator new, for tests that say "nothing is allocated here".
+// Counts the calls of operator new in this process, for tests that assert that a call allocates no
+// memory.
 //
-// Linking allocation_counter.cc into a test binary replaces the plain operators new and delete; it
-// is a file of its own so that no call is inlined into a test.
+// Linking allocation_counter.cc into a test binary replaces the plain operators new and delete. The
+// operators are defined in a separate file, so that no call of them is inlined into a test.
 #pragma once
 
 #include <cstddef>
 
 namespace kvd {
 
-// Allocations since the process began. Any thread.
+// Returns the number of allocations by all threads since the process started. May be called on any
+// thread.
 std::size_t AllocationCount();
 
 }  // namespace kvd

@@ -1,5 +1,5 @@
-// A request that is right, for each row of the table of verbs: made from the row alone, so that a
-// verb that is added has one.
+// Makes a valid request for any row of the verb table. The request is derived from the row, so that
+// tests cover a new verb without a change of this file.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,12 @@
 
 namespace kvd::test {
 
-// What arguments name. The defaults are as good as any for validators and parsers.
+// The objects that the arguments of a request name. Tests of validators and parsers use the
+// defaults.
 struct Named {
   SequenceHandle sequence = MakeHandle(3, 1);
   SequenceHandle sequence2 = MakeHandle(4, 1);
-  std::int32_t next_pos = 3;  // of `sequence`
+  std::int32_t next_pos = 3;  // next position of `sequence`
   std::string name = "notebook";
   std::vector<TokenId> tokens = {1, 2, 3};
   std::vector<std::byte> bytes = std::vector<std::byte>(8, std::byte{7});
@@ -92,7 +93,8 @@ inline GoodRequest MakeGoodRequest(const wire::VerbRow& row, const Named& named 
                                                                             : named.sequence2));
         break;
       case wire::SlotKind::kNumber:
-        // In p0 numbers count cells, of which the sequence may have none.
+        // A number in p0 is a count of cells. The number of cells in p0 is 0, because the sequence
+        // may have no cells.
         wire::SetSlot(
             &submission, slot,
             std::clamp<std::int64_t>(slot == wire::ArgumentSlot::kP0 ? 0 : 1, rule.min, rule.max));

@@ -1,9 +1,9 @@
-// Into: the value of a result goes where the caller has room for it; what is left is the status.
+// Into: moves the value of a Result to a given place and returns its Status.
 #pragma once
 
 #include <utility>
 
-#include "shm/error.h"
+#include "base/error.h"
 
 namespace kvd {
 

@@ -1,12 +1,14 @@
-// Files of llama.cpp from and to an engine's sequences, by the form of saved states that a client
-// converts (client/llama_state) and a daemon writes and loads. What crosses the wire between the
-// two does so here too, as bytes.
+// Converts state files of llama.cpp to and from sequences of an engine. The conversion uses the
+// format of saved states: the client code (client/llama_state) converts between it and llama.cpp's
+// format, and the engine writes and loads it. The two sides exchange bytes, as client and daemon
+// do.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "client/llama_state/llama_export.h"
 #include "client/llama_state/llama_import.h"
 #include "client/llama_state/state_image.h"
@@ -14,7 +16,6 @@
 #include "engine/saved_state/describe_model.h"
 #include "engine/saved_state/load_sequence.h"
 #include "engine/saved_state/save_sequences.h"
-#include "shm/check.h"
 
 namespace kvd::test {
 
@@ -26,7 +27,7 @@ inline StateModel SentModel(const Engine& engine) {
 
 inline Result<std::vector<std::byte>> SentState(Engine& engine,
                                                 std::span<const SequenceHandle> handles,
-                                                const SaveProfile& profile, StateParts parts) {
+                                                const SaveProfile& profile, StateContent parts) {
   std::vector<SequenceExport> exports;
   for (const SequenceHandle handle : handles) {
     KVD_TRY(SequenceExport opened, SequenceExport::Open(engine, handle));
@@ -48,11 +49,11 @@ inline Result<std::vector<std::byte>> ExportLlama(Engine& engine,
   const LlamaRowTypes types = RowTypesFor(model, options);
   const SaveProfile profile{
       .packed = false, .k_type = types.k, .v_type = types.v, .with_checkpoints = false};
-  KVD_TRY(const auto outline, SentState(engine, handles, profile, StateParts::kOutline));
-  KVD_TRY(const StateImage sketch, StateImage::Open(model, outline, StateParts::kOutline));
+  KVD_TRY(const auto outline, SentState(engine, handles, profile, StateContent::kOutline));
+  KVD_TRY(const StateImage sketch, StateImage::Open(model, outline, StateContent::kOutline));
   KVD_TRY(const auto told, LlamaExport::Open(model, sketch, options));
-  KVD_TRY(const auto state, SentState(engine, handles, profile, StateParts::kAll));
-  KVD_TRY(const StateImage image, StateImage::Open(model, state, StateParts::kAll));
+  KVD_TRY(const auto state, SentState(engine, handles, profile, StateContent::kAll));
+  KVD_TRY(const StateImage image, StateImage::Open(model, state, StateContent::kAll));
   KVD_TRY(const auto opened, LlamaExport::Open(model, image, options));
   KVD_ASSERT(told->bytes() == opened->bytes());
   std::vector<std::byte> file(opened->bytes());
@@ -71,7 +72,7 @@ inline std::vector<std::byte> StateOf(LlamaImport& import) {
   return state;
 }
 
-// One sequence, into an empty one.
+// Imports the file's only sequence into `destination`. REQUIRES: `destination` is empty.
 inline Result<LlamaImported> ImportLlama(Engine& engine, std::span<const std::byte> file,
                                          const LlamaSequenceIndex& index,
                                          SequenceHandle destination,

@@ -1,5 +1,5 @@
-// A saved state whose table is as long as can be: each token and each position in a section of its
-// own.
+// A saved state with the longest possible table: each token and each position is a separate
+// section.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,13 @@
 #include <span>
 #include <vector>
 
-#include "shm/crc32c.h"
+#include "base/crc32c.h"
 #include "state_form/section_plan.h"
 
 namespace kvd::test {
 
-// One sequence of tokens alone, of a model that no engine has.
+// Returns a state with one sequence of `cells` tokens without rows and states. The model
+// fingerprint of the state is zero, so no engine loads it.
 inline std::vector<std::byte> StateOfManySections(std::uint32_t cells) {
   using state_file::SectionEntry;
   using state_file::SectionKind;

@@ -1,20 +1,22 @@
 #include "tests/support/tiny_model.h"
-#include "engine/architectures/architecture.h"
+#include "engine/forward/architectures/architecture.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <map>
 #include <random>
+#include <string>
+#include <vector>
 
-#include "engine/model_config.h"
+#include "engine/model/model_config.h"
 #include "tools/make_model/model_maker.h"
 
 namespace kvd::test {
 namespace {
 
-// The models of this process; removed with it.
+// The model files of this process. The destructor removes the model files.
 class Files {
  public:
   Files()
@@ -27,23 +29,19 @@ class Files {
     std::filesystem::remove_all(folder_, ignored);
   }
   std::string PathOf(const ModelShape& shape) {
-    const std::string key = shape.name + "-" + std::string(DefinitionOf(shape.architecture).name) +
-                            "-" + kernels::DataTypeName(shape.type) + "-" +
-                            std::to_string(shape.seed) + "-" +
-                            std::to_string(static_cast<int>(shape.rope_scaling));
-    std::string& path = made_[key];
-    if (path.empty()) {
-      const std::string wanted = (folder_ / (key + ".gguf")).string();
-      const auto made = MakeModelFile(shape, nullptr, wanted);
-      EXPECT_TRUE(made.has_value()) << made.error().message;
-      path = wanted;
-    }
+    const auto at = std::ranges::find(made_, shape);
+    const std::size_t number = static_cast<std::size_t>(at - made_.begin());
+    std::string path = (folder_ / (std::to_string(number) + ".gguf")).string();
+    if (at != made_.end()) return path;
+    const auto made = MakeModelFile(shape, nullptr, path);
+    EXPECT_TRUE(made.has_value()) << made.error().message;
+    made_.push_back(shape);
     return path;
   }
 
  private:
   std::filesystem::path folder_;
-  std::map<std::string, std::string> made_;
+  std::vector<ModelShape> made_;  // the model of index i is in the file i.gguf
 };
 
 }  // namespace

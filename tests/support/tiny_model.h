@@ -1,5 +1,5 @@
-// A small random model on disk and an engine over it, for tests. Files are made once per process
-// and removed at its end.
+// Small models with random weights, and engines that use them, for tests. A model file is created
+// on first use and removed when the process exits.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,16 @@
 
 namespace kvd::test {
 
-// Path of a model of that shape; the same shape name and seed give the same file.
+// Returns the path of a model file of this shape. Shapes with the same name, architecture, weight
+// type, seed and rope scaling share one file, even if their other fields differ.
 std::string TinyModelPath(const ModelShape& shape);
-// A llama with 3 layers, 4 heads over 2 KV heads and 96 tokens.
+// Returns the shape of a llama model with 3 layers, 4 heads, 2 KV heads and a vocabulary of 96
+// tokens.
 ModelShape TinyLlama();
 
 std::unique_ptr<Engine> MakeEngine(const ModelShape& shape, EngineOptions options);
 
-// `count` token ids drawn by seed.
+// Returns `count` random token ids below `vocab_size`, determined by the seed.
 std::vector<TokenId> RandomTokens(std::uint64_t seed, std::size_t count, std::uint32_t vocab_size);
 
 // Appends tokens in chunks of `chunk` and returns the logits of every token, [tokens, vocab_size].

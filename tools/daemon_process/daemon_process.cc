@@ -24,7 +24,7 @@ namespace {
 constexpr int kStopSecondsMax = 30;
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
 
-// In the child, between fork and exec: async-signal-safe calls only.
+// Exec runs in the child process between fork and exec, so it makes only async-signal-safe calls.
 [[noreturn]] void Exec(const char* path, char* const* arguments, int log) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::dup2(log, STDOUT_FILENO);
@@ -40,7 +40,7 @@ std::string BinaryFolder() {
     return folder;
   std::error_code ignored;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  // Tests and benches lie beside the binaries' folder.
+  // Programs of tests and benches are in folders next to bin/, the folder of kvd.
   const auto beside = folder.parent_path() / "bin";
   const bool is_beside = !std::filesystem::exists(folder / "kvd", ignored) &&
                          std::filesystem::exists(beside / "kvd", ignored);
@@ -104,14 +104,14 @@ Status DaemonProcess::WaitUntilReady(int seconds_max) {
     int status = 0;
     if (::waitpid(pid_, &status, WNOHANG) == pid_) {
       pid_ = -1;
-      return Fail(Code::kDisconnected, "kvd ended at its start:\n" + log_text());
+      return Fail(Code::kDisconnected, "kvd ended while it started:\n", log_text());
     }
     if (::access(socket_path_.c_str(), F_OK) == 0 && Client::Connect({.socket_path = socket_path_}))
       return {};
     std::this_thread::sleep_for(kPollInterval);
   }
-  return Fail(Code::kTimeout, "kvd takes no connections after " + std::to_string(seconds_max) +
-                                  " s:\n" + log_text());
+  return Fail(Code::kTimeout, "kvd accepts no connections after ", seconds_max, " s:\n",
+              log_text());
 }
 
 DaemonProcess::DaemonProcess(DaemonProcess&& other) noexcept
@@ -142,14 +142,12 @@ Status DaemonProcess::Stop() {
     if (std::chrono::steady_clock::now() > deadline) {
       ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);
-      return Fail(Code::kTimeout, "kvd did not stop within " + std::to_string(kStopSecondsMax) +
-                                      " s and was killed");
+      return Fail(Code::kTimeout, "kvd did not stop within ", kStopSecondsMax, " s and was killed");
     }
     std::this_thread::sleep_for(kPollInterval);
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  return Fail(Code::kInternal,
-              "kvd ended with status " + std::to_string(status) + ":\n" + log_text());
+  return Fail(Code::kInternal, "kvd ended with status ", status, ":\n", log_text());
 }
 
 }  // namespace kvd

@@ -1,6 +1,7 @@
-// DaemonProcess: a kvd of one's own, in a private directory, for demonstrations, tests and benches.
+// DaemonProcess: a kvd process with a private directory, for demonstrations, tests and benches.
 //
-// Owner: whoever started it. The destructor ends the process and removes the directory. The child dies with its parent. One thread.
+// Owner: the caller of Start. The destructor of DaemonProcess ends the process and removes the
+// directory. The daemon is killed when its parent process dies. One thread uses a DaemonProcess.
 #pragma once
 
 #include <sys/types.h>
@@ -8,20 +9,22 @@
 #include <string>
 #include <vector>
 
-#include "shm/error.h"
+#include "base/error.h"
 
 namespace kvd {
 
 class DaemonProcess {
  public:
   struct Options {
-    std::string kvd_path;                  // the binary
-    std::vector<std::string> arguments{};  // besides --socket and --state-dir, which it sets
-    std::string log_path{};                // "": a file in its directory, see log_text()
+    std::string kvd_path;  // the binary
+    // Arguments in addition to --socket and --state-dir, which Start sets.
+    std::vector<std::string> arguments{};
+    // Path of the log; empty: the log is a file in the private directory (see log_text()).
+    std::string log_path{};
     int start_seconds_max = 60;
   };
-  // Returns when the daemon takes connections. Errors: kIo; kDisconnected with the daemon's own
-  // words if it ended; kTimeout.
+  // Starts a daemon and returns when the daemon accepts connections. Errors: kIo; kDisconnected
+  // (the daemon has ended; the message has its log); kTimeout.
   static Result<DaemonProcess> Start(const Options& options);
 
   DaemonProcess(DaemonProcess&& other) noexcept;
@@ -31,15 +34,16 @@ class DaemonProcess {
   const std::string& socket_path() const { return socket_path_; }
   const std::string& folder() const { return folder_; }
   pid_t pid() const { return pid_; }
-  std::string log_text() const;  // what it has written so far
+  std::string log_text() const;  // returns the daemon's log up to now
 
-  // SIGTERM, then waits. Errors: kTimeout (killed after 30 s), kInternal (an exit status other than
-  // 0, in the message).
+  // Sends SIGTERM and waits until the daemon has ended. Errors: kTimeout (the daemon was killed
+  // after 30 s), kInternal (the exit status was not 0; the message has the status).
   Status Stop();
-  // SIGKILL, then waits.
+  // Sends SIGKILL and waits until the daemon has ended.
   void Kill();
-  // After either: another process over the same directory, with other arguments if some are given.
-  // Returns when it takes connections, with the errors of Start.
+  // StartAgain is called after Stop or Kill. StartAgain starts another process with the same
+  // directory, with other arguments if given, and returns when the new process accepts connections.
+  // Errors: those of Start.
   Status StartAgain();
   Status StartAgain(std::vector<std::string> arguments);
 
@@ -50,13 +54,15 @@ class DaemonProcess {
 
   Options options_;
 
-  std::string folder_;  // 0700; holds socket, state and log
+  // The private directory, which has mode 0700 and contains the socket, the state and the log.
+  std::string folder_;
   std::string socket_path_;
   std::string log_path_;
   pid_t pid_ = -1;
 };
 
-// Where kvd lies: the running program's folder, or bin/ beside it. KVD_BIN overrides both.
+// Returns the folder of the program kvd: the running program's folder, or the folder bin/ next to
+// that folder. KVD_BIN overrides both.
 std::string BinaryFolder();
 
 }  // namespace kvd

@@ -1,8 +1,9 @@
-// ChildProcess: a process of the demonstration that starts together with others, sends one plain
-// value back, and stays until it is let go: so that what all of them hold can be looked at while
-// they hold it.
+// ChildProcess: a process of the demonstration. The child starts its work at the same time as the
+// other children, sends plain values to the parent, and waits until the parent releases it, so that
+// the parent can inspect the resources that all children hold.
 //
-// Owner: the demonstration's main process. Killed and reaped in the destructor at the latest.
+// Owner: the demonstration's main process. The destructor of ChildProcess kills and reaps the
+// process.
 #pragma once
 
 #include <signal.h>
@@ -14,16 +15,16 @@
 #include <string>
 #include <utility>
 
-#include "shm/error.h"
-#include "shm/unique_fd.h"
+#include "base/error.h"
+#include "base/unique_fd.h"
 
 namespace kvd::demo {
 
 template <class Report>
 class ChildProcess {
  public:
-  // What the child does between Start and its end: `report` sends the value (once or more), `hold`
-  // waits to be let go.
+  // The child's interface to the parent: `Send` sends a value (once or more), `Hold` waits until
+  // the parent calls LetGo.
   class Side {
    public:
     Side(int go, int out) : go_(go), out_(out) {}
@@ -38,7 +39,7 @@ class ChildProcess {
     int out_;
   };
 
-  // Forks; the child waits for Go, runs `task(side)` and exits.
+  // Forks a child process, which waits until the parent calls Go, runs `task(side)` and exits.
   template <class Task>
   static Result<ChildProcess> Start(const Task& task) {
     int go[2], out[2];
@@ -71,14 +72,14 @@ class ChildProcess {
   }
 
   void Go() { (void)!::write(go_.get(), "g", 1); }
-  // The child's next value. kDisconnected if it ended without one.
+  // Returns the child's next value. Errors: kDisconnected (the child ended without a value).
   Result<Report> Receive() {
     Report report;
     if (::read(out_.get(), &report, sizeof report) == static_cast<ssize_t>(sizeof report))
       return report;
-    return Fail(Code::kDisconnected, "process " + std::to_string(pid_) + " ended without a word");
+    return Fail(Code::kDisconnected, "process ", pid_, " ended without a report");
   }
-  // Lets it end, and reaps it.
+  // Releases the child from Hold and reaps it.
   void LetGo() {
     Go();
     Reap();

@@ -1,8 +1,8 @@
-// kvd-demo: eight processes share one context, and each gets its own right answer.
+// kvd-demo: eight processes share one context, and each gets the right answer to its own question.
 //
-// Starts a kvd of its own on the bundled model (or the bundled hybrid, or a file), runs the demonstration once (or for several seeds),
-// checks what it shows, and leaves nothing behind. Exits with 0 if everything went right, 1 if not,
-// 2 on wrong usage.
+// Starts a private kvd with the bundled model (or the bundled hybrid, or a file), runs the
+// demonstration once or for several seeds, checks the numbers that it prints, and removes all its
+// files. Exit codes: 0 success, 1 failure, 2 wrong usage.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -28,10 +28,11 @@ struct Flags {
   std::uint64_t seed = 1;
   std::uint64_t seed_count = 1;
   std::string kvd_path = BinaryFolder() + "/kvd";
-  std::string model;  // "": the bundled one; "hybrid"; or a path
+  // Empty: the bundled model; "hybrid": the bundled hybrid model; otherwise the path of a model.
+  std::string model;
 };
 
-// Empty for the model in the daemon's binary.
+// Returns the path of the model; an empty path stands for the model in the daemon's binary.
 std::string ModelPath(const Flags& flags) {
   return flags.model == "hybrid" ? KVD_HYBRID_MODEL : flags.model;
 }
@@ -41,7 +42,7 @@ struct Score {
   std::size_t asked = 0;
 };
 
-// Cells that new work can have.
+// Returns the number of cells that are free or that eviction can free.
 std::uint64_t RoomOf(const wire::InfoReply& info) {
   return info.free_cells + info.reclaimable_cells;
 }
@@ -54,7 +55,7 @@ std::uint64_t ResidentBytes(const wire::InfoReply& info) {
   return info.resident_anonymous_bytes + info.resident_shared_bytes;
 }
 
-// One run of one seed against a running daemon.
+// Runs the demonstration once, with one seed and a running daemon.
 class Demonstration {
  public:
   Demonstration(const std::string& socket_path, const Client& client, std::uint64_t seed)
@@ -75,9 +76,8 @@ class Demonstration {
     computed += notebook.computed;
     KVD_TRY(const wire::InfoReply after, client_.Info());
     if (after.tokens_computed - start.tokens_computed != computed) {
-      return Fail(Code::kInternal,
-                  "kvd computed " + std::to_string(after.tokens_computed - start.tokens_computed) +
-                      " tokens; notebook, questions and answers are " + std::to_string(computed));
+      return Fail(Code::kInternal, "kvd computed ", after.tokens_computed - start.tokens_computed,
+                  " tokens; notebook, questions and answers are ", computed);
     }
     std::printf("  checked: %llu tokens computed = notebook %u + questions and answers %llu\n",
                 static_cast<unsigned long long>(computed), notebook.computed,
@@ -87,7 +87,7 @@ class Demonstration {
   }
 
  private:
-  // A child that works on a connection of its own.
+  // Starts a child process that opens its own connection.
   template <class Work>
   Result<Child> StartChild(const Work& work) {
     return Child::Start([this, &work](const Child::Side& side) {
@@ -114,7 +114,8 @@ class Demonstration {
     return report;
   }
 
-  // Eight processes at the same time. Returns the tokens that their questions and answers took.
+  // Runs eight processes at the same time. Returns the number of tokens of the questions and
+  // answers of all eight processes.
   Result<std::uint64_t> AskAll(const wire::InfoReply& before, Score* score) {
     std::vector<Question> questions;
     std::vector<Child> askers;
@@ -148,7 +149,8 @@ class Demonstration {
     const std::uint64_t own_cells = after.live_cells - before.live_cells;
     const std::uint64_t separate_cells = kAskerCount * reused + own_cells;
     std::printf(
-        "  cells: %llu before, %llu with eight processes (eight caches apart: %llu); of %llu bytes "
+        "  cells: %llu before, %llu with eight processes (eight separate caches: %llu); of %llu "
+        "bytes "
         "each\n",
         static_cast<unsigned long long>(before.live_cells),
         static_cast<unsigned long long>(after.live_cells),
@@ -166,7 +168,7 @@ class Demonstration {
     return computed;
   }
 
-  // One more process is killed in the middle of its answer; its cells come back.
+  // Kills one more process in the middle of its answer; its cells become available again.
   Status KillOne() {
     KVD_TRY(const wire::InfoReply before, SettledInfo());
     KVD_TRY(Child talker, StartChild([](const Client& client, const Child::Side& side) {
@@ -181,27 +183,26 @@ class Demonstration {
     for (;;) {
       KVD_TRY(const wire::InfoReply now, client_.Info());
       const auto waited = std::chrono::steady_clock::now() - start;
-      // What it had computed stays as a prefix until its room is wanted.
+      // The killed process's computed tokens are retained as a prefix until the room is needed.
       if (RoomOf(now) == RoomOf(before)) {
         std::printf(
             "  one more was killed (SIGKILL) in the middle of its answer with %llu cells of its "
-            "own: their room is there again after %.1f ms\n",
+            "own: their room was available again after %.1f ms\n",
             static_cast<unsigned long long>(talking.live_cells - before.live_cells),
             std::chrono::duration<double, std::milli>(waited).count());
         return {};
       }
       if (waited > kCellsBackMax) {
-        return Fail(Code::kInternal,
-                    "the killed process's room did not come back: there was room for " +
-                        std::to_string(RoomOf(before)) + " cells before, for " +
-                        std::to_string(RoomOf(now)) + " now");
+        return Fail(Code::kInternal, "the killed process's room is not available again: room for ",
+                    RoomOf(before), " cells before, for ", RoomOf(now), " now");
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 
-  // The last step of a process that was killed may outlive it, and its tokens are counted at its
-  // end. A token submitted now is computed in a later step.
+  // The last step of a killed process may run after the process has ended, and its tokens are
+  // counted at the end of the step. WaitForSteps submits a token and waits for it, because that
+  // token is computed in a later step.
   Status WaitForSteps() const {
     KVD_TRY(const Sequence sequence, client_.NewSequence());
     const TokenId token = 0;
@@ -209,14 +210,14 @@ class Demonstration {
     return {};
   }
 
-  // Info once the sessions of the askers are gone.
+  // Reads the info when the sessions of the asking processes have ended.
   Result<wire::InfoReply> SettledInfo() {
     const auto deadline = std::chrono::steady_clock::now() + kCellsBackMax;
     for (;;) {
       KVD_TRY(const wire::InfoReply info, client_.Info());
       if (info.sessions == 1) return info;
       if (std::chrono::steady_clock::now() > deadline)
-        return Fail(Code::kInternal, "the askers' sessions did not end");
+        return Fail(Code::kInternal, "the sessions of the asking processes did not end");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -239,15 +240,17 @@ Status RunAll(const Flags& flags) {
     KVD_TRY(const Client client,
             Client::Connect({.socket_path = daemon.socket_path(), .client_name = "kvd-demo"}));
     for (std::uint64_t seed = flags.seed; seed < flags.seed + flags.seed_count; ++seed) {
-      std::fflush(stdout);  // or children print it again
+      std::fflush(stdout);  // without this call the children would print the buffered text again
       KVD_CHECK_OK(Demonstration(daemon.socket_path(), client, seed).Run(&score));
     }
   }
   KVD_CHECK_OK(daemon.Stop());
   const double share = static_cast<double>(score.right) / static_cast<double>(score.asked);
-  std::printf("%zu of %zu answers right to the letter; kvd stopped, its directory is removed\n",
-              score.right, score.asked);
-  // One seed asks too few questions to judge the model's recall by 90 %: one slip is allowed.
+  std::printf(
+      "%zu of %zu answers right (exact match); kvd has stopped and its directory is removed\n",
+      score.right, score.asked);
+  // A single seed asks too few questions for a limit of 90 % to be meaningful: one wrong answer is
+  // allowed.
   const double wanted = flags.seed_count == 1 ? 1.0 - 1.0 / kAskerCount : kRightShareMin;
   if (share < wanted) return Fail(Code::kInternal, "too few right answers");
   return {};
@@ -257,12 +260,13 @@ Status RunAll(const Flags& flags) {
 }  // namespace kvd::demo
 
 int main(int argument_count, char** arguments) {
-  ::signal(SIGPIPE, SIG_IGN);  // a child may have ended before it is let go
-  CLI::App app{"Eight processes share one context of a kvd of its own"};
+  // Without SIG_IGN, LetGo of a child that has already ended would end this process.
+  ::signal(SIGPIPE, SIG_IGN);
+  CLI::App app{"Eight processes share one context of a private kvd"};
   kvd::demo::Flags flags;
-  app.add_option("--seed", flags.seed, "draws the notebook and the questions")
+  app.add_option("--seed", flags.seed, "seed of the notebook and the questions")
       ->capture_default_str();
-  app.add_option("--seeds", flags.seed_count, "runs so many seeds, from --seed on")
+  app.add_option("--seeds", flags.seed_count, "number of seeds to run, starting with --seed")
       ->check(CLI::PositiveNumber);
   app.add_option("--kvd", flags.kvd_path, "the daemon to start");
   app.add_option("-m,--model", flags.model,

@@ -26,7 +26,8 @@ constexpr std::array<std::string_view, 16> kPlaces = {
     "garden", "kitchen", "forest", "river",   "barn",    "hill", "market", "school",
     "lake",   "attic",   "meadow", "harbour", "library", "mill", "cave",   "orchard"};
 
-constexpr int kStoryCount = 1;  // with two the model, trained on texts of 256 tokens, forgets
+// With two stories the model, which is trained on texts of 256 tokens, forgets facts.
+constexpr int kStoryCount = 1;
 
 // SplitMix64 (Steele, Lea and Flood 2014).
 class Random {
@@ -42,7 +43,7 @@ class Random {
   std::string Pick(std::span<const std::string_view> words) {
     return std::string(words[Below(words.size())]);
   }
-  // The first `count` of 0..limit-1 in random order.
+  // Returns `count` different numbers below `limit` in random order.
   std::vector<std::size_t> Draw(std::size_t limit, std::size_t count) {
     std::vector<std::size_t> order(limit);
     std::iota(order.begin(), order.end(), 0);
@@ -60,7 +61,8 @@ std::string Sentence(const Fact& fact) {
          fact.place + ".";
 }
 
-// A short story without facts, so that the answer lies far back.
+// Returns a short story without facts, which separates the facts from the questions, so that the
+// answer to a question is far back in the context.
 std::string Story(Random* random) {
   const std::string name = random->Pick(kNames), animal = random->Pick(kAnimals),
                     place = random->Pick(kPlaces);

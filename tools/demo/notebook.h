@@ -1,7 +1,8 @@
-// A notebook of made-up facts and questions about it, drawn by a seed: the input of the
+// A notebook of invented facts and questions about it, drawn from a seed: the input of the
 // demonstration.
 //
-// Words and forms are those on which the bundled model was trained (tools/train/corpus.py).
+// The notebook's words and sentence forms are those that the bundled model was trained on
+// (tools/train/corpus.py).
 #pragma once
 
 #include <cstddef>
@@ -12,26 +13,26 @@
 namespace kvd::demo {
 
 struct Fact {
-  std::string thing;  // one per notebook
+  std::string thing;  // the thing of the fact, which differs between the facts
   std::string colour;
-  std::string keeper;  // one per notebook
+  std::string keeper;  // the keeper of the thing, who differs between the facts
   std::string place;
 };
 
 struct Question {
   std::string text;
-  std::string answer;  // to the letter
+  std::string answer;  // the exact text of the right answer
 };
 
-// At most 16 facts.
+// Draws `fact_count` facts. REQUIRES: at most 16 facts.
 std::vector<Fact> DrawFacts(std::uint64_t seed, std::size_t fact_count);
-// The facts and a short story behind them as the system message of a conversation; several hundred
-// tokens.
+// Returns the system message of a conversation: the facts followed by a short story, several
+// hundred tokens in all.
 std::string NotebookPrompt(std::uint64_t seed, const std::vector<Fact>& facts);
-// Question `number` of this seed; different numbers ask about different facts as long as there are
-// enough.
+// Returns question `number` of this seed. Questions with different numbers ask about different
+// facts, if there are enough facts.
 Question DrawQuestion(std::uint64_t seed, const std::vector<Fact>& facts, std::size_t number);
-// The question as the next turn of the conversation, up to where the answer begins.
+// Returns the question as the next turn of the conversation, up to the beginning of the answer.
 std::string QuestionPrompt(const Question& question);
 
 }  // namespace kvd::demo

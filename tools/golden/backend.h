@@ -1,4 +1,5 @@
-// What answers a golden script: the engine in this process, or a daemon through the client library.
+// Backend: runs the steps of a golden script with the engine in this process, or with a daemon
+// through the client library.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shm/error.h"
+#include "base/error.h"
 #include "tools/golden/golden_case.h"
 
 namespace kvd::golden {
@@ -15,16 +16,17 @@ namespace kvd::golden {
 class Backend {
  public:
   virtual ~Backend() = default;
-  // Forgets all sequences: every scenario starts on a fresh cache.
+  // Drops all sequences: every scenario starts with an empty cache.
   virtual Status Reset() = 0;
-  // Appends the rows of `step` (a decode, or a decode_batch with its rows in one batch where the
+  // Computes the rows of `step` (a decode, or a decode_batch, whose rows are in one batch if the
   // backend can) and appends the wanted logits, row after row, to `logits`.
   virtual Status Decode(const Step& step, std::vector<float>* logits) = 0;
   virtual Status DecodeBatch(const Step& step, std::vector<float>* logits) = 0;
-  // Appends the row of the text's embedding, as it is.
+  // Appends the rows of the text's embedding, not normalised.
   virtual Status Embed(const Step& step, std::vector<float>* rows) = 0;
   virtual Status Encode(const Step& step) = 0;
-  virtual Status Edit(const Step& step) = 0;  // seq_cp, seq_rm, seq_keep, seq_add, seq_div
+  // Performs an edit: seq_cp, seq_rm, seq_keep, seq_add or seq_div.
+  virtual Status Edit(const Step& step) = 0;
 };
 
 struct BackendOptions {
@@ -32,10 +34,12 @@ struct BackendOptions {
   std::string k_type = "f32";
   std::string v_type = "f32";
   bool deterministic = false;
+  bool llama_shifts = true;
 };
 
 Result<std::unique_ptr<Backend>> MakeEngineBackend(const BackendOptions& options);
-// Starts `kvd_path` on a private socket and state directory, stops it at the end.
+// Starts `kvd_path` with a private socket and state directory. The Backend's destructor stops the
+// daemon.
 Result<std::unique_ptr<Backend>> MakeDaemonBackend(const std::string& kvd_path,
                                                    const BackendOptions& options);
 

@@ -1,4 +1,4 @@
-// Answers golden scripts through a daemon of its own and the client library.
+// A Backend with a private daemon, used through the client library.
 #include <map>
 
 #include "client/client.h"
@@ -38,7 +38,7 @@ class DaemonBackend : public Backend {
     return Collect(std::move(decoding), logits);
   }
 
-  // All in flight at once: the daemon puts them into one batch.
+  // All requests are in flight together, so the daemon puts them into one batch.
   Status DecodeBatch(const Step& step, std::vector<float>* logits) override {
     std::vector<Decoding> decodings;
     for (const BatchRow& row : step.rows) {
@@ -86,7 +86,8 @@ class DaemonBackend : public Backend {
         KVD_TRY(const Sequence* kept, Named(step.sequence));
         KVD_CHECK_OK(kept->Keep());
         for (auto& [name, sequence] : sequences_) {
-          if (name != step.sequence) (void)sequence.Detach();  // gone in the daemon
+          // Keep has made the daemon drop the sequence, so the Sequence must not drop it again.
+          if (name != step.sequence) (void)sequence.Detach();
         }
         std::erase_if(sequences_, [&](const auto& entry) { return entry.first != step.sequence; });
         return {};
@@ -120,10 +121,10 @@ class DaemonBackend : public Backend {
 
 Result<std::unique_ptr<Backend>> MakeDaemonBackend(const std::string& kvd_path,
                                                    const BackendOptions& options) {
-  DaemonProcess::Options start{
-      .kvd_path = kvd_path,
-      .arguments = {"-m", options.model_path, "-c", "4096", "-ctk", options.k_type, "-ctv",
-                    options.v_type, "--llama-shifts", "--swa-full"}};
+  DaemonProcess::Options start{.kvd_path = kvd_path,
+                               .arguments = {"-m", options.model_path, "-c", "4096", "-ctk",
+                                             options.k_type, "-ctv", options.v_type, "--swa-full"}};
+  if (options.llama_shifts) start.arguments.emplace_back("--llama-shifts");
   if (options.deterministic) start.arguments.emplace_back("--deterministic");
   KVD_TRY(DaemonProcess daemon, DaemonProcess::Start(start));
   KVD_TRY(Client client,

@@ -1,20 +1,21 @@
-// Answers golden scripts with an engine in this process, over anonymous memory.
+// A Backend with an engine in this process, whose memory is anonymous.
 #include <map>
 
-#include "engine/encoder.h"
 #include "engine/engine.h"
-#include "engine/model_config.h"
+#include "engine/forward/encoder.h"
+#include "engine/model/model_config.h"
+#include "kernels/cell_types.h"
 #include "tools/golden/backend.h"
 
 namespace kvd::golden {
 namespace {
 
 Result<kernels::DataType> CellType(const std::string& name) {
-  for (const auto type : {kernels::DataType::kF32, kernels::DataType::kF16,
-                          kernels::DataType::kBF16, kernels::DataType::kQ8_0}) {
+  for (const auto type : kernels::kCellTypes) {
     if (name == kernels::DataTypeName(type)) return type;
   }
-  return Fail(Code::kInvalidArgument, "cell type '" + name + "': f32, f16, bf16 or q8_0");
+  return Fail(Code::kInvalidArgument, "cell type '", name,
+              "': must be f32, f16, bf16, q8_0 or q4_0");
 }
 
 PosRange RangeOf(const Step& step) {
@@ -36,7 +37,8 @@ class EngineBackend : public Backend {
     std::span<const TokenId> tokens = step.tokens;
     std::int32_t pos = step.pos;
     std::size_t wanted_from = step.all_rows ? 0 : tokens.size() - 1;
-    // The script's batches may be larger than a ubatch.
+    // The tokens are computed in several steps if a batch of the script is larger than the engine's
+    // largest step.
     for (std::size_t done = 0; done < tokens.size();) {
       KVD_TRY(const SequenceInfo info, memory().sequences().Query(handle));
       const std::size_t take = engine_->StepTokens(
@@ -133,7 +135,7 @@ class EngineBackend : public Backend {
   Memory& memory() { return engine_->memory(); }
   std::size_t vocab_size() const { return engine_->config().vocab_size; }
 
-  // The sequence that the script calls `name`, created when first met.
+  // Returns the sequence that the script calls `name`; creates it at its first use.
   Result<SequenceHandle> Named(std::int64_t name) {
     if (const auto found = handles_.find(name); found != handles_.end()) return found->second;
     KVD_TRY(const SequenceHandle handle, memory().sequences().Create({}));
@@ -152,7 +154,7 @@ Result<std::unique_ptr<Backend>> MakeEngineBackend(const BackendOptions& options
                                .cells = 4096,
                                .swa_full = true,
                                .deterministic = options.deterministic,
-                               .llama_shifts = true};
+                               .llama_shifts = options.llama_shifts};
   KVD_TRY(engine_options.k_type, CellType(options.k_type));
   KVD_TRY(engine_options.v_type, CellType(options.v_type));
   KVD_TRY(std::unique_ptr<Engine> engine, Engine::Create(engine_options));

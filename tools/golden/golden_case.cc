@@ -19,8 +19,8 @@ Result<std::string> ReadFile(const std::string& path) {
   return bytes;
 }
 
-// The rest throws Boost.JSON's exceptions on a missing or mistyped field; ReadCase turns them into
-// errors.
+// Number and the functions after it throw Boost.JSON's exceptions for a missing or mistyped field;
+// ReadCase turns these exceptions into errors.
 std::int32_t Number(const json::object& object, const char* key, std::int32_t fallback) {
   const json::value* value = object.if_contains(key);
   return value == nullptr ? fallback : value->to_number<std::int32_t>();
@@ -70,14 +70,12 @@ Status CheckRows(const Case& golden) {
                                : step.op == Op::kEmbed       ? 1
                                                              : 0;
       if (step.expect_rows != rows) {
-        return Fail(Code::kCorrupt, scenario.name + ": expect_rows " +
-                                        std::to_string(step.expect_rows) + ", the step has " +
-                                        std::to_string(rows));
+        return Fail(Code::kCorrupt, scenario.name, ": expect_rows ", step.expect_rows,
+                    ", the step has ", rows);
       }
       if (rows != 0 && step.expect_offset + rows * width > golden.expected.size()) {
-        return Fail(Code::kCorrupt, scenario.name + ": expect_offset " +
-                                        std::to_string(step.expect_offset) +
-                                        " reaches behind expect.f32");
+        return Fail(Code::kCorrupt, scenario.name, ": expect_offset ", step.expect_offset,
+                    " exceeds expect.f32");
       }
     }
   }
@@ -87,8 +85,10 @@ Status CheckRows(const Case& golden) {
 Result<double> ToleranceOf(const std::string& weight_type) {
   if (weight_type == "f32") return 1e-9;
   if (weight_type == "f16" || weight_type == "bf16") return 2e-5;
-  if (weight_type.starts_with("q")) return 2.5e-4;
-  return Fail(Code::kCorrupt, "script.json: weight_type '" + weight_type + "' is unknown");
+  for (const char* const quantised : {"q", "iq", "mxfp"}) {
+    if (weight_type.starts_with(quantised)) return 2.5e-4;
+  }
+  return Fail(Code::kCorrupt, "script.json: weight_type '", weight_type, "' is unknown");
 }
 
 }  // namespace
@@ -107,6 +107,10 @@ Result<Case> ReadCase(const std::string& folder) {
     golden.weight_type = json::value_to<std::string>(script.at("weight_type"));
     golden.vocab_size = script.at("vocab_size").to_number<std::size_t>();
     golden.embedding_size = script.at("embedding_size").to_number<std::size_t>();
+    if (const json::value* tolerance = script.if_contains("tolerance"))
+      golden.tolerance = tolerance->to_number<double>();
+    if (const json::value* llama_shifts = script.if_contains("llama_shifts"))
+      golden.llama_shifts = llama_shifts->as_bool();
     for (const json::value& item : script.at("scenarios").as_array()) {
       Scenario scenario{.name = json::value_to<std::string>(item.at("name")), .steps = {}};
       for (const json::value& step : item.at("steps").as_array())
@@ -114,10 +118,11 @@ Result<Case> ReadCase(const std::string& folder) {
       golden.scenarios.push_back(std::move(scenario));
     }
   } catch (const std::exception& problem) {
-    return Fail(Code::kCorrupt, folder + "/script.json: " + problem.what());
+    return Fail(Code::kCorrupt, folder, "/script.json: ", problem.what());
   }
-  if (golden.scenarios.empty()) return Fail(Code::kCorrupt, folder + "/script.json: no scenarios");
-  KVD_TRY(golden.tolerance, ToleranceOf(golden.weight_type));
+  if (golden.scenarios.empty()) return Fail(Code::kCorrupt, folder, "/script.json: no scenarios");
+  KVD_TRY(const double weight_tolerance, ToleranceOf(golden.weight_type));
+  if (golden.tolerance == 0) golden.tolerance = weight_tolerance;
   KVD_CHECK_OK(CheckRows(golden));
   return golden;
 }

@@ -1,5 +1,5 @@
-// A golden folder: script.json and expect.f32, read and checked. Format: README of the golden
-// folders.
+// A golden folder: script.json and expect.f32, read and checked. The README of the golden folders
+// describes the format.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "shm/error.h"
-#include "shm/ids.h"
+#include "base/error.h"
+#include "base/ids.h"
 
 namespace kvd::golden {
 
@@ -22,17 +22,19 @@ struct BatchRow {
 
 struct Step {
   Op op = Op::kDecode;
-  std::int64_t sequence = 0;     // "seq", or "src" of a copy
-  std::int64_t destination = 0;  // "dst" of a copy
+  std::int64_t sequence = 0;     // the field "seq", or "src" of a copy
+  std::int64_t destination = 0;  // the field "dst" of a copy
   std::int32_t pos = 0;
-  std::int32_t p0 = -1;  // negative: open
+  // The fields p0 and p1 of the range; negative: the range is open at that end.
+  std::int32_t p0 = -1;
   std::int32_t p1 = -1;
-  std::int32_t number = 0;  // delta or divisor
-  bool all_rows = false;    // "logits": "all", else the last one
+  std::int32_t number = 0;  // the field delta or divisor
+  bool all_rows = false;    // true: "logits" is "all"; false: only the last row is compared
   std::vector<TokenId> tokens;
-  std::vector<BatchRow> rows;     // of a decode_batch
-  std::string pooling;            // of an embed
-  std::size_t expect_offset = 0;  // floats
+  std::vector<BatchRow> rows;  // the rows of an operation "decode_batch"
+  std::string pooling;         // the pooling of an operation "embed"
+  // Position of the first expected number, counted in floats of expect.f32.
+  std::size_t expect_offset = 0;
   std::size_t expect_rows = 0;
 };
 
@@ -50,11 +52,15 @@ struct Case {
   std::size_t embedding_size = 0;
   std::vector<Scenario> scenarios;
   std::vector<float> expected;
-  double tolerance = 0;  // NMSE of a row, for an f32 cache
+  // The largest accepted normalised mean squared error (NMSE) of a row with an f32 cache: the
+  // script's tolerance, or a default that depends on the weights' type.
+  double tolerance = 0;
+  // True: the expected numbers were computed with llama.cpp's way to shift and divide positions.
+  bool llama_shifts = true;
 };
 
-// kIo, kCorrupt (names the field): a folder without scenarios, rows outside expect.f32, an unknown
-// op or weight type.
+// Errors: kIo; kCorrupt, naming the field: a folder without scenarios, rows outside expect.f32, an
+// unknown op or weight type.
 Result<Case> ReadCase(const std::string& folder);
 
 }  // namespace kvd::golden

@@ -1,14 +1,16 @@
-// kvd-golden [--spawn] PATH...: runs golden folders and vocabulary cases and says how close the
-// answers are.
+// kvd-golden [--spawn] PATH...: runs golden folders and vocabulary cases and prints the errors of
+// the results.
 //
-// PATH is a folder with script.json, a vocabulary X.gguf with X.gguf.inp and X.gguf.out beside it,
-// or a folder that holds such things. The expected numbers are llama.cpp's, its arithmetic of
-// shifts included, so that is switched on (llama_shifts), and its cache kept every cell of a sliding
-// window (swa_full). Exits with 0 if everything passed, 1 if not, 2 on wrong usage.
+// PATH is a folder with script.json, a vocabulary X.gguf with X.gguf.inp and X.gguf.out in the same
+// folder, or a folder that contains such folders or vocabularies. Unless a script says otherwise,
+// llama.cpp computed the expected numbers. By default llama_shifts is therefore on (shifts use
+// llama.cpp's arithmetic), and swa_full is on (the cache keeps the cells that a sliding window has
+// passed). Exit codes: 0 all cases passed, 1 a case failed, 2 wrong usage.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,14 +26,17 @@ using kvd::golden::Tally;
 struct Flags {
   bool spawn = false;
   std::string kvd_path;
+  std::optional<double> cell_tolerance;
   kvd::golden::BackendOptions backend;
 };
 
-// What a cell type adds to the tolerance of f32 cells (README of the golden folders).
+// Returns the amount that a cell type adds to the tolerance for f32 cells (README of the golden
+// folders).
 double CellTolerance(const std::string& type) {
   if (type == "f16") return 2e-7;
   if (type == "bf16") return 1e-5;
   if (type == "q8_0") return 2e-5;
+  if (type == "q4_0") return 2e-2;
   return 0;
 }
 
@@ -42,10 +47,11 @@ void RunFolder(const std::string& folder, const Flags& flags, Tally* tally) {
   };
   auto golden = kvd::golden::ReadCase(folder);
   if (!golden) return fail(golden.error());
-  golden->tolerance +=
-      std::max(CellTolerance(flags.backend.k_type), CellTolerance(flags.backend.v_type));
+  golden->tolerance += flags.cell_tolerance.value_or(
+      std::max(CellTolerance(flags.backend.k_type), CellTolerance(flags.backend.v_type)));
   kvd::golden::BackendOptions options = flags.backend;
   options.model_path = golden->model_path;
+  options.llama_shifts = golden->llama_shifts;
   const auto backend = flags.spawn ? kvd::golden::MakeDaemonBackend(flags.kvd_path, options)
                                    : kvd::golden::MakeEngineBackend(options);
   if (!backend) return fail(backend.error());
@@ -66,7 +72,7 @@ void RunPath(const fs::path& path, const Flags& flags, bool named, Tally* tally)
     const int before = tally->passed + tally->failed;
     for (const fs::path& child : children) RunPath(child, flags, false, tally);
     if (tally->passed + tally->failed == before) {
-      std::printf("%s: no golden folder and no vocabulary here\n", path.c_str());
+      std::printf("%s: contains no golden folder and no vocabulary\n", path.c_str());
       ++tally->failed;
     }
   } else if (named) {
@@ -83,15 +89,17 @@ int main(int argument_count, char** arguments) {
   std::vector<std::string> paths;
   flags.kvd_path = (fs::read_symlink("/proc/self/exe").parent_path() / "kvd").string();
   app.add_flag("--spawn", flags.spawn,
-               "through a kvd started for each folder, instead of in this process");
+               "run a kvd for each folder instead of an engine in this process");
   app.add_option("--kvd", flags.kvd_path, "the daemon that --spawn starts");
   app.add_option("--ctk,--cache-type-k", flags.backend.k_type, "type of the K cells")
       ->capture_default_str();
   app.add_option("--ctv,--cache-type-v", flags.backend.v_type, "type of the V cells")
       ->capture_default_str();
+  app.add_option("--cell-tolerance", flags.cell_tolerance,
+                 "added to a folder's tolerance; default: an amount for the types of the cells");
   app.add_flag("--deterministic", flags.backend.deterministic);
   app.add_option("PATH", paths, "golden folders, vocabularies, or folders of them")->required();
-  // CLI11 knows one-letter short flags only, and takes a vector from its back.
+  // CLI11 supports only one-letter short flags, and takes arguments from the end of a vector.
   std::vector<std::string> respelled(arguments + 1, arguments + argument_count);
   for (std::string& argument : respelled) {
     if (argument == "-ctk" || argument == "-ctv") argument.insert(0, "-");

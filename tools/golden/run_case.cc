@@ -14,7 +14,8 @@ struct Errors {
   std::size_t rows = 0;
 };
 
-// Normalised mean squared error: sum of squared differences / sum of squares. NaN if anything is.
+// Returns the normalised mean squared error: the sum of the squared differences divided by the sum
+// of the squares of the expected numbers. Nmse returns NaN if a number is NaN.
 double Nmse(std::span<const float> got, std::span<const float> expected) {
   double difference = 0, square = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -42,9 +43,8 @@ Status RunScenario(const Case& golden, const Scenario& scenario, Backend& backen
     }
     const std::size_t width = step.op == Op::kEmbed ? golden.embedding_size : golden.vocab_size;
     if (logits.size() != step.expect_rows * width) {
-      return Fail(Code::kInternal, std::to_string(logits.size()) + " numbers answered, " +
-                                       std::to_string(step.expect_rows) + " rows of " +
-                                       std::to_string(width) + " expected");
+      return Fail(Code::kInternal, logits.size(), " numbers received, ", step.expect_rows,
+                  " rows of ", width, " expected");
     }
     for (std::size_t row = 0; row < step.expect_rows; ++row) {
       const double error =
@@ -54,14 +54,12 @@ Status RunScenario(const Case& golden, const Scenario& scenario, Backend& backen
       errors->sum += error;
       ++errors->rows;
       if (!(error <= golden.tolerance)) {
-        return Fail(Code::kNumerical, "row " + std::to_string(row) + " at pos " +
-                                          std::to_string(step.pos) + ": NMSE " +
-                                          std::to_string(error) + " is above " +
-                                          std::to_string(golden.tolerance));
+        return Fail(Code::kNumerical, "row ", row, " at pos ", step.pos, ": NMSE ", error,
+                    " is above ", golden.tolerance);
       }
     }
   }
-  if (errors->rows == 0) return Fail(Code::kCorrupt, "compares no row");
+  if (errors->rows == 0) return Fail(Code::kCorrupt, "the scenario compares no row");
   return {};
 }
 

@@ -1,9 +1,9 @@
-// Runs golden folders and vocabulary cases against a backend and compares.
+// Runs golden folders and vocabulary cases on a backend and compares the results.
 #pragma once
 
 #include <string>
 
-#include "shm/error.h"
+#include "base/error.h"
 #include "tools/golden/backend.h"
 #include "tools/golden/golden_case.h"
 
@@ -14,7 +14,8 @@ struct Tally {
   int failed = 0;
 };
 
-// Prints a line per scenario: name, rows, worst and mean NMSE, ok or what failed.
+// Runs the scenarios of a golden case and prints a line for each scenario: name, rows, largest and
+// mean normalised mean squared error (NMSE), and "ok" or the failure.
 void RunCase(const Case& golden, Backend& backend, Tally* tally);
 
 // Tokenizes each text of PATH.inp with the vocabulary of the GGUF file PATH and compares with

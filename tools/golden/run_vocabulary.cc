@@ -4,7 +4,7 @@
 #include <sstream>
 #include <vector>
 
-#include "engine/gguf_file.h"
+#include "engine/model/gguf_file.h"
 #include "engine/vocabulary/read_vocabulary.h"
 #include "engine/vocabulary/vocabulary.h"
 #include "tools/golden/run_case.h"
@@ -44,8 +44,8 @@ Result<VocabularyCase> ReadVocabularyCase(const std::string& path) {
     read.tokens.push_back({std::istream_iterator<TokenId>(numbers), {}});
   }
   if (read.texts.empty() || read.texts.size() != read.tokens.size()) {
-    return Fail(Code::kCorrupt, path + ": " + std::to_string(read.texts.size()) + " texts, " +
-                                    std::to_string(read.tokens.size()) + " lines of tokens");
+    return Fail(Code::kCorrupt, path, ": ", read.texts.size(), " texts, ", read.tokens.size(),
+                " lines of tokens");
   }
   return read;
 }
@@ -67,10 +67,10 @@ void RunVocabulary(const std::string& path, Tally* tally) {
       ++right;
     } else {
       std::printf("%s text %zu: %s\n", path.c_str(), i,
-                  tokens ? "other tokens" : tokens.error().message.c_str());
+                  tokens ? "the tokens differ" : tokens.error().message.c_str());
     }
   }
-  std::printf("%s: %d of %zu texts\n", path.c_str(), right, read->texts.size());
+  std::printf("%s: %d of %zu texts passed\n", path.c_str(), right, read->texts.size());
   tally->passed += right;
   tally->failed += static_cast<int>(read->texts.size()) - right;
 }

@@ -6,7 +6,7 @@
 namespace kvd {
 namespace {
 
-// 0 for the recurrent layers.
+// Returns the number of KV heads of each layer of a hybrid; 0 for a recurrent layer.
 std::vector<std::uint32_t> KvHeadsOfHybrid(const ModelShape& shape) {
   std::vector<std::uint32_t> kv_heads(shape.layers, 0);
   for (std::uint32_t layer = 1; layer < shape.layers; layer += 2) kv_heads[layer] = shape.kv_heads;
@@ -29,7 +29,8 @@ void AddRwkv(const ModelShape& shape, const std::string& prefix, GgufWriter& wri
   writer.AddU32(prefix + "attention.gate_lora_rank", 2 * rank);
 }
 
-// The sizes of the recurrent layers are those of the attention's heads.
+// Adds the metadata of qwen35, whose recurrent layers have the head count and the head size of the
+// attention layers.
 void AddQwen35(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
   const std::uint32_t head_dim =
       shape.head_dim != 0 ? shape.head_dim : shape.embedding / shape.heads;
@@ -44,6 +45,130 @@ void AddQwen35(const ModelShape& shape, const std::string& prefix, GgufWriter& w
   writer.AddU32(prefix + "ssm.inner_size", shape.heads * head_dim);
 }
 
+// Adds the layers of nemotron_h, which are Mamba-2, feed-forward, attention, feed-forward, and so
+// on.
+void AddNemotronLayers(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  std::vector<std::uint32_t> kv_heads(shape.layers, 0), feed_forward(shape.layers, 0);
+  for (std::uint32_t layer = 1; layer < shape.layers; ++layer) {
+    (layer % 4 == 2 ? kv_heads : feed_forward)[layer] =
+        layer % 4 == 2 ? shape.kv_heads : (layer % 2 == 1 ? shape.ffn : 0);
+  }
+  writer.AddU32Array(prefix + "attention.head_count_kv", kv_heads);
+  writer.AddU32Array(prefix + "feed_forward_length", feed_forward);
+}
+
+// Returns whether every model of the architecture has experts.
+bool NeedsExperts(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kQwen2Moe:
+    case Architecture::kQwen3Moe:
+    case Architecture::kQwen35Moe:
+    case Architecture::kQwen3Next:
+    case Architecture::kGraniteMoe:
+    case Architecture::kGlm4Moe:
+    case Architecture::kOlmoe:
+    case Architecture::kGptOss:
+    case Architecture::kLfm2Moe:
+    case Architecture::kNemotronHMoe:
+    case Architecture::kErnie45Moe:
+    case Architecture::kMiniMaxM2:
+    case Architecture::kDeepseek2:
+    case Architecture::kHunyuanMoe:
+    case Architecture::kPhiMoe:
+    case Architecture::kBailingMoe2: return true;
+    default: return false;
+  }
+}
+
+// Adds the sizes of a mixture of experts. The engine's reader of metadata ignores keys that the
+// model's architecture does not use.
+void AddExperts(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  if (shape.experts == 0 && !NeedsExperts(shape.architecture)) return;
+  const std::uint32_t size = shape.expert_ffn != 0 ? shape.expert_ffn : shape.ffn;
+  writer.AddU32(prefix + "expert_count", shape.experts != 0 ? shape.experts : 4);
+  writer.AddU32(prefix + "expert_used_count", shape.experts_used != 0 ? shape.experts_used : 2);
+  writer.AddU32(prefix + "expert_feed_forward_length", size);
+  writer.AddU32(prefix + "expert_shared_feed_forward_length",
+                shape.shared_ffn != 0 ? shape.shared_ffn : size);
+  // The architecture deepseek2 has the key expert_shared_count instead of
+  // expert_shared_feed_forward_length.
+  writer.AddU32(prefix + "expert_shared_count",
+                shape.shared_ffn != 0 ? shape.shared_ffn / size : 1);
+  writer.AddU32(prefix + "leading_dense_block_count", shape.leading_dense);
+}
+
+// Keys of architectures whose norms are layer norms.
+void AddLayerNorms(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  writer.AddF32(prefix + "attention.layer_norm_epsilon", shape.rms_epsilon);
+  writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
+  switch (shape.architecture) {
+    case Architecture::kCohere2:
+      if (shape.window == 0) writer.AddU32(prefix + "attention.sliding_window", 16);
+      [[fallthrough]];
+    case Architecture::kCommandR: writer.AddF32(prefix + "logit_scale", 0.0625f); break;
+    case Architecture::kStableLm: writer.AddBool(prefix + "use_parallel_residual", false); break;
+    default: break;
+  }
+}
+
+void AddLatentAttention(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  const std::uint32_t query_dim =
+      shape.head_dim != 0 ? shape.head_dim : shape.embedding / shape.heads;
+  const std::uint32_t rotated_dim = shape.rotated_dim != 0 ? shape.rotated_dim : query_dim / 2;
+  const std::uint32_t rank = shape.latent_rank != 0 ? shape.latent_rank : query_dim;
+  const std::uint32_t value_dim = shape.value_dim != 0 ? shape.value_dim : query_dim;
+  writer.AddU32(prefix + "attention.head_count_kv", shape.caches_latent ? 1 : shape.heads);
+  writer.AddU32(prefix + "attention.q_lora_rank", shape.query_rank);
+  writer.AddU32(prefix + "attention.kv_lora_rank", rank);
+  writer.AddU32(prefix + "rope.dimension_count", rotated_dim);
+  writer.AddU32(prefix + "attention.key_length",
+                shape.caches_latent ? rank + rotated_dim : query_dim);
+  writer.AddU32(prefix + "attention.value_length", shape.caches_latent ? rank : value_dim);
+  if (!shape.caches_latent) return;
+  writer.AddU32(prefix + "attention.key_length_mla", query_dim);
+  writer.AddU32(prefix + "attention.value_length_mla", value_dim);
+}
+
+// gemma4: the heads of layers without a window have twice the elements. Without experts, the second
+// half of the layers reads the cells of the first, and layers have inputs.
+void AddGemma4(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  constexpr std::uint32_t kLayerInputMax = 256;
+  const std::uint32_t dim = shape.head_dim != 0 ? shape.head_dim : shape.embedding / shape.heads;
+  const std::uint32_t period = shape.window_period != 0 ? shape.window_period : 2;
+  std::vector<bool> has_window(shape.layers);
+  std::vector<std::uint32_t> kv_heads(shape.layers, shape.kv_heads);
+  for (std::uint32_t layer = 0; layer < shape.layers; ++layer) {
+    has_window[layer] = (layer + 1) % period != 0;
+    if (!has_window[layer] && shape.kv_heads % 2 == 0) kv_heads[layer] /= 2;
+  }
+  const std::uint32_t first_shared = std::max(period, shape.layers / 2 / period * period);
+  const bool shares = shape.experts == 0 && period > 1 && first_shared < shape.layers;
+  writer.AddU32Array(prefix + "attention.head_count_kv", kv_heads);
+  for (const char* suffix :
+       {"attention.key_length", "attention.value_length", "rope.dimension_count"}) {
+    writer.AddU32(prefix + suffix, 2 * dim);
+    writer.AddU32(prefix + suffix + "_swa", dim);
+  }
+  if (shape.window == 0) writer.AddU32(prefix + "attention.sliding_window", 16);
+  writer.AddBoolArray(prefix + "attention.sliding_window_pattern", has_window);
+  writer.AddU32(prefix + "attention.shared_kv_layers", shares ? shape.layers - first_shared : 0);
+  writer.AddU32(prefix + "embedding_length_per_layer_input",
+                shape.experts == 0 ? std::min(shape.embedding, kLayerInputMax) : 0);
+  writer.AddF32(prefix + "final_logit_softcapping", 30.0f);
+}
+
+// gemma3n: four of five layers have a window; layers after the fifth read the cells of the fourth
+// and the fifth.
+void AddGemma3n(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  constexpr std::uint32_t kPeriod = 5, kLayerInputMax = 256;
+  writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
+  if (shape.window == 0) writer.AddU32(prefix + "attention.sliding_window", 16);
+  writer.AddU32(prefix + "attention.shared_kv_layers",
+                shape.layers > kPeriod ? shape.layers - kPeriod : 0);
+  writer.AddU32(prefix + "embedding_length_per_layer_input",
+                std::min(shape.embedding, kLayerInputMax));
+}
+
 void AddSsm(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
   const bool is_second =
       shape.architecture != Architecture::kMamba && shape.architecture != Architecture::kJamba;
@@ -55,6 +180,8 @@ void AddSsm(const ModelShape& shape, const std::string& prefix, GgufWriter& writ
   writer.AddU32(prefix + "ssm.time_step_rank", is_second ? heads : (shape.embedding + 15) / 16);
   if (is_second) writer.AddU32(prefix + "ssm.group_count", 1);
   switch (shape.architecture) {
+    case Architecture::kNemotronH:
+    case Architecture::kNemotronHMoe: AddNemotronLayers(shape, prefix, writer); break;
     case Architecture::kJamba:
     case Architecture::kGraniteHybrid:
       writer.AddU32Array(prefix + "attention.head_count_kv", KvHeadsOfHybrid(shape));
@@ -68,21 +195,49 @@ void AddSsm(const ModelShape& shape, const std::string& prefix, GgufWriter& writ
 
 }  // namespace
 
+bool HasOwnHeadLengths(Architecture architecture) {
+  return architecture == Architecture::kDeepseek2 || architecture == Architecture::kGemma4;
+}
+
+bool HasOwnFeedForwardLengths(Architecture architecture) {
+  return architecture == Architecture::kNemotronH || architecture == Architecture::kNemotronHMoe;
+}
+
 void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
                              GgufWriter& writer) {
+  AddExperts(shape, prefix, writer);
   switch (shape.architecture) {
     case Architecture::kLfm2:
+    case Architecture::kLfm2Moe:
       writer.AddU32Array(prefix + "attention.head_count_kv", KvHeadsOfHybrid(shape));
       writer.AddU32(prefix + "shortconv.l_cache", shape.convolution_width);
       break;
     case Architecture::kRwkv6:
     case Architecture::kRwkv7: AddRwkv(shape, prefix, writer); break;
-    case Architecture::kQwen35: AddQwen35(shape, prefix, writer); break;
+    case Architecture::kDeepseek2: AddLatentAttention(shape, prefix, writer); break;
+    case Architecture::kGemma4: AddGemma4(shape, prefix, writer); break;
+    case Architecture::kGemma3n: AddGemma3n(shape, prefix, writer); break;
+    case Architecture::kQwen35:
+    case Architecture::kQwen35Moe:
+    case Architecture::kQwen3Next: AddQwen35(shape, prefix, writer); break;
     case Architecture::kMamba:
     case Architecture::kMamba2:
     case Architecture::kJamba:
     case Architecture::kGraniteHybrid:
+    case Architecture::kNemotronH:
+    case Architecture::kNemotronHMoe:
     case Architecture::kFalconH1: AddSsm(shape, prefix, writer); break;
+    case Architecture::kGptOss:
+      writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
+      if (shape.window == 0) writer.AddU32(prefix + "attention.sliding_window", 16);
+      break;
+    case Architecture::kCommandR:
+    case Architecture::kCohere2:
+    case Architecture::kPhi2:
+    case Architecture::kStableLm:
+    case Architecture::kFalcon:
+    case Architecture::kStarCoder2:
+    case Architecture::kGpt2: AddLayerNorms(shape, prefix, writer); break;
     case Architecture::kBert:
       writer.AddF32(prefix + "attention.layer_norm_epsilon", shape.rms_epsilon);
       writer.AddU32(prefix + "pooling_type", static_cast<std::uint32_t>(shape.pooling));

@@ -1,16 +1,24 @@
-// The metadata that only some architectures have: which layers are recurrent, and the sizes of
-// their states.
+// Metadata that only some architectures have: which layers are recurrent, and the sizes of their
+// states.
 #pragma once
 
 #include <string>
 
-#include "engine/gguf_writer.h"
+#include "engine/model/gguf_writer.h"
 #include "tools/make_model/model_shape.h"
 
 namespace kvd {
 
-// Adds attention.head_count_kv and what is particular to shape.architecture. Hybrids have attention
-// in every second layer, from the second on. `prefix`: "ARCHITECTURE.".
+// Returns whether AddArchitectureMetadata adds the lengths of heads and of their rotated part for
+// the architecture.
+bool HasOwnHeadLengths(Architecture architecture);
+
+// Returns whether AddArchitectureMetadata adds feed_forward_length for the architecture.
+bool HasOwnFeedForwardLengths(Architecture architecture);
+
+// Adds attention.head_count_kv and the entries that are specific to shape.architecture. Hybrid
+// models that make-model writes have attention in every second layer, starting with the second
+// layer. `prefix`: "ARCHITECTURE.".
 void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
                              GgufWriter& writer);
 

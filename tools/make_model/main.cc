@@ -6,8 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "engine/architectures/architecture.h"
-#include "engine/gguf_file.h"
+#include "engine/forward/architectures/architecture.h"
+#include "engine/model/gguf_file.h"
+#include "engine/model/gguf_parts.h"
 #include "tools/make_model/model_maker.h"
 #include "tools/make_model/model_shape.h"
 
@@ -28,16 +29,21 @@ struct Flags {
   std::optional<std::string> name, architecture, type, embedding_type, output_type, scaling, bias;
   std::optional<std::uint32_t> layers, embedding, heads, kv_heads, head_dim, ffn, vocab, context;
   std::optional<std::uint32_t> original_context, window, window_period;
+  std::optional<std::uint32_t> experts, experts_used, expert_ffn, shared_ffn, leading_dense;
+  std::optional<std::uint32_t> rotated_dim, latent_rank, query_rank, value_dim;
+  std::optional<bool> caches_latent;
   std::optional<float> rope_base, rope_factor, rms_epsilon;
   std::optional<bool> tied;
+  std::optional<bool> qk_norm;
   std::optional<std::uint64_t> seed;
+  kvd::MakeOptions making;
 };
 
-// "llama, qwen2, ..."
+// Returns the names of all architectures: "llama, qwen2, ...".
 std::string ArchitectureNames() {
   std::string names;
   for (const kvd::ArchitectureDefinition* definition : kvd::Architectures()) {
-    names += (names.empty() ? "" : ", ") + std::string(definition->name);
+    names += (names.empty() ? "" : ", ") + std::string(definition->format.name);
   }
   return names;
 }
@@ -47,7 +53,9 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_option("--shape", flags.shape,
                  "tiny, small, smol-135m, qwen2-0.5b, qwen3-0.6b, tinyllama-1.1b, llama3.2-1b, "
                  "llama3-8b, lfm2-350m, mamba-130m, mamba2-130m, qwen35-small, "
-                 "jamba-small, bge-small or flan-t5-small; the other flags change it")
+                 "jamba-small, bge-small, flan-t5-small, qwen3moe-small, gpt-oss-small or "
+                 "deepseek2-lite-small; other "
+                 "flags change single values")
       ->capture_default_str();
   app.add_option("--arch", flags.architecture, ArchitectureNames());
   app.add_option("--layers", flags.layers, "number of layers");
@@ -56,26 +64,48 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_option("--kv-heads", flags.kv_heads, "key and value heads of a layer");
   app.add_option("--head-dim", flags.head_dim, "elements of a head; 0: embedding / heads");
   app.add_option("--ffn", flags.ffn, "width of the feed-forward");
+  app.add_option("--experts", flags.experts, "experts of a layer; 0: none, or 4 if needed");
+  app.add_option("--experts-used", flags.experts_used, "experts that a token uses; 0: 2");
+  app.add_option("--expert-ffn", flags.expert_ffn, "width of an expert; 0: --ffn");
+  app.add_option("--shared-ffn", flags.shared_ffn, "width of the shared expert; 0: --expert-ffn");
+  app.add_option("--leading-dense", flags.leading_dense, "layers before those with experts");
+  app.add_option("--rotated-dim", flags.rotated_dim,
+                 "deepseek2: rotated elements of a head; 0: half of --head-dim");
+  app.add_option("--latent-rank", flags.latent_rank,
+                 "deepseek2: elements of the latent row; 0: --head-dim");
+  app.add_option("--query-rank", flags.query_rank, "deepseek2: low-rank queries; 0: none");
+  app.add_option("--value-dim", flags.value_dim, "deepseek2: elements of a value; 0: --head-dim");
+  app.add_option("--caches-latent", flags.caches_latent,
+                 "deepseek2: false: the older form with attn_kv_b");
   app.add_option("--vocab", flags.vocab, "number of token ids");
   app.add_option("--context", flags.context, "trained context length");
-  app.add_option("--rms-epsilon", flags.rms_epsilon, "of the norms");
-  app.add_option("--type", flags.type,
-                 "of the matrices: f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_K q5_K q6_K, or the "
-                 "mixtures q4_k_m q5_k_m");
-  app.add_option("--embedding-type", flags.embedding_type, "of token_embd.weight");
-  app.add_option("--output-type", flags.output_type, "of output.weight");
-  app.add_option("--tied", flags.tied, "true: the token embedding serves as output");
+  app.add_option("--rms-epsilon", flags.rms_epsilon, "epsilon of the norms");
+  app.add_option(
+      "--type", flags.type,
+      "type of the matrices: f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q2_K q3_K q4_K q5_K q6_K iq4_nl "
+      "iq4_xs mxfp4 iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s, or the mixtures q4_k_m q5_k_m");
+  app.add_option("--embedding-type", flags.embedding_type, "type of token_embd.weight");
+  app.add_option("--output-type", flags.output_type, "type of output.weight");
+  app.add_option("--tied", flags.tied, "true: the token embedding is also the output matrix");
   app.add_option("--bias", flags.bias, "biases to write: none, qkv or all");
+  app.add_option("--qk-norm", flags.qk_norm,
+                 "true: norms of q and k (command-r, glm4moe, stablelm)");
   app.add_option("--rope-base", flags.rope_base, "base of the rotation frequencies");
-  app.add_option("--rope-scaling", flags.scaling, "none, linear, yarn, llama3 or longrope (phi3)");
-  app.add_option("--rope-factor", flags.rope_factor, "by which positions are compressed");
+  app.add_option("--rope-scaling", flags.scaling,
+                 "none, linear, yarn, llama3 or longrope (phi3, phimoe)");
+  app.add_option("--rope-factor", flags.rope_factor, "factor by which positions are compressed");
   app.add_option("--rope-original-context", flags.original_context,
-                 "context before scaling; 0: --context");
-  app.add_option("--window", flags.window, "positions in reach of layers with a window");
-  app.add_option("--window-period", flags.window_period,
-                 "of so many layers the last has no window");
-  app.add_option("--seed", flags.seed, "of the weights");
-  app.add_option("--name", flags.name, "general.name");
+                 "trained context before scaling; 0: --context");
+  app.add_option("--window", flags.window, "sliding window in positions");
+  app.add_option("--window-period", flags.window_period, "N: every N-th layer has no window");
+  app.add_option("--seed", flags.seed, "seed of the weights");
+  app.add_option("--name", flags.name, "the model's name (general.name)");
+  app.add_option("--parts", flags.making.part_count,
+                 "number of files to divide the tensors into: OUTPUT-00001-of-0000N.gguf, ...")
+      ->check(CLI::Range(1u, kvd::kPartCountMax))
+      ->capture_default_str();
+  app.add_flag("--sparse", flags.making.is_sparse,
+               "leave the matrices as holes, which read as zeros and take no room on the disk");
   app.add_option("--vocab-from", flags.vocabulary,
                  "GGUF file whose tokenizer is copied; sets --vocab");
 }
@@ -88,7 +118,7 @@ void Override(T& target, const std::optional<T>& flag) {
 kvd::Status OverrideNames(const Flags& flags, kvd::ModelShape& shape) {
   if (flags.architecture) {
     KVD_TRY(const auto* definition, kvd::DefinitionByName(*flags.architecture));
-    shape.architecture = definition->architecture;
+    shape.architecture = definition->format.architecture;
   }
   if (flags.type) KVD_CHECK_OK(kvd::SetType(shape, *flags.type));
   if (flags.embedding_type) {
@@ -131,11 +161,22 @@ kvd::Result<kvd::ModelShape> ShapeFromFlags(const Flags& flags) {
   Override(shape.context, flags.context);
   Override(shape.rms_epsilon, flags.rms_epsilon);
   Override(shape.tied, flags.tied);
+  Override(shape.qk_norm, flags.qk_norm);
   Override(shape.rope_base, flags.rope_base);
   Override(shape.rope_factor, flags.rope_factor);
   Override(shape.rope_original_context, flags.original_context);
   Override(shape.window, flags.window);
   Override(shape.window_period, flags.window_period);
+  Override(shape.experts, flags.experts);
+  Override(shape.experts_used, flags.experts_used);
+  Override(shape.expert_ffn, flags.expert_ffn);
+  Override(shape.shared_ffn, flags.shared_ffn);
+  Override(shape.leading_dense, flags.leading_dense);
+  Override(shape.rotated_dim, flags.rotated_dim);
+  Override(shape.latent_rank, flags.latent_rank);
+  Override(shape.query_rank, flags.query_rank);
+  Override(shape.value_dim, flags.value_dim);
+  Override(shape.caches_latent, flags.caches_latent);
   Override(shape.seed, flags.seed);
   return shape;
 }
@@ -157,10 +198,13 @@ int Run(int argc, char** argv) {
     if (!opened) return Complain(opened.error(), kFailed);
     vocabulary = std::move(*opened);
   }
-  auto made = kvd::MakeModelFile(*shape, vocabulary ? &*vocabulary : nullptr, flags.output);
+  auto made =
+      kvd::MakeModelFile(*shape, vocabulary ? &*vocabulary : nullptr, flags.output, flags.making);
   if (!made) return Complain(made.error(), kFailed);
-  std::printf("%s: %s, %.1f M parameters, %.1f MiB\n", flags.output.c_str(),
-              std::string(kvd::DefinitionOf(shape->architecture).name).c_str(),
+  std::string paths;
+  for (const std::string& path : made->paths) paths += (paths.empty() ? "" : ", ") + path;
+  std::printf("%s: %s, %.1f M parameters, %.1f MiB\n", paths.c_str(),
+              std::string(kvd::DefinitionOf(shape->architecture).format.name).c_str(),
               static_cast<double>(made->parameter_count) / 1e6,
               static_cast<double>(made->tensor_bytes) / (1024.0 * 1024.0));
   return 0;

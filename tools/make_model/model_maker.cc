@@ -1,6 +1,6 @@
-// The shape becomes metadata; the metadata, read back by ReadModelConfig, becomes the config whose
-// tensors are listed and written. So whatever the reader refuses is refused here, in its words,
-// before a byte is written.
+// The maker turns the shape into metadata and reads the metadata with ReadModelConfig. The
+// ModelConfig that ReadModelConfig returns defines the tensors to write. A shape that the engine's
+// reader refuses is therefore refused with the reader's message before any byte is written.
 #include "tools/make_model/model_maker.h"
 
 #include <array>
@@ -8,9 +8,9 @@
 #include <numbers>
 #include <optional>
 
-#include "engine/architectures/architecture.h"
-#include "engine/gguf_writer.h"
-#include "engine/model_tensors.h"
+#include "engine/forward/architectures/architecture.h"
+#include "engine/model/gguf_writer.h"
+#include "engine/model/model_tensors.h"
 #include "tools/make_model/architecture_metadata.h"
 #include "tools/make_model/random_weights.h"
 
@@ -20,15 +20,17 @@ namespace {
 using kernels::DataType;
 
 void AddMetadata(const ModelShape& shape, const GgufFile* vocabulary, GgufWriter& writer) {
-  std::string prefix = std::string(DefinitionOf(shape.architecture).name) + ".";
-  writer.AddString("general.architecture", DefinitionOf(shape.architecture).name);
+  std::string prefix = std::string(DefinitionOf(shape.architecture).format.name) + ".";
+  writer.AddString("general.architecture", DefinitionOf(shape.architecture).format.name);
   writer.AddString("general.name", shape.name);
   writer.AddU32(prefix + "context_length", shape.context);
   writer.AddU32(prefix + "embedding_length", shape.embedding);
   writer.AddU32(prefix + "block_count", shape.layers);
-  writer.AddU32(prefix + "feed_forward_length", shape.ffn);
+  if (!HasOwnFeedForwardLengths(shape.architecture)) {
+    writer.AddU32(prefix + "feed_forward_length", shape.ffn);
+  }
   writer.AddU32(prefix + "attention.head_count", shape.heads);
-  if (shape.head_dim != 0) {
+  if (shape.head_dim != 0 && !HasOwnHeadLengths(shape.architecture)) {
     writer.AddU32(prefix + "attention.key_length", shape.head_dim);
     writer.AddU32(prefix + "attention.value_length", shape.head_dim);
     writer.AddU32(prefix + "rope.dimension_count", shape.head_dim);
@@ -45,7 +47,7 @@ void AddMetadata(const ModelShape& shape, const GgufFile* vocabulary, GgufWriter
     }
   }
   if (shape.window != 0) writer.AddU32(prefix + "attention.sliding_window", shape.window);
-  if (shape.window_period != 0) {
+  if (shape.window_period != 0 && shape.architecture != Architecture::kGemma4) {
     writer.AddU32(prefix + "attention.sliding_window_pattern", shape.window_period);
   }
   AddArchitectureMetadata(shape, prefix, writer);
@@ -61,9 +63,9 @@ void AddMetadata(const ModelShape& shape, const GgufFile* vocabulary, GgufWriter
   }
 }
 
-// A tensor to write: its numbers are drawn when it is streamed.
+// A tensor to write. The numbers of a PlannedTensor are drawn when the tensor is written.
 struct PlannedTensor {
-  std::optional<VectorRole> vector_role;  // unset: a matrix
+  std::optional<VectorRole> vector_role;  // role of a vector; nullopt: the tensor is a matrix
   DataType type = DataType::kF32;
   std::uint64_t in_features = 0;
   std::uint64_t element_count = 0;
@@ -86,10 +88,9 @@ class Planner : public TensorVisitor {
       return {};
     DataType type = MatrixType(shape_, name, in_features);
     if (in_features % kernels::ElementsPerBlock(type) != 0) {
-      return Fail(Code::kInvalidArgument, name + ": rows of " + std::to_string(in_features) +
-                                              " elements are no multiple of " +
-                                              std::to_string(kernels::ElementsPerBlock(type)) +
-                                              ", the block of " + kernels::DataTypeName(type));
+      return Fail(Code::kInvalidArgument, name, ": rows of ", in_features,
+                  " elements are not a multiple of ", kernels::ElementsPerBlock(type),
+                  ", the block of ", kernels::DataTypeName(type));
     }
     std::array<std::uint64_t, 3> dims = {in_features, out_features, count};
     writer_.AddTensor(name, type, std::span(dims).first(count == 1 ? 2 : 3));
@@ -109,6 +110,7 @@ class Planner : public TensorVisitor {
 
   Status Scale(const std::string&, float&) override { return {}; }
   Status Ignore(const std::string&) override { return {}; }
+  Status IgnoreAll(const std::string&) override { return {}; }
   Result<bool> Fused(const std::string&, std::uint64_t, std::span<const FusedPart>) override {
     return false;
   }
@@ -143,9 +145,9 @@ class Planner : public TensorVisitor {
   std::vector<PlannedTensor> planned_;
 };
 
-// What each pair's frequency is divided by so that low frequencies are slowed by `factor` and high
-// ones are kept. Source: Llama 3.1's published rope_scaling (low_freq_factor 1, high_freq_factor
-// 4).
+// Returns the divisor of each pair's frequency: low frequencies are divided by `factor`, high
+// frequencies are unchanged. Source: Llama 3.1's published rope_scaling (low_freq_factor 1,
+// high_freq_factor 4).
 std::vector<float> Llama3Factors(const ModelShape& shape, const ModelConfig& config) {
   constexpr float kLowFrequency = 1.0f, kHighFrequency = 4.0f;
   auto original = static_cast<float>(shape.rope_original_context != 0 ? shape.rope_original_context
@@ -162,7 +164,8 @@ std::vector<float> Llama3Factors(const ModelShape& shape, const ModelConfig& con
   return factors;
 }
 
-// From 1 for the fastest pair to `last` for the slowest.
+// Returns the divisors of the frequencies with which pairs of elements rotate, from 1 for the
+// fastest pair to `last` for the slowest pair.
 std::vector<float> RampFactors(const ModelConfig& config, float last) {
   std::vector<float> factors(config.rope.rotated_dim / 2, 1.0f);
   for (std::size_t i = 1; i < factors.size(); ++i) {
@@ -171,7 +174,7 @@ std::vector<float> RampFactors(const ModelConfig& config, float last) {
   return factors;
 }
 
-// rope_freqs of llama, or the shorter of phi3's pair.
+// Returns the factors of llama's tensor rope_freqs, or of phi3's tensor for short contexts.
 std::vector<float> ShortFactors(const ModelShape& shape, const ModelConfig& config) {
   constexpr float kLastShort = 1.25f;
   if (shape.rope_scaling == RopeScaling::kLongRope) return RampFactors(config, kLastShort);
@@ -197,6 +200,7 @@ Result<Plan> PlanModel(const ModelShape& shape, const GgufFile* vocabulary) {
   KVD_TRY(auto file, GgufFile::FromBytes(metadata));
   KVD_TRY(plan.config, ReadModelConfig(file));
   plan.config.tied_embeddings = shape.tied;
+  plan.config.has_qk_norm |= shape.qk_norm;
   Planner planner(shape, plan.writer);
   ModelWeights unused;
   KVD_CHECK_OK(VisitTensors(plan.config, planner, unused));
@@ -236,11 +240,22 @@ GgufWriter::Producer ProducerFor(const ModelShape& shape, const Plan& plan, Rand
 }  // namespace
 
 Result<MadeModel> MakeModelFile(const ModelShape& shape, const GgufFile* vocabulary,
-                                const std::string& path) {
+                                const std::string& path, const MakeOptions& options) {
   KVD_TRY(auto plan, PlanModel(shape, vocabulary));
   RandomWeights random(shape.seed);
-  KVD_CHECK_OK(plan.writer.WriteFile(path, ProducerFor(shape, plan, random)));
+  const GgufWriter::Producer draw = ProducerFor(shape, plan, random);
+  const GgufWriter::Producer produce = [&](std::size_t index, GgufSink& sink) -> Status {
+    const bool is_matrix = !plan.tensors[index].vector_role.has_value();
+    if (!options.is_sparse || !is_matrix) return draw(index, sink);
+    return sink.AppendHole(plan.writer.tensor_bytes(index));
+  };
   MadeModel made;
+  if (options.part_count == 1) {
+    KVD_CHECK_OK(plan.writer.WriteFile(path, produce));
+    made.paths = {path};
+  } else {
+    KVD_TRY(made.paths, plan.writer.WriteParts(path, options.part_count, produce));
+  }
   for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
     made.parameter_count += plan.tensors[i].element_count;
     made.tensor_bytes += plan.writer.tensor_bytes(i);

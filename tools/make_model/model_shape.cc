@@ -10,13 +10,10 @@ namespace {
 
 using kernels::DataType;
 
-constexpr std::array kTypes = {DataType::kF32,  DataType::kF16,  DataType::kBF16, DataType::kQ8_0,
-                               DataType::kQ4_0, DataType::kQ4_1, DataType::kQ5_0, DataType::kQ5_1,
-                               DataType::kQ4_K, DataType::kQ5_K, DataType::kQ6_K};
-
-// Sizes from the published configurations of the models (of hybrids all but which layers are which).
+// Sizes from the published configurations of the models. The order of a hybrid's layer kinds
+// differs from the published order.
 // clang-format off
-const std::array<ModelShape, 15> kShapes = {{
+const std::array<ModelShape, 18> kShapes = {{
     {.name = "tiny"},
     {.name = "small", .layers = 4, .embedding = 512, .heads = 8, .kv_heads = 4, .ffn = 1536, .vocab = 4096, .context = 2048},
     {.name = "smol-135m", .layers = 30, .embedding = 576, .heads = 9, .kv_heads = 3, .ffn = 1536, .vocab = 49152, .context = 8192,
@@ -44,6 +41,16 @@ const std::array<ModelShape, 15> kShapes = {{
      .vocab = 30522, .context = 512, .pooling = Pooling::kCls},
     {.name = "flan-t5-small", .architecture = Architecture::kT5, .layers = 8, .embedding = 512, .heads = 6, .kv_heads = 6, .head_dim = 64,
      .ffn = 1024, .vocab = 32128, .context = 512, .rms_epsilon = 1e-6f},
+    {.name = "qwen3moe-small", .architecture = Architecture::kQwen3Moe, .layers = 8, .embedding = 2048, .heads = 32, .kv_heads = 4,
+     .head_dim = 128, .ffn = 768, .vocab = 65536, .context = 40960, .rms_epsilon = 1e-6f, .rope_base = 1e6f, .experts = 128,
+     .experts_used = 8, .expert_ffn = 768},
+    {.name = "gpt-oss-small", .architecture = Architecture::kGptOss, .layers = 4, .embedding = 2880, .heads = 64, .kv_heads = 8,
+     .head_dim = 64, .ffn = 2880, .vocab = 65536, .context = 131072, .rope_base = 150000.0f, .rope_scaling = RopeScaling::kYarn,
+     .rope_factor = 32.0f, .rope_original_context = 4096, .window = 128, .experts = 32, .experts_used = 4, .expert_ffn = 2880},
+    {.name = "deepseek2-lite-small", .architecture = Architecture::kDeepseek2, .layers = 8, .embedding = 2048, .heads = 16, .kv_heads = 1,
+     .head_dim = 192, .ffn = 10944, .vocab = 65536, .context = 163840, .rms_epsilon = 1e-6f, .rope_scaling = RopeScaling::kYarn,
+     .rope_factor = 40.0f, .rope_original_context = 4096, .experts = 64, .experts_used = 6, .expert_ffn = 1408, .shared_ffn = 2816,
+     .rotated_dim = 64, .latent_rank = 512, .value_dim = 128, .leading_dense = 1},
 }};
 // clang-format on
 
@@ -57,8 +64,8 @@ bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> part
   return std::ranges::any_of(parts, [&](std::string_view part) { return name.contains(part); });
 }
 
-// llama.cpp's *_K_M mixtures keep the first and last eighth of the layers and every third between
-// finer.
+// llama.cpp's *_K_M mixtures use a finer type for the first and last eighth of the layers and for
+// every third layer in between.
 bool IsFinerLayer(std::string_view tensor_name, std::uint32_t layers) {
   constexpr std::string_view kBlock = "blk.";
   std::uint32_t layer = 0;
@@ -67,13 +74,14 @@ bool IsFinerLayer(std::string_view tensor_name, std::uint32_t layers) {
   return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
 }
 
-// A type for rows that no block of 256 divides.
+// Returns the type for rows whose length is not a multiple of the 256 elements of a block of
+// `type`, as llama.cpp's quantiser chooses it.
 DataType Fallback(DataType type) {
   switch (type) {
     case DataType::kQ4_K: return DataType::kQ5_0;
     case DataType::kQ5_K: return DataType::kQ5_1;
     case DataType::kQ6_K: return DataType::kQ8_0;
-    default: return type;
+    default: return kernels::ElementsPerBlock(type) == 256 ? DataType::kIQ4_NL : type;
   }
 }
 
@@ -85,16 +93,16 @@ Result<ModelShape> NamedShape(std::string_view name) {
     if (shape.name == name) return shape;
     names += " " + shape.name;
   }
-  return Fail(Code::kNotFound, "shape: no " + std::string(name) + "; there are" + names);
+  return Fail(Code::kNotFound, "shape: ", name, " is unknown; known are", names);
 }
 
 Result<DataType> DataTypeByName(std::string_view name) {
   std::string names;
-  for (DataType type : kTypes) {
+  for (DataType type : kernels::kDataTypes) {
     if (Lower(kernels::DataTypeName(type)) == Lower(name)) return type;
     names += std::string(" ") + kernels::DataTypeName(type);
   }
-  return Fail(Code::kNotFound, "type: no " + std::string(name) + "; there are" + names);
+  return Fail(Code::kNotFound, "type: ", name, " is unknown; known are", names);
 }
 
 Status SetType(ModelShape& shape, std::string_view name) {
@@ -109,14 +117,14 @@ Status SetType(ModelShape& shape, std::string_view name) {
   }
   shape.mixture = false;
   auto type = DataTypeByName(name);
-  if (!type) return Fail(type.error().code, type.error().message + " q4_k_m q5_k_m");
+  if (!type) return Fail(type.error().code, type.error().message, " q4_k_m q5_k_m");
   shape.type = *type;
   return {};
 }
 
 DataType MatrixType(const ModelShape& shape, std::string_view tensor_name,
                     std::uint64_t in_features) {
-  // llama.cpp's converter and quantiser leave the low-rank matrices of RWKV as they are.
+  // llama.cpp's converter and quantiser do not quantise RWKV's low-rank matrices.
   if (IsOneOf(tensor_name, {"time_mix_w", "time_mix_a", "time_mix_v1", "time_mix_v2", "time_mix_g1",
                             "time_mix_g2", "time_mix_decay_w"})) {
     return DataType::kF32;
@@ -125,13 +133,21 @@ DataType MatrixType(const ModelShape& shape, std::string_view tensor_name,
   bool is_output = tensor_name == "output.weight" || (is_embedding && shape.tied);
   if (is_embedding && shape.embedding_type) return *shape.embedding_type;
   if (is_output && shape.output_type) return *shape.output_type;
-  // Small, and of rows that few blocks divide: published files keep them as they are.
-  if (IsOneOf(tensor_name, {"ssm_x.", "ssm_dt.", "attn_rel_b."})) return DataType::kF32;
-  if (!shape.mixture) return shape.type;
-  bool is_finer = is_output || (IsOneOf(tensor_name, {"attn_v.", "ffn_down."}) &&
+  // The tensors with the names below are small, and few block sizes divide their rows: published
+  // files do not quantise them.
+  if (IsOneOf(tensor_name,
+              {"ssm_x.", "ssm_dt.", "attn_rel_b.", "ffn_gate_inp.", "altup_", "laurel_"}))
+    return DataType::kF32;
+  // Matrices that are stored separately for each head have short rows.
+  const bool is_of_heads = IsOneOf(tensor_name, {"attn_k_b.", "attn_v_b.", "attn_kv_b."});
+  if (!shape.mixture && !is_of_heads) return shape.type;
+  bool is_finer = is_output || (IsOneOf(tensor_name, {"attn_v.", "ffn_down.", "ffn_down_exps."}) &&
                                 IsFinerLayer(tensor_name, shape.layers));
-  DataType type = is_finer ? DataType::kQ6_K : shape.type;
-  return in_features % kernels::ElementsPerBlock(type) == 0 ? type : Fallback(type);
+  DataType type = is_finer && shape.mixture ? DataType::kQ6_K : shape.type;
+  if (in_features % kernels::ElementsPerBlock(type) == 0) return type;
+  type = Fallback(type);
+  const bool fits = in_features % kernels::ElementsPerBlock(type) == 0;
+  return fits || !is_of_heads ? type : DataType::kF16;
 }
 
 }  // namespace kvd

@@ -1,6 +1,6 @@
-// A block type stores q with value = d*q (symmetric: the extreme value maps to the extreme q) or
-// d*q + m (the least value maps to 0, the greatest to the greatest q). K types store such pairs for
-// 8 or 16 parts, themselves as integers times one d for the block of 256.
+// A block type stores q, where value = d*q (symmetric: the extreme value maps to the extreme q) or
+// value = d*q + m (the least value maps to 0, the greatest to the greatest q). K types store such
+// pairs for 8 or 16 parts, as integers that are multiplied by one d for the block of 256.
 #include "tools/make_model/quantize.h"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include "kernels/half.h"
 #include "kernels/quant_blocks.h"
+#include "tools/make_model/block_encoders.h"
 
 namespace kvd {
 namespace {
@@ -21,7 +22,7 @@ using kernels::F32FromF16;
 
 float Inverse(float number) { return number == 0.0f ? 0.0f : 1.0f / number; }
 
-// The value of greatest magnitude, with its sign.
+// Returns the value with the greatest magnitude, including its sign.
 float Extreme(std::span<const float> values) {
   float extreme = 0.0f;
   for (float value : values) {
@@ -30,7 +31,8 @@ float Extreme(std::span<const float> values) {
   return extreme;
 }
 
-// round(number) within [low, high], as the unsigned bits a block stores after adding `offset`.
+// Returns round(number) limited to [low, high], plus `offset`: the unsigned bits that a block
+// stores.
 std::uint8_t Round(float number, int low, int high, int offset = 0) {
   int rounded = std::clamp(static_cast<int>(std::lround(number)), low, high);
   return static_cast<std::uint8_t>(rounded + offset);
@@ -40,7 +42,7 @@ std::uint8_t LowNibbles(std::uint8_t low, std::uint8_t high) {
   return static_cast<std::uint8_t>((low & 15) | ((high & 15) << 4));
 }
 
-// Symmetric with levels [-half, half): q4_0 (8) and q5_0 (16).
+// Encodes a symmetric block with the levels [-half, half): q4_0 (half is 8) and q5_0 (half is 16).
 template <class Block>
 void EncodeSymmetric(std::span<const float> x, int half, std::array<std::uint8_t, 32>& q,
                      Block& block) {
@@ -49,7 +51,7 @@ void EncodeSymmetric(std::span<const float> x, int half, std::array<std::uint8_t
   for (std::size_t i = 0; i < 32; ++i) q[i] = Round(x[i] * inverse, -half, half - 1, half);
 }
 
-// With a minimum and levels [0, top]: q4_1 (15) and q5_1 (31).
+// Encodes a block with a minimum and the levels [0, top]: q4_1 (top is 15) and q5_1 (top is 31).
 template <class Block>
 void EncodeAffine(std::span<const float> x, int top, std::array<std::uint8_t, 32>& q,
                   Block& block) {
@@ -117,7 +119,7 @@ kernels::BlockQ8_0 EncodeQ8_0(std::span<const float> x) {
   return block;
 }
 
-// The parts' scales and minima of q4_K and q5_K, each 6 bits.
+// The scales and minima of the parts of q4_K and q5_K, 6 bits each.
 struct PartScales {
   std::array<std::uint8_t, 8> scale;
   std::array<std::uint8_t, 8> minimum;
@@ -132,10 +134,10 @@ void PackPartScales(const PartScales& parts, std::uint8_t (&packed)[12]) {
   }
 }
 
-// Levels [0, top]: 15 for q4_K, 31 for q5_K.
+// Encodes a block with the levels [0, top]: q4_K (top is 15) and q5_K (top is 31).
 template <class Block>
 std::array<std::uint8_t, 256> EncodeParts(std::span<const float> x, int top, Block& block) {
-  std::array<float, 8> scale, minimum;  // minimum: how far the part reaches below 0
+  std::array<float, 8> scale, minimum;  // minimum: the distance of a part's least value below 0
   for (std::size_t s = 0; s < 8; ++s) {
     auto [low, high] = std::ranges::minmax(x.subspan(32 * s, 32));
     minimum[s] = std::max(0.0f, -low);
@@ -236,9 +238,19 @@ std::vector<std::byte> Quantize(DataType type, std::span<const float> values) {
     case DataType::kQ5_0: encode(EncodeQ5_0); break;
     case DataType::kQ5_1: encode(EncodeQ5_1); break;
     case DataType::kQ8_0: encode(EncodeQ8_0); break;
+    case DataType::kQ2_K: encode(EncodeQ2_K); break;
+    case DataType::kQ3_K: encode(EncodeQ3_K); break;
     case DataType::kQ4_K: encode(EncodeQ4_K); break;
     case DataType::kQ5_K: encode(EncodeQ5_K); break;
     case DataType::kQ6_K: encode(EncodeQ6_K); break;
+    case DataType::kIQ2_XXS: encode(EncodeIQ2_XXS); break;
+    case DataType::kIQ2_XS: encode(EncodeIQ2_XS); break;
+    case DataType::kIQ2_S: encode(EncodeIQ2_S); break;
+    case DataType::kIQ3_XXS: encode(EncodeIQ3_XXS); break;
+    case DataType::kIQ3_S: encode(EncodeIQ3_S); break;
+    case DataType::kIQ4_NL: encode(EncodeIQ4_NL); break;
+    case DataType::kIQ4_XS: encode(EncodeIQ4_XS); break;
+    case DataType::kMXFP4: encode(EncodeMXFP4); break;
   }
   return bytes;
 }

@@ -1,7 +1,8 @@
-// Encodes f32 into every weight type: the plain reference form of each, without importance or
-// search over rounding.
+// Encodes f32 numbers in every weight type, without importance weights: with the plain reference
+// method of the older types, and with a search over a few scales for the types of block_encoders.h.
 //
-// For models of random weights; real models come quantised. Pure, any thread.
+// Quantize is meant for models of random weights. The function is pure and may be called on any
+// thread.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,8 @@ namespace kvd {
 namespace {
 
 constexpr std::size_t kPoolElements = 1u << 18;
-constexpr std::uint64_t kUnitElements = 256;  // the longest block: pieces start and end on one
+// The elements of the longest block. In the pool, tensors begin at multiples of kUnitElements.
+constexpr std::uint64_t kUnitElements = 256;
 
 }  // namespace
 
@@ -26,12 +27,12 @@ std::uint64_t RandomWeights::Next() {
 }
 
 float RandomWeights::NextNormal() {
-  // The sum of four uniform 16-bit numbers, centred: the same on every machine, unlike
-  // std::normal_distribution.
+  // The result is the sum of four uniform 16-bit numbers minus the mean of that sum. Unlike
+  // std::normal_distribution, this method gives the same numbers on every machine.
   std::uint64_t bits = Next();
   std::int32_t sum = 0;
   for (int i = 0; i < 4; ++i) sum += static_cast<std::int32_t>((bits >> (16 * i)) & 0xffff);
-  constexpr float kDeviation = 37837.2f;  // of the sum: 65536 * sqrt(4 / 12)
+  constexpr float kDeviation = 37837.2f;  // standard deviation of the sum: 65536 * sqrt(4 / 12)
   return (static_cast<float>(sum) - 131070.0f) / kDeviation;
 }
 

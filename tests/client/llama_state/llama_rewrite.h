@@ -1,5 +1,6 @@
-// Rewrites a February-2025 sequence file as the peer of August 2026 writes it: streams, cells in
-// any order, layers with a window in a cache of their own, quantised heads rotated.
+// Rewrites a sequence file of llama.cpp's layout of February 2025 in the layout of August 2026:
+// with streams, cells in any order, a separate cache for layers with a sliding window, and rotated
+// quantised heads.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +17,16 @@
 namespace kvd::test {
 
 struct LlamaRewrite {
-  bool has_states = false;       // the last cache is of recurrent states
-  std::vector<bool> windowed{};  // by layer of attention; empty: none
+  bool has_states = false;  // the last cache holds recurrent states
+  // For each attention layer, whether it has a sliding window. Empty: no layer has a sliding
+  // window.
+  std::vector<bool> windowed{};
   std::uint32_t window_cells = 0;
   bool shuffles = false;
   bool has_coordinates = false;
   std::uint32_t streams = 1;
-  std::uint32_t sequence_id = 5;  // in each cell of a cache with streams
-  // Applied to every row of K and V before it is written, if given.
+  std::uint32_t sequence_id = 5;  // written to each cell of a cache with streams
+  // If set, the function is applied to every row of K and V before the row is written.
   std::function<void(bool is_key, const LlamaRows&, std::byte* row)> change{};
 };
 

@@ -1,5 +1,6 @@
-// Builds state files of llama.cpp field by field and remembers where each number lies, so that
-// tests can put any number anywhere. Independent of the project's writer.
+// Builds state files of llama.cpp field by field and records the offset of each number, so that a
+// test can replace any number. The builder shares no code with the project's own writer
+// (client/llama_state/llama_state_writer.h).
 #pragma once
 
 #include <cstddef>
@@ -10,11 +11,13 @@
 #include <vector>
 
 #include "client/llama_state/llama_state_file.h"
+#include "kernels/cell_types.h"
 #include "kernels/data_type.h"
 
 namespace kvd::test {
 
-// One cache of a sample: `cells` cells at positions 0, 1, …, `layers` layers with rows.
+// One cache of a sample. The cache has `cells` cells at positions 0, 1, … and `layers` layers with
+// rows.
 struct LlamaSampleCache {
   enum class Form { kPlain, kStreams, kSparse } form = Form::kPlain;
   std::uint32_t cells = 3;
@@ -23,10 +26,10 @@ struct LlamaSampleCache {
   kernels::DataType k_type = kernels::DataType::kF16;
   kernels::DataType v_type = kernels::DataType::kF16;
   std::uint32_t k_elements = 64;
-  std::uint32_t v_elements = 32;
+  std::uint32_t v_elements = 32;  // 0: the file has no V
   bool is_transposed = false;
   bool has_coordinates = false;
-  std::uint32_t streams = 1;  // of which the last has the cells
+  std::uint32_t streams = 1;  // the last stream has the cells, the other streams are empty
 };
 
 struct LlamaSample {
@@ -36,11 +39,11 @@ struct LlamaSample {
   std::vector<LlamaSampleCache> caches = {{}};
 };
 
-// A number of the file.
+// The place of one number in the file.
 struct LlamaField {
   std::string name;
   std::size_t offset = 0;
-  std::size_t bytes = 0;  // 4 or 8
+  std::size_t bytes = 0;  // the size of the number: 4 or 8
 };
 
 class LlamaSampleFile {
@@ -66,7 +69,7 @@ class LlamaSampleFile {
     std::memcpy(&number, bytes.data() + field.offset, field.bytes);
     return number;
   }
-  // The byte that row data has at an offset of the file.
+  // Returns the byte that the builder writes as row data at `offset` in the file.
   static std::byte RowByte(std::size_t offset) {
     return static_cast<std::byte>((offset * 7 + (offset >> 8)) & 0x3b);
   }
@@ -135,7 +138,7 @@ class LlamaSampleFile {
       Rows(is_sparse ? "state_type" : "k_type", is_sparse ? "state_row_bytes" : "k_row_bytes",
            cache.k_type, cache.k_elements, cache.cells);
     }
-    for (std::uint32_t layer = 0; layer < cache.layers; ++layer) {
+    for (std::uint32_t layer = 0; layer < cache.layers && cache.v_elements != 0; ++layer) {
       if (cache.is_transposed) {
         U32("v_type", static_cast<std::uint32_t>(cache.v_type));
         U32("v_element_bytes", kernels::BytesPerBlock(cache.v_type));
@@ -159,7 +162,7 @@ class LlamaSampleFile {
   LlamaSample sample_;
 };
 
-// One sample of each structure and type that files have.
+// Returns named samples: one of each structure and each data type that llama.cpp's files have.
 inline std::vector<std::pair<std::string, LlamaSample>> LlamaSamples() {
   using Cache = LlamaSampleCache;
   using Form = LlamaSampleCache::Form;
@@ -184,11 +187,11 @@ inline std::vector<std::pair<std::string, LlamaSample>> LlamaSamples() {
       samples.emplace_back(
           prefix + name, LlamaSample{.kind = kind, .layout = layout, .caches = std::move(caches)});
     };
-    for (DataType type : {DataType::kF32, DataType::kF16, DataType::kBF16, DataType::kQ8_0}) {
+    for (DataType type : kernels::kCellTypes) {
       Cache cache = plain;
       cache.k_type = cache.v_type = type;
       add(std::string("2025_") + kernels::DataTypeName(type), LlamaLayout::kFebruary2025, {cache});
-      if (type == DataType::kQ8_0) continue;
+      if (kernels::IsQuantized(type)) continue;
       cache.is_transposed = true;
       add(std::string("2025_transposed_") + kernels::DataTypeName(type), LlamaLayout::kFebruary2025,
           {cache});
@@ -213,6 +216,11 @@ inline std::vector<std::pair<std::string, LlamaSample>> LlamaSamples() {
     add("2026_hybrid", later, {streams, states});
     add("2026_window_hybrid", later, {streams, windowed, states});
     add("2026_states", later, {all_states});
+    Cache latent = streams;
+    latent.v_elements = 0;
+    add("2026_latent", later, {latent});
+    latent.has_coordinates = true;
+    add("2026_latent_coordinates", later, {latent});
   }
   LlamaSample newest{.layout = LlamaLayout::kAugust2026,
                      .sequence_version = kLlamaSequenceVersionNewest,

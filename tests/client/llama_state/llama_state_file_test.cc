@@ -27,7 +27,7 @@ int TestScale() {
   return scale == nullptr ? 1 : std::max(1, std::atoi(scale));
 }
 
-// Whatever was read, what it points to lies in the file and agrees with itself.
+// Checks that every offset of the parsed file lies in the file and that its fields are consistent.
 void ExpectWithin(const LlamaStateFile& file, std::size_t file_bytes) {
   const auto expect_rows = [&](const LlamaRows& rows, std::size_t cells) {
     ASSERT_LE(rows.offset, file_bytes);
@@ -37,7 +37,7 @@ void ExpectWithin(const LlamaStateFile& file, std::size_t file_bytes) {
   };
   for (const LlamaCells& part : file.parts) {
     ASSERT_LT(part.cache, file.cache_count);
-    ASSERT_EQ(part.k.size(), part.v.size());
+    ASSERT_TRUE(part.v.empty() || part.k.size() == part.v.size());
     ASSERT_LE(part.k.size(), part.declared_layers);
     for (const LlamaRows& rows : part.k) expect_rows(rows, part.cells.size());
     for (const LlamaRows& rows : part.v) expect_rows(rows, part.cells.size());
@@ -54,7 +54,7 @@ void ExpectWithin(const LlamaStateFile& file, std::size_t file_bytes) {
 }
 
 void ExpectSafe(const std::vector<std::byte>& bytes) {
-  // A copy of its own, so that AddressSanitizer sees a read behind the end.
+  // The temporary copy lets AddressSanitizer detect a read after the end of the file.
   const Result<LlamaStateFile> read = ReadLlamaStateFile(std::vector<std::byte>(bytes));
   if (read) {
     ExpectWithin(*read, bytes.size());
@@ -83,17 +83,19 @@ TEST(LlamaStateFileTest, EveryStructureOfBothLayoutsIsRead) {
       EXPECT_EQ(part.cells.size(), wanted.cells);
       EXPECT_EQ(part.declared_layers, wanted.declared_layers);
       ASSERT_EQ(part.k.size(), wanted.layers);
+      ASSERT_EQ(part.v.size(), wanted.v_elements == 0 ? 0 : wanted.layers);
       for (std::size_t layer = 0; layer < part.k.size(); ++layer) {
         EXPECT_EQ(part.k[layer].type, wanted.k_type);
         EXPECT_EQ(part.k[layer].elements, wanted.k_elements);
+        EXPECT_EQ(file.bytes[part.k[layer].offset], LlamaSampleFile::RowByte(part.k[layer].offset));
+        if (wanted.v_elements == 0) continue;
         EXPECT_EQ(part.v[layer].elements, wanted.v_elements);
         EXPECT_EQ(part.v[layer].is_transposed, wanted.is_transposed);
-        for (std::uint64_t offset : {part.k[layer].offset, part.v[layer].offset}) {
-          EXPECT_EQ(file.bytes[offset], LlamaSampleFile::RowByte(offset));
-        }
+        EXPECT_EQ(file.bytes[part.v[layer].offset], LlamaSampleFile::RowByte(part.v[layer].offset));
       }
     }
-    // Where states stand alone in a sequence file, both bodies are the same.
+    // A sequence file that holds only recurrent states has the same bytes in both layouts, and the
+    // reader reports the older layout.
     const bool is_both = name == "sequence_2026_states";
     EXPECT_EQ(read->layout, is_both ? LlamaLayout::kFebruary2025 : sample.layout);
   }
@@ -125,8 +127,9 @@ TEST(LlamaStateFileTest, AFileCutAnywhereIsRefusedOrADifferentWholeOne) {
       ExpectSafe(cut);
       const auto read = ReadLlamaStateFile(cut);
       if (!read) continue;
-      // Cut where a part or a layer of its states ends, or where it reads as streams without cells.
-      EXPECT_TRUE(read->parts.size() < sample.caches.size() ||
+      // A shortened file is readable only if it ends after a part, after the keys, or after a layer
+      // of recurrent states, or if its bytes mean streams without cells.
+      EXPECT_TRUE(read->parts.size() < sample.caches.size() || read->parts.back().v.empty() ||
                   read->parts.back().k.size() < sample.caches.back().layers)
           << bytes;
     }
@@ -205,26 +208,29 @@ TEST(LlamaStateFileTest, RefusalsNameTheFieldWhereItIsAndWhy) {
       {"sequence_2025_f16", "v_trans", 0, 2, corrupt, "2 is neither 0 nor 1"},
       {"sequence_2025_f16", "layer_count", 0, 0xffffffff, corrupt,
        "layer_count (cache 0) at byte 56: 4294967295 layers do not fit into"},
-      {"sequence_2025_f16", "k_type", 1, 2, unsupported,
-       "k_type (cache 0, layer 1) at byte 264: 2 is none of f32 (0), f16 (1), q8_0 (8)"},
-      {"sequence_2025_f16", "k_type", 1, 0xffffffff, unsupported, "-1 is none of"},
+      {"sequence_2025_f16", "k_type", 1, 3, unsupported,
+       "k_type (cache 0, layer 1) at byte 264: 3 is not one of f32 (0), f16 (1), q4_0 (2), q8_0 "
+       "(8)"},
+      {"sequence_2025_f16", "k_type", 1, 0xffffffff, unsupported, "-1 is not one of"},
       {"sequence_2025_f16", "k_row_bytes", 1, 63, corrupt,
-       "k_row_bytes (cache 0, layer 1) at byte 268: 63 is no multiple of the 2 of f16"},
+       "k_row_bytes (cache 0, layer 1) at byte 268: 63 is not a multiple of the block of 2 bytes "
+       "of f16"},
       {"sequence_2025_f16", "k_row_bytes", 1, 0xfffffffffffffffe, corrupt,
-       "18446744073709551614 is more than any row's"},
+       "18446744073709551614 exceeds the limit for a row"},
       {"sequence_2025_f16", "k_row_bytes", 1, 0x1fffffffe, corrupt,
        "K (cache 0, layer 1) at byte 276: 3 times 8589934590 bytes, but"},
-      {"sequence_2025_q8_0", "v_row_bytes", 0, 33, corrupt, "33 is no multiple of the 34 of q8_0"},
+      {"sequence_2025_q8_0", "v_row_bytes", 0, 33, corrupt,
+       "33 is not a multiple of the block of 34 bytes of q8_0"},
       {"sequence_2025_transposed_f16", "v_type", 0, 8, unsupported,
-       "q8_0 cannot lie transposed: its elements share a scale"},
+       "q8_0 cannot be transposed: its elements share a scale"},
       {"sequence_2025_transposed_f16", "v_element_bytes", 1, 4, corrupt,
        "v_element_bytes (cache 0, layer 1)"},
       {"sequence_2025_transposed_f16", "v_elements", 1, 0xffffffff, corrupt,
        "V (cache 0, layer 1)"},
-      {"sequence_2025_transposed_f16", "v_elements", 1, 31, corrupt, "6 bytes behind the last"},
+      {"sequence_2025_transposed_f16", "v_elements", 1, 31, corrupt, "6 bytes after the last"},
       {"sequence_2026", "sequence_count", 1, 2, corrupt, "2 in a sequence file, expected 1"},
       {"sequence_2026_coordinates", "y", 2, 7, unsupported,
-       "coordinates (2, 7) at position 2 are an image's"},
+       "coordinates (2, 7) at position 2 belong to an image"},
       {"sequence_2026_hybrid", "v_trans", 1, 1, corrupt, "1: states are not transposed"},
       {"sequence_2026_hybrid", "state_row_bytes", 3, 44, unsupported,
        "state_type (cache 1, layer 4)"},
@@ -268,7 +274,7 @@ TEST(LlamaStateFileTest, NothingMayFollowTheLastLayer) {
   file.bytes.push_back(std::byte{0});
   const auto read = ReadLlamaStateFile(file.bytes);
   ASSERT_FALSE(read);
-  EXPECT_THAT(read.error().message, HasSubstr("1 bytes behind the last layer"));
+  EXPECT_THAT(read.error().message, HasSubstr("1 bytes after the last layer"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A state that a daemon has exported is read as it is, and one that is not the model's or not whole
-// is refused: a client believes its daemon no more than the daemon believes a file.
+// StateImage reads an exported state exactly, and refuses a state of another model or an incomplete
+// one. The client validates the bytes that the daemon sends as the daemon validates a file.
 #include "client/llama_state/state_image.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <functional>
 
-#include "shm/crc32c.h"
+#include "base/crc32c.h"
 #include "tests/support/llama_conversion.h"
 #include "tests/support/tiny_model.h"
 
@@ -24,14 +24,15 @@ using ::testing::HasSubstr;
 
 class StateImageTest : public testing::Test {
  protected:
-  // A hybrid, whose sequences have rows, states and logits.
+  // The model is a hybrid: its sequences have rows of K and V, recurrent states and logits.
   StateImageTest() {
     ModelShape shape = test::TinyLlama();
     shape.architecture = Architecture::kLfm2;
     engine_ = MakeEngine(shape, {.cells = 512, .checkpoint_every = 16, .threads = 1});
     sequence_ = *engine_->memory().sequences().Create({});
     (void)Feed(*engine_, sequence_, RandomTokens(3, 39, engine_->config().vocab_size), 40);
-    // The last step keeps its state and row of logits, as a prompt's end does.
+    // The last step keeps its state and row of logits, like the step that computes the last token
+    // of a prompt.
     const TokenId last = 7;
     std::vector<float> row(engine_->config().vocab_size);
     StepItem item{.sequence = sequence_,
@@ -43,16 +44,16 @@ class StateImageTest : public testing::Test {
     engine_->Step({&item, 1});
     EXPECT_TRUE(item.status);
     model_ = test::SentModel(*engine_);
-    bytes_ = Sent(StateParts::kAll);
+    bytes_ = Sent(StateContent::kAll);
   }
 
-  std::vector<std::byte> Sent(StateParts parts, const SaveProfile& profile = {.packed = false}) {
+  std::vector<std::byte> Sent(StateContent parts, const SaveProfile& profile = {.packed = false}) {
     auto sent = test::SentState(*engine_, {&sequence_, 1}, profile, parts);
     EXPECT_TRUE(sent) << sent.error().message;
     return std::move(*sent);
   }
 
-  // A copy to be changed; header and sections are where they lie.
+  // A copy of an exported state that a test changes. header() and section() refer to its bytes.
   struct Changed {
     std::vector<std::byte> bytes;
     state_file::FileHeader& header() {
@@ -84,7 +85,7 @@ class StateImageTest : public testing::Test {
     Changed changed{bytes_};
     change(changed);
     if (sums_up) changed.SumUp();
-    const auto opened = StateImage::Open(model_, changed.bytes, StateParts::kAll);
+    const auto opened = StateImage::Open(model_, changed.bytes, StateContent::kAll);
     EXPECT_FALSE(opened);
     return opened ? std::string() : opened.error().message;
   }
@@ -96,7 +97,7 @@ class StateImageTest : public testing::Test {
 };
 
 TEST_F(StateImageTest, RowsStatesAndLogitsAreThoseOfTheSequence) {
-  const auto opened = StateImage::Open(model_, bytes_, StateParts::kAll);
+  const auto opened = StateImage::Open(model_, bytes_, StateContent::kAll);
   ASSERT_TRUE(opened) << opened.error().message;
   ASSERT_EQ(opened->sequences().size(), 1u);
   const StateImage::Sequence& read = opened->sequences()[0];
@@ -127,11 +128,11 @@ TEST_F(StateImageTest, RowsStatesAndLogitsAreThoseOfTheSequence) {
 }
 
 TEST_F(StateImageTest, AnOutlineTellsWhatTheWholeHas) {
-  const auto outline = Sent(StateParts::kOutline);
+  const auto outline = Sent(StateContent::kOutline);
   EXPECT_LT(outline.size(), bytes_.size() / 4);
-  const auto opened = StateImage::Open(model_, outline, StateParts::kOutline);
+  const auto opened = StateImage::Open(model_, outline, StateContent::kOutline);
   ASSERT_TRUE(opened) << opened.error().message;
-  const auto whole = StateImage::Open(model_, bytes_, StateParts::kAll);
+  const auto whole = StateImage::Open(model_, bytes_, StateContent::kAll);
   const StateImage::Sequence& sketch = opened->sequences().at(0);
   const StateImage::Sequence& all = whole->sequences().at(0);
   EXPECT_EQ(sketch.cell_count, all.cell_count);
@@ -141,17 +142,17 @@ TEST_F(StateImageTest, AnOutlineTellsWhatTheWholeHas) {
   for (std::size_t plane = 0; plane < all.rows.size(); ++plane) {
     EXPECT_EQ(sketch.rows[plane].begin, all.rows[plane].begin);
   }
-  // Each for the other is not whole.
-  EXPECT_FALSE(StateImage::Open(model_, outline, StateParts::kAll));
-  const auto longer = StateImage::Open(model_, bytes_, StateParts::kOutline);
+  // An outline is refused as a complete state, and a complete state as an outline.
+  EXPECT_FALSE(StateImage::Open(model_, outline, StateContent::kAll));
+  const auto longer = StateImage::Open(model_, bytes_, StateContent::kOutline);
   ASSERT_FALSE(longer);
 }
 
 TEST_F(StateImageTest, WithoutCheckpointsAndLogitsThereIsTheLastStateAlone) {
   const auto few =
-      Sent(StateParts::kAll, {.with_logits = false, .packed = false, .with_checkpoints = false});
+      Sent(StateContent::kAll, {.with_logits = false, .packed = false, .with_checkpoints = false});
   EXPECT_LT(few.size(), bytes_.size());
-  const auto opened = StateImage::Open(model_, few, StateParts::kAll);
+  const auto opened = StateImage::Open(model_, few, StateContent::kAll);
   ASSERT_TRUE(opened) << opened.error().message;
   EXPECT_EQ(opened->sequences().at(0).logits_floats, 0u);
   EXPECT_FALSE(opened->sequences().at(0).state.sections.empty());
@@ -164,7 +165,7 @@ TEST_F(StateImageTest, WhatIsNotTheModelsIsRefused) {
               HasSubstr("layer: 0"));
   EXPECT_THAT(Refusal([](Changed& c) { c.section(c.Find(SectionKind::kRows)).type = 0; }),
               HasSubstr("type: 0"));
-  EXPECT_THAT(Refusal([](Changed& c) { c.sequence().k_type = 2; }), HasSubstr("type: 2"));
+  EXPECT_THAT(Refusal([](Changed& c) { c.sequence().k_type = 3; }), HasSubstr("type: 3"));
   EXPECT_THAT(Refusal([](Changed& c) { c.sequence().v_type = 999; }), HasSubstr("type: 999"));
   EXPECT_THAT(Refusal([](Changed& c) {
                 c.sequence().k_type = 0;
@@ -174,7 +175,7 @@ TEST_F(StateImageTest, WhatIsNotTheModelsIsRefused) {
               HasSubstr("raw_bytes"));
   StateModel larger = model_;
   larger.state_floats += 1;
-  const auto opened = StateImage::Open(larger, bytes_, StateParts::kAll);
+  const auto opened = StateImage::Open(larger, bytes_, StateContent::kAll);
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, HasSubstr("state_floats"));
 }
@@ -194,7 +195,7 @@ TEST_F(StateImageTest, WhatIsDamagedOrMissingIsRefused) {
                 c.header().raw_bytes += 1;
               }),
               HasSubstr("packing: was not asked for"));
-  // Cells of a plane that are not there.
+  // The section claims one cell less than its bytes hold.
   EXPECT_THAT(Refusal([](Changed& c) {
                 SectionEntry& rows = c.section(c.Find(SectionKind::kRows));
                 rows.end -= 1;
@@ -202,12 +203,12 @@ TEST_F(StateImageTest, WhatIsDamagedOrMissingIsRefused) {
                 rows.begin -= 1;
               }),
               HasSubstr("raw_bytes"));
-  auto outline = Sent(StateParts::kOutline);
+  auto outline = Sent(StateContent::kOutline);
   outline.pop_back();
-  const auto opened = StateImage::Open(model_, outline, StateParts::kOutline);
+  const auto opened = StateImage::Open(model_, outline, StateContent::kOutline);
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, HasSubstr("raw_bytes"));
-  const auto head = StateImage::Open(model_, std::span(outline).first(300), StateParts::kOutline);
+  const auto head = StateImage::Open(model_, std::span(outline).first(300), StateContent::kOutline);
   ASSERT_FALSE(head);
   EXPECT_THAT(head.error().message, HasSubstr("section_count"));
 }

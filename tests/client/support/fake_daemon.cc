@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "shm/check.h"
+#include "base/check.h"
 #include "shm/doorbell.h"
 #include "shm/fd_passing.h"
 #include "shm/socket_address.h"
@@ -30,7 +30,8 @@ bool FakeSession::WaitForRoom(std::size_t output_bytes) {
     }
     Publish();
     auto may_sleep = channel_.PrepareToSleep(true);
-    // A submission alone is no help here: sleep a little over it.
+    // PrepareToSleep returns false if a submission waits. A submission makes no room for the
+    // completion, so this thread sleeps 1 ms and looks again.
     if (!may_sleep) return false;
     if (*may_sleep) {
       const auto rung = WaitDoorbell(socket_.get(), std::chrono::seconds(10));

@@ -1,5 +1,6 @@
-// FakeDaemon: a daemon without an engine, in threads of the test: it shakes hands and answers as
-// the test says. What is not scripted is answered by DefaultAnswer.
+// FakeDaemon: a daemon without an engine that runs in threads of the test. FakeDaemon performs the
+// handshake and passes each request to the test's handler; DefaultAnswer answers the requests that
+// the handler does not answer.
 #pragma once
 
 #include <atomic>
@@ -13,13 +14,14 @@
 #include <thread>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "client/handshake.h"
 #include "shm/channel.h"
-#include "shm/unique_fd.h"
 
 namespace kvd {
 
-// One client, as a handler sees it. Its thread alone uses it.
+// The fake daemon's side of one connected client, passed to handlers. Only the thread that serves
+// the client uses this object.
 class FakeSession {
  public:
   FakeSession(DaemonChannel channel, UniqueFd socket);
@@ -29,18 +31,20 @@ class FakeSession {
     std::int64_t value0 = 0;
     std::int64_t value1 = 0;
   };
-  // Pieces and the last answer; both wait for room as a daemon's engine would not.
+  // Send one piece of the answer, the final answer, or a final error. More, Final and Fail wait
+  // until the completion ring and the output arena have room; the real daemon's engine thread does
+  // not wait.
   void More(const wire::Submission& to, std::span<const std::byte> output, Values values);
   void Final(const wire::Submission& to, std::span<const std::byte> output, Values values);
   void Fail(const wire::Submission& to, Code code, std::string_view message);
-  // Closes the socket, as a killed daemon's kernel would.
+  // Shuts the socket down, as the kernel does when a daemon is killed.
   void HangUp();
   void Publish();
 
   DaemonChannel& channel() { return channel_; }
   int socket() const { return socket_.get(); }
 
-  std::vector<wire::Submission> held;  // for handlers that answer later
+  std::vector<wire::Submission> held;  // requests that a handler answers later
   std::uint64_t next_handle = 100;
 
  private:
@@ -56,9 +60,10 @@ void DefaultAnswer(FakeSession& session, const ReceivedSubmission& received);
 
 class FakeDaemon {
  public:
-  // True: answered (or held); false: DefaultAnswer is asked.
+  // Returns true if it has answered the request or put it into `held`; false: DefaultAnswer
+  // answers.
   using Handler = std::function<bool(FakeSession&, const ReceivedSubmission&)>;
-  // Spoils the welcome, or the descriptors' count.
+  // Changes the welcome message or the list of descriptors before they are sent.
   using WelcomeHook = std::function<void(wire::Welcome&, std::vector<int>&)>;
 
   static constexpr std::uint32_t kVocab = 16;
@@ -68,10 +73,10 @@ class FakeDaemon {
 
   std::string socket_path() const { return directory_ + "/fake.sock"; }
   ConnectOptions options() const;
-  // Hangs up on that many of the next connections before it has said welcome.
+  // Closes the next `connections` connections before a welcome is sent.
   void HangUpFirst(int connections) { hang_ups_left_ = connections; }
   int accepted_count() const { return accepted_count_; }
-  // Every session's socket goes away.
+  // Shuts down the sockets of all sessions.
   void Die();
 
  private:

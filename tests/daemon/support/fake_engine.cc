@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/encoder.h"
+#include "base/check.h"
 #include "engine/encoder_work.h"
+#include "engine/forward/encoder.h"
 #include "engine/memory/hold_and_restore.h"
 #include "engine/memory/memory_segments.h"
 #include "engine/rewrite_work.h"
-#include "shm/check.h"
 #include "tests/support/into.h"
 
 namespace kvd::test {
@@ -159,8 +159,9 @@ std::size_t FakeEngine::StepTokens(std::uint32_t cell_count, Pos, std::size_t wa
                                options_.checkpoint_every - cell_count % options_.checkpoint_every);
 }
 
-// A token a call.
+// Replays one token per call.
 Result<bool> FakeEngine::Replay(Rewind& rewind, std::size_t) {
+  if (fails_replays_) return Fail(Code::kIo, "the replay failed");
   if (on_step_) on_step_();
   RecordWork(1);
   if (rewind.done < rewind.tokens.size()) {
@@ -181,7 +182,7 @@ struct NoRotation final : CellRotator {
   }
 };
 
-// Tells the engine of every slice.
+// Divides positions and reports each slice to the fake engine.
 class FakeDivide final : public CellWork {
  public:
   using Record = std::function<void(std::size_t)>;
@@ -200,7 +201,7 @@ class FakeDivide final : public CellWork {
   RewriteWork work_;
 };
 
-// A text of which every token takes as long; `finish` is called behind the last one.
+// A text whose tokens all take the same time. `finish` is called after the last token.
 class FakeText final : public EmbedWork {
  public:
   using Record = std::function<void(std::size_t)>;

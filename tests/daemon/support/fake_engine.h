@@ -1,9 +1,9 @@
-// FakeEngine: an Engine over real memory whose "model" is one line: the likeliest token after t is
+// FakeEngine: an Engine over real memory with a trivial model: the likeliest token after t is
 // NextToken(t).
 //
-// For tests of everything above the engine. Step appends to real sequences (K and V are left as
-// they are) and records what it was asked to compute; a test may hold steps at a gate to look at
-// what happens meanwhile.
+// Tests of the code that uses an engine run with a FakeEngine. FakeEngine::Step appends to real
+// sequences (without writing K and V) and records the tokens that it was asked to compute. OnStep
+// installs a hook, with which a test can act during a step.
 #pragma once
 
 #include <chrono>
@@ -15,19 +15,19 @@
 #include <string>
 #include <vector>
 
-#include "engine/cell_layout.h"
 #include "engine/engine.h"
+#include "engine/forward/compute/step_profile.h"
+#include "engine/memory/cell_layout.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/memory_home.h"
-#include "engine/model_config.h"
-#include "engine/model_fingerprint.h"
-#include "engine/model_ropes.h"
-#include "engine/step_profile.h"
+#include "engine/model/model_config.h"
+#include "engine/model/model_fingerprint.h"
+#include "engine/model/model_ropes.h"
 #include "engine/vocabulary/vocabulary.h"
 
 namespace kvd::test {
 
-// What one item of a step was.
+// One item of a recorded step.
 struct RecordedItem {
   SequenceHandle sequence = SequenceHandle::kNone;
   std::size_t tokens = 0;
@@ -41,8 +41,8 @@ struct FakeEngineOptions {
   std::uint32_t ubatch_tokens = 128;
   std::uint32_t vocab_size = 64;
   bool has_tokenizer = true;
-  bool has_state = false;   // a recurrent model
-  bool is_encoder = false;  // its rows are {3, 4}
+  bool has_state = false;   // the model has recurrent states
+  bool is_encoder = false;  // the embedding of every text is {3, 4}
   bool has_cross_attention = false;
 };
 
@@ -53,7 +53,8 @@ class FakeEngine final : public Engine {
 
   static constexpr TokenId kBos = 1;
   static constexpr TokenId kEos = 2;
-  static constexpr TokenId kFirstLetter = 3;  // "a", then "b" …, in a circle
+  // The id of "a"; the following ids are "b" and so on. "a" follows after the last id.
+  static constexpr TokenId kFirstLetter = 3;
   TokenId NextToken(TokenId token) const;
   // The id of a letter 'a'..'z'.
   static TokenId Letter(char letter) { return kFirstLetter + (letter - 'a'); }
@@ -70,6 +71,7 @@ class FakeEngine final : public Engine {
   const MemoryStart& memory_start() const override { return memory_start_; }
   std::uint64_t weight_bytes() const override { return 1000; }
   void BringInWeights(const std::stop_token&) const override {}
+  Status LockWeights() const override { return {}; }
   const StepProfile& profile() const override { return profile_; }
   std::uint64_t cell_bytes() const override { return 8; }
   std::uint64_t state_bytes() const override { return has_state_ ? 64 : 0; }
@@ -80,7 +82,8 @@ class FakeEngine final : public Engine {
   Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
                                                 std::int32_t divisor,
                                                 const RequestTag& applied) override;
-  // Shifted sequences are settled before their next step, as with --llama-shifts, if told to.
+  // After PrepareShifted, shifted sequences are settled before their next step, as with
+  // --llama-shifts.
   void PrepareShifted() { prepares_shifted_ = true; }
   std::size_t CellsToPrepare(SequenceHandle sequence) override;
   Result<std::unique_ptr<CellWork>> StartPreparing(SequenceHandle sequence) override;
@@ -90,38 +93,40 @@ class FakeEngine final : public Engine {
                                                   const RequestTag& applied) override;
   EngineCounters counters() const override { return {}; }
 
-  // Every step so far.
+  // Returns the recorded steps in order.
   std::vector<std::vector<RecordedItem>> steps() const;
-  // Every slice of work so far: how many tokens of it were asked for, and at which number of steps.
+  // A recorded slice of work: its number of tokens, and the number of steps before it.
   struct RecordedWork {
     std::size_t tokens = 0;
     std::size_t step = 0;
   };
   std::vector<RecordedWork> works() const;
-  // Texts whose embedding or encoding is begun and not over.
+  // The number of texts whose embedding or encoding has begun and not ended.
   std::size_t open_texts() const { return *open_texts_; }
-  // Seconds that pass on the clock for each token: of a step, of work.
+  // Seconds by which the fake clock advances for each token of a step and of work.
   struct Costs {
     double step_token = 0.001;
     double work_token = 0.001;
   };
   void SetCosts(const Costs& costs) { costs_ = costs; }
   std::chrono::steady_clock::time_point now() const { return now_; }
-  // Called at the start of every step, on the engine thread.
+  // Sets a hook that is called at the start of every step, on the engine thread.
   void OnStep(std::function<void()> hook) { on_step_ = std::move(hook); }
-  // Computed after that token is the end token.
+  // Makes the end token follow `token`.
   void EndAfter(TokenId token) { end_after_ = token; }
-  // From now on several tokens are likely after each, not one.
+  // After Spread several tokens are likely after each token, instead of one.
   void Spread() { spreads_ = true; }
-  // Items that append this token fail with kNumerical.
+  // Makes items that append `token` fail with kNumerical.
   void FailAt(TokenId token) { fail_at_ = token; }
+  // Makes replays fail with kIo.
+  void FailReplays() { fails_replays_ = true; }
 
  private:
   EngineOptions options_;
   ModelConfig config_;
   ModelFingerprint fingerprint_{{1, 2, 3, 4}};
   CellLayout cell_layout_;
-  ModelRopes ropes_{{}, {}};  // nothing is rotated
+  ModelRopes ropes_{{}, {}};  // no layer rotates its keys
   std::unique_ptr<Vocabulary> vocabulary_;
   std::unique_ptr<Memory> memory_;
   MemoryStart memory_start_;
@@ -130,6 +135,7 @@ class FakeEngine final : public Engine {
   TokenId end_after_ = -1;
   TokenId fail_at_ = -1;
   bool spreads_ = false;
+  bool fails_replays_ = false;
   bool prepares_shifted_ = false;
   bool has_state_ = false;
   void RecordWork(std::size_t tokens);

@@ -1,4 +1,4 @@
-// Prompts over a FakeEngine's scheduler and service: asked for, answered, counted.
+// A fixture that sends prompts to the scheduler and service of a FakeEngine and counts the answers.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,9 @@ namespace kvd::test {
 
 using Tokens = std::vector<TokenId>;
 
-// Tokens of the fake engine's vocabulary of 64 that repeat after 60 * 59.
+// Returns `count` tokens between 3 and 62, ids of the fake engine's vocabulary of 64. The sequence
+// of tokens repeats after 60 * 60 tokens; two different values of `kind` below 60 give prompts
+// without a common prefix.
 inline Tokens Prompt(std::size_t count, TokenId kind = 0) {
   Tokens tokens(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -29,7 +31,8 @@ class PromptTest : public ServiceTest {
                       const MakeCache& make_cache = {})
       : ServiceTest(options, make_cache) {}
 
-  // Asks for the prompt; its final answer comes with Finish.
+  // Submits a decode of the prompt to the scheduler. Finish returns the final answer of this
+  // decode.
   void Start(TestSession& client, SequenceHandle sequence, const Tokens& prompt,
              wire::LogitsWanted wanted = wire::LogitsWanted::kNone, std::uint16_t flags = 0) {
     wire::Submission submission = Make(Verb::kDecode, sequence);
@@ -45,7 +48,7 @@ class PromptTest : public ServiceTest {
     Start(client, sequence, prompt);
     return sequence;
   }
-  // The final answer of the client's only request.
+  // Runs the scheduler until it is idle and returns the final answer of the client's only request.
   PrefixReuse Finish(TestSession& client) {
     RunDry();
     std::optional<PrefixReuse> reuse;

@@ -1,4 +1,4 @@
-// Requests that are sent again to another service over the same memory, as after a restart.
+// A fixture that retries requests with another service over the same memory, as after a restart.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,8 @@ namespace kvd::test {
 
 inline constexpr SessionId kRetrySession{5};
 
-// A daemon's parts above the engine, which may be replaced by others like them.
+// The scheduler, the service and the other parts of a daemon that use its engine;
+// RetryTest::Restart replaces them by new parts.
 struct Daemon {
   Daemon(FakeEngine& engine, const Shares& shares, const StoredSession& stored,
          SavedStates* saved_states)
@@ -29,7 +30,7 @@ struct Daemon {
                  .session_count = [] { return 1u; },
                  .saved_states = saved_states}),
         client(static_cast<std::uint64_t>(kRetrySession), kOwn, {}, stored) {}
-  // Requests go before the service that made them.
+  // The scheduler's requests must be destroyed before the service that made them.
   ~Daemon() { owned_scheduler.reset(); }
 
   std::unique_ptr<Scheduler> owned_scheduler;
@@ -55,7 +56,7 @@ class RetryTest : public testing::Test {
     EXPECT_TRUE(engine_.memory().sessions().Open(EntryOf(stored_)));
   }
 
-  // As if the daemon had been killed: nobody ends anything, and another one starts.
+  // Replaces the daemon by a new one, as after a kill: no request of the old daemon is ended.
   void Restart() {
     daemon_.reset();
     daemon_ = std::make_unique<Daemon>(engine_, shares_, stored_, saved_states_.get());
@@ -80,14 +81,15 @@ class RetryTest : public testing::Test {
     submission.request = ++last_request_;
     return submission;
   }
-  // Handles it; nullopt: the scheduler has it.
+  // Passes the submission to the service and returns the service's answer. nullopt: the scheduler
+  // answers the request.
   std::optional<Answered> Submit(const wire::Submission& submission,
                                  std::span<const std::byte> payload = {}) {
     ReceivedSubmission received = daemon_->client.Send(submission, payload);
     EXPECT_TRUE(received.check) << received.check.error().message;
     Outcome outcome = daemon_->service.Handle(daemon_->client.session(), received);
     if (std::holds_alternative<AnsweredByScheduler>(outcome)) return std::nullopt;
-    // What workers do is done at once.
+    // Work for the daemon's workers is executed immediately.
     Reply reply;
     if (auto* const work = std::get_if<WorkCall>(&outcome)) {
       reply = work->call(Uncontrolled());
@@ -101,7 +103,7 @@ class RetryTest : public testing::Test {
     while (daemon_->scheduler.RunOnce()) {
     }
   }
-  // Its final answer, whoever gives it.
+  // Submits the request and returns its final answer, from the service or from the scheduler.
   Answered Call(const wire::Submission& submission, std::span<const std::byte> payload = {}) {
     if (auto direct = Submit(submission, payload)) return *direct;
     RunDry();
@@ -126,7 +128,8 @@ class RetryTest : public testing::Test {
     submission.flags |= wire::kFlagRetry;
     return submission;
   }
-  // Everything committed but the sessions: handles, owners, tokens, positions, names.
+  // Describes the committed memory without the sessions: handles, owners, flags, tokens, positions
+  // and snapshots' names.
   std::string State() {
     std::string state;
     for (const SequenceInfo& info : memory().sequences().List()) {
@@ -144,7 +147,8 @@ class RetryTest : public testing::Test {
     for (const SnapshotInfo& snapshot : memory().snapshots().List()) state += snapshot.name + "\n";
     return state;
   }
-  // Applies it, forgets the answer, and sends it to the next daemon.
+  // Executes the request, retries it with a new daemon, and checks that the second attempt changes
+  // nothing and gets the same answer. Returns the second answer.
   Answered ExpectAppliedOnce(wire::Submission submission, std::string_view text = {}) {
     const auto payload = std::as_bytes(std::span(text));
     submission = WithId(submission);
@@ -162,7 +166,8 @@ class RetryTest : public testing::Test {
     EXPECT_EQ(second.value1, first.value1);
     EXPECT_EQ(second.value2, first.value2);
     const auto verb = static_cast<Verb>(submission.verb);
-    if (verb != Verb::kFork && verb != Verb::kAttach) {  // those say how long it took
+    // value0 of kFork and kAttach is the time that the request took.
+    if (verb != Verb::kFork && verb != Verb::kAttach) {
       EXPECT_EQ(second.value0, first.value0);
     }
     return second;

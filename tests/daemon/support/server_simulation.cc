@@ -1,5 +1,6 @@
-// The clients are three users of two uids; a connection is made by one of them. Requests have
-// numbers of their own over all connections, so that an answer in a wrong place is seen.
+// The simulation has three clients with two uids; each connection belongs to one of the clients.
+// Request numbers are unique over all connections, so that an answer on a wrong connection is
+// detected.
 #include "tests/daemon/support/server_simulation.h"
 
 #include <sys/socket.h>
@@ -9,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "shm/check.h"
+#include "base/check.h"
 #include "shm/payload_codec.h"
 #include "tests/daemon/support/simulated_workers.h"
 
@@ -23,15 +24,16 @@ constexpr std::uint32_t kOwn = 1000;
 constexpr std::uint32_t kOther = 1001;
 struct Client {
   std::uint32_t uid;
-  bool is_seen;  // the daemon knows its process
+  bool is_seen;  // the daemon knows the client's pid
 };
 constexpr std::array<Client, 3> kClients = {Client{kOwn, false}, {kOther, false}, {kOwn, true}};
 constexpr std::size_t kConnectionsMax = 7;
-// The memory has records of 16: with so many none has to make room for another.
+// The memory has records for 16 sessions. The clients have at most 9 sessions, so no session is
+// given up to make room for another session.
 constexpr std::size_t kSessionsMax = 9;
-constexpr std::size_t kSequencesMax = 5;  // of a session
+constexpr std::size_t kSequencesMax = 5;  // for each session
 constexpr milliseconds kWait = std::chrono::hours(1);
-// Timers that are due soon belong to work that goes on.
+// A timer that is due within kSoon belongs to work in progress.
 constexpr milliseconds kSoon{20};
 
 std::unexpected<Error> Broken(std::string what) { return Fail(Code::kInternal, std::move(what)); }
@@ -62,7 +64,8 @@ std::vector<std::byte> Bytes(const std::string& text) {
 
 }  // namespace
 
-// A daemon's io side, its threads' loops included. Destroyed in the order of main.cc.
+// The daemon's io side with the loops of its threads. The parts are destroyed in the order of
+// main.cc.
 struct ServerSimulation::Daemon {
   Daemon(FakeEngine& engine, Shares& shares, SavedStates* states,
          const SimulatedLoop::Choose& choose)
@@ -117,7 +120,7 @@ void ServerSimulation::StopDaemon(bool is_killed) {
 bool ServerSimulation::StepAnyThread() {
   Daemon& daemon = *daemon_;
   if (random_.OneIn(engine_chances_) && daemon.scheduler.RunOnce()) return true;
-  // The io thread has the most to do.
+  // The io thread runs first in two of three steps, because it has the most work.
   const bool workers_first = random_.OneIn(3);
   if (workers_first && daemon.workers.RunOne()) return true;
   if (daemon.io.RunOne() || daemon.workers.RunOne()) return true;
@@ -192,7 +195,7 @@ Status ServerSimulation::Operate() {
     return {};
   }
   if (draw < 90) {
-    // What was answered before the end counts.
+    // The simulation also checks completions that the daemon sent before it stopped.
     Status status = ReceiveAll();
     StopDaemon(/*is_killed=*/random_.OneIn(2));
     connections_.clear();
@@ -226,8 +229,8 @@ void ServerSimulation::Connect(std::size_t client, const SessionToken& token,
   connections_.back()->SendHello(hello_bytes);
 }
 
-// A new session; or a session that is there or was, once or several times at once; or a hello that
-// is incomplete.
+// Sends a hello for a new session, or one or several hellos with the token of a current or former
+// session, or a part of a hello.
 void ServerSimulation::Greet() {
   const auto client = static_cast<std::size_t>(random_.In(0, std::ssize(kClients) - 1));
   const auto partial = std::ranges::find_if(
@@ -288,7 +291,7 @@ void ServerSimulation::SubmitOn(SimulatedConnection& connection, ModelSession& s
   }
   const bool has_room = session.sequences.size() < kSequencesMax;
   const std::int64_t draw = sequence == nullptr ? random_.In(0, 39) : random_.In(0, 99);
-  if (draw < 40) submission.sequence = 0;  // verbs without one
+  if (draw < 40) submission.sequence = 0;  // the verb has no sequence argument
   Verb verb = Verb::kPing;
   if (draw < 10) {
     payload = Bytes(Text(connection.welcome().session) + " " + Text(submission.request));
@@ -296,7 +299,7 @@ void ServerSimulation::SubmitOn(SimulatedConnection& connection, ModelSession& s
     if (!has_room) return;
     verb = Verb::kCreate;
   } else if (draw < 24) {
-    verb = Verb::kTokenize;  // long enough for a worker
+    verb = Verb::kTokenize;  // the text is so long that a worker tokenizes it
     expected = static_cast<std::uint64_t>(random_.In(2100, 2400));
     payload = Bytes(std::string(expected, 'a'));
   } else if (draw < 27) {
@@ -350,7 +353,7 @@ void ServerSimulation::SubmitOn(SimulatedConnection& connection, ModelSession& s
   (void)connection.Submit(submission, payload, expected);
 }
 
-// Sessions without a connection are given up, and hellos that are not complete.
+// Advances the time until the daemon gives up sessions without a connection and incomplete hellos.
 Status ServerSimulation::LetTimePass() {
   KVD_CHECK_OK(Rest());
   daemon_->io.Advance(2 * kWait);
@@ -412,7 +415,7 @@ Status ServerSimulation::CheckWelcome(const SimulatedConnection& connection) {
   std::ranges::copy(connection.welcome().session_token, token.begin());
   const auto found = sessions_.find(id);
   if (TokenOf(connection) == SessionToken{}) {
-    // Another daemon may use the number of a session that has ended.
+    // A restarted daemon may reuse the number of a session that has ended.
     if (found != sessions_.end() && !found->second.may_be_gone && !found->second.is_gone) {
       return Broken("session " + Text(id) + " is given to a new client");
     }
@@ -431,7 +434,7 @@ Status ServerSimulation::CheckWelcome(const SimulatedConnection& connection) {
 Status ServerSimulation::CheckRefusal(const SimulatedConnection& connection) {
   const Code code = connection.code();
   const bool is_other = connection.uid() != kOwn;
-  if (code == Code::kNoSpace && is_other) return {};  // its quota of connections
+  if (code == Code::kNoSpace && is_other) return {};  // kOther has a quota of connections
   if (!connection.has_said_hello() && code == Code::kTimeout) return {};
   if (const SessionToken token = TokenOf(connection);
       token != SessionToken{} && connection.has_said_hello()) {
@@ -439,7 +442,7 @@ Status ServerSimulation::CheckRefusal(const SimulatedConnection& connection) {
     const bool is_thief = session != nullptr && session->uid != connection.uid();
     const bool may_be_gone = session == nullptr || session->may_be_gone || session->is_gone;
     if (code == Code::kSessionLost && (is_thief || may_be_gone)) return {};
-    // Another hello with its token came meanwhile.
+    // A later hello with the same session token replaces the connection of an earlier hello.
     if (code == Code::kConflict && !is_thief) return {};
   }
   return Broken("a hello was refused: " + std::string(CodeName(code)) + " " +
@@ -501,7 +504,8 @@ Status ServerSimulation::CheckAnswer(SessionId session, const SimulatedConnectio
 }
 
 Status ServerSimulation::CheckAtRest() {
-  // A goodbye counts on the connection that had the session then.
+  // A goodbye ends a session only if its connection had the session at that time. The stored
+  // sessions show which sessions have ended.
   std::vector<SessionId> stored;
   for (const SessionEntry& session : engine_.memory().sessions().List())
     stored.push_back(session.id);

@@ -1,14 +1,14 @@
-// ServerSimulation: a Server over socketpairs with everything around it in one thread: its event
-// loop, the threads that work for it, the engine's thread and clients, in an order that a seed
-// decides and with virtual time.
+// ServerSimulation: a Server over socketpairs, run in one thread with everything that it depends
+// on: its event loop, its workers, the engine's thread and its clients. A seed decides the order of
+// events; time is virtual.
 //
-// What it checks, after every operation and wherever everything has come to rest:
-//   1. Each hello gets exactly one answer, and one that its sender may get.
-//   2. A session has one connection at most, and the daemon has no others than its clients have.
-//   3. A session's private sequences are there with their cells until it is given up, through
-//      takeovers and other daemons over the same memory; then none is left.
-//   4. Each request gets one final answer, on its own connection, and a ping its own payload.
-//   5. Connections are counted by uid, and none at the end.
+// The simulation checks the following after every operation and whenever all parties are idle:
+//   1. Each hello gets exactly one answer, which must be allowed for its sender.
+//   2. A session has at most one connection, and the daemon has only its clients' connections.
+//   3. A session's private sequences keep their cells until the session is given up, also across
+//      takeovers and restarts; after the session is given up, no private sequence of it is left.
+//   4. Each request gets one final answer, on its own connection, and a ping gets its own payload.
+//   5. The server counts connections by uid; at the end all counts are zero.
 #pragma once
 
 #include <array>
@@ -31,37 +31,38 @@ namespace kvd::test {
 
 class ServerSimulation {
  public:
-  // `store_path`: a folder for saved states, used by nothing else meanwhile.
+  // `store_path`: a folder for saved states that only this simulation uses.
   ServerSimulation(std::uint64_t seed, const std::string& store_path);
   ~ServerSimulation();
 
-  // That many operations and a rest at the end. Error: what does not hold, and after which operation.
+  // Runs `operations` operations and then lets all parties become idle. The error names the check
+  // that failed and the operation before it.
   Status Run(int operations);
 
  private:
   struct ModelSequence {
     std::uint32_t cells_min = 0;
     std::uint32_t cells_max = 0;
-    bool may_be_gone = false;  // a request to let it go has no answer
-    bool was_cut = false;      // cells_min counts from the next rest on
+    bool may_be_gone = false;  // a drop or retain request for it was sent
+    bool was_cut = false;      // cells were removed: cells_min stays 0 until the next Rest()
   };
   struct ModelSession {
     SessionToken token{};
     std::uint32_t uid = 0;
-    bool may_be_gone = false;  // its client has said goodbye on some connection
+    bool may_be_gone = false;  // the client has said goodbye on one of the session's connections
     bool is_gone = false;
-    std::map<SequenceHandle, ModelSequence> sequences;  // those that its client knows of
+    std::map<SequenceHandle, ModelSequence> sequences;  // sequences that its client knows
   };
   struct Daemon;
   using Connections = std::vector<std::unique_ptr<SimulatedConnection>>;
 
-  // ---- the surroundings
+  // ---- the daemon and its threads
   void StartDaemon();
   void StopDaemon(bool is_killed);
-  // Makes one thread do a piece of work. False: none has any.
+  // Lets one thread execute one call. False: no thread has a call to execute.
   bool StepAnyThread();
   void Step(int steps);
-  // Until nothing is left to do but wait for time to pass.
+  // Runs all threads until they only wait for time to pass, and then checks every invariant.
   Status Rest();
 
   // ---- operations
@@ -87,15 +88,17 @@ class ServerSimulation {
   ModelSession* FindByToken(const SessionToken& token);
 
   memory_model::Random random_;
-  const int engine_chances_;  // one in so many steps is the engine's: few let requests last long
+  // The engine's thread is tried first in one of `engine_chances_` steps. If `engine_chances_` is
+  // large, requests stay in flight for long.
+  const int engine_chances_;
   FakeEngine engine_;
   Shares shares_;
   std::unique_ptr<SavedStates> saved_states_;
   std::unique_ptr<Daemon> daemon_;
   Connections connections_;
   std::map<SessionId, ModelSession> sessions_;
-  std::set<std::uint64_t> cancelled_;  // requests that a kCancel was sent for
-  std::uint64_t last_request_ = 0;     // of all clients: no number is used twice
+  std::set<std::uint64_t> cancelled_;  // requests for which a kCancel was sent
+  std::uint64_t last_request_ = 0;     // shared by all clients: no number is used twice
 };
 
 }  // namespace kvd::test

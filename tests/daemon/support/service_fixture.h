@@ -1,4 +1,5 @@
-// A service over a FakeEngine, with clients of the daemon's own uid and of another one.
+// A fixture with a service over a FakeEngine and clients of the daemon's own uid and of another
+// uid.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -22,7 +23,7 @@ namespace kvd::test {
 using wire::Verb;
 
 inline constexpr std::uint32_t kOwn = 1000;    // the daemon's uid
-inline constexpr std::uint32_t kOther = 1001;  // another one that is let in
+inline constexpr std::uint32_t kOther = 1001;  // another uid whose connections are accepted
 
 class ServiceTest : public ::testing::Test {
  protected:
@@ -46,7 +47,8 @@ class ServiceTest : public ::testing::Test {
     submission.p1 = has_range ? -1 : 0;
     return submission;
   }
-  // The answer of a metadata verb; what the scheduler would answer is an empty reply.
+  // Passes the submission to the service and returns its reply. If the scheduler answers the
+  // request, the returned reply is empty.
   Reply Call(TestSession& client, wire::Submission submission,
              std::span<const std::byte> payload = {}) {
     submission.request = ++last_request_;
@@ -79,7 +81,7 @@ class ServiceTest : public ::testing::Test {
     EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
     return reply.sequence;
   }
-  // A sequence that holds that many cells.
+  // Makes a sequence with `cells` cells.
   SequenceHandle Filled(TestSession& client, std::size_t cells) {
     const SequenceHandle sequence = Create(client);
     const Reply reply =

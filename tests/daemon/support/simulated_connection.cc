@@ -22,7 +22,7 @@ void SimulatedConnection::SendHello(std::size_t byte_count) {
   const auto rest = std::as_bytes(std::span(&hello_, 1)).subspan(hello_sent_bytes_);
   const auto part = rest.first(std::min(byte_count, rest.size()));
   if (part.empty()) return;
-  // Fails where the daemon has hung up already; Receive then says why.
+  // send fails if the daemon has hung up already; Receive then reports the reason.
   (void)::send(socket_.get(), part.data(), part.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   hello_sent_bytes_ += part.size();
 }
@@ -43,7 +43,7 @@ Status SimulatedConnection::Receive(const Answered& answered) {
   if (state_ == State::kGreeting) KVD_CHECK_OK(ReceiveWelcome());
   if (state_ == State::kGreeting) return {};
   KVD_CHECK_OK(ReceiveBells());
-  // What was answered before a hang-up is read all the same.
+  // Completions that were sent before a hang-up are read, too.
   return channel_ ? ReceiveCompletions(answered) : Status{};
 }
 

@@ -1,7 +1,8 @@
-// SimulatedConnection: the client's end of one connection in a simulation, as raw as the protocol
-// allows: a hello in pieces, its one answer, submissions, completions.
+// SimulatedConnection: the client's end of one connection in a simulation. SimulatedConnection
+// works directly on the protocol: it can send a hello in parts, reads the one answer to the hello,
+// sends submissions and takes completions.
 //
-// Owner: ServerSimulation. One thread; nothing here waits.
+// Owner: ServerSimulation. One thread uses a SimulatedConnection; no call blocks.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,10 @@
 #include <span>
 #include <vector>
 
+#include "base/error.h"
+#include "base/ids.h"
+#include "base/unique_fd.h"
 #include "shm/channel.h"
-#include "shm/error.h"
-#include "shm/ids.h"
-#include "shm/unique_fd.h"
 #include "shm/verb_table.h"
 
 namespace kvd::test {
@@ -22,30 +23,31 @@ namespace kvd::test {
 class SimulatedConnection {
  public:
   enum class State : std::uint8_t {
-    kGreeting,  // no answer to its hello has come
+    kGreeting,  // the connection's hello has no answer yet
     kWelcomed,
     kRefused,
-    kHungUp,  // by the daemon, after a welcome
+    kHungUp,  // the daemon has closed it after a welcome
   };
   // A submission without a final answer.
   struct Sent {
     wire::Submission submission{};
-    std::uint64_t expected = 0;  // what its sender remembers of it
+    std::uint64_t expected = 0;  // a number from the sender, with which it checks the answer
   };
   using Answered = std::function<Status(const Sent&, const wire::Completion&,
                                         std::span<const std::byte> output)>;
 
   SimulatedConnection(UniqueFd socket, std::uint32_t uid, const wire::Hello& hello);
 
-  // The next bytes of the hello, all that are left at most.
+  // Sends the next `byte_count` bytes of the hello, or all remaining bytes if there are fewer.
   void SendHello(std::size_t byte_count);
   bool has_said_hello() const { return hello_sent_bytes_ == sizeof hello_; }
   void SayGoodbye();
-  // False: the ring or the arena has no room now.
+  // False: the submission ring or the request arena has no room.
   bool Submit(wire::Submission submission, std::span<const std::byte> payload,
               std::uint64_t expected = 0);
-  // Takes everything that the daemon has sent. Errors name the broken promise: no answer to the
-  // hello or two, an answer to a request that was not sent here, and what `answered` returns.
+  // Reads the answer to the hello and all completions that the daemon has sent, and calls
+  // `answered` for each final completion. Errors: a missing or second answer to the hello, an
+  // answer to a request that was not sent on this connection, and the errors of `answered`.
   Status Receive(const Answered& answered);
 
   State state() const { return state_; }
@@ -67,7 +69,7 @@ class SimulatedConnection {
   State state_ = State::kGreeting;
   wire::Welcome welcome_{};
   std::optional<ClientChannel> channel_;
-  std::map<std::uint64_t, Sent> in_flight_;  // by request
+  std::map<std::uint64_t, Sent> in_flight_;  // submissions without a final answer, by request id
 };
 
 }  // namespace kvd::test

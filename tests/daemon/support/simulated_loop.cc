@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "shm/check.h"
+#include "base/check.h"
 
 namespace kvd::test {
 
@@ -23,7 +23,7 @@ class SimulatedLoop::Registration final : public IoLoop::Handle {
 
 SimulatedLoop::SimulatedLoop(Choose choose) : choose_(std::move(choose)) {}
 
-// What a posted call owns may post again while it is destroyed.
+// An object that a posted call owns may post another call when it is destroyed.
 SimulatedLoop::~SimulatedLoop() { DropPosted(); }
 
 std::unique_ptr<IoLoop::Handle> SimulatedLoop::Add(Entry entry) {
@@ -83,10 +83,10 @@ bool SimulatedLoop::RunOne() {
   const std::shared_ptr<Entry> entry = std::move(ready[chosen]);
   ready.clear();
   if (entry->descriptor < 0) {
-    // A timer is called once.
+    // A timer is due once, so it is removed before its call.
     std::erase_if(*entries_, [&](const auto& known) { return known.second == entry; });
   }
-  entry->call();  // may destroy its own handle
+  entry->call();  // may destroy the handle of this entry
   return true;
 }
 

@@ -1,8 +1,9 @@
-// SimulatedLoop: an IoLoop in which nothing happens by itself. Time is virtual, and its owner makes
-// the calls that are ready one by one, in an order of its choice.
+// SimulatedLoop: an IoLoop that runs only when its owner asks it to. Time is virtual. The owner
+// executes the ready calls one by one, in an order of its choice.
 //
-// Owner: a simulation. One thread. The order between the posted calls is that of an AsioLoop (first
-// in, first out); any order between those, due timers and readable descriptors is possible.
+// Owner: a simulation. One thread uses a SimulatedLoop. Posted calls keep the order of an AsioLoop
+// (first in, first out); posted calls, due timers and readable descriptors may be interleaved in
+// any order.
 #pragma once
 
 #include <chrono>
@@ -20,7 +21,8 @@ namespace kvd::test {
 
 class SimulatedLoop final : public IoLoop {
  public:
-  // Which of `count` calls that are ready comes first: a number below `count`, which is at least 1.
+  // Chooses one of `count` ready calls: returns its index, a number below `count`. REQUIRES:
+  // `count` is at least 1.
   using Choose = std::function<std::size_t(std::size_t count)>;
 
   explicit SimulatedLoop(Choose choose);
@@ -32,17 +34,17 @@ class SimulatedLoop final : public IoLoop {
                                               std::function<void()> due) override;
   void Post(std::function<void()> call) override;
 
-  // Makes one of the calls that are ready now. False: none is.
+  // Executes one ready call. False: no call is ready.
   bool RunOne();
-  // Moves the time. What becomes due is called by RunOne.
+  // Advances the time. RunOne calls the timers that become due.
   void Advance(std::chrono::milliseconds by) { now_ += by; }
-  // How long until the next timer is due, 0 if one is. nullopt: there is none.
+  // The time until the next timer is due; 0 if one is due already. nullopt: there is no timer.
   std::optional<std::chrono::milliseconds> UntilNextTimer() const;
-  // Forgets the posted calls, as a loop that is stopped and destroyed does.
+  // Drops the posted calls without executing them, as a loop does that is stopped and destroyed.
   void DropPosted();
 
  private:
-  // A watch, or a timer.
+  // A watched descriptor, or a timer if `descriptor` is -1.
   struct Entry {
     int descriptor = -1;
     std::chrono::milliseconds due{};
@@ -56,7 +58,7 @@ class SimulatedLoop final : public IoLoop {
   const Choose choose_;
   std::chrono::milliseconds now_{0};
   std::uint64_t last_number_ = 0;
-  // Handles may outlive the loop.
+  // The loop shares its entries with its handles, which may outlive the loop.
   const std::shared_ptr<Entries> entries_ = std::make_shared<Entries>();
   std::deque<std::function<void()>> posted_;
 };

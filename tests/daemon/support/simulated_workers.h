@@ -1,7 +1,7 @@
-// SimulatedWorkers: workers in which nothing happens by itself. Their owner has the work called piece
-// by piece, in an order of its choice between the sessions.
+// SimulatedWorkers: workers that run only when their owner asks them to. The owner executes the
+// work job by job, in an order of its choice between the sessions.
 //
-// Owner: a simulation. One thread.
+// Owner: a simulation. One thread uses SimulatedWorkers.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,8 @@ namespace kvd::test {
 
 class SimulatedWorkers final : public Workers {
  public:
-  // As SimulatedLoop's: a number below `count`, which is at least 1.
+  // Chooses one of `count` jobs, or one of `count` outcomes: returns a number below `count`.
+  // REQUIRES: `count` is at least 1.
   using Choose = std::function<std::size_t(std::size_t count)>;
 
   explicit SimulatedWorkers(Choose choose) : choose_(std::move(choose)) {}
@@ -26,15 +27,15 @@ class SimulatedWorkers final : public Workers {
     pieces_.push_back({.owner = owner, .request = request, .work = std::move(work)});
   }
   void CancelSession(SessionId session) override {
-    (void)CancelWhere([session](const Piece& piece) { return piece.owner.session == session; });
+    (void)CancelWhere([session](const Job& job) { return job.owner.session == session; });
   }
   bool Cancel(SessionId session, RequestId request) override {
-    return CancelWhere([session, request](const Piece& piece) {
-      return piece.owner.session == session && piece.request == request;
+    return CancelWhere([session, request](const Job& job) {
+      return job.owner.session == session && job.request == request;
     });
   }
 
-  // Calls the first piece of one session. False: there is none.
+  // Executes the first job of one session. False: there is no job.
   bool RunOne() {
     std::vector<std::size_t> firsts;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -43,16 +44,16 @@ class SimulatedWorkers final : public Workers {
     if (firsts.empty()) return false;
     const auto chosen =
         pieces_.begin() + static_cast<std::ptrdiff_t>(firsts[choose_(firsts.size())]);
-    const Piece piece = std::move(*chosen);
+    const Job job = std::move(*chosen);
     pieces_.erase(chosen);
-    Call(piece);
+    Call(job);
     return true;
   }
-  // Forgets what waits, as workers that are stopped do.
+  // Drops the waiting jobs, as workers do that are stopped.
   void DropQueued() { pieces_.clear(); }
 
  private:
-  struct Piece {
+  struct Job {
     WorkOwner owner;
     RequestId request;
     Work work;
@@ -63,21 +64,22 @@ class SimulatedWorkers final : public Workers {
     Status Continue() override { return Fail(Code::kCancelled, "cancelled"); }
   };
 
-  static void Call(const Piece& piece) {
+  static void Call(const Job& job) {
     Cancelled cancelled;
-    piece.work(piece.is_cancelled ? static_cast<WorkControl&>(cancelled) : Uncontrolled());
+    job.work(job.is_cancelled ? static_cast<WorkControl&>(cancelled) : Uncontrolled());
   }
   bool IsFirst(std::size_t at) const {
     return std::none_of(
         pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(at),
-        [&](const Piece& before) { return before.owner.session == pieces_[at].owner.session; });
+        [&](const Job& before) { return before.owner.session == pieces_[at].owner.session; });
   }
-  // The first piece of a session may have begun: then it is called later, and hears of the cancel or
-  // does not.
+  // Cancels the matching jobs. The first job of a session may have begun in the daemon's real
+  // workers. `choose_` therefore decides whether the first job of a session stays queued, and
+  // whether a job that stays queued notices the cancellation.
   template <class Matches>
   bool CancelWhere(const Matches& matches) {
     bool has_found = false;
-    std::vector<Piece> ended;
+    std::vector<Job> ended;
     for (std::size_t i = 0; i < pieces_.size();) {
       if (!matches(pieces_[i])) {
         ++i;
@@ -93,12 +95,12 @@ class SimulatedWorkers final : public Workers {
       ended.push_back(std::move(pieces_[i]));
       pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(i));
     }
-    for (const Piece& piece : ended) Call(piece);
+    for (const Job& job : ended) Call(job);
     return has_found;
   }
 
   const Choose choose_;
-  std::deque<Piece> pieces_;
+  std::deque<Job> pieces_;
 };
 
 }  // namespace kvd::test

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "daemon/session.h"
 #include "shm/channel.h"
-#include "shm/check.h"
 #include "shm/piece_codec.h"
 
 namespace kvd::test {
@@ -44,7 +44,7 @@ class TestSession {
   int pumps() const { return *pumps_; }
   void HoldOutputs() { holds_outputs_ = true; }
 
-  // The next completion, if one is there.
+  // Takes the next completion; nullopt: there is none.
   std::optional<ReceivedCompletion> Next() {
     wire::Completion completion{};
     const auto got = client_.completions().Next(completion);

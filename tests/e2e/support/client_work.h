@@ -1,5 +1,6 @@
-// What a client that works for a while sees: generations, forks, removals and decodes, many in
-// flight, the same ones every time. An interruption shows if it changes anything.
+// A fixed set of requests of one client: generations, forks, removals and decodes, many of them in
+// flight at once. Tests interrupt the work and compare its results with those of an uninterrupted
+// run.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,10 +15,10 @@
 
 namespace kvd::test {
 
-// What a client that works for a while has seen, which no interruption may change.
+// The results of the work. An interruption must not change them.
 struct Seen {
   std::vector<std::vector<TokenId>> generated;
-  std::vector<std::vector<TokenId>> held;  // of the sequences at the end
+  std::vector<std::vector<TokenId>> held;  // the tokens of each sequence at the end
   std::vector<float> logits;
   std::size_t forks = 0;
   friend bool operator==(const Seen&, const Seen&) = default;
@@ -37,12 +38,11 @@ inline std::vector<TokenId> GenerateOn(const Sequence& sequence, std::int32_t co
                                        std::uint64_t seed) {
   const std::vector<TokenId> prompt = {10, 20, 30, 40};
   std::vector<TokenId> tokens;
-  auto generation =
-      sequence.Generate({.tokens = prompt,
-                         .predict_max = count,
-                         .sampling = DefaultSamplingAt(3.0f),  // so that every draw counts
-                         .seed = seed,
-                         .flags = wire::kIgnoreEos});
+  auto generation = sequence.Generate({.tokens = prompt,
+                                       .predict_max = count,
+                                       .sampling = DefaultSamplingAt(3.0f),  // draws differ often
+                                       .seed = seed,
+                                       .flags = wire::kIgnoreEos});
   EXPECT_TRUE(generation) << generation.error().message;
   if (!generation) return tokens;
   for (;;) {
@@ -53,7 +53,8 @@ inline std::vector<TokenId> GenerateOn(const Sequence& sequence, std::int32_t co
   }
 }
 
-// Forks, removals and decodes; what is applied twice or not at all shows in its counts.
+// Performs forks, removals and decodes. A request that is executed twice or not at all changes the
+// numbers of cells and forks.
 inline void Edit(const Client& client, const Sequence& sequence, Seen* seen) {
   std::vector<SequenceHandle> forks;
   for (TokenId round = 0; round < 60; ++round) {
@@ -74,7 +75,7 @@ inline void Edit(const Client& client, const Sequence& sequence, Seen* seen) {
   }
 }
 
-// Many requests at once: generations, forks, removals, decodes; the same ones every time.
+// Submits many requests at once, the same in every run: generations, forks, removals and decodes.
 inline Seen Work(const Client& client) {
   constexpr std::size_t kGenerators = 3;
   Seen seen;
@@ -104,7 +105,7 @@ inline Seen Work(const Client& client) {
   const auto listed = client.List();
   EXPECT_TRUE(listed) << listed.error().message;
   if (listed) {
-    // Others' that were let go stay, as prefixes.
+    // Retained sequences of other sessions are also listed.
     const auto own = std::ranges::count(*listed, client.session().session,
                                         [](const auto& entry) { return entry.session; });
     seen.forks = static_cast<std::size_t>(own) - sequences.size();

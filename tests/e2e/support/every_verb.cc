@@ -1,4 +1,5 @@
-// One table of answers by need and relation; the rest comes from the table of verbs.
+// kAnswers defines the expected answers by need and relation. The requests are derived from the
+// table of verbs.
 #include "tests/e2e/support/every_verb.h"
 
 #include <array>
@@ -35,7 +36,7 @@ static_assert(static_cast<std::size_t>(Relation::kStrangerPublic) + 1 == kRelati
 
 using List = std::vector<TestRequest>;
 
-// What the caller needs of what that argument names.
+// Returns the right to the named object that an argument with this access requires of the caller.
 Need NeedOf(wire::Access access) {
   switch (access) {
     case wire::Access::kNone: return Need::kNothing;
@@ -62,7 +63,8 @@ std::string NameFor(const wire::PayloadRule& payload, const Target& target) {
   return payload.kind == PayloadKind::kSavedName ? target.saved : target.snapshot;
 }
 
-// The request about the target; where it names two sequences, about the one of that slot.
+// Makes the verb's request about the target. If the verb takes two sequences, the target's sequence
+// is in slot `about`.
 TestRequest RequestOf(const wire::VerbRow& row, const Target& target, ArgumentSlot about) {
   const bool has_two = row.slot(ArgumentSlot::kSequence2).kind == wire::SlotKind::kHandle;
   const bool is_second = about == ArgumentSlot::kSequence2;
@@ -74,12 +76,12 @@ TestRequest RequestOf(const wire::VerbRow& row, const Target& target, ArgumentSl
             .tokens = {9, 11},
             .bytes = row.verb == Verb::kUploadState ? target.state : BytesOf("ping")});
   if (row.verb == Verb::kUploadState) good.submission.argument = 0;
-  // Positions that the destination does not have.
+  // The source positions begin after the destination's last position.
   if (has_two && is_second) good.submission.p0 = target.cells;
   return {.submission = good.submission, .payload = std::move(good.payload)};
 }
 
-// The model that a verb needs, if it is another than most do.
+// Returns the kind of model on which the verb works; most verbs are tested on a decoder.
 ModelKind ModelOf(Verb verb) {
   if (verb == Verb::kEmbed) return ModelKind::kEncoder;
   if (verb == Verb::kEncode) return ModelKind::kEncoderDecoder;
@@ -143,9 +145,10 @@ std::vector<VerbUse> EveryUse() {
 Code AnswerFor(const VerbUse& use, Relation relation) {
   const Code code =
       kAnswers[static_cast<std::size_t>(use.need)][static_cast<std::size_t>(relation)];
-  // A flag that means nothing to the verb is refused before anything else is looked at.
+  // A flag that the verb does not take is refused before the target is examined.
   if (HasForce(use, relation) && !use.takes_force()) return Code::kInvalidArgument;
-  // Only a sequence without cells is encoded for, and such a one is dropped instead of retained.
+  // kEncode takes a sequence without cells. Retaining a sequence without cells drops it, so that
+  // later requests do not find the sequence.
   if (use.verb == Verb::kEncode && relation == Relation::kRetained) return Code::kNotFound;
   return code;
 }

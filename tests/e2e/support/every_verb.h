@@ -1,8 +1,8 @@
-// Every verb of the protocol as tests use it: requests that are right, which access each needs, and
-// the answer of the daemon to each kind of caller.
+// Test requests for every verb of the protocol: valid requests, the access that each needs, and the
+// daemon's answer to each kind of caller.
 //
-// All of it is made from the rows of shm/verb_table.h, so a verb that is added is tested; what the
-// daemon answers whom is stated here a second time.
+// The requests are derived from the rows of shm/verb_table.h, so a new verb is tested too. This
+// file states the expected answers independently of the daemon's code.
 #pragma once
 
 #include <cstddef>
@@ -11,30 +11,30 @@
 #include <string>
 #include <vector>
 
-#include "shm/error.h"
-#include "shm/ids.h"
+#include "base/error.h"
+#include "base/ids.h"
 #include "shm/verb_table.h"
 #include "tools/make_model/model_shape.h"
 
 namespace kvd::test {
 
-// What a caller must be allowed to do with the target.
+// The right to the target that a verb requires of the caller.
 enum class Need : std::uint8_t {
   kNothing,       // no sequence and no name is involved
   kDaemonsUid,    // the verb is for the daemon's own uid
-  kLook,          // at a sequence
-  kChange,        // a sequence
-  kOwnSession,    // the sequence belongs to the session that asks
-  kLookByName,    // at a snapshot
-  kChangeByName,  // a snapshot
-  kSavedFile,     // a saved file of the caller's uid
+  kLook,          // reads a sequence
+  kChange,        // changes a sequence
+  kOwnSession,    // the sequence must belong to the caller's session
+  kLookByName,    // reads a snapshot
+  kChangeByName,  // changes a snapshot
+  kSavedFile,     // uses a saved file of the caller's uid
 };
 
-// Who asks, and for what.
+// The relation of the caller to the target.
 enum class Relation : std::uint8_t {
   kOwner,           // the session that owns the sequence
-  kSibling,         // another session of the uid
-  kSiblingByForce,  // the same with kFlagForce
+  kSibling,         // another session of the owner's uid
+  kSiblingByForce,  // another session of the owner's uid; the request has kFlagForce
   kRetained,        // another session of the uid; the sequence is retained
   kPublished,       // a session of the uid; the sequence is a snapshot's. With force where possible
   kStranger,        // another uid; private sequence or snapshot. With force where possible
@@ -43,11 +43,12 @@ enum class Relation : std::uint8_t {
 inline constexpr std::size_t kRelations = 7;
 const char* NameOf(Relation relation);
 
-// What the requests of a use are about. All of it exists.
+// The objects that the requests of a use name. Each object that a Target names exists, except
+// `fresh`.
 struct Target {
-  SequenceHandle sequence = SequenceHandle::kNone;  // `cells` cells, the last of which ends it
+  SequenceHandle sequence = SequenceHandle::kNone;  // has `cells` cells
   std::int32_t cells = 0;
-  // Two sequences of the caller's session: with more than `cells` cells, and without any.
+  // Two sequences of the caller's session: `own` has more than `cells` cells, `empty` has none.
   SequenceHandle own = SequenceHandle::kNone;
   SequenceHandle empty = SequenceHandle::kNone;
   std::string snapshot;          // name of a snapshot
@@ -61,17 +62,17 @@ struct TestRequest {
   std::vector<std::byte> payload;
 };
 
-// Which models the verb works on; kUnsupported on others.
+// The kinds of models. A verb that does not work on the model is answered with kUnsupported.
 enum class ModelKind : std::uint8_t { kDecoder, kEncoderDecoder, kEncoder };
 
 struct VerbUse {
   std::string name;
   wire::Verb verb{};
   Need need = Need::kNothing;
-  std::uint16_t flags = 0;  // that the verb takes beside kFlagRetry
+  std::uint16_t flags = 0;  // the flags that the verb takes in addition to kFlagRetry
   ModelKind model = ModelKind::kDecoder;
-  // The requests, in order. The last one is the use; those before it are its preparation and are
-  // allowed to every caller.
+  // Makes the requests in the order in which they are sent. The last request is the use of the
+  // verb; the earlier requests prepare it and are allowed to every caller.
   std::function<std::vector<TestRequest>(const Target& target)> make;
 
   bool takes_force() const { return (flags & wire::kFlagForce) != 0; }
@@ -80,17 +81,19 @@ struct VerbUse {
   }
 };
 
-// The uses of a verb; more than one where it takes more than one sequence. Never empty.
+// Returns the uses of a verb: one for each sequence that it takes, at least one.
 std::vector<VerbUse> UsesOf(const wire::VerbRow& row);
-// Of all verbs.
+// Returns the uses of all verbs.
 std::vector<VerbUse> EveryUse();
 
-// The code that the use is answered with. REQUIRES: the model is one that the verb works on.
+// Returns the code with which the daemon must answer the use. REQUIRES: the verb works on the
+// model.
 Code AnswerFor(const VerbUse& use, Relation relation);
-// Whether the request of that relation carries kFlagForce.
+// Returns whether a request whose caller has the given relation to the object is sent with
+// kFlagForce.
 bool HasForce(const VerbUse& use, Relation relation);
 
-// Tiny models for the verbs that the bundled model does not have.
+// Shapes of tiny models for the verbs that the bundled model does not support.
 ModelShape EncoderDecoderShape();
 ModelShape EncoderShape();
 

@@ -97,8 +97,8 @@ SequenceHandle EveryVerbTest::Filled(const Client& owner) {
   const auto handle = owner.Create();
   EXPECT_TRUE(handle) << handle.error().message;
   if (!handle || GetParam() != ModelKind::kDecoder) return handle.value_or(SequenceHandle::kNone);
-  // The first two differ from sequence to sequence: a retained one that is the beginning of another
-  // one is dropped.
+  // The first two tokens differ between sequences, because a retained sequence that is a prefix of
+  // another sequence is dropped.
   ++made_;
   std::vector<TokenId> tokens = {5 + made_ % 200, 5 + made_ / 200};
   for (TokenId i = 2; i < kCells; ++i) tokens.push_back(5 + i * 7 % 200);

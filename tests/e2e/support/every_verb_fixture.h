@@ -1,4 +1,5 @@
-// EveryVerbTest: a daemon over a model of one kind, and what the requests of every_verb.h are about.
+// EveryVerbTest: a daemon over a model of one kind, with the objects that the requests of
+// every_verb.h refer to.
 #pragma once
 
 #include <memory>
@@ -15,18 +16,18 @@ class EveryVerbTest : public ServedDaemonTest, public ::testing::WithParamInterf
  protected:
   static constexpr std::int32_t kCells = 40;
 
-  // Has a store; uid 65534 is let in.
+  // Starts a daemon with a store that admits uid 65534.
   EveryVerbTest();
   void SetUp() override;
   std::vector<TokenId> Answer() override;
 
-  // Those that work on this model.
+  // Returns the uses of the verbs that work on this model.
   std::vector<VerbUse> Uses() const;
-  // What `use` takes, in a session of `owner`, for that relation: a fresh sequence, published or
-  // retained where the relation says so, and files and snapshots where the use names them. `own` and
-  // `empty` are left for AddOwn.
+  // Makes the objects that `use` names, in the session of `owner`: a new sequence, published or
+  // retained if the relation requires it, and files and snapshots if the use names them. AddOwn
+  // sets `own` and `empty`.
   Target MakeTarget(const Client& owner, const VerbUse& use, Relation relation);
-  // Makes what the target has of the caller's session.
+  // Makes the target's sequences of the caller's session, `own` and `empty`.
   static void AddOwn(const Client& caller, ModelKind model, Target* target);
   // The number of cells that a new sequence of MakeTarget has.
   std::int32_t cells() const { return GetParam() == ModelKind::kDecoder ? kCells : 0; }
@@ -36,13 +37,13 @@ class EveryVerbTest : public ServedDaemonTest, public ::testing::WithParamInterf
   explicit EveryVerbTest(const std::shared_ptr<TemporaryFolder>& folder);
   SequenceHandle Filled(const Client& owner);
 
-  const std::shared_ptr<TemporaryFolder> folder_;  // of the store
+  const std::shared_ptr<TemporaryFolder> folder_;  // contains the store
   std::vector<std::byte> state_;
-  int made_ = 0;  // so that no two sequences and names are the same
+  int made_ = 0;  // the number of made objects, by which their tokens and names differ
 };
 
-// Sends the requests of a use, the last one with these flags added, and returns its answer; the
-// error of an earlier one is returned as kInternal.
+// Sends the requests of a use, the last one with `flags` added, and returns the last answer. If an
+// earlier request fails, its error is returned as kInternal.
 Result<wire::Completion> Ask(const Client& client, const VerbUse& use, const Target& target,
                              std::uint16_t flags = 0);
 

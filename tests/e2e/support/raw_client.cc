@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "shm/check.h"
+#include "base/check.h"
 #include "shm/doorbell.h"
 #include "shm/fd_passing.h"
 #include "shm/socket_address.h"

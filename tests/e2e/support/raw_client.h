@@ -1,7 +1,8 @@
-// RawClient: a client that speaks the protocol byte by byte, and so can break every rule of it.
+// RawClient: a client that sends messages byte by byte, so that a test can break every rule of the
+// protocol.
 //
-// What it maps it maps by itself: the fields of both segments are open to any store. One thread,
-// unless a test says so.
+// RawClient maps the segments itself, so that a test can write any field of the request segment.
+// One thread uses a RawClient, unless a test states otherwise.
 #pragma once
 
 #include <atomic>
@@ -10,23 +11,24 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "shm/channel.h"
 #include "shm/channel_geometry.h"
 #include "shm/mapping.h"
 #include "shm/segment_layout.h"
-#include "shm/unique_fd.h"
 #include "shm/verb_table.h"
 
 namespace kvd::test {
 
-// A connected socket; kDisconnected-like errors are the test's to see.
+// Connects a socket to the daemon. If the connection fails, the returned descriptor is invalid.
 UniqueFd ConnectRaw(const std::string& socket_path);
 
 wire::Hello GoodHello();
 
 class RawClient {
  public:
-  // Says `hello` and takes what comes. nullopt if the daemon refused or hung up (see `refusal`).
+  // Connects, sends `hello` and reads the welcome, which is copied to `*welcome`. nullopt: the
+  // daemon has refused the hello or closed the connection.
   static std::optional<RawClient> Connect(const std::string& socket_path,
                                           const wire::Hello& hello = GoodHello(),
                                           wire::Welcome* welcome = nullptr);
@@ -38,19 +40,20 @@ class RawClient {
   const layout::ResultsHeader& results_header() const;
   std::span<std::byte> request_bytes() { return requests_.bytes(); }
 
-  // The rule-abiding way in.
+  // The client's end of the channel, which keeps the rules of the protocol.
   ClientChannel& channel() { return *channel_; }
-  // Puts a submission into the ring and rings, whatever the flag says.
+  // Puts a submission into the ring and rings the doorbell, whether or not the daemon sleeps.
   bool Submit(const wire::Submission& submission, std::span<const std::byte> payload = {});
-  // Puts an entry into the ring as it is, its payload fields included, and rings. The bytes of the
-  // payload are the caller's to write. REQUIRES: room in the ring; Submit is not used beside it.
+  // Puts the submission into the ring unchanged, including its payload fields, and rings the
+  // doorbell. The caller writes the payload's bytes. REQUIRES: the ring has room; the client does
+  // not call Submit.
   void SubmitAsIs(const wire::Submission& submission);
-  // Where payloads lie.
+  // The arena in which payloads are placed.
   std::span<std::byte> request_arena();
   void Ring();
-  // Whether the daemon hangs up within that time.
+  // Returns whether the daemon closes the connection within this time.
   bool HungUpWithin(int milliseconds);
-  // The next completion within that time.
+  // Takes the next completion; nullopt: none arrived within this time.
   std::optional<wire::Completion> Wait(int milliseconds);
 
  private:

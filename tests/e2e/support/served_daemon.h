@@ -1,5 +1,5 @@
-// ServedDaemonTest: a test fixture with a real daemon over the bundled model, and a client that
-// knows what the right answer is.
+// ServedDaemonTest: a fixture with a real daemon over the bundled model, and a client that knows
+// the correct answers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,8 @@ namespace kvd::test {
 
 std::string KvdPath();
 
-// Waits until the daemon's log has the text: a thread of its own writes it. False: not in 20 s.
+// Waits until the daemon's log contains the text, because a separate thread writes the log. False:
+// the text did not appear within 20 s.
 bool LogShows(const DaemonProcess& daemon, std::string_view text);
 
 class ServedDaemonTest : public ::testing::Test {
@@ -30,10 +31,10 @@ class ServedDaemonTest : public ::testing::Test {
 
   const std::string& socket_path() const { return daemon_->socket_path(); }
   Client Connect();
-  // Eight numbers that a fresh client gets for a fixed request: tokens of a greedy generation, unless
-  // a fixture's model does something else.
+  // Returns eight numbers that a new client gets for a fixed request: tokens of a greedy
+  // generation, unless a fixture overrides the request for another kind of model.
   virtual std::vector<TokenId> Answer();
-  // A new client is served, and rightly.
+  // Checks that a new client is served and gets the same answer as at the start.
   void ExpectServesOthers();
 
   std::optional<DaemonProcess> daemon_;

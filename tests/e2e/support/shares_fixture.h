@@ -1,5 +1,5 @@
-// SharesTest: a daemon that lets uid 65534 in, with clients of its own uid and of that one in this
-// process, and what they hold.
+// SharesTest: a daemon that admits uid 65534, with clients of the daemon's own uid and of that uid
+// in this process, and the resources that they hold.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ inline std::string DataModel(const std::string& name) {
   return std::filesystem::absolute("tests/data/models/" + name + ".gguf").string();
 }
 
-// Tokens that no other number begins with.
+// Returns `count` tokens for `number`. The first two tokens differ for any two numbers below 3,721.
 inline std::vector<TokenId> TokensOf(std::size_t number, std::size_t count) {
   std::vector<TokenId> tokens(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -52,7 +52,8 @@ inline Status Append(const Client& client, SequenceHandle sequence,
   return {};
 }
 
-// A new sequence with TokensOf(number, cells); it is dropped again where there is no room for them.
+// Makes a new sequence with TokensOf(number, cells). If the tokens cannot be appended, the sequence
+// is dropped and the error returned.
 inline Result<SequenceHandle> Fill(const Client& client, std::size_t number, std::size_t cells) {
   KVD_TRY(const SequenceHandle sequence, client.Create());
   if (Status appended = Append(client, sequence, TokensOf(number, cells)); !appended) {
@@ -64,7 +65,7 @@ inline Result<SequenceHandle> Fill(const Client& client, std::size_t number, std
 
 class SharesTest : public ServedDaemonTest {
  protected:
-  static constexpr std::uint64_t kPoolBlocks = 128;               // 4,096 cells
+  static constexpr std::uint64_t kPoolBlocks = 128;               // 4,096 cells in all
   static constexpr std::uint64_t kShareBlocks = kPoolBlocks / 4;  // --other-pool-share's default
   static constexpr std::size_t kLargeCells = 960;                 // 30 blocks
 
@@ -76,7 +77,7 @@ class SharesTest : public ServedDaemonTest {
     ServedDaemonTest::SetUp();
     ASSERT_EQ(::chmod(daemon_->folder().c_str(), 0711), 0);
   }
-  // A client of another uid.
+  // Connects a client of uid kOtherUid.
   Client Other() {
     auto client = ConnectAs(kOtherUid, kOtherUid,
                             {.socket_path = socket_path(),
@@ -86,7 +87,8 @@ class SharesTest : public ServedDaemonTest {
     return std::move(*client);
   }
 
-  // Blocks of its uid's sequences that may not be evicted, each counted with all of its own.
+  // Returns the sum of the blocks of the uid's sequences that cannot be evicted. A block that
+  // several sequences share is counted for each of them.
   static std::uint64_t HeldBlocks(const Client& client, uid_t uid) {
     const auto listed = client.List();
     EXPECT_TRUE(listed) << listed.error().message;
@@ -106,12 +108,13 @@ class SharesTest : public ServedDaemonTest {
     EXPECT_TRUE(listed) << listed.error().message;
     return static_cast<std::size_t>(std::ranges::count_if(*listed, IsRetained));
   }
-  // Retained sequences of kLargeCells each, which together are more than the uid's share.
+  // Makes `count` retained sequences of kLargeCells cells each. The sequences together are larger
+  // than the uid's quota.
   static std::vector<SequenceHandle> RetainLarge(const Client& client, std::size_t count) {
     std::vector<SequenceHandle> retained;
     for (std::size_t number = 0; number < count; ++number) {
       Result<SequenceHandle> sequence = Fill(client, number, kLargeCells);
-      // What was let go is counted a moment later.
+      // A dropped sequence counts for its uid until the daemon has freed it.
       for (int i = 0; i < 100 && !sequence; ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
         sequence = Fill(client, number, kLargeCells);
@@ -123,7 +126,7 @@ class SharesTest : public ServedDaemonTest {
     }
     return retained;
   }
-  // No space, with the numbers of the owner that asked.
+  // Checks that the error is kNoSpace and names the amount that owner 65534 holds.
   static void ExpectRefusedByShare(const Error& error) {
     EXPECT_EQ(error.code, Code::kNoSpace) << error.message;
     EXPECT_THAT(error.message, testing::HasSubstr("owner 65534 holds"));

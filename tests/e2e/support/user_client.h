@@ -1,5 +1,5 @@
-// A client of another uid in this process: the daemon takes a connection's uid from the effective
-// one at the time it connects. Becoming one needs root.
+// A client of another uid in this process: the daemon uses the effective uid at the time of the
+// connect call. Changing the uid needs root.
 #pragma once
 
 #include <sys/types.h>
@@ -10,8 +10,9 @@
 
 namespace kvd::test {
 
-// Connects as that user and group, without other groups, and is root again. REQUIRES: root; no other
-// thread runs, since a process has one effective uid.
+// Connects as uid `uid` and group `gid` without supplementary groups, and then makes the process
+// root again. REQUIRES: the process is root and no other thread runs, because the effective uid
+// belongs to the whole process.
 Result<Client> ConnectAs(uid_t uid, gid_t gid, const ConnectOptions& options);
 
 }  // namespace kvd::test

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shm/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace kvd::test {
 

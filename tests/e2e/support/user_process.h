@@ -1,4 +1,4 @@
-// A part of a test in a process of another uid. Becoming one needs root.
+// Runs a part of a test in a process of another uid. Changing the uid needs root.
 #pragma once
 
 #include <sys/types.h>
@@ -8,14 +8,15 @@
 
 namespace kvd::test {
 
-// What went wrong in a process of another uid, as sentences; nothing: "".
+// The failed expectations of a process of another uid, one sentence per line; "": none failed.
 using Complaints = std::string;
 
 inline void Expect(Complaints& complaints, bool is_right, const std::string& sentence) {
   if (!is_right) complaints += sentence + "\n";
 }
 
-// What `body` returns in a child process of that uid and group, without other groups.
+// Runs `body` in a child process of uid `uid` and group `gid` without supplementary groups, and
+// returns its result.
 Complaints AsUser(uid_t uid, gid_t gid, const std::function<Complaints()>& body);
 
 }  // namespace kvd::test

@@ -1,5 +1,5 @@
-// What a memory finds of what an earlier process left: everything that was committed, less what is
-// damaged; or nothing, with the reason.
+// Tests a memory that attaches to the files of an earlier process: the memory either starts warm,
+// with all committed state except for damaged sequences, or starts cold and reports the reason.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <functional>
 #include <random>
 
+#include "base/crc32c.h"
 #include "engine/memory/memory_home.h"
-#include "shm/crc32c.h"
 #include "tests/engine/memory/memory_fixture.h"
 
 namespace kvd {
@@ -49,7 +49,8 @@ class AttachTest : public testing::Test {
     ExpectPrefixIndex(*memory_);
     return opened->start;
   }
-  // Three sequences: 70 cells, a fork of it cut and shifted, and its snapshot.
+  // Makes three sequences: `first_` with 70 cells, `fork_`, a fork of `first_` with cells removed
+  // and shifted, and `published_`, a snapshot of `first_`.
   void Fill() {
     first_ = *memory_->sequences().Create(kOwner);
     ASSERT_TRUE(AppendTokens(*memory_, first_, 100, 70));
@@ -61,7 +62,7 @@ class AttachTest : public testing::Test {
       contents_.push_back(ContentsOf(*memory_, handle));
     }
   }
-  // The bytes of meta, to be damaged while nobody has them.
+  // Closes the memory and then damages the bytes of its `meta` file.
   void Damage(const std::function<void(MetaView)>& damage) {
     memory_.reset();
     UniqueFd file(::openat(directory_.get(), "meta", O_RDWR | O_CLOEXEC));
@@ -81,7 +82,7 @@ class AttachTest : public testing::Test {
     EXPECT_TRUE(fs::exists(root_ / "meta.bad"));
     EXPECT_TRUE(memory_->sequences().List().empty());
     EXPECT_EQ(memory_->Usage().reserved_bytes, 0u);
-    // What is made now is found again.
+    // The new memory can be used, and the next start finds its sequences.
     const SequenceHandle made = *memory_->sequences().Create(kOwner);
     ASSERT_TRUE(AppendTokens(*memory_, made, 5, 3));
     EXPECT_TRUE(Open().is_warm);
@@ -93,7 +94,6 @@ class AttachTest : public testing::Test {
     Damage(damage);
     ExpectCold(why);
   }
-  // What the log of a sequence tells.
   SequenceHistory HistoryOf(SequenceHandle handle) {
     Result<SequenceHistory> history = memory_->sequences().QueryHistory(handle);
     if (!history) throw std::runtime_error(history.error().message);
@@ -161,7 +161,7 @@ TEST_F(AttachTest, ParentsAndEditsAreThereAgain) {
   EXPECT_EQ(HistoryOf(fork_).parent_cells, 70u);
   EXPECT_EQ(HistoryOf(fork_).edits, edits);
   EXPECT_EQ(HistoryOf(published_).parent, first_);
-  // It goes on behind them.
+  // A new edit is appended to the restored edits.
   ASSERT_TRUE(memory_->sequences().RemoveRange(fork_, {Pos{3}, kPosEnd}));
   EXPECT_EQ(HistoryOf(fork_).edit_count, 3u);
   EXPECT_EQ(HistoryOf(fork_).edits[1], edits[1]);
@@ -186,7 +186,7 @@ TEST_F(AttachTest, BytesThatNoSequenceUsesGoBackToTheSystem) {
   Open();
   Fill();
   const std::uint64_t reserved = memory_->Usage().reserved_bytes;
-  StepPlan plan;  // what a step had reserved when the process was killed
+  StepPlan plan;  // the reservation of a step that a kill interrupts
   const std::vector<TokenId> tokens(30 * 32, 1);
   const AppendRequest request{first_, memory_->sequences().Query(first_)->next_pos, tokens};
   ASSERT_TRUE(memory_->steps().Reserve({&request, 1}, plan));
@@ -195,7 +195,7 @@ TEST_F(AttachTest, BytesThatNoSequenceUsesGoBackToTheSystem) {
   EXPECT_EQ(memory_->Usage().reserved_bytes, reserved);
   struct stat found{};
   ASSERT_EQ(::fstatat(directory_.get(), "pool", &found, 0), 0);
-  // A disk's file system counts its own notes too.
+  // A file system on a disk may count up to 8192 bytes of its own metadata in st_blocks.
   EXPECT_LE(static_cast<std::uint64_t>(found.st_blocks) * 512, reserved + 8192);
   EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
 }
@@ -262,7 +262,7 @@ TEST_F(AttachTest, ADamagedSequenceIsDroppedAlone) {
     EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
     EXPECT_TRUE(memory_->snapshots().Find("snap"));
     ExpectSound();
-    // Gone for good, and its handle with it.
+    // The drop is permanent: the next start loses no sequence, and the handle is not reused.
     EXPECT_TRUE(Open().lost.empty());
     EXPECT_NE(*memory_->sequences().Create(kOwner), fork_);
   }
@@ -271,7 +271,8 @@ TEST_F(AttachTest, ADamagedSequenceIsDroppedAlone) {
 TEST_F(AttachTest, ADamagedCellDropsAllThatReferToIt) {
   Open();
   Fill();
-  Damage([](MetaView meta) { ++meta.cells(0, 0)[15].token; });  // the fork has removed it
+  // cell 15 is in first_ and published_, but not in fork_
+  Damage([](MetaView meta) { ++meta.cells(0, 0)[15].token; });
   const MemoryStart start = Open();
   ASSERT_EQ(start.lost.size(), 2u);
   EXPECT_EQ(start.lost[0].handle, first_);
@@ -285,7 +286,8 @@ TEST_F(AttachTest, ADamagedCellDropsAllThatReferToIt) {
   ExpectSound();
 }
 
-// Else it would be evicted like any retained one, and its snapshot would name nothing.
+// If the flag were accepted, the published sequence could be evicted, and its snapshot would name a
+// sequence that does not exist.
 TEST_F(AttachTest, APublishedSequenceThatIsRetainedOrPinnedIsDroppedWithItsSnapshot) {
   for (const std::uint32_t flag : {layout::kSequenceRetained, layout::kSequencePinned}) {
     Open();
@@ -307,7 +309,7 @@ TEST_F(AttachTest, APublishedSequenceThatIsRetainedOrPinnedIsDroppedWithItsSnaps
 TEST_F(AttachTest, TokensAndFormsThatTheModelDoesNotHaveDropTheirSequences) {
   Open();
   Fill();
-  limits_.vocab_size = 170;  // 100 to 169 are used
+  limits_.vocab_size = 170;  // the sequences contain the tokens 100 to 169
   EXPECT_TRUE(Open().lost.empty());
   limits_.vocab_size = 169;
   const MemoryStart start = Open();
@@ -340,7 +342,7 @@ TEST_F(AttachTest, FilesThatAreNotWhatWeLeftStartCold) {
     fs::rename(root_ / "meta", root_ / "else");
     fs::create_symlink("else", root_ / "meta");
   });
-  expect("meta: its mode lets others in",
+  expect("meta: mode: gives access to group or others",
          [&] { fs::permissions(root_ / "meta", fs::perms::group_read, fs::perm_options::add); });
   expect("pool: not a regular file", [&] {
     fs::remove(root_ / "pool");
@@ -357,14 +359,15 @@ TEST_F(AttachTest, OnADiskAnotherBootStartsCold) {
   Open();
   Fill();
   Damage(reboot);
-  EXPECT_TRUE(Open().is_warm);  // tmpfs: no boot is survived
+  EXPECT_TRUE(Open().is_warm);  // checks_boot_ is false, as for files that do not survive a boot
   checks_boot_ = true;
   ExpectCold("boot_id");
   EXPECT_TRUE(Open().is_warm);
 }
 
-// Attaching to a model with windows, recurrent states, checkpoints and logits: what is derived of
-// those too is there, and all of it can be used up.
+// A memory with a window group, recurrent states, a checkpoint and kept logits is attached. The
+// free counts and contents of the attached memory are the same as before, and dropping the sequence
+// frees all its slots.
 TEST_F(AttachTest, StatesCheckpointsAndLogitsAreKept) {
   options_.groups.push_back({.cells = 32 * 32, .layers = {{1, 2, 2}}, .window = 16});
   options_.state_bytes = 64;
@@ -394,7 +397,7 @@ TEST_F(AttachTest, StatesCheckpointsAndLogitsAreKept) {
   EXPECT_TRUE(*memory_->states().ReadLogits(made, row.data()));
   EXPECT_EQ(row, kept);
   ASSERT_TRUE(memory_->sequences().RemoveRange(made, {Pos{40}, kPosEnd}))
-      << "the checkpoint is there";
+      << "the checkpoint at 40 cells is restored";
   ASSERT_TRUE(AppendTokens(*memory_, made, 60, 20));
   ASSERT_TRUE(memory_->sequences().Drop(made));
   ExpectSound();
@@ -402,8 +405,8 @@ TEST_F(AttachTest, StatesCheckpointsAndLogitsAreKept) {
   EXPECT_EQ(memory_->Usage().free_logits_rows, 2u);
 }
 
-// Whatever the bytes are: what is attached to is sound, and can be changed and dropped to the last
-// block.
+// After each random damage of 1 to 4 bits, the attached memory is consistent, its sequences can be
+// edited and dropped, and all blocks are free at the end.
 TEST_F(AttachTest, RandomDamageNeverGetsFurtherThanItsSequences) {
   options_ = SmallOptions(16 * 32);
   options_.list_unit_count = 64;
@@ -424,7 +427,7 @@ TEST_F(AttachTest, RandomDamageNeverGetsFurtherThanItsSequences) {
     Damage([&](MetaView meta) {
       const MetaOffsets& offsets = meta.offsets();
       for (std::uint64_t left = 1 + random() % 4; left > 0; --left) {
-        // Where there is something: records, the lists' and cells' beginnings.
+        // Offsets at which `meta` is in use: the records, the first lists and the first cells.
         const std::array<std::uint64_t, 6> starts = {offsets.sequences, offsets.sequences + 256,
                                                      offsets.snapshots, offsets.sessions,
                                                      offsets.lists,     offsets.cells[0]};

@@ -1,4 +1,4 @@
-// An episode's memory, and what it draws at random.
+// Creates an episode's memory and draws the random arguments of operations.
 #include "tests/engine/memory/attention_episode.h"
 
 #include <algorithm>
@@ -21,11 +21,12 @@ AttentionEpisode::AttentionEpisode(std::uint64_t seed, Tally* tally)
   options.sequence_capacity = static_cast<std::uint32_t>(random_.In(4, 14));
   options.snapshot_capacity = std::max(1u, options.sequence_capacity / 4);
   options.session_capacity = 0;
-  // Often hardly a unit for each sequence, so that list room runs out too.
+  // The list arena has one to four list units for each sequence, so that requests also fail for
+  // lack of list units.
   options.list_unit_count =
       options.sequence_capacity * static_cast<std::uint32_t>(random_.In(2, 8)) / 2;
   memory_ = MakeMemory(options);
-  memory_->DisableEvictionForTest();  // the reference knows nothing of it
+  memory_->DisableEvictionForTest();  // the reference does not model eviction
   inspector_ = std::make_unique<MemoryInspector>(memory_.get());
   reference_.sequence_capacity = options.sequence_capacity;
   reference_.snapshot_capacity = options.snapshot_capacity;
@@ -68,7 +69,7 @@ SequenceHandle AttentionEpisode::DrawHandle() {
   }
   auto at = reference_.sequences.begin();
   std::advance(at, random_.In(0, static_cast<std::int64_t>(reference_.sequences.size()) - 1));
-  // Long ones are the interesting ones.
+  // Prefers long sequences, because their lists have several extents.
   if (at->second.cells.size() < 97 && !random_.OneIn(3)) {
     for (auto other = reference_.sequences.begin(); other != reference_.sequences.end(); ++other) {
       if (other->second.cells.size() > at->second.cells.size() && random_.OneIn(2)) at = other;

@@ -1,10 +1,13 @@
-// A memory of attention alone, of random size and mostly so small that space runs out often, beside
-// the naive reference, and random operations on both; for memory_model_test.
+// AttentionEpisode: random operations on a memory with one full-attention group and on the naive
+// reference; for memory_model_test. The size of the memory is random and mostly so small that space
+// runs out often.
 //
-// An operation draws its arguments, asks the reference what should come of it, asks the memory, has
-// the two judged, does to the reference what the memory has done, and has everything compared.
-// Cells are told apart by the tags that MemoryInspector writes and reads. Now and then the bytes
-// are copied at each moment of a commit, as a kill would leave them, and recovered.
+// An operation draws its arguments, computes the expected error code with the reference, calls the
+// memory and compares the memory's error code with the expected one (Judge). If the memory has
+// succeeded, the operation is applied to the reference, and the whole memory is compared with the
+// reference (Check). Cells are identified by the tags that MemoryInspector writes and reads. For
+// some operations the bytes of `meta` are copied at each moment of the commit, as a kill at that
+// moment would leave them, and each copy is recovered.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,35 +27,39 @@
 
 namespace kvd::memory_model {
 
-// Of all episodes of a run.
+// Counts of operations, summed over all episodes of a run.
 struct Tally {
   std::uint64_t operations = 0, succeeded = 0, refused = 0, no_space = 0, conflicts = 0;
-  std::uint64_t long_operations = 0;  // on a sequence of more than three blocks
+  std::uint64_t long_operations = 0;  // operations on a sequence of more than three blocks
   std::uint64_t probed_commits = 0;
-  std::map<std::string, std::array<std::uint64_t, 3>> by_verb;  // done, refused, without space
+  // counts: done, refused, without space
+  std::map<std::string, std::array<std::uint64_t, 3>> by_verb;
 };
 
-// A memory, its reference, and the operations on both. REQUIRES: `tally` outlives it. Failures are
-// those of the test in progress.
+// A memory, its reference, and the operations on both. Mismatches are reported as gtest failures of
+// the running test.
 class AttentionEpisode {
  public:
-  // A fresh memory; its room is drawn at random.
+  // Creates a memory whose capacities are drawn at random. REQUIRES: `tally` outlives the episode.
   AttentionEpisode(std::uint64_t seed, Tally* tally);
 
-  // One operation and, if it is a step, those that interrupt it.
+  // Runs one random operation. A step, a rewrite or a defragmentation may be interrupted by further
+  // verbs, which run inside this call.
   void Operate();
 
  private:
-  static constexpr int kProbeEvery = 40;  // operations, on average
+  // a commit is probed in one of kProbeEvery operations on average
+  static constexpr int kProbeEvery = 40;
 
   // ---- choosing arguments (attention_episode.cc)
-  // A live sequence, long ones and those being computed more often; now and then a dead one's, or
-  // nobody's. Notes how long it is.
+  // Returns a random handle: usually of a live sequence, with a preference for long sequences and
+  // for those in `hot_`; sometimes of a dropped sequence, or one that never existed. Updates
+  // `longest_drawn_`.
   SequenceHandle AnyHandle();
-  SequenceHandle DrawHandle();  // without the note
+  SequenceHandle DrawHandle();  // the same without updating longest_drawn_
   SequenceOwner AnyOwner();
   PosRange AnyRange(SequenceHandle handle);
-  // Of some extents side by side.
+  // Returns the positions of one or more consecutive whole extents of the sequence.
   PosRange AnyWholeExtents(SequenceHandle handle);
   std::int32_t AnyDelta(PosRange range);
   std::size_t AnyTokenCount();
@@ -64,18 +71,20 @@ class AttentionEpisode {
     if (!result) return std::unexpected(result.error());
     return {};
   }
-  // The memory's answer against the reference's. True if the reference should do it too.
+  // Expects the memory's error code to equal `expected`; kNoSpace for lack of cells or list room is
+  // accepted if `may_lack_space`. Returns true if the memory has succeeded and the operation is to
+  // be applied to the reference.
   bool Judge(const char* verb, Code expected, const Status& actual, bool may_lack_space);
-  // Compares everything: records, tables, cells, bytes. An operation that has not succeeded has
-  // changed no record.
+  // Compares the records, tables, cells and bytes of the memory with the reference. Unless the
+  // operation `succeeded`, expects the records to be unchanged.
   void Check(bool succeeded);
-  // A step reads its snapshot of the extents without the lock: whatever the verbs do, those blocks
-  // are not handed out.
+  // Expects that no block of the running step is free. A step reads its copy of the extents without
+  // the lock, so verbs must not free blocks to which these extents refer.
   void ExpectStepKeepsItsBlocks() const;
-  // Every now and then the bytes are copied at each moment of the operation's commit, as a kill
-  // would leave them.
+  // In one of kProbeEvery operations, makes the commit log copy the bytes of `meta` at each moment
+  // of the next commit, as a kill at that moment would leave them.
   void ArmMoments();
-  // Each copy recovers to the records before the operation or to those after it.
+  // Expects each copy to recover either to the records before the operation or to those after it.
   void CheckMoments(std::uint32_t digest_after);
 
   // ---- verbs (attention_episode_verbs.cc)
@@ -92,23 +101,26 @@ class AttentionEpisode {
   void Publish();
   void Unpublish();
   void SetOwner();
-  // Removes it from the reference; its handle may be drawn later on.
+  // Removes the sequence from the reference and adds its handle to `dead_`, from which DrawHandle
+  // may return it.
   void Bury(SequenceHandle handle);
 
   // ---- rewriting cells (attention_episode_rewrites.cc)
   void Divide();
   void Settle();
   bool HasShifted(SequenceHandle handle) const;
-  // Moves cells and changes nothing that anyone could see.
+  // Moves cells to other blocks. Defragmentation does not change the content of any sequence.
   void Defragment();
   using RewriteCall = std::function<Result<std::uint32_t>(CellRotator&)>;
-  // Rewrites `cells` of the sequence by `call`; now and then the rotator fails, or other verbs come
-  // in between. True if the reference should do it too.
+  // Calls `call`, which rewrites `cells` of the sequence. In some calls the rotator fails or other
+  // verbs run during the rewrite. Returns true if the rewrite has succeeded and is to be applied to
+  // the reference.
   bool Rewrite(const char* verb, SequenceHandle handle, Code expected,
                std::vector<ReferenceCell> cells, std::int32_t divisor, const RewriteCall& call);
-  // Other verbs while cells are rewritten. From a thread of their own, as a daemon would: the one
-  // that rewrites holds the memory's growth mutex.
+  // Rewrites in slices of 1 to 40 cells and runs other verbs between some of the slices.
   Result<std::uint32_t> RewriteInSlices(const RewriteRequest& request, CellRotator& rotator);
+  // Runs one or more verbs on another thread, because the rewriting thread holds the memory's
+  // growth mutex. The verbs prefer the sequence `rewritten`.
   void Interrupt(SequenceHandle rewritten);
 
   // ---- steps (attention_episode_steps.cc)
@@ -120,9 +132,10 @@ class AttentionEpisode {
     std::uint64_t content_number = 0;
   };
   void Step();
-  // Checks what was reserved, and writes the new cells' tags as a forward pass would.
+  // Checks the reservation of the part and writes the tags of its new cells, as a forward pass
+  // would write the cells.
   void WriteTags(Part* part, const StepSequence& reserved);
-  // Commits or abandons it.
+  // Commits or abandons the part.
   void EndPart(const Part& part, std::size_t index);
 
   Random random_;
@@ -132,13 +145,14 @@ class AttentionEpisode {
   ReferenceMemory reference_;
   StepPlan plan_;
   std::vector<SequenceHandle> dead_;
-  std::vector<SequenceHandle> hot_;  // being computed
+  std::vector<SequenceHandle> hot_;  // sequences that the running step or rewrite changes
   std::vector<MetaCopy> moments_;
-  bool has_several_commits_ = false;  // the operation in progress: one for each sequence
+  // the operation in progress makes one commit for each sequence
+  bool has_several_commits_ = false;
   std::uint32_t next_id_ = 1;
   std::uint32_t digest_ = 0;
   bool step_is_running_ = false;
-  std::size_t longest_drawn_ = 0;  // cells of the sequences chosen for the operation
+  std::size_t longest_drawn_ = 0;  // largest cell count of the sequences chosen for the operation
   const char* verb_ = "";
 };
 

@@ -1,4 +1,4 @@
-// The comparison of an episode's memory with the reference, and what a kill would have left.
+// Compares an episode's memory, and the bytes that a kill would have left, with the reference.
 #include "tests/engine/memory/attention_episode.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// Operations of an episode that rewrite or move cells, other verbs in between.
+// Operations of an episode that rewrite or move cells while other verbs run.
 #include "tests/engine/memory/attention_episode.h"
 
 #include <algorithm>
@@ -83,7 +83,7 @@ void AttentionEpisode::Defragment() {
     if (std::exchange(interrupts, false)) Interrupt(AnyHandle());
   });
   const auto cells_max = static_cast<std::uint32_t>(random_.In(1, 200));
-  const Result<DefragSlice> slice = memory_->defragmenter().Advance(cells_max, mover);
+  const Result<DefragSlice> slice = memory_->block_packer().Advance(cells_max, mover);
   const bool done = Judge("defragment", Code::kOk, ToStatus(slice), true);
   if (done) {
     EXPECT_EQ(slice->cells_moved, mover.moved());
@@ -128,7 +128,6 @@ bool AttentionEpisode::Rewrite(const char* verb, SequenceHandle handle, Code exp
   return done;
 }
 
-// Some slices, and between them verbs on this sequence and others.
 Result<std::uint32_t> AttentionEpisode::RewriteInSlices(const RewriteRequest& request,
                                                         CellRotator& rotator) {
   CellRewrite rewrite;

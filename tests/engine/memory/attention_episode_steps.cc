@@ -1,4 +1,5 @@
-// Steps of an episode: reserved, interrupted by verbs, committed or abandoned in any order.
+// Steps of an episode: each step is reserved and interrupted by verbs, and its parts are committed
+// or abandoned in random order.
 #include "tests/engine/memory/attention_episode.h"
 
 #include <algorithm>
@@ -59,7 +60,7 @@ void AttentionEpisode::Step() {
   for (const Part& part : parts) hot_.push_back(part.handle);
   for (std::size_t index = 0; index < parts.size(); ++index)
     WriteTags(&parts[index], plan_.sequences[index]);
-  Check(false);  // a reservation is not committed state
+  Check(false);  // a reservation changes no record
 
   while (random_.OneIn(3) && !testing::Test::HasFatalFailure()) Verb();
   std::vector<std::size_t> order;

@@ -1,4 +1,4 @@
-// Verbs of an episode: each on the memory and on the reference.
+// Verbs of an episode. Each verb is applied to the memory and to the reference.
 #include "tests/engine/memory/attention_episode.h"
 
 #include <optional>
@@ -136,7 +136,7 @@ void AttentionEpisode::Keep() {
 void AttentionEpisode::AddPositions() {
   const SequenceHandle handle = AnyHandle();
   PosRange range = AnyRange(handle);
-  if (random_.OneIn(3)) range.end = kPosEnd;  // the usual shift
+  if (random_.OneIn(3)) range.end = kPosEnd;  // the most common kind of shift: to the end
   if (random_.OneIn(3)) range = AnyWholeExtents(handle);
   const std::int32_t delta = AnyDelta(range);
   const Code expected = reference_.CheckAdd(handle, range, delta);
@@ -196,8 +196,8 @@ void AttentionEpisode::Unpublish() {
 void AttentionEpisode::SetOwner() {
   const SequenceHandle handle = AnyHandle();
   const SequenceOwner owner = AnyOwner();
-  const auto set = static_cast<std::uint32_t>(random_.In(0, 4))
-                   << 1;  // sometimes published, which it may not
+  // A value of 4 gives kSequencePublished, which SetOwner must refuse.
+  const auto set = static_cast<std::uint32_t>(random_.In(0, 4)) << 1;
   const auto clear = static_cast<std::uint32_t>(random_.In(0, 3)) << 1;
   Code expected = Code::kInvalidArgument;
   if (set <= 6 && (set & clear) == 0) expected = reference_.CheckMutable(handle);

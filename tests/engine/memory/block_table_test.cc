@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 constexpr Holder kHeld{.is_held = true, .owner = OwnerId{7}};
 
-// Held by one of three, or by nobody.
+// Returns a holder that is held by one of three owners or reclaimable.
 Holder RandomHolder(std::mt19937& random) {
   const std::uint64_t owner = random() % 4;
   return owner == 3 ? kReclaimable : Holder{.is_held = true, .owner = OwnerId{owner}};
@@ -68,7 +68,7 @@ TEST(BlockTableTest, ABlockIsReclaimableWhileNobodyHoldsIt) {
 TEST(BlockTableTest, AnyOrderOfReferencesGivesTheSameTable) {
   constexpr std::uint32_t kBlocks = 6;
   std::mt19937 random(11);
-  std::vector<std::pair<Piece, Holder>> held;
+  std::vector<std::pair<BlockRange, Holder>> held;
   BlockTable table(kBlocks);
   std::vector<std::uint32_t> freed;
   for (int step = 0; step < 20000; ++step) {
@@ -76,8 +76,8 @@ TEST(BlockTableTest, AnyOrderOfReferencesGivesTheSameTable) {
       const bool is_full = random() % 3 == 0;
       const auto first = static_cast<std::uint16_t>(is_full ? 0 : random() % 32);
       const auto count = static_cast<std::uint16_t>(is_full ? 32 : random() % (32u - first) + 1);
-      const Piece piece{static_cast<std::uint32_t>(random() % kBlocks), first, count, 0};
-      held.emplace_back(piece, RandomHolder(random));
+      const BlockRange range{static_cast<std::uint32_t>(random() % kBlocks), first, count, 0};
+      held.emplace_back(range, RandomHolder(random));
       table.Add(held.back().first, held.back().second);
     } else {
       std::swap(held[random() % held.size()], held.back());
@@ -87,9 +87,9 @@ TEST(BlockTableTest, AnyOrderOfReferencesGivesTheSameTable) {
     if (step % 16 != 0) continue;
     BlockTable rebuilt(kBlocks);
     std::array<std::array<std::uint32_t, 32>, kBlocks> counts = {};
-    for (const auto& [piece, holder] : held) {
-      rebuilt.Add(piece, holder);
-      for (std::uint32_t k = 0; k < piece.count; ++k) ++counts[piece.block][piece.first + k];
+    for (const auto& [range, holder] : held) {
+      rebuilt.Add(range, holder);
+      for (std::uint32_t k = 0; k < range.count; ++k) ++counts[range.block][range.first + k];
     }
     ASSERT_EQ(rebuilt, table);
     std::uint64_t live = 0;
@@ -102,8 +102,8 @@ TEST(BlockTableTest, AnyOrderOfReferencesGivesTheSameTable) {
     ASSERT_EQ(table.live_cells(), live);
     for (std::uint64_t owner = 0; owner < 3; ++owner) {
       std::set<std::uint32_t> owned;
-      for (const auto& [piece, holder] : held) {
-        if (holder.is_held && holder.owner == OwnerId{owner}) owned.insert(piece.block);
+      for (const auto& [range, holder] : held) {
+        if (holder.is_held && holder.owner == OwnerId{owner}) owned.insert(range.block);
       }
       ASSERT_EQ(table.CountOwned(OwnerId{owner}), owned.size());
     }

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "shm/crc32c.h"
+#include "base/crc32c.h"
 #include "tests/engine/memory/memory_fixture.h"
 
 namespace kvd {
@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A meta of a few records, and a record of three entries that is committed to it.
+// A `meta` segment and its commit log. PutThree writes a redo record of three entries to the log.
 class CommitLogTest : public testing::Test {
  protected:
   CommitLogTest()
@@ -35,7 +35,8 @@ class CommitLogTest : public testing::Test {
   MetaView ViewOf(const MetaCopy& copy) const {
     return MetaView(copy.bytes().data(), meta_.offsets(), meta_.geometry());
   }
-  // Everything that a reader can reach: the records.
+  // Returns the bytes of all records. Readers of `meta` find all other committed data through the
+  // records.
   std::vector<std::byte> RecordsOf(MetaView meta) const {
     const auto records = meta.bytes().subspan(meta.offsets().sequences,
                                               meta.offsets().lists - meta.offsets().sequences);
@@ -56,7 +57,8 @@ class CommitLogTest : public testing::Test {
     header.crc = Crc32c(
         crc, copy.bytes().subspan(meta_.offsets().commit + sizeof header, header.body_bytes));
   }
-  // The bytes as a kill right after publishing leaves them.
+  // Commits a redo record of three entries and returns the bytes of `meta` as a kill right after
+  // the store that publishes the record would leave them.
   MetaCopy Published() {
     std::vector<MetaCopy> copies;
     log_.set_probe_for_test([&](CommitLog::Moment moment) {
@@ -100,7 +102,7 @@ TEST_F(CommitLogTest, AnyPartOfTheRecordAppliedIsCompletedByReplay) {
   const std::vector<std::byte> after = RecordsOf(meta_);
   std::mt19937 random(3);
   for (int trial = 0; trial < 300; ++trial) {
-    // Any subset of the stores that applying does, in words.
+    // Applies a random subset of the record's 8-byte words, as a kill during the application could.
     const MetaCopy torn(published.bytes());
     std::byte* const records = torn.bytes().data() + meta_.offsets().sequences;
     for (std::size_t at = 0; at < after.size(); at += 8) {
@@ -173,7 +175,7 @@ TEST_F(CommitLogTest, EveryDamageOfAPublishedRecordIsNamedAndAppliesNothing) {
   expect("reserved", [&](const MetaCopy& copy) { HeaderOf(copy).reserved = 1; });
   expect("crc", [&](const MetaCopy& copy) { ++HeaderOf(copy).crc; });
   expect("crc", [&](const MetaCopy& copy) { FirstEntryOf(copy).offset += 8; });
-  expect("behind body_bytes", sealed([&](const MetaCopy& copy) { ++HeaderOf(copy).entry_count; }));
+  expect("after body_bytes", sealed([&](const MetaCopy& copy) { ++HeaderOf(copy).entry_count; }));
   expect("entries end before", sealed([&](const MetaCopy& copy) { --HeaderOf(copy).entry_count; }));
   expect("payload_bytes",
          sealed([&](const MetaCopy& copy) { FirstEntryOf(copy).payload_bytes = ~0u; }));

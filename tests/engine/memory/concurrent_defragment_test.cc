@@ -1,5 +1,6 @@
-// A defragmentation looks at the lists of all sequences in portions, so that verbs come in between any
-// two of them: whatever they do, cells stay what they are and nothing is lost or left.
+// A defragmentation visits the lists of all sequences in portions, and verbs may run between any
+// two portions. The test checks that cells keep their content and that no cell or block is lost or
+// leaked.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,12 +22,13 @@ class NoBytes final : public CellMover {
                  std::uint32_t) override {}
 };
 
-// Sequences of one thread, and what they should contain.
+// The sequences that one thread edits, each with its expected contents.
 class Editor {
  public:
   Editor(Memory& memory, std::uint64_t seed) : memory_(memory), random_(seed) {}
 
-  // REQUIRES: no other thread runs yet, as appending is a step.
+  // Adds `count` sequences of 1 to 3 cells. REQUIRES: no other thread uses the memory, because an
+  // append is a step and only one step may run at a time.
   void Fill(std::uint32_t count) {
     for (std::uint32_t made = 0; made < count; ++made) {
       const SequenceHandle handle = *memory_.sequences().Create(kOwner);
@@ -98,7 +100,7 @@ TEST(ConcurrentDefragmentTest, VerbsBetweenItsPortionsLoseAndLeaveNothing) {
   NoBytes mover;
   std::uint64_t moved = 0;
   for (int slices = 0; slices < 60; ++slices) {
-    const Result<DefragSlice> slice = memory->defragmenter().Advance(256, mover);
+    const Result<DefragSlice> slice = memory->block_packer().Advance(256, mover);
     if (slice) moved += slice->cells_moved;
   }
   ends = true;

@@ -1,4 +1,4 @@
-// The order beside a naive one that looks at all sequences.
+// Compares EvictionOrder with a naive implementation that examines all sequences.
 #include "engine/memory/eviction_order.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,8 @@ TEST(EvictionOrderTest, MoreTokensOrALaterUseAreWorthMore) {
   order.Put(1, {.last_use = 90, .created = 1, .tokens = 1000});
   EXPECT_EQ(order.Least(100), 0u);
   order.Put(0, {.last_use = 100, .created = 1, .tokens = 100});
-  EXPECT_EQ(order.Least(100), 1u) << "an eighth of the tokens, an eleventh of the time";
+  EXPECT_EQ(order.Least(100), 1u)
+      << "sequence 0 has an eighth of the tokens, but sequence 1 is unused for 11 times as long";
   order.Put(0, {.last_use = 90, .created = 1, .tokens = 100});
   order.Put(1, {.last_use = 0, .created = 1, .tokens = 1000});
   EXPECT_EQ(order.Least(100), 1u);

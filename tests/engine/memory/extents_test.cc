@@ -8,15 +8,16 @@ namespace {
 
 using testing::ElementsAre;
 
-// Cells 0..31 in block 4, 32..41 in block 2 (from cell 3 on), 42..46 in block 4 again.
+// Cells 0..31 of the sequence are cells 0..31 of block 4, cells 32..41 are cells 3..12 of block 2,
+// and cells 42..46 are cells 10..14 of block 4.
 const std::vector<layout::Extent> kEntries = {
     {4, 0, 0, 0, 0}, {2, 32, 3, 0, -8}, {4, 42, 10, 0, 7}};
 const ExtentView kView{kEntries, 47};
 
 TEST(ExtentsTest, AnEntryEndsWhereTheNextOneStarts) {
-  EXPECT_EQ(kView.PieceAt(0), (Piece{4, 0, 32, 0}));
-  EXPECT_EQ(kView.PieceAt(1), (Piece{2, 3, 10, -8}));
-  EXPECT_EQ(kView.PieceAt(2), (Piece{4, 10, 5, 7}));
+  EXPECT_EQ(kView.RangeAt(0), (BlockRange{4, 0, 32, 0}));
+  EXPECT_EQ(kView.RangeAt(1), (BlockRange{2, 3, 10, -8}));
+  EXPECT_EQ(kView.RangeAt(2), (BlockRange{4, 10, 5, 7}));
   EXPECT_EQ(FindExtent(kView, 0), 0u);
   EXPECT_EQ(FindExtent(kView, 31), 0u);
   EXPECT_EQ(FindExtent(kView, 32), 1u);
@@ -24,28 +25,29 @@ TEST(ExtentsTest, AnEntryEndsWhereTheNextOneStarts) {
 }
 
 TEST(ExtentsTest, CellsAreCutOutOfTheMiddleOfExtents) {
-  std::vector<Piece> pieces;
-  AppendCells(&pieces, kView, 30, 44);
-  EXPECT_THAT(pieces, ElementsAre(Piece{4, 30, 2, 0}, Piece{2, 3, 10, -8}, Piece{4, 10, 2, 7}));
-  EXPECT_EQ(CountCells(pieces), 14u);
-  AppendCells(&pieces, kView, 5, 5);
-  EXPECT_EQ(pieces.size(), 3u);
-  AppendCells(&pieces, kView, 44, 47);  // goes on where the last piece ends
-  EXPECT_EQ(pieces.back(), (Piece{4, 10, 5, 7}));
+  std::vector<BlockRange> ranges;
+  AppendCells(&ranges, kView, 30, 44);
+  EXPECT_THAT(ranges, ElementsAre(BlockRange{4, 30, 2, 0}, BlockRange{2, 3, 10, -8},
+                                  BlockRange{4, 10, 2, 7}));
+  EXPECT_EQ(CountCells(ranges), 14u);
+  AppendCells(&ranges, kView, 5, 5);
+  EXPECT_EQ(ranges.size(), 3u);
+  AppendCells(&ranges, kView, 44, 47);  // the appended cells extend the last range
+  EXPECT_EQ(ranges.back(), (BlockRange{4, 10, 5, 7}));
 }
 
 TEST(ExtentsTest, PiecesMergeOnlyWithinABlockSideBySideAtOneDelta) {
-  std::vector<Piece> pieces;
-  AppendPiece(&pieces, {1, 0, 4, 0});
-  AppendPiece(&pieces, {1, 4, 0, 0});
-  AppendPiece(&pieces, {1, 5, 1, 0});
-  AppendPiece(&pieces, {1, 6, 1, 1});
-  AppendPiece(&pieces, {2, 7, 1, 1});
-  AppendPiece(&pieces, {2, 8, 1, 1});
-  EXPECT_THAT(pieces, ElementsAre(Piece{1, 0, 4, 0}, Piece{1, 5, 1, 0}, Piece{1, 6, 1, 1},
-                                  Piece{2, 7, 2, 1}));
+  std::vector<BlockRange> ranges;
+  AppendPiece(&ranges, {1, 0, 4, 0});
+  AppendPiece(&ranges, {1, 4, 0, 0});
+  AppendPiece(&ranges, {1, 5, 1, 0});
+  AppendPiece(&ranges, {1, 6, 1, 1});
+  AppendPiece(&ranges, {2, 7, 1, 1});
+  AppendPiece(&ranges, {2, 8, 1, 1});
+  EXPECT_THAT(ranges, ElementsAre(BlockRange{1, 0, 4, 0}, BlockRange{1, 5, 1, 0},
+                                  BlockRange{1, 6, 1, 1}, BlockRange{2, 7, 2, 1}));
   std::vector<layout::Extent> stored(4);
-  StoreExtents(pieces, 0, stored.data());
+  StoreExtents(ranges, 0, stored.data());
   EXPECT_EQ(stored[3], (layout::Extent{2, 6, 7, 0, 1}));
 }
 
@@ -55,8 +57,8 @@ TEST(ExtentsTest, LowerBoundFindsPositionsAcrossHolesDeltasAndEqualOnes) {
     cells[4 * 32 + k].stored_pos = static_cast<std::int32_t>(k / 2);
   for (std::uint32_t k = 0; k < 10; ++k)
     cells[2 * 32 + 3 + k].stored_pos = static_cast<std::int32_t>(28 + k);
-  // Effective: 0 0 1 1 … 15 15 | 20 … 29 | block 4, cells 10..14 are 5 5 6 6 7 at delta 40: 45 45
-  // 46 46 47
+  // Effective positions of the three extents: 0 0 1 1 … 15 15, then 20 … 29, then 45 45 46 46 47
+  // (block 4 stores 5 5 6 6 7 in its cells 10..14, and delta is 40).
   const std::vector<layout::Extent> entries = {
       {4, 0, 0, 0, 0}, {2, 32, 3, 0, -8}, {4, 42, 10, 0, 40}};
   const CellList list{{entries, 47}, cells.data()};

@@ -38,6 +38,21 @@ TEST(GeometryTest, BlocksHoldEveryLayersPlanesOnCacheLines) {
   EXPECT_EQ(*LayOut(geometry.meta), geometry.offsets);
 }
 
+TEST(GeometryTest, ValuesInKeysTakeNoBytes) {
+  MemoryOptions options;
+  options.groups = {{.cells = 100, .layers = {{1, 96, 64, true}, {1, 96, 64, false}}}};
+  options.v_type = kernels::DataType::kF32;
+  const MemoryGeometry geometry = *ComputeGeometry(options);
+  const LayerLayout &latent = geometry.groups[0].layers[0], &plain = geometry.groups[0].layers[1];
+  EXPECT_EQ(latent.v_offset, latent.k_offset);
+  EXPECT_EQ(latent.v_row_bytes, 2u * 96);  // the distance between two rows of keys in bytes
+  EXPECT_EQ(plain.k_offset, 32u * 2 * 96);
+  EXPECT_EQ(plain.v_offset, 2 * 32u * 2 * 96);
+  EXPECT_EQ(geometry.groups[0].block_bytes, 32u * (2 * 2 * 96 + 4 * 64));
+  options.groups[0].layers[0].v_dim = 97;
+  ExpectRefused(options, "layer 0 v_dim: 97");
+}
+
 TEST(GeometryTest, EveryOptionOutOfItsRangeIsNamed) {
   const MemoryOptions good = SmallOptions(32);
   ASSERT_TRUE(ComputeGeometry(good));

@@ -1,5 +1,5 @@
-// What an owner holds of each resource of a memory, counted naively from the bytes of its `meta`:
-// the truth that the memory's own counts are compared with.
+// Counts the resources that an owner holds in a memory naively from the bytes of `meta`. Tests
+// compare the counts that the memory maintains with these naive counts.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace kvd::memory_model {
 
 OwnerUse HeldBy(const ConstMetaView& meta, OwnerId owner);
 
-// "blocks of group 1: 12 held of 10" for the first resource of which more is held; "": none.
+// Describes the first resource of which `held` exceeds `limits`, for example "blocks of group 1: 12
+// held of 10". Returns "" if `held` exceeds none of the limits.
 std::string Excess(const OwnerUse& held, const OwnerLimits& limits);
 
 }  // namespace kvd::memory_model

@@ -1,4 +1,4 @@
-// What a sequence keeps of where it came from and of its last edits.
+// Tests the history of a sequence: its parent and its last 32 edits.
 #include "engine/memory/history.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using layout::kEditsKept;
 
 constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
 
-// The rows stay as they are.
+// A CellRotator that rotates no keys: the rows keep their bytes.
 struct Rotator final : CellRotator {
   Status RotateCell(std::uint32_t, BlockId, std::uint32_t, Pos, BlockId, std::uint32_t,
                     Pos) override {
@@ -56,7 +56,7 @@ class HistoryTest : public testing::Test {
   SequenceHistory HistoryOf(SequenceHandle handle) {
     return *memory_->sequences().QueryHistory(handle);
   }
-  // Without the times.
+  // Returns the edits with unix_ms set to 0.
   std::vector<SequenceEdit> EditsOf(SequenceHandle handle) {
     std::vector<SequenceEdit> edits = HistoryOf(handle).edits;
     for (SequenceEdit& edit : edits) edit.unix_ms = 0;
@@ -80,11 +80,11 @@ TEST_F(HistoryTest, AForkKnowsItsParentAndBeginsAHistoryOfItsOwn) {
   EXPECT_EQ(HistoryOf(base_).edit_count, 1u);
   EXPECT_EQ(HistoryOf(whole).edit_count, 0u);
   EXPECT_TRUE(HistoryOf(part).edits.empty());
-  // The parent's later life does not show.
+  // Neither later edits of the parent nor the drop of the parent change the fork's history.
   ASSERT_TRUE(memory_->sequences().RemoveRange(whole, {Pos{5}, kPosEnd}));
   EXPECT_EQ(HistoryOf(part).parent_cells, 25u);
   ASSERT_TRUE(memory_->sequences().Drop(whole));
-  EXPECT_EQ(HistoryOf(part).parent, whole) << "although it is gone";
+  EXPECT_EQ(HistoryOf(part).parent, whole) << "the parent is dropped";
 }
 
 TEST_F(HistoryTest, ASnapshotIsTheParentOfWhatIsForkedFromIt) {
@@ -103,7 +103,7 @@ TEST_F(HistoryTest, EachEditIsKeptWithItsCellsPositionsAndItsVerb) {
   ASSERT_TRUE(DividePositions(*memory_, fork, {}, 2, rotator));
   ASSERT_TRUE(memory_->sequences().Clear(fork, Kind(9)));
   ASSERT_TRUE(memory_->sequences().CopyRange(base_, fork, {Pos{3}, Pos{7}}, Kind(6)));
-  // The whole of an extent is shifted without a look at the pieces.
+  // A shift of whole extents is implemented separately (ShiftWholeExtents).
   ASSERT_TRUE(memory_->sequences().AddPositions(fork, {}, 5));
   EXPECT_THAT(EditsOf(fork),
               testing::ElementsAre(
@@ -136,7 +136,7 @@ TEST_F(HistoryTest, WhatChangesNoCellsPositionIsNoEdit) {
   ASSERT_TRUE(SettleCells(*memory_, fork, SettleScope::kAll, rotator));
   ASSERT_TRUE(memory_->sequences().Drop(base_));
   for (bool moves = true; moves;) {
-    const auto moved = memory_->defragmenter().Advance(64, mover);
+    const auto moved = memory_->block_packer().Advance(64, mover);
     ASSERT_TRUE(moved);
     moves = !moved->is_done;
   }
@@ -163,7 +163,7 @@ TEST_F(HistoryTest, OfFortyEditsTheLastThirtyTwoAreKept) {
   }
   EXPECT_EQ(HistoryOf(fork).edit_count, 40u);
   EXPECT_EQ(EditsOf(fork), std::vector<SequenceEdit>(all.end() - kEditsKept, all.end()));
-  // Another sequence in its place begins anew.
+  // A new sequence in the same record starts with an empty history.
   ASSERT_TRUE(memory_->sequences().Drop(fork));
   const SequenceHandle next = ForkOf(base_);
   ASSERT_EQ(IndexOf(next), IndexOf(fork));
@@ -191,7 +191,7 @@ TEST_F(HistoryTest, TheCountOfEditsMayBeginAnewWithoutLosingOne) {
   EXPECT_EQ(EditsOf(base_).end()[-2], Edit(layout::kEditRemoved, 69, 70));
 }
 
-// The bytes as a kill would leave them at each moment of the commit.
+// Examines the bytes of `meta` that a kill would leave at each moment of the commit.
 TEST_F(HistoryTest, AnEditIsInTheHistoryIfAndOnlyIfItIsMade) {
   const SequenceHandle fork = ForkOf(base_);
   for (std::uint32_t number = 0; number < kEditsKept; ++number) {

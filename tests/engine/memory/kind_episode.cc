@@ -1,4 +1,4 @@
-// An episode's memory, and what it draws at random.
+// Creates an episode's memory and draws the random arguments of operations.
 #include "tests/engine/memory/kind_episode.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ KindEpisode::KindEpisode(std::uint64_t seed, Kind kind, KindTally* tally)
   }
   options.list_unit_count = options.sequence_capacity * static_cast<std::uint32_t>(In(2, 9)) / 2;
   memory_ = MakeMemory(options);
-  memory_->DisableEvictionForTest();  // the reference knows nothing of it
+  memory_->DisableEvictionForTest();  // the reference does not model eviction
   meta_ = *ValidateHeader(memory_->meta_bytes());
   reference_.sequence_capacity = options.sequence_capacity;
   reference_.snapshot_capacity = options.snapshot_capacity;
@@ -59,7 +59,7 @@ SequenceHandle KindEpisode::Any() {
 std::int32_t KindEpisode::AnyPosition(SequenceHandle handle) {
   const ReferenceSequence* sequence = reference_.Find(handle);
   if (sequence == nullptr || sequence->cells.empty()) return 0;
-  // Near the end more often: further back a window is lost.
+  // Prefers the last 20 cells, because most edits further back fail with kWindowLost.
   const auto count = static_cast<std::int64_t>(sequence->cells.size());
   const std::int64_t at =
       OneIn(2) ? In(0, count - 1) : In(std::max<std::int64_t>(0, count - 20), count - 1);

@@ -1,10 +1,11 @@
-// One memory of a kind (attention, window, recurrent, both, with an encoder) beside the naive
-// reference, and random operations on both; for memory_kinds_model_test.
+// KindEpisode: random operations on a memory of one kind (Kind lists them) and on the naive
+// reference; for memory_kinds_model_test.
 //
-// Truth lies in the bytes: a cell's K row holds its identity, a state is a sum over the tokens that
-// it has seen, a row of logits repeats that sum. An operation asks the reference what should come
-// of it (its code, and the sequence behind it), asks the memory, has the two judged, does to the
-// reference what the memory has done, and has everything compared.
+// The bytes of the pool identify their content: the K row of a cell holds the identity of the cell,
+// a recurrent state holds a sum over the sequence's tokens, and a row of logits holds the same sum.
+// An operation computes the expected error code with the reference, calls the memory and compares
+// the memory's error code with the expected one (Judge). If the memory has succeeded, the operation
+// is applied to the reference too, and the whole memory is compared with the reference (Check).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ namespace kvd::memory_model {
 enum class Kind { kAttention, kWindow, kRecurrent, kHybrid, kWindowHybrid, kEncoder };
 inline constexpr int kKindCount = 6;
 
-// What a state is: a sum over the tokens that it has seen.
+// The content of a recurrent state in these tests: a sum over the tokens of the sequence.
 using Sum = std::uint64_t;
 inline constexpr Sum kSumOfNothing = 0x9e3779b97f4a7c15ull;
 inline Sum AddToSum(Sum sum, TokenId token) {
@@ -38,20 +39,22 @@ inline Sum SumOf(std::span<const ReferenceCell> cells) {
   return sum;
 }
 
-// Of all episodes of a run.
+// Counts of operations, summed over all episodes of a run.
 struct KindTally {
   std::uint64_t operations = 0, done = 0, refused = 0;
-  std::map<std::string, std::uint64_t> codes;  // "verb code"
+  std::map<std::string, std::uint64_t> codes;  // key: verb, a space, code name
 };
 
-// A memory, its reference, and the operations on both. REQUIRES: `tally` outlives it. Failures are
-// those of the test in progress.
+// A memory, its reference, and the operations on both. Mismatches are reported as gtest failures of
+// the running test.
 class KindEpisode {
  public:
-  // A fresh memory of that kind, its room drawn at random and often short.
+  // Creates a memory of the kind. The memory's capacities are drawn at random and often too small
+  // for the operations. REQUIRES: `tally` outlives the episode.
   KindEpisode(std::uint64_t seed, Kind kind, KindTally* tally);
 
-  // One operation and, if it is a step, a replay or a restore, those that interrupt it.
+  // Runs one random operation. A step, a rewind, an encoding or a restore may be interrupted by
+  // further operations, which run inside this call.
   void Operate();
 
  private:
@@ -61,9 +64,9 @@ class KindEpisode {
   std::uint64_t Cells(std::int64_t least, std::int64_t most) {
     return static_cast<std::uint64_t>(In(least, most)) * layout::kBlockCells;
   }
-  // A live sequence; now and then a handle of none.
+  // Returns the handle of a random live sequence, or sometimes a handle that names no sequence.
   SequenceHandle Any();
-  // Of one of its cells; 0 if it has none.
+  // Returns the position of a random cell of the sequence; 0 if the sequence has no cells.
   std::int32_t AnyPosition(SequenceHandle handle);
   PosRange AnyRange(SequenceHandle handle);
 
@@ -71,37 +74,41 @@ class KindEpisode {
   const layout::SequenceRecord& Record(SequenceHandle handle) const {
     return meta_.sequences()[IndexOf(handle)];
   }
-  // Of the records of sequences, snapshots and sessions.
+  // Returns a checksum of the records of sequences, snapshots and sessions.
   std::uint32_t Digest() const;
   bool has_bytes(std::uint32_t group) const {
     return meta_.geometry().block_stride_bytes[group] != 0;
   }
-  // The identity that a cell's K row holds. REQUIRES: the group has_bytes.
+  // Returns the address of a cell's K row, which holds the identity of the cell. REQUIRES:
+  // has_bytes(group).
   std::uint32_t* Tag(std::uint32_t group, std::uint32_t block, std::uint32_t cell) const;
   Sum StateIn(std::uint32_t slot) const;
   void WriteState(std::uint32_t slot, Sum sum) const;
   bool HasCheckpoint(SequenceHandle handle, std::size_t cells) const;
-  // Whether a token behind these cells reaches a dropped one, or one before a dropped one.
+  // Whether the window of a token at position `next` after `cells` contains a dropped cell.
   bool IsLost(const std::vector<ReferenceCell>& cells, std::int64_t next) const;
   bool IsLost(const ReferenceMemory& after, SequenceHandle handle) const;
 
   // ---- after an operation (kind_episode_checks.cc)
-  // The memory's answer against the reference's; want of room excuses a refusal. True if the
-  // reference should do it too.
+  // Expects the memory's error code to equal `expected`; kNoSpace is accepted where kOk or
+  // kWindowLost is expected. Returns true if the memory has succeeded and the operation is to be
+  // applied to the reference.
   bool Judge(const char* verb, Code expected, const Status& actual);
   template <class T>
   bool Judge(const char* verb, Code expected, const Result<T>& actual) {
     return Judge(verb, expected, actual ? Status{} : Status(std::unexpected(actual.error())));
   }
-  // Compares everything: tables, cells, states, what is free. Unless the operation `may_change`
-  // the records, they are as they were.
+  // Compares the tables, cells, states and free resources of the memory with the reference. Unless
+  // the operation `may_change` the records, expects them to be unchanged.
   void Check(bool may_change);
   void ExpectNothingLeaks() const;
   void ExpectCells(SequenceHandle handle, ReferenceSequence* sequence);
-  // What is dropped stays so, and nothing in reach goes.
+  // Marks the cells before `first_cell` as dropped in the reference. Expects that no dropped cell
+  // has returned and that all dropped cells lie outside the window of the next token.
   void DropCells(std::uint32_t first_cell, ReferenceSequence* sequence) const;
   void ExpectState(SequenceHandle handle, const ReferenceSequence& sequence);
-  // The blocks, cells and states that a hold keeps are those of the sequence as it was.
+  // Expects that the blocks, cells and states of the hold have the content that the sequence had
+  // when the hold began: `cells` and `text`.
   void ExpectHeld(const SequenceHold& hold, const std::vector<ReferenceCell>& cells,
                   const std::vector<std::uint32_t>& text) const;
 
@@ -121,8 +128,8 @@ class KindEpisode {
   void Keep();
 
   // ---- rewriting, packing (kind_episode_edits.cc)
-  // A cell that is rewritten: the same K may lie behind several cells of a sequence, so what a cell
-  // becomes goes by its place.
+  // One rewritten cell. Several cells of a sequence may share one K row, so a cell is identified by
+  // its index `at` in the sequence and not by `old_id`.
   struct Rewritten {
     std::uint32_t at, old_id, new_id;
   };
@@ -140,21 +147,25 @@ class KindEpisode {
   };
   Code ExpectedAppend(const Part& part, std::int64_t pos);
   void Step();
-  // Checks what was reserved, and writes the cells and the state as a forward pass would.
+  // Checks the reservation of the part and writes its new cells and its state, as a forward pass
+  // would.
   void Compute(Part* part, const StepSequence& step);
-  // Commits or abandons it.
+  // Commits or abandons the part.
   void EndPart(const Part& part, StepPlan* plan, std::size_t index);
 
   // ---- going back (kind_episode_decodes.cc)
-  // Removes a range of a sequence with a state by a replay, others in between.
+  // Removes a range of a sequence that has a recurrent state by a rewind. Verbs and steps may run
+  // between the slices of the replay.
   void GoBack();
 
   // ---- holds and restores (kind_episode_restores.cc)
-  // Gives a sequence the text that it attends to, others in between.
+  // Gives a sequence its encoded text. Other operations may run between the reservation and the
+  // commit.
   void Encode();
-  // Random verbs, steps and packing, none or some.
+  // Runs a random number of verbs, steps and defragmentation slices, possibly none.
   void Meanwhile();
-  // Holds a sequence, brings what the hold says back as another one, others in between.
+  // Holds a sequence and restores its content into another sequence. Other operations run between
+  // the steps of the hold and of the restore.
   void SaveAndRestore();
   void RestoreFrom(const SequenceHold& hold, const std::vector<ReferenceCell>& cells,
                    const std::vector<std::uint32_t>& text);
@@ -169,12 +180,12 @@ class KindEpisode {
   std::unique_ptr<Memory> memory_;
   ConstMetaView meta_;
   ReferenceMemory reference_;
-  std::map<SequenceHandle, std::vector<std::uint32_t>> texts_;  // ids of the encoded cells
+  std::map<SequenceHandle, std::vector<std::uint32_t>> texts_;  // K identities of the encoded cells
   std::uint32_t next_id_ = 1;
   std::uint32_t digest_ = 0;
   bool step_is_open_ = false;
   bool rewind_is_open_ = false;
-  int lent_ = 0;  // holds and restores that are open
+  int lent_ = 0;  // number of open holds and restores
   const char* verb_ = "";
 };
 

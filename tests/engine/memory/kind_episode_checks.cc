@@ -1,10 +1,10 @@
-// What an episode reads from the bytes of the memory, and its comparison with the reference.
+// Reads the content of the memory from its bytes and compares it with the reference.
 #include "tests/engine/memory/kind_episode.h"
 
 #include <cstring>
 #include <string>
 
-#include "shm/crc32c.h"
+#include "base/crc32c.h"
 
 namespace kvd::memory_model {
 
@@ -117,11 +117,11 @@ void KindEpisode::ExpectCells(SequenceHandle handle, ReferenceSequence* sequence
     if (group == 1 && !is_cross) DropCells(view.first_cell(), sequence);
     std::uint32_t ordinal = view.first_cell();
     for (std::size_t e = 0; e < view.entries.size(); ++e) {
-      const Piece piece = view.PieceAt(e);
-      for (std::uint32_t k = 0; k < piece.count; ++k, ++ordinal) {
+      const BlockRange range = view.RangeAt(e);
+      for (std::uint32_t k = 0; k < range.count; ++k, ++ordinal) {
         const std::uint32_t id = is_cross ? text[ordinal] : sequence->cells[ordinal].k_id;
         if (has_bytes(group)) {
-          ASSERT_EQ(*Tag(group, piece.block, piece.first + k), id) << "group " << group;
+          ASSERT_EQ(*Tag(group, range.block, range.first + k), id) << "group " << group;
         }
       }
     }

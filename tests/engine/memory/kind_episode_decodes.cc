@@ -1,4 +1,4 @@
-// Operations of an episode that compute: steps, and replays that go back.
+// Operations of an episode that compute: steps, and the replays of rewinds.
 #include "tests/engine/memory/kind_episode.h"
 #include "tests/support/into.h"
 
@@ -38,9 +38,7 @@ void KindEpisode::Step() {
     at = reference_.Find(at->first) == nullptr ? texts_.erase(at) : std::next(at);
   }
   StepPlan plan;
-  const bool reserved =
-      Judge("reserve", expected, memory_->steps().Reserve(requests, plan));
-  // Checkpoints may be given up for a step that is possible.
+  const bool reserved = Judge("reserve", expected, memory_->steps().Reserve(requests, plan));
   if (!reserved) {
     EXPECT_LT(plan.failed, parts.size());
     return Check(false);
@@ -99,10 +97,10 @@ void KindEpisode::Compute(Part* part, const StepSequence& step) {
 
 void KindEpisode::EndPart(const Part& part, StepPlan* plan, std::size_t index) {
   const StepSequence& step = plan->sequences[index];
-  if (has_state_) {  // whatever has happened, it could still be read
+  if (has_state_) {  // verbs must not have reused the slot that the step reads
     ASSERT_EQ(StateIn(step.state_from), part.sum_before);
   }
-  if (OneIn(5)) {  // a kernel's error, a cancel
+  if (OneIn(5)) {  // like a step after an error of a kernel or a cancellation
     memory_->steps().Abandon(*plan, index);
     verb_ = "abandon";
     return Check(false);
@@ -138,7 +136,8 @@ void KindEpisode::GoBack() {
     cells = after.Find(handle)->cells;
   }
   const Status begun = Into(memory_->states().BeginRewind(handle, range), &rewind);
-  // How far back the replay reaches depends on the checkpoint that it starts from.
+  // kWindowLost depends on the checkpoint at which the replay starts, which the reference does not
+  // model.
   if (expected == Code::kOk && !begun && begun.error().code == Code::kWindowLost) {
     EXPECT_NE(window_, 0u);
     expected = Code::kWindowLost;
@@ -160,7 +159,7 @@ void KindEpisode::GoBack() {
       else
         Step();
     }
-    // Whatever came in between: the state is still there.
+    // The verbs and steps in between have not changed the state of the replay.
     ASSERT_EQ(StateIn(rewind.done == 0 ? rewind.state_from : rewind.last_slot), sum);
     const std::size_t end = std::min<std::size_t>(rewind.tokens.size(), rewind.done + 20);
     for (; rewind.done < end; ++rewind.done) sum = AddToSum(sum, rewind.tokens[rewind.done]);

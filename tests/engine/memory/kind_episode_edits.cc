@@ -1,4 +1,4 @@
-// Operations of an episode that edit: the verbs, rewritten cells, packing.
+// Operations of an episode that edit: verbs, rewrites of cells and defragmentation.
 #include "tests/engine/memory/kind_episode.h"
 #include "tests/engine/memory/rewrite_all.h"
 
@@ -101,7 +101,7 @@ void KindEpisode::Copy() {
     ASSERT_EQ(*copied, reference_.Copy(source, destination, range));
     if (*copied > 0) {
       texts_[destination] = texts_[source];
-      // Cells before a dropped one go too.
+      // The memory also drops the cells that precede a dropped cell.
       DropBefore(&reference_.sequences.at(destination));
     }
   }
@@ -133,7 +133,7 @@ Code KindEpisode::ExpectedRemoval(SequenceHandle handle, PosRange range) {
 void KindEpisode::Remove() {
   const SequenceHandle handle = Any();
   PosRange range = AnyRange(handle);
-  if (reference_.Find(handle) != nullptr && OneIn(4)) {  // back to a checkpoint
+  if (reference_.Find(handle) != nullptr && OneIn(4)) {  // remove all cells after a checkpoint
     for (const layout::Checkpoint& c : meta_.checkpoints(Record(handle).checkpoints)) {
       const auto& cells = reference_.Find(handle)->cells;
       if (c.cell_count < cells.size() && OneIn(2)) {
@@ -215,7 +215,8 @@ void KindEpisode::Keep() {
 
 class KindEpisode::TagRotator : public CellRotator {
  public:
-  // `cells`: in their order. Those before a group's first cell are not in it.
+  // `cells`: the rewritten cells in the order of the sequence. For each group, cells before the
+  // group's first cell are skipped, because the group does not hold them.
   TagRotator(KindEpisode* episode, SequenceHandle handle, std::vector<Rewritten> cells,
              std::int64_t fails_at)
       : episode_(episode), cells_(std::move(cells)), fails_at_(fails_at) {
@@ -232,7 +233,7 @@ class KindEpisode::TagRotator : public CellRotator {
     const auto block = static_cast<std::uint32_t>(destination_block);
     EXPECT_FALSE(episode_->memory_->derived().blocks[group].is_used(block));
     if (next_[group] == cells_.size()) {
-      ADD_FAILURE() << "more cells are rewritten than the reference wants";
+      ADD_FAILURE() << "more cells are rewritten than the reference expects";
       return {};
     }
     const Rewritten& cell = cells_[next_[group]++];
@@ -245,8 +246,10 @@ class KindEpisode::TagRotator : public CellRotator {
  private:
   KindEpisode* episode_;
   std::vector<Rewritten> cells_;
-  std::array<std::size_t, layout::kGroupsMax> next_ = {};  // by group: of cells_
-  std::int64_t fails_at_;                                  // below 0: it has failed
+  // for each group, the next index in cells_
+  std::array<std::size_t, layout::kGroupsMax> next_ = {};
+  // number of calls until RotateCell fails; below 0: has failed
+  std::int64_t fails_at_;
 };
 
 void KindEpisode::Rewrite() {
@@ -307,7 +310,7 @@ void KindEpisode::Defragment() {
   };
   Mover mover(this);
   const Result<DefragSlice> slice =
-      memory_->defragmenter().Advance(static_cast<std::uint32_t>(In(1, 200)), mover);
+      memory_->block_packer().Advance(static_cast<std::uint32_t>(In(1, 200)), mover);
   Check(Judge("defragment", Code::kOk, slice));
 }
 

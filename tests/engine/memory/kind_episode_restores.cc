@@ -1,4 +1,4 @@
-// Operations of an episode that save and restore, others in between.
+// Operations of an episode that save, restore and encode while other operations run.
 #include "tests/engine/memory/kind_episode.h"
 #include "tests/support/into.h"
 
@@ -78,7 +78,7 @@ void KindEpisode::RestoreFrom(const SequenceHold& hold, const std::vector<Refere
   for (auto at = texts_.begin(); at != texts_.end();) {
     at = reference_.Find(at->first) == nullptr ? texts_.erase(at) : std::next(at);
   }
-  Check(has_state_);  // checkpoints and rows of logits may have been given up
+  Check(has_state_);  // Begin may give up checkpoints and rows of logits even if it fails
   if (!has_begun) return;
   ++lent_;
   const std::uint64_t content_number = target->content_number;
@@ -94,7 +94,7 @@ void KindEpisode::RestoreFrom(const SequenceHold& hold, const std::vector<Refere
   --lent_;
   if (OneIn(4)) {
     restore.reservation.End();
-    ++lent_;  // nothing of the hold can be seen to leak yet
+    ++lent_;  // the caller's hold is still open, so Check does not look for leaks
     verb_ = "abandon restore";
     Check(false);
     --lent_;
@@ -117,7 +117,7 @@ void KindEpisode::RestoreFrom(const SequenceHold& hold, const std::vector<Refere
 
 void KindEpisode::Encode() {
   SequenceHandle handle = Any();
-  // Most sequences have one already; a fresh one is made now and then.
+  // Most sequences have an encoded text already, so half of the calls use a new sequence.
   if (OneIn(2)) {
     const Result<SequenceHandle> fresh =
         memory_->sequences().Create({OwnerId{1000}, SessionId{1}, 0});

@@ -1,5 +1,6 @@
-// What queries and verbs look at does not grow with the sequences of others, and lists hold the
-// mutex for a portion at a time: counted at two sizes.
+// The number of records that queries and verbs read does not grow with the number of sequences of
+// other owners, and functions that list records hold the mutex for one portion at a time. The test
+// counts reads in memories of two sizes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +36,7 @@ class LookupGrowthTest : public testing::TestWithParam<std::uint32_t> {
   }
 
   std::unique_ptr<Memory> memory_;
-  std::vector<SequenceHandle> handles_;  // of the other uid
+  std::vector<SequenceHandle> handles_;  // sequences of kOther
 };
 
 TEST_P(LookupGrowthTest, WhatOneSessionAsksLooksAtItsOwnSequencesAlone) {
@@ -52,7 +53,7 @@ TEST_P(LookupGrowthTest, WhatOneSessionAsksLooksAtItsOwnSequencesAlone) {
   EXPECT_TRUE(memory_->sequences().Fork(handles_[0], kOther, {&fork, 1}));
   EXPECT_TRUE(memory_->sequences().Keep(handles_[0], SessionId{2}));
   EXPECT_EQ(memory_->sequences().UseOf(kOther.id).sequences,
-            2u);  // the kept one and the snapshot
+            2u);  // the kept sequence and the snapshot
   EXPECT_EQ(memory_->TakeLooks().records, 1u + 5u + 7u);
 }
 
@@ -73,7 +74,8 @@ TEST_P(LookupGrowthTest, ListsLookAtEachRecordOnceAndAtAPortionUnderOneLock) {
   EXPECT_EQ(looks.records_at_once, Sequences::kListedAtOnce);
 }
 
-// Sequences of one cell each in a pool whose blocks are all sparse, and every list is looked at.
+// Every sequence has one cell, so every used block is sparse and a defragmentation reads every
+// list.
 TEST(DefragmentGrowthTest, ASliceLooksAtAPortionOfTheListsUnderOneLock) {
   struct Mover final : CellMover {
     void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t,
@@ -89,13 +91,13 @@ TEST(DefragmentGrowthTest, ASliceLooksAtAPortionOfTheListsUnderOneLock) {
       ASSERT_TRUE(AppendTokens(*memory, handles.back(), static_cast<TokenId>(made), 1));
     }
     (void)memory->TakeLooks();
-    const Result<DefragSlice> slice = memory->defragmenter().Advance(256, mover);
+    const Result<DefragSlice> slice = memory->block_packer().Advance(256, mover);
     ASSERT_TRUE(slice.has_value());
     EXPECT_EQ(slice->cells_moved, 256u);
     EXPECT_EQ(slice->sequences_rewritten, 256u);
     const std::uint64_t at_once = memory->TakeLooks().extents_at_once;
     EXPECT_GE(at_once, 1'000u);
-    EXPECT_LE(at_once, 2'049u);  // the last list may pass the portion by its length
+    EXPECT_LE(at_once, 2'049u);  // a portion may exceed its limit by the last list
     for (std::uint32_t at = 0; at < count; ++at) {
       ASSERT_EQ(ContentsOf(*memory, handles[at]).tokens,
                 std::vector<TokenId>{static_cast<TokenId>(at)});
@@ -103,7 +105,8 @@ TEST(DefragmentGrowthTest, ASliceLooksAtAPortionOfTheListsUnderOneLock) {
   }
 }
 
-// 100 cells and 2,000 of a pool of 2,048.
+// ReadCells reads the cells of a short sequence (100 cells) under the mutex and those of a long one
+// (2,000 cells) without it.
 TEST(ReadCellsTest, ManyCellsAreReadWithoutTheLock) {
   const auto memory = MakeMemory(SmallOptions(64 * 32));
   const SequenceHandle handle = *memory->sequences().Create(kOwn);
@@ -123,7 +126,7 @@ TEST(ReadCellsTest, ManyCellsAreReadWithoutTheLock) {
     ASSERT_EQ(all.tokens[cell], kFirst + at);
     ASSERT_EQ(all.positions[cell], at < 1'000 ? at : at + 5);
   }
-  // A part, up to the end; nothing is held afterwards.
+  // ReadCells also reads a part up to the end of the sequence, and it leaves no block held.
   std::vector<TokenId> tokens;
   std::vector<Pos> positions;
   ASSERT_TRUE(memory->holds().ReadCells(handle, 900, 5'000, &tokens, &positions));

@@ -1,4 +1,4 @@
-// A small memory for tests, and the few calls that every test of it makes.
+// Creates small memories for tests and provides calls that most tests of the memory use.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace kvd {
 
-// One layer, one head, two elements of f32: a cell is 16 bytes of pool.
+// One layer with one head and rows of two f32 elements, so that a cell takes 16 bytes of the pool.
 inline MemoryOptions SmallOptions(std::uint64_t cells) {
   MemoryOptions options;
   options.groups = {{.cells = cells, .layers = {{1, 2, 2}}}};
@@ -35,7 +35,7 @@ inline std::unique_ptr<Memory> MakeMemory(const MemoryOptions& options) {
   return Memory::Create(std::move(*segments));
 }
 
-// The prefix index holds the pristine tokens of every live sequence, and nothing else.
+// Expects that the prefix index holds exactly the pristine tokens of every live sequence.
 inline void ExpectPrefixIndex(Memory& memory) {
   const PrefixIndex& prefixes = memory.prefix_index();
   std::vector<bool> is_live(memory.geometry().meta.sequence_capacity);
@@ -49,7 +49,8 @@ inline void ExpectPrefixIndex(Memory& memory) {
     if (memory.geometry().meta.cross_group != layout::kNoSlot) tokens.clear();
     ASSERT_EQ(prefixes.Tokens(index), tokens) << index;
     for (std::size_t at = 0; at < tokens.size(); ++at) {
-      ASSERT_EQ(positions[at].value, static_cast<std::int32_t>(at)) << "of a pristine cell";
+      ASSERT_EQ(positions[at].value, static_cast<std::int32_t>(at))
+          << "position of a pristine cell";
     }
   }
   for (std::uint32_t index = 0; index < is_live.size(); ++index) {
@@ -57,7 +58,7 @@ inline void ExpectPrefixIndex(Memory& memory) {
   }
 }
 
-// The bytes of `meta`, as a later process would find them.
+// A copy of the bytes of `meta`, as a later process would find them.
 struct MetaCopy {
   explicit MetaCopy(std::span<const std::byte> bytes)
       : byte_count(bytes.size()),
@@ -73,7 +74,7 @@ struct MetaCopy {
   std::unique_ptr<std::byte, Free> data;
 };
 
-// Tokens first, first + 1, … appended to the sequence in a step of its own.
+// Appends the tokens first, first + 1, … to the sequence in one step.
 inline Status AppendTokens(Memory& memory, SequenceHandle handle, TokenId first,
                            std::size_t count) {
   std::vector<TokenId> tokens;
@@ -88,7 +89,7 @@ inline Status AppendTokens(Memory& memory, SequenceHandle handle, TokenId first,
   return status;
 }
 
-// The text that the sequence attends to; its cells have no bytes.
+// Gives the sequence an encoded text of `count` tokens without writing the bytes of its cells.
 inline Status EncodeText(Memory& memory, SequenceHandle handle, std::size_t count) {
   const std::vector<TokenId> tokens(count, 5);
   Restore restore;

@@ -1,9 +1,9 @@
-// Window groups and the cells of an encoded text: what is dropped when, what an edit may not bring
-// back, and that every group moves with group 0.
+// Tests window groups and cross-attention groups: when cells are dropped, which edits are refused
+// because they would need dropped cells, and that edits change every group like group 0.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "shm/crc32c.h"
+#include "base/crc32c.h"
 #include "tests/engine/memory/memory_fixture.h"
 #include "tests/engine/memory/rewrite_all.h"
 #include "tests/support/into.h"
@@ -20,14 +20,14 @@ constexpr std::uint32_t kWindow = 40;
 class GroupsTest : public testing::Test {
  protected:
   void TearDown() override { ExpectConsistent(); }
-  // Group 1 has a window of kWindow.
+  // Makes a memory whose group 1 has a window of kWindow positions.
   void UseWindow(std::uint64_t window_cells = 512) {
     MemoryOptions options = SmallOptions(1024);
     options.groups.push_back(
         {.cells = window_cells, .layers = {{1, 2, 2}, {1, 2, 2}}, .window = kWindow});
     memory_ = MakeMemory(options);
   }
-  // Group 1 holds encoded texts.
+  // Makes a memory whose group 1 holds encoded texts.
   void UseCross() {
     MemoryOptions options = SmallOptions(512);
     options.groups.push_back({.cells = 256, .layers = {{1, 2, 2}}, .is_cross = true});
@@ -54,7 +54,7 @@ class GroupsTest : public testing::Test {
   Status Encode(SequenceHandle handle, std::size_t count) {
     return EncodeText(*memory_, handle, count);
   }
-  // What a step of one more token would see.
+  // Returns the plan of a step that would append one token.
   StepSequence Seen(SequenceHandle handle) {
     StepPlan plan;
     const TokenId token = 1;
@@ -83,13 +83,15 @@ TEST_F(GroupsTest, CommitDropsTheBlocksThatNoTokenToComeReaches) {
   UseWindow();
   const SequenceHandle a = Make(32);
   EXPECT_EQ(FirstCell(a), 0u);
-  ASSERT_TRUE(AppendTokens(*memory_, a, 1, 39));  // next is 71: reaches 32 and later
+  // the next position is 71; its window begins at 32
+  ASSERT_TRUE(AppendTokens(*memory_, a, 1, 39));
   EXPECT_EQ(FirstCell(a), 32u);
   EXPECT_EQ(UsedBlocks(), 2u);
-  ASSERT_TRUE(AppendTokens(*memory_, a, 1, 200));  // next is 271: reaches 232
+  // the next position is 271; its window begins at 232
+  ASSERT_TRUE(AppendTokens(*memory_, a, 1, 200));
   EXPECT_EQ(FirstCell(a), 224u);
   EXPECT_EQ(UsedBlocks(), 2u);
-  EXPECT_EQ(memory_->Usage().free_blocks, 32u - 9u) << "group 0 keeps all";
+  EXPECT_EQ(memory_->Usage().free_blocks, 32u - 9u) << "group 0 drops no cells";
   const StepSequence seen = Seen(a);
   EXPECT_EQ(seen.groups[1].extents.front().start, 224u);
   EXPECT_EQ(seen.groups[1].cell_count, 272u);
@@ -113,14 +115,15 @@ TEST_F(GroupsTest, ForksAndSnapshotsKeepWhatTheyReach) {
 
 TEST_F(GroupsTest, AnEditThatReachesBackToDroppedCellsIsRefusedAndChangesNothing) {
   UseWindow();
-  const SequenceHandle a = Make(200);  // reaches 161, holds 160 and later
+  // the window of position 200 begins at 161; block 5 begins at 160
+  const SequenceHandle a = Make(200);
   ASSERT_EQ(FirstCell(a), 160u);
   const Contents before = ContentsOf(*memory_, a);
   EXPECT_EQ(CodeOf(memory_->sequences().RemoveRange(a, {Pos{198}, kPosEnd})), Code::kWindowLost);
   EXPECT_EQ(CodeOf(memory_->sequences().RemoveRange(a, {Pos{100}, kPosEnd})), Code::kWindowLost);
   EXPECT_THAT(memory_->sequences().RemoveRange(a, {Pos{198}, kPosEnd}).error().message,
               HasSubstr("reaches back to 159, but cells up to position 159 are dropped"));
-  // The end comes nearer to what was dropped.
+  // After the shift, the window of the next position would contain dropped cells.
   const SequenceHandle holed = ForkOf(a);
   EXPECT_EQ(*memory_->sequences().RemoveRange(holed, {Pos{190}, Pos{199}}), 9u);
   EXPECT_EQ(CodeOf(memory_->sequences().AddPositions(holed, {Pos{199}, kPosEnd}, -9)),
@@ -152,7 +155,7 @@ TEST_F(GroupsTest, ACopyBehindDropsWhatTheSourceHasDropped) {
   EXPECT_EQ(*memory_->sequences().CopyRange(source, a, {Pos{20}, kPosEnd}), 180u);
   EXPECT_EQ(FirstCell(a), 150u);
   ExpectConsistent();
-  // Cells in between that only the destination holds go as well.
+  // A copied range that contains only dropped cells is refused.
   const SequenceHandle b = Make(0);
   ASSERT_TRUE(memory_->sequences().CopyRange(source, b, {Pos{150}, Pos{155}}).error().code ==
               Code::kWindowLost);
@@ -178,7 +181,7 @@ TEST_F(GroupsTest, ShiftsDivisionsAndSettlingMoveEveryGroup) {
   EXPECT_EQ(rotator.cells, (std::array<int, 2>{200, 40}));
   EXPECT_EQ(Seen(a).groups[1].first_cell, 160u);
   ExpectConsistent();
-  // Positions halved would bring dropped cells near.
+  // With halved positions, the window of the next position would contain dropped cells.
   EXPECT_EQ(CodeOf(DividePositions(*memory_, a, {}, 2, rotator)), Code::kWindowLost);
   ASSERT_TRUE(AppendTokens(*memory_, a, 1, 30));
   ExpectConsistent();
@@ -255,7 +258,7 @@ TEST_F(GroupsTest, AnAbandonedEncodingLeavesNothing) {
   ASSERT_TRUE(Encode(a, 3));
 }
 
-// Damage to what the groups add: named, not believed.
+// Damages the fields of group 1 in the record of sequence 0. RebuildTables must name the field.
 class GroupsDamageTest : public GroupsTest {
  protected:
   template <class Damage>
@@ -281,13 +284,13 @@ TEST_F(GroupsDamageTest, OfAWindowGroup) {
   Expect("first_cell[1]", [](MetaView, Record& record) { record.first_cell[1] = 201; });
   Expect("group 1 extent 0 start", [](MetaView, Record& record) { record.first_cell[1] = 159; });
   Expect("group 1 cell_count", [](MetaView, Record& record) { record.extents[1] = kEmptyList; });
-  Expect("too late for the window", [](MetaView meta, Record& record) {
+  Expect("drops cells within the window", [](MetaView meta, Record& record) {
     layout::Extent* const entries = meta.list(record.extents[1].first_unit);
     entries[0] = entries[1];
     record.extents[1].entry_count = 1;
     record.first_cell[1] = entries[0].start;
   });
-  Expect("is another one in group 0", [](MetaView meta, Record& record) {
+  Expect("differs from the cell of group 0", [](MetaView meta, Record& record) {
     meta.list(record.extents[1].first_unit)[0].delta = 1;
   });
   Expect("group 1 extent 0 block", [](MetaView meta, Record& record) {

@@ -1,9 +1,8 @@
-// MemoryInspector: looks at a memory's bytes from outside and says whether they are what a
-// ReferenceMemory holds.
+// MemoryInspector: reads a memory's bytes and compares them with a ReferenceMemory.
 //
 // Every cell of the pool is tagged: its K row holds {k_id, stored position}, its V row {v_id,
-// token}. The pool is write-protected except between OpenPool and ClosePool, so a verb that touches
-// it dies at once.
+// token}. The pool is write-protected except between OpenPool and ClosePool, so a verb that writes
+// to the pool crashes at once.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,9 +13,9 @@
 #include <set>
 #include <vector>
 
+#include "base/crc32c.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/rebuild.h"
-#include "shm/crc32c.h"
 #include "tests/engine/memory/memory_fixture.h"
 #include "tests/engine/memory/reference_memory.h"
 
@@ -50,15 +49,15 @@ class MemoryInspector {
     std::memcpy(Row(block, cell, false), &v, sizeof v);
   }
 
-  // A sum over all records: two equal ones are two equal committed states (lists have their sums in
-  // the records).
+  // Returns a checksum of all records. Equal checksums mean equal committed states: lists are
+  // covered too, because a record contains the checksums of its lists.
   std::uint32_t RecordsDigest(std::span<const std::byte> meta_bytes) const {
     const MetaOffsets& offsets = meta_.offsets();
     return Crc32c(0, meta_bytes.subspan(offsets.sequences, offsets.lists - offsets.sequences));
   }
   std::uint32_t RecordsDigest() const { return RecordsDigest(memory_->meta_bytes()); }
 
-  // Where the extents of a sequence's list start; its last element is the cell count.
+  // Returns the first cell of each extent of the sequence, followed by the sequence's cell count.
   std::vector<std::uint32_t> ExtentBounds(SequenceHandle handle) const {
     const layout::SequenceRecord& record = meta_.sequences()[IndexOf(handle)];
     std::vector<std::uint32_t> bounds;
@@ -69,7 +68,8 @@ class MemoryInspector {
     return bounds;
   }
 
-  // Tables rebuilt from the bytes alone equal the live ones, and every list is in normal form.
+  // Expects that the tables rebuilt from the bytes of `meta` equal the memory's tables, that every
+  // list is in normal form, and that no block is leaked unless a step is running.
   void ExpectTables(bool step_is_running) const {
     ASSERT_EQ(meta_.header().commit_word.load(), 0u);
     const Result<DerivedTables> rebuilt = RebuildTables(memory_->meta_bytes());
@@ -86,7 +86,7 @@ class MemoryInspector {
     }
   }
 
-  // Every sequence, cell, tag, info and snapshot equals the reference's.
+  // Expects that every sequence, cell, tag, SequenceInfo and snapshot equals that of the reference.
   void ExpectEqual(const ReferenceMemory& reference) {
     ASSERT_EQ(memory_->Usage().live_sequences, reference.sequences.size());
     CountHolders(reference);
@@ -123,7 +123,7 @@ class MemoryInspector {
     return tag;
   }
 
-  // Who holds each cell: the sequences by K identity.
+  // Counts the live cells and notes, for each K identity, the sequences that hold its cell.
   void CountHolders(const ReferenceMemory& reference) {
     ++pass_;
     live_cells_ = 0;
@@ -197,16 +197,16 @@ class MemoryInspector {
     const ExtentView view{meta_.entries(record.extents[0]), record.cell_count};
     std::size_t ordinal = 0;
     for (std::size_t index = 0; index < view.entries.size(); ++index) {
-      const Piece piece = view.PieceAt(index);
-      for (std::uint32_t k = 0; k < piece.count; ++k, ++ordinal) {
+      const BlockRange range = view.RangeAt(index);
+      for (std::uint32_t k = 0; k < range.count; ++k, ++ordinal) {
         const ReferenceCell& cell = sequence.cells[ordinal];
         ASSERT_EQ(tokens_[ordinal], cell.token);
         ASSERT_EQ(positions_[ordinal].value, cell.position);
-        ASSERT_EQ(piece.delta, cell.shift);
+        ASSERT_EQ(range.delta, cell.shift);
         const CellTag k_tag{cell.k_id, static_cast<std::int32_t>(cell.position - cell.shift)};
-        ASSERT_EQ(ReadK(piece.block, piece.first + k), k_tag) << "cell " << ordinal;
+        ASSERT_EQ(ReadK(range.block, range.first + k), k_tag) << "cell " << ordinal;
         const CellTag v_tag{cell.v_id, cell.token};
-        ASSERT_EQ(ReadV(piece.block, piece.first + k), v_tag) << "cell " << ordinal;
+        ASSERT_EQ(ReadV(range.block, range.first + k), v_tag) << "cell " << ordinal;
       }
     }
   }

@@ -1,9 +1,10 @@
-// Seeded random operations on a memory of every kind (attention, window, recurrent, both, with an
-// encoder), compared with the naive reference after each one; steps fail for want of cells, slots
-// and list room, are abandoned, and are interrupted by verbs; so are replays.
+// Runs seeded random operations on memories of every kind: full attention, window, recurrent,
+// hybrids of these, and encoder. The memory is compared with the naive reference after each
+// operation. In a run, some steps and replays fail because cells, slots or list units are missing,
+// some are abandoned, and some are interrupted by verbs.
 //
-// KVD_TEST_SEED replays a run, KVD_TEST_SCALE multiplies the operations (40,000).
-// memory_model_test goes deeper into attention alone.
+// KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the number of operations (40,000).
+// memory_model_test tests full attention with more operations.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -31,7 +32,7 @@ TEST(MemoryKindsModelTest, RandomOperationsDoWhatTheReferenceDoesForEveryKind) {
     std::printf("  %-32s %8llu\n", name.c_str(), static_cast<unsigned long long>(count));
   }
   if (operations < 10000) return;
-  // What this test is for has happened.
+  // The test checks that each listed pair of verb and result has occurred in the run.
   for (const char* name :
        {"remove window_lost", "remove needs_replay", "fork needs_replay", "fork window_lost",
         "commit conflict", "commit rewind ok", "commit rewind conflict", "reserve no_space",

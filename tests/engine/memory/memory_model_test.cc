@@ -1,7 +1,8 @@
-// Seeded random operations on a Memory and on a naive reference, compared after each one.
+// Runs seeded random operations on a Memory with full attention and on a naive reference. The
+// memory and the reference are compared after each operation.
 //
 // KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the number of operations (100,000). The
-// run is cut into episodes, each with a fresh memory of random size, most of them so small that
+// run consists of episodes, each with a new memory of random size. Most memories are so small that
 // space runs out often.
 #include <gtest/gtest.h>
 

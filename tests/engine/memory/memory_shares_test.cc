@@ -1,11 +1,12 @@
-// Shares and promises, each limit by itself. resource_invariants_test drives them at random.
+// Shares and promises, with one limit at a time. resource_invariants_test tests all limits with
+// random verbs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <optional>
 
 #include "tests/engine/memory/memory_fixture.h"
+#include "tests/engine/memory/rules_by_owner.h"
 
 namespace kvd {
 namespace {
@@ -15,16 +16,7 @@ using testing::HasSubstr;
 constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{1}, 0};
 constexpr SequenceOwner kOther{OwnerId{1001}, SessionId{2}, 0};
 
-class RulesByOwner final : public ShareRules {
- public:
-  std::map<OwnerId, OwnerLimits> limits;
-  OwnerLimits LimitsOf(OwnerId owner, const MemoryGeometry&) const override {
-    const auto known = limits.find(owner);
-    return known == limits.end() ? OwnerLimits{} : known->second;
-  }
-};
-
-// Four blocks of 32 cells.
+// A memory of four blocks of 32 cells.
 class MemorySharesTest : public ::testing::Test {
  protected:
   MemorySharesTest() { memory_->SetShareRules(&rules_); }
@@ -32,6 +24,13 @@ class MemorySharesTest : public ::testing::Test {
   OwnerLimits& LimitsOf(const SequenceOwner& owner) { return rules_.limits[owner.id]; }
   SequenceHandle NewSequence(const SequenceOwner& owner) {
     return *memory_->sequences().Create(owner);
+  }
+  // Begins a hold on the sequence that counts for `reader`, as a save by `reader` would.
+  SequenceHold Hold(SequenceHandle handle, OwnerId reader) {
+    SequenceHold hold;
+    hold.owner = reader;
+    EXPECT_TRUE(memory_->holds().Begin(handle, &hold));
+    return hold;
   }
 
   RulesByOwner rules_;
@@ -43,7 +42,7 @@ TEST_F(MemorySharesTest, WhatIsPromisedIsKeptFromOtherSequences) {
   const SequenceHandle b = NewSequence(kOwner);
   std::optional<AppendPromise> promise = *memory_->steps().Promise(a, 3 * 32);
   EXPECT_EQ(AppendTokens(*memory_, b, 1, 33).error().code, Code::kNoSpace);
-  EXPECT_TRUE(AppendTokens(*memory_, b, 1, 32)) << "one block is promised to none";
+  EXPECT_TRUE(AppendTokens(*memory_, b, 1, 32)) << "one block is not promised";
   EXPECT_EQ(AppendTokens(*memory_, b, 1, 1).error().code, Code::kNoSpace);
   for (int block = 0; block < 3; ++block) EXPECT_TRUE(AppendTokens(*memory_, a, 1, 32));
   EXPECT_EQ(AppendTokens(*memory_, a, 1, 1).error().code, Code::kNoSpace) << "the pool is full";
@@ -65,7 +64,8 @@ TEST_F(MemorySharesTest, ALaterPromiseReplacesTheEarlierOneOfItsSequence) {
   const SequenceHandle b = NewSequence(kOwner);
   AppendPromise first = *memory_->steps().Promise(a, 4 * 32);
   const AppendPromise second = *memory_->steps().Promise(a, 32);
-  first = AppendPromise();  // it is over already: the second one stays
+  // the second promise has replaced `first`, so this assignment changes nothing
+  first = AppendPromise();
   EXPECT_TRUE(AppendTokens(*memory_, b, 1, 3 * 32));
   EXPECT_EQ(AppendTokens(*memory_, b, 1, 1).error().code, Code::kNoSpace);
 }
@@ -81,9 +81,10 @@ TEST_F(MemorySharesTest, TwoPromisesCannotBothHaveTheLastBlocks) {
   EXPECT_TRUE(memory_->steps().Promise(b, 32));
 }
 
-// The second part of the step finds no room: what the first one had taken is promised again.
+// The second part of the step finds no room. The blocks that the first part had taken from its
+// promise are promised again.
 TEST_F(MemorySharesTest, AStepThatFailsLeavesPromisesAsTheyWere) {
-  LimitsOf(kOwner).blocks[0] = 4;  // so that promises are counted
+  LimitsOf(kOwner).blocks[0] = 4;  // with a limit, promises count for the owner
   const SequenceHandle a = NewSequence(kOwner);
   const SequenceHandle b = NewSequence(kOwner);
   const AppendPromise promise = *memory_->steps().Promise(a, 3 * 32);
@@ -109,7 +110,7 @@ TEST_F(MemorySharesTest, APromiseCountsForItsOwner) {
   const Status refused = AppendTokens(*memory_, b, 1, 1);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("owner 1001 holds 2 of 2"));
-  EXPECT_TRUE(AppendTokens(*memory_, a, 1, 2 * 32)) << "what was promised";
+  EXPECT_TRUE(AppendTokens(*memory_, a, 1, 2 * 32)) << "the promised blocks";
   EXPECT_TRUE(AppendTokens(*memory_, NewSequence(kOwner), 1, 2 * 32)) << "another owner";
 }
 
@@ -120,13 +121,14 @@ TEST_F(MemorySharesTest, RetainedSequencesGiveWayToAPromisedToken) {
   ASSERT_TRUE(memory_->sequences().SetOwner(retained, kNoSession, layout::kSequenceRetained, 0));
   const SequenceHandle a = NewSequence(kOwner);
   const AppendPromise promise = *memory_->steps().Promise(a, 4 * 32);
-  EXPECT_TRUE(memory_->sequences().Query(retained)) << "nothing is evicted before it is needed";
+  EXPECT_TRUE(memory_->sequences().Query(retained))
+      << "a promise does not evict; only an append that needs room does";
   EXPECT_TRUE(AppendTokens(*memory_, a, 1, 4 * 32));
   EXPECT_FALSE(memory_->sequences().Query(retained));
 }
 
-// The own uid leaves a reserve to the others: what all hold counts, and only what is more than
-// before.
+// With counts_all, kOwner's limit applies to the sum over all owners. The limit refuses only
+// requests that increase this sum; a fork of another owner's blocks does not increase the sum.
 TEST_F(MemorySharesTest, BlocksThatAnotherOwnerHoldsAlreadyCanBeSharedAtTheLimit) {
   LimitsOf(kOwner).counts_all = true;
   LimitsOf(kOwner).blocks[0] = 3;
@@ -136,8 +138,83 @@ TEST_F(MemorySharesTest, BlocksThatAnotherOwnerHoldsAlreadyCanBeSharedAtTheLimit
   EXPECT_TRUE(memory_->sequences().Fork(others, kOwner, {&fork, 1}, std::nullopt));
   const Status refused = AppendTokens(*memory_, fork, 1, 1);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().message, "pool blocks: 1 more wanted, owner 1000 holds 3 of 3");
-  EXPECT_TRUE(AppendTokens(*memory_, others, 1, 32)) << "the reserve is for the others";
+  EXPECT_EQ(refused.error().message, "pool blocks: 1 more wanted, all owners hold 3 of 3");
+  EXPECT_TRUE(AppendTokens(*memory_, others, 1, 32)) << "kOther has no limit";
+}
+
+TEST_F(MemorySharesTest, WhatASaveAloneKeepsCountsForItsReader) {
+  LimitsOf(kOther).blocks[0] = 2;
+  const SequenceHandle saved = NewSequence(kOther);
+  const SequenceHandle next = NewSequence(kOther);
+  ASSERT_TRUE(AppendTokens(*memory_, saved, 1, 40));
+  SequenceHold hold = Hold(saved, kOther.id);
+  SequenceHold again = Hold(saved, kOther.id);
+  EXPECT_EQ(AppendTokens(*memory_, next, 1, 1).error().code, Code::kNoSpace) << "two are held";
+  ASSERT_TRUE(memory_->sequences().Drop(saved));
+  const Status refused = AppendTokens(*memory_, next, 1, 1);
+  ASSERT_FALSE(refused) << "two saves still read the blocks";
+  EXPECT_EQ(refused.error().message, "pool blocks: 1 more wanted, owner 1001 holds 2 of 2");
+  EXPECT_TRUE(AppendTokens(*memory_, NewSequence(kOwner), 1, 32)) << "another owner";
+  memory_->holds().Release(hold);
+  EXPECT_FALSE(AppendTokens(*memory_, next, 1, 1)) << "the other save still reads the blocks";
+  memory_->holds().Release(again);
+  EXPECT_TRUE(AppendTokens(*memory_, next, 1, 64));
+}
+
+TEST_F(MemorySharesTest, WhatOthersReferToDoesNotCountForTheReaderToo) {
+  LimitsOf(kOther).blocks[0] = 2;
+  const SequenceHandle read = NewSequence(kOwner);
+  ASSERT_TRUE(AppendTokens(*memory_, read, 1, 64));
+  SequenceHold hold = Hold(read, kOther.id);
+  const SequenceHandle own = NewSequence(kOther);
+  EXPECT_TRUE(AppendTokens(*memory_, own, 1, 32)) << "the blocks are held by their owner";
+  ASSERT_TRUE(memory_->sequences().Drop(read));
+  EXPECT_FALSE(AppendTokens(*memory_, own, 1, 1))
+      << "the reader's use is 3 blocks of 2 and must not increase";
+  EXPECT_TRUE(memory_->sequences().Clear(own)) << "giving something up is never refused";
+  memory_->holds().Release(hold);
+  EXPECT_TRUE(AppendTokens(*memory_, own, 1, 64));
+}
+
+TEST_F(MemorySharesTest, WhatASaveAloneKeepsCountsAgainstTheReserve) {
+  LimitsOf(kOwner).counts_all = true;
+  LimitsOf(kOwner).blocks[0] = 3;
+  const SequenceHandle saved = NewSequence(kOther);
+  ASSERT_TRUE(AppendTokens(*memory_, saved, 1, 64));
+  SequenceHold hold = Hold(saved, kOther.id);
+  ASSERT_TRUE(memory_->sequences().Drop(saved));
+  const SequenceHandle own = NewSequence(kOwner);
+  EXPECT_TRUE(AppendTokens(*memory_, own, 1, 32));
+  EXPECT_FALSE(AppendTokens(*memory_, own, 1, 1));
+  memory_->holds().Release(hold);
+  EXPECT_TRUE(AppendTokens(*memory_, own, 1, 64));
+}
+
+TEST_F(MemorySharesTest, ASaveThatBeginsDuringABriefHoldCountsForItsReader) {
+  LimitsOf(kOther).blocks[0] = 2;
+  const SequenceHandle read = NewSequence(kOther);
+  ASSERT_TRUE(AppendTokens(*memory_, read, 1, 64));
+  SequenceHold brief;
+  brief.is_brief = true;
+  ASSERT_TRUE(memory_->holds().Begin(read, &brief));
+  SequenceHold save = Hold(read, kOther.id);
+  memory_->holds().Release(brief);
+  ASSERT_TRUE(memory_->sequences().Drop(read));
+  EXPECT_FALSE(AppendTokens(*memory_, NewSequence(kOther), 1, 1));
+  memory_->holds().Release(save);
+}
+
+TEST_F(MemorySharesTest, ABriefHoldCountsForNoOwner) {
+  LimitsOf(kOther).blocks[0] = 2;
+  const SequenceHandle read = NewSequence(kOther);
+  ASSERT_TRUE(AppendTokens(*memory_, read, 1, 64));
+  SequenceHold hold;
+  hold.is_brief = true;
+  ASSERT_TRUE(memory_->holds().Begin(read, &hold));
+  ASSERT_TRUE(memory_->sequences().Drop(read));
+  EXPECT_TRUE(AppendTokens(*memory_, NewSequence(kOther), 1, 64));
+  memory_->holds().Release(hold);
+  EXPECT_EQ(memory_->Usage().free_blocks, 2u);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Reserve, Commit and Abandon where the model test seldom goes, and verbs from several threads.
+// Tests cases of Reserve, Commit and Abandon that memory_model_test reaches rarely, and verbs on
+// several threads during steps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,12 +41,13 @@ TEST(MemoryStepTest, AListThatFindsNoRoomFailsAtReserveAndAtCommit) {
   options.list_unit_count = 3;
   const auto memory = MakeMemory(options);
   const SequenceHandle a = *memory->sequences().Create(kOwner);
-  ASSERT_TRUE(AppendTokens(*memory, a, 0, 15 * 32));  // one unit, one entry left
+  // the list takes one unit and has room for one more entry
+  ASSERT_TRUE(AppendTokens(*memory, a, 0, 15 * 32));
   ASSERT_TRUE(AppendTokens(*memory, a, 0, 32));
   const std::vector<TokenId> token(1, 1);
   const AppendRequest request{a, Pos{16 * 32}, token};
   StepPlan plan;
-  ASSERT_TRUE(memory->steps().Reserve({&request, 1}, plan));  // two units are free
+  ASSERT_TRUE(memory->steps().Reserve({&request, 1}, plan));  // needs the two free list units
   SequenceHandle fork{};
   ASSERT_TRUE(memory->sequences().Fork(a, kOwner, {&fork, 1}, 3));
   const Status status = memory->steps().Commit(plan, 0);
@@ -70,7 +72,8 @@ TEST(MemoryStepTest, ExtentsOfThePlanCoverPastAndNewCells) {
   StepPlan plan;
   ASSERT_TRUE(memory->steps().Reserve({&request, 1}, plan));
   const StepSequence& part = plan.sequences[0];
-  // Cells 0..19, 20..31 (+5), 32..63 (+5, of which 32..39 are past), 64..69.
+  // The extents are cells 0..19, cells 20..31 with delta 5, cells 32..63 with delta 5 (32..39 are
+  // past cells), and cells 64..69 with delta 5.
   ASSERT_EQ(part.groups[0].extents.size(), 4u);
   EXPECT_EQ(part.groups[0].first_new_extent, 2u);
   EXPECT_EQ(part.groups[0].extents[2].start, 32u);
@@ -92,7 +95,7 @@ TEST(MemoryStepTest, PositionsEndBeforeTheLargestNumber) {
   EXPECT_TRUE(AppendTokens(*memory, a, 0, 2));
   EXPECT_EQ(memory->sequences().Query(a)->next_pos.value, INT32_MAX);
   EXPECT_THAT(AppendTokens(*memory, a, 0, 1).error().message, HasSubstr("at most 2147483646"));
-  // The largest position is reached by a range to the end.
+  // A range that ends at kPosEnd contains the largest position.
   EXPECT_EQ(*memory->sequences().RemoveRange(a, {Pos{INT32_MAX - 1}, kPosEnd}), 1u);
 }
 

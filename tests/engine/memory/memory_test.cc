@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
 
-// Checks after each test that what the memory derived is what its bytes say.
+// Checks after each test that the memory's derived tables equal those rebuilt from its bytes.
 class MemoryTest : public testing::Test {
  protected:
   void Use(const MemoryOptions& options) { memory_ = MakeMemory(options); }
@@ -73,7 +73,7 @@ TEST_F(MemoryTest, ForkSharesCellsUntilOneSequenceDiverges) {
   EXPECT_EQ(memory_->Usage().live_cells, 40u);
   ASSERT_TRUE(AppendTokens(*memory_, source, 500, 2));
   ASSERT_TRUE(AppendTokens(*memory_, fork, 600, 2));
-  // The first takes the block's tail, the second starts a block.
+  // The source, which appends first, takes the free tail of the block; the fork starts a new block.
   EXPECT_EQ(memory_->sequences().Query(source)->extent_count, 2u);
   EXPECT_EQ(memory_->sequences().Query(fork)->extent_count, 3u);
   EXPECT_EQ(memory_->sequences().QueryUse(fork)->shared_cells, 40u);
@@ -174,7 +174,8 @@ TEST_F(MemoryTest, CopyingAPrefixIntoAnEmptySequenceKeepsItPristine) {
   EXPECT_EQ(memory_->sequences().Query(destination)->pristine_cells, 35u);
   EXPECT_EQ(*memory_->sequences().CopyRange(source, destination, {Pos{35}, Pos{36}}), 1u);
   EXPECT_EQ(ContentsOf(*memory_, destination), ContentsOf(*memory_, source));
-  // Pieces of one block that meet again are one extent again.
+  // Adjacent cells of one block are joined into one extent, although they were copied in three
+  // calls.
   EXPECT_EQ(memory_->sequences().Query(destination)->extent_count, 2u);
 }
 
@@ -318,7 +319,8 @@ class CopyingRotator : public CellRotator {
 TEST_F(MemoryTest, DivisionRewritesTheCellsOfTheRangeAlone) {
   const SequenceHandle a = Make(8);
   const SequenceHandle fork = ForkOf(a);
-  ASSERT_TRUE(memory_->sequences().AddPositions(a, {Pos{4}, kPosEnd}, 4));  // 0..3, 8..11
+  // positions: 0..3, 8..11
+  ASSERT_TRUE(memory_->sequences().AddPositions(a, {Pos{4}, kPosEnd}, 4));
   CopyingRotator rotator;
   EXPECT_EQ(*DividePositions(*memory_, a, {Pos{8}, kPosEnd}, 2, rotator), 4u);
   EXPECT_THAT(ContentsOf(*memory_, a).positions, ElementsAre(0, 1, 2, 3, 4, 4, 5, 5));
@@ -350,10 +352,11 @@ TEST_F(MemoryTest, ADivisionInSlicesLetsStepsAndPackingInBetweenAndCommitsOnce) 
   const std::uint64_t commits = memory_->commit_number();
   for (std::uint32_t slice = 0; slice < 3; ++slice) {
     ASSERT_FALSE(*memory_->rewrites().Advance(rewrite, 12, rotator));
-    EXPECT_EQ(ContentsOf(*memory_, sliced), before) << "all or nothing";
+    EXPECT_EQ(ContentsOf(*memory_, sliced), before)
+        << "no position is divided before the last slice";
   }
   EXPECT_EQ(memory_->commit_number(), commits);
-  const SequenceHandle other = Make(5);  // a step
+  const SequenceHandle other = Make(5);  // runs a step
   ASSERT_TRUE(memory_->sequences().Drop(other));
   EXPECT_TRUE(*memory_->rewrites().Advance(rewrite, 12, rotator));
   EXPECT_EQ(ContentsOf(*memory_, sliced), ContentsOf(*memory_, whole));
@@ -384,7 +387,8 @@ TEST_F(MemoryTest, ADivisionThatIsAbandonedOrOvertakenHasChangedNothing) {
   ASSERT_TRUE(memory_->sequences().AddPositions(a, {}, 1));
   const std::size_t rotated = rotator.moves.size();
   EXPECT_EQ(memory_->rewrites().Advance(rewrite, 1, rotator).error().code, Code::kConflict);
-  EXPECT_EQ(rotator.moves.size(), rotated) << "an edit ends it before more is rotated";
+  EXPECT_EQ(rotator.moves.size(), rotated)
+      << "the edit ends the rewrite before another cell is rotated";
   EXPECT_FALSE(rewrite.is_open());
   EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
   EXPECT_EQ(memory_->sequences().Query(a)->next_pos.value, 41);
@@ -394,27 +398,28 @@ TEST_F(MemoryTest, ChangingTheFormOfKeysRewritesThoseOfAnotherForm) {
   const SequenceHandle a = Make(70);
   const SequenceHandle fork = ForkOf(a);
   CopyingRotator rotator;
-  EXPECT_EQ(*ChangeKeyForm(*memory_, a, 0, rotator), 0u) << "all have it";
+  EXPECT_EQ(*ChangeKeyForm(*memory_, a, 0, rotator), 0u) << "all keys have form 0";
   ASSERT_TRUE(memory_->sequences().AddPositions(a, {Pos{60}, kPosEnd}, 5));
   const Contents before = ContentsOf(*memory_, a);
   EXPECT_EQ(*ChangeKeyForm(*memory_, a, 1, rotator), 70u);
   EXPECT_EQ(rotator.moves.at(3), std::pair(3, 3));
-  EXPECT_EQ(rotator.moves.back(), std::pair(69, 74)) << "stored where it is seen";
+  EXPECT_EQ(rotator.moves.back(), std::pair(69, 74)) << "the stored position is the effective one";
   EXPECT_EQ(ContentsOf(*memory_, a), before);
   EXPECT_EQ(memory_->sequences().QueryUse(a)->shared_cells, 0u);
   EXPECT_EQ(memory_->sequences().QueryUse(a)->delta_count, 1u);
   (void)memory_->TakeLooks();
   EXPECT_EQ(*ChangeKeyForm(*memory_, a, 1, rotator), 0u);
-  EXPECT_EQ(memory_->TakeLooks().cells_at_once, 0u) << "it is known";
+  EXPECT_EQ(memory_->TakeLooks().cells_at_once, 0u) << "the count for unchanged content is cached";
   const SequenceHandle later = ForkOf(a);
   EXPECT_EQ(
       *memory_->rewrites().Count(
           {.handle = later, .kind = RewriteRequest::Kind::kChangeForm, .range = {}, .key_form = 1}),
       0u);
-  EXPECT_EQ(memory_->TakeLooks().cells_at_once, 70u) << "of a new content it is not";
+  EXPECT_EQ(memory_->TakeLooks().cells_at_once, 70u) << "the count for new content is not cached";
   ASSERT_TRUE(memory_->sequences().Drop(later));
 
-  // Cells of the other form among its own: the run that holds them.
+  // A sequence with cells of both forms: the run of cells that contains the other form is
+  // rewritten.
   const SequenceHandle mixed = Make(10);
   ASSERT_TRUE(memory_->sequences().CopyRange(a, mixed, {Pos{20}, Pos{30}}).has_value());
   EXPECT_EQ(*ChangeKeyForm(*memory_, mixed, 0, rotator), 10u);
@@ -449,7 +454,7 @@ TEST_F(MemoryTest, SettlingRewritesWhatIsShiftedAndNothingElse) {
   EXPECT_EQ(*SettleCells(*memory_, a, SettleScope::kAll, rotator), 40u);
   EXPECT_EQ(memory_->sequences().QueryUse(a)->shared_cells, 0u);
   EXPECT_EQ(memory_->sequences().Query(a)->extent_count, 2u)
-      << "its blocks are its own and in order";
+      << "the rewritten cells fill two new blocks in order";
   ASSERT_TRUE(memory_->sequences().AddPositions(a, {}, 1));
   const std::uint32_t free_blocks = memory_->Usage().free_blocks;
   CopyingRotator refusing(Code::kNumerical);
@@ -458,8 +463,9 @@ TEST_F(MemoryTest, SettlingRewritesWhatIsShiftedAndNothingElse) {
   EXPECT_EQ(memory_->sequences().QueryUse(a)->delta_count, 1u);
 }
 
-// Whole extents keep their list's form; a cut or a join makes another one. All of them shift the
-// same cells.
+// A shift of whole extents keeps the extents of the list; a shift of a part of an extent cuts or
+// joins extents. Shifts of whole extents and of parts of extents change exactly the positions of
+// the range's cells.
 TEST_F(MemoryTest, ShiftsOfWholeExtentsAndOfPartsShiftTheSameCells) {
   const auto shift = [&](SequenceHandle handle, std::int32_t begin, std::int32_t delta) {
     Contents expected = ContentsOf(*memory_, handle);
@@ -471,18 +477,18 @@ TEST_F(MemoryTest, ShiftsOfWholeExtentsAndOfPartsShiftTheSameCells) {
   const SequenceHandle a = Make(100);
   shift(a, 0, 7);
   EXPECT_EQ(memory_->sequences().Query(a)->extent_count, 4u);
-  shift(a, 39, 3);  // from the second block on
+  shift(a, 39, 3);  // all extents from the second block on
   EXPECT_EQ(memory_->sequences().Query(a)->extent_count, 4u);
   EXPECT_EQ(memory_->sequences().QueryUse(a)->delta_count, 2u);
-  shift(a, 60, 1);  // cuts the second block's extent
+  shift(a, 60, 1);  // cuts the extent of the second block
   EXPECT_EQ(memory_->sequences().Query(a)->extent_count, 5u);
-  shift(a, 61, -1);  // joins it again
+  shift(a, 61, -1);  // joins the two parts again
   EXPECT_EQ(memory_->sequences().Query(a)->extent_count, 4u);
   EXPECT_EQ(CodeOf(memory_->sequences().AddPositions(a, {Pos{42}, kPosEnd}, -4)),
             Code::kInvalidArgument);
 }
 
-// Counts cells; a cell's bytes are nothing here.
+// A CellMover that counts moved cells and copies no bytes.
 class CountingMover : public CellMover {
  public:
   void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t,
@@ -501,14 +507,14 @@ TEST_F(MemoryTest, PackingMovesSparseBlocksTogetherAndKeepsWhatIsShared) {
   for (const SequenceHandle handle : handles) before.push_back(ContentsOf(*memory_, handle));
   const Contents shifted = ContentsOf(*memory_, fork);
   EXPECT_EQ(memory_->Usage().free_blocks, 0u);
-  EXPECT_EQ(memory_->defragmenter().Advance(1000, *std::make_unique<CountingMover>())->is_done,
+  EXPECT_EQ(memory_->block_packer().Advance(1000, *std::make_unique<CountingMover>())->is_done,
             true)
       << "without a free block nothing can be packed";
 
   ASSERT_TRUE(memory_->sequences().Drop(handles[7]));
   handles.pop_back();
   CountingMover mover;
-  const DefragSlice slice = *memory_->defragmenter().Advance(1000, mover);
+  const DefragSlice slice = *memory_->block_packer().Advance(1000, mover);
   EXPECT_EQ(slice.cells_moved, 28u);
   EXPECT_EQ(mover.cells, 28u);
   EXPECT_EQ(slice.sequences_rewritten, 8u);
@@ -521,12 +527,12 @@ TEST_F(MemoryTest, PackingMovesSparseBlocksTogetherAndKeepsWhatIsShared) {
     EXPECT_EQ(ContentsOf(*memory_, handles[i]), before[i]);
     EXPECT_EQ(memory_->sequences().Query(handles[i])->pristine_cells, 4u);
   }
-  EXPECT_EQ(memory_->defragmenter().Advance(1000, mover)->cells_moved, 28u)
-      << "from the last block to the first";
-  EXPECT_TRUE(memory_->defragmenter().Advance(1000, mover)->is_done);
+  EXPECT_EQ(memory_->block_packer().Advance(1000, mover)->cells_moved, 28u)
+      << "cells move from the last block to the first";
+  EXPECT_TRUE(memory_->block_packer().Advance(1000, mover)->is_done);
 }
 
-// Forks, edits and drops while cells are copied.
+// Calls `edit` once, in the first MoveCells call.
 class EditingMover : public CountingMover {
  public:
   explicit EditingMover(std::function<void()> edit) : edit_(std::move(edit)) {}
@@ -552,7 +558,7 @@ TEST_F(MemoryTest, VerbsMayComeInWhileASliceIsPacked) {
     ASSERT_TRUE(memory_->sequences().Drop(handles[3]));
     ASSERT_TRUE(memory_->sequences().Drop(handles[0]));
   });
-  ASSERT_TRUE(memory_->defragmenter().Advance(1000, mover));
+  ASSERT_TRUE(memory_->block_packer().Advance(1000, mover));
   EXPECT_EQ(ContentsOf(*memory_, fork), first);
   EXPECT_EQ(ContentsOf(*memory_, handles[1]).positions, (std::vector<std::int32_t>{9, 10, 11, 12}));
   EXPECT_EQ(ContentsOf(*memory_, handles[2]).tokens, (std::vector<TokenId>{300, 302, 303}));
@@ -566,11 +572,11 @@ TEST_F(MemoryTest, PackingBringsTheFarEndOfThePoolForward) {
   const Contents before = ContentsOf(*memory_, last);
   ASSERT_TRUE(memory_->sequences().Drop(first));
   CountingMover mover;
-  EXPECT_EQ(memory_->defragmenter().Advance(1000, mover)->cells_moved, 64u);
+  EXPECT_EQ(memory_->block_packer().Advance(1000, mover)->cells_moved, 64u);
   EXPECT_TRUE(memory_->is_free_block(0, 3));
   EXPECT_TRUE(memory_->is_free_block(0, 4));
   EXPECT_EQ(ContentsOf(*memory_, last), before);
-  EXPECT_TRUE(memory_->defragmenter().Advance(1000, mover)->is_done);
+  EXPECT_TRUE(memory_->block_packer().Advance(1000, mover)->is_done);
 }
 
 TEST_F(MemoryTest, AThousandForksAreOneCommit) {

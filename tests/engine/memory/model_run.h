@@ -1,5 +1,5 @@
-// What random tests against a model of the memory draw from: the seed and the size of a run, and a
-// generator that gives the same numbers with every standard library.
+// Seed, size and random numbers of the tests that compare the memory with a reference. The
+// generator yields the same numbers with every standard library.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace kvd::memory_model {
 
-// KVD_TEST_SEED, or a seed of its own.
+// The seed in KVD_TEST_SEED, or a random one if the variable is not set.
 inline std::uint64_t SeedOfRun() {
   if (const char* text = std::getenv("KVD_TEST_SEED")) return std::strtoull(text, nullptr, 10);
   return std::random_device()();
 }
 
-// KVD_TEST_SCALE, what the number of operations is multiplied by.
+// The factor in KVD_TEST_SCALE by which the number of operations is multiplied; 1 if not set.
 inline double Scale() {
   const char* text = std::getenv("KVD_TEST_SCALE");
   return text == nullptr ? 1.0 : std::strtod(text, nullptr);
@@ -23,7 +23,7 @@ inline double Scale() {
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
-  // Uniform in [least, most].
+  // Returns a uniformly distributed number in [least, most].
   std::int64_t In(std::int64_t least, std::int64_t most) {
     return least +
            static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(most - least + 1));

@@ -1,4 +1,4 @@
-// The table against a look at every record, over random changes of records.
+// OwnerTable compared with a scan of all records after random changes of the records.
 #include "engine/memory/owner_table.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class OwnerTableTest : public testing::Test {
       }
     }
   }
-  // All that is listed in portions, sorted.
+  // Returns all indices that `next` lists in portions of `portion` indices, sorted.
   template <class Next>
   static std::vector<std::uint32_t> List(std::size_t portion, Next next) {
     OwnerTable::Cursor cursor;

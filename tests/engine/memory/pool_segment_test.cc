@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "base/sanitizers.h"
 #include "tests/engine/memory/memory_fixture.h"
 
 namespace kvd {
@@ -37,7 +38,7 @@ TEST(PoolSegmentTest, ReservesSlabsBeforeUseAndReturnsAllButOneUnused) {
   ASSERT_TRUE(pool.EnsureReserved(0, 4096));
   EXPECT_EQ(pool.reserved_bytes(), kSlab);
   EXPECT_GE(AllocatedBytes(watched.get()), kSlab);
-  // Across an edge, and the short last slab.
+  // A use across the boundary of slabs 1 and 2, and a use in the short last slab.
   pool.AddUse(2 * kSlab - 4096, 8192);
   ASSERT_TRUE(pool.EnsureReserved(2 * kSlab - 4096, 8192));
   pool.AddUse(4 * kSlab, 4096);
@@ -46,7 +47,7 @@ TEST(PoolSegmentTest, ReservesSlabsBeforeUseAndReturnsAllButOneUnused) {
 
   pool.DropUse(2 * kSlab - 4096, 8192);
   EXPECT_TRUE(pool.has_unused());
-  pool.PunchUnused();  // slabs 1 and 2: one is kept
+  pool.PunchUnused();  // slabs 1 and 2 are unused: one is punched, one is kept
   EXPECT_EQ(pool.reserved_bytes(), 2 * kSlab + 8192);
   EXPECT_FALSE(pool.has_unused());
   pool.DropUse(0, 4096);
@@ -56,7 +57,8 @@ TEST(PoolSegmentTest, ReservesSlabsBeforeUseAndReturnsAllButOneUnused) {
   EXPECT_LE(AllocatedBytes(watched.get()), kSlab);
 }
 
-// Under ThreadSanitizer: what a dropped use reads of a slab is what a growing pool writes.
+// DropUse reads the state of a slab that EnsureReserved and PunchUnused write on another thread.
+// ThreadSanitizer reports a race if the pool does not synchronize them.
 TEST(PoolSegmentTest, UsesEndOnAnyThreadWhileSlabsAreReserved) {
   constexpr std::uint64_t kSmallSlab = 4096;
   constexpr std::uint64_t kSlabs = 8;
@@ -78,7 +80,7 @@ TEST(PoolSegmentTest, UsesEndOnAnyThreadWhileSlabsAreReserved) {
     verb.join();
     EXPECT_EQ(pool.reserved_bytes(), kSlabs * kSmallSlab);
     EXPECT_FALSE(pool.has_unused());
-    // The last use of each ends while the others are being given back.
+    // The last use of each slab ends while PunchUnused runs.
     std::thread last([&] {
       for (std::uint64_t slab = 0; slab < kSlabs; ++slab) {
         pool.DropUse(slab * kSmallSlab, kSmallSlab);
@@ -92,15 +94,10 @@ TEST(PoolSegmentTest, UsesEndOnAnyThreadWhileSlabsAreReserved) {
   }
 }
 
-// ThreadSanitizer leaves no addresses for so large a mapping.
-#if !defined(__has_feature)
-#define KVD_HAS_ADDRESSES 1
-#elif !__has_feature(thread_sanitizer)
-#define KVD_HAS_ADDRESSES 1
-#endif
-#ifdef KVD_HAS_ADDRESSES
+// ThreadSanitizer's address space layout has no room for a mapping of 8 TiB.
+#if !KVD_THREAD_SANITIZER
 TEST(PoolSegmentTest, NoSpaceIsAnErrorWithTheNumbers) {
-  // More than any disk has: the system refuses at once.
+  // 8 TiB is more than the disk of a test machine has free, so the system refuses to reserve it.
   const std::filesystem::path path =
       std::filesystem::temp_directory_path() / ("kvd-pool-test-" + std::to_string(::getpid()));
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -108,7 +105,8 @@ TEST(PoolSegmentTest, NoSpaceIsAnErrorWithTheNumbers) {
   std::filesystem::remove(path);
   constexpr std::uint64_t kHuge = 1ull << 43;
   Result<PoolSegment> pool = PoolSegment::Create(std::move(file), kHuge, kHuge);
-  if (!pool) GTEST_SKIP() << pool.error().message;  // a file system without such files
+  // the file system does not support files of 8 TiB
+  if (!pool) GTEST_SKIP() << pool.error().message;
   const Status status = pool->EnsureReserved(0, 4096);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kNoSpace);
@@ -141,7 +139,7 @@ TEST(MemorySegmentsTest, FilesArePrivateAndReplaceWhatLayThere) {
 TEST(MemorySegmentsTest, BlocksOfAnIdleMemoryGoBackToTheSystem) {
   MemoryOptions options = SmallOptions(64 * 32);
   const MemoryGeometry geometry = *ComputeGeometry(options);
-  // Four blocks to a slab.
+  // A slab of four blocks.
   const auto memory = Memory::Create(
       *MemorySegments::CreateAnonymous(geometry, {}, 4 * geometry.meta.block_stride_bytes[0]));
   const std::uint64_t slab = 4 * geometry.meta.block_stride_bytes[0];

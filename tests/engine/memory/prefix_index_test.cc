@@ -1,5 +1,6 @@
-// PrefixIndex by examples, and against a reference that keeps every sequence's tokens in full.
-// KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the number of operations (60,000).
+// Tests PrefixIndex with single examples, and with random operations whose results are compared
+// with a reference that keeps a full copy of every sequence's tokens. KVD_TEST_SEED replays a run;
+// KVD_TEST_SCALE multiplies the number of operations (60,000).
 #include "engine/memory/prefix_index.h"
 
 #include <gmock/gmock.h>
@@ -200,7 +201,7 @@ class Model {
     for (std::uint32_t sequence = 0; sequence < kSequences; ++sequence) {
       ASSERT_EQ(index_.contains(sequence), held_.contains(sequence));
     }
-    // Whoever follows what is touched knows all counts.
+    // Counts change only for the sequences that TakeTouched returns.
     for (const std::uint32_t sequence : index_.TakeTouched()) {
       if (held_.contains(sequence)) counted_[sequence] = index_.CountUnshared(sequence);
     }
@@ -232,7 +233,7 @@ class Model {
       CheckFind(space, prompt, serves);
   }
 
-  // How much of the prompt a sequence may serve at most, given that it serves no more than `limit`.
+  // Returns the number of tokens of the prompt that the sequence can serve.
   static std::uint32_t Served(const Modelled& modelled, const Tokens& prompt, Serves serves) {
     const std::uint32_t common = Common(modelled.tokens, prompt);
     if (serves == Serves::kAnyDepth) return common;
@@ -274,7 +275,7 @@ class Model {
   std::mt19937_64 random_;
   PrefixIndex index_{kSequences};
   std::map<std::uint32_t, Modelled> held_;
-  std::map<std::uint32_t, std::uint32_t> counted_;  // tokens of its own, by sequence
+  std::map<std::uint32_t, std::uint32_t> counted_;  // unshared tokens, by sequence
 };
 
 TEST(PrefixIndexModelTest, RandomOperationsAgreeWithAReference) {

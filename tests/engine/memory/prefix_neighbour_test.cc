@@ -1,4 +1,5 @@
-// The sequence that is nearest to a prompt: among those that a prompt may take from, and no others.
+// FindNeighbour finds the sequence with the longest common prefix among the sequences from which
+// the prompt may take cells.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -14,7 +15,7 @@ constexpr SequenceOwner kStranger{OwnerId{1001}, SessionId{8}, 0};
 
 class PrefixNeighbourTest : public testing::Test {
  protected:
-  // Holds first, first + 1, ...
+  // Makes a sequence of the tokens first, first + 1, ...
   SequenceHandle Make(const SequenceOwner& owner, TokenId first, std::size_t count) {
     const SequenceHandle handle = *memory_->sequences().Create(owner);
     EXPECT_TRUE(AppendTokens(*memory_, handle, first, count));
@@ -47,7 +48,7 @@ TEST_F(PrefixNeighbourTest, ShortPartsAndWholePromptsCountToo) {
   EXPECT_EQ(few.next, 3);
   EXPECT_EQ(memory_->prefixes().FindNeighbour(kOwner, Prompt(1, 9, 10)).common, 10u);
   EXPECT_EQ(memory_->prefixes().FindNeighbour(kOwner, Prompt(1, 39, 40)).next, std::nullopt)
-      << "it ends";
+      << "the sequence ends there";
   EXPECT_EQ(memory_->prefixes().FindNeighbour(kOwner, Prompt(500, 9, 1)).sequence,
             SequenceHandle::kNone);
   EXPECT_EQ(memory_->prefixes().FindNeighbour(kOwner, {}).sequence, SequenceHandle::kNone);
@@ -77,7 +78,7 @@ TEST_F(PrefixNeighbourTest, OtherUidsAndSaltsAreNotThere) {
             SequenceHandle::kNone);
   Make(kOwner, 1, 5);
   EXPECT_EQ(memory_->prefixes().FindNeighbour(kSalted, Prompt(1, 30, 900)).common, 30u)
-      << "its own";
+      << "the salted owner's own sequence";
   EXPECT_EQ(memory_->prefixes().FindNeighbour(kOwner, Prompt(1, 30, 900)).common, 5u);
 }
 

@@ -1,5 +1,5 @@
-// Prompts that take what other sequences have in common with them; what is retained, and what goes
-// when room is needed.
+// Tests prompts that take common prefixes from other sequences, and retained sequences and their
+// eviction when their room is needed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -108,7 +108,7 @@ TEST_F(PrefixSharingTest, WhatHasBeenTakenIsAddedToAsTheSourceGrows) {
   EXPECT_EQ(Take(second, Count(1, 200)).cells, 40u);
   ASSERT_TRUE(Append(first, Count(41, 60)));
   EXPECT_EQ(Take(second, Count(1, 200)).cells, 100u);
-  EXPECT_EQ(Take(second, Count(1, 200)).origin, PrefixOrigin::kNone) << "nothing new";
+  EXPECT_EQ(Take(second, Count(1, 200)).origin, PrefixOrigin::kNone) << "no further cells to take";
   ASSERT_TRUE(memory_->sequences().Drop(first));
   EXPECT_EQ(Read(second), Count(1, 100));
   EXPECT_EQ(memory_->prefixes().counters().tokens_reused[static_cast<int>(PrefixOrigin::kLive)],
@@ -144,7 +144,8 @@ TEST_F(PrefixSharingTest, EachReasonWhyNotMore) {
   EXPECT_EQ(Take(Count(1, 60), kSalted).cells, 0u);
   EXPECT_EQ(Take(Count(1, 60), kSalted).limit, PrefixLimit::kNamespace);
   Make(Count(2000, 60), kSalted);
-  EXPECT_EQ(Take(Count(2000, 60)).limit, PrefixLimit::kNone) << "of salts nothing is told";
+  EXPECT_EQ(Take(Count(2000, 60)).limit, PrefixLimit::kNone)
+      << "sequences of salted namespaces are not revealed to other namespaces";
 }
 
 TEST_F(PrefixSharingTest, NamespacesAreWidenedByPublishing) {
@@ -152,8 +153,10 @@ TEST_F(PrefixSharingTest, NamespacesAreWidenedByPublishing) {
   EXPECT_EQ(Take(Count(1, 64), kStranger).cells, 0u);
   ASSERT_TRUE(memory_->snapshots().Publish(mine, kOwner, "mine", false, false));
   EXPECT_EQ(Take(Count(1, 64), kStranger).cells, 0u);
-  EXPECT_EQ(Take(Count(1, 64), kSalted).cells, 63u) << "its own user's, whatever the salt";
-  EXPECT_EQ(Take(Count(1, 64), kSalted).origin, PrefixOrigin::kLive) << "of the first taker";
+  EXPECT_EQ(Take(Count(1, 64), kSalted).cells, 63u)
+      << "a private snapshot serves every salt of its uid";
+  EXPECT_EQ(Take(Count(1, 64), kSalted).origin, PrefixOrigin::kLive)
+      << "the sequence of the first Take serves the second";
 
   const SequenceHandle other = Make(Count(5000, 64));
   ASSERT_TRUE(memory_->snapshots().Publish(other, kOwner, "all", true, false));
@@ -174,7 +177,7 @@ TEST_F(PrefixSharingTest, RetainingKeepsThePristinePartOnce) {
   EXPECT_EQ(Take(Count(1, 70)).origin, PrefixOrigin::kRetained);
 
   const SequenceHandle same = Make(Count(1, 60));
-  EXPECT_FALSE(*memory_->prefixes().Retain(same)) << "others retain its tokens";
+  EXPECT_FALSE(*memory_->prefixes().Retain(same)) << "another retained sequence has its tokens";
   EXPECT_FALSE(memory_->sequences().Query(same));
   EXPECT_FALSE(*memory_->prefixes().Retain(Make(Count(600, 5)))) << "too short to be found";
   EXPECT_FALSE(*memory_->prefixes().Retain(*memory_->sequences().Create(kOwner)));
@@ -201,7 +204,7 @@ TEST_F(PrefixSharingTest, RetainedSequencesMakeRoomThoseOfLittleUseFirst) {
   EXPECT_FALSE(memory_->sequences().Query(used));
   const Status refused = Append(live, Count(600, 40));
   EXPECT_EQ(refused.error().message, "cells: 1 blocks needed, 0 free, 0 reclaimable");
-  EXPECT_TRUE(memory_->sequences().Query(pinned)) << "pinned ones never go";
+  EXPECT_TRUE(memory_->sequences().Query(pinned)) << "pinned sequences are not evicted";
   EXPECT_EQ(memory_->prefixes().counters().evictions, 2u);
   EXPECT_EQ(memory_->prefixes().counters().tokens_evicted, 64u);
 }
@@ -215,7 +218,8 @@ TEST_F(PrefixSharingTest, WhatABriefHoldKeepsIsWaitedForNotRefused) {
   hold.is_brief = true;
   ASSERT_TRUE(memory_->holds().Begin(retained, &hold));
   std::jthread holder([&] {
-    // Until it has been evicted: whoever needs its blocks waits now, or will at once.
+    // Waits until the sequence is evicted. The request that needs the evicted sequence's blocks
+    // then waits for the end of the hold, or will wait soon.
     while (memory_->sequences().Query(retained)) std::this_thread::yield();
     memory_->holds().Release(hold);
   });
@@ -262,14 +266,15 @@ TEST_F(PrefixSharingTest, AWindowServesWhereItsCellsAreHeldStill) {
   options.groups.push_back({.cells = 1024, .layers = {{1, 2, 2}}, .window = 64});
   memory_ = MakeMemory(options);
   const SequenceHandle source = Make(Count(1, 64));
-  ASSERT_TRUE(Append(source, Count(65, 236)));  // the window's first blocks go
+  ASSERT_TRUE(Append(source, Count(65, 236)));  // the window group drops its first blocks
   EXPECT_EQ(Take(Count(1, 400)).cells, 300u);
   const PrefixTaken middle = Take(Join(Count(1, 100), Count(900, 50)));
   EXPECT_EQ(middle.cells, 0u);
   EXPECT_EQ(middle.common, 100u);
   EXPECT_EQ(middle.limit, PrefixLimit::kWindowLost);
   Make(Count(1, 80));
-  EXPECT_EQ(Take(Join(Count(1, 100), Count(900, 50))).cells, 80u) << "of one that ends before";
+  EXPECT_EQ(Take(Join(Count(1, 100), Count(900, 50))).cells, 80u)
+      << "served by the sequence of 80 tokens";
 }
 
 TEST_F(PrefixSharingTest, ARecurrentStateServesWhereItIsKept) {
@@ -288,13 +293,13 @@ TEST_F(PrefixSharingTest, ARecurrentStateServesWhereItIsKept) {
   EXPECT_EQ(taken.cells, 40u);
   EXPECT_EQ(taken.common, 90u);
   EXPECT_EQ(taken.limit, PrefixLimit::kNoCheckpoint);
-  EXPECT_EQ(Take(Count(1, 120)).cells, 100u) << "its end";
+  EXPECT_EQ(Take(Count(1, 120)).cells, 100u) << "the source's final state serves";
   EXPECT_EQ(Take(Count(1, 100)).cells, 40u) << "the last token has to be computed";
 
   ASSERT_TRUE(memory_->sequences().CopyRange(source, *memory_->sequences().Create(kOwner), {}));
   ASSERT_TRUE(Append(source, Count(101, 3)));
   EXPECT_TRUE(*memory_->prefixes().Retain(source));
-  // New work takes the states of retained sequences.
+  // New sequences get the state slots of the retained sequence, which is evicted.
   std::vector<SequenceHandle> live;
   for (int i = 0; i < 4; ++i) {
     live.push_back(*memory_->sequences().Create(kOwner));
@@ -302,19 +307,21 @@ TEST_F(PrefixSharingTest, ARecurrentStateServesWhereItIsKept) {
   }
 }
 
-// Whatever is retained, pinned, dropped and appended to, appending fails only where blocks are
-// short although nothing that may go is left, and what may not go stays.
+// Random sequences are retained, pinned, dropped and appended to. An append fails only if the
+// blocks that are free or reclaimable do not suffice, and live and pinned sequences keep their
+// tokens.
 TEST_F(PrefixSharingTest, RandomWorkIsRefusedOnlyWhenNothingIsLeftToEvict) {
   const char* const seed_text = std::getenv("KVD_TEST_SEED");
   const std::uint64_t seed =
       seed_text != nullptr ? std::strtoull(seed_text, nullptr, 10) : std::random_device()();
   SCOPED_TRACE("KVD_TEST_SEED=" + std::to_string(seed));
-  // Not scaled down in a sanitizer build: a tenth of it may not see the refusals that it is about.
+  // KVD_TEST_SCALE does not apply: with a tenth of the operations, as in sanitizer builds, a run
+  // may contain no refusal, and the expectation on `refused` would fail.
   const int operations = 4000;
   std::mt19937_64 random(seed);
   const auto draw = [&](std::size_t below) { return static_cast<std::size_t>(random() % below); };
   memory_ = MakeMemory(SmallOptions(16 * 32));
-  std::map<SequenceHandle, Tokens> held;  // live ones and pinned ones
+  std::map<SequenceHandle, Tokens> held;  // tokens of the live and pinned sequences
   std::uint64_t refused = 0;
   for (int i = 0; i < operations && !HasFailure(); ++i) {
     const bool any = !held.empty();

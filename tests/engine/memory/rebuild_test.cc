@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "shm/crc32c.h"
+#include "base/crc32c.h"
 #include "tests/engine/memory/memory_fixture.h"
 
 namespace kvd {
@@ -15,8 +15,8 @@ namespace {
 using layout::SequenceRecord;
 using testing::HasSubstr;
 
-// A meta with sequence 0 (70 pristine cells, 3 extents), 1 (edited fork of it), 2 (published as
-// "snap"), 3 (dropped).
+// A `meta` with four sequences: 0 has 70 pristine cells in 3 extents, 1 is an edited fork of 0, 2
+// is a snapshot of 0 named "snap", and 3 is dropped.
 class RebuildTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -33,7 +33,7 @@ class RebuildTest : public testing::Test {
     view_ = *ValidateHeader(memory_->meta_bytes());
   }
 
-  // A damaged copy, with the typed parts that a test damages.
+  // A copy of `meta` that a test damages, with access to its records, lists and cells.
   struct Copy : MetaCopy {
     Copy(std::span<const std::byte> bytes, const ConstMetaView& view)
         : MetaCopy(bytes), meta(this->bytes().data(), view.offsets(), view.geometry()) {}
@@ -51,7 +51,7 @@ class RebuildTest : public testing::Test {
                    meta.cells(0, 0)}
               .RecordAt(ordinal));
     }
-    // Sums that a forger would set right.
+    // The Seal functions correct a checksum after the test has damaged bytes, as an attacker could.
     void SealHeader() const {
       header().header_crc = Crc32c(0, bytes().first(offsetof(layout::MetaHeader, header_crc)));
     }
@@ -115,14 +115,15 @@ TEST_F(RebuildTest, DamagedHistoriesAreNamed) {
   ExpectRecord("parent_cells", [](SequenceRecord& record) { record.parent = 0; });
   ExpectRecord("parent_cells", [](SequenceRecord& record) { record.parent_cells = 1u << 31; });
   ExpectRecord("reserved", [](SequenceRecord& record) { record.reserved = 1; });
-  // What lies behind the edits that were made is not looked at.
+  // Edit records beyond edit_count are not read.
   const Copy copy = MakeCopy();
   copy.meta.history(1)[1].kind = 77;
   copy.meta.history(3)[0].kind = 77;
   EXPECT_TRUE(RebuildTables(copy.bytes()));
 }
 
-// The tables use the largest numbers for no owner and for several.
+// Owner numbers above kOwnerMax are invalid, because the tables use the two largest numbers for "no
+// owner" and "several owners".
 TEST_F(RebuildTest, OwnersAndSessionsThatNoDaemonHasGivenAreNamed) {
   for (const std::uint64_t owner : {~0ull, ~0ull - 1, 1ull << 32}) {
     ExpectRecord("owner", [&](SequenceRecord& record) { record.owner = owner; });
@@ -199,7 +200,8 @@ TEST_F(RebuildTest, DamagedRecordsAreNamed) {
   ExpectRecord("sequence 1 flags", [](SequenceRecord& record) { record.flags |= 1u << 9; });
   ExpectRecord("sequence 1 flags",
                [](SequenceRecord& record) { record.flags = layout::kSequencePinned; });
-  ExpectRecord("sequence 1 flags", [](SequenceRecord& record) { record.flags &= ~16u; });  // edited
+  // kSequenceEdited
+  ExpectRecord("sequence 1 flags", [](SequenceRecord& record) { record.flags &= ~16u; });
   ExpectRecord("sequence 1 flags: published",
                [](SequenceRecord& record) { record.flags |= layout::kSequencePublished; });
   ExpectRecord("cell_count", [](SequenceRecord& record) {
@@ -264,7 +266,8 @@ TEST_F(RebuildTest, DamagedExtentsAreNamed) {
   expect("extent 1 end",
          [](const Copy& copy) { copy.extent(1, 2).start = copy.extent(1, 1).start; });
   expect("extent 0 end", [](const Copy& copy) { copy.extent(1, 1).start = 33; });
-  expect("extent 1 first: goes on", [](const Copy& copy) { copy.extent(1, 1).first = 10; });
+  expect("extent 1 first: continues the extent before it",
+         [](const Copy& copy) { copy.extent(1, 1).first = 10; });
   expect("position", [](const Copy& copy) { copy.extent(1, 2).delta = -40; });
   expect("position", [](const Copy& copy) { copy.extent(1, 3).delta = INT32_MAX; });
   expect("cell 0 position", [](const Copy& copy) { copy.extent(1, 0).delta = -1; });
@@ -278,7 +281,7 @@ TEST_F(RebuildTest, DamagedCellsAreNamed) {
     copy.cell(0, 5).key_form = layout::kKeyFormsMax;
     copy.SealCell(0, 5);
   });
-  // A cell of another place is damage too: its check says where it belongs.
+  // A cell record copied to another place is damaged, because its check covers its place.
   Expect("cell 5 check", [](const Copy& copy) { copy.cell(0, 5) = copy.cell(0, 6); });
   Expect("cell 0 stored_pos: -1", [](const Copy& copy) {
     copy.cell(0, 0).stored_pos = -1;
@@ -328,7 +331,8 @@ TEST(RebuildSessionsTest, TwoRecordsOfOneSessionAreRefused) {
   meta.sessions()[0].session = meta.sessions()[1].session = 7;
   const Result<DerivedTables> tables = RebuildTables(copy.bytes());
   ASSERT_FALSE(tables);
-  EXPECT_THAT(tables.error().message, HasSubstr("session 1 session: 7 is another one's too"));
+  EXPECT_THAT(tables.error().message,
+              HasSubstr("session 1 session: 7 is also the id of another session"));
 }
 
 TEST_F(RebuildTest, APublishedRecordIsAppliedToACopy) {
@@ -354,7 +358,7 @@ TEST_F(RebuildTest, RandomDamageIsAnErrorOrHarmlessNeverACrash) {
   const MetaOffsets& offsets = view_.offsets();
   const Copy copy = MakeCopy();
   for (int trial = 0; trial < 20000; ++trial) {
-    // Where things are: records, the lists in use, the first cells.
+    // Damages bytes that are in use: the lists, the records or the first cells.
     const std::uint64_t begin = trial % 3 == 0   ? offsets.lists
                                 : trial % 3 == 1 ? offsets.sequences
                                                  : offsets.cells[0];
@@ -363,7 +367,7 @@ TEST_F(RebuildTest, RandomDamageIsAnErrorOrHarmlessNeverACrash) {
     const std::byte old = copy.bytes()[at];
     copy.bytes()[at] = static_cast<std::byte>(random());
     for (std::uint32_t index = 0; index < 3; ++index) {
-      // Sealed only where a forger could: a damaged root may lie outside of the lists.
+      // Seals a list only if its damaged root still refers to bytes inside the lists.
       const layout::ListRoot root = copy.record(index).extents[0];
       const bool is_inside = root.first_unit < view_.geometry().list_unit_count &&
                              root.entry_count <= layout::kListUnitBytes / sizeof(layout::Extent);

@@ -1,10 +1,11 @@
-// ReferenceMemory: what a Memory should do, as naively as it can be said. Every sequence owns a
-// list of its cells; nothing is shared, counted or planned. Includes nothing of the memory under
-// test.
+// ReferenceMemory: a naive implementation of Memory's verbs, with which tests compare Memory. Every
+// sequence owns a list of its cells; no cell is shared or reference-counted. This header includes
+// no header of engine/memory.
 //
-// Each verb comes twice: Check… says which error the arguments earn (kOk if none), and the verb
-// itself, called only after kOk, does it. Running out of blocks or list room is not modelled: the
-// test allows for it.
+// Each verb has two functions: Check… returns the error that the arguments should produce (kOk:
+// none), and the function with the verb's name applies the verb. REQUIRES: Check… has returned kOk.
+// The reference does not model a lack of blocks or list units; tests accept kNoSpace for such a
+// lack.
 #pragma once
 
 #include <algorithm>
@@ -17,25 +18,26 @@
 #include <utility>
 #include <vector>
 
-#include "shm/error.h"
-#include "shm/ids.h"
+#include "base/error.h"
+#include "base/ids.h"
 
 namespace kvd {
 
 struct ReferenceCell {
   TokenId token = 0;
   std::int64_t position = 0;
-  std::int64_t shift = 0;  // by which the position has moved since the K row was computed
-  std::uint32_t k_id = 0;  // identity of the K row; dividing and settling make new ones
+  std::int64_t shift = 0;  // position minus the position stored with the K row
+  std::uint32_t k_id = 0;  // identity of the K row; dividing and settling assign a new one
   std::uint32_t v_id = 0;
-  std::uint32_t parent_id = 0;      // k_id of the cell before it when it was computed; 0: none
-  std::int64_t computed_at = 0;     // position then
-  bool in_pristine_prefix = false;  // it was computed onto a prefix that was pristine
-  bool is_dropped = false;          // a window group does not hold it any more
+  // k_id of the preceding cell when this cell was computed; 0: none
+  std::uint32_t parent_id = 0;
+  std::int64_t computed_at = 0;     // position of the cell when it was computed
+  bool in_pristine_prefix = false;  // all cells before it were pristine when it was computed
+  bool is_dropped = false;          // the window group has dropped it
 };
 
 struct ReferenceEdit {
-  int kind = 0;  // 1 removed, 2 copied, 3 shifted, 4 divided
+  int kind = 0;  // layout::EditKind: 1 removed, 2 copied, 3 shifted, 4 divided
   std::int64_t first = 0;
   std::int64_t end = 0;
   std::int64_t delta = 0;
@@ -50,12 +52,13 @@ struct ReferenceSequence {
   bool is_pinned = false;
   bool is_published = false;
   std::uint64_t edit_number = 1;
-  std::uint64_t content_number = 0;  // edits of the cells alone
+  // number of changes of the cells; changes of the owner or flags are not counted
+  std::uint64_t content_number = 0;
   std::uint32_t pristine = 0;
   std::vector<ReferenceCell> cells;
   SequenceHandle parent = SequenceHandle::kNone;
   std::size_t parent_cells = 0;
-  std::vector<ReferenceEdit> edits;  // all
+  std::vector<ReferenceEdit> edits;  // all edits since the sequence was created
 
   std::int64_t next_pos() const { return cells.empty() ? 0 : cells.back().position + 1; }
 };
@@ -185,8 +188,8 @@ class ReferenceMemory {
   Code CheckAdd(SequenceHandle handle, PosRange range, std::int32_t delta) const {
     if (const Code code = CheckRemove(handle, range); code != Code::kOk) return code;
     std::vector<ReferenceCell> cells = Find(handle)->cells;
-    // Moved one by one: no moved cell may leave the range of positions or change sides with one
-    // that stays.
+    // No moved cell may leave the range of valid positions, and no moved cell may pass or meet a
+    // cell that is not moved.
     for (std::size_t a = 0; a < cells.size(); ++a) {
       if (!IsIn(cells[a], range)) continue;
       const std::int64_t moved = cells[a].position + delta;
@@ -234,7 +237,7 @@ class ReferenceMemory {
     return static_cast<std::uint32_t>(std::count_if(
         cells.begin(), cells.end(), [&](const ReferenceCell& cell) { return IsIn(cell, range); }));
   }
-  // The divided cells get the K identities first_id, first_id + 1, …
+  // Divides positions. The divided cells get the K identities first_id, first_id + 1, …
   void Divide(SequenceHandle handle, PosRange range, std::int32_t divisor, std::uint32_t first_id) {
     ReferenceSequence& sequence = sequences.at(handle);
     const std::uint32_t first = FirstIn(sequence, range);
@@ -249,7 +252,8 @@ class ReferenceMemory {
     Edited(&sequence, first);
   }
 
-  // The cells that settling rewrites: ordinals [first, second), equal if none is shifted.
+  // Returns the indices [first, second) of the cells that settling rewrites; the two are equal if
+  // no cell is shifted.
   std::pair<std::size_t, std::size_t> SettledCells(SequenceHandle handle, bool all) const {
     const auto& cells = Find(handle)->cells;
     std::size_t begin = cells.size();
@@ -262,7 +266,7 @@ class ReferenceMemory {
     if (begin >= end) return {0, 0};
     return all ? std::pair{std::size_t{0}, cells.size()} : std::pair{begin, end};
   }
-  // The settled cells get the K identities first_id, first_id + 1, …
+  // Settles shifted cells. The settled cells get the K identities first_id, first_id + 1, …
   void Settle(SequenceHandle handle, bool all, std::uint32_t first_id) {
     const auto [begin, end] = SettledCells(handle, all);
     if (begin == end) return;
@@ -301,7 +305,8 @@ class ReferenceMemory {
     Edited(&sequence, sequence.pristine);
   }
 
-  // The leading cells that hold exactly what computing their tokens from position 0 would give.
+  // Returns the number of leading cells whose content equals the result of computing their tokens
+  // from position 0 in order.
   static std::uint32_t TrulyPristine(const ReferenceSequence& sequence) {
     std::uint32_t count = 0;
     std::uint32_t parent = 0;

@@ -1,4 +1,5 @@
-// What a reservation takes is gone for others until it ends, in whichever way it ends.
+// Tests that the resources of a reservation are not available to others until the reservation ends,
+// by End, GiveBack, assignment or destruction.
 #include "engine/memory/reservation.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,8 @@ class TwoBlocks final : public ShareRules {
   }
 };
 
-// Four blocks, four states, two rows of logits.
+// A store with four blocks, four state slots and two rows of logits; each owner may hold two
+// blocks.
 class ReservationTest : public ::testing::Test {
  protected:
   static MemorySegments MakeSegments() {
@@ -44,7 +46,8 @@ class ReservationTest : public ::testing::Test {
             store_.logits.free_slots(), store_.shares.pending.size(),
             store_.defragmentation_pauses};
   }
-  // One of each.
+  // Returns a reservation of one block, one state slot and one row of logits that also pauses the
+  // defragmentation.
   Reservation Take() {
     Reservation reservation(store_);
     const MutexLock growth(store_.growth_mutex);
@@ -80,7 +83,7 @@ TEST_F(ReservationTest, WhatIsTakenIsGivenBackAtTheEnd) {
 TEST_F(ReservationTest, AMovedOneGivesBackOnce) {
   Reservation first = Take();
   Reservation second = std::move(first);
-  EXPECT_FALSE(first.is_open());  // NOLINT(bugprone-use-after-move): that is what is asked
+  EXPECT_FALSE(first.is_open());  // NOLINT(bugprone-use-after-move): tests the moved-from object
   first.End();
   EXPECT_NE(Now(), all_);
   second.End();

@@ -102,7 +102,7 @@ PosRange ResourceEpisode::AnyRange(SequenceHandle handle) {
 
 std::vector<TokenId> ResourceEpisode::AnyTokens(std::int64_t most) {
   std::vector<TokenId> tokens(static_cast<std::size_t>(In(1, most)));
-  // Few beginnings, so that prompts find each other.
+  // There are only four different first tokens, so that many prompts share prefixes.
   const std::int64_t first = In(0, 3);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     tokens[i] = static_cast<TokenId>(first + static_cast<std::int64_t>(i % 7));
@@ -152,7 +152,7 @@ void ResourceEpisode::Judge(const char* verb, Code code, const std::string& mess
   ++tally_->operations;
   ++tally_->codes[std::string(verb) + " " + std::string(CodeName(code))];
   if (code != Code::kOk && Committed() != before_) {
-    ADD_FAILURE() << verb << " was refused and has changed meta: " << message;
+    ADD_FAILURE() << verb << " returned an error but has changed meta: " << message;
   }
   for (std::uint32_t owner = 0; owner < kOwners; ++owner) {
     const OwnerId id{kFirstOwner + owner};
@@ -320,7 +320,7 @@ void ResourceEpisode::Rewrite() {
   if (OneIn(3)) {
     NothingMoved mover;
     (void)Do("defragment", [&] {
-      return memory_->defragmenter().Advance(static_cast<std::uint32_t>(In(1, 200)), mover);
+      return memory_->block_packer().Advance(static_cast<std::uint32_t>(In(1, 200)), mover);
     });
     return;
   }

@@ -1,8 +1,9 @@
-// One memory of a kind and random verbs of three owners on it, for resource_invariants_test.
+// ResourceEpisode: random verbs of three owners on a memory of one kind; for
+// resource_invariants_test.
 //
-// After each verb, what every owner holds is within its share, and a verb that returned an error
-// has left all that is committed in `meta` bit-identical. What the cells hold is not looked at here: that is what
-// memory_kinds_model_test is for.
+// After each verb the episode checks that the resources of every owner are within its quota, and
+// that a verb that returned an error has not changed any committed byte of `meta`.
+// memory_kinds_model_test checks the content of cells.
 #pragma once
 
 #include <array>
@@ -22,19 +23,21 @@
 
 namespace kvd::memory_model {
 
-// Of all episodes of a run.
+// Counts of operations, summed over all episodes of a run.
 struct ResourceTally {
   std::uint64_t operations = 0;
-  std::map<std::string, std::uint64_t> codes;  // "verb code"
+  std::map<std::string, std::uint64_t> codes;  // key: verb, a space, code name
 };
 
 class ResourceEpisode {
  public:
-  // A fresh memory of that kind, its room drawn at random and often short. `evicts`: retained
-  // sequences make room. REQUIRES: `tally` outlives it. Failures are those of the test in progress.
+  // Creates a memory of the kind. The memory's capacities are drawn at random and often too small
+  // for the verbs. `evicts`: retained sequences are evicted when room is needed. REQUIRES: `tally`
+  // outlives the episode. Violations are reported as gtest failures of the running test.
   ResourceEpisode(std::uint64_t seed, Kind kind, bool evicts, ResourceTally* tally);
 
-  // One verb; a step, a rewind, a rewrite and a restore have others in between.
+  // Runs one random operation. During a step, a rewind, a rewrite or a restore, further verbs may
+  // run inside this call.
   void Operate();
 
  private:
@@ -47,20 +50,22 @@ class ResourceEpisode {
     return static_cast<std::uint64_t>(In(least, most)) * layout::kBlockCells;
   }
   SequenceOwner AnyOwner();
-  // A live sequence; now and then a handle of none.
+  // Returns the handle of a random live sequence, or sometimes a handle that names no sequence.
   SequenceHandle Any();
-  // Within and around its positions; now and then none.
+  // Returns a random range of positions that overlaps the sequence's positions or adjoins them;
+  // some ranges are empty or inverted.
   PosRange AnyRange(SequenceHandle handle);
   std::vector<TokenId> AnyTokens(std::int64_t most);
   std::string AnyName() { return "snapshot" + std::to_string(In(0, 5)); }
 
   // ---- checking
-  // Calls the memory once and checks what that has changed. Returns what it returned.
+  // Runs `call`, which calls the memory once, checks the effects on `meta` and on the owners'
+  // resources, and returns the result of `call`.
   template <class Call>
   auto Do(const char* verb, const Call& call);
   void Judge(const char* verb, Code code, const std::string& message);
-  // All bytes of `meta` that are committed: the header and the records, and of live sequences the
-  // lists and the blocks of cell records that they refer to.
+  // Returns all committed bytes of `meta`: the header, all records, the lists of live sequences,
+  // and the blocks of cell records to which these lists refer.
   std::vector<std::byte> Committed() const;
 
   // ---- verbs
@@ -77,7 +82,7 @@ class ResourceEpisode {
   ResourceTally* tally_;
   const bool has_state_;
   const bool has_encoder_;
-  // Of every owner.
+  // Share rules that give every owner the same limits.
   class Rules final : public ShareRules {
    public:
     OwnerLimits LimitsOf(OwnerId, const MemoryGeometry&) const override { return limits; }
@@ -88,7 +93,7 @@ class ResourceEpisode {
   ConstMetaView meta_;
   std::vector<std::byte> before_;
   bool is_stepping_ = false;
-  int depth_ = 0;  // of verbs in between
+  int depth_ = 0;  // number of Meanwhile calls in progress: at most 1
 };
 
 }  // namespace kvd::memory_model

@@ -1,7 +1,7 @@
-// Seeded random verbs of three owners on a memory of every kind: after each, what an owner holds is
-// within its share, and a verb that was refused has left all that is committed in `meta` bit-identical.
+// Runs seeded random verbs of three owners on a memory of every kind. After each verb, every owner
+// is within its quota, and a verb that failed has not changed any committed byte of `meta`.
 //
-// KVD_TEST_SEED replays a run, KVD_TEST_SCALE multiplies the operations (50,000).
+// KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the number of operations (50,000).
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -32,7 +32,7 @@ void RunEpisodes(bool evicts) {
     std::printf("  %-32s %8llu\n", name.c_str(), static_cast<unsigned long long>(count));
   }
   if (operations < 10000) return;
-  // What this test is for has happened.
+  // The test checks that each listed pair of verb and result has occurred in the run.
   for (const char* name : {"fork ok",
                            "fork no_space",
                            "fork window_lost",

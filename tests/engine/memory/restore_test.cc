@@ -1,5 +1,6 @@
-// Holds and restores: what a request may say, and that one that fails changes nothing. The model
-// test (memory_kinds_model_test) covers them among all other verbs, for every kind of memory.
+// Tests holds and restores: the validation of a restore request, and that a restore that fails
+// changes nothing. memory_kinds_model_test covers holds and restores among all other verbs for
+// every kind of memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,12 +68,12 @@ TEST_F(RestoreTest, ARestoredSequenceGoesOnWhereTheSavedOneStood) {
   Restore restore;
   ASSERT_TRUE(Into(memory_->restores().Begin(request_), &restore));
   EXPECT_EQ(memory_->sequences().Query(handle_)->cell_count, 0u)
-      << "nothing is there before the commit";
-  ASSERT_EQ(restore.checkpoints.size(), 2u) << "the pool keeps two";
+      << "the sequence is empty before the commit";
+  ASSERT_EQ(restore.checkpoints.size(), 2u) << "the pool has two checkpoint slots";
   EXPECT_EQ(restore.checkpoints[0].cell_count, 12u);
   EXPECT_EQ(restore.checkpoints[1].state_slot, restore.state_slot);
   EXPECT_EQ(restore.parts[1].first_cell, 36u)
-      << "positions 72, 74, 76 and 78 are in the window of 80";
+      << "the window of position 80 contains positions 72, 74, 76 and 78";
   ASSERT_TRUE(memory_->restores().Commit(restore));
   const Contents contents = ContentsOf(*memory_, handle_);
   EXPECT_EQ(contents.tokens, tokens_);
@@ -135,14 +136,14 @@ TEST_F(RestoreTest, NumbersOutOfTheirRangeAreNamed) {
       {[&](auto& r) { r.positions = positions; }, Code::kInvalidArgument, "position of cell 3: -1"},
       {[](auto& r) { r.key_form = 2; }, Code::kInvalidArgument, "key form: 2"},
       {[](auto& r) { r.pristine_cells = 41; }, Code::kInvalidArgument, "pristine cells: 41"},
-      {[](auto& r) { r.pristine_cells = 2; }, Code::kInvalidArgument, "cell 1 is not at its"},
+      {[](auto& r) { r.pristine_cells = 2; }, Code::kInvalidArgument, "cell 1 is at another"},
       {[](auto& r) { r.first_cell[0] = 1; }, Code::kInvalidArgument, "first cell of group 0: 1"},
       {[](auto& r) { r.first_cell[1] = 41; }, Code::kInvalidArgument, "first cell of group 1: 41"},
       {[](auto& r) { r.first_cell[1] = 39; }, Code::kWindowLost, "window of 8"},
       {[&](auto& r) { r.checkpoint_cells = falling; }, Code::kInvalidArgument, "checkpoint: 5"},
       {[&](auto& r) { r.checkpoint_cells = behind; }, Code::kInvalidArgument, "checkpoint: 41"},
       {[](auto& r) { r.has_state = false; }, Code::kInvalidArgument, "recurrent state"},
-      {[](auto& r) { r.tokens = {}, r.positions = {}; }, Code::kInvalidArgument, "no cells"},
+      {[](auto& r) { r.tokens = {}, r.positions = {}; }, Code::kInvalidArgument, "without cells"},
       {[](auto& r) { r.cross_tokens = r.tokens; }, Code::kUnsupported, "no encoder"},
       {[](auto& r) { r.handle = MakeHandle(3, 99); }, Code::kNotFound, "no such handle"},
   };

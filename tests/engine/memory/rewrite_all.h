@@ -1,4 +1,4 @@
-// Rewrites done at once, without steps and verbs in between.
+// RewriteAll rewrites all cells in one slice, so no step and no verb runs during the rewrite.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace kvd {
 
-// Returns the cells rewritten. Errors: those of CellRewrites::Begin and Advance.
+// Runs the whole rewrite. Returns the number of rewritten cells. Errors: those of
+// CellRewrites::Begin and Advance.
 inline Result<std::uint32_t> RewriteAll(Memory& memory, const RewriteRequest& request,
                                         CellRotator& rotator) {
   CellRewrite rewrite;

@@ -1,5 +1,6 @@
-// Sessions in `meta`, and that a request is remembered in the commit that applies it: at every
-// moment of every verb's commit, a later process finds both or neither.
+// Sessions in `meta`. Tests that a request is recorded in the commit that applies it: after a kill
+// at any moment of the commit, a later process finds both the record of the request and its effect,
+// or neither.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,8 +62,8 @@ class SessionVerbsTest : public testing::Test {
     return status;
   }
 
-  // What a later process finds in the bytes as they are now: the records but the sessions', and
-  // whether the request is remembered.
+  // The state that a later process would find: the bytes of all records before the session records,
+  // and whether the request is recorded.
   struct Seen {
     std::vector<std::byte> records;
     bool is_applied = false;
@@ -84,7 +85,9 @@ class SessionVerbsTest : public testing::Test {
     }
     return seen;
   }
-  // Calls the verb and looks at every moment of its commits.
+  // Calls the verb and expects that, at every moment of its commits, a later process would find
+  // both the change and the record of the request, or neither. Returns the recorded reply.
+  // `changes`: the verb changes records other than those of sessions.
   AppliedReply ExpectTogether(const std::function<void(const RequestTag&)>& verb,
                               bool changes = true) {
     const RequestTag applied = Next();
@@ -176,14 +179,14 @@ TEST_F(SessionVerbsTest, WhatBecomesOfPrefixesIsRememberedWithIt) {
     EXPECT_EQ(memory_->prefixes().Retain(whole, applied), true);
   });
   EXPECT_EQ(reply.sequence, whole);
-  // Retained already.
+  // A second Retain of a retained sequence.
   reply = ExpectTogether(
       [&](const RequestTag& applied) {
         EXPECT_EQ(memory_->prefixes().Retain(whole, applied), true);
       },
       /*changes=*/false);
   EXPECT_EQ(reply.sequence, whole);
-  // Cut to what is pristine.
+  // Retain cuts the sequence to its pristine cells.
   const SequenceHandle edited = *memory_->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory_, edited, 50, 40));
   ASSERT_EQ(memory_->sequences().RemoveRange(edited, {Pos{30}, Pos{31}}), 1u);
@@ -221,14 +224,15 @@ TEST_F(SessionVerbsTest, WhatChangesFilesIsRememberedAsBegunAndAsEnded) {
   reply = *memory_->sessions().FindApplied(kSession, request.request);
   EXPECT_TRUE(reply.has_ended);
   EXPECT_EQ(reply.cells, 99u);
-  // In the place that it had.
+  // The entry that records the end of a request has replaced the entry that recorded its beginning,
+  // so two entries are in use.
   const MetaCopy copy(memory_->meta_bytes());
   const auto checked = ValidateHeader(copy.bytes());
   const MetaView meta(copy.bytes().data(), checked->offsets(), checked->geometry());
   EXPECT_EQ(std::ranges::count_if(meta.sessions()[0].applied,
                                   [](const auto& applied) { return applied.request != 0; }),
             2);
-  // Of nobody, and of a session that is not stored, nothing.
+  // A request without a session, or of a session that is not stored, is not recorded.
   EXPECT_TRUE(memory_->sessions().Remember({}, Sessions::Stage::kBegun, 0));
   request.session = SessionId{8};
   EXPECT_TRUE(memory_->sessions().Remember(request, Sessions::Stage::kBegun, 0));
@@ -315,7 +319,7 @@ TEST_F(SessionVerbsTest, StepsMarkTheirRequest) {
   EXPECT_EQ(info.request, computing.request);
   EXPECT_EQ(info.request_session, kSession);
   EXPECT_EQ(info.request_first_cell, 4u);
-  // Taking a token back is nobody's request: the mark stays.
+  // A removal without a request tag keeps request_first_cell.
   ASSERT_EQ(memory_->sequences().RemoveRange(handle, {Pos{8}, kPosEnd}), 1u);
   EXPECT_EQ(memory_->sequences().Query(handle)->request_first_cell, 4u);
   ASSERT_EQ(memory_->sequences().RemoveRange(handle, {Pos{7}, kPosEnd}, Next()), 1u);
@@ -327,7 +331,7 @@ TEST_F(SessionVerbsTest, StepsMarkTheirRequest) {
   const RequestTag next = Next();
   ASSERT_TRUE(Append(handle, 1, next));
   EXPECT_EQ(memory_->sequences().Query(handle)->request_first_cell, 8u);
-  // Cut to before its first token.
+  // The removal includes the first cell of the request, so request_first_cell is cleared.
   ASSERT_EQ(memory_->sequences().RemoveRange(handle, {Pos{2}, kPosEnd}), 7u);
   EXPECT_EQ(memory_->sequences().Query(handle)->request_first_cell, std::nullopt);
   const auto tables = RebuildTables(memory_->meta_bytes());
@@ -363,7 +367,7 @@ TEST_F(SessionVerbsTest, SessionsComeAndGo) {
   EXPECT_EQ(memory_->sessions().Close(SessionId{9}).error().code, Code::kNotFound);
   EXPECT_EQ(*RebuildTables(memory_->meta_bytes()), memory_->derived());
   ASSERT_TRUE(memory_->sessions().Open(MakeSession(SessionId{11})));
-  // Requests of a session that is not stored are applied and not remembered.
+  // Requests of a session that is not stored are applied but not recorded.
   ASSERT_TRUE(memory_->sessions().Close(kSession));
   const RequestTag applied = Next();
   ASSERT_TRUE(memory_->sequences().Create(kOwner, applied));
@@ -382,11 +386,12 @@ TEST_F(SessionVerbsTest, DamagedSessionsAreNamed) {
     EXPECT_EQ(tables.error().code, Code::kCorrupt);
     EXPECT_THAT(tables.error().message, HasSubstr(named));
   };
-  expect("session 1: a free record", [](MetaView meta) { meta.sessions()[1].owner = 1; });
+  expect("session 1: the record is free but not zero",
+         [](MetaView meta) { meta.sessions()[1].owner = 1; });
   expect("state", [](MetaView meta) { meta.sessions()[0].applied[0].state = 2; });
   expect("applied", [](MetaView meta) { meta.sessions()[0].applied[9].cells = 1; });
   expect("created", [](MetaView meta) { meta.sessions()[0].applied[0].created = 1025; });
-  expect("another one's", [](MetaView meta) { meta.sessions()[1].session = 7; });
+  expect("the id of another session", [](MetaView meta) { meta.sessions()[1].session = 7; });
   expect("request_first_cell", [](MetaView meta) { meta.sequences()[0].request_first_cell = 1; });
   expect("request_first_cell", [](MetaView meta) { meta.sequences()[0].request_session = 1; });
   expect("request_first_cell", [](MetaView meta) {

@@ -1,5 +1,6 @@
-// Recurrent state in the memory: slots, checkpoints, kept logits, going back. A state here is the
-// list of the tokens that it has seen, so that every slot can be compared with the truth.
+// Tests recurrent states in the memory: slots, checkpoints, kept logits and rewinds. In
+// state_memory_test a state is the list of the tokens from which it was computed, so that every
+// slot can be compared with the tokens of its sequence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <numeric>
 
 #include "tests/engine/memory/memory_fixture.h"
+#include "tests/engine/memory/rules_by_owner.h"
 #include "tests/support/into.h"
 
 namespace kvd {
@@ -38,7 +40,8 @@ class StateMemoryTest : public testing::Test {
     EXPECT_TRUE(*rebuilt == memory_->derived());
   }
 
-  // The "model": to = from + tokens.
+  // Compute takes the place of a model: it writes the state in `from`, followed by `tokens`, to
+  // `to`.
   void Compute(std::uint32_t from, std::uint32_t to, std::span<const TokenId> tokens) {
     std::vector<TokenId> state(kStateTokens + 1);
     if (from != layout::kNoSlot) {
@@ -69,7 +72,7 @@ class StateMemoryTest : public testing::Test {
     KVD_CHECK_OK(memory_->sequences().Fork(source, kOwner, {&fork, 1}, cells));
     return fork;
   }
-  // What the sequence's state has seen: the state that its next step would read.
+  // Returns the tokens in the state that the next step of the sequence would read.
   std::vector<TokenId> Seen(SequenceHandle handle) {
     StepPlan plan;
     const TokenId token = 0;
@@ -135,7 +138,7 @@ TEST_F(StateMemoryTest, AForkSharesTheSlotUntilOneOfThemGoesOn) {
   ExpectStateIsThatOfItsTokens(a);
   ExpectStateIsThatOfItsTokens(fork);
   ASSERT_TRUE(memory_->sequences().Drop(a));
-  // The fork keeps the fork's point as a checkpoint.
+  // The fork keeps the state after its five shared tokens as a checkpoint.
   EXPECT_EQ(FreeSlots(), 6u);
   ASSERT_EQ(*memory_->sequences().RemoveRange(fork, {Pos{5}, kPosEnd}), 3u);
   ExpectStateIsThatOfItsTokens(fork);
@@ -144,7 +147,8 @@ TEST_F(StateMemoryTest, AForkSharesTheSlotUntilOneOfThemGoesOn) {
 TEST_F(StateMemoryTest, ATailIsRemovedAtOnceWhereACheckpointIsAndReplayedElsewhere) {
   const SequenceHandle a = Make(10);
   EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
-  EXPECT_TRUE(*memory_->states().KeepCheckpoint(a)) << "once more is nothing new";
+  EXPECT_TRUE(*memory_->states().KeepCheckpoint(a))
+      << "a second checkpoint at the same cell has no effect";
   ASSERT_TRUE(Append(a, 11, 60));
   EXPECT_EQ(memory_->Usage().checkpoint_slots, 1u);
   const auto before = ContentsOf(*memory_, a);
@@ -170,7 +174,8 @@ TEST_F(StateMemoryTest, ARangeInTheMiddleIsReplayedFromBeforeIt) {
   ASSERT_TRUE(Append(a, 71, 9));
   ASSERT_TRUE(Rewound(a, {Pos{20}, Pos{40}}));
   EXPECT_EQ(replayed_, 49u);
-  EXPECT_EQ(memory_->Usage().checkpoint_slots, 1u) << "those behind the cut are gone";
+  EXPECT_EQ(memory_->Usage().checkpoint_slots, 1u)
+      << "checkpoints after the removed range are dropped";
   ExpectStateIsThatOfItsTokens(a);
   ASSERT_TRUE(Rewound(a, {Pos{0}, Pos{1}}));
   EXPECT_EQ(replayed_, 58u);
@@ -234,11 +239,11 @@ TEST_F(StateMemoryTest, CheckpointsGiveWayToStepsAndWithoutThemStepsFailWithTheN
   EXPECT_EQ(FreeSlots(), 1u);
   const SequenceHandle b = Make(3);
   EXPECT_EQ(FreeSlots(), 0u);
-  ASSERT_TRUE(Append(a, 21, 1));  // gives up a checkpoint
+  ASSERT_TRUE(Append(a, 21, 1));  // evicts a checkpoint
   EXPECT_EQ(memory_->Usage().checkpoint_slots, 1u);
   const SequenceHandle c = *memory_->sequences().Create(kOwner);
   ExpectStateIsThatOfItsTokens(a);
-  ASSERT_TRUE(Append(c, 1, 1));  // gives up the other one
+  ASSERT_TRUE(Append(c, 1, 1));  // evicts the other checkpoint
   EXPECT_EQ(memory_->Usage().checkpoint_slots, 0u);
   const Status full = Append(c, 2, 1);
   EXPECT_EQ(CodeOf(full), Code::kNoSpace);
@@ -275,7 +280,7 @@ TEST_F(StateMemoryTest, KeptLogitsGoWithTheSequenceAndWithTheNextToken) {
   ASSERT_TRUE(Append(a, 11, 1));
   EXPECT_FALSE(*memory_->states().ReadLogits(a, read));
   EXPECT_TRUE(*memory_->states().ReadLogits(fork, read));
-  // Of two rows the third one takes another's.
+  // The pool has two rows of logits, so a third row replaces one of them.
   EXPECT_TRUE(*memory_->states().KeepLogits(a, row));
   const SequenceHandle b = Make(2);
   EXPECT_TRUE(*memory_->states().KeepLogits(b, row));
@@ -295,6 +300,27 @@ TEST_F(StateMemoryTest, SnapshotsKeepTheirState) {
   ExpectStateIsThatOfItsTokens(fork);
   ASSERT_TRUE(memory_->sequences().Drop(fork));
   EXPECT_EQ(FreeSlots(), 8u);
+}
+
+TEST_F(StateMemoryTest, StateSlotsThatASaveAloneKeepsCountForItsReader) {
+  RulesByOwner rules;
+  rules.limits[kOwner.id].state_slots = 2;
+  memory_->SetShareRules(&rules);
+  const SequenceHandle saved = Make(5);
+  SequenceHold hold;
+  hold.owner = kOwner.id;
+  ASSERT_TRUE(memory_->holds().Begin(saved, &hold));
+  ASSERT_TRUE(memory_->sequences().Drop(saved));
+  const SequenceHandle a = Make(5);
+  const SequenceHandle b = *memory_->sequences().Create(kOwner);
+  const Status refused = Append(b, 1, 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "state slots: 1 more wanted, owner 1000 holds 2 of 2");
+  memory_->holds().Release(hold);
+  EXPECT_TRUE(Append(b, 1, 1));
+  EXPECT_EQ(FreeSlots(), 6u);
+  memory_->SetShareRules(nullptr);
+  ExpectStateIsThatOfItsTokens(a);
 }
 
 }  // namespace

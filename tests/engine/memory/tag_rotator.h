@@ -1,4 +1,5 @@
-// What rewrites and moves the cells of a memory whose cells are told apart by MemoryInspector's tags.
+// TagRotator and TagMover: a CellRotator and a CellMover that copy the cell tags of
+// MemoryInspector.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,8 +15,9 @@
 
 namespace kvd::memory_model {
 
-// Rewrites tags as a rotation would, and checks that it is asked for the cells that the reference
-// rewrites, in order, and that the cells it writes to are nobody's.
+// TagRotator: rewrites the tags of cells in the way in which a rotation rewrites keys. Expects to
+// be called for exactly the cells that the reference rewrites, in order, and expects that no
+// sequence refers to the destination cells.
 class TagRotator : public CellRotator {
  public:
   TagRotator(const Memory& memory, const MemoryInspector& inspector,
@@ -27,7 +29,7 @@ class TagRotator : public CellRotator {
         next_id_(first_id) {}
 
   void FailAt(std::int64_t cell) { fails_at_ = cell; }
-  // Calls `interrupt` before the cell is rotated.
+  // Sets a function that is called before the rotation of cell `cell` (0: the first cell).
   void InterruptAt(std::int64_t cell, std::function<void()> interrupt) {
     interrupted_at_ = cell;
     interrupt_ = std::move(interrupt);
@@ -80,7 +82,7 @@ class TagRotator : public CellRotator {
   std::uint32_t last_destination_ = 0;
 };
 
-// Copies tags as the engine copies cells.
+// Moves tags as the engine moves cells.
 class TagMover : public CellMover {
  public:
   TagMover(const MemoryInspector& inspector, std::function<void()> interrupt)

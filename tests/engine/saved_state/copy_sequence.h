@@ -1,4 +1,4 @@
-// Copies a sequence by exporting and importing it, as saving and restoring do.
+// Copies a sequence by exporting and importing it, like a save and a restore.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,13 +13,13 @@
 namespace kvd::test {
 
 struct CopyOptions {
-  std::optional<kernels::DataType> type{};  // of the rows in between; unset: the source pool's
-  bool cell_major = false;                  // [cell][head][dim] in between
+  std::optional<kernels::DataType> type{};  // type of the exported rows; unset: that of the source
+  bool cell_major = false;                  // exported rows are [cell][head][dim]
   std::uint32_t cells_at_once = 7;
   bool with_logits = true;
 };
 
-// Everything but the commit.
+// Exports `from` and feeds it to an import into `handle`. Does not commit the import.
 inline Result<std::unique_ptr<SequenceImport>> BeginCopy(const SequenceExport& from, Engine& to,
                                                          SequenceHandle handle,
                                                          const CopyOptions& options = {}) {
@@ -36,7 +36,7 @@ inline Result<std::unique_ptr<SequenceImport>> BeginCopy(const SequenceExport& f
                                      .has_state = !from.state().empty(),
                                      .checkpoint_cells = checkpoints,
                                      .has_logits = options.with_logits && !from.logits().empty()}));
-  // In any order: from the back.
+  // Planes may be fed in any order; this function feeds the last plane first.
   for (std::size_t p = from.planes().size(); p-- > 0;) {
     const CachePlane& plane = from.planes()[p];
     const kernels::DataType type = options.type.value_or(plane.type);

@@ -1,14 +1,15 @@
-// With --deterministic what one kernel table computed from f16 weights is not used by a table that
-// computes other bits, whether it arrives from the prompt cache, a saved state or a warm start.
-// Without it, and where the tables give the same bits, all of them share.
-#include "engine/numeric_form.h"
+// Tests that, with --deterministic, cells computed from f16 weights by one kernel table are not
+// used by a table that computes other bits, whether they come from the prompt cache, a saved state
+// or a warm start. Tables that compute the same bits share cells, and without --deterministic all
+// tables do.
+#include "engine/model/numeric_form.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/memory/memory_home.h"
-#include "engine/model_config.h"
+#include "engine/model/model_config.h"
 #include "engine/saved_state/prompt_store.h"
 #include "tests/engine/saved_state/state_folder.h"
 #include "tests/support/tiny_model.h"
@@ -34,7 +35,7 @@ class NumericFormTest : public testing::Test {
   void SetUp() override {
     const kernels::KernelTable* const pairs = kernels::Avx512Table();
     if (pairs == nullptr || pairs->round_rows == nullptr)
-      GTEST_SKIP() << "the machine lacks AVX512_BF16, or the build its kernels";
+      GTEST_SKIP() << "the machine lacks AVX512_BF16, or the build lacks the kernels for it";
   }
   std::unique_ptr<Engine> Make(DataType weights, const char* table, bool deterministic,
                                int directory = -1) {
@@ -52,7 +53,8 @@ class NumericFormTest : public testing::Test {
     (void)Feed(engine, handle, prompt_, 50);
     return handle;
   }
-  // Of the prompt, what an engine finds that another one has written.
+  // Writes the prompt to a prompt cache with table `by` and returns how many of its cells an engine
+  // with table `with` finds there.
   std::uint32_t Found(DataType weights, bool deterministic, const char* by, const char* with) {
     const StateFolder folder;
     const PromptStore::Options options{
@@ -90,7 +92,8 @@ TEST_F(NumericFormTest, TheTablesGiveOtherBitsWithHalves) {
     const auto engine = Make(DataType::kF16, table, true);
     return Feed(*engine, *engine->memory().sequences().Create({}), prompt_, prompt_.size());
   };
-  EXPECT_NE(last_row(kPairs), last_row(kFloats)) << "else this file is about nothing";
+  EXPECT_NE(last_row(kPairs), last_row(kFloats))
+      << "the other tests need tables with different bits";
 }
 
 TEST_F(NumericFormTest, AnEntryOfThePromptCacheServesTablesOfItsFormAlone) {
@@ -140,7 +143,9 @@ TEST_F(NumericFormTest, AWarmStartWithAnotherFormIsCold) {
   EXPECT_FALSE(other.is_warm);
   EXPECT_THAT(other.why_cold, HasSubstr("numeric_form: products of bf16 in pairs"));
   EXPECT_TRUE(start(DataType::kF16, "scalar", true).is_warm) << "the same form";
-  // Without the flag anything serves, and from then on nothing with it.
+  // A start without --deterministic accepts cells of any numeric form. After a start without
+  // --deterministic the numeric form of the memory's cells is unknown, so a later start with
+  // --deterministic is cold.
   EXPECT_TRUE(start(DataType::kF16, kPairs, false).is_warm);
   EXPECT_TRUE(start(DataType::kF16, kFloats, false).is_warm);
   EXPECT_FALSE(start(DataType::kF16, kFloats, true).is_warm);

@@ -1,4 +1,4 @@
-// Whose entries go when a prompt cache has no room for another one.
+// Tests MakePromptRoom: which entries are removed when a prompt cache has no room for a new entry.
 #include "engine/saved_state/prompt_room.h"
 
 #include <gmock/gmock.h>
@@ -17,15 +17,16 @@ constexpr OwnerId kMain{1000};
 constexpr OwnerId kOther{1001};
 constexpr OwnerId kThird{1002};
 
-// A cache of 100 bytes and 10 entries. The main owner may have 90 bytes and 9 entries, others 40
-// bytes and 4 entries.
+// A cache of at most 100 bytes and 10 entries. The part of the main owner is 90 bytes and 9
+// entries; the part of each other owner is 40 bytes and 4 entries.
 class PromptRoomTest : public testing::Test {
  protected:
-  // Later ones were used later.
+  // Adds an entry. The last use of the added entry is later than that of all entries added before.
   void Add(std::optional<OwnerId> owner, const std::string& name, std::uint64_t bytes) {
     files_.push_back({.name = name, .owner = owner, .bytes = bytes, .used_ns = ++now_ns_});
   }
-  // The names that go, in their order.
+  // Makes room for an entry of `bytes` bytes and returns the names of the removed entries in the
+  // order of their removal.
   std::vector<std::string> MakeRoom(OwnerId writer, std::uint64_t bytes) {
     std::vector<std::string> gone;
     std::vector<PromptFile> files = files_;
@@ -78,8 +79,9 @@ TEST_F(PromptRoomTest, ThePartIsOfEntriesToo) {
   for (const char* const name : {"e", "f", "g", "h", "i"}) Add(kMain, name, 1);
   EXPECT_THAT(MakeRoom(kMain, 1), IsEmpty());
   Add(kMain, "j", 1);
-  EXPECT_THAT(MakeRoom(kMain, 1), ElementsAre("e")) << "10 of all; it holds most";
-  EXPECT_THAT(MakeRoom(kThird, 1), ElementsAre("a")) << "not the main owner's";
+  EXPECT_THAT(MakeRoom(kMain, 1), ElementsAre("e"))
+      << "the cache has 10 entries, and kMain holds most of them";
+  EXPECT_THAT(MakeRoom(kThird, 1), ElementsAre("a")) << "entries of the main owner stay";
 }
 
 TEST_F(PromptRoomTest, WhatOthersWriteTakesNothingOfTheMainOwners) {
@@ -126,7 +128,7 @@ TEST_F(PromptRoomTest, TheOneThatHoldsMostGivesUpForTheMainOwner) {
   EXPECT_THAT(MakeRoom(kMain, 20), ElementsAre("c"));
   EXPECT_THAT(MakeRoom(kMain, 21), ElementsAre("c", "b"));
   files_[0].bytes = 40;
-  EXPECT_THAT(MakeRoom(kMain, 10), ElementsAre("a")) << "its own, if that is it";
+  EXPECT_THAT(MakeRoom(kMain, 10), ElementsAre("a")) << "the main owner itself holds most";
 }
 
 TEST_F(PromptRoomTest, EntriesOfAnUnknownOwnerCountForTheMainOne) {

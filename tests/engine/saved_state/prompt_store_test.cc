@@ -1,5 +1,6 @@
-// Entries of a prompt cache: written, found to the token, read by other engines; and every way in
-// which one may be damaged, foreign or in somebody's way.
+// Tests the entries of a prompt cache: entries are written, found with the exact number of common
+// tokens, and read by other engines. The tests also cover damaged and foreign entries, and entries
+// that other processes remove or lock.
 #include "engine/saved_state/prompt_store.h"
 
 #include <gmock/gmock.h>
@@ -9,8 +10,8 @@
 
 #include <thread>
 
-#include "engine/architectures/architecture.h"
-#include "engine/model_config.h"
+#include "engine/forward/architectures/architecture.h"
+#include "engine/model/model_config.h"
 #include "tests/engine/saved_state/state_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -52,7 +53,7 @@ class PromptStoreTest : public testing::Test {
     EXPECT_TRUE(store) << store.error().message;
     return store ? std::move(*store) : nullptr;
   }
-  // A retained sequence with these tokens.
+  // Returns a retained sequence with these tokens.
   static SequenceHandle Hold(Engine& engine, const Tokens& tokens, std::uint64_t salt = kSalt) {
     const SequenceHandle handle =
         *engine.memory().sequences().Create({.id = kOwner, .namespace_salt = salt});
@@ -110,7 +111,7 @@ TEST_F(PromptStoreTest, AnotherEngineGoesOnWithTheSameBits) {
     const auto store = Open(*engine);
     EXPECT_GT(*Write(*store, *engine, original), 0u);
     EXPECT_EQ(store->counts().entries, 1u);
-    EXPECT_EQ(*Write(*store, *engine, original), 0u) << "it is there";
+    EXPECT_EQ(*Write(*store, *engine, original), 0u) << "the entry exists already";
   }
   const std::vector<float> expected = LogitsOf(*engine, original, more);
 
@@ -138,14 +139,14 @@ TEST_F(PromptStoreTest, OfALongerEntryOnlyWhatServesIsRead) {
   EXPECT_EQ(found->cells, 90u);
   EXPECT_EQ(found->cells_read, 90u);
   EXPECT_LT(found->bytes_read, store->counts().entry_bytes);
-  EXPECT_FALSE(store->Find(kOwner, kSalt, prompt, 90)) << "no more than is held";
+  EXPECT_FALSE(store->Find(kOwner, kSalt, prompt, 90)) << "the pool already has these 90 cells";
   const auto loaded = Load(*store, prompt);
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_EQ(engine->memory().sequences().Query(*loaded)->cell_count, 90u);
   const SequenceHandle computed = *engine->memory().sequences().Create({});
   (void)Feed(*engine, computed, Cut(prompt_, 90), 50);
   EXPECT_EQ(LogitsOf(*engine, *loaded, {5, 6}), LogitsOf(*engine, computed, {5, 6}));
-  EXPECT_EQ(Found(*store, Cut(prompt_, 16)), 0u) << "too short to be worth it";
+  EXPECT_EQ(Found(*store, Cut(prompt_, 16)), 0u) << "the common prefix is too short";
 }
 
 TEST_F(PromptStoreTest, NamespacesModelsAndTypesStayApart) {
@@ -180,7 +181,7 @@ TEST_F(PromptStoreTest, AContinuedPromptReplacesItsBeginning) {
   EXPECT_EQ(store->counts().entries, 1u);
   EXPECT_THAT(Entries(), SizeIs(1));
   EXPECT_NE(Entries(), first);
-  EXPECT_EQ(Store(*store, *engine, Cut(prompt_, 150)), 0u) << "served by the longer one";
+  EXPECT_EQ(Store(*store, *engine, Cut(prompt_, 150)), 0u) << "the longer entry serves this prompt";
   EXPECT_EQ(Found(*store, Cut(prompt_, 150)), 149u);
 }
 
@@ -192,14 +193,14 @@ TEST_F(PromptStoreTest, TheOldestGoForOthersAndUseKeepsThem) {
     bytes = Store(*store, *engine, prompt_);
     (void)Store(*store, *engine, RandomTokens(5, 200, shape_.vocab));
   }
-  // As they might have been left long ago.
+  // Sets the times of an entry, so that its last use appears to be long ago.
   const auto age = [&](const std::string& name, std::int64_t seconds) {
     const timespec times[2] = {{seconds, 0}, {seconds, 0}};
     ASSERT_EQ(::utimensat(folder_.descriptor(), name.c_str(), times, 0), 0);
   };
   for (const std::string& name : Entries()) age(name, 1000);
   const auto store = Open(*engine, bytes * 5 / 2);
-  ASSERT_TRUE(Load(*store, prompt_)) << "used now";
+  ASSERT_TRUE(Load(*store, prompt_)) << "a load counts as a use";
   (void)Store(*store, *engine, RandomTokens(6, 150, shape_.vocab));
   EXPECT_EQ(store->counts().entries, 2u);
   EXPECT_EQ(store->counts().entries_removed, 1u);
@@ -211,7 +212,7 @@ TEST_F(PromptStoreTest, TheOldestGoForOthersAndUseKeepsThem) {
   const auto refused = Write(*small, *engine, handle);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kNoSpace);
-  EXPECT_EQ(small->counts().entries, 2u) << "nothing goes for what does not fit";
+  EXPECT_EQ(small->counts().entries, 2u) << "no entry is removed for one that is too large";
 }
 
 TEST_F(PromptStoreTest, EntriesNameTheirOwnerAndThoseThatDoNotAreReadAsWell) {
@@ -225,13 +226,13 @@ TEST_F(PromptStoreTest, EntriesNameTheirOwnerAndThoseThatDoNotAreReadAsWell) {
   PromptName parts = *PromptDirectory::ParseName(name);
   EXPECT_EQ(parts.owner, kOwner);
   EXPECT_EQ(PromptDirectory::NameOf(parts), name);
-  // As an older version had written it.
+  // Names written by older versions lack the owner.
   parts.owner.reset();
   const std::string older = PromptDirectory::NameOf(parts);
   std::filesystem::rename(folder_.PathOf(name), folder_.PathOf(older));
   const auto store = Open(*engine);
   EXPECT_EQ(Found(*store, prompt_), 199u);
-  EXPECT_EQ(Store(*store, *engine, prompt_), 0u) << "it is there";
+  EXPECT_EQ(Store(*store, *engine, prompt_), 0u) << "the entry exists already";
   EXPECT_THAT(Entries(), ElementsAre(older));
   EXPECT_THAT(damages_, IsEmpty());
 }
@@ -253,7 +254,7 @@ TEST_F(PromptStoreTest, NamesOfOtherFormsAreNoEntries) {
 TEST_F(PromptStoreTest, EachOwnerKeepsWithinItsPartAlsoAfterARestart) {
   const auto engine = MakeEngine(shape_, Options());
   constexpr OwnerId kStranger{2000};
-  std::uint64_t bytes_of_one = 0;  // a bit more than an entry
+  std::uint64_t bytes_of_one = 0;  // a quarter more than the size of an entry
   const auto open = [&] {
     auto store = PromptStore::Open(*engine, {.path = folder_.PathOf("."),
                                              .bytes_max = 4 * bytes_of_one,
@@ -294,7 +295,7 @@ TEST_F(PromptStoreTest, EachOwnerKeepsWithinItsPartAlsoAfterARestart) {
   const auto store = open();
   for (std::uint64_t number = 4; number < 8; ++number) write_as_stranger(*store, number);
   EXPECT_EQ(store->counts().entries, 3u);
-  EXPECT_EQ(Found(*store, prompt_), 199u) << "the main owner's";
+  EXPECT_EQ(Found(*store, prompt_), 199u) << "the entry of the main owner stays";
   EXPECT_TRUE(found_by_stranger(*store, 7));
   EXPECT_TRUE(found_by_stranger(*store, 6));
   EXPECT_FALSE(found_by_stranger(*store, 5));
@@ -309,7 +310,7 @@ TEST_F(PromptStoreTest, StoresOverOneDirectoryTakeNoticeOfEachOther) {
   EXPECT_EQ(Found(*reader, prompt_), 0u);
   reader->Refresh();
   EXPECT_EQ(Found(*reader, prompt_), 199u);
-  // Gone before the reader knows: no damage.
+  // An entry that is removed before the reader notices is not reported as damaged.
   const std::string name = Entries().front();
   ASSERT_EQ(::unlinkat(folder_.descriptor(), name.c_str(), 0), 0);
   const auto missing = Load(*reader, prompt_);
@@ -351,7 +352,8 @@ TEST_F(PromptStoreTest, AnEntryThatSomebodyWritesIsLeftToThem) {
     EXPECT_EQ(*Write(*store, *engine, handle), 0u);
     EXPECT_THAT(Entries(), IsEmpty());
   }
-  // Whoever held it is gone: the file that is left locks nothing, and goes with the next start.
+  // The process that held the lock has ended, so the lock file has no effect, and the next Open
+  // removes it.
   EXPECT_TRUE(std::filesystem::exists(lock));
   (void)Open(*engine);
   EXPECT_FALSE(std::filesystem::exists(lock));
@@ -431,10 +433,10 @@ TEST_F(PromptStoreTest, AFileWithRightSumsButOfAnotherNameOrNamespaceIsDamage) {
   other[20] = other[20] == 'a' ? 'b' : 'a';
   folder_.Write(other, good);
   EXPECT_EQ(Open(*engine)->counts().entries, 1u);
-  EXPECT_THAT(damages_, ElementsAre(HasSubstr("the name of other tokens")));
+  EXPECT_THAT(damages_, ElementsAre(HasSubstr("its name does not match its tokens")));
   EXPECT_THAT(Entries(), ElementsAre(name));
 
-  // Exchanged after it was noticed.
+  // The file is replaced after the store has indexed it.
   const auto store = Open(*engine);
   StateBytes foreign(good);
   foreign.header().name_space[1] ^= 1;
@@ -444,14 +446,14 @@ TEST_F(PromptStoreTest, AFileWithRightSumsButOfAnotherNameOrNamespaceIsDamage) {
   ASSERT_FALSE(loaded);
   EXPECT_THAT(loaded.error().message, HasSubstr("another namespace"));
   EXPECT_THAT(Entries(), IsEmpty());
-  // A saved state is no entry.
+  // A saved state is not an entry of a prompt cache.
   StateBytes saved(good);
   saved.header().name_space[0] = 0;
   saved.SumUpHeader();
   folder_.Write(name, saved.bytes);
   damages_.clear();
   (void)Open(*engine);
-  EXPECT_THAT(damages_, ElementsAre(HasSubstr("no entry of a prompt cache")));
+  EXPECT_THAT(damages_, ElementsAre(HasSubstr("not an entry of a prompt cache")));
 }
 
 TEST_F(PromptStoreTest, AFileThatIsExchangedForOneOfOtherTokensIsDamage) {
@@ -466,8 +468,19 @@ TEST_F(PromptStoreTest, AFileThatIsExchangedForOneOfOtherTokensIsDamage) {
   }
   const auto loaded = Load(*store, prompt_);
   ASSERT_FALSE(loaded);
-  EXPECT_THAT(loaded.error().message, HasSubstr("holds other tokens than it did"));
+  EXPECT_THAT(loaded.error().message, HasSubstr("its tokens have changed since it was indexed"));
   EXPECT_EQ(Entries().size(), 1u);
+}
+
+TEST_F(PromptStoreTest, AnEntryThatAnotherDaemonHasRemovedIsRemoved) {
+  const auto directory = PromptDirectory::Open(folder_.PathOf(""));
+  ASSERT_TRUE(directory) << directory.error().message;
+  const std::string name = PromptDirectory::NameOf({.model = 1, .prompt = 2, .owner = OwnerId{3}});
+  folder_.Write(name, {'x'});
+  EXPECT_TRUE(directory->Remove(name));
+  EXPECT_TRUE(directory->Remove(name));
+  ASSERT_EQ(::mkdirat(folder_.descriptor(), name.c_str(), 0700), 0);
+  EXPECT_FALSE(directory->Remove(name)) << "a directory stays";
 }
 
 TEST_F(PromptStoreTest, LinksPipesAndFoldersAreNotFollowed) {
@@ -515,7 +528,8 @@ TEST_F(PromptStoreTest, WithoutRoomInThePoolTheEntryStays) {
   EXPECT_EQ(store->counts().entries, 1u);
 }
 
-// Windows and states: the whole entry is read, and serves where they allow.
+// For models with windows or recurrent states, an entry is read as a whole, and it serves only
+// prompts that reach its end, a window or a checkpoint.
 class PromptStoreKindsTest : public PromptStoreTest,
                              public testing::WithParamInterface<Architecture> {};
 
@@ -523,6 +537,10 @@ TEST_P(PromptStoreKindsTest, AnotherEngineGoesOnWithTheSameBits) {
   ModelShape shape = TinyLlama();
   shape.architecture = GetParam();
   if (GetParam() == Architecture::kGemma2) shape.window = 45;
+  if (GetParam() == Architecture::kGemma4) {
+    shape.layers = 4;
+    shape.window = 45;
+  }
   const auto engine = MakeEngine(shape, Options());
   const Tokens prompt = RandomTokens(3, 200, shape.vocab);
   const Tokens more = RandomTokens(4, 20, shape.vocab);
@@ -541,7 +559,8 @@ TEST_P(PromptStoreKindsTest, AnotherEngineGoesOnWithTheSameBits) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->cells, held);
   EXPECT_EQ(found->cells_read, held);
-  EXPECT_EQ(Found(*store, Cut(prompt, 20)), 0u) << "before every checkpoint and window";
+  EXPECT_EQ(Found(*store, Cut(prompt, 20)), 0u)
+      << "20 tokens end before every checkpoint and window";
   const auto loaded = Load(*store, whole);
   ASSERT_TRUE(loaded) << loaded.error().message;
   ASSERT_TRUE(*other->memory().prefixes().Retain(*loaded));
@@ -557,7 +576,8 @@ TEST_P(PromptStoreKindsTest, AnotherEngineGoesOnWithTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(All, PromptStoreKindsTest,
                          testing::Values(Architecture::kGemma2, Architecture::kMamba2,
-                                         Architecture::kLfm2, Architecture::kQwen35));
+                                         Architecture::kLfm2, Architecture::kQwen35,
+                                         Architecture::kGemma4));
 
 }  // namespace
 }  // namespace kvd

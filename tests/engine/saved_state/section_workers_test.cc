@@ -1,4 +1,4 @@
-// ForSections: what its threads do, and what they leave out.
+// Tests ForSections: each section is processed once, and a cancelled call processes no section.
 #include "engine/saved_state/section_workers.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Cancelled. Its answer is late, so that other threads come first.
+// A control that reports a cancellation after a delay, so that other threads could start work
+// first.
 class LateControl final : public WorkControl {
  public:
   Status Continue() override {

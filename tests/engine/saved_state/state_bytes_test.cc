@@ -1,12 +1,12 @@
-// A saved state as bytes in memory is the file's, and is read like it; but what it says of its
-// cells is believed of this daemon's own files alone.
+// Tests saved states in memory: such a state has the same bytes as a file and is read like a file,
+// and its count of pristine cells is accepted only if the state was written by this daemon.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "tests/engine/counting_work.h"
 #include "tests/engine/saved_state/state_folder.h"
+#include "tests/support/counting_work.h"
 #include "tests/support/many_sections.h"
 #include "tests/support/tiny_model.h"
 
@@ -23,13 +23,13 @@ class StateBytesTest : public testing::Test {
  protected:
   StateBytesTest() {
     ModelShape shape = test::TinyLlama();
-    shape.architecture = Architecture::kLfm2;  // rows and states
+    shape.architecture = Architecture::kLfm2;  // has both K and V rows and recurrent states
     engine_ = MakeEngine(shape, {.cells = 512, .checkpoint_every = 16, .threads = 1});
     sequence_ = *engine_->memory().sequences().Create({});
     (void)Feed(*engine_, sequence_, RandomTokens(3, 100, engine_->config().vocab_size), 40);
   }
 
-  Result<std::vector<std::byte>> Written(const SaveProfile& profile, StateParts parts,
+  Result<std::vector<std::byte>> Written(const SaveProfile& profile, StateContent parts,
                                          WorkControl& work = Uncontrolled()) {
     KVD_TRY(const SequenceExport opened, SequenceExport::Open(*engine_, sequence_));
     const SaveItem item{.sequence = &opened};
@@ -56,7 +56,7 @@ class StateBytesTest : public testing::Test {
 
 TEST_F(StateBytesTest, BytesInMemoryAreThoseOfAFile) {
   const SaveProfile profile{.packed = false};
-  const auto bytes = Written(profile, StateParts::kAll);
+  const auto bytes = Written(profile, StateContent::kAll);
   ASSERT_TRUE(bytes) << bytes.error().message;
   ASSERT_TRUE(folder_.Save(*engine_, sequence_, "same", profile));
   test::StateBytes file(folder_.Bytes("same"));
@@ -69,7 +69,7 @@ TEST_F(StateBytesTest, BytesInMemoryAreThoseOfAFile) {
 }
 
 TEST_F(StateBytesTest, AStateOfAClientHasNoCellsOfThisModel) {
-  const auto bytes = Written({.packed = false}, StateParts::kAll);
+  const auto bytes = Written({.packed = false}, StateContent::kAll);
   ASSERT_TRUE(bytes);
   const SequenceInfo own = Loaded(*bytes, StateOrigin::kThisDaemon);
   const SequenceInfo foreign = Loaded(*bytes, StateOrigin::kClient);
@@ -80,8 +80,8 @@ TEST_F(StateBytesTest, AStateOfAClientHasNoCellsOfThisModel) {
 
 TEST_F(StateBytesTest, AnOutlineHasTheTableAndTheTokens) {
   const SaveProfile profile{.packed = false};
-  const auto outline = Written(profile, StateParts::kOutline);
-  const auto all = Written(profile, StateParts::kAll);
+  const auto outline = Written(profile, StateContent::kOutline);
+  const auto all = Written(profile, StateContent::kAll);
   ASSERT_TRUE(outline && all);
   EXPECT_LT(outline->size(), all->size() / 4);
   state_file::FileHeader sketch, whole;
@@ -95,11 +95,11 @@ TEST_F(StateBytesTest, AnOutlineHasTheTableAndTheTokens) {
 }
 
 TEST_F(StateBytesTest, WithoutCheckpointsTheStateBehindTheLastCellIsThere) {
-  const auto few = Written({.packed = false, .with_checkpoints = false}, StateParts::kAll);
+  const auto few = Written({.packed = false, .with_checkpoints = false}, StateContent::kAll);
   ASSERT_TRUE(few);
-  EXPECT_GT(
-      Loaded(*Written({.packed = false}, StateParts::kAll), StateOrigin::kClient).checkpoint_count,
-      1u);
+  EXPECT_GT(Loaded(*Written({.packed = false}, StateContent::kAll), StateOrigin::kClient)
+                .checkpoint_count,
+            1u);
   const SequenceInfo loaded = Loaded(*few, StateOrigin::kClient);
   EXPECT_EQ(loaded.cell_count, 100u);
   EXPECT_EQ(loaded.checkpoint_count, 0u);
@@ -107,10 +107,11 @@ TEST_F(StateBytesTest, WithoutCheckpointsTheStateBehindTheLastCellIsThere) {
 
 TEST_F(StateBytesTest, WritingAsksBeforeEachSectionAndStopsWhenItIsCancelled) {
   test::CountingWork work;
-  ASSERT_TRUE(Written({.packed = false}, StateParts::kAll, work));
+  ASSERT_TRUE(Written({.packed = false}, StateContent::kAll, work));
   EXPECT_GT(work.steps(), 10u);
   test::CountingWork cancelled(5);
-  EXPECT_EQ(Written({.packed = false}, StateParts::kAll, cancelled).error().code, Code::kCancelled);
+  EXPECT_EQ(Written({.packed = false}, StateContent::kAll, cancelled).error().code,
+            Code::kCancelled);
 }
 
 TEST_F(StateBytesTest, BytesThatAreNoStateAreRefused) {
@@ -120,14 +121,15 @@ TEST_F(StateBytesTest, BytesThatAreNoStateAreRefused) {
     return read ? std::string() : read.error().message;
   };
   EXPECT_THAT(message({}), HasSubstr("length: 0 bytes"));
-  const auto bytes = Written({.packed = false}, StateParts::kAll);
+  const auto bytes = Written({.packed = false}, StateContent::kAll);
   ASSERT_TRUE(bytes);
   EXPECT_THAT(message(std::span(*bytes).first(191)), HasSubstr("length: 191"));
   EXPECT_THAT(message(std::span(*bytes).first(192)), HasSubstr("file_bytes"));
   EXPECT_THAT(message(std::span(*bytes).first(bytes->size() - 1)), HasSubstr("file_bytes"));
 }
 
-// What a client sends may be a table and nothing else.
+// A client may send a table of many sections without contents, so reading the table must take
+// linear time.
 TEST_F(StateBytesTest, StepsOfReadingATableAreLinearInItsSections) {
   const auto steps_of = [](std::uint32_t cells) {
     const std::vector<std::byte> state = StateOfManySections(cells);

@@ -1,5 +1,6 @@
-// Damaged and hostile state files: cut at each byte, each byte changed, each field extreme. Whatever
-// they say, they give a named error and change nothing.
+// Tests damaged and hostile state files: cut at each byte, with each byte changed, or with extreme
+// values in each field. Loading a damaged file fails with an error that names the damage, and
+// changes no sequence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -9,7 +10,7 @@
 #include <functional>
 #include <limits>
 
-#include "engine/architectures/architecture.h"
+#include "engine/forward/architectures/architecture.h"
 #include "engine/saved_state/byte_planes.h"
 #include "engine/saved_state/state_file_writer.h"
 #include "tests/engine/saved_state/state_folder.h"
@@ -47,13 +48,14 @@ class StateFileFaultTest : public testing::TestWithParam<Architecture> {
     EXPECT_EQ(engine_->memory().Usage().free_state_slots, free_states_);
     EXPECT_EQ(engine_->memory().Usage().live_sequences, 1u);
   }
-  // A file without a disk: there are many.
+  // Returns a file in memory. The files are in memory, because the tests load many thousand files.
   static UniqueFd InMemory(const std::vector<char>& bytes) {
     UniqueFd file(::memfd_create("damaged", MFD_CLOEXEC));
     EXPECT_EQ(::write(file.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
     return file;
   }
-  // True: it was loaded, and dropped again.
+  // Returns true if the file was loaded; the loaded sequence is dropped again. If the file was not
+  // loaded, last_error_ is set.
   bool Loads(const std::vector<char>& bytes) { return Loads(InMemory(bytes)); }
   bool Loads(const UniqueFd& file) {
     const auto loaded =
@@ -98,17 +100,17 @@ TEST_P(StateFileFaultTest, OneWithAChangedByteIsRefused) {
       ASSERT_EQ(::pwrite(file.get(), &damaged, 1, static_cast<off_t>(at)), 1);
       ASSERT_FALSE(Loads(file)) << at;
       ASSERT_EQ(::pwrite(file.get(), &good[at], 1, static_cast<off_t>(at)), 1);
-      if (at > 8192) at += 10;  // of a recurrent model's state
+      if (at > 8192) at += 10;  // skips bytes of the large recurrent states
     }
     ASSERT_TRUE(Loads(file));
   }
 }
 
-// The sums are right in all of these: only the fields are not.
+// The checksums of the files in this test are correct; only single fields are wrong.
 TEST_P(StateFileFaultTest, EveryFieldOfHeaderAndTableIsChecked) {
   const std::vector<char> good = folder_.Bytes("good");
   const std::size_t section_count = StateBytes(good).header().section_count;
-  constexpr std::size_t kStart = 8;  // of the header: behind the magic
+  constexpr std::size_t kStart = 8;  // offset of the first field after the magic
   for (std::size_t at = kStart; at < offsetof(state_file::FileHeader, header_crc); at += 4) {
     const bool is_free_to_be = at >= offsetof(state_file::FileHeader, saved_unix_ms) &&
                                at < offsetof(state_file::FileHeader, fingerprint);
@@ -120,7 +122,7 @@ TEST_P(StateFileFaultTest, EveryFieldOfHeaderAndTableIsChecked) {
       StateBytes damaged(good);
       std::uint32_t old;
       std::memcpy(&old, damaged.bytes.data() + at, sizeof old);
-      // Without --deterministic any form serves.
+      // Without --deterministic every numeric form is accepted.
       const bool is_form = at == offsetof(state_file::FileHeader, numeric_form);
       if (old == value || (is_form && IsNumericForm(value))) continue;
       std::memcpy(damaged.bytes.data() + at, &value, sizeof value);
@@ -136,7 +138,7 @@ TEST_P(StateFileFaultTest, EveryFieldOfHeaderAndTableIsChecked) {
         char* const field = reinterpret_cast<char*>(&damaged.section(section)) + at;
         std::uint32_t old;
         std::memcpy(&old, field, sizeof old);
-        // Another checkpoint's cells may be right, as far as one can see.
+        // A checkpoint with a changed cell count of 1 is valid, so this change is not detected.
         const bool is_checkpoint = damaged.section(section).kind == SectionKind::kState &&
                                    at == offsetof(state_file::SectionEntry, cells) && value == 1;
         if (old == value || is_checkpoint) continue;
@@ -154,7 +156,7 @@ TEST_P(StateFileFaultTest, EveryFieldOfTheSequenceIsChecked) {
   for (std::size_t at = 0; at < sizeof(state_file::SequenceHeader); at += 4) {
     const bool is_handle = at >= offsetof(state_file::SequenceHeader, handle) &&
                            at < offsetof(state_file::SequenceHeader, reserved);
-    // Fewer pristine cells than there are is no damage.
+    // A smaller number of pristine cells is valid.
     const bool is_pristine = at == offsetof(state_file::SequenceHeader, pristine_cells);
     for (const std::uint32_t value : {0u, 1u, 0x7fffffffu, 0x80000000u, 0xffffffffu}) {
       StateBytes damaged(good);
@@ -190,7 +192,8 @@ TEST_P(StateFileFaultTest, ContentThatIsNotOfThisModelOrNotFiniteIsRefused) {
       case SectionKind::kState: expected = "not finite"; break;
       default: continue;
     }
-    std::memset(damaged.content(section) + raw_bytes - 4, 0xff, 4);  // -1, or a NaN
+    // -1 as an integer, NaN as a float
+    std::memset(damaged.content(section) + raw_bytes - 4, 0xff, 4);
     damaged.SumUp();
     ASSERT_FALSE(Loads(damaged.bytes)) << section;
     EXPECT_THAT(last_error_.message, HasSubstr(expected));
@@ -201,13 +204,13 @@ INSTANTIATE_TEST_SUITE_P(Kinds, StateFileFaultTest,
                          testing::Values(Architecture::kLlama, Architecture::kMamba2,
                                          Architecture::kLfm2),
                          [](const auto& named) {
-                           return std::string(DefinitionOf(named.param).name);
+                           return std::string(DefinitionOf(named.param).format.name);
                          });
 
 // ------------------------------------------------------------------------------------------- sizes
 
 TEST(StateFileSizeTest, SectionsBehind4GiBAreFound) {
-  // 1,100 sections of 4 MiB, a hole but for the last one.
+  // A sparse file with 1,100 sections of 4 MiB. All sections except the last one are a hole.
   constexpr std::size_t kSections = 1100;
   constexpr std::uint64_t kFloats = state_file::kSectionBytesMax / sizeof(float);
   StateFolder folder;
@@ -263,7 +266,8 @@ TEST(StateFileSizeTest, SectionsBehind4GiBAreFound) {
       static_cast<ssize_t>(last.size()));
   struct stat about{};
   ASSERT_EQ(::fstat(hole.get(), &about), 0);
-  if (about.st_blocks * 512 > (64 << 20)) GTEST_SKIP() << "no sparse files here";
+  if (about.st_blocks * 512 > (64 << 20))
+    GTEST_SKIP() << "the file system does not support sparse files";
 
   const auto read = folder.Open("sparse");
   ASSERT_TRUE(read) << read.error().message;
@@ -276,7 +280,7 @@ TEST(StateFileSizeTest, SectionsBehind4GiBAreFound) {
   ASSERT_TRUE(read->ReadSection(kSections, &buffers));
 }
 
-// ------------------------------------------------------------------------------------------ packing
+// ----------------------------------------------------------------------------------------- packing
 
 TEST(SectionCodecTest, WhateverIsPackedComesBack) {
   SectionCodec codec;

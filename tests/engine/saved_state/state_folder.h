@@ -1,4 +1,4 @@
-// A folder for state files, removed at its end, and the calls that every test of them makes.
+// StateFolder: a temporary folder for state files, with the calls that tests of state files share.
 #pragma once
 
 #include <fcntl.h>
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "base/crc32c.h"
 #include "engine/saved_state/load_sequence.h"
 #include "engine/saved_state/save_sequences.h"
-#include "shm/crc32c.h"
 
 namespace kvd::test {
 
@@ -65,7 +65,8 @@ class StateFolder {
                           const SaveProfile& profile = {}, unsigned threads = 2) const {
     return Save(engine, std::span(&handle, 1), name, profile, threads);
   }
-  // Into a fresh sequence, which is dropped again if it fails.
+  // Loads the file into a new sequence. If the load fails, expects the new sequence to be empty and
+  // drops it.
   Result<SequenceHandle> Load(Engine& engine, const std::string& name, std::size_t number = 0,
                               LoadReport* report = nullptr) const {
     return Load(engine, Open(name), number, report);
@@ -89,7 +90,8 @@ class StateFolder {
   UniqueFd descriptor_;
 };
 
-// A file's bytes, to be changed where a test wants it; the sums follow.
+// The bytes of a state file, with access to its fields. SumUp and SumUpHeader correct the checksums
+// after a change.
 struct StateBytes {
   explicit StateBytes(std::vector<char> of) : bytes(std::move(of)) {}
   state_file::FileHeader& header() {

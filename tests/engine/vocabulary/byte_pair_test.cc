@@ -59,7 +59,9 @@ TEST(BytePairTest, AMergeWhoseResultIsNoTokenIsSpelledOut) {
   data.merges = {"x y", "xy z", "\u0120 x", "\u0120x y"};
   auto vocabulary = MakeVocabulary(data);
   EXPECT_THAT(TokensOf(*vocabulary, "xyz"), ElementsAre('x', 'y', 'z'));
-  // As in llama.cpp: a spelling's bytes beyond ASCII are no tokens, so the space is lost.
+  // As in llama.cpp, a merge result that is not a token is spelled byte by byte, and bytes above
+  // 127 are not looked up as tokens. The two bytes of U+0120, which represents the space, are
+  // therefore lost.
   EXPECT_THAT(TokensOf(*vocabulary, " xw"), ElementsAre('x', 'w'));
 }
 
@@ -80,13 +82,12 @@ TEST(BytePairTest, AnyBytesComeBackFromTheirTokens) {
 
 TEST(BytePairTest, AnyBytesComeBackFromTheTokensOfPublishedVocabularies) {
   std::vector<std::string> names = VocabularyNames();
-  if (names.empty())
-    GTEST_SKIP() << VocabularyFolder() << ": no vocabularies there, nothing compared";
+  if (names.empty()) GTEST_SKIP() << VocabularyFolder() << ": the folder has no vocabularies";
   for (const std::string& name : names) {
     auto vocabulary = LoadVocabulary(name);
     ASSERT_NE(vocabulary, nullptr);
     if (vocabulary->kind() != Vocabulary::Kind::kBytePair) continue;
-    // Some vocabularies lack bytes that no text they were trained on had.
+    // Some vocabularies lack tokens for bytes that did not occur in their training text.
     std::set<char> known;
     for (TokenId token = 0; vocabulary->Contains(token); ++token) {
       std::string piece(*vocabulary->Piece(token, false));
@@ -101,8 +102,8 @@ TEST(BytePairTest, AnyBytesComeBackFromTheTokensOfPublishedVocabularies) {
   }
 }
 
-// The definition: of all pairs of neighbours, merge the one of lowest rank, leftmost first, until
-// none is left.
+// The definition of byte-pair merging: repeatedly merges the pair of neighbours with the lowest
+// rank, and of equal pairs the leftmost, until no pair has a rank.
 std::vector<std::string> NaiveMerge(
     std::vector<std::string> symbols,
     const std::map<std::pair<std::string, std::string>, int>& ranks) {

@@ -20,7 +20,7 @@ std::vector<std::byte> CharsmapBytes(std::span<const std::uint32_t> units,
 std::vector<std::byte> CharsmapBytes(const std::map<std::string, std::string>& rules) {
   constexpr std::uint32_t kBlockUnits = 256;
   constexpr std::uint32_t kNoLabel = 0x80000000;
-  // Prefixes by their unit: the root has unit 0 and its children are in block 1.
+  // The unit of each prefix, and the block of its children. The root has unit 0 and block 1.
   std::map<std::string, std::uint32_t> unit_of = {{"", 0}};
   std::map<std::string, std::uint32_t> block_of = {{"", 1}};
   std::uint32_t block_count = 2;

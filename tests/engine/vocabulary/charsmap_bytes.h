@@ -1,4 +1,4 @@
-// A precompiled_charsmap made by hand.
+// Builds precompiled_charsmap bytes for tests.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,12 @@
 
 namespace kvd {
 
-// The bytes of a trie of `units` and the replacements.
+// Returns the bytes of a charsmap with the trie `units` and the replacement texts.
 std::vector<std::byte> CharsmapBytes(std::span<const std::uint32_t> units,
                                      const std::string& replacements);
 
-// The same of rules: sequence -> replacement. Every unit has a block of 256 units for its children.
+// Returns the bytes of a charsmap with the given rules (sequence -> replacement). Every unit of its
+// trie has a block of 256 units for its children.
 std::vector<std::byte> CharsmapBytes(const std::map<std::string, std::string>& rules);
 
 }  // namespace kvd

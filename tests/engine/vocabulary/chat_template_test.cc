@@ -205,7 +205,8 @@ TEST(ChatTemplateTest, ATemplateMayBeGivenByItsName) {
 
 TEST(ChatTemplateTest, ThePhi3VocabularysOwnTemplateIsRecognised) {
   auto vocabulary = LoadVocabulary("phi-3");
-  if (vocabulary == nullptr) GTEST_SKIP() << VocabularyFolder() << ": no phi-3 there";
+  if (vocabulary == nullptr)
+    GTEST_SKIP() << VocabularyFolder() << ": the folder has no phi-3 vocabulary";
   EXPECT_EQ(RecogniseChatTemplate(vocabulary->chat_template()), ChatTemplate::kPhi3);
 }
 

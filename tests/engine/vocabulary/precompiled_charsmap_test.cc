@@ -40,10 +40,10 @@ TEST(PrecompiledCharsmapTest, SizesThatCannotBeAreNamed) {
   std::vector<std::byte> bytes = CharsmapBytes({{"a", "x"}});
   EXPECT_THAT(MessageOf(std::span(bytes).first(3)), HasSubstr("3 bytes"));
   EXPECT_THAT(MessageOf(std::vector<std::byte>(PrecompiledCharsmap::kBytesMax + 1)),
-              HasSubstr("wanted are"));
-  EXPECT_THAT(MessageOf(std::span(bytes).first(100)), HasSubstr("are there for it"));
-  EXPECT_THAT(MessageOf(std::span(bytes).first(bytes.size() - 2)), HasSubstr("are there for it"));
-  EXPECT_THAT(MessageOf(std::span(bytes).first(bytes.size() - 1)), HasSubstr("no end"));
+              HasSubstr("the limits are"));
+  EXPECT_THAT(MessageOf(std::span(bytes).first(100)), HasSubstr("remain for it"));
+  EXPECT_THAT(MessageOf(std::span(bytes).first(bytes.size() - 2)), HasSubstr("remain for it"));
+  EXPECT_THAT(MessageOf(std::span(bytes).first(bytes.size() - 1)), HasSubstr("not terminated"));
   EXPECT_THAT(MessageOf(CharsmapBytes(std::span<const std::uint32_t>(), "x")),
               HasSubstr("a trie of 0 bytes"));
   bytes[0] = std::byte{1};
@@ -53,7 +53,7 @@ TEST(PrecompiledCharsmapTest, SizesThatCannotBeAreNamed) {
 TEST(PrecompiledCharsmapTest, ReplacementsAndUnitsOutOfRangeAreNamed) {
   constexpr std::uint32_t kEnds = 1u << 8;
   const std::string replacements("x\0", 2);
-  // The root's children begin at unit 0, so unit 'a' is the child over 'a'.
+  // The children of the root begin at unit 0, so the root's child for label 'a' is unit 'a'.
   std::vector<std::uint32_t> units(256, 0x80000000);
   units[0] = 0;
   units['a'] = 'a' | kEnds | (1000u << 10);
@@ -71,7 +71,8 @@ TEST(PrecompiledCharsmapTest, ReplacementsAndUnitsOutOfRangeAreNamed) {
 TEST(PrecompiledCharsmapTest, AUnitThatIsItsOwnDescendantIsNamed) {
   std::vector<std::uint32_t> units(256, 0x80000000);
   units[0] = 0;
-  units['a'] = 'a' | (static_cast<std::uint32_t>('a') << 10);  // its children begin at unit 0, too
+  // offset: children also begin at unit 0
+  units['a'] = 'a' | (static_cast<std::uint32_t>('a') << 10);
   EXPECT_THAT(MessageOf(CharsmapBytes(units, std::string(1, '\0'))),
               HasSubstr("unit 97 is its own descendant"));
 }

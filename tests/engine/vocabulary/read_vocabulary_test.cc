@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "engine/gguf_writer.h"
+#include "engine/model/gguf_writer.h"
 #include "engine/vocabulary/chat_template.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 
@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// What is read from a file with this metadata, and an embedding of 7 rows.
+// Reads the vocabulary from a file with the metadata that `add` writes and an embedding of 7 rows.
 Result<VocabularyData> Read(const std::function<void(GgufWriter&)>& add) {
   GgufWriter writer;
   add(writer);

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "engine/vocabulary/utf8.h"
+#include "base/utf8.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 
 namespace kvd {
@@ -13,7 +13,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Ids of SmallSentencePieceData.
+// Token ids of SmallSentencePieceData.
 constexpr TokenId kByte0 = 3;
 constexpr TokenId kSpace = 259, kL = 262, kO = 263, kHell = 266, kHello = 267, kSpaceHello = 268,
                   kUser = 269;
@@ -79,7 +79,7 @@ TEST(SentencePieceTest, TheBestScoreIsMergedFirst) {
   data.add_space_prefix = false;
   data.tokens.emplace_back("lo");
   data.token_types.push_back(1);
-  data.scores.push_back(-1);  // better than "he" and "ll"
+  data.scores.push_back(-1);  // a better score than those of "he" and "ll"
   EXPECT_THAT(TokensOf(*MakeVocabulary(data), "hello"), ElementsAre(264, kL, 270));
   data.scores.back() = -100;
   EXPECT_THAT(TokensOf(*MakeVocabulary(data), "hello"), ElementsAre(kHello));
@@ -99,7 +99,8 @@ TEST(SentencePieceTest, AnyBytesComeBackFromTheirTokensButForTheEscapedSpace) {
         if (random() % 3 == 0) text.push_back(static_cast<char>(random()));
         text.append(random() % 2 == 0 ? "hello " : "\u20ac");
       }
-      // Two stray bytes may happen to complete one.
+      // Random bytes may form U+2581, the escape of the space; converting the tokens back to text
+      // then yields a space instead.
       if (text.find(kEscapedSpace) != text.npos) continue;
       EXPECT_EQ(TextOf(*vocabulary, TokensOf(*vocabulary, text)), text);
       std::vector<TokenId> with_bos = TokensOf(*vocabulary, text, {.add_special = true});

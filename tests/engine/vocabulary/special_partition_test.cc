@@ -1,5 +1,5 @@
-// SpecialPartition against the search that it replaces: one token after the other over what the
-// tokens before left.
+// Compares SpecialPartition with a naive search, which searches one special token after the other
+// in the text fragments that the earlier searches have left.
 #include "engine/vocabulary/special_partition.h"
 
 #include <gmock/gmock.h>
@@ -9,8 +9,8 @@
 #include <random>
 #include <string>
 
-#include "tests/engine/counting_work.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
+#include "tests/support/counting_work.h"
 
 namespace kvd {
 namespace {
@@ -19,7 +19,8 @@ using test::CountingWork;
 
 constexpr std::string_view kWhiteSpace = " \t\n\v\f\r";
 
-// What is left of `fragments` when one token is searched in all of them, from left to right.
+// Searches one token in all text fragments from left to right, and cuts the fragments at its
+// occurrences.
 void CutNaivelyAt(const TokenTable& tokens, TokenId token, std::vector<TextFragment>& fragments) {
   const std::string_view text = tokens.text(token);
   const std::uint8_t attributes = tokens.attributes(token);
@@ -56,7 +57,8 @@ std::vector<TextFragment> CutNaively(const TokenTable& tokens, std::string_view 
     const bool is_special = is_hidden || (attributes & token_attribute::kUserDefined) != 0;
     if (is_special && (parse_special || !is_hidden)) searched.push_back(token);
   }
-  // The longest first, of one length those with the lower id.
+  // Longer tokens are searched first; tokens of equal length are searched in the order of their
+  // ids.
   std::ranges::sort(searched, {}, [&](TokenId token) {
     return std::pair(-static_cast<std::ptrdiff_t>(tokens.text(token).size()), token);
   });
@@ -75,7 +77,7 @@ std::string TextOf(const std::vector<TextFragment>& fragments) {
   return text;
 }
 
-// A random string over few letters, so that tokens overlap and contain one another.
+// Returns a random string of few different letters, so that tokens overlap and contain one another.
 std::string RandomText(std::mt19937_64& random, std::size_t bytes, std::string_view letters) {
   std::string text;
   for (std::size_t i = 0; i < bytes; ++i) text += letters[random() % letters.size()];
@@ -136,7 +138,8 @@ TEST(SpecialPartitionModelTest, TextsLongEnoughToBeSortedInPiecesAreCutTheSame) 
   }
 }
 
-// Every token of the vocabulary occurs once in the text.
+// Returns the number of steps to cut a text in which each of `token_count` special tokens occurs
+// once.
 std::uint64_t StepsOf(std::size_t token_count) {
   VocabularyData data;
   std::string text;

@@ -10,9 +10,9 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr TokenId kFirst = 261;  // of the tokens that a test adds
+constexpr TokenId kFirst = 261;  // id of the first token that a test adds
 
-// The small byte-pair vocabulary without its special tokens, and these after it.
+// Returns SmallBytePairData without its special tokens, followed by tokens with these texts.
 VocabularyData With(std::initializer_list<std::string_view> texts,
                     GgufTokenType type = GgufTokenType::kNormal) {
   VocabularyData data = SmallBytePairData();
@@ -55,7 +55,7 @@ TEST(SpecialTokensTest, DefaultsAreThoseOfTheTokenizersKind) {
   glm.pre = "glm4";
   glm.add_bos = true;
   EXPECT_EQ(MakeVocabulary(glm)->bos(), kNoToken);
-  EXPECT_FALSE(MakeVocabulary(glm)->add_bos()) << "there is none to add";
+  EXPECT_FALSE(MakeVocabulary(glm)->add_bos()) << "the vocabulary has no BOS token to add";
 }
 
 TEST(SpecialTokensTest, BosAndEosAreAddedAsTheFileSays) {
@@ -89,7 +89,7 @@ TEST(SpecialTokensTest, AnIdThatIsNoTokenIsRefusedAndMinusOneMeansNone) {
     auto made = Vocabulary::Create(data);
     ASSERT_FALSE(made.has_value());
     EXPECT_EQ(made.error().code, Code::kCorrupt);
-    EXPECT_NE(made.error().message.find("token_id: 261 is no token"), std::string::npos)
+    EXPECT_NE(made.error().message.find("token_id: 261 is not a token"), std::string::npos)
         << made.error().message;
     data.*id = 0xffffffffu;
     EXPECT_TRUE(Vocabulary::Create(data).has_value());

@@ -4,13 +4,14 @@
 
 #include <random>
 
-#include "engine/vocabulary/utf8.h"
+#include "base/utf8.h"
+#include "engine/vocabulary/well_formed_text.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 
 namespace kvd {
 namespace {
 
-// Tokens of SmallBytePairData are bytes.
+// Uses SmallBytePairData, whose tokens 0 to 255 are single bytes.
 class StreamingDetokenizerTest : public testing::Test {
  protected:
   std::string Push(int byte) {
@@ -51,14 +52,15 @@ TEST_F(StreamingDetokenizerTest, BytesThatCanBecomeNoCharacterComeOutAtOnce) {
             "\xe2"
             "a");
   EXPECT_EQ(Push(0xe2), "");
-  EXPECT_EQ(Push(0xe2), "\xe2") << "the first cannot be completed any more, the second can";
+  EXPECT_EQ(Push(0xe2), "\xe2")
+      << "the first byte can no longer become a character, the second can";
   EXPECT_EQ(Push(0x82), "");
   EXPECT_EQ(Push(0xac), "\u20ac");
 }
 
 TEST_F(StreamingDetokenizerTest, ControlTokensAreSilentUnlessTheyAreAskedFor) {
   EXPECT_EQ(Push(261), "");
-  EXPECT_EQ(Push(260), " hello") << "a leading space belongs to the text that goes on";
+  EXPECT_EQ(Push(260), " hello") << "the leading space is kept, because the text continues";
   StreamingDetokenizer special(*vocabulary_, true);
   EXPECT_EQ(*special.Push(261), "<|end|>");
 }

@@ -1,10 +1,10 @@
-// Text as work: its steps are linear, it can be cancelled at each of them, and what it makes has a
-// limit.
+// Tests tokenizing and detokenizing as interruptible work: the number of steps is linear, the work
+// can be cancelled at each step, and the length of the text of tokens is limited.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/engine/counting_work.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
+#include "tests/support/counting_work.h"
 
 namespace kvd {
 namespace {
@@ -104,7 +104,7 @@ TEST(TextWorkTest, TextOfTokensIsLimitedByName) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kNoSpace);
   EXPECT_THAT(refused.error().message,
-              HasSubstr("text: the tokens make more than 16777216 bytes, the limit"));
+              HasSubstr("text: the tokens' text is longer than the limit of 16777216 bytes"));
 }
 
 TEST(TextWorkTest, BytesAreTheTextAlsoWhereItIsCleanedUp) {

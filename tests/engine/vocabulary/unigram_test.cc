@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Ids of UnigramData.
+// Token ids of UnigramData.
 constexpr TokenId kPad = 0, kEos = 1, kUnk = 2, kSpace = 3, kA = 4, kB = 5, kAb = 6, kSpaceAb = 7,
                   kAbab = 8, kUser = 9, kByte = 10, kUnused = 11;
 
@@ -41,7 +41,8 @@ std::vector<TokenId> TokensOf(const VocabularyData& data, std::string_view text,
 TEST(UnigramTest, TheCutWithTheBestSumOfScoresIsTaken) {
   VocabularyData data = UnigramData();
   EXPECT_THAT(TokensOf(data, "ab"), ElementsAre(kSpaceAb));
-  EXPECT_THAT(TokensOf(data, "abab"), ElementsAre(kSpaceAb, kAb));  // -8.5; "_", "abab" is -11
+  // the sum is -8.5; "_", "abab" has -11
+  EXPECT_THAT(TokensOf(data, "abab"), ElementsAre(kSpaceAb, kAb));
   data.scores[kAbab] = -6;
   EXPECT_THAT(TokensOf(data, "abab"), ElementsAre(kSpace, kAbab));
   EXPECT_THAT(TokensOf(data, "ba"), ElementsAre(kSpace, kB, kA));
@@ -63,7 +64,8 @@ TEST(UnigramTest, WhatNoTokenCoversIsOneUnknownToken) {
   data.tokens.resize(2);
   data.scores.resize(2);
   data.token_types.resize(2);
-  EXPECT_THAT(TokensOf(data, "xyz"), ElementsAre());  // no unknown token, and no normal one either
+  // the vocabulary has neither an unknown token nor normal tokens
+  EXPECT_THAT(TokensOf(data, "xyz"), ElementsAre());
 }
 
 TEST(UnigramTest, ControlAndByteTokensAreNotSearchedAndUnusedOnesAre) {

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <utility>
 
-#include "engine/gguf_file.h"
+#include "engine/model/gguf_file.h"
 #include "engine/vocabulary/byte_alphabet.h"
 #include "engine/vocabulary/read_vocabulary.h"
 

@@ -1,5 +1,5 @@
-// The tokenizer cases of ../shared/vocab (KVD_VOCAB_DIR names another folder), and small
-// vocabularies made by hand.
+// Tokenizer cases of published vocabularies, and small hand-made vocabularies. The cases are in the
+// folder ../shared/vocab, or in the folder named by KVD_VOCAB_DIR.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,16 @@
 
 namespace kvd {
 
-// The folder's name, relative to the project's root, in which tests run.
+// Returns the name of the folder with the cases. A relative name is relative to the project's root,
+// in which tests run.
 std::string VocabularyFolder();
 
-// X of each ggml-vocab-X.gguf in the folder; empty where the folder is absent.
+// Returns the part X of each file name ggml-vocab-X.gguf in the folder, sorted; empty if the folder
+// is absent.
 std::vector<std::string> VocabularyNames();
 
-// The vocabulary of ggml-vocab-<name>.gguf. Null, with a failed expectation, where it cannot be
-// read; null without one where the file is absent.
+// Reads the vocabulary of ggml-vocab-<name>.gguf. Returns null if the file is absent. If the file
+// cannot be read, adds a test failure and returns null.
 std::unique_ptr<Vocabulary> LoadVocabulary(const std::string& name);
 std::unique_ptr<Vocabulary> LoadVocabularyFile(const std::string& path);
 
@@ -27,25 +29,26 @@ struct VocabularyCase {
   std::vector<TokenId> tokens;
 };
 
-// Texts of the .inp file with the tokens of the .out file; empty where either is absent.
+// Returns the texts of the .inp file with the tokens of the .out file; empty if either is absent.
 std::vector<VocabularyCase> LoadCases(const std::string& name);
 
-// A byte-level vocabulary of the 256 bytes (token = byte), the tokens and merges below and
-// "<|end|>" as a control token:
+// Returns a byte-level vocabulary. Tokens 0 to 255 are the bytes; the other tokens, with the merges
+// that make them, are:
 //   256 "he"  257 "ll"  258 "hell"  259 "hello"  260 " hello"
 //   261 "<|end|>" (control)  262 "<user>" (user-defined)
 VocabularyData SmallBytePairData();
 
-// A SentencePiece vocabulary: 0 "<unk>", 1 "<s>", 2 "</s>", 3 + byte the byte tokens, and from 259
-// on:
+// Returns a SentencePiece vocabulary with the tokens 0 "<unk>", 1 "<s>", 2 "</s>", 3 to 258 for the
+// bytes, and from 259 on:
 //   "_" "h" "e" "l" "o" "he" "ll" "hell" "hello" "_hello" (with U+2581 for "_"),
 //   then "<user>" (user-defined)
 VocabularyData SmallSentencePieceData();
 
-// Makes it, with a failed expectation and null where that does not work.
+// Makes the vocabulary. On failure, adds a test failure and returns null.
 std::unique_ptr<Vocabulary> MakeVocabulary(VocabularyData data);
 
-// The number in KVD_TEST_SCALE, which multiplies the volume of random tests; 1 without it.
+// Returns the number in KVD_TEST_SCALE, by which the number of random cases is multiplied; 1 if it
+// is not set or below 1.
 int TestScale();
 
 }  // namespace kvd

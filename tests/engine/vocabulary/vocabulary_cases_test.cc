@@ -1,5 +1,5 @@
-// Every text of ../shared/vocab gives the tokens that the model's own tokenizer gives, and comes
-// back from them.
+// Tests that every text of the tokenizer cases (vocabulary_case.h) yields the tokens of the model's
+// original tokenizer, and that detokenizing these tokens yields the text.
 #include <gtest/gtest.h>
 
 #include "tests/engine/vocabulary/vocabulary_case.h"
@@ -9,8 +9,7 @@ namespace {
 
 TEST(VocabularyCasesTest, EveryTextOfEveryVocabularyHasTheTokensOfTheModelsOwnTokenizer) {
   std::vector<std::string> names = VocabularyNames();
-  if (names.empty())
-    GTEST_SKIP() << VocabularyFolder() << ": no vocabularies there, nothing compared";
+  if (names.empty()) GTEST_SKIP() << VocabularyFolder() << ": the folder has no vocabularies";
   for (const std::string& name : names) {
     std::unique_ptr<Vocabulary> vocabulary = LoadVocabulary(name);
     ASSERT_NE(vocabulary, nullptr) << name;
@@ -27,8 +26,7 @@ TEST(VocabularyCasesTest, EveryTextOfEveryVocabularyHasTheTokensOfTheModelsOwnTo
 
 TEST(VocabularyCasesTest, EveryTextComesBackFromItsTokens) {
   std::vector<std::string> names = VocabularyNames();
-  if (names.empty())
-    GTEST_SKIP() << VocabularyFolder() << ": no vocabularies there, nothing compared";
+  if (names.empty()) GTEST_SKIP() << VocabularyFolder() << ": the folder has no vocabularies";
   for (const std::string& name : names) {
     std::unique_ptr<Vocabulary> vocabulary = LoadVocabulary(name);
     ASSERT_NE(vocabulary, nullptr) << name;

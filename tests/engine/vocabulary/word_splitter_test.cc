@@ -6,8 +6,8 @@
 #include <numeric>
 #include <random>
 
+#include "base/utf8.h"
 #include "engine/vocabulary/pretokenizers.h"
-#include "engine/vocabulary/utf8.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 
 namespace kvd {
@@ -113,7 +113,8 @@ TEST(WordSplitterTest, TheWordsOfAnyTextAreTheText) {
   }
 }
 
-// Quadratic time over a million characters would be noticed.
+// With quadratic time, splitting these texts of 300,000 bytes would make the test conspicuously
+// slow.
 TEST(WordSplitterTest, MegabytesOfOneCharacterAreSplit) {
   const std::string text_parts[] = {" ", "a", "1", "\n", "'", "\u3000", "\u4f60", " \n", "\ufffd"};
   for (const Pretokenizer& pretokenizer : AllPretokenizers()) {

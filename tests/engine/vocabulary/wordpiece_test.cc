@@ -11,7 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Ids of WordPieceData.
+// Token ids of WordPieceData.
 constexpr TokenId kUnk = 0, kCls = 1, kSep = 2, kMask = 3, kUn = 4, kAble = 6, kHello = 7,
                   kBang = 8, kCafe = 9, kHan = 10, kUnaff = 11, kDollar = 12, kQuote = 14,
                   kUpper = 15, kAccented = 16, kJamo = 17;
@@ -51,12 +51,13 @@ TEST(WordPieceTest, TheLongestTokensCoverAWord) {
 TEST(WordPieceTest, AWordThatTokensDoNotCoverIsOneUnknownToken) {
   auto vocabulary = MakeVocabulary(WordPieceData());
   EXPECT_THAT(TokensOf(*vocabulary, "unaffably hello"), ElementsAre(kUnk, kHello));
-  EXPECT_THAT(TokensOf(*vocabulary, "aff"), ElementsAre(kUnk));  // begins no word
+  // "aff" is a token only inside words
+  EXPECT_THAT(TokensOf(*vocabulary, "aff"), ElementsAre(kUnk));
 }
 
 TEST(WordPieceTest, WithoutAnUnknownTokenSuchWordsAreLeftOut) {
   VocabularyData data = WordPieceData();
-  data.unk.reset();  // the default, 100, is no token here
+  data.unk.reset();  // the default, 100, is not a token of this vocabulary
   EXPECT_THAT(TokensOf(*MakeVocabulary(data), "zzz hello"), ElementsAre(kHello));
 }
 
@@ -71,7 +72,7 @@ TEST(WordPieceTest, LettersBecomeLowerCaseAndLoseTheirAccents) {
   auto vocabulary = MakeVocabulary(WordPieceData());
   EXPECT_THAT(TokensOf(*vocabulary, "HELLO Caf\u00c9 cafe\u0301"),
               ElementsAre(kHello, kCafe, kCafe));
-  EXPECT_THAT(TokensOf(*vocabulary, "\ud55c"), ElementsAre(kJamo));  // as llama.cpp
+  EXPECT_THAT(TokensOf(*vocabulary, "\ud55c"), ElementsAre(kJamo));  // decomposed, as in llama.cpp
 }
 
 TEST(WordPieceTest, TheFileMayKeepCaseAndAccents) {
@@ -130,7 +131,7 @@ TEST(UnicodeTablesTest, KnowClassesCasesAndDecompositions) {
   EXPECT_EQ(ClassOf('!'), CharacterClass::kPunctuation);
   EXPECT_EQ(ClassOf('$'), CharacterClass::kOther);
   EXPECT_EQ(ClassOf(0x301), CharacterClass::kMark);
-  EXPECT_EQ(ClassOf(0x1e4ec), CharacterClass::kMark);  // of Unicode 15.0
+  EXPECT_EQ(ClassOf(0x1e4ec), CharacterClass::kMark);  // assigned in Unicode 15.0
   EXPECT_EQ(ClassOf(0xe000), CharacterClass::kControl);
   EXPECT_EQ(ClassOf(0xffffffff), CharacterClass::kOther);
   EXPECT_EQ(LowerCase('A'), 'a');

@@ -1,4 +1,5 @@
-// The two segments of a client as plain heap memory that both ends share, for tests and sanitizers.
+// The two segments of a client in heap memory, which both ends of the channel use in one process,
+// so that sanitizers check the accesses.
 #pragma once
 
 #include <algorithm>

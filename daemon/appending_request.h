@@ -1,0 +1,50 @@
+// AppendingRequest: a computing request that appends tokens (kDecode, kGenerate). If the request
+// fails before all of its given tokens are appended, the appended tokens are removed again before
+// the request is answered, so that the sequence is as it was before the request. An
+// AppendingRequest also removes cells that are computed again after a restart or a lost connection.
+//
+// Owner: the scheduler, as for every computing request. Only the engine thread uses an
+// AppendingRequest.
+#pragma once
+
+#include <optional>
+
+#include "daemon/computing_request.h"
+#include "daemon/take_back.h"
+
+namespace kvd {
+
+class AppendingRequest : public ComputingRequest {
+ public:
+  std::size_t work_left() const final {
+    return take_back_ && !finishing() ? take_back_->tokens_left() : 0;
+  }
+  WorkKind work_kind() const final { return WorkKind::kReplay; }
+  void DoWork(Engine& engine, std::size_t tokens) final;
+  void FailWith(const Error& error) final;
+  // A cancelled request leaves its appended tokens in the sequence.
+  void OnCancel() override;
+
+ protected:
+  AppendingRequest(RequestOrigin origin, SequenceHandle sequence)
+      : ComputingRequest(std::move(origin), sequence) {}
+
+  // Removes the cells of the sequence from position `first` to its end, then calls OnTakenBack. The
+  // request computes nothing before the call of OnTakenBack.
+  void TakeBackFrom(Pos first) { take_back_.emplace(sequence(), first); }
+  bool takes_back() const { return take_back_.has_value(); }
+  // Returns whether the request has failed and only waits until its tokens are removed.
+  bool has_failed() const { return failure_.has_value(); }
+
+ private:
+  // Returns the position of the first token that the request has appended, or nullopt if the
+  // request has appended none of its given tokens, or all of them.
+  virtual std::optional<Pos> FirstAppended() const = 0;
+  virtual void OnTakenBack() {}
+
+  std::optional<TakeBack> take_back_;
+  // The error that is the request's answer when its tokens are removed.
+  std::optional<Error> failure_;
+};
+
+}  // namespace kvd

@@ -1,0 +1,288 @@
+// The handlers of the verbs that compute. The handlers check all arguments before they submit the
+// request to the scheduler.
+#include <sys/random.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/text.h"
+#include "daemon/decode_request.h"
+#include "daemon/defragment_request.h"
+#include "daemon/embed_request.h"
+#include "daemon/encode_request.h"
+#include "daemon/generation_request.h"
+#include "daemon/service.h"
+#include "daemon/session_tokens.h"
+#include "engine/forward/encoder.h"
+#include "engine/model/model_config.h"
+#include "shm/payload_codec.h"
+
+namespace kvd {
+namespace {
+
+std::uint64_t DrawSeed() {
+  std::uint64_t seed = 0;
+  while (seed == 0) {
+    if (::getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 0x9e3779b97f4a7c15u;
+  }
+  return seed;
+}
+
+// Returns the number of the sequence's last tokens that the penalties take into account in addition
+// to the prompt.
+std::uint32_t HistoryCells(const wire::GenerateRequest& generate, std::uint32_t cell_count) {
+  const SamplingParams& params = generate.params.sampling;
+  if (!Penalises(params)) return 0;
+  if (params.repeat_last < 0) return cell_count;
+  const std::size_t wanted = static_cast<std::size_t>(params.repeat_last);
+  if (generate.tokens.size() >= wanted) return 0;
+  return static_cast<std::uint32_t>(
+      std::min<std::size_t>(wanted - generate.tokens.size(), cell_count));
+}
+
+std::unexpected<Error> TooMuchReceived(std::uint64_t received, std::size_t committed) {
+  return Fail(Code::kConflict, "received: ", received, " of the answer, more than the ", committed,
+              " committed tokens allow");
+}
+
+// Returns the point from which a retried decode resumes; tokens whose rows of logits the client has
+// not received are computed again.
+Result<DecodeResumption> ResumeDecode(const wire::Submission& submission, wire::LogitsWanted wanted,
+                                      const auto& progress, std::size_t tokens) {
+  std::size_t kept = progress.done;
+  if (wanted == wire::LogitsWanted::kLast && kept == tokens) kept = tokens - 1;
+  if (wanted == wire::LogitsWanted::kAll) kept = submission.received;
+  if (progress.done > tokens || kept > progress.done ||
+      (kept == tokens && wanted != wire::LogitsWanted::kNone)) {
+    return TooMuchReceived(submission.received, progress.done);
+  }
+  return DecodeResumption{.done = kept, .lost = progress.done - kept};
+}
+
+// Returns the point from which a retried generation resumes, or nullopt if the generation starts
+// from its beginning.
+Result<std::optional<GenerationResumption>> ResumeGeneration(const wire::Submission& submission,
+                                                             const auto& progress,
+                                                             const wire::GenerateRequest& generate,
+                                                             std::uint32_t vocab_size) {
+  const std::size_t received = submission.received;
+  if (progress.done == 0 && received == 0) return std::nullopt;
+  const std::size_t committed = progress.predicted.size();
+  const std::size_t prompt = generate.tokens.size();
+  GenerationResumption resumption{.prompt_done = std::min(progress.done, prompt),
+                                  .drawn = progress.predicted,
+                                  .streamed = received};
+  if (received > committed + 1 || (received > 0 && progress.done < prompt)) {
+    return TooMuchReceived(received, progress.done);
+  }
+  if (received == committed + 1) {
+    // The client has received one token more than were committed: that token was streamed but not
+    // computed.
+    if (static_cast<std::uint32_t>(submission.last_token) >= vocab_size) {
+      return Fail(Code::kInvalidArgument, "last_token: ", submission.last_token, " is not a token");
+    }
+    resumption.drawn.push_back(submission.last_token);
+    resumption.is_last_drawn = true;
+  } else if (progress.done >= prompt) {
+    resumption.take_back = 1;
+    if (generate.params.logprob_count > 0) {
+      // The log-probabilities of the tokens that the client lacks are not kept, so these tokens are
+      // removed and computed again.
+      resumption.take_back += committed - received;
+      resumption.drawn.resize(received);
+      if (resumption.take_back > progress.done) {
+        return Fail(
+            Code::kConflict,
+            "logprob_count: the first token's logits, from before this request, are not kept");
+      }
+    }
+  }
+  return resumption;
+}
+
+}  // namespace
+
+Status Service::CheckTokenCount(std::uint64_t tokens) const {
+  const std::uint64_t pool_cells =
+      std::uint64_t{memory_.Usage().total_blocks} * layout::kBlockCells;
+  if (tokens > pool_cells) {
+    return Fail(Code::kNoSpace, "tokens: ", tokens, ", the pool has ", pool_cells, " cells");
+  }
+  return {};
+}
+
+Result<Pos> Service::CheckNextPos(const SequenceInfo& info, std::int64_t pos,
+                                  std::size_t tokens) const {
+  if (pos != info.next_pos.value) {
+    return Fail(Code::kInvalidArgument, "pos: ", pos, " is not the next position of sequence ",
+                static_cast<std::uint64_t>(info.handle), ", ", info.next_pos.value);
+  }
+  if (tokens > static_cast<std::size_t>(kPosEnd.value - info.next_pos.value)) {
+    return Fail(Code::kInvalidArgument, "tokens: ", tokens, " from position ", pos,
+                " exceed the last position, ", kPosEnd.value - 1);
+  }
+  return info.next_pos;
+}
+
+Result<Outcome> Service::Do(const Call<wire::DecodeArgs>& call) {
+  KVD_CHECK_OK(CheckDecoder(engine_.config()));
+  const std::uint32_t vocab_size = engine_.config().vocab_size;
+  const wire::LogitsWanted logits = call.args.logits;
+  const std::size_t row_bytes = std::size_t{vocab_size} * sizeof(float);
+  if (logits != wire::LogitsWanted::kNone && row_bytes > call.session->output_bytes_max()) {
+    return Fail(Code::kNoSpace, "result arena: a row of logits has ", row_bytes,
+                " bytes, the arena has ", call.session->output_bytes_max());
+  }
+  KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(call.payload, vocab_size));
+  const SequenceInfo& info = call.sequence;
+  KVD_TRY(const Progress progress, ProgressOf(call, info, tokens));
+  KVD_TRY(const auto resumption, ResumeDecode(call.submission, logits, progress, tokens.size()));
+  const auto done = static_cast<std::int64_t>(progress.done);
+  KVD_TRY(const Pos next, CheckNextPos(info, call.args.pos.value + done, tokens.size()));
+  const Pos pos{static_cast<std::int32_t>(next.value - done)};
+  KVD_CHECK_OK(CheckTokenCount(tokens.size()));
+  auto decode = std::make_unique<DecodeRequest>(call.origin(), info.handle, pos, std::move(tokens),
+                                                logits, vocab_size, resumption);
+  decode->opening = OpeningFor(call, info, logits == wire::LogitsWanted::kAll);
+  KVD_TRY(decode->acquired, AcquireForWrite(call, info));
+  KVD_CHECK_OK(scheduler_.Submit(std::move(decode)));
+  return AnsweredByScheduler{};
+}
+
+Status Service::PrepareContinue(const VerbRequest& request, const SequenceInfo& info,
+                                GenerationState* state) {
+  state->last_logits.resize(engine_.config().vocab_size);
+  KVD_TRY(const bool has_logits,
+          memory_.states().ReadLogits(info.handle, state->last_logits.data()));
+  if (has_logits) return {};
+  state->last_logits.clear();
+  const std::string sequence = Concat("sequence ", static_cast<std::uint64_t>(info.handle));
+  if (info.cell_count == 0) {
+    return Fail(Code::kInvalidArgument, "generate.flags: continue: ", sequence, " is empty");
+  }
+  if (engine_.state_bytes() != 0) {
+    return Fail(Code::kUnsupported, "generate.flags: continue: no logits are kept for ", sequence,
+                "; generate from its last token");
+  }
+  std::vector<TokenId> tokens;
+  std::vector<Pos> positions;
+  KVD_CHECK_OK(memory_.holds().ReadCells(info.handle, info.cell_count - 1, 1, &tokens, &positions));
+  SequenceHandle fork = SequenceHandle::kNone;
+  KVD_CHECK_OK(memory_.sequences().Fork(info.handle, OwnerFor(request.caller), {&fork, 1},
+                                        info.cell_count - 1, request.part()));
+  state->scratch = ScratchSequence(memory_, fork);
+  KVD_TRY(const SequenceInfo forked, memory_.sequences().Query(fork));
+  // The position of the last cell must directly follow the position of the cell before it, because
+  // a step computes a token at the next position.
+  if (tokens.size() != 1 || positions[0] != forked.next_pos) {
+    return Fail(Code::kUnsupported, "generate.flags: continue: the positions of ", sequence,
+                " were changed before its last token");
+  }
+  state->last_token = tokens[0];
+  state->last_pos = positions[0];
+  return {};
+}
+
+Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
+  KVD_CHECK_OK(CheckDecoder(engine_.config()));
+  const std::uint32_t vocab_size = engine_.config().vocab_size;
+  KVD_TRY(wire::GenerateRequest generate, wire::ParseGenerate(call.payload, vocab_size));
+  const SequenceInfo& info = call.sequence;
+  KVD_TRY(const Progress progress, ProgressOf(call, info, generate.tokens));
+  KVD_TRY(auto resumption, ResumeGeneration(call.submission, progress, generate, vocab_size));
+  const auto done = static_cast<std::int64_t>(progress.done);
+  const std::int64_t wanted_pos = call.args.pos ? call.args.pos->value + done : info.next_pos.value;
+  KVD_TRY(const Pos pos, CheckNextPos(info, wanted_pos, generate.tokens.size()));
+  KVD_CHECK_OK(CheckTokenCount(generate.tokens.size()));
+  // Drops the scratch sequence of an earlier attempt with kContinue.
+  if (call.is_again()) DropPartsOf(call);
+  GenerationState state;
+  state.keeps_logits = engine_.state_bytes() != 0;
+  state.samplers = &samplers_;
+  if ((generate.params.flags & wire::kResumeSampler) != 0) {
+    const Result<KeptSampler> kept = samplers_.Find(info.handle);
+    if (!kept) {
+      return Fail(kept.error().code, "generate.flags: resume: ", kept.error().message);
+    }
+    TakeSampler(kept->options, &generate);
+    // The request repeats all draws of its own earlier attempt, also draws whose tokens were
+    // removed later, so draw_count must not include the draws of that attempt.
+    const std::uint64_t own_first = progress.first_cell + generate.tokens.size();
+    const std::uint64_t own = progress.is_known && info.sampler.cell_count > own_first
+                                  ? std::min(info.sampler.cell_count - own_first, kept->draw_count)
+                                  : 0;
+    state.draw_count = kept->draw_count - own;
+  }
+  if ((generate.params.flags & wire::kContinue) != 0 && !resumption) {
+    KVD_CHECK_OK(PrepareContinue(call, info, &state));
+  }
+  if (generate.params.seed == 0) {
+    const auto& stored = call.session->identity().stored;
+    generate.params.seed = stored ? SeedOf(SessionSeed(*stored), call.id()) : DrawSeed();
+  }
+  std::vector<TokenId> history;
+  std::vector<Pos> positions;
+  if (const std::uint32_t cells = HistoryCells(generate, progress.first_cell); cells > 0) {
+    KVD_CHECK_OK(memory_.holds().ReadCells(info.handle, progress.first_cell - cells, cells,
+                                           &history, &positions));
+  }
+  KVD_TRY(auto generation,
+          GenerationRequest::Create(call.origin(), info.handle, pos, progress.first_cell,
+                                    std::move(generate), history, engine_.vocabulary(), vocab_size,
+                                    std::move(state), std::move(resumption)));
+  generation->opening = OpeningFor(call, info, false);
+  KVD_TRY(generation->acquired, AcquireForWrite(call, info));
+  KVD_CHECK_OK(scheduler_.Submit(std::move(generation)));
+  return AnsweredByScheduler{};
+}
+
+Result<Outcome> Service::Do(const Call<wire::DivideArgs>& call) {
+  const SequenceInfo& info = call.sequence;
+  auto divide = std::make_unique<DivideRequest>(call.origin(), info.handle, call.args.range,
+                                                call.args.divisor, info.cell_count);
+  KVD_TRY(divide->acquired, AcquireForWrite(call, info));
+  KVD_CHECK_OK(scheduler_.Submit(std::move(divide)));
+  return AnsweredByScheduler{};
+}
+
+Result<Outcome> Service::Do(const Call<wire::DefragArgs>& call) {
+  KVD_CHECK_OK(scheduler_.Submit(std::make_unique<DefragmentRequest>(call.origin())));
+  return AnsweredByScheduler{};
+}
+
+Result<Outcome> Service::Do(const Call<wire::EmbedArgs>& call) {
+  const ModelConfig& config = engine_.config();
+  KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(call.payload, config.vocab_size));
+  KVD_CHECK_OK(CheckEmbed(config, tokens));
+  const std::size_t rows = config.encoder.pooling == Pooling::kNone ? tokens.size() : 1;
+  const std::size_t bytes = rows * config.embedding_size * sizeof(float);
+  if (bytes > call.session->output_bytes_max()) {
+    return Fail(Code::kNoSpace, "result arena: the rows have ", bytes, " bytes, the arena has ",
+                call.session->output_bytes_max());
+  }
+  RequestOrigin origin = call.origin();
+  KVD_CHECK_OK(scheduler_.Submit(std::make_unique<EmbedRequest>(
+      std::move(origin), std::move(tokens), call.has(wire::kFlagNormalize))));
+  return AnsweredByScheduler{};
+}
+
+Result<Outcome> Service::Do(const Call<wire::EncodeArgs>& call) {
+  const ModelConfig& config = engine_.config();
+  KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(call.payload, config.vocab_size));
+  KVD_CHECK_OK(CheckEncode(config, tokens));
+  const SequenceInfo& info = call.sequence;
+  KVD_CHECK_OK(CheckTokenCount(tokens.size()));
+  RequestOrigin origin = call.origin();
+  auto encode = std::make_unique<EncodeRequest>(std::move(origin), info.handle, std::move(tokens),
+                                                config.decoder_start_token);
+  KVD_TRY(encode->acquired, AcquireForWrite(call, info));
+  KVD_CHECK_OK(scheduler_.Submit(std::move(encode)));
+  return AnsweredByScheduler{};
+}
+
+Result<wire::CancelReply> Service::Do(const Call<wire::CancelArgs>& call) {
+  return wire::CancelReply{.was_found = scheduler_.Cancel(call.caller.session, call.args.request)};
+}
+
+}  // namespace kvd

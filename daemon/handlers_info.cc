@@ -1,0 +1,129 @@
+// kPing, and the verbs that report on the daemon as a whole: kInfo, kCache and kProfile. The
+// answers of kPing, kInfo, kCache and kProfile contain only totals and no data about a single
+// client.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string_view>
+
+#include "daemon/options.h"
+#include "daemon/process_usage.h"
+#include "daemon/prompt_cache.h"
+#include "daemon/service.h"
+#include "engine/forward/compute/step_profile.h"
+#include "engine/model/model_config.h"
+#include "engine/vocabulary/vocabulary.h"
+
+namespace kvd {
+namespace {
+
+template <std::size_t N>
+void CopyText(char (&field)[N], std::string_view text) {
+  std::memcpy(field, text.data(), std::min(text.size(), N - 1));
+}
+
+void FillModel(wire::InfoReply& info, const Engine& engine) {
+  const ModelConfig& config = engine.config();
+  const Vocabulary& vocabulary = engine.vocabulary();
+  const EngineOptions& options = engine.options();
+  CopyText(info.model_name, config.name);
+  CopyText(info.architecture, config.architecture_name());
+  CopyText(info.kernels, engine.kernels().name);
+  CopyText(info.k_type, kernels::DataTypeName(options.k_type));
+  CopyText(info.v_type, kernels::DataTypeName(options.v_type));
+  CopyText(info.version, kVersionText);
+  info.weight_bytes = engine.weight_bytes();
+  info.cell_bytes = engine.cell_bytes();
+  info.state_bytes = engine.state_bytes();
+  info.vocab_size = config.vocab_size;
+  info.context_trained = config.context_length;
+  info.layer_count = config.layer_count;
+  info.embedding_size = config.embedding_size;
+  info.threads = options.threads;
+  info.wants_encode = config.has_cross_attention() ? 1 : 0;
+  info.deterministic = options.deterministic ? 1 : 0;
+  info.has_tokenizer = vocabulary.kind() != Vocabulary::Kind::kNone ? 1 : 0;
+  info.bos_token = vocabulary.bos();
+  info.eos_token = vocabulary.eos();
+  info.adds_bos = vocabulary.add_bos() ? 1 : 0;
+}
+
+void FillPool(wire::InfoReply& info, const PoolUsage& usage) {
+  info.pool_cells = std::uint64_t{usage.total_blocks} * layout::kBlockCells;
+  info.free_cells = std::uint64_t{usage.free_blocks} * layout::kBlockCells;
+  info.reclaimable_cells = std::uint64_t{usage.reclaimable_blocks} * layout::kBlockCells;
+  info.live_cells = usage.live_cells;
+  info.pool_reserved_bytes = usage.reserved_bytes;
+  info.sequences_live = usage.live_sequences;
+  info.sequences_retained = usage.retained_sequences;
+  info.state_slots = usage.state_slots;
+  info.free_state_slots = usage.free_state_slots;
+  info.checkpoint_slots = usage.checkpoint_slots;
+  info.sequence_capacity = usage.sequence_capacity;
+}
+
+void FillProcess(wire::InfoReply& info) {
+  const ProcessUsage usage = ReadProcessUsage();
+  info.resident_anonymous_bytes = usage.resident_anonymous_bytes;
+  info.resident_shared_bytes = usage.resident_shared_bytes;
+  info.resident_file_bytes = usage.resident_file_bytes;
+  info.major_faults = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(usage.major_faults, std::numeric_limits<std::uint32_t>::max()));
+  info.descriptors = usage.descriptors;
+  info.mappings = usage.mappings;
+  info.pid = static_cast<std::uint32_t>(::getpid());
+}
+
+wire::StepTimesRecord RecordOf(const StepTimes& times) {
+  wire::StepTimesRecord record{
+      .steps = times.steps, .tokens = times.tokens, .ns = {}, .expert_bytes = times.expert_bytes};
+  std::ranges::copy(times.ns, record.ns);
+  return record;
+}
+
+}  // namespace
+
+Result<wire::PingReply> Service::Do(const Call<wire::PingArgs>& call) {
+  return wire::PingReply{.bytes = call.TakePayload()};
+}
+
+Result<Outcome> Service::Do(const Call<wire::InfoArgs>&) {
+  const auto uptime = std::chrono::steady_clock::now() - started_;
+  const auto uptime_ms = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count());
+  return WorkCall{
+      .call = [this, uptime_ms, sessions = surroundings_.session_count()](WorkControl&) -> Reply {
+        wire::InfoReply info{};
+        FillModel(info, engine_);
+        FillPool(info, memory_.Usage());
+        FillProcess(info);
+        const EngineCounters counters = engine_.counters();
+        info.steps = counters.steps;
+        info.tokens_computed = counters.tokens_computed;
+        info.tokens_sampled = scheduler_.tokens_sampled();
+        const PrefixCounters prefixes = memory_.prefixes().counters();
+        info.prefix_prompts = scheduler_.prefix_sharing().prompts();
+        info.prefix_hits = scheduler_.prefix_sharing().hits();
+        std::ranges::copy(prefixes.tokens_reused, info.prefix_tokens_reused);
+        info.prefix_evictions = prefixes.evictions;
+        info.prefix_tokens_evicted = prefixes.tokens_evicted;
+        info.uptime_ms = uptime_ms;
+        info.sessions = sessions;
+        return MakeReply(wire::OneReply<wire::InfoReply>{info});
+      }};
+}
+
+Result<wire::OneReply<wire::CacheReply>> Service::Do(const Call<wire::CacheArgs>&) {
+  wire::OneReply<wire::CacheReply> reply;
+  if (surroundings_.prompt_cache != nullptr) reply.record = surroundings_.prompt_cache->Describe();
+  return reply;
+}
+
+Result<wire::OneReply<wire::ProfileReply>> Service::Do(const Call<wire::ProfileArgs>&) {
+  return wire::OneReply<wire::ProfileReply>{{.decode = RecordOf(engine_.profile().decode()),
+                                             .prompts = RecordOf(engine_.profile().prompts())}};
+}
+
+}  // namespace kvd

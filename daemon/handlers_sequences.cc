@@ -1,0 +1,187 @@
+// The handlers of the verbs on sequences and their positions. The verbs of this file act on
+// committed cells and compute no tokens.
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "base/clock.h"
+#include "daemon/owner_of_uid.h"
+#include "daemon/service.h"
+
+namespace kvd {
+namespace {
+
+wire::SequenceEntry EntryOf(const SequenceInfo& info, const SequenceUse& use,
+                            std::uint32_t owner_pid, std::uint64_t now_ms) {
+  return wire::SequenceEntry{
+      .handle = static_cast<std::uint64_t>(info.handle),
+      .session = static_cast<std::uint64_t>(info.owner.session),
+      .owner_uid = UidOf(info.owner.id),
+      .owner_pid = owner_pid,
+      .flags = info.flags,
+      .cell_count = info.cell_count,
+      .shared_cells = use.shared_cells,
+      .extent_count = info.extent_count,
+      .delta_count = use.delta_count,
+      .first_pos = info.first_pos.value,
+      .next_pos = info.next_pos.value,
+      .reserved = 0,
+      .age_ms = now_ms > info.created_unix_ms ? now_ms - info.created_unix_ms : 0};
+}
+
+std::uint64_t NanosecondsSince(std::chrono::steady_clock::time_point before) {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::steady_clock::now() - before)
+                                        .count());
+}
+
+}  // namespace
+
+Result<wire::CreateReply> Service::Do(const Call<wire::CreateArgs>& call) {
+  SequenceOwner owner = OwnerFor(call.caller);
+  if (call.args.cache_salt != 0) owner.namespace_salt = call.args.cache_salt;
+  KVD_TRY(const SequenceHandle made, memory_.sequences().Create(owner, call.applied()));
+  return wire::CreateReply{.sequence = made};
+}
+
+Result<Outcome> Service::Do(const Call<wire::ForkArgs>& call) {
+  const wire::ForkArgs& args = call.args;
+  std::vector<SequenceHandle> forks(args.count, SequenceHandle::kNone);
+  const auto before = std::chrono::steady_clock::now();
+  const Status forked = memory_.sequences().Fork(args.sequence, OwnerFor(call.caller), forks,
+                                                 args.cells, call.applied());
+  if (!forked && forked.error().code == Code::kNeedsReplay) return ForkWithReplay(call);
+  KVD_CHECK_OK(forked);
+  const std::uint64_t nanoseconds = NanosecondsSince(before);
+  if (UidOf(call.sequence.owner.id) == call.caller.uid) samplers_.Inherit(args.sequence, forks);
+  return MakeReply(wire::ForkReply{.first = forks.front(),
+                                   .nanoseconds = nanoseconds,
+                                   .cells = args.cells.value_or(call.sequence.cell_count),
+                                   .handles = std::move(forks)});
+}
+
+Result<wire::NoReply> Service::Do(const Call<wire::DropArgs>& call) {
+  // If a computing request works on the sequence, it is cancelled before the sequence is dropped.
+  scheduler_.CancelSequence(call.args.sequence);
+  KVD_CHECK_OK(memory_.sequences().Drop(call.args.sequence, call.applied()));
+  return wire::NoReply{};
+}
+
+Result<Outcome> Service::Do(const Call<wire::CopyRangeArgs>& call) {
+  const wire::CopyRangeArgs& args = call.args;
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, call.sequence2));
+  const Result<std::uint32_t> cells =
+      memory_.sequences().CopyRange(args.source, args.destination, args.range, call.applied());
+  if (!cells && cells.error().code == Code::kNeedsReplay) {
+    Result<Outcome> outcome = CopyWithReplay(call);
+    if (outcome) acquired.Keep();
+    return outcome;
+  }
+  if (!cells) return std::unexpected(cells.error());
+  acquired.Keep();
+  return MakeReply(wire::EditReply{.cells = *cells});
+}
+
+Result<Outcome> Service::Do(const Call<wire::RemoveRangeArgs>& call) {
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, call.sequence));
+  const Result<std::uint32_t> cells =
+      memory_.sequences().RemoveRange(call.args.sequence, call.args.range, call.applied());
+  if (!cells && cells.error().code == Code::kNeedsReplay) {
+    Result<Outcome> outcome = RemoveWithReplay(call);
+    if (outcome) acquired.Keep();
+    return outcome;
+  }
+  if (!cells) return std::unexpected(cells.error());
+  acquired.Keep();
+  return MakeReply(wire::EditReply{.cells = *cells});
+}
+
+Result<wire::NoReply> Service::Do(const Call<wire::KeepArgs>& call) {
+  for (const SequenceInfo& other : memory_.sequences().ListOf(call.caller.session)) {
+    if (other.handle != call.args.sequence) scheduler_.CancelSequence(other.handle);
+  }
+  KVD_CHECK_OK(memory_.sequences().Keep(call.args.sequence, call.caller.session, call.applied()));
+  return wire::NoReply{};
+}
+
+Result<wire::NoReply> Service::Do(const Call<wire::ClearArgs>& call) {
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, call.sequence));
+  KVD_CHECK_OK(memory_.sequences().Clear(call.args.sequence, call.applied()));
+  acquired.Keep();
+  return wire::NoReply{};
+}
+
+Result<wire::NoReply> Service::Do(const Call<wire::AddArgs>& call) {
+  const wire::AddArgs& args = call.args;
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, call.sequence));
+  KVD_CHECK_OK(
+      memory_.sequences().AddPositions(args.sequence, args.range, args.delta, call.applied()));
+  acquired.Keep();
+  return wire::NoReply{};
+}
+
+Result<wire::QueryReply> Service::Do(const Call<wire::QueryArgs>& call) {
+  const SequenceInfo& info = call.sequence;
+  KVD_TRY(const SequenceUse use, memory_.sequences().QueryUse(info.handle));
+  return wire::QueryReply{
+      .sequence = info.handle,
+      .entry = EntryOf(info, use, surroundings_.pid_of_session(info.owner.session), NowUnixMs())};
+}
+
+// Counting a sequence's shared cells visits all of the sequence's extents, so a worker counts the
+// cells, not the io thread.
+Result<Outcome> Service::Do(const Call<wire::ListArgs>& call) {
+  struct Listed {
+    SequenceInfo info;
+    std::uint32_t owner_pid = 0;
+  };
+  std::vector<Listed> listed;
+  for (const SequenceInfo& info : memory_.sequences().List()) {
+    if (AccessOf(call.caller, info) == SequenceAccess::kNone) continue;
+    listed.push_back({info, surroundings_.pid_of_session(info.owner.session)});
+  }
+  return WorkCall{.call = [&memory = memory_, listed = std::move(listed)](WorkControl& work) {
+    const std::uint64_t now_ms = NowUnixMs();
+    wire::ListReply<wire::SequenceEntry> reply;
+    for (const auto& [info, owner_pid] : listed) {
+      if (const Status wanted = work.Continue(); !wanted) return ErrorReply(wanted.error());
+      const Result<SequenceUse> use = memory.sequences().QueryUse(info.handle);
+      if (!use) continue;  // the sequence was dropped in the meantime
+      reply.entries.push_back(EntryOf(info, *use, owner_pid, now_ms));
+    }
+    return MakeReply(std::move(reply));
+  }};
+}
+
+Result<Outcome> Service::Do(const Call<wire::ReadTokensArgs>& call) {
+  const auto first = static_cast<std::uint32_t>(call.args.first_cell);
+  const std::uint32_t cells = call.sequence.cell_count;
+  if (first > cells) {
+    return Fail(Code::kInvalidArgument, "read_tokens.first_cell: ", first, ", the sequence has ",
+                cells);
+  }
+  const std::uint32_t count = std::min(call.args.count.value_or(cells - first), cells - first);
+  const auto read = [&memory = memory_, handle = call.args.sequence, first,
+                     count](WorkControl& work) -> Result<wire::ReadTokensReply> {
+    std::vector<TokenId> tokens;
+    std::vector<Pos> positions;
+    if (count > 0)
+      KVD_CHECK_OK(memory.holds().ReadCells(handle, first, count, &tokens, &positions));
+    WorkMeter meter(work);
+    wire::ReadTokensReply reply{.sequence = handle, .count = tokens.size()};
+    reply.cells.reserve(tokens.size());
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      KVD_CHECK_OK(meter.Spend(sizeof(wire::TokenAndPosition)));
+      reply.cells.push_back({.token = tokens[i], .pos = positions[i].value});
+    }
+    return reply;
+  };
+  constexpr std::uint32_t kFewCells = 4096;
+  if (count <= kFewCells) {
+    KVD_TRY(wire::ReadTokensReply reply, read(Uncontrolled()));
+    return MakeReply(std::move(reply));
+  }
+  return WorkCall{.call = [read](WorkControl& work) { return ReplyOf(read(work)); }};
+}
+
+}  // namespace kvd

@@ -1,0 +1,13 @@
+// gemma2 and gemma3: norms before and after each half of a layer, GELU, and a sliding window in
+// most layers. gemma2 soft-caps scores and logits; gemma3 norms queries and keys.
+#pragma once
+
+#include "engine/forward/architectures/architecture.h"
+
+namespace kvd {
+
+extern const ArchitectureDefinition kGemmaDefinition;
+extern const ArchitectureDefinition kGemma2Definition;
+extern const ArchitectureDefinition kGemma3Definition;
+
+}  // namespace kvd

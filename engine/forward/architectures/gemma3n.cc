@@ -1,0 +1,160 @@
+// a = Predict(streams), h = Norm(a), b = (a + PostNorm(Attention(h)) + Laurel(h)) / sqrt(2),
+// r = b + PostNorm(FeedForward(Norm(b))), streams = Correct(r)   (Gemma Team 2025). Names, and
+// numbers that no key declares, are those of llama.cpp (src/models/gemma3n.cpp).
+#include "engine/forward/architectures/gemma3n.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "engine/forward/architectures/common_tensors.h"
+#include "engine/forward/architectures/layer_input_tensors.h"
+#include "engine/forward/layers/altup.h"
+#include "engine/forward/layers/attention_layer.h"
+#include "engine/forward/layers/feed_forward.h"
+#include "engine/forward/layers/layer_inputs.h"
+#include "engine/model/attention_config.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::size_t kSparseLayers = 10;
+constexpr float kLogitSoftcap = 30.0f;
+
+Status RequireFixed(const ConfigReader& reader, std::string_view suffix, std::uint64_t fixed) {
+  KVD_TRY(const auto found, reader.file().GetU64Or(reader.Key(suffix), fixed));
+  if (found == fixed) return {};
+  return Fail(Code::kUnsupported, reader.Key(suffix), ": ", found, ", only ", fixed,
+              " is supported");
+}
+
+Status ReadSharedLayers(const ConfigReader& reader, ModelConfig& config) {
+  constexpr std::uint32_t kFirstShared = 20;
+  const std::string key = reader.Key("attention.shared_kv_layers");
+  const std::uint32_t layers = config.layer_count;
+  KVD_TRY(const auto shared,
+          reader.file().GetU64Or(key, layers > kFirstShared ? layers - kFirstShared : 0));
+  if (shared == 0) return {};
+  const std::uint32_t most = layers < 2 ? 0 : layers - 2;
+  if (shared > most) return FailRange(key, shared, 0, most);
+  return ShareCellsFrom(reader, layers - static_cast<std::uint32_t>(shared), config);
+}
+
+Status Read(const ConfigReader& reader, ModelConfig& config) {
+  constexpr std::uint32_t kWindowMax = std::numeric_limits<std::int32_t>::max(), kPeriod = 5;
+  constexpr float kWindowFreqBase = 10000.0f;
+  KVD_CHECK_OK(RequireCausal(reader));
+  KVD_CHECK_OK(RequireFixed(reader, "altup.num_inputs", kStreamCount));
+  KVD_CHECK_OK(RequireFixed(reader, "altup.active_idx", 0));
+  KVD_TRY(config.feed_forward_size, reader.PerLayer("feed_forward_length", config.layer_count,
+                                                    ModelConfig::kFeedForwardSizeMax));
+  KVD_CHECK_OK(ReadHeads(reader, HeadRule::kEveryLayer, config));
+  KVD_TRY(config.rms_epsilon, reader.RequiredPositive("attention.layer_norm_rms_epsilon"));
+  KVD_CHECK_OK(ReadRope(reader, false, config));
+  KVD_TRY(const auto window, reader.Count("attention.sliding_window", kWindowMax));
+  KVD_CHECK_OK(ReadWindows(reader, window, kPeriod, config));
+  KVD_CHECK_OK(ReadWindowRope(reader, kWindowFreqBase, 1.0f, config));
+  KVD_CHECK_OK(ReadSharedLayers(reader, config));
+  KVD_TRY(config.layer_input_size,
+          reader.Count("embedding_length_per_layer_input", ModelConfig::kEmbeddingSizeMax));
+  config.logit_softcap = kLogitSoftcap;
+  config.embedding_scale = std::sqrt(static_cast<float>(config.embedding_size));
+  config.attention_scale = 1.0f;
+  config.has_qk_norm = true;
+  return {};
+}
+
+Status VisitStreams(const ModelConfig& config, TensorVisitor& visitor, const char* name,
+                    std::array<LinearView, kStreamCount - 1>& target) {
+  const std::uint64_t n = config.embedding_size;
+  WeightView all;
+  KVD_CHECK_OK(visitor.MatrixStack(name, n, n, target.size(), Presence::kRequired, all));
+  if (!all) return {};  // the visitor only lists tensors
+  for (LinearView& view : target) {
+    view.weight = all;
+    view.weight.out_features = n;
+    all.data += n * kernels::RowBytes(all.type, n);
+  }
+  return {};
+}
+
+Status VisitAltup(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
+                  AltupLayerWeights& weights) {
+  const std::string block = BlockPrefix(layer);
+  const std::uint64_t n = config.embedding_size;
+  const auto linear = [&](const char* name, std::uint64_t in_features, std::uint64_t out_features,
+                          LinearView& target) {
+    return VisitLinear(visitor, block + name, in_features, out_features, BiasRule::kNone,
+                       ScaleRule::kBeforeBias, target);
+  };
+  KVD_CHECK_OK(linear("altup_router", n, kStreamCount, weights.router));
+  KVD_CHECK_OK(VisitNorm(visitor, block + "altup_router_norm", n, weights.router_norm));
+  KVD_CHECK_OK(
+      linear("altup_predict_coef", kStreamCount, kStreamCount * kStreamCount, weights.predict));
+  KVD_CHECK_OK(linear("altup_correct_coef", kStreamCount, kStreamCount, weights.correct));
+  KVD_CHECK_OK(VisitNorm(visitor, block + "altup_correct_scale", n, weights.scale));
+  KVD_CHECK_OK(linear("laurel_l", n, kLaurelRank, weights.laurel_down));
+  KVD_CHECK_OK(linear("laurel_r", kLaurelRank, n, weights.laurel_up));
+  return VisitNorm(visitor, block + "laurel_post_norm", n, weights.laurel_norm);
+}
+
+Status Visit(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
+  KVD_CHECK_OK(VisitEmbedding(config, visitor, weights));
+  KVD_CHECK_OK(VisitLayerInputTable(config, visitor, weights.layer_inputs));
+  KVD_CHECK_OK(VisitStreams(config, visitor, "altup_proj.weight", weights.altup.spread));
+  KVD_CHECK_OK(VisitStreams(config, visitor, "altup_unembd_proj.weight", weights.altup.collect));
+  for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
+    LayerWeights& into = weights.layers[layer];
+    KVD_CHECK_OK(VisitAttention(
+        config, visitor, layer,
+        {.qk_norm = QkNorm::kHeads, .has_post_norm = true, .norms_values = true}, into.attention));
+    KVD_CHECK_OK(
+        VisitFeedForward(config, visitor, layer, {.has_post_norm = true}, into.feed_forward));
+    KVD_CHECK_OK(VisitAltup(config, visitor, layer, into.altup));
+    KVD_CHECK_OK(VisitLayerInput(config, visitor, layer, into.layer_input));
+  }
+  return VisitOutput(config, visitor, BiasRule::kNone, weights);
+}
+
+// stream = (stream + x) / sqrt(2)
+void Average(ForwardPass& pass, const RowBuffer& x) {
+  const std::size_t width = pass.config().embedding_size;
+  pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
+    const kernels::KernelTable& kernels = *pass.compute().kernels;
+    for (std::size_t row = first; row < last; ++row) {
+      float* const y = pass.stream()[row];
+      kernels.add(y, x[row], width, y);
+      kernels.scale(y, std::numbers::sqrt2_v<float> / 2.0f, width, y);
+    }
+  });
+}
+
+void Begin(ForwardPass& pass) {
+  ComputeLayerInputs(pass);
+  SpreadStreams(pass);
+}
+
+void RunLayer(ForwardPass& pass, std::size_t layer) {
+  const LayerWeights& weights = pass.weights().layers[layer];
+  PredictStreams(pass, layer);
+  const RowBuffer& laurel = RunLaurel(pass, layer, pass.NormedStream(weights.attention.norm));
+  RunAttentionLayer(pass, layer, weights.attention);
+  Average(pass, laurel);
+  RunFeedForward(pass, weights.feed_forward,
+                 layer < kSparseLayers ? Activation::kSparseGelu : Activation::kGelu);
+  CorrectStreams(pass, layer);
+  if (layer + 1 == pass.config().layer_count) CollectStreams(pass);
+}
+
+}  // namespace
+
+const ArchitectureDefinition kGemma3nDefinition = {
+    .format = {.architecture = Architecture::kGemma3n,
+               .name = "gemma3n",
+               .read_config = Read,
+               .visit_tensors = Visit},
+    .run_layer = RunLayer,
+    .begin = Begin};
+
+}  // namespace kvd

@@ -1,0 +1,190 @@
+#include "engine/forward/architectures/transformer.h"
+
+#include <cmath>
+
+#include "engine/forward/layers/attention_layer.h"
+#include "engine/forward/layers/experts.h"
+#include "engine/model/attention_config.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::string_view kDraftLayers = "nextn_predict_layers";
+
+bool HasQkvBias(const GgufFile& file) {
+  return file.FindTensor("blk.0.attn_q.bias") != nullptr ||
+         file.FindTensor("blk.0.attn_k.bias") != nullptr ||
+         file.FindTensor("blk.0.attn_v.bias") != nullptr ||
+         file.FindTensor("blk.0.attn_qkv.bias") != nullptr;
+}
+
+// Reads a scale; 0 in the file means that the scale is not set.
+Result<float> ScaleOr(const ConfigReader& reader, std::string_view suffix, float fallback) {
+  KVD_TRY(const float scale, reader.PositiveOrNone(suffix));
+  return scale == 0.0f ? fallback : scale;
+}
+
+}  // namespace
+
+Status ExcludeDraftLayers(const ConfigReader& reader, ModelConfig& config) {
+  KVD_TRY(const auto count, reader.file().GetU64Or(reader.Key(kDraftLayers), 0));
+  if (count >= config.layer_count) {
+    return FailRange(reader.Key(kDraftLayers), count, 0, config.layer_count - 1);
+  }
+  config.draft_layer_count = static_cast<std::uint32_t>(count);
+  config.layer_count -= config.draft_layer_count;
+  for (auto* numbers :
+       {&config.head_count, &config.kv_head_count, &config.feed_forward_size, &config.window}) {
+    numbers->resize(config.layer_count);
+  }
+  config.layer_kind.resize(config.layer_count);
+  config.has_experts.resize(config.layer_count);
+  config.is_unrotated.resize(config.layer_count);
+  return {};
+}
+
+Status IgnoreDraftLayers(const ModelConfig& config, TensorVisitor& visitor) {
+  for (std::uint32_t i = 0; i < config.draft_layer_count; ++i) {
+    KVD_CHECK_OK(visitor.IgnoreAll(BlockPrefix(config.layer_count + i)));
+  }
+  return {};
+}
+
+Status ReadGraniteScales(const ConfigReader& reader, ModelConfig& config) {
+  KVD_TRY(config.embedding_scale, ScaleOr(reader, "embedding_scale", 1.0f));
+  KVD_TRY(config.residual_scale, ScaleOr(reader, "residual_scale", 1.0f));
+  KVD_TRY(config.attention_scale, ScaleOr(reader, "attention.scale", config.attention_scale));
+  KVD_TRY(const float divisor, ScaleOr(reader, "logit_scale", 1.0f));
+  config.logit_scale = 1.0f / divisor;
+  return {};
+}
+
+Status VisitRopeFactors(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
+  if (!config.has_rope) return visitor.Ignore("rope_freqs.weight");
+  return visitor.Vector("rope_freqs.weight", config.rope.rotated_dim / 2, VectorRole::kRopeFactors,
+                        Presence::kOptional, weights.rope_factors);
+}
+
+Status VisitFeedForwardOrExperts(const ModelConfig& config, TensorVisitor& visitor,
+                                 std::size_t layer, const FeedForwardTensors& dense,
+                                 const ExpertTensors& experts, LayerWeights& weights) {
+  if (!config.has_experts[layer]) {
+    return VisitFeedForward(config, visitor, layer, dense, weights.feed_forward);
+  }
+  KVD_CHECK_OK(VisitFeedForwardNorm(config, visitor, layer, dense, weights.feed_forward));
+  return VisitExperts(config, visitor, layer, experts, weights.experts);
+}
+
+void RunFeedForwardOrExperts(ForwardPass& pass, std::size_t layer, Activation activation) {
+  const LayerWeights& weights = pass.weights().layers[layer];
+  if (!pass.config().has_experts[layer]) {
+    return RunFeedForward(pass, weights.feed_forward, activation);
+  }
+  RunExpertLayer(pass, weights.experts, activation, pass.NormedStream(weights.feed_forward.norm));
+}
+
+Status ReadTransformer(const TransformerTraits& traits, const ConfigReader& reader,
+                       ModelConfig& config) {
+  KVD_CHECK_OK(RequireCausal(reader));
+  const std::uint32_t file_layers = config.layer_count;
+  if (traits.has_experts && !reader.Has("feed_forward_length") &&
+      reader.Has("expert_feed_forward_length")) {
+    KVD_TRY(const auto size,
+            reader.Count("expert_feed_forward_length", ModelConfig::kFeedForwardSizeMax));
+    config.feed_forward_size.assign(file_layers, size);
+  } else {
+    KVD_TRY(config.feed_forward_size,
+            reader.PerLayer("feed_forward_length", file_layers, ModelConfig::kFeedForwardSizeMax));
+  }
+  KVD_CHECK_OK(ReadHeads(reader, HeadRule::kEveryLayer, config));
+  config.is_parallel = traits.is_parallel;
+  config.has_layer_norms = traits.has_layer_norms;
+  if (traits.has_layer_norms) {
+    KVD_TRY(config.layer_norm_epsilon, reader.RequiredPositive("attention.layer_norm_epsilon"));
+  } else {
+    KVD_TRY(config.rms_epsilon, reader.RequiredPositive("attention.layer_norm_rms_epsilon"));
+  }
+  KVD_CHECK_OK(ReadRope(reader, traits.rope_interleaved, config));
+  if (traits.has_rope_factors && reader.file().FindTensor("rope_freqs.weight") != nullptr) {
+    config.rope.scaling = RopeScaling::kLlama3;
+  }
+  config.has_qkv_bias = HasQkvBias(reader.file());
+  config.has_qk_norm = traits.qk_norm != QkNorm::kNone &&
+                       (!traits.qk_norm_is_optional ||
+                        reader.file().FindTensor("blk.0.attn_q_norm.weight") != nullptr);
+  if (traits.has_experts) KVD_CHECK_OK(ReadExperts(reader, traits.expert_rule, config));
+  if (traits.has_granite_scales) KVD_CHECK_OK(ReadGraniteScales(reader, config));
+  for (std::uint32_t layer = 0; traits.unrotated_period != 0 && layer < file_layers; ++layer) {
+    config.is_unrotated[layer] = (layer + 1) % traits.unrotated_period == 0;
+  }
+  if (traits.has_draft_layers) KVD_CHECK_OK(ExcludeDraftLayers(reader, config));
+  return traits.read_more == nullptr ? Status() : traits.read_more(reader, config);
+}
+
+Status VisitTransformer(const TransformerTraits& traits, const ModelConfig& config,
+                        TensorVisitor& visitor, ModelWeights& weights) {
+  KVD_CHECK_OK(VisitEmbedding(config, visitor, weights));
+  if (traits.has_rope_factors) KVD_CHECK_OK(VisitRopeFactors(config, visitor, weights));
+  for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
+    LayerWeights& into = weights.layers[layer];
+    const bool has_second_norm =
+        traits.has_second_norms && visitor.Has(BlockPrefix(layer) + "attn_norm_2.weight");
+    KVD_CHECK_OK(VisitAttention(config, visitor, layer,
+                                {.qk_norm = config.has_qk_norm ? traits.qk_norm : QkNorm::kNone,
+                                 .norms_rotated = traits.norms_rotated,
+                                 .has_pre_norm = traits.has_pre_norm,
+                                 .has_norm_bias = traits.has_norm_bias,
+                                 .norm = has_second_norm ? "attn_norm_2" : "attn_norm",
+                                 .has_post_norm = traits.has_post_norm,
+                                 .has_sinks = traits.has_sinks,
+                                 .output_bias = traits.attention_output_bias},
+                                into.attention));
+    KVD_CHECK_OK(VisitFeedForwardOrExperts(
+        config, visitor, layer,
+        {.bias = traits.feed_forward_bias,
+         .scale = traits.feed_forward_scale,
+         .is_gated = IsGated(traits.activation),
+         .has_pre_norm = config.is_parallel ? has_second_norm : traits.has_pre_norm,
+         .has_norm_bias = traits.has_norm_bias,
+         .has_post_norm = traits.has_post_norm,
+         .has_fused_gate = traits.has_fused_gate,
+         .norm = has_second_norm ? "attn_norm" : traits.feed_forward_norm},
+        traits.expert_tensors, into));
+  }
+  KVD_CHECK_OK(IgnoreDraftLayers(config, visitor));
+  // cls.output is the head of a reranker, which has no effect on logits.
+  KVD_CHECK_OK(visitor.Ignore("cls.output.weight"));
+  if (traits.visit_more != nullptr) KVD_CHECK_OK(traits.visit_more(config, visitor, weights));
+  if (!traits.has_norm_bias) return VisitOutput(config, visitor, traits.output_bias, weights);
+  NormWeights norm;
+  KVD_CHECK_OK(VisitLayerNorm(visitor, "output_norm", config.embedding_size, norm));
+  weights.output_norm = norm.weight;
+  weights.output_norm_bias = norm.bias;
+  return VisitOutputMatrix(config, visitor, traits.output_bias, weights);
+}
+
+void RunTransformerLayer(const TransformerTraits& traits, ForwardPass& pass, std::size_t layer) {
+  const LayerWeights& weights = pass.weights().layers[layer];
+  if (!pass.config().is_parallel) {
+    RunAttentionLayer(pass, layer, weights.attention);
+    return RunFeedForwardOrExperts(pass, layer, traits.activation);
+  }
+  const RowBuffer& x = pass.NormedStream(weights.attention.norm);
+  const RowBuffer& feed_forward_x =
+      weights.feed_forward.norm.weight == nullptr
+          ? x
+          : pass.NormedStream(weights.feed_forward.norm, Scratch::kFeedForwardInput);
+  RunAttentionLayerOn(pass, layer, weights.attention, x);
+  RunFeedForwardOn(pass, weights.feed_forward, traits.activation, feed_forward_x);
+}
+
+void RunFinalNorm(ForwardPass& pass, std::span<const float* const> rows, float* const* out) {
+  const NormWeights norm = {pass.weights().output_norm, pass.weights().output_norm_bias};
+  pass.ForRows(rows.size(), [&](std::size_t first, std::size_t last) {
+    for (std::size_t row = first; row < last; ++row) {
+      pass.NormRow(rows[row], norm, pass.config().embedding_size, out[row]);
+    }
+  });
+}
+
+}  // namespace kvd

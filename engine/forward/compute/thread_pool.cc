@@ -1,0 +1,103 @@
+// A generation counter starts a task, and a counter of busy workers ends it. A thread waits for
+// either counter first by spinning briefly (a layer's next product usually follows within
+// microseconds) and then by the futex of std::atomic::wait.
+#include "engine/forward/compute/thread_pool.h"
+
+#include <immintrin.h>
+
+#include <utility>
+
+#include "base/check.h"
+#include "engine/forward/compute/processors.h"
+
+namespace kvd {
+namespace {
+
+constexpr int kSpinsMax = 4000;  // some tens of microseconds
+
+// Waits until `value` differs from `old`; returns its new value.
+std::uint32_t AwaitChange(std::atomic<std::uint32_t>& value, std::uint32_t old) {
+  for (int spin = 0; spin < kSpinsMax; ++spin) {
+    const std::uint32_t now = value.load(std::memory_order_acquire);
+    if (now != old) return now;
+    _mm_pause();
+  }
+  for (;;) {
+    value.wait(old, std::memory_order_acquire);
+    const std::uint32_t now = value.load(std::memory_order_acquire);
+    if (now != old) return now;
+  }
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(std::uint32_t thread_count, std::vector<int> processors)
+    : thread_count_(thread_count),
+      processors_(std::move(processors)),
+      ranges_(std::make_unique<Range[]>(thread_count)) {
+  KVD_ASSERT(thread_count >= 1);
+  KVD_ASSERT(processors_.empty() || processors_.size() >= thread_count);
+  threads_.reserve(thread_count - 1);
+  for (std::uint32_t worker = 1; worker < thread_count; ++worker) {
+    threads_.emplace_back([this, worker] { WorkerLoop(worker); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stopping_.store(true, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::TakeUnits(std::uint32_t worker) {
+  for (std::uint32_t turn = 0; turn < thread_count_; ++turn) {
+    Range& range = ranges_[(worker + turn) % thread_count_];
+    for (;;) {
+      const std::size_t unit = range.next.fetch_add(1, std::memory_order_relaxed);
+      if (unit >= range.end) break;
+      call_(task_, worker, unit);
+    }
+  }
+}
+
+// Pins a worker's thread to its processor. If the system refuses, the thread runs on any processor.
+void ThreadPool::Pin(std::uint32_t worker) const {
+  if (!processors_.empty()) (void)PinThisThread(processors_[worker]);
+}
+
+void ThreadPool::RunErased(std::size_t unit_count, Erased call, void* task) {
+  if (!caller_is_pinned_) {
+    Pin(0);
+    caller_is_pinned_ = true;
+  }
+  if (thread_count_ == 1 || unit_count <= 1) {
+    for (std::size_t unit = 0; unit < unit_count; ++unit) call(task, 0, unit);
+    return;
+  }
+  call_ = call;
+  task_ = task;
+  for (std::uint32_t worker = 0; worker < thread_count_; ++worker) {
+    ranges_[worker].next.store(unit_count * worker / thread_count_, std::memory_order_relaxed);
+    ranges_[worker].end = unit_count * (worker + 1) / thread_count_;
+  }
+  busy_.store(thread_count_ - 1, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  TakeUnits(0);
+  std::uint32_t busy = busy_.load(std::memory_order_acquire);
+  while (busy != 0) busy = AwaitChange(busy_, busy);
+}
+
+void ThreadPool::WorkerLoop(std::uint32_t worker) {
+  Pin(worker);
+  std::uint32_t seen = 0;
+  for (;;) {
+    seen = AwaitChange(generation_, seen);
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    TakeUnits(worker);
+    if (busy_.fetch_sub(1, std::memory_order_release) == 1) busy_.notify_one();
+  }
+}
+
+}  // namespace kvd

@@ -1,0 +1,72 @@
+// ThreadPool: the compute threads. All threads of the pool execute one task together, and the task
+// ends when all of its units have ended. Between tasks the threads spin briefly and then sleep.
+//
+// An engine has one pool. Only the engine thread calls Run; the engine thread is worker 0 of every
+// task. The threads live as long as the pool. A task is a plain function over shared data; starting
+// a task allocates and queues nothing.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace kvd {
+
+class ThreadPool {
+ public:
+  // thread_count >= 1 includes the caller of Run. processors is empty or has one processor per
+  // worker, to which that worker is pinned. The first call of Run pins the calling thread to the
+  // first processor.
+  explicit ThreadPool(std::uint32_t thread_count, std::vector<int> processors = {});
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  std::uint32_t thread_count() const { return thread_count_; }
+
+  // Calls task(worker, unit) once for each unit in [0, unit_count) and returns when all calls have
+  // ended. Each worker first processes its own contiguous range of units in order, so that adjacent
+  // data is read in order, and then takes units from the ranges of other workers. worker <
+  // thread_count(). With one unit or one thread, the calling thread executes all units.
+  template <class Task>
+  void Run(std::size_t unit_count, const Task& task) {
+    RunErased(unit_count, &Call<Task>, const_cast<void*>(static_cast<const void*>(&task)));
+  }
+
+ private:
+  using Erased = void (*)(void* task, std::uint32_t worker, std::size_t unit);
+  template <class Task>
+  static void Call(void* task, std::uint32_t worker, std::size_t unit) {
+    (*static_cast<const Task*>(task))(worker, unit);
+  }
+
+  void RunErased(std::size_t unit_count, Erased call, void* task);
+  void Pin(std::uint32_t worker) const;
+  void WorkerLoop(std::uint32_t worker);
+  void TakeUnits(std::uint32_t worker);
+
+  // The remaining units of a worker's range. Other workers also take units from the front of the
+  // range.
+  struct alignas(64) Range {
+    std::atomic<std::size_t> next = 0;
+    std::size_t end = 0;
+  };
+
+  const std::uint32_t thread_count_;
+  const std::vector<int> processors_;  // empty, or [thread_count_]
+  bool caller_is_pinned_ = false;
+  std::unique_ptr<Range[]> ranges_;  // [thread_count_]
+  // The current task. Run writes the task before it increments generation_; workers read the task
+  // after they see the increment.
+  Erased call_ = nullptr;
+  void* task_ = nullptr;
+  alignas(64) std::atomic<std::uint32_t> generation_{0};
+  alignas(64) std::atomic<std::uint32_t> busy_{0};
+  std::atomic<bool> stopping_{false};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace kvd

@@ -1,0 +1,199 @@
+#include "engine/forward/layers/experts.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/forward/compute/activations.h"
+#include "engine/forward/compute/step_profile.h"
+#include "engine/forward/layers/expert_choice.h"
+#include "engine/forward/pass/expert_work.h"
+
+namespace kvd {
+namespace {
+
+// Chooses the experts of each row and sets work.chosen.
+void Route(ForwardPass& pass, const ExpertWeights& weights, const RowBuffer& x) {
+  const StepProfile::Scope scope(pass.compute().profile, StepPhase::kRouter);
+  const ExpertConfig& config = pass.config().experts;
+  ExpertWork& work = pass.expert_work();
+  const RowBuffer& logits = pass.Rows(Scratch::kRouterLogits, {config.count});
+  const RowBuffer& scratch = pass.Rows(Scratch::kRouterScratch, {2, config.count});
+  pass.Project(weights.router, x, logits);
+  pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
+    for (std::size_t row = first; row < last; ++row) {
+      ChooseExperts(config, {logits[row], config.count}, weights.selection_bias,
+                    {scratch[row], config.count}, {scratch[row] + config.count, config.count},
+                    {work.chosen.data() + row * config.used, config.used});
+    }
+  });
+}
+
+// Sets slots, slot_rows and starts of `work`: the choices sorted by expert, then by row.
+void SortByExpert(const ExpertConfig& config, std::size_t row_count, ExpertWork& work) {
+  const std::size_t slot_count = row_count * config.used;
+  std::ranges::fill(work.starts, 0);
+  for (std::size_t i = 0; i < slot_count; ++i) ++work.starts[work.chosen[i].expert + 1];
+  for (std::size_t e = 0; e < config.count; ++e) work.starts[e + 1] += work.starts[e];
+  for (std::size_t i = 0; i < slot_count; ++i) {
+    const std::uint32_t slot = work.starts[work.chosen[i].expert]++;
+    work.slots[i] = slot;
+    work.slot_rows[slot] = static_cast<std::uint32_t>(i / config.used);
+  }
+  // The loop has moved each expert's entry in `starts` to the start of the next expert.
+  std::copy_backward(work.starts.begin(), work.starts.end() - 1, work.starts.end());
+  work.starts[0] = 0;
+}
+
+// The inputs of one product of every slot, in the form that the product takes.
+struct SlotInputs {
+  InputForm form = InputForm::kFloats;
+  const std::byte* data = nullptr;
+  std::size_t row_bytes = 0;
+};
+
+// Copies each row of x to the slots of the row.
+SlotInputs GatherInputs(ForwardPass& pass, kernels::DataType type, const RowBuffer& x) {
+  const Compute& compute = pass.compute();
+  ExpertWork& work = pass.expert_work();
+  const std::size_t rows = pass.row_count(), n = x.width();
+  auto* const gathered = reinterpret_cast<std::byte*>(work.inputs.data());
+  SlotInputs inputs{.form = FormFor(compute, type, rows), .data = gathered};
+  const std::byte* from = reinterpret_cast<const std::byte*>(x[0]);
+  inputs.row_bytes = n * sizeof(float);
+  if (inputs.form != InputForm::kFloats) {
+    PrepareInput(compute, inputs.form, x[0], n, rows, n, compute.inputs);
+    from = compute.inputs;
+    inputs.row_bytes = InputRowBytes(inputs.form, n);
+  }
+  pass.ForRows(rows * pass.config().experts.used, [&](std::size_t first, std::size_t last) {
+    for (std::size_t slot = first; slot < last; ++slot) {
+      std::memcpy(gathered + slot * inputs.row_bytes,
+                  from + work.slot_rows[slot] * inputs.row_bytes, inputs.row_bytes);
+    }
+  });
+  return inputs;
+}
+
+// Returns the hidden rows of all slots as inputs of the last product; the rows are already in the
+// order of slots.
+SlotInputs HiddenInputs(ForwardPass& pass, kernels::DataType type, const RowBuffer& hidden) {
+  const Compute& compute = pass.compute();
+  ExpertWork& work = pass.expert_work();
+  const std::size_t slot_count = pass.row_count() * pass.config().experts.used;
+  const std::size_t n = hidden.width();
+  const InputForm form = FormFor(compute, type, pass.row_count());
+  if (form == InputForm::kFloats) {
+    return {form, reinterpret_cast<const std::byte*>(hidden[0]), n * sizeof(float)};
+  }
+  auto* const prepared = reinterpret_cast<std::byte*>(work.inputs.data());
+  PrepareInput(compute, form, hidden[0], n, slot_count, n, prepared);
+  return {form, prepared, InputRowBytes(form, n)};
+}
+
+// Adds the product of every chosen expert to work.ready. Returns the bytes of the experts' weights.
+std::size_t AddProducts(const ExpertMatrices& matrices, const SlotInputs& inputs,
+                        const RowBuffer& y, ExpertWork& work) {
+  std::size_t bytes = 0;
+  const std::size_t n = matrices.shape.in_features;
+  for (std::size_t e = 0; e + 1 < work.starts.size(); ++e) {
+    const std::size_t first = work.starts[e], count = work.starts[e + 1] - first;
+    if (count == 0) continue;
+    const std::byte* input = inputs.data + first * inputs.row_bytes;
+    const bool is_float = inputs.form == InputForm::kFloats;
+    work.views.push_back(matrices.At(e));
+    work.jobs.push_back({.linear = &work.views.back(),
+                         .x = is_float ? reinterpret_cast<const float*>(input) : nullptr,
+                         .x_stride = n,
+                         .y = y.pointers() + first});
+    work.ready.push_back({&work.jobs.back(), inputs.form, is_float ? nullptr : input, count});
+    bytes += matrices.shape.out_features * kernels::RowBytes(matrices.shape.type, n);
+  }
+  return bytes;
+}
+
+void RunProducts(ForwardPass& pass, ExpertWork& work) {
+  RunReady(pass.compute(), work.ready);
+  work.ready.clear();
+  work.jobs.clear();
+  work.views.clear();
+}
+
+// kExpertSum[row] = sum over the row's choices of weight * result of the slot.
+const RowBuffer& SumResults(ForwardPass& pass, const ExpertWork& work) {
+  const ExpertConfig& config = pass.config().experts;
+  const RowBuffer& sum = pass.Rows(Scratch::kExpertSum, {config.input_size});
+  pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
+    for (std::size_t row = first; row < last; ++row) {
+      float* to = sum[row];
+      for (std::size_t i = 0; i < config.used; ++i) {
+        const std::size_t choice = row * config.used + i;
+        const float* from = work.results[work.slots[choice]];
+        const float weight = work.chosen[choice].weight;
+        for (std::size_t c = 0; c < config.input_size; ++c) {
+          to[c] = i == 0 ? weight * from[c] : to[c] + weight * from[c];
+        }
+      }
+    }
+  });
+  return sum;
+}
+
+}  // namespace
+
+const RowBuffer& RunExperts(ForwardPass& pass, const ExpertWeights& weights, Activation activation,
+                            const RowBuffer& router_input, const RowBuffer& x) {
+  Route(pass, weights, router_input);
+  const StepProfile::Scope scope(pass.compute().profile, StepPhase::kExperts);
+  const ExpertConfig& config = pass.config().experts;
+  ExpertWork& work = pass.expert_work();
+  SortByExpert(config, pass.row_count(), work);
+
+  const SlotInputs inputs = GatherInputs(pass, weights.up.shape.type, x);
+  std::size_t bytes = AddProducts(weights.up, inputs, work.up, work);
+  const bool is_gated = !weights.gate.data.empty();
+  if (is_gated) bytes += AddProducts(weights.gate, inputs, work.gate, work);
+  RunProducts(pass, work);
+
+  const RowBuffer& hidden = is_gated ? work.gate : work.up;
+  pass.ForRows(pass.row_count() * config.used, [&](std::size_t first, std::size_t last) {
+    for (std::size_t slot = first; slot < last; ++slot) {
+      Activate(*pass.compute().kernels, activation, work.up[slot], config.size, hidden[slot]);
+    }
+  });
+
+  const SlotInputs hidden_inputs = HiddenInputs(pass, weights.down.shape.type, hidden);
+  bytes += AddProducts(weights.down, hidden_inputs, work.results, work);
+  RunProducts(pass, work);
+  if (pass.compute().profile != nullptr) pass.compute().profile->AddExpertBytes(bytes);
+  return SumResults(pass, work);
+}
+
+void RunExpertLayer(ForwardPass& pass, const ExpertWeights& weights, Activation activation,
+                    const RowBuffer& x) {
+  if (weights.latent_down.weight) {
+    const RowBuffer& latent =
+        pass.Rows(Scratch::kLatent, {weights.latent_down.weight.out_features});
+    pass.Project(weights.latent_down, x, latent);
+    pass.AddToStream(weights.latent_up, RunExperts(pass, weights, activation, x, latent));
+  } else {
+    pass.AddRowsToStream(RunExperts(pass, weights, activation, x, x));
+  }
+  if (!weights.shared.up.weight) return;
+  const StepProfile::Scope scope(pass.compute().profile, StepPhase::kFeedForward);
+  const RowBuffer& hidden = HiddenRows(pass, weights.shared, activation, x);
+  if (weights.shared_gate != nullptr) {
+    // The shared expert's gate is one number for each row, so the gate may be applied before the
+    // last product.
+    pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
+      const kernels::KernelTable& kernels = *pass.compute().kernels;
+      for (std::size_t row = first; row < last; ++row) {
+        float logit = 0.0f;
+        kernels.lane_dots(weights.shared_gate, x[row], x.width(), 1, x.width(), &logit);
+        kernels.scale(hidden[row], Logistic(logit), hidden.width(), hidden[row]);
+      }
+    });
+  }
+  pass.AddToStream(weights.shared.down, hidden);
+}
+
+}  // namespace kvd

@@ -1,0 +1,88 @@
+// A unit of work is one head of one sequence.
+#include "engine/forward/layers/plain_attention.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/rounding.h"
+#include "engine/forward/attention/head_keys.h"
+
+namespace kvd {
+namespace {
+
+float NoBias(std::size_t) { return 0.0f; }
+
+// Reads the cells of one head of a group's part. If `positions` is not null, the effective
+// positions of the cells are appended to `positions`.
+void LoadCells(ForwardPass& pass, std::size_t layer, const GroupPart& part, std::uint32_t group,
+               std::size_t head, HeadKeys& keys, std::vector<std::int64_t>* positions) {
+  const CellLayout& cells = pass.cells();
+  const kernels::KernelTable& kernels = *pass.compute().kernels;
+  const std::size_t dim = pass.config().head_dim_k;
+  std::vector<float> value(dim);
+  for (std::size_t e = 0; e < part.extents.size(); ++e) {
+    const layout::Extent& extent = part.extents[e];
+    const std::size_t end = e + 1 < part.extents.size() ? part.extents[e + 1].start : keys.count();
+    const std::byte* block = pass.memory().BlockBytes(group, BlockId{extent.block});
+    const layout::CellRecord* records = pass.memory().BlockCells(group, BlockId{extent.block});
+    for (std::size_t i = extent.start; i < end; ++i) {
+      const std::size_t cell = extent.first + (i - extent.start);
+      kernels.decode_row(cells.k_type, block + cells.KRow(layer, head, cell), keys.key(i), dim);
+      kernels.decode_row(cells.v_type, block + cells.VRow(layer, head, cell), value.data(), dim);
+      keys.SetValue(i, value.data());
+      if (positions != nullptr)
+        positions->push_back(std::int64_t{records[cell].stored_pos} + extent.delta);
+    }
+  }
+}
+
+}  // namespace
+
+void RunPlainAttention(ForwardPass& pass, std::size_t layer, const PositionBias& bias,
+                       const RowBuffer& q, const RowBuffer& out) {
+  const std::size_t heads = pass.config().head_count[layer];
+  const std::size_t dim = pass.config().head_dim_k;
+  const std::uint32_t group = pass.cells().groups[layer];
+  pass.compute().pool->Run(pass.plan().count * heads, [&](std::uint32_t, std::size_t unit) {
+    const std::size_t s = unit / heads;
+    const std::size_t head = unit % heads;
+    const StepSequence& sequence = pass.plan().sequences[s];
+    const std::size_t count = std::size_t{sequence.past_cells} + sequence.new_cells;
+    HeadKeys keys(*pass.compute().kernels, count, RoundUp(count, HeadKeys::kLanes), dim);
+    std::vector<std::int64_t> positions;
+    positions.reserve(count);
+    LoadCells(pass, layer, sequence.groups[group], group, head, keys, &positions);
+    const float* const table = bias.table.data() + head * bias.distances;
+    for (std::size_t i = 0; i < sequence.new_cells; ++i) {
+      const std::size_t row = pass.sequences()[s].first_row + i;
+      const std::size_t own = sequence.past_cells + i;
+      const auto bias_of = [&](std::size_t cell) {
+        const auto distance = static_cast<std::size_t>(positions[own] - positions[cell]);
+        return table[std::min(distance, kBiasReach)];
+      };
+      keys.Attend(q[row] + head * dim, own + 1, bias_of, out[row] + head * dim);
+    }
+  });
+}
+
+void RunPlainCrossAttention(ForwardPass& pass, std::size_t layer, const RowBuffer& q,
+                            const RowBuffer& out) {
+  const std::size_t heads = pass.config().head_count[layer];
+  const std::size_t dim = pass.config().head_dim_k;
+  const std::uint32_t group = pass.cells().cross_group;
+  const std::size_t cross_layer = CellLayout::CrossLayer(pass.config().layer_count, layer);
+  pass.compute().pool->Run(pass.plan().count * heads, [&](std::uint32_t, std::size_t unit) {
+    const std::size_t s = unit / heads;
+    const std::size_t head = unit % heads;
+    const StepSequence& sequence = pass.plan().sequences[s];
+    const std::size_t count = sequence.groups[group].cell_count;
+    HeadKeys keys(*pass.compute().kernels, count, count, dim);
+    LoadCells(pass, cross_layer, sequence.groups[group], group, head, keys, nullptr);
+    for (std::size_t i = 0; i < sequence.new_cells; ++i) {
+      const std::size_t row = pass.sequences()[s].first_row + i;
+      keys.Attend(q[row] + head * dim, count, NoBias, out[row] + head * dim);
+    }
+  });
+}
+
+}  // namespace kvd

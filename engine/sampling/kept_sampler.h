@@ -1,0 +1,35 @@
+// KeptSampler: the state of the sampler that drew a sequence's last tokens, as it is kept with the
+// sequence and in a saved state.
+//
+// A later generation that resumes with this state has the same parameters and the same seed, and
+// continues with the next draw. The tokens that penalties consider are not part of the state,
+// because they are the sequence's last tokens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/sampling/sampler.h"
+#include "shm/segment_layout.h"
+
+namespace kvd {
+
+struct KeptSampler {
+  SamplerOptions options;  // without logprob_count, which each request sets
+  std::uint64_t draw_count = 0;
+};
+
+// Converts to and from the record that `meta` keeps with a sequence. The record does not contain
+// biases, only a flag that the sampler had some. Errors: kCorrupt (names the field); kUnsupported
+// (the sampler had biases). REQUIRES: the record's flag kSamplerKept is set.
+layout::SamplerRecord RecordOf(const SamplerOptions& options, std::uint64_t draw_count);
+Result<KeptSampler> SamplerOf(const layout::SamplerRecord& record, std::uint32_t vocab_size);
+
+std::vector<std::byte> EncodeSampler(const KeptSampler& kept);
+// Errors: kCorrupt (names the field). Extra bytes are an error.
+Result<KeptSampler> DecodeSampler(std::span<const std::byte> bytes, std::uint32_t vocab_size);
+
+}  // namespace kvd

@@ -1,0 +1,85 @@
+#include "engine/forward/compute/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "engine/forward/compute/float_buffer.h"
+#include "engine/forward/compute/processors.h"
+
+namespace kvd {
+namespace {
+
+TEST(ThreadPoolTest, RunsEachUnitOnce) {
+  for (const std::uint32_t threads : {1u, 2u, 5u}) {
+    ThreadPool pool(threads);
+    for (const std::size_t units : {0u, 1u, 2u, 7u, 1000u}) {
+      std::vector<std::atomic<int>> calls(units);
+      std::atomic<bool> workers_exist = true;
+      pool.Run(units, [&](std::uint32_t worker, std::size_t unit) {
+        ++calls[unit];
+        if (worker >= threads) workers_exist = false;
+      });
+      EXPECT_TRUE(std::ranges::all_of(calls, [](const auto& count) { return count == 1; }))
+          << threads << " threads, " << units << " units";
+      EXPECT_TRUE(workers_exist);
+    }
+  }
+}
+
+TEST(ThreadPoolTest, PinnedWorkersStayOnTheirProcessors) {
+  const std::vector<int> processors = UsableProcessors();
+  ASSERT_FALSE(processors.empty());
+  const auto threads = static_cast<std::uint32_t>(std::min<std::size_t>(processors.size(), 3));
+  // The test runs in a separate thread, because the thread that creates the pool remains pinned.
+  std::thread caller([&] {
+    ThreadPool pool(threads, processors);
+    for (int turn = 0; turn < 50; ++turn) {
+      std::vector<int> at(64, -1);
+      std::vector<std::uint32_t> by(at.size());
+      pool.Run(at.size(), [&](std::uint32_t worker, std::size_t unit) {
+        at[unit] = ::sched_getcpu();
+        by[unit] = worker;
+      });
+      for (std::size_t unit = 0; unit < at.size(); ++unit) {
+        ASSERT_EQ(at[unit], processors[by[unit]]) << "worker " << by[unit];
+      }
+    }
+  });
+  caller.join();
+}
+
+TEST(ProcessorsTest, AreThoseOfTheAffinityMask) {
+  const std::vector<int> all = UsableProcessors();
+  EXPECT_EQ(std::set<int>(all.begin(), all.end()).size(), all.size());
+  EXPECT_EQ(all.size(), std::thread::hardware_concurrency());
+  std::thread one([&] {
+    ASSERT_TRUE(PinThisThread(all.back()));
+    EXPECT_EQ(UsableProcessors(), std::vector<int>{all.back()});
+    EXPECT_FALSE(PinThisThread(8000)) << "processor 8000 does not exist";
+    EXPECT_EQ(UsableProcessors(), std::vector<int>{all.back()});
+  });
+  one.join();
+}
+
+TEST(FloatBufferTest, IsAlignedToWhatItMayLieOn) {
+  const auto misalignment = [](const FloatBuffer& buffer, std::uintptr_t to) {
+    return reinterpret_cast<std::uintptr_t>(buffer.data()) % to;
+  };
+  EXPECT_EQ(misalignment(FloatBuffer(1), 64), 0u);
+  const std::size_t large = (std::size_t{2} << 20) / sizeof(float);
+  const FloatBuffer buffer(large + 1);
+  EXPECT_EQ(misalignment(buffer, std::uintptr_t{2} << 20), 0u);
+  buffer.data()[large] = 1.0f;
+  EXPECT_EQ(FloatBuffer().data(), nullptr);
+}
+
+}  // namespace
+}  // namespace kvd
