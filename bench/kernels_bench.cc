@@ -30,8 +30,8 @@ namespace kvd::kernels {
 namespace {
 
 constexpr std::size_t kInFeatures = 2048, kOutFeatures = 5632;
-// The bytes of the matrices that narrow products use in turn. All kStreamBytes of matrices exceed
-// the processor's caches, so that each product reads its matrix from memory.
+// The total size of the matrices that narrow products use in turn. It exceeds the processor's
+// caches, so that each product reads its matrix from memory.
 constexpr std::size_t kStreamBytes = std::size_t{192} << 20;
 
 template <class T>

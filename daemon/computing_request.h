@@ -130,8 +130,9 @@ class ComputingRequest {
   // Does about `tokens` units of the long work that work_left counts, and always makes progress.
   // REQUIRES: work_left() > 0.
   virtual void DoWork(Engine&, std::size_t) {}
-  // The scheduler calls OnCancel once after Cancel was called. The request may take part in one
-  // more step if the client has seen a token that is not committed yet.
+  // The scheduler calls OnCancel once after Cancel was called. After it, the request
+  // takes part in one more step if a token that the client has seen is not committed yet; this step
+  // commits the token.
   virtual void OnCancel();
   // Returns the number of tokens that Finish has drawn since the last call.
   virtual std::uint64_t TakeSampledCount() { return 0; }

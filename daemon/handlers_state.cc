@@ -1,8 +1,8 @@
 // Exports and imports saved states over the connection. The answer of kExportState is sent in
-// pieces. A client uploads a state in pieces, which the service keeps until kImportState; then
-// workers load the state like a file of --store. The daemon opens no file for the verbs
-// kExportState, kUploadState and kImportState. Clients, not the daemon, convert files of other
-// formats.
+// pieces. A client uploads a state in pieces. Service keeps the pieces until the client sends
+// kImportState; then worker threads load the state as they load a file in the --store directory.
+// The daemon opens no file for the verbs kExportState, kUploadState and kImportState. Clients, not
+// the daemon, convert files of other formats.
 #include <algorithm>
 #include <cstring>
 #include <memory>

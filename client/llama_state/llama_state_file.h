@@ -1,6 +1,6 @@
-// LlamaStateFile: the description of a state file of llama.cpp in memory: a session file ("ggsn",
-// version 9: a whole context) or a sequence file ("ggsq", versions 2 and 3). ReadLlamaStateFile
-// validates the whole description and does not need the model.
+// LlamaStateFile describes the contents of a state file of llama.cpp whose bytes are in memory. The
+// file is either a session file ("ggsn", version 9: a whole context) or a sequence file ("ggsq",
+// version 2 or 3). ReadLlamaStateFile validates the whole description and does not need the model.
 //
 // Two layouts have the same version numbers: the layout of February 2025, and the layout of the
 // releases that split a cache into streams (seen in August 2026). A file records neither its layout

@@ -46,7 +46,8 @@ KVD_ALWAYS_INLINE void Transpose8(__m256i (&v)[8]) {
   });
 }
 
-// Writes four blocks of eight outputs to a panel. blocks[b]: where block b is written.
+// Writes block b of each of eight outputs (rows of the matrix), interleaved, to blocks[b], for b in
+// [0, 4).
 template <class Q>
 KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[2], std::uint8_t* const (&blocks)[4]) {
   using Shape = PanelShape<Q>;

@@ -11,8 +11,10 @@
 
 namespace kvd::kernels {
 
-// A table of sixteen bytes for nibbles: each value plus an offset. Lanes makes the symbols name the
-// instruction set; the values are a template argument, so that no object refers to their array.
+// A table of sixteen bytes for nibbles: each of kValues plus an offset. The parameter Lanes puts
+// the instruction set into the mangled names, so that the linker does not merge functions that are
+// compiled for different instruction sets. kValues is a template argument whose elements are
+// constants, so that no object file refers to the array.
 template <class Lanes, const std::int8_t (&kValues)[16]>
 struct NibbleTable {
   static KVD_ALWAYS_INLINE __m128i Plus(int offset) {

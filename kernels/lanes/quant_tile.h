@@ -1,8 +1,8 @@
 // Products of a few quantised rows of x with weight rows that are read four at a time. The integers
 // are unpacked from the blocks in registers, and memory limits the speed.
 //
-// A vector of sums has a lane for each of the four partial sums of four outputs. Only Isa::Sums
-// knows the order of the lanes.
+// A vector of sums has 16 lanes: four partial sums for each of four outputs. Only Isa::Sums knows
+// the order of the lanes.
 #pragma once
 
 #include "kernels/lanes/dot_tile.h"

@@ -42,8 +42,9 @@ using ::testing::IsEmpty;
 // Maps the name of each tried operation to its errno; 0: the operation succeeded.
 using Tried = std::map<std::string, int>;
 
-// Returns the missing parts of the sandbox. Clang's ThreadSanitizer starts a thread before the
-// sandbox is entered; in builds with it, the notice about earlier threads is not counted.
+// Returns the names of the mechanisms of the sandbox that are not in force. Clang's ThreadSanitizer
+// starts a thread before the sandbox is entered; in builds with it, the notice about earlier
+// threads is not counted.
 std::vector<std::string> MissingOf(const Sandbox& sandbox) {
   std::vector<std::string> missing = sandbox.missing;
 #if KVD_THREAD_SANITIZER

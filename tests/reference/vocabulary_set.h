@@ -1,7 +1,7 @@
 // The texts of tests/data/vocabulary, and the vocabularies with which they are tokenized.
 //
-// The file texts contains the texts, each followed by kTextEnd. NAME.gguf is a vocabulary,
-// NAME.gguf.inp a copy of texts, and NAME.gguf.out contains one line of token ids per text;
+// The file `texts` contains all texts, each followed by kTextEnd. NAME.gguf is a vocabulary,
+// NAME.gguf.inp is a copy of `texts`, and NAME.gguf.out contains one line of token ids per text;
 // kvd-golden reads these three files. The bundled model is in the folder models/ and has only an
 // .out file here.
 #pragma once
