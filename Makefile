@@ -36,7 +36,7 @@ TSAN_CORE_TESTS = base_test shm_test memory_step_test concurrent_defragment_test
 STRICT ?=
 PREFIX ?= /usr/local
 
-.PHONY: build demo test bench install check asan tsan tsan-core fuzz format clean bootstrap bootstrap-check bootstrap-programs
+.PHONY: build demo test bench install check asan tsan tsan-core fuzz format clean bootstrap bootstrap-check bootstrap-programs bootstrap-web
 .PHONY: check-format check-includes check-words check-headers check-tidy check-tidy-changed
 
 build: build-release
@@ -85,6 +85,8 @@ bootstrap-programs:
 	@tools/bootstrap --programs
 bootstrap-check:
 	@tools/bootstrap --check
+bootstrap-web:
+	@tools/bootstrap --web
 
 # These builds use clang.
 build-asan build-tsan build-fuzz: bootstrap-check
