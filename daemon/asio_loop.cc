@@ -3,9 +3,11 @@
 // handle while the handler is queued leaves no dangling reference.
 #include "daemon/asio_loop.h"
 
+#include "base/sanitizers.h"
+
 // ThreadSanitizer does not support the fences that Asio uses by default, so a build with
 // ThreadSanitizer uses no fences. The loop's own mutex orders the calls given to Post.
-#ifdef __SANITIZE_THREAD__
+#if KVD_THREAD_SANITIZER
 #define BOOST_ASIO_DISABLE_FENCED_BLOCK
 #endif
 #include <boost/asio/executor_work_guard.hpp>

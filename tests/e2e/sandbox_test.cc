@@ -13,6 +13,7 @@
 #include <functional>
 #include <string>
 
+#include "base/sanitizers.h"
 #include "tests/e2e/support/served_daemon.h"
 #include "tests/e2e/support/temporary_folder.h"
 
@@ -68,7 +69,7 @@ TEST_F(SandboxedDaemonTest, EveryThreadHasOneMoreFilterThanItsParent) {
   }
   EXPECT_THAT(daemon_->log_text(), HasSubstr(" sandbox landlock=abi"));
   EXPECT_THAT(daemon_->log_text(), HasSubstr(" seccomp=on"));
-#ifndef __SANITIZE_THREAD__  // ThreadSanitizer starts a thread before the sandbox is entered
+#if !KVD_THREAD_SANITIZER  // ThreadSanitizer starts a thread before the sandbox is entered
   EXPECT_THAT(daemon_->log_text(), Not(HasSubstr("threads began before")));
 #endif
 }
