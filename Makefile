@@ -70,10 +70,11 @@ check-words:
 	tools/check/words
 check-headers: bootstrap
 	tools/check/headers_alone $(JOBS)
-check-tidy: build-release bootstrap-check
-	tools/check/tidy build/release $(JOBS)
-check-tidy-changed: build-release bootstrap-check
-	tools/check/tidy build/release $(JOBS) --changed
+# clang-tidy needs the compile command of each file alone, and no build.
+check-tidy check-tidy-changed: bootstrap-check
+	@mkdir -p build
+	cmake --preset tidy --log-level=ERROR >build/tidy.log
+	tools/check/tidy build/tidy $(JOBS) $(if $(filter %-changed,$@),--changed)
 format: bootstrap-check
 	tools/check/sources | xargs clang-format-19 -i
 clean:

@@ -45,5 +45,7 @@ struct PosRange {
   friend constexpr bool operator==(PosRange, PosRange) = default;
 };
 inline constexpr Pos kPosEnd{std::numeric_limits<std::int32_t>::max()};
+// The last position that a token can have, so that every range of positions has an end.
+inline constexpr std::int32_t kLastPos = kPosEnd.value - 1;
 
 }  // namespace kvd

@@ -12,6 +12,19 @@ if(KVD_CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER ${KVD_CCACHE})
 endif()
 
+# kvd_compile_together(TARGET [ALONE SOURCES...]): with KVD_UNITY, twelve files of the target are
+# compiled at once, because a file takes longer to read its headers than to compile. Every file
+# includes all headers that it needs, so builds without KVD_UNITY compile too. ALONE: files that have
+# names in their unnamed namespaces which other files have too.
+function(kvd_compile_together target)
+  cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${KVD_UNITY} UNITY_BUILD_BATCH_SIZE 12)
+  if(ARG_ALONE)
+    list(TRANSFORM ARG_ALONE PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+    set_source_files_properties(${ARG_ALONE} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
 add_library(kvd_flags INTERFACE)
 target_include_directories(kvd_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(kvd_flags INTERFACE -Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wconversion> -Werror

@@ -5,7 +5,6 @@
 // Only fresh blocks are taken, and their reservations end with the restore. No step, rewrite or
 // defragmentation reads the fresh blocks before the commit, so a failed restore frees them at once.
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -20,7 +19,6 @@
 namespace kvd {
 namespace {
 
-constexpr std::int32_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
 // The number of blocks that are made safe to write under one lock of growth_mutex.
 constexpr std::size_t kBlocksOfOneGrowth = 64;
 

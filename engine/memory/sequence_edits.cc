@@ -19,8 +19,6 @@
 namespace kvd {
 namespace {
 
-constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
-
 NotedEdit ShiftOf(const FoundSequence& found, CellRange shifted, std::int32_t delta) {
   return {.index = found.index,
           .kind = layout::kEditShifted,

@@ -14,7 +14,6 @@
 namespace kvd {
 namespace {
 
-constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
 constexpr std::int64_t kStoredPosMax = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace
@@ -50,7 +49,7 @@ Status Steps::CheckAppend(const AppendRequest& request, FoundSequence* found) co
   if (last > kLastPos || last - delta > kStoredPosMax ||
       record.cell_count + new_cells > kStoredPosMax) {
     return Fail(Code::kInvalidArgument, HandleText(request.handle), ": position ", last,
-                ", at most ", std::min(kLastPos, kStoredPosMax + delta));
+                ", at most ", std::min<std::int64_t>(kLastPos, kStoredPosMax + delta));
   }
   return {};
 }

@@ -25,7 +25,6 @@ using meta_check::Name;
 constexpr std::uint32_t kFlagsKnown = layout::kSequenceLive | layout::kSequenceRetained |
                                       layout::kSequencePinned | layout::kSequencePublished |
                                       layout::kSequenceEdited;
-constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
 constexpr std::uint32_t kCellsMax = std::numeric_limits<std::int32_t>::max();  // of one sequence
 
 // Checks that the list lies within the arena.

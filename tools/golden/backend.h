@@ -13,6 +13,12 @@
 
 namespace kvd::golden {
 
+// Returns the positions of a step: a negative end of the range is open (README of the golden
+// folders).
+inline PosRange RangeOf(const Step& step) {
+  return {.begin = Pos{step.p0 < 0 ? 0 : step.p0}, .end = step.p1 < 0 ? kPosEnd : Pos{step.p1}};
+}
+
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -8,10 +8,6 @@
 namespace kvd::golden {
 namespace {
 
-PosRange RangeOf(const Step& step) {
-  return {.begin = Pos{step.p0 < 0 ? 0 : step.p0}, .end = step.p1 < 0 ? kPosEnd : Pos{step.p1}};
-}
-
 Status Collect(Decoding decoding, std::vector<float>* logits) {
   for (;;) {
     KVD_TRY(const Logits piece, decoding.Next());

@@ -18,10 +18,6 @@ Result<kernels::DataType> CellType(const std::string& name) {
               "': must be f32, f16, bf16, q8_0 or q4_0");
 }
 
-PosRange RangeOf(const Step& step) {
-  return {.begin = Pos{step.p0 < 0 ? 0 : step.p0}, .end = step.p1 < 0 ? kPosEnd : Pos{step.p1}};
-}
-
 class EngineBackend : public Backend {
  public:
   explicit EngineBackend(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
