@@ -16,6 +16,7 @@
 #include "engine/model/feed_forward_weights.h"
 #include "engine/model/gated_delta_net_weights.h"
 #include "engine/model/gguf_file.h"
+#include "engine/model/kimi_delta_attention_weights.h"
 #include "engine/model/latent_attention_weights.h"
 #include "engine/model/layer_input_weights.h"
 #include "engine/model/mamba_weights.h"
@@ -44,6 +45,7 @@ struct LayerWeights {
   Rwkv7TimeMix rwkv7;
   RwkvChannelMix channel_mix;
   GatedDeltaNetWeights delta_net;
+  KimiDeltaAttentionWeights kimi_delta_attention;
   MambaWeights mamba;
 };
 

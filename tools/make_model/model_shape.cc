@@ -138,8 +138,9 @@ DataType MatrixType(const ModelShape& shape, std::string_view tensor_name,
   if (IsOneOf(tensor_name,
               {"ssm_x.", "ssm_dt.", "attn_rel_b.", "ffn_gate_inp.", "altup_", "laurel_"}))
     return DataType::kF32;
-  // Matrices that are stored separately for each head have short rows.
-  const bool is_of_heads = IsOneOf(tensor_name, {"attn_k_b.", "attn_v_b.", "attn_kv_b."});
+  // The rows of these matrices are as short as a head or as a latent row.
+  const bool is_of_heads =
+      IsOneOf(tensor_name, {"attn_k_b.", "attn_v_b.", "attn_kv_b.", "ssm_f_b.", "ssm_g_b."});
   if (!shape.mixture && !is_of_heads) return shape.type;
   bool is_finer = is_output || (IsOneOf(tensor_name, {"attn_v.", "ffn_down.", "ffn_down_exps."}) &&
                                 IsFinerLayer(tensor_name, shape.layers));

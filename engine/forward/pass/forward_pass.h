@@ -76,7 +76,9 @@ enum class Scratch : std::uint8_t {
   kUp,             // hidden rows of a feed-forward or of a low-rank product
   kProjected,      // a product that is to be added to the stream
   kShift,          // difference of each token from the previous token (RWKV)
-  kForReceptance,  // mixes of each token with the previous token, by their use (RWKV)
+  // Mixes of each token with the previous token, by their use (RWKV); queries, keys and values
+  // before their convolutions, and low-rank rows (Kimi Delta Attention).
+  kForReceptance,
   kForDecay,
   kForKey,
   kForValue,
