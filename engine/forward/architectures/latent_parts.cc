@@ -73,8 +73,7 @@ Status VisitLatentAttention(const ModelConfig& config, TensorVisitor& visitor, s
   } else {
     KVD_CHECK_OK(linear("attn_q", embedding, query_size, weights.query));
   }
-  KVD_CHECK_OK(
-      linear("attn_kv_a_mqa", embedding, latent.rank + latent.shared_dim, weights.latent));
+  KVD_CHECK_OK(linear("attn_kv_a_mqa", embedding, latent.rank + latent.shared_dim, weights.latent));
   KVD_CHECK_OK(VisitNorm(visitor, block + "attn_kv_a_norm", latent.rank, weights.latent_norm));
   if (latent.caches_latent) {
     KVD_CHECK_OK(visitor.MatrixStack(block + "attn_k_b.weight", latent.plain_dim, latent.rank,

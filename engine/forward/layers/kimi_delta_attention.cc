@@ -108,8 +108,7 @@ void RunKimiDeltaAttention(ForwardPass& pass, std::size_t layer,
   const RowBuffer& decay = pass.Rows(Scratch::kDecay, {sizes.all});
   const RowBuffer& gate = pass.Rows(Scratch::kGate, {sizes.all});
   const auto job = [](const LinearView& linear, const RowBuffer& from, const RowBuffer& to) {
-    return LinearJob{
-        .linear = &linear, .x = from[0], .x_stride = from.width(), .y = to.pointers()};
+    return LinearJob{.linear = &linear, .x = from[0], .x_stride = from.width(), .y = to.pointers()};
   };
   const LinearJob from_x[] = {job(weights.q, x, q_in),
                               job(weights.k, x, k_in),
@@ -149,8 +148,8 @@ void RunKimiDeltaAttention(ForwardPass& pass, std::size_t layer,
     const std::size_t s = unit / head_count, head = unit % head_count;
     const SequenceRows& rows = pass.sequences()[s];
     const kernels::HeadRows head_rows =
-        RowsOfHead(pass.State(s, layer), ConvolutionStateFloats(config) + head * matrix,
-                   sizes.head, rows.row_count);
+        RowsOfHead(pass.State(s, layer), ConvolutionStateFloats(config) + head * matrix, sizes.head,
+                   rows.row_count);
     pass.compute().kernels->scan_wkv7(head_rows, {.r = q.pointers() + rows.first_row,
                                                   .w = decay.pointers() + rows.first_row,
                                                   .k = k.pointers() + rows.first_row,
