@@ -136,12 +136,14 @@ void AddDeepseek2(const ModelShape& shape, const std::string& prefix, GgufWriter
   AddLatentAttention(shape, prefix, writer);
 }
 
-// kimi-linear: every second layer has latent attention; heads of all layers have the same length.
+// kimi-linear: every second layer has latent attention. The heads of the other layers have the length
+// of a value.
 void AddKimiLinear(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
   writer.AddU32Array(prefix + "attention.head_count_kv", KvHeadsOfHybrid(shape));
   AddLatentAttention(shape, prefix, writer);
   writer.AddU32(prefix + "ssm.conv_kernel", 4);
-  writer.AddU32(prefix + "kda.head_dim", HeadLength(shape));
+  writer.AddU32(prefix + "kda.head_dim",
+                shape.value_dim != 0 ? shape.value_dim : HeadLength(shape));
 }
 
 // gemma4: the heads of layers without a window have twice the elements. Without experts, the second
