@@ -15,14 +15,14 @@ struct EncoderLayerWeights {
   // [embedding_size]: RMS norm of the feed-forward's input
   const float* feed_forward_pre_norm = nullptr;
   PositionBias position_bias;
-  LinearView q;                     // embedding_size -> head_count * head_dim
-  LinearView k;                     // embedding_size -> head_count * head_dim
-  LinearView v;                     // embedding_size -> head_count * head_dim
-  LinearView out;                   // head_count * head_dim -> embedding_size
+  LinearView q;                // embedding_size -> head_count * head_dim
+  LinearView k;                // embedding_size -> head_count * head_dim
+  LinearView v;                // embedding_size -> head_count * head_dim
+  LinearView out;              // head_count * head_dim -> embedding_size
   NormWeights attention_norm;  // of the stream after attention was added
-  LinearView gate;                  // embedding_size -> feed_forward_size
-  LinearView up;                    // embedding_size -> feed_forward_size
-  LinearView down;                  // feed_forward_size -> embedding_size
+  LinearView gate;             // embedding_size -> feed_forward_size
+  LinearView up;               // embedding_size -> feed_forward_size
+  LinearView down;             // feed_forward_size -> embedding_size
   NormWeights output_norm;     // of the stream after the feed-forward was added
 };
 

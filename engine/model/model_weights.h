@@ -55,7 +55,7 @@ struct ModelWeights {
   LinearView output;                   // embedding_size -> vocab_size; the token embedding if tied
   const float* output_norm = nullptr;  // [embedding_size]
   const float* output_norm_bias = nullptr;  // [embedding_size]; or null
-  NormWeights embedding_norm;      // [embedding_size]: norm of the token embeddings; or none
+  NormWeights embedding_norm;           // [embedding_size]: norm of the token embeddings; or none
   const float* rope_factors = nullptr;  // [rotated_dim / 2], finite and not 0; null: all 1
   const float* long_rope_factors = nullptr;  // factors of sequences from long_rope_from on
   LayerInputTable layer_inputs;

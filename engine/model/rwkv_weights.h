@@ -24,7 +24,7 @@ struct Rwkv6TimeMix {
   const float* decay = nullptr;             // [E]
   LowRank decay_lora;                       // f = tanh
   LinearView key, value, receptance, gate;  // E -> E
-  NormWeights group_norm;              // [E], a group is a head
+  NormWeights group_norm;                   // [E], a group is a head
   LinearView out;                           // E -> E
 };
 
@@ -42,7 +42,7 @@ struct Rwkv7TimeMix {
   const float* k_a = nullptr;         // [E]
   const float* r_k = nullptr;         // [E]
   LinearView key, value, receptance;  // E -> E
-  NormWeights group_norm;        // [E], a group is a head
+  NormWeights group_norm;             // [E], a group is a head
   LinearView out;                     // E -> E
 };
 

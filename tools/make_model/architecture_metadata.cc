@@ -136,8 +136,8 @@ void AddDeepseek2(const ModelShape& shape, const std::string& prefix, GgufWriter
   AddLatentAttention(shape, prefix, writer);
 }
 
-// kimi-linear: every second layer has latent attention. The heads of the other layers have the length
-// of a value.
+// kimi-linear: every second layer has latent attention. The heads of the other layers have the
+// length of a value.
 void AddKimiLinear(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
   writer.AddU32Array(prefix + "attention.head_count_kv", KvHeadsOfHybrid(shape));
   AddLatentAttention(shape, prefix, writer);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kWindowMax = std::numeric_limits<std::int32_t>::max();
 
-// The largest model of gemma2 and of gemma3 is recognised by its number of layers. The largest model
+// The largest model of gemma2 and of gemma3 is recognised by its number of layers. This model
 // scales scores by 1/sqrt(embedding_size / head_count) instead of 1/sqrt(head_dim_k).
 Status SetScaleOfLargest(const ConfigReader& reader, std::uint32_t layers_of_largest,
                          ModelConfig& config) {

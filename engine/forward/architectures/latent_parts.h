@@ -1,5 +1,5 @@
-// Multi-head latent attention (DeepSeek-AI 2024, V2) as a part of architectures: the numbers and the
-// tensors of its layers. Names are those of llama.cpp (src/models/deepseek2.cpp).
+// Multi-head latent attention (DeepSeek-AI 2024, V2) as a part of architectures: the numbers and
+// the tensors of its layers. Names are those of llama.cpp (src/models/deepseek2.cpp).
 #pragma once
 
 #include <cstddef>

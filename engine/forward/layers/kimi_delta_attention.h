@@ -1,9 +1,9 @@
 // Kimi Delta Attention (Kimi Team 2025, "Kimi Linear: An Expressive, Efficient Attention
 // Architecture"): the delta rule with a decay for each element of a key.
 //
-// The state of a layer consists of the inputs of the convolutions of queries, keys and values of the
-// last width - 1 tokens, [width - 1, 3 * head_count * head_size], followed by the matrices of the
-// heads: [head_count, head_size keys, head_size values].
+// The state of a layer consists of the inputs of the convolutions of queries, keys and values of
+// the last width - 1 tokens, [width - 1, 3 * head_count * head_size], followed by the matrices of
+// the heads: [head_count, head_size keys, head_size values].
 #pragma once
 
 #include <cstddef>

@@ -11,8 +11,8 @@ std::size_t RwkvStateFloats(const ModelConfig& config) {
   return std::size_t{config.embedding_size} * (2 + config.rwkv.head_size);
 }
 
-void NormRows(ForwardPass& pass, std::span<const float* const> rows,
-              const NormWeights& weights, float* const* out) {
+void NormRows(ForwardPass& pass, std::span<const float* const> rows, const NormWeights& weights,
+              float* const* out) {
   const ModelConfig& config = pass.config();
   pass.ForRows(rows.size(), [&](std::size_t first, std::size_t last) {
     for (std::size_t row = first; row < last; ++row) {

@@ -245,9 +245,9 @@ TEST_P(LlamaImportTest, FilesOfOtherModelsAreRefused) {
     const auto other = MakeEngine(TinyOf(architecture), Options());
     EXPECT_THAT(Refused(*other, session), HasSubstr("architecture "));
     // A layer of rwkv6 has a state of the same size as a layer of rwkv7. In the layout of 2025, a
-    // layer of gemma2 or gpt-oss has rows of the same shape as a layer of llama. Therefore an engine
-    // of rwkv7 does not refuse a sequence file of rwkv6, and an engine of llama does not refuse a
-    // sequence file of gemma2 or gpt-oss in the layout of 2025.
+    // layer of gemma2 or gpt-oss has rows of the same shape as a layer of llama. Therefore an
+    // engine of rwkv7 does not refuse a sequence file of rwkv6, and an engine of llama does not
+    // refuse a sequence file of gemma2 or gpt-oss in the layout of 2025.
     if (GetParam() == Architecture::kRwkv6 && architecture == Architecture::kRwkv7) continue;
     EXPECT_THAT(Refused(*other, file), HasSubstr("the model has"));
     const bool has_rows_of_llama =
