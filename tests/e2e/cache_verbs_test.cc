@@ -1,6 +1,6 @@
 // Tests the verbs of the cache with a real daemon over a small model of each kind of memory that
-// the bundled model does not have: cells of latent rows, cells that layers share, sinks, and experts
-// in hybrids. Every verb gives the bits of a sequence that was computed from scratch.
+// the bundled model does not have: cells of latent rows, cells that layers share, sinks, and
+// experts in hybrids. Every verb gives the bits of a sequence that was computed from scratch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
