@@ -82,7 +82,7 @@ Status VisitDeltaAttention(const ModelConfig& config, TensorVisitor& visitor, st
   return linear("attn_output", all, embedding, weights.out);
 }
 
-Status VisitTensors(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
+Status VisitKimiLinear(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
   KVD_CHECK_OK(VisitEmbedding(config, visitor, weights));
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
     LayerWeights& into = weights.layers[layer];
@@ -113,7 +113,7 @@ const ArchitectureDefinition kKimiLinearDefinition = {
     .format = {.architecture = Architecture::kKimiLinear,
                .name = "kimi-linear",
                .read_config = ReadConfig,
-               .visit_tensors = VisitTensors,
+               .visit_tensors = VisitKimiLinear,
                .state_kind = StateKind::kDeltaNet,
                .state_floats = LayerStateFloats},
     .run_layer = RunLayer};
