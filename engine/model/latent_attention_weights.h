@@ -1,5 +1,5 @@
-// Weights of a layer with multi-head latent attention. The sizes are those of LatentAttentionConfig
-// and RopeConfig.
+// Weights of a layer with multi-head latent attention. The sizes are those of
+// LatentAttentionConfig.
 #pragma once
 
 #include "engine/model/weight_view.h"
@@ -11,9 +11,9 @@ struct LatentAttentionWeights {
   // embedding_size -> query_rank, and a norm of the result, [query_rank]; empty if query_rank is 0.
   LinearView query_down;
   const float* query_norm = nullptr;
-  // query_rank (or embedding_size) -> head_count * (plain_dim + rotated_dim)
+  // query_rank (or embedding_size) -> head_count * (plain_dim + shared_dim)
   LinearView query;
-  // embedding_size -> rank + rotated_dim: the latent row and the rotated part of the keys.
+  // embedding_size -> rank + shared_dim: the latent row and the shared part of the keys.
   LinearView latent;
   const float* latent_norm = nullptr;  // [rank]
   // key_up and value_up are used if LatentAttentionConfig::caches_latent is set; each has one

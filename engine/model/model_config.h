@@ -76,6 +76,7 @@ enum class Architecture : std::uint8_t {
   kGpt2,
   kGemma4,
   kGemma3n,
+  kKimiLinear,
 };
 
 // The method that maps positions beyond the trained context. RopeScaling is only shown to users;
@@ -138,7 +139,8 @@ struct RwkvConfig {
   std::uint32_t halving_period = 0;
 };
 
-// Sizes of the gated delta net layers of qwen35.
+// Sizes of the gated delta net layers of qwen35, and of the Kimi Delta Attention layers of
+// kimi-linear, which have as many value heads as key heads.
 struct DeltaNetConfig {
   std::uint32_t convolution_width = 0;  // number of taps, 1 to ModelConfig::kConvolutionWidthMax
   std::uint32_t head_size = 0;          // length of a key and of a value, 1 to kLinearHeadSizeMax
@@ -149,13 +151,15 @@ struct DeltaNetConfig {
 };
 
 // Sizes of multi-head latent attention (DeepSeek-AI 2024, V2): keys and values of all heads are
-// products of one latent row per token; a part of each key, the same for all heads, is rotated.
+// products of one latent row per token; the last elements of each key, the same for all heads, are
+// rotated if the model rotates keys.
 struct LatentAttentionConfig {
   std::uint32_t rank = 0;        // elements of the latent row; 0: the model has ordinary attention
   std::uint32_t query_rank = 0;  // elements of the low-rank queries; 0: queries are one product
-  std::uint32_t plain_dim = 0;   // elements of a query before its rotated part, at least 1
+  std::uint32_t plain_dim = 0;   // elements of a query before its shared part, at least 1
+  std::uint32_t shared_dim = 0;  // elements of the part of a key that all heads share, at least 1
   std::uint32_t value_dim = 0;   // elements of a value of a head
-  // True: a cell has one head with the latent row and the rotated part of the key, of which the
+  // True: a cell has one head with the latent row and the shared part of the key, of which the
   // latent row is also the value (ModelConfig::values_in_keys). False: a cell has K and V of each
   // head.
   bool caches_latent = false;

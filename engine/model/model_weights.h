@@ -16,6 +16,7 @@
 #include "engine/model/feed_forward_weights.h"
 #include "engine/model/gated_delta_net_weights.h"
 #include "engine/model/gguf_file.h"
+#include "engine/model/kimi_delta_attention_weights.h"
 #include "engine/model/latent_attention_weights.h"
 #include "engine/model/layer_input_weights.h"
 #include "engine/model/mamba_weights.h"
@@ -44,6 +45,7 @@ struct LayerWeights {
   Rwkv7TimeMix rwkv7;
   RwkvChannelMix channel_mix;
   GatedDeltaNetWeights delta_net;
+  KimiDeltaAttentionWeights kimi_delta_attention;
   MambaWeights mamba;
 };
 
@@ -53,7 +55,7 @@ struct ModelWeights {
   LinearView output;                   // embedding_size -> vocab_size; the token embedding if tied
   const float* output_norm = nullptr;  // [embedding_size]
   const float* output_norm_bias = nullptr;  // [embedding_size]; or null
-  LayerNormWeights embedding_norm;      // [embedding_size]: norm of the token embeddings; or none
+  NormWeights embedding_norm;           // [embedding_size]: norm of the token embeddings; or none
   const float* rope_factors = nullptr;  // [rotated_dim / 2], finite and not 0; null: all 1
   const float* long_rope_factors = nullptr;  // factors of sequences from long_rope_from on
   LayerInputTable layer_inputs;

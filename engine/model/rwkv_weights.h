@@ -14,7 +14,7 @@ struct LowRank {
 };
 
 struct Rwkv6TimeMix {
-  LayerNormWeights norm;
+  NormWeights norm;
   // [E]: share of the previous token's row in the input of the mixing.
   const float* mix_x = nullptr;
   LinearView mix_first;                     // E -> 5 * rank
@@ -24,12 +24,12 @@ struct Rwkv6TimeMix {
   const float* decay = nullptr;             // [E]
   LowRank decay_lora;                       // f = tanh
   LinearView key, value, receptance, gate;  // E -> E
-  LayerNormWeights group_norm;              // [E], a group is a head
+  NormWeights group_norm;                   // [E], a group is a head
   LinearView out;                           // E -> E
 };
 
 struct Rwkv7TimeMix {
-  LayerNormWeights norm;
+  NormWeights norm;
   std::array<const float*, 6> mix = {};  // [E] each, for r, w, k, v, a and g
   const float* w0 = nullptr;             // [E]
   LowRank w;                             // f = tanh
@@ -42,12 +42,12 @@ struct Rwkv7TimeMix {
   const float* k_a = nullptr;         // [E]
   const float* r_k = nullptr;         // [E]
   LinearView key, value, receptance;  // E -> E
-  LayerNormWeights group_norm;        // [E], a group is a head
+  NormWeights group_norm;             // [E], a group is a head
   LinearView out;                     // E -> E
 };
 
 struct RwkvChannelMix {
-  LayerNormWeights norm;
+  NormWeights norm;
   const float* mix_k = nullptr;  // [E]
   const float* mix_r = nullptr;  // [E]; RWKV-6
   LinearView key;                // E -> feed_forward_size

@@ -36,6 +36,5 @@ struct NormWeights {
   const float* weight = nullptr;  // [elements]; null: there is no norm
   const float* bias = nullptr;    // [elements]; or null
 };
-using LayerNormWeights = NormWeights;
 
 }  // namespace kvd

@@ -76,9 +76,12 @@ TEST_P(RecurrentStateTest, OneThatIsNotFiniteFailsItsStepAndIsNotKept) {
 
 INSTANTIATE_TEST_SUITE_P(Architectures, RecurrentStateTest,
                          ::testing::Values(Architecture::kLfm2, Architecture::kRwkv6,
-                                           Architecture::kRwkv7, Architecture::kQwen35),
+                                           Architecture::kRwkv7, Architecture::kQwen35,
+                                           Architecture::kKimiLinear),
                          [](const auto& named) {
-                           return std::string(DefinitionOf(named.param).format.name);
+                           std::string name(DefinitionOf(named.param).format.name);
+                           std::erase(name, '-');
+                           return name;
                          });
 
 }  // namespace

@@ -79,7 +79,8 @@ std::string Folders(Volume volume, Which which) {
                                                "cohere2",
                                                "phimoe",
                                                "gemma3n",
-                                               "gemma4"};
+                                               "gemma4",
+                                               "kimi-linear"};
   const std::string first_llama = wide_heads ? "llama-f16" : "llama";
   std::string folders;
   for (const auto& entry : fs::directory_iterator("../shared/golden")) {

@@ -64,6 +64,26 @@ ModelShape TinyLlama() {
   return shape;
 }
 
+ModelShape TinyOf(Architecture architecture) {
+  ModelShape shape = TinyLlama();
+  shape.architecture = architecture;
+  switch (architecture) {
+    case Architecture::kGemma2:
+    case Architecture::kGptOss: shape.window = 45; break;
+    case Architecture::kGemma4:
+      shape.layers = 4;
+      shape.window = 45;
+      break;
+    case Architecture::kGemma3n:
+      shape.layers = 10;
+      shape.window = 45;
+      break;
+    case Architecture::kNemotronHMoe: shape.layers = 4; break;  // one layer has attention
+    default: break;
+  }
+  return shape;
+}
+
 std::unique_ptr<Engine> MakeEngine(const ModelShape& shape, EngineOptions options) {
   options.model_path = TinyModelPath(shape);
   auto engine = Engine::Create(options);

@@ -18,6 +18,11 @@ std::string TinyModelPath(const ModelShape& shape);
 // tokens.
 ModelShape TinyLlama();
 
+// Returns the shape of a model of another architecture with the sizes of TinyLlama. Models with
+// windows have windows of 45 positions; models whose layers can share cells have layers that share
+// cells with and without a window.
+ModelShape TinyOf(Architecture architecture);
+
 std::unique_ptr<Engine> MakeEngine(const ModelShape& shape, EngineOptions options);
 
 // Returns `count` random token ids below `vocab_size`, determined by the seed.

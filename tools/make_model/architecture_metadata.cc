@@ -6,6 +6,11 @@
 namespace kvd {
 namespace {
 
+// Returns the number of elements of a query head.
+std::uint32_t HeadLength(const ModelShape& shape) {
+  return shape.head_dim != 0 ? shape.head_dim : shape.embedding / shape.heads;
+}
+
 // Returns the number of KV heads of each layer of a hybrid; 0 for a recurrent layer.
 std::vector<std::uint32_t> KvHeadsOfHybrid(const ModelShape& shape) {
   std::vector<std::uint32_t> kv_heads(shape.layers, 0);
@@ -15,8 +20,7 @@ std::vector<std::uint32_t> KvHeadsOfHybrid(const ModelShape& shape) {
 
 void AddRwkv(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
   writer.AddF32(prefix + "attention.layer_norm_epsilon", shape.rms_epsilon);
-  writer.AddU32(prefix + "wkv.head_size",
-                shape.head_dim != 0 ? shape.head_dim : shape.embedding / shape.heads);
+  writer.AddU32(prefix + "wkv.head_size", HeadLength(shape));
   const std::uint32_t rank = shape.low_rank;
   if (shape.architecture == Architecture::kRwkv6) {
     writer.AddU32(prefix + "time_mix_extra_dim", rank);
@@ -32,8 +36,7 @@ void AddRwkv(const ModelShape& shape, const std::string& prefix, GgufWriter& wri
 // Adds the metadata of qwen35, whose recurrent layers have the head count and the head size of the
 // attention layers.
 void AddQwen35(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
-  const std::uint32_t head_dim =
-      shape.head_dim != 0 ? shape.head_dim : shape.embedding / shape.heads;
+  const std::uint32_t head_dim = HeadLength(shape);
   writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
   writer.AddU32(prefix + "full_attention_interval", 2);
   writer.AddU32Array(prefix + "rope.dimension_sections",
@@ -75,7 +78,8 @@ bool NeedsExperts(Architecture architecture) {
     case Architecture::kDeepseek2:
     case Architecture::kHunyuanMoe:
     case Architecture::kPhiMoe:
-    case Architecture::kBailingMoe2: return true;
+    case Architecture::kBailingMoe2:
+    case Architecture::kKimiLinear: return true;
     default: return false;
   }
 }
@@ -112,13 +116,10 @@ void AddLayerNorms(const ModelShape& shape, const std::string& prefix, GgufWrite
 }
 
 void AddLatentAttention(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
-  const std::uint32_t query_dim =
-      shape.head_dim != 0 ? shape.head_dim : shape.embedding / shape.heads;
+  const std::uint32_t query_dim = HeadLength(shape);
   const std::uint32_t rotated_dim = shape.rotated_dim != 0 ? shape.rotated_dim : query_dim / 2;
   const std::uint32_t rank = shape.latent_rank != 0 ? shape.latent_rank : query_dim;
   const std::uint32_t value_dim = shape.value_dim != 0 ? shape.value_dim : query_dim;
-  writer.AddU32(prefix + "attention.head_count_kv", shape.caches_latent ? 1 : shape.heads);
-  writer.AddU32(prefix + "attention.q_lora_rank", shape.query_rank);
   writer.AddU32(prefix + "attention.kv_lora_rank", rank);
   writer.AddU32(prefix + "rope.dimension_count", rotated_dim);
   writer.AddU32(prefix + "attention.key_length",
@@ -129,11 +130,27 @@ void AddLatentAttention(const ModelShape& shape, const std::string& prefix, Gguf
   writer.AddU32(prefix + "attention.value_length_mla", value_dim);
 }
 
+void AddDeepseek2(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  writer.AddU32(prefix + "attention.head_count_kv", shape.caches_latent ? 1 : shape.heads);
+  writer.AddU32(prefix + "attention.q_lora_rank", shape.query_rank);
+  AddLatentAttention(shape, prefix, writer);
+}
+
+// kimi-linear: every second layer has latent attention. The heads of the other layers have the
+// length of a value.
+void AddKimiLinear(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  writer.AddU32Array(prefix + "attention.head_count_kv", KvHeadsOfHybrid(shape));
+  AddLatentAttention(shape, prefix, writer);
+  writer.AddU32(prefix + "ssm.conv_kernel", 4);
+  writer.AddU32(prefix + "kda.head_dim",
+                shape.value_dim != 0 ? shape.value_dim : HeadLength(shape));
+}
+
 // gemma4: the heads of layers without a window have twice the elements. Without experts, the second
 // half of the layers reads the cells of the first, and layers have inputs.
 void AddGemma4(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
   constexpr std::uint32_t kLayerInputMax = 256;
-  const std::uint32_t dim = shape.head_dim != 0 ? shape.head_dim : shape.embedding / shape.heads;
+  const std::uint32_t dim = HeadLength(shape);
   const std::uint32_t period = shape.window_period != 0 ? shape.window_period : 2;
   std::vector<bool> has_window(shape.layers);
   std::vector<std::uint32_t> kv_heads(shape.layers, shape.kv_heads);
@@ -196,7 +213,8 @@ void AddSsm(const ModelShape& shape, const std::string& prefix, GgufWriter& writ
 }  // namespace
 
 bool HasOwnHeadLengths(Architecture architecture) {
-  return architecture == Architecture::kDeepseek2 || architecture == Architecture::kGemma4;
+  return architecture == Architecture::kDeepseek2 || architecture == Architecture::kGemma4 ||
+         architecture == Architecture::kKimiLinear;
 }
 
 bool HasOwnFeedForwardLengths(Architecture architecture) {
@@ -214,7 +232,8 @@ void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
       break;
     case Architecture::kRwkv6:
     case Architecture::kRwkv7: AddRwkv(shape, prefix, writer); break;
-    case Architecture::kDeepseek2: AddLatentAttention(shape, prefix, writer); break;
+    case Architecture::kDeepseek2: AddDeepseek2(shape, prefix, writer); break;
+    case Architecture::kKimiLinear: AddKimiLinear(shape, prefix, writer); break;
     case Architecture::kGemma4: AddGemma4(shape, prefix, writer); break;
     case Architecture::kGemma3n: AddGemma3n(shape, prefix, writer); break;
     case Architecture::kQwen35:

@@ -65,7 +65,8 @@ struct ModelShape {
   std::uint32_t expert_ffn = 0;
   std::uint32_t shared_ffn = 0;
 
-  // The following members describe deepseek2, in which `head_dim` is the length of a query head.
+  // The following members describe deepseek2 and, except `query_rank` and `caches_latent`,
+  // kimi-linear, in which `head_dim` is the length of a query head.
   // `rotated_dim`: number of rotated elements of a query head; 0: half of them. `latent_rank`:
   // number of elements of the latent row; 0: the length of a query head. `query_rank`: rank of the
   // low-rank queries; 0: the queries have full rank. `value_dim`: number of elements of a value; 0:

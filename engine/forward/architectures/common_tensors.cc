@@ -33,7 +33,7 @@ Status VisitNorm(TensorVisitor& visitor, const std::string& name, std::uint64_t 
 }
 
 Status VisitLayerNorm(TensorVisitor& visitor, const std::string& name, std::uint64_t element_count,
-                      LayerNormWeights& target) {
+                      NormWeights& target) {
   KVD_CHECK_OK(VisitNorm(visitor, name, element_count, target.weight));
   return visitor.Vector(name + ".bias", element_count, VectorRole::kBias, Presence::kRequired,
                         target.bias);

@@ -25,7 +25,7 @@ Status VisitNorm(TensorVisitor& visitor, const std::string& name, std::uint64_t 
 
 // NAME.weight and NAME.bias.
 Status VisitLayerNorm(TensorVisitor& visitor, const std::string& name, std::uint64_t element_count,
-                      LayerNormWeights& target);
+                      NormWeights& target);
 
 // "blk.LAYER."
 std::string BlockPrefix(std::size_t layer);

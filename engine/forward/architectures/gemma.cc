@@ -16,37 +16,24 @@ namespace {
 
 constexpr std::uint32_t kWindowMax = std::numeric_limits<std::int32_t>::max();
 
-// Reads the keys that gemma2 and gemma3 share. The largest model of each family is recognised by
-// its number of layers. The largest model scales scores by 1/sqrt(embedding_size / head_count)
-// instead of 1/sqrt(head_dim_k).
-Status ReadCommon(const ConfigReader& reader, std::uint32_t layers_of_largest,
-                  ModelConfig& config) {
-  KVD_CHECK_OK(RequireCausal(reader));
-  KVD_TRY(config.feed_forward_size, reader.PerLayer("feed_forward_length", config.layer_count,
-                                                    ModelConfig::kFeedForwardSizeMax));
-  KVD_CHECK_OK(ReadHeads(reader, HeadRule::kEveryLayer, config));
-  KVD_TRY(config.rms_epsilon, reader.RequiredPositive("attention.layer_norm_rms_epsilon"));
-  KVD_CHECK_OK(ReadRope(reader, false, config));
-  config.embedding_scale = std::sqrt(static_cast<float>(config.embedding_size));
-  if (config.layer_count == layers_of_largest) {
-    const std::uint32_t share = config.embedding_size / config.head_count[0];
-    if (share == 0) {
-      return FailRange(reader.Key("attention.head_count"), config.head_count[0], 1,
-                       config.embedding_size);
-    }
-    config.attention_scale = 1.0f / std::sqrt(static_cast<float>(share));
+// The largest model of gemma2 and of gemma3 is recognised by its number of layers. This model
+// scales scores by 1/sqrt(embedding_size / head_count) instead of 1/sqrt(head_dim_k).
+Status SetScaleOfLargest(const ConfigReader& reader, std::uint32_t layers_of_largest,
+                         ModelConfig& config) {
+  if (config.layer_count != layers_of_largest) return {};
+  const std::uint32_t share = config.embedding_size / config.head_count[0];
+  if (share == 0) {
+    return FailRange(reader.Key("attention.head_count"), config.head_count[0], 1,
+                     config.embedding_size);
   }
+  config.attention_scale = 1.0f / std::sqrt(static_cast<float>(share));
   return {};
-}
-
-// The first gemma (2024) has neither windows nor norms of the layers' outputs.
-Status ReadGemma(const ConfigReader& reader, ModelConfig& config) {
-  return ReadCommon(reader, 0, config);
 }
 
 Status ReadGemma2(const ConfigReader& reader, ModelConfig& config) {
   constexpr std::uint32_t kWindowDefault = 4096, kPeriodDefault = 2, kLayersOf27B = 46;
-  KVD_CHECK_OK(ReadCommon(reader, kLayersOf27B, config));
+  KVD_CHECK_OK(ReadGemma(reader, config));
+  KVD_CHECK_OK(SetScaleOfLargest(reader, kLayersOf27B, config));
   KVD_TRY(config.attention_softcap, reader.Positive("attn_logit_softcapping", 50.0f));
   KVD_TRY(config.logit_softcap, reader.Positive("final_logit_softcapping", 30.0f));
   KVD_TRY(const auto window,
@@ -58,7 +45,8 @@ Status ReadGemma2(const ConfigReader& reader, ModelConfig& config) {
 Status ReadGemma3(const ConfigReader& reader, ModelConfig& config) {
   constexpr std::uint32_t kPeriodDefault = 6, kLayersOf27B = 62;
   constexpr float kWindowFreqBase = 10000.0f;
-  KVD_CHECK_OK(ReadCommon(reader, kLayersOf27B, config));
+  KVD_CHECK_OK(ReadGemma(reader, config));
+  KVD_CHECK_OK(SetScaleOfLargest(reader, kLayersOf27B, config));
   KVD_TRY(config.logit_softcap, reader.PositiveOrNone("final_logit_softcapping"));
   KVD_TRY(const auto window, reader.file().GetU64Or(reader.Key("attention.sliding_window"), 0));
   if (window > kWindowMax) {
@@ -92,6 +80,17 @@ void RunLayer(ForwardPass& pass, std::size_t layer) {
 }
 
 }  // namespace
+
+Status ReadGemma(const ConfigReader& reader, ModelConfig& config) {
+  KVD_CHECK_OK(RequireCausal(reader));
+  KVD_TRY(config.feed_forward_size, reader.PerLayer("feed_forward_length", config.layer_count,
+                                                    ModelConfig::kFeedForwardSizeMax));
+  KVD_CHECK_OK(ReadHeads(reader, HeadRule::kEveryLayer, config));
+  KVD_TRY(config.rms_epsilon, reader.RequiredPositive("attention.layer_norm_rms_epsilon"));
+  KVD_CHECK_OK(ReadRope(reader, false, config));
+  config.embedding_scale = std::sqrt(static_cast<float>(config.embedding_size));
+  return {};
+}
 
 const ArchitectureDefinition kGemmaDefinition = {.format = {.architecture = Architecture::kGemma,
                                                             .name = "gemma",

@@ -10,4 +10,9 @@ extern const ArchitectureDefinition kGemmaDefinition;
 extern const ArchitectureDefinition kGemma2Definition;
 extern const ArchitectureDefinition kGemma3Definition;
 
+// Reads the keys that all gemma models share: heads, feed-forwards, the epsilon of norms and the
+// rotation. Token embeddings are multiplied by sqrt(embedding_size). The first gemma (2024) has no
+// other keys: it has neither windows nor norms of the layers' outputs.
+Status ReadGemma(const ConfigReader& reader, ModelConfig& config);
+
 }  // namespace kvd

@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "engine/forward/architectures/common_tensors.h"
+#include "engine/forward/architectures/gemma.h"
 #include "engine/forward/architectures/layer_input_tensors.h"
 #include "engine/forward/layers/altup.h"
 #include "engine/forward/layers/attention_layer.h"
@@ -44,14 +45,9 @@ Status ReadSharedLayers(const ConfigReader& reader, ModelConfig& config) {
 Status Read(const ConfigReader& reader, ModelConfig& config) {
   constexpr std::uint32_t kWindowMax = std::numeric_limits<std::int32_t>::max(), kPeriod = 5;
   constexpr float kWindowFreqBase = 10000.0f;
-  KVD_CHECK_OK(RequireCausal(reader));
   KVD_CHECK_OK(RequireFixed(reader, "altup.num_inputs", kStreamCount));
   KVD_CHECK_OK(RequireFixed(reader, "altup.active_idx", 0));
-  KVD_TRY(config.feed_forward_size, reader.PerLayer("feed_forward_length", config.layer_count,
-                                                    ModelConfig::kFeedForwardSizeMax));
-  KVD_CHECK_OK(ReadHeads(reader, HeadRule::kEveryLayer, config));
-  KVD_TRY(config.rms_epsilon, reader.RequiredPositive("attention.layer_norm_rms_epsilon"));
-  KVD_CHECK_OK(ReadRope(reader, false, config));
+  KVD_CHECK_OK(ReadGemma(reader, config));
   KVD_TRY(const auto window, reader.Count("attention.sliding_window", kWindowMax));
   KVD_CHECK_OK(ReadWindows(reader, window, kPeriod, config));
   KVD_CHECK_OK(ReadWindowRope(reader, kWindowFreqBase, 1.0f, config));
@@ -59,7 +55,6 @@ Status Read(const ConfigReader& reader, ModelConfig& config) {
   KVD_TRY(config.layer_input_size,
           reader.Count("embedding_length_per_layer_input", ModelConfig::kEmbeddingSizeMax));
   config.logit_softcap = kLogitSoftcap;
-  config.embedding_scale = std::sqrt(static_cast<float>(config.embedding_size));
   config.attention_scale = 1.0f;
   config.has_qk_norm = true;
   return {};

@@ -3,9 +3,9 @@
 // Names and defaults are those of llama.cpp (src/models/gemma4.cpp).
 #include "engine/forward/architectures/gemma4.h"
 
-#include <cmath>
 #include <limits>
 
+#include "engine/forward/architectures/gemma.h"
 #include "engine/forward/architectures/layer_input_tensors.h"
 #include "engine/forward/architectures/transformer.h"
 #include "engine/forward/layers/attention_layer.h"
@@ -40,18 +40,12 @@ Status ReadSharedLayers(const ConfigReader& reader, ModelConfig& config) {
 
 Status Read(const ConfigReader& reader, ModelConfig& config) {
   constexpr float kWindowFreqBase = 10000.0f;
-  KVD_CHECK_OK(RequireCausal(reader));
-  KVD_TRY(config.feed_forward_size, reader.PerLayer("feed_forward_length", config.layer_count,
-                                                    ModelConfig::kFeedForwardSizeMax));
-  KVD_CHECK_OK(ReadHeads(reader, HeadRule::kEveryLayer, config));
-  KVD_TRY(config.rms_epsilon, reader.RequiredPositive("attention.layer_norm_rms_epsilon"));
-  KVD_CHECK_OK(ReadRope(reader, false, config));
+  KVD_CHECK_OK(ReadGemma(reader, config));
   KVD_CHECK_OK(ReadLayersWithWindow(reader, config));
   KVD_CHECK_OK(ReadWindowHeads(reader, config));
   KVD_CHECK_OK(ReadWindowRope(reader, kWindowFreqBase, config.rope.freq_scale, config));
   KVD_CHECK_OK(ReadSharedLayers(reader, config));
   KVD_TRY(config.logit_softcap, reader.PositiveOrNone("final_logit_softcapping"));
-  config.embedding_scale = std::sqrt(static_cast<float>(config.embedding_size));
   config.attention_scale = 1.0f;
   config.has_qk_norm = true;
   KVD_CHECK_OK(ReadLayerInputs(reader, config));

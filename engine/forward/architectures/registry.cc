@@ -15,6 +15,7 @@
 #include "engine/forward/architectures/gpt_oss.h"
 #include "engine/forward/architectures/granite.h"
 #include "engine/forward/architectures/hunyuan.h"
+#include "engine/forward/architectures/kimi_linear.h"
 #include "engine/forward/architectures/lfm2.h"
 #include "engine/forward/architectures/llama.h"
 #include "engine/forward/architectures/mamba.h"
@@ -61,7 +62,7 @@ constexpr std::array kArchitectures = {
     &kStarCoder2Definition,   &kHunyuanDenseDefinition,
     &kHunyuanMoeDefinition,   &kPhiMoeDefinition,
     &kGpt2Definition,         &kGemma4Definition,
-    &kGemma3nDefinition,
+    &kGemma3nDefinition,      &kKimiLinearDefinition,
 };
 
 }  // namespace

@@ -66,7 +66,7 @@ class Block {
   Status Numbers(const std::string& name, VectorRole role, const float*& target) {
     return visitor_.Vector(Name(name), width_, role, Presence::kRequired, target);
   }
-  Status Norm(const std::string& name, LayerNormWeights& norm) {
+  Status Norm(const std::string& name, NormWeights& norm) {
     return VisitLayerNorm(visitor_, prefix_ + name, width_, norm);
   }
   Status Matrix(const std::string& name, std::uint64_t in, std::uint64_t out, LinearView& target) {
@@ -195,7 +195,7 @@ Status VisitRwkv(const ModelConfig& config, TensorVisitor& visitor, ModelWeights
                      : VisitTimeMix7(config, visitor, block, layer == 0, into.rwkv7));
     KVD_CHECK_OK(VisitChannelMix(config, block, layer, into.channel_mix));
   }
-  LayerNormWeights norm;
+  NormWeights norm;
   KVD_CHECK_OK(VisitLayerNorm(visitor, "output_norm", config.embedding_size, norm));
   weights.output_norm = norm.weight;
   weights.output_norm_bias = norm.bias;

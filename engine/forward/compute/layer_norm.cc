@@ -24,8 +24,7 @@ double Sum(std::size_t n, const Term& term) {
 
 }  // namespace
 
-void LayerNorm(const float* x, const LayerNormWeights& weights, std::size_t n, float epsilon,
-               float* y) {
+void LayerNorm(const float* x, const NormWeights& weights, std::size_t n, float epsilon, float* y) {
   const auto count = static_cast<double>(n);
   const double mean = Sum(n, [&](std::size_t i) { return static_cast<double>(x[i]); }) / count;
   const double variance = Sum(n,

@@ -21,7 +21,7 @@ void ConvolveChannels(const kernels::KernelTable& kernels, const CausalConvoluti
   std::array<const float*, ModelConfig::kConvolutionWidthMax> before;
   for (std::size_t i = 0; i < kept; ++i) {
     before[i] = convolved.from == nullptr ? kZeros.data()
-                                          : convolved.from + i * convolution.channels + first;
+                                          : convolved.from + convolution.StateIndex(i, first);
   }
   kernels.convolve({.row_count = convolved.row_count,
                     .channel_count = count,
@@ -37,7 +37,7 @@ void ConvolveChannels(const kernels::KernelTable& kernels, const CausalConvoluti
     const std::size_t row = convolved.row_count + i;
     const float* from =
         row < kept ? before[row] : convolved.x[row - kept] + convolved.x_first + first;
-    std::copy_n(from, count, convolved.to + i * convolution.channels + first);
+    std::copy_n(from, count, convolved.to + convolution.StateIndex(i, first));
   }
 }
 
@@ -62,7 +62,7 @@ void RunCausalConvolution(ForwardPass& pass, std::size_t layer,
                                   .to = state.to};
     ConvolveChannels(*pass.compute().kernels, convolution, convolved, first, count);
     for (std::size_t i = 0; i + 1 < convolution.width; ++i) {
-      pass.CheckFinite(s, convolved.to + i * channels + first, count);
+      pass.CheckFinite(s, convolved.to + convolution.StateIndex(i, first), count);
     }
   });
 }

@@ -19,6 +19,16 @@ struct CausalConvolution {
   std::size_t channels = 0;
   std::size_t width = 0;      // 1 to ModelConfig::kConvolutionWidthMax
   bool is_activated = false;  // if set, y = silu(y)
+  // Several convolutions of a layer may share the rows of one state: this convolution has the
+  // channels [first_in_row, first_in_row + channels) of the row_channels channels of each row. If
+  // row_channels is 0, the convolution has whole rows.
+  std::size_t first_in_row = 0;
+  std::size_t row_channels = 0;
+
+  // Where the state of `channel` i rows after the oldest row is, in floats.
+  constexpr std::size_t StateIndex(std::size_t i, std::size_t channel) const {
+    return i * (row_channels != 0 ? row_channels : channels) + first_in_row + channel;
+  }
 };
 
 constexpr std::size_t StateFloatsOf(const CausalConvolution& convolution) {

@@ -18,7 +18,7 @@ void NormRows(ForwardPass& pass, const RowBuffer& rows, const float* weight, std
   });
 }
 
-// Computes the queries [head_count, plain_dim + rotated_dim] and `latent`: [c, r], where c is
+// Computes the queries [head_count, plain_dim + shared_dim] and `latent`: [c, r], where c is
 // normed.
 const RowBuffer& ProjectInput(ForwardPass& pass, const LatentAttentionWeights& weights,
                               const RowBuffer& x, const RowBuffer& latent) {
@@ -61,7 +61,7 @@ const RowBuffer& AttendToLatentRows(ForwardPass& pass, const AttentionShape& sha
   pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
     for (std::size_t row = first; row < last; ++row) {
       for (std::size_t head = 0; head < shape.head_count; ++head) {
-        std::copy_n(q[row] + head * head_dim + config.plain_dim, head_dim - config.plain_dim,
+        std::copy_n(q[row] + head * head_dim + config.plain_dim, config.shared_dim,
                     latent_q[row] + head * shape.head_dim_k + config.rank);
       }
     }
@@ -81,8 +81,8 @@ const RowBuffer& AttendToLatentRows(ForwardPass& pass, const AttentionShape& sha
 const RowBuffer& AttendToHeads(ForwardPass& pass, const AttentionShape& shape,
                                const LatentAttentionWeights& weights, const RowBuffer& x) {
   const LatentAttentionConfig& config = pass.config().latent;
-  const std::size_t rotated_dim = shape.head_dim_k - config.plain_dim;
-  const RowBuffer& latent = pass.Rows(Scratch::kLatent, {config.rank + rotated_dim});
+  const RowBuffer& latent =
+      pass.Rows(Scratch::kLatent, {std::size_t{config.rank} + config.shared_dim});
   const RowBuffer& q = ProjectInput(pass, weights, x, latent);
   const std::size_t expanded_dim = config.plain_dim + config.value_dim;
   const RowBuffer& expanded = pass.Rows(Scratch::kUp, {shape.head_count, expanded_dim});
@@ -99,7 +99,7 @@ const RowBuffer& AttendToHeads(ForwardPass& pass, const AttentionShape& shape,
         const float* const from = expanded[row] + head * expanded_dim;
         float* const key = k[row] + head * shape.head_dim_k;
         std::copy_n(from, config.plain_dim, key);
-        std::copy_n(latent[row] + config.rank, rotated_dim, key + config.plain_dim);
+        std::copy_n(latent[row] + config.rank, config.shared_dim, key + config.plain_dim);
         std::copy_n(from + config.plain_dim, config.value_dim, v[row] + head * shape.head_dim_v);
       }
     }

@@ -1,6 +1,6 @@
 // Multi-head latent attention (DeepSeek-AI 2024, V2): keys and values of all heads are products of
-// one latent row c per token. Each key is followed by a rotated part r, which is the same for all
-// heads.
+// one latent row c per token. Each key is followed by a part r, which is the same for all heads and
+// is rotated in DeepSeek's models.
 //
 // With caches_latent, a cell holds [c, r] and no head's own keys and values: because q . (U c) =
 // (U^T q) . c, the queries are taken to the space of c, attention sums weighted latent rows, and

@@ -11,8 +11,8 @@ std::size_t RwkvStateFloats(const ModelConfig& config) {
   return std::size_t{config.embedding_size} * (2 + config.rwkv.head_size);
 }
 
-void NormRows(ForwardPass& pass, std::span<const float* const> rows,
-              const LayerNormWeights& weights, float* const* out) {
+void NormRows(ForwardPass& pass, std::span<const float* const> rows, const NormWeights& weights,
+              float* const* out) {
   const ModelConfig& config = pass.config();
   pass.ForRows(rows.size(), [&](std::size_t first, std::size_t last) {
     for (std::size_t row = first; row < last; ++row) {
@@ -21,18 +21,18 @@ void NormRows(ForwardPass& pass, std::span<const float* const> rows,
   });
 }
 
-void NormStream(ForwardPass& pass, const LayerNormWeights& weights) {
+void NormStream(ForwardPass& pass, const NormWeights& weights) {
   const RowBuffer& stream = pass.stream();
   NormRows(pass, {stream.pointers(), pass.row_count()}, weights, stream.pointers());
 }
 
-const RowBuffer& LayerNormedStream(ForwardPass& pass, const LayerNormWeights& weights) {
+const RowBuffer& LayerNormedStream(ForwardPass& pass, const NormWeights& weights) {
   const RowBuffer& normed = pass.Rows(Scratch::kNormed, {pass.config().embedding_size});
   NormRows(pass, {pass.stream().pointers(), pass.row_count()}, weights, normed.pointers());
   return normed;
 }
 
-void NormHeads(ForwardPass& pass, const LayerNormWeights& weights, const RowBuffer& y) {
+void NormHeads(ForwardPass& pass, const NormWeights& weights, const RowBuffer& y) {
   constexpr float kEpsilon = 64e-5f;
   const std::size_t size = pass.config().rwkv.head_size;
   const std::size_t width = pass.config().embedding_size;

@@ -26,8 +26,8 @@ void RunRwkvChannelMix(ForwardPass& pass, std::size_t layer, const RwkvChannelMi
 
 // NormStream applies a layer norm to the stream in place, and NormRows applies it to other rows and
 // writes to `out`.
-void NormStream(ForwardPass& pass, const LayerNormWeights& weights);
-void NormRows(ForwardPass& pass, std::span<const float* const> rows,
-              const LayerNormWeights& weights, float* const* out);
+void NormStream(ForwardPass& pass, const NormWeights& weights);
+void NormRows(ForwardPass& pass, std::span<const float* const> rows, const NormWeights& weights,
+              float* const* out);
 
 }  // namespace kvd

@@ -11,9 +11,9 @@
 namespace kvd {
 
 // Scratch::kNormed = layer_norm(stream).
-const RowBuffer& LayerNormedStream(ForwardPass& pass, const LayerNormWeights& weights);
+const RowBuffer& LayerNormedStream(ForwardPass& pass, const NormWeights& weights);
 // y = layer norm of each head's elements, multiplied by the weights, plus the biases.
-void NormHeads(ForwardPass& pass, const LayerNormWeights& weights, const RowBuffer& y);
+void NormHeads(ForwardPass& pass, const NormWeights& weights, const RowBuffer& y);
 
 // Calls scan(head_rows, first_row, first) for each head of each sequence. The head's elements are
 // [first, first + head_size) of each row of the sequence; the sequence's rows start at row

@@ -85,7 +85,7 @@ void EncoderPass::AddRow(const WeightView& matrix, std::size_t row, std::size_t 
   compute_.kernels->add(stream()[token], row_.data(), row_.size(), stream()[token]);
 }
 
-void EncoderPass::Norm(const LayerNormWeights& norm) {
+void EncoderPass::Norm(const NormWeights& norm) {
   const RowSpan rows = stream();
   ForRows([&](std::size_t row) {
     LayerNorm(rows[row], norm, config_.embedding_size, config_.encoder.norm_epsilon, rows[row]);

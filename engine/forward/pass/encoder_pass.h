@@ -77,7 +77,7 @@ class EncoderPass {
     for (std::size_t i = 0; i < row_count_; ++i) AddRow(matrix, row_of(first_row_ + i), i);
   }
   // Applies the layer norm to each row of the stream.
-  void Norm(const LayerNormWeights& norm);
+  void Norm(const NormWeights& norm);
   // Returns RMS norms of the stream's rows, which are valid until the next call.
   RowSpan RmsNormed(const float* weight);
   // Applies the RMS norm to the stream's rows, in place.

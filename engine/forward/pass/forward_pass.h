@@ -65,18 +65,20 @@ enum class Scratch : std::uint8_t {
   kQ,                 // queries, keys and values
   kK,
   kV,
-  kAngles,         // cosines and sines of a rotation of each row
-  kMixerInput,     // a product that a mixer divides into several inputs
-  kConvolved,      // the mixer's input after its convolution
-  kScanInput,      // further inputs of a scan
-  kDecay,          // decay of the state, for each row
-  kRate,           // time step or rate at which the state takes new values, for each row
-  kMixerOutput,    // the result of attention or of a recurrent mixer
-  kGate,           // the gate of a feed-forward or of a mixer's output
-  kUp,             // hidden rows of a feed-forward or of a low-rank product
-  kProjected,      // a product that is to be added to the stream
-  kShift,          // difference of each token from the previous token (RWKV)
-  kForReceptance,  // mixes of each token with the previous token, by their use (RWKV)
+  kAngles,       // cosines and sines of a rotation of each row
+  kMixerInput,   // a product that a mixer divides into several inputs
+  kConvolved,    // the mixer's input after its convolution
+  kScanInput,    // further inputs of a scan
+  kDecay,        // decay of the state, for each row
+  kRate,         // time step or rate at which the state takes new values, for each row
+  kMixerOutput,  // the result of attention or of a recurrent mixer
+  kGate,         // the gate of a feed-forward or of a mixer's output
+  kUp,           // hidden rows of a feed-forward or of a low-rank product
+  kProjected,    // a product that is to be added to the stream
+  kShift,        // difference of each token from the previous token (RWKV)
+  // Mixes of each token with the previous token, by their use (RWKV); queries, keys and values
+  // before their convolutions, and low-rank rows (Kimi Delta Attention).
+  kForReceptance,
   kForDecay,
   kForKey,
   kForValue,

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -28,6 +29,7 @@ using test::LlamaRewriter;
 using test::MakeEngine;
 using test::RandomTokens;
 using test::TinyLlama;
+using test::TinyOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -35,17 +37,6 @@ using ::testing::HasSubstr;
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && !a.empty() &&
          std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-ModelShape ShapeOf(Architecture architecture) {
-  ModelShape shape = TinyLlama();
-  shape.architecture = architecture;
-  if (architecture == Architecture::kGemma2) shape.window = 45;
-  if (architecture == Architecture::kGemma4) {
-    shape.layers = 4;
-    shape.window = 45;
-  }
-  return shape;
 }
 
 EngineOptions Options() {
@@ -99,12 +90,12 @@ class LlamaImportTest : public testing::TestWithParam<Architecture> {};
 constexpr LlamaLayout kLayouts[] = {LlamaLayout::kFebruary2025, LlamaLayout::kAugust2026};
 
 TEST_P(LlamaImportTest, AFileOfEitherLayoutGoesOnWithTheSameBits) {
-  const ModelShape shape = ShapeOf(GetParam());
+  const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const auto other = MakeEngine(shape, Options());
   ASSERT_TRUE(engine != nullptr && other != nullptr);
   const std::vector<TokenId> next = RandomTokens(4, 40, shape.vocab);
-  // ShapeOf gives gemma2 a sliding window of 45 positions.
+  // TinyOf gives models with sliding windows windows of 45 positions.
   for (const std::size_t count : {1, 31, 45, 46, 150}) {
     const SequenceHandle sequence = Sequence(*engine, count);
     std::vector<SequenceHandle> copies;
@@ -134,13 +125,16 @@ LlamaRewrite RewriteFor(const Engine& engine, std::uint32_t window_cells) {
   LlamaRewrite rewrite;
   rewrite.has_states = engine.state_bytes() != 0;
   if (window_cells == 0) return rewrite;
-  for (std::uint32_t window : engine.config().window) rewrite.windowed.push_back(window != 0);
+  for (std::size_t layer = 0; layer < engine.config().layer_count; ++layer) {
+    if (engine.config().caches(layer))
+      rewrite.windowed.push_back(engine.config().window[layer] != 0);
+  }
   rewrite.window_cells = window_cells;
   return rewrite;
 }
 
 TEST_P(LlamaImportTest, AFileOf2026FromAnotherWriterGoesOnWithTheSameBits) {
-  const ModelShape shape = ShapeOf(GetParam());
+  const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const auto other = MakeEngine(shape, Options());
   const SequenceHandle sequence = Sequence(*engine, 150);
@@ -164,7 +158,7 @@ TEST_P(LlamaImportTest, AFileOf2026FromAnotherWriterGoesOnWithTheSameBits) {
 }
 
 TEST_P(LlamaImportTest, TheFileOf2026HasTheBytesOfAnotherWriter) {
-  const ModelShape shape = ShapeOf(GetParam());
+  const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   for (const std::uint32_t count : {1u, 30u, 150u}) {
     const SequenceHandle sequence = Sequence(*engine, count);
@@ -194,7 +188,7 @@ TEST_P(LlamaImportTest, TheFileOf2026HasTheBytesOfAnotherWriter) {
 }
 
 TEST_P(LlamaImportTest, SequencesOfASessionAreApartAgain) {
-  const ModelShape shape = ShapeOf(GetParam());
+  const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const std::vector<SequenceHandle> sequences = {Sequence(*engine, 40, 1), Sequence(*engine, 70, 2),
                                                  Sequence(*engine, 3, 3)};
@@ -239,7 +233,7 @@ TEST_P(LlamaImportTest, SequencesOfASessionAreApartAgain) {
 }
 
 TEST_P(LlamaImportTest, FilesOfOtherModelsAreRefused) {
-  const ModelShape shape = ShapeOf(GetParam());
+  const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const SequenceHandle sequence = Sequence(*engine, 40);
   const auto file = Exported(*engine, {sequence});
@@ -248,17 +242,21 @@ TEST_P(LlamaImportTest, FilesOfOtherModelsAreRefused) {
   for (const Architecture architecture :
        {Architecture::kLlama, Architecture::kMamba2, Architecture::kLfm2, Architecture::kRwkv7}) {
     if (architecture == GetParam()) continue;
-    const auto other = MakeEngine(ShapeOf(architecture), Options());
+    const auto other = MakeEngine(TinyOf(architecture), Options());
     EXPECT_THAT(Refused(*other, session), HasSubstr("architecture "));
     // A layer of rwkv6 has a state of the same size as a layer of rwkv7. In the layout of 2025, a
-    // layer of gemma2 has rows of the same shape as a layer of llama. Therefore an engine of rwkv7
-    // does not refuse a sequence file of rwkv6, and an engine of llama does not refuse a sequence
-    // file of gemma2 in the layout of 2025.
+    // layer of gemma2 or gpt-oss has rows of the same shape as a layer of llama. Therefore an
+    // engine of rwkv7 does not refuse a sequence file of rwkv6, and an engine of llama does not
+    // refuse a sequence file of gemma2 or gpt-oss in the layout of 2025.
     if (GetParam() == Architecture::kRwkv6 && architecture == Architecture::kRwkv7) continue;
     EXPECT_THAT(Refused(*other, file), HasSubstr("the model has"));
-    if (GetParam() == Architecture::kGemma2 && architecture == Architecture::kLlama) continue;
+    const bool has_rows_of_llama =
+        GetParam() == Architecture::kGemma2 || GetParam() == Architecture::kGptOss;
+    if (has_rows_of_llama && architecture == Architecture::kLlama) continue;
     EXPECT_THAT(Refused(*other, older), HasSubstr("the model has"));
   }
+  // More layers of gemma3n read the cells of the same layers.
+  if (GetParam() == Architecture::kGemma3n) return;
   ModelShape deeper = shape;
   deeper.name = "tiny-deeper";
   deeper.layers += 2;
@@ -271,7 +269,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LlamaImportTest,
                                          Architecture::kRwkv6, Architecture::kRwkv7,
                                          Architecture::kJamba, Architecture::kGraniteHybrid,
                                          Architecture::kFalconH1, Architecture::kLfm2,
-                                         Architecture::kQwen35),
+                                         Architecture::kQwen35, Architecture::kGemma3n,
+                                         Architecture::kGptOss, Architecture::kNemotronHMoe),
                          [](const auto& named) {
                            std::string name(DefinitionOf(named.param).format.name);
                            std::erase(name, '-');
@@ -281,7 +280,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LlamaImportTest,
 // A model of four layers, of which two read the cells of the others: files have rows of the two
 // layers that have cells, one with and one without a window.
 TEST(LlamaImportSharedTest, SharedCellsComeBackWithTheirBits) {
-  ModelShape shape = ShapeOf(Architecture::kGemma4);
+  ModelShape shape = TinyOf(Architecture::kGemma4);
   shape.name = "tiny-wide-heads";
   shape.head_dim = 32;
   const auto engine = MakeEngine(shape, Options());
@@ -309,9 +308,12 @@ TEST(LlamaImportSharedTest, SharedCellsComeBackWithTheirBits) {
   EXPECT_THAT(quantised.error().message, HasSubstr("heads of 32 and 64 elements in q8_0"));
 }
 
-// A model whose cells hold latent rows: files have no V, and the layout of 2025 has no such files.
-TEST(LlamaImportLatentTest, LatentRowsComeBackWithTheirBits) {
-  ModelShape shape = ShapeOf(Architecture::kDeepseek2);
+// Models whose cells hold latent rows, with and without recurrent states: files have no V, and the
+// layout of 2025 has no such files.
+class LlamaImportLatentTest : public testing::TestWithParam<Architecture> {};
+
+TEST_P(LlamaImportLatentTest, LatentRowsComeBackWithTheirBits) {
+  ModelShape shape = TinyOf(GetParam());
   shape.head_dim = 64;
   const auto engine = MakeEngine(shape, Options());
   ASSERT_TRUE(engine->config().values_in_keys());
@@ -321,7 +323,8 @@ TEST(LlamaImportLatentTest, LatentRowsComeBackWithTheirBits) {
     const auto file = Exported(*engine, {sequence}, {.kind = kind});
     const auto read = ReadLlamaStateFile(file);
     ASSERT_TRUE(read) << read.error().message;
-    EXPECT_EQ(read->parts[0].k.size(), shape.layers);
+    const auto cached = std::ranges::count(engine->config().layer_kind, LayerKind::kAttention);
+    EXPECT_EQ(read->parts[0].k.size(), static_cast<std::size_t>(cached));
     EXPECT_TRUE(read->parts[0].v.empty());
     const auto other = MakeEngine(shape, Options());
     const SequenceHandle copy = Imported(*other, file);
@@ -343,6 +346,14 @@ TEST(LlamaImportLatentTest, LatentRowsComeBackWithTheirBits) {
   ASSERT_FALSE(quantised);
   EXPECT_THAT(quantised.error().message, HasSubstr("latent rows in q8_0"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Kinds, LlamaImportLatentTest,
+                         testing::Values(Architecture::kDeepseek2, Architecture::kKimiLinear),
+                         [](const auto& named) {
+                           std::string name(DefinitionOf(named.param).format.name);
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 // ------------------------------------------------------------------------------------------- types
 
@@ -547,7 +558,7 @@ std::vector<std::byte> WithTokens(const std::vector<std::byte>& file,
 TEST(LlamaImportTypesTest, AModelThatAttendsToAnEncodedTextTakesNoFile) {
   const auto llama = MakeEngine(TinyLlama(), Options());
   const auto file = Exported(*llama, {Sequence(*llama, 4)});
-  ModelShape shape = ShapeOf(Architecture::kT5);
+  ModelShape shape = TinyOf(Architecture::kT5);
   shape.name = "tiny-t5-import";
   EXPECT_THAT(Refused(*MakeEngine(shape, Options()), file), HasSubstr("hold no encoded text"));
 }
@@ -578,7 +589,7 @@ TEST(LlamaImportTokensTest, TokensBehindTheCellsAndCellsBehindTheTokensAreLeftOu
 
 TEST(LlamaImportTokensTest, AStateNeedsAllItsTokens) {
   for (const Architecture architecture : {Architecture::kMamba2, Architecture::kLfm2}) {
-    const auto engine = MakeEngine(ShapeOf(architecture), Options());
+    const auto engine = MakeEngine(TinyOf(architecture), Options());
     const SequenceHandle sequence = Sequence(*engine, 40);
     const auto file = Exported(*engine, {sequence});
     const std::vector<TokenId> tokens = RandomTokens(3, 39, engine->config().vocab_size);

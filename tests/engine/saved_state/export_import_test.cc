@@ -24,22 +24,12 @@ using test::Feed;
 using test::MakeEngine;
 using test::RandomTokens;
 using test::TinyLlama;
+using test::TinyOf;
 using testing::HasSubstr;
 
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && !a.empty() &&
          std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-ModelShape ShapeOf(Architecture architecture) {
-  ModelShape shape = TinyLlama();
-  shape.architecture = architecture;
-  if (architecture == Architecture::kGemma2) shape.window = 45;
-  if (architecture == Architecture::kGemma4) {
-    shape.layers = 4;
-    shape.window = 45;
-  }
-  return shape;
 }
 
 class ExportImportTest : public testing::TestWithParam<Architecture> {
@@ -50,7 +40,7 @@ class ExportImportTest : public testing::TestWithParam<Architecture> {
 };
 
 TEST_P(ExportImportTest, ACopyGoesOnWithTheSameBits) {
-  const ModelShape shape = ShapeOf(GetParam());
+  const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const auto other = MakeEngine(shape, Options());
   ASSERT_TRUE(engine != nullptr && other != nullptr);
@@ -77,7 +67,7 @@ TEST_P(ExportImportTest, ACopyGoesOnWithTheSameBits) {
 }
 
 TEST_P(ExportImportTest, AnEmptySequenceIsCopiedToo) {
-  const auto engine = MakeEngine(ShapeOf(GetParam()), Options());
+  const auto engine = MakeEngine(TinyOf(GetParam()), Options());
   const auto copy = CopySequence(*engine, *engine->memory().sequences().Create({}), *engine);
   ASSERT_TRUE(copy) << copy.error().message;
   EXPECT_EQ(engine->memory().sequences().Query(*copy)->cell_count, 0u);
@@ -85,7 +75,7 @@ TEST_P(ExportImportTest, AnEmptySequenceIsCopiedToo) {
 
 // The export rewrites shifted keys exactly like settling.
 TEST_P(ExportImportTest, AShiftedSequenceIsExportedAsIfItHadBeenSettled) {
-  const ModelShape shape = ShapeOf(GetParam());
+  const ModelShape shape = TinyOf(GetParam());
   for (const bool llama_shifts : {false, true}) {
     EngineOptions options = Options();
     options.llama_shifts = llama_shifts;
@@ -111,7 +101,7 @@ TEST_P(ExportImportTest, AShiftedSequenceIsExportedAsIfItHadBeenSettled) {
 }
 
 TEST_P(ExportImportTest, WhatIsExportedIsOfOneMomentWhileTheSequenceGoesOn) {
-  const ModelShape shape = ShapeOf(GetParam());
+  const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   ASSERT_NE(engine, nullptr);
   Memory& memory = engine->memory();
@@ -147,9 +137,13 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ExportImportTest,
                          testing::Values(Architecture::kLlama, Architecture::kGemma2,
                                          Architecture::kMamba2, Architecture::kLfm2,
                                          Architecture::kQwen35, Architecture::kDeepseek2,
-                                         Architecture::kGemma4),
+                                         Architecture::kGemma4, Architecture::kGemma3n,
+                                         Architecture::kGptOss, Architecture::kNemotronHMoe,
+                                         Architecture::kKimiLinear),
                          [](const auto& named) {
-                           return std::string(DefinitionOf(named.param).format.name);
+                           std::string name(DefinitionOf(named.param).format.name);
+                           std::erase(name, '-');
+                           return name;
                          });
 
 // ------------------------------------------------------------------------------------------- types
@@ -213,7 +207,7 @@ TEST(ExportImportTypesTest, HeadsThatNoPackDividesAreRefused) {
 class ImportFaultTest : public testing::Test {
  protected:
   void Use(Architecture architecture) {
-    engine_ = MakeEngine(ShapeOf(architecture), {.cells = 512, .checkpoint_every = 32});
+    engine_ = MakeEngine(TinyOf(architecture), {.cells = 512, .checkpoint_every = 32});
     sequence_ = *engine_->memory().sequences().Create({});
     (void)Feed(*engine_, sequence_, RandomTokens(3, 70, 96), 50);
     from_.emplace(*SequenceExport::Open(*engine_, sequence_));
@@ -338,7 +332,7 @@ TEST(ExportTest, ASequenceThatIsNotThereIsNotExported) {
 }
 
 TEST(ExportTest, AWindowedSequenceIsRestoredWhereAllCellsAreKeptOnlyIfAllAreThere) {
-  const ModelShape shape = ShapeOf(Architecture::kGemma2);
+  const ModelShape shape = TinyOf(Architecture::kGemma2);
   const auto dropping = MakeEngine(shape, {.cells = 512, .deterministic = true});
   const auto keeping = MakeEngine(shape, {.cells = 512, .swa_full = true, .deterministic = true});
   const SequenceHandle a = *dropping->memory().sequences().Create({});

@@ -534,13 +534,7 @@ class PromptStoreKindsTest : public PromptStoreTest,
                              public testing::WithParamInterface<Architecture> {};
 
 TEST_P(PromptStoreKindsTest, AnotherEngineGoesOnWithTheSameBits) {
-  ModelShape shape = TinyLlama();
-  shape.architecture = GetParam();
-  if (GetParam() == Architecture::kGemma2) shape.window = 45;
-  if (GetParam() == Architecture::kGemma4) {
-    shape.layers = 4;
-    shape.window = 45;
-  }
+  const ModelShape shape = test::TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const Tokens prompt = RandomTokens(3, 200, shape.vocab);
   const Tokens more = RandomTokens(4, 20, shape.vocab);
@@ -577,7 +571,9 @@ TEST_P(PromptStoreKindsTest, AnotherEngineGoesOnWithTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(All, PromptStoreKindsTest,
                          testing::Values(Architecture::kGemma2, Architecture::kMamba2,
                                          Architecture::kLfm2, Architecture::kQwen35,
-                                         Architecture::kGemma4));
+                                         Architecture::kGemma4, Architecture::kGemma3n,
+                                         Architecture::kGptOss, Architecture::kNemotronHMoe,
+                                         Architecture::kKimiLinear));
 
 }  // namespace
 }  // namespace kvd

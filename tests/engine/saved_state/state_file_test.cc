@@ -23,22 +23,12 @@ using test::MakeEngine;
 using test::RandomTokens;
 using test::StateFolder;
 using test::TinyLlama;
+using test::TinyOf;
 using testing::HasSubstr;
 
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && !a.empty() &&
          std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-ModelShape ShapeOf(Architecture architecture) {
-  ModelShape shape = TinyLlama();
-  shape.architecture = architecture;
-  if (architecture == Architecture::kGemma2) shape.window = 45;
-  if (architecture == Architecture::kGemma4) {
-    shape.layers = 4;
-    shape.window = 45;
-  }
-  return shape;
 }
 
 // The model has heads of 64 elements, because q8_0 cells need a multiple of 32 elements.
@@ -76,7 +66,7 @@ class StateFileKindsTest : public testing::TestWithParam<Architecture> {
 };
 
 TEST_P(StateFileKindsTest, ALoadedSequenceGoesOnWithTheSameBits) {
-  const ModelShape shape = ShapeOf(GetParam());
+  const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const auto other = MakeEngine(shape, Options());
   ASSERT_TRUE(engine != nullptr && other != nullptr);
@@ -113,7 +103,7 @@ TEST_P(StateFileKindsTest, ALoadedSequenceGoesOnWithTheSameBits) {
 }
 
 TEST_P(StateFileKindsTest, TheBytesDependOnTheSequenceAlone) {
-  const ModelShape shape = ShapeOf(GetParam());
+  const ModelShape shape = TinyOf(GetParam());
   std::vector<std::vector<char>> files;
   for (const bool differs : {false, true}) {
     EngineOptions options = Options();
@@ -147,7 +137,7 @@ TEST_P(StateFileKindsTest, TheBytesDependOnTheSequenceAlone) {
 }
 
 TEST_P(StateFileKindsTest, TheSizeToldBeforehandIsExactWhenNothingIsPacked) {
-  const ModelShape shape = ShapeOf(GetParam());
+  const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   for (const std::size_t count : {0, 1, 150}) {
     const SequenceHandle sequence = *engine->memory().sequences().Create({});
@@ -173,9 +163,13 @@ INSTANTIATE_TEST_SUITE_P(Kinds, StateFileKindsTest,
                          testing::Values(Architecture::kLlama, Architecture::kGemma2,
                                          Architecture::kMamba2, Architecture::kLfm2,
                                          Architecture::kQwen35, Architecture::kDeepseek2,
-                                         Architecture::kGemma4),
+                                         Architecture::kGemma4, Architecture::kGemma3n,
+                                         Architecture::kGptOss, Architecture::kNemotronHMoe,
+                                         Architecture::kKimiLinear),
                          [](const auto& named) {
-                           return std::string(DefinitionOf(named.param).format.name);
+                           std::string name(DefinitionOf(named.param).format.name);
+                           std::erase(name, '-');
+                           return name;
                          });
 
 class StateFileTest : public testing::Test {
@@ -295,7 +289,7 @@ TEST_F(StateFileTest, TheErrorNamesWhatDiffersInAnotherModel) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kUnsupported);
   EXPECT_THAT(refused.error().message, HasSubstr("what differs: tensor data"));
-  const auto other = MakeEngine(ShapeOf(Architecture::kMamba2), {.cells = 512});
+  const auto other = MakeEngine(TinyOf(Architecture::kMamba2), {.cells = 512});
   refused = folder_.Load(*other, "state");
   EXPECT_THAT(refused.error().message,
               HasSubstr("saved with another model, a llama, this one is a mamba2"));

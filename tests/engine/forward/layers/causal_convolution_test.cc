@@ -85,6 +85,43 @@ TEST_P(CausalConvolutionTest, FragmentsOfAnyLengthGiveTheSameBits) {
   for (const std::size_t chunk : {1, 2, 3, 7, 39}) EXPECT_EQ(Run(chunk), whole) << chunk;
 }
 
+// Convolutions that share the rows of a state compute what one convolution of all channels does.
+TEST_P(CausalConvolutionTest, ConvolutionsOfPartsOfTheRowsGiveTheBitsOfOne) {
+  const Outcome whole = Run(kRows);
+  constexpr std::size_t kParts[] = {0, kUnitChannels + 1, 2 * kUnitChannels, kChannels};
+  std::vector<float> y(kRows * kChannels), from(whole.state.size()), to(whole.state.size());
+  for (const std::size_t done : {0, 7}) {
+    const std::size_t count = done == 0 ? 7 : kRows - 7;
+    for (std::size_t part = 0; part + 1 < std::size(kParts); ++part) {
+      const std::size_t first = kParts[part], channels = kParts[part + 1] - first;
+      const CausalConvolution convolution{.taps = taps_.data() + first * width(),
+                                          .bias = bias_.data() + first,
+                                          .channels = channels,
+                                          .width = width(),
+                                          .first_in_row = first,
+                                          .row_channels = kChannels};
+      std::vector<const float*> x_rows;
+      std::vector<float*> y_rows;
+      for (std::size_t row = done; row < done + count; ++row) {
+        x_rows.push_back(x_.data() + row * kChannels + first);
+        y_rows.push_back(y.data() + row * kChannels + first);
+      }
+      const ConvolvedRows convolved{.x = x_rows.data(),
+                                    .y = y_rows.data(),
+                                    .row_count = count,
+                                    .from = done == 0 ? nullptr : from.data(),
+                                    .to = to.data()};
+      for (std::size_t at = 0; at < channels; at += kUnitChannels) {
+        ConvolveChannels(*kernels::ScalarTable(), convolution, convolved, at,
+                         std::min(kUnitChannels, channels - at));
+      }
+    }
+    from = to;
+  }
+  EXPECT_EQ(y, whole.y);
+  EXPECT_EQ(to, whole.state);
+}
+
 INSTANTIATE_TEST_SUITE_P(Widths, CausalConvolutionTest,
                          ::testing::Values(1, 2, 3, 4, ModelConfig::kConvolutionWidthMax),
                          [](const auto& named) { return "width_" + std::to_string(named.param); });
