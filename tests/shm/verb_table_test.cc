@@ -214,7 +214,8 @@ std::string PageRow(const VerbRow& row) {
     }
   }
   constexpr const char* kPayloads[] = {"",       "bytes",    "snapshot", "saved file",  "text",
-                                       "tokens", "generate", "chat",     "export state"};
+                                       "tokens", "generate", "chat",     "export state",
+                                       "token lists", "texts"};
   constexpr const char* kNeeds[] = {"", ", read", ", change", ", edit", ", own"};
   page << " | ";
   if (row.payload.kind != PayloadKind::kNone) {

@@ -10,15 +10,19 @@
 #include "engine/forward/architectures/gemma.h"
 #include "engine/forward/architectures/gemma3n.h"
 #include "engine/forward/architectures/gemma4.h"
+#include "engine/forward/architectures/gemma_embedding.h"
 #include "engine/forward/architectures/glm.h"
 #include "engine/forward/architectures/gpt2.h"
 #include "engine/forward/architectures/gpt_oss.h"
 #include "engine/forward/architectures/granite.h"
 #include "engine/forward/architectures/hunyuan.h"
+#include "engine/forward/architectures/jina_bert.h"
 #include "engine/forward/architectures/lfm2.h"
 #include "engine/forward/architectures/llama.h"
 #include "engine/forward/architectures/mamba.h"
+#include "engine/forward/architectures/modern_bert.h"
 #include "engine/forward/architectures/nemotron_h.h"
+#include "engine/forward/architectures/nomic_bert.h"
 #include "engine/forward/architectures/olmo.h"
 #include "engine/forward/architectures/phi2.h"
 #include "engine/forward/architectures/phi3.h"
@@ -61,7 +65,9 @@ constexpr std::array kArchitectures = {
     &kStarCoder2Definition,   &kHunyuanDenseDefinition,
     &kHunyuanMoeDefinition,   &kPhiMoeDefinition,
     &kGpt2Definition,         &kGemma4Definition,
-    &kGemma3nDefinition,
+    &kGemma3nDefinition,      &kGemmaEmbeddingDefinition,
+    &kNomicBertDefinition,    &kModernBertDefinition,
+    &kJinaBertV2Definition,
 };
 
 }  // namespace
