@@ -251,8 +251,7 @@ int kvd_embed_submit(kvd_client* client, const kvd_token_list* texts, size_t tex
 
 int kvd_rank(kvd_client* client, const char* query, const char* const* documents,
              size_t document_count, float* scores) {
-  return CallBody(
-      [&] { return Rank(client, query, documents, document_count, scores, nullptr); });
+  return CallBody([&] { return Rank(client, query, documents, document_count, scores, nullptr); });
 }
 int kvd_rank_submit(kvd_client* client, const char* query, const char* const* documents,
                     size_t document_count, float* scores, kvd_request* request) {

@@ -50,10 +50,10 @@ class TextsRequest : public ComputingRequest {
   const std::size_t text_count_;
   std::size_t expected_tokens_;  // of the texts that have not begun
   const std::optional<Pooling> pooling_;
-  std::size_t text_ = 0;         // the text that is read, or is read next
-  std::size_t token_count_ = 0;  // of that text
-  Share buffers_;                // the share that counts the memory of work_
-  Share answer_;                 // the share that counts the results so far
+  std::size_t text_ = 0;             // the text that is read, or is read next
+  std::size_t token_count_ = 0;      // of that text
+  Share buffers_;                    // the share that counts the memory of work_
+  Share answer_;                     // the share that counts the results so far
   std::unique_ptr<EmbedWork> work_;  // null: the text has not begun, or the request has ended
 };
 

@@ -153,9 +153,8 @@ class EngineImpl final : public Engine {
                                                 std::optional<Pooling> wanted) override {
     KVD_CHECK_OK(CheckEmbed(model_->config, tokens, wanted));
     KVD_TRY(const Pooling pooling, PoolingFor(model_->config, wanted));
-    return std::make_unique<TextEmbedWork>(encoder_,
-                                           std::vector<TokenId>(tokens.begin(), tokens.end()),
-                                           pooling, tokens_computed_);
+    return std::make_unique<TextEmbedWork>(
+        encoder_, std::vector<TokenId>(tokens.begin(), tokens.end()), pooling, tokens_computed_);
   }
 
   Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,

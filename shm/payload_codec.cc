@@ -252,7 +252,9 @@ Result<TokenLists> ParseTokenLists(std::span<const std::byte> payload, std::uint
   return lists;
 }
 
-std::size_t TextsBytes(std::span<const std::string_view> texts) { return LengthPrefixedBytes(texts); }
+std::size_t TextsBytes(std::span<const std::string_view> texts) {
+  return LengthPrefixedBytes(texts);
+}
 
 void EncodeTexts(std::span<const std::string_view> texts, std::span<std::byte> out) {
   Writer writer(out);

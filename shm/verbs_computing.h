@@ -91,9 +91,7 @@ struct RankArgs {};
 struct RankReply {
   std::uint64_t tokens = 0;     // tokens that were computed for all documents
   std::vector<float> scores{};  // [documents], in their order; a higher score is a better match
-  static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kValue0, &RankReply::tokens)};
-  }
+  static constexpr auto Slots() { return std::tuple{At(ReplySlot::kValue0, &RankReply::tokens)}; }
   static constexpr auto Output() { return &RankReply::scores; }
 };
 

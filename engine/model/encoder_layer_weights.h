@@ -15,17 +15,17 @@ struct EncoderLayerWeights {
   NormWeights attention_pre_norm{};     // of attention's input
   NormWeights feed_forward_pre_norm{};  // of the feed-forward's input
   PositionBias position_bias{};
-  LinearView q{};                    // embedding_size -> head_count * head_dim
-  LinearView k{};                    // embedding_size -> kv_head_count * head_dim
-  LinearView v{};                    // embedding_size -> kv_head_count * head_dim
-  const float* q_norm = nullptr;   // [head_dim]: RMS norm of each head of q
-  const float* k_norm = nullptr;   // [head_dim]: RMS norm of each head of k
-  LinearView out{};                  // head_count * head_dim -> embedding_size
-  NormWeights attention_post_norm{};  // of attention's output, before it is added to the stream
-  NormWeights attention_norm{};       // of the stream after attention was added
-  LinearView gate{};                  // embedding_size -> feed_forward_size
-  LinearView up{};                    // embedding_size -> feed_forward_size
-  LinearView down{};                  // feed_forward_size -> embedding_size
+  LinearView q{};                        // embedding_size -> head_count * head_dim
+  LinearView k{};                        // embedding_size -> kv_head_count * head_dim
+  LinearView v{};                        // embedding_size -> kv_head_count * head_dim
+  const float* q_norm = nullptr;         // [head_dim]: RMS norm of each head of q
+  const float* k_norm = nullptr;         // [head_dim]: RMS norm of each head of k
+  LinearView out{};                      // head_count * head_dim -> embedding_size
+  NormWeights attention_post_norm{};     // of attention's output, before it is added to the stream
+  NormWeights attention_norm{};          // of the stream after attention was added
+  LinearView gate{};                     // embedding_size -> feed_forward_size
+  LinearView up{};                       // embedding_size -> feed_forward_size
+  LinearView down{};                     // feed_forward_size -> embedding_size
   NormWeights feed_forward_post_norm{};  // of the feed-forward's output, before it is added
   NormWeights output_norm{};             // of the stream after the feed-forward was added
 };

@@ -190,13 +190,13 @@ std::optional<Pooling> PoolingByName(std::string_view name);
 // The head of a reranker: scores = Output(activation(Dense(x))), of one row x. A file may lack
 // Dense.
 struct ClassifierConfig {
-  bool is_present = false;           // the file has the head
-  Pooling row = Pooling::kCls;       // how x is made from the text's rows: kMean, kCls or kLast
-  std::uint32_t dense_size = 0;      // elements after Dense; 0: the architecture has no Dense
-  bool is_dense_only = false;        // the architecture has no Output: the score is the activation
-  bool has_gelu = false;             // the activation is GELU, not the hyperbolic tangent
-  bool has_softmax = false;          // the scores are probabilities
-  std::uint32_t label_count = 1;     // scores of a text
+  bool is_present = false;            // the file has the head
+  Pooling row = Pooling::kCls;        // how x is made from the text's rows: kMean, kCls or kLast
+  std::uint32_t dense_size = 0;       // elements after Dense; 0: the architecture has no Dense
+  bool is_dense_only = false;         // the architecture has no Output: the score is the activation
+  bool has_gelu = false;              // the activation is GELU, not the hyperbolic tangent
+  bool has_softmax = false;           // the scores are probabilities
+  std::uint32_t label_count = 1;      // scores of a text
   std::vector<std::string> labels{};  // their names; may be empty
 };
 
@@ -223,7 +223,7 @@ struct EncoderConfig {
   // The score of a key at distance d is lowered by d times a slope of the head; 2^-bias_max is the
   // smallest slope. 0: scores have no such bias.
   float bias_max = 0.0f;
-  std::optional<Pooling> pooling{};  // how the file says that embeddings are made
+  std::optional<Pooling> pooling{};                    // how the file says that embeddings are made
   std::array<std::uint32_t, 2> projection_sizes = {};  // elements after each projection; 0: none
   ClassifierConfig classifier{};
 

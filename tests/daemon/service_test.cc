@@ -588,8 +588,7 @@ TEST_F(EncoderServiceTest, RankingNeedsAClassifier) {
 class RankServiceTest : public ServiceTest {
  protected:
   explicit RankServiceTest(bool has_tokenizer = true)
-      : ServiceTest(
-            {.has_tokenizer = has_tokenizer, .is_encoder = true, .has_classifier = true}) {}
+      : ServiceTest({.has_tokenizer = has_tokenizer, .is_encoder = true, .has_classifier = true}) {}
 };
 
 TEST_F(RankServiceTest, EachDocumentHasAScore) {

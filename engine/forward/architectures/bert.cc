@@ -10,8 +10,8 @@ namespace kvd {
 namespace {
 
 Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
-  KVD_CHECK_OK(ReadEncoder(reader, EncoderNorms::kLayerNorms,
-                           {.dense_size = config.embedding_size}, config));
+  KVD_CHECK_OK(ReadEncoder(reader, EncoderNorms::kLayerNorms, {.dense_size = config.embedding_size},
+                           config));
   return ReadTypeCount(reader, config);
 }
 

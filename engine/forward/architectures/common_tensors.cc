@@ -155,8 +155,8 @@ Status VisitFeedForward(const ModelConfig& config, TensorVisitor& visitor, std::
     KVD_CHECK_OK(VisitNorm(visitor, block + "post_ffw_norm", embedding, weights.post_norm));
   }
   if (options.has_fused_gate) {
-    KVD_CHECK_OK(VisitFusedGate(visitor, block + "ffn_up", embedding, hidden, weights.gate,
-                                weights.up));
+    KVD_CHECK_OK(
+        VisitFusedGate(visitor, block + "ffn_up", embedding, hidden, weights.gate, weights.up));
   } else {
     if (options.is_gated) {
       KVD_CHECK_OK(VisitLinear(visitor, block + "ffn_gate", embedding, hidden, options.bias,

@@ -28,8 +28,8 @@ Status ReadEncoderHeads(const ConfigReader& reader, ModelConfig& config) {
   KVD_TRY(encoder.head_dim,
           reader.CountOr("attention.key_length", config.embedding_size / encoder.head_count,
                          ModelConfig::kHeadDimMax));
-  KVD_TRY(const auto value_dim, reader.CountOr("attention.value_length", encoder.head_dim,
-                                               ModelConfig::kHeadDimMax));
+  KVD_TRY(const auto value_dim,
+          reader.CountOr("attention.value_length", encoder.head_dim, ModelConfig::kHeadDimMax));
   if (value_dim != encoder.head_dim) {
     return Fail(Code::kUnsupported, reader.Key("attention.value_length"), ": ", value_dim,
                 " differs from the key length ", encoder.head_dim);

@@ -14,8 +14,8 @@ Status VisitTextAttention(const ModelConfig& config, TensorVisitor& visitor,
     return VisitLinear(visitor, block + name, in, out, BiasRule::kOptional, ScaleRule::kBeforeBias,
                        into);
   };
-  std::array<FusedPart, 3> parts = {{{q_width, &layer.q}, {kv_width, &layer.k},
-                                     {kv_width, &layer.v}}};
+  std::array<FusedPart, 3> parts = {
+      {{q_width, &layer.q}, {kv_width, &layer.k}, {kv_width, &layer.v}}};
   KVD_TRY(const bool fused, visitor.Fused(block + "attn_qkv", width, parts));
   if (!fused) {
     KVD_CHECK_OK(linear("attn_q", width, q_width, layer.q));

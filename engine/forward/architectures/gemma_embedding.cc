@@ -1,6 +1,7 @@
 // The layers of gemma3 (gemma.cc) in which every token sees the whole text, or in layers with a
 // window the tokens on both sides. Two products make the embedding from the pooled row (Vera et al.
-// 2025, EmbeddingGemma). Names and defaults are those of llama.cpp (src/models/gemma-embedding.cpp).
+// 2025, EmbeddingGemma). Names and defaults are those of llama.cpp
+// (src/models/gemma-embedding.cpp).
 #include "engine/forward/architectures/gemma_embedding.h"
 
 #include <cmath>
@@ -49,8 +50,7 @@ Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, const std::
   KVD_CHECK_OK(VisitTextAttention(config, visitor, block, layer));
   KVD_CHECK_OK(VisitNorm(visitor, block + "attn_q_norm", head_dim, layer.q_norm));
   KVD_CHECK_OK(VisitNorm(visitor, block + "attn_k_norm", head_dim, layer.k_norm));
-  KVD_CHECK_OK(
-      VisitNorm(visitor, block + "post_attention_norm", width, layer.attention_post_norm));
+  KVD_CHECK_OK(VisitNorm(visitor, block + "post_attention_norm", width, layer.attention_post_norm));
   KVD_CHECK_OK(VisitNorm(visitor, block + "ffn_norm", width, layer.feed_forward_pre_norm));
   KVD_CHECK_OK(linear("ffn_gate", width, hidden, layer.gate));
   KVD_CHECK_OK(linear("ffn_up", width, hidden, layer.up));

@@ -30,8 +30,7 @@ Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, const std::
     KVD_CHECK_OK(VisitLinear(visitor, block + "ffn_up", width, hidden, BiasRule::kNone,
                              ScaleRule::kIgnored, layer.up));
   } else {
-    KVD_CHECK_OK(
-        VisitFusedGate(visitor, block + "ffn_up", width, hidden, layer.gate, layer.up));
+    KVD_CHECK_OK(VisitFusedGate(visitor, block + "ffn_up", width, hidden, layer.gate, layer.up));
   }
   KVD_CHECK_OK(VisitLinear(visitor, block + "ffn_down", hidden, width, BiasRule::kOptional,
                            ScaleRule::kIgnored, layer.down));

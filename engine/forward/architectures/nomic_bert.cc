@@ -11,8 +11,8 @@ namespace kvd {
 namespace {
 
 Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
-  KVD_CHECK_OK(ReadEncoder(reader, EncoderNorms::kLayerNorms,
-                           {.dense_size = config.embedding_size}, config));
+  KVD_CHECK_OK(ReadEncoder(reader, EncoderNorms::kLayerNorms, {.dense_size = config.embedding_size},
+                           config));
   KVD_CHECK_OK(ReadTypeCount(reader, config));
   return ReadEncoderRope(reader, config);
 }

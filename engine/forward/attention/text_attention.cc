@@ -105,9 +105,8 @@ class Tile {
   void LowerByDistance(std::size_t key, std::size_t keys, std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       for (std::size_t c = 0; c < keys; ++c) {
-        const auto distance =
-            static_cast<float>(static_cast<std::ptrdiff_t>(key + c) -
-                               static_cast<std::ptrdiff_t>(first_position_ + i));
+        const auto distance = static_cast<float>(static_cast<std::ptrdiff_t>(key + c) -
+                                                 static_cast<std::ptrdiff_t>(first_position_ + i));
         scores_[i * kRunKeys + c] -= shape_.slopes[head_] * std::fabs(distance);
       }
     }
