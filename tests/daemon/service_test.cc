@@ -457,7 +457,8 @@ std::vector<std::byte> Texts(const std::vector<std::string_view>& texts) {
 }
 
 wire::Submission MakeEmbed(std::int64_t pooling = -1, std::uint16_t flags = 0) {
-  wire::Submission embed = Make(Verb::kEmbed);
+  wire::Submission embed{};
+  embed.verb = static_cast<std::uint16_t>(Verb::kEmbed);
   embed.argument = pooling;
   embed.flags = flags;
   return embed;

@@ -204,8 +204,8 @@ INSTANTIATE_TEST_SUITE_P(All, EncoderKindTest,
                          ::testing::Values(Architecture::kNomicBert, Architecture::kJinaBertV2,
                                            Architecture::kModernBert,
                                            Architecture::kGemmaEmbedding),
-                         [](const auto& info) {
-                           switch (info.param) {
+                         [](const auto& kind) {
+                           switch (kind.param) {
                              case Architecture::kNomicBert: return "NomicBert";
                              case Architecture::kJinaBertV2: return "JinaBertV2";
                              case Architecture::kModernBert: return "ModernBert";
