@@ -65,7 +65,35 @@ Payload ChatPayload(const std::span<const wire::ChatTurn>& turns) {
           &turns};
 }
 
-Status CheckEmbedding(const wire::EmbedReply& reply) {
+Payload TokenListsPayload(const std::span<const std::span<const TokenId>>& texts) {
+  return {wire::TokenListsBytes(texts),
+          [](const void* context, std::span<std::byte> out) {
+            wire::EncodeTokenLists(
+                *static_cast<const std::span<const std::span<const TokenId>>*>(context), out);
+          },
+          &texts};
+}
+
+Payload TextsPayload(const std::span<const std::string_view>& texts) {
+  return {wire::TextsBytes(texts),
+          [](const void* context, std::span<std::byte> out) {
+            wire::EncodeTexts(*static_cast<const std::span<const std::string_view>*>(context), out);
+          },
+          &texts};
+}
+
+Status CheckScores(const wire::RankReply& reply, std::size_t document_count) {
+  if (reply.scores.size() == document_count) return {};
+  return Fail(Code::kCorrupt, "answer to rank: ", reply.scores.size(), " scores of ",
+              document_count, " documents");
+}
+
+Status CheckEmbedding(const wire::EmbedReply& reply, std::size_t text_count,
+                      std::size_t token_count) {
+  if (reply.rows != text_count && reply.rows != token_count) {
+    return Fail(Code::kCorrupt, "answer to embed: ", reply.rows, " rows of ", text_count,
+                " texts with ", token_count, " tokens");
+  }
   const std::size_t numbers = reply.values.size();
   if (reply.rows != 0 && reply.rows <= numbers && reply.width == numbers / reply.rows &&
       reply.rows * reply.width == numbers) {
@@ -287,15 +315,40 @@ Result<Generation> Client::StartGenerate(SequenceHandle sequence,
   return Generation(connection_, request);
 }
 
+Result<std::vector<TextEmbedding>> Client::Embed(std::span<const std::span<const TokenId>> texts,
+                                                 std::optional<wire::PoolingChoice> pooling,
+                                                 std::uint16_t flags) const {
+  KVD_TRY(const auto reply,
+          Call(wire::EmbedArgs{.pooling = pooling}, TokenListsPayload(texts), flags));
+  std::size_t token_count = 0;
+  for (const std::span<const TokenId> text : texts) token_count += text.size();
+  KVD_CHECK_OK(CheckEmbedding(reply, texts.size(), token_count));
+  const bool is_by_token = reply.rows != texts.size();
+  std::vector<TextEmbedding> embeddings;
+  auto values = std::span(reply.values);
+  for (const std::span<const TokenId> text : texts) {
+    const std::size_t rows = is_by_token ? text.size() : 1;
+    const auto own = values.first(rows * reply.width);
+    values = values.subspan(own.size());
+    embeddings.push_back(
+        {.values = {own.begin(), own.end()}, .row_count = rows, .width = reply.width});
+  }
+  return embeddings;
+}
+
 Result<TextEmbedding> Client::Embed(std::span<const TokenId> tokens, std::uint16_t flags) const {
-  const auto payload = std::as_bytes(tokens);
-  KVD_TRY(auto reply, Call(wire::EmbedArgs{}, PayloadOf(payload), flags));
-  KVD_CHECK_OK(CheckEmbedding(reply));
-  TextEmbedding embedding;
-  embedding.values = std::move(reply.values);
-  embedding.row_count = reply.rows;
-  embedding.width = reply.width;
-  return embedding;
+  KVD_TRY(std::vector<TextEmbedding> embeddings, Embed({&tokens, 1}, std::nullopt, flags));
+  return std::move(embeddings.front());
+}
+
+Result<std::vector<float>> Client::Rank(std::string_view query,
+                                        std::span<const std::string_view> documents) const {
+  std::vector<std::string_view> texts = {query};
+  texts.insert(texts.end(), documents.begin(), documents.end());
+  const std::span<const std::string_view> views(texts);
+  KVD_TRY(auto reply, Call(wire::RankArgs{}, TextsPayload(views)));
+  KVD_CHECK_OK(CheckScores(reply, documents.size()));
+  return std::move(reply.scores);
 }
 
 Result<EncodedText> Client::Encode(SequenceHandle sequence, std::span<const TokenId> tokens) const {

@@ -56,7 +56,14 @@ class Sequence;
 // the payload.
 Payload ChatPayload(const std::span<const wire::ChatTurn>& turns);
 // Checks an embedding. Errors: kCorrupt (the number of values is not rows * width).
-Status CheckEmbedding(const wire::EmbedReply& reply);
+// The payloads of embed and rank. The spans must outlive the payloads.
+Payload TokenListsPayload(const std::span<const std::span<const TokenId>>& texts);
+Payload TextsPayload(const std::span<const std::string_view>& texts);
+// Checks that the reply has one row for each text, or one for each token. Errors: kCorrupt.
+Status CheckEmbedding(const wire::EmbedReply& reply, std::size_t text_count,
+                      std::size_t token_count);
+// Checks that the reply has one score for each document. Errors: kCorrupt.
+Status CheckScores(const wire::RankReply& reply, std::size_t document_count);
 // Checks the reply of a fork. Errors: kCorrupt (the reply does not have `count` forks).
 Status CheckForkCount(const wire::ForkReply& reply, std::uint32_t count);
 
@@ -172,10 +179,24 @@ class Client {
   Result<Decoding> StartDecode(SequenceHandle sequence, std::span<const TokenId> tokens, Pos pos,
                                wire::LogitsWanted wanted, std::uint16_t flags = 0) const;
   Result<Generation> StartGenerate(SequenceHandle sequence, const GenerateOptions& options) const;
-  // Returns the embedding of a text. The daemon does not store the tokens. flags: kFlagNormalize
-  // (scale rows to length 1). Errors: kUnsupported (the model has no embeddings), kNoSpace (the
-  // rows exceed the output arena), kNumerical.
+  // Returns the embedding of a text with the pooling that the model's file declares. The daemon
+  // does not store the tokens. flags: kFlagNormalize (scale rows to length 1). Errors: kUnsupported
+  // (the model has no embeddings), kInvalidArgument (the text is too long), kNoSpace (the rows
+  // exceed the output arena), kNumerical.
   Result<TextEmbedding> Embed(std::span<const TokenId> tokens, std::uint16_t flags = 0) const;
+  // Returns the embedding of each of 1 to kEmbedTextsMax texts with a pooling; nullopt: that of the
+  // model's file. The texts have together at most kEmbedTokensMax tokens. kRank: the scores of the
+  // model's classifier, a row of one or more. Errors: as above; kUnsupported also if the model
+  // cannot do the pooling. An error of a text names its index.
+  Result<std::vector<TextEmbedding>> Embed(std::span<const std::span<const TokenId>> texts,
+                                           std::optional<wire::PoolingChoice> pooling,
+                                           std::uint16_t flags = 0) const;
+  // Returns the score of each of 1 to kRankDocumentsMax documents for the query, each text valid
+  // UTF-8 of at most kRankTextBytesMax bytes; a higher score is a better match. Errors:
+  // kUnsupported (the model is no reranker), kNoTokenizer, kInvalidArgument (a text is too long;
+  // names the document), kNumerical.
+  Result<std::vector<float>> Rank(std::string_view query,
+                                  std::span<const std::string_view> documents) const;
   // Sets the text that the sequence's decoder attends to. Encode may be called once per sequence,
   // before the sequence has tokens. Forks share the cells of the text. Errors: kUnsupported (the
   // model does not have both an encoder and a decoder), kExists, kInvalidArgument (the sequence has

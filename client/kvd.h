@@ -538,15 +538,43 @@ int kvd_decode_submit(kvd_client* client, kvd_sequence sequence, const kvd_token
 int kvd_decode_next(kvd_client* client, kvd_request request, int32_t timeout_ms,
                     kvd_logits* logits);
 
-/* Computes the embedding of a text (models that have only an encoder). *values is
- * [row_count][row_floats]: one row, or one row for each token if the model does no pooling. Free
- * *values with kvd_free. The daemon does not store the tokens. flags: KVD_NORMALIZE. Errors:
- * KVD_UNSUPPORTED (the model has no embeddings), KVD_NO_SPACE (the output arena), KVD_NUMERICAL. */
-int kvd_embed(kvd_client* client, const kvd_token* tokens, size_t token_count, uint32_t flags,
-              float** values, size_t* row_count, size_t* row_floats);
-int kvd_embed_submit(kvd_client* client, const kvd_token* tokens, size_t token_count,
-                     uint32_t flags, float** values, size_t* row_count, size_t* row_floats,
-                     kvd_request* request);
+/* How the rows of a text's tokens become its embedding. */
+enum kvd_pooling {
+  KVD_POOLING_DEFAULT = -1, /* as the model's file declares */
+  KVD_POOLING_NONE = 0,     /* a row for each token */
+  KVD_POOLING_MEAN = 1,
+  KVD_POOLING_CLS = 2,  /* the row of the first token */
+  KVD_POOLING_LAST = 3, /* the row of the last token */
+  KVD_POOLING_RANK = 4  /* the scores of a reranker's classifier */
+};
+/* The tokens of one text. */
+typedef struct kvd_token_list {
+  const kvd_token* tokens;
+  size_t token_count; /* at least 1 */
+} kvd_token_list;
+
+/* Computes the embeddings of 1 to 4,096 texts with together at most 1,048,576 tokens. *values is
+ * [row_count][row_floats], the rows of the texts one after the other: one row for each text, or with
+ * KVD_POOLING_NONE one for each token. Free *values with kvd_free. The daemon does not store the
+ * tokens. pooling: kvd_pooling. flags: KVD_NORMALIZE (without effect on scores). Errors:
+ * KVD_UNSUPPORTED (the model has no embeddings, or cannot do the pooling), KVD_INVALID_ARGUMENT (a
+ * text is longer than the model's context; the message names its index), KVD_NO_SPACE (the output
+ * arena), KVD_NUMERICAL. */
+int kvd_embed(kvd_client* client, const kvd_token_list* texts, size_t text_count, int pooling,
+              uint32_t flags, float** values, size_t* row_count, size_t* row_floats);
+int kvd_embed_submit(kvd_client* client, const kvd_token_list* texts, size_t text_count,
+                     int pooling, uint32_t flags, float** values, size_t* row_count,
+                     size_t* row_floats, kvd_request* request);
+
+/* Computes how well each of 1 to 4,096 documents matches a query (rerankers). Query and documents
+ * are UTF-8 texts of at most 262,144 bytes. scores[document_count]: a higher score is a better
+ * match. Errors: KVD_UNSUPPORTED (the model is no reranker), KVD_NO_TOKENIZER,
+ * KVD_INVALID_ARGUMENT (a pair is longer than the model's context, or a text is not UTF-8; the
+ * message names the document's index), KVD_NUMERICAL. */
+int kvd_rank(kvd_client* client, const char* query, const char* const* documents,
+             size_t document_count, float* scores);
+int kvd_rank_submit(kvd_client* client, const char* query, const char* const* documents,
+                    size_t document_count, float* scores, kvd_request* request);
 
 /* Sets the text that the sequence's decoder attends to (models with an encoder and a decoder, such
  * as t5). kvd_encode can set a text once per sequence, before the sequence's first token; forks

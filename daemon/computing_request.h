@@ -123,8 +123,8 @@ class ComputingRequest {
   virtual bool runs_alone() const { return false; }
   virtual void RunAlone(Engine&) {}
   // Returns the amount of long work that is left and is not part of a step (kDivide, kEncode,
-  // kEmbed, replays), in tokens or cells, depending on work_kind; 0: there is no such work at the
-  // moment. While work_left() is not 0, wanted_tokens() is 0.
+  // kEmbed, kRank, replays), in tokens or cells, depending on work_kind; 0: there is no such work
+  // at the moment. While work_left() is not 0, wanted_tokens() is 0.
   virtual std::size_t work_left() const { return 0; }
   virtual WorkKind work_kind() const { return WorkKind::kRewrite; }
   // Does about `tokens` units of the long work that work_left counts, and always makes progress.

@@ -2,47 +2,41 @@
 
 #include <utility>
 
+#include "base/text.h"
 #include "engine/forward/encoder.h"
 
 namespace kvd {
+namespace {
 
-EmbedRequest::EmbedRequest(RequestOrigin origin, std::vector<TokenId> tokens, bool normalizes)
-    : ComputingRequest(std::move(origin), SequenceHandle::kNone),
-      tokens_(std::move(tokens)),
-      normalizes_(normalizes) {}
-
-std::size_t EmbedRequest::work_left() const {
-  if (finishing()) return 0;
-  return work_ ? work_->tokens_left() : tokens_.size();
+std::size_t TokensIn(const wire::TokenLists& texts) {
+  std::size_t tokens = 0;
+  for (const std::vector<TokenId>& text : texts) tokens += text.size();
+  return tokens;
 }
 
-void EmbedRequest::DoWork(Engine& engine, std::size_t tokens) {
-  if (!work_) {
-    buffers_ = ShareForWork();
-    const Status counted = buffers_.Grow(EncoderBytes(engine.config(), tokens_.size()));
-    if (!counted) return EndWith(counted.error());
-    auto work = engine.StartEmbed(tokens_);
-    if (!work) return EndWith(work.error());
-    work_ = std::move(*work);
-  }
-  const Result<bool> is_done = work_->Advance(tokens);
-  if (is_done && !*is_done) return;
-  const std::unique_ptr<EmbedWork> over = std::move(work_);
-  buffers_ = {};
-  if (!is_done) return EndWith(is_done.error());
-  Embedding embedding = over->TakeEmbedding();
+}  // namespace
+
+EmbedRequest::EmbedRequest(RequestOrigin origin, wire::TokenLists texts, Pooling pooling,
+                           bool normalizes)
+    : TextsRequest(std::move(origin), texts.size(), TokensIn(texts), pooling),
+      texts_(std::move(texts)),
+      normalizes_(normalizes && pooling != Pooling::kRank) {}
+
+Result<std::vector<TokenId>> EmbedRequest::TokensOf(const Engine&, std::size_t text) {
+  return std::move(texts_[text]);
+}
+
+std::string EmbedRequest::NameOf(std::size_t text) const { return Concat("text ", text); }
+
+void EmbedRequest::Take(Embedding embedding, std::size_t) {
   const std::span<float> values = embedding.values;
   for (std::size_t row = 0; normalizes_ && row < embedding.row_count; ++row)
     NormalizeRow(values.subspan(row * embedding.width, embedding.width));
-  SetReply(wire::EmbedReply{.rows = embedding.row_count,
-                            .width = embedding.width,
-                            .values = std::move(embedding.values)});
+  reply_.rows += embedding.row_count;
+  reply_.width = embedding.width;
+  reply_.values.insert(reply_.values.end(), values.begin(), values.end());
 }
 
-void EmbedRequest::OnCancel() {
-  work_.reset();
-  buffers_ = {};
-  ComputingRequest::OnCancel();
-}
+void EmbedRequest::Answer() { SetReply(std::move(reply_)); }
 
 }  // namespace kvd

@@ -12,10 +12,12 @@
 #include "daemon/embed_request.h"
 #include "daemon/encode_request.h"
 #include "daemon/generation_request.h"
+#include "daemon/rank_request.h"
 #include "daemon/service.h"
 #include "daemon/session_tokens.h"
 #include "engine/forward/encoder.h"
 #include "engine/model/model_config.h"
+#include "engine/vocabulary/vocabulary.h"
 #include "shm/payload_codec.h"
 
 namespace kvd {
@@ -253,17 +255,37 @@ Result<Outcome> Service::Do(const Call<wire::DefragArgs>& call) {
 
 Result<Outcome> Service::Do(const Call<wire::EmbedArgs>& call) {
   const ModelConfig& config = engine_.config();
-  KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(call.payload, config.vocab_size));
-  KVD_CHECK_OK(CheckEmbed(config, tokens));
-  const std::size_t rows = config.encoder.pooling == Pooling::kNone ? tokens.size() : 1;
-  const std::size_t bytes = rows * config.embedding_size * sizeof(float);
+  std::optional<Pooling> wanted;
+  if (call.args.pooling) wanted = static_cast<Pooling>(*call.args.pooling);
+  KVD_TRY(const Pooling pooling, PoolingFor(config, wanted));
+  KVD_TRY(wire::TokenLists texts, wire::ParseTokenLists(call.payload, config.vocab_size));
+  std::size_t rows = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const Status checked = CheckEmbed(config, texts[i], pooling);
+    if (!checked) return Fail(checked.error().code, "text ", i, ": ", checked.error().message);
+    rows += pooling == Pooling::kNone ? texts[i].size() : 1;
+  }
+  const std::size_t bytes = rows * EmbeddingWidth(config, pooling) * sizeof(float);
   if (bytes > call.session->output_bytes_max()) {
     return Fail(Code::kNoSpace, "result arena: the rows have ", bytes, " bytes, the arena has ",
                 call.session->output_bytes_max());
   }
   RequestOrigin origin = call.origin();
   KVD_CHECK_OK(scheduler_.Submit(std::make_unique<EmbedRequest>(
-      std::move(origin), std::move(tokens), call.has(wire::kFlagNormalize))));
+      std::move(origin), std::move(texts), pooling, call.has(wire::kFlagNormalize))));
+  return AnsweredByScheduler{};
+}
+
+Result<Outcome> Service::Do(const Call<wire::RankArgs>& call) {
+  KVD_TRY([[maybe_unused]] const Pooling pooling, PoolingFor(engine_.config(), Pooling::kRank));
+  if (engine_.vocabulary().kind() == Vocabulary::Kind::kNone) {
+    return Fail(Code::kNoTokenizer, std::string(engine_.vocabulary().no_tokenizer_reason()));
+  }
+  std::vector<std::byte> payload = call.TakePayload();
+  KVD_TRY(std::vector<std::string_view> texts, wire::SplitTexts(payload));
+  RequestOrigin origin = call.origin();
+  KVD_CHECK_OK(scheduler_.Submit(
+      std::make_unique<RankRequest>(std::move(origin), std::move(payload), std::move(texts))));
   return AnsweredByScheduler{};
 }
 

@@ -152,6 +152,7 @@ class Service {
   Result<Outcome> Do(const Call<wire::DivideArgs>& call);
   Result<Outcome> Do(const Call<wire::DefragArgs>& call);
   Result<Outcome> Do(const Call<wire::EmbedArgs>& call);
+  Result<Outcome> Do(const Call<wire::RankArgs>& call);
   Result<Outcome> Do(const Call<wire::EncodeArgs>& call);
   Result<wire::CancelReply> Do(const Call<wire::CancelArgs>& call);
   // handlers_state.cc

@@ -62,7 +62,7 @@ Result<bool> TextEmbedWork::Advance(std::size_t tokens) {
     return AdvanceText(encoder_, encoding_, cost_max);
   }));
   if (cost_left() > 0) return false;
-  KVD_TRY(embedding_, encoder_.Pool(encoding_));
+  KVD_TRY(embedding_, encoder_.Pool(encoding_, pooling_));
   computed_.fetch_add(encoding_.text.tokens.size(), std::memory_order_relaxed);
   return true;
 }

@@ -20,9 +20,10 @@ namespace kvd {
 class TextEmbedWork final : public EmbedWork {
  public:
   // Adds the number of tokens to `computed` when the text is done. The references outlive the
-  // TextEmbedWork. REQUIRES: CheckEmbed accepts the tokens.
-  TextEmbedWork(Encoder& encoder, std::vector<TokenId> tokens, std::atomic<std::uint64_t>& computed)
-      : encoder_(encoder), encoding_(std::move(tokens)), computed_(computed) {}
+  // TextEmbedWork. REQUIRES: CheckEmbed accepts the tokens and the pooling.
+  TextEmbedWork(Encoder& encoder, std::vector<TokenId> tokens, Pooling pooling,
+                std::atomic<std::uint64_t>& computed)
+      : encoder_(encoder), encoding_(std::move(tokens)), pooling_(pooling), computed_(computed) {}
 
   std::size_t tokens_left() const override;
   // Errors: kNumerical, kNoSpace.
@@ -32,6 +33,7 @@ class TextEmbedWork final : public EmbedWork {
  private:
   Encoder& encoder_;
   TextEncoding encoding_;
+  const Pooling pooling_;
   std::atomic<std::uint64_t>& computed_;
   Embedding embedding_;
 };

@@ -149,10 +149,12 @@ class EngineImpl final : public Engine {
         std::move(rewrite));
   }
 
-  Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens) override {
-    KVD_CHECK_OK(CheckEmbed(model_->config, tokens));
+  Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens,
+                                                std::optional<Pooling> wanted) override {
+    KVD_CHECK_OK(CheckEmbed(model_->config, tokens, wanted));
+    KVD_TRY(const Pooling pooling, PoolingFor(model_->config, wanted));
     return std::make_unique<TextEmbedWork>(
-        encoder_, std::vector<TokenId>(tokens.begin(), tokens.end()), tokens_computed_);
+        encoder_, std::vector<TokenId>(tokens.begin(), tokens.end()), pooling, tokens_computed_);
   }
 
   Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,
@@ -386,8 +388,8 @@ Result<std::uint32_t> Engine::Divide(SequenceHandle sequence, PosRange range,
   return work->cell_count();
 }
 
-Result<Embedding> Engine::Embed(std::span<const TokenId> tokens) {
-  KVD_TRY(const std::unique_ptr<EmbedWork> work, StartEmbed(tokens));
+Result<Embedding> Engine::Embed(std::span<const TokenId> tokens, std::optional<Pooling> pooling) {
+  KVD_TRY(const std::unique_ptr<EmbedWork> work, StartEmbed(tokens, pooling));
   while (work->tokens_left() > 0) KVD_CHECK_OK(work->Advance(work->tokens_left()));
   return work->TakeEmbedding();
 }

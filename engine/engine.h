@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -146,10 +147,11 @@ class Engine {
   // Starts rewriting, in slices, the cells that CellsToPrepare counts; the count may be 0. Errors:
   // those of CellRewrites::Begin; of a slice: those of CellRewrites::Advance.
   virtual Result<std::unique_ptr<CellWork>> StartPreparing(SequenceHandle sequence) = 0;
-  // Starts computing the embedding of a text, which may be as long as the model's trained context.
-  // StartEmbed is only for models whose encoder computes embeddings. Errors: those of CheckEmbed
+  // Starts computing the embedding of a text, which may be as long as the model's trained context,
+  // with the given pooling or the file's. The text takes no cells. Errors: those of CheckEmbed
   // (engine/forward/encoder.h); of a slice: kNumerical, kNoSpace.
-  virtual Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens) = 0;
+  virtual Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens,
+                                                        std::optional<Pooling> pooling) = 0;
   // Starts encoding the text that the sequence's decoder attends to. The keys and values of the
   // text become cells, which forks share. A sequence can encode one text, before its first token.
   // Errors: those of CheckEncode; kExists (the sequence has an encoded text); kInvalidArgument (the
@@ -160,7 +162,8 @@ class Engine {
                                                           const RequestTag& applied = {}) = 0;
   // Divide, Embed and Encode run all slices of StartDivide, StartEmbed and StartEncode in one call.
   Result<std::uint32_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor);
-  Result<Embedding> Embed(std::span<const TokenId> tokens);
+  Result<Embedding> Embed(std::span<const TokenId> tokens,
+                          std::optional<Pooling> pooling = std::nullopt);
   Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens);
   virtual EngineCounters counters() const = 0;     // any thread
   virtual const StepProfile& profile() const = 0;  // times of the parts of Step; any thread

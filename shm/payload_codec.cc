@@ -83,10 +83,11 @@ Status CheckToken(std::string_view field, std::size_t index, TokenId token,
   return Bad(field, Concat("number ", index, " is ", token, ", the vocabulary has ", vocab_size));
 }
 
-std::size_t StopBytes(std::span<const std::string_view> stops) {
-  std::size_t stop_bytes = 0;
-  for (const std::string_view stop : stops) stop_bytes += sizeof(std::uint32_t) + stop.size();
-  return stop_bytes;
+// Bytes of texts that each follow their length.
+std::size_t LengthPrefixedBytes(std::span<const std::string_view> texts) {
+  std::size_t byte_count = 0;
+  for (const std::string_view text : texts) byte_count += sizeof(std::uint32_t) + text.size();
+  return byte_count;
 }
 
 Result<std::vector<std::string>> ParseStops(Reader reader, std::uint32_t stop_count) {
@@ -145,7 +146,7 @@ Status ValidateStop(std::string_view stop) {
 
 std::size_t GenerateBytes(const GenerateView& generate) {
   return sizeof(GenerateParams) + generate.tokens.size_bytes() + generate.biases.size_bytes() +
-         StopBytes(generate.stops);
+         LengthPrefixedBytes(generate.stops);
 }
 
 void EncodeGenerate(const GenerateView& generate, std::span<std::byte> out) {
@@ -153,7 +154,7 @@ void EncodeGenerate(const GenerateView& generate, std::span<std::byte> out) {
   params.token_count = static_cast<std::uint32_t>(generate.tokens.size());
   params.bias_count = static_cast<std::uint32_t>(generate.biases.size());
   params.stop_count = static_cast<std::uint32_t>(generate.stops.size());
-  params.stop_bytes = static_cast<std::uint32_t>(StopBytes(generate.stops));
+  params.stop_bytes = static_cast<std::uint32_t>(LengthPrefixedBytes(generate.stops));
   Writer writer(out);
   writer.PutValue(params);
   writer.Put(generate.tokens.data(), generate.tokens.size_bytes());
@@ -206,6 +207,99 @@ Result<std::vector<TokenId>> ParseTokens(std::span<const std::byte> payload,
     KVD_CHECK_OK(CheckToken("tokens", i, tokens[i], vocab_size));
   }
   return tokens;
+}
+
+std::size_t TokenListsBytes(std::span<const std::span<const TokenId>> lists) {
+  std::size_t byte_count = sizeof(std::uint32_t);
+  for (const auto list : lists) byte_count += sizeof(std::uint32_t) + list.size_bytes();
+  return byte_count;
+}
+
+void EncodeTokenLists(std::span<const std::span<const TokenId>> lists, std::span<std::byte> out) {
+  Writer writer(out);
+  writer.PutValue(static_cast<std::uint32_t>(lists.size()));
+  for (const auto list : lists) writer.PutValue(static_cast<std::uint32_t>(list.size()));
+  for (const auto list : lists) writer.Put(list.data(), list.size_bytes());
+}
+
+Result<TokenLists> ParseTokenLists(std::span<const std::byte> payload, std::uint32_t vocab_size) {
+  Reader reader(payload);
+  if (reader.Left() < sizeof(std::uint32_t)) return Bad("texts", "the payload has no count");
+  const auto list_count = reader.Take<std::uint32_t>();
+  KVD_CHECK_OK(CheckCount("texts", list_count, 1, kEmbedTextsMax));
+  if (reader.Left() < list_count * sizeof(std::uint32_t)) {
+    return Bad("texts", Concat("the payload ends inside the lengths of ", list_count, " texts"));
+  }
+  TokenLists lists(list_count);
+  std::vector<std::uint32_t> lengths(list_count);
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    lengths[i] = reader.Take<std::uint32_t>();
+    if (lengths[i] == 0) return Bad(Concat("text ", i), "no tokens");
+    total += lengths[i];
+  }
+  KVD_CHECK_OK(
+      CheckCount("tokens of all texts", static_cast<std::int64_t>(total), 1, kEmbedTokensMax));
+  if (total * sizeof(TokenId) != reader.Left()) {
+    return Bad("texts", Concat("tokens of ", reader.Left(), " bytes, the lengths say ",
+                               total * sizeof(TokenId)));
+  }
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    auto tokens = ParseTokens(reader.TakeSpan(lengths[i] * sizeof(TokenId)), vocab_size);
+    if (!tokens) return Bad(Concat("text ", i), tokens.error().message);
+    lists[i] = std::move(*tokens);
+  }
+  return lists;
+}
+
+std::size_t TextsBytes(std::span<const std::string_view> texts) {
+  return LengthPrefixedBytes(texts);
+}
+
+void EncodeTexts(std::span<const std::string_view> texts, std::span<std::byte> out) {
+  Writer writer(out);
+  for (const std::string_view text : texts) {
+    writer.PutValue(static_cast<std::uint32_t>(text.size()));
+    writer.Put(text.data(), text.size());
+  }
+}
+
+namespace {
+
+std::string RankField(std::size_t text) {
+  return text == 0 ? std::string("query") : Concat("document ", text - 1);
+}
+
+}  // namespace
+
+Result<std::vector<std::string_view>> SplitTexts(std::span<const std::byte> payload) {
+  Reader reader(payload);
+  std::vector<std::string_view> texts;
+  while (reader.Left() != 0) {
+    if (texts.size() == kRankDocumentsMax + 1) {
+      return Bad("documents", Concat("more than ", kRankDocumentsMax, ", the limit"));
+    }
+    const std::string field = RankField(texts.size());
+    if (reader.Left() < sizeof(std::uint32_t)) return Bad(field, "the payload ends inside it");
+    const auto byte_count = reader.Take<std::uint32_t>();
+    if (byte_count > kRankTextBytesMax) {
+      return Bad(field, Concat(byte_count, " bytes, at most ", kRankTextBytesMax, " are allowed"));
+    }
+    if (byte_count > reader.Left()) {
+      return Bad(field, Concat(byte_count, " bytes, ", reader.Left(), " are left"));
+    }
+    texts.push_back(reader.TakeText(byte_count));
+  }
+  if (texts.size() < 2) return Bad("documents", "none given");
+  return texts;
+}
+
+Result<std::vector<std::string_view>> ParseTexts(std::span<const std::byte> payload) {
+  KVD_TRY(std::vector<std::string_view> texts, SplitTexts(payload));
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!IsValidUtf8(texts[i])) return Bad(RankField(i), "not valid UTF-8");
+  }
+  return texts;
 }
 
 std::size_t ChatBytes(std::span<const ChatTurn> turns) {

@@ -54,6 +54,23 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload, std::u
 Result<std::vector<TokenId>> ParseTokens(std::span<const std::byte> payload,
                                          std::uint32_t vocab_size);
 
+// The payload of kEmbed: u32 list_count | u32 token_count[list_count] | i32 tokens[], the tokens of
+// all lists. 1 to kEmbedTextsMax lists of at least one token, at most kEmbedTokensMax tokens.
+using TokenLists = std::vector<std::vector<TokenId>>;
+std::size_t TokenListsBytes(std::span<const std::span<const TokenId>> lists);
+// REQUIRES: out.size() == TokenListsBytes(lists).
+void EncodeTokenLists(std::span<const std::span<const TokenId>> lists, std::span<std::byte> out);
+Result<TokenLists> ParseTokenLists(std::span<const std::byte> payload, std::uint32_t vocab_size);
+
+// The payload of kRank: a query and 1 to kRankDocumentsMax documents, each as u32 byte_count and
+// the bytes of a text of valid UTF-8, unpadded, at most kRankTextBytesMax bytes.
+std::size_t TextsBytes(std::span<const std::string_view> texts);
+void EncodeTexts(std::span<const std::string_view> texts, std::span<std::byte> out);
+// Returns views into the payload. SplitTexts checks only the counts and lengths, so that its cost
+// does not depend on the lengths of the texts; ParseTexts also checks the bytes.
+Result<std::vector<std::string_view>> SplitTexts(std::span<const std::byte> payload);
+Result<std::vector<std::string_view>> ParseTexts(std::span<const std::byte> payload);
+
 // One message of a chat. The payload has 1 to kChatMessagesMax ChatMessage records, whose roles
 // satisfy ValidateName and whose contents are valid UTF-8.
 struct ChatTurn {

@@ -76,6 +76,7 @@ enum class Verb : std::uint16_t {
   kProfile = 41,
   kWhy = 42,
   kLog = 43,
+  kRank = 44,
 };
 
 // The kind of a payload. The parsers of payloads are in shm/payload_codec.h.
@@ -89,6 +90,8 @@ enum class PayloadKind : std::uint8_t {
   kGenerate,
   kChat,
   kExportState,
+  kTokenLists,
+  kTexts,
 };
 
 struct PayloadRule {
@@ -263,7 +266,10 @@ inline constexpr std::tuple kVerbTable{
     Row<EmbedArgs, EmbedReply>({.verb = Verb::kEmbed,
                                 .name = "embed",
                                 .flags = kFlagNormalize,
-                                .payload = kTokensPayload}),
+                                .payload = {.kind = PayloadKind::kTokenLists,
+                                            .bytes_min = 12,
+                                            .bytes_max = kTokenListsBytesMax,
+                                            .unit = 4}}),
     Row<EncodeArgs, EncodeReply>({.verb = Verb::kEncode,
                                   .name = "encode",
                                   .flags = kFlagForce,
@@ -315,6 +321,10 @@ inline constexpr std::tuple kVerbTable{
     Row<WhyArgs, OneReply<WhyRecord>>(
         {.verb = Verb::kWhy, .name = "why", .payload = kTokensPayload}),
     Row<LogArgs, ListReply<LogRecord>>({.verb = Verb::kLog, .name = "log"}),
+    Row<RankArgs, RankReply>(
+        {.verb = Verb::kRank,
+         .name = "rank",
+         .payload = {.kind = PayloadKind::kTexts, .bytes_min = 8, .bytes_max = kTextBytesMax}}),
 };
 using VerbTable = std::remove_cv_t<decltype(kVerbTable)>;
 

@@ -61,17 +61,38 @@ struct CancelReply {
   }
 };
 
-// The payload is the tokens of a text. kFlagNormalize scales each row of the embedding to length 1.
-struct EmbedArgs {};
+// How the rows of a text's tokens become its embedding. The numbers are those of the pooling_type
+// of model files.
+enum class PoolingChoice : std::int64_t { kNone = 0, kMean = 1, kCls = 2, kLast = 3, kRank = 4 };
+
+// The payload is the tokens of texts (ParseTokenLists). kFlagNormalize scales each row to length 1,
+// but not the scores of PoolingChoice::kRank.
+struct EmbedArgs {
+  std::optional<PoolingChoice> pooling{};  // nullopt: the pooling that the model's file declares
+  static constexpr auto Slots() {
+    return std::tuple{Number("pooling", &EmbedArgs::pooling, ArgumentSlot::kArgument, -1, 4)};
+  }
+};
 struct EmbedReply {
+  // Rows of all texts, one after the other: one row for each text, or with PoolingChoice::kNone one
+  // for each token.
   std::uint64_t rows = 0;
   std::uint64_t width = 0;
-  std::vector<float> values{};  // the embedding, [rows, width]
+  std::vector<float> values{};  // [rows, width]
   static constexpr auto Slots() {
     return std::tuple{At(ReplySlot::kValue0, &EmbedReply::rows),
                       At(ReplySlot::kValue1, &EmbedReply::width)};
   }
   static constexpr auto Output() { return &EmbedReply::values; }
+};
+
+// The payload is a query and documents (ParseTexts).
+struct RankArgs {};
+struct RankReply {
+  std::uint64_t tokens = 0;     // tokens that were computed for all documents
+  std::vector<float> scores{};  // [documents], in their order; a higher score is a better match
+  static constexpr auto Slots() { return std::tuple{At(ReplySlot::kValue0, &RankReply::tokens)}; }
+  static constexpr auto Output() { return &RankReply::scores; }
 };
 
 // The payload is the tokens of the text that the sequence's decoder attends to.

@@ -22,8 +22,8 @@
 // ids of the session. The answer to a request is zero or more Completions with kMore, followed by
 // one Completion without kMore. If Completion::code is not kOk, the output is the error message
 // (UTF-8). Metadata requests of one session are applied in order. Computing requests (kDecode,
-// kGenerate, kDivide, kEmbed, kEncode) run concurrently with metadata requests and may end in
-// another order than they were submitted.
+// kGenerate, kDivide, kEmbed, kEncode, kRank) run concurrently with metadata requests and may end
+// in another order than they were submitted.
 //
 // kProtocolVersion is raised with every incompatible change. The daemon refuses a hello with
 // another version; the error names both versions. The versions are:
@@ -32,6 +32,7 @@
 //   3  sessions can be resumed, requests can be retried
 //   4  a daemon that stops does not answer clients that reconnect: kHelloReturns
 //   5  verbs 37 to 39 carry saved states instead of files of llama.cpp
+//   6  kEmbed has several texts and a pooling; verb 44
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,7 @@
 
 namespace kvd::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 5;
+inline constexpr std::uint32_t kProtocolVersion = 6;
 inline constexpr std::uint64_t kHelloMagic = 0x314f4c4c4544564bull;    // "KVDELLO1"
 inline constexpr std::uint64_t kWelcomeMagic = 0x31434c455744564bull;  // "KVDWELC1"
 
@@ -60,6 +61,13 @@ inline constexpr std::uint64_t kResultArenaBytesDefault = 4u << 20;
 inline constexpr std::uint32_t kTextBytesMax = 16u << 20;
 inline constexpr std::uint32_t kChatMessagesMax = 4096;
 inline constexpr std::uint32_t kUploadPieceBytesMax = 16u << 20;
+inline constexpr std::uint32_t kEmbedTextsMax = 4096;           // texts of a kEmbed
+inline constexpr std::uint32_t kEmbedTokensMax = 1u << 20;      // tokens of all texts of a kEmbed
+inline constexpr std::uint32_t kRankDocumentsMax = 4096;        // documents of a kRank
+inline constexpr std::uint32_t kRankTextBytesMax = 256u << 10;  // query or document of a kRank
+// Largest number of bytes of a payload of token lists: the number of lists, the length of each
+// list, and the tokens.
+inline constexpr std::uint32_t kTokenListsBytesMax = 4 * (1 + kEmbedTextsMax + kEmbedTokensMax);
 
 inline constexpr std::uint8_t kBell = 1;
 inline constexpr std::uint8_t kGoodbyeBell = 2;

@@ -32,7 +32,8 @@ Status DropSequences(const GlobalOptions& global, const PrefixOptions& options);
 
 Status TokenizeText(const GlobalOptions& global, const TextOptions& options);
 Status ExplainPrompt(const GlobalOptions& global, const TextOptions& options);
-Status EmbedText(const GlobalOptions& global, const EmbedOptions& options);
+Status EmbedTexts(const GlobalOptions& global, const EmbedOptions& options);
+Status RankDocuments(const GlobalOptions& global, const RankOptions& options);
 Status ShowInfo(const GlobalOptions& global);
 Status ShowProfile(const GlobalOptions& global);
 Status ShowMap(const GlobalOptions& global, const MapOptions& options);

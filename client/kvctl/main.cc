@@ -30,6 +30,7 @@ struct CommandLine {
   SavedOptions saved;
   TextOptions text;
   EmbedOptions embed;
+  RankOptions rank;
   PrefixOptions prefix;
   LlamaOptions llama;
   PingOptions ping;
@@ -273,17 +274,21 @@ void AddDaemonVerbs(CLI::App& app, CommandLine& line) {
       "the prompt; default: read standard input");
   why->add_flag("--parse-special", line.text.parses_special,
                 "read names of special tokens in the prompt as those tokens");
-  CLI::App* embed = AddVerb(app, line, "embed", "Show the embedding of a text, scaled to length 1",
-                            "embed --json 'Once upon a time'",
-                            [&line] { return EmbedText(line.global, line.embed); });
-  embed->add_option_function<std::string>(
-      "text",
-      [&line](const std::string& text) {
-        line.embed.text = text;
-        line.embed.has_text = true;
-      },
-      "the text; default: read standard input");
-  embed->add_flag("--raw", line.embed.is_raw, "do not scale it to length 1");
+  CLI::App* embed = AddVerb(app, line, "embed", "Show the embeddings of texts, scaled to length 1",
+                            "embed --pooling mean 'Once upon a time' 'The end'",
+                            [&line] { return EmbedTexts(line.global, line.embed); });
+  embed->add_option("texts", line.embed.texts, "the texts; default: standard input as one text");
+  embed->add_flag("--lines", line.embed.by_line, "each line of standard input is a text");
+  embed->add_option("--pooling", line.embed.pooling,
+                    "none (a row for each token), mean, cls (the first token), last or rank (the "
+                    "scores of a reranker); default: what the model's file declares");
+  embed->add_flag("--raw", line.embed.is_raw, "do not scale rows to length 1");
+  CLI::App* rank = AddVerb(app, line, "rank", "Score documents for a query, best first (rerankers)",
+                           "rank 'Who keeps the drum?' 'Tom keeps it.' 'The drum is red.'",
+                           [&line] { return RankDocuments(line.global, line.rank); });
+  rank->add_option("query", line.rank.query, "the query")->required();
+  rank->add_option("documents", line.rank.documents,
+                   "the documents; default: the lines of standard input");
   CLI::App* info = AddVerb(
       app, line, "info", "Show the model, the pool and the daemon", "info --profile", [&line] {
         return line.info_wants_profile ? ShowProfile(line.global) : ShowInfo(line.global);

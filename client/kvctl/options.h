@@ -87,9 +87,15 @@ struct PrefixOptions {
 };
 
 struct EmbedOptions {
-  std::string text;
-  bool has_text = false;
-  bool is_raw = false;  // true: the embedding is not scaled to length 1
+  std::vector<std::string> texts;  // empty: standard input
+  bool by_line = false;            // each line of standard input is a text
+  std::string pooling;             // empty: the pooling of the model's file
+  bool is_raw = false;             // true: the embedding is not scaled to length 1
+};
+
+struct RankOptions {
+  std::string query;
+  std::vector<std::string> documents;  // empty: the lines of standard input
 };
 
 // Options of the verbs import and export, for state files of llama.cpp.

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "engine/forward/architectures/architecture.h"
+#include "engine/forward/compute/layer_norm.h"
 
 namespace kvd {
 namespace {
@@ -34,20 +34,45 @@ std::size_t EncoderTokensMax(const ModelConfig& config) { return config.context_
 // The buffers of EncoderText: stream, keys and values, and a pointer to each row of the three.
 std::uint64_t EncoderBytes(const ModelConfig& config, std::size_t token_count) {
   const EncoderConfig& encoder = config.encoder;
-  const std::uint64_t floats = config.embedding_size + 2ull * encoder.head_count * encoder.head_dim;
+  const std::uint64_t floats =
+      config.embedding_size + 2ull * encoder.kv_head_count * encoder.head_dim;
   return token_count * (floats * sizeof(float) + 3 * sizeof(float*));
 }
 
-Status CheckEmbed(const ModelConfig& config, std::span<const TokenId> tokens) {
-  const std::string name(config.architecture_name());
-  if (config.encoder.layer_count == 0 || config.has_decoder) {
+Result<Pooling> PoolingFor(const ModelConfig& config, std::optional<Pooling> wanted) {
+  const EncoderConfig& encoder = config.encoder;
+  const std::string_view name = config.architecture_name();
+  if (encoder.layer_count == 0 || config.has_cross_attention()) {
     return Fail(Code::kUnsupported, "embed: a model of architecture ", name,
-                " does not embed texts");
+                " with these layers does not embed texts");
   }
-  if (config.encoder.pooling == Pooling::kRank) {
-    return Fail(Code::kUnsupported, "embed: ", name,
-                ".pooling_type is rank: this model ranks texts and does not embed them");
+  const std::optional<Pooling> pooling = wanted ? wanted : encoder.pooling;
+  if (!pooling) {
+    return Fail(Code::kUnsupported, "embed: the model's file has no ", name,
+                ".pooling_type; the request must name a pooling");
   }
+  if (*pooling == Pooling::kRank && !encoder.classifier.is_present) {
+    return Fail(Code::kUnsupported, "rank: this model of architecture ", name,
+                " has no classifier; it ranks no texts");
+  }
+  return *pooling;
+}
+
+std::size_t EmbeddingWidth(const ModelConfig& config, Pooling pooling) {
+  const EncoderConfig& encoder = config.encoder;
+  const ClassifierConfig& classifier = encoder.classifier;
+  if (pooling == Pooling::kRank) {
+    return classifier.is_dense_only ? classifier.dense_size : classifier.label_count;
+  }
+  std::size_t width = config.embedding_size;
+  if (pooling == Pooling::kNone) return width;
+  for (const std::uint32_t size : encoder.projection_sizes) width = size != 0 ? size : width;
+  return width;
+}
+
+Status CheckEmbed(const ModelConfig& config, std::span<const TokenId> tokens,
+                  std::optional<Pooling> pooling) {
+  KVD_TRY([[maybe_unused]] const Pooling used, PoolingFor(config, pooling));
   if (tokens.empty()) return Fail(Code::kInvalidArgument, "tokens: none given");
   if (tokens.size() > EncoderTokensMax(config)) {
     return Fail(Code::kInvalidArgument, "tokens: ", tokens.size(), ", the model reads at most ",
@@ -72,7 +97,7 @@ Status CheckEncode(const ModelConfig& config, std::span<const TokenId> tokens) {
 std::uint64_t Encoder::KeysCost() const {
   const ModelConfig& config = pass_.config();
   const EncoderConfig& encoder = config.encoder;
-  return 2 * std::uint64_t{config.embedding_size} * encoder.head_count * encoder.head_dim;
+  return 2 * std::uint64_t{config.embedding_size} * encoder.kv_head_count * encoder.head_dim;
 }
 
 std::uint64_t Encoder::RowsCost(std::size_t token_count) const {
@@ -117,26 +142,60 @@ void Encoder::Advance(TextEncoding& encoding, std::uint64_t cost_max) {
   encoding.has_keys = !encoding.has_keys;
 }
 
-Result<Embedding> Encoder::Pool(const TextEncoding& encoding) const {
+Result<Embedding> Encoder::Pool(const TextEncoding& encoding, Pooling pooling) {
   const EncoderRows& rows = encoding.text.stream;
   const std::size_t count = encoding.text.tokens.size();
-  const auto append = [&](Embedding& into, std::size_t row) {
-    into.values.insert(into.values.end(), rows[row], rows[row] + rows.width());
+  const auto copy = [&](std::size_t first, std::size_t row_count) {
+    return std::vector<float>(rows[first], rows[first] + row_count * rows.width());
   };
-  Embedding embedding{.values = {}, .row_count = 1, .width = rows.width()};
-  switch (pass_.config().encoder.pooling) {
-    case Pooling::kNone:
-      embedding.row_count = count;
-      for (std::size_t row = 0; row < count; ++row) append(embedding, row);
-      break;
-    case Pooling::kMean: Mean(rows, count, &embedding.values); break;
-    case Pooling::kLast: append(embedding, count - 1); break;
+  const ClassifierConfig& classifier = pass_.config().encoder.classifier;
+  std::vector<float> values;
+  switch (pooling == Pooling::kRank ? classifier.row : pooling) {
+    case Pooling::kNone: values = copy(0, count); break;
+    case Pooling::kMean: Mean(rows, count, &values); break;
+    case Pooling::kLast: values = copy(count - 1, 1); break;
     case Pooling::kCls:
-    case Pooling::kRank: append(embedding, 0); break;
+    case Pooling::kRank: values = copy(0, 1); break;
   }
-  if (!pass_.compute().kernels->all_finite(embedding.values.data(), embedding.values.size()))
+  if (pooling == Pooling::kRank) {
+    values = Scores(std::move(values));
+  } else if (pooling != Pooling::kNone) {
+    for (const LinearView& projection : pass_.weights().encoder.projections) {
+      if (projection.weight) values = pass_.Project(projection, values);
+    }
+  }
+  if (!pass_.compute().kernels->all_finite(values.data(), values.size()))
     return Fail(Code::kNumerical, "embed: the embedding is not finite");
-  return embedding;
+  const std::size_t row_count = pooling == Pooling::kNone ? count : 1;
+  const std::size_t width = values.size() / row_count;
+  return Embedding{.values = std::move(values), .row_count = row_count, .width = width};
+}
+
+std::vector<float> Encoder::Scores(std::vector<float> row) {
+  const ClassifierConfig& config = pass_.config().encoder.classifier;
+  const ClassifierWeights& weights = pass_.weights().encoder.classifier;
+  if (weights.dense.weight) {
+    row = pass_.Project(weights.dense, row);
+    if (config.has_gelu) {
+      const std::vector<float> ones(row.size(), 1.0f);
+      pass_.compute().kernels->gelu_multiply(row.data(), ones.data(), row.size(), row.data());
+    } else {
+      for (float& x : row) x = static_cast<float>(std::tanh(static_cast<double>(x)));
+    }
+    if (weights.norm.weight != nullptr) {
+      LayerNorm(row.data(), weights.norm, row.size(), pass_.config().encoder.norm_epsilon,
+                row.data());
+    }
+  }
+  if (weights.output.weight) row = pass_.Project(weights.output, row);
+  if (!config.has_softmax) return row;
+  const double greatest = static_cast<double>(*std::ranges::max_element(row));
+  double sum = 0;
+  for (const float x : row) sum += std::exp(static_cast<double>(x) - greatest);
+  for (float& x : row) {
+    x = static_cast<float>(std::exp(static_cast<double>(x) - greatest) / sum);
+  }
+  return row;
 }
 
 void NormalizeRow(std::span<float> row) {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -36,10 +37,17 @@ inline constexpr std::size_t kEncodeTokensMax = 16384;
 // Bytes that the rows of a text of token_count tokens occupy while it is encoded.
 std::uint64_t EncoderBytes(const ModelConfig& config, std::size_t token_count);
 
-// Checks that the model can embed the tokens. Errors: kUnsupported (the model has no encoder that
-// embeds, or a pooling that makes no embedding; names the architecture); kInvalidArgument (no
+// Returns the pooling of a request: `wanted`, or the file's. Errors: kUnsupported (the model reads
+// no texts; neither the request nor the file names a pooling; or the pooling is rank and the model
+// has no classifier; names the architecture).
+Result<Pooling> PoolingFor(const ModelConfig& config, std::optional<Pooling> wanted);
+// Elements of a row that the pooling makes.
+std::size_t EmbeddingWidth(const ModelConfig& config, Pooling pooling);
+
+// Checks that the model can embed the tokens. Errors: those of PoolingFor; kInvalidArgument (no
 // tokens, too many tokens, or an id that is no token).
-Status CheckEmbed(const ModelConfig& config, std::span<const TokenId> tokens);
+Status CheckEmbed(const ModelConfig& config, std::span<const TokenId> tokens,
+                  std::optional<Pooling> pooling);
 
 // Checks that a text can be encoded for a decoder. Errors: kUnsupported (the model does not have
 // both an encoder and a decoder); kInvalidArgument (no tokens, more than kEncodeTokensMax, or an id
@@ -71,9 +79,10 @@ class Encoder {
   // Processes one portion of the text: rows of one stage that cost about cost_max, at least a few
   // rows. REQUIRES: CostLeft > 0.
   void Advance(TextEncoding& encoding, std::uint64_t cost_max);
-  // Returns the embedding of a finished text, not normalised. Errors: kNumerical (an element of the
-  // embedding is not finite).
-  Result<Embedding> Pool(const TextEncoding& encoding) const;
+  // Returns the embedding of a finished text, not normalised; with Pooling::kRank the scores of the
+  // classifier. Errors: kNumerical (an element is not finite). REQUIRES: PoolingFor allows the
+  // pooling.
+  Result<Embedding> Pool(const TextEncoding& encoding, Pooling pooling);
   // Returns the pass with the given rows of a finished text as its current rows.
   EncoderPass& Rows(TextEncoding& encoding, std::size_t first_row, std::size_t row_count) {
     pass_.Begin(encoding.text, first_row, row_count);
@@ -81,6 +90,7 @@ class Encoder {
   }
 
  private:
+  std::vector<float> Scores(std::vector<float> row);
   // Multiply-adds of one row in one layer: KeysCost for keys and values, RowsCost for the rest of
   // the layer.
   std::uint64_t KeysCost() const;

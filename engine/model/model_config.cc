@@ -3,6 +3,7 @@
 // (src/llama-model.cpp, load_hparams).
 #include "engine/model/model_config.h"
 
+#include <array>
 #include <limits>
 
 #include "engine/model/config_reader.h"
@@ -51,6 +52,19 @@ std::string_view RopeScalingName(RopeScaling scaling) {
     case RopeScaling::kLongRope: return "longrope";
   }
   return "unknown";
+}
+
+constexpr std::array<std::string_view, 5> kPoolingNames = {"none", "mean", "cls", "last", "rank"};
+
+std::string_view PoolingName(Pooling pooling) {
+  return kPoolingNames[static_cast<std::size_t>(pooling)];
+}
+
+std::optional<Pooling> PoolingByName(std::string_view name) {
+  for (std::size_t i = 0; i < kPoolingNames.size(); ++i) {
+    if (kPoolingNames[i] == name) return static_cast<Pooling>(i);
+  }
+  return std::nullopt;
 }
 
 Status CheckDecoder(const ModelConfig& config) {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -77,6 +78,10 @@ enum class Architecture : std::uint8_t {
   kGemma4,
   kGemma3n,
   kKimiLinear,
+  kGemmaEmbedding,
+  kNomicBert,
+  kModernBert,
+  kJinaBertV2,
 };
 
 // The method that maps positions beyond the trained context. RopeScaling is only shown to users;
@@ -181,16 +186,52 @@ struct SsmConfig {
 // pooling_type.
 enum class Pooling : std::uint8_t { kNone = 0, kMean = 1, kCls = 2, kLast = 3, kRank = 4 };
 
+// "none", "mean", "cls", "last" or "rank".
+std::string_view PoolingName(Pooling pooling);
+// Returns the pooling with the name; nullopt: there is none.
+std::optional<Pooling> PoolingByName(std::string_view name);
+
+// The head of a reranker: scores = Output(activation(Dense(x))), of one row x. A file may lack
+// Dense.
+struct ClassifierConfig {
+  bool is_present = false;            // the file has the head
+  Pooling row = Pooling::kCls;        // how x is made from the text's rows: kMean, kCls or kLast
+  std::uint32_t dense_size = 0;       // elements after Dense; 0: the architecture has no Dense
+  bool is_dense_only = false;         // the architecture has no Output: the score is the activation
+  bool has_gelu = false;              // the activation is GELU, not the hyperbolic tangent
+  bool has_softmax = false;           // the scores are probabilities
+  std::uint32_t label_count = 1;      // scores of a text
+  std::vector<std::string> labels{};  // their names; may be empty
+};
+
 // The encoder: the part of a model that reads a whole text at once and caches nothing.
 struct EncoderConfig {
-  std::uint32_t layer_count = 0;  // 0: the model has no encoder
-  std::uint32_t head_count = 0;   // q, k and v have the same number of heads
+  std::uint32_t layer_count = 0;    // 0: the model has no encoder
+  std::uint32_t head_count = 0;     // heads of q
+  std::uint32_t kv_head_count = 0;  // heads of k and v; divides head_count
   std::uint32_t head_dim = 0;
   std::uint32_t feed_forward_size = 0;
   float attention_scale = 0.0f;
-  std::uint32_t type_count = 0;      // number of segment types that the file distinguishes
-  float norm_epsilon = 0.0f;         // epsilon of layer norms; RMS norms use rms_epsilon
-  Pooling pooling = Pooling::kNone;  // how embeddings are made
+  std::uint32_t type_count = 0;  // number of segment types that the file distinguishes
+  // Epsilon of layer norms; 0: the norms are RMS norms with rms_epsilon.
+  float norm_epsilon = 0.0f;
+  // True: the encoder is the decoder, which reads a text without cells, and a token sees the tokens
+  // up to itself.
+  bool is_causal = false;
+  // True: q and k are rotated by ModelConfig::rope, in layers with a window by window_rope.
+  bool has_rope = false;
+  // Per layer: whether a token sees only the tokens that are at most `reach` positions before or
+  // after it. Empty: no layer has a window.
+  std::vector<bool> has_window{};
+  std::uint32_t reach = 0;
+  // The score of a key at distance d is lowered by d times a slope of the head; 2^-bias_max is the
+  // smallest slope. 0: scores have no such bias.
+  float bias_max = 0.0f;
+  std::optional<Pooling> pooling{};                    // how the file says that embeddings are made
+  std::array<std::uint32_t, 2> projection_sizes = {};  // elements after each projection; 0: none
+  ClassifierConfig classifier{};
+
+  bool has_window_in(std::size_t layer) const { return !has_window.empty() && has_window[layer]; }
 };
 
 struct ModelConfig {
@@ -284,7 +325,9 @@ struct ModelConfig {
 
   std::string_view architecture_name() const;
   // Whether the decoder attends to a text that the encoder has read.
-  bool has_cross_attention() const { return has_decoder && encoder.layer_count != 0; }
+  bool has_cross_attention() const {
+    return has_decoder && encoder.layer_count != 0 && !encoder.is_causal;
+  }
   // Whether cells store no values: the value of a head is the first head_dim_v elements of its key.
   bool values_in_keys() const { return latent.caches_latent; }
   std::uint32_t key_dim(std::size_t layer) const {

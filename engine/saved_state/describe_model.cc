@@ -69,7 +69,7 @@ StateModel DescribeModel(const Engine& engine) {
           .numeric_form = static_cast<std::uint32_t>(engine.numeric_form()),
           .layer_count = config.layer_count,
           .vocab_size = config.vocab_size,
-          .has_encoder = config.encoder.layer_count != 0,
+          .has_encoder = config.encoder.layer_count != 0 && !config.encoder.is_causal,
           .values_in_keys = config.values_in_keys(),
           .state_floats = engine.state_bytes() / sizeof(float),
           .planes = CachePlanesOf(config, engine.cell_layout()),

@@ -116,6 +116,7 @@ Result<VocabularyData> ReadVocabulary(const GgufFile& file) {
   KVD_TRY(data.pre, file.GetStringOr("tokenizer.ggml.pre", ""));
   KVD_TRY(data.general_name, file.GetStringOr("general.name", ""));
   KVD_TRY(data.chat_template, file.GetStringOr("tokenizer.chat_template", ""));
+  KVD_TRY(data.rank_template, file.GetStringOr("tokenizer.chat_template.rerank", ""));
   KVD_CHECK_OK(ReadStrings(file, "tokenizer.ggml.tokens", data.tokens));
   KVD_CHECK_OK(ReadStrings(file, "tokenizer.ggml.merges", data.merges));
   KVD_CHECK_OK(ReadScores(file, data.scores));

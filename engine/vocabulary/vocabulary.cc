@@ -77,6 +77,7 @@ Result<std::unique_ptr<Vocabulary>> Vocabulary::Create(VocabularyData data) {
 
 Status Vocabulary::Initialize(VocabularyData& data) {
   chat_template_ = std::move(data.chat_template);
+  rank_template_ = std::move(data.rank_template);
   vocab_size_ = std::max(tokens_.token_count(), tokens_.token_count() == 0 ? data.vocab_size : 0);
   if (vocab_size_ > kVocabSizeMax) {
     return Fail(Code::kCorrupt, "vocab_size: ", vocab_size_, ", the limit is ", kVocabSizeMax);

@@ -93,6 +93,9 @@ class Vocabulary {
   }
   // The chat template as the file contains it; chat_template.h recognises its format.
   std::string_view chat_template() const { return chat_template_; }
+  // The text in which a reranker reads a query and a document, with {query} and {document} in their
+  // places; empty: the file has none (engine/vocabulary/rank_tokens.h).
+  std::string_view rank_template() const { return rank_template_; }
 
   const SpecialTokens& special() const { return special_; }
   // The special tokens of the vocabulary; kNoToken if the vocabulary has no such token.
@@ -131,6 +134,7 @@ class Vocabulary {
   std::uint32_t vocab_size_ = 0;
   std::string no_tokenizer_reason_;
   std::string chat_template_;
+  std::string rank_template_;
   std::unique_ptr<const SpecialPartition> partition_;  // this and tokenizer_: null if no tokenizer
   std::unique_ptr<const TextTokenizer> tokenizer_;
   std::string pieces_;                     // pieces of all tokens, concatenated

@@ -48,6 +48,7 @@ struct VocabularyData {
   std::vector<std::byte> precompiled_charsmap;  // normalisation rules; empty: none
 
   std::string chat_template;     // tokenizer.chat_template, Jinja text
+  std::string rank_template;     // tokenizer.chat_template.rerank; empty: there is none
   std::uint32_t vocab_size = 0;  // of a vocabulary without tokens: ids are 0 to vocab_size - 1
 };
 

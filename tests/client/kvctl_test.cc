@@ -42,8 +42,25 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
     }
     case Verb::kEmbed: {
       const bool is_raw = (submission.flags & wire::kFlagNormalize) == 0;
-      const float rows[] = {is_raw ? 3.0f : 0.5f, 4.0f};
-      session.Final(submission, std::as_bytes(std::span(rows)), {0, 1, 2});
+      const auto texts = wire::ParseTokenLists(received.payload, 64);
+      std::vector<float> rows;
+      for (std::size_t i = 0; i < texts->size(); ++i) {
+        // The pooling of the request is in the second column.
+        rows.push_back(is_raw ? 3.0f : 0.5f);
+        rows.push_back(static_cast<float>(submission.argument));
+      }
+      session.Final(submission, std::as_bytes(std::span(rows)),
+                    {0, static_cast<std::int64_t>(texts->size()), 2});
+      return true;
+    }
+    case Verb::kRank: {
+      // The score of a document is the number of its bytes.
+      const auto texts = wire::ParseTexts(received.payload);
+      std::vector<float> scores;
+      for (std::size_t i = 1; i < texts->size(); ++i) {
+        scores.push_back(static_cast<float>((*texts)[i].size()));
+      }
+      session.Final(submission, std::as_bytes(std::span(scores)), {});
       return true;
     }
     case Verb::kChat: {
@@ -223,10 +240,17 @@ TEST_F(KvctlTest, TheOtherVerbsWork) {
   EXPECT_EQ(Kvctl("text 3").output, "its text\n");
   EXPECT_EQ(Kvctl("tokenize hello").output, "3\n1\n2\n");
   EXPECT_EQ(Kvctl("tokenize --json", "hello").output, "{\"tokens\":[3,1,2]}\n");
-  EXPECT_EQ(Kvctl("embed hello").output, "0.5 4\n");
-  EXPECT_EQ(Kvctl("embed --raw", "hello").output, "3 4\n");
-  EXPECT_EQ(Kvctl("embed --json hello").output,
-            "{\"tokens\":3,\"normalized\":true,\"rows\":[[5E-1,4E0]]}\n");
+  EXPECT_EQ(Kvctl("embed hello").output, "0.5 -1\n");
+  EXPECT_EQ(Kvctl("embed --raw", "hello").output, "3 -1\n");
+  EXPECT_EQ(Kvctl("embed --raw --pooling last hello world").output, "3 3\n3 3\n");
+  EXPECT_EQ(Kvctl("embed --lines", "hello\n\nworld").output, "0.5 -1\n0.5 -1\n");
+  EXPECT_EQ(Kvctl("embed --json --pooling mean hello").output,
+            "{\"normalized\":true,\"texts\":[{\"tokens\":3,\"rows\":[[5E-1,1E0]]}]}\n");
+  EXPECT_TRUE(Holds(Kvctl("embed --pooling sum hello"), "--pooling: sum"));
+  EXPECT_TRUE(Holds(Kvctl("embed --lines", ""), "no lines"));
+  EXPECT_EQ(Kvctl("rank query a abc ab").output, "3 abc\n2 ab\n1 a\n");
+  EXPECT_EQ(Kvctl("rank query", "a\nab\n").output, "2 ab\n1 a\n");
+  EXPECT_EQ(Kvctl("rank --json query a ab").output, "{\"scores\":[1E0,2E0]}\n");
   EXPECT_TRUE(Holds(Kvctl("info"), "tiny"));
   EXPECT_TRUE(Holds(Kvctl("info --json"), R"("model_name":"tiny")"));
   EXPECT_TRUE(Holds(Kvctl("info"), "12345"));

@@ -241,12 +241,14 @@ TEST_F(BoundedWorkTest, RequestsLargerThanTheirVerbsAreRefusedByName) {
   const std::vector<std::byte> tokens((4096 + 1) * sizeof(TokenId));
   ExpectRefused(client, Verb::kDetokenize, tokens, Code::kNoSpace,
                 "detokenize.tokens: 4097, the pool has 4096 cells");
-  ExpectRefused(client, Verb::kEmbed, tokens, Code::kNoSpace,
-                "embed.tokens: 4097, the pool has 4096 cells");
+  const std::vector<std::byte> lists(wire::kTokenListsBytesMax + 4);
+  ExpectRefused(client, Verb::kEmbed, lists, Code::kInvalidArgument,
+                "embed.payload_bytes: 4210696 is not in [12, 4210692]");
   const std::vector<std::byte> large(wire::kTextBytesMax + 1, std::byte{'a'});
   ExpectRefused(client, Verb::kTokenize, large, Code::kInvalidArgument,
                 "tokenize.payload_bytes: 16777217 is not in [0, 16777216]");
   ExpectRefused(client, Verb::kChat, large, Code::kInvalidArgument, "chat.payload_bytes");
+  ExpectRefused(client, Verb::kRank, large, Code::kInvalidArgument, "rank.payload_bytes");
   ExpectRefused(client, Verb::kUploadState, large, Code::kInvalidArgument,
                 "upload_state.payload_bytes");
   std::vector<std::byte> turns;

@@ -99,18 +99,119 @@ TEST(EncoderTest, WhatItCannotReadIsRefusedByName) {
   EXPECT_THAT(message({-1}), HasSubstr("token 0: id -1"));
 }
 
-TEST(EncoderTest, RankingModelsAndDecodersEmbedNothing) {
+void ExpectUnsupported(Engine& engine, std::optional<Pooling> pooling, const char* named) {
   const std::vector<TokenId> tokens = {1};
-  const Result<Embedding> ranked = MakeBert(Pooling::kRank)->Embed(tokens);
-  ASSERT_FALSE(ranked.has_value());
-  EXPECT_EQ(ranked.error().code, Code::kUnsupported);
-  EXPECT_THAT(ranked.error().message, HasSubstr("rank"));
-  const auto llama = test::MakeEngine(test::TinyLlama(), {.cells = 64, .threads = 1});
-  const Result<Embedding> decoder = llama->Embed(tokens);
-  ASSERT_FALSE(decoder.has_value());
-  EXPECT_EQ(decoder.error().code, Code::kUnsupported);
-  EXPECT_THAT(decoder.error().message, HasSubstr("llama"));
+  const Result<Embedding> embedding = engine.Embed(tokens, pooling);
+  ASSERT_FALSE(embedding.has_value());
+  EXPECT_EQ(embedding.error().code, Code::kUnsupported);
+  EXPECT_THAT(embedding.error().message, HasSubstr(named));
 }
+
+TEST(EncoderTest, WhatAModelCannotDoIsRefusedByName) {
+  ExpectUnsupported(*MakeBert(Pooling::kMean), Pooling::kRank, "bert has no classifier");
+  const auto llama = test::MakeEngine(test::TinyLlama(), {.cells = 64, .threads = 1});
+  ExpectUnsupported(*llama, std::nullopt, "no llama.pooling_type; the request must name a pooling");
+  ExpectUnsupported(*llama, Pooling::kRank, "llama has no classifier");
+  ModelShape mamba = test::TinyLlama();
+  mamba.architecture = Architecture::kMamba;
+  const auto recurrent = test::MakeEngine(mamba, {.cells = 64, .threads = 1});
+  ExpectUnsupported(*recurrent, Pooling::kMean, "mamba with these layers does not embed texts");
+}
+
+TEST(EncoderTest, ARequestMayNameAnotherPoolingThanTheFile) {
+  const std::vector<TokenId> tokens = SomeTokens(20);
+  const auto ranker = MakeBert(Pooling::kRank);
+  for (const Pooling pooling : {Pooling::kMean, Pooling::kCls, Pooling::kLast}) {
+    const Result<Embedding> embedding = ranker->Embed(tokens, pooling);
+    ASSERT_TRUE(embedding.has_value()) << embedding.error().message;
+    EXPECT_EQ(embedding->width, 64u);
+  }
+  const Result<Embedding> scores = ranker->Embed(tokens);
+  ASSERT_TRUE(scores.has_value()) << scores.error().message;
+  EXPECT_EQ(scores->values.size(), 1u);
+}
+
+// A decoder reads texts without cells; its last row before the output matrix is that of a step.
+TEST(EncoderTest, ADecoderReadsATextCausallyAndTakesNoCells) {
+  ModelShape shape = TinyBert(Pooling::kNone);
+  shape.architecture = Architecture::kQwen3;
+  shape.kv_heads = 2;
+  shape.name = "tiny-qwen3-embedding";
+  const auto engine = test::MakeEngine(shape, {.cells = 64, .threads = 1});
+  const std::uint32_t free_blocks = engine->memory().Usage().free_blocks;
+  const std::vector<TokenId> tokens = SomeTokens(70);
+  const Result<Embedding> all = engine->Embed(tokens);
+  ASSERT_TRUE(all.has_value()) << all.error().message;
+  ASSERT_EQ(all->row_count, 70u);
+  const Result<Embedding> first = engine->Embed(std::span(tokens).first(33));
+  ASSERT_TRUE(first.has_value());
+  for (std::size_t i = 0; i < first->values.size(); ++i) {
+    EXPECT_NEAR(first->values[i], all->values[i], 1e-5) << i;
+  }
+  EXPECT_EQ(engine->memory().Usage().free_blocks, free_blocks);
+}
+
+TEST(EncoderTest, ScoresOfADecoderAreProbabilities) {
+  ModelShape shape = TinyBert(Pooling::kRank);
+  shape.architecture = Architecture::kQwen3;
+  shape.labels = 3;
+  shape.name = "tiny-qwen3-reranker";
+  const auto engine = test::MakeEngine(shape, {.cells = 64, .threads = 1});
+  const std::vector<float> scores = Embed(*engine, SomeTokens(9));
+  ASSERT_EQ(scores.size(), 3u);
+  EXPECT_NEAR(scores[0] + scores[1] + scores[2], 1.0, 1e-6);
+}
+
+class EncoderKindTest : public ::testing::TestWithParam<Architecture> {
+ protected:
+  static std::unique_ptr<Engine> Make(const std::string& kernels, std::uint32_t threads) {
+    ModelShape shape = TinyBert(Pooling::kMean);
+    shape.architecture = GetParam();
+    shape.window = 8;
+    shape.layers = 7;  // some without a window
+    shape.name = "tiny-encoder";
+    return test::MakeEngine(shape, {.cells = 64, .threads = threads, .kernel_table = kernels});
+  }
+};
+
+TEST_P(EncoderKindTest, ATextIsTheSameBitsInEveryTableWithAnyThreadsAndSlices) {
+  const std::vector<TokenId> tokens = SomeTokens(70);
+  const std::vector<float> expected = Embed(*Make("scalar", 1), tokens);
+  for (const char* table : {"avx2", "avx512", "amx"}) {
+    if (kernels::SelectOrTrap(table).table == nullptr) continue;
+    EXPECT_EQ(Embed(*Make(table, 1), tokens), expected) << table;
+  }
+  const auto engine = Make("", 3);
+  for (const std::size_t slice : {1u, 10u, 1000u}) {
+    auto work = *engine->StartEmbed(tokens, std::nullopt);
+    while (work->tokens_left() > 0) ASSERT_TRUE(work->Advance(slice).has_value());
+    EXPECT_EQ(work->TakeEmbedding().values, expected) << slice << " tokens per slice";
+  }
+}
+
+TEST_P(EncoderKindTest, TheMeanDependsOnEveryToken) {
+  const auto engine = Make("", 1);
+  std::vector<TokenId> tokens = SomeTokens(50);
+  const std::vector<float> before = Embed(*engine, tokens);
+  for (const std::size_t at : {std::size_t{0}, std::size_t{25}, std::size_t{49}}) {
+    std::vector<TokenId> changed = tokens;
+    changed[at] = (changed[at] + 1) % 96;
+    EXPECT_NE(Embed(*engine, changed), before) << at;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EncoderKindTest,
+                         ::testing::Values(Architecture::kNomicBert, Architecture::kJinaBertV2,
+                                           Architecture::kModernBert,
+                                           Architecture::kGemmaEmbedding),
+                         [](const auto& kind) {
+                           switch (kind.param) {
+                             case Architecture::kNomicBert: return "NomicBert";
+                             case Architecture::kJinaBertV2: return "JinaBertV2";
+                             case Architecture::kModernBert: return "ModernBert";
+                             default: return "GemmaEmbedding";
+                           }
+                         });
 
 TEST(EncoderTest, AStepIsRefusedAndChangesNothing) {
   const auto engine = MakeBert(Pooling::kMean);
@@ -126,7 +227,7 @@ TEST(EncoderTest, AStepIsRefusedAndChangesNothing) {
 
 std::vector<float> EmbedInSlices(Engine& engine, std::span<const TokenId> tokens,
                                  std::size_t slice_tokens) {
-  auto work = engine.StartEmbed(tokens);
+  auto work = engine.StartEmbed(tokens, std::nullopt);
   EXPECT_TRUE(work.has_value());
   std::size_t slices = 0;
   while ((*work)->tokens_left() > 0) {
@@ -159,9 +260,9 @@ TEST(EncoderTest, TwoTextsBySlicesDoNotMeet) {
   const std::vector<TokenId> second = test::RandomTokens(9, 33, 96);
   const std::vector<float> expected_first = Embed(*engine, first);
   const std::vector<float> expected_second = Embed(*engine, second);
-  auto a = *engine->StartEmbed(first);
-  auto b = *engine->StartEmbed(second);
-  auto given_up = *engine->StartEmbed(first);
+  auto a = *engine->StartEmbed(first, std::nullopt);
+  auto b = *engine->StartEmbed(second, std::nullopt);
+  auto given_up = *engine->StartEmbed(first, std::nullopt);
   while (a->tokens_left() + b->tokens_left() > 0) {
     if (a->tokens_left() > 0) {
       ASSERT_TRUE(a->Advance(5).has_value());
@@ -181,7 +282,7 @@ TEST(EncoderTest, TwoTextsBySlicesDoNotMeet) {
 TEST(EncoderTest, ASliceDoesAboutWhatItIsAskedForAtAnyLengthOfText) {
   const auto engine = MakeBert(Pooling::kMean);
   for (const std::size_t tokens : {40u, 80u}) {
-    auto work = *engine->StartEmbed(SomeTokens(tokens));
+    auto work = *engine->StartEmbed(SomeTokens(tokens), std::nullopt);
     const std::size_t whole = work->tokens_left();
     EXPECT_GE(whole, tokens);
     ASSERT_TRUE(work->Advance(10).has_value());

@@ -53,6 +53,21 @@ inline ParsedPayload Reencoded(const Result<wire::GenerateRequest>& request) {
   return parsed;
 }
 
+inline ParsedPayload Reencoded(const Result<wire::TokenLists>& lists) {
+  if (!lists) return {std::unexpected(lists.error()), {}};
+  const std::vector<std::span<const TokenId>> views(lists->begin(), lists->end());
+  ParsedPayload parsed{{}, std::vector<std::byte>(wire::TokenListsBytes(views))};
+  wire::EncodeTokenLists(views, parsed.bytes);
+  return parsed;
+}
+
+inline ParsedPayload Reencoded(const Result<std::vector<std::string_view>>& texts) {
+  if (!texts) return {std::unexpected(texts.error()), {}};
+  ParsedPayload parsed{{}, std::vector<std::byte>(wire::TextsBytes(*texts))};
+  wire::EncodeTexts(*texts, parsed.bytes);
+  return parsed;
+}
+
 // Parses and encodes the payload. Payloads of kinds without a parser are returned unchanged.
 inline ParsedPayload ParsePayload(wire::PayloadKind kind, std::span<const std::byte> payload,
                                   std::uint32_t vocab_size) {
@@ -62,6 +77,8 @@ inline ParsedPayload ParsePayload(wire::PayloadKind kind, std::span<const std::b
     case PayloadKind::kTokens: return Reencoded(wire::ParseTokens(payload, vocab_size));
     case PayloadKind::kChat: return Reencoded(wire::ParseChat(payload));
     case PayloadKind::kText: return Reencoded(wire::ParseText(payload));
+    case PayloadKind::kTokenLists: return Reencoded(wire::ParseTokenLists(payload, vocab_size));
+    case PayloadKind::kTexts: return Reencoded(wire::ParseTexts(payload));
     case PayloadKind::kSnapshotName:
     case PayloadKind::kSavedName: return Reencoded(wire::ParseName(payload));
     case PayloadKind::kNone:

@@ -109,6 +109,35 @@ bool AreTokens(std::span<const std::byte> payload, std::uint32_t vocab_size) {
   return true;
 }
 
+bool AreTokenLists(std::span<const std::byte> payload, std::uint32_t vocab_size) {
+  Bytes bytes(payload);
+  std::uint32_t lists = 0, length = 0;
+  if (!bytes.Read(&lists) || lists < 1 || lists > 4096) return false;
+  std::uint64_t tokens = 0;
+  for (std::uint32_t i = 0; i < lists; ++i) {
+    if (!bytes.Read(&length) || length == 0) return false;
+    tokens += length;
+  }
+  if (tokens > 1048576 || bytes.left() != tokens * kTokenBytes) return false;
+  for (std::uint64_t i = 0; i < tokens; ++i) {
+    std::int32_t token = 0;
+    if (!bytes.Read(&token) || !IsToken(token, vocab_size)) return false;
+  }
+  return true;
+}
+
+bool AreTexts(std::span<const std::byte> payload) {
+  Bytes bytes(payload);
+  std::size_t texts = 0;
+  for (; bytes.left() != 0; ++texts) {
+    std::uint32_t byte_count = 0;
+    std::string_view text;
+    if (texts > 4096 || !bytes.Read(&byte_count) || byte_count > 262144) return false;
+    if (!bytes.ReadText(byte_count, &text) || !IsUtf8(text)) return false;
+  }
+  return texts >= 2;
+}
+
 bool AreMessages(std::span<const std::byte> payload) {
   Bytes bytes(payload);
   if (payload.empty()) return false;
@@ -197,6 +226,8 @@ bool IsValidPayload(wire::PayloadKind kind, std::span<const std::byte> payload,
     case PayloadKind::kGenerate: return IsGenerate(payload, vocab_size);
     case PayloadKind::kChat: return AreMessages(payload);
     case PayloadKind::kText: return IsUtf8(TextOf(payload));
+    case PayloadKind::kTokenLists: return AreTokenLists(payload, vocab_size);
+    case PayloadKind::kTexts: return AreTexts(payload);
     case PayloadKind::kSnapshotName:
     case PayloadKind::kSavedName: return IsName(TextOf(payload));
     // Payloads of the remaining kinds are empty, arbitrary bytes, or checked later against the

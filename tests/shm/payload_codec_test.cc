@@ -158,6 +158,70 @@ TEST(TokensTest, OddLengthsAndNoneAreNamed) {
   EXPECT_EQ(FieldOf(ParseTokens(std::as_bytes(std::span(&token, 1)).first(3), kVocab)), "tokens");
 }
 
+std::vector<std::byte> Lists(const std::vector<std::vector<TokenId>>& lists) {
+  const std::vector<std::span<const TokenId>> views(lists.begin(), lists.end());
+  std::vector<std::byte> bytes(TokenListsBytes(views));
+  EncodeTokenLists(views, bytes);
+  return bytes;
+}
+
+TEST(TokenListsCodecTest, WhatIsEncodedIsParsed) {
+  const TokenLists lists = {{1, 2, 3}, {0}, {9, 9}};
+  const auto parsed = ParseTokenLists(Lists(lists), 10);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(*parsed, lists);
+}
+
+TEST(TokenListsCodecTest, EachBadFieldIsNamed) {
+  const auto field = [](const std::vector<std::byte>& bytes) {
+    return FieldOf(ParseTokenLists(bytes, 10));
+  };
+  std::vector<std::byte> good = Lists({{1, 2}, {3}});
+  EXPECT_EQ(field({}), "texts");
+  EXPECT_EQ(field(std::vector<std::byte>(4)), "texts");  // no text
+  EXPECT_EQ(field(Lists(std::vector<std::vector<TokenId>>(4097, {1}))), "texts");
+  EXPECT_EQ(field({good.begin(), good.begin() + 8}), "texts");  // ends inside the lengths
+  EXPECT_EQ(field({good.begin(), good.end() - 4}), "texts");    // a token is missing
+  EXPECT_EQ(field(Lists({{1}, {}})), "text 1");
+  EXPECT_EQ(field(Lists({{1}, {10}})), "text 1");
+  EXPECT_EQ(field(Lists({{-1}})), "text 0");
+  std::vector<std::byte> many = Lists({{1}, {2}});
+  const std::uint32_t length = kEmbedTokensMax;
+  std::memcpy(many.data() + 4, &length, sizeof length);
+  EXPECT_EQ(field(many), "tokens of all texts");
+}
+
+std::vector<std::byte> EncodedTexts(const std::vector<std::string_view>& texts) {
+  std::vector<std::byte> bytes(TextsBytes(texts));
+  EncodeTexts(texts, bytes);
+  return bytes;
+}
+
+TEST(TextsCodecTest, WhatIsEncodedIsParsed) {
+  const std::vector<std::string_view> texts = {"query", "", "a document"};
+  const std::vector<std::byte> bytes = EncodedTexts(texts);
+  const auto parsed = ParseTexts(bytes);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(*parsed, texts);
+}
+
+TEST(TextsCodecTest, EachBadFieldIsNamed) {
+  const auto field = [](const std::vector<std::byte>& bytes) { return FieldOf(ParseTexts(bytes)); };
+  EXPECT_EQ(field({}), "documents");
+  EXPECT_EQ(field(EncodedTexts({"query"})), "documents");
+  EXPECT_EQ(field(EncodedTexts(std::vector<std::string_view>(4098, ""))), "documents");
+  EXPECT_EQ(field(EncodedTexts({"\xff", "a"})), "query");
+  EXPECT_EQ(field(EncodedTexts({"a", "b", "\xff"})), "document 1");
+  const std::string large(kRankTextBytesMax + 1, 'a');
+  EXPECT_EQ(field(EncodedTexts({large, "a"})), "query");
+  EXPECT_EQ(field(EncodedTexts({"a", large})), "document 0");
+  std::vector<std::byte> good = EncodedTexts({"query", "ab"});
+  EXPECT_EQ(field({good.begin(), good.end() - 1}), "document 0");
+  EXPECT_EQ(field({good.begin(), good.begin() + 11}), "document 0");  // ends inside the length
+  const auto split = SplitTexts(EncodedTexts({"\xff", "a"}));
+  EXPECT_TRUE(split.has_value()) << "SplitTexts does not look at the bytes";
+}
+
 TEST(ChatCodecTest, WhatIsEncodedIsParsed) {
   const ChatTurn turns[] = {{"system", "Be brief."}, {"user", ""}};
   std::vector<std::byte> bytes(ChatBytes(turns));

@@ -213,8 +213,9 @@ std::string PageRow(const VerbRow& row) {
       case SlotKind::kRangeEnd: break;
     }
   }
-  constexpr const char* kPayloads[] = {"",       "bytes",    "snapshot", "saved file",  "text",
-                                       "tokens", "generate", "chat",     "export state"};
+  constexpr const char* kPayloads[] = {
+      "",         "bytes", "snapshot",     "saved file",  "text", "tokens",
+      "generate", "chat",  "export state", "token lists", "texts"};
   constexpr const char* kNeeds[] = {"", ", read", ", change", ", edit", ", own"};
   page << " | ";
   if (row.payload.kind != PayloadKind::kNone) {

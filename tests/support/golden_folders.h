@@ -9,10 +9,6 @@ namespace kvd::test {
 
 // Returns whether the folder's model has an architecture or a weight type that is not supported.
 inline bool IsBeyondThisBuild(std::string_view folder) {
-  constexpr std::array<std::string_view, 7> kOthers = {
-      "bert-rank",  "gemma-embedding", "jina-bert-v2", "modern-bert",
-      "nomic-bert", "qwen3-last",      "qwen3-rank"};
-  if (std::ranges::find(kOthers, folder) != kOthers.end()) return true;
   return std::ranges::any_of(
       std::array<std::string_view, 2>{"llama-iq1", "llama-tq"},
       [folder](std::string_view beginning) { return folder.starts_with(beginning); });

@@ -47,6 +47,18 @@ inline std::vector<std::byte> GoodPayload(const wire::PayloadRule& rule, const N
     case PayloadKind::kSavedName: return BytesOf(named.name);
     case PayloadKind::kText: return BytesOf("Where is the kite? \u00e9");
     case PayloadKind::kTokens: return BytesOf(std::span<const TokenId>(named.tokens));
+    case PayloadKind::kTokenLists: {
+      const std::span<const TokenId> lists[] = {named.tokens, named.tokens};
+      std::vector<std::byte> bytes(wire::TokenListsBytes(lists));
+      wire::EncodeTokenLists(lists, bytes);
+      return bytes;
+    }
+    case PayloadKind::kTexts: {
+      constexpr std::string_view kTexts[] = {"Where is the kite?", "The kite is red. \u00e9", ""};
+      std::vector<std::byte> bytes(wire::TextsBytes(kTexts));
+      wire::EncodeTexts(kTexts, bytes);
+      return bytes;
+    }
     case PayloadKind::kGenerate: {
       wire::GenerateView view;
       view.params.predict_max = 1;

@@ -8,8 +8,11 @@
 #include <filesystem>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "engine/model/bundled_model.h"
+#include "engine/model/gguf_file.h"
 #include "engine/model/model_config.h"
 #include "tools/make_model/model_maker.h"
 
@@ -28,27 +31,31 @@ class Files {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
   }
-  std::string PathOf(const ModelShape& shape) {
-    const auto at = std::ranges::find(made_, shape);
+  std::string PathOf(const ModelShape& shape, Tokenizer tokenizer) {
+    const auto at = std::ranges::find(made_, std::pair(shape, tokenizer));
     const std::size_t number = static_cast<std::size_t>(at - made_.begin());
     std::string path = (folder_ / (std::to_string(number) + ".gguf")).string();
     if (at != made_.end()) return path;
-    const auto made = MakeModelFile(shape, nullptr, path);
+    const auto bundled = GgufFile::FromBytes(BundledModel());
+    EXPECT_TRUE(bundled.has_value());
+    const bool has_tokenizer = bundled && tokenizer == Tokenizer::kBundled;
+    const auto made = MakeModelFile(shape, has_tokenizer ? &*bundled : nullptr, path);
     EXPECT_TRUE(made.has_value()) << made.error().message;
-    made_.push_back(shape);
+    made_.emplace_back(shape, tokenizer);
     return path;
   }
 
  private:
   std::filesystem::path folder_;
-  std::vector<ModelShape> made_;  // the model of index i is in the file i.gguf
+  // The model of index i is in the file i.gguf.
+  std::vector<std::pair<ModelShape, Tokenizer>> made_;
 };
 
 }  // namespace
 
-std::string TinyModelPath(const ModelShape& shape) {
+std::string TinyModelPath(const ModelShape& shape, Tokenizer tokenizer) {
   static Files files;
-  return files.PathOf(shape);
+  return files.PathOf(shape, tokenizer);
 }
 
 ModelShape TinyLlama() {

@@ -2,6 +2,7 @@
 // on first use and removed when the process exits.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,9 +12,12 @@
 
 namespace kvd::test {
 
-// Returns the path of a model file of this shape. Shapes with the same name, architecture, weight
-// type, seed and rope scaling share one file, even if their other fields differ.
-std::string TinyModelPath(const ModelShape& shape);
+// The tokenizer of a model file: none, or that of the bundled model, whose size replaces
+// ModelShape::vocab.
+enum class Tokenizer : std::uint8_t { kNone, kBundled };
+
+// Returns the path of a model file of this shape. Equal shapes with equal tokenizers share a file.
+std::string TinyModelPath(const ModelShape& shape, Tokenizer tokenizer = Tokenizer::kNone);
 // Returns the shape of a llama model with 3 layers, 4 heads, 2 KV heads and a vocabulary of 96
 // tokens.
 ModelShape TinyLlama();

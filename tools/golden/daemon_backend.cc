@@ -1,5 +1,9 @@
 // A Backend with a private daemon, used through the client library.
+#include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
+#include <string_view>
 
 #include "client/client.h"
 #include "tools/daemon_process/daemon_process.h"
@@ -7,6 +11,13 @@
 
 namespace kvd::golden {
 namespace {
+
+std::optional<wire::PoolingChoice> PoolingOf(const Step& step) {
+  constexpr std::array<std::string_view, 5> kNames = {"none", "mean", "cls", "last", "rank"};
+  const auto at = std::ranges::find(kNames, step.pooling);
+  if (at == kNames.end()) return std::nullopt;
+  return static_cast<wire::PoolingChoice>(at - kNames.begin());
+}
 
 Status Collect(Decoding decoding, std::vector<float>* logits) {
   for (;;) {
@@ -48,8 +59,10 @@ class DaemonBackend : public Backend {
   }
 
   Status Embed(const Step& step, std::vector<float>* rows) override {
-    KVD_TRY(const TextEmbedding embedding, client_.Embed(step.tokens));
-    rows->insert(rows->end(), embedding.values.begin(), embedding.values.end());
+    const std::span<const TokenId> text = step.tokens;
+    KVD_TRY(const auto embeddings, client_.Embed({&text, 1}, PoolingOf(step)));
+    const std::vector<float>& values = embeddings.front().values;
+    rows->insert(rows->end(), values.begin(), values.end());
     return {};
   }
 

@@ -75,7 +75,7 @@ class EngineBackend : public Backend {
   }
 
   Status Embed(const Step& step, std::vector<float>* rows) override {
-    KVD_TRY(const Embedding embedding, engine_->Embed(step.tokens));
+    KVD_TRY(const Embedding embedding, engine_->Embed(step.tokens, PoolingByName(step.pooling)));
     rows->insert(rows->end(), embedding.values.begin(), embedding.values.end());
     return {};
   }

@@ -56,15 +56,25 @@ Step ReadStep(const json::object& object) {
   }
   if (const json::value* pooling = object.if_contains("pooling"))
     step.pooling = pooling->as_string().c_str();
+  step.row_size = static_cast<std::size_t>(Number(object, "row_size", 0));
   step.expect_offset = static_cast<std::size_t>(Number(object, "expect_offset", 0));
   step.expect_rows = static_cast<std::size_t>(Number(object, "expect_rows", 0));
   return step;
 }
 
+}  // namespace
+
+std::size_t RowWidth(const Case& golden, const Step& step) {
+  if (step.row_size != 0) return step.row_size;
+  return step.op == Op::kEmbed ? golden.embedding_size : golden.vocab_size;
+}
+
+namespace {
+
 Status CheckRows(const Case& golden) {
   for (const Scenario& scenario : golden.scenarios) {
     for (const Step& step : scenario.steps) {
-      const std::size_t width = step.op == Op::kEmbed ? golden.embedding_size : golden.vocab_size;
+      const std::size_t width = RowWidth(golden, step);
       const std::size_t rows = step.op == Op::kDecode ? (step.all_rows ? step.tokens.size() : 1)
                                : step.op == Op::kDecodeBatch ? step.rows.size()
                                : step.op == Op::kEmbed       ? 1

@@ -33,6 +33,7 @@ struct Step {
   std::vector<TokenId> tokens;
   std::vector<BatchRow> rows;  // the rows of an operation "decode_batch"
   std::string pooling;         // the pooling of an operation "embed"
+  std::size_t row_size = 0;    // floats of a row, if they differ from the usual number
   // Position of the first expected number, counted in floats of expect.f32.
   std::size_t expect_offset = 0;
   std::size_t expect_rows = 0;
@@ -58,6 +59,9 @@ struct Case {
   // True: the expected numbers were computed with llama.cpp's way to shift and divide positions.
   bool llama_shifts = true;
 };
+
+// Floats of an expected row: of the embedding, or of the logits.
+std::size_t RowWidth(const Case& golden, const Step& step);
 
 // Errors: kIo; kCorrupt, naming the field: a folder without scenarios, rows outside expect.f32, an
 // unknown op or weight type.

@@ -41,7 +41,7 @@ Status RunScenario(const Case& golden, const Scenario& scenario, Backend& backen
     } else {
       KVD_CHECK_OK(backend.Edit(step));
     }
-    const std::size_t width = step.op == Op::kEmbed ? golden.embedding_size : golden.vocab_size;
+    const std::size_t width = RowWidth(golden, step);
     if (logits.size() != step.expect_rows * width) {
       return Fail(Code::kInternal, logits.size(), " numbers received, ", step.expect_rows,
                   " rows of ", width, " expected");

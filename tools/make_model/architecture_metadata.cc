@@ -1,7 +1,10 @@
 #include "tools/make_model/architecture_metadata.h"
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
+
+#include "base/text.h"
 
 namespace kvd {
 namespace {
@@ -186,6 +189,33 @@ void AddGemma3n(const ModelShape& shape, const std::string& prefix, GgufWriter& 
                 std::min(shape.embedding, kLayerInputMax));
 }
 
+// Encoders that compute embeddings. Those with windows have one of 16 positions by default.
+void AddEncoder(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  writer.AddF32(prefix + "attention.layer_norm_epsilon", shape.rms_epsilon);
+  writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
+  const bool is_gemma = shape.architecture == Architecture::kGemmaEmbedding;
+  if (shape.window == 0 && (is_gemma || shape.architecture == Architecture::kModernBert)) {
+    writer.AddU32(prefix + "attention.sliding_window", 16);
+  }
+  if (!is_gemma) return;
+  writer.AddU32(prefix + "dense_2_feat_in", shape.embedding);
+  writer.AddU32(prefix + "dense_2_feat_out", 4 * shape.embedding);
+  writer.AddU32(prefix + "dense_3_feat_in", 4 * shape.embedding);
+  writer.AddU32(prefix + "dense_3_feat_out", shape.embedding);
+}
+
+// Adds how texts are pooled. A decoder has no pooling unless the shape names one.
+void AddPooling(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  if (!shape.pooling && !IsEncoder(shape.architecture)) return;
+  writer.AddU32(prefix + "pooling_type",
+                static_cast<std::uint32_t>(shape.pooling.value_or(Pooling::kMean)));
+  if (shape.pooling != Pooling::kRank || shape.labels == 1) return;
+  std::vector<std::string> labels;
+  for (std::uint32_t i = 0; i < shape.labels; ++i) labels.push_back(Concat("label-", i));
+  const std::vector<std::string_view> views(labels.begin(), labels.end());
+  writer.AddStringArray(prefix + "classifier.output_labels", views);
+}
+
 void AddSsm(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
   const bool is_second =
       shape.architecture != Architecture::kMamba && shape.architecture != Architecture::kJamba;
@@ -212,6 +242,17 @@ void AddSsm(const ModelShape& shape, const std::string& prefix, GgufWriter& writ
 
 }  // namespace
 
+bool IsEncoder(Architecture architecture) {
+  return architecture == Architecture::kBert || architecture == Architecture::kNomicBert ||
+         architecture == Architecture::kJinaBertV2 || architecture == Architecture::kModernBert ||
+         architecture == Architecture::kGemmaEmbedding;
+}
+
+bool HasSegmentTypes(Architecture architecture) {
+  return architecture == Architecture::kBert || architecture == Architecture::kNomicBert ||
+         architecture == Architecture::kJinaBertV2;
+}
+
 bool HasOwnHeadLengths(Architecture architecture) {
   return architecture == Architecture::kDeepseek2 || architecture == Architecture::kGemma4 ||
          architecture == Architecture::kKimiLinear;
@@ -224,6 +265,7 @@ bool HasOwnFeedForwardLengths(Architecture architecture) {
 void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
                              GgufWriter& writer) {
   AddExperts(shape, prefix, writer);
+  AddPooling(shape, prefix, writer);
   switch (shape.architecture) {
     case Architecture::kLfm2:
     case Architecture::kLfm2Moe:
@@ -258,9 +300,10 @@ void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
     case Architecture::kStarCoder2:
     case Architecture::kGpt2: AddLayerNorms(shape, prefix, writer); break;
     case Architecture::kBert:
-      writer.AddF32(prefix + "attention.layer_norm_epsilon", shape.rms_epsilon);
-      writer.AddU32(prefix + "pooling_type", static_cast<std::uint32_t>(shape.pooling));
-      break;
+    case Architecture::kNomicBert:
+    case Architecture::kJinaBertV2:
+    case Architecture::kModernBert:
+    case Architecture::kGemmaEmbedding: AddEncoder(shape, prefix, writer); break;
     case Architecture::kT5:
       writer.AddU32(prefix + "attention.relative_buckets_count", 32);
       writer.AddU32(prefix + "decoder_start_token_id", 0);

@@ -9,6 +9,12 @@
 
 namespace kvd {
 
+// Returns whether models of the architecture only embed and rank texts.
+bool IsEncoder(Architecture architecture);
+
+// Returns whether the file says how many types of segments the tokenizer distinguishes.
+bool HasSegmentTypes(Architecture architecture);
+
 // Returns whether AddArchitectureMetadata adds the lengths of heads and of their rotated part for
 // the architecture.
 bool HasOwnHeadLengths(Architecture architecture);

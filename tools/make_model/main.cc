@@ -26,9 +26,10 @@ struct Flags {
   std::string shape = "tiny";
   std::string output;
   std::string vocabulary;
-  std::optional<std::string> name, architecture, type, embedding_type, output_type, scaling, bias;
+  std::optional<std::string> name, architecture, type, embedding_type, output_type, scaling, bias,
+      pooling;
   std::optional<std::uint32_t> layers, embedding, heads, kv_heads, head_dim, ffn, vocab, context;
-  std::optional<std::uint32_t> original_context, window, window_period;
+  std::optional<std::uint32_t> original_context, window, window_period, labels;
   std::optional<std::uint32_t> experts, experts_used, expert_ffn, shared_ffn, leading_dense;
   std::optional<std::uint32_t> rotated_dim, latent_rank, query_rank, value_dim;
   std::optional<bool> caches_latent;
@@ -87,6 +88,9 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_option("--output-type", flags.output_type, "type of output.weight");
   app.add_option("--tied", flags.tied, "true: the token embedding is also the output matrix");
   app.add_option("--bias", flags.bias, "biases to write: none, qkv or all");
+  app.add_option("--pooling", flags.pooling,
+                 "how texts are embedded: none, mean, cls, last, or rank (with a classifier)");
+  app.add_option("--labels", flags.labels, "scores of the classifier");
   app.add_option("--qk-norm", flags.qk_norm,
                  "true: norms of q and k (command-r, glm4moe, stablelm)");
   app.add_option("--rope-base", flags.rope_base, "base of the rotation frequencies");
@@ -135,6 +139,13 @@ kvd::Status OverrideNames(const Flags& flags, kvd::ModelShape& shape) {
     }
     shape.bias = at->second;
   }
+  if (flags.pooling) {
+    shape.pooling = kvd::PoolingByName(*flags.pooling);
+    if (!shape.pooling) {
+      return kvd::Fail(kvd::Code::kInvalidArgument, "pooling: ", *flags.pooling,
+                       ", must be none, mean, cls, last or rank");
+    }
+  }
   if (!flags.scaling) return {};
   for (auto scaling : {kvd::RopeScaling::kNone, kvd::RopeScaling::kLinear, kvd::RopeScaling::kYarn,
                        kvd::RopeScaling::kLlama3, kvd::RopeScaling::kLongRope}) {
@@ -176,6 +187,7 @@ kvd::Result<kvd::ModelShape> ShapeFromFlags(const Flags& flags) {
   Override(shape.query_rank, flags.query_rank);
   Override(shape.value_dim, flags.value_dim);
   Override(shape.caches_latent, flags.caches_latent);
+  Override(shape.labels, flags.labels);
   Override(shape.seed, flags.seed);
   return shape;
 }

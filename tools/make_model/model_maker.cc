@@ -51,11 +51,14 @@ void AddMetadata(const ModelShape& shape, const GgufFile* vocabulary, GgufWriter
     writer.AddU32(prefix + "attention.sliding_window_pattern", shape.window_period);
   }
   AddArchitectureMetadata(shape, prefix, writer);
+  constexpr const char* kTypeCount = "tokenizer.ggml.token_type_count";
+  if (HasSegmentTypes(shape.architecture) &&
+      (vocabulary == nullptr || !vocabulary->Has(kTypeCount))) {
+    writer.AddU32(kTypeCount, 2);
+  }
   if (vocabulary == nullptr) {
     writer.AddU32(prefix + "vocab_size", shape.vocab);
     writer.AddString("tokenizer.ggml.model", "no_vocab");
-    if (shape.architecture == Architecture::kBert)
-      writer.AddU32("tokenizer.ggml.token_type_count", 2);
     return;
   }
   for (const GgufEntry& entry : vocabulary->entries()) {
@@ -84,8 +87,7 @@ class Planner : public TensorVisitor {
 
   Status MatrixStack(const std::string& name, std::uint64_t in_features, std::uint64_t out_features,
                      std::uint64_t count, Presence presence, WeightView&) override {
-    if (presence == Presence::kOptional && !(shape_.gated && name.ends_with("ffn_gate.weight")))
-      return {};
+    if (presence == Presence::kOptional && !WantsMatrix(name)) return {};
     DataType type = MatrixType(shape_, name, in_features);
     if (in_features % kernels::ElementsPerBlock(type) != 0) {
       return Fail(Code::kInvalidArgument, name, ": rows of ", in_features,
@@ -120,6 +122,11 @@ class Planner : public TensorVisitor {
  private:
   static BiasSet DefaultBiases(const ModelShape& shape) {
     return shape.architecture == Architecture::kQwen2 ? BiasSet::kQkv : BiasSet::kNone;
+  }
+
+  bool WantsMatrix(const std::string& name) const {
+    if (name.starts_with("cls.")) return shape_.pooling == Pooling::kRank;
+    return shape_.gated && name.ends_with("ffn_gate.weight");
   }
 
   bool Wanted(const std::string& name, VectorRole role) const {

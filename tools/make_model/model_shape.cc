@@ -13,7 +13,7 @@ using kernels::DataType;
 // Sizes from the published configurations of the models. The order of a hybrid's layer kinds
 // differs from the published order.
 // clang-format off
-const std::array<ModelShape, 19> kShapes = {{
+const std::array<ModelShape, 25> kShapes = {{
     {.name = "tiny"},
     {.name = "small", .layers = 4, .embedding = 512, .heads = 8, .kv_heads = 4, .ffn = 1536,
      .vocab = 4096, .context = 2048},
@@ -49,6 +49,26 @@ const std::array<ModelShape, 19> kShapes = {{
     {.name = "bge-small", .architecture = Architecture::kBert, .layers = 12, .embedding = 384,
      .heads = 12, .kv_heads = 12, .ffn = 1536, .vocab = 30522, .context = 512,
      .pooling = Pooling::kCls},
+    {.name = "minilm-reranker", .architecture = Architecture::kBert, .layers = 6, .embedding = 384,
+     .heads = 12, .kv_heads = 12, .ffn = 1536, .vocab = 30522, .context = 512,
+     .pooling = Pooling::kRank},
+    {.name = "nomic-embed", .architecture = Architecture::kNomicBert, .layers = 12,
+     .embedding = 768, .heads = 12, .kv_heads = 12, .ffn = 3072, .vocab = 30522, .context = 2048,
+     .rope_base = 1000.0f, .pooling = Pooling::kMean},
+    {.name = "jina-v2-small", .architecture = Architecture::kJinaBertV2, .layers = 4,
+     .embedding = 512, .heads = 8, .kv_heads = 8, .ffn = 2048, .vocab = 30528, .context = 8192,
+     .pooling = Pooling::kMean},
+    {.name = "modernbert-base", .architecture = Architecture::kModernBert, .layers = 22,
+     .embedding = 768, .heads = 12, .kv_heads = 12, .ffn = 1152, .vocab = 50368, .context = 8192,
+     .rope_base = 160000.0f, .window = 128, .pooling = Pooling::kCls},
+    {.name = "embeddinggemma-300m", .architecture = Architecture::kGemmaEmbedding, .layers = 24,
+     .embedding = 768, .heads = 3, .kv_heads = 1, .head_dim = 256, .ffn = 1152, .vocab = 262144,
+     .context = 2048, .rms_epsilon = 1e-6f, .rope_base = 1e6f, .window = 512,
+     .pooling = Pooling::kMean},
+    {.name = "qwen3-embedding-0.6b", .architecture = Architecture::kQwen3, .layers = 28,
+     .embedding = 1024, .heads = 16, .kv_heads = 8, .head_dim = 128, .ffn = 3072, .vocab = 151669,
+     .context = 32768, .rms_epsilon = 1e-6f, .tied = true, .rope_base = 1e6f,
+     .pooling = Pooling::kLast},
     {.name = "flan-t5-small", .architecture = Architecture::kT5, .layers = 8, .embedding = 512,
      .heads = 6, .kv_heads = 6, .head_dim = 64, .ffn = 1024, .vocab = 32128, .context = 512,
      .rms_epsilon = 1e-6f},

@@ -51,9 +51,12 @@ struct ModelShape {
   std::uint32_t low_rank = 16;
   // Amount of numbers in the state of one channel of a state-space layer.
   std::uint32_t state_size = 16;
-  std::uint32_t ssm_head_dim = 64;   // the head size of Mamba-2 layers
-  Pooling pooling = Pooling::kMean;  // pooling of bert
-  bool gated = true;                 // true: t5 has gated feed-forward layers
+  std::uint32_t ssm_head_dim = 64;  // the head size of Mamba-2 layers
+  // Pooling of the file; nullopt: mean for encoders, none in the file for decoders. kRank: the file
+  // also has a classifier with `labels` scores.
+  std::optional<Pooling> pooling = {};
+  std::uint32_t labels = 1;
+  bool gated = true;  // true: t5 has gated feed-forward layers
 
   // The following members describe mixtures of experts. `experts`: number of experts of a layer; 0:
   // no experts, or 4 experts if every model of the architecture has experts. `experts_used`: number

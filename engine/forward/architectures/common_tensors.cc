@@ -77,20 +77,19 @@ Status VisitNormsOfHeads(const ModelConfig& config, TensorVisitor& visitor, cons
   return visitor.Floats(name + ".weight", dims, VectorRole::kNorm, Presence::kRequired, target);
 }
 
-// The tensor NAME holds the rows of the gate followed by the rows of up.
+}  // namespace
+
 Status VisitFusedGate(TensorVisitor& visitor, const std::string& name, std::uint64_t in_features,
-                      std::uint64_t hidden, FeedForwardWeights& weights) {
+                      std::uint64_t hidden, LinearView& gate, LinearView& up) {
   LinearView both;
   KVD_CHECK_OK(VisitLinear(visitor, name, in_features, 2 * hidden, BiasRule::kNone,
                            ScaleRule::kIgnored, both));
   if (!both.weight) return {};  // the visitor only lists tensors
-  weights.gate = weights.up = both;
-  weights.gate.weight.out_features = weights.up.weight.out_features = hidden;
-  weights.up.weight.data += hidden * kernels::RowBytes(both.weight.type, in_features);
+  gate = up = both;
+  gate.weight.out_features = up.weight.out_features = hidden;
+  up.weight.data += hidden * kernels::RowBytes(both.weight.type, in_features);
   return {};
 }
-
-}  // namespace
 
 Status VisitAttention(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
                       const AttentionTensors& options, AttentionWeights& weights) {
@@ -156,7 +155,8 @@ Status VisitFeedForward(const ModelConfig& config, TensorVisitor& visitor, std::
     KVD_CHECK_OK(VisitNorm(visitor, block + "post_ffw_norm", embedding, weights.post_norm));
   }
   if (options.has_fused_gate) {
-    KVD_CHECK_OK(VisitFusedGate(visitor, block + "ffn_up", embedding, hidden, weights));
+    KVD_CHECK_OK(
+        VisitFusedGate(visitor, block + "ffn_up", embedding, hidden, weights.gate, weights.up));
   } else {
     if (options.is_gated) {
       KVD_CHECK_OK(VisitLinear(visitor, block + "ffn_gate", embedding, hidden, options.bias,

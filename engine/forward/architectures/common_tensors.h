@@ -65,6 +65,9 @@ struct FeedForwardTensors {
 // The norm of the layer's input.
 Status VisitFeedForwardNorm(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
                             const FeedForwardTensors& options, FeedForwardWeights& weights);
+// NAME.weight, which holds the `hidden` rows of the gate followed by those of up.
+Status VisitFusedGate(TensorVisitor& visitor, const std::string& name, std::uint64_t in_features,
+                      std::uint64_t hidden, LinearView& gate, LinearView& up);
 // ffn_norm, ffn_gate, ffn_up, ffn_down, post_ffw_norm.
 Status VisitFeedForward(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
                         const FeedForwardTensors& options, FeedForwardWeights& weights);

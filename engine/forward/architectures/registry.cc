@@ -10,16 +10,20 @@
 #include "engine/forward/architectures/gemma.h"
 #include "engine/forward/architectures/gemma3n.h"
 #include "engine/forward/architectures/gemma4.h"
+#include "engine/forward/architectures/gemma_embedding.h"
 #include "engine/forward/architectures/glm.h"
 #include "engine/forward/architectures/gpt2.h"
 #include "engine/forward/architectures/gpt_oss.h"
 #include "engine/forward/architectures/granite.h"
 #include "engine/forward/architectures/hunyuan.h"
+#include "engine/forward/architectures/jina_bert.h"
 #include "engine/forward/architectures/kimi_linear.h"
 #include "engine/forward/architectures/lfm2.h"
 #include "engine/forward/architectures/llama.h"
 #include "engine/forward/architectures/mamba.h"
+#include "engine/forward/architectures/modern_bert.h"
 #include "engine/forward/architectures/nemotron_h.h"
+#include "engine/forward/architectures/nomic_bert.h"
 #include "engine/forward/architectures/olmo.h"
 #include "engine/forward/architectures/phi2.h"
 #include "engine/forward/architectures/phi3.h"
@@ -35,34 +39,66 @@ namespace kvd {
 namespace {
 
 constexpr std::array kArchitectures = {
-    &kLlamaDefinition,        &kQwen2Definition,
-    &kQwen3Definition,        &kGemma2Definition,
-    &kGemma3Definition,       &kLfm2Definition,
-    &kPhi3Definition,         &kRwkv6Definition,
-    &kRwkv7Definition,        &kQwen35Definition,
-    &kMambaDefinition,        &kMamba2Definition,
-    &kJambaDefinition,        &kGraniteHybridDefinition,
-    &kFalconH1Definition,     &kBertDefinition,
-    &kT5Definition,           &kMistral3Definition,
-    &kSmolLm3Definition,      &kQwen2MoeDefinition,
-    &kQwen3MoeDefinition,     &kGraniteDefinition,
-    &kGraniteMoeDefinition,   &kGlm4Definition,
-    &kGlm4MoeDefinition,      &kOlmo2Definition,
-    &kOlmoeDefinition,        &kGptOssDefinition,
-    &kLfm2MoeDefinition,      &kQwen35MoeDefinition,
-    &kQwen3NextDefinition,    &kNemotronHDefinition,
-    &kNemotronHMoeDefinition, &kSeedOssDefinition,
-    &kInternLm2Definition,    &kErnie45Definition,
-    &kErnie45MoeDefinition,   &kMiniCpmDefinition,
-    &kMiniMaxM2Definition,    &kBailingMoe2Definition,
-    &kExaone4Definition,      &kGemmaDefinition,
-    &kDeepseek2Definition,    &kCommandRDefinition,
-    &kCohere2Definition,      &kPhi2Definition,
-    &kStableLmDefinition,     &kFalconDefinition,
-    &kStarCoder2Definition,   &kHunyuanDenseDefinition,
-    &kHunyuanMoeDefinition,   &kPhiMoeDefinition,
-    &kGpt2Definition,         &kGemma4Definition,
-    &kGemma3nDefinition,      &kKimiLinearDefinition,
+    &kLlamaDefinition,
+    &kQwen2Definition,
+    &kQwen3Definition,
+    &kGemma2Definition,
+    &kGemma3Definition,
+    &kLfm2Definition,
+    &kPhi3Definition,
+    &kRwkv6Definition,
+    &kRwkv7Definition,
+    &kQwen35Definition,
+    &kMambaDefinition,
+    &kMamba2Definition,
+    &kJambaDefinition,
+    &kGraniteHybridDefinition,
+    &kFalconH1Definition,
+    &kBertDefinition,
+    &kT5Definition,
+    &kMistral3Definition,
+    &kSmolLm3Definition,
+    &kQwen2MoeDefinition,
+    &kQwen3MoeDefinition,
+    &kGraniteDefinition,
+    &kGraniteMoeDefinition,
+    &kGlm4Definition,
+    &kGlm4MoeDefinition,
+    &kOlmo2Definition,
+    &kOlmoeDefinition,
+    &kGptOssDefinition,
+    &kLfm2MoeDefinition,
+    &kQwen35MoeDefinition,
+    &kQwen3NextDefinition,
+    &kNemotronHDefinition,
+    &kNemotronHMoeDefinition,
+    &kSeedOssDefinition,
+    &kInternLm2Definition,
+    &kErnie45Definition,
+    &kErnie45MoeDefinition,
+    &kMiniCpmDefinition,
+    &kMiniMaxM2Definition,
+    &kBailingMoe2Definition,
+    &kExaone4Definition,
+    &kGemmaDefinition,
+    &kDeepseek2Definition,
+    &kCommandRDefinition,
+    &kCohere2Definition,
+    &kPhi2Definition,
+    &kStableLmDefinition,
+    &kFalconDefinition,
+    &kStarCoder2Definition,
+    &kHunyuanDenseDefinition,
+    &kHunyuanMoeDefinition,
+    &kPhiMoeDefinition,
+    &kGpt2Definition,
+    &kGemma4Definition,
+    &kGemma3nDefinition,
+    &kKimiLinearDefinition,
+    &kGemmaEmbeddingDefinition,
+    &kNomicBertDefinition,
+    &kModernBertDefinition,
+    &kJinaBertV2Definition,
 };
 
 }  // namespace

@@ -43,6 +43,7 @@ Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
   config.feed_forward_size.assign(config.layer_count, encoder.feed_forward_size);
   KVD_CHECK_OK(ReadHeads(reader, HeadRule::kEveryLayer, config));
   config.attention_scale = 1.0f;
+  encoder.kv_head_count = encoder.head_count;
   encoder.head_dim = config.head_dim_k;
   encoder.attention_scale = 1.0f;
   KVD_TRY(config.rms_epsilon, reader.RequiredPositive("attention.layer_norm_rms_epsilon"));
@@ -110,8 +111,8 @@ Status VisitEncoderLayer(const ModelConfig& config, TensorVisitor& visitor, std:
                          encoder.layers.front().position_bias, into.position_bias));
   KVD_CHECK_OK(
       VisitProjections(config, visitor, block + "attn_", {&into.q, &into.k, &into.v, &into.out}));
-  return VisitFeedForwardOf(config, visitor, block, into.feed_forward_pre_norm, into.gate, into.up,
-                            into.down);
+  return VisitFeedForwardOf(config, visitor, block, into.feed_forward_pre_norm.weight, into.gate,
+                            into.up, into.down);
 }
 
 // Files of t5 may have scales of a layer's products. llama.cpp applies only the scales of the
@@ -178,17 +179,17 @@ Status VisitT5(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& 
 }
 
 void EncodeKeys(EncoderPass& pass, std::size_t layer) {
-  const EncoderLayerWeights& weights = pass.weights().encoder.layers[layer];
   if (layer == 0) pass.EmbedTokens();
-  pass.MakeKeys(weights, pass.RmsNormed(weights.attention_pre_norm));
+  pass.MakeKeys(layer, pass.Normed(pass.weights().encoder.layers[layer].attention_pre_norm));
 }
 
 void EncodeRows(EncoderPass& pass, std::size_t layer) {
   const EncoderWeights& weights = pass.weights().encoder;
   const EncoderLayerWeights& own = weights.layers[layer];
-  pass.AddAttention(own, pass.RmsNormed(own.attention_pre_norm));
-  pass.AddT5FeedForward(own, pass.RmsNormed(own.feed_forward_pre_norm));
-  if (layer + 1 == weights.layers.size()) pass.RmsNorm(weights.output_norm);
+  pass.AddAttention(layer, pass.Normed(own.attention_pre_norm));
+  pass.AddFeedForward(layer, pass.Normed(own.feed_forward_pre_norm),
+                      own.gate.weight ? TextActivation::kGelu : TextActivation::kRelu);
+  if (layer + 1 == weights.layers.size()) pass.Norm(weights.output_norm);
 }
 
 // stream += Out(Attention(Q(x), K(x), V(x))), x = rms_norm(stream)

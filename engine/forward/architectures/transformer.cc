@@ -1,7 +1,12 @@
 #include "engine/forward/architectures/transformer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <vector>
 
+#include "engine/forward/architectures/encoder_config.h"
+#include "engine/forward/architectures/encoder_tensors.h"
 #include "engine/forward/layers/attention_layer.h"
 #include "engine/forward/layers/experts.h"
 #include "engine/model/attention_config.h"
@@ -83,6 +88,73 @@ void RunFeedForwardOrExperts(ForwardPass& pass, std::size_t layer, Activation ac
   RunExpertLayer(pass, weights.experts, activation, pass.NormedStream(weights.feed_forward.norm));
 }
 
+namespace {
+
+// Whether the layers are those of EncodePreNormRows.
+bool ReadsTexts(const TransformerTraits& traits, const ModelConfig& config) {
+  const auto is_uniform = [](const std::vector<std::uint32_t>& numbers) {
+    return std::ranges::count(numbers, numbers.front()) == std::ssize(numbers);
+  };
+  return traits.activation == Activation::kSilu && traits.has_pre_norm && !traits.has_post_norm &&
+         !traits.has_layer_norms && !traits.has_norm_bias && !traits.is_parallel &&
+         !traits.has_sinks && !traits.norms_rotated && traits.begin == nullptr &&
+         (traits.qk_norm == QkNorm::kNone || traits.qk_norm == QkNorm::kHeads) &&
+         config.experts.count == 0 && config.has_rope && config.long_rope_from == 0 &&
+         config.query_scale == 0.0f && config.attention_softcap == 0.0f &&
+         config.residual_scale == 1.0f && is_uniform(config.head_count) &&
+         is_uniform(config.kv_head_count) && is_uniform(config.feed_forward_size) &&
+         std::ranges::count(config.window, 0u) == std::ssize(config.window) &&
+         std::ranges::count(config.is_unrotated, true) == 0;
+}
+
+Status ReadTextReading(const TransformerTraits& traits, const ConfigReader& reader,
+                       ModelConfig& config) {
+  if (!ReadsTexts(traits, config)) return {};
+  EncoderConfig& encoder = config.encoder;
+  encoder.layer_count = config.layer_count;
+  encoder.head_count = config.head_count.front();
+  encoder.kv_head_count = config.kv_head_count.front();
+  encoder.head_dim = config.head_dim_k;
+  encoder.feed_forward_size = config.feed_forward_size.front();
+  encoder.attention_scale = config.attention_scale;
+  encoder.is_causal = true;
+  encoder.has_rope = true;
+  encoder.classifier.row = Pooling::kLast;
+  encoder.classifier.has_softmax = config.architecture == Architecture::kQwen3;
+  return ReadPooling(reader, encoder);
+}
+
+// Makes the encoder's layers views of the decoder's.
+void ShareLayers(ModelWeights& weights) {
+  for (const LayerWeights& layer : weights.layers) {
+    weights.encoder.layers.push_back({.attention_pre_norm = layer.attention.norm,
+                                      .feed_forward_pre_norm = layer.feed_forward.norm,
+                                      .q = layer.attention.q,
+                                      .k = layer.attention.k,
+                                      .v = layer.attention.v,
+                                      .q_norm = layer.attention.q_norm,
+                                      .k_norm = layer.attention.k_norm,
+                                      .out = layer.attention.out,
+                                      .gate = layer.feed_forward.gate,
+                                      .up = layer.feed_forward.up,
+                                      .down = layer.feed_forward.down});
+  }
+  weights.encoder.output_norm = {weights.output_norm, weights.output_norm_bias};
+}
+
+// output_norm and output, or the tied token embedding.
+Status VisitFinal(const TransformerTraits& traits, const ModelConfig& config,
+                  TensorVisitor& visitor, ModelWeights& weights) {
+  if (!traits.has_norm_bias) return VisitOutput(config, visitor, traits.output_bias, weights);
+  NormWeights norm;
+  KVD_CHECK_OK(VisitLayerNorm(visitor, "output_norm", config.embedding_size, norm));
+  weights.output_norm = norm.weight;
+  weights.output_norm_bias = norm.bias;
+  return VisitOutputMatrix(config, visitor, traits.output_bias, weights);
+}
+
+}  // namespace
+
 Status ReadTransformer(const TransformerTraits& traits, const ConfigReader& reader,
                        ModelConfig& config) {
   KVD_CHECK_OK(RequireCausal(reader));
@@ -118,7 +190,8 @@ Status ReadTransformer(const TransformerTraits& traits, const ConfigReader& read
     config.is_unrotated[layer] = (layer + 1) % traits.unrotated_period == 0;
   }
   if (traits.has_draft_layers) KVD_CHECK_OK(ExcludeDraftLayers(reader, config));
-  return traits.read_more == nullptr ? Status() : traits.read_more(reader, config);
+  if (traits.read_more != nullptr) KVD_CHECK_OK(traits.read_more(reader, config));
+  return ReadTextReading(traits, reader, config);
 }
 
 Status VisitTransformer(const TransformerTraits& traits, const ModelConfig& config,
@@ -152,15 +225,15 @@ Status VisitTransformer(const TransformerTraits& traits, const ModelConfig& conf
         traits.expert_tensors, into));
   }
   KVD_CHECK_OK(IgnoreDraftLayers(config, visitor));
-  // cls.output is the head of a reranker, which has no effect on logits.
-  KVD_CHECK_OK(visitor.Ignore("cls.output.weight"));
   if (traits.visit_more != nullptr) KVD_CHECK_OK(traits.visit_more(config, visitor, weights));
-  if (!traits.has_norm_bias) return VisitOutput(config, visitor, traits.output_bias, weights);
-  NormWeights norm;
-  KVD_CHECK_OK(VisitLayerNorm(visitor, "output_norm", config.embedding_size, norm));
-  weights.output_norm = norm.weight;
-  weights.output_norm_bias = norm.bias;
-  return VisitOutputMatrix(config, visitor, traits.output_bias, weights);
+  KVD_CHECK_OK(VisitFinal(traits, config, visitor, weights));
+  if (config.encoder.layer_count == 0) return visitor.Ignore("cls.output.weight");
+  ShareLayers(weights);
+  return VisitClassifier(config, visitor, weights);
+}
+
+void EncodeTransformerRows(EncoderPass& pass, std::size_t layer) {
+  EncodePreNormRows(pass, layer, TextActivation::kSilu);
 }
 
 void RunTransformerLayer(const TransformerTraits& traits, ForwardPass& pass, std::size_t layer) {

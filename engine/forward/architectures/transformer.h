@@ -7,6 +7,7 @@
 #include "engine/forward/architectures/architecture.h"
 #include "engine/forward/architectures/common_tensors.h"
 #include "engine/forward/architectures/expert_tensors.h"
+#include "engine/forward/architectures/text_layers.h"
 #include "engine/forward/layers/feed_forward.h"
 
 namespace kvd {
@@ -67,6 +68,9 @@ Status ReadTransformer(const TransformerTraits& traits, const ConfigReader& read
 Status VisitTransformer(const TransformerTraits& traits, const ModelConfig& config,
                         TensorVisitor& visitor, ModelWeights& weights);
 void RunTransformerLayer(const TransformerTraits& traits, ForwardPass& pass, std::size_t layer);
+// Reading texts for embeddings, without cells. Only models whose layers are those of llama, with
+// norms of q and k or without, read texts; others have no encoder in their config.
+void EncodeTransformerRows(EncoderPass& pass, std::size_t layer);
 // The final norm of models with layer norms or with biases of norms.
 void RunFinalNorm(ForwardPass& pass, std::span<const float* const> rows, float* const* out);
 
@@ -88,7 +92,9 @@ constexpr ArchitectureDefinition DefineTransformer(Architecture architecture,
       .run_layer = [](ForwardPass& pass,
                       std::size_t layer) { RunTransformerLayer(kTraits, pass, layer); },
       .begin = kTraits.begin,
-      .final_norm = kTraits.has_layer_norms || kTraits.has_norm_bias ? RunFinalNorm : nullptr};
+      .final_norm = kTraits.has_layer_norms || kTraits.has_norm_bias ? RunFinalNorm : nullptr,
+      .encode_keys = EncodePreNormKeys,
+      .encode_rows = EncodeTransformerRows};
 }
 
 // ---- parts for architectures that also have layers of other kinds

@@ -22,6 +22,7 @@
 #include "engine/model/encoder_layer_weights.h"
 #include "engine/model/model_config.h"
 #include "engine/model/model_weights.h"
+#include "engine/model/rope_table.h"
 
 namespace kvd {
 
@@ -50,9 +51,16 @@ class EncoderRows {
 struct EncoderText {
   std::vector<TokenId> tokens;
   EncoderRows stream;  // [tokens, embedding_size]
-  // Keys and values of the current layer: [tokens, heads * head_dim]. If heads are packed
-  // (PackHeads), the same floats are [heads, tokens, head_dim].
+  // Keys and values of the current layer: [tokens, kv_heads * head_dim]. If heads are packed
+  // (PackHeads), the same floats are [kv_heads, tokens, head_dim].
   EncoderRows k, v;
+};
+
+// The function of a feed-forward's hidden rows.
+enum class TextActivation : std::uint8_t {
+  kGelu,  // tanh approximation (Hendrycks and Gimpel 2016)
+  kSilu,  // with a gate only
+  kRelu,  // without a gate only
 };
 
 class EncoderPass {
@@ -69,28 +77,29 @@ class EncoderPass {
   // The current rows of the text's stream.
   RowSpan stream() const { return text_->stream.From(first_row_); }
 
-  // stream = the tokens' embeddings.
+  // stream = embedding_scale * the tokens' embeddings.
   void EmbedTokens();
   // stream[i] += row row_of(position of i) of the matrix.
   template <class RowOf>
   void AddRows(const WeightView& matrix, const RowOf& row_of) {
     for (std::size_t i = 0; i < row_count_; ++i) AddRow(matrix, row_of(first_row_ + i), i);
   }
-  // Applies the layer norm to each row of the stream.
+  // Applies the norm to each row of the stream, in place: a layer norm, or an RMS norm if
+  // EncoderConfig::norm_epsilon is 0.
   void Norm(const NormWeights& norm);
-  // Returns RMS norms of the stream's rows, which are valid until the next call.
-  RowSpan RmsNormed(const float* weight);
-  // Applies the RMS norm to the stream's rows, in place.
-  void RmsNorm(const float* weight);
-  // Computes keys and values of the current rows: K(x), V(x).
-  void MakeKeys(const EncoderLayerWeights& layer, RowSpan x);
-  // stream += Out(Attention(Q(x), K, V)), with the layer's position bias if the layer has one.
-  // REQUIRES: MakeKeys was called for all rows of the text.
-  void AddAttention(const EncoderLayerWeights& layer, RowSpan x);
-  // stream += Down(Gelu(Up(x))).
-  void AddFeedForward(const EncoderLayerWeights& layer, RowSpan x);
-  // stream += Down(Gelu(Gate(x)) * Up(x)), or Down(Relu(Up(x))) without a gate.
-  void AddT5FeedForward(const EncoderLayerWeights& layer, RowSpan x);
+  // Returns norms of the stream's rows, which are valid until the next call; the stream itself if
+  // there are no weights.
+  RowSpan Normed(const NormWeights& norm);
+  // Computes keys and values of the current rows in a layer: K(x), V(x).
+  void MakeKeys(std::size_t layer, RowSpan x);
+  // stream += PostNorm(Out(Attention(Q(x), K, V))), with the layer's position bias if the layer has
+  // one. REQUIRES: MakeKeys was called for all rows of the text.
+  void AddAttention(std::size_t layer, RowSpan x);
+  // stream += PostNorm(Down(activation(Gate(x)) * Up(x))), or activation(Up(x)) without a gate.
+  void AddFeedForward(std::size_t layer, RowSpan x, TextActivation activation);
+
+  // y = linear(x), one row of any text.
+  std::vector<float> Project(const LinearView& linear, const std::vector<float>& x);
 
   // Makes rows [first_row, first_row + row_count) of `text` the current rows. REQUIRES: row_count
   // <= kRowsMax; Shape was called for the text; the text outlives all calls that follow.
@@ -100,8 +109,15 @@ class EncoderPass {
 
  private:
   void AddRow(const WeightView& matrix, std::size_t row, std::size_t token);
-  // stream += linear(x).
-  void AddToStream(const LinearView& linear, RowSpan x);
+  void NormRow(const NormWeights& norm, std::size_t width, const float* x, float* y) const;
+  // Norms the heads of each current row, if there are weights, and rotates the heads, if the model
+  // does.
+  void NormAndRotate(std::size_t layer, const float* norm, std::size_t head_count,
+                     const EncoderRows& rows);
+  // stream += post_norm(linear(x)).
+  void AddToStream(const LinearView& linear, const NormWeights& post_norm, RowSpan x);
+  // Makes the workspaces and inputs large enough for products of row_count rows.
+  void Reserve(std::size_t row_count);
   static LinearJob Job(const LinearView& linear, RowSpan x, RowSpan y) {
     return {.linear = &linear, .x = x[0], .x_stride = x.width, .y = y.rows};
   }
@@ -123,11 +139,14 @@ class EncoderPass {
   Compute compute_;
   FloatBuffer workspaces_;
   FloatBuffer inputs_;
+  const RopeTable rope_;
+  const RopeTable window_rope_;
+  const std::vector<float> slopes_;  // [head_count], or none
   EncoderText* text_ = nullptr;
   std::size_t first_row_ = 0;
   std::size_t row_count_ = 0;
   // Scratch of the current rows.
-  EncoderRows normed_, q_, k_, v_, attended_, gate_, hidden_, projected_;
+  EncoderRows normed_, angles_, q_, k_, v_, attended_, gate_, hidden_, projected_;
   std::vector<float> row_, ones_;
 };
 

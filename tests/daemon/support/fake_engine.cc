@@ -61,6 +61,7 @@ FakeEngine::FakeEngine(const FakeEngineOptions& options) : has_state_(options.ha
     config_.embedding_size = 2;
     config_.encoder.layer_count = 1;
     config_.encoder.pooling = Pooling::kMean;
+    config_.encoder.classifier.is_present = options.has_classifier;
   }
   if (options.has_cross_attention) {
     config_.encoder.layer_count = 1;
@@ -266,8 +267,9 @@ Result<std::unique_ptr<CellWork>> FakeEngine::StartPreparing(SequenceHandle sequ
                                       [this](std::size_t tokens) { RecordWork(tokens); });
 }
 
-Result<std::unique_ptr<EmbedWork>> FakeEngine::StartEmbed(std::span<const TokenId> tokens) {
-  KVD_CHECK_OK(CheckEmbed(config_, tokens));
+Result<std::unique_ptr<EmbedWork>> FakeEngine::StartEmbed(std::span<const TokenId> tokens,
+                                                          std::optional<Pooling> pooling) {
+  KVD_CHECK_OK(CheckEmbed(config_, tokens, pooling));
   return std::make_unique<FakeText>(
       tokens.size(), open_texts_, [this](std::size_t done) { RecordWork(done); }, nullptr);
 }

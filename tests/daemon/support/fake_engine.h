@@ -44,6 +44,7 @@ struct FakeEngineOptions {
   bool has_state = false;   // the model has recurrent states
   bool is_encoder = false;  // the embedding of every text is {3, 4}
   bool has_cross_attention = false;
+  bool has_classifier = false;  // with is_encoder: the model ranks texts; every score is 3
 };
 
 class FakeEngine final : public Engine {
@@ -87,7 +88,8 @@ class FakeEngine final : public Engine {
   void PrepareShifted() { prepares_shifted_ = true; }
   std::size_t CellsToPrepare(SequenceHandle sequence) override;
   Result<std::unique_ptr<CellWork>> StartPreparing(SequenceHandle sequence) override;
-  Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens) override;
+  Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens,
+                                                std::optional<Pooling> pooling) override;
   Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,
                                                   std::span<const TokenId> tokens,
                                                   const RequestTag& applied) override;

@@ -83,7 +83,7 @@ TestRequest RequestOf(const wire::VerbRow& row, const Target& target, ArgumentSl
 
 // Returns the kind of model on which the verb works; most verbs are tested on a decoder.
 ModelKind ModelOf(Verb verb) {
-  if (verb == Verb::kEmbed) return ModelKind::kEncoder;
+  if (verb == Verb::kEmbed || verb == Verb::kRank) return ModelKind::kEncoder;
   if (verb == Verb::kEncode) return ModelKind::kEncoderDecoder;
   return ModelKind::kDecoder;
 }
@@ -188,6 +188,7 @@ ModelShape EncoderShape() {
           .ffn = 96,
           .vocab = 96,
           .context = 80,
+          .pooling = Pooling::kRank,
           .type = kernels::DataType::kF32};
 }
 

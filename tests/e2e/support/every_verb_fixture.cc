@@ -13,7 +13,7 @@ std::vector<std::string> ModelArguments(ModelKind model) {
   switch (model) {
     case ModelKind::kDecoder: return {};
     case ModelKind::kEncoderDecoder: return {"-m", TinyModelPath(EncoderDecoderShape())};
-    case ModelKind::kEncoder: return {"-m", TinyModelPath(EncoderShape())};
+    case ModelKind::kEncoder: return {"-m", TinyModelPath(EncoderShape(), Tokenizer::kBundled)};
   }
   return {};
 }
@@ -52,10 +52,11 @@ std::vector<TokenId> EveryVerbTest::Answer() {
   const Client client = Connect();
   std::vector<TokenId> answer;
   if (GetParam() == ModelKind::kEncoder) {
-    const auto embedded = client.Embed(kText);
+    const std::span<const TokenId> text(kText);
+    const auto embedded = client.Embed({&text, 1}, wire::PoolingChoice::kMean);
     EXPECT_TRUE(embedded) << embedded.error().message;
     for (std::size_t i = 0; embedded && i < 8; ++i) {
-      answer.push_back(std::bit_cast<TokenId>(embedded->values[i]));
+      answer.push_back(std::bit_cast<TokenId>(embedded->front().values[i]));
     }
     return answer;
   }

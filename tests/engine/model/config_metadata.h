@@ -58,6 +58,15 @@ class Metadata {
     return Set("general.architecture",
                [=](GgufWriter& w, const std::string& k) { w.AddString(k, name); });
   }
+  Metadata& Strings(const std::string& suffix, const std::vector<std::string>& values) {
+    return Set(prefix_ + suffix, [=](GgufWriter& w, const std::string& k) {
+      w.AddStringArray(k, std::vector<std::string_view>(values.begin(), values.end()));
+    });
+  }
+  Metadata& TypeCount(std::uint32_t count) {
+    return Set("tokenizer.ggml.token_type_count",
+               [=](GgufWriter& w, const std::string& k) { w.AddU32(k, count); });
+  }
   Metadata& Tokens(std::size_t count) {
     return Set("tokenizer.ggml.tokens", [=](GgufWriter& w, const std::string& k) {
       w.AddStringArray(k, std::vector<std::string_view>(count, "t"));

@@ -1,0 +1,71 @@
+// x = Norm(token + type), then in each layer x = Norm(x + Attention(x)) and x = Norm(x +
+// FeedForward(x)), with GELU gates. Scores are lowered in proportion to the distance (Günther et
+// al. 2023; Press et al. 2022). Names are those of llama.cpp (src/models/bert.cpp).
+#include "engine/forward/architectures/jina_bert.h"
+
+#include "engine/forward/architectures/encoder_config.h"
+#include "engine/forward/architectures/encoder_tensors.h"
+#include "engine/forward/architectures/text_layers.h"
+
+namespace kvd {
+namespace {
+
+constexpr float kBiasMax = 8.0f;
+
+Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
+  KVD_CHECK_OK(ReadEncoder(reader, EncoderNorms::kLayerNorms,
+                           {.dense_size = 1, .is_dense_only = true}, config));
+  config.encoder.bias_max = kBiasMax;
+  return ReadTypeCount(reader, config);
+}
+
+Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, const std::string& block,
+                  EncoderLayerWeights& layer) {
+  const std::uint64_t width = config.embedding_size;
+  const std::uint64_t hidden = config.encoder.feed_forward_size;
+  KVD_CHECK_OK(VisitTextAttention(config, visitor, block, layer));
+  if (visitor.Has(block + "ffn_gate.weight")) {
+    KVD_CHECK_OK(VisitLinear(visitor, block + "ffn_gate", width, hidden, BiasRule::kNone,
+                             ScaleRule::kIgnored, layer.gate));
+    KVD_CHECK_OK(VisitLinear(visitor, block + "ffn_up", width, hidden, BiasRule::kNone,
+                             ScaleRule::kIgnored, layer.up));
+  } else {
+    KVD_CHECK_OK(VisitFusedGate(visitor, block + "ffn_up", width, hidden, layer.gate, layer.up));
+  }
+  KVD_CHECK_OK(VisitLinear(visitor, block + "ffn_down", hidden, width, BiasRule::kOptional,
+                           ScaleRule::kIgnored, layer.down));
+  return VisitBertNorms(config, visitor, block, layer);
+}
+
+Status VisitJinaBert(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
+  weights.encoder.layers.resize(config.encoder.layer_count);
+  KVD_CHECK_OK(VisitBertEmbeddings(config, visitor, weights));
+  for (std::size_t layer = 0; layer < config.encoder.layer_count; ++layer) {
+    KVD_CHECK_OK(VisitLayer(config, visitor, BlockPrefix(layer), weights.encoder.layers[layer]));
+  }
+  return VisitClassifier(config, visitor, weights);
+}
+
+void EncodeKeys(EncoderPass& pass, std::size_t layer) {
+  if (layer == 0) {
+    EmbedBertTokens(pass);
+    pass.Norm(pass.weights().encoder.embedding_norm);
+  }
+  pass.MakeKeys(layer, pass.stream());
+}
+
+void EncodeRows(EncoderPass& pass, std::size_t layer) {
+  EncodeBertRows(pass, layer, TextActivation::kGelu);
+}
+
+}  // namespace
+
+const ArchitectureDefinition kJinaBertV2Definition = {
+    .format = {.architecture = Architecture::kJinaBertV2,
+               .name = "jina-bert-v2",
+               .read_config = ReadConfig,
+               .visit_tensors = VisitJinaBert},
+    .encode_keys = EncodeKeys,
+    .encode_rows = EncodeRows};
+
+}  // namespace kvd
