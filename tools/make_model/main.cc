@@ -51,11 +51,14 @@ std::string ArchitectureNames() {
 
 void Declare(CLI::App& app, Flags& flags) {
   app.add_option("-o,--output", flags.output, "file to write")->required();
-  app.add_option("--shape", flags.shape,
-                 "tiny, small, smol-135m, qwen2-0.5b, qwen3-0.6b, tinyllama-1.1b, llama3.2-1b, "
-                 "llama3-8b, lfm2-350m, mamba-130m, mamba2-130m, qwen35-small, "
-                 "jamba-small, bge-small, flan-t5-small, qwen3moe-small, gpt-oss-small, "
-                 "deepseek2-lite-small or kimi-linear-small; other flags change single values")
+  app.add_option(
+         "--shape", flags.shape,
+         "tiny, small, smol-135m, qwen2-0.5b, qwen3-0.6b, tinyllama-1.1b, llama3.2-1b, "
+         "llama3-8b, lfm2-350m, mamba-130m, mamba2-130m, qwen35-small, "
+         "jamba-small, bge-small, minilm-reranker, nomic-embed, jina-v2-small, modernbert-base, "
+         "embeddinggemma-300m, qwen3-embedding-0.6b, flan-t5-small, qwen3moe-small, "
+         "gpt-oss-small, deepseek2-lite-small or kimi-linear-small; other flags change single "
+         "values")
       ->capture_default_str();
   app.add_option("--arch", flags.architecture, ArchitectureNames());
   app.add_option("--layers", flags.layers, "number of layers");
