@@ -49,6 +49,8 @@ constexpr Reading kReadings[] = {
     {LlamaLayout::kAugust2026, {kStreams, kStreams, kSparse}, true},
     {LlamaLayout::kAugust2026, {kKeyStreams, kNone, kNone}, false},
     {LlamaLayout::kAugust2026, {kKeyStreams, kNone, kNone}, true},
+    {LlamaLayout::kAugust2026, {kKeyStreams, kSparse, kNone}, false},
+    {LlamaLayout::kAugust2026, {kKeyStreams, kSparse, kNone}, true},
 };
 
 // Smallest size of a cell: its position and its count of sequence ids.

@@ -102,7 +102,7 @@ std::vector<Named> Shapes() {
   add("qwen3next", Architecture::kQwen3Next, RopeScaling::kNone);
   // Delta attention with a decay per channel, and latent rows in the other layers.
   add("kimi_linear", Architecture::kKimiLinear, RopeScaling::kNone);
-  shapes.back().shape.head_dim = 32;
+  shapes.back().shape.head_dim = 64;
   shapes.back().shape.leading_dense = 1;
   add("mistral3", Architecture::kMistral3, RopeScaling::kYarn);
   add("smollm3", Architecture::kSmolLm3, RopeScaling::kNone);
