@@ -1,6 +1,7 @@
 // Embeds and ranks texts through a real daemon, with the C++ and the C library.
 #include <gmock/gmock.h>
 
+#include <bit>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -35,12 +36,16 @@ class TextModelTest : public test::ServedDaemonTest {
   explicit TextModelTest(Architecture architecture = Architecture::kBert)
       : ServedDaemonTest(
             {"-m", test::TinyModelPath(Ranker(architecture), test::Tokenizer::kBundled)}) {}
-  std::vector<TokenId> Answer() override { return {}; }
-
-  static std::vector<std::vector<float>> Values(const std::vector<TextEmbedding>& embeddings) {
-    std::vector<std::vector<float>> values;
-    for (const TextEmbedding& embedding : embeddings) values.push_back(embedding.values);
-    return values;
+  std::vector<TokenId> Answer() override {
+    const std::vector<TokenId> tokens = {9, 11, 13};
+    const std::span<const TokenId> text(tokens);
+    const auto embedded = Connect().Embed({&text, 1}, PoolingChoice::kMean);
+    EXPECT_TRUE(embedded.has_value()) << embedded.error().message;
+    std::vector<TokenId> answer;
+    for (std::size_t i = 0; embedded && i < 8; ++i) {
+      answer.push_back(std::bit_cast<TokenId>(embedded->front().values[i]));
+    }
+    return answer;
   }
 };
 
