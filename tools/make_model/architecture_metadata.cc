@@ -102,6 +102,24 @@ void AddExperts(const ModelShape& shape, const std::string& prefix, GgufWriter& 
   writer.AddU32(prefix + "expert_shared_count",
                 shape.shared_ffn != 0 ? shape.shared_ffn / size : 1);
   writer.AddU32(prefix + "leading_dense_block_count", shape.leading_dense);
+  constexpr std::uint32_t kSigmoid = 2;
+  switch (shape.architecture) {
+    case Architecture::kBailingMoe2:
+    case Architecture::kKimiLinear:
+    case Architecture::kLfm2Moe:
+    case Architecture::kMiniMaxM2: writer.AddU32(prefix + "expert_gating_func", kSigmoid); break;
+    case Architecture::kErnie45Moe: writer.AddU32(prefix + "interleave_moe_layer_step", 1); break;
+    default: break;
+  }
+}
+
+// granite and granitemoe: the scales of Granite 3.
+void AddGranite(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
+  writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
+  writer.AddF32(prefix + "embedding_scale", 12.0f);
+  writer.AddF32(prefix + "residual_scale", 0.22f);
+  writer.AddF32(prefix + "attention.scale", 1.0f / static_cast<float>(HeadLength(shape)));
+  writer.AddF32(prefix + "logit_scale", 8.0f);
 }
 
 // Keys of architectures whose norms are layer norms.
@@ -228,7 +246,11 @@ void AddSsm(const ModelShape& shape, const std::string& prefix, GgufWriter& writ
   if (is_second) writer.AddU32(prefix + "ssm.group_count", 1);
   switch (shape.architecture) {
     case Architecture::kNemotronH:
-    case Architecture::kNemotronHMoe: AddNemotronLayers(shape, prefix, writer); break;
+    case Architecture::kNemotronHMoe:
+      // llama.cpp requires this epsilon, which only layers that predict drafts use.
+      writer.AddF32(prefix + "attention.layer_norm_epsilon", shape.rms_epsilon);
+      AddNemotronLayers(shape, prefix, writer);
+      break;
     case Architecture::kJamba:
     case Architecture::kGraniteHybrid:
       writer.AddU32Array(prefix + "attention.head_count_kv", KvHeadsOfHybrid(shape));
@@ -262,6 +284,24 @@ bool HasOwnFeedForwardLengths(Architecture architecture) {
   return architecture == Architecture::kNemotronH || architecture == Architecture::kNemotronHMoe;
 }
 
+bool HasFusedQkv(Architecture architecture) {
+  return architecture == Architecture::kGpt2 || architecture == Architecture::kFalcon ||
+         architecture == Architecture::kBailingMoe2;
+}
+
+BiasSet DefaultBiases(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kQwen2: return BiasSet::kQkv;
+    case Architecture::kGpt2:
+    case Architecture::kGptOss:
+    case Architecture::kMamba2:
+    case Architecture::kPhi2:
+    case Architecture::kPhiMoe:
+    case Architecture::kStarCoder2: return BiasSet::kAll;
+    default: return BiasSet::kNone;
+  }
+}
+
 void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
                              GgufWriter& writer) {
   AddExperts(shape, prefix, writer);
@@ -291,6 +331,12 @@ void AddArchitectureMetadata(const ModelShape& shape, const std::string& prefix,
     case Architecture::kGptOss:
       writer.AddU32(prefix + "attention.head_count_kv", shape.kv_heads);
       if (shape.window == 0) writer.AddU32(prefix + "attention.sliding_window", 16);
+      break;
+    case Architecture::kGranite:
+    case Architecture::kGraniteMoe: AddGranite(shape, prefix, writer); break;
+    case Architecture::kOlmoe:
+      // The architecture has as many KV heads as query heads.
+      writer.AddU32(prefix + "attention.head_count_kv", shape.heads);
       break;
     case Architecture::kCommandR:
     case Architecture::kCohere2:

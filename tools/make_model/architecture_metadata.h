@@ -22,6 +22,12 @@ bool HasOwnHeadLengths(Architecture architecture);
 // Returns whether AddArchitectureMetadata adds feed_forward_length for the architecture.
 bool HasOwnFeedForwardLengths(Architecture architecture);
 
+// Returns whether files of the architecture have q, k and v in one matrix, attn_qkv.
+bool HasFusedQkv(Architecture architecture);
+
+// Returns the biases of the architecture's published models.
+BiasSet DefaultBiases(Architecture architecture);
+
 // Adds attention.head_count_kv and the entries that are specific to shape.architecture. Hybrid
 // models that make-model writes have attention in every second layer, starting with the second
 // layer. `prefix`: "ARCHITECTURE.".

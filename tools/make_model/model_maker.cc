@@ -78,7 +78,9 @@ struct PlannedTensor {
 class Planner : public TensorVisitor {
  public:
   Planner(const ModelShape& shape, GgufWriter& writer)
-      : shape_(shape), writer_(writer), biases_(shape.bias.value_or(DefaultBiases(shape))) {}
+      : shape_(shape),
+        writer_(writer),
+        biases_(shape.bias.value_or(DefaultBiases(shape.architecture))) {}
 
   Status Matrix(const std::string& name, std::uint64_t in_features, std::uint64_t out_features,
                 Presence presence, WeightView& target) override {
@@ -111,17 +113,43 @@ class Planner : public TensorVisitor {
   }
 
   Status Scale(const std::string&, float&) override { return {}; }
-  Status Ignore(const std::string&) override { return {}; }
+  Status Ignore(const std::string& name) override {
+    if (shape_.architecture != Architecture::kRwkv7) return {};
+    return UnusedValueMix(name);
+  }
   Status IgnoreAll(const std::string&) override { return {}; }
-  Result<bool> Fused(const std::string&, std::uint64_t, std::span<const FusedPart>) override {
-    return false;
+  Result<bool> Fused(const std::string& name, std::uint64_t in_features,
+                     std::span<const FusedPart> parts) override {
+    if (!HasFusedQkv(shape_.architecture)) return false;
+    std::uint64_t out_features = 0;
+    for (const FusedPart& part : parts) out_features += part.out_features;
+    WeightView unused;
+    KVD_CHECK_OK(Matrix(name + ".weight", in_features, out_features, Presence::kRequired, unused));
+    const float* unused_bias = nullptr;
+    KVD_CHECK_OK(
+        Vector(name + ".bias", out_features, VectorRole::kBias, Presence::kOptional, unused_bias));
+    return true;
   }
 
   const std::vector<PlannedTensor>& planned() const { return planned_; }
 
  private:
-  static BiasSet DefaultBiases(const ModelShape& shape) {
-    return shape.architecture == Architecture::kQwen2 ? BiasSet::kQkv : BiasSet::kNone;
+  // rwkv7: the first layer has the three tensors that mix the values of the first layer into later
+  // layers, although nothing uses them. Does nothing for other names.
+  Status UnusedValueMix(const std::string& name) {
+    WeightView unused;
+    const float* unused_vector = nullptr;
+    const std::uint64_t width = shape_.embedding, rank = shape_.low_rank;
+    if (name.contains("time_mix_v0")) {
+      return Vector(name, width, VectorRole::kBias, Presence::kRequired, unused_vector);
+    }
+    if (name.contains("time_mix_v1")) {
+      return Matrix(name, width, rank, Presence::kRequired, unused);
+    }
+    if (name.contains("time_mix_v2")) {
+      return Matrix(name, rank, width, Presence::kRequired, unused);
+    }
+    return {};
   }
 
   bool WantsMatrix(const std::string& name) const {
@@ -136,14 +164,19 @@ class Planner : public TensorVisitor {
       case VectorRole::kMix:
       case VectorRole::kDecayScale: return false;
       case VectorRole::kRopeFactors:
-        return shape_.rope_scaling == RopeScaling::kLlama3 ||
+        return shape_.architecture == Architecture::kGemma4 ||
+               shape_.rope_scaling == RopeScaling::kLlama3 ||
                shape_.rope_scaling == RopeScaling::kLongRope;
       case VectorRole::kLongRopeFactors: return shape_.rope_scaling == RopeScaling::kLongRope;
       case VectorRole::kBias: break;
     }
+    // DeepSeek V2 has no bias of the router, which the other architectures have in every file.
+    if (name.ends_with("exp_probs_b.bias") && shape_.architecture != Architecture::kDeepseek2) {
+      return true;
+    }
     if (biases_ == BiasSet::kAll) return true;
-    return biases_ == BiasSet::kQkv &&
-           (name.contains("attn_q.") || name.contains("attn_k.") || name.contains("attn_v."));
+    return biases_ == BiasSet::kQkv && (name.contains("attn_q.") || name.contains("attn_k.") ||
+                                        name.contains("attn_v.") || name.contains("attn_qkv."));
   }
 
   const ModelShape& shape_;
@@ -181,10 +214,20 @@ std::vector<float> RampFactors(const ModelConfig& config, float last) {
   return factors;
 }
 
-// Returns the factors of llama's tensor rope_freqs, or of phi3's tensor for short contexts.
+// Returns the divisors of gemma4's layers without a window: the first quarter of the pairs rotates,
+// the others stand still.
+std::vector<float> FactorsOfGemma4(const ModelConfig& config) {
+  constexpr float kStill = 1e30f;
+  std::vector<float> factors(config.rope.rotated_dim / 2, kStill);
+  for (std::size_t i = 0; i < factors.size() / 4; ++i) factors[i] = 1.0f;
+  return factors;
+}
+
+// Returns the factors of the tensor rope_freqs of llama and gemma4, or of phi3's tensor for short contexts.
 std::vector<float> ShortFactors(const ModelShape& shape, const ModelConfig& config) {
   constexpr float kLastShort = 1.25f;
   if (shape.rope_scaling == RopeScaling::kLongRope) return RampFactors(config, kLastShort);
+  if (shape.architecture == Architecture::kGemma4) return FactorsOfGemma4(config);
   return Llama3Factors(shape, config);
 }
 
@@ -206,7 +249,7 @@ Result<Plan> PlanModel(const ModelShape& shape, const GgufFile* vocabulary) {
   KVD_TRY(auto metadata, plan.writer.ToBytes({}));
   KVD_TRY(auto file, GgufFile::FromBytes(metadata));
   KVD_TRY(plan.config, ReadModelConfig(file));
-  plan.config.tied_embeddings = shape.tied;
+  plan.config.tied_embeddings = IsTied(shape);
   plan.config.has_qk_norm |= shape.qk_norm;
   Planner planner(shape, plan.writer);
   ModelWeights unused;

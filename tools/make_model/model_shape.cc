@@ -162,6 +162,16 @@ Status SetType(ModelShape& shape, std::string_view name) {
   return {};
 }
 
+bool IsTied(const ModelShape& shape) {
+  switch (shape.architecture) {
+    case Architecture::kGemma:
+    case Architecture::kGemma2:
+    case Architecture::kCommandR:
+    case Architecture::kCohere2: return true;
+    default: return shape.tied;
+  }
+}
+
 DataType MatrixType(const ModelShape& shape, std::string_view tensor_name,
                     std::uint64_t in_features) {
   // llama.cpp's converter and quantiser do not quantise RWKV's low-rank matrices.
@@ -170,7 +180,7 @@ DataType MatrixType(const ModelShape& shape, std::string_view tensor_name,
     return DataType::kF32;
   }
   bool is_embedding = tensor_name == "token_embd.weight";
-  bool is_output = tensor_name == "output.weight" || (is_embedding && shape.tied);
+  bool is_output = tensor_name == "output.weight" || (is_embedding && IsTied(shape));
   if (is_embedding && shape.embedding_type) return *shape.embedding_type;
   if (is_output && shape.output_type) return *shape.output_type;
   // The tensors with the names below are small, and few block sizes divide their rows: published

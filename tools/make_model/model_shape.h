@@ -29,8 +29,8 @@ struct ModelShape {
   std::uint32_t vocab = 256;
   std::uint32_t context = 512;
   float rms_epsilon = 1e-5f;
-  bool tied = false;                 // no output.weight
-  std::optional<BiasSet> bias = {};  // nullopt: q, k and v for qwen2, else none
+  bool tied = false;                 // no output.weight (IsTied)
+  std::optional<BiasSet> bias = {};  // nullopt: the biases of the architecture's published models
   bool qk_norm = false;              // norms of q and k, for architectures that may lack them
 
   float rope_base = 10000.0f;
@@ -106,6 +106,10 @@ Result<ModelShape> NamedShape(std::string_view name);
 // kNotFound lists the known names.
 Status SetType(ModelShape& shape, std::string_view name);
 Result<kernels::DataType> DataTypeByName(std::string_view name);
+
+// Returns whether the token embedding is also the output matrix: if shape.tied, and in every file
+// of some architectures.
+bool IsTied(const ModelShape& shape);
 
 // Returns the type of the named matrix, whose rows have `in_features` elements.
 kernels::DataType MatrixType(const ModelShape& shape, std::string_view tensor_name,

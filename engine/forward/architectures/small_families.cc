@@ -2,6 +2,7 @@
 // ernie4-5-moe.cpp, minicpm.cpp, minimax-m2.cpp, bailingmoe2.cpp, exaone4.cpp).
 #include "engine/forward/architectures/small_families.h"
 
+#include <cmath>
 #include <limits>
 
 #include "engine/forward/architectures/transformer.h"
@@ -31,11 +32,21 @@ constexpr TransformerTraits kErnie45MoeTraits = {.rope_interleaved = true,
                                                  .expert_tensors = {.has_selection_bias = true},
                                                  .has_experts = true};
 
-// MiniCPM has granite's scales, except the scale of the scores (Hu et al. 2024).
+// MiniCPM has granite's scales, except the scale of the scores (Hu et al. 2024). Older files do not
+// declare them: the defaults are those of llama.cpp for such files.
+Status ReadMiniCpmScales(const ConfigReader& reader, ModelConfig& config) {
+  const auto layers = static_cast<float>(config.layer_count);
+  const auto width = static_cast<float>(config.embedding_size);
+  return ReadStreamScales(
+      reader,
+      {.embedding = 12.0f, .residual = 1.4f / std::sqrt(layers), .logit_divisor = 256.0f / width},
+      config);
+}
+
 constexpr TransformerTraits kMiniCpmTraits = {.rope_interleaved = true,
                                               .attention_output_bias = BiasRule::kOptional,
                                               .feed_forward_bias = BiasRule::kOptional,
-                                              .has_granite_scales = true};
+                                              .read_more = ReadMiniCpmScales};
 
 // MiniMax M2 (MiniMax 2025)
 constexpr TransformerTraits kMiniMaxM2Traits = {

@@ -55,13 +55,22 @@ Status IgnoreDraftLayers(const ModelConfig& config, TensorVisitor& visitor) {
   return {};
 }
 
-Status ReadGraniteScales(const ConfigReader& reader, ModelConfig& config) {
-  KVD_TRY(config.embedding_scale, ScaleOr(reader, "embedding_scale", 1.0f));
-  KVD_TRY(config.residual_scale, ScaleOr(reader, "residual_scale", 1.0f));
-  KVD_TRY(config.attention_scale, ScaleOr(reader, "attention.scale", config.attention_scale));
-  KVD_TRY(const float divisor, ScaleOr(reader, "logit_scale", 1.0f));
+Status ReadStreamScales(const ConfigReader& reader, const StreamScales& defaults,
+                        ModelConfig& config) {
+  const auto read = [&](const char* name, float value_if_missing) -> Result<float> {
+    if (!reader.Has(name)) return value_if_missing;
+    return ScaleOr(reader, name, 1.0f);
+  };
+  KVD_TRY(config.embedding_scale, read("embedding_scale", defaults.embedding));
+  KVD_TRY(config.residual_scale, read("residual_scale", defaults.residual));
+  KVD_TRY(const float divisor, read("logit_scale", defaults.logit_divisor));
   config.logit_scale = 1.0f / divisor;
   return {};
+}
+
+Status ReadGraniteScales(const ConfigReader& reader, ModelConfig& config) {
+  KVD_TRY(config.attention_scale, ScaleOr(reader, "attention.scale", config.attention_scale));
+  return ReadStreamScales(reader, {}, config);
 }
 
 Status VisitRopeFactors(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {

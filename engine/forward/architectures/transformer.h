@@ -103,8 +103,19 @@ constexpr ArchitectureDefinition DefineTransformer(Architecture architecture,
 Status ExcludeDraftLayers(const ConfigReader& reader, ModelConfig& config);
 // Marks the tensors of the excluded layers as having no effect.
 Status IgnoreDraftLayers(const ModelConfig& config, TensorVisitor& visitor);
-// embedding_scale, residual_scale, attention.scale, logit_scale (logits are divided by it). A scale
-// that is 0 or missing in the file becomes 1, or the usual attention scale.
+// The scales of a file that does not declare them.
+struct StreamScales {
+  float embedding = 1.0f;
+  float residual = 1.0f;
+  float logit_divisor = 1.0f;
+};
+// embedding_scale, residual_scale, logit_scale (logits are divided by it). A scale that is 0 in the
+// file becomes 1; a missing scale has its default. Errors: kCorrupt (a scale is negative or not
+// finite).
+Status ReadStreamScales(const ConfigReader& reader, const StreamScales& defaults,
+                        ModelConfig& config);
+// ReadStreamScales, and attention.scale. A scale that is 0 or missing in the file becomes 1, or the
+// usual attention scale.
 Status ReadGraniteScales(const ConfigReader& reader, ModelConfig& config);
 // rope_freqs.weight, optional.
 Status VisitRopeFactors(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights);
