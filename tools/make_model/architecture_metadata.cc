@@ -294,7 +294,6 @@ BiasSet DefaultBiases(Architecture architecture) {
     case Architecture::kQwen2: return BiasSet::kQkv;
     case Architecture::kGpt2:
     case Architecture::kGptOss:
-    case Architecture::kMamba2:
     case Architecture::kPhi2:
     case Architecture::kPhiMoe:
     case Architecture::kStarCoder2: return BiasSet::kAll;

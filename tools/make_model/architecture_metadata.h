@@ -25,7 +25,8 @@ bool HasOwnFeedForwardLengths(Architecture architecture);
 // Returns whether files of the architecture have q, k and v in one matrix, attn_qkv.
 bool HasFusedQkv(Architecture architecture);
 
-// Returns the biases of the architecture's published models.
+// Returns the biases that a file of the architecture has unless its shape names others. llama.cpp
+// requires them.
 BiasSet DefaultBiases(Architecture architecture);
 
 // Adds attention.head_count_kv and the entries that are specific to shape.architecture. Hybrid

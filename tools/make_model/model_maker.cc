@@ -170,11 +170,11 @@ class Planner : public TensorVisitor {
       case VectorRole::kLongRopeFactors: return shape_.rope_scaling == RopeScaling::kLongRope;
       case VectorRole::kBias: break;
     }
-    // DeepSeek V2 has no bias of the router, which the other architectures have in every file.
-    if (name.ends_with("exp_probs_b.bias") && shape_.architecture != Architecture::kDeepseek2) {
-      return true;
-    }
     if (biases_ == BiasSet::kAll) return true;
+    if (shape_.bias == BiasSet::kNone) return false;
+    // Every published model has these two, except that DeepSeek V2 has none for the router.
+    if (name.ends_with("ssm_conv1d.bias")) return true;
+    if (name.ends_with("exp_probs_b.bias")) return shape_.architecture != Architecture::kDeepseek2;
     return biases_ == BiasSet::kQkv && (name.contains("attn_q.") || name.contains("attn_k.") ||
                                         name.contains("attn_v.") || name.contains("attn_qkv."));
   }
