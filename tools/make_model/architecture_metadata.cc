@@ -108,6 +108,7 @@ void AddExperts(const ModelShape& shape, const std::string& prefix, GgufWriter& 
     case Architecture::kKimiLinear:
     case Architecture::kLfm2Moe:
     case Architecture::kMiniMaxM2: writer.AddU32(prefix + "expert_gating_func", kSigmoid); break;
+    case Architecture::kNemotronHMoe: writer.AddBool(prefix + "expert_weights_norm", true); break;
     case Architecture::kErnie45Moe: writer.AddU32(prefix + "interleave_moe_layer_step", 1); break;
     default: break;
   }
@@ -160,7 +161,12 @@ void AddDeepseek2(const ModelShape& shape, const std::string& prefix, GgufWriter
 // kimi-linear: every second layer has latent attention. The heads of the other layers have the
 // length of a value.
 void AddKimiLinear(const ModelShape& shape, const std::string& prefix, GgufWriter& writer) {
-  writer.AddU32Array(prefix + "attention.head_count_kv", KvHeadsOfHybrid(shape));
+  // A latent row is the only KV head of a layer.
+  std::vector<std::uint32_t> kv_heads(shape.layers, 0);
+  for (std::uint32_t layer = 1; layer < shape.layers; layer += 2) {
+    kv_heads[layer] = shape.caches_latent ? 1 : shape.heads;
+  }
+  writer.AddU32Array(prefix + "attention.head_count_kv", kv_heads);
   AddLatentAttention(shape, prefix, writer);
   writer.AddU32(prefix + "ssm.conv_kernel", 4);
   writer.AddU32(prefix + "kda.head_dim",
