@@ -223,7 +223,8 @@ std::vector<float> FactorsOfGemma4(const ModelConfig& config) {
   return factors;
 }
 
-// Returns the factors of the tensor rope_freqs of llama and gemma4, or of phi3's tensor for short contexts.
+// Returns the factors of the tensor rope_freqs of llama and gemma4, or of phi3's tensor for short
+// contexts.
 std::vector<float> ShortFactors(const ModelShape& shape, const ModelConfig& config) {
   constexpr float kLastShort = 1.25f;
   if (shape.rope_scaling == RopeScaling::kLongRope) return RampFactors(config, kLastShort);
