@@ -64,6 +64,26 @@ TEST(ModelMakerTest, EveryArchitectureAndTypeBinds) {
   }
 }
 
+// llama.cpp refuses files without these tensors, and files of gemma with an output matrix.
+TEST(ModelMakerTest, AFileHasTheTensorsThatItsArchitectureRequires) {
+  const auto has = [](Architecture architecture, const char* tensor) {
+    const auto bytes = MakeModelBytes({.architecture = architecture});
+    EXPECT_TRUE(bytes.has_value()) << bytes.error().message;
+    return GgufFile::FromBytes(*bytes)->FindTensor(tensor) != nullptr;
+  };
+  EXPECT_TRUE(has(Architecture::kGpt2, "blk.1.attn_qkv.weight"));
+  EXPECT_TRUE(has(Architecture::kGpt2, "blk.1.attn_qkv.bias"));
+  EXPECT_FALSE(has(Architecture::kFalcon, "blk.1.attn_qkv.bias"));
+  EXPECT_TRUE(has(Architecture::kGptOss, "blk.0.attn_output.bias"));
+  EXPECT_TRUE(has(Architecture::kGemma4, "rope_freqs.weight"));
+  EXPECT_TRUE(has(Architecture::kMamba2, "blk.0.ssm_conv1d.bias"));
+  EXPECT_TRUE(has(Architecture::kMiniMaxM2, "blk.0.exp_probs_b.bias"));
+  EXPECT_FALSE(has(Architecture::kDeepseek2, "blk.0.exp_probs_b.bias"));
+  EXPECT_TRUE(has(Architecture::kRwkv7, "blk.0.time_mix_v2.weight"));
+  EXPECT_FALSE(has(Architecture::kGemma, "output.weight"));
+  EXPECT_TRUE(has(Architecture::kLlama, "output.weight"));
+}
+
 TEST(ModelMakerTest, TheSameSeedGivesTheSameBytesAndAnotherSeedOthers) {
   ModelShape shape;
   EXPECT_EQ(*MakeModelBytes(shape), *MakeModelBytes(shape));
