@@ -554,9 +554,9 @@ typedef struct kvd_token_list {
 } kvd_token_list;
 
 /* Computes the embeddings of 1 to 4,096 texts with together at most 1,048,576 tokens. *values is
- * [row_count][row_floats], the rows of the texts one after the other: one row for each text, or with
- * KVD_POOLING_NONE one for each token. Free *values with kvd_free. The daemon does not store the
- * tokens. pooling: kvd_pooling. flags: KVD_NORMALIZE (without effect on scores). Errors:
+ * [row_count][row_floats], the rows of the texts one after the other: one row for each text, or
+ * with KVD_POOLING_NONE one for each token. Free *values with kvd_free. The daemon does not store
+ * the tokens. pooling: kvd_pooling. flags: KVD_NORMALIZE (without effect on scores). Errors:
  * KVD_UNSUPPORTED (the model has no embeddings, or cannot do the pooling), KVD_INVALID_ARGUMENT (a
  * text is longer than the model's context; the message names its index), KVD_NO_SPACE (the output
  * arena), KVD_NUMERICAL. */

@@ -77,7 +77,7 @@ Status ReadExperts(const ConfigReader& reader, const ExpertRule& rule, ModelConf
   experts.is_normalised = rule.is_normalised;
   if (rule.normalised_from == ExpertRule::From::kFile) {
     KVD_TRY(experts.is_normalised,
-            reader.file().GetBoolOr(reader.Key("expert_weights_norm"), rule.is_normalised));
+            reader.file().GetBoolOr(reader.Key("expert_weights_norm"), false));
   }
   if (rule.reads_scale) {
     KVD_TRY(const float scale, reader.PositiveOrNone("expert_weights_scale"));

@@ -45,7 +45,8 @@ struct ExpertRule {
   enum class From : std::uint8_t { kArchitecture, kFile };
   ExpertGating gating = ExpertGating::kSoftmax;  // with kFile, the value for a missing key
   From gating_from = From::kArchitecture;
-  bool is_normalised = false;
+  bool is_normalised = false;  // with normalised_from kArchitecture
+  // With kFile, expert_weights_norm; a missing key means false, as in llama.cpp.
   From normalised_from = From::kArchitecture;
   bool reads_scale = false;   // expert_weights_scale
   bool reads_groups = false;  // expert_group_count, expert_group_used_count

@@ -108,6 +108,7 @@ void AddExperts(const ModelShape& shape, const std::string& prefix, GgufWriter& 
     case Architecture::kKimiLinear:
     case Architecture::kLfm2Moe:
     case Architecture::kMiniMaxM2: writer.AddU32(prefix + "expert_gating_func", kSigmoid); break;
+    case Architecture::kGlm4Moe:
     case Architecture::kNemotronHMoe: writer.AddBool(prefix + "expert_weights_norm", true); break;
     case Architecture::kErnie45Moe: writer.AddU32(prefix + "interleave_moe_layer_step", 1); break;
     default: break;

@@ -28,25 +28,9 @@ Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, const std::
 }
 
 Status VisitBert(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
-  EncoderWeights& encoder = weights.encoder;
-  encoder.layers.resize(config.encoder.layer_count);
-  KVD_CHECK_OK(VisitBertEmbeddings(config, visitor, weights));
   KVD_CHECK_OK(visitor.Matrix("position_embd.weight", config.embedding_size, config.context_length,
-                              Presence::kRequired, encoder.position_embedding));
-  for (std::size_t layer = 0; layer < config.encoder.layer_count; ++layer) {
-    KVD_CHECK_OK(VisitLayer(config, visitor, BlockPrefix(layer), encoder.layers[layer]));
-  }
-  return VisitClassifier(config, visitor, weights);
-}
-
-void EncodeKeys(EncoderPass& pass, std::size_t layer) {
-  if (layer == 0) {
-    const WeightView& positions = pass.weights().encoder.position_embedding;
-    EmbedBertTokens(pass);
-    pass.AddRows(positions, [](std::size_t position) { return position; });
-    pass.Norm(pass.weights().encoder.embedding_norm);
-  }
-  pass.MakeKeys(layer, pass.stream());
+                              Presence::kRequired, weights.encoder.position_embedding));
+  return VisitBertModel(config, visitor, VisitLayer, weights);
 }
 
 void EncodeRows(EncoderPass& pass, std::size_t layer) {
@@ -59,7 +43,7 @@ const ArchitectureDefinition kBertDefinition = {.format = {.architecture = Archi
                                                            .name = "bert",
                                                            .read_config = ReadConfig,
                                                            .visit_tensors = VisitBert},
-                                                .encode_keys = EncodeKeys,
+                                                .encode_keys = EncodeBertKeys,
                                                 .encode_rows = EncodeRows};
 
 }  // namespace kvd

@@ -25,16 +25,6 @@ Status VisitTextAttention(const ModelConfig& config, TensorVisitor& visitor,
   return linear("attn_output", q_width, width, layer.out);
 }
 
-Status VisitBertEmbeddings(const ModelConfig& config, TensorVisitor& visitor,
-                           ModelWeights& weights) {
-  KVD_CHECK_OK(VisitEmbedding(config, visitor, weights));
-  KVD_CHECK_OK(visitor.Matrix("token_types.weight", config.embedding_size,
-                              config.encoder.type_count, Presence::kOptional,
-                              weights.encoder.type_embedding));
-  return VisitLayerNorm(visitor, "token_embd_norm", config.embedding_size,
-                        weights.encoder.embedding_norm);
-}
-
 Status VisitBertNorms(const ModelConfig& config, TensorVisitor& visitor, const std::string& block,
                       EncoderLayerWeights& layer) {
   KVD_CHECK_OK(VisitLayerNorm(visitor, block + "attn_output_norm", config.embedding_size,
@@ -61,6 +51,22 @@ Status VisitClassifier(const ModelConfig& config, TensorVisitor& visitor, ModelW
                               classifier.output.weight));
   return visitor.Vector("cls.output.bias", sizes.label_count, VectorRole::kBias,
                         Presence::kOptional, classifier.output.bias);
+}
+
+Status VisitBertModel(const ModelConfig& config, TensorVisitor& visitor,
+                      VisitEncoderLayer visit_layer, ModelWeights& weights) {
+  EncoderWeights& encoder = weights.encoder;
+  encoder.layers.resize(config.encoder.layer_count);
+  KVD_CHECK_OK(VisitEmbedding(config, visitor, weights));
+  KVD_CHECK_OK(visitor.Matrix("token_types.weight", config.embedding_size,
+                              config.encoder.type_count, Presence::kOptional,
+                              encoder.type_embedding));
+  KVD_CHECK_OK(
+      VisitLayerNorm(visitor, "token_embd_norm", config.embedding_size, encoder.embedding_norm));
+  for (std::size_t layer = 0; layer < config.encoder.layer_count; ++layer) {
+    KVD_CHECK_OK(visit_layer(config, visitor, BlockPrefix(layer), encoder.layers[layer]));
+  }
+  return VisitClassifier(config, visitor, weights);
 }
 
 }  // namespace kvd

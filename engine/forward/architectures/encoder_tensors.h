@@ -11,9 +11,12 @@ namespace kvd {
 Status VisitTextAttention(const ModelConfig& config, TensorVisitor& visitor,
                           const std::string& block, EncoderLayerWeights& layer);
 
-// token_embd, token_types and token_embd_norm of the family of bert.
-Status VisitBertEmbeddings(const ModelConfig& config, TensorVisitor& visitor,
-                           ModelWeights& weights);
+// The tensors of an encoder of the family of bert: token_embd, token_types, token_embd_norm, those
+// that visit_layer visits for each layer, and the classifier. `block`: "blk.N.".
+using VisitEncoderLayer = Status (*)(const ModelConfig& config, TensorVisitor& visitor,
+                                     const std::string& block, EncoderLayerWeights& layer);
+Status VisitBertModel(const ModelConfig& config, TensorVisitor& visitor,
+                      VisitEncoderLayer visit_layer, ModelWeights& weights);
 
 // attn_output_norm and layer_output_norm: norms of the stream, as in bert.
 Status VisitBertNorms(const ModelConfig& config, TensorVisitor& visitor, const std::string& block,

@@ -19,7 +19,6 @@ constexpr TransformerTraits kGlm4MoeTraits = {
     .feed_forward_norm = "post_attention_norm",
     .expert_rule = {.gating = ExpertGating::kSigmoid,
                     .gating_from = ExpertRule::From::kFile,
-                    .is_normalised = true,
                     .normalised_from = ExpertRule::From::kFile,
                     .reads_scale = true,
                     .has_shared = true,

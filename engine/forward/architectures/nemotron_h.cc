@@ -20,7 +20,6 @@ constexpr const char* kNorm = "attn_norm";
 Status ReadNemotronExperts(const ConfigReader& reader, ModelConfig& config) {
   KVD_CHECK_OK(ReadExperts(reader,
                            {.gating = ExpertGating::kSigmoid,
-                            .is_normalised = true,
                             .normalised_from = ExpertRule::From::kFile,
                             .reads_scale = true,
                             .reads_groups = true,

@@ -33,20 +33,7 @@ Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, const std::
 }
 
 Status VisitNomicBert(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
-  weights.encoder.layers.resize(config.encoder.layer_count);
-  KVD_CHECK_OK(VisitBertEmbeddings(config, visitor, weights));
-  for (std::size_t layer = 0; layer < config.encoder.layer_count; ++layer) {
-    KVD_CHECK_OK(VisitLayer(config, visitor, BlockPrefix(layer), weights.encoder.layers[layer]));
-  }
-  return VisitClassifier(config, visitor, weights);
-}
-
-void EncodeKeys(EncoderPass& pass, std::size_t layer) {
-  if (layer == 0) {
-    EmbedBertTokens(pass);
-    pass.Norm(pass.weights().encoder.embedding_norm);
-  }
-  pass.MakeKeys(layer, pass.stream());
+  return VisitBertModel(config, visitor, VisitLayer, weights);
 }
 
 void EncodeRows(EncoderPass& pass, std::size_t layer) {
@@ -60,7 +47,7 @@ const ArchitectureDefinition kNomicBertDefinition = {
                .name = "nomic-bert",
                .read_config = ReadConfig,
                .visit_tensors = VisitNomicBert},
-    .encode_keys = EncodeKeys,
+    .encode_keys = EncodeBertKeys,
     .encode_rows = EncodeRows};
 
 }  // namespace kvd

@@ -2,10 +2,19 @@
 
 namespace kvd {
 
-void EmbedBertTokens(EncoderPass& pass) {
-  const WeightView& types = pass.weights().encoder.type_embedding;
-  pass.EmbedTokens();
-  if (types) pass.AddRows(types, [](std::size_t) { return 0u; });
+void EncodeBertKeys(EncoderPass& pass, std::size_t layer) {
+  const EncoderWeights& weights = pass.weights().encoder;
+  if (layer == 0) {
+    pass.EmbedTokens();
+    if (weights.type_embedding) {
+      pass.AddRows(weights.type_embedding, [](std::size_t) { return 0u; });
+    }
+    if (weights.position_embedding) {
+      pass.AddRows(weights.position_embedding, [](std::size_t position) { return position; });
+    }
+    pass.Norm(weights.embedding_norm);
+  }
+  pass.MakeKeys(layer, pass.stream());
 }
 
 void EncodeBertRows(EncoderPass& pass, std::size_t layer, TextActivation activation) {

@@ -8,9 +8,10 @@
 
 namespace kvd {
 
-// stream = token + type embedding. Every text is one segment of type 0.
-void EmbedBertTokens(EncoderPass& pass);
-// x = Norm(x + Attention(x)), x = Norm(x + FeedForward(x))   (Devlin et al. 2018)
+// x = Norm(x + Attention(x)), x = Norm(x + FeedForward(x))   (Devlin et al. 2018). EncodeBertKeys
+// embeds the tokens in the first layer: x = Norm(token + type + position), without the embeddings
+// that the model lacks. Every text is one segment of type 0.
+void EncodeBertKeys(EncoderPass& pass, std::size_t layer);
 void EncodeBertRows(EncoderPass& pass, std::size_t layer, TextActivation activation);
 
 // x += Attention(Norm(x)), x += FeedForward(Norm(x)), and a norm after the last layer (Touvron et
