@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "client/client.h"
 #include "client/kvd.h"
+#include "client/last_formatter.h"
 
 // A KvdFinisher is called with the answer of a submitted request and writes the outputs that the
 // caller of kvd_..._submit named.
@@ -34,6 +35,10 @@ struct kvd_client {
   std::map<kvd_request, std::shared_ptr<kvd::Generation>> generations
       KVD_GUARDED_BY(requests_mutex);
   std::map<kvd_request, KvdFinisher> finishers KVD_GUARDED_BY(requests_mutex);
+
+  // The formatter of the last chat, which the next chat uses if the daemon's texts are the same.
+  kvd::Mutex chat_mutex;
+  kvd::LastFormatter last_formatter KVD_GUARDED_BY(chat_mutex);
 };
 
 namespace kvd {

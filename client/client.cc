@@ -57,14 +57,6 @@ Result<wire::GenerateView> ViewOf(const GenerateOptions& options, std::uint32_t 
 
 }  // namespace
 
-Payload ChatPayload(const std::span<const wire::ChatTurn>& turns) {
-  return {wire::ChatBytes(turns),
-          [](const void* context, std::span<std::byte> out) {
-            wire::EncodeChat(*static_cast<const std::span<const wire::ChatTurn>*>(context), out);
-          },
-          &turns};
-}
-
 Payload TokenListsPayload(const std::span<const std::span<const TokenId>>& texts) {
   return {wire::TokenListsBytes(texts),
           [](const void* context, std::span<std::byte> out) {
@@ -330,8 +322,10 @@ Result<std::vector<TextEmbedding>> Client::Embed(std::span<const std::span<const
     const std::size_t rows = is_by_token ? text.size() : 1;
     const auto own = values.first(rows * reply.width);
     values = values.subspan(own.size());
-    embeddings.push_back(
-        {.values = {own.begin(), own.end()}, .row_count = rows, .width = reply.width});
+    embeddings.push_back({.values = {own.begin(), own.end()},
+                          .row_count = rows,
+                          .width = reply.width,
+                          .is_normalised = reply.is_normalised != 0});
   }
   return embeddings;
 }
@@ -382,9 +376,9 @@ Result<std::string> Client::Detokenize(std::span<const TokenId> tokens, std::uin
   return TextOf(reply.text);
 }
 
-Result<std::string> Client::Chat(std::span<const wire::ChatTurn> turns, std::uint16_t flags) const {
-  KVD_TRY(const auto reply, Call(wire::ChatArgs{}, ChatPayload(turns), flags));
-  return TextOf(reply.text);
+Result<ChatTexts> Client::ChatTemplates() const {
+  KVD_TRY(const auto reply, Call(wire::ChatTemplatesArgs{}));
+  return ChatTextsFrom(reply);
 }
 
 }  // namespace kvd

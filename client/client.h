@@ -46,15 +46,15 @@
 #include "client/types.h"
 #include "shm/payload_codec.h"
 #include "shm/verb_table.h"
+#include "text/chat/chat_texts.h"
 
 namespace kvd {
 
 class LlamaSink;
 class Sequence;
 
-// Returns the payload of a kChat request. The span object `turns` must outlive the call that sends
-// the payload.
-Payload ChatPayload(const std::span<const wire::ChatTurn>& turns);
+// Converts the daemon's answer. Errors: kCorrupt: the answer is not a sequence of records.
+Result<ChatTexts> ChatTextsFrom(const wire::ChatTemplatesReply& reply);
 // Checks an embedding. Errors: kCorrupt (the number of values is not rows * width).
 // The payloads of embed and rank. The spans must outlive the payloads.
 Payload TokenListsPayload(const std::span<const std::span<const TokenId>>& texts);
@@ -238,9 +238,9 @@ class Client {
   // kFlagParseSpecial.
   Result<std::vector<TokenId>> Tokenize(std::string_view text, std::uint16_t flags) const;
   Result<std::string> Detokenize(std::span<const TokenId> tokens, std::uint16_t flags = 0) const;
-  // Formats a conversation as prompt text with the model's chat template; tokenize the text with
-  // kFlagParseSpecial. flags: kFlagAddAssistant.
-  Result<std::string> Chat(std::span<const wire::ChatTurn> turns, std::uint16_t flags) const;
+  // Returns the model's chat templates and special tokens, with which text/chat/chat_formatter.h
+  // formats chats.
+  Result<ChatTexts> ChatTemplates() const;
   // -------------------------------------------------------------------- state files of llama.cpp
   // Returns the bytes of a state file of llama.cpp. In a session file the sequence ids are 0, 1, …
   // in the order of `sequences`. If `sequences` is empty, all sequences of this session that have

@@ -25,8 +25,7 @@ constexpr bool IsSame(std::uint32_t wire_flag, std::uint32_t our_flag) {
 static_assert(IsSame(wire::kFlagForce, KVD_FORCE) && IsSame(wire::kFlagPublic, KVD_PUBLIC) &&
               IsSame(wire::kFlagAddSpecial, KVD_ADD_SPECIAL) &&
               IsSame(wire::kFlagParseSpecial, KVD_PARSE_SPECIAL) &&
-              IsSame(wire::kFlagSpecial, KVD_SPECIAL) &&
-              IsSame(wire::kFlagAddAssistant, KVD_ADD_ASSISTANT));
+              IsSame(wire::kFlagSpecial, KVD_SPECIAL));
 std::string TextOrEmpty(const char* text) { return text == nullptr ? "" : text; }
 
 Result<ConnectOptions> OptionsFrom(const kvd_connect_options* theirs) {

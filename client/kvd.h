@@ -453,8 +453,9 @@ typedef struct kvd_why_info {
   uint16_t shared_origin; /* kvd_prefix_origin */
   uint16_t share_limit;   /* kvd_prefix_limit: why no more tokens were reused */
   uint32_t reserved;
-  /* The texts of prompt_token and cached_token, zero-terminated UTF-8; invalid bytes are shown as,
-   * for example, <0xE2>. Both texts are empty if the model has no tokenizer. */
+  /* The texts of prompt_token and cached_token and of the tokens after them, as far as they fit,
+   * zero-terminated UTF-8; invalid bytes are shown as, for example, <0xE2>. Both texts are empty if
+   * the model has no tokenizer. */
   char prompt_text[64];
   char cached_text[64];
 } kvd_why_info;
@@ -877,13 +878,37 @@ typedef struct kvd_chat_message {
   const char* role; /* "system", "user", "assistant", ... */
   const char* content;
 } kvd_chat_message;
-/* Formats a conversation as one prompt with the model's chat template; tokenize the prompt with
- * KVD_PARSE_SPECIAL. flags: KVD_ADD_ASSISTANT. Errors: KVD_UNSUPPORTED (the model has no template,
- * or has a template that kvd does not support). */
+/* Formats a conversation as one prompt with the model's chat template, which runs in the caller's
+ * process. A model without a template uses ChatML. Tokenize the prompt with KVD_PARSE_SPECIAL; it
+ * begins with the model's begin token only if the template writes that token. flags:
+ * KVD_ADD_ASSISTANT. Errors: KVD_INVALID_ARGUMENT (the template refuses the conversation: its own
+ * message; or has an error: line and column), KVD_NO_SPACE (a limit of docs/text.md). */
 int kvd_chat(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
              uint32_t flags, char** text, size_t* text_bytes);
 int kvd_chat_submit(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
                     uint32_t flags, char** text, size_t* text_bytes, kvd_request* request);
+/* As kvd_chat, for a conversation in JSON: an array of messages in the form of OpenAI's chat
+ * completions (role, content as text or parts, tool_calls, tool_call_id, name, reasoning_content),
+ * or an object with "messages" and any of
+ *   "tools", "documents"       what the model may use
+ *   "add_generation_prompt"    default true: the prompt ends with the header of the assistant's turn
+ *   "continue_final_message"   default false: the prompt ends with the content of the last message,
+ *                              an assistant's, which the model continues
+ *   "enable_thinking"          a variable of many templates
+ *   "chat_template_kwargs"     an object with further variables of the template
+ *   "chat_template"            a Jinja program, the name of one of the model's templates, or of a
+ *                              format of kvd such as "chatml"; default: the model's template
+ * Errors: as kvd_chat; KVD_INVALID_ARGUMENT (names the field or the place in the text),
+ * KVD_UNSUPPORTED (a content part that is not text), KVD_NOT_FOUND (no template has the name). */
+int kvd_chat_json(kvd_client* client, const char* json, size_t json_bytes, char** text,
+                  size_t* text_bytes);
+int kvd_chat_json_submit(kvd_client* client, const char* json, size_t json_bytes, char** text,
+                         size_t* text_bytes, kvd_request* request);
+/* Returns the Jinja program of the model's template with a name; NULL: the default template.
+ * Errors: KVD_NOT_FOUND (the model has no such template). */
+int kvd_chat_template(kvd_client* client, const char* name, char** text, size_t* text_bytes);
+int kvd_chat_template_submit(kvd_client* client, const char* name, char** text, size_t* text_bytes,
+                             kvd_request* request);
 
 /* --------------------------------------------------------------------- llama.cpp's state verbs
  *

@@ -1,6 +1,5 @@
-// The functions of kvd.h for text.
+// The functions of kvd.h that convert text to tokens and back.
 #include <string_view>
-#include <vector>
 
 #include "client/c_api.h"
 #include "client/kvd.h"
@@ -40,23 +39,6 @@ Status Detokenize(kvd_client* client, const kvd_token* tokens, std::size_t token
              GiveTextTo(text, text_bytes));
 }
 
-Status Chat(kvd_client* client, const kvd_chat_message* messages, std::size_t message_count,
-            std::uint32_t flags, char** text, std::size_t* text_bytes, kvd_request* later) {
-  KVD_CHECK_OK(NotNull(messages, "messages"));
-  KVD_CHECK_OK(NotNull(text, "text"));
-  KVD_CHECK_OK(NotNull(text_bytes, "text_bytes"));
-  KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_ADD_ASSISTANT));
-  std::vector<wire::ChatTurn> turns;
-  for (std::size_t i = 0; i < message_count; ++i) {
-    KVD_CHECK_OK(NotNull(messages[i].role, "role"));
-    KVD_CHECK_OK(NotNull(messages[i].content, "content"));
-    turns.push_back({messages[i].role, messages[i].content});
-  }
-  const std::span<const wire::ChatTurn> view(turns);
-  return Ask(client, later, wire::ChatArgs{}, ChatPayload(view), wire_flags,
-             GiveTextTo(text, text_bytes));
-}
-
 Status ReadText(kvd_client* client, kvd_sequence sequence, std::uint32_t flags, char** text,
                 std::size_t* text_bytes, kvd_request* later) {
   KVD_CHECK_OK(NotNull(text, "text"));
@@ -92,18 +74,6 @@ int kvd_detokenize_submit(kvd_client* client, const kvd_token* tokens, size_t to
                           uint32_t flags, char** text, size_t* text_bytes, kvd_request* request) {
   return SubmitBody(request, [&] {
     return Detokenize(client, tokens, token_count, flags, text, text_bytes, request);
-  });
-}
-
-int kvd_chat(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
-             uint32_t flags, char** text, size_t* text_bytes) {
-  return CallBody(
-      [&] { return Chat(client, messages, message_count, flags, text, text_bytes, nullptr); });
-}
-int kvd_chat_submit(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
-                    uint32_t flags, char** text, size_t* text_bytes, kvd_request* request) {
-  return SubmitBody(request, [&] {
-    return Chat(client, messages, message_count, flags, text, text_bytes, request);
   });
 }
 

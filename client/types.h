@@ -49,6 +49,7 @@ struct TextEmbedding {
   std::vector<float> values;
   std::size_t row_count = 0;
   std::size_t width = 0;
+  bool is_normalised = false;  // the rows have length 1
   std::span<const float> row(std::size_t index) const {
     return std::span(values).subspan(index * width, width);
   }

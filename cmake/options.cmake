@@ -96,11 +96,16 @@ function(kvd_command_lines)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O0;-U_FORTIFY_SOURCE" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# kvd_test(NAME SOURCES... LIBS... [TIMEOUT seconds]): a GoogleTest binary that runs in the
-# repository's root, where it finds the shared test data. The default timeout is 600 seconds.
+# kvd_test(NAME SOURCES... LIBS... [ALONE SOURCES...] [TIMEOUT seconds]): a GoogleTest binary that runs
+# in the repository's root, where it finds the shared test data. The default timeout is 600 seconds.
+# Programs of more than five files are compiled by kvd_compile_together.
 function(kvd_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;ALONE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
+  list(LENGTH ARG_SOURCES source_count)
+  if(source_count GREATER 5)
+    kvd_compile_together(${name} ALONE ${ARG_ALONE})
+  endif()
   target_link_libraries(${name} PRIVATE kvd_flags ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   # Without optimisation: optimising GoogleTest's macros takes twice as long as compiling them, and

@@ -34,6 +34,7 @@ void EmbedRequest::Take(Embedding embedding, std::size_t) {
     NormalizeRow(values.subspan(row * embedding.width, embedding.width));
   reply_.rows += embedding.row_count;
   reply_.width = embedding.width;
+  reply_.is_normalised = normalizes_ ? 1 : 0;
   reply_.values.insert(reply_.values.end(), values.begin(), values.end());
 }
 

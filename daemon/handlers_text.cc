@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "daemon/service.h"
-#include "engine/vocabulary/chat_template.h"
 #include "engine/vocabulary/vocabulary.h"
 #include "shm/payload_codec.h"
 
@@ -30,26 +29,24 @@ Result<wire::TextReply> DetokenizeTokens(const Vocabulary& vocabulary,
   return reply;
 }
 
-Result<wire::TextReply> ApplyTemplate(const Vocabulary& vocabulary, std::vector<std::byte>& payload,
-                                      bool add_assistant, WorkControl& work) {
-  KVD_TRY(std::vector<wire::OwnedChatTurn> turns, wire::ParseChat(payload));
-  payload = {};
-  KVD_CHECK_OK(work.Continue());
-  std::vector<ChatMessage> messages;
-  for (wire::OwnedChatTurn& turn : turns) {
-    messages.push_back({std::move(turn.role), std::move(turn.content)});
+// The texts of the model's file that clients need to format a chat: templates, then special tokens.
+std::vector<wire::ChatTextView> ChatTextsOf(const Vocabulary& vocabulary) {
+  std::vector<wire::ChatTextView> texts;
+  for (const NamedTemplate& one : vocabulary.chat_templates()) {
+    texts.push_back({wire::ChatTextKind::kTemplate, one.name, one.text});
   }
-  std::string eos_text = "</s>";
-  if (vocabulary.eos() >= 0) {
-    if (const auto text = vocabulary.TokenText(vocabulary.eos())) eos_text = *text;
+  const SpecialTokens& special = vocabulary.special();
+  const std::pair<std::string_view, TokenId> tokens[] = {
+      {"bos", special.bos}, {"eos", special.eos}, {"unk", special.unk},
+      {"sep", special.sep}, {"pad", special.pad}, {"mask", special.mask}};
+  for (const auto& [name, token] : tokens) {
+    const auto text = vocabulary.Piece(token, true);
+    if (text) texts.push_back({wire::ChatTextKind::kToken, name, *text});
   }
-  KVD_TRY(const std::string text,
-          ApplyChatTemplateText(vocabulary.chat_template(), messages, add_assistant, eos_text));
-  const auto bytes = std::as_bytes(std::span(text));
-  return wire::TextReply{.text = {bytes.begin(), bytes.end()}};
+  return texts;
 }
 
-// Requests of at most kSmallBytes bytes are answered at once, because passing them to a worker
+// Requests about at most kSmallBytes bytes are answered at once, because passing them to a worker
 // costs more time than the answer.
 constexpr std::size_t kSmallBytes = 2048;
 
@@ -88,18 +85,23 @@ Result<Outcome> Service::Do(const Call<wire::DetokenizeArgs>& call) {
                     });
 }
 
-Result<Outcome> Service::Do(const Call<wire::ChatArgs>& call) {
-  KVD_CHECK_OK(wire::CheckChatCount(call.payload));
-  if (engine_.vocabulary().kind() == Vocabulary::Kind::kNone) {
-    return Fail(Code::kNoTokenizer, std::string(engine_.vocabulary().no_tokenizer_reason()));
+Result<Outcome> Service::Do(const Call<wire::ChatTemplatesArgs>&) {
+  const Vocabulary& vocabulary = engine_.vocabulary();
+  if (vocabulary.kind() == Vocabulary::Kind::kNone) {
+    return Fail(Code::kNoTokenizer, std::string(vocabulary.no_tokenizer_reason()));
   }
-  const std::size_t payload_bytes = call.payload.size();
-  return NowOrLater(
-      payload_bytes,
-      [&vocabulary = engine_.vocabulary(), add_assistant = call.has(wire::kFlagAddAssistant),
-       share = call.share, payload = call.TakePayload()](WorkControl& work) mutable {
-        return ApplyTemplate(vocabulary, payload, add_assistant, work);
-      });
+  const std::size_t byte_count = wire::ChatTextsBytes(ChatTextsOf(vocabulary));
+  if (byte_count > wire::kTextBytesMax) {
+    return Fail(Code::kUnsupported, "tokenizer.chat_template: templates and special tokens of ",
+                byte_count, " bytes, at most ", wire::kTextBytesMax, " are supported");
+  }
+  return NowOrLater(byte_count,
+                    [&vocabulary, byte_count](WorkControl&) -> Result<wire::ChatTemplatesReply> {
+                      wire::ChatTemplatesReply reply{.adds_bos = vocabulary.add_bos() ? 1u : 0u,
+                                                     .records = std::vector<std::byte>(byte_count)};
+                      wire::EncodeChatTexts(ChatTextsOf(vocabulary), reply.records);
+                      return reply;
+                    });
 }
 
 Result<Outcome> Service::Do(const Call<wire::ReadTextArgs>& call) {

@@ -34,12 +34,32 @@ std::string ShownText(const Vocabulary& vocabulary, TokenId token) {
   return shown;
 }
 
-// Copies as much of the text as fits into `field` with a terminating zero; the text is cut at a
-// character boundary.
-void CopyShown(const std::string& text, char (&field)[wire::kWhyTextBytes]) {
+// Copies as much of the tokens' text as fits into `field` with a terminating zero; the text is cut
+// at a character boundary.
+void CopyShown(const Vocabulary& vocabulary, std::span<const TokenId> tokens,
+               char (&field)[wire::kWhyTextBytes]) {
+  std::string text;
+  for (const TokenId token : tokens) {
+    if (text.size() >= sizeof field) break;
+    text += ShownText(vocabulary, token);
+  }
   std::size_t bytes = std::min(text.size(), sizeof field - 1);
   while (bytes < text.size() && bytes > 0 && !IsValidUtf8({text.data(), bytes})) --bytes;
   text.copy(field, bytes);
+}
+
+// As many tokens as fill a field of the record if each has two bytes.
+constexpr std::uint32_t kShownTokens = wire::kWhyTextBytes / 2;
+
+// Returns the tokens of the neighbour after the common ones, of which there is at least one. The
+// neighbour may have been evicted in the meantime; then only the first one is known.
+std::vector<TokenId> TokensAfter(Memory& memory, const PrefixNeighbour& nearest) {
+  std::vector<TokenId> tokens;
+  std::vector<Pos> positions;
+  (void)memory.holds().ReadCells(nearest.sequence, nearest.common, kShownTokens, &tokens,
+                                 &positions);
+  if (tokens.empty() || tokens.front() != *nearest.next) tokens = {*nearest.next};
+  return tokens;
 }
 
 }  // namespace
@@ -69,11 +89,10 @@ Result<Outcome> Service::Do(const Call<wire::WhyArgs>& call) {
           cache->store().Find(owner.id, owner.namespace_salt, tokens, record.reused);
       if (stored) record.on_disk = stored->cells;
     }
-    const bool prompt_goes_on = nearest.common < tokens.size();
-    record.prompt_token = prompt_goes_on ? tokens[nearest.common] : -1;
+    record.prompt_token = nearest.common < tokens.size() ? tokens[nearest.common] : -1;
     record.cached_token = nearest.next.value_or(-1);
-    if (prompt_goes_on) CopyShown(ShownText(vocabulary, record.prompt_token), record.prompt_text);
-    if (nearest.next) CopyShown(ShownText(vocabulary, *nearest.next), record.cached_text);
+    CopyShown(vocabulary, std::span(tokens).subspan(nearest.common), record.prompt_text);
+    if (nearest.next) CopyShown(vocabulary, TokensAfter(memory, nearest), record.cached_text);
     return MakeReply(wire::OneReply<wire::WhyRecord>{record});
   }};
 }

@@ -36,6 +36,7 @@
 #include "engine/memory/memory_home.h"
 #include "engine/model/gguf_parts.h"
 #include "engine/model/model_config.h"
+#include "engine/vocabulary/vocabulary.h"
 #include "shm/socket_address.h"
 
 namespace kvd {
@@ -327,6 +328,10 @@ Status Serve(const DaemonOptions& options, int signals) {
     loop.Stop();
   });
   Log(LogLevel::kInfo, "start", StartText(*engine, socket_path, state));
+  const Vocabulary& vocabulary = engine->vocabulary();
+  if (vocabulary.kind() != Vocabulary::Kind::kNone && vocabulary.chat_templates().empty()) {
+    Log(LogLevel::kInfo, "no_chat_template", Quoted("clients format chats as ChatML"));
+  }
   const WeightReading reading = PrepareWeights(options, *engine, lock_limit);
   FlushLog(kFlushAtStart);
   // Until the server starts, connections of clients wait in the socket's queue.

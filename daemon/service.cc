@@ -55,7 +55,7 @@ Outcome Service::Handle(const std::shared_ptr<Session>& session, ReceivedSubmiss
 
 template <std::size_t kIndex>
 Result<Outcome> Service::Run(const VerbRequest& request) {
-  using Row = std::tuple_element_t<kIndex, wire::VerbTable>;
+  using Row = wire::TypesAt<kIndex>;
   using Args = typename Row::Args;
   constexpr const wire::VerbRow& kRow = wire::kVerbRows[kIndex];
   if constexpr (kRow.caller == wire::CallerRule::kDaemonsUid) {

@@ -144,7 +144,7 @@ class Service {
   // handlers_text.cc
   Result<Outcome> Do(const Call<wire::TokenizeArgs>& call);
   Result<Outcome> Do(const Call<wire::DetokenizeArgs>& call);
-  Result<Outcome> Do(const Call<wire::ChatArgs>& call);
+  Result<Outcome> Do(const Call<wire::ChatTemplatesArgs>& call);
   Result<Outcome> Do(const Call<wire::ReadTextArgs>& call);
   // handlers_computing.cc
   Result<Outcome> Do(const Call<wire::DecodeArgs>& call);

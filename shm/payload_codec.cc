@@ -302,68 +302,46 @@ Result<std::vector<std::string_view>> ParseTexts(std::span<const std::byte> payl
   return texts;
 }
 
-std::size_t ChatBytes(std::span<const ChatTurn> turns) {
+std::size_t ChatTextsBytes(std::span<const ChatTextView> texts) {
   std::size_t byte_count = 0;
-  for (const ChatTurn& turn : turns) {
-    byte_count += sizeof(ChatMessage) + turn.role.size() + turn.content.size();
+  for (const ChatTextView& text : texts) {
+    byte_count += sizeof(ChatText) + text.name.size() + text.text.size();
   }
   return byte_count;
 }
 
-void EncodeChat(std::span<const ChatTurn> turns, std::span<std::byte> out) {
+void EncodeChatTexts(std::span<const ChatTextView> texts, std::span<std::byte> out) {
   Writer writer(out);
-  for (const ChatTurn& turn : turns) {
-    writer.PutValue(ChatMessage{static_cast<std::uint32_t>(turn.role.size()),
-                                static_cast<std::uint32_t>(turn.content.size())});
-    writer.Put(turn.role.data(), turn.role.size());
-    writer.Put(turn.content.data(), turn.content.size());
+  for (const ChatTextView& text : texts) {
+    writer.PutValue(ChatText{static_cast<std::uint32_t>(text.kind),
+                             static_cast<std::uint32_t>(text.name.size()),
+                             static_cast<std::uint32_t>(text.text.size())});
+    writer.Put(text.name.data(), text.name.size());
+    writer.Put(text.text.data(), text.text.size());
   }
 }
 
-namespace {
-
-std::unexpected<Error> TooManyMessages() {
-  return Bad("chat", Concat("more than ", kChatMessagesMax, " messages, the limit"));
-}
-
-}  // namespace
-
-Status CheckChatCount(std::span<const std::byte> payload) {
-  Reader reader(payload);
-  std::uint32_t messages = 0;
-  while (reader.Left() >= sizeof(ChatMessage)) {
-    if (++messages > kChatMessagesMax) return TooManyMessages();
-    const auto message = reader.Take<ChatMessage>();
-    const std::uint64_t wanted_bytes =
-        std::uint64_t{message.role_bytes} + std::uint64_t{message.content_bytes};
-    if (wanted_bytes > reader.Left()) return {};
-    (void)reader.TakeSpan(wanted_bytes);
-  }
-  return {};
-}
-
-Result<std::vector<OwnedChatTurn>> ParseChat(std::span<const std::byte> payload) {
-  Reader reader(payload);
-  std::vector<OwnedChatTurn> turns;
+Result<std::vector<ChatTextView>> ParseChatTexts(std::span<const std::byte> output) {
+  Reader reader(output);
+  std::vector<ChatTextView> texts;
   while (reader.Left() != 0) {
-    if (turns.size() == kChatMessagesMax) return TooManyMessages();
-    const std::string field = Concat("chat message ", turns.size());
-    if (reader.Left() < sizeof(ChatMessage)) return Bad(field, "the payload ends inside it");
-    const auto message = reader.Take<ChatMessage>();
-    const std::uint64_t wanted_bytes =
-        std::uint64_t{message.role_bytes} + std::uint64_t{message.content_bytes};
-    if (wanted_bytes > reader.Left()) {
-      return Bad(field, Concat("role and content of ", wanted_bytes, " bytes, ", reader.Left(),
-                               " are left"));
+    const std::string field = Concat("chat text ", texts.size());
+    if (reader.Left() < sizeof(ChatText)) return Bad(field, "the output ends inside it");
+    const auto record = reader.Take<ChatText>();
+    const auto kind = static_cast<ChatTextKind>(record.kind);
+    if (kind != ChatTextKind::kTemplate && kind != ChatTextKind::kToken) {
+      return Bad(field, Concat("the unknown kind ", record.kind));
     }
-    const std::string_view role = reader.TakeText(message.role_bytes);
-    const std::string_view content = reader.TakeText(message.content_bytes);
-    if (auto check = ValidateName(role); !check) return Bad(field, "role " + check.error().message);
-    if (!IsValidUtf8(content)) return Bad(field, "content is not valid UTF-8");
-    turns.push_back({std::string(role), std::string(content)});
+    const std::uint64_t wanted_bytes =
+        std::uint64_t{record.name_bytes} + std::uint64_t{record.text_bytes};
+    if (wanted_bytes > reader.Left()) {
+      return Bad(field,
+                 Concat("name and text of ", wanted_bytes, " bytes, ", reader.Left(), " are left"));
+    }
+    const std::string_view name = reader.TakeText(record.name_bytes);
+    texts.push_back({kind, name, reader.TakeText(record.text_bytes)});
   }
-  if (turns.empty()) return Bad("chat", "no message");
-  return turns;
+  return texts;
 }
 
 Result<std::string> ParseName(std::span<const std::byte> payload) {

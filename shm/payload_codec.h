@@ -71,23 +71,16 @@ void EncodeTexts(std::span<const std::string_view> texts, std::span<std::byte> o
 Result<std::vector<std::string_view>> SplitTexts(std::span<const std::byte> payload);
 Result<std::vector<std::string_view>> ParseTexts(std::span<const std::byte> payload);
 
-// One message of a chat. The payload has 1 to kChatMessagesMax ChatMessage records, whose roles
-// satisfy ValidateName and whose contents are valid UTF-8.
-struct ChatTurn {
-  std::string_view role;
-  std::string_view content;
+// The texts in the output of kChatTemplates. Names and texts are views into the output.
+struct ChatTextView {
+  ChatTextKind kind = ChatTextKind::kTemplate;
+  std::string_view name;
+  std::string_view text;
 };
-std::size_t ChatBytes(std::span<const ChatTurn> turns);
-void EncodeChat(std::span<const ChatTurn> turns, std::span<std::byte> out);
-struct OwnedChatTurn {
-  std::string role;
-  std::string content;
-};
-Result<std::vector<OwnedChatTurn>> ParseChat(std::span<const std::byte> payload);
-// Checks that there are at most kChatMessagesMax records; reads only the records' lengths. The
-// first record whose length exceeds the payload ends the count without an error; ParseChat reports
-// that record.
-Status CheckChatCount(std::span<const std::byte> payload);
+std::size_t ChatTextsBytes(std::span<const ChatTextView> texts);
+void EncodeChatTexts(std::span<const ChatTextView> texts, std::span<std::byte> out);
+// Errors: kInvalidArgument, which names the record. Texts are any bytes, as in the model's file.
+Result<std::vector<ChatTextView>> ParseChatTexts(std::span<const std::byte> output);
 
 // Parses the name of a snapshot or saved state (ValidateName).
 Result<std::string> ParseName(std::span<const std::byte> payload);

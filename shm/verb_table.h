@@ -57,7 +57,7 @@ enum class Verb : std::uint16_t {
   kSnapshots = 22,
   kTokenize = 23,
   kDetokenize = 24,
-  kChat = 25,
+  kChatTemplates = 25,
   kDefrag = 26,
   kEmbed = 27,
   kEncode = 28,
@@ -88,7 +88,6 @@ enum class PayloadKind : std::uint8_t {
   kText,
   kTokens,
   kGenerate,
-  kChat,
   kExportState,
   kTokenLists,
   kTexts,
@@ -171,6 +170,14 @@ consteval TypedRow<Args, Reply> Row(VerbRow row) {
   return {row};
 }
 
+// The rows as an array, and their types as a list. A std::tuple of as many rows takes every file
+// that includes this header a second to compile.
+template <class... TypedRows>
+struct VerbTable {
+  std::array<VerbRow, sizeof...(TypedRows)> rows;
+  consteval explicit(false) VerbTable(const TypedRows&... typed) : rows{typed...} {}
+};
+
 inline constexpr PayloadRule kTokensPayload = {
     .kind = PayloadKind::kTokens, .bytes_min = 4, .unit = 4, .has_tokens = true};
 constexpr PayloadRule NamePayload(PayloadKind kind, Access access, std::uint32_t bytes_min = 1) {
@@ -178,7 +185,7 @@ constexpr PayloadRule NamePayload(PayloadKind kind, Access access, std::uint32_t
 }
 inline constexpr std::uint16_t kPromptFlags = kFlagForce | kFlagProgress | kFlagNoPrefix;
 
-inline constexpr std::tuple kVerbTable{
+inline constexpr VerbTable kVerbTable{
     Row<PingArgs, PingReply>(
         {.verb = Verb::kPing,
          .name = "ping",
@@ -255,12 +262,8 @@ inline constexpr std::tuple kVerbTable{
                                     .name = "detokenize",
                                     .flags = kFlagSpecial,
                                     .payload = kTokensPayload}),
-    Row<ChatArgs, TextReply>({.verb = Verb::kChat,
-                              .name = "chat",
-                              .flags = kFlagAddAssistant,
-                              .payload = {.kind = PayloadKind::kChat,
-                                          .bytes_min = sizeof(ChatMessage),
-                                          .bytes_max = kTextBytesMax}}),
+    Row<ChatTemplatesArgs, ChatTemplatesReply>(
+        {.verb = Verb::kChatTemplates, .name = "chat_templates"}),
     Row<DefragArgs, OneReply<DefragReply>>(
         {.verb = Verb::kDefrag, .name = "defrag", .caller = CallerRule::kDaemonsUid}),
     Row<EmbedArgs, EmbedReply>({.verb = Verb::kEmbed,
@@ -326,13 +329,10 @@ inline constexpr std::tuple kVerbTable{
          .name = "rank",
          .payload = {.kind = PayloadKind::kTexts, .bytes_min = 8, .bytes_max = kTextBytesMax}}),
 };
-using VerbTable = std::remove_cv_t<decltype(kVerbTable)>;
-
-inline constexpr std::uint16_t kVerbLast = std::tuple_size_v<VerbTable>;
 
 // The rows of all verbs without the types of arguments and replies. Verb n has index n - 1.
-inline constexpr std::array<VerbRow, kVerbLast> kVerbRows = std::apply(
-    [](const auto&... row) { return std::array<VerbRow, kVerbLast>{row...}; }, kVerbTable);
+inline constexpr const auto& kVerbRows = kVerbTable.rows;
+inline constexpr std::uint16_t kVerbLast = static_cast<std::uint16_t>(kVerbRows.size());
 static_assert(
     [] {
       for (std::size_t i = 0; i < kVerbRows.size(); ++i) {
@@ -347,22 +347,41 @@ constexpr const VerbRow* FindVerb(std::uint16_t number) {
   return number >= 1 && number <= kVerbLast ? &kVerbRows[number - 1u] : nullptr;
 }
 
+// The types of the row with an index. A row is found by its arguments or its index through one
+// deduction, not by comparing each row.
+template <std::size_t kIndex, class Row>
+struct IndexedRow {
+  static constexpr std::size_t index = kIndex;
+  using Args = typename Row::Args;
+  using Reply = typename Row::Reply;
+};
+template <class Indexes, class Table>
+struct IndexedRows;
+template <std::size_t... kIndexes, class... Rows>
+struct IndexedRows<std::index_sequence<kIndexes...>, VerbTable<Rows...>>
+    : IndexedRow<kIndexes, Rows>... {};
+using VerbTypes =
+    IndexedRows<std::make_index_sequence<kVerbLast>, std::remove_cv_t<decltype(kVerbTable)>>;
+
+template <class Args, std::size_t kIndex, class Reply>
+IndexedRow<kIndex, TypedRow<Args, Reply>> RowWith(
+    const IndexedRow<kIndex, TypedRow<Args, Reply>>& row);
+template <std::size_t kIndex, class Row>
+IndexedRow<kIndex, Row> RowAt(const IndexedRow<kIndex, Row>& row);
+
 template <class Args>
-concept VerbArguments = []<class... Rows>(std::type_identity<std::tuple<Rows...>>) {
-  return (std::same_as<Args, typename Rows::Args> || ...);
-}(std::type_identity<VerbTable>{});
+concept VerbArguments = requires(const VerbTypes& types) { RowWith<Args>(types); };
 
 // The row and the reply type of the verb that has these arguments.
 template <VerbArguments Args>
-inline constexpr std::size_t kIndexOf = []<class... Rows>(std::type_identity<std::tuple<Rows...>>) {
-  std::size_t index = 0;
-  (void)((std::same_as<Args, typename Rows::Args> || (++index, false)) || ...);
-  return index;
-}(std::type_identity<VerbTable>{});
+using TypesOf = decltype(RowWith<Args>(std::declval<const VerbTypes&>()));
 template <VerbArguments Args>
-inline constexpr const VerbRow& kRowOf = kVerbRows[kIndexOf<Args>];
+inline constexpr const VerbRow& kRowOf = kVerbRows[TypesOf<Args>::index];
 template <VerbArguments Args>
-using ReplyOf = typename std::tuple_element_t<kIndexOf<Args>, VerbTable>::Reply;
+using ReplyOf = typename TypesOf<Args>::Reply;
+// The types of verb kIndex + 1.
+template <std::size_t kIndex>
+using TypesAt = decltype(RowAt<kIndex>(std::declval<const VerbTypes&>()));
 
 template <VerbArguments Args>
 constexpr Submission MakeSubmission(const Args& args, std::uint16_t flags = 0) {

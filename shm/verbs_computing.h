@@ -15,9 +15,9 @@ struct DecodeArgs {
   Pos pos{};  // position of the first token; must be the sequence's next position
   LogitsWanted logits = LogitsWanted::kNone;
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &DecodeArgs::sequence, Access::kEdit),
-                      Position("pos", &DecodeArgs::pos, 0),
-                      Number("logits", &DecodeArgs::logits, ArgumentSlot::kArgument, 0, 2)};
+    return Slotted(Handle("sequence", &DecodeArgs::sequence, Access::kEdit),
+                   Position("pos", &DecodeArgs::pos, 0),
+                   Number("logits", &DecodeArgs::logits, ArgumentSlot::kArgument, 0, 2));
   }
 };
 // The reply of one piece of a decode. The output of a DecodeReply is f32 logits[rows][vocab], which
@@ -28,10 +28,10 @@ struct DecodeReply {
   std::uint64_t row_first = 0;  // index of the piece's first row among the requested rows
   std::int64_t reuse = 0;       // the prompt's PrefixReuse as a number (PackReuse)
   static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kSequence, &DecodeReply::sequence),
-                      At(ReplySlot::kValue0, &DecodeReply::cells),
-                      At(ReplySlot::kValue1, &DecodeReply::row_first),
-                      At(ReplySlot::kValue2, &DecodeReply::reuse)};
+    return Slotted(At(ReplySlot::kSequence, &DecodeReply::sequence),
+                   At(ReplySlot::kValue0, &DecodeReply::cells),
+                   At(ReplySlot::kValue1, &DecodeReply::row_first),
+                   At(ReplySlot::kValue2, &DecodeReply::reuse));
   }
 };
 
@@ -41,8 +41,8 @@ struct GenerateArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   std::optional<Pos> pos{};  // position of the first token; nullopt: the sequence's next position
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &GenerateArgs::sequence, Access::kEdit),
-                      Position("pos", &GenerateArgs::pos, -1)};
+    return Slotted(Handle("sequence", &GenerateArgs::sequence, Access::kEdit),
+                   Position("pos", &GenerateArgs::pos, -1));
   }
 };
 
@@ -50,15 +50,13 @@ struct GenerateArgs {
 struct CancelArgs {
   RequestId request{};
   static constexpr auto Slots() {
-    return std::tuple{
-        Number("request", &CancelArgs::request, ArgumentSlot::kArgument, kInt64Min, kInt64Max)};
+    return Slotted(
+        Number("request", &CancelArgs::request, ArgumentSlot::kArgument, kInt64Min, kInt64Max));
   }
 };
 struct CancelReply {
   bool was_found = false;  // true: the request that was to be cancelled was in flight
-  static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kValue0, &CancelReply::was_found)};
-  }
+  static constexpr auto Slots() { return Slotted(At(ReplySlot::kValue0, &CancelReply::was_found)); }
 };
 
 // How the rows of a text's tokens become its embedding. The numbers are those of the pooling_type
@@ -70,7 +68,7 @@ enum class PoolingChoice : std::int64_t { kNone = 0, kMean = 1, kCls = 2, kLast 
 struct EmbedArgs {
   std::optional<PoolingChoice> pooling{};  // nullopt: the pooling that the model's file declares
   static constexpr auto Slots() {
-    return std::tuple{Number("pooling", &EmbedArgs::pooling, ArgumentSlot::kArgument, -1, 4)};
+    return Slotted(Number("pooling", &EmbedArgs::pooling, ArgumentSlot::kArgument, -1, 4));
   }
 };
 struct EmbedReply {
@@ -78,10 +76,12 @@ struct EmbedReply {
   // for each token.
   std::uint64_t rows = 0;
   std::uint64_t width = 0;
-  std::vector<float> values{};  // [rows, width]
+  std::uint64_t is_normalised = 0;  // 1: the rows have length 1; scores are never scaled
+  std::vector<float> values{};      // [rows, width]
   static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kValue0, &EmbedReply::rows),
-                      At(ReplySlot::kValue1, &EmbedReply::width)};
+    return Slotted(At(ReplySlot::kValue0, &EmbedReply::rows),
+                   At(ReplySlot::kValue1, &EmbedReply::width),
+                   At(ReplySlot::kValue2, &EmbedReply::is_normalised));
   }
   static constexpr auto Output() { return &EmbedReply::values; }
 };
@@ -91,7 +91,7 @@ struct RankArgs {};
 struct RankReply {
   std::uint64_t tokens = 0;     // tokens that were computed for all documents
   std::vector<float> scores{};  // [documents], in their order; a higher score is a better match
-  static constexpr auto Slots() { return std::tuple{At(ReplySlot::kValue0, &RankReply::tokens)}; }
+  static constexpr auto Slots() { return Slotted(At(ReplySlot::kValue0, &RankReply::tokens)); }
   static constexpr auto Output() { return &RankReply::scores; }
 };
 
@@ -99,7 +99,7 @@ struct RankReply {
 struct EncodeArgs {
   SequenceHandle sequence = SequenceHandle::kNone;  // handle of a sequence that has no cells
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &EncodeArgs::sequence, Access::kEdit)};
+    return Slotted(Handle("sequence", &EncodeArgs::sequence, Access::kEdit));
   }
 };
 struct EncodeReply {
@@ -108,9 +108,9 @@ struct EncodeReply {
   // The token with which decoding starts, if the model names such a token.
   std::optional<TokenId> start_token{};
   static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kSequence, &EncodeReply::sequence),
-                      At(ReplySlot::kValue0, &EncodeReply::tokens),
-                      At(ReplySlot::kValue1, &EncodeReply::start_token)};
+    return Slotted(At(ReplySlot::kSequence, &EncodeReply::sequence),
+                   At(ReplySlot::kValue0, &EncodeReply::tokens),
+                   At(ReplySlot::kValue1, &EncodeReply::start_token));
   }
   static Result<EncodeReply> Again(const EncodeArgs&, const Remembered& done) {
     EncodeReply reply{.sequence = done.sequence, .tokens = done.cells};

@@ -11,7 +11,7 @@ inline constexpr std::size_t kLogSequencesMax = 64;  // largest number of record
 struct LogArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &LogArgs::sequence, Access::kRead)};
+    return Slotted(Handle("sequence", &LogArgs::sequence, Access::kRead));
   }
 };
 

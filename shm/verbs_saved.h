@@ -57,8 +57,8 @@ struct SaveArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   std::int64_t bits = 0;  // SaveBits
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &SaveArgs::sequence, Access::kRead),
-                      Number("bits", &SaveArgs::bits, ArgumentSlot::kArgument, 0, kSaveBitsAll)};
+    return Slotted(Handle("sequence", &SaveArgs::sequence, Access::kRead),
+                   Number("bits", &SaveArgs::bits, ArgumentSlot::kArgument, 0, kSaveBitsAll));
   }
 };
 // Saves all sequences of the session, ordered by handle. Flags and bits have the meaning of
@@ -66,7 +66,7 @@ struct SaveArgs {
 struct SaveAllArgs {
   std::int64_t bits = 0;  // SaveBits
   static constexpr auto Slots() {
-    return std::tuple{Number("bits", &SaveAllArgs::bits, ArgumentSlot::kArgument, 0, kSaveBitsAll)};
+    return Slotted(Number("bits", &SaveAllArgs::bits, ArgumentSlot::kArgument, 0, kSaveBitsAll));
   }
 };
 struct SaveReply {
@@ -74,9 +74,9 @@ struct SaveReply {
   std::uint64_t unpacked_bytes = 0;  // size of the file if nothing is packed
   std::uint64_t cells = 0;
   static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kValue0, &SaveReply::file_bytes),
-                      At(ReplySlot::kValue1, &SaveReply::unpacked_bytes),
-                      At(ReplySlot::kValue2, &SaveReply::cells)};
+    return Slotted(At(ReplySlot::kValue0, &SaveReply::file_bytes),
+                   At(ReplySlot::kValue1, &SaveReply::unpacked_bytes),
+                   At(ReplySlot::kValue2, &SaveReply::cells));
   }
 };
 
@@ -89,8 +89,8 @@ struct LoadReply {
   // saved as tokens only.
   std::vector<std::byte> entries{};
   static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kSequence, &LoadReply::first),
-                      At(ReplySlot::kValue0, &LoadReply::count)};
+    return Slotted(At(ReplySlot::kSequence, &LoadReply::first),
+                   At(ReplySlot::kValue0, &LoadReply::count));
   }
   static constexpr auto Output() { return &LoadReply::entries; }
 };

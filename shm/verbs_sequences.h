@@ -25,13 +25,13 @@ static_assert(sizeof(SequenceEntry) == 64);
 struct CreateArgs {
   std::uint64_t cache_salt = 0;  // salt of the sequence's namespace; 0: the session's salt
   static constexpr auto Slots() {
-    return std::tuple{Number("cache_salt", &CreateArgs::cache_salt, ArgumentSlot::kArgument,
-                             kInt64Min, kInt64Max)};
+    return Slotted(Number("cache_salt", &CreateArgs::cache_salt, ArgumentSlot::kArgument, kInt64Min,
+                          kInt64Max));
   }
 };
 struct CreateReply {
   SequenceHandle sequence = SequenceHandle::kNone;
-  static constexpr auto Slots() { return std::tuple{Made(&CreateReply::sequence)}; }
+  static constexpr auto Slots() { return Slotted(Made(&CreateReply::sequence)); }
   static Result<CreateReply> Again(const CreateArgs&, const Remembered& done) {
     return CreateReply{.sequence = done.sequence};
   }
@@ -43,10 +43,10 @@ struct ForkArgs {
   std::optional<std::uint32_t> cells{};
   std::uint32_t count = 1;  // number of forks
   static constexpr auto Slots() {
-    return std::tuple{
+    return Slotted(
         Handle("sequence", &ForkArgs::sequence, Access::kRead),
         Number("cells", &ForkArgs::cells, ArgumentSlot::kP0, -1, kInt32Max),
-        Number("count", &ForkArgs::count, ArgumentSlot::kArgument, 1, layout::kForksMax)};
+        Number("count", &ForkArgs::count, ArgumentSlot::kArgument, 1, layout::kForksMax));
   }
 };
 struct ForkReply {
@@ -57,9 +57,9 @@ struct ForkReply {
   std::uint64_t replayed = 0;
   std::vector<SequenceHandle> handles{};
   static constexpr auto Slots() {
-    return std::tuple{Made(&ForkReply::first), At(ReplySlot::kValue0, &ForkReply::nanoseconds),
-                      At(ReplySlot::kValue1, &ForkReply::cells),
-                      At(ReplySlot::kValue2, &ForkReply::replayed)};
+    return Slotted(Made(&ForkReply::first), At(ReplySlot::kValue0, &ForkReply::nanoseconds),
+                   At(ReplySlot::kValue1, &ForkReply::cells),
+                   At(ReplySlot::kValue2, &ForkReply::replayed));
   }
   static constexpr auto Output() { return &ForkReply::handles; }
   static Result<ForkReply> Again(const ForkArgs& args, const Remembered& done) {
@@ -78,7 +78,7 @@ struct ForkReply {
 struct DropArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &DropArgs::sequence, Access::kChange)};
+    return Slotted(Handle("sequence", &DropArgs::sequence, Access::kChange));
   }
 };
 
@@ -87,8 +87,8 @@ struct EditReply {
   std::uint64_t cells = 0;     // number of cells copied or removed
   std::uint64_t replayed = 0;  // number of tokens that a recurrent model replayed for the edit
   static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kValue0, &EditReply::cells),
-                      At(ReplySlot::kValue1, &EditReply::replayed)};
+    return Slotted(At(ReplySlot::kValue0, &EditReply::cells),
+                   At(ReplySlot::kValue1, &EditReply::replayed));
   }
   template <class Args>
   static Result<EditReply> Again(const Args&, const Remembered& done) {
@@ -101,10 +101,10 @@ struct CopyRangeArgs {
   SequenceHandle destination = SequenceHandle::kNone;
   PosRange range{};
   static constexpr auto Slots() {
-    return std::tuple{
+    return Slotted(
         Handle("sequence", &CopyRangeArgs::source, Access::kRead),
         Handle("sequence2", &CopyRangeArgs::destination, Access::kEdit, ArgumentSlot::kSequence2),
-        Range(&CopyRangeArgs::range)};
+        Range(&CopyRangeArgs::range));
   }
 };
 
@@ -112,8 +112,8 @@ struct RemoveRangeArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   PosRange range{};
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &RemoveRangeArgs::sequence, Access::kEdit),
-                      Range(&RemoveRangeArgs::range)};
+    return Slotted(Handle("sequence", &RemoveRangeArgs::sequence, Access::kEdit),
+                   Range(&RemoveRangeArgs::range));
   }
 };
 
@@ -121,14 +121,14 @@ struct RemoveRangeArgs {
 struct KeepArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &KeepArgs::sequence, Access::kOwn)};
+    return Slotted(Handle("sequence", &KeepArgs::sequence, Access::kOwn));
   }
 };
 
 struct ClearArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &ClearArgs::sequence, Access::kEdit)};
+    return Slotted(Handle("sequence", &ClearArgs::sequence, Access::kEdit));
   }
 };
 
@@ -137,9 +137,9 @@ struct AddArgs {
   PosRange range{};
   std::int32_t delta = 0;
   static constexpr auto Slots() {
-    return std::tuple{
+    return Slotted(
         Handle("sequence", &AddArgs::sequence, Access::kEdit), Range(&AddArgs::range),
-        Number("delta", &AddArgs::delta, ArgumentSlot::kArgument, -kInt32Max, kInt32Max)};
+        Number("delta", &AddArgs::delta, ArgumentSlot::kArgument, -kInt32Max, kInt32Max));
   }
 };
 
@@ -148,17 +148,17 @@ struct DivideArgs {
   PosRange range{};
   std::int32_t divisor = 1;
   static constexpr auto Slots() {
-    return std::tuple{
-        Handle("sequence", &DivideArgs::sequence, Access::kEdit), Range(&DivideArgs::range),
-        Number("divisor", &DivideArgs::divisor, ArgumentSlot::kArgument, 1, kInt32Max)};
+    return Slotted(Handle("sequence", &DivideArgs::sequence, Access::kEdit),
+                   Range(&DivideArgs::range),
+                   Number("divisor", &DivideArgs::divisor, ArgumentSlot::kArgument, 1, kInt32Max));
   }
 };
 struct DivideReply {
   SequenceHandle sequence = SequenceHandle::kNone;
   std::uint64_t cells = 0;  // number of rewritten cells
   static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kSequence, &DivideReply::sequence),
-                      At(ReplySlot::kValue0, &DivideReply::cells)};
+    return Slotted(At(ReplySlot::kSequence, &DivideReply::sequence),
+                   At(ReplySlot::kValue0, &DivideReply::cells));
   }
   static Result<DivideReply> Again(const DivideArgs&, const Remembered& done) {
     return DivideReply{.sequence = done.sequence, .cells = done.cells};
@@ -168,15 +168,13 @@ struct DivideReply {
 struct QueryArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &QueryArgs::sequence, Access::kRead)};
+    return Slotted(Handle("sequence", &QueryArgs::sequence, Access::kRead));
   }
 };
 struct QueryReply {
   SequenceHandle sequence = SequenceHandle::kNone;
   SequenceEntry entry{};
-  static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kSequence, &QueryReply::sequence)};
-  }
+  static constexpr auto Slots() { return Slotted(At(ReplySlot::kSequence, &QueryReply::sequence)); }
   static constexpr auto Output() { return &QueryReply::entry; }
 };
 
@@ -191,10 +189,10 @@ struct ReadTokensArgs {
   std::int32_t first_cell = 0;
   std::optional<std::uint32_t> count{};  // number of cells; nullopt: all cells from first_cell on
   static constexpr auto Slots() {
-    return std::tuple{
+    return Slotted(
         Handle("sequence", &ReadTokensArgs::sequence, Access::kRead),
         Number("first_cell", &ReadTokensArgs::first_cell, ArgumentSlot::kP0, 0, kInt32Max),
-        Number("count", &ReadTokensArgs::count, ArgumentSlot::kArgument, -1, kInt32Max)};
+        Number("count", &ReadTokensArgs::count, ArgumentSlot::kArgument, -1, kInt32Max));
   }
 };
 struct ReadTokensReply {
@@ -202,8 +200,8 @@ struct ReadTokensReply {
   std::uint64_t count = 0;
   std::vector<TokenAndPosition> cells{};  // the tokens and positions, sent in pieces
   static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kSequence, &ReadTokensReply::sequence),
-                      At(ReplySlot::kValue0, &ReadTokensReply::count)};
+    return Slotted(At(ReplySlot::kSequence, &ReadTokensReply::sequence),
+                   At(ReplySlot::kValue0, &ReadTokensReply::count));
   }
   static constexpr auto Output() { return &ReadTokensReply::cells; }
 };
@@ -216,15 +214,15 @@ struct ListArgs {};
 struct RetainArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &RetainArgs::sequence, Access::kEdit)};
+    return Slotted(Handle("sequence", &RetainArgs::sequence, Access::kEdit));
   }
 };
 struct RetainReply {
   SequenceHandle sequence = SequenceHandle::kNone;
   bool stays = false;  // true: the sequence was retained; false: it was dropped
   static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kSequence, &RetainReply::sequence),
-                      At(ReplySlot::kValue0, &RetainReply::stays)};
+    return Slotted(At(ReplySlot::kSequence, &RetainReply::sequence),
+                   At(ReplySlot::kValue0, &RetainReply::stays));
   }
   static Result<RetainReply> Again(const RetainArgs& args, const Remembered& done) {
     return RetainReply{.sequence = args.sequence, .stays = done.sequence != SequenceHandle::kNone};
@@ -236,15 +234,13 @@ struct PinArgs {
   // True: the sequence is never evicted. False: the sequence may be evicted while it is retained.
   bool is_pinned = false;
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &PinArgs::sequence, Access::kChange),
-                      Number("is_pinned", &PinArgs::is_pinned, ArgumentSlot::kArgument, 0, 1)};
+    return Slotted(Handle("sequence", &PinArgs::sequence, Access::kChange),
+                   Number("is_pinned", &PinArgs::is_pinned, ArgumentSlot::kArgument, 0, 1));
   }
 };
 struct PinReply {
   SequenceHandle sequence = SequenceHandle::kNone;
-  static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kSequence, &PinReply::sequence)};
-  }
+  static constexpr auto Slots() { return Slotted(At(ReplySlot::kSequence, &PinReply::sequence)); }
   static Result<PinReply> Again(const PinArgs&, const Remembered& done) {
     return PinReply{.sequence = done.sequence};
   }
@@ -255,7 +251,7 @@ struct DropRetainedArgs {};
 struct DropRetainedReply {
   std::uint64_t count = 0;
   static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kValue0, &DropRetainedReply::count)};
+    return Slotted(At(ReplySlot::kValue0, &DropRetainedReply::count));
   }
   static Result<DropRetainedReply> Again(const DropRetainedArgs&, const Remembered& done) {
     return DropRetainedReply{.count = done.cells};

@@ -22,14 +22,14 @@ static_assert(sizeof(SnapshotEntry) == 96);
 struct PublishArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &PublishArgs::sequence, Access::kRead)};
+    return Slotted(Handle("sequence", &PublishArgs::sequence, Access::kRead));
   }
 };
 struct PublishReply {
   SequenceHandle sequence = SequenceHandle::kNone;  // the snapshot's sequence
   std::uint64_t cells = 0;
   static constexpr auto Slots() {
-    return std::tuple{Made(&PublishReply::sequence), At(ReplySlot::kValue1, &PublishReply::cells)};
+    return Slotted(Made(&PublishReply::sequence), At(ReplySlot::kValue1, &PublishReply::cells));
   }
   static Result<PublishReply> Again(const PublishArgs&, const Remembered& done) {
     return PublishReply{.sequence = done.sequence, .cells = done.cells};

@@ -37,7 +37,7 @@ struct ExportStateReply {
   std::uint64_t whole_bytes = 0;
   std::vector<std::byte> state{};  // the saved state, sent in pieces
   static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kValue0, &ExportStateReply::whole_bytes)};
+    return Slotted(At(ReplySlot::kValue0, &ExportStateReply::whole_bytes));
   }
   static constexpr auto Output() { return &ExportStateReply::state; }
 };
@@ -47,14 +47,14 @@ struct UploadStateArgs {
   // Number of bytes of the saved state that were sent before; 0: start a new upload.
   std::uint64_t offset = 0;
   static constexpr auto Slots() {
-    return std::tuple{
-        Number("offset", &UploadStateArgs::offset, ArgumentSlot::kArgument, 0, kInt64Max)};
+    return Slotted(
+        Number("offset", &UploadStateArgs::offset, ArgumentSlot::kArgument, 0, kInt64Max));
   }
 };
 struct UploadStateReply {
   std::uint64_t bytes = 0;  // number of bytes of the upload received so far
   static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kValue0, &UploadStateReply::bytes)};
+    return Slotted(At(ReplySlot::kValue0, &UploadStateReply::bytes));
   }
 };
 

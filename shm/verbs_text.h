@@ -10,40 +10,54 @@ struct TokenizeArgs {};
 struct TokenizeReply {
   std::uint64_t count = 0;
   std::vector<TokenId> tokens{};
-  static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kValue0, &TokenizeReply::count)};
-  }
+  static constexpr auto Slots() { return Slotted(At(ReplySlot::kValue0, &TokenizeReply::count)); }
   static constexpr auto Output() { return &TokenizeReply::tokens; }
 };
 
 // The payload is the tokens. With kFlagSpecial the text shows special tokens.
 struct DetokenizeArgs {};
 
-// The payload of kChat is a sequence of records {ChatMessage, role bytes, content bytes} without
-// padding.
-struct ChatMessage {
-  std::uint32_t role_bytes;
-  std::uint32_t content_bytes;
-};
-static_assert(sizeof(ChatMessage) == 8);
+// Returns the texts of the model's file that a client needs to format a chat (text/chat): the chat
+// templates and the special tokens.
+struct ChatTemplatesArgs {};
 
-// The payload is ChatMessage records. Flag: kFlagAddAssistant. The reply is the text that the
-// model's chat template makes of the messages; tokenize this text with kFlagParseSpecial.
-struct ChatArgs {};
+enum class ChatTextKind : std::uint32_t {
+  // A chat template, a Jinja program. The name is empty for tokenizer.chat_template, and NAME for
+  // tokenizer.chat_template.NAME.
+  kTemplate = 1,
+  kToken = 2,  // a special token: "bos", "eos", "unk", "sep", "pad" or "mask", and its text
+};
+// The output of kChatTemplates is a sequence of records {ChatText, name bytes, text bytes} without
+// padding, with at most kTextBytesMax bytes.
+struct ChatText {
+  std::uint32_t kind;  // ChatTextKind
+  std::uint32_t name_bytes;
+  std::uint32_t text_bytes;
+};
+static_assert(sizeof(ChatText) == 12);
+
+struct ChatTemplatesReply {
+  std::uint64_t adds_bos = 0;  // 1: a text of this model begins with the token bos
+  std::vector<std::byte> records{};
+  static constexpr auto Slots() {
+    return Slotted(At(ReplySlot::kValue0, &ChatTemplatesReply::adds_bos));
+  }
+  static constexpr auto Output() { return &ChatTemplatesReply::records; }
+};
 
 // Reads the text of all tokens of a sequence; the answer comes in pieces. With kFlagSpecial the
 // text shows special tokens.
 struct ReadTextArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
   static constexpr auto Slots() {
-    return std::tuple{Handle("sequence", &ReadTextArgs::sequence, Access::kRead)};
+    return Slotted(Handle("sequence", &ReadTextArgs::sequence, Access::kRead));
   }
 };
 struct ReadTextReply {
   SequenceHandle sequence = SequenceHandle::kNone;
   std::vector<std::byte> text{};  // UTF-8
   static constexpr auto Slots() {
-    return std::tuple{At(ReplySlot::kSequence, &ReadTextReply::sequence)};
+    return Slotted(At(ReplySlot::kSequence, &ReadTextReply::sequence));
   }
   static constexpr auto Output() { return &ReadTextReply::text; }
 };

@@ -30,7 +30,8 @@ struct WhyRecord {
   std::uint8_t limit;   // PrefixLimit: the reason why no more tokens are reusable
   std::uint16_t reserved0;
   std::uint32_t reserved1;
-  // Texts of prompt_token and cached_token, zero terminated, truncated at a character boundary.
+  // Texts of prompt_token and cached_token and of the tokens after them, as far as they fit, zero
+  // terminated, cut at a character boundary.
   // Invalid bytes of the texts appear as, for example, <0xE2>. Both texts are empty if the model
   // has no tokenizer.
   char prompt_text[kWhyTextBytes];

@@ -33,6 +33,7 @@
 //   4  a daemon that stops does not answer clients that reconnect: kHelloReturns
 //   5  verbs 37 to 39 carry saved states instead of files of llama.cpp
 //   6  kEmbed has several texts and a pooling; verb 44
+//   7  verb 25 hands out chat templates in place of formatted chats; kEmbed says whether it scaled
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,7 @@
 
 namespace kvd::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 6;
+inline constexpr std::uint32_t kProtocolVersion = 7;
 inline constexpr std::uint64_t kHelloMagic = 0x314f4c4c4544564bull;    // "KVDELLO1"
 inline constexpr std::uint64_t kWelcomeMagic = 0x31434c455744564bull;  // "KVDWELC1"
 
@@ -57,9 +58,9 @@ inline constexpr std::uint64_t kRequestArenaBytesDefault = 1u << 20;
 inline constexpr std::uint64_t kResultArenaBytesDefault = 4u << 20;
 
 // Fixed limits of a request. The number of tokens is limited by the cells of the pool.
-// Largest number of bytes of a text in kTokenize, in kChat and in answers.
+// Largest number of bytes of a text in kTokenize and in answers, and of the output of
+// kChatTemplates.
 inline constexpr std::uint32_t kTextBytesMax = 16u << 20;
-inline constexpr std::uint32_t kChatMessagesMax = 4096;
 inline constexpr std::uint32_t kUploadPieceBytesMax = 16u << 20;
 inline constexpr std::uint32_t kEmbedTextsMax = 4096;           // texts of a kEmbed
 inline constexpr std::uint32_t kEmbedTokensMax = 1u << 20;      // tokens of all texts of a kEmbed
@@ -130,7 +131,6 @@ enum SubmissionFlags : std::uint16_t {
   kFlagAddSpecial = 1u << 2,
   kFlagParseSpecial = 1u << 3,
   kFlagSpecial = 1u << 4,
-  kFlagAddAssistant = 1u << 5,
   // kDecode, kGenerate: the daemon sends pieces of kind kPieceProgress while it computes the
   // prompt.
   kFlagProgress = 1u << 6,

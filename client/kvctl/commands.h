@@ -31,6 +31,8 @@ Status PinSequences(const GlobalOptions& global, const PrefixOptions& options, b
 Status DropSequences(const GlobalOptions& global, const PrefixOptions& options);
 
 Status TokenizeText(const GlobalOptions& global, const TextOptions& options);
+Status FormatChat(const GlobalOptions& global, const TextOptions& options);
+Status ShowTemplate(const GlobalOptions& global, const TextOptions& options);
 Status ExplainPrompt(const GlobalOptions& global, const TextOptions& options);
 Status EmbedTexts(const GlobalOptions& global, const EmbedOptions& options);
 Status RankDocuments(const GlobalOptions& global, const RankOptions& options);

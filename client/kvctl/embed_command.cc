@@ -77,7 +77,7 @@ Status EmbedTexts(const GlobalOptions& global, const EmbedOptions& options) {
   KVD_TRY(const auto pooling, PoolingNamed(options.pooling));
   KVD_TRY(const std::vector<std::string> texts, TextsOf(options.texts, options.by_line));
   KVD_TRY(const Client client, Client::Connect(global.connect));
-  const bool normalizes = !options.is_raw && pooling != wire::PoolingChoice::kRank;
+  bool is_normalised = false;
   Json rows = Json::Array();
   for (std::size_t first = 0; first < texts.size(); first += kTextsPerRequest) {
     const std::size_t count = std::min(kTextsPerRequest, texts.size() - first);
@@ -86,13 +86,14 @@ Status EmbedTexts(const GlobalOptions& global, const EmbedOptions& options) {
       KVD_TRY(tokens[i], client.Tokenize(texts[first + i], wire::kFlagAddSpecial));
     }
     const std::vector<std::span<const TokenId>> views(tokens.begin(), tokens.end());
-    const auto result = client.Embed(views, pooling, FlagIf(normalizes, wire::kFlagNormalize));
+    const auto result = client.Embed(views, pooling, FlagIf(!options.is_raw, wire::kFlagNormalize));
     if (!result && first != 0) {
       // The index of a text in the error counts from the request's first text.
       return Fail(result.error().code, "after the first ", first,
                   " texts: ", result.error().message);
     }
     KVD_TRY(const std::vector<TextEmbedding> embeddings, result);
+    is_normalised = embeddings.front().is_normalised;
     for (std::size_t i = 0; i < count; ++i) {
       if (global.wants_json) {
         rows.Add(JsonOf(embeddings[i], tokens[i].size()));
@@ -103,7 +104,7 @@ Status EmbedTexts(const GlobalOptions& global, const EmbedOptions& options) {
   }
   if (!global.wants_json) return {};
   Json json = Json::Object();
-  json.Set("normalized", normalizes).Set("texts", std::move(rows));
+  json.Set("normalized", is_normalised).Set("texts", std::move(rows));
   std::puts(json.Text().c_str());
   return {};
 }

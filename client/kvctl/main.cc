@@ -50,6 +50,29 @@ CLI::App* AddVerb(CLI::App& app, CommandLine& line, const char* name, const char
   return sub;
 }
 
+// The options of a chat. `is_optional`: the verb also takes other prompts, and the options need the
+// flag --chat.
+void AddChatOptions(CLI::App& sub, ChatOptions& options, bool is_optional) {
+  std::vector<CLI::Option*> added = {
+      sub.add_option("--system", options.system, "the system message"),
+      sub.add_option("--messages", options.messages_path,
+                     "file with a JSON list of messages, or an object with messages, tools, ..."),
+      sub.add_option("--tools", options.tools_path, "file with a JSON list of tools"),
+      sub.add_option("--chat-template", options.chat_template,
+                     "a file with a Jinja program, the name of a template of the model, or of a "
+                     "format (chatml, llama3, gemma, ...); default: the model's template"),
+      sub.add_option("--chat-template-kwargs", options.variables,
+                     "JSON object with further variables of the template"),
+      sub.add_option("--thinking", options.thinking,
+                     "whether the model reasons, if its template has the choice")
+          ->check(CLI::IsMember({"on", "off"})),
+      sub.add_option("--prefill", options.prefill, "text with which the answer begins")};
+  if (!is_optional) return;
+  auto* chat = sub.add_flag("--chat", options.is_chat,
+                            "treat the prompt as a user's message, with the model's chat template");
+  for (CLI::Option* option : added) option->needs(chat);
+}
+
 void AddRun(CLI::App& app, CommandLine& line) {
   RunOptions& run = line.run;
   CLI::App* sub = AddVerb(
@@ -62,10 +85,7 @@ void AddRun(CLI::App& app, CommandLine& line) {
         run.has_prompt = true;
       },
       "the prompt; default: read standard input");
-  auto* chat =
-      sub->add_flag("--chat", run.is_chat,
-                    "treat the prompt as a user's message, with the model's chat template");
-  sub->add_option("--system", run.system, "the system message")->needs(chat);
+  AddChatOptions(*sub, run.chat, true);
   auto* sequence = sub->add_option("--sequence", run.sequence,
                                    "continue a fork of this sequence (a handle as in ps)");
   sub->add_option("--from", run.snapshot,
@@ -274,6 +294,23 @@ void AddDaemonVerbs(CLI::App& app, CommandLine& line) {
       "the prompt; default: read standard input");
   why->add_flag("--parse-special", line.text.parses_special,
                 "read names of special tokens in the prompt as those tokens");
+  AddChatOptions(*why, line.text.chat, true);
+  CLI::App* chat = AddVerb(app, line, "chat", "Show the text that a chat template makes of a chat",
+                           "chat --messages chat.json --tools tools.json",
+                           [&line] { return FormatChat(line.global, line.text); });
+  chat->add_option_function<std::string>(
+      "prompt",
+      [&line](const std::string& text) {
+        line.text.text = text;
+        line.text.has_text = true;
+      },
+      "a user's message; default without --messages: read standard input");
+  AddChatOptions(*chat, line.text.chat, false);
+  CLI::App* shown =
+      AddVerb(app, line, "template", "Show the model's chat template", "template tool_use",
+              [&line] { return ShowTemplate(line.global, line.text); });
+  shown->add_option("name", line.text.text,
+                    "name of one of the model's further templates; default: the default template");
   CLI::App* embed = AddVerb(app, line, "embed", "Show the embeddings of texts, scaled to length 1",
                             "embed --pooling mean 'Once upon a time' 'The end'",
                             [&line] { return EmbedTexts(line.global, line.embed); });

@@ -16,11 +16,22 @@ struct GlobalOptions {
   bool wants_json = false;
 };
 
+// A chat that is formatted with a chat template.
+struct ChatOptions {
+  bool is_chat = false;
+  std::string system;         // the system message
+  std::string messages_path;  // a file with JSON: a list of messages, or an object (chat_request.h)
+  std::string tools_path;     // a file with JSON: a list of tools
+  std::string chat_template;  // a file, a name, or a Jinja program; empty: the model's template
+  std::string variables;      // JSON: further variables of the template
+  std::string thinking;       // "on", "off", or empty: the template's default
+  std::string prefill;        // text with which the assistant's answer begins
+};
+
 struct RunOptions {
   std::string prompt;
   bool has_prompt = false;  // false: the prompt is read from standard input
-  bool is_chat = false;
-  std::string system;     // the system message, which is used only with is_chat
+  ChatOptions chat;
   std::string sequence;   // handle of the sequence that kvctl run forks and continues
   std::string snapshot;   // name of the snapshot that kvctl run forks and continues
   std::string keep_as;    // name under which the result is published as a snapshot
@@ -71,6 +82,7 @@ struct SavedOptions {
 struct TextOptions {
   std::string text;
   bool has_text = false;
+  ChatOptions chat;
   bool adds_special = false;
   bool parses_special = false;
 };

@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "client/client.h"
+#include "client/kvctl/chat_prompt.h"
 #include "client/kvctl/commands.h"
 #include "client/kvctl/json_output.h"
 #include "client/kvctl/terminal.h"
@@ -26,23 +28,17 @@ Result<Sequence> StartingPoint(const Client& client, const RunOptions& options) 
   return Sequence(client, forks.front());
 }
 
-Result<std::string> PromptText(const RunOptions& options) {
-  if (options.has_prompt) return options.prompt;
-  return ReadStandardInput();
-}
-
 Result<std::vector<TokenId>> PromptTokens(const Client& client, const RunOptions& options,
                                           bool is_new_sequence) {
-  KVD_TRY(std::string prompt, PromptText(options));
-  if (prompt.empty()) return Fail(Code::kInvalidArgument, "prompt: empty");
-  if (!options.is_chat) {
-    return client.Tokenize(prompt, FlagIf(is_new_sequence, wire::kFlagAddSpecial));
+  const std::optional<std::string> given =
+      options.has_prompt ? std::optional(options.prompt) : std::nullopt;
+  if (options.chat.is_chat) return ChatTokens(client, options.chat, given, is_new_sequence);
+  std::string prompt = options.prompt;
+  if (!options.has_prompt) {
+    KVD_TRY(prompt, ReadStandardInput());
   }
-  std::vector<wire::ChatTurn> turns;
-  if (!options.system.empty()) turns.push_back({"system", options.system});
-  turns.push_back({"user", prompt});
-  KVD_TRY(const std::string text, client.Chat(turns, wire::kFlagAddAssistant));
-  return client.Tokenize(text, wire::kFlagParseSpecial);
+  if (prompt.empty()) return Fail(Code::kInvalidArgument, "prompt: empty");
+  return client.Tokenize(prompt, FlagIf(is_new_sequence, wire::kFlagAddSpecial));
 }
 
 GenerateOptions SamplingOf(const RunOptions& options) {
@@ -96,7 +92,7 @@ Status Run(const GlobalOptions& global, const RunOptions& options) {
     return Fail(Code::kInvalidArgument,
                 "--continue, --resume: name a sequence or snapshot with --sequence or --from");
   }
-  if (options.continues && (options.has_prompt || options.is_chat)) {
+  if (options.continues && (options.has_prompt || options.chat.is_chat)) {
     return Fail(Code::kInvalidArgument, "--continue: takes no prompt");
   }
   KVD_TRY(const Client client, Client::Connect(global.connect));

@@ -2,10 +2,13 @@
 // token that differs.
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/text.h"
 #include "client/client.h"
+#include "client/kvctl/chat_prompt.h"
 #include "client/kvctl/commands.h"
 #include "client/kvctl/json_output.h"
 #include "client/kvctl/terminal.h"
@@ -46,17 +49,24 @@ void PrintJson(const wire::WhyRecord& found) {
   std::puts(json.Text().c_str());
 }
 
-}  // namespace
-
-Status ExplainPrompt(const GlobalOptions& global, const TextOptions& options) {
+Result<std::vector<TokenId>> PromptTokens(const Client& client, const TextOptions& options) {
+  const std::optional<std::string> given =
+      options.has_text ? std::optional(options.text) : std::nullopt;
+  if (options.chat.is_chat) return ChatTokens(client, options.chat, given, true);
   std::string text = options.text;
   if (!options.has_text) {
     KVD_TRY(text, ReadStandardInput());
   }
-  KVD_TRY(const Client client, Client::Connect(global.connect));
   const auto flags = static_cast<std::uint16_t>(
       wire::kFlagAddSpecial | FlagIf(options.parses_special, wire::kFlagParseSpecial));
-  KVD_TRY(const auto tokens, client.Tokenize(text, flags));
+  return client.Tokenize(text, flags);
+}
+
+}  // namespace
+
+Status ExplainPrompt(const GlobalOptions& global, const TextOptions& options) {
+  KVD_TRY(const Client client, Client::Connect(global.connect));
+  KVD_TRY(const std::vector<TokenId> tokens, PromptTokens(client, options));
   if (tokens.empty()) return Fail(Code::kInvalidArgument, "prompt: empty");
   const auto payload = std::as_bytes(std::span(tokens));
   KVD_TRY(const auto reply, client.Call(wire::WhyArgs{}, PayloadOf(payload)));

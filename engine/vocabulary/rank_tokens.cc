@@ -29,8 +29,9 @@ std::string Filled(std::string_view text, std::string_view query, std::string_vi
 
 Result<std::vector<TokenId>> RankTokens(const Vocabulary& vocabulary, std::string_view query,
                                         std::string_view document, WorkControl& work) {
-  if (!vocabulary.rank_template().empty()) {
-    return vocabulary.Tokenize(Filled(vocabulary.rank_template(), query, document),
+  const std::string_view rank_template = vocabulary.TemplateText("rerank");
+  if (!rank_template.empty()) {
+    return vocabulary.Tokenize(Filled(rank_template, query, document),
                                {.add_special = false, .parse_special = true}, work);
   }
   const SpecialTokens& special = vocabulary.special();

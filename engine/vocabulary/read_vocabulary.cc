@@ -73,6 +73,19 @@ Status ReadStrings(const GgufFile& file, std::string_view key, std::vector<std::
   return {};
 }
 
+Status ReadTemplates(const GgufFile& file, std::vector<NamedTemplate>& templates) {
+  constexpr std::string_view kKey = "tokenizer.chat_template";
+  for (const GgufEntry& entry : file.entries()) {
+    if (!entry.key.starts_with(kKey)) continue;
+    std::string_view name = entry.key.substr(kKey.size());
+    if (!name.empty() && !name.starts_with('.')) continue;  // such as tokenizer.chat_templates
+    if (!name.empty()) name.remove_prefix(1);
+    KVD_TRY(const std::string_view text, file.GetString(entry.key));
+    templates.push_back({std::string(name), std::string(text)});
+  }
+  return {};
+}
+
 Status ReadScores(const GgufFile& file, std::vector<float>& scores) {
   constexpr std::string_view key = "tokenizer.ggml.scores";
   const GgufEntry* entry = file.FindEntry(key);
@@ -115,8 +128,7 @@ Result<VocabularyData> ReadVocabulary(const GgufFile& file) {
   KVD_TRY(data.model, file.GetStringOr("tokenizer.ggml.model", ""));
   KVD_TRY(data.pre, file.GetStringOr("tokenizer.ggml.pre", ""));
   KVD_TRY(data.general_name, file.GetStringOr("general.name", ""));
-  KVD_TRY(data.chat_template, file.GetStringOr("tokenizer.chat_template", ""));
-  KVD_TRY(data.rank_template, file.GetStringOr("tokenizer.chat_template.rerank", ""));
+  KVD_CHECK_OK(ReadTemplates(file, data.chat_templates));
   KVD_CHECK_OK(ReadStrings(file, "tokenizer.ggml.tokens", data.tokens));
   KVD_CHECK_OK(ReadStrings(file, "tokenizer.ggml.merges", data.merges));
   KVD_CHECK_OK(ReadScores(file, data.scores));

@@ -68,6 +68,11 @@ std::string_view VocabularyKindName(Vocabulary::Kind kind) {
   return "none";
 }
 
+std::string_view Vocabulary::TemplateText(std::string_view name) const {
+  const auto found = std::ranges::find(chat_templates_, name, &NamedTemplate::name);
+  return found == chat_templates_.end() ? std::string_view() : found->text;
+}
+
 Result<std::unique_ptr<Vocabulary>> Vocabulary::Create(VocabularyData data) {
   KVD_TRY(TokenTable tokens, TokenTable::Create(data));
   std::unique_ptr<Vocabulary> made(new Vocabulary(std::move(tokens)));
@@ -76,8 +81,7 @@ Result<std::unique_ptr<Vocabulary>> Vocabulary::Create(VocabularyData data) {
 }
 
 Status Vocabulary::Initialize(VocabularyData& data) {
-  chat_template_ = std::move(data.chat_template);
-  rank_template_ = std::move(data.rank_template);
+  chat_templates_ = std::move(data.chat_templates);
   vocab_size_ = std::max(tokens_.token_count(), tokens_.token_count() == 0 ? data.vocab_size : 0);
   if (vocab_size_ > kVocabSizeMax) {
     return Fail(Code::kCorrupt, "vocab_size: ", vocab_size_, ", the limit is ", kVocabSizeMax);

@@ -91,11 +91,10 @@ class Vocabulary {
   bool Contains(TokenId token) const {
     return token >= 0 && static_cast<std::uint32_t>(token) < vocab_size_;
   }
-  // The chat template as the file contains it; chat_template.h recognises its format.
-  std::string_view chat_template() const { return chat_template_; }
-  // The text in which a reranker reads a query and a document, with {query} and {document} in their
-  // places; empty: the file has none (engine/vocabulary/rank_tokens.h).
-  std::string_view rank_template() const { return rank_template_; }
+  // The chat templates as the file contains them, in the file's order; clients run them.
+  std::span<const NamedTemplate> chat_templates() const { return chat_templates_; }
+  // The text of the template with a name; empty: the file has no such template.
+  std::string_view TemplateText(std::string_view name) const;
 
   const SpecialTokens& special() const { return special_; }
   // The special tokens of the vocabulary; kNoToken if the vocabulary has no such token.
@@ -133,8 +132,7 @@ class Vocabulary {
   Kind kind_ = Kind::kNone;
   std::uint32_t vocab_size_ = 0;
   std::string no_tokenizer_reason_;
-  std::string chat_template_;
-  std::string rank_template_;
+  std::vector<NamedTemplate> chat_templates_;
   std::unique_ptr<const SpecialPartition> partition_;  // this and tokenizer_: null if no tokenizer
   std::unique_ptr<const TextTokenizer> tokenizer_;
   std::string pieces_;                     // pieces of all tokens, concatenated

@@ -14,6 +14,12 @@
 
 namespace kvd {
 
+// A chat template of the file, a Jinja program, which the vocabulary keeps for clients.
+struct NamedTemplate {
+  std::string name;  // NAME of tokenizer.chat_template.NAME; empty: tokenizer.chat_template
+  std::string text;
+};
+
 struct VocabularyData {
   std::string model;         // tokenizer.ggml.model: "llama", "gpt2", "bert", "t5", "no_vocab", ...
   std::string pre;           // tokenizer.ggml.pre: how "gpt2" splits text into words
@@ -47,8 +53,7 @@ struct VocabularyData {
   std::optional<bool> strip_accents;            // tokenizer.ggml.normalizer.strip_accents
   std::vector<std::byte> precompiled_charsmap;  // normalisation rules; empty: none
 
-  std::string chat_template;     // tokenizer.chat_template, Jinja text
-  std::string rank_template;     // tokenizer.chat_template.rerank; empty: there is none
+  std::vector<NamedTemplate> chat_templates;
   std::uint32_t vocab_size = 0;  // of a vocabulary without tokens: ids are 0 to vocab_size - 1
 };
 

@@ -115,9 +115,24 @@ TEST_F(ClientTest, TextVerbsSendTextAndFlags) {
   const TokenId tokens[] = {1, 2};
   EXPECT_EQ(client_.Detokenize(tokens).value(), "hi");
   EXPECT_EQ(client_.Detokenize({}).value(), "");
-  const wire::ChatTurn turns[] = {{"user", "x"}};
-  EXPECT_EQ(client_.Chat(turns, wire::kFlagAddAssistant).value(), "hi");
-  EXPECT_EQ(wire::ParseChat(Received().payload)->front().content, "x");
+}
+
+TEST_F(ClientTest, ChatTemplatesAreTheRecordsOfTheAnswer) {
+  const wire::ChatTextView texts[] = {{wire::ChatTextKind::kTemplate, "", "{{ messages }}"},
+                                      {wire::ChatTextKind::kTemplate, "tool_use", "{{ tools }}"},
+                                      {wire::ChatTextKind::kToken, "bos", "<s>"}};
+  std::vector<std::byte> records(wire::ChatTextsBytes(texts));
+  wire::EncodeChatTexts(texts, records);
+  AnswerWith<std::byte>(records);
+  const auto found = client_.ChatTemplates();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(*found->FindTemplate(""), "{{ messages }}");
+  EXPECT_EQ(*found->FindTemplate("tool_use"), "{{ tools }}");
+  EXPECT_EQ(found->FindTemplate("rag"), nullptr);
+  EXPECT_EQ(*found->FindToken("bos"), "<s>");
+  records.pop_back();
+  AnswerWith<std::byte>(records);
+  EXPECT_EQ(client_.ChatTemplates().error().code, Code::kCorrupt);
 }
 
 TEST_F(ClientTest, PublishAndAttachSendTheName) {

@@ -63,11 +63,15 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
       session.Final(submission, std::as_bytes(std::span(scores)), {});
       return true;
     }
-    case Verb::kChat: {
-      const auto turns = wire::ParseChat(received.payload);
-      std::string text;
-      for (const auto& turn : *turns) text += turn.role + "=" + turn.content + ";";
-      session.Final(submission, std::as_bytes(std::span(text)), {});
+    case Verb::kChatTemplates: {
+      const wire::ChatTextView texts[] = {
+          {wire::ChatTextKind::kTemplate, "",
+           "{{ bos_token }}{% for m in messages %}{{ m.role }}={{ m.content }};{% endfor %}"},
+          {wire::ChatTextKind::kTemplate, "tool_use", "{{ tools | tojson }}"},
+          {wire::ChatTextKind::kToken, "bos", "<s>"}};
+      std::vector<std::byte> records(wire::ChatTextsBytes(texts));
+      wire::EncodeChatTexts(texts, records);
+      session.Final(submission, records, {});
       return true;
     }
     case Verb::kReadText:

@@ -24,6 +24,7 @@
 #include <thread>
 
 #include "tests/e2e/support/served_daemon.h"
+#include "tests/support/test_scale.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -37,8 +38,7 @@ constexpr TokenId kNextToken = 9;
 
 int KillCount() {
   if (const char* const kills = std::getenv("KVD_KILLS")) return std::atoi(kills);
-  const char* const scale = std::getenv("KVD_TEST_SCALE");
-  return std::max(5, static_cast<int>(200 * (scale == nullptr ? 1.0 : std::atof(scale))));
+  return test::Scaled(200, 5);
 }
 
 std::uint64_t Seed() {

@@ -28,6 +28,7 @@
 #include "engine/memory/memory.h"
 #include "tests/crash/operations.h"
 #include "tests/crash/recovered_state.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd::test {
 namespace {
@@ -302,9 +303,9 @@ int Run(const Limits& limits) {
 
 std::optional<Limits> ParseLimits(std::span<char*> arguments) {
   Limits limits;
-  if (const char* const scale = std::getenv("KVD_TEST_SCALE"); scale != nullptr) {
-    limits.boundaries = static_cast<std::uint64_t>(300'000 * std::atof(scale));
-    limits.per_kind = static_cast<std::uint64_t>(10'000 * std::atof(scale));
+  if (const double scale = test::TestScale(); scale != 1.0) {
+    limits.boundaries = static_cast<std::uint64_t>(300'000 * scale);
+    limits.per_kind = static_cast<std::uint64_t>(10'000 * scale);
   }
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     const std::string_view name = arguments[i];

@@ -25,6 +25,7 @@
 #include "daemon/server.h"
 #include "daemon/thread_workers.h"
 #include "tests/e2e/support/temporary_folder.h"
+#include "tests/support/test_scale.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -35,10 +36,7 @@ constexpr int kClients = 4;
 constexpr std::chrono::milliseconds kReconnectWait{100};
 
 // The number of operations that each client performs.
-int OperationCount() {
-  const char* const scale = std::getenv("KVD_TEST_SCALE");
-  return std::max(100, static_cast<int>(400 * (scale == nullptr ? 1.0 : std::atof(scale))));
-}
+int OperationCount() { return test::Scaled(400, 100); }
 
 // The daemon's parts, put together as main.cc does. The engine outlives the daemon's other parts.
 class Daemon {

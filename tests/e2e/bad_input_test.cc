@@ -396,12 +396,12 @@ class NoTokenizerTest : public BadInputTest {
 };
 
 TEST_F(NoTokenizerTest, TextIsRefusedAndTokensAreServed) {
-  const std::vector<wire::ChatTurn> turns = {{"user", "hello"}};
   ExpectRefused("tokenize", Code::kNoTokenizer, "", [&] { return client_->Tokenize("a", 0); });
   ExpectRefused("detokenize", Code::kNoTokenizer, "",
                 [&] { return client_->Detokenize(kOneToken); });
   ExpectRefused("read_text", Code::kNoTokenizer, "", [&] { return sequence_->ReadText(); });
-  ExpectRefused("chat", Code::kNoTokenizer, "", [&] { return client_->Chat(turns, 0); });
+  ExpectRefused("chat_templates", Code::kNoTokenizer, "",
+                [&] { return client_->Call(wire::ChatTemplatesArgs{}); });
   const std::vector<std::string_view> stops = {"stop"};
   ExpectRefused("stop strings", Code::kNoTokenizer, "",
                 [&] { return Generate({.tokens = kOneToken, .predict_max = 1, .stops = stops}); });

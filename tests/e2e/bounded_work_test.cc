@@ -247,17 +247,9 @@ TEST_F(BoundedWorkTest, RequestsLargerThanTheirVerbsAreRefusedByName) {
   const std::vector<std::byte> large(wire::kTextBytesMax + 1, std::byte{'a'});
   ExpectRefused(client, Verb::kTokenize, large, Code::kInvalidArgument,
                 "tokenize.payload_bytes: 16777217 is not in [0, 16777216]");
-  ExpectRefused(client, Verb::kChat, large, Code::kInvalidArgument, "chat.payload_bytes");
   ExpectRefused(client, Verb::kRank, large, Code::kInvalidArgument, "rank.payload_bytes");
   ExpectRefused(client, Verb::kUploadState, large, Code::kInvalidArgument,
                 "upload_state.payload_bytes");
-  std::vector<std::byte> turns;
-  for (int i = 0; i < 4097; ++i) {
-    Put(&turns, wire::ChatMessage{.role_bytes = 4, .content_bytes = 0});
-    for (const char c : {'u', 's', 'e', 'r'}) Put(&turns, c);
-  }
-  ExpectRefused(client, Verb::kChat, turns, Code::kInvalidArgument,
-                "chat: more than 4096 messages, the limit");
   ExpectServesOthers();
 }
 

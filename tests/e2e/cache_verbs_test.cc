@@ -14,6 +14,7 @@
 #include "engine/forward/architectures/architecture.h"
 #include "tests/e2e/support/served_daemon.h"
 #include "tests/e2e/support/temporary_folder.h"
+#include "tests/support/parameter_name.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -194,9 +195,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, CacheVerbsTest,
                                            Architecture::kNemotronHMoe, Architecture::kQwen3Next,
                                            Architecture::kKimiLinear),
                          [](const auto& named) {
-                           std::string name(DefinitionOf(named.param).format.name);
-                           std::erase(name, '-');
-                           return name;
+                           return test::ParameterName(DefinitionOf(named.param).format.name);
                          });
 
 }  // namespace

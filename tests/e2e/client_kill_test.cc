@@ -19,6 +19,7 @@
 
 #include "base/unique_fd.h"
 #include "tests/e2e/support/served_daemon.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
@@ -28,10 +29,7 @@ using std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(60);  // for slow machines, not a requirement
 
-int RoundCount() {
-  const char* const scale = std::getenv("KVD_TEST_SCALE");
-  return std::max(5, static_cast<int>(60 * (scale == nullptr ? 1.0 : std::atof(scale))));
-}
+int RoundCount() { return test::Scaled(60, 5); }
 
 std::uint64_t Seed() {
   const char* const seed = std::getenv("KVD_TEST_SEED");

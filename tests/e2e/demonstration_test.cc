@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/support/test_scale.h"
 #include "tools/daemon_process/daemon_process.h"
 
 namespace kvd {
@@ -51,10 +52,7 @@ class DemonstrationTest : public ::testing::Test {
 };
 
 // The number of notebooks. Sanitizer builds, which set KVD_TEST_SCALE below 1, use fewer notebooks.
-std::size_t SeedCount() {
-  const char* const scale = std::getenv("KVD_TEST_SCALE");
-  return scale != nullptr && std::atof(scale) < 1.0 ? 5 : 20;
-}
+std::size_t SeedCount() { return test::IsScaledDown() ? 5 : 20; }
 
 std::size_t CountOf(const std::string& part, const std::string& text) {
   std::size_t count = 0;

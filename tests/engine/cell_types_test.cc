@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/model/model_config.h"
 #include "tests/kernels/trapped_tiles.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -20,6 +21,7 @@ using kernels::DataType;
 using test::Feed;
 using test::MakeEngine;
 using test::RandomTokens;
+using test::SameBits;
 
 // Heads have 64 elements, which are two blocks of q8_0 or q4_0.
 ModelShape WideHeads() {
@@ -33,11 +35,6 @@ ModelShape WideHeads() {
   // activation could become a whole quantisation step.
   shape.type = kernels::DataType::kF32;
   return shape;
-}
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && !a.empty() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 double WorstNmse(const std::vector<float>& got, const std::vector<float>& expected,

@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "engine/model/model_config.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -15,6 +16,7 @@ namespace {
 
 using test::Feed;
 using test::RandomTokens;
+using test::SameBits;
 using ::testing::HasSubstr;
 
 ModelShape TinyT5(bool gated) {
@@ -28,11 +30,6 @@ ModelShape TinyT5(bool gated) {
           .vocab = 96,
           .gated = gated,
           .type = kernels::DataType::kF32};
-}
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && !a.empty() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 class EncoderDecoderTest : public ::testing::TestWithParam<bool> {

@@ -9,6 +9,8 @@
 #include "engine/engine.h"
 #include "engine/model/model_config.h"
 #include "tests/kernels/trapped_tiles.h"
+#include "tests/support/same_bits.h"
+#include "tests/support/test_scale.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -17,19 +19,12 @@ namespace {
 using test::Feed;
 using test::MakeEngine;
 using test::RandomTokens;
+using test::SameBits;
 using test::TinyLlama;
 
 // Returns the length of the test sequences: 300 tokens, or 90 if KVD_TEST_SCALE is below 1, as in
 // sanitizer builds.
-std::size_t TokenCount() {
-  const char* scale = std::getenv("KVD_TEST_SCALE");
-  return scale != nullptr && std::atof(scale) < 1.0 ? 90 : 300;
-}
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && !a.empty() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
+std::size_t TokenCount() { return test::IsScaledDown() ? 90 : 300; }
 
 struct Named {
   std::string name;

@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "engine/model/model_config.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -17,6 +18,7 @@ using kernels::DataType;
 using test::Feed;
 using test::MakeEngine;
 using test::RandomTokens;
+using test::SameBits;
 
 constexpr std::uint32_t kLongFrom = 64;
 
@@ -49,10 +51,6 @@ double Nmse(std::span<const float> got, std::span<const float> expected) {
     square += std::pow(static_cast<double>(expected[i]), 2);
   }
   return difference / square;
-}
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 class KeyFormTest : public ::testing::Test {

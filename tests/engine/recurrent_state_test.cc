@@ -11,6 +11,7 @@
 #include "engine/forward/architectures/architecture.h"
 #include "engine/model/gguf_file.h"
 #include "engine/model/model_config.h"
+#include "tests/support/parameter_name.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -79,9 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Architectures, RecurrentStateTest,
                                            Architecture::kRwkv7, Architecture::kQwen35,
                                            Architecture::kKimiLinear),
                          [](const auto& named) {
-                           std::string name(DefinitionOf(named.param).format.name);
-                           std::erase(name, '-');
-                           return name;
+                           return test::ParameterName(DefinitionOf(named.param).format.name);
                          });
 
 }  // namespace

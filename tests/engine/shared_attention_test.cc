@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "engine/forward/attention/attention_plan.h"
 #include "engine/model/model_config.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -16,16 +17,13 @@ namespace {
 using test::Feed;
 using test::MakeEngine;
 using test::RandomTokens;
+using test::SameBits;
 using test::TinyLlama;
 
 // Length of the common prefix: two whole spans of attention
 // (engine/forward/attention/attention_plan.h) and a part of a third span, which ends within a
 // block.
 constexpr std::size_t kPrefix = 2 * kSpanCells + 75;
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 struct Named {
   std::string name;

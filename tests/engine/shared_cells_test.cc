@@ -6,6 +6,7 @@
 
 #include "engine/engine.h"
 #include "engine/forward/pass/cache_planes.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -14,12 +15,8 @@ namespace {
 using test::Feed;
 using test::MakeEngine;
 using test::RandomTokens;
+using test::SameBits;
 using test::TinyLlama;
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && !a.empty() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 // Layers 0 and 1 have a window, layer 2 has none; layers 3 to 5 read the cells of layers 1, 1, 2.
 ModelShape TinyGemma4() {

@@ -35,15 +35,6 @@ inline ParsedPayload Reencoded(const Result<std::vector<TokenId>>& tokens) {
   return {{}, {bytes.begin(), bytes.end()}};
 }
 
-inline ParsedPayload Reencoded(const Result<std::vector<wire::OwnedChatTurn>>& owned) {
-  if (!owned) return {std::unexpected(owned.error()), {}};
-  std::vector<wire::ChatTurn> turns;
-  for (const wire::OwnedChatTurn& turn : *owned) turns.push_back({turn.role, turn.content});
-  ParsedPayload parsed{{}, std::vector<std::byte>(wire::ChatBytes(turns))};
-  wire::EncodeChat(turns, parsed.bytes);
-  return parsed;
-}
-
 inline ParsedPayload Reencoded(const Result<wire::GenerateRequest>& request) {
   if (!request) return {std::unexpected(request.error()), {}};
   const std::vector<std::string_view> stops(request->stops.begin(), request->stops.end());
@@ -75,7 +66,6 @@ inline ParsedPayload ParsePayload(wire::PayloadKind kind, std::span<const std::b
   switch (kind) {
     case PayloadKind::kGenerate: return Reencoded(wire::ParseGenerate(payload, vocab_size));
     case PayloadKind::kTokens: return Reencoded(wire::ParseTokens(payload, vocab_size));
-    case PayloadKind::kChat: return Reencoded(wire::ParseChat(payload));
     case PayloadKind::kText: return Reencoded(wire::ParseText(payload));
     case PayloadKind::kTokenLists: return Reencoded(wire::ParseTokenLists(payload, vocab_size));
     case PayloadKind::kTexts: return Reencoded(wire::ParseTexts(payload));

@@ -138,24 +138,6 @@ bool AreTexts(std::span<const std::byte> payload) {
   return texts >= 2;
 }
 
-bool AreMessages(std::span<const std::byte> payload) {
-  Bytes bytes(payload);
-  if (payload.empty()) return false;
-  for (int messages = 0; bytes.left() != 0; ++messages) {
-    if (messages == 4096) return false;
-    std::uint32_t role_bytes = 0;
-    std::uint32_t content_bytes = 0;
-    std::string_view role;
-    std::string_view content;
-    if (!bytes.Read(&role_bytes) || !bytes.Read(&content_bytes)) return false;
-    if (!bytes.ReadText(role_bytes, &role) || !bytes.ReadText(content_bytes, &content)) {
-      return false;
-    }
-    if (!IsName(role) || !IsUtf8(content)) return false;
-  }
-  return true;
-}
-
 // Returns whether the parameters are in their ranges. NaN is refused, because comparisons with NaN
 // are false.
 bool AreParams(const wire::GenerateParams& params) {
@@ -224,7 +206,6 @@ bool IsValidPayload(wire::PayloadKind kind, std::span<const std::byte> payload,
   switch (kind) {
     case PayloadKind::kTokens: return AreTokens(payload, vocab_size);
     case PayloadKind::kGenerate: return IsGenerate(payload, vocab_size);
-    case PayloadKind::kChat: return AreMessages(payload);
     case PayloadKind::kText: return IsUtf8(TextOf(payload));
     case PayloadKind::kTokenLists: return AreTokenLists(payload, vocab_size);
     case PayloadKind::kTexts: return AreTexts(payload);

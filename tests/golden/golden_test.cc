@@ -12,19 +12,15 @@
 #include "tests/golden/run_golden.h"
 #include "tests/kernels/trapped_tiles.h"
 #include "tests/support/golden_folders.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
 
 namespace fs = std::filesystem;
+using test::IsScaledDown;
 using test::Outcome;
 using test::RunGolden;
-
-// Returns whether this is a sanitizer build, for which KVD_TEST_SCALE is below 1.
-bool IsScaledDown() {
-  const char* scale = std::getenv("KVD_TEST_SCALE");
-  return scale != nullptr && std::atof(scale) < 1.0;
-}
 
 // A folder whose head size is a multiple of the blocks of q8_0 and q4_0.
 bool HasWideHeads(const std::string& name) {

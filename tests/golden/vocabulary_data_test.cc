@@ -8,6 +8,7 @@
 #include "engine/vocabulary/vocabulary.h"
 #include "tests/golden/run_golden.h"
 #include "tests/reference/vocabulary_set.h"
+#include "tests/support/parameter_name.h"
 
 namespace kvd {
 namespace reference {
@@ -78,11 +79,7 @@ TEST_P(VocabularyDataTest, ATextComesBackFromItsTokens) {
 
 INSTANTIATE_TEST_SUITE_P(EveryVocabulary, VocabularyDataTest,
                          ::testing::ValuesIn(reference::VocabularyFiles(kFolder)),
-                         [](const auto& tested) {
-                           std::string name = tested.param.name;
-                           std::erase(name, '-');
-                           return name;
-                         });
+                         [](const auto& tested) { return test::ParameterName(tested.param.name); });
 
 TEST(VocabularyDataToolTest, KvdGoldenPassesEveryVocabulary) {
   const test::Outcome outcome = test::RunGolden(kFolder);

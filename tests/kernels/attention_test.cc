@@ -4,6 +4,7 @@
 #include "kernels/scalar/dot.h"
 #include "tests/kernels/kernel_inputs.h"
 #include "tests/kernels/naive_decode.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd::kernels {
 namespace {
@@ -107,7 +108,7 @@ TEST_P(ScoresTest, AreScaledDotProducts) {
 
 TEST_P(SoftmaxTest, GivesTheScalarBits) {
   Numbers numbers(23);
-  for (int repetition = 0; repetition < Repetitions(300); ++repetition) {
+  for (int repetition = 0; repetition < test::Scaled(300); ++repetition) {
     for (const std::size_t cells : kCellCounts) {
       const std::size_t rows = static_cast<std::size_t>(repetition) % 4, stride = cells + 3;
       std::vector<float> expected = numbers.Row(rows * stride);
@@ -274,7 +275,7 @@ TEST_P(AttentionTest, OverRunsAndPartsIsTheSoftmaxOverAllCells) {
 
 TEST_P(SoftmaxTest, ExpIsWithinOneUlpOfTheTruth) {
   // With a maximum of 0, softmax_rows replaces each score by Exp(score).
-  const std::uint32_t stride = 40009 / static_cast<std::uint32_t>(std::min(4000, Repetitions(10)));
+  const std::uint32_t stride = 40009 / static_cast<std::uint32_t>(std::min(4000, test::Scaled(10)));
   double worst = 0;
   for (std::uint32_t bits = BitsOf(-0.0f); bits < BitsOf(-110.0f);) {
     std::vector<float> inputs(32), outputs(32);
@@ -304,7 +305,7 @@ KVD_FOR_EVERY_TABLE(MergeTest);
 KVD_FOR_EVERY_TABLE(AttentionTest);
 
 TEST(ExpTest, IsWithinOneUlpOverAllFloats) {
-  const std::uint32_t stride = 4001 / static_cast<std::uint32_t>(std::min(4000, Repetitions(10)));
+  const std::uint32_t stride = 4001 / static_cast<std::uint32_t>(std::min(4000, test::Scaled(10)));
   for (const std::uint32_t sign : {0u, 0x80000000u}) {
     for (std::uint32_t bits = 0; bits < BitsOf(88.72f); bits += stride) {
       const float x = std::bit_cast<float>(bits | sign);

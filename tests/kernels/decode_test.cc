@@ -2,6 +2,7 @@
 
 #include "tests/kernels/kernel_inputs.h"
 #include "tests/kernels/naive_decode.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd::kernels {
 namespace {
@@ -14,7 +15,7 @@ TEST_P(DecodeTest, IsTheExactValueRoundedOnce) {
   for (const DataType type : kAllTypes) {
     for (const std::size_t n : kLengths) {
       if (n % ElementsPerBlock(type) != 0) continue;
-      for (int repetition = 0; repetition < Repetitions(8); ++repetition) {
+      for (int repetition = 0; repetition < test::Scaled(8); ++repetition) {
         const std::vector<std::uint8_t> row = numbers.WeightRow(type, n);
         const Misaligned<std::uint8_t> source(row, type == DataType::kF32 ? 4 : 2);
         std::vector<float> decoded(n, 77.0f);
@@ -31,7 +32,7 @@ TEST_P(DecodeTest, IsTheExactValueRoundedOnce) {
 TEST_P(DecodeTest, GivesTheScalarBitsForAnyBits) {
   Numbers numbers(2);
   for (const DataType type : kAllTypes) {
-    for (int repetition = 0; repetition < Repetitions(200); ++repetition) {
+    for (int repetition = 0; repetition < test::Scaled(200); ++repetition) {
       const std::size_t n = 256;
       std::vector<std::uint8_t> row = numbers.WeightRow(type, n);
       if (type == DataType::kF32 || type == DataType::kF16 || type == DataType::kBF16) {
@@ -63,7 +64,7 @@ TEST_P(EncodeTest, GivesTheScalarBytesAndVerdict) {
   for (const DataType type : kCellTypes) {
     for (const std::size_t n : kLengths) {
       if (n % ElementsPerBlock(type) != 0) continue;
-      for (int repetition = 0; repetition < Repetitions(20); ++repetition) {
+      for (int repetition = 0; repetition < test::Scaled(20); ++repetition) {
         std::vector<float> row = numbers.Row(n);
         if (n != 0 && repetition % 4 == 1) {  // one element has random bits
           row[numbers.Byte() % n] = std::bit_cast<float>(numbers.Bits());

@@ -30,13 +30,6 @@ inline constexpr std::array<std::size_t, 14> kLengths = {0,  1,  7,  8,   9,   3
 inline constexpr std::array<std::size_t, 13> kRowCounts = {0, 1, 2,  3,  4,  5, 6,
                                                            7, 8, 12, 13, 17, 33};
 
-// Returns `count` multiplied by KVD_TEST_SCALE, at least 1: the number of repetitions of a random
-// test.
-inline int Repetitions(int count) {
-  const char* scale = std::getenv("KVD_TEST_SCALE");
-  return std::max(1, static_cast<int>(count * (scale != nullptr ? std::atof(scale) : 1.0)));
-}
-
 // Where a block of a quantised type has its d and, if not 0, its m or dmin.
 struct ScalePlaces {
   std::size_t d = 0;

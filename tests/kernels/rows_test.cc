@@ -2,6 +2,8 @@
 
 #include "tests/kernels/kernel_inputs.h"
 
+#include "tests/support/test_scale.h"
+
 namespace kvd::kernels {
 namespace {
 
@@ -201,7 +203,7 @@ TEST_P(RowsTest, ArgmaxIsTheFirstOfTheLargest) {
   Numbers numbers(37);
   for (const std::size_t n : kLengths) {
     if (n == 0) continue;
-    for (int repetition = 0; repetition < Repetitions(50); ++repetition) {
+    for (int repetition = 0; repetition < test::Scaled(50); ++repetition) {
       std::vector<float> x = numbers.Row(n);
       if (repetition % 2 == 0) {
         for (float& value : x)

@@ -222,33 +222,39 @@ TEST(TextsCodecTest, EachBadFieldIsNamed) {
   EXPECT_TRUE(split.has_value()) << "SplitTexts does not look at the bytes";
 }
 
-TEST(ChatCodecTest, WhatIsEncodedIsParsed) {
-  const ChatTurn turns[] = {{"system", "Be brief."}, {"user", ""}};
-  std::vector<std::byte> bytes(ChatBytes(turns));
-  EncodeChat(turns, bytes);
-  const auto parsed = ParseChat(bytes);
-  ASSERT_TRUE(parsed) << parsed.error().message;
-  ASSERT_EQ(parsed->size(), 2u);
-  EXPECT_EQ((*parsed)[0].role, "system");
-  EXPECT_EQ((*parsed)[0].content, "Be brief.");
-  EXPECT_EQ((*parsed)[1].content, "");
+std::vector<std::byte> EncodedChatTexts(const std::vector<ChatTextView>& texts) {
+  std::vector<std::byte> bytes(ChatTextsBytes(texts));
+  EncodeChatTexts(texts, bytes);
+  return bytes;
 }
 
-TEST(ChatCodecTest, EachBadRecordIsNamed) {
-  const auto parse = [](std::initializer_list<ChatTurn> turns, std::size_t cut) {
-    std::vector<std::byte> bytes(ChatBytes({turns.begin(), turns.size()}));
-    EncodeChat({turns.begin(), turns.size()}, bytes);
-    bytes.resize(bytes.size() - cut);
-    return FieldOf(ParseChat(bytes));
+TEST(ChatTextsCodecTest, WhatIsEncodedIsParsed) {
+  const auto bytes = EncodedChatTexts({{ChatTextKind::kTemplate, "", "{{ messages }}"},
+                                       {ChatTextKind::kTemplate, "tool_use", ""},
+                                       {ChatTextKind::kToken, "bos", "\xff"}});
+  const auto parsed = ParseChatTexts(bytes);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  ASSERT_EQ(parsed->size(), 3u);
+  EXPECT_EQ((*parsed)[0].text, "{{ messages }}");
+  EXPECT_EQ((*parsed)[1].name, "tool_use");
+  EXPECT_EQ((*parsed)[2].kind, ChatTextKind::kToken);
+  EXPECT_EQ((*parsed)[2].text, "\xff");
+  EXPECT_TRUE(ParseChatTexts({}).value().empty());
+}
+
+TEST(ChatTextsCodecTest, EachBadRecordIsNamed) {
+  auto bytes = EncodedChatTexts({{ChatTextKind::kToken, "bos", "<s>"}});
+  const auto cut = [&](std::size_t byte_count) {
+    return FieldOf(ParseChatTexts(std::span(bytes).first(byte_count)));
   };
-  EXPECT_EQ(FieldOf(ParseChat({})), "chat");
-  EXPECT_EQ(parse({{"user", "abc"}}, 1), "chat message 0");
-  EXPECT_EQ(parse({{"user", "abc"}, {"user", ""}}, 5), "chat message 1");
-  EXPECT_EQ(parse({{"us er", "abc"}}, 0), "chat message 0");
-  EXPECT_EQ(parse({{"", "abc"}}, 0), "chat message 0");
-  EXPECT_EQ(parse({{"user", "\xc0"}}, 0), "chat message 0");
-  const ChatMessage huge{~0u, ~0u};
-  EXPECT_EQ(FieldOf(ParseChat(std::as_bytes(std::span(&huge, 1)))), "chat message 0");
+  EXPECT_EQ(cut(sizeof(ChatText) - 1), "chat text 0");
+  EXPECT_EQ(cut(bytes.size() - 1), "chat text 0");
+  bytes.resize(bytes.size() + 1);
+  EXPECT_EQ(cut(bytes.size()), "chat text 1");
+  const ChatText huge{static_cast<std::uint32_t>(ChatTextKind::kToken), ~0u, ~0u};
+  EXPECT_EQ(FieldOf(ParseChatTexts(std::as_bytes(std::span(&huge, 1)))), "chat text 0");
+  const ChatText unknown{3, 0, 0};
+  EXPECT_EQ(FieldOf(ParseChatTexts(std::as_bytes(std::span(&unknown, 1)))), "chat text 0");
 }
 
 TEST(TextTest, NamesAndTextsAreChecked) {
@@ -258,26 +264,6 @@ TEST(TextTest, NamesAndTextsAreChecked) {
   EXPECT_EQ(ParseText(bytes("")).value(), "");
   EXPECT_EQ(ParseText(bytes("h\xc3\xa9")).value(), "h\xc3\xa9");
   EXPECT_EQ(FieldOf(ParseText(bytes("\xc3"))), "text");
-}
-
-TEST(ChatTest, MessagesAreCountedBeforeTheyAreTakenApart) {
-  const auto chat = [](std::size_t count) {
-    const std::vector<ChatTurn> turns(count, {.role = "user", .content = ""});
-    std::vector<std::byte> bytes(ChatBytes(turns));
-    EncodeChat(turns, bytes);
-    return bytes;
-  };
-  EXPECT_TRUE(CheckChatCount({}));
-  EXPECT_TRUE(CheckChatCount(chat(kChatMessagesMax)));
-  EXPECT_EQ(ParseChat(chat(kChatMessagesMax)).value().size(), kChatMessagesMax);
-  const std::vector<std::byte> too_many = chat(kChatMessagesMax + 1);
-  for (const std::string& message :
-       {CheckChatCount(too_many).error().message, ParseChat(too_many).error().message}) {
-    EXPECT_EQ(message, "chat: more than 4096 messages, the limit");
-  }
-  // CheckChatCount accepts a length beyond the end of the payload; the parser refuses it.
-  const ChatMessage huge{.role_bytes = 0xffffffff, .content_bytes = 0xffffffff};
-  EXPECT_TRUE(CheckChatCount(std::as_bytes(std::span(&huge, 1))));
 }
 
 }  // namespace

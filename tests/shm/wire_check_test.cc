@@ -265,7 +265,7 @@ TEST(SubmissionTest, WithoutALimitOfTokensTheArenaDecides) {
 
 TEST(VerbNameTest, UnknownNumbersHaveAName) {
   EXPECT_EQ(VerbName(1), "ping");
-  EXPECT_EQ(VerbName(static_cast<std::uint16_t>(Verb::kChat)), "chat");
+  EXPECT_EQ(VerbName(static_cast<std::uint16_t>(Verb::kChatTemplates)), "chat_templates");
   EXPECT_EQ(VerbName(0), "unknown");
   EXPECT_EQ(VerbName(999), "unknown");
 }

@@ -69,12 +69,6 @@ inline std::vector<std::byte> GoodPayload(const wire::PayloadRule& rule, const N
       wire::EncodeGenerate(view, bytes);
       return bytes;
     }
-    case PayloadKind::kChat: {
-      const wire::ChatTurn turns[] = {{"system", "Answer."}, {"user", "Where is the kite?"}};
-      std::vector<std::byte> bytes(wire::ChatBytes(turns));
-      wire::EncodeChat(turns, bytes);
-      return bytes;
-    }
     case PayloadKind::kExportState: {
       const wire::ExportStateParams params{
           .flags = 0, .k_type = wire::kPoolType, .v_type = wire::kPoolType, .reserved = 0};

@@ -17,6 +17,8 @@
 #include "tests/client/llama_state/llama_rewrite.h"
 #include "tests/support/counting_work.h"
 #include "tests/support/llama_conversion.h"
+#include "tests/support/parameter_name.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -28,16 +30,12 @@ using test::LlamaRewrite;
 using test::LlamaRewriter;
 using test::MakeEngine;
 using test::RandomTokens;
+using test::SameBits;
 using test::TinyLlama;
 using test::TinyOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && !a.empty() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 EngineOptions Options() {
   return {.cells = 4096, .checkpoint_every = 32, .threads = 2, .deterministic = true};
@@ -263,19 +261,14 @@ TEST_P(LlamaImportTest, FilesOfOtherModelsAreRefused) {
   EXPECT_THAT(Refused(*MakeEngine(deeper, Options()), file), HasSubstr("layers of "));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, LlamaImportTest,
-                         testing::Values(Architecture::kLlama, Architecture::kGemma2,
-                                         Architecture::kMamba, Architecture::kMamba2,
-                                         Architecture::kRwkv6, Architecture::kRwkv7,
-                                         Architecture::kJamba, Architecture::kGraniteHybrid,
-                                         Architecture::kFalconH1, Architecture::kLfm2,
-                                         Architecture::kQwen35, Architecture::kGemma3n,
-                                         Architecture::kGptOss, Architecture::kNemotronHMoe),
-                         [](const auto& named) {
-                           std::string name(DefinitionOf(named.param).format.name);
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, LlamaImportTest,
+    testing::Values(Architecture::kLlama, Architecture::kGemma2, Architecture::kMamba,
+                    Architecture::kMamba2, Architecture::kRwkv6, Architecture::kRwkv7,
+                    Architecture::kJamba, Architecture::kGraniteHybrid, Architecture::kFalconH1,
+                    Architecture::kLfm2, Architecture::kQwen35, Architecture::kGemma3n,
+                    Architecture::kGptOss, Architecture::kNemotronHMoe),
+    [](const auto& named) { return test::ParameterName(DefinitionOf(named.param).format.name); });
 
 // A model of four layers, of which two read the cells of the others: files have rows of the two
 // layers that have cells, one with and one without a window.
@@ -350,9 +343,7 @@ TEST_P(LlamaImportLatentTest, LatentRowsComeBackWithTheirBits) {
 INSTANTIATE_TEST_SUITE_P(Kinds, LlamaImportLatentTest,
                          testing::Values(Architecture::kDeepseek2, Architecture::kKimiLinear),
                          [](const auto& named) {
-                           std::string name(DefinitionOf(named.param).format.name);
-                           std::erase(name, '-');
-                           return name;
+                           return test::ParameterName(DefinitionOf(named.param).format.name);
                          });
 
 // ------------------------------------------------------------------------------------------- types

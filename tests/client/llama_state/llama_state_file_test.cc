@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tests/client/llama_state/llama_samples.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
@@ -21,11 +22,6 @@ using test::LlamaSampleFile;
 using test::LlamaSamples;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-int TestScale() {
-  const char* scale = std::getenv("KVD_TEST_SCALE");
-  return scale == nullptr ? 1 : std::max(1, std::atoi(scale));
-}
 
 // Checks that every offset of the parsed file lies in the file and that its fields are consistent.
 void ExpectWithin(const LlamaStateFile& file, std::size_t file_bytes) {
@@ -156,7 +152,7 @@ TEST(LlamaStateFileTest, EveryNumberAtItsExtremesIsRefusedByNameOrHarmless) {
 
 TEST(LlamaStateFileTest, RandomDamageIsHarmless) {
   std::mt19937_64 random(7);
-  for (int round = 0; round < 200 * TestScale(); ++round) {
+  for (int round = 0; round < test::Scaled(200, 200); ++round) {
     for (const auto& [name, sample] : LlamaSamples()) {
       std::vector<std::byte> bytes = LlamaSampleFile(sample).bytes;
       for (int change = 0; change < 3; ++change) {

@@ -14,6 +14,7 @@
 #include "base/crc32c.h"
 #include "engine/memory/memory_home.h"
 #include "tests/engine/memory/memory_fixture.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
@@ -414,8 +415,7 @@ TEST_F(AttachTest, RandomDamageNeverGetsFurtherThanItsSequences) {
   Fill();
   ASSERT_TRUE(memory_->sessions().Open({.id = SessionId{7}, .owner = OwnerId{1000}}));
   const std::vector<std::byte> good(memory_->meta_bytes().begin(), memory_->meta_bytes().end());
-  const char* const scale = std::getenv("KVD_TEST_SCALE");
-  const int rounds = static_cast<int>(1000 * (scale == nullptr ? 1.0 : std::atof(scale)));
+  const int rounds = test::Scaled(1000);
   std::mt19937_64 random(1);
   std::size_t warm = 0;
   std::size_t lost = 0;

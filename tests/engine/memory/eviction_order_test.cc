@@ -8,15 +8,12 @@
 #include <random>
 #include <tuple>
 
+#include "tests/support/test_scale.h"
+
 namespace kvd {
 namespace {
 
 constexpr std::uint32_t kCapacity = 200;
-
-int Scaled(int count) {
-  const char* const scale = std::getenv("KVD_TEST_SCALE");
-  return scale == nullptr ? count : static_cast<int>(count * std::atof(scale));
-}
 
 std::optional<std::uint32_t> NaiveLeast(const std::map<std::uint32_t, EvictionOrder::Sequence>& all,
                                         std::uint64_t use_number) {
@@ -34,7 +31,7 @@ TEST(EvictionOrderTest, TheLeastIsTheOneThatALookAtAllOfThemFinds) {
   std::map<std::uint32_t, EvictionOrder::Sequence> naive;
   std::uint64_t uses = 0;
   const auto in = [&](std::uint32_t most) { return static_cast<std::uint32_t>(random() % most); };
-  for (int step = 0; step < Scaled(20'000); ++step) {
+  for (int step = 0; step < test::Scaled(20'000); ++step) {
     const std::uint32_t index = in(kCapacity);
     switch (in(8)) {
       case 0:

@@ -12,12 +12,13 @@
 
 #include "tests/engine/memory/kind_episode.h"
 #include "tests/engine/memory/model_run.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd::memory_model {
 
 TEST(MemoryKindsModelTest, RandomOperationsDoWhatTheReferenceDoesForEveryKind) {
   const std::uint64_t seed = SeedOfRun();
-  const auto operations = static_cast<std::uint64_t>(40000 * Scale());
+  const auto operations = static_cast<std::uint64_t>(40000 * test::TestScale());
   std::printf("KVD_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   KindTally tally;
   for (std::uint64_t number = 0; tally.operations < operations; ++number) {

@@ -11,12 +11,13 @@
 
 #include "tests/engine/memory/attention_episode.h"
 #include "tests/engine/memory/model_run.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd::memory_model {
 
 TEST(MemoryModelTest, RandomOperationsDoWhatTheReferenceDoes) {
   const std::uint64_t seed = SeedOfRun();
-  const auto operations = static_cast<std::uint64_t>(100000 * Scale());
+  const auto operations = static_cast<std::uint64_t>(100000 * test::TestScale());
   std::printf("KVD_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   Tally tally;
   for (std::uint64_t number = 0; tally.operations < operations; ++number) {

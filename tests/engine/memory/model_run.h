@@ -14,12 +14,6 @@ inline std::uint64_t SeedOfRun() {
   return std::random_device()();
 }
 
-// The factor in KVD_TEST_SCALE by which the number of operations is multiplied; 1 if not set.
-inline double Scale() {
-  const char* text = std::getenv("KVD_TEST_SCALE");
-  return text == nullptr ? 1.0 : std::strtod(text, nullptr);
-}
-
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}

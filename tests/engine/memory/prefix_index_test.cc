@@ -13,6 +13,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/test_scale.h"
+
 namespace kvd {
 namespace {
 
@@ -282,8 +284,7 @@ TEST(PrefixIndexModelTest, RandomOperationsAgreeWithAReference) {
   const char* const seed_text = std::getenv("KVD_TEST_SEED");
   const std::uint64_t seed =
       seed_text != nullptr ? std::strtoull(seed_text, nullptr, 10) : std::random_device()();
-  const char* const scale = std::getenv("KVD_TEST_SCALE");
-  const int episodes = std::max(1, static_cast<int>(30 * (scale ? std::atof(scale) : 1.0)));
+  const int episodes = test::Scaled(30);
   SCOPED_TRACE("KVD_TEST_SEED=" + std::to_string(seed));
   for (int episode = 0; episode < episodes; ++episode) {
     Model(seed + static_cast<std::uint64_t>(episode)).Run(2000);

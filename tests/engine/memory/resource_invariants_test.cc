@@ -9,6 +9,7 @@
 
 #include "tests/engine/memory/model_run.h"
 #include "tests/engine/memory/resource_episode.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd::memory_model {
 
@@ -16,7 +17,7 @@ namespace {
 
 void RunEpisodes(bool evicts) {
   const std::uint64_t seed = SeedOfRun();
-  const auto operations = static_cast<std::uint64_t>(50000 * Scale());
+  const auto operations = static_cast<std::uint64_t>(50000 * test::TestScale());
   std::printf("KVD_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   ResourceTally tally;
   for (std::uint64_t number = 0; tally.operations < operations; ++number) {

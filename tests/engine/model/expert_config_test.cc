@@ -6,6 +6,7 @@
 #include "engine/model/model_config.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/model/model_weights.h"
+#include "tests/engine/model/binding_problem.h"
 #include "tests/engine/model/config_metadata.h"
 #include "tools/make_model/model_maker.h"
 
@@ -120,12 +121,7 @@ TEST(ExpertConfigTest, TensorsOfAnotherShapeAreNamed) {
   ASSERT_TRUE(weights.has_value()) << weights.error().message;
   EXPECT_EQ(weights->layers[0].experts.gate.data.size(), 4u);
   EXPECT_NE(weights->layers[0].experts.gate.data[0], weights->layers[0].experts.gate.data[1]);
-  const auto problem = [&](auto change) {
-    ModelConfig other = *config;
-    change(other);
-    const auto bound = BindWeights(*file, other);
-    return bound.has_value() ? std::string() : bound.error().message;
-  };
+  const auto problem = [&](auto change) { return test::BindingProblem(*file, *config, change); };
   EXPECT_THAT(problem([](ModelConfig& c) { c.experts.count = 8; }),
               HasSubstr("tensor blk.0.ffn_gate_inp.weight: shape [256, 4], must be [256, 8]"));
   EXPECT_THAT(problem([](ModelConfig& c) { c.experts.size = 256; }),

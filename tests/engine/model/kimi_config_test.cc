@@ -9,6 +9,7 @@
 #include "engine/model/model_config.h"
 #include "engine/model/model_format.h"
 #include "engine/model/model_weights.h"
+#include "tests/engine/model/binding_problem.h"
 #include "tests/engine/model/config_metadata.h"
 #include "tools/make_model/model_maker.h"
 
@@ -102,12 +103,7 @@ TEST(KimiConfigTest, TensorsOfAnotherShapeAreNamed) {
   const auto config = ReadModelConfig(*file);
   ASSERT_TRUE(config.has_value()) << config.error().message;
   ASSERT_TRUE(BindWeights(*file, *config).has_value());
-  const auto problem = [&](auto change) {
-    ModelConfig other = *config;
-    change(other);
-    const auto bound = BindWeights(*file, other);
-    return bound.has_value() ? std::string() : bound.error().message;
-  };
+  const auto problem = [&](auto change) { return test::BindingProblem(*file, *config, change); };
   EXPECT_THAT(problem([](ModelConfig& c) { c.delta_net.head_size = 32; }),
               HasSubstr("tensor blk.0.attn_q.weight: shape"));
   EXPECT_THAT(problem([](ModelConfig& c) { c.delta_net.convolution_width = 3; }),

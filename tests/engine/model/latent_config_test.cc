@@ -8,6 +8,7 @@
 #include "engine/model/model_config.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/model/model_weights.h"
+#include "tests/engine/model/binding_problem.h"
 #include "tests/engine/model/config_metadata.h"
 #include "tools/make_model/model_maker.h"
 
@@ -116,12 +117,7 @@ TEST(LatentConfigTest, TensorsOfAnotherShapeAreNamed) {
   const auto config = ReadModelConfig(*file);
   ASSERT_TRUE(config.has_value()) << config.error().message;
   ASSERT_TRUE(BindWeights(*file, *config).has_value());
-  const auto problem = [&](auto change) {
-    ModelConfig other = *config;
-    change(other);
-    const auto bound = BindWeights(*file, other);
-    return bound.has_value() ? std::string() : bound.error().message;
-  };
+  const auto problem = [&](auto change) { return test::BindingProblem(*file, *config, change); };
   EXPECT_THAT(problem([](ModelConfig& c) { c.latent.plain_dim = 16; }),
               HasSubstr("tensor blk.0.attn_q_b.weight: shape"));
   EXPECT_THAT(problem([](ModelConfig& c) { c.latent.query_rank = 0; }),

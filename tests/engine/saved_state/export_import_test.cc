@@ -14,6 +14,8 @@
 #include "kernels/cell_types.h"
 #include "tests/engine/memory/rewrite_all.h"
 #include "tests/engine/saved_state/copy_sequence.h"
+#include "tests/support/parameter_name.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -23,14 +25,10 @@ using test::CopySequence;
 using test::Feed;
 using test::MakeEngine;
 using test::RandomTokens;
+using test::SameBits;
 using test::TinyLlama;
 using test::TinyOf;
 using testing::HasSubstr;
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && !a.empty() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 class ExportImportTest : public testing::TestWithParam<Architecture> {
  protected:
@@ -133,18 +131,13 @@ TEST_P(ExportImportTest, WhatIsExportedIsOfOneMomentWhileTheSequenceGoesOn) {
   EXPECT_TRUE(memory.sequences().Drop(twin));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ExportImportTest,
-                         testing::Values(Architecture::kLlama, Architecture::kGemma2,
-                                         Architecture::kMamba2, Architecture::kLfm2,
-                                         Architecture::kQwen35, Architecture::kDeepseek2,
-                                         Architecture::kGemma4, Architecture::kGemma3n,
-                                         Architecture::kGptOss, Architecture::kNemotronHMoe,
-                                         Architecture::kKimiLinear),
-                         [](const auto& named) {
-                           std::string name(DefinitionOf(named.param).format.name);
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, ExportImportTest,
+    testing::Values(Architecture::kLlama, Architecture::kGemma2, Architecture::kMamba2,
+                    Architecture::kLfm2, Architecture::kQwen35, Architecture::kDeepseek2,
+                    Architecture::kGemma4, Architecture::kGemma3n, Architecture::kGptOss,
+                    Architecture::kNemotronHMoe, Architecture::kKimiLinear),
+    [](const auto& named) { return test::ParameterName(DefinitionOf(named.param).format.name); });
 
 // ------------------------------------------------------------------------------------------- types
 

@@ -12,6 +12,8 @@
 #include "engine/model/model_config.h"
 #include "engine/saved_state/state_file_writer.h"
 #include "tests/engine/saved_state/state_folder.h"
+#include "tests/support/parameter_name.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -21,15 +23,11 @@ using kernels::DataType;
 using test::Feed;
 using test::MakeEngine;
 using test::RandomTokens;
+using test::SameBits;
 using test::StateFolder;
 using test::TinyLlama;
 using test::TinyOf;
 using testing::HasSubstr;
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && !a.empty() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 // The model has heads of 64 elements, because q8_0 cells need a multiple of 32 elements.
 ModelShape WideHeads() {
@@ -159,18 +157,13 @@ TEST_P(StateFileKindsTest, TheSizeToldBeforehandIsExactWhenNothingIsPacked) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, StateFileKindsTest,
-                         testing::Values(Architecture::kLlama, Architecture::kGemma2,
-                                         Architecture::kMamba2, Architecture::kLfm2,
-                                         Architecture::kQwen35, Architecture::kDeepseek2,
-                                         Architecture::kGemma4, Architecture::kGemma3n,
-                                         Architecture::kGptOss, Architecture::kNemotronHMoe,
-                                         Architecture::kKimiLinear),
-                         [](const auto& named) {
-                           std::string name(DefinitionOf(named.param).format.name);
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, StateFileKindsTest,
+    testing::Values(Architecture::kLlama, Architecture::kGemma2, Architecture::kMamba2,
+                    Architecture::kLfm2, Architecture::kQwen35, Architecture::kDeepseek2,
+                    Architecture::kGemma4, Architecture::kGemma3n, Architecture::kGptOss,
+                    Architecture::kNemotronHMoe, Architecture::kKimiLinear),
+    [](const auto& named) { return test::ParameterName(DefinitionOf(named.param).format.name); });
 
 class StateFileTest : public testing::Test {
  protected:

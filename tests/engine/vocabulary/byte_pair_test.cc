@@ -9,6 +9,7 @@
 
 #include "engine/vocabulary/byte_alphabet.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
@@ -74,7 +75,7 @@ TEST(BytePairTest, TheFirstOfTwoEqualMergesCounts) {
 TEST(BytePairTest, AnyBytesComeBackFromTheirTokens) {
   auto vocabulary = MakeVocabulary(SmallBytePairData());
   std::mt19937 random(1);
-  for (int i = 0; i < 3000 * TestScale(); ++i) {
+  for (int i = 0; i < test::Scaled(3000, 3000); ++i) {
     std::string text = RandomBytes(random, 40);
     EXPECT_EQ(TextOf(*vocabulary, TokensOf(*vocabulary, text)), text);
   }
@@ -94,7 +95,7 @@ TEST(BytePairTest, AnyBytesComeBackFromTheTokensOfPublishedVocabularies) {
       if (piece.size() == 1) known.insert(piece[0]);
     }
     std::mt19937 random(2);
-    for (int i = 0; i < 300 * TestScale(); ++i) {
+    for (int i = 0; i < test::Scaled(300, 300); ++i) {
       std::string text = RandomBytes(random, 60);
       std::erase_if(text, [&known](char byte) { return !known.contains(byte); });
       EXPECT_EQ(TextOf(*vocabulary, TokensOf(*vocabulary, text)), text) << name;
@@ -124,7 +125,7 @@ std::vector<std::string> NaiveMerge(
 
 TEST(BytePairTest, RandomVocabulariesMergeAsTheDefinitionSays) {
   std::mt19937 random(3);
-  for (int round = 0; round < 40 * TestScale(); ++round) {
+  for (int round = 0; round < test::Scaled(40, 40); ++round) {
     VocabularyData data = SmallBytePairData();
     data.tokens.resize(256);
     data.merges.clear();

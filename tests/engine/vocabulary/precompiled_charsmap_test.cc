@@ -7,6 +7,7 @@
 
 #include "tests/engine/vocabulary/charsmap_bytes.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
@@ -80,7 +81,7 @@ TEST(PrecompiledCharsmapTest, AUnitThatIsItsOwnDescendantIsNamed) {
 TEST(PrecompiledCharsmapTest, NoBytesHarm) {
   std::mt19937 random(7);
   const std::vector<std::byte> good = CharsmapBytes({{"a", "x"}, {"ab", "y"}, {"bcd", "zz"}});
-  for (int i = 0; i < 300 * TestScale(); ++i) {
+  for (int i = 0; i < test::Scaled(300, 300); ++i) {
     std::vector<std::byte> bytes = good;
     for (int flips = 0; flips < 20; ++flips)
       bytes[4 + random() % (bytes.size() - 4)] = static_cast<std::byte>(random());

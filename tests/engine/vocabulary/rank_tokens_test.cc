@@ -46,13 +46,13 @@ TEST(RankTokensTest, SpecialTokensInTheTextsAreOrdinaryTextWithoutATemplate) {
 
 TEST(RankTokensTest, ATemplateHasTheTextsInTheirPlaces) {
   VocabularyData data = Words();
-  data.rank_template = "[CLS] {document} and {query} [SEP]";
+  data.chat_templates = {{"rerank", "[CLS] {document} and {query} [SEP]"}};
   EXPECT_THAT(TokensOf(data, "hello", "world"), ElementsAre(kCls, kWorld, kAnd, kHello, kSep));
 }
 
 TEST(RankTokensTest, PlacesWithinATextAreNotFilled) {
   VocabularyData data = Words();
-  data.rank_template = "{query} and {document}";
+  data.chat_templates = {{"rerank", "{query} and {document}"}};
   const auto plain = TokensOf(data, "hello", "world");
   EXPECT_THAT(plain, ElementsAre(kHello, kAnd, kWorld));
   const auto tricky = TokensOf(data, "{document}", "hello");
@@ -61,7 +61,7 @@ TEST(RankTokensTest, PlacesWithinATextAreNotFilled) {
 
 TEST(RankTokensTest, ATemplateMayLeaveATextOut) {
   VocabularyData data = Words();
-  data.rank_template = "and {document}";
+  data.chat_templates = {{"rerank", "and {document}"}};
   EXPECT_THAT(TokensOf(data, "hello", "world"), ElementsAre(kAnd, kWorld));
 }
 

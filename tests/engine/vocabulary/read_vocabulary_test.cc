@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "engine/model/gguf_writer.h"
-#include "engine/vocabulary/chat_template.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 
 namespace kvd {
@@ -36,7 +35,10 @@ TEST(ReadVocabularyTest, EveryKeyIsRead) {
     writer.AddU32("llama.vocab_size", 3);
     writer.AddString("tokenizer.ggml.model", "gpt2");
     writer.AddString("tokenizer.ggml.pre", "qwen2");
-    writer.AddString("tokenizer.chat_template", "chatml");
+    writer.AddString("tokenizer.chat_template", "{{ messages }}");
+    writer.AddString("tokenizer.chat_template.tool_use", "{{ tools }}");
+    const std::string_view names[] = {"tool_use"};
+    writer.AddStringArray("tokenizer.chat_templates", names);
     const std::string_view tokens[] = {"a", "b", "ab"};
     const float scores[] = {1, 2, 3};
     const std::int32_t types[] = {1, 1, 3};
@@ -61,7 +63,11 @@ TEST(ReadVocabularyTest, EveryKeyIsRead) {
   EXPECT_EQ(data->model, "gpt2");
   EXPECT_EQ(data->pre, "qwen2");
   EXPECT_EQ(data->general_name, "Name");
-  EXPECT_EQ(data->chat_template, "chatml");
+  ASSERT_EQ(data->chat_templates.size(), 2u);
+  EXPECT_EQ(data->chat_templates[0].name, "");
+  EXPECT_EQ(data->chat_templates[0].text, "{{ messages }}");
+  EXPECT_EQ(data->chat_templates[1].name, "tool_use");
+  EXPECT_EQ(data->chat_templates[1].text, "{{ tools }}");
   EXPECT_THAT(data->tokens, ElementsAre("a", "b", "ab"));
   EXPECT_THAT(data->scores, ElementsAre(1, 2, 3));
   EXPECT_THAT(data->token_types, ElementsAre(1, 1, 3));
@@ -130,30 +136,15 @@ TEST(ReadVocabularyTest, TheCharsmapIsAnArrayOfBytes) {
 TEST(ReadVocabularyTest, AKeyOfTheWrongTypeIsNamed) {
   for (std::string key :
        {"general.name", "tokenizer.ggml.model", "tokenizer.ggml.pre", "tokenizer.chat_template",
-        "tokenizer.ggml.tokens", "tokenizer.ggml.merges", "tokenizer.ggml.scores",
-        "tokenizer.ggml.token_type", "tokenizer.ggml.bos_token_id", "tokenizer.ggml.add_bos_token",
-        "tokenizer.ggml.normalizer.lowercase", "tokenizer.ggml.precompiled_charsmap"}) {
+        "tokenizer.chat_template.tool_use", "tokenizer.ggml.tokens", "tokenizer.ggml.merges",
+        "tokenizer.ggml.scores", "tokenizer.ggml.token_type", "tokenizer.ggml.bos_token_id",
+        "tokenizer.ggml.add_bos_token", "tokenizer.ggml.normalizer.lowercase",
+        "tokenizer.ggml.precompiled_charsmap"}) {
     Result<VocabularyData> data = Read([&key](GgufWriter& writer) { writer.AddF32(key, 1); });
     ASSERT_FALSE(data.has_value()) << key;
     EXPECT_EQ(data.error().code, Code::kCorrupt);
     EXPECT_THAT(data.error().message, HasSubstr(key));
   }
-}
-
-TEST(ReadVocabularyTest, TheBundledModelsVocabularySpeaksItsChatTemplate) {
-  auto vocabulary = LoadVocabularyFile("models/notebook-1m-q8_0.gguf");
-  ASSERT_NE(vocabulary, nullptr);
-  ASSERT_EQ(RecogniseChatTemplate(vocabulary->chat_template()), ChatTemplate::kNotebook);
-  const ChatMessage chat[] = {{"user", "hi"}};
-  Result<std::string> text = ApplyChatTemplateText(vocabulary->chat_template(), chat, true);
-  ASSERT_TRUE(text.has_value());
-  Result<std::vector<TokenId>> tokens =
-      vocabulary->Tokenize(*text, {.add_special = true, .parse_special = true});
-  ASSERT_TRUE(tokens.has_value());
-  EXPECT_EQ(tokens->front(), vocabulary->bos());
-  EXPECT_EQ(*vocabulary->TokenText((*tokens)[1]), "<|user|>");
-  EXPECT_EQ(*vocabulary->TokenText(tokens->back()), "<|assistant|>");
-  EXPECT_TRUE(vocabulary->IsEndOfGeneration((*tokens)[tokens->size() - 2]));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
@@ -93,7 +94,7 @@ TEST(SentencePieceTest, AnyBytesComeBackFromTheirTokensButForTheEscapedSpace) {
   if (published != nullptr) vocabularies.push_back(published.get());
   std::mt19937 random(4);
   for (const Vocabulary* vocabulary : vocabularies) {
-    for (int i = 0; i < 1000 * TestScale(); ++i) {
+    for (int i = 0; i < test::Scaled(1000, 1000); ++i) {
       std::string text;
       for (auto length = random() % 30; length > 0; --length) {
         if (random() % 3 == 0) text.push_back(static_cast<char>(random()));

@@ -11,6 +11,7 @@
 
 #include "tests/engine/vocabulary/vocabulary_case.h"
 #include "tests/support/counting_work.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
@@ -110,7 +111,7 @@ TokenTable RandomTokens(std::mt19937_64& random, std::string_view letters) {
 
 TEST(SpecialPartitionModelTest, FindsWhatSearchingTokenByTokenFinds) {
   std::mt19937_64 random(11);
-  for (int round = 0; round < 20'000 * TestScale(); ++round) {
+  for (int round = 0; round < test::Scaled(20'000, 20'000); ++round) {
     const std::string_view letters = round % 3 == 0 ? "a" : round % 3 == 1 ? "ab " : "abc \n";
     const TokenTable tokens = RandomTokens(random, letters);
     const auto partition = SpecialPartition::Create(tokens);

@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "engine/vocabulary/well_formed_text.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
@@ -73,7 +74,7 @@ TEST_F(StreamingDetokenizerTest, AnIdThatIsNoTokenChangesNothing) {
 
 TEST_F(StreamingDetokenizerTest, ThePartsTogetherAreTheTextAndOfAGoodTextEachPartIsGood) {
   std::mt19937 random(5);
-  for (int i = 0; i < 500 * TestScale(); ++i) {
+  for (int i = 0; i < test::Scaled(500, 500); ++i) {
     bool well_formed = i % 2 == 0;
     std::string text;
     for (auto length = random() % 20; length > 0; --length) {

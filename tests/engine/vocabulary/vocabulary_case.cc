@@ -136,9 +136,4 @@ std::unique_ptr<Vocabulary> MakeVocabulary(VocabularyData data) {
   return made ? std::move(*made) : nullptr;
 }
 
-int TestScale() {
-  const char* scale = std::getenv("KVD_TEST_SCALE");
-  return scale == nullptr ? 1 : std::max(1, std::atoi(scale));
-}
-
 }  // namespace kvd

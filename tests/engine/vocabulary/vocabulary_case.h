@@ -47,8 +47,4 @@ VocabularyData SmallSentencePieceData();
 // Makes the vocabulary. On failure, adds a test failure and returns null.
 std::unique_ptr<Vocabulary> MakeVocabulary(VocabularyData data);
 
-// Returns the number in KVD_TEST_SCALE, by which the number of random cases is multiplied; 1 if it
-// is not set or below 1.
-int TestScale();
-
 }  // namespace kvd

@@ -99,7 +99,7 @@ TEST(VocabularyTest, WithoutATokenizerIdsWorkAndTextVerbsSayWhy) {
     data.model = one.model;
     data.pre = one.pre;
     data.vocab_size = 128;
-    data.chat_template = "chatml";
+    data.chat_templates = {{"", "chatml"}};
     auto vocabulary = MakeVocabulary(data);
     ASSERT_NE(vocabulary, nullptr);
     EXPECT_EQ(vocabulary->kind(), Vocabulary::Kind::kNone);
@@ -111,7 +111,8 @@ TEST(VocabularyTest, WithoutATokenizerIdsWorkAndTextVerbsSayWhy) {
     EXPECT_EQ(vocabulary->eos(), kNoToken);
     EXPECT_FALSE(vocabulary->add_bos());
     EXPECT_TRUE(vocabulary->end_of_generation().empty());
-    EXPECT_EQ(vocabulary->chat_template(), "chatml");
+    EXPECT_EQ(vocabulary->TemplateText(""), "chatml");
+    EXPECT_EQ(vocabulary->TemplateText("tool_use"), "");
     EXPECT_EQ(vocabulary->Tokenize("", {}).error().code, Code::kNoTokenizer);
     EXPECT_THAT(vocabulary->Tokenize("a", {}).error().message, HasSubstr(one.reason));
     EXPECT_EQ(vocabulary->Detokenize({}, {}).error().code, Code::kNoTokenizer);

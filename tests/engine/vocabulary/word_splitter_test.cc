@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "engine/vocabulary/pretokenizers.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
@@ -98,7 +99,7 @@ TEST(WordSplitterTest, TheWordsOfAnyTextAreTheText) {
   for (const Pretokenizer& pretokenizer : AllPretokenizers()) {
     Result<WordSplitter> splitter = WordSplitter::Create(pretokenizer.expressions);
     ASSERT_TRUE(splitter.has_value()) << pretokenizer.name << ": " << splitter.error().message;
-    for (int i = 0; i < 30 * TestScale(); ++i) {
+    for (int i = 0; i < test::Scaled(30, 30); ++i) {
       std::string text;
       for (auto length = random() % 40; length > 0; --length) {
         auto code_point =

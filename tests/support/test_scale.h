@@ -1,0 +1,23 @@
+// The size of random tests: KVD_TEST_SCALE multiplies their rounds. Sanitizer builds set it below
+// 1, because they are 10 to 50 times slower.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace kvd::test {
+
+// Returns the number in KVD_TEST_SCALE; 1 if it is not set.
+inline double TestScale() {
+  const char* const scale = std::getenv("KVD_TEST_SCALE");
+  return scale == nullptr ? 1.0 : std::strtod(scale, nullptr);
+}
+
+inline bool IsScaledDown() { return TestScale() < 1.0; }
+
+// Returns `count` multiplied by the scale, at least `least`.
+inline int Scaled(int count, int least = 1) {
+  return std::max(least, static_cast<int>(count * TestScale()));
+}
+
+}  // namespace kvd::test

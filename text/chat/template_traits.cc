@@ -1,0 +1,205 @@
+// A probe is a small chat with words that occur nowhere else. The template reads a form if the
+// rendered text has the words, and not in the notation of a Python object or of a quoted string,
+// which a template writes by accident if it prints a value of a form that it does not expect.
+#include "text/chat/template_traits.h"
+
+#include <utility>
+#include <vector>
+
+#include "text/json.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::string_view kKey = "kvdkey";
+constexpr std::string_view kWord = "kvdword";
+
+bool Has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+Value Object(std::initializer_list<std::pair<std::string_view, Value>> fields) {
+  Dict object;
+  for (const auto& [key, value] : fields) object.Set(key, value);
+  return Value::Of(std::move(object));
+}
+
+Value TextOf(std::string_view text) { return Value::String(std::string(text)); }
+
+Value Parts(const Value& text) {
+  return Value::List({Object({{"type", TextOf("text")}, {"text", text}})});
+}
+
+class Probe {
+ public:
+  Probe(const Template& program, const Value& variables)
+      : program_(program), variables_(variables) {}
+
+  // Returns the text of the chat; empty if the template refuses the chat.
+  std::string Render(std::vector<Value> messages, const Value& tools = Value::None()) const {
+    Dict variables = variables_.dict();
+    variables.Set("messages", Value::List(std::move(messages)));
+    variables.Set("tools", tools);
+    variables.Set("documents", Value::None());
+    variables.Set("add_generation_prompt", Value::Bool(true));
+    const auto text = program_.Render(Value::Of(std::move(variables)), kLimits);
+    return text ? *text : std::string();
+  }
+
+  std::string WithContent(const Value& content) const {
+    return Render({Object({{"role", TextOf("user")}, {"content", content}})});
+  }
+
+  std::string WithArguments(const Value& arguments) const {
+    const Value function = Object({{"name", TextOf("probe")}, {"arguments", arguments}});
+    const Value call =
+        Object({{"id", TextOf("call00001")}, {"type", TextOf("function")}, {"function", function}});
+    const Value parameters =
+        Object({{"type", TextOf("object")}, {"properties", Value::Of(Dict())}});
+    const Value tool = Object({{"type", TextOf("function")},
+                               {"function", Object({{"name", TextOf("probe")},
+                                                    {"description", TextOf("A probe.")},
+                                                    {"parameters", parameters}})}});
+    return Render({Object({{"role", TextOf("user")}, {"content", TextOf("Probe.")}}),
+                   Object({{"role", TextOf("assistant")},
+                           {"content", TextOf("")},
+                           {"tool_calls", Value::List({call})}}),
+                   Object({{"role", TextOf("tool")},
+                           {"tool_call_id", TextOf("call00001")},
+                           {"name", TextOf("probe")},
+                           {"content", TextOf("Probed.")}})},
+                  Value::List({tool}));
+  }
+
+ private:
+  static constexpr RenderOptions kLimits = {.steps_max = 200'000, .output_bytes_max = 256u << 10};
+
+  const Template& program_;
+  const Value& variables_;
+};
+
+// Returns whether a template's text contains `name` as a whole word.
+bool Names(std::string_view text, std::string_view name) {
+  const auto is_word = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  for (std::size_t at = text.find(name); at != text.npos; at = text.find(name, at + 1)) {
+    const std::size_t end = at + name.size();
+    if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end]))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<Value> AdaptedFunction(const Value& function, const TemplateTraits& traits,
+                              const std::string& path) {
+  const Value* arguments = function.dict().Find("arguments");
+  if (arguments == nullptr) return function;
+  Value adapted = *arguments;
+  if (arguments->is_string() && !traits.reads_text_arguments && traits.reads_object_arguments) {
+    auto parsed = ParseJson(arguments->view());
+    if (!parsed || !parsed->is_dict()) {
+      return Fail(Code::kInvalidArgument, path, ".function.arguments: not the text of an object: ",
+                  parsed ? std::string("another value of JSON") : parsed.error().message);
+    }
+    adapted = std::move(*parsed);
+  } else if (arguments->is_dict() && !traits.reads_object_arguments &&
+             traits.reads_text_arguments) {
+    KVD_TRY(std::string text, WriteJson(*arguments));
+    adapted = Value::String(std::move(text));
+  }
+  Dict changed = function.dict();
+  changed.Set("arguments", std::move(adapted));
+  return Value::Of(std::move(changed));
+}
+
+Result<Value> AdaptedCalls(const Value& calls, const TemplateTraits& traits,
+                           const std::string& path) {
+  std::vector<Value> adapted;
+  for (std::size_t i = 0; i < calls.items().size(); ++i) {
+    Dict call = calls.items()[i].dict();
+    KVD_TRY(Value function,
+            AdaptedFunction(*call.Find("function"), traits, Concat(path, ".tool_calls[", i, "]")));
+    call.Set("function", std::move(function));
+    adapted.push_back(Value::Of(std::move(call)));
+  }
+  return Value::List(std::move(adapted));
+}
+
+Value AdaptedContent(const Value& content, const TemplateTraits& traits) {
+  if (content.is_string() && !traits.reads_text_content && traits.reads_content_parts) {
+    return Parts(content);
+  }
+  if (!content.is_list() || traits.reads_content_parts) return content;
+  std::string joined;
+  for (const Value& part : content.items()) {
+    if (!joined.empty()) joined += '\n';
+    joined += part.dict().Find("text")->view();
+  }
+  return Value::String(std::move(joined));
+}
+
+constexpr std::string_view kReasoningFields[] = {"reasoning_content", "reasoning", "thinking"};
+
+// Gives the reasoning the name that the template reads.
+void AdaptReasoning(Dict& message, const TemplateTraits& traits) {
+  if (traits.reasoning_field.empty()) return;
+  const Value* present = message.Find(traits.reasoning_field);
+  if (present != nullptr && !present->is_none()) return;
+  for (const std::string_view field : kReasoningFields) {
+    const Value* other = message.Find(field);
+    if (other == nullptr || !other->is_string()) continue;
+    const Value text = *other;
+    message.Set(traits.reasoning_field, text);
+    return;
+  }
+}
+
+}  // namespace
+
+TemplateTraits FindTraits(const Template& program, std::string_view program_text,
+                          const Value& variables) {
+  const Probe probe(program, variables);
+  TemplateTraits traits;
+  const std::string text_content = probe.WithContent(TextOf(kWord));
+  const std::string parts_content = probe.WithContent(Parts(TextOf(kWord)));
+  traits.reads_content_parts =
+      Has(parts_content, kWord) && !Has(parts_content, "'type'") && !Has(parts_content, "\"type\"");
+  traits.reads_text_content = Has(text_content, kWord) || !traits.reads_content_parts;
+
+  const std::string json = Concat("{\"", kKey, "\": \"", kWord, "\"}");
+  const std::string object_arguments = probe.WithArguments(Object({{kKey, TextOf(kWord)}}));
+  const std::string text_arguments = probe.WithArguments(TextOf(json));
+  traits.reads_object_arguments = Has(object_arguments, kKey) && Has(object_arguments, kWord) &&
+                                  !Has(object_arguments, Concat("'", kKey, "'"));
+  traits.reads_text_arguments = Has(text_arguments, json);
+
+  for (const std::string_view field : kReasoningFields) {
+    if (!Names(program_text, field)) continue;
+    traits.reasoning_field = field;
+    break;
+  }
+  traits.names_it_thinking =
+      !Names(program_text, "enable_thinking") && Names(program_text, "thinking");
+  return traits;
+}
+
+Result<Value> AdaptMessages(const Value& messages, const TemplateTraits& traits) {
+  std::vector<Value> adapted;
+  for (std::size_t i = 0; i < messages.items().size(); ++i) {
+    Dict message = messages.items()[i].dict();
+    if (const Value* content = message.Find("content"); content != nullptr) {
+      message.Set("content", AdaptedContent(Value(*content), traits));
+    }
+    if (const Value* calls = message.Find("tool_calls"); calls != nullptr && calls->is_list()) {
+      KVD_TRY(Value changed, AdaptedCalls(Value(*calls), traits, Concat("messages[", i, "]")));
+      message.Set("tool_calls", std::move(changed));
+    }
+    AdaptReasoning(message, traits);
+    adapted.push_back(Value::Of(std::move(message)));
+  }
+  return Value::List(std::move(adapted));
+}
+
+}  // namespace kvd
