@@ -91,15 +91,15 @@ class ChatTurnsTest : public test::ServedDaemonTest {
       if (prompt.empty()) return {};
       const auto tokens = client.Tokenize(prompt, wire::kFlagParseSpecial).value();
       if (!before.empty()) turns.push_back(Asked(client, tokens, before));
+      if (count == std::size(kTurns)) break;
       // What the model would have written, as the template renders it.
       const std::string answered = TextOf(*formatter, count + 1, false);
-      std::string text = prompt + kTurns[std::min(count, std::size(kTurns) - 1)][1];
-      if (count < std::size(kTurns) && answered.starts_with(prompt)) text = answered;
+      const std::string text = answered.starts_with(prompt) ? answered : prompt + kTurns[count][1];
       before = client.Tokenize(text, wire::kFlagParseSpecial).value();
       auto sequence = client.NewSequence();
       EXPECT_TRUE(sequence.has_value());
       EXPECT_TRUE(sequence->Decode(before, Pos{0}, wire::LogitsWanted::kNone));
-      EXPECT_TRUE(sequence->Detach());
+      (void)sequence->Detach();  // the daemon keeps it as a cached prefix
     }
     return turns;
   }
@@ -119,7 +119,6 @@ class ChatTurnsTest : public test::ServedDaemonTest {
     while (generation->Next().value()) {
     }
     EXPECT_EQ(generation->result().prompt_shared, told.reused) << "why tells what a prompt reuses";
-    EXPECT_TRUE(sequence->Drop());
     return {told.prompt_tokens,
             static_cast<std::uint32_t>(before.size()),
             common,

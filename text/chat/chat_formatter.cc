@@ -3,18 +3,14 @@
 // a message, and so that a template that trims contents does not trim this one's end.
 #include "text/chat/chat_formatter.h"
 
-#include <ctime>
-
 #include "base/text.h"
 #include "text/chat/named_formats.h"
 
 namespace kvd {
 namespace {
 
-constexpr std::string_view kEndMarker =
-    "\x1f"
-    "kvd:end"
-    "\x1f";
+// Not white space for Python, whose strip() knows the separators \x1c to \x1f as white space.
+constexpr std::string_view kEndMarker = "\x01kvd-end\x01";
 
 struct ChosenTemplate {
   std::string text;
@@ -68,7 +64,7 @@ Value WithMarker(const Value& messages) {
 Result<ChatFormatter> ChatFormatter::Create(const ChatTexts& texts, std::string_view choice,
                                             bool has_tools) {
   KVD_TRY(const ChosenTemplate chosen, Choose(texts, choice, has_tools));
-  KVD_TRY(Template program, Template::Parse(chosen.text));
+  KVD_TRY(jinja::Template program, jinja::Template::Parse(chosen.text));
   Value tokens = TokenVariables(texts);
   TemplateTraits traits = FindTraits(program, chosen.text, tokens);
   return ChatFormatter(std::move(program), std::move(traits), std::move(tokens),
@@ -90,8 +86,7 @@ Result<std::string> ChatFormatter::Format(const ChatRequest& request) const {
     if (traits_.names_it_thinking) variables.Set("thinking", enabled);
   }
   for (const auto& [key, value] : request.variables.dict().items()) variables.Set(key, value);
-  KVD_TRY(std::string text,
-          program_.Render(Value::Of(std::move(variables)), {.now = std::time(nullptr)}));
+  KVD_TRY(std::string text, program_.Render(Value::Of(std::move(variables))));
   if (!continues) return text;
   const std::size_t end = text.rfind(kEndMarker);
   if (end == std::string::npos) {

@@ -39,13 +39,13 @@ class ChatFormatter {
   const TemplateTraits& traits() const { return traits_; }
 
  private:
-  ChatFormatter(Template program, TemplateTraits traits, Value tokens, bool is_fallback)
+  ChatFormatter(jinja::Template program, TemplateTraits traits, Value tokens, bool is_fallback)
       : program_(std::move(program)),
         traits_(std::move(traits)),
         tokens_(std::move(tokens)),
         is_fallback_(is_fallback) {}
 
-  Template program_;
+  jinja::Template program_;
   TemplateTraits traits_;
   Value tokens_;  // a dict: bos_token, eos_token, ...
   bool is_fallback_ = false;

@@ -3,6 +3,7 @@
 // which a template writes by accident if it prints a value of a form that it does not expect.
 #include "text/chat/template_traits.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,7 @@ bool Has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-Value Object(std::initializer_list<std::pair<std::string_view, Value>> fields) {
+Value MakeObject(std::initializer_list<std::pair<std::string_view, Value>> fields) {
   Dict object;
   for (const auto& [key, value] : fields) object.Set(key, value);
   return Value::Of(std::move(object));
@@ -27,12 +28,12 @@ Value Object(std::initializer_list<std::pair<std::string_view, Value>> fields) {
 Value TextOf(std::string_view text) { return Value::String(std::string(text)); }
 
 Value Parts(const Value& text) {
-  return Value::List({Object({{"type", TextOf("text")}, {"text", text}})});
+  return Value::List({MakeObject({{"type", TextOf("text")}, {"text", text}})});
 }
 
 class Probe {
  public:
-  Probe(const Template& program, const Value& variables)
+  Probe(const jinja::Template& program, const Value& variables)
       : program_(program), variables_(variables) {}
 
   // Returns the text of the chat; empty if the template refuses the chat.
@@ -47,34 +48,35 @@ class Probe {
   }
 
   std::string WithContent(const Value& content) const {
-    return Render({Object({{"role", TextOf("user")}, {"content", content}})});
+    return Render({MakeObject({{"role", TextOf("user")}, {"content", content}})});
   }
 
   std::string WithArguments(const Value& arguments) const {
-    const Value function = Object({{"name", TextOf("probe")}, {"arguments", arguments}});
-    const Value call =
-        Object({{"id", TextOf("call00001")}, {"type", TextOf("function")}, {"function", function}});
+    const Value function = MakeObject({{"name", TextOf("probe")}, {"arguments", arguments}});
+    const Value call = MakeObject(
+        {{"id", TextOf("call00001")}, {"type", TextOf("function")}, {"function", function}});
     const Value parameters =
-        Object({{"type", TextOf("object")}, {"properties", Value::Of(Dict())}});
-    const Value tool = Object({{"type", TextOf("function")},
-                               {"function", Object({{"name", TextOf("probe")},
-                                                    {"description", TextOf("A probe.")},
-                                                    {"parameters", parameters}})}});
-    return Render({Object({{"role", TextOf("user")}, {"content", TextOf("Probe.")}}),
-                   Object({{"role", TextOf("assistant")},
-                           {"content", TextOf("")},
-                           {"tool_calls", Value::List({call})}}),
-                   Object({{"role", TextOf("tool")},
-                           {"tool_call_id", TextOf("call00001")},
-                           {"name", TextOf("probe")},
-                           {"content", TextOf("Probed.")}})},
+        MakeObject({{"type", TextOf("object")}, {"properties", Value::Of(Dict())}});
+    const Value tool = MakeObject({{"type", TextOf("function")},
+                                   {"function", MakeObject({{"name", TextOf("probe")},
+                                                            {"description", TextOf("A probe.")},
+                                                            {"parameters", parameters}})}});
+    return Render({MakeObject({{"role", TextOf("user")}, {"content", TextOf("Probe.")}}),
+                   MakeObject({{"role", TextOf("assistant")},
+                               {"content", TextOf("")},
+                               {"tool_calls", Value::List({call})}}),
+                   MakeObject({{"role", TextOf("tool")},
+                               {"tool_call_id", TextOf("call00001")},
+                               {"name", TextOf("probe")},
+                               {"content", TextOf("Probed.")}})},
                   Value::List({tool}));
   }
 
  private:
-  static constexpr RenderOptions kLimits = {.steps_max = 200'000, .output_bytes_max = 256u << 10};
+  static constexpr jinja::RenderOptions kLimits = {
+      .steps_max = 200'000, .output_bytes_max = 256u << 10, .now = std::nullopt};
 
-  const Template& program_;
+  const jinja::Template& program_;
   const Value& variables_;
 };
 
@@ -158,7 +160,7 @@ void AdaptReasoning(Dict& message, const TemplateTraits& traits) {
 
 }  // namespace
 
-TemplateTraits FindTraits(const Template& program, std::string_view program_text,
+TemplateTraits FindTraits(const jinja::Template& program, std::string_view program_text,
                           const Value& variables) {
   const Probe probe(program, variables);
   TemplateTraits traits;
@@ -169,7 +171,7 @@ TemplateTraits FindTraits(const Template& program, std::string_view program_text
   traits.reads_text_content = Has(text_content, kWord) || !traits.reads_content_parts;
 
   const std::string json = Concat("{\"", kKey, "\": \"", kWord, "\"}");
-  const std::string object_arguments = probe.WithArguments(Object({{kKey, TextOf(kWord)}}));
+  const std::string object_arguments = probe.WithArguments(MakeObject({{kKey, TextOf(kWord)}}));
   const std::string text_arguments = probe.WithArguments(TextOf(json));
   traits.reads_object_arguments = Has(object_arguments, kKey) && Has(object_arguments, kWord) &&
                                   !Has(object_arguments, Concat("'", kKey, "'"));

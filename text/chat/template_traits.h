@@ -29,7 +29,7 @@ struct TemplateTraits {
 };
 
 // `variables`: the special tokens that the template may print.
-TemplateTraits FindTraits(const Template& program, std::string_view program_text,
+TemplateTraits FindTraits(const jinja::Template& program, std::string_view program_text,
                           const Value& variables);
 
 // Returns the messages in the form that the template reads. A form that the template reads is kept.

@@ -13,7 +13,7 @@ using test::RequestOf;
 using testing::StartsWith;
 
 TemplateTraits TraitsOf(std::string_view program_text) {
-  const auto program = Template::Parse(program_text);
+  const auto program = jinja::Template::Parse(program_text);
   EXPECT_TRUE(program.has_value()) << program.error().message;
   return FindTraits(*program, program_text, Value::Of(Dict()));
 }
