@@ -50,7 +50,7 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
         rows.push_back(static_cast<float>(submission.argument));
       }
       session.Final(submission, std::as_bytes(std::span(rows)),
-                    {0, static_cast<std::int64_t>(texts->size()), 2});
+                    {0, static_cast<std::int64_t>(texts->size()), 2, is_raw ? 0 : 1});
       return true;
     }
     case Verb::kRank: {

@@ -57,6 +57,7 @@ void FakeSession::Write(const wire::Submission& to, Code code, bool is_final,
   completion.sequence = values.sequence;
   completion.value0 = values.value0;
   completion.value1 = values.value1;
+  completion.value2 = values.value2;
   const auto output_bytes = static_cast<std::uint32_t>(output.size());
   if (is_final) {
     KVD_ASSERT(completions.Reserve());

@@ -30,6 +30,7 @@ class FakeSession {
     std::uint64_t sequence = 0;
     std::int64_t value0 = 0;
     std::int64_t value1 = 0;
+    std::int64_t value2 = 0;
   };
   // Send one piece of the answer, the final answer, or a final error. More, Final and Fail wait
   // until the completion ring and the output arena have room; the real daemon's engine thread does
