@@ -10,16 +10,19 @@
 namespace kvd {
 
 void KeptSamplers::Put(SequenceHandle sequence, std::shared_ptr<const SamplerOptions> options,
-                       std::uint64_t draw_count) {
+                       std::uint64_t draw_count, const SamplerAdaptation& adaptation) {
   const MutexLock lock(mutex_);
-  entries_.insert_or_assign(sequence,
-                            Entry{.options = std::move(options), .draw_count = draw_count});
+  entries_.insert_or_assign(
+      sequence,
+      Entry{.options = std::move(options), .draw_count = draw_count, .adaptation = adaptation});
   ForgetTheGone();
 }
 
 Status KeptSamplers::PutLoaded(SequenceHandle sequence, KeptSampler kept) {
-  KVD_CHECK_OK(memory_.sequences().SetSampler(sequence, RecordOf(kept.options, kept.draw_count)));
-  Put(sequence, std::make_shared<const SamplerOptions>(std::move(kept.options)), kept.draw_count);
+  KVD_CHECK_OK(memory_.sequences().SetSampler(
+      sequence, RecordOf(kept.options, kept.draw_count, kept.adaptation)));
+  Put(sequence, std::make_shared<const SamplerOptions>(std::move(kept.options)), kept.draw_count,
+      kept.adaptation);
   return {};
 }
 
@@ -28,7 +31,10 @@ Result<KeptSampler> KeptSamplers::Find(SequenceHandle sequence) const {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(sequence);
     if (found != entries_.end()) {
-      return KeptSampler{.options = *found->second.options, .draw_count = found->second.draw_count};
+      const Entry& entry = found->second;
+      return KeptSampler{.options = *entry.options,
+                         .draw_count = entry.draw_count,
+                         .adaptation = entry.adaptation};
     }
   }
   KVD_TRY(const SequenceInfo info, memory_.sequences().Query(sequence));

@@ -33,6 +33,7 @@
 //   4  a daemon that stops does not answer clients that reconnect: kHelloReturns
 //   5  verbs 37 to 39 carry saved states instead of files of llama.cpp
 //   6  kEmbed has several texts and a pooling; verb 44
+//   7  kGenerate has a chain of samplers and breakers
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,7 @@
 
 namespace kvd::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 6;
+inline constexpr std::uint32_t kProtocolVersion = 7;
 inline constexpr std::uint64_t kHelloMagic = 0x314f4c4c4544564bull;    // "KVDELLO1"
 inline constexpr std::uint64_t kWelcomeMagic = 0x31434c455744564bull;  // "KVDWELC1"
 

@@ -25,12 +25,14 @@ TEST(KeptSamplersTest, ForksHaveTheSamplerOfTheirSourceUntilOneDrawsOn) {
   ASSERT_TRUE(engine.memory().sequences().Fork(source, kOwner, forks));
   samplers.Inherit(source, forks);
   EXPECT_FALSE(samplers.Find(forks[0])) << "there was none";
-  samplers.Put(source, Seeded(7), 3);
+  samplers.Put(source, Seeded(7), 3, {.mirostat_mu = 4.5f});
   samplers.Inherit(source, forks);
-  samplers.Put(forks[0], Seeded(7), 4);
+  samplers.Put(forks[0], Seeded(7), 4, {.mirostat_mu = 5.5f});
   EXPECT_EQ(samplers.Find(source)->draw_count, 3u);
   EXPECT_EQ(samplers.Find(forks[0])->draw_count, 4u);
   EXPECT_EQ(samplers.Find(forks[1])->draw_count, 3u);
+  EXPECT_EQ(samplers.Find(forks[0])->adaptation.mirostat_mu, 5.5f);
+  EXPECT_EQ(samplers.Find(forks[1])->adaptation.mirostat_mu, 4.5f);
   EXPECT_EQ(samplers.Find(forks[1])->options.seed, 7u);
 }
 
@@ -40,7 +42,8 @@ TEST(KeptSamplersTest, OtherDaemonsFindThemInTheMemoryButForBiases) {
   const SequenceHandle source = *memory.sequences().Create(kOwner);
   KeptSampler kept{
       .options = {.sampling = DefaultSamplingAt(1.5f), .seed = 7, .ignore_eos = true, .biases = {}},
-      .draw_count = 3};
+      .draw_count = 3,
+      .adaptation = {.mirostat_mu = 6.5f, .adaptive_sum = 1.5f, .adaptive_weight = 2.5f}};
   KeptSamplers first(memory, engine.config().vocab_size);
   EXPECT_EQ(first.Find(source).error().code, Code::kNotFound);
   ASSERT_TRUE(first.PutLoaded(source, kept));
@@ -61,6 +64,11 @@ TEST(KeptSamplersTest, OtherDaemonsFindThemInTheMemoryButForBiases) {
   ASSERT_TRUE(first.PutLoaded(source, kept));
   EXPECT_EQ(first.Find(source)->options.biases.size(), 1u);
   EXPECT_EQ(second.Find(source).error().code, Code::kUnsupported);
+  kept.options.biases.clear();
+  kept.options.breakers = {"--"};
+  ASSERT_TRUE(first.PutLoaded(source, kept));
+  EXPECT_EQ(first.Find(source)->options.breakers, kept.options.breakers);
+  EXPECT_EQ(second.Find(source).error().code, Code::kUnsupported);
   // A sampler record in `meta` is validated like a record in a file.
   layout::SamplerRecord record = memory.sequences().Query(forks[0])->sampler;
   record.sampling.top_p = -1;
@@ -72,10 +80,10 @@ TEST(KeptSamplersTest, SequencesThatAreGoneAreForgotten) {
   test::FakeEngine engine;
   KeptSamplers samplers(engine.memory(), engine.config().vocab_size);
   const SequenceHandle stays = *engine.memory().sequences().Create(kOwner);
-  samplers.Put(stays, Seeded(1), 1);
+  samplers.Put(stays, Seeded(1), 1, {});
   for (int i = 0; i < 1000; ++i) {
     const SequenceHandle handle = *engine.memory().sequences().Create(kOwner);
-    samplers.Put(handle, Seeded(2), 1);
+    samplers.Put(handle, Seeded(2), 1, {});
     ASSERT_TRUE(engine.memory().sequences().Drop(handle));
   }
   EXPECT_LE(samplers.size(), 64u);

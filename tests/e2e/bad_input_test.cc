@@ -127,8 +127,7 @@ class BadInputTest : public test::ServedDaemonTest {
     wire::GenerateView view;
     view.params.token_count = 1;
     view.params.predict_max = 1;
-    view.params.sampling.top_p = view.params.sampling.typical_p =
-        view.params.sampling.repeat_penalty = 1;
+    view.params.sampling = DefaultSamplingAt(0);
     view.tokens = kOneToken;
     return view;
   }
