@@ -18,25 +18,19 @@ double PreferredShare(float target, const SamplerAdaptation& adaptation) {
   return std::clamp(2 * wanted - average, 0.0, 1.0);
 }
 
-// The constant 5 of the logit is the same for all candidates and cancels out. The distance of the
+// The constant 5 of the logit is the same for all candidates and cancels out. The penalty of the
 // nearest candidate is subtracted instead, so that this candidate has the weight 1.
-Picked PickNear(std::span<const Candidate> candidates, double preferred, double uniform) {
-  const float logit_max = MaxLogit(candidates);
-  const double total = TotalWeight(candidates, logit_max);
-  const auto penalty = [=](const Candidate& candidate) {
-    const double distance = std::fabs(Weight(candidate, logit_max) / total - preferred) / kWidth;
-    return kSharpness * distance * distance / (1 + distance);
-  };
-  double least = penalty(candidates.front());
-  for (const Candidate& candidate : candidates) least = std::min(least, penalty(candidate));
-  Picked picked = PickBy(
-      candidates,
-      [&](const Candidate& candidate) -> double {
-        return PortableExp(static_cast<float>(least - penalty(candidate)));
-      },
-      uniform);
-  picked.share = Weight(candidates[picked.index], logit_max) / total;
-  return picked;
+NearShares::NearShares(std::span<const Candidate> candidates, double preferred)
+    : preferred_(preferred),
+      logit_max_(MaxLogit(candidates)),
+      total_(TotalWeight(candidates, logit_max_)),
+      least_(Penalty(candidates.front())) {
+  for (const Candidate& candidate : candidates) least_ = std::min(least_, Penalty(candidate));
+}
+
+double NearShares::Penalty(const Candidate& candidate) const {
+  const double distance = std::fabs(Share(candidate) - preferred_) / kWidth;
+  return kSharpness * distance * distance / (1 + distance);
 }
 
 SamplerAdaptation AdaptedAverage(const SamplerAdaptation& adaptation, double share, float decay) {

@@ -14,10 +14,29 @@ namespace kvd {
 // tokens' probabilities, within [0, 1].
 double PreferredShare(float target, const SamplerAdaptation& adaptation);
 
-// Picks a candidate. A candidate of probability p has the logit 5 - 10 * d^2 / (1 + d) with
-// d = |p - preferred| / 0.3 in the distribution that `uniform` draws from. Picked::share is the
-// candidate's probability p in the list as it is given. REQUIRES: candidates is not empty.
-Picked PickNear(std::span<const Candidate> candidates, double preferred, double uniform);
+// The distribution from which adaptive-p draws. A candidate of probability p has the logit
+// 5 - 10 * d^2 / (1 + d) with d = |p - preferred| / 0.3. The candidates outlive the object and do not
+// change.
+class NearShares {
+ public:
+  // REQUIRES: candidates is not empty.
+  NearShares(std::span<const Candidate> candidates, double preferred);
+
+  // The probability of the candidate among the candidates as they are given.
+  double Share(const Candidate& candidate) const { return Weight(candidate, logit_max_) / total_; }
+  // The probability with which the candidate is drawn, not yet divided by the sum.
+  double operator()(const Candidate& candidate) const {
+    return PortableExp(static_cast<float>(least_ - Penalty(candidate)));
+  }
+
+ private:
+  double Penalty(const Candidate& candidate) const;
+
+  const double preferred_;
+  const float logit_max_;
+  const double total_;
+  double least_;
+};
 
 // Returns the adaptation after a token of probability `share` was drawn.
 SamplerAdaptation AdaptedAverage(const SamplerAdaptation& adaptation, double share, float decay);

@@ -340,12 +340,41 @@ Result<TokenId> Sampler::Draw(std::span<const float> logits) {
   const std::vector<Candidate>& candidates = working.candidates();
   if (IsGreedy(params)) return candidates.front().token;
   const double uniform = NextUniform();
-  const Picked picked =
-      DrawsNear(params)
-          ? PickNear(candidates, PreferredShare(params.adaptive_target, state_.adaptation), uniform)
-          : Pick(candidates, working.temperature, uniform);
+  Picked picked;
+  if (DrawsNear(params)) {
+    const NearShares near(candidates, PreferredShare(params.adaptive_target, state_.adaptation));
+    picked = PickBy(candidates, near, uniform);
+    picked.share = near.Share(candidates[picked.index]);
+  } else {
+    picked = Pick(candidates, working.temperature, uniform);
+  }
   Adapt(picked.share);
   return candidates[picked.index].token;
+}
+
+Result<std::vector<TokenShare>> Sampler::NextShares(std::span<const float> logits) const {
+  KVD_ASSERT(logits.size() == vocab_size_);
+  Working working{.row = logits, .scratch = ThreadScratch()};
+  KVD_CHECK_OK(Prepare(working));
+  const SamplingParams& params = options_.sampling;
+  std::vector<Candidate>& candidates = working.candidates();
+  std::vector<TokenShare> shares;
+  double total = 0;
+  const auto add = [&](const auto& weight) {
+    for (const Candidate& candidate : candidates) {
+      shares.push_back({.token = candidate.token, .share = weight(candidate)});
+      total += shares.back().share;
+    }
+  };
+  if (DrawsNear(params)) {
+    add(NearShares(candidates, PreferredShare(params.adaptive_target, state_.adaptation)));
+  } else {
+    ScaleLogits(candidates, working.temperature);
+    const float logit_max = MaxLogit(candidates);
+    add([=](const Candidate& candidate) { return Weight(candidate, logit_max); });
+  }
+  for (TokenShare& share : shares) share.share /= total;
+  return shares;
 }
 
 Status Sampler::Adopt(std::span<const float> logits, TokenId token) {

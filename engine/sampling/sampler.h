@@ -65,6 +65,11 @@ struct SampledToken {
   float logprob = 0.0f;  // natural logarithm, in the distribution of top_logprobs()
 };
 
+struct TokenShare {
+  TokenId token = 0;
+  double share = 0;  // probability
+};
+
 class Sampler {
  public:
   // `end_tokens`: the model's end-of-generation tokens; only `ignore_eos` uses them. Errors: as
@@ -85,6 +90,11 @@ class Sampler {
   // Draws a token. Errors: kNumerical (a logit is NaN or +infinity, or no allowed token has a
   // finite logit); the draw count is then unchanged. REQUIRES: logits.size() == vocab_size.
   Result<SampledToken> Sample(std::span<const float> logits);
+
+  // Returns the tokens that the next Sample of these logits may draw, and their probabilities. The
+  // tokens have no particular order. Errors and REQUIRES: those of Sample, but the logits must not
+  // have NaN or +infinity.
+  Result<std::vector<TokenShare>> NextShares(std::span<const float> logits) const;
 
   // Counts one draw without drawing, for a token that is already known because the draw of the same
   // seed and number chose it earlier. The adaptation does not change.

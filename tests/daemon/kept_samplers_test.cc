@@ -25,9 +25,11 @@ TEST(KeptSamplersTest, ForksHaveTheSamplerOfTheirSourceUntilOneDrawsOn) {
   ASSERT_TRUE(engine.memory().sequences().Fork(source, kOwner, forks));
   samplers.Inherit(source, forks);
   EXPECT_FALSE(samplers.Find(forks[0])) << "there was none";
-  samplers.Put(source, Seeded(7), 3, {.mirostat_mu = 4.5f});
+  samplers.Put(source, Seeded(7), 3,
+               {.mirostat_mu = 4.5f, .adaptive_sum = 0, .adaptive_weight = 0});
   samplers.Inherit(source, forks);
-  samplers.Put(forks[0], Seeded(7), 4, {.mirostat_mu = 5.5f});
+  samplers.Put(forks[0], Seeded(7), 4,
+               {.mirostat_mu = 5.5f, .adaptive_sum = 0, .adaptive_weight = 0});
   EXPECT_EQ(samplers.Find(source)->draw_count, 3u);
   EXPECT_EQ(samplers.Find(forks[0])->draw_count, 4u);
   EXPECT_EQ(samplers.Find(forks[1])->draw_count, 3u);

@@ -300,8 +300,9 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     decode.request = 60'000;
     EXPECT_EQ(Call(decode, std::as_bytes(std::span(prefix))).code, Code::kOk);
     if ((wish.flags & wire::kResumeSampler) != 0) {
-      const SamplerOptions kept{.sampling = kPlainSampling, .seed = 4711, .biases = {}};
-      EXPECT_TRUE(memory().sequences().SetSampler(sequence, RecordOf(kept, 5)));
+      const SamplerOptions kept{.sampling = wish.sampling, .seed = 4711, .biases = {}};
+      EXPECT_TRUE(memory().sequences().SetSampler(
+          sequence, RecordOf(kept, 5, InitialAdaptation(kept.sampling))));
     }
     const std::vector<std::byte> payload = PayloadOf(wish);
     wire::Submission generate = Make(Verb::kGenerate, sequence);
