@@ -63,8 +63,10 @@ Result<std::unique_ptr<GenerationRequest>> GenerationRequest::Create(
     std::optional<GenerationResumption> resumption) {
   KVD_TRY(Sampler sampler,
           Sampler::Create(SamplerOf(generate), vocab_size, vocabulary.end_of_generation()));
-  sampler.SkipDraws(state.draw_count);
-  if (state.adaptation) sampler.SetAdaptation(*state.adaptation);
+  if (state.progress) {
+    sampler.SkipDraws(state.progress->draw_count);
+    sampler.SetAdaptation(state.progress->adaptation, state.progress->adaptation_before);
+  }
   for (const TokenId token : history) sampler.Accept(token);
   for (const TokenId token : generate.tokens) sampler.Accept(token);
   if (!generate.stops.empty() && vocabulary.kind() == Vocabulary::Kind::kNone) {
@@ -157,8 +159,7 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
   } else {
     KVD_ASSERT(drawn_.has_value());
     item.tokens = std::span(&*drawn_, 1);
-    const SamplerState& state = sampler_.state();
-    if (sampling_) item.sampler = RecordOf(*sampling_, state.draw_count, state.adaptation);
+    if (sampling_) item.sampler = RecordOf(*sampling_, sampler_.state());
   }
   item.first_logits_row = item.tokens.size() - (row != nullptr ? 1 : 0);
   item.logits = row;
@@ -166,7 +167,7 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
   // A generation keeps the recurrent state at the end of the prompt and at the end of the answer.
   item.keeps_state = recomputes_last()   ? false
                      : prompt_left() > 0 ? item.tokens.size() == prompt_left()
-                                         : finish_.has_value() && !known_;
+                                         : finish_.has_value();
   return true;
 }
 
@@ -178,6 +179,7 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
   if (recomputes_last()) {
     state_.scratch.Drop();
     prompt_ended_ = Clock::now();
+    if (known_) return AdoptKnown(row);
     if (params_.predict_max != 0) return Draw(row);
     finish_ = wire::kFinishLength;
     return Conclude();
@@ -190,12 +192,8 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
     if (params_.predict_max == 0) finish_ = wire::kFinishLength;
   } else {
     drawn_.reset();
-    const SamplerState& state = sampler_.state();
-    if (sampling_) {
-      state_.samplers->Put(sequence(), sampling_, state.draw_count, state.adaptation);
-    }
+    if (sampling_) state_.samplers->Put(sequence(), sampling_, sampler_.state());
   }
-  if (known_) return AdoptKnown(row);
   if (cancelling_) return AppendingRequest::OnCancel();
   if (finish_) return Conclude();
   Draw(row);
@@ -220,9 +218,7 @@ void GenerationRequest::CatchUp() {
   for (int tokens = 0; caught_up_ < resumption_->drawn.size() && !finish_; ++tokens) {
     if (tokens == kTokensOfOneRound) return;
     const TokenId token = resumption_->drawn[caught_up_++];
-    const bool is_adopted_later = caught_up_ == resumption_->drawn.size() &&
-                                  resumption_->is_last_drawn && resumption_->take_back > 0;
-    if (!is_adopted_later) {
+    if (!adopts_last() || caught_up_ < resumption_->drawn.size()) {
       sampler_.SkipDraw();
       sampler_.Accept(token);
     }
@@ -242,9 +238,12 @@ void GenerationRequest::EndCatchingUp() {
   const std::vector<TokenId>& drawn = resumption_->drawn;
   const bool is_prompt_done = prompt_left() == 0;
   if (is_prompt_done && !finish_ && params_.predict_max == 0) finish_ = wire::kFinishLength;
-  if (resumption_->is_last_drawn && resumption_->take_back == 0) {
+  if (adopts_last()) {
+    known_ = drawn.back();
+    if (!recomputes_last()) AdoptKnown(std::exchange(state_.last_logits, {}));
+  } else if (resumption_->is_last_drawn) {
     drawn_ = drawn.back();
-  } else if (finish_ && !resumption_->is_last_drawn) {
+  } else if (finish_) {
     Conclude();
   } else if (resumption_->take_back > 0) {
     const auto cells = static_cast<std::int32_t>(resumption_->take_back);
@@ -256,15 +255,10 @@ void GenerationRequest::EndCatchingUp() {
 
 void GenerationRequest::OnTakenBack() {
   next_pos_.value -= static_cast<std::int32_t>(resumption_->take_back);
-  std::span<const TokenId> committed = resumption_->drawn;
-  if (resumption_->is_last_drawn) {
-    known_ = committed.back();
-    committed = committed.first(committed.size() - 1);
-  }
-  if (committed.empty()) {
+  if (resumption_->drawn.empty()) {
     --prompt_done_;
   } else {
-    drawn_ = committed.back();
+    drawn_ = resumption_->drawn.back();
   }
   resumption_.reset();
 }

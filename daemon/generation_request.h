@@ -66,15 +66,15 @@ struct GenerationState {
   std::vector<float> last_logits;  // kContinue: the logits from which the first token is drawn
   // Used for kContinue if no logits are kept: a fork of the sequence without the sequence's last
   // token. The last token is computed in the fork to get the token's logits.
+  // Used also to get the row from which an earlier attempt has drawn its last token, if the sampler
+  // must still adapt to this token.
   ScratchSequence scratch{};
   TokenId last_token = 0;
   Pos last_pos{};
 
-  // With kResumeSampler: the number of tokens that the sampler has already drawn.
-  std::uint64_t draw_count = 0;
-  // With kResumeSampler, and for a request whose earlier attempt has drawn tokens: the sampler's
-  // adaptation after these tokens.
-  std::optional<SamplerAdaptation> adaptation{};
+  // With kResumeSampler: what the earlier draws have changed, without the draws of an earlier attempt
+  // of this request. For an earlier attempt that has drawn tokens: the adaptation after them.
+  std::optional<SamplerProgress> progress{};
   // The token sequences of the request's breakers; null if a search must find them first.
   std::shared_ptr<const DryBreakers> breakers{};
   // The object that receives the result of a search and outlives the request; null: the result is
@@ -101,7 +101,7 @@ struct GenerationResumption {
   bool is_last_drawn = false;
   std::size_t streamed = 0;  // number of tokens of `drawn` that the client has received
   // The number of last cells that are computed again, because the logits after their tokens were
-  // lost. With is_last_drawn: 1 if the sampler must still adapt to the last token of `drawn`.
+  // lost.
   std::size_t take_back = 0;
 };
 
@@ -147,6 +147,12 @@ class GenerationRequest final : public AppendingRequest {
   std::optional<Pos> FirstAppended() const override;
   void OnTakenBack() override;
   std::size_t prompt_left() const { return prompt_.size() - prompt_done_; }
+  // Returns whether the sampler must still adapt to the last token of the earlier attempt, and the
+  // token's row is kept or can be computed.
+  bool adopts_last() const {
+    return resumption_ && resumption_->is_last_drawn &&
+           (recomputes_last() || !state_.last_logits.empty());
+  }
   bool recomputes_last() const { return state_.scratch.handle() != SequenceHandle::kNone; }
   void SearchBreakers();
   void Draw(std::span<const float> row);

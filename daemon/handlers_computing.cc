@@ -61,6 +61,20 @@ Result<DecodeResumption> ResumeDecode(const wire::Submission& submission, wire::
   return DecodeResumption{.done = kept, .lost = progress.done - kept};
 }
 
+// Sets the adaptation after the tokens that an earlier attempt has committed, from the record of its
+// last commit. `cells`: the cells up to the last token that is still there; the attempt may have
+// removed one token to compute it again.
+void SetAdaptation(const layout::SamplerRecord& record, std::uint64_t cells,
+                   GenerationState* state) {
+  if (!ValidateAdaptation(record.adaptation) || !ValidateAdaptation(record.adaptation_before)) {
+    return;
+  }
+  if (!state->progress) state->progress.emplace();
+  state->progress->adaptation =
+      record.cell_count > cells ? record.adaptation_before : record.adaptation;
+  state->progress->adaptation_before = record.adaptation_before;
+}
+
 // Returns the point from which a retried generation resumes, or nullopt if the generation starts
 // from its beginning.
 Result<std::optional<GenerationResumption>> ResumeGeneration(const wire::Submission& submission,
@@ -213,16 +227,15 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
     // The request repeats all draws of its own earlier attempt, also draws whose tokens were
     // removed later, so draw_count must not include the draws of that attempt.
     const std::uint64_t own =
-        has_drawn ? std::min(info.sampler.cell_count - own_first, kept->draw_count) : 0;
-    state.draw_count = kept->draw_count - own;
-    state.adaptation = kept->adaptation;
-  } else if (has_drawn && ValidateAdaptation(info.sampler.adaptation)) {
-    state.adaptation = info.sampler.adaptation;
+        has_drawn ? std::min(info.sampler.cell_count - own_first, kept->progress.draw_count) : 0;
+    state.progress = kept->progress;
+    state.progress->draw_count -= own;
   }
-  if (resumption && resumption->is_last_drawn && progress.done > 0 &&
-      Adapts(generate.params.sampling)) {
-    // The recorded adaptation is that before the last token, whose row is computed again.
-    resumption->take_back = 1;
+  if (has_drawn) SetAdaptation(info.sampler, own_first + progress.predicted.size(), &state);
+  if (resumption && resumption->is_last_drawn && Adapts(generate.params.sampling)) {
+    // The recorded adaptation is that before the last token. Without the token's row, the sampler
+    // does not adapt to the token.
+    if (!PrepareContinue(call, info, &state)) state.last_logits.clear();
   }
   if (PenalisesRepetitions(generate.params.sampling)) {
     const bool has_own = (generate.params.flags & wire::kOwnBreakers) != 0;

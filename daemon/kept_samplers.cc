@@ -10,19 +10,15 @@
 namespace kvd {
 
 void KeptSamplers::Put(SequenceHandle sequence, std::shared_ptr<const SamplerOptions> options,
-                       std::uint64_t draw_count, const SamplerAdaptation& adaptation) {
+                       const SamplerProgress& progress) {
   const MutexLock lock(mutex_);
-  entries_.insert_or_assign(
-      sequence,
-      Entry{.options = std::move(options), .draw_count = draw_count, .adaptation = adaptation});
+  entries_.insert_or_assign(sequence, Entry{.options = std::move(options), .progress = progress});
   ForgetTheGone();
 }
 
 Status KeptSamplers::PutLoaded(SequenceHandle sequence, KeptSampler kept) {
-  KVD_CHECK_OK(memory_.sequences().SetSampler(
-      sequence, RecordOf(kept.options, kept.draw_count, kept.adaptation)));
-  Put(sequence, std::make_shared<const SamplerOptions>(std::move(kept.options)), kept.draw_count,
-      kept.adaptation);
+  KVD_CHECK_OK(memory_.sequences().SetSampler(sequence, RecordOf(kept.options, kept.progress)));
+  Put(sequence, std::make_shared<const SamplerOptions>(std::move(kept.options)), kept.progress);
   return {};
 }
 
@@ -31,10 +27,7 @@ Result<KeptSampler> KeptSamplers::Find(SequenceHandle sequence) const {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(sequence);
     if (found != entries_.end()) {
-      const Entry& entry = found->second;
-      return KeptSampler{.options = *entry.options,
-                         .draw_count = entry.draw_count,
-                         .adaptation = entry.adaptation};
+      return KeptSampler{.options = *found->second.options, .progress = found->second.progress};
     }
   }
   KVD_TRY(const SequenceInfo info, memory_.sequences().Query(sequence));

@@ -27,7 +27,7 @@ class KeptSamplers {
       : memory_(memory), vocab_size_(vocab_size) {}
 
   void Put(SequenceHandle sequence, std::shared_ptr<const SamplerOptions> options,
-           std::uint64_t draw_count, const SamplerAdaptation& adaptation);
+           const SamplerProgress& progress);
   // Stores a sampler that was loaded from a saved state, both in this object and in the memory's
   // record of the sequence.
   Status PutLoaded(SequenceHandle sequence, KeptSampler kept);
@@ -41,8 +41,7 @@ class KeptSamplers {
  private:
   struct Entry {
     std::shared_ptr<const SamplerOptions> options;
-    std::uint64_t draw_count = 0;
-    SamplerAdaptation adaptation{};
+    SamplerProgress progress;
   };
   void ForgetTheGone() KVD_REQUIRES(mutex_);
 

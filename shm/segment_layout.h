@@ -209,11 +209,14 @@ struct SamplerRecord {
   std::uint64_t draw_count;
   SamplingParams sampling;
   SamplerAdaptation adaptation;
+  // The adaptation before the last draw, for a generation whose last token was removed to compute
+  // its logits again.
+  SamplerAdaptation adaptation_before;
   std::uint32_t cell_count;  // cells of the sequence including the cell of the last drawn token
   std::uint32_t flags;       // SamplerFlags
-  std::uint32_t reserved;
+  std::uint32_t reserved[2];
 };
-static_assert(sizeof(SamplerRecord) == 144 && offsetof(SamplerRecord, sampling) == 16 &&
+static_assert(sizeof(SamplerRecord) == 160 && offsetof(SamplerRecord, sampling) == 16 &&
               offsetof(SamplerRecord, adaptation) == 120);
 
 struct SequenceRecord {
@@ -260,7 +263,7 @@ struct SequenceRecord {
   std::uint32_t reserved;
   SamplerRecord sampler;
 };
-static_assert(sizeof(SequenceRecord) == 360 && std::is_standard_layout_v<SequenceRecord>);
+static_assert(sizeof(SequenceRecord) == 376 && std::is_standard_layout_v<SequenceRecord>);
 
 enum EditKind : std::uint16_t {
   kEditRemoved = 1,

@@ -49,11 +49,11 @@ void FindContinuations(const SamplingParams& params, const DryBreakers& breakers
 }
 
 double DryPenalty(const SamplingParams& params, std::uint32_t number) {
-  constexpr double kFloatMaxLog = 88.7228391;
+  constexpr float kFloatMaxLog = 88.7228391f;
   double exponent = static_cast<double>(number) - 1 - params.dry_allowed_length;
   if (params.dry_base > 1.000001f) {
-    const auto largest =
-        static_cast<std::int32_t>(kFloatMaxLog / PortableLog(double{params.dry_base}));
+    const auto base_log = static_cast<float>(PortableLog(double{params.dry_base}));
+    const auto largest = static_cast<std::int32_t>(kFloatMaxLog / base_log);
     if (largest > 0) exponent = std::min<double>(exponent, largest);
   }
   return params.dry_multiplier * PortablePow(double{params.dry_base}, exponent);

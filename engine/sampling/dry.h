@@ -29,8 +29,8 @@ void FindRepetitions(std::span<const TokenId> recent, std::vector<std::uint32_t>
 void FindContinuations(const SamplingParams& params, const DryBreakers& breakers,
                        SamplerScratch& scratch);
 
-// Returns the penalty for a number that FindContinuations has set. The exponent is limited so that
-// base^exponent is a finite float.
+// Returns the penalty for a number that FindContinuations has set. The exponent is limited to
+// log(largest float) / log(base).
 double DryPenalty(const SamplingParams& params, std::uint32_t number);
 
 }  // namespace kvd

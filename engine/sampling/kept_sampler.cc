@@ -21,7 +21,7 @@ struct SamplerBytes {
   std::uint32_t reserved;
   layout::SamplerRecord record;
 };
-static_assert(sizeof(SamplerBytes) == 160 && std::is_standard_layout_v<SamplerBytes>);
+static_assert(sizeof(SamplerBytes) == 176 && std::is_standard_layout_v<SamplerBytes>);
 constexpr std::uint32_t kVersion = 3;
 
 // The start of the bytes of version 2; the biases follow. `sampling` is the begin of a
@@ -49,13 +49,15 @@ KeptSampler FromRecord(const layout::SamplerRecord& record) {
                       .seed = record.seed,
                       .ignore_eos = (record.flags & layout::kSamplerIgnoresEos) != 0,
                       .biases = {}},
-          .draw_count = record.draw_count,
-          .adaptation = record.adaptation};
+          .progress = {.draw_count = record.draw_count,
+                       .adaptation = record.adaptation,
+                       .adaptation_before = record.adaptation_before}};
 }
 
 Result<KeptSampler> Validated(KeptSampler kept, std::uint32_t vocab_size) {
   Status status = ValidateSampler(kept.options, vocab_size);
-  if (status) status = ValidateAdaptation(kept.adaptation);
+  if (status) status = ValidateAdaptation(kept.progress.adaptation);
+  if (status) status = ValidateAdaptation(kept.progress.adaptation_before);
   if (!status) return Fail(Code::kCorrupt, "sampler state: ", status.error().message);
   return kept;
 }
@@ -98,11 +100,13 @@ Result<SamplerBytes> TakeFixed(std::span<const std::byte>& bytes) {
                                 .draw_count = old.draw_count,
                                 .sampling = kPlainSampling,
                                 .adaptation = {},
+                                .adaptation_before = {},
                                 .cell_count = old.cell_count,
                                 .flags = old.flags,
-                                .reserved = old.reserved}};
+                                .reserved = {old.reserved, 0}}};
   std::memcpy(&fixed.record.sampling, old.sampling, sizeof old.sampling);
   fixed.record.adaptation = InitialAdaptation(fixed.record.sampling);
+  fixed.record.adaptation_before = fixed.record.adaptation;
   return fixed;
 }
 
@@ -112,7 +116,8 @@ Status CheckFixed(const SamplerBytes& fixed) {
       layout::kSamplerKept | (fixed.bias_count != 0 ? layout::kSamplerBiased : 0u) |
       (record.flags & layout::kSamplerIgnoresEos) | (record.flags & layout::kSamplerOwnBreakers);
   if (record.flags != wanted) return Corrupt("flags", std::to_string(record.flags));
-  if (fixed.reserved != 0 || record.cell_count != 0 || record.reserved != 0) {
+  if (fixed.reserved != 0 || record.cell_count != 0 || record.reserved[0] != 0 ||
+      record.reserved[1] != 0) {
     return Corrupt("cell_count or reserved", "not zero");
   }
   const bool has_own = (record.flags & layout::kSamplerOwnBreakers) != 0;
@@ -141,19 +146,19 @@ void Append(const T* values, std::size_t count, std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-layout::SamplerRecord RecordOf(const SamplerOptions& options, std::uint64_t draw_count,
-                               const SamplerAdaptation& adaptation) {
+layout::SamplerRecord RecordOf(const SamplerOptions& options, const SamplerProgress& progress) {
   std::uint32_t flags = layout::kSamplerKept;
   if (options.ignore_eos) flags |= layout::kSamplerIgnoresEos;
   if (!options.biases.empty()) flags |= layout::kSamplerBiased;
   if (options.breakers) flags |= layout::kSamplerOwnBreakers;
   return {.seed = options.seed,
-          .draw_count = draw_count,
+          .draw_count = progress.draw_count,
           .sampling = options.sampling,
-          .adaptation = adaptation,
+          .adaptation = progress.adaptation,
+          .adaptation_before = progress.adaptation_before,
           .cell_count = 0,
           .flags = flags,
-          .reserved = 0};
+          .reserved = {}};
 }
 
 Result<KeptSampler> SamplerOf(const layout::SamplerRecord& record, std::uint32_t vocab_size) {
@@ -176,7 +181,7 @@ std::vector<std::byte> EncodeSampler(const KeptSampler& kept) {
                            .bias_count = static_cast<std::uint32_t>(biases.size()),
                            .breaker_count = static_cast<std::uint32_t>(breakers.size()),
                            .reserved = 0,
-                           .record = RecordOf(kept.options, kept.draw_count, kept.adaptation)};
+                           .record = RecordOf(kept.options, kept.progress)};
   std::vector<std::byte> bytes;
   Append(&fixed, 1, bytes);
   Append(biases.data(), biases.size(), bytes);

@@ -19,16 +19,14 @@ namespace kvd {
 
 struct KeptSampler {
   SamplerOptions options;  // without logprob_count, which each request sets
-  std::uint64_t draw_count = 0;
-  SamplerAdaptation adaptation{};
+  SamplerProgress progress;
 };
 
 // Converts to and from the record that `meta` keeps with a sequence. The record contains neither
 // biases nor DRY's own breakers, only flags that the sampler had some. Errors: kCorrupt (names the
 // field); kUnsupported (the sampler had biases or own breakers). REQUIRES: the record's flag
 // kSamplerKept is set.
-layout::SamplerRecord RecordOf(const SamplerOptions& options, std::uint64_t draw_count,
-                               const SamplerAdaptation& adaptation);
+layout::SamplerRecord RecordOf(const SamplerOptions& options, const SamplerProgress& progress);
 Result<KeptSampler> SamplerOf(const layout::SamplerRecord& record, std::uint32_t vocab_size);
 
 // The bytes have a version. DecodeSampler also reads the bytes of version 2, whose samplers have the

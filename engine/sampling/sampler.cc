@@ -147,7 +147,7 @@ Sampler::Sampler(const SamplerOptions& options, std::uint32_t vocab_size,
       vocab_size_(vocab_size),
       forbidden_(std::move(forbidden)),
       active_(ActiveSamplers(options.sampling)) {
-  state_.adaptation = InitialAdaptation(options.sampling);
+  state_.adaptation = state_.adaptation_before = InitialAdaptation(options.sampling);
   top_logprobs_.reserve(options_.logprob_count);
 }
 
@@ -398,6 +398,7 @@ Status Sampler::Adopt(std::span<const float> logits, TokenId token) {
 void Sampler::Adapt(double share) {
   const SamplingParams& params = options_.sampling;
   SamplerAdaptation& adaptation = state_.adaptation;
+  state_.adaptation_before = adaptation;
   if (params.mirostat != 0) {
     adaptation.mirostat_mu =
         AdaptedMu(adaptation.mirostat_mu, share, params.mirostat_tau, params.mirostat_eta);

@@ -50,11 +50,16 @@ struct SamplerOptions {
 // Errors: kInvalidArgument, with the first field that is out of range, its value and the limit.
 Status ValidateSampler(const SamplerOptions& options, std::uint32_t vocab_size);
 
-// The state that a Sampler needs, in addition to its options, to resume.
-struct SamplerState {
+// What the draws have changed.
+struct SamplerProgress {
   // Number of draws; draw n depends on the seed and n only (sampler.cc).
   std::uint64_t draw_count = 0;
   SamplerAdaptation adaptation{};
+  SamplerAdaptation adaptation_before{};  // before the last draw
+};
+
+// The state that a Sampler needs, in addition to its options, to resume.
+struct SamplerState : SamplerProgress {
   // The last accepted tokens, which penalties and DRY consider. When full, `history` is a ring buffer.
   std::vector<TokenId> history;
   std::uint64_t history_begin = 0;  // index in `history` of the oldest token
@@ -113,8 +118,11 @@ class Sampler {
   // the next Sample.
   std::span<const wire::TokenLogprob> top_logprobs() const { return top_logprobs_; }
 
-  // Sets the adaptation after the tokens that were drawn earlier.
-  void SetAdaptation(const SamplerAdaptation& adaptation) { state_.adaptation = adaptation; }
+  // Sets the adaptation after the tokens that were drawn earlier, and before the last of them.
+  void SetAdaptation(const SamplerAdaptation& adaptation, const SamplerAdaptation& before) {
+    state_.adaptation = adaptation;
+    state_.adaptation_before = before;
+  }
   // Sets the number of draws to `draw_count`. REQUIRES: no token was drawn yet.
   void SkipDraws(std::uint64_t draw_count) { state_.draw_count = draw_count; }
 

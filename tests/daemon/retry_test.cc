@@ -302,7 +302,9 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     if ((wish.flags & wire::kResumeSampler) != 0) {
       const SamplerOptions kept{.sampling = wish.sampling, .seed = 4711, .biases = {}};
       EXPECT_TRUE(memory().sequences().SetSampler(
-          sequence, RecordOf(kept, 5, InitialAdaptation(kept.sampling))));
+          sequence, RecordOf(kept, {.draw_count = 5,
+                                    .adaptation = InitialAdaptation(kept.sampling),
+                                    .adaptation_before = InitialAdaptation(kept.sampling)})));
     }
     const std::vector<std::byte> payload = PayloadOf(wish);
     wire::Submission generate = Make(Verb::kGenerate, sequence);
@@ -378,6 +380,7 @@ TEST_P(GenerateRetryTest, PenaltiesLookAtTheSameHistory) {
 }
 
 TEST_P(GenerateRetryTest, AdaptingSamplersGoOnFromTheirNumbers) {
+  if (GetParam()) GTEST_SKIP() << "a recurrent model may lack the row of the last token";
   SamplingParams mirostat = kPlainSampling;
   mirostat.mirostat_tau = 1.5f;
   mirostat.mirostat_eta = 0.7f;

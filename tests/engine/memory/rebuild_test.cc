@@ -225,7 +225,7 @@ TEST_F(RebuildTest, DamagedRecordsAreNamed) {
   ExpectRecord("extents[1]", [](SequenceRecord& record) { record.first_cell[1] = 1; });
   ExpectRecord("sampler", [](SequenceRecord& record) {
     record.sampler.flags = layout::kSamplerKept;
-    record.sampler.reserved = 1;
+    record.sampler.reserved[1] = 1;
   });
   Expect("sequence 3 generation", [](const Copy& copy) { copy.record(3).generation = 0; });
   Expect("sequence 3 flags",

@@ -22,8 +22,10 @@ KeptSampler Example() {
                   .ignore_eos = true,
                   .biases = {{3, 2.5f}, {99, -std::numeric_limits<float>::infinity()}},
                   .breakers = {{"\n", "###"}}},
-      .draw_count = 12345,
-      .adaptation = {.mirostat_mu = 7.5f, .adaptive_sum = 3.25f, .adaptive_weight = 9.5f}};
+      .progress = {
+          .draw_count = 12345,
+          .adaptation = {.mirostat_mu = 7.5f, .adaptive_sum = 3.25f, .adaptive_weight = 9.5f},
+          .adaptation_before = {.mirostat_mu = 8, .adaptive_sum = 3, .adaptive_weight = 9}}};
   SamplingParams& sampling = kept.options.sampling;
   sampling.temperature = 1.25f;
   sampling.top_k = 7;
@@ -44,12 +46,13 @@ TEST(SamplerStateTest, ComesBackAsItWas) {
   const auto back = DecodeSampler(EncodeSampler(Example()), kVocabulary);
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(EncodeSampler(*back), EncodeSampler(Example()));
-  EXPECT_EQ(back->draw_count, 12345u);
+  EXPECT_EQ(back->progress.draw_count, 12345u);
   EXPECT_EQ(back->options.seed, 0x123456789abcdef0u);
   EXPECT_EQ(back->options.sampling.repeat_last, 33);
   EXPECT_TRUE(back->options.ignore_eos);
   EXPECT_EQ(back->options.sampling, Example().options.sampling);
-  EXPECT_EQ(back->adaptation, Example().adaptation);
+  EXPECT_EQ(back->progress.adaptation, Example().progress.adaptation);
+  EXPECT_EQ(back->progress.adaptation_before, Example().progress.adaptation_before);
   EXPECT_EQ(back->options.breakers, Example().options.breakers);
   ASSERT_EQ(back->options.biases.size(), 2u);
   EXPECT_EQ(back->options.biases[1].token, 99);
@@ -104,6 +107,7 @@ TEST(SamplerStateTest, EveryDamagedFieldIsNamed) {
   EXPECT_THAT(refusal(kAdaptation, nan), HasSubstr("mirostat_mu"));
   EXPECT_THAT(refusal(kAdaptation + 4, nan), HasSubstr("adaptive_sum"));
   EXPECT_THAT(refusal(kAdaptation + 8, -1.0f), HasSubstr("adaptive_weight"));
+  EXPECT_THAT(refusal(kAdaptation + 12, nan), HasSubstr("mirostat_mu"));
   EXPECT_THAT(refusal(kFlags - 4, std::uint32_t{1}), HasSubstr("cell_count"));
   EXPECT_THAT(refusal(kFlags, std::uint32_t{0}), HasSubstr("flags"));
   EXPECT_THAT(refusal(kFlags, std::uint32_t{3}), HasSubstr("flags"))
@@ -112,6 +116,7 @@ TEST(SamplerStateTest, EveryDamagedFieldIsNamed) {
       << "the sampler has breakers, but kSamplerOwnBreakers is not set";
   EXPECT_THAT(refusal(kFlags, std::uint32_t{31}), HasSubstr("flags"));
   EXPECT_THAT(refusal(kFlags + 4, std::uint32_t{1}), HasSubstr("reserved"));
+  EXPECT_THAT(refusal(kFlags + 8, std::uint32_t{1}), HasSubstr("reserved"));
   EXPECT_THAT(refusal(kBiases, std::int32_t{100}), HasSubstr("token 100"));
   EXPECT_THAT(refusal(kBiases + 4, 2000.0f), HasSubstr("bias"));
   EXPECT_THAT(refusal(kBreakers, std::uint32_t{0}), HasSubstr("breaker"));
@@ -148,7 +153,7 @@ TEST(SamplerStateTest, BytesOfVersion2AreReadWithTheDefaultChain) {
   const auto kept = DecodeSampler(Version2(7), kVocabulary);
   ASSERT_TRUE(kept) << kept.error().message;
   EXPECT_EQ(kept->options.seed, 77u);
-  EXPECT_EQ(kept->draw_count, 5u);
+  EXPECT_EQ(kept->progress.draw_count, 5u);
   EXPECT_TRUE(kept->options.ignore_eos);
   EXPECT_FALSE(kept->options.breakers);
   ASSERT_EQ(kept->options.biases.size(), 1u);
@@ -164,7 +169,7 @@ TEST(SamplerStateTest, BytesOfVersion2AreReadWithTheDefaultChain) {
   expected.frequency_penalty = -0.5f;
   expected.repeat_last = 33;
   EXPECT_EQ(kept->options.sampling, expected);
-  EXPECT_EQ(kept->adaptation, InitialAdaptation(expected));
+  EXPECT_EQ(kept->progress.adaptation, InitialAdaptation(expected));
   EXPECT_FALSE(DecodeSampler(Version2(15), kVocabulary)) << "version 2 has no breakers";
   const auto bytes = Version2(7);
   for (std::size_t length = 0; length < bytes.size(); ++length) {

@@ -202,7 +202,10 @@ TEST(LlamaSamplersTest, EveryChainKeepsTheSameTokensWithTheSameProbabilities) {
     SCOPED_TRACE(line[0] + " " + line[1]);
     const auto row = static_cast<std::uint32_t>(std::stoul(line[1]));
     const std::uint32_t vocab_size = row >= 100 ? 24 : 1000;
-    Sampler sampler = Make(ParamsNamed(line[0]), vocab_size);
+    SamplingParams params = ParamsNamed(line[0]);
+    // Recorded without typical, which is NaN in llama.cpp if top-n-sigma has masked a candidate.
+    if (row >= 100 && line[0] == "all") params.typical_p = 1;
+    Sampler sampler = Make(params, vocab_size);
     // The breakers of "all" are 7 and 8 9. BreakersNumbered(2) also has 3 4 5, behind which the
     // history has a 7.
     sampler.SetBreakers(BreakersNumbered(line[0] == "all" ? 2 : 1));

@@ -117,7 +117,7 @@ TEST(SamplerChainOrderTest, GreedyAppliesPenaltiesAndDryBeforeTheTemperature) {
   params.dry_allowed_length = 0;
   Sampler sampler = Make(params, 2);
   for (const TokenId token : {0, 1}) sampler.Accept(token);
-  EXPECT_EQ(sampler.Sample(std::vector{1.0f, 1.5f})->token, 1) << "0 would follow 1 again";
+  EXPECT_EQ(sampler.Sample(std::vector{1.0f, 1.5f})->token, 0) << "1 has followed 0";
 }
 
 TEST(SamplerChainOrderTest, PenaltiesAndDryHaveTheirOwnWindows) {
@@ -225,7 +225,7 @@ TEST(SamplerAdaptationTest, ASamplerWithTheStateOfAnotherDrawsTheSameTokens) {
     EXPECT_TRUE(ValidateAdaptation(whole.state().adaptation));
     Sampler second = Make(params, 300);
     second.SkipDraws(whole.state().draw_count);
-    second.SetAdaptation(whole.state().adaptation);
+    second.SetAdaptation(whole.state().adaptation, whole.state().adaptation_before);
     // A third one adopts the tokens that the others draw.
     Sampler third = second;
     for (int i = 0; i < 100; ++i) {
