@@ -235,7 +235,10 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
   if (resumption && resumption->is_last_drawn && Adapts(generate.params.sampling)) {
     // The recorded adaptation is that before the last token. Without the token's row, the sampler
     // does not adapt to the token.
-    if (!PrepareContinue(call, info, &state)) state.last_logits.clear();
+    if (!PrepareContinue(call, info, &state)) {
+      state.last_logits.clear();
+      state.scratch.Drop();
+    }
   }
   if (PenalisesRepetitions(generate.params.sampling)) {
     const bool has_own = (generate.params.flags & wire::kOwnBreakers) != 0;

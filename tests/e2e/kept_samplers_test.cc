@@ -146,7 +146,9 @@ void KeptSamplersTest::ExpectTheSameAfterLoading(
   params.predict_max = 15;
   std::vector<kvd_token> drawn = Generate(client, first, params);
   ASSERT_EQ(kvd_save(client, first, "half", KVD_FORCE, nullptr), KVD_OK) << kvd_error_message();
-  ASSERT_EQ(kvd_save(client, first, "tokens", KVD_SAVE_TOKENS_ONLY | KVD_FORCE, nullptr), KVD_OK);
+  ASSERT_EQ(kvd_save(client, first, "tokens",
+                     std::uint32_t{KVD_SAVE_TOKENS_ONLY} | std::uint32_t{KVD_FORCE}, nullptr),
+            KVD_OK);
   kvd_sequence fork = 0;
   ASSERT_EQ(kvd_sequence_fork(client, first, -1, 1, &fork, nullptr), KVD_OK);
   const std::vector<kvd_token> rest(expected.begin() + 15, expected.end());
@@ -215,16 +217,18 @@ TEST_F(KeptSamplersTest, KvctlsOptionsNameTheSamplersAndTheirErrors) {
     return test::JsonField(done.output, "text");
   };
   const std::string plain = text("-t 1.5 --top-k 0");
-  EXPECT_EQ(text("-t 1.5 --top-k 0 --samplers 'penalties;dry;top-k;typ;nucleus;min_p;temp'"), plain);
+  EXPECT_EQ(text("-t 1.5 --top-k 0 --samplers 'penalties;dry;top-k;typ;nucleus;min_p;temp'"),
+            plain);
   EXPECT_EQ(text("-t 1.5 --top-k 0 --sampling-seq edskypmxt"), plain);
   EXPECT_EQ(text("-t 1.5 --top-k 3 --sampler-seq pmt"), plain) << "top_k is not in the chain";
   EXPECT_NE(text("-t 1.5 --mirostat 2 --mirostat-ent 8 --mirostat-lr 0.5"), plain);
   EXPECT_NE(text("-t 1.5 --samplers 'temperature;adaptive_p' --adaptive-target 0.1 "
                  "--adaptive-decay 0.5"),
             plain);
-  text("--top-nsigma 1 --xtc-probability 0.5 --xtc-threshold 0.2 --dynatemp-range 0.5 "
-       "--dynatemp-exp 2 --dry-multiplier 0.8 --dry-base 2 --dry-allowed-length 1 "
-       "--dry-penalty-last-n -1 --dry-sequence-breaker none");
+  text(
+      "--top-nsigma 1 --xtc-probability 0.5 --xtc-threshold 0.2 --dynatemp-range 0.5 "
+      "--dynatemp-exp 2 --dry-multiplier 0.8 --dry-base 2 --dry-allowed-length 1 "
+      "--dry-penalty-last-n -1 --dry-sequence-breaker none");
   text("--dry-multiplier 0.8 --dry-sequence-breaker '.' --dry-sequence-breaker ' the'");
   for (const auto& [options, words] : std::vector<std::pair<std::string, std::string>>{
            {"--samplers 'top_k;infill'", "is not a sampler"},
