@@ -38,20 +38,28 @@ Result<wire::GenerateView> ViewOf(const GenerateOptions& options, std::uint32_t 
   view.tokens = options.tokens;
   view.biases = options.biases;
   view.stops = options.stops;
+  if (options.breakers) view.breakers = *options.breakers;
+  const std::uint32_t own_breakers = options.breakers ? wire::kOwnBreakers : 0u;
   view.params = {.token_count = static_cast<std::uint32_t>(options.tokens.size()),
                  .predict_max = options.predict_max,
                  .sampling = options.sampling,
                  .logprob_count = options.logprob_count,
+                 .flags = options.flags | own_breakers,
                  .seed = options.seed,
-                 .flags = options.flags,
                  .bias_count = static_cast<std::uint32_t>(options.biases.size()),
                  .stop_count = static_cast<std::uint32_t>(options.stops.size()),
-                 .stop_bytes = 0};
+                 .stop_bytes = 0,
+                 .breaker_count = static_cast<std::uint32_t>(view.breakers.size()),
+                 .breaker_bytes = 0,
+                 .reserved = 0};
   KVD_CHECK_OK(wire::ValidateGenerateParams(view.params));
   for (const wire::LogitBias& bias : options.biases) {
     KVD_CHECK_OK(wire::ValidateLogitBias(bias, vocab_size));
   }
   for (const std::string_view stop : options.stops) KVD_CHECK_OK(wire::ValidateStop(stop));
+  for (const std::string_view breaker : view.breakers) {
+    KVD_CHECK_OK(wire::ValidateBreaker(breaker));
+  }
   return view;
 }
 

@@ -604,8 +604,8 @@ enum kvd_generate_flags {
   KVD_CONTINUE = 8,
   /* Resumes the sampler of the last generation that drew tokens for this sequence, or for the
    * sequence from which it was forked or loaded: the seed is the same, and the first draw is the
-   * sampler's next draw. Temperature, top_k to repeat_last, seed, biases and KVD_IGNORE_EOS are
-   * those of the earlier generation; the values in the request with KVD_RESUME_SAMPLER are ignored.
+   * sampler's next draw. Temperature, top_k to repeat_last, top_n_sigma to dry_breakers, seed,
+   * biases and KVD_IGNORE_EOS are those of the earlier generation; the values in the request with KVD_RESUME_SAMPLER are ignored.
    * Error: KVD_NOT_FOUND (no generation has drawn tokens for the sequence). With KVD_CONTINUE and
    * KVD_RESUME_SAMPLER, a request produces the tokens that the earlier generation would have
    * produced next. */
@@ -647,6 +647,31 @@ typedef struct kvd_generate_params {
   size_t stop_count;        /* number of stop texts, at most 16 */
   uint32_t no_prefix;       /* 1: the prompt reuses no prefix of other sequences; default 0 */
   uint32_t reserved;        /* 0 */
+  /* Tokens with a logit within this number of standard deviations of the largest one are kept; 0 or
+   * less: all; default -1. */
+  float top_n_sigma;
+  float xtc_probability; /* [0, 1]: probability that XTC excludes the top choices; default 0: off */
+  float xtc_threshold;   /* [0, 1]: probability of a top choice; above 0.5: off; default 0.1 */
+  float dry_multiplier;  /* factor of DRY's penalty for repetitions, >= 0; default 0: off */
+  float dry_base;        /* base of DRY's penalty, >= 1; default 1.75 */
+  int32_t dry_allowed_length; /* length in tokens from which repetitions are penalised; default 2 */
+  int32_t dry_penalty_last;   /* number of last tokens that DRY applies to; -1: all; default 64 */
+  float dynatemp_range;       /* the temperature is within this range of `temperature`; default 0 */
+  float dynatemp_exponent;    /* how the temperature follows the entropy, >= 0; default 1 */
+  /* 1, 2: mirostat of this version replaces the samplers but the temperature; default 0: off. */
+  int32_t mirostat;
+  float mirostat_tau;    /* target surprise of mirostat in bits, [0, 1000]; default 5 */
+  float mirostat_eta;    /* learning rate of mirostat, [0, 1000]; default 0.1 */
+  float adaptive_target; /* probability that adaptive_p prefers, [-1, 1]; default -1: off */
+  float adaptive_decay;  /* [0, 0.99]: weight of the past in adaptive_p's average; default 0.9 */
+  /* The samplers in their order, names separated by ';'; a sampler that is not named is off. NULL
+   * (default): "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature". The only
+   * further name is "adaptive_p". */
+  const char* samplers;
+  /* Texts at which DRY stops looking for repetitions, UTF-8, 1..40 bytes each. NULL (default):
+   * "\n", ":", "\"" and "*". Not NULL with a count of 0: none. */
+  const char* const* dry_breakers;
+  size_t dry_breaker_count; /* number of breakers, at most 16 */
 } kvd_generate_params;
 /* Sets all members of *params to their defaults. `size`: sizeof *params. */
 void kvd_generate_params_init(kvd_generate_params* params, size_t size);

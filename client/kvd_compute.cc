@@ -21,31 +21,67 @@ static_assert(wire::kContinue == static_cast<std::uint32_t>(KVD_CONTINUE));
 static_assert(wire::kResumeSampler == static_cast<std::uint32_t>(KVD_RESUME_SAMPLER));
 static_assert(wire::kPieceTokens == static_cast<std::uint32_t>(KVD_PIECE_TOKENS));
 
-// The fields of kvd_generate_params from temperature to repeat_last have the layout of a
-// SamplingParams.
-constexpr std::size_t kSamplingOffset = offsetof(kvd_generate_params, temperature);
-static_assert(offsetof(kvd_generate_params, top_k) - kSamplingOffset ==
+// The fields of kvd_generate_params from temperature to repeat_last, and from top_n_sigma to
+// adaptive_decay, have the layout of the same fields of a SamplingParams.
+struct FieldRange {
+  std::size_t theirs;  // offset in kvd_generate_params
+  std::size_t ours;    // offset in SamplingParams
+  std::size_t bytes;
+};
+constexpr FieldRange kFieldRanges[] = {
+    {offsetof(kvd_generate_params, temperature), 0, offsetof(SamplingParams, top_n_sigma)},
+    {offsetof(kvd_generate_params, top_n_sigma), offsetof(SamplingParams, top_n_sigma),
+     offsetof(SamplingParams, chain) - offsetof(SamplingParams, top_n_sigma)}};
+constexpr bool IsLast(const FieldRange& range, std::size_t theirs, std::size_t ours) {
+  return theirs - range.theirs == ours - range.ours && ours + 4 == range.ours + range.bytes;
+}
+static_assert(offsetof(kvd_generate_params, top_k) - kFieldRanges[0].theirs ==
                   offsetof(SamplingParams, top_k) &&
-              offsetof(kvd_generate_params, repeat_last) - kSamplingOffset ==
-                  offsetof(SamplingParams, repeat_last));
-SamplingParams SamplingOf(const kvd_generate_params& params) {
-  SamplingParams sampling;
-  std::memcpy(&sampling, reinterpret_cast<const std::byte*>(&params) + kSamplingOffset,
-              sizeof sampling);
+              IsLast(kFieldRanges[0], offsetof(kvd_generate_params, repeat_last),
+                     offsetof(SamplingParams, repeat_last)) &&
+              IsLast(kFieldRanges[1], offsetof(kvd_generate_params, adaptive_decay),
+                     offsetof(SamplingParams, adaptive_decay)));
+
+Result<SamplingParams> SamplingOf(const kvd_generate_params& params) {
+  SamplingParams sampling = kDefaultSampling;
+  for (const FieldRange& range : kFieldRanges) {
+    std::memcpy(reinterpret_cast<std::byte*>(&sampling) + range.ours,
+                reinterpret_cast<const std::byte*>(&params) + range.theirs, range.bytes);
+  }
+  if (params.samplers != nullptr) {
+    KVD_TRY(sampling.chain, ParseSamplerNames(params.samplers));
+  }
   return sampling;
 }
 void SetSampling(const SamplingParams& sampling, kvd_generate_params* params) {
-  std::memcpy(reinterpret_cast<std::byte*>(params) + kSamplingOffset, &sampling, sizeof sampling);
+  for (const FieldRange& range : kFieldRanges) {
+    std::memcpy(reinterpret_cast<std::byte*>(params) + range.theirs,
+                reinterpret_cast<const std::byte*>(&sampling) + range.ours, range.bytes);
+  }
 }
 
 std::chrono::milliseconds TimeoutFrom(std::int32_t timeout_ms) {
   return std::chrono::milliseconds(timeout_ms);
 }
 
+// The texts of a request as views of the caller's memory.
+struct GenerateTexts {
+  std::vector<std::string_view> stops;
+  std::vector<std::string_view> breakers;
+};
+
+Status TakeTexts(const char* const* theirs, std::size_t count, const char* field,
+                 std::vector<std::string_view>& ours) {
+  for (std::size_t i = 0; i < count; ++i) {
+    KVD_CHECK_OK(NotNull(theirs[i], field));
+    ours.emplace_back(theirs[i]);
+  }
+  return {};
+}
+
 // Converts the caller's parameters to GenerateOptions, whose views refer to the caller's memory and
-// to `stops`.
-Result<GenerateOptions> OptionsFrom(const kvd_generate_params* theirs,
-                                    std::vector<std::string_view>& stops) {
+// to `texts`.
+Result<GenerateOptions> OptionsFrom(const kvd_generate_params* theirs, GenerateTexts& texts) {
   KVD_CHECK_OK(NotNull(theirs, "params"));
   kvd_generate_params ours;
   kvd_generate_params_init(&ours, sizeof ours);
@@ -53,25 +89,30 @@ Result<GenerateOptions> OptionsFrom(const kvd_generate_params* theirs,
   if ((ours.flags & KVD_CONTINUE) == 0) KVD_CHECK_OK(NotNull(ours.tokens, "params.tokens"));
   if (ours.bias_count != 0) KVD_CHECK_OK(NotNull(ours.biases, "params.biases"));
   if (ours.stop_count != 0) KVD_CHECK_OK(NotNull(ours.stops, "params.stops"));
+  if (ours.dry_breaker_count != 0) KVD_CHECK_OK(NotNull(ours.dry_breakers, "params.dry_breakers"));
   if (ours.stop_count > wire::kStopsMax || ours.bias_count > wire::kBiasesMax) {
     return Fail(Code::kInvalidArgument, "params: ", ours.stop_count, " stops, at most 16, and ",
                 ours.bias_count, " biases, at most 1024");
   }
-  for (std::size_t i = 0; i < ours.stop_count; ++i) {
-    KVD_CHECK_OK(NotNull(ours.stops[i], "params.stops"));
-    stops.emplace_back(ours.stops[i]);
+  if (ours.dry_breaker_count > wire::kBreakersMax) {
+    return Fail(Code::kInvalidArgument, "params.dry_breaker_count: ", ours.dry_breaker_count,
+                ", at most ", wire::kBreakersMax);
   }
+  KVD_CHECK_OK(TakeTexts(ours.stops, ours.stop_count, "params.stops", texts.stops));
+  KVD_CHECK_OK(
+      TakeTexts(ours.dry_breakers, ours.dry_breaker_count, "params.dry_breakers", texts.breakers));
   GenerateOptions options;
   options.tokens = {ours.tokens, ours.token_count};
   if (ours.pos >= 0) options.pos = Pos{ours.pos};
   options.predict_max = ours.predict_max;
-  options.sampling = SamplingOf(ours);
+  KVD_TRY(options.sampling, SamplingOf(ours));
   options.logprob_count = ours.logprob_count;
   options.seed = ours.seed;
   options.flags = ours.flags;
   options.wants_progress = ours.wants_progress != 0;
   options.biases = {reinterpret_cast<const wire::LogitBias*>(ours.biases), ours.bias_count};
-  options.stops = stops;
+  options.stops = texts.stops;
+  if (ours.dry_breakers != nullptr) options.breakers = texts.breakers;
   options.shares_prefix = ours.no_prefix == 0;
   return options;
 }
@@ -342,8 +383,8 @@ int kvd_generate(kvd_client* client, kvd_sequence sequence, const kvd_generate_p
                  kvd_piece_function on_piece, void* user, kvd_generate_result* result) {
   return CallBody([&]() -> Status {
     KVD_CHECK_OK(NotNull(client, "client"));
-    std::vector<std::string_view> stops;
-    KVD_TRY(const GenerateOptions options, OptionsFrom(params, stops));
+    GenerateTexts texts;
+    KVD_TRY(const GenerateOptions options, OptionsFrom(params, texts));
     KVD_TRY(Generation generation, client->client.StartGenerate(HandleFrom(sequence), options));
     bool is_cancelled = false;
     for (;;) {
@@ -366,8 +407,8 @@ int kvd_generate_submit(kvd_client* client, kvd_sequence sequence,
   return CallBody([&]() -> Status {
     KVD_CHECK_OK(NotNull(client, "client"));
     KVD_CHECK_OK(NotNull(request, "request"));
-    std::vector<std::string_view> stops;
-    KVD_TRY(const GenerateOptions options, OptionsFrom(params, stops));
+    GenerateTexts texts;
+    KVD_TRY(const GenerateOptions options, OptionsFrom(params, texts));
     KVD_TRY(Generation generation, client->client.StartGenerate(HandleFrom(sequence), options));
     const auto id = static_cast<kvd_request>(generation.request());
     const MutexLock lock(client->requests_mutex);

@@ -163,6 +163,8 @@ struct GenerateOptions {
   bool shares_prefix = true;  // true: a prompt for an empty sequence may reuse a prefix
   std::span<const wire::LogitBias> biases{};
   std::span<const std::string_view> stops{};
+  // DRY's breakers, at most wire::kBreakersMax; nullopt: llama.cpp's default ones.
+  std::optional<std::span<const std::string_view>> breakers{};
 };
 
 }  // namespace kvd

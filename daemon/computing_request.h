@@ -117,8 +117,8 @@ class ComputingRequest {
   virtual void Finish(const StepItem& item, std::span<const float> row) = 0;
   // Returns whether no other request may work on the same sequence (or on kNone) at the same time.
   virtual bool excludes_others() const { return true; }
-  // RunAlone does work that takes microseconds and computes no tokens, such as drawing from kept
-  // logits. The scheduler calls RunAlone between two steps, in every round in which runs_alone() is
+  // RunAlone does work that takes at most about a millisecond and computes no tokens, such as
+  // drawing from kept logits. The scheduler calls RunAlone between two steps, in every round in which runs_alone() is
   // true.
   virtual bool runs_alone() const { return false; }
   virtual void RunAlone(Engine&) {}

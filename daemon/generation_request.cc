@@ -16,11 +16,13 @@ namespace {
 
 SamplerOptions SamplerOf(const wire::GenerateRequest& generate) {
   const wire::GenerateParams& params = generate.params;
-  return SamplerOptions{.sampling = params.sampling,
-                        .seed = params.seed,
-                        .logprob_count = params.logprob_count,
-                        .ignore_eos = (params.flags & wire::kIgnoreEos) != 0,
-                        .biases = generate.biases};
+  SamplerOptions options{.sampling = params.sampling,
+                         .seed = params.seed,
+                         .logprob_count = params.logprob_count,
+                         .ignore_eos = (params.flags & wire::kIgnoreEos) != 0,
+                         .biases = generate.biases};
+  if ((params.flags & wire::kOwnBreakers) != 0) options.breakers = generate.breakers;
+  return options;
 }
 
 // The number of bytes of the longest piece: a header, a token, the token's text (padded) and the
@@ -32,16 +34,26 @@ constexpr std::size_t kPieceBytesMax = sizeof(wire::GeneratePiece) + sizeof(Toke
                                        (1 + wire::kLogprobsMax) * sizeof(wire::TokenLogprob);
 static_assert(kPieceBytesMax <= wire::kArenaBytesMin);
 
+// Number of tokens whose texts are searched for breakers between two steps.
+constexpr std::size_t kSearchedTokens = 8192;
+
 }  // namespace
+
+const std::vector<std::string>& BreakersOf(const SamplerOptions& options) {
+  return options.breakers ? *options.breakers : DefaultBreakers();
+}
 
 void TakeSampler(const SamplerOptions& options, wire::GenerateRequest* generate) {
   wire::GenerateParams& params = generate->params;
   params.sampling = options.sampling;
   params.seed = options.seed;
-  params.flags &= ~std::uint32_t{wire::kIgnoreEos};
+  params.flags &= ~std::uint32_t{wire::kIgnoreEos | wire::kOwnBreakers};
   if (options.ignore_eos) params.flags |= wire::kIgnoreEos;
+  if (options.breakers) params.flags |= wire::kOwnBreakers;
   generate->biases = options.biases;
   params.bias_count = static_cast<std::uint32_t>(options.biases.size());
+  generate->breakers = options.breakers.value_or(std::vector<std::string>());
+  params.breaker_count = static_cast<std::uint32_t>(generate->breakers.size());
 }
 
 Result<std::unique_ptr<GenerationRequest>> GenerationRequest::Create(
@@ -51,11 +63,17 @@ Result<std::unique_ptr<GenerationRequest>> GenerationRequest::Create(
     std::optional<GenerationResumption> resumption) {
   KVD_TRY(Sampler sampler,
           Sampler::Create(SamplerOf(generate), vocab_size, vocabulary.end_of_generation()));
-  sampler.SkipDraws(state.draw_count);
+  if (state.progress) {
+    sampler.SkipDraws(state.progress->draw_count);
+    sampler.SetAdaptation(state.progress->adaptation, state.progress->adaptation_before);
+  }
   for (const TokenId token : history) sampler.Accept(token);
   for (const TokenId token : generate.tokens) sampler.Accept(token);
   if (!generate.stops.empty() && vocabulary.kind() == Vocabulary::Kind::kNone) {
     return Fail(Code::kNoTokenizer, "stop strings: ", vocabulary.no_tokenizer_reason());
+  }
+  if (!generate.breakers.empty() && vocabulary.kind() == Vocabulary::Kind::kNone) {
+    return Fail(Code::kNoTokenizer, "breakers: ", vocabulary.no_tokenizer_reason());
   }
   KVD_TRY(StopMatcher stops, StopMatcher::Create(std::move(generate.stops)));
   return std::unique_ptr<GenerationRequest>(new GenerationRequest(
@@ -86,6 +104,23 @@ GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequen
       resumption_(std::move(resumption)),
       next_pos_(pos) {
   if (resumption_) prompt_done_ = resumption_->prompt_done;
+  if (!PenalisesRepetitions(params_.sampling)) return;
+  if (state_.breakers) {
+    sampler_.SetBreakers(state_.breakers);
+  } else {
+    breaker_search_.emplace(vocabulary_, BreakersOf(sampler_.options()));
+  }
+}
+
+void GenerationRequest::SearchBreakers() {
+  breaker_search_->Advance(kSearchedTokens);
+  if (!breaker_search_->is_done()) return;
+  const std::shared_ptr<const DryBreakers> found = breaker_search_->Take();
+  if (state_.breaker_cache != nullptr) {
+    state_.breaker_cache->Put(breaker_search_->breakers(), found);
+  }
+  sampler_.SetBreakers(found);
+  breaker_search_.reset();
 }
 
 std::span<const TokenId> GenerationRequest::opening_prompt() const {
@@ -108,7 +143,7 @@ bool GenerationRequest::needs_row(std::size_t tokens) const {
   if (prompt_left() > 0) {
     return tokens == prompt_left() && (params_.predict_max != 0 || state_.keeps_logits);
   }
-  return !cancelling_ && (!finish_ || state_.keeps_logits);
+  return known_ || (!cancelling_ && (!finish_ || state_.keeps_logits));
 }
 
 bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item) {
@@ -124,7 +159,7 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
   } else {
     KVD_ASSERT(drawn_.has_value());
     item.tokens = std::span(&*drawn_, 1);
-    if (sampling_) item.sampler = RecordOf(*sampling_, sampler_.state().draw_count);
+    if (sampling_) item.sampler = RecordOf(*sampling_, sampler_.state());
   }
   item.first_logits_row = item.tokens.size() - (row != nullptr ? 1 : 0);
   item.logits = row;
@@ -144,6 +179,7 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
   if (recomputes_last()) {
     state_.scratch.Drop();
     prompt_ended_ = Clock::now();
+    if (known_) return AdoptKnown(row);
     if (params_.predict_max != 0) return Draw(row);
     finish_ = wire::kFinishLength;
     return Conclude();
@@ -156,7 +192,7 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
     if (params_.predict_max == 0) finish_ = wire::kFinishLength;
   } else {
     drawn_.reset();
-    if (sampling_) state_.samplers->Put(sequence(), sampling_, sampler_.state().draw_count);
+    if (sampling_) state_.samplers->Put(sequence(), sampling_, sampler_.state());
   }
   if (cancelling_) return AppendingRequest::OnCancel();
   if (finish_) return Conclude();
@@ -164,6 +200,7 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
 }
 
 void GenerationRequest::RunAlone(Engine&) {
+  if (breaker_search_) return SearchBreakers();
   if (resumption_) return CatchUp();
   started_ = Clock::now();
   prompt_ended_ = *started_;
@@ -181,7 +218,10 @@ void GenerationRequest::CatchUp() {
   for (int tokens = 0; caught_up_ < resumption_->drawn.size() && !finish_; ++tokens) {
     if (tokens == kTokensOfOneRound) return;
     const TokenId token = resumption_->drawn[caught_up_++];
-    sampler_.SkipDraw();
+    if (!adopts_last() || caught_up_ < resumption_->drawn.size()) {
+      sampler_.SkipDraw();
+      sampler_.Accept(token);
+    }
     const Result<std::string> text = Take(token);
     if (!text) return EndWith(text.error());
     if (caught_up_ <= resumption_->streamed) continue;
@@ -198,7 +238,10 @@ void GenerationRequest::EndCatchingUp() {
   const std::vector<TokenId>& drawn = resumption_->drawn;
   const bool is_prompt_done = prompt_left() == 0;
   if (is_prompt_done && !finish_ && params_.predict_max == 0) finish_ = wire::kFinishLength;
-  if (resumption_->is_last_drawn) {
+  if (adopts_last()) {
+    known_ = drawn.back();
+    if (!recomputes_last()) AdoptKnown(std::exchange(state_.last_logits, {}));
+  } else if (resumption_->is_last_drawn) {
     drawn_ = drawn.back();
   } else if (finish_) {
     Conclude();
@@ -228,6 +271,7 @@ std::optional<Pos> GenerationRequest::FirstAppended() const {
 void GenerationRequest::Draw(std::span<const float> row) {
   const Result<SampledToken> drawn = sampler_.Sample(row);
   if (!drawn) return EndWith(drawn.error());
+  sampler_.Accept(drawn->token);
   const Result<std::string> text = Take(drawn->token);
   if (!text) return EndWith(text.error());
   drawn_ = drawn->token;
@@ -235,8 +279,14 @@ void GenerationRequest::Draw(std::span<const float> row) {
   StreamToken(*drawn, *text);
 }
 
-Result<std::string> GenerationRequest::Take(TokenId token) {
+void GenerationRequest::AdoptKnown(std::span<const float> row) {
+  const TokenId token = *std::exchange(known_, std::nullopt);
+  if (const Status adopted = sampler_.Adopt(row, token); !adopted) return EndWith(adopted.error());
   sampler_.Accept(token);
+  drawn_ = token;
+}
+
+Result<std::string> GenerationRequest::Take(TokenId token) {
   ++predicted_;
   std::string text;
   if (reads_text_) {
@@ -316,7 +366,7 @@ void GenerationRequest::Conclude() {
 void GenerationRequest::OnCancel() {
   // If the client has seen a token that is not computed yet, the token is computed before the
   // request ends, so that the token becomes part of the sequence.
-  if (drawn_ && !has_piece() && !session().closed()) {
+  if ((drawn_ || known_) && !has_piece() && !session().closed()) {
     cancelling_ = true;
     return;
   }

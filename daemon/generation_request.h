@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "daemon/appending_request.h"
+#include "daemon/breaker_search.h"
 #include "daemon/computing_request.h"
 #include "daemon/kept_samplers.h"
 #include "engine/sampling/sampler.h"
@@ -65,16 +66,27 @@ struct GenerationState {
   std::vector<float> last_logits;  // kContinue: the logits from which the first token is drawn
   // Used for kContinue if no logits are kept: a fork of the sequence without the sequence's last
   // token. The last token is computed in the fork to get the token's logits.
+  // Used also to get the row from which an earlier attempt has drawn its last token, if the sampler
+  // must still adapt to this token.
   ScratchSequence scratch{};
   TokenId last_token = 0;
   Pos last_pos{};
 
-  // With kResumeSampler: the number of tokens that the sampler has already drawn.
-  std::uint64_t draw_count = 0;
+  // With kResumeSampler: what the earlier draws have changed, without the draws of an earlier attempt
+  // of this request. For an earlier attempt that has drawn tokens: the adaptation after them.
+  std::optional<SamplerProgress> progress{};
+  // The token sequences of the request's breakers; null if a search must find them first.
+  std::shared_ptr<const DryBreakers> breakers{};
+  // The object that receives the result of a search and outlives the request; null: the result is
+  // not stored.
+  BreakerCache* breaker_cache = nullptr;
   // The object that receives the sampler's state and outlives the request; null: the state is not
   // stored.
   KeptSamplers* samplers = nullptr;
 };
+
+// Returns DRY's breakers as texts.
+const std::vector<std::string>& BreakersOf(const SamplerOptions& options);
 
 // Replaces the sampling parameters of `generate` by those of `options`.
 void TakeSampler(const SamplerOptions& options, wire::GenerateRequest* generate);
@@ -100,7 +112,7 @@ class GenerationRequest final : public AppendingRequest {
   // sequence's next position. `cells_held`: the cells that the sequence held before the request.
   // `vocab_size`: the length of a row of logits, which may exceed the number of tokens in the
   // vocabulary. `vocabulary` outlives the request. Errors: those of ValidateSampling and
-  // StopMatcher; kNoTokenizer (stop strings are given, but the model has no tokenizer).
+  // StopMatcher; kNoTokenizer (stop strings or breakers are given, but the model has no tokenizer).
   static Result<std::unique_ptr<GenerationRequest>> Create(
       RequestOrigin origin, SequenceHandle sequence, Pos pos, std::uint32_t cells_held,
       wire::GenerateRequest generate, std::span<const TokenId> history,
@@ -115,10 +127,11 @@ class GenerationRequest final : public AppendingRequest {
   bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;
   void Finish(const StepItem& item, std::span<const float> row) override;
   void OnCancel() override;
-  // runs_alone returns true before the first draw of a generation without a prompt, and while the
-  // tokens of an earlier attempt are processed again.
+  // runs_alone returns true while DRY's breakers are searched, before the first draw of a generation
+  // without a prompt, and while the tokens of an earlier attempt are processed again.
   bool runs_alone() const override {
-    return (resumption_ || !state_.last_logits.empty()) && !has_piece() && !takes_back();
+    return (breaker_search_ || resumption_ || !state_.last_logits.empty()) && !has_piece() &&
+           !takes_back();
   }
   void RunAlone(Engine& engine) override;
   std::uint64_t TakeSampledCount() override { return std::exchange(sampled_count_, 0); }
@@ -134,10 +147,19 @@ class GenerationRequest final : public AppendingRequest {
   std::optional<Pos> FirstAppended() const override;
   void OnTakenBack() override;
   std::size_t prompt_left() const { return prompt_.size() - prompt_done_; }
+  // Returns whether the sampler must still adapt to the last token of the earlier attempt, and the
+  // token's row is kept or can be computed.
+  bool adopts_last() const {
+    return resumption_ && resumption_->is_last_drawn &&
+           (recomputes_last() || !state_.last_logits.empty());
+  }
   bool recomputes_last() const { return state_.scratch.handle() != SequenceHandle::kNone; }
+  void SearchBreakers();
   void Draw(std::span<const float> row);
-  // Adds a drawn token to the sampler's history and the counts, and returns the text to show. Take
-  // sets finish_ if the token is the last one.
+  // Adapts the sampler to the token that an earlier attempt has drawn from the same row.
+  void AdoptKnown(std::span<const float> row);
+  // Adds a drawn token to the counts, and returns the text to show. Take sets finish_ if the token
+  // is the last one.
   Result<std::string> Take(TokenId token);
   // CatchUp processes tokens of the earlier attempt, up to and including the next token that has to
   // be streamed. EndCatchingUp is called once, after all tokens of the earlier attempt are
@@ -157,6 +179,7 @@ class GenerationRequest final : public AppendingRequest {
   GenerationState state_;
   Sampler sampler_;
   const std::shared_ptr<const SamplerOptions> sampling_;
+  std::optional<BreakerSearch> breaker_search_;
   StopMatcher stops_;
   StreamingDetokenizer detokenizer_;
   const bool has_text_;  // true: pieces contain text
@@ -169,6 +192,8 @@ class GenerationRequest final : public AppendingRequest {
   Pos next_pos_;
   std::size_t prompt_done_ = 0;
   std::optional<TokenId> drawn_;  // the token that is streamed, but not computed yet
+  // The token that an earlier attempt has streamed; the sampler adapts to it with the next row.
+  std::optional<TokenId> known_;
   // The reason of the end; set when the last token is drawn.
   std::optional<wire::FinishReason> finish_;
   // True: the request ends with kCancelled after the drawn token is computed.

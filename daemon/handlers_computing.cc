@@ -31,13 +31,12 @@ std::uint64_t DrawSeed() {
   return seed;
 }
 
-// Returns the number of the sequence's last tokens that the penalties take into account in addition
-// to the prompt.
+// Returns the number of the sequence's last tokens that the penalties and DRY take into account in
+// addition to the prompt.
 std::uint32_t HistoryCells(const wire::GenerateRequest& generate, std::uint32_t cell_count) {
-  const SamplingParams& params = generate.params.sampling;
-  if (!Penalises(params)) return 0;
-  if (params.repeat_last < 0) return cell_count;
-  const std::size_t wanted = static_cast<std::size_t>(params.repeat_last);
+  const std::int32_t wanted_or_all = HistoryWanted(generate.params.sampling);
+  if (wanted_or_all < 0) return cell_count;
+  const auto wanted = static_cast<std::size_t>(wanted_or_all);
   if (generate.tokens.size() >= wanted) return 0;
   return static_cast<std::uint32_t>(
       std::min<std::size_t>(wanted - generate.tokens.size(), cell_count));
@@ -60,6 +59,20 @@ Result<DecodeResumption> ResumeDecode(const wire::Submission& submission, wire::
     return TooMuchReceived(submission.received, progress.done);
   }
   return DecodeResumption{.done = kept, .lost = progress.done - kept};
+}
+
+// Sets the adaptation after the tokens that an earlier attempt has committed, from the record of its
+// last commit. `cells`: the cells up to the last token that is still there; the attempt may have
+// removed one token to compute it again.
+void SetAdaptation(const layout::SamplerRecord& record, std::uint64_t cells,
+                   GenerationState* state) {
+  if (!ValidateAdaptation(record.adaptation) || !ValidateAdaptation(record.adaptation_before)) {
+    return;
+  }
+  if (!state->progress) state->progress.emplace();
+  state->progress->adaptation =
+      record.cell_count > cells ? record.adaptation_before : record.adaptation;
+  state->progress->adaptation_before = record.adaptation_before;
 }
 
 // Returns the point from which a retried generation resumes, or nullopt if the generation starts
@@ -202,6 +215,9 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
   GenerationState state;
   state.keeps_logits = engine_.state_bytes() != 0;
   state.samplers = &samplers_;
+  state.breaker_cache = &breaker_cache_;
+  const std::uint64_t own_first = progress.first_cell + generate.tokens.size();
+  const bool has_drawn = progress.is_known && info.sampler.cell_count > own_first;
   if ((generate.params.flags & wire::kResumeSampler) != 0) {
     const Result<KeptSampler> kept = samplers_.Find(info.handle);
     if (!kept) {
@@ -210,11 +226,23 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
     TakeSampler(kept->options, &generate);
     // The request repeats all draws of its own earlier attempt, also draws whose tokens were
     // removed later, so draw_count must not include the draws of that attempt.
-    const std::uint64_t own_first = progress.first_cell + generate.tokens.size();
-    const std::uint64_t own = progress.is_known && info.sampler.cell_count > own_first
-                                  ? std::min(info.sampler.cell_count - own_first, kept->draw_count)
-                                  : 0;
-    state.draw_count = kept->draw_count - own;
+    const std::uint64_t own =
+        has_drawn ? std::min(info.sampler.cell_count - own_first, kept->progress.draw_count) : 0;
+    state.progress = kept->progress;
+    state.progress->draw_count -= own;
+  }
+  if (has_drawn) SetAdaptation(info.sampler, own_first + progress.predicted.size(), &state);
+  if (resumption && resumption->is_last_drawn && Adapts(generate.params.sampling)) {
+    // The recorded adaptation is that before the last token. Without the token's row, the sampler
+    // does not adapt to the token.
+    if (!PrepareContinue(call, info, &state)) {
+      state.last_logits.clear();
+      state.scratch.Drop();
+    }
+  }
+  if (PenalisesRepetitions(generate.params.sampling)) {
+    const bool has_own = (generate.params.flags & wire::kOwnBreakers) != 0;
+    state.breakers = breaker_cache_.Find(has_own ? generate.breakers : DefaultBreakers());
   }
   if ((generate.params.flags & wire::kContinue) != 0 && !resumption) {
     KVD_CHECK_OK(PrepareContinue(call, info, &state));

@@ -10,16 +10,15 @@
 namespace kvd {
 
 void KeptSamplers::Put(SequenceHandle sequence, std::shared_ptr<const SamplerOptions> options,
-                       std::uint64_t draw_count) {
+                       const SamplerProgress& progress) {
   const MutexLock lock(mutex_);
-  entries_.insert_or_assign(sequence,
-                            Entry{.options = std::move(options), .draw_count = draw_count});
+  entries_.insert_or_assign(sequence, Entry{.options = std::move(options), .progress = progress});
   ForgetTheGone();
 }
 
 Status KeptSamplers::PutLoaded(SequenceHandle sequence, KeptSampler kept) {
-  KVD_CHECK_OK(memory_.sequences().SetSampler(sequence, RecordOf(kept.options, kept.draw_count)));
-  Put(sequence, std::make_shared<const SamplerOptions>(std::move(kept.options)), kept.draw_count);
+  KVD_CHECK_OK(memory_.sequences().SetSampler(sequence, RecordOf(kept.options, kept.progress)));
+  Put(sequence, std::make_shared<const SamplerOptions>(std::move(kept.options)), kept.progress);
   return {};
 }
 
@@ -28,7 +27,7 @@ Result<KeptSampler> KeptSamplers::Find(SequenceHandle sequence) const {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(sequence);
     if (found != entries_.end()) {
-      return KeptSampler{.options = *found->second.options, .draw_count = found->second.draw_count};
+      return KeptSampler{.options = *found->second.options, .progress = found->second.progress};
     }
   }
   KVD_TRY(const SequenceInfo info, memory_.sequences().Query(sequence));

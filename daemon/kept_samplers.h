@@ -3,8 +3,9 @@
 //
 // Owner: the service. Any number of threads may use the KeptSamplers. The memory records a
 // sequence's sampler with the commit of each drawn token, and forks inherit it. A KeptSamplers
-// holds the samplers that were used since the daemon's start, with their logit biases, for which
-// the memory's records have no room. Biases therefore survive the daemon only in saved states.
+// holds the samplers that were used since the daemon's start, with their logit biases and DRY's own
+// breakers, for which the memory's records have no room. Both therefore survive the daemon only in
+// saved states.
 #pragma once
 
 #include <memory>
@@ -26,7 +27,7 @@ class KeptSamplers {
       : memory_(memory), vocab_size_(vocab_size) {}
 
   void Put(SequenceHandle sequence, std::shared_ptr<const SamplerOptions> options,
-           std::uint64_t draw_count);
+           const SamplerProgress& progress);
   // Stores a sampler that was loaded from a saved state, both in this object and in the memory's
   // record of the sequence.
   Status PutLoaded(SequenceHandle sequence, KeptSampler kept);
@@ -40,7 +41,7 @@ class KeptSamplers {
  private:
   struct Entry {
     std::shared_ptr<const SamplerOptions> options;
-    std::uint64_t draw_count = 0;
+    SamplerProgress progress;
   };
   void ForgetTheGone() KVD_REQUIRES(mutex_);
 

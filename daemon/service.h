@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "daemon/acquired_sequence.h"
+#include "daemon/breaker_search.h"
 #include "daemon/kept_samplers.h"
 #include "daemon/permissions.h"
 #include "daemon/replay_request.h"
@@ -224,6 +225,7 @@ class Service {
   const PrefixOptions prefixes_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   KeptSamplers samplers_;
+  BreakerCache breaker_cache_;
   std::map<SessionId, StateUpload> uploads_;  // states that clients are uploading
   const std::uint64_t tokens_max_;
 };

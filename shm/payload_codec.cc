@@ -90,25 +90,36 @@ std::size_t LengthPrefixedBytes(std::span<const std::string_view> texts) {
   return byte_count;
 }
 
-Result<std::vector<std::string>> ParseStops(Reader reader, std::uint32_t stop_count) {
-  std::vector<std::string> stops;
-  for (std::uint32_t i = 0; i < stop_count; ++i) {
+// Parses `count` texts that each follow their length and that `validate` accepts. `field`: the name
+// of one text. The texts end where the reader ends.
+Result<std::vector<std::string>> ParseShortTexts(Reader reader, std::uint32_t count,
+                                                 const std::string& field,
+                                                 Status (*validate)(std::string_view)) {
+  std::vector<std::string> texts;
+  for (std::uint32_t i = 0; i < count; ++i) {
     if (reader.Left() < sizeof(std::uint32_t)) {
-      return Bad("generate.stop_bytes", Concat("end inside stop string ", i));
+      return Bad(field + "_bytes", Concat("end inside string ", i));
     }
     const auto byte_count = reader.Take<std::uint32_t>();
     if (byte_count > reader.Left()) {
-      return Bad("generate.stop",
+      return Bad(field,
                  Concat("number ", i, " has ", byte_count, " bytes, ", reader.Left(), " are left"));
     }
-    const std::string_view stop = reader.TakeText(byte_count);
-    KVD_CHECK_OK(ValidateStop(stop));
-    stops.emplace_back(stop);
+    const std::string_view text = reader.TakeText(byte_count);
+    KVD_CHECK_OK(validate(text));
+    texts.emplace_back(text);
   }
   if (reader.Left() != 0) {
-    return Bad("generate.stop_bytes", Concat(reader.Left(), " bytes after the last stop string"));
+    return Bad(field + "_bytes", Concat(reader.Left(), " more than the strings have"));
   }
-  return stops;
+  return texts;
+}
+
+Status ValidateShortText(std::string_view field, std::string_view text, std::uint32_t bytes_max) {
+  KVD_CHECK_OK(
+      CheckCount(Concat(field, " bytes"), static_cast<std::int64_t>(text.size()), 1, bytes_max));
+  if (!IsValidUtf8(text)) return Bad(field, "not valid UTF-8");
+  return {};
 }
 
 }  // namespace
@@ -124,7 +135,10 @@ Status ValidateGenerateParams(const GenerateParams& params) {
     return Bad("generate.flags", Concat(params.flags, " has unknown bits"));
   }
   KVD_CHECK_OK(CheckCount("generate.bias_count", params.bias_count, 0, kBiasesMax));
-  return CheckCount("generate.stop_count", params.stop_count, 0, kStopsMax);
+  KVD_CHECK_OK(CheckCount("generate.stop_count", params.stop_count, 0, kStopsMax));
+  if (params.reserved != 0) return Bad("generate.reserved", "not zero");
+  const bool has_own = (params.flags & kOwnBreakers) != 0;
+  return CheckCount("generate.breaker_count", params.breaker_count, 0, has_own ? kBreakersMax : 0);
 }
 
 Status ValidateLogitBias(const LogitBias& bias, std::uint32_t vocab_size) {
@@ -138,15 +152,16 @@ Status ValidateLogitBias(const LogitBias& bias, std::uint32_t vocab_size) {
 }
 
 Status ValidateStop(std::string_view stop) {
-  KVD_CHECK_OK(
-      CheckCount("generate.stop bytes", static_cast<std::int64_t>(stop.size()), 1, kStopBytesMax));
-  if (!IsValidUtf8(stop)) return Bad("generate.stop", "not valid UTF-8");
-  return {};
+  return ValidateShortText("generate.stop", stop, kStopBytesMax);
+}
+
+Status ValidateBreaker(std::string_view breaker) {
+  return ValidateShortText("generate.breaker", breaker, kBreakerBytesMax);
 }
 
 std::size_t GenerateBytes(const GenerateView& generate) {
   return sizeof(GenerateParams) + generate.tokens.size_bytes() + generate.biases.size_bytes() +
-         LengthPrefixedBytes(generate.stops);
+         LengthPrefixedBytes(generate.stops) + LengthPrefixedBytes(generate.breakers);
 }
 
 void EncodeGenerate(const GenerateView& generate, std::span<std::byte> out) {
@@ -155,13 +170,17 @@ void EncodeGenerate(const GenerateView& generate, std::span<std::byte> out) {
   params.bias_count = static_cast<std::uint32_t>(generate.biases.size());
   params.stop_count = static_cast<std::uint32_t>(generate.stops.size());
   params.stop_bytes = static_cast<std::uint32_t>(LengthPrefixedBytes(generate.stops));
+  params.breaker_count = static_cast<std::uint32_t>(generate.breakers.size());
+  params.breaker_bytes = static_cast<std::uint32_t>(LengthPrefixedBytes(generate.breakers));
   Writer writer(out);
   writer.PutValue(params);
   writer.Put(generate.tokens.data(), generate.tokens.size_bytes());
   writer.Put(generate.biases.data(), generate.biases.size_bytes());
-  for (const std::string_view stop : generate.stops) {
-    writer.PutValue(static_cast<std::uint32_t>(stop.size()));
-    writer.Put(stop.data(), stop.size());
+  for (const auto texts : {generate.stops, generate.breakers}) {
+    for (const std::string_view text : texts) {
+      writer.PutValue(static_cast<std::uint32_t>(text.size()));
+      writer.Put(text.data(), text.size());
+    }
   }
 }
 
@@ -178,7 +197,7 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
   KVD_CHECK_OK(ValidateGenerateParams(params));
   const std::uint64_t wanted_bytes = std::uint64_t{params.token_count} * sizeof(TokenId) +
                                      std::uint64_t{params.bias_count} * sizeof(LogitBias) +
-                                     params.stop_bytes;
+                                     params.stop_bytes + std::uint64_t{params.breaker_bytes};
   if (wanted_bytes != reader.Left()) {
     return Bad("generate",
                Concat("lists of ", reader.Left(), " bytes, the counts say ", wanted_bytes));
@@ -192,7 +211,10 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
     bias = reader.Take<LogitBias>();
     KVD_CHECK_OK(ValidateLogitBias(bias, vocab_size));
   }
-  KVD_TRY(request.stops, ParseStops(reader, params.stop_count));
+  KVD_TRY(request.stops, ParseShortTexts(Reader(reader.TakeSpan(params.stop_bytes)),
+                                         params.stop_count, "generate.stop", ValidateStop));
+  KVD_TRY(request.breakers,
+          ParseShortTexts(reader, params.breaker_count, "generate.breaker", ValidateBreaker));
   return request;
 }
 

@@ -26,8 +26,10 @@ Status ValidateGenerateParams(const GenerateParams& params);
 // Checks that the bias is in [-kBiasMax, kBiasMax] or -infinity and that the token is in [0,
 // vocab_size).
 Status ValidateLogitBias(const LogitBias& bias, std::uint32_t vocab_size);
-// Checks that a stop string has 1..kStopBytesMax bytes of valid UTF-8.
+// Check that a stop string has 1..kStopBytesMax bytes, or a breaker 1..kBreakerBytesMax bytes, of
+// valid UTF-8.
 Status ValidateStop(std::string_view stop);
+Status ValidateBreaker(std::string_view breaker);
 
 // The payload of kGenerate as views, from which EncodeGenerate writes the payload's bytes.
 // EncodeGenerate sets the counts in `params`.
@@ -36,6 +38,7 @@ struct GenerateView {
   std::span<const TokenId> tokens;
   std::span<const LogitBias> biases;
   std::span<const std::string_view> stops;
+  std::span<const std::string_view> breakers{};  // none without kOwnBreakers
 };
 std::size_t GenerateBytes(const GenerateView& generate);
 // REQUIRES: out.size() == GenerateBytes(generate).
@@ -47,6 +50,7 @@ struct GenerateRequest {
   std::vector<TokenId> tokens;
   std::vector<LogitBias> biases;
   std::vector<std::string> stops;
+  std::vector<std::string> breakers;
 };
 Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload, std::uint32_t vocab_size);
 

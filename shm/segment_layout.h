@@ -22,6 +22,7 @@
 //   6  requests that have begun to change files
 //   7  sequences keep their sampler; sessions keep the process of their client
 //   8  owners are opaque; sequences keep their parent and their last edits; sessions keep a note
+//   9  samplers have a chain, and numbers that change with each draw
 #pragma once
 
 #include <atomic>
@@ -33,7 +34,7 @@
 
 namespace kvd::layout {
 
-inline constexpr std::uint32_t kLayoutVersion = 8;
+inline constexpr std::uint32_t kLayoutVersion = 9;
 inline constexpr std::uint64_t kMetaMagic = 0x3154454d5f44564bull;  // "KVD_MET1"
 inline constexpr std::uint32_t kBlockCells = 32;                    // number of cells in a block
 // Largest number of block groups of one model.
@@ -197,6 +198,8 @@ enum SamplerFlags : std::uint32_t {
   kSamplerKept = 1u << 0,
   kSamplerIgnoresEos = 1u << 1,
   kSamplerBiased = 1u << 2,  // the sampler had token biases, which are not stored
+  // DRY had other breakers than the default ones; they are not stored.
+  kSamplerOwnBreakers = 1u << 3,
 };
 
 // The sampler that drew a sequence's last tokens. A later generation can resume with the sampler
@@ -205,11 +208,16 @@ struct SamplerRecord {
   std::uint64_t seed;
   std::uint64_t draw_count;
   SamplingParams sampling;
+  SamplerAdaptation adaptation;
+  // The adaptation before the last draw, for a generation whose last token was removed to compute
+  // its logits again.
+  SamplerAdaptation adaptation_before;
   std::uint32_t cell_count;  // cells of the sequence including the cell of the last drawn token
   std::uint32_t flags;       // SamplerFlags
-  std::uint32_t reserved;
+  std::uint32_t reserved[2];
 };
-static_assert(sizeof(SamplerRecord) == 64 && offsetof(SamplerRecord, sampling) == 16);
+static_assert(sizeof(SamplerRecord) == 160 && offsetof(SamplerRecord, sampling) == 16 &&
+              offsetof(SamplerRecord, adaptation) == 120);
 
 struct SequenceRecord {
   std::uint32_t generation;  // generation of the handle; raised when the record is freed; never 0
@@ -255,7 +263,7 @@ struct SequenceRecord {
   std::uint32_t reserved;
   SamplerRecord sampler;
 };
-static_assert(sizeof(SequenceRecord) == 280 && std::is_standard_layout_v<SequenceRecord>);
+static_assert(sizeof(SequenceRecord) == 376 && std::is_standard_layout_v<SequenceRecord>);
 
 enum EditKind : std::uint16_t {
   kEditRemoved = 1,

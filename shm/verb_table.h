@@ -227,7 +227,8 @@ inline constexpr VerbTable kVerbTable{
          .payload = {.kind = PayloadKind::kGenerate,
                      .bytes_min = sizeof(GenerateParams),
                      .bytes_max = sizeof(GenerateParams) + kBiasesMax * sizeof(LogitBias) +
-                                  kStopsMax * (sizeof(std::uint32_t) + kStopBytesMax),
+                                  kStopsMax * (sizeof(std::uint32_t) + kStopBytesMax) +
+                                  kBreakersMax * (sizeof(std::uint32_t) + kBreakerBytesMax),
                      .has_tokens = true},
          .resend = Resend::kResume,
          .received = Received::kTokens}),

@@ -1,6 +1,7 @@
 // The payload and output of a generate request: parameters, pieces and result.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -19,21 +20,28 @@ enum GenerateFlags : std::uint32_t {
   // compute the last token again.
   kContinue = 1u << 3,
   // The request resumes the sampler that drew the sequence's last tokens, with that sampler's
-  // parameters, seed, biases and kIgnoreEos. Parameters, seed, biases and kIgnoreEos of this
-  // request are ignored.
+  // parameters, seed, biases, breakers and kIgnoreEos. Parameters, seed, biases, breakers and
+  // kIgnoreEos of this request are ignored.
   kResumeSampler = 1u << 4,
+  // The breakers of the payload, which may be none, replace DRY's default breakers.
+  kOwnBreakers = 1u << 5,
 };
-inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 5) - 1;
+inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 6) - 1;
 inline constexpr std::uint32_t kStopsMax = 16;
 // Largest number of bytes of a stop string, which has at least 1 byte and is valid UTF-8.
 inline constexpr std::uint32_t kStopBytesMax = 256;
 inline constexpr std::uint32_t kBiasesMax = 1024;
+// DRY's breakers: the most of one request, and the most bytes of one, which is valid UTF-8 and has
+// at least 1 byte.
+inline constexpr std::uint32_t kBreakersMax = 16;
+inline constexpr std::uint32_t kBreakerBytesMax = 40;
 inline constexpr std::uint32_t kLogprobsMax = 64;
 // Largest absolute value of a bias; the bias -infinity, which forbids a token, is also allowed.
 inline constexpr float kBiasMax = 1000.0f;
 
 // Payload of kGenerate: GenerateParams | i32 tokens[token_count] | LogitBias[bias_count] |
-// StopString[stop_count] (each a u32 byte count and the bytes, unpadded).
+// StopString[stop_count] | Breaker[breaker_count] (stop strings and breakers are each a u32 byte
+// count and the bytes, unpadded).
 struct GenerateParams {
   // Number of prompt tokens, which are appended first; at least 1; 0 with kContinue.
   std::uint32_t token_count;
@@ -43,13 +51,17 @@ struct GenerateParams {
   SamplingParams sampling;
   // Number of most likely tokens reported for each sampled token, 0..kLogprobsMax.
   std::uint32_t logprob_count;
-  std::uint64_t seed;   // seed of the sampler; 0: the daemon draws a seed and reports it
   std::uint32_t flags;  // GenerateFlags
+  std::uint64_t seed;   // seed of the sampler; 0: the daemon draws a seed and reports it
   std::uint32_t bias_count;
   std::uint32_t stop_count;
-  std::uint32_t stop_bytes;  // bytes of all StopString records together
+  std::uint32_t stop_bytes;     // bytes of all StopString records together
+  std::uint32_t breaker_count;  // 0 without kOwnBreakers
+  std::uint32_t breaker_bytes;  // bytes of all Breaker records together
+  std::uint32_t reserved;
 };
-static_assert(sizeof(GenerateParams) == 72 && std::is_standard_layout_v<GenerateParams>);
+static_assert(sizeof(GenerateParams) == 152 && offsetof(GenerateParams, seed) == 120 &&
+              std::is_standard_layout_v<GenerateParams>);
 
 struct LogitBias {
   std::int32_t token;

@@ -33,7 +33,8 @@
 //   4  a daemon that stops does not answer clients that reconnect: kHelloReturns
 //   5  verbs 37 to 39 carry saved states instead of files of llama.cpp
 //   6  kEmbed has several texts and a pooling; verb 44
-//   7  verb 25 hands out chat templates in place of formatted chats; kEmbed says whether it scaled
+//   7  verb 25 hands out chat templates in place of formatted chats; kGenerate has a chain of
+//      samplers and breakers; kEmbed says whether rows were scaled
 #pragma once
 
 #include <cstdint>

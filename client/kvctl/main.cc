@@ -11,6 +11,8 @@
 
 #include "client/kvctl/commands.h"
 #include "client/kvctl/json_output.h"
+#include "client/kvctl/prompt_options.h"
+#include "shm/sampling_params.h"
 #include "shm/socket_address.h"
 
 namespace {
@@ -50,29 +52,6 @@ CLI::App* AddVerb(CLI::App& app, CommandLine& line, const char* name, const char
   return sub;
 }
 
-// The options of a chat. `is_optional`: the verb also takes other prompts, and the options need the
-// flag --chat.
-void AddChatOptions(CLI::App& sub, ChatOptions& options, bool is_optional) {
-  std::vector<CLI::Option*> added = {
-      sub.add_option("--system", options.system, "the system message"),
-      sub.add_option("--messages", options.messages_path,
-                     "file with a JSON list of messages, or an object with messages, tools, ..."),
-      sub.add_option("--tools", options.tools_path, "file with a JSON list of tools"),
-      sub.add_option("--chat-template", options.chat_template,
-                     "a file with a Jinja program, the name of a template of the model, or of a "
-                     "format (chatml, llama3, gemma, ...); default: the model's template"),
-      sub.add_option("--chat-template-kwargs", options.variables,
-                     "JSON object with further variables of the template"),
-      sub.add_option("--thinking", options.thinking,
-                     "whether the model reasons, if its template has the choice")
-          ->check(CLI::IsMember({"on", "off"})),
-      sub.add_option("--prefill", options.prefill, "text with which the answer begins")};
-  if (!is_optional) return;
-  auto* chat = sub.add_flag("--chat", options.is_chat,
-                            "treat the prompt as a user's message, with the model's chat template");
-  for (CLI::Option* option : added) option->needs(chat);
-}
-
 void AddRun(CLI::App& app, CommandLine& line) {
   RunOptions& run = line.run;
   CLI::App* sub = AddVerb(
@@ -101,22 +80,7 @@ void AddRun(CLI::App& app, CommandLine& line) {
   sub->add_option("-n,--predict", run.predict_max,
                   "maximum of generated tokens; -1: until an end token")
       ->check(CLI::Range(-1, 1 << 30));
-  sub->add_option("-t,--temp", run.sampling.temperature, "temperature; 0: greedy [0.8]");
-  sub->add_option("--top-k", run.sampling.top_k, "sample from the K likeliest tokens; 0: off [40]");
-  sub->add_option("--top-p", run.sampling.top_p,
-                  "sample from the likeliest tokens with this total probability; 1: off [0.95]");
-  sub->add_option("--min-p", run.sampling.min_p,
-                  "minimum probability relative to the likeliest token; 0: off [0.05]");
-  sub->add_option("--typical", run.sampling.typical_p,
-                  "locally typical sampling with this total probability; 1: off [1]");
-  sub->add_option("--repeat-penalty", run.sampling.repeat_penalty,
-                  "penalty factor for repeated tokens; 1: off [1]");
-  sub->add_option("--repeat-last-n", run.sampling.repeat_last,
-                  "number of last tokens that penalties apply to; -1: all [64]");
-  sub->add_option("--presence-penalty", run.sampling.presence_penalty,
-                  "penalty for tokens that occurred; 0: off [0]");
-  sub->add_option("--frequency-penalty", run.sampling.frequency_penalty,
-                  "penalty for each occurrence of a token; 0: off [0]");
+  AddSamplingOptions(*sub, run);
   sub->add_option("-s,--seed", run.seed,
                   "seed of the sampler; 0: a random one, reported with --json");
   sub->add_option("--stop", run.stops, "stop before this text; may be repeated")

@@ -40,6 +40,7 @@ struct RunOptions {
   SamplingParams sampling = kDefaultSampling;
   std::uint64_t seed = 0;
   std::vector<std::string> stops;
+  std::vector<std::string> breakers;  // DRY's; empty: the default ones; "none": none
   bool ignores_eos = false;
   bool shows_special = false;
   bool continues = false;  // true: the generation continues the sequence without a prompt

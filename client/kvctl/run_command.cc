@@ -116,6 +116,9 @@ Status Run(const GlobalOptions& global, const RunOptions& options) {
   generate.stops = stops;
   generate.wants_progress = progress.is_shown();
   generate.shares_prefix = !options.is_apart;
+  std::vector<std::string_view> breakers(options.breakers.begin(), options.breakers.end());
+  std::erase(breakers, "none");
+  if (!options.breakers.empty()) generate.breakers = breakers;
   KVD_TRY(Generation generation, sequence.Generate(generate));
 
   std::string text;

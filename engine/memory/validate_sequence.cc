@@ -269,12 +269,13 @@ Status ValidateState(ConstMetaView meta, const std::string& name,
     last = checkpoint.cell_count;
   }
   const layout::SamplerRecord& sampler = record.sampler;
-  constexpr std::uint32_t kSamplerFlags =
-      layout::kSamplerKept | layout::kSamplerIgnoresEos | layout::kSamplerBiased;
+  constexpr std::uint32_t kSamplerFlags = layout::kSamplerKept | layout::kSamplerIgnoresEos |
+                                          layout::kSamplerBiased | layout::kSamplerOwnBreakers;
   const bool is_zero = std::ranges::all_of(std::as_bytes(std::span(&sampler, 1)),
                                            [](std::byte byte) { return byte == std::byte{0}; });
   const bool is_kept = (sampler.flags & layout::kSamplerKept) != 0;
-  if ((sampler.flags & ~kSamplerFlags) != 0 || sampler.reserved != 0 || (!is_kept && !is_zero)) {
+  if ((sampler.flags & ~kSamplerFlags) != 0 || !IsZero(sampler.reserved) ||
+      (!is_kept && !is_zero)) {
     return Corrupt(name + " sampler", Concat("flags ", sampler.flags));
   }
   const bool is_computed = record.request != 0;

@@ -10,27 +10,10 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/forward/compute/portable_exp.h"
-
 namespace kvd {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-// Likelier is a total order, so that every selection algorithm gives the same result.
-bool Likelier(const Candidate& a, const Candidate& b) {
-  return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
-}
-
-float MaxLogit(std::span<const Candidate> candidates) {
-  float logit_max = -kInfinity;
-  for (const Candidate& candidate : candidates) logit_max = std::max(logit_max, candidate.logit);
-  return logit_max;
-}
-
-double Weight(const Candidate& candidate, float logit_max) {
-  return PortableExp(candidate.logit - logit_max);
-}
 
 // Keeps the candidates of the smallest keys (0 or more) that together hold `share` of the
 // probability. One pass adds the weights of the candidates for each bucket of keys and so finds the
@@ -60,13 +43,25 @@ void KeepShare(std::vector<Candidate>& candidates, double share, Key key) {
             [&](const Candidate& a, const Candidate& b) {
               const double key_a = key(a);
               const double key_b = key(b);
-              return key_a < key_b || (key_a == key_b && Likelier(a, b));
+              return key_a < key_b || (key_a == key_b && IsLikelier(a, b));
             });
   while (kept < candidates.size() && held < goal) held += Weight(candidates[kept++], logit_max);
   candidates.resize(kept);
 }
 
 }  // namespace
+
+float MaxLogit(std::span<const Candidate> candidates) {
+  float logit_max = -kInfinity;
+  for (const Candidate& candidate : candidates) logit_max = std::max(logit_max, candidate.logit);
+  return logit_max;
+}
+
+double TotalWeight(std::span<const Candidate> candidates, float logit_max) {
+  double total = 0;
+  for (const Candidate& candidate : candidates) total += Weight(candidate, logit_max);
+  return total;
+}
 
 // `out` is a heap with the least likely candidate on top.
 void CollectTop(std::span<const float> logits, std::size_t k, std::vector<Candidate>& out) {
@@ -75,17 +70,17 @@ void CollectTop(std::span<const float> logits, std::size_t k, std::vector<Candid
   for (; i < logits.size() && out.size() < k; ++i)
     if (logits[i] > -kInfinity) out.push_back({logits[i], static_cast<TokenId>(i)});
   if (out.empty()) return;
-  std::make_heap(out.begin(), out.end(), Likelier);
+  std::make_heap(out.begin(), out.end(), IsLikelier);
   float least = out.front().logit;
   for (; i < logits.size(); ++i) {
     if (logits[i] > least) [[unlikely]] {
-      std::pop_heap(out.begin(), out.end(), Likelier);
+      std::pop_heap(out.begin(), out.end(), IsLikelier);
       out.back() = {logits[i], static_cast<TokenId>(i)};
-      std::push_heap(out.begin(), out.end(), Likelier);
+      std::push_heap(out.begin(), out.end(), IsLikelier);
       least = out.front().logit;
     }
   }
-  std::sort_heap(out.begin(), out.end(), Likelier);
+  std::sort_heap(out.begin(), out.end(), IsLikelier);
 }
 
 void CollectAll(std::span<const float> logits, std::vector<Candidate>& out) {
@@ -93,6 +88,13 @@ void CollectAll(std::span<const float> logits, std::vector<Candidate>& out) {
   out.reserve(logits.size());
   for (std::size_t i = 0; i < logits.size(); ++i)
     if (logits[i] > -kInfinity) out.push_back({logits[i], static_cast<TokenId>(i)});
+}
+
+void KeepLikeliest(std::vector<Candidate>& candidates, std::size_t k) {
+  k = std::min(k, candidates.size());
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(k),
+                    candidates.end(), IsLikelier);
+  candidates.resize(k);
 }
 
 void KeepTop(std::vector<Candidate>& candidates, double share) {
@@ -123,24 +125,14 @@ void KeepMinShare(std::vector<Candidate>& candidates, float min_p) {
                 [=](const Candidate& candidate) { return Weight(candidate, logit_max) < min_p; });
 }
 
-TokenId Pick(std::span<const Candidate> candidates, float temperature, double uniform) {
+Picked Pick(std::span<const Candidate> candidates, float temperature, double uniform) {
   const float logit_max = MaxLogit(candidates);
-  const auto weight = [=](const Candidate& candidate) -> double {
-    return PortableExp((candidate.logit - logit_max) / temperature);
-  };
-  double total = 0;
-  for (const Candidate& candidate : candidates) total += weight(candidate);
-  const double goal = uniform * total;
-  double sum = 0;
-  TokenId last = candidates.front().token;
-  for (const Candidate& candidate : candidates) {
-    const double share = weight(candidate);
-    if (share == 0) continue;
-    last = candidate.token;
-    sum += share;
-    if (sum > goal) break;
-  }
-  return last;
+  return PickBy(
+      candidates,
+      [=](const Candidate& candidate) -> double {
+        return PortableExp((candidate.logit - logit_max) / temperature);
+      },
+      uniform);
 }
 
 }  // namespace kvd

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "engine/forward/compute/portable_exp.h"
 
 namespace kvd {
 
@@ -17,6 +18,20 @@ struct Candidate {
   float logit;
   TokenId token;
 };
+
+// A total order, so that every selection algorithm gives the same result.
+inline bool IsLikelier(const Candidate& a, const Candidate& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+}
+
+// The largest logit; -infinity if there is no candidate.
+float MaxLogit(std::span<const Candidate> candidates);
+
+// The probability of the candidate, not yet divided by the sum of all candidates' weights.
+inline double Weight(const Candidate& candidate, float logit_max) {
+  return PortableExp(candidate.logit - logit_max);
+}
+double TotalWeight(std::span<const Candidate> candidates, float logit_max);
 
 // Replaces `out` with the k candidates with the largest finite logits, most likely first.
 // CollectTop makes one pass with a heap of k entries and takes O(vocabulary) time for a small k.
@@ -26,7 +41,10 @@ void CollectTop(std::span<const float> logits, std::size_t k, std::vector<Candid
 void CollectAll(std::span<const float> logits, std::vector<Candidate>& out);
 
 // The following functions keep at least one candidate. REQUIRES: candidates is not empty; `share`
-// is in (0, 1].
+// is in (0, 1]; k > 0.
+
+// Keeps the k most likely candidates, most likely first.
+void KeepLikeliest(std::vector<Candidate>& candidates, std::size_t k);
 
 // Keeps the smallest set of most likely candidates that hold `share` of the candidates'
 // probability.
@@ -39,8 +57,32 @@ void KeepTypical(std::vector<Candidate>& candidates, double share);
 // candidate.
 void KeepMinShare(std::vector<Candidate>& candidates, float min_p);
 
-// Returns the candidate at which the cumulative probability, at `temperature` (> 0), exceeds
-// `uniform` (in [0, 1)).
-TokenId Pick(std::span<const Candidate> candidates, float temperature, double uniform);
+struct Picked {
+  std::size_t index = 0;  // of the candidate in the list
+  double share = 0;       // its probability
+};
+
+// Returns the candidate at which the cumulative probability exceeds `uniform` (in [0, 1)).
+// `weight`: the probability of a candidate, times any constant. A candidate of weight 0 is not
+// returned. REQUIRES: candidates is not empty; the sum of the weights is above 0.
+template <class WeightOf>
+Picked PickBy(std::span<const Candidate> candidates, const WeightOf& weight, double uniform) {
+  double total = 0;
+  for (const Candidate& candidate : candidates) total += weight(candidate);
+  const double goal = uniform * total;
+  double sum = 0;
+  Picked last;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const double share = weight(candidates[i]);
+    if (share == 0) continue;
+    last = {.index = i, .share = share / total};
+    sum += share;
+    if (sum > goal) break;
+  }
+  return last;
+}
+
+// PickBy with the candidates' probabilities at `temperature` (> 0).
+Picked Pick(std::span<const Candidate> candidates, float temperature, double uniform);
 
 }  // namespace kvd

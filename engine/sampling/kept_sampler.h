@@ -2,8 +2,8 @@
 // sequence and in a saved state.
 //
 // A later generation that resumes with this state has the same parameters and the same seed, and
-// continues with the next draw. The tokens that penalties consider are not part of the state,
-// because they are the sequence's last tokens.
+// continues with the next draw and the adaptation of mirostat and adaptive-p. The tokens that
+// penalties and DRY consider are not part of the state, because they are the sequence's last tokens.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,20 @@ namespace kvd {
 
 struct KeptSampler {
   SamplerOptions options;  // without logprob_count, which each request sets
-  std::uint64_t draw_count = 0;
+  SamplerProgress progress;
 };
 
-// Converts to and from the record that `meta` keeps with a sequence. The record does not contain
-// biases, only a flag that the sampler had some. Errors: kCorrupt (names the field); kUnsupported
-// (the sampler had biases). REQUIRES: the record's flag kSamplerKept is set.
-layout::SamplerRecord RecordOf(const SamplerOptions& options, std::uint64_t draw_count);
+// Converts to and from the record that `meta` keeps with a sequence. The record contains neither
+// biases nor DRY's own breakers, only flags that the sampler had some. Errors: kCorrupt (names the
+// field); kUnsupported (the sampler had biases or own breakers). REQUIRES: the record's flag
+// kSamplerKept is set.
+layout::SamplerRecord RecordOf(const SamplerOptions& options, const SamplerProgress& progress);
 Result<KeptSampler> SamplerOf(const layout::SamplerRecord& record, std::uint32_t vocab_size);
 
+// The bytes have a version. DecodeSampler also reads the bytes of version 2, whose samplers have the
+// default chain, DRY's default breakers and no adaptation. Errors: kCorrupt (names the field). Extra
+// bytes are an error.
 std::vector<std::byte> EncodeSampler(const KeptSampler& kept);
-// Errors: kCorrupt (names the field). Extra bytes are an error.
 Result<KeptSampler> DecodeSampler(std::span<const std::byte> bytes, std::uint32_t vocab_size);
 
 }  // namespace kvd

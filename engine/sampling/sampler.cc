@@ -1,10 +1,15 @@
-// Every step of the sampler reduces the same list of candidates, which is part of the thread's
-// working memory.
+// Penalties and DRY at the begin of the chain change a copy of the row. The first other sampler makes
+// a list of candidates of the row, top-k without a list of all tokens; all further samplers change
+// this list. Row and list are part of the thread's working memory.
+//
+// Samplers that are off are left out when the sampler is created. A temperature that is the last
+// sampler is applied by the draw.
 //
 // The generator is SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
 // 2014) used as a counter: draw n of a seed is Mix(seed + (n + 1) * golden gamma). The number of
-// draws is therefore the whole state of the generator. Each token takes one draw; with temperature
-// 0, a token takes no draw.
+// draws is therefore the whole state of the generator. Each token takes one draw; a greedy sampler
+// takes none. XTC takes its random number from a second counter of the same seed, so that XTC does
+// not change the number of draws.
 #include "engine/sampling/sampler.h"
 
 #include <algorithm>
@@ -17,7 +22,15 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "engine/forward/compute/portable_exp.h"
+#include "engine/sampling/adaptive_p.h"
 #include "engine/sampling/candidates.h"
+#include "engine/sampling/dry.h"
+#include "engine/sampling/mirostat.h"
+#include "engine/sampling/penalties.h"
+#include "engine/sampling/sampler_scratch.h"
+#include "engine/sampling/temperature.h"
+#include "engine/sampling/top_n_sigma.h"
+#include "engine/sampling/xtc.h"
 #include "shm/payload_codec.h"
 
 namespace kvd {
@@ -42,17 +55,61 @@ Status ValidateBiases(std::span<const wire::LogitBias> biases, std::uint32_t voc
   return {};
 }
 
-// Working memory of all samplers of one thread; grows to the largest vocabulary of these samplers.
-struct Scratch {
-  std::vector<float> logits;              // [vocab_size] adjusted logits
-  std::vector<std::uint32_t> seen_count;  // [vocab_size] all zero between calls
-  std::vector<TokenId> seen;
-  std::vector<Candidate> candidates;
-};
-Scratch& ThreadScratch() {
-  thread_local Scratch scratch;
-  return scratch;
+Status ValidateBreakers(const std::vector<std::string>& breakers) {
+  if (breakers.size() > wire::kBreakersMax)
+    return Refuse("breakers", std::to_string(breakers.size()),
+                  Concat("at most ", wire::kBreakersMax));
+  for (const std::string& breaker : breakers) KVD_CHECK_OK(wire::ValidateBreaker(breaker));
+  return {};
 }
+
+// Returns whether a sampler of the chain changes which token is drawn; false for adaptive-p, which
+// draws the token itself.
+bool IsOn(const SamplingParams& params, SamplerKind kind) {
+  switch (kind) {
+    case SamplerKind::kPenalties: return Penalises(params);
+    case SamplerKind::kDry: return PenalisesRepetitions(params);
+    case SamplerKind::kTopNSigma: return params.top_n_sigma > 0;
+    case SamplerKind::kTopK: return params.top_k > 0;
+    case SamplerKind::kTypicalP: return params.typical_p < 1;
+    case SamplerKind::kTopP: return params.top_p < 1;
+    case SamplerKind::kMinP: return params.min_p > 0;
+    case SamplerKind::kXtc: return params.xtc_probability > 0 && params.xtc_threshold <= 0.5f;
+    case SamplerKind::kTemperature: return params.temperature != 1 || params.dynatemp_range > 0;
+    case SamplerKind::kAdaptiveP:
+    case SamplerKind::kNone: return false;
+  }
+  return false;
+}
+
+// Of a greedy sampler, only penalties and DRY that precede the temperature have an effect.
+SamplerChain ActiveSamplers(const SamplingParams& params) {
+  SamplerChain active{};
+  if (params.mirostat != 0) {
+    if (params.temperature != 1 && params.temperature != 0)
+      active.kinds[0] = SamplerKind::kTemperature;
+    return active;
+  }
+  const bool is_greedy = IsGreedy(params);
+  std::size_t count = 0;
+  for (const SamplerKind kind : params.chain.kinds) {
+    if (is_greedy && kind == SamplerKind::kTemperature) break;
+    const bool changes_logits = kind == SamplerKind::kPenalties || kind == SamplerKind::kDry;
+    if (IsOn(params, kind) && (changes_logits || !is_greedy)) active.kinds[count++] = kind;
+  }
+  return active;
+}
+
+// SplitMix64's output for the state `z`, as a number in [0, 1).
+double UniformOf(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  z ^= z >> 31;
+  return static_cast<double>(z >> 11) * 0x1p-53;
+}
+constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15u;
+// Added to the seed for XTC's numbers.
+constexpr std::uint64_t kXtcStream = 0xd1342543de82ef95u;
 
 }  // namespace
 
@@ -61,6 +118,7 @@ Status ValidateSampler(const SamplerOptions& options, std::uint32_t vocab_size) 
   if (options.logprob_count > wire::kLogprobsMax)
     return Refuse("logprob_count", std::to_string(options.logprob_count),
                   Concat("at most ", wire::kLogprobsMax));
+  if (options.breakers) KVD_CHECK_OK(ValidateBreakers(*options.breakers));
   return ValidateBiases(options.biases, vocab_size);
 }
 
@@ -85,15 +143,19 @@ Result<Sampler> Sampler::Create(const SamplerOptions& options, std::uint32_t voc
 
 Sampler::Sampler(const SamplerOptions& options, std::uint32_t vocab_size,
                  std::vector<TokenId> forbidden)
-    : options_(options), vocab_size_(vocab_size), forbidden_(std::move(forbidden)) {
+    : options_(options),
+      vocab_size_(vocab_size),
+      forbidden_(std::move(forbidden)),
+      active_(ActiveSamplers(options.sampling)) {
+  state_.adaptation = state_.adaptation_before = InitialAdaptation(options.sampling);
   top_logprobs_.reserve(options_.logprob_count);
 }
 
 void Sampler::Accept(TokenId token) {
   KVD_ASSERT(token >= 0 && static_cast<std::uint32_t>(token) < vocab_size_);
-  if (!Penalises(options_.sampling)) return;
-  if (options_.sampling.repeat_last < 0 ||
-      state_.history.size() < static_cast<std::size_t>(options_.sampling.repeat_last)) {
+  const std::int32_t wanted = HistoryWanted(options_.sampling);
+  if (wanted == 0) return;
+  if (wanted < 0 || state_.history.size() < static_cast<std::size_t>(wanted)) {
     state_.history.push_back(token);
     return;
   }
@@ -106,7 +168,7 @@ Result<SampledToken> Sampler::Sample(std::span<const float> logits) {
   const float logit_max = MaxOrNan(logits);
   if (!(logit_max < kInfinity)) return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
   if (!(logit_max > -kInfinity)) return Fail(Code::kNumerical, "logits: none is finite");
-  KVD_TRY(const TokenId token, Draw(Adjust(logits)));
+  KVD_TRY(const TokenId token, Draw(logits));
   const double log_total = logit_max + std::log(SumExp(logits, logit_max));
   const auto logprob = [&](float logit) { return static_cast<float>(logit - log_total); };
   top_logprobs_.clear();
@@ -119,65 +181,234 @@ Result<SampledToken> Sampler::Sample(std::span<const float> logits) {
   return SampledToken{token, logprob(logits[static_cast<std::size_t>(token)])};
 }
 
-// Returns the logits after biases and penalties, or the given logits if there are no biases and no
-// penalties.
-std::span<const float> Sampler::Adjust(std::span<const float> logits) const {
-  const bool penalised = Penalises(options_.sampling) && !state_.history.empty();
-  if (options_.biases.empty() && forbidden_.empty() && !penalised) return logits;
-  std::vector<float>& adjusted = ThreadScratch().logits;
-  adjusted.assign(logits.begin(), logits.end());
+struct Sampler::Working {
+  std::span<const float> row;
+  SamplerScratch& scratch;
+  bool has_candidates = false;
+  float temperature = 1;  // that the draw applies
+
+  std::vector<Candidate>& candidates() { return scratch.candidates; }
+
+  // Makes a copy of the row, which may then be changed, if there is none yet.
+  std::span<float> OwnRow() {
+    if (row.data() != scratch.logits.data()) {
+      scratch.logits.assign(row.begin(), row.end());
+      row = scratch.logits;
+    }
+    return scratch.logits;
+  }
+  // Makes candidates of the row: all tokens with finite logits, or the k most likely ones.
+  Status Collect(std::size_t k = 0) {
+    if (has_candidates) return {};
+    if (k > 0)
+      CollectTop(row, k, candidates());
+    else
+      CollectAll(row, candidates());
+    has_candidates = true;
+    if (!candidates().empty()) return {};
+    return Fail(Code::kNumerical, "logits: no allowed token has a finite logit");
+  }
+  // Replaces the logit of each token whose number in scratch.numbers is not 0 by
+  // change(logit, number), and clears the numbers.
+  template <class Change>
+  void ChangeNumbered(const Change& change) {
+    TokenNumbers& numbers = scratch.numbers;
+    if (has_candidates) {
+      for (Candidate& candidate : candidates())
+        if (const std::uint32_t number = numbers[candidate.token])
+          candidate.logit = change(candidate.logit, number);
+    } else if (!numbers.touched().empty()) {
+      const std::span<float> own = OwnRow();
+      for (const TokenId token : numbers.touched()) {
+        float& logit = own[static_cast<std::size_t>(token)];
+        if (logit != -kInfinity) logit = change(logit, numbers[token]);
+      }
+    }
+    numbers.Clear();
+  }
+};
+
+void Sampler::Bias(Working& working) const {
+  if (options_.biases.empty() && forbidden_.empty()) return;
+  const std::span<float> row = working.OwnRow();
   for (const wire::LogitBias& entry : options_.biases)
-    adjusted[static_cast<std::size_t>(entry.token)] += entry.bias;
-  for (const TokenId token : forbidden_) adjusted[static_cast<std::size_t>(token)] = -kInfinity;
-  if (penalised) Penalise(adjusted);
-  return adjusted;
+    row[static_cast<std::size_t>(entry.token)] += entry.bias;
+  for (const TokenId token : forbidden_) row[static_cast<std::size_t>(token)] = -kInfinity;
 }
 
-void Sampler::Penalise(std::span<float> logits) const {
-  Scratch& scratch = ThreadScratch();
-  if (scratch.seen_count.size() < vocab_size_) scratch.seen_count.resize(vocab_size_);
-  scratch.seen.clear();
-  for (const TokenId token : state_.history)
-    if (scratch.seen_count[static_cast<std::size_t>(token)]++ == 0) scratch.seen.push_back(token);
-  for (const TokenId token : scratch.seen) {
-    const auto index = static_cast<std::size_t>(token);
-    const auto times = static_cast<float>(std::exchange(scratch.seen_count[index], 0));
-    float& logit = logits[index];
-    if (logit == -kInfinity) continue;
-    logit = logit > 0 ? logit / options_.sampling.repeat_penalty
-                      : logit * options_.sampling.repeat_penalty;
-    logit -= times * options_.sampling.frequency_penalty + options_.sampling.presence_penalty;
-    // A penalty near 0 may overflow the logit; the logit is then limited to the range of finite
-    // floats.
-    logit =
-        std::clamp(logit, std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
+TokenId Sampler::Recent(std::size_t back) const {
+  const std::size_t size = state_.history.size();
+  return state_.history[(state_.history_begin + size - 1 - back) % size];
+}
+
+void Sampler::Penalise(Working& working) const {
+  const SamplingParams& params = options_.sampling;
+  TokenNumbers& numbers = working.scratch.numbers;
+  numbers.Reserve(vocab_size_);
+  std::size_t count = state_.history.size();
+  if (params.repeat_last > 0) count = std::min(count, static_cast<std::size_t>(params.repeat_last));
+  for (std::size_t back = 0; back < count; ++back) ++numbers.Touch(Recent(back));
+  working.ChangeNumbered(
+      [&](float logit, std::uint32_t times) { return PenalisedLogit(params, logit, times); });
+}
+
+void Sampler::PenaliseRepeated(Working& working) const {
+  const SamplingParams& params = options_.sampling;
+  SamplerScratch& scratch = working.scratch;
+  scratch.numbers.Reserve(vocab_size_);
+  std::size_t count = state_.history.size();
+  if (params.dry_penalty_last > 0)
+    count = std::min(count, static_cast<std::size_t>(params.dry_penalty_last));
+  scratch.recent.resize(count);
+  for (std::size_t back = 0; back < count; ++back) scratch.recent[back] = Recent(back);
+  static const DryBreakers kNoBreakers;
+  FindContinuations(params, breakers_ ? *breakers_ : kNoBreakers, scratch);
+  working.ChangeNumbered([&](float logit, std::uint32_t number) {
+    const double changed = logit - DryPenalty(params, number);
+    return static_cast<float>(
+        std::max(changed, static_cast<double>(std::numeric_limits<float>::lowest())));
+  });
+}
+
+// A draw from the candidates' probabilities applies the temperature itself, which takes no pass over
+// the candidates; mirostat and adaptive-p need scaled logits. Mirostat has no dynamic temperature.
+void Sampler::ApplyTemperature(Working& working) const {
+  const SamplingParams& params = options_.sampling;
+  std::vector<Candidate>& candidates = working.candidates();
+  const bool is_fixed = params.mirostat != 0;
+  const float temperature =
+      is_fixed ? params.temperature
+               : DynamicTemperature(candidates, params.temperature, params.dynatemp_range,
+                                    params.dynatemp_exponent);
+  const auto place = std::ranges::find(active_.kinds, SamplerKind::kTemperature);
+  const bool is_last = place + 1 == active_.kinds.end() || place[1] == SamplerKind::kNone;
+  if (is_last && temperature > 0 && params.mirostat == 0 && !DrawsNear(params)) {
+    working.temperature = temperature;
+  } else {
+    ScaleLogits(candidates, temperature);
   }
 }
 
+Status Sampler::Apply(SamplerKind kind, Working& working) const {
+  const SamplingParams& params = options_.sampling;
+  if (kind == SamplerKind::kPenalties) return Penalise(working), Status();
+  if (kind == SamplerKind::kDry) return PenaliseRepeated(working), Status();
+  const auto k = static_cast<std::size_t>(params.top_k);
+  const bool is_row = !working.has_candidates;
+  KVD_CHECK_OK(working.Collect(kind == SamplerKind::kTopK ? k : 0));
+  std::vector<Candidate>& candidates = working.candidates();
+  switch (kind) {
+    case SamplerKind::kTopNSigma: KeepTopNSigma(candidates, params.top_n_sigma); break;
+    case SamplerKind::kTopK:
+      if (!is_row) KeepLikeliest(candidates, k);
+      break;
+    case SamplerKind::kTypicalP: KeepTypical(candidates, params.typical_p); break;
+    case SamplerKind::kTopP: KeepTop(candidates, params.top_p); break;
+    case SamplerKind::kMinP: KeepMinShare(candidates, params.min_p); break;
+    case SamplerKind::kXtc:
+      if (UniformOf(options_.seed + kXtcStream + (state_.draw_count + 1) * kGoldenGamma) <
+          params.xtc_probability)
+        ExcludeTopChoices(candidates, params.xtc_threshold);
+      break;
+    case SamplerKind::kTemperature: ApplyTemperature(working); break;
+    default: break;
+  }
+  return {};
+}
+
+// Applies biases, the chain and mirostat's truncation. The candidates are those that may be drawn.
+Status Sampler::Prepare(Working& working) const {
+  const SamplingParams& params = options_.sampling;
+  Bias(working);
+  for (const SamplerKind kind : active_.kinds) {
+    if (kind == SamplerKind::kNone) break;
+    KVD_CHECK_OK(Apply(kind, working));
+  }
+  const bool is_greedy = IsGreedy(params);
+  KVD_CHECK_OK(working.Collect(is_greedy ? 1 : 0));
+  if (is_greedy) return {};
+  const float mu = state_.adaptation.mirostat_mu;
+  if (params.mirostat == 1) KeepZipf(working.candidates(), mu, vocab_size_);
+  if (params.mirostat == 2) KeepSurprise(working.candidates(), mu);
+  return {};
+}
+
 Result<TokenId> Sampler::Draw(std::span<const float> logits) {
-  std::vector<Candidate>& candidates = ThreadScratch().candidates;
-  const bool greedy = options_.sampling.temperature == 0;
-  if (greedy)
-    CollectTop(logits, 1, candidates);
-  else if (options_.sampling.top_k > 0)
-    CollectTop(logits, static_cast<std::size_t>(options_.sampling.top_k), candidates);
-  else
-    CollectAll(logits, candidates);
-  if (candidates.empty())
-    return Fail(Code::kNumerical, "logits: no allowed token has a finite logit");
-  if (greedy) return candidates.front().token;
-  if (options_.sampling.typical_p < 1) KeepTypical(candidates, options_.sampling.typical_p);
-  if (options_.sampling.top_p < 1) KeepTop(candidates, options_.sampling.top_p);
-  if (options_.sampling.min_p > 0) KeepMinShare(candidates, options_.sampling.min_p);
-  return Pick(candidates, options_.sampling.temperature, NextUniform());
+  Working working{.row = logits, .scratch = ThreadScratch()};
+  KVD_CHECK_OK(Prepare(working));
+  const SamplingParams& params = options_.sampling;
+  const std::vector<Candidate>& candidates = working.candidates();
+  if (IsGreedy(params)) return candidates.front().token;
+  const double uniform = NextUniform();
+  Picked picked;
+  if (DrawsNear(params)) {
+    const NearShares near(candidates, PreferredShare(params.adaptive_target, state_.adaptation));
+    picked = PickBy(candidates, near, uniform);
+    picked.share = near.Share(candidates[picked.index]);
+  } else {
+    picked = Pick(candidates, working.temperature, uniform);
+  }
+  Adapt(picked.share);
+  return candidates[picked.index].token;
+}
+
+Result<std::vector<TokenShare>> Sampler::NextShares(std::span<const float> logits) const {
+  KVD_ASSERT(logits.size() == vocab_size_);
+  Working working{.row = logits, .scratch = ThreadScratch()};
+  KVD_CHECK_OK(Prepare(working));
+  const SamplingParams& params = options_.sampling;
+  std::vector<Candidate>& candidates = working.candidates();
+  std::vector<TokenShare> shares;
+  double total = 0;
+  const auto add = [&](const auto& weight) {
+    for (const Candidate& candidate : candidates) {
+      shares.push_back({.token = candidate.token, .share = weight(candidate)});
+      total += shares.back().share;
+    }
+  };
+  if (DrawsNear(params)) {
+    add(NearShares(candidates, PreferredShare(params.adaptive_target, state_.adaptation)));
+  } else {
+    ScaleLogits(candidates, working.temperature);
+    const float logit_max = MaxLogit(candidates);
+    add([=](const Candidate& candidate) { return Weight(candidate, logit_max); });
+  }
+  for (TokenShare& share : shares) share.share /= total;
+  return shares;
+}
+
+Status Sampler::Adopt(std::span<const float> logits, TokenId token) {
+  KVD_ASSERT(logits.size() == vocab_size_);
+  if (const float logit_max = MaxOrNan(logits); !(logit_max < kInfinity))
+    return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
+  if (!Adapts(options_.sampling)) return SkipDraw(), Status();
+  Working working{.row = logits, .scratch = ThreadScratch()};
+  KVD_CHECK_OK(Prepare(working));
+  const std::vector<Candidate>& candidates = working.candidates();
+  NextUniform();
+  const auto found = std::ranges::find(candidates, token, &Candidate::token);
+  if (found == candidates.end()) return {};
+  const float logit_max = MaxLogit(candidates);
+  const double weight = Weight(*found, logit_max);
+  if (weight > 0) Adapt(weight / TotalWeight(candidates, logit_max));
+  return {};
+}
+
+// `share`: the probability of the drawn token among the candidates.
+void Sampler::Adapt(double share) {
+  const SamplingParams& params = options_.sampling;
+  SamplerAdaptation& adaptation = state_.adaptation;
+  state_.adaptation_before = adaptation;
+  if (params.mirostat != 0) {
+    adaptation.mirostat_mu =
+        AdaptedMu(adaptation.mirostat_mu, share, params.mirostat_tau, params.mirostat_eta);
+  } else if (DrawsNear(params)) {
+    adaptation = AdaptedAverage(adaptation, share, params.adaptive_decay);
+  }
 }
 
 double Sampler::NextUniform() {
-  std::uint64_t z = options_.seed + ++state_.draw_count * 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  z ^= z >> 31;
-  return static_cast<double>(z >> 11) * 0x1p-53;
+  return UniformOf(options_.seed + ++state_.draw_count * kGoldenGamma);
 }
 
 }  // namespace kvd

@@ -146,11 +146,14 @@ TEST_F(ReplayTest, AGenerationGoesOnFromTheLogitsThatTheSnapshotKept) {
                  .predict_max = 2,
                  .sampling = DefaultSamplingAt(0.0f),
                  .logprob_count = 0,
-                 .seed = 1,
                  .flags = wire::kContinue,
+                 .seed = 1,
                  .bias_count = 0,
                  .stop_count = 0,
-                 .stop_bytes = 0};
+                 .stop_bytes = 0,
+                 .breaker_count = 0,
+                 .breaker_bytes = 0,
+                 .reserved = 0};
   std::vector<std::byte> payload(wire::GenerateBytes(view));
   wire::EncodeGenerate(view, payload);
   wire::Submission submission = Make(Verb::kGenerate, sequence);

@@ -80,8 +80,7 @@ class ServerReconnectTest : public testing::Test {
   std::vector<std::byte> Prompt(std::size_t tokens) {
     const std::vector<TokenId> prompt(tokens, 5);
     wire::GenerateView view;
-    view.params.sampling.top_p = view.params.sampling.typical_p =
-        view.params.sampling.repeat_penalty = 1.0f;
+    view.params.sampling = DefaultSamplingAt(0);
     view.params.token_count = static_cast<std::uint32_t>(tokens);
     view.tokens = prompt;
     std::vector<std::byte> payload(wire::GenerateBytes(view));

@@ -376,14 +376,16 @@ TEST_P(ServiceGenerateTest, IsRefusedAndNothingIsComputed) {
   const SequenceHandle sequence = Create(client_);
   wire::GenerateRequest request;
   request.params.predict_max = 4;
-  request.params.sampling.temperature = 1.0f;
-  request.params.sampling.top_p = request.params.sampling.typical_p =
-      request.params.sampling.repeat_penalty = 1.0f;
+  request.params.sampling = kPlainSampling;
   request.tokens = {5, 6};
   GetParam().spoil(request);
   std::vector<std::string_view> stops(request.stops.begin(), request.stops.end());
-  const wire::GenerateView view{
-      .params = request.params, .tokens = request.tokens, .biases = request.biases, .stops = stops};
+  std::vector<std::string_view> breakers(request.breakers.begin(), request.breakers.end());
+  const wire::GenerateView view{.params = request.params,
+                                .tokens = request.tokens,
+                                .biases = request.biases,
+                                .stops = stops,
+                                .breakers = breakers};
   std::vector<std::byte> payload(wire::GenerateBytes(view));
   wire::EncodeGenerate(view, payload);
   wire::Submission generate = Make(Verb::kGenerate, sequence);

@@ -127,8 +127,7 @@ class BadInputTest : public test::ServedDaemonTest {
     wire::GenerateView view;
     view.params.token_count = 1;
     view.params.predict_max = 1;
-    view.params.sampling.top_p = view.params.sampling.typical_p =
-        view.params.sampling.repeat_penalty = 1;
+    view.params.sampling = DefaultSamplingAt(0);
     view.tokens = kOneToken;
     return view;
   }
@@ -211,6 +210,11 @@ std::vector<BadField> BadFields() {
   bad.emplace_back("typical_p", [](auto& p) { p.sampling.typical_p = 0; });
   bad.emplace_back("repeat_penalty", [](auto& p) { p.sampling.repeat_penalty = 0; });
   bad.emplace_back("top_k", [](auto& p) { p.sampling.top_k = -1; });
+  bad.emplace_back("xtc_threshold", [](auto& p) { p.sampling.xtc_threshold = 1.5f; });
+  bad.emplace_back("dry_base", [](auto& p) { p.sampling.dry_base = 0; });
+  bad.emplace_back("mirostat", [](auto& p) { p.sampling.mirostat = 3; });
+  bad.emplace_back("samplers",
+                   [](auto& p) { p.sampling.chain.kinds[11] = SamplerKind::kAdaptiveP; });
   bad.emplace_back("repeat_last", [](auto& p) { p.sampling.repeat_last = -2; });
   bad.emplace_back("predict_max", [](auto& p) { p.predict_max = -2; });
   bad.emplace_back("logprob_count", [](auto& p) { p.logprob_count = wire::kLogprobsMax + 1; });

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,10 @@ class KeptSamplersTest : public test::ServedDaemonTest {
     EXPECT_EQ(kvd_sequence_create(client, &sequence), KVD_OK) << kvd_error_message();
     return sequence;
   }
-  void ExpectTheSameAfterLoading();
+  // `change`: changes the parameters of the generation.
+  void ExpectTheSameAfterLoading(const std::function<void(kvd_generate_params&)>& change);
+  // ExpectTheSameAfterLoading for each kind of sampler that keeps state.
+  void ExpectEverySamplerTheSameAfterLoading();
 
  private:
   static std::vector<std::string> Arguments(const std::string& store,
@@ -98,12 +102,41 @@ class HybridSamplerStatesTest : public KeptSamplersTest {
   }
 };
 
-void KeptSamplersTest::ExpectTheSameAfterLoading() {
+void KeptSamplersTest::ExpectEverySamplerTheSameAfterLoading() {
+  ExpectTheSameAfterLoading([](kvd_generate_params&) {});
+  ExpectTheSameAfterLoading([](kvd_generate_params& params) {
+    static const char* const kBreakers[] = {"\n", " the"};
+    params.dry_multiplier = 2;
+    params.dry_allowed_length = 1;
+    params.dry_penalty_last = -1;
+    params.dry_breakers = kBreakers;
+    params.dry_breaker_count = 2;
+    params.xtc_probability = 0.5f;
+    params.xtc_threshold = 0.05f;
+    params.dynatemp_range = 0.5f;
+    params.samplers = "dry;top_n_sigma;penalties;xtc;temperature";
+  });
+  for (const std::int32_t version : {1, 2}) {
+    ExpectTheSameAfterLoading([version](kvd_generate_params& params) {
+      params.mirostat = version;
+      params.mirostat_tau = 3;
+      params.mirostat_eta = 0.5f;
+    });
+  }
+  ExpectTheSameAfterLoading([](kvd_generate_params& params) {
+    params.adaptive_target = 0.2f;
+    params.samplers = "penalties;temperature;adaptive_p";
+  });
+}
+
+void KeptSamplersTest::ExpectTheSameAfterLoading(
+    const std::function<void(kvd_generate_params&)>& change) {
   const std::vector<kvd_token> prompt = {10, 20, 30, 40, 50};
   kvd_client* client = ConnectC();
   // Generates 40 tokens without an interruption for comparison.
   const kvd_sequence whole = Create(client);
   kvd_generate_params params = Sampled(40);
+  change(params);
   params.tokens = prompt.data();
   params.token_count = prompt.size();
   const std::vector<kvd_token> expected = Generate(client, whole, params);
@@ -112,8 +145,10 @@ void KeptSamplersTest::ExpectTheSameAfterLoading() {
   const kvd_sequence first = Create(client);
   params.predict_max = 15;
   std::vector<kvd_token> drawn = Generate(client, first, params);
-  ASSERT_EQ(kvd_save(client, first, "half", 0, nullptr), KVD_OK) << kvd_error_message();
-  ASSERT_EQ(kvd_save(client, first, "tokens", KVD_SAVE_TOKENS_ONLY, nullptr), KVD_OK);
+  ASSERT_EQ(kvd_save(client, first, "half", KVD_FORCE, nullptr), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_save(client, first, "tokens",
+                     std::uint32_t{KVD_SAVE_TOKENS_ONLY} | std::uint32_t{KVD_FORCE}, nullptr),
+            KVD_OK);
   kvd_sequence fork = 0;
   ASSERT_EQ(kvd_sequence_fork(client, first, -1, 1, &fork, nullptr), KVD_OK);
   const std::vector<kvd_token> rest(expected.begin() + 15, expected.end());
@@ -135,12 +170,12 @@ void KeptSamplersTest::ExpectTheSameAfterLoading() {
 }
 
 TEST_F(KeptSamplersTest, AGenerationGoesOnWithTheSameTokensAfterItWasLoaded) {
-  ExpectTheSameAfterLoading();
+  ExpectEverySamplerTheSameAfterLoading();
   ExpectServesOthers();
 }
 
 TEST_F(HybridSamplerStatesTest, AGenerationGoesOnWithTheSameTokensAfterItWasLoaded) {
-  ExpectTheSameAfterLoading();
+  ExpectEverySamplerTheSameAfterLoading();
 }
 
 TEST_F(KeptSamplersTest, KvctlLoadsPublishesAndGoesOn) {
@@ -169,6 +204,100 @@ TEST_F(KeptSamplersTest, KvctlLoadsPublishesAndGoesOn) {
   EXPECT_NE(test::JsonField(fresh.output, "seed"), "\"99\"");
   EXPECT_THAT(kvctl.Run("run --continue").output, HasSubstr("--sequence or --from"));
   EXPECT_THAT(kvctl.Run("run x --from again --continue").output, HasSubstr("takes no prompt"));
+}
+
+TEST_F(KeptSamplersTest, KvctlsOptionsNameTheSamplersAndTheirErrors) {
+  const test::KvctlProcess kvctl(socket_path());
+  const auto run = [&](const std::string& options) {
+    return kvctl.Run("run 'The door' -n 8 -s 3 --ignore-eos --json " + options);
+  };
+  const auto text = [&](const std::string& options) {
+    const auto done = run(options);
+    EXPECT_EQ(done.exit_code, 0) << options << ": " << done.output;
+    return test::JsonField(done.output, "text");
+  };
+  const std::string plain = text("-t 1.5 --top-k 0");
+  EXPECT_EQ(text("-t 1.5 --top-k 0 --samplers 'penalties;dry;top-k;typ;nucleus;min_p;temp'"),
+            plain);
+  EXPECT_EQ(text("-t 1.5 --top-k 0 --sampling-seq edskypmxt"), plain);
+  EXPECT_EQ(text("-t 1.5 --top-k 3 --sampler-seq pmt"), plain) << "top_k is not in the chain";
+  EXPECT_NE(text("-t 1.5 --mirostat 2 --mirostat-ent 8 --mirostat-lr 0.5"), plain);
+  EXPECT_NE(text("-t 1.5 --samplers 'temperature;adaptive_p' --adaptive-target 0.1 "
+                 "--adaptive-decay 0.5"),
+            plain);
+  text(
+      "--top-nsigma 1 --xtc-probability 0.5 --xtc-threshold 0.2 --dynatemp-range 0.5 "
+      "--dynatemp-exp 2 --dry-multiplier 0.8 --dry-base 2 --dry-allowed-length 1 "
+      "--dry-penalty-last-n -1 --dry-sequence-breaker none");
+  text("--dry-multiplier 0.8 --dry-sequence-breaker '.' --dry-sequence-breaker ' the'");
+  for (const auto& [options, words] : std::vector<std::pair<std::string, std::string>>{
+           {"--samplers 'top_k;infill'", "is not a sampler"},
+           {"--samplers 'top_k;top_k'", "occurs twice"},
+           {"--sampling-seq kz", "'z' is not the letter"},
+           {"--mirostat 3", "mirostat: 3 given, must be 0, 1 or 2"},
+           {"--dry-base 0.5", "dry_base: 0.5 given"},
+           {"--adaptive-decay 1", "adaptive_decay: 1 given"},
+           {"--dry-multiplier 1 --dry-sequence-breaker " + std::string(41, 'x'),
+            "generate.breaker bytes"}}) {
+    const auto refused = run(options);
+    EXPECT_NE(refused.exit_code, 0) << options;
+    EXPECT_THAT(refused.output, HasSubstr(words)) << options;
+  }
+  const auto help = kvctl.Run("run --help");
+  for (const char* option :
+       {"--samplers", "--sampling-seq", "--top-nsigma", "--xtc-probability", "--xtc-threshold",
+        "--dry-multiplier", "--dry-base", "--dry-allowed-length", "--dry-penalty-last-n",
+        "--dry-sequence-breaker", "--mirostat", "--mirostat-lr", "--mirostat-ent",
+        "--dynatemp-range", "--dynatemp-exp", "--adaptive-target", "--adaptive-decay"}) {
+    EXPECT_THAT(help.output, HasSubstr(option));
+  }
+}
+
+TEST_F(KeptSamplersTest, WrongChainsAndBreakersAreRefusedByTheLibrary) {
+  kvd_client* client = ConnectC();
+  const kvd_sequence sequence = Create(client);
+  const kvd_token prompt[] = {10};
+  const auto refused = [&](const std::function<void(kvd_generate_params&)>& change) {
+    kvd_generate_params params = Sampled(1);
+    params.tokens = prompt;
+    params.token_count = 1;
+    change(params);
+    EXPECT_EQ(kvd_generate(client, sequence, &params, nullptr, nullptr, nullptr),
+              KVD_INVALID_ARGUMENT);
+    return std::string(kvd_error_message());
+  };
+  static const char* const kTooMany[17] = {};
+  static const char* const kNull[1] = {nullptr};
+  static const char* const kEmpty[1] = {""};
+  EXPECT_THAT(refused([](auto& params) { params.samplers = "top_x"; }), HasSubstr("top_x"));
+  EXPECT_THAT(refused([](auto& params) {
+                params.dry_breakers = kTooMany;
+                params.dry_breaker_count = 17;
+              }),
+              HasSubstr("dry_breaker_count: 17"));
+  EXPECT_THAT(refused([](auto& params) { params.dry_breaker_count = 1; }),
+              HasSubstr("params.dry_breakers"));
+  EXPECT_THAT(refused([](auto& params) {
+                params.dry_breakers = kNull;
+                params.dry_breaker_count = 1;
+              }),
+              HasSubstr("params.dry_breakers"));
+  EXPECT_THAT(refused([](auto& params) {
+                params.dry_breakers = kEmpty;
+                params.dry_breaker_count = 1;
+              }),
+              HasSubstr("generate.breaker bytes"));
+  EXPECT_THAT(refused([](auto& params) { params.xtc_threshold = 2; }), HasSubstr("xtc_threshold"));
+  // A program that was compiled with an earlier kvd.h has a shorter struct, and the defaults.
+  kvd_generate_params shorter;
+  const std::size_t old_size = offsetof(kvd_generate_params, top_n_sigma);
+  kvd_generate_params_init(&shorter, old_size);
+  shorter.tokens = prompt;
+  shorter.token_count = 1;
+  shorter.predict_max = 1;
+  EXPECT_EQ(kvd_generate(client, sequence, &shorter, nullptr, nullptr, nullptr), KVD_OK)
+      << kvd_error_message();
+  kvd_close(client);
 }
 
 TEST_F(KeptSamplersTest, WhereThereIsNothingToGoOnWithItIsRefused) {

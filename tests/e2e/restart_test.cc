@@ -89,6 +89,7 @@ class RestartTest : public test::ServedDaemonTest {
     answer.held = HeldBy(client, sequence->handle());
     return answer;
   }
+  void ExpectTheSamplerGoesOn(const SamplingParams& sampling);
   std::uint64_t PrefixHits(const Client& client) { return client.Info()->prefix_hits; }
 };
 
@@ -120,7 +121,29 @@ TEST_F(RestartTest, AGenerationBehindASharedPrefixGoesOnToTheSameBits) {
   }
 }
 
+// Samplers whose draws depend on the seed alone, on the tokens before, and on the draws before.
+std::vector<SamplingParams> SamplersWithState() {
+  const SamplingParams plain = DefaultSamplingAt(3.0f);
+  SamplingParams dry = plain;
+  dry.dry_multiplier = 2;
+  dry.dry_allowed_length = 1;
+  dry.dry_penalty_last = -1;
+  dry.xtc_probability = 0.5f;
+  SamplingParams mirostat = plain;
+  mirostat.mirostat = 2;
+  mirostat.mirostat_tau = 4;
+  mirostat.mirostat_eta = 0.5f;
+  SamplingParams adaptive = plain;
+  adaptive.adaptive_target = 0.2f;
+  adaptive.chain = *ParseSamplerNames("top_k;temperature;adaptive_p");
+  return {plain, dry, mirostat, adaptive};
+}
+
 TEST_F(RestartTest, AGenerationGoesOnWithItsSamplerAfterARestart) {
+  for (const SamplingParams& sampling : SamplersWithState()) ExpectTheSamplerGoesOn(sampling);
+}
+
+void RestartTest::ExpectTheSamplerGoesOn(const SamplingParams& sampling) {
   const Client client = Connect();
   const auto draw = [&](const Sequence& sequence, std::span<const TokenId> prompt,
                         std::int32_t count, const std::function<void()>& meanwhile) {
@@ -128,7 +151,7 @@ TEST_F(RestartTest, AGenerationGoesOnWithItsSamplerAfterARestart) {
     const std::uint32_t flags = prompt.empty() ? wire::kContinue | wire::kResumeSampler : 0u;
     auto generation = sequence.Generate({.tokens = prompt,
                                          .predict_max = count,
-                                         .sampling = DefaultSamplingAt(3.0f),
+                                         .sampling = sampling,
                                          .seed = 5,
                                          .flags = wire::kIgnoreEos | flags});
     EXPECT_TRUE(generation) << generation.error().message;

@@ -126,8 +126,8 @@ struct Change {
   void (*make)(Sections& sections);
 };
 
-// Offsets in an encoded sampler: two numbers precede the record.
-constexpr std::size_t kBiasCount = 4, kSamplerRecord = 8;
+// Offsets in an encoded sampler: four numbers precede the record.
+constexpr std::size_t kBiasCount = 4, kBreakerCount = 8, kSamplerRecord = 16;
 
 const Change kChanges[] = {
     {"states_shorter", SectionKind::kState,
@@ -163,6 +163,8 @@ const Change kChanges[] = {
      }},
     {"sampler_biases", SectionKind::kSampler,
      [](Sections& sections) { sections.SetInSampler(kBiasCount, std::uint32_t{2}); }},
+    {"sampler_breakers", SectionKind::kSampler,
+     [](Sections& sections) { sections.SetInSampler(kBreakerCount, std::uint32_t{1}); }},
     {"sampler_cells", SectionKind::kSampler,
      [](Sections& sections) {
        sections.SetInSampler(kSamplerRecord + offsetof(layout::SamplerRecord, cell_count),
@@ -186,6 +188,7 @@ Status WriteSeeds(std::size_t number, const std::filesystem::path& scratch,
   const UniqueFd directory(::open(scratch.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   KeptSampler sampler;
   sampler.options.biases = {{3, 0.5f}};
+  sampler.options.breakers = {"\n", "--"};
   const std::vector<std::byte> sampler_bytes = EncodeSampler(sampler);
   std::vector<SequenceExport> exports;
   for (const std::size_t count : {20, 3, 0}) {

@@ -36,13 +36,13 @@ std::vector<std::byte> Generate(std::uint32_t flags) {
   const std::vector<kvd::TokenId> tokens = {1, 2, 3, 999};
   const wire::LogitBias biases[] = {{5, -1.0f}, {6, 2.0f}};
   const std::string_view stops[] = {"The end.", "\n"};
+  const std::string_view breakers[] = {"\n", "---"};
   wire::GenerateView view{.params = {}, .tokens = tokens, .biases = biases, .stops = stops};
+  if ((flags & wire::kOwnBreakers) != 0) view.breakers = breakers;
   if ((flags & wire::kContinue) != 0) view.tokens = {};
   view.params.flags = flags;
   view.params.predict_max = 16;
-  view.params.sampling.temperature = 0.8f;
-  view.params.sampling.top_p = view.params.sampling.typical_p =
-      view.params.sampling.repeat_penalty = 1.0f;
+  view.params.sampling = kvd::kDefaultSampling;
   std::vector<std::byte> bytes(wire::GenerateBytes(view));
   wire::EncodeGenerate(view, bytes);
   return bytes;

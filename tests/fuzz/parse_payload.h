@@ -38,7 +38,8 @@ inline ParsedPayload Reencoded(const Result<std::vector<TokenId>>& tokens) {
 inline ParsedPayload Reencoded(const Result<wire::GenerateRequest>& request) {
   if (!request) return {std::unexpected(request.error()), {}};
   const std::vector<std::string_view> stops(request->stops.begin(), request->stops.end());
-  const wire::GenerateView view{request->params, request->tokens, request->biases, stops};
+  const std::vector<std::string_view> breakers(request->breakers.begin(), request->breakers.end());
+  const wire::GenerateView view{request->params, request->tokens, request->biases, stops, breakers};
   ParsedPayload parsed{{}, std::vector<std::byte>(wire::GenerateBytes(view))};
   wire::EncodeGenerate(view, parsed.bytes);
   return parsed;

@@ -140,6 +140,25 @@ bool AreTexts(std::span<const std::byte> payload) {
 
 // Returns whether the parameters are in their ranges. NaN is refused, because comparisons with NaN
 // are false.
+bool AreLaterParams(const SamplingParams& params) {
+  const auto is_in = [](auto value, auto low, auto high) { return low <= value && value <= high; };
+  constexpr float kMax = std::numeric_limits<float>::max();
+  int names[11] = {};
+  bool has_ended = false;
+  for (const SamplerKind kind : params.chain.kinds) {
+    const auto number = static_cast<std::size_t>(kind);
+    if (number > 10 || (number != 0 && (has_ended || ++names[number] > 1))) return false;
+    has_ended = number == 0;
+  }
+  return is_in(params.top_n_sigma, -kMax, kMax) && is_in(params.xtc_probability, 0.0f, 1.0f) &&
+         is_in(params.xtc_threshold, 0.0f, 1.0f) && is_in(params.dry_multiplier, 0.0f, kMax) &&
+         is_in(params.dry_base, 1.0f, kMax) && params.dry_allowed_length >= 0 &&
+         params.dry_penalty_last >= -1 && is_in(params.dynatemp_range, 0.0f, kMax) &&
+         is_in(params.dynatemp_exponent, 0.0f, kMax) && is_in(params.mirostat, 0, 2) &&
+         is_in(params.mirostat_tau, 0.0f, 1000.0f) && is_in(params.mirostat_eta, 0.0f, 1000.0f) &&
+         is_in(params.adaptive_target, -1.0f, 1.0f) && is_in(params.adaptive_decay, 0.0f, 0.99f);
+}
+
 bool AreParams(const wire::GenerateParams& params) {
   const auto is_in = [](auto value, auto low, auto high) { return low <= value && value <= high; };
   const bool continues = (params.flags & wire::kContinue) != 0;
@@ -153,8 +172,10 @@ bool AreParams(const wire::GenerateParams& params) {
          params.sampling.repeat_penalty > 0 && std::isfinite(params.sampling.repeat_penalty) &&
          is_in(params.sampling.presence_penalty, -2.0f, 2.0f) &&
          is_in(params.sampling.frequency_penalty, -2.0f, 2.0f) &&
-         params.sampling.repeat_last >= -1 && params.logprob_count <= 64 && params.flags < 32 &&
-         params.bias_count <= 1024 && params.stop_count <= 16;
+         params.sampling.repeat_last >= -1 && AreLaterParams(params.sampling) &&
+         params.logprob_count <= 64 && params.flags < 64 && params.bias_count <= 1024 &&
+         params.stop_count <= 16 && params.reserved == 0 &&
+         params.breaker_count <= ((params.flags & wire::kOwnBreakers) != 0 ? 16u : 0u);
 }
 
 bool IsGenerate(std::span<const std::byte> payload, std::uint32_t vocab_size) {
@@ -171,14 +192,18 @@ bool IsGenerate(std::span<const std::byte> payload, std::uint32_t vocab_size) {
     const bool forbids = bias.bias == -std::numeric_limits<float>::infinity();
     if (!forbids && !(bias.bias >= -1000 && bias.bias <= 1000)) return false;
   }
-  if (bytes.left() != params.stop_bytes) return false;
-  for (std::uint32_t i = 0; i < params.stop_count; ++i) {
-    std::uint32_t byte_count = 0;
-    std::string_view stop;
-    if (!bytes.Read(&byte_count) || !bytes.ReadText(byte_count, &stop)) return false;
-    if (stop.empty() || stop.size() > 256 || !IsUtf8(stop)) return false;
-  }
-  return bytes.left() == 0;
+  if (bytes.left() != params.stop_bytes + std::uint64_t{params.breaker_bytes}) return false;
+  const auto are_texts = [&bytes](std::uint32_t count, std::size_t bytes_max) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      std::uint32_t byte_count = 0;
+      std::string_view text;
+      if (!bytes.Read(&byte_count) || !bytes.ReadText(byte_count, &text)) return false;
+      if (text.empty() || text.size() > bytes_max || !IsUtf8(text)) return false;
+    }
+    return true;
+  };
+  if (!are_texts(params.stop_count, 256) || bytes.left() != params.breaker_bytes) return false;
+  return are_texts(params.breaker_count, 40) && bytes.left() == 0;
 }
 
 std::string_view TextOf(std::span<const std::byte> payload) {

@@ -16,21 +16,16 @@ constexpr std::uint32_t kVocab = 100;
 GenerateParams GoodParams() {
   return {.token_count = 1,
           .predict_max = -1,
-          .sampling = {.temperature = 0.8f,
-                       .top_k = 40,
-                       .top_p = 1,
-                       .min_p = 0,
-                       .typical_p = 1,
-                       .repeat_penalty = 1,
-                       .presence_penalty = 0,
-                       .frequency_penalty = 0,
-                       .repeat_last = -1},
+          .sampling = kDefaultSampling,
           .logprob_count = 0,
-          .seed = 0,
           .flags = 0,
+          .seed = 0,
           .bias_count = 0,
           .stop_count = 0,
-          .stop_bytes = 0};
+          .stop_bytes = 0,
+          .breaker_count = 0,
+          .breaker_bytes = 0,
+          .reserved = 0};
 }
 
 std::vector<std::byte> Encode(const GenerateView& view) {
@@ -61,7 +56,7 @@ TEST(GenerateCodecTest, WhatIsEncodedIsParsed) {
 }
 
 TEST(GenerateCodecTest, EachBadParameterIsNamed) {
-  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const auto field = [](const std::function<void(GenerateParams&)>& spoil) {
     GenerateParams params = GoodParams();
@@ -94,10 +89,20 @@ TEST(GenerateCodecTest, EachBadParameterIsNamed) {
   }
   EXPECT_EQ(field([](P& p) { p.sampling.repeat_last = -2; }), "generate.repeat_last");
   EXPECT_EQ(field([](P& p) { p.logprob_count = 65; }), "generate.logprob_count");
-  EXPECT_EQ(field([](P& p) { p.flags = 32; }), "generate.flags");
+  EXPECT_EQ(field([](P& p) { p.flags = 64; }), "generate.flags");
   EXPECT_EQ(field([](P& p) { p.flags = wire::kContinue; }), "generate.token_count");
   EXPECT_EQ(field([](P& p) { p.bias_count = 1025; }), "generate.bias_count");
   EXPECT_EQ(field([](P& p) { p.stop_count = 17; }), "generate.stop_count");
+  EXPECT_EQ(field([](P& p) { p.breaker_count = 1; }), "generate.breaker_count");
+  EXPECT_EQ(field([](P& p) {
+              p.flags = wire::kOwnBreakers;
+              p.breaker_count = 17;
+            }),
+            "generate.breaker_count");
+  EXPECT_EQ(field([](P& p) { p.reserved = 1; }), "generate.reserved");
+  EXPECT_EQ(field([](P& p) { p.sampling.xtc_threshold = kNan; }), "generate.xtc_threshold");
+  EXPECT_EQ(field([](P& p) { p.sampling.chain.kinds[1] = SamplerKind::kPenalties; }),
+            "generate.samplers");
 }
 
 TEST(GenerateCodecTest, EachBadListIsNamed) {
@@ -149,6 +154,47 @@ TEST(GenerateCodecTest, CountsThatDoNotFitThePayloadAreNamed) {
   const std::uint32_t huge = ~0u;
   std::memcpy(bytes.data() + sizeof(GenerateParams) + sizeof(TokenId), &huge, sizeof huge);
   EXPECT_EQ(FieldOf(ParseGenerate(bytes, kVocab)), "generate.stop");
+}
+
+TEST(GenerateCodecTest, BreakersFollowTheStops) {
+  const TokenId tokens[] = {1};
+  const std::string_view stops[] = {"ab"};
+  const std::string_view breakers[] = {"\n", "***"};
+  GenerateParams params = GoodParams();
+  params.flags = wire::kOwnBreakers;
+  const std::vector<std::byte> good = Encode({params, tokens, {}, stops, breakers});
+  const auto parsed = ParseGenerate(good, kVocab);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->stops, std::vector<std::string>({"ab"}));
+  EXPECT_EQ(parsed->breakers, std::vector<std::string>({"\n", "***"}));
+  const auto none = ParseGenerate(Encode({params, tokens, {}, stops, {}}), kVocab);
+  ASSERT_TRUE(none) << none.error().message;
+  EXPECT_TRUE(none->breakers.empty());
+  const std::string long_text(wire::kBreakerBytesMax + 1, 'x');
+  for (const std::string_view bad : {std::string_view(), std::string_view(long_text)}) {
+    const std::string_view list[] = {bad};
+    EXPECT_EQ(FieldOf(ParseGenerate(Encode({params, tokens, {}, stops, list}), kVocab)),
+              "generate.breaker bytes");
+  }
+  const std::string_view malformed[] = {"\xff"};
+  EXPECT_EQ(FieldOf(ParseGenerate(Encode({params, tokens, {}, stops, malformed}), kVocab)),
+            "generate.breaker");
+  const auto spoiled = [&](const std::function<void(GenerateParams&)>& spoil) {
+    std::vector<std::byte> bytes = good;
+    GenerateParams changed;
+    std::memcpy(&changed, bytes.data(), sizeof changed);
+    spoil(changed);
+    std::memcpy(bytes.data(), &changed, sizeof changed);
+    return FieldOf(ParseGenerate(bytes, kVocab));
+  };
+  EXPECT_EQ(spoiled([](GenerateParams& p) { p.breaker_bytes = ~0u; }), "generate");
+  EXPECT_EQ(spoiled([](GenerateParams& p) { p.breaker_count = 1; }), "generate.breaker_bytes");
+  EXPECT_EQ(spoiled([](GenerateParams& p) { p.breaker_count = 3; }), "generate.breaker_bytes");
+  EXPECT_EQ(spoiled([](GenerateParams& p) {
+              p.breaker_bytes += 6;
+              p.stop_bytes -= 6;
+            }),
+            "generate.stop_bytes");
 }
 
 TEST(TokensTest, OddLengthsAndNoneAreNamed) {

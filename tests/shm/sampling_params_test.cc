@@ -54,6 +54,99 @@ TEST(SamplingParamsTest, EachFieldIsRefusedByNameWithNumberAndLimit) {
   EXPECT_EQ(Refusal(&P::repeat_last, -2), "x.repeat_last: -2 given, must be at least -1");
 }
 
+TEST(SamplingParamsTest, EachFieldOfTheLaterSamplersIsRefusedByName) {
+  using P = SamplingParams;
+  for (const float value : {kNan, kInfinity, -kInfinity}) {
+    EXPECT_EQ(Refusal(&P::top_n_sigma, value),
+              "x.top_n_sigma: " + NumberText(value) + " given, must be finite");
+  }
+  for (const float value : {-0.5f, 1.5f, kNan}) {
+    const std::string wrong = NumberText(value) + " given, must be in [0, 1]";
+    EXPECT_EQ(Refusal(&P::xtc_probability, value), "x.xtc_probability: " + wrong);
+    EXPECT_EQ(Refusal(&P::xtc_threshold, value), "x.xtc_threshold: " + wrong);
+  }
+  for (const float value : {-0.5f, kInfinity, kNan}) {
+    const std::string wrong = NumberText(value) + " given, must be at least 0 and finite";
+    EXPECT_EQ(Refusal(&P::dry_multiplier, value), "x.dry_multiplier: " + wrong);
+    EXPECT_EQ(Refusal(&P::dynatemp_range, value), "x.dynatemp_range: " + wrong);
+    EXPECT_EQ(Refusal(&P::dynatemp_exponent, value), "x.dynatemp_exponent: " + wrong);
+  }
+  for (const float value : {0.99f, kInfinity, kNan}) {
+    EXPECT_EQ(Refusal(&P::dry_base, value),
+              "x.dry_base: " + NumberText(value) + " given, must be at least 1 and finite");
+  }
+  EXPECT_EQ(Refusal(&P::dry_allowed_length, -1),
+            "x.dry_allowed_length: -1 given, must be at least 0");
+  EXPECT_EQ(Refusal(&P::dry_penalty_last, -2), "x.dry_penalty_last: -2 given, must be at least -1");
+  EXPECT_EQ(Refusal(&P::mirostat, 3), "x.mirostat: 3 given, must be 0, 1 or 2");
+  EXPECT_EQ(Refusal(&P::mirostat, -1), "x.mirostat: -1 given, must be 0, 1 or 2");
+  for (const float value : {-0.5f, 1001.0f, kNan}) {
+    const std::string wrong = NumberText(value) + " given, must be in [0, 1000]";
+    EXPECT_EQ(Refusal(&P::mirostat_tau, value), "x.mirostat_tau: " + wrong);
+    EXPECT_EQ(Refusal(&P::mirostat_eta, value), "x.mirostat_eta: " + wrong);
+  }
+  for (const float value : {-1.5f, 1.5f, kNan}) {
+    EXPECT_EQ(Refusal(&P::adaptive_target, value),
+              "x.adaptive_target: " + NumberText(value) + " given, must be in [-1, 1]");
+  }
+  for (const float value : {-0.5f, 1.0f, kNan}) {
+    EXPECT_EQ(Refusal(&P::adaptive_decay, value),
+              "x.adaptive_decay: " + NumberText(value) + " given, must be in [0, 0.99]");
+  }
+  SamplerChain chain{};
+  chain.kinds[0] = static_cast<SamplerKind>(11);
+  EXPECT_EQ(Refusal(&P::chain, chain), "x.samplers: number 0 is 11, must be at most 10");
+}
+
+TEST(SamplingParamsTest, AdaptationsThatNoDrawsLeadToAreRefused) {
+  const SamplerAdaptation good = InitialAdaptation(kDefaultSampling);
+  EXPECT_TRUE(ValidateAdaptation(good));
+  EXPECT_EQ(good.mirostat_mu, 10.0f);
+  const auto refusal = [&](float SamplerAdaptation::* field, float value) {
+    SamplerAdaptation bad = good;
+    bad.*field = value;
+    const Status status = ValidateAdaptation(bad);
+    return status ? std::string() : status.error().message;
+  };
+  for (const float value : {kNan, kInfinity, -kInfinity}) {
+    EXPECT_EQ(refusal(&SamplerAdaptation::mirostat_mu, value),
+              "mirostat_mu: " + NumberText(value) + " given, must be finite");
+    EXPECT_EQ(refusal(&SamplerAdaptation::adaptive_sum, value),
+              "adaptive_sum: " + NumberText(value) + " given, must be finite");
+    EXPECT_NE(refusal(&SamplerAdaptation::adaptive_weight, value), "");
+  }
+  EXPECT_EQ(refusal(&SamplerAdaptation::adaptive_weight, -1),
+            "adaptive_weight: -1 given, must be at least 0 and finite");
+}
+
+TEST(SamplingParamsTest, TheHistoryIsAsLongAsTheLongestWindowInTheChain) {
+  SamplingParams params = kDefaultSampling;
+  EXPECT_EQ(HistoryWanted(params), 0);
+  params.presence_penalty = 1;
+  EXPECT_EQ(HistoryWanted(params), 64);
+  params.dry_multiplier = 1;
+  params.dry_penalty_last = 100;
+  EXPECT_EQ(HistoryWanted(params), 100);
+  params.dry_penalty_last = -1;
+  EXPECT_EQ(HistoryWanted(params), -1);
+  params.chain = *ParseSamplerNames("penalties;top_k");
+  EXPECT_EQ(HistoryWanted(params), 64);
+  params.mirostat = 1;
+  EXPECT_EQ(HistoryWanted(params), 0) << "mirostat replaces the chain";
+}
+
+TEST(SamplingParamsTest, GreedyNeedsATemperatureThatIsApplied) {
+  SamplingParams params = DefaultSamplingAt(0);
+  EXPECT_TRUE(IsGreedy(params));
+  params.dynatemp_range = 0.5f;
+  EXPECT_FALSE(IsGreedy(params));
+  params.mirostat = 2;
+  EXPECT_TRUE(IsGreedy(params)) << "mirostat has no dynamic temperature";
+  params = DefaultSamplingAt(0);
+  params.chain = *ParseSamplerNames("top_k");
+  EXPECT_FALSE(IsGreedy(params));
+}
+
 TEST(SamplingParamsTest, LimitsThemselvesAreAllowed) {
   EXPECT_TRUE(ValidateSampling(kPlainSampling));
   EXPECT_TRUE(ValidateSampling(kDefaultSampling));

@@ -62,8 +62,7 @@ inline std::vector<std::byte> GoodPayload(const wire::PayloadRule& rule, const N
     case PayloadKind::kGenerate: {
       wire::GenerateView view;
       view.params.predict_max = 1;
-      view.params.sampling.top_p = view.params.sampling.typical_p =
-          view.params.sampling.repeat_penalty = 1.0f;
+      view.params.sampling = DefaultSamplingAt(0);
       view.tokens = named.tokens;
       std::vector<std::byte> bytes(wire::GenerateBytes(view));
       wire::EncodeGenerate(view, bytes);

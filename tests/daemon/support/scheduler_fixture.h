@@ -58,11 +58,14 @@ class SchedulerTest : public ::testing::Test {
                        .predict_max = predict_max,
                        .sampling = DefaultSamplingAt(0.0f),
                        .logprob_count = 0,
-                       .seed = 1,
                        .flags = 0,
+                       .seed = 1,
                        .bias_count = 0,
                        .stop_count = static_cast<std::uint32_t>(stops.size()),
-                       .stop_bytes = 0};
+                       .stop_bytes = 0,
+                       .breaker_count = 0,
+                       .breaker_bytes = 0,
+                       .reserved = 0};
     for (const char letter : prompt) generate.tokens.push_back(FakeEngine::Letter(letter));
     generate.stops = std::move(stops);
     const SequenceInfo info = *engine_.memory().sequences().Query(sequence);

@@ -96,20 +96,16 @@ Result<std::vector<SequenceHandle>> MakeForm(const Client& client, const SavedFo
   if (form.content == kEdited) KVD_CHECK_OK(Edit(client, sequence));
   if (form.content == kSampled) {
     const TokenId prompt[] = {11, 12, 13};
-    KVD_TRY(Generation generation,
-            client.StartGenerate(sequence, {.tokens = prompt,
-                                            .predict_max = 10,
-                                            .sampling = {.temperature = 1.5f,
-                                                         .top_k = 0,
-                                                         .top_p = 1.0f,
-                                                         .min_p = 0.0f,
-                                                         .typical_p = 1.0f,
-                                                         .repeat_penalty = 1.1f,
-                                                         .presence_penalty = 0.1f,
-                                                         .frequency_penalty = 0.0f,
-                                                         .repeat_last = 64},
-                                            .seed = 7,
-                                            .flags = wire::kIgnoreEos}));
+    SamplingParams sampling = kPlainSampling;
+    sampling.temperature = 1.5f;
+    sampling.repeat_penalty = 1.1f;
+    sampling.presence_penalty = 0.1f;
+    sampling.repeat_last = 64;
+    KVD_TRY(Generation generation, client.StartGenerate(sequence, {.tokens = prompt,
+                                                                   .predict_max = 10,
+                                                                   .sampling = sampling,
+                                                                   .seed = 7,
+                                                                   .flags = wire::kIgnoreEos}));
     KVD_TRY(const std::vector<TokenId> tokens, Collect(std::move(generation)));
     if (tokens.size() != 10) return Fail(Code::kInternal, "the generation ended early");
   }
