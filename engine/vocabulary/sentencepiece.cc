@@ -9,6 +9,7 @@
 #include <queue>
 
 #include "base/utf8.h"
+#include "engine/vocabulary/escaped_spaces.h"
 #include "engine/vocabulary/merge_chain.h"
 
 namespace kvd {
@@ -63,7 +64,7 @@ class Merger {
     return {};
   }
 
-  Status Output(const std::array<TokenId, 256>& byte_tokens, std::vector<TokenId>& tokens) {
+  Status Output(const ByteTokens& byte_tokens, std::vector<TokenId>& tokens) {
     std::int32_t index = chain_.symbol_count() > 0 ? 0 : -1;
     for (; index >= 0; index = chain_[index].next) {
       KVD_CHECK_OK(meter_.Spend(1));
@@ -98,44 +99,17 @@ class Merger {
   std::priority_queue<Candidate> candidates_;
 };
 
-std::string EscapeSpaces(std::string_view text, bool prefix) {
-  std::string escaped;
-  auto spaces = static_cast<std::size_t>(std::ranges::count(text, ' '));
-  escaped.reserve(text.size() + (spaces + 1) * kEscapedSpace.size());
-  if (prefix) escaped.append(kEscapedSpace);
-  for (char byte : text) {
-    if (byte == ' ') {
-      escaped.append(kEscapedSpace);
-    } else {
-      escaped.push_back(byte);
-    }
-  }
-  return escaped;
-}
-
 }  // namespace
 
-std::string UnescapeSpaces(std::string_view text) {
-  std::string unescaped;
-  while (!text.empty()) {
-    bool space = text.starts_with(kEscapedSpace);
-    unescaped.push_back(space ? ' ' : text[0]);
-    text.remove_prefix(space ? kEscapedSpace.size() : 1);
-  }
-  return unescaped;
-}
-
 SentencePiece::SentencePiece(const TokenTable& tokens, bool add_space_prefix, TokenId unk)
-    : tokens_(tokens), add_space_prefix_(add_space_prefix) {
-  constexpr std::string_view digits = "0123456789ABCDEF";
+    : tokens_(tokens), add_space_prefix_(add_space_prefix), byte_tokens_(FindHexTokens(tokens)) {
   for (std::size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
-    const char hex[] = {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
-    TokenId token = tokens.Find(std::string_view(hex, sizeof hex));
+    TokenId& token = byte_tokens_[byte];
     if (token == kNoToken) {
       char raw = static_cast<char>(byte);
       token = tokens.Find(std::string_view(&raw, 1));
     }
-    byte_tokens_[byte] = token == kNoToken ? unk : token;
+    if (token == kNoToken) token = unk;
   }
 }
 

@@ -1,8 +1,8 @@
 // TextTokenizer is the interface of all tokenizers, which convert text without special tokens to
 // token ids.
 //
-// There is one implementation for each tokenizer.ggml.model (sentencepiece.h, byte_pair.h,
-// wordpiece.h, unigram.h). A tokenizer is immutable after its creation and may be used from any
+// There is one implementation for each tokenizer.ggml.model (tokenizer_choice.cc lists
+// them). A tokenizer is immutable after its creation and may be used from any
 // thread. A tokenizer refers to the vocabulary's `TokenTable`, which must outlive it.
 #pragma once
 

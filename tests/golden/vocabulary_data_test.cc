@@ -1,6 +1,8 @@
 // The engine and the reference tokenize the texts of tests/data/vocabulary to the stored tokens.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -88,6 +90,20 @@ TEST(VocabularyDataToolTest, KvdGoldenPassesEveryVocabulary) {
   const test::Outcome outcome = test::RunGolden(kFolder);
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_NE(outcome.text.find(" passed, 0 failed"), std::string::npos) << outcome.text;
+}
+
+// The files that show every pre-tokenizer name and every model are not part of the project.
+TEST(VocabularyDataToolTest, KvdGoldenPassesTheVocabulariesOfLlamaCpp) {
+  const char* const named = std::getenv("KVD_VOCAB_DIR");
+  const std::string folder = named == nullptr ? "../shared/vocab" : named;
+  int tested = 0;
+  for (const std::string& path : {folder, folder + "/pre"}) {
+    if (!std::filesystem::is_directory(path)) continue;
+    ++tested;
+    const test::Outcome outcome = test::RunGolden(path);
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+  }
+  if (tested == 0) GTEST_SKIP() << folder << ": the folder does not exist";
 }
 
 }  // namespace
