@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <random>
 #include <set>
@@ -224,20 +225,32 @@ std::string Repeated(std::string_view part, std::size_t bytes) {
   return text;
 }
 
+// Returns one pretokenizer of each group with the same stages.
+std::vector<Pretokenizer> OneOfEachGroup() {
+  std::vector<Pretokenizer> groups;
+  for (const Pretokenizer& pretokenizer : AllPretokenizers()) {
+    const auto has_same_stages = [&](const Pretokenizer& other) {
+      return other.stages.data() == pretokenizer.stages.data();
+    };
+    if (std::ranges::none_of(groups, has_same_stages)) groups.push_back(pretokenizer);
+  }
+  return groups;
+}
+
 // A text that is four times as long may take at most five times as many steps: quadratic work would
 // take sixteen times as many.
 TEST(WordSplitterTest, StepsAreLinearInTheTextForEveryPretokenizer) {
-  for (const Pretokenizer& pretokenizer : AllPretokenizers()) {
+  for (const Pretokenizer& pretokenizer : OneOfEachGroup()) {
     for (const std::string_view part : kHostileParts) {
-      for (const std::string_view end : {"", "7", "x", "\n", "!"}) {
+      for (const std::string_view end : {"", "x"}) {
         const auto steps_of = [&](std::size_t bytes) {
           const auto steps =
               WordSplitter::CountSteps(pretokenizer.stages, Repeated(part, bytes).append(end));
           EXPECT_TRUE(steps.has_value()) << pretokenizer.name << ": " << steps.error().message;
           return steps.value_or(0);
         };
-        const std::uint64_t steps = steps_of(4000);
-        EXPECT_LT(steps_of(16'000), 5 * steps + 5000)
+        const std::uint64_t steps = steps_of(1000);
+        EXPECT_LT(steps_of(4000), 5 * steps)
             << pretokenizer.name << " '" << part << "' before '" << end << "'";
       }
     }
@@ -253,12 +266,12 @@ TEST(WordSplitterTest, StepsOfAnExpressionThatLooksAheadToTheEndOfARunAreQuadrat
 }
 
 // Long runs need no memory for each character, so that the library does not reach its limits.
-TEST(WordSplitterTest, MegabytesOfOneCharacterAreSplit) {
-  for (const Pretokenizer& pretokenizer : AllPretokenizers()) {
+TEST(WordSplitterTest, LongTextsOfEveryHostileClassAreSplit) {
+  for (const Pretokenizer& pretokenizer : OneOfEachGroup()) {
     Result<WordSplitter> splitter = WordSplitter::Create(pretokenizer.stages);
     ASSERT_TRUE(splitter.has_value());
     for (const std::string_view part : kHostileParts) {
-      Result<std::vector<std::size_t>> words = splitter->Split(Repeated(part, 300'000).append("7"));
+      Result<std::vector<std::size_t>> words = splitter->Split(Repeated(part, 100'000).append("7"));
       ASSERT_TRUE(words.has_value())
           << pretokenizer.name << " '" << part << "': " << words.error().message;
     }
