@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "engine/model/gguf_file.h"
 #include "engine/vocabulary/read_vocabulary.h"
 #include "engine/vocabulary/vocabulary.h"
@@ -23,6 +24,24 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSeparator = "\n__ggml_vocab_test__\n";
+
+// Texts whose tokens differ from llama.cpp's for a reason that docs/tokenizers.md gives. Such a text
+// must differ; otherwise the list is wrong.
+struct KnownDifferences {
+  std::string_view file;
+  std::vector<std::size_t> texts;
+};
+const KnownDifferences kKnownDifferences[] = {
+    {"model-t5-user-nonascii.gguf", {1,  4,  6,  16, 17, 38, 45, 47, 50, 51, 58, 60, 61,
+                                     68, 69, 70, 71, 72, 73, 74, 79, 80, 95, 96, 97}},
+};
+
+bool IsKnownDifference(const std::string& path, std::size_t text) {
+  const std::string file = fs::path(path).filename();
+  return std::ranges::any_of(kKnownDifferences, [&](const KnownDifferences& known) {
+    return known.file == file && std::ranges::binary_search(known.texts, text);
+  });
+}
 
 Result<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -100,19 +119,25 @@ class CaseOfVocabulary {
                   texts_.size(), " texts");
     }
     int right = 0;
+    int known = 0;
     for (std::size_t i = 0; i < texts_.size(); ++i) {
       const Result<Expected> result = result_of(i);
-      if (result && *result == expected[i]) {
-        ++right;
+      const bool is_equal = result && *result == expected[i];
+      const bool may_differ = IsKnownDifference(path_, i);
+      if (is_equal != may_differ) {
+        ++(is_equal ? right : known);
         continue;
       }
-      std::printf("%s%s text %zu: %s\n", path_.c_str(), suffix.c_str(), i,
-                  result ? "the result differs" : result.error().message.c_str());
+      const char* const message = is_equal ? "does not differ, but is listed as a difference"
+                                  : result ? "the result differs"
+                                           : result.error().message.c_str();
+      std::printf("%s%s text %zu: %s\n", path_.c_str(), suffix.c_str(), i, message);
     }
-    std::printf("%s%s: %d of %zu texts passed\n", path_.c_str(), suffix.c_str(), right,
-                texts_.size());
-    tally_->passed += right;
-    tally_->failed += static_cast<int>(texts_.size()) - right;
+    const std::string documented = known > 0 ? Concat(", ", known, " differ as documented") : "";
+    std::printf("%s%s: %d of %zu texts passed%s\n", path_.c_str(), suffix.c_str(), right,
+                texts_.size(), documented.c_str());
+    tally_->passed += right + known;
+    tally_->failed += static_cast<int>(texts_.size()) - right - known;
     return {};
   }
 
